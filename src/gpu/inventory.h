@@ -1,0 +1,65 @@
+// The GPU seam: which devices exist, how they are and who uses them.  The real one asks a probe
+// process (the only one that touches NVML); a reading that misses its deadline is "unknown",
+// never "healthy" and never "lost".
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "result.h"
+
+namespace pergpu {
+
+/// A process on a GPU as NVML reports it.  In a container pids are the host's and cannot be matched.
+struct GpuProcess {
+  std::int32_t pid = 0;
+  std::optional<std::uint64_t> memory_bytes = std::nullopt;
+  bool compute = true;             // false: graphics only
+  std::optional<std::uint32_t> uid = std::nullopt;  // nullopt: not visible from here
+  std::string command = {};        // /proc/pid/comm, "" when not visible
+};
+
+enum class GpuHealth : std::uint8_t {
+  Ok,
+  Unknown,  // the reading failed or was late
+  Lost,     // NVML says so (15, 28)
+  Error,    // another NVML code: see `note`
+};
+
+struct GpuReading {
+  std::string uuid = {};
+  std::string name = {};
+  std::string pci = {};   // "0000:65:00.0"
+  int index = 0;          // NVML order
+  int minor = -1;         // /dev/nvidia<minor>
+  int numa_node = -1;
+  std::vector<int> near_cpus = {};  // cores of its NUMA node; empty: unknown
+  std::uint64_t total_bytes = 0;
+  std::uint64_t used_bytes = 0;
+  GpuHealth health = GpuHealth::Ok;
+  std::string note = {};            // health in words
+  std::vector<GpuProcess> processes = {};
+};
+
+/// One look at all devices.
+struct GpuLook {
+  bool complete = false;            // false: probe failed or was late; `why` says how
+  std::string why = {};             // also set when there is no driver at all ("no NVIDIA driver")
+  bool no_driver = false;           // dlopen or init says there is nothing: a machine without GPUs
+  bool driver_mismatch = false;     // NVML 18: hold the queue, keep jobs
+  bool in_container = false;        // pids cannot be matched
+  std::vector<GpuReading> gpus = {};
+};
+
+class GpuInventory {
+ public:
+  virtual ~GpuInventory() = default;
+  /// Asks for one look; `done` runs on the deciding thread, exactly once, at the latest when the
+  /// deadline has passed.  Looks asked for while one is under way share the next one.
+  virtual void look(std::function<void(const GpuLook&)> done) = 0;
+};
+
+}  // namespace pergpu

@@ -1,0 +1,110 @@
+// Everything that can happen to a job.  Events are the journal: restart = replay of these through
+// apply() (job/job.h).  They carry facts and decisions, never "now": the instant is a field of the
+// journal row.  Names on disk are those of event_name(); fields may be added, never renamed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ids.h"
+#include "job/outcome.h"
+#include "job/state.h"
+
+namespace pergpu {
+
+/// One place where an attempt runs.
+struct LaneId {
+  enum class Pool : std::uint8_t {
+    Gpu,    // slot = index of the GPU in the inventory at the time; the UUID is in Placement::gpus
+    Cpu,    // this user's CPU lanes of the machine
+    Sweep,  // a sweep's own CPU lanes (--lanes N)
+  };
+  Pool pool = Pool::Cpu;
+  SweepId sweep = {};  // only for Pool::Sweep
+  std::int32_t slot = 0;
+  auto operator<=>(const LaneId&) const = default;
+};
+std::string to_string(LaneId id);  // "gpu0", "cpu3", "lane5"
+
+struct Placement {
+  LaneId lane = {};
+  std::vector<std::string> gpus = {};  // UUIDs
+  int cpus = 1;                        // the CPU budget k
+  std::vector<int> cpu_list = {};      // cores to pin to; empty: not pinned
+  bool operator==(const Placement&) const = default;
+};
+
+/// Why a running attempt is being ended by us.
+enum class StopCause : std::uint8_t { Cancel, Hold, Timeout, Memory, Shutdown, Replaced };
+std::string_view to_string(StopCause c);
+std::optional<StopCause> stop_cause_of(std::string_view name);
+
+/// What follows an ended attempt.  Decided once (job/retry.h) and journalled with the outcome.
+struct Next {
+  enum class Kind : std::uint8_t { Final, Again, Hold };
+  Kind kind = Kind::Final;
+  JobState state = JobState::Done;  // Final: the job's end state
+  bool charged = true;              // Again: counts against the job's retries
+  std::int64_t delay_ns = 0;        // Again: not before the event's instant + delay
+  bool operator==(const Next&) const = default;
+};
+
+namespace event {
+/// Accepted by a submit: the job exists.  Always the first event.
+struct Submitted {
+  bool operator==(const Submitted&) const = default;
+};
+/// Queued again by a person: a new submit, retry, release.  Retries are fresh.
+struct Requeued {
+  std::string reason = {};
+  bool operator==(const Requeued&) const = default;
+};
+struct Held {
+  std::string reason = {};
+  bool operator==(const Held&) const = default;
+};
+/// The intent to start.  Durable before the process exists.
+struct Starting {
+  std::int32_t attempt = 1;
+  Placement placement = {};
+  KeeperId keeper = {};
+  bool operator==(const Starting&) const = default;
+};
+struct Started {
+  std::int32_t pid = 0;
+  std::uint64_t start_ticks = 0;  // field 22 of /proc/pid/stat: with pid and boot the identity
+  bool operator==(const Started&) const = default;
+};
+struct Stopping {
+  StopCause cause = StopCause::Cancel;
+  std::string reason = {};
+  bool operator==(const Stopping&) const = default;
+};
+struct Ended {
+  Outcome outcome = {};
+  Next next = {};
+  bool operator==(const Ended&) const = default;
+};
+/// Cancelled while queued or held (a running job goes through Stopping and Ended).
+struct Cancelled {
+  std::string reason = {};
+  bool operator==(const Cancelled&) const = default;
+};
+/// A need ended otherwise than done, with no retry left.
+struct Skipped {
+  std::string reason = {};
+  bool operator==(const Skipped&) const = default;
+};
+}  // namespace event
+
+using JobEvent =
+    std::variant<event::Submitted, event::Requeued, event::Held, event::Starting, event::Started,
+                 event::Stopping, event::Ended, event::Cancelled, event::Skipped>;
+
+std::string_view event_name(const JobEvent& e);  // "submitted", "requeued", …
+
+}  // namespace pergpu

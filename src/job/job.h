@@ -1,0 +1,59 @@
+// A job and the one function that changes its state.
+//
+// apply() is pure and is used by live operation and by replay alike, so a restart cannot disagree
+// with what was running.  The coordinator decides, journals the event, then applies it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ids.h"
+#include "job/event.h"
+#include "job/outcome.h"
+#include "job/state.h"
+#include "result.h"
+
+namespace pergpu {
+
+/// One execution, as far as it is known.
+struct Attempt {
+  std::int32_t number = 0;
+  Placement placement = {};
+  KeeperId keeper = {};
+  std::int32_t pid = 0;
+  std::uint64_t start_ticks = 0;
+  Instant starting_at = {};
+  Instant started_at = {};  // zero: never started
+  Instant ended_at = {};    // zero: not ended
+  std::optional<StopCause> stop = std::nullopt;
+  std::string stop_reason = {};
+  std::optional<Outcome> outcome = std::nullopt;
+  bool operator==(const Attempt&) const = default;
+};
+
+/// Kept small: a sweep may have a million of these queued.  What all jobs of a step share is in
+/// StepSpec, what all jobs of a run share is in the sweep's run table.
+struct Job {
+  JobId id = {};
+  SweepId sweep = {};
+  std::int32_t run = -1;  // row of the sweep's run table; -1: a once-step's job
+  std::int16_t step = 0;
+  JobState state = JobState::Queued;
+  std::int16_t attempts = 0;      // how many were started, ever
+  std::int16_t retries_used = 0;  // charged, since the last Requeued
+  std::int16_t moves = 0;         // uncharged, since the last Requeued
+  Instant queued_at = {};         // when it last became queued
+  std::int64_t not_before_wall_ns = 0;  // 0: at once.  Wall clock, because it must survive a reboot
+  std::string reason = {};              // why it is held, cancelled, skipped, …; empty while queued
+  std::unique_ptr<Attempt> last = {};   // the newest attempt; null before the first start
+};
+
+bool operator==(const Job& a, const Job& b);
+
+/// Changes `job` as `e` says, or returns ErrorKind::Invalid and leaves it untouched when the edge
+/// is not in the state diagram.
+Result<void> apply(Job& job, const JobEvent& e, Instant at);
+
+}  // namespace pergpu

@@ -1,0 +1,20 @@
+// What follows an ended attempt: the table of DESIGN §6 and §8 as one pure function.
+#pragma once
+
+#include "job/job.h"
+#include "job/step.h"
+
+namespace pergpu {
+
+inline constexpr int kMaxUnchargedMoves = 5;
+
+/// Decides for `job` (live, its last attempt about to end with `outcome`).  Faults of the machine
+/// (Lost, Hardware, Driver, Requeue) are not charged but capped at kMaxUnchargedMoves, and are not
+/// repeated when the step says `rerun = false`; user errors and Cancelled are never retried.
+Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome);
+
+/// The end state of a class: Ok -> Done, Timeout -> Timeout, Lost/Unknown -> Lost,
+/// Cancelled -> Cancelled, else Failed.
+JobState end_state(OutcomeClass cls);
+
+}  // namespace pergpu

@@ -1,0 +1,88 @@
+// A step of a sweep as the user declared it: what to execute and under which conditions.
+// Constant after the sweep was validated.  Texts that may hold placeholders are kept as written
+// (`Template`); spec/placeholders.h renders them for one run.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "job/outcome.h"
+
+namespace pergpu {
+
+/// Text with {placeholders}, checked at parse time.
+using Template = std::string;
+
+/// What a job waits for.
+struct Need {
+  enum class Scope : std::uint8_t {
+    SameRun,  // "train": the same run's job (or the one job of a once-step)
+    All,      // "train:all": every job of that step is done
+    Ended,    // "train:ended": every job of that step has ended, however
+  };
+  int step = 0;  // index into SweepSpec::steps
+  Scope scope = Scope::SameRun;
+  bool operator==(const Need&) const = default;
+};
+
+/// When a failed attempt is tried again at the job's own expense.
+struct RetryPolicy {
+  int max = 0;
+  std::vector<OutcomeClass> on = {};  // empty: exit, signal, timeout, lost and the like (job/retry.h)
+  std::chrono::milliseconds delay{0};
+  bool operator==(const RetryPolicy&) const = default;
+};
+
+enum class Outsiders : std::uint8_t { Avoid, Ignore };
+enum class GpuEnv : std::uint8_t { Uuid, Index };
+
+/// For the fake engine only: how long an attempt takes and how it ends.
+struct FakeRun {
+  Template duration = {};  // "2s", "{seconds}s"; empty: `expect`, else 1s
+  Template exit = {};      // exit code; empty: 0
+  bool operator==(const FakeRun&) const = default;
+};
+
+struct StepSpec {
+  std::string name = {};
+  bool once = false;                   // one job for the whole sweep
+  std::vector<Template> command = {};  // argv; empty when `shell` is used
+  std::string shell = {};              // text for /bin/sh -c; values reach it by environment only
+  std::vector<Need> needs = {};
+
+  int gpus = 0;                      // whole GPUs for one job (0 or 1 in this version)
+  std::string gpu = {};              // glob on the model's name; empty: any
+  Outsiders outsiders = Outsiders::Avoid;
+  std::optional<int> cpus = std::nullopt;                    // declared: a reservation
+  std::optional<std::uint64_t> memory_bytes = std::nullopt;  // declared: a reservation and a limit
+  bool overcommit = false;
+
+  std::optional<std::chrono::milliseconds> timeout = std::nullopt;
+  std::chrono::milliseconds grace{30'000};  // SIGTERM -> SIGKILL
+  RetryPolicy retries = {};
+  bool rerun = true;  // may be run again after a fault of the machine
+
+  std::optional<int> max_parallel = std::nullopt;  // per sweep and step
+  std::vector<std::string> uses = {};              // names in [limits], one unit each
+  std::optional<int> max_starting = std::nullopt;
+  std::chrono::milliseconds ready{120'000};        // start-up is over at the latest after this
+
+  int priority = 0;
+  Template expect = {};  // expected duration, e.g. "40m" or "{minutes}m"; empty: unknown
+
+  std::vector<std::pair<std::string, Template>> env = {};
+  std::optional<std::vector<std::string>> env_pass = std::nullopt;  // nullopt: all inherited
+  Template cwd = {};  // empty: the sweep's folder
+  GpuEnv gpu_env = GpuEnv::Uuid;
+  std::vector<Template> outputs = {};
+  Template metrics = "{metrics}";
+  FakeRun fake = {};
+
+  bool operator==(const StepSpec&) const = default;
+};
+
+}  // namespace pergpu

@@ -1,0 +1,93 @@
+// Unix sockets: listening, connecting, peer credentials, descriptors in messages, and two kinds of
+// buffered non-blocking connection on a Loop: lines of text (clients) and frames (keepers).
+// Paths longer than sun_path are reached through /proc/self/fd/<dir>/<name>.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "os/fd.h"
+#include "os/loop.h"
+#include "result.h"
+
+namespace pergpu::os {
+
+/// Stream socket bound to `path` (mode 0600) and listening; an existing socket file is replaced
+/// only when nobody answers on it, else ErrorKind::Busy.  Non-blocking, close-on-exec.
+Result<UniqueFd> listen_unix(const std::string& path, int backlog = 128);
+/// Blocking or non-blocking stream connection.  ErrorKind::NotFound/Unavailable: nobody there.
+Result<UniqueFd> connect_unix(const std::string& path, bool nonblocking);
+/// Datagram socket bound to `path` (mode 0600).
+Result<UniqueFd> bind_datagram(const std::string& path);
+/// accept4(NONBLOCK|CLOEXEC); ErrorKind::Busy when no connection waits.
+Result<UniqueFd> accept_unix(int listener);
+
+struct PeerCredentials {
+  pid_t pid = 0;
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+Result<PeerCredentials> peer_of(int fd);
+
+/// A non-blocking stream on a Loop that reads whole lines ('\n', not included) and queues writes.
+/// Owned by the caller; callbacks never run inside the constructor.
+class LineStream {
+ public:
+  struct Callbacks {
+    std::function<void(std::string_view line)> on_line;
+    /// Peer closed, error, or a line longer than the limit.  Called once; destroy the stream in it
+    /// or later.
+    std::function<void(const Error& why)> on_close;
+  };
+  static Result<std::unique_ptr<LineStream>> open(Loop& loop, UniqueFd fd, Callbacks callbacks,
+                                                  std::size_t max_line = 64u << 20);
+  ~LineStream();
+  /// Queues `line` and '\n'; writes at once as much as the socket takes.
+  void send(std::string_view line);
+  /// Bytes queued and not yet taken by the kernel.
+  std::size_t pending() const;
+  /// Closes once everything queued is written.
+  void close_when_flushed();
+  int fd() const;
+
+ private:
+  LineStream();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Frames: u32 little-endian payload length, u8 type, payload; descriptors ride with the first byte
+/// of their frame (SCM_RIGHTS).
+class FrameStream {
+ public:
+  struct Frame {
+    std::uint8_t type = 0;
+    std::string payload;
+    std::vector<UniqueFd> fds;
+  };
+  struct Callbacks {
+    std::function<void(Frame frame)> on_frame;
+    std::function<void(const Error& why)> on_close;
+  };
+  static Result<std::unique_ptr<FrameStream>> open(Loop& loop, UniqueFd fd, Callbacks callbacks,
+                                                   std::size_t max_payload = 8u << 20);
+  ~FrameStream();
+  /// `fds` are borrowed for the call (duplicated when they cannot be sent at once).
+  void send(std::uint8_t type, std::string_view payload, const std::vector<int>& fds = {});
+  std::size_t pending() const;
+  int fd() const;
+
+ private:
+  FrameStream();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pergpu::os

@@ -1,0 +1,141 @@
+// The engine seam: what executes attempts.  `local` starts real processes through keepers, `fake`
+// only pretends (same durations and exits for a given sweep).  All calls and all events happen on
+// the deciding thread; no call blocks.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "ids.h"
+#include "job/event.h"
+#include "result.h"
+
+namespace pergpu {
+
+/// Soft limit taken from the submitting shell (getrlimit numbers, RLIM_INFINITY as ~0).
+struct ResourceLimit {
+  int resource = 0;
+  std::uint64_t soft = 0;
+  bool operator==(const ResourceLimit&) const = default;
+};
+
+/// A file the engine writes into the attempt's folder before the start (temp + rename).
+struct FileToWrite {
+  std::string path;  // absolute
+  std::string content;
+  bool keep_if_same = false;  // do not touch when the content is already there (config.json)
+};
+
+/// Folder work that can be done before the lane is free: it starts nothing.
+struct FolderPlan {
+  std::string out;                 // absolute; made with parents (umask of the sweep)
+  std::int32_t attempt = 1;        // n > 1: log.txt -> log.<n-1>.txt, attempt.json likewise
+  std::vector<FileToWrite> files;  // config.json
+  std::uint32_t umask = 022;
+};
+
+/// Everything needed to execute one attempt.  Owned by the engine until it ended.
+struct AttemptPlan {
+  AttemptId id = {};
+  FolderPlan folder = {};
+  std::vector<std::string> argv = {};
+  std::vector<std::string> env = {};  // NAME=value, complete
+  std::string cwd = {};
+  std::string log_path = {};  // opened O_APPEND|O_CREAT for stdout and stderr
+  std::string record_path = {};     // attempt.json
+  std::string record_at_start = {};  // its content while running
+  std::vector<ResourceLimit> limits = {};
+  std::vector<int> cpu_list = {};
+  std::vector<int> lease_fds = {};   // borrowed: inherited by the first process of the attempt
+  std::vector<std::string> outputs = {};  // absolute: must exist, be non-empty and newer than the start
+  std::uint64_t watch_memory_bytes = 0;   // 0: none; else sample the tree's PSS against it
+  std::chrono::milliseconds grace{30'000};
+  std::chrono::milliseconds fake_duration{1000};  // fake engine only
+  int fake_exit = 0;
+};
+
+/// What a restarted coordinator expects to find.
+struct ExpectedAttempt {
+  AttemptId id = {};
+  KeeperId keeper = {};
+  std::int32_t pid = 0;  // 0: never reported
+  std::uint64_t start_ticks = 0;
+  std::string out = {};
+};
+
+namespace engine_event {
+/// The program runs (its exec succeeded).
+struct Started {
+  AttemptId id;
+  std::int32_t pid = 0;
+  std::uint64_t start_ticks = 0;
+};
+/// It could not be started: nothing runs.
+struct SpawnFailed {
+  AttemptId id;
+  std::string phase;  // "mkdir", "open log", "chdir", "limit", "exec", …
+  int os_errno = 0;
+  std::string object;  // the path or value concerned
+};
+/// It ended and its tree is gone.
+struct Exited {
+  AttemptId id;
+  std::optional<int> exit_code;
+  std::optional<int> signal;
+  std::int64_t cpu_ns = 0;
+  std::uint64_t peak_memory_bytes = 0;  // of the sampled tree, else ru_maxrss
+  std::string missing_output;           // first of AttemptPlan::outputs that fails its check
+  std::string missing_why;              // "does not exist", "is empty", "is older than the attempt"
+  Instant exited_at = {};               // when the keeper saw the first process end
+};
+/// Its keeper is gone and so is its tree: the status will never be known.
+struct Lost {
+  AttemptId id;
+  std::string why;
+  bool proven_gone = true;  // false: something of it may still run; the lane stays closed
+};
+/// The tree's PSS passed AttemptPlan::watch_memory_bytes (once per attempt).
+struct MemoryExceeded {
+  AttemptId id;
+  std::uint64_t bytes = 0;
+};
+/// READY=1, STATUS=…, PROGRESS=…, CHECKPOINT=… from PERGPU_NOTIFY, or the first metrics line (READY=1).
+struct Notified {
+  AttemptId id;
+  std::string line;
+};
+}  // namespace engine_event
+
+using EngineEvent =
+    std::variant<engine_event::Started, engine_event::SpawnFailed, engine_event::Exited,
+                 engine_event::Lost, engine_event::MemoryExceeded, engine_event::Notified>;
+
+enum class StopHow : std::uint8_t { TermThenKill, Kill };
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  /// Makes the attempt's folder and files while its lane is still busy.  A hint: start() does what
+  /// is missing.
+  virtual void prepare(LaneId lane, const FolderPlan& folder) = 0;
+  /// REQUIRES: the intent (event::Starting) is durable.  Reports Started or SpawnFailed, later Exited.
+  virtual void start(LaneId lane, AttemptPlan plan) = 0;
+  /// TERM to the process group, the grace of the plan, KILL to the whole tree; ends in Exited.
+  virtual void stop(AttemptId id, StopHow how) = 0;
+  /// The outcome is durable: forget the attempt; `final_record` replaces attempt.json.
+  virtual void acknowledge(AttemptId id, std::string record_path, std::string final_record) = 0;
+  /// After a restart: reports Started/Exited/Lost for each expected attempt, in any order.
+  virtual void adopt(std::vector<ExpectedAttempt> expected) = 0;
+  /// Closes down: keepers without an attempt end; with one they wait for the next coordinator,
+  /// and start it themselves only if `revive`.
+  virtual void release(bool revive) = 0;
+};
+
+}  // namespace pergpu

@@ -1,0 +1,54 @@
+// A validated sweep: what `pergpu run FILE` and `pergpu run -- CMD ::: …` both produce, what
+// travels to the coordinator and what the store keeps.  Nothing here is half-understood: a SweepSpec
+// exists only when its file had no error.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "job/step.h"
+
+namespace pergpu {
+
+/// One configuration.  `json` identifies it: canonical JSON (RFC 8785) of its parameters.
+/// `texts` is a JSON object with only those parameters whose text as written in the file differs
+/// from what `json` renders to ({"lr":"1e-4"}); empty when there is none.
+struct RunSpec {
+  std::string json = "{}";
+  std::string texts = {};
+  bool operator==(const RunSpec&) const = default;
+};
+
+struct SweepSpec {
+  std::string name = {};
+  std::string out = {};  // as written; empty: "runs".  Relative to `folder`
+  std::string folder = {};                      // absolute: the sweep file's folder, or the caller's cwd
+  std::string file = {};                        // absolute path of the file; empty for the command line
+  std::vector<StepSpec> steps = {};             // file order
+  std::vector<RunSpec> runs = {};               // file order; the index of a *new* run is given at submit
+  std::vector<std::string> columns = {};        // parameters that differ between runs, in file order
+  std::vector<std::pair<std::string, int>> limits = {};  // [limits]
+  bool operator==(const SweepSpec&) const = default;
+};
+
+/// One mistake in a sweep file.
+struct Diagnostic {
+  enum class Severity : std::uint8_t { Error, Warning };
+  Severity severity = Severity::Error;
+  std::string file = {};
+  int line = 0;    // from 1; 0: the whole file
+  int column = 0;  // from 1, in code points
+  std::string message = {};      // "unknown key `max_paralel` in [steps.eval]; did you mean `max_parallel`?"
+  std::string source_line = {};  // the line itself
+};
+
+/// Either a sweep (and perhaps warnings) or at least one error: never both.
+struct ParsedSweep {
+  std::optional<SweepSpec> sweep = std::nullopt;
+  std::vector<Diagnostic> diagnostics = {};
+};
+
+}  // namespace pergpu

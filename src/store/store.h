@@ -1,0 +1,91 @@
+// The store seam: what pergpu remembers.  The journal of events is the truth; restart = load() and
+// replay through apply().  append() is called on the deciding thread and never blocks; a store
+// thread commits batches in groups (SQLite, WAL, synchronous=FULL) and posts completions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ids.h"
+#include "job/event.h"
+#include "result.h"
+
+namespace pergpu {
+
+/// 128-bit identity of a job (spec/identity.h).
+using JobIdentity = std::array<std::uint8_t, 16>;
+
+namespace row {
+/// Inserts or replaces the sweep's row.
+struct Sweep {
+  SweepId id = {};
+  std::string root = {};    // absolute output root
+  std::string name = {};
+  std::string spec = {};    // JSON (spec/wire.h), without runs
+  std::string submit = {};  // JSON: cwd, umask, limits, lanes, devices, engine, git …
+  Instant at = {};
+};
+/// A run, once.
+struct Run {
+  SweepId sweep = {};
+  std::int32_t index = 0;
+  std::string folder = {};
+  std::string json = {};
+  std::string texts = {};
+};
+/// A job comes into being; its first event (Submitted) is implied and has the instant `at`.
+struct NewJob {
+  JobId id = {};
+  SweepId sweep = {};
+  std::int32_t run = -1;
+  std::int16_t step = 0;
+  std::string step_name = {};
+  JobIdentity identity = {};
+  JobId replaces = {};  // the older job of the same run and step, 0: none
+  Instant at = {};
+};
+struct Event {
+  JobId job = {};
+  JobEvent event = {};
+  Instant at = {};
+};
+/// [limits]: belongs to the user across sweeps.
+struct Limit {
+  std::string name = {};
+  std::int32_t value = 0;
+};
+/// Small facts: "boot_id", "next_job", …
+struct Meta {
+  std::string key = {};
+  std::string value = {};
+};
+}  // namespace row
+
+using Row = std::variant<row::Sweep, row::Run, row::NewJob, row::Event, row::Limit, row::Meta>;
+using Batch = std::vector<Row>;
+
+class Store {
+ public:
+  virtual ~Store() = default;
+  /// One atomic transaction.  `done` runs in drain(), in order of append; an error means that
+  /// nothing of the batch is remembered (and that later batches are tried again: disk full ends).
+  virtual void append(Batch batch, std::function<void(Result<void>)> done) = 0;
+  /// Readable when drain() has completions to deliver.
+  virtual int completion_fd() const = 0;
+  virtual void drain() = 0;
+  /// Everything remembered, in an order that can be replayed: Meta, Limit, Sweep, Run, NewJob, then
+  /// Event in journal order.  REQUIRES: before the first append().
+  virtual Result<void> load(const std::function<void(Row)>& visit) = 0;
+};
+
+/// Opens or creates `path`.  A file that is not a pergpu store of a known version, or is damaged, is
+/// refused (ErrorKind::Corrupt) and its bytes are left untouched; the message names the file and
+/// the way out.
+Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path);
+
+}  // namespace pergpu
