@@ -1,0 +1,163 @@
+// What the coordinator tells its clients: plain values, and their JSON.  The only header of
+// coordinator/ that view/ may include.  Field names on the wire are the member names unless a
+// comment says otherwise; absent optionals are JSON null; instants are RFC 3339 UTC strings on the
+// wire ("2026-11-21T13:00:00.123Z"), wall-clock nanoseconds here (0: not yet).
+//
+// The protocol (Unix socket `coordinator.sock` in the run folder, one JSON value a line):
+//   client: {"hello":1,"version":"0.1.0"}
+//   server: {"ok":true,"data":{"protocol":1,"version":"0.1.0","pid":4711}}
+// then any number of requests, answered in order with {"ok":true,"data":…} or
+// {"ok":false,"code":<exit code>,"error":"…"}:
+//   {"op":"submit","sweep":<spec/wire>,"runs":N,"context":SubmitContext} + N lines (RunSpec)
+//        -> SubmitReply
+//   {"op":"ps","sel":[…],"all":bool}            -> {"schema":1,"jobs":[JobSnapshot…]}
+//   {"op":"show","sel":[…]}                     -> {"schema":1,"jobs":[JobSnapshot + "attempts":[…], "argv", …]}
+//   {"op":"why","sel":[…]}                      -> {"schema":1,"jobs":[{"id","name","state","why"}…]}
+//   {"op":"cancel"|"hold"|"release"|"retry","sel":[…],"failed":bool,"kill":bool}
+//        -> {"schema":1,"changed":[ids],"unchanged":[ids]}
+//   {"op":"wait","sel":[…]}                     -> when all of them are ended or held: {"schema":1,"jobs":[…]}
+//   {"op":"watch","sweep_id":N} | {"op":"watch","sel":[…]}
+//        -> a stream: first {"event":"snapshot","sweep":SweepSnapshot,"jobs":[…],"lanes":[…]}, then
+//           {"event":"job","job":JobSnapshot} and {"event":"sweep","sweep":…} as they change, and
+//           {"event":"end"} when nothing of it is queued or live
+//   {"op":"interrupt","sweep_id":N,"level":1|2|3} -> {"running":n,"held":n}   (Ctrl-C, DESIGN §4)
+//   {"op":"gpus"}                               -> {"schema":1,"gpus":[GpuSnapshot…],"lanes":[…]}
+//   {"op":"status"}                             -> {"schema":1,"pid":…,"version":…,"home":…,"sweeps":…, "queued":…, "live":…, …}
+//   {"op":"stop","kill":bool}                   -> {} and the coordinator leaves (jobs go on unless kill)
+//   {"op":"dry_run", same as submit}            -> {"schema":1,"new":n,"kept":n,"starts":[{"id":null,"run","step","lane"}…]}: nothing is recorded
+// `sel` is a list of selectors as typed (DESIGN §4), [] means all of the latest sweep… of each op's default.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "result.h"
+
+namespace pergpu {
+
+struct JobSnapshot {
+  std::int64_t id = 0;
+  std::string sweep = {};
+  std::int64_t sweep_id = 0;
+  std::string run = {};             // folder name; "" for a once-step's job
+  std::optional<std::int64_t> index = std::nullopt;  // null for a once-step's job
+  std::string step = {};
+  std::string state = {};           // "queued", …
+  std::string reason = {};          // in plain words, never empty unless done
+  std::optional<std::string> cls = std::nullopt;  // "class" on the wire
+  std::int64_t attempt = 0;         // 0: never started
+  std::optional<int> exit = std::nullopt;
+  std::optional<int> signal = std::nullopt;
+  std::vector<std::string> gpus = {};
+  std::optional<std::string> lane = std::nullopt;
+  std::int64_t queued_at = 0;
+  std::int64_t started_at = 0;
+  std::int64_t ended_at = 0;
+  std::optional<double> duration_s = std::nullopt;  // of the newest attempt, so far or in all
+  std::optional<double> expected_s = std::nullopt;
+  std::string out = {};             // absolute
+  std::string log = {};             // absolute; the newest attempt's
+  std::string metrics = {};         // absolute path of metrics.jsonl (may not exist)
+  std::string status = {};          // STATUS= of PERGPU_NOTIFY
+  std::string progress = {};        // PROGRESS= "3/10"
+  std::int64_t retries_left = 0;
+  bool replaced = false;            // an older version of the job: its definition has changed since
+  std::vector<std::string> warnings = {};  // "train.py changed since the first start of this step"
+};
+
+struct SweepSnapshot {
+  std::int64_t id = 0;
+  std::string name = {};
+  std::string root = {};
+  std::vector<std::string> steps = {};
+  std::vector<std::string> columns = {};            // parameters that differ between the runs
+  std::vector<std::vector<std::string>> rows = {};  // per run index: their texts
+  std::vector<std::string> runs = {};               // per run index: folder name
+  std::map<std::string, std::int64_t> counts = {};  // state -> jobs (current versions only)
+  std::int64_t lanes = 0;                           // lanes its jobs can use at once
+  std::optional<double> remaining_s = std::nullopt; // expected, where durations are known
+  std::vector<std::string> warnings = {};
+};
+
+struct LaneSnapshot {
+  std::string name = {};   // "gpu0", "cpu3", "lane5"
+  std::string uuid = {};   // GPUs only
+  std::string state = {};  // "free", "busy", "dirty", "foreign", "leased", "unknown"
+  std::string why = {};
+  std::optional<std::int64_t> job = std::nullopt;
+};
+
+struct GpuHolder {
+  std::int64_t pid = 0;
+  std::string user = {};
+  std::string command = {};
+  std::optional<std::int64_t> memory_bytes = std::nullopt;
+  std::optional<std::int64_t> job = std::nullopt;  // ours
+};
+
+struct GpuSnapshot {
+  std::string uuid = {};
+  std::int64_t index = 0;
+  std::string name = {};
+  std::string pci = {};
+  std::string state = {};  // as LaneSnapshot::state
+  std::string why = {};
+  std::vector<std::string> lanes = {};
+  std::int64_t memory_bytes = 0;
+  std::int64_t used_bytes = 0;
+  std::vector<GpuHolder> holders = {};
+};
+
+/// Everything of the submitting shell that the jobs need (DESIGN §6).
+struct SubmitContext {
+  std::string cwd = {};
+  std::int64_t umask = 022;
+  std::vector<std::pair<int, std::uint64_t>> limits = {};  // soft limits (resource, value)
+  std::vector<std::string> env = {};                       // NAME=value; kept in one file only
+  std::int64_t lanes = 0;                                  // --lanes; 0: none
+  std::string devices = {};                                // --devices or CUDA_VISIBLE_DEVICES; "" all
+  std::string engine = "local";
+  bool rerun = false;
+  bool only_new = false;
+  bool unique_name = false;  // `run -- …` without --name: make the name unique ("true-2")
+  std::string git_commit = {};
+  bool git_dirty = false;
+  std::string key = {};  // idempotency: the same key again gives the same reply
+};
+
+struct SubmitReply {
+  std::string sweep = {};
+  std::int64_t sweep_id = 0;
+  std::vector<std::int64_t> jobs = {};
+  std::int64_t fresh = 0;     // "new" on the wire
+  std::int64_t kept = 0;      // done or going on as they are
+  std::int64_t requeued = 0;  // failed, cancelled … queued again
+  std::int64_t dropped = 0;   // no longer in the file
+  std::vector<std::string> warnings = {};
+};
+
+void to_json(nlohmann::json& j, const JobSnapshot& v);
+void from_json(const nlohmann::json& j, JobSnapshot& v);
+void to_json(nlohmann::json& j, const SweepSnapshot& v);
+void from_json(const nlohmann::json& j, SweepSnapshot& v);
+void to_json(nlohmann::json& j, const LaneSnapshot& v);
+void from_json(const nlohmann::json& j, LaneSnapshot& v);
+void to_json(nlohmann::json& j, const GpuHolder& v);
+void from_json(const nlohmann::json& j, GpuHolder& v);
+void to_json(nlohmann::json& j, const GpuSnapshot& v);
+void from_json(const nlohmann::json& j, GpuSnapshot& v);
+void to_json(nlohmann::json& j, const SubmitContext& v);
+void from_json(const nlohmann::json& j, SubmitContext& v);
+void to_json(nlohmann::json& j, const SubmitReply& v);
+void from_json(const nlohmann::json& j, SubmitReply& v);
+
+/// "2026-11-21T13:00:00.123Z" of wall-clock nanoseconds, and back (0 when malformed).
+std::string rfc3339(std::int64_t wall_ns);
+std::int64_t from_rfc3339(const std::string& text);
+
+}  // namespace pergpu
