@@ -1,0 +1,84 @@
+// Templates: texts with {placeholders}.  Checked once when the sweep is read
+// (spec/schema_check.cc), rendered for one attempt at a time.
+//
+// Grammar: `{name}` and `{name.name}` with names [A-Za-z_][A-Za-z0-9_]* are placeholders; `{{` and
+// `}}` give braces; any other brace stays as it is.  Texts of `shell` are never rendered.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "job/step.h"
+#include "result.h"
+#include "spec/run_parameters.h"
+#include "spec/sweep.h"
+
+namespace pergpu {
+
+enum class Builtin : std::uint8_t {
+  Config,   // {config}: path of the run's JSON
+  Json,     // {json}: its text
+  Out,      // {out}: the job's folder
+  Metrics,  // {metrics}: <out>/metrics.jsonl
+  Run,      // {run}: the run's folder name
+  Index,    // {index}: the run's index
+  Attempt,  // {attempt}: from 1
+  Runs,     // {runs}: JSON lines of all runs; once-steps only
+};
+std::optional<Builtin> builtin_of(std::string_view name);
+std::string_view to_string(Builtin b);
+/// {config} {json} {run} {index}: meaningless in a once-step.
+bool needs_a_run(Builtin b);
+
+bool is_identifier(std::string_view text);
+
+/// One piece of a template.
+struct TemplatePart {
+  enum class Kind : std::uint8_t {
+    Text,       // `text` as is (braces already halved)
+    Name,       // {text}
+    StepField,  // {text.field}
+  };
+  Kind kind = Kind::Text;
+  std::string_view text = {};
+  std::string_view field = {};
+};
+/// Calls `visit` for each part, in order.  Views into `t`.
+void visit_template(std::string_view t, const std::function<void(const TemplatePart&)>& visit);
+bool has_placeholders(std::string_view t);
+
+/// What placeholders mean for one attempt of one job.
+struct RenderScope {
+  const RunSpec* run = nullptr;   // null in a once-step
+  RunParameters parameters = {};  // of `run`
+  std::string run_folder = {};    // {run}: "03-method=edm,seed=2"
+  std::int64_t index = 0;
+  int attempt = 1;
+  std::string out = {};                                             // absolute
+  std::string config = {};                                          // absolute
+  std::string metrics = {};                                         // absolute
+  std::function<std::string(std::string_view step)> step_out = {};  // {STEP.out}; "" if unknown
+  std::function<std::string()> runs_lines = {};  // {runs}; only called when a template asks for it
+};
+
+/// A scope with `run` and its parameters set.  `run` must outlive it.
+Result<RenderScope> scope_of(const RunSpec& run);
+
+/// Invalid, naming the placeholder, when `t` asks for something the scope has not.
+Result<std::string> render(const Template& t, const RenderScope& scope);
+/// The argv of a step: its rendered command, or {"/bin/sh", "-c", shell}.
+Result<std::vector<std::string>> render_argv(const StepSpec& step, const RenderScope& scope);
+/// The step's `env`, rendered: NAME=value pairs in file order.
+Result<std::vector<std::pair<std::string, std::string>>> render_env(const StepSpec& step,
+                                                                    const RenderScope& scope);
+
+/// {runs}: each run's JSON on a line of its own.
+std::string runs_lines(const std::vector<RunSpec>& runs);
+/// True when a template of the step asks for {runs}: then all runs are part of its identity.
+bool uses_runs(const StepSpec& step);
+
+}  // namespace pergpu
