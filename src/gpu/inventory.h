@@ -13,13 +13,16 @@
 
 namespace pergpu {
 
-/// A process on a GPU as NVML reports it.  In a container pids are the host's and cannot be matched.
+/// A process on a GPU as NVML reports it.  In a container pids are the host's and cannot be
+/// matched.
 struct GpuProcess {
   std::int32_t pid = 0;
   std::optional<std::uint64_t> memory_bytes = std::nullopt;
-  bool compute = true;             // false: graphics only
+  bool compute = true;                              // false: graphics only
+  bool matched = true;                              // false: no process of that pid here
   std::optional<std::uint32_t> uid = std::nullopt;  // nullopt: not visible from here
-  std::string command = {};        // /proc/pid/comm, "" when not visible
+  std::string command = {};                         // /proc/pid/comm, "" when not visible
+  std::vector<std::int32_t> ancestors = {};  // parent, its parent, … below pid 1; as far as visible
 };
 
 enum class GpuHealth : std::uint8_t {
@@ -32,25 +35,29 @@ enum class GpuHealth : std::uint8_t {
 struct GpuReading {
   std::string uuid = {};
   std::string name = {};
-  std::string pci = {};   // "0000:65:00.0"
-  int index = 0;          // NVML order
-  int minor = -1;         // /dev/nvidia<minor>
+  std::string pci = {};  // "0000:65:00.0"
+  int index = 0;         // NVML order
+  int minor = -1;        // /dev/nvidia<minor>
   int numa_node = -1;
   std::vector<int> near_cpus = {};  // cores of its NUMA node; empty: unknown
   std::uint64_t total_bytes = 0;
   std::uint64_t used_bytes = 0;
   GpuHealth health = GpuHealth::Ok;
-  std::string note = {};            // health in words
+  std::string note = {};  // health in words
   std::vector<GpuProcess> processes = {};
+  /// Processes that NVML does not list but that keep /dev/nvidia<minor> open (and with it the
+  /// memory): orphaned workers.  Own uid only, all for root.  Looked for only when memory is in use
+  /// that no listed process explains.
+  std::vector<GpuProcess> device_holders = {};
 };
 
 /// One look at all devices.
 struct GpuLook {
-  bool complete = false;            // false: probe failed or was late; `why` says how
-  std::string why = {};             // also set when there is no driver at all ("no NVIDIA driver")
-  bool no_driver = false;           // dlopen or init says there is nothing: a machine without GPUs
-  bool driver_mismatch = false;     // NVML 18: hold the queue, keep jobs
-  bool in_container = false;        // pids cannot be matched
+  bool complete = false;         // false: probe failed or was late; `why` says how
+  std::string why = {};          // also set when there is no driver at all ("no NVIDIA driver")
+  bool no_driver = false;        // dlopen or init says there is nothing: a machine without GPUs
+  bool driver_mismatch = false;  // NVML 18: hold the queue, keep jobs
+  bool in_container = false;     // pids cannot be matched
   std::vector<GpuReading> gpus = {};
 };
 

@@ -1,0 +1,43 @@
+// From a look at the devices to lanes: which GPUs a user may use, in which order, and how many CPU
+// lanes the machine has beside them.  Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpu/inventory.h"
+#include "job/event.h"
+#include "result.h"
+
+namespace pergpu::gpu {
+
+/// A whole GPU as a lane.
+struct GpuLane {
+  LaneId id = {};  // Pool::Gpu, slot = NVML index
+  std::string uuid = {};
+  std::string name = {};
+  std::string pci = {};
+  std::uint64_t total_bytes = 0;
+  int numa_node = -1;
+  std::vector<int> near_cpus = {};
+};
+
+/// All GPUs with a known UUID, in index order; a lost one keeps its lane (its verdict closes it).
+std::vector<GpuLane> gpu_lanes(const GpuLook& look);
+
+/// Which GPUs a list like "0,2" or "GPU-5a2b,GPU-77" names, as UUIDs in the order of the list.
+/// Entries are NVML indices (PCI order) or prefixes of UUIDs that fit exactly one GPU.  As in CUDA,
+/// an empty list, "-1" and "NoDevFiles" end the list.  Anything else that names no GPU, or names
+/// one twice, is an error that lists what there is.  `source` is named in errors: "--devices".
+Result<std::vector<std::string>> select_gpus(const GpuLook& look, std::string_view list,
+                                             std::string_view source);
+
+/// The CPU budget of a job that declares none: max(1, floor(cores / lanes)).
+int default_cpu_budget(int cores, int lanes);
+/// CPU lanes of a machine whose live GPU jobs have `gpu_budgets` cores in all: one per core left,
+/// at least 1.
+int cpu_lane_count(int cores, int gpu_budgets);
+
+}  // namespace pergpu::gpu
