@@ -50,6 +50,7 @@ struct Next {
   JobState state = JobState::Done;  // Final: the job's end state
   bool charged = true;              // Again: counts against the job's retries
   std::int64_t delay_ns = 0;        // Again: not before the event's instant + delay
+  std::string reason = {};          // Final: the job's reason, when it says more than the outcome's
   bool operator==(const Next&) const = default;
 };
 

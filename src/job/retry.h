@@ -9,8 +9,9 @@ namespace pergpu {
 inline constexpr int kMaxUnchargedMoves = 5;
 
 /// Decides for `job` (live, its last attempt about to end with `outcome`).  Faults of the machine
-/// (Lost, Hardware, Driver, Requeue) are not charged but capped at kMaxUnchargedMoves, and are not
-/// repeated when the step says `rerun = false`; user errors and Cancelled are never retried.
+/// (Lost, Hardware, Driver) and a job's own wish (Requeue) are not charged but capped at
+/// kMaxUnchargedMoves; a fault is not repeated when the step says `rerun = false`.  User errors and
+/// Cancelled are never retried.  What a person or a shutdown stopped goes back to held.
 Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome);
 
 /// The end state of a class: Ok -> Done, Timeout -> Timeout, Lost/Unknown -> Lost,

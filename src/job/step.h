@@ -32,7 +32,8 @@ struct Need {
 /// When a failed attempt is tried again at the job's own expense.
 struct RetryPolicy {
   int max = 0;
-  std::vector<OutcomeClass> on = {};  // empty: exit, signal, timeout, lost and the like (job/retry.h)
+  std::vector<OutcomeClass> on =
+      {};  // empty: exit, signal, timeout, lost and the like (job/retry.h)
   std::chrono::milliseconds delay{0};
   bool operator==(const RetryPolicy&) const = default;
 };
@@ -54,8 +55,8 @@ struct StepSpec {
   std::string shell = {};              // text for /bin/sh -c; values reach it by environment only
   std::vector<Need> needs = {};
 
-  int gpus = 0;                      // whole GPUs for one job (0 or 1 in this version)
-  std::string gpu = {};              // glob on the model's name; empty: any
+  int gpus = 0;          // whole GPUs for one job (0 or 1 in this version)
+  std::string gpu = {};  // glob on the model's name; empty: any
   Outsiders outsiders = Outsiders::Avoid;
   std::optional<int> cpus = std::nullopt;                    // declared: a reservation
   std::optional<std::uint64_t> memory_bytes = std::nullopt;  // declared: a reservation and a limit
@@ -69,14 +70,14 @@ struct StepSpec {
   std::optional<int> max_parallel = std::nullopt;  // per sweep and step
   std::vector<std::string> uses = {};              // names in [limits], one unit each
   std::optional<int> max_starting = std::nullopt;
-  std::chrono::milliseconds ready{120'000};        // start-up is over at the latest after this
+  std::chrono::milliseconds ready{120'000};  // start-up is over at the latest after this
 
   int priority = 0;
   Template expect = {};  // expected duration, e.g. "40m" or "{minutes}m"; empty: unknown
 
   std::vector<std::pair<std::string, Template>> env = {};
   std::optional<std::vector<std::string>> env_pass = std::nullopt;  // nullopt: all inherited
-  Template cwd = {};  // empty: the sweep's folder
+  Template cwd = {};                                                // empty: the sweep's folder
   GpuEnv gpu_env = GpuEnv::Uuid;
   std::vector<Template> outputs = {};
   Template metrics = "{metrics}";

@@ -1,0 +1,55 @@
+// From what was observed at the end of an attempt to its Outcome: class and reason in plain words.
+// Pure: the caller gathers the evidence (keeper, log, watchdogs), nothing is looked up here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "job/event.h"
+#include "job/outcome.h"
+
+namespace pergpu {
+
+/// The program was never executed.
+struct SpawnFailure {
+  std::string phase = {};  // "mkdir", "open log", "chdir", "limit", "exec", …
+  int os_errno = 0;
+  std::string object = {};  // the path or value concerned
+};
+
+/// Everything known about an ended attempt.  Leave at its default what is not known.
+struct Evidence {
+  std::optional<int> exit_code = std::nullopt;
+  std::optional<int> signal = std::nullopt;
+  std::optional<SpawnFailure> spawn_failure = std::nullopt;
+
+  bool lost = false;        // no status will ever come: earlier boot, or the keeper was killed …
+  bool proven_gone = true;  // … and the tree is known to be gone (false: class Unknown)
+  std::string lost_why = {};  // "its keeper was killed"
+
+  std::string missing_output = {};  // first output that fails its check; empty: all are there
+  std::string missing_why = {};     // "does not exist", "is empty", "is older than the attempt"
+
+  std::optional<StopCause> stop = std::nullopt;  // we ended it
+  std::string stop_reason = {};                  // words of who asked; may be empty
+
+  std::int64_t duration_ns = 0;    // 0: not known
+  std::int64_t timeout_ns = 0;     // the step's, for the reason's words
+  std::uint64_t memory_bytes = 0;  // what was measured when it passed its limit
+  std::uint64_t memory_limit_bytes = 0;
+
+  std::string log_tail = {};  // last lines of the log, if the caller has them: quick tracebacks
+
+  std::uint64_t peak_memory_bytes = 0;
+  std::int64_t cpu_ns = 0;
+};
+
+/// Missing evidence is Unknown, never success.  A stop of ours decides the class whatever the exit
+/// status says: a program that ends with 0 after SIGTERM did not finish.
+Outcome classify(const Evidence& evidence);
+
+/// "SIGKILL"; "signal 99" for numbers without a name.
+std::string signal_name(int number);
+
+}  // namespace pergpu

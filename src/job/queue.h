@@ -1,0 +1,122 @@
+// The jobs that could start now if there were room, in the order of DESIGN §5: priority (high
+// first), age of the sweep, longest expected first where durations are known, then file order (run,
+// step).
+//
+// Jobs of one step of one sweep ask for the same things, so they form a class (StepKey): if one
+// cannot start, none can.  Each class keeps its jobs ordered and only its first one (the head)
+// competes with the heads of other classes; choosing is O(classes with ready jobs), insert and
+// erase are O(log n), and a ready job costs one 64-byte tree node.
+//
+// In the queue is what is Queued, whose needs are done and whose not_before has passed; the caller
+// keeps the timers.  A job leaves by take() when it starts or by erase().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ids.h"
+#include "job/event.h"
+#include "job/step.h"
+
+namespace pergpu {
+
+struct StepKey {
+  SweepId sweep = {};
+  std::int16_t step = 0;
+  auto operator<=>(const StepKey&) const = default;
+};
+
+/// What each job of a step asks for.
+struct Demand {
+  std::string step_name = {};             // for why_not()
+  LaneId::Pool pool = LaneId::Pool::Cpu;  // where its lanes come from
+  int gpus = 0;                           // whole GPUs; only for Pool::Gpu
+  std::string gpu_pattern = {};           // fnmatch on the model's name; empty: any
+  std::vector<std::string> devices = {};  // UUIDs its sweep may use; empty: all
+  Outsiders outsiders = Outsiders::Avoid;
+  std::optional<int> cpus = std::nullopt;                    // reservation
+  std::optional<std::uint64_t> memory_bytes = std::nullopt;  // reservation
+  bool overcommit = false;  // `cpus` and `memory_bytes` are no reservations
+  std::optional<int> max_parallel = std::nullopt;
+  std::optional<int> max_starting = std::nullopt;
+  std::vector<std::string> uses = {};  // names of limits, one unit each
+  int priority = 0;
+
+  int reserved_cpus() const { return overcommit ? 0 : cpus.value_or(0); }
+  std::uint64_t reserved_memory() const { return overcommit ? 0 : memory_bytes.value_or(0); }
+};
+
+/// `pool` is the caller's decision: a sweep with --lanes runs its CPU steps (and, on a machine
+/// without GPUs, its GPU steps) on Pool::Sweep.
+Demand demand_of(const StepSpec& step, LaneId::Pool pool);
+
+/// One entry.  `expected_ns` (0: unknown) is part of its place: erase with what was inserted.
+struct ReadyJob {
+  JobId id = {};
+  StepKey step = {};
+  std::int32_t run = -1;
+  std::int64_t expected_ns = 0;
+  bool operator==(const ReadyJob&) const = default;
+};
+
+class ReadyQueue {
+ public:
+  /// Makes a class known, or changes what it asks for (`set SEL priority=…`).
+  void declare(StepKey key, Demand demand);
+  /// Forgets a class and what is ready of it.
+  void forget(StepKey key);
+  /// Expected duration of the class's jobs that have none of their own: what earlier ones took.
+  void set_expected(StepKey key, std::int64_t expected_ns);
+
+  /// REQUIRES: its class is declared.  A second insert of the same entry changes nothing.
+  void insert(const ReadyJob& job);
+  /// False when it is not there.
+  bool erase(const ReadyJob& job);
+  /// Erases a job that is being started; `overtaken` are the classes that choose() passed over
+  /// although they come first (Choice::overtaken).
+  void take(const ReadyJob& job, const std::vector<StepKey>& overtaken);
+
+  std::size_t size() const { return size_; }
+  std::size_t size(StepKey key) const;
+  const Demand* demand(StepKey key) const;  // null: not declared
+
+  /// The first job of a class and its place among the heads of all classes.
+  struct Head {
+    int priority = 0;
+    std::int64_t expected_ns = 0;
+    ReadyJob job = {};
+    bool operator<(const Head& other) const;
+  };
+  /// In starting order.
+  const std::set<Head>& heads() const { return heads_; }
+  /// How many jobs with reservations started before this class's first one, out of turn, while it
+  /// waited for cpus or memory.
+  int overtaken(StepKey key) const;
+
+ private:
+  struct Entry {
+    std::int64_t expected_ns = 0;
+    std::int32_t run = -1;
+    JobId id = {};
+    bool operator<(const Entry& other) const;
+  };
+  struct Class {
+    Demand demand = {};
+    std::int64_t expected_ns = 0;
+    int overtaken = 0;
+    std::set<Entry> ready = {};
+    std::optional<Head> head = std::nullopt;  // as it stands in heads_
+  };
+  void update_head(StepKey key, Class& c);
+
+  std::map<StepKey, Class> classes_;
+  std::set<Head> heads_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace pergpu

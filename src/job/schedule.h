@@ -1,0 +1,95 @@
+// Which job starts next, and where: a pure function of the ready queue and of what is free.
+//
+// The caller owns a Capacity and keeps it true: occupy() when a start is decided, vacate() when the
+// lane is free again, started_up() when start-up is over; GPU lanes' `busy` and `outsiders` from
+// looks and leases.  Its loop is
+//     while (auto choice = choose(queue, capacity)) { queue.take(…); capacity.occupy(…); start }
+//
+// A class that cannot start never blocks another one, with one exception.  A job that waits for
+// nothing but cpus or memory could be overtaken for ever by smaller ones that fit into each gap.
+// After kMaxOvertaken jobs with reservations went ahead of it, room is kept: its lane, its limits
+// and what it reserves are left free (for the first such job in the order), until it fits.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ids.h"
+#include "job/queue.h"
+
+namespace pergpu {
+
+inline constexpr int kMaxOvertaken = 16;
+
+struct GpuLane {
+  LaneId id = {};
+  std::string uuid = {};
+  std::string name = {};  // model, matched against Demand::gpu_pattern
+  std::string busy = {};  // why nobody can have it now ("runs job 17", "dirty: …"); empty: free
+  std::string outsiders = {};  // foreign use; blocks only steps with outsiders = "avoid"
+};
+
+/// CPU lanes with slots 0, 1, …  `size` may shrink below what is in use.
+struct LanePool {
+  int size = 0;
+  std::vector<bool> used = {};  // by slot; may be shorter than size
+  int in_use() const;
+  /// Lowest free slot; nullopt when `size` lanes are in use.
+  std::optional<int> free_slot() const;
+};
+
+struct LiveCount {
+  int live = 0;      // attempts of the class: Starting, Running, Stopping
+  int starting = 0;  // of these: in start-up
+};
+
+struct LimitUse {
+  int value = 0;  // of [limits]
+  int live = 0;
+};
+
+struct Capacity {
+  std::vector<GpuLane> gpus = {};
+  LanePool cpu_lanes = {};                       // Pool::Cpu
+  std::map<SweepId, LanePool> sweep_lanes = {};  // Pool::Sweep
+  int cpus = 0;                                  // of the machine (or our cgroup)
+  std::uint64_t memory_bytes = 0;                // of the machine (or our cgroup)
+  int reserved_cpus = 0;                         // by live jobs that declared them
+  std::uint64_t reserved_memory = 0;
+  std::map<StepKey, LiveCount> live = {};
+  std::map<std::string, LimitUse> limits = {};  // a name that is not here has no limit
+
+  /// Books an attempt that is about to start: lane, GPUs (by UUID; `busy` = `holder`),
+  /// reservations, limits, counts.  It counts as in start-up.
+  void occupy(StepKey key, const Demand& demand, LaneId lane, const std::vector<std::string>& uuids,
+              const std::string& holder);
+  /// Start-up of one attempt of the class is over.
+  void started_up(StepKey key);
+  /// The reverse of occupy().  `was_starting`: started_up() was not called for it.  GPU lanes are
+  /// freed only if `free_gpus`: else the caller sets their `busy` (dirty, being looked at).
+  void vacate(StepKey key, const Demand& demand, LaneId lane, const std::vector<std::string>& uuids,
+              bool was_starting, bool free_gpus = true);
+};
+
+struct Choice {
+  ReadyJob job = {};
+  LaneId lane = {};
+  std::vector<std::string> gpus = {};   // UUIDs
+  std::vector<StepKey> overtaken = {};  // for ReadyQueue::take()
+};
+
+/// The first job in the order that fits; nullopt when none does.
+std::optional<Choice> choose(const ReadyQueue& queue, const Capacity& capacity);
+
+/// Plain words of the first thing that keeps the class's jobs from starting: "max_parallel = 1 of
+/// step evaluate is reached", "all 8 GPUs are in use", …; empty when nothing does.
+std::string why_not(const ReadyQueue& queue, StepKey key, const Capacity& capacity);
+
+/// Why a job of this kind can never start on this machine ("asks 64 cpus, this machine has 16");
+/// empty when it can.  For submit: such a job would wait for ever.
+std::string never_fits(const Demand& demand, const Capacity& capacity);
+
+}  // namespace pergpu
