@@ -1,0 +1,93 @@
+// Foreign processes are first-class: they are why a lane stays empty, so each is named.
+#include "view/gpus.h"
+
+#include <fmt/format.h>
+
+#include "view/quantity.h"
+#include "view/table.h"
+
+namespace pergpu::view {
+namespace {
+
+std::string used_by(const GpuSnapshot& gpu) {
+  std::string text;
+  for (const GpuHolder& holder : gpu.holders) {
+    if (!text.empty()) text += ", ";
+    text += holder_text(holder);
+  }
+  if (!gpu.why.empty()) text += text.empty() ? gpu.why : " (" + gpu.why + ")";
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) out += (out.empty() ? "" : ",") + text;
+  return out.empty() ? "-" : out;
+}
+
+std::string gpu_rows(const std::vector<GpuSnapshot>& gpus, const Style& style) {
+  const std::vector<Column> columns = {
+      {.title = "GPU", .right = true},    {.title = "NAME", .least = 8},
+      {.title = "UUID", .least = 12},     {.title = "STATE"},
+      {.title = "MEMORY", .right = true}, {.title = "LANES"},
+      {.title = "USED BY", .least = 16},
+  };
+  std::vector<TableRow> rows;
+  for (const GpuSnapshot& gpu : gpus) {
+    rows.push_back({
+        Cell{std::to_string(gpu.index), Tone::Plain},
+        Cell{gpu.name, Tone::Plain},
+        Cell{gpu.uuid, Tone::Plain},
+        Cell{gpu.state, tone_of_state(gpu.state)},
+        Cell{fmt::format("{} / {}", size_text(gpu.used_bytes), size_text(gpu.memory_bytes)),
+             Tone::Plain},
+        Cell{joined(gpu.lanes), Tone::Plain},
+        Cell{used_by(gpu), Tone::Plain},
+    });
+  }
+  return render_table(columns, rows, style);
+}
+
+std::string lane_rows(const std::vector<LaneSnapshot>& lanes, const Style& style) {
+  const std::vector<Column> columns = {
+      {.title = "LANE"}, {.title = "STATE"}, {.title = "JOB"}, {.title = "WHY", .least = 16}};
+  std::vector<TableRow> rows;
+  for (const LaneSnapshot& lane : lanes) {
+    if (!lane.uuid.empty()) continue;  // shown with its GPU
+    rows.push_back({
+        Cell{lane.name, Tone::Plain},
+        Cell{lane.state, tone_of_state(lane.state)},
+        Cell{lane.job ? std::to_string(*lane.job) : "-", Tone::Plain},
+        Cell{lane.why, Tone::Plain},
+    });
+  }
+  return rows.empty() ? std::string() : render_table(columns, rows, style);
+}
+
+}  // namespace
+
+std::string holder_text(const GpuHolder& holder) {
+  std::string text;
+  if (holder.job) {
+    text = fmt::format("job {}", *holder.job);
+  } else if (!holder.user.empty() || !holder.command.empty()) {
+    text = fmt::format("{}/{}", holder.user.empty() ? "?" : holder.user,
+                       holder.command.empty() ? "?" : holder.command);
+  } else if (holder.pid != 0) {
+    text = fmt::format("pid {} (unknown holder)", holder.pid);
+  } else {
+    text = "unknown holder";
+  }
+  if (holder.memory_bytes) text += " " + size_text(*holder.memory_bytes);
+  return text;
+}
+
+std::string gpus_table(const std::vector<GpuSnapshot>& gpus, const std::vector<LaneSnapshot>& lanes,
+                       const Style& style) {
+  std::string out = gpus.empty() ? "no GPUs\n" : gpu_rows(gpus, style);
+  const std::string others = lane_rows(lanes, style);
+  if (!others.empty()) out += "\n" + others;
+  return out;
+}
+
+}  // namespace pergpu::view

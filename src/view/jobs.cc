@@ -1,0 +1,110 @@
+// A live job's time is computed from its start, so that a table drawn later than its snapshot is
+// still right; `duration_s` serves where no start is known.
+#include "view/jobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "view/escape.h"
+#include "view/quantity.h"
+#include "view/table.h"
+
+namespace pergpu::view {
+namespace {
+
+std::string time_cell(const JobSnapshot& job, std::int64_t now_ns) {
+  const double elapsed = elapsed_s(job, now_ns);
+  if (elapsed < 0) return "-";
+  if (is_live(job) && job.expected_s) {
+    return fmt::format("{} / ~{}", duration_text(elapsed), duration_text(*job.expected_s));
+  }
+  return duration_text(elapsed);
+}
+
+std::string reason_cell(const JobSnapshot& job) {
+  std::string text = job.reason;
+  if (job.replaced) text += text.empty() ? "older version" : "; older version";
+  for (const std::string& warning : job.warnings) {
+    text += text.empty() ? "warning: " : "; warning: ";
+    text += warning;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string short_name_of(const JobSnapshot& job) {
+  return fmt::format("{}/{}", job.run.empty() ? "_once" : job.run, job.step);
+}
+
+std::string name_of(const JobSnapshot& job) {
+  return fmt::format("{}/{}", job.sweep, short_name_of(job));
+}
+
+bool is_live(const JobSnapshot& job) {
+  return job.state == "starting" || job.state == "running" || job.state == "stopping";
+}
+
+bool is_failure(const JobSnapshot& job) {
+  return job.state == "failed" || job.state == "timeout" || job.state == "lost";
+}
+
+bool is_ended(const JobSnapshot& job) {
+  return job.state == "done" || job.state == "cancelled" || job.state == "skipped" ||
+         is_failure(job);
+}
+
+double elapsed_s(const JobSnapshot& job, std::int64_t now_ns) {
+  if (is_live(job) && job.started_at != 0 && now_ns != 0) {
+    return std::max(0.0, static_cast<double>(now_ns - job.started_at) / 1e9);
+  }
+  if (job.attempt == 0) return -1;
+  return job.duration_s.value_or(-1);
+}
+
+std::string ps_table(const std::vector<JobSnapshot>& jobs, std::int64_t now_ns,
+                     const Style& style) {
+  const std::vector<Column> columns = {
+      {.title = "ID", .right = true},
+      {.title = "JOB", .least = 20},
+      {.title = "STATE"},
+      {.title = "TIME", .right = true},
+      {.title = "LANE"},
+      {.title = "REASON", .least = 12},
+  };
+  std::vector<TableRow> rows;
+  rows.reserve(jobs.size());
+  for (const JobSnapshot& job : jobs) {
+    std::string state = job.state;
+    if (is_live(job) && job.attempt > 1) state += fmt::format(" #{}", job.attempt);
+    rows.push_back({
+        Cell{std::to_string(job.id), Tone::Plain},
+        Cell{name_of(job), job.replaced ? Tone::Dim : Tone::Plain},
+        Cell{state, tone_of_state(job.state)},
+        Cell{time_cell(job, now_ns), Tone::Plain},
+        Cell{job.lane.value_or("-"), Tone::Plain},
+        Cell{reason_cell(job), Tone::Plain},
+    });
+  }
+  return render_table(columns, rows, style);
+}
+
+std::string why_text(const std::vector<Why>& jobs, const Style& style) {
+  std::string out;
+  for (const Why& job : jobs) {
+    out += fmt::format("{} {}: {}\n", job.id, safe_line(job.name),
+                       paint(style, tone_of_state(job.state), safe_line(job.state)));
+    std::string_view rest = job.why;
+    while (!rest.empty()) {
+      const std::size_t end = rest.find('\n');
+      out += fmt::format("    {}\n", safe_line(rest.substr(0, end)));
+      if (end == std::string_view::npos) break;
+      rest.remove_prefix(end + 1);
+    }
+  }
+  return out;
+}
+
+}  // namespace pergpu::view

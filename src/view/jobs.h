@@ -1,0 +1,37 @@
+// `ps`, `why` and the changed jobs of cancel, hold, release, retry: one line a job.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "coordinator/snapshot.h"
+#include "view/style.h"
+
+namespace pergpu::view {
+
+/// "thirteen/03-method=edm/train"; a once-step's job is "thirteen/_once/classifier".
+std::string name_of(const JobSnapshot& job);
+/// The same without the sweep.
+std::string short_name_of(const JobSnapshot& job);
+
+bool is_live(const JobSnapshot& job);   // starting, running, stopping
+bool is_ended(const JobSnapshot& job);  // done, failed, timeout, cancelled, skipped, lost
+/// Ended in a way that deserves a look at its log: failed, timeout, lost.
+bool is_failure(const JobSnapshot& job);
+
+/// Seconds of the newest attempt, up to `now_ns` (wall clock) for a live job; negative: none.
+double elapsed_s(const JobSnapshot& job, std::int64_t now_ns);
+
+/// Id, job, state, time, lane, reason.
+std::string ps_table(const std::vector<JobSnapshot>& jobs, std::int64_t now_ns, const Style& style);
+
+struct Why {
+  std::int64_t id = 0;
+  std::string name = {};
+  std::string state = {};
+  std::string why = {};  // may have several lines
+};
+std::string why_text(const std::vector<Why>& jobs, const Style& style);
+
+}  // namespace pergpu::view

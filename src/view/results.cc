@@ -1,0 +1,201 @@
+// Metric columns: the union over all jobs, in order of first appearance.  A name that two steps
+// report gets the step in front, so that one does not hide the other.  Where the terminal is too
+// narrow, metric columns are left out from the right and the table says how many.
+#include "view/results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include "view/escape.h"
+#include "view/jobs.h"
+#include "view/quantity.h"
+#include "view/table.h"
+
+namespace pergpu::view {
+namespace {
+
+constexpr std::array<std::string_view, 11> kStates = {"done",      "failed",  "timeout",  "lost",
+                                                      "cancelled", "skipped", "stopping", "running",
+                                                      "starting",  "queued",  "held"};
+
+struct RunRow {
+  std::string name;
+  std::int64_t index = -1;                         // -1: the once-steps
+  std::map<std::string, const JobSnapshot*> jobs;  // by step
+};
+
+std::vector<RunRow> rows_of(const std::vector<JobSnapshot>& jobs) {
+  std::map<std::int64_t, RunRow> by_index;
+  for (const JobSnapshot& job : jobs) {
+    if (job.replaced) continue;
+    RunRow& row = by_index[job.index.value_or(-1)];
+    row.index = job.index.value_or(-1);
+    row.name = job.run.empty() ? "_once" : job.run;
+    row.jobs[job.step] = &job;
+  }
+  std::vector<RunRow> rows;
+  for (auto& [index, row] : by_index) rows.push_back(std::move(row));
+  return rows;
+}
+
+/// (step, name) of a metric; `step` is empty when the name is unambiguous.
+struct MetricColumn {
+  std::string step;
+  std::string name;
+  std::string title() const { return step.empty() ? name : step + "." + name; }
+};
+
+std::vector<MetricColumn> metric_columns(const SweepSnapshot& sweep,
+                                         const std::vector<JobSnapshot>& jobs,
+                                         const MetricsOfJobs& metrics) {
+  std::vector<std::pair<std::string, std::string>> seen;  // (step, name)
+  for (const std::string& step : sweep.steps) {
+    for (const JobSnapshot& job : jobs) {
+      const auto found = metrics.find(job.id);
+      if (job.step != step || job.replaced || found == metrics.end()) continue;
+      for (const auto& metric : found->second) {
+        std::pair<std::string, std::string> key(step, metric.first);
+        if (std::find(seen.begin(), seen.end(), key) == seen.end()) seen.push_back(std::move(key));
+      }
+    }
+  }
+  std::vector<MetricColumn> columns;
+  for (const auto& key : seen) {
+    const auto same_name = [&](const auto& other) { return other.second == key.second; };
+    const bool alone = std::count_if(seen.begin(), seen.end(), same_name) == 1;
+    MetricColumn column;
+    if (!alone) column.step = key.first;
+    column.name = key.second;
+    columns.push_back(std::move(column));
+  }
+  return columns;
+}
+
+std::string metric_cell(const RunRow& row, const MetricColumn& column,
+                        const MetricsOfJobs& metrics) {
+  for (const auto& [step, job] : row.jobs) {
+    if (!column.step.empty() && column.step != step) continue;
+    const auto found = metrics.find(job->id);
+    if (found == metrics.end()) continue;
+    for (const auto& [name, text] : found->second) {
+      if (name == column.name) return text;
+    }
+  }
+  return "";
+}
+
+Cell step_cell(const RunRow& row, const std::string& step) {
+  const auto found = row.jobs.find(step);
+  if (found == row.jobs.end()) return Cell{};
+  const JobSnapshot& job = *found->second;
+  Cell cell{job.state, tone_of_state(job.state)};
+  const double seconds = elapsed_s(job, 0);
+  if (is_ended(job) && seconds >= 0) cell.text += " " + duration_text(seconds);
+  return cell;
+}
+
+}  // namespace
+
+std::string final_table(const SweepSnapshot& sweep, const std::vector<JobSnapshot>& jobs,
+                        const MetricsOfJobs& metrics, const Style& style) {
+  const std::vector<RunRow> runs = rows_of(jobs);
+  std::vector<MetricColumn> shown = metric_columns(sweep, jobs, metrics);
+
+  std::vector<Column> columns = {{.title = "RUN", .least = 8}};
+  for (const std::string& name : sweep.columns) {
+    columns.push_back({.title = safe_line(name), .least = 6});
+  }
+  for (const std::string& step : sweep.steps) columns.push_back({.title = safe_line(step)});
+  std::vector<TableRow> rows;
+  for (const RunRow& run : runs) {
+    // The folder name repeats the parameters: where these have columns, the index is enough.
+    TableRow row = {Cell{
+        sweep.columns.empty() || run.index < 0 ? run.name : run.name.substr(0, run.name.find('-')),
+        Tone::Plain}};
+    for (std::size_t i = 0; i < sweep.columns.size(); ++i) {
+      const auto at = static_cast<std::size_t>(run.index);
+      const bool known = run.index >= 0 && at < sweep.rows.size() && i < sweep.rows[at].size();
+      row.push_back(Cell{known ? sweep.rows[at][i] : "", Tone::Plain});
+    }
+    for (const std::string& step : sweep.steps) row.push_back(step_cell(run, step));
+    rows.push_back(std::move(row));
+  }
+
+  std::size_t left_out = 0;
+  for (std::size_t m = 0; m < shown.size(); ++m) {
+    std::vector<Column> wider = columns;
+    std::vector<TableRow> wider_rows = rows;
+    wider.push_back({.title = safe_line(shown[m].title()), .right = true, .least = 0});
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      wider_rows[r].push_back(Cell{metric_cell(runs[r], shown[m], metrics), Tone::Plain});
+    }
+    if (style.width > 0 && table_width(wider, wider_rows) > style.width) {
+      left_out = shown.size() - m;
+      break;
+    }
+    columns = std::move(wider);
+    rows = std::move(wider_rows);
+  }
+  std::string out = render_table(columns, rows, style);
+  if (left_out > 0) {
+    out +=
+        fmt::format("({} more metric{}: a wider terminal, or metrics.jsonl in each run's folder)\n",
+                    left_out, left_out == 1 ? "" : "s");
+  }
+  return out;
+}
+
+std::string failures(const SweepSnapshot& sweep, const std::vector<JobSnapshot>& jobs,
+                     const TailsOfJobs& tails, std::size_t limit, const Style& style) {
+  std::string out;
+  std::size_t count = 0;
+  for (const JobSnapshot& job : jobs) {
+    if (job.replaced || !is_failure(job) || ++count > limit) continue;
+    out += fmt::format("\n{} {} {}: {}\n", paint(style, Tone::Bad, safe_line(job.state)), job.id,
+                       safe_line(name_of(job)), safe_line(job.reason));
+    if (job.log.empty()) continue;
+    out += fmt::format("  {}\n", safe_line(job.log));
+    const auto tail = tails.find(job.id);
+    if (tail == tails.end()) continue;
+    for (const std::string& line : tail->second) {
+      out += fmt::format("  | {}\n", safe_line(after_carriage_return(line)));
+    }
+  }
+  if (count > limit) {
+    out += fmt::format("\nand {} more that failed: pergpu ps -a {}\n", count - limit,
+                       safe_line(sweep.name));
+  }
+  return out;
+}
+
+std::map<std::string, std::int64_t> counts_of(const std::vector<JobSnapshot>& jobs) {
+  std::map<std::string, std::int64_t> counts;
+  for (const JobSnapshot& job : jobs) {
+    if (!job.replaced) ++counts[job.state];
+  }
+  return counts;
+}
+
+std::string counts_text(const std::map<std::string, std::int64_t>& counts, const Style& style) {
+  std::string out;
+  const auto add = [&](std::string_view state, std::int64_t count) {
+    if (count == 0) return;
+    if (!out.empty()) out += ", ";
+    out += paint(style, tone_of_state(state), fmt::format("{} {}", count, safe_line(state)));
+  };
+  for (const std::string_view state : kStates) {
+    const auto found = counts.find(std::string(state));
+    if (found != counts.end()) add(state, found->second);
+  }
+  for (const auto& [state, count] : counts) {  // of a newer coordinator
+    if (std::find(kStates.begin(), kStates.end(), state) == kStates.end()) add(state, count);
+  }
+  return out.empty() ? "no jobs" : out;
+}
+
+}  // namespace pergpu::view

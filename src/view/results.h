@@ -1,0 +1,32 @@
+// What stands at the end of a sweep: a row per run with its differing parameters, a cell per step
+// with state and duration, its newest metrics; then each failed job with its log's path and last
+// lines.  The files are read by the caller (cli/result_files.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coordinator/snapshot.h"
+#include "view/metrics.h"
+#include "view/style.h"
+
+namespace pergpu::view {
+
+using MetricsOfJobs = std::map<std::int64_t, Metrics>;                 // by job id
+using TailsOfJobs = std::map<std::int64_t, std::vector<std::string>>;  // by job id: last log lines
+
+/// Jobs that were replaced by a newer version are left out.
+std::string final_table(const SweepSnapshot& sweep, const std::vector<JobSnapshot>& jobs,
+                        const MetricsOfJobs& metrics, const Style& style);
+
+/// At most `limit` of them, then how many more there are.
+std::string failures(const SweepSnapshot& sweep, const std::vector<JobSnapshot>& jobs,
+                     const TailsOfJobs& tails, std::size_t limit, const Style& style);
+
+/// "12 done, 1 failed, 3 queued", each count with its word; "no jobs".
+std::string counts_text(const std::map<std::string, std::int64_t>& counts, const Style& style);
+std::map<std::string, std::int64_t> counts_of(const std::vector<JobSnapshot>& jobs);
+
+}  // namespace pergpu::view

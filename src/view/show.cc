@@ -1,0 +1,169 @@
+// Facts in the order in which people ask: how is it, where, since when, what does it run, where are
+// its files; then the attempts, newest last; then fields of a newer coordinator.
+#include "view/show.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "coordinator/snapshot.h"
+#include "view/escape.h"
+#include "view/jobs.h"
+#include "view/quantity.h"
+#include "view/table.h"
+
+namespace pergpu::view {
+namespace {
+
+using nlohmann::json;
+
+std::string value_text(const json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_null()) return "-";
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string text_of(const json& object, const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() || found->is_null() ? std::string() : value_text(*found);
+}
+
+std::int64_t time_of(const json& object, const char* name) {
+  return from_rfc3339(text_of(object, name));
+}
+
+class Facts {
+ public:
+  explicit Facts(const Style& style) : style_(style) {}
+  void add(std::string_view name, std::string_view value, Tone tone = Tone::Plain) {
+    if (value.empty() || value == "-") return;
+    out_ += fmt::format("  {:<10}{}\n", name, paint(style_, tone, safe_line(value)));
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  const Style& style_;
+  std::string out_;
+};
+
+std::string joined(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) out += (out.empty() ? "" : ", ") + text;
+  return out;
+}
+
+std::string state_text(const JobSnapshot& job) {
+  std::string text = job.state;
+  if (job.cls && *job.cls != "ok") text += fmt::format(" ({})", *job.cls);
+  if (!job.reason.empty()) text += ": " + job.reason;
+  return text;
+}
+
+std::string how_it_ended(const json& attempt) {
+  std::string text = text_of(attempt, "state");
+  const std::string cls = text_of(attempt, "class");
+  if (text.empty()) text = cls.empty() ? "running" : cls;
+  if (const std::string code = text_of(attempt, "exit"); !code.empty()) text += " exit " + code;
+  if (const std::string signal = text_of(attempt, "signal"); !signal.empty()) {
+    text += " signal " + signal;
+  }
+  return text;
+}
+
+std::string attempts_table(const json& attempts, const Style& style) {
+  const std::vector<Column> columns = {
+      {.title = "ATTEMPT", .right = true}, {.title = "OUTCOME"}, {.title = "STARTED"},
+      {.title = "TIME", .right = true},    {.title = "LANE"},    {.title = "REASON", .least = 12}};
+  std::vector<TableRow> rows;
+  for (const json& attempt : attempts) {
+    if (!attempt.is_object()) continue;
+    std::string number = text_of(attempt, "attempt");
+    if (number.empty()) number = text_of(attempt, "number");
+    const auto seconds = attempt.find("duration_s");
+    const bool timed = seconds != attempt.end() && seconds->is_number();
+    const std::string lane = text_of(attempt, "lane");
+    rows.push_back({
+        Cell{number, Tone::Plain},
+        Cell{how_it_ended(attempt), Tone::Plain},
+        Cell{date_and_time(time_of(attempt, "started_at"), style.utc_offset_s), Tone::Plain},
+        Cell{timed ? duration_text(seconds->get<double>()) : "-", Tone::Plain},
+        Cell{lane.empty() ? "-" : lane, Tone::Plain},
+        Cell{text_of(attempt, "reason"), Tone::Plain},
+    });
+  }
+  return rows.empty() ? std::string() : render_table(columns, rows, style);
+}
+
+/// Names that are printed in their place, or belong to JobSnapshot.
+bool is_known(const std::string& name, const json& of_snapshot) {
+  return of_snapshot.contains(name) || name == "attempts" || name == "argv" || name == "shell" ||
+         name == "cwd" || name == "why";
+}
+
+}  // namespace
+
+std::string command_text(const json& argv) {
+  if (!argv.is_array()) return value_text(argv);
+  std::string out;
+  for (const json& word : argv) {
+    const std::string text = value_text(word);
+    const bool harmless =
+        !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+          return std::isalnum(c) || std::string_view("-_./=:,+@%^").find(static_cast<char>(c)) !=
+                                        std::string_view::npos;
+        });
+    if (!out.empty()) out += ' ';
+    if (harmless) {
+      out += text;
+      continue;
+    }
+    out += '\'';
+    for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    out += '\'';
+  }
+  return out;
+}
+
+std::string show_text(const json& whole, std::int64_t now_ns, const Style& style) {
+  const JobSnapshot job = whole.get<JobSnapshot>();
+  std::string out =
+      fmt::format("{} {}\n", job.id, paint(style, Tone::Bold, safe_line(name_of(job))));
+  Facts facts(style);
+  facts.add("state", state_text(job), tone_of_state(job.state));
+  facts.add("why", text_of(whole, "why"));
+  if (job.replaced) facts.add("version", "an older one: its definition has changed since");
+  if (job.lane) facts.add("lane", *job.lane);
+  facts.add("gpus", joined(job.gpus));
+  facts.add("queued", date_and_time(job.queued_at, style.utc_offset_s));
+  facts.add("started", date_and_time(job.started_at, style.utc_offset_s));
+  facts.add("ended", date_and_time(job.ended_at, style.utc_offset_s));
+  facts.add("time", duration_text(elapsed_s(job, now_ns)));
+  if (job.expected_s) facts.add("expected", duration_text(*job.expected_s));
+  facts.add("progress", job.progress);
+  facts.add("status", job.status);
+  if (whole.contains("argv")) facts.add("command", command_text(whole["argv"]));
+  facts.add("shell", text_of(whole, "shell"));
+  facts.add("folder", text_of(whole, "cwd"));
+  facts.add("out", job.out);
+  facts.add("log", job.log);
+  facts.add("metrics", job.metrics);
+  if (job.attempt > 0) facts.add("attempt", std::to_string(job.attempt));
+  facts.add("retries", fmt::format("{} left", job.retries_left));
+  for (const std::string& warning : job.warnings) facts.add("warning", warning, Tone::Warn);
+  const json of_snapshot = JobSnapshot{};
+  for (const auto& [name, value] : whole.items()) {
+    if (!is_known(name, of_snapshot)) facts.add(safe_line(name) + " ", value_text(value));
+  }
+  out += facts.take();
+  if (whole.contains("attempts") && whole["attempts"].is_array()) {
+    const std::string table = attempts_table(whole["attempts"], style);
+    if (!table.empty()) out += "\n" + table;
+  }
+  return out;
+}
+
+}  // namespace pergpu::view

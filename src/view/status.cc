@@ -1,0 +1,188 @@
+// Rows come from the lanes of the sweep's snapshot and from the lanes that live jobs name, because
+// lanes may appear while the sweep is followed.  Where the terminal is too low for all, lanes with
+// a job stay and the others are counted.
+#include "view/status.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <string_view>
+#include <tuple>
+
+#include "view/escape.h"
+#include "view/jobs.h"
+#include "view/quantity.h"
+#include "view/results.h"
+#include "view/table.h"
+#include "view/utf8.h"
+
+namespace pergpu::view {
+namespace {
+
+struct LaneRow {
+  std::string name;
+  const LaneSnapshot* lane = nullptr;
+  const JobSnapshot* job = nullptr;
+};
+
+/// "gpu10" after "gpu9".
+std::tuple<std::string_view, long> natural_key(std::string_view name) {
+  std::size_t digits = name.size();
+  while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9') --digits;
+  long number = -1;
+  std::from_chars(name.data() + digits, name.data() + name.size(), number);
+  return {name.substr(0, digits), number};
+}
+
+std::vector<LaneRow> lane_rows(const Followed& followed) {
+  std::map<std::string, LaneRow> by_name;
+  for (const LaneSnapshot& lane : followed.lanes) {
+    by_name[lane.name].name = lane.name;
+    by_name[lane.name].lane = &lane;
+  }
+  for (const auto& [id, job] : followed.jobs) {
+    if (!is_live(job) || !job.lane) continue;
+    by_name[*job.lane].name = *job.lane;
+    by_name[*job.lane].job = &job;
+  }
+  std::vector<LaneRow> rows;
+  for (const auto& [name, row] : by_name) rows.push_back(row);
+  std::sort(rows.begin(), rows.end(), [](const LaneRow& a, const LaneRow& b) {
+    return natural_key(a.name) < natural_key(b.name);
+  });
+  return rows;
+}
+
+/// Progress and status are what the job itself chose to say; then metrics or its last log line.
+std::string sign_of_life(const Followed& followed, const JobSnapshot& job) {
+  std::string text = job.progress;
+  if (!job.status.empty()) text += (text.empty() ? "" : " ") + job.status;
+  if (!text.empty()) return text;
+  const auto newest = followed.newest.find(job.id);
+  return newest == followed.newest.end() ? std::string() : newest->second;
+}
+
+TableRow cells_of(const LaneRow& row, const Followed& followed, std::int64_t now_ns) {
+  if (row.job) {
+    const JobSnapshot& job = *row.job;
+    std::string name = short_name_of(job);
+    if (job.attempt > 1) name += fmt::format(" #{}", job.attempt);
+    std::string time = duration_text(elapsed_s(job, now_ns));
+    if (job.expected_s) time += fmt::format(" / ~{}", duration_text(*job.expected_s));
+    if (job.state != "running") time = job.state + " " + time;
+    return {Cell{row.name, Tone::Bold}, Cell{name, Tone::Plain}, Cell{time, Tone::Busy},
+            Cell{sign_of_life(followed, job), Tone::Dim}};
+  }
+  // A lane that was busy when the sweep was first seen tells nothing once no job of ours names it.
+  const bool closed =
+      row.lane && !row.lane->why.empty() && row.lane->state != "free" && row.lane->state != "busy";
+  if (!closed) return {Cell{row.name, Tone::Dim}, Cell{"-", Tone::Dim}};
+  return {Cell{row.name, Tone::Dim}, Cell{"-", Tone::Dim},
+          Cell{row.lane->state, tone_of_state(row.lane->state)}, Cell{row.lane->why, Tone::Plain}};
+}
+
+std::vector<std::string> split_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return lines;
+}
+
+std::string fit(const std::string& text, const Style& style) {
+  return style.width > 0 ? cut(text, style.width, cut_mark(style)) : text;
+}
+
+}  // namespace
+
+std::string expected_end(const Followed& followed, std::int64_t now_ns, const Style& style) {
+  if (!followed.sweep.remaining_s) return "";
+  const double since = static_cast<double>(now_ns - followed.sweep_at_ns) / 1e9;
+  const double left = *followed.sweep.remaining_s - std::max(0.0, since);
+  if (left <= 0) return "";
+  const std::int64_t end_ns = now_ns + static_cast<std::int64_t>(left * 1e9);
+  return fmt::format("about {} left ({})", duration_text(left < 10 ? 10 : left),
+                     time_of_day(end_ns, style.utc_offset_s));
+}
+
+std::string headline(const Followed& followed, std::int64_t now_ns, const Style& style) {
+  std::map<std::string, std::int64_t> counts = followed.sweep.counts;
+  if (counts.empty()) {
+    for (const auto& [id, job] : followed.jobs) {
+      if (!job.replaced) ++counts[job.state];
+    }
+  }
+  std::string text =
+      fmt::format("{}: {}", safe_line(followed.sweep.name), counts_text(counts, style));
+  const std::string end = expected_end(followed, now_ns, style);
+  return end.empty() ? text : text + ", " + end;
+}
+
+std::vector<std::string> status_lines(const Followed& followed, std::int64_t now_ns,
+                                      const Style& style) {
+  std::vector<std::string> lines;
+  Style plain = style;
+  plain.colour = false;
+  // Colours take bytes but no columns: cut only when the plain text does not fit.
+  std::string head = headline(followed, now_ns, plain);
+  const bool fits = style.width == 0 || columns_of(head) <= style.width;
+  lines.push_back(fits ? headline(followed, now_ns, style) : fit(head, style));
+
+  std::vector<LaneRow> rows = lane_rows(followed);
+  const auto room = static_cast<std::size_t>(std::max(1, style.height - 4));
+  std::size_t hidden = 0;
+  if (rows.size() > room) {
+    std::stable_partition(rows.begin(), rows.end(),
+                          [](const LaneRow& row) { return row.job != nullptr; });
+    hidden = rows.size() - room;
+    rows.resize(room);
+  }
+  const std::vector<Column> columns = {
+      {.title = ""},
+      {.title = "", .least = 16},
+      {.title = "", .right = true},
+      {.title = "", .least = 10},
+  };
+  std::vector<TableRow> cells;
+  for (const LaneRow& row : rows) cells.push_back(cells_of(row, followed, now_ns));
+  for (std::string& line : split_lines(render_rows(columns, cells, style))) {
+    lines.push_back(std::move(line));
+  }
+  if (hidden > 0) lines.push_back(fit(fmt::format("and {} more lanes", hidden), style));
+  const std::string keys = fmt::format("q: detach{}Ctrl-C: hold what is queued", separator(style));
+  const std::string last = followed.message.empty() ? keys : followed.message;
+  lines.push_back(
+      paint(style, followed.message.empty() ? Tone::Dim : Tone::Warn, fit(last, style)));
+  return lines;
+}
+
+std::string change_line(const JobSnapshot* before, const JobSnapshot& after, std::int64_t now_ns,
+                        const Style& style) {
+  const bool same = before && before->state == after.state && before->attempt == after.attempt;
+  // "starting" lasts until the process exists: the line that matters is the next one.
+  if (same || after.state == "starting" || after.replaced) return "";
+  if (!before && (after.state == "queued" || is_ended(after))) return "";
+
+  std::string what = after.state;
+  if (after.state == "running") {
+    if (after.lane) what += " on " + *after.lane;
+    if (after.attempt > 1) what += fmt::format(" (attempt {})", after.attempt);
+  } else if (after.state == "queued" && before) {
+    what = "queued again";
+  }
+  const double seconds = elapsed_s(after, now_ns);
+  if (is_ended(after) && seconds >= 0) what += " after " + duration_text(seconds);
+  if (after.state != "running" && after.state != "done" && !after.reason.empty()) {
+    what += ": " + after.reason;
+  }
+  if (is_failure(after) && !after.log.empty()) what += "; log: " + after.log;
+  return fmt::format("{} {} {} {}\n", time_of_day(now_ns, style.utc_offset_s), after.id,
+                     safe_line(name_of(after)),
+                     paint(style, tone_of_state(after.state), safe_line(what)));
+}
+
+}  // namespace pergpu::view
