@@ -1,6 +1,7 @@
 // The only place that reads a clock.  Clock is one of the four seams: simulations bring their own.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "ids.h"
@@ -17,6 +18,9 @@ class RealClock final : public Clock {
  public:
   Instant now() override;
 };
+
+/// CLOCK_BOOTTIME alone: what Loop::at() counts in.
+std::int64_t boot_now_ns();
 
 /// /proc/sys/kernel/random/boot_id without the newline; "" when unreadable.
 std::string boot_id();

@@ -33,7 +33,8 @@ class Loop {
   void cancel(TimerId id);
 
   /// Blocks these signals in this thread (and threads started later) and reports them here.
-  Result<void> on_signals(const std::vector<int>& signals, std::function<void(int signal)> callback);
+  Result<void> on_signals(const std::vector<int>& signals,
+                          std::function<void(int signal)> callback);
 
   /// Called after each batch of callbacks, before sleeping: flush what the batch decided.
   void on_turn(std::function<void()> callback);

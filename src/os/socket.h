@@ -21,12 +21,14 @@ namespace pergpu::os {
 
 /// Stream socket bound to `path` (mode 0600) and listening; an existing socket file is replaced
 /// only when nobody answers on it, else ErrorKind::Busy.  Non-blocking, close-on-exec.
+/// REQUIRES: two processes that may want the same path exclude each other by a lock.
 Result<UniqueFd> listen_unix(const std::string& path, int backlog = 128);
 /// Blocking or non-blocking stream connection.  ErrorKind::NotFound/Unavailable: nobody there.
 Result<UniqueFd> connect_unix(const std::string& path, bool nonblocking);
 /// Datagram socket bound to `path` (mode 0600).
 Result<UniqueFd> bind_datagram(const std::string& path);
-/// accept4(NONBLOCK|CLOEXEC); ErrorKind::Busy when no connection waits.
+/// accept4(NONBLOCK|CLOEXEC); ErrorKind::Busy when no connection waits.  Out of descriptors, the
+/// caller that waits is turned away and the error says so.
 Result<UniqueFd> accept_unix(int listener);
 
 struct PeerCredentials {
@@ -36,14 +38,17 @@ struct PeerCredentials {
 };
 Result<PeerCredentials> peer_of(int fd);
 
+Result<void> set_nonblocking(int fd);
+
 /// A non-blocking stream on a Loop that reads whole lines ('\n', not included) and queues writes.
-/// Owned by the caller; callbacks never run inside the constructor.
+/// Owned by the caller, who keeps the loop alive longer.  Callbacks run from the loop only, never
+/// inside open(), send() or close_when_flushed(); the stream may be destroyed in any of them.
 class LineStream {
  public:
   struct Callbacks {
     std::function<void(std::string_view line)> on_line;
-    /// Peer closed, error, or a line longer than the limit.  Called once; destroy the stream in it
-    /// or later.
+    /// Peer closed, error, a line longer than the limit, or close_when_flushed() is done.  Called
+    /// once; the descriptor is closed by then.
     std::function<void(const Error& why)> on_close;
   };
   static Result<std::unique_ptr<LineStream>> open(Loop& loop, UniqueFd fd, Callbacks callbacks,
@@ -53,7 +58,7 @@ class LineStream {
   void send(std::string_view line);
   /// Bytes queued and not yet taken by the kernel.
   std::size_t pending() const;
-  /// Closes once everything queued is written.
+  /// Reads no more, closes once everything queued is written, then calls on_close.
   void close_when_flushed();
   int fd() const;
 
@@ -64,7 +69,7 @@ class LineStream {
 };
 
 /// Frames: u32 little-endian payload length, u8 type, payload; descriptors ride with the first byte
-/// of their frame (SCM_RIGHTS).
+/// of their frame (SCM_RIGHTS), at most 253 of them.  Ownership and callbacks as LineStream.
 class FrameStream {
  public:
   struct Frame {

@@ -1,0 +1,33 @@
+// The two clocks of Instant.  CLOCK_BOOTTIME goes on while the machine is suspended, so that a
+// timeout of 12 h means 12 h.
+#include "os/clock.h"
+
+#include <time.h>
+
+#include "os/file.h"
+
+namespace pergpu::os {
+namespace {
+
+std::int64_t read_clock(clockid_t id) {
+  timespec t{};
+  ::clock_gettime(id, &t);
+  return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
+}
+
+}  // namespace
+
+std::int64_t boot_now_ns() { return read_clock(CLOCK_BOOTTIME); }
+
+Instant RealClock::now() {
+  return {.wall_ns = read_clock(CLOCK_REALTIME), .boot_ns = read_clock(CLOCK_BOOTTIME)};
+}
+
+std::string boot_id() {
+  Result<std::string> text = read_file("/proc/sys/kernel/random/boot_id", 256);
+  if (!text) return "";
+  while (!text->empty() && text->back() == '\n') text->pop_back();
+  return *text;
+}
+
+}  // namespace pergpu::os

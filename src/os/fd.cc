@@ -1,0 +1,19 @@
+// close(2) once and never again: on Linux the descriptor is gone even when close reports EINTR or
+// EIO, so a retry could close somebody else's.
+#include "os/fd.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace pergpu::os {
+
+void UniqueFd::reset(int fd) {
+  const int old = std::exchange(fd_, fd);
+  if (old < 0 || old == fd) return;
+  const int saved = errno;
+  ::close(old);
+  errno = saved;
+}
+
+}  // namespace pergpu::os

@@ -1,0 +1,190 @@
+// The loop's callback shares ownership of State, so that a stream may be destroyed by its own
+// callback: State then lives until the dispatch returns, with `closed` set.
+//
+// A failed send is not reported where it happens (the sender may be in the middle of something):
+// the output is dropped and the socket shut down; the loop sees the end and calls on_close.
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "os/socket.h"
+
+namespace pergpu::os {
+namespace {
+
+constexpr std::size_t kReadBytes = 64u << 10;
+
+}  // namespace
+
+struct LineStream::Impl {
+  struct State {
+    State(Loop& on, UniqueFd socket, Callbacks call, std::size_t limit)
+        : loop(on), fd(std::move(socket)), callbacks(std::move(call)), max_line(limit) {}
+
+    Loop& loop;
+    UniqueFd fd;
+    Callbacks callbacks;
+    std::size_t max_line;
+    std::string partial;  // the begin of a line whose end has not come yet
+    std::string out;
+    std::size_t sent = 0;  // of `out`
+    bool wants_write = false;
+    bool closing = false;  // close_when_flushed
+    bool broken = false;   // nothing can be sent any more
+    bool closed = false;
+    std::optional<Error> why;
+
+    std::size_t pending() const { return out.size() - sent; }
+
+    void detach() {
+      if (closed) return;
+      closed = true;
+      loop.unwatch(fd.get());
+      fd.reset();
+    }
+
+    void close(Error reason) {
+      if (closed) return;
+      detach();
+      if (callbacks.on_close) callbacks.on_close(why ? *why : reason);
+    }
+
+    void set_interest() {
+      const bool write = pending() > 0 || closing;
+      const std::uint32_t events = (closing ? 0u : EPOLLIN) | (write ? EPOLLOUT : 0u);
+      wants_write = write;
+      // Cannot fail for a watched descriptor.
+      [[maybe_unused]] const Result<void> changed = loop.change(fd.get(), events);
+    }
+
+    void break_off(int code) {
+      broken = true;
+      out.clear();
+      sent = 0;
+      if (code != EPIPE && code != ECONNRESET) why = os_error("send", code);
+      ::shutdown(fd.get(), SHUT_RDWR);
+    }
+
+    void flush() {
+      while (pending() > 0) {
+        const ssize_t n = ::send(fd.get(), out.data() + sent, pending(), MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EAGAIN) return;
+        if (n < 0) return break_off(errno);
+        sent += static_cast<std::size_t>(n);
+      }
+      out.clear();
+      sent = 0;
+    }
+
+    void send(std::string_view line) {
+      if (closed || broken || closing) return;
+      std::size_t done = 0;
+      if (pending() == 0) {
+        char end = '\n';
+        std::array<iovec, 2> parts{iovec{const_cast<char*>(line.data()), line.size()},
+                                   iovec{&end, 1}};
+        msghdr message{};
+        message.msg_iov = parts.data();
+        message.msg_iovlen = parts.size();
+        ssize_t n = 0;
+        do n = ::sendmsg(fd.get(), &message, MSG_NOSIGNAL);
+        while (n < 0 && errno == EINTR);
+        if (n < 0 && errno != EAGAIN) return break_off(errno);
+        done = n < 0 ? 0 : static_cast<std::size_t>(n);
+        if (done == line.size() + 1) return;
+      } else if (sent > (1u << 20) && sent > out.size() / 2) {
+        out.erase(0, sent);  // a peer that never quite catches up must not grow the buffer
+        sent = 0;
+      }
+      if (done < line.size()) out.append(line.substr(done));
+      out.push_back('\n');
+      if (!wants_write) set_interest();
+    }
+
+    /// Calls on_line for each whole line of `bytes`; what is left goes to `partial`.
+    void take(std::string_view bytes) {
+      while (!closed && !closing) {
+        const std::size_t end = bytes.find('\n');
+        const std::size_t length = partial.size() + (end == bytes.npos ? bytes.size() : end);
+        if (length > max_line) {
+          return close({ErrorKind::Invalid, 0,
+                        "line longer than " + std::to_string(max_line) + " bytes received"});
+        }
+        if (end == bytes.npos) {
+          partial.append(bytes);
+          return;
+        }
+        if (partial.empty()) {
+          callbacks.on_line(bytes.substr(0, end));
+        } else {
+          const std::string line = std::move(partial.append(bytes.substr(0, end)));
+          partial = {};
+          callbacks.on_line(line);
+        }
+        bytes.remove_prefix(end + 1);
+      }
+    }
+
+    void on_ready(std::uint32_t events) {
+      if (events & EPOLLOUT) {
+        flush();
+        if (pending() == 0 && closing) {
+          return close({ErrorKind::Unavailable, 0, "closed on this side"});
+        }
+        if (pending() == 0 && wants_write) set_interest();
+      }
+      if (closing && (events & (EPOLLHUP | EPOLLERR))) {
+        return close({ErrorKind::Unavailable, 0, "peer closed the connection"});
+      }
+      if (closing || !(events & (EPOLLIN | EPOLLHUP | EPOLLERR))) return;
+      std::array<char, kReadBytes> buffer;
+      const ssize_t n = ::recv(fd.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      if (n < 0) return close(os_error("receive"));
+      if (n == 0) return close({ErrorKind::Unavailable, 0, "peer closed the connection"});
+      take({buffer.data(), static_cast<std::size_t>(n)});
+    }
+  };
+  std::shared_ptr<State> state;
+};
+
+LineStream::LineStream() : impl_(std::make_unique<Impl>()) {}
+
+LineStream::~LineStream() {
+  if (impl_->state) impl_->state->detach();
+}
+
+Result<std::unique_ptr<LineStream>> LineStream::open(Loop& loop, UniqueFd fd, Callbacks callbacks,
+                                                     std::size_t max_line) {
+  std::unique_ptr<LineStream> stream(new LineStream);
+  auto state = std::make_shared<Impl::State>(loop, std::move(fd), std::move(callbacks), max_line);
+  Result<void> watched = set_nonblocking(state->fd.get());
+  if (watched) {
+    watched = loop.watch(state->fd.get(), EPOLLIN,
+                         [state](std::uint32_t events) { state->on_ready(events); });
+  }
+  if (!watched) return std::move(watched).error();
+  stream->impl_->state = std::move(state);
+  return stream;
+}
+
+void LineStream::send(std::string_view line) { impl_->state->send(line); }
+std::size_t LineStream::pending() const { return impl_->state->pending(); }
+int LineStream::fd() const { return impl_->state->fd.get(); }
+
+void LineStream::close_when_flushed() {
+  Impl::State& state = *impl_->state;
+  if (state.closed || state.closing) return;
+  // A socket that takes bytes is reported as writable: the loop does the rest, so that on_close
+  // never runs inside this call.
+  state.closing = true;
+  state.set_interest();
+}
+
+}  // namespace pergpu::os

@@ -1,0 +1,27 @@
+// FileLock: a file locked by flock(2) for as long as the object lives.  The kernel drops it when
+// the process ends, however it ends.  The file stays: unlinking it would let two processes lock two
+// files of one name.
+#pragma once
+
+#include <string>
+
+#include "os/fd.h"
+#include "result.h"
+
+namespace pergpu::os {
+
+class FileLock {
+ public:
+  FileLock() = default;
+  /// Creates `path` (0600) if need be.  ErrorKind::Busy when another process or object holds it.
+  static Result<FileLock> try_lock(const std::string& path);
+
+  explicit operator bool() const { return static_cast<bool>(fd_); }
+  int fd() const { return fd_.get(); }
+
+ private:
+  explicit FileLock(UniqueFd fd) : fd_(std::move(fd)) {}
+  UniqueFd fd_;
+};
+
+}  // namespace pergpu::os

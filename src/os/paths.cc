@@ -1,0 +1,182 @@
+// A home on a network file system is refused because flock and SQLite's WAL do not hold across
+// machines there, and because two machines would then share one queue.
+#include "os/paths.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <climits>
+#include <cstdlib>
+
+#include "os/file.h"
+
+namespace pergpu::os {
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+Result<std::string> absolute(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  if (path.front() == '/') return path;
+  std::array<char, PATH_MAX> here{};
+  if (!::getcwd(here.data(), here.size())) return os_error("current folder");
+  return std::string(here.data()) + "/" + path;
+}
+
+/// Makes `path` if need be and sees to it that only `uid` can use it.
+Result<void> private_folder(const std::string& path, uid_t uid) {
+  const auto refused = [&path](std::string why) {
+    return Error{ErrorKind::Denied, 0, "folder " + path + ": " + std::move(why)};
+  };
+  struct stat st {};
+  if (::lstat(path.c_str(), &st) < 0) {
+    if (errno != ENOENT) return os_error("folder " + path);
+    Result<void> made = make_dirs(path, 0700);
+    if (!made) return made;
+    if (::lstat(path.c_str(), &st) < 0) return os_error("folder " + path);
+  }
+  if (S_ISLNK(st.st_mode)) return refused("it is a symlink; name the folder itself");
+  if (!S_ISDIR(st.st_mode)) return refused("it is not a folder");
+  if (st.st_uid != uid) {
+    return refused("it belongs to uid " + std::to_string(st.st_uid) + ", not to you (uid " +
+                   std::to_string(uid) + "); choose another by PERGPU_HOME");
+  }
+  if (st.st_mode & 022) return refused("others can write to it; chmod 700 it");
+  if ((st.st_mode & 077) == 0) return {};
+  // Others can read it.  An empty one was made for us; one with content may be something else (a
+  // home folder, say), whose mode is not ours to change.
+  Result<std::vector<std::string>> names = list_dir(path);
+  if (!names) return std::move(names).error();
+  if (!names->empty()) {
+    return refused("others can read it; chmod 700 it, or name an empty folder");
+  }
+  if (::chmod(path.c_str(), 0700) < 0) return os_error("chmod " + path);
+  return {};
+}
+
+}  // namespace
+
+std::string machine_id() {
+  for (const char* path : {"/etc/machine-id", "/var/lib/dbus/machine-id"}) {
+    Result<std::string> id = read_file(path, 256);
+    if (!id) continue;
+    while (!id->empty() && id->back() == '\n') id->pop_back();
+    if (id->size() >= 16 && id->find_first_not_of("0123456789abcdef") == std::string::npos) {
+      return *id;
+    }
+  }
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  if (::gethostname(name.data(), name.size() - 1) < 0 || name[0] == '\0') return "localhost";
+  std::string text = name.data();
+  for (char& c : text) {
+    if (c == '/') c = '_';
+  }
+  return text[0] == '.' ? "_" + text : text;
+}
+
+HomeSources home_sources() {
+  return {.pergpu_home = environment("PERGPU_HOME"),
+          .xdg_state_home = environment("XDG_STATE_HOME"),
+          .home = environment("HOME"),
+          .machine = machine_id(),
+          .var_tmp = "/var/tmp",
+          .uid = ::getuid(),
+          .on_network = on_network_filesystem};
+}
+
+Result<Home> find_home() { return find_home(home_sources()); }
+
+Result<Home> find_home(const HomeSources& sources) {
+  if (!sources.pergpu_home.empty()) {
+    Result<std::string> path = absolute(sources.pergpu_home);
+    if (!path) return std::move(path).error();
+    Result<bool> network = sources.on_network(*path);
+    if (!network) return std::move(network).error();
+    if (*network) {
+      return Error{ErrorKind::Invalid, 0,
+                   "PERGPU_HOME=" + sources.pergpu_home +
+                       ": on a network file system, where locks and the database do not hold; "
+                       "name a folder on a local disk"};
+    }
+    Result<void> ready = private_folder(*path, sources.uid);
+    if (!ready) return std::move(ready).error();
+    return Home{.path = *path, .is_explicit = true, .why_elsewhere = ""};
+  }
+
+  // The XDG rule: a relative value is to be ignored.
+  std::string state = sources.xdg_state_home;
+  if (!state.starts_with('/')) state = sources.home.empty() ? "" : sources.home + "/.local/state";
+  std::string why;
+  if (!state.starts_with('/')) {
+    why = "neither XDG_STATE_HOME nor HOME names a folder";
+  } else {
+    const std::string path = state + "/pergpu/" + sources.machine;
+    Result<bool> network = sources.on_network(path);
+    if (network && !*network) {
+      Result<void> ready = private_folder(path, sources.uid);
+      if (ready) return Home{.path = path, .is_explicit = false, .why_elsewhere = ""};
+      // It exists and is not safe: using another one silently would hide its jobs.
+      if (exists(path)) return std::move(ready).error();
+      why = ready.error().message;
+    } else {
+      why = network ? path + " is on a network file system" : network.error().message;
+    }
+  }
+
+  const std::string path = sources.var_tmp + "/pergpu-" + std::to_string(sources.uid);
+  Result<void> ready = private_folder(path, sources.uid);
+  if (!ready) return std::move(ready).error();
+  return Home{.path = path, .is_explicit = false, .why_elsewhere = why};
+}
+
+Result<std::string> run_folder(const Home& home) {
+  const uid_t uid = ::getuid();
+  const std::string runtime = environment("XDG_RUNTIME_DIR");
+  struct stat st {};
+  if (!home.is_explicit && runtime.starts_with('/') && ::lstat(runtime.c_str(), &st) == 0 &&
+      S_ISDIR(st.st_mode) && st.st_uid == uid && (st.st_mode & 077) == 0) {
+    const std::string path = runtime + "/pergpu";
+    if (private_folder(path, uid)) return path;
+  }
+  const std::string path = home.path + "/run";
+  Result<void> ready = private_folder(path, uid);
+  if (!ready) return std::move(ready).error();
+  return path;
+}
+
+Result<std::string> own_executable() {
+  std::array<char, PATH_MAX> target{};
+  const ssize_t n = ::readlink("/proc/self/exe", target.data(), target.size());
+  if (n < 0) return os_error("readlink /proc/self/exe");
+  std::string path(target.data(), static_cast<std::size_t>(n));
+  // So the kernel names a file that was replaced (an upgrade) while it runs.
+  constexpr std::string_view kDeleted = " (deleted)";
+  if (path.ends_with(kDeleted) && !exists(path)) path.resize(path.size() - kDeleted.size());
+  return path;
+}
+
+Result<std::string> find_program(std::string_view name) {
+  const std::string chosen = name == "pergpu-keeper" ? environment("PERGPU_KEEPER") : "";
+  if (!chosen.empty()) {
+    Result<std::string> path = absolute(chosen);
+    if (path && ::access(path->c_str(), X_OK) < 0) return os_error("PERGPU_KEEPER=" + chosen);
+    return path;
+  }
+  Result<std::string> self = own_executable();
+  if (!self) return self;
+  const std::string folder = parent_of(*self);
+  const std::string beside = folder + "/" + std::string(name);
+  const std::string libexec = parent_of(folder) + "/libexec/pergpu/" + std::string(name);
+  for (const std::string& path : {beside, libexec}) {
+    if (is_regular(path) && ::access(path.c_str(), X_OK) == 0) return path;
+  }
+  return Error{ErrorKind::NotFound, ENOENT,
+               "program " + std::string(name) + ": neither " + beside + " nor " + libexec +
+                   " can be executed; install pergpu again"};
+}
+
+}  // namespace pergpu::os

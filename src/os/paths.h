@@ -1,0 +1,51 @@
+// Where pergpu keeps its state and its sockets, and where its programs lie.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "result.h"
+
+namespace pergpu::os {
+
+/// /etc/machine-id, else the host's name: tells machines apart that share one home folder.
+std::string machine_id();
+
+/// What the rules for the home depend on.
+struct HomeSources {
+  std::string pergpu_home;     // $PERGPU_HOME
+  std::string xdg_state_home;  // $XDG_STATE_HOME
+  std::string home;            // $HOME
+  std::string machine;
+  std::string var_tmp = "/var/tmp";
+  uid_t uid = 0;
+  std::function<Result<bool>(const std::string& path)> on_network;
+};
+HomeSources home_sources();
+
+struct Home {
+  std::string path;           // absolute, exists, 0700, ours
+  bool is_explicit = false;   // by $PERGPU_HOME
+  std::string why_elsewhere;  // not empty: why it is not the usual folder; to be said once
+};
+/// $PERGPU_HOME, else $XDG_STATE_HOME/pergpu/<machine> (~/.local/state), else
+/// /var/tmp/pergpu-<uid>. A folder that others could write, that is not ours, or that is a symlink
+/// is refused; so is an explicit one on a network file system.
+Result<Home> find_home(const HomeSources& sources);
+Result<Home> find_home();
+
+/// Folder for sockets (0700): <home>/run for an explicit home, else $XDG_RUNTIME_DIR/pergpu, else
+/// <home>/run.
+Result<std::string> run_folder(const Home& home);
+
+/// This program's file.
+Result<std::string> own_executable();
+
+/// A program of pergpu's own ("pergpu-keeper"): $PERGPU_KEEPER for that one, beside this program,
+/// then in ../libexec/pergpu.
+Result<std::string> find_program(std::string_view name);
+
+}  // namespace pergpu::os
