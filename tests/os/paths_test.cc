@@ -1,0 +1,189 @@
+#include "os/paths.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+namespace pergpu::os {
+namespace {
+
+mode_t mode_of(const std::string& path) {
+  struct stat st {};
+  EXPECT_EQ(::lstat(path.c_str(), &st), 0);
+  return st.st_mode & 07777;
+}
+
+class FindHome : public testing::Test {
+ protected:
+  FindHome() {
+    sources_.machine = "machine1";
+    sources_.home = dir_ / "user";
+    sources_.var_tmp = dir_ / "var-tmp";
+    sources_.uid = ::getuid();
+    sources_.on_network = [this](const std::string& path) -> Result<bool> {
+      return path.starts_with(dir_ / "nfs");
+    };
+  }
+  std::string fallback() const { return dir_ / "var-tmp/pergpu-" + std::to_string(::getuid()); }
+
+  TempDir dir_;
+  HomeSources sources_;
+};
+
+TEST_F(FindHome, ExplicitIsMadePrivate) {
+  sources_.pergpu_home = dir_ / "new/home/";
+  const Result<Home> home = find_home(sources_);
+  ASSERT_TRUE(home) << home.error().message;
+  EXPECT_EQ(home->path, dir_ / "new/home");
+  EXPECT_TRUE(home->is_explicit);
+  EXPECT_EQ(mode_of(home->path), 0700u);
+}
+
+TEST_F(FindHome, ExplicitOnANetworkIsRefused) {
+  sources_.pergpu_home = dir_ / "nfs/home";
+  const Result<Home> home = find_home(sources_);
+  ASSERT_FALSE(home);
+  EXPECT_NE(home.error().message.find("network"), std::string::npos);
+  EXPECT_FALSE(exists(dir_ / "nfs"));
+}
+
+TEST_F(FindHome, WritableByOthersIsRefused) {
+  sources_.pergpu_home = dir_ / "open";
+  ASSERT_TRUE(make_dirs(dir_ / "open", 0720));
+  EXPECT_FALSE(find_home(sources_));
+  ASSERT_EQ(::chmod((dir_ / "open").c_str(), 0702), 0);
+  EXPECT_FALSE(find_home(sources_));
+}
+
+TEST_F(FindHome, ReadableByOthersIsTightenedOnlyWhenEmpty) {
+  sources_.pergpu_home = dir_ / "fresh";
+  ASSERT_TRUE(make_dirs(dir_ / "fresh", 0755));
+  ASSERT_TRUE(find_home(sources_));
+  EXPECT_EQ(mode_of(dir_ / "fresh"), 0700u);
+
+  sources_.pergpu_home = dir_ / "mine";
+  ASSERT_TRUE(make_dirs(dir_ / "mine/letters", 0755));
+  EXPECT_FALSE(find_home(sources_));
+  EXPECT_EQ(mode_of(dir_ / "mine"), 0755u);
+}
+
+TEST_F(FindHome, SymlinkIsRefused) {
+  ASSERT_TRUE(make_dirs(dir_ / "real", 0700));
+  ASSERT_EQ(::symlink("real", (dir_ / "link").c_str()), 0);
+  sources_.pergpu_home = dir_ / "link/";  // a slash at the end does not hide it
+  const Result<Home> home = find_home(sources_);
+  ASSERT_FALSE(home);
+  EXPECT_NE(home.error().message.find("symlink"), std::string::npos);
+}
+
+TEST_F(FindHome, SomebodyElsesIsRefused) {
+  sources_.pergpu_home = dir_ / "home";
+  sources_.uid = ::getuid() + 1;
+  const Result<Home> home = find_home(sources_);
+  ASSERT_FALSE(home);
+  EXPECT_NE(home.error().message.find("belongs to uid"), std::string::npos);
+}
+
+TEST_F(FindHome, StateFolderOfThisMachine) {
+  const Result<Home> home = find_home(sources_);
+  ASSERT_TRUE(home);
+  EXPECT_EQ(home->path, dir_ / "user/.local/state/pergpu/machine1");
+  EXPECT_FALSE(home->is_explicit);
+  EXPECT_EQ(home->why_elsewhere, "");
+  sources_.xdg_state_home = dir_ / "state";
+  EXPECT_EQ(find_home(sources_)->path, dir_ / "state/pergpu/machine1");
+  sources_.xdg_state_home = "relative/is/ignored";
+  EXPECT_EQ(find_home(sources_)->path, home->path);
+}
+
+TEST_F(FindHome, NetworkHomeGoesToVarTmpAndSaysSo) {
+  sources_.home = dir_ / "nfs/user";
+  ASSERT_TRUE(make_dirs(sources_.var_tmp, 0755));
+  const Result<Home> home = find_home(sources_);
+  ASSERT_TRUE(home) << home.error().message;
+  EXPECT_EQ(home->path, fallback());
+  EXPECT_EQ(mode_of(home->path), 0700u);
+  EXPECT_NE(home->why_elsewhere.find("network"), std::string::npos);
+}
+
+TEST_F(FindHome, UnusableHomeGoesToVarTmp) {
+  ASSERT_TRUE(write_file_atomic(dir_ / "user", "a file", 0600, false));
+  const Result<Home> home = find_home(sources_);
+  ASSERT_TRUE(home) << home.error().message;
+  EXPECT_EQ(home->path, fallback());
+  EXPECT_NE(home->why_elsewhere, "");
+  sources_.home = "";
+  EXPECT_EQ(find_home(sources_)->path, fallback());
+}
+
+TEST_F(FindHome, TrapInVarTmpIsRefused) {
+  sources_.home = dir_ / "nfs/user";
+  ASSERT_TRUE(make_dirs(sources_.var_tmp, 0755));
+  ASSERT_TRUE(make_dirs(dir_ / "trap", 0700));
+  ASSERT_EQ(::symlink((dir_ / "trap").c_str(), fallback().c_str()), 0);
+  EXPECT_FALSE(find_home(sources_));
+}
+
+/// Sets an environment variable for one test.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~Variable() { old_.empty() ? ::unsetenv(name_) : ::setenv(name_, old_.c_str(), 1); }
+
+ private:
+  const char* name_;
+  std::string old_;
+};
+
+TEST(RunFolder, ExplicitHomeHasItsOwn) {
+  const TempDir dir;
+  ASSERT_EQ(::chmod(dir.path().c_str(), 0700), 0);
+  const Variable runtime("XDG_RUNTIME_DIR", dir.path());
+  EXPECT_EQ(*run_folder({.path = dir.path(), .is_explicit = true, .why_elsewhere = ""}),
+            dir / "run");
+  EXPECT_EQ(mode_of(dir / "run"), 0700u);
+  EXPECT_EQ(*run_folder({.path = dir.path(), .is_explicit = false, .why_elsewhere = ""}),
+            dir / "pergpu");
+  EXPECT_EQ(mode_of(dir / "pergpu"), 0700u);
+}
+
+TEST(RunFolder, RuntimeFolderOfOthersIsNotUsed) {
+  const TempDir dir;
+  ASSERT_TRUE(make_dirs(dir / "runtime", 0777));
+  const Variable runtime("XDG_RUNTIME_DIR", dir / "runtime");
+  EXPECT_EQ(*run_folder({.path = dir.path(), .is_explicit = false, .why_elsewhere = ""}),
+            dir / "run");
+}
+
+TEST(FindProgram, BesideThisOne) {
+  const std::string self = *own_executable();
+  const Result<std::string> found = find_program(self.substr(self.rfind('/') + 1));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(*found, self);
+}
+
+TEST(FindProgram, MissingNamesThePlacesTried) {
+  const Result<std::string> found = find_program("no-such-program");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().kind, ErrorKind::NotFound);
+  EXPECT_NE(found.error().message.find("libexec/pergpu/no-such-program"), std::string::npos);
+}
+
+TEST(FindProgram, KeeperOverride) {
+  const Variable keeper("PERGPU_KEEPER", "/bin/true");
+  EXPECT_EQ(*find_program("pergpu-keeper"), "/bin/true");
+  const Variable missing("PERGPU_KEEPER", "/no/such/keeper");
+  EXPECT_FALSE(find_program("pergpu-keeper"));
+}
+
+TEST(MachineId, IsOneFolderName) {
+  EXPECT_FALSE(machine_id().empty());
+  EXPECT_EQ(machine_id().find('/'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace pergpu::os

@@ -1,0 +1,473 @@
+#include "os/socket.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "fixture.h"
+
+namespace pergpu::os {
+namespace {
+
+mode_t mode_of(const std::string& path) {
+  struct stat st {};
+  EXPECT_EQ(::lstat(path.c_str(), &st), 0);
+  return st.st_mode & 07777;
+}
+
+TEST(UnixSocket, CarriesBytesBothWays) {
+  const TempDir dir;
+  const Result<UniqueFd> listener = listen_unix(dir / "s");
+  ASSERT_TRUE(listener);
+  const Result<UniqueFd> client = connect_unix(dir / "s", false);
+  ASSERT_TRUE(client);
+  const Result<UniqueFd> server = accept_unix(listener->get());
+  ASSERT_TRUE(server);
+  ASSERT_EQ(::send(client->get(), "hi", 2, 0), 2);
+  char got[3] = {};
+  ASSERT_EQ(::recv(server->get(), got, 2, 0), 2);
+  EXPECT_STREQ(got, "hi");
+}
+
+TEST(UnixSocket, FileIsTheUsersOnlyWhateverTheUmask) {
+  const TempDir dir;
+  for (const mode_t mask : {0, 022, 0777}) {
+    const mode_t old = ::umask(mask);
+    const Result<UniqueFd> listener = listen_unix(dir / std::to_string(mask));
+    ::umask(old);
+    ASSERT_TRUE(listener);
+    EXPECT_EQ(mode_of(dir / std::to_string(mask)), 0600u);
+  }
+}
+
+TEST(UnixSocket, PathLongerThanSunPath) {
+  const TempDir dir;
+  const std::string deep = dir / std::string(100, 'a') + "/" + std::string(100, 'b');
+  ASSERT_TRUE(make_dirs(deep, 0700));
+  ASSERT_TRUE(listen_unix(dir / "s"));  // accept_unix keeps one descriptor in reserve for good
+  const std::size_t before = open_fds();
+  {
+    const Result<UniqueFd> listener = listen_unix(deep + "/socket");
+    ASSERT_TRUE(listener) << listener.error().message;
+    ASSERT_TRUE(connect_unix(deep + "/socket", true));
+    ASSERT_TRUE(accept_unix(listener->get()));
+    EXPECT_EQ(listen_unix(deep + "/socket").error().kind, ErrorKind::Busy);
+  }
+  EXPECT_EQ(open_fds(), before + 1);           // the spare one of accept_unix, once a process
+  EXPECT_TRUE(listen_unix(deep + "/socket"));  // dead: replaced
+  EXPECT_EQ(open_fds(), before);
+}
+
+TEST(UnixSocket, LiveListenerIsNotReplaced) {
+  const TempDir dir;
+  const Result<UniqueFd> first = listen_unix(dir / "s", 1);
+  ASSERT_TRUE(first);
+  const Result<UniqueFd> second = listen_unix(dir / "s");
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().kind, ErrorKind::Busy);
+  EXPECT_TRUE(connect_unix(dir / "s", true));
+}
+
+TEST(UnixSocket, DeadListenerIsReplaced) {
+  const TempDir dir;
+  { ASSERT_TRUE(listen_unix(dir / "s")); }
+  const Result<UniqueFd> again = listen_unix(dir / "s");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_TRUE(connect_unix(dir / "s", true));
+}
+
+TEST(UnixSocket, OrdinaryFileIsNotReplaced) {
+  const TempDir dir;
+  ASSERT_TRUE(write_file_atomic(dir / "s", "precious", 0600, false));
+  const Result<UniqueFd> listener = listen_unix(dir / "s");
+  ASSERT_FALSE(listener);
+  EXPECT_EQ(listener.error().kind, ErrorKind::Invalid);
+  EXPECT_EQ(*read_file(dir / "s", 100), "precious");
+}
+
+TEST(UnixSocket, NobodyThere) {
+  const TempDir dir;
+  EXPECT_EQ(connect_unix(dir / "none", false).error().kind, ErrorKind::NotFound);
+  { ASSERT_TRUE(listen_unix(dir / "dead")); }
+  EXPECT_EQ(connect_unix(dir / "dead", false).error().kind, ErrorKind::Unavailable);
+}
+
+TEST(UnixSocket, AcceptWithNobodyWaitingIsBusy) {
+  const TempDir dir;
+  const Result<UniqueFd> listener = listen_unix(dir / "s");
+  ASSERT_TRUE(listener);
+  EXPECT_EQ(accept_unix(listener->get()).error().kind, ErrorKind::Busy);
+}
+
+TEST(UnixSocket, OutOfDescriptorsTheCallerIsTurnedAway) {
+  const TempDir dir;
+  const Result<UniqueFd> listener = listen_unix(dir / "s");
+  ASSERT_TRUE(listener);
+  const Result<UniqueFd> client = connect_unix(dir / "s", true);
+  ASSERT_TRUE(client);
+
+  std::vector<UniqueFd> hoard;
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit low{.rlim_cur = 64, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  while (true) {
+    UniqueFd one(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!one) break;
+    hoard.push_back(std::move(one));
+  }
+  const Result<UniqueFd> refused = accept_unix(listener->get());
+  const Result<UniqueFd> nobody = accept_unix(listener->get());
+  hoard.clear();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().os_errno, EMFILE);
+  // Nobody waits any more: a loop that watches the listener sleeps.
+  EXPECT_EQ(nobody.error().os_errno, EMFILE);
+  char byte = 0;
+  EXPECT_EQ(::recv(client->get(), &byte, 1, MSG_DONTWAIT), 0);
+  EXPECT_EQ(accept_unix(listener->get()).error().kind, ErrorKind::Busy);
+}
+
+TEST(UnixSocket, PeerIsThisProcess) {
+  const auto [near, far] = socket_pair();
+  const Result<PeerCredentials> peer = peer_of(near.get());
+  ASSERT_TRUE(peer);
+  EXPECT_EQ(peer->pid, ::getpid());
+  EXPECT_EQ(peer->uid, ::getuid());
+}
+
+TEST(UnixSocket, DatagramsKeepTheirBounds) {
+  const TempDir dir;
+  const Result<UniqueFd> receiver = bind_datagram(dir / "d");
+  ASSERT_TRUE(receiver);
+  EXPECT_EQ(mode_of(dir / "d"), 0600u);
+  EXPECT_EQ(bind_datagram(dir / "d").error().kind, ErrorKind::Busy);
+}
+
+TEST(LineStream, LinesArriveWholeHoweverTheyAreCut) {
+  TestLoop loop;
+  auto [near, far] = socket_pair();
+  std::vector<std::string> lines;
+  auto stream =
+      LineStream::open(*loop, std::move(near),
+                       {.on_line = [&](std::string_view line) { lines.emplace_back(line); },
+                        .on_close = [&](const Error&) { loop->stop(); }});
+  ASSERT_TRUE(stream);
+  for (const char c : std::string("one\n\ntwo\nthr")) {
+    ASSERT_EQ(::send(far.get(), &c, 1, 0), 1);
+    loop.settle();
+  }
+  ASSERT_EQ(::send(far.get(), "ee\nrest", 7, 0), 7);
+  far.reset();
+  loop.run();
+  EXPECT_EQ(lines, (std::vector<std::string>{"one", "", "two", "three"}));
+}
+
+TEST(LineStream, MegabytesToASlowReader) {
+  TestLoop loop;
+  auto [near, far] = socket_pair();
+  const std::string big(5u << 20, 'x');
+  std::size_t lines = 0;
+  auto writer = LineStream::open(*loop, std::move(near),
+                                 {.on_line = [](std::string_view) {}, .on_close = {}});
+  ASSERT_TRUE(writer);
+  (*writer)->send(big);
+  (*writer)->send("small");
+  EXPECT_GT((*writer)->pending(), 0u);
+  auto reader = LineStream::open(*loop, std::move(far),
+                                 {.on_line =
+                                      [&](std::string_view line) {
+                                        EXPECT_EQ(line.size(), ++lines == 1 ? big.size() : 5u);
+                                        if (lines == 2) loop->stop();
+                                      },
+                                  .on_close = {}});
+  ASSERT_TRUE(reader);
+  loop.run();
+  loop.settle();
+  EXPECT_EQ((*writer)->pending(), 0u);
+}
+
+TEST(LineStream, IdleAfterFlushing) {
+  TestLoop loop;
+  auto [near, far] = socket_pair();
+  auto writer = LineStream::open(*loop, std::move(near),
+                                 {.on_line = [](std::string_view) {}, .on_close = {}});
+  ASSERT_TRUE(writer);
+  (*writer)->send(std::string(1u << 20, 'x'));
+  std::vector<char> sink(2u << 20);
+  while ((*writer)->pending() > 0) {
+    ASSERT_GT(::recv(far.get(), sink.data(), sink.size(), 0), 0);
+    loop.settle();
+  }
+  int turns = 0;
+  loop->on_turn([&] { ++turns; });
+  loop->at(boot_now_ns() + 30'000'000, [&] { loop->stop(); });
+  loop.run();
+  EXPECT_LE(turns, 4);  // EPOLLOUT is not watched with nothing to write
+}
+
+TEST(LineStream, DestroyedInsideOnLine) {
+  TestLoop loop;
+  auto [near, far] = socket_pair();
+  std::unique_ptr<LineStream> stream;
+  std::vector<std::string> lines;
+  auto opened = LineStream::open(*loop, std::move(near),
+                                 {.on_line =
+                                      [&](std::string_view line) {
+                                        stream.reset();
+                                        lines.emplace_back(line);  // still valid
+                                      },
+                                  .on_close = [&](const Error&) { ADD_FAILURE(); }});
+  ASSERT_TRUE(opened);
+  stream = std::move(*opened);
+  ASSERT_EQ(::send(far.get(), "a\nb\nc\n", 6, 0), 6);
+  loop.settle();
+  EXPECT_EQ(lines, (std::vector<std::string>{"a"}));
+}
+
+TEST(LineStream, DestroyedInsideOnClose) {
+  TestLoop loop;
+  auto [near, far] = socket_pair();
+  std::unique_ptr<LineStream> stream;
+  auto opened = LineStream::open(*loop, std::move(near),
+                                 {.on_line = [](std::string_view) {},
+                                  .on_close =
+                                      [&](const Error& why) {
+                                        stream.reset();
+                                        EXPECT_EQ(why.kind, ErrorKind::Unavailable);
+                                        loop->stop();
+                                      }});
+  ASSERT_TRUE(opened);
+  stream = std::move(*opened);
+  far.reset();
+  loop.run();
+  EXPECT_EQ(stream, nullptr);
+}
+
+TEST(LineStream, LinesBeforeTheEndAreDelivered) {
+  TestLoop loop;
+  auto [near, far] = socket_pair();
+  std::vector<std::string> log;
+  auto stream = LineStream::open(*loop, std::move(near),
+                                 {.on_line = [&](std::string_view l) { log.emplace_back(l); },
+                                  .on_close =
+                                      [&](const Error&) {
+                                        log.emplace_back("<end>");
+                                        loop->stop();
+                                      }});
+  ASSERT_TRUE(stream);
+  ASSERT_EQ(::send(far.get(), "last words\n", 11, 0), 11);
+  far.reset();
+  loop.run();
+  EXPECT_EQ(log, (std::vector<std::string>{"last words", "<end>"}));
+}
+
+TEST(LineStream, SendingToAPeerThatLeftIsReportedOnceAndRaisesNoSignal) {
+  TestLoop loop;
+  auto [near, far] = socket_pair();
+  int closes = 0;
+  auto stream = LineStream::open(*loop, std::move(near),
+                                 {.on_line = [](std::string_view) {},
+                                  .on_close =
+                                      [&](const Error&) {
+                                        ++closes;
+                                        loop->stop();
+                                      }});
+  ASSERT_TRUE(stream);
+  far.reset();
+  for (int i = 0; i < 3; ++i) (*stream)->send("anybody?");
+  EXPECT_EQ(closes, 0);  // never inside send
+  loop.run();
+  loop.settle();
+  EXPECT_EQ(closes, 1);
+  (*stream)->send("still?");
+  EXPECT_EQ((*stream)->pending(), 0u);
+}
+
+TEST(LineStream, LineLongerThanTheLimitCloses) {
+  TestLoop loop;
+  auto [near, far] = socket_pair();
+  std::string why;
+  auto stream = LineStream::open(*loop, std::move(near),
+                                 {.on_line = [](std::string_view) { ADD_FAILURE(); },
+                                  .on_close =
+                                      [&](const Error& error) {
+                                        why = error.message;
+                                        loop->stop();
+                                      }},
+                                 10);
+  ASSERT_TRUE(stream);
+  ASSERT_EQ(::send(far.get(), "0123456789ab", 12, 0), 12);
+  loop.run();
+  EXPECT_NE(why.find("10 bytes"), std::string::npos);
+}
+
+TEST(LineStream, ClosesWhenFlushed) {
+  TestLoop loop;
+  auto [near, far] = socket_pair();
+  bool closed = false;
+  const std::string big(3u << 20, 'x');
+  auto writer = LineStream::open(*loop, std::move(near),
+                                 {.on_line = [](std::string_view) { ADD_FAILURE(); },
+                                  .on_close = [&](const Error&) { closed = true; }});
+  ASSERT_TRUE(writer);
+  (*writer)->send(big);
+  (*writer)->close_when_flushed();
+  EXPECT_FALSE(closed);
+  ASSERT_EQ(::send(far.get(), "unread\n", 7, 0), 7);
+  std::size_t got = 0;
+  auto reader = LineStream::open(*loop, std::move(far),
+                                 {.on_line = [&](std::string_view line) { got = line.size(); },
+                                  .on_close = [&](const Error&) { loop->stop(); }});
+  ASSERT_TRUE(reader);
+  loop.run();
+  EXPECT_EQ(got, big.size());
+  EXPECT_TRUE(closed);
+}
+
+using Frame = FrameStream::Frame;
+
+TEST(FrameStream, FramesArriveWholeHoweverTheyAreCut) {
+  TestLoop loop;
+  auto [near, far] = socket_pair();
+  std::vector<Frame> frames;
+  auto stream = FrameStream::open(*loop, std::move(near),
+                                  {.on_frame = [&](Frame f) { frames.push_back(std::move(f)); },
+                                   .on_close = [&](const Error&) { loop->stop(); }});
+  ASSERT_TRUE(stream);
+  const std::string bytes{"\2\0\0\0\7ab\0\0\0\0\11", 12};
+  for (const char c : bytes) {
+    ASSERT_EQ(::send(far.get(), &c, 1, 0), 1);
+    loop.settle();
+  }
+  ASSERT_EQ(frames.size(), 2u);
+  EXPECT_EQ(frames[0].type, 7);
+  EXPECT_EQ(frames[0].payload, "ab");
+  EXPECT_EQ(frames[1].type, 9);
+  EXPECT_EQ(frames[1].payload, "");
+  far.reset();
+  loop.run();
+}
+
+/// Inode of an open descriptor: tells which file came along.
+std::uint64_t inode_of(int fd) {
+  struct stat st {};
+  EXPECT_EQ(::fstat(fd, &st), 0);
+  return st.st_ino;
+}
+
+TEST(FrameStream, DescriptorsStayWithTheirFrameUnderLoad) {
+  // Frames of all sizes, some with a descriptor, far more than the socket takes at once: so that
+  // frames are queued, cut and read together in every way.
+  TestLoop loop;
+  const TempDir dir;
+  const std::size_t before = open_fds();
+  {
+    auto [near, far] = socket_pair();
+    auto sender = FrameStream::open(*loop, std::move(near), {.on_frame = {}, .on_close = {}});
+    ASSERT_TRUE(sender);
+    constexpr int kFrames = 600;
+    std::vector<std::uint64_t> inodes(kFrames, 0);
+    std::size_t bytes = 0;
+    for (int i = 0; i < kFrames; ++i) {
+      const std::string payload(static_cast<std::size_t>(i * i % 7919), static_cast<char>(i));
+      bytes += payload.size();
+      if (i % 3 != 0) {
+        (*sender)->send(static_cast<std::uint8_t>(i), payload);
+        continue;
+      }
+      const UniqueFd file(
+          ::open((dir / std::to_string(i)).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+      inodes[static_cast<std::size_t>(i)] = inode_of(file.get());
+      (*sender)->send(static_cast<std::uint8_t>(i), payload, {file.get()});
+    }
+    EXPECT_GT((*sender)->pending(), 0u);
+    EXPECT_LT((*sender)->pending(), bytes + kFrames * 5);
+
+    std::size_t next = 0;
+    auto receiver =
+        FrameStream::open(*loop, std::move(far),
+                          {.on_frame =
+                               [&](Frame frame) {
+                                 EXPECT_EQ(frame.type, static_cast<std::uint8_t>(next));
+                                 EXPECT_EQ(frame.payload.size(), next * next % 7919);
+                                 EXPECT_EQ(frame.fds.size(), next % 3 == 0 ? 1u : 0u);
+                                 if (!frame.fds.empty()) {
+                                   EXPECT_EQ(inode_of(frame.fds[0].get()), inodes[next]);
+                                   EXPECT_TRUE(::fcntl(frame.fds[0].get(), F_GETFD) & FD_CLOEXEC);
+                                 }
+                                 if (++next == kFrames) loop->stop();
+                               },
+                           .on_close = [](const Error& why) { ADD_FAILURE() << why.message; }});
+    ASSERT_TRUE(receiver);
+    loop.run();
+    EXPECT_EQ(next, static_cast<std::size_t>(kFrames));
+    EXPECT_EQ((*sender)->pending(), 0u);
+  }
+  EXPECT_EQ(open_fds(), before);
+}
+
+TEST(FrameStream, DescriptorsNobodyTookAreClosed) {
+  TestLoop loop;
+  const std::size_t before = open_fds();
+  {
+    auto [near, far] = socket_pair();
+    auto sender = FrameStream::open(*loop, std::move(near), {.on_frame = {}, .on_close = {}});
+    ASSERT_TRUE(sender);
+    (*sender)->send(1, std::string(4u << 20, 'x'), {0, 1, 2});  // the frame's end never arrives
+    (*sender)->send(2, "", {0});                                // this one is only queued
+    auto receiver = FrameStream::open(*loop, std::move(far),
+                                      {.on_frame = [](Frame) { ADD_FAILURE(); }, .on_close = {}});
+    ASSERT_TRUE(receiver);
+    loop->at(0, [&] { loop->stop(); });
+    loop.run();
+  }
+  EXPECT_EQ(open_fds(), before);
+}
+
+TEST(FrameStream, PayloadAboveTheLimitCloses) {
+  TestLoop loop;
+  auto [near, far] = socket_pair();
+  ErrorKind kind = ErrorKind::Io;
+  auto stream = FrameStream::open(*loop, std::move(near),
+                                  {.on_frame = [](Frame) { ADD_FAILURE(); },
+                                   .on_close =
+                                       [&](const Error& why) {
+                                         kind = why.kind;
+                                         loop->stop();
+                                       }},
+                                  100);
+  ASSERT_TRUE(stream);
+  ASSERT_EQ(::send(far.get(), "\xff\xff\xff\xff\1", 5, 0), 5);
+  loop.run();
+  EXPECT_EQ(kind, ErrorKind::Corrupt);
+}
+
+TEST(FrameStream, DestroyedInsideOnFrame) {
+  TestLoop loop;
+  auto [near, far] = socket_pair();
+  auto sender = FrameStream::open(*loop, std::move(near), {.on_frame = {}, .on_close = {}});
+  ASSERT_TRUE(sender);
+  std::unique_ptr<FrameStream> stream;
+  int frames = 0;
+  auto opened = FrameStream::open(*loop, std::move(far),
+                                  {.on_frame =
+                                       [&](Frame) {
+                                         ++frames;
+                                         stream.reset();
+                                       },
+                                   .on_close = [](const Error&) { ADD_FAILURE(); }});
+  ASSERT_TRUE(opened);
+  stream = std::move(*opened);
+  for (int i = 0; i < 3; ++i) (*sender)->send(1, "x");
+  loop.settle();
+  EXPECT_EQ(frames, 1);
+}
+
+}  // namespace
+}  // namespace pergpu::os
