@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -37,8 +38,8 @@ struct LanePool {
   int size = 0;
   std::vector<bool> used = {};  // by slot; may be shorter than size
   int in_use() const;
-  /// Lowest free slot; nullopt when `size` lanes are in use.
-  std::optional<int> free_slot() const;
+  /// Lowest free slot; nullopt when not more than `keep` of the `size` lanes are free.
+  std::optional<int> free_slot(int keep = 0) const;
 };
 
 struct LiveCount {
@@ -47,31 +48,46 @@ struct LiveCount {
 };
 
 struct LimitUse {
-  int value = 0;  // of [limits]
+  int value = std::numeric_limits<int>::max();  // of [limits]; a name without a value has no limit
   int live = 0;
+};
+
+/// What one live attempt takes up, as it was when it started: the sweep may be submitted again with
+/// other demands while it runs.
+struct Booking {
+  StepKey step = {};
+  LaneId lane = {};
+  std::vector<std::string> gpus = {};  // UUIDs
+  int cpus = 0;                        // reserved
+  std::uint64_t memory_bytes = 0;      // reserved
+  std::vector<std::string> uses = {};
+  bool starting = true;
 };
 
 struct Capacity {
   std::vector<GpuLane> gpus = {};
   LanePool cpu_lanes = {};                       // Pool::Cpu
   std::map<SweepId, LanePool> sweep_lanes = {};  // Pool::Sweep
-  int cpus = 0;                                  // of the machine (or our cgroup)
-  std::uint64_t memory_bytes = 0;                // of the machine (or our cgroup)
-  int reserved_cpus = 0;                         // by live jobs that declared them
+  int cpus = 0;                                  // of the machine or our cgroup; 0: not known
+  std::uint64_t memory_bytes = 0;                // of the machine or our cgroup; 0: not known
+  std::map<std::string, LimitUse> limits = {};
+
+  // Kept by the functions below.
+  int reserved_cpus = 0;  // by live jobs that declared them
   std::uint64_t reserved_memory = 0;
   std::map<StepKey, LiveCount> live = {};
-  std::map<std::string, LimitUse> limits = {};  // a name that is not here has no limit
+  std::map<JobId, Booking> bookings = {};
 
-  /// Books an attempt that is about to start: lane, GPUs (by UUID; `busy` = `holder`),
-  /// reservations, limits, counts.  It counts as in start-up.
-  void occupy(StepKey key, const Demand& demand, LaneId lane, const std::vector<std::string>& uuids,
-              const std::string& holder);
-  /// Start-up of one attempt of the class is over.
-  void started_up(StepKey key);
-  /// The reverse of occupy().  `was_starting`: started_up() was not called for it.  GPU lanes are
-  /// freed only if `free_gpus`: else the caller sets their `busy` (dirty, being looked at).
-  void vacate(StepKey key, const Demand& demand, LaneId lane, const std::vector<std::string>& uuids,
-              bool was_starting, bool free_gpus = true);
+  /// Books an attempt that is about to start (or was found alive after a restart): lane, GPUs
+  /// (`busy` becomes `holder`), reservations, limits, counts.  It counts as in start-up.
+  /// REQUIRES: the job has no booking.
+  void occupy(JobId job, StepKey key, const Demand& demand, LaneId lane,
+              const std::vector<std::string>& uuids, const std::string& holder);
+  /// Its start-up is over.  Again, or for an unknown job: nothing.
+  void started_up(JobId job);
+  /// The reverse of occupy(); unknown job: nothing.  GPUs become free only if `free_gpus`, else the
+  /// caller says in `busy` what is wrong with them (dirty, being looked at).
+  void vacate(JobId job, bool free_gpus = true);
 };
 
 struct Choice {
@@ -83,6 +99,10 @@ struct Choice {
 
 /// The first job in the order that fits; nullopt when none does.
 std::optional<Choice> choose(const ReadyQueue& queue, const Capacity& capacity);
+
+/// Whether a model's name matches Demand::gpu_pattern: glob, upper and lower case alike; an empty
+/// pattern matches all.
+bool gpu_name_matches(const std::string& pattern, const std::string& name);
 
 /// Plain words of the first thing that keeps the class's jobs from starting: "max_parallel = 1 of
 /// step evaluate is reached", "all 8 GPUs are in use", …; empty when nothing does.

@@ -1,0 +1,162 @@
+// The order of the questions is the rule: what we did to it, whether it ever ran, whether its
+// status is known, and only then what it says of itself.
+#include "job/classify.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+
+#include "job/text.h"
+
+namespace pergpu {
+namespace {
+
+constexpr int kRequeueExit = 75;    // EX_TEMPFAIL of sysexits.h
+constexpr int kUsageErrorExit = 2;  // argparse and most command lines
+constexpr std::int64_t kQuickNs = 60'000'000'000;
+
+struct Verdict {
+  OutcomeClass cls = OutcomeClass::Unknown;
+  std::string reason = {};
+};
+
+std::string words_or(const std::string& words, const char* otherwise) {
+  return words.empty() ? otherwise : words;
+}
+
+Verdict stopped(const Evidence& e) {
+  switch (*e.stop) {
+    case StopCause::Cancel:
+      return {OutcomeClass::Cancelled, words_or(e.stop_reason, "cancelled")};
+    case StopCause::Hold:
+      return {OutcomeClass::Cancelled, words_or(e.stop_reason, "stopped to be held")};
+    case StopCause::Shutdown:
+      return {OutcomeClass::Cancelled, words_or(e.stop_reason, "stopped with the coordinator")};
+    case StopCause::Replaced:
+      return {OutcomeClass::Cancelled, words_or(e.stop_reason, "replaced by a newer version")};
+    case StopCause::Timeout:
+      if (e.timeout_ns == 0) return {OutcomeClass::Timeout, words_or(e.stop_reason, "timeout")};
+      return {OutcomeClass::Timeout, "stopped after its timeout of " + duration_text(e.timeout_ns)};
+    case StopCause::Memory:
+      if (e.memory_bytes == 0 || e.memory_limit_bytes == 0) {
+        return {OutcomeClass::OomHost, words_or(e.stop_reason, "memory passed its limit")};
+      }
+      return {OutcomeClass::OomHost,
+              fmt::format("memory {} passed its limit of {}", size_text(e.memory_bytes),
+                          size_text(e.memory_limit_bytes))};
+  }
+  return {};
+}
+
+OutcomeClass class_of_spawn_errno(int code) {
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+    case EROFS:
+      return OutcomeClass::DiskFull;
+    // The machine is short of something, or a disk or file server fails: another try may succeed,
+    // and the job has spent nothing.
+    case EAGAIN:
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+    case EIO:
+    case ESTALE:
+      return OutcomeClass::Lost;
+    default:
+      return OutcomeClass::UserError;
+  }
+}
+
+Verdict not_started(const SpawnFailure& f) {
+  std::string reason =
+      fmt::format("could not start: {}{}{}", f.phase, f.object.empty() ? "" : " ", f.object);
+  if (f.os_errno != 0) reason += fmt::format(": {}", std::strerror(f.os_errno));
+  if (f.os_errno == ENOEXEC) reason += " (a script needs a first line such as #!/bin/sh)";
+  return {class_of_spawn_errno(f.os_errno), std::move(reason)};
+}
+
+// The last line of a Python traceback when it names a mistake in the program or its call, which no
+// second start can heal.  Control characters of the job's text do not get through.
+std::string user_mistake(std::string_view log_tail) {
+  static constexpr std::array<std::string_view, 13> kMistakes = {
+      "AttributeError",     "FileNotFoundError", "ImportError",         "IndentationError",
+      "IsADirectoryError",  "KeyError",          "ModuleNotFoundError", "NameError",
+      "NotADirectoryError", "PermissionError",   "SyntaxError",         "TabError",
+      "TypeError"};
+  if (log_tail.find("Traceback (most recent call last)") == std::string_view::npos &&
+      log_tail.find("SyntaxError") == std::string_view::npos) {
+    return {};
+  }
+  std::string found;
+  while (!log_tail.empty()) {
+    const std::size_t end = log_tail.find('\n');
+    const std::string_view line = log_tail.substr(0, end);
+    for (std::string_view mistake : kMistakes) {
+      const bool names_it = line.starts_with(mistake) &&
+                            (line.size() == mistake.size() || line[mistake.size()] == ':');
+      if (names_it) found = line;
+    }
+    log_tail.remove_prefix(end == std::string_view::npos ? log_tail.size() : end + 1);
+  }
+  std::erase_if(found, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  constexpr std::size_t kLongest = 200;
+  if (found.size() > kLongest) found = found.substr(0, kLongest) + "…";
+  return found;
+}
+
+Verdict exited(const Evidence& e) {
+  const int code = *e.exit_code;
+  if (code == 0) {
+    if (e.missing_output.empty()) return {OutcomeClass::Ok, ""};
+    return {OutcomeClass::OutputMissing, fmt::format("output {} {}", e.missing_output,
+                                                     words_or(e.missing_why, "does not exist"))};
+  }
+  std::string reason = fmt::format("exit code {}", code);
+  if (code == kRequeueExit) return {OutcomeClass::Requeue, reason + ": asks to be started again"};
+  if (e.duration_ns > 0 && e.duration_ns < kQuickNs) {
+    const std::string mistake = user_mistake(e.log_tail);
+    if (!mistake.empty()) return {OutcomeClass::UserError, reason + ": " + mistake};
+  }
+  if (code == kUsageErrorExit) return {OutcomeClass::UserError, std::move(reason)};
+  return {OutcomeClass::Exit, std::move(reason)};
+}
+
+Verdict verdict(const Evidence& e) {
+  if (e.stop) return stopped(e);
+  if (e.spawn_failure) return not_started(*e.spawn_failure);
+  if (e.lost) {
+    if (e.proven_gone) return {OutcomeClass::Lost, words_or(e.lost_why, "lost")};
+    return {OutcomeClass::Unknown, words_or(e.lost_why, "its exit status is not known")};
+  }
+  if (e.signal) {
+    return {OutcomeClass::Signal,
+            fmt::format("killed by signal {} ({})", *e.signal, signal_name(*e.signal))};
+  }
+  if (e.exit_code) return exited(e);
+  return {OutcomeClass::Unknown, "its exit status is not known"};
+}
+
+}  // namespace
+
+Outcome classify(const Evidence& evidence) {
+  Verdict v = verdict(evidence);
+  return Outcome{.cls = v.cls,
+                 .exit_code = evidence.exit_code,
+                 .signal = evidence.signal,
+                 .reason = std::move(v.reason),
+                 .peak_memory_bytes = evidence.peak_memory_bytes,
+                 .cpu_ns = evidence.cpu_ns};
+}
+
+std::string signal_name(int number) {
+  const char* short_name = ::sigabbrev_np(number);
+  if (short_name == nullptr) return fmt::format("signal {}", number);
+  return fmt::format("SIG{}", short_name);
+}
+
+}  // namespace pergpu

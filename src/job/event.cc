@@ -1,0 +1,61 @@
+// Names of events, stop causes and lanes.  Event names and stop causes are in the journal: never
+// renamed.
+#include "job/event.h"
+
+#include "job/names.h"
+#include "result.h"
+
+namespace pergpu {
+
+std::string to_string(LaneId id) {
+  const std::string slot = std::to_string(id.slot);
+  switch (id.pool) {
+    case LaneId::Pool::Gpu:
+      return "gpu" + slot;
+    case LaneId::Pool::Cpu:
+      return "cpu" + slot;
+    case LaneId::Pool::Sweep:
+      return "lane" + slot;
+  }
+  return "?" + slot;
+}
+
+std::string_view to_string(StopCause c) {
+  switch (c) {
+    case StopCause::Cancel:
+      return "cancel";
+    case StopCause::Hold:
+      return "hold";
+    case StopCause::Timeout:
+      return "timeout";
+    case StopCause::Memory:
+      return "memory";
+    case StopCause::Shutdown:
+      return "shutdown";
+    case StopCause::Replaced:
+      return "replaced";
+  }
+  return "?";
+}
+
+std::optional<StopCause> stop_cause_of(std::string_view name) {
+  static constexpr StopCause kAll[] = {StopCause::Cancel, StopCause::Hold,     StopCause::Timeout,
+                                       StopCause::Memory, StopCause::Shutdown, StopCause::Replaced};
+  return enumerator_of(name, kAll);
+}
+
+std::string_view event_name(const JobEvent& e) {
+  return std::visit(
+      Overloaded{[](const event::Submitted&) -> std::string_view { return "submitted"; },
+                 [](const event::Requeued&) -> std::string_view { return "requeued"; },
+                 [](const event::Held&) -> std::string_view { return "held"; },
+                 [](const event::Starting&) -> std::string_view { return "starting"; },
+                 [](const event::Started&) -> std::string_view { return "started"; },
+                 [](const event::Stopping&) -> std::string_view { return "stopping"; },
+                 [](const event::Ended&) -> std::string_view { return "ended"; },
+                 [](const event::Cancelled&) -> std::string_view { return "cancelled"; },
+                 [](const event::Skipped&) -> std::string_view { return "skipped"; }},
+      e);
+}
+
+}  // namespace pergpu

@@ -1,0 +1,167 @@
+// The state diagram: one function per event, each either refuses and touches nothing or changes the
+// whole job.  Nothing else in pergpu assigns a job's state.
+//
+//   queued ─ starting ─► starting ─ started ─► running ─ stopping ─► stopping
+//     ▲                      └───────────── ended ───┴───────────────────┘
+//     │                                       │
+//     ├── ended (again) ◄─────────────────────┼──► ended (hold): held
+//     └── requeued ◄── held, every end state  └──► ended (final): done, failed, timeout, …
+//   queued, held: held (from queued), cancelled, skipped.
+#include "job/job.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace pergpu {
+namespace {
+
+Error illegal(const Job& job, std::string_view event, std::string_view why = "") {
+  return Error{ErrorKind::Invalid, 0,
+               fmt::format("job {}: `{}` is not possible while {}{}{}", job.id.value, event,
+                           to_string(job.state), why.empty() ? "" : ": ", why)};
+}
+
+Result<void> submitted(Job& job, Instant at) {
+  const bool fresh =
+      job.state == JobState::Queued && job.attempts == 0 && !job.last && job.queued_at == Instant{};
+  if (!fresh) return illegal(job, "submitted", "it was submitted before");
+  job.queued_at = at;
+  return {};
+}
+
+Result<void> requeued(Job& job, Instant at) {
+  if (is_live(job.state)) return illegal(job, "requeued");
+  job.state = JobState::Queued;
+  job.retries_used = 0;
+  job.moves = 0;
+  job.queued_at = at;
+  job.not_before_wall_ns = 0;
+  job.reason.clear();
+  return {};
+}
+
+Result<void> held(Job& job, const event::Held& e) {
+  if (job.state != JobState::Queued) return illegal(job, "held");
+  job.state = JobState::Held;
+  job.reason = e.reason;
+  return {};
+}
+
+Result<void> starting(Job& job, const event::Starting& e, Instant at) {
+  if (job.state != JobState::Queued) return illegal(job, "starting");
+  if (job.attempts == std::numeric_limits<std::int16_t>::max()) {
+    return illegal(job, "starting", "it has used up its attempt numbers");
+  }
+  if (e.attempt != job.attempts + 1) {
+    return illegal(job, "starting",
+                   fmt::format("attempt {} cannot follow attempt {}", e.attempt, job.attempts));
+  }
+  auto attempt = std::make_unique<Attempt>();
+  attempt->number = e.attempt;
+  attempt->placement = e.placement;
+  attempt->keeper = e.keeper;
+  attempt->starting_at = at;
+  job.last = std::move(attempt);
+  job.attempts = static_cast<std::int16_t>(e.attempt);
+  job.not_before_wall_ns = 0;
+  job.state = JobState::Starting;
+  return {};
+}
+
+Result<void> started(Job& job, const event::Started& e, Instant at) {
+  // A stop may be asked for before the start was reported.
+  const bool stop_came_first = job.state == JobState::Stopping && job.last->started_at == Instant{};
+  if (job.state != JobState::Starting && !stop_came_first) return illegal(job, "started");
+  job.last->pid = e.pid;
+  job.last->start_ticks = e.start_ticks;
+  job.last->started_at = at;
+  if (!stop_came_first) job.state = JobState::Running;
+  return {};
+}
+
+// The first cause stays, because it is what ended the attempt; only a cancel outranks the others:
+// a job that a person cancelled must not come back because its timeout allows a retry.
+Result<void> stopping(Job& job, const event::Stopping& e) {
+  if (!is_live(job.state)) return illegal(job, "stopping");
+  Attempt& attempt = *job.last;
+  if (!attempt.stop || *attempt.stop == e.cause || e.cause == StopCause::Cancel) {
+    attempt.stop = e.cause;
+    attempt.stop_reason = e.reason;
+  }
+  job.state = JobState::Stopping;
+  return {};
+}
+
+Result<void> ended(Job& job, const event::Ended& e, Instant at) {
+  if (!is_live(job.state)) return illegal(job, "ended");
+  const Next& next = e.next;
+  if (next.kind == Next::Kind::Final && !is_ended(next.state)) {
+    return illegal(job, "ended", fmt::format("{} is no end state", to_string(next.state)));
+  }
+  std::int16_t& spent = next.charged ? job.retries_used : job.moves;
+  if (next.kind == Next::Kind::Again && spent == std::numeric_limits<std::int16_t>::max()) {
+    return illegal(job, "ended", "it has used up its retry numbers");
+  }
+  job.last->outcome = e.outcome;
+  job.last->ended_at = at;
+  switch (next.kind) {
+    case Next::Kind::Final:
+      job.state = next.state;
+      job.reason = next.reason.empty() ? e.outcome.reason : next.reason;
+      break;
+    case Next::Kind::Again:
+      job.state = JobState::Queued;
+      ++spent;
+      job.queued_at = at;
+      job.not_before_wall_ns = next.delay_ns > 0 ? at.wall_ns + next.delay_ns : 0;
+      job.reason.clear();
+      break;
+    case Next::Kind::Hold:
+      job.state = JobState::Held;
+      job.reason = !next.reason.empty()             ? next.reason
+                   : !job.last->stop_reason.empty() ? job.last->stop_reason
+                                                    : e.outcome.reason;
+      break;
+  }
+  return {};
+}
+
+Result<void> ended_without_start(Job& job, std::string_view event, JobState state,
+                                 const std::string& reason) {
+  if (job.state != JobState::Queued && job.state != JobState::Held) return illegal(job, event);
+  job.state = state;
+  job.not_before_wall_ns = 0;
+  job.reason = reason;
+  return {};
+}
+
+}  // namespace
+
+bool operator==(const Job& a, const Job& b) {
+  const bool same_last = a.last && b.last ? *a.last == *b.last : !a.last && !b.last;
+  return same_last && a.id == b.id && a.sweep == b.sweep && a.run == b.run && a.step == b.step &&
+         a.state == b.state && a.attempts == b.attempts && a.retries_used == b.retries_used &&
+         a.moves == b.moves && a.queued_at == b.queued_at &&
+         a.not_before_wall_ns == b.not_before_wall_ns && a.reason == b.reason;
+}
+
+Result<void> apply(Job& job, const JobEvent& e, Instant at) {
+  return std::visit(
+      Overloaded{[&](const event::Submitted&) { return submitted(job, at); },
+                 [&](const event::Requeued&) { return requeued(job, at); },
+                 [&](const event::Held& held_event) { return held(job, held_event); },
+                 [&](const event::Starting& intent) { return starting(job, intent, at); },
+                 [&](const event::Started& report) { return started(job, report, at); },
+                 [&](const event::Stopping& stop) { return stopping(job, stop); },
+                 [&](const event::Ended& end) { return ended(job, end, at); },
+                 [&](const event::Cancelled& cancel) {
+                   return ended_without_start(job, "cancelled", JobState::Cancelled, cancel.reason);
+                 },
+                 [&](const event::Skipped& skip) {
+                   return ended_without_start(job, "skipped", JobState::Skipped, skip.reason);
+                 }},
+      e);
+}
+
+}  // namespace pergpu

@@ -1,0 +1,148 @@
+// The retry policy.  Who pays decides: a fault of the machine or a job's own wish to be moved costs
+// no retry but is capped, a failure of the program costs one, and what a person decided is final.
+#include "job/retry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "job/text.h"
+
+namespace pergpu {
+namespace {
+
+Next final_state(JobState state, std::string reason = {}) {
+  return Next{.kind = Next::Kind::Final, .state = state, .reason = std::move(reason)};
+}
+
+bool tried_again_by_default(OutcomeClass cls) {
+  switch (cls) {
+    case OutcomeClass::Exit:
+    case OutcomeClass::Signal:
+    case OutcomeClass::OomHost:
+    case OutcomeClass::OutputMissing:
+    case OutcomeClass::Timeout:
+      return true;
+    case OutcomeClass::Ok:
+    case OutcomeClass::UserError:
+    case OutcomeClass::OomGpu:
+    case OutcomeClass::GpuMemory:
+    case OutcomeClass::Hardware:
+    case OutcomeClass::Driver:
+    case OutcomeClass::DiskFull:
+    case OutcomeClass::Stall:
+    case OutcomeClass::Lost:
+    case OutcomeClass::Unknown:
+    case OutcomeClass::Requeue:
+    case OutcomeClass::Cancelled:
+      return false;
+  }
+  return false;
+}
+
+bool covered(const RetryPolicy& policy, OutcomeClass cls) {
+  if (policy.on.empty()) return tried_again_by_default(cls);
+  return std::find(policy.on.begin(), policy.on.end(), cls) != policy.on.end();
+}
+
+// 1 s, 2 s, 4 s …: a fault that is still there is not met again at once.
+Next move_again(int moves) {
+  return Next{.kind = Next::Kind::Again,
+              .charged = false,
+              .delay_ns = std::int64_t{1'000'000'000} << std::min(moves, 10)};
+}
+
+Next move(const Job& job, const Outcome& outcome) {
+  if (job.moves < kMaxUnchargedMoves) return move_again(job.moves);
+  return final_state(JobState::Failed,
+                     fmt::format("{}; given up after {} starts that ended by no fault of the job's",
+                                 outcome.reason, job.moves + 1));
+}
+
+Next retry(const Job& job, const RetryPolicy& policy, const Outcome& outcome) {
+  if (covered(policy, outcome.cls) && job.retries_used < policy.max) {
+    const std::chrono::nanoseconds delay = policy.delay;
+    return Next{.kind = Next::Kind::Again, .charged = true, .delay_ns = delay.count()};
+  }
+  if (job.retries_used == 0) return final_state(end_state(outcome.cls));
+  return final_state(
+      end_state(outcome.cls),
+      fmt::format("{}; {} of {} retries used", outcome.reason, job.retries_used, policy.max));
+}
+
+}  // namespace
+
+JobState end_state(OutcomeClass cls) {
+  switch (cls) {
+    case OutcomeClass::Ok:
+      return JobState::Done;
+    case OutcomeClass::Timeout:
+      return JobState::Timeout;
+    case OutcomeClass::Lost:
+    case OutcomeClass::Unknown:
+      return JobState::Lost;
+    case OutcomeClass::Cancelled:
+      return JobState::Cancelled;
+    case OutcomeClass::UserError:
+    case OutcomeClass::Exit:
+    case OutcomeClass::Signal:
+    case OutcomeClass::OomHost:
+    case OutcomeClass::OomGpu:
+    case OutcomeClass::GpuMemory:
+    case OutcomeClass::Hardware:
+    case OutcomeClass::Driver:
+    case OutcomeClass::DiskFull:
+    case OutcomeClass::OutputMissing:
+    case OutcomeClass::Stall:
+    case OutcomeClass::Requeue:
+      return JobState::Failed;
+  }
+  return JobState::Failed;
+}
+
+Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome) {
+  if (job.last && job.last->stop) {
+    switch (*job.last->stop) {
+      case StopCause::Cancel:
+      case StopCause::Replaced:
+        return final_state(JobState::Cancelled);
+      case StopCause::Hold:
+      case StopCause::Shutdown:
+        return Next{.kind = Next::Kind::Hold};
+      case StopCause::Timeout:
+      case StopCause::Memory:
+        break;  // the class says the same
+    }
+  }
+  switch (outcome.cls) {
+    case OutcomeClass::Ok:
+    case OutcomeClass::UserError:
+    case OutcomeClass::Cancelled:
+      return final_state(end_state(outcome.cls));
+    case OutcomeClass::Lost:
+    case OutcomeClass::Hardware:
+    case OutcomeClass::Driver:
+      if (!step.rerun) {
+        return final_state(
+            end_state(outcome.cls),
+            outcome.reason + "; not started again because the step says rerun = false");
+      }
+      return move(job, outcome);
+    case OutcomeClass::Requeue:
+      return move(job, outcome);
+    case OutcomeClass::Exit:
+    case OutcomeClass::Signal:
+    case OutcomeClass::OomHost:
+    case OutcomeClass::OomGpu:
+    case OutcomeClass::GpuMemory:
+    case OutcomeClass::DiskFull:
+    case OutcomeClass::OutputMissing:
+    case OutcomeClass::Stall:
+    case OutcomeClass::Timeout:
+    case OutcomeClass::Unknown:
+      return retry(job, step.retries, outcome);
+  }
+  return final_state(JobState::Failed);
+}
+
+}  // namespace pergpu
