@@ -24,7 +24,7 @@ namespace row {
 /// Inserts or replaces the sweep's row.
 struct Sweep {
   SweepId id = {};
-  std::string root = {};    // absolute output root
+  std::string root = {};  // absolute output root
   std::string name = {};
   std::string spec = {};    // JSON (spec/wire.h), without runs
   std::string submit = {};  // JSON: cwd, umask, limits, lanes, devices, engine, git …
@@ -59,6 +59,14 @@ struct Limit {
   std::string name = {};
   std::int32_t value = 0;
 };
+/// The environment that a sweep's jobs inherit.  Not a table: it lies in the file `env/<sweep id>`
+/// beside the store (0600, folder 0700; NAME=value entries, each ended by a NUL) and nowhere else.  The store thread
+/// writes it (temp + rename, synced) before the batch that holds it commits; a failure fails the
+/// batch.  Empty: the file is removed.  load() does not visit it.
+struct Environment {
+  SweepId sweep = {};
+  std::vector<std::string> entries = {};
+};
 /// Small facts: "boot_id", "next_job", …
 struct Meta {
   std::string key = {};
@@ -66,14 +74,17 @@ struct Meta {
 };
 }  // namespace row
 
-using Row = std::variant<row::Sweep, row::Run, row::NewJob, row::Event, row::Limit, row::Meta>;
+using Row = std::variant<row::Sweep, row::Run, row::NewJob, row::Event, row::Limit, row::Meta,
+                         row::Environment>;
 using Batch = std::vector<Row>;
 
 class Store {
  public:
   virtual ~Store() = default;
   /// One atomic transaction.  `done` runs in drain(), in order of append; an error means that
-  /// nothing of the batch is remembered (and that later batches are tried again: disk full ends).
+  /// nothing of the batch is remembered.  The journal has no holes: after a failed batch every batch
+  /// that was appended before drain() delivered that failure fails too (same error), so the caller
+  /// can append all of them again in order.  What is appended later is tried afresh.
   virtual void append(Batch batch, std::function<void(Result<void>)> done) = 0;
   /// Readable when drain() has completions to deliver.
   virtual int completion_fd() const = 0;
@@ -83,8 +94,8 @@ class Store {
   virtual Result<void> load(const std::function<void(Row)>& visit) = 0;
 };
 
-/// Opens or creates `path`.  A file that is not a pergpu store of a known version, or is damaged, is
-/// refused (ErrorKind::Corrupt) and its bytes are left untouched; the message names the file and
+/// Opens or creates `path`.  A file that is not a pergpu store of a known version, or is damaged,
+/// is refused (ErrorKind::Corrupt) and its bytes are left untouched; the message names the file and
 /// the way out.
 Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path);
 
