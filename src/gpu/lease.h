@@ -78,16 +78,12 @@ class LeaseFolder {
   Result<os::UniqueFd> open_lock(const std::string& uuid) const;
   Result<os::UniqueFd> open_wanted(const std::string& uuid) const;
   /// LOCK_EX|LOCK_NB on a descriptor of open_lock(), then the checks again.  `fd` is consumed on
-  /// success only.
+  /// success only; ErrorKind::NotFound: another file lies there by now, open that one.
   Result<Lease> try_lock(const std::string& uuid, os::UniqueFd& fd) const;
 
  private:
-  LeaseFolder(std::string path, os::UniqueFd dir) : path_(std::move(path)), dir_(std::move(dir)) {}
-  Result<os::UniqueFd> open_file(const std::string& name) const;
-  Result<void> check_file(int fd, const std::string& name) const;
-
+  explicit LeaseFolder(std::string path) : path_(std::move(path)) {}
   std::string path_;
-  os::UniqueFd dir_;
 };
 
 /// "used by alice (pergpu)", "used by another user": what others are shown, nothing of the jobs.

@@ -29,7 +29,8 @@ class LeaseWatch {
     AfterYield,
   };
   /// Runs on the loop, never inside a call of this class; the wait for that GPU is then over.  An
-  /// error is never Busy: the file is not in order (message says what to do).
+  /// error is never Busy: the file is not in order (message says what to do).  It may call
+  /// wait_for() and stop(), but not destroy the watch.
   using Callback = std::function<void(const std::string& uuid, Result<Lease> lease)>;
 
   /// REQUIRES: `loop`, `clock` and `folder` outlive the watch.

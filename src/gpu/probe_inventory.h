@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gpu/inventory.h"
 #include "os/clock.h"
@@ -20,7 +21,7 @@
 namespace pergpu::gpu {
 
 struct ProbeOptions {
-  /// Program and arguments; empty: $PERGPU_PROBE if set, else this executable with "probe".
+  /// Program and arguments; empty: $PERGPU_PROBE if set, else this executable, and "probe".
   std::vector<std::string> argv = {};
   /// A warm driver answers in milliseconds; 2 s without an answer is a hang or a driver in trouble.
   std::chrono::milliseconds deadline{2'000};
@@ -29,6 +30,8 @@ struct ProbeOptions {
   std::chrono::milliseconds first_deadline{15'000};
   /// A hang costs a process that may never go away, so it is not repeated often.
   std::chrono::milliseconds hang_pause{30'000};
+  /// How long a GPU at which a probe hung is left out, and longer while that probe is stuck.
+  std::chrono::milliseconds skip_pause{600'000};
   /// After a probe that died without a hang: this, doubled each time, up to hang_pause.
   std::chrono::milliseconds crash_pause{1'000};
 };
@@ -47,5 +50,9 @@ class ProbeInventory final : public GpuInventory {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// A device whose driver cannot name it any more keeps the UUID it had in `previous`; one that is
+/// not even counted any more is added as Lost.
+void carry_identities(GpuLook& look, const GpuLook& previous);
 
 }  // namespace pergpu::gpu

@@ -1,0 +1,187 @@
+// A GPU's identity is asked for first: without a UUID there is no lane.  A value that this driver
+// or GPU does not offer leaves its field empty; only codes that speak of the device close it.
+#include "gpu/device_look.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "gpu/foreign.h"
+#include "gpu/locality.h"
+#include "gpu/processes.h"
+
+namespace pergpu::gpu {
+
+namespace {
+
+// The reply must stay bounded whatever the library says.
+constexpr unsigned kMaxGpus = 64;
+constexpr std::size_t kMaxProcesses = 256;
+
+void add_processes(std::vector<NvmlProcess> found, bool compute, bool in_container,
+                   GpuReading& reading) {
+  for (const NvmlProcess& one : found) {
+    if (reading.processes.size() == kMaxProcesses) break;
+    const auto pid = static_cast<std::int32_t>(one.pid);
+    // A process that computes and draws is in both lists.
+    const auto same_pid = [&](const GpuProcess& known) { return known.pid == pid; };
+    if (std::ranges::any_of(reading.processes, same_pid)) continue;
+    GpuProcess process{.pid = pid, .memory_bytes = one.memory_bytes, .compute = compute};
+    if (in_container) {
+      process.matched = false;
+    } else {
+      describe_process(process);
+    }
+    reading.processes.push_back(std::move(process));
+  }
+}
+
+}  // namespace
+
+DeviceVerdict judge_device_code(int code) {
+  switch (code) {
+    case nvml_code::kSuccess:
+    case nvml_code::kNotSupported:
+    case nvml_code::kNoPermission:
+    case nvml_code::kFunctionNotFound:
+    case nvml_code::kStructVersion:
+      return {};
+    case nvml_code::kGpuIsLost:
+    case nvml_code::kGpuNotFound:
+      return {GpuHealth::Lost, nvml_words(code)};
+    case nvml_code::kTimeout:
+      return {GpuHealth::Unknown, nvml_words(code)};
+    default:  // an open set: NVML's codes grow
+      return {GpuHealth::Error, nvml_words(code)};
+  }
+}
+
+GpuLook failed_look(int code, const std::string& what) {
+  GpuLook look;
+  look.why = fmt::format("{}: {}", what, nvml_words(code));
+  if (code == nvml_code::kDriverNotLoaded || code == nvml_code::kLibraryNotFound) {
+    look.complete = true;
+    look.no_driver = true;
+    look.why = "no NVIDIA driver: " + nvml_words(code);
+  }
+  if (code == nvml_code::kVersionMismatch) {
+    look.driver_mismatch = true;
+    look.why = nvml_words(code) + ": restart the machine or reload the kernel module";
+  }
+  if (code == nvml_code::kOperatingSystem || code == nvml_code::kNoPermission) {
+    look.why += "; in a container, give it the GPU devices and the `utility` driver capability";
+  }
+  return look;
+}
+
+GpuLook DeviceLooker::look(Nvml& nvml, const std::set<int>& skip,
+                           const std::function<void(int)>& before) {
+  const NvmlAnswer<unsigned> count = nvml.device_count();
+  if (!count.ok()) return failed_look(count.code, "count the GPUs");
+  GpuLook look;
+  look.in_container = in_pid_namespace();
+  for (unsigned index = 0; index < std::min(count.value, kMaxGpus); ++index) {
+    const int number = static_cast<int>(index);
+    GpuReading reading;
+    if (const auto known = known_.find(index); known != known_.end()) {
+      reading = known->second.facts;
+    }
+    reading.index = number;
+    if (skip.count(number) > 0) {
+      reading.health = GpuHealth::Unknown;
+      reading.note = "the driver hung when it was asked about this GPU";
+    } else {
+      before(number);
+      int code = nvml_code::kSuccess;
+      if (known_.count(index) == 0) code = learn(nvml, index, reading);
+      if (code == nvml_code::kVersionMismatch) return failed_look(code, "open a GPU");
+      if (code == nvml_code::kSuccess) {
+        read(nvml, index, reading, look.in_container);
+      } else {
+        const DeviceVerdict verdict = judge_device_code(code);
+        // Without handle and UUID even "no permission" closes the device.
+        reading.health = verdict.health == GpuHealth::Ok ? GpuHealth::Error : verdict.health;
+        reading.note = nvml_words(code);
+      }
+    }
+    look.gpus.push_back(std::move(reading));
+  }
+  look.complete = true;
+  if (look.gpus.empty()) look.why = "the NVIDIA driver finds no GPU";
+  return look;
+}
+
+int DeviceLooker::learn(Nvml& nvml, unsigned index, GpuReading& reading) {
+  const NvmlAnswer<NvmlDevice> device = nvml.device(index);
+  if (!device.ok()) return device.code;
+  const NvmlAnswer<std::string> uuid = nvml.uuid(device.value);
+  if (!uuid.ok()) return uuid.code;
+  reading.uuid = uuid.value;
+  const NvmlAnswer<std::string> name = nvml.name(device.value);
+  if (name.ok()) reading.name = name.value;
+  const NvmlAnswer<std::string> pci = nvml.pci_address(device.value);
+  if (pci.ok()) reading.pci = pci.value;
+  const NvmlAnswer<unsigned> minor = nvml.minor_number(device.value);
+  if (minor.ok()) reading.minor = static_cast<int>(minor.value);
+
+  Locality locality = locality_of(sysfs_, reading.pci);
+  if (locality.numa_node < 0) {
+    const NvmlAnswer<unsigned> node = nvml.numa_node(device.value);
+    if (node.ok() && node.value < 1024) {
+      locality.numa_node = static_cast<int>(node.value);
+      locality.near_cpus = cpus_of_node(sysfs_, locality.numa_node);
+    }
+  }
+  if (locality.near_cpus.empty()) {
+    NvmlAnswer<std::vector<int>> cpus = nvml.near_cpus(device.value);
+    if (cpus.ok()) locality.near_cpus = std::move(cpus.value);
+  }
+  reading.numa_node = locality.numa_node;
+  reading.near_cpus = std::move(locality.near_cpus);
+  known_[index] = {.device = device.value, .facts = reading, .lowest_used_bytes = kMaxIdleBytes};
+  return nvml_code::kSuccess;
+}
+
+void DeviceLooker::read(Nvml& nvml, unsigned index, GpuReading& reading, bool in_container) {
+  Known& known = known_[index];
+  // The worst verdict of all calls stands; a lost GPU is not asked further.
+  const auto note_code = [&](int code) {
+    DeviceVerdict verdict = judge_device_code(code);
+    if (verdict.health == GpuHealth::Ok) return true;
+    reading.health = verdict.health;
+    reading.note = std::move(verdict.note);
+    return false;
+  };
+
+  const NvmlAnswer<NvmlMemory> memory = nvml.memory(known.device);
+  if (!note_code(memory.code)) return;
+  if (memory.ok()) {
+    reading.total_bytes = known.facts.total_bytes = memory.value.total_bytes;
+    reading.used_bytes = memory.value.used_bytes;
+  }
+  for (const NvmlProcessKind kind : {NvmlProcessKind::Compute, NvmlProcessKind::Graphics}) {
+    const bool compute = kind == NvmlProcessKind::Compute;
+    NvmlAnswer<std::vector<NvmlProcess>> processes = nvml.processes(known.device, kind);
+    if (!note_code(processes.code)) return;
+    if (processes.ok()) {
+      add_processes(std::move(processes.value), compute, in_container, reading);
+    } else if (compute && processes.code == nvml_code::kStructVersion) {
+      // Guessing who is on a GPU would put two jobs on it.
+      reading.health = GpuHealth::Unknown;
+      reading.note = fmt::format(
+          "driver {} lists processes in a layout that this version of pergpu does not know",
+          nvml.driver_version());
+      return;
+    }
+  }
+
+  const bool explained = std::ranges::any_of(reading.processes, &GpuProcess::compute);
+  if (explained) return;
+  const std::uint64_t settled = settled_bytes(reading);
+  known.lowest_used_bytes = std::min(known.lowest_used_bytes, settled);
+  if (reading.minor >= 0 && settled > known.lowest_used_bytes + kCleanAboveIdleBytes) {
+    reading.device_holders = holders_of(fmt::format("{}/nvidia{}", devices_, reading.minor));
+  }
+}
+
+}  // namespace pergpu::gpu

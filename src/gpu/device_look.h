@@ -1,0 +1,54 @@
+// One look at all GPUs through NVML.  Runs in the probe.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+#include "gpu/inventory.h"
+#include "gpu/nvml.h"
+
+namespace pergpu::gpu {
+
+/// What a return code of a call about one device says about that device.
+struct DeviceVerdict {
+  GpuHealth health = GpuHealth::Ok;
+  std::string note = {};
+};
+/// Ok also for codes that only mean "this value is not to be had" (3, 4, 13, 25).
+DeviceVerdict judge_device_code(int code);
+
+/// Fills in what a failed nvmlInit or nvmlDeviceGetCount says about the machine.
+GpuLook failed_look(int code, const std::string& what);
+
+/// Remembers what does not change while NVML is initialised, so that a look is two or three calls a
+/// GPU, and a lost GPU keeps its name.
+class DeviceLooker {
+ public:
+  /// `sysfs` and `devices`: where those lie; other folders for tests.
+  explicit DeviceLooker(std::string sysfs = "/sys", std::string devices = "/dev")
+      : sysfs_(std::move(sysfs)), devices_(std::move(devices)) {}
+
+  /// `before(index)` is called before each GPU is touched: if a call never returns, the caller's
+  /// caller knows where.  GPUs in `skip` are not touched; their reading is Unknown.
+  GpuLook look(Nvml& nvml, const std::set<int>& skip, const std::function<void(int)>& before);
+
+  /// After NVML was shut down: all handles are stale.
+  void forget() { known_.clear(); }
+
+ private:
+  int learn(Nvml& nvml, unsigned index, GpuReading& reading);
+  void read(Nvml& nvml, unsigned index, GpuReading& reading, bool in_container);
+
+  struct Known {
+    NvmlDevice device = nullptr;
+    GpuReading facts = {};
+    std::uint64_t lowest_used_bytes = 0;
+  };
+  std::string sysfs_;
+  std::string devices_;
+  std::map<unsigned, Known> known_;
+};
+
+}  // namespace pergpu::gpu

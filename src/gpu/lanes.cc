@@ -1,0 +1,128 @@
+// Texts are compared case-insensitively: tools print UUIDs in both.
+#include "gpu/lanes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+namespace pergpu::gpu {
+
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return out;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+std::optional<int> whole_number(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string all_gpus(const std::vector<GpuLane>& lanes) {
+  if (lanes.empty()) return "this machine has no GPU that pergpu can see";
+  std::string text = "this machine has";
+  for (const GpuLane& lane : lanes) {
+    text += fmt::format("{} {} = {}", lane.id.slot == lanes.front().id.slot ? "" : ",",
+                        lane.id.slot, lane.uuid);
+  }
+  return text;
+}
+
+Result<const GpuLane*> find_gpu(const std::vector<GpuLane>& lanes, std::string_view entry,
+                                std::string_view source) {
+  if (entry.substr(0, 4) == "MIG-") {
+    return Error{
+        ErrorKind::Invalid, 0,
+        fmt::format("{}: \"{}\": MIG instances are not in this version; name whole GPUs: {}",
+                    source, entry, all_gpus(lanes))};
+  }
+  if (const std::optional<int> index = whole_number(entry)) {
+    for (const GpuLane& lane : lanes) {
+      if (lane.id.slot == *index) return &lane;
+    }
+    return Error{ErrorKind::Invalid, 0,
+                 fmt::format("{}: there is no GPU {}; {}", source, entry, all_gpus(lanes))};
+  }
+  const std::string prefix = lower(entry);
+  const GpuLane* found = nullptr;
+  for (const GpuLane& lane : lanes) {
+    if (lower(lane.uuid).compare(0, prefix.size(), prefix) != 0) continue;
+    if (found != nullptr) {
+      return Error{ErrorKind::Invalid, 0,
+                   fmt::format("{}: \"{}\" fits several GPUs: {} and {}; write more of the UUID",
+                               source, entry, found->uuid, lane.uuid)};
+    }
+    found = &lane;
+  }
+  if (found != nullptr) return found;
+  return Error{
+      ErrorKind::Invalid, 0,
+      fmt::format("{}: \"{}\" is neither the number of a GPU nor the beginning of its UUID; {}",
+                  source, entry, all_gpus(lanes))};
+}
+
+}  // namespace
+
+std::vector<GpuLane> gpu_lanes(const GpuLook& look) {
+  std::vector<GpuLane> lanes;
+  for (const GpuReading& reading : look.gpus) {
+    if (reading.uuid.empty()) continue;
+    lanes.push_back({.id = {.pool = LaneId::Pool::Gpu, .sweep = {}, .slot = reading.index},
+                     .uuid = reading.uuid,
+                     .name = reading.name,
+                     .pci = reading.pci,
+                     .total_bytes = reading.total_bytes,
+                     .numa_node = reading.numa_node,
+                     .near_cpus = reading.near_cpus});
+  }
+  std::ranges::sort(lanes, {}, [](const GpuLane& lane) { return lane.id.slot; });
+  return lanes;
+}
+
+Result<std::vector<std::string>> select_gpus(const GpuLook& look, std::string_view list,
+                                             std::string_view source) {
+  const std::vector<GpuLane> lanes = gpu_lanes(look);
+  std::vector<std::string> uuids;
+  if (trimmed(list).empty()) return uuids;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t comma = std::min(list.find(',', begin), list.size());
+    const std::string_view entry = trimmed(list.substr(begin, comma - begin));
+    begin = comma + 1;
+    if (entry == "-1" || entry == "NoDevFiles") break;
+    if (entry.empty()) {
+      return Error{ErrorKind::Invalid, 0,
+                   fmt::format("{}: \"{}\" has an empty entry; write it as 0,2 or as UUIDs with "
+                               "commas between them",
+                               source, list)};
+    }
+    Result<const GpuLane*> lane = find_gpu(lanes, entry, source);
+    if (!lane) return std::move(lane).error();
+    if (std::ranges::find(uuids, (*lane)->uuid) != uuids.end()) {
+      return Error{ErrorKind::Invalid, 0,
+                   fmt::format("{}: \"{}\" names GPU {} ({}) twice", source, list, (*lane)->id.slot,
+                               (*lane)->uuid)};
+    }
+    uuids.push_back((*lane)->uuid);
+  }
+  return uuids;
+}
+
+int default_cpu_budget(int cores, int lanes) { return std::max(1, cores / std::max(1, lanes)); }
+
+int cpu_lane_count(int cores, int gpu_budgets) { return std::max(1, cores - gpu_budgets); }
+
+}  // namespace pergpu::gpu

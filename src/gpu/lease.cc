@@ -1,0 +1,271 @@
+// Files and the folder appear under their names with their final modes (made under another name,
+// then renamed without replacing): a user's umask or a kill between two calls must not leave a lock
+// that others cannot open, and nobody may ever see a half-made folder and choose another one.
+#include "gpu/lease.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+#include "os/file.h"
+
+namespace pergpu::gpu {
+
+namespace {
+
+constexpr mode_t kFolderMode = 01777;
+constexpr mode_t kFileMode = 0644;
+constexpr mode_t kModeBits = 07777;
+
+bool open_to_all(mode_t mode) { return (mode & kFolderMode) == kFolderMode; }
+
+std::string draft_name(const std::string& path) {
+  static int counter = 0;
+  return fmt::format("{}.new.{}.{}", path, ::getpid(), ++counter);
+}
+
+// Makes `path` with mode 1777; somebody else's folder of the same name is success.
+Result<void> make_folder(const std::string& path) {
+  const std::string draft = draft_name(path);
+  if (::mkdir(draft.c_str(), 0700) != 0) return os_error("make lock folder " + draft);
+  Error error;
+  if (::chmod(draft.c_str(), kFolderMode) != 0) {
+    error = os_error("chmod 1777 " + draft);
+  } else if (::renameat2(AT_FDCWD, draft.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) {
+    return {};
+  } else {
+    error = os_error(fmt::format("rename {} to {}", draft, path));
+  }
+  ::rmdir(draft.c_str());
+  if (error.os_errno == EEXIST) return {};
+  return error;
+}
+
+Result<void> make_file(const std::string& path) {
+  const std::string draft = draft_name(path);
+  os::UniqueFd fd(
+      ::open(draft.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode));
+  if (!fd) return os_error("make lock file " + draft);
+  Error error;
+  if (::fchmod(fd.get(), kFileMode) != 0) {
+    error = os_error("chmod 644 " + draft);
+  } else if (::renameat2(AT_FDCWD, draft.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) {
+    return {};
+  } else {
+    error = os_error(fmt::format("rename {} to {}", draft, path));
+  }
+  ::unlink(draft.c_str());
+  if (error.os_errno == EEXIST) return {};
+  return error;
+}
+
+// A UUID becomes a file name: "GPU-…", "MIG-…".
+Result<void> check_uuid(const std::string& uuid) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+  };
+  if (!uuid.empty() && uuid.size() <= 96 && std::ranges::all_of(uuid, fits)) return {};
+  return Error{ErrorKind::Invalid, 0,
+               fmt::format("\"{}\" is no GPU UUID: expected letters, digits and '-'", uuid)};
+}
+
+// `fd` is a regular file with one link, and the one that lies at `path`.
+Result<void> check_file(int fd, const std::string& path) {
+  struct stat opened = {};
+  if (::fstat(fd, &opened) != 0) return os_error("stat of the open lock file " + path);
+  if (!S_ISREG(opened.st_mode)) {
+    return Error{ErrorKind::Corrupt, 0,
+                 fmt::format("lock file {} is not a regular file (mode {:o}); remove it", path,
+                             opened.st_mode)};
+  }
+  struct stat named = {};
+  if (::fstatat(AT_FDCWD, path.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0) {
+    return os_error("stat " + path);
+  }
+  if (opened.st_dev != named.st_dev || opened.st_ino != named.st_ino) {
+    return Error{ErrorKind::NotFound, 0, fmt::format("lock file {} was replaced", path)};
+  }
+  if (opened.st_nlink != 1) {
+    return Error{
+        ErrorKind::Corrupt, 0,
+        fmt::format("lock file {} has {} names instead of 1 (a hard link to it); remove the "
+                    "others",
+                    path, opened.st_nlink)};
+  }
+  return {};
+}
+
+// Opened read-only, made when missing.  O_NONBLOCK: a FIFO of that name must not stop us.
+Result<os::UniqueFd> open_file(const std::string& folder, const std::string& name) {
+  const std::string path = folder + "/" + name;
+  // The file can appear or be replaced between two calls; a second round settles that.
+  for (int round = 0;; ++round) {
+    os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (fd) {
+      Result<void> checked = check_file(fd.get(), path);
+      if (checked) return fd;
+      if (checked.error().kind != ErrorKind::NotFound || round == 2) {
+        return std::move(checked).error();
+      }
+      continue;
+    }
+    Error error = os_error("open lock file " + path);
+    if (error.os_errno == EACCES) {
+      error.message += "; every user must be able to read it: its owner or root does chmod 644";
+    }
+    if (error.os_errno == ELOOP) error.message += "; a symbolic link lies there: remove it";
+    if (error.os_errno != ENOENT || round == 2) return error;
+    // The whole folder may have been cleaned away.
+    if (!os::is_directory(folder)) {
+      Result<void> folder_made = make_folder(folder);
+      if (!folder_made) return std::move(folder_made).error();
+    }
+    Result<void> made = make_file(path);
+    if (!made) return std::move(made).error();
+  }
+}
+
+// Whether the lock folder `path` can be relied on.  `is_own_choice`: $PERGPU_LOCKS may name a
+// private folder, for one user and for tests.
+Result<void> check_folder(const std::string& path, bool is_own_choice) {
+  struct stat found = {};
+  if (::lstat(path.c_str(), &found) != 0) return os_error("lock folder " + path);
+  const std::string advice =
+      "; make it a folder with `chmod 1777`, or set PERGPU_LOCKS to another one for all users";
+  if (!S_ISDIR(found.st_mode)) {
+    return Error{ErrorKind::Denied, 0,
+                 fmt::format("lock folder {} is not a folder{}", path, advice)};
+  }
+  if (open_to_all(found.st_mode)) return {};
+  const bool ours = found.st_uid == ::geteuid();
+  if (is_own_choice && ours && (found.st_mode & (S_IWGRP | S_IWOTH)) == 0) return {};
+  if (!is_own_choice && ours && ::chmod(path.c_str(), kFolderMode) == 0) return {};
+  return Error{ErrorKind::Denied, 0,
+               fmt::format("lock folder {} has mode {:o} of uid {} instead of 1777{}", path,
+                           found.st_mode & kModeBits, found.st_uid, advice)};
+}
+
+bool every_user_could_make_one_in(const std::string& parent) {
+  struct stat found = {};
+  return ::stat(parent.c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
+         open_to_all(found.st_mode);
+}
+
+}  // namespace
+
+Result<LeaseFolder> LeaseFolder::open() {
+  const char* chosen = std::getenv("PERGPU_LOCKS");
+  if (chosen != nullptr && *chosen != '\0') return open_at(chosen);
+  for (const char* path : {"/run/lock/pergpu", "/var/lock/pergpu", "/dev/shm/pergpu-locks"}) {
+    struct stat found = {};
+    if (::lstat(path, &found) != 0) {
+      // Root could make one where others cannot: then they would lie in two folders.
+      if (!every_user_could_make_one_in(os::parent_of(path))) continue;
+      if (Result<void> made = make_folder(path); !made) {
+        if (made.error().kind == ErrorKind::Full) continue;  // a read-only or full file system
+        return std::move(made).error();
+      }
+    }
+    if (Result<void> fits = check_folder(path, false); !fits) return std::move(fits).error();
+    return LeaseFolder(path);
+  }
+  return Error{ErrorKind::Unavailable, 0,
+               "no folder for GPU locks: neither /run/lock, /var/lock nor /dev/shm is open to all "
+               "users; set PERGPU_LOCKS to one folder (mode 1777) for all users"};
+}
+
+Result<LeaseFolder> LeaseFolder::open_at(const std::string& path) {
+  struct stat found = {};
+  if (::lstat(path.c_str(), &found) != 0) {
+    if (errno != ENOENT) return os_error("lock folder " + path);
+    if (Result<void> made = make_folder(path); !made) return std::move(made).error();
+  }
+  if (Result<void> fits = check_folder(path, true); !fits) return std::move(fits).error();
+  return LeaseFolder(path);
+}
+
+Result<os::UniqueFd> LeaseFolder::open_lock(const std::string& uuid) const {
+  if (Result<void> fits = check_uuid(uuid); !fits) return std::move(fits).error();
+  return open_file(path_, uuid);
+}
+
+Result<os::UniqueFd> LeaseFolder::open_wanted(const std::string& uuid) const {
+  if (Result<void> fits = check_uuid(uuid); !fits) return std::move(fits).error();
+  return open_file(path_, uuid + ".wanted");
+}
+
+Result<Lease> LeaseFolder::try_lock(const std::string& uuid, os::UniqueFd& fd) const {
+  const std::string path = path_ + "/" + uuid;
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) {
+      return Error{ErrorKind::Busy, EWOULDBLOCK, fmt::format("{} is used by another", uuid)};
+    }
+    return os_error("lock " + path);
+  }
+  if (Result<void> checked = check_file(fd.get(), path); !checked) {
+    fd.reset();  // a lock on a file that nobody else can find is none
+    return std::move(checked).error();
+  }
+  return Lease(uuid, std::move(fd));
+}
+
+Result<Lease> LeaseFolder::take(const std::string& uuid) const {
+  for (int round = 0;; ++round) {
+    Result<os::UniqueFd> fd = open_lock(uuid);
+    if (!fd) return std::move(fd).error();
+    Result<Lease> lease = try_lock(uuid, *fd);
+    if (lease || lease.error().kind != ErrorKind::NotFound || round == 2) return lease;
+  }
+}
+
+Result<Lease> LeaseFolder::adopt(const std::string& uuid, os::UniqueFd fd) const {
+  if (Result<void> fits = check_uuid(uuid); !fits) return std::move(fits).error();
+  // Locking again what one holds already changes nothing; it fails if another one has the lock.
+  return try_lock(uuid, fd);
+}
+
+bool LeaseFolder::contended(const std::string& uuid) const {
+  Result<os::UniqueFd> fd = open_wanted(uuid);
+  return fd && ::flock(fd->get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+LeaseHolder LeaseFolder::holder(const std::string& uuid) const {
+  struct stat file = {};
+  if (!check_uuid(uuid) || ::lstat((path_ + "/" + uuid).c_str(), &file) != 0) return {};
+  const Result<std::string> locks = os::read_file("/proc/locks", 16u << 20);
+  if (!locks) return {};
+  const std::string inode =
+      fmt::format("{:02x}:{:02x}:{}", major(file.st_dev), minor(file.st_dev), file.st_ino);
+  std::istringstream lines(*locks);
+  for (std::string line; std::getline(lines, line);) {
+    // 3: FLOCK  ADVISORY  WRITE 4711 00:19:42 0 EOF
+    std::istringstream fields(line);
+    std::string number, type, advice, access, where;
+    pid_t pid = 0;
+    if (!(fields >> number >> type >> advice >> access >> pid >> where)) continue;
+    if (type != "FLOCK" || access != "WRITE" || where != inode || pid <= 0) continue;
+    LeaseHolder holder{.pid = pid};
+    struct stat process = {};
+    if (::stat(fmt::format("/proc/{}", pid).c_str(), &process) == 0) holder.uid = process.st_uid;
+    return holder;
+  }
+  return {};
+}
+
+std::string lease_words(const LeaseHolder& holder, uid_t me, const std::string& user_name) {
+  if (!holder.uid) return "used by another user (pergpu)";
+  if (*holder.uid == me) {
+    return fmt::format("held by another pergpu of yours (pid {})", holder.pid.value_or(0));
+  }
+  return fmt::format("used by {} (pergpu)", user_name);
+}
+
+}  // namespace pergpu::gpu

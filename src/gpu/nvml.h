@@ -1,0 +1,131 @@
+// NVML by dlopen, with prototypes of our own: no header and no stub of the vendor is needed to
+// build or to run.  Each symbol is resolved separately; a missing one is an ability that is absent,
+// never an error of the whole.  Only the probe process uses this: any call can block for ever.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "result.h"
+
+namespace pergpu::gpu {
+
+/// Return codes that decide something here.
+namespace nvml_code {
+constexpr int kSuccess = 0;
+constexpr int kNotSupported = 3;
+constexpr int kNoPermission = 4;
+constexpr int kInsufficientSize = 7;
+constexpr int kDriverNotLoaded = 9;
+constexpr int kTimeout = 10;
+constexpr int kLibraryNotFound = 12;
+constexpr int kFunctionNotFound = 13;
+constexpr int kGpuIsLost = 15;
+constexpr int kResetRequired = 16;
+constexpr int kOperatingSystem = 17;
+constexpr int kVersionMismatch = 18;  // library and kernel module are of different drivers
+constexpr int kStructVersion = 25;
+constexpr int kGpuNotFound = 28;
+}  // namespace nvml_code
+
+/// "GPU is lost (NVML 15)".
+std::string nvml_words(int code);
+
+struct NvmlDeviceOpaque;
+using NvmlDevice = NvmlDeviceOpaque*;
+
+/// What a call gave: `value` counts only when `code` is kSuccess.
+template <typename T>
+struct NvmlAnswer {
+  int code = nvml_code::kFunctionNotFound;
+  T value = {};
+  bool ok() const { return code == nvml_code::kSuccess; }
+};
+
+struct NvmlMemory {
+  std::uint64_t total_bytes = 0;
+  std::uint64_t used_bytes = 0;
+};
+
+struct NvmlProcess {
+  std::uint32_t pid = 0;
+  std::optional<std::uint64_t> memory_bytes = std::nullopt;
+};
+
+enum class NvmlProcessKind : std::uint8_t { Compute, Graphics };
+
+/// How far apart the entries of a process list lie: `bytes` was filled with kNvmlCanary before a
+/// driver wrote `count` of at most `capacity` entries to it.  nullopt: no layout fits.  Drivers
+/// wrote 16, 24 and 32 bytes an entry under one and the same symbol. REQUIRES: capacity is
+/// divisible by neither 2 nor 3 (then no two layouts end at the same byte).
+constexpr unsigned char kNvmlCanary = 0xA5;
+std::optional<std::size_t> process_stride(const std::vector<unsigned char>& bytes,
+                                          std::size_t count, std::size_t capacity);
+
+class Nvml {
+ public:
+  /// $PERGPU_NVML, else libnvidia-ml.so.1.  ErrorKind::NotFound: there is no such library (no
+  /// NVIDIA driver); Unavailable: it is not one that can be used.
+  static Result<Nvml> load();
+  static Result<Nvml> load(const std::string& path);
+
+  Nvml(Nvml&& other) noexcept;
+  Nvml& operator=(Nvml&&) = delete;
+  ~Nvml();
+
+  int init();
+  void shutdown();
+  std::string driver_version();  // "" when not told
+
+  NvmlAnswer<unsigned> device_count();
+  NvmlAnswer<NvmlDevice> device(unsigned index);
+  NvmlAnswer<std::string> uuid(NvmlDevice device);
+  NvmlAnswer<std::string> name(NvmlDevice device);
+  /// "0000:65:00.0", as sysfs spells it.
+  NvmlAnswer<std::string> pci_address(NvmlDevice device);
+  NvmlAnswer<unsigned> minor_number(NvmlDevice device);
+  NvmlAnswer<NvmlMemory> memory(NvmlDevice device);
+  /// ok() only if the list was understood; kStructVersion when its layout is not known.
+  NvmlAnswer<std::vector<NvmlProcess>> processes(NvmlDevice device, NvmlProcessKind kind);
+  NvmlAnswer<unsigned> numa_node(NvmlDevice device);
+  NvmlAnswer<std::vector<int>> near_cpus(NvmlDevice device);
+
+ private:
+  struct Functions {
+    int (*init)() = nullptr;
+    int (*shutdown)() = nullptr;
+    int (*driver_version)(char*, unsigned) = nullptr;
+    int (*device_count)(unsigned*) = nullptr;
+    int (*device)(unsigned, NvmlDevice*) = nullptr;
+    int (*uuid)(NvmlDevice, char*, unsigned) = nullptr;
+    int (*name)(NvmlDevice, char*, unsigned) = nullptr;
+    int (*pci_info)(NvmlDevice, void*) = nullptr;
+    int (*minor_number)(NvmlDevice, unsigned*) = nullptr;
+    int (*memory)(NvmlDevice, void*) = nullptr;
+    int (*memory_v2)(NvmlDevice, void*) = nullptr;
+    // Newest first; entries of an older driver are null.
+    using ListProcesses = int (*)(NvmlDevice, unsigned*, void*);
+    std::array<ListProcesses, 3> compute_processes = {};
+    std::array<ListProcesses, 3> graphics_processes = {};
+    int (*numa_node)(NvmlDevice, unsigned*) = nullptr;
+    int (*cpu_affinity)(NvmlDevice, unsigned, unsigned long*) = nullptr;
+  };
+
+  Nvml(void* library, const Functions& functions) : library_(library), call_(functions) {}
+
+  void* library_ = nullptr;
+  Functions call_ = {};
+};
+
+/// The `used_bytes` of a list entry when the driver does not tell.
+constexpr std::uint64_t kNvmlNotAvailable = ~std::uint64_t{0};
+
+/// "00000000:65:00.0" or "0000:65:00.0" in either case -> "0000:65:00.0".
+std::string sysfs_pci_address(std::string_view bus_id);
+
+}  // namespace pergpu::gpu

@@ -1,0 +1,158 @@
+// Blocking and single-threaded: whoever asks has the deadline.  NVML stays initialised between
+// looks (initialising costs a second a GPU), and the probe leaves after a minute without a request
+// so that an idle coordinator keeps no GPU awake and no driver from being replaced.
+#include "gpu/probe_main.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "gpu/device_look.h"
+#include "gpu/nvml.h"
+#include "gpu/probe_wire.h"
+#include "os/clock.h"
+
+namespace pergpu::gpu {
+
+namespace {
+
+constexpr int kIdleMs = 60'000;
+constexpr std::int64_t kRestartNs = 60'000'000'000;
+constexpr std::size_t kMaxRequestBytes = 64u << 10;
+
+bool write_line(int fd, std::string line) {
+  line += '\n';
+  for (std::size_t done = 0; done < line.size();) {
+    const ssize_t size = ::write(fd, line.data() + done, line.size() - done);
+    if (size > 0) done += static_cast<std::size_t>(size);
+    if (size < 0 && errno == EAGAIN) {
+      pollfd writable{.fd = fd, .events = POLLOUT, .revents = 0};
+      ::poll(&writable, 1, -1);
+    } else if (size < 0 && errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The next line of `fd`; nullopt at its end, after a minute without one, or when one is too long.
+std::optional<std::string> read_line(int fd, std::string& buffer) {
+  for (;;) {
+    if (const std::size_t end = buffer.find('\n'); end != std::string::npos) {
+      std::string line = buffer.substr(0, end);
+      buffer.erase(0, end + 1);
+      return line;
+    }
+    if (buffer.size() > kMaxRequestBytes) return std::nullopt;
+    pollfd readable{.fd = fd, .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&readable, 1, kIdleMs);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return std::nullopt;
+    std::array<char, 4096> chunk;
+    const ssize_t size = ::read(fd, chunk.data(), chunk.size());
+    if (size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (size <= 0) return std::nullopt;
+    buffer.append(chunk.data(), static_cast<std::size_t>(size));
+  }
+}
+
+std::string folder_from(const char* variable, const char* usual) {
+  const char* chosen = std::getenv(variable);
+  return chosen != nullptr && *chosen != '\0' ? chosen : usual;
+}
+
+// Library, then initialisation, then devices: what has succeeded once is kept, what failed is tried
+// again with the next look (a driver may be installed or loaded meanwhile).
+class Looker {
+ public:
+  explicit Looker(int out_fd)
+      : out_fd_(out_fd),
+        devices_(folder_from("PERGPU_SYS", "/sys"), folder_from("PERGPU_DEV", "/dev")) {}
+
+  GpuLook look(const ProbeRequest& request) {
+    if (!nvml_) {
+      tell({request.id, "load", -1});
+      Result<Nvml> loaded = Nvml::load();
+      if (!loaded) {
+        GpuLook look;
+        look.no_driver = loaded.error().kind == ErrorKind::NotFound;
+        look.complete = look.no_driver;
+        look.why = look.no_driver ? "no NVIDIA driver (" + loaded.error().message + ")"
+                                  : loaded.error().message;
+        return look;
+      }
+      nvml_.emplace(std::move(*loaded));
+    }
+    if (!initialised_) {
+      tell({request.id, "init", -1});
+      if (const int code = nvml_->init(); code != nvml_code::kSuccess) {
+        return failed_look(code, "initialise NVML");
+      }
+      initialised_ = true;
+      initialised_ns_ = clock_.now().boot_ns;
+    }
+    return devices_.look(*nvml_, request.skip, [&](int index) {
+      tell({request.id, "gpu", index});
+    });
+  }
+
+ private:
+  // NVML never recovers a lost GPU, nor one that a container was given back, without a new
+  // initialisation; that costs a second a GPU, so a lost GPU alone does not cause it at each look.
+  void restart_later(const GpuLook& look) {
+    const bool is_lost = std::ranges::any_of(look.gpus, [](const GpuReading& reading) {
+      return reading.health == GpuHealth::Lost || reading.health == GpuHealth::Error;
+    });
+    if (look.complete && !(is_lost && clock_.now().boot_ns - initialised_ns_ > kRestartNs)) return;
+    nvml_->shutdown();
+    devices_.forget();
+    initialised_ = false;
+  }
+  void tell(const ProbeProgress& progress) { write_line(out_fd_, to_line(progress)); }
+
+  int out_fd_;
+  DeviceLooker devices_;
+  std::optional<Nvml> nvml_ = std::nullopt;
+  bool initialised_ = false;
+  std::int64_t initialised_ns_ = 0;
+  os::RealClock clock_ = {};
+};
+
+}  // namespace
+
+int probe_main(int in_fd, int out_fd) {
+  // Armed by the spawn too; here for a probe that was started otherwise.  A parent that had gone
+  // before this line has closed our input as well: the first read ends us.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGINT, SIG_IGN);
+  // A library that prints must not do so into the protocol.
+  if (out_fd == STDOUT_FILENO) {
+    const int kept = ::fcntl(out_fd, F_DUPFD_CLOEXEC, 3);
+    const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (kept < 0 || null < 0) return 1;
+    ::dup2(null, STDOUT_FILENO);
+    ::close(null);
+    out_fd = kept;
+  }
+
+  Looker looker(out_fd);
+  std::string buffer;
+  while (const std::optional<std::string> line = read_line(in_fd, buffer)) {
+    const Result<ProbeRequest> request = parse_request(*line);
+    if (!request) return 2;
+    if (!write_line(out_fd, to_line(ProbeReply{request->id, looker.look(*request)}))) return 1;
+  }
+  return 0;
+}
+
+}  // namespace pergpu::gpu

@@ -1,0 +1,49 @@
+// What the coordinator and the probe say to each other: JSON lines.
+//   request   {"id":7,"op":"look","skip":[2]}      skip: GPUs (NVML indices) that are not touched
+//   progress  {"id":7,"at":"gpu","index":3}        "at": "load", "init" or "gpu"; before each of
+//   them reply     {"id":7,"look":{…}}                  the fields of GpuLook
+// One request at a time.  The probe leaves when its input ends.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "gpu/inventory.h"
+#include "result.h"
+
+namespace pergpu::gpu {
+
+struct ProbeRequest {
+  std::int64_t id = 0;
+  std::set<int> skip = {};
+  bool operator==(const ProbeRequest&) const = default;
+};
+
+struct ProbeProgress {
+  std::int64_t id = 0;
+  std::string at = {};
+  int index = -1;
+  bool operator==(const ProbeProgress&) const = default;
+};
+
+struct ProbeReply {
+  std::int64_t id = 0;
+  GpuLook look = {};
+};
+
+/// No longer line is accepted from a probe.
+constexpr std::size_t kMaxReplyBytes = 8u << 20;
+
+// One line each, without the newline.
+std::string to_line(const ProbeRequest& request);
+std::string to_line(const ProbeProgress& progress);
+std::string to_line(const ProbeReply& reply);
+
+Result<ProbeRequest> parse_request(std::string_view line);
+Result<std::variant<ProbeProgress, ProbeReply>> parse_answer(std::string_view line);
+
+}  // namespace pergpu::gpu
