@@ -28,6 +28,20 @@ namespace {
 using std::chrono::milliseconds;
 using Done = std::function<void(const GpuLook&)>;
 
+struct Probe {
+  pid_t pid = 0;
+  os::UniqueFd pidfd = {};
+  std::unique_ptr<os::LineStream> stream = nullptr;
+  bool is_warm = false;  // has answered once
+  ProbeProgress at = {};
+};
+/// Killed and not yet gone.
+struct Abandoned {
+  os::UniqueFd pidfd = {};
+  bool hung = false;
+  int gpu = -1;  // where it hung; -1: not at a GPU
+};
+
 GpuLook incomplete(std::string why) {
   GpuLook look;
   look.why = std::move(why);
@@ -84,20 +98,6 @@ void carry_identities(GpuLook& look, const GpuLook& previous) {
 }
 
 struct ProbeInventory::Impl {
-  struct Probe {
-    pid_t pid = 0;
-    os::UniqueFd pidfd = {};
-    std::unique_ptr<os::LineStream> stream = nullptr;
-    bool is_warm = false;  // has answered once
-    ProbeProgress at = {};
-  };
-  /// Killed and not yet gone.
-  struct Abandoned {
-    os::UniqueFd pidfd = {};
-    bool hung = false;
-    int gpu = -1;  // where it hung; -1: not at a GPU
-  };
-
   Impl(os::Loop& loop_in, os::Clock& clock_in, ProbeOptions options_in)
       : loop(loop_in), clock(clock_in), options(std::move(options_in)) {
     if (options.argv.empty()) options.argv = probe_argv();
