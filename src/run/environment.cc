@@ -1,0 +1,138 @@
+// Sources of the lists: thread variables B.5 and compile caches B.6 of the project's reference on
+// GPUs; RANK and its family are a launcher's, and an inherited one makes a single process wait for
+// peers that do not exist.
+#include "run/environment.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+namespace pergpu {
+namespace {
+
+constexpr std::string_view kThreadVariables[] = {
+    "OMP_NUM_THREADS",     "MKL_NUM_THREADS",        "OPENBLAS_NUM_THREADS",
+    "BLIS_NUM_THREADS",    "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS",
+    "NUMEXPR_MAX_THREADS", "NUMBA_NUM_THREADS",      "POLARS_MAX_THREADS",
+    "RAYON_NUM_THREADS",   "TORCHINDUCTOR_COMPILE_THREADS",
+};
+
+constexpr std::string_view kLauncherVariables[] = {
+    "RANK",         "LOCAL_RANK",       "GROUP_RANK",  "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE", "MASTER_ADDR",  "MASTER_PORT", "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS",
+};
+
+// Decided per attempt: an inherited value would point a job at another job's GPU or folder.
+constexpr std::string_view kOurs[] = {
+    "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "NOTIFY_SOCKET",
+};
+
+template <std::size_t N>
+bool is_one_of(const std::string_view (&list)[N], std::string_view name) {
+  return std::find(std::begin(list), std::end(list), name) != std::end(list);
+}
+
+bool is_dropped(std::string_view name) {
+  return is_one_of(kLauncherVariables, name) || is_one_of(kOurs, name) || name.starts_with("PERGPU_");
+}
+
+std::string joined(const std::vector<std::string>& items) {
+  std::string text;
+  for (const std::string& item : items) {
+    if (!text.empty()) text += ',';
+    text += item;
+  }
+  return text;
+}
+
+class Builder {
+ public:
+  void inherit(const std::string& entry) {
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string::npos || equals == 0) return;
+    place(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  bool has(const std::string& name) const { return index_.contains(name); }
+  void set(const std::string& name, std::string value) {
+    out_.set_by_us.emplace_back(name, value);
+    place(name, std::move(value));
+  }
+  void set_if_unset(const std::string& name, std::string value) {
+    if (!has(name)) set(name, std::move(value));
+  }
+  JobEnvironment take() {
+    // The last one of a name wins, as in the environment itself.
+    std::vector<std::pair<std::string, std::string>> unique;
+    for (auto& entry : out_.set_by_us) {
+      auto same = std::find_if(unique.begin(), unique.end(),
+                               [&](const auto& u) { return u.first == entry.first; });
+      if (same == unique.end()) {
+        unique.push_back(std::move(entry));
+      } else {
+        same->second = std::move(entry.second);
+      }
+    }
+    out_.set_by_us = std::move(unique);
+    return std::move(out_);
+  }
+
+ private:
+  void place(const std::string& name, std::string value) {
+    auto [it, fresh] = index_.emplace(name, out_.all.size());
+    if (fresh) {
+      out_.all.push_back(name + "=" + value);
+    } else {
+      out_.all[it->second] = name + "=" + value;
+    }
+  }
+  JobEnvironment out_;
+  std::unordered_map<std::string, std::size_t> index_;
+};
+
+}  // namespace
+
+JobEnvironment build_environment(const EnvironmentRequest& r) {
+  Builder b;
+  for (const std::string& entry : *r.captured) {
+    const std::string_view name = std::string_view(entry).substr(0, entry.find('='));
+    if (is_dropped(name)) continue;
+    if (r.env_pass && std::find(r.env_pass->begin(), r.env_pass->end(), name) == r.env_pass->end()) {
+      continue;
+    }
+    b.inherit(entry);
+  }
+
+  const std::string threads = std::to_string(r.cpus);
+  for (std::string_view name : kThreadVariables) b.set_if_unset(std::string(name), threads);
+  if (!r.cache_root.empty()) {
+    b.set_if_unset("TORCHINDUCTOR_CACHE_DIR", r.cache_root + "/torchinductor");
+    b.set_if_unset("TRITON_CACHE_DIR", r.cache_root + "/triton");
+  }
+  b.set_if_unset("PYTHONUNBUFFERED", "1");
+
+  if (!r.gpus.empty()) {
+    b.set("CUDA_VISIBLE_DEVICES", joined(r.gpus));
+    b.set("ROCR_VISIBLE_DEVICES", joined(r.gpus));
+    b.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+    b.set("PERGPU_NUM_GPUS", std::to_string(r.gpus.size()));
+  } else if (r.hide_gpus) {
+    b.set("CUDA_VISIBLE_DEVICES", "");
+    b.set("ROCR_VISIBLE_DEVICES", "");
+  }
+
+  b.set("PERGPU_JOB", std::to_string(r.attempt.job.value));
+  b.set("PERGPU_ATTEMPT", std::to_string(r.attempt.number));
+  b.set("PERGPU_SWEEP", r.sweep);
+  b.set("PERGPU_STEP", r.step);
+  if (!r.run.empty()) b.set("PERGPU_RUN", r.run);
+  if (!r.config.empty()) b.set("PERGPU_CONFIG", r.config);
+  b.set("PERGPU_OUT", r.out);
+  b.set("PERGPU_METRICS", r.metrics);
+  b.set("PERGPU_ATTEMPT_ID", r.marker);
+  for (const auto& [name, value] : r.parameters) b.set(name, value);
+  for (const auto& [name, value] : r.step_env) b.set(name, value);
+  return b.take();
+}
+
+}  // namespace pergpu

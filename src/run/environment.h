@@ -1,0 +1,45 @@
+// The environment of an attempt (DESIGN §7).  Pure: captured environment in, complete one out.
+//
+// Precedence, low to high: captured (filtered by env_pass), defaults set where unset (thread
+// variables, caches), what pergpu decides (devices, PERGPU_*), the step's `env`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ids.h"
+
+namespace pergpu {
+
+struct EnvironmentRequest {
+  const std::vector<std::string>* captured = nullptr;  // NAME=value
+  std::optional<std::vector<std::string>> env_pass = std::nullopt;
+  std::vector<std::pair<std::string, std::string>> step_env = {};
+
+  int cpus = 1;                        // k: threads where the user has set none
+  std::vector<std::string> gpus = {};  // UUIDs, or indices when the step says gpu_env = "index"
+  bool hide_gpus = true;               // no GPU asked for: none is visible
+  std::string cache_root = {};         // torch and triton caches where unset; "" leaves them alone
+
+  AttemptId attempt = {};
+  std::string sweep = {};
+  std::string run = {};
+  std::string step = {};
+  std::string config = {};  // "" for once-steps
+  std::string out = {};
+  std::string metrics = {};
+  std::string marker = {};  // PERGPU_ATTEMPT_ID: finds strays of a killed keeper
+  std::vector<std::pair<std::string, std::string>> parameters = {};  // PERGPU_PARAM_…
+};
+
+struct JobEnvironment {
+  std::vector<std::string> all = {};  // NAME=value, each name once
+  /// What was set by pergpu or the step, for attempt.json.  Of the rest only names are ever shown.
+  std::vector<std::pair<std::string, std::string>> set_by_us = {};
+};
+
+JobEnvironment build_environment(const EnvironmentRequest& request);
+
+}  // namespace pergpu
