@@ -1,0 +1,142 @@
+// Read with open/read into a buffer: this code runs in the keeper, which stays small.
+#include "os/proc.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+
+#include "os/fd.h"
+
+namespace pergpu::os {
+namespace {
+
+constexpr std::size_t kLongestEnvironment = 16u << 20;
+
+std::string path_of(pid_t pid, std::string_view file) {
+  return ("/proc/" + std::to_string(pid) + "/").append(file);
+}
+
+/// "" when it cannot be read.
+std::string slurp(const std::string& path, std::size_t limit) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string out;
+  if (!fd) return out;
+  char buffer[4096];
+  while (out.size() < limit) {
+    const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
+    if (n <= 0) break;
+    out.append(buffer, static_cast<std::size_t>(n));
+  }
+  return out;
+}
+
+/// The number at the start of `text` after blanks; advances past it.
+std::uint64_t take_number(std::string_view& text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size()));
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{})
+    text.remove_prefix(std::min(text.find(' '), text.size()));  // "-1"
+  else
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return value;
+}
+
+struct CloseDir {
+  void operator()(DIR* dir) const { ::closedir(dir); }
+};
+
+/// The names of `folder` that are numbers.
+std::vector<pid_t> numbers_in(const std::string& folder) {
+  std::vector<pid_t> out;
+  const std::unique_ptr<DIR, CloseDir> dir(::opendir(folder.c_str()));
+  if (!dir) return out;
+  while (const dirent* entry = ::readdir(dir.get())) {
+    const std::string_view name = entry->d_name;
+    pid_t value = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), value);
+    if (error == std::errc{} && end == name.data() + name.size()) out.push_back(value);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<ProcStat> read_stat(pid_t pid) {
+  const std::string text = slurp(path_of(pid, "stat"), 4096);
+  // The name is in parentheses and may hold anything, closing parentheses included.
+  const std::size_t open = text.find('(');
+  const std::size_t close = text.rfind(')');
+  if (open == std::string::npos || close == std::string::npos || close + 2 >= text.size())
+    return std::nullopt;
+  ProcStat out;
+  out.pid = pid;
+  out.name = text.substr(open + 1, close - open - 1);
+  out.state = text[close + 2];
+  std::string_view rest = std::string_view(text).substr(close + 3);
+  out.parent = static_cast<pid_t>(take_number(rest));   // field 4
+  take_number(rest);                                    // process group
+  out.session = static_cast<pid_t>(take_number(rest));  // field 6
+  for (int field = 7; field < 22; ++field) take_number(rest);
+  out.start_ticks = take_number(rest);
+  return out;
+}
+
+bool is_alive(pid_t pid, std::uint64_t start_ticks) {
+  const std::optional<ProcStat> stat = read_stat(pid);
+  return stat && stat->start_ticks == start_ticks && !stat->ended();
+}
+
+std::optional<std::string> environment_value(pid_t pid, std::string_view name) {
+  const std::string text = slurp(path_of(pid, "environ"), kLongestEnvironment);
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::string_view entry = rest.substr(0, rest.find('\0'));
+    if (entry.size() > name.size() && entry[name.size()] == '=' &&
+        entry.substr(0, name.size()) == name)
+      return std::string(entry.substr(name.size() + 1));
+    rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
+  }
+  return std::nullopt;
+}
+
+std::string link_of(pid_t pid, std::string_view link) {
+  char target[4096];
+  const ssize_t n = ::readlink(path_of(pid, link).c_str(), target, sizeof target);
+  return n > 0 ? std::string(target, static_cast<std::size_t>(n)) : std::string();
+}
+
+std::uint64_t resident_bytes(pid_t pid) {
+  const std::string text = slurp(path_of(pid, "statm"), 256);
+  std::string_view rest = text;
+  take_number(rest);  // total size
+  static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return take_number(rest) * page;
+}
+
+std::uint64_t proportional_bytes(pid_t pid) {
+  const std::string text = slurp(path_of(pid, "smaps_rollup"), 4096);
+  const std::size_t at = text.find("\nPss:");
+  if (at == std::string::npos) return resident_bytes(pid);
+  std::string_view rest = std::string_view(text).substr(at + 5);
+  return take_number(rest) * 1024;
+}
+
+std::vector<pid_t> children_of(pid_t pid) {
+  std::vector<pid_t> out;
+  const std::string tasks = path_of(pid, "task");
+  for (const pid_t thread : numbers_in(tasks)) {
+    const std::string text = slurp(tasks + "/" + std::to_string(thread) + "/children", 1u << 20);
+    std::string_view rest = text;
+    while (const std::uint64_t child = take_number(rest)) out.push_back(static_cast<pid_t>(child));
+  }
+  return out;
+}
+
+std::vector<pid_t> all_processes() { return numbers_in("/proc"); }
+
+}  // namespace pergpu::os

@@ -1,0 +1,52 @@
+// What /proc says about one process.  Anything may be gone by the time it is read: "not there" is
+// an ordinary answer.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pergpu::os {
+
+/// Fields of /proc/<pid>/stat.  (pid, start_ticks) names a process for as long as the machine is
+/// up.
+struct ProcStat {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  pid_t session = 0;
+  char state = '?';  // 'R', 'S', 'D' (uninterruptible), 'T', 'Z' (zombie) …
+  std::uint64_t start_ticks = 0;
+  std::string name = {};
+  /// A zombie has ended: it holds nothing and waits for its parent only.
+  bool ended() const { return state == 'Z' || state == 'X'; }
+};
+
+std::optional<ProcStat> read_stat(pid_t pid);
+
+/// The process exists, is this one and has not ended.
+bool is_alive(pid_t pid, std::uint64_t start_ticks);
+
+/// The value of `name` in the environment that `pid` was started with.  nullopt: not set, or not
+/// ours to read.
+std::optional<std::string> environment_value(pid_t pid, std::string_view name);
+
+/// Where /proc/<pid>/<link> points to ("exe", "fd/1"), "" when it cannot be read.
+std::string link_of(pid_t pid, std::string_view link);
+
+/// Resident memory; 0 when the process is gone.  Cheap: counters only.
+std::uint64_t resident_bytes(pid_t pid);
+/// Proportional share of the memory (shared pages count in part).  Expensive for large processes:
+/// the kernel walks the page tables.  Falls back to resident_bytes().
+std::uint64_t proportional_bytes(pid_t pid);
+
+/// Children of all threads of `pid`.  Complete for processes that are stopped or are the caller.
+std::vector<pid_t> children_of(pid_t pid);
+
+/// Every process that is visible, in no order.
+std::vector<pid_t> all_processes();
+
+}  // namespace pergpu::os

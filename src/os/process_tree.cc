@@ -1,0 +1,164 @@
+// Why plain kill() is right below a keeper: a direct child's pid stays taken until the keeper reaps
+// it, and the walk goes top-down, so a deeper child's parent is stopped, hence cannot reap it,
+// before that child is signalled.  In a tree without a keeper nothing holds the pids: there every
+// signal goes through a pidfd whose process was compared with the start time that was found.
+#include "os/process_tree.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "os/child.h"
+#include "os/proc.h"
+
+namespace pergpu::os {
+namespace {
+
+constexpr int kMostStopRounds = 64;  // against a tree that forks faster than it can be stopped
+
+/// Pids below `root`, parents before children.  `visit` is called with each before its children are
+/// looked for.
+template <typename Visit>
+std::vector<pid_t> walk(pid_t root, Visit visit) {
+  std::vector<pid_t> found = children_of(root);
+  std::unordered_set<pid_t> seen(found.begin(), found.end());
+  for (const pid_t pid : found) visit(pid);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    for (const pid_t child : children_of(found[i])) {
+      if (!seen.insert(child).second) continue;
+      visit(child);
+      found.push_back(child);
+    }
+  }
+  return found;
+}
+
+TreeMember member_of(ProcStat stat) {
+  return TreeMember{.pid = stat.pid,
+                    .start_ticks = stat.start_ticks,
+                    .state = stat.state,
+                    .name = std::move(stat.name)};
+}
+
+/// Signals exactly the process that was found.
+void signal_member(const TreeMember& member, int signal) {
+  const Result<UniqueFd> pidfd = open_pidfd(member.pid);
+  if (!pidfd) return;
+  if (is_alive(member.pid, member.start_ticks)) (void)send_signal(*pidfd, signal);
+}
+
+using Snapshot = std::unordered_map<pid_t, ProcStat>;
+
+Snapshot snapshot_of_all() {
+  Snapshot out;
+  for (const pid_t pid : all_processes()) {
+    if (std::optional<ProcStat> stat = read_stat(pid)) out.emplace(pid, *std::move(stat));
+  }
+  return out;
+}
+
+std::unordered_set<pid_t> self_and_ancestors(const Snapshot& all) {
+  std::unordered_set<pid_t> out;
+  pid_t pid = ::getpid();
+  while (pid > 0 && out.insert(pid).second) {
+    const auto it = all.find(pid);
+    if (it == all.end()) break;
+    pid = it->second.parent;
+  }
+  return out;
+}
+
+/// Whether `stat` carries a mark of its own.  A session keeps its number from being given to a new
+/// process, so members of session `marks.pid` are ours unless another process has that pid now or
+/// the member says itself that it belongs to another attempt.
+bool is_marked(const ProcStat& stat, const TreeMarks& marks, bool session_is_ours) {
+  if (marks.pid != 0 && stat.pid == marks.pid && stat.start_ticks == marks.start_ticks) return true;
+  const std::optional<std::string> marker = environment_value(stat.pid, kMarkerName);
+  if (marker) return !marks.marker.empty() && *marker == marks.marker;
+  if (session_is_ours && stat.session == marks.pid && stat.start_ticks >= marks.start_ticks)
+    return true;
+  if (marks.log_path.empty()) return false;
+  return link_of(stat.pid, "fd/1") == marks.log_path || link_of(stat.pid, "fd/2") == marks.log_path;
+}
+
+}  // namespace
+
+std::vector<TreeMember> descendants_of(pid_t root) {
+  std::vector<TreeMember> out;
+  for (const pid_t pid : walk(root, [](pid_t) {})) {
+    std::optional<ProcStat> stat = read_stat(pid);
+    if (stat && !stat->ended()) out.push_back(member_of(*std::move(stat)));
+  }
+  return out;
+}
+
+void signal_descendants(int signal) {
+  walk(::getpid(), [signal](pid_t pid) { ::kill(pid, signal); });
+}
+
+void kill_descendants() {
+  std::unordered_set<pid_t> stopped;
+  std::vector<pid_t> found;
+  for (int round = 0; round < kMostStopRounds; ++round) {
+    bool any_new = false;
+    found = walk(::getpid(), [&](pid_t pid) {
+      if (!stopped.insert(pid).second) return;
+      any_new = true;
+      ::kill(pid, SIGSTOP);
+    });
+    if (!any_new) break;
+  }
+  for (const pid_t pid : found) ::kill(pid, SIGKILL);
+}
+
+std::vector<TreeMember> find_tree(const TreeMarks& marks) {
+  const Snapshot all = snapshot_of_all();
+  const std::unordered_set<pid_t> spared = self_and_ancestors(all);
+  const auto leader = all.find(marks.pid);
+  const bool session_is_ours =
+      marks.pid != 0 && (leader == all.end() || leader->second.start_ticks == marks.start_ticks);
+
+  std::unordered_multimap<pid_t, pid_t> children;
+  std::vector<pid_t> found;
+  std::unordered_set<pid_t> seen = spared;
+  for (const auto& [pid, stat] : all) {
+    children.emplace(stat.parent, pid);
+    if (spared.count(pid) == 0 && is_marked(stat, marks, session_is_ours) &&
+        seen.insert(pid).second)
+      found.push_back(pid);
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto [first, last] = children.equal_range(found[i]);
+    for (auto it = first; it != last; ++it) {
+      if (seen.insert(it->second).second) found.push_back(it->second);
+    }
+  }
+  std::vector<TreeMember> out;
+  for (const pid_t pid : found) {
+    const ProcStat& stat = all.at(pid);
+    if (!stat.ended()) out.push_back(member_of(stat));
+  }
+  return out;
+}
+
+std::vector<TreeMember> kill_tree(const TreeMarks& marks) {
+  std::unordered_set<pid_t> stopped;
+  std::vector<TreeMember> found;
+  for (int round = 0; round < kMostStopRounds; ++round) {
+    bool any_new = false;
+    found = find_tree(marks);
+    for (const TreeMember& member : found) {
+      if (!stopped.insert(member.pid).second) continue;
+      any_new = true;
+      signal_member(member, SIGSTOP);
+    }
+    if (!any_new) break;
+  }
+  for (const TreeMember& member : found) signal_member(member, SIGKILL);
+  return found;
+}
+
+}  // namespace pergpu::os

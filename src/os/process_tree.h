@@ -1,0 +1,48 @@
+// All processes of one attempt: those below its keeper, or, when the keeper is dead, those that can
+// still be recognised.  A tree is ended by stopping everything first, until nothing new appears,
+// and then killing it, so that nothing forks away while the list is being read.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pergpu::os {
+
+struct TreeMember {
+  pid_t pid = 0;
+  std::uint64_t start_ticks = 0;
+  char state = '?';  // 'D': cannot be ended before the kernel lets go of it
+  std::string name = {};
+};
+
+/// Living processes below `root` (without it), parents before children.  Complete when `root` is a
+/// sub-reaper: processes whose parent ended are its children then.
+std::vector<TreeMember> descendants_of(pid_t root);
+
+/// Sends `signal` to every process below the calling process.
+void signal_descendants(int signal);
+
+/// Stops, then kills everything below the calling process.  One round: call it again until there is
+/// no child left to wait for.  REQUIRES: the caller is a sub-reaper.
+void kill_descendants();
+
+/// How the processes of an attempt without a keeper are recognised.
+struct TreeMarks {
+  pid_t pid = 0;                  // its first process and session; 0: not known
+  std::uint64_t start_ticks = 0;  // of that process
+  std::string marker = {};        // value of kMarkerName in the environment of its processes
+  std::string log_path = {};      // where their output went
+};
+inline constexpr char kMarkerName[] = "PERGPU_ATTEMPT_ID";
+
+/// Living processes that carry one of the marks, and everything below them.  The caller and its
+/// ancestors are never among them.
+std::vector<TreeMember> find_tree(const TreeMarks& marks);
+
+/// Stops, then kills the processes of find_tree().  One round; returns what was found.
+std::vector<TreeMember> kill_tree(const TreeMarks& marks);
+
+}  // namespace pergpu::os

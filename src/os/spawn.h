@@ -1,0 +1,75 @@
+// Starting programs.  The child shares the parent's memory until its exec (clone with CLONE_VM and
+// CLONE_VFORK), so a start costs the same whatever the parent's size, and the child can tell its
+// parent what failed by writing it down.
+//
+// Everything is computed beforehand; between clone and exec the child makes system calls only.
+// Every descriptor that is not listed in the plan is closed by the exec.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "os/fd.h"
+
+namespace pergpu::os {
+
+/// A descriptor of the parent (borrowed) and the number under which the program finds it.
+struct PlacedFd {
+  int fd = -1;
+  int as = -1;
+};
+
+struct SpawnLimit {
+  int resource = 0;        // RLIMIT_…
+  std::uint64_t soft = 0;  // ~0: unlimited.  A hard limit below it is raised where that is allowed
+};
+
+struct SpawnPlan {
+  std::vector<std::string> argv =
+      {};  // argv[0] is looked up in the PATH of `env` unless it has a '/'
+  std::vector<std::string> env = {};  // NAME=value, complete
+  std::string cwd = {};               // empty: the parent's
+  int stdin_fd = -1;                  // borrowed; -1: /dev/null
+  int stdout_fd = -1;
+  int stderr_fd = -1;
+  std::vector<PlacedFd> fds = {};
+  bool new_session = false;
+  bool sibling =
+      false;  // child of the caller's parent: the caller can neither wait for nor adopt it
+  int parent_death_signal = 0;  // for helpers that must not outlive the thread that starts them
+  std::optional<mode_t> umask = std::nullopt;
+  std::optional<int> oom_score_adj = std::nullopt;  // best effort
+  std::vector<SpawnLimit> limits = {};
+  std::vector<int> cpus = {};  // empty: the parent's affinity
+};
+
+struct Spawned {
+  pid_t pid = 0;
+  UniqueFd pidfd = {};
+};
+
+/// Nothing runs.  `phase` is one of "dev-null", "clone", "session", "affinity", "chdir", "fds",
+/// "limit", "exec"; `object` is the path or value concerned.
+struct SpawnFailure {
+  std::string phase = {};
+  int os_errno = 0;
+  std::string object = {};
+};
+
+using SpawnResult = std::variant<Spawned, SpawnFailure>;
+
+/// Returns when the program runs (its exec succeeded) or nothing does.  Signal mask and
+/// dispositions of the program are the defaults.  REQUIRES: argv is not empty.
+SpawnResult spawn(const SpawnPlan& plan);
+
+/// The files that execvp() would try for `program`, in order.
+std::vector<std::string> exec_candidates(std::string_view program,
+                                         const std::vector<std::string>& env);
+
+}  // namespace pergpu::os
