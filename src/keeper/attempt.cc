@@ -1,0 +1,193 @@
+#include "keeper/attempt.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "keeper/outputs.h"
+#include "os/proc.h"
+#include "os/process_tree.h"
+#include "os/spawn.h"
+
+namespace pergpu::keeper {
+namespace {
+
+constexpr std::int64_t kMillisecond = 1'000'000;
+constexpr std::int64_t kLeftoverGrace = 2'000 * kMillisecond;
+constexpr std::int64_t kFirstKillAgain = 20 * kMillisecond;
+constexpr std::int64_t kLastKillAgain = 1'000 * kMillisecond;
+constexpr std::int64_t kComplainAfter = 10'000 * kMillisecond;
+constexpr std::int64_t kSampleEvery = 500 * kMillisecond;
+constexpr int kShareEvery = 10;     // samples between two that read shares, which is expensive
+constexpr int kFirstLeaseFd = 100;  // out of the way of numbers that shell scripts use
+constexpr int kJobOomScore = 500;   // the kernel takes a job before the shell, and before us
+
+os::SpawnPlan spawn_plan_of(const Start& start, int log_fd,
+                            const std::vector<os::UniqueFd>& leases) {
+  os::SpawnPlan plan;
+  plan.argv = start.argv;
+  plan.env = start.env;
+  plan.cwd = start.cwd;
+  plan.stdout_fd = log_fd;
+  plan.stderr_fd = log_fd;
+  plan.new_session = true;
+  plan.umask = static_cast<mode_t>(start.folder.umask);
+  plan.oom_score_adj = kJobOomScore;
+  plan.cpus.assign(start.cpu_list.begin(), start.cpu_list.end());
+  for (const Limit& limit : start.limits)
+    plan.limits.push_back({.resource = limit.resource, .soft = limit.soft});
+  for (std::size_t i = 0; i < leases.size(); ++i)
+    plan.fds.push_back({.fd = leases[i].get(), .as = kFirstLeaseFd + static_cast<int>(i)});
+  return plan;
+}
+
+}  // namespace
+
+std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::UniqueFd> leases) {
+  const auto failed = [&](std::string phase, int error, std::string object) {
+    return SpawnFailed{plan.id, std::move(phase), error, std::move(object)};
+  };
+  if (plan.argv.empty()) return failed("exec", EINVAL, "empty command");
+  if (leases.size() != plan.lease_count)
+    return failed("lease", EBADF, std::to_string(plan.lease_count) + " descriptors");
+
+  const mode_t before = ::umask(static_cast<mode_t>(plan.folder.umask));
+  const os::UniqueFd log(
+      ::open(plan.log_path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666));
+  const int log_error = errno;
+  ::umask(before);
+  if (!log) return failed("open log", log_error, plan.log_path);
+
+  Attempt attempt;
+  if (!plan.outputs.empty()) attempt.stamp_ = stamp_of(log.get());
+  os::SpawnResult result = os::spawn(spawn_plan_of(plan, log.get(), leases));
+  if (const auto* failure = std::get_if<os::SpawnFailure>(&result))
+    return failed(failure->phase, failure->os_errno, failure->object);
+
+  attempt.pid_ = std::get<os::Spawned>(result).pid;
+  // Ended or not: this keeper has not reaped it, so /proc still knows it.
+  const std::optional<os::ProcStat> stat = os::read_stat(attempt.pid_);
+  attempt.start_ticks_ = stat ? stat->start_ticks : 0;
+  attempt.leases_ = std::move(leases);
+  attempt.plan_ = std::move(plan);
+  attempt.plan_.env = {};  // has served; may be large
+  attempt.plan_.folder = {};
+  if (attempt.plan_.watch_memory_bytes > 0) attempt.sample_at_ns_ = 0;
+  return attempt;
+}
+
+Started Attempt::started() const {
+  return Started{.id = plan_.id, .pid = pid_, .start_ticks = start_ticks_};
+}
+
+std::vector<int> Attempt::lease_fds() const {
+  std::vector<int> out;
+  for (const os::UniqueFd& lease : leases_) out.push_back(lease.get());
+  return out;
+}
+
+void Attempt::on_reaped(const os::Reaped& child, Instant now) {
+  cpu_ns_ += child.cpu_ns;
+  peak_bytes_ = std::max(peak_bytes_, child.max_rss_bytes);
+  if (child.pid != pid_) return;
+  first_ = child.status;
+  ended_at_ = now;
+}
+
+void Attempt::end_leftovers(std::int64_t now_ns) {
+  leftovers_told_ = true;
+  os::signal_descendants(SIGTERM);
+  os::signal_descendants(SIGCONT);
+  const std::int64_t kill_at = now_ns + std::min(plan_.grace_ns, kLeftoverGrace);
+  kill_at_ns_ = std::min(kill_at_ns_.value_or(kill_at), kill_at);
+}
+
+void Attempt::stop(bool kill, std::int64_t now_ns) {
+  if (!kill && !first_) {
+    ::kill(-pid_, SIGTERM);
+    ::kill(-pid_, SIGCONT);
+  }
+  const std::int64_t kill_at = now_ns + (kill ? 0 : std::max<std::int64_t>(plan_.grace_ns, 0));
+  kill_at_ns_ = std::min(kill_at_ns_.value_or(kill_at), kill_at);
+}
+
+std::vector<std::variant<Memory, Notify>> Attempt::on_time(std::int64_t now_ns) {
+  std::vector<std::variant<Memory, Notify>> out;
+  if (first_ && !leftovers_told_) end_leftovers(now_ns);
+  if (kill_at_ns_ && now_ns >= *kill_at_ns_) {
+    os::kill_descendants();
+    if (kill_again_after_ns_ == 0) complain_at_ns_ = now_ns + kComplainAfter;
+    kill_again_after_ns_ = std::clamp(2 * kill_again_after_ns_, kFirstKillAgain, kLastKillAgain);
+    kill_at_ns_ = now_ns + kill_again_after_ns_;
+  }
+  if (complain_at_ns_ && now_ns >= *complain_at_ns_) {
+    complain_at_ns_.reset();
+    out.push_back(Notify{.id = id(), .line = "STATUS=" + what_resists()});
+  }
+  if (sample_at_ns_ && now_ns >= *sample_at_ns_) {
+    sample_at_ns_ = now_ns + kSampleEvery;
+    if (std::optional<Memory> exceeded = sample_memory(now_ns)) out.push_back(*exceeded);
+  }
+  return out;
+}
+
+std::optional<std::int64_t> Attempt::next_time() const {
+  std::optional<std::int64_t> out;
+  if (first_ && !leftovers_told_) out = 0;
+  for (const std::optional<std::int64_t>& time : {kill_at_ns_, complain_at_ns_, sample_at_ns_}) {
+    if (time) out = std::min(out.value_or(*time), *time);
+  }
+  return out;
+}
+
+/// The resident sets are an upper bound that costs little; the proportional shares decide, because
+/// workers that fork share most of their pages.
+std::optional<Memory> Attempt::sample_memory(std::int64_t now_ns) {
+  const std::vector<os::TreeMember> tree = os::descendants_of(::getpid());
+  std::uint64_t bytes = 0;
+  for (const os::TreeMember& member : tree) bytes += os::resident_bytes(member.pid);
+  if (tree.size() > 1 && (bytes > plan_.watch_memory_bytes || samples_++ % kShareEvery == 0)) {
+    bytes = 0;
+    for (const os::TreeMember& member : tree) bytes += os::proportional_bytes(member.pid);
+    peak_bytes_ = std::max(peak_bytes_, bytes);
+  } else if (tree.size() <= 1) {
+    peak_bytes_ = std::max(peak_bytes_, bytes);
+  }
+  (void)now_ns;
+  if (bytes <= plan_.watch_memory_bytes) return std::nullopt;
+  sample_at_ns_.reset();  // said once
+  return Memory{.id = id(), .bytes = bytes};
+}
+
+std::string Attempt::what_resists() const {
+  std::string out = "cannot be ended:";
+  for (const os::TreeMember& member : os::descendants_of(::getpid())) {
+    out += " process " + std::to_string(member.pid) + " (" + member.name + ", state ";
+    out += member.state;
+    out += member.state == 'D' ? ": waits in the kernel)" : ")";
+  }
+  return out;
+}
+
+Exited Attempt::finish() {
+  Exited out;
+  out.id = id();
+  if (const auto* exited = std::get_if<os::Exited>(&*first_)) out.exit_code = exited->code;
+  if (const auto* signaled = std::get_if<os::Signaled>(&*first_)) out.signal = signaled->signal;
+  out.cpu_ns = cpu_ns_;
+  out.peak_memory_bytes = peak_bytes_;
+  out.wall_ns = ended_at_.wall_ns;
+  out.boot_ns = ended_at_.boot_ns;
+  if (std::optional<MissingOutput> missing = first_missing(plan_.outputs, stamp_)) {
+    out.missing_output = std::move(missing->path);
+    out.missing_why = std::move(missing->why);
+  }
+  leases_.clear();
+  return out;
+}
+
+}  // namespace pergpu::keeper

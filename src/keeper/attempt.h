@@ -1,0 +1,72 @@
+// The one live attempt of a keeper: spawned, watched, ended, reaped.
+//
+// Life: begin() -> running -> first process reaped -> nothing left below the keeper -> finished().
+// What the first process leaves behind gets TERM at once and KILL two seconds later (or after the
+// plan's grace, if that is shorter): helpers that end with their parent have the time to, and the
+// lane is not held up by those that do not.  stop(): TERM to the job's process group, the plan's
+// grace, then KILL to everything below the keeper.
+// Time is an argument (CLOCK_BOOTTIME).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "keeper/protocol.h"
+#include "os/child.h"
+#include "os/fd.h"
+
+namespace pergpu::keeper {
+
+class Attempt {
+ public:
+  /// Starts the program; the folder is prepared.  `leases` are inherited by it and held here until
+  /// the attempt has finished.
+  static std::variant<Attempt, SpawnFailed> begin(Start plan, std::vector<os::UniqueFd> leases);
+
+  AttemptId id() const { return plan_.id; }
+  Started started() const;
+  const Start& plan() const { return plan_; }
+  std::vector<int> lease_fds() const;
+
+  /// A child of the keeper was reaped.
+  void on_reaped(const os::Reaped& child, Instant now);
+  /// The keeper has no child any more: with the first process reaped, all of the tree is gone.
+  bool first_has_ended() const { return first_.has_value(); }
+  void stop(bool kill, std::int64_t now_ns);
+
+  /// Does what is due: kills, samples memory.  Returns messages for the coordinator.
+  std::vector<std::variant<Memory, Notify>> on_time(std::int64_t now_ns);
+  std::optional<std::int64_t> next_time() const;
+
+  /// REQUIRES: first_has_ended(), nothing of the tree is left.
+  Exited finish();
+
+ private:
+  Attempt() = default;
+  void end_leftovers(std::int64_t now_ns);
+  std::optional<Memory> sample_memory(std::int64_t now_ns);
+  std::string what_resists() const;
+
+  Start plan_;
+  std::vector<os::UniqueFd> leases_;
+  pid_t pid_ = 0;
+  std::uint64_t start_ticks_ = 0;
+  timespec stamp_ = {};
+
+  std::optional<os::ExitStatus> first_;
+  Instant ended_at_ = {};
+  std::int64_t cpu_ns_ = 0;
+  std::uint64_t peak_bytes_ = 0;
+  bool leftovers_told_ = false;
+
+  std::optional<std::int64_t> kill_at_ns_;  // everything below the keeper is killed then
+  std::int64_t kill_again_after_ns_ = 0;
+  std::optional<std::int64_t> complain_at_ns_;
+  std::optional<std::int64_t> sample_at_ns_;
+  int samples_ = 0;
+};
+
+}  // namespace pergpu::keeper

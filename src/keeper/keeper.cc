@@ -1,0 +1,335 @@
+// One thread, one poll().  Order within a turn: children first (an end is reported before anything
+// that follows from it), then the connection, then what is due by time.
+#include "keeper/keeper.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "keeper/folder.h"
+#include "os/file.h"
+#include "os/proc.h"
+
+namespace pergpu::keeper {
+namespace {
+
+constexpr std::int64_t kAloneNs = 60'000'000'000;  // an idle keeper without a coordinator ends then
+constexpr std::size_t kMostPending = 256 * 1024;   // unread by the coordinator: drop NOTIFY
+constexpr std::size_t kMostKept = 16;
+constexpr std::size_t kLongestDatagram = 4096;
+
+os::UniqueFd watch_children() {
+  // Stops and continuations are of no interest.
+  struct sigaction quiet = {};
+  quiet.sa_handler = SIG_DFL;
+  quiet.sa_flags = SA_NOCLDSTOP;
+  ::sigaction(SIGCHLD, &quiet, nullptr);
+  sigset_t children;
+  ::sigemptyset(&children);
+  ::sigaddset(&children, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &children, nullptr);
+  return os::UniqueFd(::signalfd(-1, &children, SFD_NONBLOCK | SFD_CLOEXEC));
+}
+
+std::optional<std::int64_t> earlier(std::optional<std::int64_t> a, std::optional<std::int64_t> b) {
+  if (a && b) return std::min(*a, *b);
+  return a ? a : b;
+}
+
+}  // namespace
+
+Keeper::Keeper(Options options)
+    : options_(std::move(options)),
+      signals_(watch_children()),
+      record_(record_path(options_.run_folder, options_.id)),
+      revive_(static_cast<std::uint64_t>(os::boot_now_ns()) ^
+              (static_cast<std::uint64_t>(::getpid()) << 32)) {
+  exit_at_ns_ = os::boot_now_ns() + kAloneNs;
+}
+
+int Keeper::run() {
+  while (!done_) wait_for_events();
+  return 0;
+}
+
+void Keeper::wait_for_events() {
+  const bool wants_write = connection_ && connection_->wants_write();
+  pollfd fds[4] = {
+      {.fd = signals_.get(), .events = POLLIN, .revents = 0},
+      {.fd = connection_ ? connection_->fd() : options_.listener.get(),
+       .events = static_cast<short>(wants_write ? POLLIN | POLLOUT : POLLIN),
+       .revents = 0},
+      {.fd = options_.notify.get(), .events = POLLIN, .revents = 0},
+      {.fd = ready_.fd(), .events = POLLIN, .revents = 0},
+  };
+  timespec wait = {};
+  const std::optional<std::int64_t> next = next_time();
+  if (next) {
+    const std::int64_t left = std::max<std::int64_t>(*next - os::boot_now_ns(), 0);
+    wait = {.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
+  }
+  if (::ppoll(fds, 4, next ? &wait : nullptr, nullptr) < 0) return;
+
+  if (fds[2].revents != 0) on_notify();
+  if (fds[3].revents != 0 && ready_.is_ready()) notify("READY=1");
+  if (fds[0].revents != 0) on_children();
+  if (fds[1].revents != 0 && connection_) {
+    on_connection(fds[1].revents);
+  } else if (fds[1].revents != 0) {
+    accept_connection();
+  }
+  on_time();
+}
+
+void Keeper::on_children() {
+  signalfd_siginfo ignored[4];
+  (void)!::read(signals_.get(), ignored, sizeof ignored);
+  for (;;) {
+    const os::ReapResult reaped = os::reap_any();
+    if (reaped.child && attempt_) attempt_->on_reaped(*reaped.child, clock_.now());
+    if (reaped.child) continue;
+    if (!reaped.any_left && attempt_ && attempt_->first_has_ended()) finish_attempt();
+    return;
+  }
+}
+
+void Keeper::finish_attempt() {
+  on_notify();  // what the job said last, before its end
+  for (std::string& line : notify_filter_.drain()) send(Notify{attempt_->id(), std::move(line)});
+  if (ready_.fd() >= 0 && ready_.is_ready()) notify("READY=1");
+  ready_.end();
+  Held held;
+  held.started = attempt_->started();
+  held.exited = attempt_->finish();
+  attempt_.reset();
+  keep(std::move(held));
+}
+
+void Keeper::keep(Held held) {
+  record_.put(id_of(held), held);
+  kept_.push_back(std::move(held));
+  const Held& last = kept_.back();
+  if (last.exited) send(*last.exited);
+  if (last.failed) send(*last.failed);
+  if (!connection_ && after_loss_ == AfterLoss::Wait) exit_at_ns_ = os::boot_now_ns() + kAloneNs;
+}
+
+void Keeper::accept_connection() {
+  os::UniqueFd fd(
+      ::accept4(options_.listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!fd) return;
+  connection_ = std::make_unique<Connection>(std::move(fd));
+  revive_.cancel();
+  exit_at_ns_.reset();
+}
+
+void Keeper::on_connection(short events) {
+  if ((events & POLLOUT) != 0) connection_->flush();
+  const bool open = connection_->read();
+  while (connection_) {
+    const std::optional<Connection::Frame> frame = connection_->next();
+    if (!frame) break;
+    on_frame(*frame);
+  }
+  if (!open) lose_connection();
+}
+
+void Keeper::lose_connection() {
+  connection_.reset();
+  if (done_) return;
+  const std::int64_t now = os::boot_now_ns();
+  if (is_free() || after_loss_ == AfterLoss::Wait) exit_at_ns_ = now + kAloneNs;
+  if (after_loss_ == AfterLoss::Revive && !options_.pergpu.empty()) revive_.lost(now);
+}
+
+void Keeper::on_frame(const Connection::Frame& frame) {
+  const auto with = [&]<typename Message>(std::optional<Message> message, auto handle) {
+    if (message) return handle(*std::move(message));
+    // Bytes that are no such message: whoever sent them cannot be understood any further.
+    ::shutdown(connection_->fd(), SHUT_RDWR);
+  };
+  switch (static_cast<Type>(frame.type)) {
+    case Type::Hello:
+      return hello();
+    case Type::Prepare:
+      return with(decode<Prepare>(frame.payload), [&](Prepare m) { prepare(m); });
+    case Type::Start:
+      return with(decode<Start>(frame.payload), [&](Start m) { start(std::move(m)); });
+    case Type::Stop:
+      return with(decode<Stop>(frame.payload), [&](Stop m) { stop(m); });
+    case Type::Forget:
+      return with(decode<Forget>(frame.payload), [&](Forget m) { forget(m); });
+    case Type::Quit:
+      return with(decode<Quit>(frame.payload), [&](Quit m) { quit(m); });
+    case Type::State:
+    case Type::Started:
+    case Type::SpawnFailed:
+    case Type::Exited:
+    case Type::Memory:
+    case Type::Notify:
+      return;  // ours to send; like unknown types of later releases they are passed over
+  }
+}
+
+void Keeper::hello() {
+  after_loss_ = AfterLoss::Revive;
+  State state;
+  state.keeper = options_.id;
+  state.pid = ::getpid();
+  const std::optional<os::ProcStat> self = os::read_stat(state.pid);
+  state.start_ticks = self ? self->start_ticks : 0;
+  state.held = kept_;
+  std::vector<int> leases;
+  if (attempt_) {
+    state.held.push_back(Held{.started = attempt_->started()});
+    if (!connection_->wants_write()) leases = attempt_->lease_fds();
+  }
+  state.lease_count = static_cast<std::uint32_t>(leases.size());
+  connection_->send_with(state, leases);
+}
+
+void Keeper::prepare(const Prepare& request) {
+  if (prepare_folder(request.folder)) return;  // START tries again and reports
+  prepared_out_ = request.folder.out;
+  prepared_attempt_ = request.folder.attempt;
+}
+
+void Keeper::start(Start request) {
+  std::vector<os::UniqueFd> leases =
+      connection_->take_fds(std::min<std::size_t>(request.lease_count, kMostLeases));
+  if (const Held* held = held_of(request.id)) return tell(*held);
+  if (attempt_ && attempt_->id() == request.id) return send(attempt_->started());
+
+  const auto refuse = [&](std::string phase, int error, std::string object) {
+    Held held;
+    held.failed = SpawnFailed{request.id, std::move(phase), error, std::move(object)};
+    keep(std::move(held));
+  };
+  if (attempt_) return refuse("keeper", EBUSY, "attempt " + to_string(attempt_->id()) + " runs");
+  if (kept_.size() >= kMostKept) return refuse("keeper", EBUSY, "too many outcomes not forgotten");
+
+  const bool is_prepared = std::exchange(prepared_out_, {}) == request.folder.out &&
+                           prepared_attempt_ == request.folder.attempt;
+  if (!is_prepared) {
+    if (std::optional<SetupFailure> failure = prepare_folder(request.folder))
+      return refuse(std::move(failure->phase), failure->os_errno, std::move(failure->object));
+  }
+
+  if (options_.notify)
+    request.env.push_back("PERGPU_NOTIFY=" + notify_path(options_.run_folder, options_.id));
+  drain_notify();
+  notify_filter_ = {};
+  ready_.begin(request.ready_path);
+  const FileToWrite record = {.path = request.record_path, .content = request.record_at_start};
+  const mode_t record_mode = 0666 & ~static_cast<mode_t>(request.folder.umask);
+  std::variant<Attempt, SpawnFailed> begun = Attempt::begin(std::move(request), std::move(leases));
+  if (auto* failure = std::get_if<SpawnFailed>(&begun)) {
+    ready_.end();
+    Held held;
+    held.failed = std::move(*failure);
+    return keep(std::move(held));
+  }
+  attempt_ = std::get<Attempt>(std::move(begun));
+  const Started started = attempt_->started();
+  record_.put(started.id, Held{.started = started});
+  send(started);
+  // After the start, because the lane has waited for it; a record that cannot be written is no
+  // reason to end the job.
+  if (!record.path.empty())
+    (void)os::write_file_atomic(record.path, record.content, record_mode, /*durable=*/false);
+}
+
+void Keeper::stop(const Stop& request) {
+  if (attempt_ && attempt_->id() == request.id) attempt_->stop(request.kill, os::boot_now_ns());
+}
+
+void Keeper::forget(const Forget& request) {
+  if (attempt_ && attempt_->id() == request.id) return;  // it has not ended: a mistake
+  // A record that cannot be written (the disk is full, the folder is gone) changes no outcome.
+  (void)write_final_record(request);
+  record_.remove(request.id);
+  std::erase_if(kept_, [&](const Held& held) { return id_of(held) == request.id; });
+}
+
+void Keeper::quit(const Quit& request) {
+  after_loss_ = request.revive ? AfterLoss::Revive : AfterLoss::Wait;
+  if (!is_free()) return;
+  remove_files(/*with_record=*/true);
+  done_ = true;
+}
+
+const Held* Keeper::held_of(AttemptId id) const {
+  const auto it =
+      std::find_if(kept_.begin(), kept_.end(), [&](const Held& held) { return id_of(held) == id; });
+  return it == kept_.end() ? nullptr : &*it;
+}
+
+void Keeper::tell(const Held& held) {
+  if (held.started) send(*held.started);
+  if (held.failed) send(*held.failed);
+  if (held.exited) send(*held.exited);
+}
+
+void Keeper::drain_notify() {
+  char datagram[kLongestDatagram];
+  while (options_.notify &&
+         ::recv(options_.notify.get(), datagram, sizeof datagram, MSG_DONTWAIT) >= 0) {
+  }
+}
+
+void Keeper::on_notify() {
+  char datagram[kLongestDatagram];
+  for (;;) {
+    const ssize_t n = ::recv(options_.notify.get(), datagram, sizeof datagram, MSG_DONTWAIT);
+    if (n < 0) return;
+    const std::string_view text(datagram, static_cast<std::size_t>(n));
+    for (std::string& line : notify_filter_.accept(text, os::boot_now_ns()))
+      notify(std::move(line));
+  }
+}
+
+void Keeper::notify(std::string line) {
+  if (attempt_ && connection_ && connection_->pending() < kMostPending)
+    send(Notify{.id = attempt_->id(), .line = std::move(line)});
+}
+
+std::optional<std::int64_t> Keeper::next_time() const {
+  std::optional<std::int64_t> next = earlier(exit_at_ns_, revive_.next());
+  if (attempt_) next = earlier(next, earlier(attempt_->next_time(), notify_filter_.next_due()));
+  return next;
+}
+
+void Keeper::on_time() {
+  const std::optional<std::int64_t> next = next_time();
+  if (!next) return;
+  const std::int64_t now = os::boot_now_ns();
+  if (now < *next) return;
+  if (attempt_) {
+    for (auto& message : attempt_->on_time(now)) std::visit([&](auto& m) { send(m); }, message);
+    for (std::string& line : notify_filter_.due(now)) notify(std::move(line));
+  }
+  if (revive_.next() && now >= *revive_.next()) {
+    start_coordinator(options_.pergpu, options_.home);
+    revive_.started(now, /*again=*/!is_free());
+  }
+  if (exit_at_ns_ && now >= *exit_at_ns_) {
+    exit_at_ns_.reset();
+    if (attempt_) return;  // its end sets a new time
+    remove_files(/*with_record=*/kept_.empty());
+    done_ = true;
+  }
+}
+
+void Keeper::remove_files(bool with_record) {
+  ::unlink(socket_path(options_.run_folder, options_.id).c_str());
+  ::unlink(notify_path(options_.run_folder, options_.id).c_str());
+  if (with_record) ::unlink(record_path(options_.run_folder, options_.id).c_str());
+}
+
+}  // namespace pergpu::keeper

@@ -1,0 +1,94 @@
+// The keeper: parent of at most one live attempt at a time, reused from job to job.  It outlives
+// the coordinator, remembers how attempts ended until it is told that this is durable, and starts a
+// new coordinator when its own is gone.
+//
+// It is the sub-reaper of everything it starts, so the tree of its attempt is exactly what is below
+// it, and "wait says that there is no child" means "all of it is gone".
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "keeper/attempt.h"
+#include "keeper/connection.h"
+#include "keeper/notify.h"
+#include "keeper/protocol.h"
+#include "keeper/ready.h"
+#include "keeper/record.h"
+#include "keeper/revive.h"
+#include "os/clock.h"
+#include "os/fd.h"
+
+namespace pergpu::keeper {
+
+struct Options {
+  os::UniqueFd listener = {};  // non-blocking, listening on socket_path()
+  os::UniqueFd notify = {};    // datagrams of the jobs, bound to notify_path(); may be absent
+  std::int64_t id = 0;
+  std::string run_folder = {};
+  std::string pergpu = {};  // program for `coordinator run`; empty: none is started
+  std::string home = {};
+};
+
+class Keeper {
+ public:
+  explicit Keeper(Options options);
+  /// Serves until there is nothing left to keep.  Returns the exit code of the program.
+  int run();
+
+ private:
+  enum class AfterLoss { Revive, Wait };
+
+  void wait_for_events();
+  void on_children();
+  void accept_connection();
+  void on_connection(short events);
+  void on_frame(const Connection::Frame& frame);
+  void on_notify();
+  void on_time();
+  void lose_connection();
+
+  void hello();
+  void prepare(const Prepare& request);
+  void start(Start request);
+  void stop(const Stop& request);
+  void forget(const Forget& request);
+  void quit(const Quit& request);
+
+  void finish_attempt();
+  void drain_notify();
+  void keep(Held held);
+  const Held* held_of(AttemptId id) const;
+  void tell(const Held& held);
+  void notify(std::string line);
+  bool is_free() const { return !attempt_ && kept_.empty(); }
+  std::optional<std::int64_t> next_time() const;
+  void remove_files(bool with_record);
+
+  template <typename Message>
+  void send(const Message& message) {
+    if (connection_) connection_->send(message);
+  }
+
+  Options options_;
+  os::RealClock clock_;
+  os::UniqueFd signals_;
+  RecordFile record_;
+  std::unique_ptr<Connection> connection_;
+  std::optional<Attempt> attempt_;
+  std::vector<Held> kept_;  // ended, not forgotten
+  NotifyFilter notify_filter_;
+  ReadyWatch ready_;
+  std::string prepared_out_;  // folder work done for this folder and attempt
+  std::int32_t prepared_attempt_ = 0;
+  AfterLoss after_loss_ = AfterLoss::Revive;
+  ReviveSchedule revive_;
+  std::optional<std::int64_t> exit_at_ns_;
+  bool done_ = false;
+};
+
+}  // namespace pergpu::keeper

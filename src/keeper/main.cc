@@ -1,0 +1,105 @@
+// pergpu-keeper: started by a coordinator, not by people.
+//
+//   pergpu-keeper --listen-fd N [--notify-fd N] --id N --run-dir DIR --pergpu PATH --home DIR
+//   pergpu-keeper --end-tree --pid N --start-ticks N --marker TEXT --log PATH --limit-ms N
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "keeper/bury.h"
+#include "keeper/keeper.h"
+
+namespace {
+
+using pergpu::keeper::Options;
+
+constexpr int kUsage = 2;
+
+struct Arguments {
+  Options keeper = {};
+  bool end_tree = false;
+  pergpu::os::TreeMarks marks = {};
+  std::int64_t limit_ms = 10'000;
+};
+
+/// A descriptor that was inherited for us, closed again on exec.
+pergpu::os::UniqueFd inherited(const char* number) {
+  pergpu::os::UniqueFd fd(std::atoi(number));
+  (void)::fcntl(fd.get(), F_SETFD, FD_CLOEXEC);
+  return fd;
+}
+
+bool parse(int argc, char** argv, Arguments& out) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view name = argv[i];
+    if (name == "--end-tree") {
+      out.end_tree = true;
+      continue;
+    }
+    if (i + 1 == argc) return false;
+    const char* value = argv[++i];
+    if (name == "--listen-fd")
+      out.keeper.listener = inherited(value);
+    else if (name == "--notify-fd")
+      out.keeper.notify = inherited(value);
+    else if (name == "--id")
+      out.keeper.id = std::atoll(value);
+    else if (name == "--run-dir")
+      out.keeper.run_folder = value;
+    else if (name == "--pergpu")
+      out.keeper.pergpu = value;
+    else if (name == "--home")
+      out.keeper.home = value;
+    else if (name == "--pid")
+      out.marks.pid = std::atoi(value);
+    else if (name == "--start-ticks")
+      out.marks.start_ticks = std::strtoull(value, nullptr, 10);
+    else if (name == "--marker")
+      out.marks.marker = value;
+    else if (name == "--log")
+      out.marks.log_path = value;
+    else if (name == "--limit-ms")
+      out.limit_ms = std::atoll(value);
+    else
+      return false;
+  }
+  return out.end_tree || (out.keeper.listener && out.keeper.id > 0);
+}
+
+/// Nothing but the coordinator's QUIT and its own end of work ends a keeper.
+void become_hard_to_end() {
+  (void)::setsid();  // fails when the starter did it
+  for (const int signal : {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2})
+    ::signal(signal, SIG_IGN);
+  const pergpu::os::UniqueFd oom(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  if (oom) (void)!::write(oom.get(), "-500", 4);  // only root may; others keep 0
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  if (!parse(argc, argv, arguments)) {
+    std::fputs("pergpu-keeper is started by pergpu; use `pergpu run`\n", stderr);
+    return kUsage;
+  }
+  if (arguments.end_tree)
+    return pergpu::keeper::end_tree(arguments.marks, arguments.limit_ms * 1'000'000);
+
+  become_hard_to_end();
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0, 0, 0) < 0) {
+    std::perror("pergpu-keeper: PR_SET_CHILD_SUBREAPER");
+    return 1;
+  }
+  ::mallopt(M_TRIM_THRESHOLD, 64 * 1024);  // what a large START took is given back
+  ::mallopt(M_MMAP_THRESHOLD, 64 * 1024);
+  return pergpu::keeper::Keeper(std::move(arguments.keeper)).run();
+}

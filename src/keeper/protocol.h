@@ -1,0 +1,236 @@
+// What a coordinator and a keeper say to each other, over the keeper's Unix stream socket.
+//
+// Frames: u32 little-endian payload length, u8 type, payload (keeper/wire.h).  Descriptors ride
+// with the first byte of their frame; START says how many belong to it.
+//
+//   coordinator -> keeper                         keeper -> coordinator
+//   HELLO    first frame of a connection          STATE         answer to HELLO: everything held
+//   PREPARE  folder work ahead of a START         STARTED       the program runs
+//   START    one attempt                          SPAWN_FAILED  nothing runs; kept until FORGET
+//   STOP     end it                               EXITED        ended, tree gone; kept until FORGET
+//   FORGET   its outcome is durable               MEMORY        the watched memory was passed
+//   (once) QUIT     the coordinator leaves               NOTIFY        one line of the job
+//
+// A keeper serves one connection at a time, in the order of their arrival, and reads each to its
+// end before it takes the next: what a killed coordinator had sent is done before its successor's
+// HELLO is answered.  START of an attempt that is held already starts nothing.
+//
+// FROZEN.  Numbers are never reused, fields only appended, meanings never changed; a keeper of the
+// previous release must understand this coordinator and the other way round.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ids.h"
+#include "keeper/wire.h"
+
+namespace pergpu::keeper {
+
+inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kLongestPayload = 8u << 20;
+inline constexpr std::size_t kFrameHeaderBytes = 5;
+inline constexpr std::size_t kMostLeases = 64;
+
+enum class Type : std::uint8_t {
+  Hello = 1,
+  Prepare = 2,
+  Start = 3,
+  Stop = 4,
+  Forget = 5,
+  Quit = 6,
+  State = 65,
+  Started = 66,
+  SpawnFailed = 67,
+  Exited = 68,
+  Memory = 69,
+  Notify = 70,
+};
+
+struct Hello {
+  static constexpr Type kType = Type::Hello;
+  std::uint32_t version = kProtocolVersion;
+};
+
+struct FileToWrite {
+  std::string path = {};
+  std::string content = {};
+  bool keep_if_same = false;
+};
+
+struct Folder {
+  std::string out = {};
+  std::int32_t attempt = 1;
+  std::uint32_t umask = 022;
+  std::vector<FileToWrite> files = {};
+};
+
+struct Prepare {
+  static constexpr Type kType = Type::Prepare;
+  Folder folder = {};
+};
+
+struct Limit {
+  std::int32_t resource = 0;
+  std::uint64_t soft = 0;
+};
+
+struct Start {
+  static constexpr Type kType = Type::Start;
+  AttemptId id = {};
+  Folder folder = {};
+  std::vector<std::string> argv = {};
+  std::vector<std::string> env = {};
+  std::string cwd = {};
+  std::string log_path = {};
+  std::string record_path = {};
+  std::string record_at_start = {};
+  std::vector<Limit> limits = {};
+  std::vector<std::int32_t> cpu_list = {};
+  std::uint32_t lease_count = 0;
+  std::vector<std::string> outputs = {};
+  std::uint64_t watch_memory_bytes = 0;
+  std::int64_t grace_ns = 30'000'000'000;
+  std::string ready_path = {};  // a line appended to this file means READY=1; empty: not watched
+};
+
+struct Stop {
+  static constexpr Type kType = Type::Stop;
+  AttemptId id = {};
+  bool kill = false;  // at once, without TERM and grace
+};
+
+/// Also writes `final_record` to `record_path`, whether the attempt is held or not.
+struct Forget {
+  static constexpr Type kType = Type::Forget;
+  AttemptId id = {};
+  std::string record_path = {};  // empty: writes nothing
+  std::string final_record = {};
+};
+
+struct Quit {
+  static constexpr Type kType = Type::Quit;
+  bool revive = false;  // with an attempt held: start a coordinator, as after its death
+};
+
+struct Started {
+  static constexpr Type kType = Type::Started;
+  AttemptId id = {};
+  std::int32_t pid = 0;
+  std::uint64_t start_ticks = 0;
+};
+
+struct SpawnFailed {
+  static constexpr Type kType = Type::SpawnFailed;
+  AttemptId id = {};
+  std::string phase = {};
+  std::int32_t os_errno = 0;
+  std::string object = {};
+};
+
+struct Exited {
+  static constexpr Type kType = Type::Exited;
+  AttemptId id = {};
+  std::optional<std::int32_t> exit_code = std::nullopt;
+  std::optional<std::int32_t> signal = std::nullopt;
+  std::int64_t cpu_ns = 0;
+  std::uint64_t peak_memory_bytes = 0;
+  std::string missing_output = {};
+  std::string missing_why = {};
+  std::int64_t wall_ns = 0;  // when the first process was seen to end
+  std::int64_t boot_ns = 0;
+};
+
+struct Memory {
+  static constexpr Type kType = Type::Memory;
+  AttemptId id = {};
+  std::uint64_t bytes = 0;
+};
+
+struct Notify {
+  static constexpr Type kType = Type::Notify;
+  AttemptId id = {};
+  std::string line = {};
+};
+
+/// One attempt that a keeper holds.  Exactly one of the three is set; Exited has its Started
+/// beside.
+struct Held {
+  std::optional<Started> started = std::nullopt;
+  std::optional<SpawnFailed> failed = std::nullopt;
+  std::optional<Exited> exited = std::nullopt;
+};
+
+/// The leases of the running attempt ride with it.
+struct State {
+  static constexpr Type kType = Type::State;
+  std::uint32_t version = kProtocolVersion;
+  std::int64_t keeper = 0;
+  std::int32_t pid = 0;
+  std::uint64_t start_ticks = 0;
+  std::vector<Held> held = {};
+  std::uint32_t lease_count = 0;
+};
+
+/// The bytes of a message without its frame header.
+template <typename Message>
+std::string encode(const Message& message) {
+  Encoder encoder;
+  fields(encoder, message);
+  return encoder.take();
+}
+
+/// nullopt when the bytes are not such a message.
+template <typename Message>
+std::optional<Message> decode(std::string_view payload) {
+  Message message;
+  Decoder decoder(payload);
+  fields(decoder, message);
+  if (!decoder.ok()) return std::nullopt;
+  return message;
+}
+
+/// A whole frame: header and payload.
+template <typename Message>
+std::string frame_of(const Message& message) {
+  const std::string payload = encode(message);
+  Encoder header;
+  header(static_cast<std::uint32_t>(payload.size()), static_cast<std::uint8_t>(Message::kType));
+  return header.take() + payload;
+}
+
+// The fields of each message, in wire order.  Append only.
+inline void fields(auto& a, MaybeConst<AttemptId> auto& m) { a(m.job.value, m.number); }
+inline void fields(auto& a, MaybeConst<Hello> auto& m) { a(m.version); }
+inline void fields(auto& a, MaybeConst<FileToWrite> auto& m) {
+  a(m.path, m.content, m.keep_if_same);
+}
+inline void fields(auto& a, MaybeConst<Folder> auto& m) { a(m.out, m.attempt, m.umask, m.files); }
+inline void fields(auto& a, MaybeConst<Prepare> auto& m) { a(m.folder); }
+inline void fields(auto& a, MaybeConst<Limit> auto& m) { a(m.resource, m.soft); }
+inline void fields(auto& a, MaybeConst<Start> auto& m) {
+  a(m.id, m.folder, m.argv, m.env, m.cwd, m.log_path, m.record_path, m.record_at_start);
+  a(m.limits, m.cpu_list, m.lease_count, m.outputs, m.watch_memory_bytes, m.grace_ns, m.ready_path);
+}
+inline void fields(auto& a, MaybeConst<Stop> auto& m) { a(m.id, m.kill); }
+inline void fields(auto& a, MaybeConst<Forget> auto& m) { a(m.id, m.record_path, m.final_record); }
+inline void fields(auto& a, MaybeConst<Quit> auto& m) { a(m.revive); }
+inline void fields(auto& a, MaybeConst<Started> auto& m) { a(m.id, m.pid, m.start_ticks); }
+inline void fields(auto& a, MaybeConst<SpawnFailed> auto& m) {
+  a(m.id, m.phase, m.os_errno, m.object);
+}
+inline void fields(auto& a, MaybeConst<Exited> auto& m) {
+  a(m.id, m.exit_code, m.signal, m.cpu_ns, m.peak_memory_bytes, m.missing_output, m.missing_why);
+  a(m.wall_ns, m.boot_ns);
+}
+inline void fields(auto& a, MaybeConst<Memory> auto& m) { a(m.id, m.bytes); }
+inline void fields(auto& a, MaybeConst<Notify> auto& m) { a(m.id, m.line); }
+inline void fields(auto& a, MaybeConst<Held> auto& m) { a(m.started, m.failed, m.exited); }
+inline void fields(auto& a, MaybeConst<State> auto& m) {
+  a(m.version, m.keeper, m.pid, m.start_ticks, m.held, m.lease_count);
+}
+
+}  // namespace pergpu::keeper

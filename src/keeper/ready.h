@@ -1,0 +1,34 @@
+// Tells when a job has written the first whole line of its metrics file: its start-up is over.
+// inotify, so a silent job costs nothing.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "os/fd.h"
+
+namespace pergpu::keeper {
+
+class ReadyWatch {
+ public:
+  /// Starts watching; what `path` holds already (earlier attempts) does not count.  An empty path,
+  /// or one that cannot be watched, is never ready.
+  void begin(const std::string& path);
+  void end() { fd_.reset(); }
+
+  /// To be polled for reading; -1 when nothing is watched.
+  int fd() const { return fd_.get(); }
+  /// After `fd()` became readable: true once, then the watch has ended.
+  bool is_ready();
+
+ private:
+  void watch_file();
+
+  os::UniqueFd fd_;
+  std::string path_;
+  off_t size_at_start_ = 0;
+  bool watches_file_ = false;
+};
+
+}  // namespace pergpu::keeper

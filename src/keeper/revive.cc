@@ -1,0 +1,64 @@
+// The coordinator is started as a sibling (CLONE_PARENT): were it this keeper's descendant, it and
+// the keepers that it starts would be taken for leftovers of this keeper's job and ended with it.
+#include "keeper/revive.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "os/process_tree.h"
+#include "os/spawn.h"
+
+namespace pergpu::keeper {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kFirstWait = 12 * kSecond;
+constexpr std::int64_t kLongestWait = 60 * kSecond;
+
+}  // namespace
+
+std::uint64_t ReviveSchedule::below(std::uint64_t bound) {
+  random_ ^= random_ << 13;  // xorshift: spreading keepers apart needs no more
+  random_ ^= random_ >> 7;
+  random_ ^= random_ << 17;
+  return random_ % bound;
+}
+
+std::int64_t ReviveSchedule::not_too_often(std::int64_t at_ns) const {
+  const std::int64_t fifth_last = recent_[oldest_];
+  return fifth_last == 0 ? at_ns : std::max(at_ns, fifth_last + 60 * kSecond);
+}
+
+void ReviveSchedule::lost(std::int64_t now_ns) {
+  wait_ns_ = kFirstWait;
+  next_ns_ = not_too_often(now_ns + static_cast<std::int64_t>(below(kSecond / 10)));
+}
+
+void ReviveSchedule::started(std::int64_t now_ns, bool again) {
+  recent_[oldest_] = now_ns;
+  oldest_ = (oldest_ + 1) % recent_.size();
+  next_ns_.reset();
+  if (!again) return;
+  next_ns_ = not_too_often(now_ns + wait_ns_ + static_cast<std::int64_t>(below(3 * kSecond)));
+  wait_ns_ = std::min(2 * wait_ns_, kLongestWait);
+}
+
+void start_coordinator(const std::string& pergpu, const std::string& home) {
+  os::SpawnPlan plan;
+  plan.argv = {pergpu, "coordinator", "run"};
+  const std::string marker = std::string(os::kMarkerName) + "=";
+  for (char** entry = ::environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (text.rfind("PERGPU_HOME=", 0) != 0 && text.rfind(marker, 0) != 0) plan.env.push_back(text);
+  }
+  plan.env.push_back("PERGPU_HOME=" + home);
+  plan.cwd = "/";
+  plan.new_session = true;
+  plan.sibling = true;
+  plan.umask = 077;
+  plan.oom_score_adj = 0;
+  (void)os::spawn(plan);  // a failure is tried again when the next revival is due
+}
+
+}  // namespace pergpu::keeper

@@ -1,0 +1,382 @@
+// One attempt through a real keeper: how it starts, how it fails to start, how it ends.
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include "keeper/rig.h"
+
+namespace pergpu::keeper::rig {
+namespace {
+
+using KeeperAttempt = KeeperTest;
+
+TEST_F(KeeperAttempt, RunsToItsEndAndTheExitCodeIsKept) {
+  start_keeper();
+  Client client = connect();
+  client.send(Hello{});
+  const State state = client.expect<State>();
+  EXPECT_EQ(state.keeper, kId);
+  EXPECT_EQ(state.pid, keeper_.pid);
+  EXPECT_TRUE(state.held.empty());
+
+  client.send(shell(1, "echo out; echo err >&2; exit 7"));
+  const Started started = client.expect<Started>();
+  EXPECT_GT(started.pid, 0);
+  EXPECT_GT(started.start_ticks, 0u);
+  const Exited exited = client.expect<Exited>();
+  EXPECT_EQ(exited.id, (AttemptId{{1}, 1}));
+  EXPECT_EQ(exited.exit_code, 7);
+  EXPECT_FALSE(exited.signal);
+  EXPECT_GT(exited.peak_memory_bytes, 0u);
+  EXPECT_GT(exited.wall_ns, 0);
+  EXPECT_EQ(slurp(out() + "/log.txt"), "out\nerr\n");
+
+  client.send(Forget{.id = {{1}, 1}, .record_path = out() + "/attempt.json", .final_record = "{}"});
+  client.send(Hello{});
+  EXPECT_TRUE(client.expect<State>().held.empty());
+  EXPECT_EQ(slurp(out() + "/attempt.json"), "{}");
+}
+
+TEST_F(KeeperAttempt, ReportsTheSignalThatEndedIt) {
+  start_keeper();
+  Client client = connect();
+  client.send(shell(1, "kill -SEGV $$"));
+  client.expect<Started>();
+  const Exited exited = client.expect<Exited>();
+  EXPECT_FALSE(exited.exit_code);
+  EXPECT_EQ(exited.signal, SIGSEGV);
+}
+
+TEST_F(KeeperAttempt, SeesOnlyItsOwnEnvironmentDescriptorsAndDefaults) {
+  start_keeper();
+  Client client = connect();
+  Start start = shell(1,
+                      "env | sort; umask; pwd; ls /proc/self/fd; ulimit -Sn; "
+                      "grep -E 'SigIgn|SigBlk' /proc/self/status");
+  start.env.push_back("ONLY=mine");
+  start.folder.umask = 027;
+  start.limits = {{.resource = 7 /* RLIMIT_NOFILE */, .soft = 123}};
+  client.send(start);
+  client.expect<Started>();
+  EXPECT_EQ(client.expect<Exited>().exit_code, 0);
+  const std::string log = slurp(out() + "/log.txt");
+  EXPECT_NE(log.find("ONLY=mine\n"), std::string::npos) << log;
+  EXPECT_NE(log.find("PERGPU_NOTIFY=" + notify_path(run(), kId)), std::string::npos) << log;
+  EXPECT_EQ(log.find("HOME="), std::string::npos) << log;
+  EXPECT_NE(log.find("\n0027\n" + folder_.path() + "\n0\n1\n2\n3\n123\n"), std::string::npos)
+      << log;
+  EXPECT_NE(log.find("SigBlk:\t0000000000000000"), std::string::npos) << log;
+  EXPECT_NE(log.find("SigIgn:\t0000000000000000"), std::string::npos) << log;
+  struct stat st = {};
+  ASSERT_EQ(::stat((out() + "/log.txt").c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777, 0640u);
+}
+
+TEST_F(KeeperAttempt, ProgramThatDoesNotExistIsAFailedExec) {
+  start_keeper();
+  Client client = connect();
+  client.send(job(1, {"no-such-program"}));
+  const SpawnFailed failed = client.expect<SpawnFailed>();
+  EXPECT_EQ(failed.phase, "exec");
+  EXPECT_EQ(failed.os_errno, ENOENT);
+  EXPECT_EQ(failed.object, "no-such-program");
+}
+
+TEST_F(KeeperAttempt, ProgramThatMayNotBeExecutedIsAFailedExec) {
+  start_keeper();
+  Client client = connect();
+  spill(folder_.path() + "/script", "#!/bin/sh\n");
+  client.send(job(1, {folder_.path() + "/script"}));
+  const SpawnFailed failed = client.expect<SpawnFailed>();
+  EXPECT_EQ(failed.phase, "exec");
+  EXPECT_EQ(failed.os_errno, EACCES);
+}
+
+TEST_F(KeeperAttempt, FolderThatCannotBeEnteredIsAFailedChdir) {
+  start_keeper();
+  Client client = connect();
+  Start start = shell(1, "true");
+  start.cwd = folder_.path() + "/nowhere";
+  client.send(start);
+  const SpawnFailed failed = client.expect<SpawnFailed>();
+  EXPECT_EQ(failed.phase, "chdir");
+  EXPECT_EQ(failed.os_errno, ENOENT);
+  EXPECT_EQ(failed.object, start.cwd);
+}
+
+TEST_F(KeeperAttempt, LogThatCannotBeOpenedIsAFailedOpen) {
+  start_keeper();
+  Client client = connect();
+  Start start = shell(1, "true");
+  start.log_path = out();  // a folder
+  client.send(start);
+  const SpawnFailed failed = client.expect<SpawnFailed>();
+  EXPECT_EQ(failed.phase, "open log");
+  EXPECT_EQ(failed.os_errno, EISDIR);
+  EXPECT_EQ(failed.object, out());
+}
+
+TEST_F(KeeperAttempt, FolderThatCannotBeMadeIsAFailedMkdir) {
+  start_keeper();
+  Client client = connect();
+  spill(out("file"), "");
+  Start start = shell(1, "true");
+  start.folder.out = out("file") + "/below";
+  client.send(start);
+  const SpawnFailed failed = client.expect<SpawnFailed>();
+  EXPECT_EQ(failed.phase, "mkdir");
+  EXPECT_EQ(failed.os_errno, ENOTDIR);
+  EXPECT_EQ(failed.object, start.folder.out);
+}
+
+TEST_F(KeeperAttempt, LimitThatIsNotAllowedIsNamed) {
+  start_keeper();
+  Client client = connect();
+  Start start = shell(1, "true");
+  start.limits = {{.resource = 99, .soft = 5}};
+  client.send(start);
+  const SpawnFailed failed = client.expect<SpawnFailed>();
+  EXPECT_EQ(failed.phase, "limit");
+  EXPECT_EQ(failed.os_errno, EINVAL);
+  EXPECT_EQ(failed.object, "resource 99=5");
+}
+
+TEST_F(KeeperAttempt, CoresThatDoNotExistAreAFailedAffinity) {
+  start_keeper();
+  Client client = connect();
+  Start start = shell(1, "true");
+  start.cpu_list = {4000};
+  client.send(start);
+  const SpawnFailed failed = client.expect<SpawnFailed>();
+  EXPECT_EQ(failed.phase, "affinity");
+  EXPECT_EQ(failed.object, "cores 4000");
+}
+
+TEST_F(KeeperAttempt, FailedStartIsKeptUntilForgotten) {
+  start_keeper();
+  {
+    Client client = connect();
+    client.send(job(1, {"no-such-program"}));
+    client.expect<SpawnFailed>();
+  }
+  Client next = connect();
+  next.send(Hello{});
+  const State state = next.expect<State>();
+  ASSERT_EQ(state.held.size(), 1u);
+  ASSERT_TRUE(state.held[0].failed);
+  EXPECT_EQ(state.held[0].failed->phase, "exec");
+}
+
+TEST_F(KeeperAttempt, EndsByTermWhenAsked) {
+  start_keeper();
+  Client client = connect();
+  client.send(job(1, {"sleep", "1000"}));
+  client.expect<Started>();
+  client.send(Stop{.id = {{1}, 1}});
+  EXPECT_EQ(client.expect<Exited>().signal, SIGTERM);
+}
+
+TEST_F(KeeperAttempt, IgnoringTermEndsByKillAfterTheGrace) {
+  start_keeper();
+  Client client = connect();
+  Start start = shell(1, "trap '' TERM; echo READY > ready; while :; do sleep 1000; done");
+  start.grace_ns = 50'000'000;
+  client.send(start);
+  client.expect<Started>();
+  ASSERT_TRUE(eventually([&] { return slurp(folder_.path() + "/ready") == "READY\n"; }));
+  client.send(Stop{.id = {{1}, 1}});
+  EXPECT_EQ(client.expect<Exited>().signal, SIGKILL);
+  EXPECT_TRUE(os::descendants_of(keeper_.pid).empty());
+}
+
+TEST_F(KeeperAttempt, StoppedProcessIsEndedToo) {
+  start_keeper();
+  Client client = connect();
+  const auto state_of = [](pid_t pid) { return os::read_stat(pid).value_or(os::ProcStat{}).state; };
+  client.send(shell(1, "kill -STOP $$"));
+  const Started started = client.expect<Started>();
+  ASSERT_TRUE(eventually([&] { return state_of(started.pid) == 'T'; }));
+  client.send(Stop{.id = {{1}, 1}});
+  EXPECT_EQ(client.expect<Exited>().signal, SIGTERM);
+}
+
+TEST_F(KeeperAttempt, KillEndsTheWholeTreeAtOnce) {
+  start_keeper();
+  Client client = connect();
+  client.send(shell(1,
+                    "trap '' TERM; setsid sh -c 'trap \"\" TERM; touch a; sleep 1000' & "
+                    "(setsid sleep 1000 & touch b); wait"));
+  client.expect<Started>();
+  ASSERT_TRUE(eventually([&] {
+    return std::filesystem::exists(folder_.path() + "/a") &&
+           std::filesystem::exists(folder_.path() + "/b");
+  }));
+  client.send(Stop{.id = {{1}, 1}, .kill = true});
+  EXPECT_EQ(client.expect<Exited>().signal, SIGKILL);
+  EXPECT_TRUE(os::descendants_of(keeper_.pid).empty());
+}
+
+TEST_F(KeeperAttempt, WhatTheFirstProcessLeavesBehindIsEnded) {
+  start_keeper();
+  Client client = connect();
+  // One that ends by TERM, one that ignores it, in sessions of their own, with a double fork.
+  client.send(shell(1,
+                    "(setsid sleep 1000 &); "
+                    "(setsid sh -c 'trap \"\" TERM; touch a; while :; do sleep 1000; done' &); "
+                    "while [ ! -e a ]; do :; done; exit 3"));
+  client.expect<Started>();
+  EXPECT_EQ(client.expect<Exited>().exit_code, 3);
+  EXPECT_TRUE(os::descendants_of(keeper_.pid).empty());
+}
+
+TEST_F(KeeperAttempt, ThatForksWithoutEndIsEnded) {
+  start_keeper();
+  Client client = connect();
+  client.send(shell(1,
+                    "f() { sleep 1000 & sh -c 'sleep 1000 & sleep 1000' & }; trap '' TERM; "
+                    "for i in 1 2 3 4 5 6 7 8 9 10; do f; done; touch a; "
+                    "while :; do (sleep 0.001 &); done"));
+  client.expect<Started>();
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(folder_.path() + "/a"); }));
+  client.send(Stop{.id = {{1}, 1}, .kill = true});
+  EXPECT_EQ(client.expect<Exited>().signal, SIGKILL);
+  EXPECT_TRUE(os::descendants_of(keeper_.pid).empty());
+}
+
+TEST_F(KeeperAttempt, ThatClosesAllDescriptorsIsStillWatched) {
+  start_keeper();
+  Client client = connect();
+  client.send(job(1, {"/usr/bin/python3", "-c", "import os; os.closerange(0, 1024); os._exit(5)"}));
+  client.expect<Started>();
+  EXPECT_EQ(client.expect<Exited>().exit_code, 5);
+}
+
+TEST_F(KeeperAttempt, InheritsItsLease) {
+  start_keeper();
+  Client client = connect();
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  os::UniqueFd reader(ends[0]);
+  os::UniqueFd lease(ends[1]);
+  Start start = shell(1, "echo held > /proc/self/fd/100");
+  start.lease_count = 1;
+  client.send(start, {lease.get()});
+  client.expect<Started>();
+  EXPECT_EQ(client.expect<Exited>().exit_code, 0);
+  lease.reset();
+  char text[16] = {};
+  EXPECT_EQ(::read(reader.get(), text, sizeof text), 5);
+  // Neither the keeper nor anybody else holds it any more.
+  EXPECT_EQ(::read(reader.get(), text, sizeof text), 0);
+}
+
+TEST_F(KeeperAttempt, LeaseOfTheRunningAttemptIsGivenToTheNextCoordinator) {
+  start_keeper();
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  {
+    Client client = connect();
+    Start start = job(1, {"sleep", "1000"});
+    start.lease_count = 1;
+    client.send(start, {ends[1]});
+    client.expect<Started>();
+  }
+  struct stat mine = {};
+  struct stat given = {};
+  ASSERT_EQ(::fstat(ends[1], &mine), 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  Client next = connect();
+  next.send(Hello{});
+  EXPECT_EQ(next.expect<State>().lease_count, 1u);
+  const std::vector<os::UniqueFd> leases = next.take_fds(1);
+  ASSERT_EQ(leases.size(), 1u);
+  ASSERT_EQ(::fstat(leases[0].get(), &given), 0);
+  EXPECT_EQ(mine.st_ino, given.st_ino);
+}
+
+TEST_F(KeeperAttempt, WatchedMemoryIsReportedOnce) {
+  start_keeper();
+  Client client = connect();
+  Start start = job(1, {"/usr/bin/python3", "-c",
+                        "import sys\nx = bytearray(64 << 20)\nsys.stdout.write('full')\n"
+                        "sys.stdout.flush()\nimport time\ntime.sleep(1000)"});
+  start.watch_memory_bytes = 32 << 20;
+  client.send(start);
+  client.expect<Started>();
+  const Memory memory = client.expect<Memory>();
+  EXPECT_GT(memory.bytes, std::uint64_t{32 << 20});
+  client.send(Stop{.id = {{1}, 1}, .kill = true});
+  EXPECT_GT(client.expect<Exited>().peak_memory_bytes, std::uint64_t{32 << 20});
+}
+
+TEST_F(KeeperAttempt, SaysWhatItIsToldThroughTheNotifySocket) {
+  start_keeper();
+  Client client = connect();
+  client.send(job(
+      1, {"/usr/bin/python3", "-c",
+          "import os, socket\n"
+          "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+          "s.sendto(b'READY=1\\nSTATUS=hello\\nNONSENSE=1', os.environ['PERGPU_NOTIFY'])\n"
+          "for i in range(100): s.sendto(b'PROGRESS=%d/100' % i, os.environ['PERGPU_NOTIFY'])\n"}));
+  client.expect<Started>();
+  EXPECT_EQ(client.expect<Notify>().line, "READY=1");
+  EXPECT_EQ(client.expect<Notify>().line, "STATUS=hello");
+  EXPECT_EQ(client.expect<Notify>().line, "PROGRESS=0/100");
+  EXPECT_EQ(client.wait_for<Exited>().exit_code, 0);
+}
+
+TEST_F(KeeperAttempt, FirstMetricsLineMeansReady) {
+  start_keeper();
+  Client client = connect();
+  Start start = shell(1, "printf '{\"step\"' >> $M; printf ':1}\\n' >> $M; exec sleep 1000");
+  start.env.push_back("M=" + out() + "/metrics.jsonl");
+  start.ready_path = out() + "/metrics.jsonl";
+  client.send(start);
+  client.expect<Started>();
+  EXPECT_EQ(client.expect<Notify>().line, "READY=1");
+  client.send(Stop{.id = {{1}, 1}});
+  client.expect<Exited>();
+}
+
+TEST_F(KeeperAttempt, MetricsOfAnEarlierAttemptAreNotReady) {
+  start_keeper();
+  Client client = connect();
+  std::filesystem::create_directory(out());
+  spill(out() + "/metrics.jsonl", "{\"step\":1}\n");
+  Start start = shell(1, "echo x >> $L; exit 0");
+  start.env.push_back("L=" + out() + "/other");
+  start.ready_path = out() + "/metrics.jsonl";
+  client.send(start);
+  client.expect<Started>();
+  client.expect<Exited>();  // and no Notify before it
+}
+
+TEST_F(KeeperAttempt, OutputsMustExistBeNonEmptyAndNew) {
+  start_keeper();
+  Client client = connect();
+  std::filesystem::create_directory(out());
+  spill(out() + "/old", "from yesterday");
+  std::filesystem::last_write_time(
+      out() + "/old", std::filesystem::file_time_type::clock::now() - std::chrono::hours(24));
+  const auto end_of = [&](std::int64_t number, const std::string& output) {
+    Start start = shell(number, "echo x > $O/new; : > $O/empty; mkdir -p $O/folder");
+    start.env.push_back("O=" + out());
+    start.outputs = {out() + "/new", out() + "/" + output};
+    client.send(start);
+    client.expect<Started>();
+    Exited exited = client.expect<Exited>();
+    EXPECT_EQ(exited.exit_code, 0);
+    if (!exited.missing_output.empty()) {
+      EXPECT_EQ(exited.missing_output, out() + "/" + output);
+    }
+    return exited.missing_why;
+  };
+  EXPECT_EQ(end_of(1, "new"), "");
+  EXPECT_EQ(end_of(2, "absent"), "does not exist");
+  EXPECT_EQ(end_of(3, "empty"), "is empty");
+  EXPECT_EQ(end_of(4, "old"), "is older than the attempt");
+  EXPECT_EQ(end_of(5, "folder"), "is empty");
+}
+
+}  // namespace
+}  // namespace pergpu::keeper::rig
