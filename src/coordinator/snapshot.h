@@ -11,21 +11,28 @@
 //   {"op":"submit","sweep":<spec/wire>,"runs":N,"context":SubmitContext} + N lines (RunSpec)
 //        -> SubmitReply
 //   {"op":"ps","sel":[…],"all":bool}            -> {"schema":1,"jobs":[JobSnapshot…]}
-//   {"op":"show","sel":[…]}                     -> {"schema":1,"jobs":[JobSnapshot + "attempts":[…], "argv", …]}
-//   {"op":"why","sel":[…]}                      -> {"schema":1,"jobs":[{"id","name","state","why"}…]}
+//   {"op":"show","sel":[…]}                     -> {"schema":1,"jobs":[JobSnapshot +
+//   "attempts":[…], "argv", …]}
+//   {"op":"why","sel":[…]}                      ->
+//   {"schema":1,"jobs":[{"id","name","state","why"}…]}
 //   {"op":"cancel"|"hold"|"release"|"retry","sel":[…],"failed":bool,"kill":bool}
 //        -> {"schema":1,"changed":[ids],"unchanged":[ids]}
-//   {"op":"wait","sel":[…]}                     -> when all of them are ended or held: {"schema":1,"jobs":[…]}
+//   {"op":"wait","sel":[…]}                     -> when all of them are ended or held:
+//   {"schema":1,"jobs":[…]}
 //   {"op":"watch","sweep_id":N} | {"op":"watch","sel":[…]}
 //        -> a stream: first {"event":"snapshot","sweep":SweepSnapshot,"jobs":[…],"lanes":[…]}, then
 //           {"event":"job","job":JobSnapshot} and {"event":"sweep","sweep":…} as they change, and
 //           {"event":"end"} when nothing of it is queued or live
 //   {"op":"interrupt","sweep_id":N,"level":1|2|3} -> {"running":n,"held":n}   (Ctrl-C, DESIGN §4)
 //   {"op":"gpus"}                               -> {"schema":1,"gpus":[GpuSnapshot…],"lanes":[…]}
-//   {"op":"status"}                             -> {"schema":1,"pid":…,"version":…,"home":…,"sweeps":…, "queued":…, "live":…, …}
-//   {"op":"stop","kill":bool}                   -> {} and the coordinator leaves (jobs go on unless kill)
-//   {"op":"dry_run", same as submit}            -> {"schema":1,"new":n,"kept":n,"starts":[{"id":null,"run","step","lane"}…]}: nothing is recorded
-// `sel` is a list of selectors as typed (DESIGN §4), [] means all of the latest sweep… of each op's default.
+//   {"op":"status"}                             ->
+//   {"schema":1,"pid":…,"version":…,"home":…,"sweeps":…, "queued":…, "live":…, …}
+//   {"op":"stop","kill":bool}                   -> {} and the coordinator leaves (jobs go on unless
+//   kill)
+//   {"op":"dry_run", same as submit}            ->
+//   {"schema":1,"new":n,"kept":n,"starts":[{"id":null,"run","step","lane"}…]}: nothing is recorded
+// `sel` is a list of selectors as typed (DESIGN §4), [] means all of the latest sweep… of each op's
+// default.
 #pragma once
 
 #include <cstdint>
@@ -44,13 +51,13 @@ struct JobSnapshot {
   std::int64_t id = 0;
   std::string sweep = {};
   std::int64_t sweep_id = 0;
-  std::string run = {};             // folder name; "" for a once-step's job
+  std::string run = {};                              // folder name; "" for a once-step's job
   std::optional<std::int64_t> index = std::nullopt;  // null for a once-step's job
   std::string step = {};
-  std::string state = {};           // "queued", …
-  std::string reason = {};          // in plain words, never empty unless done
+  std::string state = {};                         // "queued", …
+  std::string reason = {};                        // in plain words, never empty unless done
   std::optional<std::string> cls = std::nullopt;  // "class" on the wire
-  std::int64_t attempt = 0;         // 0: never started
+  std::int64_t attempt = 0;                       // 0: never started
   std::optional<int> exit = std::nullopt;
   std::optional<int> signal = std::nullopt;
   std::vector<std::string> gpus = {};
@@ -60,13 +67,13 @@ struct JobSnapshot {
   std::int64_t ended_at = 0;
   std::optional<double> duration_s = std::nullopt;  // of the newest attempt, so far or in all
   std::optional<double> expected_s = std::nullopt;
-  std::string out = {};             // absolute
-  std::string log = {};             // absolute; the newest attempt's
-  std::string metrics = {};         // absolute path of metrics.jsonl (may not exist)
-  std::string status = {};          // STATUS= of PERGPU_NOTIFY
-  std::string progress = {};        // PROGRESS= "3/10"
+  std::string out = {};       // absolute
+  std::string log = {};       // absolute; the newest attempt's
+  std::string metrics = {};   // absolute path of metrics.jsonl (may not exist)
+  std::string status = {};    // STATUS= of PERGPU_NOTIFY
+  std::string progress = {};  // PROGRESS= "3/10"
   std::int64_t retries_left = 0;
-  bool replaced = false;            // an older version of the job: its definition has changed since
+  bool replaced = false;  // an older version of the job: its definition has changed since
   std::vector<std::string> warnings = {};  // "train.py changed since the first start of this step"
 };
 
@@ -75,12 +82,12 @@ struct SweepSnapshot {
   std::string name = {};
   std::string root = {};
   std::vector<std::string> steps = {};
-  std::vector<std::string> columns = {};            // parameters that differ between the runs
-  std::vector<std::vector<std::string>> rows = {};  // per run index: their texts
-  std::vector<std::string> runs = {};               // per run index: folder name
-  std::map<std::string, std::int64_t> counts = {};  // state -> jobs (current versions only)
-  std::int64_t lanes = 0;                           // lanes its jobs can use at once
-  std::optional<double> remaining_s = std::nullopt; // expected, where durations are known
+  std::vector<std::string> columns = {};             // parameters that differ between the runs
+  std::vector<std::vector<std::string>> rows = {};   // per run index: their texts
+  std::vector<std::string> runs = {};                // per run index: folder name
+  std::map<std::string, std::int64_t> counts = {};   // state -> jobs (current versions only)
+  std::int64_t lanes = 0;                            // lanes its jobs can use at once
+  std::optional<double> remaining_s = std::nullopt;  // expected, where durations are known
   std::vector<std::string> warnings = {};
 };
 
@@ -120,7 +127,7 @@ struct SubmitContext {
   std::vector<std::pair<int, std::uint64_t>> limits = {};  // soft limits (resource, value)
   std::vector<std::string> env = {};                       // NAME=value; kept in one file only
   std::int64_t lanes = 0;                                  // --lanes; 0: none
-  std::string devices = {};                                // --devices or CUDA_VISIBLE_DEVICES; "" all
+  std::string devices = {};  // --devices or CUDA_VISIBLE_DEVICES; "" all
   std::string engine = "local";
   bool rerun = false;
   bool only_new = false;

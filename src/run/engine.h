@@ -36,7 +36,7 @@ struct FileToWrite {
 struct FolderPlan {
   std::string out;                 // absolute; made with parents (umask of the sweep)
   std::int32_t attempt = 1;        // n > 1: log.txt -> log.<n-1>.txt, attempt.json likewise
-  std::vector<FileToWrite> files;  // config.json
+  std::vector<FileToWrite> files = {};  // config.json
   std::uint32_t umask = 022;
 };
 
@@ -55,6 +55,7 @@ struct AttemptPlan {
   std::vector<int> lease_fds = {};   // borrowed: inherited by the first process of the attempt
   std::vector<std::string> outputs = {};  // absolute: must exist, be non-empty and newer than the start
   std::uint64_t watch_memory_bytes = 0;   // 0: none; else sample the tree's PSS against it
+  bool want_ready = false;  // report the first line of <out>/metrics.jsonl as Notified "READY=1"
   std::chrono::milliseconds grace{30'000};
   std::chrono::milliseconds fake_duration{1000};  // fake engine only
   int fake_exit = 0;
@@ -122,6 +123,9 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
+  /// Who will execute the next attempt on this lane: journalled with the intent.  KeeperId{} where
+  /// there are no keepers.
+  virtual KeeperId assign(LaneId lane) = 0;
   /// Makes the attempt's folder and files while its lane is still busy.  A hint: start() does what
   /// is missing.
   virtual void prepare(LaneId lane, const FolderPlan& folder) = 0;
@@ -133,6 +137,8 @@ class Engine {
   virtual void acknowledge(AttemptId id, std::string record_path, std::string final_record) = 0;
   /// After a restart: reports Started/Exited/Lost for each expected attempt, in any order.
   virtual void adopt(std::vector<ExpectedAttempt> expected) = 0;
+  /// Living keepers: what descends from them is ours.
+  virtual std::vector<std::int32_t> keeper_pids() const = 0;
   /// Closes down: keepers without an attempt end; with one they wait for the next coordinator,
   /// and start it themselves only if `revive`.
   virtual void release(bool revive) = 0;

@@ -1,0 +1,300 @@
+// Rendering happens while the intent is being stored (coordinator.cc, settle()), so it costs no
+// hand-over time.  What is the same for all jobs of a sweep is read once and kept.
+#include "coordinator/attempt_planner.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "coordinator/snapshot.h"
+#include "run/environment.h"
+#include "run/record.h"
+#include "spec/placeholders.h"
+#include "spec/units.h"
+
+namespace pergpu {
+namespace {
+
+constexpr std::size_t kMaxEnvironment = 64u << 20;
+// Of larger files (a model as an argument) only size and time are noted.
+constexpr std::uint64_t kMaxHashed = 16u << 20;
+
+Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
+
+std::string absolute(const std::string& path, const std::string& folder) {
+  return path.empty() || path.front() == '/' ? path : folder + "/" + path;
+}
+
+std::string hash_of(const std::string& content) {
+  const XXH128_hash_t h = XXH3_128bits(content.data(), content.size());
+  return fmt::format("xxh128:{:016x}{:016x}", h.high64, h.low64);
+}
+
+}  // namespace
+
+struct AttemptPlanner::Live {
+  AttemptRecord record;
+};
+
+AttemptPlanner::AttemptPlanner(const World& world, std::string home)
+    : world_(world), home_(std::move(home)) {}
+AttemptPlanner::~AttemptPlanner() = default;
+
+void AttemptPlanner::forget(SweepId sweep) { environments_.erase(sweep); }
+
+Result<AttemptPlanner::Environment> AttemptPlanner::environment(SweepId sweep) {
+  if (auto it = environments_.find(sweep); it != environments_.end()) return it->second;
+  const std::string path = fmt::format("{}/env/{}", home_, sweep.value);
+  Result<std::string> text = os::read_file(path, kMaxEnvironment);
+  if (!text) {
+    return invalid(fmt::format("the sweep's environment cannot be read: {}; submit the sweep again",
+                               text.error().message));
+  }
+  auto entries = std::make_shared<std::vector<std::string>>();
+  std::size_t at = 0;
+  while (at < text->size()) {
+    const std::size_t end = std::min(text->find('\0', at), text->size());
+    entries->push_back(text->substr(at, end - at));
+    at = end + 1;
+  }
+  Environment shared = std::move(entries);
+  environments_.emplace(sweep, shared);
+  return shared;
+}
+
+Result<RenderScope> AttemptPlanner::scope(const Job& job, int attempt) const {
+  const Sweep& sweep = world_.sweep_of(job);
+  RenderScope scope;
+  if (job.run >= 0) {
+    const Run& run = sweep.runs[static_cast<std::size_t>(job.run)];
+    Result<RenderScope> of_run = scope_of(run.spec);
+    if (!of_run) return of_run;
+    scope = std::move(*of_run);
+    scope.run_folder = run.folder;
+    scope.index = job.run;
+  }
+  scope.attempt = attempt;
+  scope.out = world_.out_of(job);
+  scope.config = scope.out + "/config.json";
+  scope.metrics = scope.out + "/metrics.jsonl";
+  scope.step_out = [this, &sweep, run = job.run](std::string_view step) {
+    std::optional<int> slot = sweep.slot_of(step);
+    return slot ? world_.out_of(sweep, *slot, run) : std::string();
+  };
+  scope.runs_lines = [&sweep] {
+    std::string lines;
+    for (const Run& run : sweep.runs) {
+      if (run.listed) lines += run.spec.json + "\n";
+    }
+    return lines;
+  };
+  return scope;
+}
+
+Result<FolderPlan> AttemptPlanner::folder(const Job& job) const {
+  const Sweep& sweep = world_.sweep_of(job);
+  FolderPlan folder{.out = world_.out_of(job),
+                    .attempt = is_live(job.state) ? job.attempts : job.attempts + 1,
+                    .umask = static_cast<std::uint32_t>(sweep.context.umask)};
+  if (job.run >= 0) {
+    folder.files.push_back(
+        {.path = folder.out + "/config.json",
+         .content = sweep.runs[static_cast<std::size_t>(job.run)].spec.json + "\n",
+         .keep_if_same = true});
+  }
+  return folder;
+}
+
+std::int64_t AttemptPlanner::expected_ns(const Job& job) const {
+  const StepSpec& step = world_.step_of(job).spec;
+  if (step.expect.empty()) return 0;
+  std::string text = step.expect;
+  if (has_placeholders(text)) {
+    Result<RenderScope> s = scope(job, 1);
+    if (!s) return 0;
+    Result<std::string> rendered = render(step.expect, *s);
+    if (!rendered) return 0;
+    text = std::move(*rendered);
+  }
+  Result<std::chrono::milliseconds> duration = parse_duration(text);
+  return duration ? std::chrono::nanoseconds(*duration).count() : 0;
+}
+
+std::vector<std::pair<std::string, std::string>> AttemptPlanner::hash_files(
+    const Job& job, const std::vector<std::string>& argv, const std::string& cwd) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const std::string& arg : argv) {
+    if (arg.find_first_of("./") == std::string::npos || arg.size() > 4096) continue;
+    const std::string path = absolute(arg, cwd);
+    // What the sweep itself makes (models, configurations) differs by design.
+    if (path.starts_with(world_.sweep_of(job).folder() + "/") || !os::is_regular(path)) continue;
+    Result<os::FileIdentity> identity = os::file_identity(path);
+    if (!identity) continue;
+    Hashed& known = hashes_[path];
+    if (known.hash.empty() || !(known.identity == *identity)) {
+      known.identity = *identity;
+      if (identity->size > kMaxHashed) {
+        known.hash = fmt::format("size:{},mtime_ns:{}", identity->size, identity->mtime_ns);
+      } else {
+        Result<std::string> content = os::read_file(path, kMaxHashed);
+        known.hash = content ? hash_of(*content) : std::string("unreadable");
+      }
+    }
+    out.emplace_back(arg, known.hash);
+  }
+  auto& first = first_seen_[{job.sweep, job.step}];
+  std::vector<std::string> warnings;
+  for (const auto& [arg, hash] : out) {
+    auto [it, fresh] = first.emplace(arg, FirstSeen{hash});
+    if (!fresh && it->second.hash != hash) {
+      warnings.push_back(fmt::format("{} changed since the first start of step {}", arg,
+                                     world_.step_of(job).spec.name));
+    }
+  }
+  if (!warnings.empty()) {
+    warnings_[job.id] = std::move(warnings);
+  } else {
+    warnings_.erase(job.id);
+  }
+  return out;
+}
+
+std::vector<std::string> AttemptPlanner::warnings_of(const Job& job) const {
+  auto it = warnings_.find(job.id);
+  return it == warnings_.end() ? std::vector<std::string>{} : it->second;
+}
+
+Result<AttemptPlan> AttemptPlanner::plan(const Job& job, LaneId::Pool pool) {
+  const Sweep& sweep = world_.sweep_of(job);
+  const StepSpec& step = world_.step_of(job).spec;
+  const Attempt& attempt = *job.last;
+
+  Result<RenderScope> s = scope(job, attempt.number);
+  if (!s) return std::move(s).error();
+  Result<std::vector<std::string>> argv = render_argv(step, *s);
+  if (!argv) return std::move(argv).error();
+  auto step_env = render_env(step, *s);
+  if (!step_env) return std::move(step_env).error();
+  Result<std::string> cwd = render(step.cwd, *s);
+  if (!cwd) return std::move(cwd).error();
+  Result<Environment> captured = environment(sweep.id);
+  if (!captured) return std::move(captured).error();
+  Result<FolderPlan> folder = this->folder(job);
+  if (!folder) return std::move(folder).error();
+
+  AttemptPlan plan;
+  plan.id = {job.id, attempt.number};
+  plan.folder = std::move(*folder);
+  plan.argv = std::move(*argv);
+  plan.cwd = cwd->empty() ? sweep.spec.folder : absolute(*cwd, sweep.spec.folder);
+  plan.log_path = s->out + "/log.txt";
+  plan.record_path = s->out + "/attempt.json";
+  for (const auto& [resource, soft] : sweep.context.limits) plan.limits.push_back({resource, soft});
+  plan.cpu_list = attempt.placement.cpu_list;
+  plan.watch_memory_bytes = step.memory_bytes.value_or(0);
+  plan.want_ready = step.max_starting.has_value();
+  plan.grace = step.grace;
+  for (const Template& output : step.outputs) {
+    Result<std::string> path = render(output, *s);
+    if (!path) return std::move(path).error();
+    plan.outputs.push_back(absolute(*path, plan.cwd));
+  }
+  plan.fake_duration = std::chrono::milliseconds(1000);
+  if (!step.fake.duration.empty()) {
+    Result<std::string> text = render(step.fake.duration, *s);
+    if (!text) return std::move(text).error();
+    if (Result<std::chrono::milliseconds> d = parse_duration(*text)) plan.fake_duration = *d;
+  } else if (const std::int64_t expected = expected_ns(job); expected > 0) {
+    plan.fake_duration = std::chrono::milliseconds(expected / 1'000'000);
+  }
+  if (!step.fake.exit.empty()) {
+    Result<std::string> text = render(step.fake.exit, *s);
+    if (text) plan.fake_exit = std::atoi(text->c_str());
+  }
+
+  EnvironmentRequest request{.captured = captured->get(),
+                             .env_pass = step.env_pass,
+                             .step_env = std::move(*step_env),
+                             .cpus = attempt.placement.cpus,
+                             .gpus = attempt.placement.gpus,
+                             // A GPU step on a CPU lane stands for one without a GPU, too.
+                             .hide_gpus = true,
+                             .cache_root = home_ + "/cache",
+                             .attempt = plan.id,
+                             .sweep = sweep.name,
+                             .run = s->run_folder,
+                             .step = step.name,
+                             .config = job.run < 0 ? std::string() : s->config,
+                             .out = s->out,
+                             .metrics = s->metrics,
+                             .marker = fmt::format("{}/{}", home_, to_string(plan.id)),
+                             .parameters = param_env(s->parameters)};
+  if (pool == LaneId::Pool::Gpu && step.gpu_env == GpuEnv::Index) {
+    request.gpus = {std::to_string(attempt.placement.lane.slot)};
+  }
+  JobEnvironment environment = build_environment(request);
+  plan.env = std::move(environment.all);
+
+  auto live = std::make_shared<Live>();
+  AttemptRecord& record = live->record;
+  record.id = plan.id;
+  record.sweep = sweep.name;
+  record.run = s->run_folder;
+  record.step = step.name;
+  record.argv = plan.argv;
+  record.cwd = plan.cwd;
+  for (const std::string& entry : plan.env)
+    record.env_names.push_back(entry.substr(0, entry.find('=')));
+  for (const auto& [name, value] : environment.set_by_us) {
+    std::erase(record.env_names, name);
+    record.env_set.emplace_back(name, value);
+  }
+  record.placement = attempt.placement;
+  record.git_commit = sweep.context.git_commit;
+  record.git_dirty = sweep.context.git_dirty;
+  record.files = hash_files(job, plan.argv, plan.cwd);
+  record.starting_at = rfc3339(attempt.starting_at.wall_ns);
+  record.state = "running";
+  plan.record_at_start = to_json_text(record);
+  live_[job.id] = std::move(live);
+  return plan;
+}
+
+std::string AttemptPlanner::final_record(AttemptId id) {
+  const Job* job = world_.job(id.job);
+  if (job == nullptr || !job->last || job->last->number != id.number) return {};
+  auto it = live_.find(id.job);
+  AttemptRecord record;
+  if (it != live_.end() && it->second->record.id == id) {
+    record = std::move(it->second->record);
+    live_.erase(it);
+  } else {
+    // Started under an earlier coordinator: what can be said without its plan.
+    record.id = id;
+    record.sweep = world_.sweep_of(*job).name;
+    record.step = world_.step_of(*job).spec.name;
+    record.placement = job->last->placement;
+    record.git_commit = world_.sweep_of(*job).context.git_commit;
+    record.git_dirty = world_.sweep_of(*job).context.git_dirty;
+    record.starting_at = rfc3339(job->last->starting_at.wall_ns);
+    if (Result<RenderScope> s = scope(*job, id.number)) {
+      record.run = s->run_folder;
+      if (auto argv = render_argv(world_.step_of(*job).spec, *s)) record.argv = std::move(*argv);
+    }
+    record.cwd = world_.sweep_of(*job).spec.folder;
+  }
+  const Attempt& attempt = *job->last;
+  if (attempt.started_at.wall_ns != 0) {
+    record.started_at = rfc3339(attempt.started_at.wall_ns);
+    record.duration_s =
+        static_cast<double>(attempt.ended_at.boot_ns - attempt.started_at.boot_ns) / 1e9;
+  }
+  record.ended_at = rfc3339(attempt.ended_at.wall_ns);
+  record.state = to_string(job->state);
+  record.outcome = attempt.outcome;
+  return to_json_text(record);
+}
+
+}  // namespace pergpu

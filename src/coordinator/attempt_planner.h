@@ -1,0 +1,66 @@
+// From a job to what the engine executes: rendered command, environment, folder, records.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "coordinator/world.h"
+#include "os/file.h"
+#include "run/engine.h"
+
+namespace pergpu {
+
+class AttemptPlanner {
+ public:
+  AttemptPlanner(const World& world, std::string home);
+
+  /// REQUIRES: the job is Starting.  An error is the user's: a file that is gone, a text that
+  /// cannot be rendered.
+  Result<AttemptPlan> plan(const Job& job, LaneId::Pool pool);
+  /// The folder part alone, for the attempt that would come next.
+  Result<FolderPlan> folder(const Job& job) const;
+  /// attempt.json of an ended attempt; "" when the attempt is not the job's newest any more.
+  std::string final_record(AttemptId id);
+  /// `expect`, rendered for this job; 0: unknown.
+  std::int64_t expected_ns(const Job& job) const;
+  /// "train.py changed since the first start of step train"
+  std::vector<std::string> warnings_of(const Job& job) const;
+  /// A sweep was submitted again: its environment and templates may differ.
+  void forget(SweepId sweep);
+
+ private:
+  struct Hashed {
+    os::FileIdentity identity;
+    std::string hash;
+  };
+  struct FirstSeen {
+    std::string hash;
+    bool changed = false;
+  };
+  using Environment = std::shared_ptr<const std::vector<std::string>>;
+
+  Result<Environment> environment(SweepId sweep);
+  Result<struct RenderScope> scope(const Job& job, int attempt) const;
+  /// (path as in argv, hash) of the regular files among argv.
+  std::vector<std::pair<std::string, std::string>> hash_files(const Job& job,
+                                                              const std::vector<std::string>& argv,
+                                                              const std::string& cwd);
+
+  const World& world_;
+  std::string home_;
+  std::unordered_map<SweepId, Environment> environments_;
+  std::unordered_map<std::string, Hashed> hashes_;
+  std::map<std::pair<SweepId, std::int16_t>, std::map<std::string, FirstSeen>> first_seen_;
+  std::unordered_map<JobId, std::vector<std::string>> warnings_;
+  struct Live;  // what the record of a live attempt holds
+  std::unordered_map<JobId, std::shared_ptr<Live>> live_;
+
+ public:
+  ~AttemptPlanner();
+};
+
+}  // namespace pergpu

@@ -1,0 +1,88 @@
+// What people ask for: cancel, hold, release, retry, Ctrl-C.  Each is a set of events; nothing is
+// answered before they are durable (server.cc uses when_durable()).
+#include "coordinator/coordinator.h"
+
+namespace pergpu {
+
+Coordinator::Changed Coordinator::cancel(const std::vector<JobId>& jobs, bool kill,
+                                         const std::string& reason) {
+  Changed out;
+  for (JobId id : jobs) {
+    const Job& job = *parts_.world->job(id);
+    if (job.state == JobState::Queued || job.state == JobState::Held) {
+      record(id, event::Cancelled{reason});
+      refresh(id);
+      dependents_of(id);
+    } else if (is_live(job.state)) {
+      stop_attempt(job, StopCause::Cancel, reason, kill ? StopHow::Kill : StopHow::TermThenKill);
+    } else {
+      out.unchanged.push_back(id.value);
+      continue;
+    }
+    out.changed.push_back(id.value);
+  }
+  return out;
+}
+
+Coordinator::Changed Coordinator::hold(const std::vector<JobId>& jobs, const std::string& reason) {
+  Changed out;
+  for (JobId id : jobs) {
+    if (parts_.world->job(id)->state != JobState::Queued) {
+      out.unchanged.push_back(id.value);
+      continue;
+    }
+    record(id, event::Held{reason});
+    refresh(id);
+    out.changed.push_back(id.value);
+  }
+  return out;
+}
+
+Coordinator::Changed Coordinator::release(const std::vector<JobId>& jobs) {
+  Changed out;
+  for (JobId id : jobs) {
+    if (parts_.world->job(id)->state != JobState::Held) {
+      out.unchanged.push_back(id.value);
+      continue;
+    }
+    record(id, event::Requeued{"released"});
+    refresh(id);
+    out.changed.push_back(id.value);
+  }
+  return out;
+}
+
+Coordinator::Changed Coordinator::retry(const std::vector<JobId>& jobs) {
+  Changed out;
+  for (JobId id : jobs) {
+    const Job& job = *parts_.world->job(id);
+    if (!is_ended(job.state) || job.state == JobState::Done || !parts_.world->is_current(job)) {
+      out.unchanged.push_back(id.value);
+      continue;
+    }
+    record(id, event::Requeued{"queued again by hand"});
+    refresh(id);
+    dependents_of(id);
+    out.changed.push_back(id.value);
+  }
+  return out;
+}
+
+void Coordinator::interrupt(SweepId id, int level) {
+  Sweep* sweep = parts_.world->sweep(id);
+  if (sweep == nullptr) return;
+  std::vector<JobId> queued;
+  std::vector<JobId> live;
+  for (const Step& step : sweep->steps) {
+    for (JobId job : step.current) {
+      if (!job) continue;
+      const JobState state = parts_.world->job(job)->state;
+      if (state == JobState::Queued) queued.push_back(job);
+      if (is_live(state)) live.push_back(job);
+    }
+  }
+  hold(queued, "held by Ctrl-C");
+  if (level >= 2) cancel(live, level >= 3, "stopped by Ctrl-C");
+}
+
+}  // namespace pergpu

@@ -1,0 +1,567 @@
+// Events in, decisions out.  Submits are in submits.cc, what people ask for in control.cc, words in
+// explain.cc; here is the path of a job from ready to ended.
+#include "coordinator/coordinator.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "coordinator/attempt_planner.h"
+#include "coordinator/readiness.h"
+#include "job/cpu_budget.h"
+#include "job/retry.h"
+#include "job/text.h"
+#include "spec/units.h"
+
+namespace pergpu {
+
+Coordinator::Coordinator(Parts parts)
+    : parts_(std::move(parts)),
+      planner_(std::make_unique<AttemptPlanner>(*parts_.world, parts_.home)) {
+  capacity_.cpus = parts_.machine.core_count();
+  capacity_.memory_bytes = parts_.machine.memory_bytes;
+  capacity_.cpu_lanes.size = parts_.machine.core_count();
+}
+Coordinator::~Coordinator() = default;
+
+// ---- the queue -----------------------------------------------------------------------------
+
+LaneId::Pool Coordinator::pool_of(const Sweep& sweep, const StepSpec& step) const {
+  if (step.gpus > 0 && parts_.gpus->any()) return LaneId::Pool::Gpu;
+  return sweep.context.lanes > 0 ? LaneId::Pool::Sweep : LaneId::Pool::Cpu;
+}
+
+void Coordinator::declare(const Sweep& sweep) {
+  if (sweep.context.lanes > 0) {
+    capacity_.sweep_lanes[sweep.id].size = static_cast<int>(sweep.context.lanes);
+  }
+  for (std::size_t slot = 0; slot < sweep.steps.size(); ++slot) {
+    const Step& step = sweep.steps[slot];
+    Demand demand = demand_of(step.spec, pool_of(sweep, step.spec));
+    if (!sweep.context.devices.empty() && demand.pool == LaneId::Pool::Gpu) {
+      auto devices = gpu::select_gpus(parts_.gpus->last_look(), sweep.context.devices, "--devices");
+      if (devices) demand.devices = std::move(*devices);
+    }
+    queue_.declare({sweep.id, static_cast<std::int16_t>(slot)}, std::move(demand));
+  }
+  for (const auto& [name, value] : parts_.world->limits()) capacity_.limits[name].value = value;
+}
+
+std::int64_t Coordinator::expected_ns(const Job& job) const {
+  const Step& step = parts_.world->step_of(job);
+  if (step.spec.expect.empty()) return 0;
+  return planner_->expected_ns(job);
+}
+
+ReadyJob Coordinator::ready_entry(const Job& job) const {
+  return {
+      .id = job.id, .step = {job.sweep, job.step}, .run = job.run, .expected_ns = expected_ns(job)};
+}
+
+void Coordinator::touch(JobId job) { touched_.insert(job); }
+
+void Coordinator::record(JobId job, JobEvent e) {
+  parts_.journal->event(job, std::move(e));
+  touch(job);
+}
+
+void Coordinator::leave_queue(const Job& job) {
+  if (auto it = ready_.find(job.id); it != ready_.end()) {
+    queue_.erase(it->second);
+    ready_.erase(it);
+  }
+  if (auto it = not_before_.find(job.id); it != not_before_.end()) {
+    parts_.timers->cancel(it->second);
+    not_before_.erase(it);
+  }
+}
+
+/// Brings queue and needs in line with one job's state.  Idempotent.
+void Coordinator::refresh(JobId id) {
+  if (frozen_ && parts_.world->job(id)->sweep == frozen_) return;  // all of it follows
+  std::vector<JobId> work{id};
+  while (!work.empty()) {
+    const JobId next = work.back();
+    work.pop_back();
+    const Job& job = *parts_.world->job(next);
+    if (job.state != JobState::Queued) {
+      leave_queue(job);
+      continue;
+    }
+    if (acquiring_.contains(next)) continue;
+    ReadinessVerdict verdict = readiness(*parts_.world, job);
+    switch (verdict.readiness) {
+      case Readiness::Waits:
+        leave_queue(job);
+        break;
+      case Readiness::Doomed:
+        leave_queue(job);
+        record(next, event::Skipped{std::move(verdict.words)});
+        visit_dependents(*parts_.world, job, [&](JobId d) { work.push_back(d); });
+        break;
+      case Readiness::Ready: {
+        const Instant now = parts_.clock->now();
+        if (job.not_before_wall_ns > now.wall_ns) {
+          if (!not_before_.contains(next)) {
+            not_before_[next] = parts_.timers->at(
+                now.boot_ns + (job.not_before_wall_ns - now.wall_ns), [this, next] {
+                  not_before_.erase(next);
+                  refresh(next);
+                });
+          }
+          break;
+        }
+        if (ready_.contains(next)) break;
+        ReadyJob entry = ready_entry(job);
+        queue_.insert(entry);
+        ready_.emplace(next, entry);
+        break;
+      }
+    }
+  }
+}
+
+/// A job ended, or was queued again: those that need it are looked at; what was skipped because of
+/// it comes back when it does.
+void Coordinator::dependents_of(JobId id) {
+  std::vector<JobId> work{id};
+  std::vector<JobId> again;
+  while (!work.empty()) {
+    const Job& job = *parts_.world->job(work.back());
+    work.pop_back();
+    const bool came_back = !is_ended(job.state);
+    visit_dependents(*parts_.world, job, [&](JobId d) {
+      const Job& dependent = *parts_.world->job(d);
+      if (came_back && dependent.state == JobState::Skipped) {
+        record(d,
+               event::Requeued{fmt::format("job {} that it needs was queued again", job.id.value)});
+        work.push_back(d);
+      }
+      again.push_back(d);
+    });
+  }
+  for (JobId d : again) refresh(d);
+}
+
+void Coordinator::refresh_all() {
+  for (const auto& [id, sweep] : parts_.world->sweeps()) declare(sweep);
+  for (const Job& job : parts_.world->jobs()) {
+    if (job.state == JobState::Queued) refresh(job.id);
+  }
+}
+
+// ---- starting ------------------------------------------------------------------------------
+
+void Coordinator::settle() {
+  Journal& journal = *parts_.journal;
+  if (journal.writable() && !frozen_) {
+    parts_.gpus->fill(capacity_);
+    while (std::optional<Choice> choice = choose(queue_, capacity_)) {
+      queue_.take(choice->job, choice->overtaken);
+      ready_.erase(choice->job.id);
+      occupy(*choice);
+      if (choice->lane.pool != LaneId::Pool::Gpu) {
+        begin(*choice);
+        continue;
+      }
+      const JobId job = choice->job.id;
+      const Outsiders outsiders = queue_.demand(choice->job.step)->outsiders;
+      acquiring_.emplace(job, *choice);
+      parts_.gpus->acquire(choice->gpus.front(), job, outsiders, [this, job](bool is_ready) {
+        auto it = acquiring_.find(job);
+        if (it == acquiring_.end()) return;
+        const Choice chosen = it->second;
+        acquiring_.erase(it);
+        const bool still = parts_.world->job(job)->state == JobState::Queued;
+        if (is_ready && still && parts_.journal->writable() && !frozen_) {
+          begin(chosen);
+          return;
+        }
+        const Demand& demand = *queue_.demand(chosen.job.step);
+        capacity_.vacate(chosen.job.step, demand, chosen.lane, chosen.gpus, true, false);
+        refresh(job);
+      });
+      parts_.gpus->fill(capacity_);
+    }
+    parts_.gpus->settle([this](const std::string& uuid) {
+      const gpu::GpuLane* lane = parts_.gpus->facts(uuid);
+      for (const ReadyQueue::Head& head : queue_.heads()) {
+        const Demand* demand = queue_.demand(head.job.step);
+        if (demand->pool != LaneId::Pool::Gpu || lane == nullptr) continue;
+        if (demand->devices.empty() || std::find(demand->devices.begin(), demand->devices.end(),
+                                                 uuid) != demand->devices.end()) {
+          return true;
+        }
+      }
+      return false;
+    });
+  }
+  if (!touched_.empty()) {
+    std::vector<JobId> changed(touched_.begin(), touched_.end());
+    touched_.clear();
+    journal.then([this, changed = std::move(changed)] { parts_.changed(changed); });
+  }
+  journal.flush();
+  // The disk is busy now: time to prepare what it will allow.
+  for (Prepared& p : std::exchange(to_plan_, {})) {
+    const Job& job = *parts_.world->job(p.job);
+    Result<AttemptPlan> plan = planner_->plan(job, live_.at(p.job).lane.pool);
+    if (plan) {
+      *p.plan = std::move(*plan);
+    } else {
+      *p.failure = plan.error().message;
+    }
+  }
+  if (!journal.writable() && !store_retry_armed_) {
+    store_retry_armed_ = true;
+    parts_.timers->at(parts_.clock->now().boot_ns + kSecond, [this] {
+      store_retry_armed_ = false;
+      parts_.journal->retry();
+    });
+  }
+  prepare_next();
+  run_submits();
+}
+
+void Coordinator::occupy(const Choice& choice) {
+  capacity_.occupy(choice.job.step, *queue_.demand(choice.job.step), choice.lane, choice.gpus,
+                   fmt::format("runs job {}", choice.job.id.value));
+}
+
+/// The intent: recorded now, durable before anything is started.
+void Coordinator::begin(const Choice& choice) {
+  const JobId id = choice.job.id;
+  const Job& job = *parts_.world->job(id);
+  const Sweep& sweep = parts_.world->sweep_of(job);
+  const Step& step = parts_.world->step_of(job);
+
+  LiveAttempt live{.id = {id, job.attempts + 1},
+                   .engine = &engine_of(sweep),
+                   .key = choice.job.step,
+                   .demand = *queue_.demand(choice.job.step),
+                   .lane = choice.lane,
+                   .gpus = choice.gpus};
+  live.cpus = cpu_budget(step.spec.cpus, parts_.machine.core_count(), lanes_of(sweep));
+  std::vector<LiveBudget> budgets;
+  for (const auto& [other, attempt] : live_) budgets.push_back({attempt.cpus, attempt.cpu_list});
+  const gpu::GpuLane* gpu = choice.gpus.empty() ? nullptr : parts_.gpus->facts(choice.gpus.front());
+  live.cpu_list = choose_cores(live.cpus, parts_.machine.cores,
+                               gpu == nullptr ? std::vector<int>{} : gpu->near_cpus, budgets);
+  for (const std::string& uuid : choice.gpus) parts_.gpus->occupy(uuid, id);
+
+  record(id, event::Starting{.attempt = live.id.number,
+                             .placement = {.lane = live.lane,
+                                           .gpus = live.gpus,
+                                           .cpus = live.cpus,
+                                           .cpu_list = live.cpu_list},
+                             .keeper = live.engine->assign(live.lane)});
+  const AttemptId attempt = live.id;
+  live_.emplace(id, std::move(live));
+  foldered_.erase(id);
+
+  auto plan = std::make_shared<AttemptPlan>();
+  auto failure = std::make_shared<std::string>();
+  to_plan_.push_back({plan, failure, id});
+  parts_.journal->then([this, attempt, plan, failure] {
+    auto it = live_.find(attempt.job);
+    if (it == live_.end() || it->second.id != attempt) return;
+    launch(attempt.job, plan, failure);
+  });
+}
+
+void Coordinator::launch(JobId id, std::shared_ptr<AttemptPlan> plan,
+                         std::shared_ptr<std::string> failure) {
+  LiveAttempt& live = live_.at(id);
+  const Job& job = *parts_.world->job(id);
+  if (job.state == JobState::Stopping) {  // asked to stop while its intent was being stored
+    end_attempt(id, Evidence{.stop = job.last->stop, .stop_reason = job.last->stop_reason});
+    return;
+  }
+  if (!failure->empty()) {
+    end_attempt(id, Evidence{.spawn_failure = SpawnFailure{"prepare", 0, *failure}});
+    return;
+  }
+  for (const std::string& uuid : live.gpus) {
+    const int fd = parts_.gpus->lease_fd(uuid);
+    if (fd >= 0) plan->lease_fds.push_back(fd);
+  }
+  live.record_path = plan->record_path;
+  live.sent = true;
+  live.engine->start(live.lane, std::move(*plan));
+}
+
+/// Folders of the jobs that will come next, made while their lanes are still busy.
+void Coordinator::prepare_next() {
+  constexpr std::size_t kAhead = 4;
+  std::size_t looked = 0;
+  for (const ReadyQueue::Head& head : queue_.heads()) {
+    if (++looked > kAhead) return;
+    const JobId id = head.job.id;
+    if (foldered_.contains(id)) continue;
+    const Job& job = *parts_.world->job(id);
+    const Sweep& sweep = parts_.world->sweep_of(job);
+    auto neighbour = std::find_if(live_.begin(), live_.end(), [&](const auto& entry) {
+      return entry.second.key.sweep == sweep.id && entry.second.sent;
+    });
+    if (neighbour == live_.end()) continue;
+    Result<FolderPlan> folder = planner_->folder(job);
+    if (!folder) continue;
+    foldered_.insert(id);
+    engine_of(sweep).prepare(neighbour->second.lane, *folder);
+  }
+}
+
+// ---- what the engine reports ---------------------------------------------------------------
+
+void Coordinator::on_engine(const EngineEvent& e) {
+  const AttemptId id = std::visit([](const auto& event) { return event.id; }, e);
+  auto it = live_.find(id.job);
+  if (it == live_.end() || it->second.id != id) return;  // of an attempt that has already ended
+  if (frozen_ && parts_.world->job(id.job)->sweep == frozen_) {
+    deferred_.push_back(e);
+    return;
+  }
+  LiveAttempt& live = it->second;
+  const Job& job = *parts_.world->job(id.job);
+  std::visit(
+      Overloaded{
+          [&](const engine_event::Started& started) {
+            live.sent = true;
+            if (job.last->pid == 0) {
+              record(id.job, event::Started{started.pid, started.start_ticks});
+            }
+            arm_timers(live);
+            if (job.state == JobState::Stopping) {
+              live.engine->stop(id, StopHow::TermThenKill);  // asked before it ran
+            }
+          },
+          [&](const engine_event::SpawnFailed& failed) {
+            end_attempt(id.job,
+                        Evidence{.spawn_failure =
+                                     SpawnFailure{failed.phase, failed.os_errno, failed.object},
+                                 .stop = job.last->stop,
+                                 .stop_reason = job.last->stop_reason});
+          },
+          [&](const engine_event::Exited& exited) {
+            const StepSpec& step = parts_.world->step_of(job).spec;
+            end_attempt(
+                id.job,
+                Evidence{
+                    .exit_code = exited.exit_code,
+                    .signal = exited.signal,
+                    .missing_output = exited.missing_output,
+                    .missing_why = exited.missing_why,
+                    .stop = job.last->stop,
+                    .stop_reason = job.last->stop_reason,
+                    .duration_ns = job.last->started_at.boot_ns == 0
+                                       ? 0
+                                       : exited.exited_at.boot_ns - job.last->started_at.boot_ns,
+                    .timeout_ns =
+                        step.timeout ? std::chrono::nanoseconds(*step.timeout).count() : 0,
+                    .memory_bytes = live.memory_bytes,
+                    .memory_limit_bytes = step.memory_bytes.value_or(0),
+                    .peak_memory_bytes = exited.peak_memory_bytes,
+                    .cpu_ns = exited.cpu_ns});
+          },
+          [&](const engine_event::Lost& lost) {
+            end_attempt(id.job, Evidence{.lost = true,
+                                         .proven_gone = lost.proven_gone,
+                                         .lost_why = lost.why,
+                                         .stop = job.last->stop,
+                                         .stop_reason = job.last->stop_reason});
+          },
+          [&](const engine_event::MemoryExceeded& exceeded) {
+            live.memory_bytes = exceeded.bytes;
+            const std::uint64_t limit =
+                parts_.world->step_of(job).spec.memory_bytes.value_or(exceeded.bytes);
+            stop_attempt(job, StopCause::Memory,
+                         fmt::format("memory {} passed its limit of {}", size_text(exceeded.bytes),
+                                     size_text(limit)),
+                         StopHow::Kill);
+          },
+          [&](const engine_event::Notified& notified) {
+            const std::string& line = notified.line;
+            if (line.starts_with("READY=1")) ready(live);
+            if (line.starts_with("STATUS=")) live.status = line.substr(7);
+            if (line.starts_with("PROGRESS=")) live.progress = line.substr(9);
+            touch(id.job);
+          },
+      },
+      e);
+}
+
+void Coordinator::arm_timers(LiveAttempt& live) {
+  const Job& job = *parts_.world->job(live.id.job);
+  const StepSpec& step = parts_.world->step_of(job).spec;
+  const AttemptId id = live.id;
+  const std::int64_t started = job.last->started_at.boot_ns;
+  if (step.timeout && live.timeout_timer == 0) {
+    const std::int64_t limit = std::chrono::nanoseconds(*step.timeout).count();
+    live.timeout_timer = parts_.timers->at(started + limit, [this, id, limit] {
+      const Job& timed = *parts_.world->job(id.job);
+      auto it = live_.find(id.job);
+      if (it == live_.end() || it->second.id != id) return;
+      it->second.timeout_timer = 0;
+      stop_attempt(timed, StopCause::Timeout,
+                   "stopped after its timeout of " + duration_text(limit), StopHow::TermThenKill);
+    });
+  }
+  if (live.starting_up && live.ready_timer == 0) {
+    live.ready_timer =
+        parts_.timers->at(started + std::chrono::nanoseconds(step.ready).count(), [this, id] {
+          auto it = live_.find(id.job);
+          if (it == live_.end() || it->second.id != id) return;
+          it->second.ready_timer = 0;
+          ready(it->second);
+        });
+  }
+}
+
+void Coordinator::ready(LiveAttempt& live) {
+  if (!live.starting_up) return;
+  live.starting_up = false;
+  capacity_.started_up(live.key);
+  if (live.ready_timer != 0) parts_.timers->cancel(std::exchange(live.ready_timer, 0));
+}
+
+void Coordinator::stop_attempt(const Job& job, StopCause cause, const std::string& reason,
+                               StopHow how) {
+  auto it = live_.find(job.id);
+  if (it == live_.end()) return;
+  const bool already = job.state == JobState::Stopping;
+  if (!already || (how == StopHow::Kill && cause == StopCause::Cancel)) {
+    record(job.id, event::Stopping{cause, reason});
+  }
+  if (!it->second.sent) return;  // launch() or Started will see the state
+  const AttemptId id = it->second.id;
+  Engine* engine = it->second.engine;
+  parts_.journal->then([engine, id, how] { engine->stop(id, how); });
+}
+
+/// The outcome and what follows: one event, in one transaction with the lane's next intent.
+void Coordinator::end_attempt(JobId id, Evidence evidence) {
+  auto node = live_.extract(id);
+  LiveAttempt& live = node.mapped();
+  const Job& job = *parts_.world->job(id);
+  Outcome outcome = classify(evidence);
+  const Next next = decide_next(job, parts_.world->step_of(job).spec, outcome);
+  record(id, event::Ended{std::move(outcome), next});
+  vacate(live, !evidence.lost || evidence.proven_gone);
+  parts_.journal->then(
+      [this, attempt = live.id, engine = live.engine, path = live.record_path, sent = live.sent] {
+        if (sent) engine->acknowledge(attempt, path, planner_->final_record(attempt));
+      });
+  refresh(id);
+  dependents_of(id);
+}
+
+void Coordinator::vacate(LiveAttempt& live, bool gone) {
+  if (live.timeout_timer != 0) parts_.timers->cancel(live.timeout_timer);
+  if (live.ready_timer != 0) parts_.timers->cancel(live.ready_timer);
+  capacity_.vacate(live.key, live.demand, live.lane, live.gpus, live.starting_up, false);
+  for (const std::string& uuid : live.gpus) parts_.gpus->vacate(uuid, gone);
+  parts_.gpus->fill(capacity_);
+}
+
+Engine& Coordinator::engine_of(const Sweep& sweep) const {
+  return sweep.context.engine == "fake" ? *parts_.fake : *parts_.local;
+}
+
+int Coordinator::lanes_of(const Sweep& sweep) const {
+  if (sweep.context.lanes > 0) return static_cast<int>(sweep.context.lanes);
+  if (parts_.gpus->any()) return static_cast<int>(parts_.gpus->lanes().size());
+  return capacity_.cpu_lanes.size;
+}
+
+const LiveAttempt* Coordinator::live(JobId job) const {
+  auto it = live_.find(job);
+  return it == live_.end() ? nullptr : &it->second;
+}
+
+bool Coordinator::idle() const {
+  return live_.empty() && acquiring_.empty() && ready_.empty() && not_before_.empty() &&
+         submits_.empty() && !submitting_ && parts_.journal->idle() && parts_.journal->writable();
+}
+
+void Coordinator::when_durable(std::function<void()> effect) {
+  parts_.journal->then(std::move(effect));
+}
+
+bool Coordinator::is_ours(const GpuProcess& process) const {
+  std::vector<std::int32_t> roots{getpid()};
+  for (const auto& [id, live] : live_) {
+    const Job& job = *parts_.world->job(id);
+    if (job.last->pid > 0) roots.push_back(job.last->pid);
+  }
+  for (std::int32_t pid : parts_.local->keeper_pids()) roots.push_back(pid);
+  return gpu::descends_from(process, roots);
+}
+
+void Coordinator::gpus_discovered() {
+  if (parts_.gpus->any()) {
+    const int lanes = static_cast<int>(parts_.gpus->lanes().size());
+    const int cores = parts_.machine.core_count();
+    capacity_.cpu_lanes.size = machine_cpu_lanes(cores, lanes, cpu_budget({}, cores, lanes));
+  }
+  refresh_all();
+}
+
+void Coordinator::cancel_all(const std::string& reason) {
+  std::vector<JobId> all;
+  for (const auto& [id, live] : live_) all.push_back(id);
+  cancel(all, false, reason);
+}
+
+// ---- after a restart -----------------------------------------------------------------------
+
+void Coordinator::recover() {
+  const World& world = *parts_.world;
+  const auto known_boot = world.meta().find("boot_id");
+  const bool same_boot = known_boot != world.meta().end() && known_boot->second == parts_.boot_id;
+  if (!same_boot) parts_.journal->record(row::Meta{"boot_id", parts_.boot_id});
+
+  for (const auto& [id, sweep] : world.sweeps()) declare(sweep);
+  std::vector<ExpectedAttempt> local;
+  std::vector<ExpectedAttempt> fake;
+  for (const Job& job : world.jobs()) {
+    if (!is_live(job.state)) continue;
+    const Sweep& sweep = world.sweep_of(job);
+    const Attempt& attempt = *job.last;
+    LiveAttempt live{.id = {job.id, attempt.number},
+                     .engine = &engine_of(sweep),
+                     .key = {job.sweep, job.step},
+                     .lane = attempt.placement.lane,
+                     .gpus = attempt.placement.gpus,
+                     .cpus = attempt.placement.cpus,
+                     .cpu_list = attempt.placement.cpu_list,
+                     .record_path = world.out_of(job) + "/attempt.json"};
+    live.demand = *queue_.demand(live.key);
+    live.demand.pool = live.lane.pool;
+    capacity_.occupy(live.key, live.demand, live.lane, live.gpus,
+                     fmt::format("runs job {}", job.id.value));
+    for (const std::string& uuid : live.gpus) parts_.gpus->occupy(uuid, job.id);
+    (live.engine == parts_.fake ? fake : local)
+        .push_back({.id = live.id,
+                    .keeper = attempt.keeper,
+                    .pid = attempt.pid,
+                    .start_ticks = attempt.start_ticks,
+                    .out = world.out_of(job)});
+    live_.emplace(job.id, std::move(live));
+  }
+  if (!same_boot) {
+    std::vector<JobId> all;
+    for (const auto& [id, live] : live_) all.push_back(id);
+    for (JobId id : all) {
+      end_attempt(id, Evidence{.lost = true, .lost_why = "the machine was restarted while it ran"});
+    }
+    local.clear();
+    fake.clear();
+  }
+  refresh_all();
+  parts_.local->adopt(std::move(local));
+  parts_.fake->adopt(std::move(fake));
+}
+
+}  // namespace pergpu

@@ -1,0 +1,192 @@
+// The coordinator's decisions, without sockets and without a process around them: everything it
+// touches comes in through Parts, so that a simulation runs the same code.
+//
+// The path of a job, in the order of the calls:
+//   submit()  -> rows recorded, durable          -> refresh(): queued, ready
+//   settle()  -> choose() -> [GPU: acquire]      -> begin(): event::Starting recorded
+//             -> durable  -> launch(): Engine::start
+//   on_engine(Started)    -> event::Started
+//   on_engine(Exited)     -> classify, decide_next -> event::Ended, with the next Starting in one
+//                            transaction; durable -> Engine::acknowledge, watchers
+//
+// Every method runs on the deciding thread and none blocks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "coordinator/gpu_lanes.h"
+#include "coordinator/journal.h"
+#include "coordinator/machine.h"
+#include "coordinator/snapshot.h"
+#include "coordinator/submit.h"
+#include "coordinator/timers.h"
+#include "coordinator/world.h"
+#include "job/classify.h"
+#include "job/queue.h"
+#include "job/schedule.h"
+#include "os/clock.h"
+#include "run/engine.h"
+
+namespace pergpu {
+
+class AttemptPlanner;
+
+/// What is known of a live attempt beyond its job: gone with the process that knows it.
+struct LiveAttempt {
+  AttemptId id = {};
+  Engine* engine = nullptr;
+  StepKey key = {};
+  Demand demand = {};
+  LaneId lane = {};
+  std::vector<std::string> gpus = {};
+  int cpus = 1;
+  std::vector<int> cpu_list = {};
+  bool starting_up = true;
+  bool sent = false;  // the engine was told to start (or reported it after a restart)
+  std::string record_path = {};
+  Timers::Id timeout_timer = 0;
+  Timers::Id ready_timer = 0;
+  std::uint64_t memory_bytes = 0;  // what was measured when it passed its limit
+  std::string status = {};
+  std::string progress = {};
+};
+
+class Coordinator {
+ public:
+  struct Parts {
+    World* world = nullptr;
+    Journal* journal = nullptr;
+    Engine* local = nullptr;
+    Engine* fake = nullptr;
+    GpuLanes* gpus = nullptr;
+    os::Clock* clock = nullptr;
+    Timers* timers = nullptr;
+    Machine machine = {};
+    std::string home = {};
+    std::string boot_id = {};
+    /// A job or sweep changed, and that is durable: for watchers.
+    std::function<void(const std::vector<JobId>&)> changed;
+  };
+  explicit Coordinator(Parts parts);
+  ~Coordinator();
+
+  /// After the world was loaded: brings the attempts of before to an end or adopts them, and puts
+  /// the queue in order.
+  void recover();
+
+  /// `done` runs when it is durable, or with what is wrong with it (nothing changed).
+  void submit(SweepSpec sweep, SubmitContext context,
+              std::function<void(Result<SubmitReply>)> done);
+  /// What submit() would do; nothing is recorded.
+  Result<SubmitPlan> preview(const SweepSpec& sweep, const SubmitContext& context);
+
+  struct Changed {
+    std::vector<std::int64_t> changed;
+    std::vector<std::int64_t> unchanged;
+  };
+  Changed cancel(const std::vector<JobId>& jobs, bool kill, const std::string& reason);
+  Changed hold(const std::vector<JobId>& jobs, const std::string& reason);
+  Changed release(const std::vector<JobId>& jobs);
+  Changed retry(const std::vector<JobId>& jobs);
+  /// Ctrl-C of a sweep's `run` (DESIGN §4): 1 hold what is queued, 2 stop what runs, 3 kill it.
+  void interrupt(SweepId sweep, int level);
+  void cancel_all(const std::string& reason);
+  /// Runs `effect` once all that was decided so far is durable.
+  void when_durable(std::function<void()> effect);
+
+  /// While a known sweep's new submit is being stored its jobs do not change: requests that change
+  /// jobs have to wait.
+  bool frozen() const { return static_cast<bool>(frozen_); }
+
+  void on_engine(const EngineEvent& e);
+  /// The first look at the GPUs is over: which lanes there are is known now.
+  void gpus_discovered();
+  bool is_ours(const GpuProcess& process) const;
+  /// Once per turn of the loop: chooses starts and flushes the journal.
+  void settle();
+
+  /// Nothing is live, nothing is ready, nothing waits for a time: the process may leave.
+  bool idle() const;
+  const World& world() const { return *parts_.world; }
+  const GpuLanes& gpu_lanes() const { return *parts_.gpus; }
+  const Machine& machine() const { return parts_.machine; }
+  const LiveAttempt* live(JobId job) const;
+  Instant now() const { return parts_.clock->now(); }
+  std::size_t live_count() const { return live_.size(); }
+  /// "" while the store can be written, else why not.
+  const std::string& store_failure() const { return parts_.journal->failure(); }
+  std::size_t ready_count() const { return queue_.size(); }
+  /// Expected duration in ns; 0: unknown.
+  std::int64_t expected_ns(const Job& job) const;
+  /// How many of the sweep's jobs can run at once.
+  int lanes_of(const Sweep& sweep) const;
+  /// The lanes that the sweep's jobs can run on, busy or not.
+  std::vector<LaneSnapshot> lane_snapshots(const Sweep& sweep) const;
+  /// Why a job is where it is, in plain words.
+  std::string why(const Job& job) const;
+  /// Files of the step that changed since its first start.
+  std::vector<std::string> warnings_of(const Job& job) const;
+
+ private:
+  void record(JobId job, JobEvent e);
+  void touch(JobId job);
+  void refresh(JobId job);
+  void refresh_all();
+  void dependents_of(JobId job);
+  void declare(const Sweep& sweep);
+  LaneId::Pool pool_of(const Sweep& sweep, const StepSpec& step) const;
+  ReadyJob ready_entry(const Job& job) const;
+  void leave_queue(const Job& job);
+
+  void begin(const Choice& choice);
+  void launch(JobId job, std::shared_ptr<AttemptPlan> plan, std::shared_ptr<std::string> failure);
+  void prepare_next();
+  void occupy(const Choice& choice);
+  void vacate(LiveAttempt& live, bool gone);
+
+  void stop_attempt(const Job& job, StopCause cause, const std::string& reason, StopHow how);
+  void end_attempt(JobId job, Evidence evidence);
+  void arm_timers(LiveAttempt& live);
+  void ready(LiveAttempt& live);
+  Engine& engine_of(const Sweep& sweep) const;
+  void run_submits();
+  Result<void> check_fits(const SweepSpec& sweep, const SubmitContext& context);
+
+  struct PendingSubmit {
+    SweepSpec sweep;
+    SubmitContext context;
+    std::function<void(Result<SubmitReply>)> done;
+  };
+  struct Prepared {
+    std::shared_ptr<AttemptPlan> plan;
+    std::shared_ptr<std::string> failure;
+    JobId job;
+  };
+
+  Parts parts_;
+  ReadyQueue queue_;
+  Capacity capacity_;
+  std::map<JobId, LiveAttempt> live_;
+  std::map<JobId, Choice> acquiring_;  // a GPU is being made ready for it
+  std::unordered_map<JobId, Timers::Id> not_before_;
+  std::unordered_map<JobId, ReadyJob> ready_;  // what is in queue_
+  std::unordered_set<JobId> touched_;          // since the last flush
+  std::unordered_set<JobId> foldered_;         // folders made ahead
+  std::vector<Prepared> to_plan_;
+  std::vector<PendingSubmit> submits_;
+  bool submitting_ = false;
+  SweepId frozen_ = {};  // its resubmit is being stored: its jobs do not change
+  std::vector<EngineEvent> deferred_;
+  bool store_retry_armed_ = false;
+  std::unique_ptr<AttemptPlanner> planner_;
+};
+
+}  // namespace pergpu

@@ -1,0 +1,155 @@
+// Texts are as the user wrote them; nothing of the environment ever appears here.
+#include "coordinator/describe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "job/retry.h"
+#include "spec/run_parameters.h"
+#include "spec/units.h"
+
+namespace pergpu {
+
+JobSnapshot describe(const Coordinator& coordinator, const Job& job) {
+  const World& world = coordinator.world();
+  const Sweep& sweep = world.sweep_of(job);
+  const Step& step = world.step_of(job);
+  JobSnapshot s{.id = job.id.value,
+                .sweep = sweep.name,
+                .sweep_id = sweep.id.value,
+                .step = step.spec.name,
+                .state = std::string(to_string(job.state)),
+                .attempt = job.attempts,
+                .queued_at = job.queued_at.wall_ns,
+                .out = world.out_of(job)};
+  if (job.run >= 0) {
+    s.run = sweep.runs[static_cast<std::size_t>(job.run)].folder;
+    s.index = job.run;
+  }
+  s.reason = job.state == JobState::Done ? std::string() : coordinator.why(job);
+  s.log = s.out + "/log.txt";
+  s.metrics = s.out + "/metrics.jsonl";
+  s.retries_left = std::max(0, step.spec.retries.max - job.retries_used);
+  s.replaced = !world.is_current(job);
+  if (const std::int64_t expected = coordinator.expected_ns(job); expected > 0) {
+    s.expected_s = static_cast<double>(expected) / 1e9;
+  }
+  if (job.last) {
+    const Attempt& attempt = *job.last;
+    s.started_at = attempt.started_at.wall_ns;
+    s.ended_at = attempt.ended_at.wall_ns;
+    s.gpus = attempt.placement.gpus;
+    s.lane = to_string(attempt.placement.lane);
+    if (attempt.outcome) {
+      s.cls = std::string(to_string(attempt.outcome->cls));
+      s.exit = attempt.outcome->exit_code;
+      s.signal = attempt.outcome->signal;
+      if (attempt.started_at.boot_ns != 0) {
+        s.duration_s =
+            static_cast<double>(attempt.ended_at.boot_ns - attempt.started_at.boot_ns) / 1e9;
+      }
+    } else if (attempt.started_at.boot_ns != 0) {
+      s.duration_s =
+          static_cast<double>(coordinator.now().boot_ns - attempt.started_at.boot_ns) / 1e9;
+    }
+  }
+  if (const LiveAttempt* live = coordinator.live(job.id)) {
+    s.status = live->status;
+    s.progress = live->progress;
+  }
+  s.warnings = coordinator.warnings_of(job);
+  return s;
+}
+
+SweepSnapshot describe(const Coordinator& coordinator, const Sweep& sweep) {
+  SweepSnapshot s{.id = sweep.id.value,
+                  .name = sweep.name,
+                  .root = sweep.root,
+                  .columns = sweep.spec.columns,
+                  .lanes = coordinator.lanes_of(sweep)};
+  const World& world = coordinator.world();
+  double expected_left = 0;
+  bool all_known = true;
+  std::vector<const Step*> steps;
+  for (const Step& step : sweep.steps) {
+    if (step.listed) steps.push_back(&step);
+    for (JobId id : step.current) {
+      const Job* job = world.job(id);
+      if (job == nullptr) continue;
+      ++s.counts[std::string(to_string(job->state))];
+      if (is_ended(job->state) || job->state == JobState::Held) continue;
+      const std::int64_t expected = coordinator.expected_ns(*job);
+      if (expected == 0) all_known = false;
+      std::int64_t left = expected;
+      if (is_live(job->state) && job->last->started_at.boot_ns != 0) {
+        left -= coordinator.now().boot_ns - job->last->started_at.boot_ns;
+      }
+      expected_left += static_cast<double>(std::max<std::int64_t>(left, 0)) / 1e9;
+    }
+  }
+  std::sort(steps.begin(), steps.end(),
+            [](const Step* a, const Step* b) { return a->file_order < b->file_order; });
+  for (const Step* step : steps) s.steps.push_back(step->spec.name);
+  for (const Run& run : sweep.runs) {
+    s.runs.push_back(run.folder);
+    std::vector<std::string> row;
+    if (Result<RunParameters> parameters = RunParameters::parse(run.spec)) {
+      for (const std::string& column : sweep.spec.columns) {
+        const std::string* text = parameters->text(column);
+        row.push_back(text == nullptr ? "" : *text);
+      }
+    }
+    s.rows.push_back(std::move(row));
+  }
+  if (all_known && s.lanes > 0) s.remaining_s = expected_left / static_cast<double>(s.lanes);
+  return s;
+}
+
+nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
+  const World& world = coordinator.world();
+  const Sweep& sweep = world.sweep_of(job);
+  const StepSpec& step = world.step_of(job).spec;
+  nlohmann::json j = describe(coordinator, job);
+  j["params"] = job.run < 0
+                    ? nlohmann::json::object()
+                    : nlohmann::json::parse(sweep.runs[static_cast<std::size_t>(job.run)].spec.json,
+                                            nullptr, false);
+  j["command"] = step.shell.empty() ? nlohmann::json(step.command) : nlohmann::json(step.shell);
+  j["cwd"] = step.cwd.empty() ? sweep.spec.folder : step.cwd;
+  j["file"] = sweep.spec.file;
+  j["git_commit"] = sweep.context.git_commit;
+  j["git_dirty"] = sweep.context.git_dirty;
+  nlohmann::json limits = nlohmann::json::object();
+  if (step.timeout) limits["timeout"] = format_duration(*step.timeout);
+  if (step.memory_bytes) limits["memory"] = format_size(*step.memory_bytes) + " (watched)";
+  if (step.cpus) limits["cpus"] = *step.cpus;
+  limits["gpus"] = step.gpus;
+  limits["grace"] = format_duration(step.grace);
+  j["limits"] = std::move(limits);
+  nlohmann::json needs = nlohmann::json::array();
+  for (const Need& need : step.needs) {
+    needs.push_back(sweep.steps[static_cast<std::size_t>(need.step)].spec.name);
+  }
+  j["needs"] = std::move(needs);
+  if (job.last) {
+    const Attempt& a = *job.last;
+    nlohmann::json attempt{{"number", a.number},
+                           {"pid", a.pid},
+                           {"cpus", a.placement.cpus},
+                           {"cpu_list", a.placement.cpu_list},
+                           {"starting_at", rfc3339(a.starting_at.wall_ns)}};
+    if (a.outcome) {
+      attempt["peak_memory_bytes"] = a.outcome->peak_memory_bytes;
+      attempt["cpu_s"] = static_cast<double>(a.outcome->cpu_ns) / 1e9;
+    }
+    j["last_attempt"] = std::move(attempt);
+  }
+  if (JobId old = world.replaces(job.id)) j["replaces"] = old.value;
+  if (JobId newer = world.replaced_by(job.id)) j["replaced_by"] = newer.value;
+  j["why"] = coordinator.why(job);
+  return j;
+}
+
+}  // namespace pergpu

@@ -1,0 +1,16 @@
+// World -> snapshots: what clients are told of jobs and sweeps.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "coordinator/coordinator.h"
+#include "coordinator/snapshot.h"
+
+namespace pergpu {
+
+JobSnapshot describe(const Coordinator& coordinator, const Job& job);
+SweepSnapshot describe(const Coordinator& coordinator, const Sweep& sweep);
+/// Everything of one job: JobSnapshot plus parameters, command, resources, the newest attempt.
+nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job);
+
+}  // namespace pergpu

@@ -1,0 +1,88 @@
+// Why a job is where it is, in plain words: the first thing that keeps it from going on, or how it
+// ended and what follows.
+#include <fmt/format.h>
+
+#include "coordinator/attempt_planner.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/readiness.h"
+#include "job/text.h"
+
+namespace pergpu {
+
+std::string Coordinator::why(const Job& job) const {
+  const World& world = *parts_.world;
+  switch (job.state) {
+    case JobState::Queued: {
+      if (!parts_.journal->writable()) {
+        return "nothing is started because the store cannot be written: " +
+               parts_.journal->failure();
+      }
+      const ReadinessVerdict verdict = readiness(world, job);
+      if (verdict.readiness != Readiness::Ready) return verdict.words;
+      std::string history;
+      if (job.last && job.last->outcome) {
+        history = fmt::format(" (attempt {}: {})", job.last->number, job.last->outcome->reason);
+      }
+      const Instant now = parts_.clock->now();
+      if (job.not_before_wall_ns > now.wall_ns) {
+        return fmt::format("waits {} before it is tried again{}",
+                           duration_text(job.not_before_wall_ns - now.wall_ns), history);
+      }
+      if (acquiring_.contains(job.id)) return "its GPU is being looked at" + history;
+      const std::string blocked = why_not(queue_, {job.sweep, job.step}, capacity_);
+      if (!blocked.empty()) return blocked + history;
+      return "waits for its turn" + history;
+    }
+    case JobState::Held:
+      return job.reason.empty() ? "held" : job.reason;
+    case JobState::Starting:
+      return fmt::format("is being started on {}", to_string(job.last->placement.lane));
+    case JobState::Running: {
+      auto it = live_.find(job.id);
+      if (it != live_.end() && !it->second.status.empty()) return it->second.status;
+      return fmt::format("runs on {} as process {}", to_string(job.last->placement.lane),
+                         job.last->pid);
+    }
+    case JobState::Stopping:
+      return job.last->stop_reason.empty() ? "is being stopped" : job.last->stop_reason;
+    case JobState::Done:
+      return job.attempts > 1 ? fmt::format("done at attempt {}", job.attempts) : "done";
+    case JobState::Failed:
+    case JobState::Timeout:
+    case JobState::Cancelled:
+    case JobState::Skipped:
+    case JobState::Lost:
+      return job.reason;
+  }
+  return {};
+}
+
+std::vector<std::string> Coordinator::warnings_of(const Job& job) const {
+  return planner_->warnings_of(job);
+}
+
+std::vector<LaneSnapshot> Coordinator::lane_snapshots(const Sweep& sweep) const {
+  std::vector<LaneSnapshot> out;
+  const bool uses_gpus = parts_.gpus->any();
+  if (uses_gpus) out = parts_.gpus->lanes();
+  const bool own = sweep.context.lanes > 0;
+  const int count = own ? static_cast<int>(sweep.context.lanes) : capacity_.cpu_lanes.size;
+  std::vector<LaneSnapshot> cpu;
+  for (int slot = 0; slot < count; ++slot) {
+    const LaneId id{.pool = own ? LaneId::Pool::Sweep : LaneId::Pool::Cpu,
+                    .sweep = own ? sweep.id : SweepId{},
+                    .slot = slot};
+    LaneSnapshot lane{.name = to_string(id), .state = "free"};
+    for (const auto& [job, live] : live_) {
+      if (live.lane == id) {
+        lane.state = "busy";
+        lane.job = job.value;
+      }
+    }
+    cpu.push_back(std::move(lane));
+  }
+  out.insert(out.end(), cpu.begin(), cpu.end());
+  return out;
+}
+
+}  // namespace pergpu

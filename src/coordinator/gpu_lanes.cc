@@ -1,0 +1,381 @@
+// Looks are shared: all lanes that wait for one are judged by the next reading that was begun after
+// they began to wait (GpuInventory::look).
+#include "coordinator/gpu_lanes.h"
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace pergpu {
+namespace {
+
+constexpr std::int64_t kFirstRelook = 50 * kMillisecond;
+constexpr std::int64_t kLookAgain = 2 * kSecond;  // a foreign or dirty GPU: NVML cannot notify
+
+std::string user_name(std::uint32_t uid) {
+  char buffer[4096];
+  passwd entry{};
+  passwd* found = nullptr;
+  if (getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found != nullptr) {
+    return found->pw_name;
+  }
+  return fmt::format("uid {}", uid);
+}
+
+}  // namespace
+
+GpuLanes::GpuLanes(Parts parts) : parts_(std::move(parts)) {}
+GpuLanes::~GpuLanes() = default;
+
+void GpuLanes::discover(std::function<void()> done) {
+  if (discovered_) {
+    done();
+    return;
+  }
+  waiting_discovery_.push_back(std::move(done));
+  if (waiting_discovery_.size() == 1) {
+    parts_.inventory->look([this](const GpuLook& look) { on_look(look); });
+  }
+}
+
+void GpuLanes::request_look() {
+  parts_.inventory->look([this](const GpuLook& look) { on_look(look); });
+}
+
+GpuLanes::Lane* GpuLanes::lane(const std::string& uuid) {
+  auto it = std::find_if(lanes_.begin(), lanes_.end(),
+                         [&](const Lane& l) { return l.facts.uuid == uuid; });
+  return it == lanes_.end() ? nullptr : &*it;
+}
+const GpuLanes::Lane* GpuLanes::lane(const std::string& uuid) const {
+  return const_cast<GpuLanes*>(this)->lane(uuid);
+}
+const gpu::GpuLane* GpuLanes::facts(const std::string& uuid) const {
+  const Lane* l = lane(uuid);
+  return l == nullptr ? nullptr : &l->facts;
+}
+
+void GpuLanes::fill(Capacity& capacity) const {
+  for (const Lane& l : lanes_) {
+    auto it = std::find_if(capacity.gpus.begin(), capacity.gpus.end(),
+                           [&](const GpuLane& g) { return g.uuid == l.facts.uuid; });
+    if (it == capacity.gpus.end()) {
+      capacity.gpus.push_back({.id = l.facts.id, .uuid = l.facts.uuid, .name = l.facts.name});
+      it = capacity.gpus.end() - 1;
+    }
+    it->busy.clear();
+    it->outsiders.clear();
+    switch (l.phase) {
+      case Phase::Idle:
+      case Phase::Ready:
+        break;
+      case Phase::LeasedByOther:
+        it->busy = l.words;
+        break;
+      case Phase::Looking:
+        it->busy = "is being looked at";
+        break;
+      case Phase::InUse:
+        it->busy = fmt::format("runs job {}", l.job.value);
+        break;
+      case Phase::Settling:
+        it->busy = fmt::format("is being cleared after job {}", l.job.value);
+        break;
+      case Phase::Closed:
+        (l.foreign ? it->outsiders : it->busy) = l.words;
+        break;
+    }
+  }
+}
+
+void GpuLanes::acquire(const std::string& uuid, JobId job, Outsiders outsiders,
+                       std::function<void(bool)> done) {
+  Lane* l = lane(uuid);
+  if (l == nullptr) {
+    parts_.timers->at(0, [done = std::move(done)] { done(false); });
+    return;
+  }
+  l->outsiders = outsiders;
+  if (l->phase == Phase::Ready) {
+    done(true);
+    return;
+  }
+  l->job = job;
+  l->waiter = std::move(done);
+  if (!folder_) {
+    Result<gpu::LeaseFolder> folder = gpu::LeaseFolder::open();
+    if (!folder) {
+      close(*l, "unknown", folder.error().message, kLookAgain);
+      return;
+    }
+    folder_ = std::move(*folder);
+    auto watch = gpu::LeaseWatch::open(*parts_.loop, *parts_.clock, *folder_,
+                                       [this](const std::string& id, Result<gpu::Lease> lease) {
+                                         on_lease(id, std::move(lease));
+                                       });
+    if (!watch) {
+      folder_.reset();
+      close(*l, "unknown", watch.error().message, kLookAgain);
+      return;
+    }
+    watch_ = std::move(*watch);
+  }
+  if (!l->lease) {
+    Result<gpu::Lease> lease = folder_->take(uuid);
+    if (!lease && lease.error().kind == ErrorKind::Busy) {
+      lease_by_other(*l);
+      watch_->wait_for(uuid);
+      return;
+    }
+    if (!lease) {
+      close(*l, "unknown", lease.error().message, kLookAgain);
+      return;
+    }
+    l->lease = std::move(*lease);
+  }
+  l->phase = Phase::Looking;
+  request_look();
+}
+
+void GpuLanes::lease_by_other(Lane& l) {
+  l.phase = Phase::LeasedByOther;
+  l.state = "leased";
+  const gpu::LeaseHolder holder = folder_->holder(l.facts.uuid);
+  l.words = gpu::lease_words(holder, getuid(), holder.uid ? user_name(*holder.uid) : "");
+  answer(l, false);
+}
+
+void GpuLanes::on_lease(const std::string& uuid, Result<gpu::Lease> lease) {
+  Lane* l = lane(uuid);
+  if (l == nullptr || l->phase != Phase::LeasedByOther) return;  // dropped again by RAII
+  if (!lease) {
+    close(*l, "unknown", lease.error().message, kLookAgain);
+    return;
+  }
+  l->lease = std::move(*lease);
+  l->phase = Phase::Looking;
+  request_look();
+}
+
+void GpuLanes::answer(Lane& l, bool ready) {
+  if (!l.waiter) return;
+  parts_.timers->at(0, [waiter = std::exchange(l.waiter, {}), ready] { waiter(ready); });
+}
+
+void GpuLanes::close(Lane& l, std::string state, std::string words, std::int64_t again_ns) {
+  l.phase = Phase::Closed;
+  l.state = std::move(state);
+  l.words = std::move(words);
+  l.foreign = l.state == "foreign";
+  l.lease.release();
+  answer(l, false);
+  const std::string uuid = l.facts.uuid;
+  parts_.timers->at(parts_.clock->now().boot_ns + again_ns, [this, uuid] {
+    Lane* again = lane(uuid);
+    if (again == nullptr || again->phase != Phase::Closed) return;
+    again->phase = Phase::Idle;  // looked at again when a job wants it
+    parts_.changed();
+  });
+  parts_.changed();
+}
+
+void GpuLanes::become_ready(Lane& l) {
+  if (l.after_job && folder_->contended(l.facts.uuid)) {
+    // Another user waits: it is their turn (gpu/lease.h, "Fairness").
+    l.after_job = false;
+    watch_->wait_for(l.facts.uuid, gpu::LeaseWatch::Manner::AfterYield);
+    l.lease.release();
+    l.phase = Phase::LeasedByOther;
+    l.state = "leased";
+    l.words = "is given to another user in turn";
+    parts_.changed();
+    return;
+  }
+  l.phase = Phase::Ready;
+  l.after_job = false;
+  l.looks = 0;
+  if (l.waiter) {
+    std::exchange(l.waiter, {})(true);
+  }
+  parts_.changed();
+}
+
+void GpuLanes::on_look(const GpuLook& look) {
+  look_ = look;
+  if (look.complete) {
+    trouble_.clear();
+    for (const gpu::GpuLane& facts : gpu::gpu_lanes(look)) {
+      if (Lane* known = lane(facts.uuid)) {
+        known->facts = facts;
+      } else {
+        lanes_.emplace_back().facts = facts;
+      }
+    }
+    for (const GpuReading& reading : look.gpus) {
+      idle_.learn(reading);
+      if (Lane* l = lane(reading.uuid)) l->reading = reading;
+    }
+  } else if (!look.no_driver) {
+    trouble_ = look.why;
+  }
+  if (!discovered_) {
+    discovered_ = true;
+    for (std::function<void()>& done : std::exchange(waiting_discovery_, {})) done();
+  }
+  std::string why = look.why;
+  if (look.driver_mismatch) why = "the NVIDIA driver was updated: reboot or reload its module";
+  for (Lane& l : lanes_) {
+    if (l.phase == Phase::Looking || l.phase == Phase::Settling) {
+      judge_lane(l, look.complete && !look.driver_mismatch, why);
+    }
+  }
+}
+
+void GpuLanes::judge_lane(Lane& l, bool complete, const std::string& why) {
+  if (!complete) {
+    close(l, "unknown", why.empty() ? "the GPU's state is not known" : why, kLookAgain);
+    return;
+  }
+  l.verdict = gpu::judge(l.reading, {.in_container = look_.in_container,
+                                     .running_ours = false,
+                                     .after_job = l.after_job,
+                                     .idle_bytes = idle_.of(l.facts.uuid),
+                                     .outsiders = l.outsiders,
+                                     .ours = parts_.ours,
+                                     .user_name = user_name});
+  if (l.verdict.startable()) {
+    become_ready(l);
+    return;
+  }
+  const std::int64_t now = parts_.clock->now().boot_ns;
+  const bool may_pass = l.verdict.use == gpu::GpuUse::Dirty || l.verdict.use == gpu::GpuUse::Ours;
+  const std::int64_t limit = std::chrono::nanoseconds(gpu::kDirtyAfter).count();
+  if (l.phase == Phase::Settling && may_pass && now - l.settling_since < limit) {
+    const std::int64_t wait = kFirstRelook << std::min(l.looks, 7);
+    ++l.looks;
+    const std::string uuid = l.facts.uuid;
+    parts_.timers->at(std::min(now + wait, l.settling_since + limit), [this, uuid] {
+      Lane* again = lane(uuid);
+      if (again != nullptr && again->phase == Phase::Settling) request_look();
+    });
+    return;
+  }
+  std::string state = std::string(gpu::to_string(l.verdict.use));
+  if (l.verdict.use == gpu::GpuUse::UnknownHolder) state = "foreign";
+  if (l.verdict.use == gpu::GpuUse::Ours) state = "dirty";
+  close(l, std::move(state), l.verdict.words, kLookAgain);
+}
+
+void GpuLanes::occupy(const std::string& uuid, JobId job) {
+  Lane* l = lane(uuid);
+  if (l == nullptr) {
+    // Adopted after a restart, before the first look: facts follow with it.
+    l = &lanes_.emplace_back();
+    l->facts.uuid = uuid;
+    l->facts.id = {.pool = LaneId::Pool::Gpu};
+  }
+  l->phase = Phase::InUse;
+  l->job = job;
+}
+
+int GpuLanes::lease_fd(const std::string& uuid) const {
+  const Lane* l = lane(uuid);
+  return l == nullptr || !l->lease ? -1 : l->lease.fd();
+}
+
+void GpuLanes::vacate(const std::string& uuid, bool gone) {
+  Lane* l = lane(uuid);
+  if (l == nullptr) return;
+  l->after_job = true;
+  l->looks = 0;
+  l->settling_since = parts_.clock->now().boot_ns;
+  if (!gone) {
+    close(*l, "dirty", fmt::format("something of job {} may still run", l->job.value), kLookAgain);
+    return;
+  }
+  l->phase = Phase::Settling;
+  if (!l->lease && folder_) {
+    // Adopted after a restart: the keeper held the lease until now.
+    if (Result<gpu::Lease> lease = folder_->take(uuid)) l->lease = std::move(*lease);
+  }
+  if (!l->lease) {
+    l->phase = Phase::Idle;
+    return;
+  }
+  request_look();
+}
+
+void GpuLanes::settle(const std::function<bool(const std::string&)>& wanted) {
+  for (Lane& l : lanes_) {
+    if (l.phase == Phase::Ready) {
+      l.phase = Phase::Idle;
+      l.lease.release();
+    }
+    if (l.phase == Phase::LeasedByOther && !l.waiter && !wanted(l.facts.uuid)) {
+      watch_->stop(l.facts.uuid);
+      l.phase = Phase::Idle;
+    }
+  }
+}
+
+std::vector<LaneSnapshot> GpuLanes::lanes() const {
+  std::vector<LaneSnapshot> out;
+  for (const Lane& l : lanes_) {
+    LaneSnapshot s{.name = to_string(l.facts.id), .uuid = l.facts.uuid, .state = "free"};
+    switch (l.phase) {
+      case Phase::Idle:
+      case Phase::Ready:
+        break;
+      case Phase::Looking:
+        s.state = "busy";
+        s.why = fmt::format("is looked at for job {}", l.job.value);
+        break;
+      case Phase::InUse:
+        s.state = "busy";
+        s.job = l.job.value;
+        break;
+      case Phase::Settling:
+        s.state = "busy";
+        s.why = fmt::format("is being cleared after job {}", l.job.value);
+        break;
+      case Phase::LeasedByOther:
+      case Phase::Closed:
+        s.state = l.state;
+        s.why = l.words;
+        break;
+    }
+    out.push_back(std::move(s));
+  }
+  return out;
+}
+
+std::vector<GpuSnapshot> GpuLanes::gpus() const {
+  std::vector<GpuSnapshot> out;
+  const std::vector<LaneSnapshot> lane_states = lanes();
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    const Lane& l = lanes_[i];
+    GpuSnapshot s{.uuid = l.facts.uuid,
+                  .index = l.facts.id.slot,
+                  .name = l.facts.name,
+                  .pci = l.facts.pci,
+                  .state = lane_states[i].state,
+                  .why = lane_states[i].why,
+                  .lanes = {lane_states[i].name},
+                  .memory_bytes = static_cast<std::int64_t>(l.reading.total_bytes),
+                  .used_bytes = static_cast<std::int64_t>(l.reading.used_bytes)};
+    for (const GpuProcess& p : l.reading.processes) {
+      GpuHolder holder{.pid = p.pid, .command = p.command};
+      if (p.uid) holder.user = user_name(*p.uid);
+      if (p.memory_bytes) holder.memory_bytes = static_cast<std::int64_t>(*p.memory_bytes);
+      if (l.phase == Phase::InUse && parts_.ours(p)) holder.job = l.job.value;
+      s.holders.push_back(std::move(holder));
+    }
+    out.push_back(std::move(s));
+  }
+  return out;
+}
+
+}  // namespace pergpu

@@ -1,0 +1,122 @@
+// The life of a GPU lane between two jobs: lease, look, verdict.
+//
+//            acquire                lease taken             clean
+//   Idle ---------------> Leasing ------------> Looking ------------> Ready --occupy--> InUse
+//    ^                       | Busy                | not clean          | not chosen       | vacate
+//    |                  LeasedByOther <--yield--   v                    v                  v
+//    +------------------------------------------ Closed <-------------+------------- Settling
+//                                          (foreign, dirty, lost; looked at again while wanted)
+//
+// A lane is looked at right before each start, with the lease in hand.  After a job it is looked at
+// at once, then after 50, 100, 200 ms … up to 10 s; then it is dirty (DESIGN §3).  Between jobs a
+// lease stays only while a next job is chosen, and is given to another user who waits for it.
+//
+// What the scheduler may use is written into Capacity::gpus (`busy`, `outsiders`).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/snapshot.h"
+#include "coordinator/timers.h"
+#include "gpu/foreign.h"
+#include "gpu/inventory.h"
+#include "gpu/lanes.h"
+#include "gpu/lease.h"
+#include "gpu/lease_watch.h"
+#include "ids.h"
+#include "job/schedule.h"
+#include "os/clock.h"
+
+namespace pergpu {
+
+class GpuLanes {
+ public:
+  struct Parts {
+    GpuInventory* inventory = nullptr;
+    os::Loop* loop = nullptr;  // for lease watches
+    os::Clock* clock = nullptr;
+    Timers* timers = nullptr;
+    std::function<bool(const GpuProcess&)> ours;  // a process of a live attempt of ours
+    std::function<void()> changed;                // capacity has changed: schedule again
+  };
+  explicit GpuLanes(Parts parts);
+  ~GpuLanes();
+
+  /// First look: finds out which GPUs there are.  `done` runs once, at the latest at the probe's
+  /// deadline.
+  void discover(std::function<void()> done);
+  bool discovered() const { return discovered_; }
+  bool any() const { return !lanes_.empty(); }
+  /// Words when GPUs could not be looked at ("the probe did not answer …"); "" otherwise.
+  const std::string& trouble() const { return trouble_; }
+  const GpuLook& last_look() const { return look_; }
+
+  /// Writes the lanes' present state into `capacity.gpus`.
+  void fill(Capacity& capacity) const;
+
+  /// Makes the lane ready for `job`: `done(true)` when it may start now (lease held, clean), else
+  /// `done(false)` and fill() says why not.  Always answers later, never inside the call, unless
+  /// the lane is ready already.
+  void acquire(const std::string& uuid, JobId job, Outsiders outsiders,
+               std::function<void(bool ready)> done);
+  /// The job starts (or was adopted) there.
+  void occupy(const std::string& uuid, JobId job);
+  /// Its lease, to be inherited by the attempt; -1: none held here.
+  int lease_fd(const std::string& uuid) const;
+  /// The attempt ended.  `gone`: its whole tree is proven gone.
+  void vacate(const std::string& uuid, bool gone);
+  /// End of a scheduling turn: leases that nothing was chosen for are released.  `wanted(uuid)`: a
+  /// ready job could use this GPU, so its lease is worth waiting for.
+  void settle(const std::function<bool(const std::string& uuid)>& wanted);
+
+  std::vector<LaneSnapshot> lanes() const;
+  std::vector<GpuSnapshot> gpus() const;
+  const gpu::GpuLane* facts(const std::string& uuid) const;
+
+ private:
+  enum class Phase : std::uint8_t { Idle, LeasedByOther, Looking, Ready, InUse, Settling, Closed };
+  struct Lane {
+    gpu::GpuLane facts;
+    Phase phase = Phase::Idle;
+    gpu::Lease lease;
+    JobId job;  // InUse, Looking for it, or the last one (Settling)
+    Outsiders outsiders = Outsiders::Avoid;
+    std::string words;     // Closed, LeasedByOther: why
+    std::string state;     // "foreign", "dirty", "unknown", …
+    bool foreign = false;  // only outsiders keep steps with outsiders = avoid away
+    bool after_job = false;
+    std::int64_t settling_since = 0;
+    int looks = 0;
+    std::function<void(bool)> waiter;
+    GpuReading reading;
+    gpu::UseVerdict verdict;
+  };
+  Lane* lane(const std::string& uuid);
+  const Lane* lane(const std::string& uuid) const;
+  void request_look();
+  void on_look(const GpuLook& look);
+  void judge_lane(Lane& lane, bool complete, const std::string& why);
+  void become_ready(Lane& lane);
+  void close(Lane& lane, std::string state, std::string words, std::int64_t again_ns);
+  void lease_by_other(Lane& lane);
+  void on_lease(const std::string& uuid, Result<gpu::Lease> lease);
+  void answer(Lane& lane, bool ready);
+
+  Parts parts_;
+  std::optional<gpu::LeaseFolder> folder_;
+  std::unique_ptr<gpu::LeaseWatch> watch_;
+  std::vector<Lane> lanes_;
+  gpu::IdleMemory idle_;
+  GpuLook look_;
+  std::string trouble_;
+  bool discovered_ = false;
+  std::vector<std::function<void()>> waiting_discovery_;
+};
+
+}  // namespace pergpu

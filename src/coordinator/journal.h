@@ -1,0 +1,64 @@
+// Journal: what is recorded in one turn of the loop becomes one transaction.
+//
+//   record(row)   the world takes it now, the store with the turn's batch
+//   then(effect)  runs when everything recorded so far is durable: starts, acknowledgements,
+//   replies flush()       ends the turn
+//
+// So an outcome and the next intent are one transaction, and nothing is started or acknowledged
+// before its completion.  When the store cannot be written, writable() is false (the coordinator
+// starts nothing and kills nothing), rows and effects wait in order, and retry() tries them again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "coordinator/world.h"
+#include "os/clock.h"
+#include "store/store.h"
+
+namespace pergpu {
+
+class Journal {
+ public:
+  Journal(World& world, Store& store, os::Clock& clock);
+
+  /// REQUIRES: the row fits the world (a contradiction is a bug: the process ends, nothing of the
+  /// turn is stored).
+  void record(Row row);
+  void event(JobId job, JobEvent e);
+  void then(std::function<void()> effect);
+  void flush();
+
+  /// A batch the world takes only once it is durable (submit): `done` runs after that, or with the
+  /// error and nothing changed.  REQUIRES: called after flush() or with nothing recorded.
+  void commit_first(Batch batch, std::function<void(Result<void>)> done);
+
+  bool writable() const { return failure_.empty(); }
+  const std::string& failure() const { return failure_; }
+  /// Appends what could not be stored once more.  Called by a timer while !writable().
+  void retry();
+  /// Nothing waits for the disk.
+  bool idle() const {
+    return in_flight_ == 0 && batch_.empty() && effects_.empty() && unsaved_.empty();
+  }
+
+ private:
+  struct Turn {
+    Batch rows;
+    std::vector<std::function<void()>> effects;
+  };
+  void append(Turn turn);
+
+  World& world_;
+  Store& store_;
+  os::Clock& clock_;
+  Batch batch_;
+  std::vector<std::function<void()>> effects_;
+  std::vector<Turn> unsaved_;  // failed, in order
+  int in_flight_ = 0;
+  std::string failure_;
+};
+
+}  // namespace pergpu

@@ -1,0 +1,125 @@
+// A cgroup quota of 2.5 cores on a 64-core machine leaves 3 of them to plan with: the first ones of
+// the affinity mask, since a quota names none.
+#include "coordinator/machine.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "os/file.h"
+
+namespace pergpu {
+namespace {
+
+constexpr std::size_t kSmallFile = 64 * 1024;
+
+std::optional<std::uint64_t> number(std::string_view text) {
+  std::uint64_t value = 0;
+  auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (ec != std::errc{} || end == text.data()) return std::nullopt;
+  return value;
+}
+
+std::string small_file(const std::string& path) {
+  Result<std::string> text = os::read_file(path, kSmallFile);
+  return text ? std::move(*text) : std::string();
+}
+
+/// This process's path in the v2 hierarchy ("0::/user.slice/…") or in a v1 controller's.
+std::string cgroup_path(std::string_view controller) {
+  const std::string all = small_file("/proc/self/cgroup");
+  std::string_view rest = all;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (first == std::string_view::npos || second == std::string_view::npos) continue;
+    const std::string_view names = line.substr(first + 1, second - first - 1);
+    if (controller.empty() ? names.empty() : names.find(controller) != std::string_view::npos) {
+      return std::string(line.substr(second + 1));
+    }
+  }
+  return {};
+}
+
+/// The smallest value of `file` from the process's group up to the root.
+std::optional<std::uint64_t> smallest(const std::string& mount, std::string group,
+                                      const std::string& file) {
+  std::optional<std::uint64_t> least;
+  while (true) {
+    const std::string text = small_file(mount + group + "/" + file);
+    if (std::optional<std::uint64_t> value = number(text)) {
+      least = std::min(least.value_or(*value), *value);
+    }
+    if (group.empty() || group == "/") return least;
+    group.resize(group.rfind('/'));
+  }
+}
+
+std::optional<int> quota_cores() {
+  std::string group = cgroup_path("");
+  std::optional<double> least;
+  while (!group.empty()) {
+    const std::string text = small_file("/sys/fs/cgroup" + group + "/cpu.max");
+    const std::size_t space = text.find(' ');
+    if (space != std::string::npos) {
+      std::optional<std::uint64_t> quota = number(text);
+      std::optional<std::uint64_t> period = number(std::string_view(text).substr(space + 1));
+      if (quota && period && *period > 0) {
+        const double cores = static_cast<double>(*quota) / static_cast<double>(*period);
+        least = std::min(least.value_or(cores), cores);
+      }
+    }
+    if (group == "/") break;
+    group.resize(std::max<std::size_t>(group.rfind('/'), 1));
+  }
+  if (!least) return std::nullopt;
+  return std::max(1, static_cast<int>(std::ceil(*least)));
+}
+
+std::uint64_t total_memory() {
+  const std::string text = small_file("/proc/meminfo");
+  std::size_t at = text.find("MemTotal:");
+  if (at == std::string::npos) return 0;
+  at = text.find_first_of("0123456789", at);
+  return at == std::string::npos ? 0 : number(std::string_view(text).substr(at)).value_or(0) * 1024;
+}
+
+}  // namespace
+
+Machine read_machine() {
+  Machine machine;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(static_cast<std::size_t>(core), &set)) machine.cores.push_back(core);
+    }
+  }
+  if (machine.cores.empty()) machine.cores.push_back(0);
+  if (std::optional<int> quota = quota_cores(); quota && *quota < machine.core_count()) {
+    machine.cores.resize(static_cast<std::size_t>(*quota));
+  }
+  machine.memory_bytes = total_memory();
+  const std::string v2 = cgroup_path("");
+  const std::string v1 = cgroup_path("memory");
+  std::optional<std::uint64_t> limit;
+  if (!v2.empty()) limit = smallest("/sys/fs/cgroup", v2, "memory.max");
+  if (!limit && !v1.empty()) {
+    limit = smallest("/sys/fs/cgroup/memory", v1, "memory.limit_in_bytes");
+  }
+  if (limit && (machine.memory_bytes == 0 || *limit < machine.memory_bytes)) {
+    machine.memory_bytes = *limit;
+  }
+  return machine;
+}
+
+}  // namespace pergpu

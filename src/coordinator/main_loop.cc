@@ -1,0 +1,175 @@
+// Start: lock, store, replay, sockets, adoption.  Then the loop: callbacks, one settle() a turn.
+#include "coordinator/main_loop.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "coordinator/coordinator.h"
+#include "coordinator/server.h"
+#include "gpu/probe_inventory.h"
+#include "os/clock.h"
+#include "os/file.h"
+#include "os/lock.h"
+#include "os/loop.h"
+#include "os/paths.h"
+#include "run/fake.h"
+#include "run/local.h"
+#include "store/store.h"
+
+namespace pergpu {
+namespace {
+
+constexpr std::int64_t kLeaveAfterIdle = 60 * kSecond;
+
+int complain(const Error& error) {
+  fmt::print(stderr, "pergpu coordinator: {}\n", error.message);
+  return 3;
+}
+
+/// Leaves after a minute without work and without clients, unless it is a service.
+class IdleWatch {
+ public:
+  IdleWatch(os::Loop& loop, os::Clock& clock, const Coordinator& coordinator, const Server& server)
+      : loop_(loop), clock_(clock), coordinator_(coordinator), server_(server) {}
+
+  void check() {
+    const bool idle = coordinator_.idle() && server_.clients() == 0;
+    if (!idle) {
+      if (armed_ != 0) loop_.cancel(std::exchange(armed_, 0));
+    } else if (armed_ == 0) {
+      armed_ = loop_.at(clock_.now().boot_ns + kLeaveAfterIdle, [this] {
+        armed_ = 0;
+        leaving_ = true;
+        loop_.stop();
+      });
+    }
+  }
+  bool leaving() const { return leaving_; }
+
+ private:
+  os::Loop& loop_;
+  os::Clock& clock_;
+  const Coordinator& coordinator_;
+  const Server& server_;
+  os::Loop::TimerId armed_ = 0;
+  bool leaving_ = false;
+};
+
+}  // namespace
+
+int coordinator_main(const CoordinatorOptions& options) {
+  // One coordinator per home: whoever comes second leaves without a word.
+  Result<os::FileLock> lock = os::FileLock::try_lock(options.run_dir + "/coordinator.lock");
+  if (!lock && lock.error().kind == ErrorKind::Busy) return 0;
+  if (!lock) return complain(lock.error());
+
+  os::RealClock clock;
+  Result<std::unique_ptr<os::Loop>> made = os::Loop::create();
+  if (!made) return complain(made.error());
+  os::Loop& loop = **made;
+  Timers timers{
+      .at = [&](std::int64_t at, std::function<void()> f) { return loop.at(at, std::move(f)); },
+      .cancel = [&](Timers::Id id) { loop.cancel(id); }};
+
+  Result<std::unique_ptr<Store>> store = open_sqlite_store(options.home + "/pergpu.db");
+  if (!store) return complain(store.error());
+  World world;
+  std::string contradiction;
+  Result<void> loaded = (*store)->load([&](Row row) {
+    Result<void> taken = world.absorb(row);
+    if (!taken && contradiction.empty()) contradiction = taken.error().message;
+  });
+  if (!loaded) return complain(loaded.error());
+  if (!contradiction.empty()) {
+    return complain(
+        Error{ErrorKind::Corrupt, 0,
+              fmt::format("{}/pergpu.db: {}; move the file away or restore a copy: it is "
+                          "never replaced by an empty one",
+                          options.home, contradiction)});
+  }
+  Journal journal(world, **store, clock);
+
+  Result<std::string> keeper = os::find_program("pergpu-keeper");
+  if (!keeper) return complain(keeper.error());
+  Result<std::string> self = os::own_executable();
+  if (!self) return complain(self.error());
+  Coordinator* coordinator = nullptr;
+  auto on_engine = [&](EngineEvent e) { coordinator->on_engine(e); };
+  LocalEngine local(loop, clock,
+                    {.run_dir = options.run_dir,
+                     .keeper_program = *keeper,
+                     .pergpu_program = *self,
+                     .home = options.home,
+                     .boot_id = os::boot_id(),
+                     .on_event = on_engine});
+  FakeEngine fake(
+      clock, [&](std::int64_t at, std::function<void()> f) { return loop.at(at, std::move(f)); },
+      on_engine);
+  std::unique_ptr<gpu::ProbeInventory> inventory = gpu::ProbeInventory::create(loop, clock);
+  GpuLanes gpus({.inventory = inventory.get(),
+                 .loop = &loop,
+                 .clock = &clock,
+                 .timers = &timers,
+                 .ours = [&](const GpuProcess& p) { return coordinator->is_ours(p); },
+                 .changed = [] {}});
+
+  Server* server = nullptr;
+  Coordinator core({.world = &world,
+                    .journal = &journal,
+                    .local = &local,
+                    .fake = &fake,
+                    .gpus = &gpus,
+                    .clock = &clock,
+                    .timers = &timers,
+                    .machine = read_machine(),
+                    .home = options.home,
+                    .boot_id = os::boot_id(),
+                    .changed = [&](const std::vector<JobId>& jobs) {
+                      if (server != nullptr) server->changed(jobs);
+                    }});
+  coordinator = &core;
+
+  bool ordered_to_leave = false;
+  bool kill_jobs = false;
+  Result<std::unique_ptr<Server>> opened =
+      Server::open(loop, core,
+                   {.home = options.home,
+                    .run_dir = options.run_dir,
+                    .version = PERGPU_VERSION,
+                    .leave = [&](bool kill) {
+                      ordered_to_leave = true;
+                      kill_jobs = kill;
+                      if (kill) core.cancel_all("pergpu coordinator stop --kill");
+                    }});
+  if (!opened) return complain(opened.error());
+  server = opened->get();
+
+  Result<void> completions =
+      loop.watch((*store)->completion_fd(), EPOLLIN, [&](std::uint32_t) { (*store)->drain(); });
+  if (!completions) return complain(completions.error());
+  Result<void> signals = loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&](int signal) {
+    if (signal != SIGHUP) ordered_to_leave = true;  // jobs go on: keepers wait for the next one
+  });
+  if (!signals) return complain(signals.error());
+
+  IdleWatch idle(loop, clock, core, **opened);
+  core.recover();
+  gpus.discover([&] { core.gpus_discovered(); });
+  loop.on_turn([&] {
+    core.settle();
+    if (!options.foreground) idle.check();
+    if (ordered_to_leave && journal.idle() && (!kill_jobs || core.live_count() == 0)) loop.stop();
+  });
+  Result<void> ran = loop.run();
+  if (!ran) return complain(ran.error());
+  local.release(false);
+  return 0;
+}
+
+}  // namespace pergpu

@@ -1,0 +1,148 @@
+// A name may exist under several output roots: then the newest sweep does not simply win, the
+// candidates are listed.
+#include "coordinator/selector.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+namespace pergpu {
+namespace {
+
+std::optional<std::int64_t> number(std::string_view text) {
+  std::int64_t value = 0;
+  auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (ec != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return value;
+}
+
+bool matches(const std::string& pattern, const std::string& text) {
+  return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
+}
+
+std::vector<std::string> parts_of(const std::string& selector) {
+  std::vector<std::string> parts{""};
+  for (char c : selector) {
+    if (c == '/') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+Error not_found(const std::string& selector) {
+  return Error{ErrorKind::NotFound, 0, fmt::format("nothing matches `{}`", selector)};
+}
+Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
+
+Result<std::vector<const Sweep*>> sweeps_named(const World& world, const std::string& name) {
+  std::vector<const Sweep*> found;
+  if (!name.empty() && name.front() == '@') {
+    const std::optional<std::int64_t> back = name.size() == 1 ? 1 : number(name.substr(1));
+    if (!back || *back < 1) return invalid(fmt::format("`{}`: expected @, @2, @3 …", name));
+    // The last submitted comes first.
+    for (const auto& [id, sweep] : world.sweeps()) found.push_back(&sweep);
+    std::sort(found.begin(), found.end(), [](const Sweep* a, const Sweep* b) {
+      return std::pair(a->submitted_at.wall_ns, a->id) > std::pair(b->submitted_at.wall_ns, b->id);
+    });
+    if (static_cast<std::size_t>(*back) > found.size()) return not_found(name);
+    return std::vector<const Sweep*>{found[static_cast<std::size_t>(*back - 1)]};
+  }
+  for (const auto& [id, sweep] : world.sweeps()) {
+    if (matches(name, sweep.name)) found.push_back(&sweep);
+  }
+  if (found.empty()) return not_found(name);
+  const bool pattern = name.find_first_of("*?[") != std::string::npos;
+  if (found.size() > 1 && !pattern) {
+    std::string list;
+    for (const Sweep* sweep : found) {
+      list += fmt::format("\n  {} in {}, last job {}", sweep->name, sweep->root,
+                          sweep->steps.empty() || sweep->steps.back().current.empty()
+                              ? 0
+                              : sweep->steps.back().current.back().value);
+    }
+    return invalid(fmt::format("`{}` names {} sweeps; use a job's number, or @ for the last:{}",
+                               name, found.size(), list));
+  }
+  return found;
+}
+
+void take_step(const Sweep& sweep, const Step& step, std::int32_t run, Selection& out) {
+  const std::size_t place = run < 0 ? 0 : static_cast<std::size_t>(run);
+  (void)sweep;
+  if (place < step.current.size() && step.current[place]) out.jobs.push_back(step.current[place]);
+}
+
+void take(const Sweep& sweep, const std::vector<std::string>& parts, Selection& out) {
+  const std::string run_part = parts.size() > 1 ? parts[1] : "*";
+  const std::string step_part = parts.size() > 2 ? parts[2] : "*";
+  const std::optional<std::int64_t> index = number(run_part);
+  for (const Step& step : sweep.steps) {
+    if (step.spec.once) {
+      const bool named = matches(run_part, "_once") && matches(step_part, step.spec.name);
+      const bool short_form = parts.size() == 2 && matches(run_part, step.spec.name);
+      if (named || short_form || parts.size() == 1) take_step(sweep, step, -1, out);
+      continue;
+    }
+    if (!matches(step_part, step.spec.name)) continue;
+    for (std::size_t run = 0; run < sweep.runs.size(); ++run) {
+      const bool hit = index ? *index == static_cast<std::int64_t>(run)
+                             : matches(run_part, sweep.runs[run].folder);
+      if (hit) take_step(sweep, step, static_cast<std::int32_t>(run), out);
+    }
+  }
+}
+
+}  // namespace
+
+Result<Selection> select_jobs(const World& world, const std::string& selector) {
+  Selection out;
+  const std::size_t dot = selector.find('.');
+  if (std::optional<std::int64_t> id = number(selector)) {
+    if (world.job(JobId{*id}) == nullptr) return not_found(selector);
+    out.jobs.push_back(JobId{*id});
+    return out;
+  }
+  if (dot != std::string::npos) {
+    std::optional<std::int64_t> id = number(selector.substr(0, dot));
+    std::optional<std::int64_t> attempt = number(selector.substr(dot + 1));
+    if (id && attempt) {
+      const Job* job = world.job(JobId{*id});
+      if (job == nullptr || *attempt < 1 || *attempt > job->attempts) return not_found(selector);
+      out.jobs.push_back(JobId{*id});
+      out.attempt = static_cast<int>(*attempt);
+      return out;
+    }
+  }
+  const std::vector<std::string> parts = parts_of(selector);
+  if (parts.size() > 3 || parts.front().empty()) {
+    return invalid(fmt::format(
+        "`{}`: expected JOB, JOB.ATTEMPT, SWEEP, SWEEP/RUN or SWEEP/RUN/STEP", selector));
+  }
+  Result<std::vector<const Sweep*>> sweeps = sweeps_named(world, parts.front());
+  if (!sweeps) return std::move(sweeps).error();
+  for (const Sweep* sweep : *sweeps) take(*sweep, parts, out);
+  if (out.jobs.empty()) return not_found(selector);
+  std::sort(out.jobs.begin(), out.jobs.end());
+  return out;
+}
+
+Result<Selection> select_jobs(const World& world, const std::vector<std::string>& selectors) {
+  Selection all;
+  for (const std::string& selector : selectors) {
+    Result<Selection> one = select_jobs(world, selector);
+    if (!one) return one;
+    all.jobs.insert(all.jobs.end(), one->jobs.begin(), one->jobs.end());
+    all.attempt = selectors.size() == 1 ? one->attempt : std::nullopt;
+  }
+  std::sort(all.jobs.begin(), all.jobs.end());
+  all.jobs.erase(std::unique(all.jobs.begin(), all.jobs.end()), all.jobs.end());
+  return all;
+}
+
+}  // namespace pergpu

@@ -1,0 +1,28 @@
+// Selectors (DESIGN §4): what people type to name jobs.
+//
+//   17            job 17              17.2      its second attempt
+//   SWEEP         all its jobs        @  @2     the last sweep, the one before
+//   SWEEP/RUN     one run, by folder name or index
+//   SWEEP/RUN/STEP  with `*` anywhere; a once-step's job is SWEEP/_once/STEP or SWEEP/STEP
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/world.h"
+#include "result.h"
+
+namespace pergpu {
+
+struct Selection {
+  std::vector<JobId> jobs = {};  // ascending; current versions only, unless named by id
+  std::optional<int> attempt = std::nullopt;
+};
+
+/// NotFound: nothing matches.  Invalid: malformed or ambiguous; the message lists the candidates.
+Result<Selection> select_jobs(const World& world, const std::string& selector);
+/// Union of several; an empty list selects nothing.
+Result<Selection> select_jobs(const World& world, const std::vector<std::string>& selectors);
+
+}  // namespace pergpu

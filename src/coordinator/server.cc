@@ -1,0 +1,481 @@
+// One Client per connection.  Lines are handled as they come; while a submit's run lines arrive
+// they are parsed one by one, so that a sweep of a million runs never holds the loop for long.
+#include "coordinator/server.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "coordinator/describe.h"
+#include "coordinator/selector.h"
+#include "os/file.h"
+#include "spec/wire.h"
+
+namespace pergpu {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int kProtocol = 1;
+// Watchers are people: 20 updates a second are enough, and a job of a few milliseconds is told
+// once.
+constexpr std::int64_t kWatchPeriod = 50 * kMillisecond;
+// A peer that does not read is cut off rather than kept in memory.
+constexpr std::size_t kMaxPending = 256u << 20;
+
+// Exit codes of DESIGN §4 that a refusal leads to.
+constexpr int kUsage = 2;
+constexpr int kUnreachable = 3;
+constexpr int kNothingMatched = 4;
+
+int code_of(const Error& error) {
+  if (error.kind == ErrorKind::NotFound) return kNothingMatched;
+  if (error.kind == ErrorKind::Invalid) return kUsage;
+  return kUnreachable;
+}
+
+std::string dump(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+}  // namespace
+
+struct Server::Client {
+  std::uint64_t id = 0;
+  std::unique_ptr<os::LineStream> stream;
+  bool greeted = false;
+  bool gone = false;
+
+  // A submit whose run lines are arriving.
+  bool submitting = false;
+  bool dry_run = false;
+  SweepSpec sweep;
+  SubmitContext context;
+  std::size_t runs_expected = 0;
+
+  // A stream of changes.
+  bool watching = false;
+  SweepId watched_sweep;
+  std::unordered_set<JobId> watched_jobs;
+  std::unordered_set<JobId> open_jobs;  // of these: neither ended nor held
+  std::unordered_set<JobId> unsent;     // changed since the last flush
+  bool flush_armed = false;
+
+  // wait: answered when none of these is open any more.
+  std::vector<JobId> waiting_for;
+  std::unordered_set<JobId> waiting_open;
+};
+
+Server::Server(os::Loop& loop, Coordinator& coordinator, Options options)
+    : loop_(loop), coordinator_(coordinator), options_(std::move(options)) {}
+
+Server::~Server() {
+  if (listener_) loop_.unwatch(listener_.get());
+}
+
+Result<std::unique_ptr<Server>> Server::open(os::Loop& loop, Coordinator& coordinator,
+                                             Options options) {
+  std::unique_ptr<Server> server(new Server(loop, coordinator, std::move(options)));
+  Result<os::UniqueFd> listener = os::listen_unix(server->options_.run_dir + "/coordinator.sock");
+  if (!listener) return std::move(listener).error();
+  server->listener_ = std::move(*listener);
+  Result<void> watched = loop.watch(server->listener_.get(), EPOLLIN,
+                                    [raw = server.get()](std::uint32_t) { raw->accept(); });
+  if (!watched) return std::move(watched).error();
+  loop.on_turn([raw = server.get()] {
+    raw->dropped_.clear();
+    if (!raw->coordinator_.frozen()) {
+      for (auto& request : std::exchange(raw->frozen_requests_, {})) request();
+    }
+  });
+  return server;
+}
+
+void Server::accept() {
+  while (true) {
+    Result<os::UniqueFd> fd = os::accept_unix(listener_.get());
+    if (!fd) return;
+    Result<os::PeerCredentials> peer = os::peer_of(fd->get());
+    if (!peer || peer->uid != getuid()) continue;  // closed: not of this user
+    auto client = std::make_unique<Client>();
+    Client* raw = client.get();
+    raw->id = next_client_++;
+    Result<std::unique_ptr<os::LineStream>> stream = os::LineStream::open(
+        loop_, std::move(*fd),
+        {.on_line = [this, raw](std::string_view line) { on_line(*raw, line); },
+         .on_close = [this, raw](const Error&) { drop(*raw); }});
+    if (!stream) continue;
+    raw->stream = std::move(*stream);
+    clients_.push_back(std::move(client));
+  }
+}
+
+void Server::drop(Client& client) {
+  if (client.gone) return;
+  client.gone = true;
+  auto it = std::find_if(clients_.begin(), clients_.end(),
+                         [&](const auto& c) { return c.get() == &client; });
+  dropped_.splice(dropped_.end(), clients_, it);
+}
+
+Server::Client* Server::find(std::uint64_t id) {
+  for (const auto& client : clients_) {
+    if (client->id == id) return client.get();
+  }
+  return nullptr;
+}
+
+void Server::reply(std::uint64_t id, const json& data) {
+  if (Client* client = find(id)) client->stream->send(dump({{"ok", true}, {"data", data}}));
+}
+
+void Server::fail(std::uint64_t id, int code, const std::string& error) {
+  if (Client* client = find(id)) {
+    client->stream->send(dump({{"ok", false}, {"code", code}, {"error", error}}));
+  }
+}
+
+void Server::on_line(Client& client, std::string_view line) {
+  if (client.gone) return;
+  if (client.submitting) {
+    Result<RunSpec> run = run_from_wire(line);
+    if (!run) {
+      fail(client.id, kUsage, "submit: " + run.error().message);
+      client.stream->close_when_flushed();
+      return;
+    }
+    client.sweep.runs.push_back(std::move(*run));
+    if (client.sweep.runs.size() == client.runs_expected) submit(client);
+    return;
+  }
+  json request = json::parse(line, nullptr, false);
+  if (!request.is_object()) {
+    fail(client.id, kUsage, "a request must be one JSON object on a line");
+    return;
+  }
+  if (!client.greeted) {
+    if (!request.contains("hello")) {
+      fail(client.id, kUsage, "the first line must be {\"hello\":1,\"version\":…}");
+      return;
+    }
+    client.greeted = true;
+    reply(client.id, {{"protocol", kProtocol}, {"version", options_.version}, {"pid", getpid()}});
+    return;
+  }
+  try {
+    handle(client, request);
+  } catch (const json::exception& e) {
+    fail(client.id, kUsage, fmt::format("malformed request: {}", e.what()));
+  }
+}
+
+void Server::handle(Client& client, const json& request) {
+  const std::string op = request.value("op", "");
+  const std::uint64_t id = client.id;
+  if (op == "submit" || op == "dry_run") {
+    Result<SweepSpec> sweep = sweep_from_wire(request.at("sweep").dump());
+    if (!sweep) return fail(id, kUsage, sweep.error().message);
+    client.sweep = std::move(*sweep);
+    client.sweep.runs.clear();
+    client.context = request.at("context").get<SubmitContext>();
+    client.runs_expected = request.at("runs").get<std::size_t>();
+    client.dry_run = op == "dry_run";
+    client.submitting = true;
+    if (client.runs_expected == 0) submit(client);
+    return;
+  }
+  if (op == "watch") return watch(client, request);
+  if (op == "status") return reply(id, status());
+  if (op == "gpus") {
+    json gpus = json::array();
+    for (const GpuSnapshot& gpu : coordinator_.gpu_lanes().gpus()) gpus.push_back(gpu);
+    json lanes = json::array();
+    for (const LaneSnapshot& lane : coordinator_.gpu_lanes().lanes()) lanes.push_back(lane);
+    return reply(id, {{"schema", 1},
+                      {"gpus", std::move(gpus)},
+                      {"lanes", std::move(lanes)},
+                      {"trouble", coordinator_.gpu_lanes().trouble()},
+                      {"cpu_lanes", coordinator_.machine().core_count()}});
+  }
+  if (op == "stop") {
+    const bool kill = request.value("kill", false);
+    reply(id, json::object());
+    options_.leave(kill);
+    return;
+  }
+  if (op == "interrupt") {
+    const SweepId sweep{request.at("sweep_id").get<std::int64_t>()};
+    const int level = request.value("level", 1);
+    when_thawed([this, id, sweep, level] {
+      coordinator_.interrupt(sweep, level);
+      const Sweep* s = coordinator_.world().sweep(sweep);
+      std::int64_t running = 0;
+      std::int64_t held = 0;
+      if (s != nullptr) {
+        for (const Step& step : s->steps) {
+          for (JobId job : step.current) {
+            if (!job) continue;
+            const JobState state = coordinator_.world().job(job)->state;
+            running += is_live(state) ? 1 : 0;
+            held += state == JobState::Held ? 1 : 0;
+          }
+        }
+      }
+      coordinator_.when_durable([this, id, running, held] {
+        reply(id, {{"running", running}, {"held", held}});
+      });
+    });
+    return;
+  }
+  if (op == "cancel" || op == "hold" || op == "release" || op == "retry") {
+    return control(client, op, request);
+  }
+
+  const std::vector<std::string> selectors = request.value("sel", std::vector<std::string>{});
+  Selection selection;
+  if (!selectors.empty()) {
+    Result<Selection> selected = select_jobs(coordinator_.world(), selectors);
+    if (!selected) return fail(id, code_of(selected.error()), selected.error().message);
+    selection = std::move(*selected);
+  } else if (op != "ps" && op != "why") {
+    return fail(id, kUsage, "name the jobs: JOB, SWEEP, SWEEP/RUN, SWEEP/RUN/STEP or @");
+  }
+  json jobs = json::array();
+  if (op == "ps") {
+    const bool all = request.value("all", false);
+    auto add = [&](const Job& job) {
+      if (all || !selectors.empty() || !is_ended(job.state)) {
+        jobs.push_back(describe(coordinator_, job));
+      }
+    };
+    if (selectors.empty()) {
+      for (const Job& job : coordinator_.world().jobs()) add(job);
+    } else {
+      for (JobId job : selection.jobs) add(*coordinator_.world().job(job));
+    }
+  } else if (op == "show") {
+    for (JobId job : selection.jobs) {
+      json whole = describe_whole(coordinator_, *coordinator_.world().job(job));
+      if (selection.attempt) whole["asked_attempt"] = *selection.attempt;
+      jobs.push_back(std::move(whole));
+    }
+  } else if (op == "why") {
+    auto add = [&](const Job& job) {
+      jobs.push_back({{"id", job.id.value},
+                      {"name", coordinator_.world().path_of(job)},
+                      {"state", to_string(job.state)},
+                      {"why", coordinator_.why(job)}});
+    };
+    if (selectors.empty()) {
+      for (const Job& job : coordinator_.world().jobs()) {
+        if (job.state == JobState::Queued || job.state == JobState::Held) add(job);
+      }
+    } else {
+      for (JobId job : selection.jobs) add(*coordinator_.world().job(job));
+    }
+  } else if (op == "wait") {
+    coordinator_.when_durable([this, id, wanted = std::move(selection.jobs)] {
+      Client* waiting = find(id);
+      if (waiting == nullptr) return;
+      waiting->waiting_for = wanted;
+      for (JobId job : wanted) {
+        if (is_open(job)) waiting->waiting_open.insert(job);
+      }
+      answer_wait(*waiting);
+    });
+    return;
+  } else {
+    return fail(id, kUsage, fmt::format("unknown request `{}`", op));
+  }
+  reply(id, {{"schema", 1}, {"jobs", std::move(jobs)}});
+}
+
+void Server::submit(Client& client) {
+  client.submitting = false;
+  const std::uint64_t id = client.id;
+  if (client.dry_run) {
+    Result<SubmitPlan> plan = coordinator_.preview(client.sweep, client.context);
+    client.sweep = {};
+    if (!plan) return fail(id, code_of(plan.error()), plan.error().message);
+    return reply(id, {{"schema", 1},
+                      {"new", plan->reply.fresh},
+                      {"kept", plan->reply.kept},
+                      {"requeued", plan->reply.requeued},
+                      {"dropped", plan->reply.dropped},
+                      {"warnings", plan->reply.warnings},
+                      {"starts", json::array()}});
+  }
+  coordinator_.submit(std::exchange(client.sweep, {}), std::exchange(client.context, {}),
+                      [this, id](Result<SubmitReply> result) {
+                        if (!result)
+                          return fail(id, code_of(result.error()), result.error().message);
+                        reply(id, json(*result));
+                      });
+}
+
+void Server::control(Client& client, const std::string& op, const json& request) {
+  const std::uint64_t id = client.id;
+  const std::vector<std::string> selectors = request.value("sel", std::vector<std::string>{});
+  const bool failed_only = request.value("failed", false);
+  const bool kill = request.value("kill", false);
+  when_thawed([this, id, op, selectors, failed_only, kill] {
+    Result<Selection> selection =
+        select_jobs(coordinator_.world(),
+                    selectors.empty() && failed_only ? std::vector<std::string>{"@"} : selectors);
+    if (!selection) return fail(id, code_of(selection.error()), selection.error().message);
+    std::vector<JobId> jobs = std::move(selection->jobs);
+    if (jobs.empty()) return fail(id, kUsage, op + ": name the jobs, or @ for the last sweep");
+    if (failed_only) {
+      std::erase_if(jobs, [&](JobId job) {
+        const JobState state = coordinator_.world().job(job)->state;
+        return state != JobState::Failed && state != JobState::Timeout && state != JobState::Lost;
+      });
+      if (jobs.empty()) return fail(id, kNothingMatched, "nothing of that has failed");
+    }
+    Coordinator::Changed changed;
+    if (op == "cancel") changed = coordinator_.cancel(jobs, kill, "cancelled by hand");
+    if (op == "hold") changed = coordinator_.hold(jobs, "held by hand");
+    if (op == "release") changed = coordinator_.release(jobs);
+    if (op == "retry") changed = coordinator_.retry(jobs);
+    coordinator_.when_durable([this, id, changed = std::move(changed)] {
+      reply(id, {{"schema", 1}, {"changed", changed.changed}, {"unchanged", changed.unchanged}});
+    });
+  });
+}
+
+void Server::when_thawed(std::function<void()> request) {
+  if (coordinator_.frozen()) {
+    frozen_requests_.push_back(std::move(request));
+  } else {
+    request();
+  }
+}
+
+void Server::watch(Client& client, const json& request) {
+  const World& world = coordinator_.world();
+  const Sweep* sweep = nullptr;
+  std::vector<JobId> jobs;
+  if (request.contains("sweep_id")) {
+    sweep = world.sweep(SweepId{request.at("sweep_id").get<std::int64_t>()});
+    if (sweep == nullptr) return fail(client.id, kNothingMatched, "no such sweep");
+    for (const Step& step : sweep->steps) {
+      for (JobId job : step.current) {
+        if (job) jobs.push_back(job);
+      }
+    }
+  } else {
+    Result<Selection> selection =
+        select_jobs(world, request.value("sel", std::vector<std::string>{"@"}));
+    if (!selection) return fail(client.id, code_of(selection.error()), selection.error().message);
+    jobs = std::move(selection->jobs);
+    sweep = &world.sweep_of(*world.job(jobs.front()));
+  }
+  std::sort(jobs.begin(), jobs.end());
+  coordinator_.when_durable([this, id = client.id, jobs = std::move(jobs), sweep_id = sweep->id] {
+    Client* c = find(id);
+    if (c == nullptr) return;
+    json list = json::array();
+    for (JobId job : jobs) list.push_back(describe(coordinator_, *coordinator_.world().job(job)));
+    const Sweep& s = *coordinator_.world().sweep(sweep_id);
+    json lanes = json::array();
+    for (const LaneSnapshot& lane : coordinator_.lane_snapshots(s)) lanes.push_back(lane);
+    c->stream->send(dump({{"event", "snapshot"},
+                          {"sweep", describe(coordinator_, s)},
+                          {"jobs", std::move(list)},
+                          {"lanes", std::move(lanes)}}));
+    c->watching = true;
+    c->watched_sweep = sweep_id;
+    c->watched_jobs = std::unordered_set<JobId>(jobs.begin(), jobs.end());
+    c->open_jobs.clear();
+    for (JobId job : jobs) {
+      if (is_open(job)) c->open_jobs.insert(job);
+    }
+    flush(*c);
+  });
+}
+
+bool Server::is_open(JobId id) const {
+  const JobState state = coordinator_.world().job(id)->state;
+  return !is_ended(state) && state != JobState::Held;
+}
+
+void Server::changed(const std::vector<JobId>& jobs) {
+  for (const auto& client : clients_) {
+    if (client->watching) {
+      for (JobId id : jobs) {
+        if (!client->watched_jobs.contains(id)) continue;
+        client->unsent.insert(id);
+        if (is_open(id)) {
+          client->open_jobs.insert(id);
+        } else {
+          client->open_jobs.erase(id);
+        }
+      }
+      if (client->unsent.empty()) continue;
+      if (client->open_jobs.empty()) {
+        flush(*client);
+      } else if (!client->flush_armed) {
+        client->flush_armed = true;
+        loop_.at(coordinator_.now().boot_ns + kWatchPeriod, [this, id = client->id] {
+          if (Client* c = find(id)) {
+            c->flush_armed = false;
+            flush(*c);
+          }
+        });
+      }
+    }
+    if (!client->waiting_for.empty()) {
+      for (JobId id : jobs) {
+        if (!is_open(id)) client->waiting_open.erase(id);
+      }
+      answer_wait(*client);
+    }
+  }
+}
+
+/// Sends a watcher what changed.  Several changes of one job within kWatchPeriod are one.
+void Server::flush(Client& client) {
+  if (client.stream->pending() > kMaxPending) {
+    client.stream->close_when_flushed();
+    client.watching = false;
+    return;
+  }
+  for (JobId id : std::exchange(client.unsent, {})) {
+    client.stream->send(
+        dump({{"event", "job"}, {"job", describe(coordinator_, *coordinator_.world().job(id))}}));
+  }
+  if (client.open_jobs.empty()) client.stream->send(dump({{"event", "end"}}));
+}
+
+void Server::answer_wait(Client& client) {
+  if (!client.waiting_open.empty()) return;
+  json list = json::array();
+  for (JobId id : std::exchange(client.waiting_for, {})) {
+    list.push_back(describe(coordinator_, *coordinator_.world().job(id)));
+  }
+  client.stream->send(dump({{"ok", true}, {"data", {{"schema", 1}, {"jobs", std::move(list)}}}}));
+}
+
+json Server::status() const {
+  std::size_t queued = 0;
+  for (const Job& job : coordinator_.world().jobs())
+    queued += job.state == JobState::Queued ? 1 : 0;
+  return {{"schema", 1},
+          {"pid", getpid()},
+          {"version", options_.version},
+          {"home", options_.home},
+          {"run_dir", options_.run_dir},
+          {"sweeps", coordinator_.world().sweeps().size()},
+          {"jobs", coordinator_.world().jobs().size()},
+          {"queued", queued},
+          {"ready", coordinator_.ready_count()},
+          {"live", coordinator_.live_count()},
+          {"clients", clients_.size()},
+          {"store", coordinator_.store_failure()},
+          {"gpus", coordinator_.gpu_lanes().trouble()}};
+}
+
+}  // namespace pergpu

@@ -1,0 +1,69 @@
+// The coordinator's socket: requests of clients (protocol: snapshot.h), streams for watchers.
+//
+// Every connection is of this user (peer uid checked).  Requests are answered in order; a request
+// that changes something is answered when that is durable.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "coordinator/coordinator.h"
+#include "os/loop.h"
+#include "os/socket.h"
+
+namespace pergpu {
+
+class Server {
+ public:
+  struct Options {
+    std::string home;
+    std::string run_dir;
+    std::string version;
+    /// `stop`: the process leaves; `kill`: its jobs were asked to end first.
+    std::function<void(bool kill)> leave;
+  };
+  static Result<std::unique_ptr<Server>> open(os::Loop& loop, Coordinator& coordinator,
+                                              Options options);
+  ~Server();
+
+  /// These jobs changed, and that is durable.
+  void changed(const std::vector<JobId>& jobs);
+  std::size_t clients() const { return clients_.size(); }
+
+ private:
+  struct Client;
+  using Clients = std::list<std::unique_ptr<Client>>;
+  Server(os::Loop& loop, Coordinator& coordinator, Options options);
+  void accept();
+  void on_line(Client& client, std::string_view line);
+  void handle(Client& client, const nlohmann::json& request);
+  void submit(Client& client);
+  void watch(Client& client, const nlohmann::json& request);
+  void control(Client& client, const std::string& op, const nlohmann::json& request);
+  void drop(Client& client);
+  void reply(std::uint64_t client, const nlohmann::json& data);
+  void fail(std::uint64_t client, int code, const std::string& error);
+  Client* find(std::uint64_t id);
+  bool is_open(JobId job) const;
+  void flush(Client& client);
+  void answer_wait(Client& client);
+  void when_thawed(std::function<void()> request);
+  nlohmann::json status() const;
+
+  os::Loop& loop_;
+  Coordinator& coordinator_;
+  Options options_;
+  os::UniqueFd listener_;
+  Clients clients_;
+  Clients dropped_;  // destroyed at the end of the turn
+  std::uint64_t next_client_ = 1;
+  std::vector<std::function<void()>> frozen_requests_;
+};
+
+}  // namespace pergpu

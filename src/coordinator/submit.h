@@ -1,0 +1,30 @@
+// Submit: the difference between a sweep file and what is known of that sweep (DESIGN §6).  Pure:
+// the plan is rows to store and numbers to report; nothing changes until they are durable.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "coordinator/snapshot.h"
+#include "coordinator/world.h"
+#include "result.h"
+#include "spec/sweep.h"
+#include "store/store.h"
+
+namespace pergpu {
+
+struct SubmitPlan {
+  Batch rows = {};
+  SubmitReply reply = {};
+  SweepId sweep = {};
+  bool is_new = false;  // nothing of this sweep was known
+};
+
+/// Absolute output root of a sweep: `out` relative to the sweep's folder.
+std::string output_root(const SweepSpec& sweep);
+
+/// Invalid: the sweep cannot be submitted as it is, and why.
+Result<SubmitPlan> plan_submit(const World& world, const SweepSpec& sweep,
+                               const SubmitContext& context, Instant now);
+
+}  // namespace pergpu

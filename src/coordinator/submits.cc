@@ -1,0 +1,112 @@
+// Submits, one at a time: planned against the world, stored, and only then taken by the world.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "coordinator/attempt_planner.h"
+#include "coordinator/coordinator.h"
+
+namespace pergpu {
+namespace {
+
+Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
+
+}  // namespace
+
+void Coordinator::submit(SweepSpec sweep, SubmitContext context,
+                         std::function<void(Result<SubmitReply>)> done) {
+  submits_.push_back({std::move(sweep), std::move(context), std::move(done)});
+}
+
+/// What no plan can mend: a step that this machine can never run.
+Result<void> Coordinator::check_fits(const SweepSpec& sweep, const SubmitContext& context) {
+  Sweep probe;
+  probe.context.lanes = context.lanes;
+  parts_.gpus->fill(capacity_);
+  for (const StepSpec& step : sweep.steps) {
+    const bool wants_gpu = step.gpus > 0;
+    if (wants_gpu && !parts_.gpus->any() && context.lanes == 0) {
+      const std::string& trouble = parts_.gpus->trouble();
+      return invalid(fmt::format(
+          "step {} asks for a GPU and this machine has none{}; --lanes N runs it on N CPU lanes",
+          step.name, trouble.empty() ? "" : " that can be looked at (" + trouble + ")"));
+    }
+    Demand demand = demand_of(step, pool_of(probe, step));
+    if (!context.devices.empty() && demand.pool == LaneId::Pool::Gpu) {
+      Result<std::vector<std::string>> devices =
+          gpu::select_gpus(parts_.gpus->last_look(), context.devices, "--devices");
+      if (!devices) return std::move(devices).error();
+      demand.devices = std::move(*devices);
+    }
+    const std::string never = never_fits(demand, capacity_);
+    if (!never.empty()) return invalid(fmt::format("step {}: {}", step.name, never));
+  }
+  return {};
+}
+
+Result<SubmitPlan> Coordinator::preview(const SweepSpec& sweep, const SubmitContext& context) {
+  if (Result<void> fits = check_fits(sweep, context); !fits) return std::move(fits).error();
+  return plan_submit(*parts_.world, sweep, context, parts_.clock->now());
+}
+
+void Coordinator::run_submits() {
+  if (submitting_ || submits_.empty() || !parts_.gpus->discovered()) return;
+  PendingSubmit pending = std::move(submits_.front());
+  submits_.erase(submits_.begin());
+
+  // The same request again, because its answer was lost: the same answer.
+  if (!pending.context.key.empty()) {
+    for (const auto& [id, sweep] : parts_.world->sweeps()) {
+      if (sweep.context.key != pending.context.key) continue;
+      SubmitReply reply{.sweep = sweep.name, .sweep_id = id.value};
+      for (const Step& step : sweep.steps) {
+        if (!step.listed) continue;
+        for (JobId job : step.current) {
+          if (job) reply.jobs.push_back(job.value);
+        }
+      }
+      reply.kept = static_cast<std::int64_t>(reply.jobs.size());
+      pending.done(std::move(reply));
+      return;
+    }
+  }
+  Result<SubmitPlan> plan = preview(pending.sweep, pending.context);
+  if (!plan) {
+    pending.done(std::move(plan).error());
+    return;
+  }
+  plan->rows.push_back(row::Environment{plan->sweep, std::move(pending.context.env)});
+
+  submitting_ = true;
+  if (!plan->is_new) frozen_ = plan->sweep;
+  Batch rows = std::move(plan->rows);
+  parts_.journal->commit_first(
+      std::move(rows), [this, sweep = plan->sweep, reply = std::move(plan->reply),
+                        done = std::move(pending.done)](Result<void> stored) mutable {
+        submitting_ = false;
+        frozen_ = {};
+        if (!stored) {
+          done(Error{
+              stored.error().kind, stored.error().os_errno,
+              "the submit could not be stored, nothing was changed: " + stored.error().message});
+        } else {
+          planner_->forget(sweep);
+          declare(*parts_.world->sweep(sweep));
+          for (const Step& step : parts_.world->sweep(sweep)->steps) {
+            for (JobId job : step.current) {
+              if (!job) continue;
+              touch(job);
+              refresh(job);
+              if (JobId old = parts_.world->replaces(job)) {
+                touch(old);
+                refresh(old);
+              }
+            }
+          }
+          done(std::move(reply));
+        }
+        for (const EngineEvent& e : std::exchange(deferred_, {})) on_engine(e);
+      });
+}
+
+}  // namespace pergpu

@@ -1,0 +1,261 @@
+// How rows become the world.  Order matters only as far as the store keeps it: a sweep before its
+// runs, a run before its jobs, a job before its events.
+#include "coordinator/world.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "spec/wire.h"
+
+namespace pergpu {
+namespace {
+
+Error corrupt(std::string what) { return Error{ErrorKind::Corrupt, 0, std::move(what)}; }
+
+}  // namespace
+
+std::optional<int> Sweep::slot_of(std::string_view step) const {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].spec.name == step) return static_cast<int>(i);
+  }
+  return std::nullopt;
+}
+
+Result<void> World::absorb(const Row& row) {
+  return std::visit(Overloaded{
+                        [&](const row::Sweep& r) { return absorb_sweep(r); },
+                        [&](const row::Run& r) { return absorb_run(r); },
+                        [&](const row::NewJob& r) { return absorb_job(r); },
+                        [&](const row::Event& r) { return absorb_event(r); },
+                        [&](const row::Limit& r) -> Result<void> {
+                          limits_[r.name] = r.value;
+                          return {};
+                        },
+                        [&](const row::Meta& r) -> Result<void> {
+                          meta_[r.key] = r.value;
+                          return {};
+                        },
+                        [&](const row::Environment&) -> Result<void> { return {}; },
+                    },
+                    row);
+}
+
+Result<void> World::absorb_sweep(const row::Sweep& r) {
+  Result<SweepSpec> spec = sweep_from_wire(r.spec);
+  if (!spec) return corrupt("sweep " + r.name + ": " + spec.error().message);
+  Result<SubmitRecord> record = submit_record_of(r.submit);
+  if (!record) return corrupt("sweep " + r.name + ": " + record.error().message);
+
+  Sweep& sweep = sweeps_[r.id];
+  sweep.id = r.id;
+  sweep.root = r.root;
+  sweep.name = r.name;
+  sweep.submitted_at = r.at;
+  sweep.context = std::move(record->context);
+  sweep.unlisted_runs = std::move(record->unlisted_runs);
+  by_name_[{r.root, r.name}] = r.id;
+
+  // Slots are for ever: a step keeps its slot when the file's order changes or it disappears.
+  for (Step& step : sweep.steps) step.listed = false;
+  std::vector<int> slot_of_index;
+  for (StepSpec& declared : spec->steps) {
+    std::optional<int> slot = sweep.slot_of(declared.name);
+    if (!slot) {
+      slot = static_cast<int>(sweep.steps.size());
+      sweep.steps.emplace_back();
+    }
+    slot_of_index.push_back(*slot);
+    Step& step = sweep.steps[static_cast<std::size_t>(*slot)];
+    step.listed = true;
+    step.file_order = static_cast<int>(slot_of_index.size()) - 1;
+    step.spec = std::move(declared);
+  }
+  for (int slot : slot_of_index) {
+    for (Need& need : sweep.steps[static_cast<std::size_t>(slot)].spec.needs) {
+      if (need.step < 0 || static_cast<std::size_t>(need.step) >= slot_of_index.size()) {
+        return corrupt("sweep " + r.name + ": a need names a step that does not exist");
+      }
+      need.step = slot_of_index[static_cast<std::size_t>(need.step)];
+    }
+  }
+  spec->steps.clear();
+  spec->runs.clear();
+  sweep.spec = std::move(*spec);
+
+  for (Run& run : sweep.runs) run.listed = true;
+  for (std::int32_t index : sweep.unlisted_runs) {
+    if (index >= 0 && static_cast<std::size_t>(index) < sweep.runs.size()) {
+      sweep.runs[static_cast<std::size_t>(index)].listed = false;
+    }
+  }
+  for (Step& step : sweep.steps) {
+    step.total = step.done = step.ended = step.live = 0;
+    for (JobId id : step.current) {
+      if (id) count(*job(id), +1);
+    }
+  }
+  return {};
+}
+
+Result<void> World::absorb_run(const row::Run& r) {
+  Sweep* sweep = this->sweep(r.sweep);
+  if (sweep == nullptr || static_cast<std::size_t>(r.index) != sweep->runs.size()) {
+    return corrupt("run " + r.folder + " is out of place");
+  }
+  const std::vector<std::int32_t>& gone = sweep->unlisted_runs;
+  sweep->run_of_json.emplace(r.json, r.index);
+  sweep->runs.push_back({.folder = r.folder,
+                         .spec = {.json = r.json, .texts = r.texts},
+                         .listed = std::find(gone.begin(), gone.end(), r.index) == gone.end()});
+  return {};
+}
+
+Result<void> World::absorb_job(const row::NewJob& r) {
+  Sweep* sweep = this->sweep(r.sweep);
+  if (sweep == nullptr || r.id != next_job_id()) {
+    return corrupt("job " + std::to_string(r.id.value) + " is out of place");
+  }
+  std::optional<int> slot = sweep->slot_of(r.step_name);
+  if (!slot) {
+    // The step is no longer in the file: kept as a name, so that its history can be shown.
+    slot = static_cast<int>(sweep->steps.size());
+    Step& step = sweep->steps.emplace_back();
+    step.spec.name = r.step_name;
+    step.spec.once = r.run < 0;
+    step.listed = false;
+  }
+  if (r.run >= static_cast<std::int32_t>(sweep->runs.size())) {
+    return corrupt("job " + std::to_string(r.id.value) + " belongs to a run that does not exist");
+  }
+  Step& step = sweep->steps[static_cast<std::size_t>(*slot)];
+  const std::size_t place = r.run < 0 ? 0 : static_cast<std::size_t>(r.run);
+  if (step.current.size() <= place) step.current.resize(place + 1);
+  if (JobId old = step.current[place]) count(*job(old), -1);
+
+  Job& job = jobs_.emplace_back();
+  identities_.push_back(r.identity);
+  job.id = r.id;
+  job.sweep = r.sweep;
+  job.run = r.run;
+  job.step = static_cast<std::int16_t>(*slot);
+  Result<void> applied = apply(job, event::Submitted{}, r.at);
+  if (!applied) return applied;
+  step.current[place] = r.id;
+  if (r.replaces) {
+    replaces_.emplace(r.id, r.replaces);
+    replaced_by_.emplace(r.replaces, r.id);
+  }
+  count(job, +1);
+  return {};
+}
+
+Result<void> World::absorb_event(const row::Event& r) {
+  Job* job = this->job(r.job);
+  if (job == nullptr)
+    return corrupt("an event of job " + std::to_string(r.job.value) + ", which does not exist");
+  const bool counted = is_current(*job);
+  if (counted) count(*job, -1);
+  Result<void> applied = apply(*job, r.event, r.at);
+  if (counted) count(*job, +1);
+  if (!applied) {
+    return corrupt("job " + std::to_string(r.job.value) + ": " + applied.error().message);
+  }
+  return {};
+}
+
+void World::count(const Job& job, int sign) {
+  Sweep& sweep = sweep_of(job);
+  if (job.run >= 0 && !sweep.runs[static_cast<std::size_t>(job.run)].listed) return;
+  Step& step = sweep.steps[static_cast<std::size_t>(job.step)];
+  step.total += sign;
+  if (job.state == JobState::Done) step.done += sign;
+  if (is_ended(job.state)) step.ended += sign;
+  if (is_live(job.state)) step.live += sign;
+}
+
+Sweep* World::sweep(SweepId id) {
+  auto it = sweeps_.find(id);
+  return it == sweeps_.end() ? nullptr : &it->second;
+}
+const Sweep* World::sweep(SweepId id) const {
+  auto it = sweeps_.find(id);
+  return it == sweeps_.end() ? nullptr : &it->second;
+}
+Sweep* World::sweep_at(const std::string& root, const std::string& name) {
+  auto it = by_name_.find({root, name});
+  return it == by_name_.end() ? nullptr : sweep(it->second);
+}
+Job* World::job(JobId id) {
+  if (id.value < 1 || id.value > static_cast<std::int64_t>(jobs_.size())) return nullptr;
+  return &jobs_[static_cast<std::size_t>(id.value - 1)];
+}
+const Job* World::job(JobId id) const { return const_cast<World*>(this)->job(id); }
+const JobIdentity& World::identity(JobId id) const {
+  return identities_[static_cast<std::size_t>(id.value - 1)];
+}
+JobId World::current(const Sweep& sweep, int slot, std::int32_t run) {
+  const std::vector<JobId>& current = sweep.steps[static_cast<std::size_t>(slot)].current;
+  const std::size_t place = run < 0 ? 0 : static_cast<std::size_t>(run);
+  return place < current.size() ? current[place] : JobId{};
+}
+bool World::is_current(const Job& job) const {
+  return current(sweep_of(job), job.step, job.run) == job.id;
+}
+Sweep& World::sweep_of(const Job& job) { return sweeps_.find(job.sweep)->second; }
+const Sweep& World::sweep_of(const Job& job) const { return sweeps_.find(job.sweep)->second; }
+JobId World::replaces(JobId id) const {
+  auto it = replaces_.find(id);
+  return it == replaces_.end() ? JobId{} : it->second;
+}
+JobId World::replaced_by(JobId id) const {
+  auto it = replaced_by_.find(id);
+  return it == replaced_by_.end() ? JobId{} : it->second;
+}
+Step& World::step_of(const Job& job) {
+  return sweep_of(job).steps[static_cast<std::size_t>(job.step)];
+}
+const Step& World::step_of(const Job& job) const {
+  return sweep_of(job).steps[static_cast<std::size_t>(job.step)];
+}
+
+SweepId World::next_sweep_id() const {
+  return SweepId{sweeps_.empty() ? 1 : sweeps_.rbegin()->first.value + 1};
+}
+
+std::string World::path_of(const Job& job) const {
+  const Sweep& sweep = sweep_of(job);
+  const std::string& run =
+      job.run < 0 ? std::string("_once") : sweep.runs[static_cast<std::size_t>(job.run)].folder;
+  return sweep.name + "/" + run + "/" + step_of(job).spec.name;
+}
+
+std::string World::out_of(const Sweep& sweep, int slot, std::int32_t run) const {
+  const Step& step = sweep.steps[static_cast<std::size_t>(slot)];
+  const std::string folder = step.spec.once || run < 0
+                                 ? std::string("_once")
+                                 : sweep.runs[static_cast<std::size_t>(run)].folder;
+  return sweep.folder() + "/" + folder + "/" + step.spec.name;
+}
+std::string World::out_of(const Job& job) const { return out_of(sweep_of(job), job.step, job.run); }
+
+std::string to_text(const SubmitRecord& record) {
+  nlohmann::json j = record.context;
+  j.erase("env");
+  if (!record.unlisted_runs.empty()) j["unlisted_runs"] = record.unlisted_runs;
+  return j.dump();
+}
+
+Result<SubmitRecord> submit_record_of(const std::string& text) {
+  const nlohmann::json j = nlohmann::json::parse(text, nullptr, false);
+  if (!j.is_object()) return corrupt("the record of its submit is not a JSON object");
+  SubmitRecord record{.context = j.get<SubmitContext>()};
+  if (auto it = j.find("unlisted_runs"); it != j.end() && it->is_array()) {
+    for (const nlohmann::json& index : *it) {
+      if (index.is_number_integer()) record.unlisted_runs.push_back(index.get<std::int32_t>());
+    }
+  }
+  return record;
+}
+
+}  // namespace pergpu

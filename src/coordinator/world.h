@@ -1,0 +1,130 @@
+// The one owner of mutable state: sweeps, runs, jobs, limits.
+//
+// The world changes only through absorb(), one row at a time, live and at a restart alike: what the
+// store gives back is what was absorbed before.  A job's own state changes only in apply()
+// (job/job.h), which absorb() calls for Event rows.  Everything derived (counts per step, which job
+// of a run is current) is kept here and is never stored.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "coordinator/snapshot.h"
+#include "ids.h"
+#include "job/job.h"
+#include "job/step.h"
+#include "result.h"
+#include "spec/sweep.h"
+#include "store/store.h"
+
+namespace pergpu {
+
+struct Run {
+  std::string folder = {};
+  RunSpec spec = {};
+  bool listed = true;  // still a row of the sweep's file
+};
+
+/// A step of a sweep.  Its slot (index in Sweep::steps) never changes; Need::step of `spec` is a
+/// slot.
+struct Step {
+  StepSpec spec = {};
+  bool listed = true;  // still in the sweep's file
+  int file_order = 0;
+  std::vector<JobId> current = {};  // per run index; once-steps: one entry
+
+  // Of the current jobs of listed runs:
+  int total = 0;
+  int done = 0;
+  int ended = 0;
+  int live = 0;
+};
+
+struct Sweep {
+  SweepId id = {};
+  std::string root = {};
+  std::string name = {};
+  SweepSpec spec = {};         // `runs` and `steps` are empty: see below
+  SubmitContext context = {};  // `env` is empty: it lies in its own file
+  std::vector<std::int32_t> unlisted_runs = {};
+  std::vector<Step> steps = {};
+  std::vector<Run> runs = {};
+  Instant submitted_at = {};
+  std::unordered_map<std::string, std::int32_t> run_of_json = {};
+
+  std::string folder() const { return root + "/" + name; }
+  std::optional<int> slot_of(std::string_view step) const;
+};
+
+class World {
+ public:
+  /// Takes one row.  ErrorKind::Corrupt when it contradicts what is known: a bug or a damaged
+  /// store.
+  Result<void> absorb(const Row& row);
+
+  Sweep* sweep(SweepId id);
+  const Sweep* sweep(SweepId id) const;
+  Sweep* sweep_at(const std::string& root, const std::string& name);
+  Job* job(JobId id);
+  const Job* job(JobId id) const;
+  const JobIdentity& identity(JobId id) const;
+  /// The current job of (step, run): the newest version of it; none: JobId{}.
+  static JobId current(const Sweep& sweep, int slot, std::int32_t run);
+  /// False when a newer version of the job exists.
+  bool is_current(const Job& job) const;
+  /// The older version of the job and the newer one; JobId{}: there is none.
+  JobId replaces(JobId id) const;
+  JobId replaced_by(JobId id) const;
+  Step& step_of(const Job& job);
+  const Step& step_of(const Job& job) const;
+  Sweep& sweep_of(const Job& job);
+  const Sweep& sweep_of(const Job& job) const;
+
+  const std::map<SweepId, Sweep>& sweeps() const { return sweeps_; }
+  std::map<SweepId, Sweep>& sweeps() { return sweeps_; }
+  const std::deque<Job>& jobs() const { return jobs_; }
+  const std::map<std::string, std::int32_t>& limits() const { return limits_; }
+  const std::map<std::string, std::string>& meta() const { return meta_; }
+
+  JobId next_job_id() const { return JobId{static_cast<std::int64_t>(jobs_.size()) + 1}; }
+  SweepId next_sweep_id() const;
+
+  /// "thirteen/03-method=edm/train", "thirteen/_once/classifier".
+  std::string path_of(const Job& job) const;
+  /// <root>/<sweep>/<run>/<step>
+  std::string out_of(const Job& job) const;
+  std::string out_of(const Sweep& sweep, int slot, std::int32_t run) const;
+
+ private:
+  Result<void> absorb_sweep(const row::Sweep& r);
+  Result<void> absorb_run(const row::Run& r);
+  Result<void> absorb_job(const row::NewJob& r);
+  Result<void> absorb_event(const row::Event& r);
+  void count(const Job& job, int sign);
+
+  std::map<SweepId, Sweep> sweeps_;
+  std::map<std::pair<std::string, std::string>, SweepId> by_name_;
+  std::deque<Job> jobs_;  // job id n is at n - 1: ids are dense and never reused
+  std::deque<JobIdentity> identities_;
+  std::unordered_map<JobId, JobId> replaces_;
+  std::unordered_map<JobId, JobId> replaced_by_;
+  std::map<std::string, std::int32_t> limits_;
+  std::map<std::string, std::string> meta_;
+};
+
+/// The sweep row's `submit` column: JSON of SubmitContext without the environment, and the indices
+/// of runs that are no longer in the file.
+struct SubmitRecord {
+  SubmitContext context = {};
+  std::vector<std::int32_t> unlisted_runs = {};
+};
+std::string to_text(const SubmitRecord& record);
+Result<SubmitRecord> submit_record_of(const std::string& text);
+
+}  // namespace pergpu
