@@ -107,6 +107,10 @@ UseVerdict judge(const GpuReading& reading, const UseQuestion& question) {
   if (!ignore && !foreign.empty()) {
     return {GpuUse::Foreign, foreign_words(foreign, question), foreign};
   }
+  if (!ignore && !unmatched.empty() && question.after_job) {
+    // As a rule the remains of that job, which the driver lists a little longer.
+    return {GpuUse::Dirty, "after a job still " + unmatched_words(unmatched, question), unmatched};
+  }
   if (!ignore && !unmatched.empty()) {
     return {GpuUse::UnknownHolder, unmatched_words(unmatched, question), unmatched};
   }

@@ -1,0 +1,248 @@
+// A libnvidia-ml.so.1 of our own: answers from the scenario.  A handle is the GPU's index plus one.
+#include <time.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#include "scenario.h"
+
+namespace {
+
+using fake_nvml::Gpu;
+using fake_nvml::Scenario;
+
+using World = std::shared_ptr<const Scenario>;
+
+constexpr int kSuccess = 0;
+constexpr int kUninitialized = 1;
+constexpr int kInvalidArgument = 2;
+constexpr int kNotSupported = 3;
+constexpr int kInsufficientSize = 7;
+constexpr int kGpuIsLost = 15;
+constexpr int kStructVersion = 25;
+constexpr std::uint32_t kMemoryV2Version = 40u | (2u << 24);
+
+int initialised = 0;
+
+void pause_ms(int ms) {
+  timespec time{.tv_sec = ms / 1000, .tv_nsec = (ms % 1000) * 1'000'000L};
+  ::nanosleep(&time, nullptr);
+}
+
+// What the scenario has `function` do before it answers; its error code.
+int suffer(const fake_nvml::Faults& faults, const char* function) {
+  for (const char* name : {function, "*"}) {
+    if (faults.hang.count(name) > 0) {
+      for (;;) pause_ms(1000);
+    }
+    if (const auto delay = faults.delay_ms.find(name); delay != faults.delay_ms.end()) {
+      pause_ms(delay->second);
+    }
+    if (const auto error = faults.errors.find(name); error != faults.errors.end()) {
+      return error->second;
+    }
+  }
+  return kSuccess;
+}
+
+// The GPU behind `handle`, once machine and GPU let the call through; null with `code` set if not.
+const Gpu* gpu_of(const World& world, void* handle, const char* function, int& code) {
+  code = suffer(world->faults, function);
+  if (code != kSuccess) return nullptr;
+  if (initialised == 0) {
+    code = kUninitialized;
+    return nullptr;
+  }
+  const auto number = reinterpret_cast<std::uintptr_t>(handle);
+  if (number == 0 || number > world->gpus.size()) {
+    code = kInvalidArgument;
+    return nullptr;
+  }
+  const Gpu& gpu = world->gpus[number - 1];
+  code = suffer(gpu.faults, function);
+  if (code == kSuccess && gpu.lost) code = kGpuIsLost;
+  return code == kSuccess ? &gpu : nullptr;
+}
+
+int copy_text(const std::string& text, char* out, unsigned size) {
+  if (text.size() + 1 > size) return kInsufficientSize;
+  std::memcpy(out, text.c_str(), text.size() + 1);
+  return kSuccess;
+}
+
+template <typename T>
+void put(void* out, std::size_t offset, T value) {
+  std::memcpy(static_cast<char*>(out) + offset, &value, sizeof value);
+}
+
+int list_processes(void* handle, unsigned* count, void* out, bool compute, const char* function) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, function, code);
+  if (gpu == nullptr) return code;
+  std::vector<fake_nvml::Process> processes = fake_nvml::processes_of(*world, *gpu);
+  std::erase_if(processes, [&](const fake_nvml::Process& one) { return one.compute != compute; });
+  const unsigned capacity = *count;
+  *count = static_cast<unsigned>(processes.size());
+  if (processes.size() > capacity) return kInsufficientSize;
+  const auto stride = static_cast<std::size_t>(world->stride);
+  if (world->clears_rest) std::memset(out, 0, stride * capacity);
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    char* entry = static_cast<char*>(out) + i * stride;
+    std::memset(entry, 0, stride);
+    put(entry, 0, processes[i].pid);
+    put(entry, 8, processes[i].memory_bytes.value_or(~std::uint64_t{0}));
+    if (stride >= 24) put(entry, 16, ~std::uint64_t{0});  // no MIG instance
+  }
+  return kSuccess;
+}
+
+int initialise(const char* function) {
+  const int code = suffer(fake_nvml::current_scenario()->faults, function);
+  if (code == kSuccess) ++initialised;
+  return code;
+}
+
+int count_devices(unsigned* count, const char* function) {
+  const World world = fake_nvml::current_scenario();
+  const int code = suffer(world->faults, function);
+  if (code == kSuccess) *count = static_cast<unsigned>(world->gpus.size());
+  return initialised == 0 ? kUninitialized : code;
+}
+
+int open_device(unsigned index, void** handle, const char* function) {
+  const World world = fake_nvml::current_scenario();
+  if (index >= world->gpus.size()) return kInvalidArgument;
+  void* number = reinterpret_cast<void*>(static_cast<std::uintptr_t>(index) + 1);
+  int code = kSuccess;
+  if (gpu_of(world, number, function, code) != nullptr) *handle = number;
+  return code;
+}
+
+}  // namespace
+
+#define FAKE extern "C" __attribute__((visibility("default"))) int
+
+#ifdef FAKE_NVML_OLD
+FAKE nvmlInit() { return initialise(__func__); }
+FAKE nvmlDeviceGetCount(unsigned* count) { return count_devices(count, __func__); }
+FAKE nvmlDeviceGetHandleByIndex(unsigned index, void** handle) {
+  return open_device(index, handle, __func__);
+}
+FAKE nvmlDeviceGetComputeRunningProcesses(void* handle, unsigned* count, void* out) {
+  return list_processes(handle, count, out, true, __func__);
+}
+FAKE nvmlDeviceGetGraphicsRunningProcesses(void* handle, unsigned* count, void* out) {
+  return list_processes(handle, count, out, false, __func__);
+}
+#else
+FAKE nvmlInit_v2() { return initialise(__func__); }
+FAKE nvmlDeviceGetCount_v2(unsigned* count) { return count_devices(count, __func__); }
+FAKE nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
+  return open_device(index, handle, __func__);
+}
+FAKE nvmlDeviceGetComputeRunningProcesses_v3(void* handle, unsigned* count, void* out) {
+  return list_processes(handle, count, out, true, __func__);
+}
+FAKE nvmlDeviceGetGraphicsRunningProcesses_v3(void* handle, unsigned* count, void* out) {
+  return list_processes(handle, count, out, false, __func__);
+}
+
+FAKE nvmlDeviceGetMemoryInfo_v2(void* handle, void* out) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  if (gpu == nullptr) return code;
+  std::uint32_t version = 0;
+  std::memcpy(&version, out, sizeof version);
+  if (version != kMemoryV2Version) return kStructVersion;
+  const std::uint64_t used = fake_nvml::used_bytes_of(*world, *gpu);
+  put(out, 8, gpu->memory_bytes);
+  put(out, 16, std::uint64_t{0});
+  put(out, 24, gpu->memory_bytes - std::min(used, gpu->memory_bytes));
+  put(out, 32, used);
+  return kSuccess;
+}
+
+FAKE nvmlDeviceGetPciInfo_v3(void* handle, void* out) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  if (gpu == nullptr) return code;
+  std::memset(out, 0, 68);
+  return copy_text(gpu->pci, static_cast<char*>(out) + 36, 32);
+}
+
+FAKE nvmlDeviceGetNumaNodeId(void* handle, unsigned* node) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  if (gpu == nullptr) return code;
+  if (!gpu->numa) return kNotSupported;
+  *node = static_cast<unsigned>(*gpu->numa);
+  return kSuccess;
+}
+#endif
+
+FAKE nvmlShutdown() {
+  if (initialised == 0) return kUninitialized;
+  --initialised;
+  return kSuccess;
+}
+
+FAKE nvmlSystemGetDriverVersion(char* out, unsigned size) {
+  const World world = fake_nvml::current_scenario();
+  const int code = suffer(world->faults, __func__);
+  return code == kSuccess ? copy_text(world->driver, out, size) : code;
+}
+
+FAKE nvmlDeviceGetUUID(void* handle, char* out, unsigned size) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  return gpu == nullptr ? code : copy_text(gpu->uuid, out, size);
+}
+
+FAKE nvmlDeviceGetName(void* handle, char* out, unsigned size) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  return gpu == nullptr ? code : copy_text(gpu->name, out, size);
+}
+
+FAKE nvmlDeviceGetMinorNumber(void* handle, unsigned* minor) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  if (gpu != nullptr) *minor = static_cast<unsigned>(gpu->minor);
+  return code;
+}
+
+FAKE nvmlDeviceGetMemoryInfo(void* handle, void* out) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  if (gpu == nullptr) return code;
+  const std::uint64_t used = fake_nvml::used_bytes_of(*world, *gpu);
+  put(out, 0, gpu->memory_bytes);
+  put(out, 8, gpu->memory_bytes - std::min(used, gpu->memory_bytes));
+  put(out, 16, used);
+  return kSuccess;
+}
+
+FAKE nvmlDeviceGetCpuAffinity(void* handle, unsigned words, unsigned long* out) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  if (gpu == nullptr) return code;
+  if (gpu->cpus.empty()) return kNotSupported;
+  std::memset(out, 0, words * sizeof *out);
+  for (const int cpu : gpu->cpus) {
+    const auto bit = static_cast<std::size_t>(cpu);
+    if (bit / 64 < words) out[bit / 64] |= 1ul << (bit % 64);
+  }
+  return kSuccess;
+}

@@ -1,0 +1,69 @@
+// The world that the fake NVML shows: read from the file named in FAKE_NVML_SCENARIO (README.md).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fake_nvml {
+
+struct Process {
+  std::uint32_t pid = 0;
+  std::optional<std::uint64_t> memory_bytes = std::nullopt;
+  bool compute = true;
+};
+
+/// Memory that changes with time: `steps` are {ms since `file` changed, bytes}.
+struct Ramp {
+  std::string file = {};
+  std::vector<std::pair<std::int64_t, std::uint64_t>> steps = {};
+};
+
+/// What calls do instead of answering; per function name, or "*" for all.
+struct Faults {
+  std::map<std::string, int> errors = {};
+  std::map<std::string, int> delay_ms = {};
+  std::set<std::string> hang = {};
+};
+
+struct Gpu {
+  int index = 0;
+  std::string uuid = {};
+  std::string name = {};
+  std::string pci = {};
+  int minor = 0;
+  std::optional<int> numa = std::nullopt;
+  std::vector<int> cpus = {};
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t idle_bytes = 0;
+  std::optional<std::uint64_t> used_bytes = std::nullopt;
+  std::vector<Process> processes = {};
+  std::optional<Ramp> ramp = std::nullopt;
+  bool lost = false;
+  Faults faults = {};
+};
+
+struct Scenario {
+  std::string driver = {};
+  int stride = 24;
+  bool clears_rest = false;  // zero-fills a process list up to its capacity
+  std::string claims = {};   // folder of files "<uuid>.<pid>" or "<uuid>.<pid>.<anything>"
+  bool keep_claims = false;  // also of processes that are gone
+  Faults faults = {};
+  std::vector<Gpu> gpus = {};
+};
+
+/// The file as it is now; read again whenever it changed.  A broken one ends the process with words
+/// on stderr: a test must not pass on an empty world.
+std::shared_ptr<const Scenario> current_scenario();
+
+/// Processes of `gpu`, claims included.
+std::vector<Process> processes_of(const Scenario& scenario, const Gpu& gpu);
+std::uint64_t used_bytes_of(const Scenario& scenario, const Gpu& gpu);
+
+}  // namespace fake_nvml
