@@ -45,47 +45,36 @@ std::optional<int> LanePool::free_slot(int keep) const {
   return static_cast<int>(free - used.begin());
 }
 
-void Capacity::occupy(JobId job, StepKey key, const Demand& demand, LaneId lane,
+void Capacity::occupy(StepKey key, const Demand& demand, LaneId lane,
                       const std::vector<std::string>& uuids, const std::string& holder) {
-  Booking booking{.step = key,
-                  .lane = lane,
-                  .gpus = uuids,
-                  .cpus = demand.reserved_cpus(),
-                  .memory_bytes = demand.reserved_memory(),
-                  .uses = demand.uses};
-  const auto [place, fresh] = bookings.emplace(job, std::move(booking));
-  assert(fresh);
-  if (!fresh) return;
   if (LanePool* pool = pool_of(*this, lane)) mark_slot(*pool, lane.slot, true);
   mark_gpus(*this, uuids, holder);
-  reserved_cpus += place->second.cpus;
-  reserved_memory += place->second.memory_bytes;
+  reserved_cpus += demand.reserved_cpus();
+  reserved_memory += demand.reserved_memory();
   LiveCount& count = live[key];
   ++count.live;
   ++count.starting;
   for (const std::string& name : demand.uses) ++limits[name].live;
 }
 
-void Capacity::started_up(JobId job) {
-  const auto found = bookings.find(job);
-  if (found == bookings.end() || !found->second.starting) return;
-  found->second.starting = false;
-  --live[found->second.step].starting;
+void Capacity::started_up(StepKey key) {
+  const auto count = live.find(key);
+  assert(count != live.end() && count->second.starting > 0);
+  if (count != live.end() && count->second.starting > 0) --count->second.starting;
 }
 
-void Capacity::vacate(JobId job, bool free_gpus) {
-  const auto found = bookings.find(job);
-  if (found == bookings.end()) return;
-  const Booking& booking = found->second;
-  if (LanePool* pool = pool_of(*this, booking.lane)) mark_slot(*pool, booking.lane.slot, false);
-  if (free_gpus) mark_gpus(*this, booking.gpus, "");
-  reserved_cpus -= booking.cpus;
-  reserved_memory -= booking.memory_bytes;
-  const auto count = live.find(booking.step);
-  if (booking.starting) --count->second.starting;
+void Capacity::vacate(StepKey key, const Demand& demand, LaneId lane,
+                      const std::vector<std::string>& uuids, bool was_starting, bool free_gpus) {
+  if (LanePool* pool = pool_of(*this, lane)) mark_slot(*pool, lane.slot, false);
+  if (free_gpus) mark_gpus(*this, uuids, "");
+  reserved_cpus -= demand.reserved_cpus();
+  reserved_memory -= demand.reserved_memory();
+  for (const std::string& name : demand.uses) --limits[name].live;
+  const auto count = live.find(key);
+  assert(count != live.end());
+  if (count == live.end()) return;
+  if (was_starting) --count->second.starting;
   if (--count->second.live == 0) live.erase(count);
-  for (const std::string& name : booking.uses) --limits[name].live;
-  bookings.erase(found);
 }
 
 }  // namespace pergpu

@@ -52,18 +52,6 @@ struct LimitUse {
   int live = 0;
 };
 
-/// What one live attempt takes up, as it was when it started: the sweep may be submitted again with
-/// other demands while it runs.
-struct Booking {
-  StepKey step = {};
-  LaneId lane = {};
-  std::vector<std::string> gpus = {};  // UUIDs
-  int cpus = 0;                        // reserved
-  std::uint64_t memory_bytes = 0;      // reserved
-  std::vector<std::string> uses = {};
-  bool starting = true;
-};
-
 struct Capacity {
   std::vector<GpuLane> gpus = {};
   LanePool cpu_lanes = {};                       // Pool::Cpu
@@ -76,18 +64,19 @@ struct Capacity {
   int reserved_cpus = 0;  // by live jobs that declared them
   std::uint64_t reserved_memory = 0;
   std::map<StepKey, LiveCount> live = {};
-  std::map<JobId, Booking> bookings = {};
 
-  /// Books an attempt that is about to start (or was found alive after a restart): lane, GPUs
-  /// (`busy` becomes `holder`), reservations, limits, counts.  It counts as in start-up.
-  /// REQUIRES: the job has no booking.
-  void occupy(JobId job, StepKey key, const Demand& demand, LaneId lane,
-              const std::vector<std::string>& uuids, const std::string& holder);
-  /// Its start-up is over.  Again, or for an unknown job: nothing.
-  void started_up(JobId job);
-  /// The reverse of occupy(); unknown job: nothing.  GPUs become free only if `free_gpus`, else the
-  /// caller says in `busy` what is wrong with them (dirty, being looked at).
-  void vacate(JobId job, bool free_gpus = true);
+  /// Books an attempt that is about to start (or was found alive after a restart): lane, GPUs (by
+  /// UUID; `busy` becomes `holder`), reservations, limits, counts.  It counts as in start-up.
+  void occupy(StepKey key, const Demand& demand, LaneId lane, const std::vector<std::string>& uuids,
+              const std::string& holder);
+  /// Start-up of one attempt of the class is over.
+  void started_up(StepKey key);
+  /// The reverse of occupy(), with the same arguments: keep the Demand of the start, because the
+  /// sweep may be submitted again with another one while the attempt lives.  `was_starting`:
+  /// started_up() was not called for it.  GPUs become free only if `free_gpus`, else the caller
+  /// says in `busy` what is wrong with them (dirty, being looked at).
+  void vacate(StepKey key, const Demand& demand, LaneId lane, const std::vector<std::string>& uuids,
+              bool was_starting, bool free_gpus = true);
 };
 
 struct Choice {

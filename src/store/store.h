@@ -60,9 +60,9 @@ struct Limit {
   std::int32_t value = 0;
 };
 /// The environment that a sweep's jobs inherit.  Not a table: it lies in the file `env/<sweep id>`
-/// beside the store (0600, folder 0700; NAME=value entries, each ended by a NUL) and nowhere else.  The store thread
-/// writes it (temp + rename, synced) before the batch that holds it commits; a failure fails the
-/// batch.  Empty: the file is removed.  load() does not visit it.
+/// beside the store (0600, folder 0700; NAME=value entries, each ended by a NUL) and nowhere else.
+/// The store thread writes it (temp + rename, synced) before the batch that holds it commits; a
+/// failure fails the batch.  Empty: the file is removed.  load() does not visit it.
 struct Environment {
   SweepId sweep = {};
   std::vector<std::string> entries = {};
@@ -82,9 +82,9 @@ class Store {
  public:
   virtual ~Store() = default;
   /// One atomic transaction.  `done` runs in drain(), in order of append; an error means that
-  /// nothing of the batch is remembered.  The journal has no holes: after a failed batch every batch
-  /// that was appended before drain() delivered that failure fails too (same error), so the caller
-  /// can append all of them again in order.  What is appended later is tried afresh.
+  /// nothing of the batch is remembered.  The journal has no holes: after a failed batch every
+  /// batch that was appended before drain() delivered that failure fails too (same error), so the
+  /// caller can append all of them again in order.  What is appended later is tried afresh.
   virtual void append(Batch batch, std::function<void(Result<void>)> done) = 0;
   /// Readable when drain() has completions to deliver.
   virtual int completion_fd() const = 0;

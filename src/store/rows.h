@@ -1,0 +1,38 @@
+// Rows of the store's tables: written in a batch's order, read in replay order.
+#pragma once
+
+#include <functional>
+
+#include "result.h"
+#include "store/environment.h"
+#include "store/sqlite.h"
+#include "store/store.h"
+
+namespace pergpu::store {
+
+/// The insert statements, prepared once.
+class RowWriter {
+ public:
+  static Result<RowWriter> prepare(Database& database);
+  /// REQUIRES: inside a transaction.
+  Result<void> write(const Batch& batch);
+  /// What may happen only once the transaction of a written batch is durable.
+  void committed(const Batch& batch);
+
+ private:
+  Result<void> write(const row::Sweep& r);
+  Result<void> write(const row::Run& r);
+  Result<void> write(const row::NewJob& r);
+  Result<void> write(const row::Event& r);
+  Result<void> write(const row::Limit& r);
+  Result<void> write(const row::Meta& r);
+  Result<void> write(const row::Environment& r);
+
+  Statement sweep_, run_, job_, event_, limit_, meta_;
+  EnvironmentFiles environments_;
+};
+
+/// Store::load().  What cannot be understood is ErrorKind::Corrupt and names table and row.
+Result<void> read_rows(Database& database, const std::function<void(Row)>& visit);
+
+}  // namespace pergpu::store

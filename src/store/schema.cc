@@ -1,0 +1,243 @@
+// Locking: locking_mode = EXCLUSIVE holds SQLite's own lock on the file as long as the process
+// lives, needs no shared-memory file and saves the locking calls of each commit.
+#include "store/schema.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/fs.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+
+#include "os/fd.h"
+#include "os/file.h"
+
+namespace pergpu::store {
+namespace {
+
+// events.job has no index: events are read in journal order only.
+constexpr const char* kTables = R"sql(
+  CREATE TABLE meta (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE limits (
+    name TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE sweeps (
+    id INTEGER PRIMARY KEY,
+    root TEXT NOT NULL,
+    name TEXT NOT NULL,
+    spec TEXT NOT NULL,
+    submit TEXT NOT NULL,
+    at_wall INTEGER NOT NULL,
+    at_boot INTEGER NOT NULL
+  ) STRICT;
+  CREATE TABLE runs (
+    sweep INTEGER NOT NULL REFERENCES sweeps (id),
+    number INTEGER NOT NULL,
+    folder TEXT NOT NULL,
+    json TEXT NOT NULL,
+    texts TEXT NOT NULL,
+    PRIMARY KEY (sweep, number)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE jobs (
+    id INTEGER PRIMARY KEY,
+    sweep INTEGER NOT NULL REFERENCES sweeps (id),
+    run INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    step_name TEXT NOT NULL,
+    identity BLOB NOT NULL CHECK (length(identity) = 16),
+    replaces INTEGER NOT NULL,
+    at_wall INTEGER NOT NULL,
+    at_boot INTEGER NOT NULL
+  ) STRICT;
+  CREATE TABLE events (
+    seq INTEGER PRIMARY KEY,
+    job INTEGER NOT NULL REFERENCES jobs (id),
+    at_wall INTEGER NOT NULL,
+    at_boot INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    body TEXT NOT NULL
+  ) STRICT;
+)sql";
+
+// Never over an existing file: two programs may create the same store at the same time.
+Result<void> move_into_place(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
+    return os::sync_dir(os::parent_of(to));
+  }
+  if (errno == EEXIST) {
+    ::unlink(from.c_str());
+    return {};
+  }
+  // Some file systems lack the flag; a lock of the caller's home covers the gap there.
+  if (errno != EINVAL && errno != ENOSYS) return os_error("rename " + from + " to " + to);
+  if (::rename(from.c_str(), to.c_str()) != 0) return os_error("rename " + from + " to " + to);
+  return os::sync_dir(os::parent_of(to));
+}
+
+Result<void> build(const std::string& path) {
+  Result<Database> database =
+      Database::open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE);
+  if (!database) return std::move(database).error();
+  for (const std::string& sql :
+       {std::string("PRAGMA synchronous = EXTRA"),
+        fmt::format("PRAGMA application_id = {}", kApplicationId),
+        fmt::format("PRAGMA user_version = {}", kSchemaVersion), std::string("BEGIN"),
+        std::string(kTables), std::string("COMMIT"), std::string("PRAGMA journal_mode = WAL")}) {
+    Result<void> done = database->exec(sql);
+    if (!done) return done;
+  }
+  return {};
+}
+
+Result<void> create(const std::string& path) {
+  const std::string draft = path + ".new";
+  for (const char* suffix : {"", "-wal", "-journal", "-shm"}) ::unlink((draft + suffix).c_str());
+  os::UniqueFd fd(::open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd) return os_error("create " + draft);
+  fd.reset();
+  if (Result<void> built = build(draft); !built) {
+    for (const char* suffix : {"", "-wal", "-journal"}) ::unlink((draft + suffix).c_str());
+    return built;
+  }
+  return move_into_place(draft, path);
+}
+
+std::uint32_t big_endian(const unsigned char* bytes) {
+  return (std::uint32_t{bytes[0]} << 24) | (std::uint32_t{bytes[1]} << 16) |
+         (std::uint32_t{bytes[2]} << 8) | std::uint32_t{bytes[3]};
+}
+
+Error newer(const std::string& path, std::int64_t version) {
+  return Error{ErrorKind::Corrupt, 0,
+               fmt::format("{} was written by a newer pergpu (its schema is version {}, this one "
+                           "knows up to {}): use that version, or another PERGPU_HOME",
+                           path, version, kSchemaVersion)};
+}
+
+Result<void> check_version(const std::string& path, std::int64_t version) {
+  if (version > kSchemaVersion) return newer(path, version);
+  if (version < 1) return refused(path, fmt::format("has the unknown schema version {}", version));
+  return {};
+}
+
+// The first 100 bytes of a SQLite file say whose it is.  They are read without SQLite, which might
+// write to a file that it takes for its own (a journal to roll back, a log to recover).
+Result<void> check_header(const std::string& path) {
+  os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return os_error("open " + path);
+  std::array<unsigned char, 100> header = {};
+  const ssize_t got = ::pread(fd.get(), header.data(), header.size(), 0);
+  if (got < 0) return os_error("read " + path);
+  if (got == 0) return refused(path, "is empty");
+  if (got < static_cast<ssize_t>(header.size())) return refused(path, "is cut off");
+  if (std::memcmp(header.data(), "SQLite format 3", 16) != 0) {
+    return refused(path, "is no SQLite file");
+  }
+  if (big_endian(&header[68]) != static_cast<std::uint32_t>(kApplicationId)) {
+    return refused(path, "is a SQLite file of another program");
+  }
+  return check_version(path, static_cast<std::int32_t>(big_endian(&header[60])));
+}
+
+Error explain(const std::string& path, Error error) {
+  if (error.kind == ErrorKind::Corrupt) return refused(path, "is damaged (" + error.message + ")");
+  if (error.kind == ErrorKind::Busy) {
+    error.message = fmt::format("{} is in use by another process: {}", path, error.message);
+  }
+  return error;
+}
+
+Result<std::string> ask(Database& database, const std::string& pragma) {
+  Result<std::string> answer = database.query_text(pragma);
+  if (!answer) return explain(database.path(), std::move(answer).error());
+  return answer;
+}
+
+// A pragma's answer is the only proof that it was obeyed.
+Result<void> expect(Database& database, const std::string& pragma, const std::string& expected) {
+  Result<std::string> answer = ask(database, pragma);
+  if (!answer) return std::move(answer).error();
+  if (*answer == expected) return {};
+  return Error{ErrorKind::Io, 0,
+               fmt::format("{}: `{}` answers `{}`, expected `{}`", database.path(), pragma, *answer,
+                           expected)};
+}
+
+// The header may be older than the log, so the version is asked for again.
+Result<void> check_content(Database& database) {
+  Result<std::string> version = ask(database, "PRAGMA user_version");
+  if (!version) return std::move(version).error();
+  Result<void> known = check_version(database.path(), std::strtol(version->c_str(), nullptr, 10));
+  if (!known) return known;
+  Result<std::string> verdict = ask(database, "PRAGMA quick_check(1)");
+  if (!verdict) return std::move(verdict).error();
+  if (*verdict != "ok") return refused(database.path(), "is damaged (" + *verdict + ")");
+  return {};
+}
+
+Result<void> configure(Database& database) {
+  struct Setting {
+    const char* pragma;
+    const char* answer;
+  };
+  // journal_size_limit: a log that grew with one huge submit does not stay for ever.
+  static constexpr Setting kSettings[] = {{"PRAGMA journal_mode = WAL", "wal"},
+                                          {"PRAGMA journal_size_limit = 67108864", "67108864"},
+                                          {"PRAGMA wal_autocheckpoint = 0", "0"}};
+  for (const Setting& setting : kSettings) {
+    Result<void> obeyed = expect(database, setting.pragma, setting.answer);
+    if (!obeyed) return obeyed;
+  }
+  for (const char* sql : {"PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON"}) {
+    Result<void> done = database.exec(sql);
+    if (!done) return done;
+  }
+  return {};
+}
+
+}  // namespace
+
+Error refused(const std::string& path, const std::string& what) {
+  return Error{ErrorKind::Corrupt, 0,
+               fmt::format("{} {}: move it away or restore a backup; pergpu never replaces it by "
+                           "an empty one",
+                           path, what)};
+}
+
+Result<Database> open_store_file(const std::string& path) {
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) != 0) {
+    if (errno != ENOENT) return os_error("stat " + path);
+    if (::stat((path + "-wal").c_str(), &info) == 0 && info.st_size > 0) {
+      return refused(path, "is missing although its log " + path + "-wal is there");
+    }
+    if (Result<void> created = create(path); !created) return std::move(created).error();
+  } else if (!S_ISREG(info.st_mode)) {
+    return refused(path, "is no regular file");
+  }
+  if (Result<void> ours = check_header(path); !ours) return std::move(ours).error();
+
+  Result<Database> database =
+      Database::open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE);
+  if (!database) return explain(path, std::move(database).error());
+  sqlite3_db_config(database->get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  sqlite3_busy_timeout(database->get(), 2'000);
+  Result<void> ready = expect(*database, "PRAGMA locking_mode = EXCLUSIVE", "exclusive");
+  if (ready) ready = check_content(*database);
+  if (ready) ready = configure(*database);
+  if (!ready) return std::move(ready).error();
+  return database;
+}
+
+void trust(Database& database) {
+  sqlite3_db_config(database.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
+}
+
+}  // namespace pergpu::store
