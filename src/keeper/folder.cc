@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 
 #include "os/file.h"
 
@@ -30,7 +30,7 @@ os::UniqueFd lock_folder(const std::string& out) {
 /// The first bytes of a file, "" when it cannot be read.
 std::string head_of(const std::string& path) {
   const os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  char buffer[128];
+  char buffer[256];
   const ssize_t n = fd ? ::read(fd.get(), buffer, sizeof buffer) : 0;
   return n > 0 ? std::string(buffer, static_cast<std::size_t>(n)) : std::string();
 }
@@ -38,6 +38,42 @@ std::string head_of(const std::string& path) {
 std::optional<SetupFailure> move_aside(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) == 0 || errno == ENOENT) return std::nullopt;
   return SetupFailure{"rename", errno, from};
+}
+
+bool has_content(const std::string& path, std::string_view content) {
+  struct stat st = {};
+  if (::stat(path.c_str(), &st) < 0 || st.st_size != static_cast<off_t>(content.size()))
+    return false;
+  const Result<std::string> present = os::read_file(path, kLargestKeptFile);
+  return present && *present == content;
+}
+
+}  // namespace
+
+std::optional<std::int32_t> attempt_of_record(std::string_view text) {
+  constexpr std::string_view kKey = "\"attempt\":";
+  const std::size_t at = text.find(kKey);
+  if (at == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(at + kKey.size());
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  std::int32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end == text.data() + text.size()) return std::nullopt;  // or cut
+  return number;
+}
+
+std::optional<SetupFailure> prepare_folder(const Folder& folder) {
+  const mode_t dir_mode = 0777 & ~static_cast<mode_t>(folder.umask);
+  const mode_t file_mode = 0666 & ~static_cast<mode_t>(folder.umask);
+  const Result<void> made = os::make_dirs(folder.out, dir_mode);
+  if (!made) return SetupFailure{"mkdir", made.error().os_errno, folder.out};
+  for (const FileToWrite& file : folder.files) {
+    if (file.keep_if_same && has_content(file.path, file.content)) continue;
+    const Result<void> written =
+        os::write_file_atomic(file.path, file.content, file_mode, /*durable=*/false);
+    if (!written) return SetupFailure{"write", written.error().os_errno, file.path};
+  }
+  return std::nullopt;
 }
 
 std::optional<SetupFailure> move_earlier_attempt(const Folder& folder) {
@@ -56,41 +92,6 @@ std::optional<SetupFailure> move_earlier_attempt(const Folder& folder) {
   }
   if (auto failure = move_aside(log, folder.out + "/log" + suffix + ".txt")) return failure;
   return move_aside(record, folder.out + "/attempt" + suffix + ".json");
-}
-
-bool has_content(const std::string& path, std::string_view content) {
-  struct stat st = {};
-  if (::stat(path.c_str(), &st) < 0 || st.st_size != static_cast<off_t>(content.size()))
-    return false;
-  const Result<std::string> present = os::read_file(path, kLargestKeptFile);
-  return present && *present == content;
-}
-
-}  // namespace
-
-std::optional<std::int32_t> attempt_of_record(std::string_view text) {
-  constexpr std::string_view kBegin = "{\"schema\":1,\"attempt\":";
-  if (text.substr(0, kBegin.size()) != kBegin) return std::nullopt;
-  text.remove_prefix(kBegin.size());
-  std::int32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end == text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-std::optional<SetupFailure> prepare_folder(const Folder& folder) {
-  const mode_t dir_mode = 0777 & ~static_cast<mode_t>(folder.umask);
-  const mode_t file_mode = 0666 & ~static_cast<mode_t>(folder.umask);
-  const Result<void> made = os::make_dirs(folder.out, dir_mode);
-  if (!made) return SetupFailure{"mkdir", made.error().os_errno, folder.out};
-  if (auto failure = move_earlier_attempt(folder)) return failure;
-  for (const FileToWrite& file : folder.files) {
-    if (file.keep_if_same && has_content(file.path, file.content)) continue;
-    const Result<void> written =
-        os::write_file_atomic(file.path, file.content, file_mode, /*durable=*/false);
-    if (!written) return SetupFailure{"write", written.error().os_errno, file.path};
-  }
-  return std::nullopt;
 }
 
 std::optional<SetupFailure> write_final_record(const Forget& forget) {

@@ -47,7 +47,7 @@ std::optional<std::int64_t> earlier(std::optional<std::int64_t> a, std::optional
 Keeper::Keeper(Options options)
     : options_(std::move(options)),
       signals_(watch_children()),
-      record_(record_path(options_.run_folder, options_.id)),
+      record_(record_path(options_.run_folder, options_.id), os::boot_id()),
       revive_(static_cast<std::uint64_t>(os::boot_now_ns()) ^
               (static_cast<std::uint64_t>(::getpid()) << 32)) {
   exit_at_ns_ = os::boot_now_ns() + kAloneNs;
@@ -220,6 +220,9 @@ void Keeper::start(Start request) {
     if (std::optional<SetupFailure> failure = prepare_folder(request.folder))
       return refuse(std::move(failure->phase), failure->os_errno, std::move(failure->object));
   }
+
+  if (std::optional<SetupFailure> failure = move_earlier_attempt(request.folder))
+    return refuse(std::move(failure->phase), failure->os_errno, std::move(failure->object));
 
   if (options_.notify)
     request.env.push_back("PERGPU_NOTIFY=" + notify_path(options_.run_folder, options_.id));

@@ -11,9 +11,11 @@ namespace {
 constexpr std::size_t kSlotBytes = 2048;
 constexpr std::size_t kLongestText = 480;  // three of them and the numbers fit into a slot
 
-std::uint32_t checksum_of(std::string_view bytes) {
-  std::uint32_t hash = 2166136261U;
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+std::uint32_t checksum_of(std::string_view boot_id, std::string_view bytes) {
+  std::uint32_t hash = 2166136261U;  // FNV-1a
+  for (const std::string_view part : {boot_id, bytes}) {
+    for (const char c : part) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  }
   return hash;
 }
 
@@ -41,8 +43,9 @@ AttemptId id_of(const Held& held) {
   return held.started ? held.started->id : AttemptId{};
 }
 
-RecordFile::RecordFile(const std::string& path)
-    : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)) {}
+RecordFile::RecordFile(const std::string& path, std::string boot_id)
+    : boot_id_(std::move(boot_id)),
+      fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)) {}
 
 void RecordFile::put(AttemptId id, const Held& held) {
   Held small = held;
@@ -73,13 +76,13 @@ void RecordFile::remove(AttemptId id) {
 
 void RecordFile::write(std::size_t slot, const std::string& payload) {
   Encoder header;
-  header(checksum_of(payload), static_cast<std::uint32_t>(payload.size()));
+  header(checksum_of(boot_id_, payload), static_cast<std::uint32_t>(payload.size()));
   std::string bytes = header.take() + payload;
   bytes.resize(kSlotBytes);
   (void)!::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(slot * kSlotBytes));
 }
 
-std::vector<Held> read_record(const std::string& path) {
+std::vector<Held> read_record(const std::string& path, std::string_view boot_id) {
   std::vector<Held> out;
   const os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) return out;
@@ -89,7 +92,7 @@ std::vector<Held> read_record(const std::string& path) {
     std::uint32_t checksum = 0;
     std::uint32_t size = 0;
     Decoder(slot.substr(0, 8))(checksum, size);
-    if (size > kSlotBytes - 8 || checksum_of(slot.substr(8, size)) != checksum) continue;
+    if (size > kSlotBytes - 8 || checksum_of(boot_id, slot.substr(8, size)) != checksum) continue;
     std::optional<Held> held = decode<Held>(slot.substr(8, size));
     if (held && id_of(*held).job) out.push_back(*std::move(held));
   }

@@ -2,10 +2,12 @@
 //
 // A file of fixed slots, each written with one pwrite and checked by a checksum, so that a kill
 // between two instructions leaves the old slot or the new one.  Not synced: after a power cut no
-// process of the boot is left, and the record of another boot is worth nothing.
+// process of the boot is left.  The boot's id is part of the checksum, because pids and start times
+// of another boot may be somebody else's in this one.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "keeper/protocol.h"
@@ -22,7 +24,7 @@ class RecordFile {
  public:
   /// Creates an empty record.  A record that cannot be written is worked without: its loss makes an
   /// outcome `lost` instead of known, nothing worse.
-  explicit RecordFile(const std::string& path);
+  RecordFile(const std::string& path, std::string boot_id);
 
   /// Stores `held` in the slot of its attempt.
   void put(AttemptId id, const Held& held);
@@ -35,12 +37,13 @@ class RecordFile {
   };
   void write(std::size_t slot, const std::string& payload);
 
+  std::string boot_id_;
   os::UniqueFd fd_;
   std::vector<Slot> slots_;
 };
 
-/// Everything that can be read from a record; empty when there is none.
-std::vector<Held> read_record(const std::string& path);
+/// Everything that can be read from a record of this boot; empty when there is none.
+std::vector<Held> read_record(const std::string& path, std::string_view boot_id);
 
 /// Which attempt `held` is about.
 AttemptId id_of(const Held& held);

@@ -6,6 +6,7 @@
 
 #include "keeper/bury.h"
 #include "keeper/rig.h"
+#include "os/clock.h"
 
 namespace pergpu::keeper::rig {
 namespace {
@@ -130,11 +131,12 @@ TEST_F(KeeperSuccession, RecordTellsTheNextCoordinatorWhatAKilledKeeperKnew) {
   const Started running = client.expect<Started>();
   ASSERT_EQ(::kill(keeper_.pid, SIGKILL), 0);
   ASSERT_TRUE(client.wait_end());
-  const std::vector<Held> held = read_record(record_path(run(), kId));
+  const std::vector<Held> held = read_record(record_path(run(), kId), os::boot_id());
   ASSERT_EQ(held.size(), 2u);
   EXPECT_EQ(held[0].exited->exit_code, 7);
   EXPECT_EQ(held[1].started->pid, running.pid);
   EXPECT_EQ(held[1].started->start_ticks, running.start_ticks);
+  EXPECT_TRUE(read_record(record_path(run(), kId), "another boot").empty());
   ::kill(running.pid, SIGKILL);
 }
 
@@ -251,7 +253,7 @@ TEST_F(KeeperSuccession, NoCoordinatorIsStartedAfterAQuitThatForbidsIt) {
   }
   spill(folder_.path() + "/go", "");
   ASSERT_TRUE(eventually([&] {
-    const std::vector<Held> held = read_record(record_path(run(), kId));
+    const std::vector<Held> held = read_record(record_path(run(), kId), os::boot_id());
     return held.size() == 1 && held[0].exited;
   }));
   Client next = connect();  // still there to be asked
