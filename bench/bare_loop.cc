@@ -25,6 +25,8 @@
 
 namespace {
 
+constexpr const char* kStarting =
+    "{\"attempt\":1,\"cpus\":1,\"keeper\":1,\"pool\":\"sweep\",\"slot\":3}";
 constexpr int kCommitted = -1;  // in epoll's data: not a slot
 
 pid_t start_process(char* const* argv, int input, int output) {
@@ -116,8 +118,10 @@ struct Loop {
       return;
     }
     std::vector<bench::Row> rows;
-    rows.push_back({s.ended, bench::Kind::Exited, "{\"exit\":" + std::to_string(s.status) + "}"});
-    if (s.prepared != 0) rows.push_back({s.prepared, bench::Kind::Starting, "{\"attempt\":1}"});
+    rows.push_back(
+        {s.ended, bench::Kind::Exited,
+         "{\"class\":\"ok\",\"exit\":" + std::to_string(s.status) + ",\"next\":\"final\"}"});
+    if (s.prepared != 0) rows.push_back({s.prepared, bench::Kind::Starting, kStarting});
     bench::append(std::move(rows), index);
   }
 
@@ -161,7 +165,7 @@ struct Loop {
     for (int i = 0; i < slots && next <= count(); ++i) {
       Slot& s = slot[static_cast<std::size_t>(i)];
       prepare(s);
-      bench::append({{s.prepared, bench::Kind::Starting, "{\"attempt\":1}"}}, i);
+      bench::append({{s.prepared, bench::Kind::Starting, kStarting}}, i);
     }
   }
 

@@ -1,6 +1,7 @@
 // stamp FILE MILLISECONDS: the job of the hand-over and makespan rows.  Sleeps, then appends one
 // line
 // "<start> <end>" (CLOCK_MONOTONIC, ns) to FILE by one write(2), so that many can share a file.
+// Of MILLISECONDS only the leading number counts: "150ms-17" tells equal jobs apart.
 // Start is read first thing in main, end right before the write: exec before it and exit after it
 // count as hand-over, for every runner alike.
 #include <fcntl.h>
