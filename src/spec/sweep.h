@@ -1,6 +1,6 @@
 // A validated sweep: what `pergpu run FILE` and `pergpu run -- CMD ::: …` both produce, what
-// travels to the coordinator and what the store keeps.  Nothing here is half-understood: a SweepSpec
-// exists only when its file had no error.
+// travels to the coordinator and what the store keeps.  Nothing here is half-understood: a
+// SweepSpec exists only when its file had no error.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ struct RunSpec {
 
 struct SweepSpec {
   std::string name = {};
-  std::string out = {};  // as written; empty: "runs".  Relative to `folder`
-  std::string folder = {};                      // absolute: the sweep file's folder, or the caller's cwd
-  std::string file = {};                        // absolute path of the file; empty for the command line
-  std::vector<StepSpec> steps = {};             // file order
-  std::vector<RunSpec> runs = {};               // file order; the index of a *new* run is given at submit
-  std::vector<std::string> columns = {};        // parameters that differ between runs, in file order
+  std::string out = {};                   // as written; empty: "runs".  Relative to `folder`
+  std::string folder = {};                // absolute: the sweep file's folder, or the caller's cwd
+  std::string file = {};                  // absolute path of the file; empty for the command line
+  std::vector<StepSpec> steps = {};       // file order
+  std::vector<RunSpec> runs = {};         // file order; the index of a *new* run is given at submit
+  std::vector<std::string> columns = {};  // parameters that differ between runs, in file order
   std::vector<std::pair<std::string, int>> limits = {};  // [limits]
   bool operator==(const SweepSpec&) const = default;
 };
@@ -41,7 +41,8 @@ struct Diagnostic {
   std::string file = {};
   int line = 0;    // from 1; 0: the whole file
   int column = 0;  // from 1, in code points
-  std::string message = {};      // "unknown key `max_paralel` in [steps.eval]; did you mean `max_parallel`?"
+  std::string message =
+      {};  // "unknown key `max_paralel` in [steps.eval]; did you mean `max_parallel`?"
   std::string source_line = {};  // the line itself
 };
 

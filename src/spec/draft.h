@@ -1,0 +1,75 @@
+// The sweep while it is being checked: what SweepSpec will hold, together with where everything
+// stands in the file.  Internal to the schema_*.cc files, which run in this order:
+//
+//   schema.cc             the top level: which sections there are, name, out, limits
+//   schema_steps.cc       [defaults] and [steps.*], one key at a time (step_keys.cc)
+//   schema_runs.cc        [grid], [zip], [[runs]], runs_from, [constants], [[exclude]] -> RunTable
+//   schema_references.cc  names that refer to other parts of the file: needs, cycles, uses
+//   schema_templates.cc   placeholders
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "spec/load.h"
+#include "spec/node.h"
+#include "spec/report.h"
+#include "spec/run_table.h"
+#include "spec/sweep.h"
+#include "spec/typed.h"
+
+namespace pergpu {
+
+/// A template and what to call it in messages.
+struct PlacedTemplate {
+  std::string key = {};  // "command", "env.A"
+  std::string text = {};
+  Place at = {};
+  bool from_defaults = false;
+};
+
+struct NeedDraft {
+  std::string step = {};
+  Need::Scope scope = Need::Scope::SameRun;
+  Place at = {};
+};
+
+struct StepDraft {
+  StepSpec spec = {};
+  Place at = {};                       // of its name
+  std::string where = {};              // "[steps.train]"
+  std::vector<std::string> keys = {};  // written in the step itself
+  std::vector<PlacedTemplate> templates = {};
+  std::vector<NeedDraft> needs = {};
+  std::vector<PlacedText> uses = {};
+
+  bool wrote(std::string_view key) const {
+    for (const std::string& k : keys)
+      if (k == key) return true;
+    return false;
+  }
+};
+
+struct Draft {
+  Report& report;
+  std::string folder = {};        // absolute
+  std::string shown_folder = {};  // as the user spelt it, for messages
+  const LoadOptions& options;
+  SweepSpec sweep = {};
+  std::vector<StepDraft> steps = {};
+  RunTable runs = {};
+};
+
+void read_steps(Draft& draft, const Node* defaults, const Node* steps, Place root_at);
+void read_runs(Draft& draft, const Node& root);
+void check_references(Draft& draft);
+void check_templates(Draft& draft);
+/// After expand(): durations that depend on parameters.
+void check_rendered_durations(Draft& draft);
+
+/// Reads one key of a step or of [defaults] into `step`; reports an unknown key.
+void read_step_key(Draft& draft, StepDraft& step, const Key& key, const Node& value,
+                   bool is_defaults);
+
+}  // namespace pergpu

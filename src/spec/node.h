@@ -1,0 +1,54 @@
+// What the three readers make of a file: one ordered tree.  Every value and every key knows where
+// it stands, scalars keep their text as written, and tables keep the order of the file.  Nothing
+// here knows what a sweep is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pergpu {
+
+/// A position in one of the sources of a Report.
+struct Place {
+  std::uint32_t source = 0;  // Report::source()
+  std::uint32_t line = 0;    // from 1; 0: the whole file
+  std::uint32_t column = 0;  // from 1, in code points
+  bool operator==(const Place&) const = default;
+};
+
+struct Key {
+  std::string text = {};
+  Place at = {};
+};
+
+struct Node {
+  enum class Kind : std::uint8_t { Null, Bool, Int, Float, String, List, Table };
+
+  Kind kind = Kind::Null;
+  Place at = {};
+  std::string text = {};         // String: its content; other scalars: as written
+  std::int64_t integer = 0;      // Int (saturated), Bool (0 or 1)
+  double number = 0;             // Int, Float
+  std::vector<Key> keys = {};    // Table: keys[i] names items[i]
+  std::vector<Node> items = {};  // List, Table
+
+  bool is(Kind k) const { return kind == k; }
+  /// The member called `key` of a table, or null.
+  const Node* find(std::string_view key) const {
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      if (keys[i].text == key) return &items[i];
+    return nullptr;
+  }
+};
+
+/// "the number 90", "the string \"x\"", "a list": for "must be a duration, not …".
+std::string describe(const Node& node);
+
+/// How deep lists and tables may be nested in each other.
+inline constexpr int kMaxDepth = 64;
+/// Integers beyond this lose digits in JSON readers that use doubles.
+inline constexpr std::int64_t kMaxExactInteger = std::int64_t{1} << 53;
+
+}  // namespace pergpu

@@ -1,0 +1,17 @@
+// -p NAME=VALUE: what the command line says of a parameter replaces what the file says.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "spec/node.h"
+#include "spec/report.h"
+
+namespace pergpu {
+
+/// Changes the tree.  Rows of `runs_from` are not in it: their reader leaves out overridden names.
+void apply_overrides(Report& report, Node& root,
+                     const std::vector<std::pair<std::string, std::string>>& overrides);
+
+}  // namespace pergpu

@@ -1,0 +1,237 @@
+// A template is scanned from left to right, once, and never re-scanned: a parameter whose value
+// looks like a placeholder stays what it is.
+#include "spec/placeholders.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace pergpu {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Builtin>, 8> kBuiltins = {{
+    {"config", Builtin::Config},
+    {"json", Builtin::Json},
+    {"out", Builtin::Out},
+    {"metrics", Builtin::Metrics},
+    {"run", Builtin::Run},
+    {"index", Builtin::Index},
+    {"attempt", Builtin::Attempt},
+    {"runs", Builtin::Runs},
+}};
+
+bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_name_char(char c) { return is_name_start(c) || (c >= '0' && c <= '9'); }
+
+/// Past the identifier at `at`, or `at` when there is none.
+std::size_t skip_identifier(std::string_view t, std::size_t at) {
+  if (at >= t.size() || !is_name_start(t[at])) return at;
+  while (at < t.size() && is_name_char(t[at])) ++at;
+  return at;
+}
+
+Error unknown(std::string_view placeholder, std::string_view why) {
+  return Error{ErrorKind::Invalid, 0, fmt::format("placeholder {{{}}}: {}", placeholder, why)};
+}
+
+Result<std::string> value_of_builtin(Builtin b, const RenderScope& scope) {
+  if (needs_a_run(b) && scope.run == nullptr)
+    return unknown(to_string(b), "a once-step belongs to no run");
+  switch (b) {
+    case Builtin::Config:
+      return scope.config;
+    case Builtin::Json:
+      return scope.run->json;
+    case Builtin::Out:
+      return scope.out;
+    case Builtin::Metrics:
+      return scope.metrics;
+    case Builtin::Run:
+      return scope.run_folder;
+    case Builtin::Index:
+      return std::to_string(scope.index);
+    case Builtin::Attempt:
+      return std::to_string(scope.attempt);
+    case Builtin::Runs:
+      if (!scope.runs_lines) return unknown("runs", "only a once-step knows all runs");
+      return scope.runs_lines();
+  }
+  return unknown(to_string(b), "not known");
+}
+
+Result<std::string> value_of(const TemplatePart& part, const RenderScope& scope) {
+  if (part.kind == TemplatePart::Kind::StepField) {
+    std::string folder;
+    if (part.field == "out" && scope.step_out) folder = scope.step_out(part.text);
+    if (folder.empty())
+      return unknown(fmt::format("{}.{}", part.text, part.field), "no such step is known here");
+    return folder;
+  }
+  if (std::optional<Builtin> builtin = builtin_of(part.text))
+    return value_of_builtin(*builtin, scope);
+  const std::string* text = scope.parameters.text(part.text);
+  if (text == nullptr) return unknown(part.text, "the run has no such parameter");
+  return *text;
+}
+
+}  // namespace
+
+std::optional<Builtin> builtin_of(std::string_view name) {
+  for (const auto& [text, builtin] : kBuiltins)
+    if (text == name) return builtin;
+  return std::nullopt;
+}
+
+std::string_view to_string(Builtin b) {
+  for (const auto& [text, builtin] : kBuiltins)
+    if (builtin == b) return text;
+  return {};
+}
+
+bool needs_a_run(Builtin b) {
+  switch (b) {
+    case Builtin::Config:
+    case Builtin::Json:
+    case Builtin::Run:
+    case Builtin::Index:
+      return true;
+    case Builtin::Out:
+    case Builtin::Metrics:
+    case Builtin::Attempt:
+    case Builtin::Runs:
+      return false;
+  }
+  return false;
+}
+
+bool is_identifier(std::string_view text) {
+  return !text.empty() && skip_identifier(text, 0) == text.size();
+}
+
+void visit_template(std::string_view t, const std::function<void(const TemplatePart&)>& visit) {
+  std::size_t text_begin = 0;
+  auto flush = [&](std::size_t end) {
+    if (end > text_begin) visit({.text = t.substr(text_begin, end - text_begin)});
+  };
+  std::size_t i = 0;
+  while (i < t.size()) {
+    char c = t[i];
+    if ((c == '{' || c == '}') && i + 1 < t.size() && t[i + 1] == c) {
+      flush(i + 1);  // one of the two
+      i += 2;
+      text_begin = i;
+      continue;
+    }
+    if (c != '{') {
+      ++i;
+      continue;
+    }
+    std::size_t name_end = skip_identifier(t, i + 1);
+    std::size_t end = name_end;
+    if (name_end > i + 1 && name_end < t.size() && t[name_end] == '.')
+      end = skip_identifier(t, name_end + 1);
+    bool has_field = end > name_end + 1;
+    if (name_end == i + 1 || end >= t.size() || t[end] != '}' || (end > name_end && !has_field)) {
+      ++i;
+      continue;
+    }
+    flush(i);
+    TemplatePart part;
+    part.kind = has_field ? TemplatePart::Kind::StepField : TemplatePart::Kind::Name;
+    part.text = t.substr(i + 1, name_end - i - 1);
+    if (has_field) part.field = t.substr(name_end + 1, end - name_end - 1);
+    visit(part);
+    i = end + 1;
+    text_begin = i;
+  }
+  flush(t.size());
+}
+
+bool has_placeholders(std::string_view t) {
+  bool found = false;
+  visit_template(t, [&](const TemplatePart& p) { found |= p.kind != TemplatePart::Kind::Text; });
+  return found;
+}
+
+Result<RenderScope> scope_of(const RunSpec& run) {
+  Result<RunParameters> parameters = RunParameters::parse(run);
+  if (!parameters) return std::move(parameters).error();
+  RenderScope scope;
+  scope.run = &run;
+  scope.parameters = std::move(*parameters);
+  return scope;
+}
+
+Result<std::string> render(const Template& t, const RenderScope& scope) {
+  std::string out;
+  std::optional<Error> failed;
+  visit_template(t, [&](const TemplatePart& part) {
+    if (part.kind == TemplatePart::Kind::Text) {
+      out += part.text;
+      return;
+    }
+    Result<std::string> value = value_of(part, scope);
+    if (value) {
+      out += *value;
+    } else if (!failed) {
+      failed = value.error();
+    }
+  });
+  if (failed) return *std::move(failed);
+  return out;
+}
+
+Result<std::vector<std::string>> render_argv(const StepSpec& step, const RenderScope& scope) {
+  if (step.command.empty()) return std::vector<std::string>{"/bin/sh", "-c", step.shell};
+  std::vector<std::string> argv;
+  argv.reserve(step.command.size());
+  for (const Template& t : step.command) {
+    Result<std::string> text = render(t, scope);
+    if (!text) return std::move(text).error();
+    argv.push_back(*std::move(text));
+  }
+  return argv;
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> render_env(const StepSpec& step,
+                                                                    const RenderScope& scope) {
+  std::vector<std::pair<std::string, std::string>> env;
+  env.reserve(step.env.size());
+  for (const auto& [name, value] : step.env) {
+    Result<std::string> text = render(value, scope);
+    if (!text) return std::move(text).error();
+    env.emplace_back(name, *std::move(text));
+  }
+  return env;
+}
+
+std::string runs_lines(const std::vector<RunSpec>& runs) {
+  std::size_t size = 0;
+  for (const RunSpec& run : runs) size += run.json.size() + 1;
+  std::string out;
+  out.reserve(size);
+  for (const RunSpec& run : runs) {
+    out += run.json;
+    out += '\n';
+  }
+  return out;
+}
+
+bool uses_runs(const StepSpec& step) {
+  bool found = false;
+  auto look = [&](const Template& t) {
+    visit_template(t, [&](const TemplatePart& part) {
+      found |= part.kind == TemplatePart::Kind::Name && part.text == to_string(Builtin::Runs);
+    });
+  };
+  for (const Template& t : step.command) look(t);
+  for (const auto& [name, value] : step.env) look(value);
+  for (const Template& t : step.outputs) look(t);
+  look(step.cwd);
+  look(step.metrics);
+  return found;
+}
+
+}  // namespace pergpu

@@ -1,0 +1,123 @@
+// The top level of a sweep file, and the order in which its parts are checked.
+#include "spec/schema.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "spec/draft.h"
+#include "spec/overrides.h"
+#include "spec/placeholders.h"
+#include "spec/suggest.h"
+#include "spec/sweep_name.h"
+
+namespace pergpu {
+namespace {
+
+const std::vector<std::string_view> kSections = {"name",     "out",       "grid",    "zip",
+                                                 "runs",     "runs_from", "exclude", "constants",
+                                                 "defaults", "limits",    "steps"};
+
+void read_name(Draft& draft, const Node* node, const std::string& path) {
+  Place whole{0, 0, 0};
+  std::string name;
+  Place at = whole;
+  if (node != nullptr) {
+    std::optional<std::string> text = read_text({draft.report, "name", *node});
+    if (!text) return;
+    name = *std::move(text);
+    at = node->at;
+  } else {
+    name = std::filesystem::path(path).stem().string();
+  }
+  if (std::string why = why_no_sweep_name(name); !why.empty())
+    draft.report.error(
+        at, node != nullptr
+                ? fmt::format("a sweep cannot be called \"{}\": {}", name, why)
+                : fmt::format("the file's name cannot be the name of the sweep ({}): add "
+                              "name = \"…\"",
+                              why));
+  draft.sweep.name = std::move(name);
+}
+
+void read_out(Draft& draft, const Node* node) {
+  if (node != nullptr)
+    if (std::optional<std::string> text = read_nonempty_text({draft.report, "out", *node})) {
+      draft.sweep.out = *std::move(text);
+      if (has_placeholders(draft.sweep.out))
+        draft.report.error(node->at,
+                           "`out` is one folder for the whole sweep: it takes no placeholders");
+    }
+  if (!draft.options.out.empty())
+    // Relative to where the command was typed, unlike the one in the file.
+    draft.sweep.out = std::filesystem::absolute(draft.options.out).lexically_normal().string();
+}
+
+void read_limits(Draft& draft, const Node* node) {
+  if (node == nullptr || !expect_table({draft.report, "limits", *node})) return;
+  for (std::size_t i = 0; i < node->keys.size(); ++i) {
+    const Key& name = node->keys[i];
+    std::string key = fmt::format("limits.{}", name.text);
+    if (name.text.empty() || name.text.find_first_of("/*@= \t\r\n") != std::string::npos)
+      draft.report.error(name.at, fmt::format("a limit cannot be called \"{}\"", name.text));
+    std::optional<std::int64_t> n = read_whole({draft.report, key, node->items[i]}, 1, 1'000'000);
+    draft.sweep.limits.emplace_back(name.text, n ? static_cast<int>(*n) : 1);
+  }
+}
+
+void check_top_level(Report& report, const Node& root) {
+  for (const Key& key : root.keys) {
+    if (key.text == "slurm" || key.text == "notify") {
+      not_in_this_version(report, key.at, fmt::format("[{}]", key.text));
+      continue;
+    }
+    if (std::find(kSections.begin(), kSections.end(), key.text) != kSections.end()) continue;
+    std::vector<std::string_view> known = kSections;
+    std::string hint = did_you_mean(key.text, known);
+    if (hint.empty())
+      hint = "; a parameter belongs in [grid] or [constants], a key of a step in [steps.NAME]";
+    report.error(key.at, fmt::format("unknown key `{}` at the top level{}", key.text, hint));
+  }
+}
+
+void name_differing_columns(Draft& draft) {
+  for (const Column& c : draft.runs.columns)
+    if (c.differs) draft.sweep.columns.push_back(c.name);
+}
+
+}  // namespace
+
+std::optional<SweepSpec> build_sweep(Report& report, Node root, const SchemaInput& input,
+                                     const LoadOptions& options) {
+  if (!root.is(Node::Kind::Table)) {
+    report.error(root.at,
+                 fmt::format("a sweep file is a table of sections, not {}", describe(root)));
+    return std::nullopt;
+  }
+  check_top_level(report, root);
+  apply_overrides(report, root, options.overrides);
+  Draft draft{.report = report, .options = options};
+  draft.folder = input.folder;
+  std::size_t slash = input.path.rfind('/');
+  if (slash != std::string::npos) draft.shown_folder = input.path.substr(0, slash + 1);
+  draft.sweep.folder = input.folder;
+  draft.sweep.file = input.file;
+  read_name(draft, root.find("name"), input.path);
+  read_out(draft, root.find("out"));
+  read_limits(draft, root.find("limits"));
+  read_steps(draft, root.find("defaults"), root.find("steps"), root.at);
+  read_runs(draft, root);
+  root = Node();  // a million rows need not be kept twice
+  draft.sweep.runs = expand(report, draft.runs);
+  name_differing_columns(draft);
+  check_references(draft);
+  check_templates(draft);
+  if (report.failed()) return std::nullopt;
+  check_rendered_durations(draft);
+  if (report.failed()) return std::nullopt;
+  for (StepDraft& step : draft.steps) draft.sweep.steps.push_back(std::move(step.spec));
+  return std::move(draft.sweep);
+}
+
+}  // namespace pergpu

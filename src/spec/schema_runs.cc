@@ -1,0 +1,255 @@
+// The sections that make the runs -> RunTable.  They multiply: every row of `runs` (or `runs_from`)
+// with every row of [zip] with every combination of [grid]; [constants] are added to each.  In this
+// order, the last key of [grid] varying fastest.  A parameter is given in one section only.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "spec/canonical_json.h"
+#include "spec/draft.h"
+#include "spec/param_value.h"
+#include "spec/placeholders.h"
+#include "spec/read_rows.h"
+#include "spec/suggest.h"
+#include "spec/value_list.h"
+
+namespace pergpu {
+namespace {
+
+class RunsReader {
+ public:
+  RunsReader(Draft& draft, const Node& root)
+      : draft_(draft), report_(draft.report), table_(draft.runs), root_(root) {}
+
+  void read() {
+    // Columns in file order, whatever order the axes have.
+    for (std::size_t i = 0; i < root_.keys.size(); ++i) {
+      const std::string& key = root_.keys[i].text;
+      const Node& node = root_.items[i];
+      if (key == "grid") read_grid(node);
+      if (key == "zip") read_zip(node);
+      if (key == "runs") read_rows(node);
+      if (key == "runs_from") read_rows_from(root_.keys[i], node);
+      if (key == "constants") read_constants(node);
+    }
+    add_axis(std::move(rows_));
+    add_axis(std::move(zip_));
+    for (Axis& axis : grid_) table_.axes.push_back(std::move(axis));
+    // Beside rows with different columns only this one axis has an unknown number of cells.
+    add_axis(std::move(constants_));
+    if (const Node* exclude = root_.find("exclude"); exclude != nullptr) read_exclusions(*exclude);
+    check_names();
+  }
+
+ private:
+  void add_axis(Axis axis) {
+    if (axis.rows() > 0) table_.axes.push_back(std::move(axis));
+  }
+
+  /// The column of `key`, which belongs to `section` alone.
+  std::optional<std::uint32_t> column(const Key& key, const std::string& section) {
+    if (table_.columns.size() >= kMaxColumns && table_.find(key.text) == nullptr) {
+      report_.error(key.at, fmt::format("more than {} parameters", kMaxColumns));
+      return std::nullopt;
+    }
+    std::uint32_t c = table_.column(key.text, key.at);
+    if (c == sections_.size()) {
+      sections_.push_back(section);
+    } else if (sections_[c] != section) {
+      report_.error(
+          key.at, fmt::format("parameter `{}` is already given in {} at {}", key.text, sections_[c],
+                              refer(report_, table_.columns[c].at, key.at)));
+      return std::nullopt;
+    }
+    return c;
+  }
+
+  void add_cell(Axis& axis, std::uint32_t c, const Node& value) {
+    std::optional<ParamValue> v = param_value(report_, table_.columns[c].name, value);
+    if (v) axis.cells.push_back({c, table_.pool.add(*v)});
+    if (!v) table_.columns[c].broken = true;
+  }
+
+  void read_grid(const Node& node) {
+    if (!expect_table({report_, "grid", node})) return;
+    for (std::size_t i = 0; i < node.keys.size(); ++i) {
+      std::optional<std::uint32_t> c = column(node.keys[i], "[grid]");
+      auto values = value_list(report_, draft_.folder, node.keys[i].text, node.items[i]);
+      if (!values || !c) continue;
+      Axis axis;
+      for (const Node& value : *values) {
+        add_cell(axis, *c, value);
+        axis.end_row(value.at);
+      }
+      report_repeated(axis, node.keys[i].text);
+      grid_.push_back(std::move(axis));
+    }
+  }
+
+  /// 1 and 1.0 are the same value: they have the same canonical JSON.
+  void report_repeated(const Axis& axis, const std::string& name) {
+    std::unordered_map<std::string_view, std::size_t> seen;
+    for (std::size_t row = 0; row < axis.rows(); ++row) {
+      if (axis.begins[row] == axis.begins[row + 1]) continue;
+      std::string_view json = table_.pool.json(axis.cells[axis.begins[row]].value);
+      if (!seen.emplace(json, row).second)
+        report_.error(axis.places[row], fmt::format("`{}` has the value {} twice", name, json));
+    }
+  }
+
+  void read_zip(const Node& node) {
+    if (!expect_table({report_, "zip", node})) return;
+    std::vector<std::pair<std::uint32_t, std::vector<Node>>> lists;
+    for (std::size_t i = 0; i < node.keys.size(); ++i) {
+      std::optional<std::uint32_t> c = column(node.keys[i], "[zip]");
+      auto values = value_list(report_, draft_.folder, node.keys[i].text, node.items[i]);
+      if (!values || !c) continue;
+      if (!lists.empty() && lists[0].second.size() != values->size()) {
+        report_.error(node.items[i].at,
+                      fmt::format("lists of [zip] go in step: `{}` has {} values, `{}` has {}",
+                                  table_.columns[lists[0].first].name, lists[0].second.size(),
+                                  node.keys[i].text, values->size()));
+        continue;
+      }
+      lists.emplace_back(*c, *std::move(values));
+    }
+    if (lists.empty()) return;
+    for (std::size_t row = 0; row < lists[0].second.size(); ++row) {
+      for (const auto& [c, values] : lists) add_cell(zip_, c, values[row]);
+      zip_.end_row(lists[0].second[row].at);
+    }
+    report_equal_rows(report_, table_, zip_);
+  }
+
+  void add_row(const Node& row, const std::string& section) {
+    if (!row.is(Node::Kind::Table)) {
+      report_.error(row.at,
+                    fmt::format("a run must be a table of parameters, not {}", describe(row)));
+      return;
+    }
+    for (std::size_t i = 0; i < row.keys.size(); ++i) {
+      if (is_overridden(row.keys[i].text)) continue;
+      std::optional<std::uint32_t> c = column(row.keys[i], section);
+      if (c) add_cell(rows_, *c, row.items[i]);
+    }
+    rows_.end_row(row.at);
+  }
+
+  bool is_overridden(const std::string& name) const {
+    return std::any_of(draft_.options.overrides.begin(), draft_.options.overrides.end(),
+                       [&](const auto& o) { return o.first == name; });
+  }
+
+  void read_rows(const Node& node) {
+    if (!node.is(Node::Kind::List)) {
+      wrong_type({report_, "runs", node}, "a list of tables ([[runs]] in TOML)");
+      return;
+    }
+    if (node.items.empty()) report_.error(node.at, "`runs` is empty: no run would be left");
+    for (const Node& row : node.items) add_row(row, "`runs`");
+    report_equal_rows(report_, table_, rows_);
+  }
+
+  void read_rows_from(const Key& key, const Node& node) {
+    if (root_.find("runs") != nullptr)
+      report_.error(key.at,
+                    "`runs` and `runs_from` are both given; the rows come from one of them");
+    std::optional<std::string> pattern = read_nonempty_text({report_, "runs_from", node});
+    if (!pattern) return;
+    visit_rows(report_, draft_.folder, draft_.shown_folder, *pattern, node.at,
+               [&](Node&& row) { add_row(row, "`runs_from`"); });
+    if (rows_.rows() == 0 && !report_.incomplete() && !report_.failed())
+      report_.error(node.at, fmt::format("`runs_from`: \"{}\" has no rows", *pattern));
+    if (root_.find("runs") == nullptr) report_equal_rows(report_, table_, rows_);
+  }
+
+  void read_constants(const Node& node) {
+    if (!expect_table({report_, "constants", node})) return;
+    for (std::size_t i = 0; i < node.keys.size(); ++i) {
+      std::optional<std::uint32_t> c = column(node.keys[i], "[constants]");
+      if (c) add_cell(constants_, *c, node.items[i]);
+    }
+    constants_.end_row(node.at);
+  }
+
+  void read_exclusions(const Node& node) {
+    if (!node.is(Node::Kind::List)) {
+      wrong_type({report_, "exclude", node}, "a list of tables ([[exclude]] in TOML)");
+      return;
+    }
+    std::vector<std::string_view> names;
+    for (const Column& c : table_.columns) names.push_back(c.name);
+    for (const Node& item : node.items) {
+      if (!expect_table({report_, "exclude[]", item})) continue;
+      Exclusion exclusion;
+      exclusion.at = item.at;
+      bool good = true;
+      for (std::size_t i = 0; i < item.keys.size(); ++i) {
+        const Key& key = item.keys[i];
+        auto found = table_.by_name.find(key.text);
+        if (found == table_.by_name.end()) {
+          good = false;
+          if (!report_.incomplete())
+            report_.error(key.at, fmt::format("[[exclude]]: no parameter is called `{}`{}",
+                                              key.text, did_you_mean(key.text, names)));
+          continue;
+        }
+        Exclusion::Condition condition;
+        condition.column = found->second;
+        std::vector<Node> one = {item.items[i]};
+        const std::vector<Node>& values =
+            item.items[i].is(Node::Kind::List) ? item.items[i].items : one;
+        for (const Node& value : values)
+          if (std::optional<ParamValue> v = param_value(report_, key.text, value))
+            condition.values.push_back(v->json);
+        exclusion.all.push_back(std::move(condition));
+      }
+      if (item.keys.empty())
+        report_.error(item.at, "an empty [[exclude]] would leave out all runs");
+      if (good && !item.keys.empty()) table_.exclusions.push_back(std::move(exclusion));
+    }
+  }
+
+  void check_names() {
+    std::unordered_map<std::string, const Column*> upper;
+    for (const Column& c : table_.columns) {
+      if (!is_identifier(c.name)) {
+        report_.error(c.at,
+                      fmt::format("a parameter cannot be called `{}`: letters, digits and _ only, "
+                                  "and no digit first",
+                                  c.name));
+        continue;
+      }
+      if (builtin_of(c.name))
+        report_.error(c.at, fmt::format("a parameter cannot be called `{0}`: {{{0}}} is a built-in "
+                                        "placeholder",
+                                        c.name));
+      for (const StepDraft& step : draft_.steps)
+        if (step.spec.name == c.name)
+          report_.error(c.at, fmt::format("parameter `{}` is called like the step at line {}",
+                                          c.name, step.at.line));
+      auto [other, is_new] = upper.emplace(param_env_name(c.name), &c);
+      if (!is_new)
+        report_.error(c.at,
+                      fmt::format("parameters `{}` and `{}` differ only in case, so both would be "
+                                  "${} in a job",
+                                  other->second->name, c.name, other->first));
+    }
+  }
+
+  Draft& draft_;
+  Report& report_;
+  RunTable& table_;
+  const Node& root_;
+  std::vector<std::string> sections_;  // of each column
+  std::vector<Axis> grid_;
+  Axis zip_;
+  Axis rows_;
+  Axis constants_;
+};
+
+}  // namespace
+
+void read_runs(Draft& draft, const Node& root) { RunsReader(draft, root).read(); }
+
+}  // namespace pergpu

@@ -1,0 +1,84 @@
+// Each step starts as a copy of what [defaults] makes of an empty one, then its own keys are read
+// over it.  A mistake in [defaults] is reported once, at its place there.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "spec/draft.h"
+#include "spec/placeholders.h"
+#include "spec/suggest.h"
+
+namespace pergpu {
+namespace {
+
+StepDraft read_defaults(Draft& draft, const Node* defaults) {
+  StepDraft base;
+  base.where = "[defaults]";
+  if (defaults == nullptr || !expect_table({draft.report, "defaults", *defaults})) return base;
+  for (std::size_t i = 0; i < defaults->keys.size(); ++i)
+    read_step_key(draft, base, defaults->keys[i], defaults->items[i], true);
+  for (PlacedTemplate& t : base.templates) t.from_defaults = true;
+  return base;
+}
+
+void check_name(Draft& draft, const Key& name) {
+  if (!is_identifier(name.text))
+    draft.report.error(
+        name.at, fmt::format("a step cannot be called `{}`: letters, digits and _ only, and no "
+                             "digit first",
+                             name.text));
+  if (name.text.size() > 64)
+    draft.report.error(name.at, "the name of a step may have 64 characters at most");
+  if (builtin_of(name.text))
+    draft.report.error(name.at, fmt::format("a step cannot be called `{0}`: {{{0}}} is a built-in "
+                                            "placeholder",
+                                            name.text));
+}
+
+void check_whole(Draft& draft, const StepDraft& step) {
+  bool command = step.wrote("command");
+  bool shell = step.wrote("shell");
+  if (command && shell)
+    draft.report.error(step.at,
+                       fmt::format("{} has both `command` and `shell`; one of them says what "
+                                   "to execute",
+                                   step.where));
+  if (!command && !shell && !draft.report.incomplete())
+    draft.report.error(step.at, fmt::format("{} has neither `command` nor `shell`", step.where));
+  if (step.wrote("gpu") && step.spec.gpus == 0 && !step.wrote("gpus"))
+    draft.report.error(step.at,
+                       fmt::format("{} names a `gpu` but asks for none: add gpus = 1", step.where));
+}
+
+}  // namespace
+
+void read_steps(Draft& draft, const Node* defaults, const Node* steps, Place root_at) {
+  StepDraft base = read_defaults(draft, defaults);
+  if (steps == nullptr) {
+    if (!draft.report.incomplete())
+      draft.report.error(root_at, "no steps: add [steps.NAME] with a `command`");
+    return;
+  }
+  if (!expect_table({draft.report, "steps", *steps})) return;
+  if (steps->keys.empty() && !draft.report.incomplete())
+    draft.report.error(steps->at, "no steps: add [steps.NAME] with a `command`");
+  for (std::size_t i = 0; i < steps->keys.size(); ++i) {
+    const Key& name = steps->keys[i];
+    const Node& table = steps->items[i];
+    check_name(draft, name);
+    StepDraft step = base;
+    step.spec.name = name.text;
+    step.at = name.at;
+    step.where = fmt::format("[steps.{}]", name.text);
+    if (expect_table({draft.report, step.where, table})) {
+      for (std::size_t k = 0; k < table.keys.size(); ++k) {
+        step.keys.push_back(table.keys[k].text);
+        read_step_key(draft, step, table.keys[k], table.items[k], false);
+      }
+      check_whole(draft, step);
+    }
+    draft.steps.push_back(std::move(step));
+  }
+}
+
+}  // namespace pergpu

@@ -1,0 +1,274 @@
+// Placeholders are checked when the sweep is read, so that no job fails in the night over a name.
+//
+// In `shell` nothing is pasted: a value with a quote in it would become code.  A known placeholder
+// there is an error that names the environment variable to use; `${NAME}` and unknown braces are
+// the shell's own, unless they look like a known name mistyped.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "spec/draft.h"
+#include "spec/placeholders.h"
+#include "spec/suggest.h"
+#include "spec/units.h"
+
+namespace pergpu {
+namespace {
+
+/// An argument can hold 128 KiB less its terminator (MAX_ARG_STRLEN).
+constexpr std::size_t kMaxArgumentBytes = 131'071;
+
+class TemplateCheck {
+ public:
+  TemplateCheck(Draft& draft, StepDraft& step, std::size_t index)
+      : draft_(draft), report_(draft.report), step_(step), reachable_(draft.steps.size(), false) {
+    collect_needed(index);
+  }
+
+  void check() {
+    for (const PlacedTemplate& t : step_.templates) {
+      if (t.key == "shell") {
+        check_shell(t);
+      } else {
+        check_template(t);
+      }
+    }
+  }
+
+ private:
+  void collect_needed(std::size_t index) {
+    for (const Need& need : draft_.steps[index].spec.needs) {
+      std::size_t next = static_cast<std::size_t>(need.step);
+      if (reachable_[next]) continue;
+      reachable_[next] = true;
+      collect_needed(next);
+    }
+  }
+
+  void fail(const PlacedTemplate& t, const std::string& what) {
+    std::string where = t.from_defaults ? fmt::format("`{}` (for {})", t.key, step_.where)
+                                        : fmt::format("`{}`", t.key);
+    report_.error(t.at, fmt::format("{}: {}", where, what));
+  }
+
+  void check_template(const PlacedTemplate& t) {
+    int open_braces = 0;
+    bool warned = false;
+    for (std::size_t i = 0; i + 1 < t.text.size(); ++i) {
+      if (t.text[i] != t.text[i + 1] || (t.text[i] != '{' && t.text[i] != '}')) continue;
+      open_braces += t.text[i] == '{' ? 1 : -1;
+      ++i;
+      if (open_braces < 0 && !warned) {
+        warned = true;
+        report_.warning(t.at,
+                        fmt::format("`{}`: }}}} gives one }}; write }}}}}}}} for two", t.key));
+      }
+    }
+    visit_template(t.text, [&](const TemplatePart& part) {
+      if (part.kind == TemplatePart::Kind::Name) check_name(t, part.text);
+      if (part.kind == TemplatePart::Kind::StepField) check_step_field(t, part.text, part.field);
+    });
+  }
+
+  void check_name(const PlacedTemplate& t, std::string_view name) {
+    if (std::optional<Builtin> builtin = builtin_of(name)) return check_builtin(t, *builtin);
+    const Column* column = draft_.runs.find(name);
+    if (column == nullptr) return report_unknown(t, name);
+    if (step_.spec.once) {
+      fail(t, fmt::format(
+                  "{{{}}} is a parameter of runs, which a once-step does not have; {{runs}} gives "
+                  "the JSON lines of all runs",
+                  name));
+      return;
+    }
+    if (column->present < draft_.sweep.runs.size() && !column->broken)
+      report_.error(column->missing_at, fmt::format("this run lacks `{}`, which {} uses in `{}`",
+                                                    name, step_.where, t.key));
+  }
+
+  void check_builtin(const PlacedTemplate& t, Builtin builtin) {
+    std::string_view name = to_string(builtin);
+    if (step_.spec.once && needs_a_run(builtin))
+      fail(t, fmt::format("{{{}}} belongs to a run, which a once-step does not have", name));
+    if (builtin != Builtin::Runs) return;
+    if (!step_.spec.once) {
+      fail(t, "{runs} is known in once-steps only (once = true)");
+      return;
+    }
+    std::size_t bytes = 0;
+    for (const RunSpec& run : draft_.sweep.runs) bytes += run.json.size() + 1;
+    if (bytes > kMaxArgumentBytes)
+      fail(t, fmt::format("{{runs}} would be {} bytes, but an argument can hold {} at most", bytes,
+                          kMaxArgumentBytes));
+  }
+
+  void check_step_field(const PlacedTemplate& t, std::string_view name, std::string_view field) {
+    const StepDraft* other = nullptr;
+    std::vector<std::string_view> steps;
+    for (std::size_t i = 0; i < draft_.steps.size(); ++i) {
+      if (draft_.steps[i].spec.name == name) other = &draft_.steps[i];
+      steps.push_back(draft_.steps[i].spec.name);
+    }
+    if (other == nullptr) {
+      if (report_.incomplete()) return;
+      std::string_view near = nearest(name, steps);
+      std::string hint = near.empty() ? "" : fmt::format("; did you mean {{{}.out}}?", near);
+      fail(t, fmt::format("unknown placeholder {{{}.{}}}{}", name, field, hint));
+      return;
+    }
+    if (field != "out") {
+      fail(t,
+           fmt::format("unknown placeholder {{{0}.{1}}}; did you mean {{{0}.out}}?", name, field));
+      return;
+    }
+    if (other == &step_) {
+      fail(t, fmt::format("{{{}.out}} is this step itself: write {{out}}", name));
+      return;
+    }
+    if (step_.spec.once && !other->spec.once) {
+      fail(t, fmt::format("{{{}.out}} is a folder of each run, and a once-step belongs to no run",
+                          name));
+      return;
+    }
+    std::size_t index = static_cast<std::size_t>(other - draft_.steps.data());
+    if (!reachable_[index] && !report_.incomplete())
+      fail(t, fmt::format("{{{0}.out}} is used, but {1} does not need `{0}`: add it to `needs`",
+                          name, step_.where));
+  }
+
+  /// Names that could have been meant, with their braces.
+  std::vector<std::string> known() const {
+    std::vector<std::string> out;
+    if (!step_.spec.once)
+      for (const Column& c : draft_.runs.columns) out.push_back(c.name);
+    for (Builtin b : {Builtin::Config, Builtin::Json, Builtin::Out, Builtin::Metrics, Builtin::Run,
+                      Builtin::Index, Builtin::Attempt, Builtin::Runs}) {
+      bool fits = b == Builtin::Runs ? step_.spec.once : !(step_.spec.once && needs_a_run(b));
+      if (fits) out.emplace_back(to_string(b));
+    }
+    for (const StepDraft& step : draft_.steps) out.push_back(step.spec.name + ".out");
+    return out;
+  }
+
+  std::string near_placeholder(std::string_view name) const {
+    for (const StepDraft& step : draft_.steps)
+      if (step.spec.name == name) return step.spec.name + ".out";
+    std::vector<std::string> names = known();
+    std::vector<std::string_view> views(names.begin(), names.end());
+    return std::string(nearest(name, views));
+  }
+
+  void report_unknown(const PlacedTemplate& t, std::string_view name) {
+    if (report_.incomplete()) return;
+    std::string near = near_placeholder(name);
+    std::string hint = near.empty() ? fmt::format("; write {{{{{}}}}} for the text itself", name)
+                                    : fmt::format("; did you mean {{{}}}?", near);
+    fail(t, fmt::format("unknown placeholder {{{}}}{}", name, hint));
+  }
+
+  void check_shell(const PlacedTemplate& t) {
+    std::string_view text = t.text;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] != '{' || (i > 0 && text[i - 1] == '$')) continue;
+      std::size_t end = text.find('}', i);
+      if (end == std::string_view::npos) return;
+      std::string_view name = text.substr(i + 1, end - i - 1);
+      std::size_t dot = name.find('.');
+      bool field = dot != std::string_view::npos && is_identifier(name.substr(dot + 1));
+      if (field && is_identifier(name.substr(0, dot))) {
+        check_shell_field(t, name.substr(0, dot), name.substr(dot + 1));
+      } else if (is_identifier(name)) {
+        check_shell_name(t, name);
+      }
+    }
+  }
+
+  void check_shell_name(const PlacedTemplate& t, std::string_view name) {
+    std::string variable;
+    if (std::optional<Builtin> builtin = builtin_of(name)) {
+      switch (*builtin) {
+        case Builtin::Config:
+          variable = "PERGPU_CONFIG";
+          break;
+        case Builtin::Out:
+          variable = "PERGPU_OUT";
+          break;
+        case Builtin::Metrics:
+          variable = "PERGPU_METRICS";
+          break;
+        case Builtin::Run:
+          variable = "PERGPU_RUN";
+          break;
+        case Builtin::Attempt:
+          variable = "PERGPU_ATTEMPT";
+          break;
+        case Builtin::Json:
+        case Builtin::Index:
+        case Builtin::Runs:
+          return report_pasted(t, name);
+      }
+    } else if (draft_.runs.find(name) != nullptr) {
+      variable = param_env_name(name);
+    }
+    if (!variable.empty()) {
+      fail(t, fmt::format("nothing is pasted into a shell text: write \"${}\" for {{{}}}", variable,
+                          name));
+      return;
+    }
+    std::string near = near_placeholder(name);
+    if (!near.empty() && !report_.incomplete())
+      fail(t,
+           fmt::format("unknown placeholder {{{}}}; did you mean {{{}}}? In a shell text it is an "
+                       "environment variable",
+                       name, near));
+  }
+
+  void check_shell_field(const PlacedTemplate& t, std::string_view name, std::string_view field) {
+    for (const StepDraft& step : draft_.steps)
+      if (step.spec.name == name) return report_pasted(t, fmt::format("{}.{}", name, field));
+  }
+
+  /// For values that have no environment variable of their own.
+  void report_pasted(const PlacedTemplate& t, std::string_view name) {
+    fail(t, fmt::format(
+                "nothing is pasted into a shell text: set env = {{ VALUE = \"{{{}}}\" }} and write "
+                "\"$VALUE\"",
+                name));
+  }
+
+  Draft& draft_;
+  Report& report_;
+  StepDraft& step_;
+  std::vector<bool> reachable_;  // by needs, over any number of steps
+};
+
+}  // namespace
+
+void check_templates(Draft& draft) {
+  for (std::size_t i = 0; i < draft.steps.size(); ++i)
+    TemplateCheck(draft, draft.steps[i], i).check();
+}
+
+void check_rendered_durations(Draft& draft) {
+  // Enough to find a wrong column; rendering millions of runs here would double the time of a
+  // submit.
+  constexpr std::size_t kMaxChecked = 10'000;
+  for (const StepDraft& step : draft.steps) {
+    for (const PlacedTemplate& t : step.templates) {
+      bool is_duration = t.key == "expect" || t.key == "fake.duration";
+      if (!is_duration || step.spec.once) continue;
+      std::size_t count = std::min(draft.sweep.runs.size(), kMaxChecked);
+      for (std::size_t i = 0; i < count; ++i) {
+        Result<RenderScope> scope = scope_of(draft.sweep.runs[i]);
+        Result<std::string> text = scope ? render(t.text, *scope) : std::move(scope).error();
+        if (!text) break;
+        if (Result<std::chrono::milliseconds> d = parse_duration(*text); !d) {
+          draft.report.error(t.at, fmt::format("`{}` of run {}: {}", t.key, i, d.error().message));
+          break;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace pergpu

@@ -1,0 +1,130 @@
+// Columns are counted in code points, as editors show them; a tab is one column.
+#include "spec/source_text.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace pergpu {
+namespace {
+
+bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
+
+}  // namespace
+
+SourceText::SourceText(std::string path, std::string text)
+    : path_(std::move(path)), text_(std::move(text)) {
+  starts_.push_back(0);
+  for (std::size_t at = text_.find('\n'); at != std::string::npos; at = text_.find('\n', at + 1))
+    starts_.push_back(at + 1);
+}
+
+std::string_view SourceText::line(std::uint32_t number) const {
+  if (number == 0 || number > starts_.size()) return {};
+  std::size_t begin = starts_[number - 1];
+  std::size_t end = number < starts_.size() ? starts_[number] - 1 : text_.size();
+  if (end > begin && text_[end - 1] == '\r') --end;
+  return std::string_view(text_).substr(begin, end - begin);
+}
+
+SourceText::Position SourceText::position(std::size_t offset) const {
+  offset = std::min(offset, text_.size());
+  auto after = std::upper_bound(starts_.begin(), starts_.end(), offset);
+  std::uint32_t line = static_cast<std::uint32_t>(after - starts_.begin());
+  std::size_t from = starts_[line - 1];
+  std::uint32_t column = 1;
+  if (cached_.at.line == line && cached_.offset <= offset && cached_.offset >= from) {
+    from = cached_.offset;
+    column = cached_.at.column;
+  }
+  column += static_cast<std::uint32_t>(
+      count_code_points(std::string_view(text_).substr(from, offset - from)));
+  cached_ = {offset, {line, column}};
+  return cached_.at;
+}
+
+std::size_t SourceText::offset(std::uint32_t line, std::uint32_t column) const {
+  if (line == 0) return 0;
+  if (line > starts_.size()) return text_.size();
+  std::size_t at = starts_[line - 1];
+  std::size_t end = line < starts_.size() ? starts_[line] : text_.size();
+  std::uint32_t i = 1;
+  if (cached_.at.line == line && cached_.at.column <= column && cached_.offset >= at) {
+    at = cached_.offset;
+    i = cached_.at.column;
+  }
+  for (; i < column && at < end; ++i) {
+    ++at;
+    while (at < end && is_continuation(text_[at])) ++at;
+  }
+  if (i == column) cached_ = {at, {line, column}};
+  return at;
+}
+
+Result<std::string> read_text_file(const std::string& path, std::size_t max_bytes) {
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return os_error(fmt::format("open {}", path));
+  struct Closer {
+    int fd;
+    ~Closer() { ::close(fd); }
+  } closer{fd};
+  struct stat st = {};
+  if (::fstat(fd, &st) != 0) return os_error(fmt::format("stat {}", path));
+  if (!S_ISREG(st.st_mode))
+    return Error{ErrorKind::Invalid, 0, fmt::format("{} is not a regular file", path)};
+  std::string text;
+  std::size_t used = 0;
+  // One byte more than allowed is asked for, so that a file that grows meanwhile is noticed too.
+  std::size_t expected = std::min(static_cast<std::size_t>(st.st_size), max_bytes) + 1;
+  text.resize(expected);
+  while (true) {
+    if (used == text.size()) text.resize(std::min(text.size() * 2, max_bytes + 1));
+    ssize_t n = ::read(fd, text.data() + used, text.size() - used);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return os_error(fmt::format("read {}", path));
+    if (n == 0) break;
+    used += static_cast<std::size_t>(n);
+    if (used > max_bytes)
+      return Error{ErrorKind::Invalid, 0,
+                   fmt::format("{} is larger than {} MiB", path, max_bytes >> 20)};
+  }
+  text.resize(used);
+  drop_byte_order_mark(text);
+  return text;
+}
+
+void drop_byte_order_mark(std::string& text) {
+  if (text.compare(0, 3, "\xEF\xBB\xBF") == 0) text.erase(0, 3);
+}
+
+std::size_t find_invalid_utf8(std::string_view text) {
+  std::size_t i = 0;
+  while (i < text.size()) {
+    unsigned char c = static_cast<unsigned char>(text[i]);
+    if (c < 0x80) {
+      ++i;
+      continue;
+    }
+    std::size_t more = c >= 0xF0 ? 3 : c >= 0xE0 ? 2 : 1;
+    if (c < 0xC2 || c > 0xF4 || i + more >= text.size()) return i;
+    unsigned char second = static_cast<unsigned char>(text[i + 1]);
+    // Overlong forms, surrogates and values beyond U+10FFFF show in the second byte.
+    if ((c == 0xE0 && second < 0xA0) || (c == 0xED && second > 0x9F) ||
+        (c == 0xF0 && second < 0x90) || (c == 0xF4 && second > 0x8F))
+      return i;
+    for (std::size_t k = 1; k <= more; ++k)
+      if (!is_continuation(text[i + k])) return i;
+    i += more + 1;
+  }
+  return std::string_view::npos;
+}
+
+std::size_t count_code_points(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return !is_continuation(c); }));
+}
+
+}  // namespace pergpu

@@ -1,0 +1,63 @@
+// The text of one input (a file, or a -p option) and the arithmetic of positions in it: byte
+// offsets and lines and columns in code points, both ways.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "result.h"
+
+namespace pergpu {
+
+class SourceText {
+ public:
+  /// `path` as it is to appear in messages.
+  SourceText(std::string path, std::string text);
+
+  const std::string& path() const { return path_; }
+  const std::string& text() const { return text_; }
+  /// Without its newline; empty when there is no such line.
+  std::string_view line(std::uint32_t number) const;
+  std::uint32_t line_count() const { return static_cast<std::uint32_t>(starts_.size()); }
+
+  struct Position {
+    std::uint32_t line = 1;
+    std::uint32_t column = 1;
+  };
+  Position position(std::size_t offset) const;
+  /// Of line and column (both from 1, columns in code points), clamped to the line's end.
+  std::size_t offset(std::uint32_t line, std::uint32_t column) const;
+
+ private:
+  std::string path_;
+  std::string text_;
+  std::vector<std::size_t> starts_;  // byte offset of each line
+
+  // The last answer: readers ask from left to right, and counting from the line's start each time
+  // would be quadratic in a file of one long line.
+  struct Cached {
+    std::size_t offset = 0;
+    Position at = {};
+  };
+  mutable Cached cached_ = {};
+};
+
+inline constexpr std::size_t kMaxSpecFileBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxRunsFileBytes = std::size_t{1} << 30;
+
+/// The whole file without a byte order mark, refused when it is larger than `max_bytes` or not a
+/// regular file.
+Result<std::string> read_text_file(const std::string& path, std::size_t max_bytes);
+
+void drop_byte_order_mark(std::string& text);
+
+/// Offset of the first byte that is not valid UTF-8, or npos.
+std::size_t find_invalid_utf8(std::string_view text);
+
+/// Number of code points in valid UTF-8.
+std::size_t count_code_points(std::string_view text);
+
+}  // namespace pergpu

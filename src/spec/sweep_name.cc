@@ -1,0 +1,42 @@
+// Selectors (DESIGN §4) are what makes "17", "17.2", "@" and "a*" impossible as names.
+#include "spec/sweep_name.h"
+
+#include <algorithm>
+
+namespace pergpu {
+namespace {
+
+constexpr std::size_t kMaxNameBytes = 100;
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+
+}  // namespace
+
+std::string why_no_sweep_name(std::string_view name) {
+  if (name.empty()) return "it is empty";
+  if (name.size() > kMaxNameBytes) return "it is longer than 100 bytes";
+  if (std::any_of(name.begin(), name.end(), is_control)) return "it has control characters";
+  if (name.find('/') != std::string_view::npos) return "it becomes a folder, so it cannot have a /";
+  if (name.find('*') != std::string_view::npos) return "* is a wildcard on the command line";
+  if (name[0] == '.') return "it begins with a dot";
+  if (name[0] == '-') return "it would look like an option";
+  if (name[0] == '@') return "@ stands for the last sweep on the command line";
+  if (name.find_first_not_of("0123456789.") == std::string_view::npos)
+    return "a number stands for a job on the command line";
+  if (name.front() == ' ' || name.back() == ' ') return "it begins or ends with a space";
+  return {};
+}
+
+std::string to_sweep_name(std::string_view text) {
+  std::string name;
+  for (char c : text.substr(0, kMaxNameBytes / 2)) {
+    bool keep = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                c == '.' || c == '_' || c == '-';
+    if (keep) name += c;
+    if (!keep && (name.empty() || name.back() != '_')) name += '_';
+  }
+  if (!why_no_sweep_name(name).empty()) name = "run_" + name;
+  return name;
+}
+
+}  // namespace pergpu

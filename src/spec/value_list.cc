@@ -1,0 +1,187 @@
+// Ranges are snapped to few enough digits that 0.1 + 2 * 0.1 is 0.3 and that the last bit of pow()
+// cannot make the parameters, and so the identity of jobs, differ from machine to machine.
+#include "spec/value_list.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+#include "spec/canonical_json.h"
+#include "spec/number_text.h"
+#include "spec/read_rows.h"
+#include "spec/suggest.h"
+#include "spec/typed.h"
+
+namespace pergpu {
+namespace {
+
+constexpr int kLinearDigits = 15;
+constexpr int kLogDigits = 12;
+constexpr std::int64_t kMaxValues = 1'000'000;
+
+Node number_node(double value, Place at) {
+  Node node;
+  node.at = at;
+  node.text = canonical_number(value);
+  node.number = value;
+  bool whole =
+      value == std::floor(value) && std::fabs(value) <= static_cast<double>(kMaxExactInteger);
+  node.kind = whole ? Node::Kind::Int : Node::Kind::Float;
+  if (whole) node.integer = static_cast<std::int64_t>(value);
+  return node;
+}
+
+class ListReader {
+ public:
+  ListReader(Report& report, const std::string& folder, std::string_view name, const Node& node)
+      : report_(report), folder_(folder), name_(name), node_(node) {}
+
+  std::optional<std::vector<Node>> read() {
+    switch (node_.kind) {
+      case Node::Kind::List:
+        return written_out();
+      case Node::Kind::Table:
+        if (node_.find("glob") != nullptr) return glob();
+        if (node_.find("from") != nullptr || node_.find("to") != nullptr) return range();
+        fail(node_.at, "a table here is {glob = …} or {from = …, to = …, n = …}");
+        return std::nullopt;
+      case Node::Kind::Null:
+      case Node::Kind::Bool:
+      case Node::Kind::Int:
+      case Node::Kind::Float:
+      case Node::Kind::String:
+        fail(node_.at, fmt::format("must be a list, not {}; a single value belongs in [constants]",
+                                   describe(node_)));
+        return std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  void fail(Place at, std::string_view why) {
+    report_.error(at, fmt::format("`{}` {}", name_, why));
+  }
+
+  std::optional<std::vector<Node>> written_out() {
+    if (node_.items.empty()) {
+      fail(node_.at, "is an empty list: no run would be left");
+      return std::nullopt;
+    }
+    bool good = true;
+    for (const Node& item : node_.items)
+      if (item.is(Node::Kind::Table) && item.find("glob") != nullptr) {
+        fail(item.at,
+             fmt::format("has a glob inside of its list; write {} = {{ glob = … }}", name_));
+        good = false;
+      }
+    if (!good) return std::nullopt;
+    return node_.items;
+  }
+
+  bool only(const std::vector<std::string_view>& known) {
+    bool good = true;
+    for (const Key& key : node_.keys) {
+      bool found = false;
+      for (std::string_view k : known) found |= key.text == k;
+      if (!found)
+        fail(key.at,
+             fmt::format("has the unknown key `{}`{}", key.text, did_you_mean(key.text, known)));
+      good &= found;
+    }
+    return good;
+  }
+
+  std::optional<std::vector<Node>> glob() {
+    if (!only({"glob"})) return std::nullopt;
+    const Node& pattern = *node_.find("glob");
+    std::string key = fmt::format("{}.glob", name_);
+    std::optional<std::string> text = read_nonempty_text({report_, key, pattern});
+    if (!text) return std::nullopt;
+    std::vector<Node> out;
+    for (std::string& file : glob_files(folder_, *text)) {
+      Node node;
+      node.kind = Node::Kind::String;
+      node.at = pattern.at;
+      node.text = std::move(file);
+      out.push_back(std::move(node));
+    }
+    if (out.empty()) {
+      fail(pattern.at, fmt::format("is empty: no file matches \"{}\"", *text));
+      return std::nullopt;
+    }
+    return out;
+  }
+
+  std::optional<double> bound(std::string_view which) {
+    const Node* node = node_.find(which);
+    if (node == nullptr) {
+      fail(node_.at, fmt::format("lacks `{}`", which));
+      return std::nullopt;
+    }
+    bool number = node->is(Node::Kind::Int) || node->is(Node::Kind::Float);
+    if (!number || !std::isfinite(node->number)) {
+      std::string key = fmt::format("{}.{}", name_, which);
+      wrong_type({report_, key, *node}, "a number");
+      return std::nullopt;
+    }
+    return node->number;
+  }
+
+  std::optional<std::vector<Node>> range() {
+    bool good = only({"from", "to", "n", "scale"});
+    std::optional<double> from = bound("from");
+    std::optional<double> to = bound("to");
+    std::optional<std::int64_t> n;
+    std::string n_key = fmt::format("{}.n", name_);
+    if (const Node* count = node_.find("n"); count != nullptr) {
+      n = read_whole({report_, n_key, *count}, 2, kMaxValues);
+    } else {
+      fail(node_.at, "lacks `n`, the number of values");
+    }
+    bool log = false;
+    if (const Node* scale = node_.find("scale"); scale != nullptr) {
+      std::string key = fmt::format("{}.scale", name_);
+      std::optional<std::size_t> choice = read_choice({report_, key, *scale}, {"linear", "log"});
+      good &= choice.has_value();
+      log = choice == 1U;
+    }
+    if (!good || !from || !to || !n) return std::nullopt;
+    if (log && (*from <= 0 || *to <= 0)) {
+      fail(node_.at, "has a logarithmic scale: `from` and `to` must be greater than 0");
+      return std::nullopt;
+    }
+    if (*from == *to) {
+      fail(node_.at, "goes from a number to the same number");
+      return std::nullopt;
+    }
+    std::vector<Node> out;
+    for (std::int64_t i = 0; i < *n; ++i) {
+      // The ends are as written, digit for digit.
+      const Node* end = i == 0 ? node_.find("from") : i + 1 == *n ? node_.find("to") : nullptr;
+      if (end != nullptr) {
+        out.push_back(*end);
+        continue;
+      }
+      double part = static_cast<double>(i) / static_cast<double>(*n - 1);
+      double value = log ? std::pow(10.0, std::log10(*from) * (1 - part) + std::log10(*to) * part)
+                         : *from * (1 - part) + *to * part;
+      std::string digits = fmt::format("{:.{}g}", value, log ? kLogDigits : kLinearDigits);
+      out.push_back(number_node(to_double(digits), node_.at));
+    }
+    return out;
+  }
+
+  Report& report_;
+  const std::string& folder_;
+  std::string_view name_;
+  const Node& node_;
+};
+
+}  // namespace
+
+std::optional<std::vector<Node>> value_list(Report& report, const std::string& folder,
+                                            std::string_view name, const Node& node) {
+  return ListReader(report, folder, name, node).read();
+}
+
+}  // namespace pergpu

@@ -1,0 +1,300 @@
+// Times are milliseconds, sizes bytes, enumerations their names.  A field that has its default is
+// left out: a sweep of one step is a short line, and defaults that change later do so for old
+// stores too only where nobody had written a value.
+#include "spec/wire.h"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "spec/json_members.h"
+
+namespace pergpu {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view name_of(Need::Scope scope) {
+  switch (scope) {
+    case Need::Scope::SameRun:
+      return "same-run";
+    case Need::Scope::All:
+      return "all";
+    case Need::Scope::Ended:
+      return "ended";
+  }
+  return "same-run";
+}
+
+Json pairs_to_json(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  Json out = Json::array();
+  for (const auto& [name, value] : pairs) out.push_back(Json::array({name, value}));
+  return out;
+}
+
+Json retries_to_json(const RetryPolicy& r) {
+  Json out = {{"max", r.max}};
+  for (OutcomeClass cls : r.on) out["on"].push_back(std::string(to_string(cls)));
+  if (r.delay.count() != 0) out["delay_ms"] = r.delay.count();
+  return out;
+}
+
+Json step_to_json(const StepSpec& s) {
+  const StepSpec defaults;
+  Json out;
+  auto put = [&](const char* key, const auto& value, const auto& normal) {
+    if (!(value == normal)) out[key] = value;
+  };
+  auto put_ms = [&](const char* key, std::chrono::milliseconds value,
+                    std::chrono::milliseconds normal) {
+    if (value != normal) out[key] = value.count();
+  };
+  out["name"] = s.name;
+  put("once", s.once, defaults.once);
+  put("command", s.command, defaults.command);
+  put("shell", s.shell, defaults.shell);
+  for (const Need& need : s.needs)
+    out["needs"].push_back({{"step", need.step}, {"scope", std::string(name_of(need.scope))}});
+  put("gpus", s.gpus, defaults.gpus);
+  put("gpu", s.gpu, defaults.gpu);
+  if (s.outsiders == Outsiders::Ignore) out["outsiders"] = "ignore";
+  if (s.cpus) out["cpus"] = *s.cpus;
+  if (s.memory_bytes) out["memory_bytes"] = *s.memory_bytes;
+  put("overcommit", s.overcommit, defaults.overcommit);
+  if (s.timeout) out["timeout_ms"] = s.timeout->count();
+  put_ms("grace_ms", s.grace, defaults.grace);
+  if (s.retries != defaults.retries) out["retries"] = retries_to_json(s.retries);
+  put("rerun", s.rerun, defaults.rerun);
+  if (s.max_parallel) out["max_parallel"] = *s.max_parallel;
+  put("uses", s.uses, defaults.uses);
+  if (s.max_starting) out["max_starting"] = *s.max_starting;
+  put_ms("ready_ms", s.ready, defaults.ready);
+  put("priority", s.priority, defaults.priority);
+  put("expect", s.expect, defaults.expect);
+  if (!s.env.empty()) out["env"] = pairs_to_json(s.env);
+  if (s.env_pass) out["env_pass"] = *s.env_pass;
+  put("cwd", s.cwd, defaults.cwd);
+  if (s.gpu_env == GpuEnv::Index) out["gpu_env"] = "index";
+  put("outputs", s.outputs, defaults.outputs);
+  put("metrics", s.metrics, defaults.metrics);
+  put("fake_duration", s.fake.duration, defaults.fake.duration);
+  put("fake_exit", s.fake.exit, defaults.fake.exit);
+  return out;
+}
+
+/// Reads fields out of one object; the first that has the wrong type is remembered.
+class Fields {
+ public:
+  Fields(const Json& object, std::string& wrong) : object_(object), wrong_(wrong) {}
+
+  void get(const char* key, std::string& to) {
+    if (const Json* v = find(key)) v->is_string() ? void(to = v->get<std::string>()) : fail(key);
+  }
+  void get(const char* key, bool& to) {
+    if (const Json* v = find(key)) v->is_boolean() ? void(to = v->get<bool>()) : fail(key);
+  }
+  void get(const char* key, int& to) {
+    if (const Json* v = find(key)) v->is_number_integer() ? void(to = v->get<int>()) : fail(key);
+  }
+  void get(const char* key, std::chrono::milliseconds& to) {
+    if (const Json* v = find(key))
+      v->is_number_integer() ? void(to = std::chrono::milliseconds(v->get<std::int64_t>()))
+                             : fail(key);
+  }
+  void get(const char* key, std::uint64_t& to) {
+    if (const Json* v = find(key))
+      v->is_number_unsigned() ? void(to = v->get<std::uint64_t>()) : fail(key);
+  }
+  void get(const char* key, std::vector<std::string>& to) {
+    const Json* v = find(key);
+    if (v == nullptr) return;
+    if (!v->is_array()) return fail(key);
+    to.clear();
+    for (const Json& item : *v) {
+      if (!item.is_string()) return fail(key);
+      to.push_back(item.get<std::string>());
+    }
+  }
+  void get(const char* key, std::vector<std::pair<std::string, std::string>>& to) {
+    each(key, [&](const Json& item) {
+      if (!item.is_array() || item.size() != 2 || !item[0].is_string() || !item[1].is_string())
+        return fail(key);
+      to.emplace_back(item[0].get<std::string>(), item[1].get<std::string>());
+    });
+  }
+  template <typename T>
+  void get(const char* key, std::optional<T>& to) {
+    if (find(key) == nullptr) return;
+    T value{};
+    get(key, value);
+    to = std::move(value);
+  }
+  template <typename F>
+  void each(const char* key, F&& f) {
+    const Json* v = find(key);
+    if (v == nullptr) return;
+    if (!v->is_array()) return fail(key);
+    for (const Json& item : *v) f(item);
+  }
+  void fail(const char* key) {
+    if (wrong_.empty()) wrong_ = key;
+  }
+
+ private:
+  const Json* find(const char* key) {
+    if (!object_.is_object()) return nullptr;
+    auto found = object_.find(key);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+  const Json& object_;
+  std::string& wrong_;
+};
+
+Need need_of(const Json& json, std::string& wrong) {
+  Need need;
+  Fields f(json, wrong);
+  std::string scope = "same-run";
+  f.get("step", need.step);
+  f.get("scope", scope);
+  for (Need::Scope s : {Need::Scope::SameRun, Need::Scope::All, Need::Scope::Ended})
+    if (scope == name_of(s)) {
+      need.scope = s;
+      return need;
+    }
+  f.fail("scope");
+  return need;
+}
+
+RetryPolicy retries_of(const Json& json, std::string& wrong) {
+  RetryPolicy r;
+  Fields f(json, wrong);
+  f.get("max", r.max);
+  f.get("delay_ms", r.delay);
+  f.each("on", [&](const Json& item) {
+    std::optional<OutcomeClass> cls =
+        item.is_string() ? outcome_class_of(item.get_ref<const std::string&>()) : std::nullopt;
+    if (cls) {
+      r.on.push_back(*cls);
+    } else {
+      f.fail("on");
+    }
+  });
+  return r;
+}
+
+StepSpec step_of(const Json& json, std::string& wrong) {
+  StepSpec s;
+  Fields f(json, wrong);
+  f.get("name", s.name);
+  f.get("once", s.once);
+  f.get("command", s.command);
+  f.get("shell", s.shell);
+  f.each("needs", [&](const Json& item) { s.needs.push_back(need_of(item, wrong)); });
+  f.get("gpus", s.gpus);
+  f.get("gpu", s.gpu);
+  std::string outsiders = "avoid";
+  f.get("outsiders", outsiders);
+  s.outsiders = outsiders == "ignore" ? Outsiders::Ignore : Outsiders::Avoid;
+  f.get("cpus", s.cpus);
+  f.get("memory_bytes", s.memory_bytes);
+  f.get("overcommit", s.overcommit);
+  f.get("timeout_ms", s.timeout);
+  f.get("grace_ms", s.grace);
+  if (json.is_object() && json.contains("retries")) s.retries = retries_of(json["retries"], wrong);
+  f.get("rerun", s.rerun);
+  f.get("max_parallel", s.max_parallel);
+  f.get("uses", s.uses);
+  f.get("max_starting", s.max_starting);
+  f.get("ready_ms", s.ready);
+  f.get("priority", s.priority);
+  f.get("expect", s.expect);
+  f.get("env", s.env);
+  f.get("env_pass", s.env_pass);
+  f.get("cwd", s.cwd);
+  std::string gpu_env = "uuid";
+  f.get("gpu_env", gpu_env);
+  s.gpu_env = gpu_env == "index" ? GpuEnv::Index : GpuEnv::Uuid;
+  f.get("outputs", s.outputs);
+  f.get("metrics", s.metrics);
+  f.get("fake_duration", s.fake.duration);
+  f.get("fake_exit", s.fake.exit);
+  return s;
+}
+
+Error corrupt(std::string why) {
+  return Error{ErrorKind::Corrupt, 0, "sweep as JSON: " + std::move(why)};
+}
+
+}  // namespace
+
+std::string to_wire(const SweepSpec& sweep) {
+  Json out;
+  out["name"] = sweep.name;
+  if (!sweep.out.empty()) out["out"] = sweep.out;
+  out["folder"] = sweep.folder;
+  if (!sweep.file.empty()) out["file"] = sweep.file;
+  out["steps"] = Json::array();
+  for (const StepSpec& step : sweep.steps) out["steps"].push_back(step_to_json(step));
+  if (!sweep.columns.empty()) out["columns"] = sweep.columns;
+  for (const auto& [name, value] : sweep.limits)
+    out["limits"].push_back(Json::array({name, value}));
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<SweepSpec> sweep_from_wire(std::string_view text) {
+  Json json = Json::parse(text.begin(), text.end(), nullptr, false);
+  if (!json.is_object()) return corrupt("not an object");
+  SweepSpec sweep;
+  std::string wrong;
+  Fields f(json, wrong);
+  f.get("name", sweep.name);
+  f.get("out", sweep.out);
+  f.get("folder", sweep.folder);
+  f.get("file", sweep.file);
+  f.each("steps", [&](const Json& item) { sweep.steps.push_back(step_of(item, wrong)); });
+  f.get("columns", sweep.columns);
+  f.each("limits", [&](const Json& item) {
+    if (!item.is_array() || item.size() != 2 || !item[0].is_string() ||
+        !item[1].is_number_integer())
+      return f.fail("limits");
+    sweep.limits.emplace_back(item[0].get<std::string>(), item[1].get<int>());
+  });
+  if (!wrong.empty()) return corrupt(fmt::format("field `{}` has a wrong value", wrong));
+  for (const StepSpec& step : sweep.steps)
+    for (const Need& need : step.needs)
+      if (need.step < 0 || static_cast<std::size_t>(need.step) >= sweep.steps.size())
+        return corrupt(fmt::format("step `{}` needs step number {}, which is not there", step.name,
+                                   need.step));
+  return sweep;
+}
+
+std::string to_wire(const RunSpec& run) {
+  std::string out;
+  out.reserve(run.json.size() + run.texts.size() + 20);
+  out += "{\"json\":";
+  out += run.json;
+  if (!run.texts.empty()) {
+    out += ",\"texts\":";
+    out += run.texts;
+  }
+  out += '}';
+  return out;
+}
+
+Result<RunSpec> run_from_wire(std::string_view line) {
+  RunSpec run;
+  run.json.clear();
+  bool objects = true;
+  Result<void> read = visit_members(line, [&](std::string&& name, std::string_view value) {
+    if (name != "json" && name != "texts") return;
+    objects &= value[0] == '{';
+    (name == "json" ? run.json : run.texts) = value;
+  });
+  if (!read) return Error{ErrorKind::Corrupt, 0, "a run: " + read.error().message};
+  if (run.json.empty() || !objects)
+    return Error{ErrorKind::Corrupt, 0,
+                 fmt::format("a run: no parameters in {}", line.substr(0, 80))};
+  return run;
+}
+
+}  // namespace pergpu
