@@ -1,0 +1,240 @@
+// The state diagram, edge by edge: what is allowed leads where it should, everything else is
+// refused and leaves the job as it was.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "job/builders.h"
+
+namespace pergpu {
+namespace {
+
+using namespace testing_jobs;
+
+using Edges = std::map<JobState, JobState>;
+
+struct Row {
+  std::string name;
+  JobEvent event;
+  Edges edges;  // from -> to; a state that is not here refuses
+};
+
+Edges from(std::initializer_list<JobState> states, JobState to) {
+  Edges edges;
+  for (JobState s : states) edges[s] = to;
+  return edges;
+}
+
+const std::initializer_list<JobState> kEnded = {JobState::Done,    JobState::Failed,
+                                                JobState::Timeout, JobState::Cancelled,
+                                                JobState::Skipped, JobState::Lost};
+const std::initializer_list<JobState> kLive = {JobState::Starting, JobState::Running,
+                                               JobState::Stopping};
+
+std::vector<Row> diagram() {
+  using S = JobState;
+  std::vector<Row> rows;
+  rows.push_back({"submitted twice", event::Submitted{}, {}});
+  Edges requeued = from(kEnded, S::Queued);
+  requeued[S::Held] = S::Queued;
+  requeued[S::Queued] = S::Queued;
+  rows.push_back({"requeued", event::Requeued{}, requeued});
+  rows.push_back({"held", event::Held{"r"}, from({S::Queued}, S::Held)});
+  rows.push_back({"starting", event::Starting{.attempt = 1}, from({S::Queued}, S::Starting)});
+  rows.push_back({"starting, wrong number", event::Starting{.attempt = 3}, {}});
+  // job_in(Stopping) has been started: a second report is refused there too.
+  rows.push_back({"started", event::Started{.pid = 9}, from({S::Starting}, S::Running)});
+  rows.push_back({"stopping", event::Stopping{}, from(kLive, S::Stopping)});
+  for (S end : kEnded) {
+    rows.push_back({"ended as " + std::string(to_string(end)),
+                    ended(OutcomeClass::Exit, final_next(end)), from(kLive, end)});
+  }
+  rows.push_back({"ended, again", ended(OutcomeClass::Exit, {.kind = Next::Kind::Again}),
+                  from(kLive, S::Queued)});
+  rows.push_back({"ended, hold", ended(OutcomeClass::Cancelled, {.kind = Next::Kind::Hold}),
+                  from(kLive, S::Held)});
+  for (S not_an_end : {S::Queued, S::Held, S::Starting, S::Running, S::Stopping}) {
+    rows.push_back({"ended as " + std::string(to_string(not_an_end)),
+                    ended(OutcomeClass::Exit, final_next(not_an_end)),
+                    {}});
+  }
+  rows.push_back({"cancelled", event::Cancelled{}, from({S::Queued, S::Held}, S::Cancelled)});
+  rows.push_back({"skipped", event::Skipped{}, from({S::Queued, S::Held}, S::Skipped)});
+  return rows;
+}
+
+TEST(Apply, EveryStateWithEveryEvent) {
+  std::set<std::size_t> alternatives;
+  for (const Row& row : diagram()) {
+    alternatives.insert(row.event.index());
+    for (JobState state : kAllStates) {
+      SCOPED_TRACE(fmt::format("{} while {}", row.name, to_string(state)));
+      Job job = job_in(state);
+      ASSERT_EQ(job.state, state);
+      const Job before = copy(job);
+      const Result<void> applied = apply(job, row.event, at(9));
+      const auto edge = row.edges.find(state);
+      if (edge != row.edges.end()) {
+        ASSERT_TRUE(applied) << applied.error().message;
+        EXPECT_EQ(to_string(job.state), to_string(edge->second));
+      } else {
+        ASSERT_FALSE(applied);
+        EXPECT_EQ(applied.error().kind, ErrorKind::Invalid);
+        EXPECT_NE(applied.error().message.find("job 7"), std::string::npos);
+        EXPECT_TRUE(job == before);
+      }
+    }
+  }
+  EXPECT_EQ(alternatives.size(), std::variant_size_v<JobEvent>) << "an event is not in the table";
+}
+
+TEST(Apply, SubmittedSetsWhenItWasQueued) { EXPECT_EQ(submitted_job().queued_at, at(0)); }
+
+TEST(Apply, StartingMakesTheAttempt) {
+  Job job = submitted_job();
+  const Placement placement{.lane = {.pool = LaneId::Pool::Gpu, .slot = 2},
+                            .gpus = {"GPU-x"},
+                            .cpus = 4,
+                            .cpu_list = {0, 1, 2, 3}};
+  must_apply(job, event::Starting{.attempt = 1, .placement = placement, .keeper = {8}}, at(5));
+  ASSERT_TRUE(job.last);
+  EXPECT_EQ(job.attempts, 1);
+  EXPECT_EQ(job.last->number, 1);
+  EXPECT_EQ(job.last->placement, placement);
+  EXPECT_EQ(job.last->keeper, KeeperId{8});
+  EXPECT_EQ(job.last->starting_at, at(5));
+  EXPECT_EQ(job.last->started_at, Instant{});
+}
+
+TEST(Apply, AttemptNumbersGoOnAfterRequeue) {
+  Job job = job_in(JobState::Failed);
+  must_apply(job, event::Requeued{});
+  EXPECT_FALSE(apply(job, event::Starting{.attempt = 1}, at(9)));
+  must_apply(job, event::Starting{.attempt = 2}, at(9));
+  EXPECT_EQ(job.attempts, 2);
+}
+
+TEST(Apply, StopAskedBeforeTheStartWasReported) {
+  Job job = job_in(JobState::Starting);
+  must_apply(job, event::Stopping{StopCause::Cancel, "cancelled by you"}, at(2));
+  must_apply(job, event::Started{.pid = 100, .start_ticks = 5}, at(3));
+  EXPECT_EQ(job.state, JobState::Stopping);
+  EXPECT_EQ(job.last->pid, 100);
+  EXPECT_EQ(job.last->started_at, at(3));
+  EXPECT_FALSE(apply(job, event::Started{.pid = 101}, at(4)));
+}
+
+TEST(Apply, FirstStopCauseStays) {
+  Job job = running_job();
+  must_apply(job, event::Stopping{StopCause::Timeout, "timeout"}, at(3));
+  must_apply(job, event::Stopping{StopCause::Hold, "held by you"}, at(4));
+  EXPECT_EQ(job.last->stop, StopCause::Timeout);
+  EXPECT_EQ(job.last->stop_reason, "timeout");
+}
+
+TEST(Apply, CancelOutranksEveryOtherStopCause) {
+  for (StopCause first :
+       {StopCause::Hold, StopCause::Timeout, StopCause::Memory, StopCause::Shutdown}) {
+    Job job = running_job();
+    must_apply(job, event::Stopping{first, "first"}, at(3));
+    must_apply(job, event::Stopping{StopCause::Cancel, "cancelled by you"}, at(4));
+    EXPECT_EQ(job.last->stop, StopCause::Cancel);
+    EXPECT_EQ(job.last->stop_reason, "cancelled by you");
+  }
+}
+
+TEST(Apply, SameStopCauseAgainChangesItsReason) {
+  Job job = running_job();
+  must_apply(job, event::Stopping{StopCause::Cancel, "cancelled"}, at(3));
+  must_apply(job, event::Stopping{StopCause::Cancel, "killed"}, at(4));
+  EXPECT_EQ(job.last->stop_reason, "killed");
+}
+
+TEST(Apply, EndedKeepsTheOutcome) {
+  Job job = running_job();
+  const Outcome outcome{.cls = OutcomeClass::Exit, .exit_code = 3, .reason = "exit code 3"};
+  must_apply(job, event::Ended{outcome, final_next(JobState::Failed)}, at(8));
+  EXPECT_EQ(job.last->outcome, outcome);
+  EXPECT_EQ(job.last->ended_at, at(8));
+  EXPECT_EQ(job.reason, "exit code 3");
+}
+
+TEST(Apply, FinalReasonOfTheDecisionSaysMore) {
+  Job job = running_job();
+  Next next = final_next(JobState::Failed);
+  next.reason = "exit code 3; 2 of 2 retries used";
+  must_apply(job, ended(OutcomeClass::Exit, next, "exit code 3"), at(8));
+  EXPECT_EQ(job.reason, "exit code 3; 2 of 2 retries used");
+  EXPECT_EQ(job.last->outcome->reason, "exit code 3");
+}
+
+TEST(Apply, ChargedRetryCountsAndWaits) {
+  Job job = running_job();
+  must_apply(job,
+             ended(OutcomeClass::Exit, {.kind = Next::Kind::Again, .delay_ns = 60'000'000'000}),
+             at(10));
+  EXPECT_EQ(job.retries_used, 1);
+  EXPECT_EQ(job.moves, 0);
+  EXPECT_EQ(job.not_before_wall_ns, at(70).wall_ns);
+  EXPECT_EQ(job.queued_at, at(10));
+  EXPECT_EQ(job.reason, "");
+}
+
+TEST(Apply, UnchargedMoveCostsNoRetry) {
+  Job job = running_job();
+  must_apply(job, ended(OutcomeClass::Lost, {.kind = Next::Kind::Again, .charged = false}), at(10));
+  EXPECT_EQ(job.retries_used, 0);
+  EXPECT_EQ(job.moves, 1);
+  EXPECT_EQ(job.not_before_wall_ns, 0);
+}
+
+TEST(Apply, HoldTellsWhoHeldIt) {
+  Job job = running_job();
+  must_apply(job, event::Stopping{StopCause::Hold, "held by you"}, at(3));
+  must_apply(job, ended(OutcomeClass::Cancelled, {.kind = Next::Kind::Hold}, "killed"), at(4));
+  EXPECT_EQ(job.state, JobState::Held);
+  EXPECT_EQ(job.reason, "held by you");
+}
+
+TEST(Apply, RequeueGivesFreshRetries) {
+  Job job = running_job();
+  must_apply(job, ended(OutcomeClass::Exit, {.kind = Next::Kind::Again, .delay_ns = 1'000}), at(3));
+  must_apply(job, event::Starting{.attempt = 2}, at(4));
+  must_apply(job, ended(OutcomeClass::Lost, {.kind = Next::Kind::Again, .charged = false}), at(5));
+  must_apply(job, event::Held{"held by you"}, at(6));
+  must_apply(job, event::Requeued{}, at(7));
+  EXPECT_EQ(job.retries_used, 0);
+  EXPECT_EQ(job.moves, 0);
+  EXPECT_EQ(job.not_before_wall_ns, 0);
+  EXPECT_EQ(job.queued_at, at(7));
+  EXPECT_EQ(job.reason, "");
+  EXPECT_EQ(job.attempts, 2);
+}
+
+TEST(Apply, RequeueLiftsAPendingDelay) {
+  Job job = running_job();
+  must_apply(job, ended(OutcomeClass::Exit, {.kind = Next::Kind::Again, .delay_ns = 1'000}), at(3));
+  must_apply(job, event::Requeued{}, at(4));
+  EXPECT_EQ(job.not_before_wall_ns, 0);
+}
+
+TEST(Job, EqualityLooksAtTheLastAttempt) {
+  Job a = running_job();
+  Job b = copy(a);
+  EXPECT_TRUE(a == b);
+  b.last->pid = 101;
+  EXPECT_FALSE(a == b);
+  b.last.reset();
+  EXPECT_FALSE(a == b);
+}
+
+TEST(Job, StaysSmall) {
+  // A million of them are queued at once (DESIGN §12: < 400 B each with everything around).
+  EXPECT_LE(sizeof(Job), 112u);
+}
+
+}  // namespace
+}  // namespace pergpu

@@ -1,0 +1,129 @@
+// Evidence to class and words.
+#include "job/classify.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <csignal>
+
+namespace pergpu {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+TEST(Classify, ExitCodes) {
+  EXPECT_EQ(classify({.exit_code = 0}).cls, OutcomeClass::Ok);
+  const Outcome three = classify({.exit_code = 3});
+  EXPECT_EQ(three.cls, OutcomeClass::Exit);
+  EXPECT_EQ(three.reason, "exit code 3");
+  EXPECT_EQ(three.exit_code, 3);
+  EXPECT_EQ(classify({.exit_code = 2}).cls, OutcomeClass::UserError);
+  EXPECT_EQ(classify({.exit_code = 75}).cls, OutcomeClass::Requeue);
+}
+
+TEST(Classify, SignalsAreNamed) {
+  const Outcome killed = classify({.signal = SIGKILL});
+  EXPECT_EQ(killed.cls, OutcomeClass::Signal);
+  EXPECT_EQ(killed.reason, "killed by signal 9 (SIGKILL)");
+  EXPECT_EQ(killed.signal, SIGKILL);
+  EXPECT_EQ(signal_name(999), "signal 999");
+}
+
+TEST(Classify, NoEvidenceIsNeverSuccess) {
+  const Outcome outcome = classify({});
+  EXPECT_EQ(outcome.cls, OutcomeClass::Unknown);
+  EXPECT_FALSE(outcome.reason.empty());
+}
+
+TEST(Classify, MissingProgramIsAUserError) {
+  const Outcome outcome = classify(
+      {.spawn_failure = SpawnFailure{.phase = "exec", .os_errno = ENOENT, .object = "python9"}});
+  EXPECT_EQ(outcome.cls, OutcomeClass::UserError);
+  EXPECT_EQ(outcome.reason, "could not start: exec python9: No such file or directory");
+}
+
+TEST(Classify, SpawnFailuresByErrno) {
+  const auto cls = [](int code) {
+    return classify(
+               {.spawn_failure = SpawnFailure{.phase = "mkdir", .os_errno = code, .object = "/o"}})
+        .cls;
+  };
+  for (int full : {ENOSPC, EDQUOT, EROFS}) EXPECT_EQ(cls(full), OutcomeClass::DiskFull);
+  for (int machine : {EAGAIN, ENOMEM, EMFILE, ENFILE, EIO, ESTALE}) {
+    EXPECT_EQ(cls(machine), OutcomeClass::Lost);
+  }
+  for (int user : {ENOENT, EACCES, ENOTDIR, ENOEXEC}) EXPECT_EQ(cls(user), OutcomeClass::UserError);
+}
+
+TEST(Classify, MissingOutputIsNoSuccess) {
+  const Outcome outcome = classify(
+      {.exit_code = 0, .missing_output = "runs/a/train/model.pt", .missing_why = "does not exist"});
+  EXPECT_EQ(outcome.cls, OutcomeClass::OutputMissing);
+  EXPECT_EQ(outcome.reason, "output runs/a/train/model.pt does not exist");
+}
+
+TEST(Classify, ExitCodeSaysMoreThanAMissingOutput) {
+  EXPECT_EQ(classify({.exit_code = 1, .missing_output = "x", .missing_why = "is empty"}).cls,
+            OutcomeClass::Exit);
+}
+
+TEST(Classify, TimeoutInWords) {
+  const Outcome outcome =
+      classify({.signal = SIGTERM, .stop = StopCause::Timeout, .timeout_ns = 12 * 3600 * kSecond});
+  EXPECT_EQ(outcome.cls, OutcomeClass::Timeout);
+  EXPECT_EQ(outcome.reason, "stopped after its timeout of 12h");
+}
+
+TEST(Classify, MemoryInWords) {
+  const std::uint64_t gib = std::uint64_t{1} << 30;
+  const Outcome outcome = classify({.signal = SIGTERM,
+                                    .stop = StopCause::Memory,
+                                    .memory_bytes = 33 * gib + gib / 10,
+                                    .memory_limit_bytes = 32 * gib});
+  EXPECT_EQ(outcome.cls, OutcomeClass::OomHost);
+  EXPECT_EQ(outcome.reason, "memory 33.1 GiB passed its limit of 32 GiB");
+}
+
+TEST(Classify, AStopOfOursIsNoSuccessEvenWithExitCodeZero) {
+  for (StopCause cause :
+       {StopCause::Cancel, StopCause::Hold, StopCause::Shutdown, StopCause::Replaced}) {
+    const Outcome outcome = classify({.exit_code = 0, .stop = cause, .stop_reason = "by you"});
+    EXPECT_EQ(outcome.cls, OutcomeClass::Cancelled);
+    EXPECT_EQ(outcome.reason, "by you");
+    EXPECT_EQ(outcome.exit_code, 0);
+  }
+  EXPECT_EQ(classify({.exit_code = 0, .stop = StopCause::Timeout}).cls, OutcomeClass::Timeout);
+}
+
+TEST(Classify, LostOnlyWhenTheTreeIsProvenGone) {
+  EXPECT_EQ(classify({.lost = true, .lost_why = "its keeper was killed"}).cls, OutcomeClass::Lost);
+  EXPECT_EQ(classify({.lost = true, .proven_gone = false}).cls, OutcomeClass::Unknown);
+}
+
+TEST(Classify, QuickTracebackIsAUserErrorAndQuoted) {
+  const std::string tail =
+      "Traceback (most recent call last):\n  File \"train.py\", line 1, in <module>\n"
+      "ModuleNotFoundError: No module named '\x1b[31mtorchh'\n";
+  const Outcome quick = classify({.exit_code = 1, .duration_ns = kSecond, .log_tail = tail});
+  EXPECT_EQ(quick.cls, OutcomeClass::UserError);
+  EXPECT_EQ(quick.reason, "exit code 1: ModuleNotFoundError: No module named '[31mtorchh'");
+  EXPECT_EQ(classify({.exit_code = 1, .duration_ns = 3600 * kSecond, .log_tail = tail}).cls,
+            OutcomeClass::Exit);
+}
+
+TEST(Classify, TracebackOfAnotherKindMayPassWithARetry) {
+  const std::string tail =
+      "Traceback (most recent call last):\n  File \"train.py\", line 1\n"
+      "ConnectionError: reset by peer\n";
+  EXPECT_EQ(classify({.exit_code = 1, .duration_ns = kSecond, .log_tail = tail}).cls,
+            OutcomeClass::Exit);
+}
+
+TEST(Classify, UsageOfResourcesIsKept) {
+  const Outcome outcome = classify({.exit_code = 0, .peak_memory_bytes = 5, .cpu_ns = 6});
+  EXPECT_EQ(outcome.peak_memory_bytes, 5u);
+  EXPECT_EQ(outcome.cpu_ns, 6);
+}
+
+}  // namespace
+}  // namespace pergpu

@@ -1,0 +1,71 @@
+// Names are on the wire and in the store: each can be read back, and none changes.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "job/builders.h"
+#include "job/event.h"
+#include "job/outcome.h"
+#include "job/state.h"
+
+namespace pergpu {
+namespace {
+
+TEST(Names, OfStatesAreRead) {
+  std::set<std::string_view> names;
+  for (JobState s : testing_jobs::kAllStates) {
+    EXPECT_EQ(job_state_of(to_string(s)), s);
+    names.insert(to_string(s));
+  }
+  EXPECT_EQ(names.size(), std::size(testing_jobs::kAllStates));
+  EXPECT_EQ(job_state_of("sleeping"), std::nullopt);
+}
+
+TEST(Names, OfOutcomeClassesAreThoseOfTheDocumentation) {
+  const std::pair<OutcomeClass, std::string_view> expected[] = {
+      {OutcomeClass::Ok, "ok"},
+      {OutcomeClass::UserError, "user-error"},
+      {OutcomeClass::Exit, "exit"},
+      {OutcomeClass::Signal, "signal"},
+      {OutcomeClass::OomHost, "oom-host"},
+      {OutcomeClass::OomGpu, "oom-gpu"},
+      {OutcomeClass::GpuMemory, "gpu-memory"},
+      {OutcomeClass::Hardware, "hardware"},
+      {OutcomeClass::Driver, "driver"},
+      {OutcomeClass::DiskFull, "disk-full"},
+      {OutcomeClass::OutputMissing, "output-missing"},
+      {OutcomeClass::Stall, "stall"},
+      {OutcomeClass::Timeout, "timeout"},
+      {OutcomeClass::Lost, "lost"},
+      {OutcomeClass::Unknown, "unknown"},
+      {OutcomeClass::Requeue, "requeue"},
+      {OutcomeClass::Cancelled, "cancelled"}};
+  for (const auto& [cls, name] : expected) {
+    EXPECT_EQ(to_string(cls), name);
+    EXPECT_EQ(outcome_class_of(name), cls);
+  }
+  EXPECT_EQ(outcome_class_of(""), std::nullopt);
+}
+
+TEST(Names, OfStopCausesAreRead) {
+  for (StopCause c : {StopCause::Cancel, StopCause::Hold, StopCause::Timeout, StopCause::Memory,
+                      StopCause::Shutdown, StopCause::Replaced}) {
+    EXPECT_EQ(stop_cause_of(to_string(c)), c);
+  }
+}
+
+TEST(Names, OfLanes) {
+  EXPECT_EQ(to_string(LaneId{.pool = LaneId::Pool::Gpu, .slot = 0}), "gpu0");
+  EXPECT_EQ(to_string(LaneId{.pool = LaneId::Pool::Cpu, .slot = 3}), "cpu3");
+  EXPECT_EQ(to_string(LaneId{.pool = LaneId::Pool::Sweep, .sweep = {4}, .slot = 5}), "lane5");
+}
+
+TEST(States, AreQueuedOrHeldOrLiveOrEnded) {
+  for (JobState s : testing_jobs::kAllStates) {
+    const bool waits = s == JobState::Queued || s == JobState::Held;
+    EXPECT_EQ(int{waits} + int{is_live(s)} + int{is_ended(s)}, 1) << to_string(s);
+  }
+}
+
+}  // namespace
+}  // namespace pergpu

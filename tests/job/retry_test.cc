@@ -1,0 +1,160 @@
+// The retry table: what follows each class of outcome, and who pays.
+#include "job/retry.h"
+
+#include <gtest/gtest.h>
+
+#include "job/builders.h"
+
+namespace pergpu {
+namespace {
+
+using namespace testing_jobs;
+using Kind = Next::Kind;
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+Next next_of(OutcomeClass cls, const StepSpec& step, int retries_used = 0, int moves = 0,
+             std::optional<StopCause> stop = std::nullopt) {
+  Job job = running_job();
+  job.retries_used = static_cast<std::int16_t>(retries_used);
+  job.moves = static_cast<std::int16_t>(moves);
+  job.last->stop = stop;
+  return decide_next(job, step, Outcome{.cls = cls, .reason = "why"});
+}
+
+StepSpec with_retries(int max) {
+  StepSpec step;
+  step.retries.max = max;
+  return step;
+}
+
+TEST(EndState, OfEachClass) {
+  EXPECT_EQ(end_state(OutcomeClass::Ok), JobState::Done);
+  EXPECT_EQ(end_state(OutcomeClass::Timeout), JobState::Timeout);
+  EXPECT_EQ(end_state(OutcomeClass::Lost), JobState::Lost);
+  EXPECT_EQ(end_state(OutcomeClass::Unknown), JobState::Lost);
+  EXPECT_EQ(end_state(OutcomeClass::Cancelled), JobState::Cancelled);
+  for (OutcomeClass cls :
+       {OutcomeClass::UserError, OutcomeClass::Exit, OutcomeClass::Signal, OutcomeClass::OomHost,
+        OutcomeClass::OomGpu, OutcomeClass::GpuMemory, OutcomeClass::Hardware, OutcomeClass::Driver,
+        OutcomeClass::DiskFull, OutcomeClass::OutputMissing, OutcomeClass::Stall,
+        OutcomeClass::Requeue}) {
+    EXPECT_EQ(end_state(cls), JobState::Failed) << to_string(cls);
+  }
+}
+
+TEST(DecideNext, WithoutRetriesAFailureIsFinal) {
+  for (OutcomeClass cls :
+       {OutcomeClass::Ok, OutcomeClass::UserError, OutcomeClass::Exit, OutcomeClass::Signal,
+        OutcomeClass::OomHost, OutcomeClass::OomGpu, OutcomeClass::GpuMemory,
+        OutcomeClass::DiskFull, OutcomeClass::OutputMissing, OutcomeClass::Stall,
+        OutcomeClass::Timeout, OutcomeClass::Unknown, OutcomeClass::Cancelled}) {
+    const Next next = next_of(cls, StepSpec{});
+    EXPECT_EQ(next.kind, Kind::Final) << to_string(cls);
+    EXPECT_EQ(next.state, end_state(cls)) << to_string(cls);
+  }
+}
+
+TEST(DecideNext, DefaultPolicyRetriesWhatMayPass) {
+  for (OutcomeClass cls : {OutcomeClass::Exit, OutcomeClass::Signal, OutcomeClass::Timeout,
+                           OutcomeClass::OomHost, OutcomeClass::OutputMissing}) {
+    const Next next = next_of(cls, with_retries(1));
+    EXPECT_EQ(next.kind, Kind::Again) << to_string(cls);
+    EXPECT_TRUE(next.charged) << to_string(cls);
+  }
+  for (OutcomeClass cls : {OutcomeClass::UserError, OutcomeClass::DiskFull, OutcomeClass::Unknown,
+                           OutcomeClass::OomGpu, OutcomeClass::Stall}) {
+    EXPECT_EQ(next_of(cls, with_retries(1)).kind, Kind::Final) << to_string(cls);
+  }
+}
+
+TEST(DecideNext, ExplicitPolicyCoversOnlyWhatItNames) {
+  StepSpec step = with_retries(2);
+  step.retries.on = {OutcomeClass::Unknown};
+  EXPECT_EQ(next_of(OutcomeClass::Unknown, step).kind, Kind::Again);
+  EXPECT_EQ(next_of(OutcomeClass::Exit, step).kind, Kind::Final);
+}
+
+TEST(DecideNext, UserErrorsAndCancelsAreNeverRetried) {
+  StepSpec step = with_retries(9);
+  step.retries.on = {OutcomeClass::UserError, OutcomeClass::Cancelled, OutcomeClass::Ok};
+  EXPECT_EQ(next_of(OutcomeClass::UserError, step).kind, Kind::Final);
+  EXPECT_EQ(next_of(OutcomeClass::Cancelled, step).kind, Kind::Final);
+  EXPECT_EQ(next_of(OutcomeClass::Ok, step).state, JobState::Done);
+}
+
+TEST(DecideNext, RetriesAreUsedUp) {
+  EXPECT_EQ(next_of(OutcomeClass::Exit, with_retries(2), 1).kind, Kind::Again);
+  const Next next = next_of(OutcomeClass::Exit, with_retries(2), 2);
+  EXPECT_EQ(next.kind, Kind::Final);
+  EXPECT_EQ(next.state, JobState::Failed);
+  EXPECT_EQ(next.reason, "why; 2 of 2 retries used");
+}
+
+TEST(DecideNext, ChargedRetryWaitsItsDelay) {
+  StepSpec step = with_retries(1);
+  step.retries.delay = std::chrono::seconds(60);
+  EXPECT_EQ(next_of(OutcomeClass::Exit, step).delay_ns, 60 * kSecond);
+}
+
+TEST(DecideNext, FaultsOfTheMachineMoveTheJobUncharged) {
+  for (OutcomeClass cls :
+       {OutcomeClass::Lost, OutcomeClass::Hardware, OutcomeClass::Driver, OutcomeClass::Requeue}) {
+    const Next next = next_of(cls, StepSpec{});
+    EXPECT_EQ(next.kind, Kind::Again) << to_string(cls);
+    EXPECT_FALSE(next.charged) << to_string(cls);
+  }
+}
+
+TEST(DecideNext, UnchargedMovesWaitLongerEachTime) {
+  EXPECT_EQ(next_of(OutcomeClass::Lost, StepSpec{}, 0, 0).delay_ns, 1 * kSecond);
+  EXPECT_EQ(next_of(OutcomeClass::Lost, StepSpec{}, 0, 1).delay_ns, 2 * kSecond);
+  EXPECT_EQ(next_of(OutcomeClass::Lost, StepSpec{}, 0, 4).delay_ns, 16 * kSecond);
+}
+
+TEST(DecideNext, UnchargedMovesAreCapped) {
+  for (OutcomeClass cls :
+       {OutcomeClass::Lost, OutcomeClass::Hardware, OutcomeClass::Driver, OutcomeClass::Requeue}) {
+    EXPECT_EQ(next_of(cls, StepSpec{}, 0, kMaxUnchargedMoves - 1).kind, Kind::Again);
+    const Next next = next_of(cls, StepSpec{}, 0, kMaxUnchargedMoves);
+    EXPECT_EQ(next.kind, Kind::Final);
+    EXPECT_EQ(next.state, JobState::Failed);
+    EXPECT_NE(next.reason.find("6 starts"), std::string::npos) << next.reason;
+  }
+}
+
+TEST(DecideNext, RerunFalseEndsAtAFaultOfTheMachine) {
+  StepSpec step = with_retries(3);
+  step.rerun = false;
+  EXPECT_EQ(next_of(OutcomeClass::Lost, step).state, JobState::Lost);
+  EXPECT_EQ(next_of(OutcomeClass::Lost, step).kind, Kind::Final);
+  EXPECT_EQ(next_of(OutcomeClass::Hardware, step).state, JobState::Failed);
+  EXPECT_EQ(next_of(OutcomeClass::Requeue, step).kind, Kind::Again) << "the job asked for it";
+}
+
+TEST(DecideNext, WhatAPersonOrAShutdownStoppedIsHeld) {
+  for (OutcomeClass cls : {OutcomeClass::Cancelled, OutcomeClass::Lost}) {
+    EXPECT_EQ(next_of(cls, with_retries(1), 0, 0, StopCause::Hold).kind, Kind::Hold);
+    EXPECT_EQ(next_of(cls, with_retries(1), 0, 0, StopCause::Shutdown).kind, Kind::Hold);
+  }
+}
+
+TEST(DecideNext, WhatWasCancelledStaysSo) {
+  for (OutcomeClass cls : {OutcomeClass::Cancelled, OutcomeClass::Lost, OutcomeClass::Exit}) {
+    const Next next = next_of(cls, with_retries(1), 0, 0, StopCause::Cancel);
+    EXPECT_EQ(next.kind, Kind::Final);
+    EXPECT_EQ(next.state, JobState::Cancelled);
+  }
+}
+
+TEST(DecideNext, StoppedByTimeoutOrMemoryFollowsThePolicy) {
+  EXPECT_EQ(next_of(OutcomeClass::Timeout, with_retries(1), 0, 0, StopCause::Timeout).kind,
+            Kind::Again);
+  EXPECT_EQ(next_of(OutcomeClass::OomHost, with_retries(1), 0, 0, StopCause::Memory).kind,
+            Kind::Again);
+  EXPECT_EQ(next_of(OutcomeClass::Timeout, StepSpec{}, 0, 0, StopCause::Timeout).state,
+            JobState::Timeout);
+}
+
+}  // namespace
+}  // namespace pergpu
