@@ -1,0 +1,270 @@
+// Leases by flock (gpu/lease.h): who has one, when it ends, and which files are trusted.
+#include "gpu/lease.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "support.h"
+
+namespace pergpu::gpu {
+namespace {
+
+const std::string kUuid = "GPU-11111111-2222-3333-4444-555555555555";
+
+mode_t mode_of(const std::string& path) {
+  struct stat found = {};
+  EXPECT_EQ(::lstat(path.c_str(), &found), 0) << path;
+  return found.st_mode & 07777;
+}
+
+LeaseFolder open_folder(const std::string& path) {
+  Result<LeaseFolder> folder = LeaseFolder::open_at(path);
+  EXPECT_TRUE(folder) << (folder ? "" : folder.error().message);
+  return std::move(*folder);
+}
+
+// Runs `body` in a child and returns its exit code.
+template <typename Body>
+int in_child(Body body) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(body());
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
+}
+
+class LeaseTest : public testing::Test {
+ protected:
+  TempFolder temp_;
+  LeaseFolder folder_ = open_folder(temp_ / "locks");
+};
+
+TEST_F(LeaseTest, IsExclusiveAndEndsWithItsObject) {
+  Result<Lease> first = folder_.take(kUuid);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->uuid(), kUuid);
+  const Result<Lease> second = folder_.take(kUuid);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().kind, ErrorKind::Busy);
+  EXPECT_TRUE(folder_.take("GPU-other"));
+  first->release();
+  EXPECT_TRUE(folder_.take(kUuid));
+}
+
+TEST_F(LeaseTest, ModesDoNotDependOnTheUmask) {
+  const mode_t before = ::umask(077);
+  const LeaseFolder strict = open_folder(temp_ / "strict");
+  EXPECT_TRUE(strict.take(kUuid));
+  EXPECT_FALSE(strict.contended(kUuid));
+  ::umask(before);
+  EXPECT_EQ(mode_of(strict.path()), 01777u);
+  EXPECT_EQ(mode_of(strict.path() + "/" + kUuid), 0644u);
+  EXPECT_EQ(mode_of(strict.path() + "/" + kUuid + ".wanted"), 0644u);
+}
+
+TEST_F(LeaseTest, FilesStayAndNothingElseIsLeft) {
+  { EXPECT_TRUE(folder_.take(kUuid)); }
+  EXPECT_EQ(*os::list_dir(folder_.path()), std::vector<std::string>{kUuid});
+}
+
+TEST_F(LeaseTest, LockIsTakenThroughAReadOnlyCloseOnExecDescriptor) {
+  const Result<Lease> lease = folder_.take(kUuid);
+  ASSERT_TRUE(lease);
+  EXPECT_EQ(::fcntl(lease->fd(), F_GETFL) & O_ACCMODE, O_RDONLY);
+  EXPECT_NE(::fcntl(lease->fd(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST_F(LeaseTest, LivesOnInAnInheritorUntilThatEnds) {
+  Result<Lease> lease = folder_.take(kUuid);
+  ASSERT_TRUE(lease);
+  int gate[2];
+  ASSERT_EQ(::pipe2(gate, O_CLOEXEC), 0);
+  const pid_t job = ::fork();
+  if (job == 0) {
+    char byte = 0;
+    ::close(gate[1]);
+    ::_exit(::read(gate[0], &byte, 1) == 0 ? 0 : 1);
+  }
+  ::close(gate[0]);
+  lease->release();
+  EXPECT_FALSE(folder_.take(kUuid)) << "the job still has it";
+  ::close(gate[1]);
+  int status = 0;
+  ::waitpid(job, &status, 0);
+  EXPECT_TRUE(folder_.take(kUuid));
+}
+
+TEST_F(LeaseTest, AdoptsTheSameOpenFileDescriptionOnly) {
+  Result<Lease> lease = folder_.take(kUuid);
+  ASSERT_TRUE(lease);
+  Result<Lease> adopted = folder_.adopt(kUuid, os::UniqueFd(::dup(lease->fd())));
+  ASSERT_TRUE(adopted) << adopted.error().message;
+  lease->release();
+  EXPECT_FALSE(folder_.take(kUuid)) << "the adopted descriptor holds it";
+
+  Result<os::UniqueFd> stranger = folder_.open_lock(kUuid);
+  ASSERT_TRUE(stranger);
+  const Result<Lease> refused = folder_.adopt(kUuid, std::move(*stranger));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::Busy);
+
+  Result<os::UniqueFd> other = folder_.open_lock("GPU-other");
+  ASSERT_TRUE(other);
+  adopted->release();
+  const Result<Lease> wrong = folder_.adopt(kUuid, std::move(*other));
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().kind, ErrorKind::NotFound) << "the lock of another file is no lease";
+}
+
+TEST_F(LeaseTest, ContendedOnlyWhileSomebodyWaits) {
+  const Result<Lease> lease = folder_.take(kUuid);
+  ASSERT_TRUE(lease);
+  EXPECT_FALSE(folder_.contended(kUuid));
+  {
+    Result<os::UniqueFd> wanted = folder_.open_wanted(kUuid);
+    ASSERT_TRUE(wanted);
+    ASSERT_EQ(::flock(wanted->get(), LOCK_SH | LOCK_NB), 0);
+    EXPECT_TRUE(folder_.contended(kUuid));
+    EXPECT_TRUE(folder_.contended(kUuid));
+    EXPECT_FALSE(folder_.contended("GPU-other"));
+  }
+  EXPECT_FALSE(folder_.contended(kUuid));
+}
+
+TEST_F(LeaseTest, NamesTheHolder) {
+  EXPECT_FALSE(folder_.holder(kUuid).pid);
+  const Result<Lease> lease = folder_.take(kUuid);
+  ASSERT_TRUE(lease);
+  const LeaseHolder holder = folder_.holder(kUuid);
+  EXPECT_EQ(holder.pid, ::getpid());
+  EXPECT_EQ(holder.uid, ::getuid());
+}
+
+TEST(LeaseWords, TellTheUserAndNothingOfTheJobs) {
+  EXPECT_EQ(lease_words({.pid = 7, .uid = 1001}, 1002, "alice"), "used by alice (pergpu)");
+  EXPECT_EQ(lease_words({}, 1002, ""), "used by another user (pergpu)");
+  EXPECT_EQ(lease_words({.pid = 7, .uid = 1002}, 1002, "me"),
+            "held by another pergpu of yours (pid 7)");
+}
+
+TEST_F(LeaseTest, SymlinkFifoFolderAndHardLinkAreRefused) {
+  ASSERT_TRUE(folder_.take("GPU-real"));
+  ASSERT_EQ(::symlink("GPU-real", (folder_.path() + "/GPU-link").c_str()), 0);
+  ASSERT_EQ(::mkfifo((folder_.path() + "/GPU-fifo").c_str(), 0644), 0);
+  ASSERT_EQ(::mkdir((folder_.path() + "/GPU-dir").c_str(), 0755), 0);
+  ASSERT_EQ(::link((folder_.path() + "/GPU-real").c_str(), (temp_ / "second name").c_str()), 0);
+  for (const char* uuid : {"GPU-link", "GPU-fifo", "GPU-dir", "GPU-real"}) {
+    const Result<Lease> lease = folder_.take(uuid);
+    ASSERT_FALSE(lease) << uuid;
+    EXPECT_NE(lease.error().kind, ErrorKind::Busy) << uuid;
+    EXPECT_NE(lease.error().message.find(folder_.path() + "/" + uuid), std::string::npos)
+        << lease.error().message;
+  }
+}
+
+TEST_F(LeaseTest, LockOnAReplacedFileDoesNotCount) {
+  Result<os::UniqueFd> fd = folder_.open_lock(kUuid);
+  ASSERT_TRUE(fd);
+  ASSERT_EQ(::unlink((folder_.path() + "/" + kUuid).c_str()), 0);
+  const Result<Lease> other = folder_.take(kUuid);  // makes a new file
+  ASSERT_TRUE(other);
+  const Result<Lease> stale = folder_.try_lock(kUuid, *fd);
+  ASSERT_FALSE(stale);
+  EXPECT_EQ(stale.error().kind, ErrorKind::NotFound);
+  EXPECT_FALSE(*fd);
+}
+
+TEST_F(LeaseTest, FolderThatWasCleanedAwayIsMadeAgain) {
+  ASSERT_TRUE(os::remove_tree(folder_.path()));
+  EXPECT_TRUE(folder_.take(kUuid));
+  EXPECT_EQ(mode_of(folder_.path()), 01777u);
+}
+
+TEST_F(LeaseTest, NameThatIsNoUuidReachesNoFile) {
+  for (const char* name : {"", "../x", "a/b", ".", "GPU 1", "x.wanted"}) {
+    const Result<Lease> lease = folder_.take(name);
+    ASSERT_FALSE(lease) << name;
+    EXPECT_EQ(lease.error().kind, ErrorKind::Invalid) << name;
+  }
+  EXPECT_TRUE(os::list_dir(folder_.path())->empty());
+}
+
+TEST(LeaseFolder, ExistingOnesAreTakenOnlyIfNobodyCouldReplaceTheFiles) {
+  TempFolder temp;
+  for (const auto& [name, mode, fits] :
+       {std::tuple{"shared", 01777, true}, {"private", 0700, true}, {"loose", 0777, false}}) {
+    ASSERT_EQ(::mkdir((temp / name).c_str(), 0700), 0);
+    ASSERT_EQ(::chmod((temp / name).c_str(), static_cast<mode_t>(mode)), 0);
+    const Result<LeaseFolder> folder = LeaseFolder::open_at(temp / name);
+    EXPECT_EQ(static_cast<bool>(folder), fits) << name;
+    EXPECT_EQ(mode_of(temp / name), static_cast<mode_t>(mode)) << "it is the user's own choice";
+    if (!folder) {
+      EXPECT_NE(folder.error().message.find("mode 777"), std::string::npos);
+      EXPECT_NE(folder.error().message.find("chmod 1777"), std::string::npos);
+    }
+  }
+  ASSERT_EQ(::symlink("shared", (temp / "link").c_str()), 0);
+  EXPECT_FALSE(LeaseFolder::open_at(temp / "link"));
+  write(temp / "file", "");
+  EXPECT_FALSE(LeaseFolder::open_at(temp / "file"));
+  EXPECT_FALSE(LeaseFolder::open_at(temp / "no/such"));
+}
+
+TEST(LeaseFolder, EnvironmentVariableOverrides) {
+  TempFolder temp;
+  const ScopedEnv locks("PERGPU_LOCKS", (temp / "mine").c_str());
+  const Result<LeaseFolder> folder = LeaseFolder::open();
+  ASSERT_TRUE(folder) << folder.error().message;
+  EXPECT_EQ(folder->path(), temp / "mine");
+  EXPECT_EQ(mode_of(temp / "mine"), 01777u);
+}
+
+TEST(LeaseOfAnotherUser, LocksTheFilesThatTheFirstUserMade) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: two users take leases of each other's files";
+  TempFolder temp;
+  ASSERT_EQ(::chmod(temp.path().c_str(), 0755), 0);
+  const std::string path = temp / "locks";
+  ASSERT_TRUE(LeaseFolder::open_at(path));
+  const auto as_user = [&](uid_t uid, auto body) {
+    return in_child([&]() -> int {
+      ::umask(077);
+      if (::setresgid(uid, uid, uid) != 0 || ::setresuid(uid, uid, uid) != 0) return 90;
+      Result<LeaseFolder> folder = LeaseFolder::open_at(path);
+      if (!folder) return 91;
+      return body(*folder);
+    });
+  };
+  const auto takes = [](const LeaseFolder& folder) {
+    const Result<Lease> lease = folder.take(kUuid);
+    if (lease) return 0;
+    return lease.error().kind == ErrorKind::Busy ? 1 : 2;
+  };
+  EXPECT_EQ(as_user(12345, takes), 0) << "makes the file";
+  EXPECT_EQ(as_user(65534, takes), 0) << "takes the other one's file";
+  EXPECT_EQ(as_user(65534,
+                    [&](const LeaseFolder& folder) {
+                      return ::unlink((folder.path() + "/" + kUuid).c_str()) == 0 ? 1 : 0;
+                    }),
+            0)
+      << "cannot remove it";
+
+  const LeaseFolder mine = open_folder(path);
+  const Result<Lease> held = mine.take(kUuid);
+  ASSERT_TRUE(held);
+  EXPECT_EQ(as_user(12345, takes), 1) << "Busy";
+  EXPECT_EQ(as_user(12345,
+                    [](const LeaseFolder& folder) {
+                      const LeaseHolder holder = folder.holder(kUuid);
+                      return holder.uid == uid_t{0} ? 0 : 1;
+                    }),
+            0)
+      << "sees who has it";
+}
+
+}  // namespace
+}  // namespace pergpu::gpu
