@@ -34,7 +34,7 @@ TEST(UnixSocket, CarriesBytesBothWays) {
 
 TEST(UnixSocket, FileIsTheUsersOnlyWhateverTheUmask) {
   const TempDir dir;
-  for (const mode_t mask : {0, 022, 0777}) {
+  for (const mode_t mask : {0u, 022u, 0777u}) {
     const mode_t old = ::umask(mask);
     const Result<UniqueFd> listener = listen_unix(dir / std::to_string(mask));
     ::umask(old);
