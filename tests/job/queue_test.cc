@@ -1,0 +1,143 @@
+// The order in which ready jobs start.
+#include "job/queue.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace pergpu {
+namespace {
+
+Demand priority(int value) {
+  Demand demand;
+  demand.priority = value;
+  return demand;
+}
+
+StepKey key(std::int64_t sweep, std::int16_t step) { return {.sweep = {sweep}, .step = step}; }
+
+ReadyJob ready(std::int64_t id, StepKey step, std::int32_t run, std::int64_t expected_ns = 0) {
+  return {.id = {id}, .step = step, .run = run, .expected_ns = expected_ns};
+}
+
+// Takes everything out in order.
+std::vector<std::int64_t> order_of(ReadyQueue& queue) {
+  std::vector<std::int64_t> ids;
+  while (!queue.heads().empty()) {
+    const ReadyJob first = queue.heads().begin()->job;
+    ids.push_back(first.id.value);
+    queue.take(first, {});
+  }
+  return ids;
+}
+
+TEST(ReadyQueue, FileOrderIsRunThenStep) {
+  ReadyQueue queue;
+  queue.declare(key(1, 0), {});
+  queue.declare(key(1, 1), {});
+  for (const ReadyJob& job : {ready(4, key(1, 1), 1), ready(3, key(1, 0), 1),
+                              ready(2, key(1, 1), 0), ready(1, key(1, 0), 0)}) {
+    queue.insert(job);
+  }
+  EXPECT_EQ(order_of(queue), (std::vector<std::int64_t>{1, 2, 3, 4}));
+}
+
+TEST(ReadyQueue, OnceStepsComeBeforeRuns) {
+  ReadyQueue queue;
+  queue.declare(key(1, 0), {});
+  queue.declare(key(1, 1), {});
+  queue.insert(ready(1, key(1, 0), 0));
+  queue.insert(ready(2, key(1, 1), -1));
+  EXPECT_EQ(order_of(queue), (std::vector<std::int64_t>{2, 1}));
+}
+
+TEST(ReadyQueue, OlderSweepFirst) {
+  ReadyQueue queue;
+  queue.declare(key(2, 0), {});
+  queue.declare(key(1, 0), {});
+  queue.insert(ready(1, key(2, 0), 0, 1'000));
+  queue.insert(ready(2, key(1, 0), 5));
+  EXPECT_EQ(order_of(queue), (std::vector<std::int64_t>{2, 1}));
+}
+
+TEST(ReadyQueue, PriorityBeforeAge) {
+  ReadyQueue queue;
+  queue.declare(key(1, 0), priority(0));
+  queue.declare(key(2, 0), priority(5));
+  queue.declare(key(3, 0), priority(-1));
+  queue.insert(ready(1, key(1, 0), 0));
+  queue.insert(ready(2, key(2, 0), 0));
+  queue.insert(ready(3, key(3, 0), 0));
+  EXPECT_EQ(order_of(queue), (std::vector<std::int64_t>{2, 1, 3}));
+}
+
+TEST(ReadyQueue, LongestExpectedFirstThenFileOrder) {
+  ReadyQueue queue;
+  queue.declare(key(1, 0), {});
+  queue.declare(key(1, 1), {});
+  queue.insert(ready(1, key(1, 0), 0));
+  queue.insert(ready(2, key(1, 0), 1, 50));
+  queue.insert(ready(3, key(1, 1), 0, 80));
+  queue.insert(ready(4, key(1, 0), 2, 90));
+  EXPECT_EQ(order_of(queue), (std::vector<std::int64_t>{4, 3, 2, 1}));
+}
+
+TEST(ReadyQueue, LearntDurationOfAStepMovesItsJobs) {
+  ReadyQueue queue;
+  queue.declare(key(1, 0), {});
+  queue.declare(key(1, 1), {});
+  queue.insert(ready(1, key(1, 0), 0));
+  queue.insert(ready(2, key(1, 1), 0));
+  queue.set_expected(key(1, 1), 100);
+  EXPECT_EQ(order_of(queue), (std::vector<std::int64_t>{2, 1}));
+}
+
+TEST(ReadyQueue, ChangedPriorityMovesItsJobs) {
+  ReadyQueue queue;
+  queue.declare(key(1, 0), {});
+  queue.declare(key(2, 0), {});
+  queue.insert(ready(1, key(1, 0), 0));
+  queue.insert(ready(2, key(2, 0), 0));
+  queue.declare(key(2, 0), priority(1));
+  EXPECT_EQ(order_of(queue), (std::vector<std::int64_t>{2, 1}));
+}
+
+TEST(ReadyQueue, InsertAndEraseAreIdempotent) {
+  ReadyQueue queue;
+  queue.declare(key(1, 0), {});
+  const ReadyJob job = ready(1, key(1, 0), 0, 7);
+  queue.insert(job);
+  queue.insert(job);
+  EXPECT_EQ(queue.size(), 1u);
+  EXPECT_EQ(queue.size(key(1, 0)), 1u);
+  EXPECT_TRUE(queue.erase(job));
+  EXPECT_FALSE(queue.erase(job));
+  EXPECT_EQ(queue.size(), 0u);
+  EXPECT_TRUE(queue.heads().empty());
+}
+
+TEST(ReadyQueue, ForgottenClassTakesItsJobsAlong) {
+  ReadyQueue queue;
+  queue.declare(key(1, 0), {});
+  queue.declare(key(2, 0), {});
+  queue.insert(ready(1, key(1, 0), 0));
+  queue.insert(ready(2, key(2, 0), 0));
+  queue.forget(key(1, 0));
+  EXPECT_EQ(queue.size(), 1u);
+  EXPECT_EQ(queue.demand(key(1, 0)), nullptr);
+  EXPECT_EQ(order_of(queue), (std::vector<std::int64_t>{2}));
+}
+
+TEST(ReadyQueue, ManyJobsOfOneStepAreOneHead) {
+  ReadyQueue queue;
+  queue.declare(key(1, 0), {});
+  constexpr std::int32_t kJobs = 100'000;
+  for (std::int32_t run = 0; run < kJobs; ++run) queue.insert(ready(run + 1, key(1, 0), run));
+  EXPECT_EQ(queue.size(), static_cast<std::size_t>(kJobs));
+  EXPECT_EQ(queue.heads().size(), 1u);
+  EXPECT_TRUE(queue.erase(ready(kJobs / 2, key(1, 0), kJobs / 2 - 1)));
+  EXPECT_EQ(queue.heads().begin()->job.run, 0);
+}
+
+}  // namespace
+}  // namespace pergpu
