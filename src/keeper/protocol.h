@@ -31,7 +31,7 @@
 namespace pergpu::keeper {
 
 inline constexpr std::uint32_t kProtocolVersion = 1;
-inline constexpr std::uint32_t kLongestPayload = 8u << 20;
+inline constexpr std::uint32_t kLongestPayload = 64u << 20;
 inline constexpr std::size_t kFrameHeaderBytes = 5;
 inline constexpr std::size_t kMostLeases = 64;
 

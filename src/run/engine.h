@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 
 #include "ids.h"
 #include "job/event.h"
+#include "os/fd.h"
 #include "result.h"
 
 namespace pergpu {
@@ -76,6 +78,9 @@ struct Started {
   AttemptId id;
   std::int32_t pid = 0;
   std::uint64_t start_ticks = 0;
+  /// After adopt() only: the attempt's leases, given back by its keeper, in the order of
+  /// AttemptPlan::lease_fds.  Holding one holds the lease.
+  std::vector<std::shared_ptr<os::UniqueFd>> leases = {};
 };
 /// It could not be started: nothing runs.
 struct SpawnFailed {
@@ -95,7 +100,8 @@ struct Exited {
   std::string missing_why;              // "does not exist", "is empty", "is older than the attempt"
   Instant exited_at = {};               // when the keeper saw the first process end
 };
-/// Its keeper is gone and so is its tree: the status will never be known.
+/// Its keeper is gone and so is its tree: the status will never be known.  `local` reports it when
+/// nothing of the tree is left, however long that takes; what resists is Notified as a STATUS line.
 struct Lost {
   AttemptId id;
   std::string why;

@@ -1,10 +1,13 @@
-// The fake engine: starts nothing, ends each attempt after AttemptPlan::fake_duration with
-// fake_exit.  For `--engine fake` (trying a sweep without running it), for simulations and tests.
+// The fake engine: attempts that take as long and end as their plan says, and do nothing.  Runs on
+// any clock: the real loop's, or a simulation's, where an hour takes no time.
+//
+// Nothing of it survives a restart: adopt() reports every attempt as Lost.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,27 +18,40 @@ namespace pergpu {
 
 class FakeEngine final : public Engine {
  public:
-  /// Runs a callback once at a boot-time instant; a simulation brings its own.
-  using At = std::function<void(std::int64_t boot_ns, std::function<void()> callback)>;
-  FakeEngine(os::Clock& clock, At at, std::function<void(EngineEvent)> on_event);
+  /// Runs a callback once at a boot-clock instant, later than the call that asked for it.
+  using Schedule = std::function<void(std::int64_t boot_ns, std::function<void()> callback)>;
+
+  FakeEngine(os::Clock& clock, Schedule schedule, std::function<void(const EngineEvent&)> on_event);
+  ~FakeEngine() override;
 
   KeeperId assign(LaneId lane) override;
   void prepare(LaneId lane, const FolderPlan& folder) override;
   void start(LaneId lane, AttemptPlan plan) override;
   void stop(AttemptId id, StopHow how) override;
   void acknowledge(AttemptId id, std::string record_path, std::string final_record) override;
-  /// A fake attempt does not outlive its engine: each is reported Lost.
   void adopt(std::vector<ExpectedAttempt> expected) override;
-  std::vector<std::int32_t> keeper_pids() const override { return {}; }
+  std::vector<std::int32_t> keeper_pids() const override;
   void release(bool revive) override;
 
+  /// Attempts that run now.
+  std::size_t running() const { return running_.size(); }
+
  private:
-  void end(AttemptId id, std::optional<int> exit_code, std::optional<int> signal);
+  struct Running {
+    std::int64_t started_ns = 0;
+    std::int64_t end_ns = 0;
+    int exit_code = 0;
+    std::optional<int> signal = std::nullopt;
+  };
+  void finish(AttemptId id);
+  void at(std::int64_t boot_ns, std::function<void()> callback);
 
   os::Clock& clock_;
-  At at_;
-  std::function<void(EngineEvent)> on_event_;
-  std::map<AttemptId, Instant> live_;  // started when
+  Schedule schedule_;
+  std::function<void(const EngineEvent&)> on_event_;
+  std::map<AttemptId, Running> running_;
+  std::int32_t last_pid_ = 0;
+  std::shared_ptr<bool> alive_;
 };
 
 }  // namespace pergpu

@@ -1,0 +1,162 @@
+// A keeper has ended when its pidfd says so.  A connection that closes while the process lives
+// means a keeper that can no longer be spoken to: it is killed, so that its end is certain before
+// anything is decided about its attempt.
+#include "run/keeper_link.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "keeper/record.h"
+#include "os/child.h"
+#include "os/proc.h"
+#include "os/process_tree.h"
+#include "os/spawn.h"
+
+namespace pergpu {
+namespace {
+
+constexpr int kListenFd = 3;
+constexpr int kNotifyFd = 4;
+constexpr std::size_t kLongestSocketPath = 107;
+
+/// The coordinator's own environment, without the mark of an attempt that it may have been started
+/// from: a keeper that carries it would be taken for a part of that attempt.
+std::vector<std::string> keeper_environment(const KeeperSite& site) {
+  const std::string marker = std::string(os::kMarkerName) + "=";
+  std::vector<std::string> out;
+  for (char** entry = ::environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (text.rfind(marker, 0) != 0 && text.rfind("PERGPU_HOME=", 0) != 0) out.push_back(text);
+  }
+  out.push_back("PERGPU_HOME=" + site.home);
+  return out;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KeeperLink>> KeeperLink::start(os::Loop& loop, const KeeperSite& site,
+                                                      KeeperId id, Callbacks callbacks) {
+  const std::string socket = keeper::socket_path(site.run_dir, id.value);
+  const std::string notify = keeper::notify_path(site.run_dir, id.value);
+  Result<os::UniqueFd> listener = os::listen_unix(socket);
+  if (!listener) return std::move(listener).error();
+  os::UniqueFd notify_socket;
+  if (notify.size() <= kLongestSocketPath) {  // jobs open it by this path
+    ::unlink(notify.c_str());
+    Result<os::UniqueFd> bound = os::bind_datagram(notify);
+    if (!bound) return std::move(bound).error();
+    notify_socket = *std::move(bound);
+  }
+
+  os::SpawnPlan plan;
+  plan.argv = {site.keeper_program,
+               "--listen-fd",
+               std::to_string(kListenFd),
+               "--id",
+               std::to_string(id.value),
+               "--run-dir",
+               site.run_dir,
+               "--pergpu",
+               site.pergpu_program,
+               "--home",
+               site.home};
+  plan.env = keeper_environment(site);
+  plan.cwd = "/";
+  plan.new_session = true;
+  plan.fds = {{.fd = listener->get(), .as = kListenFd}};
+  if (notify_socket) {
+    plan.argv.insert(plan.argv.end(), {"--notify-fd", std::to_string(kNotifyFd)});
+    plan.fds.push_back({.fd = notify_socket.get(), .as = kNotifyFd});
+  }
+  os::SpawnResult result = os::spawn(plan);
+  if (const auto* failure = std::get_if<os::SpawnFailure>(&result)) {
+    remove_keeper_sockets(site, id);
+    return os_error("start " + site.keeper_program + ": " + failure->phase, failure->os_errno);
+  }
+  os::Spawned spawned = std::get<os::Spawned>(std::move(result));
+
+  std::unique_ptr<KeeperLink> link(new KeeperLink(loop, id, std::move(callbacks)));
+  link->pid_ = spawned.pid;
+  link->is_child_ = true;
+  link->watch_end(std::move(spawned.pidfd));
+  Result<os::UniqueFd> connected = os::connect_unix(socket, /*nonblocking=*/true);
+  if (!connected) return std::move(connected).error();
+  const Result<void> opened = link->open(*std::move(connected));
+  if (!opened) return opened.error();
+  return link;
+}
+
+Result<std::unique_ptr<KeeperLink>> KeeperLink::find(os::Loop& loop, const KeeperSite& site,
+                                                     KeeperId id, Callbacks callbacks) {
+  Result<os::UniqueFd> connected =
+      os::connect_unix(keeper::socket_path(site.run_dir, id.value), /*nonblocking=*/true);
+  if (!connected) return std::move(connected).error();
+  std::unique_ptr<KeeperLink> link(new KeeperLink(loop, id, std::move(callbacks)));
+  const Result<void> opened = link->open(*std::move(connected));
+  if (!opened) return opened.error();
+  return link;
+}
+
+KeeperLink::~KeeperLink() {
+  if (pidfd_) loop_.unwatch(pidfd_.get());
+}
+
+Result<void> KeeperLink::open(os::UniqueFd socket) {
+  os::FrameStream::Callbacks on = {
+      .on_frame = [this](os::FrameStream::Frame frame) { callbacks_.on_frame(std::move(frame)); },
+      .on_close = [this](const Error&) { on_stream_closed(); }};
+  Result<std::unique_ptr<os::FrameStream>> stream =
+      os::FrameStream::open(loop_, std::move(socket), std::move(on), keeper::kLongestPayload);
+  if (!stream) return std::move(stream).error();
+  stream_ = *std::move(stream);
+  return {};
+}
+
+void KeeperLink::know(std::int32_t pid, std::uint64_t start_ticks) {
+  if (pid_ != 0) return;
+  pid_ = pid;
+  Result<os::UniqueFd> pidfd = os::open_pidfd(pid);
+  if (pidfd && os::is_alive(pid, start_ticks)) watch_end(*std::move(pidfd));
+}
+
+void KeeperLink::watch_end(os::UniqueFd pidfd) {
+  pidfd_ = std::move(pidfd);
+  const Result<void> watched =
+      loop_.watch(pidfd_.get(), EPOLLIN, [this](std::uint32_t) { on_process_ended(); });
+  if (!watched) pidfd_.reset();
+}
+
+void KeeperLink::on_stream_closed() {
+  stream_.reset();
+  if (!pidfd_) return gone("the keeper closed its connection");
+  if (!os::has_ended(pidfd_)) (void)os::send_signal(pidfd_, SIGKILL);
+}
+
+void KeeperLink::on_process_ended() {
+  std::string why = "its keeper ended";
+  if (is_child_) {
+    const std::optional<os::Reaped> reaped = os::reap(pid_);
+    const auto* by_signal = reaped ? std::get_if<os::Signaled>(&reaped->status) : nullptr;
+    if (by_signal != nullptr)
+      why = "its keeper was ended by signal " + std::to_string(by_signal->signal);
+  }
+  gone(why);
+}
+
+void KeeperLink::gone(const std::string& why) {
+  if (pidfd_) loop_.unwatch(pidfd_.get());
+  pidfd_.reset();
+  const auto on_gone = std::move(callbacks_.on_gone);  // survives our end
+  callbacks_.on_gone = nullptr;
+  if (on_gone) on_gone(why);
+}
+
+void remove_keeper_sockets(const KeeperSite& site, KeeperId id) {
+  ::unlink(keeper::socket_path(site.run_dir, id.value).c_str());
+  ::unlink(keeper::notify_path(site.run_dir, id.value).c_str());
+}
+
+}  // namespace pergpu

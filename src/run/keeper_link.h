@@ -1,0 +1,78 @@
+// One living keeper as the engine sees it: started or found again, spoken to, and seen to end.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ids.h"
+#include "keeper/protocol.h"
+#include "os/fd.h"
+#include "os/loop.h"
+#include "os/socket.h"
+#include "result.h"
+
+namespace pergpu {
+
+/// Programs and folders that all keepers of an engine share.
+struct KeeperSite {
+  std::string run_dir = {};
+  std::string keeper_program = {};
+  std::string pergpu_program = {};  // what a keeper starts when its coordinator is gone
+  std::string home = {};
+  std::string boot_id = {};
+};
+
+class KeeperLink {
+ public:
+  struct Callbacks {
+    std::function<void(os::FrameStream::Frame frame)> on_frame;
+    /// The process is gone (or never answered).  Called once; destroy the link in it or later.
+    std::function<void(const std::string& why)> on_gone;
+  };
+
+  /// Starts a new keeper.  It can be spoken to at once: its socket listens before it runs.
+  static Result<std::unique_ptr<KeeperLink>> start(os::Loop& loop, const KeeperSite& site,
+                                                   KeeperId id, Callbacks callbacks);
+  /// Connects to one that an earlier coordinator left.
+  static Result<std::unique_ptr<KeeperLink>> find(os::Loop& loop, const KeeperSite& site,
+                                                  KeeperId id, Callbacks callbacks);
+  ~KeeperLink();
+  KeeperLink(const KeeperLink&) = delete;
+  KeeperLink& operator=(const KeeperLink&) = delete;
+
+  template <typename Message>
+  void send(const Message& message, const std::vector<int>& fds = {}) {
+    if (stream_)
+      stream_->send(static_cast<std::uint8_t>(Message::kType), keeper::encode(message), fds);
+  }
+
+  KeeperId id() const { return id_; }
+  std::int32_t pid() const { return pid_; }
+  /// A keeper that was found says in its STATE who it is; from then on its end is seen.
+  void know(std::int32_t pid, std::uint64_t start_ticks);
+
+ private:
+  KeeperLink(os::Loop& loop, KeeperId id, Callbacks callbacks)
+      : loop_(loop), id_(id), callbacks_(std::move(callbacks)) {}
+  Result<void> open(os::UniqueFd socket);
+  void watch_end(os::UniqueFd pidfd);
+  void on_stream_closed();
+  void on_process_ended();
+  void gone(const std::string& why);
+
+  os::Loop& loop_;
+  KeeperId id_;
+  Callbacks callbacks_;
+  std::int32_t pid_ = 0;
+  bool is_child_ = false;
+  os::UniqueFd pidfd_;
+  std::unique_ptr<os::FrameStream> stream_;
+};
+
+/// Removes the socket files of a keeper that is gone; its record stays.
+void remove_keeper_sockets(const KeeperSite& site, KeeperId id);
+
+}  // namespace pergpu

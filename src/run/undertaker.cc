@@ -1,0 +1,98 @@
+#include "run/undertaker.h"
+
+#include <sys/epoll.h>
+
+#include <cstring>
+
+#include "keeper/bury.h"
+#include "os/child.h"
+#include "os/clock.h"
+#include "os/spawn.h"
+
+namespace pergpu {
+namespace {
+
+constexpr std::size_t kAtOnce = 4;
+constexpr std::int64_t kRoundMs = 10'000;
+constexpr std::int64_t kPauseNs = 5'000'000'000;
+
+}  // namespace
+
+struct Undertaker::Burial {
+  os::TreeMarks marks = {};
+  Callbacks callbacks = {};
+  os::Spawned helper = {};
+};
+
+Undertaker::Undertaker(os::Loop& loop, std::string keeper_program)
+    : loop_(loop),
+      keeper_program_(std::move(keeper_program)),
+      alive_(std::make_shared<bool>(true)) {}
+
+Undertaker::~Undertaker() { *alive_ = false; }
+
+void Undertaker::end(os::TreeMarks marks, Callbacks callbacks) {
+  auto burial = std::make_shared<Burial>();
+  burial->marks = std::move(marks);
+  burial->callbacks = std::move(callbacks);
+  waiting_.push_back(burial);
+  start_some();
+}
+
+void Undertaker::start_some() {
+  while (running_ < kAtOnce && !waiting_.empty()) {
+    std::shared_ptr<Burial> burial = std::move(waiting_.front());
+    waiting_.pop_front();
+    start(burial);
+  }
+}
+
+void Undertaker::start(const std::shared_ptr<Burial>& burial) {
+  const os::TreeMarks& marks = burial->marks;
+  os::SpawnPlan plan;
+  plan.argv = {keeper_program_, "--end-tree",
+               "--pid",         std::to_string(marks.pid),
+               "--start-ticks", std::to_string(marks.start_ticks),
+               "--marker",      marks.marker,
+               "--log",         marks.log_path,
+               "--limit-ms",    std::to_string(kRoundMs)};
+  plan.cwd = "/";
+  os::SpawnResult result = os::spawn(plan);
+  if (const auto* failure = std::get_if<os::SpawnFailure>(&result))
+    return try_again(burial, "cannot start " + keeper_program_ + ": " + failure->phase + ": " +
+                                 std::strerror(failure->os_errno));
+  burial->helper = std::get<os::Spawned>(std::move(result));
+  ++running_;
+  const int fd = burial->helper.pidfd.get();
+  const auto on_end = [this, &loop = loop_, burial, alive = alive_, fd](std::uint32_t) {
+    loop.unwatch(fd);
+    const std::optional<os::Reaped> reaped = os::reap(burial->helper.pid);
+    burial->helper = {};
+    if (!*alive) return;
+    --running_;
+    if (reaped && reaped->status == os::ExitStatus(os::Exited{keeper::kTreeGone})) {
+      burial->callbacks.on_gone();
+    } else {
+      try_again(burial, "some of its processes cannot be ended");
+    }
+    if (*alive) start_some();
+  };
+  const Result<void> watched = loop_.watch(fd, EPOLLIN, on_end);
+  if (watched) return;
+  --running_;
+  try_again(burial, watched.error().message);
+}
+
+void Undertaker::try_again(const std::shared_ptr<Burial>& burial, const std::string& why) {
+  const std::int64_t now = os::boot_now_ns();
+  loop_.at(now, [burial, why, alive = alive_] {
+    if (*alive) burial->callbacks.on_left(why);
+  });
+  loop_.at(now + kPauseNs, [this, burial, alive = alive_] {
+    if (!*alive) return;
+    waiting_.push_back(burial);
+    start_some();
+  });
+}
+
+}  // namespace pergpu
