@@ -26,6 +26,7 @@ class TemplateCheck {
   }
 
   void check() {
+    warn_of_pasted_shell();
     for (const PlacedTemplate& t : step_.templates) {
       if (t.key == "shell") {
         check_shell(t);
@@ -43,6 +44,25 @@ class TemplateCheck {
       reachable_[next] = true;
       collect_needed(next);
     }
+  }
+
+  /// ["sh", "-c", "… {lr} …"] is executed as written, but it is hardly what was wanted.
+  void warn_of_pasted_shell() {
+    const std::vector<Template>& command = step_.spec.command;
+    if (command.size() < 3 || command[1].empty() || command[1][0] != '-') return;
+    std::string_view program = command[0];
+    if (std::size_t slash = program.rfind('/'); slash != std::string_view::npos)
+      program.remove_prefix(slash + 1);
+    bool is_shell = program == "sh" || program == "bash" || program == "dash" || program == "zsh";
+    if (!is_shell || command[1].back() != 'c' || !has_placeholders(command[2])) return;
+    for (const PlacedTemplate& t : step_.templates)
+      if (t.key == "command" && t.text == command[2]) {
+        report_.warning(
+            t.at,
+            "`command`: values are pasted into this text for the shell, where their quotes "
+            "and spaces mean something; `shell = …` passes them in the environment");
+        return;
+      }
   }
 
   void fail(const PlacedTemplate& t, const std::string& what) {
