@@ -1,0 +1,203 @@
+// One look at all GPUs, against the fake NVML (gpu/device_look.h).
+#include "gpu/device_look.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gpu/foreign.h"
+#include "os/fd.h"
+#include "support.h"
+
+namespace pergpu::gpu {
+namespace {
+
+// NVML and a looker that both stay for the whole test, as in the probe.
+class DeviceLook : public testing::Test {
+ protected:
+  GpuLook look(std::string_view scenario, const std::set<int>& skip = {}) {
+    driver_.set(scenario);
+    if (!nvml_) {
+      Result<Nvml> loaded = Nvml::load();
+      EXPECT_TRUE(loaded);
+      nvml_.emplace(std::move(*loaded));
+      EXPECT_EQ(nvml_->init(), 0);
+    }
+    touched_.clear();
+    return looker_.look(*nvml_, skip, [this](int index) { touched_.push_back(index); });
+  }
+  ~DeviceLook() override {
+    if (nvml_) nvml_->shutdown();
+  }
+
+  FakeDriver driver_{"{}"};
+  TempFolder sysfs_;
+  TempFolder dev_;
+  DeviceLooker looker_{sysfs_.path(), dev_.path()};
+  std::optional<Nvml> nvml_;
+  std::vector<int> touched_;
+};
+
+TEST_F(DeviceLook, ReadsEveryGpu) {
+  const GpuLook seen = look(R"({"gpus": 8})");
+  EXPECT_TRUE(seen.complete);
+  EXPECT_EQ(seen.why, "");
+  ASSERT_EQ(seen.gpus.size(), 8u);
+  EXPECT_EQ(seen.gpus[7].uuid, "GPU-77777777-0000-0000-0000-000000000007");
+  EXPECT_EQ(seen.gpus[7].index, 7);
+  EXPECT_EQ(seen.gpus[7].minor, 7);
+  EXPECT_EQ(seen.gpus[7].health, GpuHealth::Ok);
+  EXPECT_EQ(seen.gpus[7].total_bytes, 80ull << 30);
+  EXPECT_EQ(touched_, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST_F(DeviceLook, DriverWithoutGpusIsACompleteLook) {
+  const GpuLook seen = look(R"({"gpus": []})");
+  EXPECT_TRUE(seen.complete);
+  EXPECT_FALSE(seen.no_driver);
+  EXPECT_EQ(seen.why, "the NVIDIA driver finds no GPU");
+}
+
+TEST_F(DeviceLook, SysfsKnowsTheNodeBeforeNvmlIsAsked) {
+  ASSERT_TRUE(os::make_dirs(sysfs_ / "bus/pci/devices/0000:65:00.0", 0755));
+  write(sysfs_ / "bus/pci/devices/0000:65:00.0/numa_node", "1\n");
+  write(sysfs_ / "bus/pci/devices/0000:65:00.0/local_cpulist", "8-11\n");
+  const GpuLook seen = look(R"({"gpus": [{"pci": "00000000:65:00.0", "numa": 0, "cpus": [0]},
+                                         {"numa": 1, "cpus": [2, 3]}]})");
+  EXPECT_EQ(seen.gpus[0].numa_node, 1);
+  EXPECT_EQ(seen.gpus[0].near_cpus, (std::vector<int>{8, 9, 10, 11}));
+  EXPECT_EQ(seen.gpus[1].numa_node, 1);
+  EXPECT_EQ(seen.gpus[1].near_cpus, (std::vector<int>{2, 3}));
+}
+
+TEST_F(DeviceLook, ProcessesCarryWhatProcKnows) {
+  const GpuLook seen = look(fmt::format(
+      R"({{"gpus": [{{"processes": [{{"pid": {0}, "memory_bytes": 5}}, {{"pid": 1, "type": "graphics"}},
+                                    {{"pid": {0}, "type": "graphics"}}]}}]}})",
+      ::getpid()));
+  ASSERT_EQ(seen.gpus.size(), 1u);
+  ASSERT_EQ(seen.gpus[0].processes.size(), 2u) << "one in both lists computes";
+  const GpuProcess& self = seen.gpus[0].processes[0];
+  EXPECT_TRUE(self.compute);
+  EXPECT_EQ(self.memory_bytes, 5u);
+  if (!seen.in_container) {
+    EXPECT_EQ(self.uid, ::getuid());
+  }
+  EXPECT_FALSE(seen.gpus[0].processes[1].compute);
+}
+
+struct Code {
+  int code;
+  GpuHealth health;
+};
+class DeviceCode : public DeviceLook, public testing::WithParamInterface<Code> {};
+
+TEST_P(DeviceCode, DecidesAboutItsGpuAndNoOther) {
+  const auto& [code, health] = GetParam();
+  const GpuLook seen =
+      look(fmt::format(R"({{"gpus": [{{}}, {{"errors": {{"nvmlDeviceGetMemoryInfo_v2": {0},
+                           "nvmlDeviceGetMemoryInfo": {0}}}}}, {{}}]}})",
+                       code));
+  EXPECT_TRUE(seen.complete);
+  ASSERT_EQ(seen.gpus.size(), 3u);
+  EXPECT_EQ(seen.gpus[0].health, GpuHealth::Ok);
+  EXPECT_EQ(seen.gpus[1].health, health);
+  EXPECT_EQ(seen.gpus[1].uuid, "GPU-11111111-0000-0000-0000-000000000001");
+  EXPECT_EQ(seen.gpus[2].health, GpuHealth::Ok);
+  EXPECT_EQ(seen.gpus[1].note.empty(), health == GpuHealth::Ok);
+  if (health != GpuHealth::Ok) {
+    EXPECT_NE(seen.gpus[1].note.find(fmt::format("(NVML {})", code)), std::string::npos);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OfNvml, DeviceCode,
+                         testing::Values(Code{3, GpuHealth::Ok}, Code{4, GpuHealth::Ok},
+                                         Code{13, GpuHealth::Ok}, Code{25, GpuHealth::Ok},
+                                         Code{10, GpuHealth::Unknown}, Code{15, GpuHealth::Lost},
+                                         Code{28, GpuHealth::Lost}, Code{16, GpuHealth::Error},
+                                         Code{17, GpuHealth::Error}, Code{11, GpuHealth::Error},
+                                         Code{14, GpuHealth::Error}, Code{999, GpuHealth::Error},
+                                         Code{4711, GpuHealth::Error}),
+                         [](const testing::TestParamInfo<Code>& one) {
+                           return fmt::format("code{}", one.param.code);
+                         });
+
+TEST_F(DeviceLook, GpuThatCannotBeOpenedIsInErrorEvenWithoutPermission) {
+  const GpuLook seen = look(
+      R"({"gpus": [{"errors": {"nvmlDeviceGetHandleByIndex_v2": 4}}, {"errors": {"nvmlDeviceGetUUID": 17}}]})");
+  EXPECT_TRUE(seen.complete);
+  EXPECT_EQ(seen.gpus[0].health, GpuHealth::Error);
+  EXPECT_EQ(seen.gpus[0].uuid, "");
+  EXPECT_EQ(seen.gpus[1].health, GpuHealth::Error);
+}
+
+TEST_F(DeviceLook, LostGpuKeepsItsNameAndComesBack) {
+  EXPECT_EQ(look(R"({"gpus": 2})").gpus[1].health, GpuHealth::Ok);
+  const GpuLook seen = look(R"({"gpus": [{}, {"lost": true}]})");
+  EXPECT_TRUE(seen.complete);
+  EXPECT_EQ(seen.gpus[1].health, GpuHealth::Lost);
+  EXPECT_EQ(seen.gpus[1].uuid, "GPU-11111111-0000-0000-0000-000000000001");
+  EXPECT_EQ(seen.gpus[0].health, GpuHealth::Ok);
+  EXPECT_EQ(look(R"({"gpus": 2})").gpus[1].health, GpuHealth::Ok);
+}
+
+TEST_F(DeviceLook, UnknownLayoutOfTheProcessListClosesTheGpu) {
+  const GpuLook seen =
+      look(R"({"driver": "999.1", "stride": 40, "gpus": [{"processes": [{"pid": 1}]}, {}]})");
+  EXPECT_EQ(seen.gpus[0].health, GpuHealth::Unknown);
+  EXPECT_NE(seen.gpus[0].note.find("driver 999.1"), std::string::npos);
+  EXPECT_EQ(seen.gpus[1].health, GpuHealth::Ok) << "an empty list has no layout";
+}
+
+TEST_F(DeviceLook, SkippedGpuIsNotTouched) {
+  const GpuLook seen = look(R"({"gpus": [{}, {"hang": ["*"]}, {}]})", {1});
+  EXPECT_TRUE(seen.complete);
+  EXPECT_EQ(seen.gpus[1].health, GpuHealth::Unknown);
+  EXPECT_EQ(touched_, (std::vector<int>{0, 2}));
+}
+
+TEST_F(DeviceLook, OrphanIsLookedForOnlyWhenMemoryIsInUseThatNobodyExplains) {
+  write(dev_ / "nvidia0", "");
+  int gate[2];
+  ASSERT_EQ(::pipe(gate), 0);
+  const os::UniqueFd device(::open((dev_ / "nvidia0").c_str(), O_RDONLY));
+  const pid_t orphan = ::fork();
+  if (orphan == 0) {
+    char byte = 0;
+    ::close(gate[1]);
+    ::_exit(::read(gate[0], &byte, 1) == 0 ? 0 : 1);
+  }
+  EXPECT_TRUE(look(R"({"gpus": 1})").gpus[0].device_holders.empty());
+  const GpuLook held = look(R"({"gpus": [{"used_bytes": 8000000000}]})");
+  ASSERT_EQ(held.gpus[0].device_holders.size(), 1u);
+  EXPECT_EQ(held.gpus[0].device_holders[0].pid, orphan);
+  const GpuLook explained = look(
+      R"({"gpus": [{"used_bytes": 8000000000, "processes": [{"pid": 1, "memory_bytes": 8000000000}]}]})");
+  EXPECT_TRUE(explained.gpus[0].device_holders.empty());
+  ::close(gate[0]);
+  ::close(gate[1]);
+  ::waitpid(orphan, nullptr, 0);
+}
+
+TEST(FailedLook, SaysWhatTheMachineLacks) {
+  for (const int code : {nvml_code::kDriverNotLoaded, nvml_code::kLibraryNotFound}) {
+    const GpuLook look = failed_look(code, "initialise NVML");
+    EXPECT_TRUE(look.no_driver) << code;
+    EXPECT_TRUE(look.complete) << code;
+  }
+  const GpuLook mismatch = failed_look(nvml_code::kVersionMismatch, "initialise NVML");
+  EXPECT_TRUE(mismatch.driver_mismatch);
+  EXPECT_FALSE(mismatch.complete);
+  EXPECT_NE(mismatch.why.find("restart the machine"), std::string::npos);
+  const GpuLook blocked = failed_look(nvml_code::kOperatingSystem, "initialise NVML");
+  EXPECT_FALSE(blocked.complete);
+  EXPECT_FALSE(blocked.no_driver);
+  EXPECT_NE(blocked.why.find("in a container"), std::string::npos);
+  EXPECT_EQ(failed_look(999, "initialise NVML").why,
+            "initialise NVML: unknown driver error (NVML 999)");
+}
+
+}  // namespace
+}  // namespace pergpu::gpu

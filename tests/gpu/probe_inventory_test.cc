@@ -1,0 +1,266 @@
+// The inventory against a real probe process and the fake NVML (gpu/probe_inventory.h).
+#include "gpu/probe_inventory.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "os/child.h"
+#include "support.h"
+
+namespace pergpu::gpu {
+namespace {
+
+using std::chrono::milliseconds;
+
+class ProbeInventoryTest : public testing::Test {
+ protected:
+  ~ProbeInventoryTest() override {
+    inventory_.reset();
+    while (::waitpid(-1, nullptr, 0) > 0) {  // it has killed its probes and waits for none
+    }
+  }
+  ProbeInventory& inventory(ProbeOptions options = {}) {
+    if (options.argv.empty()) options.argv = {kProbeProgram};
+    inventory_ = ProbeInventory::create(loop_.loop(), loop_.clock(), std::move(options));
+    return *inventory_;
+  }
+  GpuLook look() {
+    std::optional<GpuLook> seen;
+    inventory_->look([&](const GpuLook& look) { seen = look; });
+    EXPECT_FALSE(seen) << "answered inside the call";
+    loop_.run_until([&] { return seen.has_value(); });
+    return seen.value_or(GpuLook{});
+  }
+  // Children of this process that have not been reaped, living or dead.
+  static std::size_t children() {
+    const Result<std::string> list =
+        os::read_file(fmt::format("/proc/self/task/{}/children", ::getpid()), 4096);
+    return list ? static_cast<std::size_t>(std::count(list->begin(), list->end(), ' ')) : 0;
+  }
+  static pid_t only_child() {
+    const Result<std::string> list =
+        os::read_file(fmt::format("/proc/self/task/{}/children", ::getpid()), 4096);
+    return list ? std::atoi(list->c_str()) : 0;
+  }
+  // A deadline that a healthy probe keeps on a busy machine, and one that a hung one misses soon.
+  static ProbeOptions patient() { return {.deadline = milliseconds(20'000)}; }
+  static ProbeOptions hasty() {
+    return {.deadline = milliseconds(500),
+            .first_deadline = milliseconds(500),
+            .hang_pause = milliseconds(300)};
+  }
+
+  FakeDriver driver_{R"({"gpus": 2})"};
+  TestLoop loop_;
+  std::unique_ptr<ProbeInventory> inventory_;
+};
+
+TEST_F(ProbeInventoryTest, StartsNothingBeforeTheFirstLook) {
+  const std::size_t before = children();
+  inventory(patient());
+  EXPECT_EQ(children(), before);
+}
+
+TEST_F(ProbeInventoryTest, LooksThroughOneProbeAndSeesChanges) {
+  inventory(patient());
+  EXPECT_EQ(look().gpus.size(), 2u);
+  const pid_t probe = only_child();
+  driver_.set(R"({"gpus": [{}, {"processes": [{"pid": 1}]}]})");
+  const GpuLook second = look();
+  EXPECT_TRUE(second.complete);
+  ASSERT_EQ(second.gpus.size(), 2u);
+  EXPECT_EQ(second.gpus[1].processes.size(), 1u);
+  EXPECT_EQ(only_child(), probe);
+}
+
+TEST_F(ProbeInventoryTest, LooksAskedForMeanwhileShareTheNextOne) {
+  inventory(patient());
+  std::vector<std::pair<char, std::size_t>> answers;
+  const auto note = [&](char who) {
+    return [&, who](const GpuLook& seen) { answers.push_back({who, seen.gpus.size()}); };
+  };
+  inventory_->look([&, first = note('a')](const GpuLook& seen) {
+    first(seen);
+    driver_.set(R"({"gpus": 3})");
+    inventory_->look(note('d'));
+  });
+  inventory_->look(note('b'));
+  inventory_->look(note('c'));
+  loop_.run_until([&] { return answers.size() == 4; });
+  EXPECT_EQ(answers[0], (std::pair<char, std::size_t>{'a', 2}));
+  EXPECT_EQ(answers[1].first, 'b');
+  EXPECT_EQ(answers[2].first, 'c');
+  EXPECT_EQ(answers[3], (std::pair<char, std::size_t>{'d', 3}));
+}
+
+TEST_F(ProbeInventoryTest, MachineWithoutDriverIsAnAnswer) {
+  const ScopedEnv none("PERGPU_NVML", "/nonexistent/libnvidia-ml.so.1");
+  inventory(patient());
+  const GpuLook seen = look();
+  EXPECT_TRUE(seen.complete);
+  EXPECT_TRUE(seen.no_driver);
+  EXPECT_NE(seen.why.find("no NVIDIA driver"), std::string::npos);
+}
+
+TEST_F(ProbeInventoryTest, DriverMismatchIsToldAndPasses) {
+  driver_.set(R"({"errors": {"nvmlInit_v2": 18}, "gpus": 2})");
+  inventory(patient());
+  const GpuLook seen = look();
+  EXPECT_TRUE(seen.driver_mismatch);
+  EXPECT_FALSE(seen.complete);
+  driver_.set(R"({"gpus": 2})");
+  EXPECT_TRUE(look().complete) << "the same probe tries again";
+}
+
+TEST_F(ProbeInventoryTest, HungDriverIsAnsweredAtTheDeadlineAndTheProbeIsNotWaitedFor) {
+  driver_.set(R"({"hang": ["nvmlInit_v2"], "gpus": 2})");
+  inventory(hasty());
+  const GpuLook seen = look();
+  EXPECT_FALSE(seen.complete);
+  EXPECT_FALSE(seen.no_driver);
+  EXPECT_TRUE(seen.gpus.empty());
+  EXPECT_EQ(seen.why, "the NVIDIA driver did not answer within 0.5 s");
+  const GpuLook soon = look();
+  EXPECT_FALSE(soon.complete);
+  EXPECT_EQ(soon.why.find("the NVIDIA driver did not answer within 0.5 s; "), 0u) << soon.why;
+  loop_.run_until([&] { return children() == 0; });  // killed, gone and reaped
+}
+
+TEST_F(ProbeInventoryTest, ComesBackAfterAHangWithoutAnybodyAskingForARestart) {
+  driver_.set(R"({"hang": ["nvmlInit_v2"], "gpus": 2})");
+  inventory(hasty());
+  EXPECT_FALSE(look().complete);
+  driver_.set(R"({"gpus": 2})");
+  GpuLook seen;
+  while (!(seen = look()).complete) {
+    bool over = false;
+    loop_.after(milliseconds(50), [&] { over = true; });
+    loop_.run_until([&] { return over; });
+  }
+  EXPECT_EQ(seen.gpus.size(), 2u);
+}
+
+TEST_F(ProbeInventoryTest, OneGpuThatHangsDoesNotCloseTheOthers) {
+  inventory(hasty());
+  ASSERT_TRUE(look().complete);
+  driver_.set(R"({"gpus": [{}, {"hang": ["nvmlDeviceGetMemoryInfo_v2"]}]})");
+  const GpuLook hung = look();
+  EXPECT_FALSE(hung.complete);
+  EXPECT_EQ(hung.why, "the NVIDIA driver did not answer within 0.5 s about GPU 1");
+  GpuLook seen;
+  while (!(seen = look()).complete) {
+    bool over = false;
+    loop_.after(milliseconds(50), [&] { over = true; });
+    loop_.run_until([&] { return over; });
+  }
+  ASSERT_EQ(seen.gpus.size(), 2u);
+  EXPECT_EQ(seen.gpus[0].health, GpuHealth::Ok);
+  EXPECT_EQ(seen.gpus[1].health, GpuHealth::Unknown);
+  EXPECT_EQ(seen.gpus[1].uuid, "GPU-11111111-0000-0000-0000-000000000001")
+      << "from the look before";
+}
+
+TEST_F(ProbeInventoryTest, LooksThatWaitedBehindAHungOneAreAnsweredToo) {
+  driver_.set(R"({"hang": ["nvmlInit_v2"]})");
+  inventory(hasty());
+  int answered = 0;
+  for (int i = 0; i < 3; ++i) {
+    inventory_->look([&](const GpuLook& seen) { answered += seen.complete ? 100 : 1; });
+  }
+  loop_.run_until([&] { return answered >= 3; });
+  EXPECT_EQ(answered, 3);
+}
+
+TEST_F(ProbeInventoryTest, ProbeThatWasKilledBetweenLooksIsReplaced) {
+  inventory(patient());
+  ASSERT_TRUE(look().complete);
+  ::kill(only_child(), SIGKILL);
+  EXPECT_TRUE(look().complete);
+}
+
+TEST_F(ProbeInventoryTest, ProbeThatDiesWhileAskedIsToldAndNotStartedInALoop) {
+  TempFolder folder;
+  inventory({.argv = {"/bin/sh", "-c", "echo x >>" + (folder / "starts") + "; exit 3"},
+             .crash_pause = milliseconds(60'000)});
+  const GpuLook seen = look();
+  EXPECT_FALSE(seen.complete);
+  EXPECT_NE(seen.why.find("the GPU probe ended"), std::string::npos) << seen.why;
+  EXPECT_NE(look().why.find("asked again in"), std::string::npos);
+  EXPECT_EQ(*os::read_file(folder / "starts", 100), "x\n");
+}
+
+TEST_F(ProbeInventoryTest, ProbeThatTalksNonsenseIsReplaced) {
+  inventory({.argv = {"/bin/sh", "-c", "echo nonsense; sleep 1000"},
+             .crash_pause = milliseconds(60'000)});
+  const GpuLook seen = look();
+  EXPECT_FALSE(seen.complete);
+  EXPECT_NE(seen.why.find("nonsense"), std::string::npos) << seen.why;
+  loop_.run_until([&] { return children() == 0; });
+}
+
+TEST_F(ProbeInventoryTest, ProgramThatIsMissingIsNamed) {
+  inventory({.argv = {"/nonexistent/probe"}});
+  const GpuLook seen = look();
+  EXPECT_FALSE(seen.complete);
+  EXPECT_NE(seen.why.find("/nonexistent/probe"), std::string::npos) << seen.why;
+}
+
+TEST_F(ProbeInventoryTest, VariableNamesTheProgram) {
+  const ScopedEnv program("PERGPU_PROBE", kProbeProgram.c_str());
+  inventory_ = ProbeInventory::create(loop_.loop(), loop_.clock(), {});
+  EXPECT_TRUE(look().complete);
+}
+
+TEST_F(ProbeInventoryTest, ProbeEndsWithTheInventory) {
+  inventory(patient());
+  ASSERT_TRUE(look().complete);
+  const pid_t probe = only_child();
+  inventory_.reset();
+  ::waitpid(probe, nullptr, 0);  // does not hang; ECHILD when it was reaped already
+  EXPECT_NE(::kill(probe, 0), 0);
+}
+
+TEST(CarryIdentities, LostDeviceKeepsItsPlaceOrIsAdded) {
+  GpuLook before;
+  before.complete = true;
+  for (int index = 0; index < 3; ++index) {
+    GpuReading& reading = before.gpus.emplace_back();
+    reading.uuid = fmt::format("GPU-{}", index);
+    reading.name = "Big";
+    reading.index = index;
+    reading.used_bytes = 5;
+  }
+  // GPU 1 cannot be named any more; GPU 0 is not counted any more, GPU 2 has moved to its place.
+  GpuLook now;
+  now.complete = true;
+  now.gpus = {before.gpus[2], GpuReading{}};
+  now.gpus[0].index = 0;
+  now.gpus[1].index = 1;
+  now.gpus[1].health = GpuHealth::Lost;
+  now.gpus[1].note = "fell off";
+  carry_identities(now, before);
+  ASSERT_EQ(now.gpus.size(), 3u);
+  EXPECT_EQ(now.gpus[0].uuid, "GPU-2");
+  EXPECT_EQ(now.gpus[1].uuid, "GPU-1");
+  EXPECT_EQ(now.gpus[1].health, GpuHealth::Lost);
+  EXPECT_EQ(now.gpus[1].note, "fell off");
+  EXPECT_EQ(now.gpus[1].used_bytes, 0u);
+  EXPECT_EQ(now.gpus[2].uuid, "GPU-0");
+  EXPECT_EQ(now.gpus[2].health, GpuHealth::Lost);
+  EXPECT_EQ(now.gpus[2].index, 2) << "no two lanes of one number";
+}
+
+TEST(CarryIdentities, IncompleteLookStaysAsItIs) {
+  GpuLook before;
+  before.complete = true;
+  before.gpus.emplace_back().uuid = "GPU-0";
+  GpuLook now;
+  carry_identities(now, before);
+  EXPECT_TRUE(now.gpus.empty());
+}
+
+}  // namespace
+}  // namespace pergpu::gpu

@@ -1,0 +1,88 @@
+// The lines between coordinator and probe (gpu/probe_wire.h).
+#include "gpu/probe_wire.h"
+
+#include <gtest/gtest.h>
+
+namespace pergpu::gpu {
+namespace {
+
+GpuLook full_look() {
+  GpuLook look;
+  look.complete = true;
+  look.why = "a reason";
+  look.driver_mismatch = true;
+  look.in_container = true;
+  GpuReading& reading = look.gpus.emplace_back();
+  reading.uuid = "GPU-a";
+  reading.name = "Big \"GPU\"\n";
+  reading.pci = "0000:65:00.0";
+  reading.index = 3;
+  reading.minor = 4;
+  reading.numa_node = 1;
+  reading.near_cpus = {4, 5};
+  reading.total_bytes = 1ull << 40;
+  reading.used_bytes = 77;
+  reading.health = GpuHealth::Error;
+  reading.note = "words";
+  reading.processes = {
+      {.pid = 9, .memory_bytes = 5, .uid = 1001, .command = "x", .ancestors = {8, 7}},
+      {.pid = 10, .compute = false, .matched = false}};
+  reading.device_holders = {{.pid = 11}};
+  return look;
+}
+
+TEST(ProbeWire, ReplyComesBackWhole) {
+  const std::string line = to_line(ProbeReply{42, full_look()});
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  const auto answer = parse_answer(line);
+  ASSERT_TRUE(answer) << answer.error().message;
+  const auto* reply = std::get_if<ProbeReply>(&*answer);
+  ASSERT_NE(reply, nullptr);
+  EXPECT_EQ(reply->id, 42);
+  // Each field is in the line: written again, it is the same.
+  EXPECT_EQ(to_line(*reply), line);
+  ASSERT_EQ(reply->look.gpus.size(), 1u);
+  const GpuReading& reading = reply->look.gpus[0];
+  EXPECT_EQ(reading.name, "Big \"GPU\"\n");
+  EXPECT_EQ(reading.total_bytes, 1ull << 40);
+  EXPECT_EQ(reading.health, GpuHealth::Error);
+  ASSERT_EQ(reading.processes.size(), 2u);
+  EXPECT_EQ(reading.processes[0].uid, 1001u);
+  EXPECT_EQ(reading.processes[0].ancestors, (std::vector<std::int32_t>{8, 7}));
+  EXPECT_FALSE(reading.processes[1].compute);
+  EXPECT_FALSE(reading.processes[1].memory_bytes);
+  EXPECT_TRUE(reply->look.in_container);
+}
+
+TEST(ProbeWire, RequestAndProgressComeBackWhole) {
+  const ProbeRequest request{7, {0, 3}};
+  const auto parsed = parse_request(to_line(request));
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(*parsed, request);
+  const ProbeProgress progress{7, "gpu", 2};
+  const auto answer = parse_answer(to_line(progress));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(std::get<ProbeProgress>(*answer), progress);
+}
+
+TEST(ProbeWire, NameThatIsNotUtf8DoesNotBreakTheLine) {
+  GpuLook look = full_look();
+  look.gpus[0].name = "caf\xe9";
+  EXPECT_TRUE(parse_answer(to_line(ProbeReply{1, look})));
+}
+
+TEST(ProbeWire, NonsenseIsAnErrorThatShowsIt) {
+  for (const char* line : {"", "x", "[]", "{}", R"({"id":1})", R"({"id":"1","at":"gpu","index":0})",
+                           R"({"id":1,"look":{}})", R"({"id":1,"look":7})",
+                           R"({"id":1,"look":{"complete":true,"why":"","no_driver":false,
+                              "driver_mismatch":false,"in_container":false,"gpus":[{"uuid":5}]}})"}) {
+    const auto answer = parse_answer(line);
+    ASSERT_FALSE(answer) << line;
+    EXPECT_EQ(answer.error().kind, ErrorKind::Corrupt);
+  }
+  EXPECT_FALSE(parse_request(R"({"id":1,"op":"dance","skip":[]})"));
+  EXPECT_FALSE(parse_request("hello"));
+}
+
+}  // namespace
+}  // namespace pergpu::gpu
