@@ -76,9 +76,10 @@ void take_fds(msghdr& message, std::vector<UniqueFd>& into) {
   }
 }
 
-void append(std::vector<UniqueFd>& into, std::vector<UniqueFd>&& more) {
-  for (UniqueFd& fd : more) into.push_back(std::move(fd));
-  more.clear();
+/// Moves all of `from` to the end of `into`.
+void hand_over(std::vector<UniqueFd>& from, std::vector<UniqueFd>& into) {
+  for (UniqueFd& fd : from) into.push_back(std::move(fd));
+  from.clear();
 }
 
 }  // namespace
@@ -109,7 +110,7 @@ struct FrameStream::Impl {
       fd.reset();
     }
 
-    void close(Error reason) {
+    void close(const Error& reason) {
       if (closed) return;
       detach();
       if (callbacks.on_close) callbacks.on_close(why ? *why : reason);
@@ -191,7 +192,7 @@ struct FrameStream::Impl {
         partial.append(bytes);
         const std::size_t known = partial.size() < kHeader ? 0 : size_in(partial.data());
         if (known <= max_payload && partial.size() < kHeader + known) {
-          return append(partial_fds, std::move(fresh));  // a big frame, still growing
+          return hand_over(fresh, partial_fds);  // a big frame, still growing
         }
         joined = std::move(partial);
         partial = {};
@@ -211,11 +212,11 @@ struct FrameStream::Impl {
         frame.fds = std::move(partial_fds);
         partial_fds.clear();
         bytes.remove_prefix(kHeader + size);
-        if (bytes.empty()) append(frame.fds, std::move(fresh));
+        if (bytes.empty()) hand_over(fresh, frame.fds);
         callbacks.on_frame(std::move(frame));
         if (closed) return;
       }
-      append(partial_fds, std::move(fresh));
+      hand_over(fresh, partial_fds);
       partial.assign(bytes);
     }
 

@@ -48,7 +48,7 @@ struct LineStream::Impl {
       fd.reset();
     }
 
-    void close(Error reason) {
+    void close(const Error& reason) {
       if (closed) return;
       detach();
       if (callbacks.on_close) callbacks.on_close(why ? *why : reason);

@@ -421,8 +421,8 @@ TEST(FrameStream, DescriptorsNobodyTookAreClosed) {
     ASSERT_TRUE(sender);
     (*sender)->send(1, std::string(4u << 20, 'x'), {0, 1, 2});  // the frame's end never arrives
     (*sender)->send(2, "", {0});                                // this one is only queued
-    auto receiver = FrameStream::open(*loop, std::move(far),
-                                      {.on_frame = [](Frame) { ADD_FAILURE(); }, .on_close = {}});
+    auto receiver = FrameStream::open(
+        *loop, std::move(far), {.on_frame = [](const Frame&) { ADD_FAILURE(); }, .on_close = {}});
     ASSERT_TRUE(receiver);
     loop->at(0, [&] { loop->stop(); });
     loop.run();
@@ -435,7 +435,7 @@ TEST(FrameStream, PayloadAboveTheLimitCloses) {
   auto [near, far] = socket_pair();
   ErrorKind kind = ErrorKind::Io;
   auto stream = FrameStream::open(*loop, std::move(near),
-                                  {.on_frame = [](Frame) { ADD_FAILURE(); },
+                                  {.on_frame = [](const Frame&) { ADD_FAILURE(); },
                                    .on_close =
                                        [&](const Error& why) {
                                          kind = why.kind;
@@ -457,7 +457,7 @@ TEST(FrameStream, DestroyedInsideOnFrame) {
   int frames = 0;
   auto opened = FrameStream::open(*loop, std::move(far),
                                   {.on_frame =
-                                       [&](Frame) {
+                                       [&](const Frame&) {
                                          ++frames;
                                          stream.reset();
                                        },
