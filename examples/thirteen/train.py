@@ -2,8 +2,8 @@
 
     python3 train.py --config config.json --out FOLDER
 
-The configuration is one JSON object: `method`, any of TRAINING below, and else the hyper-parameters
-of the method (see models/).  FOLDER gets model.pt (configuration and the averaged weights) and
+The configuration is one JSON object; its `settings` name the `method`, any of TRAINING below, and
+hyper-parameters of the method (see models/).  FOLDER gets model.pt (configuration and the averaged weights) and
 metrics.jsonl.
 """
 
@@ -18,13 +18,12 @@ import torch
 import data
 import models
 
-# What every run has, with its value where the configuration has none.
+# What every method has, with its value where the settings have none.
 TRAINING = {
-    "name": "",  # for people
     "seed": 0,
     "steps": 2000,
     "batch": 128,
-    "learning_rate": 1e-3,
+    "learning_rate": 2e-3,
     "average": 0.998,  # decay of the moving average of the weights
 }
 REPORT_EVERY = 200
@@ -44,13 +43,12 @@ def schedule(step, steps, warm_up=100):
 
 def train(config, out):
     device = data.device()
-    settings = {key: config.get(key, value) for key, value in TRAINING.items()}
-    hyper_parameters = {
-        key: value for key, value in config.items() if key not in TRAINING and key != "method"
-    }
+    hyper_parameters = dict(config["settings"])
+    method = hyper_parameters.pop("method")
+    settings = {key: hyper_parameters.pop(key, value) for key, value in TRAINING.items()}
     torch.manual_seed(settings["seed"])
     images, labels = (tensor.to(device) for tensor in data.digits())
-    model = models.build(config["method"], hyper_parameters).to(device)
+    model = models.build(method, hyper_parameters).to(device)
     mean = [parameter.detach().clone() for parameter in model.parameters()]
     optimizer = torch.optim.Adam(model.parameters(), settings["learning_rate"], foreach=True)
     steps = settings["steps"]
@@ -77,7 +75,7 @@ def train(config, out):
         for parameter, averaged in zip(model.parameters(), mean):
             parameter.copy_(averaged)
     torch.save(
-        {"method": config["method"], "hyper_parameters": hyper_parameters, "state": model.state_dict()},
+        {"method": method, "hyper_parameters": hyper_parameters, "state": model.state_dict()},
         out / "model.pt",
     )
     print(f"{time.monotonic() - started:.1f} s on {device}, saved {out / 'model.pt'}")

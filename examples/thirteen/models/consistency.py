@@ -5,6 +5,10 @@ probability-flow trajectory to its end, learnt by making neighbours agree.  Song
 "Improved techniques for training consistency models": no moving-average teacher, the pseudo-Huber
 distance, log-normal noise levels, the number of levels doubled on the way, weight 1 / (gap of the
 two levels).
+
+The paper ends with 1280 levels.  Agreement travels from one level to its neighbour, so that many
+levels need long training: with 2,500 steps 160 gave samples with visible noise (Fréchet distance
+14.2), 20 clear ones (5.5).
 """
 
 import math
@@ -21,7 +25,7 @@ HUBER = 0.00054 * math.sqrt(PIXELS)
 
 
 class Consistency(nn.Module):
-    def __init__(self, first_levels=10, last_levels=160, middle=0.8, **network):
+    def __init__(self, first_levels=5, last_levels=20, middle=0.8, **network):
         super().__init__()
         self.first_levels, self.last_levels, self.middle = first_levels, last_levels, middle
         self.denoiser = Preconditioned(lowest=LOWEST, **network)

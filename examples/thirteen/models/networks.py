@@ -49,7 +49,7 @@ class Block(nn.Module):
 class Denoiser(nn.Module):
     """A function of (noisy image, a scalar for the noise level in about [-1, 1], class)."""
 
-    def __init__(self, width=256, blocks=3, condition=64):
+    def __init__(self, width=192, blocks=3, condition=64):
         super().__init__()
         self.noise_features = FourierFeatures()
         self.noise_in = nn.Linear(self.noise_features.size, condition)

@@ -20,7 +20,7 @@ def perceptron(size_in, width, size_out):
 
 
 class Vae(nn.Module):
-    def __init__(self, latent=16, beta=1.0, width=256):
+    def __init__(self, latent=16, beta=1.0, width=192):
         super().__init__()
         self.latent, self.beta = latent, beta
         self.encoder = perceptron(PIXELS + CLASSES, width, 2 * latent)
