@@ -86,7 +86,7 @@ Result<void> build(const std::string& path) {
       Database::open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE);
   if (!database) return std::move(database).error();
   for (const std::string& sql :
-       {std::string("PRAGMA synchronous = EXTRA"),
+       {std::string("PRAGMA locking_mode = EXCLUSIVE"), std::string("PRAGMA synchronous = EXTRA"),
         fmt::format("PRAGMA application_id = {}", kApplicationId),
         fmt::format("PRAGMA user_version = {}", kSchemaVersion), std::string("BEGIN"),
         std::string(kTables), std::string("COMMIT"), std::string("PRAGMA journal_mode = WAL")}) {

@@ -1,0 +1,120 @@
+// Events on disk: each comes back as it was, and what was written by this version stays readable.
+#include "store/event_json.h"
+
+#include <gtest/gtest.h>
+
+namespace pergpu::store {
+namespace {
+
+std::vector<JobEvent> one_of_each() {
+  const Placement placement{.lane = {.pool = LaneId::Pool::Sweep, .sweep = {3}, .slot = 5},
+                            .gpus = {"GPU-a", "GPU-b"},
+                            .cpus = 4,
+                            .cpu_list = {0, 2}};
+  const Outcome outcome{.cls = OutcomeClass::Signal,
+                        .exit_code = 0,
+                        .signal = 9,
+                        .reason = "killed by signal 9 (SIGKILL)\n\"é\"",
+                        .peak_memory_bytes = 1u << 31,
+                        .cpu_ns = 77};
+  const Next next{.kind = Next::Kind::Again,
+                  .state = JobState::Lost,
+                  .charged = false,
+                  .delay_ns = 60,
+                  .reason = "more"};
+  return {event::Submitted{},
+          event::Requeued{"retried by you"},
+          event::Held{""},
+          event::Starting{.attempt = 2, .placement = placement, .keeper = {9}},
+          event::Started{.pid = 4711, .start_ticks = 1ull << 63},
+          event::Stopping{StopCause::Memory, "too much"},
+          event::Ended{outcome, next},
+          event::Cancelled{"no longer in the file"},
+          event::Skipped{"train failed"}};
+}
+
+TEST(EventJson, EveryEventComesBack) {
+  for (const JobEvent& event : one_of_each()) {
+    const std::string body = event_body(event);
+    const Result<JobEvent> back = event_of(event_name(event), body);
+    ASSERT_TRUE(back) << back.error().message;
+    EXPECT_EQ(*back, event) << body;
+  }
+  EXPECT_EQ(one_of_each().size(), std::variant_size_v<JobEvent>);
+}
+
+TEST(EventJson, DefaultsComeBackToo) {
+  for (const JobEvent& event :
+       {JobEvent{event::Requeued{}}, JobEvent{event::Starting{}}, JobEvent{event::Started{}},
+        JobEvent{event::Stopping{}}, JobEvent{event::Ended{}}, JobEvent{event::Skipped{}}}) {
+    const Result<JobEvent> back = event_of(event_name(event), event_body(event));
+    ASSERT_TRUE(back) << back.error().message;
+    EXPECT_EQ(*back, event);
+  }
+}
+
+// These texts are in users' stores: if this test fails, old journals have become unreadable.
+TEST(EventJson, FormatOfVersionOneIsRead) {
+  const Result<JobEvent> starting = event_of(
+      "starting",
+      R"({"attempt":2,"cpu_list":[0,2],"cpus":4,"gpus":["GPU-a"],"keeper":9,"pool":"gpu","slot":1})");
+  ASSERT_TRUE(starting);
+  EXPECT_EQ(*starting,
+            JobEvent(event::Starting{.attempt = 2,
+                                     .placement = {.lane = {.pool = LaneId::Pool::Gpu, .slot = 1},
+                                                   .gpus = {"GPU-a"},
+                                                   .cpus = 4,
+                                                   .cpu_list = {0, 2}},
+                                     .keeper = {9}}));
+  const Result<JobEvent> ended = event_of(
+      "ended", R"({"class":"exit","exit":3,"reason":"exit code 3","next":"again","delay_ns":5})");
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(*ended, JobEvent(event::Ended{
+                        {.cls = OutcomeClass::Exit, .exit_code = 3, .reason = "exit code 3"},
+                        {.kind = Next::Kind::Again, .delay_ns = 5}}));
+}
+
+TEST(EventJson, FormatOfVersionOneIsWritten) {
+  EXPECT_EQ(event_body(event::Submitted{}), "{}");
+  EXPECT_EQ(event_body(event::Started{.pid = 7, .start_ticks = 8}), R"({"pid":7,"start_ticks":8})");
+  EXPECT_EQ(event_body(event::Ended{{.cls = OutcomeClass::Ok, .exit_code = 0}, {}}),
+            R"({"class":"ok","exit":0,"next":"final"})");
+}
+
+TEST(EventJson, UnknownMembersAreIgnored) {
+  const Result<JobEvent> event = event_of("held", R"({"reason":"r","by":"a later version"})");
+  ASSERT_TRUE(event);
+  EXPECT_EQ(*event, JobEvent(event::Held{"r"}));
+}
+
+TEST(EventJson, WhatMakesNoSenseIsRefusedWithItsName) {
+  const std::pair<std::pair<const char*, const char*>, const char*> cases[] = {
+      {{"exploded", "{}"}, "unknown kind"},
+      {{"held", "{"}, "no JSON object"},
+      {{"held", "[]"}, "no JSON object"},
+      {{"held", R"({"reason":3})"}, "reason = 3"},
+      {{"started", R"({"pid":"x"})"}, "pid = \"x\""},
+      {{"started", R"({"pid":99999999999})"}, "pid = 99999999999"},
+      {{"stopping", R"({"cause":"boredom"})"}, "cause = \"boredom\""},
+      {{"starting", R"({"gpus":[1]})"}, "gpus = [1]"},
+      {{"starting", R"({"cpu_list":["0"]})"}, "cpu_list = [\"0\"]"},
+      {{"ended", R"({"class":"fine"})"}, "class = \"fine\""},
+      {{"ended", R"({"class":"ok","next":"perhaps"})"}, "next = \"perhaps\""},
+      {{"ended", R"({"class":"ok","charged":1})"}, "charged = 1"}};
+  for (const auto& [input, expected] : cases) {
+    const Result<JobEvent> event = event_of(input.first, input.second);
+    ASSERT_FALSE(event) << input.first << input.second;
+    EXPECT_EQ(event.error().kind, ErrorKind::Corrupt);
+    EXPECT_NE(event.error().message.find(expected), std::string::npos) << event.error().message;
+  }
+}
+
+TEST(EventJson, BytesThatAreNoTextAreReplaced) {
+  const std::string body = event_body(event::Held{"path \xff"});
+  const Result<JobEvent> event = event_of("held", body);
+  ASSERT_TRUE(event) << event.error().message;
+  EXPECT_EQ(*event, JobEvent(event::Held{"path \xef\xbf\xbd"}));
+}
+
+}  // namespace
+}  // namespace pergpu::store
