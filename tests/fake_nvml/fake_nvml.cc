@@ -20,10 +20,12 @@ constexpr int kSuccess = 0;
 constexpr int kUninitialized = 1;
 constexpr int kInvalidArgument = 2;
 constexpr int kNotSupported = 3;
-constexpr int kInsufficientSize = 7;
-constexpr int kGpuIsLost = 15;
+#ifndef FAKE_NVML_OLD
 constexpr int kStructVersion = 25;
 constexpr std::uint32_t kMemoryV2Version = 40u | (2u << 24);
+#endif
+constexpr int kInsufficientSize = 7;
+constexpr int kGpuIsLost = 15;
 
 int initialised = 0;
 
