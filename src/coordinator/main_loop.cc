@@ -65,7 +65,7 @@ class IdleWatch {
 
 int coordinator_main(const CoordinatorOptions& options) {
   // One coordinator per home: whoever comes second leaves without a word.
-  Result<os::FileLock> lock = os::FileLock::try_lock(options.run_dir + "/coordinator.lock");
+  Result<os::FileLock> lock = os::FileLock::try_lock(options.home + "/coordinator.lock");
   if (!lock && lock.error().kind == ErrorKind::Busy) return 0;
   if (!lock) return complain(lock.error());
 

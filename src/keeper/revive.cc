@@ -50,9 +50,11 @@ void start_coordinator(const std::string& pergpu, const std::string& home) {
   const std::string marker = std::string(os::kMarkerName) + "=";
   for (char** entry = ::environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
-    if (text.rfind("PERGPU_HOME=", 0) != 0 && text.rfind(marker, 0) != 0) plan.env.push_back(text);
+    if (text.rfind(marker, 0) == 0) continue;
+    // Only where it was set: an explicit home keeps its sockets elsewhere (os/paths.h).  Absolute,
+    // since the new process starts in "/".
+    plan.env.push_back(text.rfind("PERGPU_HOME=", 0) == 0 ? "PERGPU_HOME=" + home : text);
   }
-  plan.env.push_back("PERGPU_HOME=" + home);
   plan.cwd = "/";
   plan.new_session = true;
   plan.sibling = true;

@@ -135,12 +135,26 @@ Result<Home> find_home(const HomeSources& sources) {
 
 Result<std::string> run_folder(const Home& home) {
   const uid_t uid = ::getuid();
+  // The first choice stays as long as it exists: a shell without XDG_RUNTIME_DIR (cron) and a
+  // coordinator that a keeper revives must find the sockets of the one that is running.
+  const std::string remembered_in = home.path + "/run-folder";
+  if (Result<std::string> known = read_file(remembered_in, PATH_MAX)) {
+    struct stat st {};
+    if (::lstat(known->c_str(), &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == uid &&
+        (st.st_mode & 077) == 0) {
+      return *std::move(known);
+    }
+  }
   const std::string runtime = environment("XDG_RUNTIME_DIR");
   struct stat st {};
   if (!home.is_explicit && runtime.starts_with('/') && ::lstat(runtime.c_str(), &st) == 0 &&
       S_ISDIR(st.st_mode) && st.st_uid == uid && (st.st_mode & 077) == 0) {
     const std::string path = runtime + "/pergpu";
-    if (private_folder(path, uid)) return path;
+    if (private_folder(path, uid)) {
+      Result<void> remembered = write_file_atomic(remembered_in, path, 0600, false);
+      if (!remembered) return std::move(remembered).error();
+      return path;
+    }
   }
   const std::string path = home.path + "/run";
   Result<void> ready = private_folder(path, uid);

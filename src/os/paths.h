@@ -38,7 +38,8 @@ Result<Home> find_home(const HomeSources& sources);
 Result<Home> find_home();
 
 /// Folder for sockets (0700): <home>/run for an explicit home, else $XDG_RUNTIME_DIR/pergpu, else
-/// <home>/run.
+/// <home>/run.  $XDG_RUNTIME_DIR/pergpu is remembered in <home>/run-folder and stays the answer as
+/// long as it exists.
 Result<std::string> run_folder(const Home& home);
 
 /// This program's file.
