@@ -18,7 +18,7 @@ namespace {
 constexpr unsigned kMaxGpus = 64;
 constexpr std::size_t kMaxProcesses = 256;
 
-void add_processes(std::vector<NvmlProcess> found, bool compute, bool in_container,
+void add_processes(const std::vector<NvmlProcess>& found, bool compute, bool in_container,
                    GpuReading& reading) {
   for (const NvmlProcess& one : found) {
     if (reading.processes.size() == kMaxProcesses) break;
@@ -161,10 +161,10 @@ void DeviceLooker::read(Nvml& nvml, unsigned index, GpuReading& reading, bool in
   }
   for (const NvmlProcessKind kind : {NvmlProcessKind::Compute, NvmlProcessKind::Graphics}) {
     const bool compute = kind == NvmlProcessKind::Compute;
-    NvmlAnswer<std::vector<NvmlProcess>> processes = nvml.processes(known.device, kind);
+    const NvmlAnswer<std::vector<NvmlProcess>> processes = nvml.processes(known.device, kind);
     if (!note_code(processes.code)) return;
     if (processes.ok()) {
-      add_processes(std::move(processes.value), compute, in_container, reading);
+      add_processes(processes.value, compute, in_container, reading);
     } else if (compute && processes.code == nvml_code::kStructVersion) {
       // Guessing who is on a GPU would put two jobs on it.
       reading.health = GpuHealth::Unknown;
