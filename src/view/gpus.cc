@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "view/escape.h"
 #include "view/quantity.h"
 #include "view/table.h"
 
@@ -82,11 +83,12 @@ std::string holder_text(const GpuHolder& holder) {
   return text;
 }
 
-std::string gpus_table(const std::vector<GpuSnapshot>& gpus, const std::vector<LaneSnapshot>& lanes,
-                       const Style& style) {
-  std::string out = gpus.empty() ? "no GPUs\n" : gpu_rows(gpus, style);
-  const std::string others = lane_rows(lanes, style);
+std::string gpus_table(const Devices& devices, const Style& style) {
+  std::string out = devices.gpus.empty() ? "no GPUs\n" : gpu_rows(devices.gpus, style);
+  if (!devices.trouble.empty()) out += fmt::format("{}\n", safe_line(devices.trouble));
+  const std::string others = lane_rows(devices.lanes, style);
   if (!others.empty()) out += "\n" + others;
+  if (devices.cpu_lanes > 0) out += fmt::format("CPU lanes: {}\n", devices.cpu_lanes);
   return out;
 }
 

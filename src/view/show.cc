@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -100,8 +101,28 @@ std::string attempts_table(const json& attempts, const Style& style) {
 
 /// Names that are printed in their place, or belong to JobSnapshot.
 bool is_known(const std::string& name, const json& of_snapshot) {
-  return of_snapshot.contains(name) || name == "attempts" || name == "argv" || name == "shell" ||
-         name == "cwd" || name == "why";
+  constexpr std::array<std::string_view, 12> kPlaced = {
+      "attempts", "argv",  "command", "cwd",        "why",       "params",
+      "limits",   "needs", "file",    "git_commit", "git_dirty", "last_attempt"};
+  return of_snapshot.contains(name) ||
+         std::find(kPlaced.begin(), kPlaced.end(), name) != kPlaced.end();
+}
+
+/// "lr=0.1, seed=2"
+std::string members_text(const json& object) {
+  std::string out;
+  if (!object.is_object()) return value_text(object);
+  for (const auto& [name, value] : object.items()) {
+    out += (out.empty() ? "" : ", ") + name + "=" + value_text(value);
+  }
+  return out;
+}
+
+std::string elements_text(const json& array) {
+  std::string out;
+  if (!array.is_array()) return value_text(array);
+  for (const json& element : array) out += (out.empty() ? "" : ", ") + value_text(element);
+  return out;
 }
 
 }  // namespace
@@ -145,14 +166,22 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
   if (job.expected_s) facts.add("expected", duration_text(*job.expected_s));
   facts.add("progress", job.progress);
   facts.add("status", job.status);
-  if (whole.contains("argv")) facts.add("command", command_text(whole["argv"]));
-  facts.add("shell", text_of(whole, "shell"));
+  if (whole.contains("params")) facts.add("params", members_text(whole["params"]));
+  if (whole.contains("command")) facts.add("command", command_text(whole["command"]));
+  if (whole.contains("argv")) facts.add("argv", command_text(whole["argv"]));
   facts.add("folder", text_of(whole, "cwd"));
   facts.add("out", job.out);
   facts.add("log", job.log);
   facts.add("metrics", job.metrics);
   if (job.attempt > 0) facts.add("attempt", std::to_string(job.attempt));
   facts.add("retries", fmt::format("{} left", job.retries_left));
+  if (whole.contains("limits")) facts.add("limits", members_text(whole["limits"]));
+  if (whole.contains("needs")) facts.add("needs", elements_text(whole["needs"]));
+  facts.add("file", text_of(whole, "file"));
+  if (const std::string commit = text_of(whole, "git_commit"); !commit.empty()) {
+    facts.add("git", commit + (text_of(whole, "git_dirty") == "true" ? " and changes" : ""));
+  }
+  if (whole.contains("last_attempt")) facts.add("newest", members_text(whole["last_attempt"]));
   for (const std::string& warning : job.warnings) facts.add("warning", warning, Tone::Warn);
   const json of_snapshot = JobSnapshot{};
   for (const auto& [name, value] : whole.items()) {

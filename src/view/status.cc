@@ -110,12 +110,12 @@ std::string expected_end(const Followed& followed, std::int64_t now_ns, const St
 }
 
 std::string headline(const Followed& followed, std::int64_t now_ns, const Style& style) {
-  std::map<std::string, std::int64_t> counts = followed.sweep.counts;
-  if (counts.empty()) {
-    for (const auto& [id, job] : followed.jobs) {
-      if (!job.replaced) ++counts[job.state];
-    }
+  // The jobs are newer than the sweep's own counts: each change of a job arrives at once.
+  std::map<std::string, std::int64_t> counts;
+  for (const auto& [id, job] : followed.jobs) {
+    if (!job.replaced) ++counts[job.state];
   }
+  if (counts.empty()) counts = followed.sweep.counts;
   std::string text =
       fmt::format("{}: {}", safe_line(followed.sweep.name), counts_text(counts, style));
   const std::string end = expected_end(followed, now_ns, style);
@@ -152,7 +152,8 @@ std::vector<std::string> status_lines(const Followed& followed, std::int64_t now
   for (std::string& line : split_lines(render_rows(columns, cells, style))) {
     lines.push_back(std::move(line));
   }
-  if (hidden > 0) lines.push_back(fit(fmt::format("and {} more lanes", hidden), style));
+  if (hidden > 0)
+    lines.push_back(fit(fmt::format("and {} more lane{}", hidden, hidden == 1 ? "" : "s"), style));
   const std::string keys = fmt::format("q: detach{}Ctrl-C: hold what is queued", separator(style));
   const std::string last = followed.message.empty() ? keys : followed.message;
   lines.push_back(
