@@ -1,0 +1,131 @@
+// A connection that breaks before the reply came says nothing about whether the request was taken:
+// hence "send it again" and requests for which that is harmless.
+#include "cli/client.h"
+
+#include <poll.h>
+
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "cli/start.h"
+#include "os/clock.h"
+
+namespace pergpu::cli {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kGreeting{10'000};
+constexpr milliseconds kStart{15'000};
+
+std::optional<std::array<int, 3>> parse_version(const std::string& text) {
+  std::array<int, 3> parts{};
+  const char* at = text.data();
+  const char* end = at + text.size();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto [next, code] = std::from_chars(at, end, parts[i]);
+    if (code != std::errc()) return std::nullopt;
+    at = next;
+    if (at == end) return parts;
+    if (*at++ != '.') return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<milliseconds> Backoff::next(std::int64_t now_ns) {
+  while (!tries_.empty() && now_ns - tries_.front() >= kWindowNs) tries_.pop_front();
+  if (tries_.size() >= kTries) return std::nullopt;
+  const milliseconds pause = tries_.empty() ? milliseconds(0) : milliseconds(50 << tries_.size());
+  tries_.push_back(now_ns);
+  return pause;
+}
+
+bool is_older_version(const std::string& a, const std::string& b) {
+  const auto left = parse_version(a);
+  const auto right = parse_version(b);
+  return left && right && *left < *right;
+}
+
+std::string to_line(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Result<Connection> Client::connect() {
+  Result<Connection> connection = Connection::open(place_.socket(), kGreeting);
+  const bool absent = !connection && connection.error().kind == ErrorKind::NotFound;
+  if (absent && start_ == Start::Never) {
+    return Error{ErrorKind::NotFound, 0, "no coordinator is running (home " + place_.home + ")"};
+  }
+  if (absent) connection = start_coordinator(place_, kStart);
+  if (connection && start_ == Start::IfNeeded && replace_if_idle_and_older(*connection)) {
+    connection = start_coordinator(place_, kStart);
+  }
+  if (connection) peer_ = connection->peer();
+  return connection;
+}
+
+// True when the coordinator was asked to leave and has left.
+bool Client::replace_if_idle_and_older(Connection& connection) {
+  if (!is_older_version(connection.peer().version, PERGPU_VERSION)) return false;
+  if (!connection.send(to_line({{"op", "status"}}) + "\n")) return false;
+  const Result<std::string> line = connection.read_line(kGreeting);
+  if (!line) return false;
+  const Result<json> status = unwrap_reply(*line);
+  if (!status || status->value("live", 1) != 0 || status->value("queued", 1) != 0) return false;
+  if (!connection.send(to_line({{"op", "stop"}, {"kill", false}}) + "\n")) return false;
+  // It has left when it closes the connection: the first read is the reply, the second the end.
+  for (int reads = 0; reads < 2; ++reads) {
+    const Result<std::string> left = connection.read_line(kGreeting);
+    if (!left) return left.error().kind == ErrorKind::Unavailable;
+  }
+  return false;
+}
+
+Result<std::string> Client::exchange(const std::string& bytes, std::optional<milliseconds> wait) {
+  if (!connection_) {
+    Result<Connection> connection = connect();
+    if (!connection) return std::move(connection).error();
+    connection_ = std::move(*connection);
+  }
+  // A coordinator that refuses a request in the middle of it answers and closes: its answer lies
+  // ready although the rest could not be sent.
+  Result<void> sent = connection_->send(bytes);
+  Result<std::string> line = connection_->read_line(sent ? wait : milliseconds(0));
+  if (!sent && !line) line = std::move(sent).error();
+  if (!line || !sent) connection_.reset();
+  return line;
+}
+
+Result<json> Client::call(const json& request, const std::vector<std::string>& more_lines,
+                          std::optional<milliseconds> wait) {
+  std::string bytes = to_line(request) + "\n";
+  for (const std::string& line : more_lines) bytes.append(line).append("\n");
+  os::RealClock clock;
+  const std::int64_t begin_ns = clock.now().boot_ns;
+  for (;;) {
+    std::optional<milliseconds> left = wait;
+    if (wait) *left -= milliseconds((clock.now().boot_ns - begin_ns) / 1'000'000);
+    Result<std::string> line = exchange(bytes, left);
+    if (line) {
+      Result<json> reply = unwrap_reply(*line);
+      // A refused submit may leave lines behind that the coordinator did not read as its runs.
+      if (!reply && !more_lines.empty()) connection_.reset();
+      return reply;
+    }
+    Error error = std::move(line).error();
+    if (error.kind != ErrorKind::Io) return error;
+    const std::optional<milliseconds> pause = backoff_.next(clock.now().boot_ns);
+    if (!pause) {
+      return Error{
+          ErrorKind::Unavailable, error.os_errno,
+          error.message + "; five new tries in a minute did not help; see " + place_.log()};
+    }
+    ::poll(nullptr, 0, static_cast<int>(pause->count()));
+  }
+}
+
+}  // namespace pergpu::cli

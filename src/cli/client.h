@@ -1,0 +1,70 @@
+// The client's side of the protocol: finds the coordinator, starts one when none runs, asks, and
+// asks again when the connection breaks.  Every request may be sent twice: a submit carries a key,
+// all others say what should be, not what should change.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/connection.h"
+#include "cli/place.h"
+#include "result.h"
+
+namespace pergpu::cli {
+
+/// At most five tries in any minute, with growing pauses: a coordinator that dies at once must not
+/// be started in a circle.
+class Backoff {
+ public:
+  /// How long to wait before the next try; nullopt: the tries of this minute are used up.
+  std::optional<std::chrono::milliseconds> next(std::int64_t now_ns);
+
+ private:
+  static constexpr std::size_t kTries = 5;
+  static constexpr std::int64_t kWindowNs = 60'000'000'000;
+  std::deque<std::int64_t> tries_;
+};
+
+class Client {
+ public:
+  enum class Start { IfNeeded, Never };
+
+  Client(Place place, Start start) : place_(std::move(place)), start_(start) {}
+
+  /// A greeted connection; starts a coordinator, or replaces an idle one of an older version, where
+  /// that is allowed.  ErrorKind::NotFound: none runs and none may be started.
+  Result<Connection> connect();
+
+  /// One request (and the lines that follow it), one reply.
+  Result<nlohmann::json> call(const nlohmann::json& request,
+                              const std::vector<std::string>& more_lines = {},
+                              std::optional<std::chrono::milliseconds> wait = std::nullopt);
+
+  const Place& place() const { return place_; }
+  /// Of the connection that was opened last.
+  const Peer& peer() const { return peer_; }
+
+ private:
+  Result<std::string> exchange(const std::string& bytes,
+                               std::optional<std::chrono::milliseconds> wait);
+  bool replace_if_idle_and_older(Connection& connection);
+
+  Place place_;
+  Start start_;
+  Peer peer_;
+  std::optional<Connection> connection_;
+  Backoff backoff_;
+};
+
+/// Is version `a` ("0.1.0") older than `b`?  False when either is not made of numbers and dots.
+bool is_older_version(const std::string& a, const std::string& b);
+
+/// UTF-8 errors replaced: texts for people must not make a request fail.
+std::string to_line(const nlohmann::json& value);
+
+}  // namespace pergpu::cli

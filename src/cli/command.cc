@@ -1,0 +1,74 @@
+// The little that all commands share.
+#include "cli/command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/exit_code.h"
+#include "view/escape.h"
+
+namespace pergpu::cli {
+namespace {
+
+constexpr std::array<std::string_view, 8> kLater = {"top",   "plan",  "report", "export",
+                                                    "serve", "clean", "set",    "doctor"};
+
+}  // namespace
+
+const std::vector<std::string>& command_names() {
+  static const std::vector<std::string> names = {
+      "run",  "submit",  "attach", "ps",   "show", "why",         "logs", "cancel",
+      "hold", "release", "retry",  "wait", "gpus", "coordinator", "probe"};
+  return names;
+}
+
+bool is_of_a_later_version(std::string_view command) {
+  return std::find(kLater.begin(), kLater.end(), command) != kLater.end();
+}
+
+void add_output(CLI::App& command, Output& output, bool with_json) {
+  if (with_json) command.add_flag("--json", output.json, "one JSON value on stdout");
+  command.add_option("--color", output.colour, "auto, always or never (also NO_COLOR)")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+}
+
+void add_selectors(CLI::App& command, std::vector<std::string>& selectors) {
+  command.add_option("SEL", selectors,
+                     "17 | SWEEP | SWEEP/RUN | SWEEP/RUN/STEP, with * | @ the last sweep");
+}
+
+void print(std::string_view data) {
+  std::fwrite(data.data(), 1, data.size(), stdout);
+  std::fflush(stdout);
+}
+
+void say(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    out += view::safe_line(text.substr(0, end)) + "\n";
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+  }
+  std::fwrite(out.data(), 1, out.size(), stderr);
+}
+
+int fail(const Error& error) {
+  say("pergpu: " + error.message);
+  return exit_code_of(error);
+}
+
+Result<nlohmann::json> ask(const nlohmann::json& request, Client::Start start) {
+  Result<Place> place = find_place();
+  if (!place) return std::move(place).error();
+  if (!place->said.empty()) say("pergpu: home is " + place->home + ": " + place->said);
+  Client client(std::move(*place), start);
+  return client.call(request);
+}
+
+}  // namespace pergpu::cli

@@ -1,0 +1,68 @@
+// What every command file gives: one function that describes its options to CLI11 and leaves behind
+// what to do.  main() calls them all, lets CLI11 parse, then does it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/client.h"
+#include "result.h"
+#include "view/style.h"
+
+namespace CLI {
+class App;
+}
+
+namespace pergpu::cli {
+
+/// The command line as main() found it, and what is to be done.
+struct Invocation {
+  bool has_words = false;               // there was a `--`
+  std::vector<std::string> words = {};  // what followed it: belongs to the job, never parsed by us
+  std::function<int()> action = {};     // returns the exit code
+};
+
+void add_run(CLI::App& program, Invocation& invocation);
+void add_submit(CLI::App& program, Invocation& invocation);
+void add_attach(CLI::App& program, Invocation& invocation);
+void add_ps(CLI::App& program, Invocation& invocation);
+void add_show(CLI::App& program, Invocation& invocation);
+void add_why(CLI::App& program, Invocation& invocation);
+void add_logs(CLI::App& program, Invocation& invocation);
+void add_control(CLI::App& program, Invocation& invocation);  // cancel hold release retry
+void add_wait(CLI::App& program, Invocation& invocation);
+void add_gpus(CLI::App& program, Invocation& invocation);
+void add_coordinator(CLI::App& program, Invocation& invocation);
+void add_probe(CLI::App& program, Invocation& invocation);
+
+/// Options of every command that prints.
+struct Output {
+  bool json = false;
+  std::string colour = "auto";
+};
+void add_output(CLI::App& command, Output& output, bool with_json = true);
+
+/// The selectors, as typed.
+void add_selectors(CLI::App& command, std::vector<std::string>& selectors);
+
+/// What main() checks before CLI11 sees the command line.
+const std::vector<std::string>& command_names();
+/// Commands that are known and come later.
+bool is_of_a_later_version(std::string_view command);
+
+/// Says what is wrong on stderr; returns the exit code.
+int fail(const Error& error);
+
+/// Data on stdout.
+void print(std::string_view data);
+/// Talk on stderr, one or more lines; control characters are made visible.
+void say(std::string_view text);
+
+/// One request of a command: connects, starts a coordinator if need be, says where the home is when
+/// that is news.
+Result<nlohmann::json> ask(const nlohmann::json& request,
+                           Client::Start start = Client::Start::IfNeeded);
+
+}  // namespace pergpu::cli

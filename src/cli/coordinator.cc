@@ -1,0 +1,150 @@
+// `pergpu coordinator status | stop | enable`, and what the program itself calls: the hidden
+// `coordinator run` is the background process, the hidden `probe` the one that touches NVML.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/exit_code.h"
+#include "coordinator/main_loop.h"
+#include "gpu/probe_main.h"
+#include "os/file.h"
+#include "os/paths.h"
+#include "view/escape.h"
+
+namespace pergpu::cli {
+namespace {
+
+using nlohmann::json;
+
+int run(bool foreground) {
+  Result<Place> place = find_place();
+  if (!place) return fail(place.error());
+  return coordinator_main(
+      {.home = place->home, .run_dir = place->run_dir, .foreground = foreground});
+}
+
+int status(bool as_json) {
+  const Result<json> reply = ask({{"op", "status"}}, Client::Start::Never);
+  if (!reply) {
+    fail(reply.error());
+    return kUnreachable;
+  }
+  if (as_json) {
+    print(to_line(*reply) + "\n");
+    return kOk;
+  }
+  std::string out;
+  for (const auto& [name, value] : reply->items()) {
+    if (name == "schema") continue;
+    out +=
+        fmt::format("{:<12}{}\n", view::safe_line(name),
+                    view::safe_line(value.is_string() ? value.get<std::string>() : to_line(value)));
+  }
+  print(out);
+  return kOk;
+}
+
+int stop(bool kill) {
+  const Result<json> reply = ask({{"op", "stop"}, {"kill", kill}}, Client::Start::Never);
+  if (!reply && reply.error().kind == ErrorKind::NotFound) {
+    say("no coordinator is running");
+    return kOk;
+  }
+  if (!reply) return fail(reply.error());
+  say(kill ? "the coordinator has left, its jobs were ended"
+           : "the coordinator has left; running jobs go on, the next `pergpu` command starts "
+             "another one that takes them over");
+  return kOk;
+}
+
+std::string config_home() {
+  const char* config = std::getenv("XDG_CONFIG_HOME");
+  if (config && *config == '/') return config;
+  const char* home = std::getenv("HOME");
+  return home && *home ? std::string(home) + "/.config" : std::string();
+}
+
+/// systemd's user manager listens here; without it a unit would never be read.
+bool has_user_manager() {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  return runtime && *runtime && os::exists(std::string(runtime) + "/systemd/private");
+}
+
+int enable() {
+  if (!has_user_manager()) {
+    return fail({ErrorKind::Unavailable, 0,
+                 "there is no systemd user manager here ($XDG_RUNTIME_DIR/systemd/private does not "
+                 "exist), so nothing can start the coordinator after a reboot; start it from cron "
+                 "(`@reboot pergpu ps`) or by any pergpu command"});
+  }
+  const std::string folder = config_home();
+  if (folder.empty()) {
+    return fail({ErrorKind::Unavailable, 0, "neither XDG_CONFIG_HOME nor HOME is set"});
+  }
+  const Result<std::string> executable = os::own_executable();
+  if (!executable) return fail(executable.error());
+  // KillMode=process: stopping the unit ends the coordinator and leaves the jobs.
+  std::string unit = fmt::format(
+      "[Unit]\nDescription=pergpu coordinator: runs queued training jobs\n\n"
+      "[Service]\nExecStart=\"{}\" coordinator run\nRestart=on-failure\nRestartSec=5\n"
+      "KillMode=process\nDelegate=yes\n",
+      *executable);
+  if (const char* home = std::getenv("PERGPU_HOME"); home && *home) {
+    unit += fmt::format("Environment=\"PERGPU_HOME={}\"\n", home);
+  }
+  unit += "\n[Install]\nWantedBy=default.target\n";
+  const std::string path = folder + "/systemd/user/pergpu.service";
+  Result<void> written = os::make_dirs(os::parent_of(path), 0755);
+  if (written) written = os::write_file_atomic(path, unit, 0644, false);
+  if (!written) return fail(written.error());
+  say(
+      fmt::format("wrote {}\nnow:\n  systemctl --user daemon-reload\n"
+                  "  systemctl --user enable --now pergpu.service\n"
+                  "  loginctl enable-linger    # so that it starts at boot, not at login",
+                  path));
+  return kOk;
+}
+
+}  // namespace
+
+void add_coordinator(CLI::App& program, Invocation& invocation) {
+  CLI::App* command = program.add_subcommand("coordinator", "the background process");
+  command->require_subcommand(1);
+  command->footer("Example:\n  pergpu coordinator status");
+
+  auto as_json = std::make_shared<bool>(false);
+  CLI::App* status_command = command->add_subcommand("status", "is one running, and what it has");
+  status_command->add_flag("--json", *as_json, "one JSON value on stdout");
+  status_command->footer("Example:\n  pergpu coordinator status --json");
+  status_command->callback(
+      [as_json, &invocation] { invocation.action = [as_json] { return status(*as_json); }; });
+
+  auto kill = std::make_shared<bool>(false);
+  CLI::App* stop_command = command->add_subcommand("stop", "let it leave; running jobs go on");
+  stop_command->add_flag("--kill", *kill, "end all running jobs first");
+  stop_command->footer("Example:\n  pergpu coordinator stop");
+  stop_command->callback(
+      [kill, &invocation] { invocation.action = [kill] { return stop(*kill); }; });
+
+  CLI::App* enable_command =
+      command->add_subcommand("enable", "write a systemd user unit: the queue survives a reboot");
+  enable_command->footer("Example:\n  pergpu coordinator enable");
+  enable_command->callback([&invocation] { invocation.action = enable; });
+
+  auto foreground = std::make_shared<bool>(false);
+  CLI::App* run_command = command->add_subcommand("run", "be the coordinator")->group("");
+  run_command->add_flag("--foreground", *foreground, "log to stderr");
+  run_command->callback(
+      [foreground, &invocation] { invocation.action = [foreground] { return run(*foreground); }; });
+}
+
+void add_probe(CLI::App& program, Invocation& invocation) {
+  CLI::App* command = program.add_subcommand("probe", "read the GPUs")->group("");
+  command->callback([&invocation] { invocation.action = [] { return gpu::probe_main(0, 1); }; });
+}
+
+}  // namespace pergpu::cli

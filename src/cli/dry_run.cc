@@ -1,0 +1,215 @@
+// A running coordinator is asked, because it knows which jobs are done and which lanes are free.
+// Without one the answer is an estimate: all lanes free, lanes filled in order.
+#include "cli/dry_run.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/client.h"
+#include "cli/exit_code.h"
+#include "cli/submit.h"
+#include "cli/terminal.h"
+#include "spec/run_name.h"
+#include "spec/run_parameters.h"
+#include "spec/units.h"
+#include "view/table.h"
+
+namespace pergpu::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kRowsShown = 100;
+
+struct Start {
+  std::string lane;
+  std::string job;
+};
+
+std::string folder_of(const SweepSpec& sweep, std::size_t index) {
+  return run_folder_name(sweep.runs[index], static_cast<std::int64_t>(index),
+                         static_cast<std::int64_t>(sweep.runs.size()), sweep.columns);
+}
+
+std::string needs_text(const SweepSpec& sweep, const StepSpec& step) {
+  std::string text;
+  for (const Need& need : step.needs) {
+    if (!text.empty()) text += ", ";
+    text += sweep.steps[static_cast<std::size_t>(need.step)].name;
+    if (need.scope == Need::Scope::All) text += ":all";
+    if (need.scope == Need::Scope::Ended) text += ":ended";
+  }
+  return text.empty() ? "-" : text;
+}
+
+std::string words_of(const StepSpec& step) {
+  if (!step.shell.empty()) return step.shell;
+  std::string text;
+  for (const std::string& word : step.command) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+std::string runs_table(const SweepSpec& sweep, const view::Style& style) {
+  std::vector<view::Column> columns = {{.title = "RUN", .least = 12}};
+  for (const std::string& name : sweep.columns) columns.push_back({.title = name, .least = 6});
+  std::vector<view::TableRow> rows;
+  for (std::size_t i = 0; i < std::min(sweep.runs.size(), kRowsShown); ++i) {
+    const Result<RunParameters> parameters = RunParameters::parse(sweep.runs[i]);
+    view::TableRow row = {{folder_of(sweep, i), view::Tone::Plain}};
+    for (const std::string& name : sweep.columns) {
+      const std::string* text = parameters ? parameters->text(name) : nullptr;
+      row.push_back({text ? *text : "", view::Tone::Plain});
+    }
+    rows.push_back(std::move(row));
+  }
+  std::string out = view::render_table(columns, rows, style);
+  if (sweep.runs.size() > kRowsShown) {
+    out += fmt::format("and {} more runs\n", sweep.runs.size() - kRowsShown);
+  }
+  return out;
+}
+
+std::string steps_table(const SweepSpec& sweep, const view::Style& style) {
+  const std::vector<view::Column> columns = {
+      {.title = "STEP"},
+      {.title = "JOBS", .right = true},
+      {.title = "NEEDS", .least = 8},
+      {.title = "GPUS", .right = true},
+      {.title = "CPUS", .right = true},
+      {.title = "MEMORY", .right = true},
+      {.title = "TIMEOUT", .right = true},
+      {.title = "AT ONCE", .right = true},
+      {.title = "COMMAND", .least = 16},
+  };
+  const auto plain = [](std::string text) {
+    return view::Cell{std::move(text), view::Tone::Plain};
+  };
+  std::vector<view::TableRow> rows;
+  for (const StepSpec& step : sweep.steps) {
+    rows.push_back({
+        plain(step.name),
+        plain(std::to_string(step.once ? 1 : sweep.runs.size())),
+        plain(needs_text(sweep, step)),
+        plain(std::to_string(step.gpus)),
+        plain(step.cpus ? std::to_string(*step.cpus) : "-"),
+        plain(step.memory_bytes ? format_size(*step.memory_bytes) : "-"),
+        plain(step.timeout ? format_duration(*step.timeout) : "-"),
+        plain(step.max_parallel ? std::to_string(*step.max_parallel) : "-"),
+        plain(words_of(step)),
+    });
+  }
+  return view::render_table(columns, rows, style);
+}
+
+/// Jobs without needs, in file order, on lanes that are all taken to be free.
+std::vector<Start> estimate(const SweepSpec& sweep, const RunOptions& options, std::string* note) {
+  const auto listed = [](const std::string& list) {
+    return static_cast<std::size_t>(std::count(list.begin(), list.end(), ',')) + 1;
+  };
+  std::size_t gpu_lanes = options.devices.empty() ? 0 : listed(options.devices);
+  std::size_t cpu_lanes = std::max(1u, std::thread::hardware_concurrency());
+  const bool own_lanes = options.lanes > 0;
+  if (own_lanes) cpu_lanes = static_cast<std::size_t>(options.lanes);
+  std::size_t gpus_used = 0;
+  std::size_t cpus_used = 0;
+  std::vector<Start> starts;
+  for (std::size_t run = 0; run < std::max<std::size_t>(1, sweep.runs.size()); ++run) {
+    for (const StepSpec& step : sweep.steps) {
+      if (!step.needs.empty() || (step.once && run > 0) || (!step.once && sweep.runs.empty())) {
+        continue;
+      }
+      const bool on_gpu = step.gpus > 0 && !(own_lanes && gpu_lanes == 0);
+      if (on_gpu && gpu_lanes == 0) {
+        if (note->find("on every free GPU") == std::string::npos) {
+          *note += "; steps that ask for GPUs start on every free GPU (`pergpu gpus`)";
+        }
+        continue;
+      }
+      std::size_t& used = on_gpu ? gpus_used : cpus_used;
+      if (used == (on_gpu ? gpu_lanes : cpu_lanes)) continue;
+      const char* prefix = on_gpu ? "gpu" : own_lanes ? "lane" : "cpu";
+      starts.push_back({fmt::format("{}{}", prefix, used++),
+                        (step.once ? "_once" : folder_of(sweep, run)) + "/" + step.name});
+    }
+  }
+  return starts;
+}
+
+std::string starts_text(const std::vector<Start>& starts, const view::Style& style) {
+  const std::vector<view::Column> columns = {{.title = "LANE"}, {.title = "STARTS", .least = 16}};
+  std::vector<view::TableRow> rows;
+  for (const Start& start : starts) {
+    rows.push_back({{start.lane, view::Tone::Plain}, {start.job, view::Tone::Plain}});
+  }
+  return view::render_table(columns, rows, style);
+}
+
+json as_json(const SweepSpec& sweep, const std::vector<Start>& starts, bool estimated) {
+  json steps = json::array();
+  for (const StepSpec& step : sweep.steps) {
+    steps.push_back({{"name", step.name},
+                     {"jobs", step.once ? 1 : sweep.runs.size()},
+                     {"gpus", step.gpus},
+                     {"needs", needs_text(sweep, step)}});
+  }
+  json runs = json::array();
+  for (std::size_t i = 0; i < sweep.runs.size(); ++i) {
+    runs.push_back({{"run", folder_of(sweep, i)},
+                    {"params", json::parse(sweep.runs[i].json, nullptr, false)}});
+  }
+  json begins = json::array();
+  for (const Start& start : starts) begins.push_back({{"lane", start.lane}, {"job", start.job}});
+  return {{"schema", 1},  {"sweep", sweep.name}, {"steps", steps},
+          {"runs", runs}, {"starts", begins},    {"estimated", estimated}};
+}
+
+}  // namespace
+
+int dry_run(const Place& place, const SweepSpec& sweep, const RunOptions& options) {
+  Client client(place, Client::Start::Never);
+  Result<SubmitLines> lines = submit_lines("dry_run", sweep, context_of(options, sweep));
+  if (!lines) return fail(lines.error());
+  const Result<json> reply = client.call(lines->request, lines->runs);
+  const bool asked = static_cast<bool>(reply);
+  if (!reply && reply.error().kind == ErrorKind::Invalid) return fail(reply.error());
+
+  std::string note;
+  std::vector<Start> starts;
+  bool estimated = !asked;
+  if (asked) {
+    for (const json& start : reply->value("starts", json::array())) {
+      const std::string run = start.value("run", std::string());
+      starts.push_back({start.value("lane", std::string()),
+                        (run.empty() ? "_once" : run) + "/" + start.value("step", std::string())});
+    }
+    const std::int64_t fresh = reply->value("new", std::int64_t{0});
+    const std::int64_t again = reply->value("requeued", std::int64_t{0});
+    note = fmt::format("{} new jobs, {} queued again, {} kept", fresh, again,
+                       reply->value("kept", std::int64_t{0}));
+    if (starts.empty() && fresh + again > 0) {
+      starts = estimate(sweep, options, &note);
+      estimated = true;
+    }
+  } else {
+    note = "no coordinator is running: every lane is taken to be free and every job to be new";
+    starts = estimate(sweep, options, &note);
+  }
+  if (options.output.json) {
+    print(to_line(as_json(sweep, starts, estimated)) + "\n");
+    return kOk;
+  }
+  const view::Style style = style_of(STDOUT_FILENO, options.output.colour);
+  std::string out = fmt::format("{}: {} runs, results in {}\n\n", sweep.name, sweep.runs.size(),
+                                sweep.out.empty() ? "runs" : sweep.out);
+  if (!sweep.runs.empty()) out += runs_table(sweep, style) + "\n";
+  out += steps_table(sweep, style) + "\nat once:\n" + starts_text(starts, style);
+  print(out);
+  say(note);
+  return kOk;
+}
+
+}  // namespace pergpu::cli

@@ -1,0 +1,23 @@
+// Following a sweep to its end: the status view or lines, the keys, Ctrl-C, the final table.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/client.h"
+#include "cli/command.h"
+
+namespace pergpu::cli {
+
+/// Until nothing of the sweep is queued or live.  Returns the exit code: 0 all done, 1 some not,
+/// 130 after Ctrl-C, 129 and 143 by signal, 0 when `q` detached.
+int follow_sweep(const Place& place, std::int64_t sweep_id, const Output& output);
+
+/// The same for the one job of `run -- CMD`: its log goes to stdout, its exit code is ours.
+int follow_single(const Place& place, std::int64_t sweep_id, const Output& output);
+
+/// `logs -f`: one job's log from `offset` on, until the job has ended; its exit code.  Ctrl-C only
+/// ends the looking.
+int follow_log(const Place& place, std::int64_t job_id, std::int64_t offset, const Output& output);
+
+}  // namespace pergpu::cli

@@ -1,0 +1,167 @@
+// One job's output as it grows, for `run -- CMD` (its only job) and `logs -f`.
+//
+// The job's end comes by the watch, its bytes by the file; the end is acted upon only after the
+// file was read to its end, so no last line is lost.  A retry's log is a new file: the old one is
+// read out, then the new one is followed.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/exit_code.h"
+#include "cli/follow.h"
+#include "cli/interrupts.h"
+#include "cli/log_reader.h"
+#include "cli/watch.h"
+#include "coordinator/snapshot.h"
+#include "os/loop.h"
+#include "os/terminal.h"
+#include "view/escape.h"
+#include "view/jobs.h"
+
+namespace pergpu::cli {
+namespace {
+
+using nlohmann::json;
+
+/// How the job's end becomes our exit code.
+int code_of(const JobSnapshot& job) {
+  if (job.state == "done") return kOk;
+  if (job.signal) return 128 + *job.signal;
+  if (job.exit && *job.exit != 0) return *job.exit;
+  return kSomeFailed;
+}
+
+struct Plan {
+  json request;                               // of the watch
+  std::optional<Interrupts> interrupts = {};  // nullopt: Ctrl-C only ends the looking
+  std::int64_t offset = 0;                    // where the newest log is taken up
+  bool print_job = false;                     // --json: the job's snapshot at the end
+  bool to_terminal = false;
+};
+
+class LogFollower {
+ public:
+  LogFollower(std::unique_ptr<os::Loop> loop, const Place& place, Plan plan)
+      : loop_(std::move(loop)),
+        client_(place, Client::Start::IfNeeded),
+        plan_(std::move(plan)),
+        watch_(*loop_, client_, plan_.request,
+               {.on_event = [this](const json& event) { on_event(event); },
+                .on_gap = [](const std::string&) {},
+                .on_failed = [this](const Error& why) { leave(fail(why)); }}) {}
+
+  int follow() {
+    Result<void> watched =
+        loop_->on_signals({SIGINT, SIGTERM, SIGHUP}, [this](int signal) { on_signal(signal); });
+    if (!watched) return fail(watched.error());
+    auto reader = LogReader::create(*loop_, [this](std::string_view bytes) { write(bytes); });
+    if (!reader) return fail(reader.error());
+    reader_ = std::move(*reader);
+    watch_.start();
+    if (!code_) {
+      const Result<void> ran = loop_->run();
+      if (!ran) return fail(ran.error());
+    }
+    reader_->drain();
+    if (plan_.to_terminal) print(filter_.finish());
+    if (job_.id != 0) say_end();
+    return code_.value_or(kSomeFailed);
+  }
+
+ private:
+  void on_event(const json& event) {
+    const std::string kind = event.value("event", std::string());
+    if (kind == "snapshot") {
+      for (const json& job : event.value("jobs", json::array())) on_job(job.get<JobSnapshot>());
+    } else if (kind == "job") {
+      on_job(event.value("job", json()).get<JobSnapshot>());
+    } else if (kind == "end") {
+      leave(plan_.interrupts && plan_.interrupts->any() ? kInterrupted : code_of(job_));
+    }
+  }
+
+  void on_job(JobSnapshot job) {
+    if (job.replaced) return;
+    if (job.attempt != followed_attempt_ && !job.log.empty() && job.attempt > 0) {
+      reader_->follow(job.log, followed_attempt_ == 0 ? plan_.offset : 0);
+      followed_attempt_ = job.attempt;
+    }
+    job_ = std::move(job);
+  }
+
+  void on_signal(int signal) {
+    if (signal == SIGHUP) return leave(kHangUp);
+    if (signal == SIGTERM) return leave(kTerminated);
+    if (!plan_.interrupts) return leave(kInterrupted);
+    const Result<std::string> words = plan_.interrupts->next();
+    if (words) return say(*words);
+    if (words.error().kind != ErrorKind::Busy) fail(words.error());
+    leave(kInterrupted);
+  }
+
+  void write(std::string_view bytes) {
+    if (plan_.print_job) return;  // stdout is for one JSON value
+    if (plan_.to_terminal) {
+      print(filter_.feed(bytes));
+    } else {
+      print(bytes);
+    }
+  }
+
+  void say_end() {
+    if (plan_.print_job) return print(to_line(json(job_)) + "\n");
+    if (view::is_ended(job_) && job_.state != "done") {
+      say(fmt::format("pergpu: {} {}: {}", view::name_of(job_), job_.state, job_.reason));
+    } else if (job_.state == "held") {
+      say(fmt::format("pergpu: {} is held: {}; `pergpu release {}` lets it go on",
+                      view::name_of(job_), job_.reason, job_.id));
+    }
+  }
+
+  void leave(int code) {
+    if (!code_) code_ = code;
+    loop_->stop();
+  }
+
+  std::unique_ptr<os::Loop> loop_;
+  Client client_;
+  Plan plan_;
+  std::unique_ptr<LogReader> reader_ = {};
+  view::LogFilter filter_ = {};
+  JobSnapshot job_ = {};
+  std::int64_t followed_attempt_ = 0;
+  std::optional<int> code_ = std::nullopt;
+  Watch watch_;  // last: its callbacks use the others
+};
+
+int follow(const Place& place, Plan plan) {
+  Result<std::unique_ptr<os::Loop>> loop = os::Loop::create();
+  if (!loop) return fail(loop.error());
+  plan.to_terminal = os::is_terminal(STDOUT_FILENO);
+  LogFollower follower(std::move(*loop), place, std::move(plan));
+  return follower.follow();
+}
+
+}  // namespace
+
+int follow_single(const Place& place, std::int64_t sweep_id, const Output& output) {
+  Plan plan;
+  plan.request = {{"op", "watch"}, {"sweep_id", sweep_id}};
+  plan.interrupts.emplace(place, sweep_id, true);
+  plan.print_job = output.json;
+  return follow(place, std::move(plan));
+}
+
+int follow_log(const Place& place, std::int64_t job_id, std::int64_t offset, const Output& output) {
+  Plan plan;
+  plan.request = {{"op", "watch"}, {"sel", {std::to_string(job_id)}}};
+  plan.offset = offset;
+  plan.print_job = output.json;
+  return follow(place, std::move(plan));
+}
+
+}  // namespace pergpu::cli

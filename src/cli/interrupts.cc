@@ -1,0 +1,47 @@
+// The request goes over a connection of its own: the watching one carries a stream.
+#include "cli/interrupts.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace pergpu::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kHold = 1;
+constexpr int kStop = 2;
+constexpr int kKill = 3;
+constexpr std::chrono::milliseconds kWait{10'000};
+
+std::string jobs(std::int64_t count) {
+  return fmt::format("{} job{}", count, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+Result<std::string> Interrupts::next() {
+  if (level_ == kKill) return Error{ErrorKind::Busy, 0, "leaving; SIGKILL was sent"};
+  const int level = level_ == 0 && single_ ? kStop : level_ + 1;
+  const Result<json> reply =
+      client_.call({{"op", "interrupt"}, {"sweep_id", sweep_id_}, {"level", level}}, {}, kWait);
+  if (!reply) return reply.error();
+  level_ = level;
+  const std::int64_t running = reply->value("running", std::int64_t{0});
+  const std::int64_t held = reply->value("held", std::int64_t{0});
+  if (level == kHold) {
+    return fmt::format("{} held, {} running: waiting for them. Ctrl-C again: stop them. q: detach",
+                       jobs(held), running);
+  }
+  if (level == kStop) {
+    return fmt::format(
+        "stopping {} (SIGTERM, then SIGKILL after the grace), {} held. Ctrl-C "
+        "again: SIGKILL now",
+        jobs(running), held);
+  }
+  return fmt::format("killing {} (SIGKILL), {} held. Ctrl-C again: leave at once", jobs(running),
+                     held);
+}
+
+}  // namespace pergpu::cli

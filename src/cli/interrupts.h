@@ -1,0 +1,32 @@
+// Ctrl-C while a sweep is followed (DESIGN §4): first hold what is queued, then stop what runs,
+// then kill it.  The words say what is left and what the next Ctrl-C does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/client.h"
+#include "result.h"
+
+namespace pergpu::cli {
+
+class Interrupts {
+ public:
+  /// `single`: a single `run -- CMD`, where the first Ctrl-C stops.
+  Interrupts(Place place, std::int64_t sweep_id, bool single)
+      : client_(std::move(place), Client::Start::IfNeeded), sweep_id_(sweep_id), single_(single) {}
+
+  /// Asks for the next level; what to say about it.  After the last level the error Busy means:
+  /// leave now.
+  Result<std::string> next();
+
+  bool any() const { return level_ > 0; }
+
+ private:
+  Client client_;
+  std::int64_t sweep_id_;
+  bool single_;
+  int level_ = 0;
+};
+
+}  // namespace pergpu::cli

@@ -1,0 +1,125 @@
+// `pergpu logs`: a job's output.  The client reads the file itself; the coordinator only says where
+// it is.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <charconv>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/exit_code.h"
+#include "cli/follow.h"
+#include "cli/tail.h"
+#include "coordinator/snapshot.h"
+#include "os/fd.h"
+#include "os/file.h"
+#include "os/terminal.h"
+#include "view/escape.h"
+#include "view/jobs.h"
+
+namespace pergpu::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string selector = "@";
+  bool follow = false;
+  std::int64_t lines = -1;
+};
+
+/// 2 of "17.2"; 0 when the selector names no attempt.
+std::int64_t attempt_of(const std::string& selector) {
+  const std::size_t dot = selector.find('.');
+  if (dot == std::string::npos || dot == 0) return 0;
+  if (selector.find_first_not_of("0123456789.") != std::string::npos) return 0;
+  std::int64_t number = 0;
+  const char* end = selector.data() + selector.size();
+  const auto [at, code] = std::from_chars(selector.data() + dot + 1, end, number);
+  return code == std::errc() && at == end ? number : 0;
+}
+
+int print_file(const std::string& path, std::int64_t offset) {
+  const os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return fail(os_error("open " + path));
+  const bool to_terminal = os::is_terminal(STDOUT_FILENO);
+  view::LogFilter filter;
+  std::array<char, 64 << 10> block;
+  for (;;) {
+    const ssize_t n = ::pread(fd.get(), block.data(), block.size(), offset);
+    if (n < 0) return fail(os_error("read " + path));
+    if (n == 0) break;
+    offset += n;
+    const std::string_view bytes(block.data(), static_cast<std::size_t>(n));
+    print(to_terminal ? filter.feed(bytes) : std::string(bytes));
+  }
+  if (to_terminal) print(filter.finish());
+  return kOk;
+}
+
+std::string candidates(const std::vector<JobSnapshot>& jobs) {
+  std::string text;
+  for (std::size_t i = 0; i < jobs.size() && i < 10; ++i) {
+    text += fmt::format("\n  {} {} ({})", jobs[i].id, view::name_of(jobs[i]), jobs[i].state);
+  }
+  if (jobs.size() > 10) text += fmt::format("\n  and {} more", jobs.size() - 10);
+  return text;
+}
+
+int logs(const Options& options) {
+  const Result<json> reply =
+      ask({{"op", "ps"}, {"sel", json::array({options.selector})}, {"all", true}});
+  if (!reply) return fail(reply.error());
+  const auto jobs = reply->value("jobs", json::array()).get<std::vector<JobSnapshot>>();
+  if (jobs.empty()) {
+    return fail({ErrorKind::NotFound, 0, options.selector + " matches no job"});
+  }
+  if (jobs.size() > 1) {
+    return fail({ErrorKind::Invalid, 0,
+                 fmt::format("{} names {} jobs; name one of them:{}", options.selector, jobs.size(),
+                             candidates(jobs))});
+  }
+  const JobSnapshot& job = jobs.front();
+  const std::int64_t attempt = attempt_of(options.selector);
+  if (attempt > job.attempt) {
+    return fail({ErrorKind::NotFound, 0,
+                 fmt::format("job {} has had {} attempts so far", job.id, job.attempt)});
+  }
+  std::string path = job.log;
+  const bool newest = attempt == 0 || attempt == job.attempt;
+  if (!newest) path = fmt::format("{}/log.{}.txt", os::parent_of(job.log), attempt);
+  const std::int64_t offset = options.lines < 0 ? 0 : offset_of_last_lines(path, options.lines);
+  if (options.follow && newest) {
+    Result<Place> place = find_place();
+    if (!place) return fail(place.error());
+    return follow_log(*place, job.id, offset, Output{});
+  }
+  if (job.attempt == 0) {
+    say(fmt::format("{} has not started yet ({}); `pergpu logs -f {}` waits for it",
+                    view::name_of(job), job.state, job.id));
+    return kOk;
+  }
+  return print_file(path, offset);
+}
+
+}  // namespace
+
+void add_logs(CLI::App& program, Invocation& invocation) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand("logs", "a job's output");
+  command->add_option("SEL", options->selector, "one job, or one attempt of it: 17, 17.2")
+      ->required();
+  command->add_flag("-f,--follow", options->follow,
+                    "as it grows, until the job ends; exit with its code");
+  command->add_option("-n,--lines", options->lines, "only the last N lines")
+      ->check(CLI::NonNegativeNumber);
+  command->footer("Example:\n  pergpu logs -f thirteen/3/train");
+  command->callback(
+      [options, &invocation] { invocation.action = [options] { return logs(*options); }; });
+}
+
+}  // namespace pergpu::cli

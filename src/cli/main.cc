@@ -1,0 +1,65 @@
+// pergpu: argv -> command -> exit code.  This file reads top to bottom; each command is a file of
+// its own (cli/command.h lists them).
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/exit_code.h"
+#include "cli/usage.h"
+
+using namespace pergpu::cli;
+
+namespace {
+
+int run_program(std::vector<std::string> words) {
+  // A mistyped command is an error that names the nearest one, never a job.
+  Invocation invocation;
+  if (const std::string mistake = mistyped_command(words); !mistake.empty()) {
+    say("pergpu: " + mistake);
+    return kUsage;
+  }
+
+  // What follows `--` belongs to the job: CLI11 never sees it.
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  if (takes_command_line(words) && dashes != words.end()) {
+    invocation.has_words = true;
+    invocation.words.assign(dashes + 1, words.end());
+    words.erase(dashes, words.end());
+  }
+
+  CLI::App program("pergpu: many training jobs, one machine, one GPU each", "pergpu");
+  program.set_version_flag("--version", "pergpu " PERGPU_VERSION);
+  program.require_subcommand(1);
+  program.footer("Example:\n  pergpu run thirteen.toml\n`pergpu COMMAND --help` has one for each.");
+  for (const auto add : {add_run, add_submit, add_attach, add_ps, add_show, add_why, add_logs,
+                         add_control, add_wait, add_gpus, add_coordinator, add_probe}) {
+    add(program, invocation);
+  }
+
+  // CLI11 takes the words last to first, and reports --help and mistakes by throwing.
+  try {
+    std::reverse(words.begin(), words.end());
+    program.parse(words);
+  } catch (const CLI::ParseError& error) {
+    return explain_usage(program, error);
+  }
+  return invocation.action ? invocation.action() : static_cast<int>(kUsage);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ::signal(SIGPIPE, SIG_IGN);
+  try {
+    return run_program(std::vector<std::string>(argv + 1, argv + argc));
+  } catch (const std::exception& error) {
+    say(std::string("pergpu: unexpected: ") + error.what());
+    return kSomeFailed;
+  }
+}

@@ -1,0 +1,65 @@
+// `pergpu ps`: jobs, one a line.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/exit_code.h"
+#include "cli/terminal.h"
+#include "coordinator/snapshot.h"
+#include "os/clock.h"
+#include "view/jobs.h"
+
+namespace pergpu::cli {
+namespace {
+
+struct Options {
+  Output output;
+  std::vector<std::string> selectors;
+  bool all = false;
+  bool quiet = false;
+};
+
+int ps(const Options& options) {
+  const Result<nlohmann::json> reply =
+      ask({{"op", "ps"}, {"sel", options.selectors}, {"all", options.all}});
+  if (!reply) return fail(reply.error());
+  if (options.output.json) {
+    print(to_line(*reply) + "\n");
+    return kOk;
+  }
+  const auto jobs = reply->value("jobs", nlohmann::json::array()).get<std::vector<JobSnapshot>>();
+  if (options.quiet) {
+    std::string ids;
+    for (const JobSnapshot& job : jobs) ids += fmt::format("{}\n", job.id);
+    print(ids);
+    return kOk;
+  }
+  if (jobs.empty() && options.selectors.empty()) {
+    say(options.all ? "no jobs yet" : "no job is queued or running; `pergpu ps -a` shows all");
+    return kOk;
+  }
+  os::RealClock clock;
+  print(view::ps_table(jobs, clock.now().wall_ns, style_of(STDOUT_FILENO, options.output.colour)));
+  return kOk;
+}
+
+}  // namespace
+
+void add_ps(CLI::App& program, Invocation& invocation) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      program.add_subcommand("ps", "list jobs: queued and running ones of all sweeps");
+  command->add_flag("-a,--all", options->all, "ended ones too");
+  command->add_flag("-q,--quiet", options->quiet, "ids only");
+  add_selectors(*command, options->selectors);
+  add_output(*command, options->output);
+  command->footer("Example:\n  pergpu ps -a 'thirteen/*/train'");
+  command->callback(
+      [options, &invocation] { invocation.action = [options] { return ps(*options); }; });
+}
+
+}  // namespace pergpu::cli

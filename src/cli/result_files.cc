@@ -1,0 +1,52 @@
+// Best effort throughout: a job may be writing, or its folder may be gone.
+#include "cli/result_files.h"
+
+#include "cli/tail.h"
+#include "view/escape.h"
+#include "view/jobs.h"
+
+namespace pergpu::cli {
+namespace {
+
+/// The newest line that holds metrics: the very last one may still be half written.
+view::Metrics newest_metrics(const std::string& path) {
+  if (path.empty()) return {};
+  const std::vector<std::string> lines = last_lines(path, 2);
+  for (std::size_t i = lines.size(); i-- > 0;) {
+    view::Metrics metrics = view::metrics_of_line(lines[i]);
+    if (!metrics.empty()) return metrics;
+  }
+  return {};
+}
+
+}  // namespace
+
+view::MetricsOfJobs read_metrics(const std::vector<JobSnapshot>& jobs) {
+  view::MetricsOfJobs all;
+  for (const JobSnapshot& job : jobs) {
+    if (job.replaced || job.attempt == 0) continue;
+    view::Metrics metrics = newest_metrics(job.metrics);
+    if (!metrics.empty()) all[job.id] = std::move(metrics);
+  }
+  return all;
+}
+
+view::TailsOfJobs read_tails(const std::vector<JobSnapshot>& jobs, std::size_t jobs_limit,
+                             std::size_t lines) {
+  view::TailsOfJobs tails;
+  for (const JobSnapshot& job : jobs) {
+    if (job.replaced || !view::is_failure(job) || job.log.empty()) continue;
+    if (tails.size() == jobs_limit) break;
+    tails[job.id] = last_lines(job.log, lines);
+  }
+  return tails;
+}
+
+std::string newest_of(const JobSnapshot& job) {
+  const view::Metrics metrics = newest_metrics(job.metrics);
+  if (!metrics.empty()) return view::metrics_text(metrics);
+  const std::vector<std::string> lines = last_lines(job.log, 1);
+  return lines.empty() ? std::string() : std::string(view::after_carriage_return(lines.back()));
+}
+
+}  // namespace pergpu::cli

@@ -1,0 +1,22 @@
+// What the jobs themselves wrote: the newest metrics and the last lines of their logs.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "coordinator/snapshot.h"
+#include "view/results.h"
+
+namespace pergpu::cli {
+
+view::MetricsOfJobs read_metrics(const std::vector<JobSnapshot>& jobs);
+
+/// Of the failed jobs, at most `jobs_limit` of them, `lines` each.
+view::TailsOfJobs read_tails(const std::vector<JobSnapshot>& jobs, std::size_t jobs_limit,
+                             std::size_t lines);
+
+/// The newest metrics line, else the last line of the log; "" when there is neither.
+std::string newest_of(const JobSnapshot& job);
+
+}  // namespace pergpu::cli

@@ -1,0 +1,125 @@
+// `pergpu run`, `submit` and `attach`: read the sweep, hand it over, watch it.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/dry_run.h"
+#include "cli/exit_code.h"
+#include "cli/follow.h"
+#include "cli/run_options.h"
+#include "cli/submit.h"
+#include "spec/emit.h"
+
+namespace pergpu::cli {
+namespace {
+
+using nlohmann::json;
+
+int run(const RunOptions& options) {
+  // What is wrong with the sweep is said before anything is started, the coordinator included.
+  Result<SweepSpec> sweep = sweep_of(options);
+  if (!sweep) {
+    say(sweep.error().message);
+    return kUsage;
+  }
+  if (options.emit) {
+    print(emit_toml(*sweep));
+    return kOk;
+  }
+  Result<Place> place = find_place();
+  if (!place) return fail(place.error());
+  if (options.dry_run) return dry_run(*place, *sweep, options);
+  if (!place->said.empty()) say("pergpu: home is " + place->home + ": " + place->said);
+
+  Client client(*place, Client::Start::IfNeeded);
+  Result<SubmitReply> reply = submit(client, *sweep, context_of(options, *sweep));
+  if (!reply) return fail(reply.error());
+  for (const std::string& warning : reply->warnings) say("warning: " + warning);
+  if (options.detach) {
+    print(options.output.json ? to_line(json(*reply)) + "\n"
+                              : fmt::format("sweep {} {}\n", reply->sweep_id, reply_text(*reply)));
+    return kOk;
+  }
+  if (options.names_one_job(*sweep)) {
+    return follow_single(*place, reply->sweep_id, options.output);
+  }
+  say(reply_text(*reply));
+  return follow_sweep(*place, reply->sweep_id, options.output);
+}
+
+struct AttachOptions {
+  Output output;
+  std::string selector = "@";
+};
+
+/// The sweep that a selector's jobs belong to.
+int attach(const AttachOptions& options) {
+  const Result<json> jobs =
+      ask({{"op", "ps"}, {"sel", json::array({options.selector})}, {"all", true}});
+  if (!jobs) return fail(jobs.error());
+  const auto found = jobs->value("jobs", json::array()).get<std::vector<JobSnapshot>>();
+  if (found.empty()) {
+    return fail({ErrorKind::NotFound, 0, options.selector + " matches no job"});
+  }
+  for (const JobSnapshot& job : found) {
+    if (job.sweep_id != found.front().sweep_id) {
+      return fail({ErrorKind::Invalid, 0,
+                   fmt::format("{} names jobs of {} and of {}; attach to one sweep",
+                               options.selector, found.front().sweep, job.sweep)});
+    }
+  }
+  Result<Place> place = find_place();
+  if (!place) return fail(place.error());
+  return follow_sweep(*place, found.front().sweep_id, options.output);
+}
+
+std::shared_ptr<RunOptions> add(CLI::App& program, Invocation& invocation, const char* name,
+                                const char* summary, bool detach, CLI::App** command) {
+  auto options = std::make_shared<RunOptions>();
+  options->detach = detach;
+  *command = program.add_subcommand(name, summary);
+  add_run_options(**command, *options);
+  (*command)->callback([options, &invocation] {
+    options->has_words = invocation.has_words;
+    options->words = invocation.words;
+    invocation.action = [options] { return run(*options); };
+  });
+  return options;
+}
+
+}  // namespace
+
+void add_run(CLI::App& program, Invocation& invocation) {
+  CLI::App* command = nullptr;
+  const auto options =
+      add(program, invocation, "run", "submit a sweep and follow it to its end", false, &command);
+  command->add_flag("--detach", options->detach, "submit only");
+  command->footer(
+      "Examples:\n"
+      "  pergpu run thirteen.toml --lanes 8\n"
+      "  pergpu run --gpus 1 -g lr=1e-3,1e-4 -- python3 train.py --lr {lr}\n"
+      "  pergpu run -- gzip -k ::: a.txt b.txt\n"
+      "Ctrl-C holds what is queued, a second one stops what runs; q leaves it all running.");
+}
+
+void add_submit(CLI::App& program, Invocation& invocation) {
+  CLI::App* command = nullptr;
+  add(program, invocation, "submit", "as run --detach", true, &command);
+  command->footer("Example:\n  pergpu submit thirteen.toml --json");
+}
+
+void add_attach(CLI::App& program, Invocation& invocation) {
+  auto options = std::make_shared<AttachOptions>();
+  CLI::App* command = program.add_subcommand("attach", "follow a sweep again");
+  command->add_option("SEL", options->selector, "SWEEP, @ (the last one), or any job of it");
+  add_output(*command, options->output);
+  command->footer("Example:\n  pergpu attach thirteen");
+  command->callback(
+      [options, &invocation] { invocation.action = [options] { return attach(*options); }; });
+}
+
+}  // namespace pergpu::cli

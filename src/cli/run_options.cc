@@ -1,0 +1,135 @@
+// Which options belong to which form is checked here, so that none is silently without effect.
+#include "cli/run_options.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <climits>
+#include <utility>
+
+#include "spec/diagnostics.h"
+#include "spec/load.h"
+
+namespace pergpu::cli {
+namespace {
+
+Error usage(std::string message) { return Error{ErrorKind::Invalid, 0, std::move(message)}; }
+
+/// The first option given that only the form without a file knows; "" when there is none.
+std::string first_command_line_option(const CommandLineOptions& given) {
+  const std::array<std::pair<const char*, const std::string*>, 10> options = {{
+      {"--name", &given.name},
+      {"--gpus", &given.gpus},
+      {"--cpus", &given.cpus},
+      {"--memory", &given.memory},
+      {"--gpu-memory", &given.gpu_memory},
+      {"--timeout", &given.timeout},
+      {"--retries", &given.retries},
+      {"--max-parallel", &given.max_parallel},
+      {"--priority", &given.priority},
+      {"--cwd", &given.cwd},
+  }};
+  for (const auto& [name, value] : options) {
+    if (!value->empty()) return name;
+  }
+  return given.lists.empty() ? "" : "-g";
+}
+
+Result<ParsedSweep> parse(const RunOptions& options) {
+  if (options.rerun && options.only_new) return usage("--rerun and --only-new exclude each other");
+  if (options.has_words && !options.file.empty()) {
+    return usage(
+        fmt::format("either a sweep file ({}) or a command after `--`, not both", options.file));
+  }
+  if (options.has_words) {
+    if (!options.parameters.empty()) {
+      return usage(
+          "-p replaces a parameter of a sweep file; for a command, -g NAME=V1,V2 gives one");
+    }
+    std::array<char, PATH_MAX> cwd{};
+    if (!::getcwd(cwd.data(), cwd.size())) {
+      Error error = os_error("current folder");
+      error.kind = ErrorKind::Invalid;
+      return error;
+    }
+    CommandLineOptions given = options.command_line;
+    given.folder = cwd.data();
+    given.out = options.out;
+    return sweep_from_command_line(given, options.words);
+  }
+  if (options.file.empty()) {
+    return usage(
+        "nothing to run: name a sweep file (`pergpu run sweep.toml`) or a command "
+        "(`pergpu run -- python3 train.py`)");
+  }
+  const std::string misplaced = first_command_line_option(options.command_line);
+  if (!misplaced.empty()) {
+    return usage(
+        fmt::format("{} is for commands (`pergpu run {} … -- CMD`); with a sweep file, "
+                    "write it into the file",
+                    misplaced, misplaced));
+  }
+  LoadOptions load;
+  load.out = options.out;
+  for (const std::string& parameter : options.parameters) {
+    const std::size_t equals = parameter.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return usage(fmt::format("-p {}: expected KEY=VALUE, as in -p lr=1e-3", parameter));
+    }
+    load.overrides.emplace_back(parameter.substr(0, equals), parameter.substr(equals + 1));
+  }
+  return load_sweep(options.file, load);
+}
+
+}  // namespace
+
+void add_run_options(CLI::App& command, RunOptions& options) {
+  command.add_option("SWEEP", options.file, "sweep file: .toml, .yaml or .json");
+  command.add_option("--lanes", options.lanes, "this many CPU lanes of the sweep's own")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{100'000}));
+  command.add_option("--devices", options.devices,
+                     "GPUs it may use: 0,2 or UUIDs (else CUDA_VISIBLE_DEVICES)");
+  command.add_option("--out", options.out, "root of the result folders");
+  command.add_flag("--dry-run", options.dry_run, "show runs and steps; start nothing");
+  command.add_flag("--emit", options.emit, "print the sweep file; start nothing");
+  command.add_flag("--rerun", options.rerun, "repeat what is done, too");
+  command.add_flag("--only-new", options.only_new, "leave failed and cancelled jobs as they are");
+  command.add_option("--engine", options.engine, "local, or fake: only pretends to run")
+      ->check(CLI::IsMember({"local", "fake"}));
+  command.add_option("-p", options.parameters, "KEY=VALUE: replace a parameter of the file")
+      ->allow_extra_args(false);
+  add_output(command, options.output);
+
+  const std::string group = "With a command after `--`";
+  CommandLineOptions& line = options.command_line;
+  command.add_option("--name", line.name, "the sweep's name")->group(group);
+  command.add_option("--gpus", line.gpus, "GPUs for each job")->group(group);
+  command.add_option("--cpus", line.cpus, "cores to reserve for each job")->group(group);
+  command.add_option("--memory", line.memory, "memory to reserve and not to exceed: 32GiB")
+      ->group(group);
+  command.add_option("--gpu-memory", line.gpu_memory, "not in this version")->group(group);
+  command.add_option("--timeout", line.timeout, "of each attempt: 90s, 12h")->group(group);
+  command.add_option("--retries", line.retries, "tries after a failure")->group(group);
+  command.add_option("--max-parallel", line.max_parallel, "at most so many at once")->group(group);
+  command.add_option("--priority", line.priority, "higher goes first")->group(group);
+  command.add_option("--cwd", line.cwd, "folder to run in")->group(group);
+  command.add_option("-g", line.lists, "NAME=V1,V2: a list that {NAME} stands for")
+      ->allow_extra_args(false)
+      ->group(group);
+}
+
+Result<SweepSpec> sweep_of(const RunOptions& options) {
+  Result<ParsedSweep> parsed = parse(options);
+  if (!parsed) return std::move(parsed).error();
+  std::string text = to_text(parsed->diagnostics);
+  if (!parsed->sweep) {
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    return usage(text.empty() ? "there is no sweep" : text);
+  }
+  if (!text.empty()) say(text);
+  return std::move(*parsed->sweep);
+}
+
+}  // namespace pergpu::cli

@@ -1,0 +1,88 @@
+// `pergpu show` and `pergpu why`: one job whole, and in plain words why it is where it is.
+#include "view/show.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/exit_code.h"
+#include "cli/terminal.h"
+#include "os/clock.h"
+#include "view/jobs.h"
+
+namespace pergpu::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  Output output;
+  std::vector<std::string> selectors;
+};
+
+int show(const Options& options) {
+  const Result<json> reply = ask({{"op", "show"}, {"sel", options.selectors}});
+  if (!reply) return fail(reply.error());
+  if (options.output.json) {
+    print(to_line(*reply) + "\n");
+    return kOk;
+  }
+  os::RealClock clock;
+  const view::Style style = style_of(STDOUT_FILENO, options.output.colour);
+  std::string out;
+  for (const json& job : reply->value("jobs", json::array())) {
+    if (!out.empty()) out += "\n";
+    out += view::show_text(job, clock.now().wall_ns, style);
+  }
+  print(out);
+  return kOk;
+}
+
+int why(const Options& options) {
+  const Result<json> reply = ask({{"op", "why"}, {"sel", options.selectors}});
+  if (!reply) return fail(reply.error());
+  if (options.output.json) {
+    print(to_line(*reply) + "\n");
+    return kOk;
+  }
+  std::vector<view::Why> jobs;
+  for (const json& job : reply->value("jobs", json::array())) {
+    jobs.push_back({.id = job.value("id", std::int64_t{0}),
+                    .name = job.value("name", std::string()),
+                    .state = job.value("state", std::string()),
+                    .why = job.value("why", std::string())});
+  }
+  print(view::why_text(jobs, style_of(STDOUT_FILENO, options.output.colour)));
+  return kOk;
+}
+
+CLI::App* add(CLI::App& program, Invocation& invocation, const char* name, const char* summary,
+              int (*action)(const Options&)) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand(name, summary);
+  add_selectors(*command, options->selectors);
+  add_output(*command, options->output);
+  command->callback([options, action, &invocation] {
+    invocation.action = [options, action] { return action(*options); };
+  });
+  return command;
+}
+
+}  // namespace
+
+void add_show(CLI::App& program, Invocation& invocation) {
+  CLI::App* command = add(program, invocation, "show", "all that is known of a job", show);
+  command->get_option("SEL")->required();
+  command->footer("Example:\n  pergpu show 17");
+}
+
+void add_why(CLI::App& program, Invocation& invocation) {
+  add(program, invocation, "why", "why jobs wait, or ended as they did; without SEL all that wait",
+      why)
+      ->footer("Example:\n  pergpu why thirteen/3/evaluate");
+}
+
+}  // namespace pergpu::cli

@@ -1,0 +1,99 @@
+// There is no event for "the socket exists and listens" that would not race with another client's
+// coordinator, so connecting is tried again after 1, 2, 4 … 50 ms; the new process's end shortens
+// the wait to the moment in which a winner of the lock would answer.
+#include "cli/start.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cli/tail.h"
+#include "os/child.h"
+#include "os/clock.h"
+#include "os/paths.h"
+#include "os/spawn.h"
+
+namespace pergpu::cli {
+namespace {
+
+/// After the new process ended, how long another one may take to listen.
+constexpr std::int64_t kWinnerNs = 2'000'000'000;
+
+std::vector<std::string> environment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry; ++entry) entries.emplace_back(*entry);
+  return entries;
+}
+
+Result<os::Spawned> spawn_coordinator(const Place& place) {
+  Result<std::string> executable = os::own_executable();
+  if (!executable) return std::move(executable).error();
+  const os::UniqueFd log(
+      ::open(place.log().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!log) return os_error("open " + place.log());
+  os::SpawnPlan plan;
+  plan.argv = {*executable, "coordinator", "run"};
+  plan.env = environment();
+  plan.cwd = "/";
+  plan.stdout_fd = log.get();
+  plan.stderr_fd = log.get();
+  plan.new_session = true;
+  plan.umask = 077;
+  os::SpawnResult result = os::spawn(plan);
+  if (auto* failure = std::get_if<os::SpawnFailure>(&result)) {
+    return os_error(fmt::format("start a coordinator ({} {})", failure->phase, failure->object),
+                    failure->os_errno);
+  }
+  return std::move(std::get<os::Spawned>(result));
+}
+
+/// Lines of the log that were written since `begin`.
+std::string last_words(const Place& place, std::int64_t begin) {
+  std::string text;
+  for (const std::string& line : last_lines(place.log(), 5, begin)) text += "\n  " + line;
+  return text.empty() ? fmt::format("; nothing in {}", place.log())
+                      : fmt::format("; the last of {}:{}", place.log(), text);
+}
+
+}  // namespace
+
+Result<Connection> start_coordinator(const Place& place, std::chrono::milliseconds deadline) {
+  const std::int64_t log_size = file_size(place.log());
+  Result<os::Spawned> coordinator = spawn_coordinator(place);
+  if (!coordinator) {
+    Error error = std::move(coordinator).error();
+    error.kind = ErrorKind::Unavailable;
+    return error;
+  }
+
+  os::RealClock clock;
+  std::int64_t end_ns = clock.now().boot_ns + deadline.count() * 1'000'000;
+  bool ended = false;
+  for (int pause_ms = 1;; pause_ms = std::min(2 * pause_ms, 50)) {
+    Result<Connection> connection = Connection::open(place.socket(), deadline);
+    if (connection || connection.error().kind != ErrorKind::NotFound) return connection;
+    const std::int64_t now_ns = clock.now().boot_ns;
+    if (now_ns >= end_ns) break;
+    // poll() on the pidfd is the pause: it ends early when the process does.
+    pollfd end{.fd = ended ? -1 : coordinator->pidfd.get(), .events = POLLIN, .revents = 0};
+    if (::poll(&end, 1, pause_ms) > 0 && !ended) {
+      ended = true;
+      os::reap(coordinator->pid);
+      end_ns = std::min(end_ns, clock.now().boot_ns + kWinnerNs);
+    }
+  }
+  return Error{
+      ErrorKind::Unavailable, 0,
+      fmt::format("the coordinator {}{}",
+                  ended ? "ended as soon as it was started"
+                        : fmt::format("does not answer within {} s", deadline.count() / 1000),
+                  last_words(place, log_size))};
+}
+
+}  // namespace pergpu::cli

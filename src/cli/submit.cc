@@ -1,0 +1,63 @@
+// The sweep travels as one line and its runs as one line each, so that neither side needs the whole
+// text of a million runs at once.
+#include "cli/submit.h"
+
+#include <fmt/format.h>
+
+#include "cli/submit_context.h"
+#include "spec/wire.h"
+
+namespace pergpu::cli {
+
+using nlohmann::json;
+
+SubmitContext context_of(const RunOptions& options, const SweepSpec& sweep) {
+  SubmitContext context = capture_context(sweep.folder, options.devices);
+  context.lanes = options.lanes;
+  context.engine = options.engine;
+  context.rerun = options.rerun;
+  context.only_new = options.only_new;
+  context.unique_name = options.has_words && options.command_line.name.empty();
+  return context;
+}
+
+Result<SubmitLines> submit_lines(const char* op, const SweepSpec& sweep,
+                                 const SubmitContext& context) {
+  json spec = json::parse(to_wire(sweep), nullptr, false);
+  if (spec.is_discarded()) {
+    return Error{ErrorKind::Invalid, 0,
+                 "the sweep holds text that is not UTF-8 and cannot be submitted"};
+  }
+  SubmitLines lines;
+  lines.request = {
+      {"op", op}, {"sweep", std::move(spec)}, {"runs", sweep.runs.size()}, {"context", context}};
+  lines.runs.reserve(sweep.runs.size());
+  for (const RunSpec& run : sweep.runs) lines.runs.push_back(to_wire(run));
+  return lines;
+}
+
+Result<SubmitReply> submit(Client& client, const SweepSpec& sweep, const SubmitContext& context) {
+  Result<SubmitLines> lines = submit_lines("submit", sweep, context);
+  if (!lines) return std::move(lines).error();
+  Result<json> reply = client.call(lines->request, lines->runs);
+  if (!reply) return std::move(reply).error();
+  return reply->get<SubmitReply>();
+}
+
+std::string reply_text(const SubmitReply& reply) {
+  std::string text = fmt::format("{}: {} job{}", reply.sweep, reply.jobs.size(),
+                                 reply.jobs.size() == 1 ? "" : "s");
+  const char* gap = ": ";
+  const auto add = [&](std::int64_t count, const char* what) {
+    if (count == 0) return;
+    text += fmt::format("{}{} {}", gap, count, what);
+    gap = ", ";
+  };
+  add(reply.fresh, "new");
+  add(reply.requeued, "queued again");
+  add(reply.kept, "kept");
+  add(reply.dropped, "cancelled (no longer in the file)");
+  return text;
+}
+
+}  // namespace pergpu::cli

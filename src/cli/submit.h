@@ -1,0 +1,32 @@
+// Handing a sweep to the coordinator.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/client.h"
+#include "cli/run_options.h"
+#include "coordinator/snapshot.h"
+#include "result.h"
+#include "spec/sweep.h"
+
+namespace pergpu::cli {
+
+SubmitContext context_of(const RunOptions& options, const SweepSpec& sweep);
+
+/// The request line of op `submit` or `dry_run`, and the runs, one a line.
+struct SubmitLines {
+  nlohmann::json request;
+  std::vector<std::string> runs;
+};
+Result<SubmitLines> submit_lines(const char* op, const SweepSpec& sweep,
+                                 const SubmitContext& context);
+
+/// Idempotent: the context's key makes a second try harmless.
+Result<SubmitReply> submit(Client& client, const SweepSpec& sweep, const SubmitContext& context);
+
+/// "thirteen: 26 jobs: 26 new"; what was kept, queued again or dropped where there is any.
+std::string reply_text(const SubmitReply& reply);
+
+}  // namespace pergpu::cli

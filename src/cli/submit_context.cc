@@ -1,0 +1,69 @@
+// A CUDA_VISIBLE_DEVICES that is set but empty means "no GPU" to CUDA; it travels as "-1", which
+// means the same, because an empty list means "all".
+#include "cli/submit_context.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <climits>
+#include <cstdlib>
+
+#include "cli/git.h"
+
+namespace pergpu::cli {
+namespace {
+
+std::string random_key() {
+  std::array<unsigned char, 16> bytes{};
+  // Cannot fail for 16 bytes once the kernel's pool is initialised, which it waits for.
+  [[maybe_unused]] const ssize_t n = ::getrandom(bytes.data(), bytes.size(), 0);
+  std::string key;
+  for (const unsigned char byte : bytes) key += fmt::format("{:02x}", byte);
+  return key;
+}
+
+mode_t current_umask() {
+  const mode_t mask = ::umask(077);
+  ::umask(mask);
+  return mask;
+}
+
+std::vector<std::pair<int, std::uint64_t>> soft_limits() {
+  std::vector<std::pair<int, std::uint64_t>> limits;
+  for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
+    rlimit limit{};
+    if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) < 0) continue;
+    limits.emplace_back(resource, limit.rlim_cur == RLIM_INFINITY ? ~std::uint64_t{0}
+                                                                  : std::uint64_t{limit.rlim_cur});
+  }
+  return limits;
+}
+
+std::string devices_of_shell() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!visible) return "";
+  return *visible ? visible : "-1";
+}
+
+}  // namespace
+
+SubmitContext capture_context(const std::string& folder, const std::string& devices) {
+  SubmitContext context;
+  std::array<char, PATH_MAX> cwd{};
+  if (::getcwd(cwd.data(), cwd.size())) context.cwd = cwd.data();
+  context.umask = current_umask();
+  context.limits = soft_limits();
+  for (char** entry = environ; *entry; ++entry) context.env.emplace_back(*entry);
+  context.devices = devices.empty() ? devices_of_shell() : devices;
+  const GitState git = git_state_of(folder);
+  context.git_commit = git.commit;
+  context.git_dirty = git.dirty;
+  context.key = random_key();
+  return context;
+}
+
+}  // namespace pergpu::cli

@@ -1,0 +1,22 @@
+// The ends of files that others are writing: logs and metrics.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pergpu::cli {
+
+/// 0 when the file cannot be looked at.
+std::int64_t file_size(const std::string& path);
+
+/// At most `count` last lines of what stands behind `begin`, without line ends; blank lines are
+/// left out.  Reads at most 64 KiB.  Empty when there is nothing to read.
+std::vector<std::string> last_lines(const std::string& path, std::size_t count,
+                                    std::int64_t begin = 0);
+
+/// Where the last `count` lines of the file begin (a last line without '\n' counts).
+std::int64_t offset_of_last_lines(const std::string& path, std::int64_t count);
+
+}  // namespace pergpu::cli

@@ -1,0 +1,75 @@
+// CLI11's own sentences are kept; the nearest option and the way to the help are added.
+#include "cli/usage.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string_view>
+
+#include "cli/command.h"
+#include "cli/exit_code.h"
+#include "spec/suggest.h"
+
+namespace pergpu::cli {
+namespace {
+
+const CLI::App& innermost(const CLI::App& program) {
+  const CLI::App* command = &program;
+  for (;;) {
+    const auto chosen = command->get_subcommands();
+    if (chosen.empty()) return *command;
+    command = chosen.front();
+  }
+}
+
+std::string full_name(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent ? full_name(*parent) + " " + command.get_name() : command.get_name();
+}
+
+/// "; did you mean `--detach`?" for the first word that nobody took.
+std::string meant_option(const CLI::App& program, const CLI::App& command) {
+  const std::vector<std::string> left = program.remaining(true);
+  const auto unknown = std::find_if(left.begin(), left.end(),
+                                    [](const std::string& word) { return word.starts_with("-"); });
+  if (unknown == left.end()) return "";
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return did_you_mean(*unknown, {names.begin(), names.end()});
+}
+
+}  // namespace
+
+std::string mistyped_command(const std::vector<std::string>& words) {
+  if (words.empty() || words.front().starts_with("-")) return "";
+  const std::string& word = words.front();
+  const std::vector<std::string>& known = command_names();
+  if (std::find(known.begin(), known.end(), word) != known.end()) return "";
+  if (is_of_a_later_version(word)) return fmt::format("`{}` is not in this version", word);
+  return fmt::format("`{}` is no command{}; `pergpu --help` lists them", word,
+                     did_you_mean(word, {known.begin(), known.end()}));
+}
+
+bool takes_command_line(const std::vector<std::string>& words) {
+  return !words.empty() && (words.front() == "run" || words.front() == "submit");
+}
+
+int explain_usage(const CLI::App& program, const CLI::ParseError& error) {
+  const CLI::App& command = innermost(program);
+  if (dynamic_cast<const CLI::CallForVersion*>(&error)) {
+    print(std::string(error.what()) + "\n");
+    return kOk;
+  }
+  if (error.get_exit_code() == 0) {
+    print(program.help());
+    return kOk;
+  }
+  say(fmt::format("pergpu: {}{}\n`{} --help` has an example", error.what(),
+                  meant_option(program, command), full_name(command)));
+  return kUsage;
+}
+
+}  // namespace pergpu::cli
