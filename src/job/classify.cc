@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "job/text.h"
+#include "result.h"
 
 namespace pergpu {
 namespace {
@@ -75,7 +76,7 @@ OutcomeClass class_of_spawn_errno(int code) {
 Verdict not_started(const SpawnFailure& f) {
   std::string reason =
       fmt::format("could not start: {}{}{}", f.phase, f.object.empty() ? "" : " ", f.object);
-  if (f.os_errno != 0) reason += fmt::format(": {}", std::strerror(f.os_errno));
+  if (f.os_errno != 0) reason = os_error(std::move(reason), f.os_errno).message;
   if (f.os_errno == ENOEXEC) reason += " (a script needs a first line such as #!/bin/sh)";
   return {class_of_spawn_errno(f.os_errno), std::move(reason)};
 }

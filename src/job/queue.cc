@@ -80,7 +80,7 @@ void ReadyQueue::insert(const ReadyJob& job) {
   update_head(job.step, c);
 }
 
-bool ReadyQueue::erase(const ReadyJob& job) {
+bool ReadyQueue::erase(ReadyJob job) {
   const auto found = classes_.find(job.step);
   if (found == classes_.end()) return false;
   Class& c = found->second;
@@ -92,7 +92,7 @@ bool ReadyQueue::erase(const ReadyJob& job) {
   return true;
 }
 
-void ReadyQueue::take(const ReadyJob& job, const std::vector<StepKey>& overtaken) {
+void ReadyQueue::take(ReadyJob job, const std::vector<StepKey>& overtaken) {
   erase(job);
   if (const auto own = classes_.find(job.step); own != classes_.end()) own->second.overtaken = 0;
   for (StepKey key : overtaken) {

@@ -75,11 +75,11 @@ class ReadyQueue {
 
   /// REQUIRES: its class is declared.  A second insert of the same entry changes nothing.
   void insert(const ReadyJob& job);
-  /// False when it is not there.
-  bool erase(const ReadyJob& job);
+  /// False when it is not there.  By value: the caller's may lie in heads(), which changes.
+  bool erase(ReadyJob job);
   /// Erases a job that is being started; `overtaken` are the classes that choose() passed over
   /// although they come first (Choice::overtaken).
-  void take(const ReadyJob& job, const std::vector<StepKey>& overtaken);
+  void take(ReadyJob job, const std::vector<StepKey>& overtaken);
 
   std::size_t size() const { return size_; }
   std::size_t size(StepKey key) const;

@@ -40,7 +40,7 @@ Error sqlite_error(sqlite3* db, int code, const std::string& what) {
   const int shown = system ? os_errno : 0;
   std::string message =
       fmt::format("{}: {}", what, db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code));
-  if (shown != 0) message += fmt::format(" ({})", std::strerror(shown));
+  if (shown != 0) message = os_error(std::move(message), shown).message;
   return Error{kind_of(code, shown), shown, std::move(message)};
 }
 
