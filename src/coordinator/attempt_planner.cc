@@ -17,7 +17,6 @@
 namespace pergpu {
 namespace {
 
-constexpr std::size_t kMaxEnvironment = 64u << 20;
 // Of larger files (a model as an argument) only size and time are noted.
 constexpr std::uint64_t kMaxHashed = 16u << 20;
 
@@ -38,16 +37,16 @@ struct AttemptPlanner::Live {
   AttemptRecord record;
 };
 
-AttemptPlanner::AttemptPlanner(const World& world, std::string home)
-    : world_(world), home_(std::move(home)) {}
+AttemptPlanner::AttemptPlanner(const World& world, std::string home,
+                               ReadEnvironment read_environment)
+    : world_(world), home_(std::move(home)), read_environment_(std::move(read_environment)) {}
 AttemptPlanner::~AttemptPlanner() = default;
 
 void AttemptPlanner::forget(SweepId sweep) { environments_.erase(sweep); }
 
 Result<AttemptPlanner::Environment> AttemptPlanner::environment(SweepId sweep) {
   if (auto it = environments_.find(sweep); it != environments_.end()) return it->second;
-  const std::string path = fmt::format("{}/env/{}", home_, sweep.value);
-  Result<std::string> text = os::read_file(path, kMaxEnvironment);
+  Result<std::string> text = read_environment_(sweep);
   if (!text) {
     return invalid(fmt::format("the sweep's environment cannot be read: {}; submit the sweep again",
                                text.error().message));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,7 +17,9 @@ namespace pergpu {
 
 class AttemptPlanner {
  public:
-  AttemptPlanner(const World& world, std::string home);
+  /// Reads the environment that was captured with a sweep: NAME=value entries, each ended by a NUL.
+  using ReadEnvironment = std::function<Result<std::string>(SweepId sweep)>;
+  AttemptPlanner(const World& world, std::string home, ReadEnvironment read_environment);
 
   /// REQUIRES: the job is Starting.  An error is the user's: a file that is gone, a text that
   /// cannot be rendered.
@@ -52,6 +55,7 @@ class AttemptPlanner {
 
   const World& world_;
   std::string home_;
+  ReadEnvironment read_environment_;
   std::unordered_map<SweepId, Environment> environments_;
   std::unordered_map<std::string, Hashed> hashes_;
   std::map<std::pair<SweepId, std::int16_t>, std::map<std::string, FirstSeen>> first_seen_;

@@ -19,7 +19,8 @@ namespace pergpu {
 
 Coordinator::Coordinator(Parts parts)
     : parts_(std::move(parts)),
-      planner_(std::make_unique<AttemptPlanner>(*parts_.world, parts_.home)) {
+      planner_(
+          std::make_unique<AttemptPlanner>(*parts_.world, parts_.home, parts_.read_environment)) {
   capacity_.cpus = parts_.machine.core_count();
   capacity_.memory_bytes = parts_.machine.memory_bytes;
   capacity_.cpu_lanes.size = parts_.machine.core_count();

@@ -72,6 +72,8 @@ class Coordinator {
     Machine machine = {};
     std::string home = {};
     std::string boot_id = {};
+    /// The environment captured with a sweep: NAME=value entries, each ended by a NUL.
+    std::function<Result<std::string>(SweepId)> read_environment;
     /// A job or sweep changed, and that is durable: for watchers.
     std::function<void(const std::vector<JobId>&)> changed;
   };

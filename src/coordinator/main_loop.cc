@@ -25,6 +25,7 @@
 namespace pergpu {
 namespace {
 
+constexpr std::size_t kMaxEnvironment = 64u << 20;
 constexpr std::int64_t kLeaveAfterIdle = 60 * kSecond;
 
 int complain(const Error& error) {
@@ -130,9 +131,15 @@ int coordinator_main(const CoordinatorOptions& options) {
                     .machine = read_machine(),
                     .home = options.home,
                     .boot_id = os::boot_id(),
-                    .changed = [&](const std::vector<JobId>& jobs) {
-                      if (server != nullptr) server->changed(jobs);
-                    }});
+                    .read_environment =
+                        [&](SweepId sweep) {
+                          return os::read_file(fmt::format("{}/env/{}", options.home, sweep.value),
+                                               kMaxEnvironment);
+                        },
+                    .changed =
+                        [&](const std::vector<JobId>& jobs) {
+                          if (server != nullptr) server->changed(jobs);
+                        }});
   coordinator = &core;
 
   bool ordered_to_leave = false;

@@ -1,0 +1,192 @@
+// The real coordinator over fakes: a clock that jumps, timers in order, a store in memory whose
+// completions come when asked for, the fake engine, a machine without GPUs.  Deterministic.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/coordinator.h"
+#include "os/clock.h"
+#include "run/fake.h"
+
+namespace pergpu::testing {
+
+class SimClock final : public os::Clock {
+ public:
+  Instant now() override { return {.wall_ns = kStart + ns, .boot_ns = kStart + ns}; }
+  static constexpr std::int64_t kStart = 1'000'000'000'000;
+  std::int64_t ns = 0;
+};
+
+class SimTimers {
+ public:
+  Timers timers() {
+    return {
+        .at = [this](std::int64_t at, std::function<void()> f) { return add(at, std::move(f)); },
+        .cancel = [this](Timers::Id id) { cancel(id); }};
+  }
+  Timers::Id add(std::int64_t at, std::function<void()> f) {
+    const Timers::Id id = ++last_;
+    due_.emplace(std::pair(at, id), std::move(f));
+    return id;
+  }
+  void cancel(Timers::Id id) {
+    std::erase_if(due_, [&](const auto& entry) { return entry.first.second == id; });
+  }
+  bool empty() const { return due_.empty(); }
+  /// Runs the next one and moves the clock to it.
+  void step(SimClock& clock) {
+    auto node = due_.extract(due_.begin());
+    clock.ns = std::max(clock.ns, node.key().first - SimClock::kStart);
+    node.mapped()();
+  }
+
+ private:
+  std::map<std::pair<std::int64_t, Timers::Id>, std::function<void()>> due_;
+  Timers::Id last_ = 0;
+};
+
+/// Keeps rows; `failing` makes batches fail as a full disk does.
+class MemoryStore final : public Store {
+ public:
+  void append(Batch batch, std::function<void(Result<void>)> done) override {
+    queue_.push_back({std::move(batch), std::move(done)});
+  }
+  int completion_fd() const override { return -1; }
+  void drain() override {
+    const bool fail = failing;
+    for (auto& [batch, done] : std::exchange(queue_, {})) {
+      if (fail) {
+        done(Error{ErrorKind::Full, ENOSPC, "disk full"});
+        continue;
+      }
+      for (Row& row : batch) rows.push_back(std::move(row));
+      done({});
+    }
+  }
+  Result<void> load(const std::function<void(Row)>& visit) override {
+    for (const Row& row : rows) visit(row);
+    return {};
+  }
+  bool pending() const { return !queue_.empty(); }
+  bool failing = false;
+  std::vector<Row> rows;
+
+ private:
+  std::vector<std::pair<Batch, std::function<void(Result<void>)>>> queue_;
+};
+
+class NoGpus final : public GpuInventory {
+ public:
+  void look(std::function<void(const GpuLook&)> done) override {
+    done({.complete = true, .no_driver = true});
+  }
+};
+
+/// One life of a coordinator over a store; a second one over the same store is a restart.
+class Simulation {
+ public:
+  explicit Simulation(MemoryStore& memory, SimClock& time, std::string boot = "boot-1",
+                      Machine machine = {.cores = {0, 1, 2, 3}, .memory_bytes = 64ull << 30})
+      : store(memory), clock(time) {
+    Timers t = sim_timers.timers();
+    timers = std::make_unique<Timers>(t);
+    EXPECT_TRUE(store.load([&](Row row) { EXPECT_TRUE(world.absorb(row)); }));
+    journal = std::make_unique<Journal>(world, store, clock);
+    engine = std::make_unique<FakeEngine>(
+        clock,
+        [this](std::int64_t at, std::function<void()> f) { sim_timers.add(at, std::move(f)); },
+        [this](const EngineEvent& e) { core->on_engine(e); });
+    gpus =
+        std::make_unique<GpuLanes>(GpuLanes::Parts{.inventory = &inventory,
+                                                   .clock = &clock,
+                                                   .timers = timers.get(),
+                                                   .ours = [](const GpuProcess&) { return false; },
+                                                   .changed = [] {}});
+    core = std::make_unique<Coordinator>(
+        Coordinator::Parts{.world = &world,
+                           .journal = journal.get(),
+                           .local = engine.get(),
+                           .fake = engine.get(),
+                           .gpus = gpus.get(),
+                           .clock = &clock,
+                           .timers = timers.get(),
+                           .machine = std::move(machine),
+                           .home = ::testing::TempDir(),
+                           .boot_id = std::move(boot),
+                           .read_environment = [](SweepId) { return std::string("PATH=/bin"); },
+                           .changed = [this](const std::vector<JobId>&) { ++changes; }});
+    core->recover();
+    gpus->discover([this] { core->gpus_discovered(); });
+    turn();
+  }
+
+  /// One turn of the loop without time passing.
+  void turn() {
+    core->settle();
+    while (store.pending()) {
+      store.drain();
+      if (after_turn) after_turn();
+      core->settle();
+      if (store.failing) break;
+    }
+  }
+  /// Runs until nothing is left to happen, or until `stop` says so.
+  void run(const std::function<bool()>& stop = [] { return false; }) {
+    turn();
+    while (!sim_timers.empty() && !stop()) {
+      sim_timers.step(clock);
+      turn();
+    }
+  }
+
+  Result<SubmitReply> submit(SweepSpec sweep, SubmitContext context = {}) {
+    context.engine = "fake";
+    Result<SubmitReply> reply = Error{ErrorKind::Unavailable, 0, "no answer"};
+    core->submit(std::move(sweep), std::move(context),
+                 [&](Result<SubmitReply> r) { reply = std::move(r); });
+    turn();
+    return reply;
+  }
+  const Job& job(std::int64_t id) { return *world.job(JobId{id}); }
+  int count(JobState state) const {
+    int n = 0;
+    for (const Job& j : world.jobs()) n += j.state == state ? 1 : 0;
+    return n;
+  }
+
+  MemoryStore& store;
+  SimClock& clock;
+  SimTimers sim_timers;
+  NoGpus inventory;
+  World world;
+  std::unique_ptr<Timers> timers;
+  std::unique_ptr<Journal> journal;
+  std::unique_ptr<FakeEngine> engine;
+  std::unique_ptr<GpuLanes> gpus;
+  std::unique_ptr<Coordinator> core;
+  std::function<void()> after_turn;
+  int changes = 0;
+};
+
+/// A sweep of `runs` runs with parameter x = 0 …, without steps yet.
+inline SweepSpec sweep_of(const std::string& name, int runs) {
+  SweepSpec sweep{.name = name, .folder = "/nowhere"};
+  for (int i = 0; i < runs; ++i)
+    sweep.runs.push_back({.json = "{\"x\":" + std::to_string(i) + "}"});
+  sweep.columns = {"x"};
+  return sweep;
+}
+
+inline StepSpec step_of(const std::string& name, const std::string& duration = "1s",
+                        const std::string& exit = "0") {
+  return {.name = name, .command = {"true"}, .fake = {.duration = duration, .exit = exit}};
+}
+
+}  // namespace pergpu::testing
