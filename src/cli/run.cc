@@ -27,7 +27,9 @@ int run(const RunOptions& options) {
     return kUsage;
   }
   if (options.emit) {
-    print(emit_toml(*sweep));
+    const Result<std::string> text = emit_toml(*sweep);
+    if (!text) return fail(text.error());
+    print(*text);
     return kOk;
   }
   Result<Place> place = find_place();

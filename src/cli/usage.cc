@@ -5,7 +5,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <string_view>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/exit_code.h"
@@ -13,6 +15,19 @@
 
 namespace pergpu::cli {
 namespace {
+
+/// What people type out of habit, and what it is called here.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kHabits = {{
+    {"status", "coordinator status"},
+    {"stop", "coordinator stop"},
+    {"start", "run"},
+    {"list", "ps"},
+    {"ls", "ps"},
+    {"queue", "ps"},
+    {"kill", "cancel"},
+    {"explain", "why"},
+    {"tail", "logs"},
+}};
 
 const CLI::App& innermost(const CLI::App& program) {
   const CLI::App* command = &program;
@@ -49,8 +64,14 @@ std::string mistyped_command(const std::vector<std::string>& words) {
   const std::vector<std::string>& known = command_names();
   if (std::find(known.begin(), known.end(), word) != known.end()) return "";
   if (is_of_a_later_version(word)) return fmt::format("`{}` is not in this version", word);
+  std::vector<std::string_view> candidates(known.begin(), known.end() - 1);  // all but `probe`
+  for (const auto& [habit, ours] : kHabits) candidates.push_back(habit);
+  std::string_view meant = nearest(word, candidates);
+  for (const auto& [habit, ours] : kHabits) {
+    if (meant == habit) meant = ours;
+  }
   return fmt::format("`{}` is no command{}; `pergpu --help` lists them", word,
-                     did_you_mean(word, {known.begin(), known.end()}));
+                     meant.empty() ? "" : fmt::format("; did you mean `{}`?", meant));
 }
 
 bool takes_command_line(const std::vector<std::string>& words) {
