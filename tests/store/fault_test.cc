@@ -55,7 +55,7 @@ TEST(StoreFault, BatchThatIsTooBigLeavesRoomForSmallOnes) {
 
 // The disk runs full after every possible number of bytes: never half a batch, never a lost one.
 TEST(StoreFault, RunningFullAtEveryWriteKeepsBatchesWhole) {
-  for (std::int64_t room = 0; room < 60'000; room += 2'039) {
+  for (std::int64_t room = 0; room < 60'000; room += 4'013) {
     const Folder folder;
     FaultVfs disk;
     std::vector<std::string> expected;

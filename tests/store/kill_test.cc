@@ -42,7 +42,7 @@ TEST(StoreKill, NoAcknowledgedBatchIsLost) {
   std::mt19937 random(7);
   int next = 0;
   int last_acknowledged = -1;
-  for (int cycle = 0; cycle < 25; ++cycle) {
+  for (int cycle = 0; cycle < 15; ++cycle) {
     int ends[2] = {-1, -1};
     ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
     os::UniqueFd acks(ends[0]);
@@ -75,7 +75,7 @@ TEST(StoreKill, NoAcknowledgedBatchIsLost) {
 
 TEST(StoreKill, KilledWhileTheStoreIsMade) {
   std::mt19937 random(11);
-  for (int cycle = 0; cycle < 25; ++cycle) {
+  for (int cycle = 0; cycle < 15; ++cycle) {
     const Folder folder;
     const pid_t maker = ::fork();
     ASSERT_GE(maker, 0);
