@@ -96,7 +96,11 @@ void visit_file(Report& report, const std::string& path, const std::string& show
                 const std::function<void(Node&&)>& visit) {
   Result<std::string> text = read_text_file(path, kMaxRunsFileBytes);
   if (!text) {
-    report.error(at, fmt::format("`runs_from`: {}", text.error().message));
+    // Files are named in messages as the user spelt them.
+    std::string why = text.error().message;
+    if (std::size_t found = why.find(path); found != std::string::npos)
+      why.replace(found, path.size(), shown);
+    report.error(at, fmt::format("`runs_from`: {}", why));
     report.set_incomplete();
     return;
   }

@@ -193,7 +193,7 @@ class Recovery {
     std::string_view what = e.description();
     bool duplicate = what.find("cannot redefine existing") != std::string_view::npos;
     bool remembered = duplicate && s != all.rend() && remember_duplicate(*s);
-    if (!remembered) report_syntax(at, what);
+    if (!remembered) report_syntax(at, what, offset);
     if (!duplicate || !remembered || s->is_header) report_.set_incomplete();
     if (s == all.rend() || text_.size() > kMaxBytesToRecover) return false;
     std::size_t end = s->end;
@@ -214,13 +214,29 @@ class Recovery {
     return anything;
   }
 
-  void report_syntax(Place at, std::string_view what) {
+  /// toml++ says what its grammar expected; where another mistake is likelier, that is said
+  /// instead.
+  void report_syntax(Place at, std::string_view what, std::size_t offset) {
+    auto has = [&](std::string_view part) { return what.find(part) != std::string_view::npos; };
+    bool at_line_end = offset >= text_.size() || text_[offset] == '\n' || text_[offset] == '\r';
+    if (has("cannot redefine existing")) {
+      std::size_t open = what.find('\'');
+      std::size_t close = what.rfind('\'');
+      report_.error(at, fmt::format("duplicate key `{}`", what.substr(open + 1, close - open - 1)));
+      return;
+    }
+    if (has("parsing string: unescaped control characters") && at_line_end) {
+      report_.error(at, "not valid TOML: this text is not closed on its line");
+      return;
+    }
     std::string_view prefix = "Error while parsing ";
     std::string message(what.substr(0, prefix.size()) == prefix ? what.substr(prefix.size())
                                                                 : what);
     std::string hint;
-    if (message.find("could not determine value type") != std::string::npos)
+    if (has("could not determine value type") || has("parsing boolean"))
       hint = "; a text needs quotes, true and false have none";
+    if (has("integer: expected digit") || has("floating-point: expected"))
+      hint = "; a value with a unit needs quotes: \"12h\", \"64GiB\"";
     report_.error(at, fmt::format("not valid TOML: {}{}", message, hint));
   }
 

@@ -217,7 +217,16 @@ std::optional<Node> read_yaml(Report& report, std::uint32_t source) {
     }
   } catch (const YAML::Exception& e) {
     report.set_incomplete();
-    report.error(builder.place(e.mark), fmt::format("not valid YAML: {}", e.msg));
+    Place at = builder.place(e.mark);
+    std::string_view line = text.line(at.line);
+    std::string_view indent = line.substr(0, line.find_first_not_of(" \t"));
+    std::size_t tab = indent.find('\t');
+    if (tab != std::string_view::npos) {
+      at.column = static_cast<std::uint32_t>(tab + 1);
+      report.error(at, "not valid YAML: a tab indents this line; YAML takes spaces only");
+    } else {
+      report.error(at, fmt::format("not valid YAML: {}", e.msg));
+    }
     return std::nullopt;
   }
   std::optional<Node> root = builder.take();

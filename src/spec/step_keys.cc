@@ -140,9 +140,10 @@ void read_retry_classes(const Field& field, RetryPolicy& policy) {
     } else if (cls) {
       not_in_this_version(field.report, name.at, fmt::format("retrying on `{}`", name.text));
     } else {
-      field.report.error(
-          name.at, fmt::format("`{}`: unknown outcome `{}`{}; it can be {}", field.key, name.text,
-                               did_you_mean(name.text, kAllowed), one_of(kAllowed)));
+      std::string hint = did_you_mean(name.text, kAllowed);
+      if (hint.empty()) hint = fmt::format("; it can be {}", one_of(kAllowed));
+      field.report.error(name.at,
+                         fmt::format("`{}`: unknown outcome `{}`{}", field.key, name.text, hint));
     }
   }
 }

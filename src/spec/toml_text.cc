@@ -3,9 +3,11 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "spec/canonical_json.h"
+#include "spec/node.h"
 
 namespace pergpu {
 
@@ -49,6 +51,11 @@ Result<std::string> toml_value(const nlohmann::json& value) {
   if (value.is_null())
     return Error{ErrorKind::Invalid, 0, "a parameter is null, which TOML cannot say"};
   if (value.is_string()) return toml_string(value.get_ref<const std::string&>());
+  if (value.is_number() && std::fabs(value.get<double>()) > static_cast<double>(kMaxExactInteger)) {
+    // Beyond 2^53 a number without a point would be refused as an inexact integer.
+    std::string text = canonical_json(value);
+    return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+  }
   if (!value.is_structured()) return canonical_json(value);
   std::string out = value.is_array() ? "[" : "{";
   bool first = true;

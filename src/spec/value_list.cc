@@ -43,7 +43,7 @@ class ListReader {
       case Node::Kind::Table:
         if (node_.find("glob") != nullptr) return glob();
         if (node_.find("from") != nullptr || node_.find("to") != nullptr) return range();
-        fail(node_.at, "a table here is {glob = …} or {from = …, to = …, n = …}");
+        fail(node_.at, "must be a list, {glob = …} or {from = …, to = …, n = …}");
         return std::nullopt;
       case Node::Kind::Null:
       case Node::Kind::Bool:

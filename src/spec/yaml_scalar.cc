@@ -68,6 +68,8 @@ YamlScalar type_of_plain(std::string_view text) {
     out.trap = fmt::format(
         "`{0}` is a truth value to some YAML readers and a text to others; write {1} or \"{0}\"",
         text, meant);
+    out.kind = Node::Kind::Bool;  // one mistake, not also a wrong type
+    out.integer = meant == "true" ? 1 : 0;
     return out;
   }
   std::string_view digits = text;
@@ -90,6 +92,7 @@ YamlScalar type_of_plain(std::string_view text) {
           "`{0}` is a number to some YAML readers and a text to others; write it in decimal or as "
           "\"{0}\"",
           text);
+    if (!out.trap.empty()) out.kind = Node::Kind::Int;
     return out;
   }
   if (digits.size() > 2 && digits[0] == '0' && digits[1] == 'x' &&
@@ -118,6 +121,7 @@ YamlScalar type_of_plain(std::string_view text) {
     out.trap = fmt::format(
         "`{0}` is a number to some YAML readers and a text to others; write {1} or \"{0}\"", text,
         without);
+    out.kind = Node::Kind::Int;
     return out;
   }
   // mm:ss; hh:mm:ss is a duration.
