@@ -330,6 +330,9 @@ void Coordinator::on_engine(const EngineEvent& e) {
       Overloaded{
           [&](const engine_event::Started& started) {
             live.sent = true;
+            for (std::size_t i = 0; i < started.leases.size() && i < live.gpus.size(); ++i) {
+              parts_.gpus->adopt_lease(live.gpus[i], *started.leases[i]);
+            }
             if (job.last->pid == 0) {
               record(id.job, event::Started{started.pid, started.start_ticks});
             }
@@ -450,12 +453,23 @@ void Coordinator::end_attempt(JobId id, Evidence evidence) {
   const Next next = decide_next(job, parts_.world->step_of(job).spec, outcome);
   record(id, event::Ended{std::move(outcome), next});
   vacate(live, !evidence.lost || evidence.proven_gone);
+  drop_environment(job);
   parts_.journal->then(
       [this, attempt = live.id, engine = live.engine, path = live.record_path, sent = live.sent] {
         if (sent) engine->acknowledge(attempt, path, planner_->final_record(attempt));
       });
   refresh(id);
   dependents_of(id);
+}
+
+/// When every job of the sweep is done none can start any more, and its environment goes.
+void Coordinator::drop_environment(const Job& job) {
+  if (job.state != JobState::Done) return;
+  for (const Step& step : parts_.world->sweep_of(job).steps) {
+    if (step.done != step.total) return;
+  }
+  parts_.journal->record(row::Environment{job.sweep, {}});
+  planner_->forget(job.sweep);
 }
 
 void Coordinator::vacate(LiveAttempt& live, bool gone) {

@@ -153,6 +153,7 @@ class Coordinator {
   void prepare_next();
   void occupy(const Choice& choice);
   void vacate(LiveAttempt& live, bool gone);
+  void drop_environment(const Job& job);
 
   void stop_attempt(const Job& job, StopCause cause, const std::string& reason, StopHow how);
   void end_attempt(JobId job, Evidence evidence);

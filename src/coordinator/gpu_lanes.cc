@@ -105,23 +105,9 @@ void GpuLanes::acquire(const std::string& uuid, JobId job, Outsiders outsiders,
   }
   l->job = job;
   l->waiter = std::move(done);
-  if (!folder_) {
-    Result<gpu::LeaseFolder> folder = gpu::LeaseFolder::open();
-    if (!folder) {
-      close(*l, "unknown", folder.error().message, kLookAgain);
-      return;
-    }
-    folder_ = std::move(*folder);
-    auto watch = gpu::LeaseWatch::open(*parts_.loop, *parts_.clock, *folder_,
-                                       [this](const std::string& id, Result<gpu::Lease> lease) {
-                                         on_lease(id, std::move(lease));
-                                       });
-    if (!watch) {
-      folder_.reset();
-      close(*l, "unknown", watch.error().message, kLookAgain);
-      return;
-    }
-    watch_ = std::move(*watch);
+  if (Result<void> opened = open_leases(); !opened) {
+    close(*l, "unknown", opened.error().message, kLookAgain);
+    return;
   }
   if (!l->lease) {
     Result<gpu::Lease> lease = folder_->take(uuid);
@@ -138,6 +124,29 @@ void GpuLanes::acquire(const std::string& uuid, JobId job, Outsiders outsiders,
   }
   l->phase = Phase::Looking;
   request_look();
+}
+
+Result<void> GpuLanes::open_leases() {
+  if (folder_) return {};
+  Result<gpu::LeaseFolder> folder = gpu::LeaseFolder::open();
+  if (!folder) return std::move(folder).error();
+  folder_ = std::move(*folder);
+  auto watch = gpu::LeaseWatch::open(
+      *parts_.loop, *parts_.clock, *folder_,
+      [this](const std::string& id, Result<gpu::Lease> lease) { on_lease(id, std::move(lease)); });
+  if (!watch) {
+    folder_.reset();
+    return std::move(watch).error();
+  }
+  watch_ = std::move(*watch);
+  return {};
+}
+
+void GpuLanes::adopt_lease(const std::string& uuid, os::UniqueFd& fd) {
+  Lane* l = lane(uuid);
+  if (l == nullptr || l->lease || !fd || !open_leases()) return;
+  Result<gpu::Lease> lease = folder_->adopt(uuid, std::move(fd));
+  if (lease) l->lease = std::move(*lease);
 }
 
 void GpuLanes::lease_by_other(Lane& l) {
@@ -297,7 +306,7 @@ void GpuLanes::vacate(const std::string& uuid, bool gone) {
     return;
   }
   l->phase = Phase::Settling;
-  if (!l->lease && folder_) {
+  if (!l->lease && open_leases()) {
     // Adopted after a restart: the keeper held the lease until now.
     if (Result<gpu::Lease> lease = folder_->take(uuid)) l->lease = std::move(*lease);
   }

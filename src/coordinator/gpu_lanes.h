@@ -67,6 +67,8 @@ class GpuLanes {
                std::function<void(bool ready)> done);
   /// The job starts (or was adopted) there.
   void occupy(const std::string& uuid, JobId job);
+  /// The lease of an attempt that was adopted, as its keeper gave it back.
+  void adopt_lease(const std::string& uuid, os::UniqueFd& fd);
   /// Its lease, to be inherited by the attempt; -1: none held here.
   int lease_fd(const std::string& uuid) const;
   /// The attempt ended.  `gone`: its whole tree is proven gone.
@@ -99,6 +101,7 @@ class GpuLanes {
   };
   Lane* lane(const std::string& uuid);
   const Lane* lane(const std::string& uuid) const;
+  Result<void> open_leases();
   void request_look();
   void on_look(const GpuLook& look);
   void judge_lane(Lane& lane, bool complete, const std::string& why);
