@@ -68,9 +68,8 @@ OutcomeClass class_of_spawn_errno(int code) {
     case EIO:
     case ESTALE:
       return OutcomeClass::Lost;
-    default:
-      return OutcomeClass::UserError;
   }
+  return OutcomeClass::UserError;
 }
 
 Verdict not_started(const SpawnFailure& f) {
