@@ -37,6 +37,14 @@ os::UniqueFd watch_children() {
   return os::UniqueFd(::signalfd(-1, &children, SFD_NONBLOCK | SFD_CLOEXEC));
 }
 
+/// The folder and the socket keep others out already; this does not depend on either.
+bool is_ours(const os::UniqueFd& socket) {
+  ucred peer = {};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) return false;
+  return peer.uid == ::geteuid() || peer.uid == 0;
+}
+
 std::optional<std::int64_t> earlier(std::optional<std::int64_t> a, std::optional<std::int64_t> b) {
   if (a && b) return std::min(*a, *b);
   return a ? a : b;
@@ -123,7 +131,7 @@ void Keeper::keep(Held held) {
 void Keeper::accept_connection() {
   os::UniqueFd fd(
       ::accept4(options_.listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!fd) return;
+  if (!fd || !is_ours(fd)) return;
   connection_ = std::make_unique<Connection>(std::move(fd));
   revive_.cancel();
   exit_at_ns_.reset();
@@ -158,15 +166,15 @@ void Keeper::on_frame(const Connection::Frame& frame) {
     case Type::Hello:
       return hello();
     case Type::Prepare:
-      return with(decode<Prepare>(frame.payload), [&](Prepare m) { prepare(m); });
+      return with(decode<Prepare>(frame.payload), [&](const Prepare& m) { prepare(m); });
     case Type::Start:
       return with(decode<Start>(frame.payload), [&](Start m) { start(std::move(m)); });
     case Type::Stop:
-      return with(decode<Stop>(frame.payload), [&](Stop m) { stop(m); });
+      return with(decode<Stop>(frame.payload), [&](const Stop& m) { stop(m); });
     case Type::Forget:
-      return with(decode<Forget>(frame.payload), [&](Forget m) { forget(m); });
+      return with(decode<Forget>(frame.payload), [&](const Forget& m) { forget(m); });
     case Type::Quit:
-      return with(decode<Quit>(frame.payload), [&](Quit m) { quit(m); });
+      return with(decode<Quit>(frame.payload), [&](const Quit& m) { quit(m); });
     case Type::State:
     case Type::Started:
     case Type::SpawnFailed:

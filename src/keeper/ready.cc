@@ -51,7 +51,7 @@ void ReadyWatch::watch_file() {
 
 bool ReadyWatch::is_ready() {
   alignas(inotify_event) char buffer[4096];
-  bool replaced = false;
+  bool appeared = false;
   for (;;) {
     const ssize_t n = ::read(fd_.get(), buffer, sizeof buffer);
     if (n <= 0) break;
@@ -59,11 +59,12 @@ bool ReadyWatch::is_ready() {
     for (ssize_t at = 0; at < n;) {
       inotify_event event;
       std::memcpy(&event, buffer + at, sizeof event);
-      if (event.len > 0 && name == buffer + at + sizeof event) replaced = true;
+      if (event.len > 0 && name == buffer + at + sizeof event) appeared = true;
       at += static_cast<ssize_t>(sizeof event + event.len);
     }
   }
-  if (replaced) watches_file_ = false;
+  if (appeared) watches_file_ = false;
+  if (!appeared && !watches_file_) return false;  // another file of the folder
   watch_file();  // before the look, so that nothing is missed in between
   if (!has_line_after(path_, size_at_start_)) return false;
   end();

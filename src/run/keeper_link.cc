@@ -29,9 +29,11 @@ std::vector<std::string> keeper_environment(const KeeperSite& site) {
   std::vector<std::string> out;
   for (char** entry = ::environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
-    if (text.rfind(marker, 0) != 0 && text.rfind("PERGPU_HOME=", 0) != 0) out.push_back(text);
+    if (text.rfind(marker, 0) == 0) continue;
+    // Absolute, since a keeper runs in "/"; never added, since where the home came from decides
+    // where its sockets are (os/paths.h).
+    out.push_back(text.rfind("PERGPU_HOME=", 0) == 0 ? "PERGPU_HOME=" + site.home : text);
   }
-  out.push_back("PERGPU_HOME=" + site.home);
   return out;
 }
 

@@ -338,6 +338,7 @@ void LocalEngine::trim() {
     leaving_.push_back(std::move(it->second.link));
     it = keepers_.erase(it);
   }
+  if (keepers_.empty()) (void)start_keeper();
   if (any_idle) schedule_trim();
 }
 
@@ -350,10 +351,14 @@ void LocalEngine::on_keeper_gone(KeeperId id, const std::string& why) {
   keepers_.erase(it);
   if (keeper.lane) keeper_of_lane_.erase(*keeper.lane);
   std::vector<AttemptId> orphans;
+  bool record_serves = keeper.state_wanted;  // until what it held is known
   for (const auto& [attempt, tracked] : attempts_) {
+    record_serves = record_serves || tracked.keeper == id;
     if (tracked.keeper == id && !tracked.ended) orphans.push_back(attempt);
   }
+  if (!record_serves) ::unlink(keeper::record_path(site_.run_dir, id.value).c_str());
   for (const AttemptId attempt : orphans) recover(attempt, why);
+  if (keepers_.empty()) schedule_trim();
   if (keeper.state_wanted) adopt_found();
 }
 
@@ -431,7 +436,7 @@ void LocalEngine::on_state(KeeperId id, const keeper::State& state,
   keeper.idle_since_ns = clock_.now().boot_ns;
   for (const keeper::Held& held : state.held) {
     const bool runs = held.started && !held.exited;
-    on_held(id, held, runs ? std::move(leases) : std::vector<os::UniqueFd>());
+    on_held(id, held, runs ? std::exchange(leases, {}) : std::vector<os::UniqueFd>());
   }
   if (std::exchange(keeper.state_wanted, false)) adopt_found();
   schedule_trim();
@@ -462,6 +467,7 @@ void LocalEngine::adopt_found() {
   if (waits) return;
   if (adopt_timer_ != 0) loop_.cancel(std::exchange(adopt_timer_, 0));
   for (auto& [id, one] : std::exchange(expected_, {})) recover_expected(one);
+  if (keepers_.empty()) (void)start_keeper();
   for (const std::int64_t number : keepers_in(site_.run_dir, kRecordSuffix)) {
     const bool is_needed = keepers_.count(KeeperId{number}) != 0 ||
                            std::any_of(attempts_.begin(), attempts_.end(), [&](const auto& entry) {

@@ -170,7 +170,7 @@ class KeeperTest : public testing::Test {
                  folder_.path(),
                  "--pergpu",
                  pergpu};
-    plan.env = {"PATH=/usr/bin:/bin"};
+    plan.env = {"PATH=/usr/bin:/bin", "PERGPU_HOME=relative"};  // of the coordinator
     plan.cwd = "/";
     plan.stderr_fd = 2;
     plan.fds = {{listener->get(), 3}, {notify->get(), 4}};

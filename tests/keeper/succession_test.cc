@@ -82,6 +82,7 @@ TEST_F(KeeperSuccession, StartOfAHeldAttemptStartsNothing) {
   const Started first = client.expect<Started>();
   client.send(start);
   EXPECT_EQ(client.expect<Started>().pid, first.pid);
+  ASSERT_TRUE(eventually([&] { return !slurp(folder_.path() + "/count").empty(); }));
   client.send(Stop{.id = {{1}, 1}});
   client.expect<Exited>();
   client.send(start);

@@ -329,15 +329,24 @@ TEST_F(LocalEngineTest, RunningAttemptThatNobodyExpectsIsEnded) {
 }
 
 TEST_F(LocalEngineTest, FilesOfDeadKeepersAreRemoved) {
-  run_on(kLane, shell(kFirst, "exit 0"));
+  const KeeperId keeper = run_on(kLane, shell(kFirst, "exit 0"));
   wait_for<engine_event::Exited>(kFirst);
   kill_coordinator();
   for (const std::int32_t pid : all_keepers_) ::kill(pid, SIGKILL);
   ASSERT_TRUE(until([&] { return gone(all_keepers_.at(0)); }));
-  ASSERT_FALSE(std::filesystem::is_empty(run_dir()));
+  const auto files = {keeper::socket_path(run_dir(), keeper.value),
+                      keeper::notify_path(run_dir(), keeper.value),
+                      keeper::record_path(run_dir(), keeper.value)};
+  for (const std::string& file : files) ASSERT_TRUE(std::filesystem::exists(file)) << file;
   open_engine();
   engine_->adopt({});
-  EXPECT_TRUE(until([&] { return std::filesystem::is_empty(run_dir()); }));
+  for (const std::string& file : files)
+    EXPECT_TRUE(until([&] { return !std::filesystem::exists(file); })) << file;
+}
+
+TEST_F(LocalEngineTest, OneKeeperIsThereWithoutAnyAttempt) {
+  engine_->adopt({});  // it is what starts the next coordinator when this one is killed
+  EXPECT_TRUE(until([&] { return engine_->keeper_pids().size() == 1; }));
 }
 
 TEST_F(LocalEngineTest, ReleaseEndsKeepersThatHoldNothing) {

@@ -1,0 +1,95 @@
+// What a job sees: which variables survive, which are set, and who wins.
+#include "run/environment.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace pergpu {
+namespace {
+
+class Environment : public testing::Test {
+ protected:
+  JobEnvironment build() {
+    request_.captured = &captured_;
+    return build_environment(request_);
+  }
+  /// "<unset>" when there is none.
+  static std::string value(const JobEnvironment& environment, const std::string& name) {
+    for (const std::string& entry : environment.all) {
+      if (entry.rfind(name + "=", 0) == 0) return entry.substr(name.size() + 1);
+    }
+    return "<unset>";
+  }
+
+  std::vector<std::string> captured_ = {"PATH=/usr/bin", "HOME=/home/alice"};
+  EnvironmentRequest request_ = {.cpus = 4, .attempt = {{17}, 2}, .out = "/o", .marker = "/h/17.2"};
+};
+
+TEST_F(Environment, CapturedVariablesSurvive) { EXPECT_EQ(value(build(), "HOME"), "/home/alice"); }
+
+TEST_F(Environment, OnlyPassedVariablesSurviveWhenAsked) {
+  request_.env_pass = {"PATH"};
+  EXPECT_EQ(value(build(), "PATH"), "/usr/bin");
+  EXPECT_EQ(value(build(), "HOME"), "<unset>");
+}
+
+TEST_F(Environment, ThreadsAreTheBudgetWhereTheUserHasSetNone) {
+  captured_.push_back("MKL_NUM_THREADS=1");
+  const JobEnvironment environment = build();
+  EXPECT_EQ(value(environment, "OMP_NUM_THREADS"), "4");
+  EXPECT_EQ(value(environment, "TORCHINDUCTOR_COMPILE_THREADS"), "4");
+  EXPECT_EQ(value(environment, "MKL_NUM_THREADS"), "1");
+}
+
+TEST_F(Environment, GpusAreTheGivenOnesAlone) {
+  captured_.push_back("CUDA_VISIBLE_DEVICES=0,1,2");
+  request_.gpus = {"GPU-a"};
+  const JobEnvironment environment = build();
+  EXPECT_EQ(value(environment, "CUDA_VISIBLE_DEVICES"), "GPU-a");
+  EXPECT_EQ(value(environment, "CUDA_DEVICE_ORDER"), "PCI_BUS_ID");
+}
+
+TEST_F(Environment, JobWithoutGpusSeesNone) {
+  captured_.push_back("CUDA_VISIBLE_DEVICES=0,1,2");
+  EXPECT_EQ(value(build(), "CUDA_VISIBLE_DEVICES"), "");
+}
+
+TEST_F(Environment, LauncherVariablesOfTheShellAreDropped) {
+  captured_.insert(captured_.end(), {"RANK=3", "WORLD_SIZE=8", "LOCAL_RANK=1", "MASTER_PORT=1",
+                                     "PERGPU_JOB=1", "PERGPU_PARAM_OLD=1"});
+  const JobEnvironment environment = build();
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT", "PERGPU_PARAM_OLD"})
+    EXPECT_EQ(value(environment, name), "<unset>") << name;
+  EXPECT_EQ(value(environment, "PERGPU_JOB"), "17");
+  EXPECT_EQ(value(environment, "PERGPU_ATTEMPT"), "2");
+}
+
+TEST_F(Environment, CachesAreSharedWhereUnset) {
+  request_.cache_root = "/c";
+  captured_.push_back("TRITON_CACHE_DIR=/mine");
+  EXPECT_EQ(value(build(), "TORCHINDUCTOR_CACHE_DIR"), "/c/torchinductor");
+  EXPECT_EQ(value(build(), "TRITON_CACHE_DIR"), "/mine");
+}
+
+TEST_F(Environment, StepHasTheLastWord) {
+  request_.step_env = {{"OMP_NUM_THREADS", "2"}, {"HOME", "/elsewhere"}};
+  const JobEnvironment environment = build();
+  EXPECT_EQ(value(environment, "OMP_NUM_THREADS"), "2");
+  EXPECT_EQ(value(environment, "HOME"), "/elsewhere");
+}
+
+TEST_F(Environment, EachNameComesOnceAndInheritedValuesAreNotListedAsOurs) {
+  captured_.insert(captured_.end(), {"TOKEN=secret", "HOME=/second", "no equals sign", "=x"});
+  const JobEnvironment environment = build();
+  std::vector<std::string> names;
+  for (const std::string& entry : environment.all)
+    names.push_back(entry.substr(0, entry.find('=')));
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
+  for (const auto& [name, text] : environment.set_by_us) EXPECT_NE(text, "secret") << name;
+  EXPECT_EQ(value(environment, "PERGPU_ATTEMPT_ID"), "/h/17.2");
+}
+
+}  // namespace
+}  // namespace pergpu
