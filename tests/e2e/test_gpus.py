@@ -1,0 +1,265 @@
+"""GPUs, by the fake NVML of tests/fake_nvml: one job a GPU, none where somebody else computes."""
+import json
+import os
+import subprocess
+import tempfile
+from datetime import datetime
+
+import pytest
+
+from harness import FAKE_NVML, LONG, grid, read, wait_until
+
+GIB = 1 << 30
+# Uses its GPU as a compute process does, and refuses to share it.
+TRAIN = """#!/bin/sh
+mkdir "$TAKEN/$CUDA_VISIBLE_DEVICES" || echo "overlap on $CUDA_VISIBLE_DEVICES" >>"$OVERLAPS"
+: >"$CLAIMS/$CUDA_VISIBLE_DEVICES.$$"
+stamp "${1:-0}"
+rmdir "$TAKEN/$CUDA_VISIBLE_DEVICES"
+"""
+STEP = 'gpus = 1\ncommand = ["train", "%s"]'
+
+
+def uuid(index):
+    return f"GPU-{str(index) * 8}-0000-0000-0000-{index:012}"
+
+
+class World:
+    """The GPUs that all homes of a test see."""
+
+    def __init__(self, root):
+        self.root = root
+        os.chmod(self.root, 0o755)
+        for name in ("locks", "claims", "taken"):
+            os.mkdir(f"{self.root}/{name}")
+            os.chmod(f"{self.root}/{name}", 0o1777)
+        for name in ("stamps", "gate", "overlaps"):
+            open(f"{self.root}/{name}", "w").close()
+            os.chmod(f"{self.root}/{name}", 0o666)
+
+    def show(self, gpus=8, **scenario):
+        scenario = {"gpus": gpus, "claims": self.root + "/claims", **scenario}
+        with open(self.root + "/new", "w") as f:
+            json.dump(scenario, f)
+        os.rename(self.root + "/new", self.root + "/world.json")
+
+    def overlaps(self):
+        return read(self.root + "/overlaps")
+
+    def join(self, home):
+        home.env.update(
+            PERGPU_NVML=FAKE_NVML,
+            FAKE_NVML_SCENARIO=self.root + "/world.json",
+            PERGPU_LOCKS=self.root + "/locks",
+            CLAIMS=self.root + "/claims",
+            TAKEN=self.root + "/taken",
+            OVERLAPS=self.root + "/overlaps",
+        )
+        home.script("train", TRAIN)
+        home.world = self
+        return home
+
+
+@pytest.fixture
+def world():
+    with tempfile.TemporaryDirectory(prefix="pg", dir="/tmp") as root:
+        world = World(root)
+        world.show()
+        yield world
+
+
+@pytest.fixture
+def gpus(home, world):
+    return world.join(home)
+
+
+def foreign_process():
+    return subprocess.Popen(["sleep", "1000"])
+
+
+def gpu_state(home, index):
+    (gpu,) = [gpu for gpu in home.json("gpus")["gpus"] if gpu["uuid"] == uuid(index)]
+    return gpu
+
+
+def test_every_job_has_one_gpu_and_no_two_live_jobs_the_same(gpus):
+    gpus.submit(grid("train", 24, STEP % 0.05))
+    assert gpus.wait() == 0
+    used = gpus.stamps.of("start", 4)
+    assert set(used) <= {uuid(i) for i in range(8)} and len(used) == 24
+    assert gpus.stamps.overlaps() == [] and gpus.world.overlaps() == ""
+    assert len(set(used)) >= 6
+
+
+def test_all_eight_gpus_work_at_once_and_a_ninth_job_waits_for_one(gpus):
+    gpus.close_gate()
+    gpus.submit(grid("train", 9, STEP % 0))
+    gpus.until_running(8)
+    assert sorted(gpus.stamps.of("start", 4)) == [uuid(i) for i in range(8)]
+    job = gpus.only("sweep/8")
+    assert job["state"] == "queued" and "GPU" in gpus.run("why", "sweep/8").stdout
+    shown = gpus.json("gpus")["gpus"]
+    assert [gpu["state"] for gpu in shown] == ["busy"] * 8
+    gpus.open_gate()
+    assert gpus.wait() == 0 and gpus.world.overlaps() == ""
+
+
+def test_the_record_and_ps_name_the_gpu(gpus):
+    gpus.submit(grid("train", 1, STEP % 0))
+    assert gpus.wait() == 0
+    job = gpus.only()
+    assert job["gpus"] == gpus.stamps.of("start", 4) == json.loads(
+        read(job["out"] + "/attempt.json"))["gpus"]  # fmt: skip
+
+
+def test_a_gpu_with_a_foreign_process_gets_no_job_and_gpus_and_why_say_so(gpus):
+    other = foreign_process()
+    try:
+        used = {"uuid": uuid(0), "processes": [{"pid": other.pid, "memory_bytes": 3 * GIB}]}
+        gpus.world.show([used, {"uuid": uuid(1)}])
+        gpus.submit(grid("train", 6, STEP % 0.02))
+        assert gpus.wait() == 0
+        assert set(gpus.stamps.of("start", 4)) == {uuid(1)}
+        gpus.submit(grid("train", 1, STEP % 0), "--devices", "0", name="second.toml")
+        wait_until(lambda: gpu_state(gpus, 0)["state"] == "foreign", "the foreign process")
+        assert str(other.pid) in gpu_state(gpus, 0)["why"]
+        assert gpu_state(gpus, 0)["holders"][0]["pid"] == other.pid
+        assert str(other.pid) in gpus.run("gpus").stdout
+        assert str(other.pid) in gpus.run("why", "second").stdout
+    finally:
+        other.kill()
+        other.wait()
+    gpus.world.show([{"uuid": uuid(0)}, {"uuid": uuid(1)}])
+    assert gpus.wait("second") == 0
+
+
+def test_outsiders_can_be_ignored(gpus):
+    other = foreign_process()
+    used = {"uuid": uuid(0), "processes": [{"pid": other.pid, "memory_bytes": GIB}]}
+    gpus.world.show([used])
+    gpus.submit(grid("train", 1, 'outsiders = "ignore"\n' + STEP % 0))
+    assert gpus.wait() == 0
+    other.kill()
+    other.wait()
+
+
+def test_a_graphics_process_does_not_count(gpus):
+    gpu = {"uuid": uuid(0), "processes": [{"pid": 1, "memory_bytes": GIB, "type": "graphics"}]}
+    gpus.world.show([gpu])
+    gpus.submit(grid("train", 1, STEP % 0))
+    assert gpus.wait() == 0
+
+
+def test_memory_that_comes_back_late_delays_the_next_job(gpus):
+    gone = gpus.root + "/gone"  # 8 GiB from the moment of its change on, for 400 ms
+    ramp = {"file": gone, "steps": [[0, 8 * GIB], [400, 0]]}
+    gpus.world.show([{"uuid": uuid(0), "ramp": ramp}])
+    gpus.submit(grid("train", 2, f'gpus = 1\nshell = "train; : >{gone}"'))
+    assert gpus.wait() == 0
+    assert seconds_between(*gpus.ps().values()) >= 0.38
+
+
+def seconds_between(first, second):
+    """From the end of one job to the start of the next."""
+    times = [datetime.fromisoformat(t.rstrip("Z")) for t in (first["ended_at"], second["started_at"])]
+    return (times[1] - times[0]).total_seconds()
+
+
+def test_a_probe_that_hangs_leaves_the_gpus_unknown_and_pergpu_answers(gpus):
+    gpus.world.show(2, hang=["nvmlInit_v2"])
+    text = gpus.file("s.toml", grid("train", 1, STEP % 0))
+    submit = gpus.start("submit", text)
+    assert gpus.json("ps", "-a")["jobs"] == []
+    _, err = submit.communicate(timeout=60)
+    assert submit.returncode == 2 and "GPU" in err
+    assert gpus.stamps.lines() == []
+
+
+def test_gpus_that_stop_answering_are_unknown_and_get_no_job_until_they_do(gpus):
+    gpus.submit(grid("train", 1, STEP % 0))
+    assert gpus.wait() == 0
+    gpus.world.show(8, hang=["nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"])
+    gpus.submit(grid("train", 1, STEP % 0), name="second.toml")
+    wait_until(lambda: "unknown" in {g["state"] for g in gpus.json("gpus")["gpus"]}, "unknown")
+    assert gpus.states("second") == {"00-i=0/train": "queued"} or gpus.states("second")
+    assert gpus.stamps.count("start") == 1
+    gpus.world.show(8)
+    assert gpus.wait("second") == 0
+
+
+def test_a_lost_gpu_gets_no_job_and_the_others_work(gpus):
+    gpus.world.show([{"uuid": uuid(0), "lost": True}, {"uuid": uuid(1)}])
+    gpus.submit(grid("train", 4, STEP % 0))
+    assert gpus.wait() == 0
+    assert set(gpus.stamps.of("start", 4)) == {uuid(1)}
+
+
+def test_jobs_that_ask_for_no_gpu_see_none(gpus):
+    gpus.submit('[steps.a]\ncommand = ["env"]\n')
+    assert gpus.wait() == 0
+    assert "CUDA_VISIBLE_DEVICES=" in read(gpus.only()["log"]).splitlines()
+
+
+def test_devices_bound_a_sweep_by_index_or_uuid_or_by_the_shells_variable(gpus):
+    for number, (args, env) in enumerate(
+        [
+            (["--devices", "0,2"], {}),
+            (["--devices", f"{uuid(0)},{uuid(2)}"], {}),
+            ([], {"CUDA_VISIBLE_DEVICES": "0,2"}),
+        ]
+    ):
+        gpus.submit(grid("train", 6, STEP % 0.01), *args, env=env, name=f"s{number}.toml")
+    assert gpus.wait("s*") == 0
+    assert set(gpus.stamps.of("start", 4)) == {uuid(0), uuid(2)}
+    text = gpus.file("wrong.toml", grid("train", 1, STEP % 0))
+    assert "9" in gpus.run("submit", text, "--devices", "9", code=2).stderr
+
+
+def test_programs_that_parse_numbers_can_get_the_index(gpus):
+    text = '[steps.a]\ngpus = 1\ngpu_env = "index"\nshell = "echo $CUDA_VISIBLE_DEVICES"\n'
+    gpus.submit(text, "--devices", "5")
+    assert gpus.wait() == 0 and read(gpus.only()["log"]) == "5\n"
+
+
+def test_a_model_pattern_chooses_the_gpu(gpus):
+    gpus.world.show([{"uuid": uuid(0), "name": "A100"}, {"uuid": uuid(1), "name": "H100 PCIe"}])
+    gpus.submit(grid("train", 3, 'gpu = "*H100*"\n' + STEP % 0))
+    assert gpus.wait() == 0 and set(gpus.stamps.of("start", 4)) == {uuid(1)}
+
+
+def test_gpus_stay_exclusive_over_kills_of_the_coordinator(gpus):
+    gpus.submit(grid("train", 40, STEP % 0.1))
+    for killed in range(3):
+        gpus.until_running(8 + 8 * killed)
+        gpus.kill_coordinator()
+    wait_until(lambda: gpus.stamps.count("end") >= 40, "40 ended jobs")
+    assert gpus.wait() == 0
+    assert gpus.world.overlaps() == "" and gpus.stamps.overlaps() == []
+    assert sorted(gpus.stamps.of("start")) == list(range(1, 41))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be two users")
+def test_two_users_share_eight_gpus_without_an_overlap_and_both_get_at_least_six(new_home, world):
+    count = 500 if LONG else 60
+    users = []
+    for uid in (61001, 61002):
+        home = world.join(new_home())
+        home.user = {"user": uid, "group": uid, "extra_groups": []}
+        home.env.update(STAMPS=world.root + f"/stamps.{uid}", GATE=world.root + "/gate")
+        home.stamps.path = home.env["STAMPS"]
+        for folder, _, names in os.walk(home.root):
+            for name in [folder, *(os.path.join(folder, n) for n in names)]:
+                os.chown(name, uid, uid)
+        open(home.stamps.path, "w").close()
+        os.chown(home.stamps.path, uid, uid)
+        users.append(home)
+    for home in users:
+        path = home.file("s.toml", grid("train", count, STEP % 0.003))
+        home.submitted = home.start("submit", path)
+    for home in users:
+        assert home.submitted.wait(60) == 0, home.submitted.stderr.read()
+    assert [home.wait() for home in users] == [0, 0]
+    assert world.overlaps() == ""
+    for home in users:
+        assert home.stamps.count("start") == count
+        assert len(set(home.stamps.of("start", 4))) >= 6

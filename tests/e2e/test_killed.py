@@ -1,0 +1,162 @@
+"""kill -9 of the coordinator, of keepers, of both: jobs go on, the queue drains with nobody typing
+a command, nothing runs twice, every exit status is right."""
+import os
+import signal
+
+from harness import alive, descendants, grid, read, wait_until
+
+# Job i works a little and exits with i % 5 (2 would be a user error: fine, too).
+JOBS = 'command = ["sh", "-c", "exec stamp 0.08 $(({i} % 5))"]'
+
+
+def each_started_once(home, count):
+    """By what the jobs themselves say: an attempt may be recorded and never have started."""
+    return sorted(home.stamps.of("start")) == list(range(1, count + 1))
+
+
+def drained(home, count):
+    wait_until(lambda: home.stamps.count("end") >= count, f"{count} ended jobs")
+
+
+def test_sixty_jobs_survive_five_kills_of_the_coordinator_with_nobody_typing_a_command(home):
+    home.submit(grid("train", 60, JOBS), "--lanes", 4)
+    for killed in range(5):
+        home.until_running(6 + 10 * killed)
+        home.kill_coordinator()
+    drained(home, 60)  # no pergpu command was run since the submit
+    assert each_started_once(home, 60)
+    assert home.wait() == 1
+    for job in home.ps().values():
+        code = job["index"] % 5
+        assert (job["state"], job["exit"]) == ("failed" if code else "done", code), job
+
+
+def test_a_job_that_ends_while_no_coordinator_lives_is_recorded_with_its_status(home):
+    home.close_gate()
+    home.submit(grid("train", 3, 'command = ["sh", "-c", "exec stamp 0 {i}"]'), "--lanes", 3)
+    home.until_running(3)
+    os.kill(home.coordinator(), signal.SIGSTOP)  # it cannot notice, and is then killed
+    home.open_gate()
+    drained(home, 3)
+    home.kill_coordinator()
+    home.wait()
+    assert [job["exit"] for job in home.ps().values()] == [0, 1, 2]
+
+
+def test_a_coordinator_that_is_stopped_leaves_its_jobs_to_the_next_one(home):
+    home.close_gate()
+    home.submit(grid("train", 4, 'command = ["stamp"]'), "--lanes", 2)
+    home.until_running(2)
+    first = home.coordinator()
+    home.run("coordinator", "stop")
+    wait_until(lambda: not alive(first), "its end")
+    home.open_gate()
+    assert home.wait() == 0
+    assert each_started_once(home, 4)
+
+
+def test_an_accepted_submit_survives_a_kill_and_submitting_again_adds_nothing(home):
+    home.close_gate()
+    text = grid("train", 5, 'command = ["stamp"]')
+    home.submit(text, "--lanes", 1)
+    home.kill_coordinator()
+    reply = home.submit(text, "--lanes", 1)
+    assert (reply["new"], reply["kept"], reply["jobs"]) == (0, 5, [1, 2, 3, 4, 5])
+    home.open_gate()
+    assert home.wait() == 0
+    assert each_started_once(home, 5)
+
+
+def test_a_watching_run_goes_on_over_a_kill_and_ends_with_the_right_code(home):
+    home.close_gate()
+    text = home.file("s.toml", grid("train", 3, 'command = ["sh", "-c", "exec stamp 0 {i}"]'))
+    follower = home.start("run", text, "--lanes", 3)
+    home.until_running(3)
+    home.kill_coordinator()
+    wait_until(home.coordinator, "the next coordinator")
+    home.open_gate()
+    out, err = follower.communicate(timeout=60)
+    assert follower.returncode == 1 and "1 done, 2 failed" in out, out + err
+
+
+def test_a_killed_keepers_tree_is_ended_and_its_job_runs_again_uncharged(home):
+    home.script("tree", "#!/bin/sh\n[ $PERGPU_ATTEMPT = 2 ] || setsid sleep 1000 &\nexec stamp\n")
+    home.close_gate()
+    home.submit('[steps.a]\ncommand = ["tree"]\n', "--lanes", 1)
+    home.until_running(1)
+    grandchild = wait_until(lambda: home.processes("sleep 1000"), "the grandchild")[0]
+    os.kill(home.keepers()[0], signal.SIGKILL)
+    home.until_running(2)
+    assert not alive(grandchild) and home.stamps.count("end") == 0
+    home.open_gate()
+    assert home.wait() == 0
+    job = home.only()
+    assert (job["attempt"], job["state"], job["retries_left"]) == (2, "done", 0)
+    assert home.stamps.of("start", 2) == [1, 2] and home.stamps.of("end", 2) == [2]
+
+
+def test_a_lost_job_is_not_run_again_when_its_step_forbids_it(home):
+    home.close_gate()
+    home.submit('[steps.a]\nrerun = false\ncommand = ["stamp"]\n')
+    home.until_running()
+    os.kill(home.keepers()[0], signal.SIGKILL)
+    assert home.wait() == 1
+    job = home.only()
+    assert (job["state"], job["class"]) == ("lost", "lost") and "rerun" in job["reason"]
+    assert not alive(home.stamps.of("start", 3)[0])
+
+
+def test_keepers_and_coordinator_killed_at_once_lose_nothing_and_run_nothing_twice_at_once(home):
+    home.close_gate()
+    home.submit(grid("train", 4, 'command = ["stamp"]'), "--lanes", 2)
+    home.until_running(2)
+    first = home.stamps.of("start", 3)
+    coordinator, keepers = home.coordinator(), home.keepers()
+    for pid in (coordinator, *keepers):
+        os.kill(pid, signal.SIGKILL)
+    home.run("ps")  # somebody has to start the next one: nothing of pergpu is left
+    home.until_running(4)
+    assert not any(alive(pid) for pid in first)
+    home.open_gate()
+    assert home.wait() == 0
+    assert {job["attempt"] for job in home.ps("sweep/0", "sweep/1").values()} == {2}
+    assert {job["attempt"] for job in home.ps("sweep/2", "sweep/3").values()} == {1}
+
+
+def test_a_closed_terminal_ends_no_job(home):
+    home.close_gate()
+    text = home.file("s.toml", grid("train", 3, 'command = ["stamp"]'))
+    follower = home.start("run", text, "--lanes", 2, start_new_session=True)
+    home.until_running(2)
+    os.killpg(follower.pid, signal.SIGHUP)
+    assert follower.wait(60) == 129
+    home.open_gate()
+    assert home.wait() == 0
+    assert list(home.states().values()) == ["done"] * 3
+
+
+def test_one_of_many_coordinators_that_start_at_once_wins(home):
+    home.close_gate()
+    home.submit(grid("train", 2, 'command = ["stamp"]'))
+    others = [home.start("coordinator", "run") for _ in range(4)]
+    assert [other.wait(60) for other in others] == [0] * 4
+    assert len(home.processes("coordinator run")) == 1
+    home.open_gate()
+    assert home.wait() == 0
+
+
+def test_two_homes_know_nothing_of_each_other(new_home):
+    first, second = new_home(), new_home()
+    for home in (first, second):
+        home.submit(grid("train", 2, 'command = ["stamp"]'))
+        assert home.wait() == 0
+    assert first.coordinator() != second.coordinator()
+    assert [len(home.ps()) for home in (first, second)] == [2, 2]
+
+
+def test_the_coordinator_and_its_keepers_leave_when_told_to(home):
+    home.submit(grid("train", 2, 'command = ["stamp"]'))
+    assert home.wait() == 0
+    home.run("coordinator", "stop")
+    wait_until(lambda: not descendants(), "the end of all")
+    assert read(home.path + "/coordinator.log", "") == ""

@@ -1,0 +1,131 @@
+"""How many run at once, and in which order."""
+from harness import grid, wait_until
+
+WORK = 'command = ["stamp", "0.02"]'
+
+
+def test_never_more_attempts_than_lanes(home):
+    home.submit(grid("train", 16, WORK), "--lanes", 3)
+    assert home.wait() == 0
+    assert home.stamps.most_at_once() == 3
+
+
+def test_lanes_of_one_sweep_leave_those_of_another_alone(home):
+    home.close_gate()
+    home.submit(grid("train", 3, 'command = ["stamp"]'), "--lanes", 2, name="a.toml")
+    home.submit(grid("train", 3, 'command = ["stamp"]'), "--lanes", 3, name="b.toml")
+    home.until_running(5)
+    home.open_gate()
+    assert home.wait("a", "b") == 0
+
+
+def test_all_lanes_are_used_at_once(home):
+    home.close_gate()
+    home.submit(grid("train", 12, WORK), "--lanes", 8)
+    home.until_running(8)
+    home.open_gate()
+    assert home.wait() == 0 and home.stamps.most_at_once() == 8
+
+
+def test_max_parallel_bounds_a_step_and_leaves_lanes_to_the_others(home):
+    text = grid("train", 6, WORK + "\nmax_parallel = 1")
+    home.submit(text + "[steps.other]\n" + WORK, "--lanes", 4)
+    assert home.wait() == 0
+    assert home.stamps.most_at_once("train") == 1 and home.stamps.most_at_once() > 1
+
+
+def test_a_limit_holds_across_sweeps(home):
+    for name in ("a", "b"):
+        text = grid("train", 5, WORK + '\nuses = ["disk"]', "[limits]\ndisk = 2")
+        home.submit(text, "--lanes", 5, name=name + ".toml")
+    assert home.wait("a", "b") == 0
+    assert home.stamps.most_at_once() == 2
+
+
+def test_the_last_value_of_a_limit_holds_with_a_warning(home):
+    for name, value in (("a", 2), ("b", 1)):
+        text = grid("train", 2, 'uses = ["disk"]\n' + WORK, f"[limits]\ndisk = {value}")
+        done = home.run("submit", home.file(name + ".toml", text), "--lanes", 2)
+        assert ("limit disk" in done.stderr) == (name == "b")
+    assert home.wait("a", "b") == 0
+
+
+def test_higher_priority_goes_first_then_the_older_sweep_then_file_order(home):
+    home.close_gate()
+    one = 'command = ["stamp"]\nuses = ["one"]'
+    header = "[limits]\none = 1"
+    home.submit(grid("first", 1, one, header), "--lanes", 2, name="first.toml")
+    home.until_running()
+    home.submit(grid("low", 2, one + "\npriority = -1", header), "--lanes", 2, name="low.toml")
+    home.submit(grid("old", 2, one, header), "--lanes", 2, name="old.toml")
+    home.submit(grid("new", 2, one, header), "--lanes", 2, name="new.toml")
+    home.submit(grid("high", 2, one + "\npriority = 5", header), "--lanes", 2, name="high.toml")
+    home.open_gate()
+    assert home.wait("low", "old", "new", "high") == 0
+    order = ["first", *(name for name in ("high", "old", "new", "low") for _ in range(2))]
+    assert home.stamps.of("start", 5) == order
+    assert home.stamps.of("start") == [1, 8, 9, 4, 5, 6, 7, 2, 3]
+
+
+def test_the_longest_expected_goes_first(home):
+    home.submit(grid("train", 3, 'expect = "{i}h"\n' + WORK), "--lanes", 1)
+    assert home.wait() == 0
+    assert home.stamps.of("start") == [3, 2, 1]
+
+
+def test_why_names_the_limit_that_a_job_waits_for(home):
+    home.close_gate()
+    text = grid("train", 2, 'uses = ["disk"]\ncommand = ["stamp"]', "[limits]\ndisk = 1")
+    home.submit(text, "--lanes", 4)
+    home.until_running()
+    assert "disk" in home.run("why", "sweep/1").stdout
+
+
+def test_declared_cpus_and_memory_are_reservations(home):
+    cores = home.json("gpus")["cpu_lanes"]
+    home.submit(grid("train", 4, f"cpus = {cores}\n" + WORK), "--lanes", 4)
+    assert home.wait() == 0
+    assert home.stamps.most_at_once() == 1
+
+
+def test_what_can_never_fit_is_refused_at_submit(home):
+    text = home.file("s.toml", grid("train", 1, 'memory = "900TiB"\n' + WORK))
+    assert "900" in home.run("submit", text, code=2).stderr
+    assert home.json("ps", "-a")["jobs"] == []
+
+
+READY = """import os, socket, subprocess
+subprocess.run(["stamp"])
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.sendto(b"STATUS=warm\\nREADY=1\\nPROGRESS=1/2", os.environ["PERGPU_NOTIFY"])
+subprocess.run(["flock", "-s", os.environ["GATE"] + ".2", "true"])
+"""
+
+
+def test_max_starting_waits_for_ready(home):
+    home.file("ready.py", READY)
+    second = open(home.gate + ".2", "w")
+    import fcntl
+
+    fcntl.flock(second, fcntl.LOCK_EX)
+    home.close_gate()
+    text = grid("train", 3, 'command = ["python3", "-S", "ready.py"]\nmax_starting = 1')
+    home.submit(text, "--lanes", 3)
+    home.until_running(1)
+    assert "start-up" in home.run("why", "sweep/1").stdout
+    home.open_gate()  # each tells READY=1 and lives on: all three run at once
+    home.until_running(3)
+    wait_until(lambda: [j["progress"] for j in home.ps().values()] == ["1/2"] * 3, "progress")
+    assert {job["status"] for job in home.ps().values()} == {"warm"}
+    assert home.stamps.most_at_once() == 1
+    second.close()
+    assert home.wait() == 0
+
+
+def test_the_first_metrics_line_ends_the_start_up(home):
+    home.close_gate()
+    text = 'max_starting = 1\nshell = \'echo "{{}}" >>"$PERGPU_METRICS"; stamp\''
+    home.submit(grid("train", 3, text), "--lanes", 3)
+    home.until_running(3)
+    home.open_gate()
+    assert home.wait() == 0

@@ -1,0 +1,167 @@
+"""The main path: one sweep file, many runs of steps that need each other, their folders and files."""
+import json
+import os
+
+import pytest
+
+from harness import read
+
+SWEEP = """
+name = "digits"
+[grid]
+method = ["ddpm", "edm"]
+lr = [1e-4, 3e-4]
+
+[steps.classifier]
+once = true
+shell = "echo classified >$PERGPU_OUT/classifier.txt"
+
+[steps.train]
+command = ["sh", "train.sh", "{config}", "{out}", "{lr}"]
+outputs = ["{out}/model.pt"]
+
+[steps.evaluate]
+needs = ["train", "classifier"]
+command = "sh evaluate.sh {train.out}/model.pt {classifier.out}/classifier.txt"
+max_parallel = 1
+outputs = ["{metrics}"]
+"""
+TRAIN = """echo "training with $3"
+cp "$1" "$2/model.pt"
+stamp 0
+"""
+EVALUATE = """cat "$1" "$2"
+stamp 0.02
+echo '{"fid": 1.5}' >>"$PERGPU_METRICS"
+"""
+
+
+@pytest.fixture
+def digits(home):
+    home.file("train.sh", TRAIN)
+    home.file("evaluate.sh", EVALUATE)
+    home.sweep = home.file("digits.toml", SWEEP)
+    return home
+
+
+def test_a_sweep_of_three_steps_runs_to_its_end_and_shows_a_table(digits):
+    done = digits.run("run", digits.sweep, "--lanes", 4)
+    rows = [line for line in done.stdout.splitlines() if "ddpm" in line or "edm" in line]
+    assert len(rows) == 4 and all(row.count("done") == 2 and "1.5" in row for row in rows)
+    assert "digits: 9 done" in done.stdout
+    assert set(digits.states().values()) == {"done"} and len(digits.ps()) == 9
+
+
+def test_needs_are_done_before_and_max_parallel_holds(digits):
+    digits.run("run", digits.sweep, "--lanes", 8)
+    assert digits.stamps.most_at_once("evaluate") == 1
+    jobs = {job["id"]: job for job in digits.ps().values()}
+    ended = {line[1]: n for n, line in enumerate(digits.stamps.lines()) if line[0] == "end"}
+    begun = {line[1]: n for n, line in enumerate(digits.stamps.lines()) if line[0] == "start"}
+    for job in jobs.values():
+        if job["step"] == "evaluate":
+            (train,) = [
+                j["id"] for j in jobs.values() if (j["run"], j["step"]) == (job["run"], "train")
+            ]
+            assert ended[train] < begun[job["id"]]
+
+
+def test_each_job_has_its_folder_with_the_promised_files(digits):
+    digits.run("run", digits.sweep)
+    root = digits.work + "/runs/digits"
+    names = sorted(os.listdir(root))
+    assert names[:4] == [
+        "00-method=ddpm,lr=1e-4",
+        "01-method=ddpm,lr=3e-4",
+        "02-method=edm,lr=1e-4",
+        "03-method=edm,lr=3e-4",
+    ]
+    assert os.listdir(root + "/_once") == ["classifier"]
+    train = f"{root}/{names[1]}/train"
+    assert set(os.listdir(train)) == {"config.json", "log.txt", "attempt.json", "model.pt"}
+    assert json.loads(read(train + "/config.json")) == {"method": "ddpm", "lr": 3e-4}
+    assert read(train + "/log.txt") == "training with 3e-4\n"
+    evaluate = f"{root}/{names[1]}/evaluate"
+    assert read(evaluate + "/log.txt") == read(train + "/config.json") + "classified\n"
+    assert json.loads(read(evaluate + "/metrics.jsonl")) == {"fid": 1.5}
+
+
+def test_the_record_of_an_attempt_tells_what_ran_and_how_it_ended(digits):
+    digits.run("run", digits.sweep)
+    job = digits.only("digits/1/train")
+    record = json.loads(read(job["out"] + "/attempt.json"))
+    assert record["argv"] == ["sh", "train.sh", job["out"] + "/config.json", job["out"], "3e-4"]
+    assert record["job"] == job["id"] and record["attempt"] == 1 and record["cwd"] == digits.work
+    assert (record["state"], record["class"], record["exit"]) == ("done", "ok", 0)
+    assert record["started_at"].endswith("Z") and record["duration_s"] >= 0
+    assert record["environment"]["set"]["PERGPU_STEP"] == "train"
+    assert "PATH" in record["environment"]["inherited"]
+    assert list(record["files"]) == ["train.sh"]
+
+
+def test_the_second_run_says_that_all_is_done_and_starts_nothing(digits):
+    digits.run("run", digits.sweep)
+    before = digits.stamps.lines()
+    again = digits.run("run", digits.sweep)
+    assert "9 kept" in again.stderr and "digits: 9 done" in again.stdout
+    assert digits.stamps.lines() == before
+    assert {job["attempt"] for job in digits.ps().values()} == {1}
+
+
+def test_a_job_sees_the_promised_environment(home):
+    home.submit(
+        """[constants]
+lr = 1e-4
+[steps.train]
+cpus = 1
+env = { GREETING = "run {index}" }
+command = ["env", "-0"]
+""",
+        env={"OMP_NUM_THREADS": "7", "RANK": "3", "WORLD_SIZE": "8", "CUDA_VISIBLE_DEVICES": ""},
+    )
+    assert home.wait() == 0
+    job = home.only()
+    seen = dict(entry.split("=", 1) for entry in read(job["log"]).split("\0") if entry)
+    wanted = {
+        "CUDA_VISIBLE_DEVICES": "",
+        "GREETING": "run 0",
+        "MKL_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "7",
+        "PERGPU_ATTEMPT": "1",
+        "PERGPU_CONFIG": job["out"] + "/config.json",
+        "PERGPU_JOB": str(job["id"]),
+        "PERGPU_METRICS": job["out"] + "/metrics.jsonl",
+        "PERGPU_OUT": job["out"],
+        "PERGPU_PARAM_LR": "1e-4",
+        "PERGPU_RUN": job["run"],
+        "PERGPU_STEP": "train",
+        "PERGPU_SWEEP": "sweep",
+        "PYTHONUNBUFFERED": "1",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    }
+    assert {name: seen.get(name) for name in wanted} == wanted
+    assert not {"RANK", "WORLD_SIZE"} & set(seen)
+
+
+def test_a_retry_keeps_the_folder_and_the_earlier_log(home):
+    home.submit(
+        """[steps.train]
+retries = 2
+shell = 'echo "attempt $PERGPU_ATTEMPT"; echo x >>$PERGPU_OUT/checkpoint; [ $PERGPU_ATTEMPT = 3 ] || exit 9'
+"""
+    )
+    assert home.wait() == 0
+    job = home.only()
+    assert (job["attempt"], job["state"]) == (3, "done")
+    out = job["out"]
+    logs = [read(f"{out}/{name}") for name in ("log.1.txt", "log.2.txt", "log.txt")]
+    assert logs == ["attempt 1\n", "attempt 2\n", "attempt 3\n"]
+    assert json.loads(read(out + "/attempt.1.json"))["exit"] == 9
+    assert read(out + "/checkpoint") == "x\nx\nx\n"
+    assert home.run("logs", f"{job['id']}.2").stdout == "attempt 2\n"
+
+
+def test_output_goes_to_the_root_that_is_asked_for(home):
+    home.submit("[steps.train]\ncommand = ['true']\n", "--out", home.root + "/elsewhere")
+    assert home.wait() == 0
+    assert home.only()["out"].startswith(home.root + "/elsewhere/sweep/")
