@@ -92,13 +92,13 @@ Result<std::string> Connection::read_line(std::optional<std::chrono::millisecond
     scanned_ = read_.size();
     int timeout_ms = -1;
     if (wait) {
-      const std::int64_t left_ns = end_ns - clock.now().boot_ns;
-      if (left_ns <= 0) return Error{ErrorKind::Busy, 0, "no answer in time"};
-      timeout_ms = static_cast<int>(std::min<std::int64_t>(left_ns / 1'000'000 + 1, 1 << 30));
+      const std::int64_t left_ms = (end_ns - clock.now().boot_ns + 999'999) / 1'000'000;
+      timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left_ms, 0, 1 << 30));
     }
     pollfd poll_fd{.fd = fd_.get(), .events = POLLIN, .revents = 0};
     const int ready = ::poll(&poll_fd, 1, timeout_ms);
     if (ready < 0 && errno != EINTR) return broken(std::strerror(errno));
+    if (ready == 0 && timeout_ms == 0) return Error{ErrorKind::Busy, 0, "no answer in time"};
     if (ready <= 0) continue;
     const ssize_t n = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
     if (n < 0 && errno == EINTR) continue;

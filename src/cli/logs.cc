@@ -116,7 +116,7 @@ void add_logs(CLI::App& program, Invocation& invocation) {
   command->add_flag("-f,--follow", options->follow,
                     "as it grows, until the job ends; exit with its code");
   command->add_option("-n,--lines", options->lines, "only the last N lines")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000'000}));
   command->footer("Example:\n  pergpu logs -f thirteen/3/train");
   command->callback(
       [options, &invocation] { invocation.action = [options] { return logs(*options); }; });

@@ -1,0 +1,168 @@
+// The client's side of the protocol against a coordinator that misbehaves as told.
+#include "cli/client.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+
+#include "cli/exit_code.h"
+#include "cli/submit.h"
+#include "fake_coordinator.h"
+
+namespace pergpu::cli {
+namespace {
+
+using nlohmann::json;
+using Session = FakeCoordinator::Session;
+
+Place place_of(const Scratch& scratch) {
+  return Place{.home = scratch.home(), .run_dir = scratch.run_dir()};
+}
+
+TEST(Client, WithoutACoordinatorNothingIsStartedWhenThatIsNotAllowed) {
+  const Scratch scratch;
+  Client client(place_of(scratch), Client::Start::Never);
+  const Result<json> reply = client.call({{"op", "status"}});
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().kind, ErrorKind::NotFound);
+  EXPECT_FALSE(std::filesystem::exists(place_of(scratch).log()));
+}
+
+TEST(Client, ARefusalKeepsItsExitCodeAndWords) {
+  const Scratch scratch;
+  FakeCoordinator fake(scratch.socket(), [](Session& session, const json& request) {
+    session.refuse(request["code"].get<int>(), "because of it");
+    return true;
+  });
+  Client client(place_of(scratch), Client::Start::Never);
+  for (const int code : {1, 2, 3, 4}) {
+    const Result<json> reply = client.call({{"op", "x"}, {"code", code}});
+    ASSERT_FALSE(reply);
+    EXPECT_EQ(exit_code_of(reply.error()), code);
+    EXPECT_EQ(reply.error().message, "because of it");
+  }
+  EXPECT_EQ(fake.requests("x").size(), 4u);
+}
+
+TEST(Client, ABrokenConnectionIsMendedAndTheSameSubmitSentAgain) {
+  const Scratch scratch;
+  std::atomic<int> tries = 0;
+  FakeCoordinator fake(scratch.socket(), [&](Session& session, const json& request) {
+    for (int i = 0; i < request["runs"].get<int>(); ++i) session.read_line();
+    if (++tries < 3) return false;  // accepted perhaps, but the reply never comes
+    session.reply({{"schema", 1}, {"sweep", "thirteen"}, {"sweep_id", 3}, {"jobs", {17, 18}}});
+    return true;
+  });
+  Client client(place_of(scratch), Client::Start::Never);
+  SweepSpec sweep;
+  sweep.name = "thirteen";
+  sweep.runs = {RunSpec{.json = R"({"seed":1})"}, RunSpec{.json = R"({"seed":2})"}};
+  SubmitContext context;
+  context.key = "00112233445566778899aabbccddeeff";
+  const Result<SubmitReply> reply = submit(client, sweep, context);
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_EQ(reply->jobs, (std::vector<std::int64_t>{17, 18}));
+  const std::vector<json> sent = fake.requests("submit");
+  ASSERT_EQ(sent.size(), 3u);
+  EXPECT_EQ(sent[0], sent[2]);
+  EXPECT_EQ(sent[2]["context"]["key"], context.key);
+}
+
+TEST(Client, ACoordinatorThatAlwaysBreaksIsGivenUp) {
+  const Scratch scratch;
+  FakeCoordinator fake(scratch.socket(), [](Session&, const json&) { return false; });
+  Client client(place_of(scratch), Client::Start::Never);
+  const Result<json> reply = client.call({{"op", "ps"}});
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(exit_code_of(reply.error()), kUnreachable);
+  EXPECT_EQ(fake.requests("ps").size(), 6u);  // the first and five new tries
+}
+
+TEST(Client, ARefusalInTheMiddleOfASubmitIsHeard) {
+  const Scratch scratch;
+  FakeCoordinator fake(scratch.socket(), [](Session& session, const json&) {
+    session.read_line();
+    session.refuse(2, "run 1 makes no sense");
+    return false;
+  });
+  Client client(place_of(scratch), Client::Start::Never);
+  const std::vector<std::string> runs(200'000, R"({"json":{"text":"0123456789"}})");
+  const Result<json> reply = client.call({{"op", "submit"}}, runs);
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().message, "run 1 makes no sense");
+  EXPECT_EQ(fake.requests("submit").size(), 1u);
+}
+
+TEST(Client, AnotherProtocolIsRefusedWithTheWayOut) {
+  const Scratch scratch;
+  FakeCoordinator fake(scratch.socket(), [](Session&, const json&) { return true; },
+                       {{"protocol", 2}, {"version", "2.0.0"}, {"pid", 4711}});
+  Client client(place_of(scratch), Client::Start::IfNeeded);
+  const Result<json> reply = client.call({{"op", "ps"}});
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(exit_code_of(reply.error()), kUnreachable);
+  EXPECT_NE(reply.error().message.find("version 2.0.0, pid 4711"), std::string::npos);
+  EXPECT_NE(reply.error().message.find("coordinator stop"), std::string::npos);
+  EXPECT_TRUE(fake.requests("ps").empty());
+}
+
+TEST(Client, AnOlderCoordinatorWithJobsIsSpokenTo) {
+  const Scratch scratch;
+  FakeCoordinator fake(scratch.socket(),
+                       [](Session& session, const json& request) {
+                         session.reply(request["op"] == "status" ? json{{"live", 1}, {"queued", 0}}
+                                                                 : json{{"a", 1}});
+                         return true;
+                       },
+                       {{"protocol", 1}, {"version", "0.0.1"}, {"pid", 4711}});
+  Client client(place_of(scratch), Client::Start::IfNeeded);
+  const Result<json> reply = client.call({{"op", "ps"}});
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_TRUE(fake.requests("stop").empty());
+}
+
+TEST(Client, AWaitEndsAtItsDeadline) {
+  const Scratch scratch;
+  FakeCoordinator fake(scratch.socket(), [](Session& session, const json&) {
+    session.wait_for("never");
+    return true;
+  });
+  Client client(place_of(scratch), Client::Start::Never);
+  const Result<json> reply = client.call({{"op", "wait"}}, {}, std::chrono::milliseconds(50));
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().kind, ErrorKind::Busy);
+}
+
+TEST(Client, AnAnswerThatIsNoJsonIsAnError) {
+  EXPECT_FALSE(unwrap_reply("hello"));
+  EXPECT_FALSE(unwrap_reply("{}"));
+  EXPECT_FALSE(unwrap_reply(R"({"ok":1})"));
+  EXPECT_FALSE(unwrap_reply(R"({"ok":false})"));
+  EXPECT_TRUE(unwrap_reply(R"({"ok":true})"));
+}
+
+TEST(Backoff, FiveTriesAMinuteWithGrowingPauses) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  Backoff backoff;
+  std::chrono::milliseconds last{-1};
+  for (int i = 0; i < 5; ++i) {
+    const auto pause = backoff.next(i * kSecond);
+    ASSERT_TRUE(pause);
+    EXPECT_GT(*pause, last);
+    last = *pause;
+  }
+  EXPECT_FALSE(backoff.next(59 * kSecond));
+  EXPECT_TRUE(backoff.next(61 * kSecond));
+}
+
+TEST(Version, OlderMeansOlderByNumber) {
+  EXPECT_TRUE(is_older_version("0.9.0", "0.10.0"));
+  EXPECT_TRUE(is_older_version("0.9", "1"));
+  EXPECT_FALSE(is_older_version("1.0.0", "1.0.0"));
+  EXPECT_FALSE(is_older_version("2.0", "1.9"));
+  EXPECT_FALSE(is_older_version("unknown", "1.0"));
+}
+
+}  // namespace
+}  // namespace pergpu::cli
