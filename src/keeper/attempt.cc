@@ -1,3 +1,5 @@
+// Spawning, ending and judging one attempt.  Signals go to its process group or to everything below
+// this keeper; which one is said at attempt.h.
 #include "keeper/attempt.h"
 
 #include <fcntl.h>

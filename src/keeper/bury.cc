@@ -1,9 +1,12 @@
+// Looks again after a pause that grows: the killed are not this program's children, so nothing
+// tells it of their end.
 #include "keeper/bury.h"
 
 #include <time.h>
 
 #include <algorithm>
 
+#include "keeper/protocol.h"
 #include "os/clock.h"
 
 namespace pergpu::keeper {

@@ -9,11 +9,7 @@
 
 namespace pergpu::keeper {
 
-inline constexpr int kTreeGone = 0;  // exit codes of the program
-inline constexpr int kTreeLeft =
-    3;  // something still lives: waits in the kernel, or not ours to end
-
-/// Stops and kills until a look finds nothing, at most for `limit_ns`.
+/// Stops and kills until a look finds nothing (kTreeGone), at most for `limit_ns` (kTreeLeft).
 int end_tree(const os::TreeMarks& marks, std::int64_t limit_ns);
 
 }  // namespace pergpu::keeper

@@ -1,3 +1,4 @@
+// A key's first line passes at once; what follows within the interval replaces what waits.
 #include "keeper/notify.h"
 
 #include <algorithm>

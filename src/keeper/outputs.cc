@@ -1,3 +1,5 @@
+// Times are compared as the file system gives them, with one another and with the stamp that it
+// gave at the start; no clock of this machine is involved.
 #include "keeper/outputs.h"
 
 #include <dirent.h>

@@ -15,6 +15,8 @@
 // end before it takes the next: what a killed coordinator had sent is done before its successor's
 // HELLO is answered.  START of an attempt that is held already starts nothing.
 //
+// Beside the socket lies a record of what the keeper holds (read_record()), for when it was killed.
+//
 // FROZEN.  Numbers are never reused, fields only appended, meanings never changed; a keeper of the
 // previous release must understand this coordinator and the other way round.
 #pragma once
@@ -174,6 +176,32 @@ struct State {
   std::vector<Held> held = {};
   std::uint32_t lease_count = 0;
 };
+
+// ---- files of a keeper in the run folder ----
+
+/// "<run folder>/k7": the socket.
+std::string socket_path(const std::string& run_folder, std::int64_t keeper);
+/// "<run folder>/k7.rec": the record.
+std::string record_path(const std::string& run_folder, std::int64_t keeper);
+/// "<run folder>/n7": where its job sends notify datagrams.
+std::string notify_path(const std::string& run_folder, std::int64_t keeper);
+
+/// Everything that can be read from a record of this boot; empty when there is none.
+std::vector<Held> read_record(const std::string& path, std::string_view boot_id);
+
+/// Which attempt `held` is about.
+AttemptId id_of(const Held& held);
+
+inline constexpr std::size_t kRecordSlotBytes = 2048;
+/// Of one slot of a record; the boot's id is part of it.
+std::uint32_t record_checksum(std::string_view boot_id, std::string_view payload);
+
+// ---- exit codes of `pergpu-keeper --end-tree` ----
+
+inline constexpr int kTreeGone = 0;
+inline constexpr int kTreeLeft = 3;  // something still lives: waits in the kernel, or not ours
+
+// ---- encoding ----
 
 /// The bytes of a message without its frame header.
 template <typename Message>

@@ -1,4 +1,5 @@
-// k<ID>.rec: what a keeper would say if it were asked, for the case that it is killed.
+// Writing k<ID>.rec: what a keeper would say if it were asked, for the case that it is killed.
+// read_record() of keeper/protocol.h is the other half.
 //
 // A file of fixed slots, each written with one pwrite and checked by a checksum, so that a kill
 // between two instructions leaves the old slot or the new one.  Not synced: after a power cut no
@@ -14,11 +15,6 @@
 #include "os/fd.h"
 
 namespace pergpu::keeper {
-
-/// "<run folder>/k7", "/k7.rec", "/n7".
-std::string socket_path(const std::string& run_folder, std::int64_t keeper);
-std::string record_path(const std::string& run_folder, std::int64_t keeper);
-std::string notify_path(const std::string& run_folder, std::int64_t keeper);
 
 class RecordFile {
  public:
@@ -41,11 +37,5 @@ class RecordFile {
   os::UniqueFd fd_;
   std::vector<Slot> slots_;
 };
-
-/// Everything that can be read from a record of this boot; empty when there is none.
-std::vector<Held> read_record(const std::string& path, std::string_view boot_id);
-
-/// Which attempt `held` is about.
-AttemptId id_of(const Held& held);
 
 }  // namespace pergpu::keeper

@@ -9,7 +9,6 @@
 
 #include <cstring>
 
-#include "keeper/record.h"
 #include "os/child.h"
 #include "os/proc.h"
 #include "os/process_tree.h"

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <charconv>
 
-#include "keeper/record.h"
 #include "os/file.h"
 
 namespace pergpu {

@@ -1,10 +1,12 @@
+// A helper that did not succeed in its time is started again after a pause, for ever: the lane
+// stays closed as long as something of the tree may live.
 #include "run/undertaker.h"
 
 #include <sys/epoll.h>
 
 #include <cstring>
 
-#include "keeper/bury.h"
+#include "keeper/protocol.h"
 #include "os/child.h"
 #include "os/clock.h"
 #include "os/spawn.h"
