@@ -35,7 +35,11 @@ std::string draft_name(const std::string& path) {
 // Makes `path` with mode 1777; somebody else's folder of the same name is success.
 Result<void> make_folder(const std::string& path) {
   const std::string draft = draft_name(path);
-  if (::mkdir(draft.c_str(), 0700) != 0) return os_error("make lock folder " + draft);
+  if (::mkdir(draft.c_str(), 0700) != 0) {
+    Error error = os_error("make lock folder " + path);
+    error.message += "; somebody who may write there makes it (mode 1777) for all users";
+    return error;
+  }
   Error error;
   if (::chmod(draft.c_str(), kFolderMode) != 0) {
     error = os_error("chmod 1777 " + draft);

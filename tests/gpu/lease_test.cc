@@ -212,7 +212,11 @@ TEST(LeaseFolder, ExistingOnesAreTakenOnlyIfNobodyCouldReplaceTheFiles) {
   EXPECT_FALSE(LeaseFolder::open_at(temp / "link"));
   write(temp / "file", "");
   EXPECT_FALSE(LeaseFolder::open_at(temp / "file"));
-  EXPECT_FALSE(LeaseFolder::open_at(temp / "no/such"));
+  const Result<LeaseFolder> nowhere = LeaseFolder::open_at(temp / "no/such");
+  ASSERT_FALSE(nowhere);
+  EXPECT_NE(nowhere.error().message.find("make lock folder " + (temp / "no/such:")),
+            std::string::npos)
+      << nowhere.error().message;
 }
 
 TEST(LeaseFolder, EnvironmentVariableOverrides) {
