@@ -33,15 +33,9 @@ std::string hash_of(const std::string& content) {
 
 }  // namespace
 
-struct AttemptPlanner::Live {
-  AttemptRecord record;
-};
-
 AttemptPlanner::AttemptPlanner(const World& world, std::string home,
                                ReadEnvironment read_environment)
     : world_(world), home_(std::move(home)), read_environment_(std::move(read_environment)) {}
-AttemptPlanner::~AttemptPlanner() = default;
-
 void AttemptPlanner::forget(SweepId sweep) { environments_.erase(sweep); }
 
 Result<AttemptPlanner::Environment> AttemptPlanner::environment(SweepId sweep) {
@@ -236,8 +230,8 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, LaneId::Pool pool) {
   JobEnvironment environment = build_environment(request);
   plan.env = std::move(environment.all);
 
-  auto live = std::make_shared<Live>();
-  AttemptRecord& record = live->record;
+  auto live = std::make_shared<AttemptRecord>();
+  AttemptRecord& record = *live;
   record.id = plan.id;
   record.sweep = sweep.name;
   record.run = s->run_folder;
@@ -261,39 +255,40 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, LaneId::Pool pool) {
   return plan;
 }
 
-std::string AttemptPlanner::final_record(AttemptId id) {
-  const Job* job = world_.job(id.job);
-  if (job == nullptr || !job->last || job->last->number != id.number) return {};
-  auto it = live_.find(id.job);
-  AttemptRecord record;
-  if (it != live_.end() && it->second->record.id == id) {
-    record = std::move(it->second->record);
+std::shared_ptr<const AttemptRecord> AttemptPlanner::final_record(const Job& job) {
+  const Attempt& attempt = *job.last;
+  const AttemptId id{job.id, attempt.number};
+  std::shared_ptr<AttemptRecord> record;
+  if (auto it = live_.find(job.id); it != live_.end()) {
+    if (it->second->id == id) record = std::move(it->second);
     live_.erase(it);
-  } else {
-    // Started under an earlier coordinator: what can be said without its plan.
-    record.id = id;
-    record.sweep = world_.sweep_of(*job).name;
-    record.step = world_.step_of(*job).spec.name;
-    record.placement = job->last->placement;
-    record.git_commit = world_.sweep_of(*job).context.git_commit;
-    record.git_dirty = world_.sweep_of(*job).context.git_dirty;
-    record.starting_at = rfc3339(job->last->starting_at.wall_ns);
-    if (Result<RenderScope> s = scope(*job, id.number)) {
-      record.run = s->run_folder;
-      if (auto argv = render_argv(world_.step_of(*job).spec, *s)) record.argv = std::move(*argv);
-    }
-    record.cwd = world_.sweep_of(*job).spec.folder;
   }
-  const Attempt& attempt = *job->last;
+  if (!record) {
+    // Started under an earlier coordinator: what can be said without its plan.
+    const Sweep& sweep = world_.sweep_of(job);
+    record = std::make_shared<AttemptRecord>();
+    record->id = id;
+    record->sweep = sweep.name;
+    record->step = world_.step_of(job).spec.name;
+    record->placement = attempt.placement;
+    record->git_commit = sweep.context.git_commit;
+    record->git_dirty = sweep.context.git_dirty;
+    record->starting_at = rfc3339(attempt.starting_at.wall_ns);
+    if (Result<RenderScope> s = scope(job, id.number)) {
+      record->run = s->run_folder;
+      if (auto argv = render_argv(world_.step_of(job).spec, *s)) record->argv = std::move(*argv);
+    }
+    record->cwd = sweep.spec.folder;
+  }
   if (attempt.started_at.wall_ns != 0) {
-    record.started_at = rfc3339(attempt.started_at.wall_ns);
-    record.duration_s =
+    record->started_at = rfc3339(attempt.started_at.wall_ns);
+    record->duration_s =
         static_cast<double>(attempt.ended_at.boot_ns - attempt.started_at.boot_ns) / 1e9;
   }
-  record.ended_at = rfc3339(attempt.ended_at.wall_ns);
-  record.state = to_string(job->state);
-  record.outcome = attempt.outcome;
-  return to_json_text(record);
+  record->ended_at = rfc3339(attempt.ended_at.wall_ns);
+  record->state = to_string(job.state);
+  record->outcome = attempt.outcome;
+  return record;
 }
 
 }  // namespace pergpu

@@ -12,6 +12,7 @@
 #include "coordinator/world.h"
 #include "os/file.h"
 #include "run/engine.h"
+#include "run/record.h"
 
 namespace pergpu {
 
@@ -26,8 +27,9 @@ class AttemptPlanner {
   Result<AttemptPlan> plan(const Job& job, LaneId::Pool pool);
   /// The folder part alone, for the attempt that would come next.
   Result<FolderPlan> folder(const Job& job) const;
-  /// attempt.json of an ended attempt; "" when the attempt is not the job's newest any more.
-  std::string final_record(AttemptId id);
+  /// The record of the attempt that has just ended (job.last), to be rendered when there is time.
+  /// Forgets the attempt.
+  std::shared_ptr<const AttemptRecord> final_record(const Job& job);
   /// `expect`, rendered for this job; 0: unknown.
   std::int64_t expected_ns(const Job& job) const;
   /// "train.py changed since the first start of step train"
@@ -60,11 +62,7 @@ class AttemptPlanner {
   std::unordered_map<std::string, Hashed> hashes_;
   std::map<std::pair<SweepId, std::int16_t>, std::map<std::string, FirstSeen>> first_seen_;
   std::unordered_map<JobId, std::vector<std::string>> warnings_;
-  struct Live;  // what the record of a live attempt holds
-  std::unordered_map<JobId, std::shared_ptr<Live>> live_;
-
- public:
-  ~AttemptPlanner();
+  std::unordered_map<JobId, std::shared_ptr<AttemptRecord>> live_;
 };
 
 }  // namespace pergpu

@@ -13,9 +13,20 @@
 #include "job/cpu_budget.h"
 #include "job/retry.h"
 #include "job/text.h"
+#include "os/file.h"
 #include "spec/units.h"
 
 namespace pergpu {
+namespace {
+
+/// The last lines of a failed job's log: a quick traceback tells a mistake from an accident.
+std::string log_tail(const std::string& path) {
+  constexpr std::size_t kBytes = 4096;
+  Result<std::string> tail = os::read_tail(path, kBytes);
+  return tail ? std::move(*tail) : std::string();
+}
+
+}  // namespace
 
 Coordinator::Coordinator(Parts parts)
     : parts_(std::move(parts)),
@@ -350,6 +361,7 @@ void Coordinator::on_engine(const EngineEvent& e) {
           },
           [&](const engine_event::Exited& exited) {
             const StepSpec& step = parts_.world->step_of(job).spec;
+            const bool failed = exited.exit_code.value_or(0) != 0;
             end_attempt(
                 id.job,
                 Evidence{
@@ -366,6 +378,8 @@ void Coordinator::on_engine(const EngineEvent& e) {
                         step.timeout ? std::chrono::nanoseconds(*step.timeout).count() : 0,
                     .memory_bytes = live.memory_bytes,
                     .memory_limit_bytes = step.memory_bytes.value_or(0),
+                    .log_tail =
+                        failed ? log_tail(parts_.world->out_of(job) + "/log.txt") : std::string(),
                     .peak_memory_bytes = exited.peak_memory_bytes,
                     .cpu_ns = exited.cpu_ns});
           },
@@ -454,10 +468,14 @@ void Coordinator::end_attempt(JobId id, Evidence evidence) {
   record(id, event::Ended{std::move(outcome), next});
   vacate(live, !evidence.lost || evidence.proven_gone);
   drop_environment(job);
-  parts_.journal->then(
-      [this, attempt = live.id, engine = live.engine, path = live.record_path, sent = live.sent] {
-        if (sent) engine->acknowledge(attempt, path, planner_->final_record(attempt));
-      });
+  if (!live.record_path.empty()) {
+    // Taken now, because a next attempt may follow at once; rendered when the lane has its next
+    // job.
+    parts_.journal->then([attempt = live.id, engine = live.engine, path = live.record_path,
+                          record = planner_->final_record(job)] {
+      engine->acknowledge(attempt, path, to_json_text(*record));
+    });
+  }
   refresh(id);
   dependents_of(id);
 }

@@ -109,6 +109,19 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
   return content;
 }
 
+Result<std::string> read_tail(const std::string& path, std::size_t bytes) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return os_error("open " + path);
+  const off_t size = ::lseek(fd.get(), 0, SEEK_END);
+  if (size < 0) return os_error("seek in " + path);
+  std::string tail(std::min(bytes, static_cast<std::size_t>(size)), '\0');
+  const ssize_t n =
+      ::pread(fd.get(), tail.data(), tail.size(), size - static_cast<off_t>(tail.size()));
+  if (n < 0) return os_error("read " + path);
+  tail.resize(static_cast<std::size_t>(n));
+  return tail;
+}
+
 Result<void> write_file_atomic(const std::string& path, std::string_view content, mode_t mode,
                                bool durable) {
   const std::string temp = temp_name(path);

@@ -17,6 +17,9 @@ namespace pergpu::os {
 /// The whole content.  ErrorKind::Invalid when it is longer than `limit` bytes.
 Result<std::string> read_file(const std::string& path, std::size_t limit);
 
+/// At most the last `bytes` bytes.
+Result<std::string> read_tail(const std::string& path, std::size_t bytes);
+
 /// Temp file beside `path`, then rename: a reader sees the old content or the new one, never a
 /// part. `durable`: file and folder are synced, so that the new content survives a power cut.
 Result<void> write_file_atomic(const std::string& path, std::string_view content, mode_t mode,

@@ -34,9 +34,16 @@ std::string run_folder_name(const RunParameters& parameters, std::int64_t index,
   std::string name = fmt::format("{:0{}}", index, width);
   std::string full;  // unsanitised: what the hash stands for
   char separator = '-';
+  const bool has_plain =
+      std::any_of(columns.begin(), columns.end(), [&](const std::string& column) {
+        const std::string* text = parameters.text(column);
+        return text != nullptr && !text->starts_with('{') && !text->starts_with('[');
+      });
   for (const std::string& column : columns) {
     const std::string* text = parameters.text(column);
     if (text == nullptr) continue;
+    // A table or a list would be all braces: it tells runs apart only where nothing else does.
+    if (has_plain && (text->starts_with('{') || text->starts_with('['))) continue;
     name += separator;
     separator = ',';
     append_value(name, column);
