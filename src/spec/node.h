@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace pergpu {
@@ -41,6 +42,28 @@ struct Node {
       if (keys[i].text == key) return &items[i];
     return nullptr;
   }
+};
+
+/// The keys of a table while it is read.  Short tables are searched, long ones hashed: a map for
+/// each of a million rows would cost more than all the rest.
+class KeySet {
+ public:
+  /// The place of an equal key of `table` (whose keys were all added), or null after adding it.
+  const Place* add(const Node& table, const Key& key) {
+    constexpr std::size_t kMaxSearched = 16;
+    if (table.keys.size() < kMaxSearched) {
+      for (const Key& other : table.keys)
+        if (other.text == key.text) return &other.at;
+      return nullptr;
+    }
+    if (hashed_.empty())
+      for (const Key& other : table.keys) hashed_.emplace(other.text, other.at);
+    auto [found, is_new] = hashed_.emplace(key.text, key.at);
+    return is_new ? nullptr : &found->second;
+  }
+
+ private:
+  std::unordered_map<std::string, Place> hashed_;
 };
 
 /// "the number 90", "the string \"x\"", "a list": for "must be a duration, not …".

@@ -7,7 +7,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <unordered_map>
 
 #include "spec/readers.h"
 
@@ -54,13 +53,13 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool key(std::string& name) override {
     Place at = next_token();
     Frame& frame = open_.back();
-    auto [first, is_new] = frame.seen.emplace(name, at);
-    if (is_new) {
-      frame.node.keys.push_back({std::move(name), at});
-    } else {
-      report_.error(at, fmt::format("duplicate key `{}`; it is already given at line {}", name,
-                                    first->second.line));
+    Key key{std::move(name), at};
+    if (const Place* first = frame.seen.add(frame.node, key)) {
+      report_.error(at, fmt::format("duplicate key `{}`; it is already given at line {}", key.text,
+                                    first->line));
       frame.skip_next = true;
+    } else {
+      frame.node.keys.push_back(std::move(key));
     }
     return true;
   }
@@ -82,7 +81,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  private:
   struct Frame {
     Node node;
-    std::unordered_map<std::string, Place> seen = {};
+    KeySet seen = {};
     bool skip_next = false;  // the value of a duplicate key
   };
 

@@ -15,7 +15,6 @@
 #include <limits>
 #include <streambuf>
 #include <string>
-#include <unordered_map>
 
 #include "spec/readers.h"
 #include "spec/yaml_scalar.h"
@@ -102,7 +101,7 @@ class TreeBuilder : public YAML::EventHandler {
  private:
   struct Frame {
     Node node;
-    std::unordered_map<std::string, Place> seen = {};
+    KeySet seen = {};
     bool skip_next = false;  // the value of a key that was refused
   };
 
@@ -178,14 +177,14 @@ class TreeBuilder : public YAML::EventHandler {
       frame.skip_next = true;
       return;
     }
-    auto [first, is_new] = frame.seen.emplace(node.text, node.at);
-    if (!is_new) {
-      report_.error(node.at, fmt::format("duplicate key `{}`; it is already given at line {}",
-                                         node.text, first->second.line));
+    Key key{std::move(node.text), node.at};
+    if (const Place* first = frame.seen.add(frame.node, key)) {
+      report_.error(key.at, fmt::format("duplicate key `{}`; it is already given at line {}",
+                                        key.text, first->line));
       frame.skip_next = true;
       return;
     }
-    frame.node.keys.push_back({std::move(node.text), node.at});
+    frame.node.keys.push_back(std::move(key));
   }
 
   Report& report_;

@@ -30,10 +30,19 @@ std::string_view SourceText::line(std::uint32_t number) const {
   return std::string_view(text_).substr(begin, end - begin);
 }
 
+std::uint32_t SourceText::line_of(std::size_t offset) const {
+  // Usually the line of the last answer, or the one after it.
+  for (std::size_t line = cached_.at.line; line <= cached_.at.line + 1 && line <= starts_.size();
+       ++line)
+    if (starts_[line - 1] <= offset && (line == starts_.size() || offset < starts_[line]))
+      return static_cast<std::uint32_t>(line);
+  auto after = std::upper_bound(starts_.begin(), starts_.end(), offset);
+  return static_cast<std::uint32_t>(after - starts_.begin());
+}
+
 SourceText::Position SourceText::position(std::size_t offset) const {
   offset = std::min(offset, text_.size());
-  auto after = std::upper_bound(starts_.begin(), starts_.end(), offset);
-  std::uint32_t line = static_cast<std::uint32_t>(after - starts_.begin());
+  std::uint32_t line = line_of(offset);
   std::size_t from = starts_[line - 1];
   std::uint32_t column = 1;
   if (cached_.at.line == line && cached_.offset <= offset && cached_.offset >= from) {

@@ -32,6 +32,8 @@ class SourceText {
   std::size_t offset(std::uint32_t line, std::uint32_t column) const;
 
  private:
+  std::uint32_t line_of(std::size_t offset) const;
+
   std::string path_;
   std::string text_;
   std::vector<std::size_t> starts_;  // byte offset of each line
