@@ -3,27 +3,18 @@
 #include "coordinator/gpu_lanes.h"
 
 #include <fmt/format.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "gpu/processes.h"
 
 namespace pergpu {
 namespace {
 
 constexpr std::int64_t kFirstRelook = 50 * kMillisecond;
 constexpr std::int64_t kLookAgain = 2 * kSecond;  // a foreign or dirty GPU: NVML cannot notify
-
-std::string user_name(std::uint32_t uid) {
-  char buffer[4096];
-  passwd entry{};
-  passwd* found = nullptr;
-  if (getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found != nullptr) {
-    return found->pw_name;
-  }
-  return fmt::format("uid {}", uid);
-}
 
 }  // namespace
 
@@ -153,7 +144,7 @@ void GpuLanes::lease_by_other(Lane& l) {
   l.phase = Phase::LeasedByOther;
   l.state = "leased";
   const gpu::LeaseHolder holder = folder_->holder(l.facts.uuid);
-  l.words = gpu::lease_words(holder, getuid(), holder.uid ? user_name(*holder.uid) : "");
+  l.words = gpu::lease_words(holder, getuid(), holder.uid ? gpu::user_name(*holder.uid) : "");
   answer(l, false);
 }
 
@@ -254,7 +245,7 @@ void GpuLanes::judge_lane(Lane& l, bool complete, const std::string& why) {
                                      .idle_bytes = idle_.of(l.facts.uuid),
                                      .outsiders = l.outsiders,
                                      .ours = parts_.ours,
-                                     .user_name = user_name});
+                                     .user_name = gpu::user_name});
   if (l.verdict.startable()) {
     become_ready(l);
     return;
@@ -377,7 +368,7 @@ std::vector<GpuSnapshot> GpuLanes::gpus() const {
                   .used_bytes = static_cast<std::int64_t>(l.reading.used_bytes)};
     for (const GpuProcess& p : l.reading.processes) {
       GpuHolder holder{.pid = p.pid, .command = p.command};
-      if (p.uid) holder.user = user_name(*p.uid);
+      if (p.uid) holder.user = gpu::user_name(*p.uid);
       if (p.memory_bytes) holder.memory_bytes = static_cast<std::int64_t>(*p.memory_bytes);
       if (l.phase == Phase::InUse && parts_.ours(p)) holder.job = l.job.value;
       s.holders.push_back(std::move(holder));
