@@ -1,6 +1,7 @@
-// Rules that the child obeys: no allocation, no lock, no library call that is more than a system
-// call, no return from child_main().  All signals are blocked across the clone, because a handler
-// of the parent that ran in the child would run in the parent's memory.
+// Rules that the child obeys: no allocation, no lock, no return from child_main(), and bare system
+// calls instead of library functions: a sanitizer's or the library's own bookkeeping would be done
+// in the parent's memory.  All signals are blocked across the clone, because a handler of the
+// parent that ran in the child would run in the parent's memory.
 #include "os/spawn.h"
 
 #include <fcntl.h>
@@ -8,13 +9,11 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 
 #include "os/child.h"
@@ -26,12 +25,20 @@
 // The child runs on memory that the sanitizers believe to be the parent's.
 #define PERGPU_IN_CHILD __attribute__((no_sanitize("address", "thread", "undefined")))
 
+// The C library's clone() under the name that ThreadSanitizer does not replace: its replacement
+// takes the call for a fork and notes in the shared memory that threads must not be started any
+// more.
+extern "C" int __clone(int (*function)(void*), void* stack, int flags, void* argument, ...);
+
 namespace pergpu::os {
 namespace {
 
 enum class Phase : int { None, Session, Affinity, Chdir, Fds, Limit, Exec };
 
 constexpr std::size_t kChildStackBytes = 32 * 1024;
+constexpr int kLastSignal = 64;
+constexpr std::size_t kKernelSignalSetBytes = 8;
+static_assert(sizeof(rlimit) == 16, "prlimit64 takes 64-bit limits");
 
 /// All that the child reads, prepared by the parent, and the failure that it writes.
 struct ChildPlan {
@@ -49,6 +56,7 @@ struct ChildPlan {
   const cpu_set_t* cpus = nullptr;
   std::size_t cpus_bytes = 0;
   const char* oom_text = nullptr;
+  std::size_t oom_bytes = 0;
   mode_t umask = 0;
   bool set_umask = false;
   bool new_session = false;
@@ -60,34 +68,45 @@ struct ChildPlan {
   std::size_t index = 0;  // of the limit or descriptor concerned
 };
 
+[[noreturn]] PERGPU_IN_CHILD void leave() {
+  for (;;) ::syscall(SYS_exit_group, 127);
+}
+
 [[noreturn]] PERGPU_IN_CHILD void fail(ChildPlan& plan, Phase phase, std::size_t index = 0) {
   plan.error = errno;
   plan.failed = phase;
   plan.index = index;
-  ::_exit(127);
+  leave();
 }
 
 PERGPU_IN_CHILD void default_dispositions() {
-  struct sigaction standard;
-  standard.sa_handler = SIG_DFL;
-  standard.sa_flags = 0;
-  ::sigemptyset(&standard.sa_mask);
-  for (int signal = 1; signal < NSIG; ++signal) {
-    if (signal != SIGKILL && signal != SIGSTOP) ::sigaction(signal, &standard, nullptr);
-  }
+  // The kernel's struct sigaction in any of its layouts: default action, no flags, empty mask.
+  const unsigned long standard[8] = {};
+  for (int signal = 1; signal <= kLastSignal; ++signal)
+    ::syscall(SYS_rt_sigaction, signal, standard, nullptr, kKernelSignalSetBytes);
 }
 
 /// Puts each descriptor in its place.  All are first copied above every target, so that no target
 /// overwrites a source that is still needed.
 PERGPU_IN_CHILD void place_fds(ChildPlan& plan) {
-  if (::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) < 0) fail(plan, Phase::Fds);
+  if (::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) < 0) fail(plan, Phase::Fds);
   for (std::size_t i = 0; i < plan.fd_count; ++i) {
-    plan.fds[i].fd = ::fcntl(plan.fds[i].fd, F_DUPFD_CLOEXEC, plan.first_free_fd);
-    if (plan.fds[i].fd < 0) fail(plan, Phase::Fds, i);
+    const long copy = ::syscall(SYS_fcntl, plan.fds[i].fd, F_DUPFD_CLOEXEC, plan.first_free_fd);
+    if (copy < 0) fail(plan, Phase::Fds, i);
+    plan.fds[i].fd = static_cast<int>(copy);
   }
   for (std::size_t i = 0; i < plan.fd_count; ++i) {
-    if (::dup2(plan.fds[i].fd, plan.fds[i].as) < 0) fail(plan, Phase::Fds, i);
+    if (::syscall(SYS_dup3, plan.fds[i].fd, plan.fds[i].as, 0) < 0) fail(plan, Phase::Fds, i);
   }
+}
+
+/// Best effort: a container may not allow it.
+PERGPU_IN_CHILD void set_oom_score(const ChildPlan& plan) {
+  const long fd =
+      ::syscall(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC, 0);
+  if (fd < 0) return;
+  ::syscall(SYS_write, fd, plan.oom_text, plan.oom_bytes);
+  ::syscall(SYS_close, fd);
 }
 
 /// execvp() over the prepared candidates: a file that may not be executed is remembered, one that
@@ -96,11 +115,10 @@ PERGPU_IN_CHILD void place_fds(ChildPlan& plan) {
   bool denied = false;
   errno = ENOENT;
   for (const char* const* candidate = plan.candidates; *candidate != nullptr; ++candidate) {
-    ::execve(*candidate, const_cast<char* const*>(plan.argv), const_cast<char* const*>(plan.env));
+    ::syscall(SYS_execve, *candidate, plan.argv, plan.env);
     if (errno == ENOEXEC) {
       plan.shell_argv[1] = *candidate;
-      ::execve(plan.shell_argv[0], const_cast<char* const*>(plan.shell_argv),
-               const_cast<char* const*>(plan.env));
+      ::syscall(SYS_execve, plan.shell_argv[0], plan.shell_argv, plan.env);
     }
     const bool try_next = errno == ENOENT || errno == ENOTDIR || errno == EACCES ||
                           errno == ESTALE || errno == ENODEV || errno == ETIMEDOUT;
@@ -114,30 +132,23 @@ PERGPU_IN_CHILD void place_fds(ChildPlan& plan) {
 PERGPU_IN_CHILD int child_main(void* argument) {
   ChildPlan& plan = *static_cast<ChildPlan*>(argument);
   default_dispositions();
-  if (plan.new_session && ::setsid() < 0) fail(plan, Phase::Session);
+  if (plan.new_session && ::syscall(SYS_setsid) < 0) fail(plan, Phase::Session);
   if (plan.parent_death_signal != 0) {
-    ::prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(plan.parent_death_signal), 0, 0, 0);
-    if (::getppid() != plan.parent_pid) ::_exit(127);  // it died before the signal was armed
+    ::syscall(SYS_prctl, PR_SET_PDEATHSIG, plan.parent_death_signal, 0, 0, 0);
+    if (::syscall(SYS_getppid) != plan.parent_pid) leave();  // it died before the signal was armed
   }
-  if (plan.set_umask) ::umask(plan.umask);
-  if (plan.cpus != nullptr && ::sched_setaffinity(0, plan.cpus_bytes, plan.cpus) < 0)
+  if (plan.set_umask) ::syscall(SYS_umask, plan.umask);
+  if (plan.cpus != nullptr && ::syscall(SYS_sched_setaffinity, 0, plan.cpus_bytes, plan.cpus) < 0)
     fail(plan, Phase::Affinity);
-  if (plan.oom_text != nullptr) {
-    const int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-    if (fd >= 0) {
-      [[maybe_unused]] const ssize_t n = ::write(fd, plan.oom_text, std::strlen(plan.oom_text));
-      ::close(fd);
-    }
-  }
-  if (plan.cwd != nullptr && ::chdir(plan.cwd) < 0) fail(plan, Phase::Chdir);
+  if (plan.oom_text != nullptr) set_oom_score(plan);
+  if (plan.cwd != nullptr && ::syscall(SYS_chdir, plan.cwd) < 0) fail(plan, Phase::Chdir);
   place_fds(plan);
-  for (std::size_t i = 0; i < plan.limit_count; ++i) {  // last: a low RLIMIT_NOFILE hinders dup2
-    if (::setrlimit(static_cast<__rlimit_resource_t>(plan.limit_resources[i]), &plan.limits[i]) < 0)
+  for (std::size_t i = 0; i < plan.limit_count; ++i) {  // last: a low RLIMIT_NOFILE hinders dup3
+    if (::syscall(SYS_prlimit64, 0, plan.limit_resources[i], &plan.limits[i], nullptr) < 0)
       fail(plan, Phase::Limit, i);
   }
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  const unsigned long none = 0;
+  ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, kKernelSignalSetBytes);
   exec_first(plan);
 }
 
@@ -298,6 +309,7 @@ SpawnResult spawn(const SpawnPlan& plan) {
   child.limit_resources = limits.resources.data();
   child.limit_count = limits.values.size();
   child.oom_text = plan.oom_score_adj ? oom_text.c_str() : nullptr;
+  child.oom_bytes = oom_text.size();
   child.set_umask = plan.umask.has_value();
   child.umask = plan.umask.value_or(0);
   child.new_session = plan.new_session;
@@ -314,7 +326,7 @@ SpawnResult spawn(const SpawnPlan& plan) {
   int pidfd = -1;
   const int flags =
       CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD | (plan.sibling ? CLONE_PARENT : 0);
-  const pid_t pid = ::clone(child_main, reinterpret_cast<void*>(top), flags, &child, &pidfd);
+  const pid_t pid = ::__clone(child_main, reinterpret_cast<void*>(top), flags, &child, &pidfd);
   const int clone_error = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 
