@@ -168,7 +168,7 @@ void Coordinator::refresh_all() {
 
 void Coordinator::settle() {
   Journal& journal = *parts_.journal;
-  if (journal.writable() && !frozen_) {
+  if (journal.writable() && !frozen_ && !leaving_) {
     parts_.gpus->fill(capacity_);
     while (std::optional<Choice> choice = choose(queue_, capacity_)) {
       queue_.take(choice->job, choice->overtaken);
@@ -187,7 +187,7 @@ void Coordinator::settle() {
         const Choice chosen = it->second;
         acquiring_.erase(it);
         const bool still = parts_.world->job(job)->state == JobState::Queued;
-        if (is_ready && still && parts_.journal->writable() && !frozen_) {
+        if (is_ready && still && parts_.journal->writable() && !frozen_ && !leaving_) {
           begin(chosen);
           return;
         }
@@ -198,6 +198,10 @@ void Coordinator::settle() {
       parts_.gpus->fill(capacity_);
     }
     parts_.gpus->settle([this](const std::string& uuid) {
+      // A job whose acquisition was answered is told by a timer and is not in the queue until then.
+      for (const auto& [job, choice] : acquiring_) {
+        if (!choice.gpus.empty() && choice.gpus.front() == uuid) return true;
+      }
       const gpu::GpuLane* lane = parts_.gpus->facts(uuid);
       for (const ReadyQueue::Head& head : queue_.heads()) {
         const Demand* demand = queue_.demand(head.job.step);
@@ -595,6 +599,15 @@ void Coordinator::recover() {
   refresh_all();
   parts_.local->adopt(std::move(local));
   parts_.fake->adopt(std::move(fake));
+  // The one before may have died between an outcome and its record: written again, it is the same.
+  const std::int64_t now = parts_.clock->now().wall_ns;
+  for (const Job& job : world.jobs()) {
+    if (!job.last || !job.last->outcome || job.last->ended_at.wall_ns < now - 60 * kSecond)
+      continue;
+    engine_of(world.sweep_of(job))
+        .acknowledge({job.id, job.last->number}, world.out_of(job) + "/attempt.json",
+                     to_json_text(*planner_->final_record(job)));
+  }
 }
 
 }  // namespace pergpu

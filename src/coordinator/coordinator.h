@@ -101,6 +101,8 @@ class Coordinator {
   /// Ctrl-C of a sweep's `run` (DESIGN §4): 1 hold what is queued, 2 stop what runs, 3 kill it.
   void interrupt(SweepId sweep, int level);
   void cancel_all(const std::string& reason);
+  /// Before the process leaves: what is queued stays queued, for the next coordinator.
+  void start_nothing_more() { leaving_ = true; }
   /// Runs `effect` once all that was decided so far is durable.
   void when_durable(std::function<void()> effect);
 
@@ -186,6 +188,7 @@ class Coordinator {
   std::vector<Prepared> to_plan_;
   std::vector<PendingSubmit> submits_;
   bool submitting_ = false;
+  bool leaving_ = false;
   SweepId frozen_ = {};  // its resubmit is being stored: its jobs do not change
   std::vector<EngineEvent> deferred_;
   bool store_retry_armed_ = false;

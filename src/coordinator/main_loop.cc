@@ -152,6 +152,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                     .leave = [&](bool kill) {
                       ordered_to_leave = true;
                       kill_jobs = kill;
+                      core.start_nothing_more();
                       if (kill) core.cancel_all("pergpu coordinator stop --kill");
                     }});
   if (!opened) return complain(opened.error());
@@ -161,7 +162,9 @@ int coordinator_main(const CoordinatorOptions& options) {
       loop.watch((*store)->completion_fd(), EPOLLIN, [&](std::uint32_t) { (*store)->drain(); });
   if (!completions) return complain(completions.error());
   Result<void> signals = loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&](int signal) {
-    if (signal != SIGHUP) ordered_to_leave = true;  // jobs go on: keepers wait for the next one
+    if (signal == SIGHUP) return;
+    ordered_to_leave = true;  // jobs go on: keepers wait for the next one
+    core.start_nothing_more();
   });
   if (!signals) return complain(signals.error());
 
