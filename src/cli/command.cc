@@ -42,9 +42,9 @@ void add_selectors(CLI::App& command, std::vector<std::string>& selectors) {
                      "17 | SWEEP | SWEEP/RUN | SWEEP/RUN/STEP, with * | @ the last sweep");
 }
 
-void print(std::string_view data) {
-  std::fwrite(data.data(), 1, data.size(), stdout);
-  std::fflush(stdout);
+bool print(std::string_view data) {
+  return std::fwrite(data.data(), 1, data.size(), stdout) == data.size() &&
+         std::fflush(stdout) == 0;
 }
 
 void say(std::string_view text) {

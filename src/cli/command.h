@@ -55,8 +55,8 @@ bool is_of_a_later_version(std::string_view command);
 /// Says what is wrong on stderr; returns the exit code.
 int fail(const Error& error);
 
-/// Data on stdout.
-void print(std::string_view data);
+/// Data on stdout.  False when nobody reads it any more (a pipe into `head`).
+bool print(std::string_view data);
 /// Talk on stderr, one or more lines; control characters are made visible.
 void say(std::string_view text);
 

@@ -105,15 +105,16 @@ class LogFollower {
 
   void write(std::string_view bytes) {
     if (plan_.print_job) return;  // stdout is for one JSON value
-    if (plan_.to_terminal) {
-      print(filter_.feed(bytes));
-    } else {
-      print(bytes);
-    }
+    const bool read = plan_.to_terminal ? print(filter_.feed(bytes)) : print(bytes);
+    // `logs -f | head` ends with its reader; a job of ours is still waited for.
+    if (!read && !plan_.interrupts) leave(kOk);
   }
 
   void say_end() {
-    if (plan_.print_job) return print(to_line(json(job_)) + "\n");
+    if (plan_.print_job) {
+      print(to_line(json(job_)) + "\n");
+      return;
+    }
     if (view::is_ended(job_) && job_.state != "done") {
       say(fmt::format("pergpu: {} {}: {}", view::name_of(job_), job_.state, job_.reason));
     } else if (job_.state == "held") {

@@ -111,8 +111,7 @@ class SweepFollower {
     if (!redraws_) {
       tell_line(view::change_line(before, job, clock_.now().wall_ns, style_));
     }
-    if (!view::is_live(job)) followed_.newest.erase(job.id);
-    followed_.jobs.insert_or_assign(job.id, std::move(job));
+    followed_.take(std::move(job));
   }
 
   int exit_code() const {
@@ -239,8 +238,9 @@ class SweepFollower {
       return tell_line(fmt::format("{} {}\n", view::time_of_day(now.wall_ns, style_.utc_offset_s),
                                    view::headline(followed_, now.wall_ns, style_)));
     }
-    for (const auto& [id, job] : followed_.jobs) {
-      if (view::is_live(job) && job.status.empty()) followed_.newest[id] = newest_of(job);
+    for (const std::int64_t id : followed_.live) {
+      const JobSnapshot& job = followed_.jobs.at(id);
+      if (job.status.empty()) followed_.newest[id] = newest_of(job);
     }
     draw_soon();
   }

@@ -55,7 +55,7 @@ int print_file(const std::string& path, std::int64_t offset) {
     if (n == 0) break;
     offset += n;
     const std::string_view bytes(block.data(), static_cast<std::size_t>(n));
-    print(to_terminal ? filter.feed(bytes) : std::string(bytes));
+    if (!(to_terminal ? print(filter.feed(bytes)) : print(bytes))) return kOk;
   }
   if (to_terminal) print(filter.finish());
   return kOk;

@@ -24,7 +24,7 @@ view::Metrics newest_metrics(const std::string& path) {
 view::MetricsOfJobs read_metrics(const std::vector<JobSnapshot>& jobs) {
   view::MetricsOfJobs all;
   for (const JobSnapshot& job : jobs) {
-    if (job.replaced || job.attempt == 0) continue;
+    if (job.replaced || job.attempt == 0 || view::is_waiting(job)) continue;
     view::Metrics metrics = newest_metrics(job.metrics);
     if (!metrics.empty()) all[job.id] = std::move(metrics);
   }

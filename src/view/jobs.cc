@@ -16,7 +16,7 @@ namespace {
 
 std::string time_cell(const JobSnapshot& job, std::int64_t now_ns) {
   const double elapsed = elapsed_s(job, now_ns);
-  if (elapsed < 0) return "-";
+  if (elapsed < 0 || is_waiting(job)) return "-";
   if (is_live(job) && job.expected_s) {
     return fmt::format("{} / ~{}", duration_text(elapsed), duration_text(*job.expected_s));
   }
@@ -46,6 +46,8 @@ std::string name_of(const JobSnapshot& job) {
 bool is_live(const JobSnapshot& job) {
   return job.state == "starting" || job.state == "running" || job.state == "stopping";
 }
+
+bool is_waiting(const JobSnapshot& job) { return job.state == "queued" || job.state == "held"; }
 
 bool is_failure(const JobSnapshot& job) {
   return job.state == "failed" || job.state == "timeout" || job.state == "lost";
@@ -84,7 +86,7 @@ std::string ps_table(const std::vector<JobSnapshot>& jobs, std::int64_t now_ns,
         Cell{name_of(job), job.replaced ? Tone::Dim : Tone::Plain},
         Cell{state, tone_of_state(job.state)},
         Cell{time_cell(job, now_ns), Tone::Plain},
-        Cell{job.lane.value_or("-"), Tone::Plain},
+        Cell{is_waiting(job) ? "-" : job.lane.value_or("-"), Tone::Plain},
         Cell{reason_cell(job), Tone::Plain},
     });
   }

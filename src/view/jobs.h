@@ -15,8 +15,9 @@ std::string name_of(const JobSnapshot& job);
 /// The same without the sweep.
 std::string short_name_of(const JobSnapshot& job);
 
-bool is_live(const JobSnapshot& job);   // starting, running, stopping
-bool is_ended(const JobSnapshot& job);  // done, failed, timeout, cancelled, skipped, lost
+bool is_live(const JobSnapshot& job);     // starting, running, stopping
+bool is_waiting(const JobSnapshot& job);  // queued, held: what is known of an attempt is history
+bool is_ended(const JobSnapshot& job);    // done, failed, timeout, cancelled, skipped, lost
 /// Ended in a way that deserves a look at its log: failed, timeout, lost.
 bool is_failure(const JobSnapshot& job);
 

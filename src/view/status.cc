@@ -42,8 +42,9 @@ std::vector<LaneRow> lane_rows(const Followed& followed) {
     by_name[lane.name].name = lane.name;
     by_name[lane.name].lane = &lane;
   }
-  for (const auto& [id, job] : followed.jobs) {
-    if (!is_live(job) || !job.lane) continue;
+  for (const std::int64_t id : followed.live) {
+    const JobSnapshot& job = followed.jobs.at(id);
+    if (!job.lane) continue;
     by_name[*job.lane].name = *job.lane;
     by_name[*job.lane].job = &job;
   }
@@ -99,6 +100,20 @@ std::string fit(const std::string& text, const Style& style) {
 
 }  // namespace
 
+void Followed::take(JobSnapshot job) {
+  const std::int64_t id = job.id;
+  const auto known = jobs.find(id);
+  if (known != jobs.end() && !known->second.replaced) --counts[known->second.state];
+  if (!job.replaced) ++counts[job.state];
+  if (is_live(job)) {
+    live.insert(id);
+  } else {
+    live.erase(id);
+    newest.erase(id);
+  }
+  jobs.insert_or_assign(id, std::move(job));
+}
+
 std::string expected_end(const Followed& followed, std::int64_t now_ns, const Style& style) {
   if (!followed.sweep.remaining_s) return "";
   const double since = static_cast<double>(now_ns - followed.sweep_at_ns) / 1e9;
@@ -110,12 +125,7 @@ std::string expected_end(const Followed& followed, std::int64_t now_ns, const St
 }
 
 std::string headline(const Followed& followed, std::int64_t now_ns, const Style& style) {
-  // The jobs are newer than the sweep's own counts: each change of a job arrives at once.
-  std::map<std::string, std::int64_t> counts;
-  for (const auto& [id, job] : followed.jobs) {
-    if (!job.replaced) ++counts[job.state];
-  }
-  if (counts.empty()) counts = followed.sweep.counts;
+  const auto& counts = followed.counts.empty() ? followed.sweep.counts : followed.counts;
   std::string text =
       fmt::format("{}: {}", safe_line(followed.sweep.name), counts_text(counts, style));
   const std::string end = expected_end(followed, now_ns, style);

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,11 +17,17 @@ namespace pergpu::view {
 /// Everything that is known of a followed sweep.
 struct Followed {
   SweepSnapshot sweep = {};
-  std::map<std::int64_t, JobSnapshot> jobs = {};  // by id
+  std::map<std::int64_t, JobSnapshot> jobs = {};    // by id
+  std::map<std::string, std::int64_t> counts = {};  // of `jobs`, by state: newer than the sweep's
+  std::set<std::int64_t> live = {};                 // ids in `jobs`
   std::vector<LaneSnapshot> lanes = {};
   std::map<std::int64_t, std::string> newest = {};  // by job id: last log line or metrics
   std::int64_t sweep_at_ns = 0;                     // wall clock when `sweep` arrived
   std::string message = {};                         // what Ctrl-C did; "": the keys
+
+  /// Puts `job` in the place of what was known of it.  A sweep may have a million jobs: drawing
+  /// must not look at each.
+  void take(JobSnapshot job);
 };
 
 /// Lines without '\n', each at most style.width columns, at most style.height - 1 of them.

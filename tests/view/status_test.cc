@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-
 #include "view/escape.h"
 #include "view/screen.h"
 #include "view/utf8.h"
@@ -42,13 +41,14 @@ Followed three_lanes() {
   }
   followed.lanes[1].state = "foreign";
   followed.lanes[1].why = "used by alice/python";
-  followed.jobs[1] = running(1, "gpu0");
-  followed.jobs[1].expected_s = 185;
+  JobSnapshot first = running(1, "gpu0");
+  first.expected_s = 185;
+  followed.take(first);
   followed.newest[1] = "step 100, loss 0.41";
   JobSnapshot queued = running(2, "");
   queued.state = "queued";
   queued.lane.reset();
-  followed.jobs[2] = queued;
+  followed.take(queued);
   return followed;
 }
 
@@ -73,7 +73,7 @@ TEST(StatusView, WhatTheJobSaysOfItselfComesFirst) {
 TEST(StatusView, NeverWiderOrHigherThanTheTerminal) {
   Followed followed = three_lanes();
   for (int i = 0; i < 40; ++i) {
-    followed.jobs[100 + i] = running(100 + i, "cpu" + std::to_string(i));
+    followed.take(running(100 + i, "cpu" + std::to_string(i)));
     followed.newest[100 + i] = "größe 大大大大大大大大大大大大 \x1b[31m loss";
   }
   for (const int width : {10, 30, 80}) {
@@ -89,7 +89,7 @@ TEST(StatusView, NeverWiderOrHigherThanTheTerminal) {
 
 TEST(StatusView, LanesWithAJobStayWhenThereIsNoRoom) {
   Followed followed = three_lanes();
-  followed.jobs[9] = running(9, "gpu10");
+  followed.take(running(9, "gpu10"));
   Style style;
   style.height = 6;
   EXPECT_EQ(status_lines(followed, kNow, style),
@@ -106,6 +106,19 @@ TEST(StatusView, AMessageReplacesTheKeys) {
   Followed followed = three_lanes();
   followed.message = "16 jobs held";
   EXPECT_EQ(status_lines(followed, kNow, Style{}).back(), "16 jobs held");
+}
+
+TEST(StatusView, CountsFollowTheJobs) {
+  Followed followed = three_lanes();
+  JobSnapshot done = followed.jobs[1];
+  done.state = "done";
+  followed.take(done);
+  JobSnapshot old = followed.jobs[2];
+  old.replaced = true;
+  followed.take(old);
+  followed.sweep.remaining_s.reset();
+  EXPECT_EQ(headline(followed, kNow, Style{}), "thirteen: 1 done");
+  EXPECT_EQ(status_lines(followed, kNow, Style{})[1], "gpu0   -");
 }
 
 TEST(ChangeLine, OnePerChangeOfState) {
