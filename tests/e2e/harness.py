@@ -5,6 +5,9 @@ paths are limited to 107 bytes).  This process is a child sub-reaper: whatever a
 stays its descendant, so close() sees every process, however it detached itself, and fails the test
 when one is left.
 
+As init would, it takes the ended processes that it inherits, for pergpu and the fake NVML look for
+processes in /proc.
+
 Jobs tell what they did by lines appended to one file ("stamps"): one write of a short line with
 O_APPEND is atomic, so the order of the lines is an order of events and no clock is needed.  Jobs
 that must live until the test has looked wait at a gate: a shared flock on a file that the test
@@ -20,6 +23,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 PERGPU = os.environ.get("PERGPU_BIN", "")
@@ -28,6 +32,23 @@ LONG = os.environ.get("PERGPU_LONG") == "1"
 DEADLINE = 60  # seconds: only a hanging test needs it
 
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+started = set()  # pids of what tests start themselves: subprocess waits for them
+starting = threading.Lock()
+
+
+def reap_orphans():
+    """As init.  What subprocess starts outside of Home.start() stays in our session."""
+    ours = f"/proc/self/task/{os.getpid()}/children"
+    while True:
+        with starting:
+            for pid in map(int, read(ours).split()):
+                stat = read(f"/proc/{pid}/stat", "").rpartition(")")[2].split()
+                inherited = pid not in started and stat and int(stat[3]) != os.getsid(0)
+                if inherited and stat[0] == "Z":
+                    os.waitpid(pid, 0)
+        time.sleep(0.02)
+
 
 # $1: seconds it works, $2: exit code; first it waits at the gate.
 STAMP = """#!/bin/sh
@@ -186,14 +207,16 @@ class Home:
     def start(self, *args, env=None, cwd=None, **options):
         """A running pergpu, ended with the home."""
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = subprocess.Popen(
-            [PERGPU, *map(str, args)],
-            env={**self.env, **(env or {})},
-            cwd=cwd or self.work,
-            text=True,
-            errors="replace",
-            **{**pipes, **self.user, **options},
-        )
+        with starting:
+            process = subprocess.Popen(
+                [PERGPU, *map(str, args)],
+                env={**self.env, **(env or {})},
+                cwd=cwd or self.work,
+                text=True,
+                errors="replace",
+                **{**pipes, **self.user, **options},
+            )
+            started.add(process.pid)
         self.started.append(process)
         return process
 
@@ -274,7 +297,6 @@ def close(homes):
     left = {}
 
     def all_gone():
-        reap()
         left.clear()
         left.update(descendants())
         return not left
@@ -293,13 +315,6 @@ def close(homes):
     return remains, logs
 
 
-def reap():
-    """Takes the ended processes that this sub-reaper inherited."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG):
-            pass
-
-
 def grid(step, count, extra="", header=""):
     """A sweep of `count` runs (parameter i) of one step."""
     return f"{header}\n[grid]\ni = {list(range(count))}\n[steps.{step}]\n{extra}\n"
@@ -307,3 +322,6 @@ def grid(step, count, extra="", header=""):
 
 def strip_colours(text):
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+
+threading.Thread(target=reap_orphans, daemon=True).start()

@@ -1,7 +1,7 @@
 """Commands, selectors, JSON, exit codes and the forms of `run -- CMD`."""
 import json
 
-from harness import grid, read
+from harness import descendants, grid, read, wait_until
 
 
 def two_sweeps(home):
@@ -120,6 +120,35 @@ def test_hold_release_and_cancel_change_queued_jobs(home):
     home.run("release", "sweep")
     assert home.wait() == 1
     assert list(home.states().values()) == ["done", "done", "done", "cancelled"]
+
+
+def test_a_cancelled_need_skips_what_needs_it_and_running_jobs_cannot_be_held(home):
+    home.close_gate()
+    text = grid("train", 2, 'command = ["stamp"]')
+    text += '[steps.evaluate]\nneeds = ["train"]\ncommand = ["true"]\n'
+    home.submit(text, "--lanes", 1)
+    home.until_running()
+    assert home.json("hold", "sweep/0/train")["unchanged"] == [1]
+    home.run("cancel", "sweep/1/train")
+    home.run("cancel", "--kill", "sweep/0/train")
+    assert home.wait() == 1
+    states = home.states()
+    assert [states[name] for name in sorted(states)] == ["skipped", "cancelled"] * 2
+    assert home.only("sweep/0/train")["signal"] == 9
+
+
+def test_a_coordinator_can_be_told_to_end_its_jobs(home):
+    home.close_gate()
+    home.submit(grid("train", 2, 'command = ["stamp"]'), "--lanes", 1)
+    home.until_running()
+    home.run("coordinator", "stop", "--kill")
+    wait_until(lambda: not descendants(), "the end of all")
+    assert home.states("sweep/0") == {"00-i=0/train": "cancelled"}
+
+
+def test_enabling_a_service_without_a_user_manager_says_what_to_do(home):
+    shown = home.run("coordinator", "enable", code=3).stderr
+    assert "systemd" in shown and "cron" in shown
 
 
 def test_retry_failed_takes_only_what_failed(home):

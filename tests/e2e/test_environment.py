@@ -3,6 +3,8 @@ import json
 import os
 import resource
 
+import pytest
+
 from harness import grid, read, wait_until
 
 
@@ -74,6 +76,18 @@ def test_the_home_is_private(home):
     home.wait()
     for name in os.listdir(home.path):
         assert os.stat(f"{home.path}/{name}").st_mode & 0o077 == 0, name
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be another user")
+def test_another_user_can_neither_read_nor_command_it(home):
+    home.submit('[steps.a]\ncommand = ["true"]\n')
+    os.chmod(home.path, 0o701)  # even where the folder can be entered
+    other = {"user": 61001, "group": 61001, "extra_groups": []}
+    for args in (["ps"], ["cancel", "1"], ["coordinator", "stop"]):
+        shown = home.run(*args, code=3, cwd="/", **other)
+        assert shown.stdout == "" and home.path in shown.stderr
+    os.chmod(home.path, 0o700)
+    assert home.wait() == 0
 
 
 def test_a_home_that_others_can_write_is_refused(home):

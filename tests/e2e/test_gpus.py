@@ -1,13 +1,14 @@
 """GPUs, by the fake NVML of tests/fake_nvml: one job a GPU, none where somebody else computes."""
 import json
 import os
+import signal
 import subprocess
 import tempfile
 from datetime import datetime
 
 import pytest
 
-from harness import FAKE_NVML, LONG, grid, read, wait_until
+from harness import FAKE_NVML, LONG, alive, grid, read, wait_until
 
 GIB = 1 << 30
 # Uses its GPU as a compute process does, and refuses to share it.
@@ -236,6 +237,39 @@ def test_gpus_stay_exclusive_over_kills_of_the_coordinator(gpus):
     assert gpus.wait() == 0
     assert gpus.world.overlaps() == "" and gpus.stamps.overlaps() == []
     assert sorted(gpus.stamps.of("start")) == list(range(1, 41))
+
+
+def test_a_lease_lasts_as_long_as_the_job_even_when_all_of_pergpu_is_killed(new_home, world):
+    world.show(1)
+    first, second = world.join(new_home()), world.join(new_home())
+    first.close_gate()
+    first.submit(grid("train", 1, STEP % 0))
+    first.until_running()
+    for pid in (first.coordinator(), *first.keepers()):
+        os.kill(pid, signal.SIGKILL)
+    second.submit(grid("train", 1, STEP % 0))
+    wait_until(lambda: gpu_state(second, 0)["state"] in ("leased", "foreign"), "the other's lease")
+    assert second.only()["state"] == "queued" and second.stamps.lines() == []
+    shown = second.run("gpus").stdout + second.run("why", "@").stdout
+    assert "pergpu" in shown and first.path not in shown
+    (trained,) = first.stamps.of("start", 3)
+    os.rmdir(f"{world.root}/taken/{uuid(0)}")  # what the killed one cannot do
+    first.run("ps")  # its new coordinator ends what the killed keeper left
+    wait_until(lambda: not alive(trained), "the end of the lost attempt")
+    first.open_gate()
+    assert [home.wait() for home in (first, second)] == [0, 0]
+    assert world.overlaps() == "" and first.only()["attempt"] == 2
+
+
+@pytest.mark.skipif(not LONG, reason="takes 15 s; set PERGPU_LONG=1")
+def test_a_gpu_whose_memory_does_not_come_back_is_dirty_and_named(gpus):
+    gone = gpus.root + "/gone"
+    gpus.world.show([{"uuid": uuid(0), "ramp": {"file": gone, "steps": [[0, 8 * GIB]]}}])
+    gpus.submit(grid("train", 2, f'gpus = 1\nshell = "train; : >{gone}"'))
+    wait_until(lambda: gpu_state(gpus, 0)["state"] == "dirty", "the verdict")
+    assert "GiB" in gpu_state(gpus, 0)["why"] and gpus.stamps.count("start") == 1
+    gpus.world.show([{"uuid": uuid(0)}])
+    assert gpus.wait() == 0
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be two users")

@@ -3,7 +3,9 @@ a command, nothing runs twice, every exit status is right."""
 import os
 import signal
 
-from harness import alive, descendants, grid, read, wait_until
+import pytest
+
+from harness import LONG, alive, descendants, grid, read, wait_until
 
 # Job i works a little and exits with i % 5 (2 would be a user error: fine, too).
 JOBS = 'command = ["sh", "-c", "exec stamp 0.08 $(({i} % 5))"]'
@@ -152,6 +154,13 @@ def test_two_homes_know_nothing_of_each_other(new_home):
         assert home.wait() == 0
     assert first.coordinator() != second.coordinator()
     assert [len(home.ps()) for home in (first, second)] == [2, 2]
+
+
+@pytest.mark.skipif(not LONG, reason="takes 70 s; set PERGPU_LONG=1")
+def test_all_of_pergpu_leaves_after_a_minute_without_work(home):
+    home.submit(grid("train", 2, 'command = ["stamp"]'))
+    assert home.wait() == 0
+    wait_until(lambda: not descendants(), "the end of all", deadline=140)
 
 
 def test_the_coordinator_and_its_keepers_leave_when_told_to(home):

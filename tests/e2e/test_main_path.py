@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from harness import read
+from harness import read, wait_until
 
 SWEEP = """
 name = "digits"
@@ -64,6 +64,17 @@ def test_needs_are_done_before_and_max_parallel_holds(digits):
                 j["id"] for j in jobs.values() if (j["run"], j["step"]) == (job["run"], "train")
             ]
             assert ended[train] < begun[job["id"]]
+
+
+def test_a_run_is_evaluated_while_others_still_train(digits):
+    digits.file("train.sh", 'cp "$1" "$2/model.pt"\n[ "$3" = 1e-4 ] || stamp\n')
+    digits.file("evaluate.sh", 'echo "start 0 0 $$ - evaluate" >>"$STAMPS"; echo {} >>"$PERGPU_METRICS"\n')
+    digits.close_gate()  # for the two trainings with 3e-4
+    digits.submit(read(digits.sweep), "--lanes", 3, name="digits.toml")
+    wait_until(lambda: digits.stamps.of("start", 5).count("evaluate") == 2, "two evaluations")
+    assert digits.stamps.of("start", 5).count("train") >= 1 and digits.stamps.count("end") == 0
+    digits.open_gate()
+    assert digits.wait() == 0
 
 
 def test_each_job_has_its_folder_with_the_promised_files(digits):
@@ -159,6 +170,38 @@ shell = 'echo "attempt $PERGPU_ATTEMPT"; echo x >>$PERGPU_OUT/checkpoint; [ $PER
     assert json.loads(read(out + "/attempt.1.json"))["exit"] == 9
     assert read(out + "/checkpoint") == "x\nx\nx\n"
     assert home.run("logs", f"{job['id']}.2").stdout == "attempt 2\n"
+
+
+def test_a_program_that_changed_since_the_first_start_is_warned_of(home):
+    home.script("code.sh", "#!/bin/sh\nexit 5\n")
+    home.submit('[steps.train]\ncommand = ["./code.sh"]\n')
+    home.wait()
+    home.script("code.sh", "#!/bin/sh\nexit 0\n")
+    home.run("retry", "@")
+    assert home.wait() == 0
+    assert "code.sh changed" in home.only()["warnings"][0]
+
+
+def test_yaml_and_json_are_spellings_of_the_same_sweep(home):
+    toml = '[grid]\ni = [1, 2]\n[steps.a]\ncommand = ["echo", "{i}"]\ntimeout = "90s"\n'
+    yaml = 'grid:\n  i: [1, 2]\nsteps:\n  a:\n    command: [echo, "{i}"]\n    timeout: 90s\n'
+    same = {"grid": {"i": [1, 2]}, "steps": {"a": {"command": ["echo", "{i}"], "timeout": "90s"}}}
+    texts = {"toml": toml, "yaml": yaml, "json": json.dumps(same)}
+    files = [home.file("s." + kind, text) for kind, text in texts.items()]
+    assert len({home.run("run", "--emit", file).stdout for file in files}) == 1
+    replies = [home.json("submit", file) for file in files]
+    assert [reply["new"] for reply in replies] == [2, 0, 0]
+    assert home.wait() == 0
+
+
+def test_two_hundred_pretended_jobs_end_as_their_file_says(home):
+    fake = 'command = ["true"]\nfake = { duration = "5ms", exit = "{i}" }\n'
+    text = f"[grid]\ni = [0, 3]\nk = {list(range(100))}\n[steps.train]\n{fake}"
+    home.submit(text, "--lanes", 20, "--engine", "fake")
+    assert home.wait() == 1
+    jobs = list(home.ps().values())
+    assert len(jobs) == 200 and {(job["state"], job["exit"]) for job in jobs} == {
+        ("done", 0), ("failed", 3)}  # fmt: skip
 
 
 def test_output_goes_to_the_root_that_is_asked_for(home):
