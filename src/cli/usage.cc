@@ -56,6 +56,18 @@ std::string meant_option(const CLI::App& program, const CLI::App& command) {
   return did_you_mean(*unknown, {names.begin(), names.end()});
 }
 
+/// "`coordinator statsu` is no command; did you mean `status`?"; "" when that is not what is wrong.
+std::string mistyped_subcommand(const CLI::App& program, const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* known : command.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!known->get_group().empty()) names.push_back(known->get_name());
+  }
+  const std::vector<std::string> left = program.remaining(true);
+  if (names.empty() || left.empty() || left.front().starts_with("-")) return "";
+  return fmt::format("`{} {}` is no command{}", command.get_name(), left.front(),
+                     did_you_mean(left.front(), {names.begin(), names.end()}));
+}
+
 }  // namespace
 
 std::string mistyped_command(const std::vector<std::string>& words) {
@@ -88,8 +100,9 @@ int explain_usage(const CLI::App& program, const CLI::ParseError& error) {
     print(program.help());
     return kOk;
   }
-  say(fmt::format("pergpu: {}{}\n`{} --help` has an example", error.what(),
-                  meant_option(program, command), full_name(command)));
+  std::string words = mistyped_subcommand(program, command);
+  if (words.empty()) words = error.what() + meant_option(program, command);
+  say(fmt::format("pergpu: {}\n`{} --help` has an example", words, full_name(command)));
   return kUsage;
 }
 
