@@ -1,0 +1,197 @@
+// The life of an attempt as its engine reports it: started, ready, asked to stop, ended.  The end
+// is one event that carries what follows, in one transaction with the lane's next intent.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "coordinator/attempt_planner.h"
+#include "coordinator/coordinator.h"
+#include "job/retry.h"
+#include "job/text.h"
+#include "os/file.h"
+
+namespace pergpu {
+namespace {
+
+/// The last lines of a failed job's log: a quick traceback tells a mistake from an accident.
+std::string log_tail(const std::string& path) {
+  constexpr std::size_t kBytes = 4096;
+  Result<std::string> tail = os::read_tail(path, kBytes);
+  return tail ? std::move(*tail) : std::string();
+}
+
+}  // namespace
+
+void Coordinator::on_engine(const EngineEvent& e) {
+  const AttemptId id = std::visit([](const auto& event) { return event.id; }, e);
+  auto it = live_.find(id.job);
+  if (it == live_.end() || it->second.id != id) return;  // of an attempt that has already ended
+  if (frozen_ && parts_.world->job(id.job)->sweep == frozen_) {
+    deferred_.push_back(e);
+    return;
+  }
+  LiveAttempt& live = it->second;
+  const Job& job = *parts_.world->job(id.job);
+  std::visit(
+      Overloaded{
+          [&](const engine_event::Started& started) {
+            live.sent = true;
+            for (std::size_t i = 0; i < started.leases.size() && i < live.gpus.size(); ++i) {
+              parts_.gpus->adopt_lease(live.gpus[i], *started.leases[i]);
+            }
+            if (job.last->pid == 0) {
+              record(id.job, event::Started{started.pid, started.start_ticks});
+            }
+            arm_timers(live);
+            if (job.state == JobState::Stopping) {
+              live.engine->stop(id, StopHow::TermThenKill);  // asked before it ran
+            }
+          },
+          [&](const engine_event::SpawnFailed& failed) {
+            end_attempt(id.job,
+                        Evidence{.spawn_failure =
+                                     SpawnFailure{failed.phase, failed.os_errno, failed.object},
+                                 .stop = job.last->stop,
+                                 .stop_reason = job.last->stop_reason});
+          },
+          [&](const engine_event::Exited& exited) {
+            const StepSpec& step = parts_.world->step_of(job).spec;
+            const bool failed = exited.exit_code.value_or(0) != 0;
+            end_attempt(
+                id.job,
+                Evidence{
+                    .exit_code = exited.exit_code,
+                    .signal = exited.signal,
+                    .missing_output = exited.missing_output,
+                    .missing_why = exited.missing_why,
+                    .stop = job.last->stop,
+                    .stop_reason = job.last->stop_reason,
+                    .duration_ns = job.last->started_at.boot_ns == 0
+                                       ? 0
+                                       : exited.exited_at.boot_ns - job.last->started_at.boot_ns,
+                    .timeout_ns =
+                        step.timeout ? std::chrono::nanoseconds(*step.timeout).count() : 0,
+                    .memory_bytes = live.memory_bytes,
+                    .memory_limit_bytes = step.memory_bytes.value_or(0),
+                    .log_tail =
+                        failed ? log_tail(parts_.world->out_of(job) + "/log.txt") : std::string(),
+                    .peak_memory_bytes = exited.peak_memory_bytes,
+                    .cpu_ns = exited.cpu_ns});
+          },
+          [&](const engine_event::Lost& lost) {
+            end_attempt(id.job, Evidence{.lost = true,
+                                         .proven_gone = lost.proven_gone,
+                                         .lost_why = lost.why,
+                                         .stop = job.last->stop,
+                                         .stop_reason = job.last->stop_reason});
+          },
+          [&](const engine_event::MemoryExceeded& exceeded) {
+            live.memory_bytes = exceeded.bytes;
+            const std::uint64_t limit =
+                parts_.world->step_of(job).spec.memory_bytes.value_or(exceeded.bytes);
+            stop_attempt(job, StopCause::Memory,
+                         fmt::format("memory {} passed its limit of {}", size_text(exceeded.bytes),
+                                     size_text(limit)),
+                         StopHow::Kill);
+          },
+          [&](const engine_event::Notified& notified) {
+            const std::string& line = notified.line;
+            if (line.starts_with("READY=1")) ready(live);
+            if (line.starts_with("STATUS=")) live.status = line.substr(7);
+            if (line.starts_with("PROGRESS=")) live.progress = line.substr(9);
+            touch(id.job);
+          },
+      },
+      e);
+}
+
+void Coordinator::arm_timers(LiveAttempt& live) {
+  const Job& job = *parts_.world->job(live.id.job);
+  const StepSpec& step = parts_.world->step_of(job).spec;
+  const AttemptId id = live.id;
+  const std::int64_t started = job.last->started_at.boot_ns;
+  if (step.timeout && live.timeout_timer == 0) {
+    const std::int64_t limit = std::chrono::nanoseconds(*step.timeout).count();
+    live.timeout_timer = parts_.timers->at(started + limit, [this, id, limit] {
+      const Job& timed = *parts_.world->job(id.job);
+      auto it = live_.find(id.job);
+      if (it == live_.end() || it->second.id != id) return;
+      it->second.timeout_timer = 0;
+      stop_attempt(timed, StopCause::Timeout,
+                   "stopped after its timeout of " + duration_text(limit), StopHow::TermThenKill);
+    });
+  }
+  if (live.starting_up && live.ready_timer == 0) {
+    live.ready_timer =
+        parts_.timers->at(started + std::chrono::nanoseconds(step.ready).count(), [this, id] {
+          auto it = live_.find(id.job);
+          if (it == live_.end() || it->second.id != id) return;
+          it->second.ready_timer = 0;
+          ready(it->second);
+        });
+  }
+}
+
+void Coordinator::ready(LiveAttempt& live) {
+  if (!live.starting_up) return;
+  live.starting_up = false;
+  capacity_.started_up(live.key);
+  if (live.ready_timer != 0) parts_.timers->cancel(std::exchange(live.ready_timer, 0));
+}
+
+void Coordinator::stop_attempt(const Job& job, StopCause cause, const std::string& reason,
+                               StopHow how) {
+  auto it = live_.find(job.id);
+  if (it == live_.end()) return;
+  const bool already = job.state == JobState::Stopping;
+  if (!already || (how == StopHow::Kill && cause == StopCause::Cancel)) {
+    record(job.id, event::Stopping{cause, reason});
+  }
+  if (!it->second.sent) return;  // launch() or Started will see the state
+  const AttemptId id = it->second.id;
+  Engine* engine = it->second.engine;
+  parts_.journal->then([engine, id, how] { engine->stop(id, how); });
+}
+
+/// The outcome and what follows: one event, in one transaction with the lane's next intent.
+void Coordinator::end_attempt(JobId id, Evidence evidence) {
+  auto node = live_.extract(id);
+  LiveAttempt& live = node.mapped();
+  const Job& job = *parts_.world->job(id);
+  Outcome outcome = classify(evidence);
+  const Next next = decide_next(job, parts_.world->step_of(job).spec, outcome);
+  record(id, event::Ended{std::move(outcome), next});
+  vacate(live, !evidence.lost || evidence.proven_gone);
+  drop_environment(job);
+  if (!live.record_path.empty()) {
+    // Taken now, because a next attempt may follow at once; rendered when the lane has its next
+    // job.
+    parts_.journal->then([attempt = live.id, engine = live.engine, path = live.record_path,
+                          record = planner_->final_record(job)] {
+      engine->acknowledge(attempt, path, to_json_text(*record));
+    });
+  }
+  refresh(id);
+  dependents_of(id);
+}
+
+/// When every job of the sweep is done none can start any more, and its environment goes.
+void Coordinator::drop_environment(const Job& job) {
+  if (job.state != JobState::Done) return;
+  for (const Step& step : parts_.world->sweep_of(job).steps) {
+    if (step.done != step.total) return;
+  }
+  parts_.journal->record(row::Environment{job.sweep, {}});
+  planner_->forget(job.sweep);
+}
+
+void Coordinator::vacate(LiveAttempt& live, bool gone) {
+  if (live.timeout_timer != 0) parts_.timers->cancel(live.timeout_timer);
+  if (live.ready_timer != 0) parts_.timers->cancel(live.ready_timer);
+  capacity_.vacate(live.key, live.demand, live.lane, live.gpus, live.starting_up, false);
+  for (const std::string& uuid : live.gpus) parts_.gpus->vacate(uuid, gone);
+  parts_.gpus->fill(capacity_);
+}
+
+}  // namespace pergpu

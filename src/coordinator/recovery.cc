@@ -1,0 +1,70 @@
+// After a restart: what was live is adopted or brought to an end.  Nothing else differs from a
+// start without a past, because the world was rebuilt by the same rows.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "coordinator/attempt_planner.h"
+#include "coordinator/coordinator.h"
+
+namespace pergpu {
+
+void Coordinator::recover() {
+  const World& world = *parts_.world;
+  const auto known_boot = world.meta().find("boot_id");
+  const bool same_boot = known_boot != world.meta().end() && known_boot->second == parts_.boot_id;
+  if (!same_boot) parts_.journal->record(row::Meta{"boot_id", parts_.boot_id});
+
+  for (const auto& [id, sweep] : world.sweeps()) declare(sweep);
+  std::vector<ExpectedAttempt> local;
+  std::vector<ExpectedAttempt> fake;
+  for (const Job& job : world.jobs()) {
+    if (!is_live(job.state)) continue;
+    const Sweep& sweep = world.sweep_of(job);
+    const Attempt& attempt = *job.last;
+    LiveAttempt live{.id = {job.id, attempt.number},
+                     .engine = &engine_of(sweep),
+                     .key = {job.sweep, job.step},
+                     .lane = attempt.placement.lane,
+                     .gpus = attempt.placement.gpus,
+                     .cpus = attempt.placement.cpus,
+                     .cpu_list = attempt.placement.cpu_list,
+                     .record_path = world.out_of(job) + "/attempt.json"};
+    live.demand = *queue_.demand(live.key);
+    live.demand.pool = live.lane.pool;
+    capacity_.occupy(live.key, live.demand, live.lane, live.gpus,
+                     fmt::format("runs job {}", job.id.value));
+    for (const std::string& uuid : live.gpus) parts_.gpus->occupy(uuid, job.id);
+    (live.engine == parts_.fake ? fake : local)
+        .push_back({.id = live.id,
+                    .keeper = attempt.keeper,
+                    .pid = attempt.pid,
+                    .start_ticks = attempt.start_ticks,
+                    .out = world.out_of(job)});
+    live_.emplace(job.id, std::move(live));
+  }
+  if (!same_boot) {
+    std::vector<JobId> all;
+    for (const auto& [id, live] : live_) all.push_back(id);
+    for (JobId id : all) {
+      end_attempt(id, Evidence{.lost = true, .lost_why = "the machine was restarted while it ran"});
+    }
+    local.clear();
+    fake.clear();
+  }
+  refresh_all();
+  parts_.local->adopt(std::move(local));
+  parts_.fake->adopt(std::move(fake));
+  // The one before may have died between an outcome and its record: written again, it is the same.
+  const std::int64_t now = parts_.clock->now().wall_ns;
+  for (const Job& job : world.jobs()) {
+    if (!job.last || !job.last->outcome || job.last->ended_at.wall_ns < now - 60 * kSecond)
+      continue;
+    engine_of(world.sweep_of(job))
+        .acknowledge({job.id, job.last->number}, world.out_of(job) + "/attempt.json",
+                     to_json_text(*planner_->final_record(job)));
+  }
+}
+
+}  // namespace pergpu
