@@ -107,7 +107,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   std::size_t offset(const YAML::Mark& mark) const {
     const SourceText& text = report_.source(source_);
-    std::size_t line_start = text.offset(static_cast<std::uint32_t>(mark.line) + 1, 1);
+    std::size_t line_start = text.line_begin(static_cast<std::uint32_t>(mark.line) + 1);
     return std::min(line_start + static_cast<std::size_t>(mark.column), text.text().size());
   }
 
@@ -138,6 +138,10 @@ class TreeBuilder : public YAML::EventHandler {
     frame.node.at = place(mark);
     check_anchor(anchor, frame.node.at);
     check_tag(tag, frame.node.at);
+    // Once: yaml-cpp itself gives up a little deeper.
+    if (open_.size() == static_cast<std::size_t>(kMaxDepth))
+      report_.error(frame.node.at,
+                    fmt::format("lists and tables are nested deeper than {}", kMaxDepth));
     open_.push_back(std::move(frame));
   }
 

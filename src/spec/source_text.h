@@ -28,6 +28,10 @@ class SourceText {
     std::uint32_t column = 1;
   };
   Position position(std::size_t offset) const;
+  /// Offset of the line's first byte; the text's end when there is no such line.
+  std::size_t line_begin(std::uint32_t number) const {
+    return number == 0 ? 0 : number <= starts_.size() ? starts_[number - 1] : text_.size();
+  }
   /// Of line and column (both from 1, columns in code points), clamped to the line's end.
   std::size_t offset(std::uint32_t line, std::uint32_t column) const;
 
