@@ -148,7 +148,7 @@ TEST_F(KeeperSuccession, TreeOfAKilledKeeperIsFoundAndEnded) {
       shell(1,
             "(setsid sh -c 'trap \"\" TERM; echo $$ > a; while :; do sleep 1000; done' &);"
             "(setsid env -i sleep 1000 & echo $! > b); exec sleep 1000");
-  start.env.push_back("PERGPU_ATTEMPT_ID=home/1.1");
+  start.env.push_back("PERGPU_ATTEMPT_ID=" + folder_.path() + "/1.1");
   client.send(start);
   const Started started = client.expect<Started>();
   ASSERT_TRUE(eventually([&] {
@@ -161,7 +161,7 @@ TEST_F(KeeperSuccession, TreeOfAKilledKeeperIsFoundAndEnded) {
 
   const os::TreeMarks marks = {.pid = started.pid,
                                .start_ticks = started.start_ticks,
-                               .marker = "home/1.1",
+                               .marker = folder_.path() + "/1.1",
                                .log_path = out() + "/log.txt"};
   EXPECT_EQ(end_tree(marks, 20'000'000'000), kTreeGone);
   for (const pid_t pid : {started.pid, setsid_child, bare_child}) {
@@ -174,7 +174,7 @@ TEST_F(KeeperSuccession, TreeOfAnotherAttemptIsSpared) {
   start_keeper();
   Client client = connect();
   Start start = job(1, {"sleep", "1000"});
-  start.env.push_back("PERGPU_ATTEMPT_ID=home/1.1");
+  start.env.push_back("PERGPU_ATTEMPT_ID=" + folder_.path() + "/1.1");
   client.send(start);
   const Started started = client.expect<Started>();
   const os::TreeMarks other = {.pid = started.pid,

@@ -102,34 +102,37 @@ TEST_F(ProcessTree, StoppedProcessesAreEndedToo) {
   EXPECT_EQ(end_all(), 1);
 }
 
+/// Tests run side by side: each looks for processes of its own.
+std::string own_marker() { return "test" + std::to_string(::getpid()) + "/1.1"; }
+
 TEST_F(ProcessTree, MarkedProcessesAreFoundWithoutTheirFirstOne) {
   const Spawned child = start(
       "(setsid sh -c 'printf x >&5; exec sleep 1000' &); (sh -c 'printf x >&5; exec sleep 1000' "
       "&); "
       "printf x >&5",
-      "home/1.1");
+      own_marker());
   const std::uint64_t ticks = ticks_of(child.pid);
   wait_ready(3);
   ASSERT_TRUE(wait_for(child.pid));
-  EXPECT_EQ(find_tree({.marker = "home/1.1"}).size(), 2u);
-  EXPECT_EQ(find_tree({.pid = child.pid, .start_ticks = ticks, .marker = "home/1.1"}).size(), 2u);
-  EXPECT_TRUE(find_tree({.marker = "home/1.11"}).empty());
-  EXPECT_EQ(kill_tree({.marker = "home/1.1"}).size(), 2u);
+  EXPECT_EQ(find_tree({.marker = own_marker()}).size(), 2u);
+  EXPECT_EQ(find_tree({.pid = child.pid, .start_ticks = ticks, .marker = own_marker()}).size(), 2u);
+  EXPECT_TRUE(find_tree({.marker = own_marker() + "1"}).empty());
+  EXPECT_EQ(kill_tree({.marker = own_marker()}).size(), 2u);
 }
 
 TEST_F(ProcessTree, ProcessThatClearedItsEnvironmentIsFoundByItsLog) {
   const std::string log = folder_ + "/log.txt";
   const UniqueFd fd(::open(log.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   const Spawned child = start("(setsid env -i /bin/sh -c 'printf x >&5; exec /bin/sleep 1000' &)",
-                              "home/1.1", fd.get());
+                              own_marker(), fd.get());
   wait_ready(1);
   ASSERT_TRUE(wait_for(child.pid));
-  EXPECT_TRUE(find_tree({.marker = "home/1.1"}).empty());
-  EXPECT_EQ(find_tree({.marker = "home/1.1", .log_path = log}).size(), 1u);
+  EXPECT_TRUE(find_tree({.marker = own_marker()}).empty());
+  EXPECT_EQ(find_tree({.marker = own_marker(), .log_path = log}).size(), 1u);
 }
 
 TEST_F(ProcessTree, ReusedPidIsNotTheTree) {
-  const Spawned child = start("printf x >&5; exec sleep 1000", "home/1.1");
+  const Spawned child = start("printf x >&5; exec sleep 1000", own_marker());
   wait_ready(1);
   const std::uint64_t ticks = ticks_of(child.pid);
   EXPECT_EQ(find_tree({.pid = child.pid, .start_ticks = ticks}).size(), 1u);
@@ -140,11 +143,11 @@ TEST_F(ProcessTree, SessionMemberOfAnotherAttemptIsSpared) {
   // A job that starts pergpu jobs of its own hands its session on; the mark decides.
   const Spawned child =
       start("PERGPU_ATTEMPT_ID=home/2.1 /bin/sh -c 'printf x >&5; exec sleep 1000' & printf x >&5",
-            "home/1.1");
+            own_marker());
   const std::uint64_t ticks = ticks_of(child.pid);
   wait_ready(2);
   ASSERT_TRUE(wait_for(child.pid));
-  EXPECT_TRUE(find_tree({.pid = child.pid, .start_ticks = ticks, .marker = "home/1.1"}).empty());
+  EXPECT_TRUE(find_tree({.pid = child.pid, .start_ticks = ticks, .marker = own_marker()}).empty());
   EXPECT_EQ(find_tree({.marker = "home/2.1"}).size(), 1u);
 }
 
