@@ -104,6 +104,7 @@ TEST_F(ProcessTree, StoppedProcessesAreEndedToo) {
 
 /// Tests run side by side: each looks for processes of its own.
 std::string own_marker() { return "test" + std::to_string(::getpid()) + "/1.1"; }
+std::string other_marker() { return "test" + std::to_string(::getpid()) + "/2.1"; }
 
 TEST_F(ProcessTree, MarkedProcessesAreFoundWithoutTheirFirstOne) {
   const Spawned child = start(
@@ -141,14 +142,14 @@ TEST_F(ProcessTree, ReusedPidIsNotTheTree) {
 
 TEST_F(ProcessTree, SessionMemberOfAnotherAttemptIsSpared) {
   // A job that starts pergpu jobs of its own hands its session on; the mark decides.
-  const Spawned child =
-      start("PERGPU_ATTEMPT_ID=home/2.1 /bin/sh -c 'printf x >&5; exec sleep 1000' & printf x >&5",
-            own_marker());
+  const Spawned child = start("PERGPU_ATTEMPT_ID=" + other_marker() +
+                                  " /bin/sh -c 'printf x >&5; exec sleep 1000' & printf x >&5",
+                              own_marker());
   const std::uint64_t ticks = ticks_of(child.pid);
   wait_ready(2);
   ASSERT_TRUE(wait_for(child.pid));
   EXPECT_TRUE(find_tree({.pid = child.pid, .start_ticks = ticks, .marker = own_marker()}).empty());
-  EXPECT_EQ(find_tree({.marker = "home/2.1"}).size(), 1u);
+  EXPECT_EQ(find_tree({.marker = other_marker()}).size(), 1u);
 }
 
 TEST(Proc, OwnStatIsRead) {
