@@ -116,8 +116,8 @@ std::optional<std::vector<PlacedText>> read_texts(const Field& f) {
   std::string key = fmt::format("{}[]", f.key);
   for (const Node& item : f.node.items) {
     std::optional<std::string> text = read_text({f.report, key, item});
-    if (text) out.push_back({*std::move(text), item.at});
     good = good && text.has_value();
+    if (text) out.push_back({*std::move(text), item.at});
   }
   if (!good) return std::nullopt;
   return out;
