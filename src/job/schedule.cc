@@ -177,10 +177,14 @@ std::string gpu_words(const Demand& demand, const Capacity& capacity) {
   int busy = 0;
   int foreign = 0;
   const GpuLane* example = nullptr;
+  const GpuLane* notable = nullptr;
   for (const GpuLane& gpu : capacity.gpus) {
     if (!allows(demand, gpu)) continue;
     ++allowed;
     if (!gpu.busy.empty()) ++busy;
+    // A job of ours is no news; another user's lease or a dirty GPU is.
+    if (!gpu.busy.empty() && !gpu.busy.starts_with("runs job") && notable == nullptr)
+      notable = &gpu;
     if (gpu.busy.empty() && !free_for(demand, gpu)) {
       ++foreign;
       example = &gpu;
@@ -192,6 +196,9 @@ std::string gpu_words(const Demand& demand, const Capacity& capacity) {
                           ? fmt::format("all {}{} GPUs are in use", allowed, kind)
                           : fmt::format("{} of {}{} GPUs in use", busy, allowed, kind);
   if (allowed == 1 && busy == 1) words = fmt::format("the only{} GPU is in use", kind);
+  if (notable != nullptr) {
+    words += fmt::format(" ({}: {})", to_string(notable->id), notable->busy);
+  }
   if (foreign > 0) {
     words += fmt::format(", {} used by others ({}: {})", foreign, to_string(example->id),
                          example->outsiders);

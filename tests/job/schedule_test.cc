@@ -295,6 +295,9 @@ TEST(WhyNot, CountsLanesAndGpus) {
   m.start_all();
   EXPECT_EQ(why_not(m.queue, key(1), m.capacity), "waits for a free lane: 2 of 2 are in use");
   EXPECT_EQ(why_not(m.queue, key(2), m.capacity), "all 8 GPUs are in use");
+  m.capacity.gpus[3].busy = "used by alice (pergpu)";
+  EXPECT_EQ(why_not(m.queue, key(2), m.capacity),
+            "all 8 GPUs are in use (gpu3: used by alice (pergpu))");
 }
 
 TEST(NeverFits, NamesWhatTheMachineHas) {
