@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "os/child.h"
 #include "os/clock.h"
 #include "os/paths.h"
+#include "os/process_tree.h"
 #include "os/spawn.h"
 
 namespace pergpu::cli {
@@ -53,6 +56,13 @@ Result<os::Spawned> spawn_coordinator(const Place& place) {
   return std::move(std::get<os::Spawned>(result));
 }
 
+/// Inside a job of this very home: a coordinator started here would be ended with the job.  The
+/// job's own keeper starts one when there is none.
+bool inside_a_job_of(const Place& place) {
+  const char* mark = std::getenv(os::kMarkerName);
+  return mark != nullptr && std::string_view(mark).starts_with(place.home + "/");
+}
+
 /// Lines of the log that were written since `begin`.
 std::string last_words(const Place& place, std::int64_t begin) {
   std::string text;
@@ -65,7 +75,9 @@ std::string last_words(const Place& place, std::int64_t begin) {
 
 Result<Connection> start_coordinator(const Place& place, std::chrono::milliseconds deadline) {
   const std::int64_t log_size = file_size(place.log());
-  Result<os::Spawned> coordinator = spawn_coordinator(place);
+  const bool waits_for_keeper = inside_a_job_of(place);
+  Result<os::Spawned> coordinator =
+      waits_for_keeper ? Result<os::Spawned>(os::Spawned{}) : spawn_coordinator(place);
   if (!coordinator) {
     Error error = std::move(coordinator).error();
     error.kind = ErrorKind::Unavailable;
@@ -74,7 +86,7 @@ Result<Connection> start_coordinator(const Place& place, std::chrono::millisecon
 
   os::RealClock clock;
   std::int64_t end_ns = clock.now().boot_ns + deadline.count() * 1'000'000;
-  bool ended = false;
+  bool ended = waits_for_keeper;
   for (int pause_ms = 1;; pause_ms = std::min(2 * pause_ms, 50)) {
     Result<Connection> connection = Connection::open(place.socket(), deadline);
     if (connection || connection.error().kind != ErrorKind::NotFound) return connection;
@@ -87,6 +99,11 @@ Result<Connection> start_coordinator(const Place& place, std::chrono::millisecon
       os::reap(coordinator->pid);
       end_ns = std::min(end_ns, clock.now().boot_ns + kWinnerNs);
     }
+  }
+  if (waits_for_keeper) {
+    return Error{ErrorKind::Unavailable, 0,
+                 "no coordinator answers, and none can be started inside a job: it would be ended "
+                 "with the job"};
   }
   return Error{
       ErrorKind::Unavailable, 0,
