@@ -95,8 +95,8 @@ Result<std::string> Client::exchange(const std::string& bytes, std::optional<mil
   // ready although the rest could not be sent.
   Result<void> sent = connection_->send(bytes);
   Result<std::string> line = connection_->read_line(sent ? wait : milliseconds(0));
-  if (!sent && !line) line = std::move(sent).error();
   if (!line || !sent) connection_.reset();
+  if (!line && !sent) return std::move(sent).error();
   return line;
 }
 

@@ -9,7 +9,7 @@ namespace pergpu::cli {
 
 using nlohmann::json;
 
-Watch::Watch(os::Loop& loop, Client& client, json request, Callbacks callbacks)
+Watch::Watch(os::Loop& loop, Client& client, const json& request, Callbacks callbacks)
     : loop_(loop), client_(client), request_(to_line(request)), callbacks_(std::move(callbacks)) {}
 
 Watch::~Watch() {

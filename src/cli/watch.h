@@ -26,7 +26,7 @@ class Watch {
   };
 
   /// Constant after construction: loop, client and callbacks outlive the watch.
-  Watch(os::Loop& loop, Client& client, nlohmann::json request, Callbacks callbacks);
+  Watch(os::Loop& loop, Client& client, const nlohmann::json& request, Callbacks callbacks);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
