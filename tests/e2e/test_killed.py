@@ -1,7 +1,10 @@
 """kill -9 of the coordinator, of keepers, of both: jobs go on, the queue drains with nobody typing
 a command, nothing runs twice, every exit status is right."""
+import contextlib
 import os
+import random
 import signal
+import time
 
 import pytest
 
@@ -154,6 +157,31 @@ def test_two_homes_know_nothing_of_each_other(new_home):
         assert home.wait() == 0
     assert first.coordinator() != second.coordinator()
     assert [len(home.ps()) for home in (first, second)] == [2, 2]
+
+
+@pytest.mark.parametrize("seed", range(20 if LONG else 1))
+def test_kills_at_random_instants_lose_and_double_nothing(home, seed):
+    chance = random.Random(seed)
+    count = 150 if LONG else 50
+    home.submit(grid("train", count, JOBS.replace("0.08", "0.02")), "--lanes", 4)
+    for _ in range(30 if LONG else 10):
+        time.sleep(chance.uniform(0, 0.15))  # an instant, nothing to wait for
+        victims = home.keepers() if chance.random() < 0.3 else [home.coordinator()]
+        for pid in filter(None, victims):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        home.run("ps")
+    home.wait()
+    live = {}
+    for what, job, attempt, *_ in home.stamps.lines():
+        if what == "start":
+            assert attempt > live.get(job, 0)
+            live[job] = attempt
+        else:  # an earlier attempt was gone before this one started
+            assert attempt == live[job]
+    codes = {job["id"]: (job["state"], job["exit"]) for job in home.ps().values()}
+    assert codes == {i + 1: ("failed" if i % 5 else "done", i % 5) for i in range(count)}
+    assert set(home.stamps.of("end")) == set(codes)
 
 
 @pytest.mark.skipif(not LONG, reason="takes 70 s; set PERGPU_LONG=1")

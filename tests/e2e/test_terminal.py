@@ -158,12 +158,17 @@ def test_a_terminal_shows_a_row_a_lane_and_a_final_table(home):
 
 
 def test_without_a_terminal_there_is_one_line_a_state_change_and_no_escape(home):
-    text = home.file("s.toml", grid("train", 2, 'command = ["sh", "-c", "exit {i}"]'))
-    done = home.run("run", text, "--lanes", 1, code=1)
-    changes = [line for line in done.stderr.splitlines() if "/train" in line]
-    assert len(changes) in (2, 3, 4) and all(re.match(r"\d\d:\d\d:\d\d \d ", c) for c in changes)
+    home.close_gate()
+    text = home.file("s.toml", grid("train", 2, 'command = ["stamp", "0", "{i}"]'))
+    follower = home.start("run", text, "--lanes", 1)
+    lines = [follower.stderr.readline() for _ in range(2)]  # the submit, and the first job's start
+    assert "running on lane0" in lines[1]
+    home.open_gate()
+    out, err = follower.communicate(timeout=DEADLINE)
+    changes = [line for line in lines + err.splitlines() if "/train" in line]
+    assert len(changes) in (3, 4) and all(re.match(r"\d\d:\d\d:\d\d \d ", c) for c in changes)
     assert sum(" done" in c for c in changes) == sum(" failed" in c for c in changes) == 1
-    assert "\x1b" not in done.stdout + done.stderr and "log.txt" in done.stdout
+    assert follower.returncode == 1 and "\x1b" not in out + err and "log.txt" in out
 
 
 def test_the_last_lines_of_a_failed_job_and_its_log_are_shown_at_the_end(home):
