@@ -40,7 +40,9 @@ void Coordinator::declare(const Sweep& sweep) {
     Demand demand = demand_of(step.spec, pool_of(sweep, step.spec));
     if (!sweep.context.devices.empty() && demand.pool == LaneId::Pool::Gpu) {
       auto devices = gpu::select_gpus(parts_.gpus->last_look(), sweep.context.devices, "--devices");
-      if (devices) demand.devices = std::move(*devices);
+      // No GPU at all must not be taken for "any".
+      demand.devices =
+          devices && !devices->empty() ? std::move(*devices) : std::vector<std::string>{"none"};
     }
     queue_.declare({sweep.id, static_cast<std::int16_t>(slot)}, std::move(demand));
   }
@@ -58,7 +60,9 @@ ReadyJob Coordinator::ready_entry(const Job& job) const {
       .id = job.id, .step = {job.sweep, job.step}, .run = job.run, .expected_ns = expected_ns(job)};
 }
 
-void Coordinator::touch(JobId job) { touched_.insert(job); }
+void Coordinator::touch(JobId job) {
+  if (touched_set_.insert(job).second) touched_.push_back(job);
+}
 
 void Coordinator::record(JobId job, JobEvent e) {
   parts_.journal->event(job, std::move(e));
@@ -201,8 +205,8 @@ void Coordinator::settle() {
     });
   }
   if (!touched_.empty()) {
-    std::vector<JobId> changed(touched_.begin(), touched_.end());
-    touched_.clear();
+    std::vector<JobId> changed = std::exchange(touched_, {});
+    touched_set_.clear();
     journal.then([this, changed = std::move(changed)] { parts_.changed(changed); });
   }
   journal.flush();

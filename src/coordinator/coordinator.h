@@ -183,8 +183,9 @@ class Coordinator {
   std::map<JobId, Choice> acquiring_;  // a GPU is being made ready for it
   std::unordered_map<JobId, Timers::Id> not_before_;
   std::unordered_map<JobId, ReadyJob> ready_;  // what is in queue_
-  std::unordered_set<JobId> touched_;          // since the last flush
-  std::unordered_set<JobId> foldered_;         // folders made ahead
+  std::vector<JobId> touched_;                 // since the last flush, in order, each once
+  std::unordered_set<JobId> touched_set_;
+  std::unordered_set<JobId> foldered_;  // folders made ahead
   std::vector<Prepared> to_plan_;
   std::vector<PendingSubmit> submits_;
   bool submitting_ = false;

@@ -25,6 +25,8 @@ constexpr int kProtocol = 1;
 // Watchers are people: 20 updates a second are enough, and a job of a few milliseconds is told
 // once.
 constexpr std::int64_t kWatchPeriod = 50 * kMillisecond;
+// Larger sweeps are described once, at the start: describing one again costs time per run.
+constexpr std::size_t kMostRunsRetold = 10'000;
 // A peer that does not read is cut off rather than kept in memory.
 constexpr std::size_t kMaxPending = 256u << 20;
 
@@ -61,7 +63,8 @@ struct Server::Client {
   SweepId watched_sweep;
   std::unordered_set<JobId> watched_jobs;
   std::unordered_set<JobId> open_jobs;  // of these: neither ended nor held
-  std::unordered_set<JobId> unsent;     // changed since the last flush
+  std::vector<JobId> unsent;            // changed since the last flush, in order
+  std::int64_t sweep_told_ns = 0;
   bool flush_armed = false;
 
   // wait: answered when none of these is open any more.
@@ -407,7 +410,9 @@ void Server::changed(const std::vector<JobId>& jobs) {
     if (client->watching) {
       for (JobId id : jobs) {
         if (!client->watched_jobs.contains(id)) continue;
-        client->unsent.insert(id);
+        if (std::find(client->unsent.begin(), client->unsent.end(), id) == client->unsent.end()) {
+          client->unsent.push_back(id);
+        }
         if (is_open(id)) {
           client->open_jobs.insert(id);
         } else {
@@ -446,6 +451,16 @@ void Server::flush(Client& client) {
   for (JobId id : std::exchange(client.unsent, {})) {
     client.stream->send(
         dump({{"event", "job"}, {"job", describe(coordinator_, *coordinator_.world().job(id))}}));
+  }
+  // Counts and the expected end; lanes, because others' use of a GPU changes them without a job.
+  const Sweep& sweep = *coordinator_.world().sweep(client.watched_sweep);
+  const std::int64_t now = coordinator_.now().boot_ns;
+  if (now - client.sweep_told_ns >= kSecond && sweep.runs.size() <= kMostRunsRetold) {
+    client.sweep_told_ns = now;
+    client.stream->send(dump({{"event", "sweep"}, {"sweep", describe(coordinator_, sweep)}}));
+    json lanes = json::array();
+    for (const LaneSnapshot& lane : coordinator_.lane_snapshots(sweep)) lanes.push_back(lane);
+    client.stream->send(dump({{"event", "lanes"}, {"lanes", std::move(lanes)}}));
   }
   if (client.open_jobs.empty()) client.stream->send(dump({{"event", "end"}}));
 }

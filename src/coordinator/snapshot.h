@@ -21,8 +21,9 @@
 //   {"schema":1,"jobs":[…]}
 //   {"op":"watch","sweep_id":N} | {"op":"watch","sel":[…]}
 //        -> a stream: first {"event":"snapshot","sweep":SweepSnapshot,"jobs":[…],"lanes":[…]}, then
-//           {"event":"job","job":JobSnapshot} and {"event":"sweep","sweep":…} as they change, and
-//           {"event":"end"} when nothing of it is queued or live
+//           {"event":"job","job":JobSnapshot} as they change, {"event":"sweep","sweep":…} and
+//           {"event":"lanes","lanes":[…]} at most once a second, and {"event":"end"} when nothing
+//           of it is queued or live
 //   {"op":"interrupt","sweep_id":N,"level":1|2|3} -> {"running":n,"held":n}   (Ctrl-C, DESIGN §4)
 //   {"op":"gpus"}                               -> {"schema":1,"gpus":[GpuSnapshot…],"lanes":[…]}
 //   {"op":"status"}                             ->

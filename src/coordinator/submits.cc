@@ -36,6 +36,12 @@ Result<void> Coordinator::check_fits(const SweepSpec& sweep, const SubmitContext
       Result<std::vector<std::string>> devices =
           gpu::select_gpus(parts_.gpus->last_look(), context.devices, "--devices");
       if (!devices) return std::move(devices).error();
+      if (devices->empty()) {
+        return invalid(fmt::format(
+            "step {} asks for a GPU, but --devices (or CUDA_VISIBLE_DEVICES of this shell) names "
+            "none; unset it, or name GPUs with --devices",
+            step.name));
+      }
       demand.devices = std::move(*devices);
     }
     const std::string never = never_fits(demand, capacity_);
