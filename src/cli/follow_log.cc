@@ -86,7 +86,9 @@ class LogFollower {
 
   void on_job(JobSnapshot job) {
     if (job.replaced) return;
-    if (job.attempt != followed_attempt_ && !job.log.empty() && job.attempt > 0) {
+    // Before the attempt has started, log.txt may still be an earlier one's.
+    const bool has_log = job.attempt > 0 && job.started_at != 0 && !job.log.empty();
+    if (has_log && job.attempt != followed_attempt_) {
       reader_->follow(job.log, followed_attempt_ == 0 ? plan_.offset : 0);
       followed_attempt_ = job.attempt;
     }

@@ -28,9 +28,15 @@ namespace {
 /// After the new process ended, how long another one may take to listen.
 constexpr std::int64_t kWinnerNs = 2'000'000'000;
 
-std::vector<std::string> environment() {
+/// Ours, with an absolute PERGPU_HOME where one is set: the coordinator runs in "/".
+std::vector<std::string> environment(const Place& place) {
   std::vector<std::string> entries;
-  for (char** entry = environ; *entry; ++entry) entries.emplace_back(*entry);
+  for (char** entry = environ; *entry; ++entry) {
+    const bool names_home = std::string_view(*entry).starts_with("PERGPU_HOME=");
+    entries.push_back(names_home && !std::string_view(*entry).ends_with('=')
+                          ? "PERGPU_HOME=" + place.home
+                          : *entry);
+  }
   return entries;
 }
 
@@ -42,7 +48,7 @@ Result<os::Spawned> spawn_coordinator(const Place& place) {
   if (!log) return os_error("open " + place.log());
   os::SpawnPlan plan;
   plan.argv = {*executable, "coordinator", "run"};
-  plan.env = environment();
+  plan.env = environment(place);
   plan.cwd = "/";
   plan.stdout_fd = log.get();
   plan.stderr_fd = log.get();

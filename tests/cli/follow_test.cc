@@ -201,6 +201,7 @@ class SingleJob : public Follow {
   json running() const {
     json one = job(1, "running");
     one["log"] = log();
+    one["started_at"] = "2026-11-21T12:00:00.000Z";
     return one;
   }
 };
