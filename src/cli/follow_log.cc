@@ -17,6 +17,7 @@
 #include "cli/log_reader.h"
 #include "cli/watch.h"
 #include "coordinator/snapshot.h"
+#include "os/file.h"
 #include "os/loop.h"
 #include "os/terminal.h"
 #include "view/escape.h"
@@ -89,10 +90,19 @@ class LogFollower {
     // Before the attempt has started, log.txt may still be an earlier one's.
     const bool has_log = job.attempt > 0 && job.started_at != 0 && !job.log.empty();
     if (has_log && job.attempt != followed_attempt_) {
+      // `run -- CMD` shows all attempts, `logs -f` those from the newest on.
+      if (followed_attempt_ != 0 || plan_.interrupts) read_missed(job);
       reader_->follow(job.log, followed_attempt_ == 0 ? plan_.offset : 0);
       followed_attempt_ = job.attempt;
     }
     job_ = std::move(job);
+  }
+
+  /// Attempts that ended between two messages of the watch: their logs have been moved aside.
+  void read_missed(const JobSnapshot& job) {
+    for (std::int64_t n = followed_attempt_ + 1; n < job.attempt; ++n) {
+      reader_->follow(fmt::format("{}/log.{}.txt", os::parent_of(job.log), n));
+    }
   }
 
   void on_signal(int signal) {
