@@ -48,6 +48,14 @@ def test_one_that_obeys_sigterm_may_clean_up(home):
     assert (job["state"], job["exit"]) == ("cancelled", 0) and read(job["log"]).endswith("saved\n")
 
 
+def test_one_that_stopped_itself_is_ended_by_cancel(home):
+    home.submit('[steps.a]\nshell = "stamp; kill -STOP $$"\n', name="awkward.toml")
+    wait_until(lambda: home.stamps.count("end"), "its last words")
+    home.run("cancel", "awkward")
+    home.wait("awkward")
+    assert (home.only("awkward")["state"], home.only("awkward")["signal"]) == ("cancelled", 15)
+
+
 @pytest.mark.parametrize(
     "leave",
     [

@@ -1,5 +1,7 @@
 """Commands, selectors, JSON, exit codes and the forms of `run -- CMD`."""
 import json
+import os
+import subprocess
 
 from harness import descendants, grid, read, wait_until
 
@@ -164,6 +166,40 @@ def test_a_single_command_gives_its_log_on_stdout_and_its_code(home):
     assert done.stdout == "out\nerr\n"
     assert home.run("run", "--", "echo", "well").stdout == "well\n"
     assert home.run("run", "--", "sh", "-c", "kill -KILL $$", code=137).stdout == ""
+
+
+def test_a_single_command_that_is_retried_shows_each_attempts_log_once(home):
+    words = "echo attempt $PERGPU_ATTEMPT; sleep 0.01; [ $PERGPU_ATTEMPT = 3 ]"
+    for _ in range(5):
+        done = home.run("run", "--retries", "2", "--", "sh", "-c", words)
+        assert done.stdout == "attempt 1\nattempt 2\nattempt 3\n"
+
+
+def test_a_log_that_an_earlier_home_left_in_the_folder_is_not_shown(new_home):
+    first, second = new_home(), new_home()
+    for home, text in ((first, "old"), (second, "new")):
+        assert home.run("run", "--", "echo", text, cwd=first.work).stdout == text + "\n"
+
+
+def test_a_relative_home_is_taken_from_the_callers_folder(home):
+    here = {"cwd": home.root, "env": {"PERGPU_HOME": "h"}}
+    assert home.run("run", "--", "echo", "well", **here).stdout == "well\n"
+    assert home.only()["state"] == "done" and os.path.exists(home.path + "/pergpu.db")
+
+
+def test_a_job_reads_nothing_from_the_terminal(home):
+    home.run("run", "--", "cat", stdin=subprocess.PIPE)
+
+
+def test_when_only_held_jobs_remain_a_run_ends_with_1(home):
+    home.close_gate()
+    home.submit(grid("train", 2, 'command = ["stamp"]'), "--lanes", 1)
+    home.until_running()
+    home.run("hold", "sweep/1")
+    follower = home.start("attach")
+    home.open_gate()
+    out, err = follower.communicate(timeout=60)
+    assert follower.returncode == 1 and "1 done, 1 held" in out and "release" in err
 
 
 def test_logs_show_the_end_or_follow_to_the_jobs_code(home):
