@@ -21,10 +21,11 @@ def new_home(request):
         return homes[-1]
 
     yield make
-    remains, logs = harness.close(homes)
+    remains, bugs, logs = harness.close(homes)
     if getattr(request.node, "failed", True):
         print(logs)
     assert not remains, "processes were left behind"
+    assert not bugs, bugs
 
 
 @pytest.fixture

@@ -174,9 +174,12 @@ class Home:
             "STAMPS": self.stamps.path,
             "GATE": self.gate,
         }
+        # Where pergpu was built with a sanitizer: what coordinator and keepers say must be seen, too.
+        os.mkdir(self.root + "/sanitizer", 0o777)
+        os.chmod(self.root + "/sanitizer", 0o777)
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
-            if name in os.environ:
-                self.env[name] = os.environ[name]
+            where = f"log_path={self.root}/sanitizer/{name}"
+            self.env[name] = ":".join(filter(None, [os.environ.get(name), where]))
         self.started = []
         self.user = {}  # uid and gid for subprocess: another user
 
@@ -291,7 +294,7 @@ class Home:
 
 
 def close(homes):
-    """Ends the homes; returns the processes that are left, {pid: command line}, and the logs."""
+    """Ends the homes; returns what is left running {pid: command line}, bugs found, and the logs."""
     for home in homes:
         home.stop()
     left = {}
@@ -310,9 +313,12 @@ def close(homes):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
     logs = "".join(home.coordinator_log() for home in homes)
+    folders = [home.root + "/sanitizer" for home in homes]
+    reports = [f"{folder}/{name}" for folder in folders for name in os.listdir(folder)]
+    bugs = "".join(map(read, reports)) + "".join(re.findall("(?m)^pergpu: bug.*", logs))
     for home in homes:
         shutil.rmtree(home.root, ignore_errors=True)
-    return remains, logs
+    return remains, bugs, logs
 
 
 def grid(step, count, extra="", header=""):
