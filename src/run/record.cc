@@ -1,46 +1,132 @@
-// Bytes that are not UTF-8 (file names, arguments) become U+FFFD: the record is for people.
+// Written without a document tree, because it is rendered once or twice per job on the deciding
+// thread.  Bytes that are not UTF-8 (file names, arguments) become U+FFFD: the record is for
+// people.
 #include "run/record.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 namespace pergpu {
+namespace {
+
+/// JSON text, indented by two spaces a level, keys in the order of the calls.
+class Writer {
+ public:
+  Writer& open(char bracket) {
+    text_ += bracket;
+    ++depth_;
+    is_first_ = true;
+    return *this;
+  }
+  Writer& close(char bracket) {
+    --depth_;
+    if (!is_first_) line();
+    text_ += bracket;
+    is_first_ = false;
+    return *this;
+  }
+  /// The place of the next element of an array.
+  Writer& next() {
+    if (!is_first_) text_ += ',';
+    is_first_ = false;
+    line();
+    return *this;
+  }
+  Writer& key(std::string_view name) {
+    next().value(name);
+    text_ += ": ";
+    return *this;
+  }
+  void value(std::string_view string) {
+    const bool is_plain = std::all_of(string.begin(), string.end(), [](char c) {
+      return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
+    });
+    if (!is_plain) return value(nlohmann::json(string));
+    ((text_ += '"') += string) += '"';
+  }
+  void value(const char* string) { value(std::string_view(string)); }
+  void value(const std::string& string) { value(std::string_view(string)); }
+  void value(std::int64_t number) { text_ += std::to_string(number); }
+  void value(int number) { text_ += std::to_string(number); }
+  /// Anything else.
+  void value(const nlohmann::json& other) {
+    text_ += other.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  void value(const std::vector<std::string>& strings) {
+    open('[');
+    for (const std::string& string : strings) next().value(string);
+    close(']');
+  }
+  void value(const std::vector<std::pair<std::string, std::string>>& members) {
+    open('{');
+    for (const auto& [name, string] : members) key(name).value(string);
+    close('}');
+  }
+  void text_or_null(const std::string& string) {
+    if (string.empty()) return value(nlohmann::json());
+    value(string);
+  }
+  std::string take() && { return std::move(text_) + "\n"; }
+
+ private:
+  void line() {
+    text_ += '\n';
+    text_.append(2 * depth_, ' ');
+  }
+  std::string text_;
+  std::size_t depth_ = 0;
+  bool is_first_ = true;
+};
+
+template <typename T>
+nlohmann::json or_null(const std::optional<T>& value) {
+  return value ? nlohmann::json(*value) : nlohmann::json();
+}
+
+}  // namespace
 
 std::string to_json_text(const AttemptRecord& r) {
-  using json = nlohmann::ordered_json;
-  auto text_or_null = [](const std::string& s) { return s.empty() ? json(nullptr) : json(s); };
-  json j{{"schema", 1},
-         {"job", r.id.job.value},
-         {"attempt", r.id.number},
-         {"sweep", r.sweep},
-         {"run", text_or_null(r.run)},
-         {"step", r.step},
-         {"state", r.state},
-         {"argv", r.argv},
-         {"cwd", r.cwd},
-         {"lane", to_string(r.placement.lane)},
-         {"gpus", r.placement.gpus},
-         {"cpus", r.placement.cpus},
-         {"starting_at", text_or_null(r.starting_at)},
-         {"started_at", text_or_null(r.started_at)},
-         {"ended_at", text_or_null(r.ended_at)}};
-  if (r.duration_s) j["duration_s"] = *r.duration_s;
+  Writer w;
+  w.open('{');
+  w.key("schema").value(1);
+  w.key("job").value(r.id.job.value);
+  w.key("attempt").value(r.id.number);
+  w.key("sweep").value(r.sweep);
+  w.key("run").text_or_null(r.run);
+  w.key("step").value(r.step);
+  w.key("state").value(r.state);
+  w.key("argv").value(r.argv);
+  w.key("cwd").value(r.cwd);
+  w.key("lane").value(to_string(r.placement.lane));
+  w.key("gpus").value(r.placement.gpus);
+  w.key("cpus").value(r.placement.cpus);
+  w.key("starting_at").text_or_null(r.starting_at);
+  w.key("started_at").text_or_null(r.started_at);
+  w.key("ended_at").text_or_null(r.ended_at);
+  if (r.duration_s) w.key("duration_s").value(nlohmann::json(*r.duration_s));
   if (r.outcome) {
-    j["class"] = to_string(r.outcome->cls);
-    j["exit"] = r.outcome->exit_code ? json(*r.outcome->exit_code) : json(nullptr);
-    j["signal"] = r.outcome->signal ? json(*r.outcome->signal) : json(nullptr);
-    j["reason"] = r.outcome->reason;
-    j["peak_memory_bytes"] = r.outcome->peak_memory_bytes;
-    j["cpu_s"] = static_cast<double>(r.outcome->cpu_ns) / 1e9;
+    w.key("class").value(to_string(r.outcome->cls));
+    w.key("exit").value(or_null(r.outcome->exit_code));
+    w.key("signal").value(or_null(r.outcome->signal));
+    w.key("reason").value(r.outcome->reason);
+    w.key("peak_memory_bytes").value(nlohmann::json(r.outcome->peak_memory_bytes));
+    w.key("cpu_s").value(nlohmann::json(static_cast<double>(r.outcome->cpu_ns) / 1e9));
   }
-  j["git"] = r.git_commit.empty() ? json(nullptr)
-                                  : json{{"commit", r.git_commit}, {"dirty", r.git_dirty}};
-  json files = json::object();
-  for (const auto& [path, hash] : r.files) files[path] = hash;
-  j["files"] = std::move(files);
-  json set = json::object();
-  for (const auto& [name, value] : r.env_set) set[name] = value;
-  j["environment"] = {{"set", std::move(set)}, {"inherited", r.env_names}};
-  return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  if (r.git_commit.empty()) {
+    w.key("git").value(nlohmann::json());
+  } else {
+    w.key("git").open('{');
+    w.key("commit").value(r.git_commit);
+    w.key("dirty").value(nlohmann::json(r.git_dirty));
+    w.close('}');
+  }
+  w.key("files").value(r.files);
+  w.key("environment").open('{');
+  w.key("set").value(r.env_set);
+  w.key("inherited").value(r.env_names);
+  w.close('}').close('}');
+  return std::move(w).take();
 }
 
 }  // namespace pergpu

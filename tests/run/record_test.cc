@@ -35,6 +35,22 @@ TEST(AttemptRecord, HoldsNamesOfInheritedVariablesAndValuesOfOurs) {
   EXPECT_FALSE(j.contains("class"));
 }
 
+TEST(AttemptRecord, IsIndentedJsonWhateverTheTextsHold) {
+  AttemptRecord r = record();
+  r.argv = {"a \"quoted\" one", "back\\slash", "line\nbreak", "\xff", "größe", ""};
+  r.git_commit = "0123abcd";
+  r.files = {{"train.py", "xxh128:0"}};
+  r.outcome = Outcome{.cls = OutcomeClass::Signal, .signal = 9, .reason = "signal 9"};
+  r.duration_s = 1.0;
+  const std::string text = to_json_text(r);
+  const nlohmann::ordered_json j = nlohmann::ordered_json::parse(text);
+  EXPECT_EQ(text, j.dump(2) + "\n");
+  EXPECT_EQ(j.at("argv"), (std::vector<std::string>{"a \"quoted\" one", "back\\slash",
+                                                    "line\nbreak", "\ufffd", "größe", ""}));
+  EXPECT_EQ(j.at("gpus"), nlohmann::ordered_json::array());
+  EXPECT_EQ(j.at("git").at("dirty"), false);
+}
+
 TEST(AttemptRecord, EndedOneTellsHow) {
   AttemptRecord r = record();
   r.state = "failed";
