@@ -68,9 +68,11 @@ std::optional<SetupFailure> prepare_folder(const Folder& folder) {
   const Result<void> made = os::make_dirs(folder.out, dir_mode);
   if (!made) return SetupFailure{"mkdir", made.error().os_errno, folder.out};
   for (const FileToWrite& file : folder.files) {
-    if (file.keep_if_same && has_content(file.path, file.content)) continue;
-    const Result<void> written =
-        os::write_file_atomic(file.path, file.content, file_mode, /*durable=*/false);
+    Result<void> written = os::write_new_file(file.path, file.content, file_mode);
+    if (!written && written.error().os_errno == EEXIST) {
+      if (file.keep_if_same && has_content(file.path, file.content)) continue;
+      written = os::write_file_atomic(file.path, file.content, file_mode, /*durable=*/false);
+    }
     if (!written) return SetupFailure{"write", written.error().os_errno, file.path};
   }
   return std::nullopt;
@@ -100,10 +102,16 @@ std::optional<SetupFailure> write_final_record(const Forget& forget) {
   const os::UniqueFd lock = lock_folder(out);
   struct stat st = {};
   mode_t mode = 0644;
-  if (::stat(forget.record_path.c_str(), &st) == 0) mode = st.st_mode & 0777;
-  const std::optional<std::int32_t> owner = attempt_of_record(head_of(forget.record_path));
-  const std::string moved = out + "/attempt." + std::to_string(forget.id.number) + ".json";
-  const bool has_moved_on = owner ? *owner != forget.id.number : ::access(moved.c_str(), F_OK) == 0;
+  const bool is_there = ::stat(forget.record_path.c_str(), &st) == 0;
+  if (is_there) mode = st.st_mode & 0777;
+  const std::optional<std::int32_t> owner =
+      is_there ? attempt_of_record(head_of(forget.record_path)) : std::nullopt;
+  const std::string number = std::to_string(forget.id.number);
+  const std::string moved = out + "/attempt." + number + ".json";
+  const std::string moved_log = out + "/log." + number + ".txt";
+  const bool has_moved_on = owner ? *owner != forget.id.number
+                                  : ::access(moved.c_str(), F_OK) == 0 ||
+                                        ::access(moved_log.c_str(), F_OK) == 0;
   const std::string& path = has_moved_on ? moved : forget.record_path;
   const Result<void> written =
       os::write_file_atomic(path, forget.final_record, mode, /*durable=*/false);

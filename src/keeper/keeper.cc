@@ -20,6 +20,8 @@ namespace pergpu::keeper {
 namespace {
 
 constexpr std::int64_t kAloneNs = 60'000'000'000;  // an idle keeper without a coordinator ends then
+/// A job that ends sooner gets the record of its end only: two files less to make.
+constexpr std::int64_t kRecordAfterNs = 100'000'000;
 constexpr std::size_t kMostPending = 256 * 1024;   // unread by the coordinator: drop NOTIFY
 constexpr std::size_t kMostKept = 16;
 constexpr std::size_t kLongestDatagram = 4096;
@@ -116,6 +118,7 @@ void Keeper::finish_attempt() {
   held.started = attempt_->started();
   held.exited = attempt_->finish();
   attempt_.reset();
+  unwritten_.reset();  // the record of the end will say more
   keep(std::move(held));
 }
 
@@ -237,8 +240,9 @@ void Keeper::start(Start request) {
   drain_notify();
   notify_filter_ = {};
   ready_.begin(request.ready_path);
-  const FileToWrite record = {.path = request.record_path, .content = request.record_at_start};
-  const mode_t record_mode = 0666 & ~static_cast<mode_t>(request.folder.umask);
+  UnwrittenRecord record = {.path = request.record_path,
+                            .content = std::move(request.record_at_start),
+                            .mode = 0666 & ~static_cast<mode_t>(request.folder.umask)};
   std::variant<Attempt, SpawnFailed> begun = Attempt::begin(std::move(request), std::move(leases));
   if (auto* failure = std::get_if<SpawnFailed>(&begun)) {
     ready_.end();
@@ -250,10 +254,18 @@ void Keeper::start(Start request) {
   const Started started = attempt_->started();
   record_.put(started.id, Held{.started = started});
   send(started);
-  // After the start, because the lane has waited for it; a record that cannot be written is no
-  // reason to end the job.
-  if (!record.path.empty())
-    (void)os::write_file_atomic(record.path, record.content, record_mode, /*durable=*/false);
+  if (record.path.empty()) return;
+  // Later attempts say at once whose folder it is now (folder.h).
+  record.due_ns = started.id.number > 1 ? 0 : os::boot_now_ns() + kRecordAfterNs;
+  unwritten_ = std::move(record);
+  if (unwritten_->due_ns == 0) write_record();
+}
+
+/// A record that cannot be written is no reason to end the job.
+void Keeper::write_record() {
+  (void)os::write_file_atomic(unwritten_->path, unwritten_->content, unwritten_->mode,
+                              /*durable=*/false);
+  unwritten_.reset();
 }
 
 void Keeper::stop(const Stop& request) {
@@ -313,6 +325,7 @@ void Keeper::notify(std::string line) {
 std::optional<std::int64_t> Keeper::next_time() const {
   std::optional<std::int64_t> next = earlier(exit_at_ns_, revive_.next());
   if (attempt_) next = earlier(next, earlier(attempt_->next_time(), notify_filter_.next_due()));
+  if (unwritten_) next = earlier(next, unwritten_->due_ns);
   return next;
 }
 
@@ -325,6 +338,7 @@ void Keeper::on_time() {
     for (auto& message : attempt_->on_time(now)) std::visit([&](auto& m) { send(m); }, message);
     for (std::string& line : notify_filter_.due(now)) notify(std::move(line));
   }
+  if (unwritten_ && now >= unwritten_->due_ns) write_record();
   if (revive_.next() && now >= *revive_.next()) {
     start_coordinator(options_.pergpu, options_.home);
     revive_.started(now, /*again=*/!is_free());

@@ -144,6 +144,15 @@ Result<void> write_file_atomic(const std::string& path, std::string_view content
   return durable ? sync_dir(parent_of(path)) : Result<void>{};
 }
 
+Result<void> write_new_file(const std::string& path, std::string_view content, mode_t mode) {
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd) return os_error("create " + path);
+  Result<void> written = write_all(fd.get(), content, path);
+  if (written && mode != 0600 && ::fchmod(fd.get(), mode) < 0) written = os_error("chmod " + path);
+  if (!written) ::unlink(path.c_str());
+  return written;
+}
+
 Result<void> make_dirs(const std::string& path, mode_t mode) {
   Result<void> made = make_one(path, mode);
   if (made) return {};

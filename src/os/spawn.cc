@@ -161,19 +161,25 @@ std::vector<const char*> pointers(const std::vector<std::string>& texts) {
   return out;
 }
 
+/// Without those that the child inherits as they should be.
 struct PreparedLimits {
   std::vector<rlimit> values = {};
   std::vector<int> resources = {};
+  std::vector<SpawnLimit> asked = {};
 };
 
 PreparedLimits prepare_limits(const std::vector<SpawnLimit>& limits) {
   PreparedLimits out;
   for (const SpawnLimit& limit : limits) {
     rlimit value = {};
+    const rlim_t soft = limit.soft == ~std::uint64_t{0} ? RLIM_INFINITY : limit.soft;
     if (::getrlimit(static_cast<__rlimit_resource_t>(limit.resource), &value) < 0)
       value = {.rlim_cur = 0, .rlim_max = 0};  // an unknown resource: setrlimit will say so
-    value.rlim_cur = limit.soft == ~std::uint64_t{0} ? RLIM_INFINITY : limit.soft;
+    else if (value.rlim_cur == soft)
+      continue;
+    value.rlim_cur = soft;
     value.rlim_max = std::max(value.rlim_max, value.rlim_cur);
+    out.asked.push_back(limit);
     out.values.push_back(value);
     out.resources.push_back(limit.resource);
   }
@@ -211,7 +217,8 @@ std::string limit_name(int resource) {
   }
 }
 
-SpawnFailure describe(const SpawnPlan& plan, const ChildPlan& child) {
+SpawnFailure describe(const SpawnPlan& plan, const ChildPlan& child,
+                      const std::vector<SpawnLimit>& limits) {
   const int error = child.error;
   switch (child.failed) {
     case Phase::None:
@@ -220,7 +227,10 @@ SpawnFailure describe(const SpawnPlan& plan, const ChildPlan& child) {
       return {"session", error, "setsid"};
     case Phase::Affinity: {
       std::string list;
-      for (int cpu : plan.cpus) list += (list.empty() ? "" : ",") + std::to_string(cpu);
+      for (int cpu : plan.cpus) {
+        if (!list.empty()) list += ',';
+        list += std::to_string(cpu);
+      }
       return {"affinity", error, "cores " + list};
     }
     case Phase::Chdir:
@@ -228,7 +238,7 @@ SpawnFailure describe(const SpawnPlan& plan, const ChildPlan& child) {
     case Phase::Fds:
       return {"fds", error, "descriptor " + std::to_string(child.index)};
     case Phase::Limit: {
-      const SpawnLimit& limit = plan.limits[child.index];
+      const SpawnLimit& limit = limits[child.index];
       const std::string value =
           limit.soft == ~std::uint64_t{0} ? "unlimited" : std::to_string(limit.soft);
       return {"limit", error, limit_name(limit.resource) + "=" + value};
@@ -334,7 +344,7 @@ SpawnResult spawn(const SpawnPlan& plan) {
   UniqueFd handle(pidfd);
   if (child.failed == Phase::None) return Spawned{.pid = pid, .pidfd = std::move(handle)};
   if (!plan.sibling) (void)wait_for(pid);
-  return describe(plan, child);
+  return describe(plan, child, limits.asked);
 }
 
 }  // namespace pergpu::os

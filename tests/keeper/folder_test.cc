@@ -92,6 +92,17 @@ TEST_F(AttemptFolder, LateFinalRecordDoesNotReplaceTheNextAttempts) {
   EXPECT_EQ(read("attempt.json"), record(2));
 }
 
+TEST_F(AttemptFolder, LateFinalRecordOfAShortAttemptGoesBesideItsLog) {
+  EXPECT_FALSE(prepare_folder(plan(1)));
+  spill(out() + "/log.txt", "log of 1");  // it ended before its record was due
+  EXPECT_FALSE(move_earlier_attempt(plan(2)));
+  EXPECT_EQ(read("log.1.txt"), "log of 1");
+  EXPECT_FALSE(write_final_record(
+      {.id = {{3}, 1}, .record_path = out() + "/attempt.json", .final_record = "end of 1"}));
+  EXPECT_EQ(read("attempt.1.json"), "end of 1");
+  EXPECT_FALSE(std::filesystem::exists(out() + "/attempt.json"));
+}
+
 TEST_F(AttemptFolder, FinalRecordReplacesTheFirst) {
   EXPECT_FALSE(prepare_folder(plan(1)));
   leave(1);

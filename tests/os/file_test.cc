@@ -81,6 +81,17 @@ TEST(WriteFileAtomic, SymlinkIsReplacedNotFollowed) {
   EXPECT_EQ(*read_file(dir / "target", 10), "kept");
 }
 
+TEST(WriteNewFile, IsForAbsentFilesOnly) {
+  const TempDir dir;
+  ASSERT_TRUE(write_new_file(dir / "f", "first", 0640));
+  EXPECT_EQ(mode_of(dir / "f"), 0640u);
+  EXPECT_EQ(write_new_file(dir / "f", "second", 0640).error().os_errno, EEXIST);
+  EXPECT_EQ(*read_file(dir / "f", 10), "first");
+  ASSERT_EQ(::symlink("nowhere", (dir / "link").c_str()), 0);
+  EXPECT_EQ(write_new_file(dir / "link", "x", 0640).error().os_errno, EEXIST);
+  EXPECT_FALSE(exists(dir / "nowhere"));
+}
+
 TEST(MakeDirs, ParentsTooAndAgain) {
   const TempDir dir;
   ASSERT_TRUE(make_dirs(dir / "a/b/c", 0750));
