@@ -165,11 +165,13 @@ void Coordinator::end_attempt(JobId id, Evidence evidence) {
   vacate(live, !evidence.lost || evidence.proven_gone);
   drop_environment(job);
   if (!live.record_path.empty()) {
-    // Taken now, because a next attempt may follow at once; rendered when the lane has its next
-    // job.
-    parts_.journal->then([attempt = live.id, engine = live.engine, path = live.record_path,
+    // Taken now, because a next attempt may follow at once; rendered and sent in the lull.
+    parts_.journal->then([this, attempt = live.id, engine = live.engine, path = live.record_path,
                           record = planner_->final_record(job)] {
-      engine->acknowledge(attempt, path, to_json_text(*record));
+      farewells_.push_back([attempt, engine, path, record] {
+        engine->acknowledge(attempt, path, to_json_text(*record));
+      });
+      await_lull();
     });
   }
   refresh(id);

@@ -227,7 +227,6 @@ void Coordinator::settle() {
       parts_.journal->retry();
     });
   }
-  prepare_next();
   run_submits();
 }
 
@@ -296,6 +295,21 @@ void Coordinator::launch(JobId id, std::shared_ptr<AttemptPlan> plan,
   live.record_path = plan->record_path;
   live.sent = true;
   live.engine->start(live.lane, std::move(*plan));
+  await_lull();
+}
+
+/// What nobody waits for is done a moment later: the keepers and the store, just woken, often get
+/// this thread's core only when it sleeps.
+void Coordinator::await_lull() {
+  constexpr std::int64_t kLull = 1'000'000;
+  if (std::exchange(lull_armed_, true)) return;
+  parts_.timers->at(parts_.clock->now().boot_ns + kLull, [this] {
+    lull_armed_ = false;
+    const std::vector<std::function<void()>> farewells = std::exchange(farewells_, {});
+    for (const std::function<void()>& farewell : farewells) farewell();
+    // Where jobs end by the dozen there is no idle moment to use; START makes the folder anyway.
+    if (farewells.size() <= 1) prepare_next();
+  });
 }
 
 /// Folders of the jobs that will come next, made while their lanes are still busy.
@@ -337,8 +351,9 @@ const LiveAttempt* Coordinator::live(JobId job) const {
 }
 
 bool Coordinator::idle() const {
-  return live_.empty() && acquiring_.empty() && ready_.empty() && not_before_.empty() &&
-         submits_.empty() && !submitting_ && parts_.journal->idle() && parts_.journal->writable();
+  return live_.empty() && told_all() && acquiring_.empty() && ready_.empty() &&
+         not_before_.empty() && submits_.empty() && !submitting_ && parts_.journal->idle() &&
+         parts_.journal->writable();
 }
 
 void Coordinator::when_durable(std::function<void()> effect) {

@@ -117,6 +117,8 @@ class Coordinator {
   /// Once per turn of the loop: chooses starts and flushes the journal.
   void settle();
 
+  /// Every end that is durable was acknowledged to its keeper.
+  bool told_all() const { return farewells_.empty(); }
   /// Nothing is live, nothing is ready, nothing waits for a time: the process may leave.
   bool idle() const;
   const World& world() const { return *parts_.world; }
@@ -153,6 +155,7 @@ class Coordinator {
   void begin(const Choice& choice);
   void launch(JobId job, std::shared_ptr<AttemptPlan> plan, std::shared_ptr<std::string> failure);
   void prepare_next();
+  void await_lull();
   void occupy(const Choice& choice);
   void vacate(LiveAttempt& live, bool gone);
   void drop_environment(const Job& job);
@@ -187,6 +190,9 @@ class Coordinator {
   std::unordered_set<JobId> touched_set_;
   std::unordered_set<JobId> foldered_;  // folders made ahead
   std::vector<Prepared> to_plan_;
+  /// Acknowledgements of ended attempts: durable, sent when the lanes have their next jobs.
+  std::vector<std::function<void()>> farewells_;
+  bool lull_armed_ = false;
   std::vector<PendingSubmit> submits_;
   bool submitting_ = false;
   bool leaving_ = false;

@@ -174,7 +174,8 @@ int coordinator_main(const CoordinatorOptions& options) {
   loop.on_turn([&] {
     core.settle();
     if (!options.foreground) idle.check();
-    if (ordered_to_leave && journal.idle() && (!kill_jobs || core.live_count() == 0)) loop.stop();
+    const bool settled = journal.idle() && core.told_all();
+    if (ordered_to_leave && settled && (!kill_jobs || core.live_count() == 0)) loop.stop();
   });
   Result<void> ran = loop.run();
   if (!ran) return complain(ran.error());
