@@ -5,15 +5,19 @@
 // Without --record: output to /dev/null, nothing kept.  With it: as much as pergpu keeps
 // (recorder.h), under the same two rules: the intent is durable before the process exists, the
 // outcome before its slot is used again.  Outcome and next intent are one transaction; the next
-// job's folder is made while the slot is still busy.
+// job's folder is made while the slot is still busy; the record of a live job is written when it
+// has lasted for 100 ms.
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -27,7 +31,14 @@ namespace {
 
 constexpr const char* kStarting =
     "{\"attempt\":1,\"cpus\":1,\"keeper\":1,\"pool\":\"sweep\",\"slot\":3}";
+constexpr std::int64_t kRecordAfterMs = 100;
 constexpr int kCommitted = -1;  // in epoll's data: not a slot
+
+std::int64_t now_ms() {
+  timespec t{};
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return std::int64_t{t.tv_sec} * 1000 + t.tv_nsec / 1'000'000;
+}
 
 pid_t start_process(char* const* argv, int input, int output) {
   const pid_t pid = ::vfork();
@@ -48,6 +59,7 @@ struct Slot {
   std::int64_t ended = 0;  // waits for its outcome to be durable
   int status = 0;
   std::int64_t prepared = 0;
+  std::int64_t record_due_ms = 0;  // 0: not due any more
 };
 
 struct Loop {
@@ -101,6 +113,23 @@ struct Loop {
     if (s.status != 0) failed = true;
     s.ended = s.job;
     s.job = 0;
+    s.record_due_ms = 0;
+  }
+
+  /// Writes the records that are due; returns the milliseconds until the next one, -1: none.
+  int write_due_records() {
+    std::int64_t wait = -1;
+    for (Slot& s : slot) {
+      if (s.record_due_ms == 0) continue;
+      const std::int64_t left = s.record_due_ms - now_ms();
+      if (left > 0) {
+        wait = wait < 0 ? left : std::min(wait, left);
+        continue;
+      }
+      s.record_due_ms = 0;
+      bench::write_attempt(folder(s.job), s.job, argv_of(s.job), s.pid, 0, false);
+    }
+    return static_cast<int>(wait);
   }
 
   void prepare(Slot& s) {
@@ -128,8 +157,8 @@ struct Loop {
   void start_prepared(int index) {
     Slot& s = slot[static_cast<std::size_t>(index)];
     const std::int64_t job = std::exchange(s.prepared, 0);
-    bench::write_attempt(folder(job), job, argv_of(job), 0, 0, false);
     spawn(index, job);
+    s.record_due_ms = now_ms() + kRecordAfterMs;
     bench::append({{job, bench::Kind::Started, "{\"pid\":" + std::to_string(s.pid) + "}"}}, -1);
   }
 
@@ -178,7 +207,8 @@ struct Loop {
     begin();
     std::array<epoll_event, 64> events{};
     while (done < count()) {
-      const int n = ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()), -1);
+      const int n =
+          ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()), write_due_records());
       for (int i = 0; i < n; ++i) {
         const int which = events[static_cast<std::size_t>(i)].data.fd;
         if (which != kCommitted) {
