@@ -5,9 +5,10 @@
 //   foreign        a compute process that is not ours
 //   unknown_holder a compute process whose pid means nothing here (container), or, with no process
 //                  to explain it, more than 500 MiB above the idle reading
-//   dirty          after a job of ours: something of it is left (a process, a pid that means nothing
-//                  any more, a worker that NVML does not list, or memory more than 300 MiB above the
-//                  idle reading)
+//   dirty          after a job of ours: something of it is left (a process, a pid that means
+//   nothing
+//                  any more, a worker that NVML does not list, or memory more than 300 MiB above
+//                  the idle reading)
 //   ours           the lane's own attempt runs on it
 //   free           none of these
 // Graphics-only processes do not count, nor does their memory.  `outsiders = "ignore"` skips
