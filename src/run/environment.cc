@@ -3,6 +3,8 @@
 // peers that do not exist.
 #include "run/environment.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
@@ -11,21 +13,38 @@ namespace pergpu {
 namespace {
 
 constexpr std::string_view kThreadVariables[] = {
-    "OMP_NUM_THREADS",     "MKL_NUM_THREADS",        "OPENBLAS_NUM_THREADS",
-    "BLIS_NUM_THREADS",    "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS",
-    "NUMEXPR_MAX_THREADS", "NUMBA_NUM_THREADS",      "POLARS_MAX_THREADS",
-    "RAYON_NUM_THREADS",   "TORCHINDUCTOR_COMPILE_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMEXPR_MAX_THREADS",
+    "NUMBA_NUM_THREADS",
+    "POLARS_MAX_THREADS",
+    "RAYON_NUM_THREADS",
+    "TORCHINDUCTOR_COMPILE_THREADS",
 };
 
 constexpr std::string_view kLauncherVariables[] = {
-    "RANK",         "LOCAL_RANK",       "GROUP_RANK",  "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE", "MASTER_ADDR",  "MASTER_PORT", "TORCHELASTIC_RUN_ID",
-    "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS",
+    "RANK",
+    "LOCAL_RANK",
+    "GROUP_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_RESTART_COUNT",
+    "TORCHELASTIC_MAX_RESTARTS",
 };
 
 // Decided per attempt: an inherited value would point a job at another job's GPU or folder.
 constexpr std::string_view kOurs[] = {
-    "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "NOTIFY_SOCKET",
+    "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "NOTIFY_SOCKET",
 };
 
 template <std::size_t N>
@@ -34,7 +53,15 @@ bool is_one_of(const std::string_view (&list)[N], std::string_view name) {
 }
 
 bool is_dropped(std::string_view name) {
-  return is_one_of(kLauncherVariables, name) || is_one_of(kOurs, name) || name.starts_with("PERGPU_");
+  return is_one_of(kLauncherVariables, name) || is_one_of(kOurs, name) ||
+         name.starts_with("PERGPU_");
+}
+
+/// `WANDB_*` lets all of them in; a name without wildcards matches itself.
+bool matches_one_of(const std::vector<std::string>& patterns, const std::string& name) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+    return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+  });
 }
 
 std::string joined(const std::vector<std::string>& items) {
@@ -95,11 +122,9 @@ class Builder {
 JobEnvironment build_environment(const EnvironmentRequest& r) {
   Builder b;
   for (const std::string& entry : *r.captured) {
-    const std::string_view name = std::string_view(entry).substr(0, entry.find('='));
+    const std::string name = entry.substr(0, entry.find('='));
     if (is_dropped(name)) continue;
-    if (r.env_pass && std::find(r.env_pass->begin(), r.env_pass->end(), name) == r.env_pass->end()) {
-      continue;
-    }
+    if (r.env_pass && !matches_one_of(*r.env_pass, name)) continue;
     b.inherit(entry);
   }
 

@@ -34,6 +34,19 @@ TEST_F(Environment, OnlyPassedVariablesSurviveWhenAsked) {
   EXPECT_EQ(value(build(), "HOME"), "<unset>");
 }
 
+TEST_F(Environment, PatternsPassEveryNameThatMatches) {
+  captured_.insert(captured_.end(), {"WANDB_MODE=offline", "WANDB_DIR=/w", "MY_WANDB_X=1",
+                                     "LC_ALL=C", "PERGPU_JOB=1"});
+  request_.env_pass = {"WANDB_*", "LC_[A-Z]*", "PERGPU_*"};
+  const JobEnvironment environment = build();
+  EXPECT_EQ(value(environment, "WANDB_MODE"), "offline");
+  EXPECT_EQ(value(environment, "WANDB_DIR"), "/w");
+  EXPECT_EQ(value(environment, "LC_ALL"), "C");
+  EXPECT_EQ(value(environment, "MY_WANDB_X"), "<unset>");
+  EXPECT_EQ(value(environment, "HOME"), "<unset>");
+  EXPECT_EQ(value(environment, "PERGPU_JOB"), "17");
+}
+
 TEST_F(Environment, ThreadsAreTheBudgetWhereTheUserHasSetNone) {
   captured_.push_back("MKL_NUM_THREADS=1");
   const JobEnvironment environment = build();
