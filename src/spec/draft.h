@@ -59,6 +59,7 @@ struct Draft {
   SweepSpec sweep = {};
   std::vector<StepDraft> steps = {};
   RunTable runs = {};
+  std::vector<Key> unmatched_overrides = {};  // -p names that were found nowhere so far
 };
 
 void read_steps(Draft& draft, const Node* defaults, const Node* steps, Place root_at);

@@ -41,6 +41,16 @@ Node* section(Node& root, std::string_view name, Place at) {
   return found->is(Node::Kind::Table) ? found : nullptr;
 }
 
+bool is_in_tree(Node& root, std::string_view name) {
+  for (std::string_view section_name : {"grid", "zip", "constants"})
+    if (Node* table = member(root, section_name);
+        table != nullptr && member(*table, name) != nullptr)
+      return true;
+  Node* rows = member(root, "runs");
+  return rows != nullptr && std::any_of(rows->items.begin(), rows->items.end(),
+                                        [&](Node& row) { return member(row, name) != nullptr; });
+}
+
 bool is_list(const Node& value) {
   return value.is(Node::Kind::List) ||
          (value.is(Node::Kind::Table) &&
@@ -73,9 +83,10 @@ void put(Node& root, const Key& key, Node value) {
 
 }  // namespace
 
-void apply_overrides(Report& report, Node& root,
-                     const std::vector<std::pair<std::string, std::string>>& overrides) {
+std::vector<Key> apply_overrides(
+    Report& report, Node& root, const std::vector<std::pair<std::string, std::string>>& overrides) {
   std::vector<std::string> seen;
+  std::vector<Key> not_in_tree;
   for (const auto& [name, text] : overrides) {
     Place at{report.add_source(fmt::format("-p {}={}", name, text), text), 0, 0};
     if (!is_identifier(name)) {
@@ -88,6 +99,11 @@ void apply_overrides(Report& report, Node& root,
       continue;
     }
     seen.push_back(name);
+    if (!is_in_tree(root, name)) {
+      not_in_tree.push_back({name, at});
+      // A parameter that is in no section would be one more of every run.
+      if (member(root, "runs_from") == nullptr) continue;
+    }
     std::optional<Node> value = find_invalid_utf8(text) == std::string_view::npos
                                     ? read_toml_value(text, at)
                                     : std::nullopt;
@@ -99,6 +115,7 @@ void apply_overrides(Report& report, Node& root,
     }
     put(root, {name, at}, *std::move(value));
   }
+  return not_in_tree;
 }
 
 }  // namespace pergpu

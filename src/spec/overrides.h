@@ -11,7 +11,8 @@
 namespace pergpu {
 
 /// Changes the tree.  Rows of `runs_from` are not in it: their reader leaves out overridden names.
-void apply_overrides(Report& report, Node& root,
-                     const std::vector<std::pair<std::string, std::string>>& overrides);
+/// Returns the names that nothing in the tree has: one of `runs_from` must have them.
+std::vector<Key> apply_overrides(Report& report, Node& root,
+                                 const std::vector<std::pair<std::string, std::string>>& overrides);
 
 }  // namespace pergpu

@@ -96,8 +96,9 @@ std::optional<SweepSpec> build_sweep(Report& report, Node root, const SchemaInpu
     return std::nullopt;
   }
   check_top_level(report, root);
-  apply_overrides(report, root, options.overrides);
+  std::vector<Key> not_in_tree = apply_overrides(report, root, options.overrides);
   Draft draft{.report = report, .options = options};
+  draft.unmatched_overrides = std::move(not_in_tree);
   draft.folder = input.folder;
   std::size_t slash = input.path.rfind('/');
   if (slash != std::string::npos) draft.shown_folder = input.path.substr(0, slash + 1);

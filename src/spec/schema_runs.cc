@@ -39,6 +39,7 @@ class RunsReader {
     add_axis(std::move(constants_));
     if (const Node* exclude = root_.find("exclude"); exclude != nullptr) read_exclusions(*exclude);
     check_names();
+    check_overrides();
   }
 
  private:
@@ -128,7 +129,11 @@ class RunsReader {
       return;
     }
     for (std::size_t i = 0; i < row.keys.size(); ++i) {
-      if (is_overridden(row.keys[i].text)) continue;
+      if (is_overridden(row.keys[i].text)) {
+        std::erase_if(draft_.unmatched_overrides,
+                      [&](const Key& key) { return key.text == row.keys[i].text; });
+        continue;
+      }
       std::optional<std::uint32_t> c = column(row.keys[i], section);
       if (c) add_cell(rows_, *c, row.items[i]);
     }
@@ -234,6 +239,26 @@ class RunsReader {
                       fmt::format("parameters `{}` and `{}` differ only in case, so both would be "
                                   "${} in a job",
                                   other->second->name, c.name, other->first));
+    }
+  }
+
+  /// -p only replaces: a typing mistake would be a new parameter of every run, so that all of them
+  /// would be done again.
+  void check_overrides() {
+    const std::vector<Key>& unmatched = draft_.unmatched_overrides;
+    // Rows that could not be read may have the name.
+    if (report_.incomplete() || (root_.find("runs_from") != nullptr && report_.failed())) return;
+    const auto is_unmatched = [&](std::string_view name) {
+      return std::any_of(unmatched.begin(), unmatched.end(),
+                         [&](const Key& key) { return key.text == name; });
+    };
+    std::vector<std::string_view> names;
+    for (const Column& c : table_.columns)
+      if (!is_unmatched(c.name)) names.push_back(c.name);
+    for (const Key& key : unmatched) {
+      std::string hint = did_you_mean(key.text, names);
+      if (hint.empty()) hint = "; -p only replaces: add it to [constants] or [grid]";
+      report_.error(key.at, fmt::format("the file has no parameter `{}`{}", key.text, hint));
     }
   }
 

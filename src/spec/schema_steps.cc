@@ -45,9 +45,10 @@ void check_whole(Draft& draft, const StepDraft& step) {
                                    step.where));
   if (!command && !shell && !draft.report.incomplete())
     draft.report.error(step.at, fmt::format("{} has neither `command` nor `shell`", step.where));
-  if (step.wrote("gpu") && step.spec.gpus == 0 && !step.wrote("gpus"))
-    draft.report.error(step.at,
-                       fmt::format("{} names a `gpu` but asks for none: add gpus = 1", step.where));
+  if (step.wrote("gpu") && step.spec.gpus == 0)
+    draft.report.error(
+        step.at, fmt::format("{} names a `gpu` but asks for none: {}", step.where,
+                             step.wrote("gpus") ? "gpus = 1, or leave `gpu` out" : "add gpus = 1"));
 }
 
 }  // namespace

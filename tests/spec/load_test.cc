@@ -141,7 +141,8 @@ TEST(Load, OutOfTheCommandLineIsRelativeToTheCaller) {
 }
 
 TEST(Overrides, ReplaceWhatTheFileSays) {
-  std::string file = "[grid]\na = [1, 2]\nb = [3]\n[constants]\nc = 1\n" + std::string(kStep);
+  std::string file =
+      "[grid]\na = [1, 2]\nb = [3]\n[constants]\nc = 1\nd = 1\ne = 1\n" + std::string(kStep);
   LoadOptions options;
   options.overrides = {
       {"a", "7"}, {"c", "[1e-1, \"x\"]"}, {"d", "plain text"}, {"e", "{from=1,to=2,n=2}"}};
@@ -166,13 +167,38 @@ TEST(Overrides, ReachRowsAndRowsOfFiles) {
 TEST(Overrides, ThatAreWrongNameTheOption) {
   LoadOptions options;
   options.overrides = {{"a-b", "1"}, {"x", "1"}, {"x", "2"}, {"out", "1"}, {"y", "inf"}};
-  ParsedSweep parsed = parse_toml(kStep, options);
+  ParsedSweep parsed =
+      parse_toml("[constants]\nx = 1\nout = 1\ny = 1\n" + std::string(kStep), options);
   ASSERT_FALSE(parsed.sweep);
   std::string text = to_text(parsed.diagnostics);
   EXPECT_NE(text.find("-p a-b=1: "), std::string::npos) << text;
   EXPECT_NE(text.find("-p x is given twice"), std::string::npos) << text;
   EXPECT_NE(text.find("-p out=1: a parameter cannot be called `out`"), std::string::npos) << text;
   EXPECT_NE(text.find("-p y=inf: parameter `y`: inf cannot"), std::string::npos) << text;
+}
+
+std::string refusal_of_override(const std::string& name, const ParsedSweep& parsed) {
+  EXPECT_FALSE(parsed.sweep) << name;
+  EXPECT_EQ(parsed.diagnostics.size(), 1U) << to_text(parsed.diagnostics);
+  return to_text(parsed.diagnostics);
+}
+
+TEST(Overrides, OfAParameterThatTheFileHasNotNameTheNearest) {
+  LoadOptions options;
+  options.overrides = {{"sede", "3"}};
+  std::string grid = "[grid]\nseed = [1, 2]\n" + std::string(kStep);
+  std::string rows = "[[runs]]\nseed = 1\n[[runs]]\nseed = 2\n" + std::string(kStep);
+  for (const std::string& file : {grid, rows})
+    EXPECT_NE(refusal_of_override("sede", parse_toml(file, options))
+                  .find("-p sede=3: the file has no parameter `sede`; did you mean `seed`?"),
+              std::string::npos)
+        << file;
+  EXPECT_NE(refusal_of_override("sede", parse_toml(kStep, options)).find("-p only replaces"),
+            std::string::npos);
+  options.overrides = {{"nmae", "[1, 2]"}};
+  EXPECT_NE(refusal_of_override("nmae", load_sweep(kGood + "from_jsonl.toml", options))
+                .find("did you mean `name`?"),
+            std::string::npos);
 }
 
 }  // namespace
