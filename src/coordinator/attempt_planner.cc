@@ -19,6 +19,7 @@ namespace {
 
 // Of larger files (a model as an argument) only size and time are noted.
 constexpr std::uint64_t kMaxHashed = 16u << 20;
+constexpr std::string_view kDefaultMetrics = "{metrics}";
 
 Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
 
@@ -31,7 +32,69 @@ std::string hash_of(const std::string& content) {
   return fmt::format("xxh128:{:016x}{:016x}", h.high64, h.low64);
 }
 
+/// Everything but `metrics`, which depends on the rest.
+Result<RenderScope> scope_without_metrics(const World& world, const Job& job, int attempt) {
+  const Sweep& sweep = world.sweep_of(job);
+  RenderScope scope;
+  if (job.run >= 0) {
+    const Run& run = sweep.runs[static_cast<std::size_t>(job.run)];
+    Result<RenderScope> of_run = scope_of(run.spec);
+    if (!of_run) return of_run;
+    scope = std::move(*of_run);
+    scope.run_folder = run.folder;
+    scope.index = job.run;
+  }
+  scope.attempt = attempt;
+  scope.out = world.out_of(job);
+  scope.config = scope.out + "/config.json";
+  scope.metrics = scope.out + "/metrics.jsonl";  // what {metrics} is in the key of that name
+  scope.step_out = [&world, &sweep, run = job.run](std::string_view step) {
+    std::optional<int> slot = sweep.slot_of(step);
+    return slot ? world.out_of(sweep, *slot, run) : std::string();
+  };
+  scope.runs_lines = [&sweep] {
+    std::string lines;
+    for (const Run& run : sweep.runs) {
+      if (run.listed) lines += run.spec.json + "\n";
+    }
+    return lines;
+  };
+  return scope;
+}
+
+std::string working_folder(const Sweep& sweep, const std::string& cwd) {
+  return cwd.empty() ? sweep.spec.folder : absolute(cwd, sweep.spec.folder);
+}
+
+/// A job's metrics file; relative to where the job runs, as `outputs` are.
+Result<std::string> rendered_metrics(const World& world, const Job& job, const RenderScope& scope) {
+  const StepSpec& step = world.step_of(job).spec;
+  if (step.metrics == kDefaultMetrics) return scope.metrics;
+  Result<std::string> path = render(step.metrics, scope);
+  if (!path || path->empty()) return path;
+  if (path->front() == '/') return path;
+  Result<std::string> cwd = render(step.cwd, scope);
+  if (!cwd) return cwd;
+  return absolute(*path, working_folder(world.sweep_of(job), *cwd));
+}
+
+Result<RenderScope> scope_of_job(const World& world, const Job& job, int attempt) {
+  Result<RenderScope> scope = scope_without_metrics(world, job, attempt);
+  if (!scope) return scope;
+  Result<std::string> metrics = rendered_metrics(world, job, *scope);
+  if (!metrics) return std::move(metrics).error();
+  scope->metrics = *std::move(metrics);
+  return scope;
+}
+
 }  // namespace
+
+std::string metrics_of(const World& world, const Job& job) {
+  const std::string usual = world.out_of(job) + "/metrics.jsonl";
+  if (world.step_of(job).spec.metrics == kDefaultMetrics) return usual;  // thousands in a table
+  Result<RenderScope> scope = scope_of_job(world, job, std::max(1, static_cast<int>(job.attempts)));
+  return scope ? scope->metrics : usual;
+}
 
 AttemptPlanner::AttemptPlanner(const World& world, std::string home,
                                ReadEnvironment read_environment)
@@ -57,35 +120,6 @@ Result<AttemptPlanner::Environment> AttemptPlanner::environment(SweepId sweep) {
   return shared;
 }
 
-Result<RenderScope> AttemptPlanner::scope(const Job& job, int attempt) const {
-  const Sweep& sweep = world_.sweep_of(job);
-  RenderScope scope;
-  if (job.run >= 0) {
-    const Run& run = sweep.runs[static_cast<std::size_t>(job.run)];
-    Result<RenderScope> of_run = scope_of(run.spec);
-    if (!of_run) return of_run;
-    scope = std::move(*of_run);
-    scope.run_folder = run.folder;
-    scope.index = job.run;
-  }
-  scope.attempt = attempt;
-  scope.out = world_.out_of(job);
-  scope.config = scope.out + "/config.json";
-  scope.metrics = scope.out + "/metrics.jsonl";
-  scope.step_out = [this, &sweep, run = job.run](std::string_view step) {
-    std::optional<int> slot = sweep.slot_of(step);
-    return slot ? world_.out_of(sweep, *slot, run) : std::string();
-  };
-  scope.runs_lines = [&sweep] {
-    std::string lines;
-    for (const Run& run : sweep.runs) {
-      if (run.listed) lines += run.spec.json + "\n";
-    }
-    return lines;
-  };
-  return scope;
-}
-
 Result<FolderPlan> AttemptPlanner::folder(const Job& job) const {
   const Sweep& sweep = world_.sweep_of(job);
   FolderPlan folder{.out = world_.out_of(job),
@@ -105,7 +139,7 @@ std::int64_t AttemptPlanner::expected_ns(const Job& job) const {
   if (step.expect.empty()) return 0;
   std::string text = step.expect;
   if (has_placeholders(text)) {
-    Result<RenderScope> s = scope(job, 1);
+    Result<RenderScope> s = scope_of_job(world_, job, 1);
     if (!s) return 0;
     Result<std::string> rendered = render(step.expect, *s);
     if (!rendered) return 0;
@@ -164,7 +198,7 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, LaneId::Pool pool) {
   const StepSpec& step = world_.step_of(job).spec;
   const Attempt& attempt = *job.last;
 
-  Result<RenderScope> s = scope(job, attempt.number);
+  Result<RenderScope> s = scope_of_job(world_, job, attempt.number);
   if (!s) return std::move(s).error();
   Result<std::vector<std::string>> argv = render_argv(step, *s);
   if (!argv) return std::move(argv).error();
@@ -181,13 +215,13 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, LaneId::Pool pool) {
   plan.id = {job.id, attempt.number};
   plan.folder = std::move(*folder);
   plan.argv = std::move(*argv);
-  plan.cwd = cwd->empty() ? sweep.spec.folder : absolute(*cwd, sweep.spec.folder);
+  plan.cwd = working_folder(sweep, *cwd);
   plan.log_path = s->out + "/log.txt";
   plan.record_path = s->out + "/attempt.json";
   for (const auto& [resource, soft] : sweep.context.limits) plan.limits.push_back({resource, soft});
   plan.cpu_list = attempt.placement.cpu_list;
   plan.watch_memory_bytes = step.memory_bytes.value_or(0);
-  plan.want_ready = step.max_starting.has_value();
+  if (step.max_starting) plan.ready_path = s->metrics;
   plan.grace = step.grace;
   for (const Template& output : step.outputs) {
     Result<std::string> path = render(output, *s);
@@ -255,6 +289,19 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, LaneId::Pool pool) {
   return plan;
 }
 
+namespace {
+
+/// Of an attempt that an earlier coordinator started: as it was written then.
+std::shared_ptr<AttemptRecord> record_at_start(AttemptId id, const std::string& path) {
+  constexpr std::size_t kLongest = 4u << 20;
+  const Result<std::string> text = os::read_file(path, kLongest);
+  std::optional<AttemptRecord> record = text ? attempt_record_of(*text) : std::nullopt;
+  if (!record || record->id != id) return nullptr;
+  return std::make_shared<AttemptRecord>(*std::move(record));
+}
+
+}  // namespace
+
 std::shared_ptr<const AttemptRecord> AttemptPlanner::final_record(const Job& job) {
   const Attempt& attempt = *job.last;
   const AttemptId id{job.id, attempt.number};
@@ -263,8 +310,10 @@ std::shared_ptr<const AttemptRecord> AttemptPlanner::final_record(const Job& job
     if (it->second->id == id) record = std::move(it->second);
     live_.erase(it);
   }
+  if (!record) record = record_at_start(id, world_.out_of(job) + "/attempt.json");
+  if (record) record->placement = attempt.placement;
   if (!record) {
-    // Started under an earlier coordinator: what can be said without its plan.
+    // Nothing was written at its start either: what can be said without its plan.
     const Sweep& sweep = world_.sweep_of(job);
     record = std::make_shared<AttemptRecord>();
     record->id = id;
@@ -274,7 +323,7 @@ std::shared_ptr<const AttemptRecord> AttemptPlanner::final_record(const Job& job
     record->git_commit = sweep.context.git_commit;
     record->git_dirty = sweep.context.git_dirty;
     record->starting_at = rfc3339(attempt.starting_at.wall_ns);
-    if (Result<RenderScope> s = scope(job, id.number)) {
+    if (Result<RenderScope> s = scope_of_job(world_, job, id.number)) {
       record->run = s->run_folder;
       if (auto argv = render_argv(world_.step_of(job).spec, *s)) record->argv = std::move(*argv);
     }

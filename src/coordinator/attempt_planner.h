@@ -16,6 +16,9 @@
 
 namespace pergpu {
 
+/// Absolute path of the job's metrics file, which may not exist.
+std::string metrics_of(const World& world, const Job& job);
+
 class AttemptPlanner {
  public:
   /// Reads the environment that was captured with a sweep: NAME=value entries, each ended by a NUL.
@@ -49,7 +52,6 @@ class AttemptPlanner {
   using Environment = std::shared_ptr<const std::vector<std::string>>;
 
   Result<Environment> environment(SweepId sweep);
-  Result<struct RenderScope> scope(const Job& job, int attempt) const;
   /// (path as in argv, hash) of the regular files among argv.
   std::vector<std::pair<std::string, std::string>> hash_files(const Job& job,
                                                               const std::vector<std::string>& argv,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "coordinator/attempt_planner.h"
 #include "job/retry.h"
 #include "spec/run_parameters.h"
 #include "spec/units.h"
@@ -30,7 +31,7 @@ JobSnapshot describe(const Coordinator& coordinator, const Job& job) {
   }
   s.reason = job.state == JobState::Done ? std::string() : coordinator.why(job);
   s.log = s.out + "/log.txt";
-  s.metrics = s.out + "/metrics.jsonl";
+  s.metrics = metrics_of(world, job);
   s.retries_left = std::max(0, step.spec.retries.max - job.retries_used);
   s.replaced = !world.is_current(job);
   if (const std::int64_t expected = coordinator.expected_ns(job); expected > 0) {

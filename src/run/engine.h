@@ -36,8 +36,8 @@ struct FileToWrite {
 
 /// Folder work that can be done before the lane is free: it starts nothing.
 struct FolderPlan {
-  std::string out;                 // absolute; made with parents (umask of the sweep)
-  std::int32_t attempt = 1;        // n > 1: log.txt -> log.<n-1>.txt, attempt.json likewise
+  std::string out;                      // absolute; made with parents (umask of the sweep)
+  std::int32_t attempt = 1;             // n > 1: log.txt -> log.<n-1>.txt, attempt.json likewise
   std::vector<FileToWrite> files = {};  // config.json
   std::uint32_t umask = 022;
 };
@@ -49,15 +49,16 @@ struct AttemptPlan {
   std::vector<std::string> argv = {};
   std::vector<std::string> env = {};  // NAME=value, complete
   std::string cwd = {};
-  std::string log_path = {};  // opened O_APPEND|O_CREAT for stdout and stderr
-  std::string record_path = {};     // attempt.json
+  std::string log_path = {};         // opened O_APPEND|O_CREAT for stdout and stderr
+  std::string record_path = {};      // attempt.json
   std::string record_at_start = {};  // its content while running
   std::vector<ResourceLimit> limits = {};
   std::vector<int> cpu_list = {};
-  std::vector<int> lease_fds = {};   // borrowed: inherited by the first process of the attempt
-  std::vector<std::string> outputs = {};  // absolute: must exist, be non-empty and newer than the start
-  std::uint64_t watch_memory_bytes = 0;   // 0: none; else sample the tree's PSS against it
-  bool want_ready = false;  // report the first line of <out>/metrics.jsonl as Notified "READY=1"
+  std::vector<int> lease_fds = {};  // borrowed: inherited by the first process of the attempt
+  std::vector<std::string> outputs =
+      {};  // absolute: must exist, be non-empty and newer than the start
+  std::uint64_t watch_memory_bytes = 0;  // 0: none; else sample the tree's PSS against it
+  std::string ready_path = {};  // a line appended to it is Notified as READY=1; "": not watched
   std::chrono::milliseconds grace{30'000};
   std::chrono::milliseconds fake_duration{1000};  // fake engine only
   int fake_exit = 0;
@@ -112,7 +113,8 @@ struct MemoryExceeded {
   AttemptId id;
   std::uint64_t bytes = 0;
 };
-/// READY=1, STATUS=…, PROGRESS=…, CHECKPOINT=… from PERGPU_NOTIFY, or the first metrics line (READY=1).
+/// READY=1, STATUS=…, PROGRESS=…, CHECKPOINT=… from PERGPU_NOTIFY, or the first metrics line
+/// (READY=1).
 struct Notified {
   AttemptId id;
   std::string line;
@@ -135,7 +137,8 @@ class Engine {
   /// Makes the attempt's folder and files while its lane is still busy.  A hint: start() does what
   /// is missing.
   virtual void prepare(LaneId lane, const FolderPlan& folder) = 0;
-  /// REQUIRES: the intent (event::Starting) is durable.  Reports Started or SpawnFailed, later Exited.
+  /// REQUIRES: the intent (event::Starting) is durable.  Reports Started or SpawnFailed, later
+  /// Exited.
   virtual void start(LaneId lane, AttemptPlan plan) = 0;
   /// TERM to the process group, the grace of the plan, KILL to the whole tree; ends in Exited.
   virtual void stop(AttemptId id, StopHow how) = 0;

@@ -62,7 +62,7 @@ keeper::Start to_wire(AttemptPlan plan) {
   out.outputs = std::move(plan.outputs);
   out.watch_memory_bytes = plan.watch_memory_bytes;
   out.grace_ns = std::chrono::nanoseconds(plan.grace).count();
-  if (plan.want_ready) out.ready_path = plan.folder.out + "/metrics.jsonl";
+  out.ready_path = std::move(plan.ready_path);
   return out;
 }
 
@@ -287,9 +287,7 @@ void LocalEngine::on_started(const keeper::Started& started, std::vector<os::Uni
 
 void LocalEngine::on_failed(KeeperId id, const keeper::SpawnFailed& failed) {
   free_keeper(id, failed.id);
-  const auto it = attempts_.find(failed.id);
-  if (it == attempts_.end()) return keepers_.at(id).link->send(keeper::Forget{.id = failed.id});
-  if (std::exchange(it->second.ended, true)) return;
+  if (!end_tracking(id, failed.id)) return;
   emit(engine_event::SpawnFailed{.id = failed.id,
                                  .phase = failed.phase,
                                  .os_errno = failed.os_errno,
@@ -298,10 +296,15 @@ void LocalEngine::on_failed(KeeperId id, const keeper::SpawnFailed& failed) {
 
 void LocalEngine::on_exited(KeeperId id, const keeper::Exited& exited) {
   free_keeper(id, exited.id);
-  const auto it = attempts_.find(exited.id);
-  if (it == attempts_.end()) return keepers_.at(id).link->send(keeper::Forget{.id = exited.id});
-  if (std::exchange(it->second.ended, true)) return;
-  emit(event_of(exited));
+  if (end_tracking(id, exited.id)) emit(event_of(exited));
+}
+
+/// Whether the end is news.  That of an attempt nobody tracks is told, too: the coordinator before
+/// may have died between recording it and acknowledging it.
+bool LocalEngine::end_tracking(KeeperId keeper, AttemptId of) {
+  Tracked& tracked = attempts_[of];
+  if (!tracked.keeper) tracked.keeper = keeper;
+  return !std::exchange(tracked.ended, true);
 }
 
 void LocalEngine::free_keeper(KeeperId id, AttemptId of) {
@@ -408,15 +411,7 @@ void LocalEngine::adopt(std::vector<ExpectedAttempt> expected) {
   for (const std::int64_t number : keepers_in(site_.run_dir, {})) {
     const KeeperId id = {number};
     if (keepers_.count(id) != 0) continue;
-    Result<std::unique_ptr<KeeperLink>> link = KeeperLink::find(loop_, site_, id, callbacks_of(id));
-    if (!link) {
-      remove_keeper_sockets(site_, id);
-      continue;
-    }
-    Keeper& keeper = keepers_[id];
-    keeper.link = *std::move(link);
-    keeper.state_wanted = true;
-    keeper.link->send(keeper::Hello{});
+    find_keeper(id);
   }
   const std::int64_t now = clock_.now().boot_ns;
   adopt_timer_ = loop_.at(now + kAnswerNs, [this] {

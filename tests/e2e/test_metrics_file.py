@@ -1,0 +1,38 @@
+"""The key `metrics`: where the job's metrics file is, for the job and for everyone who reads it."""
+import json
+
+from harness import grid, read
+
+WRITE = 'shell = \'echo "{\\"loss\\": 0.25}" >>"$PERGPU_METRICS"; stamp\''
+
+
+def test_a_metrics_file_of_its_own_name_is_the_one_that_is_told_watched_and_read(home):
+    home.close_gate()
+    keys = WRITE + '\nmetrics = "{out}/scores.{attempt}.jsonl"\nmax_starting = 1\noutputs = ["{metrics}"]'
+    home.submit(grid("train", 2, keys), "--lanes", 2)
+    home.until_running(2)  # the first line of that file ends the start-up
+    home.open_gate()
+    assert home.wait() == 0
+    for job in home.ps().values():
+        shown = home.json("show", job["id"])
+        assert job["out"] + "/scores.1.jsonl" in json.dumps(shown)
+        assert read(job["out"] + "/scores.1.jsonl") == '{"loss": 0.25}\n'
+    assert "0.25" in home.run("attach", "@").stdout
+
+
+def test_a_relative_metrics_file_lies_where_the_job_runs_as_outputs_do(home):
+    text = """
+[steps.a]
+cwd = "{work}"
+metrics = "scores.jsonl"
+outputs = ["scores.jsonl"]
+command = ["sh", "-c", "pwd >scores.jsonl; echo {metrics}"]
+[grid]
+work = ["one", "two"]
+"""
+    for name in ("one", "two"):
+        home.file(name + "/here", "")
+    home.submit(text)
+    assert home.wait() == 0
+    logs = sorted(read(job["log"]) for job in home.ps().values())
+    assert logs == [f"{home.work}/{name}/scores.jsonl\n" for name in ("one", "two")]
