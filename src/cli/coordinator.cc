@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "cli/command.h"
 #include "cli/exit_code.h"
@@ -74,6 +75,38 @@ bool has_user_manager() {
   return runtime && *runtime && os::exists(std::string(runtime) + "/systemd/private");
 }
 
+/// As systemd reads a quoted word of a unit: C's escapes, and `%` begins a specifier.
+std::string unit_quoted(std::string_view text, bool is_command) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '\n') {
+      out += "\\n";
+      continue;
+    }
+    if (c == '"' || c == '\\') out += '\\';
+    if (c == '%' || (is_command && c == '$')) out += c;
+    out += c;
+  }
+  return out + '"';
+}
+
+/// What decides where home and leases are: the user manager has no variable of this shell, and a
+/// relative name would mean another folder there.
+Result<std::string> unit_environment() {
+  Result<os::Home> home = os::find_home();
+  if (!home) return std::move(home).error();
+  std::string out;
+  const auto set = [&](const std::string& name, const std::string& value) {
+    out += fmt::format("Environment={}\n", unit_quoted(name + "=" + value, false));
+  };
+  if (home->is_explicit) set("PERGPU_HOME", home->path);
+  for (const char* name : {"XDG_STATE_HOME", "PERGPU_LOCKS"}) {
+    const char* value = std::getenv(name);
+    if (value && *value == '/') set(name, value);
+  }
+  return out;
+}
+
 int enable() {
   if (!has_user_manager()) {
     return fail({ErrorKind::Unavailable, 0,
@@ -87,25 +120,25 @@ int enable() {
   }
   const Result<std::string> executable = os::own_executable();
   if (!executable) return fail(executable.error());
-  // KillMode=process: stopping the unit ends the coordinator and leaves the jobs.
-  std::string unit = fmt::format(
+  const Result<std::string> environment = unit_environment();
+  if (!environment) return fail(environment.error());
+  // --foreground: it stays when it has nothing to do, as a service should.  KillMode=process:
+  // stopping the unit ends the coordinator and leaves the jobs.
+  const std::string unit = fmt::format(
       "[Unit]\nDescription=pergpu coordinator: runs queued training jobs\n\n"
-      "[Service]\nExecStart=\"{}\" coordinator run\nRestart=on-failure\nRestartSec=5\n"
-      "KillMode=process\nDelegate=yes\n",
-      *executable);
-  if (const char* home = std::getenv("PERGPU_HOME"); home && *home) {
-    unit += fmt::format("Environment=\"PERGPU_HOME={}\"\n", home);
-  }
-  unit += "\n[Install]\nWantedBy=default.target\n";
+      "[Service]\nExecStart={} coordinator run --foreground\nRestart=on-failure\nRestartSec=5\n"
+      "KillMode=process\nDelegate=yes\n{}\n[Install]\nWantedBy=default.target\n",
+      unit_quoted(*executable, true), *environment);
   const std::string path = folder + "/systemd/user/pergpu.service";
   Result<void> written = os::make_dirs(os::parent_of(path), 0755);
   if (written) written = os::write_file_atomic(path, unit, 0644, false);
   if (!written) return fail(written.error());
-  say(
-      fmt::format("wrote {}\nnow:\n  systemctl --user daemon-reload\n"
-                  "  systemctl --user enable --now pergpu.service\n"
-                  "  loginctl enable-linger    # so that it starts at boot, not at login",
-                  path));
+  say(fmt::format(
+      "wrote {}\nnow:\n  pergpu coordinator stop   # the unit's takes over; jobs go on\n"
+      "  systemctl --user daemon-reload\n"
+      "  systemctl --user enable --now pergpu.service\n"
+      "  loginctl enable-linger    # it starts at boot and stays after a logout",
+      path));
   return kOk;
 }
 
@@ -137,7 +170,8 @@ void add_coordinator(CLI::App& program, Invocation& invocation) {
 
   auto foreground = std::make_shared<bool>(false);
   CLI::App* run_command = command->add_subcommand("run", "be the coordinator")->group("");
-  run_command->add_flag("--foreground", *foreground, "log to stderr");
+  run_command->add_flag("--foreground", *foreground,
+                        "a service: stays when there is nothing to do");
   run_command->callback(
       [foreground, &invocation] { invocation.action = [foreground] { return run(*foreground); }; });
 }
