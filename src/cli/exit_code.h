@@ -1,4 +1,4 @@
-// The exit codes of DESIGN §4, and how an Error becomes one.
+// The exit codes of docs/commands.md, and how an Error becomes one.
 #pragma once
 
 #include "result.h"

@@ -1,5 +1,5 @@
-// Ctrl-C while a sweep is followed (DESIGN §4): first hold what is queued, then stop what runs,
-// then kill it.  The words say what is left and what the next Ctrl-C does.
+// Ctrl-C while a sweep is followed (docs/commands.md): first hold what is queued, then stop what
+// runs, then kill it.  The words say what is left and what the next Ctrl-C does.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Everything of the submitting shell that the jobs need (DESIGN §6): captured here once, because
+// Everything of the submitting shell that the jobs need (docs/jobs.md): captured here once, because
 // the coordinator may have been started by another shell.
 #pragma once
 

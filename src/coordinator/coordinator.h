@@ -98,7 +98,8 @@ class Coordinator {
   Changed hold(const std::vector<JobId>& jobs, const std::string& reason);
   Changed release(const std::vector<JobId>& jobs);
   Changed retry(const std::vector<JobId>& jobs);
-  /// Ctrl-C of a sweep's `run` (DESIGN §4): 1 hold what is queued, 2 stop what runs, 3 kill it.
+  /// Ctrl-C of a sweep's `run` (docs/commands.md): 1 hold what is queued, 2 stop what runs, 3 kill
+  /// it.
   void interrupt(SweepId sweep, int level);
   void cancel_all(const std::string& reason);
   /// Before the process leaves: what is queued stays queued, for the next coordinator.

@@ -8,8 +8,8 @@
 //                                          (foreign, dirty, lost; looked at again while wanted)
 //
 // A lane is looked at right before each start, with the lease in hand.  After a job it is looked at
-// at once, then after 50, 100, 200 ms … up to 10 s; then it is dirty (DESIGN §3).  Between jobs a
-// lease stays only while a next job is chosen, and is given to another user who waits for it.
+// at once, then after 50, 100, 200 ms … up to 10 s; then it is dirty (docs/gpus.md).  Between jobs
+// a lease stays only while a next job is chosen, and is given to another user who waits for it.
 //
 // What the scheduler may use is written into Capacity::gpus (`busy`, `outsiders`).
 #pragma once

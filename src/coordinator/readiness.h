@@ -1,4 +1,4 @@
-// Which jobs may start as far as other jobs are concerned (DESIGN §6, "Needs").  Pure.
+// Which jobs may start as far as other jobs are concerned (`needs` of docs/sweep-file.md).  Pure.
 #pragma once
 
 #include <cstdint>

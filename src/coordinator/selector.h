@@ -1,4 +1,4 @@
-// Selectors (DESIGN §4): what people type to name jobs.
+// Selectors (docs/commands.md): what people type to name jobs.
 //
 //   17            job 17              17.2      its second attempt
 //   SWEEP         all its jobs        @  @2     the last sweep, the one before

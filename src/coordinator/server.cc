@@ -30,7 +30,7 @@ constexpr std::size_t kMostRunsRetold = 10'000;
 // A peer that does not read is cut off rather than kept in memory.
 constexpr std::size_t kMaxPending = 256u << 20;
 
-// Exit codes of DESIGN §4 that a refusal leads to.
+// Exit codes (docs/commands.md) that a refusal leads to.
 constexpr int kUsage = 2;
 constexpr int kUnreachable = 3;
 constexpr int kNothingMatched = 4;

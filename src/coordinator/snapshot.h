@@ -24,7 +24,7 @@
 //           {"event":"job","job":JobSnapshot} as they change, {"event":"sweep","sweep":…} and
 //           {"event":"lanes","lanes":[…]} at most once a second, and {"event":"end"} when nothing
 //           of it is queued or live
-//   {"op":"interrupt","sweep_id":N,"level":1|2|3} -> {"running":n,"held":n}   (Ctrl-C, DESIGN §4)
+//   {"op":"interrupt","sweep_id":N,"level":1|2|3} -> {"running":n,"held":n}   (Ctrl-C)
 //   {"op":"gpus"}                               -> {"schema":1,"gpus":[GpuSnapshot…],"lanes":[…]}
 //   {"op":"status"}                             ->
 //   {"schema":1,"pid":…,"version":…,"home":…,"sweeps":…, "queued":…, "live":…, …}
@@ -32,8 +32,8 @@
 //   kill)
 //   {"op":"dry_run", same as submit}            ->
 //   {"schema":1,"new":n,"kept":n,"starts":[{"id":null,"run","step","lane"}…]}: nothing is recorded
-// `sel` is a list of selectors as typed (DESIGN §4), [] means all of the latest sweep… of each op's
-// default.
+// `sel` is a list of selectors as typed (docs/commands.md), [] means all of the latest sweep… of
+// each op's default.
 #pragma once
 
 #include <cstdint>
@@ -121,7 +121,7 @@ struct GpuSnapshot {
   std::vector<GpuHolder> holders = {};
 };
 
-/// Everything of the submitting shell that the jobs need (DESIGN §6).
+/// Everything of the submitting shell that the jobs need (docs/jobs.md).
 struct SubmitContext {
   std::string cwd = {};
   std::int64_t umask = 022;

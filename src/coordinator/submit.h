@@ -1,5 +1,6 @@
-// Submit: the difference between a sweep file and what is known of that sweep (DESIGN §6).  Pure:
-// the plan is rows to store and numbers to report; nothing changes until they are durable.
+// Submit: the difference between a sweep file and what is known of that sweep
+// (docs/architecture.md).  Pure: the plan is rows to store and numbers to report; nothing changes
+// until they are durable.
 #pragma once
 
 #include <string>

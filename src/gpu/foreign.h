@@ -37,7 +37,7 @@ constexpr std::uint64_t kCleanAboveIdleBytes = 300 * kMiB;
 /// An idle GPU never showed more than the driver's reservation; a first reading above this is not
 /// taken for idle.
 constexpr std::uint64_t kMaxIdleBytes = 1536 * kMiB;
-/// A GPU that is not clean this long after a job ended is dirty (DESIGN §3).
+/// A GPU that is not clean this long after a job ended is dirty (docs/gpus.md).
 constexpr std::chrono::seconds kDirtyAfter{10};
 
 enum class GpuUse : std::uint8_t { Free, Ours, Foreign, UnknownHolder, Dirty, Unusable };

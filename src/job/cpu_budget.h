@@ -1,4 +1,4 @@
-// The CPU budget of a job and the cores it is pinned to (DESIGN §6).  Pure.
+// The CPU budget of a job and the cores it is pinned to (docs/jobs.md).  Pure.
 #pragma once
 
 #include <optional>

@@ -8,7 +8,8 @@
 
 namespace pergpu {
 
-/// DESIGN §8.  Names on the wire and in the store are those of to_string() ("oom-host").
+/// What became of an attempt (docs/jobs.md).  Names on the wire and in the store are those of
+/// to_string() ("oom-host").
 enum class OutcomeClass : std::uint8_t {
   Ok,
   UserError,  // could not be executed as asked, exit code 2, quick traceback

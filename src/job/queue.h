@@ -1,4 +1,4 @@
-// The jobs that could start now if there were room, in the order of DESIGN §5: priority (high
+// The jobs that could start now if there were room, in the order in which they go: priority (high
 // first), age of the sweep, longest expected first where durations are known, then file order (run,
 // step).
 //

@@ -1,4 +1,4 @@
-// What follows an ended attempt: the table of DESIGN §6 and §8 as one pure function.
+// What follows an ended attempt: the policy of docs/jobs.md as one pure function.
 #pragma once
 
 #include "job/job.h"

@@ -1,4 +1,4 @@
-// The states of a job (DESIGN §8).  docs/architecture.md holds the diagram.
+// The states of a job.  docs/architecture.md holds the diagram.
 #pragma once
 
 #include <cstdint>

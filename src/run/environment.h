@@ -1,4 +1,4 @@
-// The environment of an attempt (DESIGN §7).  Pure: captured environment in, complete one out.
+// The environment of an attempt (docs/jobs.md).  Pure: captured environment in, complete one out.
 //
 // Precedence, low to high: captured (filtered by env_pass), defaults set where unset (thread
 // variables, caches), what pergpu decides (devices, PERGPU_*), the step's `env`.

@@ -1,5 +1,5 @@
-// attempt.json: what was executed, where, when, and how it ended (DESIGN §7).  Of the environment
-// it holds names, and values only of what pergpu or the step set.
+// attempt.json: what was executed, where, when, and how it ended (docs/jobs.md).  Of the
+// environment it holds names, and values only of what pergpu or the step set.
 #pragma once
 
 #include <optional>

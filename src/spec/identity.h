@@ -3,7 +3,7 @@
 //
 // XXH3-128 over length-prefixed fields, in canonical (big-endian) byte order.  Stable for ever: the
 // store keeps these bytes, so a change of the layout below would repeat everybody's finished jobs.
-// Resources, limits, retries and priority are no part of it (DESIGN §6).
+// Resources, limits, retries and priority are no part of it.
 #pragma once
 
 #include <array>

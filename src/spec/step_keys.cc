@@ -1,5 +1,5 @@
-// Every key of a step (DESIGN §5), one small reader each.  A key whose mechanism comes with a later
-// version is known and refused, never ignored.
+// Every key of a step (docs/sweep-file.md), one small reader each.  A key whose mechanism comes
+// with a later version is known and refused, never ignored.
 #include <fmt/core.h>
 
 #include <algorithm>

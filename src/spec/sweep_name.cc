@@ -1,4 +1,4 @@
-// Selectors (DESIGN §4) are what makes "17", "17.2", "@" and "a*" impossible as names.
+// Selectors (docs/commands.md) are what makes "17", "17.2", "@" and "a*" impossible as names.
 #include "spec/sweep_name.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Nothing of a job's text reaches a terminal raw (DESIGN §9.9): names, reasons, log lines and
-// metrics are other people's bytes.
+// Nothing of a job's text reaches a terminal raw (docs/architecture.md, promise 9): names, reasons,
+// log lines and metrics are other people's bytes.
 //
 // Control sequences that only colour or move (CSI … final byte) are left out, every other control
 // character, line-reordering mark and byte that is not UTF-8 becomes visible (`\x1b`, `\u202e`).

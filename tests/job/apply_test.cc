@@ -232,7 +232,7 @@ TEST(Job, EqualityLooksAtTheLastAttempt) {
 }
 
 TEST(Job, StaysSmall) {
-  // A million of them are queued at once (DESIGN §12: < 400 B each with everything around).
+  // A million of them are queued at once (the aim: < 400 B each with everything around).
   EXPECT_LE(sizeof(Job), 112u);
 }
 
