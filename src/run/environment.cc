@@ -1,6 +1,6 @@
-// Sources of the lists: thread variables B.5 and compile caches B.6 of the project's reference on
-// GPUs; RANK and its family are a launcher's, and an inherited one makes a single process wait for
-// peers that do not exist.
+// The thread variables are those of the libraries that start a thread per core where nothing says
+// otherwise.  RANK and its family are a launcher's, and an inherited one makes a single process wait
+// for peers that do not exist.
 #include "run/environment.h"
 
 #include <fnmatch.h>
