@@ -287,7 +287,9 @@ void LocalEngine::on_started(const keeper::Started& started, std::vector<os::Uni
 
 void LocalEngine::on_failed(KeeperId id, const keeper::SpawnFailed& failed) {
   free_keeper(id, failed.id);
-  if (!end_tracking(id, failed.id)) return;
+  const auto it = attempts_.find(failed.id);
+  if (it == attempts_.end()) return keepers_.at(id).link->send(keeper::Forget{.id = failed.id});
+  if (std::exchange(it->second.ended, true)) return;
   emit(engine_event::SpawnFailed{.id = failed.id,
                                  .phase = failed.phase,
                                  .os_errno = failed.os_errno,
@@ -296,15 +298,10 @@ void LocalEngine::on_failed(KeeperId id, const keeper::SpawnFailed& failed) {
 
 void LocalEngine::on_exited(KeeperId id, const keeper::Exited& exited) {
   free_keeper(id, exited.id);
-  if (end_tracking(id, exited.id)) emit(event_of(exited));
-}
-
-/// Whether the end is news.  That of an attempt nobody tracks is told, too: the coordinator before
-/// may have died between recording it and acknowledging it.
-bool LocalEngine::end_tracking(KeeperId keeper, AttemptId of) {
-  Tracked& tracked = attempts_[of];
-  if (!tracked.keeper) tracked.keeper = keeper;
-  return !std::exchange(tracked.ended, true);
+  const auto it = attempts_.find(exited.id);
+  if (it == attempts_.end()) return keepers_.at(id).link->send(keeper::Forget{.id = exited.id});
+  if (std::exchange(it->second.ended, true)) return;
+  emit(event_of(exited));
 }
 
 void LocalEngine::free_keeper(KeeperId id, AttemptId of) {
@@ -411,7 +408,15 @@ void LocalEngine::adopt(std::vector<ExpectedAttempt> expected) {
   for (const std::int64_t number : keepers_in(site_.run_dir, {})) {
     const KeeperId id = {number};
     if (keepers_.count(id) != 0) continue;
-    find_keeper(id);
+    Result<std::unique_ptr<KeeperLink>> link = KeeperLink::find(loop_, site_, id, callbacks_of(id));
+    if (!link) {
+      remove_keeper_sockets(site_, id);
+      continue;
+    }
+    Keeper& keeper = keepers_[id];
+    keeper.link = *std::move(link);
+    keeper.state_wanted = true;
+    keeper.link->send(keeper::Hello{});
   }
   const std::int64_t now = clock_.now().boot_ns;
   adopt_timer_ = loop_.at(now + kAnswerNs, [this] {
