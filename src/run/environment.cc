@@ -1,6 +1,6 @@
 // The thread variables are those of the libraries that start a thread per core where nothing says
-// otherwise.  RANK and its family are a launcher's, and an inherited one makes a single process wait
-// for peers that do not exist.
+// otherwise.  RANK and its family are a launcher's, and an inherited one makes a single process
+// wait for peers that do not exist.
 #include "run/environment.h"
 
 #include <fnmatch.h>
