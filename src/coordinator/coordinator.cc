@@ -26,8 +26,10 @@ Coordinator::~Coordinator() = default;
 
 // ---- the queue -----------------------------------------------------------------------------
 
+/// A step that asks for a GPU was accepted because there was one, or because of --lanes.  That no
+/// look shows one now (a restart, a hung driver) sends no job to a CPU lane, where it would fail.
 LaneId::Pool Coordinator::pool_of(const Sweep& sweep, const StepSpec& step) const {
-  if (step.gpus > 0 && parts_.gpus->any()) return LaneId::Pool::Gpu;
+  if (step.gpus > 0 && (parts_.gpus->any() || sweep.context.lanes == 0)) return LaneId::Pool::Gpu;
   return sweep.context.lanes > 0 ? LaneId::Pool::Sweep : LaneId::Pool::Cpu;
 }
 
@@ -156,9 +158,25 @@ void Coordinator::refresh_all() {
 
 // ---- starting ------------------------------------------------------------------------------
 
+/// A queued job wants a GPU, and no look has shown one that it may have.
+bool Coordinator::misses_gpu() const {
+  return std::any_of(
+      queue_.heads().begin(), queue_.heads().end(), [&](const ReadyQueue::Head& head) {
+        const Demand& demand = *queue_.demand(head.job.step);
+        if (demand.pool != LaneId::Pool::Gpu) return false;
+        if (demand.devices.empty()) return !parts_.gpus->any();
+        return std::none_of(
+            demand.devices.begin(), demand.devices.end(),
+            [&](const std::string& uuid) { return parts_.gpus->facts(uuid) != nullptr; });
+      });
+}
+
 void Coordinator::settle() {
   Journal& journal = *parts_.journal;
-  if (journal.writable() && !frozen_ && !leaving_) {
+  parts_.gpus->search(misses_gpu());
+  // Which lanes a job may use, and how many CPU lanes there are, is not known before the first
+  // look.
+  if (parts_.gpus->discovered() && journal.writable() && !frozen_ && !leaving_) {
     parts_.gpus->fill(capacity_);
     while (std::optional<Choice> choice = choose(queue_, capacity_)) {
       queue_.take(choice->job, choice->overtaken);

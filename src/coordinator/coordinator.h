@@ -112,7 +112,7 @@ class Coordinator {
   bool frozen() const { return static_cast<bool>(frozen_); }
 
   void on_engine(const EngineEvent& e);
-  /// The first look at the GPUs is over: which lanes there are is known now.
+  /// The first look at the GPUs is over, or a later one has shown more of them.
   void gpus_discovered();
   bool is_ours(const GpuProcess& process) const;
   /// Once per turn of the loop: chooses starts and flushes the journal.
@@ -150,6 +150,7 @@ class Coordinator {
   void dependents_of(JobId job);
   void declare(const Sweep& sweep);
   LaneId::Pool pool_of(const Sweep& sweep, const StepSpec& step) const;
+  bool misses_gpu() const;
   ReadyJob ready_entry(const Job& job) const;
   void leave_queue(const Job& job);
 

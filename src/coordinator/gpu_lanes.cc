@@ -13,6 +13,8 @@
 namespace pergpu {
 namespace {
 
+constexpr std::int64_t kFirstSearch = kSecond;
+constexpr std::int64_t kLastSearch = 60 * kSecond;
 constexpr std::int64_t kFirstRelook = 50 * kMillisecond;
 constexpr std::int64_t kLookAgain = 2 * kSecond;  // a foreign or dirty GPU: NVML cannot notify
 
@@ -21,15 +23,29 @@ constexpr std::int64_t kLookAgain = 2 * kSecond;  // a foreign or dirty GPU: NVM
 GpuLanes::GpuLanes(Parts parts) : parts_(std::move(parts)) {}
 GpuLanes::~GpuLanes() = default;
 
-void GpuLanes::discover(std::function<void()> done) {
-  if (discovered_) {
-    done();
+void GpuLanes::discover(std::function<void()> known) {
+  known_ = std::move(known);
+  request_look();
+}
+
+bool GpuLanes::any() const {
+  return std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& l) { return l.seen; });
+}
+
+void GpuLanes::search(bool missing) {
+  if (!discovered_ || searching_) return;
+  if (!missing) {
+    search_pause_ns_ = 0;
     return;
   }
-  waiting_discovery_.push_back(std::move(done));
-  if (waiting_discovery_.size() == 1) {
-    parts_.inventory->look([this](const GpuLook& look) { on_look(look); });
-  }
+  searching_ = true;
+  search_pause_ns_ = std::clamp(2 * search_pause_ns_, kFirstSearch, kLastSearch);
+  parts_.timers->at(parts_.clock->now().boot_ns + search_pause_ns_, [this] {
+    parts_.inventory->look([this](const GpuLook& look) {
+      searching_ = false;
+      on_look(look);
+    });
+  });
 }
 
 void GpuLanes::request_look() {
@@ -54,9 +70,12 @@ void GpuLanes::fill(Capacity& capacity) const {
     auto it = std::find_if(capacity.gpus.begin(), capacity.gpus.end(),
                            [&](const GpuLane& g) { return g.uuid == l.facts.uuid; });
     if (it == capacity.gpus.end()) {
-      capacity.gpus.push_back({.id = l.facts.id, .uuid = l.facts.uuid, .name = l.facts.name});
+      capacity.gpus.push_back({.uuid = l.facts.uuid});
       it = capacity.gpus.end() - 1;
     }
+    // Of an adopted attempt's GPU they are known later than the GPU itself.
+    it->id = l.facts.id;
+    it->name = l.facts.name;
     it->busy.clear();
     it->outsiders.clear();
     switch (l.phase) {
@@ -203,28 +222,38 @@ void GpuLanes::become_ready(Lane& l) {
   parts_.changed();
 }
 
-void GpuLanes::on_look(const GpuLook& look) {
+/// True when the look shows a GPU that the last complete one did not.
+bool GpuLanes::take_readings(const GpuLook& look) {
   look_ = look;
+  for (const GpuReading& reading : look.gpus) idle_.learn(reading);
+  const std::vector<gpu::GpuLane> shown = gpu::gpu_lanes(look);
+  bool is_news = false;
+  for (const gpu::GpuLane& facts : shown) {
+    Lane* l = lane(facts.uuid);
+    if (l == nullptr) l = &lanes_.emplace_back();
+    is_news = is_news || !l->listed;
+    l->facts = facts;
+    l->seen = true;
+    l->reading = *std::find_if(look.gpus.begin(), look.gpus.end(),
+                               [&](const GpuReading& r) { return r.uuid == facts.uuid; });
+  }
+  for (Lane& l : lanes_) {
+    l.listed = std::any_of(shown.begin(), shown.end(),
+                           [&](const gpu::GpuLane& facts) { return facts.uuid == l.facts.uuid; });
+  }
+  return is_news;
+}
+
+void GpuLanes::on_look(const GpuLook& look) {
+  bool is_news = !discovered_;
   if (look.complete) {
     trouble_.clear();
-    for (const gpu::GpuLane& facts : gpu::gpu_lanes(look)) {
-      if (Lane* known = lane(facts.uuid)) {
-        known->facts = facts;
-      } else {
-        lanes_.emplace_back().facts = facts;
-      }
-    }
-    for (const GpuReading& reading : look.gpus) {
-      idle_.learn(reading);
-      if (Lane* l = lane(reading.uuid)) l->reading = reading;
-    }
+    is_news = take_readings(look) || is_news;
   } else if (!look.no_driver) {
     trouble_ = look.why;
   }
-  if (!discovered_) {
-    discovered_ = true;
-    for (std::function<void()>& done : std::exchange(waiting_discovery_, {})) done();
-  }
+  discovered_ = true;
+  if (is_news && known_) known_();
   std::string why = look.why;
   if (look.driver_mismatch) why = "the NVIDIA driver was updated: reboot or reload its module";
   for (Lane& l : lanes_) {

@@ -48,13 +48,18 @@ class GpuLanes {
   explicit GpuLanes(Parts parts);
   ~GpuLanes();
 
-  /// First look: finds out which GPUs there are.  `done` runs once, at the latest at the probe's
-  /// deadline.
-  void discover(std::function<void()> done);
+  /// First look: finds out which GPUs there are.  `known` runs when it is over, at the latest at
+  /// the probe's deadline, and again whenever a later look shows a GPU that the one before did not.
+  void discover(std::function<void()> known);
   bool discovered() const { return discovered_; }
-  bool any() const { return !lanes_.empty(); }
+  /// A look has shown a GPU.
+  bool any() const;
+  /// Call it each turn; `missing`: a queued job wants a GPU that no look has shown.  Looks again
+  /// after 1 s, 2 s … 60 s: a driver that was hung, missing or still loading may be there by then.
+  void search(bool missing);
   /// Words when GPUs could not be looked at ("the probe did not answer …"); "" otherwise.
   const std::string& trouble() const { return trouble_; }
+  /// The last complete one.
   const GpuLook& last_look() const { return look_; }
 
   /// Writes the lanes' present state into `capacity.gpus`.
@@ -85,6 +90,8 @@ class GpuLanes {
   enum class Phase : std::uint8_t { Idle, LeasedByOther, Looking, Ready, InUse, Settling, Closed };
   struct Lane {
     gpu::GpuLane facts;
+    bool seen = false;    // by a look; false: only known from an attempt that was adopted
+    bool listed = false;  // by the last complete look
     Phase phase = Phase::Idle;
     gpu::Lease lease;
     JobId job;  // InUse, Looking for it, or the last one (Settling)
@@ -104,6 +111,7 @@ class GpuLanes {
   Result<void> open_leases();
   void request_look();
   void on_look(const GpuLook& look);
+  bool take_readings(const GpuLook& look);
   void judge_lane(Lane& lane, bool complete, const std::string& why);
   void become_ready(Lane& lane);
   void close(Lane& lane, std::string state, std::string words, std::int64_t again_ns);
@@ -116,10 +124,12 @@ class GpuLanes {
   std::unique_ptr<gpu::LeaseWatch> watch_;
   std::vector<Lane> lanes_;
   gpu::IdleMemory idle_;
-  GpuLook look_;
+  GpuLook look_;  // the last complete one
   std::string trouble_;
   bool discovered_ = false;
-  std::vector<std::function<void()>> waiting_discovery_;
+  std::function<void()> known_;
+  bool searching_ = false;
+  std::int64_t search_pause_ns_ = 0;
 };
 
 }  // namespace pergpu

@@ -1,5 +1,6 @@
 // The real coordinator over fakes: a clock that jumps, timers in order, a store in memory whose
-// completions come when asked for, the fake engine, a machine without GPUs.  Deterministic.
+// completions come when asked for, the fake engine, GPUs as the test shows them (none, if it does
+// not).  Deterministic.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@
 
 #include "coordinator/coordinator.h"
 #include "os/clock.h"
+#include "os/loop.h"
 #include "run/fake.h"
 
 namespace pergpu::testing {
@@ -82,19 +84,53 @@ class MemoryStore final : public Store {
   std::vector<std::pair<Batch, std::function<void(Result<void>)>>> queue_;
 };
 
-class NoGpus final : public GpuInventory {
- public:
-  void look(std::function<void(const GpuLook&)> done) override {
-    done({.complete = true, .no_driver = true});
-  }
+/// What looks show, and when they are answered.
+struct ShownGpus {
+  GpuLook look = {.complete = true};
+  std::int64_t answer_after_ns = kMillisecond;
+  int looks = 0;
 };
+
+/// Reads the GPUs when it answers, as a probe does.
+class SimInventory final : public GpuInventory {
+ public:
+  /// `shown` null: a machine without GPUs, answered at once.
+  SimInventory(ShownGpus* shown, SimClock& clock, SimTimers& timers)
+      : shown_(shown), clock_(clock), timers_(timers) {}
+  void look(std::function<void(const GpuLook&)> done) override {
+    if (shown_ == nullptr) return done({.complete = true, .no_driver = true});
+    ++shown_->looks;
+    timers_.add(clock_.now().boot_ns + shown_->answer_after_ns,
+                [this, done = std::move(done)] { done(GpuLook(shown_->look)); });
+  }
+
+ private:
+  ShownGpus* shown_;
+  SimClock& clock_;
+  SimTimers& timers_;
+};
+
+/// A GPU that nobody uses.
+inline GpuReading gpu_reading(int index) {
+  return {.uuid = "GPU-" + std::to_string(index) + "1111111-0000-0000-0000-000000000000",
+          .name = "Fake GPU",
+          .index = index,
+          .total_bytes = 80ull << 30};
+}
+inline GpuProcess foreign_process() {
+  return {.pid = 4711, .memory_bytes = 3ull << 30, .command = "python3"};
+}
 
 /// One life of a coordinator over a store; a second one over the same store is a restart.
 class Simulation {
  public:
   explicit Simulation(MemoryStore& memory, SimClock& time, std::string boot = "boot-1",
-                      Machine machine = {.cores = {0, 1, 2, 3}, .memory_bytes = 64ull << 30})
-      : store(memory), clock(time) {
+                      Machine machine = {.cores = {0, 1, 2, 3}, .memory_bytes = 64ull << 30},
+                      ShownGpus* shown = nullptr)
+      : store(memory), clock(time), inventory(shown, time, sim_timers) {
+    Result<std::unique_ptr<os::Loop>> made = os::Loop::create();  // for lease watches; never runs
+    EXPECT_TRUE(made);
+    loop = std::move(*made);
     Timers t = sim_timers.timers();
     timers = std::make_unique<Timers>(t);
     EXPECT_TRUE(store.load([&](Row row) { EXPECT_TRUE(world.absorb(row)); }));
@@ -105,6 +141,7 @@ class Simulation {
         [this](const EngineEvent& e) { core->on_engine(e); });
     gpus =
         std::make_unique<GpuLanes>(GpuLanes::Parts{.inventory = &inventory,
+                                                   .loop = loop.get(),
                                                    .clock = &clock,
                                                    .timers = timers.get(),
                                                    .ours = [](const GpuProcess&) { return false; },
@@ -164,7 +201,8 @@ class Simulation {
   MemoryStore& store;
   SimClock& clock;
   SimTimers sim_timers;
-  NoGpus inventory;
+  SimInventory inventory;
+  std::unique_ptr<os::Loop> loop;
   World world;
   std::unique_ptr<Timers> timers;
   std::unique_ptr<Journal> journal;

@@ -1,0 +1,113 @@
+// Jobs on GPUs as looks show them: who starts where, who waits, and what is given back.
+#include <algorithm>
+
+#include "lock_folder.h"
+#include "simulation.h"
+
+namespace pergpu::testing {
+namespace {
+
+struct GpuJobsTest : ::testing::Test {
+  GpuJobsTest() { shown.look.gpus = {gpu_reading(0), gpu_reading(1)}; }
+
+  std::unique_ptr<Simulation> start() {
+    auto sim = std::make_unique<Simulation>(
+        store, clock, "boot-1", Machine{.cores = {0, 1, 2, 3}, .memory_bytes = 64ull << 30},
+        &shown);
+    return sim;
+  }
+  static void discover(Simulation& sim) {
+    sim.run([&] { return sim.gpus->discovered(); });
+  }
+  /// Runs for this long, or to the end of all.
+  void run_for(Simulation& sim, std::int64_t time_ns) {
+    bool over = false;
+    sim.sim_timers.add(clock.now().boot_ns + time_ns, [&over] { over = true; });
+    sim.run([&] { return over; });
+  }
+  void show_foreign_processes(bool there) {
+    for (GpuReading& gpu : shown.look.gpus) {
+      gpu.processes.clear();
+      if (there) gpu.processes.push_back(foreign_process());
+    }
+  }
+  static SweepSpec training(int runs) {
+    SweepSpec sweep = sweep_of("training", runs);
+    sweep.steps.push_back(step_of("train", "10s"));
+    sweep.steps[0].gpus = 1;
+    return sweep;
+  }
+  static int on_cpu_lanes(const Simulation& sim) {
+    return static_cast<int>(
+        std::count_if(sim.world.jobs().begin(), sim.world.jobs().end(), [](const Job& job) {
+          return job.last && job.last->placement.lane.pool != LaneId::Pool::Gpu;
+        }));
+  }
+
+  MemoryStore store;
+  SimClock clock;
+  ShownGpus shown;
+  LockFolder locks;
+};
+
+TEST_F(GpuJobsTest, AfterARestartQueuedGpuJobsWaitForTheFirstLook) {
+  show_foreign_processes(true);
+  {
+    std::unique_ptr<Simulation> before = start();
+    discover(*before);
+    ASSERT_TRUE(before->submit(training(3)));
+    run_for(*before, 5 * kSecond);
+    ASSERT_EQ(before->count(JobState::Queued), 3);
+  }
+  std::unique_ptr<Simulation> after = start();
+  run_for(*after, 5 * kSecond);
+  EXPECT_EQ(after->count(JobState::Queued), 3);
+  show_foreign_processes(false);
+  run_for(*after, 60 * kSecond);
+  EXPECT_EQ(after->count(JobState::Done), 3);
+  EXPECT_EQ(on_cpu_lanes(*after), 0);
+}
+
+TEST_F(GpuJobsTest, GpusThatTheFirstLookDoesNotShowAreLookedForAgainWhileAJobWantsOne) {
+  show_foreign_processes(true);
+  {
+    std::unique_ptr<Simulation> before = start();
+    discover(*before);
+    ASSERT_TRUE(before->submit(training(2), {.devices = "1"}));
+  }
+  const GpuLook there = {.complete = true, .gpus = {gpu_reading(0), gpu_reading(1)}};
+  for (const GpuLook& gone : {GpuLook{.why = "the driver did not answer within 15 s"},
+                              GpuLook{.complete = true, .why = "no driver", .no_driver = true},
+                              GpuLook{.complete = true}}) {
+    shown.look = gone;
+    shown.looks = 0;
+    std::unique_ptr<Simulation> after = start();
+    run_for(*after, 600 * kSecond);
+    EXPECT_EQ(after->count(JobState::Queued), 2);
+    EXPECT_GE(shown.looks, 10);  // at 1, 3, 7, 15, 31, 63, 123 … s
+    EXPECT_LE(shown.looks, 20);
+  }
+  std::unique_ptr<Simulation> after = start();
+  run_for(*after, 5 * kSecond);
+  shown.look = there;
+  run_for(*after, 60 * kSecond);
+  EXPECT_EQ(after->count(JobState::Done), 2);
+  EXPECT_EQ(on_cpu_lanes(*after), 0);
+  for (const Job& job : after->world.jobs()) {
+    EXPECT_EQ(job.last->placement.gpus, std::vector<std::string>{there.gpus[1].uuid});
+  }
+}
+
+TEST_F(GpuJobsTest, NobodyLooksForGpusThatNoJobWants) {
+  shown.look = {.complete = true, .no_driver = true};
+  std::unique_ptr<Simulation> sim = start();
+  discover(*sim);
+  SweepSpec sweep = training(2);
+  ASSERT_TRUE(sim->submit(sweep, {.lanes = 1}));  // no GPU here: --lanes lets it run anyway
+  sim->run();
+  EXPECT_EQ(sim->count(JobState::Done), 2);
+  EXPECT_EQ(shown.looks, 1);
+}
+
+}  // namespace
+}  // namespace pergpu::testing
