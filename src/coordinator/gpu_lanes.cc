@@ -240,6 +240,10 @@ bool GpuLanes::take_readings(const GpuLook& look) {
   for (Lane& l : lanes_) {
     l.listed = std::any_of(shown.begin(), shown.end(),
                            [&](const gpu::GpuLane& facts) { return facts.uuid == l.facts.uuid; });
+    if (l.listed) continue;
+    // An empty reading would pass for a clean one.
+    l.reading = {
+        .uuid = l.facts.uuid, .health = GpuHealth::Lost, .note = "the driver does not list it"};
   }
   return is_news;
 }
@@ -257,7 +261,8 @@ void GpuLanes::on_look(const GpuLook& look) {
   std::string why = look.why;
   if (look.driver_mismatch) why = "the NVIDIA driver was updated: reboot or reload its module";
   for (Lane& l : lanes_) {
-    if (l.phase == Phase::Looking || l.phase == Phase::Settling) {
+    const bool is_lost = look.complete && !l.listed && l.phase == Phase::Idle;
+    if (is_lost || l.phase == Phase::Looking || l.phase == Phase::Settling) {
       judge_lane(l, look.complete && !look.driver_mismatch, why);
     }
   }
@@ -305,6 +310,7 @@ void GpuLanes::occupy(const std::string& uuid, JobId job) {
     l = &lanes_.emplace_back();
     l->facts.uuid = uuid;
     l->facts.id = {.pool = LaneId::Pool::Gpu};
+    l->reading = {.uuid = uuid, .health = GpuHealth::Unknown, .note = "not looked at yet"};
   }
   l->phase = Phase::InUse;
   l->job = job;

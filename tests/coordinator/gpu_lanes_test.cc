@@ -1,0 +1,107 @@
+// The life of GPU lanes, without jobs: what looks show is what lanes become.
+#include "coordinator/gpu_lanes.h"
+
+#include <algorithm>
+
+#include "lock_folder.h"
+#include "simulation.h"
+
+namespace pergpu::testing {
+namespace {
+
+struct GpuLanesTest : ::testing::Test {
+  GpuLanesTest() : inventory(&shown, clock, sim_timers), timers(sim_timers.timers()) {
+    shown.look.gpus = {gpu_reading(0), gpu_reading(1)};
+    Result<std::unique_ptr<os::Loop>> made = os::Loop::create();
+    loop = std::move(*made);
+    lanes =
+        std::make_unique<GpuLanes>(GpuLanes::Parts{.inventory = &inventory,
+                                                   .loop = loop.get(),
+                                                   .clock = &clock,
+                                                   .timers = &timers,
+                                                   .ours = [](const GpuProcess&) { return false; },
+                                                   .changed = [] {}});
+  }
+
+  void turn() {
+    lanes->settle([this](const std::string&) { return is_wanted; });
+  }
+  void run_for(std::int64_t time_ns) {
+    bool over = false;
+    sim_timers.add(clock.now().boot_ns + time_ns, [&over] { over = true; });
+    turn();
+    while (!over) {
+      sim_timers.step(clock);
+      turn();
+    }
+  }
+  void discover() {
+    lanes->discover([this] { ++discoveries; });
+    run_for(kSecond);
+  }
+  LaneSnapshot shown_as(const std::string& uuid) {
+    for (LaneSnapshot& lane : lanes->lanes()) {
+      if (lane.uuid == uuid) return std::move(lane);
+    }
+    return {};
+  }
+  /// What the scheduler is told: "" when a job may be sent there.
+  std::string busy(const std::string& uuid) {
+    Capacity capacity;
+    lanes->fill(capacity);
+    auto gpu = std::find_if(capacity.gpus.begin(), capacity.gpus.end(),
+                            [&](const GpuLane& one) { return one.uuid == uuid; });
+    return gpu == capacity.gpus.end() ? "not there" : gpu->busy + gpu->outsiders;
+  }
+  std::optional<bool> acquire(const std::string& uuid, Outsiders outsiders = Outsiders::Avoid) {
+    auto answer = std::make_shared<std::optional<bool>>();
+    lanes->acquire(uuid, JobId{9}, outsiders, [answer](bool ready) { *answer = ready; });
+    run_for(kSecond / 10);
+    return *answer;
+  }
+
+  SimClock clock;
+  SimTimers sim_timers;
+  ShownGpus shown;
+  SimInventory inventory;
+  Timers timers;
+  LockFolder locks;
+  std::unique_ptr<os::Loop> loop;
+  std::unique_ptr<GpuLanes> lanes;
+  const std::string first = gpu_reading(0).uuid;
+  const std::string second = gpu_reading(1).uuid;
+  int discoveries = 0;
+  bool is_wanted = false;
+};
+
+TEST_F(GpuLanesTest, AnAdoptedGpuThatTheDriverDoesNotListGetsNoJob) {
+  shown.look.gpus = {gpu_reading(1)};
+  lanes->occupy(first, JobId{1});
+  EXPECT_FALSE(lanes->any());  // no look has shown it
+  discover();
+  EXPECT_TRUE(lanes->any());
+  EXPECT_EQ(shown_as(first).state, "busy");
+  lanes->vacate(first, true);
+  run_for(kSecond);
+  EXPECT_EQ(shown_as(first).state, "unusable");
+  EXPECT_EQ(shown_as(first).why, "the driver does not list it");
+  EXPECT_EQ(busy(first), "the driver does not list it");
+  EXPECT_EQ(busy(second), "");
+  run_for(20 * kSecond);
+  EXPECT_EQ(acquire(first), false);
+}
+
+TEST_F(GpuLanesTest, AGpuThatIsNotListedAnyMoreIsClosedUntilItIs) {
+  discover();
+  shown.look.gpus = {gpu_reading(0)};
+  EXPECT_EQ(acquire(first), true);
+  EXPECT_EQ(shown_as(second).why, "the driver does not list it");
+  EXPECT_NE(busy(second), "");
+  shown.look.gpus = {gpu_reading(0), gpu_reading(1)};
+  run_for(20 * kSecond);
+  EXPECT_EQ(acquire(second), true);
+  EXPECT_EQ(discoveries, 2);  // devices are chosen anew
+}
+
+}  // namespace
+}  // namespace pergpu::testing
