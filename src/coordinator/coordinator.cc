@@ -181,46 +181,16 @@ void Coordinator::settle() {
     while (std::optional<Choice> choice = choose(queue_, capacity_)) {
       queue_.take(choice->job, choice->overtaken);
       ready_.erase(choice->job.id);
-      occupy(*choice);
-      if (choice->lane.pool != LaneId::Pool::Gpu) {
-        begin(*choice);
-        continue;
+      const Demand& demand = *queue_.demand(choice->job.step);
+      capacity_.occupy(choice->job.step, demand, choice->lane, choice->gpus,
+                       fmt::format("runs job {}", choice->job.id.value));
+      if (choice->lane.pool == LaneId::Pool::Gpu) {
+        acquire(*choice);
+      } else {
+        begin(*choice, demand);
       }
-      const JobId job = choice->job.id;
-      const Outsiders outsiders = queue_.demand(choice->job.step)->outsiders;
-      acquiring_.emplace(job, *choice);
-      parts_.gpus->acquire(choice->gpus.front(), job, outsiders, [this, job](bool is_ready) {
-        auto it = acquiring_.find(job);
-        if (it == acquiring_.end()) return;
-        const Choice chosen = it->second;
-        acquiring_.erase(it);
-        const bool still = parts_.world->job(job)->state == JobState::Queued;
-        if (is_ready && still && parts_.journal->writable() && !frozen_ && !leaving_) {
-          begin(chosen);
-          return;
-        }
-        const Demand& demand = *queue_.demand(chosen.job.step);
-        capacity_.vacate(chosen.job.step, demand, chosen.lane, chosen.gpus, true, false);
-        refresh(job);
-      });
-      parts_.gpus->fill(capacity_);
     }
-    parts_.gpus->settle([this](const std::string& uuid) {
-      // A job whose acquisition was answered is told by a timer and is not in the queue until then.
-      for (const auto& [job, choice] : acquiring_) {
-        if (!choice.gpus.empty() && choice.gpus.front() == uuid) return true;
-      }
-      const gpu::GpuLane* lane = parts_.gpus->facts(uuid);
-      for (const ReadyQueue::Head& head : queue_.heads()) {
-        const Demand* demand = queue_.demand(head.job.step);
-        if (demand->pool != LaneId::Pool::Gpu || lane == nullptr) continue;
-        if (demand->devices.empty() || std::find(demand->devices.begin(), demand->devices.end(),
-                                                 uuid) != demand->devices.end()) {
-          return true;
-        }
-      }
-      return false;
-    });
+    parts_.gpus->settle([this](const std::string& uuid) { return wants_gpu(uuid); });
   }
   if (!touched_.empty()) {
     std::vector<JobId> changed = std::exchange(touched_, {});
@@ -248,13 +218,44 @@ void Coordinator::settle() {
   run_submits();
 }
 
-void Coordinator::occupy(const Choice& choice) {
-  capacity_.occupy(choice.job.step, *queue_.demand(choice.job.step), choice.lane, choice.gpus,
-                   fmt::format("runs job {}", choice.job.id.value));
+/// The lease and a look come first; the answer is a start or makes room again.
+void Coordinator::acquire(const Choice& choice) {
+  const JobId job = choice.job.id;
+  const Demand& demand = *queue_.demand(choice.job.step);
+  const Outsiders outsiders = demand.outsiders;
+  acquiring_.emplace(job, Acquiring{choice, demand});
+  parts_.gpus->acquire(choice.gpus.front(), job, outsiders, [this, job](bool is_ready) {
+    auto node = acquiring_.extract(job);
+    if (node.empty()) return;
+    const auto& [chosen, booked] = node.mapped();
+    const bool still = parts_.world->job(job)->state == JobState::Queued;
+    if (is_ready && still && parts_.journal->writable() && !frozen_ && !leaving_) {
+      begin(chosen, booked);
+      return;
+    }
+    capacity_.vacate(chosen.job.step, booked, chosen.lane, chosen.gpus, true, false);
+    refresh(job);
+  });
+  parts_.gpus->fill(capacity_);
+}
+
+/// A job that waits could use this GPU.
+bool Coordinator::wants_gpu(const std::string& uuid) const {
+  // A job whose acquisition was answered is told by a timer and is not in the queue until then.
+  for (const auto& [job, acquiring] : acquiring_) {
+    if (acquiring.choice.gpus.front() == uuid) return true;
+  }
+  return std::any_of(
+      queue_.heads().begin(), queue_.heads().end(), [&](const ReadyQueue::Head& head) {
+        const Demand& demand = *queue_.demand(head.job.step);
+        if (demand.pool != LaneId::Pool::Gpu) return false;
+        return demand.devices.empty() || std::find(demand.devices.begin(), demand.devices.end(),
+                                                   uuid) != demand.devices.end();
+      });
 }
 
 /// The intent: recorded now, durable before anything is started.
-void Coordinator::begin(const Choice& choice) {
+void Coordinator::begin(const Choice& choice, const Demand& demand) {
   const JobId id = choice.job.id;
   const Job& job = *parts_.world->job(id);
   const Sweep& sweep = parts_.world->sweep_of(job);
@@ -263,7 +264,7 @@ void Coordinator::begin(const Choice& choice) {
   LiveAttempt live{.id = {id, job.attempts + 1},
                    .engine = &engine_of(sweep),
                    .key = choice.job.step,
-                   .demand = *queue_.demand(choice.job.step),
+                   .demand = demand,
                    .lane = choice.lane,
                    .gpus = choice.gpus};
   live.cpus = cpu_budget(step.spec.cpus, parts_.machine.core_count(), lanes_of(sweep));

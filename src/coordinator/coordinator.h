@@ -151,14 +151,15 @@ class Coordinator {
   void declare(const Sweep& sweep);
   LaneId::Pool pool_of(const Sweep& sweep, const StepSpec& step) const;
   bool misses_gpu() const;
+  bool wants_gpu(const std::string& uuid) const;
   ReadyJob ready_entry(const Job& job) const;
   void leave_queue(const Job& job);
 
-  void begin(const Choice& choice);
+  void begin(const Choice& choice, const Demand& demand);
+  void acquire(const Choice& choice);
   void launch(JobId job, std::shared_ptr<AttemptPlan> plan, std::shared_ptr<std::string> failure);
   void prepare_next();
   void await_lull();
-  void occupy(const Choice& choice);
   void vacate(LiveAttempt& live, bool gone);
   void drop_environment(const Job& job);
 
@@ -175,6 +176,10 @@ class Coordinator {
     SubmitContext context;
     std::function<void(Result<SubmitReply>)> done;
   };
+  struct Acquiring {
+    Choice choice;
+    Demand demand;  // as booked: a resubmit meanwhile may declare another one
+  };
   struct Prepared {
     std::shared_ptr<AttemptPlan> plan;
     std::shared_ptr<std::string> failure;
@@ -185,7 +190,7 @@ class Coordinator {
   ReadyQueue queue_;
   Capacity capacity_;
   std::map<JobId, LiveAttempt> live_;
-  std::map<JobId, Choice> acquiring_;  // a GPU is being made ready for it
+  std::map<JobId, Acquiring> acquiring_;  // a GPU is being made ready for it
   std::unordered_map<JobId, Timers::Id> not_before_;
   std::unordered_map<JobId, ReadyJob> ready_;  // what is in queue_
   std::vector<JobId> touched_;                 // since the last flush, in order, each once

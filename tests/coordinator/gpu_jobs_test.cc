@@ -109,5 +109,39 @@ TEST_F(GpuJobsTest, NobodyLooksForGpusThatNoJobWants) {
   EXPECT_EQ(shown.looks, 1);
 }
 
+/// The second submit comes while the GPU is looked at; `foreign` makes that look fail.
+struct ResubmitTest : GpuJobsTest {
+  void resubmit_with_other_memory(bool foreign) {
+    show_foreign_processes(foreign);
+    std::unique_ptr<Simulation> sim = start();
+    discover(*sim);
+    SweepSpec sweep = training(1);
+    for (std::uint64_t gib : {40, 8}) {
+      sweep.steps[0].memory_bytes = gib << 30;
+      ASSERT_TRUE(sim->submit(sweep));
+      EXPECT_EQ(sim->core->why(sim->job(1)), "its GPU is being looked at");
+    }
+    run_for(*sim, kSecond);
+    sim->core->cancel({JobId{1}}, true, "cancelled by hand");
+    run_for(*sim, kSecond);
+    SweepSpec next = sweep_of("next", 1);  // fits only when all was given back
+    next.steps.push_back(step_of("main", "1s"));
+    next.steps[0].memory_bytes = 64ull << 30;
+    ASSERT_TRUE(sim->submit(next));
+    EXPECT_TRUE(is_live(sim->job(2).state)) << sim->core->why(sim->job(2));
+    // … and not more than all.
+    next.name = "beside";
+    next.steps[0].memory_bytes = 1ull << 30;
+    ASSERT_TRUE(sim->submit(next));
+    EXPECT_EQ(sim->job(3).state, JobState::Queued);
+  }
+};
+TEST_F(ResubmitTest, WhatWasReservedIsGivenBackWhenTheJobStarts) {
+  resubmit_with_other_memory(false);
+}
+TEST_F(ResubmitTest, WhatWasReservedIsGivenBackWhenItsGpuIsNotClean) {
+  resubmit_with_other_memory(true);
+}
+
 }  // namespace
 }  // namespace pergpu::testing
