@@ -210,6 +210,7 @@ void GpuLanes::become_ready(Lane& l) {
     l.phase = Phase::LeasedByOther;
     l.state = "leased";
     l.words = "is given to another user in turn";
+    answer(l, false);  // the job may have another GPU meanwhile
     parts_.changed();
     return;
   }

@@ -1,6 +1,8 @@
 // The life of GPU lanes, without jobs: what looks show is what lanes become.
 #include "coordinator/gpu_lanes.h"
 
+#include <sys/file.h>
+
 #include <algorithm>
 
 #include "lock_folder.h"
@@ -101,6 +103,24 @@ TEST_F(GpuLanesTest, AGpuThatIsNotListedAnyMoreIsClosedUntilItIs) {
   run_for(20 * kSecond);
   EXPECT_EQ(acquire(second), true);
   EXPECT_EQ(discoveries, 2);  // devices are chosen anew
+}
+
+TEST_F(GpuLanesTest, AJobIsAnsweredWhenItsGpuGoesToAnotherUserInTurn) {
+  discover();
+  ASSERT_EQ(acquire(first), true);
+  lanes->occupy(first, JobId{1});
+  shown.look.gpus[0].used_bytes = 8ull << 30;
+  lanes->vacate(first, true);
+  run_for(11 * kSecond);
+  ASSERT_EQ(shown_as(first).state, "dirty");
+  const gpu::LeaseFolder other = locks.other_user();
+  Result<os::UniqueFd> wanted = other.open_wanted(first);
+  ASSERT_TRUE(wanted);
+  ASSERT_EQ(::flock(wanted->get(), LOCK_SH | LOCK_NB), 0);  // they wait for it
+  while (busy(first) != "") sim_timers.step(clock);         // may be tried again
+  shown.look.gpus[0].used_bytes = 0;
+  EXPECT_EQ(acquire(first), false);
+  EXPECT_TRUE(other.take(first));
 }
 
 }  // namespace
