@@ -190,8 +190,10 @@ void Coordinator::settle() {
         begin(*choice, demand);
       }
     }
-    parts_.gpus->settle([this](const std::string& uuid) { return wants_gpu(uuid); });
   }
+  // Whatever keeps jobs from starting, leases that nothing was chosen for go.
+  const bool may_start = journal.writable() && !leaving_;
+  parts_.gpus->settle([&](const std::string& uuid) { return may_start && wants_gpu(uuid); });
   if (!touched_.empty()) {
     std::vector<JobId> changed = std::exchange(touched_, {});
     touched_set_.clear();

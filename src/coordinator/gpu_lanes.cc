@@ -17,6 +17,7 @@ constexpr std::int64_t kFirstSearch = kSecond;
 constexpr std::int64_t kLastSearch = 60 * kSecond;
 constexpr std::int64_t kFirstRelook = 50 * kMillisecond;
 constexpr std::int64_t kLookAgain = 2 * kSecond;  // a foreign or dirty GPU: NVML cannot notify
+constexpr int kMostDoublings = 5;                 // of that, while no job wants the GPU: 64 s
 
 }  // namespace
 
@@ -25,7 +26,7 @@ GpuLanes::~GpuLanes() = default;
 
 void GpuLanes::discover(std::function<void()> known) {
   known_ = std::move(known);
-  request_look();
+  ask_for_look();
 }
 
 bool GpuLanes::any() const {
@@ -41,16 +42,19 @@ void GpuLanes::search(bool missing) {
   searching_ = true;
   search_pause_ns_ = std::clamp(2 * search_pause_ns_, kFirstSearch, kLastSearch);
   parts_.timers->at(parts_.clock->now().boot_ns + search_pause_ns_, [this] {
-    parts_.inventory->look([this](const GpuLook& look) {
-      searching_ = false;
-      on_look(look);
-    });
+    search_look_ = looks_asked_ + 1;
+    ask_for_look();
   });
 }
 
-void GpuLanes::request_look() {
-  parts_.inventory->look([this](const GpuLook& look) { on_look(look); });
+/// Looks are answered in the order in which they were asked for.
+std::int64_t GpuLanes::ask_for_look() {
+  const std::int64_t number = ++looks_asked_;
+  parts_.inventory->look([this, number](const GpuLook& look) { on_look(look, number); });
+  return number;
 }
+
+void GpuLanes::request_look(Lane& l) { l.look = ask_for_look(); }
 
 GpuLanes::Lane* GpuLanes::lane(const std::string& uuid) {
   auto it = std::find_if(lanes_.begin(), lanes_.end(),
@@ -81,6 +85,7 @@ void GpuLanes::fill(Capacity& capacity) const {
     switch (l.phase) {
       case Phase::Idle:
       case Phase::Ready:
+      case Phase::Doubtful:
         break;
       case Phase::LeasedByOther:
         it->busy = l.words;
@@ -116,7 +121,7 @@ void GpuLanes::acquire(const std::string& uuid, JobId job, Outsiders outsiders,
   l->job = job;
   l->waiter = std::move(done);
   if (Result<void> opened = open_leases(); !opened) {
-    close(*l, "unknown", opened.error().message, kLookAgain);
+    close(*l, "unknown", opened.error().message);
     return;
   }
   if (!l->lease) {
@@ -127,13 +132,13 @@ void GpuLanes::acquire(const std::string& uuid, JobId job, Outsiders outsiders,
       return;
     }
     if (!lease) {
-      close(*l, "unknown", lease.error().message, kLookAgain);
+      close(*l, "unknown", lease.error().message);
       return;
     }
     l->lease = std::move(*lease);
   }
   l->phase = Phase::Looking;
-  request_look();
+  request_look(*l);
 }
 
 Result<void> GpuLanes::open_leases() {
@@ -171,12 +176,12 @@ void GpuLanes::on_lease(const std::string& uuid, Result<gpu::Lease> lease) {
   Lane* l = lane(uuid);
   if (l == nullptr || l->phase != Phase::LeasedByOther) return;  // dropped again by RAII
   if (!lease) {
-    close(*l, "unknown", lease.error().message, kLookAgain);
+    close(*l, "unknown", lease.error().message);
     return;
   }
   l->lease = std::move(*lease);
   l->phase = Phase::Looking;
-  request_look();
+  request_look(*l);
 }
 
 void GpuLanes::answer(Lane& l, bool ready) {
@@ -184,21 +189,30 @@ void GpuLanes::answer(Lane& l, bool ready) {
   parts_.timers->at(0, [waiter = std::exchange(l.waiter, {}), ready] { waiter(ready); });
 }
 
-void GpuLanes::close(Lane& l, std::string state, std::string words, std::int64_t again_ns) {
+void GpuLanes::close(Lane& l, std::string state, std::string words) {
   l.phase = Phase::Closed;
   l.state = std::move(state);
   l.words = std::move(words);
   l.foreign = l.state == "foreign";
   l.lease.release();
   answer(l, false);
+  l.closed_at = parts_.clock->now().boot_ns;
+  doubt_at(l, l.closed_at + (kLookAgain << std::min(l.closures++, kMostDoublings)));
+  parts_.changed();
+}
+
+void GpuLanes::doubt_at(Lane& l, std::int64_t boot_ns) {
+  if (l.doubtful_timer != 0) parts_.timers->cancel(l.doubtful_timer);
+  l.doubtful_at = boot_ns;
   const std::string uuid = l.facts.uuid;
-  parts_.timers->at(parts_.clock->now().boot_ns + again_ns, [this, uuid] {
+  l.doubtful_timer = parts_.timers->at(boot_ns, [this, uuid] {
     Lane* again = lane(uuid);
-    if (again == nullptr || again->phase != Phase::Closed) return;
-    again->phase = Phase::Idle;  // looked at again when a job wants it
+    again->doubtful_timer = 0;
+    if (again->phase != Phase::Closed) return;
+    again->phase = Phase::Doubtful;  // a job may try it this turn, else settle() asks for a look
+    again->look = 0;
     parts_.changed();
   });
-  parts_.changed();
 }
 
 void GpuLanes::become_ready(Lane& l) {
@@ -217,6 +231,7 @@ void GpuLanes::become_ready(Lane& l) {
   l.phase = Phase::Ready;
   l.after_job = false;
   l.looks = 0;
+  l.closures = 0;
   if (l.waiter) {
     std::exchange(l.waiter, {})(true);
   }
@@ -249,8 +264,9 @@ bool GpuLanes::take_readings(const GpuLook& look) {
   return is_news;
 }
 
-void GpuLanes::on_look(const GpuLook& look) {
+void GpuLanes::on_look(const GpuLook& look, std::int64_t number) {
   bool is_news = !discovered_;
+  if (number == search_look_) searching_ = false;
   if (look.complete) {
     trouble_.clear();
     is_news = take_readings(look) || is_news;
@@ -261,26 +277,61 @@ void GpuLanes::on_look(const GpuLook& look) {
   if (is_news && known_) known_();
   std::string why = look.why;
   if (look.driver_mismatch) why = "the NVIDIA driver was updated: reboot or reload its module";
+  const bool is_valid = look.complete && !look.driver_mismatch;
   for (Lane& l : lanes_) {
     const bool is_lost = look.complete && !l.listed && l.phase == Phase::Idle;
-    if (is_lost || l.phase == Phase::Looking || l.phase == Phase::Settling) {
-      judge_lane(l, look.complete && !look.driver_mismatch, why);
+    // A look that began before the lane was there to be judged may show what was before.
+    const bool is_answered = l.look != 0 && l.look <= number;
+    if (is_lost || (is_answered && l.phase == Phase::Doubtful)) {
+      judge_unleased(l, is_valid);
+    } else if (is_answered && (l.phase == Phase::Looking || l.phase == Phase::Settling)) {
+      judge_lane(l, is_valid, why);
     }
   }
 }
 
-void GpuLanes::judge_lane(Lane& l, bool complete, const std::string& why) {
+gpu::UseVerdict GpuLanes::verdict_of(const Lane& l, Outsiders outsiders) const {
+  return gpu::judge(l.reading, {.in_container = look_.in_container,
+                                .running_ours = false,
+                                .after_job = l.after_job,
+                                .idle_bytes = idle_.of(l.facts.uuid),
+                                .outsiders = outsiders,
+                                .ours = parts_.ours,
+                                .user_name = gpu::user_name});
+}
+
+/// What a verdict that keeps jobs away is called.
+std::string GpuLanes::state_of(const gpu::UseVerdict& verdict) {
+  if (verdict.use == gpu::GpuUse::UnknownHolder) return "foreign";
+  if (verdict.use == gpu::GpuUse::Ours) return "dirty";
+  return std::string(gpu::to_string(verdict.use));
+}
+
+/// A lane that no job tries: free again, or still not.
+void GpuLanes::judge_unleased(Lane& l, bool complete) {
+  l.look = 0;
   if (!complete) {
-    close(l, "unknown", why.empty() ? "the GPU's state is not known" : why, kLookAgain);
+    close(l, l.state, l.words);
     return;
   }
-  l.verdict = gpu::judge(l.reading, {.in_container = look_.in_container,
-                                     .running_ours = false,
-                                     .after_job = l.after_job,
-                                     .idle_bytes = idle_.of(l.facts.uuid),
-                                     .outsiders = l.outsiders,
-                                     .ours = parts_.ours,
-                                     .user_name = gpu::user_name});
+  l.verdict = verdict_of(l, Outsiders::Avoid);
+  if (!l.verdict.startable()) {
+    close(l, state_of(l.verdict), l.verdict.words);
+    return;
+  }
+  l.phase = Phase::Idle;
+  l.after_job = false;
+  l.closures = 0;
+  parts_.changed();
+}
+
+void GpuLanes::judge_lane(Lane& l, bool complete, const std::string& why) {
+  l.look = 0;
+  if (!complete) {
+    close(l, "unknown", why.empty() ? "the GPU's state is not known" : why);
+    return;
+  }
+  l.verdict = verdict_of(l, l.outsiders);
   if (l.verdict.startable()) {
     become_ready(l);
     return;
@@ -294,14 +345,11 @@ void GpuLanes::judge_lane(Lane& l, bool complete, const std::string& why) {
     const std::string uuid = l.facts.uuid;
     parts_.timers->at(std::min(now + wait, l.settling_since + limit), [this, uuid] {
       Lane* again = lane(uuid);
-      if (again != nullptr && again->phase == Phase::Settling) request_look();
+      if (again != nullptr && again->phase == Phase::Settling) request_look(*again);
     });
     return;
   }
-  std::string state = std::string(gpu::to_string(l.verdict.use));
-  if (l.verdict.use == gpu::GpuUse::UnknownHolder) state = "foreign";
-  if (l.verdict.use == gpu::GpuUse::Ours) state = "dirty";
-  close(l, std::move(state), l.verdict.words, kLookAgain);
+  close(l, state_of(l.verdict), l.verdict.words);
 }
 
 void GpuLanes::occupy(const std::string& uuid, JobId job) {
@@ -315,6 +363,7 @@ void GpuLanes::occupy(const std::string& uuid, JobId job) {
   }
   l->phase = Phase::InUse;
   l->job = job;
+  l->closures = 0;
 }
 
 int GpuLanes::lease_fd(const std::string& uuid) const {
@@ -329,7 +378,7 @@ void GpuLanes::vacate(const std::string& uuid, bool gone) {
   l->looks = 0;
   l->settling_since = parts_.clock->now().boot_ns;
   if (!gone) {
-    close(*l, "dirty", fmt::format("something of job {} may still run", l->job.value), kLookAgain);
+    close(*l, "dirty", fmt::format("something of job {} may still run", l->job.value));
     return;
   }
   l->phase = Phase::Settling;
@@ -341,10 +390,11 @@ void GpuLanes::vacate(const std::string& uuid, bool gone) {
     l->phase = Phase::Idle;
     return;
   }
-  request_look();
+  request_look(*l);
 }
 
 void GpuLanes::settle(const std::function<bool(const std::string&)>& wanted) {
+  std::int64_t look = 0;  // one for all
   for (Lane& l : lanes_) {
     if (l.phase == Phase::Ready) {
       l.phase = Phase::Idle;
@@ -353,6 +403,14 @@ void GpuLanes::settle(const std::function<bool(const std::string&)>& wanted) {
     if (l.phase == Phase::LeasedByOther && !l.waiter && !wanted(l.facts.uuid)) {
       watch_->stop(l.facts.uuid);
       l.phase = Phase::Idle;
+    }
+    const std::int64_t soon = l.closed_at + kLookAgain;
+    if (l.phase == Phase::Closed && l.doubtful_at > soon && wanted(l.facts.uuid)) {
+      doubt_at(l, soon);
+    }
+    if (l.phase == Phase::Doubtful && l.look == 0) {
+      if (look == 0) look = ask_for_look();
+      l.look = look;
     }
   }
 }
@@ -379,6 +437,7 @@ std::vector<LaneSnapshot> GpuLanes::lanes() const {
         break;
       case Phase::LeasedByOther:
       case Phase::Closed:
+      case Phase::Doubtful:
         s.state = l.state;
         s.why = l.words;
         break;

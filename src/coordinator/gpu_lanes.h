@@ -4,8 +4,12 @@
 //   Idle ---------------> Leasing ------------> Looking ------------> Ready --occupy--> InUse
 //    ^                       | Busy                | not clean          | not chosen       | vacate
 //    |                  LeasedByOther <--yield--   v                    v                  v
-//    +------------------------------------------ Closed <-------------+------------- Settling
-//                                          (foreign, dirty, lost; looked at again while wanted)
+//    +------------ Doubtful <---pause----------- Closed <-------------+------------- Settling
+//          clean          --not clean-->   (foreign, dirty, unusable, unknown)
+//
+// A Doubtful lane may be tried by a job and is looked at when none does; until a look finds it
+// clean it is shown with what was wrong.  The pause is 2 s while a job waits for the lane, else it
+// grows.
 //
 // A lane is looked at right before each start, with the lease in hand.  After a job it is looked at
 // at once, then after 50, 100, 200 ms … up to 10 s; then it is dirty (docs/gpus.md).  Between jobs
@@ -79,7 +83,7 @@ class GpuLanes {
   /// The attempt ended.  `gone`: its whole tree is proven gone.
   void vacate(const std::string& uuid, bool gone);
   /// End of a scheduling turn: leases that nothing was chosen for are released.  `wanted(uuid)`: a
-  /// ready job could use this GPU, so its lease is worth waiting for.
+  /// ready job could use this GPU, so its lease is worth waiting for, and a look worth its cost.
   void settle(const std::function<bool(const std::string& uuid)>& wanted);
 
   std::vector<LaneSnapshot> lanes() const;
@@ -87,7 +91,16 @@ class GpuLanes {
   const gpu::GpuLane* facts(const std::string& uuid) const;
 
  private:
-  enum class Phase : std::uint8_t { Idle, LeasedByOther, Looking, Ready, InUse, Settling, Closed };
+  enum class Phase : std::uint8_t {
+    Idle,
+    LeasedByOther,
+    Looking,
+    Ready,
+    InUse,
+    Settling,
+    Closed,
+    Doubtful
+  };
   struct Lane {
     gpu::GpuLane facts;
     bool seen = false;    // by a look; false: only known from an attempt that was adopted
@@ -96,12 +109,17 @@ class GpuLanes {
     gpu::Lease lease;
     JobId job;  // InUse, Looking for it, or the last one (Settling)
     Outsiders outsiders = Outsiders::Avoid;
-    std::string words;     // Closed, LeasedByOther: why
+    std::string words;     // Closed, Doubtful, LeasedByOther: why
     std::string state;     // "foreign", "dirty", "unknown", …
     bool foreign = false;  // only outsiders keep steps with outsiders = avoid away
     bool after_job = false;
     std::int64_t settling_since = 0;
     int looks = 0;
+    std::int64_t closed_at = 0;
+    int closures = 0;              // in a row
+    std::int64_t doubtful_at = 0;  // when a Closed one becomes Doubtful
+    Timers::Id doubtful_timer = 0;
+    std::int64_t look = 0;  // the look that was asked for it; 0: none
     std::function<void(bool)> waiter;
     GpuReading reading;
     gpu::UseVerdict verdict;
@@ -109,12 +127,17 @@ class GpuLanes {
   Lane* lane(const std::string& uuid);
   const Lane* lane(const std::string& uuid) const;
   Result<void> open_leases();
-  void request_look();
-  void on_look(const GpuLook& look);
+  void request_look(Lane& lane);
+  void on_look(const GpuLook& look, std::int64_t number);
   bool take_readings(const GpuLook& look);
   void judge_lane(Lane& lane, bool complete, const std::string& why);
+  void judge_unleased(Lane& lane, bool complete);
+  static std::string state_of(const gpu::UseVerdict& verdict);
+  gpu::UseVerdict verdict_of(const Lane& lane, Outsiders outsiders) const;
   void become_ready(Lane& lane);
-  void close(Lane& lane, std::string state, std::string words, std::int64_t again_ns);
+  void close(Lane& lane, std::string state, std::string words);
+  void doubt_at(Lane& lane, std::int64_t boot_ns);
+  std::int64_t ask_for_look();
   void lease_by_other(Lane& lane);
   void on_lease(const std::string& uuid, Result<gpu::Lease> lease);
   void answer(Lane& lane, bool ready);
@@ -127,8 +150,10 @@ class GpuLanes {
   GpuLook look_;  // the last complete one
   std::string trouble_;
   bool discovered_ = false;
+  std::int64_t looks_asked_ = 0;
   std::function<void()> known_;
   bool searching_ = false;
+  std::int64_t search_look_ = 0;
   std::int64_t search_pause_ns_ = 0;
 };
 

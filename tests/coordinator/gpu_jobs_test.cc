@@ -143,5 +143,22 @@ TEST_F(ResubmitTest, WhatWasReservedIsGivenBackWhenItsGpuIsNotClean) {
   resubmit_with_other_memory(true);
 }
 
+TEST_F(GpuJobsTest, WhileTheStoreCannotBeWrittenNoLeaseIsKept) {
+  shown.look.gpus = {gpu_reading(0)};
+  std::unique_ptr<Simulation> sim = start();
+  discover(*sim);
+  ASSERT_TRUE(sim->submit(training(2)));
+  run_for(*sim, kSecond);
+  ASSERT_EQ(sim->count(JobState::Running), 1);
+  EXPECT_FALSE(locks.other_user().take(gpu_reading(0).uuid));
+  store.failing = true;
+  run_for(*sim, 60 * kSecond);
+  EXPECT_FALSE(sim->journal->writable());
+  EXPECT_TRUE(locks.other_user().take(gpu_reading(0).uuid));
+  store.failing = false;
+  run_for(*sim, 60 * kSecond);
+  EXPECT_EQ(sim->count(JobState::Done), 2);
+}
+
 }  // namespace
 }  // namespace pergpu::testing

@@ -123,5 +123,34 @@ TEST_F(GpuLanesTest, AJobIsAnsweredWhenItsGpuGoesToAnotherUserInTurn) {
   EXPECT_TRUE(other.take(first));
 }
 
+TEST_F(GpuLanesTest, AGpuIsShownWithWhatIsLeftOnItUntilALookFindsItClean) {
+  discover();
+  ASSERT_EQ(acquire(first), true);
+  lanes->occupy(first, JobId{1});
+  shown.look.gpus[0].used_bytes = 8ull << 30;
+  lanes->vacate(first, true);
+  run_for(11 * kSecond);
+  shown.looks = 0;
+  for (int minute = 0; minute < 10; ++minute) {
+    EXPECT_EQ(shown_as(first).state, "dirty");
+    EXPECT_NE(shown_as(first).why.find("8.0 GiB"), std::string::npos) << shown_as(first).why;
+    run_for(60 * kSecond);
+  }
+  EXPECT_LE(shown.looks, 16);  // after 2, 4, 8, 16, 32, 64, 64 … s
+  EXPECT_GE(shown.looks, 10);
+  EXPECT_EQ(busy(second), "");
+  // Sooner while a job waits for it.
+  is_wanted = true;
+  shown.looks = 0;
+  run_for(60 * kSecond);
+  EXPECT_GE(shown.looks, 25);
+  shown.look.gpus[0].used_bytes = 0;
+  run_for(3 * kSecond);
+  EXPECT_EQ(shown_as(first).state, "free");
+  const int looks = shown.looks;
+  run_for(60 * kSecond);
+  EXPECT_EQ(shown.looks, looks);  // a clean one is not looked at until a job comes
+}
+
 }  // namespace
 }  // namespace pergpu::testing
