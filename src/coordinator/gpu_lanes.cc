@@ -113,8 +113,10 @@ void GpuLanes::acquire(const std::string& uuid, JobId job, Outsiders outsiders,
     parts_.timers->at(0, [done = std::move(done)] { done(false); });
     return;
   }
+  // A lane that is ready for a job that ignores outsiders may have some.
+  const bool is_strict = l->outsiders == outsiders || l->outsiders == Outsiders::Avoid;
   l->outsiders = outsiders;
-  if (l->phase == Phase::Ready) {
+  if (l->phase == Phase::Ready && is_strict) {
     done(true);
     return;
   }

@@ -152,5 +152,21 @@ TEST_F(GpuLanesTest, AGpuIsShownWithWhatIsLeftOnItUntilALookFindsItClean) {
   EXPECT_EQ(shown.looks, looks);  // a clean one is not looked at until a job comes
 }
 
+TEST_F(GpuLanesTest, AGpuThatIsReadyForAJobThatIgnoresOutsidersIsLookedAtForOneThatDoesNot) {
+  shown.look.gpus[0].processes = {foreign_process()};
+  discover();
+  ASSERT_EQ(acquire(first, Outsiders::Ignore), true);
+  lanes->occupy(first, JobId{1});
+  lanes->vacate(first, true);
+  std::optional<bool> is_ready;
+  while (!is_ready) {
+    sim_timers.step(clock);
+    if (busy(first).empty()) {  // the lease is still there
+      lanes->acquire(first, JobId{2}, Outsiders::Avoid, [&](bool ready) { is_ready = ready; });
+    }
+  }
+  EXPECT_EQ(is_ready, false);
+}
+
 }  // namespace
 }  // namespace pergpu::testing
