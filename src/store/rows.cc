@@ -247,15 +247,16 @@ Result<void> RowWriter::write(const row::Limit& r) {
 
 // An environment that is no longer needed stays until the transaction has said so.
 Result<void> RowWriter::write(const row::Environment& r) {
-  if (r.entries.empty()) return {};
+  if (r.entries.empty()) {
+    unneeded_.insert(r.sweep);
+    return {};
+  }
+  unneeded_.erase(r.sweep);  // a submit after the end of the last job, in one transaction
   return environments_.write(r);
 }
 
-void RowWriter::committed(const Batch& batch) {
-  for (const Row& row : batch) {
-    const row::Environment* r = std::get_if<row::Environment>(&row);
-    if (r != nullptr && r->entries.empty()) environments_.remove(r->sweep);
-  }
+void RowWriter::committed() {
+  for (const SweepId sweep : std::exchange(unneeded_, {})) environments_.remove(sweep);
 }
 
 Result<void> RowWriter::write(const row::Meta& r) {

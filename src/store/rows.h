@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 
 #include "result.h"
 #include "store/environment.h"
@@ -16,8 +17,10 @@ class RowWriter {
   static Result<RowWriter> prepare(Database& database);
   /// REQUIRES: inside a transaction.
   Result<void> write(const Batch& batch);
-  /// What may happen only once the transaction of a written batch is durable.
-  void committed(const Batch& batch);
+  /// What was written since the last call of either is durable: files that no row needs any more
+  /// go.
+  void committed();
+  void rolled_back() { unneeded_.clear(); }
 
  private:
   Result<void> write(const row::Sweep& r);
@@ -30,6 +33,7 @@ class RowWriter {
 
   Statement sweep_, run_, job_, event_, limit_, meta_;
   EnvironmentFiles environments_;
+  std::set<SweepId> unneeded_;
 };
 
 /// Store::load().  What cannot be understood is ErrorKind::Corrupt and names table and row.

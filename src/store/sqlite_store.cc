@@ -154,9 +154,7 @@ class SqliteStore final : public Store {
     if (done) done = database_.exec("COMMIT");
     // A full disk may have rolled back by itself already.
     if (!done && database_.in_transaction()) (void)database_.exec("ROLLBACK");
-    for (const Pending& pending : group) {
-      if (done) writer_.committed(pending.batch);
-    }
+    done ? writer_.committed() : writer_.rolled_back();
     return done;
   }
 

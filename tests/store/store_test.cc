@@ -226,6 +226,16 @@ TEST(Store, EnvironmentStaysWhenItsRemovalIsNotRemembered) {
   EXPECT_TRUE(std::filesystem::exists(folder / "env/1"));
 }
 
+TEST(Store, EnvironmentOfASubmitRightAfterTheLastEndStays) {
+  const Folder folder;
+  const std::unique_ptr<Store> store = must_open(folder / "store.db");
+  Batch batch = small_sweep();
+  batch.push_back(row::Environment{{1}, {}});  // one transaction, as two batches of one group are
+  batch.push_back(row::Environment{{1}, {"A=1"}});
+  ASSERT_TRUE(commit(*store, std::move(batch)));
+  EXPECT_TRUE(std::filesystem::exists(folder / "env/1"));
+}
+
 TEST(Store, EnvironmentThatCannotBeWrittenFailsItsBatch) {
   const Folder folder;
   write_bytes(folder / "env", "a file where the folder should be");
