@@ -289,6 +289,19 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, LaneId::Pool pool) {
   return plan;
 }
 
+namespace {
+
+/// Of an attempt that an earlier coordinator started: as it was written then.
+std::shared_ptr<AttemptRecord> record_at_start(AttemptId id, const std::string& path) {
+  constexpr std::size_t kLongest = 4u << 20;
+  const Result<std::string> text = os::read_file(path, kLongest);
+  std::optional<AttemptRecord> record = text ? attempt_record_of(*text) : std::nullopt;
+  if (!record || record->id != id) return nullptr;
+  return std::make_shared<AttemptRecord>(*std::move(record));
+}
+
+}  // namespace
+
 std::shared_ptr<const AttemptRecord> AttemptPlanner::final_record(const Job& job) {
   const Attempt& attempt = *job.last;
   const AttemptId id{job.id, attempt.number};
@@ -297,8 +310,10 @@ std::shared_ptr<const AttemptRecord> AttemptPlanner::final_record(const Job& job
     if (it->second->id == id) record = std::move(it->second);
     live_.erase(it);
   }
+  if (!record) record = record_at_start(id, world_.out_of(job) + "/attempt.json");
+  if (record) record->placement = attempt.placement;
   if (!record) {
-    // Started under an earlier coordinator: what can be said without its plan.
+    // Nothing was written at its start either: what can be said without its plan.
     const Sweep& sweep = world_.sweep_of(job);
     record = std::make_shared<AttemptRecord>();
     record->id = id;

@@ -28,16 +28,18 @@ os::UniqueFd lock_folder(const std::string& out) {
 }
 
 /// The first bytes of a file, "" when it cannot be read.
-std::string head_of(const std::string& path) {
-  const os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+std::string beginning_of(const std::string& path) {
+  const os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   char buffer[256];
   const ssize_t n = fd ? ::read(fd.get(), buffer, sizeof buffer) : 0;
   return n > 0 ? std::string(buffer, static_cast<std::size_t>(n)) : std::string();
 }
 
-std::optional<SetupFailure> move_aside(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) == 0 || errno == ENOENT) return std::nullopt;
-  return SetupFailure{"rename", errno, from};
+bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+std::string out_file(const Folder& folder, const char* name, const std::string& suffix,
+                     const char* extension) {
+  return folder.out + "/" + name + suffix + extension;
 }
 
 bool has_content(const std::string& path, std::string_view content) {
@@ -48,18 +50,31 @@ bool has_content(const std::string& path, std::string_view content) {
   return present && *present == content;
 }
 
+/// The number behind `key`; nullopt when it is not there or cut off.
+template <typename Number>
+std::optional<Number> number_after(std::string_view text, std::string_view key) {
+  const std::size_t at = text.find(key);
+  if (at == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(at + key.size());
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  Number number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end == text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<RecordHead> head_of_file(const std::string& path) {
+  return record_head(beginning_of(path));
+}
+
 }  // namespace
 
-std::optional<std::int32_t> attempt_of_record(std::string_view text) {
-  constexpr std::string_view kKey = "\"attempt\":";
-  const std::size_t at = text.find(kKey);
-  if (at == std::string_view::npos) return std::nullopt;
-  text.remove_prefix(at + kKey.size());
-  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-  std::int32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end == text.data() + text.size()) return std::nullopt;  // or cut
-  return number;
+std::optional<RecordHead> record_head(std::string_view text) {
+  const auto job = number_after<std::int64_t>(text, "\"job\":");
+  const auto attempt = number_after<std::int32_t>(text, "\"attempt\":");
+  if (!job || !attempt) return std::nullopt;
+  return RecordHead{.id = {{*job}, *attempt},
+                    .has_ended = text.find("\"state\": \"running\"") == std::string_view::npos};
 }
 
 std::optional<SetupFailure> prepare_folder(const Folder& folder) {
@@ -78,41 +93,56 @@ std::optional<SetupFailure> prepare_folder(const Folder& folder) {
   return std::nullopt;
 }
 
-std::optional<SetupFailure> move_earlier_attempt(const Folder& folder) {
-  const std::string log = folder.out + "/log.txt";
-  const std::string record = folder.out + "/attempt.json";
+Taken take_folder(const Start& start) {
+  const Folder& folder = start.folder;
+  const std::string log = out_file(folder, "log", "", ".txt");
+  const std::string record = out_file(folder, "attempt", "", ".json");
+  if (start.id.number == 1 && !is_there(log) && !is_there(record)) return {.was_fresh = true};
+
+  const os::UniqueFd lock = lock_folder(folder.out);
+  const std::optional<RecordHead> earlier = head_of_file(record);
+  if (earlier && earlier->id == start.id) return {};  // done by a START before this one
   std::string suffix = ".old";
-  if (folder.attempt > 1) {
-    const os::UniqueFd lock = lock_folder(folder.out);
-    const std::optional<std::int32_t> owner = attempt_of_record(head_of(record));
-    if (owner == folder.attempt) return std::nullopt;
-    suffix = "." + std::to_string(owner.value_or(folder.attempt - 1));
-    if (!owner && ::access((folder.out + "/log" + suffix + ".txt").c_str(), F_OK) == 0)
-      return std::nullopt;  // done before
-    if (auto failure = move_aside(log, folder.out + "/log" + suffix + ".txt")) return failure;
-    return move_aside(record, folder.out + "/attempt" + suffix + ".json");
+  if (earlier && earlier->id.job == start.id.job) {
+    suffix = "." + std::to_string(earlier->id.number);
+  } else if (!earlier && start.id.number > 1) {
+    suffix = "." + std::to_string(start.id.number - 1);
   }
-  if (auto failure = move_aside(log, folder.out + "/log" + suffix + ".txt")) return failure;
-  return move_aside(record, folder.out + "/attempt" + suffix + ".json");
+  const std::string old_log = out_file(folder, "log", suffix, ".txt");
+  const std::string old_record = out_file(folder, "attempt", suffix, ".json");
+  if (::rename(log.c_str(), old_log.c_str()) == 0) {
+    ::unlink(old_record.c_str());  // of an earlier log of that name
+  } else if (errno != ENOENT) {
+    return {.failure = SetupFailure{"rename", errno, log}};
+  }
+  if (::rename(record.c_str(), old_record.c_str()) < 0 && errno != ENOENT)
+    return {.failure = SetupFailure{"rename", errno, record}};
+  write_record(start);
+  return {};
+}
+
+void write_record(const Start& start) {
+  if (start.record_path.empty()) return;
+  const mode_t mode = 0666 & ~static_cast<mode_t>(start.folder.umask);
+  (void)os::write_file_atomic(start.record_path, start.record_at_start, mode, /*durable=*/false);
 }
 
 std::optional<SetupFailure> write_final_record(const Forget& forget) {
   if (forget.record_path.empty()) return std::nullopt;
   const std::string out = os::parent_of(forget.record_path);
   const os::UniqueFd lock = lock_folder(out);
+  std::string path = forget.record_path;
+  std::optional<RecordHead> present = head_of_file(path);
+  if (present && present->id != forget.id) {  // the folder has moved on
+    const bool same_job = present->id.job == forget.id.job;
+    path = out + (same_job ? "/attempt." + std::to_string(forget.id.number) : "/attempt.old") +
+           ".json";
+    present = head_of_file(path);
+    if (!same_job && present && present->id != forget.id) return std::nullopt;  // two jobs ago
+  }
+  if (present && present->id == forget.id && present->has_ended) return std::nullopt;
   struct stat st = {};
-  mode_t mode = 0644;
-  const bool is_there = ::stat(forget.record_path.c_str(), &st) == 0;
-  if (is_there) mode = st.st_mode & 0777;
-  const std::optional<std::int32_t> owner =
-      is_there ? attempt_of_record(head_of(forget.record_path)) : std::nullopt;
-  const std::string number = std::to_string(forget.id.number);
-  const std::string moved = out + "/attempt." + number + ".json";
-  const std::string moved_log = out + "/log." + number + ".txt";
-  const bool has_moved_on = owner ? *owner != forget.id.number
-                                  : ::access(moved.c_str(), F_OK) == 0 ||
-                                        ::access(moved_log.c_str(), F_OK) == 0;
-  const std::string& path = has_moved_on ? moved : forget.record_path;
+  const mode_t mode = ::stat(path.c_str(), &st) == 0 ? st.st_mode & 0777 : 0644;
   const Result<void> written =
       os::write_file_atomic(path, forget.final_record, mode, /*durable=*/false);
   if (!written) return SetupFailure{"write", written.error().os_errno, path};

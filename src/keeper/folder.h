@@ -2,15 +2,17 @@
 //
 // Making and writing can be repeated at any time, also while the attempt runs: PREPARE does it
 // ahead, perhaps at another keeper than START and, since two sockets have no order, perhaps after
-// it. Moving aside is START's alone, once per attempt.
+// it.  Taking the folder is START's alone, once per attempt.
 //
-// Whose log.txt is it?  attempt.json lies beside it and names its attempt, so the two become
-// log.N.txt and attempt.N.json.  For a first attempt they belong to an earlier job of the same
-// folder and become log.old.txt and attempt.old.json.
+// Whose log.txt is it?  attempt.json lies beside it and names job and attempt: another attempt of
+// the same job becomes log.N.txt and attempt.N.json, another job's log.old.txt and
+// attempt.old.json.  Only where the folder held neither may attempt.json be missing for a while
+// (keeper.cc writes it later): then the log is of the job's attempt before.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "keeper/protocol.h"
@@ -26,14 +28,29 @@ struct SetupFailure {
 };
 
 std::optional<SetupFailure> prepare_folder(const Folder& folder);
-/// REQUIRES: the attempt has not started.
-std::optional<SetupFailure> move_earlier_attempt(const Folder& folder);
 
-/// Writes `content` to `path` by temp and rename, unless the folder has moved on to a later
-/// attempt: then to attempt.<n>.json beside it.
+struct Taken {
+  std::optional<SetupFailure> failure = std::nullopt;
+  bool was_fresh =
+      false;  // held no log and no record: this attempt's record is still to be written
+};
+/// Moves an earlier attempt's log and record aside and, unless the folder was fresh, writes this
+/// one's record.  REQUIRES: the attempt has not started.
+Taken take_folder(const Start& start);
+
+/// attempt.json as it is at the start.  A record that cannot be written is no reason to end a job.
+void write_record(const Start& start);
+
+/// Writes the record of an end to attempt.json, or to where that attempt's record was moved since.
+/// One that tells an end already stays.
 std::optional<SetupFailure> write_final_record(const Forget& forget);
 
-/// The number behind "attempt": near the beginning of a record; nullopt when it is not there.
-std::optional<std::int32_t> attempt_of_record(std::string_view text);
+/// What the beginning of a record says (run/record.h writes these keys first).
+struct RecordHead {
+  AttemptId id = {};
+  bool has_ended = false;
+};
+/// nullopt when it is not a record.
+std::optional<RecordHead> record_head(std::string_view text);
 
 }  // namespace pergpu::keeper

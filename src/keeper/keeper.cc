@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kAloneNs = 60'000'000'000;  // an idle keeper without a coordinator ends then
 /// A job that ends sooner gets the record of its end only: two files less to make.
 constexpr std::int64_t kRecordAfterNs = 100'000'000;
-constexpr std::size_t kMostPending = 256 * 1024;   // unread by the coordinator: drop NOTIFY
+constexpr std::size_t kMostPending = 256 * 1024;  // unread by the coordinator: drop NOTIFY
 constexpr std::size_t kMostKept = 16;
 constexpr std::size_t kLongestDatagram = 4096;
 
@@ -232,17 +232,20 @@ void Keeper::start(Start request) {
       return refuse(std::move(failure->phase), failure->os_errno, std::move(failure->object));
   }
 
-  if (std::optional<SetupFailure> failure = move_earlier_attempt(request.folder))
-    return refuse(std::move(failure->phase), failure->os_errno, std::move(failure->object));
+  Taken taken = take_folder(request);
+  if (taken.failure)
+    return refuse(std::move(taken.failure->phase), taken.failure->os_errno,
+                  std::move(taken.failure->object));
 
   if (options_.notify)
     request.env.push_back("PERGPU_NOTIFY=" + notify_path(options_.run_folder, options_.id));
   drain_notify();
   notify_filter_ = {};
   ready_.begin(request.ready_path);
-  UnwrittenRecord record = {.path = request.record_path,
-                            .content = std::move(request.record_at_start),
-                            .mode = 0666 & ~static_cast<mode_t>(request.folder.umask)};
+  Start record;  // what write_record() needs
+  record.folder.umask = request.folder.umask;
+  record.record_path = request.record_path;
+  record.record_at_start = std::move(request.record_at_start);
   std::variant<Attempt, SpawnFailed> begun = Attempt::begin(std::move(request), std::move(leases));
   if (auto* failure = std::get_if<SpawnFailed>(&begun)) {
     ready_.end();
@@ -254,18 +257,9 @@ void Keeper::start(Start request) {
   const Started started = attempt_->started();
   record_.put(started.id, Held{.started = started});
   send(started);
-  if (record.path.empty()) return;
-  // Later attempts say at once whose folder it is now (folder.h).
-  record.due_ns = started.id.number > 1 ? 0 : os::boot_now_ns() + kRecordAfterNs;
+  if (!taken.was_fresh) return;
   unwritten_ = std::move(record);
-  if (unwritten_->due_ns == 0) write_record();
-}
-
-/// A record that cannot be written is no reason to end the job.
-void Keeper::write_record() {
-  (void)os::write_file_atomic(unwritten_->path, unwritten_->content, unwritten_->mode,
-                              /*durable=*/false);
-  unwritten_.reset();
+  record_due_ns_ = os::boot_now_ns() + kRecordAfterNs;
 }
 
 void Keeper::stop(const Stop& request) {
@@ -325,7 +319,7 @@ void Keeper::notify(std::string line) {
 std::optional<std::int64_t> Keeper::next_time() const {
   std::optional<std::int64_t> next = earlier(exit_at_ns_, revive_.next());
   if (attempt_) next = earlier(next, earlier(attempt_->next_time(), notify_filter_.next_due()));
-  if (unwritten_) next = earlier(next, unwritten_->due_ns);
+  if (unwritten_) next = earlier(next, record_due_ns_);
   return next;
 }
 
@@ -338,10 +332,13 @@ void Keeper::on_time() {
     for (auto& message : attempt_->on_time(now)) std::visit([&](auto& m) { send(m); }, message);
     for (std::string& line : notify_filter_.due(now)) notify(std::move(line));
   }
-  if (unwritten_ && now >= unwritten_->due_ns) write_record();
+  if (unwritten_ && now >= record_due_ns_) {
+    write_record(*unwritten_);
+    unwritten_.reset();
+  }
   if (revive_.next() && now >= *revive_.next()) {
     start_coordinator(options_.pergpu, options_.home);
-    revive_.started(now, /*again=*/!is_free());
+    revive_.started(now);
   }
   if (exit_at_ns_ && now >= *exit_at_ns_) {
     exit_at_ns_.reset();

@@ -6,8 +6,6 @@
 // it, and "wait says that there is no child" means "all of it is gone".
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -62,7 +60,6 @@ class Keeper {
   void quit(const Quit& request);
 
   void finish_attempt();
-  void write_record();
   void drain_notify();
   void keep(Held held);
   const Held* held_of(AttemptId id) const;
@@ -88,14 +85,8 @@ class Keeper {
   ReadyWatch ready_;
   std::string prepared_out_;  // folder work done for this folder and attempt
   std::int32_t prepared_attempt_ = 0;
-  /// attempt.json of the live attempt, until it is written.
-  struct UnwrittenRecord {
-    std::string path = {};
-    std::string content = {};
-    mode_t mode = 0;
-    std::int64_t due_ns = 0;
-  };
-  std::optional<UnwrittenRecord> unwritten_;
+  std::optional<Start> unwritten_;  // record of the live attempt, until it is written
+  std::int64_t record_due_ns_ = 0;
   AfterLoss after_loss_ = AfterLoss::Revive;
   ReviveSchedule revive_;
   std::optional<std::int64_t> exit_at_ns_;

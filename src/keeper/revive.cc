@@ -35,11 +35,9 @@ void ReviveSchedule::lost(std::int64_t now_ns) {
   next_ns_ = not_too_often(now_ns + static_cast<std::int64_t>(below(kSecond / 10)));
 }
 
-void ReviveSchedule::started(std::int64_t now_ns, bool again) {
+void ReviveSchedule::started(std::int64_t now_ns) {
   recent_[oldest_] = now_ns;
   oldest_ = (oldest_ + 1) % recent_.size();
-  next_ns_.reset();
-  if (!again) return;
   next_ns_ = not_too_often(now_ns + wait_ns_ + static_cast<std::int64_t>(below(3 * kSecond)));
   wait_ns_ = std::min(2 * wait_ns_, kLongestWait);
 }

@@ -19,8 +19,8 @@ class ReviveSchedule {
   void lost(std::int64_t now_ns);
   /// Somebody connected, or reviving is not wanted.
   void cancel() { next_ns_.reset(); }
-  /// One was started; `again`: try again if nobody connects.
-  void started(std::int64_t now_ns, bool again);
+  /// One was started.  It may fail before it connects, and the queue may depend on it.
+  void started(std::int64_t now_ns);
   std::optional<std::int64_t> next() const { return next_ns_; }
 
  private:

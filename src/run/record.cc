@@ -92,10 +92,10 @@ std::string to_json_text(const AttemptRecord& r) {
   w.key("schema").value(1);
   w.key("job").value(r.id.job.value);
   w.key("attempt").value(r.id.number);
+  w.key("state").value(r.state);  // the keeper reads these (keeper/folder.h)
   w.key("sweep").value(r.sweep);
   w.key("run").text_or_null(r.run);
   w.key("step").value(r.step);
-  w.key("state").value(r.state);
   w.key("argv").value(r.argv);
   w.key("cwd").value(r.cwd);
   w.key("lane").value(to_string(r.placement.lane));
@@ -127,6 +127,39 @@ std::string to_json_text(const AttemptRecord& r) {
   w.key("inherited").value(r.env_names);
   w.close('}').close('}');
   return std::move(w).take();
+}
+
+std::optional<AttemptRecord> attempt_record_of(const std::string& text) {
+  using json = nlohmann::ordered_json;
+  const auto text_of = [](const json& j, const char* key) {
+    return j.at(key).is_null() ? std::string() : j.at(key).get<std::string>();
+  };
+  const auto pairs_of = [](const json& j) {
+    std::vector<std::pair<std::string, std::string>> out;
+    for (const auto& [name, value] : j.items()) out.emplace_back(name, value.get<std::string>());
+    return out;
+  };
+  try {
+    const json j = json::parse(text);
+    AttemptRecord r;
+    r.id = {{j.at("job").get<std::int64_t>()}, j.at("attempt").get<std::int32_t>()};
+    r.sweep = j.at("sweep").get<std::string>();
+    r.run = text_of(j, "run");
+    r.step = j.at("step").get<std::string>();
+    r.argv = j.at("argv").get<std::vector<std::string>>();
+    r.cwd = j.at("cwd").get<std::string>();
+    r.starting_at = text_of(j, "starting_at");
+    if (const json& git = j.at("git"); !git.is_null()) {
+      r.git_commit = git.at("commit").get<std::string>();
+      r.git_dirty = git.at("dirty").get<bool>();
+    }
+    r.files = pairs_of(j.at("files"));
+    r.env_set = pairs_of(j.at("environment").at("set"));
+    r.env_names = j.at("environment").at("inherited").get<std::vector<std::string>>();
+    return r;
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace pergpu

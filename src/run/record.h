@@ -26,7 +26,7 @@ struct AttemptRecord {
   std::string git_commit = {};  // "" unknown
   bool git_dirty = false;
   std::vector<std::pair<std::string, std::string>> files = {};  // argv's files: path, hash
-  std::string starting_at = {};  // RFC 3339 UTC; empty: not yet
+  std::string starting_at = {};                                 // RFC 3339 UTC; empty: not yet
   std::string started_at = {};
   std::string ended_at = {};
   std::optional<double> duration_s = std::nullopt;
@@ -36,5 +36,9 @@ struct AttemptRecord {
 
 /// JSON with "schema":1, two-space indented, ending in a newline.
 std::string to_json_text(const AttemptRecord& record);
+
+/// What such a text says of the start: all but state, times of the end and outcome.  nullopt when
+/// it is something else.
+std::optional<AttemptRecord> attempt_record_of(const std::string& text);
 
 }  // namespace pergpu

@@ -15,12 +15,33 @@ class AttemptFolder : public testing::Test {
             .files = {{.path = out() + "/config.json", .content = "{}", .keep_if_same = true}}};
   }
   std::string read(const std::string& name) const { return slurp(out() + "/" + name); }
-  void leave(std::int32_t attempt) const {
-    spill(out() + "/log.txt", "log of " + std::to_string(attempt));
-    spill(out() + "/attempt.json", record(attempt));
+  /// What attempt `number` of job `job` leaves.
+  void leave(std::int64_t job, std::int32_t number, const std::string& state = "running") const {
+    spill(out() + "/log.txt", "log of " + name(job, number));
+    spill(out() + "/attempt.json", record(job, number, state));
   }
-  static std::string record(std::int32_t attempt) {
-    return "{\n  \"schema\": 1,\n  \"job\": 3,\n  \"attempt\": " + std::to_string(attempt) + ",\n";
+  Start start(std::int64_t job, std::int32_t number) const {
+    Start start;
+    start.id = {{job}, number};
+    start.folder = plan(number);
+    start.record_path = out() + "/attempt.json";
+    start.record_at_start = record(job, number, "running");
+    return start;
+  }
+  Forget end(std::int64_t job, std::int32_t number) const {
+    return {.id = {{job}, number},
+            .record_path = out() + "/attempt.json",
+            .final_record = record(job, number, "done")};
+  }
+  static std::string name(std::int64_t job, std::int32_t number) {
+    return std::to_string(job) + "." + std::to_string(number);
+  }
+  static std::string record(std::int64_t job, std::int32_t number, const std::string& state) {
+    return "{\n  \"schema\": 1,\n  \"job\": " + std::to_string(job) +
+           ",\n  \"attempt\": " + std::to_string(number) + ",\n  \"state\": \"" + state + "\",\n";
+  }
+  bool is_there(const std::string& name) const {
+    return std::filesystem::exists(out() + "/" + name);
   }
 
   TempFolder folder_;
@@ -48,74 +69,131 @@ TEST_F(AttemptFolder, UnchangedConfigIsNotTouched) {
 
 TEST_F(AttemptFolder, PreparingMovesNothing) {
   EXPECT_FALSE(prepare_folder(plan(1)));
-  leave(1);
+  leave(3, 1);
   EXPECT_FALSE(prepare_folder(plan(1)));
   EXPECT_FALSE(prepare_folder(plan(2)));
-  EXPECT_EQ(read("log.txt"), "log of 1");
+  EXPECT_EQ(read("log.txt"), "log of 3.1");
+}
+
+TEST_F(AttemptFolder, FreshOneIsTakenWithoutARecord) {
+  EXPECT_FALSE(prepare_folder(plan(1)));
+  EXPECT_TRUE(take_folder(start(3, 1)).was_fresh);
+  EXPECT_FALSE(is_there("attempt.json"));
 }
 
 TEST_F(AttemptFolder, EarlierAttemptMovesAside) {
   EXPECT_FALSE(prepare_folder(plan(1)));
-  leave(1);
-  EXPECT_FALSE(move_earlier_attempt(plan(2)));
-  EXPECT_EQ(read("log.1.txt"), "log of 1");
-  EXPECT_EQ(read("attempt.1.json"), record(1));
-  EXPECT_FALSE(std::filesystem::exists(out() + "/log.txt"));
+  leave(3, 1);
+  EXPECT_FALSE(take_folder(start(3, 2)).was_fresh);
+  EXPECT_EQ(read("log.1.txt"), "log of 3.1");
+  EXPECT_EQ(read("attempt.1.json"), record(3, 1, "running"));
+  EXPECT_EQ(read("attempt.json"), record(3, 2, "running"));
+  EXPECT_FALSE(is_there("log.txt"));
+}
+
+TEST_F(AttemptFolder, TakenTwiceMovesOnce) {
+  EXPECT_FALSE(prepare_folder(plan(1)));
+  leave(3, 1);
+  take_folder(start(3, 2));
+  spill(out() + "/log.txt", "log of 3.2");
+  take_folder(start(3, 2));
+  EXPECT_EQ(read("log.txt"), "log of 3.2");
+  EXPECT_EQ(read("log.1.txt"), "log of 3.1");
 }
 
 TEST_F(AttemptFolder, AttemptThatNeverRanLeavesANumberFree) {
   EXPECT_FALSE(prepare_folder(plan(1)));
-  leave(1);
-  EXPECT_FALSE(move_earlier_attempt(plan(3)));  // the second one was lost before it started
-  EXPECT_EQ(read("log.1.txt"), "log of 1");
-  EXPECT_FALSE(std::filesystem::exists(out() + "/log.2.txt"));
+  leave(3, 1);
+  take_folder(start(3, 3));  // the second one was lost before it started
+  EXPECT_EQ(read("log.1.txt"), "log of 3.1");
+  EXPECT_FALSE(is_there("log.2.txt"));
 }
 
 TEST_F(AttemptFolder, EarlierJobOfTheSameFolderMovesAside) {
   EXPECT_FALSE(prepare_folder(plan(1)));
-  leave(4);
-  EXPECT_FALSE(move_earlier_attempt(plan(1)));
-  EXPECT_EQ(read("log.old.txt"), "log of 4");
+  leave(2, 4);
+  take_folder(start(3, 1));
+  EXPECT_EQ(read("log.old.txt"), "log of 2.4");
+  EXPECT_EQ(read("attempt.old.json"), record(2, 4, "running"));
 }
 
-TEST_F(AttemptFolder, LateFinalRecordDoesNotReplaceTheNextAttempts) {
+TEST_F(AttemptFolder, RecordOfAnOlderLogGoesWithIt) {
   EXPECT_FALSE(prepare_folder(plan(1)));
-  leave(1);
-  EXPECT_FALSE(move_earlier_attempt(plan(2)));
-  const Forget late = {
-      .id = {{3}, 1}, .record_path = out() + "/attempt.json", .final_record = "end of 1"};
-  EXPECT_FALSE(write_final_record(late));
-  EXPECT_EQ(read("attempt.1.json"), "end of 1");
-  EXPECT_FALSE(std::filesystem::exists(out() + "/attempt.json"));
-  leave(2);
-  EXPECT_FALSE(write_final_record(late));
-  EXPECT_EQ(read("attempt.json"), record(2));
+  leave(1, 1, "done");
+  take_folder(start(2, 1));
+  spill(out() + "/log.txt", "log of 2.1");
+  std::filesystem::remove(out() + "/attempt.json");  // as if it could not be written
+  take_folder(start(3, 1));
+  EXPECT_EQ(read("log.old.txt"), "log of 2.1");
+  EXPECT_FALSE(is_there("attempt.old.json"));
 }
 
-TEST_F(AttemptFolder, LateFinalRecordOfAShortAttemptGoesBesideItsLog) {
+TEST_F(AttemptFolder, LateEndGoesToWhereItsRecordWasMoved) {
   EXPECT_FALSE(prepare_folder(plan(1)));
-  spill(out() + "/log.txt", "log of 1");  // it ended before its record was due
-  EXPECT_FALSE(move_earlier_attempt(plan(2)));
-  EXPECT_EQ(read("log.1.txt"), "log of 1");
-  EXPECT_FALSE(write_final_record(
-      {.id = {{3}, 1}, .record_path = out() + "/attempt.json", .final_record = "end of 1"}));
-  EXPECT_EQ(read("attempt.1.json"), "end of 1");
-  EXPECT_FALSE(std::filesystem::exists(out() + "/attempt.json"));
+  leave(3, 1);
+  take_folder(start(3, 2));
+  EXPECT_FALSE(write_final_record(end(3, 1)));
+  EXPECT_EQ(read("attempt.1.json"), record(3, 1, "done"));
+  EXPECT_EQ(read("attempt.json"), record(3, 2, "running"));
 }
 
-TEST_F(AttemptFolder, FinalRecordReplacesTheFirst) {
+TEST_F(AttemptFolder, LateEndOfAnAttemptWithoutARecordGoesBesideItsLog) {
   EXPECT_FALSE(prepare_folder(plan(1)));
-  leave(1);
-  EXPECT_FALSE(write_final_record(
-      {.id = {{3}, 1}, .record_path = out() + "/attempt.json", .final_record = "end of 1"}));
-  EXPECT_EQ(read("attempt.json"), "end of 1");
+  EXPECT_TRUE(take_folder(start(3, 1)).was_fresh);
+  spill(out() + "/log.txt", "log of 3.1");  // it ended before its record was due
+  take_folder(start(3, 2));
+  EXPECT_EQ(read("log.1.txt"), "log of 3.1");
+  EXPECT_FALSE(write_final_record(end(3, 1)));
+  EXPECT_EQ(read("attempt.1.json"), record(3, 1, "done"));
+  EXPECT_EQ(read("attempt.json"), record(3, 2, "running"));
 }
 
-TEST(RecordOwner, IsReadFromTheBeginning) {
-  EXPECT_EQ(attempt_of_record(R"({"schema":1,"attempt":12,"x")"), 12);
-  EXPECT_EQ(attempt_of_record("{\n \"attempt\": 7\n}"), 7);
-  EXPECT_EQ(attempt_of_record("{\n \"attempt\": 7"), std::nullopt);  // cut: may be 70
-  EXPECT_EQ(attempt_of_record(""), std::nullopt);
+TEST_F(AttemptFolder, LateEndOfAnotherJobGoesToItsOldRecord) {
+  EXPECT_FALSE(prepare_folder(plan(1)));
+  leave(2, 1);
+  take_folder(start(3, 1));
+  EXPECT_FALSE(write_final_record(end(2, 1)));
+  EXPECT_EQ(read("attempt.old.json"), record(2, 1, "done"));
+  EXPECT_FALSE(write_final_record(end(1, 1)));  // whose files are gone
+  EXPECT_EQ(read("attempt.old.json"), record(2, 1, "done"));
+  EXPECT_EQ(read("attempt.json"), record(3, 1, "running"));
+}
+
+TEST_F(AttemptFolder, NumberedFilesOfAnotherJobMisleadNobody) {
+  EXPECT_FALSE(prepare_folder(plan(1)));
+  spill(out() + "/log.1.txt", "log of 2.1");
+  spill(out() + "/attempt.1.json", record(2, 1, "failed"));
+  leave(2, 2, "failed");
+  take_folder(start(3, 1));
+  spill(out() + "/log.txt", "log of 3.1");
+  EXPECT_FALSE(write_final_record(end(3, 1)));
+  EXPECT_EQ(read("attempt.json"), record(3, 1, "done"));
+  take_folder(start(3, 2));
+  EXPECT_EQ(read("log.1.txt"), "log of 3.1");
+  EXPECT_EQ(read("attempt.1.json"), record(3, 1, "done"));
+}
+
+TEST_F(AttemptFolder, EndReplacesTheRecordOfTheStartOnce) {
+  EXPECT_FALSE(prepare_folder(plan(1)));
+  leave(3, 1);
+  EXPECT_FALSE(write_final_record(end(3, 1)));
+  EXPECT_EQ(read("attempt.json"), record(3, 1, "done"));
+  Forget again = end(3, 1);
+  again.final_record = record(3, 1, "poorer");
+  EXPECT_FALSE(write_final_record(again));
+  EXPECT_EQ(read("attempt.json"), record(3, 1, "done"));
+}
+
+TEST(RecordHead, IsReadFromTheBeginning) {
+  const std::optional<RecordHead> head =
+      record_head("{\n \"job\": 5,\n \"attempt\": 12,\n \"state\": \"running\"");
+  ASSERT_TRUE(head);
+  EXPECT_EQ(head->id, (AttemptId{{5}, 12}));
+  EXPECT_FALSE(head->has_ended);
+  EXPECT_TRUE(record_head(R"({"job":5,"attempt":12,"state": "done")")->has_ended);
+  EXPECT_FALSE(record_head("{\n \"job\": 5,\n \"attempt\": 7"));  // cut: may be 70
+  EXPECT_FALSE(record_head(R"({"attempt": 7, "state": "done"})"));
+  EXPECT_FALSE(record_head(""));
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ TEST(ReviveSchedule, NeverMoreThanFiveInAMinute) {
   schedule.lost(now);
   while (starts.size() < 50) {
     now = *schedule.next();
-    schedule.started(now, /*again=*/true);
+    schedule.started(now);
     starts.push_back(now);
     if (starts.size() % 3 == 0) schedule.lost(now);  // it connected and was killed again
   }
@@ -124,9 +124,15 @@ TEST(ReviveSchedule, FirstComesSoonAndConnectionCancelsIt) {
   EXPECT_LT(*schedule.next(), 1100 * kMs);
   schedule.cancel();
   EXPECT_FALSE(schedule.next());
+}
+
+TEST(ReviveSchedule, OneThatDoesNotConnectIsFollowedByAnother) {
+  ReviveSchedule schedule(7);
   schedule.lost(2000 * kMs);
-  schedule.started(2050 * kMs, /*again=*/false);
-  EXPECT_FALSE(schedule.next());
+  schedule.started(2050 * kMs);
+  ASSERT_TRUE(schedule.next());
+  EXPECT_GE(*schedule.next(), 14'050 * kMs);
+  EXPECT_LT(*schedule.next(), 17'050 * kMs);
 }
 
 }  // namespace

@@ -23,7 +23,12 @@ AttemptRecord record() {
 }
 
 TEST(AttemptRecord, NamesItsAttemptWhereTheKeeperLooks) {
-  EXPECT_EQ(keeper::attempt_of_record(to_json_text(record()).substr(0, 256)), 2);
+  const std::string text = to_json_text(record()).substr(0, 256);
+  EXPECT_EQ(keeper::record_head(text)->id, record().id);
+  EXPECT_FALSE(keeper::record_head(text)->has_ended);
+  AttemptRecord ended = record();
+  ended.state = "failed";
+  EXPECT_TRUE(keeper::record_head(to_json_text(ended).substr(0, 256))->has_ended);
 }
 
 TEST(AttemptRecord, HoldsNamesOfInheritedVariablesAndValuesOfOurs) {
@@ -49,6 +54,25 @@ TEST(AttemptRecord, IsIndentedJsonWhateverTheTextsHold) {
                                                     "line\nbreak", "\ufffd", "größe", ""}));
   EXPECT_EQ(j.at("gpus"), nlohmann::ordered_json::array());
   EXPECT_EQ(j.at("git").at("dirty"), false);
+}
+
+TEST(AttemptRecord, WhatItSaysOfTheStartIsReadBack) {
+  AttemptRecord r = record();
+  r.argv = {"python3", "train.py"};
+  r.cwd = "/data";
+  r.git_commit = "0123abcd";
+  r.files = {{"train.py", "xxh128:0"}};
+  const std::optional<AttemptRecord> back = attempt_record_of(to_json_text(r));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->id, r.id);
+  EXPECT_EQ(back->argv, r.argv);
+  EXPECT_EQ(back->cwd, r.cwd);
+  EXPECT_EQ(back->env_set, r.env_set);
+  EXPECT_EQ(back->env_names, r.env_names);
+  EXPECT_EQ(back->files, r.files);
+  EXPECT_EQ(back->git_commit, r.git_commit);
+  EXPECT_FALSE(attempt_record_of("{}"));
+  EXPECT_FALSE(attempt_record_of("not JSON"));
 }
 
 TEST(AttemptRecord, EndedOneTellsHow) {
