@@ -26,7 +26,19 @@ std::string log_tail(const std::string& path) {
 void Coordinator::on_engine(const EngineEvent& e) {
   const AttemptId id = std::visit([](const auto& event) { return event.id; }, e);
   auto it = live_.find(id.job);
-  if (it == live_.end() || it->second.id != id) return;  // of an attempt that has already ended
+  if (it == live_.end() || it->second.id != id) {
+    const bool has_ended = std::holds_alternative<engine_event::Exited>(e) ||
+                           std::holds_alternative<engine_event::SpawnFailed>(e);
+    if (!has_ended) return;
+    // The coordinator before recorded this end and was killed before its keeper knew.
+    const Job* job = parts_.world->job(id.job);
+    const bool is_recorded =
+        job != nullptr && job->last && job->last->number == id.number && job->last->outcome;
+    if (!is_recorded) return parts_.local->acknowledge(id, {}, {});
+    Engine& engine = engine_of(parts_.world->sweep_of(*job));
+    return engine.acknowledge(id, parts_.world->out_of(*job) + "/attempt.json",
+                              to_json_text(*planner_->final_record(*job)));
+  }
   if (frozen_ && parts_.world->job(id.job)->sweep == frozen_) {
     deferred_.push_back(e);
     return;

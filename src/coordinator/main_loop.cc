@@ -14,6 +14,7 @@
 #include "coordinator/server.h"
 #include "gpu/probe_inventory.h"
 #include "os/clock.h"
+#include "os/fd.h"
 #include "os/file.h"
 #include "os/lock.h"
 #include "os/loop.h"
@@ -70,6 +71,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!lock && lock.error().kind == ErrorKind::Busy) return 0;
   if (!lock) return complain(lock.error());
 
+  os::raise_descriptor_limit();  // two for each keeper; jobs get those of who submitted them
   os::RealClock clock;
   Result<std::unique_ptr<os::Loop>> made = os::Loop::create();
   if (!made) return complain(made.error());

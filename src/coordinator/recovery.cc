@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/attempt_planner.h"
 #include "coordinator/coordinator.h"
 
 namespace pergpu {
@@ -56,15 +55,6 @@ void Coordinator::recover() {
   refresh_all();
   parts_.local->adopt(std::move(local));
   parts_.fake->adopt(std::move(fake));
-  // The one before may have died between an outcome and its record: written again, it is the same.
-  const std::int64_t now = parts_.clock->now().wall_ns;
-  for (const Job& job : world.jobs()) {
-    if (!job.last || !job.last->outcome || job.last->ended_at.wall_ns < now - 60 * kSecond)
-      continue;
-    engine_of(world.sweep_of(job))
-        .acknowledge({job.id, job.last->number}, world.out_of(job) + "/attempt.json",
-                     to_json_text(*planner_->final_record(job)));
-  }
 }
 
 }  // namespace pergpu

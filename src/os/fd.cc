@@ -2,6 +2,7 @@
 // EIO, so a retry could close somebody else's.
 #include "os/fd.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,6 +15,13 @@ void UniqueFd::reset(int fd) {
   const int saved = errno;
   ::close(old);
   errno = saved;
+}
+
+void raise_descriptor_limit() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) < 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 }  // namespace pergpu::os

@@ -26,4 +26,7 @@ class UniqueFd {
   int fd_ = -1;
 };
 
+/// Lets this process have as many descriptors as it may; what cannot be raised stays.
+void raise_descriptor_limit();
+
 }  // namespace pergpu::os

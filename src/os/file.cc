@@ -85,7 +85,7 @@ Result<void> empty_dir(UniqueFd fd, const std::string& path) {
 }  // namespace
 
 Result<std::string> read_file(const std::string& path, std::size_t limit) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return os_error("open " + path);
   struct stat st {};
   if (::fstat(fd.get(), &st) < 0) return os_error("stat " + path);
@@ -110,7 +110,7 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
 }
 
 Result<std::string> read_tail(const std::string& path, std::size_t bytes) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return os_error("open " + path);
   const off_t size = ::lseek(fd.get(), 0, SEEK_END);
   if (size < 0) return os_error("seek in " + path);

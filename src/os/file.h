@@ -14,6 +14,8 @@
 
 namespace pergpu::os {
 
+// Reading does not wait: a FIFO in a file's place is empty or an error.
+
 /// The whole content.  ErrorKind::Invalid when it is longer than `limit` bytes.
 Result<std::string> read_file(const std::string& path, std::size_t limit);
 
@@ -25,8 +27,8 @@ Result<std::string> read_tail(const std::string& path, std::size_t bytes);
 Result<void> write_file_atomic(const std::string& path, std::string_view content, mode_t mode,
                                bool durable);
 
-/// For a file that is not there yet; os_errno EEXIST when it is.  A reader may see a part, and so may
-/// who comes after a crash: compare before relying on it.
+/// For a file that is not there yet; os_errno EEXIST when it is.  A reader may see a part, and so
+/// may who comes after a crash: compare before relying on it.
 Result<void> write_new_file(const std::string& path, std::string_view content, mode_t mode);
 
 /// Makes `path` and its missing parents; new ones get `mode` (set-group-id is inherited).

@@ -287,9 +287,7 @@ void LocalEngine::on_started(const keeper::Started& started, std::vector<os::Uni
 
 void LocalEngine::on_failed(KeeperId id, const keeper::SpawnFailed& failed) {
   free_keeper(id, failed.id);
-  const auto it = attempts_.find(failed.id);
-  if (it == attempts_.end()) return keepers_.at(id).link->send(keeper::Forget{.id = failed.id});
-  if (std::exchange(it->second.ended, true)) return;
+  if (!end_tracking(id, failed.id)) return;
   emit(engine_event::SpawnFailed{.id = failed.id,
                                  .phase = failed.phase,
                                  .os_errno = failed.os_errno,
@@ -298,10 +296,15 @@ void LocalEngine::on_failed(KeeperId id, const keeper::SpawnFailed& failed) {
 
 void LocalEngine::on_exited(KeeperId id, const keeper::Exited& exited) {
   free_keeper(id, exited.id);
-  const auto it = attempts_.find(exited.id);
-  if (it == attempts_.end()) return keepers_.at(id).link->send(keeper::Forget{.id = exited.id});
-  if (std::exchange(it->second.ended, true)) return;
-  emit(event_of(exited));
+  if (end_tracking(id, exited.id)) emit(event_of(exited));
+}
+
+/// Whether the end is news.  That of an attempt nobody tracks is told, too: the coordinator before
+/// may have died between recording it and acknowledging it.
+bool LocalEngine::end_tracking(KeeperId keeper, AttemptId of) {
+  Tracked& tracked = attempts_[of];
+  if (!tracked.keeper) tracked.keeper = keeper;
+  return !std::exchange(tracked.ended, true);
 }
 
 void LocalEngine::free_keeper(KeeperId id, AttemptId of) {
@@ -405,19 +408,7 @@ void LocalEngine::adopt(std::vector<ExpectedAttempt> expected) {
     const AttemptId id = one.id;
     expected_.emplace(id, std::move(one));
   }
-  for (const std::int64_t number : keepers_in(site_.run_dir, {})) {
-    const KeeperId id = {number};
-    if (keepers_.count(id) != 0) continue;
-    Result<std::unique_ptr<KeeperLink>> link = KeeperLink::find(loop_, site_, id, callbacks_of(id));
-    if (!link) {
-      remove_keeper_sockets(site_, id);
-      continue;
-    }
-    Keeper& keeper = keepers_[id];
-    keeper.link = *std::move(link);
-    keeper.state_wanted = true;
-    keeper.link->send(keeper::Hello{});
-  }
+  find_keepers();
   const std::int64_t now = clock_.now().boot_ns;
   adopt_timer_ = loop_.at(now + kAnswerNs, [this] {
     adopt_timer_ = 0;
@@ -425,6 +416,41 @@ void LocalEngine::adopt(std::vector<ExpectedAttempt> expected) {
   });
   loop_.at(now, [this, alive = alive_] {
     if (*alive) adopt_found();
+  });
+}
+
+void LocalEngine::find_keepers() {
+  const Result<std::vector<std::string>> names = os::list_dir(site_.run_dir);
+  unlisted_ = !names && names.error().kind != ErrorKind::NotFound;
+  if (unlisted_) return find_again([this] { find_keepers(); });
+  for (const std::int64_t number : keepers_in(site_.run_dir, {})) {
+    const KeeperId id = {number};
+    if (keepers_.count(id) == 0) find_keeper(id);
+  }
+}
+
+void LocalEngine::find_keeper(KeeperId id) {
+  unreachable_.erase(id);
+  Result<std::unique_ptr<KeeperLink>> link = KeeperLink::find(loop_, site_, id, callbacks_of(id));
+  if (link) {
+    Keeper& keeper = keepers_[id];
+    keeper.link = *std::move(link);
+    keeper.state_wanted = true;
+    keeper.link->send(keeper::Hello{});
+  } else if (link.error().os_errno == ENOENT || link.error().os_errno == ECONNREFUSED) {
+    remove_keeper_sockets(site_, id);  // nobody listens
+  } else {
+    unreachable_.insert(id);
+    find_again([this, id] { find_keeper(id); });
+  }
+}
+
+/// No descriptor, no memory, too many that connect: the keepers may be well, and their jobs too.
+void LocalEngine::find_again(std::function<void()> find) {
+  loop_.at(clock_.now().boot_ns + kSecondNs / 2, [this, find = std::move(find), alive = alive_] {
+    if (!*alive) return;
+    find();
+    adopt_found();
   });
 }
 
@@ -463,7 +489,7 @@ void LocalEngine::on_held(KeeperId id, const keeper::Held& held, std::vector<os:
 void LocalEngine::adopt_found() {
   const bool waits = std::any_of(keepers_.begin(), keepers_.end(),
                                  [](const auto& entry) { return entry.second.state_wanted; });
-  if (waits) return;
+  if (waits || !unreachable_.empty() || unlisted_) return;
   if (adopt_timer_ != 0) loop_.cancel(std::exchange(adopt_timer_, 0));
   for (auto& [id, one] : std::exchange(expected_, {})) recover_expected(one);
   if (keepers_.empty()) (void)start_keeper();
@@ -478,9 +504,11 @@ void LocalEngine::adopt_found() {
 
 /// A keeper that does not answer holds up its own attempts only.
 void LocalEngine::give_up_waiting() {
+  if (unlisted_) return;
   for (auto it = expected_.begin(); it != expected_.end();) {
     const auto keeper = keepers_.find(it->second.keeper);
-    if (keeper != keepers_.end() && keeper->second.state_wanted) {
+    const bool answers_late = keeper != keepers_.end() && keeper->second.state_wanted;
+    if (answers_late || unreachable_.count(it->second.keeper) != 0) {
       ++it;
       continue;
     }

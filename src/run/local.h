@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -79,12 +80,16 @@ class LocalEngine final : public Engine {
   void on_failed(KeeperId id, const keeper::SpawnFailed& failed);
   void on_exited(KeeperId id, const keeper::Exited& exited);
 
+  void find_keepers();
+  void find_keeper(KeeperId id);
+  void find_again(std::function<void()> find);
   void adopt_found();
   void give_up_waiting();
   void recover_expected(const ExpectedAttempt& one);
   void recover(AttemptId id, const std::string& why);
   void bury(AttemptId id, const std::string& why);
   void free_keeper(KeeperId id, AttemptId of);
+  bool end_tracking(KeeperId keeper, AttemptId of);
   void schedule_trim();
   void trim();
   void emit(const EngineEvent& event);
@@ -99,6 +104,8 @@ class LocalEngine final : public Engine {
   std::map<LaneId, KeeperId> keeper_of_lane_;
   std::map<AttemptId, Tracked> attempts_;
   std::map<AttemptId, ExpectedAttempt> expected_;  // of adopt(), not yet found
+  std::set<KeeperId> unreachable_;                 // have a socket, could not be connected to yet
+  bool unlisted_ = false;                          // the run folder could not be read yet
   std::vector<std::unique_ptr<KeeperLink>> leaving_;
   std::int64_t last_keeper_ = 0;
   os::Loop::TimerId trim_timer_ = 0;

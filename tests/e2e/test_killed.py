@@ -1,6 +1,7 @@
 """kill -9 of the coordinator, of keepers, of both: jobs go on, the queue drains with nobody typing
 a command, nothing runs twice, every exit status is right."""
 import contextlib
+import json
 import os
 import random
 import signal
@@ -46,6 +47,23 @@ def test_a_job_that_ends_while_no_coordinator_lives_is_recorded_with_its_status(
     home.kill_coordinator()
     home.wait()
     assert [job["exit"] for job in home.ps().values()] == [0, 1, 2]
+
+
+def test_a_record_keeps_what_it_said_at_the_start_when_another_coordinator_ends_it(home):
+    home.close_gate()
+    home.submit(grid("train", 1, 'command = ["stamp"]\ncwd = "/"'), "--lanes", 1)
+    home.until_running(1)
+    path = home.only("sweep/0")["out"] + "/attempt.json"
+    wait_until(lambda: os.path.exists(path), "the record of the start")
+    before = json.loads(read(path))
+    home.kill_coordinator()
+    home.open_gate()
+    assert home.wait() == 0
+    wait_until(lambda: json.loads(read(path))["state"] == "done", "the record of the end")
+    after = json.loads(read(path))
+    assert after["environment"]["set"] and after["cwd"] == "/"
+    for key in ("argv", "cwd", "files", "environment", "git", "starting_at", "lane"):
+        assert after[key] == before[key], key
 
 
 def test_a_coordinator_that_is_stopped_leaves_its_jobs_to_the_next_one(home):

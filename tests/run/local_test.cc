@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -266,6 +267,35 @@ TEST_F(LocalEngineTest, NextCoordinatorAdoptsWhatRuns) {
   EXPECT_EQ(wait_for<engine_event::Exited>(kSecond).exit_code, 0);
 }
 
+TEST_F(LocalEngineTest, WithoutDescriptorsNoJobIsTakenForLost) {
+  const KeeperId keeper = run_on(kLane, plan(kFirst, {"sleep", "1000"}));
+  const auto before = wait_for<engine_event::Started>(kFirst);
+  kill_coordinator();
+  open_engine();
+  rlimit limit = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const int next = ::dup(0);
+  ::close(next);
+  const rlimit none_left = {.rlim_cur = static_cast<rlim_t>(next), .rlim_max = limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none_left), 0);
+  engine_->adopt({expected(kFirst, keeper, before)});
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(wait_for<engine_event::Started>(kFirst).pid, before.pid);
+  EXPECT_EQ(count<engine_event::Lost>(), 0u);
+  EXPECT_FALSE(gone(before.pid));
+}
+
+TEST_F(LocalEngineTest, EndThatNobodyExpectsIsToldAgain) {
+  run_on(kLane, shell(kFirst, "exit 7"));
+  wait_for<engine_event::Exited>(kFirst);
+  kill_coordinator();  // it had stored the outcome
+  open_engine();
+  engine_->adopt({});
+  EXPECT_EQ(wait_for<engine_event::Exited>(kFirst).exit_code, 7);
+  engine_->acknowledge(kFirst, out(kFirst) + "/attempt.json", "end");
+  EXPECT_TRUE(until([&] { return slurp(out(kFirst) + "/attempt.json") == "end"; }));
+}
+
 TEST_F(LocalEngineTest, ExitBetweenTwoCoordinatorsIsLearntOnce) {
   const KeeperId keeper = run_on(kLane, shell(kFirst, "exit 7"));
   wait_for<engine_event::Exited>(kFirst);
@@ -325,7 +355,8 @@ TEST_F(LocalEngineTest, RunningAttemptThatNobodyExpectsIsEnded) {
   open_engine();
   engine_->adopt({});
   EXPECT_TRUE(until([&] { return gone(started.pid); }));
-  EXPECT_TRUE(events_.empty());
+  EXPECT_EQ(wait_for<engine_event::Exited>(kFirst).signal, SIGKILL);  // to be acknowledged
+  EXPECT_EQ(events_.size(), 1u);
 }
 
 TEST_F(LocalEngineTest, FilesOfDeadKeepersAreRemoved) {
