@@ -1,5 +1,6 @@
-// A running coordinator is asked, because it knows which jobs are done and which lanes are free.
-// Without one the answer is an estimate: all lanes free, lanes filled in order.
+// A running coordinator is asked: it knows which jobs are done, which lanes are free and what the
+// runs' folders are called.  Without one the answer is an estimate: all lanes free, lanes filled in
+// order, every run new.
 #include "cli/dry_run.h"
 
 #include <fmt/format.h>
@@ -25,9 +26,11 @@ using nlohmann::json;
 
 constexpr std::size_t kRowsShown = 100;
 
-struct Start {
-  std::string lane;
-  std::string job;
+/// What is shown: the coordinator's answer, or an estimate of it.
+struct Outlook {
+  SubmitPreview preview;
+  bool estimated = false;
+  std::string note;
 };
 
 std::string folder_of(const SweepSpec& sweep, std::size_t index) {
@@ -53,13 +56,14 @@ std::string words_of(const StepSpec& step) {
   return text;
 }
 
-std::string runs_table(const SweepSpec& sweep, const view::Style& style) {
+std::string runs_table(const SweepSpec& sweep, const std::vector<std::string>& folders,
+                       const view::Style& style) {
   std::vector<view::Column> columns = {{.title = "RUN", .least = 12}};
   for (const std::string& name : sweep.columns) columns.push_back({.title = name, .least = 6});
   std::vector<view::TableRow> rows;
   for (std::size_t i = 0; i < std::min(sweep.runs.size(), kRowsShown); ++i) {
     const Result<RunParameters> parameters = RunParameters::parse(sweep.runs[i]);
-    view::TableRow row = {{folder_of(sweep, i), view::Tone::Plain}};
+    view::TableRow row = {{folders[i], view::Tone::Plain}};
     for (const std::string& name : sweep.columns) {
       const std::string* text = parameters ? parameters->text(name) : nullptr;
       row.push_back({text ? *text : "", view::Tone::Plain});
@@ -106,7 +110,14 @@ std::string steps_table(const SweepSpec& sweep, const view::Style& style) {
 }
 
 /// Jobs without needs, in file order, on lanes that are all taken to be free.
-std::vector<Start> estimate(const SweepSpec& sweep, const RunOptions& options, std::string* note) {
+Outlook estimate(const SweepSpec& sweep, const RunOptions& options) {
+  Outlook out{.preview = {}, .estimated = true, .note = {}};
+  out.note = "no coordinator is running: every lane is taken to be free and every job to be new";
+  if (!options.devices.empty()) out.note += "; --devices is not checked";
+  out.preview.reply.sweep = sweep.name;
+  for (std::size_t i = 0; i < sweep.runs.size(); ++i) {
+    out.preview.runs.push_back(folder_of(sweep, i));
+  }
   const auto listed = [](const std::string& list) {
     return static_cast<std::size_t>(std::count(list.begin(), list.end(), ',')) + 1;
   };
@@ -116,7 +127,7 @@ std::vector<Start> estimate(const SweepSpec& sweep, const RunOptions& options, s
   if (own_lanes) cpu_lanes = static_cast<std::size_t>(options.lanes);
   std::size_t gpus_used = 0;
   std::size_t cpus_used = 0;
-  std::vector<Start> starts;
+  std::vector<StartSnapshot>& starts = out.preview.starts;
   for (std::size_t run = 0; run < std::max<std::size_t>(1, sweep.runs.size()); ++run) {
     for (const StepSpec& step : sweep.steps) {
       if (!step.needs.empty() || (step.once && run > 0) || (!step.once && sweep.runs.empty())) {
@@ -124,31 +135,53 @@ std::vector<Start> estimate(const SweepSpec& sweep, const RunOptions& options, s
       }
       const bool on_gpu = step.gpus > 0 && !(own_lanes && gpu_lanes == 0);
       if (on_gpu && gpu_lanes == 0) {
-        if (note->find("on every free GPU") == std::string::npos) {
-          *note += "; steps that ask for GPUs start on every free GPU (`pergpu gpus`)";
+        if (out.note.find("on every free GPU") == std::string::npos) {
+          out.note += "; steps that ask for GPUs start on every free GPU (`pergpu gpus`)";
         }
         continue;
       }
       std::size_t& used = on_gpu ? gpus_used : cpus_used;
       if (used == (on_gpu ? gpu_lanes : cpu_lanes)) continue;
       const char* prefix = on_gpu ? "gpu" : own_lanes ? "lane" : "cpu";
-      starts.push_back({fmt::format("{}{}", prefix, used++),
-                        (step.once ? "_once" : folder_of(sweep, run)) + "/" + step.name});
+      starts.push_back({.run = step.once ? "" : out.preview.runs[run],
+                        .step = step.name,
+                        .lane = fmt::format("{}{}", prefix, used++)});
     }
   }
-  return starts;
+  return out;
 }
 
-std::string starts_text(const std::vector<Start>& starts, const view::Style& style) {
+Outlook outlook_of(SubmitPreview preview, const SweepSpec& sweep) {
+  Outlook out{.preview = std::move(preview), .estimated = false, .note = {}};
+  const SubmitReply& reply = out.preview.reply;
+  out.note =
+      fmt::format("{} new jobs, {} queued again, {} kept", reply.fresh, reply.requeued, reply.kept);
+  if (reply.dropped > 0) {
+    out.note += fmt::format(", {} to be cancelled (no longer in the file)", reply.dropped);
+  }
+  // Of a coordinator of another version: it may not have told them.
+  for (std::size_t i = out.preview.runs.size(); i < sweep.runs.size(); ++i) {
+    out.preview.runs.push_back(folder_of(sweep, i));
+  }
+  return out;
+}
+
+std::string job_of(const StartSnapshot& start) {
+  return (start.run.empty() ? "_once" : start.run) + "/" + start.step;
+}
+
+std::string starts_text(const std::vector<StartSnapshot>& starts, const view::Style& style) {
+  if (starts.empty()) return "nothing\n";
   const std::vector<view::Column> columns = {{.title = "LANE"}, {.title = "STARTS", .least = 16}};
   std::vector<view::TableRow> rows;
-  for (const Start& start : starts) {
-    rows.push_back({{start.lane, view::Tone::Plain}, {start.job, view::Tone::Plain}});
+  for (const StartSnapshot& start : starts) {
+    rows.push_back({{start.lane, view::Tone::Plain}, {job_of(start), view::Tone::Plain}});
   }
   return view::render_table(columns, rows, style);
 }
 
-json as_json(const SweepSpec& sweep, const std::vector<Start>& starts, bool estimated) {
+json as_json(const SweepSpec& sweep, const Outlook& outlook) {
+  const SubmitPreview& preview = outlook.preview;
   json steps = json::array();
   for (const StepSpec& step : sweep.steps) {
     steps.push_back({{"name", step.name},
@@ -158,13 +191,25 @@ json as_json(const SweepSpec& sweep, const std::vector<Start>& starts, bool esti
   }
   json runs = json::array();
   for (std::size_t i = 0; i < sweep.runs.size(); ++i) {
-    runs.push_back({{"run", folder_of(sweep, i)},
-                    {"params", json::parse(sweep.runs[i].json, nullptr, false)}});
+    runs.push_back(
+        {{"run", preview.runs[i]}, {"params", json::parse(sweep.runs[i].json, nullptr, false)}});
   }
-  json begins = json::array();
-  for (const Start& start : starts) begins.push_back({{"lane", start.lane}, {"job", start.job}});
-  return {{"schema", 1},  {"sweep", sweep.name}, {"steps", steps},
-          {"runs", runs}, {"starts", begins},    {"estimated", estimated}};
+  json out = {{"schema", 1}, {"sweep", preview.reply.sweep}, {"steps", std::move(steps)}};
+  out["runs"] = std::move(runs);
+  out["estimated"] = outlook.estimated;
+  json starts = json::array();
+  for (const StartSnapshot& start : preview.starts) {
+    starts.push_back({{"lane", start.lane}, {"job", job_of(start)}});
+  }
+  out["starts"] = std::move(starts);
+  if (!outlook.estimated) {
+    out["new"] = preview.reply.fresh;
+    out["requeued"] = preview.reply.requeued;
+    out["kept"] = preview.reply.kept;
+    out["dropped"] = preview.reply.dropped;
+    out["warnings"] = preview.reply.warnings;
+  }
+  return out;
 }
 
 }  // namespace
@@ -174,41 +219,23 @@ int dry_run(const Place& place, const SweepSpec& sweep, const RunOptions& option
   Result<SubmitLines> lines = submit_lines("dry_run", sweep, context_of(options, sweep));
   if (!lines) return fail(lines.error());
   const Result<json> reply = client.call(lines->request, lines->runs);
-  const bool asked = static_cast<bool>(reply);
-  if (!reply && reply.error().kind == ErrorKind::Invalid) return fail(reply.error());
-
-  std::string note;
-  std::vector<Start> starts;
-  bool estimated = !asked;
-  if (asked) {
-    for (const json& start : reply->value("starts", json::array())) {
-      const std::string run = start.value("run", std::string());
-      starts.push_back({start.value("lane", std::string()),
-                        (run.empty() ? "_once" : run) + "/" + start.value("step", std::string())});
-    }
-    const std::int64_t fresh = reply->value("new", std::int64_t{0});
-    const std::int64_t again = reply->value("requeued", std::int64_t{0});
-    note = fmt::format("{} new jobs, {} queued again, {} kept", fresh, again,
-                       reply->value("kept", std::int64_t{0}));
-    if (starts.empty() && fresh + again > 0) {
-      starts = estimate(sweep, options, &note);
-      estimated = true;
-    }
-  } else {
-    note = "no coordinator is running: every lane is taken to be free and every job to be new";
-    starts = estimate(sweep, options, &note);
-  }
+  // NotFound: none runs.  A refusal is the one that the submit would meet.
+  if (!reply && reply.error().kind != ErrorKind::NotFound) return fail(reply.error());
+  const Outlook outlook =
+      reply ? outlook_of(reply->get<SubmitPreview>(), sweep) : estimate(sweep, options);
+  const SubmitPreview& preview = outlook.preview;
+  for (const std::string& warning : preview.reply.warnings) say("warning: " + warning);
   if (options.output.json) {
-    print(to_line(as_json(sweep, starts, estimated)) + "\n");
+    print(to_line(as_json(sweep, outlook)) + "\n");
     return kOk;
   }
   const view::Style style = style_of(STDOUT_FILENO, options.output.colour);
-  std::string out = fmt::format("{}: {} runs, results in {}\n\n", sweep.name, sweep.runs.size(),
-                                sweep.out.empty() ? "runs" : sweep.out);
-  if (!sweep.runs.empty()) out += runs_table(sweep, style) + "\n";
-  out += steps_table(sweep, style) + "\nat once:\n" + starts_text(starts, style);
+  std::string out = fmt::format("{}: {} runs, results in {}\n\n", preview.reply.sweep,
+                                sweep.runs.size(), sweep.out.empty() ? "runs" : sweep.out);
+  if (!sweep.runs.empty()) out += runs_table(sweep, preview.runs, style) + "\n";
+  out += steps_table(sweep, style) + "\nat once:\n" + starts_text(preview.starts, style);
   print(out);
-  say(note);
+  say(outlook.note);
   return kOk;
 }
 

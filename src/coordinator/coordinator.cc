@@ -33,9 +33,11 @@ LaneId::Pool Coordinator::pool_of(const Sweep& sweep, const StepSpec& step) cons
   return sweep.context.lanes > 0 ? LaneId::Pool::Sweep : LaneId::Pool::Cpu;
 }
 
-void Coordinator::declare(const Sweep& sweep) {
+void Coordinator::declare(const Sweep& sweep) { declare(sweep, queue_, capacity_); }
+
+void Coordinator::declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capacity) const {
   if (sweep.context.lanes > 0) {
-    capacity_.sweep_lanes[sweep.id].size = static_cast<int>(sweep.context.lanes);
+    capacity.sweep_lanes[sweep.id].size = static_cast<int>(sweep.context.lanes);
   }
   for (std::size_t slot = 0; slot < sweep.steps.size(); ++slot) {
     const Step& step = sweep.steps[slot];
@@ -46,9 +48,9 @@ void Coordinator::declare(const Sweep& sweep) {
       demand.devices =
           devices && !devices->empty() ? std::move(*devices) : std::vector<std::string>{"none"};
     }
-    queue_.declare({sweep.id, static_cast<std::int16_t>(slot)}, std::move(demand));
+    queue.declare({sweep.id, static_cast<std::int16_t>(slot)}, std::move(demand));
   }
-  for (const auto& [name, value] : parts_.world->limits()) capacity_.limits[name].value = value;
+  for (const auto& [name, value] : parts_.world->limits()) capacity.limits[name].value = value;
 }
 
 std::int64_t Coordinator::expected_ns(const Job& job) const {

@@ -87,8 +87,9 @@ class Coordinator {
   /// `done` runs when it is durable, or with what is wrong with it (nothing changed).
   void submit(SweepSpec sweep, SubmitContext context,
               std::function<void(Result<SubmitReply>)> done);
-  /// What submit() would do; nothing is recorded.
-  Result<SubmitPlan> preview(const SweepSpec& sweep, const SubmitContext& context);
+  /// What submit() would do, and what would start at once; nothing is recorded.
+  /// REQUIRES: the GPUs are discovered.
+  Result<SubmitPreview> preview(const SweepSpec& file, const SubmitContext& context);
 
   struct Changed {
     std::vector<std::int64_t> changed;
@@ -149,6 +150,7 @@ class Coordinator {
   void refresh_all();
   void dependents_of(JobId job);
   void declare(const Sweep& sweep);
+  void declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capacity) const;
   LaneId::Pool pool_of(const Sweep& sweep, const StepSpec& step) const;
   bool misses_gpu() const;
   bool wants_gpu(const std::string& uuid) const;
@@ -170,6 +172,10 @@ class Coordinator {
   Engine& engine_of(const Sweep& sweep) const;
   void run_submits();
   Result<void> check_fits(const SweepSpec& sweep, const SubmitContext& context);
+  Result<SubmitPlan> plan_checked(const SweepSpec& sweep, const SubmitContext& context);
+  std::vector<StartSnapshot> rehearse(const SweepSpec& file, const SubmitContext& context,
+                                      const SubmitPlan& plan,
+                                      std::vector<std::string>* folders) const;
 
   struct PendingSubmit {
     SweepSpec sweep;

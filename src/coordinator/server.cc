@@ -114,6 +114,9 @@ void Server::accept() {
     raw->stream = std::move(*stream);
     clients_.push_back(std::move(client));
   }
+    if (raw->coordinator_.gpu_lanes().discovered()) {
+      for (auto& request : std::exchange(raw->early_requests_, {})) request();
+    }
 }
 
 void Server::drop(Client& client) {
@@ -193,15 +196,17 @@ void Server::handle(Client& client, const json& request) {
   if (op == "watch") return watch(client, request);
   if (op == "status") return reply(id, status());
   if (op == "gpus") {
-    json gpus = json::array();
-    for (const GpuSnapshot& gpu : coordinator_.gpu_lanes().gpus()) gpus.push_back(gpu);
-    json lanes = json::array();
-    for (const LaneSnapshot& lane : coordinator_.gpu_lanes().lanes()) lanes.push_back(lane);
-    return reply(id, {{"schema", 1},
-                      {"gpus", std::move(gpus)},
-                      {"lanes", std::move(lanes)},
-                      {"trouble", coordinator_.gpu_lanes().trouble()},
-                      {"cpu_lanes", coordinator_.machine().core_count()}});
+    return when_discovered([this, id] {
+      json gpus = json::array();
+      for (const GpuSnapshot& gpu : coordinator_.gpu_lanes().gpus()) gpus.push_back(gpu);
+      json lanes = json::array();
+      for (const LaneSnapshot& lane : coordinator_.gpu_lanes().lanes()) lanes.push_back(lane);
+      reply(id, {{"schema", 1},
+                 {"gpus", std::move(gpus)},
+                 {"lanes", std::move(lanes)},
+                 {"trouble", coordinator_.gpu_lanes().trouble()},
+                 {"cpu_lanes", coordinator_.machine().core_count()}});
+    });
   }
   if (op == "stop") {
     const bool kill = request.value("kill", false);
@@ -300,16 +305,12 @@ void Server::submit(Client& client) {
   client.submitting = false;
   const std::uint64_t id = client.id;
   if (client.dry_run) {
-    Result<SubmitPlan> plan = coordinator_.preview(client.sweep, client.context);
-    client.sweep = {};
-    if (!plan) return fail(id, code_of(plan.error()), plan.error().message);
-    return reply(id, {{"schema", 1},
-                      {"new", plan->reply.fresh},
-                      {"kept", plan->reply.kept},
-                      {"requeued", plan->reply.requeued},
-                      {"dropped", plan->reply.dropped},
-                      {"warnings", plan->reply.warnings},
-                      {"starts", json::array()}});
+    return when_discovered([this, id, sweep = std::exchange(client.sweep, {}),
+                            context = std::exchange(client.context, {})] {
+      Result<SubmitPreview> preview = coordinator_.preview(sweep, context);
+      if (!preview) return fail(id, code_of(preview.error()), preview.error().message);
+      reply(id, json(*preview));
+    });
   }
   coordinator_.submit(std::exchange(client.sweep, {}), std::exchange(client.context, {}),
                       [this, id](Result<SubmitReply> result) {
@@ -402,6 +403,15 @@ void Server::watch(Client& client, const json& request) {
 
 bool Server::is_open(JobId id) const {
   const JobState state = coordinator_.world().job(id)->state;
+/// Which GPUs there are is not known before the first look at them is over.
+void Server::when_discovered(std::function<void()> request) {
+  if (coordinator_.gpu_lanes().discovered()) {
+    request();
+  } else {
+    early_requests_.push_back(std::move(request));
+  }
+}
+
   return !is_ended(state) && state != JobState::Held;
 }
 

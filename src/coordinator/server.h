@@ -54,6 +54,7 @@ class Server {
   void flush(Client& client);
   void answer_wait(Client& client);
   void when_thawed(std::function<void()> request);
+  void when_discovered(std::function<void()> request);
   nlohmann::json status() const;
 
   os::Loop& loop_;
@@ -64,6 +65,7 @@ class Server {
   Clients dropped_;  // destroyed at the end of the turn
   std::uint64_t next_client_ = 1;
   std::vector<std::function<void()>> frozen_requests_;
+  std::vector<std::function<void()>> early_requests_;  // wait for the first look at the GPUs
 };
 
 }  // namespace pergpu

@@ -128,6 +128,10 @@ bool read(const json& j, GpuHolder& value) {
   from_json(j, value);
   return j.is_object();
 }
+bool read(const json& j, StartSnapshot& value) {
+  from_json(j, value);
+  return j.is_object();
+}
 template <typename A, typename B>
 bool read(const json& j, std::pair<A, B>& value) {
   return j.is_array() && j.size() == 2 && read(j[0], value.first) && read(j[1], value.second);
@@ -294,6 +298,23 @@ void fields(V& v, F&& f) {
   f("warnings", v.warnings);
 }
 
+template <typename V, typename F>
+requires std::is_same_v<std::remove_const_t<V>, StartSnapshot>
+void fields(V& v, F&& f) {
+  f("id", v.id);
+  f("run", v.run);
+  f("step", v.step);
+  f("lane", v.lane);
+}
+
+/// Without `reply`, whose fields stand beside these.
+template <typename V, typename F>
+requires std::is_same_v<std::remove_const_t<V>, SubmitPreview>
+void fields(V& v, F&& f) {
+  f("runs", v.runs);
+  f("starts", v.starts);
+}
+
 template <typename V>
 void write_fields(json& j, const V& v) {
   if (!j.is_object()) j = json::object();
@@ -397,6 +418,16 @@ void to_json(json& j, const SubmitReply& v) {
   j["schema"] = 1;
 }
 void from_json(const json& j, SubmitReply& v) { read_fields(j, v); }
+void to_json(json& j, const StartSnapshot& v) { write_fields(j, v); }
+void from_json(const json& j, StartSnapshot& v) { read_fields(j, v); }
+void to_json(json& j, const SubmitPreview& v) {
+  to_json(j, v.reply);
+  write_fields(j, v);
+}
+void from_json(const json& j, SubmitPreview& v) {
+  read_fields(j, v);
+  from_json(j, v.reply);
+}
 
 std::string rfc3339(std::int64_t wall_ns) {
   const std::int64_t seconds =

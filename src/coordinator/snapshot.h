@@ -30,8 +30,7 @@
 //   {"schema":1,"pid":…,"version":…,"home":…,"sweeps":…, "queued":…, "live":…, …}
 //   {"op":"stop","kill":bool}                   -> {} and the coordinator leaves (jobs go on unless
 //   kill)
-//   {"op":"dry_run", same as submit}            ->
-//   {"schema":1,"new":n,"kept":n,"starts":[{"id":null,"run","step","lane"}…]}: nothing is recorded
+//   {"op":"dry_run", same as submit}            -> SubmitPreview: nothing is recorded
 // `sel` is a list of selectors as typed (docs/commands.md), [] means all of the latest sweep… of
 // each op's default.
 #pragma once
@@ -149,6 +148,21 @@ struct SubmitReply {
   std::vector<std::string> warnings = {};
 };
 
+/// A job that would start at once.
+struct StartSnapshot {
+  std::optional<std::int64_t> id = std::nullopt;  // null: a new job
+  std::string run = {};                           // folder name; "" for a once-step's job
+  std::string step = {};
+  std::string lane = {};
+};
+
+/// What a submit would do.
+struct SubmitPreview {
+  SubmitReply reply = {};                  // on the wire: its fields beside ours
+  std::vector<std::string> runs = {};      // folder name of each row of the file
+  std::vector<StartSnapshot> starts = {};  // on the lanes that are free now
+};
+
 void to_json(nlohmann::json& j, const JobSnapshot& v);
 void from_json(const nlohmann::json& j, JobSnapshot& v);
 void to_json(nlohmann::json& j, const SweepSnapshot& v);
@@ -163,6 +177,10 @@ void to_json(nlohmann::json& j, const SubmitContext& v);
 void from_json(const nlohmann::json& j, SubmitContext& v);
 void to_json(nlohmann::json& j, const SubmitReply& v);
 void from_json(const nlohmann::json& j, SubmitReply& v);
+void to_json(nlohmann::json& j, const StartSnapshot& v);
+void from_json(const nlohmann::json& j, StartSnapshot& v);
+void to_json(nlohmann::json& j, const SubmitPreview& v);
+void from_json(const nlohmann::json& j, SubmitPreview& v);
 
 /// "2026-11-21T13:00:00.123Z" of wall-clock nanoseconds, and back (0 when malformed).
 std::string rfc3339(std::int64_t wall_ns);

@@ -50,7 +50,7 @@ Result<void> Coordinator::check_fits(const SweepSpec& sweep, const SubmitContext
   return {};
 }
 
-Result<SubmitPlan> Coordinator::preview(const SweepSpec& sweep, const SubmitContext& context) {
+Result<SubmitPlan> Coordinator::plan_checked(const SweepSpec& sweep, const SubmitContext& context) {
   if (Result<void> fits = check_fits(sweep, context); !fits) return std::move(fits).error();
   return plan_submit(*parts_.world, sweep, context, parts_.clock->now());
 }
@@ -76,7 +76,7 @@ void Coordinator::run_submits() {
       return;
     }
   }
-  Result<SubmitPlan> plan = preview(pending.sweep, pending.context);
+  Result<SubmitPlan> plan = plan_checked(pending.sweep, pending.context);
   if (!plan) {
     pending.done(std::move(plan).error());
     return;
