@@ -14,6 +14,7 @@
 #include "cli/exit_code.h"
 #include "cli/follow.h"
 #include "cli/interrupts.h"
+#include "cli/json_lines.h"
 #include "cli/log_reader.h"
 #include "cli/watch.h"
 #include "coordinator/snapshot.h"
@@ -41,6 +42,7 @@ struct Plan {
   std::optional<Interrupts> interrupts = {};  // nullopt: Ctrl-C only ends the looking
   std::int64_t offset = 0;                    // where the newest log is taken up
   bool print_job = false;                     // --json: the job's snapshot at the end
+  bool as_lines = false;                      // --json: each line of the log as JSON
   bool to_terminal = false;
 };
 
@@ -68,7 +70,11 @@ class LogFollower {
       if (!ran) return fail(ran.error());
     }
     reader_->drain();
-    if (plan_.to_terminal) print(filter_.finish());
+    if (plan_.as_lines) {
+      print(lines_.finish(job_.id));
+    } else if (plan_.to_terminal) {
+      print(filter_.finish());
+    }
     if (job_.id != 0) say_end();
     return code_.value_or(kSomeFailed);
   }
@@ -92,6 +98,7 @@ class LogFollower {
     if (has_log && job.attempt != followed_attempt_) {
       // `run -- CMD` shows all attempts, `logs -f` those from the newest on.
       if (followed_attempt_ != 0 || plan_.interrupts) read_missed(job);
+      job_.id = job.id;
       reader_->follow(job.log, followed_attempt_ == 0 ? plan_.offset : 0);
       followed_attempt_ = job.attempt;
     }
@@ -111,20 +118,25 @@ class LogFollower {
     if (!plan_.interrupts) return leave(kInterrupted);
     const Result<std::string> words = plan_.interrupts->next();
     if (words) return say(*words);
-    if (words.error().kind != ErrorKind::Busy) fail(words.error());
-    leave(kInterrupted);
+    if (words.error().kind == ErrorKind::Busy) return leave(kInterrupted);
+    fail(words.error());
+    if (!watch_.connected()) leave(kInterrupted);
   }
 
   void write(std::string_view bytes) {
     if (plan_.print_job) return;  // stdout is for one JSON value
-    const bool read = plan_.to_terminal ? print(filter_.feed(bytes)) : print(bytes);
+    const bool read = plan_.as_lines      ? print(lines_.feed(job_.id, bytes))
+                      : plan_.to_terminal ? print(filter_.feed(bytes))
+                                          : print(bytes);
     // `logs -f | head` ends with its reader; a job of ours is still waited for.
     if (!read && !plan_.interrupts) leave(kOk);
   }
 
   void say_end() {
     if (plan_.print_job) {
-      print(to_line(json(job_)) + "\n");
+      json job = job_;
+      job["schema"] = 1;
+      print(to_line(job) + "\n");
       return;
     }
     if (view::is_ended(job_) && job_.state != "done") {
@@ -145,6 +157,7 @@ class LogFollower {
   Plan plan_;
   std::unique_ptr<LogReader> reader_ = {};
   view::LogFilter filter_ = {};
+  JsonLines lines_ = {};
   JobSnapshot job_ = {};
   std::int64_t followed_attempt_ = 0;
   std::optional<int> code_ = std::nullopt;
@@ -173,7 +186,7 @@ int follow_log(const Place& place, std::int64_t job_id, std::int64_t offset, con
   Plan plan;
   plan.request = {{"op", "watch"}, {"sel", {std::to_string(job_id)}}};
   plan.offset = offset;
-  plan.print_job = output.json;
+  plan.as_lines = output.json;
   return follow(place, std::move(plan));
 }
 

@@ -13,7 +13,6 @@ using nlohmann::json;
 constexpr int kHold = 1;
 constexpr int kStop = 2;
 constexpr int kKill = 3;
-constexpr std::chrono::milliseconds kWait{10'000};
 
 std::string jobs(std::int64_t count) {
   return fmt::format("{} job{}", count, count == 1 ? "" : "s");
@@ -25,7 +24,13 @@ Result<std::string> Interrupts::next() {
   if (level_ == kKill) return Error{ErrorKind::Busy, 0, "leaving; SIGKILL was sent"};
   const int level = level_ == 0 && single_ ? kStop : level_ + 1;
   const Result<json> reply =
-      client_.call({{"op", "interrupt"}, {"sweep_id", sweep_id_}, {"level", level}}, {}, kWait);
+      client_.call({{"op", "interrupt"}, {"sweep_id", sweep_id_}, {"level", level}}, {}, wait_);
+  if (!reply && reply.error().kind == ErrorKind::Busy) {
+    return Error{ErrorKind::Unavailable, 0,
+                 fmt::format("the coordinator has not confirmed it within {} s (a full or stalled "
+                             "disk?); Ctrl-C again asks again",
+                             wait_.count() / 1000)};
+  }
   if (!reply) return reply.error();
   level_ = level;
   const std::int64_t running = reply->value("running", std::int64_t{0});

@@ -2,6 +2,7 @@
 // runs, then kill it.  The words say what is left and what the next Ctrl-C does.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -13,11 +14,16 @@ namespace pergpu::cli {
 class Interrupts {
  public:
   /// `single`: a single `run -- CMD`, where the first Ctrl-C stops.
-  Interrupts(Place place, std::int64_t sweep_id, bool single)
-      : client_(std::move(place), Client::Start::IfNeeded), sweep_id_(sweep_id), single_(single) {}
+  /// `wait`: how long the coordinator may take to record it.
+  Interrupts(Place place, std::int64_t sweep_id, bool single,
+             std::chrono::milliseconds wait = std::chrono::seconds(10))
+      : client_(std::move(place), Client::Start::IfNeeded),
+        sweep_id_(sweep_id),
+        single_(single),
+        wait_(wait) {}
 
   /// Asks for the next level; what to say about it.  After the last level the error Busy means:
-  /// leave now.
+  /// leave now.  Unavailable: the coordinator does not answer; the level was not reached.
   Result<std::string> next();
 
   bool any() const { return level_ > 0; }
@@ -26,6 +32,7 @@ class Interrupts {
   Client client_;
   std::int64_t sweep_id_;
   bool single_;
+  std::chrono::milliseconds wait_;
   int level_ = 0;
 };
 

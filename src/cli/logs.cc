@@ -6,13 +6,14 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
-#include <charconv>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/attempt_files.h"
 #include "cli/command.h"
 #include "cli/exit_code.h"
 #include "cli/follow.h"
+#include "cli/json_lines.h"
 #include "cli/tail.h"
 #include "coordinator/snapshot.h"
 #include "os/fd.h"
@@ -29,25 +30,16 @@ using nlohmann::json;
 struct Options {
   std::string selector = "@";
   bool follow = false;
+  bool json = false;
   std::int64_t lines = -1;
 };
 
-/// 2 of "17.2"; 0 when the selector names no attempt.
-std::int64_t attempt_of(const std::string& selector) {
-  const std::size_t dot = selector.find('.');
-  if (dot == std::string::npos || dot == 0) return 0;
-  if (selector.find_first_not_of("0123456789.") != std::string::npos) return 0;
-  std::int64_t number = 0;
-  const char* end = selector.data() + selector.size();
-  const auto [at, code] = std::from_chars(selector.data() + dot + 1, end, number);
-  return code == std::errc() && at == end ? number : 0;
-}
-
-int print_file(const std::string& path, std::int64_t offset) {
+int print_file(const std::string& path, std::int64_t offset, std::int64_t job, bool as_json) {
   const os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return fail(os_error("open " + path));
   const bool to_terminal = os::is_terminal(STDOUT_FILENO);
   view::LogFilter filter;
+  JsonLines lines;
   std::array<char, 64 << 10> block;
   for (;;) {
     const ssize_t n = ::pread(fd.get(), block.data(), block.size(), offset);
@@ -55,9 +47,16 @@ int print_file(const std::string& path, std::int64_t offset) {
     if (n == 0) break;
     offset += n;
     const std::string_view bytes(block.data(), static_cast<std::size_t>(n));
-    if (!(to_terminal ? print(filter.feed(bytes)) : print(bytes))) return kOk;
+    const bool is_read = as_json       ? print(lines.feed(job, bytes))
+                         : to_terminal ? print(filter.feed(bytes))
+                                       : print(bytes);
+    if (!is_read) return kOk;
   }
-  if (to_terminal) print(filter.finish());
+  if (as_json) {
+    print(lines.finish(job));
+  } else if (to_terminal) {
+    print(filter.finish());
+  }
   return kOk;
 }
 
@@ -96,14 +95,14 @@ int logs(const Options& options) {
   if (options.follow && newest) {
     Result<Place> place = find_place();
     if (!place) return fail(place.error());
-    return follow_log(*place, job.id, offset, Output{});
+    return follow_log(*place, job.id, offset, Output{.json = options.json});
   }
   if (job.attempt == 0) {
     say(fmt::format("{} has not started yet ({}); `pergpu logs -f {}` waits for it",
                     view::name_of(job), job.state, job.id));
     return kOk;
   }
-  return print_file(path, offset);
+  return print_file(path, offset, job.id, options.json);
 }
 
 }  // namespace
@@ -117,6 +116,7 @@ void add_logs(CLI::App& program, Invocation& invocation) {
                     "as it grows, until the job ends; exit with its code");
   command->add_option("-n,--lines", options->lines, "only the last N lines")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000'000}));
+  command->add_flag("--json", options->json, "each line as a JSON value");
   command->footer("Example:\n  pergpu logs -f thirteen/3/train");
   command->callback(
       [options, &invocation] { invocation.action = [options] { return logs(*options); }; });

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <utility>
@@ -39,6 +40,12 @@ std::string first_command_line_option(const CommandLineOptions& given) {
 
 Result<ParsedSweep> parse(const RunOptions& options) {
   if (options.rerun && options.only_new) return usage("--rerun and --only-new exclude each other");
+  if (!options.devices.empty() && options.lanes > 0) {
+    return usage("--devices names GPUs and --lanes runs without them; give one of them");
+  }
+  if (options.emit && options.output.json) {
+    return usage("--emit prints a sweep file in TOML; --json does not go with it");
+  }
   if (options.has_words && !options.file.empty()) {
     return usage(
         fmt::format("either a sweep file ({}) or a command after `--`, not both", options.file));
@@ -129,6 +136,12 @@ Result<SweepSpec> sweep_of(const RunOptions& options) {
     return usage(text.empty() ? "there is no sweep" : text);
   }
   if (!text.empty()) say(text);
+  const std::vector<StepSpec>& steps = parsed->sweep->steps;
+  const bool wants_gpu =
+      std::any_of(steps.begin(), steps.end(), [](const StepSpec& step) { return step.gpus > 0; });
+  if (!options.devices.empty() && !wants_gpu) {
+    return usage("--devices: no step asks for a GPU (`gpus = 1`, or --gpus 1 for a command)");
+  }
   return std::move(*parsed->sweep);
 }
 

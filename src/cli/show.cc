@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/attempt_files.h"
 #include "cli/command.h"
 #include "cli/exit_code.h"
 #include "cli/terminal.h"
@@ -24,8 +25,11 @@ struct Options {
 };
 
 int show(const Options& options) {
-  const Result<json> reply = ask({{"op", "show"}, {"sel", options.selectors}});
+  Result<json> reply = ask({{"op", "show"}, {"sel", options.selectors}});
   if (!reply) return fail(reply.error());
+  const std::int64_t only =
+      options.selectors.size() == 1 ? attempt_of(options.selectors.front()) : 0;
+  for (json& job : (*reply)["jobs"]) add_attempts(job, only);
   if (options.output.json) {
     print(to_line(*reply) + "\n");
     return kOk;

@@ -53,6 +53,9 @@ std::string meant_option(const CLI::App& program, const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
+  if (std::find(names.begin(), names.end(), *unknown) != names.end()) {
+    return fmt::format("; write it after `{}`", command.get_name());
+  }
   return did_you_mean(*unknown, {names.begin(), names.end()});
 }
 

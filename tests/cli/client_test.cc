@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_code.h"
+#include "cli/interrupts.h"
+#include "cli/json_lines.h"
 #include "cli/submit.h"
 #include "fake_coordinator.h"
 
@@ -43,6 +45,33 @@ TEST(Client, ARefusalKeepsItsExitCodeAndWords) {
     EXPECT_EQ(reply.error().message, "because of it");
   }
   EXPECT_EQ(fake.requests("x").size(), 4u);
+}
+
+TEST(Interrupts, ACoordinatorThatDoesNotAnswerIsNoReasonToLeave) {
+  const Scratch scratch;
+  std::atomic<bool> stalled = true;
+  FakeCoordinator fake(scratch.socket(), [&](Session& session, const json&) {
+    if (!stalled) session.reply({{"running", 1}, {"held", 2}});
+    return true;
+  });
+  Interrupts interrupts(place_of(scratch), 3, false, std::chrono::milliseconds(50));
+  const Result<std::string> unanswered = interrupts.next();
+  ASSERT_FALSE(unanswered);
+  EXPECT_EQ(unanswered.error().kind, ErrorKind::Unavailable);
+  EXPECT_NE(unanswered.error().message.find("has not confirmed"), std::string::npos);
+  EXPECT_FALSE(interrupts.any());
+  stalled = false;
+  EXPECT_TRUE(interrupts.next());
+  ASSERT_EQ(fake.requests("interrupt").size(), 2u);
+  EXPECT_EQ(fake.requests("interrupt")[1]["level"], 1);
+}
+
+TEST(JsonLines, GiveEachLineOnceAndTheLastOneWithoutItsEnd) {
+  JsonLines lines;
+  EXPECT_EQ(lines.feed(7, "one\ntw"), "{\"job\":7,\"line\":\"one\",\"schema\":1}\n");
+  EXPECT_EQ(lines.feed(7, "o\n\xff"), "{\"job\":7,\"line\":\"two\",\"schema\":1}\n");
+  EXPECT_EQ(json::parse(lines.finish(7))["line"], "\xef\xbf\xbd");
+  EXPECT_EQ(lines.finish(7), "");
 }
 
 TEST(Client, ABrokenConnectionIsMendedAndTheSameSubmitSentAgain) {
