@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -18,11 +20,33 @@ using nlohmann::json;
 struct Options {
   std::string verb;
   std::string done;  // "cancelled"
-  bool json = false;
+  std::string rule;  // which jobs it can change
+  Output output;
   bool failed = false;
   bool kill = false;
   std::vector<std::string> selectors;
 };
+
+/// "; 1, 4 are running, 2 is done; only queued jobs can be held"
+std::string left_text(const json& left, const std::string& rule) {
+  constexpr std::size_t kNamed = 5;
+  std::map<std::string, std::vector<std::int64_t>> by_state;
+  for (const json& job : left) {
+    const bool replaced = job.value("replaced", false);
+    by_state[replaced ? "replaced by a newer version" : job.value("state", std::string())]
+        .push_back(job.value("id", std::int64_t{0}));
+  }
+  std::string text;
+  for (const auto& [state, ids] : by_state) {
+    text += text.empty() ? "; " : ", ";
+    for (std::size_t i = 0; i < std::min(ids.size(), kNamed); ++i) {
+      text += fmt::format("{}{}", i > 0 ? ", " : "", ids[i]);
+    }
+    if (ids.size() > kNamed) text += fmt::format(" and {} more", ids.size() - kNamed);
+    text += (ids.size() == 1 ? " is " : " are ") + state;
+  }
+  return text.empty() ? text : text + "; " + rule;
+}
 
 int control(const Options& options) {
   const Result<json> reply = ask({{"op", options.verb},
@@ -30,27 +54,26 @@ int control(const Options& options) {
                                   {"failed", options.failed},
                                   {"kill", options.kill}});
   if (!reply) return fail(reply.error());
-  if (options.json) {
+  if (options.output.json) {
     print(to_line(*reply) + "\n");
     return kOk;
   }
   const std::size_t changed = reply->value("changed", json::array()).size();
-  const std::size_t unchanged = reply->value("unchanged", json::array()).size();
   std::string text = fmt::format("{} {}{}", options.done, changed, changed == 1 ? " job" : " jobs");
-  if (unchanged > 0)
-    text += fmt::format(", {} left as they are (`pergpu why` says why)", unchanged);
+  text += left_text(reply->value("left", json::array()), options.rule);
   say(text);
   return kOk;
 }
 
 CLI::App* add(CLI::App& program, Invocation& invocation, const char* verb, const char* done,
-              const char* summary, std::shared_ptr<Options>& options) {
+              const char* rule, const char* summary, std::shared_ptr<Options>& options) {
   options = std::make_shared<Options>();
   options->verb = verb;
   options->done = done;
+  options->rule = rule;
   CLI::App* command = program.add_subcommand(verb, summary);
   add_selectors(*command, options->selectors);
-  command->add_flag("--json", options->json, "one JSON value on stdout");
+  add_output(*command, options->output);
   command->callback(
       [options, &invocation] { invocation.action = [options] { return control(*options); }; });
   return command;
@@ -60,23 +83,25 @@ CLI::App* add(CLI::App& program, Invocation& invocation, const char* verb, const
 
 void add_control(CLI::App& program, Invocation& invocation) {
   std::shared_ptr<Options> options;
-  CLI::App* cancel = add(program, invocation, "cancel", "cancelled",
-                         "end jobs: SIGTERM, their grace, SIGKILL", options);
+  CLI::App* cancel =
+      add(program, invocation, "cancel", "cancelled", "what has ended cannot be cancelled",
+          "end jobs: SIGTERM, their grace, SIGKILL", options);
   cancel->get_option("SEL")->required();
   cancel->add_flag("--kill", options->kill, "SIGKILL at once");
   cancel->footer("Example:\n  pergpu cancel thirteen");
 
-  CLI::App* hold = add(program, invocation, "hold", "held",
+  CLI::App* hold = add(program, invocation, "hold", "held", "only queued jobs can be held",
                        "let queued jobs wait until they are released", options);
   hold->get_option("SEL")->required();
   hold->footer("Example:\n  pergpu hold 'thirteen/*/evaluate'");
 
-  CLI::App* release =
-      add(program, invocation, "release", "released", "queue held jobs again", options);
+  CLI::App* release = add(program, invocation, "release", "released",
+                          "only held jobs can be released", "queue held jobs again", options);
   release->get_option("SEL")->required();
   release->footer("Example:\n  pergpu release thirteen");
 
   CLI::App* retry = add(program, invocation, "retry", "queued again",
+                        "only what ended otherwise than done is run again (all: run --rerun)",
                         "run ended jobs again, with fresh retries", options);
   retry->add_flag("--failed", options->failed,
                   "only those that failed; without SEL, of the last sweep");

@@ -47,7 +47,14 @@ std::string Coordinator::why(const Job& job) const {
       return job.last->stop_reason.empty() ? "is being stopped" : job.last->stop_reason;
     case JobState::Done:
       return job.attempts > 1 ? fmt::format("done at attempt {}", job.attempts) : "done";
-    case JobState::Failed:
+    case JobState::Failed: {
+      const bool user_error =
+          job.last && job.last->outcome && job.last->outcome->cls == OutcomeClass::UserError;
+      const bool had_retries = job.retries_used < world.step_of(job).spec.retries.max;
+      return user_error && had_retries
+                 ? job.reason + "; not retried: an error of the program or its arguments"
+                 : job.reason;
+    }
     case JobState::Timeout:
     case JobState::Cancelled:
     case JobState::Skipped:

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <string_view>
 
 namespace pergpu {
@@ -115,7 +116,7 @@ Result<Selection> select_jobs(const World& world, const std::string& selector) {
       const Job* job = world.job(JobId{*id});
       if (job == nullptr || *attempt < 1 || *attempt > job->attempts) return not_found(selector);
       out.jobs.push_back(JobId{*id});
-      out.attempt = static_cast<int>(*attempt);
+      out.attempts[JobId{*id}] = static_cast<int>(*attempt);
       return out;
     }
   }
@@ -138,7 +139,7 @@ Result<Selection> select_jobs(const World& world, const std::vector<std::string>
     Result<Selection> one = select_jobs(world, selector);
     if (!one) return one;
     all.jobs.insert(all.jobs.end(), one->jobs.begin(), one->jobs.end());
-    all.attempt = selectors.size() == 1 ? one->attempt : std::nullopt;
+    all.attempts.merge(one->attempts);
   }
   std::sort(all.jobs.begin(), all.jobs.end());
   all.jobs.erase(std::unique(all.jobs.begin(), all.jobs.end()), all.jobs.end());

@@ -6,7 +6,7 @@
 //   SWEEP/RUN/STEP  with `*` anywhere; a once-step's job is SWEEP/_once/STEP or SWEEP/STEP
 #pragma once
 
-#include <optional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,8 +16,8 @@
 namespace pergpu {
 
 struct Selection {
-  std::vector<JobId> jobs = {};  // ascending; current versions only, unless named by id
-  std::optional<int> attempt = std::nullopt;
+  std::vector<JobId> jobs = {};        // ascending; current versions only, unless named by id
+  std::map<JobId, int> attempts = {};  // of those that were named as 17.2
 };
 
 /// NotFound: nothing matches.  Invalid: malformed or ambiguous; the message lists the candidates.

@@ -41,6 +41,27 @@ int code_of(const Error& error) {
   return kUnreachable;
 }
 
+/// Its run is a row of the file and its step is in it.
+bool is_listed(const World& world, JobId id) {
+  const Job& job = *world.job(id);
+  if (!world.step_of(job).listed) return false;
+  return job.run < 0 || world.sweep_of(job).runs[static_cast<std::size_t>(job.run)].listed;
+}
+
+/// What changes jobs, or waits for them, knows no attempt but the live one.
+Result<void> check_attempts(const World& world, const Selection& selection) {
+  for (const auto& [id, attempt] : selection.attempts) {
+    const Job& job = *world.job(id);
+    if (is_live(job.state) && job.attempts == attempt) continue;
+    std::string message = fmt::format("attempt {} of job {} is over", attempt, id.value);
+    message += is_live(job.state) ? fmt::format("; the live one is {}.{}", id.value, job.attempts)
+                                  : fmt::format(" and the job is {}; name the job: {}",
+                                                to_string(job.state), id.value);
+    return Error{ErrorKind::Invalid, 0, std::move(message)};
+  }
+  return {};
+}
+
 std::string dump(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace
@@ -93,6 +114,9 @@ Result<std::unique_ptr<Server>> Server::open(os::Loop& loop, Coordinator& coordi
     if (!raw->coordinator_.frozen()) {
       for (auto& request : std::exchange(raw->frozen_requests_, {})) request();
     }
+    if (raw->coordinator_.gpu_lanes().discovered()) {
+      for (auto& request : std::exchange(raw->early_requests_, {})) request();
+    }
   });
   return server;
 }
@@ -114,9 +138,6 @@ void Server::accept() {
     raw->stream = std::move(*stream);
     clients_.push_back(std::move(client));
   }
-    if (raw->coordinator_.gpu_lanes().discovered()) {
-      for (auto& request : std::exchange(raw->early_requests_, {})) request();
-    }
 }
 
 void Server::drop(Client& client) {
@@ -266,16 +287,18 @@ void Server::handle(Client& client, const json& request) {
     }
   } else if (op == "show") {
     for (JobId job : selection.jobs) {
-      json whole = describe_whole(coordinator_, *coordinator_.world().job(job));
-      if (selection.attempt) whole["asked_attempt"] = *selection.attempt;
-      jobs.push_back(std::move(whole));
+      jobs.push_back(describe_whole(coordinator_, *coordinator_.world().job(job)));
     }
   } else if (op == "why") {
     auto add = [&](const Job& job) {
+      std::string why = coordinator_.why(job);
+      for (const std::string& warning : coordinator_.warnings_of(job)) {
+        why += "\nwarning: " + warning;
+      }
       jobs.push_back({{"id", job.id.value},
                       {"name", coordinator_.world().path_of(job)},
                       {"state", to_string(job.state)},
-                      {"why", coordinator_.why(job)}});
+                      {"why", std::move(why)}});
     };
     if (selectors.empty()) {
       for (const Job& job : coordinator_.world().jobs()) {
@@ -285,6 +308,15 @@ void Server::handle(Client& client, const json& request) {
       for (JobId job : selection.jobs) add(*coordinator_.world().job(job));
     }
   } else if (op == "wait") {
+    if (Result<void> live = check_attempts(coordinator_.world(), selection); !live) {
+      return fail(id, code_of(live.error()), live.error().message);
+    }
+    // What became of rows that were taken out of the file is no part of how the sweep fares; jobs
+    // of such rows alone were asked for by name.
+    const auto unlisted = [this](JobId job) { return !is_listed(coordinator_.world(), job); };
+    if (!std::all_of(selection.jobs.begin(), selection.jobs.end(), unlisted)) {
+      std::erase_if(selection.jobs, unlisted);
+    }
     coordinator_.when_durable([this, id, wanted = std::move(selection.jobs)] {
       Client* waiting = find(id);
       if (waiting == nullptr) return;
@@ -330,6 +362,9 @@ void Server::control(Client& client, const std::string& op, const json& request)
         select_jobs(coordinator_.world(),
                     selectors.empty() && failed_only ? std::vector<std::string>{"@"} : selectors);
     if (!selection) return fail(id, code_of(selection.error()), selection.error().message);
+    if (Result<void> live = check_attempts(coordinator_.world(), *selection); !live) {
+      return fail(id, code_of(live.error()), live.error().message);
+    }
     std::vector<JobId> jobs = std::move(selection->jobs);
     if (jobs.empty()) return fail(id, kUsage, op + ": name the jobs, or @ for the last sweep");
     if (failed_only) {
@@ -344,8 +379,18 @@ void Server::control(Client& client, const std::string& op, const json& request)
     if (op == "hold") changed = coordinator_.hold(jobs, "held by hand");
     if (op == "release") changed = coordinator_.release(jobs);
     if (op == "retry") changed = coordinator_.retry(jobs);
-    coordinator_.when_durable([this, id, changed = std::move(changed)] {
-      reply(id, {{"schema", 1}, {"changed", changed.changed}, {"unchanged", changed.unchanged}});
+    json left = json::array();
+    for (const std::int64_t job : changed.unchanged) {
+      const Job& as_it_is = *coordinator_.world().job(JobId{job});
+      left.push_back({{"id", job},
+                      {"state", to_string(as_it_is.state)},
+                      {"replaced", !coordinator_.world().is_current(as_it_is)}});
+    }
+    coordinator_.when_durable([this, id, changed = std::move(changed), left = std::move(left)] {
+      reply(id, {{"schema", 1},
+                 {"changed", changed.changed},
+                 {"unchanged", changed.unchanged},
+                 {"left", left}});
     });
   });
 }
@@ -358,6 +403,15 @@ void Server::when_thawed(std::function<void()> request) {
   }
 }
 
+/// Which GPUs there are is not known before the first look at them is over.
+void Server::when_discovered(std::function<void()> request) {
+  if (coordinator_.gpu_lanes().discovered()) {
+    request();
+  } else {
+    early_requests_.push_back(std::move(request));
+  }
+}
+
 void Server::watch(Client& client, const json& request) {
   const World& world = coordinator_.world();
   const Sweep* sweep = nullptr;
@@ -367,7 +421,7 @@ void Server::watch(Client& client, const json& request) {
     if (sweep == nullptr) return fail(client.id, kNothingMatched, "no such sweep");
     for (const Step& step : sweep->steps) {
       for (JobId job : step.current) {
-        if (job) jobs.push_back(job);
+        if (job && is_listed(world, job)) jobs.push_back(job);
       }
     }
   } else {
@@ -403,15 +457,6 @@ void Server::watch(Client& client, const json& request) {
 
 bool Server::is_open(JobId id) const {
   const JobState state = coordinator_.world().job(id)->state;
-/// Which GPUs there are is not known before the first look at them is over.
-void Server::when_discovered(std::function<void()> request) {
-  if (coordinator_.gpu_lanes().discovered()) {
-    request();
-  } else {
-    early_requests_.push_back(std::move(request));
-  }
-}
-
   return !is_ended(state) && state != JobState::Held;
 }
 

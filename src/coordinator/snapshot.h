@@ -11,12 +11,12 @@
 //   {"op":"submit","sweep":<spec/wire>,"runs":N,"context":SubmitContext} + N lines (RunSpec)
 //        -> SubmitReply
 //   {"op":"ps","sel":[…],"all":bool}            -> {"schema":1,"jobs":[JobSnapshot…]}
-//   {"op":"show","sel":[…]}                     -> {"schema":1,"jobs":[JobSnapshot +
-//   "attempts":[…], "argv", …]}
+//   {"op":"show","sel":[…]}                     -> {"schema":1,"jobs":[JobSnapshot + "params",
+//   "command", …]}; the client adds "attempts" and "argv" from the records in the job's folder
 //   {"op":"why","sel":[…]}                      ->
 //   {"schema":1,"jobs":[{"id","name","state","why"}…]}
 //   {"op":"cancel"|"hold"|"release"|"retry","sel":[…],"failed":bool,"kill":bool}
-//        -> {"schema":1,"changed":[ids],"unchanged":[ids]}
+//        -> {"schema":1,"changed":[ids],"unchanged":[ids],"left":[{"id","state","replaced"}…]}
 //   {"op":"wait","sel":[…]}                     -> when all of them are ended or held:
 //   {"schema":1,"jobs":[…]}
 //   {"op":"watch","sweep_id":N} | {"op":"watch","sel":[…]}

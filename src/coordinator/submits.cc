@@ -68,7 +68,9 @@ void Coordinator::run_submits() {
       for (const Step& step : sweep.steps) {
         if (!step.listed) continue;
         for (JobId job : step.current) {
-          if (job) reply.jobs.push_back(job.value);
+          const std::int32_t run = job ? parts_.world->job(job)->run : -1;
+          const bool listed = run < 0 || sweep.runs[static_cast<std::size_t>(run)].listed;
+          if (job && listed) reply.jobs.push_back(job.value);
         }
       }
       reply.kept = static_cast<std::int64_t>(reply.jobs.size());
