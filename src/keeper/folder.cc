@@ -101,9 +101,10 @@ Taken take_folder(const Start& start) {
 
   const os::UniqueFd lock = lock_folder(folder.out);
   const std::optional<RecordHead> earlier = head_of_file(record);
-  if (earlier && earlier->id == start.id) return {};  // done by a START before this one
+  if (has_content(record, start.record_at_start)) return {};  // done by a START before this one
+  // Another home counts its jobs as this one does: only a lower number is an attempt of this job.
   std::string suffix = ".old";
-  if (earlier && earlier->id.job == start.id.job) {
+  if (earlier && earlier->id.job == start.id.job && earlier->id.number < start.id.number) {
     suffix = "." + std::to_string(earlier->id.number);
   } else if (!earlier && start.id.number > 1) {
     suffix = "." + std::to_string(start.id.number - 1);

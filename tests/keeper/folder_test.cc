@@ -117,6 +117,15 @@ TEST_F(AttemptFolder, EarlierJobOfTheSameFolderMovesAside) {
   EXPECT_EQ(read("attempt.old.json"), record(2, 4, "running"));
 }
 
+TEST_F(AttemptFolder, JobOfTheSameNumberInAnotherHomeIsAnotherJob) {
+  EXPECT_FALSE(prepare_folder(plan(1)));
+  leave(3, 1, "done");
+  take_folder(start(3, 1));
+  EXPECT_EQ(read("log.old.txt"), "log of 3.1");
+  EXPECT_EQ(read("attempt.old.json"), record(3, 1, "done"));
+  EXPECT_EQ(read("attempt.json"), record(3, 1, "running"));
+}
+
 TEST_F(AttemptFolder, RecordOfAnOlderLogGoesWithIt) {
   EXPECT_FALSE(prepare_folder(plan(1)));
   leave(1, 1, "done");
