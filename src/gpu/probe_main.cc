@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "gpu/device_look.h"
 #include "gpu/nvml.h"
@@ -92,27 +93,34 @@ class Looker {
       }
       nvml_.emplace(std::move(*loaded));
     }
-    if (!initialised_) {
+    if (!initialised_ || is_stale_) {
       tell({request.id, "init", -1});
+      restart_if_stale();
       if (const int code = nvml_->init(); code != nvml_code::kSuccess) {
         return failed_look(code, "initialise NVML");
       }
       initialised_ = true;
       initialised_ns_ = clock_.now().boot_ns;
     }
-    return devices_.look(*nvml_, request.skip, [&](int index) {
+    GpuLook look = devices_.look(*nvml_, request.skip, [&](int index) {
       tell({request.id, "gpu", index});
     });
+    is_stale_ = is_stale(look);
+    return look;
   }
 
  private:
-  // NVML never recovers a lost GPU, nor one that a container was given back, without a new
-  // initialisation; that costs a second a GPU, so a lost GPU alone does not cause it at each look.
-  void restart_later(const GpuLook& look) {
+  // NVML never recovers a lost GPU, nor one that a container was given back, nor one whose driver
+  // came later, without a new initialisation.  That costs a second a GPU, so once a minute at most.
+  bool is_stale(const GpuLook& look) {
     const bool is_lost = std::ranges::any_of(look.gpus, [](const GpuReading& reading) {
       return reading.health == GpuHealth::Lost || reading.health == GpuHealth::Error;
     });
-    if (look.complete && !(is_lost && clock_.now().boot_ns - initialised_ns_ > kRestartNs)) return;
+    const bool is_suspect = is_lost || !look.complete || look.gpus.empty();
+    return is_suspect && clock_.now().boot_ns - initialised_ns_ > kRestartNs;
+  }
+  void restart_if_stale() {
+    if (!std::exchange(is_stale_, false)) return;
     nvml_->shutdown();
     devices_.forget();
     initialised_ = false;
@@ -123,6 +131,7 @@ class Looker {
   DeviceLooker devices_;
   std::optional<Nvml> nvml_ = std::nullopt;
   bool initialised_ = false;
+  bool is_stale_ = false;
   std::int64_t initialised_ns_ = 0;
   os::RealClock clock_ = {};
 };
