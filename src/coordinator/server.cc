@@ -84,7 +84,8 @@ struct Server::Client {
   SweepId watched_sweep;
   std::unordered_set<JobId> watched_jobs;
   std::unordered_set<JobId> open_jobs;  // of these: neither ended nor held
-  std::vector<JobId> unsent;            // changed since the last flush, in order
+  std::vector<JobId> unsent;            // changed since the last flush, in order, each once
+  std::unordered_set<JobId> unsent_jobs;
   std::int64_t sweep_told_ns = 0;
   bool flush_armed = false;
 
@@ -465,9 +466,7 @@ void Server::changed(const std::vector<JobId>& jobs) {
     if (client->watching) {
       for (JobId id : jobs) {
         if (!client->watched_jobs.contains(id)) continue;
-        if (std::find(client->unsent.begin(), client->unsent.end(), id) == client->unsent.end()) {
-          client->unsent.push_back(id);
-        }
+        if (client->unsent_jobs.insert(id).second) client->unsent.push_back(id);
         if (is_open(id)) {
           client->open_jobs.insert(id);
         } else {
@@ -503,6 +502,7 @@ void Server::flush(Client& client) {
     client.watching = false;
     return;
   }
+  client.unsent_jobs.clear();
   for (JobId id : std::exchange(client.unsent, {})) {
     client.stream->send(
         dump({{"event", "job"}, {"job", describe(coordinator_, *coordinator_.world().job(id))}}));
