@@ -116,7 +116,7 @@ struct ResubmitTest : GpuJobsTest {
     std::unique_ptr<Simulation> sim = start();
     discover(*sim);
     SweepSpec sweep = training(1);
-    for (std::uint64_t gib : {40, 8}) {
+    for (std::uint64_t gib : {std::uint64_t{40}, std::uint64_t{8}}) {
       sweep.steps[0].memory_bytes = gib << 30;
       ASSERT_TRUE(sim->submit(sweep));
       EXPECT_EQ(sim->core->why(sim->job(1)), "its GPU is being looked at");
