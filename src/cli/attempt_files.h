@@ -11,6 +11,6 @@ namespace pergpu::cli {
 std::int64_t attempt_of(const std::string& selector);
 
 /// Adds to a job of op `show` its `attempts`, and `argv` of the newest; `only` > 0: of that one.
-void add_attempts(nlohmann::json& job, std::int64_t only);
+void add_attempts(nlohmann::json& whole, std::int64_t only);
 
 }  // namespace pergpu::cli

@@ -167,7 +167,7 @@ void Coordinator::stop_attempt(const Job& job, StopCause cause, const std::strin
 }
 
 /// The outcome and what follows: one event, in one transaction with the lane's next intent.
-void Coordinator::end_attempt(JobId id, Evidence evidence) {
+void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
   auto node = live_.extract(id);
   LiveAttempt& live = node.mapped();
   const Job& job = *parts_.world->job(id);

@@ -295,20 +295,20 @@ void Coordinator::begin(const Choice& choice, const Demand& demand) {
   parts_.journal->then([this, attempt, plan, failure] {
     auto it = live_.find(attempt.job);
     if (it == live_.end() || it->second.id != attempt) return;
-    launch(attempt.job, plan, failure);
+    launch(attempt.job, plan, *failure);
   });
 }
 
-void Coordinator::launch(JobId id, std::shared_ptr<AttemptPlan> plan,
-                         std::shared_ptr<std::string> failure) {
+void Coordinator::launch(JobId id, const std::shared_ptr<AttemptPlan>& plan,
+                         const std::string& failure) {
   LiveAttempt& live = live_.at(id);
   const Job& job = *parts_.world->job(id);
   if (job.state == JobState::Stopping) {  // asked to stop while its intent was being stored
     end_attempt(id, Evidence{.stop = job.last->stop, .stop_reason = job.last->stop_reason});
     return;
   }
-  if (!failure->empty()) {
-    end_attempt(id, Evidence{.spawn_failure = SpawnFailure{"prepare", 0, *failure}});
+  if (!failure.empty()) {
+    end_attempt(id, Evidence{.spawn_failure = SpawnFailure{"prepare", 0, failure}});
     return;
   }
   for (const std::string& uuid : live.gpus) {

@@ -101,7 +101,7 @@ class Coordinator {
   Changed retry(const std::vector<JobId>& jobs);
   /// Ctrl-C of a sweep's `run` (docs/commands.md): 1 hold what is queued, 2 stop what runs, 3 kill
   /// it.
-  void interrupt(SweepId sweep, int level);
+  void interrupt(SweepId id, int level);
   void cancel_all(const std::string& reason);
   /// Before the process leaves: what is queued stays queued, for the next coordinator.
   void start_nothing_more() { leaving_ = true; }
@@ -146,9 +146,9 @@ class Coordinator {
  private:
   void record(JobId job, JobEvent e);
   void touch(JobId job);
-  void refresh(JobId job);
+  void refresh(JobId id);
   void refresh_all();
-  void dependents_of(JobId job);
+  void dependents_of(JobId id);
   void declare(const Sweep& sweep);
   void declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capacity) const;
   LaneId::Pool pool_of(const Sweep& sweep, const StepSpec& step) const;
@@ -159,14 +159,14 @@ class Coordinator {
 
   void begin(const Choice& choice, const Demand& demand);
   void acquire(const Choice& choice);
-  void launch(JobId job, std::shared_ptr<AttemptPlan> plan, std::shared_ptr<std::string> failure);
+  void launch(JobId id, const std::shared_ptr<AttemptPlan>& plan, const std::string& failure);
   void prepare_next();
   void await_lull();
   void vacate(LiveAttempt& live, bool gone);
   void drop_environment(const Job& job);
 
   void stop_attempt(const Job& job, StopCause cause, const std::string& reason, StopHow how);
-  void end_attempt(JobId job, Evidence evidence);
+  void end_attempt(JobId id, const Evidence& evidence);
   void arm_timers(LiveAttempt& live);
   void ready(LiveAttempt& live);
   Engine& engine_of(const Sweep& sweep) const;

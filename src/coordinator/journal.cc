@@ -45,7 +45,7 @@ void Journal::append(Turn turn) {
   ++in_flight_;
   auto shared = std::make_shared<Turn>(std::move(turn));
   Batch rows = shared->rows;
-  store_.append(std::move(rows), [this, shared](Result<void> stored) {
+  store_.append(std::move(rows), [this, shared](const Result<void>& stored) {
     --in_flight_;
     if (!stored) {
       failure_ = stored.error().message;

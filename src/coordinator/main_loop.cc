@@ -84,7 +84,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!store) return complain(store.error());
   World world;
   std::string contradiction;
-  Result<void> loaded = (*store)->load([&](Row row) {
+  Result<void> loaded = (*store)->load([&](const Row& row) {
     Result<void> taken = world.absorb(row);
     if (!taken && contradiction.empty()) contradiction = taken.error().message;
   });
@@ -103,7 +103,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   Result<std::string> self = os::own_executable();
   if (!self) return complain(self.error());
   Coordinator* coordinator = nullptr;
-  auto on_engine = [&](EngineEvent e) { coordinator->on_engine(e); };
+  auto on_engine = [&](const EngineEvent& e) { coordinator->on_engine(e); };
   LocalEngine local(loop, clock,
                     {.run_dir = options.run_dir,
                      .keeper_program = *keeper,

@@ -47,10 +47,10 @@ class Server {
   void watch(Client& client, const nlohmann::json& request);
   void control(Client& client, const std::string& op, const nlohmann::json& request);
   void drop(Client& client);
-  void reply(std::uint64_t client, const nlohmann::json& data);
-  void fail(std::uint64_t client, int code, const std::string& error);
+  void reply(std::uint64_t id, const nlohmann::json& data);
+  void fail(std::uint64_t id, int code, const std::string& error);
   Client* find(std::uint64_t id);
-  bool is_open(JobId job) const;
+  bool is_open(JobId id) const;
   void flush(Client& client);
   void answer_wait(Client& client);
   void when_thawed(std::function<void()> request);

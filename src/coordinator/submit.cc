@@ -62,7 +62,7 @@ class Planner {
 
  private:
   void plan_runs();
-  void plan_step(std::size_t step);
+  void plan_step(std::size_t index);
   void plan_job(std::size_t step, std::int32_t run, const JobIdentity& identity);
   void drop_unlisted();
   std::int32_t run_count() const { return static_cast<std::int32_t>(run_index_.size()); }

@@ -90,7 +90,7 @@ void Coordinator::run_submits() {
   Batch rows = std::move(plan->rows);
   parts_.journal->commit_first(
       std::move(rows), [this, sweep = plan->sweep, reply = std::move(plan->reply),
-                        done = std::move(pending.done)](Result<void> stored) mutable {
+                        done = std::move(pending.done)](const Result<void>& stored) mutable {
         submitting_ = false;
         frozen_ = {};
         if (!stored) {

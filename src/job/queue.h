@@ -28,7 +28,7 @@ namespace pergpu {
 struct StepKey {
   SweepId sweep = {};
   std::int16_t step = 0;
-  auto operator<=>(const StepKey&) const = default;  // NOLINT(modernize-use-nullptr): false alarm
+  auto operator<=>(const StepKey&) const = default;
 };
 
 /// What each job of a step asks for.

@@ -82,8 +82,8 @@ class Builder {
   }
   bool has(const std::string& name) const { return index_.contains(name); }
   void set(const std::string& name, std::string value) {
-    out_.set_by_us.emplace_back(name, value);
-    place(name, std::move(value));
+    place(name, value);
+    out_.set_by_us.emplace_back(name, std::move(value));
   }
   void set_if_unset(const std::string& name, std::string value) {
     if (!has(name)) set(name, std::move(value));
@@ -105,7 +105,7 @@ class Builder {
   }
 
  private:
-  void place(const std::string& name, std::string value) {
+  void place(const std::string& name, const std::string& value) {
     auto [it, fresh] = index_.emplace(name, out_.all.size());
     if (fresh) {
       out_.all.push_back(name + "=" + value);
