@@ -55,8 +55,10 @@ void Coordinator::declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capac
 
 std::int64_t Coordinator::expected_ns(const Job& job) const {
   const Step& step = parts_.world->step_of(job);
-  if (step.spec.expect.empty()) return 0;
-  return planner_->expected_ns(job);
+  if (!step.spec.expect.empty()) return planner_->expected_ns(job);
+  // Repeated: it will last as long as it did, if that was measured by one boot's clock.
+  if (!job.last || !job.last->outcome || job.last->outcome->cls != OutcomeClass::Ok) return 0;
+  return std::max<std::int64_t>(job.last->ended_at.boot_ns - job.last->started_at.boot_ns, 0);
 }
 
 ReadyJob Coordinator::ready_entry(const Job& job) const {

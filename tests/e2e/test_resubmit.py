@@ -147,3 +147,12 @@ def test_a_sweep_of_the_same_name_under_another_root_is_another_sweep(home):
     shown = home.run("ps", "sweep", code=2).stderr
     assert home.work + "/runs" in shown and home.root + "/other" in shown
     assert read(home.root + "/other/sweep/00/train/log.txt") == ""
+
+
+def test_a_repeated_sweep_starts_its_longest_job_first(home):
+    text = grid("train", 3, 'command = ["sh", "-c", "exec stamp 0.$(({i} * 2))"]')
+    home.submit(text, "--lanes", 1)
+    assert home.wait() == 0
+    home.submit(text, "--lanes", 1, "--rerun")
+    assert home.wait() == 0
+    assert home.stamps.of("start") == [1, 2, 3, 3, 2, 1]
