@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "coordinator/expectation.h"
 #include "coordinator/snapshot.h"
 #include "run/environment.h"
 #include "run/record.h"
@@ -134,21 +135,6 @@ Result<FolderPlan> AttemptPlanner::folder(const Job& job) const {
   return folder;
 }
 
-std::int64_t AttemptPlanner::expected_ns(const Job& job) const {
-  const StepSpec& step = world_.step_of(job).spec;
-  if (step.expect.empty()) return 0;
-  std::string text = step.expect;
-  if (has_placeholders(text)) {
-    Result<RenderScope> s = scope_of_job(world_, job, 1);
-    if (!s) return 0;
-    Result<std::string> rendered = render(step.expect, *s);
-    if (!rendered) return 0;
-    text = std::move(*rendered);
-  }
-  Result<std::chrono::milliseconds> duration = parse_duration(text);
-  return duration ? std::chrono::nanoseconds(*duration).count() : 0;
-}
-
 std::vector<std::pair<std::string, std::string>> AttemptPlanner::hash_files(
     const Job& job, const std::vector<std::string>& argv, const std::string& cwd) {
   std::vector<std::pair<std::string, std::string>> out;
@@ -233,7 +219,7 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, LaneId::Pool pool) {
     Result<std::string> text = render(step.fake.duration, *s);
     if (!text) return std::move(text).error();
     if (Result<std::chrono::milliseconds> d = parse_duration(*text)) plan.fake_duration = *d;
-  } else if (const std::int64_t expected = expected_ns(job); expected > 0) {
+  } else if (const std::int64_t expected = expected_ns(world_, job); expected > 0) {
     plan.fake_duration = std::chrono::milliseconds(expected / 1'000'000);
   }
   if (!step.fake.exit.empty()) {

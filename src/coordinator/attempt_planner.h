@@ -33,8 +33,6 @@ class AttemptPlanner {
   /// The record of the attempt that has just ended (job.last), to be rendered when there is time.
   /// Forgets the attempt.
   std::shared_ptr<const AttemptRecord> final_record(const Job& job);
-  /// `expect`, rendered for this job; 0: unknown.
-  std::int64_t expected_ns(const Job& job) const;
   /// "train.py changed since the first start of step train"
   std::vector<std::string> warnings_of(const Job& job) const;
   /// A sweep was submitted again: its environment and templates may differ.

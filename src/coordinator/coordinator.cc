@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "coordinator/attempt_planner.h"
+#include "coordinator/expectation.h"
 #include "coordinator/readiness.h"
 #include "job/cpu_budget.h"
 
@@ -53,17 +54,11 @@ void Coordinator::declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capac
   for (const auto& [name, value] : parts_.world->limits()) capacity.limits[name].value = value;
 }
 
-std::int64_t Coordinator::expected_ns(const Job& job) const {
-  const Step& step = parts_.world->step_of(job);
-  if (!step.spec.expect.empty()) return planner_->expected_ns(job);
-  // Repeated: it will last as long as it did, if that was measured by one boot's clock.
-  if (!job.last || !job.last->outcome || job.last->outcome->cls != OutcomeClass::Ok) return 0;
-  return std::max<std::int64_t>(job.last->ended_at.boot_ns - job.last->started_at.boot_ns, 0);
-}
-
 ReadyJob Coordinator::ready_entry(const Job& job) const {
-  return {
-      .id = job.id, .step = {job.sweep, job.step}, .run = job.run, .expected_ns = expected_ns(job)};
+  return {.id = job.id,
+          .step = {job.sweep, job.step},
+          .run = job.run,
+          .expected_ns = expected_ns(*parts_.world, job)};
 }
 
 void Coordinator::touch(JobId job) {

@@ -132,8 +132,6 @@ class Coordinator {
   /// "" while the store can be written, else why not.
   const std::string& store_failure() const { return parts_.journal->failure(); }
   std::size_t ready_count() const { return queue_.size(); }
-  /// Expected duration in ns; 0: unknown.
-  std::int64_t expected_ns(const Job& job) const;
   /// How many of the sweep's jobs can run at once.
   int lanes_of(const Sweep& sweep) const;
   /// The lanes that the sweep's jobs can run on, busy or not.

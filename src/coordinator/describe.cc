@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "coordinator/attempt_planner.h"
+#include "coordinator/expectation.h"
 #include "job/retry.h"
 #include "spec/run_parameters.h"
 #include "spec/units.h"
@@ -34,7 +35,7 @@ JobSnapshot describe(const Coordinator& coordinator, const Job& job) {
   s.metrics = metrics_of(world, job);
   s.retries_left = std::max(0, step.spec.retries.max - job.retries_used);
   s.replaced = !world.is_current(job);
-  if (const std::int64_t expected = coordinator.expected_ns(job); expected > 0) {
+  if (const std::int64_t expected = expected_ns(world, job); expected > 0) {
     s.expected_s = static_cast<double>(expected) / 1e9;
   }
   if (job.last) {
@@ -81,7 +82,7 @@ SweepSnapshot describe(const Coordinator& coordinator, const Sweep& sweep) {
       if (job == nullptr) continue;
       ++s.counts[std::string(to_string(job->state))];
       if (is_ended(job->state) || job->state == JobState::Held) continue;
-      const std::int64_t expected = coordinator.expected_ns(*job);
+      const std::int64_t expected = expected_ns(world, *job);
       if (expected == 0) all_known = false;
       std::int64_t left = expected;
       if (is_live(job->state) && job->last->started_at.boot_ns != 0) {

@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "coordinator/coordinator.h"
-#include "spec/placeholders.h"
-#include "spec/units.h"
+#include "coordinator/expectation.h"
 
 namespace pergpu {
 namespace {
@@ -120,22 +119,6 @@ bool PlannedJobs::ready(std::size_t step, std::size_t row) const {
   });
 }
 
-/// 0: unknown.
-std::int64_t expected_of(const StepSpec& step, const RunSpec* run) {
-  if (step.expect.empty()) return 0;
-  std::string text = step.expect;
-  if (has_placeholders(text)) {
-    if (run == nullptr) return 0;
-    Result<RenderScope> scope = scope_of(*run);
-    if (!scope) return 0;
-    Result<std::string> rendered = render(step.expect, *scope);
-    if (!rendered) return 0;
-    text = std::move(*rendered);
-  }
-  const Result<std::chrono::milliseconds> duration = parse_duration(text);
-  return duration ? std::chrono::nanoseconds(*duration).count() : 0;
-}
-
 }  // namespace
 
 Result<SubmitPreview> Coordinator::preview(const SweepSpec& file, const SubmitContext& context) {
@@ -188,7 +171,8 @@ std::vector<StartSnapshot> Coordinator::rehearse(const SweepSpec& file,
           {.id = id,
            .step = {plan.sweep, planned.slot_of(step)},
            .run = once ? -1 : planned.run_of(row),
-           .expected_ns = expected_of(file.steps[step], once ? nullptr : &file.runs[row])});
+           .expected_ns = expected_ns(file.steps[step], once ? nullptr : &file.runs[row],
+                                      once ? 0 : planned.run_of(row), parts_.world->job(id))});
       origins.emplace(id, Origin{step, row});
     }
   }

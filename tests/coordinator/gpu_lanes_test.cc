@@ -41,6 +41,15 @@ struct GpuLanesTest : ::testing::Test {
     lanes->discover([this] { ++discoveries; });
     run_for(kSecond);
   }
+  /// A job has ended, and its 8 GiB did not come back in the time that they get.
+  void leave_memory_on_first() {
+    discover();
+    ASSERT_EQ(acquire(first), true);
+    lanes->occupy(first, JobId{1});
+    shown.look.gpus[0].used_bytes = 8ull << 30;
+    lanes->vacate(first, true);
+    run_for(11 * kSecond);
+  }
   LaneSnapshot shown_as(const std::string& uuid) {
     for (LaneSnapshot& lane : lanes->lanes()) {
       if (lane.uuid == uuid) return std::move(lane);
@@ -106,12 +115,7 @@ TEST_F(GpuLanesTest, AGpuThatIsNotListedAnyMoreIsClosedUntilItIs) {
 }
 
 TEST_F(GpuLanesTest, AJobIsAnsweredWhenItsGpuGoesToAnotherUserInTurn) {
-  discover();
-  ASSERT_EQ(acquire(first), true);
-  lanes->occupy(first, JobId{1});
-  shown.look.gpus[0].used_bytes = 8ull << 30;
-  lanes->vacate(first, true);
-  run_for(11 * kSecond);
+  leave_memory_on_first();
   ASSERT_EQ(shown_as(first).state, "dirty");
   const gpu::LeaseFolder other = locks.other_user();
   Result<os::UniqueFd> wanted = other.open_wanted(first);
@@ -124,12 +128,7 @@ TEST_F(GpuLanesTest, AJobIsAnsweredWhenItsGpuGoesToAnotherUserInTurn) {
 }
 
 TEST_F(GpuLanesTest, AGpuIsShownWithWhatIsLeftOnItUntilALookFindsItClean) {
-  discover();
-  ASSERT_EQ(acquire(first), true);
-  lanes->occupy(first, JobId{1});
-  shown.look.gpus[0].used_bytes = 8ull << 30;
-  lanes->vacate(first, true);
-  run_for(11 * kSecond);
+  leave_memory_on_first();
   shown.looks = 0;
   for (int minute = 0; minute < 10; ++minute) {
     EXPECT_EQ(shown_as(first).state, "dirty");

@@ -65,14 +65,18 @@ def all_ran_on_gpus(home, count=3):
     return True
 
 
-def test_queued_gpu_jobs_wait_for_the_first_look_of_the_coordinator_that_keepers_start(home, gpus):
-    submit_and_kill(home)
-    wait_until(home.coordinator, "the next coordinator")
-    wait_until(lambda: "foreign" in states_of_gpus(home), "its look")
+def they_wait_for_gpus(home, gpus):
+    wait_until(lambda: "foreign" in states_of_gpus(home), "the look of the next coordinator")
     assert set(home.states("sweep").values()) == {"queued"}
     home.open_gate()
     gpus.show()
-    assert all_ran_on_gpus(home)
+    return all_ran_on_gpus(home)
+
+
+def test_queued_gpu_jobs_wait_for_the_first_look_of_the_coordinator_that_keepers_start(home, gpus):
+    submit_and_kill(home)
+    wait_until(home.coordinator, "the next coordinator")
+    assert they_wait_for_gpus(home, gpus)
 
 
 def test_queued_gpu_jobs_wait_when_nothing_of_pergpu_was_left(home, gpus):
@@ -80,11 +84,7 @@ def test_queued_gpu_jobs_wait_when_nothing_of_pergpu_was_left(home, gpus):
     for keeper in home.keepers():
         os.kill(keeper, signal.SIGKILL)
     home.run("ps")
-    wait_until(lambda: "foreign" in states_of_gpus(home), "its look")
-    assert set(home.states("sweep").values()) == {"queued"}
-    home.open_gate()
-    gpus.show()
-    assert all_ran_on_gpus(home)
+    assert they_wait_for_gpus(home, gpus)
 
 
 def test_a_driver_that_is_missing_after_a_restart_is_asked_again_until_it_is_there(home, gpus):

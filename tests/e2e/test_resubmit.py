@@ -153,6 +153,9 @@ def test_a_repeated_sweep_starts_its_longest_job_first(home):
     text = grid("train", 3, 'command = ["sh", "-c", "exec stamp 0.$(({i} * 2))"]')
     home.submit(text, "--lanes", 1)
     assert home.wait() == 0
+    path = home.file("sweep.toml", text)
+    told = home.json("run", path, "--dry-run", "--lanes", 1, "--rerun")
+    assert [start["job"] for start in told["starts"]] == ["02-i=2/train"]
     home.submit(text, "--lanes", 1, "--rerun")
     assert home.wait() == 0
     assert home.stamps.of("start") == [1, 2, 3, 3, 2, 1]
