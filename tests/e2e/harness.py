@@ -13,9 +13,12 @@ O_APPEND is atomic, so the order of the lines is an order of events and no clock
 that must live until the test has looked wait at a gate: a shared flock on a file that the test
 holds exclusively.
 """
+import atexit
 import contextlib
 import ctypes
 import fcntl
+import functools
+import glob
 import json
 import os
 import re
@@ -79,6 +82,18 @@ def read(path, otherwise=None):
         if otherwise is None:
             raise
         return otherwise
+
+
+@functools.cache
+def for_every_user():
+    """A folder with the programs and the fake NVML: the build may lie where others cannot go."""
+    folder = tempfile.mkdtemp(prefix="pg", dir="/tmp")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.chmod(folder, 0o755)
+    for path in [*glob.glob(PERGPU + "*"), FAKE_NVML]:
+        if os.path.isfile(path):
+            shutil.copy(path, folder)
+    return folder
 
 
 def stat_of(pid):
@@ -181,6 +196,7 @@ class Home:
             where = f"log_path={self.root}/sanitizer/{name}"
             self.env[name] = ":".join(filter(None, [os.environ.get(name), where]))
         self.started = []
+        self.program = PERGPU
         self.user = {}  # uid and gid for subprocess: another user
 
     # Files and gates.
@@ -207,12 +223,17 @@ class Home:
 
     # Running pergpu.
 
+    def become(self, uid):
+        """From here on everything is asked by this user."""
+        self.program = for_every_user() + "/pergpu"
+        self.user = {"user": uid, "group": uid, "extra_groups": []}
+
     def start(self, *args, env=None, cwd=None, **options):
         """A running pergpu, ended with the home."""
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with starting:
             process = subprocess.Popen(
-                [PERGPU, *map(str, args)],
+                [self.program, *map(str, args)],
                 env={**self.env, **(env or {})},
                 cwd=cwd or self.work,
                 text=True,

@@ -82,10 +82,12 @@ def test_the_home_is_private(home):
 def test_another_user_can_neither_read_nor_command_it(home):
     home.submit('[steps.a]\ncommand = ["true"]\n')
     os.chmod(home.path, 0o701)  # even where the folder can be entered
-    other = {"user": 61001, "group": 61001, "extra_groups": []}
+    root = home.program, home.user
+    home.become(61001)
     for args in (["ps"], ["cancel", "1"], ["coordinator", "stop"]):
-        shown = home.run(*args, code=3, cwd="/", **other)
+        shown = home.run(*args, code=3, cwd="/")
         assert shown.stdout == "" and home.path in shown.stderr
+    home.program, home.user = root
     os.chmod(home.path, 0o700)
     assert home.wait() == 0
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pytest
 
-from harness import FAKE_NVML, LONG, alive, grid, read, wait_until
+from harness import FAKE_NVML, LONG, alive, for_every_user, grid, read, wait_until
 
 GIB = 1 << 30
 # Uses its GPU as a compute process does, and refuses to share it.
@@ -278,7 +278,8 @@ def test_two_users_share_eight_gpus_without_an_overlap_and_both_get_at_least_six
     users = []
     for uid in (61001, 61002):
         home = world.join(new_home())
-        home.user = {"user": uid, "group": uid, "extra_groups": []}
+        home.become(uid)
+        home.env.update(PERGPU_NVML=for_every_user() + "/" + os.path.basename(FAKE_NVML))
         home.env.update(STAMPS=world.root + f"/stamps.{uid}", GATE=world.root + "/gate")
         home.stamps.path = home.env["STAMPS"]
         for folder, _, names in os.walk(home.root):
