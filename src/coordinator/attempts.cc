@@ -172,7 +172,14 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
   LiveAttempt& live = node.mapped();
   const Job& job = *parts_.world->job(id);
   Outcome outcome = classify(evidence);
-  const Next next = decide_next(job, parts_.world->step_of(job).spec, outcome);
+  Next next = decide_next(job, parts_.world->step_of(job).spec, outcome);
+  if (const JobId newer = parts_.world->replaced_by(id); newer && next.kind != Next::Kind::Final) {
+    // Queued jobs are cancelled when a newer version comes, and this one came while it ran.
+    next = {.kind = Next::Kind::Final,
+            .state = JobState::Cancelled,
+            .reason = fmt::format("{}; not started again: replaced by job {}", outcome.reason,
+                                  newer.value)};
+  }
   record(id, event::Ended{std::move(outcome), next});
   vacate(live, !evidence.lost || evidence.proven_gone);
   drop_environment(job);
@@ -193,8 +200,14 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
 /// When every job of the sweep is done none can start any more, and its environment goes.
 void Coordinator::drop_environment(const Job& job) {
   if (job.state != JobState::Done) return;
-  for (const Step& step : parts_.world->sweep_of(job).steps) {
-    if (step.done != step.total) return;
+  const std::vector<Step>& steps = parts_.world->sweep_of(job).steps;
+  for (const Step& step : steps) {
+    if (step.done != step.total) return;  // counted: a sweep may have a million jobs
+  }
+  for (const Step& step : steps) {
+    for (const JobId id : step.current) {  // those of rows that are gone from the file, too
+      if (id && parts_.world->job(id)->state != JobState::Done) return;
+    }
   }
   parts_.journal->record(row::Environment{job.sweep, {}});
   planner_->forget(job.sweep);

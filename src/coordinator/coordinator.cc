@@ -129,23 +129,23 @@ void Coordinator::refresh(JobId id) {
 /// A job ended, or was queued again: those that need it are looked at; what was skipped because of
 /// it comes back when it does.
 void Coordinator::dependents_of(JobId id) {
-  std::vector<JobId> work{id};
-  std::vector<JobId> again;
-  while (!work.empty()) {
-    const Job& job = *parts_.world->job(work.back());
-    work.pop_back();
-    const bool came_back = !is_ended(job.state);
-    visit_dependents(*parts_.world, job, [&](JobId d) {
-      const Job& dependent = *parts_.world->job(d);
-      if (came_back && dependent.state == JobState::Skipped) {
-        record(d,
-               event::Requeued{fmt::format("job {} that it needs was queued again", job.id.value)});
-        work.push_back(d);
-      }
-      again.push_back(d);
-    });
-  }
-  for (JobId d : again) refresh(d);
+  std::vector<JobId> affected;
+  bring_back_dependents(id, affected);
+  for (JobId d : affected) refresh(d);
+}
+
+/// As deep as steps need each other.  One after the other: a barrier is closed by the first job of
+/// its step that comes back, and those behind it are visited only then.
+void Coordinator::bring_back_dependents(JobId id, std::vector<JobId>& affected) {
+  const Job& job = *parts_.world->job(id);
+  const bool came_back = !is_ended(job.state);
+  visit_dependents(*parts_.world, job, [&](JobId d) {
+    if (came_back && parts_.world->job(d)->state == JobState::Skipped) {
+      record(d, event::Requeued{fmt::format("job {} that it needs was queued again", id.value)});
+      bring_back_dependents(d, affected);
+    }
+    affected.push_back(d);
+  });
 }
 
 void Coordinator::refresh_all() {
@@ -229,7 +229,10 @@ void Coordinator::acquire(const Choice& choice) {
     auto node = acquiring_.extract(job);
     if (node.empty()) return;
     const auto& [chosen, booked] = node.mapped();
-    const bool still = parts_.world->job(job)->state == JobState::Queued;
+    // Meanwhile it may have been cancelled, or what it needs queued again.
+    const Job& asked = *parts_.world->job(job);
+    const bool still = asked.state == JobState::Queued &&
+                       readiness(*parts_.world, asked).readiness == Readiness::Ready;
     if (is_ready && still && parts_.journal->writable() && !frozen_ && !leaving_) {
       begin(chosen, booked);
       return;

@@ -146,7 +146,9 @@ class Coordinator {
   void touch(JobId job);
   void refresh(JobId id);
   void refresh_all();
+  void refresh_sweep(SweepId id);
   void dependents_of(JobId id);
+  void bring_back_dependents(JobId id, std::vector<JobId>& affected);
   void declare(const Sweep& sweep);
   void declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capacity) const;
   LaneId::Pool pool_of(const Sweep& sweep, const StepSpec& step) const;

@@ -70,10 +70,9 @@ PlannedJobs::PlannedJobs(const World& world, const SweepSpec& file, const Submit
 
   std::size_t next_slot = known == nullptr ? 0 : known->steps.size();
   for (std::size_t step = 0; step < file.steps.size(); ++step) {
-    const std::optional<int> slot =
-        known == nullptr ? std::nullopt : known->slot_of(file.steps[step].name);
+    const int slot = known == nullptr ? -1 : known->slot_of(file.steps[step].name).value_or(-1);
     slots_.push_back(
-        static_cast<std::int16_t>(slot ? static_cast<std::size_t>(*slot) : next_slot++));
+        static_cast<std::int16_t>(slot >= 0 ? static_cast<std::size_t>(slot) : next_slot++));
     std::vector<Entry>& entries = entries_.emplace_back();
     const std::size_t count = file.steps[step].once ? 1 : file.runs.size();
     for (std::size_t row = 0; row < count; ++row) {
@@ -86,7 +85,7 @@ PlannedJobs::PlannedJobs(const World& world, const SweepSpec& file, const Submit
         const Job* older = world.job(fresh->second->replaces);
         entry.waits = older != nullptr && is_live(older->state);
       } else {
-        entry.id = World::current(*known, *slot, run);
+        entry.id = World::current(*known, slot, run);
         const Job& job = *world.job(entry.id);
         const bool again = requeued.contains(entry.id);
         entry.becomes = again ? JobState::Queued : job.state;

@@ -89,8 +89,10 @@ void visit_dependents(const World& world, const Job& job, const std::function<vo
         if (place < step.current.size() && step.current[place]) visit(step.current[place]);
         continue;
       }
+      // The first that comes back closes a barrier that was open.
+      const bool closes = !is_ended(job.state) && needed.ended == needed.total - 1;
       const bool decided = scope == Need::Scope::SameRun || needed.ended == needed.total ||
-                           (scope == Need::Scope::All && job.state != JobState::Done);
+                           closes || (scope == Need::Scope::All && job.state != JobState::Done);
       if (!decided) continue;
       for (JobId id : step.current) {
         if (id) visit(id);

@@ -93,28 +93,36 @@ void Coordinator::run_submits() {
                         done = std::move(pending.done)](const Result<void>& stored) mutable {
         submitting_ = false;
         frozen_ = {};
-        if (!stored) {
+        if (stored) {
+          planner_->forget(sweep);
+          declare(*parts_.world->sweep(sweep));
+        }
+        refresh_sweep(sweep);  // also what would have happened to its jobs while they were frozen
+        if (stored) {
+          done(std::move(reply));
+        } else {
           done(Error{
               stored.error().kind, stored.error().os_errno,
               "the submit could not be stored, nothing was changed: " + stored.error().message});
-        } else {
-          planner_->forget(sweep);
-          declare(*parts_.world->sweep(sweep));
-          for (const Step& step : parts_.world->sweep(sweep)->steps) {
-            for (JobId job : step.current) {
-              if (!job) continue;
-              touch(job);
-              refresh(job);
-              if (JobId old = parts_.world->replaces(job)) {
-                touch(old);
-                refresh(old);
-              }
-            }
-          }
-          done(std::move(reply));
         }
         for (const EngineEvent& e : std::exchange(deferred_, {})) on_engine(e);
       });
+}
+
+void Coordinator::refresh_sweep(SweepId id) {
+  const Sweep* sweep = parts_.world->sweep(id);
+  if (sweep == nullptr) return;  // a new one that was not stored
+  for (const Step& step : sweep->steps) {
+    for (const JobId job : step.current) {
+      if (!job) continue;
+      touch(job);
+      refresh(job);
+      if (const JobId old = parts_.world->replaces(job)) {
+        touch(old);
+        refresh(old);
+      }
+    }
+  }
 }
 
 }  // namespace pergpu
