@@ -97,8 +97,8 @@ struct Exited {
   std::optional<int> signal;
   std::int64_t cpu_ns = 0;
   std::uint64_t peak_memory_bytes = 0;  // of the sampled tree, else ru_maxrss
-  std::string missing_output;           // first of AttemptPlan::outputs that fails its check
-  std::string missing_why;              // "does not exist", "is empty", "is older than the attempt"
+  std::string missing_output = {};      // first of AttemptPlan::outputs that fails its check
+  std::string missing_why = {};         // "does not exist", "is empty", "is older than the attempt"
   Instant exited_at = {};               // when the keeper saw the first process end
 };
 /// Its keeper is gone and so is its tree: the status will never be known.  `local` reports it when

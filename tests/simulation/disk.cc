@@ -1,0 +1,107 @@
+// What is durable, and how it becomes so (disk.h).
+#include "simulation/disk.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <variant>
+
+namespace pergpu::simulation {
+
+void Disk::commit(const Row& row, int allowed_retries) {
+  std::visit(Overloaded{
+                 [&](const row::Meta& meta) { meta_[meta.key] = meta; },
+                 [&](const row::Limit& limit) { limits_[limit.name] = limit; },
+                 [&](const row::Sweep& sweep) { sweeps_[sweep.id] = sweep; },
+                 [&](const row::Run& run) { runs_.push_back(run); },
+                 [&](const row::NewJob& job) { jobs_.push_back(job); },
+                 [&](const row::Event& event) { events_.push_back(event); },
+                 [&](const row::Environment& environment) {
+                   if (environment.entries.empty()) {
+                     environments_.erase(environment.sweep);
+                   } else {
+                     environments_.insert(environment.sweep);
+                   }
+                 },
+             },
+             row);
+  seen_(row, allowed_retries);
+}
+
+void Disk::replay(const std::function<void(Row)>& visit) const {
+  for (const auto& [key, meta] : meta_) visit(meta);
+  for (const auto& [name, limit] : limits_) visit(limit);
+  for (const auto& [id, sweep] : sweeps_) visit(sweep);
+  for (const row::Run& run : runs_) visit(run);
+  for (const row::NewJob& job : jobs_) visit(job);
+  for (const row::Event& event : events_) visit(event);
+}
+
+void DiskStore::append(Batch batch, std::function<void(Result<void>)> done) {
+  faults_.pass();
+  Entry entry{.rows = std::move(batch), .allowed_retries = {}, .done = std::move(done)};
+  for (const Row& row : entry.rows) {
+    const auto* event = std::get_if<row::Event>(&row);
+    if (event != nullptr) on_event_(*event);
+    const Job* job = event == nullptr ? nullptr : world_.job(event->job);
+    entry.allowed_retries.push_back(job == nullptr ? 0 : world_.step_of(*job).spec.retries.max);
+  }
+  // The journal has no holes: see store.h.
+  const bool after_failure = std::any_of(
+      queue_.begin(), queue_.end(), [](const Entry& other) { return other.fate == Fate::Failed; });
+  if (after_failure) entry.fate = Fate::Failed;
+  queue_.push_back(std::move(entry));
+  write();
+}
+
+void DiskStore::write() {
+  if (std::exchange(writes_, true)) return;
+  agenda_.in(dice_.spread(50'000, 20 * kMillisecond), Owner::Coordinator, [this] {
+    for (Entry& entry : queue_) {
+      if (entry.fate != Fate::Waits) continue;
+      if (is_full) {
+        entry.fate = Fate::Failed;
+      } else {
+        commit(entry);
+      }
+    }
+    agenda_.in(dice_.spread(10'000, kMillisecond), Owner::Coordinator, [this] {
+      writes_ = false;
+      drain();
+      if (!queue_.empty()) write();
+    });
+  });
+}
+
+void DiskStore::commit(Entry& entry) {
+  entry.fate = Fate::Stored;
+  for (std::size_t i = 0; i < entry.rows.size(); ++i) {
+    disk_.commit(entry.rows[i], entry.allowed_retries[i]);
+  }
+}
+
+void DiskStore::drain() {
+  while (!queue_.empty() && queue_.front().fate != Fate::Waits) {
+    Entry entry = std::move(queue_.front());
+    queue_.pop_front();
+    if (entry.fate == Fate::Stored) {
+      entry.done({});
+    } else {
+      entry.done(Error{ErrorKind::Full, ENOSPC, "the disk is full"});
+    }
+  }
+}
+
+void DiskStore::kill() {
+  for (Entry& entry : queue_) {
+    if (entry.fate == Fate::Stored) continue;
+    if (entry.fate == Fate::Failed || is_full || dice_.one_in(3)) return;
+    commit(entry);
+  }
+}
+
+Result<void> DiskStore::load(const std::function<void(Row)>& visit) {
+  disk_.replay(visit);
+  return {};
+}
+
+}  // namespace pergpu::simulation
