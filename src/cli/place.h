@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "coordinator/snapshot.h"
 #include "result.h"
 
 namespace pergpu::cli {
@@ -12,7 +13,7 @@ struct Place {
   std::string run_dir = {};  // sockets
   std::string said = {};     // not empty: why the home is not the usual one; to be said once
 
-  std::string socket() const { return run_dir + "/coordinator.sock"; }
+  std::string socket() const { return coordinator_socket(run_dir); }
   std::string log() const { return home + "/coordinator.log"; }
 };
 

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include "os/lock.h"
 #include "os/loop.h"
 #include "os/paths.h"
+#include "os/socket.h"
 #include "run/fake.h"
 #include "run/local.h"
 #include "store/store.h"
@@ -63,12 +65,25 @@ class IdleWatch {
   bool leaving_ = false;
 };
 
+/// One coordinator per home; ErrorKind::Busy: another one serves it.  A holder of the lock that
+/// does not answer is still starting, or was killed and is not quite gone: it is waited for.
+Result<os::FileLock> lock_home(const CoordinatorOptions& options) {
+  constexpr std::int64_t kPatience = 10 * kSecond;
+  constexpr int kPauseMs = 10;
+  const std::int64_t end = os::boot_now_ns() + kPatience;
+  for (;;) {
+    Result<os::FileLock> lock = os::FileLock::try_lock(options.home + "/coordinator.lock");
+    if (lock || lock.error().kind != ErrorKind::Busy || os::boot_now_ns() > end) return lock;
+    if (os::connect_unix(coordinator_socket(options.run_dir), true)) return lock;
+    ::poll(nullptr, 0, kPauseMs);
+  }
+}
+
 }  // namespace
 
 int coordinator_main(const CoordinatorOptions& options) {
-  // One coordinator per home: whoever comes second leaves without a word.
-  Result<os::FileLock> lock = os::FileLock::try_lock(options.home + "/coordinator.lock");
-  if (!lock && lock.error().kind == ErrorKind::Busy) return 0;
+  Result<os::FileLock> lock = lock_home(options);
+  if (!lock && lock.error().kind == ErrorKind::Busy) return 0;  // without a word
   if (!lock) return complain(lock.error());
 
   os::raise_descriptor_limit();  // two for each keeper; jobs get those of who submitted them

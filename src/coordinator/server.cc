@@ -104,7 +104,7 @@ Server::~Server() {
 Result<std::unique_ptr<Server>> Server::open(os::Loop& loop, Coordinator& coordinator,
                                              Options options) {
   std::unique_ptr<Server> server(new Server(loop, coordinator, std::move(options)));
-  Result<os::UniqueFd> listener = os::listen_unix(server->options_.run_dir + "/coordinator.sock");
+  Result<os::UniqueFd> listener = os::listen_unix(coordinator_socket(server->options_.run_dir));
   if (!listener) return std::move(listener).error();
   server->listener_ = std::move(*listener);
   Result<void> watched = loop.watch(server->listener_.get(), EPOLLIN,

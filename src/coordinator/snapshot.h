@@ -47,6 +47,11 @@
 
 namespace pergpu {
 
+/// Path of the coordinator's socket.
+inline std::string coordinator_socket(const std::string& run_dir) {
+  return run_dir + "/coordinator.sock";
+}
+
 struct JobSnapshot {
   std::int64_t id = 0;
   std::string sweep = {};

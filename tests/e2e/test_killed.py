@@ -1,6 +1,7 @@
 """kill -9 of the coordinator, of keepers, of both: jobs go on, the queue drains with nobody typing
 a command, nothing runs twice, every exit status is right."""
 import contextlib
+import fcntl
 import json
 import os
 import random
@@ -166,6 +167,15 @@ def test_one_of_many_coordinators_that_start_at_once_wins(home):
     assert len(home.processes("coordinator run")) == 1
     home.open_gate()
     assert home.wait() == 0
+
+
+def test_a_coordinator_that_was_killed_and_is_not_quite_gone_is_waited_for(home):
+    with open(home.path + "/coordinator.lock", "w") as of_the_dying:
+        fcntl.flock(of_the_dying, fcntl.LOCK_EX)
+        asked = home.start("ps", "-a")
+        wait_until(home.coordinator, "the next coordinator")
+        assert asked.poll() is None
+    assert asked.wait(60) == 0, asked.stderr.read()
 
 
 def test_two_homes_know_nothing_of_each_other(new_home):
