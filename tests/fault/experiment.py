@@ -71,9 +71,9 @@ class Experiment:
         return self.home.file("sweep.toml", grid("train", count, gpus + work))
 
     def submit(self, count=6, seconds=0.02, lanes=3):
-        """Again until it is accepted: what a person would do."""
+        """Again until it is accepted: what a person would do.  What has failed by then stays so."""
         path = self.sweep(count, seconds)
-        args = ["submit", path, *([] if self.on_gpus else ["--lanes", lanes])]
+        args = ["submit", path, "--only-new", *([] if self.on_gpus else ["--lanes", lanes])]
         for _ in range(10):
             shown = self.home.run(*args, code=None)
             if shown.returncode == 0:
