@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "coordinator/coordinator.h"
@@ -64,6 +65,16 @@ class IdleWatch {
   os::Loop::TimerId armed_ = 0;
   bool leaving_ = false;
 };
+
+/// For tests: PERGPU_TURN_LIMIT_MS makes the coordinator complain of itself in its log.
+Result<void> watch_turns(os::Loop& loop) {
+  const char* limit = std::getenv("PERGPU_TURN_LIMIT_MS");
+  if (limit == nullptr) return {};
+  return loop.watch_turns(std::atoll(limit) * kMillisecond, [](std::int64_t ns) {
+    std::fprintf(stderr, "pergpu: bug: a turn of the loop took %lld ms\n",
+                 static_cast<long long>(ns / kMillisecond));
+  });
+}
 
 /// One coordinator per home; ErrorKind::Busy: another one serves it.  A holder of the lock that
 /// does not answer is still starting, or was killed and is not quite gone: it is waited for.
@@ -185,6 +196,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   });
   if (!signals) return complain(signals.error());
 
+  if (Result<void> watched = watch_turns(loop); !watched) return complain(watched.error());
   IdleWatch idle(loop, clock, core, **opened);
   core.recover();
   gpus.discover([&] { core.gpus_discovered(); });

@@ -8,6 +8,7 @@
 // The timerfd is armed lazily, once per turn, and only when the first deadline moved forward.
 #include "os/loop.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <map>
@@ -61,6 +63,30 @@ struct Loop::Impl {
   std::deque<SignalSource> signals;
   std::deque<std::function<void()>> turns;  // deque: a callback may add one while it runs
   bool stopping = false;
+
+  UniqueFd schedstat;  // of this thread; open while turns are measured
+  std::int64_t turn_limit_ns = 0;
+  std::int64_t turn_began_ns = 0;
+  std::function<void(std::int64_t)> too_long;
+
+  /// Boot time less what the thread waited for a core: /proc/thread-self/schedstat holds time on
+  /// the core, time waited (both ns) and turns.
+  std::int64_t own_time_ns() const {
+    char text[96];
+    const ssize_t length = ::pread(schedstat.get(), text, sizeof text - 1, 0);
+    text[length > 0 ? length : 0] = '\0';
+    char* waited = text;
+    (void)std::strtoll(text, &waited, 10);
+    return boot_now_ns() - std::strtoll(waited, nullptr, 10);
+  }
+  void begin_measure() {
+    if (schedstat) turn_began_ns = own_time_ns();
+  }
+  void end_measure() {
+    if (!schedstat) return;
+    const std::int64_t took = own_time_ns() - turn_began_ns;
+    if (took > turn_limit_ns) too_long(took);
+  }
 
   Watch* find(int fd) {
     const auto index = static_cast<std::size_t>(fd);
@@ -209,6 +235,14 @@ Result<void> Loop::on_signals(const std::vector<int>& signals,
 
 void Loop::on_turn(std::function<void()> callback) { impl_->turns.push_back(std::move(callback)); }
 
+Result<void> Loop::watch_turns(std::int64_t limit_ns, std::function<void(std::int64_t)> too_long) {
+  impl_->schedstat.reset(::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC));
+  if (!impl_->schedstat) return os_error("open /proc/thread-self/schedstat");
+  impl_->turn_limit_ns = limit_ns;
+  impl_->too_long = std::move(too_long);
+  return {};
+}
+
 Result<void> Loop::run() {
   std::array<epoll_event, kBatch> events{};
   // One of the three borders at which exceptions (bad_alloc, third-party code) become errors.
@@ -218,8 +252,10 @@ Result<void> Loop::run() {
       impl_->arm();
       const int count = ::epoll_wait(impl_->epoll.get(), events.data(), kBatch, -1);
       if (count < 0 && errno != EINTR) return os_error("epoll_wait");
+      impl_->begin_measure();
       for (int i = 0; i < count; ++i) impl_->dispatch(events[static_cast<std::size_t>(i)]);
       impl_->end_turn();
+      impl_->end_measure();
     }
   } catch (const std::exception& thrown) {
     return Error{ErrorKind::Io, 0, std::string("event loop: a callback threw: ") + thrown.what()};

@@ -188,6 +188,8 @@ class Home:
             "PERGPU_NVML": self.root + "/no-such-nvml.so",
             "STAMPS": self.stamps.path,
             "GATE": self.gate,
+            # The deciding thread never blocks (docs/architecture.md).  Sanitizers and -O0 make everything slower.
+            "PERGPU_TURN_LIMIT_MS": "500" if "ASAN_OPTIONS" in os.environ else "50",
         }
         # Where pergpu was built with a sanitizer: what coordinator and keepers say must be seen, too.
         os.mkdir(self.root + "/sanitizer", 0o777)

@@ -1,5 +1,6 @@
 #include "os/loop.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -271,6 +272,21 @@ TEST(Loop, ThrowingCallbackEndsTheLoopWithAnError) {
   const Result<void> ran = loop->run();
   ASSERT_FALSE(ran);
   EXPECT_NE(ran.error().message.find("boom"), std::string::npos);
+}
+
+TEST(Loop, ATurnThatBlocksOrWorksTooLongIsTold) {
+  TestLoop loop;
+  std::vector<std::int64_t> told;
+  ASSERT_TRUE(loop->watch_turns(50'000'000, [&](std::int64_t ns) { told.push_back(ns); }));
+  loop->at(0, [&] {
+    const std::int64_t end = boot_now_ns() + 100'000'000;  // works
+    while (boot_now_ns() < end) continue;
+  });
+  loop->at(boot_now_ns() + 200'000'000, [&] { ::poll(nullptr, 0, 100); });  // blocks
+  loop->at(boot_now_ns() + 400'000'000, [&] { loop->stop(); });
+  ASSERT_TRUE(loop->run());
+  ASSERT_GE(told.size(), 1u);  // a busy machine may take the core from the one that works
+  EXPECT_GE(told.back(), 50'000'000);
 }
 
 TEST(Loop, LeavesNoDescriptorBehind) {
