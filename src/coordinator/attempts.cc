@@ -14,11 +14,16 @@
 namespace pergpu {
 namespace {
 
-/// The last lines of a failed job's log: a quick traceback tells a mistake from an accident.
+/// The end of a failed job's log: its last words tell a mistake from an accident.
 std::string log_tail(const std::string& path) {
-  constexpr std::size_t kBytes = 4096;
-  Result<std::string> tail = os::read_tail(path, kBytes);
+  Result<std::string> tail = os::read_tail(path, kLogTailBytes);
   return tail ? std::move(*tail) : std::string();
+}
+
+/// 0: not known.  An end may have been seen before its start was recorded.
+std::int64_t duration_of(const Attempt& attempt, const engine_event::Exited& exited) {
+  if (attempt.started_at.boot_ns == 0) return 0;
+  return std::max<std::int64_t>(1, exited.exited_at.boot_ns - attempt.started_at.boot_ns);
 }
 
 }  // namespace
@@ -69,27 +74,25 @@ void Coordinator::on_engine(const EngineEvent& e) {
           },
           [&](const engine_event::Exited& exited) {
             const StepSpec& step = parts_.world->step_of(job).spec;
-            const bool failed = exited.exit_code.value_or(0) != 0;
+            const bool failed = exited.exit_code != 0;
             end_attempt(
                 id.job,
-                Evidence{
-                    .exit_code = exited.exit_code,
-                    .signal = exited.signal,
-                    .missing_output = exited.missing_output,
-                    .missing_why = exited.missing_why,
-                    .stop = job.last->stop,
-                    .stop_reason = job.last->stop_reason,
-                    .duration_ns = job.last->started_at.boot_ns == 0
-                                       ? 0
-                                       : exited.exited_at.boot_ns - job.last->started_at.boot_ns,
-                    .timeout_ns =
-                        step.timeout ? std::chrono::nanoseconds(*step.timeout).count() : 0,
-                    .memory_bytes = live.memory_bytes,
-                    .memory_limit_bytes = step.memory_bytes.value_or(0),
-                    .log_tail =
-                        failed ? log_tail(parts_.world->out_of(job) + "/log.txt") : std::string(),
-                    .peak_memory_bytes = exited.peak_memory_bytes,
-                    .cpu_ns = exited.cpu_ns});
+                Evidence{.exit_code = exited.exit_code,
+                         .signal = exited.signal,
+                         .missing_output = exited.missing_output,
+                         .missing_why = exited.missing_why,
+                         .stop = job.last->stop,
+                         .stop_reason = job.last->stop_reason,
+                         .duration_ns = duration_of(*job.last, exited),
+                         .timeout_ns =
+                             step.timeout ? std::chrono::nanoseconds(*step.timeout).count() : 0,
+                         .memory_bytes = live.memory_bytes,
+                         .memory_limit_bytes = step.memory_bytes.value_or(0),
+                         .log_tail = failed ? log_tail(parts_.world->out_of(job) + "/log.txt")
+                                            : std::string(),
+                         .rules = step.failures,
+                         .peak_memory_bytes = exited.peak_memory_bytes,
+                         .cpu_ns = exited.cpu_ns});
           },
           [&](const engine_event::Lost& lost) {
             end_attempt(id.job, Evidence{.lost = true,
@@ -183,6 +186,7 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
   record(id, event::Ended{std::move(outcome), next});
   vacate(live, !evidence.lost || evidence.proven_gone);
   drop_environment(job);
+  mind_breaker(job);
   if (!live.record_path.empty()) {
     // Taken now, because a next attempt may follow at once; rendered and sent in the lull.
     parts_.journal->then([this, attempt = live.id, engine = live.engine, path = live.record_path,

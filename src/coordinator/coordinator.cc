@@ -181,6 +181,9 @@ void Coordinator::settle() {
       queue_.take(choice->job, choice->overtaken);
       ready_.erase(choice->job.id);
       const Demand& demand = *queue_.demand(choice->job.step);
+      if (has_failed_on(choice->job.id, choice->gpus)) {
+        prefer_another_gpu(*choice, demand, capacity_);
+      }
       capacity_.occupy(choice->job.step, demand, choice->lane, choice->gpus,
                        fmt::format("runs job {}", choice->job.id.value));
       if (choice->lane.pool == LaneId::Pool::Gpu) {
@@ -217,6 +220,12 @@ void Coordinator::settle() {
     });
   }
   run_submits();
+}
+
+bool Coordinator::has_failed_on(JobId id, const std::vector<std::string>& gpus) const {
+  const Job& job = *parts_.world->job(id);
+  return !gpus.empty() && job.last && job.last->outcome &&
+         job.last->outcome->cls != OutcomeClass::Ok && job.last->placement.gpus == gpus;
 }
 
 /// The lease and a look come first; the answer is a start or makes room again.

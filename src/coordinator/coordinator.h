@@ -154,6 +154,7 @@ class Coordinator {
   LaneId::Pool pool_of(const Sweep& sweep, const StepSpec& step) const;
   bool misses_gpu() const;
   bool wants_gpu(const std::string& uuid) const;
+  bool has_failed_on(JobId id, const std::vector<std::string>& gpus) const;
   ReadyJob ready_entry(const Job& job) const;
   void leave_queue(const Job& job);
 
@@ -164,6 +165,9 @@ class Coordinator {
   void await_lull();
   void vacate(LiveAttempt& live, bool gone);
   void drop_environment(const Job& job);
+  void mind_breaker(const Job& job);
+  void trip_breaker(const Job& job);
+  void mend_breaker(const Job& job);
 
   void stop_attempt(const Job& job, StopCause cause, const std::string& reason, StopHow how);
   void end_attempt(JobId id, const Evidence& evidence);

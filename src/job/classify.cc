@@ -4,11 +4,9 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <string_view>
 
 #include "job/text.h"
 #include "result.h"
@@ -80,33 +78,12 @@ Verdict not_started(const SpawnFailure& f) {
   return {class_of_spawn_errno(f.os_errno), std::move(reason)};
 }
 
-// The last line of a Python traceback when it names a mistake in the program or its call, which no
-// second start can heal.  Control characters of the job's text do not get through.
-std::string user_mistake(std::string_view log_tail) {
-  static constexpr std::array<std::string_view, 13> kMistakes = {
-      "AttributeError",     "FileNotFoundError", "ImportError",         "IndentationError",
-      "IsADirectoryError",  "KeyError",          "ModuleNotFoundError", "NameError",
-      "NotADirectoryError", "PermissionError",   "SyntaxError",         "TabError",
-      "TypeError"};
-  if (log_tail.find("Traceback (most recent call last)") == std::string_view::npos &&
-      log_tail.find("SyntaxError") == std::string_view::npos) {
-    return {};
-  }
-  std::string found;
-  while (!log_tail.empty()) {
-    const std::size_t end = log_tail.find('\n');
-    const std::string_view line = log_tail.substr(0, end);
-    for (std::string_view mistake : kMistakes) {
-      const bool names_it = line.starts_with(mistake) &&
-                            (line.size() == mistake.size() || line[mistake.size()] == ':');
-      if (names_it) found = line;
-    }
-    log_tail.remove_prefix(end == std::string_view::npos ? log_tail.size() : end + 1);
-  }
-  std::erase_if(found, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-  constexpr std::size_t kLongest = 200;
-  if (found.size() > kLongest) found = found.substr(0, kLongest) + "…";
-  return found;
+/// What the log's last words say, with what ended the process before them.
+std::optional<Verdict> by_log(const Evidence& e, const std::string& ended) {
+  const bool is_quick = e.duration_ns > 0 && e.duration_ns < kQuickNs;
+  std::optional<FoundFailure> found = find_failure(e.log_tail, e.rules, is_quick);
+  if (!found) return std::nullopt;
+  return Verdict{found->cls, ended + ": " + found->line};
 }
 
 Verdict exited(const Evidence& e) {
@@ -118,10 +95,7 @@ Verdict exited(const Evidence& e) {
   }
   std::string reason = fmt::format("exit code {}", code);
   if (code == kRequeueExit) return {OutcomeClass::Requeue, reason + ": asks to be started again"};
-  if (e.duration_ns > 0 && e.duration_ns < kQuickNs) {
-    const std::string mistake = user_mistake(e.log_tail);
-    if (!mistake.empty()) return {OutcomeClass::UserError, reason + ": " + mistake};
-  }
+  if (std::optional<Verdict> told = by_log(e, reason)) return *std::move(told);
   if (code == kUsageErrorExit) return {OutcomeClass::UserError, std::move(reason)};
   return {OutcomeClass::Exit, std::move(reason)};
 }
@@ -134,8 +108,9 @@ Verdict verdict(const Evidence& e) {
     return {OutcomeClass::Unknown, words_or(e.lost_why, "its exit status is not known")};
   }
   if (e.signal) {
-    return {OutcomeClass::Signal,
-            fmt::format("killed by signal {} ({})", *e.signal, signal_name(*e.signal))};
+    std::string reason = fmt::format("killed by signal {} ({})", *e.signal, signal_name(*e.signal));
+    if (std::optional<Verdict> told = by_log(e, reason)) return *std::move(told);
+    return {OutcomeClass::Signal, std::move(reason)};
   }
   if (e.exit_code) return exited(e);
   return {OutcomeClass::Unknown, "its exit status is not known"};

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "job/event.h"
+#include "job/failures.h"
 #include "job/outcome.h"
 
 namespace pergpu {
@@ -39,7 +41,8 @@ struct Evidence {
   std::uint64_t memory_bytes = 0;  // what was measured when it passed its limit
   std::uint64_t memory_limit_bytes = 0;
 
-  std::string log_tail = {};  // last lines of the log, if the caller has them: quick tracebacks
+  std::string log_tail = {};                // the end of the log, if the caller has it
+  std::span<const FailureRule> rules = {};  // the step's own, for the log
 
   std::uint64_t peak_memory_bytes = 0;
   std::int64_t cpu_ns = 0;

@@ -251,6 +251,17 @@ std::string words(StepKey key, const Demand& demand, const Capacity& capacity, c
 
 }  // namespace
 
+void prefer_another_gpu(Choice& choice, const Demand& demand, const Capacity& capacity) {
+  if (choice.gpus.size() != 1) return;
+  const auto other =
+      std::find_if(capacity.gpus.begin(), capacity.gpus.end(), [&](const GpuLane& gpu) {
+        return gpu.uuid != choice.gpus.front() && allows(demand, gpu) && free_for(demand, gpu);
+      });
+  if (other == capacity.gpus.end()) return;
+  choice.lane = other->id;
+  choice.gpus = {other->uuid};
+}
+
 bool gpu_name_matches(const std::string& pattern, const std::string& name) {
   return pattern.empty() || ::fnmatch(pattern.c_str(), name.c_str(), FNM_CASEFOLD) == 0;
 }

@@ -89,6 +89,10 @@ struct Choice {
 /// The first job in the order that fits; nullopt when none does.
 std::optional<Choice> choose(const ReadyQueue& queue, const Capacity& capacity);
 
+/// Moves a choice of one GPU to another one that is as free, where there is one: for a job whose
+/// last attempt failed on this GPU.
+void prefer_another_gpu(Choice& choice, const Demand& demand, const Capacity& capacity);
+
 /// Whether a model's name matches Demand::gpu_pattern: glob, upper and lower case alike; an empty
 /// pattern matches all.
 bool gpu_name_matches(const std::string& pattern, const std::string& name);

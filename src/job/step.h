@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "job/failures.h"
 #include "job/outcome.h"
 
 namespace pergpu {
@@ -34,7 +35,7 @@ struct RetryPolicy {
   int max = 0;
   std::vector<OutcomeClass> on =
       {};  // empty: exit, signal, timeout, lost and the like (job/retry.h)
-  std::chrono::milliseconds delay{0};
+  std::chrono::milliseconds delay{1000};  // before the first retry; doubles (job/retry.h)
   bool operator==(const RetryPolicy&) const = default;
 };
 
@@ -65,7 +66,9 @@ struct StepSpec {
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   std::chrono::milliseconds grace{30'000};  // SIGTERM -> SIGKILL
   RetryPolicy retries = {};
-  bool rerun = true;  // may be run again after a fault of the machine
+  std::vector<FailureRule> failures = {};  // what lines of the log say of a failed attempt
+  bool rerun = true;                       // may be run again after a fault of the machine
+  int breaker = 3;  // equal user errors before any success that hold the rest; 0: never
 
   std::optional<int> max_parallel = std::nullopt;  // per sweep and step
   std::vector<std::string> uses = {};              // names in [limits], one unit each

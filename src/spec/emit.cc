@@ -192,6 +192,8 @@ class Emitter {
     if (s.grace != normal.grace) time("grace", s.grace);
     if (s.retries != normal.retries) line("retries", retries_text(s.retries));
     flag("rerun", s.rerun, true);
+    number("breaker", s.breaker, normal.breaker);
+    if (!s.failures.empty()) line("failures", failures_text(s.failures));
     if (s.max_parallel) line("max_parallel", std::to_string(*s.max_parallel));
     if (!s.uses.empty()) line("uses", toml_strings(s.uses));
     if (s.max_starting) line("max_starting", std::to_string(*s.max_starting));
@@ -226,13 +228,23 @@ class Emitter {
     return out;
   }
 
+  static std::string failures_text(const std::vector<FailureRule>& rules) {
+    std::string out;
+    for (const FailureRule& rule : rules) {
+      out += fmt::format("{}{{ match = {}, class = {} }}", out.empty() ? "" : ", ",
+                         toml_string(rule.match), toml_string(std::string(to_string(rule.cls))));
+    }
+    return "[" + out + "]";
+  }
+
   static std::string retries_text(const RetryPolicy& r) {
-    if (r.on.empty() && r.delay.count() == 0) return std::to_string(r.max);
+    const RetryPolicy normal;
+    if (r.on.empty() && r.delay == normal.delay) return std::to_string(r.max);
     std::string out = fmt::format("{{ max = {}", r.max);
     std::vector<std::string> on;
     for (OutcomeClass cls : r.on) on.emplace_back(to_string(cls));
     if (!on.empty()) out += ", on = " + toml_strings(on);
-    if (r.delay.count() != 0) out += ", delay = " + toml_string(format_duration(r.delay));
+    if (r.delay != normal.delay) out += ", delay = " + toml_string(format_duration(r.delay));
     return out + " }";
   }
 

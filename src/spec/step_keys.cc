@@ -8,6 +8,7 @@
 
 #include "spec/command_words.h"
 #include "spec/draft.h"
+#include "spec/failure_keys.h"
 #include "spec/placeholders.h"
 #include "spec/suggest.h"
 #include "spec/units.h"
@@ -123,64 +124,13 @@ void read_outsiders(const KeyInput& in) {
     in.step.spec.outsiders = *choice == 0 ? Outsiders::Avoid : Outsiders::Ignore;
 }
 
-void read_retry_classes(const Field& field, RetryPolicy& policy) {
-  static const std::vector<std::string_view> kAllowed = {"exit", "signal",   "timeout",
-                                                         "lost", "oom-host", "output-missing"};
-  std::optional<std::vector<PlacedText>> names = read_texts(field);
-  if (!names) return;
-  for (const PlacedText& name : *names) {
-    std::optional<OutcomeClass> cls = outcome_class_of(name.text);
-    bool allowed = std::find(kAllowed.begin(), kAllowed.end(), name.text) != kAllowed.end();
-    if (allowed && cls) {
-      policy.on.push_back(*cls);
-    } else if (name.text == "user-error" || name.text == "ok" || name.text == "cancelled" ||
-               name.text == "requeue" || name.text == "unknown") {
-      field.report.error(name.at, fmt::format("`{}`: `{}` is never retried; it can be {}",
-                                              field.key, name.text, one_of(kAllowed)));
-    } else if (cls) {
-      not_in_this_version(field.report, name.at, fmt::format("retrying on `{}`", name.text));
-    } else {
-      std::string hint = did_you_mean(name.text, kAllowed);
-      if (hint.empty()) hint = fmt::format("; it can be {}", one_of(kAllowed));
-      field.report.error(name.at,
-                         fmt::format("`{}`: unknown outcome `{}`{}", field.key, name.text, hint));
-    }
+void read_retries(const KeyInput& in) {
+  if (std::optional<RetryPolicy> policy = read_retry_policy(in.field)) {
+    in.step.spec.retries = *std::move(policy);
   }
 }
 
-void read_retries(const KeyInput& in) {
-  const Node& node = in.field.node;
-  RetryPolicy policy;
-  if (!node.is(Node::Kind::Table)) {
-    if (!node.is(Node::Kind::Int)) {
-      wrong_type(in.field, "a whole number or a table like { max = 2, on = [\"exit\"] }");
-      return;
-    }
-    if (std::optional<std::int64_t> max = read_whole(in.field, 0, 1000))
-      policy.max = static_cast<int>(*max);
-    in.step.spec.retries = policy;
-    return;
-  }
-  for (std::size_t i = 0; i < node.keys.size(); ++i) {
-    Report& report = in.field.report;
-    const std::string& key = node.keys[i].text;
-    const Node& value = node.items[i];
-    if (key == "max") {
-      if (std::optional<std::int64_t> max = read_whole({report, "retries.max", value}, 0, 1000))
-        policy.max = static_cast<int>(*max);
-    } else if (key == "on") {
-      read_retry_classes({report, "retries.on", value}, policy);
-    } else if (key == "delay") {
-      if (auto delay = read_duration({report, "retries.delay", value})) policy.delay = *delay;
-    } else {
-      report.error(node.keys[i].at, fmt::format("unknown key `{}` in `retries`{}", key,
-                                                did_you_mean(key, {"max", "on", "delay"})));
-    }
-  }
-  if (node.find("max") == nullptr)
-    in.field.report.error(node.at, "`retries` lacks `max`, the number of retries");
-  in.step.spec.retries = policy;
-}
+void read_failures(const KeyInput& in) { in.step.spec.failures = read_failure_rules(in.field); }
 
 void read_env(const KeyInput& in) {
   if (!expect_table(in.field)) return;
@@ -311,7 +261,7 @@ struct StepKey {
   bool in_defaults = true;
 };
 
-constexpr std::array<StepKey, 35> kStepKeys = {{
+constexpr std::array<StepKey, 36> kStepKeys = {{
     {"command", read_command, false},
     {"shell", read_shell, false},
     {"needs", read_needs, false},
@@ -344,7 +294,8 @@ constexpr std::array<StepKey, 35> kStepKeys = {{
     {"rerun", read_flag<&StepSpec::rerun>},
     {"grow", nullptr},
     {"signal", nullptr},
-    {"breaker", nullptr},
+    {"breaker", read_count<&StepSpec::breaker, 0, kMaxCount>},
+    {"failures", read_failures},
     {"max_parallel", read_count<&StepSpec::max_parallel, 1, kMaxCount>},
     {"uses", read_uses},
     {"max_starting", read_count<&StepSpec::max_starting, 1, kMaxCount>},

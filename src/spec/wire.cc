@@ -35,7 +35,7 @@ Json pairs_to_json(const std::vector<std::pair<std::string, std::string>>& pairs
 Json retries_to_json(const RetryPolicy& r) {
   Json out = {{"max", r.max}};
   for (OutcomeClass cls : r.on) out["on"].push_back(std::string(to_string(cls)));
-  if (r.delay.count() != 0) out["delay_ms"] = r.delay.count();
+  if (r.delay != RetryPolicy().delay) out["delay_ms"] = r.delay.count();
   return out;
 }
 
@@ -65,6 +65,9 @@ Json step_to_json(const StepSpec& s) {
   put_ms("grace_ms", s.grace, defaults.grace);
   if (s.retries != defaults.retries) out["retries"] = retries_to_json(s.retries);
   put("rerun", s.rerun, defaults.rerun);
+  put("breaker", s.breaker, defaults.breaker);
+  for (const FailureRule& rule : s.failures)
+    out["failures"].push_back({{"match", rule.match}, {"class", std::string(to_string(rule.cls))}});
   if (s.max_parallel) out["max_parallel"] = *s.max_parallel;
   put("uses", s.uses, defaults.uses);
   if (s.max_starting) out["max_starting"] = *s.max_starting;
@@ -182,6 +185,20 @@ RetryPolicy retries_of(const Json& json, std::string& wrong) {
   return r;
 }
 
+FailureRule rule_of(const Json& json, std::string& wrong) {
+  FailureRule rule;
+  std::string name;
+  Fields f(json, wrong);
+  f.get("match", rule.match);
+  f.get("class", name);
+  if (const std::optional<OutcomeClass> cls = outcome_class_of(name)) {
+    rule.cls = *cls;
+  } else {
+    f.fail("class");
+  }
+  return rule;
+}
+
 StepSpec step_of(const Json& json, std::string& wrong) {
   StepSpec s;
   Fields f(json, wrong);
@@ -202,6 +219,8 @@ StepSpec step_of(const Json& json, std::string& wrong) {
   f.get("grace_ms", s.grace);
   if (json.is_object() && json.contains("retries")) s.retries = retries_of(json["retries"], wrong);
   f.get("rerun", s.rerun);
+  f.get("breaker", s.breaker);
+  f.each("failures", [&](const Json& item) { s.failures.push_back(rule_of(item, wrong)); });
   f.get("max_parallel", s.max_parallel);
   f.get("uses", s.uses);
   f.get("max_starting", s.max_starting);

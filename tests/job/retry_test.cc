@@ -91,10 +91,19 @@ TEST(DecideNext, RetriesAreUsedUp) {
   EXPECT_EQ(next.reason, "why; 2 of 2 retries used");
 }
 
-TEST(DecideNext, ChargedRetryWaitsItsDelay) {
-  StepSpec step = with_retries(1);
+TEST(DecideNext, EachChargedRetryWaitsTwiceAsLongAndALittleMore) {
+  StepSpec step = with_retries(20);
   step.retries.delay = std::chrono::seconds(60);
-  EXPECT_EQ(next_of(OutcomeClass::Exit, step).delay_ns, 60 * kSecond);
+  for (int used = 0; used < 20; ++used) {
+    const std::int64_t least = std::min(60 * kSecond << std::min(used, 10), 3600 * kSecond);
+    const std::int64_t delay = next_of(OutcomeClass::Exit, step, used).delay_ns;
+    EXPECT_GE(delay, least) << used;
+    EXPECT_LE(delay, least + least / 4) << used;
+  }
+  step.retries.delay = std::chrono::hours(5);
+  EXPECT_GE(next_of(OutcomeClass::Exit, step, 3).delay_ns, 5 * 3600 * kSecond);
+  step.retries.delay = std::chrono::seconds(0);
+  EXPECT_EQ(next_of(OutcomeClass::Exit, step, 3).delay_ns, 0);
 }
 
 TEST(DecideNext, FaultsOfTheMachineMoveTheJobUncharged) {

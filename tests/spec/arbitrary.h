@@ -141,6 +141,8 @@ inline rc::Gen<SweepSpec> arbitrary_sweep() {
       s.retries.max = *rc::gen::inRange(0, 5);
       if (*rc::gen::arbitrary<bool>()) s.retries.on = {OutcomeClass::OomHost, OutcomeClass::Lost};
       if (*rc::gen::arbitrary<bool>()) s.retries.delay = time();
+      s.breaker = *rc::gen::inRange(0, 5);
+      if (*rc::gen::arbitrary<bool>()) s.failures = {{"loss is \"nan\"", OutcomeClass::UserError}};
       s.rerun = *rc::gen::arbitrary<bool>();
       if (*rc::gen::arbitrary<bool>()) s.max_parallel = *rc::gen::inRange(1, 9);
       if (*rc::gen::arbitrary<bool>()) s.uses = {"license"};

@@ -1,0 +1,80 @@
+"""Why an attempt failed, by what its log says, and what pergpu does about it (docs/failures.md)."""
+from harness import grid, wait_until
+
+MISTAKE = "Traceback (most recent call last):\\nKeyError: lr\\n"
+
+
+def step(program, *keys):
+    """A step that executes a script of the test."""
+    return "\n".join([f'command = ["{program}"]', *keys]) + "\n"
+
+
+def says(home, text, code=1):
+    """A program that prints this and ends so."""
+    return home.script("train", f'#!/bin/sh\nprintf "{text}"\nexit {code}\n')
+
+
+def test_the_end_of_the_log_names_the_class_and_why_quotes_it(home):
+    says(home, "CUDA out of memory. Tried to allocate 2 GiB\\n")
+    home.submit("[steps.a]\n" + step("train", "retries = 2"))
+    assert home.wait() == 1
+    job = home.only()
+    assert (job["class"], job["attempt"]) == ("oom-gpu", 1)
+    assert "Tried to allocate 2 GiB" in home.run("why", "@").stdout
+
+
+def test_a_rule_of_the_sweep_file_comes_first(home):
+    says(home, "loss is nan\\nCUDA out of memory\\n")
+    rule = 'failures = [{ match = "loss is nan", class = "user-error" }]'
+    home.submit("[steps.a]\n" + step("train", rule, "retries = 2"))
+    assert home.wait() == 1
+    assert (home.only()["class"], home.only()["attempt"]) == ("user-error", 1)
+
+
+def test_words_in_the_log_of_a_job_that_succeeds_mean_nothing(home):
+    says(home, "CUDA out of memory, trying a smaller batch\\n", code=0)
+    home.submit("[steps.a]\n" + step("train"))
+    assert home.wait() == 0
+
+
+def held(home, count):
+    wait_until(lambda: list(home.states().values()).count("held") == count, "the breaker")
+
+
+def test_three_equal_mistakes_before_any_success_hold_the_rest(home):
+    says(home, MISTAKE)
+    home.submit(grid("train", 8, step("train")), "--lanes", 1)
+    held(home, 5)
+    assert list(home.states().values()).count("failed") == 3
+    why = home.run("why", "sweep/7").stdout
+    assert "3 jobs of step train failed the same way" in why and "KeyError" in why
+    assert home.wait() == 1  # only held jobs are left
+
+
+def test_after_a_mend_the_same_sweep_again_goes_on(home):
+    says(home, MISTAKE)
+    text = grid("train", 6, step("train"))
+    home.submit(text, "--lanes", 1)
+    held(home, 3)
+    says(home, "", code=0)
+    home.submit(text, "--lanes", 1)
+    assert home.wait() == 0
+
+
+def test_a_success_of_a_job_that_still_runs_lets_the_others_go_on(home):
+    home.script("train", f'#!/bin/sh\n[ "$1" = 0 ] && exec stamp\nprintf "{MISTAKE}"\nexit 1\n')
+    home.close_gate()
+    text = grid("train", 7, 'command = ["train", "{i}"]\n')
+    home.submit(text, "--lanes", 2)
+    held(home, 3)
+    home.open_gate()
+    assert home.wait() == 1
+    states = list(home.states().values())
+    assert (states.count("done"), states.count("failed")) == (1, 6)
+
+
+def test_with_breaker_0_all_of_them_fail(home):
+    says(home, MISTAKE)
+    home.submit(grid("train", 6, step("train", "breaker = 0")), "--lanes", 2)
+    assert home.wait() == 1
+    assert list(home.states().values()) == ["failed"] * 6
