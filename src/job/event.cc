@@ -54,7 +54,8 @@ std::string_view event_name(const JobEvent& e) {
                  [](const event::Stopping&) -> std::string_view { return "stopping"; },
                  [](const event::Ended&) -> std::string_view { return "ended"; },
                  [](const event::Cancelled&) -> std::string_view { return "cancelled"; },
-                 [](const event::Skipped&) -> std::string_view { return "skipped"; }},
+                 [](const event::Skipped&) -> std::string_view { return "skipped"; },
+                 [](const event::Folded&) -> std::string_view { return "folded"; }},
       e);
 }
 

@@ -54,6 +54,22 @@ struct Next {
   bool operator==(const Next&) const = default;
 };
 
+/// One execution, as far as it is known.
+struct Attempt {
+  std::int32_t number = 0;
+  Placement placement = {};
+  KeeperId keeper = {};
+  std::int32_t pid = 0;
+  std::uint64_t start_ticks = 0;
+  Instant starting_at = {};
+  Instant started_at = {};  // zero: never started
+  Instant ended_at = {};    // zero: not ended
+  std::optional<StopCause> stop = std::nullopt;
+  std::string stop_reason = {};
+  std::optional<Outcome> outcome = std::nullopt;
+  bool operator==(const Attempt&) const = default;
+};
+
 namespace event {
 /// Accepted by a submit: the job exists.  Always the first event.
 struct Submitted {
@@ -100,11 +116,24 @@ struct Skipped {
   std::string reason = {};
   bool operator==(const Skipped&) const = default;
 };
+/// What all events of a job up to here made of it.  Takes their place in a journal that was
+/// compacted (store/compaction.h); always the first event after Submitted, never decided by anyone.
+struct Folded {
+  JobState state = JobState::Queued;
+  std::int16_t attempts = 0;
+  std::int16_t retries_used = 0;
+  std::int16_t moves = 0;
+  Instant queued_at = {};
+  std::int64_t not_before_wall_ns = 0;
+  std::string reason = {};
+  std::vector<Attempt> last = {};  // at most one
+  bool operator==(const Folded&) const = default;
+};
 }  // namespace event
 
 using JobEvent =
     std::variant<event::Submitted, event::Requeued, event::Held, event::Starting, event::Started,
-                 event::Stopping, event::Ended, event::Cancelled, event::Skipped>;
+                 event::Stopping, event::Ended, event::Cancelled, event::Skipped, event::Folded>;
 
 std::string_view event_name(const JobEvent& e);  // "submitted", "requeued", …
 

@@ -7,6 +7,8 @@
 //     ├── ended (again) ◄─────────────────────┼──► ended (hold): held
 //     └── requeued ◄── held, every end state  └──► ended (final): done, failed, timeout, …
 //   queued, held: held (from queued), cancelled, skipped.
+//   folded: from a job that was only submitted to what it had become; kept consistent here, because
+//   every other edge relies on it (a live job has an attempt, the attempt has the last number).
 #include "job/job.h"
 
 #include <fmt/format.h>
@@ -20,6 +22,34 @@ Error illegal(const Job& job, std::string_view event, std::string_view why = "")
   return Error{ErrorKind::Invalid, 0,
                fmt::format("job {}: `{}` is not possible while {}{}{}", job.id.value, event,
                            to_string(job.state), why.empty() ? "" : ": ", why)};
+}
+
+bool has_no_history(const Job& job) {
+  return job.state == JobState::Queued && job.attempts == 0 && !job.last && job.retries_used == 0 &&
+         job.moves == 0 && job.not_before_wall_ns == 0 && job.reason.empty();
+}
+
+Result<void> folded(Job& job, const event::Folded& e) {
+  if (!has_no_history(job)) return illegal(job, "folded", "it has a history");
+  if (e.last.empty() != (e.attempts == 0) || e.last.size() > 1) {
+    return illegal(job, "folded", "its newest attempt does not fit the number of its attempts");
+  }
+  if (!e.last.empty() && e.last.front().number != e.attempts) {
+    return illegal(job, "folded", "its newest attempt has another number");
+  }
+  if (is_live(e.state) != (!e.last.empty() && !e.last.front().outcome)) {
+    return illegal(job, "folded",
+                   fmt::format("{} does not fit its newest attempt", to_string(e.state)));
+  }
+  job.state = e.state;
+  job.attempts = e.attempts;
+  job.retries_used = e.retries_used;
+  job.moves = e.moves;
+  job.queued_at = e.queued_at;
+  job.not_before_wall_ns = e.not_before_wall_ns;
+  job.reason = e.reason;
+  if (!e.last.empty()) job.last = std::make_unique<Attempt>(e.last.front());
+  return {};
 }
 
 Result<void> submitted(Job& job, Instant at) {
@@ -146,6 +176,18 @@ bool operator==(const Job& a, const Job& b) {
          a.not_before_wall_ns == b.not_before_wall_ns && a.reason == b.reason;
 }
 
+event::Folded fold(const Job& job) {
+  event::Folded whole{.state = job.state,
+                      .attempts = job.attempts,
+                      .retries_used = job.retries_used,
+                      .moves = job.moves,
+                      .queued_at = job.queued_at,
+                      .not_before_wall_ns = job.not_before_wall_ns,
+                      .reason = job.reason};
+  if (job.last) whole.last.push_back(*job.last);
+  return whole;
+}
+
 Result<void> apply(Job& job, const JobEvent& e, Instant at) {
   return std::visit(
       Overloaded{[&](const event::Submitted&) { return submitted(job, at); },
@@ -160,7 +202,8 @@ Result<void> apply(Job& job, const JobEvent& e, Instant at) {
                  },
                  [&](const event::Skipped& skip) {
                    return ended_without_start(job, "skipped", JobState::Skipped, skip.reason);
-                 }},
+                 },
+                 [&](const event::Folded& whole) { return folded(job, whole); }},
       e);
 }
 

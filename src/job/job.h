@@ -17,22 +17,6 @@
 
 namespace pergpu {
 
-/// One execution, as far as it is known.
-struct Attempt {
-  std::int32_t number = 0;
-  Placement placement = {};
-  KeeperId keeper = {};
-  std::int32_t pid = 0;
-  std::uint64_t start_ticks = 0;
-  Instant starting_at = {};
-  Instant started_at = {};  // zero: never started
-  Instant ended_at = {};    // zero: not ended
-  std::optional<StopCause> stop = std::nullopt;
-  std::string stop_reason = {};
-  std::optional<Outcome> outcome = std::nullopt;
-  bool operator==(const Attempt&) const = default;
-};
-
 /// Kept small: a sweep may have a million of these queued.  What all jobs of a step share is in
 /// StepSpec, what all jobs of a run share is in the sweep's run table.
 struct Job {
@@ -51,6 +35,9 @@ struct Job {
 };
 
 bool operator==(const Job& a, const Job& b);
+
+/// The event that makes `job` of one that was only submitted.
+event::Folded fold(const Job& job);
 
 /// Changes `job` as `e` says, or returns ErrorKind::Invalid and leaves it untouched when the edge
 /// is not in the state diagram.

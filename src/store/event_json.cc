@@ -45,31 +45,68 @@ const char* next_name(Next::Kind kind) {
   return "?";
 }
 
-void put_starting(Json& j, const event::Starting& e) {
-  const Placement& p = e.placement;
-  j["attempt"] = e.attempt;
+void put_placement(Json& j, const Placement& p) {
   j["pool"] = pool_name(p.lane.pool);
   j["slot"] = p.lane.slot;
   put<std::int64_t>(j, "sweep", p.lane.sweep.value, 0);
   put(j, "gpus", p.gpus, {});
   put(j, "cpus", p.cpus, 1);
   put(j, "cpu_list", p.cpu_list, {});
+}
+
+void put_starting(Json& j, const event::Starting& e) {
+  j["attempt"] = e.attempt;
+  put_placement(j, e.placement);
   put<std::int64_t>(j, "keeper", e.keeper.value, 0);
 }
 
-void put_ended(Json& j, const event::Ended& e) {
-  const Outcome& o = e.outcome;
+void put_outcome(Json& j, const Outcome& o) {
   j["class"] = to_string(o.cls);
   if (o.exit_code) j["exit"] = *o.exit_code;
   if (o.signal) j["signal"] = *o.signal;
   put(j, "reason", o.reason);
   put<std::uint64_t>(j, "peak_memory_bytes", o.peak_memory_bytes, 0);
   put<std::int64_t>(j, "cpu_ns", o.cpu_ns, 0);
+}
+
+void put_ended(Json& j, const event::Ended& e) {
+  put_outcome(j, e.outcome);
   j["next"] = next_name(e.next.kind);
   if (e.next.state != JobState::Done) j["state"] = to_string(e.next.state);
   put(j, "charged", e.next.charged, true);
   put<std::int64_t>(j, "delay_ns", e.next.delay_ns, 0);
   put(j, "next_reason", e.next.reason);
+}
+
+void put_instant(Json& j, const char* key, Instant at) {
+  if (at != Instant{}) j[key] = {at.wall_ns, at.boot_ns};
+}
+
+Json attempt_json(const Attempt& a) {
+  Json j = Json::object();
+  j["attempt"] = a.number;
+  put_placement(j, a.placement);
+  put<std::int64_t>(j, "keeper", a.keeper.value, 0);
+  put(j, "pid", a.pid, 0);
+  put<std::uint64_t>(j, "start_ticks", a.start_ticks, 0);
+  put_instant(j, "starting_at", a.starting_at);
+  put_instant(j, "started_at", a.started_at);
+  put_instant(j, "ended_at", a.ended_at);
+  if (a.stop) j["stop"] = to_string(*a.stop);
+  put(j, "stop_reason", a.stop_reason);
+  if (a.outcome) put_outcome(j["outcome"] = Json::object(), *a.outcome);
+  return j;
+}
+
+void put_folded(Json& j, const event::Folded& e) {
+  j["state"] = to_string(e.state);
+  put<std::int16_t>(j, "attempts", e.attempts, 0);
+  put<std::int16_t>(j, "retries_used", e.retries_used, 0);
+  put<std::int16_t>(j, "moves", e.moves, 0);
+  put_instant(j, "queued_at", e.queued_at);
+  put<std::int64_t>(j, "not_before_ns", e.not_before_wall_ns, 0);
+  put(j, "reason", e.reason);
+  if (!e.last.empty()) j["last"] = attempt_json(e.last.front());
 }
 
 // ---- reading -------------------------------------------------------------------------------
@@ -119,14 +156,37 @@ class Members {
       out.push_back(item.get<int>());
     }
   }
+  void get(const char* key, Instant& out) {
+    const Json* j = find(key, &Json::is_array);
+    if (j == nullptr) return;
+    if (j->size() != 2 || !(*j)[0].is_number_integer() || !(*j)[1].is_number_integer()) {
+      return fail(key, *j);
+    }
+    out = {.wall_ns = (*j)[0].get<std::int64_t>(), .boot_ns = (*j)[1].get<std::int64_t>()};
+  }
+  /// Reads an object within; false: there is none.
+  template <typename Read>
+  bool get_object(const char* key, Read read) {
+    const Json* j = find(key, &Json::is_object);
+    if (j == nullptr) return false;
+    Members inner(*j);
+    read(inner);
+    if (problem_.empty() && !inner.problem_.empty())
+      problem_ = fmt::format("{}.{}", key, inner.problem_);
+    return true;
+  }
   /// A name that `parse` turns into an optional value.
   template <typename T, typename Parse>
-  void get_name(const char* key, T& out, Parse parse) {
+  bool get_name(const char* key, T& out, Parse parse) {
     const Json* j = find(key, &Json::is_string);
-    if (j == nullptr) return;
+    if (j == nullptr) return false;
     const std::optional<T> value = parse(j->get_ref<const std::string&>());
-    if (!value) return fail(key, *j);
+    if (!value) {
+      fail(key, *j);
+      return false;
+    }
     out = *value;
+    return true;
   }
 
  private:
@@ -164,34 +224,71 @@ std::optional<Next::Kind> next_of(std::string_view name) {
   return std::nullopt;
 }
 
-event::Starting get_starting(Members& m) {
-  event::Starting e;
-  Placement& p = e.placement;
-  m.get_int("attempt", e.attempt);
+void get_placement(Members& m, Placement& p) {
   m.get_name("pool", p.lane.pool, pool_of);
   m.get_int("slot", p.lane.slot);
   m.get_int("sweep", p.lane.sweep.value);
   m.get("gpus", p.gpus);
   m.get_int("cpus", p.cpus);
   m.get("cpu_list", p.cpu_list);
+}
+
+event::Starting get_starting(Members& m) {
+  event::Starting e;
+  m.get_int("attempt", e.attempt);
+  get_placement(m, e.placement);
   m.get_int("keeper", e.keeper.value);
   return e;
 }
 
-event::Ended get_ended(Members& m) {
-  event::Ended e;
-  Outcome& o = e.outcome;
+void get_outcome(Members& m, Outcome& o) {
   m.get_name("class", o.cls, outcome_class_of);
   m.get_int("exit", o.exit_code);
   m.get_int("signal", o.signal);
   m.get("reason", o.reason);
   m.get_int("peak_memory_bytes", o.peak_memory_bytes);
   m.get_int("cpu_ns", o.cpu_ns);
+}
+
+event::Ended get_ended(Members& m) {
+  event::Ended e;
+  get_outcome(m, e.outcome);
   m.get_name("next", e.next.kind, next_of);
   m.get_name("state", e.next.state, job_state_of);
   m.get("charged", e.next.charged);
   m.get_int("delay_ns", e.next.delay_ns);
   m.get("next_reason", e.next.reason);
+  return e;
+}
+
+Attempt get_attempt(Members& m) {
+  Attempt a;
+  m.get_int("attempt", a.number);
+  get_placement(m, a.placement);
+  m.get_int("keeper", a.keeper.value);
+  m.get_int("pid", a.pid);
+  m.get_int("start_ticks", a.start_ticks);
+  m.get("starting_at", a.starting_at);
+  m.get("started_at", a.started_at);
+  m.get("ended_at", a.ended_at);
+  StopCause stop = StopCause::Cancel;
+  if (m.get_name("stop", stop, stop_cause_of)) a.stop = stop;
+  m.get("stop_reason", a.stop_reason);
+  Outcome outcome;
+  if (m.get_object("outcome", [&](Members& o) { get_outcome(o, outcome); })) a.outcome = outcome;
+  return a;
+}
+
+event::Folded get_folded(Members& m) {
+  event::Folded e;
+  m.get_name("state", e.state, job_state_of);
+  m.get_int("attempts", e.attempts);
+  m.get_int("retries_used", e.retries_used);
+  m.get_int("moves", e.moves);
+  m.get("queued_at", e.queued_at);
+  m.get_int("not_before_ns", e.not_before_wall_ns);
+  m.get("reason", e.reason);
+  m.get_object("last", [&](Members& last) { e.last.push_back(get_attempt(last)); });
   return e;
 }
 
@@ -210,6 +307,7 @@ std::optional<JobEvent> get_event(std::string_view kind, Members& m) {
   if (kind == "skipped") return get_reason<event::Skipped>(m);
   if (kind == "starting") return get_starting(m);
   if (kind == "ended") return get_ended(m);
+  if (kind == "folded") return get_folded(m);
   if (kind == "started") {
     event::Started e;
     m.get_int("pid", e.pid);
@@ -243,7 +341,8 @@ std::string event_body(const JobEvent& event) {
                           j["cause"] = to_string(e.cause);
                           put(j, "reason", e.reason);
                         },
-                        [&](const event::Ended& e) { put_ended(j, e); }},
+                        [&](const event::Ended& e) { put_ended(j, e); },
+                        [&](const event::Folded& e) { put_folded(j, e); }},
              event);
   // Reasons may quote paths, which are bytes: what is no UTF-8 is replaced, not refused.
   return j.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -63,6 +63,7 @@ std::vector<Row> diagram() {
   }
   rows.push_back({"cancelled", event::Cancelled{}, from({S::Queued, S::Held}, S::Cancelled)});
   rows.push_back({"skipped", event::Skipped{}, from({S::Queued, S::Held}, S::Skipped)});
+  rows.push_back({"folded", fold(job_in(S::Done)), {{S::Queued, S::Done}}});
   return rows;
 }
 
@@ -89,6 +90,33 @@ TEST(Apply, EveryStateWithEveryEvent) {
     }
   }
   EXPECT_EQ(alternatives.size(), std::variant_size_v<JobEvent>) << "an event is not in the table";
+}
+
+TEST(Apply, FoldedMakesTheSameJob) {
+  for (JobState state : kAllStates) {
+    const Job before = job_in(state);
+    Job after{.id = before.id, .sweep = before.sweep, .run = before.run};
+    must_apply(after, event::Submitted{}, at(5));
+    must_apply(after, fold(before), at(9));
+    EXPECT_TRUE(after == before) << to_string(state);
+  }
+}
+
+TEST(Apply, FoldedOfAnImpossibleJobIsRefused) {
+  const event::Folded done = fold(job_in(JobState::Done));
+  std::vector<event::Folded> wrong(6, done);
+  wrong[0].state = JobState::Running;
+  wrong[1].attempts = 3;
+  wrong[2].last.clear();
+  wrong[3].last.push_back(wrong[3].last.front());
+  wrong[4].last.front().outcome.reset();
+  wrong[5] = fold(job_in(JobState::Running));
+  wrong[5].state = JobState::Queued;
+  for (const event::Folded& e : wrong) {
+    Job job = submitted_job();
+    EXPECT_FALSE(apply(job, e, at(9)));
+    EXPECT_TRUE(job == submitted_job());
+  }
 }
 
 TEST(Apply, SubmittedSetsWhenItWasQueued) { EXPECT_EQ(submitted_job().queued_at, at(0)); }

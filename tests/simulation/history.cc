@@ -93,6 +93,7 @@ void History::event(const row::Event& row, int allowed_retries) {
                     "cancelled though it is neither queued nor held");
             job.state = State::Ended;
           },
+          [&](const event::Folded&) { violated(id, "folded by somebody else than the store"); },
           [&](const event::Skipped&) {
             require(job.state == State::Queued || job.state == State::Held, id,
                     "skipped though it is neither queued nor held");

@@ -30,7 +30,25 @@ std::vector<JobEvent> one_of_each() {
           event::Stopping{StopCause::Memory, "too much"},
           event::Ended{outcome, next},
           event::Cancelled{"no longer in the file"},
-          event::Skipped{"train failed"}};
+          event::Skipped{"train failed"},
+          event::Folded{.state = JobState::Queued,
+                        .attempts = 2,
+                        .retries_used = 1,
+                        .moves = 3,
+                        .queued_at = {4, 5},
+                        .not_before_wall_ns = 6,
+                        .reason = "r",
+                        .last = {{.number = 2,
+                                  .placement = placement,
+                                  .keeper = {9},
+                                  .pid = 8,
+                                  .start_ticks = 1ull << 63,
+                                  .starting_at = {1, 2},
+                                  .started_at = {-3, 4},
+                                  .ended_at = {5, 6},
+                                  .stop = StopCause::Timeout,
+                                  .stop_reason = "late",
+                                  .outcome = outcome}}}};
 }
 
 TEST(EventJson, EveryEventComesBack) {
@@ -46,7 +64,8 @@ TEST(EventJson, EveryEventComesBack) {
 TEST(EventJson, DefaultsComeBackToo) {
   for (const JobEvent& event :
        {JobEvent{event::Requeued{}}, JobEvent{event::Starting{}}, JobEvent{event::Started{}},
-        JobEvent{event::Stopping{}}, JobEvent{event::Ended{}}, JobEvent{event::Skipped{}}}) {
+        JobEvent{event::Stopping{}}, JobEvent{event::Ended{}}, JobEvent{event::Skipped{}},
+        JobEvent{event::Folded{}}, JobEvent{event::Folded{.last = {Attempt{}}}}}) {
     const Result<JobEvent> back = event_of(event_name(event), event_body(event));
     ASSERT_TRUE(back) << back.error().message;
     EXPECT_EQ(*back, event);
@@ -74,6 +93,30 @@ TEST(EventJson, FormatOfVersionOneIsRead) {
                         {.kind = Next::Kind::Again, .delay_ns = 5}}));
 }
 
+TEST(EventJson, FormatOfVersionTwoIsRead) {
+  const Result<JobEvent> folded = event_of(
+      "folded",
+      R"({"attempts":1,"last":{"attempt":1,"cpus":2,"ended_at":[8,9],"keeper":1,"outcome":{"class":)"
+      R"("exit","exit":3,"reason":"exit code 3"},"pid":7,"pool":"cpu","slot":0,"start_ticks":5,)"
+      R"("started_at":[6,7],"starting_at":[4,5]},"queued_at":[2,3],"reason":"why",)"
+      R"("state":"failed"})");
+  ASSERT_TRUE(folded) << folded.error().message;
+  const Outcome outcome{.cls = OutcomeClass::Exit, .exit_code = 3, .reason = "exit code 3"};
+  EXPECT_EQ(*folded, JobEvent(event::Folded{.state = JobState::Failed,
+                                            .attempts = 1,
+                                            .queued_at = {2, 3},
+                                            .reason = "why",
+                                            .last = {{.number = 1,
+                                                      .placement = {.cpus = 2},
+                                                      .keeper = {1},
+                                                      .pid = 7,
+                                                      .start_ticks = 5,
+                                                      .starting_at = {4, 5},
+                                                      .started_at = {6, 7},
+                                                      .ended_at = {8, 9},
+                                                      .outcome = outcome}}}));
+}
+
 TEST(EventJson, FormatOfVersionOneIsWritten) {
   EXPECT_EQ(event_body(event::Submitted{}), "{}");
   EXPECT_EQ(event_body(event::Started{.pid = 7, .start_ticks = 8}), R"({"pid":7,"start_ticks":8})");
@@ -99,6 +142,9 @@ TEST(EventJson, WhatMakesNoSenseIsRefusedWithItsName) {
       {{"starting", R"({"gpus":[1]})"}, "gpus = [1]"},
       {{"starting", R"({"cpu_list":["0"]})"}, "cpu_list = [\"0\"]"},
       {{"ended", R"({"class":"fine"})"}, "class = \"fine\""},
+      {{"folded", R"({"state":"fine"})"}, "state = \"fine\""},
+      {{"folded", R"({"queued_at":[1]})"}, "queued_at = [1]"},
+      {{"folded", R"({"last":{"outcome":{"class":"fine"}}})"}, "last.outcome.class = \"fine\""},
       {{"ended", R"({"class":"ok","next":"perhaps"})"}, "next = \"perhaps\""},
       {{"ended", R"({"class":"ok","charged":1})"}, "charged = 1"}};
   for (const auto& [input, expected] : cases) {
