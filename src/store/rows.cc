@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "store/event_json.h"
-#include "store/schema.h"
 
 namespace pergpu::store {
 namespace {
@@ -108,6 +107,23 @@ Result<void> read_jobs(Database& database, const std::function<void(Row)>& visit
         if (identity.size() != job.identity.size()) return strange_number(s, 5, "jobs");
         std::copy(identity.begin(), identity.end(), job.identity.begin());
         visit(std::move(job));
+        return {};
+      });
+}
+
+Error in_row(Error error, const char* table, const Statement& s) {
+  error.message = fmt::format("table {}, row {}: {}", table, s.integer(0), error.message);
+  return error;
+}
+
+Result<void> read_folded(Database& database, const std::function<void(Row)>& visit) {
+  return read_table(
+      database, "SELECT job, at_wall, at_boot, body FROM folded ORDER BY job",
+      [&](const Statement& s) -> Result<void> {
+        Result<JobEvent> event = event_of("folded", s.text(3));
+        if (!event) return in_row(std::move(event).error(), "folded", s);
+        visit(
+            row::Event{.job = {s.integer(0)}, .event = *std::move(event), .at = instant_at(s, 1)});
         return {};
       });
 }
@@ -265,15 +281,14 @@ Result<void> RowWriter::write(const row::Meta& r) {
   return meta_.run();
 }
 
-Result<void> read_rows(Database& database, const std::function<void(Row)>& visit) {
+Result<void> read_rows(Database& database, const std::function<void(Row)>& visit,
+                       std::int64_t version) {
   Result<void> read = read_small_tables(database, visit);
   if (read) read = read_sweeps(database, visit);
   if (read) read = read_runs(database, visit);
   if (read) read = read_jobs(database, visit);
+  if (read && version >= 2) read = read_folded(database, visit);
   if (read) read = read_events(database, visit);
-  if (!read && read.error().kind == ErrorKind::Corrupt) {
-    return refused(database.path(), "is damaged (" + read.error().message + ")");
-  }
   return read;
 }
 

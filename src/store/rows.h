@@ -6,6 +6,7 @@
 
 #include "result.h"
 #include "store/environment.h"
+#include "store/migrations.h"
 #include "store/sqlite.h"
 #include "store/store.h"
 
@@ -36,7 +37,9 @@ class RowWriter {
   std::set<SweepId> unneeded_;
 };
 
-/// Store::load().  What cannot be understood is ErrorKind::Corrupt and names table and row.
-Result<void> read_rows(Database& database, const std::function<void(Row)>& visit);
+/// All rows of a store of that version, in the order of Store::load().  What cannot be understood
+/// is ErrorKind::Corrupt and names table and row.
+Result<void> read_rows(Database& database, const std::function<void(Row)>& visit,
+                       std::int64_t version = kSchemaVersion);
 
 }  // namespace pergpu::store

@@ -14,57 +14,10 @@
 
 #include "os/fd.h"
 #include "os/file.h"
+#include "store/migrations.h"
 
 namespace pergpu::store {
 namespace {
-
-// events.job has no index: events are read in journal order only.
-constexpr const char* kTables = R"sql(
-  CREATE TABLE meta (
-    key TEXT PRIMARY KEY,
-    value TEXT NOT NULL
-  ) STRICT, WITHOUT ROWID;
-  CREATE TABLE limits (
-    name TEXT PRIMARY KEY,
-    value INTEGER NOT NULL
-  ) STRICT, WITHOUT ROWID;
-  CREATE TABLE sweeps (
-    id INTEGER PRIMARY KEY,
-    root TEXT NOT NULL,
-    name TEXT NOT NULL,
-    spec TEXT NOT NULL,
-    submit TEXT NOT NULL,
-    at_wall INTEGER NOT NULL,
-    at_boot INTEGER NOT NULL
-  ) STRICT;
-  CREATE TABLE runs (
-    sweep INTEGER NOT NULL REFERENCES sweeps (id),
-    number INTEGER NOT NULL,
-    folder TEXT NOT NULL,
-    json TEXT NOT NULL,
-    texts TEXT NOT NULL,
-    PRIMARY KEY (sweep, number)
-  ) STRICT, WITHOUT ROWID;
-  CREATE TABLE jobs (
-    id INTEGER PRIMARY KEY,
-    sweep INTEGER NOT NULL REFERENCES sweeps (id),
-    run INTEGER NOT NULL,
-    step INTEGER NOT NULL,
-    step_name TEXT NOT NULL,
-    identity BLOB NOT NULL CHECK (length(identity) = 16),
-    replaces INTEGER NOT NULL,
-    at_wall INTEGER NOT NULL,
-    at_boot INTEGER NOT NULL
-  ) STRICT;
-  CREATE TABLE events (
-    seq INTEGER PRIMARY KEY,
-    job INTEGER NOT NULL REFERENCES jobs (id),
-    at_wall INTEGER NOT NULL,
-    at_boot INTEGER NOT NULL,
-    kind TEXT NOT NULL,
-    body TEXT NOT NULL
-  ) STRICT;
-)sql";
 
 // Never over an existing file: two programs may create the same store at the same time.
 Result<void> move_into_place(const std::string& from, const std::string& to) {
@@ -87,13 +40,15 @@ Result<void> build(const std::string& path) {
   if (!database) return std::move(database).error();
   for (const std::string& sql :
        {std::string("PRAGMA locking_mode = EXCLUSIVE"), std::string("PRAGMA synchronous = EXTRA"),
-        fmt::format("PRAGMA application_id = {}", kApplicationId),
-        fmt::format("PRAGMA user_version = {}", kSchemaVersion), std::string("BEGIN"),
-        std::string(kTables), std::string("COMMIT"), std::string("PRAGMA journal_mode = WAL")}) {
+        fmt::format("PRAGMA application_id = {}", kApplicationId), std::string("BEGIN")}) {
     Result<void> done = database->exec(sql);
     if (!done) return done;
   }
-  return {};
+  Result<void> done = create_tables(*database);
+  for (const char* sql : {"COMMIT", "PRAGMA journal_mode = WAL"}) {
+    if (done) done = database->exec(sql);
+  }
+  return done;
 }
 
 Result<void> create(const std::string& path) {
@@ -114,22 +69,20 @@ std::uint32_t big_endian(const unsigned char* bytes) {
          (std::uint32_t{bytes[2]} << 8) | std::uint32_t{bytes[3]};
 }
 
-Error newer(const std::string& path, std::int64_t version) {
-  return Error{ErrorKind::Corrupt, 0,
-               fmt::format("{} was written by a newer pergpu (its schema is version {}, this one "
-                           "knows up to {}): use that version, or another PERGPU_HOME",
-                           path, version, kSchemaVersion)};
-}
-
 Result<void> check_version(const std::string& path, std::int64_t version) {
-  if (version > kSchemaVersion) return newer(path, version);
+  if (version > kSchemaVersion) {
+    return Error{ErrorKind::Corrupt, 0,
+                 fmt::format("{} was written by a newer pergpu (its schema is version {}, this one "
+                             "knows up to {}): use that version, or another PERGPU_HOME",
+                             path, version, kSchemaVersion)};
+  }
   if (version < 1) return refused(path, fmt::format("has the unknown schema version {}", version));
   return {};
 }
 
 // The first 100 bytes of a SQLite file say whose it is.  They are read without SQLite, which might
 // write to a file that it takes for its own (a journal to roll back, a log to recover).
-Result<void> check_header(const std::string& path) {
+Result<std::int64_t> read_version(const std::string& path) {
   os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return os_error("open " + path);
   std::array<unsigned char, 100> header = {};
@@ -143,7 +96,7 @@ Result<void> check_header(const std::string& path) {
   if (big_endian(&header[68]) != static_cast<std::uint32_t>(kApplicationId)) {
     return refused(path, "is a SQLite file of another program");
   }
-  return check_version(path, static_cast<std::int32_t>(big_endian(&header[60])));
+  return static_cast<std::int32_t>(big_endian(&header[60]));
 }
 
 Error explain(const std::string& path, Error error) {
@@ -170,12 +123,7 @@ Result<void> expect(Database& database, const std::string& pragma, const std::st
                            expected)};
 }
 
-// The header may be older than the log, so the version is asked for again.
 Result<void> check_content(Database& database) {
-  Result<std::string> version = ask(database, "PRAGMA user_version");
-  if (!version) return std::move(version).error();
-  Result<void> known = check_version(database.path(), std::strtol(version->c_str(), nullptr, 10));
-  if (!known) return known;
   Result<std::string> verdict = ask(database, "PRAGMA quick_check(1)");
   if (!verdict) return std::move(verdict).error();
   if (*verdict != "ok") return refused(database.path(), "is damaged (" + *verdict + ")");
@@ -211,6 +159,42 @@ Error refused(const std::string& path, const std::string& what) {
                            path, what)};
 }
 
+Result<std::int64_t> version_in_header(const std::string& path) {
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) != 0) return os_error("stat " + path);
+  if (!S_ISREG(info.st_mode)) return refused(path, "is no regular file");
+  return read_version(path);
+}
+
+Result<LockedFile> lock_store_file(const std::string& path) {
+  Result<std::int64_t> in_header = version_in_header(path);
+  if (!in_header) return std::move(in_header).error();
+  if (Result<void> known = check_version(path, *in_header); !known) return std::move(known).error();
+
+  Result<Database> database =
+      Database::open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE);
+  if (!database) return explain(path, std::move(database).error());
+  sqlite3_db_config(database->get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  sqlite3_busy_timeout(database->get(), 2'000);
+  Result<void> locked = expect(*database, "PRAGMA locking_mode = EXCLUSIVE", "exclusive");
+  if (!locked) return std::move(locked).error();
+  // The header may be older than the log, so the version is asked for again.
+  Result<std::string> version = ask(*database, "PRAGMA user_version");
+  if (!version) return std::move(version).error();
+  return LockedFile{*std::move(database), std::strtol(version->c_str(), nullptr, 10)};
+}
+
+LogOfReading::LogOfReading(const std::string& path) {
+  if (!os::exists(path + "-wal")) made_ = path + "-wal";
+}
+
+LogOfReading::~LogOfReading() {
+  struct stat info = {};
+  if (!made_.empty() && ::stat(made_.c_str(), &info) == 0 && info.st_size == 0) {
+    ::unlink(made_.c_str());
+  }
+}
+
 Result<Database> open_store_file(const std::string& path) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) != 0) {
@@ -219,21 +203,16 @@ Result<Database> open_store_file(const std::string& path) {
       return refused(path, "is missing although its log " + path + "-wal is there");
     }
     if (Result<void> created = create(path); !created) return std::move(created).error();
-  } else if (!S_ISREG(info.st_mode)) {
-    return refused(path, "is no regular file");
   }
-  if (Result<void> ours = check_header(path); !ours) return std::move(ours).error();
-
-  Result<Database> database =
-      Database::open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE);
-  if (!database) return explain(path, std::move(database).error());
-  sqlite3_db_config(database->get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
-  sqlite3_busy_timeout(database->get(), 2'000);
-  Result<void> ready = expect(*database, "PRAGMA locking_mode = EXCLUSIVE", "exclusive");
-  if (ready) ready = check_content(*database);
-  if (ready) ready = configure(*database);
+  Result<LockedFile> file = lock_store_file(path);
+  if (!file) return std::move(file).error();
+  Result<void> ready = check_version(path, file->version);
+  if (ready) ready = check_content(file->database);
+  if (ready) ready = configure(file->database);
   if (!ready) return std::move(ready).error();
-  return database;
+  Result<void> current = migrate(file->database, file->version);
+  if (!current) return explain(path, std::move(current).error());
+  return std::move(file->database);
 }
 
 void trust(Database& database) {

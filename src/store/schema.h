@@ -1,4 +1,4 @@
-// The store's file: its tables, its version, and the ceremony of opening it.
+// The store's file and the ceremony of opening it.
 //
 // A store is never replaced and never half made: a new one is built under another name and renamed
 // into place; an existing file is looked at before SQLite may change a byte of it, and refused when
@@ -14,10 +14,34 @@
 namespace pergpu::store {
 
 inline constexpr std::int32_t kApplicationId = 0x70475055;  // "pGPU"
-inline constexpr std::int32_t kSchemaVersion = 1;
 
-/// Opens or creates `path`, locked against other processes.  Closing this connection leaves the
-/// write-ahead log as it is until trust() was called.
+/// An existing store, locked against other processes.
+struct LockedFile {
+  Database database;
+  std::int64_t version = 0;  // of its newest commit, which the header may not know: may be unknown
+};
+/// Without SQLite, so that no byte is changed.  ErrorKind::Corrupt: it is no store of ours.
+Result<std::int64_t> version_in_header(const std::string& path);
+/// Nothing of it is changed, and closing leaves its log as it is.
+Result<LockedFile> lock_store_file(const std::string& path);
+
+/// SQLite makes a log even to read: an empty one that was not there before goes with this object.
+/// REQUIRES: it is made before the database of `path` and outlives it, and no other process opens
+/// it.
+class LogOfReading {
+ public:
+  explicit LogOfReading(const std::string& path);
+  ~LogOfReading();
+  LogOfReading(const LogOfReading&) = delete;
+  LogOfReading& operator=(const LogOfReading&) = delete;
+
+ private:
+  std::string made_;  // empty: it was there
+};
+
+/// Opens or creates `path`, locked against other processes; a store of an older version is brought
+/// to this one.  Closing this connection leaves the write-ahead log as it is until trust() was
+/// called.
 Result<Database> open_store_file(const std::string& path);
 
 /// The content was read and makes sense: from now on closing may checkpoint.

@@ -10,14 +10,23 @@
 // the same error (see Store::append: the journal has no holes) until drain() delivers it: the
 // failure and all that it took along are delivered together.
 //
-// The log is written back into the file (checkpoint) when nothing was appended for a while, or when
-// it has grown so long that reading it after a crash would take time.
+// What nobody waits for is done in slices of a few milliseconds, and between two slices whatever
+// was appended is committed first:
+//   backup      a slice after each commit, and one after the other when there are none;
+//   compaction  (compaction.h) when nothing was appended for a while and many events lie unfolded;
+//               when they are very many, a slice after each commit, too;
+//   checkpoint  the log is written back into the file when nothing was appended for a while, or
+//   when
+//               it has grown so long that reading it after a crash would take time.
 #include <malloc.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -25,6 +34,8 @@
 #include <utility>
 
 #include "os/fd.h"
+#include "store/backup.h"
+#include "store/compaction.h"
 #include "store/rows.h"
 #include "store/schema.h"
 #include "store/sqlite.h"
@@ -37,12 +48,17 @@ constexpr std::chrono::milliseconds kIdle{500};
 constexpr int kPagesWorthWriting = 256;  // checkpoint when idle: 1 MiB of log
 constexpr int kPagesTooMany =
     131'072;  // checkpoint now: 512 MiB of log, a million-job submit is less
+constexpr int kPagesOfFolding = 4'096;  // checkpoint while folding: 16 MiB of log
+constexpr int kPagesABackupSlice = 256;
 
 class SqliteStore final : public Store {
  public:
-  SqliteStore(store::Database database, store::RowWriter writer, os::UniqueFd completion_fd)
+  SqliteStore(store::Database database, store::RowWriter writer, store::Compaction compaction,
+              os::UniqueFd completion_fd, Folding folding)
       : database_(std::move(database)),
         writer_(std::move(writer)),
+        compaction_(std::move(compaction)),
+        folding_(folding),
         completion_fd_(std::move(completion_fd)) {
     sqlite3_wal_hook(database_.get(), &SqliteStore::on_wal, this);
   }
@@ -64,7 +80,16 @@ class SqliteStore final : public Store {
         return;
       }
       queue_.push_back(Pending{std::move(batch), std::move(done)});
-      if (!thread_.joinable()) thread_ = std::jthread([this] { serve(); });
+      start_thread();
+    }
+    wake_.notify_one();
+  }
+
+  void backup(std::string file, std::function<void(Result<std::int64_t>)> done) override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      backups_.push_back(BackupRequest{std::move(file), std::move(done)});
+      start_thread();
     }
     wake_.notify_one();
   }
@@ -75,20 +100,33 @@ class SqliteStore final : public Store {
     std::uint64_t count = 0;
     (void)!::read(completion_fd_.get(), &count, sizeof count);
     std::vector<Completion> ready;
+    std::vector<BackupAnswer> backed_up;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       ready.swap(completions_);
+      backed_up.swap(backup_answers_);
       failure_.reset();
     }
     for (Completion& completion : ready) {
       if (completion.done) completion.done(std::move(completion.result));
     }
+    for (BackupAnswer& answer : backed_up) answer.done(std::move(answer.result));
   }
 
   Result<void> load(const std::function<void(Row)>& visit) override {
     Result<void> read = store::read_rows(database_, visit);
-    if (read) store::trust(database_);
-    return read;
+    if (!read && read.error().kind == ErrorKind::Corrupt) {
+      return store::refused(database_.path(), "is damaged (" + read.error().message + ")");
+    }
+    if (!read) return read;
+    store::trust(database_);
+    Result<std::int64_t> unfolded = compaction_.unfolded();
+    if (!unfolded) return std::move(unfolded).error();
+    unfolded_ = *unfolded;
+    if (unfolded_ < folding_.begin) return {};
+    const std::lock_guard<std::mutex> lock(mutex_);
+    start_thread();
+    return {};
   }
 
  private:
@@ -101,6 +139,19 @@ class SqliteStore final : public Store {
     Result<void> result;
   };
 
+  struct BackupRequest {
+    std::string file;
+    std::function<void(Result<std::int64_t>)> done;
+  };
+  struct BackupAnswer {
+    std::function<void(Result<std::int64_t>)> done;
+    Result<std::int64_t> result;
+  };
+
+  void start_thread() {  // REQUIRES: mutex_ is held
+    if (!thread_.joinable()) thread_ = std::jthread([this] { serve(); });
+  }
+
   static int on_wal(void* self, sqlite3*, const char*, int pages) {
     static_cast<SqliteStore*>(self)->log_pages_ = pages;
     return SQLITE_OK;
@@ -110,27 +161,87 @@ class SqliteStore final : public Store {
 
   void serve() {
     while (true) {
-      std::vector<Pending> group = next_group();
-      if (group.empty()) return;
-      post(commit(group));
-      if (log_pages_ >= kPagesTooMany) checkpoint();
+      const Work work = next_work();
+      if (work == Work::Leave) return;
+      if (!group_.empty()) {
+        post(commit(group_));
+        group_.clear();
+      }
+      copy_slice();
+      const bool folds = work == Work::Tidy && wants_folding();
+      if (folds || unfolded_ >= folding_.always) fold_slice();
+      tidying_ = folds && unfolded_ > folding_.keep;
+      const bool idle = work == Work::Tidy && !tidying_;
+      if (log_pages_ >= (idle ? kPagesWorthWriting : tidying_ ? kPagesOfFolding : kPagesTooMany)) {
+        checkpoint();
+        if (idle) give_memory_back();
+      }
     }
   }
 
-  // Waits for batches; empty: the store is being closed and everything is written.
-  std::vector<Pending> next_group() {
-    std::vector<Pending> group;
+  enum class Work : std::uint8_t {
+    Commit,  // group_ has batches, or a backup goes on
+    Tidy,    // nothing was appended for a while
+    Leave    // the store is being closed and everything is written
+  };
+  Work next_work() {
     std::unique_lock<std::mutex> lock(mutex_);
-    const auto something = [this] { return leaving_ || !queue_.empty(); };
-    if (log_pages_ >= kPagesWorthWriting && !wake_.wait_for(lock, kIdle, something)) {
-      lock.unlock();
-      checkpoint();
-      give_memory_back();
-      lock.lock();
+    const auto something = [this] {
+      return leaving_ || !queue_.empty() || !backups_.empty() || backup_;
+    };
+    bool idle = false;
+    if (wants_folding() || log_pages_ >= kPagesWorthWriting) {
+      // Tidying goes on slice by slice until something is appended; then another pause is waited
+      // for.
+      idle = !wake_.wait_for(lock, tidying_ ? std::chrono::milliseconds(0) : kIdle, something);
+    } else {
+      wake_.wait(lock, something);
     }
-    wake_.wait(lock, something);
-    group.swap(queue_);
-    return group;
+    group_.swap(queue_);
+    if (idle) return Work::Tidy;
+    return leaving_ && group_.empty() ? Work::Leave : Work::Commit;
+  }
+
+  bool wants_folding() const { return tidying_ || unfolded_ >= folding_.begin; }
+
+  // A failure loses nothing; where events contradict each other they stay as they are.
+  void fold_slice() {
+    if (unfolded_ <= folding_.keep) return;
+    const std::int64_t most = std::min(folding_.slice, unfolded_ - folding_.keep);
+    Result<std::int64_t> folded = compaction_.fold(database_, most);
+    if (folded) {
+      unfolded_ -= *folded;
+    } else {
+      unfolded_ = std::numeric_limits<std::int64_t>::min() / 2;  // not again in this process
+    }
+  }
+
+  void copy_slice() {
+    if (!backup_) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (backups_.empty()) return;
+      copying_ = std::move(backups_.front());
+      backups_.pop_front();
+    }
+    Result<bool> copied = false;
+    if (!backup_) {
+      Result<store::Backup> begun = store::Backup::begin(database_, copying_.file);
+      if (begun) {
+        backup_.emplace(*std::move(begun));
+      } else {
+        copied = std::move(begun).error();
+      }
+    }
+    if (copied) copied = backup_->step(kPagesABackupSlice);
+    if (copied && !*copied) return;
+    Result<std::int64_t> result =
+        copied ? Result<std::int64_t>(backup_->bytes()) : std::move(copied).error();
+    backup_.reset();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      backup_answers_.push_back({std::move(copying_.done), std::move(result)});
+    }
+    signal();
   }
 
   std::vector<Completion> commit(std::vector<Pending>& group) {
@@ -155,6 +266,13 @@ class SqliteStore final : public Store {
     // A full disk may have rolled back by itself already.
     if (!done && database_.in_transaction()) (void)database_.exec("ROLLBACK");
     done ? writer_.committed() : writer_.rolled_back();
+    if (done) {
+      for (const Pending& pending : group) {
+        unfolded_ += std::count_if(pending.batch.begin(), pending.batch.end(), [](const Row& row) {
+          return std::holds_alternative<row::Event>(row);
+        });
+      }
+    }
     return done;
   }
 
@@ -182,6 +300,10 @@ class SqliteStore final : public Store {
       }
       for (Completion& c : completions) completions_.push_back(std::move(c));
     }
+    signal();
+  }
+
+  void signal() {
     const std::uint64_t one = 1;
     (void)!::write(completion_fd_.get(), &one, sizeof one);
   }
@@ -189,33 +311,44 @@ class SqliteStore final : public Store {
   // Used by the deciding thread until the store thread starts, by the store thread from then on.
   store::Database database_;
   store::RowWriter writer_;
-  int log_pages_ = 0;  // since the last checkpoint
+  store::Compaction compaction_;
+  const Folding folding_;
+  int log_pages_ = 0;          // since the last checkpoint
+  std::int64_t unfolded_ = 0;  // events
+  bool tidying_ = false;
+  std::vector<Pending> group_;  // being committed
+  BackupRequest copying_;
+  std::optional<store::Backup> backup_;
 
   os::UniqueFd completion_fd_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::vector<Pending> queue_;           // guarded by mutex_
-  std::vector<Completion> completions_;  // guarded by mutex_
-  std::optional<Error> failure_;         // guarded by mutex_; not yet delivered
-  bool leaving_ = false;                 // guarded by mutex_
-  std::jthread thread_;                  // last: joined before what it uses goes away
+  std::vector<Pending> queue_;                // guarded by mutex_
+  std::vector<Completion> completions_;       // guarded by mutex_
+  std::deque<BackupRequest> backups_;         // guarded by mutex_
+  std::vector<BackupAnswer> backup_answers_;  // guarded by mutex_
+  std::optional<Error> failure_;              // guarded by mutex_; not yet delivered
+  bool leaving_ = false;                      // guarded by mutex_
+  std::jthread thread_;                       // last: joined before what it uses goes away
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path) {
+Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path, Folding folding) {
   os::UniqueFd completion_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!completion_fd) return os_error("eventfd");
   Result<store::Database> database = store::open_store_file(path);
   if (!database) return std::move(database).error();
   Result<store::RowWriter> writer = store::RowWriter::prepare(*database);
-  if (!writer) {
-    Error error = std::move(writer).error();
+  Result<store::Compaction> compaction = store::Compaction::prepare(*database);
+  if (!writer || !compaction) {
+    Error error = writer ? std::move(compaction).error() : std::move(writer).error();
     return store::refused(path,
                           "has other tables than this version expects (" + error.message + ")");
   }
-  return std::unique_ptr<Store>(std::make_unique<SqliteStore>(
-      *std::move(database), *std::move(writer), std::move(completion_fd)));
+  return std::unique_ptr<Store>(
+      std::make_unique<SqliteStore>(*std::move(database), *std::move(writer),
+                                    *std::move(compaction), std::move(completion_fd), folding));
 }
 
 }  // namespace pergpu

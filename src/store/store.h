@@ -90,13 +90,26 @@ class Store {
   virtual int completion_fd() const = 0;
   virtual void drain() = 0;
   /// Everything remembered, in an order that can be replayed: Meta, Limit, Sweep, Run, NewJob, then
-  /// Event in journal order.  REQUIRES: before the first append().
+  /// Event: first what older events of a job were folded into (event::Folded), then the others in
+  /// journal order.  REQUIRES: before the first append() or backup().
   virtual Result<void> load(const std::function<void(Row)>& visit) = 0;
+  /// A consistent copy in a new file, made beside the commits.  `done` runs in drain(), with the
+  /// copy's size in bytes once it is durable, or with an error and no copy.  Environments are no
+  /// part of it.
+  virtual void backup(std::string file, std::function<void(Result<std::int64_t>)> done) = 0;
+};
+
+/// When the oldest events are folded (store/compaction.h), counted in events.
+struct Folding {
+  std::int64_t begin = 20'000;      // so many lie unfolded, and nothing was appended for a while
+  std::int64_t keep = 10'000;       // the newest stay as they are
+  std::int64_t always = 1'000'000;  // from here on beside the commits, too
+  std::int64_t slice = 500;
 };
 
 /// Opens or creates `path`.  A file that is not a pergpu store of a known version, or is damaged,
 /// is refused (ErrorKind::Corrupt) and its bytes are left untouched; the message names the file and
-/// the way out.
-Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path);
+/// the way out.  One of an older version is brought to this one.
+Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path, Folding folding = {});
 
 }  // namespace pergpu

@@ -76,6 +76,9 @@ class MemoryStore final : public Store {
     for (const Row& row : rows) visit(row);
     return {};
   }
+  void backup(std::string, std::function<void(Result<std::int64_t>)> done) override {
+    done(Error{ErrorKind::Unavailable, 0, "nothing to copy"});
+  }
   bool pending() const { return !queue_.empty(); }
   bool failing = false;
   std::vector<Row> rows;

@@ -99,6 +99,10 @@ void DiskStore::kill() {
   }
 }
 
+void DiskStore::backup(std::string file, std::function<void(Result<std::int64_t>)> done) {
+  done(Error{ErrorKind::Unavailable, 0, "no file system to write " + file + " to"});
+}
+
 Result<void> DiskStore::load(const std::function<void(Row)>& visit) {
   disk_.replay(visit);
   return {};

@@ -55,6 +55,7 @@ class DiskStore final : public Store {
   int completion_fd() const override { return -1; }
   void drain() override;
   Result<void> load(const std::function<void(Row)>& visit) override;
+  void backup(std::string file, std::function<void(Result<std::int64_t>)> done) override;
 
   /// kill -9: of what waits, the first so many transactions were committed, and nobody was told.
   void kill();

@@ -72,7 +72,7 @@ TEST(StoreRefusal, FileOfAnotherProgram) {
 TEST(StoreRefusal, NewerVersion) {
   const Folder folder;
   make_store(folder / "store.db");
-  sql(folder / "store.db", "PRAGMA user_version = 2");
+  sql(folder / "store.db", "PRAGMA user_version = 99");
   expect_refused(folder / "store.db", "newer pergpu");
 }
 
@@ -82,7 +82,7 @@ TEST(StoreRefusal, NewerVersionThatIsStillInTheLogOnly) {
   sqlite3* db = nullptr;
   ASSERT_EQ(sqlite3_open((folder / "store.db").c_str(), &db), SQLITE_OK);
   sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
-  ASSERT_EQ(sqlite3_exec(db, "PRAGMA user_version = 2", nullptr, nullptr, nullptr), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, "PRAGMA user_version = 99", nullptr, nullptr, nullptr), SQLITE_OK);
   sqlite3_close(db);
   const std::string log = bytes_of(folder / "store.db-wal");
   ASSERT_FALSE(log.empty());

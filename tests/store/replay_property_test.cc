@@ -1,12 +1,14 @@
 // Restart = replay: whatever happened to a set of jobs, a store that is closed and read again leads
-// to the same jobs.
+// to the same jobs, and so does one whose oldest events were folded any number of times.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include <map>
 
 #include "job/job.h"
+#include "store/compaction.h"
 #include "store/harness.h"
+#include "store/schema.h"
 
 namespace pergpu {
 namespace {
@@ -102,6 +104,54 @@ Jobs replay(Store& store) {
   });
   RC_ASSERT(bool(loaded));
   return jobs;
+}
+
+void fold_some(const std::string& path) {
+  Result<store::Database> database = store::open_store_file(path);
+  RC_ASSERT(bool(database));
+  Result<store::Compaction> compaction = store::Compaction::prepare(*database);
+  RC_ASSERT(bool(compaction));
+  const int slices = *rc::gen::inRange(1, 5);
+  for (int i = 0; i < slices; ++i) {
+    const Result<std::int64_t> before = compaction->unfolded();
+    RC_ASSERT(bool(before));
+    const std::int64_t most = *rc::gen::inRange(1, 20);
+    const Result<std::int64_t> folded = compaction->fold(*database, most);
+    RC_ASSERT(bool(folded));
+    RC_ASSERT(*folded == std::min(most, *before));
+    RC_ASSERT(*compaction->unfolded() == *before - *folded);
+  }
+}
+
+TEST(ReplayProperty, FoldedEqualsReplayed) {
+  EXPECT_TRUE(rc::check([] {
+    const Folder folder;
+    Jobs live;
+    const int count = *rc::gen::inRange(1, 4);
+    Batch born;
+    born.push_back(row::Sweep{.id = {1}, .root = "/out", .name = "s"});
+    for (int i = 1; i <= count; ++i) {
+      Job job{.id = {i}, .sweep = {1}, .run = -1};
+      RC_ASSERT(bool(apply(job, event::Submitted{}, {i, i})));
+      live[job.id] = std::move(job);
+      born.push_back(row::NewJob{.id = {i}, .sweep = {1}, .at = {i, i}});
+    }
+    RC_ASSERT(bool(commit(*must_open(folder / "store.db"), std::move(born))));
+    const int rounds = *rc::gen::inRange(1, 4);
+    for (int round = 0; round < rounds; ++round) {
+      Batch batch;
+      const int moves = *rc::gen::inRange(0, 40);
+      for (int i = 0; i < moves; ++i) {
+        Job& job = live.at({*rc::gen::inRange(1, count + 1)});
+        const JobEvent event = random_event(job);
+        const Instant at{.wall_ns = 1'000 * round + i, .boot_ns = i};
+        if (apply(job, event, at)) batch.push_back(row::Event{job.id, event, at});
+      }
+      RC_ASSERT(bool(commit(*must_open(folder / "store.db"), std::move(batch))));
+      fold_some(folder / "store.db");
+      RC_ASSERT(replay(*must_open(folder / "store.db")) == live);
+    }
+  }));
 }
 
 TEST(ReplayProperty, LiveEqualsReplayed) {

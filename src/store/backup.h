@@ -1,0 +1,45 @@
+// A copy of the store, made page by page while the store is being written: SQLite's online backup,
+// which takes along what is committed meanwhile.  The copy is the state of the last step().
+//
+// It is built beside its place under another name, synced, and moved there: nothing is overwritten,
+// and half a copy never has the name that was asked for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "os/fd.h"
+#include "result.h"
+#include "store/sqlite.h"
+
+namespace pergpu::store {
+
+class Backup {
+ public:
+  /// ErrorKind::Invalid: `file` exists.  REQUIRES: `source` outlives it and has no open
+  /// transaction, here and in step().
+  static Result<Backup> begin(Database& source, const std::string& file);
+  Backup(Backup&& other) noexcept;
+  Backup& operator=(Backup&&) = delete;
+  /// Without a last step(): nothing of it stays.
+  ~Backup();
+
+  /// Copies at most so many pages.  True: the copy is complete, durable and in its place.
+  Result<bool> step(int pages);
+  /// REQUIRES: step() returned true.
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  Backup() = default;
+  void close();
+  Result<void> move_into_place();
+
+  Database copy_;
+  sqlite3_backup* running_ = nullptr;
+  os::UniqueFd draft_fd_;
+  std::string file_;
+  std::string draft_;  // empty: none to remove
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace pergpu::store

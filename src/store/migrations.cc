@@ -1,0 +1,118 @@
+// user_version is a field of the file's first page, so it changes with the transaction or not at
+// all.
+#include "store/migrations.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "store/replay.h"
+#include "store/rows.h"
+
+namespace pergpu::store {
+namespace {
+
+// events.job has no index: events are read in journal order only.
+constexpr const char* kVersionOne = R"sql(
+  CREATE TABLE meta (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE limits (
+    name TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE sweeps (
+    id INTEGER PRIMARY KEY,
+    root TEXT NOT NULL,
+    name TEXT NOT NULL,
+    spec TEXT NOT NULL,
+    submit TEXT NOT NULL,
+    at_wall INTEGER NOT NULL,
+    at_boot INTEGER NOT NULL
+  ) STRICT;
+  CREATE TABLE runs (
+    sweep INTEGER NOT NULL REFERENCES sweeps (id),
+    number INTEGER NOT NULL,
+    folder TEXT NOT NULL,
+    json TEXT NOT NULL,
+    texts TEXT NOT NULL,
+    PRIMARY KEY (sweep, number)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE jobs (
+    id INTEGER PRIMARY KEY,
+    sweep INTEGER NOT NULL REFERENCES sweeps (id),
+    run INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    step_name TEXT NOT NULL,
+    identity BLOB NOT NULL CHECK (length(identity) = 16),
+    replaces INTEGER NOT NULL,
+    at_wall INTEGER NOT NULL,
+    at_boot INTEGER NOT NULL
+  ) STRICT;
+  CREATE TABLE events (
+    seq INTEGER PRIMARY KEY,
+    job INTEGER NOT NULL REFERENCES jobs (id),
+    at_wall INTEGER NOT NULL,
+    at_boot INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    body TEXT NOT NULL
+  ) STRICT;
+)sql";
+
+/// What a job's events were folded into (compaction.h): they are gone, and those in `events`
+/// follow.
+Result<void> add_folded_events(Database& database) {
+  return database.exec(R"sql(
+    CREATE TABLE folded (
+      job INTEGER PRIMARY KEY REFERENCES jobs (id),
+      at_wall INTEGER NOT NULL,
+      at_boot INTEGER NOT NULL,
+      body TEXT NOT NULL
+    ) STRICT;
+  )sql");
+}
+
+using Step = Result<void> (*)(Database&);
+/// Entry i leads from version i + 1 to i + 2.
+constexpr std::array<Step, kSchemaVersion - 1> kSteps = {add_folded_events};
+
+Result<void> take_steps(Database& database, std::int64_t version) {
+  for (auto next = static_cast<std::size_t>(version) - 1; next < kSteps.size(); ++next) {
+    if (Result<void> taken = kSteps[next](database); !taken) return taken;
+  }
+  return database.exec(fmt::format("PRAGMA user_version = {}", kSchemaVersion));
+}
+
+Result<void> check_replay(Database& database) {
+  Replay replay;
+  Result<void> read = read_rows(database, [&](const Row& row) { replay.absorb(row); });
+  if (!read) return read;
+  if (replay.problem().empty()) return {};
+  return Error{ErrorKind::Corrupt, 0, replay.problem()};
+}
+
+}  // namespace
+
+Result<void> create_tables(Database& database) {
+  if (Result<void> made = database.exec(kVersionOne); !made) return made;
+  return take_steps(database, 1);
+}
+
+Result<void> migrate(Database& database, std::int64_t version) {
+  if (version == kSchemaVersion) return {};
+  Result<void> done = database.exec("BEGIN IMMEDIATE");
+  if (done) done = take_steps(database, version);
+  if (done) done = check_replay(database);
+  if (done) done = database.exec("COMMIT");
+  if (done) return {};
+  if (database.in_transaction()) (void)database.exec("ROLLBACK");
+  Error error = std::move(done).error();
+  if (error.kind == ErrorKind::Corrupt) return error;
+  error.message = fmt::format(
+      "the store {} of schema version {} could not be brought to version {} and is as it was ({})",
+      database.path(), version, kSchemaVersion, error.message);
+  return error;
+}
+
+}  // namespace pergpu::store
