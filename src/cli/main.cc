@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/exit_code.h"
+#include "cli/store.h"
 #include "cli/usage.h"
 
 using namespace pergpu::cli;
@@ -38,7 +39,7 @@ int run_program(std::vector<std::string> words) {
   program.require_subcommand(1);
   program.footer("Example:\n  pergpu run thirteen.toml\n`pergpu COMMAND --help` has one for each.");
   for (const auto add : {add_run, add_submit, add_attach, add_ps, add_show, add_why, add_logs,
-                         add_control, add_wait, add_gpus, add_coordinator, add_probe}) {
+                         add_control, add_wait, add_gpus, add_coordinator, add_store, add_probe}) {
     add(program, invocation);
   }
 

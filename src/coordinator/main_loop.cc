@@ -177,12 +177,17 @@ int coordinator_main(const CoordinatorOptions& options) {
                    {.home = options.home,
                     .run_dir = options.run_dir,
                     .version = PERGPU_VERSION,
-                    .leave = [&](bool kill) {
-                      ordered_to_leave = true;
-                      kill_jobs = kill;
-                      core.start_nothing_more();
-                      if (kill) core.cancel_all("pergpu coordinator stop --kill");
-                    }});
+                    .leave =
+                        [&](bool kill) {
+                          ordered_to_leave = true;
+                          kill_jobs = kill;
+                          core.start_nothing_more();
+                          if (kill) core.cancel_all("pergpu coordinator stop --kill");
+                        },
+                    .backup =
+                        [&](std::string file, std::function<void(Result<std::int64_t>)> done) {
+                          (*store)->backup(std::move(file), std::move(done));
+                        }});
   if (!opened) return complain(opened.error());
   server = opened->get();
 

@@ -236,6 +236,15 @@ void Server::handle(Client& client, const json& request) {
     options_.leave(kill);
     return;
   }
+  if (op == "backup") {
+    const std::string file = request.at("file").get<std::string>();
+    if (!file.starts_with('/')) return fail(id, kUsage, "backup: name the file by its whole path");
+    options_.backup(file, [this, id](const Result<std::int64_t>& bytes) {
+      if (!bytes) return fail(id, code_of(bytes.error()), bytes.error().message);
+      reply(id, {{"schema", 1}, {"bytes", *bytes}});
+    });
+    return;
+  }
   if (op == "interrupt") {
     const SweepId sweep{request.at("sweep_id").get<std::int64_t>()};
     const int level = request.value("level", 1);

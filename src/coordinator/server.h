@@ -27,6 +27,8 @@ class Server {
     std::string version;
     /// `stop`: the process leaves; `kill`: its jobs were asked to end first.
     std::function<void(bool kill)> leave;
+    /// Copies the store into a new file; the answer is its size.
+    std::function<void(std::string file, std::function<void(Result<std::int64_t>)> done)> backup;
   };
   static Result<std::unique_ptr<Server>> open(os::Loop& loop, Coordinator& coordinator,
                                               Options options);

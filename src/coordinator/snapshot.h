@@ -28,8 +28,8 @@
 //   {"op":"gpus"}                               -> {"schema":1,"gpus":[GpuSnapshot…],"lanes":[…]}
 //   {"op":"status"}                             ->
 //   {"schema":1,"pid":…,"version":…,"home":…,"sweeps":…, "queued":…, "live":…, …}
-//   {"op":"stop","kill":bool}                   -> {} and the coordinator leaves (jobs go on unless
-//   kill)
+//   {"op":"stop","kill":bool}                   -> {} and it leaves; jobs go on unless kill
+//   {"op":"backup","file":path}                 -> {"schema":1,"bytes":N}: the copy is durable
 //   {"op":"dry_run", same as submit}            -> SubmitPreview: nothing is recorded
 // `sel` is a list of selectors as typed (docs/commands.md), [] means all of the latest sweep… of
 // each op's default.

@@ -90,7 +90,7 @@ TEST_F(CommandLine, ABrokenSweepFileStartsNothing) {
 
 TEST_F(CommandLine, EveryCommandHasHelpWithAnExample) {
   for (const char* name : {"run", "submit", "attach", "ps", "show", "why", "logs", "cancel", "hold",
-                           "release", "retry", "wait", "gpus", "coordinator"}) {
+                           "release", "retry", "wait", "gpus", "coordinator", "store"}) {
     Program program(scratch_, {name, "--help"});
     EXPECT_EQ(program.wait(), 0) << name;
     EXPECT_NE(program.out.find("Example"), std::string::npos) << program.out;

@@ -1,11 +1,25 @@
 """The store: what it cannot write is said and stops new starts only; what it cannot read is never
 replaced."""
+import json
 import os
+import shutil
+import sqlite3
 import subprocess
 
 import pytest
 
 from harness import grid, read, wait_until
+
+DATA = os.path.join(os.path.dirname(__file__), "../data/store")
+
+
+def leave(home):
+    home.run("coordinator", "stop")
+    wait_until(lambda: home.coordinator() is None, "its end")
+
+
+def database(home):
+    return home.path + "/pergpu.db"
 
 
 @pytest.fixture
@@ -73,3 +87,106 @@ def test_what_was_recorded_is_there_after_a_restart(home):
     wait_until(lambda: home.coordinator() is None, "its end")
     assert home.json("ps", "-a") == before
     assert read(home.only("sweep/0")["log"]) == ""
+
+
+def test_a_store_of_the_first_version_is_taken_over(home):
+    shutil.copy(DATA + "/v1.db", database(home))
+    os.chmod(database(home), 0o600)
+    jobs = {str(job["id"]): job for job in home.json("ps", "-a")["jobs"]}
+    for line in read(DATA + "/v1.jobs").splitlines():
+        number, state, attempt, cls, reason = line.split("|")
+        if state not in ("running", "queued"):  # what ran then is lost now, and was queued again
+            shown = jobs[number]
+            assert [shown["state"], shown["attempt"], shown["class"] or ""] == [state, int(attempt), cls]
+            assert shown["reason"].startswith(reason)
+    assert home.json("show", "2")["jobs"][0]["attempt"] == 4
+
+
+def test_a_newer_store_is_refused_with_the_way_out(home):
+    shutil.copy(DATA + "/v1.db", database(home))
+    with sqlite3.connect(database(home)) as changed:
+        changed.execute("PRAGMA user_version = 99")
+    changed.close()
+    before = open(database(home), "rb").read()
+    for words in (["ps"], ["store", "check"], ["store", "backup", "copy.db"]):
+        said = home.run(*words, code=3).stderr
+        assert "pergpu.db" in said and "newer pergpu" in said and "that version" in said
+    assert open(database(home), "rb").read() == before
+    assert not os.path.exists(home.work + "/copy.db")
+
+
+def test_check_finds_nothing_wrong_with_a_good_store_whether_or_not_it_is_in_use(home):
+    assert home.run("store", "check", code=4).stdout == ""
+    home.submit(grid("train", 3, 'command = ["sh", "-c", "exit {i}"]'))
+    home.wait()
+    shown = home.json("store", "check")
+    assert shown["fine"] and shown["jobs"] == 3 and shown["problems"] == []
+    leave(home)
+    files = sorted(os.listdir(home.path))
+    assert home.json("store", "check") == shown
+    assert sorted(os.listdir(home.path)) == files
+    assert home.coordinator() is None, "a check starts none"
+    assert "fine" in home.run("store", "check").stdout
+
+
+def test_check_names_what_is_damaged_and_changes_nothing(home):
+    home.submit(grid("train", 3, 'command = ["true"]'))
+    home.wait()
+    leave(home)
+    with sqlite3.connect(database(home)) as changed:
+        changed.execute("INSERT INTO events (job, at_wall, at_boot, kind, body) VALUES (2, 0, 0, 'started', '{}')")
+        changed.execute("UPDATE events SET body = '{\"cause\":3}', kind = 'stopping' WHERE seq = 1")
+    changed.close()
+    done = home.run("store", "check", code=1)
+    assert "seq 1" in done.stdout and "pergpu.db" in done.stderr
+    with open(database(home), "r+b") as f:
+        f.seek(4096)
+        f.write(b"this is no page at all" * 100)
+    before = open(database(home), "rb").read()
+    shown = json.loads(home.run("store", "check", "--json", code=1).stdout)
+    assert not shown["fine"] and shown["problems"]
+    assert open(database(home), "rb").read() == before
+
+
+def test_check_names_events_that_contradict_each_other(home):
+    home.submit(grid("train", 3, 'command = ["true"]'))
+    home.wait()
+    leave(home)
+    with sqlite3.connect(database(home)) as changed:
+        changed.execute("INSERT INTO events (job, at_wall, at_boot, kind, body) VALUES (2, 0, 0, 'started', '{}')")
+    changed.close()
+    assert "job 2" in home.run("store", "check", code=1).stdout
+    assert "job 2" in home.run("ps", code=3).stderr
+
+
+def test_a_backup_made_while_jobs_run_can_take_the_stores_place(home):
+    home.env["TOKEN"] = "sesame-open"
+    home.close_gate()
+    home.submit(grid("train", 6, 'command = ["stamp"]'), "--lanes", 2)
+    home.until_running(2)
+    copy = home.work + "/copy.db"
+    assert home.json("store", "backup", "copy.db") == {"schema": 1, "file": copy, "bytes": os.path.getsize(copy)}
+    assert os.stat(copy).st_mode & 0o777 == 0o600
+    assert b"sesame-open" not in open(copy, "rb").read()
+    assert sorted(os.listdir(home.work)).count("copy.db.pergpu-draft") == 0
+    before = open(copy, "rb").read()
+    assert "overwrites nothing" in home.run("store", "backup", "copy.db", code=2).stderr
+    assert open(copy, "rb").read() == before
+    home.open_gate()
+    assert home.wait() == 0
+    leave(home)
+    home.run("store", "backup", "later.db")
+    for suffix in ("", "-wal"):
+        if os.path.exists(database(home) + suffix):
+            os.remove(database(home) + suffix)
+    shutil.copy(copy, database(home))
+    assert home.wait() == 1  # the environment was removed at the end of the sweep
+    home.submit(grid("train", 6, 'command = ["stamp"]'), "--lanes", 2)
+    assert home.wait() == 0  # what the copy does not know of was done again
+    assert [job["state"] for job in home.json("ps", "-a")["jobs"]] == ["done"] * 6
+    leave(home)
+    for suffix in ("", "-wal"):
+        if os.path.exists(database(home) + suffix):
+            os.remove(database(home) + suffix)
+    shutil.copy(home.work + "/later.db", database(home))
+    assert [job["attempt"] for job in home.json("ps", "-a")["jobs"]] == [1] * 6
