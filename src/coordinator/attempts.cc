@@ -114,6 +114,7 @@ void Coordinator::on_engine(const EngineEvent& e) {
             const std::string& line = notified.line;
             if (line.starts_with("READY=1")) ready(live);
             if (line.starts_with("STATUS=")) live.status = line.substr(7);
+            if (line.starts_with("RESISTS=")) resist(live, line.substr(8));
             if (line.starts_with("PROGRESS=")) live.progress = line.substr(9);
             touch(id.job);
           },
@@ -153,6 +154,13 @@ void Coordinator::ready(LiveAttempt& live) {
   live.starting_up = false;
   capacity_.started_up(live.key);
   if (live.ready_timer != 0) parts_.timers->cancel(std::exchange(live.ready_timer, 0));
+}
+
+/// What does not go although it was killed: the job has not ended, and its lanes stay closed.
+void Coordinator::resist(LiveAttempt& live, std::string words) {
+  live.resists = std::move(words);
+  for (const std::string& uuid : live.gpus) parts_.gpus->tell(uuid, live.resists);
+  parts_.gpus->fill(capacity_);
 }
 
 void Coordinator::stop_attempt(const Job& job, StopCause cause, const std::string& reason,

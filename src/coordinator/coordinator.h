@@ -57,6 +57,7 @@ struct LiveAttempt {
   std::uint64_t memory_bytes = 0;  // what was measured when it passed its limit
   std::string status = {};
   std::string progress = {};
+  std::string resists = {};  // processes that are left although they were killed, in words
 };
 
 class Coordinator {
@@ -173,6 +174,7 @@ class Coordinator {
   void end_attempt(JobId id, const Evidence& evidence);
   void arm_timers(LiveAttempt& live);
   void ready(LiveAttempt& live);
+  void resist(LiveAttempt& live, std::string words);
   Engine& engine_of(const Sweep& sweep) const;
   void run_submits();
   Result<void> check_fits(const SweepSpec& sweep, const SubmitContext& context);

@@ -39,12 +39,18 @@ std::string Coordinator::why(const Job& job) const {
       return fmt::format("is being started on {}", to_string(job.last->placement.lane));
     case JobState::Running: {
       auto it = live_.find(job.id);
+      if (it != live_.end() && !it->second.resists.empty()) return it->second.resists;
       if (it != live_.end() && !it->second.status.empty()) return it->second.status;
       return fmt::format("runs on {} as process {}", to_string(job.last->placement.lane),
                          job.last->pid);
     }
-    case JobState::Stopping:
-      return job.last->stop_reason.empty() ? "is being stopped" : job.last->stop_reason;
+    case JobState::Stopping: {
+      std::string words =
+          job.last->stop_reason.empty() ? "is being stopped" : job.last->stop_reason;
+      auto it = live_.find(job.id);
+      if (it != live_.end() && !it->second.resists.empty()) words += "; " + it->second.resists;
+      return words;
+    }
     case JobState::Done:
       return job.attempts > 1 ? fmt::format("done at attempt {}", job.attempts) : "done";
     case JobState::Failed: {
@@ -82,7 +88,8 @@ std::vector<LaneSnapshot> Coordinator::lane_snapshots(const Sweep& sweep) const 
     LaneSnapshot lane{.name = to_string(id), .state = "free"};
     for (const auto& [job, live] : live_) {
       if (live.lane == id) {
-        lane.state = "busy";
+        lane.state = live.resists.empty() ? "busy" : "dirty";
+        lane.why = live.resists;
         lane.job = job.value;
       }
     }

@@ -94,7 +94,8 @@ void GpuLanes::fill(Capacity& capacity) const {
         it->busy = "is being looked at";
         break;
       case Phase::InUse:
-        it->busy = fmt::format("runs job {}", l.job.value);
+        it->busy = l.words.empty() ? fmt::format("runs job {}", l.job.value)
+                                   : fmt::format("is held by job {}: {}", l.job.value, l.words);
         break;
       case Phase::Settling:
         it->busy = fmt::format("is being cleared after job {}", l.job.value);
@@ -365,12 +366,18 @@ void GpuLanes::occupy(const std::string& uuid, JobId job) {
   }
   l->phase = Phase::InUse;
   l->job = job;
+  l->words.clear();
   l->closures = 0;
 }
 
 int GpuLanes::lease_fd(const std::string& uuid) const {
   const Lane* l = lane(uuid);
   return l == nullptr || !l->lease ? -1 : l->lease.fd();
+}
+
+void GpuLanes::tell(const std::string& uuid, const std::string& words) {
+  Lane* l = lane(uuid);
+  if (l != nullptr && l->phase == Phase::InUse) l->words = words;
 }
 
 void GpuLanes::vacate(const std::string& uuid, bool gone) {
@@ -430,7 +437,8 @@ std::vector<LaneSnapshot> GpuLanes::lanes() const {
         s.why = fmt::format("is looked at for job {}", l.job.value);
         break;
       case Phase::InUse:
-        s.state = "busy";
+        s.state = l.words.empty() ? "busy" : "dirty";
+        s.why = l.words;
         s.job = l.job.value;
         break;
       case Phase::Settling:

@@ -80,6 +80,8 @@ class GpuLanes {
   void adopt_lease(const std::string& uuid, os::UniqueFd& fd);
   /// Its lease, to be inherited by the attempt; -1: none held here.
   int lease_fd(const std::string& uuid) const;
+  /// What is left of its attempt although it was killed, in words; "": nothing is known to be.
+  void tell(const std::string& uuid, const std::string& words);
   /// The attempt ended.  `gone`: its whole tree is proven gone.
   void vacate(const std::string& uuid, bool gone);
   /// End of a scheduling turn: leases that nothing was chosen for are released.  `wanted(uuid)`: a
@@ -109,7 +111,7 @@ class GpuLanes {
     gpu::Lease lease;
     JobId job;  // InUse, Looking for it, or the last one (Settling)
     Outsiders outsiders = Outsiders::Avoid;
-    std::string words;     // Closed, Doubtful, LeasedByOther: why
+    std::string words;     // Closed, Doubtful, LeasedByOther: why; InUse: what cannot be ended
     std::string state;     // "foreign", "dirty", "unknown", …
     bool foreign = false;  // only outsiders keep steps with outsiders = avoid away
     bool after_job = false;

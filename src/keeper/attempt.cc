@@ -22,7 +22,7 @@ constexpr std::int64_t kMillisecond = 1'000'000;
 constexpr std::int64_t kLeftoverGrace = 2'000 * kMillisecond;
 constexpr std::int64_t kFirstKillAgain = 20 * kMillisecond;
 constexpr std::int64_t kLastKillAgain = 1'000 * kMillisecond;
-constexpr std::int64_t kComplainAfter = 10'000 * kMillisecond;
+constexpr std::int64_t kComplainAfter = 5'000 * kMillisecond;  // and look again after as long
 constexpr std::int64_t kSampleEvery = 500 * kMillisecond;
 constexpr int kShareEvery = 10;     // samples between two that read shares, which is expensive
 constexpr int kFirstLeaseFd = 100;  // out of the way of numbers that shell scripts use
@@ -127,8 +127,7 @@ std::vector<std::variant<Memory, Notify>> Attempt::on_time(std::int64_t now_ns) 
     kill_at_ns_ = now_ns + kill_again_after_ns_;
   }
   if (complain_at_ns_ && now_ns >= *complain_at_ns_) {
-    complain_at_ns_.reset();
-    out.push_back(Notify{.id = id(), .line = "STATUS=" + what_resists()});
+    if (std::optional<Notify> news = complain(now_ns)) out.push_back(*std::move(news));
   }
   if (sample_at_ns_ && now_ns >= *sample_at_ns_) {
     sample_at_ns_ = now_ns + kSampleEvery;
@@ -165,14 +164,13 @@ std::optional<Memory> Attempt::sample_memory(std::int64_t now_ns) {
   return Memory{.id = id(), .bytes = bytes};
 }
 
-std::string Attempt::what_resists() const {
-  std::string out = "cannot be ended:";
-  for (const os::TreeMember& member : os::descendants_of(::getpid())) {
-    out += " process " + std::to_string(member.pid) + " (" + member.name + ", state ";
-    out += member.state;
-    out += member.state == 'D' ? ": waits in the kernel)" : ")";
-  }
-  return out;
+/// Says what is left when that has changed: which process, and why it does not go.
+std::optional<Notify> Attempt::complain(std::int64_t now_ns) {
+  complain_at_ns_ = now_ns + kComplainAfter;
+  std::string words = os::why_left_below(::getpid());
+  if (words == resists_) return std::nullopt;
+  resists_ = std::move(words);
+  return Notify{.id = id(), .line = std::string(kResists) + resists_};
 }
 
 Exited Attempt::finish() {

@@ -40,6 +40,8 @@ class Attempt {
   /// Does what is due: kills, samples memory.  Returns messages for the coordinator.
   std::vector<std::variant<Memory, Notify>> on_time(std::int64_t now_ns);
   std::optional<std::int64_t> next_time() const;
+  /// What is left although it was killed, in words; "" as long as nothing is known to resist.
+  const std::string& resists() const { return resists_; }
 
   /// REQUIRES: first_has_ended(), nothing of the tree is left.
   Exited finish();
@@ -48,7 +50,7 @@ class Attempt {
   Attempt() = default;
   void end_leftovers(std::int64_t now_ns);
   std::optional<Memory> sample_memory(std::int64_t now_ns);
-  std::string what_resists() const;
+  std::optional<Notify> complain(std::int64_t now_ns);
 
   Start plan_;
   std::vector<os::UniqueFd> leases_;
@@ -65,6 +67,7 @@ class Attempt {
   std::optional<std::int64_t> kill_at_ns_;  // everything below the keeper is killed then
   std::int64_t kill_again_after_ns_ = 0;
   std::optional<std::int64_t> complain_at_ns_;
+  std::string resists_;
   std::optional<std::int64_t> sample_at_ns_;
   int samples_ = 0;
 };

@@ -3,6 +3,7 @@
 #include "keeper/bury.h"
 
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -16,13 +17,18 @@ int end_tree(const os::TreeMarks& marks, std::int64_t limit_ns) {
   constexpr std::int64_t kLastWait = 200'000'000;
   const std::int64_t end = os::boot_now_ns() + limit_ns;
   std::int64_t wait = kFirstWait;
-  while (!os::kill_tree(marks).empty()) {
-    if (os::boot_now_ns() >= end) return kTreeLeft;
+  for (;;) {
+    const std::vector<os::TreeMember> left = os::kill_tree(marks);
+    if (left.empty()) return kTreeGone;
+    if (os::boot_now_ns() >= end) {
+      const std::string words = os::why_left(left);
+      (void)!::write(STDOUT_FILENO, words.data(), words.size());
+      return kTreeLeft;
+    }
     const timespec pause = {.tv_sec = 0, .tv_nsec = wait};
     ::nanosleep(&pause, nullptr);  // the killed are not ours to wait for
     wait = std::min(2 * wait, kLastWait);
   }
-  return kTreeGone;
 }
 
 }  // namespace pergpu::keeper

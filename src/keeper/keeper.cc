@@ -203,6 +203,7 @@ void Keeper::hello() {
   }
   state.lease_count = static_cast<std::uint32_t>(leases.size());
   connection_->send_with(state, leases);
+  if (attempt_ && !attempt_->resists().empty()) notify(std::string(kResists) + attempt_->resists());
 }
 
 void Keeper::prepare(const Prepare& request) {

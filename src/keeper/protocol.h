@@ -152,6 +152,10 @@ struct Memory {
   std::uint64_t bytes = 0;
 };
 
+/// A line of NOTIFY that is the keeper's own: what is left of the attempt although it was killed;
+/// "" after it: nothing any more.  Passed over by coordinators that do not know it.
+inline constexpr std::string_view kResists = "RESISTS=";
+
 struct Notify {
   static constexpr Type kType = Type::Notify;
   AttemptId id = {};

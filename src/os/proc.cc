@@ -110,6 +110,15 @@ std::string link_of(pid_t pid, std::string_view link) {
   return n > 0 ? std::string(target, static_cast<std::size_t>(n)) : std::string();
 }
 
+pid_t tracer_of(pid_t pid) {
+  const std::string text = slurp(path_of(pid, "status"), 4096);
+  constexpr std::string_view kKey = "\nTracerPid:";
+  const std::size_t at = text.find(kKey);
+  if (at == std::string::npos) return 0;
+  std::string_view rest = std::string_view(text).substr(at + kKey.size());
+  return static_cast<pid_t>(take_number(rest));
+}
+
 std::uint64_t resident_bytes(pid_t pid) {
   const std::string text = slurp(path_of(pid, "statm"), 256);
   std::string_view rest = text;

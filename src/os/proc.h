@@ -37,6 +37,9 @@ std::optional<std::string> environment_value(pid_t pid, std::string_view name);
 /// Where /proc/<pid>/<link> points to ("exe", "fd/1"), "" when it cannot be read.
 std::string link_of(pid_t pid, std::string_view link);
 
+/// The process that traces `pid` (a debugger); 0: none.
+pid_t tracer_of(pid_t pid);
+
 /// Resident memory; 0 when the process is gone.  Cheap: counters only.
 std::uint64_t resident_bytes(pid_t pid);
 /// Proportional share of the memory (shared pages count in part).  Expensive for large processes:

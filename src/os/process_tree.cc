@@ -95,6 +95,39 @@ std::vector<TreeMember> descendants_of(pid_t root) {
   return out;
 }
 
+std::string why_left(const TreeMember& member) {
+  std::string out = "process " + std::to_string(member.pid) + " (" + member.name + ") ";
+  switch (member.state) {
+    case 'D':
+      return out + "cannot be killed: uninterruptible sleep";
+    case 'Z':
+    case 'X':
+      return out + "has ended, but process " + std::to_string(tracer_of(member.pid)) +
+             " traces it and keeps it";
+    default:
+      return out + "was killed and is still there (state " + member.state + ")";
+  }
+}
+
+std::string why_left(const std::vector<TreeMember>& members) {
+  constexpr std::size_t kMostNamed = 3;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(members.size(), kMostNamed); ++i)
+    out += (i == 0 ? "" : "; ") + why_left(members[i]);
+  if (members.size() > kMostNamed)
+    out += "; and " + std::to_string(members.size() - kMostNamed) + " more";
+  return out;
+}
+
+std::string why_left_below(pid_t root) {
+  std::vector<TreeMember> left = descendants_of(root);
+  for (const pid_t pid : children_of(root)) {
+    std::optional<ProcStat> stat = read_stat(pid);
+    if (stat && stat->ended() && tracer_of(pid) != 0) left.push_back(member_of(*std::move(stat)));
+  }
+  return why_left(left);
+}
+
 void signal_descendants(int signal) {
   walk(::getpid(), [signal](pid_t pid) { ::kill(pid, signal); });
 }

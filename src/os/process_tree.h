@@ -29,6 +29,15 @@ void signal_descendants(int signal);
 /// no child left to wait for.  REQUIRES: the caller is a sub-reaper.
 void kill_descendants();
 
+/// Why it is still there although it was killed: "process 4711 (python3) cannot be killed:
+/// uninterruptible sleep".
+std::string why_left(const TreeMember& member);
+/// The same for the first few of `members`.
+std::string why_left(const std::vector<TreeMember>& members);
+/// The same for everything below `root`, and for its children that have ended but cannot be waited
+/// for, because a debugger holds them.
+std::string why_left_below(pid_t root);
+
 /// How the processes of an attempt without a keeper are recognised.
 struct TreeMarks {
   pid_t pid = 0;                  // its first process and session; 0: not known

@@ -114,7 +114,7 @@ struct MemoryExceeded {
   std::uint64_t bytes = 0;
 };
 /// READY=1, STATUS=…, PROGRESS=…, CHECKPOINT=… from PERGPU_NOTIFY, or the first metrics line
-/// (READY=1).
+/// (READY=1); RESISTS=words from who ends it: what is left although it was killed.
 struct Notified {
   AttemptId id;
   std::string line;

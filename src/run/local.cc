@@ -396,7 +396,8 @@ void LocalEngine::bury(AttemptId id, const std::string& why) {
                               },
                           .on_left =
                               [this, id](const std::string& resists) {
-                                emit(engine_event::Notified{.id = id, .line = "STATUS=" + resists});
+                                emit(engine_event::Notified{
+                                    .id = id, .line = std::string(keeper::kResists) + resists});
                               }});
 }
 

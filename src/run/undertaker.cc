@@ -3,6 +3,8 @@
 #include "run/undertaker.h"
 
 #include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -24,7 +26,19 @@ struct Undertaker::Burial {
   os::TreeMarks marks = {};
   Callbacks callbacks = {};
   os::Spawned helper = {};
+  os::UniqueFd said = {};  // what it printed: the processes that are left
 };
+
+namespace {
+
+std::string what_it_said(int fd) {
+  char text[1024];
+  const ssize_t n = ::pread(fd, text, sizeof text, 0);
+  if (n <= 0) return "some of its processes cannot be ended";
+  return std::string(text, static_cast<std::size_t>(n));
+}
+
+}  // namespace
 
 Undertaker::Undertaker(os::Loop& loop, std::string keeper_program)
     : loop_(loop),
@@ -59,6 +73,8 @@ void Undertaker::start(const std::shared_ptr<Burial>& burial) {
                "--log",         marks.log_path,
                "--limit-ms",    std::to_string(kRoundMs)};
   plan.cwd = "/";
+  burial->said.reset(::memfd_create("pergpu-end-tree", MFD_CLOEXEC));
+  plan.stdout_fd = burial->said.get();
   os::SpawnResult result = os::spawn(plan);
   if (const auto* failure = std::get_if<os::SpawnFailure>(&result))
     return try_again(burial, "cannot start " + keeper_program_ + ": " + failure->phase + ": " +
@@ -75,7 +91,7 @@ void Undertaker::start(const std::shared_ptr<Burial>& burial) {
     if (reaped && reaped->status == os::ExitStatus(os::Exited{keeper::kTreeGone})) {
       burial->callbacks.on_gone();
     } else {
-      try_again(burial, "some of its processes cannot be ended");
+      try_again(burial, what_it_said(burial->said.get()));
     }
     if (*alive) start_some();
   };

@@ -1,4 +1,6 @@
 """Homes for tests; their end is part of every test: nothing may be left running."""
+import os
+
 import pytest
 
 import harness
@@ -31,3 +33,35 @@ def new_home(request):
 @pytest.fixture
 def home(new_home):
     return new_home()
+
+
+@pytest.fixture
+def freeze():
+    """Puts a process to sleep uninterruptibly, by the freezer of cgroup v1."""
+    folder = f"/sys/fs/cgroup/freezer/pergpu-test-{os.getpid()}"
+    try:
+        os.mkdir(folder)
+    except OSError as error:
+        pytest.skip(f"no freezer of cgroup v1 that we may use: {error}")
+
+    def write(name, value):
+        with open(f"{folder}/{name}", "w") as f:
+            f.write(str(value))
+
+    def freeze(pid):
+        write("cgroup.procs", pid)
+        write("freezer.state", "FROZEN")
+        harness.wait_until(lambda: harness.read(folder + "/freezer.state") == "FROZEN\n", "the freezer")
+
+    freeze.thaw = lambda: write("freezer.state", "THAWED")
+    yield freeze
+    freeze.thaw()
+    harness.wait_until(lambda: not os.path.exists(folder) or remove(folder), "the freezer's end")
+
+
+def remove(folder):
+    try:
+        os.rmdir(folder)
+    except OSError:
+        return False
+    return True

@@ -73,6 +73,24 @@ def test_one_that_leaves_processes_behind_is_done_and_they_are_ended(home, leave
     assert not pid or not alive(int(pid))
 
 
+def test_one_that_cannot_be_killed_is_named_and_its_lane_stays_closed(home, freeze):
+    home.submit('[steps.a]\ncommand = ["sleep", "1000"]\n', "--lanes", 1, name="awkward.toml")
+    wait_until(lambda: home.only("awkward")["state"] == "running", "its start")
+    pid = int(home.json("show", "awkward")["jobs"][0]["last_attempt"]["pid"])
+    freeze(pid)
+    home.run("cancel", "--kill", "awkward")
+    words = f"process {pid} (sleep) cannot be killed: uninterruptible sleep"
+    wait_until(lambda: words in home.run("why", "awkward").stdout, "the words")
+    home.submit('[steps.b]\ncommand = ["true"]\n', "--lanes", 1, name="other.toml")
+    assert home.wait("other") == 0  # its own lane
+    assert home.only("awkward")["state"] == "stopping"
+    home.kill_coordinator()
+    wait_until(lambda: words in home.run("why", "awkward").stdout, "the words again")
+    freeze.thaw()
+    home.wait("awkward")
+    assert ended(home.only("awkward"))[:2] == ("cancelled", "cancelled")
+
+
 def test_one_that_writes_a_huge_log_is_done_and_the_coordinator_stays_small(home):
     size = 1_000_000_000 if LONG else 200_000_000
     job = run(home, f'shell = "yes some line of a log | head -c {size}"')

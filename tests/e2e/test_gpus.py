@@ -298,3 +298,19 @@ def test_two_users_share_eight_gpus_without_an_overlap_and_both_get_at_least_six
     for home in users:
         assert home.stamps.count("start") == count
         assert len(set(home.stamps.of("start", 4))) >= 6
+
+
+def test_a_gpu_whose_job_cannot_be_killed_stays_closed_and_says_who_holds_it(gpus, freeze):
+    gpus.world.show(1)
+    gpus.submit('[steps.a]\ngpus = 1\ncommand = ["sleep", "1000"]\n', name="stuck.toml")
+    wait_until(lambda: gpus.only("stuck")["state"] == "running", "its start")
+    pid = int(gpus.json("show", "stuck")["jobs"][0]["last_attempt"]["pid"])
+    freeze(pid)
+    gpus.run("cancel", "--kill", "stuck")
+    words = f"process {pid} (sleep) cannot be killed: uninterruptible sleep"
+    gpu = wait_until(lambda: [g for g in gpus.json("gpus")["gpus"] if g["why"] == words], "the words")
+    assert gpu[0]["state"] == "dirty"
+    gpus.submit('[steps.b]\ngpus = 1\ncommand = ["true"]\n', name="next.toml")
+    assert f"is held by job 1: {words}" in gpus.run("why", "next").stdout
+    freeze.thaw()
+    assert gpus.wait("next") == 0 and gpus.only("stuck")["state"] == "cancelled"
