@@ -122,6 +122,13 @@ Result<std::string> read_tail(const std::string& path, std::size_t bytes) {
   return tail;
 }
 
+Result<void> write_kernel_file(const std::string& path, std::string_view value) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd) return os_error("open " + path);
+  if (::write(fd.get(), value.data(), value.size()) < 0) return os_error("write " + path);
+  return {};
+}
+
 Result<void> write_file_atomic(const std::string& path, std::string_view content, mode_t mode,
                                bool durable) {
   const std::string temp = temp_name(path);

@@ -27,6 +27,10 @@ Result<std::string> read_tail(const std::string& path, std::size_t bytes);
 Result<void> write_file_atomic(const std::string& path, std::string_view content, mode_t mode,
                                bool durable);
 
+/// One write() into a file that is there and stays as it is (a control file of the kernel, which
+/// takes or refuses a value as a whole).
+Result<void> write_kernel_file(const std::string& path, std::string_view value);
+
 /// For a file that is not there yet; os_errno EEXIST when it is.  A reader may see a part, and so
 /// may who comes after a crash: compare before relying on it.
 Result<void> write_new_file(const std::string& path, std::string_view content, mode_t mode);

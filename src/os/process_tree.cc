@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "os/cgroup.h"
 #include "os/child.h"
 #include "os/proc.h"
 
@@ -154,14 +155,16 @@ std::vector<TreeMember> find_tree(const TreeMarks& marks) {
   const bool session_is_ours =
       marks.pid != 0 && (leader == all.end() || leader->second.start_ticks == marks.start_ticks);
 
+  const std::vector<pid_t> grouped = processes_in(marks.groups);
+  const std::unordered_set<pid_t> in_group(grouped.begin(), grouped.end());
+
   std::unordered_multimap<pid_t, pid_t> children;
   std::vector<pid_t> found;
   std::unordered_set<pid_t> seen = spared;
   for (const auto& [pid, stat] : all) {
     children.emplace(stat.parent, pid);
-    if (spared.count(pid) == 0 && is_marked(stat, marks, session_is_ours) &&
-        seen.insert(pid).second)
-      found.push_back(pid);
+    const bool is_ours = in_group.count(pid) != 0 || is_marked(stat, marks, session_is_ours);
+    if (spared.count(pid) == 0 && is_ours && seen.insert(pid).second) found.push_back(pid);
   }
   for (std::size_t i = 0; i < found.size(); ++i) {
     const auto [first, last] = children.equal_range(found[i]);
@@ -178,6 +181,10 @@ std::vector<TreeMember> find_tree(const TreeMarks& marks) {
 }
 
 std::vector<TreeMember> kill_tree(const TreeMarks& marks) {
+  const std::vector<pid_t> grouped = processes_in(marks.groups);
+  // A job may have started us: then one process after the other.
+  if (std::find(grouped.begin(), grouped.end(), ::getpid()) == grouped.end())
+    kill_groups(marks.groups);
   std::unordered_set<pid_t> stopped;
   std::vector<TreeMember> found;
   for (int round = 0; round < kMostStopRounds; ++round) {

@@ -40,10 +40,11 @@ std::string why_left_below(pid_t root);
 
 /// How the processes of an attempt without a keeper are recognised.
 struct TreeMarks {
-  pid_t pid = 0;                  // its first process and session; 0: not known
-  std::uint64_t start_ticks = 0;  // of that process
-  std::string marker = {};        // value of kMarkerName in the environment of its processes
-  std::string log_path = {};      // where their output went
+  pid_t pid = 0;                         // its first process and session; 0: not known
+  std::uint64_t start_ticks = 0;         // of that process
+  std::string marker = {};               // value of kMarkerName in the environment of its processes
+  std::string log_path = {};             // where their output went
+  std::vector<std::string> groups = {};  // their control groups, as folders
 };
 inline constexpr char kMarkerName[] = "PERGPU_ATTEMPT_ID";
 
@@ -51,7 +52,8 @@ inline constexpr char kMarkerName[] = "PERGPU_ATTEMPT_ID";
 /// ancestors are never among them.
 std::vector<TreeMember> find_tree(const TreeMarks& marks);
 
-/// Stops, then kills the processes of find_tree().  One round; returns what was found.
+/// Kills the control groups; stops, then kills the processes of find_tree().  One round; returns
+/// what was found.
 std::vector<TreeMember> kill_tree(const TreeMarks& marks);
 
 }  // namespace pergpu::os

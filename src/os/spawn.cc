@@ -5,6 +5,7 @@
 #include "os/spawn.h"
 
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -62,11 +63,21 @@ struct ChildPlan {
   bool new_session = false;
   int parent_death_signal = 0;
   pid_t parent_pid = 0;
+  const int* join_fds = nullptr;
+  std::size_t join_count = 0;
 
+  bool joined_all = true;
   Phase failed = Phase::None;
   int error = 0;
   std::size_t index = 0;  // of the limit or descriptor concerned
 };
+
+/// "0" is the writer.  First of all, so that nothing that is made on the way counts elsewhere.
+PERGPU_IN_CHILD void join_groups(ChildPlan& plan) {
+  for (std::size_t i = 0; i < plan.join_count; ++i) {
+    if (::syscall(SYS_write, plan.join_fds[i], "0", 1) != 1) plan.joined_all = false;
+  }
+}
 
 [[noreturn]] PERGPU_IN_CHILD void leave() {
   for (;;) ::syscall(SYS_exit_group, 127);
@@ -131,6 +142,7 @@ PERGPU_IN_CHILD void set_oom_score(const ChildPlan& plan) {
 
 PERGPU_IN_CHILD int child_main(void* argument) {
   ChildPlan& plan = *static_cast<ChildPlan*>(argument);
+  join_groups(plan);
   default_dispositions();
   if (plan.new_session && ::syscall(SYS_setsid) < 0) fail(plan, Phase::Session);
   if (plan.parent_death_signal != 0) {
@@ -150,6 +162,57 @@ PERGPU_IN_CHILD int child_main(void* argument) {
   const unsigned long none = 0;
   ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, kKernelSignalSetBytes);
   exec_first(plan);
+}
+
+#ifndef CLONE_INTO_CGROUP
+#define CLONE_INTO_CGROUP 0x200000000ULL
+#endif
+
+/// clone3(), which the C library does not offer: the child calls child_main(plan) on its own stack
+/// and never returns.  -1 and errno as usual; ENOSYS where this processor's calls are not known
+/// here.
+long clone_into_group(clone_args& args, ChildPlan& plan) {
+#if defined(__x86_64__)
+  long result = SYS_clone3;
+  register void* argument asm("r8") = &plan;
+  register int (*function)(void*) asm("r9") = child_main;
+  asm volatile(
+      "syscall\n\t"
+      "testq %%rax, %%rax\n\t"
+      "jnz 1f\n\t"
+      "xorl %%ebp, %%ebp\n\t"
+      "movq %%r8, %%rdi\n\t"
+      "callq *%%r9\n\t"
+      "hlt\n"
+      "1:"
+      : "+a"(result)
+      : "D"(&args), "S"(sizeof args), "r"(argument), "r"(function)
+      : "rcx", "r11", "memory", "cc");
+#elif defined(__aarch64__)
+  register long result asm("x0") = reinterpret_cast<long>(&args);
+  register long size asm("x1") = sizeof args;
+  register long number asm("x8") = SYS_clone3;
+  register void* argument asm("x9") = &plan;
+  register int (*function)(void*) asm("x10") = child_main;
+  asm volatile(
+      "svc #0\n\t"
+      "cbnz x0, 1f\n\t"
+      "mov x29, #0\n\t"
+      "mov x0, x9\n\t"
+      "blr x10\n\t"
+      "brk #0\n"
+      "1:"
+      : "+r"(result)
+      : "r"(size), "r"(number), "r"(argument), "r"(function)
+      : "memory", "cc");
+#else
+  (void)args;
+  (void)plan;
+  const long result = -ENOSYS;
+#endif
+  if (result >= 0) return result;
+  errno = static_cast<int>(-result);
+  return -1;
 }
 
 /// Null-terminated array of pointers into `texts`.
@@ -326,6 +389,9 @@ SpawnResult spawn(const SpawnPlan& plan) {
   child.parent_death_signal = plan.parent_death_signal;
   child.parent_pid = ::getpid();
 
+  child.join_fds = plan.join_fds.data();
+  child.join_count = plan.join_fds.size();
+
   const std::unique_ptr<char[]> stack(new char[kChildStackBytes]);
   const auto top = (reinterpret_cast<std::uintptr_t>(stack.get()) + kChildStackBytes) & ~15UL;
 
@@ -336,13 +402,29 @@ SpawnResult spawn(const SpawnPlan& plan) {
   int pidfd = -1;
   const int flags =
       CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD | (plan.sibling ? CLONE_PARENT : 0);
-  const pid_t pid = ::__clone(child_main, reinterpret_cast<void*>(top), flags, &child, &pidfd);
+  pid_t pid = -1;
+  bool is_grouped = true;
+  if (plan.group_fd >= 0) {
+    clone_args args = {};
+    args.flags = static_cast<std::uint64_t>(flags & ~SIGCHLD) | CLONE_INTO_CGROUP;
+    args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
+    args.exit_signal = plan.sibling ? 0 : SIGCHLD;
+    args.stack = reinterpret_cast<std::uintptr_t>(stack.get());
+    args.stack_size = top - args.stack;
+    args.cgroup = static_cast<std::uint64_t>(plan.group_fd);
+    pid = static_cast<pid_t>(clone_into_group(args, child));
+    is_grouped = pid >= 0;
+  }
+  // Without the group where that is not possible: an old kernel, a filter, a group that is gone.
+  if (pid < 0) pid = ::__clone(child_main, reinterpret_cast<void*>(top), flags, &child, &pidfd);
   const int clone_error = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 
   if (pid < 0) return SpawnFailure{"clone", clone_error, plan.argv[0]};
   UniqueFd handle(pidfd);
-  if (child.failed == Phase::None) return Spawned{.pid = pid, .pidfd = std::move(handle)};
+  if (child.failed == Phase::None)
+    return Spawned{
+        .pid = pid, .pidfd = std::move(handle), .is_grouped = is_grouped && child.joined_all};
   if (!plan.sibling) (void)wait_for(pid);
   return describe(plan, child, limits.asked);
 }

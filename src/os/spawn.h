@@ -47,11 +47,15 @@ struct SpawnPlan {
   std::optional<int> oom_score_adj = std::nullopt;  // best effort
   std::vector<SpawnLimit> limits = {};
   std::vector<int> cpus = {};  // empty: the parent's affinity
+  // Control groups (os/cgroup.h), best effort; all borrowed.
+  int group_fd = -1;               // a folder of cgroup v2: the child is born in it
+  std::vector<int> join_fds = {};  // cgroup.procs files: the child joins these before its exec
 };
 
 struct Spawned {
   pid_t pid = 0;
   UniqueFd pidfd = {};
+  bool is_grouped = false;  // it is in every group that the plan asked for
 };
 
 /// Nothing runs.  `phase` is one of "dev-null", "clone", "session", "affinity", "chdir", "fds",
