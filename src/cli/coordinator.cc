@@ -12,6 +12,7 @@
 #include "cli/exit_code.h"
 #include "coordinator/main_loop.h"
 #include "gpu/probe_main.h"
+#include "os/cgroup_site.h"
 #include "os/file.h"
 #include "os/paths.h"
 #include "view/escape.h"
@@ -100,9 +101,9 @@ Result<std::string> unit_environment() {
     out += fmt::format("Environment={}\n", unit_quoted(name + "=" + value, false));
   };
   if (home->is_explicit) set("PERGPU_HOME", home->path);
-  for (const char* name : {"XDG_STATE_HOME", "PERGPU_LOCKS"}) {
+  for (const char* name : {"XDG_STATE_HOME", "PERGPU_LOCKS", "PERGPU_CGROUP"}) {
     const char* value = std::getenv(name);
-    if (value && *value == '/') set(name, value);
+    if (value && (*value == '/' || value == std::string_view("none"))) set(name, value);
   }
   return out;
 }
@@ -123,12 +124,14 @@ int enable() {
   const Result<std::string> environment = unit_environment();
   if (!environment) return fail(environment.error());
   // --foreground: it stays when it has nothing to do, as a service should.  KillMode=process:
-  // stopping the unit ends the coordinator and leaves the jobs.
+  // stopping the unit ends the coordinator and leaves the jobs.  DelegateSubgroup: the unit's own
+  // group may then hand its controllers on (os/cgroup_site.h); systemd before 254 passes over it.
   const std::string unit = fmt::format(
       "[Unit]\nDescription=pergpu coordinator: runs queued training jobs\n\n"
       "[Service]\nExecStart={} coordinator run --foreground\nRestart=on-failure\nRestartSec=5\n"
-      "KillMode=process\nDelegate=yes\n{}\n[Install]\nWantedBy=default.target\n",
-      unit_quoted(*executable, true), *environment);
+      "KillMode=process\nDelegate=yes\nDelegateSubgroup={}\n{}\n[Install]\nWantedBy=default."
+      "target\n",
+      unit_quoted(*executable, true), os::kCgroupLeaf, *environment);
   const std::string path = folder + "/systemd/user/pergpu.service";
   Result<void> written = os::make_dirs(os::parent_of(path), 0755);
   if (written) written = os::write_file_atomic(path, unit, 0644, false);

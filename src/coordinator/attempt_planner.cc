@@ -206,7 +206,8 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, LaneId::Pool pool) {
   plan.record_path = s->out + "/attempt.json";
   for (const auto& [resource, soft] : sweep.context.limits) plan.limits.push_back({resource, soft});
   plan.cpu_list = attempt.placement.cpu_list;
-  plan.watch_memory_bytes = step.memory_bytes.value_or(0);
+  plan.memory_bytes = step.memory_bytes.value_or(0);
+  if (step.cpus && plan.cpu_list.empty()) plan.cpu_milli = 1000 * *step.cpus;
   if (step.max_starting) plan.ready_path = s->metrics;
   plan.grace = step.grace;
   for (const Template& output : step.outputs) {

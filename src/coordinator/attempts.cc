@@ -54,6 +54,8 @@ void Coordinator::on_engine(const EngineEvent& e) {
       Overloaded{
           [&](const engine_event::Started& started) {
             live.sent = true;
+            live.memory_held = started.memory_held;
+            live.cpu_held = started.cpu_held;
             for (std::size_t i = 0; i < started.leases.size() && i < live.gpus.size(); ++i) {
               parts_.gpus->adopt_lease(live.gpus[i], *started.leases[i]);
             }
@@ -88,6 +90,8 @@ void Coordinator::on_engine(const EngineEvent& e) {
                              step.timeout ? std::chrono::nanoseconds(*step.timeout).count() : 0,
                          .memory_bytes = live.memory_bytes,
                          .memory_limit_bytes = step.memory_bytes.value_or(0),
+                         .oom_kills = exited.oom_kills,
+                         .oom_at_limit = exited.oom_at_limit,
                          .log_tail = failed ? log_tail(parts_.world->out_of(job) + "/log.txt")
                                             : std::string(),
                          .rules = step.failures,

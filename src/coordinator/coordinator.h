@@ -32,6 +32,7 @@
 #include "job/classify.h"
 #include "job/queue.h"
 #include "job/schedule.h"
+#include "os/cgroup_site.h"
 #include "os/clock.h"
 #include "run/engine.h"
 
@@ -57,6 +58,8 @@ struct LiveAttempt {
   std::uint64_t memory_bytes = 0;  // what was measured when it passed its limit
   std::string status = {};
   std::string progress = {};
+  int memory_held = 0;  // engine_event::Started
+  int cpu_held = 0;
   std::string resists = {};  // processes that are left although they were killed, in words
 };
 
@@ -71,6 +74,7 @@ class Coordinator {
     os::Clock* clock = nullptr;
     Timers* timers = nullptr;
     Machine machine = {};
+    os::CgroupSite groups = {};  // for words only
     std::string home = {};
     std::string boot_id = {};
     /// The environment captured with a sweep: NAME=value entries, each ended by a NUL.
@@ -127,6 +131,7 @@ class Coordinator {
   const World& world() const { return *parts_.world; }
   const GpuLanes& gpu_lanes() const { return *parts_.gpus; }
   const Machine& machine() const { return parts_.machine; }
+  const os::CgroupSite& groups() const { return parts_.groups; }
   const LiveAttempt* live(JobId job) const;
   Instant now() const { return parts_.clock->now(); }
   std::size_t live_count() const { return live_.size(); }

@@ -15,6 +15,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/server.h"
 #include "gpu/probe_inventory.h"
+#include "os/cgroup_site.h"
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/file.h"
@@ -128,6 +129,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!keeper) return complain(keeper.error());
   Result<std::string> self = os::own_executable();
   if (!self) return complain(self.error());
+  const os::CgroupSite groups = os::find_cgroups();  // before the first keeper is born
   Coordinator* coordinator = nullptr;
   auto on_engine = [&](const EngineEvent& e) { coordinator->on_engine(e); };
   LocalEngine local(loop, clock,
@@ -136,6 +138,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                      .pergpu_program = *self,
                      .home = options.home,
                      .boot_id = os::boot_id(),
+                     .groups = groups,
                      .on_event = on_engine});
   FakeEngine fake(
       clock, [&](std::int64_t at, std::function<void()> f) { return loop.at(at, std::move(f)); },
@@ -157,6 +160,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                     .clock = &clock,
                     .timers = &timers,
                     .machine = read_machine(),
+                    .groups = groups,
                     .home = options.home,
                     .boot_id = os::boot_id(),
                     .read_environment =

@@ -100,6 +100,18 @@ Verdict exited(const Evidence& e) {
   return {OutcomeClass::Exit, std::move(reason)};
 }
 
+Verdict out_of_memory(const Evidence& e) {
+  const std::string peak = size_text(e.peak_memory_bytes);
+  if (!e.oom_at_limit || e.memory_limit_bytes == 0) {
+    return {
+        OutcomeClass::OomHost,
+        fmt::format("killed by the kernel: the machine had no memory left (its peak: {})", peak)};
+  }
+  return {OutcomeClass::OomHost,
+          fmt::format("killed by the kernel: memory reached its limit of {} (peak {})",
+                      size_text(e.memory_limit_bytes), peak)};
+}
+
 Verdict verdict(const Evidence& e) {
   if (e.stop) return stopped(e);
   if (e.spawn_failure) return not_started(*e.spawn_failure);
@@ -107,6 +119,8 @@ Verdict verdict(const Evidence& e) {
     if (e.proven_gone) return {OutcomeClass::Lost, words_or(e.lost_why, "lost")};
     return {OutcomeClass::Unknown, words_or(e.lost_why, "its exit status is not known")};
   }
+  // A program may survive the end of a part of it and fail in words of its own.
+  if (e.oom_kills > 0 && e.exit_code.value_or(1) != 0) return out_of_memory(e);
   if (e.signal) {
     std::string reason = fmt::format("killed by signal {} ({})", *e.signal, signal_name(*e.signal));
     if (std::optional<Verdict> told = by_log(e, reason)) return *std::move(told);

@@ -40,6 +40,8 @@ struct Evidence {
   std::int64_t timeout_ns = 0;     // the step's, for the reason's words
   std::uint64_t memory_bytes = 0;  // what was measured when it passed its limit
   std::uint64_t memory_limit_bytes = 0;
+  std::uint64_t oom_kills = 0;  // of its processes, by the kernel for want of memory
+  bool oom_at_limit = false;    // at its own limit; false: the machine had none left
 
   std::string log_tail = {};                // the end of the log, if the caller has it
   std::span<const FailureRule> rules = {};  // the step's own, for the log

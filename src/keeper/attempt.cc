@@ -24,12 +24,13 @@ constexpr std::int64_t kFirstKillAgain = 20 * kMillisecond;
 constexpr std::int64_t kLastKillAgain = 1'000 * kMillisecond;
 constexpr std::int64_t kComplainAfter = 5'000 * kMillisecond;  // and look again after as long
 constexpr std::int64_t kSampleEvery = 500 * kMillisecond;
+constexpr std::int64_t kPeakEvery = 5'000 * kMillisecond;  // of a group: one small file
 constexpr int kShareEvery = 10;     // samples between two that read shares, which is expensive
 constexpr int kFirstLeaseFd = 100;  // out of the way of numbers that shell scripts use
 constexpr int kJobOomScore = 500;   // the kernel takes a job before the shell, and before us
 
-os::SpawnPlan spawn_plan_of(const Start& start, int log_fd,
-                            const std::vector<os::UniqueFd>& leases) {
+os::SpawnPlan spawn_plan_of(const Start& start, int log_fd, const std::vector<os::UniqueFd>& leases,
+                            const os::Cgroup* group) {
   os::SpawnPlan plan;
   plan.argv = start.argv;
   plan.env = start.env;
@@ -44,12 +45,17 @@ os::SpawnPlan spawn_plan_of(const Start& start, int log_fd,
     plan.limits.push_back({.resource = limit.resource, .soft = limit.soft});
   for (std::size_t i = 0; i < leases.size(); ++i)
     plan.fds.push_back({.fd = leases[i].get(), .as = kFirstLeaseFd + static_cast<int>(i)});
+  if (group != nullptr) {
+    plan.group_fd = group->born_in();
+    plan.join_fds = group->join_fds();
+  }
   return plan;
 }
 
 }  // namespace
 
-std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::UniqueFd> leases) {
+std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::UniqueFd> leases,
+                                                  const os::Cgroup* group) {
   const auto failed = [&](std::string phase, int error, std::string object) {
     return SpawnFailed{plan.id, std::move(phase), error, std::move(object)};
   };
@@ -66,11 +72,12 @@ std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::Un
 
   Attempt attempt;
   if (!plan.outputs.empty()) attempt.stamp_ = stamp_of(log.get());
-  os::SpawnResult result = os::spawn(spawn_plan_of(plan, log.get(), leases));
+  os::SpawnResult result = os::spawn(spawn_plan_of(plan, log.get(), leases, group));
   if (const auto* failure = std::get_if<os::SpawnFailure>(&result))
     return failed(failure->phase, failure->os_errno, failure->object);
 
-  attempt.pid_ = std::get<os::Spawned>(result).pid;
+  const os::Spawned& spawned = std::get<os::Spawned>(result);
+  attempt.pid_ = spawned.pid;
   // Ended or not: this keeper has not reaped it, so /proc still knows it.
   const std::optional<os::ProcStat> stat = os::read_stat(attempt.pid_);
   attempt.start_ticks_ = stat ? stat->start_ticks : 0;
@@ -78,12 +85,31 @@ std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::Un
   attempt.plan_ = std::move(plan);
   attempt.plan_.env = {};  // has served; may be large
   attempt.plan_.folder = {};
-  if (attempt.plan_.watch_memory_bytes > 0) attempt.sample_at_ns_ = 0;
+  attempt.enter(group, spawned.is_grouped);
+  if (attempt.plan_.memory_bytes > 0) attempt.sample_at_ns_ = 0;
   return attempt;
 }
 
+/// A limit counts as held when the first process is in every group that it needs.
+void Attempt::enter(const os::Cgroup* group, bool is_grouped) {
+  group_ = group;
+  if (group == nullptr || !is_grouped) return;
+  cpu_is_held_ = group->cpu_version() != 0;
+  memory_is_held_ = group->memory_version() != 0;
+  if (!memory_is_held_) return;
+  Result<os::UniqueFd> event = group->watch_memory();
+  if (event)
+    memory_event_ = *std::move(event);
+  else
+    memory_is_held_ = false;  // nobody would tell: watched, below a limit that holds all the same
+}
+
 Started Attempt::started() const {
-  return Started{.id = plan_.id, .pid = pid_, .start_ticks = start_ticks_};
+  Started out{.id = plan_.id, .pid = pid_, .start_ticks = start_ticks_};
+  if (group_ != nullptr) out.groups = group_->folders();
+  if (memory_is_held_) out.memory_held = group_->memory_version();
+  if (cpu_is_held_) out.cpu_held = group_->cpu_version();
+  return out;
 }
 
 std::vector<int> Attempt::lease_fds() const {
@@ -117,10 +143,17 @@ void Attempt::stop(bool kill, std::int64_t now_ns) {
   kill_at_ns_ = std::min(kill_at_ns_.value_or(kill_at), kill_at);
 }
 
+void Attempt::on_memory(std::int64_t now_ns) {
+  memory_event_.reset();  // once is enough
+  memory_ran_out_ = true;
+  stop(/*kill=*/true, now_ns);
+}
+
 std::vector<std::variant<Memory, Notify>> Attempt::on_time(std::int64_t now_ns) {
   std::vector<std::variant<Memory, Notify>> out;
   if (first_ && !leftovers_told_) end_leftovers(now_ns);
   if (kill_at_ns_ && now_ns >= *kill_at_ns_) {
+    if (group_ != nullptr) os::kill_groups(group_->folders());
     os::kill_descendants();
     if (kill_again_after_ns_ == 0) complain_at_ns_ = now_ns + kComplainAfter;
     kill_again_after_ns_ = std::clamp(2 * kill_again_after_ns_, kFirstKillAgain, kLastKillAgain);
@@ -130,8 +163,8 @@ std::vector<std::variant<Memory, Notify>> Attempt::on_time(std::int64_t now_ns) 
     if (std::optional<Notify> news = complain(now_ns)) out.push_back(*std::move(news));
   }
   if (sample_at_ns_ && now_ns >= *sample_at_ns_) {
-    sample_at_ns_ = now_ns + kSampleEvery;
-    if (std::optional<Memory> exceeded = sample_memory(now_ns)) out.push_back(*exceeded);
+    sample_at_ns_ = now_ns + (memory_is_held_ ? kPeakEvery : kSampleEvery);
+    if (std::optional<Memory> exceeded = sample_memory()) out.push_back(*exceeded);
   }
   return out;
 }
@@ -147,19 +180,22 @@ std::optional<std::int64_t> Attempt::next_time() const {
 
 /// The resident sets are an upper bound that costs little; the proportional shares decide, because
 /// workers that fork share most of their pages.
-std::optional<Memory> Attempt::sample_memory(std::int64_t now_ns) {
+std::optional<Memory> Attempt::sample_memory() {
+  if (memory_is_held_) {
+    peak_bytes_ = std::max(peak_bytes_, group_->used_bytes());
+    return std::nullopt;
+  }
   const std::vector<os::TreeMember> tree = os::descendants_of(::getpid());
   std::uint64_t bytes = 0;
   for (const os::TreeMember& member : tree) bytes += os::resident_bytes(member.pid);
-  if (tree.size() > 1 && (bytes > plan_.watch_memory_bytes || samples_++ % kShareEvery == 0)) {
+  if (tree.size() > 1 && (bytes > plan_.memory_bytes || samples_++ % kShareEvery == 0)) {
     bytes = 0;
     for (const os::TreeMember& member : tree) bytes += os::proportional_bytes(member.pid);
     peak_bytes_ = std::max(peak_bytes_, bytes);
   } else if (tree.size() <= 1) {
     peak_bytes_ = std::max(peak_bytes_, bytes);
   }
-  (void)now_ns;
-  if (bytes <= plan_.watch_memory_bytes) return std::nullopt;
+  if (bytes <= plan_.memory_bytes) return std::nullopt;
   sample_at_ns_.reset();  // said once
   return Memory{.id = id(), .bytes = bytes};
 }
@@ -179,6 +215,14 @@ Exited Attempt::finish() {
   if (const auto* exited = std::get_if<os::Exited>(&*first_)) out.exit_code = exited->code;
   if (const auto* signaled = std::get_if<os::Signaled>(&*first_)) out.signal = signaled->signal;
   out.cpu_ns = cpu_ns_;
+  if (group_ != nullptr && group_->memory_version() != 0) {
+    const os::CgroupMemory memory = group_->memory();
+    out.oom_kills = std::max<std::uint64_t>(memory.kills, memory_ran_out_ ? 1 : 0);
+    out.oom_at_limit = memory.at_limit;
+    // With cached files in it the peak of a group means little unless the limit did not suffice;
+    // then it is what was compared, unlike the resident sets, which count shared pages.
+    if (out.oom_kills > 0 && memory.peak_bytes > 0) peak_bytes_ = memory.peak_bytes;
+  }
   out.peak_memory_bytes = peak_bytes_;
   out.wall_ns = ended_at_.wall_ns;
   out.boot_ns = ended_at_.boot_ns;

@@ -4,8 +4,8 @@
 // What the first process leaves behind gets TERM at once and KILL two seconds later (or after the
 // plan's grace, if that is shorter): helpers that end with their parent have the time to, and the
 // lane is not held up by those that do not.  stop(): TERM to the job's process group, the plan's
-// grace, then KILL to everything below the keeper.
-// Time is an argument (CLOCK_BOOTTIME).
+// grace, then KILL to the attempt's control group, if it has one, and to everything below the
+// keeper. Time is an argument (CLOCK_BOOTTIME).
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "keeper/protocol.h"
+#include "os/cgroup.h"
 #include "os/child.h"
 #include "os/fd.h"
 
@@ -24,7 +25,9 @@ class Attempt {
  public:
   /// Starts the program; the folder is prepared.  `leases` are inherited by it and held here until
   /// the attempt has finished.
-  static std::variant<Attempt, SpawnFailed> begin(Start plan, std::vector<os::UniqueFd> leases);
+  /// `group`: where it runs, borrowed until the attempt has finished; nullptr: none.
+  static std::variant<Attempt, SpawnFailed> begin(Start plan, std::vector<os::UniqueFd> leases,
+                                                  const os::Cgroup* group);
 
   AttemptId id() const { return plan_.id; }
   Started started() const;
@@ -37,6 +40,11 @@ class Attempt {
   bool first_has_ended() const { return first_.has_value(); }
   void stop(bool kill, std::int64_t now_ns);
 
+  /// Readable when the group's memory limit was reached; -1: nothing to wait for.
+  int memory_fd() const { return memory_event_.get(); }
+  /// It is.  What is left of a program whose parts the kernel ends is of no use: all of it ends.
+  void on_memory(std::int64_t now_ns);
+
   /// Does what is due: kills, samples memory.  Returns messages for the coordinator.
   std::vector<std::variant<Memory, Notify>> on_time(std::int64_t now_ns);
   std::optional<std::int64_t> next_time() const;
@@ -48,8 +56,9 @@ class Attempt {
 
  private:
   Attempt() = default;
+  void enter(const os::Cgroup* group, bool is_grouped);
   void end_leftovers(std::int64_t now_ns);
-  std::optional<Memory> sample_memory(std::int64_t now_ns);
+  std::optional<Memory> sample_memory();
   std::optional<Notify> complain(std::int64_t now_ns);
 
   Start plan_;
@@ -57,6 +66,11 @@ class Attempt {
   pid_t pid_ = 0;
   std::uint64_t start_ticks_ = 0;
   timespec stamp_ = {};
+  const os::Cgroup* group_ = nullptr;
+  bool memory_is_held_ = false;  // by the group; else it is watched
+  bool cpu_is_held_ = false;
+  os::UniqueFd memory_event_;
+  bool memory_ran_out_ = false;
 
   std::optional<os::ExitStatus> first_;
   Instant ended_at_ = {};

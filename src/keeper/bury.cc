@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "keeper/protocol.h"
+#include "os/cgroup.h"
 #include "os/clock.h"
 
 namespace pergpu::keeper {
@@ -19,7 +20,10 @@ int end_tree(const os::TreeMarks& marks, std::int64_t limit_ns) {
   std::int64_t wait = kFirstWait;
   for (;;) {
     const std::vector<os::TreeMember> left = os::kill_tree(marks);
-    if (left.empty()) return kTreeGone;
+    if (left.empty()) {
+      os::remove_groups(marks.groups);
+      return kTreeGone;
+    }
     if (os::boot_now_ns() >= end) {
       const std::string words = os::why_left(left);
       (void)!::write(STDOUT_FILENO, words.data(), words.size());

@@ -47,6 +47,11 @@ bool is_ours(const os::UniqueFd& socket) {
   return peer.uid == ::geteuid() || peer.uid == 0;
 }
 
+/// One v2 folder without limits: only there to be ended as a whole.
+bool is_plain(const os::Cgroup& group) {
+  return !group.limits().any() && group.born_in() >= 0 && group.folders().size() == 1;
+}
+
 std::optional<std::int64_t> earlier(std::optional<std::int64_t> a, std::optional<std::int64_t> b) {
   if (a && b) return std::min(*a, *b);
   return a ? a : b;
@@ -65,18 +70,20 @@ Keeper::Keeper(Options options)
 
 int Keeper::run() {
   while (!done_) wait_for_events();
+  drop_group();
   return 0;
 }
 
 void Keeper::wait_for_events() {
   const bool wants_write = connection_ && connection_->wants_write();
-  pollfd fds[4] = {
+  pollfd fds[5] = {
       {.fd = signals_.get(), .events = POLLIN, .revents = 0},
       {.fd = connection_ ? connection_->fd() : options_.listener.get(),
        .events = static_cast<short>(wants_write ? POLLIN | POLLOUT : POLLIN),
        .revents = 0},
       {.fd = options_.notify.get(), .events = POLLIN, .revents = 0},
       {.fd = ready_.fd(), .events = POLLIN, .revents = 0},
+      {.fd = attempt_ ? attempt_->memory_fd() : -1, .events = POLLIN, .revents = 0},
   };
   timespec wait = {};
   const std::optional<std::int64_t> next = next_time();
@@ -84,10 +91,11 @@ void Keeper::wait_for_events() {
     const std::int64_t left = std::max<std::int64_t>(*next - os::boot_now_ns(), 0);
     wait = {.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
   }
-  if (::ppoll(fds, 4, next ? &wait : nullptr, nullptr) < 0) return;
+  if (::ppoll(fds, 5, next ? &wait : nullptr, nullptr) < 0) return;
 
   if (fds[2].revents != 0) on_notify();
   if (fds[3].revents != 0 && ready_.is_ready()) notify("READY=1");
+  if (fds[4].revents != 0) attempt_->on_memory(os::boot_now_ns());
   if (fds[0].revents != 0) on_children();
   if (fds[1].revents != 0 && connection_) {
     on_connection(fds[1].revents);
@@ -120,6 +128,28 @@ void Keeper::finish_attempt() {
   attempt_.reset();
   unwritten_.reset();  // the record of the end will say more
   keep(std::move(held));
+  // Limits and counts are one attempt's: the next one gets a new group.  After the report, because
+  // it takes a tenth of a millisecond.
+  if (group_ && !is_plain(*group_)) drop_group();
+}
+
+/// The group for an attempt: that of the attempt before where neither has limits.
+const os::Cgroup* Keeper::group_for(const Start& request) {
+  if (!options_.groups) return nullptr;
+  const os::CgroupLimits limits = {.memory_bytes = request.memory_bytes,
+                                   .cpu_milli = request.cpu_milli};
+  if (group_ && is_plain(*group_) && !limits.any()) return &*group_;
+  drop_group();
+  Result<os::Cgroup> made =
+      os::Cgroup::make(options_.groups, os::cgroup_name(options_.home, options_.id), limits);
+  if (!made || made->folders().empty()) return nullptr;
+  group_ = *std::move(made);
+  return &*group_;
+}
+
+void Keeper::drop_group() {
+  if (group_) os::remove_groups(group_->folders());
+  group_.reset();
 }
 
 void Keeper::keep(Held held) {
@@ -247,7 +277,9 @@ void Keeper::start(Start request) {
   record.folder.umask = request.folder.umask;
   record.record_path = request.record_path;
   record.record_at_start = std::move(request.record_at_start);
-  std::variant<Attempt, SpawnFailed> begun = Attempt::begin(std::move(request), std::move(leases));
+  const os::Cgroup* group = group_for(request);
+  std::variant<Attempt, SpawnFailed> begun =
+      Attempt::begin(std::move(request), std::move(leases), group);
   if (auto* failure = std::get_if<SpawnFailed>(&begun)) {
     ready_.end();
     Held held;

@@ -20,6 +20,7 @@
 #include "keeper/ready.h"
 #include "keeper/record.h"
 #include "keeper/revive.h"
+#include "os/cgroup.h"
 #include "os/clock.h"
 #include "os/fd.h"
 
@@ -32,6 +33,7 @@ struct Options {
   std::string run_folder = {};
   std::string pergpu = {};  // program for `coordinator run`; empty: none is started
   std::string home = {};
+  os::CgroupSite groups = {};  // where the groups of attempts are made
 };
 
 class Keeper {
@@ -59,6 +61,8 @@ class Keeper {
   void forget(const Forget& request);
   void quit(const Quit& request);
 
+  const os::Cgroup* group_for(const Start& request);
+  void drop_group();
   void finish_attempt();
   void drain_notify();
   void keep(Held held);
@@ -79,6 +83,7 @@ class Keeper {
   os::UniqueFd signals_;
   RecordFile record_;
   std::unique_ptr<Connection> connection_;
+  std::optional<os::Cgroup> group_;  // of the attempt, or of the one before; outlives both
   std::optional<Attempt> attempt_;
   std::vector<Held> kept_;  // ended, not forgotten
   NotifyFilter notify_filter_;

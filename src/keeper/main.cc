@@ -1,7 +1,9 @@
 // pergpu-keeper: started by a coordinator, not by people.
 //
 //   pergpu-keeper --listen-fd N [--notify-fd N] --id N --run-dir DIR --pergpu PATH --home DIR
-//   pergpu-keeper --end-tree --pid N --start-ticks N --marker TEXT --log PATH --limit-ms N
+//                 [--group-track V:DIR] [--group-memory V:DIR] [--group-cpu V:DIR]
+//   pergpu-keeper --end-tree --pid N --start-ticks N --marker TEXT --log PATH [--group DIR]…
+//                 --limit-ms N
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
@@ -58,6 +60,14 @@ bool parse(int argc, char** argv, Arguments& out) {
       out.keeper.pergpu = value;
     else if (name == "--home")
       out.keeper.home = value;
+    else if (name == "--group-track")
+      out.keeper.groups.track = pergpu::os::cgroup_place_of(value);
+    else if (name == "--group-memory")
+      out.keeper.groups.memory = pergpu::os::cgroup_place_of(value);
+    else if (name == "--group-cpu")
+      out.keeper.groups.cpu = pergpu::os::cgroup_place_of(value);
+    else if (name == "--group")
+      out.marks.groups.emplace_back(value);
     else if (name == "--pid")
       out.marks.pid = std::atoi(value);
     else if (name == "--start-ticks")

@@ -94,9 +94,10 @@ struct Start {
   std::vector<std::int32_t> cpu_list = {};
   std::uint32_t lease_count = 0;
   std::vector<std::string> outputs = {};
-  std::uint64_t watch_memory_bytes = 0;
+  std::uint64_t memory_bytes = 0;  // limit: held by a control group, else watched; 0: none
   std::int64_t grace_ns = 30'000'000'000;
   std::string ready_path = {};  // a line appended to this file means READY=1; empty: not watched
+  std::int32_t cpu_milli = 0;   // limit in thousandths of a core, by a control group; 0: none
 };
 
 struct Stop {
@@ -123,6 +124,9 @@ struct Started {
   AttemptId id = {};
   std::int32_t pid = 0;
   std::uint64_t start_ticks = 0;
+  std::vector<std::string> groups = {};  // its control groups, as folders
+  std::int32_t memory_held = 0;          // limit: 1 or 2: by cgroup of that version; 0: watched
+  std::int32_t cpu_held = 0;             // the same; 0: not held
 };
 
 struct SpawnFailed {
@@ -144,6 +148,8 @@ struct Exited {
   std::string missing_why = {};
   std::int64_t wall_ns = 0;  // when the first process was seen to end
   std::int64_t boot_ns = 0;
+  std::uint64_t oom_kills = 0;  // of its processes, by the kernel for want of memory
+  bool oom_at_limit = false;    // the attempt's own limit; false: the machine had none left
 };
 
 struct Memory {
@@ -245,18 +251,21 @@ inline void fields(auto& a, MaybeConst<Prepare> auto& m) { a(m.folder); }
 inline void fields(auto& a, MaybeConst<Limit> auto& m) { a(m.resource, m.soft); }
 inline void fields(auto& a, MaybeConst<Start> auto& m) {
   a(m.id, m.folder, m.argv, m.env, m.cwd, m.log_path, m.record_path, m.record_at_start);
-  a(m.limits, m.cpu_list, m.lease_count, m.outputs, m.watch_memory_bytes, m.grace_ns, m.ready_path);
+  a(m.limits, m.cpu_list, m.lease_count, m.outputs, m.memory_bytes, m.grace_ns, m.ready_path,
+    m.cpu_milli);
 }
 inline void fields(auto& a, MaybeConst<Stop> auto& m) { a(m.id, m.kill); }
 inline void fields(auto& a, MaybeConst<Forget> auto& m) { a(m.id, m.record_path, m.final_record); }
 inline void fields(auto& a, MaybeConst<Quit> auto& m) { a(m.revive); }
-inline void fields(auto& a, MaybeConst<Started> auto& m) { a(m.id, m.pid, m.start_ticks); }
+inline void fields(auto& a, MaybeConst<Started> auto& m) {
+  a(m.id, m.pid, m.start_ticks, m.groups, m.memory_held, m.cpu_held);
+}
 inline void fields(auto& a, MaybeConst<SpawnFailed> auto& m) {
   a(m.id, m.phase, m.os_errno, m.object);
 }
 inline void fields(auto& a, MaybeConst<Exited> auto& m) {
   a(m.id, m.exit_code, m.signal, m.cpu_ns, m.peak_memory_bytes, m.missing_output, m.missing_why);
-  a(m.wall_ns, m.boot_ns);
+  a(m.wall_ns, m.boot_ns, m.oom_kills, m.oom_at_limit);
 }
 inline void fields(auto& a, MaybeConst<Memory> auto& m) { a(m.id, m.bytes); }
 inline void fields(auto& a, MaybeConst<Notify> auto& m) { a(m.id, m.line); }

@@ -10,6 +10,8 @@ namespace pergpu::keeper {
 namespace {
 
 constexpr std::size_t kLongestText = 480;  // three of them and the numbers fit into a slot
+constexpr std::size_t kSlotHeaderBytes = 8;
+constexpr std::size_t kLongestPayloadOfSlot = kRecordSlotBytes - kSlotHeaderBytes;
 
 void cut(std::string& text) { text.resize(std::min(text.size(), kLongestText)); }
 
@@ -29,6 +31,8 @@ void RecordFile::put(AttemptId id, const Held& held) {
     cut(small.exited->missing_output);
     cut(small.exited->missing_why);
   }
+  // Without its groups it is found by its other marks (os/process_tree.h).
+  if (small.started && encode(small).size() > kLongestPayloadOfSlot) small.started->groups.clear();
   auto slot = std::find_if(slots_.begin(), slots_.end(),
                            [&](const Slot& s) { return s.used && s.id == id; });
   if (slot == slots_.end())

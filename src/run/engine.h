@@ -56,9 +56,10 @@ struct AttemptPlan {
   std::vector<int> cpu_list = {};
   std::vector<int> lease_fds = {};  // borrowed: inherited by the first process of the attempt
   std::vector<std::string> outputs =
-      {};  // absolute: must exist, be non-empty and newer than the start
-  std::uint64_t watch_memory_bytes = 0;  // 0: none; else sample the tree's PSS against it
-  std::string ready_path = {};  // a line appended to it is Notified as READY=1; "": not watched
+      {};                          // absolute: must exist, be non-empty and newer than the start
+  std::uint64_t memory_bytes = 0;  // limit: by a control group, else by the tree's PSS; 0: none
+  int cpu_milli = 0;               // limit in thousandths of a core, by a control group; 0: none
+  std::string ready_path = {};     // a line appended to it is Notified as READY=1; "": not watched
   std::chrono::milliseconds grace{30'000};
   std::chrono::milliseconds fake_duration{1000};  // fake engine only
   int fake_exit = 0;
@@ -79,6 +80,8 @@ struct Started {
   AttemptId id;
   std::int32_t pid = 0;
   std::uint64_t start_ticks = 0;
+  int memory_held = 0;  // 1 or 2: by cgroup of that version; 0: watched, where there is a limit
+  int cpu_held = 0;     // the same; 0: not
   /// After adopt() only: the attempt's leases, given back by its keeper, in the order of
   /// AttemptPlan::lease_fds.  Holding one holds the lease.
   std::vector<std::shared_ptr<os::UniqueFd>> leases = {};
@@ -99,6 +102,8 @@ struct Exited {
   std::uint64_t peak_memory_bytes = 0;  // of the sampled tree, else ru_maxrss
   std::string missing_output = {};      // first of AttemptPlan::outputs that fails its check
   std::string missing_why = {};         // "does not exist", "is empty", "is older than the attempt"
+  std::uint64_t oom_kills = 0;          // of its processes, by the kernel for want of memory
+  bool oom_at_limit = false;            // the attempt's own limit, not the machine's
   Instant exited_at = {};               // when the keeper saw the first process end
 };
 /// Its keeper is gone and so is its tree: the status will never be known.  `local` reports it when
@@ -108,7 +113,7 @@ struct Lost {
   std::string why;
   bool proven_gone = true;  // false: something of it may still run; the lane stays closed
 };
-/// The tree's PSS passed AttemptPlan::watch_memory_bytes (once per attempt).
+/// The tree's PSS passed AttemptPlan::memory_bytes where that is watched (once per attempt).
 struct MemoryExceeded {
   AttemptId id;
   std::uint64_t bytes = 0;

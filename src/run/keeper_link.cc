@@ -64,6 +64,12 @@ Result<std::unique_ptr<KeeperLink>> KeeperLink::start(os::Loop& loop, const Keep
                site.pergpu_program,
                "--home",
                site.home};
+  const auto add_place = [&](const char* name, const os::CgroupPlace& place) {
+    if (place) plan.argv.insert(plan.argv.end(), {name, os::to_text(place)});
+  };
+  add_place("--group-track", site.groups.track);
+  add_place("--group-memory", site.groups.memory);
+  add_place("--group-cpu", site.groups.cpu);
   plan.env = keeper_environment(site);
   plan.cwd = "/";
   plan.new_session = true;

@@ -9,6 +9,7 @@
 
 #include "ids.h"
 #include "keeper/protocol.h"
+#include "os/cgroup_site.h"
 #include "os/fd.h"
 #include "os/loop.h"
 #include "os/socket.h"
@@ -23,6 +24,7 @@ struct KeeperSite {
   std::string pergpu_program = {};  // what a keeper starts when its coordinator is gone
   std::string home = {};
   std::string boot_id = {};
+  os::CgroupSite groups = {};  // where keepers make the groups of their attempts
 };
 
 class KeeperLink {

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 
+#include "os/cgroup.h"
 #include "os/file.h"
 
 namespace pergpu {
@@ -60,7 +61,8 @@ keeper::Start to_wire(AttemptPlan plan) {
   out.cpu_list.assign(plan.cpu_list.begin(), plan.cpu_list.end());
   out.lease_count = static_cast<std::uint32_t>(plan.lease_fds.size());
   out.outputs = std::move(plan.outputs);
-  out.watch_memory_bytes = plan.watch_memory_bytes;
+  out.memory_bytes = plan.memory_bytes;
+  out.cpu_milli = plan.cpu_milli;
   out.grace_ns = std::chrono::nanoseconds(plan.grace).count();
   out.ready_path = std::move(plan.ready_path);
   return out;
@@ -75,6 +77,8 @@ engine_event::Exited event_of(const keeper::Exited& exited) {
   out.peak_memory_bytes = exited.peak_memory_bytes;
   out.missing_output = exited.missing_output;
   out.missing_why = exited.missing_why;
+  out.oom_kills = exited.oom_kills;
+  out.oom_at_limit = exited.oom_at_limit;
   out.exited_at = {.wall_ns = exited.wall_ns, .boot_ns = exited.boot_ns};
   return out;
 }
@@ -100,7 +104,8 @@ LocalEngine::LocalEngine(os::Loop& loop, os::Clock& clock, Config config)
             .keeper_program = config_.keeper_program,
             .pergpu_program = config_.pergpu_program,
             .home = config_.home,
-            .boot_id = config_.boot_id},
+            .boot_id = config_.boot_id,
+            .groups = config_.groups},
       undertaker_(loop, config_.keeper_program),
       alive_(std::make_shared<bool>(true)) {
   for (const std::string_view suffix : {std::string_view(), kRecordSuffix}) {
@@ -278,8 +283,12 @@ void LocalEngine::on_started(const keeper::Started& started, std::vector<os::Uni
   if (it == attempts_.end() || std::exchange(it->second.started_told, true)) return;
   it->second.pid = started.pid;
   it->second.start_ticks = started.start_ticks;
-  engine_event::Started event{
-      .id = started.id, .pid = started.pid, .start_ticks = started.start_ticks};
+  it->second.groups = started.groups;
+  engine_event::Started event{.id = started.id,
+                              .pid = started.pid,
+                              .start_ticks = started.start_ticks,
+                              .memory_held = started.memory_held,
+                              .cpu_held = started.cpu_held};
   for (os::UniqueFd& lease : leases)
     event.leases.push_back(std::make_shared<os::UniqueFd>(std::move(lease)));
   emit(event);
@@ -359,6 +368,7 @@ void LocalEngine::on_keeper_gone(KeeperId id, const std::string& why) {
     if (tracked.keeper == id && !tracked.ended) orphans.push_back(attempt);
   }
   if (!record_serves) ::unlink(keeper::record_path(site_.run_dir, id.value).c_str());
+  if (orphans.empty()) remove_group_of(id);
   for (const AttemptId attempt : orphans) recover(attempt, why);
   if (keepers_.empty()) schedule_trim();
   if (keeper.state_wanted) adopt_found();
@@ -383,10 +393,14 @@ void LocalEngine::recover(AttemptId id, const std::string& why) {
 
 void LocalEngine::bury(AttemptId id, const std::string& why) {
   const Tracked& tracked = attempts_.at(id);
+  std::vector<std::string> groups = tracked.groups;
+  if (groups.empty())  // killed before it could tell
+    groups = os::groups_named(config_.groups, os::cgroup_name(config_.home, tracked.keeper.value));
   const os::TreeMarks marks = {.pid = tracked.pid,
                                .start_ticks = tracked.start_ticks,
                                .marker = config_.home + "/" + to_string(id),
-                               .log_path = tracked.log_path};
+                               .log_path = tracked.log_path,
+                               .groups = std::move(groups)};
   undertaker_.end(marks, {.on_gone =
                               [this, id, why] {
                                 const auto it = attempts_.find(id);
@@ -501,6 +515,16 @@ void LocalEngine::adopt_found() {
                            });
     if (!is_needed) ::unlink(keeper::record_path(site_.run_dir, number).c_str());
   }
+  for (const std::string& name : os::groups_of_home(config_.groups, config_.home)) {
+    const KeeperId id = {os::keeper_of_cgroup(name, config_.home)};
+    if (keepers_.count(id) == 0) remove_group_of(id);
+  }
+}
+
+/// What a keeper that was killed left behind.  Stays where something lives in it.
+void LocalEngine::remove_group_of(KeeperId id) {
+  if (!config_.groups) return;
+  os::remove_groups(os::groups_named(config_.groups, os::cgroup_name(config_.home, id.value)));
 }
 
 /// A keeper that does not answer holds up its own attempts only.

@@ -33,6 +33,7 @@ class LocalEngine final : public Engine {
     std::string pergpu_program = {};
     std::string home = {};
     std::string boot_id = {};
+    os::CgroupSite groups = {};
     std::function<void(const EngineEvent&)> on_event = {};
   };
   LocalEngine(os::Loop& loop, os::Clock& clock, Config config);
@@ -63,6 +64,7 @@ class LocalEngine final : public Engine {
     std::int32_t pid = 0;
     std::uint64_t start_ticks = 0;
     std::string log_path = {};
+    std::vector<std::string> groups = {};  // control groups, as its keeper told
     bool started_told = false;
     bool ended = false;
   };
@@ -88,6 +90,7 @@ class LocalEngine final : public Engine {
   void recover_expected(const ExpectedAttempt& one);
   void recover(AttemptId id, const std::string& why);
   void bury(AttemptId id, const std::string& why);
+  void remove_group_of(KeeperId id);
   void free_keeper(KeeperId id, AttemptId of);
   bool end_tracking(KeeperId keeper, AttemptId of);
   void schedule_trim();

@@ -72,6 +72,8 @@ void Undertaker::start(const std::shared_ptr<Burial>& burial) {
                "--marker",      marks.marker,
                "--log",         marks.log_path,
                "--limit-ms",    std::to_string(kRoundMs)};
+  for (const std::string& group : marks.groups)
+    plan.argv.insert(plan.argv.end(), {"--group", group});
   plan.cwd = "/";
   burial->said.reset(::memfd_create("pergpu-end-tree", MFD_CLOEXEC));
   plan.stdout_fd = burial->said.get();

@@ -316,6 +316,18 @@ class Home:
             process.communicate()
 
 
+def groups_of(home):
+    """Folders of the control groups of this home (src/os/cgroup.h)."""
+    hashed = 14695981039346656037
+    for byte in home.path.encode():
+        hashed = (hashed ^ byte) * 1099511628211 % (1 << 64)
+    found = []
+    for line in read("/proc/self/mountinfo").splitlines():
+        if " - cgroup" in line:
+            found += glob.glob(f"{line.split()[4]}/**/pergpu-{hashed:016x}-k*", recursive=True)
+    return found
+
+
 def close(homes):
     """Ends the homes; returns what is left running {pid: command line}, bugs found, and the logs."""
     for home in homes:
@@ -335,6 +347,9 @@ def close(homes):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
+    for folder in (folder for home in homes for folder in groups_of(home)):
+        with contextlib.suppress(OSError):  # of keepers that the test killed
+            os.rmdir(folder)
     logs = "".join(home.coordinator_log() for home in homes)
     folders = [home.root + "/sanitizer" for home in homes]
     reports = [f"{folder}/{name}" for folder in folders for name in os.listdir(folder)]

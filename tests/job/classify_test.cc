@@ -84,6 +84,36 @@ TEST(Classify, MemoryInWords) {
   EXPECT_EQ(outcome.reason, "memory 33.1 GiB passed its limit of 32 GiB");
 }
 
+TEST(Classify, KillForWantOfMemoryNamesPeakAndLimit) {
+  const std::uint64_t mib = std::uint64_t{1} << 20;
+  Evidence evidence{.signal = SIGKILL,
+                    .memory_limit_bytes = 100 * mib,
+                    .oom_kills = 1,
+                    .oom_at_limit = true,
+                    .peak_memory_bytes = 99 * mib};
+  Outcome outcome = classify(evidence);
+  EXPECT_EQ(outcome.cls, OutcomeClass::OomHost);
+  EXPECT_EQ(outcome.reason,
+            "killed by the kernel: memory reached its limit of 100 MiB (peak 99 MiB)");
+  // A worker was killed, its parent failed in words of its own.
+  evidence.signal.reset();
+  evidence.exit_code = 1;
+  EXPECT_EQ(classify(evidence).cls, OutcomeClass::OomHost);
+  // Not its own limit.
+  evidence.oom_at_limit = false;
+  outcome = classify(evidence);
+  EXPECT_EQ(outcome.cls, OutcomeClass::OomHost);
+  EXPECT_EQ(outcome.reason,
+            "killed by the kernel: the machine had no memory left (its peak: 99 MiB)");
+  // It went on without the part that was killed, and succeeded.
+  evidence.exit_code = 0;
+  EXPECT_EQ(classify(evidence).cls, OutcomeClass::Ok);
+  // A cancel outranks it.
+  evidence.exit_code = 1;
+  evidence.stop = StopCause::Cancel;
+  EXPECT_EQ(classify(evidence).cls, OutcomeClass::Cancelled);
+}
+
 TEST(Classify, AStopOfOursIsNoSuccessEvenWithExitCodeZero) {
   for (StopCause cause :
        {StopCause::Cancel, StopCause::Hold, StopCause::Shutdown, StopCause::Replaced}) {

@@ -300,7 +300,7 @@ TEST_F(KeeperAttempt, WatchedMemoryIsReportedOnce) {
   Start start = job(1, {"/usr/bin/python3", "-c",
                         "import sys\nx = bytearray(64 << 20)\nsys.stdout.write('full')\n"
                         "sys.stdout.flush()\nimport time\ntime.sleep(1000)"});
-  start.watch_memory_bytes = 32 << 20;
+  start.memory_bytes = 32 << 20;
   client.send(start);
   client.expect<Started>();
   const Memory memory = client.expect<Memory>();

@@ -6,6 +6,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <tuple>
+
+#include "keeper/bury.h"
 #include "keeper/rig.h"
 #include "os/clock.h"
 
@@ -16,6 +19,9 @@ constexpr std::int64_t kMillisecond = 1'000'000;
 constexpr std::int64_t kGrace = 200 * kMillisecond;
 // "Grace and a second" on an idle machine; this only tells that from the default grace.
 constexpr std::int64_t kSlowMachine = 10'000 * kMillisecond;
+
+/// What the keeper has beside its own tree.
+enum class Groups { None, V2, V1 };
 
 struct Awkward {
   const char* name;
@@ -83,12 +89,32 @@ constexpr Awkward kAwkward[] = {
      "os.wait(); told(1)\n"},
 };
 
-class KillingMatrix : public KeeperTest, public testing::WithParamInterface<Awkward> {
+class KillingMatrix : public KeeperTest,
+                      public testing::WithParamInterface<std::tuple<Awkward, Groups>> {
  protected:
+  void SetUp() override {
+    KeeperTest::SetUp();
+    const os::CgroupSite all = groups_of_this_machine();
+    switch (std::get<Groups>(GetParam())) {
+      case Groups::None:
+        break;
+      case Groups::V2:
+        groups_.track = all.track;
+        if (all.track.version != 2) GTEST_SKIP() << "no group of cgroup v2 for us: " << all.words;
+        break;
+      case Groups::V1:  // joined because of a limit
+        groups_.memory = all.memory;
+        if (all.memory.version != 1) GTEST_SKIP() << "no memory groups of cgroup v1: " << all.words;
+        if (::access("/sys/fs/cgroup/freezer/cgroup.procs", W_OK) == 0)
+          groups_.track = {1, "/sys/fs/cgroup/freezer"};
+        break;
+    }
+  }
   Start awkward(const std::string& then) const {
-    Start start =
-        job(1, {"/usr/bin/python3", "-S", "-c", std::string(kPrologue) + GetParam().python + then});
+    Start start = job(1, {"/usr/bin/python3", "-S", "-c",
+                          std::string(kPrologue) + std::get<Awkward>(GetParam()).python + then});
     start.grace_ns = kGrace;
+    if (groups_.memory) start.memory_bytes = std::uint64_t{8} << 30;
     start.env.push_back("PERGPU_ATTEMPT_ID=" + folder_.path() + "/1.1");
     return start;
   }
@@ -110,7 +136,8 @@ TEST_P(KillingMatrix, IsGoneSoonAfterItWasStopped) {
   start_keeper();
   Client client = connect();
   client.send(awkward("for_ever()\n"));
-  client.expect<Started>();
+  const Started started = client.expect<Started>();
+  EXPECT_EQ(started.groups, group_folders());
   wait_ready();
   const std::int64_t since = os::boot_now_ns();
   client.send(Stop{.id = {{1}, 1}});
@@ -129,8 +156,102 @@ TEST_P(KillingMatrix, IsGoneSoonAfterItsFirstProcessEnded) {
   expect_gone(since);
 }
 
-INSTANTIATE_TEST_SUITE_P(WithoutGroups, KillingMatrix, testing::ValuesIn(kAwkward),
-                         [](const auto& awkward) { return awkward.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, KillingMatrix,
+                         testing::Combine(testing::ValuesIn(kAwkward),
+                                          testing::Values(Groups::None, Groups::V2, Groups::V1)),
+                         [](const auto& one) {
+                           const Groups groups = std::get<Groups>(one.param);
+                           const char* suffix = groups == Groups::None ? "WithoutGroup"
+                                                : groups == Groups::V2 ? "InAGroupOfV2"
+                                                                       : "InAGroupOfV1";
+                           return std::get<Awkward>(one.param).name + std::string(suffix);
+                         });
+
+using KeeperGroup = KeeperTest;
+
+TEST_F(KeeperGroup, MemoryBeyondTheLimitOfV1EndsAllOfTheAttemptAndIsTold) {
+  groups_ = groups_of_this_machine();
+  if (groups_.memory.version != 1) GTEST_SKIP() << "no memory groups of v1: " << groups_.words;
+  start_keeper();
+  Client client = connect();
+  // The worker is what the kernel ends; its parent would wait for ever.
+  Start start = job(1, {"/usr/bin/python3", "-S", "-c",
+                        "import os, time\n"
+                        "if os.fork() == 0: x = bytearray(300 << 20)\n"
+                        "time.sleep(1000)\n"});
+  start.memory_bytes = 64 << 20;
+  client.send(start);
+  EXPECT_EQ(client.expect<Started>().memory_held, 1);
+  const Exited exited = client.expect<Exited>();
+  EXPECT_EQ(exited.signal, SIGKILL);
+  EXPECT_GE(exited.oom_kills, 1u);
+  EXPECT_TRUE(exited.oom_at_limit);
+  EXPECT_GT(exited.peak_memory_bytes, std::uint64_t{60 << 20});
+  EXPECT_LE(exited.peak_memory_bytes, std::uint64_t{64 << 20});
+}
+
+TEST_F(KeeperGroup, IsRemovedAfterAnAttemptWithALimitAndWithItsKeeper) {
+  groups_ = groups_of_this_machine();
+  if (!groups_) GTEST_SKIP() << groups_.words;
+  start_keeper();
+  Client client = connect();
+  Start start = shell(1, "exit 0");
+  start.memory_bytes = std::uint64_t{1} << 30;
+  start.cpu_milli = 1000;
+  client.send(start);
+  const Started started = client.expect<Started>();
+  EXPECT_FALSE(started.groups.empty());
+  EXPECT_EQ(started.memory_held, groups_.memory.version);
+  EXPECT_EQ(started.cpu_held, groups_.cpu.version);
+  client.expect<Exited>();
+  EXPECT_TRUE(eventually([&] { return group_folders().empty(); }));
+  client.send(shell(2, "exit 0"));
+  client.expect<Started>();
+  client.expect<Exited>();
+  client.send(Forget{.id = {{1}, 1}});
+  client.send(Forget{.id = {{2}, 1}});
+  client.send(Quit{});
+  ASSERT_TRUE(client.wait_end());
+  EXPECT_TRUE(eventually([&] { return group_folders().empty(); }));
+}
+
+TEST_F(KeeperGroup, ThatCannotBeMadeLeavesTheLimitWatched) {
+  groups_ = {.track = {2, folder_.path() + "/nowhere"}, .memory = {2, folder_.path() + "/nowhere"}};
+  start_keeper();
+  Client client = connect();
+  Start start = job(1, {"sleep", "1000"});
+  start.memory_bytes = 1;
+  client.send(start);
+  const Started started = client.expect<Started>();
+  EXPECT_TRUE(started.groups.empty());
+  EXPECT_EQ(started.memory_held, 0);
+  EXPECT_GT(client.expect<Memory>().bytes, 1u);
+  client.send(Stop{.id = {{1}, 1}, .kill = true});
+  client.expect<Exited>();
+}
+
+TEST_F(KeeperGroup, FindsWhatAKilledKeeperLeftEvenWithoutAnyOtherMark) {
+  groups_ = groups_of_this_machine();
+  if (!groups_) GTEST_SKIP() << groups_.words;
+  start_keeper();
+  Client client = connect();
+  Start start = shell(1,
+                      "setsid env -i /bin/sh -c 'exec >/dev/null 2>&1; echo $$ > a; "
+                      "while :; do /bin/sleep 1000; done' & wait");
+  start.memory_bytes = std::uint64_t{1} << 30;
+  client.send(start);
+  const Started started = client.expect<Started>();
+  ASSERT_TRUE(eventually([&] { return slurp(folder_.path() + "/a").size() > 1; }));
+  const pid_t stray = std::stoi(slurp(folder_.path() + "/a"));
+  ASSERT_EQ(::kill(keeper_.pid, SIGKILL), 0);
+  ASSERT_TRUE(client.wait_end());
+  const std::vector<Held> held = read_record(record_path(run(), kId), os::boot_id());
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0].started->groups, started.groups);
+  EXPECT_EQ(end_tree({.groups = started.groups}, 20'000'000'000), kTreeGone);
+  EXPECT_FALSE(os::read_stat(stray) && !os::read_stat(stray)->ended());
+  EXPECT_TRUE(group_folders().empty());
+}
 
 using Unkillable = KeeperTest;
 

@@ -23,6 +23,7 @@
 #include "keeper/connection.h"
 #include "keeper/protocol.h"
 #include "keeper/record.h"
+#include "os/cgroup.h"
 #include "os/child.h"
 #include "os/proc.h"
 #include "os/process_tree.h"
@@ -146,6 +147,7 @@ class KeeperTest : public testing::Test {
       ::kill(member.pid, SIGKILL);
     ::kill(keeper_.pid, SIGKILL);
     (void)os::wait_for(keeper_.pid);
+    EXPECT_TRUE(eventually([&] { return os::remove_groups(group_folders()); }));
   }
 
   std::string run() const { return folder_.path() + "/run"; }
@@ -170,6 +172,12 @@ class KeeperTest : public testing::Test {
                  folder_.path(),
                  "--pergpu",
                  pergpu};
+    const auto add_place = [&](const char* name, const os::CgroupPlace& place) {
+      if (place) plan.argv.insert(plan.argv.end(), {name, os::to_text(place)});
+    };
+    add_place("--group-track", groups_.track);
+    add_place("--group-memory", groups_.memory);
+    add_place("--group-cpu", groups_.cpu);
     plan.env = {"PATH=/usr/bin:/bin", "PERGPU_HOME=relative"};  // of the coordinator
     plan.cwd = "/";
     plan.stderr_fd = 2;
@@ -214,7 +222,18 @@ class KeeperTest : public testing::Test {
     return count;
   }
 
+  /// The groups that this machine offers; words() of it when there are none of this kind.
+  static os::CgroupSite groups_of_this_machine() {
+    ::unsetenv("PERGPU_CGROUP");
+    return os::find_cgroups();
+  }
+  /// Those of this test's keeper that are there.
+  std::vector<std::string> group_folders() const {
+    return os::groups_named(groups_, os::cgroup_name(folder_.path(), kId));
+  }
+
   TempFolder folder_;
+  os::CgroupSite groups_;  // handed to the keeper; none unless a test sets it
   os::Spawned keeper_;
 };
 
