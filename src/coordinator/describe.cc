@@ -109,6 +109,60 @@ SweepSnapshot describe(const Coordinator& coordinator, const Sweep& sweep) {
   return s;
 }
 
+namespace {
+
+/// "0-3,8"
+std::string ranges_text(const std::vector<int>& cores) {
+  std::string out;
+  for (std::size_t i = 0; i < cores.size();) {
+    std::size_t last = i;
+    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
+    out += (out.empty() ? "" : ",") + std::to_string(cores[i]);
+    if (last > i) out += "-" + std::to_string(cores[last]);
+    i = last + 1;
+  }
+  return out;
+}
+
+constexpr char kMemoryWatched[] = "watched every 0.5 s, killed when it is passed";
+
+std::string memory_group(int version) {
+  return version == 2 ? "enforced by cgroup v2 (memory.max)"
+                      : "enforced by cgroup v1 (memory.limit_in_bytes)";
+}
+
+std::string cpu_group(int version) {
+  return version == 2 ? "enforced by cgroup v2 (cpu.max)"
+                      : "enforced by cgroup v1 (cpu.cfs_quota_us)";
+}
+
+/// By what each limit of a live job is held; of others, by what the next attempt's will be.
+nlohmann::json held_by(const Coordinator& coordinator, const Job& job, const StepSpec& step) {
+  const os::CgroupSite& groups = coordinator.groups();
+  const LiveAttempt* live = coordinator.live(job.id);
+  const bool runs = live != nullptr && job.state != JobState::Starting;
+  nlohmann::json out = nlohmann::json::object();
+  if (step.timeout) out["timeout"] = "enforced by the coordinator";
+  if (step.memory_bytes) {
+    const int version = runs ? live->memory_held : groups.memory.version;
+    out["memory"] = version == 0 ? kMemoryWatched : memory_group(version);
+  }
+  if (step.cpus && runs) {
+    if (!live->cpu_list.empty()) {
+      out["cpus"] = "enforced by affinity to cores " + ranges_text(live->cpu_list);
+    } else {
+      out["cpus"] =
+          live->cpu_held == 0 ? "told to the job, not enforced" : cpu_group(live->cpu_held);
+    }
+  } else if (step.cpus) {
+    out["cpus"] = "by affinity where the shares of all live jobs fit the cores, else " +
+                  (groups.cpu ? cpu_group(groups.cpu.version) : "told to the job, not enforced");
+  }
+  return out;
+}
+
+}  // namespace
+
 nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
   const World& world = coordinator.world();
   const Sweep& sweep = world.sweep_of(job);
@@ -125,11 +179,12 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
   j["git_dirty"] = sweep.context.git_dirty;
   nlohmann::json limits = nlohmann::json::object();
   if (step.timeout) limits["timeout"] = format_duration(*step.timeout);
-  if (step.memory_bytes) limits["memory"] = format_size(*step.memory_bytes) + " (watched)";
+  if (step.memory_bytes) limits["memory"] = format_size(*step.memory_bytes);
   if (step.cpus) limits["cpus"] = *step.cpus;
   limits["gpus"] = step.gpus;
   limits["grace"] = format_duration(step.grace);
   j["limits"] = std::move(limits);
+  j["limits_held"] = held_by(coordinator, job, step);
   nlohmann::json needs = nlohmann::json::array();
   for (const Need& need : step.needs) {
     needs.push_back(sweep.steps[static_cast<std::size_t>(need.step)].spec.name);

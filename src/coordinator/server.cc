@@ -554,7 +554,8 @@ json Server::status() const {
           {"live", coordinator_.live_count()},
           {"clients", clients_.size()},
           {"store", coordinator_.store_failure()},
-          {"gpus", coordinator_.gpu_lanes().trouble()}};
+          {"gpus", coordinator_.gpu_lanes().trouble()},
+          {"groups", coordinator_.groups().words}};
 }
 
 }  // namespace pergpu

@@ -101,9 +101,9 @@ std::string attempts_table(const json& attempts, const Style& style) {
 
 /// Names that are printed in their place, or belong to JobSnapshot.
 bool is_known(const std::string& name, const json& of_snapshot) {
-  constexpr std::array<std::string_view, 12> kPlaced = {
-      "attempts", "argv",  "command", "cwd",        "why",       "params",
-      "limits",   "needs", "file",    "git_commit", "git_dirty", "last_attempt"};
+  constexpr std::array<std::string_view, 13> kPlaced = {
+      "attempts", "argv",        "command", "cwd",        "why",       "params",      "limits",
+      "needs",    "limits_held", "file",    "git_commit", "git_dirty", "last_attempt"};
   return of_snapshot.contains(name) ||
          std::find(kPlaced.begin(), kPlaced.end(), name) != kPlaced.end();
 }
@@ -176,6 +176,9 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
   if (job.attempt > 0) facts.add("attempt", std::to_string(job.attempt));
   facts.add("retries", fmt::format("{} left", job.retries_left));
   if (whole.contains("limits")) facts.add("limits", members_text(whole["limits"]));
+  if (const auto held = whole.find("limits_held"); held != whole.end() && held->is_object()) {
+    for (const auto& [name, by] : held->items()) facts.add("", name + ": " + value_text(by));
+  }
   if (whole.contains("needs")) facts.add("needs", elements_text(whole["needs"]));
   facts.add("file", text_of(whole, "file"));
   if (const std::string commit = text_of(whole, "git_commit"); !commit.empty()) {

@@ -1,5 +1,9 @@
 """How many run at once, and in which order."""
-from harness import grid, wait_until
+import os
+
+import pytest
+
+from harness import grid, groups_of, wait_until
 
 WORK = 'command = ["stamp", "0.02"]'
 
@@ -129,3 +133,78 @@ def test_the_first_metrics_line_ends_the_start_up(home):
     home.until_running(3)
     home.open_gate()
     assert home.wait() == 0
+
+
+EAT = """import os, time
+open("eating", "w").close()
+if os.fork() == 0: x = bytearray(400 << 20)
+time.sleep(1000)
+"""
+
+
+def held(home, selector="@"):
+    return home.json("show", selector)["jobs"][0]["limits_held"]
+
+
+@pytest.mark.parametrize("by", ["groups", "watching"])
+def test_memory_that_is_passed_ends_the_job_with_its_figures_and_no_neighbour(home, by):
+    if by == "watching":
+        home.env["PERGPU_CGROUP"] = "none"
+    home.file("eat.py", EAT)
+    home.close_gate()
+    text = '[steps.neighbour]\nmemory = "100MiB"\ncommand = ["stamp"]\n'
+    home.submit(text, "--lanes", 1, name="neighbour.toml")
+    home.until_running()
+    offered = home.json("coordinator", "status")["groups"]
+    words = held(home)["memory"]
+    if by == "groups" and "enforced by cgroup" not in words:
+        pytest.skip("no memory groups here: " + offered)
+    assert words.startswith("enforced by cgroup" if by == "groups" else "watched every 0.5 s"), words
+    assert words in home.run("show", "neighbour").stdout
+    text = '[steps.eat]\nmemory = "100MiB"\ncommand = ["python3", "-S", "eat.py"]\n'
+    home.submit(text, "--lanes", 1, name="eat.toml")
+    assert home.wait("eat") == 1
+    job = home.only("eat")
+    assert (job["state"], job["class"]) == ("failed", "oom-host")
+    assert "100 MiB" in job["reason"] and "limit" in job["reason"], job["reason"]
+    assert ("peak" in job["reason"]) == (by == "groups"), job["reason"]
+    assert home.only("neighbour")["state"] == "running"
+    home.open_gate()
+    assert home.wait("neighbour") == 0
+    home.run("coordinator", "stop")
+    wait_until(lambda: not groups_of(home), "the end of its groups")
+
+
+def test_show_says_what_holds_each_limit(home):
+    home.env["PERGPU_CGROUP"] = "none"
+    home.close_gate()
+    step = 'cpus = 1\nmemory = "1GiB"\ntimeout = "1h"\ncommand = ["stamp"]'
+    home.submit("[steps.a]\n" + step, "--lanes", 1)
+    home.until_running()
+    by = held(home)
+    assert by["timeout"] == "enforced by the coordinator"
+    assert by["memory"] == "watched every 0.5 s, killed when it is passed"
+    assert by["cpus"].startswith("enforced by affinity to cores ")
+    shown = home.run("show", "@").stdout
+    for name, words in by.items():
+        assert f"{name}: {words}" in shown
+    assert "PERGPU_CGROUP=none" in home.json("coordinator", "status")["groups"]
+    home.open_gate()
+    assert home.wait() == 0
+
+
+def test_groups_of_a_killed_keeper_are_removed(home):
+    home.submit('[steps.a]\nmemory = "1GiB"\ncommand = ["sleep", "1000"]', "--lanes", 1)
+    wait_until(lambda: home.only()["state"] == "running", "its start")
+    if not groups_of(home):
+        pytest.skip("no groups here: " + home.json("coordinator", "status")["groups"])
+    killed = groups_of(home)
+    keepers = home.keepers()
+    home.kill_coordinator()
+    for pid in keepers:
+        os.kill(pid, 9)
+    home.ps()  # starts the next coordinator
+    wait_until(lambda: not set(killed) & set(groups_of(home)), "the end of its groups")
+    wait_until(lambda: home.only()["attempt"] == 2 and home.only()["state"] == "running", "its next")
+    home.run("cancel", "--kill", "@")
+    home.wait()
