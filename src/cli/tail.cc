@@ -52,10 +52,12 @@ std::vector<std::string> last_lines(const std::string& path, std::size_t count,
                                     std::int64_t begin) {
   std::int64_t size = 0;
   const os::UniqueFd fd = open_regular(path, &size);
+  if (!fd) return {};
+  return last_lines_in(read_range(fd.get(), std::max(begin, size - kBlock), size), count);
+}
+
+std::vector<std::string> last_lines_in(std::string_view text, std::size_t count) {
   std::vector<std::string> lines;
-  if (!fd) return lines;
-  const std::int64_t from = std::max(begin, size - kBlock);
-  const std::string text = read_range(fd.get(), from, size);
   std::string_view rest = text;
   while (!rest.empty() && lines.size() < count) {
     if (rest.back() == '\n') rest.remove_suffix(1);

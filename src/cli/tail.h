@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pergpu::cli {
@@ -15,6 +16,8 @@ std::int64_t file_size(const std::string& path);
 /// left out.  Reads at most 64 KiB.  Empty when there is nothing to read.
 std::vector<std::string> last_lines(const std::string& path, std::size_t count,
                                     std::int64_t begin = 0);
+/// The same of a text.
+std::vector<std::string> last_lines_in(std::string_view text, std::size_t count);
 
 /// Where the last `count` lines of the file begin (a last line without '\n' counts).
 std::int64_t offset_of_last_lines(const std::string& path, std::int64_t count);

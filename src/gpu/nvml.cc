@@ -97,19 +97,9 @@ NvmlAnswer<std::vector<NvmlProcess>> list_processes(ListProcesses list, NvmlDevi
     }
     if (code != nvml_code::kSuccess) return {code, {}};
     if (count == 0) return {nvml_code::kSuccess, {}};
-    const std::optional<std::size_t> stride =
-        count <= capacity ? process_stride(bytes, count, capacity) : std::nullopt;
-    if (!stride) return {nvml_code::kStructVersion, {}};
-    std::vector<NvmlProcess> processes;
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto pid = read_at<std::uint32_t>(bytes, i * *stride);
-      const auto memory = read_at<std::uint64_t>(bytes, i * *stride + 8);
-      // No process has such a pid: the entries are not what they seem.
-      if (pid == 0 || pid > 0x7fffffffu) return {nvml_code::kStructVersion, {}};
-      processes.push_back(
-          {pid, memory == kNvmlNotAvailable ? std::nullopt : std::optional<std::uint64_t>(memory)});
-    }
-    return {nvml_code::kSuccess, std::move(processes)};
+    std::optional<std::vector<NvmlProcess>> processes = processes_in(bytes, count, capacity);
+    if (!processes) return {nvml_code::kStructVersion, {}};
+    return {nvml_code::kSuccess, *std::move(processes)};
   }
   return {nvml_code::kInsufficientSize, {}};
 }
@@ -165,6 +155,23 @@ std::optional<std::size_t> process_stride(const std::vector<unsigned char>& byte
     found = stride;
   }
   return found;
+}
+
+std::optional<std::vector<NvmlProcess>> processes_in(const std::vector<unsigned char>& bytes,
+                                                     std::size_t count, std::size_t capacity) {
+  const std::optional<std::size_t> stride =
+      count <= capacity ? process_stride(bytes, count, capacity) : std::nullopt;
+  if (!stride) return std::nullopt;
+  std::vector<NvmlProcess> processes;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto pid = read_at<std::uint32_t>(bytes, i * *stride);
+    const auto memory = read_at<std::uint64_t>(bytes, i * *stride + 8);
+    // No process has such a pid: the entries are not what they seem.
+    if (pid == 0 || pid > 0x7fffffffu) return std::nullopt;
+    processes.push_back(
+        {pid, memory == kNvmlNotAvailable ? std::nullopt : std::optional<std::uint64_t>(memory)});
+  }
+  return processes;
 }
 
 Result<Nvml> Nvml::load() {

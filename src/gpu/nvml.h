@@ -66,6 +66,9 @@ enum class NvmlProcessKind : std::uint8_t { Compute, Graphics };
 constexpr unsigned char kNvmlCanary = 0xA5;
 std::optional<std::size_t> process_stride(const std::vector<unsigned char>& bytes,
                                           std::size_t count, std::size_t capacity);
+/// The entries of such a list; nullopt: it is not to be believed.
+std::optional<std::vector<NvmlProcess>> processes_in(const std::vector<unsigned char>& bytes,
+                                                     std::size_t count, std::size_t capacity);
 
 class Nvml {
  public:

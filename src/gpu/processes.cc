@@ -14,10 +14,10 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string_view>
 
 #include "os/file.h"
+#include "os/proc.h"
 
 namespace pergpu::gpu {
 
@@ -37,18 +37,9 @@ std::optional<std::int32_t> number_in(std::string_view text) {
   return value;
 }
 
-// The second field of stat, the command, may hold anything, ")" and newlines included; the parent
-// is the second field after its last ")".
 std::int32_t parent_of_process(std::int32_t pid) {
-  const Result<std::string> stat = os::read_file(fmt::format("/proc/{}/stat", pid), 4096);
-  if (!stat) return 0;
-  const std::size_t close = stat->rfind(')');
-  if (close == std::string::npos) return 0;
-  std::istringstream fields(stat->substr(close + 1));
-  std::string state;
-  std::int32_t parent = 0;
-  fields >> state >> parent;
-  return parent;
+  const std::optional<os::ProcStat> stat = os::read_stat(pid);
+  return stat ? stat->parent : 0;
 }
 
 std::string command_of(std::int32_t pid) {
@@ -114,18 +105,23 @@ std::vector<GpuProcess> holders_of(const std::string& device) {
 }
 
 std::string user_name(std::uint32_t uid) {
-  if (const Result<std::string> passwd = os::read_file("/etc/passwd", 4u << 20)) {
-    std::istringstream lines(*passwd);
-    for (std::string line; std::getline(lines, line);) {
-      const std::size_t name_end = line.find(':');
-      if (name_end == std::string::npos || name_end == 0) continue;
-      const std::size_t uid_begin = line.find(':', name_end + 1);
-      if (uid_begin == std::string::npos) continue;
-      const std::size_t uid_end = line.find(':', uid_begin + 1);
-      if (uid_end == std::string::npos) continue;
-      const std::string text = line.substr(uid_begin + 1, uid_end - uid_begin - 1);
-      if (text == std::to_string(uid)) return line.substr(0, name_end);
-    }
+  const Result<std::string> passwd = os::read_file("/etc/passwd", 4u << 20);
+  return user_name_in(passwd ? *passwd : std::string(), uid);
+}
+
+std::string user_name_in(std::string_view passwd, std::uint32_t uid) {
+  const std::string wanted = std::to_string(uid);
+  while (!passwd.empty()) {
+    const std::string_view line = passwd.substr(0, passwd.find('\n'));
+    passwd.remove_prefix(std::min(line.size() + 1, passwd.size()));
+    const std::size_t name_end = line.find(':');
+    if (name_end == std::string_view::npos || name_end == 0) continue;
+    const std::size_t uid_begin = line.find(':', name_end + 1);
+    if (uid_begin == std::string_view::npos) continue;
+    const std::size_t uid_end = line.find(':', uid_begin + 1);
+    if (uid_end == std::string_view::npos) continue;
+    if (line.substr(uid_begin + 1, uid_end - uid_begin - 1) == wanted)
+      return std::string(line.substr(0, name_end));
   }
   return fmt::format("uid {}", uid);
 }

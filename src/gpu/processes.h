@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpu/inventory.h"
@@ -24,5 +25,7 @@ std::vector<GpuProcess> holders_of(const std::string& device);
 /// The user's name from /etc/passwd, else "uid 1001".  A directory service (LDAP …) is not asked:
 /// it can block.
 std::string user_name(std::uint32_t uid);
+/// The same, of the text of such a file.
+std::string user_name_in(std::string_view passwd, std::uint32_t uid);
 
 }  // namespace pergpu::gpu

@@ -66,18 +66,18 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
 
 }  // namespace
 
-std::optional<ProcStat> read_stat(pid_t pid) {
-  const std::string text = slurp(path_of(pid, "stat"), 4096);
+std::optional<ProcStat> stat_in(pid_t pid, std::string_view text) {
   // The name is in parentheses and may hold anything, closing parentheses included.
   const std::size_t open = text.find('(');
   const std::size_t close = text.rfind(')');
-  if (open == std::string::npos || close == std::string::npos || close + 2 >= text.size())
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open ||
+      close + 2 >= text.size())
     return std::nullopt;
   ProcStat out;
   out.pid = pid;
   out.name = text.substr(open + 1, close - open - 1);
   out.state = text[close + 2];
-  std::string_view rest = std::string_view(text).substr(close + 3);
+  std::string_view rest = text.substr(close + 3);
   out.parent = static_cast<pid_t>(take_number(rest));   // field 4
   take_number(rest);                                    // process group
   out.session = static_cast<pid_t>(take_number(rest));  // field 6
@@ -86,14 +86,17 @@ std::optional<ProcStat> read_stat(pid_t pid) {
   return out;
 }
 
+std::optional<ProcStat> read_stat(pid_t pid) {
+  return stat_in(pid, slurp(path_of(pid, "stat"), 4096));
+}
+
 bool is_alive(pid_t pid, std::uint64_t start_ticks) {
   const std::optional<ProcStat> stat = read_stat(pid);
   return stat && stat->start_ticks == start_ticks && !stat->ended();
 }
 
-std::optional<std::string> environment_value(pid_t pid, std::string_view name) {
-  const std::string text = slurp(path_of(pid, "environ"), kLongestEnvironment);
-  std::string_view rest = text;
+std::optional<std::string> value_in(std::string_view environment, std::string_view name) {
+  std::string_view rest = environment;
   while (!rest.empty()) {
     const std::string_view entry = rest.substr(0, rest.find('\0'));
     if (entry.size() > name.size() && entry[name.size()] == '=' &&
@@ -102,6 +105,10 @@ std::optional<std::string> environment_value(pid_t pid, std::string_view name) {
     rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
   }
   return std::nullopt;
+}
+
+std::optional<std::string> environment_value(pid_t pid, std::string_view name) {
+  return value_in(slurp(path_of(pid, "environ"), kLongestEnvironment), name);
 }
 
 std::string link_of(pid_t pid, std::string_view link) {
@@ -127,21 +134,31 @@ std::uint64_t resident_bytes(pid_t pid) {
   return take_number(rest) * page;
 }
 
-std::uint64_t proportional_bytes(pid_t pid) {
-  const std::string text = slurp(path_of(pid, "smaps_rollup"), 4096);
-  const std::size_t at = text.find("\nPss:");
-  if (at == std::string::npos) return resident_bytes(pid);
-  std::string_view rest = std::string_view(text).substr(at + 5);
+std::optional<std::uint64_t> proportional_bytes_in(std::string_view smaps_rollup) {
+  const std::size_t at = smaps_rollup.find("\nPss:");
+  if (at == std::string_view::npos) return std::nullopt;
+  std::string_view rest = smaps_rollup.substr(at + 5);
   return take_number(rest) * 1024;
+}
+
+std::uint64_t proportional_bytes(pid_t pid) {
+  const auto bytes = proportional_bytes_in(slurp(path_of(pid, "smaps_rollup"), 4096));
+  return bytes ? *bytes : resident_bytes(pid);
+}
+
+std::vector<pid_t> children_in(std::string_view text) {
+  std::vector<pid_t> out;
+  while (const std::uint64_t child = take_number(text)) out.push_back(static_cast<pid_t>(child));
+  return out;
 }
 
 std::vector<pid_t> children_of(pid_t pid) {
   std::vector<pid_t> out;
   const std::string tasks = path_of(pid, "task");
   for (const pid_t thread : numbers_in(tasks)) {
-    const std::string text = slurp(tasks + "/" + std::to_string(thread) + "/children", 1u << 20);
-    std::string_view rest = text;
-    while (const std::uint64_t child = take_number(rest)) out.push_back(static_cast<pid_t>(child));
+    for (const pid_t child :
+         children_in(slurp(tasks + "/" + std::to_string(thread) + "/children", 1u << 20)))
+      out.push_back(child);
   }
   return out;
 }

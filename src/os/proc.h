@@ -52,4 +52,15 @@ std::vector<pid_t> children_of(pid_t pid);
 /// Every process that is visible, in no order.
 std::vector<pid_t> all_processes();
 
+// ---- what the files say, of their text ----
+
+/// /proc/<pid>/stat; nullopt: it is none.
+std::optional<ProcStat> stat_in(pid_t pid, std::string_view text);
+/// The value of `name` in NAME=value entries, each ended by a NUL.
+std::optional<std::string> value_in(std::string_view environment, std::string_view name);
+/// /proc/<pid>/smaps_rollup; nullopt: it does not say.
+std::optional<std::uint64_t> proportional_bytes_in(std::string_view smaps_rollup);
+/// /proc/<pid>/task/<tid>/children.
+std::vector<pid_t> children_in(std::string_view text);
+
 }  // namespace pergpu::os
