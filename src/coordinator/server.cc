@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "coordinator/describe.h"
+#include "coordinator/request.h"
 #include "coordinator/selector.h"
 #include "os/file.h"
 #include "spec/wire.h"
@@ -27,8 +28,12 @@ constexpr int kProtocol = 1;
 constexpr std::int64_t kWatchPeriod = 50 * kMillisecond;
 // Larger sweeps are described once, at the start: describing one again costs time per run.
 constexpr std::size_t kMostRunsRetold = 10'000;
-// A peer that does not read is cut off rather than kept in memory.
+// A peer that does not read is cut off rather than kept in memory, and so is one that asks on and
+// on without waiting for answers.
 constexpr std::size_t kMaxPending = 256u << 20;
+constexpr std::size_t kMostUnanswered = 1'000;
+// Ten million runs of 400 bytes.
+constexpr std::size_t kMostSubmitBytes = std::size_t{4} << 30;
 
 // Exit codes (docs/commands.md) that a refusal leads to.
 constexpr int kUsage = 2;
@@ -71,6 +76,7 @@ struct Server::Client {
   std::unique_ptr<os::LineStream> stream;
   bool greeted = false;
   bool gone = false;
+  std::size_t unanswered = 0;  // requests
 
   // A submit whose run lines are arriving.
   bool submitting = false;
@@ -78,6 +84,7 @@ struct Server::Client {
   SweepSpec sweep;
   SubmitContext context;
   std::size_t runs_expected = 0;
+  std::size_t run_bytes = 0;
 
   // A stream of changes.
   bool watching = false;
@@ -128,6 +135,7 @@ void Server::accept() {
     if (!fd) return;
     Result<os::PeerCredentials> peer = os::peer_of(fd->get());
     if (!peer || peer->uid != getuid()) continue;  // closed: not of this user
+    if (clients_.size() >= options_.most_clients && !make_room()) continue;
     auto client = std::make_unique<Client>();
     Client* raw = client.get();
     raw->id = next_client_++;
@@ -139,6 +147,20 @@ void Server::accept() {
     raw->stream = std::move(*stream);
     clients_.push_back(std::move(client));
   }
+}
+
+/// Connections that somebody forgot to close must not keep others out, nor take the descriptors
+/// that keepers need: the oldest one that nobody waits at makes room.  False: there is none.
+bool Server::make_room() {
+  const auto oldest = [&](const auto& may_go) {
+    const auto it = std::find_if(clients_.begin(), clients_.end(),
+                                 [&](const std::unique_ptr<Client>& c) { return may_go(*c); });
+    if (it == clients_.end()) return false;
+    drop(**it);
+    return true;
+  };
+  return oldest([](const Client& c) { return !c.greeted; }) ||
+         oldest([](const Client& c) { return !c.watching && c.unanswered == 0; });
 }
 
 void Server::drop(Client& client) {
@@ -156,13 +178,18 @@ Server::Client* Server::find(std::uint64_t id) {
   return nullptr;
 }
 
+void Server::answer(Client& client, const json& line) {
+  if (client.unanswered > 0) --client.unanswered;
+  client.stream->send(dump(line));
+}
+
 void Server::reply(std::uint64_t id, const json& data) {
-  if (Client* client = find(id)) client->stream->send(dump({{"ok", true}, {"data", data}}));
+  if (Client* client = find(id)) answer(*client, {{"ok", true}, {"data", data}});
 }
 
 void Server::fail(std::uint64_t id, int code, const std::string& error) {
   if (Client* client = find(id)) {
-    client->stream->send(dump({{"ok", false}, {"code", code}, {"error", error}}));
+    answer(*client, {{"ok", false}, {"code", code}, {"error", error}});
   }
 }
 
@@ -170,6 +197,11 @@ void Server::on_line(Client& client, std::string_view line) {
   if (client.gone) return;
   if (client.submitting) {
     Result<RunSpec> run = run_from_wire(line);
+    client.run_bytes += line.size();
+    if (run && client.run_bytes > kMostSubmitBytes) {
+      run = Error{ErrorKind::Invalid, 0,
+                  fmt::format("more than {} bytes of runs; split the sweep", kMostSubmitBytes)};
+    }
     if (!run) {
       fail(client.id, kUsage, "submit: " + run.error().message);
       client.stream->close_when_flushed();
@@ -179,114 +211,114 @@ void Server::on_line(Client& client, std::string_view line) {
     if (client.sweep.runs.size() == client.runs_expected) submit(client);
     return;
   }
-  json request = json::parse(line, nullptr, false);
-  if (!request.is_object()) {
-    fail(client.id, kUsage, "a request must be one JSON object on a line");
-    return;
+  if (client.unanswered >= kMostUnanswered || client.stream->pending() > kMaxPending) {
+    return drop(client);
   }
-  if (!client.greeted) {
-    if (!request.contains("hello")) {
-      fail(client.id, kUsage, "the first line must be {\"hello\":1,\"version\":…}");
+  ++client.unanswered;
+  Result<Request> request = request_of(line);
+  if (!client.greeted && (!request || request->op != Request::Op::Hello)) {
+    return fail(client.id, kUsage, "the first line must be {\"hello\":1,\"version\":…}");
+  }
+  if (!request) return fail(client.id, kUsage, request.error().message);
+  handle(client, *std::move(request));
+}
+
+void Server::handle(Client& client, Request request) {
+  const std::uint64_t id = client.id;
+  switch (request.op) {
+    case Request::Op::Hello:
+      client.greeted = true;
+      return reply(id, {{"protocol", kProtocol}, {"version", options_.version}, {"pid", getpid()}});
+    case Request::Op::Submit:
+    case Request::Op::DryRun:
+      client.sweep = std::move(request.sweep);
+      client.context = std::move(request.context);
+      client.runs_expected = request.runs;
+      client.run_bytes = 0;
+      client.dry_run = request.op == Request::Op::DryRun;
+      client.submitting = true;
+      if (client.runs_expected == 0) submit(client);
       return;
-    }
-    client.greeted = true;
-    reply(client.id, {{"protocol", kProtocol}, {"version", options_.version}, {"pid", getpid()}});
-    return;
-  }
-  try {
-    handle(client, request);
-  } catch (const json::exception& e) {
-    fail(client.id, kUsage, fmt::format("malformed request: {}", e.what()));
+    case Request::Op::Watch:
+      return watch(client, request);
+    case Request::Op::Status:
+      return reply(id, status());
+    case Request::Op::Gpus:
+      return when_discovered([this, id] { tell_gpus(id); });
+    case Request::Op::Stop:
+      reply(id, json::object());
+      return options_.leave(request.kill);
+    case Request::Op::Backup:
+      return options_.backup(request.file, [this, id](const Result<std::int64_t>& bytes) {
+        if (!bytes) return fail(id, code_of(bytes.error()), bytes.error().message);
+        reply(id, {{"schema", 1}, {"bytes", *bytes}});
+      });
+    case Request::Op::Interrupt:
+      return when_thawed([this, id, sweep = SweepId{*request.sweep_id}, level = request.level] {
+        interrupt(id, sweep, level);
+      });
+    case Request::Op::Cancel:
+    case Request::Op::Hold:
+    case Request::Op::Release:
+    case Request::Op::Retry:
+      return control(client, request);
+    case Request::Op::Ps:
+    case Request::Op::Show:
+    case Request::Op::Why:
+    case Request::Op::Wait:
+      return query(client, request);
   }
 }
 
-void Server::handle(Client& client, const json& request) {
-  const std::string op = request.value("op", "");
-  const std::uint64_t id = client.id;
-  if (op == "submit" || op == "dry_run") {
-    Result<SweepSpec> sweep = sweep_from_wire(request.at("sweep").dump());
-    if (!sweep) return fail(id, kUsage, sweep.error().message);
-    client.sweep = std::move(*sweep);
-    client.sweep.runs.clear();
-    client.context = request.at("context").get<SubmitContext>();
-    client.runs_expected = request.at("runs").get<std::size_t>();
-    client.dry_run = op == "dry_run";
-    client.submitting = true;
-    if (client.runs_expected == 0) submit(client);
-    return;
-  }
-  if (op == "watch") return watch(client, request);
-  if (op == "status") return reply(id, status());
-  if (op == "gpus") {
-    return when_discovered([this, id] {
-      json gpus = json::array();
-      for (const GpuSnapshot& gpu : coordinator_.gpu_lanes().gpus()) gpus.push_back(gpu);
-      json lanes = json::array();
-      for (const LaneSnapshot& lane : coordinator_.gpu_lanes().lanes()) lanes.push_back(lane);
-      reply(id, {{"schema", 1},
-                 {"gpus", std::move(gpus)},
-                 {"lanes", std::move(lanes)},
-                 {"trouble", coordinator_.gpu_lanes().trouble()},
-                 {"cpu_lanes", coordinator_.machine().core_count()}});
-    });
-  }
-  if (op == "stop") {
-    const bool kill = request.value("kill", false);
-    reply(id, json::object());
-    options_.leave(kill);
-    return;
-  }
-  if (op == "backup") {
-    const std::string file = request.at("file").get<std::string>();
-    if (!file.starts_with('/')) return fail(id, kUsage, "backup: name the file by its whole path");
-    options_.backup(file, [this, id](const Result<std::int64_t>& bytes) {
-      if (!bytes) return fail(id, code_of(bytes.error()), bytes.error().message);
-      reply(id, {{"schema", 1}, {"bytes", *bytes}});
-    });
-    return;
-  }
-  if (op == "interrupt") {
-    const SweepId sweep{request.at("sweep_id").get<std::int64_t>()};
-    const int level = request.value("level", 1);
-    when_thawed([this, id, sweep, level] {
-      coordinator_.interrupt(sweep, level);
-      const Sweep* s = coordinator_.world().sweep(sweep);
-      std::int64_t running = 0;
-      std::int64_t held = 0;
-      if (s != nullptr) {
-        for (const Step& step : s->steps) {
-          for (JobId job : step.current) {
-            if (!job) continue;
-            const JobState state = coordinator_.world().job(job)->state;
-            running += is_live(state) ? 1 : 0;
-            held += state == JobState::Held ? 1 : 0;
-          }
-        }
-      }
-      coordinator_.when_durable([this, id, running, held] {
-        reply(id, {{"running", running}, {"held", held}});
-      });
-    });
-    return;
-  }
-  if (op == "cancel" || op == "hold" || op == "release" || op == "retry") {
-    return control(client, op, request);
-  }
+void Server::tell_gpus(std::uint64_t id) {
+  json gpus = json::array();
+  for (const GpuSnapshot& gpu : coordinator_.gpu_lanes().gpus()) gpus.push_back(gpu);
+  json lanes = json::array();
+  for (const LaneSnapshot& lane : coordinator_.gpu_lanes().lanes()) lanes.push_back(lane);
+  reply(id, {{"schema", 1},
+             {"gpus", std::move(gpus)},
+             {"lanes", std::move(lanes)},
+             {"trouble", coordinator_.gpu_lanes().trouble()},
+             {"cpu_lanes", coordinator_.machine().core_count()}});
+}
 
-  const std::vector<std::string> selectors = request.value("sel", std::vector<std::string>{});
+void Server::interrupt(std::uint64_t id, SweepId sweep, int level) {
+  coordinator_.interrupt(sweep, level);
+  const Sweep* s = coordinator_.world().sweep(sweep);
+  std::int64_t running = 0;
+  std::int64_t held = 0;
+  if (s != nullptr) {
+    for (const Step& step : s->steps) {
+      for (JobId job : step.current) {
+        if (!job) continue;
+        const JobState state = coordinator_.world().job(job)->state;
+        running += is_live(state) ? 1 : 0;
+        held += state == JobState::Held ? 1 : 0;
+      }
+    }
+  }
+  coordinator_.when_durable([this, id, running, held] {
+    reply(id, {{"running", running}, {"held", held}});
+  });
+}
+
+/// What is asked of jobs and changes nothing.
+void Server::query(Client& client, const Request& request) {
+  const std::uint64_t id = client.id;
+  const Request::Op op = request.op;
+  const std::vector<std::string>& selectors = request.selectors;
   Selection selection;
   if (!selectors.empty()) {
     Result<Selection> selected = select_jobs(coordinator_.world(), selectors);
     if (!selected) return fail(id, code_of(selected.error()), selected.error().message);
     selection = std::move(*selected);
-  } else if (op != "ps" && op != "why") {
+  } else if (op != Request::Op::Ps && op != Request::Op::Why) {
     return fail(id, kUsage, "name the jobs: JOB, SWEEP, SWEEP/RUN, SWEEP/RUN/STEP or @");
   }
   json jobs = json::array();
-  if (op == "ps") {
-    const bool all = request.value("all", false);
+  if (op == Request::Op::Ps) {
     auto add = [&](const Job& job) {
-      if (all || !selectors.empty() || !is_ended(job.state)) {
+      if (request.all || !selectors.empty() || !is_ended(job.state)) {
         jobs.push_back(describe(coordinator_, job));
       }
     };
@@ -295,11 +327,11 @@ void Server::handle(Client& client, const json& request) {
     } else {
       for (JobId job : selection.jobs) add(*coordinator_.world().job(job));
     }
-  } else if (op == "show") {
+  } else if (op == Request::Op::Show) {
     for (JobId job : selection.jobs) {
       jobs.push_back(describe_whole(coordinator_, *coordinator_.world().job(job)));
     }
-  } else if (op == "why") {
+  } else if (op == Request::Op::Why) {
     auto add = [&](const Job& job) {
       std::string why = coordinator_.why(job);
       for (const std::string& warning : coordinator_.warnings_of(job)) {
@@ -317,7 +349,7 @@ void Server::handle(Client& client, const json& request) {
     } else {
       for (JobId job : selection.jobs) add(*coordinator_.world().job(job));
     }
-  } else if (op == "wait") {
+  } else {
     if (Result<void> live = check_attempts(coordinator_.world(), selection); !live) {
       return fail(id, code_of(live.error()), live.error().message);
     }
@@ -337,8 +369,6 @@ void Server::handle(Client& client, const json& request) {
       answer_wait(*waiting);
     });
     return;
-  } else {
-    return fail(id, kUsage, fmt::format("unknown request `{}`", op));
   }
   reply(id, {{"schema", 1}, {"jobs", std::move(jobs)}});
 }
@@ -362,12 +392,9 @@ void Server::submit(Client& client) {
                       });
 }
 
-void Server::control(Client& client, const std::string& op, const json& request) {
-  const std::uint64_t id = client.id;
-  const std::vector<std::string> selectors = request.value("sel", std::vector<std::string>{});
-  const bool failed_only = request.value("failed", false);
-  const bool kill = request.value("kill", false);
-  when_thawed([this, id, op, selectors, failed_only, kill] {
+void Server::control(Client& client, const Request& request) {
+  when_thawed([this, id = client.id, op = request.op, selectors = request.selectors,
+               failed_only = request.failed, kill = request.kill] {
     Result<Selection> selection =
         select_jobs(coordinator_.world(),
                     selectors.empty() && failed_only ? std::vector<std::string>{"@"} : selectors);
@@ -376,7 +403,10 @@ void Server::control(Client& client, const std::string& op, const json& request)
       return fail(id, code_of(live.error()), live.error().message);
     }
     std::vector<JobId> jobs = std::move(selection->jobs);
-    if (jobs.empty()) return fail(id, kUsage, op + ": name the jobs, or @ for the last sweep");
+    if (jobs.empty()) {
+      return fail(id, kUsage,
+                  fmt::format("{}: name the jobs, or @ for the last sweep", to_string(op)));
+    }
     if (failed_only) {
       std::erase_if(jobs, [&](JobId job) {
         const JobState state = coordinator_.world().job(job)->state;
@@ -385,10 +415,10 @@ void Server::control(Client& client, const std::string& op, const json& request)
       if (jobs.empty()) return fail(id, kNothingMatched, "nothing of that has failed");
     }
     Coordinator::Changed changed;
-    if (op == "cancel") changed = coordinator_.cancel(jobs, kill, "cancelled by hand");
-    if (op == "hold") changed = coordinator_.hold(jobs, "held by hand");
-    if (op == "release") changed = coordinator_.release(jobs);
-    if (op == "retry") changed = coordinator_.retry(jobs);
+    if (op == Request::Op::Cancel) changed = coordinator_.cancel(jobs, kill, "cancelled by hand");
+    if (op == Request::Op::Hold) changed = coordinator_.hold(jobs, "held by hand");
+    if (op == Request::Op::Release) changed = coordinator_.release(jobs);
+    if (op == Request::Op::Retry) changed = coordinator_.retry(jobs);
     json left = json::array();
     for (const std::int64_t job : changed.unchanged) {
       const Job& as_it_is = *coordinator_.world().job(JobId{job});
@@ -422,12 +452,12 @@ void Server::when_discovered(std::function<void()> request) {
   }
 }
 
-void Server::watch(Client& client, const json& request) {
+void Server::watch(Client& client, const Request& request) {
   const World& world = coordinator_.world();
   const Sweep* sweep = nullptr;
   std::vector<JobId> jobs;
-  if (request.contains("sweep_id")) {
-    sweep = world.sweep(SweepId{request.at("sweep_id").get<std::int64_t>()});
+  if (request.sweep_id) {
+    sweep = world.sweep(SweepId{*request.sweep_id});
     if (sweep == nullptr) return fail(client.id, kNothingMatched, "no such sweep");
     for (const Step& step : sweep->steps) {
       for (JobId job : step.current) {
@@ -435,8 +465,8 @@ void Server::watch(Client& client, const json& request) {
       }
     }
   } else {
-    Result<Selection> selection =
-        select_jobs(world, request.value("sel", std::vector<std::string>{"@"}));
+    Result<Selection> selection = select_jobs(
+        world, request.selectors.empty() ? std::vector<std::string>{"@"} : request.selectors);
     if (!selection) return fail(client.id, code_of(selection.error()), selection.error().message);
     jobs = std::move(selection->jobs);
     sweep = &world.sweep_of(*world.job(jobs.front()));
@@ -450,10 +480,10 @@ void Server::watch(Client& client, const json& request) {
     const Sweep& s = *coordinator_.world().sweep(sweep_id);
     json lanes = json::array();
     for (const LaneSnapshot& lane : coordinator_.lane_snapshots(s)) lanes.push_back(lane);
-    c->stream->send(dump({{"event", "snapshot"},
-                          {"sweep", describe(coordinator_, s)},
-                          {"jobs", std::move(list)},
-                          {"lanes", std::move(lanes)}}));
+    answer(*c, {{"event", "snapshot"},
+                {"sweep", describe(coordinator_, s)},
+                {"jobs", std::move(list)},
+                {"lanes", std::move(lanes)}});
     c->watching = true;
     c->watched_sweep = sweep_id;
     c->watched_jobs = std::unordered_set<JobId>(jobs.begin(), jobs.end());
@@ -535,7 +565,7 @@ void Server::answer_wait(Client& client) {
   for (JobId id : std::exchange(client.waiting_for, {})) {
     list.push_back(describe(coordinator_, *coordinator_.world().job(id)));
   }
-  client.stream->send(dump({{"ok", true}, {"data", {{"schema", 1}, {"jobs", std::move(list)}}}}));
+  answer(client, {{"ok", true}, {"data", {{"schema", 1}, {"jobs", std::move(list)}}}});
 }
 
 json Server::status() const {

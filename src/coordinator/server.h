@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "coordinator/coordinator.h"
+#include "coordinator/request.h"
 #include "os/loop.h"
 #include "os/socket.h"
 
@@ -25,6 +26,7 @@ class Server {
     std::string home;
     std::string run_dir;
     std::string version;
+    std::size_t most_clients = 256;
     /// `stop`: the process leaves; `kill`: its jobs were asked to end first.
     std::function<void(bool kill)> leave;
     /// Copies the store into a new file; the answer is its size.
@@ -44,11 +46,16 @@ class Server {
   Server(os::Loop& loop, Coordinator& coordinator, Options options);
   void accept();
   void on_line(Client& client, std::string_view line);
-  void handle(Client& client, const nlohmann::json& request);
+  void handle(Client& client, Request request);
   void submit(Client& client);
-  void watch(Client& client, const nlohmann::json& request);
-  void control(Client& client, const std::string& op, const nlohmann::json& request);
+  void watch(Client& client, const Request& request);
+  void control(Client& client, const Request& request);
+  void query(Client& client, const Request& request);
+  void interrupt(std::uint64_t id, SweepId sweep, int level);
+  void tell_gpus(std::uint64_t id);
+  bool make_room();
   void drop(Client& client);
+  void answer(Client& client, const nlohmann::json& line);
   void reply(std::uint64_t id, const nlohmann::json& data);
   void fail(std::uint64_t id, int code, const std::string& error);
   Client* find(std::uint64_t id);

@@ -24,4 +24,9 @@ void raise_descriptor_limit() {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+std::size_t descriptor_limit() {
+  rlimit limit = {};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) < 0 ? 256 : limit.rlim_cur;
+}
+
 }  // namespace pergpu::os

@@ -1,6 +1,7 @@
 // UniqueFd: owns one file descriptor.  Every descriptor of pergpu is close-on-exec.
 #pragma once
 
+#include <cstddef>
 #include <utility>
 
 namespace pergpu::os {
@@ -28,5 +29,6 @@ class UniqueFd {
 
 /// Lets this process have as many descriptors as it may; what cannot be raised stays.
 void raise_descriptor_limit();
+std::size_t descriptor_limit();
 
 }  // namespace pergpu::os

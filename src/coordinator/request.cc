@@ -1,0 +1,183 @@
+// Fields remembers the first field that is wrong, so that reading goes straight on.
+#include "coordinator/request.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "job/json_depth.h"
+#include "job/names.h"
+#include "spec/run_table.h"
+#include "spec/wire.h"
+
+namespace pergpu {
+namespace {
+
+using nlohmann::json;
+using Op = Request::Op;
+
+/// Hello has no name: its line is {"hello":1,…}.
+constexpr Op kNamed[] = {Op::Submit, Op::DryRun, Op::Ps,        Op::Show,   Op::Why,
+                         Op::Wait,   Op::Watch,  Op::Cancel,    Op::Hold,   Op::Release,
+                         Op::Retry,  Op::Gpus,   Op::Interrupt, Op::Status, Op::Stop,
+                         Op::Backup};
+
+Error malformed(std::string_view why) {
+  return Error{ErrorKind::Invalid, 0, fmt::format("malformed request: {}", why)};
+}
+
+class Fields {
+ public:
+  explicit Fields(const json& object) : object_(object) {}
+
+  void get(const char* key, bool& to) {
+    const json* value = find(key);
+    if (value == nullptr) return;
+    if (!value->is_boolean()) return fail(key, "true or false");
+    to = value->get<bool>();
+  }
+  void get(const char* key, std::int64_t& to) {
+    const json* value = find(key);
+    if (value == nullptr) return;
+    const bool fits = value->is_number_unsigned()
+                          ? std::in_range<std::int64_t>(value->get<std::uint64_t>())
+                          : value->is_number_integer();
+    if (!fits) return fail(key, "a whole number");
+    to = value->get<std::int64_t>();
+  }
+  void get(const char* key, std::optional<std::int64_t>& to) {
+    if (find(key) != nullptr) get(key, to.emplace());
+  }
+  void get(const char* key, std::string& to) {
+    const json* value = find(key);
+    if (value == nullptr) return;
+    if (!value->is_string()) return fail(key, "a text");
+    to = value->get<std::string>();
+  }
+  void get(const char* key, std::vector<std::string>& to) {
+    const json* value = find(key);
+    if (value == nullptr) return;
+    if (!value->is_array()) return fail(key, "a list of texts");
+    for (const json& item : *value) {
+      if (!item.is_string()) return fail(key, "a list of texts");
+      to.push_back(item.get<std::string>());
+    }
+  }
+  /// Null after a failure.
+  const json* must_get_object(const char* key) {
+    const json* value = find(key);
+    if (value != nullptr && value->is_object()) return value;
+    fail(key, "an object");
+    return nullptr;
+  }
+  void fail(const char* key, std::string_view expected) {
+    if (wrong_.empty()) wrong_ = fmt::format("`{}` must be {}", key, expected);
+  }
+  const std::string& wrong() const { return wrong_; }
+
+ private:
+  const json* find(const char* key) const {
+    const auto found = object_.find(key);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+  const json& object_;
+  std::string wrong_;
+};
+
+Result<void> read_submit(Fields& fields, Request& request) {
+  const json* sweep = fields.must_get_object("sweep");
+  const json* context = fields.must_get_object("context");
+  std::int64_t runs = -1;
+  fields.get("runs", runs);
+  if (runs < 0 || std::cmp_greater(runs, kMaxRuns))
+    fields.fail("runs", fmt::format("a number of runs, at most {}", kMaxRuns));
+  if (!fields.wrong().empty()) return malformed(fields.wrong());
+  Result<SweepSpec> spec = sweep_from_wire(sweep->dump());
+  if (!spec) return std::move(spec).error();
+  request.sweep = *std::move(spec);
+  request.context = context->get<SubmitContext>();
+  request.runs = static_cast<std::size_t>(runs);
+  return {};
+}
+
+}  // namespace
+
+std::string_view to_string(Request::Op op) {
+  switch (op) {
+    case Op::Hello:
+      return "hello";
+    case Op::Submit:
+      return "submit";
+    case Op::DryRun:
+      return "dry_run";
+    case Op::Ps:
+      return "ps";
+    case Op::Show:
+      return "show";
+    case Op::Why:
+      return "why";
+    case Op::Wait:
+      return "wait";
+    case Op::Watch:
+      return "watch";
+    case Op::Cancel:
+      return "cancel";
+    case Op::Hold:
+      return "hold";
+    case Op::Release:
+      return "release";
+    case Op::Retry:
+      return "retry";
+    case Op::Interrupt:
+      return "interrupt";
+    case Op::Gpus:
+      return "gpus";
+    case Op::Status:
+      return "status";
+    case Op::Stop:
+      return "stop";
+    case Op::Backup:
+      return "backup";
+  }
+  return "?";
+}
+
+Result<Request> request_of(std::string_view line) {
+  if (nests_deeper_than(line, kMostNestedJson))
+    return malformed(fmt::format("nested deeper than {}", kMostNestedJson));
+  const json object = json::parse(line, nullptr, false);
+  if (!object.is_object())
+    return Error{ErrorKind::Invalid, 0, "a request must be one JSON object on a line"};
+  Request request;
+  if (object.contains("hello")) return request;
+
+  Fields fields(object);
+  std::string name;
+  fields.get("op", name);
+  const std::optional<Op> op = enumerator_of(name, kNamed);
+  if (!fields.wrong().empty()) return malformed(fields.wrong());
+  if (!op) return Error{ErrorKind::Invalid, 0, fmt::format("unknown request `{}`", name)};
+  request.op = *op;
+  if (*op == Op::Submit || *op == Op::DryRun) {
+    Result<void> read = read_submit(fields, request);
+    if (!read) return std::move(read).error();
+    return request;
+  }
+  fields.get("sel", request.selectors);
+  fields.get("sweep_id", request.sweep_id);
+  std::int64_t level = request.level;
+  fields.get("level", level);
+  if (level < 1 || level > 3) fields.fail("level", "1, 2 or 3");
+  request.level = static_cast<int>(level);
+  fields.get("all", request.all);
+  fields.get("failed", request.failed);
+  fields.get("kill", request.kill);
+  fields.get("file", request.file);
+  if (*op == Op::Backup && !request.file.starts_with('/')) fields.fail("file", "a whole path");
+  if (*op == Op::Interrupt && !request.sweep_id) fields.fail("sweep_id", "a whole number");
+  if (!fields.wrong().empty()) return malformed(fields.wrong());
+  return request;
+}
+
+}  // namespace pergpu

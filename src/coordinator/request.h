@@ -1,0 +1,59 @@
+// One line of a client -> what it asks for.  The protocol stands in snapshot.h.
+//
+// Pure, and strict: a field of another type than expected is an error that names it, never a number
+// that is cut to fit.  The answer to a request that cannot be read is that error.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coordinator/snapshot.h"
+#include "result.h"
+#include "spec/sweep.h"
+
+namespace pergpu {
+
+struct Request {
+  enum class Op : std::uint8_t {
+    Hello,
+    Submit,
+    DryRun,
+    Ps,
+    Show,
+    Why,
+    Wait,
+    Watch,
+    Cancel,
+    Hold,
+    Release,
+    Retry,
+    Interrupt,
+    Gpus,
+    Status,
+    Stop,
+    Backup,
+  };
+  Op op = Op::Hello;
+  std::vector<std::string> selectors = {};
+  std::optional<std::int64_t> sweep_id = std::nullopt;
+  int level = 1;  // of Interrupt: 1 to 3
+  bool all = false;
+  bool failed = false;
+  bool kill = false;
+  std::string file = {};  // of Backup: where the copy goes, absolute
+  // Submit and DryRun:
+  SweepSpec sweep = {};  // without its runs, of which
+  std::size_t runs = 0;  // as many lines follow
+  SubmitContext context = {};
+};
+
+/// The name on the wire: "submit", "dry_run", …
+std::string_view to_string(Request::Op op);
+
+Result<Request> request_of(std::string_view line);
+
+}  // namespace pergpu

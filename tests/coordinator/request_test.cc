@@ -1,0 +1,71 @@
+// What is read of a client's line, and what is refused.
+#include "coordinator/request.h"
+
+#include <gtest/gtest.h>
+
+namespace pergpu {
+namespace {
+
+std::string refusal(const std::string& line) {
+  const Result<Request> request = request_of(line);
+  return request ? "accepted" : request.error().message;
+}
+
+TEST(Request, OfEachKindIsRead) {
+  EXPECT_EQ(request_of(R"({"hello":1,"version":"0.1.0"})")->op, Request::Op::Hello);
+  const Result<Request> cancel =
+      request_of(R"({"op":"cancel","sel":["@","17"],"kill":true,"failed":false})");
+  ASSERT_TRUE(cancel);
+  EXPECT_EQ(cancel->op, Request::Op::Cancel);
+  EXPECT_EQ(cancel->selectors, (std::vector<std::string>{"@", "17"}));
+  EXPECT_TRUE(cancel->kill);
+  const Result<Request> interrupt = request_of(R"({"op":"interrupt","sweep_id":3,"level":2})");
+  ASSERT_TRUE(interrupt);
+  EXPECT_EQ(interrupt->sweep_id, 3);
+  EXPECT_EQ(interrupt->level, 2);
+  const Result<Request> submit = request_of(
+      R"({"op":"submit","runs":2,"sweep":{"name":"s","steps":[{"name":"a"}]},"context":{"cwd":"/"}})");
+  ASSERT_TRUE(submit) << submit.error().message;
+  EXPECT_EQ(submit->runs, 2u);
+  EXPECT_EQ(submit->sweep.steps.size(), 1u);
+  EXPECT_EQ(submit->context.cwd, "/");
+}
+
+TEST(Request, FieldOfAnotherTypeIsNamed) {
+  EXPECT_EQ(refusal(R"({"op":"watch","sweep_id":1e300})"),
+            "malformed request: `sweep_id` must be a whole number");
+  EXPECT_EQ(refusal(R"({"op":"watch","sweep_id":18446744073709551615})"),
+            "malformed request: `sweep_id` must be a whole number");
+  EXPECT_EQ(refusal(R"({"op":"ps","sel":["a",1]})"),
+            "malformed request: `sel` must be a list of texts");
+  EXPECT_EQ(refusal(R"({"op":"ps","all":1})"), "malformed request: `all` must be true or false");
+  EXPECT_EQ(refusal(R"({"op":"interrupt"})"),
+            "malformed request: `sweep_id` must be a whole number");
+  EXPECT_EQ(refusal(R"({"op":"interrupt","sweep_id":1,"level":4})"),
+            "malformed request: `level` must be 1, 2 or 3");
+  EXPECT_EQ(refusal(R"({"op":["ps"]})"), "malformed request: `op` must be a text");
+}
+
+TEST(Request, WhatIsNoneIsRefused) {
+  EXPECT_EQ(refusal("[]"), "a request must be one JSON object on a line");
+  EXPECT_EQ(refusal("{\"op\":\"ps\""), "a request must be one JSON object on a line");
+  EXPECT_EQ(refusal("{}"), "unknown request ``");
+  EXPECT_EQ(refusal(R"({"op":"drop"})"), "unknown request `drop`");
+}
+
+TEST(Request, NumberOfRunsIsBounded) {
+  const std::string rest = R"(,"sweep":{"name":"s"},"context":{}})";
+  EXPECT_EQ(refusal(R"({"op":"submit","runs":0)" + rest), "accepted");
+  for (const char* runs : {"-1", "10000001", "1.5", "1e300", "null", "\"2\""}) {
+    EXPECT_NE(refusal(R"({"op":"submit","runs":)" + std::string(runs) + rest), "accepted") << runs;
+  }
+}
+
+TEST(Request, DepthIsBoundedSoThatNoStackEnds) {
+  const std::string deep(5'000'000, '[');
+  EXPECT_EQ(refusal(R"({"op":"submit","sweep":{"x":)" + deep),
+            "malformed request: nested deeper than 100");
+}
+
+}  // namespace
+}  // namespace pergpu
