@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <type_traits>
@@ -430,14 +431,14 @@ void from_json(const json& j, SubmitPreview& v) {
 }
 
 std::string rfc3339(std::int64_t wall_ns) {
-  const std::int64_t seconds =
-      wall_ns >= 0 ? wall_ns / kSecond : -((kSecond - 1 - wall_ns) / kSecond);
+  std::int64_t seconds = wall_ns / kSecond;
+  std::int64_t within = wall_ns % kSecond;
+  if (within < 0) within += kSecond, --seconds;
   const std::int64_t days = seconds >= 0 ? seconds / 86400 : -((86399 - seconds) / 86400);
   const std::int64_t of_day = seconds - days * 86400;
   const Date d = date_of(days);
   return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", d.year, d.month, d.day,
-                     of_day / 3600, of_day / 60 % 60, of_day % 60,
-                     (wall_ns - seconds * kSecond) / 1'000'000);
+                     of_day / 3600, of_day / 60 % 60, of_day % 60, within / 1'000'000);
 }
 
 std::int64_t from_rfc3339(const std::string& text) {
@@ -482,6 +483,9 @@ std::int64_t from_rfc3339(const std::string& text) {
   const Date date{year, static_cast<unsigned int>(month), static_cast<unsigned int>(day)};
   const std::int64_t seconds =
       days_of(date) * 86400 + hour * 3600 + minute * 60 + second - offset_s;
+  // Nanoseconds reach from 1677 to 2262.
+  constexpr std::int64_t kFarthest = std::numeric_limits<std::int64_t>::max() / kSecond - 1;
+  if (seconds > kFarthest || seconds < -kFarthest) return 0;
   return seconds * kSecond + fraction;
 }
 

@@ -52,6 +52,13 @@ Result<void> folded(Job& job, const event::Folded& e) {
   return {};
 }
 
+/// A delay may be 250 years: what lies beyond the reach of nanoseconds is as late as they reach.
+std::int64_t later(std::int64_t wall_ns, std::int64_t delay_ns) {
+  std::int64_t sum = 0;
+  const bool beyond = __builtin_add_overflow(wall_ns, delay_ns, &sum);
+  return beyond ? std::numeric_limits<std::int64_t>::max() : sum;
+}
+
 Result<void> submitted(Job& job, Instant at) {
   const bool fresh =
       job.state == JobState::Queued && job.attempts == 0 && !job.last && job.queued_at == Instant{};
@@ -144,7 +151,7 @@ Result<void> ended(Job& job, const event::Ended& e, Instant at) {
       job.state = JobState::Queued;
       ++spent;
       job.queued_at = at;
-      job.not_before_wall_ns = next.delay_ns > 0 ? at.wall_ns + next.delay_ns : 0;
+      job.not_before_wall_ns = next.delay_ns > 0 ? later(at.wall_ns, next.delay_ns) : 0;
       job.reason.clear();
       break;
     case Next::Kind::Hold:

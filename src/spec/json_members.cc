@@ -1,11 +1,23 @@
 // A strict recursive-descent check of RFC 8259 that keeps nothing.
 #include "spec/json_members.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "spec/node.h"
 #include "spec/number_text.h"
 
 namespace pergpu {
 namespace {
+
+char32_t hex4(std::string_view digits) {
+  char32_t value = 0;
+  for (char c : digits) {
+    char32_t digit = static_cast<char32_t>(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+    value = value * 16 + digit;
+  }
+  return value;
+}
 
 class Scanner {
  public:
@@ -82,25 +94,28 @@ class Scanner {
     if (at_ >= text_.size()) return false;
     if (text_[at_] != 'u')
       return std::string_view("\"\\/bfnrt").find(text_[at_]) != std::string_view::npos;
-    if (at_ + 4 >= text_.size()) return false;
-    bool hex = text_.substr(at_ + 1, 4).find_first_not_of("0123456789abcdefABCDEF") ==
-               std::string_view::npos;
+    const std::optional<char32_t> first = hex_behind(at_ + 1);
+    if (!first) return false;
     at_ += 4;
-    return hex;
+    if (*first < 0xD800 || *first > 0xDFFF) return true;
+    // Half a character: other readers refuse one without the other.
+    if (*first > 0xDBFF || text_.substr(at_ + 1, 2) != "\\u") return false;
+    const std::optional<char32_t> second = hex_behind(at_ + 3);
+    at_ += 6;
+    return second && *second >= 0xDC00 && *second <= 0xDFFF;
+  }
+
+  std::optional<char32_t> hex_behind(std::size_t at) const {
+    const std::string_view digits = text_.substr(std::min(at, text_.size()), 4);
+    if (digits.size() < 4 ||
+        digits.find_first_not_of("0123456789abcdefABCDEF") != std::string_view::npos)
+      return std::nullopt;
+    return hex4(digits);
   }
 
   std::string_view text_;
   std::size_t at_ = 0;
 };
-
-char32_t hex4(std::string_view digits) {
-  char32_t value = 0;
-  for (char c : digits) {
-    char32_t digit = static_cast<char32_t>(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-    value = value * 16 + digit;
-  }
-  return value;
-}
 
 void append_utf8(std::string& to, char32_t c) {
   auto byte = [&](char32_t b) { to += static_cast<char>(static_cast<unsigned char>(b)); };

@@ -5,14 +5,23 @@
 
 #include <fmt/core.h>
 
+#include <climits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "job/json_depth.h"
 #include "spec/json_members.h"
+#include "spec/source_text.h"
 
 namespace pergpu {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+/// 250 years: nanoseconds of it fit into 64 bits.
+constexpr std::int64_t kMostMilliseconds = std::int64_t{250} * 365 * 86'400'000;
+/// A step's number has 16 bits.
+constexpr std::size_t kMostSteps = 10'000;
 
 std::string_view name_of(Need::Scope scope) {
   switch (scope) {
@@ -97,12 +106,11 @@ class Fields {
     if (const Json* v = find(key)) v->is_boolean() ? void(to = v->get<bool>()) : fail(key);
   }
   void get(const char* key, int& to) {
-    if (const Json* v = find(key)) v->is_number_integer() ? void(to = v->get<int>()) : fail(key);
+    if (const Json* v = find(key)) to = static_cast<int>(whole(key, *v, std::int64_t{INT_MAX}));
   }
   void get(const char* key, std::chrono::milliseconds& to) {
     if (const Json* v = find(key))
-      v->is_number_integer() ? void(to = std::chrono::milliseconds(v->get<std::int64_t>()))
-                             : fail(key);
+      to = std::chrono::milliseconds(whole(key, *v, kMostMilliseconds));
   }
   void get(const char* key, std::uint64_t& to) {
     if (const Json* v = find(key))
@@ -141,6 +149,16 @@ class Fields {
   }
   void fail(const char* key) {
     if (wrong_.empty()) wrong_ = key;
+  }
+  /// A whole number from -most to most; else 0 and a failure.
+  std::int64_t whole(const char* key, const Json& v, std::int64_t most) {
+    const bool fits = v.is_number_unsigned()
+                          ? std::cmp_less_equal(v.get<std::uint64_t>(), most)
+                          : v.is_number_integer() && v.get<std::int64_t>() >= -most &&
+                                v.get<std::int64_t>() <= most;
+    if (fits) return v.get<std::int64_t>();
+    fail(key);
+    return 0;
   }
 
  private:
@@ -261,6 +279,7 @@ std::string to_wire(const SweepSpec& sweep) {
 }
 
 Result<SweepSpec> sweep_from_wire(std::string_view text) {
+  if (nests_deeper_than(text, kMostNestedJson)) return corrupt("nested too deep");
   Json json = Json::parse(text.begin(), text.end(), nullptr, false);
   if (!json.is_object()) return corrupt("not an object");
   SweepSpec sweep;
@@ -276,8 +295,10 @@ Result<SweepSpec> sweep_from_wire(std::string_view text) {
     if (!item.is_array() || item.size() != 2 || !item[0].is_string() ||
         !item[1].is_number_integer())
       return f.fail("limits");
-    sweep.limits.emplace_back(item[0].get<std::string>(), item[1].get<int>());
+    sweep.limits.emplace_back(item[0].get<std::string>(),
+                              static_cast<int>(f.whole("limits", item[1], INT_MAX)));
   });
+  if (sweep.steps.size() > kMostSteps) f.fail("steps");
   if (!wrong.empty()) return corrupt(fmt::format("field `{}` has a wrong value", wrong));
   for (const StepSpec& step : sweep.steps)
     for (const Need& need : step.needs)
@@ -301,6 +322,8 @@ std::string to_wire(const RunSpec& run) {
 }
 
 Result<RunSpec> run_from_wire(std::string_view line) {
+  if (find_invalid_utf8(line) != std::string_view::npos)
+    return Error{ErrorKind::Corrupt, 0, "a run: not valid UTF-8"};
   RunSpec run;
   run.json.clear();
   bool objects = true;

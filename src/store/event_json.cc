@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "job/json_depth.h"
+
 namespace pergpu::store {
 namespace {
 
@@ -152,7 +154,11 @@ class Members {
     const Json* j = find(key, &Json::is_array);
     if (j == nullptr) return;
     for (const Json& item : *j) {
-      if (!item.is_number_integer()) return fail(key, *j);
+      const bool fits =
+          item.is_number_unsigned()
+              ? std::in_range<int>(item.get<std::uint64_t>())
+              : item.is_number_integer() && std::in_range<int>(item.get<std::int64_t>());
+      if (!fits) return fail(key, *j);
       out.push_back(item.get<int>());
     }
   }
@@ -352,6 +358,7 @@ Result<JobEvent> event_of(std::string_view kind, std::string_view body) {
   const auto corrupt = [&](const std::string& why) {
     return Error{ErrorKind::Corrupt, 0, fmt::format("event `{}`: {}", kind, why)};
   };
+  if (nests_deeper_than(body, kMostNestedJson)) return corrupt("its body is nested too deep");
   const Json j = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (!j.is_object()) return corrupt("its body is no JSON object");
   Members members(j);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -209,6 +210,14 @@ TEST(Apply, ChargedRetryCountsAndWaits) {
   EXPECT_EQ(job.not_before_wall_ns, at(70).wall_ns);
   EXPECT_EQ(job.queued_at, at(10));
   EXPECT_EQ(job.reason, "");
+}
+
+TEST(Apply, DelayBeyondTheReachOfTheClockIsAsLateAsItReaches) {
+  Job job = running_job();
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  must_apply(job, ended(OutcomeClass::Exit, {.kind = Next::Kind::Again, .delay_ns = kMost}),
+             at(10));
+  EXPECT_EQ(job.not_before_wall_ns, kMost);
 }
 
 TEST(Apply, UnchargedMoveCostsNoRetry) {

@@ -66,5 +66,34 @@ TEST(Wire, ADamagedRunLineIsCorrupt) {
   }
 }
 
+TEST(Wire, NumbersThatDoNotFitAreRefusedNotCut) {
+  const auto sweep_with = [](const std::string& field) {
+    return sweep_from_wire(R"({"name":"s","steps":[{"name":"a",)" + field + "}]}");
+  };
+  EXPECT_TRUE(sweep_with(R"("cpus":2147483647)"));
+  EXPECT_FALSE(sweep_with(R"("cpus":2147483648)"));
+  EXPECT_FALSE(sweep_with(R"("cpus":4294967297)"));
+  EXPECT_FALSE(sweep_with(R"("priority":-2147483649)"));
+  EXPECT_FALSE(sweep_with(R"("timeout_ms":9223372036854775807)"));
+  EXPECT_FALSE(sweep_with(R"("timeout_ms":18446744073709551615)"));
+  EXPECT_FALSE(sweep_from_wire(R"({"name":"s","limits":[["a",4294967297]]})"));
+}
+
+TEST(Wire, TooManyStepsAndTooDeepATextAreRefused) {
+  std::string steps;
+  for (int i = 0; i < 10'001; ++i) steps += R"({"name":"a"},)";
+  steps.pop_back();
+  EXPECT_FALSE(sweep_from_wire(R"({"name":"s","steps":[)" + steps + "]}"));
+  EXPECT_FALSE(sweep_from_wire(R"({"name":)" + std::string(1'000'000, '[')));
+}
+
+TEST(Wire, RunThatOtherReadersRefuseIsRefused) {
+  EXPECT_TRUE(run_from_wire(R"({"json":{"a":"\ud83d\ude00"}})"));
+  for (const char* text : {R"("\ud83d")", R"("\ude00")", R"("\ud83dx")", R"("\ud83d\u0041")",
+                           "\"\xff\"", R"("\u12")"}) {
+    EXPECT_FALSE(run_from_wire(R"({"json":{"a":)" + std::string(text) + "}}")) << text;
+  }
+}
+
 }  // namespace
 }  // namespace pergpu

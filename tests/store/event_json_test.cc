@@ -162,5 +162,12 @@ TEST(EventJson, BytesThatAreNoTextAreReplaced) {
   EXPECT_EQ(*event, JobEvent(event::Held{"path \xef\xbf\xbd"}));
 }
 
+TEST(EventJson, TooDeepOrTooLargeIsDamageNotTheEndOfTheStack) {
+  EXPECT_FALSE(event_of("ended", R"({"reason":)" + std::string(1'000'000, '[')));
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  EXPECT_EQ(event_of("ended", R"({"reason":)" + deep + "}").error().kind, ErrorKind::Corrupt);
+  EXPECT_FALSE(event_of("starting", R"({"cpu_list":[4294967296]})"));
+}
+
 }  // namespace
 }  // namespace pergpu::store

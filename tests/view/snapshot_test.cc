@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace pergpu {
@@ -136,6 +137,15 @@ TEST(Rfc3339, OffsetsAndMalformedTexts) {
         "2026-11-21T13:00:00", "2026-11-21T13:00:00.Z", "2026-11-21T13:00:00Zx"}) {
     EXPECT_EQ(from_rfc3339(bad), 0) << bad;
   }
+}
+
+TEST(Rfc3339, BeyondWhatNanosecondsReachIsMalformed) {
+  EXPECT_NE(from_rfc3339("2262-04-11T23:00:00Z"), 0);
+  EXPECT_EQ(from_rfc3339("2262-04-12T00:00:00Z"), 0);
+  EXPECT_EQ(from_rfc3339("9999-12-31T23:59:60Z"), 0);
+  EXPECT_EQ(from_rfc3339("0000-01-01T00:00:00Z"), 0);
+  EXPECT_EQ(rfc3339(-1), "1969-12-31T23:59:59.999Z");
+  EXPECT_EQ(rfc3339(std::numeric_limits<std::int64_t>::min()), "1677-09-21T00:12:43.145Z");
 }
 
 }  // namespace
