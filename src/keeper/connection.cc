@@ -13,6 +13,7 @@ namespace pergpu::keeper {
 namespace {
 
 constexpr std::size_t kReadBytes = 32 * 1024;
+constexpr std::size_t kMostFds = 4 * kMostLeases;
 constexpr std::size_t kKeptBytes = 256 * 1024;  // buffers larger than this are given back
 
 }  // namespace
@@ -43,7 +44,8 @@ bool Connection::read() {
         fds_.emplace_back(fd);
       }
     }
-    if (n == 0) return false;
+    // More than any START wants: a peer that fills our table of descriptors is no coordinator.
+    if (n == 0 || fds_.size() > kMostFds) return false;
     in_.append(buffer, static_cast<std::size_t>(n));
     if (static_cast<std::size_t>(n) < sizeof buffer && message.msg_controllen == 0) return true;
     if (in_.size() > kLongestPayload + kFrameHeaderBytes) return true;  // frames first, then more

@@ -24,7 +24,8 @@ class Connection {
   explicit Connection(os::UniqueFd fd) : fd_(std::move(fd)) {}
 
   int fd() const { return fd_.get(); }
-  /// Takes what the socket has.  False at its end, after an error or a frame that is too long;
+  /// Takes what the socket has.  False at its end, after an error, a frame that is too long or more
+  /// descriptors than a frame can want;
   /// frames that arrived before are still to be taken.
   bool read();
   /// The next whole frame.

@@ -15,6 +15,7 @@
 #include "keeper/folder.h"
 #include "os/file.h"
 #include "os/proc.h"
+#include "os/socket.h"
 
 namespace pergpu::keeper {
 namespace {
@@ -41,10 +42,8 @@ os::UniqueFd watch_children() {
 
 /// The folder and the socket keep others out already; this does not depend on either.
 bool is_ours(const os::UniqueFd& socket) {
-  ucred peer = {};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) return false;
-  return peer.uid == ::geteuid() || peer.uid == 0;
+  const Result<os::PeerCredentials> peer = os::peer_of(socket.get());
+  return peer && (peer->uid == ::geteuid() || peer->uid == 0);
 }
 
 /// One v2 folder without limits: only there to be ended as a whole.
@@ -328,17 +327,17 @@ void Keeper::tell(const Held& held) {
 
 void Keeper::drain_notify() {
   char datagram[kLongestDatagram];
-  while (options_.notify &&
-         ::recv(options_.notify.get(), datagram, sizeof datagram, MSG_DONTWAIT) >= 0) {
+  while (options_.notify && os::receive_own(options_.notify.get(), datagram, sizeof datagram)) {
   }
 }
 
 void Keeper::on_notify() {
   char datagram[kLongestDatagram];
   for (;;) {
-    const ssize_t n = ::recv(options_.notify.get(), datagram, sizeof datagram, MSG_DONTWAIT);
-    if (n < 0) return;
-    const std::string_view text(datagram, static_cast<std::size_t>(n));
+    const Result<std::size_t> size =
+        os::receive_own(options_.notify.get(), datagram, sizeof datagram);
+    if (!size) return;
+    const std::string_view text(datagram, *size);
     for (std::string& line : notify_filter_.accept(text, os::boot_now_ns()))
       notify(std::move(line));
   }

@@ -240,6 +240,9 @@ struct FrameStream::Impl {
       std::vector<UniqueFd> fds;
       take_fds(message, fds);
       if (n == 0) return close({ErrorKind::Unavailable, 0, "peer closed the connection"});
+      if (fds.size() + partial_fds.size() > 2 * kMaxFds) {
+        return close({ErrorKind::Corrupt, 0, "more descriptors received than a frame can have"});
+      }
       if (message.msg_flags & MSG_CTRUNC) {
         return close({ErrorKind::Io, EMFILE,
                       "receive: descriptors were lost on the way; raise the limit of open files"});

@@ -8,7 +8,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <cstddef>
+#include <cstring>
 
 #include "os/file.h"
 
@@ -117,10 +120,47 @@ Result<UniqueFd> connect_unix(const std::string& path, bool nonblocking) {
   while (::connect(fd->get(), generic(*address), address->size) < 0) {
     if (errno != EINTR) return os_error("connect " + path);
   }
+  Result<PeerCredentials> peer = peer_of(fd->get());
+  if (!peer) return std::move(peer).error();
+  if (peer->uid != ::geteuid() && peer->uid != 0) {
+    return Error{ErrorKind::Denied, 0,
+                 "socket " + path + ": uid " + std::to_string(peer->uid) +
+                     " listens there, not you; remove it or choose another folder"};
+  }
   return fd;
 }
 
-Result<UniqueFd> bind_datagram(const std::string& path) { return bind_at(path, SOCK_DGRAM); }
+Result<std::size_t> receive_own(int datagrams, void* buffer, std::size_t size) {
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control;
+  while (true) {
+    iovec part{buffer, size};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t n = ::recvmsg(datagrams, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return os_error("receive a datagram");
+    // The kernel puts the sender's credentials first: descriptors never fit behind them.
+    const cmsghdr* head = CMSG_FIRSTHDR(&message);
+    if (head == nullptr || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_CREDENTIALS ||
+        head->cmsg_len != CMSG_LEN(sizeof(ucred)))
+      continue;
+    ucred sender{};
+    std::memcpy(&sender, CMSG_DATA(head), sizeof sender);
+    if (sender.uid != ::geteuid() && sender.uid != 0) continue;
+    return static_cast<std::size_t>(n);
+  }
+}
+
+Result<UniqueFd> bind_datagram(const std::string& path) {
+  Result<UniqueFd> fd = bind_at(path, SOCK_DGRAM);
+  const int on = 1;
+  if (fd && ::setsockopt(fd->get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
+    return os_error("ask for the senders of " + path);
+  return fd;
+}
 
 Result<UniqueFd> accept_unix(int listener) {
   while (true) {

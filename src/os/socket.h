@@ -23,10 +23,14 @@ namespace pergpu::os {
 /// only when nobody answers on it, else ErrorKind::Busy.  Non-blocking, close-on-exec.
 /// REQUIRES: two processes that may want the same path exclude each other by a lock.
 Result<UniqueFd> listen_unix(const std::string& path, int backlog = 128);
-/// Blocking or non-blocking stream connection.  ErrorKind::NotFound/Unavailable: nobody there.
+/// Blocking or non-blocking stream connection.  ErrorKind::NotFound/Unavailable: nobody there;
+/// Denied: another user than this one or root listens there.
 Result<UniqueFd> connect_unix(const std::string& path, bool nonblocking);
-/// Datagram socket bound to `path` (mode 0600).
+/// Datagram socket bound to `path` (mode 0600), to be read by receive_own().
 Result<UniqueFd> bind_datagram(const std::string& path);
+/// The next datagram that this user or root sent (os_errno EAGAIN: none waits); those of others and
+/// descriptors that come along are dropped.  What is longer than `size` is cut.
+Result<std::size_t> receive_own(int datagrams, void* buffer, std::size_t size);
 /// accept4(NONBLOCK|CLOEXEC); ErrorKind::Busy when no connection waits.  Out of descriptors, the
 /// caller that waits is turned away and the error says so.
 Result<UniqueFd> accept_unix(int listener);

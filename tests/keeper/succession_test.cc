@@ -1,6 +1,8 @@
 // One keeper and many coordinators: nothing is lost when either side is killed, nothing is started
 // twice, and nothing leaks from job to job.
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 
 #include <set>
 
@@ -228,6 +230,51 @@ TEST_F(KeeperSuccession, NonsenseEndsTheConnectionNotTheKeeper) {
   Client next = connect();
   next.send(Hello{});
   EXPECT_EQ(next.expect<State>().keeper, kId);
+}
+
+TEST_F(KeeperSuccession, DescriptorsWithoutEndEndTheConnectionNotTheKeeper) {
+  start_keeper();
+  Client first = connect();
+  first.send(Hello{});
+  EXPECT_EQ(first.expect<State>().keeper, kId);
+  const std::size_t before = keeper_fds();
+  // Each rides with a message that wants none.
+  const std::vector<int> many(kMostLeases, 2);
+  for (int i = 0; i < 8; ++i) first.send(Stop{.id = {{99}, 1}}, many);
+  EXPECT_TRUE(first.wait_end());
+  Client next = connect();
+  next.send(Hello{});
+  EXPECT_EQ(next.expect<State>().keeper, kId);
+  EXPECT_EQ(keeper_fds(), before);
+}
+
+TEST_F(KeeperSuccession, AnotherUserIsNotHeard) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: another user connects to the keeper";
+  start_keeper();
+  // Nothing but the keeper's own look at its peer keeps others out.
+  ASSERT_EQ(::chmod(folder_.path().c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(run().c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(socket_path(run(), kId).c_str(), 0666), 0);
+  const pid_t other = ::fork();
+  if (other == 0) {
+    if (::setresuid(65534, 65534, 65534) != 0) ::_exit(90);
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    socket_path(run(), kId).copy(address.sun_path, sizeof address.sun_path - 1);
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+    if (::connect(fd, generic, sizeof address) != 0) ::_exit(91);
+    const std::string hello = frame_of(Hello{});
+    (void)!::write(fd, hello.data(), hello.size());
+    char byte = 0;
+    ::_exit(::read(fd, &byte, 1) > 0 ? 1 : 0);  // answered, or closed without a word
+  }
+  int status = -1;
+  ::waitpid(other, &status, 0);
+  EXPECT_EQ(status, 0);
+  Client ours = connect();
+  ours.send(Hello{});
+  EXPECT_EQ(ours.expect<State>().keeper, kId);
 }
 
 /// Stands for `pergpu`: says how it was called.

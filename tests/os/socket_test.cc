@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <vector>
 
 #include "fixture.h"
@@ -147,6 +150,102 @@ TEST(UnixSocket, DatagramsKeepTheirBounds) {
   ASSERT_TRUE(receiver);
   EXPECT_EQ(mode_of(dir / "d"), 0600u);
   EXPECT_EQ(bind_datagram(dir / "d").error().kind, ErrorKind::Busy);
+}
+
+TEST(UnixSocket, DatagramsComeWithoutTheDescriptorsThatRideWithThem) {
+  const TempDir dir;
+  const Result<UniqueFd> receiver = bind_datagram(dir / "d");
+  ASSERT_TRUE(receiver);
+  const UniqueFd sender(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  (dir / "d").copy(address.sun_path, sizeof address.sun_path - 1);
+  iovec part{const_cast<char*>("READY=1"), 7};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_name = &address;
+  message.msg_namelen = sizeof address;
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof(int));
+  const int fd = sender.get();
+  std::memcpy(CMSG_DATA(head), &fd, sizeof fd);
+  const std::size_t before = open_fds();
+  ASSERT_EQ(::sendmsg(sender.get(), &message, 0), 7);
+  char text[16];
+  const Result<std::size_t> size = receive_own(receiver->get(), text, sizeof text);
+  ASSERT_TRUE(size) << size.error().message;
+  EXPECT_EQ(std::string_view(text, *size), "READY=1");
+  EXPECT_EQ(open_fds(), before);
+  EXPECT_EQ(receive_own(receiver->get(), text, sizeof text).error().os_errno, EAGAIN);
+}
+
+/// Runs `body` as another user in a child; its exit code, 0 to 99.
+template <typename Body>
+int as_another_user(Body body) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(::setresuid(65534, 65534, 65534) == 0 ? body() : 99);
+  int status = -1;
+  ::waitpid(pid, &status, 0);
+  return status >> 8;
+}
+
+TEST(UnixSocketOfAnotherUser, IsNotConnectedTo) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: another user listens at our path";
+  const TempDir dir;
+  ASSERT_EQ(::chmod(dir.path().c_str(), 0777), 0);
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd near(ends[0]);
+  const UniqueFd far(ends[1]);
+  const pid_t other = ::fork();
+  if (other == 0) {
+    char byte = 0;
+    if (::setresuid(65534, 65534, 65534) != 0) ::_exit(1);
+    Result<UniqueFd> theirs = listen_unix(dir / "s");
+    ::send(far.get(), theirs ? "1" : "0", 1, 0);
+    ::recv(far.get(), &byte, 1, 0);
+    ::_exit(0);
+  }
+  char byte = 0;
+  ASSERT_EQ(::recv(near.get(), &byte, 1, 0), 1);
+  EXPECT_EQ(byte, '1');
+  const Result<UniqueFd> connected = connect_unix(dir / "s", false);
+  ASSERT_FALSE(connected);
+  EXPECT_EQ(connected.error().kind, ErrorKind::Denied);
+  EXPECT_NE(connected.error().message.find("uid 65534"), std::string::npos);
+  ::send(near.get(), "x", 1, 0);
+  int status = -1;
+  ::waitpid(other, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(UnixSocketOfAnotherUser, DatagramsAreDropped) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: another user sends to our socket";
+  const TempDir dir;
+  ASSERT_EQ(::chmod(dir.path().c_str(), 0777), 0);
+  const Result<UniqueFd> receiver = bind_datagram(dir / "d");
+  ASSERT_TRUE(receiver);
+  ASSERT_EQ(::chmod((dir / "d").c_str(), 0666), 0);  // nothing but the check keeps others out
+  const auto send_to = [&](const char* text) {
+    const UniqueFd sender(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    (dir / "d").copy(address.sun_path, sizeof address.sun_path - 1);
+    const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+    return ::sendto(sender.get(), text, 5, 0, generic, sizeof address) == 5 ? 0 : 1;
+  };
+  ASSERT_EQ(as_another_user([&] { return send_to("other"); }), 0);
+  ASSERT_EQ(send_to("yours"), 0);
+  char text[16];
+  const Result<std::size_t> size = receive_own(receiver->get(), text, sizeof text);
+  ASSERT_TRUE(size) << size.error().message;
+  EXPECT_EQ(std::string_view(text, *size), "yours");
 }
 
 TEST(LineStream, LinesArriveWholeHoweverTheyAreCut) {
