@@ -52,6 +52,24 @@ os::SpawnPlan spawn_plan_of(const Start& start, int log_fd, const std::vector<os
   return plan;
 }
 
+/// A run's folder may be writable for a group: what somebody planted there under the log's name (a
+/// symlink or another name of the user's files, a FIFO that would hold us up) is not written to.
+os::UniqueFd open_log(const Start& start, int& error) {
+  const mode_t before = ::umask(static_cast<mode_t>(start.folder.umask));
+  os::UniqueFd log(
+      ::open(start.log_path.c_str(),
+             O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK, 0666));
+  error = errno;
+  ::umask(before);
+  struct stat st = {};
+  if (!log || ::fstat(log.get(), &st) < 0) return {};
+  error = !S_ISREG(st.st_mode) ? EINVAL : st.st_nlink != 1 ? EMLINK : 0;
+  if (error != 0) return {};
+  // The job inherits the open file; on a regular one O_NONBLOCK means nothing, but it can be seen.
+  (void)::fcntl(log.get(), F_SETFL, O_APPEND);
+  return log;
+}
+
 }  // namespace
 
 std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::UniqueFd> leases,
@@ -63,11 +81,8 @@ std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::Un
   if (leases.size() != plan.lease_count)
     return failed("lease", EBADF, std::to_string(plan.lease_count) + " descriptors");
 
-  const mode_t before = ::umask(static_cast<mode_t>(plan.folder.umask));
-  const os::UniqueFd log(
-      ::open(plan.log_path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666));
-  const int log_error = errno;
-  ::umask(before);
+  int log_error = 0;
+  const os::UniqueFd log = open_log(plan, log_error);
   if (!log) return failed("open log", log_error, plan.log_path);
 
   Attempt attempt;

@@ -35,7 +35,11 @@ std::string beginning_of(const std::string& path) {
   return n > 0 ? std::string(buffer, static_cast<std::size_t>(n)) : std::string();
 }
 
-bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+/// A symlink that leads nowhere is there, too.
+bool is_there(const std::string& path) {
+  struct stat st = {};
+  return ::lstat(path.c_str(), &st) == 0;
+}
 
 std::string out_file(const Folder& folder, const char* name, const std::string& suffix,
                      const char* extension) {
@@ -44,7 +48,8 @@ std::string out_file(const Folder& folder, const char* name, const std::string& 
 
 bool has_content(const std::string& path, std::string_view content) {
   struct stat st = {};
-  if (::stat(path.c_str(), &st) < 0 || st.st_size != static_cast<off_t>(content.size()))
+  if (::lstat(path.c_str(), &st) < 0 || !S_ISREG(st.st_mode) ||
+      st.st_size != static_cast<off_t>(content.size()))
     return false;
   const Result<std::string> present = os::read_file(path, kLargestKeptFile);
   return present && *present == content;
@@ -61,6 +66,15 @@ std::optional<Number> number_after(std::string_view text, std::string_view key) 
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end == text.data() + text.size()) return std::nullopt;
   return number;
+}
+
+/// The sweep's umask, as it shows in the record of the start or in the log.
+mode_t record_mode(const std::string& record, const std::string& out) {
+  for (const std::string& path : {record, out + "/log.txt"}) {
+    struct stat st = {};
+    if (::lstat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode)) return st.st_mode & 0666;
+  }
+  return 0644;
 }
 
 std::optional<RecordHead> head_of_file(const std::string& path) {
@@ -142,10 +156,8 @@ std::optional<SetupFailure> write_final_record(const Forget& forget) {
     if (!same_job && present && present->id != forget.id) return std::nullopt;  // two jobs ago
   }
   if (present && present->id == forget.id && present->has_ended) return std::nullopt;
-  struct stat st = {};
-  const mode_t mode = ::stat(path.c_str(), &st) == 0 ? st.st_mode & 0777 : 0644;
   const Result<void> written =
-      os::write_file_atomic(path, forget.final_record, mode, /*durable=*/false);
+      os::write_file_atomic(path, forget.final_record, record_mode(path, out), /*durable=*/false);
   if (!written) return SetupFailure{"write", written.error().os_errno, path};
   return std::nullopt;
 }

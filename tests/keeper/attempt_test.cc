@@ -115,6 +115,56 @@ TEST_F(KeeperAttempt, LogThatCannotBeOpenedIsAFailedOpen) {
   EXPECT_EQ(failed.object, out());
 }
 
+TEST_F(KeeperAttempt, WhatLiesUnderTheLogsNameIsMovedAsideNeverWrittenTo) {
+  const std::string log = out() + "/log.txt";
+  const std::string victim = folder_.path() + "/victim";
+  const std::function<void()> traps[] = {
+      [&] { std::filesystem::create_symlink(victim, log); },
+      [&] { std::filesystem::create_symlink(folder_.path() + "/nowhere", log); },
+      [&] { std::filesystem::create_hard_link(victim, log); },
+      [&] { ASSERT_EQ(::mkfifo(log.c_str(), 0666), 0); }};
+  spill(victim, "mine");
+  start_keeper();
+  Client client = connect();
+  std::int64_t number = 0;
+  for (const auto& trap : traps) {
+    std::filesystem::remove_all(out());
+    std::filesystem::create_directory(out());
+    trap();
+    client.send(shell(++number, "echo said"));
+    client.expect<Started>();
+    EXPECT_EQ(client.expect<Exited>().exit_code, 0);
+    client.send(Forget{.id = {{number}, 1}});
+    EXPECT_EQ(slurp(log), "said\n");
+    EXPECT_EQ(slurp(victim), "mine");
+    EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/nowhere"));
+  }
+}
+
+TEST_F(KeeperAttempt, LogThatIsNoFileOfItsOwnIsAFailedOpen) {
+  start_keeper();
+  Client client = connect();
+  std::filesystem::create_directory(out());
+  spill(out() + "/victim", "mine");
+  const std::pair<std::function<void(const std::string&)>, int> traps[] = {
+      {[&](const std::string& log) { std::filesystem::create_symlink(out() + "/victim", log); },
+       ELOOP},
+      {[&](const std::string& log) { std::filesystem::create_hard_link(out() + "/victim", log); },
+       EMLINK},
+      {[](const std::string& log) { ASSERT_EQ(::mkfifo(log.c_str(), 0666), 0); }, ENXIO}};
+  std::int64_t number = 0;
+  for (const auto& [trap, error] : traps) {
+    Start start = shell(++number, "echo said");
+    start.log_path = out() + "/trap" + std::to_string(number);  // a name that nothing moves aside
+    trap(start.log_path);
+    client.send(start);
+    const SpawnFailed failed = client.expect<SpawnFailed>();
+    EXPECT_EQ(failed.phase, "open log");
+    EXPECT_EQ(failed.os_errno, error);
+    EXPECT_EQ(slurp(out() + "/victim"), "mine");
+  }
+}
+
 TEST_F(KeeperAttempt, FolderThatCannotBeMadeIsAFailedMkdir) {
   start_keeper();
   Client client = connect();

@@ -182,6 +182,33 @@ TEST_F(AttemptFolder, NumberedFilesOfAnotherJobMisleadNobody) {
   EXPECT_EQ(read("attempt.1.json"), record(3, 1, "done"));
 }
 
+TEST_F(AttemptFolder, RecordThatIsWrittenAtTheEndOnlyHasTheModeOfTheLog) {
+  for (const mode_t mode : {0600u, 0640u, 0664u}) {
+    std::filesystem::remove_all(out());
+    EXPECT_FALSE(prepare_folder(plan(1)));
+    spill(out() + "/log.txt", "log");
+    ASSERT_EQ(::chmod((out() + "/log.txt").c_str(), mode), 0);
+    EXPECT_FALSE(write_final_record(end(17, 1)));
+    struct stat st = {};
+    ASSERT_EQ(::stat((out() + "/attempt.json").c_str(), &st), 0);
+    EXPECT_EQ(st.st_mode & 0777, mode);
+  }
+}
+
+TEST_F(AttemptFolder, LinksUnderTheNamesOfItsFilesAreReplacedNeverFollowed) {
+  EXPECT_FALSE(prepare_folder(plan(1)));
+  const std::string victim = folder_.path() + "/victim";
+  for (const char* name : {"config.json", "attempt.json"}) {
+    spill(victim, "{}");  // even the content that would be kept
+    std::filesystem::remove(out() + "/" + name);
+    std::filesystem::create_symlink(victim, out() + "/" + name);
+    EXPECT_FALSE(prepare_folder(plan(1)));
+    EXPECT_FALSE(write_final_record(end(17, 1)));
+    EXPECT_FALSE(std::filesystem::is_symlink(out() + "/" + name)) << name;
+    EXPECT_EQ(slurp(victim), "{}");
+  }
+}
+
 TEST_F(AttemptFolder, EndReplacesTheRecordOfTheStartOnce) {
   EXPECT_FALSE(prepare_folder(plan(1)));
   leave(3, 1);
