@@ -3,6 +3,7 @@
 #include "cli/client.h"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <array>
 #include <charconv>
@@ -10,6 +11,7 @@
 
 #include "cli/start.h"
 #include "os/clock.h"
+#include "os/terminal.h"
 
 namespace pergpu::cli {
 namespace {
@@ -52,6 +54,11 @@ bool is_older_version(const std::string& a, const std::string& b) {
 
 std::string to_line(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string output_line(const json& value) {
+  const bool ascii = os::is_terminal(STDOUT_FILENO);
+  return value.dump(-1, ' ', ascii, json::error_handler_t::replace) + "\n";
 }
 
 Result<Connection> Client::connect() {

@@ -66,5 +66,8 @@ bool is_older_version(const std::string& a, const std::string& b);
 
 /// UTF-8 errors replaced: texts for people must not make a request fail.
 std::string to_line(const nlohmann::json& value);
+/// The same and '\n', for stdout: on a terminal plain ASCII, because some obey control characters
+/// beyond it.
+std::string output_line(const nlohmann::json& value);
 
 }  // namespace pergpu::cli

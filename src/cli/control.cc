@@ -55,7 +55,7 @@ int control(const Options& options) {
                                   {"kill", options.kill}});
   if (!reply) return fail(reply.error());
   if (options.output.json) {
-    print(to_line(*reply) + "\n");
+    print(output_line(*reply));
     return kOk;
   }
   const std::size_t changed = reply->value("changed", json::array()).size();

@@ -36,7 +36,7 @@ int status(bool as_json) {
     return kUnreachable;
   }
   if (as_json) {
-    print(to_line(*reply) + "\n");
+    print(output_line(*reply));
     return kOk;
   }
   std::string out;

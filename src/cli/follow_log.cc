@@ -136,7 +136,7 @@ class LogFollower {
     if (plan_.print_job) {
       json job = job_;
       job["schema"] = 1;
-      print(to_line(job) + "\n");
+      print(output_line(job));
       return;
     }
     if (view::is_ended(job_) && job_.state != "done") {

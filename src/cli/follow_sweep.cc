@@ -279,11 +279,10 @@ class SweepFollower {
       if (!job.replaced) jobs.push_back(job);
     }
     if (output_.json) {
-      print(to_line({{"schema", 1},
-                     {"sweep", followed_.sweep.name},
-                     {"sweep_id", followed_.sweep.id},
-                     {"jobs", jobs}}) +
-            "\n");
+      print(output_line({{"schema", 1},
+                         {"sweep", followed_.sweep.name},
+                         {"sweep_id", followed_.sweep.id},
+                         {"jobs", jobs}}));
       return;
     }
     const view::Style style = style_of(STDOUT_FILENO, output_.colour);

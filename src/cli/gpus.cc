@@ -20,7 +20,7 @@ int gpus(const Output& output) {
   const Result<json> reply = ask({{"op", "gpus"}});
   if (!reply) return fail(reply.error());
   if (output.json) {
-    print(to_line(*reply) + "\n");
+    print(output_line(*reply));
     return kOk;
   }
   const view::Devices devices = {

@@ -9,7 +9,7 @@ namespace pergpu::cli {
 namespace {
 
 std::string one(std::int64_t job, std::string_view line) {
-  return to_line({{"schema", 1}, {"job", job}, {"line", line}}) + "\n";
+  return output_line({{"schema", 1}, {"job", job}, {"line", line}});
 }
 
 }  // namespace

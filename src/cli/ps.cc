@@ -28,7 +28,7 @@ int ps(const Options& options) {
       ask({{"op", "ps"}, {"sel", options.selectors}, {"all", options.all}});
   if (!reply) return fail(reply.error());
   if (options.output.json) {
-    print(to_line(*reply) + "\n");
+    print(output_line(*reply));
     return kOk;
   }
   const auto jobs = reply->value("jobs", nlohmann::json::array()).get<std::vector<JobSnapshot>>();

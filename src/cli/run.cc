@@ -42,7 +42,7 @@ int run(const RunOptions& options) {
   if (!reply) return fail(reply.error());
   for (const std::string& warning : reply->warnings) say("warning: " + warning);
   if (options.detach) {
-    print(options.output.json ? to_line(json(*reply)) + "\n"
+    print(options.output.json ? output_line(json(*reply))
                               : fmt::format("sweep {} {}\n", reply->sweep_id, reply_text(*reply)));
     return kOk;
   }

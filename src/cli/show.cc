@@ -31,7 +31,7 @@ int show(const Options& options) {
       options.selectors.size() == 1 ? attempt_of(options.selectors.front()) : 0;
   for (json& job : (*reply)["jobs"]) add_attempts(job, only);
   if (options.output.json) {
-    print(to_line(*reply) + "\n");
+    print(output_line(*reply));
     return kOk;
   }
   os::RealClock clock;
@@ -49,7 +49,7 @@ int why(const Options& options) {
   const Result<json> reply = ask({{"op", "why"}, {"sel", options.selectors}});
   if (!reply) return fail(reply.error());
   if (options.output.json) {
-    print(to_line(*reply) + "\n");
+    print(output_line(*reply));
     return kOk;
   }
   std::vector<view::Why> jobs;

@@ -47,7 +47,7 @@ int wait(const Options& options) {
   if (!reply) return fail(reply.error());
   const auto jobs = reply->value("jobs", json::array()).get<std::vector<JobSnapshot>>();
   if (options.output.json) {
-    print(to_line(*reply) + "\n");
+    print(output_line(*reply));
   } else {
     print(view::counts_text(view::counts_of(jobs), style_of(STDOUT_FILENO, options.output.colour)) +
           "\n");
