@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "coordinator/snapshot.h"
+#include "job/json_depth.h"
+#include "job/redact.h"
 #include "os/file.h"
 
 namespace pergpu::cli {
@@ -25,6 +27,7 @@ json record_of(const JobSnapshot& job, std::int64_t number) {
       number == job.attempt ? "attempt.json" : fmt::format("attempt.{}.json", number);
   const Result<std::string> text = os::read_file(job.out + "/" + name, kMostRead);
   if (!text) return nullptr;
+  if (nests_deeper_than(*text, kMostNestedJson)) return nullptr;
   json record = json::parse(*text, nullptr, false);
   const auto is = [&](const char* key, std::int64_t value) {
     const auto found = record.find(key);
@@ -32,6 +35,15 @@ json record_of(const JobSnapshot& job, std::int64_t number) {
   };
   if (!record.is_object() || !is("job", job.id) || !is("attempt", number)) return nullptr;
   return record;
+}
+
+/// The record holds the command line as it was; what is printed may be sent to others.
+json shown_argv(const json& record) {
+  std::vector<std::string> words;
+  const auto argv = record.find("argv");
+  if (argv == record.end() || !argv->is_array()) return nullptr;
+  for (const json& word : *argv) words.push_back(word.is_string() ? word.get<std::string>() : "?");
+  return redact_words(words);
 }
 
 json summary_of(const json& record, std::int64_t number) {
@@ -65,9 +77,7 @@ void add_attempts(json& whole, std::int64_t only) {
   const std::int64_t last = only > 0 ? only : job.attempt;
   for (std::int64_t number = first; number <= last; ++number) {
     const json record = record_of(job, number);
-    if (number == last && record.is_object() && record.contains("argv")) {
-      whole["argv"] = record["argv"];
-    }
+    if (number == last && record.is_object()) whole["argv"] = shown_argv(record);
     json attempt = record.is_object() ? summary_of(record, number) : json{{"attempt", number}};
     // The coordinator knows of the newest, whatever its folder holds.
     if (number == job.attempt) {

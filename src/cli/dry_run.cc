@@ -14,6 +14,7 @@
 #include "cli/exit_code.h"
 #include "cli/submit.h"
 #include "cli/terminal.h"
+#include "job/redact.h"
 #include "spec/run_name.h"
 #include "spec/run_parameters.h"
 #include "spec/units.h"
@@ -50,9 +51,10 @@ std::string needs_text(const SweepSpec& sweep, const StepSpec& step) {
 }
 
 std::string words_of(const StepSpec& step) {
-  if (!step.shell.empty()) return step.shell;
+  if (!step.shell.empty()) return redact_text(step.shell);
   std::string text;
-  for (const std::string& word : step.command) text += (text.empty() ? "" : " ") + word;
+  for (const std::string& word : redact_words(step.command))
+    text += (text.empty() ? "" : " ") + word;
   return text;
 }
 
@@ -226,7 +228,7 @@ int dry_run(const Place& place, const SweepSpec& sweep, const RunOptions& option
   const SubmitPreview& preview = outlook.preview;
   for (const std::string& warning : preview.reply.warnings) say("warning: " + warning);
   if (options.output.json) {
-    print(to_line(as_json(sweep, outlook)) + "\n");
+    print(output_line(as_json(sweep, outlook)));
     return kOk;
   }
   const view::Style style = style_of(STDOUT_FILENO, options.output.colour);

@@ -10,6 +10,7 @@
 
 #include "coordinator/expectation.h"
 #include "coordinator/snapshot.h"
+#include "job/redact.h"
 #include "run/environment.h"
 #include "run/record.h"
 #include "spec/placeholders.h"
@@ -263,7 +264,7 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, LaneId::Pool pool) {
     record.env_names.push_back(entry.substr(0, entry.find('=')));
   for (const auto& [name, value] : environment.set_by_us) {
     std::erase(record.env_names, name);
-    record.env_set.emplace_back(name, value);
+    record.env_set.emplace_back(name, is_secret_name(name) ? std::string(kRedacted) : value);
   }
   record.placement = attempt.placement;
   record.git_commit = sweep.context.git_commit;

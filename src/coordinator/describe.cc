@@ -1,4 +1,5 @@
-// Texts are as the user wrote them; nothing of the environment ever appears here.
+// Texts are as the user wrote them, but for what looks like a secret; nothing of the environment
+// ever appears here.
 #include "coordinator/describe.h"
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 
 #include "coordinator/attempt_planner.h"
 #include "coordinator/expectation.h"
+#include "job/redact.h"
 #include "job/retry.h"
 #include "spec/run_parameters.h"
 #include "spec/units.h"
@@ -168,11 +170,18 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
   const Sweep& sweep = world.sweep_of(job);
   const StepSpec& step = world.step_of(job).spec;
   nlohmann::json j = describe(coordinator, job);
-  j["params"] = job.run < 0
-                    ? nlohmann::json::object()
-                    : nlohmann::json::parse(sweep.runs[static_cast<std::size_t>(job.run)].spec.json,
-                                            nullptr, false);
-  j["command"] = step.shell.empty() ? nlohmann::json(step.command) : nlohmann::json(step.shell);
+  nlohmann::json params = nlohmann::json::object();
+  if (job.run >= 0) {
+    const std::string& text = sweep.runs[static_cast<std::size_t>(job.run)].spec.json;
+    params = nlohmann::json::parse(text, nullptr, false);
+    if (!params.is_object()) params = nlohmann::json::object();  // a number beyond any double
+  }
+  for (const auto& [name, value] : params.items()) {
+    if (is_secret_name(name)) value = kRedacted;
+  }
+  j["params"] = std::move(params);
+  j["command"] = step.shell.empty() ? nlohmann::json(redact_words(step.command))
+                                    : nlohmann::json(redact_text(step.shell));
   j["cwd"] = step.cwd.empty() ? sweep.spec.folder : step.cwd;
   j["file"] = sweep.spec.file;
   j["git_commit"] = sweep.context.git_commit;
