@@ -64,6 +64,9 @@ class TreeBuilder : public YAML::EventHandler {
     Place at = place(mark);
     check_anchor(anchor, at);
     check_tag(tag, at);
+    // What goes in is UTF-8, but escapes may give half a character.
+    if (find_invalid_utf8(value) != std::string::npos)
+      report_.error(at, "not valid YAML: an escape in this text is no character");
     Node node;
     node.kind = Node::Kind::String;
     node.at = at;
@@ -90,6 +93,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
   void OnMapEnd() override { close(); }
 
+  int documents() const { return documents_; }
   std::optional<Node> take() { return std::move(root_); }
 
   /// yaml-cpp counts bytes; -1 marks "nowhere".
@@ -198,6 +202,14 @@ class TreeBuilder : public YAML::EventHandler {
   std::optional<Node> root_;
 };
 
+/// YAML forbids these, and yaml-cpp makes other bytes of some.
+std::size_t find_control_character(std::string_view text) {
+  const auto is_one = [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r';
+  };
+  return static_cast<std::size_t>(std::find_if(text.begin(), text.end(), is_one) - text.begin());
+}
+
 /// Reads from memory without a copy.
 class ViewBuffer : public std::streambuf {
  public:
@@ -211,12 +223,22 @@ class ViewBuffer : public std::streambuf {
 
 std::optional<Node> read_yaml(Report& report, std::uint32_t source) {
   const SourceText& text = report.source(source);
+  const std::size_t control = find_control_character(text.text());
+  if (control < text.text().size()) {
+    report.error(report.place(source, control),
+                 fmt::format("not valid YAML: control character 0x{:02x}; write it as an escape in "
+                             "double quotes",
+                             text.text()[control]));
+    report.set_incomplete();
+    return std::nullopt;
+  }
   TreeBuilder builder(report, source);
   ViewBuffer buffer(text.text());
   std::istream in(&buffer);
   try {
     YAML::Parser parser(in);
-    while (parser.HandleNextDocument(builder)) {
+    // The second one is an error already, and after some texts yaml-cpp finds documents for ever.
+    while (builder.documents() < 2 && parser.HandleNextDocument(builder)) {
     }
   } catch (const YAML::Exception& e) {
     report.set_incomplete();
