@@ -1,0 +1,46 @@
+// Texts of /proc and /etc/passwd.  First byte: which of them.
+#include "os/proc.h"
+
+#include "fuzz.h"
+#include "gpu/processes.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace pergpu;
+  fuzz::Input input(data, size);
+  switch (input.byte()) {
+    case 's': {
+      const std::string_view text = input.rest();
+      const std::optional<os::ProcStat> stat = os::stat_in(7, text);
+      if (stat) {
+        fuzz::check(stat->pid == 7, "the pid asked for");
+        fuzz::check(text.find("(" + stat->name + ")") != text.npos, "the name stands in the text");
+      }
+      break;
+    }
+    case 'e': {
+      const std::string_view name = input.line();
+      const std::string_view environment = input.rest();
+      const std::optional<std::string> value = os::value_in(environment, name);
+      if (value) {
+        fuzz::check(value->find('\0') == value->npos, "a value ends where its entry ends");
+        const std::string entry = std::string(name) + "=" + *value;
+        fuzz::check(environment.find(entry) != environment.npos, "a value stands in the text");
+      }
+      break;
+    }
+    case 'c':
+      for (const pid_t child : os::children_in(input.rest())) (void)child;
+      break;
+    case 'p':
+      (void)os::proportional_bytes_in(input.rest());
+      break;
+    case 'u': {
+      const std::string name = gpu::user_name_in(input.rest(), 1000);
+      fuzz::check(!name.empty() && name.find('\n') == name.npos, "a user has a name of one line");
+      break;
+    }
+    default:
+      break;
+  }
+  return 0;
+}
