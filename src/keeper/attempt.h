@@ -51,6 +51,10 @@ class Attempt {
   /// What is left although it was killed, in words; "" as long as nothing is known to resist.
   const std::string& resists() const { return resists_; }
 
+  /// Its group was killed, and serves no other attempt: Linux (6.18) kills what is born in a v2
+  /// group that `cgroup.kill` was once written to.
+  bool has_killed_group() const { return group_ != nullptr && kill_again_after_ns_ != 0; }
+
   /// REQUIRES: first_has_ended(), nothing of the tree is left.
   Exited finish();
 

@@ -124,12 +124,13 @@ void Keeper::finish_attempt() {
   Held held;
   held.started = attempt_->started();
   held.exited = attempt_->finish();
+  const bool group_is_spent = attempt_->has_killed_group();
   attempt_.reset();
   unwritten_.reset();  // the record of the end will say more
   keep(std::move(held));
   // Limits and counts are one attempt's: the next one gets a new group.  After the report, because
   // it takes a tenth of a millisecond.
-  if (group_ && !is_plain(*group_)) drop_group();
+  if (group_ && (group_is_spent || !is_plain(*group_))) drop_group();
 }
 
 /// The group for an attempt: that of the attempt before where neither has limits.

@@ -215,6 +215,21 @@ TEST_F(KeeperGroup, IsRemovedAfterAnAttemptWithALimitAndWithItsKeeper) {
   EXPECT_TRUE(eventually([&] { return group_folders().empty(); }));
 }
 
+// Linux kills what is born in a v2 group that was killed before.
+TEST_F(KeeperGroup, ThatWasKilledServesNoOtherAttempt) {
+  groups_ = groups_of_this_machine();
+  if (groups_.track.version != 2) GTEST_SKIP() << "no groups of v2: " << groups_.words;
+  start_keeper();
+  Client client = connect();
+  client.send(job(1, {"sleep", "1000"}));
+  client.expect<Started>();
+  client.send(Stop{.id = {{1}, 1}, .kill = true});
+  EXPECT_EQ(client.expect<Exited>().signal, SIGKILL);
+  client.send(shell(2, "exit 7"));
+  EXPECT_FALSE(client.expect<Started>().groups.empty());
+  EXPECT_EQ(client.expect<Exited>().exit_code, 7);
+}
+
 TEST_F(KeeperGroup, ThatCannotBeMadeLeavesTheLimitWatched) {
   groups_ = {.track = {2, folder_.path() + "/nowhere"}, .memory = {2, folder_.path() + "/nowhere"}};
   start_keeper();
