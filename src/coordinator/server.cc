@@ -32,6 +32,9 @@ constexpr std::size_t kMostRunsRetold = 10'000;
 // on without waiting for answers.
 constexpr std::size_t kMaxPending = 256u << 20;
 constexpr std::size_t kMostUnanswered = 1'000;
+/// Who asks more before it has read this much of the answers does not want them.
+constexpr std::size_t kMostUnread = 16u << 20;
+constexpr int kMostAcceptedAtOnce = 16;
 // Ten million runs of 400 bytes.
 constexpr std::size_t kMostSubmitBytes = std::size_t{4} << 30;
 
@@ -130,7 +133,7 @@ Result<std::unique_ptr<Server>> Server::open(os::Loop& loop, Coordinator& coordi
 }
 
 void Server::accept() {
-  while (true) {
+  for (int i = 0; i < kMostAcceptedAtOnce; ++i) {  // the others are still there in the next turn
     Result<os::UniqueFd> fd = os::accept_unix(listener_.get());
     if (!fd) return;
     Result<os::PeerCredentials> peer = os::peer_of(fd->get());
@@ -211,7 +214,7 @@ void Server::on_line(Client& client, std::string_view line) {
     if (client.sweep.runs.size() == client.runs_expected) submit(client);
     return;
   }
-  if (client.unanswered >= kMostUnanswered || client.stream->pending() > kMaxPending) {
+  if (client.unanswered >= kMostUnanswered || client.stream->pending() > kMostUnread) {
     return drop(client);
   }
   ++client.unanswered;

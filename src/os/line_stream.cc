@@ -3,6 +3,9 @@
 //
 // A failed send is not reported where it happens (the sender may be in the middle of something):
 // the output is dropped and the socket shut down; the loop sees the end and calls on_close.
+//
+// A peer that sends many lines at once gets kTurnShareNs of a turn; the rest of what was read waits
+// for the next one, and nothing more is read until then, so that it holds up nobody else.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -11,13 +14,16 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <utility>
 
+#include "os/clock.h"
 #include "os/socket.h"
 
 namespace pergpu::os {
 namespace {
 
 constexpr std::size_t kReadBytes = 64u << 10;
+constexpr std::int64_t kTurnShareNs = 5'000'000;
 
 }  // namespace
 
@@ -30,7 +36,10 @@ struct LineStream::Impl {
     UniqueFd fd;
     Callbacks callbacks;
     std::size_t max_line;
+    std::weak_ptr<State> self;
     std::string partial;  // the begin of a line whose end has not come yet
+    std::string unread;   // received, put off to the next turn
+    Loop::TimerId next_turn = 0;
     std::string out;
     std::size_t sent = 0;  // of `out`
     bool wants_write = false;
@@ -44,6 +53,7 @@ struct LineStream::Impl {
     void detach() {
       if (closed) return;
       closed = true;
+      if (next_turn != 0) loop.cancel(next_turn);
       loop.unwatch(fd.get());
       fd.reset();
     }
@@ -56,7 +66,8 @@ struct LineStream::Impl {
 
     void set_interest() {
       const bool write = pending() > 0 || closing;
-      const std::uint32_t events = (closing ? 0u : EPOLLIN) | (write ? EPOLLOUT : 0u);
+      const bool read = !closing && next_turn == 0;
+      const std::uint32_t events = (read ? EPOLLIN : 0u) | (write ? EPOLLOUT : 0u);
       wants_write = write;
       // Cannot fail for a watched descriptor.
       [[maybe_unused]] const Result<void> changed = loop.change(fd.get(), events);
@@ -107,8 +118,10 @@ struct LineStream::Impl {
       if (!wants_write) set_interest();
     }
 
-    /// Calls on_line for each whole line of `bytes`; what is left goes to `partial`.
+    /// Calls on_line for each whole line of `bytes`; what is left goes to `partial`, or to `unread`
+    /// when the turn's share is used up.
     void take(std::string_view bytes) {
+      const std::int64_t until = boot_now_ns() + kTurnShareNs;
       while (!closed && !closing) {
         const std::size_t end = bytes.find('\n');
         const std::size_t length = partial.size() + (end == bytes.npos ? bytes.size() : end);
@@ -128,7 +141,20 @@ struct LineStream::Impl {
           callbacks.on_line(line);
         }
         bytes.remove_prefix(end + 1);
+        if (!bytes.empty() && boot_now_ns() >= until) return put_off(bytes);
       }
+    }
+
+    void put_off(std::string_view bytes) {
+      if (closed || closing) return;
+      unread.assign(bytes);
+      next_turn = loop.at(0, [this] {
+        next_turn = 0;
+        const std::shared_ptr<State> alive = self.lock();
+        take(std::exchange(unread, {}));
+        if (!closed) set_interest();
+      });
+      set_interest();
     }
 
     void on_ready(std::uint32_t events) {
@@ -142,7 +168,7 @@ struct LineStream::Impl {
       if (closing && (events & (EPOLLHUP | EPOLLERR))) {
         return close({ErrorKind::Unavailable, 0, "peer closed the connection"});
       }
-      if (closing || !(events & (EPOLLIN | EPOLLHUP | EPOLLERR))) return;
+      if (closing || next_turn != 0 || !(events & (EPOLLIN | EPOLLHUP | EPOLLERR))) return;
       std::array<char, kReadBytes> buffer;
       const ssize_t n = ::recv(fd.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
       if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -164,6 +190,7 @@ Result<std::unique_ptr<LineStream>> LineStream::open(Loop& loop, UniqueFd fd, Ca
                                                      std::size_t max_line) {
   std::unique_ptr<LineStream> stream(new LineStream);
   auto state = std::make_shared<Impl::State>(loop, std::move(fd), std::move(callbacks), max_line);
+  state->self = state;
   Result<void> watched = set_nonblocking(state->fd.get());
   if (watched) {
     watched = loop.watch(state->fd.get(), EPOLLIN,

@@ -366,6 +366,33 @@ TEST(LineStream, LinesBeforeTheEndAreDelivered) {
   EXPECT_EQ(log, (std::vector<std::string>{"last words", "<end>"}));
 }
 
+TEST(LineStream, ManyExpensiveLinesAreSpreadOverTurns) {
+  TestLoop loop;
+  auto [near, far] = socket_pair();
+  int turns = 0;
+  std::vector<int> turn_of_line;
+  std::string text;
+  const auto work = [&](std::string_view line) {
+    text += line;
+    turn_of_line.push_back(turns);
+    const std::int64_t until = boot_now_ns() + 6'000'000;
+    while (boot_now_ns() < until) {
+    }
+  };
+  auto stream =
+      LineStream::open(*loop, std::move(near),
+                       {.on_line = work, .on_close = [&](const Error&) { loop->stop(); }});
+  ASSERT_TRUE(stream);
+  loop->on_turn([&] { ++turns; });
+  ASSERT_EQ(::send(far.get(), "a\nb\nc\nd", 7, 0), 7);
+  loop.settle();
+  ASSERT_EQ(::send(far.get(), "e\n", 2, 0), 2);
+  far.reset();
+  loop.run();
+  EXPECT_EQ(text, "abcde");
+  EXPECT_GE(turn_of_line.back() - turn_of_line.front(), 3);
+}
+
 TEST(LineStream, SendingToAPeerThatLeftIsReportedOnceAndRaisesNoSignal) {
   TestLoop loop;
   auto [near, far] = socket_pair();
