@@ -154,7 +154,8 @@ def test_a_terminal_shows_a_row_a_lane_and_a_final_table(home):
     terminal.until("loss 0.7")
     terminal.until("lane1")
     home.open_gate()
-    assert terminal.ended() == 0 and "s: 3 done" in terminal.text
+    assert terminal.ended() == 0
+    assert "s: 3 done" in terminal.text, terminal.text
 
 
 def test_without_a_terminal_there_is_one_line_a_state_change_and_no_escape(home):
