@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not FAULTY_DISK, reason="not built: needs a buil
 def slow(home):
     """A running coordinator; from here on each sync takes 5 s."""
     home.control = home.root + "/disk"
-    home.env.update(LD_PRELOAD=FAULTY_DISK, FAULTY_DISK=home.control)
+    home.env.update(LD_PRELOAD=FAULTY_DISK, FAULTY_DISK=home.control, PERGPU_TURN_LIMIT_MS="50")
     home.run("gpus")
     with open(home.control, "w") as f:
         f.write("delay 5000")

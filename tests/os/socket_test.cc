@@ -379,9 +379,8 @@ TEST(LineStream, ManyExpensiveLinesAreSpreadOverTurns) {
     while (boot_now_ns() < until) {
     }
   };
-  auto stream =
-      LineStream::open(*loop, std::move(near),
-                       {.on_line = work, .on_close = [&](const Error&) { loop->stop(); }});
+  auto stream = LineStream::open(
+      *loop, std::move(near), {.on_line = work, .on_close = [&](const Error&) { loop->stop(); }});
   ASSERT_TRUE(stream);
   loop->on_turn([&] { ++turns; });
   ASSERT_EQ(::send(far.get(), "a\nb\nc\nd", 7, 0), 7);
