@@ -182,7 +182,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                    {.home = options.home,
                     .run_dir = options.run_dir,
                     .version = PERGPU_VERSION,
-                     .most_clients = std::clamp<std::size_t>(os::descriptor_limit() / 4, 64, 1024),
+                    .most_clients = std::clamp<std::size_t>(os::descriptor_limit() / 4, 64, 1024),
                     .leave =
                         [&](bool kill) {
                           ordered_to_leave = true;

@@ -18,10 +18,9 @@ using nlohmann::json;
 using Op = Request::Op;
 
 /// Hello has no name: its line is {"hello":1,…}.
-constexpr Op kNamed[] = {Op::Submit, Op::DryRun, Op::Ps,        Op::Show,   Op::Why,
-                         Op::Wait,   Op::Watch,  Op::Cancel,    Op::Hold,   Op::Release,
-                         Op::Retry,  Op::Gpus,   Op::Interrupt, Op::Status, Op::Stop,
-                         Op::Backup};
+constexpr Op kNamed[] = {Op::Submit,    Op::DryRun, Op::Ps,   Op::Show,    Op::Why,   Op::Wait,
+                         Op::Watch,     Op::Cancel, Op::Hold, Op::Release, Op::Retry, Op::Gpus,
+                         Op::Interrupt, Op::Status, Op::Stop, Op::Backup};
 
 Error malformed(std::string_view why) {
   return Error{ErrorKind::Invalid, 0, fmt::format("malformed request: {}", why)};
