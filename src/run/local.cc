@@ -394,7 +394,8 @@ void LocalEngine::recover(AttemptId id, const std::string& why) {
 void LocalEngine::bury(AttemptId id, const std::string& why) {
   const Tracked& tracked = attempts_.at(id);
   std::vector<std::string> groups = tracked.groups;
-  if (groups.empty())  // killed before it could tell
+  // Killed before it could tell.  A keeper that lives never got it, and has the group for another.
+  if (groups.empty() && keepers_.count(tracked.keeper) == 0)
     groups = os::groups_named(config_.groups, os::cgroup_name(config_.home, tracked.keeper.value));
   const os::TreeMarks marks = {.pid = tracked.pid,
                                .start_ticks = tracked.start_ticks,

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "keeper/record.h"
+#include "os/cgroup.h"
 #include "os/child.h"
 #include "os/proc.h"
 #include "os/process_tree.h"
@@ -66,6 +67,7 @@ class LocalEngineTest : public testing::Test {
                             .pergpu_program = "/bin/true",
                             .home = folder_,
                             .boot_id = os::boot_id(),
+                            .groups = groups_,
                             .on_event = [this](const EngineEvent& e) { events_.push_back(e); }});
   }
   /// What kill -9 of a coordinator does: sockets close, nothing is said.
@@ -153,6 +155,7 @@ class LocalEngineTest : public testing::Test {
   }
 
   std::string folder_;
+  os::CgroupSite groups_;
   os::RealClock clock_;
   std::unique_ptr<os::Loop> loop_;
   std::unique_ptr<LocalEngine> engine_;
@@ -335,6 +338,25 @@ TEST_F(LocalEngineTest, LeaseOfAnAdoptedAttemptComesBack) {
 TEST_F(LocalEngineTest, AttemptThatWasNeverStartedIsLost) {
   engine_->adopt({expected(kFirst, {5})});
   EXPECT_TRUE(wait_for<engine_event::Lost>(kFirst).proven_gone);
+}
+
+// The coordinator died between storing the intent and sending it.  What is done to make certain
+// that nothing of the attempt runs must not touch the keeper that it was meant for.
+TEST_F(LocalEngineTest, AttemptThatNeverReachedItsKeeperLeavesTheKeeperAlone) {
+  groups_ = os::find_cgroups();
+  if (groups_.track.version != 2) GTEST_SKIP() << "no groups of v2: " << groups_.words;
+  open_engine();
+  const KeeperId keeper = run_on(kLane, shell(kFirst, "exit 0"));
+  wait_for<engine_event::Exited>(kFirst);
+  engine_->acknowledge(kFirst, "", "");
+  kill_coordinator();
+  open_engine();
+  engine_->adopt({expected(kSecond, keeper)});
+  wait_for<engine_event::Lost>(kSecond);
+  EXPECT_EQ(os::groups_named(groups_, os::cgroup_name(folder_, keeper.value)).size(), 1u);
+  const AttemptId third = {{3}, 1};
+  EXPECT_EQ(run_on(kLane, shell(third, "exit 7")), keeper);
+  EXPECT_EQ(wait_for<engine_event::Exited>(third).exit_code, 7);
 }
 
 TEST_F(LocalEngineTest, TreeOfAKeeperKilledBetweenCoordinatorsIsEnded) {
