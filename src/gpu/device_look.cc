@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "gpu/foreign.h"
+#include "gpu/health.h"
 #include "gpu/locality.h"
 #include "gpu/processes.h"
 
@@ -138,7 +139,10 @@ int DeviceLooker::learn(Nvml& nvml, unsigned index, GpuReading& reading) {
   }
   reading.numa_node = locality.numa_node;
   reading.near_cpus = std::move(locality.near_cpus);
-  known_[index] = {.device = device.value, .facts = reading, .lowest_used_bytes = kMaxIdleBytes};
+  known_[index] = {.device = device.value,
+                   .facts = reading,
+                   .lowest_used_bytes = kMaxIdleBytes,
+                   .events = nvml.watch_xids(device.value).value};
   return nvml_code::kSuccess;
 }
 
@@ -153,7 +157,12 @@ void DeviceLooker::read(Nvml& nvml, unsigned index, GpuReading& reading, bool in
     return false;
   };
 
+  const NvmlHealth health = nvml.health(known.device);
+  reading.repair_pending = health.repair_pending;
+  reading.repair_failed = health.repair_failed;
+  reading.recovery_action = static_cast<int>(health.recovery_action);
   const NvmlAnswer<NvmlMemory> memory = nvml.memory(known.device);
+  if (memory.code == nvml_code::kResetRequired) reading.recovery_action = kRecoveryReset;
   if (!note_code(memory.code)) return;
   if (memory.ok()) {
     reading.total_bytes = known.facts.total_bytes = memory.value.total_bytes;
@@ -182,6 +191,24 @@ void DeviceLooker::read(Nvml& nvml, unsigned index, GpuReading& reading, bool in
   if (reading.minor >= 0 && settled > known.lowest_used_bytes + kCleanAboveIdleBytes) {
     reading.device_holders = holders_of(fmt::format("{}/nvidia{}", devices_, reading.minor));
   }
+}
+
+std::vector<GpuXid> DeviceLooker::take_xids(Nvml& nvml, std::int64_t boot_ns) {
+  std::vector<GpuXid> xids;
+  for (const auto& [index, known] : known_) {
+    if (known.events == nullptr) continue;
+    for (const std::uint64_t number : nvml.take_xids(known.events)) {
+      xids.push_back({known.facts.uuid, static_cast<std::int64_t>(number), boot_ns});
+    }
+  }
+  return xids;
+}
+
+void DeviceLooker::forget(Nvml& nvml) {
+  for (const auto& [index, known] : known_) {
+    if (known.events != nullptr) nvml.unwatch(known.events);
+  }
+  known_.clear();
 }
 
 }  // namespace pergpu::gpu

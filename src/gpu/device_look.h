@@ -34,8 +34,12 @@ class DeviceLooker {
   /// caller knows where.  GPUs in `skip` are not touched; their reading is Unknown.
   GpuLook look(Nvml& nvml, const std::set<int>& skip, const std::function<void(int)>& before);
 
-  /// After NVML was shut down: all handles are stale.
-  void forget() { known_.clear(); }
+  /// Errors that the driver reported since the last call, of GPUs that a look has shown.  Touches
+  /// no GPU.  `boot_ns`: now.
+  std::vector<GpuXid> take_xids(Nvml& nvml, std::int64_t boot_ns);
+
+  /// Before NVML is shut down: all handles become stale.
+  void forget(Nvml& nvml);
 
  private:
   int learn(Nvml& nvml, unsigned index, GpuReading& reading);
@@ -45,6 +49,7 @@ class DeviceLooker {
     NvmlDevice device = nullptr;
     GpuReading facts = {};
     std::uint64_t lowest_used_bytes = 0;
+    NvmlEventSet events = nullptr;  // null: it reports none
   };
   std::string sysfs_;
   std::string devices_;

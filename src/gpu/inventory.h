@@ -43,12 +43,23 @@ struct GpuReading {
   std::uint64_t total_bytes = 0;
   std::uint64_t used_bytes = 0;
   GpuHealth health = GpuHealth::Ok;
-  std::string note = {};  // health in words
+  std::string note = {};        // health in words
+  bool repair_pending = false;  // its memory is repaired at the next reset: rows to remap, pages
+  bool repair_failed = false;   // it had no spare rows left
+  int recovery_action = 0;      // what the driver advises (gpu/health.h); 0: nothing, or not told
   std::vector<GpuProcess> processes = {};
   /// Processes that NVML does not list but that keep /dev/nvidia<minor> open (and with it the
   /// memory): orphaned workers.  Own uid only, all for root.  Looked for only when memory is in use
   /// that no listed process explains.
   std::vector<GpuProcess> device_holders = {};
+};
+
+/// A critical error that the driver reported.
+struct GpuXid {
+  std::string uuid = {};
+  std::int64_t number = 0;
+  std::int64_t boot_ns = 0;  // when it was learnt: it happened since the look before
+  bool operator==(const GpuXid&) const = default;
 };
 
 /// One look at all devices.
@@ -59,6 +70,9 @@ struct GpuLook {
   bool driver_mismatch = false;  // NVML 18: hold the queue, keep jobs
   bool in_container = false;     // pids cannot be matched
   std::vector<GpuReading> gpus = {};
+  /// Since the look before, as far as one probe lived through both.  Also in an incomplete look: a
+  /// GPU that hangs has often said why before.
+  std::vector<GpuXid> xids = {};
 };
 
 class GpuInventory {
@@ -67,6 +81,9 @@ class GpuInventory {
   /// Asks for one look; `done` runs on the deciding thread, exactly once, at the latest when the
   /// deadline has passed.  Looks asked for while one is under way share the next one.
   virtual void look(std::function<void(const GpuLook&)> done) = 0;
+  /// Whether errors that happen between two looks are to be learnt by the second: true while jobs
+  /// run on GPUs.  What looks through the driver then stays although nobody asks it.
+  virtual void stay(bool /*wanted*/) {}
 };
 
 }  // namespace pergpu

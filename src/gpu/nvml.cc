@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -79,6 +80,13 @@ T read_at(const std::vector<unsigned char>& bytes, std::size_t offset) {
   T value = {};
   std::memcpy(&value, bytes.data() + offset, sizeof value);
   return value;
+}
+
+/// Of the file behind the link, because packages put another file there and keep the link's name.
+std::optional<std::pair<std::uint64_t, std::uint64_t>> inode_of(const std::string& path) {
+  struct stat found = {};
+  if (path.empty() || ::stat(path.c_str(), &found) != 0) return std::nullopt;
+  return std::pair<std::uint64_t, std::uint64_t>(found.st_dev, found.st_ino);
 }
 
 using ListProcesses = int (*)(NvmlDevice, unsigned*, void*);
@@ -208,6 +216,13 @@ Result<Nvml> Nvml::load(const std::string& path) {
   resolve(library, "nvmlDeviceGetGraphicsRunningProcesses", f.graphics_processes[2]);
   resolve(library, "nvmlDeviceGetNumaNodeId", f.numa_node);
   resolve(library, "nvmlDeviceGetCpuAffinity", f.cpu_affinity);
+  resolve(library, "nvmlDeviceGetFieldValues", f.field_values);
+  resolve(library, "nvmlDeviceGetSupportedEventTypes", f.event_types);
+  resolve(library, "nvmlEventSetCreate", f.make_events);
+  resolve(library, "nvmlDeviceRegisterEvents", f.register_events);
+  // The unsuffixed one writes a shorter struct.
+  resolve(library, "nvmlEventSetWait_v2", f.wait_for_event);
+  resolve(library, "nvmlEventSetFree", f.free_events);
   if (f.init == nullptr || f.device_count == nullptr || f.device == nullptr || f.uuid == nullptr) {
     ::dlclose(library);
     return Error{ErrorKind::Unavailable, 0,
@@ -218,8 +233,24 @@ Result<Nvml> Nvml::load(const std::string& path) {
   return Nvml(library, f);
 }
 
+Nvml::Nvml(void* library, const Functions& functions) : library_(library), call_(functions) {
+  Dl_info found = {};
+  void* address = nullptr;
+  std::memcpy(&address, &call_.init, sizeof address);
+  if (::dladdr(address, &found) != 0 && found.dli_fname != nullptr) file_ = found.dli_fname;
+  inode_ = inode_of(file_);
+}
+
+bool Nvml::file_was_replaced() const {
+  const auto now = inode_of(file_);
+  return inode_.has_value() && now.has_value() && now != inode_;
+}
+
 Nvml::Nvml(Nvml&& other) noexcept
-    : library_(std::exchange(other.library_, nullptr)), call_(other.call_) {}
+    : library_(std::exchange(other.library_, nullptr)),
+      call_(other.call_),
+      file_(std::move(other.file_)),
+      inode_(other.inode_) {}
 
 Nvml::~Nvml() {
   if (library_ != nullptr) ::dlclose(library_);

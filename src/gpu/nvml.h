@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "result.h"
@@ -38,6 +39,8 @@ std::string nvml_words(int code);
 
 struct NvmlDeviceOpaque;
 using NvmlDevice = NvmlDeviceOpaque*;
+struct NvmlEventSetOpaque;
+using NvmlEventSet = NvmlEventSetOpaque*;
 
 /// What a call gave: `value` counts only when `code` is kSuccess.
 template <typename T>
@@ -55,6 +58,13 @@ struct NvmlMemory {
 struct NvmlProcess {
   std::uint32_t pid = 0;
   std::optional<std::uint64_t> memory_bytes = std::nullopt;
+};
+
+/// What the driver keeps about a GPU's health; at its default what driver or GPU do not tell.
+struct NvmlHealth {
+  bool repair_pending = false;   // rows to remap or pages to retire at the next reset
+  bool repair_failed = false;    // a row could not be remapped
+  unsigned recovery_action = 0;  // the driver's own advice; names: gpu/health.h
 };
 
 enum class NvmlProcessKind : std::uint8_t { Compute, Graphics };
@@ -81,6 +91,9 @@ class Nvml {
   Nvml& operator=(Nvml&&) = delete;
   ~Nvml();
 
+  /// Its file is another one now: the driver was updated.
+  bool file_was_replaced() const;
+
   int init();
   void shutdown();
   std::string driver_version();  // "" when not told
@@ -97,6 +110,14 @@ class Nvml {
   NvmlAnswer<std::vector<NvmlProcess>> processes(NvmlDevice device, NvmlProcessKind kind);
   NvmlAnswer<unsigned> numa_node(NvmlDevice device);
   NvmlAnswer<std::vector<int>> near_cpus(NvmlDevice device);
+  // Defined in nvml_health.cc.
+  NvmlHealth health(NvmlDevice device);
+  /// From now on the driver keeps the GPU's critical errors (Xids) for this set.  A set for each
+  /// GPU: waiting on one that a lost GPU is in fails.  kNotSupported: it reports none.
+  NvmlAnswer<NvmlEventSet> watch_xids(NvmlDevice device);
+  /// Numbers of those since the last call, oldest first, at most kMostXids.  Does not wait.
+  std::vector<std::uint64_t> take_xids(NvmlEventSet events);
+  void unwatch(NvmlEventSet events);
 
  private:
   struct Functions {
@@ -117,13 +138,24 @@ class Nvml {
     std::array<ListProcesses, 3> graphics_processes = {};
     int (*numa_node)(NvmlDevice, unsigned*) = nullptr;
     int (*cpu_affinity)(NvmlDevice, unsigned, unsigned long*) = nullptr;
+    int (*field_values)(NvmlDevice, int, void*) = nullptr;
+    int (*event_types)(NvmlDevice, unsigned long long*) = nullptr;
+    int (*make_events)(NvmlEventSet*) = nullptr;
+    int (*register_events)(NvmlDevice, unsigned long long, NvmlEventSet) = nullptr;
+    int (*wait_for_event)(NvmlEventSet, void*, unsigned) = nullptr;
+    int (*free_events)(NvmlEventSet) = nullptr;
   };
 
-  Nvml(void* library, const Functions& functions) : library_(library), call_(functions) {}
+  Nvml(void* library, const Functions& functions);
 
   void* library_ = nullptr;
   Functions call_ = {};
+  std::string file_ = {};  // as the loader found it
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> inode_ = std::nullopt;
 };
+
+/// Of one GPU and one look: a driver that reports without an end must not hold the probe up.
+constexpr std::size_t kMostXids = 64;
 
 /// The `used_bytes` of a list entry when the driver does not tell.
 constexpr std::uint64_t kNvmlNotAvailable = ~std::uint64_t{0};

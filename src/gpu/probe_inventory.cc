@@ -33,6 +33,7 @@ struct Probe {
   os::UniqueFd pidfd = {};
   std::unique_ptr<os::LineStream> stream = nullptr;
   bool is_warm = false;  // has answered once
+  bool stays = false;    // was told to
   ProbeProgress at = {};
 };
 /// Killed and not yet gone.
@@ -108,6 +109,7 @@ struct ProbeInventory::Impl {
   void ask(Done done);
   void begin();
   void request();
+  void stay(bool wanted);
   Result<void> start();
   std::optional<std::string> reason_not_to_start();
   void on_line(std::string_view line);
@@ -134,6 +136,8 @@ struct ProbeInventory::Impl {
   std::set<int> skip = {};
   std::int64_t skip_until_ns = 0;
   GpuLook last = {};  // the newest complete one
+  bool staying = false;
+  std::vector<GpuXid> xids = {};  // told during the request under way
 };
 
 ProbeInventory::Impl::~Impl() {
@@ -181,11 +185,21 @@ void ProbeInventory::Impl::request() {
   if (!skip.empty() && abandoned.empty() && clock.now().boot_ns >= skip_until_ns) skip.clear();
   ++request_id;
   probe->at = {};
-  probe->stream->send(to_line(ProbeRequest{request_id, skip}));
+  probe->stays = staying;
+  probe->stream->send(to_line(ProbeRequest{.id = request_id, .skip = skip, .stay = staying}));
   timer = after(probe->is_warm ? options.deadline : options.first_deadline, [this] {
     timer.reset();
     on_deadline();
   });
+}
+
+// A probe that is idle need not be told to stay before the next look: it knows of no errors yet, or
+// has a minute.
+void ProbeInventory::Impl::stay(bool wanted) {
+  staying = wanted;
+  if (wanted || !probe || !probe->stays) return;
+  probe->stays = false;
+  probe->stream->send(to_line(ProbeRequest{.id = request_id, .rest = true}));
 }
 
 std::optional<std::string> ProbeInventory::Impl::reason_not_to_start() {
@@ -239,6 +253,7 @@ void ProbeInventory::Impl::on_line(std::string_view line) {
   Result<std::variant<ProbeProgress, ProbeReply>> answer = parse_answer(line);
   if (!answer) return crashed(answer.error().message);
   if (auto* progress = std::get_if<ProbeProgress>(&*answer)) {
+    xids.insert(xids.end(), progress->xids.begin(), progress->xids.end());
     if (progress->id == request_id) probe->at = std::move(*progress);
     return;
   }
@@ -306,6 +321,8 @@ void ProbeInventory::Impl::finish(GpuLook look) {
   if (timer) loop.cancel(*timer);
   timer.reset();
   carry_identities(look, last);
+  look.xids.insert(look.xids.begin(), xids.begin(), xids.end());
+  xids.clear();
   if (look.complete) last = look;
   const std::vector<Done> answered = std::exchange(current, std::exchange(waiting, {}));
   if (!current.empty()) begin();
@@ -323,5 +340,7 @@ std::unique_ptr<ProbeInventory> ProbeInventory::create(os::Loop& loop, os::Clock
 }
 
 void ProbeInventory::look(std::function<void(const GpuLook&)> done) { impl_->ask(std::move(done)); }
+
+void ProbeInventory::stay(bool wanted) { impl_->stay(wanted); }
 
 }  // namespace pergpu::gpu

@@ -44,6 +44,7 @@ class ProbeInventory final : public GpuInventory {
   ~ProbeInventory() override;
 
   void look(std::function<void(const GpuLook&)> done) override;
+  void stay(bool wanted) override;
 
  private:
   ProbeInventory();

@@ -1,6 +1,12 @@
 // Blocking and single-threaded: whoever asks has the deadline.  NVML stays initialised between
 // looks (initialising costs a second a GPU), and the probe leaves after a minute without a request
-// so that an idle coordinator keeps no GPU awake and no driver from being replaced.
+// so that an idle coordinator keeps no GPU awake and no driver from being replaced.  While jobs run
+// on GPUs it is told to stay: the driver keeps their errors (Xids) for those only who have asked
+// for them before.
+//
+// A driver that was updated meanwhile still works for who has the old library, but for nobody who
+// starts now.  So a probe whose library's file was replaced leaves, and the look is made by a new
+// one, which meets what a job would meet.
 #include "gpu/probe_main.h"
 
 #include <fcntl.h>
@@ -45,8 +51,9 @@ bool write_line(int fd, std::string line) {
   return true;
 }
 
-// The next line of `fd`; nullopt at its end, after a minute without one, or when one is too long.
-std::optional<std::string> read_line(int fd, std::string& buffer) {
+// The next line of `fd`; nullopt at its end, after a minute without one (unless `stay`), or when
+// one is too long.
+std::optional<std::string> read_line(int fd, std::string& buffer, bool stay) {
   for (;;) {
     if (const std::size_t end = buffer.find('\n'); end != std::string::npos) {
       std::string line = buffer.substr(0, end);
@@ -55,7 +62,7 @@ std::optional<std::string> read_line(int fd, std::string& buffer) {
     }
     if (buffer.size() > kMaxRequestBytes) return std::nullopt;
     pollfd readable{.fd = fd, .events = POLLIN, .revents = 0};
-    const int ready = ::poll(&readable, 1, kIdleMs);
+    const int ready = ::poll(&readable, 1, stay ? -1 : kIdleMs);
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) return std::nullopt;
     std::array<char, 4096> chunk;
@@ -80,8 +87,9 @@ class Looker {
         devices_(folder_from("PERGPU_SYS", "/sys"), folder_from("PERGPU_DEV", "/dev")) {}
 
   GpuLook look(const ProbeRequest& request) {
+    tell_xids(request);
     if (!nvml_) {
-      tell({request.id, "load", -1});
+      tell({request.id, "load", -1, {}});
       Result<Nvml> loaded = Nvml::load();
       if (!loaded) {
         GpuLook look;
@@ -94,7 +102,7 @@ class Looker {
       nvml_.emplace(std::move(*loaded));
     }
     if (!initialised_ || is_stale_) {
-      tell({request.id, "init", -1});
+      tell({request.id, "init", -1, {}});
       restart_if_stale();
       if (const int code = nvml_->init(); code != nvml_code::kSuccess) {
         return failed_look(code, "initialise NVML");
@@ -103,13 +111,26 @@ class Looker {
       initialised_ns_ = clock_.now().boot_ns;
     }
     GpuLook look = devices_.look(*nvml_, request.skip, [&](int index) {
-      tell({request.id, "gpu", index});
+      tell({request.id, "gpu", index, {}});
     });
+    look.xids = take_xids();
     is_stale_ = is_stale(look);
     return look;
   }
 
+  /// Before a GPU is touched: one that hangs has often said why.
+  void tell_xids(const ProbeRequest& request) {
+    std::vector<GpuXid> xids = take_xids();
+    if (!xids.empty()) tell({request.id, "xids", -1, std::move(xids)});
+  }
+  /// The library's file is another one than that which was loaded.
+  bool is_outdated() const { return nvml_ && nvml_->file_was_replaced(); }
+
  private:
+  std::vector<GpuXid> take_xids() {
+    if (!initialised_) return {};
+    return devices_.take_xids(*nvml_, clock_.now().boot_ns);
+  }
   // NVML never recovers a lost GPU, nor one that a container was given back, nor one whose driver
   // came later, without a new initialisation.  That costs a second a GPU, so once a minute at most.
   bool is_stale(const GpuLook& look) {
@@ -121,8 +142,8 @@ class Looker {
   }
   void restart_if_stale() {
     if (!std::exchange(is_stale_, false)) return;
+    devices_.forget(*nvml_);
     nvml_->shutdown();
-    devices_.forget();
     initialised_ = false;
   }
   void tell(const ProbeProgress& progress) { write_line(out_fd_, to_line(progress)); }
@@ -156,9 +177,16 @@ int probe_main(int in_fd, int out_fd) {
 
   Looker looker(out_fd);
   std::string buffer;
-  while (const std::optional<std::string> line = read_line(in_fd, buffer)) {
+  bool stay = false;
+  while (const std::optional<std::string> line = read_line(in_fd, buffer, stay)) {
     const Result<ProbeRequest> request = parse_request(*line);
     if (!request) return 2;
+    stay = request->stay;
+    if (request->rest) continue;
+    if (looker.is_outdated()) {
+      looker.tell_xids(*request);
+      return 0;
+    }
     if (!write_line(out_fd, to_line(ProbeReply{request->id, looker.look(*request)}))) return 1;
   }
   return 0;

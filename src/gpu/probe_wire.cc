@@ -109,6 +109,26 @@ const char* read_list(const Json& list, std::vector<GpuProcess>& processes) {
   return nullptr;
 }
 
+Json json_of(const GpuXid& xid) {
+  return {{"uuid", xid.uuid}, {"number", xid.number}, {"boot_ns", xid.boot_ns}};
+}
+
+Json json_of(const std::vector<GpuXid>& xids) {
+  return list_of(xids, [](const GpuXid& one) { return json_of(one); });
+}
+
+const char* read_list(const Json& list, std::vector<GpuXid>& xids) {
+  for (const Json& one : list) {
+    GpuXid& xid = xids.emplace_back();
+    Fields fields(one);
+    fields.text("uuid", xid.uuid);
+    fields.number("number", xid.number);
+    fields.number("boot_ns", xid.boot_ns);
+    if (fields.bad() != nullptr) return fields.bad();
+  }
+  return nullptr;
+}
+
 Json json_of(const GpuReading& reading) {
   const auto process_json = [](const GpuProcess& process) { return json_of(process); };
   return {{"uuid", reading.uuid},
@@ -122,6 +142,9 @@ Json json_of(const GpuReading& reading) {
           {"used_bytes", reading.used_bytes},
           {"health", health_name(reading.health)},
           {"note", reading.note},
+          {"repair_pending", reading.repair_pending},
+          {"repair_failed", reading.repair_failed},
+          {"recovery_action", reading.recovery_action},
           {"processes", list_of(reading.processes, process_json)},
           {"device_holders", list_of(reading.device_holders, process_json)}};
 }
@@ -139,6 +162,9 @@ const char* read(const Json& json, GpuReading& reading) {
   fields.number("used_bytes", reading.used_bytes);
   fields.text("health", health);
   fields.text("note", reading.note);
+  fields.flag("repair_pending", reading.repair_pending);
+  fields.flag("repair_failed", reading.repair_failed);
+  fields.number("recovery_action", reading.recovery_action);
   for (const Json& cpu : fields.array("near_cpus")) {
     if (cpu.is_number_integer()) reading.near_cpus.push_back(cpu.get<int>());
   }
@@ -159,6 +185,7 @@ Json json_of(const GpuLook& look) {
           {"no_driver", look.no_driver},
           {"driver_mismatch", look.driver_mismatch},
           {"in_container", look.in_container},
+          {"xids", json_of(look.xids)},
           {"gpus", list_of(look.gpus, [](const GpuReading& one) { return json_of(one); })}};
 }
 
@@ -169,6 +196,7 @@ const char* read(const Json& json, GpuLook& look) {
   fields.flag("no_driver", look.no_driver);
   fields.flag("driver_mismatch", look.driver_mismatch);
   fields.flag("in_container", look.in_container);
+  if (const char* bad = read_list(fields.array("xids"), look.xids)) return bad;
   for (const Json& one : fields.array("gpus")) {
     if (const char* bad = read(one, look.gpus.emplace_back())) return bad;
   }
@@ -183,11 +211,14 @@ std::string dump(const Json& json) {
 }  // namespace
 
 std::string to_line(const ProbeRequest& request) {
-  return dump({{"id", request.id}, {"op", "look"}, {"skip", request.skip}});
+  if (request.rest) return dump({{"id", request.id}, {"op", "rest"}});
+  return dump({{"id", request.id}, {"op", "look"}, {"skip", request.skip}, {"stay", request.stay}});
 }
 
 std::string to_line(const ProbeProgress& progress) {
-  return dump({{"id", progress.id}, {"at", progress.at}, {"index", progress.index}});
+  Json json = {{"id", progress.id}, {"at", progress.at}, {"index", progress.index}};
+  if (!progress.xids.empty()) json["xids"] = json_of(progress.xids);
+  return dump(json);
 }
 
 std::string to_line(const ProbeReply& reply) {
@@ -202,13 +233,17 @@ Result<ProbeRequest> parse_request(std::string_view line) {
   Fields fields(json);
   fields.number("id", request.id);
   fields.text("op", op);
-  for (const Json& index : fields.array("skip")) {
-    if (index.is_number_integer()) request.skip.insert(index.get<int>());
+  request.rest = op == "rest";
+  if (!request.rest) {
+    for (const Json& index : fields.array("skip")) {
+      if (index.is_number_integer()) request.skip.insert(index.get<int>());
+    }
+    fields.flag("stay", request.stay);
   }
   if (const char* bad = fields.bad()) {
     return bad_line(fmt::format("no or no right \"{}\"", bad), line);
   }
-  if (op != "look") return bad_line(fmt::format("unknown op \"{}\"", op), line);
+  if (op != "look" && op != "rest") return bad_line(fmt::format("unknown op \"{}\"", op), line);
   return request;
 }
 
@@ -229,6 +264,7 @@ Result<std::variant<ProbeProgress, ProbeReply>> parse_answer(std::string_view li
     fields.number("id", progress.id);
     fields.text("at", progress.at);
     fields.number("index", progress.index);
+    if (json.contains("xids")) bad = read_list(fields.array("xids"), progress.xids);
     answer = std::move(progress);
   }
   if (bad == nullptr) bad = fields.bad();

@@ -1,8 +1,12 @@
 // What the coordinator and the probe say to each other: JSON lines.
-//   request   {"id":7,"op":"look","skip":[2]}      skip: GPUs (NVML indices) that are not touched
+//   request   {"id":7,"op":"look","skip":[2],"stay":true}
+//             {"id":7,"op":"rest"}
 //   progress  {"id":7,"at":"gpu","index":3}        "at": "load", "init" or "gpu"; before each of
-//   them reply     {"id":7,"look":{…}}                  the fields of GpuLook
-// One request at a time.  The probe leaves when its input ends.
+//   them
+//             {"id":7,"at":"xids","xids":[…]}      errors learnt, told before a GPU is touched
+//   reply     {"id":7,"look":{…}}                  the fields of GpuLook
+// skip: GPUs (NVML indices) that are not touched.  stay: do not leave for want of requests, until a
+// rest, which has no reply.  One request at a time.  The probe leaves when its input ends.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +24,8 @@ namespace pergpu::gpu {
 struct ProbeRequest {
   std::int64_t id = 0;
   std::set<int> skip = {};
+  bool stay = false;
+  bool rest = false;  // no look: only that it need not stay any more
   bool operator==(const ProbeRequest&) const = default;
 };
 
@@ -27,6 +33,7 @@ struct ProbeProgress {
   std::int64_t id = 0;
   std::string at = {};
   int index = -1;
+  std::vector<GpuXid> xids = {};
   bool operator==(const ProbeProgress&) const = default;
 };
 

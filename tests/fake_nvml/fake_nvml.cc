@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <map>
 
 #include "scenario.h"
 
@@ -22,6 +23,8 @@ constexpr int kInvalidArgument = 2;
 constexpr int kNotSupported = 3;
 #ifndef FAKE_NVML_OLD
 constexpr int kStructVersion = 25;
+constexpr int kTimeout = 10;
+constexpr unsigned long long kXidEvent = 0x8;
 constexpr std::uint32_t kMemoryV2Version = 40u | (2u << 24);
 #endif
 constexpr int kInsufficientSize = 7;
@@ -63,7 +66,9 @@ const Gpu* gpu_of(const World& world, void* handle, const char* function, int& c
     code = kInvalidArgument;
     return nullptr;
   }
-  const Gpu& gpu = world->gpus[number - 1];
+  // The probe has one thread, and no call holds on to a GPU.
+  static Gpu gpu;
+  gpu = fake_nvml::as_it_is(*world, world->gpus[number - 1]);
   code = suffer(gpu.faults, function);
   if (code == kSuccess && gpu.lost) code = kGpuIsLost;
   return code == kSuccess ? &gpu : nullptr;
@@ -176,6 +181,73 @@ FAKE nvmlDeviceGetPciInfo_v3(void* handle, void* out) {
   if (gpu == nullptr) return code;
   std::memset(out, 0, 68);
   return copy_text(gpu->pci, static_cast<char*>(out) + 36, 32);
+}
+
+FAKE nvmlDeviceGetFieldValues(void* handle, int count, void* out) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  if (gpu == nullptr) return code;
+  for (int i = 0; i < count; ++i) {
+    char* field = static_cast<char*>(out) + 40 * i;
+    std::uint32_t number = 0;
+    std::memcpy(&number, field, sizeof number);
+    const bool is_known = number == 144 || number == 145 || number == 230;
+    const auto value = static_cast<std::uint32_t>(number == 144   ? gpu->repair_pending
+                                                  : number == 145 ? gpu->repair_failed
+                                                                  : gpu->recovery_action);
+    put(field, 24, std::uint32_t{1});  // an unsigned int
+    put(field, 28, is_known ? kSuccess : kNotSupported);
+    put(field, 32, is_known ? value : 0xdeadbeefu);
+    put(field, 36, 0xdeadbeefu);  // what lies beyond is nobody's
+  }
+  return kSuccess;
+}
+
+// A set of events: the GPUs registered with it, and how many Xids of each were taken.
+struct EventSet {
+  std::map<std::size_t, std::size_t> taken;
+};
+
+FAKE nvmlEventSetCreate(void** out) {
+  *out = new EventSet();
+  return kSuccess;
+}
+FAKE nvmlEventSetFree(void* events) {
+  delete static_cast<EventSet*>(events);
+  return kSuccess;
+}
+FAKE nvmlDeviceGetSupportedEventTypes(void* handle, unsigned long long* types) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  if (gpu_of(world, handle, __func__, code) != nullptr) *types = 0x1f;
+  return code;
+}
+FAKE nvmlDeviceRegisterEvents(void* handle, unsigned long long types, void* events) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  if (gpu == nullptr) return code;
+  if (types != kXidEvent) return kNotSupported;
+  const auto index = static_cast<std::size_t>(gpu->index);
+  static_cast<EventSet*>(events)->taken[index] = fake_nvml::xids_of(*world, *gpu).size();
+  return kSuccess;
+}
+FAKE nvmlEventSetWait_v2(void* events, void* out, unsigned) {
+  const World world = fake_nvml::current_scenario();
+  const int code = suffer(world->faults, __func__);
+  if (code != kSuccess) return code;
+  for (auto& [index, taken] : static_cast<EventSet*>(events)->taken) {
+    if (index >= world->gpus.size()) continue;
+    const std::vector<std::uint64_t> xids = fake_nvml::xids_of(*world, world->gpus[index]);
+    if (taken >= xids.size()) continue;
+    put(out, 0, static_cast<std::uintptr_t>(index) + 1);
+    put(out, 8, std::uint64_t{kXidEvent});
+    put(out, 16, xids[taken++]);
+    put(out, 24, ~std::uint64_t{0});
+    return kSuccess;
+  }
+  return kTimeout;
 }
 
 FAKE nvmlDeviceGetNumaNodeId(void* handle, unsigned* node) {

@@ -68,6 +68,9 @@ Gpu gpu_of(const Json& json, int index) {
     json.at("ramp").at("steps").get_to(ramp.steps);
   }
   gpu.lost = json.value("lost", false);
+  gpu.repair_pending = json.value("repair_pending", false);
+  gpu.repair_failed = json.value("repair_failed", false);
+  gpu.recovery_action = json.value("recovery_action", 0);
   gpu.faults = faults_of(json);
   return gpu;
 }
@@ -79,6 +82,8 @@ Scenario scenario_of(const Json& json) {
   scenario.clears_rest = json.value("clears_rest", false);
   scenario.claims = json.value("claims", "");
   scenario.keep_claims = json.value("keep_claims", false);
+  scenario.xids = json.value("xids", "");
+  scenario.troubles = json.value("troubles", "");
   scenario.faults = faults_of(json);
   // A number: so many GPUs of the usual kind.
   const Json gpus = json.value("gpus", Json::array());
@@ -156,6 +161,27 @@ std::vector<Process> processes_of(const Scenario& scenario, const Gpu& gpu) {
     processes.push_back(process);
   }
   return processes;
+}
+
+std::vector<std::uint64_t> xids_of(const Scenario& scenario, const Gpu& gpu) {
+  std::vector<std::uint64_t> xids;
+  if (scenario.xids.empty()) return xids;
+  std::ifstream file(scenario.xids + "/" + gpu.uuid);
+  for (std::uint64_t number = 0; file >> number;) xids.push_back(number);
+  return xids;
+}
+
+Gpu as_it_is(const Scenario& scenario, Gpu gpu) {
+  if (scenario.troubles.empty()) return gpu;
+  std::ifstream file(scenario.troubles + "/" + gpu.uuid);
+  for (std::string word; file >> word;) {
+    gpu.lost = gpu.lost || word == "lost";
+    gpu.repair_pending = gpu.repair_pending || word == "repair_pending";
+    gpu.repair_failed = gpu.repair_failed || word == "repair_failed";
+    if (word.rfind("recovery_action=", 0) == 0) gpu.recovery_action = std::atoi(&word[16]);
+    if (word.rfind("hang=", 0) == 0) gpu.faults.hang.insert(word.substr(5));
+  }
+  return gpu;
 }
 
 std::uint64_t used_bytes_of(const Scenario& scenario, const Gpu& gpu) {

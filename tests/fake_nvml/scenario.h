@@ -45,15 +45,20 @@ struct Gpu {
   std::vector<Process> processes = {};
   std::optional<Ramp> ramp = std::nullopt;
   bool lost = false;
+  bool repair_pending = false;
+  bool repair_failed = false;
+  int recovery_action = 0;
   Faults faults = {};
 };
 
 struct Scenario {
   std::string driver = {};
   int stride = 24;
-  bool clears_rest = false;  // zero-fills a process list up to its capacity
-  std::string claims = {};   // folder of files "<uuid>.<pid>" or "<uuid>.<pid>.<anything>"
-  bool keep_claims = false;  // also of processes that are gone
+  bool clears_rest = false;   // zero-fills a process list up to its capacity
+  std::string claims = {};    // folder of files "<uuid>.<pid>" or "<uuid>.<pid>.<anything>"
+  bool keep_claims = false;   // also of processes that are gone
+  std::string xids = {};      // folder of files "<uuid>": an Xid a line, as they happened
+  std::string troubles = {};  // folder of files "<uuid>": words of what ails the GPU
   Faults faults = {};
   std::vector<Gpu> gpus = {};
 };
@@ -64,6 +69,10 @@ std::shared_ptr<const Scenario> current_scenario();
 
 /// Processes of `gpu`, claims included.
 std::vector<Process> processes_of(const Scenario& scenario, const Gpu& gpu);
+/// All that happened on `gpu` so far.
+std::vector<std::uint64_t> xids_of(const Scenario& scenario, const Gpu& gpu);
+/// `gpu` with what its file of troubles says.
+Gpu as_it_is(const Scenario& scenario, Gpu gpu);
 std::uint64_t used_bytes_of(const Scenario& scenario, const Gpu& gpu);
 
 }  // namespace fake_nvml

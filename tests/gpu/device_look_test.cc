@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "gpu/foreign.h"
+#include "gpu/health.h"
 #include "os/fd.h"
 #include "support.h"
 
@@ -197,6 +198,31 @@ TEST(FailedLook, SaysWhatTheMachineLacks) {
   EXPECT_NE(blocked.why.find("in a container"), std::string::npos);
   EXPECT_EQ(failed_look(999, "initialise NVML").why,
             "initialise NVML: unknown driver error (NVML 999)");
+}
+
+TEST_F(DeviceLook, ReadsWhatAilsAGpu) {
+  const GpuLook seen = look(
+      R"({"gpus": [{}, {"repair_pending": true}, {"repair_failed": true, "recovery_action": 4}]})");
+  ASSERT_EQ(seen.gpus.size(), 3u);
+  EXPECT_FALSE(seen.gpus[0].repair_pending || seen.gpus[0].repair_failed);
+  EXPECT_TRUE(seen.gpus[1].repair_pending);
+  EXPECT_TRUE(seen.gpus[2].repair_failed);
+  EXPECT_EQ(seen.gpus[2].recovery_action, 4);
+}
+
+TEST_F(DeviceLook, AGpuThatSaysItNeedsAResetIsAdvisedOne) {
+  const GpuLook seen = look(R"({"gpus": [{"errors": {"nvmlDeviceGetMemoryInfo_v2": 16}}]})");
+  EXPECT_EQ(seen.gpus[0].health, GpuHealth::Error);
+  EXPECT_EQ(seen.gpus[0].recovery_action, kRecoveryReset);
+}
+
+TEST_F(DeviceLook, XidsAreOfTheGpusThatALookHasShown) {
+  const std::string world = fmt::format(R"({{"gpus": 2, "xids": "{}"}})", dev_.path());
+  const std::string uuid = look(world).gpus[1].uuid;
+  EXPECT_EQ(looker_.take_xids(*nvml_, 5), std::vector<GpuXid>{});
+  write(dev_ / uuid, "48\n");
+  EXPECT_EQ(looker_.take_xids(*nvml_, 6), (std::vector<GpuXid>{{uuid, 48, 6}}));
+  EXPECT_EQ(looker_.take_xids(*nvml_, 7), std::vector<GpuXid>{});
 }
 
 }  // namespace

@@ -181,5 +181,56 @@ TEST(SysfsPciAddress, ShortensOnlyADomainThatFits) {
   EXPECT_EQ(sysfs_pci_address(""), "");
 }
 
+TEST(NvmlHealthTest, IsReadWithoutWhatLiesBesideTheValues) {
+  FakeDriver driver(
+      R"({"gpus": [{}, {"repair_pending": true, "recovery_action": 2}, {"repair_failed": true}]})");
+  Result<Nvml> nvml = Nvml::load();
+  ASSERT_TRUE(nvml);
+  ASSERT_EQ(nvml->init(), 0);
+  const NvmlHealth well = nvml->health(nvml->device(0).value);
+  EXPECT_FALSE(well.repair_pending || well.repair_failed);
+  EXPECT_EQ(well.recovery_action, 0u);
+  const NvmlHealth ill = nvml->health(nvml->device(1).value);
+  EXPECT_TRUE(ill.repair_pending);
+  EXPECT_FALSE(ill.repair_failed);
+  EXPECT_EQ(ill.recovery_action, 2u);
+  EXPECT_TRUE(nvml->health(nvml->device(2).value).repair_failed);
+  nvml->shutdown();
+}
+
+TEST(NvmlXids, ThoseAfterTheRegistrationAreTakenOnceEachOfItsOwnGpu) {
+  FakeDriver driver("{}");
+  const std::string folder = driver.folder().path();
+  driver.set(fmt::format(R"({{"gpus": 2, "xids": "{}"}})", folder));
+  const std::string file = folder + "/GPU-00000000-0000-0000-0000-000000000000";
+  write(file, "13\n");
+  Result<Nvml> nvml = Nvml::load();
+  ASSERT_TRUE(nvml);
+  ASSERT_EQ(nvml->init(), 0);
+  const auto first = nvml->watch_xids(nvml->device(0).value);
+  const auto second = nvml->watch_xids(nvml->device(1).value);
+  ASSERT_TRUE(first.ok() && second.ok());
+  using Numbers = std::vector<std::uint64_t>;
+  EXPECT_EQ(nvml->take_xids(first.value), Numbers{}) << "from before";
+  write(file, "13\n31\n79\n");
+  EXPECT_EQ(nvml->take_xids(second.value), Numbers{});
+  EXPECT_EQ(nvml->take_xids(first.value), (Numbers{31, 79}));
+  EXPECT_EQ(nvml->take_xids(first.value), Numbers{});
+  nvml->unwatch(first.value);
+  nvml->unwatch(second.value);
+  nvml->shutdown();
+}
+
+TEST(NvmlXids, AnOldDriverWithoutEventsOrValuesIsNoError) {
+  FakeDriver driver(R"({"gpus": [{"repair_pending": true}]})");
+  Result<Nvml> nvml = Nvml::load(kFakeNvmlOld);
+  ASSERT_TRUE(nvml);
+  ASSERT_EQ(nvml->init(), 0);
+  const NvmlDevice device = nvml->device(0).value;
+  EXPECT_EQ(nvml->watch_xids(device).code, nvml_code::kFunctionNotFound);
+  EXPECT_FALSE(nvml->health(device).repair_pending);
+  nvml->shutdown();
+}
+
 }  // namespace
 }  // namespace pergpu::gpu

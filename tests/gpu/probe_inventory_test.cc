@@ -262,5 +262,68 @@ TEST(CarryIdentities, IncompleteLookStaysAsItIs) {
   EXPECT_TRUE(now.gpus.empty());
 }
 
+/// A world whose GPUs' errors lie in a folder of their own.
+struct ProbeXids : ProbeInventoryTest {
+  std::string world(std::string_view more = "") const {
+    return fmt::format(R"({{"gpus": 2, "xids": "{}"{}}})", folder_.path(), more);
+  }
+  void happened(std::string_view xids) { write(folder_ / kFirst, xids); }
+  static constexpr const char* kFirst = "GPU-00000000-0000-0000-0000-000000000000";
+  static std::vector<std::int64_t> numbers(const GpuLook& look) {
+    std::vector<std::int64_t> out;
+    for (const GpuXid& xid : look.xids) {
+      EXPECT_EQ(xid.uuid, kFirst);
+      out.push_back(xid.number);
+    }
+    return out;
+  }
+  using Numbers = std::vector<std::int64_t>;
+  TempFolder folder_;
+};
+
+TEST_F(ProbeXids, ComeWithTheNextLookOnce) {
+  driver_.set(world());
+  inventory(patient());
+  happened("13\n");
+  EXPECT_EQ(numbers(look()), Numbers{});
+  happened("13\n79\n31\n");
+  const std::int64_t before = loop_.clock().now().boot_ns;
+  const GpuLook seen = look();
+  EXPECT_EQ(numbers(seen), (Numbers{79, 31}));
+  EXPECT_GE(seen.xids[0].boot_ns, before);
+  EXPECT_LE(seen.xids[0].boot_ns, loop_.clock().now().boot_ns);
+  EXPECT_EQ(numbers(look()), Numbers{});
+}
+
+TEST_F(ProbeXids, AreToldAlthoughTheGpuHangsThatReportedThem) {
+  driver_.set(world());
+  ProbeOptions options = patient();
+  options.deadline = milliseconds(500);
+  inventory(options);
+  ASSERT_TRUE(look().complete);
+  happened("119\n");
+  driver_.set(world(R"(, "hang": ["nvmlDeviceGetMemoryInfo_v2"])"));
+  const GpuLook seen = look();
+  EXPECT_FALSE(seen.complete);
+  EXPECT_EQ(numbers(seen), Numbers{119});
+}
+
+TEST_F(ProbeInventoryTest, DriverThatWasUpdatedIsMetByAFreshProbe) {
+  TempFolder folder;
+  const std::string library = folder / "libnvidia-ml.so.1";
+  const Result<std::string> bytes = os::read_file(kFakeNvml, 64u << 20);
+  ASSERT_TRUE(bytes);
+  write(library, *bytes);
+  const ScopedEnv chosen("PERGPU_NVML", library.c_str());
+  inventory(patient());
+  EXPECT_TRUE(look().complete);
+  const pid_t before = only_child();
+  driver_.set(R"({"errors": {"nvmlInit_v2": 18}, "gpus": 2})");
+  EXPECT_TRUE(look().complete) << "who has the old library goes on with it";
+  EXPECT_EQ(only_child(), before);
+  write(library, *bytes);
+  EXPECT_TRUE(look().driver_mismatch);
+}
+
 }  // namespace
 }  // namespace pergpu::gpu

@@ -24,6 +24,10 @@ GpuLook full_look() {
   reading.used_bytes = 77;
   reading.health = GpuHealth::Error;
   reading.note = "words";
+  reading.repair_pending = true;
+  reading.repair_failed = true;
+  reading.recovery_action = 2;
+  look.xids = {{"GPU-a", 79, 123}};
   reading.processes = {
       {.pid = 9, .memory_bytes = 5, .uid = 1001, .command = "x", .ancestors = {8, 7}},
       {.pid = 10, .compute = false, .matched = false}};
@@ -52,17 +56,24 @@ TEST(ProbeWire, ReplyComesBackWhole) {
   EXPECT_FALSE(reading.processes[1].compute);
   EXPECT_FALSE(reading.processes[1].memory_bytes);
   EXPECT_TRUE(reply->look.in_container);
+  EXPECT_TRUE(reading.repair_pending && reading.repair_failed);
+  EXPECT_EQ(reading.recovery_action, 2);
+  EXPECT_EQ(reply->look.xids, (std::vector<GpuXid>{{"GPU-a", 79, 123}}));
 }
 
 TEST(ProbeWire, RequestAndProgressComeBackWhole) {
-  const ProbeRequest request{7, {0, 3}};
-  const auto parsed = parse_request(to_line(request));
-  ASSERT_TRUE(parsed) << parsed.error().message;
-  EXPECT_EQ(*parsed, request);
-  const ProbeProgress progress{7, "gpu", 2};
-  const auto answer = parse_answer(to_line(progress));
-  ASSERT_TRUE(answer);
-  EXPECT_EQ(std::get<ProbeProgress>(*answer), progress);
+  for (const ProbeRequest& request :
+       {ProbeRequest{7, {0, 3}}, ProbeRequest{.id = 8, .stay = true}, ProbeRequest{.rest = true}}) {
+    const auto parsed = parse_request(to_line(request));
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    EXPECT_EQ(*parsed, request);
+  }
+  for (const ProbeProgress& progress :
+       {ProbeProgress{7, "gpu", 2, {}}, ProbeProgress{7, "xids", -1, {{"GPU-a", 13, 5}}}}) {
+    const auto answer = parse_answer(to_line(progress));
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(std::get<ProbeProgress>(*answer), progress);
+  }
 }
 
 TEST(ProbeWire, NameThatIsNotUtf8DoesNotBreakTheLine) {
@@ -75,7 +86,10 @@ TEST(ProbeWire, NonsenseIsAnErrorThatShowsIt) {
   for (const char* line : {"", "x", "[]", "{}", R"({"id":1})", R"({"id":"1","at":"gpu","index":0})",
                            R"({"id":1,"look":{}})", R"({"id":1,"look":7})",
                            R"({"id":1,"look":{"complete":true,"why":"","no_driver":false,
-                              "driver_mismatch":false,"in_container":false,"gpus":[{"uuid":5}]}})"}) {
+                              "driver_mismatch":false,"in_container":false,"xids":[],"gpus":[{"uuid":5}]}})",
+                           R"({"id":1,"at":"xids","index":-1,"xids":[{"uuid":"GPU-a"}]})",
+                           R"({"id":1,"look":{"complete":true,"why":"","no_driver":false,
+                              "driver_mismatch":false,"in_container":false,"xids":7,"gpus":[]}})"}) {
     const auto answer = parse_answer(line);
     ASSERT_FALSE(answer) << line;
     EXPECT_EQ(answer.error().kind, ErrorKind::Corrupt);

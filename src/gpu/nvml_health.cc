@@ -1,0 +1,103 @@
+// What NVML tells of a GPU's health: values by number, and critical errors (Xids) as events.  The
+// driver keeps events from the registration on until they are taken, so nobody needs to wait for
+// them.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "gpu/nvml.h"
+
+namespace pergpu::gpu {
+namespace {
+
+struct FieldValue {
+  std::uint32_t field = 0;
+  std::uint32_t scope = 0;
+  std::int64_t timestamp = 0;
+  std::int64_t latency_us = 0;
+  std::uint32_t type = 0;
+  std::int32_t code = 0;
+  std::uint64_t value = 0;  // a union: as wide as `type` says
+};
+struct EventData {
+  NvmlDevice device = nullptr;
+  std::uint64_t type = 0;
+  std::uint64_t data = 0;
+  std::uint32_t gpu_instance = 0;
+  std::uint32_t compute_instance = 0;
+};
+static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, value) == 32);
+static_assert(sizeof(EventData) == 32 && offsetof(EventData, data) == 16);
+
+constexpr std::uint64_t kXidEvent = 0x8;
+
+// Numbers of values.
+constexpr std::uint32_t kRetiredPending = 31;  // before Ampere: pages
+constexpr std::uint32_t kRemapPending = 144;
+constexpr std::uint32_t kRemapFailed = 145;
+constexpr std::uint32_t kRecoveryAction = 230;
+
+/// 0 where it is not told.
+std::uint64_t number_in(const FieldValue& field) {
+  constexpr std::uint32_t kUnsignedInt = 1;
+  constexpr std::uint32_t kSignedInt = 5;
+  constexpr std::uint32_t kUnsignedShort = 6;
+  constexpr std::uint32_t kDouble = 0;
+  if (field.code != nvml_code::kSuccess || field.type == kDouble) return 0;
+  if (field.type == kUnsignedShort) return field.value & 0xffffu;
+  const bool is_int = field.type == kUnsignedInt || field.type == kSignedInt;
+  return is_int ? field.value & 0xffffffffu : field.value;
+}
+
+}  // namespace
+
+NvmlHealth Nvml::health(NvmlDevice device) {
+  if (call_.field_values == nullptr) return {};
+  std::array<FieldValue, 4> fields = {};
+  fields[0].field = kRetiredPending;
+  fields[1].field = kRemapPending;
+  fields[2].field = kRemapFailed;
+  fields[3].field = kRecoveryAction;
+  // A driver that fills none in must not pass for one that says "no".
+  for (FieldValue& field : fields) field.code = nvml_code::kNotSupported;
+  if (call_.field_values(device, static_cast<int>(fields.size()), fields.data()) != 0) return {};
+  return {.repair_pending = number_in(fields[0]) != 0 || number_in(fields[1]) != 0,
+          .repair_failed = number_in(fields[2]) != 0,
+          .recovery_action = static_cast<unsigned>(number_in(fields[3]))};
+}
+
+NvmlAnswer<NvmlEventSet> Nvml::watch_xids(NvmlDevice device) {
+  if (call_.make_events == nullptr || call_.register_events == nullptr ||
+      call_.wait_for_event == nullptr) {
+    return {};
+  }
+  unsigned long long types = kXidEvent;
+  if (call_.event_types != nullptr) {
+    const int code = call_.event_types(device, &types);
+    if (code != nvml_code::kSuccess) return {code, nullptr};
+  }
+  if ((types & kXidEvent) == 0) return {nvml_code::kNotSupported, nullptr};
+  NvmlAnswer<NvmlEventSet> events;
+  events.code = call_.make_events(&events.value);
+  if (!events.ok()) return {events.code, nullptr};
+  events.code = call_.register_events(device, kXidEvent, events.value);
+  if (events.ok()) return events;
+  unwatch(events.value);
+  return {events.code, nullptr};
+}
+
+std::vector<std::uint64_t> Nvml::take_xids(NvmlEventSet events) {
+  std::vector<std::uint64_t> numbers;
+  while (numbers.size() < kMostXids) {
+    EventData event;
+    if (call_.wait_for_event(events, &event, 0) != nvml_code::kSuccess) break;
+    if (event.type == kXidEvent) numbers.push_back(event.data);
+  }
+  return numbers;
+}
+
+void Nvml::unwatch(NvmlEventSet events) {
+  if (call_.free_events != nullptr) call_.free_events(events);
+}
+
+}  // namespace pergpu::gpu
