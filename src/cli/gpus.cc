@@ -1,4 +1,4 @@
-// `pergpu gpus`: GPUs and lanes, and who uses each.
+// `pergpu gpus`: GPUs and lanes, and who uses each; --release ends a quarantine.
 #include "view/gpus.h"
 
 #include <unistd.h>
@@ -32,15 +32,36 @@ int gpus(const Output& output) {
   return kOk;
 }
 
+int release(const std::string& list, const Output& output) {
+  const Result<json> reply = ask({{"op", "gpus"}, {"release", list}});
+  if (!reply) return fail(reply.error());
+  if (output.json) {
+    print(output_line(*reply));
+    return kOk;
+  }
+  for (const std::string& uuid : reply->value("released", std::vector<std::string>())) {
+    print("released: " + uuid + "\n");
+  }
+  return kOk;
+}
+
 }  // namespace
 
 void add_gpus(CLI::App& program, Invocation& invocation) {
   auto output = std::make_shared<Output>();
   CLI::App* command = program.add_subcommand("gpus", "GPUs and lanes: who uses each");
   add_output(*command, *output);
-  command->footer("Example:\n  pergpu gpus --json");
-  command->callback(
-      [output, &invocation] { invocation.action = [output] { return gpus(*output); }; });
+  auto released = std::make_shared<std::string>();
+  command
+      ->add_option("--release", *released,
+                   "use GPUs in quarantine again: numbers or beginnings of UUIDs, as `0,GPU-5a`")
+      ->type_name("GPUS");
+  command->footer("Examples:\n  pergpu gpus --json\n  pergpu gpus --release 3");
+  command->callback([output, released, &invocation] {
+    invocation.action = [output, released] {
+      return released->empty() ? gpus(*output) : release(*released, *output);
+    };
+  });
 }
 
 }  // namespace pergpu::cli

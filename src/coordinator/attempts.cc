@@ -49,81 +49,111 @@ void Coordinator::on_engine(const EngineEvent& e) {
     return;
   }
   LiveAttempt& live = it->second;
+  if (live.examining) return;  // it has ended; nothing else counts any more
   const Job& job = *parts_.world->job(id.job);
-  std::visit(
-      Overloaded{
-          [&](const engine_event::Started& started) {
-            live.sent = true;
-            live.memory_held = started.memory_held;
-            live.cpu_held = started.cpu_held;
-            for (std::size_t i = 0; i < started.leases.size() && i < live.gpus.size(); ++i) {
-              parts_.gpus->adopt_lease(live.gpus[i], *started.leases[i]);
-            }
-            if (job.last->pid == 0) {
-              record(id.job, event::Started{started.pid, started.start_ticks});
-            }
-            arm_timers(live);
-            if (job.state == JobState::Stopping) {
-              live.engine->stop(id, StopHow::TermThenKill);  // asked before it ran
-            }
-          },
-          [&](const engine_event::SpawnFailed& failed) {
-            end_attempt(id.job,
-                        Evidence{.spawn_failure =
-                                     SpawnFailure{failed.phase, failed.os_errno, failed.object},
-                                 .stop = job.last->stop,
-                                 .stop_reason = job.last->stop_reason});
-          },
-          [&](const engine_event::Exited& exited) {
-            const StepSpec& step = parts_.world->step_of(job).spec;
-            const bool failed = exited.exit_code != 0;
-            end_attempt(
-                id.job,
-                Evidence{.exit_code = exited.exit_code,
-                         .signal = exited.signal,
-                         .missing_output = exited.missing_output,
-                         .missing_why = exited.missing_why,
-                         .stop = job.last->stop,
-                         .stop_reason = job.last->stop_reason,
-                         .duration_ns = duration_of(*job.last, exited),
-                         .timeout_ns =
-                             step.timeout ? std::chrono::nanoseconds(*step.timeout).count() : 0,
-                         .memory_bytes = live.memory_bytes,
-                         .memory_limit_bytes = step.memory_bytes.value_or(0),
-                         .oom_kills = exited.oom_kills,
-                         .oom_at_limit = exited.oom_at_limit,
-                         .log_tail = failed ? log_tail(parts_.world->out_of(job) + "/log.txt")
-                                            : std::string(),
-                         .rules = step.failures,
-                         .peak_memory_bytes = exited.peak_memory_bytes,
-                         .cpu_ns = exited.cpu_ns});
-          },
-          [&](const engine_event::Lost& lost) {
-            end_attempt(id.job, Evidence{.lost = true,
-                                         .proven_gone = lost.proven_gone,
-                                         .lost_why = lost.why,
-                                         .stop = job.last->stop,
-                                         .stop_reason = job.last->stop_reason});
-          },
-          [&](const engine_event::MemoryExceeded& exceeded) {
-            live.memory_bytes = exceeded.bytes;
-            const std::uint64_t limit =
-                parts_.world->step_of(job).spec.memory_bytes.value_or(exceeded.bytes);
-            stop_attempt(job, StopCause::Memory,
-                         fmt::format("memory {} passed its limit of {}", size_text(exceeded.bytes),
-                                     size_text(limit)),
-                         StopHow::Kill);
-          },
-          [&](const engine_event::Notified& notified) {
-            const std::string& line = notified.line;
-            if (line.starts_with("READY=1")) ready(live);
-            if (line.starts_with("STATUS=")) live.status = line.substr(7);
-            if (line.starts_with("RESISTS=")) resist(live, line.substr(8));
-            if (line.starts_with("PROGRESS=")) live.progress = line.substr(9);
-            touch(id.job);
-          },
-      },
-      e);
+  std::visit(Overloaded{
+                 [&](const engine_event::Started& started) {
+                   live.sent = true;
+                   live.memory_held = started.memory_held;
+                   live.cpu_held = started.cpu_held;
+                   for (std::size_t i = 0; i < started.leases.size() && i < live.gpus.size(); ++i) {
+                     parts_.gpus->adopt_lease(live.gpus[i], *started.leases[i]);
+                   }
+                   if (job.last->pid == 0) {
+                     record(id.job, event::Started{started.pid, started.start_ticks});
+                   }
+                   arm_timers(live);
+                   if (job.state == JobState::Stopping) {
+                     live.engine->stop(id, StopHow::TermThenKill);  // asked before it ran
+                   }
+                 },
+                 [&](const engine_event::SpawnFailed& failed) {
+                   end_attempt(id.job,
+                               Evidence{.spawn_failure = SpawnFailure{failed.phase, failed.os_errno,
+                                                                      failed.object},
+                                        .stop = job.last->stop,
+                                        .stop_reason = job.last->stop_reason});
+                 },
+                 [&](const engine_event::Exited& exited) { on_exit(live, exited); },
+                 [&](const engine_event::Lost& lost) {
+                   end_attempt(id.job, Evidence{.lost = true,
+                                                .proven_gone = lost.proven_gone,
+                                                .lost_why = lost.why,
+                                                .stop = job.last->stop,
+                                                .stop_reason = job.last->stop_reason});
+                 },
+                 [&](const engine_event::MemoryExceeded& exceeded) {
+                   live.memory_bytes = exceeded.bytes;
+                   const std::uint64_t limit =
+                       parts_.world->step_of(job).spec.memory_bytes.value_or(exceeded.bytes);
+                   stop_attempt(job, StopCause::Memory,
+                                fmt::format("memory {} passed its limit of {}",
+                                            size_text(exceeded.bytes), size_text(limit)),
+                                StopHow::Kill);
+                 },
+                 [&](const engine_event::Notified& notified) {
+                   const std::string& line = notified.line;
+                   if (line.starts_with("READY=1")) ready(live);
+                   if (line.starts_with("STATUS=")) live.status = line.substr(7);
+                   if (line.starts_with("RESISTS=")) resist(live, line.substr(8));
+                   if (line.starts_with("PROGRESS=")) live.progress = line.substr(9);
+                   touch(id.job);
+                 },
+             },
+             e);
+}
+
+/// What failed on a GPU is judged when that GPU was looked at: until then the keeper keeps the
+/// exit, and a coordinator that comes after this one learns it again.
+void Coordinator::on_exit(LiveAttempt& live, const engine_event::Exited& exited) {
+  const Job& job = *parts_.world->job(live.id.job);
+  const StepSpec& step = parts_.world->step_of(job).spec;
+  const bool failed = exited.exit_code != 0;
+  if (failed && !live.gpus.empty() && !job.last->stop && !live.faults) {
+    return examine(live, exited);
+  }
+  const gpu::AttemptFaults faults = live.faults.value_or(gpu::AttemptFaults{});
+  end_attempt(
+      job.id,
+      Evidence{
+          .exit_code = exited.exit_code,
+          .signal = exited.signal,
+          .missing_output = exited.missing_output,
+          .missing_why = exited.missing_why,
+          .stop = job.last->stop,
+          .stop_reason = job.last->stop_reason,
+          .duration_ns = duration_of(*job.last, exited),
+          .timeout_ns = step.timeout ? std::chrono::nanoseconds(*step.timeout).count() : 0,
+          .memory_bytes = live.memory_bytes,
+          .memory_limit_bytes = step.memory_bytes.value_or(0),
+          .oom_kills = exited.oom_kills,
+          .oom_at_limit = exited.oom_at_limit,
+          .gpu_fault = faults.hardware,
+          .driver_fault = faults.driver,
+          .gpu_notes = faults.notes,
+          .log_tail = failed ? log_tail(parts_.world->out_of(job) + "/log.txt") : std::string(),
+          .rules = step.failures,
+          .peak_memory_bytes = exited.peak_memory_bytes,
+          .cpu_ns = exited.cpu_ns});
+}
+
+void Coordinator::examine(LiveAttempt& live, const engine_event::Exited& exited) {
+  live.examining = true;
+  if (live.timeout_timer != 0) parts_.timers->cancel(std::exchange(live.timeout_timer, 0));
+  parts_.gpus->examine([this, exited](const GpuLook& look) {
+    auto it = live_.find(exited.id.job);
+    if (it == live_.end() || it->second.id != exited.id) return;
+    const Attempt& attempt = *parts_.world->job(exited.id.job)->last;
+    std::vector<std::pair<std::string, std::string>> gpus;
+    for (const std::string& uuid : it->second.gpus) {
+      const gpu::GpuLane* facts = parts_.gpus->facts(uuid);
+      gpus.emplace_back(uuid, facts == nullptr ? uuid : to_string(facts->id));
+    }
+    it->second.faults =
+        gpu_care_.faults(look, gpus, attempt.starting_at.boot_ns, exited.exited_at.boot_ns);
+    it->second.examining = false;
+    on_engine(exited);
+  });
 }
 
 void Coordinator::arm_timers(LiveAttempt& live) {
@@ -175,7 +205,8 @@ void Coordinator::stop_attempt(const Job& job, StopCause cause, const std::strin
   if (!already || (how == StopHow::Kill && cause == StopCause::Cancel)) {
     record(job.id, event::Stopping{cause, reason});
   }
-  if (!it->second.sent) return;  // launch() or Started will see the state
+  if (!it->second.sent) return;      // launch() or Started will see the state
+  if (it->second.examining) return;  // it has ended already
   const AttemptId id = it->second.id;
   Engine* engine = it->second.engine;
   parts_.journal->then([engine, id, how] { engine->stop(id, how); });
@@ -195,6 +226,7 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
             .reason = fmt::format("{}; not started again: replaced by job {}", outcome.reason,
                                   newer.value)};
   }
+  gpu_care_.attempt_ended(live.gpus, live.key, outcome.cls);
   record(id, event::Ended{std::move(outcome), next});
   vacate(live, !evidence.lost || evidence.proven_gone);
   drop_environment(job);

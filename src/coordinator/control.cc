@@ -1,6 +1,9 @@
 // What people ask for: cancel, hold, release, retry, Ctrl-C.  Each is a set of events; nothing is
 // answered before they are durable (server.cc uses when_durable()).
+#include <algorithm>
+
 #include "coordinator/coordinator.h"
+#include "gpu/lanes.h"
 
 namespace pergpu {
 
@@ -66,6 +69,28 @@ Coordinator::Changed Coordinator::retry(const std::vector<JobId>& jobs) {
     out.changed.push_back(id.value);
   }
   return out;
+}
+
+Result<std::vector<std::string>> Coordinator::release_gpus(const std::string& list) {
+  // One that is gone from the machine is still known by its UUID.
+  GpuLook known = parts_.gpus->last_look();
+  for (const std::string& uuid : gpu_care_.quarantined()) {
+    if (std::ranges::find(known.gpus, uuid, &GpuReading::uuid) == known.gpus.end()) {
+      known.gpus.push_back({.uuid = uuid, .index = -1});
+    }
+  }
+  Result<std::vector<std::string>> uuids = gpu::select_gpus(known, list, "--release");
+  if (!uuids) return uuids;
+  std::vector<std::string> released;
+  for (const std::string& uuid : *uuids) {
+    if (!gpu_care_.release(uuid)) continue;
+    parts_.gpus->reconsider(uuid);
+    released.push_back(uuid);
+  }
+  if (released.empty()) {
+    return Error{ErrorKind::NotFound, 0, "--release " + list + ": not in quarantine"};
+  }
+  return released;
 }
 
 void Coordinator::interrupt(SweepId id, int level) {

@@ -17,13 +17,16 @@ namespace pergpu {
 
 Coordinator::Coordinator(Parts parts)
     : parts_(std::move(parts)),
+      gpu_care_(parts_.world->meta(), parts_.boot_id, *parts_.clock,
+                [this](row::Meta fact) { parts_.journal->record(std::move(fact)); }),
       planner_(
           std::make_unique<AttemptPlanner>(*parts_.world, parts_.home, parts_.read_environment)) {
   capacity_.cpus = parts_.machine.core_count();
   capacity_.memory_bytes = parts_.machine.memory_bytes;
   capacity_.cpu_lanes.size = parts_.machine.core_count();
+  parts_.gpus->attend(&gpu_care_);
 }
-Coordinator::~Coordinator() = default;
+Coordinator::~Coordinator() { parts_.gpus->attend(nullptr); }
 
 // ---- the queue -----------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "coordinator/gpu_care.h"
 #include "coordinator/gpu_lanes.h"
 #include "coordinator/journal.h"
 #include "coordinator/machine.h"
@@ -61,6 +62,9 @@ struct LiveAttempt {
   int memory_held = 0;  // engine_event::Started
   int cpu_held = 0;
   std::string resists = {};  // processes that are left although they were killed, in words
+  // Its end on GPUs: it failed, and they are being looked at; what that look told.
+  bool examining = false;
+  std::optional<gpu::AttemptFaults> faults = std::nullopt;
 };
 
 class Coordinator {
@@ -104,6 +108,8 @@ class Coordinator {
   Changed hold(const std::vector<JobId>& jobs, const std::string& reason);
   Changed release(const std::vector<JobId>& jobs);
   Changed retry(const std::vector<JobId>& jobs);
+  /// GPUs in quarantine, listed as for --devices, are used again; their UUIDs.
+  Result<std::vector<std::string>> release_gpus(const std::string& list);
   /// Ctrl-C of a sweep's `run` (docs/commands.md): 1 hold what is queued, 2 stop what runs, 3 kill
   /// it.
   void interrupt(SweepId id, int level);
@@ -158,6 +164,7 @@ class Coordinator {
   void declare(const Sweep& sweep);
   void declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capacity) const;
   LaneId::Pool pool_of(const Sweep& sweep, const StepSpec& step) const;
+  std::string waiting_words(const Job& job) const;
   bool misses_gpu() const;
   bool wants_gpu(const std::string& uuid) const;
   bool has_failed_on(JobId id, const std::vector<std::string>& gpus) const;
@@ -177,6 +184,8 @@ class Coordinator {
 
   void stop_attempt(const Job& job, StopCause cause, const std::string& reason, StopHow how);
   void end_attempt(JobId id, const Evidence& evidence);
+  void on_exit(LiveAttempt& live, const engine_event::Exited& exited);
+  void examine(LiveAttempt& live, const engine_event::Exited& exited);
   void arm_timers(LiveAttempt& live);
   void ready(LiveAttempt& live);
   void resist(LiveAttempt& live, std::string words);
@@ -204,6 +213,7 @@ class Coordinator {
   };
 
   Parts parts_;
+  GpuCare gpu_care_;
   ReadyQueue queue_;
   Capacity capacity_;
   std::map<JobId, LiveAttempt> live_;

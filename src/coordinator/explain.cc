@@ -8,6 +8,24 @@
 #include "job/text.h"
 
 namespace pergpu {
+namespace {
+
+bool is_fault_of_machine(OutcomeClass cls) {
+  return cls == OutcomeClass::Hardware || cls == OutcomeClass::Driver;
+}
+
+/// Two sentences: what happened on what evidence, and what pergpu will do.
+std::string fault_words(const Job& job, const std::string& now) {
+  const Outcome& outcome = *job.last->outcome;
+  const bool is_driver = outcome.cls == OutcomeClass::Driver;
+  return fmt::format(
+      "Attempt {} ended by a fault of the {} ({}). The job is started again at no charge, {} (now: "
+      "{}).",
+      job.last->number, is_driver ? "driver" : "hardware", outcome.reason,
+      is_driver ? "as soon as the driver is in order" : "on another GPU where there is one", now);
+}
+
+}  // namespace
 
 std::string Coordinator::why(const Job& job) const {
   const World& world = *parts_.world;
@@ -20,18 +38,13 @@ std::string Coordinator::why(const Job& job) const {
       const ReadinessVerdict verdict = readiness(world, job);
       if (verdict.readiness != Readiness::Ready) return verdict.words;
       std::string history;
+      if (job.last && job.last->outcome && is_fault_of_machine(job.last->outcome->cls)) {
+        return fault_words(job, waiting_words(job));
+      }
       if (job.last && job.last->outcome) {
         history = fmt::format(" (attempt {}: {})", job.last->number, job.last->outcome->reason);
       }
-      const Instant now = parts_.clock->now();
-      if (job.not_before_wall_ns > now.wall_ns) {
-        return fmt::format("waits {} before it is tried again{}",
-                           duration_text(job.not_before_wall_ns - now.wall_ns), history);
-      }
-      if (acquiring_.contains(job.id)) return "its GPU is being looked at" + history;
-      const std::string blocked = why_not(queue_, {job.sweep, job.step}, capacity_);
-      if (!blocked.empty()) return blocked + history;
-      return "waits for its turn" + history;
+      return waiting_words(job) + history;
     }
     case JobState::Held:
       return job.reason.empty() ? "held" : job.reason;
@@ -68,6 +81,22 @@ std::string Coordinator::why(const Job& job) const {
       return job.reason;
   }
   return {};
+}
+
+/// What keeps a ready job from starting.
+std::string Coordinator::waiting_words(const Job& job) const {
+  const Instant now = parts_.clock->now();
+  if (job.not_before_wall_ns > now.wall_ns) {
+    return fmt::format("waits {} before it is tried again",
+                       duration_text(job.not_before_wall_ns - now.wall_ns));
+  }
+  if (acquiring_.contains(job.id)) return "its GPU is being looked at";
+  const bool wants_gpu = queue_.demand({job.sweep, job.step})->pool == LaneId::Pool::Gpu;
+  if (wants_gpu && !parts_.gpus->driver_trouble().empty()) {
+    return "no job starts on a GPU: " + parts_.gpus->driver_trouble();
+  }
+  const std::string blocked = why_not(queue_, {job.sweep, job.step}, capacity_);
+  return blocked.empty() ? "waits for its turn" : blocked;
 }
 
 std::vector<std::string> Coordinator::warnings_of(const Job& job) const {

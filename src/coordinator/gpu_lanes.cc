@@ -18,6 +18,9 @@ constexpr std::int64_t kLastSearch = 60 * kSecond;
 constexpr std::int64_t kFirstRelook = 50 * kMillisecond;
 constexpr std::int64_t kLookAgain = 2 * kSecond;  // a foreign or dirty GPU: NVML cannot notify
 constexpr int kMostDoublings = 5;                 // of that, while no job wants the GPU: 64 s
+constexpr const char* kQuarantined = "quarantined";
+constexpr const char* kDriverUpdated =
+    "the NVIDIA driver was updated: reboot the machine, or reload the driver's module";
 
 }  // namespace
 
@@ -48,10 +51,40 @@ void GpuLanes::search(bool missing) {
 }
 
 /// Looks are answered in the order in which they were asked for.
-std::int64_t GpuLanes::ask_for_look() {
+std::int64_t GpuLanes::ask_for_look(std::function<void(const GpuLook&)> done) {
   const std::int64_t number = ++looks_asked_;
-  parts_.inventory->look([this, number](const GpuLook& look) { on_look(look, number); });
+  mind_probe();
+  parts_.inventory->look([this, number, done = std::move(done)](const GpuLook& look) {
+    on_look(look, number);
+    if (done) done(look);
+  });
   return number;
+}
+
+/// While a job runs, or is about to, its GPU's errors must not be missed.
+void GpuLanes::mind_probe() {
+  parts_.inventory->stay(std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& l) {
+    return l.phase == Phase::Looking || l.phase == Phase::Ready || l.phase == Phase::InUse;
+  }));
+}
+
+void GpuLanes::examine(std::function<void(const GpuLook&)> done) {
+  (void)ask_for_look(std::move(done));
+}
+
+void GpuLanes::reconsider(const std::string& uuid) {
+  Lane* l = lane(uuid);
+  if (l == nullptr || l->phase != Phase::Closed) return;
+  l->closures = 0;
+  doubt_at(*l, parts_.clock->now().boot_ns);
+}
+
+/// "" when it is in use.
+std::string GpuLanes::quarantine_words(const Lane& l) const {
+  const gpu::Quarantine* q = care_ == nullptr ? nullptr : care_->quarantine(l.facts.uuid);
+  if (q == nullptr) return {};
+  const std::string name = l.seen ? std::to_string(l.facts.id.slot) : l.facts.uuid;
+  return fmt::format("{} (to use it again: {})", q->words, gpu::way_out(*q, name));
 }
 
 void GpuLanes::request_look(Lane& l) { l.look = ask_for_look(); }
@@ -69,6 +102,12 @@ const gpu::GpuLane* GpuLanes::facts(const std::string& uuid) const {
   return l == nullptr ? nullptr : &l->facts;
 }
 
+/// What keeps every job away, whatever the last look of the lane was for; "": nothing does.
+std::string GpuLanes::closed_words(const Lane& l) const {
+  const std::string quarantine = quarantine_words(l);
+  return quarantine.empty() ? driver_trouble_ : "is quarantined: " + quarantine;
+}
+
 void GpuLanes::fill(Capacity& capacity) const {
   for (const Lane& l : lanes_) {
     auto it = std::find_if(capacity.gpus.begin(), capacity.gpus.end(),
@@ -82,10 +121,12 @@ void GpuLanes::fill(Capacity& capacity) const {
     it->name = l.facts.name;
     it->busy.clear();
     it->outsiders.clear();
+    const std::string closed = closed_words(l);
     switch (l.phase) {
       case Phase::Idle:
       case Phase::Ready:
       case Phase::Doubtful:
+        it->busy = closed;
         break;
       case Phase::LeasedByOther:
         it->busy = l.words;
@@ -101,7 +142,11 @@ void GpuLanes::fill(Capacity& capacity) const {
         it->busy = fmt::format("is being cleared after job {}", l.job.value);
         break;
       case Phase::Closed:
-        (l.foreign ? it->outsiders : it->busy) = l.words;
+        if (!closed.empty()) {
+          it->busy = closed;
+        } else {
+          (l.foreign ? it->outsiders : it->busy) = l.words;
+        }
         break;
     }
   }
@@ -270,6 +315,7 @@ bool GpuLanes::take_readings(const GpuLook& look) {
 void GpuLanes::on_look(const GpuLook& look, std::int64_t number) {
   bool is_news = !discovered_;
   if (number == search_look_) searching_ = false;
+  if (care_ != nullptr) care_->take(look);
   if (look.complete) {
     trouble_.clear();
     is_news = take_readings(look) || is_news;
@@ -278,14 +324,17 @@ void GpuLanes::on_look(const GpuLook& look, std::int64_t number) {
   }
   discovered_ = true;
   if (is_news && known_) known_();
-  std::string why = look.why;
-  if (look.driver_mismatch) why = "the NVIDIA driver was updated: reboot or reload its module";
+  if (look.driver_mismatch) driver_trouble_ = kDriverUpdated;
+  if (look.complete) driver_trouble_.clear();
+  const std::string why = look.driver_mismatch ? driver_trouble_ : look.why;
   const bool is_valid = look.complete && !look.driver_mismatch;
   for (Lane& l : lanes_) {
     const bool is_lost = look.complete && !l.listed && l.phase == Phase::Idle;
     // A look that began before the lane was there to be judged may show what was before.
     const bool is_answered = l.look != 0 && l.look <= number;
-    if (is_lost || (is_answered && l.phase == Phase::Doubtful)) {
+    const bool is_released =
+        l.phase == Phase::Closed && l.state == kQuarantined && quarantine_words(l).empty();
+    if (is_lost || is_released || (is_answered && l.phase == Phase::Doubtful)) {
       judge_unleased(l, is_valid);
     } else if (is_answered && (l.phase == Phase::Looking || l.phase == Phase::Settling)) {
       judge_lane(l, is_valid, why);
@@ -313,6 +362,10 @@ std::string GpuLanes::state_of(const gpu::UseVerdict& verdict) {
 /// A lane that no job tries: free again, or still not.
 void GpuLanes::judge_unleased(Lane& l, bool complete) {
   l.look = 0;
+  if (const std::string words = quarantine_words(l); !words.empty()) {
+    close(l, kQuarantined, words);
+    return;
+  }
   if (!complete) {
     close(l, l.state, l.words);
     return;
@@ -330,6 +383,10 @@ void GpuLanes::judge_unleased(Lane& l, bool complete) {
 
 void GpuLanes::judge_lane(Lane& l, bool complete, const std::string& why) {
   l.look = 0;
+  if (const std::string words = quarantine_words(l); !words.empty()) {
+    close(l, kQuarantined, words);
+    return;
+  }
   if (!complete) {
     close(l, "unknown", why.empty() ? "the GPU's state is not known" : why);
     return;
@@ -414,7 +471,16 @@ void GpuLanes::settle(const std::function<bool(const std::string&)>& wanted) {
       l.phase = Phase::Idle;
     }
     const std::int64_t soon = l.closed_at + kLookAgain;
-    if (l.phase == Phase::Closed && l.doubtful_at > soon && wanted(l.facts.uuid)) {
+    if (l.phase == Phase::Idle && l.seen && wanted(l.facts.uuid)) {
+      // Closed by what is no event of its own; looks are to find out when that is over.
+      if (const std::string words = quarantine_words(l); !words.empty()) {
+        close(l, kQuarantined, words);
+      } else if (!driver_trouble_.empty()) {
+        close(l, "unknown", driver_trouble_);
+      }
+    }
+    const bool may_change = l.phase == Phase::Closed && l.state != kQuarantined;
+    if (may_change && l.doubtful_at > soon && wanted(l.facts.uuid)) {
       doubt_at(l, soon);
     }
     if (l.phase == Phase::Doubtful && l.look == 0) {
@@ -422,12 +488,14 @@ void GpuLanes::settle(const std::function<bool(const std::string&)>& wanted) {
       l.look = look;
     }
   }
+  mind_probe();
 }
 
 std::vector<LaneSnapshot> GpuLanes::lanes() const {
   std::vector<LaneSnapshot> out;
   for (const Lane& l : lanes_) {
     LaneSnapshot s{.name = to_string(l.facts.id), .uuid = l.facts.uuid, .state = "free"};
+    const std::string quarantine = quarantine_words(l);
     switch (l.phase) {
       case Phase::Idle:
       case Phase::Ready:
@@ -439,6 +507,7 @@ std::vector<LaneSnapshot> GpuLanes::lanes() const {
       case Phase::InUse:
         s.state = l.words.empty() ? "busy" : "dirty";
         s.why = l.words;
+        if (s.why.empty() && !quarantine.empty()) s.why = "is quarantined after it: " + quarantine;
         s.job = l.job.value;
         break;
       case Phase::Settling:
@@ -451,6 +520,12 @@ std::vector<LaneSnapshot> GpuLanes::lanes() const {
         s.state = l.state;
         s.why = l.words;
         break;
+    }
+    const bool is_idle = l.phase != Phase::InUse && l.phase != Phase::Settling &&
+                         l.phase != Phase::Looking && l.phase != Phase::LeasedByOther;
+    if (is_idle && !quarantine.empty()) {
+      s.state = kQuarantined;
+      s.why = quarantine;
     }
     out.push_back(std::move(s));
   }

@@ -5,7 +5,7 @@
 //    ^                       | Busy                | not clean          | not chosen       | vacate
 //    |                  LeasedByOther <--yield--   v                    v                  v
 //    +------------ Doubtful <---pause----------- Closed <-------------+------------- Settling
-//          clean          --not clean-->   (foreign, dirty, unusable, unknown)
+//          clean          --not clean-->   (foreign, dirty, unusable, unknown, quarantined)
 //
 // A Doubtful lane may be tried by a job and is looked at when none does; until a look finds it
 // clean it is shown with what was wrong.  The pause is 2 s while a job waits for the lane, else it
@@ -14,6 +14,9 @@
 // A lane is looked at right before each start, with the lease in hand.  After a job it is looked at
 // at once, then after 50, 100, 200 ms … up to 10 s; then it is dirty (docs/gpus.md).  Between jobs
 // a lease stays only while a next job is chosen, and is given to another user who waits for it.
+//
+// A GPU in quarantine (gpu/quarantine.h) is closed at the first look that could open it, and looked
+// at less and less often, for only a repair that shows can end that by itself.
 //
 // What the scheduler may use is written into Capacity::gpus (`busy`, `outsiders`).
 #pragma once
@@ -26,6 +29,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/gpu_care.h"
 #include "coordinator/snapshot.h"
 #include "coordinator/timers.h"
 #include "gpu/foreign.h"
@@ -52,6 +56,10 @@ class GpuLanes {
   explicit GpuLanes(Parts parts);
   ~GpuLanes();
 
+  /// Who is told of every look before lanes are judged by it, and whose quarantines keep lanes
+  /// closed.  REQUIRES: it outlives this; before the first look.
+  void attend(GpuCare* care) { care_ = care; }
+
   /// First look: finds out which GPUs there are.  `known` runs when it is over, at the latest at
   /// the probe's deadline, and again whenever a later look shows a GPU that the one before did not.
   void discover(std::function<void()> known);
@@ -63,8 +71,16 @@ class GpuLanes {
   void search(bool missing);
   /// Words when GPUs could not be looked at ("the probe did not answer …"); "" otherwise.
   const std::string& trouble() const { return trouble_; }
+  /// Words while the driver's parts do not fit each other: no job could use a GPU.  "": they do.
+  const std::string& driver_trouble() const { return driver_trouble_; }
   /// The last complete one.
   const GpuLook& last_look() const { return look_; }
+
+  /// One look that begins from now on; `done` runs after the lanes were judged by it, at the latest
+  /// at the probe's deadline.
+  void examine(std::function<void(const GpuLook&)> done);
+  /// Its quarantine was ended by a person: it is looked at again soon.
+  void reconsider(const std::string& uuid);
 
   /// Writes the lanes' present state into `capacity.gpus`.
   void fill(Capacity& capacity) const;
@@ -139,18 +155,23 @@ class GpuLanes {
   void become_ready(Lane& lane);
   void close(Lane& lane, std::string state, std::string words);
   void doubt_at(Lane& lane, std::int64_t boot_ns);
-  std::int64_t ask_for_look();
+  std::int64_t ask_for_look(std::function<void(const GpuLook&)> done = {});
+  std::string quarantine_words(const Lane& lane) const;
+  std::string closed_words(const Lane& lane) const;
+  void mind_probe();
   void lease_by_other(Lane& lane);
   void on_lease(const std::string& uuid, Result<gpu::Lease> lease);
   void answer(Lane& lane, bool ready);
 
   Parts parts_;
+  GpuCare* care_ = nullptr;
   std::optional<gpu::LeaseFolder> folder_;
   std::unique_ptr<gpu::LeaseWatch> watch_;
   std::vector<Lane> lanes_;
   gpu::IdleMemory idle_;
   GpuLook look_;  // the last complete one
   std::string trouble_;
+  std::string driver_trouble_;
   bool discovered_ = false;
   std::int64_t looks_asked_ = 0;
   std::function<void()> known_;

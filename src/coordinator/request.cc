@@ -173,6 +173,7 @@ Result<Request> request_of(std::string_view line) {
   fields.get("failed", request.failed);
   fields.get("kill", request.kill);
   fields.get("file", request.file);
+  fields.get("release", request.release);
   if (*op == Op::Backup && !request.file.starts_with('/')) fields.fail("file", "a whole path");
   if (*op == Op::Interrupt && !request.sweep_id) fields.fail("sweep_id", "a whole number");
   if (!fields.wrong().empty()) return malformed(fields.wrong());

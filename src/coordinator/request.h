@@ -44,7 +44,8 @@ struct Request {
   bool all = false;
   bool failed = false;
   bool kill = false;
-  std::string file = {};  // of Backup: where the copy goes, absolute
+  std::string file = {};     // of Backup: where the copy goes, absolute
+  std::string release = {};  // of Gpus: those to use again, as for --devices; "": only show
   // Submit and DryRun:
   SweepSpec sweep = {};  // without its runs, of which
   std::size_t runs = 0;  // as many lines follow

@@ -247,7 +247,7 @@ void Server::handle(Client& client, Request request) {
     case Request::Op::Status:
       return reply(id, status());
     case Request::Op::Gpus:
-      return when_discovered([this, id] { tell_gpus(id); });
+      return when_discovered([this, id, release = request.release] { tell_gpus(id, release); });
     case Request::Op::Stop:
       reply(id, json::object());
       return options_.leave(request.kill);
@@ -273,7 +273,14 @@ void Server::handle(Client& client, Request request) {
   }
 }
 
-void Server::tell_gpus(std::uint64_t id) {
+void Server::tell_gpus(std::uint64_t id, const std::string& release) {
+  if (!release.empty()) {
+    Result<std::vector<std::string>> done = coordinator_.release_gpus(release);
+    if (!done) return fail(id, code_of(done.error()), done.error().message);
+    return coordinator_.when_durable([this, id, uuids = *std::move(done)] {
+      reply(id, {{"schema", 1}, {"released", uuids}});
+    });
+  }
   json gpus = json::array();
   for (const GpuSnapshot& gpu : coordinator_.gpu_lanes().gpus()) gpus.push_back(gpu);
   json lanes = json::array();

@@ -52,7 +52,7 @@ class Server {
   void control(Client& client, const Request& request);
   void query(Client& client, const Request& request);
   void interrupt(std::uint64_t id, SweepId sweep, int level);
-  void tell_gpus(std::uint64_t id);
+  void tell_gpus(std::uint64_t id, const std::string& release);
   bool make_room();
   void drop(Client& client);
   void answer(Client& client, const nlohmann::json& line);

@@ -26,6 +26,8 @@
 //           of it is queued or live
 //   {"op":"interrupt","sweep_id":N,"level":1|2|3} -> {"running":n,"held":n}   (Ctrl-C)
 //   {"op":"gpus"}                               -> {"schema":1,"gpus":[GpuSnapshot…],"lanes":[…]}
+//   {"op":"gpus","release":"0,GPU-5a"}          -> {"schema":1,"released":[UUIDs]}: their
+//   quarantine is over
 //   {"op":"status"}                             ->
 //   {"schema":1,"pid":…,"version":…,"home":…,"sweeps":…, "queued":…, "live":…, …}
 //   {"op":"stop","kill":bool}                   -> {} and it leaves; jobs go on unless kill
@@ -99,7 +101,7 @@ struct SweepSnapshot {
 struct LaneSnapshot {
   std::string name = {};   // "gpu0", "cpu3", "lane5"
   std::string uuid = {};   // GPUs only
-  std::string state = {};  // "free", "busy", "dirty", "foreign", "leased", "unknown"
+  std::string state = {};  // "free", "busy", "dirty", "foreign", "leased", "unknown", "quarantined"
   std::string why = {};
   std::optional<std::int64_t> job = std::nullopt;
 };

@@ -112,6 +112,18 @@ Verdict out_of_memory(const Evidence& e) {
                       size_text(e.memory_limit_bytes), peak)};
 }
 
+/// The machine's own word comes before what the program printed when it met it.
+std::optional<Verdict> by_gpu(const Evidence& e) {
+  if (e.exit_code == 0 || e.exit_code == kRequeueExit) return std::nullopt;
+  const bool is_hardware = !e.gpu_fault.empty();
+  const std::string& fault = is_hardware ? e.gpu_fault : e.driver_fault;
+  if (fault.empty()) return std::nullopt;
+  const std::string ended = e.exit_code ? fmt::format("exit code {}", *e.exit_code)
+                            : e.signal  ? fmt::format("killed by {}", signal_name(*e.signal))
+                                        : std::string("its exit status is not known");
+  return Verdict{is_hardware ? OutcomeClass::Hardware : OutcomeClass::Driver, ended + "; " + fault};
+}
+
 Verdict verdict(const Evidence& e) {
   if (e.stop) return stopped(e);
   if (e.spawn_failure) return not_started(*e.spawn_failure);
@@ -121,6 +133,7 @@ Verdict verdict(const Evidence& e) {
   }
   // A program may survive the end of a part of it and fail in words of its own.
   if (e.oom_kills > 0 && e.exit_code.value_or(1) != 0) return out_of_memory(e);
+  if (std::optional<Verdict> told = by_gpu(e)) return *std::move(told);
   if (e.signal) {
     std::string reason = fmt::format("killed by signal {} ({})", *e.signal, signal_name(*e.signal));
     if (std::optional<Verdict> told = by_log(e, reason)) return *std::move(told);
@@ -134,6 +147,9 @@ Verdict verdict(const Evidence& e) {
 
 Outcome classify(const Evidence& evidence) {
   Verdict v = verdict(evidence);
+  if (!evidence.gpu_notes.empty() && v.cls != OutcomeClass::Ok) {
+    v.reason += "; " + evidence.gpu_notes;
+  }
   return Outcome{.cls = v.cls,
                  .exit_code = evidence.exit_code,
                  .signal = evidence.signal,

@@ -43,6 +43,11 @@ struct Evidence {
   std::uint64_t oom_kills = 0;  // of its processes, by the kernel for want of memory
   bool oom_at_limit = false;    // at its own limit; false: the machine had none left
 
+  // What its GPUs and their driver said, in words; empty: nothing is known against them.
+  std::string gpu_fault = {};     // something of the hardware broke while it ran
+  std::string driver_fault = {};  // the driver is not in order
+  std::string gpu_notes = {};     // for the reason only
+
   std::string log_tail = {};                // the end of the log, if the caller has it
   std::span<const FailureRule> rules = {};  // the step's own, for the log
 

@@ -176,12 +176,14 @@ std::string gpu_words(const Demand& demand, const Capacity& capacity) {
   int allowed = 0;
   int busy = 0;
   int foreign = 0;
+  bool any_quarantined = false;
   const GpuLane* example = nullptr;
   const GpuLane* notable = nullptr;
   for (const GpuLane& gpu : capacity.gpus) {
     if (!allows(demand, gpu)) continue;
     ++allowed;
     if (!gpu.busy.empty()) ++busy;
+    any_quarantined = any_quarantined || gpu.busy.starts_with("is quarantined");
     // A job of ours is no news; another user's lease or a dirty GPU is.
     if (!gpu.busy.empty() && !gpu.busy.starts_with("runs job") && notable == nullptr)
       notable = &gpu;
@@ -196,6 +198,7 @@ std::string gpu_words(const Demand& demand, const Capacity& capacity) {
                           ? fmt::format("all {}{} GPUs are in use", allowed, kind)
                           : fmt::format("{} of {}{} GPUs in use", busy, allowed, kind);
   if (allowed == 1 && busy == 1) words = fmt::format("the only{} GPU is in use", kind);
+  if (any_quarantined) words += " or quarantined";
   if (notable != nullptr) {
     words += fmt::format(" ({}: {})", to_string(notable->id), notable->busy);
   }

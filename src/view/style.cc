@@ -35,7 +35,8 @@ std::string paint(const Style& style, Tone tone, std::string_view text) {
 
 Tone tone_of_state(std::string_view state) {
   if (state == "done" || state == "free") return Tone::Good;
-  if (state == "failed" || state == "timeout" || state == "lost" || state == "dirty") {
+  if (state == "failed" || state == "timeout" || state == "lost" || state == "dirty" ||
+      state == "quarantined") {
     return Tone::Bad;
   }
   if (state == "cancelled" || state == "skipped" || state == "held" || state == "foreign" ||

@@ -155,5 +155,30 @@ TEST(Classify, UsageOfResourcesIsKept) {
   EXPECT_EQ(outcome.cpu_ns, 6);
 }
 
+TEST(Classify, WhatBrokeOnItsGpuComesBeforeWhatItPrinted) {
+  const Outcome o = classify({.exit_code = 1,
+                              .duration_ns = 1'000'000'000,
+                              .gpu_fault = "gpu0 reported Xid 79",
+                              .driver_fault = "an old driver",
+                              .log_tail = "Traceback (most recent call last):\nKeyError: 'x'\n"});
+  EXPECT_EQ(o.cls, OutcomeClass::Hardware);
+  EXPECT_EQ(o.reason, "exit code 1; gpu0 reported Xid 79");
+  EXPECT_EQ(classify({.signal = 6, .gpu_fault = "broke"}).reason, "killed by SIGABRT; broke");
+  EXPECT_EQ(classify({.exit_code = 1, .driver_fault = "an old driver"}).cls, OutcomeClass::Driver);
+}
+
+TEST(Classify, AGpusFaultChangesNoSuccessNoStopAndNoWishToBeMoved) {
+  EXPECT_EQ(classify({.exit_code = 0, .gpu_fault = "broke", .gpu_notes = "x"}).reason, "");
+  EXPECT_EQ(classify({.exit_code = 75, .gpu_fault = "broke"}).cls, OutcomeClass::Requeue);
+  EXPECT_EQ(classify({.exit_code = 1, .stop = StopCause::Cancel, .gpu_fault = "broke"}).cls,
+            OutcomeClass::Cancelled);
+}
+
+TEST(Classify, WhatIsNobodysFaultIsNamedBesideTheRest) {
+  const Outcome o = classify({.exit_code = 1, .gpu_notes = "gpu0 reported Xid 31"});
+  EXPECT_EQ(o.cls, OutcomeClass::Exit);
+  EXPECT_EQ(o.reason, "exit code 1; gpu0 reported Xid 31");
+}
+
 }  // namespace
 }  // namespace pergpu

@@ -145,6 +145,7 @@ void History::ended(const row::Event& row, Known& job, const event::Ended& end,
           id, "lost is recorded, though its keeper had its status");
       break;
     case OutcomeClass::Exit:
+    case OutcomeClass::Hardware:
       require(truth.exit_code.value_or(0) != 0, id, "a failure is recorded, and it was none");
       break;
     case OutcomeClass::Cancelled:
@@ -153,8 +154,9 @@ void History::ended(const row::Event& row, Known& job, const event::Ended& end,
     default:
       break;
   }
-  const bool of_the_machine =
-      outcome.cls == OutcomeClass::Lost || outcome.cls == OutcomeClass::Requeue;
+  const bool of_the_machine = outcome.cls == OutcomeClass::Lost ||
+                              outcome.cls == OutcomeClass::Requeue ||
+                              outcome.cls == OutcomeClass::Hardware;
   lanes_.erase(job.lane);
   switch (end.next.kind) {
     case Next::Kind::Final: {

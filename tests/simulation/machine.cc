@@ -313,7 +313,9 @@ void Machine::shake_gpus() {
     }
   }
   if (faults_.lost_gpus && dice_.one_in(2)) {
-    if (dice_.one_in(2)) {
+    if (dice_.one_in(3)) {
+      one.reading.repair_pending = !one.reading.repair_pending;  // or: it was reset
+    } else if (dice_.one_in(2)) {
       one.listed = !one.listed;
     } else {
       const bool is_well = one.reading.health == GpuHealth::Ok;
@@ -329,6 +331,7 @@ void Machine::heal() {
   for (Gpu& one : gpus_) {
     one.listed = true;
     one.reading.health = GpuHealth::Ok;
+    one.reading.repair_pending = false;
     one.reading.note.clear();
     one.reading.processes.clear();
   }
@@ -339,7 +342,8 @@ GpuLook Machine::look() {
   GpuLook look{.complete = true};
   for (Gpu& one : gpus_) {
     one.shown_foreign = one.listed && !one.reading.processes.empty();
-    one.shown_well = one.listed && one.reading.health == GpuHealth::Ok;
+    one.shown_well =
+        one.listed && one.reading.health == GpuHealth::Ok && !one.reading.repair_pending;
     if (!one.listed) continue;
     GpuReading reading = one.reading;
     for (const auto& [id, tree] : trees_) {

@@ -1,0 +1,51 @@
+// What the coordinator knows of its GPUs' health: which are in quarantine, what they reported of
+// late, and how attempts on them ended.  What must survive a restart is recorded as a row
+// ("gpu <UUID>" of the table of small facts), so that it comes back with the world.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gpu/evidence.h"
+#include "gpu/inventory.h"
+#include "gpu/quarantine.h"
+#include "job/gpu_record.h"
+#include "os/clock.h"
+#include "store/store.h"
+
+namespace pergpu {
+
+class GpuCare {
+ public:
+  /// `meta`: the rows of before.  `record` takes the new ones.
+  GpuCare(const std::map<std::string, std::string>& meta, std::string boot_id, os::Clock& clock,
+          std::function<void(row::Meta)> record);
+
+  void take(const GpuLook& look);
+  /// An attempt on these GPUs ended: a GPU on which program after program fails is a lemon.
+  void attempt_ended(const std::vector<std::string>& gpus, StepKey step, OutcomeClass cls);
+  /// A person's word.  False: it is not in quarantine.
+  bool release(const std::string& uuid);
+
+  /// Null: it is in use.
+  const gpu::Quarantine* quarantine(const std::string& uuid) const { return held_.of(uuid); }
+  std::vector<std::string> quarantined() const { return held_.uuids(); }
+  /// What `look`, asked for at the end of an attempt on `gpus` (UUID and name), says about it.
+  gpu::AttemptFaults faults(const GpuLook& look,
+                            const std::vector<std::pair<std::string, std::string>>& gpus,
+                            std::int64_t started_boot_ns, std::int64_t ended_boot_ns) const;
+
+ private:
+  void store(const std::string& uuid);
+
+  os::Clock& clock_;
+  std::function<void(row::Meta)> record_;
+  gpu::Quarantines held_;
+  gpu::XidHistory xids_;
+  GpuRecord ends_;
+};
+
+}  // namespace pergpu
