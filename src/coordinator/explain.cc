@@ -53,6 +53,9 @@ std::string Coordinator::why(const Job& job) const {
     case JobState::Running: {
       auto it = live_.find(job.id);
       if (it != live_.end() && !it->second.resists.empty()) return it->second.resists;
+      if (it != live_.end() && it->second.examining) {
+        return "it has failed, and its GPU is looked at before that is judged";
+      }
       if (it != live_.end() && !it->second.status.empty()) return it->second.status;
       return fmt::format("runs on {} as process {}", to_string(job.last->placement.lane),
                          job.last->pid);

@@ -60,7 +60,12 @@ NvmlHealth Nvml::health(NvmlDevice device) {
   fields[3].field = kRecoveryAction;
   // A driver that fills none in must not pass for one that says "no".
   for (FieldValue& field : fields) field.code = nvml_code::kNotSupported;
-  if (call_.field_values(device, static_cast<int>(fields.size()), fields.data()) != 0) return {};
+  // The last one is the newest: a driver that refuses it may know the others.
+  const int count = static_cast<int>(fields.size());
+  if (call_.field_values(device, count, fields.data()) != nvml_code::kSuccess) {
+    for (FieldValue& field : fields) field.code = nvml_code::kNotSupported;
+    if (call_.field_values(device, count - 1, fields.data()) != nvml_code::kSuccess) return {};
+  }
   return {.repair_pending = number_in(fields[0]) != 0 || number_in(fields[1]) != 0,
           .repair_failed = number_in(fields[2]) != 0,
           .recovery_action = static_cast<unsigned>(number_in(fields[3]))};

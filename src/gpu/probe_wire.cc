@@ -238,7 +238,8 @@ Result<ProbeRequest> parse_request(std::string_view line) {
     for (const Json& index : fields.array("skip")) {
       if (index.is_number_integer()) request.skip.insert(index.get<int>());
     }
-    fields.flag("stay", request.stay);
+    // A coordinator that runs on while pergpu is installed anew starts the new one's probe.
+    if (json.contains("stay")) fields.flag("stay", request.stay);
   }
   if (const char* bad = fields.bad()) {
     return bad_line(fmt::format("no or no right \"{}\"", bad), line);

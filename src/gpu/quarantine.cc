@@ -27,8 +27,8 @@ std::string way_out(const Quarantine& quarantine, const std::string& name) {
   const std::string by_hand = fmt::format("`pergpu gpus --release {}`", name);
   switch (quarantine.lift) {
     case Lift::Reset:
-      return fmt::format("{}, reboot the machine, or {}",
-                         quarantine.shown ? "reset the GPU" : "reset it and say so by --release",
+      return fmt::format("reset it{} {}, or reboot the machine",
+                         quarantine.shown ? ", or" : ", which does not show by itself, and then",
                          by_hand);
     case Lift::Reboot:
       return "reboot the machine, or " + by_hand;

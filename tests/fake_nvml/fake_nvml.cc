@@ -192,10 +192,12 @@ FAKE nvmlDeviceGetFieldValues(void* handle, int count, void* out) {
     char* field = static_cast<char*>(out) + 40 * i;
     std::uint32_t number = 0;
     std::memcpy(&number, field, sizeof number);
+    if (number == 230 && !gpu->recovery_action) return kInvalidArgument;
     const bool is_known = number == 144 || number == 145 || number == 230;
-    const auto value = static_cast<std::uint32_t>(number == 144   ? gpu->repair_pending
-                                                  : number == 145 ? gpu->repair_failed
-                                                                  : gpu->recovery_action);
+    const auto value =
+        static_cast<std::uint32_t>(number == 144   ? gpu->repair_pending
+                                   : number == 145 ? gpu->repair_failed
+                                                   : gpu->recovery_action.value_or(0));
     put(field, 24, std::uint32_t{1});  // an unsigned int
     put(field, 28, is_known ? kSuccess : kNotSupported);
     put(field, 32, is_known ? value : 0xdeadbeefu);

@@ -70,7 +70,10 @@ Gpu gpu_of(const Json& json, int index) {
   gpu.lost = json.value("lost", false);
   gpu.repair_pending = json.value("repair_pending", false);
   gpu.repair_failed = json.value("repair_failed", false);
-  gpu.recovery_action = json.value("recovery_action", 0);
+  if (json.contains("recovery_action")) {
+    const Json& action = json.at("recovery_action");
+    gpu.recovery_action = action.is_null() ? std::nullopt : std::optional<int>(action.get<int>());
+  }
   gpu.faults = faults_of(json);
   return gpu;
 }

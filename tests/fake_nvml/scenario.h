@@ -47,7 +47,7 @@ struct Gpu {
   bool lost = false;
   bool repair_pending = false;
   bool repair_failed = false;
-  int recovery_action = 0;
+  std::optional<int> recovery_action = 0;  // nullopt: a driver that does not know that value
   Faults faults = {};
 };
 

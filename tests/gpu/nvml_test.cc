@@ -232,5 +232,16 @@ TEST(NvmlXids, AnOldDriverWithoutEventsOrValuesIsNoError) {
   nvml->shutdown();
 }
 
+TEST(NvmlHealthTest, ADriverThatRefusesTheNewestValueTellsTheOthers) {
+  FakeDriver driver(R"({"gpus": [{"repair_pending": true, "recovery_action": null}]})");
+  Result<Nvml> nvml = Nvml::load();
+  ASSERT_TRUE(nvml);
+  ASSERT_EQ(nvml->init(), 0);
+  const NvmlHealth health = nvml->health(nvml->device(0).value);
+  EXPECT_TRUE(health.repair_pending);
+  EXPECT_EQ(health.recovery_action, 0u);
+  nvml->shutdown();
+}
+
 }  // namespace
 }  // namespace pergpu::gpu

@@ -325,5 +325,17 @@ TEST_F(ProbeInventoryTest, DriverThatWasUpdatedIsMetByAFreshProbe) {
   EXPECT_TRUE(look().driver_mismatch);
 }
 
+TEST_F(ProbeInventoryTest, AProbeThatMayRestGoesOnAnswering) {
+  inventory(patient());
+  inventory_->stay(true);
+  EXPECT_TRUE(look().complete);
+  const pid_t probe = only_child();
+  inventory_->stay(false);
+  EXPECT_TRUE(look().complete);
+  inventory_->stay(true);
+  EXPECT_TRUE(look().complete);
+  EXPECT_EQ(only_child(), probe);
+}
+
 }  // namespace
 }  // namespace pergpu::gpu

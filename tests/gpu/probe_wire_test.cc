@@ -76,6 +76,12 @@ TEST(ProbeWire, RequestAndProgressComeBackWhole) {
   }
 }
 
+TEST(ProbeWire, ARequestOfAnOlderCoordinatorIsUnderstood) {
+  const auto request = parse_request(R"({"id":1,"op":"look","skip":[]})");
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_FALSE(request->stay);
+}
+
 TEST(ProbeWire, NameThatIsNotUtf8DoesNotBreakTheLine) {
   GpuLook look = full_look();
   look.gpus[0].name = "caf\xe9";
