@@ -145,8 +145,11 @@ void History::ended(const row::Event& row, Known& job, const event::Ended& end,
           id, "lost is recorded, though its keeper had its status");
       break;
     case OutcomeClass::Exit:
-    case OutcomeClass::Hardware:
       require(truth.exit_code.value_or(0) != 0, id, "a failure is recorded, and it was none");
+      break;
+    case OutcomeClass::Hardware:
+      require(truth.status_known && !job.stopping && truth.exit_code != 0, id,
+              "a fault of its GPU is recorded, and it had not failed");
       break;
     case OutcomeClass::Cancelled:
       require(job.cancelled, id, "cancelled is recorded, and nobody cancelled it");
