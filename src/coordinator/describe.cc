@@ -218,4 +218,16 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
   return j;
 }
 
+nlohmann::json describe_gpus(const Coordinator& coordinator) {
+  nlohmann::json gpus = nlohmann::json::array();
+  for (const GpuSnapshot& gpu : coordinator.gpu_lanes().gpus()) gpus.push_back(gpu);
+  nlohmann::json lanes = nlohmann::json::array();
+  for (const LaneSnapshot& lane : coordinator.gpu_lanes().lanes()) lanes.push_back(lane);
+  return {{"schema", 1},
+          {"gpus", std::move(gpus)},
+          {"lanes", std::move(lanes)},
+          {"trouble", coordinator.gpu_lanes().trouble()},
+          {"cpu_lanes", coordinator.machine().core_count()}};
+}
+
 }  // namespace pergpu

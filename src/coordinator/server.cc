@@ -281,15 +281,7 @@ void Server::tell_gpus(std::uint64_t id, const std::string& release) {
       reply(id, {{"schema", 1}, {"released", uuids}});
     });
   }
-  json gpus = json::array();
-  for (const GpuSnapshot& gpu : coordinator_.gpu_lanes().gpus()) gpus.push_back(gpu);
-  json lanes = json::array();
-  for (const LaneSnapshot& lane : coordinator_.gpu_lanes().lanes()) lanes.push_back(lane);
-  reply(id, {{"schema", 1},
-             {"gpus", std::move(gpus)},
-             {"lanes", std::move(lanes)},
-             {"trouble", coordinator_.gpu_lanes().trouble()},
-             {"cpu_lanes", coordinator_.machine().core_count()}});
+  reply(id, describe_gpus(coordinator_));
 }
 
 void Server::interrupt(std::uint64_t id, SweepId sweep, int level) {
