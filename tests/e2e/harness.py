@@ -286,7 +286,9 @@ class Home:
 
     def processes(self, words):
         """Pids of our descendants whose command line has these words and that know this home."""
-        found = [pid for pid, line in descendants().items() if words in line]
+        found = {pid: stat_of(pid) for pid, line in descendants().items() if words in line}
+        # Between fork and exec a child looks like its parent: it is another program in a moment.
+        found = [pid for pid, stat in found.items() if stat and stat[1] not in found]
         return [pid for pid in found if self.path in read(f"/proc/{pid}/environ", "")]
 
     def coordinator(self):
