@@ -26,6 +26,13 @@ std::int64_t duration_of(const Attempt& attempt, const engine_event::Exited& exi
   return std::max<std::int64_t>(1, exited.exited_at.boot_ns - attempt.started_at.boot_ns);
 }
 
+/// By the times alone, since it may have been sent by the coordinator before this one.
+int early_signal(const StepSpec& step, std::int64_t duration_ns) {
+  if (!step.signal || !step.timeout) return 0;
+  const std::int64_t due = std::chrono::nanoseconds(*step.timeout - step.signal->ahead).count();
+  return duration_ns >= due ? step.signal->number : 0;
+}
+
 }  // namespace
 
 void Coordinator::on_engine(const EngineEvent& e) {
@@ -63,9 +70,7 @@ void Coordinator::on_engine(const EngineEvent& e) {
                      record(id.job, event::Started{started.pid, started.start_ticks});
                    }
                    arm_timers(live);
-                   if (job.state == JobState::Stopping) {
-                     live.engine->stop(id, StopHow::TermThenKill);  // asked before it ran
-                   }
+                   if (job.state == JobState::Stopping) resume_stop(live);
                  },
                  [&](const engine_event::SpawnFailed& failed) {
                    end_attempt(id.job,
@@ -99,6 +104,7 @@ void Coordinator::on_engine(const EngineEvent& e) {
                    if (line.starts_with("PROGRESS=")) live.progress = line.substr(9);
                    touch(id.job);
                  },
+                 [&](const engine_event::Quiet& quiet) { on_quiet(live, quiet); },
              },
              e);
 }
@@ -124,6 +130,7 @@ void Coordinator::on_exit(LiveAttempt& live, const engine_event::Exited& exited)
           .stop_reason = job.last->stop_reason,
           .duration_ns = duration_of(*job.last, exited),
           .timeout_ns = step.timeout ? std::chrono::nanoseconds(*step.timeout).count() : 0,
+          .early_signal = early_signal(step, duration_of(*job.last, exited)),
           .memory_bytes = live.memory_bytes,
           .memory_limit_bytes = step.memory_bytes.value_or(0),
           .oom_kills = exited.oom_kills,
@@ -139,7 +146,6 @@ void Coordinator::on_exit(LiveAttempt& live, const engine_event::Exited& exited)
 
 void Coordinator::examine(LiveAttempt& live, const engine_event::Exited& exited) {
   live.examining = true;
-  if (live.timeout_timer != 0) parts_.timers->cancel(std::exchange(live.timeout_timer, 0));
   parts_.gpus->examine([this, exited](const GpuLook& look) {
     auto it = live_.find(exited.id.job);
     if (it == live_.end() || it->second.id != exited.id) return;
@@ -156,33 +162,6 @@ void Coordinator::examine(LiveAttempt& live, const engine_event::Exited& exited)
   });
 }
 
-void Coordinator::arm_timers(LiveAttempt& live) {
-  const Job& job = *parts_.world->job(live.id.job);
-  const StepSpec& step = parts_.world->step_of(job).spec;
-  const AttemptId id = live.id;
-  const std::int64_t started = job.last->started_at.boot_ns;
-  if (step.timeout && live.timeout_timer == 0) {
-    const std::int64_t limit = std::chrono::nanoseconds(*step.timeout).count();
-    live.timeout_timer = parts_.timers->at(started + limit, [this, id, limit] {
-      const Job& timed = *parts_.world->job(id.job);
-      auto it = live_.find(id.job);
-      if (it == live_.end() || it->second.id != id) return;
-      it->second.timeout_timer = 0;
-      stop_attempt(timed, StopCause::Timeout,
-                   "stopped after its timeout of " + duration_text(limit), StopHow::TermThenKill);
-    });
-  }
-  if (live.starting_up && live.ready_timer == 0) {
-    live.ready_timer =
-        parts_.timers->at(started + std::chrono::nanoseconds(step.ready).count(), [this, id] {
-          auto it = live_.find(id.job);
-          if (it == live_.end() || it->second.id != id) return;
-          it->second.ready_timer = 0;
-          ready(it->second);
-        });
-  }
-}
-
 void Coordinator::ready(LiveAttempt& live) {
   if (!live.starting_up) return;
   live.starting_up = false;
@@ -195,21 +174,6 @@ void Coordinator::resist(LiveAttempt& live, std::string words) {
   live.resists = std::move(words);
   for (const std::string& uuid : live.gpus) parts_.gpus->tell(uuid, live.resists);
   parts_.gpus->fill(capacity_);
-}
-
-void Coordinator::stop_attempt(const Job& job, StopCause cause, const std::string& reason,
-                               StopHow how) {
-  auto it = live_.find(job.id);
-  if (it == live_.end()) return;
-  const bool already = job.state == JobState::Stopping;
-  if (!already || (how == StopHow::Kill && cause == StopCause::Cancel)) {
-    record(job.id, event::Stopping{cause, reason});
-  }
-  if (!it->second.sent) return;      // launch() or Started will see the state
-  if (it->second.examining) return;  // it has ended already
-  const AttemptId id = it->second.id;
-  Engine* engine = it->second.engine;
-  parts_.journal->then([engine, id, how] { engine->stop(id, how); });
 }
 
 /// The outcome and what follows: one event, in one transaction with the lane's next intent.
@@ -262,8 +226,10 @@ void Coordinator::drop_environment(const Job& job) {
 }
 
 void Coordinator::vacate(LiveAttempt& live, bool gone) {
-  if (live.timeout_timer != 0) parts_.timers->cancel(live.timeout_timer);
-  if (live.ready_timer != 0) parts_.timers->cancel(live.ready_timer);
+  for (const Timers::Id timer :
+       {live.timeout_timer, live.ready_timer, live.signal_timer, live.term_timer}) {
+    if (timer != 0) parts_.timers->cancel(timer);
+  }
   capacity_.vacate(live.key, live.demand, live.lane, live.gpus, live.starting_up, false);
   for (const std::string& uuid : live.gpus) parts_.gpus->vacate(uuid, gone);
   parts_.gpus->fill(capacity_);

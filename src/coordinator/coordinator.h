@@ -56,6 +56,9 @@ struct LiveAttempt {
   std::string record_path = {};
   Timers::Id timeout_timer = 0;
   Timers::Id ready_timer = 0;
+  Timers::Id signal_timer = 0;  // its `signal`, ahead of its timeout
+  Timers::Id term_timer = 0;    // it was cancelled and sent its `signal`: the TERM
+  bool signalled = false;
   std::uint64_t memory_bytes = 0;  // what was measured when it passed its limit
   std::string status = {};
   std::string progress = {};
@@ -183,6 +186,14 @@ class Coordinator {
   void mend_breaker(const Job& job);
 
   void stop_attempt(const Job& job, StopCause cause, const std::string& reason, StopHow how);
+  void resume_stop(LiveAttempt& live);
+  bool gives_notice(const Job& job, StopCause cause, StopHow how) const;
+  void give_notice(LiveAttempt& live);
+  void send_signal(LiveAttempt& live);
+  void stop_now(LiveAttempt& live, StopHow how);
+  Timers::Id attempt_timer(AttemptId id, std::int64_t boot_ns,
+                           std::function<void(LiveAttempt&)> due);
+  void on_quiet(LiveAttempt& live, const engine_event::Quiet& quiet);
   void end_attempt(JobId id, const Evidence& evidence);
   void on_exit(LiveAttempt& live, const engine_event::Exited& exited);
   void examine(LiveAttempt& live, const engine_event::Exited& exited);

@@ -9,8 +9,10 @@
 
 #include "coordinator/attempt_planner.h"
 #include "coordinator/expectation.h"
+#include "job/classify.h"
 #include "job/redact.h"
 #include "job/retry.h"
+#include "spec/limit_keys.h"
 #include "spec/run_parameters.h"
 #include "spec/units.h"
 
@@ -126,6 +128,14 @@ std::string ranges_text(const std::vector<int>& cores) {
   return out;
 }
 
+/// "USR1 120s before timeout and before the TERM of a cancel"
+std::string signal_words(const StepSpec& step) {
+  const std::string ahead = format_duration(step.signal->ahead);
+  const std::string name = signal_name(step.signal->number);
+  return fmt::format("{} {} before {}the TERM of a cancel", name, ahead,
+                     step.timeout ? "timeout, and before " : "");
+}
+
 constexpr char kMemoryWatched[] = "watched every 0.5 s, killed when it is passed";
 
 std::string memory_group(int version) {
@@ -144,7 +154,8 @@ nlohmann::json held_by(const Coordinator& coordinator, const Job& job, const Ste
   const LiveAttempt* live = coordinator.live(job.id);
   const bool runs = live != nullptr && job.state != JobState::Starting;
   nlohmann::json out = nlohmann::json::object();
-  if (step.timeout) out["timeout"] = "enforced by the coordinator";
+  if (step.timeout) out["timeout"] = "enforced by pergpu";
+  if (step.signal) out["signal"] = signal_words(step);
   if (step.memory_bytes) {
     const int version = runs ? live->memory_held : groups.memory.version;
     out["memory"] = version == 0 ? kMemoryWatched : memory_group(version);
@@ -188,6 +199,7 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
   j["git_dirty"] = sweep.context.git_dirty;
   nlohmann::json limits = nlohmann::json::object();
   if (step.timeout) limits["timeout"] = format_duration(*step.timeout);
+  if (step.signal) limits["signal"] = signal_text(*step.signal);
   if (step.memory_bytes) limits["memory"] = format_size(*step.memory_bytes);
   if (step.cpus) limits["cpus"] = *step.cpus;
   limits["gpus"] = step.gpus;

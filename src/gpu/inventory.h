@@ -42,6 +42,7 @@ struct GpuReading {
   std::vector<int> near_cpus = {};  // cores of its NUMA node; empty: unknown
   std::uint64_t total_bytes = 0;
   std::uint64_t used_bytes = 0;
+  std::optional<int> utilization = std::nullopt;  // percent of the last moments; nullopt: not told
   GpuHealth health = GpuHealth::Ok;
   std::string note = {};        // health in words
   bool repair_pending = false;  // its memory is repaired at the next reset: rows to remap, pages

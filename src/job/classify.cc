@@ -47,6 +47,12 @@ Verdict stopped(const Evidence& e) {
       return {OutcomeClass::OomHost,
               fmt::format("memory {} passed its limit of {}", size_text(e.memory_bytes),
                           size_text(e.memory_limit_bytes))};
+    case StopCause::Idle:
+      return {OutcomeClass::Stall, words_or(e.stop_reason, "no output (idle_timeout)")};
+    case StopCause::Stall:
+      return {OutcomeClass::Stall, words_or(e.stop_reason, "neither output nor work (stall)")};
+    case StopCause::GpuMemory:
+      return {OutcomeClass::GpuMemory, words_or(e.stop_reason, "GPU memory passed its limit")};
   }
   return {};
 }
@@ -134,6 +140,11 @@ Verdict verdict(const Evidence& e) {
   // A program may survive the end of a part of it and fail in words of its own.
   if (e.oom_kills > 0 && e.exit_code.value_or(1) != 0) return out_of_memory(e);
   if (std::optional<Verdict> told = by_gpu(e)) return *std::move(told);
+  if (e.signal && *e.signal == e.early_signal) {
+    return {OutcomeClass::Timeout,
+            fmt::format("ended by {}, which it was sent ahead of its timeout of {}",
+                        signal_name(*e.signal), duration_text(e.timeout_ns))};
+  }
   if (e.signal) {
     std::string reason = fmt::format("killed by signal {} ({})", *e.signal, signal_name(*e.signal));
     if (std::optional<Verdict> told = by_log(e, reason)) return *std::move(told);

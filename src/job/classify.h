@@ -38,6 +38,7 @@ struct Evidence {
 
   std::int64_t duration_ns = 0;    // 0: not known
   std::int64_t timeout_ns = 0;     // the step's, for the reason's words
+  int early_signal = 0;            // the step's, when it was due before the attempt ended; 0: none
   std::uint64_t memory_bytes = 0;  // what was measured when it passed its limit
   std::uint64_t memory_limit_bytes = 0;
   std::uint64_t oom_kills = 0;  // of its processes, by the kernel for want of memory

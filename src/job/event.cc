@@ -34,13 +34,21 @@ std::string_view to_string(StopCause c) {
       return "shutdown";
     case StopCause::Replaced:
       return "replaced";
+    case StopCause::Idle:
+      return "idle";
+    case StopCause::Stall:
+      return "stall";
+    case StopCause::GpuMemory:
+      return "gpu-memory";
   }
   return "?";
 }
 
 std::optional<StopCause> stop_cause_of(std::string_view name) {
-  static constexpr StopCause kAll[] = {StopCause::Cancel, StopCause::Hold,     StopCause::Timeout,
-                                       StopCause::Memory, StopCause::Shutdown, StopCause::Replaced};
+  static constexpr StopCause kAll[] = {
+      StopCause::Cancel, StopCause::Hold,     StopCause::Timeout,
+      StopCause::Memory, StopCause::Shutdown, StopCause::Replaced,
+      StopCause::Idle,   StopCause::Stall,    StopCause::GpuMemory};
   return enumerator_of(name, kAll);
 }
 

@@ -39,7 +39,17 @@ struct Placement {
 };
 
 /// Why a running attempt is being ended by us.
-enum class StopCause : std::uint8_t { Cancel, Hold, Timeout, Memory, Shutdown, Replaced };
+enum class StopCause : std::uint8_t {
+  Cancel,
+  Hold,
+  Timeout,
+  Memory,
+  Shutdown,
+  Replaced,
+  Idle,
+  Stall,
+  GpuMemory
+};
 std::string_view to_string(StopCause c);
 std::optional<StopCause> stop_cause_of(std::string_view name);
 
@@ -51,6 +61,8 @@ struct Next {
   bool charged = true;              // Again: counts against the job's retries
   std::int64_t delay_ns = 0;        // Again: not before the event's instant + delay
   std::string reason = {};          // Final: the job's reason, when it says more than the outcome's
+  bool more_memory = false;         // Again: `grow` gives the next attempt more of it
+  bool more_gpu_memory = false;
   bool operator==(const Next&) const = default;
 };
 
@@ -66,6 +78,7 @@ struct Attempt {
   Instant ended_at = {};    // zero: not ended
   std::optional<StopCause> stop = std::nullopt;
   std::string stop_reason = {};
+  Instant stop_at = {};  // when it was first asked to end; zero: it was not
   std::optional<Outcome> outcome = std::nullopt;
   bool operator==(const Attempt&) const = default;
 };
@@ -123,6 +136,8 @@ struct Folded {
   std::int16_t attempts = 0;
   std::int16_t retries_used = 0;
   std::int16_t moves = 0;
+  std::int8_t memory_growths = 0;
+  std::int8_t gpu_memory_growths = 0;
   Instant queued_at = {};
   std::int64_t not_before_wall_ns = 0;
   std::string reason = {};

@@ -26,7 +26,8 @@ Error illegal(const Job& job, std::string_view event, std::string_view why = "")
 
 bool has_no_history(const Job& job) {
   return job.state == JobState::Queued && job.attempts == 0 && !job.last && job.retries_used == 0 &&
-         job.moves == 0 && job.not_before_wall_ns == 0 && job.reason.empty();
+         job.moves == 0 && job.memory_growths == 0 && job.gpu_memory_growths == 0 &&
+         job.not_before_wall_ns == 0 && job.reason.empty();
 }
 
 Result<void> folded(Job& job, const event::Folded& e) {
@@ -45,6 +46,8 @@ Result<void> folded(Job& job, const event::Folded& e) {
   job.attempts = e.attempts;
   job.retries_used = e.retries_used;
   job.moves = e.moves;
+  job.memory_growths = e.memory_growths;
+  job.gpu_memory_growths = e.gpu_memory_growths;
   job.queued_at = e.queued_at;
   job.not_before_wall_ns = e.not_before_wall_ns;
   job.reason = e.reason;
@@ -72,6 +75,8 @@ Result<void> requeued(Job& job, Instant at) {
   job.state = JobState::Queued;
   job.retries_used = 0;
   job.moves = 0;
+  job.memory_growths = 0;
+  job.gpu_memory_growths = 0;
   job.queued_at = at;
   job.not_before_wall_ns = 0;
   job.reason.clear();
@@ -119,15 +124,22 @@ Result<void> started(Job& job, const event::Started& e, Instant at) {
 
 // The first cause stays, because it is what ended the attempt; only a cancel outranks the others:
 // a job that a person cancelled must not come back because its timeout allows a retry.
-Result<void> stopping(Job& job, const event::Stopping& e) {
+Result<void> stopping(Job& job, const event::Stopping& e, Instant at) {
   if (!is_live(job.state)) return illegal(job, "stopping");
   Attempt& attempt = *job.last;
   if (!attempt.stop || *attempt.stop == e.cause || e.cause == StopCause::Cancel) {
     attempt.stop = e.cause;
     attempt.stop_reason = e.reason;
   }
+  if (attempt.stop_at == Instant{}) attempt.stop_at = at;
   job.state = JobState::Stopping;
   return {};
+}
+
+std::int8_t grown(std::int8_t growths, bool more) {
+  return more && growths < std::numeric_limits<std::int8_t>::max()
+             ? static_cast<std::int8_t>(growths + 1)
+             : growths;
 }
 
 Result<void> ended(Job& job, const event::Ended& e, Instant at) {
@@ -150,6 +162,8 @@ Result<void> ended(Job& job, const event::Ended& e, Instant at) {
     case Next::Kind::Again:
       job.state = JobState::Queued;
       ++spent;
+      job.memory_growths = grown(job.memory_growths, next.more_memory);
+      job.gpu_memory_growths = grown(job.gpu_memory_growths, next.more_gpu_memory);
       job.queued_at = at;
       job.not_before_wall_ns = next.delay_ns > 0 ? later(at.wall_ns, next.delay_ns) : 0;
       job.reason.clear();
@@ -179,7 +193,8 @@ bool operator==(const Job& a, const Job& b) {
   const bool same_last = a.last && b.last ? *a.last == *b.last : !a.last && !b.last;
   return same_last && a.id == b.id && a.sweep == b.sweep && a.run == b.run && a.step == b.step &&
          a.state == b.state && a.attempts == b.attempts && a.retries_used == b.retries_used &&
-         a.moves == b.moves && a.queued_at == b.queued_at &&
+         a.moves == b.moves && a.memory_growths == b.memory_growths &&
+         a.gpu_memory_growths == b.gpu_memory_growths && a.queued_at == b.queued_at &&
          a.not_before_wall_ns == b.not_before_wall_ns && a.reason == b.reason;
 }
 
@@ -188,6 +203,8 @@ event::Folded fold(const Job& job) {
                       .attempts = job.attempts,
                       .retries_used = job.retries_used,
                       .moves = job.moves,
+                      .memory_growths = job.memory_growths,
+                      .gpu_memory_growths = job.gpu_memory_growths,
                       .queued_at = job.queued_at,
                       .not_before_wall_ns = job.not_before_wall_ns,
                       .reason = job.reason};
@@ -202,7 +219,7 @@ Result<void> apply(Job& job, const JobEvent& e, Instant at) {
                  [&](const event::Held& held_event) { return held(job, held_event); },
                  [&](const event::Starting& intent) { return starting(job, intent, at); },
                  [&](const event::Started& report) { return started(job, report, at); },
-                 [&](const event::Stopping& stop) { return stopping(job, stop); },
+                 [&](const event::Stopping& stop) { return stopping(job, stop, at); },
                  [&](const event::Ended& end) { return ended(job, end, at); },
                  [&](const event::Cancelled& cancel) {
                    return ended_without_start(job, "cancelled", JobState::Cancelled, cancel.reason);

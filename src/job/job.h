@@ -25,9 +25,11 @@ struct Job {
   std::int32_t run = -1;  // row of the sweep's run table; -1: a once-step's job
   std::int16_t step = 0;
   JobState state = JobState::Queued;
-  std::int16_t attempts = 0;            // how many were started, ever
-  std::int16_t retries_used = 0;        // charged, since the last Requeued
-  std::int16_t moves = 0;               // uncharged, since the last Requeued
+  std::int16_t attempts = 0;       // how many were started, ever
+  std::int16_t retries_used = 0;   // charged, since the last Requeued
+  std::int16_t moves = 0;          // uncharged, since the last Requeued
+  std::int8_t memory_growths = 0;  // how often `grow` has given it more, since the last Requeued
+  std::int8_t gpu_memory_growths = 0;
   Instant queued_at = {};               // when it last became queued
   std::int64_t not_before_wall_ns = 0;  // 0: at once.  Wall clock, because it must survive a reboot
   std::string reason = {};  // why it is held, cancelled, skipped, …; empty while queued

@@ -125,6 +125,9 @@ Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome) {
         return Next{.kind = Next::Kind::Hold};
       case StopCause::Timeout:
       case StopCause::Memory:
+      case StopCause::Idle:
+      case StopCause::Stall:
+      case StopCause::GpuMemory:
         break;  // the class says the same
     }
   }

@@ -39,6 +39,20 @@ struct RetryPolicy {
   bool operator==(const RetryPolicy&) const = default;
 };
 
+/// Sent to the job's process group so long before its `timeout`, and before the TERM of a cancel.
+struct EarlySignal {
+  int number = 0;  // SIGUSR1 …
+  std::chrono::milliseconds ahead{0};
+  bool operator==(const EarlySignal&) const = default;
+};
+
+/// How much more the next attempt has after one that had too little: factors above 1; 0: no more.
+struct Growth {
+  double memory = 0;      // after OomHost
+  double gpu_memory = 0;  // after OomGpu or GpuMemory
+  bool operator==(const Growth&) const = default;
+};
+
 enum class Outsiders : std::uint8_t { Avoid, Ignore };
 enum class GpuEnv : std::uint8_t { Uuid, Index };
 
@@ -61,11 +75,17 @@ struct StepSpec {
   Outsiders outsiders = Outsiders::Avoid;
   std::optional<int> cpus = std::nullopt;                    // declared: a reservation
   std::optional<std::uint64_t> memory_bytes = std::nullopt;  // declared: a reservation and a limit
+  std::optional<std::uint64_t> gpu_memory_bytes = std::nullopt;  // limit of all its GPUs together
   bool overcommit = false;
 
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
+  std::optional<std::chrono::milliseconds> idle_timeout = std::nullopt;  // without output
+  /// Without output, with hardly any CPU time and without work on its GPUs.
+  std::optional<std::chrono::milliseconds> stall = std::nullopt;
+  std::optional<EarlySignal> signal = std::nullopt;
   std::chrono::milliseconds grace{30'000};  // SIGTERM -> SIGKILL
   RetryPolicy retries = {};
+  Growth grow = {};
   std::vector<FailureRule> failures = {};  // what lines of the log say of a failed attempt
   bool rerun = true;                       // may be run again after a fault of the machine
   int breaker = 3;  // equal user errors before any success that hold the rest; 0: never

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "keeper/outputs.h"
 #include "os/proc.h"
@@ -156,6 +157,11 @@ void Attempt::stop(bool kill, std::int64_t now_ns) {
   }
   const std::int64_t kill_at = now_ns + (kill ? 0 : std::max<std::int64_t>(plan_.grace_ns, 0));
   kill_at_ns_ = std::min(kill_at_ns_.value_or(kill_at), kill_at);
+}
+
+void Attempt::signal(int number) {
+  if (first_ || std::exchange(signalled_, true)) return;
+  ::kill(-pid_, number);
 }
 
 void Attempt::on_memory(std::int64_t now_ns) {

@@ -39,6 +39,8 @@ class Attempt {
   /// The keeper has no child any more: with the first process reaped, all of the tree is gone.
   bool first_has_ended() const { return first_.has_value(); }
   void stop(bool kill, std::int64_t now_ns);
+  /// To its process group; only the first of them is sent.
+  void signal(int number);
 
   /// Readable when the group's memory limit was reached; -1: nothing to wait for.
   int memory_fd() const { return memory_event_.get(); }
@@ -88,6 +90,7 @@ class Attempt {
   std::string resists_;
   std::optional<std::int64_t> sample_at_ns_;
   int samples_ = 0;
+  bool signalled_ = false;
 };
 
 }  // namespace pergpu::keeper

@@ -208,12 +208,15 @@ void Keeper::on_frame(const Connection::Frame& frame) {
       return with(decode<Forget>(frame.payload), [&](const Forget& m) { forget(m); });
     case Type::Quit:
       return with(decode<Quit>(frame.payload), [&](const Quit& m) { quit(m); });
+    case Type::Signal:
+      return with(decode<Signal>(frame.payload), [&](const Signal& m) { signal(m); });
     case Type::State:
     case Type::Started:
     case Type::SpawnFailed:
     case Type::Exited:
     case Type::Memory:
     case Type::Notify:
+    case Type::Quiet:
       return;  // ours to send; like unknown types of later releases they are passed over
   }
 }
@@ -297,6 +300,10 @@ void Keeper::start(Start request) {
 
 void Keeper::stop(const Stop& request) {
   if (attempt_ && attempt_->id() == request.id) attempt_->stop(request.kill, os::boot_now_ns());
+}
+
+void Keeper::signal(const Signal& request) {
+  if (attempt_ && attempt_->id() == request.id) attempt_->signal(request.number);
 }
 
 void Keeper::forget(const Forget& request) {

@@ -58,6 +58,7 @@ class Keeper {
   void prepare(const Prepare& request);
   void start(Start request);
   void stop(const Stop& request);
+  void signal(const Signal& request);
   void forget(const Forget& request);
   void quit(const Quit& request);
 

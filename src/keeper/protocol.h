@@ -10,6 +10,7 @@
 //   STOP     end it                               EXITED        ended, tree gone; kept until FORGET
 //   FORGET   its outcome is durable               MEMORY        the watched memory was passed
 //   (once) QUIT     the coordinator leaves               NOTIFY        one line of the job
+//   SIGNAL   ahead of a timeout or cancel         QUIET         no output, or no work either
 //
 // A keeper serves one connection at a time, in the order of their arrival, and reads each to its
 // end before it takes the next: what a killed coordinator had sent is done before its successor's
@@ -44,12 +45,14 @@ enum class Type : std::uint8_t {
   Stop = 4,
   Forget = 5,
   Quit = 6,
+  Signal = 7,
   State = 65,
   Started = 66,
   SpawnFailed = 67,
   Exited = 68,
   Memory = 69,
   Notify = 70,
+  Quiet = 71,
 };
 
 struct Hello {
@@ -98,12 +101,22 @@ struct Start {
   std::int64_t grace_ns = 30'000'000'000;
   std::string ready_path = {};  // a line appended to this file means READY=1; empty: not watched
   std::int32_t cpu_milli = 0;   // limit in thousandths of a core, by a control group; 0: none
+  std::int64_t idle_ns = 0;     // QUIET after so long without output; 0: not watched
+  std::int64_t stall_ns = 0;    // QUIET after so long without output and CPU time; 0: not watched
 };
 
 struct Stop {
   static constexpr Type kType = Type::Stop;
   AttemptId id = {};
   bool kill = false;  // at once, without TERM and grace
+};
+
+/// To its process group, once for each attempt: a coordinator that was started again may say it
+/// again.
+struct Signal {
+  static constexpr Type kType = Type::Signal;
+  AttemptId id = {};
+  std::int32_t number = 0;
 };
 
 /// Also writes `final_record` to `record_path`, whether the attempt is held or not.
@@ -166,6 +179,16 @@ struct Notify {
   static constexpr Type kType = Type::Notify;
   AttemptId id = {};
   std::string line = {};
+};
+
+/// Nothing was written to the log for so long (Start::idle_ns), or that, and the tree took hardly
+/// any CPU time (Start::stall_ns).  Said again later while it goes on.
+struct Quiet {
+  static constexpr Type kType = Type::Quiet;
+  AttemptId id = {};
+  bool is_stall = false;
+  std::int64_t silent_ns = 0;  // time that the machine was suspended does not count
+  std::int64_t cpu_ns = 0;     // is_stall: what the tree took since it became quiet
 };
 
 /// One attempt that a keeper holds.  Exactly one of the three is set; Exited has its Started
@@ -252,9 +275,13 @@ inline void fields(auto& a, MaybeConst<Limit> auto& m) { a(m.resource, m.soft); 
 inline void fields(auto& a, MaybeConst<Start> auto& m) {
   a(m.id, m.folder, m.argv, m.env, m.cwd, m.log_path, m.record_path, m.record_at_start);
   a(m.limits, m.cpu_list, m.lease_count, m.outputs, m.memory_bytes, m.grace_ns, m.ready_path,
-    m.cpu_milli);
+    m.cpu_milli, m.idle_ns, m.stall_ns);
 }
 inline void fields(auto& a, MaybeConst<Stop> auto& m) { a(m.id, m.kill); }
+inline void fields(auto& a, MaybeConst<Signal> auto& m) { a(m.id, m.number); }
+inline void fields(auto& a, MaybeConst<Quiet> auto& m) {
+  a(m.id, m.is_stall, m.silent_ns, m.cpu_ns);
+}
 inline void fields(auto& a, MaybeConst<Forget> auto& m) { a(m.id, m.record_path, m.final_record); }
 inline void fields(auto& a, MaybeConst<Quit> auto& m) { a(m.revive); }
 inline void fields(auto& a, MaybeConst<Started> auto& m) {

@@ -61,6 +61,8 @@ struct AttemptPlan {
   int cpu_milli = 0;               // limit in thousandths of a core, by a control group; 0: none
   std::string ready_path = {};     // a line appended to it is Notified as READY=1; "": not watched
   std::chrono::milliseconds grace{30'000};
+  std::chrono::milliseconds idle{0};   // reported as Quiet after so long without output; 0: never
+  std::chrono::milliseconds stall{0};  // … and with hardly any CPU time; 0: never
   std::chrono::milliseconds fake_duration{1000};  // fake engine only
   int fake_exit = 0;
 };
@@ -118,6 +120,14 @@ struct MemoryExceeded {
   AttemptId id;
   std::uint64_t bytes = 0;
 };
+/// Nothing was written to its log for AttemptPlan::idle; or, with `is_stall`, for
+/// AttemptPlan::stall, and its tree took hardly any CPU time.  Reported again later while it lasts.
+struct Quiet {
+  AttemptId id;
+  bool is_stall = false;
+  std::int64_t silent_ns = 0;
+  std::int64_t cpu_ns = 0;  // is_stall: since it became quiet
+};
 /// READY=1, STATUS=…, PROGRESS=…, CHECKPOINT=… from PERGPU_NOTIFY, or the first metrics line
 /// (READY=1); RESISTS=words from who ends it: what is left although it was killed.
 struct Notified {
@@ -128,7 +138,8 @@ struct Notified {
 
 using EngineEvent =
     std::variant<engine_event::Started, engine_event::SpawnFailed, engine_event::Exited,
-                 engine_event::Lost, engine_event::MemoryExceeded, engine_event::Notified>;
+                 engine_event::Lost, engine_event::MemoryExceeded, engine_event::Notified,
+                 engine_event::Quiet>;
 
 enum class StopHow : std::uint8_t { TermThenKill, Kill };
 
@@ -147,6 +158,12 @@ class Engine {
   virtual void start(LaneId lane, AttemptPlan plan) = 0;
   /// TERM to the process group, the grace of the plan, KILL to the whole tree; ends in Exited.
   virtual void stop(AttemptId id, StopHow how) = 0;
+  /// `number` to the process group, once for each attempt whatever is asked.
+  virtual void signal(AttemptId id, int number) = 0;
+  /// Writes the stacks of its processes to `path`.  `done(written)` runs later, exactly once, after
+  /// half a minute at the latest.
+  virtual void write_stacks(AttemptId id, const std::string& path,
+                            std::function<void(bool written)> done) = 0;
   /// The outcome is durable: forget the attempt; `final_record` replaces attempt.json.
   virtual void acknowledge(AttemptId id, std::string record_path, std::string final_record) = 0;
   /// After a restart: reports Started/Exited/Lost for each expected attempt, in any order.

@@ -50,6 +50,14 @@ void FakeEngine::stop(AttemptId id, StopHow how) {
   at(it->second.end_ns, [this, id] { finish(id); });
 }
 
+void FakeEngine::signal(AttemptId id, int number) {
+  signalled_.push_back({.id = id, .number = number, .boot_ns = clock_.now().boot_ns});
+}
+
+void FakeEngine::write_stacks(AttemptId, const std::string&, std::function<void(bool)> done) {
+  at(clock_.now().boot_ns, [done = std::move(done)] { done(false); });
+}
+
 void FakeEngine::finish(AttemptId id) {
   const auto it = running_.find(id);
   if (it == running_.end()) return;

@@ -28,11 +28,21 @@ class FakeEngine final : public Engine {
   void prepare(LaneId lane, const FolderPlan& folder) override;
   void start(LaneId lane, AttemptPlan plan) override;
   void stop(AttemptId id, StopHow how) override;
+  void signal(AttemptId id, int number) override;
+  void write_stacks(AttemptId id, const std::string& path,
+                    std::function<void(bool written)> done) override;
   void acknowledge(AttemptId id, std::string record_path, std::string final_record) override;
   void adopt(std::vector<ExpectedAttempt> expected) override;
   std::vector<std::int32_t> keeper_pids() const override;
   void release(bool revive) override;
 
+  /// What was asked of signal(), in order.  Pretended programs do not hear it.
+  struct Signalled {
+    AttemptId id = {};
+    int number = 0;
+    std::int64_t boot_ns = 0;
+  };
+  const std::vector<Signalled>& signalled() const { return signalled_; }
   /// Attempts that run now.
   std::size_t running() const { return running_.size(); }
 
@@ -50,6 +60,7 @@ class FakeEngine final : public Engine {
   Schedule schedule_;
   std::function<void(const EngineEvent&)> on_event_;
   std::map<AttemptId, Running> running_;
+  std::vector<Signalled> signalled_;
   std::int32_t last_pid_ = 0;
   std::shared_ptr<bool> alive_;
 };

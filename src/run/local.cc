@@ -65,6 +65,8 @@ keeper::Start to_wire(AttemptPlan plan) {
   out.cpu_milli = plan.cpu_milli;
   out.grace_ns = std::chrono::nanoseconds(plan.grace).count();
   out.ready_path = std::move(plan.ready_path);
+  out.idle_ns = std::chrono::nanoseconds(plan.idle).count();
+  out.stall_ns = std::chrono::nanoseconds(plan.stall).count();
   return out;
 }
 
@@ -201,6 +203,19 @@ void LocalEngine::stop(AttemptId id, StopHow how) {
   keeper->second.link->send(keeper::Stop{.id = id, .kill = how == StopHow::Kill});
 }
 
+void LocalEngine::signal(AttemptId id, int number) {
+  const auto it = attempts_.find(id);
+  if (it == attempts_.end() || it->second.ended) return;
+  const auto keeper = keepers_.find(it->second.keeper);
+  if (keeper == keepers_.end()) return;
+  keeper->second.link->send(keeper::Signal{.id = id, .number = number});
+}
+
+void LocalEngine::write_stacks(AttemptId /*id*/, const std::string& /*path*/,
+                               std::function<void(bool)> done) {
+  loop_.at(clock_.now().boot_ns, [done = std::move(done)] { done(false); });
+}
+
 void LocalEngine::acknowledge(AttemptId id, std::string record_path, std::string final_record) {
   KeeperId holder = {};
   if (const auto it = attempts_.find(id); it != attempts_.end()) {
@@ -268,12 +283,18 @@ void LocalEngine::on_frame(KeeperId id, os::FrameStream::Frame frame) {
       return pass(keeper::decode<keeper::Notify>(frame.payload), [&](const keeper::Notify& m) {
         emit(engine_event::Notified{.id = m.id, .line = m.line});
       });
+    case keeper::Type::Quiet:
+      return pass(keeper::decode<keeper::Quiet>(frame.payload), [&](const keeper::Quiet& m) {
+        emit(engine_event::Quiet{
+            .id = m.id, .is_stall = m.is_stall, .silent_ns = m.silent_ns, .cpu_ns = m.cpu_ns});
+      });
     case keeper::Type::Hello:
     case keeper::Type::Prepare:
     case keeper::Type::Start:
     case keeper::Type::Stop:
     case keeper::Type::Forget:
     case keeper::Type::Quit:
+    case keeper::Type::Signal:
       return;  // ours to say; unknown types of later releases are passed over like them
   }
 }

@@ -43,6 +43,7 @@ struct StepDraft {
   std::vector<PlacedTemplate> templates = {};
   std::vector<NeedDraft> needs = {};
   std::vector<PlacedText> uses = {};
+  Place signal_at = {};  // of its value; may stand in [defaults]
 
   bool wrote(std::string_view key) const {
     for (const std::string& k : keys)

@@ -10,6 +10,7 @@
 
 #include "spec/diagnostics.h"
 #include "spec/json_members.h"
+#include "spec/limit_keys.h"
 #include "spec/load.h"
 #include "spec/toml_text.h"
 #include "spec/units.h"
@@ -187,10 +188,15 @@ class Emitter {
     if (s.outsiders == Outsiders::Ignore) line("outsiders", "\"ignore\"");
     if (s.cpus) line("cpus", std::to_string(*s.cpus));
     if (s.memory_bytes) line("memory", toml_string(format_size(*s.memory_bytes)));
+    if (s.gpu_memory_bytes) line("gpu_memory", toml_string(format_size(*s.gpu_memory_bytes)));
     flag("overcommit", s.overcommit, false);
     if (s.timeout) time("timeout", *s.timeout);
+    if (s.idle_timeout) time("idle_timeout", *s.idle_timeout);
+    if (s.stall) time("stall", *s.stall);
+    if (s.signal) line("signal", toml_string(signal_text(*s.signal)));
     if (s.grace != normal.grace) time("grace", s.grace);
     if (s.retries != normal.retries) line("retries", retries_text(s.retries));
+    if (s.grow != normal.grow) line("grow", growth_text(s.grow));
     flag("rerun", s.rerun, true);
     number("breaker", s.breaker, normal.breaker);
     if (!s.failures.empty()) line("failures", failures_text(s.failures));
@@ -246,6 +252,14 @@ class Emitter {
     if (!on.empty()) out += ", on = " + toml_strings(on);
     if (r.delay != normal.delay) out += ", delay = " + toml_string(format_duration(r.delay));
     return out + " }";
+  }
+
+  static std::string growth_text(const Growth& grow) {
+    std::string out;
+    if (grow.memory != 0) out = fmt::format("memory = {}", grow.memory);
+    if (grow.gpu_memory != 0)
+      out += fmt::format("{}gpu_memory = {}", out.empty() ? "" : ", ", grow.gpu_memory);
+    return "{ " + out + " }";
   }
 
   static std::string env_text(const StepSpec& s) {

@@ -7,6 +7,7 @@
 #include "spec/draft.h"
 #include "spec/placeholders.h"
 #include "spec/suggest.h"
+#include "spec/units.h"
 
 namespace pergpu {
 namespace {
@@ -49,6 +50,12 @@ void check_whole(Draft& draft, const StepDraft& step) {
     draft.report.error(
         step.at, fmt::format("{} names a `gpu` but asks for none: {}", step.where,
                              step.wrote("gpus") ? "gpus = 1, or leave `gpu` out" : "add gpus = 1"));
+  const StepSpec& spec = step.spec;
+  if (spec.signal && spec.timeout && spec.signal->ahead >= *spec.timeout)
+    draft.report.error(
+        step.signal_at,
+        fmt::format("{}: `signal` comes {} before the end, and `timeout` is {}", step.where,
+                    format_duration(spec.signal->ahead), format_duration(*spec.timeout)));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "spec/command_words.h"
 #include "spec/draft.h"
 #include "spec/failure_keys.h"
+#include "spec/limit_keys.h"
 #include "spec/placeholders.h"
 #include "spec/suggest.h"
 #include "spec/units.h"
@@ -293,7 +294,11 @@ constexpr std::array<StepKey, 36> kStepKeys = {{
     {"retries", read_retries},
     {"rerun", read_flag<&StepSpec::rerun>},
     {"grow", nullptr},
-    {"signal", nullptr},
+    {"signal",
+     [](const KeyInput& in) {
+       in.step.spec.signal = read_early_signal(in.field);
+       in.step.signal_at = in.field.node.at;
+     }},
     {"breaker", read_count<&StepSpec::breaker, 0, kMaxCount>},
     {"failures", read_failures},
     {"max_parallel", read_count<&StepSpec::max_parallel, 1, kMaxCount>},

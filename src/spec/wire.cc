@@ -22,6 +22,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::int64_t kMostMilliseconds = std::int64_t{250} * 365 * 86'400'000;
 /// A step's number has 16 bits.
 constexpr std::size_t kMostSteps = 10'000;
+constexpr int kLastSignal = 64;
+constexpr double kMostGrowth = 10;
 
 std::string_view name_of(Need::Scope scope) {
   switch (scope) {
@@ -69,10 +71,17 @@ Json step_to_json(const StepSpec& s) {
   if (s.outsiders == Outsiders::Ignore) out["outsiders"] = "ignore";
   if (s.cpus) out["cpus"] = *s.cpus;
   if (s.memory_bytes) out["memory_bytes"] = *s.memory_bytes;
+  if (s.gpu_memory_bytes) out["gpu_memory_bytes"] = *s.gpu_memory_bytes;
   put("overcommit", s.overcommit, defaults.overcommit);
   if (s.timeout) out["timeout_ms"] = s.timeout->count();
+  if (s.idle_timeout) out["idle_timeout_ms"] = s.idle_timeout->count();
+  if (s.stall) out["stall_ms"] = s.stall->count();
+  if (s.signal)
+    out["signal"] = {{"number", s.signal->number}, {"ahead_ms", s.signal->ahead.count()}};
   put_ms("grace_ms", s.grace, defaults.grace);
   if (s.retries != defaults.retries) out["retries"] = retries_to_json(s.retries);
+  if (s.grow != defaults.grow)
+    out["grow"] = {{"memory", s.grow.memory}, {"gpu_memory", s.grow.gpu_memory}};
   put("rerun", s.rerun, defaults.rerun);
   put("breaker", s.breaker, defaults.breaker);
   for (const FailureRule& rule : s.failures)
@@ -115,6 +124,9 @@ class Fields {
   void get(const char* key, std::uint64_t& to) {
     if (const Json* v = find(key))
       v->is_number_unsigned() ? void(to = v->get<std::uint64_t>()) : fail(key);
+  }
+  void get(const char* key, double& to) {
+    if (const Json* v = find(key)) v->is_number() ? void(to = v->get<double>()) : fail(key);
   }
   void get(const char* key, std::vector<std::string>& to) {
     const Json* v = find(key);
@@ -203,6 +215,25 @@ RetryPolicy retries_of(const Json& json, std::string& wrong) {
   return r;
 }
 
+EarlySignal signal_of(const Json& json, std::string& wrong) {
+  EarlySignal s;
+  Fields f(json, wrong);
+  f.get("number", s.number);
+  f.get("ahead_ms", s.ahead);
+  if (s.number < 1 || s.number > kLastSignal) f.fail("number");
+  return s;
+}
+
+Growth growth_of(const Json& json, std::string& wrong) {
+  Growth g;
+  Fields f(json, wrong);
+  f.get("memory", g.memory);
+  f.get("gpu_memory", g.gpu_memory);
+  for (const double factor : {g.memory, g.gpu_memory})
+    if (factor != 0 && !(factor > 1 && factor <= kMostGrowth)) f.fail("grow");
+  return g;
+}
+
 FailureRule rule_of(const Json& json, std::string& wrong) {
   FailureRule rule;
   std::string name;
@@ -232,10 +263,15 @@ StepSpec step_of(const Json& json, std::string& wrong) {
   s.outsiders = outsiders == "ignore" ? Outsiders::Ignore : Outsiders::Avoid;
   f.get("cpus", s.cpus);
   f.get("memory_bytes", s.memory_bytes);
+  f.get("gpu_memory_bytes", s.gpu_memory_bytes);
   f.get("overcommit", s.overcommit);
   f.get("timeout_ms", s.timeout);
+  f.get("idle_timeout_ms", s.idle_timeout);
+  f.get("stall_ms", s.stall);
+  if (json.is_object() && json.contains("signal")) s.signal = signal_of(json["signal"], wrong);
   f.get("grace_ms", s.grace);
   if (json.is_object() && json.contains("retries")) s.retries = retries_of(json["retries"], wrong);
+  if (json.is_object() && json.contains("grow")) s.grow = growth_of(json["grow"], wrong);
   f.get("rerun", s.rerun);
   f.get("breaker", s.breaker);
   f.each("failures", [&](const Json& item) { s.failures.push_back(rule_of(item, wrong)); });

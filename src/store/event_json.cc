@@ -78,6 +78,8 @@ void put_ended(Json& j, const event::Ended& e) {
   put(j, "charged", e.next.charged, true);
   put<std::int64_t>(j, "delay_ns", e.next.delay_ns, 0);
   put(j, "next_reason", e.next.reason);
+  put(j, "more_memory", e.next.more_memory, false);
+  put(j, "more_gpu_memory", e.next.more_gpu_memory, false);
 }
 
 void put_instant(Json& j, const char* key, Instant at) {
@@ -96,6 +98,7 @@ Json attempt_json(const Attempt& a) {
   put_instant(j, "ended_at", a.ended_at);
   if (a.stop) j["stop"] = to_string(*a.stop);
   put(j, "stop_reason", a.stop_reason);
+  put_instant(j, "stop_at", a.stop_at);
   if (a.outcome) put_outcome(j["outcome"] = Json::object(), *a.outcome);
   return j;
 }
@@ -105,6 +108,8 @@ void put_folded(Json& j, const event::Folded& e) {
   put<std::int16_t>(j, "attempts", e.attempts, 0);
   put<std::int16_t>(j, "retries_used", e.retries_used, 0);
   put<std::int16_t>(j, "moves", e.moves, 0);
+  put<std::int8_t>(j, "memory_growths", e.memory_growths, 0);
+  put<std::int8_t>(j, "gpu_memory_growths", e.gpu_memory_growths, 0);
   put_instant(j, "queued_at", e.queued_at);
   put<std::int64_t>(j, "not_before_ns", e.not_before_wall_ns, 0);
   put(j, "reason", e.reason);
@@ -264,6 +269,8 @@ event::Ended get_ended(Members& m) {
   m.get("charged", e.next.charged);
   m.get_int("delay_ns", e.next.delay_ns);
   m.get("next_reason", e.next.reason);
+  m.get("more_memory", e.next.more_memory);
+  m.get("more_gpu_memory", e.next.more_gpu_memory);
   return e;
 }
 
@@ -280,6 +287,7 @@ Attempt get_attempt(Members& m) {
   StopCause stop = StopCause::Cancel;
   if (m.get_name("stop", stop, stop_cause_of)) a.stop = stop;
   m.get("stop_reason", a.stop_reason);
+  m.get("stop_at", a.stop_at);
   Outcome outcome;
   if (m.get_object("outcome", [&](Members& o) { get_outcome(o, outcome); })) a.outcome = outcome;
   return a;
@@ -291,6 +299,8 @@ event::Folded get_folded(Members& m) {
   m.get_int("attempts", e.attempts);
   m.get_int("retries_used", e.retries_used);
   m.get_int("moves", e.moves);
+  m.get_int("memory_growths", e.memory_growths);
+  m.get_int("gpu_memory_growths", e.gpu_memory_growths);
   m.get("queued_at", e.queued_at);
   m.get_int("not_before_ns", e.not_before_wall_ns);
   m.get("reason", e.reason);

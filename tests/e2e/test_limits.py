@@ -182,7 +182,7 @@ def test_show_says_what_holds_each_limit(home):
     home.submit("[steps.a]\n" + step, "--lanes", 1)
     home.until_running()
     by = held(home)
-    assert by["timeout"] == "enforced by the coordinator"
+    assert by["timeout"] == "enforced by pergpu"
     assert by["memory"] == "watched every 0.5 s, killed when it is passed"
     assert by["cpus"].startswith("enforced by affinity to cores ")
     shown = home.run("show", "@").stdout

@@ -81,6 +81,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case keeper::Type::Quit:
       check_message<keeper::Quit>(payload);
       break;
+    case keeper::Type::Signal:
+      check_message<keeper::Signal>(payload);
+      break;
+    case keeper::Type::Quiet:
+      check_message<keeper::Quiet>(payload);
+      break;
     case keeper::Type::State:
       check_message<keeper::State>(payload);
       break;

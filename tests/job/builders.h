@@ -29,6 +29,8 @@ inline Job copy(const Job& job) {
            .attempts = job.attempts,
            .retries_used = job.retries_used,
            .moves = job.moves,
+           .memory_growths = job.memory_growths,
+           .gpu_memory_growths = job.gpu_memory_growths,
            .queued_at = job.queued_at,
            .not_before_wall_ns = job.not_before_wall_ns,
            .reason = job.reason};

@@ -180,5 +180,14 @@ TEST(Classify, WhatIsNobodysFaultIsNamedBesideTheRest) {
   EXPECT_EQ(o.reason, "exit code 1; gpu0 reported Xid 31");
 }
 
+TEST(Classify, DeathByTheSignalAheadIsATimeout) {
+  const Evidence evidence{.signal = SIGUSR1, .timeout_ns = 3600 * kSecond, .early_signal = SIGUSR1};
+  EXPECT_EQ(classify(evidence).cls, OutcomeClass::Timeout);
+  EXPECT_EQ(classify(evidence).reason,
+            "ended by SIGUSR1, which it was sent ahead of its timeout of 1h");
+  EXPECT_EQ(classify({.signal = SIGUSR2, .early_signal = SIGUSR1}).cls, OutcomeClass::Signal);
+  EXPECT_EQ(classify({.exit_code = 75, .early_signal = SIGUSR1}).cls, OutcomeClass::Requeue);
+}
+
 }  // namespace
 }  // namespace pergpu

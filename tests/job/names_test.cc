@@ -49,7 +49,8 @@ TEST(Names, OfOutcomeClassesAreThoseOfTheDocumentation) {
 
 TEST(Names, OfStopCausesAreRead) {
   for (StopCause c : {StopCause::Cancel, StopCause::Hold, StopCause::Timeout, StopCause::Memory,
-                      StopCause::Shutdown, StopCause::Replaced}) {
+                      StopCause::Shutdown, StopCause::Replaced, StopCause::Idle, StopCause::Stall,
+                      StopCause::GpuMemory}) {
     EXPECT_EQ(stop_cause_of(to_string(c)), c);
   }
 }

@@ -87,6 +87,18 @@ void MachineEngine::stop(AttemptId id, StopHow how) {
   around_.machine.stop(id, how);
 }
 
+void MachineEngine::signal(AttemptId id, int number) {
+  around_.faults.pass();
+  around_.machine.signal(id, number);
+}
+
+void MachineEngine::write_stacks(AttemptId /*id*/, const std::string& /*path*/,
+                                 std::function<void(bool)> done) {
+  around_.faults.pass();
+  around_.agenda.in(around_.dice.spread(kMillisecond, 30 * kSecond), Owner::Coordinator,
+                    [done = std::move(done)] { done(true); });
+}
+
 void MachineEngine::acknowledge(AttemptId id, std::string /*record_path*/,
                                 std::string /*final_record*/) {
   around_.faults.pass();

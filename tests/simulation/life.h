@@ -39,6 +39,9 @@ class MachineEngine final : public Engine {
   void prepare(LaneId lane, const FolderPlan& folder) override;
   void start(LaneId lane, AttemptPlan plan) override;
   void stop(AttemptId id, StopHow how) override;
+  void signal(AttemptId id, int number) override;
+  void write_stacks(AttemptId id, const std::string& path,
+                    std::function<void(bool written)> done) override;
   void acknowledge(AttemptId id, std::string record_path, std::string final_record) override;
   void adopt(std::vector<ExpectedAttempt> expected) override;
   std::vector<std::int32_t> keeper_pids() const override { return {}; }

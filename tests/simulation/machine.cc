@@ -178,6 +178,23 @@ void Machine::stop(AttemptId id, StopHow how) {
   });
 }
 
+/// Programs that know the signal save what they have and ask for another start; others end by it.
+void Machine::signal(AttemptId id, int number) {
+  const auto it = trees_.find(id);
+  if (it == trees_.end()) return;
+  Tree& tree = it->second;
+  if (!tree.keeper_lives || !tree.alive() || std::exchange(tree.signalled, true)) return;
+  const int what = static_cast<int>(dice_.below(4));
+  if (what == 0) return;
+  agenda_.in(dice_.spread(100'000, 10 * kSecond), Owner::Machine, [this, id, what, number] {
+    const auto again = trees_.find(id);
+    if (again == trees_.end() || !again->second.alive()) return;
+    if (what == 1) return end(id, 75, {});
+    if (what == 2) return end(id, 0, {});
+    end(id, {}, number);
+  });
+}
+
 void Machine::acknowledge(AttemptId id) {
   const auto it = trees_.find(id);
   if (it == trees_.end()) return;

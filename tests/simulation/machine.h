@@ -30,6 +30,7 @@ struct Tree {
   std::int32_t pid = 0;
   std::int64_t grace_ns = 0;
   bool term_asked = false;
+  bool signalled = false;
   bool stubborn = false;  // ignores SIGTERM
   bool polite = false;    // ends with code 0 on SIGTERM
   std::int64_t ended_at = 0;
@@ -70,6 +71,7 @@ class Machine {
   // What a coordinator asks for, through the engine of its life.
   void start(LaneId lane, AttemptPlan plan, const std::vector<std::string>& gpus);
   void stop(AttemptId id, StopHow how);
+  void signal(AttemptId id, int number);
   void acknowledge(AttemptId id);
   void adopt(const std::vector<ExpectedAttempt>& expected);
 

@@ -35,6 +35,12 @@ StepSpec People::new_step(std::size_t place) {
   if (dice_.percent(30)) {
     step.timeout = std::chrono::milliseconds(dice_.spread(10, 10'000'000));
   }
+  if (dice_.percent(20)) {
+    const auto longest = step.timeout.value_or(std::chrono::hours(1));
+    step.signal = {
+        .number = 10,
+        .ahead = std::min(longest / 2, std::chrono::milliseconds(dice_.spread(1, 600'000)))};
+  }
   step.grace = std::chrono::milliseconds(dice_.spread(10, 100'000));
   if (dice_.percent(50)) {
     step.retries.max = static_cast<int>(dice_.between(0, 3));

@@ -21,7 +21,9 @@ std::vector<JobEvent> one_of_each() {
                   .state = JobState::Lost,
                   .charged = false,
                   .delay_ns = 60,
-                  .reason = "more"};
+                  .reason = "more",
+                  .more_memory = true,
+                  .more_gpu_memory = true};
   return {event::Submitted{},
           event::Requeued{"retried by you"},
           event::Held{""},
@@ -35,6 +37,8 @@ std::vector<JobEvent> one_of_each() {
                         .attempts = 2,
                         .retries_used = 1,
                         .moves = 3,
+                        .memory_growths = 4,
+                        .gpu_memory_growths = 5,
                         .queued_at = {4, 5},
                         .not_before_wall_ns = 6,
                         .reason = "r",
@@ -48,6 +52,7 @@ std::vector<JobEvent> one_of_each() {
                                   .ended_at = {5, 6},
                                   .stop = StopCause::Timeout,
                                   .stop_reason = "late",
+                                  .stop_at = {7, 8},
                                   .outcome = outcome}}}};
 }
 

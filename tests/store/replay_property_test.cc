@@ -78,7 +78,7 @@ JobEvent random_event(const Job& job) {
       return event::Started{.pid = *rc::gen::inRange(1, 99'999),
                             .start_ticks = static_cast<std::uint64_t>(random_number())};
     case 8:
-      return event::Stopping{random_enum<StopCause>(6), random_text()};
+      return event::Stopping{random_enum<StopCause>(9), random_text()};
     case 9:
       return event::Cancelled{random_text()};
     case 10:

@@ -1,0 +1,135 @@
+// Names of signals are those of the C library, with or without SIG.
+#include "spec/limit_keys.h"
+
+#include <fmt/core.h>
+#include <signal.h>
+#include <string.h>
+
+#include <string_view>
+#include <vector>
+
+#include "spec/suggest.h"
+#include "spec/units.h"
+
+namespace pergpu {
+namespace {
+
+constexpr double kMostGrowth = 10;
+
+std::vector<std::string_view> signal_names() {
+  std::vector<std::string_view> out;
+  for (int number = 1; number < NSIG; ++number) {
+    const char* name = ::sigabbrev_np(number);
+    if (name != nullptr && number != SIGKILL && number != SIGSTOP) out.emplace_back(name);
+  }
+  return out;
+}
+
+int number_of(std::string_view name) {
+  for (int number = 1; number < NSIG; ++number) {
+    const char* known = ::sigabbrev_np(number);
+    if (known != nullptr && name == known) return number;
+  }
+  return 0;
+}
+
+std::optional<int> read_signal_number(const Field& field, std::string_view name) {
+  if (name.starts_with("SIG")) name.remove_prefix(3);
+  const int number = number_of(name);
+  if (number == SIGKILL || number == SIGSTOP) {
+    field.report.error(field.node.at, fmt::format("`{}`: no program can do anything about {}; "
+                                                  "USR1, INT or TERM are usual",
+                                                  field.key, name));
+    return std::nullopt;
+  }
+  if (number == 0) {
+    field.report.error(field.node.at, fmt::format("`{}`: unknown signal `{}`{}", field.key, name,
+                                                  did_you_mean(name, signal_names())));
+    return std::nullopt;
+  }
+  return number;
+}
+
+std::optional<double> read_factor(const Field& field) {
+  if (!field.node.is(Node::Kind::Int) && !field.node.is(Node::Kind::Float)) {
+    wrong_type(field, "a factor like 1.5");
+    return std::nullopt;
+  }
+  const double factor =
+      field.node.is(Node::Kind::Int) ? static_cast<double>(field.node.integer) : field.node.number;
+  if (factor > 1 && factor <= kMostGrowth) return factor;
+  field.report.error(field.node.at, fmt::format("`{}` must be more than 1 and at most {}, not {}",
+                                                field.key, kMostGrowth, field.node.text));
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<EarlySignal> read_early_signal(const Field& field) {
+  const std::optional<std::string> text = read_nonempty_text(field);
+  if (!text) return std::nullopt;
+  const std::size_t at = text->find('@');
+  if (at == std::string::npos) {
+    field.report.error(field.node.at,
+                       fmt::format("`{}` must be a signal and a time like \"USR1@120s\", not "
+                                   "\"{}\"",
+                                   field.key, *text));
+    return std::nullopt;
+  }
+  const std::optional<int> number = read_signal_number(field, text->substr(0, at));
+  const Result<std::chrono::milliseconds> ahead = parse_duration(text->substr(at + 1));
+  if (!ahead) {
+    field.report.error(field.node.at, fmt::format("`{}`: {}", field.key, ahead.error().message));
+  } else if (ahead->count() == 0) {
+    field.report.error(field.node.at,
+                       fmt::format("`{}`: the time ahead of the end is zero", field.key));
+  }
+  if (!number || !ahead || ahead->count() == 0) return std::nullopt;
+  return EarlySignal{.number = *number, .ahead = *ahead};
+}
+
+std::string signal_text(const EarlySignal& signal) {
+  const char* name = ::sigabbrev_np(signal.number);
+  return fmt::format("{}@{}", name != nullptr ? name : "TERM", format_duration(signal.ahead));
+}
+
+std::optional<std::chrono::milliseconds> read_limit_of_time(const Field& field) {
+  std::optional<std::chrono::milliseconds> time = read_duration(field);
+  if (!time || time->count() != 0) return time;
+  field.report.error(field.node.at, fmt::format("`{}` is zero", field.key));
+  return std::nullopt;
+}
+
+std::optional<std::optional<std::chrono::milliseconds>> read_stall(const Field& field) {
+  if (!field.node.is(Node::Kind::Bool)) {
+    std::optional<std::chrono::milliseconds> time = read_limit_of_time(field);
+    if (!time) return std::nullopt;
+    return time;
+  }
+  const std::optional<bool> wanted = read_truth(field);
+  if (!wanted) return std::nullopt;
+  return *wanted ? std::optional<std::chrono::milliseconds>(kUsualStall) : std::nullopt;
+}
+
+std::optional<Growth> read_growth(const Field& field) {
+  if (!field.node.is(Node::Kind::Table)) {
+    wrong_type(field, "a table like { memory = 1.5 }");
+    return std::nullopt;
+  }
+  Growth growth;
+  for (std::size_t i = 0; i < field.node.keys.size(); ++i) {
+    const Key& key = field.node.keys[i];
+    const Node& value = field.node.items[i];
+    if (key.text == "memory") {
+      growth.memory = read_factor({field.report, "grow.memory", value}).value_or(0);
+    } else if (key.text == "gpu_memory") {
+      growth.gpu_memory = read_factor({field.report, "grow.gpu_memory", value}).value_or(0);
+    } else {
+      field.report.error(key.at, fmt::format("unknown key `{}` in `grow`{}", key.text,
+                                             did_you_mean(key.text, {"memory", "gpu_memory"})));
+    }
+  }
+  return growth;
+}
+
+}  // namespace pergpu
