@@ -22,8 +22,8 @@ constexpr std::array<std::string_view, 8> kLater = {"top",   "plan",  "report", 
 
 const std::vector<std::string>& command_names() {
   static const std::vector<std::string> names = {
-      "run",  "submit",  "attach", "ps",   "show", "why",         "logs",  "cancel",
-      "hold", "release", "retry",  "wait", "gpus", "coordinator", "store", "probe"};
+      "run",     "submit", "attach", "ps",   "show",        "why",   "logs",  "cancel", "hold",
+      "release", "retry",  "wait",   "gpus", "coordinator", "store", "probe", "stacks"};
   return names;
 }
 

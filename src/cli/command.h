@@ -36,6 +36,7 @@ void add_wait(CLI::App& program, Invocation& invocation);
 void add_gpus(CLI::App& program, Invocation& invocation);
 void add_coordinator(CLI::App& program, Invocation& invocation);
 void add_probe(CLI::App& program, Invocation& invocation);
+void add_stacks(CLI::App& program, Invocation& invocation);
 
 /// Options of every command that prints.
 struct Output {
@@ -49,6 +50,8 @@ void add_selectors(CLI::App& command, std::vector<std::string>& selectors);
 
 /// What main() checks before CLI11 sees the command line.
 const std::vector<std::string>& command_names();
+/// The last ones of these are for the coordinator, not for people.
+inline constexpr std::size_t kHiddenCommands = 2;
 /// Commands that are known and come later.
 bool is_of_a_later_version(std::string_view command);
 

@@ -1,5 +1,6 @@
 // `pergpu coordinator status | stop | enable`, and what the program itself calls: the hidden
-// `coordinator run` is the background process, the hidden `probe` the one that touches NVML.
+// `coordinator run` is the background process, the hidden `probe` the one that touches NVML,
+// `stacks` one that looks at a job that hangs.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -15,6 +16,7 @@
 #include "os/cgroup_site.h"
 #include "os/file.h"
 #include "os/paths.h"
+#include "run/stacks.h"
 #include "view/escape.h"
 
 namespace pergpu::cli {
@@ -182,6 +184,20 @@ void add_coordinator(CLI::App& program, Invocation& invocation) {
 void add_probe(CLI::App& program, Invocation& invocation) {
   CLI::App* command = program.add_subcommand("probe", "read the GPUs")->group("");
   command->callback([&invocation] { invocation.action = [] { return gpu::probe_main(0, 1); }; });
+}
+
+void add_stacks(CLI::App& program, Invocation& invocation) {
+  auto below = std::make_shared<std::int32_t>(0);
+  auto out = std::make_shared<std::string>();
+  CLI::App* command = program.add_subcommand("stacks", "what a job's processes do")->group("");
+  command->add_option("--below", *below, "process whose descendants are meant")->required();
+  command->add_option("--out", *out, "file")->required();
+  command->callback([below, out, &invocation] {
+    invocation.action = [below, out] {
+      const Result<void> written = write_stacks(*below, *out);
+      return written ? static_cast<int>(kOk) : fail(written.error());
+    };
+  });
 }
 
 }  // namespace pergpu::cli

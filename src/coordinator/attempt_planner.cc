@@ -211,6 +211,8 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, LaneId::Pool pool) {
   if (step.cpus && plan.cpu_list.empty()) plan.cpu_milli = 1000 * *step.cpus;
   if (step.max_starting) plan.ready_path = s->metrics;
   plan.grace = step.grace;
+  plan.idle = step.idle_timeout.value_or(std::chrono::milliseconds(0));
+  plan.stall = step.stall.value_or(std::chrono::milliseconds(0));
   for (const Template& output : step.outputs) {
     Result<std::string> path = render(output, *s);
     if (!path) return std::move(path).error();

@@ -59,6 +59,7 @@ struct LiveAttempt {
   Timers::Id signal_timer = 0;  // its `signal`, ahead of its timeout
   Timers::Id term_timer = 0;    // it was cancelled and sent its `signal`: the TERM
   bool signalled = false;
+  bool doubted = false;            // it is quiet: being looked at, or its stacks are being written
   std::uint64_t memory_bytes = 0;  // what was measured when it passed its limit
   std::string status = {};
   std::string progress = {};
@@ -194,6 +195,8 @@ class Coordinator {
   Timers::Id attempt_timer(AttemptId id, std::int64_t boot_ns,
                            std::function<void(LiveAttempt&)> due);
   void on_quiet(LiveAttempt& live, const engine_event::Quiet& quiet);
+  void confirm_stall(LiveAttempt& live, const std::string& words, int looks);
+  void end_stalled(LiveAttempt& live, const std::string& words);
   void end_attempt(JobId id, const Evidence& evidence);
   void on_exit(LiveAttempt& live, const engine_event::Exited& exited);
   void examine(LiveAttempt& live, const engine_event::Exited& exited);

@@ -156,6 +156,11 @@ nlohmann::json held_by(const Coordinator& coordinator, const Job& job, const Ste
   nlohmann::json out = nlohmann::json::object();
   if (step.timeout) out["timeout"] = "enforced by pergpu";
   if (step.signal) out["signal"] = signal_words(step);
+  if (step.idle_timeout) out["idle_timeout"] = "watched: output to the log";
+  if (step.stall) {
+    out["stall"] = std::string("watched: output to the log, CPU time") +
+                   (step.gpus > 0 ? ", GPU utilization" : "");
+  }
   if (step.memory_bytes) {
     const int version = runs ? live->memory_held : groups.memory.version;
     out["memory"] = version == 0 ? kMemoryWatched : memory_group(version);
@@ -199,6 +204,8 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
   j["git_dirty"] = sweep.context.git_dirty;
   nlohmann::json limits = nlohmann::json::object();
   if (step.timeout) limits["timeout"] = format_duration(*step.timeout);
+  if (step.idle_timeout) limits["idle_timeout"] = format_duration(*step.idle_timeout);
+  if (step.stall) limits["stall"] = format_duration(*step.stall);
   if (step.signal) limits["signal"] = signal_text(*step.signal);
   if (step.memory_bytes) limits["memory"] = format_size(*step.memory_bytes);
   if (step.cpus) limits["cpus"] = *step.cpus;

@@ -69,6 +69,8 @@ class GpuLanes {
   /// Call it each turn; `missing`: a queued job wants a GPU that no look has shown.  Looks again
   /// after 1 s, 2 s … 60 s: a driver that was hung, missing or still loading may be there by then.
   void search(bool missing);
+  /// One look for who asks; changes no lane.
+  void look(std::function<void(const GpuLook&)> done) { parts_.inventory->look(std::move(done)); }
   /// Words when GPUs could not be looked at ("the probe did not answer …"); "" otherwise.
   const std::string& trouble() const { return trouble_; }
   /// Words while the driver's parts do not fit each other: no job could use a GPU.  "": they do.

@@ -137,6 +137,4 @@ void Coordinator::resume_stop(LiveAttempt& live) {
   stop_now(live, StopHow::TermThenKill);
 }
 
-void Coordinator::on_quiet(LiveAttempt& /*live*/, const engine_event::Quiet& /*quiet*/) {}
-
 }  // namespace pergpu

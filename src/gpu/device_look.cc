@@ -168,6 +168,8 @@ void DeviceLooker::read(Nvml& nvml, unsigned index, GpuReading& reading, bool in
     reading.total_bytes = known.facts.total_bytes = memory.value.total_bytes;
     reading.used_bytes = memory.value.used_bytes;
   }
+  if (const NvmlAnswer<unsigned> busy = nvml.utilization(known.device); busy.ok())
+    reading.utilization = static_cast<int>(busy.value);
   for (const NvmlProcessKind kind : {NvmlProcessKind::Compute, NvmlProcessKind::Graphics}) {
     const bool compute = kind == NvmlProcessKind::Compute;
     const NvmlAnswer<std::vector<NvmlProcess>> processes = nvml.processes(known.device, kind);

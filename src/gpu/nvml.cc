@@ -30,6 +30,9 @@ struct PciInfo {
   std::uint32_t domain, bus, device, pci_device_id, pci_subsystem_id;
   char bus_id[32];
 };
+struct Utilization {
+  std::uint32_t gpu, memory;
+};
 static_assert(sizeof(MemoryV1) == 24 && sizeof(MemoryV2) == 40 && sizeof(PciInfo) == 68);
 static_assert(offsetof(MemoryV2, used) == 32 && offsetof(PciInfo, bus_id) == 36);
 
@@ -215,6 +218,7 @@ Result<Nvml> Nvml::load(const std::string& path) {
   resolve(library, "nvmlDeviceGetGraphicsRunningProcesses_v2", f.graphics_processes[1]);
   resolve(library, "nvmlDeviceGetGraphicsRunningProcesses", f.graphics_processes[2]);
   resolve(library, "nvmlDeviceGetNumaNodeId", f.numa_node);
+  resolve(library, "nvmlDeviceGetUtilizationRates", f.utilization);
   resolve(library, "nvmlDeviceGetCpuAffinity", f.cpu_affinity);
   resolve(library, "nvmlDeviceGetFieldValues", f.field_values);
   resolve(library, "nvmlDeviceGetSupportedEventTypes", f.event_types);
@@ -300,6 +304,13 @@ NvmlAnswer<unsigned> Nvml::minor_number(NvmlDevice device) {
 
 NvmlAnswer<unsigned> Nvml::numa_node(NvmlDevice device) {
   return number_of(call_.numa_node, device);
+}
+
+NvmlAnswer<unsigned> Nvml::utilization(NvmlDevice device) {
+  if (call_.utilization == nullptr) return {};
+  Utilization rates = {};
+  const int code = call_.utilization(device, &rates);
+  return {code, rates.gpu};
 }
 
 // The newer struct first: its `used` leaves out what the driver reserves for itself.

@@ -109,6 +109,8 @@ class Nvml {
   /// ok() only if the list was understood; kStructVersion when its layout is not known.
   NvmlAnswer<std::vector<NvmlProcess>> processes(NvmlDevice device, NvmlProcessKind kind);
   NvmlAnswer<unsigned> numa_node(NvmlDevice device);
+  /// Per cent of the last moments in which a kernel ran.
+  NvmlAnswer<unsigned> utilization(NvmlDevice device);
   NvmlAnswer<std::vector<int>> near_cpus(NvmlDevice device);
   // Defined in nvml_health.cc.
   NvmlHealth health(NvmlDevice device);
@@ -137,6 +139,7 @@ class Nvml {
     std::array<ListProcesses, 3> compute_processes = {};
     std::array<ListProcesses, 3> graphics_processes = {};
     int (*numa_node)(NvmlDevice, unsigned*) = nullptr;
+    int (*utilization)(NvmlDevice, void*) = nullptr;
     int (*cpu_affinity)(NvmlDevice, unsigned, unsigned long*) = nullptr;
     int (*field_values)(NvmlDevice, int, void*) = nullptr;
     int (*event_types)(NvmlDevice, unsigned long long*) = nullptr;

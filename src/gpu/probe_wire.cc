@@ -131,7 +131,8 @@ const char* read_list(const Json& list, std::vector<GpuXid>& xids) {
 
 Json json_of(const GpuReading& reading) {
   const auto process_json = [](const GpuProcess& process) { return json_of(process); };
-  return {{"uuid", reading.uuid},
+  return {{"utilization", reading.utilization ? Json(*reading.utilization) : Json()},
+          {"uuid", reading.uuid},
           {"name", reading.name},
           {"pci", reading.pci},
           {"index", reading.index},
@@ -160,6 +161,7 @@ const char* read(const Json& json, GpuReading& reading) {
   fields.number("numa_node", reading.numa_node);
   fields.number("total_bytes", reading.total_bytes);
   fields.number("used_bytes", reading.used_bytes);
+  fields.optional_number("utilization", reading.utilization);
   fields.text("health", health);
   fields.text("note", reading.note);
   fields.flag("repair_pending", reading.repair_pending);

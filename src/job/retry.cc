@@ -22,6 +22,7 @@ bool tried_again_by_default(OutcomeClass cls) {
     case OutcomeClass::OomHost:
     case OutcomeClass::OutputMissing:
     case OutcomeClass::Timeout:
+    case OutcomeClass::Stall:
       return true;
     case OutcomeClass::Ok:
     case OutcomeClass::UserError:
@@ -30,7 +31,6 @@ bool tried_again_by_default(OutcomeClass cls) {
     case OutcomeClass::Hardware:
     case OutcomeClass::Driver:
     case OutcomeClass::DiskFull:
-    case OutcomeClass::Stall:
     case OutcomeClass::Lost:
     case OutcomeClass::Unknown:
     case OutcomeClass::Requeue:

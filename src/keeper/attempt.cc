@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "keeper/outputs.h"
+#include "os/clock.h"
 #include "os/proc.h"
 #include "os/process_tree.h"
 #include "os/spawn.h"
@@ -71,6 +72,19 @@ os::UniqueFd open_log(const Start& start, int& error) {
   return log;
 }
 
+Moment moment_now() {
+  const Instant now = os::RealClock().now();
+  return {.awake_ns = os::awake_now_ns(), .boot_ns = now.boot_ns, .wall_ns = now.wall_ns};
+}
+
+/// A log that cannot be looked at (its file server is gone) counts as written to right now.
+LogStamp stamp_of_log(const os::UniqueFd& log, const Moment& now) {
+  struct stat st = {};
+  if (::fstat(log.get(), &st) < 0) return {.size = -1, .wall_ns = now.wall_ns};
+  return {.size = st.st_size,
+          .wall_ns = std::int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec};
+}
+
 }  // namespace
 
 std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::UniqueFd> leases,
@@ -83,7 +97,7 @@ std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::Un
     return failed("lease", EBADF, std::to_string(plan.lease_count) + " descriptors");
 
   int log_error = 0;
-  const os::UniqueFd log = open_log(plan, log_error);
+  os::UniqueFd log = open_log(plan, log_error);
   if (!log) return failed("open log", log_error, plan.log_path);
 
   Attempt attempt;
@@ -103,6 +117,7 @@ std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::Un
   attempt.plan_.folder = {};
   attempt.enter(group, spawned.is_grouped);
   if (attempt.plan_.memory_bytes > 0) attempt.sample_at_ns_ = 0;
+  if (attempt.plan_.idle_ns > 0 || attempt.plan_.stall_ns > 0) attempt.watch_quiet(std::move(log));
   return attempt;
 }
 
@@ -138,6 +153,7 @@ void Attempt::on_reaped(const os::Reaped& child, Instant now) {
   cpu_ns_ += child.cpu_ns;
   peak_bytes_ = std::max(peak_bytes_, child.max_rss_bytes);
   if (child.pid != pid_) return;
+  quiet_.reset();
   first_ = child.status;
   ended_at_ = now;
 }
@@ -151,6 +167,7 @@ void Attempt::end_leftovers(std::int64_t now_ns) {
 }
 
 void Attempt::stop(bool kill, std::int64_t now_ns) {
+  quiet_.reset();
   if (!kill && !first_) {
     ::kill(-pid_, SIGTERM);
     ::kill(-pid_, SIGCONT);
@@ -170,8 +187,8 @@ void Attempt::on_memory(std::int64_t now_ns) {
   stop(/*kill=*/true, now_ns);
 }
 
-std::vector<std::variant<Memory, Notify>> Attempt::on_time(std::int64_t now_ns) {
-  std::vector<std::variant<Memory, Notify>> out;
+std::vector<std::variant<Memory, Notify, Quiet>> Attempt::on_time(std::int64_t now_ns) {
+  std::vector<std::variant<Memory, Notify, Quiet>> out;
   if (first_ && !leftovers_told_) end_leftovers(now_ns);
   if (kill_at_ns_ && now_ns >= *kill_at_ns_) {
     if (group_ != nullptr) os::kill_groups(group_->folders());
@@ -187,6 +204,9 @@ std::vector<std::variant<Memory, Notify>> Attempt::on_time(std::int64_t now_ns) 
     sample_at_ns_ = now_ns + (memory_is_held_ ? kPeakEvery : kSampleEvery);
     if (std::optional<Memory> exceeded = sample_memory()) out.push_back(*exceeded);
   }
+  if (quiet_ && now_ns >= quiet_->next_time()) {
+    for (Quiet& quiet : look_for_quiet()) out.push_back(std::move(quiet));
+  }
   return out;
 }
 
@@ -196,6 +216,7 @@ std::optional<std::int64_t> Attempt::next_time() const {
   for (const std::optional<std::int64_t>& time : {kill_at_ns_, complain_at_ns_, sample_at_ns_}) {
     if (time) out = std::min(out.value_or(*time), *time);
   }
+  if (quiet_) out = std::min(out.value_or(quiet_->next_time()), quiet_->next_time());
   return out;
 }
 
@@ -228,6 +249,35 @@ std::optional<Notify> Attempt::complain(std::int64_t now_ns) {
   if (words == resists_) return std::nullopt;
   resists_ = std::move(words);
   return Notify{.id = id(), .line = std::string(kResists) + resists_};
+}
+
+void Attempt::watch_quiet(os::UniqueFd log) {
+  log_ = std::move(log);
+  const Moment now = moment_now();
+  quiet_.emplace(plan_.idle_ns, plan_.stall_ns, now, stamp_of_log(log_, now), tree_cpu_ns());
+}
+
+std::vector<Quiet> Attempt::look_for_quiet() {
+  const Moment now = moment_now();
+  const std::int64_t cpu_ns = quiet_->needs_cpu(now) ? tree_cpu_ns() : 0;
+  std::vector<Quiet> out;
+  for (const QuietWatch::Found& found : quiet_->look(now, stamp_of_log(log_, now), cpu_ns)) {
+    out.push_back({.id = id(),
+                   .is_stall = found.is_stall,
+                   .silent_ns = found.silent_ns,
+                   .cpu_ns = found.cpu_ns});
+  }
+  return out;
+}
+
+/// By the group where the kernel counts there; else what lives tells, and what was reaped has told.
+std::int64_t Attempt::tree_cpu_ns() const {
+  if (group_ != nullptr) {
+    if (const std::optional<std::int64_t> counted = group_->cpu_ns()) return *counted;
+  }
+  std::int64_t sum = cpu_ns_;
+  for (const os::TreeMember& member : os::descendants_of(::getpid())) sum += member.cpu_ns;
+  return sum;
 }
 
 Exited Attempt::finish() {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "keeper/protocol.h"
+#include "keeper/quiet.h"
 #include "os/cgroup.h"
 #include "os/child.h"
 #include "os/fd.h"
@@ -47,8 +48,9 @@ class Attempt {
   /// It is.  What is left of a program whose parts the kernel ends is of no use: all of it ends.
   void on_memory(std::int64_t now_ns);
 
-  /// Does what is due: kills, samples memory.  Returns messages for the coordinator.
-  std::vector<std::variant<Memory, Notify>> on_time(std::int64_t now_ns);
+  /// Does what is due: kills, samples memory, looks for output.  Returns messages for the
+  /// coordinator.
+  std::vector<std::variant<Memory, Notify, Quiet>> on_time(std::int64_t now_ns);
   std::optional<std::int64_t> next_time() const;
   /// What is left although it was killed, in words; "" as long as nothing is known to resist.
   const std::string& resists() const { return resists_; }
@@ -66,6 +68,9 @@ class Attempt {
   void end_leftovers(std::int64_t now_ns);
   std::optional<Memory> sample_memory();
   std::optional<Notify> complain(std::int64_t now_ns);
+  void watch_quiet(os::UniqueFd log);
+  std::vector<Quiet> look_for_quiet();
+  std::int64_t tree_cpu_ns() const;
 
   Start plan_;
   std::vector<os::UniqueFd> leases_;
@@ -91,6 +96,8 @@ class Attempt {
   std::optional<std::int64_t> sample_at_ns_;
   int samples_ = 0;
   bool signalled_ = false;
+  os::UniqueFd log_;  // only where output is watched
+  std::optional<QuietWatch> quiet_;
 };
 
 }  // namespace pergpu::keeper

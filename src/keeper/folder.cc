@@ -130,6 +130,8 @@ Taken take_folder(const Start& start) {
   } else if (errno != ENOENT) {
     return {.failure = SetupFailure{"rename", errno, log}};
   }
+  const std::string stacks = out_file(folder, "stacks", "", ".txt");
+  (void)::rename(stacks.c_str(), out_file(folder, "stacks", suffix, ".txt").c_str());
   if (::rename(record.c_str(), old_record.c_str()) < 0 && errno != ENOENT)
     return {.failure = SetupFailure{"rename", errno, record}};
   write_record(start);

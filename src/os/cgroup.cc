@@ -225,6 +225,13 @@ std::uint64_t Cgroup::used_bytes() const {
   return entry_of(stat, "total_rss") + entry_of(stat, "total_shmem");
 }
 
+std::optional<std::int64_t> Cgroup::cpu_ns() const {
+  if (!born_in_) return std::nullopt;  // only folders of v2 are born in
+  const std::string stat = text_of(folders_.front() + "/cpu.stat");
+  if (!stat.starts_with("usage_usec ")) return std::nullopt;
+  return static_cast<std::int64_t>(entry_of(stat, "usage_usec")) * 1000;
+}
+
 std::string cgroup_name(const std::string& home, std::int64_t keeper) {
   return std::string(kPrefix) + hash_text(home) + "-k" + std::to_string(keeper);
 }

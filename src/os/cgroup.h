@@ -55,6 +55,8 @@ class Cgroup {
   CgroupMemory memory() const;
   /// Memory that is not a cache of files; 0: not known.
   std::uint64_t used_bytes() const;
+  /// User and system time of all that ever ran in it; nullopt: it does not say (v1).
+  std::optional<std::int64_t> cpu_ns() const;
 
  private:
   Cgroup() = default;

@@ -19,6 +19,8 @@ std::int64_t read_clock(clockid_t id) {
 
 std::int64_t boot_now_ns() { return read_clock(CLOCK_BOOTTIME); }
 
+std::int64_t awake_now_ns() { return read_clock(CLOCK_MONOTONIC); }
+
 Instant RealClock::now() {
   return {.wall_ns = read_clock(CLOCK_REALTIME), .boot_ns = read_clock(CLOCK_BOOTTIME)};
 }

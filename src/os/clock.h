@@ -22,6 +22,9 @@ class RealClock final : public Clock {
 /// CLOCK_BOOTTIME alone: what Loop::at() counts in.
 std::int64_t boot_now_ns();
 
+/// CLOCK_MONOTONIC: stands still while the machine is suspended.
+std::int64_t awake_now_ns();
+
 /// /proc/sys/kernel/random/boot_id without the newline; "" when unreadable.
 std::string boot_id();
 

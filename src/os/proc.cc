@@ -35,6 +35,9 @@ std::string slurp(const std::string& path, std::size_t limit) {
 }
 
 /// The number at the start of `text` after blanks; advances past it.
+constexpr std::int64_t kTickNs = 10'000'000;  // USER_HZ is 100 on every architecture we run on
+constexpr std::uint64_t kMostTicks = 900'000'000'000;  // nanoseconds of it fit into 63 bits
+
 std::uint64_t take_number(std::string_view& text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size()));
   std::uint64_t value = 0;
@@ -81,7 +84,11 @@ std::optional<ProcStat> stat_in(pid_t pid, std::string_view text) {
   out.parent = static_cast<pid_t>(take_number(rest));   // field 4
   take_number(rest);                                    // process group
   out.session = static_cast<pid_t>(take_number(rest));  // field 6
-  for (int field = 7; field < 22; ++field) take_number(rest);
+  for (int field = 7; field < 14; ++field) take_number(rest);
+  std::uint64_t ticks = 0;
+  for (int field = 14; field < 18; ++field) ticks += take_number(rest);
+  out.cpu_ns = static_cast<std::int64_t>(ticks % kMostTicks) * kTickNs;
+  for (int field = 18; field < 22; ++field) take_number(rest);
   out.start_ticks = take_number(rest);
   return out;
 }

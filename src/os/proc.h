@@ -20,6 +20,7 @@ struct ProcStat {
   pid_t session = 0;
   char state = '?';  // 'R', 'S', 'D' (uninterruptible), 'T', 'Z' (zombie) …
   std::uint64_t start_ticks = 0;
+  std::int64_t cpu_ns = 0;  // user and system, with that of children it has waited for
   std::string name = {};
   /// A zombie has ended: it holds nothing and waits for its parent only.
   bool ended() const { return state == 'Z' || state == 'X'; }

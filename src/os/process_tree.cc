@@ -41,6 +41,7 @@ TreeMember member_of(ProcStat stat) {
   return TreeMember{.pid = stat.pid,
                     .start_ticks = stat.start_ticks,
                     .state = stat.state,
+                    .cpu_ns = stat.cpu_ns,
                     .name = std::move(stat.name)};
 }
 

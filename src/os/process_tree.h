@@ -14,7 +14,8 @@ namespace pergpu::os {
 struct TreeMember {
   pid_t pid = 0;
   std::uint64_t start_ticks = 0;
-  char state = '?';  // 'D': cannot be ended before the kernel lets go of it
+  char state = '?';         // 'D': cannot be ended before the kernel lets go of it
+  std::int64_t cpu_ns = 0;  // user and system, with that of children it has waited for
   std::string name = {};
 };
 

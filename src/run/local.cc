@@ -109,6 +109,7 @@ LocalEngine::LocalEngine(os::Loop& loop, os::Clock& clock, Config config)
             .boot_id = config_.boot_id,
             .groups = config_.groups},
       undertaker_(loop, config_.keeper_program),
+      stack_writer_(loop, config_.pergpu_program),
       alive_(std::make_shared<bool>(true)) {
   for (const std::string_view suffix : {std::string_view(), kRecordSuffix}) {
     for (const std::int64_t number : keepers_in(site_.run_dir, suffix))
@@ -211,9 +212,16 @@ void LocalEngine::signal(AttemptId id, int number) {
   keeper->second.link->send(keeper::Signal{.id = id, .number = number});
 }
 
-void LocalEngine::write_stacks(AttemptId /*id*/, const std::string& /*path*/,
+void LocalEngine::write_stacks(AttemptId id, const std::string& path,
                                std::function<void(bool)> done) {
-  loop_.at(clock_.now().boot_ns, [done = std::move(done)] { done(false); });
+  const auto it = attempts_.find(id);
+  const auto keeper = it == attempts_.end() ? keepers_.end() : keepers_.find(it->second.keeper);
+  if (keeper != keepers_.end() && keeper->second.link->pid() != 0) {
+    return stack_writer_.write(keeper->second.link->pid(), path, std::move(done));
+  }
+  loop_.at(clock_.now().boot_ns, [done = std::move(done), alive = alive_] {
+    if (*alive) done(false);
+  });
 }
 
 void LocalEngine::acknowledge(AttemptId id, std::string record_path, std::string final_record) {

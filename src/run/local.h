@@ -21,6 +21,7 @@
 #include "os/loop.h"
 #include "run/engine.h"
 #include "run/keeper_link.h"
+#include "run/stack_writer.h"
 #include "run/undertaker.h"
 
 namespace pergpu {
@@ -106,6 +107,7 @@ class LocalEngine final : public Engine {
   Config config_;
   KeeperSite site_;
   Undertaker undertaker_;
+  StackWriter stack_writer_;
   std::map<KeeperId, Keeper> keepers_;
   std::map<LaneId, KeeperId> keeper_of_lane_;
   std::map<AttemptId, Tracked> attempts_;

@@ -12,8 +12,8 @@ namespace {
 
 using Names = std::vector<std::string_view>;
 
-const Names kRetried = {"exit",     "signal",  "timeout",        "lost",
-                        "oom-host", "oom-gpu", "output-missing", "disk-full"};
+const Names kRetried = {"exit",    "signal",         "timeout",   "lost", "oom-host",
+                        "oom-gpu", "output-missing", "disk-full", "stall"};
 const Names kTold = {"user-error", "exit",   "oom-host",  "oom-gpu",
                      "hardware",   "driver", "disk-full", "requeue"};
 

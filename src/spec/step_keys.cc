@@ -288,8 +288,12 @@ constexpr std::array<StepKey, 36> kStepKeys = {{
        if (d && d->count() == 0) in.field.report.error(in.field.node.at, "`timeout` is zero");
        if (d) in.step.spec.timeout = d;
      }},
-    {"idle_timeout", nullptr},
-    {"stall", nullptr},
+    {"idle_timeout",
+     [](const KeyInput& in) { in.step.spec.idle_timeout = read_limit_of_time(in.field); }},
+    {"stall",
+     [](const KeyInput& in) {
+       if (auto stall = read_stall(in.field)) in.step.spec.stall = *stall;
+     }},
     {"grace", read_time<&StepSpec::grace>},
     {"retries", read_retries},
     {"rerun", read_flag<&StepSpec::rerun>},

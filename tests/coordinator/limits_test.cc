@@ -1,4 +1,5 @@
-// What ends an attempt before it ends by itself: signals ahead, over the fake engine.
+// What ends an attempt before it ends by itself: signals ahead, silence, over the fake engine.
+#include "lock_folder.h"
 #include "simulation.h"
 
 namespace pergpu::testing {
@@ -84,6 +85,70 @@ TEST_F(LimitsTest, ATimeoutCutsTheWaitOfACancelShort) {
   EXPECT_EQ(sim.job(1).state, JobState::Cancelled);
   EXPECT_EQ(sim.job(1).last->ended_at.boot_ns - sim.job(1).last->started_at.boot_ns, 100 * kSecond);
   EXPECT_EQ(sim.engine->signalled().size(), 1u);
+}
+
+TEST_F(LimitsTest, AJobWithoutOutputIsEndedAsStalledAndTriedAgain) {
+  Simulation sim(store, clock);
+  SweepSpec sweep = one_job("1000s");
+  sweep.steps[0].retries = {.max = 1};
+  ASSERT_TRUE(sim.submit(sweep));
+  for (int attempt = 1; attempt <= 2; ++attempt) {
+    sim.run([&] { return runs(sim) && sim.job(1).attempts == attempt; });
+    sim.core->on_engine(engine_event::Quiet{.id = {{1}, attempt}, .silent_ns = 1800 * kSecond});
+    sim.turn();
+  }
+  sim.run();
+  EXPECT_EQ(sim.job(1).state, JobState::Failed);
+  EXPECT_EQ(sim.job(1).last->outcome->cls, OutcomeClass::Stall);
+  EXPECT_EQ(sim.job(1).last->outcome->reason, "no output for 30m (idle_timeout)");
+  EXPECT_EQ(sim.job(1).attempts, 2);
+}
+
+TEST_F(LimitsTest, AStalledJobIsEndedAfterItsStacks) {
+  Simulation sim(store, clock);
+  ASSERT_TRUE(sim.submit(one_job("1000s")));
+  sim.run([&] { return runs(sim); });
+  const engine_event::Quiet quiet{
+      .id = {{1}, 1}, .is_stall = true, .silent_ns = 2700 * kSecond, .cpu_ns = kSecond};
+  sim.core->on_engine(quiet);
+  sim.core->on_engine(quiet);  // said twice, judged once
+  EXPECT_EQ(sim.job(1).state, JobState::Running);
+  sim.run();
+  EXPECT_EQ(sim.job(1).last->outcome->cls, OutcomeClass::Stall);
+  EXPECT_EQ(sim.job(1).last->outcome->reason,
+            "no output for 45m, 1s of CPU time (stall); its stacks could not be written");
+}
+
+struct StallOnGpu : LimitsTest {
+  LockFolder locks;
+  ShownGpus shown;
+  /// What becomes of a quiet job whose GPU shows this, and this from the third look on.
+  JobState state_with(std::optional<int> utilization, std::optional<int> later) {
+    shown.look.gpus = {gpu_reading(0)};
+    shown.look.gpus[0].utilization = utilization;
+    Simulation sim(store, clock, "boot-1", {.cores = {0, 1}, .memory_bytes = 64ull << 30}, &shown);
+    SweepSpec sweep = one_job("1000s");
+    sweep.steps[0].gpus = 1;
+    sim.run([&] { return sim.gpus->discovered(); });
+    EXPECT_TRUE(sim.submit(sweep));
+    sim.run([&] { return runs(sim); });
+    const int looks = shown.looks;
+    sim.core->on_engine(engine_event::Quiet{.id = {{1}, 1}, .is_stall = true});
+    sim.run([&] {
+      if (shown.looks >= looks + 3) shown.look.gpus[0].utilization = later;
+      return false;
+    });
+    return sim.job(1).state;
+  }
+};
+
+TEST_F(StallOnGpu, IsOneWhereEveryLookShowsItIdle) {
+  EXPECT_EQ(state_with(0, 0), JobState::Failed);
+}
+TEST_F(StallOnGpu, IsNoneWhereItWorks) { EXPECT_EQ(state_with(100, 100), JobState::Done); }
+TEST_F(StallOnGpu, IsNoneWhereALaterLookShowsWork) { EXPECT_EQ(state_with(0, 5), JobState::Done); }
+TEST_F(StallOnGpu, IsNoneWhereNvmlDoesNotTell) {
+  EXPECT_EQ(state_with(std::nullopt, std::nullopt), JobState::Done);
 }
 
 }  // namespace

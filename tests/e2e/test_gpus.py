@@ -314,3 +314,14 @@ def test_a_gpu_whose_job_cannot_be_killed_stays_closed_and_says_who_holds_it(gpu
     assert f"is held by job 1: {words}" in gpus.run("why", "next").stdout
     freeze.thaw()
     assert gpus.wait("next") == 0 and gpus.only("stuck")["state"] == "cancelled"
+
+
+def test_a_silent_job_stalls_only_where_its_gpu_does_nothing(gpus):
+    gpus.world.show(gpus=[{"utilization": 40}])
+    gpus.submit('[steps.a]\ngpus = 1\nstall = "400ms"\ncommand = ["sleep", "1000"]')
+    wait_until(lambda: (gpus.only()["duration_s"] or 0) > 2, "time to be taken for a stall")
+    assert gpus.only()["state"] == "running"
+    gpus.world.show(gpus=[{"utilization": 0}])
+    assert gpus.wait() == 1
+    job = gpus.only()
+    assert job["class"] == "stall" and "no work on its GPU" in job["reason"]

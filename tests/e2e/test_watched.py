@@ -1,4 +1,6 @@
-"""What pergpu does to a job that goes on for too long: signals ahead."""
+"""What pergpu does to a job that goes on for too long: signals ahead, silence, stalls."""
+import os
+
 from harness import read, wait_until
 
 # Says when it can be signalled, then works until it is; $1: what it exits with at each attempt.
@@ -66,3 +68,44 @@ def test_a_kill_sends_no_signal_ahead(home):
     home.run("cancel", "--kill", "@")
     assert home.wait() == 1
     assert (home.only()["signal"], home.stamps.count("saved")) == (9, 0)
+
+
+def test_a_silent_job_is_ended_by_its_idle_timeout_and_a_talking_one_is_not(home):
+    talks = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do echo $i; sleep 0.1; done"
+    home.submit(f'[defaults]\nidle_timeout = "1s"\n[steps.silent]\ncommand = ["sleep", "1000"]\n'
+                f'[steps.talks]\nshell = "{talks}"\n', "--lanes", 2)  # fmt: skip
+    assert home.wait() == 1
+    jobs = {job["step"]: job for job in home.ps().values()}
+    assert jobs["talks"]["state"] == "done"
+    assert (jobs["silent"]["state"], jobs["silent"]["class"]) == ("failed", "stall")
+    assert "no output for 1s (idle_timeout)" in jobs["silent"]["reason"]
+
+
+def test_a_sleeping_job_stalls_with_its_stacks_on_disk_and_a_spinning_one_does_not(home):
+    home.script("hang", "#!/bin/sh\nsleep 1000 --token=hunter2 2>/dev/null || sleep 1000\n")
+    spin = "timeout 3 sh -c 'while :; do :; done'; true"
+    home.submit('[defaults]\nstall = "1s"\n[steps.hangs]\nretries = { max = 1, delay = "1ms" }\n'
+                'command = ["hang", "--token", "hunter2"]\n'
+                f'[steps.spins]\nshell = "{spin}"\n', "--lanes", 2)  # fmt: skip
+    assert home.wait() == 1
+    jobs = {job["step"]: job for job in home.ps().values()}
+    assert jobs["spins"]["state"] == "done"
+    job = jobs["hangs"]
+    assert (job["state"], job["class"], job["attempt"]) == ("failed", "stall", 2)
+    assert job["out"] + "/stacks.txt" in home.run("why", str(job["id"])).stdout
+    for name in ("stacks.1.txt", "stacks.txt"):
+        stacks = read(f"{job['out']}/{name}")
+        assert "(sleep), state S" in stacks and "thread" in stacks
+        assert "hunter2" not in stacks and "--token ***" in stacks
+    assert os.listdir(job["out"]).count("log.1.txt") == 1
+
+
+def test_show_says_how_quiet_jobs_are_watched(home):
+    home.close_gate()
+    home.submit('[steps.a]\nstall = true\nidle_timeout = "2h"\ncommand = ["stamp"]')
+    (job,) = home.json("show", "@")["jobs"]
+    assert job["limits"]["stall"] == "45m"
+    assert job["limits_held"]["stall"] == "watched: output to the log, CPU time"
+    assert job["limits_held"]["idle_timeout"] == "watched: output to the log"
+    home.open_gate()
+    assert home.wait() == 0

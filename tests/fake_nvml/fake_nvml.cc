@@ -309,6 +309,16 @@ FAKE nvmlDeviceGetMemoryInfo(void* handle, void* out) {
   return kSuccess;
 }
 
+FAKE nvmlDeviceGetUtilizationRates(void* handle, void* out) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  if (gpu == nullptr) return code;
+  put(out, 0, static_cast<std::uint32_t>(gpu->utilization));
+  put(out, 4, std::uint32_t{0});
+  return kSuccess;
+}
+
 FAKE nvmlDeviceGetCpuAffinity(void* handle, unsigned words, unsigned long* out) {
   const World world = fake_nvml::current_scenario();
   int code = kSuccess;

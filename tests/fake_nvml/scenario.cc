@@ -67,6 +67,7 @@ Gpu gpu_of(const Json& json, int index) {
     ramp.file = json.at("ramp").at("file").get<std::string>();
     json.at("ramp").at("steps").get_to(ramp.steps);
   }
+  gpu.utilization = json.value("utilization", 0);
   gpu.lost = json.value("lost", false);
   gpu.repair_pending = json.value("repair_pending", false);
   gpu.repair_failed = json.value("repair_failed", false);

@@ -41,6 +41,7 @@ struct Gpu {
   std::vector<int> cpus = {};
   std::uint64_t memory_bytes = 0;
   std::uint64_t idle_bytes = 0;
+  int utilization = 0;
   std::optional<std::uint64_t> used_bytes = std::nullopt;
   std::vector<Process> processes = {};
   std::optional<Ramp> ramp = std::nullopt;

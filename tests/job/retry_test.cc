@@ -56,14 +56,15 @@ TEST(DecideNext, WithoutRetriesAFailureIsFinal) {
 }
 
 TEST(DecideNext, DefaultPolicyRetriesWhatMayPass) {
-  for (OutcomeClass cls : {OutcomeClass::Exit, OutcomeClass::Signal, OutcomeClass::Timeout,
-                           OutcomeClass::OomHost, OutcomeClass::OutputMissing}) {
+  for (OutcomeClass cls :
+       {OutcomeClass::Exit, OutcomeClass::Signal, OutcomeClass::Timeout, OutcomeClass::OomHost,
+        OutcomeClass::OutputMissing, OutcomeClass::Stall}) {
     const Next next = next_of(cls, with_retries(1));
     EXPECT_EQ(next.kind, Kind::Again) << to_string(cls);
     EXPECT_TRUE(next.charged) << to_string(cls);
   }
   for (OutcomeClass cls : {OutcomeClass::UserError, OutcomeClass::DiskFull, OutcomeClass::Unknown,
-                           OutcomeClass::OomGpu, OutcomeClass::Stall}) {
+                           OutcomeClass::OomGpu}) {
     EXPECT_EQ(next_of(cls, with_retries(1)).kind, Kind::Final) << to_string(cls);
   }
 }

@@ -122,6 +122,9 @@ void Machine::execute(AttemptId id) {
     end(id, dice_.pick({1, 1, 1, 2, 3, 75, 137}), {});
   });
   if (dice_.percent(3)) tell(engine_event::MemoryExceeded{.id = id, .bytes = 9 * kGiB});
+  if (dice_.percent(5)) {
+    tell(engine_event::Quiet{.id = id, .is_stall = dice_.one_in(2), .silent_ns = kHour});
+  }
   if (dice_.percent(10)) tell(engine_event::Notified{.id = id, .line = "READY=1"});
 }
 

@@ -136,6 +136,8 @@ inline rc::Gen<SweepSpec> arbitrary_sweep() {
         return std::chrono::milliseconds(*rc::gen::inRange<std::int64_t>(1, 1LL << 40));
       };
       if (*rc::gen::arbitrary<bool>()) s.timeout = time();
+      if (*rc::gen::arbitrary<bool>()) s.idle_timeout = time();
+      if (*rc::gen::arbitrary<bool>()) s.stall = time();
       if (*rc::gen::arbitrary<bool>())
         s.signal = {.number = *rc::gen::element(1, 2, 10, 15),
                     .ahead = s.timeout ? std::min(time(), *s.timeout / 2) : time()};
