@@ -184,4 +184,11 @@ void People::release_all(Life& life) {
   if (!held.empty() && !life.core().frozen()) (void)life.core().release(held);
 }
 
+void People::release_gpus(Life& life) {
+  if (life.core().frozen()) return;
+  for (const GpuSnapshot& gpu : life.core().gpu_lanes().gpus()) {
+    if (gpu.state == "quarantined") (void)life.core().release_gpus(gpu.uuid);
+  }
+}
+
 }  // namespace pergpu::simulation

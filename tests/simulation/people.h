@@ -24,6 +24,8 @@ class People {
   void insist(Life& life);
   bool waits_for_answer() const { return asked_.has_value(); }
   void release_all(Life& life);
+  /// Jobs that fail by chance make a GPU look like a lemon: only people can tell that it is none.
+  void release_gpus(Life& life);
 
  private:
   struct File {

@@ -153,6 +153,7 @@ void Story::bring_peace() {
 /// Every job has ended; nobody waits for an answer.
 bool Story::is_over() {
   if (!life_ || people_.waits_for_answer() || !life_->is_durable()) return false;
+  people_.release_gpus(*life_);
   if (!life_->core().idle()) return false;
   bool any_left = false;
   for (const Job& job : life_->world->jobs()) any_left = any_left || !is_ended(job.state);
