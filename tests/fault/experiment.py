@@ -13,6 +13,7 @@ The jobs say themselves what they did (harness.STAMP).  What must hold, whatever
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,8 +26,20 @@ from harness import PERGPU, grid, wait_until  # noqa: E402
 
 KILL_AT = os.environ.get("KILL_AT", "")
 FAULTY_DISK = os.environ.get("FAULTY_DISK", "")
+KEEP = os.environ.get("KEEP_BROKEN", "")  # a folder for the homes of experiments that broke something
 DRAIN = 120  # seconds: keepers wait up to a minute before they start yet another coordinator
 BROKEN = ("lost", "twice", "wrong", "orphans", "leases", "stuck")
+
+
+def keep(root, folder):
+    """Copies files and folders; sockets, pipes and what goes meanwhile are left out."""
+
+    def others(parent, names):
+        paths = {name: f"{parent}/{name}" for name in names}
+        return [name for name, path in paths.items() if not (os.path.isdir(path) or os.path.isfile(path))]
+
+    with contextlib.suppress(shutil.Error):
+        shutil.copytree(root, folder, symlinks=True, ignore=others)
 
 
 class Experiment:
@@ -49,6 +62,8 @@ class Experiment:
             self.check_history()
         except (AssertionError, subprocess.TimeoutExpired, OSError, ValueError, KeyError) as error:
             self.broken("stuck", repr(error)[:2000])
+        if KEEP and any(self.result[name] for name in BROKEN):
+            keep(self.home.root, f"{KEEP}/{self.kind}-{self.seed}")
         remains, bugs, logs = harness.close([self.home])
         if remains:
             self.broken("orphans", str(remains), len(remains))

@@ -1,6 +1,6 @@
 """Fault injection with real processes: thousands of experiments, one table.
 
-    faults.py [--kills N] [--seed S] [--at-once N] [--build DIR]    exit status 1: something broke
+    faults.py [--kills N] [--seed S] [--at-once N] [--build DIR] [--keep DIR]    exit status 1: something broke
     faults.py --one KIND SEED                                       once again, told as JSON
 
 Kinds are the methods of experiment.Experiment.  For those of a system call the seed is the number
@@ -107,6 +107,7 @@ def main():
     parser.add_argument("--seed", type=int, default=int(time.time()) % 1_000_000)
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--build", default="build/dev", help="folder of the programs")
+    parser.add_argument("--keep", help="folder for the homes of experiments that broke something")
     parser.add_argument("--one", nargs=2, metavar=("KIND", "SEED"))
     args = parser.parse_args()
     build = os.path.abspath(args.build)
@@ -114,6 +115,8 @@ def main():
     os.environ.setdefault("FAKE_NVML", build + "/fake_nvml/libnvidia-ml.so.1")
     os.environ.setdefault("KILL_AT", build + "/tests/fault/kill_at")
     os.environ.setdefault("FAULTY_DISK", build + "/tests/fault/libfaulty_disk.so")
+    if args.keep:
+        os.environ["KEEP_BROKEN"] = os.path.abspath(args.keep)
     if args.one:
         from experiment import Experiment
 
