@@ -116,7 +116,8 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   command.add_option("--cpus", line.cpus, "cores to reserve for each job")->group(group);
   command.add_option("--memory", line.memory, "memory to reserve and not to exceed: 32GiB")
       ->group(group);
-  command.add_option("--gpu-memory", line.gpu_memory, "not in this version")->group(group);
+  command.add_option("--gpu-memory", line.gpu_memory, "GPU memory not to exceed: 20GiB")
+      ->group(group);
   command.add_option("--timeout", line.timeout, "of each attempt: 90s, 12h")->group(group);
   command.add_option("--retries", line.retries, "tries after a failure")->group(group);
   command.add_option("--max-parallel", line.max_parallel, "at most so many at once")->group(group);

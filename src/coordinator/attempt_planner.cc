@@ -180,7 +180,7 @@ std::vector<std::string> AttemptPlanner::warnings_of(const Job& job) const {
   return it == warnings_.end() ? std::vector<std::string>{} : it->second;
 }
 
-Result<AttemptPlan> AttemptPlanner::plan(const Job& job, LaneId::Pool pool) {
+Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand) {
   const Sweep& sweep = world_.sweep_of(job);
   const StepSpec& step = world_.step_of(job).spec;
   const Attempt& attempt = *job.last;
@@ -207,7 +207,7 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, LaneId::Pool pool) {
   plan.record_path = s->out + "/attempt.json";
   for (const auto& [resource, soft] : sweep.context.limits) plan.limits.push_back({resource, soft});
   plan.cpu_list = attempt.placement.cpu_list;
-  plan.memory_bytes = step.memory_bytes.value_or(0);
+  plan.memory_bytes = demand.memory_bytes.value_or(0);
   if (step.cpus && plan.cpu_list.empty()) plan.cpu_milli = 1000 * *step.cpus;
   if (step.max_starting) plan.ready_path = s->metrics;
   plan.grace = step.grace;
@@ -248,7 +248,7 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, LaneId::Pool pool) {
                              .metrics = s->metrics,
                              .marker = fmt::format("{}/{}", home_, to_string(plan.id)),
                              .parameters = param_env(s->parameters)};
-  if (pool == LaneId::Pool::Gpu && step.gpu_env == GpuEnv::Index) {
+  if (demand.pool == LaneId::Pool::Gpu && step.gpu_env == GpuEnv::Index) {
     request.gpus = {std::to_string(attempt.placement.lane.slot)};
   }
   JobEnvironment environment = build_environment(request);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coordinator/world.h"
+#include "job/queue.h"
 #include "os/file.h"
 #include "run/engine.h"
 #include "run/record.h"
@@ -27,7 +28,7 @@ class AttemptPlanner {
 
   /// REQUIRES: the job is Starting.  An error is the user's: a file that is gone, a text that
   /// cannot be rendered.
-  Result<AttemptPlan> plan(const Job& job, LaneId::Pool pool);
+  Result<AttemptPlan> plan(const Job& job, const Demand& demand);
   /// The folder part alone, for the attempt that would come next.
   Result<FolderPlan> folder(const Job& job) const;
   /// The record of the attempt that has just ended (job.last), to be rendered when there is time.

@@ -70,6 +70,7 @@ void Coordinator::on_engine(const EngineEvent& e) {
                      record(id.job, event::Started{started.pid, started.start_ticks});
                    }
                    arm_timers(live);
+                   watch_gpu_memory();
                    if (job.state == JobState::Stopping) resume_stop(live);
                  },
                  [&](const engine_event::SpawnFailed& failed) {
@@ -89,8 +90,7 @@ void Coordinator::on_engine(const EngineEvent& e) {
                  },
                  [&](const engine_event::MemoryExceeded& exceeded) {
                    live.memory_bytes = exceeded.bytes;
-                   const std::uint64_t limit =
-                       parts_.world->step_of(job).spec.memory_bytes.value_or(exceeded.bytes);
+                   const std::uint64_t limit = live.demand.memory_bytes.value_or(exceeded.bytes);
                    stop_attempt(job, StopCause::Memory,
                                 fmt::format("memory {} passed its limit of {}",
                                             size_text(exceeded.bytes), size_text(limit)),
@@ -132,7 +132,7 @@ void Coordinator::on_exit(LiveAttempt& live, const engine_event::Exited& exited)
           .timeout_ns = step.timeout ? std::chrono::nanoseconds(*step.timeout).count() : 0,
           .early_signal = early_signal(step, duration_of(*job.last, exited)),
           .memory_bytes = live.memory_bytes,
-          .memory_limit_bytes = step.memory_bytes.value_or(0),
+          .memory_limit_bytes = live.demand.memory_bytes.value_or(0),
           .oom_kills = exited.oom_kills,
           .oom_at_limit = exited.oom_at_limit,
           .gpu_fault = faults.hardware,

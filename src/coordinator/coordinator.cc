@@ -46,6 +46,8 @@ void Coordinator::declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capac
   for (std::size_t slot = 0; slot < sweep.steps.size(); ++slot) {
     const Step& step = sweep.steps[slot];
     Demand demand = demand_of(step.spec, pool_of(sweep, step.spec));
+    demand.most_memory = capacity.memory_bytes;
+    demand.most_gpu_memory = parts_.gpus->largest_memory();
     if (!sweep.context.devices.empty() && demand.pool == LaneId::Pool::Gpu) {
       auto devices = gpu::select_gpus(parts_.gpus->last_look(), sweep.context.devices, "--devices");
       // No GPU at all must not be taken for "any".
@@ -61,7 +63,8 @@ ReadyJob Coordinator::ready_entry(const Job& job) const {
   return {.id = job.id,
           .step = {job.sweep, job.step},
           .run = job.run,
-          .expected_ns = expected_ns(*parts_.world, job)};
+          .expected_ns = expected_ns(*parts_.world, job),
+          .growths = growths_of(job)};
 }
 
 void Coordinator::touch(JobId job) {
@@ -164,7 +167,7 @@ void Coordinator::refresh_all() {
 bool Coordinator::misses_gpu() const {
   return std::any_of(
       queue_.heads().begin(), queue_.heads().end(), [&](const ReadyQueue::Head& head) {
-        const Demand& demand = *queue_.demand(head.job.step);
+        const Demand& demand = *queue_.demand(head.job.key());
         if (demand.pool != LaneId::Pool::Gpu) return false;
         if (demand.devices.empty()) return !parts_.gpus->any();
         return std::none_of(
@@ -183,7 +186,7 @@ void Coordinator::settle() {
     while (std::optional<Choice> choice = choose(queue_, capacity_)) {
       queue_.take(choice->job, choice->overtaken);
       ready_.erase(choice->job.id);
-      const Demand& demand = *queue_.demand(choice->job.step);
+      const Demand& demand = *queue_.demand(choice->job.key());
       if (has_failed_on(choice->job.id, choice->gpus)) {
         prefer_another_gpu(*choice, demand, capacity_);
       }
@@ -208,7 +211,7 @@ void Coordinator::settle() {
   // The disk is busy now: time to prepare what it will allow.
   for (Prepared& p : std::exchange(to_plan_, {})) {
     const Job& job = *parts_.world->job(p.job);
-    Result<AttemptPlan> plan = planner_->plan(job, live_.at(p.job).lane.pool);
+    Result<AttemptPlan> plan = planner_->plan(job, live_.at(p.job).demand);
     if (plan) {
       *p.plan = std::move(*plan);
     } else {
@@ -234,7 +237,7 @@ bool Coordinator::has_failed_on(JobId id, const std::vector<std::string>& gpus) 
 /// The lease and a look come first; the answer is a start or makes room again.
 void Coordinator::acquire(const Choice& choice) {
   const JobId job = choice.job.id;
-  const Demand& demand = *queue_.demand(choice.job.step);
+  const Demand& demand = *queue_.demand(choice.job.key());
   const Outsiders outsiders = demand.outsiders;
   acquiring_.emplace(job, Acquiring{choice, demand});
   parts_.gpus->acquire(choice.gpus.front(), job, outsiders, [this, job](bool is_ready) {
@@ -263,7 +266,7 @@ bool Coordinator::wants_gpu(const std::string& uuid) const {
   }
   return std::any_of(
       queue_.heads().begin(), queue_.heads().end(), [&](const ReadyQueue::Head& head) {
-        const Demand& demand = *queue_.demand(head.job.step);
+        const Demand& demand = *queue_.demand(head.job.key());
         if (demand.pool != LaneId::Pool::Gpu) return false;
         return demand.devices.empty() || std::find(demand.devices.begin(), demand.devices.end(),
                                                    uuid) != demand.devices.end();

@@ -59,6 +59,7 @@ struct LiveAttempt {
   Timers::Id signal_timer = 0;  // its `signal`, ahead of its timeout
   Timers::Id term_timer = 0;    // it was cancelled and sent its `signal`: the TERM
   bool signalled = false;
+  int looks_above = 0;             // in a row that showed more GPU memory than its limit
   bool doubted = false;            // it is quiet: being looked at, or its stacks are being written
   std::uint64_t memory_bytes = 0;  // what was measured when it passed its limit
   std::string status = {};
@@ -154,6 +155,8 @@ class Coordinator {
   std::vector<LaneSnapshot> lane_snapshots(const Sweep& sweep) const;
   /// Why a job is where it is, in plain words.
   std::string why(const Job& job) const;
+  /// What the job asks for: its attempt's while it is live, else the next one's.
+  Demand asked_by(const Job& job) const;
   /// Files of the step that changed since its first start.
   std::vector<std::string> warnings_of(const Job& job) const;
 
@@ -169,6 +172,7 @@ class Coordinator {
   void declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capacity) const;
   LaneId::Pool pool_of(const Sweep& sweep, const StepSpec& step) const;
   std::string waiting_words(const Job& job) const;
+  std::string growth_words(const Job& job) const;
   bool misses_gpu() const;
   bool wants_gpu(const std::string& uuid) const;
   bool has_failed_on(JobId id, const std::vector<std::string>& gpus) const;
@@ -197,6 +201,8 @@ class Coordinator {
   void on_quiet(LiveAttempt& live, const engine_event::Quiet& quiet);
   void confirm_stall(LiveAttempt& live, const std::string& words, int looks);
   void end_stalled(LiveAttempt& live, const std::string& words);
+  void watch_gpu_memory();
+  void judge_gpu_memory(const GpuLook& look);
   void end_attempt(JobId id, const Evidence& evidence);
   void on_exit(LiveAttempt& live, const engine_event::Exited& exited);
   void examine(LiveAttempt& live, const engine_event::Exited& exited);
@@ -247,6 +253,7 @@ class Coordinator {
   SweepId frozen_ = {};  // its resubmit is being stored: its jobs do not change
   std::vector<EngineEvent> deferred_;
   bool store_retry_armed_ = false;
+  bool watches_gpu_memory_ = false;
   std::unique_ptr<AttemptPlanner> planner_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "coordinator/attempt_planner.h"
 #include "coordinator/expectation.h"
+#include "gpu/memory_use.h"
 #include "job/classify.h"
 #include "job/redact.h"
 #include "job/retry.h"
@@ -148,6 +149,19 @@ std::string cpu_group(int version) {
                       : "enforced by cgroup v1 (cpu.cfs_quota_us)";
 }
 
+std::string gpu_memory_words(const Coordinator& coordinator, const Job& job) {
+  const Demand asked = coordinator.asked_by(job);
+  if (!asked.gpu_memory_bytes) return "not held: it runs without a GPU";
+  const bool is_told = !coordinator.gpu_lanes().last_look().in_container;
+  if (!is_told && asked.outsiders == Outsiders::Ignore) {
+    return "not held: the GPU may have other users, and in a container the driver does not say "
+           "whose memory it is";
+  }
+  return fmt::format("watched: memory of its {} each second, ended above {}",
+                     is_told ? "processes on the GPU" : "GPU",
+                     format_size(gpu::ended_above(*asked.gpu_memory_bytes)));
+}
+
 /// By what each limit of a live job is held; of others, by what the next attempt's will be.
 nlohmann::json held_by(const Coordinator& coordinator, const Job& job, const StepSpec& step) {
   const os::CgroupSite& groups = coordinator.groups();
@@ -161,6 +175,7 @@ nlohmann::json held_by(const Coordinator& coordinator, const Job& job, const Ste
     out["stall"] = std::string("watched: output to the log, CPU time") +
                    (step.gpus > 0 ? ", GPU utilization" : "");
   }
+  if (step.gpu_memory_bytes) out["gpu_memory"] = gpu_memory_words(coordinator, job);
   if (step.memory_bytes) {
     const int version = runs ? live->memory_held : groups.memory.version;
     out["memory"] = version == 0 ? kMemoryWatched : memory_group(version);
@@ -207,7 +222,11 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
   if (step.idle_timeout) limits["idle_timeout"] = format_duration(*step.idle_timeout);
   if (step.stall) limits["stall"] = format_duration(*step.stall);
   if (step.signal) limits["signal"] = signal_text(*step.signal);
-  if (step.memory_bytes) limits["memory"] = format_size(*step.memory_bytes);
+  const Demand asked = coordinator.asked_by(job);
+  if (asked.memory_bytes) limits["memory"] = format_size(*asked.memory_bytes);
+  if (step.gpu_memory_bytes) {
+    limits["gpu_memory"] = format_size(asked.gpu_memory_bytes.value_or(*step.gpu_memory_bytes));
+  }
   if (step.cpus) limits["cpus"] = *step.cpus;
   limits["gpus"] = step.gpus;
   limits["grace"] = format_duration(step.grace);

@@ -44,7 +44,7 @@ std::string Coordinator::why(const Job& job) const {
       if (job.last && job.last->outcome) {
         history = fmt::format(" (attempt {}: {})", job.last->number, job.last->outcome->reason);
       }
-      return waiting_words(job) + history;
+      return waiting_words(job) + history + growth_words(job);
     }
     case JobState::Held:
       return job.reason.empty() ? "held" : job.reason;
@@ -94,12 +94,32 @@ std::string Coordinator::waiting_words(const Job& job) const {
                        duration_text(job.not_before_wall_ns - now.wall_ns));
   }
   if (acquiring_.contains(job.id)) return "its GPU is being looked at";
-  const bool wants_gpu = queue_.demand({job.sweep, job.step})->pool == LaneId::Pool::Gpu;
+  const StepKey step{job.sweep, job.step};
+  const bool wants_gpu = queue_.demand(step)->pool == LaneId::Pool::Gpu;
   if (wants_gpu && !parts_.gpus->driver_trouble().empty()) {
     return "no job starts on a GPU: " + parts_.gpus->driver_trouble();
   }
-  const std::string blocked = why_not(queue_, {job.sweep, job.step}, capacity_);
+  const std::string blocked = why_not(queue_, {step, growths_of(job)}, capacity_);
   return blocked.empty() ? "waits for its turn" : blocked;
+}
+
+Demand Coordinator::asked_by(const Job& job) const {
+  if (const LiveAttempt* attempt = live(job.id)) return attempt->demand;
+  const Demand* usual = queue_.demand(StepKey{job.sweep, job.step});
+  return usual == nullptr ? Demand{} : grown(*usual, growths_of(job));
+}
+
+/// What its next attempt is given more of, as a sentence; "": nothing.
+std::string Coordinator::growth_words(const Job& job) const {
+  const Growths growths = growths_of(job);
+  const Demand asked = asked_by(job);
+  std::string more;
+  if (growths.memory > 0 && asked.memory_bytes)
+    more = size_text(*asked.memory_bytes) + " of memory";
+  if (growths.gpu_memory > 0 && asked.gpu_memory_bytes) {
+    more += (more.empty() ? "" : " and ") + size_text(*asked.gpu_memory_bytes) + " of GPU memory";
+  }
+  return more.empty() ? more : "; its next attempt has " + more;
 }
 
 std::vector<std::string> Coordinator::warnings_of(const Job& job) const {

@@ -102,6 +102,12 @@ const gpu::GpuLane* GpuLanes::facts(const std::string& uuid) const {
   return l == nullptr ? nullptr : &l->facts;
 }
 
+std::uint64_t GpuLanes::largest_memory() const {
+  std::uint64_t most = 0;
+  for (const Lane& l : lanes_) most = std::max(most, l.reading.total_bytes);
+  return most;
+}
+
 /// What keeps every job away, whatever the last look of the lane was for; "": nothing does.
 std::string GpuLanes::closed_words(const Lane& l) const {
   const std::string quarantine = quarantine_words(l);
@@ -119,6 +125,7 @@ void GpuLanes::fill(Capacity& capacity) const {
     // Of an adopted attempt's GPU they are known later than the GPU itself.
     it->id = l.facts.id;
     it->name = l.facts.name;
+    it->memory_bytes = l.reading.total_bytes;
     it->busy.clear();
     it->outsiders.clear();
     const std::string closed = closed_words(l);

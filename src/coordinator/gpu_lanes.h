@@ -109,6 +109,10 @@ class GpuLanes {
   std::vector<LaneSnapshot> lanes() const;
   std::vector<GpuSnapshot> gpus() const;
   const gpu::GpuLane* facts(const std::string& uuid) const;
+  /// Of the GPU that has the most; 0: not known.
+  std::uint64_t largest_memory() const;
+  /// What the GPU itself needs while nobody uses it, as far as that was seen.
+  std::uint64_t idle_bytes(const std::string& uuid) const { return idle_.of(uuid).value_or(0); }
 
  private:
   enum class Phase : std::uint8_t {

@@ -166,12 +166,14 @@ std::vector<StartSnapshot> Coordinator::rehearse(const SweepSpec& file,
     for (std::size_t row = 0; row < planned.of_step(step).size(); ++row) {
       const JobId id = planned.of_step(step)[row].id;
       if (!planned.ready(step, row) || acquiring_.contains(id)) continue;
-      queue.insert(
-          {.id = id,
-           .step = {plan.sweep, planned.slot_of(step)},
-           .run = once ? -1 : planned.run_of(row),
-           .expected_ns = expected_ns(file.steps[step], once ? nullptr : &file.runs[row],
-                                      once ? 0 : planned.run_of(row), parts_.world->job(id))});
+      const Job* known = parts_.world->job(id);
+      const bool is_queued = known != nullptr && known->state == JobState::Queued;
+      queue.insert({.id = id,
+                    .step = {plan.sweep, planned.slot_of(step)},
+                    .run = once ? -1 : planned.run_of(row),
+                    .expected_ns = expected_ns(file.steps[step], once ? nullptr : &file.runs[row],
+                                               once ? 0 : planned.run_of(row), known),
+                    .growths = is_queued ? growths_of(*known) : Growths{}});
       origins.emplace(id, Origin{step, row});
     }
   }
@@ -179,7 +181,7 @@ std::vector<StartSnapshot> Coordinator::rehearse(const SweepSpec& file,
   std::vector<StartSnapshot> starts;
   while (std::optional<Choice> choice = choose(queue, capacity)) {
     queue.take(choice->job, choice->overtaken);
-    capacity.occupy(choice->job.step, *queue.demand(choice->job.step), choice->lane, choice->gpus,
+    capacity.occupy(choice->job.step, *queue.demand(choice->job.key()), choice->lane, choice->gpus,
                     "would be in use");
     const auto ours = origins.find(choice->job.id);
     if (ours == origins.end()) continue;

@@ -30,7 +30,7 @@ void Coordinator::recover() {
                      .cpus = attempt.placement.cpus,
                      .cpu_list = attempt.placement.cpu_list,
                      .record_path = world.out_of(job) + "/attempt.json"};
-    live.demand = *queue_.demand(live.key);
+    live.demand = grown(*queue_.demand(live.key), growths_of(job));
     live.demand.pool = live.lane.pool;
     capacity_.occupy(live.key, live.demand, live.lane, live.gpus,
                      fmt::format("runs job {}", job.id.value));

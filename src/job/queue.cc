@@ -8,18 +8,33 @@
 namespace pergpu {
 
 Demand demand_of(const StepSpec& step, LaneId::Pool pool) {
-  return Demand{.step_name = step.name,
-                .pool = pool,
-                .gpus = pool == LaneId::Pool::Gpu ? step.gpus : 0,
-                .gpu_pattern = step.gpu,
-                .outsiders = step.outsiders,
-                .cpus = step.cpus,
-                .memory_bytes = step.memory_bytes,
-                .overcommit = step.overcommit,
-                .max_parallel = step.max_parallel,
-                .max_starting = step.max_starting,
-                .uses = step.uses,
-                .priority = step.priority};
+  return Demand{
+      .step_name = step.name,
+      .pool = pool,
+      .gpus = pool == LaneId::Pool::Gpu ? step.gpus : 0,
+      .gpu_pattern = step.gpu,
+      .outsiders = step.outsiders,
+      .cpus = step.cpus,
+      .memory_bytes = step.memory_bytes,
+      .gpu_memory_bytes = pool == LaneId::Pool::Gpu ? step.gpu_memory_bytes : std::nullopt,
+      .growth = step.grow,
+      .overcommit = step.overcommit,
+      .max_parallel = step.max_parallel,
+      .max_starting = step.max_starting,
+      .uses = step.uses,
+      .priority = step.priority};
+}
+
+Demand grown(Demand demand, Growths growths) {
+  if (demand.memory_bytes) {
+    demand.memory_bytes =
+        grown(*demand.memory_bytes, demand.growth.memory, growths.memory, demand.most_memory);
+  }
+  if (demand.gpu_memory_bytes) {
+    demand.gpu_memory_bytes = grown(*demand.gpu_memory_bytes, demand.growth.gpu_memory,
+                                    growths.gpu_memory, demand.most_gpu_memory);
+  }
+  return demand;
 }
 
 bool ReadyQueue::Entry::operator<(const Entry& other) const {
@@ -32,14 +47,17 @@ bool ReadyQueue::Head::operator<(const Head& other) const {
                                      other.job.step.step, other.job.id);
 }
 
-void ReadyQueue::update_head(StepKey key, Class& c) {
+void ReadyQueue::update_head(ClassKey key, Class& c) {
   std::optional<Head> now;
   if (!c.ready.empty()) {
     const Entry& first = *c.ready.begin();
-    now = Head{
-        .priority = c.demand.priority,
-        .expected_ns = first.expected_ns != 0 ? first.expected_ns : c.expected_ns,
-        .job = {.id = first.id, .step = key, .run = first.run, .expected_ns = first.expected_ns}};
+    now = Head{.priority = c.demand.priority,
+               .expected_ns = first.expected_ns != 0 ? first.expected_ns : c.expected_ns,
+               .job = {.id = first.id,
+                       .step = key.step,
+                       .run = first.run,
+                       .expected_ns = first.expected_ns,
+                       .growths = key.growths}};
   }
   const bool same = now && c.head && !(*now < *c.head) && !(*c.head < *now);
   if (same || (!now && !c.head)) return;
@@ -49,68 +67,84 @@ void ReadyQueue::update_head(StepKey key, Class& c) {
 }
 
 void ReadyQueue::declare(StepKey key, Demand demand) {
-  Class& c = classes_[key];
-  c.demand = std::move(demand);
-  update_head(key, c);
+  classes_.try_emplace(key);
+  for (auto it = classes_.find(key); it != classes_.end() && it->first.step == key; ++it) {
+    it->second.demand = grown(demand, it->first.growths);
+    update_head(it->first, it->second);
+  }
+}
+
+/// Null: its step is not declared.
+ReadyQueue::Class* ReadyQueue::class_of(const ReadyJob& job) {
+  if (const auto found = classes_.find(job.key()); found != classes_.end()) return &found->second;
+  const auto usual = classes_.find(job.step);
+  if (usual == classes_.end()) return nullptr;
+  Class& c = classes_[job.key()];
+  c.demand = grown(usual->second.demand, job.growths);
+  c.expected_ns = usual->second.expected_ns;
+  return &c;
 }
 
 void ReadyQueue::forget(StepKey key) {
-  const auto found = classes_.find(key);
-  if (found == classes_.end()) return;
-  size_ -= found->second.ready.size();
-  if (found->second.head) heads_.erase(*found->second.head);
-  classes_.erase(found);
+  auto it = classes_.find(key);
+  while (it != classes_.end() && it->first.step == key) {
+    size_ -= it->second.ready.size();
+    if (it->second.head) heads_.erase(*it->second.head);
+    it = classes_.erase(it);
+  }
 }
 
 void ReadyQueue::set_expected(StepKey key, std::int64_t expected_ns) {
-  const auto found = classes_.find(key);
-  if (found == classes_.end()) return;
-  found->second.expected_ns = expected_ns;
-  update_head(key, found->second);
+  for (auto it = classes_.find(key); it != classes_.end() && it->first.step == key; ++it) {
+    it->second.expected_ns = expected_ns;
+    update_head(it->first, it->second);
+  }
 }
 
 void ReadyQueue::insert(const ReadyJob& job) {
-  const auto found = classes_.find(job.step);
-  assert(found != classes_.end());
-  if (found == classes_.end()) return;
-  Class& c = found->second;
+  Class* c = class_of(job);
+  assert(c != nullptr);
+  if (c == nullptr) return;
   const Entry entry{.expected_ns = job.expected_ns, .run = job.run, .id = job.id};
-  if (!c.ready.insert(entry).second) return;
+  if (!c->ready.insert(entry).second) return;
   ++size_;
-  update_head(job.step, c);
+  update_head(job.key(), *c);
 }
 
 bool ReadyQueue::erase(ReadyJob job) {
-  const auto found = classes_.find(job.step);
+  const auto found = classes_.find(job.key());
   if (found == classes_.end()) return false;
   Class& c = found->second;
   const Entry entry{.expected_ns = job.expected_ns, .run = job.run, .id = job.id};
   if (c.ready.erase(entry) == 0) return false;
   --size_;
   if (c.ready.empty()) c.overtaken = 0;
-  update_head(job.step, c);
+  update_head(job.key(), c);
   return true;
 }
 
-void ReadyQueue::take(ReadyJob job, const std::vector<StepKey>& overtaken) {
+void ReadyQueue::take(ReadyJob job, const std::vector<ClassKey>& overtaken) {
   erase(job);
-  if (const auto own = classes_.find(job.step); own != classes_.end()) own->second.overtaken = 0;
-  for (StepKey key : overtaken) {
+  if (const auto own = classes_.find(job.key()); own != classes_.end()) own->second.overtaken = 0;
+  for (const ClassKey& key : overtaken) {
     if (const auto other = classes_.find(key); other != classes_.end()) ++other->second.overtaken;
   }
 }
 
 std::size_t ReadyQueue::size(StepKey key) const {
-  const auto found = classes_.find(key);
-  return found == classes_.end() ? 0 : found->second.ready.size();
+  std::size_t size = 0;
+  for (auto it = classes_.find(key); it != classes_.end() && it->first.step == key; ++it) {
+    size += it->second.ready.size();
+  }
+  return size;
 }
 
-const Demand* ReadyQueue::demand(StepKey key) const {
+const Demand* ReadyQueue::demand(ClassKey key) const {
   const auto found = classes_.find(key);
   return found == classes_.end() ? nullptr : &found->second.demand;
 }
 
-int ReadyQueue::overtaken(StepKey key) const {
+int ReadyQueue::overtaken(ClassKey key) const {
   const auto found = classes_.find(key);
   return found == classes_.end() ? 0 : found->second.overtaken;
 }

@@ -2,10 +2,10 @@
 // first), age of the sweep, longest expected first where durations are known, then file order (run,
 // step).
 //
-// Jobs of one step of one sweep ask for the same things, so they form a class (StepKey): if one
-// cannot start, none can.  Each class keeps its jobs ordered and only its first one (the head)
-// competes with the heads of other classes; choosing is O(classes with ready jobs), insert and
-// erase are O(log n), and a ready job costs one 64-byte tree node.
+// Jobs of one step of one sweep ask for the same things, but for those that `grow` gave more: they
+// form a class (ClassKey), and if one cannot start, none can.  Each class keeps its jobs ordered
+// and only its first one (the head) competes with the heads of other classes; choosing is O(classes
+// with ready jobs), insert and erase are O(log n), and a ready job costs one 64-byte tree node.
 //
 // In the queue is what is Queued, whose needs are done and whose not_before has passed; the caller
 // keeps the timers.  A job leaves by take() when it starts or by erase().
@@ -21,6 +21,7 @@
 
 #include "ids.h"
 #include "job/event.h"
+#include "job/growth.h"
 #include "job/step.h"
 
 namespace pergpu {
@@ -31,7 +32,15 @@ struct StepKey {
   auto operator<=>(const StepKey&) const = default;
 };
 
-/// What each job of a step asks for.
+/// A step's jobs that were given more equally often.
+struct ClassKey {
+  StepKey step = {};
+  Growths growths = {};
+  ClassKey(StepKey its_step, Growths its_growths = {}) : step(its_step), growths(its_growths) {}
+  auto operator<=>(const ClassKey&) const = default;
+};
+
+/// What each job of a class asks for.
 struct Demand {
   std::string step_name = {};             // for why_not()
   LaneId::Pool pool = LaneId::Pool::Cpu;  // where its lanes come from
@@ -39,9 +48,13 @@ struct Demand {
   std::string gpu_pattern = {};           // fnmatch on the model's name; empty: any
   std::vector<std::string> devices = {};  // UUIDs its sweep may use; empty: all
   Outsiders outsiders = Outsiders::Avoid;
-  std::optional<int> cpus = std::nullopt;                    // reservation
-  std::optional<std::uint64_t> memory_bytes = std::nullopt;  // reservation
-  bool overcommit = false;  // `cpus` and `memory_bytes` are no reservations
+  std::optional<int> cpus = std::nullopt;                        // reservation
+  std::optional<std::uint64_t> memory_bytes = std::nullopt;      // reservation
+  std::optional<std::uint64_t> gpu_memory_bytes = std::nullopt;  // a GPU must have it; Pool::Gpu
+  Growth growth = {};
+  std::uint64_t most_memory = 0;      // `grow` ends there: what the machine has; 0: not known
+  std::uint64_t most_gpu_memory = 0;  // of its largest GPU
+  bool overcommit = false;            // `cpus` and `memory_bytes` are no reservations
   std::optional<int> max_parallel = std::nullopt;
   std::optional<int> max_starting = std::nullopt;
   std::vector<std::string> uses = {};  // names of limits, one unit each
@@ -54,6 +67,8 @@ struct Demand {
 /// `pool` is the caller's decision: a sweep with --lanes runs its CPU steps (and, on a machine
 /// without GPUs, its GPU steps) on Pool::Sweep.
 Demand demand_of(const StepSpec& step, LaneId::Pool pool);
+/// What it is for jobs that were given more.
+Demand grown(Demand demand, Growths growths);
 
 /// One entry.  `expected_ns` (0: unknown) is part of its place: erase with what was inserted.
 struct ReadyJob {
@@ -61,29 +76,31 @@ struct ReadyJob {
   StepKey step = {};
   std::int32_t run = -1;
   std::int64_t expected_ns = 0;
+  Growths growths = {};
+  ClassKey key() const { return {step, growths}; }
   bool operator==(const ReadyJob&) const = default;
 };
 
 class ReadyQueue {
  public:
-  /// Makes a class known, or changes what it asks for (`set SEL priority=…`).
+  /// Makes a step known, or changes what it asks for (`set SEL priority=…`).
   void declare(StepKey key, Demand demand);
-  /// Forgets a class and what is ready of it.
+  /// Forgets a step and what is ready of it.
   void forget(StepKey key);
-  /// Expected duration of the class's jobs that have none of their own: what earlier ones took.
+  /// Expected duration of the step's jobs that have none of their own: what earlier ones took.
   void set_expected(StepKey key, std::int64_t expected_ns);
 
-  /// REQUIRES: its class is declared.  A second insert of the same entry changes nothing.
+  /// REQUIRES: its step is declared.  A second insert of the same entry changes nothing.
   void insert(const ReadyJob& job);
   /// False when it is not there.  By value: the caller's may lie in heads(), which changes.
   bool erase(ReadyJob job);
   /// Erases a job that is being started; `overtaken` are the classes that choose() passed over
   /// although they come first (Choice::overtaken).
-  void take(ReadyJob job, const std::vector<StepKey>& overtaken);
+  void take(ReadyJob job, const std::vector<ClassKey>& overtaken);
 
   std::size_t size() const { return size_; }
   std::size_t size(StepKey key) const;
-  const Demand* demand(StepKey key) const;  // null: not declared
+  const Demand* demand(ClassKey key) const;  // null: none of it was ever ready, nor declared
 
   /// The first job of a class and its place among the heads of all classes.
   struct Head {
@@ -96,7 +113,7 @@ class ReadyQueue {
   const std::set<Head>& heads() const { return heads_; }
   /// How many jobs with reservations started before this class's first one, out of turn, while it
   /// waited for cpus or memory.
-  int overtaken(StepKey key) const;
+  int overtaken(ClassKey key) const;
 
  private:
   struct Entry {
@@ -112,9 +129,10 @@ class ReadyQueue {
     std::set<Entry> ready = {};
     std::optional<Head> head = std::nullopt;  // as it stands in heads_
   };
-  void update_head(StepKey key, Class& c);
+  void update_head(ClassKey key, Class& c);
+  Class* class_of(const ReadyJob& job);
 
-  std::map<StepKey, Class> classes_;
+  std::map<ClassKey, Class> classes_;  // of each declared step at least the one without growths
   std::set<Head> heads_;
   std::size_t size_ = 0;
 };

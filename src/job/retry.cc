@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "job/growth.h"
 #include "job/text.h"
 
 namespace pergpu {
@@ -40,7 +41,11 @@ bool tried_again_by_default(OutcomeClass cls) {
   return false;
 }
 
-bool covered(const RetryPolicy& policy, OutcomeClass cls) {
+/// What `grow` is for is tried again whether or not `on` says so.
+bool covered(const StepSpec& step, OutcomeClass cls) {
+  const RetryPolicy& policy = step.retries;
+  if (lacked_memory(cls) && grows_memory(step)) return true;
+  if (lacked_gpu_memory(cls) && grows_gpu_memory(step)) return true;
   if (policy.on.empty()) return tried_again_by_default(cls);
   return std::find(policy.on.begin(), policy.on.end(), cls) != policy.on.end();
 }
@@ -72,11 +77,14 @@ std::int64_t pause(std::chrono::nanoseconds first, int retries_used, JobId job) 
   return delay + static_cast<std::int64_t>(hash >> 54) * (delay / 4096);
 }
 
-Next retry(const Job& job, const RetryPolicy& policy, const Outcome& outcome) {
-  if (covered(policy, outcome.cls) && job.retries_used < policy.max) {
+Next retry(const Job& job, const StepSpec& step, const Outcome& outcome) {
+  const RetryPolicy& policy = step.retries;
+  if (covered(step, outcome.cls) && job.retries_used < policy.max) {
     return Next{.kind = Next::Kind::Again,
                 .charged = true,
-                .delay_ns = pause(policy.delay, job.retries_used, job.id)};
+                .delay_ns = pause(policy.delay, job.retries_used, job.id),
+                .more_memory = lacked_memory(outcome.cls) && grows_memory(step),
+                .more_gpu_memory = lacked_gpu_memory(outcome.cls) && grows_gpu_memory(step)};
   }
   if (job.retries_used == 0) return final_state(end_state(outcome.cls));
   return final_state(
@@ -157,7 +165,7 @@ Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome) {
     case OutcomeClass::Stall:
     case OutcomeClass::Timeout:
     case OutcomeClass::Unknown:
-      return retry(job, step.retries, outcome);
+      return retry(job, step, outcome);
   }
   return final_state(JobState::Failed);
 }

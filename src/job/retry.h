@@ -11,7 +11,9 @@ inline constexpr int kMaxUnchargedMoves = 5;
 /// Decides for `job` (live, its last attempt about to end with `outcome`).  Faults of the machine
 /// (Lost, Hardware, Driver) and a job's own wish (Requeue) are not charged but capped at
 /// kMaxUnchargedMoves; a fault is not repeated when the step says `rerun = false`.  User errors and
-/// Cancelled are never retried.  What a person or a shutdown stopped goes back to held.
+/// Cancelled are never retried.  A retry after too little memory has more where the step says so
+/// (`grow`), and is then made whatever `retries.on` says.  What a person or a shutdown stopped goes
+/// back to held.
 Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome);
 
 /// The end state of a class: Ok -> Done, Timeout -> Timeout, Lost/Unknown -> Lost,

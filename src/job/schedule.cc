@@ -59,7 +59,9 @@ bool allows(const Demand& demand, const GpuLane& gpu) {
       std::find(demand.devices.begin(), demand.devices.end(), gpu.uuid) == demand.devices.end()) {
     return false;
   }
-  return gpu_name_matches(demand.gpu_pattern, gpu.name);
+  const bool is_large_enough =
+      gpu.memory_bytes == 0 || demand.gpu_memory_bytes.value_or(0) <= gpu.memory_bytes;
+  return is_large_enough && gpu_name_matches(demand.gpu_pattern, gpu.name);
 }
 
 bool free_for(const Demand& demand, const GpuLane& gpu) {
@@ -168,8 +170,13 @@ bool waits_for_reservation(const Finding& found) {
 // Keeps room for the class of `head` if it is due and nobody before it has a claim.
 void claim_if_due(const ReadyQueue& queue, const ReadyQueue::Head& head, const Demand& demand,
                   const Finding& found, Claim& claim) {
-  if (claim.demand != nullptr || queue.overtaken(head.job.step) < kMaxOvertaken) return;
+  if (claim.demand != nullptr || queue.overtaken(head.job.key()) < kMaxOvertaken) return;
   claim = Claim{.demand = &demand, .lane = found.lane, .gpus = found.gpus};
+}
+
+std::string with_memory(const Demand& demand) {
+  if (!demand.gpu_memory_bytes) return "";
+  return fmt::format(" with {} of memory", size_text(*demand.gpu_memory_bytes));
 }
 
 std::string gpu_words(const Demand& demand, const Capacity& capacity) {
@@ -193,7 +200,9 @@ std::string gpu_words(const Demand& demand, const Capacity& capacity) {
     }
   }
   const std::string kind = demand.gpu_pattern.empty() ? "" : fmt::format(" {}", demand.gpu_pattern);
-  if (allowed == 0) return fmt::format("there is no GPU{} that it may use", kind);
+  if (allowed == 0) {
+    return fmt::format("there is no GPU{}{} that it may use", kind, with_memory(demand));
+  }
   std::string words = busy == allowed && allowed > 1
                           ? fmt::format("all {}{} GPUs are in use", allowed, kind)
                           : fmt::format("{} of {}{} GPUs in use", busy, allowed, kind);
@@ -271,11 +280,10 @@ bool gpu_name_matches(const std::string& pattern, const std::string& name) {
 
 std::optional<Choice> choose(const ReadyQueue& queue, const Capacity& capacity) {
   Claim claim;
-  std::vector<StepKey> passed;  // wait for a reservation
+  std::vector<ClassKey> passed;  // wait for a reservation
   for (const ReadyQueue::Head& head : queue.heads()) {
-    const StepKey key = head.job.step;
-    const Demand& demand = *queue.demand(key);
-    Finding found = examine(key, demand, capacity, claim);
+    const Demand& demand = *queue.demand(head.job.key());
+    Finding found = examine(head.job.step, demand, capacity, claim);
     if (found.obstacle == Obstacle::None) {
       const bool reserves = demand.reserved_cpus() > 0 || demand.reserved_memory() > 0;
       if (!reserves) passed.clear();
@@ -285,23 +293,23 @@ std::optional<Choice> choose(const ReadyQueue& queue, const Capacity& capacity) 
                     .overtaken = std::move(passed)};
     }
     if (!waits_for_reservation(found)) continue;
-    passed.push_back(key);
+    passed.push_back(head.job.key());
     claim_if_due(queue, head, demand, found, claim);
   }
   return std::nullopt;
 }
 
-std::string why_not(const ReadyQueue& queue, StepKey key, const Capacity& capacity) {
+std::string why_not(const ReadyQueue& queue, ClassKey key, const Capacity& capacity) {
   const Demand* asked = queue.demand(key);
   if (asked == nullptr) return "";
   Claim claim;
   for (const ReadyQueue::Head& head : queue.heads()) {
-    if (head.job.step == key) break;
-    const Demand& demand = *queue.demand(head.job.step);
+    if (head.job.key() == key) break;
+    const Demand& demand = *queue.demand(head.job.key());
     const Finding found = examine(head.job.step, demand, capacity, claim);
     if (waits_for_reservation(found)) claim_if_due(queue, head, demand, found, claim);
   }
-  return words(key, *asked, capacity, claim, examine(key, *asked, capacity, claim));
+  return words(key.step, *asked, capacity, claim, examine(key.step, *asked, capacity, claim));
 }
 
 std::string never_fits(const Demand& demand, const Capacity& capacity) {
@@ -317,11 +325,14 @@ std::string never_fits(const Demand& demand, const Capacity& capacity) {
                                        [&](const GpuLane& gpu) { return allows(demand, gpu); });
     if (allowed < std::max(1, demand.gpus)) {
       std::string names;
-      for (const GpuLane& gpu : capacity.gpus) names += (names.empty() ? "" : ", ") + gpu.name;
-      return fmt::format("asks {} GPU{}{}, it may use {} of this machine's {}{}{}",
-                         std::max(1, demand.gpus), demand.gpus > 1 ? "s" : "",
-                         demand.gpu_pattern.empty() ? "" : " " + demand.gpu_pattern, allowed,
-                         capacity.gpus.size(), names.empty() ? "" : ": ", names);
+      for (const GpuLane& gpu : capacity.gpus) {
+        names += (names.empty() ? "" : ", ") + gpu.name;
+        if (demand.gpu_memory_bytes) names += fmt::format(" ({})", size_text(gpu.memory_bytes));
+      }
+      return fmt::format(
+          "asks {} GPU{}{}{}, it may use {} of this machine's {}{}{}", std::max(1, demand.gpus),
+          demand.gpus > 1 ? "s" : "", demand.gpu_pattern.empty() ? "" : " " + demand.gpu_pattern,
+          with_memory(demand), allowed, capacity.gpus.size(), names.empty() ? "" : ": ", names);
     }
   }
   for (const std::string& name : demand.uses) {

@@ -28,7 +28,8 @@ inline constexpr int kMaxOvertaken = 16;
 struct GpuLane {
   LaneId id = {};
   std::string uuid = {};
-  std::string name = {};  // model, matched against Demand::gpu_pattern
+  std::string name = {};           // model, matched against Demand::gpu_pattern
+  std::uint64_t memory_bytes = 0;  // 0: not known
   std::string busy = {};  // why nobody can have it now ("runs job 17", "dirty: …"); empty: free
   std::string outsiders = {};  // foreign use; blocks only steps with outsiders = "avoid"
 };
@@ -82,8 +83,8 @@ struct Capacity {
 struct Choice {
   ReadyJob job = {};
   LaneId lane = {};
-  std::vector<std::string> gpus = {};   // UUIDs
-  std::vector<StepKey> overtaken = {};  // for ReadyQueue::take()
+  std::vector<std::string> gpus = {};    // UUIDs
+  std::vector<ClassKey> overtaken = {};  // for ReadyQueue::take()
 };
 
 /// The first job in the order that fits; nullopt when none does.
@@ -99,7 +100,7 @@ bool gpu_name_matches(const std::string& pattern, const std::string& name);
 
 /// Plain words of the first thing that keeps the class's jobs from starting: "max_parallel = 1 of
 /// step evaluate is reached", "all 8 GPUs are in use", …; empty when nothing does.
-std::string why_not(const ReadyQueue& queue, StepKey key, const Capacity& capacity);
+std::string why_not(const ReadyQueue& queue, ClassKey key, const Capacity& capacity);
 
 /// Why a job of this kind can never start on this machine ("asks 64 cpus, this machine has 16");
 /// empty when it can.  For submit: such a job would wait for ever.

@@ -43,7 +43,9 @@ struct StepDraft {
   std::vector<PlacedTemplate> templates = {};
   std::vector<NeedDraft> needs = {};
   std::vector<PlacedText> uses = {};
-  Place signal_at = {};  // of its value; may stand in [defaults]
+  Place signal_at = {};  // of its value, as the next two; may stand in [defaults]
+  Place gpu_memory_at = {};
+  Place grow_at = {};
 
   bool wrote(std::string_view key) const {
     for (const std::string& k : keys)

@@ -12,8 +12,8 @@ namespace {
 
 using Names = std::vector<std::string_view>;
 
-const Names kRetried = {"exit",    "signal",         "timeout",   "lost", "oom-host",
-                        "oom-gpu", "output-missing", "disk-full", "stall"};
+const Names kRetried = {"exit",    "signal",     "timeout",        "lost",      "oom-host",
+                        "oom-gpu", "gpu-memory", "output-missing", "disk-full", "stall"};
 const Names kTold = {"user-error", "exit",   "oom-host",  "oom-gpu",
                      "hardware",   "driver", "disk-full", "requeue"};
 
@@ -38,7 +38,6 @@ void read_retried(const Field& field, RetryPolicy& policy) {
   std::optional<std::vector<PlacedText>> names = read_texts(field);
   if (!names) return;
   for (const PlacedText& name : *names) {
-    const std::optional<OutcomeClass> cls = outcome_class_of(name.text);
     if (is_one_of(kNever, name.text)) {
       field.report.error(name.at, fmt::format("`{}`: `{}` is never retried; it can be {}",
                                               field.key, name.text, one_of(kRetried)));
@@ -46,8 +45,6 @@ void read_retried(const Field& field, RetryPolicy& policy) {
       field.report.error(name.at, fmt::format("`{}`: `{}` costs no retry: the job is started again "
                                               "in any case",
                                               field.key, name.text));
-    } else if (cls && !is_one_of(kRetried, name.text)) {
-      not_in_this_version(field.report, name.at, fmt::format("retrying on `{}`", name.text));
     } else if (const auto retried = read_class(field, name.text, name.at, kRetried)) {
       policy.on.push_back(*retried);
     }

@@ -36,6 +36,22 @@ void check_name(Draft& draft, const Key& name) {
                                             name.text));
 }
 
+/// A key that could do nothing is a mistake; what [defaults] says need not fit every step.
+void check_growth(Draft& draft, const StepDraft& step) {
+  if (!step.wrote("grow")) return;
+  const StepSpec& spec = step.spec;
+  const auto wrong = [&](std::string_view what) {
+    draft.report.error(step.grow_at, fmt::format("{}: `grow` {}", step.where, what));
+  };
+  if (spec.grow == Growth{}) return;  // told already, or an empty table
+  if (spec.retries.max == 0)
+    wrong("gives the next attempt more, and there is none without `retries`");
+  if (spec.grow.memory > 0 && !spec.memory_bytes)
+    wrong("names memory, and the step has no `memory` that could grow");
+  if (spec.grow.gpu_memory > 0 && !spec.gpu_memory_bytes)
+    wrong("names gpu_memory, and the step has no `gpu_memory` that could grow");
+}
+
 void check_whole(Draft& draft, const StepDraft& step) {
   bool command = step.wrote("command");
   bool shell = step.wrote("shell");
@@ -56,6 +72,12 @@ void check_whole(Draft& draft, const StepDraft& step) {
         step.signal_at,
         fmt::format("{}: `signal` comes {} before the end, and `timeout` is {}", step.where,
                     format_duration(spec.signal->ahead), format_duration(*spec.timeout)));
+  if (step.wrote("gpu_memory") && spec.gpus == 0)
+    draft.report.error(
+        step.gpu_memory_at,
+        fmt::format("{} limits `gpu_memory` but asks for no GPU: {}", step.where,
+                    step.wrote("gpus") ? "gpus = 1, or leave `gpu_memory` out" : "add gpus = 1"));
+  check_growth(draft, step);
 }
 
 }  // namespace

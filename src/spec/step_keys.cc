@@ -280,7 +280,11 @@ constexpr std::array<StepKey, 36> kStepKeys = {{
        if (std::optional<std::uint64_t> bytes = read_size(in.field))
          in.step.spec.memory_bytes = bytes;
      }},
-    {"gpu_memory", nullptr},
+    {"gpu_memory",
+     [](const KeyInput& in) {
+       in.step.spec.gpu_memory_bytes = read_size(in.field);
+       in.step.gpu_memory_at = in.field.node.at;
+     }},
     {"overcommit", read_flag<&StepSpec::overcommit>},
     {"timeout",
      [](const KeyInput& in) {
@@ -297,7 +301,11 @@ constexpr std::array<StepKey, 36> kStepKeys = {{
     {"grace", read_time<&StepSpec::grace>},
     {"retries", read_retries},
     {"rerun", read_flag<&StepSpec::rerun>},
-    {"grow", nullptr},
+    {"grow",
+     [](const KeyInput& in) {
+       in.step.spec.grow = read_growth(in.field).value_or(Growth{});
+       in.step.grow_at = in.field.node.at;
+     }},
     {"signal",
      [](const KeyInput& in) {
        in.step.spec.signal = read_early_signal(in.field);

@@ -134,6 +134,30 @@ def test_a_gpu_with_a_foreign_process_gets_no_job_and_gpus_and_why_say_so(gpus):
     assert gpus.wait("second") == 0
 
 
+# Holds as much of its GPU's memory as it is told.
+EATER = """#!/bin/sh
+echo $1 >"$CLAIMS/$CUDA_VISIBLE_DEVICES.$$"
+exec sleep ${2:-1000}
+"""
+
+
+def test_a_job_above_its_gpu_memory_is_ended_and_may_have_more(gpus):
+    gpus.script("eat", EATER)
+    limit = f'gpus = 1\ngpu_memory = "4GiB"\ncommand = ["eat", "{5 * GIB}"]'
+    gpus.submit(grid("eat", 1, limit))
+    assert gpus.wait() == 1
+    job = gpus.only()
+    assert (job["state"], job["class"]) == ("failed", "gpu-memory")
+    assert job["reason"] == "GPU memory 5 GiB passed its limit of 4 GiB"
+    limit = f'gpus = 1\ngpu_memory = "4GiB"\ncommand = ["eat", "{5 * GIB}", "3"]\n'
+    grow = 'retries = { max = 1, delay = "1ms" }\ngrow = { gpu_memory = 2 }'
+    gpus.submit(grid("eat", 1, limit + grow), name="growing.toml")
+    assert gpus.wait("growing") == 0
+    job = gpus.json("show", "growing")["jobs"][0]
+    assert job["attempt"] == 2 and job["limits"]["gpu_memory"] == "8GiB"
+    assert job["limits_held"]["gpu_memory"].startswith("watched: memory of its")
+
+
 def test_outsiders_can_be_ignored(gpus):
     other = foreign_process()
     used = {"uuid": uuid(0), "processes": [{"pid": other.pid, "memory_bytes": GIB}]}

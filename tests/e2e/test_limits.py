@@ -175,6 +175,18 @@ def test_memory_that_is_passed_ends_the_job_with_its_figures_and_no_neighbour(ho
     wait_until(lambda: not groups_of(home), "the end of its groups")
 
 
+@pytest.mark.parametrize("by", ["groups", "watching"])
+def test_grow_gives_the_next_attempt_more_memory(home, by):
+    if by == "watching":
+        home.env["PERGPU_CGROUP"] = "none"
+    home.file("eat.py", "import time\nx = bytearray(120 << 20)\ntime.sleep(1.5)\n")
+    step = 'memory = "50MiB"\nretries = { max = 3, delay = "1ms" }\ngrow = { memory = 2 }\n'
+    home.submit("[steps.eat]\n" + step + 'command = ["python3", "-S", "eat.py"]', "--lanes", 1)
+    assert home.wait() == 0
+    assert home.only()["attempt"] == 3  # 50, 100, 200 MiB
+    assert home.json("show", "@")["jobs"][0]["limits"]["memory"] == "200MiB"
+
+
 def test_show_says_what_holds_each_limit(home):
     home.env["PERGPU_CGROUP"] = "none"
     home.close_gate()

@@ -132,6 +132,8 @@ inline rc::Gen<SweepSpec> arbitrary_sweep() {
       if (*rc::gen::arbitrary<bool>())
         s.memory_bytes = *rc::gen::inRange<std::uint64_t>(1, std::uint64_t{1} << 50);
       s.overcommit = *rc::gen::arbitrary<bool>();
+      if (s.gpus == 1 && *rc::gen::arbitrary<bool>())
+        s.gpu_memory_bytes = *rc::gen::inRange<std::uint64_t>(1, std::uint64_t{1} << 40);
       auto time = [] {
         return std::chrono::milliseconds(*rc::gen::inRange<std::int64_t>(1, 1LL << 40));
       };
@@ -147,6 +149,9 @@ inline rc::Gen<SweepSpec> arbitrary_sweep() {
       s.retries.max = *rc::gen::inRange(0, 5);
       if (*rc::gen::arbitrary<bool>()) s.retries.on = {OutcomeClass::OomHost, OutcomeClass::Lost};
       if (*rc::gen::arbitrary<bool>()) s.retries.delay = time();
+      if (s.retries.max > 0 && s.memory_bytes) s.grow.memory = *rc::gen::element(0.0, 1.5, 2.0);
+      if (s.retries.max > 0 && s.gpu_memory_bytes)
+        s.grow.gpu_memory = *rc::gen::element(0.0, 1.25, 10.0);
       s.breaker = *rc::gen::inRange(0, 5);
       if (*rc::gen::arbitrary<bool>()) s.failures = {{"loss is \"nan\"", OutcomeClass::UserError}};
       s.rerun = *rc::gen::arbitrary<bool>();

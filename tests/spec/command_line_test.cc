@@ -92,6 +92,7 @@ TEST(CommandLine, OptionsAreKeysOfTheStep) {
   options.gpus = "1";
   options.cpus = "4";
   options.memory = "1GiB";
+  options.gpu_memory = "20GiB";
   options.timeout = "2h";
   options.retries = "3";
   options.max_parallel = "2";
@@ -105,6 +106,7 @@ TEST(CommandLine, OptionsAreKeysOfTheStep) {
   EXPECT_EQ(s.gpus, 1);
   EXPECT_EQ(s.cpus, 4);
   EXPECT_EQ(s.memory_bytes, 1ULL << 30);
+  EXPECT_EQ(s.gpu_memory_bytes, 20ULL << 30);
   EXPECT_EQ(s.timeout, std::chrono::hours(2));
   EXPECT_EQ(s.retries.max, 3);
   EXPECT_EQ(s.max_parallel, 2);
@@ -116,7 +118,6 @@ TEST(CommandLine, MistakesNameTheOptionOrTheWord) {
   CommandLineOptions options;
   options.memory = "64";
   options.gpus = "two";
-  options.gpu_memory = "1GiB";
   options.lists = {"lr"};
   options.name = "a/b";
   ParsedSweep parsed = parse({"t", "{lrr}"}, options);
@@ -127,7 +128,6 @@ TEST(CommandLine, MistakesNameTheOptionOrTheWord) {
   text = to_text(parse({"t", "{lrr}"}, options).diagnostics);
   EXPECT_EQ(
       text,
-      "--gpu-memory 1GiB: `gpu_memory` is not in this version of pergpu\n"
       "--gpus two: `gpus` must be a whole number, not the text \"two\"\n"
       "--memory 64: `memory` must be a size, not the text \"64\": sizes need a unit: 64GiB, 500MB\n"
       "--name a/b: a sweep cannot be called \"a/b\": it becomes a folder, so it cannot have a /\n"

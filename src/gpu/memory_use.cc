@@ -1,0 +1,54 @@
+// What the driver says of each process comes first; the sum of the GPU is the way out.
+#include "gpu/memory_use.h"
+
+#include <algorithm>
+
+#include "gpu/foreign.h"
+
+namespace pergpu::gpu {
+namespace {
+
+/// nullopt: the driver does not say it of all of them.
+std::optional<std::uint64_t> by_process(const GpuReading& reading, const MemoryQuestion& question) {
+  std::uint64_t sum = 0;
+  for (const GpuProcess& process : reading.processes) {
+    if (!process.matched) return std::nullopt;
+    if (!question.ours(process)) continue;
+    if (!process.memory_bytes) return std::nullopt;
+    sum += *process.memory_bytes;
+  }
+  return sum;
+}
+
+std::optional<std::uint64_t> on_gpu(const GpuLook& look, const std::string& uuid,
+                                    const MemoryQuestion& question) {
+  const auto reading = std::find_if(look.gpus.begin(), look.gpus.end(),
+                                    [&](const GpuReading& r) { return r.uuid == uuid; });
+  if (reading == look.gpus.end() || reading->health != GpuHealth::Ok) return std::nullopt;
+  if (!look.in_container) {
+    if (const auto sum = by_process(*reading, question)) return sum;
+  }
+  if (question.has_outsiders) return std::nullopt;
+  const std::uint64_t idle = question.idle_bytes(uuid);
+  const std::uint64_t used = settled_bytes(*reading);
+  return used > idle ? used - idle : 0;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> memory_in_use(const GpuLook& look, const MemoryQuestion& question) {
+  if (!look.complete) return std::nullopt;
+  std::uint64_t sum = 0;
+  for (const std::string& uuid : question.gpus) {
+    const std::optional<std::uint64_t> bytes = on_gpu(look, uuid, question);
+    if (!bytes) return std::nullopt;
+    sum += *bytes;
+  }
+  return sum;
+}
+
+std::uint64_t ended_above(std::uint64_t limit_bytes) {
+  return limit_bytes + std::max(limit_bytes / 16, 512 * kMiB);
+}
+
+}  // namespace pergpu::gpu

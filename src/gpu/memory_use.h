@@ -1,0 +1,34 @@
+// How much GPU memory an attempt uses, and when that is more than its limit.  Pure.
+//
+// No driver holds a process to a limit on a whole GPU, so the limit is watched: an attempt has its
+// GPUs for itself, and what its processes hold there is what the driver reports of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpu/inventory.h"
+
+namespace pergpu::gpu {
+
+struct MemoryQuestion {
+  std::vector<std::string> gpus = {};  // UUIDs
+  bool has_outsiders = false;          // others may use them, too
+  std::function<bool(const GpuProcess&)> ours = {};
+  std::function<std::uint64_t(const std::string& uuid)> idle_bytes = {};
+};
+
+/// Bytes on all its GPUs together.  Where the driver does not say whose they are (in a container
+/// its pids are the host's), everything above idle counts, unless others may use the GPU.  nullopt:
+/// it cannot be told from this look.
+std::optional<std::uint64_t> memory_in_use(const GpuLook& look, const MemoryQuestion& question);
+
+/// An attempt is ended when it uses more than this: the limit and 1/16 of it, at least 512 MiB,
+/// because a limit is thought of as the program's tensors, and each process has a CUDA context
+/// (300 to 500 MiB) besides.
+std::uint64_t ended_above(std::uint64_t limit_bytes);
+
+}  // namespace pergpu::gpu
