@@ -75,13 +75,27 @@ std::string without_users(std::string_view text) {
   return out.append(text.substr(done));
 }
 
+/// Past the quotes that begin at `at`.
+std::size_t skip_quotes(std::string_view text, std::size_t at) {
+  const std::size_t end = text.find(text[at], at + 1);
+  return end == text.npos ? text.size() : end + 1;
+}
+
+bool is_quote(char c) { return c == '"' || c == '\''; }
+
 /// Past the value at `at`: what quotes hold, or up to the next gap.
 std::size_t skip_value(std::string_view text, std::size_t at) {
-  if (at < text.size() && (text[at] == '"' || text[at] == '\'')) {
-    const std::size_t end = text.find(text[at], at + 1);
-    return end == text.npos ? text.size() : end + 1;
-  }
+  if (at < text.size() && is_quote(text[at])) return skip_quotes(text, at);
   while (at < text.size() && !is_gap(text[at])) ++at;
+  return at;
+}
+
+/// The same behind NAME=, where a shell reads on over commas, brackets and quotes: ab,"c d"{e}.
+std::size_t skip_assigned(std::string_view text, std::size_t at) {
+  constexpr std::string_view kEnds = " \t\n\r`;&|()<>";
+  while (at < text.size() && kEnds.find(text[at]) == kEnds.npos) {
+    at = is_quote(text[at]) ? skip_quotes(text, at) : at + 1;
+  }
   return at;
 }
 
@@ -148,7 +162,8 @@ std::string redact_text(std::string_view whole) {
     at = end;
     if (value == std::string::npos || value >= text.size()) continue;
     const std::size_t secret = skip_scheme(text, value);
-    const std::size_t behind = skip_value(text, secret);
+    const bool is_assigned = text[value - 1] == '=';
+    const std::size_t behind = is_assigned ? skip_assigned(text, secret) : skip_value(text, secret);
     if (behind == secret) continue;
     out.append(text, end, secret - end).append(kRedacted);
     at = behind;

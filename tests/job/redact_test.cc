@@ -47,6 +47,9 @@ TEST(Redact, UsersOfUrlsAreHidden) {
 TEST(Redact, TextsForAShellAreReadToo) {
   EXPECT_EQ(redact_text("export HF_TOKEN='a b'; t.py --password \"x y\" --lr 1 | tee log"),
             "export HF_TOKEN=***; t.py --password *** --lr 1 | tee log");
+  EXPECT_EQ(redact_text("HF_TOKEN=ab,cd DB_PASSWORD=x{y PASS=a\"b c\"'d e'f t.py"),
+            "HF_TOKEN=*** DB_PASSWORD=*** PASS=*** t.py");
+  EXPECT_EQ(redact_text("sh -c 'HF_TOKEN=abc t.py'"), "sh -c 'HF_TOKEN=*** t.py'");
   EXPECT_EQ(redact_text("{\"api_key\": \"abc\", \"lr\": 1}"), "{\"api_key\": ***, \"lr\": 1}");
 }
 
