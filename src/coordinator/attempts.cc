@@ -51,11 +51,9 @@ void Coordinator::on_engine(const EngineEvent& e) {
     return engine.acknowledge(id, parts_.world->out_of(*job) + "/attempt.json",
                               to_json_text(*planner_->final_record(*job)));
   }
-  if (frozen_ && parts_.world->job(id.job)->sweep == frozen_) {
-    deferred_.push_back(e);
-    return;
-  }
+  if (is_frozen(*parts_.world->job(id.job))) return defer(e);
   LiveAttempt& live = it->second;
+  live.deferred = false;
   if (live.examining) return;  // it has ended; nothing else counts any more
   const Job& job = *parts_.world->job(id.job);
   std::visit(Overloaded{
@@ -107,6 +105,18 @@ void Coordinator::on_engine(const EngineEvent& e) {
                  [&](const engine_event::Quiet& quiet) { on_quiet(live, quiet); },
              },
              e);
+}
+
+/// Until the submit is stored: the journal must hold the rows in the order in which the world took
+/// them.
+void Coordinator::defer(const EngineEvent& e) {
+  deferred_.push_back(e);
+  const bool is_end = !std::holds_alternative<engine_event::Started>(e) &&
+                      !std::holds_alternative<engine_event::MemoryExceeded>(e) &&
+                      !std::holds_alternative<engine_event::Notified>(e) &&
+                      !std::holds_alternative<engine_event::Quiet>(e);
+  const AttemptId id = std::visit([](const auto& event) { return event.id; }, e);
+  if (is_end) live_.at(id.job).deferred = true;
 }
 
 /// What failed on a GPU is judged when that GPU was looked at: until then the keeper keeps the

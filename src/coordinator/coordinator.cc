@@ -89,7 +89,7 @@ void Coordinator::leave_queue(const Job& job) {
 
 /// Brings queue and needs in line with one job's state.  Idempotent.
 void Coordinator::refresh(JobId id) {
-  if (frozen_ && parts_.world->job(id)->sweep == frozen_) return;  // all of it follows
+  if (is_frozen(*parts_.world->job(id))) return;  // all of it follows
   std::vector<JobId> work{id};
   while (!work.empty()) {
     const JobId next = work.back();
@@ -183,13 +183,11 @@ void Coordinator::settle() {
   // look.
   if (parts_.gpus->discovered() && journal.writable() && !frozen_ && !leaving_) {
     parts_.gpus->fill(capacity_);
-    while (std::optional<Choice> choice = choose(queue_, capacity_)) {
+    const auto avoided = [this](JobId id) { return failed_on(id); };
+    while (std::optional<Choice> choice = choose(queue_, capacity_, avoided)) {
       queue_.take(choice->job, choice->overtaken);
       ready_.erase(choice->job.id);
       const Demand& demand = *queue_.demand(choice->job.key());
-      if (has_failed_on(choice->job.id, choice->gpus)) {
-        prefer_another_gpu(*choice, demand, capacity_);
-      }
       capacity_.occupy(choice->job.step, demand, choice->lane, choice->gpus,
                        fmt::format("runs job {}", choice->job.id.value));
       if (choice->lane.pool == LaneId::Pool::Gpu) {
@@ -228,10 +226,13 @@ void Coordinator::settle() {
   run_submits();
 }
 
-bool Coordinator::has_failed_on(JobId id, const std::vector<std::string>& gpus) const {
+/// The GPU of its last attempt, if that failed; "": there is none.
+std::string Coordinator::failed_on(JobId id) const {
   const Job& job = *parts_.world->job(id);
-  return !gpus.empty() && job.last && job.last->outcome &&
-         job.last->outcome->cls != OutcomeClass::Ok && job.last->placement.gpus == gpus;
+  const bool has_failed =
+      job.last && job.last->outcome && job.last->outcome->cls != OutcomeClass::Ok;
+  if (!has_failed || job.last->placement.gpus.empty()) return {};
+  return job.last->placement.gpus.front();
 }
 
 /// The lease and a look come first; the answer is a start or makes room again.
@@ -318,7 +319,11 @@ void Coordinator::launch(JobId id, const std::shared_ptr<AttemptPlan>& plan,
                          const std::string& failure) {
   LiveAttempt& live = live_.at(id);
   const Job& job = *parts_.world->job(id);
-  if (job.state == JobState::Stopping) {  // asked to stop while its intent was being stored
+  const bool is_stopped = job.state == JobState::Stopping;  // while its intent was being stored
+  if ((is_stopped || !failure.empty()) && is_frozen(job)) {
+    return defer(engine_event::SpawnFailed{.id = live.id, .phase = "prepare", .object = failure});
+  }
+  if (is_stopped) {
     end_attempt(id, Evidence{.stop = job.last->stop, .stop_reason = job.last->stop_reason});
     return;
   }
@@ -390,8 +395,8 @@ const LiveAttempt* Coordinator::live(JobId job) const {
 
 bool Coordinator::idle() const {
   return live_.empty() && told_all() && acquiring_.empty() && ready_.empty() &&
-         not_before_.empty() && submits_.empty() && !submitting_ && parts_.journal->idle() &&
-         parts_.journal->writable();
+         not_before_.empty() && walks_ == 0 && submits_.empty() && !submitting_ &&
+         parts_.journal->idle() && parts_.journal->writable();
 }
 
 void Coordinator::when_durable(std::function<void()> effect) {

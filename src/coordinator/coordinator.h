@@ -69,6 +69,8 @@ struct LiveAttempt {
   std::string resists = {};  // processes that are left although they were killed, in words
   // Its end on GPUs: it failed, and they are being looked at; what that look told.
   bool examining = false;
+  bool deferred = false;  // its end, until a submit of its sweep is stored
+  bool has_ended() const { return examining || deferred; }
   std::optional<gpu::AttemptFaults> faults = std::nullopt;
 };
 
@@ -175,20 +177,28 @@ class Coordinator {
   std::string growth_words(const Job& job) const;
   bool misses_gpu() const;
   bool wants_gpu(const std::string& uuid) const;
-  bool has_failed_on(JobId id, const std::vector<std::string>& gpus) const;
+  std::string failed_on(JobId id) const;
   ReadyJob ready_entry(const Job& job) const;
   void leave_queue(const Job& job);
 
   void begin(const Choice& choice, const Demand& demand);
   void acquire(const Choice& choice);
+  bool is_frozen(const Job& job) const { return frozen_ && job.sweep == frozen_; }
+  void defer(const EngineEvent& e);
   void launch(JobId id, const std::shared_ptr<AttemptPlan>& plan, const std::string& failure);
   void prepare_next();
   void await_lull();
   void vacate(LiveAttempt& live, bool gone);
   void drop_environment(const Job& job);
   void mind_breaker(const Job& job);
-  void trip_breaker(const Job& job);
-  void mend_breaker(const Job& job);
+  void count_mistake(const Job& job);
+  void mend_breaker(StepKey key);
+  void forget_breaker(StepKey key);
+  void forget_breakers(SweepId sweep);
+  void recover_breakers();
+  void for_each_of_step(StepKey key, std::function<void(const Job&)> act);
+  void walk_on(StepKey key, std::uint64_t walk, std::size_t from,
+               std::function<void(const Job&)> act);
 
   void stop_attempt(const Job& job, StopCause cause, const std::string& reason, StopHow how);
   void resume_stop(LiveAttempt& live);
@@ -226,6 +236,11 @@ class Coordinator {
     Choice choice;
     Demand demand;  // as booked: a resubmit meanwhile may declare another one
   };
+  struct Breaker {
+    std::map<std::string, int> mistakes = {};  // how many failed so, by signature
+    std::string reason = {};                   // "": it has not tripped
+    std::uint64_t walk = 0;                    // its jobs are being held or let go; 0: they are not
+  };
   struct Prepared {
     std::shared_ptr<AttemptPlan> plan;
     std::shared_ptr<std::string> failure;
@@ -238,6 +253,9 @@ class Coordinator {
   Capacity capacity_;
   std::map<JobId, LiveAttempt> live_;
   std::map<JobId, Acquiring> acquiring_;  // a GPU is being made ready for it
+  std::map<StepKey, Breaker> breakers_;
+  std::uint64_t last_walk_ = 0;
+  int walks_ = 0;
   std::unordered_map<JobId, Timers::Id> not_before_;
   std::unordered_map<JobId, ReadyJob> ready_;  // what is in queue_
   std::vector<JobId> touched_;                 // since the last flush, in order, each once

@@ -16,24 +16,6 @@ std::int64_t ns_of(std::chrono::milliseconds time) {
   return std::chrono::nanoseconds(time).count();
 }
 
-/// Limits that were passed need no warning: the job had its time.
-bool is_asked_by_people(StopCause cause) {
-  switch (cause) {
-    case StopCause::Cancel:
-    case StopCause::Hold:
-    case StopCause::Shutdown:
-    case StopCause::Replaced:
-      return true;
-    case StopCause::Timeout:
-    case StopCause::Memory:
-    case StopCause::Idle:
-    case StopCause::Stall:
-    case StopCause::GpuMemory:
-      return false;
-  }
-  return false;
-}
-
 }  // namespace
 
 /// `due` runs if the attempt has not ended by then.
@@ -41,7 +23,7 @@ Timers::Id Coordinator::attempt_timer(AttemptId id, std::int64_t boot_ns,
                                       std::function<void(LiveAttempt&)> due) {
   return parts_.timers->at(boot_ns, [this, id, due = std::move(due)] {
     const auto it = live_.find(id.job);
-    if (it == live_.end() || it->second.id != id || it->second.examining) return;
+    if (it == live_.end() || it->second.id != id || it->second.has_ended()) return;
     due(it->second);
   });
 }
@@ -90,21 +72,24 @@ void Coordinator::stop_attempt(const Job& job, StopCause cause, const std::strin
   LiveAttempt& live = it->second;
   const bool already = job.state == JobState::Stopping;
   const bool notice = job.state == JobState::Running && gives_notice(job, cause, how);
-  if (!already || (how == StopHow::Kill && cause == StopCause::Cancel)) {
-    record(job.id, event::Stopping{cause, reason});
+  const bool at_once = how == StopHow::Kill;
+  const bool outranks = cause == StopCause::Cancel && job.last->stop != StopCause::Cancel;
+  if (!already || outranks || (at_once && !job.last->stop_at_once)) {
+    record(job.id, event::Stopping{cause, reason, at_once});
   }
-  if (!live.sent) return;      // launch() or Started will see the state
-  if (live.examining) return;  // it has ended already
+  if (!live.sent) return;  // launch() or Started will see the state
+  if (live.has_ended()) return;
   if (notice) return give_notice(live);
   // A second cancel does not cut short what the first one granted.
-  const bool waits = live.term_timer != 0 && is_asked_by_people(cause);
+  const bool waits = live.term_timer != 0 && cause == StopCause::Cancel && !leaving_;
   if (waits && how == StopHow::TermThenKill) return;
   stop_now(live, how);
 }
 
-/// A coordinator that ends with all its jobs does not wait for them.
+/// A limit that was passed needs no warning, the job had its time; a coordinator that ends with all
+/// its jobs does not wait for them.
 bool Coordinator::gives_notice(const Job& job, StopCause cause, StopHow how) const {
-  return how == StopHow::TermThenKill && is_asked_by_people(cause) && !leaving_ &&
+  return how == StopHow::TermThenKill && cause == StopCause::Cancel && !leaving_ &&
          parts_.world->step_of(job).spec.signal.has_value();
 }
 
@@ -130,11 +115,10 @@ void Coordinator::stop_now(LiveAttempt& live, StopHow how) {
 void Coordinator::resume_stop(LiveAttempt& live) {
   const Job& job = *parts_.world->job(live.id.job);
   const Attempt& attempt = *job.last;
+  const StopHow how = attempt.stop_at_once ? StopHow::Kill : StopHow::TermThenKill;
   const bool had_begun = attempt.stop_at.boot_ns > attempt.started_at.boot_ns;
-  if (had_begun && gives_notice(job, *attempt.stop, StopHow::TermThenKill)) {
-    return give_notice(live);
-  }
-  stop_now(live, StopHow::TermThenKill);
+  if (had_begun && gives_notice(job, *attempt.stop, how)) return give_notice(live);
+  stop_now(live, how);
 }
 
 }  // namespace pergpu

@@ -53,6 +53,7 @@ void Coordinator::recover() {
     fake.clear();
   }
   refresh_all();
+  recover_breakers();
   parts_.local->adopt(std::move(local));
   parts_.fake->adopt(std::move(fake));
 }

@@ -95,6 +95,7 @@ void Coordinator::run_submits() {
         frozen_ = {};
         if (stored) {
           planner_->forget(sweep);
+          forget_breakers(sweep);
           declare(*parts_.world->sweep(sweep));
         }
         refresh_sweep(sweep);  // also what would have happened to its jobs while they were frozen

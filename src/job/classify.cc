@@ -31,12 +31,6 @@ Verdict stopped(const Evidence& e) {
   switch (*e.stop) {
     case StopCause::Cancel:
       return {OutcomeClass::Cancelled, words_or(e.stop_reason, "cancelled")};
-    case StopCause::Hold:
-      return {OutcomeClass::Cancelled, words_or(e.stop_reason, "stopped to be held")};
-    case StopCause::Shutdown:
-      return {OutcomeClass::Cancelled, words_or(e.stop_reason, "stopped with the coordinator")};
-    case StopCause::Replaced:
-      return {OutcomeClass::Cancelled, words_or(e.stop_reason, "replaced by a newer version")};
     case StopCause::Timeout:
       if (e.timeout_ns == 0) return {OutcomeClass::Timeout, words_or(e.stop_reason, "timeout")};
       return {OutcomeClass::Timeout, "stopped after its timeout of " + duration_text(e.timeout_ns)};

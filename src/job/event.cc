@@ -24,16 +24,10 @@ std::string_view to_string(StopCause c) {
   switch (c) {
     case StopCause::Cancel:
       return "cancel";
-    case StopCause::Hold:
-      return "hold";
     case StopCause::Timeout:
       return "timeout";
     case StopCause::Memory:
       return "memory";
-    case StopCause::Shutdown:
-      return "shutdown";
-    case StopCause::Replaced:
-      return "replaced";
     case StopCause::Idle:
       return "idle";
     case StopCause::Stall:
@@ -45,10 +39,8 @@ std::string_view to_string(StopCause c) {
 }
 
 std::optional<StopCause> stop_cause_of(std::string_view name) {
-  static constexpr StopCause kAll[] = {
-      StopCause::Cancel, StopCause::Hold,     StopCause::Timeout,
-      StopCause::Memory, StopCause::Shutdown, StopCause::Replaced,
-      StopCause::Idle,   StopCause::Stall,    StopCause::GpuMemory};
+  static constexpr StopCause kAll[] = {StopCause::Cancel, StopCause::Timeout, StopCause::Memory,
+                                       StopCause::Idle,   StopCause::Stall,   StopCause::GpuMemory};
   return enumerator_of(name, kAll);
 }
 

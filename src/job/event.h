@@ -39,23 +39,13 @@ struct Placement {
 };
 
 /// Why a running attempt is being ended by us.
-enum class StopCause : std::uint8_t {
-  Cancel,
-  Hold,
-  Timeout,
-  Memory,
-  Shutdown,
-  Replaced,
-  Idle,
-  Stall,
-  GpuMemory
-};
+enum class StopCause : std::uint8_t { Cancel, Timeout, Memory, Idle, Stall, GpuMemory };
 std::string_view to_string(StopCause c);
 std::optional<StopCause> stop_cause_of(std::string_view name);
 
 /// What follows an ended attempt.  Decided once (job/retry.h) and journalled with the outcome.
 struct Next {
-  enum class Kind : std::uint8_t { Final, Again, Hold };
+  enum class Kind : std::uint8_t { Final, Again };
   Kind kind = Kind::Final;
   JobState state = JobState::Done;  // Final: the job's end state
   bool charged = true;              // Again: counts against the job's retries
@@ -78,7 +68,8 @@ struct Attempt {
   Instant ended_at = {};    // zero: not ended
   std::optional<StopCause> stop = std::nullopt;
   std::string stop_reason = {};
-  Instant stop_at = {};  // when it was first asked to end; zero: it was not
+  Instant stop_at = {};       // when it was first asked to end; zero: it was not
+  bool stop_at_once = false;  // without a signal ahead and without grace
   std::optional<Outcome> outcome = std::nullopt;
   bool operator==(const Attempt&) const = default;
 };
@@ -112,6 +103,7 @@ struct Started {
 struct Stopping {
   StopCause cause = StopCause::Cancel;
   std::string reason = {};
+  bool at_once = false;  // SIGKILL, without what comes before it
   bool operator==(const Stopping&) const = default;
 };
 struct Ended {

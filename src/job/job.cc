@@ -132,6 +132,7 @@ Result<void> stopping(Job& job, const event::Stopping& e, Instant at) {
     attempt.stop_reason = e.reason;
   }
   if (attempt.stop_at == Instant{}) attempt.stop_at = at;
+  attempt.stop_at_once = attempt.stop_at_once || e.at_once;
   job.state = JobState::Stopping;
   return {};
 }
@@ -167,12 +168,6 @@ Result<void> ended(Job& job, const event::Ended& e, Instant at) {
       job.queued_at = at;
       job.not_before_wall_ns = next.delay_ns > 0 ? later(at.wall_ns, next.delay_ns) : 0;
       job.reason.clear();
-      break;
-    case Next::Kind::Hold:
-      job.state = JobState::Held;
-      job.reason = !next.reason.empty()             ? next.reason
-                   : !job.last->stop_reason.empty() ? job.last->stop_reason
-                                                    : e.outcome.reason;
       break;
   }
   return {};

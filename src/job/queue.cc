@@ -49,7 +49,7 @@ bool ReadyQueue::Head::operator<(const Head& other) const {
 
 void ReadyQueue::update_head(ClassKey key, Class& c) {
   std::optional<Head> now;
-  if (!c.ready.empty()) {
+  if (!c.ready.empty() && !c.pauses) {
     const Entry& first = *c.ready.begin();
     now = Head{.priority = c.demand.priority,
                .expected_ns = first.expected_ns != 0 ? first.expected_ns : c.expected_ns,
@@ -82,6 +82,7 @@ ReadyQueue::Class* ReadyQueue::class_of(const ReadyJob& job) {
   Class& c = classes_[job.key()];
   c.demand = grown(usual->second.demand, job.growths);
   c.expected_ns = usual->second.expected_ns;
+  c.pauses = usual->second.pauses;
   return &c;
 }
 
@@ -91,6 +92,13 @@ void ReadyQueue::forget(StepKey key) {
     size_ -= it->second.ready.size();
     if (it->second.head) heads_.erase(*it->second.head);
     it = classes_.erase(it);
+  }
+}
+
+void ReadyQueue::pause(StepKey key, bool pauses) {
+  for (auto it = classes_.find(key); it != classes_.end() && it->first.step == key; ++it) {
+    it->second.pauses = pauses;
+    update_head(it->first, it->second);
   }
 }
 

@@ -87,6 +87,8 @@ class ReadyQueue {
   void declare(StepKey key, Demand demand);
   /// Forgets a step and what is ready of it.
   void forget(StepKey key);
+  /// Nothing of a step that pauses is chosen.
+  void pause(StepKey key, bool pauses);
   /// Expected duration of the step's jobs that have none of their own: what earlier ones took.
   void set_expected(StepKey key, std::int64_t expected_ns);
 
@@ -126,6 +128,7 @@ class ReadyQueue {
     Demand demand = {};
     std::int64_t expected_ns = 0;
     int overtaken = 0;
+    bool pauses = false;
     std::set<Entry> ready = {};
     std::optional<Head> head = std::nullopt;  // as it stands in heads_
   };

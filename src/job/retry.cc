@@ -123,22 +123,7 @@ JobState end_state(OutcomeClass cls) {
 }
 
 Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome) {
-  if (job.last && job.last->stop) {
-    switch (*job.last->stop) {
-      case StopCause::Cancel:
-      case StopCause::Replaced:
-        return final_state(JobState::Cancelled);
-      case StopCause::Hold:
-      case StopCause::Shutdown:
-        return Next{.kind = Next::Kind::Hold};
-      case StopCause::Timeout:
-      case StopCause::Memory:
-      case StopCause::Idle:
-      case StopCause::Stall:
-      case StopCause::GpuMemory:
-        break;  // the class says the same
-    }
-  }
+  if (job.last && job.last->stop == StopCause::Cancel) return final_state(JobState::Cancelled);
   switch (outcome.cls) {
     case OutcomeClass::Ok:
     case OutcomeClass::UserError:

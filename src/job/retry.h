@@ -12,8 +12,8 @@ inline constexpr int kMaxUnchargedMoves = 5;
 /// (Lost, Hardware, Driver) and a job's own wish (Requeue) are not charged but capped at
 /// kMaxUnchargedMoves; a fault is not repeated when the step says `rerun = false`.  User errors and
 /// Cancelled are never retried.  A retry after too little memory has more where the step says so
-/// (`grow`), and is then made whatever `retries.on` says.  What a person or a shutdown stopped goes
-/// back to held.
+/// (`grow`), and is then made whatever `retries.on` says.  What was cancelled
+/// stays so, however it ended.
 Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome);
 
 /// The end state of a class: Ok -> Done, Timeout -> Timeout, Lost/Unknown -> Lost,

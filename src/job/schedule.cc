@@ -68,17 +68,21 @@ bool free_for(const Demand& demand, const GpuLane& gpu) {
   return gpu.busy.empty() && (gpu.outsiders.empty() || demand.outsiders == Outsiders::Ignore);
 }
 
-void find_gpus(const Demand& demand, const Capacity& capacity, const Claim& claim, Finding& out) {
+void find_gpus(const Demand& demand, const Capacity& capacity, const Claim& claim,
+               const std::string& avoided, Finding& out) {
   const std::size_t asked = static_cast<std::size_t>(std::max(1, demand.gpus));
-  for (const GpuLane& gpu : capacity.gpus) {
-    if (!allows(demand, gpu) || !free_for(demand, gpu)) continue;
-    if (claim.has_gpu(gpu.uuid)) {
-      out.kept = true;
-      continue;
+  for (const bool is_avoided : {false, true}) {
+    for (const GpuLane& gpu : capacity.gpus) {
+      if (!allows(demand, gpu) || !free_for(demand, gpu)) continue;
+      if ((!avoided.empty() && gpu.uuid == avoided) != is_avoided) continue;
+      if (claim.has_gpu(gpu.uuid)) {
+        out.kept = true;
+        continue;
+      }
+      if (out.gpus.empty()) out.lane = gpu.id;
+      out.gpus.push_back(gpu.uuid);
+      if (out.gpus.size() == asked) return;
     }
-    if (out.gpus.empty()) out.lane = gpu.id;
-    out.gpus.push_back(gpu.uuid);
-    if (out.gpus.size() == asked) return;
   }
   out.gpus.clear();
   out.obstacle = Obstacle::Lane;
@@ -91,9 +95,9 @@ const LanePool* cpu_pool(const Demand& demand, SweepId sweep, const Capacity& ca
 }
 
 void find_lane(StepKey key, const Demand& demand, const Capacity& capacity, const Claim& claim,
-               Finding& out) {
+               const std::string& avoided, Finding& out) {
   if (demand.pool == LaneId::Pool::Gpu) {
-    find_gpus(demand, capacity, claim, out);
+    find_gpus(demand, capacity, claim, avoided, out);
     return;
   }
   const SweepId owner = demand.pool == LaneId::Pool::Sweep ? key.sweep : SweepId{};
@@ -130,7 +134,8 @@ bool too_big(const Demand& demand, const Capacity& capacity) {
          (capacity.memory_bytes > 0 && demand.reserved_memory() > capacity.memory_bytes);
 }
 
-Finding examine(StepKey key, const Demand& demand, const Capacity& capacity, const Claim& claim) {
+Finding examine(StepKey key, const Demand& demand, const Capacity& capacity, const Claim& claim,
+                const std::string& avoided = {}) {
   Finding found;
   LiveCount count;
   if (const auto live = capacity.live.find(key); live != capacity.live.end()) count = live->second;
@@ -158,7 +163,7 @@ Finding examine(StepKey key, const Demand& demand, const Capacity& capacity, con
     found.obstacle = Obstacle::TooBig;
     return found;
   }
-  find_lane(key, demand, capacity, claim, found);
+  find_lane(key, demand, capacity, claim, avoided, found);
   if (found.obstacle == Obstacle::None) find_reservation(demand, capacity, claim, found);
   return found;
 }
@@ -263,27 +268,19 @@ std::string words(StepKey key, const Demand& demand, const Capacity& capacity, c
 
 }  // namespace
 
-void prefer_another_gpu(Choice& choice, const Demand& demand, const Capacity& capacity) {
-  if (choice.gpus.size() != 1) return;
-  const auto other =
-      std::find_if(capacity.gpus.begin(), capacity.gpus.end(), [&](const GpuLane& gpu) {
-        return gpu.uuid != choice.gpus.front() && allows(demand, gpu) && free_for(demand, gpu);
-      });
-  if (other == capacity.gpus.end()) return;
-  choice.lane = other->id;
-  choice.gpus = {other->uuid};
-}
-
 bool gpu_name_matches(const std::string& pattern, const std::string& name) {
   return pattern.empty() || ::fnmatch(pattern.c_str(), name.c_str(), FNM_CASEFOLD) == 0;
 }
 
-std::optional<Choice> choose(const ReadyQueue& queue, const Capacity& capacity) {
+std::optional<Choice> choose(const ReadyQueue& queue, const Capacity& capacity,
+                             const Avoided& avoided) {
   Claim claim;
   std::vector<ClassKey> passed;  // wait for a reservation
   for (const ReadyQueue::Head& head : queue.heads()) {
     const Demand& demand = *queue.demand(head.job.key());
-    Finding found = examine(head.job.step, demand, capacity, claim);
+    const bool may_avoid = avoided && demand.pool == LaneId::Pool::Gpu;
+    Finding found = examine(head.job.step, demand, capacity, claim,
+                            may_avoid ? avoided(head.job.id) : std::string());
     if (found.obstacle == Obstacle::None) {
       const bool reserves = demand.reserved_cpus() > 0 || demand.reserved_memory() > 0;
       if (!reserves) passed.clear();

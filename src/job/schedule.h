@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -87,12 +88,13 @@ struct Choice {
   std::vector<ClassKey> overtaken = {};  // for ReadyQueue::take()
 };
 
-/// The first job in the order that fits; nullopt when none does.
-std::optional<Choice> choose(const ReadyQueue& queue, const Capacity& capacity);
+/// UUID of the GPU on which the job's last attempt failed; "": none.
+using Avoided = std::function<std::string(JobId)>;
 
-/// Moves a choice of one GPU to another one that is as free, where there is one: for a job whose
-/// last attempt failed on this GPU.
-void prefer_another_gpu(Choice& choice, const Demand& demand, const Capacity& capacity);
+/// The first job in the order that fits; nullopt when none does.  A GPU that it avoids is taken
+/// only when no other would do.
+std::optional<Choice> choose(const ReadyQueue& queue, const Capacity& capacity,
+                             const Avoided& avoided = {});
 
 /// Whether a model's name matches Demand::gpu_pattern: glob, upper and lower case alike; an empty
 /// pattern matches all.

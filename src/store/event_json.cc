@@ -41,8 +41,6 @@ const char* next_name(Next::Kind kind) {
       return "final";
     case Next::Kind::Again:
       return "again";
-    case Next::Kind::Hold:
-      return "hold";
   }
   return "?";
 }
@@ -99,6 +97,7 @@ Json attempt_json(const Attempt& a) {
   if (a.stop) j["stop"] = to_string(*a.stop);
   put(j, "stop_reason", a.stop_reason);
   put_instant(j, "stop_at", a.stop_at);
+  put(j, "stop_at_once", a.stop_at_once, false);
   if (a.outcome) put_outcome(j["outcome"] = Json::object(), *a.outcome);
   return j;
 }
@@ -231,7 +230,6 @@ std::optional<LaneId::Pool> pool_of(std::string_view name) {
 std::optional<Next::Kind> next_of(std::string_view name) {
   if (name == "final") return Next::Kind::Final;
   if (name == "again") return Next::Kind::Again;
-  if (name == "hold") return Next::Kind::Hold;
   return std::nullopt;
 }
 
@@ -288,6 +286,7 @@ Attempt get_attempt(Members& m) {
   if (m.get_name("stop", stop, stop_cause_of)) a.stop = stop;
   m.get("stop_reason", a.stop_reason);
   m.get("stop_at", a.stop_at);
+  m.get("stop_at_once", a.stop_at_once);
   Outcome outcome;
   if (m.get_object("outcome", [&](Members& o) { get_outcome(o, outcome); })) a.outcome = outcome;
   return a;
@@ -334,6 +333,7 @@ std::optional<JobEvent> get_event(std::string_view kind, Members& m) {
     event::Stopping e;
     m.get_name("cause", e.cause, stop_cause_of);
     m.get("reason", e.reason);
+    m.get("at_once", e.at_once);
     return e;
   }
   return std::nullopt;
@@ -356,6 +356,7 @@ std::string event_body(const JobEvent& event) {
                         [&](const event::Stopping& e) {
                           j["cause"] = to_string(e.cause);
                           put(j, "reason", e.reason);
+                          put(j, "at_once", e.at_once, false);
                         },
                         [&](const event::Ended& e) { put_ended(j, e); },
                         [&](const event::Folded& e) { put_folded(j, e); }},

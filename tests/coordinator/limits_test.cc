@@ -74,6 +74,54 @@ TEST_F(LimitsTest, AKillWaitsForNothing) {
   EXPECT_EQ(sim.job(1).last->ended_at.boot_ns, cancelled_at);
 }
 
+TEST_F(LimitsTest, ACancelOfAJobThatIsBeingStoppedForItsTimeoutIsObeyed) {
+  Simulation sim(store, clock);
+  SweepSpec sweep = one_job("1000s");
+  sweep.steps[0].timeout = std::chrono::seconds(100);
+  sweep.steps[0].retries = {.max = 3};
+  ASSERT_TRUE(sim.submit(sweep));
+  sim.run([&] { return runs(sim); });
+  while (runs(sim)) sim.sim_timers.step(clock);
+  ASSERT_EQ(sim.job(1).state, JobState::Stopping) << "for its timeout, and not yet told to";
+  EXPECT_EQ(sim.core->cancel({JobId{1}}, false, "cancelled by hand").changed.size(), 1u);
+  sim.run();
+  EXPECT_EQ(sim.job(1).state, JobState::Cancelled);
+  EXPECT_EQ(sim.job(1).attempts, 1);
+}
+
+TEST_F(LimitsTest, WhoeverIsToBeKilledAtOnceIsSoAfterARestartToo) {
+  for (const bool at_once : {false, true}) {
+    store.rows.clear();
+    {
+      Simulation sim(store, clock);
+      ASSERT_TRUE(sim.submit(with_signal("1000s")));
+      sim.run([&] { return runs(sim); });
+      clock.ns += kSecond;
+      sim.core->cancel({JobId{1}}, at_once, "cancelled by hand");
+      sim.turn();
+    }
+    Simulation sim(store, clock);
+    sim.core->on_engine(engine_event::Started{.id = {{1}, 1}, .pid = 1});
+    sim.run();
+    EXPECT_EQ(sim.job(1).state, JobState::Cancelled);
+    EXPECT_EQ(sim.engine->signalled().size(), at_once ? 0u : 1u);
+  }
+}
+
+TEST_F(LimitsTest, ACoordinatorThatEndsAllJobsWaitsForNoSignal) {
+  Simulation sim(store, clock);
+  ASSERT_TRUE(sim.submit(with_signal("1000s")));
+  sim.run([&] { return runs(sim); });
+  const std::int64_t cancelled_at = clock.now().boot_ns;
+  sim.core->cancel({JobId{1}}, false, "cancelled by hand");
+  sim.turn();
+  sim.core->start_nothing_more();
+  sim.core->cancel_all("the coordinator was stopped with its jobs");
+  sim.run();
+  EXPECT_EQ(sim.job(1).state, JobState::Cancelled);
+  EXPECT_EQ(sim.job(1).last->ended_at.boot_ns, cancelled_at);
+}
+
 TEST_F(LimitsTest, ATimeoutCutsTheWaitOfACancelShort) {
   Simulation sim(store, clock);
   SweepSpec sweep = with_signal("1000s");

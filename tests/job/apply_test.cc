@@ -55,8 +55,6 @@ std::vector<Row> diagram() {
   }
   rows.push_back({"ended, again", ended(OutcomeClass::Exit, {.kind = Next::Kind::Again}),
                   from(kLive, S::Queued)});
-  rows.push_back({"ended, hold", ended(OutcomeClass::Cancelled, {.kind = Next::Kind::Hold}),
-                  from(kLive, S::Held)});
   for (S not_an_end : {S::Queued, S::Held, S::Starting, S::Running, S::Stopping}) {
     rows.push_back({"ended as " + std::string(to_string(not_an_end)),
                     ended(OutcomeClass::Exit, final_next(not_an_end)),
@@ -159,14 +157,13 @@ TEST(Apply, StopAskedBeforeTheStartWasReported) {
 TEST(Apply, FirstStopCauseStays) {
   Job job = running_job();
   must_apply(job, event::Stopping{StopCause::Timeout, "timeout"}, at(3));
-  must_apply(job, event::Stopping{StopCause::Hold, "held by you"}, at(4));
+  must_apply(job, event::Stopping{StopCause::Memory, "memory"}, at(4));
   EXPECT_EQ(job.last->stop, StopCause::Timeout);
   EXPECT_EQ(job.last->stop_reason, "timeout");
 }
 
 TEST(Apply, CancelOutranksEveryOtherStopCause) {
-  for (StopCause first :
-       {StopCause::Hold, StopCause::Timeout, StopCause::Memory, StopCause::Shutdown}) {
+  for (StopCause first : {StopCause::Timeout, StopCause::Memory, StopCause::Stall}) {
     Job job = running_job();
     must_apply(job, event::Stopping{first, "first"}, at(3));
     must_apply(job, event::Stopping{StopCause::Cancel, "cancelled by you"}, at(4));
@@ -228,12 +225,12 @@ TEST(Apply, UnchargedMoveCostsNoRetry) {
   EXPECT_EQ(job.not_before_wall_ns, 0);
 }
 
-TEST(Apply, HoldTellsWhoHeldIt) {
+TEST(Apply, AStopAtOnceStaysSo) {
   Job job = running_job();
-  must_apply(job, event::Stopping{StopCause::Hold, "held by you"}, at(3));
-  must_apply(job, ended(OutcomeClass::Cancelled, {.kind = Next::Kind::Hold}, "killed"), at(4));
-  EXPECT_EQ(job.state, JobState::Held);
-  EXPECT_EQ(job.reason, "held by you");
+  must_apply(job, event::Stopping{StopCause::Cancel, "killed", true}, at(3));
+  must_apply(job, event::Stopping{StopCause::Cancel, "cancelled"}, at(4));
+  EXPECT_TRUE(job.last->stop_at_once);
+  EXPECT_EQ(job.last->stop_at, at(3));
 }
 
 TEST(Apply, RequeueGivesFreshRetries) {

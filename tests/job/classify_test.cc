@@ -115,13 +115,11 @@ TEST(Classify, KillForWantOfMemoryNamesPeakAndLimit) {
 }
 
 TEST(Classify, AStopOfOursIsNoSuccessEvenWithExitCodeZero) {
-  for (StopCause cause :
-       {StopCause::Cancel, StopCause::Hold, StopCause::Shutdown, StopCause::Replaced}) {
-    const Outcome outcome = classify({.exit_code = 0, .stop = cause, .stop_reason = "by you"});
-    EXPECT_EQ(outcome.cls, OutcomeClass::Cancelled);
-    EXPECT_EQ(outcome.reason, "by you");
-    EXPECT_EQ(outcome.exit_code, 0);
-  }
+  const Outcome outcome =
+      classify({.exit_code = 0, .stop = StopCause::Cancel, .stop_reason = "by you"});
+  EXPECT_EQ(outcome.cls, OutcomeClass::Cancelled);
+  EXPECT_EQ(outcome.reason, "by you");
+  EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(classify({.exit_code = 0, .stop = StopCause::Timeout}).cls, OutcomeClass::Timeout);
 }
 

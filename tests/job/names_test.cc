@@ -48,9 +48,8 @@ TEST(Names, OfOutcomeClassesAreThoseOfTheDocumentation) {
 }
 
 TEST(Names, OfStopCausesAreRead) {
-  for (StopCause c : {StopCause::Cancel, StopCause::Hold, StopCause::Timeout, StopCause::Memory,
-                      StopCause::Shutdown, StopCause::Replaced, StopCause::Idle, StopCause::Stall,
-                      StopCause::GpuMemory}) {
+  for (StopCause c : {StopCause::Cancel, StopCause::Timeout, StopCause::Memory, StopCause::Idle,
+                      StopCause::Stall, StopCause::GpuMemory}) {
     EXPECT_EQ(stop_cause_of(to_string(c)), c);
   }
 }

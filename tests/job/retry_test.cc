@@ -142,13 +142,6 @@ TEST(DecideNext, RerunFalseEndsAtAFaultOfTheMachine) {
   EXPECT_EQ(next_of(OutcomeClass::Requeue, step).kind, Kind::Again) << "the job asked for it";
 }
 
-TEST(DecideNext, WhatAPersonOrAShutdownStoppedIsHeld) {
-  for (OutcomeClass cls : {OutcomeClass::Cancelled, OutcomeClass::Lost}) {
-    EXPECT_EQ(next_of(cls, with_retries(1), 0, 0, StopCause::Hold).kind, Kind::Hold);
-    EXPECT_EQ(next_of(cls, with_retries(1), 0, 0, StopCause::Shutdown).kind, Kind::Hold);
-  }
-}
-
 TEST(DecideNext, WhatWasCancelledStaysSo) {
   for (OutcomeClass cls : {OutcomeClass::Cancelled, OutcomeClass::Lost, OutcomeClass::Exit}) {
     const Next next = next_of(cls, with_retries(1), 0, 0, StopCause::Cancel);

@@ -139,19 +139,18 @@ TEST(Choose, OutsidersAreAvoidedUnlessIgnored) {
   EXPECT_TRUE(m.start());
 }
 
-TEST(PreferAnotherGpu, TakesOneThatIsAsFreeElseStays) {
+TEST(Choose, TheGpuThatAJobFailedOnIsItsLastChoice) {
   Machine m(0, 3);
   m.queue.declare(key(1), gpu_demand());
   m.add(key(1), 3);
-  Choice choice = *choose(m.queue, m.capacity);
-  ASSERT_EQ(choice.gpus.front(), "GPU-0");
+  const Avoided avoided = [](JobId) { return std::string("GPU-0"); };
+  EXPECT_EQ(choose(m.queue, m.capacity, avoided)->gpus, std::vector<std::string>{"GPU-1"});
   m.capacity.gpus[1].busy = "runs job 7";
-  prefer_another_gpu(choice, gpu_demand(), m.capacity);
-  EXPECT_EQ(choice.gpus, std::vector<std::string>{"GPU-2"});
-  EXPECT_EQ(choice.lane.slot, 2);
-  m.capacity.gpus[0].outsiders = "used by alice";
-  prefer_another_gpu(choice, gpu_demand(), m.capacity);
-  EXPECT_EQ(choice.gpus, std::vector<std::string>{"GPU-2"});
+  const std::optional<Choice> choice = choose(m.queue, m.capacity, avoided);
+  EXPECT_EQ(choice->gpus, std::vector<std::string>{"GPU-2"});
+  EXPECT_EQ(choice->lane.slot, 2);
+  m.capacity.gpus[2].outsiders = "used by alice";
+  EXPECT_EQ(choose(m.queue, m.capacity, avoided)->gpus, std::vector<std::string>{"GPU-0"});
 }
 
 TEST(Choose, GpuThatIsNotCleanYetIsNotGiven) {

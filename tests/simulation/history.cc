@@ -168,9 +168,6 @@ void History::ended(const row::Event& row, Known& job, const event::Ended& end,
       job.state = State::Ended;
       break;
     }
-    case Next::Kind::Hold:
-      job.state = State::Held;
-      break;
     case Next::Kind::Again:
       require(!job.cancelled, id, "it was cancelled and is queued again");
       require(outcome.cls != OutcomeClass::Ok && outcome.cls != OutcomeClass::UserError, id,

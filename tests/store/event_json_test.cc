@@ -29,7 +29,7 @@ std::vector<JobEvent> one_of_each() {
           event::Held{""},
           event::Starting{.attempt = 2, .placement = placement, .keeper = {9}},
           event::Started{.pid = 4711, .start_ticks = 1ull << 63},
-          event::Stopping{StopCause::Memory, "too much"},
+          event::Stopping{StopCause::Memory, "too much", true},
           event::Ended{outcome, next},
           event::Cancelled{"no longer in the file"},
           event::Skipped{"train failed"},
@@ -53,6 +53,7 @@ std::vector<JobEvent> one_of_each() {
                                   .stop = StopCause::Timeout,
                                   .stop_reason = "late",
                                   .stop_at = {7, 8},
+                                  .stop_at_once = true,
                                   .outcome = outcome}}}};
 }
 
