@@ -15,6 +15,7 @@ too, and are counted apart, as `idle`.
 """
 import collections
 import contextlib
+import fcntl
 import json
 import os
 import random
@@ -139,24 +140,28 @@ class Experiment:
         return not is_keeper or bool(read(f"/proc/{pid}/task/{pid}/children", ""))
 
     def pause(self, longest=0.25):
-        time.sleep(self.chance.uniform(0, longest))  # a random instant: nothing to wait for
+        """A random instant, nothing to wait for; often a short one: what follows a kill is short."""
+        time.sleep(self.chance.uniform(0, self.chance.choice([longest, longest / 5])))
 
     def rounds(self, most):
         """A few random instants, for as long as a job is unfinished."""
-        for left in range(self.chance.randint(1, most) - 1, -1, -1):
+        for left in range(self.chance.randint((most + 2) // 3, most) - 1, -1, -1):
             self.pause()
             yield left
             if not self.busy():
                 return
 
     def coordinator(self):
-        """Sometimes a command starts the next one, sometimes keepers do; after the last kill nobody
-        types a command."""
+        """A command starts the next one, which is struck when it has answered or while it starts, or
+        keepers start it; after the last kill nobody types a command."""
         self.submit(self.write_sweep())
-        for left in self.rounds(20):
+        for left in self.rounds(14):
             self.kill(self.home.coordinator())
-            if left and self.chance.random() < 0.8:
+            how = self.chance.choice(["ask", "ask", "type", "type", "keepers"]) if left else "keepers"
+            if how == "ask":
                 self.home.run("ps", code=None)
+            elif how == "type":
+                self.home.start("ps", stdout=subprocess.DEVNULL)
 
     def coordinator_with_gpus(self):
         self.use_gpus()
@@ -205,7 +210,7 @@ class Experiment:
 
     # At a certain system call.
 
-    def at_call(self, kind, number):
+    def traced(self, kind, number):
         """A coordinator that ends before its n-th call, or a keeper of it does."""
         self.keepers_die = kind == "keeper"
         tracer = subprocess.Popen(
@@ -214,10 +219,9 @@ class Experiment:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
         with harness.starting:
             harness.started.add(tracer.pid)
-        up = lambda: self.home.run("coordinator", "status", code=None).returncode == 0  # noqa: E731
-        wait_until(lambda: tracer.poll() is not None or up(), "the coordinator")
-        early = tracer.poll() is not None
-        self.submit(self.write_sweep(Work.short(self.on_gpus)), lanes=2)
+        return tracer
+
+    def conclude(self, tracer, early=False):
         self.drain()
         late = tracer.poll() is None
         self.home.run("wait", "--timeout", "60s", code=None)
@@ -228,15 +232,47 @@ class Experiment:
         if said.startswith("killed"):
             self.result["idle" if early or late else "kills"] += 1
 
+    def first_coordinator(self, kind):
+        tracer = self.traced(kind, self.seed)
+        up = lambda: self.home.run("coordinator", "status", code=None).returncode == 0  # noqa: E731
+        wait_until(lambda: tracer.poll() is not None or up(), "the coordinator")
+        early = tracer.poll() is not None
+        self.submit(self.write_sweep(Work.short(self.on_gpus)), lanes=2)
+        self.conclude(tracer, early)
+
     def coordinator_call(self):
-        self.at_call("coordinator", self.seed)
+        self.first_coordinator("coordinator")
 
     def keeper_call(self):
-        self.at_call("keeper", self.seed)
+        self.first_coordinator("keeper")
 
     def coordinator_call_with_gpus(self):
         self.use_gpus()
-        self.at_call("coordinator", self.seed)
+        self.first_coordinator("coordinator")
+
+    def recovery_call(self):
+        """The coordinator after one that was killed while jobs ran.  Keepers would start one themselves:
+        they are stopped until ours has the home's lock."""
+        self.submit(self.write_sweep(Work.lasting()))
+        wait_until(lambda: self.home.stamps.count("start") >= 3, "running jobs")
+        first, keepers = self.home.coordinator(), self.home.keepers()
+        for pid in keepers:
+            os.kill(pid, signal.SIGSTOP)
+        self.kill(first)
+        wait_until(lambda: not self.home_is_locked(), "its end")
+        tracer = self.traced("coordinator", self.seed)
+        wait_until(lambda: tracer.poll() is not None or self.home_is_locked(), "the next one")
+        for pid in keepers:
+            os.kill(pid, signal.SIGCONT)
+        self.conclude(tracer)
+
+    def home_is_locked(self):
+        with open(self.home.path + "/coordinator.lock") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
 
     # The disk.
 

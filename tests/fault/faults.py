@@ -28,7 +28,7 @@ RANDOM = {
     "client": 2,
     "disk": 2,
 }
-CALLS = ("coordinator_call", "keeper_call", "coordinator_call_with_gpus")
+CALLS = ("coordinator_call", "keeper_call", "recovery_call", "coordinator_call_with_gpus")
 MOST_FAILURES = 100
 COUNTS = ("kills", "idle", "jobs")
 BROKEN = ("lost", "twice", "wrong", "orphans", "leases", "stuck")

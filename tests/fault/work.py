@@ -73,7 +73,7 @@ class Work:
         codes = ["0", "1", "2", "0", "once", "0"]
         rows = [
             Row(weighted(chance, SECONDS), codes[i % 6], weighted(chance, MANNERS))
-            for i in range(chance.randint(6, 14))
+            for i in range(chance.randint(8, 20))
         ]
         return cls(rows, chance.random() < 0.5, chance.random() < 0.3, gpus)
 
@@ -81,6 +81,12 @@ class Work:
     def short(cls, gpus):
         """The same each time: for kills at each system call."""
         return cls([Row(0, code, "-") for code in ("0", "once", "2")], True, False, gpus)
+
+    @classmethod
+    def lasting(cls):
+        """The same each time, and three of them run for a while."""
+        rows = [Row(400, "0", "s"), Row(300, "once", "t"), Row(350, "2", "c"), Row(0, "0", "-")]
+        return cls(rows, True, False, False)
 
     def sweep(self):
         def step(name, index, ms, code, manner, extra=""):
