@@ -27,8 +27,8 @@ fi
 case $5 in *t*) trap '' TERM ;; esac
 say start
 case $5 in
-  *c*) sleep "$(($3 + 300))e-3" & ;;
-  *s*) setsid sleep "$(($3 + 300))e-3" & ;;
+  *c*) sleep "$(($3 + 2000))e-3" & ;;
+  *s*) setsid sleep "$(($3 + 2000))e-3" & ;;
 esac
 [ "$3" = 0 ] || sleep "$3e-3"
 if [ "$code" = once ]; then
@@ -40,7 +40,7 @@ say end
 exit "$code"
 """
 
-SECONDS = {0: 3, 20: 3, 50: 3, 200: 3, 500: 2, 1200: 1}  # milliseconds, and how often
+SECONDS = {0: 3, 20: 3, 50: 3, 200: 3, 500: 2, 1200: 2}  # milliseconds, and how often
 MANNERS = {"-": 6, "t": 1, "c": 1, "s": 1, "ts": 1}  # t: ignores TERM, c: a child, s: in a new session
 RETRIES = 1
 
