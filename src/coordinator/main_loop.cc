@@ -78,6 +78,15 @@ Result<void> watch_turns(os::Loop& loop) {
   });
 }
 
+/// For tests: with PERGPU_FOLD_FROM the store folds as soon as so many events lie there, beside its
+/// commits.
+Folding folding() {
+  const char* from = std::getenv("PERGPU_FOLD_FROM");
+  if (from == nullptr) return {};
+  const std::int64_t begin = std::max<std::int64_t>(std::atoll(from), 2);
+  return {.begin = begin, .keep = begin / 2, .always = begin, .slice = begin / 2};
+}
+
 /// One coordinator per home; ErrorKind::Busy: another one serves it.  A holder of the lock that
 /// does not answer is still starting, or was killed and is not quite gone: it is waited for.
 Result<os::FileLock> lock_home(const CoordinatorOptions& options) {
@@ -108,7 +117,7 @@ int coordinator_main(const CoordinatorOptions& options) {
       .at = [&](std::int64_t at, std::function<void()> f) { return loop.at(at, std::move(f)); },
       .cancel = [&](Timers::Id id) { loop.cancel(id); }};
 
-  Result<std::unique_ptr<Store>> store = open_sqlite_store(options.home + "/pergpu.db");
+  Result<std::unique_ptr<Store>> store = open_sqlite_store(options.home + "/pergpu.db", folding());
   if (!store) return complain(store.error());
   World world;
   std::string contradiction;

@@ -28,7 +28,9 @@ RANDOM = {
     "client": 2,
     "disk": 2,
 }
-CALLS = ("coordinator_call", "keeper_call", "coordinator_call_with_gpus")
+CALLS = ("coordinator_call", "keeper_call", "recovery_call", "coordinator_call_with_gpus")
+MOST_FAILURES = 100
+COUNTS = ("kills", "idle", "jobs")
 BROKEN = ("lost", "twice", "wrong", "orphans", "leases", "stuck")
 
 
@@ -39,9 +41,8 @@ def one(kind, seed):
     try:
         return json.loads(done.stdout)
     except ValueError:
-        broken = {name: int(name == "stuck") for name in BROKEN}
-        notes = [done.stdout + done.stderr]
-        return {"kind": kind, "seed": seed, "kills": 0, "jobs": 0, "notes": notes, **broken}
+        told = dict.fromkeys((*COUNTS, *BROKEN), 0)
+        return {"kind": kind, "seed": seed, "error": done.stdout + done.stderr, **told}
 
 
 class Campaign:
@@ -56,19 +57,29 @@ class Campaign:
         row = self.rows[result["kind"]]
         row["experiments"] += 1
         self.killed += result["kills"]
-        for name in ("kills", "jobs", *BROKEN):
+        for name in (*COUNTS, *BROKEN):
             row[name] += result[name]
         if any(result[name] for name in BROKEN):
-            self.failures.append(result)
-            print(f"\nBROKEN {result['kind']} {result['seed']}: {result['notes']}\n"
-                  f"again: {HERE} --one {result['kind']} {result['seed']}", flush=True)  # fmt: skip
+            self.fail("BROKEN", result, result["notes"])
+        elif "error" in result:
+            self.fail("NO RESULT", result, result["error"])
+
+    def fail(self, how, result, why):
+        self.failures.append(result)
+        print(f"\n{how} {result['kind']} {result['seed']}: {why}\n"
+              f"again: {HERE} --one {result['kind']} {result['seed']}", flush=True)  # fmt: skip
 
     def enumerate(self):
         """Every call of a coordinator and of keepers, from their start to the end of the sweep; where
         the kills are few, each n-th of them."""
-        untouched = self.pool.map(one, CALLS, [0] * len(CALLS))  # none is killed before call 0
-        points = {result["kind"]: int(result["said"].split()[2]) for result in untouched}
-        stride = -(-sum(points.values()) // max(1, self.kills // 3))
+        points = {}
+        for result in self.pool.map(one, CALLS, [0] * len(CALLS)):  # none is killed before call 0
+            self.take(result)
+            said = result.get("said", "").split()
+            points[result["kind"]] = int(said[2]) if said[:2] == ["ended", "after"] else 0
+            if not points[result["kind"]]:
+                self.fail("NO RESULT", result, "no system call was counted")
+        stride = max(1, -(-sum(points.values()) // max(1, self.kills // 3)))
         for kind, calls in points.items():
             numbers = range(1 + self.seed % stride, calls + 1, stride)
             for result in self.pool.map(one, [kind] * len(numbers), numbers):
@@ -76,11 +87,13 @@ class Campaign:
         print(f"system calls: {points}, each {stride}. of them", flush=True)
 
     def throw(self):
-        """Kills at random instants until there were enough."""
+        """Kills at random instants until there were enough; a pergpu that breaks each time is not asked
+        for ever."""
         kinds = [kind for kind, weight in RANDOM.items() for _ in range(weight)]
         running, number = set(), self.seed * 1_000_000
-        while self.killed < self.kills or running:
-            while self.killed < self.kills and len(running) < self.pool._max_workers:
+        wanted = lambda: self.killed < self.kills and len(self.failures) < MOST_FAILURES  # noqa: E731
+        while wanted() or running:
+            while wanted() and len(running) < self.pool._max_workers:
                 running.add(self.pool.submit(one, kinds[number % len(kinds)], number))
                 number += 1
             ready, running = concurrent.futures.wait(
@@ -90,7 +103,7 @@ class Campaign:
                 self.take(future.result())
 
     def table(self):
-        columns = ("experiments", "kills", "jobs", *BROKEN)
+        columns = ("experiments", *COUNTS, *BROKEN)
         lines = [f"{'':28}" + "".join(f"{name:>12}" for name in columns)]
         total = defaultdict(int)
         for kind, row in self.rows.items():
@@ -106,15 +119,22 @@ def main():
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=int(time.time()) % 1_000_000)
     parser.add_argument("--at-once", type=int, default=8)
-    parser.add_argument("--build", default="build/dev", help="folder of the programs")
+    parser.add_argument("--build", help="folder of the programs (build/dev)")
     parser.add_argument("--keep", help="folder for the homes of experiments that broke something")
     parser.add_argument("--one", nargs=2, metavar=("KIND", "SEED"))
     args = parser.parse_args()
-    build = os.path.abspath(args.build)
-    os.environ.setdefault("PERGPU_BIN", build + "/pergpu")
-    os.environ.setdefault("FAKE_NVML", build + "/fake_nvml/libnvidia-ml.so.1")
-    os.environ.setdefault("KILL_AT", build + "/tests/fault/kill_at")
-    os.environ.setdefault("FAULTY_DISK", build + "/tests/fault/libfaulty_disk.so")
+    build = os.path.abspath(args.build or "build/dev")
+    programs = {
+        "PERGPU_BIN": build + "/pergpu",
+        "FAKE_NVML": build + "/fake_nvml/libnvidia-ml.so.1",
+        "KILL_AT": build + "/tests/fault/kill_at",
+        "FAULTY_DISK": build + "/tests/fault/libfaulty_disk.so",
+    }
+    for name, path in programs.items():
+        if args.build or name not in os.environ:
+            os.environ[name] = path
+        if not os.path.exists(os.environ[name]):
+            parser.error(f"there is no {os.environ[name]}: build it first")
     if args.keep:
         os.environ["KEEP_BROKEN"] = os.path.abspath(args.keep)
     if args.one:

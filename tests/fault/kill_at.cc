@@ -9,8 +9,6 @@
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/types.h>
-#include <sys/uio.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,7 +27,6 @@ enum class Kind { Other, Coordinator, Keeper };
 struct Tracee {
   pid_t process = 0;
   Kind kind = Kind::Other;
-  bool in_call = false;
 };
 
 std::string read_file(const std::string& path) {
@@ -59,15 +56,17 @@ pid_t process_of(pid_t thread) {
   return at == std::string::npos ? thread : std::atoi(status.c_str() + at + 6);
 }
 
-long call_number(pid_t thread) {
-  user_regs_struct registers = {};
-  iovec area = {&registers, sizeof registers};
-  if (::ptrace(PTRACE_GETREGSET, thread, 1 /* NT_PRSTATUS */, &area) != 0) return -1;
-#ifdef __x86_64__
-  return static_cast<long>(registers.orig_rax);
-#else
-  return static_cast<long>(registers.regs[8]);
-#endif
+/// The number of the system call that the thread is about to make; -1: it comes out of one.  Asked
+/// of the kernel: stops do not simply alternate, an executed program begins with the exit of its
+/// execve.
+long call_about_to_be_made(pid_t thread) {
+  __ptrace_syscall_info info = {};
+  if (::ptrace(PTRACE_GET_SYSCALL_INFO, thread, sizeof info, &info) < 0) {
+    if (errno == ESRCH) return -1;  // killed meanwhile
+    std::perror("kill_at: ptrace");
+    std::exit(2);
+  }
+  return info.op == PTRACE_SYSCALL_INFO_ENTRY ? static_cast<long>(info.entry.nr) : -1;
 }
 
 class Tracer {
@@ -146,10 +145,10 @@ class Tracer {
       signal = 0;
     } else if (signal == (SIGTRAP | 0x80)) {
       signal = 0;
-      tracee.in_call = !tracee.in_call;
-      if (tracee.in_call && tracee.kind == wanted_ && victim_ == 0 && ++calls_ == at_) {
-        std::printf("killed %d before call %ld (%ld)\n", tracee.process, calls_,
-                    call_number(thread));
+      const bool counts = tracee.kind == wanted_ && victim_ == 0;
+      const long number = counts ? call_about_to_be_made(thread) : -1;
+      if (number >= 0 && ++calls_ == at_) {
+        std::printf("killed %d before call %ld (%ld)\n", tracee.process, calls_, number);
         std::fflush(stdout);
         victim_ = tracee.process;
         ::kill(victim_, SIGKILL);
