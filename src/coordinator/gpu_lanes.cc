@@ -61,10 +61,12 @@ std::int64_t GpuLanes::ask_for_look(std::function<void(const GpuLook&)> done) {
   return number;
 }
 
-/// While a job runs, or is about to, its GPU's errors must not be missed.
+/// While a job runs, or is about to, its GPU's errors must not be missed.  After the end of one the
+/// next may start without another look.
 void GpuLanes::mind_probe() {
   parts_.inventory->stay(std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& l) {
-    return l.phase == Phase::Looking || l.phase == Phase::Ready || l.phase == Phase::InUse;
+    return l.phase == Phase::Looking || l.phase == Phase::Ready || l.phase == Phase::InUse ||
+           l.phase == Phase::Settling;
   }));
 }
 

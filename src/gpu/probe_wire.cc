@@ -213,7 +213,7 @@ std::string dump(const Json& json) {
 }  // namespace
 
 std::string to_line(const ProbeRequest& request) {
-  if (request.rest) return dump({{"id", request.id}, {"op", "rest"}});
+  if (request.rest) return dump({{"id", request.id}, {"op", "rest"}, {"stay", request.stay}});
   return dump({{"id", request.id}, {"op", "look"}, {"skip", request.skip}, {"stay", request.stay}});
 }
 
@@ -240,8 +240,6 @@ Result<ProbeRequest> parse_request(std::string_view line) {
     for (const Json& index : fields.array("skip")) {
       if (index.is_number_integer()) request.skip.insert(index.get<int>());
     }
-    // A coordinator that runs on while pergpu is installed anew starts the new one's probe.
-    if (json.contains("stay")) fields.flag("stay", request.stay);
   }
   if (const char* bad = fields.bad()) {
     return bad_line(fmt::format("no or no right \"{}\"", bad), line);
@@ -253,6 +251,8 @@ Result<ProbeRequest> parse_request(std::string_view line) {
 Result<std::variant<ProbeProgress, ProbeReply>> parse_answer(std::string_view line) {
   const Json json = Json::parse(line, nullptr, false);
   if (!json.is_object()) return bad_line("expected a JSON object", line);
+  // A coordinator that runs on while pergpu is installed anew starts the new one's probe.
+  if (json.contains("stay")) fields.flag("stay", request.stay);
   Fields fields(json);
   const char* bad = nullptr;
   const auto look = json.find("look");

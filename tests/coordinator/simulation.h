@@ -92,6 +92,8 @@ struct ShownGpus {
   GpuLook look = {.complete = true};
   std::int64_t answer_after_ns = kMillisecond;
   int looks = 0;
+  bool stays = false;  // it was told to
+  int rests = 0;       // how often it was then told that it need not
 };
 
 /// Reads the GPUs when it answers, as a probe does.
@@ -105,6 +107,11 @@ class SimInventory final : public GpuInventory {
     ++shown_->looks;
     timers_.add(clock_.now().boot_ns + shown_->answer_after_ns,
                 [this, done = std::move(done)] { done(GpuLook(shown_->look)); });
+  }
+  void stay(bool wanted) override {
+    if (shown_ == nullptr) return;
+    if (shown_->stays && !wanted) ++shown_->rests;
+    shown_->stays = wanted;
   }
 
  private:

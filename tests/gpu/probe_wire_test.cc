@@ -63,7 +63,8 @@ TEST(ProbeWire, ReplyComesBackWhole) {
 
 TEST(ProbeWire, RequestAndProgressComeBackWhole) {
   for (const ProbeRequest& request :
-       {ProbeRequest{7, {0, 3}}, ProbeRequest{.id = 8, .stay = true}, ProbeRequest{.rest = true}}) {
+       {ProbeRequest{7, {0, 3}}, ProbeRequest{.id = 8, .stay = true}, ProbeRequest{.rest = true},
+        ProbeRequest{.stay = true, .rest = true}}) {
     const auto parsed = parse_request(to_line(request));
     ASSERT_TRUE(parsed) << parsed.error().message;
     EXPECT_EQ(*parsed, request);
