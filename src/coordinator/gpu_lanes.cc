@@ -473,11 +473,11 @@ void GpuLanes::settle(const std::function<bool(const std::string&)>& wanted) {
       l.phase = Phase::Idle;
     }
     const std::int64_t soon = l.closed_at + kLookAgain;
-    if (l.phase == Phase::Idle && l.seen && wanted(l.facts.uuid)) {
-      // Closed by what is no event of its own; looks are to find out when that is over.
+    // Closed by what is no event of its own; looks are to find out when that is over.
+    if (l.phase == Phase::Idle && l.seen) {
       if (const std::string words = quarantine_words(l); !words.empty()) {
         close(l, kQuarantined, words);
-      } else if (!driver_trouble_.empty()) {
+      } else if (!driver_trouble_.empty() && wanted(l.facts.uuid)) {
         close(l, "unknown", driver_trouble_);
       }
     }

@@ -135,6 +135,17 @@ TEST_F(GpuHealthTest, ErrorsAreLearntFromOneJobToTheNext) {
   EXPECT_FALSE(shown.stays);
 }
 
+TEST_F(GpuHealthTest, AQuarantineThatAResetEndsEndsThoughNoJobWantsTheGpu) {
+  std::unique_ptr<Simulation> sim = started("0");
+  shown.look.gpus[1].recovery_action = 1;
+  run_for(*sim, 20 * kSecond);
+  ASSERT_EQ(sim->job(1).state, JobState::Done);
+  ASSERT_EQ(state_of(*sim, 1), "quarantined");
+  shown.look.gpus[1].recovery_action = 0;
+  run_for(*sim, 70 * kSecond);
+  EXPECT_EQ(state_of(*sim, 1), "free");
+}
+
 TEST_F(GpuHealthTest, APersonEndsAQuarantine) {
   shown.look.xids = {{first, 119, 0}};
   std::unique_ptr<Simulation> sim = start();
