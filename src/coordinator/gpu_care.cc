@@ -50,10 +50,21 @@ bool GpuCare::release(const std::string& uuid) {
 
 gpu::AttemptFaults GpuCare::faults(const GpuLook& look,
                                    const std::vector<std::pair<std::string, std::string>>& gpus,
-                                   std::int64_t started_boot_ns, std::int64_t ended_boot_ns) const {
+                                   std::int64_t started_boot_ns) const {
   std::vector<gpu::AttemptGpu> asked;
   for (const auto& [uuid, name] : gpus) asked.push_back({uuid, name, held_.counted(uuid)});
-  return gpu::faults_of(look, xids_, asked, started_boot_ns, ended_boot_ns);
+  return gpu::faults_of(look, xids_, asked, started_boot_ns);
+}
+
+bool GpuCare::has_broken(const std::vector<std::string>& gpus, const GpuLook& look,
+                         std::int64_t since_boot_ns) const {
+  std::vector<gpu::AttemptGpu> asked;
+  for (const std::string& uuid : gpus) {
+    // A GPU whose memory waits for a repair goes on working.
+    const unsigned conditions = gpu::kLostCondition | gpu::kRecoveryAdvised;
+    asked.push_back({uuid, {}, held_.counted(uuid) & conditions});
+  }
+  return !gpu::faults_of(look, xids_, asked, since_boot_ns).hardware.empty();
 }
 
 void GpuCare::store(const std::string& uuid) {

@@ -35,8 +35,14 @@ class GpuCare {
   std::vector<std::string> quarantined() const { return held_.uuids(); }
   /// What `look`, asked for at the end of an attempt on `gpus` (UUID and name), says about it.
   gpu::AttemptFaults faults(const GpuLook& look,
+  /// REQUIRES: they are still that attempt's.
                             const std::vector<std::pair<std::string, std::string>>& gpus,
-                            std::int64_t started_boot_ns, std::int64_t ended_boot_ns) const;
+                            std::int64_t started_boot_ns) const;
+
+  /// One of them is lost, its driver advises a recovery, or it has reported an error of the
+  /// hardware since then.
+  bool has_broken(const std::vector<std::string>& gpus, const GpuLook& look,
+                  std::int64_t since_boot_ns) const;
 
  private:
   void store(const std::string& uuid);

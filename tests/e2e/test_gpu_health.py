@@ -17,6 +17,7 @@ stamp 0
 [ -z "$XID" ] || echo "$XID" >>"$XIDS/$BAD"
 [ -z "$TROUBLE" ] || echo "$TROUBLE" >"$TROUBLES/$BAD"
 [ -z "$NEXT_WORLD" ] || mv "$NEXT_WORLD" "$WORLD"
+[ -z "$HANGS" ] || exec sleep 1000
 exit 1
 """
 STEP = 'gpus = 1\ncommand = ["breaks"]'
@@ -58,6 +59,7 @@ def gpus(home, world):
         XID="",
         TROUBLE="",
         NEXT_WORLD="",
+        HANGS="",
     )
     home.script("breaks", BREAKS)
     return home
@@ -194,6 +196,16 @@ def test_a_probe_that_never_returns_leaves_the_other_evidence_as_it_is(gpus):
     assert gpus.wait() == 1
     job = gpus.only()
     assert (job["class"], job["reason"]) == ("exit", "exit code 1")
+
+
+def test_a_job_that_hangs_with_its_gpu_pays_no_retry(gpus):
+    gpus.env.update(XID="119", HANGS="1")
+    gpus.submit(grid("train", 1, STEP + '\nidle_timeout = "1s"\nretries = 1'))
+    assert gpus.wait() == 0
+    job, first = gpus.only(), first_attempt(gpus)
+    assert (job["state"], job["attempt"], job["retries_left"]) == ("done", 2, 1)
+    assert first["class"] == "hardware", first
+    assert "(idle_timeout); gpu0 reported Xid 119" in first["reason"]
 
 
 def test_a_gpu_that_hangs_has_said_why(gpus):

@@ -76,7 +76,7 @@ void History::event(const row::Event& row, int allowed_retries) {
                 "starts on " + job.lane + ", which attempt " + to_string(lane->second) + " has");
             job.state = State::Live;
             job.attempts = start.attempt;
-            job.started = job.stopping = job.cancelled = false;
+            job.started = job.stopping = job.cancelled = job.too_long = false;
           },
           [&](const event::Started&) {
             require(job.state == State::Live && !job.started, id, "started twice or too late");
@@ -86,6 +86,8 @@ void History::event(const row::Event& row, int allowed_retries) {
             require(job.state == State::Live, id, "stopping though nothing runs");
             job.stopping = true;
             job.cancelled = job.cancelled || stop.cause == StopCause::Cancel;
+            job.too_long = stop.cause == StopCause::Timeout || stop.cause == StopCause::Idle ||
+                           stop.cause == StopCause::Stall;
           },
           [&](const event::Ended& end) { ended(row, job, end, allowed_retries); },
           [&](const event::Cancelled&) {
@@ -148,7 +150,7 @@ void History::ended(const row::Event& row, Known& job, const event::Ended& end,
       require(truth.exit_code.value_or(0) != 0, id, "a failure is recorded, and it was none");
       break;
     case OutcomeClass::Hardware:
-      require(truth.status_known && !job.stopping && truth.exit_code != 0, id,
+      require(truth.status_known && (job.too_long || (!job.stopping && truth.exit_code != 0)), id,
               "a fault of its GPU is recorded, and it had not failed");
       break;
     case OutcomeClass::Cancelled:

@@ -39,6 +39,7 @@ class History {
     bool started = false;
     bool stopping = false;
     bool cancelled = false;
+    bool too_long = false;  // the last stop's cause is a limit of time
     std::int32_t attempts = 0;
     int retries = 0;
     int moves = 0;
