@@ -188,7 +188,7 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
             .reason = fmt::format("{}; not started again: replaced by job {}", outcome.reason,
                                   newer.value)};
   }
-  gpu_care_.attempt_ended(live.gpus, live.key, outcome.cls);
+  gpu_care_.attempt_ended(live.gpus, id, live.key, outcome.cls);
   record(id, event::Ended{std::move(outcome), next});
   vacate(live, !evidence.lost || evidence.proven_gone);
   drop_environment(job);
