@@ -125,7 +125,10 @@ inline GpuReading gpu_reading(int index) {
   return {.uuid = "GPU-" + std::to_string(index) + "1111111-0000-0000-0000-000000000000",
           .name = "Fake GPU",
           .index = index,
-          .total_bytes = 80ull << 30};
+          .total_bytes = 80ull << 30,
+          .repair_pending = false,
+          .repair_failed = false,
+          .recovery_action = 0};
 }
 inline GpuProcess foreign_process() {
   return {.pid = 4711, .memory_bytes = 3ull << 30, .command = "python3"};

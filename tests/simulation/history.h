@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "simulation/faults.h"
@@ -54,6 +55,7 @@ class History {
   bool shows_;
   std::map<JobId, Known> jobs_;
   std::map<std::string, AttemptId> lanes_;  // by name, a GPU's by its UUID
+  std::set<std::string> quarantined_;       // GPUs
   std::int64_t events_ = 0;
   std::int64_t outcomes_ = 0;
   std::uint64_t fingerprint_ = 0xcbf29ce484222325ull;
