@@ -125,9 +125,8 @@ void Coordinator::on_exit(LiveAttempt& live, const engine_event::Exited& exited)
   const Job& job = *parts_.world->job(live.id.job);
   const StepSpec& step = parts_.world->step_of(job).spec;
   const bool failed = exited.exit_code != 0;
-  if (failed && !live.gpus.empty() && !job.last->stop && !live.faults) {
-    return examine(live, exited);
-  }
+  const bool may_be_its_gpu = job.last->stop ? may_be_the_machine(*job.last->stop) : failed;
+  if (may_be_its_gpu && !live.gpus.empty() && !live.faults) return examine(live, exited);
   const gpu::AttemptFaults faults = live.faults.value_or(gpu::AttemptFaults{});
   end_attempt(
       job.id,
@@ -165,8 +164,7 @@ void Coordinator::examine(LiveAttempt& live, const engine_event::Exited& exited)
       const gpu::GpuLane* facts = parts_.gpus->facts(uuid);
       gpus.emplace_back(uuid, facts == nullptr ? uuid : to_string(facts->id));
     }
-    it->second.faults =
-        gpu_care_.faults(look, gpus, attempt.starting_at.boot_ns, exited.exited_at.boot_ns);
+    it->second.faults = gpu_care_.faults(look, gpus, attempt.starting_at.boot_ns);
     it->second.examining = false;
     on_engine(exited);
   });
@@ -200,7 +198,7 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
             .reason = fmt::format("{}; not started again: replaced by job {}", outcome.reason,
                                   newer.value)};
   }
-  gpu_care_.attempt_ended(live.gpus, live.key, outcome.cls);
+  gpu_care_.attempt_ended(live.gpus, id, live.key, outcome.cls);
   record(id, event::Ended{std::move(outcome), next});
   vacate(live, !evidence.lost || evidence.proven_gone);
   drop_environment(job);

@@ -28,17 +28,29 @@ void GpuCare::take(const GpuLook& look) {
   for (const std::string& uuid : held_.take(look, clock_.now().wall_ns)) store(uuid);
 }
 
-void GpuCare::attempt_ended(const std::vector<std::string>& gpus, StepKey step, OutcomeClass cls) {
-  ends_.ended(gpus, step, cls);
-  if (cls == OutcomeClass::Ok) return;
-  for (const std::string& uuid : gpus) {
-    if (!ends_.is_lemon(uuid)) continue;
-    ends_.forget(uuid);
-    const std::string words = fmt::format(
-        "{} different programs failed on it one after the other, while others succeeded elsewhere",
-        kLemonSteps);
-    if (held_.begin(uuid, words, gpu::Lift::Reboot, clock_.now().wall_ns)) store(uuid);
+void GpuCare::attempt_ended(const std::vector<std::string>& gpus, JobId job, StepKey step,
+                            OutcomeClass cls) {
+  if (gpus.empty()) return;
+  // What a GPU has said itself needs no witness.
+  const bool is_known = gpus.size() == 1 && held_.of(gpus.front()) != nullptr;
+  if (cls == OutcomeClass::Hardware && is_known) return;
+  ends_.ended(gpus, job, step, cls);
+  for (const std::string& uuid : ends_.gpus_of(job)) {
+    if (ends_.is_lemon(uuid)) {
+      suspect(uuid, fmt::format("jobs of {} different steps failed on it one after the other, and "
+                                "then succeeded on another GPU",
+                                kLemonSteps));
+    } else if (ends_.is_broken_by_word(uuid)) {
+      suspect(uuid, fmt::format("{} jobs one after the other ended on it with an error of the "
+                                "hardware in their logs",
+                                kWordsOfJobs));
+    }
   }
+}
+
+void GpuCare::suspect(const std::string& uuid, const std::string& words) {
+  ends_.forget(uuid);
+  if (held_.begin(uuid, words, gpu::Lift::Reboot, clock_.now().wall_ns)) store(uuid);
 }
 
 bool GpuCare::release(const std::string& uuid) {
@@ -50,10 +62,21 @@ bool GpuCare::release(const std::string& uuid) {
 
 gpu::AttemptFaults GpuCare::faults(const GpuLook& look,
                                    const std::vector<std::pair<std::string, std::string>>& gpus,
-                                   std::int64_t started_boot_ns, std::int64_t ended_boot_ns) const {
+                                   std::int64_t started_boot_ns) const {
   std::vector<gpu::AttemptGpu> asked;
   for (const auto& [uuid, name] : gpus) asked.push_back({uuid, name, held_.counted(uuid)});
-  return gpu::faults_of(look, xids_, asked, started_boot_ns, ended_boot_ns);
+  return gpu::faults_of(look, xids_, asked, started_boot_ns);
+}
+
+bool GpuCare::has_broken(const std::vector<std::string>& gpus, const GpuLook& look,
+                         std::int64_t since_boot_ns) const {
+  std::vector<gpu::AttemptGpu> asked;
+  for (const std::string& uuid : gpus) {
+    // A GPU whose memory waits for a repair goes on working.
+    const unsigned conditions = gpu::kLostCondition | gpu::kRecoveryAdvised;
+    asked.push_back({uuid, {}, held_.counted(uuid) & conditions});
+  }
+  return !gpu::faults_of(look, xids_, asked, since_boot_ns).hardware.empty();
 }
 
 void GpuCare::store(const std::string& uuid) {

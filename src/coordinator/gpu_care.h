@@ -25,8 +25,9 @@ class GpuCare {
           std::function<void(row::Meta)> record);
 
   void take(const GpuLook& look);
-  /// An attempt on these GPUs ended: a GPU on which program after program fails is a lemon.
-  void attempt_ended(const std::vector<std::string>& gpus, StepKey step, OutcomeClass cls);
+  /// An attempt on these GPUs ended: job after job may tell of a GPU what it does not tell itself.
+  void attempt_ended(const std::vector<std::string>& gpus, JobId job, StepKey step,
+                     OutcomeClass cls);
   /// A person's word.  False: it is not in quarantine.
   bool release(const std::string& uuid);
 
@@ -34,11 +35,18 @@ class GpuCare {
   const gpu::Quarantine* quarantine(const std::string& uuid) const { return held_.of(uuid); }
   std::vector<std::string> quarantined() const { return held_.uuids(); }
   /// What `look`, asked for at the end of an attempt on `gpus` (UUID and name), says about it.
+  /// REQUIRES: they are still that attempt's.
   gpu::AttemptFaults faults(const GpuLook& look,
                             const std::vector<std::pair<std::string, std::string>>& gpus,
-                            std::int64_t started_boot_ns, std::int64_t ended_boot_ns) const;
+                            std::int64_t started_boot_ns) const;
+
+  /// One of them is lost, its driver advises a recovery, or it has reported an error of the
+  /// hardware since then.
+  bool has_broken(const std::vector<std::string>& gpus, const GpuLook& look,
+                  std::int64_t since_boot_ns) const;
 
  private:
+  void suspect(const std::string& uuid, const std::string& words);
   void store(const std::string& uuid);
 
   os::Clock& clock_;

@@ -61,10 +61,12 @@ std::int64_t GpuLanes::ask_for_look(std::function<void(const GpuLook&)> done) {
   return number;
 }
 
-/// While a job runs, or is about to, its GPU's errors must not be missed.
+/// While a job runs, or is about to, its GPU's errors must not be missed.  After the end of one the
+/// next may start without another look.
 void GpuLanes::mind_probe() {
   parts_.inventory->stay(std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& l) {
-    return l.phase == Phase::Looking || l.phase == Phase::Ready || l.phase == Phase::InUse;
+    return l.phase == Phase::Looking || l.phase == Phase::Ready || l.phase == Phase::InUse ||
+           l.phase == Phase::Settling;
   }));
 }
 
@@ -478,11 +480,11 @@ void GpuLanes::settle(const std::function<bool(const std::string&)>& wanted) {
       l.phase = Phase::Idle;
     }
     const std::int64_t soon = l.closed_at + kLookAgain;
-    if (l.phase == Phase::Idle && l.seen && wanted(l.facts.uuid)) {
-      // Closed by what is no event of its own; looks are to find out when that is over.
+    // Closed by what is no event of its own; looks are to find out when that is over.
+    if (l.phase == Phase::Idle && l.seen) {
       if (const std::string words = quarantine_words(l); !words.empty()) {
         close(l, kQuarantined, words);
-      } else if (!driver_trouble_.empty()) {
+      } else if (!driver_trouble_.empty() && wanted(l.facts.uuid)) {
         close(l, "unknown", driver_trouble_);
       }
     }

@@ -69,8 +69,6 @@ class GpuLanes {
   /// Call it each turn; `missing`: a queued job wants a GPU that no look has shown.  Looks again
   /// after 1 s, 2 s … 60 s: a driver that was hung, missing or still loading may be there by then.
   void search(bool missing);
-  /// One look for who asks; changes no lane.
-  void look(std::function<void(const GpuLook&)> done) { parts_.inventory->look(std::move(done)); }
   /// Words when GPUs could not be looked at ("the probe did not answer …"); "" otherwise.
   const std::string& trouble() const { return trouble_; }
   /// Words while the driver's parts do not fit each other: no job could use a GPU.  "": they do.
@@ -79,7 +77,7 @@ class GpuLanes {
   const GpuLook& last_look() const { return look_; }
 
   /// One look that begins from now on; `done` runs after the lanes were judged by it, at the latest
-  /// at the probe's deadline.
+  /// when the look under way and this one have met their deadlines.
   void examine(std::function<void(const GpuLook&)> done);
   /// Its quarantine was ended by a person: it is looked at again soon.
   void reconsider(const std::string& uuid);

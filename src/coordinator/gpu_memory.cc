@@ -27,7 +27,7 @@ void Coordinator::watch_gpu_memory() {
   }
   watches_gpu_memory_ = true;
   parts_.timers->at(parts_.clock->now().boot_ns + kSecond, [this] {
-    parts_.gpus->look([this](const GpuLook& look) {
+    parts_.gpus->examine([this](const GpuLook& look) {
       watches_gpu_memory_ = false;
       judge_gpu_memory(look);
       watch_gpu_memory();

@@ -40,12 +40,17 @@ void Coordinator::on_quiet(LiveAttempt& live, const engine_event::Quiet& quiet) 
                 live.gpus.empty() ? 0 : kStallLooks);
 }
 
-/// `looks`: so many more, a second apart, must show its GPUs idle.
+/// `looks`: so many more, a second apart, must show its GPUs idle; one is enough that shows one of
+/// them broken, which tells of no work any more.
 void Coordinator::confirm_stall(LiveAttempt& live, const std::string& words, int looks) {
   if (looks == 0) return end_stalled(live, words);
-  parts_.gpus->look([this, id = live.id, words, looks](const GpuLook& look) {
+  parts_.gpus->examine([this, id = live.id, words, looks](const GpuLook& look) {
     const auto it = live_.find(id.job);
-    if (it == live_.end() || it->second.id != id) return;
+    if (it == live_.end() || it->second.id != id || it->second.examining) return;
+    const std::int64_t started = parts_.world->job(id.job)->last->starting_at.boot_ns;
+    if (gpu_care_.has_broken(it->second.gpus, look, started)) {
+      return end_stalled(it->second, words);
+    }
     if (!is_idle(look, it->second.gpus)) {
       it->second.doubted = false;
       return;
@@ -62,7 +67,8 @@ void Coordinator::end_stalled(LiveAttempt& live, const std::string& words) {
   live.engine->write_stacks(live.id, path, [this, id = live.id, words, path](bool written) {
     const auto it = live_.find(id.job);
     const Job& job = *parts_.world->job(id.job);
-    if (it == live_.end() || it->second.id != id || job.state != JobState::Running) return;
+    if (it == live_.end() || it->second.id != id || it->second.examining) return;
+    if (job.state != JobState::Running) return;
     stop_attempt(job, StopCause::Stall,
                  words + (written ? "; stacks in " + path : "; its stacks could not be written"),
                  StopHow::TermThenKill);

@@ -160,7 +160,7 @@ void DeviceLooker::read(Nvml& nvml, unsigned index, GpuReading& reading, bool in
   const NvmlHealth health = nvml.health(known.device);
   reading.repair_pending = health.repair_pending;
   reading.repair_failed = health.repair_failed;
-  reading.recovery_action = static_cast<int>(health.recovery_action);
+  reading.recovery_action = health.recovery_action;
   const NvmlAnswer<NvmlMemory> memory = nvml.memory(known.device);
   if (memory.code == nvml_code::kResetRequired) reading.recovery_action = kRecoveryReset;
   if (!note_code(memory.code)) return;

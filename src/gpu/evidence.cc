@@ -1,5 +1,6 @@
-// A GPU is one job's at a time and is looked at right before a start, so what is learnt of it
-// between that look and the one at the end is of this attempt.
+// A GPU is one job's at a time, is looked at right before a start, and stays that job's until the
+// look at its end has been judged.  So what is learnt of it between these two is of this attempt,
+// however late the second comes.
 #include "gpu/evidence.h"
 
 #include <fmt/format.h>
@@ -11,7 +12,7 @@
 namespace pergpu::gpu {
 namespace {
 
-constexpr std::size_t kMostXidsKept = 1024;
+constexpr std::size_t kMostNumbers = 256;  // of one GPU; the table has about 100
 
 void add(std::string& words, const std::string& more) {
   words += (words.empty() ? "" : "; ") + more;
@@ -20,29 +21,31 @@ void add(std::string& words, const std::string& more) {
 }  // namespace
 
 void XidHistory::take(const GpuLook& look) {
-  xids_.insert(xids_.end(), look.xids.begin(), look.xids.end());
-  if (xids_.size() > kMostXidsKept) {
-    xids_.erase(xids_.begin(), xids_.end() - static_cast<std::ptrdiff_t>(kMostXidsKept / 2));
+  for (const GpuXid& xid : look.xids) {
+    std::map<std::int64_t, std::int64_t>& of_gpu = last_[xid.uuid];
+    of_gpu[xid.number] = xid.boot_ns;
+    if (of_gpu.size() > kMostNumbers) {
+      of_gpu.erase(std::ranges::min_element(of_gpu, {}, [](const auto& e) { return e.second; }));
+    }
   }
 }
 
-std::vector<std::int64_t> XidHistory::between(const std::string& uuid, std::int64_t from_boot_ns,
-                                              std::int64_t to_boot_ns) const {
+std::vector<std::int64_t> XidHistory::since(const std::string& uuid,
+                                            std::int64_t from_boot_ns) const {
   std::vector<std::int64_t> numbers;
-  for (const GpuXid& xid : xids_) {
-    if (xid.uuid != uuid || xid.boot_ns < from_boot_ns || xid.boot_ns > to_boot_ns) continue;
-    if (std::ranges::find(numbers, xid.number) == numbers.end()) numbers.push_back(xid.number);
+  const auto of_gpu = last_.find(uuid);
+  if (of_gpu == last_.end()) return numbers;
+  for (const auto& [number, boot_ns] : of_gpu->second) {
+    if (boot_ns >= from_boot_ns) numbers.push_back(number);
   }
   return numbers;
 }
 
 AttemptFaults faults_of(const GpuLook& look, const XidHistory& xids,
-                        const std::vector<AttemptGpu>& gpus, std::int64_t started_boot_ns,
-                        std::int64_t ended_boot_ns) {
+                        const std::vector<AttemptGpu>& gpus, std::int64_t started_boot_ns) {
   AttemptFaults faults;
   for (const AttemptGpu& gpu : gpus) {
-    for (const std::int64_t number :
-         xids.between(gpu.uuid, started_boot_ns, ended_boot_ns + kXidsAfterEndNs)) {
+    for (const std::int64_t number : xids.since(gpu.uuid, started_boot_ns)) {
       const XidEntry* entry = xid_entry(number);
       const XidKind kind = entry != nullptr ? entry->kind : XidKind::Ignore;
       std::string& words = kind == XidKind::Hardware ? faults.hardware

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,25 +24,21 @@ struct AttemptFaults {
   std::string notes = {};     // what else was reported
 };
 
-/// The errors of late, of all GPUs.
+/// The errors of late, of all GPUs: when each number was last learnt, for a storm of one error must
+/// not push out another.
 class XidHistory {
  public:
   void take(const GpuLook& look);
-  /// Those of a GPU that were learnt in [from, to], oldest first, each number once.
-  std::vector<std::int64_t> between(const std::string& uuid, std::int64_t from_boot_ns,
-                                    std::int64_t to_boot_ns) const;
+  /// The numbers that a GPU has reported from then on, in order.
+  std::vector<std::int64_t> since(const std::string& uuid, std::int64_t from_boot_ns) const;
 
  private:
-  std::vector<GpuXid> xids_;
+  std::map<std::string, std::map<std::int64_t, std::int64_t>> last_;  // number -> boot_ns
 };
 
-/// How long after an attempt's end an error still belongs to it: drivers report late.
-constexpr std::int64_t kXidsAfterEndNs = 5'000'000'000;
-
 /// `look`: asked for at the attempt's end; an incomplete one says little, and what it does not say
-/// is not invented.  `xids`: with those of that look.
+/// is not invented.  `xids`: with those of that look.  REQUIRES: the GPUs are still the attempt's.
 AttemptFaults faults_of(const GpuLook& look, const XidHistory& xids,
-                        const std::vector<AttemptGpu>& gpus, std::int64_t started_boot_ns,
-                        std::int64_t ended_boot_ns);
+                        const std::vector<AttemptGpu>& gpus, std::int64_t started_boot_ns);
 
 }  // namespace pergpu::gpu

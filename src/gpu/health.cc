@@ -177,10 +177,20 @@ std::string recovery_words(int action) {
 unsigned conditions_of(const GpuReading& reading) {
   unsigned found = 0;
   if (reading.health == GpuHealth::Lost) found |= kLostCondition;
-  if (reading.repair_pending) found |= kRepairPending;
-  if (reading.repair_failed) found |= kRepairFailed;
-  if (reading.recovery_action != 0) found |= kRecoveryAdvised;
+  if (reading.repair_pending.value_or(false)) found |= kRepairPending;
+  if (reading.repair_failed.value_or(false)) found |= kRepairFailed;
+  if (reading.recovery_action.value_or(0) != 0) found |= kRecoveryAdvised;
   return found;
+}
+
+unsigned told_by(const GpuReading& reading) {
+  unsigned told = 0;
+  const bool is_answered = reading.health == GpuHealth::Ok || reading.health == GpuHealth::Lost;
+  if (is_answered) told |= kLostCondition;
+  if (reading.repair_pending) told |= kRepairPending;
+  if (reading.repair_failed) told |= kRepairFailed;
+  if (reading.recovery_action) told |= kRecoveryAdvised;
+  return told;
 }
 
 std::optional<GpuFault> fault_of(const GpuReading& reading, unsigned conditions) {
@@ -201,7 +211,7 @@ std::optional<GpuFault> fault_of(const GpuReading& reading, unsigned conditions)
     add("its memory waits for a reset to be repaired (row remapping pending)");
   }
   if ((found & kRecoveryAdvised) != 0) {
-    add("the driver advises: " + recovery_words(reading.recovery_action));
+    add("the driver advises: " + recovery_words(*reading.recovery_action));
     if (reading.recovery_action == kRecoveryReboot) fault.lift = Lift::Reboot;
   }
   return fault;

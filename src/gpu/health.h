@@ -44,7 +44,10 @@ constexpr unsigned kLostCondition = 1;
 constexpr unsigned kRepairPending = 2;
 constexpr unsigned kRepairFailed = 4;
 constexpr unsigned kRecoveryAdvised = 8;
+constexpr unsigned kAllConditions = 15;
 unsigned conditions_of(const GpuReading& reading);
+/// The conditions of which it tells whether the GPU has them.
+unsigned told_by(const GpuReading& reading);
 
 /// A reason to start nothing on a GPU any more.
 struct GpuFault {

@@ -44,10 +44,11 @@ struct GpuReading {
   std::uint64_t used_bytes = 0;
   std::optional<int> utilization = std::nullopt;  // percent of the last moments; nullopt: not told
   GpuHealth health = GpuHealth::Ok;
-  std::string note = {};        // health in words
-  bool repair_pending = false;  // its memory is repaired at the next reset: rows to remap, pages
-  bool repair_failed = false;   // it had no spare rows left
-  int recovery_action = 0;      // what the driver advises (gpu/health.h); 0: nothing, or not told
+  std::string note = {};  // health in words
+  // nullopt: not told this time.  What a GPU does not have at all is told as "no".
+  std::optional<bool> repair_pending = std::nullopt;  // at the next reset: rows to remap, pages
+  std::optional<bool> repair_failed = std::nullopt;   // it had no spare rows left
+  std::optional<int> recovery_action = std::nullopt;  // the driver's advice (gpu/health.h); 0: none
   std::vector<GpuProcess> processes = {};
   /// Processes that NVML does not list but that keep /dev/nvidia<minor> open (and with it the
   /// memory): orphaned workers.  Own uid only, all for root.  Looked for only when memory is in use

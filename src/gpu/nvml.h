@@ -19,6 +19,7 @@ namespace pergpu::gpu {
 /// Return codes that decide something here.
 namespace nvml_code {
 constexpr int kSuccess = 0;
+constexpr int kInvalidArgument = 2;
 constexpr int kNotSupported = 3;
 constexpr int kNoPermission = 4;
 constexpr int kInsufficientSize = 7;
@@ -60,11 +61,12 @@ struct NvmlProcess {
   std::optional<std::uint64_t> memory_bytes = std::nullopt;
 };
 
-/// What the driver keeps about a GPU's health; at its default what driver or GPU do not tell.
+/// What the driver keeps about a GPU's health; nullopt: asking failed.  "No" where driver or GPU do
+/// not have the value at all.
 struct NvmlHealth {
-  bool repair_pending = false;   // rows to remap or pages to retire at the next reset
-  bool repair_failed = false;    // a row could not be remapped
-  unsigned recovery_action = 0;  // the driver's own advice; names: gpu/health.h
+  std::optional<bool> repair_pending = std::nullopt;  // rows to remap, or pages to retire
+  std::optional<bool> repair_failed = std::nullopt;   // a row could not be remapped
+  std::optional<int> recovery_action = std::nullopt;  // the driver's own advice
 };
 
 enum class NvmlProcessKind : std::uint8_t { Compute, Graphics };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "gpu/nvml.h"
 
@@ -37,38 +38,65 @@ constexpr std::uint32_t kRemapPending = 144;
 constexpr std::uint32_t kRemapFailed = 145;
 constexpr std::uint32_t kRecoveryAction = 230;
 
-/// 0 where it is not told.
-std::uint64_t number_in(const FieldValue& field) {
+constexpr std::int32_t kNotFilledIn = -1;
+
+/// The driver or the GPU has no such value, and will have none tomorrow.
+bool is_not_offered(int code) {
+  return code == nvml_code::kNotSupported || code == nvml_code::kInvalidArgument ||
+         code == nvml_code::kFunctionNotFound || code == nvml_code::kNoPermission;
+}
+
+/// 0 where it is not offered; nullopt: asking failed.
+std::optional<std::uint64_t> number_in(const FieldValue& field) {
   constexpr std::uint32_t kUnsignedInt = 1;
   constexpr std::uint32_t kSignedInt = 5;
   constexpr std::uint32_t kUnsignedShort = 6;
   constexpr std::uint32_t kDouble = 0;
-  if (field.code != nvml_code::kSuccess || field.type == kDouble) return 0;
+  if (is_not_offered(field.code)) return 0;
+  if (field.code != nvml_code::kSuccess || field.type == kDouble) return std::nullopt;
   if (field.type == kUnsignedShort) return field.value & 0xffffu;
   const bool is_int = field.type == kUnsignedInt || field.type == kSignedInt;
   return is_int ? field.value & 0xffffffffu : field.value;
 }
 
+std::optional<bool> flag_in(const FieldValue& field) {
+  const std::optional<std::uint64_t> number = number_in(field);
+  return number ? std::optional(*number != 0) : std::nullopt;
+}
+
+std::optional<bool> either(std::optional<bool> a, std::optional<bool> b) {
+  if (a == true || b == true) return true;
+  return a && b ? std::optional(false) : std::nullopt;
+}
+
 }  // namespace
 
 NvmlHealth Nvml::health(NvmlDevice device) {
-  if (call_.field_values == nullptr) return {};
   std::array<FieldValue, 4> fields = {};
   fields[0].field = kRetiredPending;
   fields[1].field = kRemapPending;
   fields[2].field = kRemapFailed;
   fields[3].field = kRecoveryAction;
+  const auto all_are = [&](std::int32_t code) {
+    for (FieldValue& field : fields) field.code = code;
+  };
   // A driver that fills none in must not pass for one that says "no".
-  for (FieldValue& field : fields) field.code = nvml_code::kNotSupported;
+  all_are(kNotFilledIn);
   // The last one is the newest: a driver that refuses it may know the others.
   const int count = static_cast<int>(fields.size());
-  if (call_.field_values(device, count, fields.data()) != nvml_code::kSuccess) {
-    for (FieldValue& field : fields) field.code = nvml_code::kNotSupported;
-    if (call_.field_values(device, count - 1, fields.data()) != nvml_code::kSuccess) return {};
+  int code = nvml_code::kFunctionNotFound;
+  if (call_.field_values != nullptr) code = call_.field_values(device, count, fields.data());
+  if (code != nvml_code::kSuccess && call_.field_values != nullptr) {
+    all_are(kNotFilledIn);
+    fields[3].code = code;
+    code = call_.field_values(device, count - 1, fields.data());
   }
-  return {.repair_pending = number_in(fields[0]) != 0 || number_in(fields[1]) != 0,
-          .repair_failed = number_in(fields[2]) != 0,
-          .recovery_action = static_cast<unsigned>(number_in(fields[3]))};
+  if (code != nvml_code::kSuccess) all_are(code);
+  NvmlHealth health;
+  health.repair_pending = either(flag_in(fields[0]), flag_in(fields[1]));
+  health.repair_failed = flag_in(fields[2]);
+  if (const auto action = number_in(fields[3])) health.recovery_action = static_cast<int>(*action);
+  return health;
 }
 
 NvmlAnswer<NvmlEventSet> Nvml::watch_xids(NvmlDevice device) {

@@ -1,5 +1,9 @@
 // One request is under way at most.  Looks asked for meanwhile wait for the next request: the one
 // under way may have read a device before the event that made them ask.
+//
+// While it is to stay there is always a probe, for only one that is there learns of errors (Xids):
+// one that rested is told at once, one that is gone is followed by another.  That one's first look
+// nobody asked for; errors that it shows wait for the next that somebody hears.
 #include "gpu/probe_inventory.h"
 
 #include <fmt/format.h>
@@ -110,7 +114,9 @@ struct ProbeInventory::Impl {
   void begin();
   void request();
   void stay(bool wanted);
+  void keep_one(milliseconds delay);
   Result<void> start();
+  bool is_stuck() const;
   std::optional<std::string> reason_not_to_start();
   void on_line(std::string_view line);
   void on_close(const Error& why);
@@ -125,11 +131,12 @@ struct ProbeInventory::Impl {
   ProbeOptions options;
   std::optional<Probe> probe = std::nullopt;
   std::vector<Abandoned> abandoned = {};
-  std::vector<Done> current = {};  // answered by the request under way
+  std::vector<Done> current = {};  // answered by the request under way; null: nobody listens
   std::vector<Done> waiting = {};  // answered by the one after
   std::int64_t request_id = 0;
   bool asked_twice = false;  // the request under way was already lost with an earlier probe
   std::optional<os::Loop::TimerId> timer = std::nullopt;
+  std::optional<os::Loop::TimerId> keep_timer = std::nullopt;
   std::int64_t start_not_before_ns = 0;
   std::string pause_why = {};
   milliseconds crash_pause{0};
@@ -137,11 +144,12 @@ struct ProbeInventory::Impl {
   std::int64_t skip_until_ns = 0;
   GpuLook last = {};  // the newest complete one
   bool staying = false;
-  std::vector<GpuXid> xids = {};  // told during the request under way
+  std::vector<GpuXid> xids = {};  // learnt, and not handed over yet
 };
 
 ProbeInventory::Impl::~Impl() {
   if (timer) loop.cancel(*timer);
+  if (keep_timer) loop.cancel(*keep_timer);
   if (probe) {
     probe->stream.reset();
     (void)os::send_signal(probe->pidfd, SIGKILL);
@@ -193,19 +201,33 @@ void ProbeInventory::Impl::request() {
   });
 }
 
-// A probe that is idle need not be told to stay before the next look: it knows of no errors yet, or
-// has a minute.
 void ProbeInventory::Impl::stay(bool wanted) {
   staying = wanted;
-  if (wanted || !probe || !probe->stays) return;
-  probe->stays = false;
-  probe->stream->send(to_line(ProbeRequest{.id = request_id, .rest = true}));
+  if (!probe) return keep_one(milliseconds{0});
+  if (probe->stays == wanted) return;
+  probe->stays = wanted;
+  probe->stream->send(to_line(ProbeRequest{.id = request_id, .stay = wanted, .rest = true}));
+}
+
+// Not at once: whoever made it stay often asks for a look in the same turn.  Behind a probe that is
+// stuck none is started; its end calls this again.
+void ProbeInventory::Impl::keep_one(milliseconds delay) {
+  if (!staying || probe || keep_timer) return;
+  const milliseconds pause{(start_not_before_ns - clock.now().boot_ns) / 1'000'000 + 1};
+  keep_timer = after(std::max(delay, pause), [this] {
+    keep_timer.reset();
+    if (staying && !probe && current.empty() && !is_stuck()) ask({});
+  });
+}
+
+bool ProbeInventory::Impl::is_stuck() const {
+  return std::ranges::any_of(
+      abandoned, [&](const Abandoned& gone) { return gone.hung && skip.count(gone.gpu) == 0; });
 }
 
 std::optional<std::string> ProbeInventory::Impl::reason_not_to_start() {
-  const bool stuck = std::ranges::any_of(
-      abandoned, [&](const Abandoned& gone) { return gone.hung && skip.count(gone.gpu) == 0; });
-  if (stuck) return pause_why + "; that probe is still stuck in the kernel, no other is started";
+  if (is_stuck())
+    return pause_why + "; that probe is still stuck in the kernel, no other is started";
   const std::int64_t wait_ns = start_not_before_ns - clock.now().boot_ns;
   if (wait_ns <= 0) return std::nullopt;
   return fmt::format("{}; asked again in {}", pause_why,
@@ -266,7 +288,8 @@ void ProbeInventory::Impl::on_line(std::string_view line) {
 
 void ProbeInventory::Impl::on_close(const Error& why) {
   if (!current.empty()) return crashed("the GPU probe ended: " + why.message);
-  abandon(false);  // it left because nothing was asked for a while
+  abandon(false);  // it left because nothing was asked for a while, or was killed
+  keep_one(options.crash_pause);
 }
 
 void ProbeInventory::Impl::crashed(const std::string& why) {
@@ -313,6 +336,7 @@ void ProbeInventory::Impl::abandon(bool hung, int gpu) {
     loop.unwatch(fd);
     os::reap(pid);
     std::erase_if(abandoned, [&](const Abandoned& gone) { return gone.pidfd.get() == fd; });
+    keep_one(milliseconds{0});
   });
   if (!watched) abandoned.pop_back();
 }
@@ -325,8 +349,13 @@ void ProbeInventory::Impl::finish(GpuLook look) {
   xids.clear();
   if (look.complete) last = look;
   const std::vector<Done> answered = std::exchange(current, std::exchange(waiting, {}));
+  const auto listens = [](const Done& done) { return done != nullptr; };
+  if (std::ranges::none_of(answered, listens)) xids = look.xids;
   if (!current.empty()) begin();
-  for (const Done& done : answered) done(look);
+  for (const Done& done : answered) {
+    if (done) done(look);
+  }
+  keep_one(options.crash_pause);
 }
 
 ProbeInventory::ProbeInventory() = default;

@@ -47,6 +47,11 @@ class Fields {
     if (value == object_.end() || value->is_null()) return;
     number(key, out.emplace());
   }
+  void optional_flag(const char* key, std::optional<bool>& out) {
+    const auto value = object_.find(key);
+    if (value == object_.end() || value->is_null()) return;
+    flag(key, out.emplace());
+  }
   const Json& array(const char* key) {
     static const Json none = Json::array();
     const Json* value = find(key, &Json::is_array);
@@ -68,6 +73,11 @@ class Fields {
 Error bad_line(const std::string& why, std::string_view line) {
   return Error{ErrorKind::Corrupt, 0,
                fmt::format("GPU probe: {} in \"{}\"", why, line.substr(0, 120))};
+}
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
 }
 
 template <typename T, typename ToJson>
@@ -131,7 +141,7 @@ const char* read_list(const Json& list, std::vector<GpuXid>& xids) {
 
 Json json_of(const GpuReading& reading) {
   const auto process_json = [](const GpuProcess& process) { return json_of(process); };
-  return {{"utilization", reading.utilization ? Json(*reading.utilization) : Json()},
+  return {{"utilization", or_null(reading.utilization)},
           {"uuid", reading.uuid},
           {"name", reading.name},
           {"pci", reading.pci},
@@ -143,9 +153,9 @@ Json json_of(const GpuReading& reading) {
           {"used_bytes", reading.used_bytes},
           {"health", health_name(reading.health)},
           {"note", reading.note},
-          {"repair_pending", reading.repair_pending},
-          {"repair_failed", reading.repair_failed},
-          {"recovery_action", reading.recovery_action},
+          {"repair_pending", or_null(reading.repair_pending)},
+          {"repair_failed", or_null(reading.repair_failed)},
+          {"recovery_action", or_null(reading.recovery_action)},
           {"processes", list_of(reading.processes, process_json)},
           {"device_holders", list_of(reading.device_holders, process_json)}};
 }
@@ -164,9 +174,9 @@ const char* read(const Json& json, GpuReading& reading) {
   fields.optional_number("utilization", reading.utilization);
   fields.text("health", health);
   fields.text("note", reading.note);
-  fields.flag("repair_pending", reading.repair_pending);
-  fields.flag("repair_failed", reading.repair_failed);
-  fields.number("recovery_action", reading.recovery_action);
+  fields.optional_flag("repair_pending", reading.repair_pending);
+  fields.optional_flag("repair_failed", reading.repair_failed);
+  fields.optional_number("recovery_action", reading.recovery_action);
   for (const Json& cpu : fields.array("near_cpus")) {
     if (cpu.is_number_integer()) reading.near_cpus.push_back(cpu.get<int>());
   }
@@ -213,7 +223,7 @@ std::string dump(const Json& json) {
 }  // namespace
 
 std::string to_line(const ProbeRequest& request) {
-  if (request.rest) return dump({{"id", request.id}, {"op", "rest"}});
+  if (request.rest) return dump({{"id", request.id}, {"op", "rest"}, {"stay", request.stay}});
   return dump({{"id", request.id}, {"op", "look"}, {"skip", request.skip}, {"stay", request.stay}});
 }
 
@@ -240,9 +250,9 @@ Result<ProbeRequest> parse_request(std::string_view line) {
     for (const Json& index : fields.array("skip")) {
       if (index.is_number_integer()) request.skip.insert(index.get<int>());
     }
-    // A coordinator that runs on while pergpu is installed anew starts the new one's probe.
-    if (json.contains("stay")) fields.flag("stay", request.stay);
   }
+  // A coordinator that runs on while pergpu is installed anew starts the new one's probe.
+  if (json.contains("stay")) fields.flag("stay", request.stay);
   if (const char* bad = fields.bad()) {
     return bad_line(fmt::format("no or no right \"{}\"", bad), line);
   }

@@ -1,12 +1,12 @@
 // What the coordinator and the probe say to each other: JSON lines.
 //   request   {"id":7,"op":"look","skip":[2],"stay":true}
-//             {"id":7,"op":"rest"}
+//             {"id":7,"op":"rest","stay":false}   no look and no reply, only the word about staying
 //   progress  {"id":7,"at":"gpu","index":3}        "at": "load", "init" or "gpu"; before each of
 //   them
 //             {"id":7,"at":"xids","xids":[…]}      errors learnt, told before a GPU is touched
 //   reply     {"id":7,"look":{…}}                  the fields of GpuLook
-// skip: GPUs (NVML indices) that are not touched.  stay: do not leave for want of requests, until a
-// rest, which has no reply.  One request at a time.  The probe leaves when its input ends.
+// skip: GPUs (NVML indices) that are not touched.  stay: do not leave for want of requests.  One
+// request at a time.  The probe leaves when its input ends.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct ProbeRequest {
   std::int64_t id = 0;
   std::set<int> skip = {};
   bool stay = false;
-  bool rest = false;  // no look: only that it need not stay any more
+  bool rest = false;  // no look: only whether it is to stay
   bool operator==(const ProbeRequest&) const = default;
 };
 

@@ -41,6 +41,7 @@ void Quarantines::restore(const std::string& uuid, const std::string& text) {
   if (!json.is_object()) return;
   Entry& entry = entries_[uuid];
   entry.waived = static_cast<unsigned>(value_or(json, "waived", std::uint64_t{0}));
+  entry.waived_action = static_cast<int>(value_or(json, "waived_action", std::uint64_t{0}));
   entry.waived_boot_id = value_or(json, "waived_boot", std::string());
   const std::string words = value_or(json, "words", std::string());
   if (words.empty()) return;
@@ -60,6 +61,7 @@ std::string Quarantines::text(const std::string& uuid) const {
   Json json = Json::object();
   if (entry.waived != 0) {
     json["waived"] = entry.waived;
+    json["waived_action"] = static_cast<std::uint64_t>(std::max(0, entry.waived_action));
     json["waived_boot"] = entry.waived_boot_id;
   }
   if (entry.now) {
@@ -92,13 +94,12 @@ std::vector<std::string> Quarantines::take(const GpuLook& look, std::int64_t wal
 }
 
 bool Quarantines::take_reading(const GpuReading& reading, std::int64_t wall_ns) {
-  const std::optional<GpuFault> fault = fault_of(reading, counted(reading.uuid));
-  const auto found = entries_.find(reading.uuid);
-  if (!fault && found == entries_.end()) return false;
+  if (conditions_of(reading) == 0 && !entries_.contains(reading.uuid)) return false;
   Entry& entry = entries_[reading.uuid];
-  entry.conditions = conditions_of(reading);
+  const bool waives_less = learn(entry, reading);
+  const std::optional<GpuFault> fault = fault_of(reading, counted(reading.uuid));
   if (!entry.now) {
-    if (!fault) return false;
+    if (!fault) return waives_less;
     entry.now = Quarantine{.words = fault->words,
                            .lift = fault->lift,
                            .boot_id = boot_id_,
@@ -110,27 +111,43 @@ bool Quarantines::take_reading(const GpuReading& reading, std::int64_t wall_ns) 
   if (fault) {
     begin(reading.uuid, fault->words, fault->lift, wall_ns);
     entry.now->shown = true;
-    return *entry.now != before;
+    return waives_less || *entry.now != before;
   }
+  const bool is_well = reading.health == GpuHealth::Ok && told_by(reading) == kAllConditions;
   const bool is_over = before.boot_id != boot_id_ || (before.lift == Lift::Reset && before.shown);
-  if (reading.health != GpuHealth::Ok || !is_over) return false;
+  if (!is_well || !is_over) return waives_less;
   entry.now.reset();
   return true;
+}
+
+/// A waiver is for what the GPU has: what it is told not to have any more is new when it comes
+/// back. What is not told stays as it was.  True: less is waived than before.
+bool Quarantines::learn(Entry& entry, const GpuReading& reading) {
+  const unsigned shown = conditions_of(reading);
+  const unsigned gone = told_by(reading) & ~shown;
+  entry.conditions = (entry.conditions & ~gone) | shown;
+  entry.action = reading.recovery_action.value_or(entry.action);
+  const unsigned before = entry.waived;
+  entry.waived &= ~gone;
+  const bool is_other_advice = entry.action != entry.waived_action;
+  if ((shown & kRecoveryAdvised) != 0 && is_other_advice) entry.waived &= ~kRecoveryAdvised;
+  return entry.waived != before;
 }
 
 bool Quarantines::begin(const std::string& uuid, const std::string& words, Lift lift,
                         std::int64_t wall_ns) {
   Entry& entry = entries_[uuid];
-  if (!entry.now) {
+  // What was before a reboot is over with it; what is seen after it stands for itself.
+  if (!entry.now || entry.now->boot_id != boot_id_) {
+    const std::int64_t since = entry.now ? entry.now->since_wall_ns : wall_ns;
     entry.now =
-        Quarantine{.words = words, .lift = lift, .boot_id = boot_id_, .since_wall_ns = wall_ns};
+        Quarantine{.words = words, .lift = lift, .boot_id = boot_id_, .since_wall_ns = since};
     return true;
   }
   const Quarantine before = *entry.now;
   Quarantine& now = *entry.now;
   const bool is_known = now.words.find(words) != std::string::npos;
   if (!is_known && now.words.size() + words.size() < kMostWords) now.words += "; " + words;
-  if (!is_known) now.boot_id = boot_id_;
   now.lift = std::max(now.lift, lift);
   return now != before;
 }
@@ -141,6 +158,7 @@ bool Quarantines::release(const std::string& uuid) {
   Entry& entry = found->second;
   entry.now.reset();
   entry.waived = entry.conditions;
+  entry.waived_action = entry.action;
   entry.waived_boot_id = boot_id_;
   return true;
 }

@@ -5,8 +5,9 @@
 // lost, with a repair that waits or failed, or with a recovery the driver advises.  It ends
 //   with another boot, once the GPU reads healthy,
 //   with a reset, where that is enough: a condition that looks have shown is gone,
-//   or by a person, release(): conditions that the GPU still has then no longer count until
-//   another boot (whoever cannot reset it may want to use it on), new ones do.
+//   or by a person, release(): conditions that the GPU still has then do not count as long as it
+//   has them, until another boot (whoever cannot reset it may want to use it on), new ones do.
+// What a look does not tell neither begins nor ends anything.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ namespace pergpu::gpu {
 struct Quarantine {
   std::string words = {};  // "Xid 79: the GPU has fallen off the bus"
   Lift lift = Lift::Reset;
-  std::string boot_id = {};  // in which it began
+  std::string boot_id = {};  // in which the fault was seen last
   std::int64_t since_wall_ns = 0;
   bool shown = false;  // by a reading, which will tell when it is over
   bool operator==(const Quarantine&) const = default;
@@ -59,9 +60,12 @@ class Quarantines {
   struct Entry {
     std::optional<Quarantine> now = std::nullopt;
     unsigned waived = 0;
+    int waived_action = 0;  // the advice that was, where that is waived
     std::string waived_boot_id = {};
-    unsigned conditions = 0;  // of the last reading
+    unsigned conditions = 0;  // as far as they were told
+    int action = 0;
   };
+  static bool learn(Entry& entry, const GpuReading& reading);
   bool take_reading(const GpuReading& reading, std::int64_t wall_ns);
 
   std::string boot_id_;

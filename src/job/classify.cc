@@ -112,20 +112,30 @@ Verdict out_of_memory(const Evidence& e) {
                       size_text(e.memory_limit_bytes), peak)};
 }
 
-/// The machine's own word comes before what the program printed when it met it.
-std::optional<Verdict> by_gpu(const Evidence& e) {
-  if (e.exit_code == 0 || e.exit_code == kRequeueExit) return std::nullopt;
+std::optional<Verdict> by_machine(const Evidence& e, const std::string& ended) {
   const bool is_hardware = !e.gpu_fault.empty();
   const std::string& fault = is_hardware ? e.gpu_fault : e.driver_fault;
   if (fault.empty()) return std::nullopt;
-  const std::string ended = e.exit_code ? fmt::format("exit code {}", *e.exit_code)
-                            : e.signal  ? fmt::format("killed by {}", signal_name(*e.signal))
-                                        : std::string("its exit status is not known");
   return Verdict{is_hardware ? OutcomeClass::Hardware : OutcomeClass::Driver, ended + "; " + fault};
 }
 
+/// The machine's own word comes before what the program printed when it met it.
+std::optional<Verdict> by_gpu(const Evidence& e) {
+  if (e.exit_code == 0 || e.exit_code == kRequeueExit) return std::nullopt;
+  const std::string ended = e.exit_code ? fmt::format("exit code {}", *e.exit_code)
+                            : e.signal  ? fmt::format("killed by {}", signal_name(*e.signal))
+                                        : std::string("its exit status is not known");
+  return by_machine(e, ended);
+}
+
+Verdict stopped_or_hung(const Evidence& e) {
+  Verdict stop = stopped(e);
+  if (!may_be_the_machine(*e.stop)) return stop;
+  return by_machine(e, stop.reason).value_or(stop);
+}
+
 Verdict verdict(const Evidence& e) {
-  if (e.stop) return stopped(e);
+  if (e.stop) return stopped_or_hung(e);
   if (e.spawn_failure) return not_started(*e.spawn_failure);
   if (e.lost) {
     if (e.proven_gone) return {OutcomeClass::Lost, words_or(e.lost_why, "lost")};
@@ -149,6 +159,10 @@ Verdict verdict(const Evidence& e) {
 }
 
 }  // namespace
+
+bool may_be_the_machine(StopCause stop) {
+  return stop == StopCause::Stall || stop == StopCause::Idle || stop == StopCause::Timeout;
+}
 
 Outcome classify(const Evidence& evidence) {
   Verdict v = verdict(evidence);

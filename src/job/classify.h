@@ -56,8 +56,12 @@ struct Evidence {
   std::int64_t cpu_ns = 0;
 };
 
+/// A watchdog's stop: what it took for the job's failure may be the machine's.
+bool may_be_the_machine(StopCause stop);
+
 /// Missing evidence is Unknown, never success.  A stop of ours decides the class whatever the exit
-/// status says: a program that ends with 0 after SIGTERM did not finish.
+/// status says: a program that ends with 0 after SIGTERM did not finish.  Unless its GPU broke:
+/// then a watchdog has stopped what that had made hang.
 Outcome classify(const Evidence& evidence);
 
 /// "SIGKILL"; "signal 99" for numbers without a name.

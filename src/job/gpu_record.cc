@@ -1,8 +1,7 @@
-// Kept in memory only: after a restart three more programs have to fail, which is soon told.
+// Kept in memory only: after a restart a few more programs have to fail, which is soon told.
 #include "job/gpu_record.h"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 
 namespace pergpu {
@@ -16,33 +15,55 @@ bool may_be_the_gpu(OutcomeClass cls) {
 
 }  // namespace
 
-void GpuRecord::ended(const std::vector<std::string>& gpus, StepKey step, OutcomeClass cls) {
-  const bool ok = cls == OutcomeClass::Ok;
-  if (gpus.size() != 1 || (!ok && !may_be_the_gpu(cls))) return;
-  ends_.push_back({gpus.front(), step, ok});
+void GpuRecord::ended(const std::vector<std::string>& gpus, JobId job, StepKey step,
+                      OutcomeClass cls) {
+  const bool counts =
+      cls == OutcomeClass::Ok || cls == OutcomeClass::Hardware || may_be_the_gpu(cls);
+  if (gpus.size() != 1 || !counts) return;
+  ends_.push_back({gpus.front(), job, step, cls});
   if (ends_.size() > kMostEnds) ends_.pop_front();
 }
 
+std::vector<std::string> GpuRecord::gpus_of(JobId job) const {
+  std::vector<std::string> uuids;
+  for (const End& end : ends_) {
+    const bool is_new = std::find(uuids.begin(), uuids.end(), end.uuid) == uuids.end();
+    if (end.job == job && is_new) uuids.push_back(end.uuid);
+  }
+  return uuids;
+}
+
+/// Where the ends begin that no success on it came after.
+GpuRecord::Ends::const_iterator GpuRecord::row_on(const std::string& uuid) const {
+  const auto is_success = [&](const End& end) {
+    return end.uuid == uuid && end.cls == OutcomeClass::Ok;
+  };
+  return std::find_if(ends_.rbegin(), ends_.rend(), is_success).base();
+}
+
 bool GpuRecord::is_lemon(const std::string& uuid) const {
-  // The row of failures on it that no success there ended.
-  const auto is_success = [&](const End& end) { return end.uuid == uuid && end.ok; };
-  const auto row = std::find_if(ends_.rbegin(), ends_.rend(), is_success).base();
-  const auto first =
-      std::find_if(row, ends_.end(), [&](const End& end) { return end.uuid == uuid; });
-  std::set<StepKey> failed_here;
+  std::set<StepKey> suspicious;
   std::set<StepKey> failed_elsewhere;
-  bool any_succeeded = false;
-  for (auto end = first; end != ends_.end(); ++end) {
+  std::set<JobId> failed_here;
+  for (auto end = row_on(uuid); end != ends_.end(); ++end) {
     if (end->uuid == uuid) {
-      failed_here.insert(end->step);
-    } else if (end->ok) {
-      any_succeeded = true;
-    } else {
+      if (may_be_the_gpu(end->cls)) failed_here.insert(end->job);
+    } else if (may_be_the_gpu(end->cls)) {
       failed_elsewhere.insert(end->step);
+    } else if (end->cls == OutcomeClass::Ok && failed_here.contains(end->job)) {
+      suspicious.insert(end->step);
     }
   }
-  for (const StepKey& step : failed_elsewhere) failed_here.erase(step);
-  return any_succeeded && std::ssize(failed_here) >= kLemonSteps;
+  for (const StepKey& step : failed_elsewhere) suspicious.erase(step);
+  return suspicious.size() >= kLemonSteps;
+}
+
+bool GpuRecord::is_broken_by_word(const std::string& uuid) const {
+  std::set<JobId> jobs;
+  for (auto end = row_on(uuid); end != ends_.end(); ++end) {
+    if (end->uuid == uuid && end->cls == OutcomeClass::Hardware) jobs.insert(end->job);
+  }
+  return jobs.size() >= kWordsOfJobs;
 }
 
 void GpuRecord::forget(const std::string& uuid) {

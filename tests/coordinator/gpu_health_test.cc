@@ -123,6 +123,29 @@ TEST_F(GpuHealthTest, AnUpdatedDriverHoldsGpuJobsUntilItIsInOrder) {
   EXPECT_EQ(sim->job(1).attempts, 2);
 }
 
+TEST_F(GpuHealthTest, ErrorsAreLearntFromOneJobToTheNext) {
+  shown.look.gpus = {gpu_reading(0)};
+  std::unique_ptr<Simulation> sim = start();
+  ASSERT_TRUE(sim->submit(training("training", "0", 3)));
+  sim->run([&] { return sim->job(3).state == JobState::Running; });
+  EXPECT_TRUE(shown.stays);
+  EXPECT_EQ(shown.rests, 0) << "the next job starts without another look";
+  run_for(*sim, 60 * kSecond);
+  EXPECT_EQ(sim->job(3).state, JobState::Done);
+  EXPECT_FALSE(shown.stays);
+}
+
+TEST_F(GpuHealthTest, AQuarantineThatAResetEndsEndsThoughNoJobWantsTheGpu) {
+  std::unique_ptr<Simulation> sim = started("0");
+  shown.look.gpus[1].recovery_action = 1;
+  run_for(*sim, 20 * kSecond);
+  ASSERT_EQ(sim->job(1).state, JobState::Done);
+  ASSERT_EQ(state_of(*sim, 1), "quarantined");
+  shown.look.gpus[1].recovery_action = 0;
+  run_for(*sim, 70 * kSecond);
+  EXPECT_EQ(state_of(*sim, 1), "free");
+}
+
 TEST_F(GpuHealthTest, APersonEndsAQuarantine) {
   shown.look.xids = {{first, 119, 0}};
   std::unique_ptr<Simulation> sim = start();

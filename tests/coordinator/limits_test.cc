@@ -172,6 +172,10 @@ struct StallOnGpu : LimitsTest {
   ShownGpus shown;
   /// What becomes of a quiet job whose GPU shows this, and this from the third look on.
   JobState state_with(std::optional<int> utilization, std::optional<int> later) {
+    return run(utilization, [&] { shown.look.gpus[0].utilization = later; });
+  }
+  /// The same, and `later` is what happens at the third look.
+  JobState run(std::optional<int> utilization, const std::function<void()>& later) {
     shown.look.gpus = {gpu_reading(0)};
     shown.look.gpus[0].utilization = utilization;
     Simulation sim(store, clock, "boot-1", {.cores = {0, 1}, .memory_bytes = 64ull << 30}, &shown);
@@ -182,12 +186,23 @@ struct StallOnGpu : LimitsTest {
     sim.run([&] { return runs(sim); });
     const int looks = shown.looks;
     sim.core->on_engine(engine_event::Quiet{.id = {{1}, 1}, .is_stall = true});
+    bool is_later = false;
     sim.run([&] {
-      if (shown.looks >= looks + 3) shown.look.gpus[0].utilization = later;
-      return false;
+      if (shown.looks >= looks + 3 && !std::exchange(is_later, true)) later();
+      return sim.job(1).last->outcome.has_value();
     });
-    return sim.job(1).state;
+    outcome = *sim.job(1).last->outcome;
+    retries_used = sim.job(1).retries_used;
+    const JobState state = sim.job(1).state;
+    bool is_over = false;
+    sim.sim_timers.add(clock.now().boot_ns + kSecond, [&] { is_over = true; });
+    sim.run([&] { return is_over; });
+    quarantined = sim.gpus->lanes()[0].state == "quarantined";
+    return state;
   }
+  Outcome outcome;
+  int retries_used = 0;
+  bool quarantined = false;
 };
 
 TEST_F(StallOnGpu, IsOneWhereEveryLookShowsItIdle) {
@@ -195,6 +210,34 @@ TEST_F(StallOnGpu, IsOneWhereEveryLookShowsItIdle) {
 }
 TEST_F(StallOnGpu, IsNoneWhereItWorks) { EXPECT_EQ(state_with(100, 100), JobState::Done); }
 TEST_F(StallOnGpu, IsNoneWhereALaterLookShowsWork) { EXPECT_EQ(state_with(0, 5), JobState::Done); }
+TEST_F(StallOnGpu, IsOneWhereItsGpuIsLostAndIsTheMachinesFault) {
+  EXPECT_EQ(run(0, [&] { shown.look.gpus[0].health = GpuHealth::Lost; }), JobState::Queued);
+  EXPECT_EQ(outcome.cls, OutcomeClass::Hardware);
+  EXPECT_NE(outcome.reason.find("(stall); its stacks could not be written; gpu0: "),
+            std::string::npos)
+      << outcome.reason;
+  EXPECT_EQ(retries_used, 0);
+  EXPECT_TRUE(quarantined);
+}
+TEST_F(StallOnGpu, IsOneWhereItsGpuHasReportedAnErrorOfTheHardware) {
+  const std::string uuid = gpu_reading(0).uuid;
+  EXPECT_EQ(
+      run(0,
+          [&] {
+            shown.look = {.why = "did not answer", .xids = {{uuid, 119, clock.now().boot_ns}}};
+          }),
+      JobState::Queued);
+  EXPECT_EQ(outcome.cls, OutcomeClass::Hardware);
+  EXPECT_TRUE(quarantined) << "a look of a stall's is a look like any other";
+}
+TEST_F(StallOnGpu, IsNoneWhereItsMemoryOnlyWaitsForARepair) {
+  EXPECT_EQ(run(0,
+                [&] {
+                  shown.look.gpus[0].utilization = 100;
+                  shown.look.gpus[0].repair_pending = true;
+                }),
+            JobState::Done);
+}
 TEST_F(StallOnGpu, IsNoneWhereNvmlDoesNotTell) {
   EXPECT_EQ(state_with(std::nullopt, std::nullopt), JobState::Done);
 }

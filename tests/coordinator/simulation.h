@@ -92,6 +92,8 @@ struct ShownGpus {
   GpuLook look = {.complete = true};
   std::int64_t answer_after_ns = kMillisecond;
   int looks = 0;
+  bool stays = false;  // it was told to
+  int rests = 0;       // how often it was then told that it need not
 };
 
 /// Reads the GPUs when it answers, as a probe does.
@@ -106,6 +108,11 @@ class SimInventory final : public GpuInventory {
     timers_.add(clock_.now().boot_ns + shown_->answer_after_ns,
                 [this, done = std::move(done)] { done(GpuLook(shown_->look)); });
   }
+  void stay(bool wanted) override {
+    if (shown_ == nullptr) return;
+    if (shown_->stays && !wanted) ++shown_->rests;
+    shown_->stays = wanted;
+  }
 
  private:
   ShownGpus* shown_;
@@ -118,7 +125,10 @@ inline GpuReading gpu_reading(int index) {
   return {.uuid = "GPU-" + std::to_string(index) + "1111111-0000-0000-0000-000000000000",
           .name = "Fake GPU",
           .index = index,
-          .total_bytes = 80ull << 30};
+          .total_bytes = 80ull << 30,
+          .repair_pending = false,
+          .repair_failed = false,
+          .recovery_action = 0};
 }
 inline GpuProcess foreign_process() {
   return {.pid = 4711, .memory_bytes = 3ull << 30, .command = "python3"};

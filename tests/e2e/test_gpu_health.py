@@ -17,6 +17,8 @@ stamp 0
 [ -z "$XID" ] || echo "$XID" >>"$XIDS/$BAD"
 [ -z "$TROUBLE" ] || echo "$TROUBLE" >"$TROUBLES/$BAD"
 [ -z "$NEXT_WORLD" ] || mv "$NEXT_WORLD" "$WORLD"
+[ -z "$WORDS" ] || echo "$WORDS"
+[ -z "$HANGS" ] || exec sleep 1000
 exit 1
 """
 STEP = 'gpus = 1\ncommand = ["breaks"]'
@@ -58,6 +60,8 @@ def gpus(home, world):
         XID="",
         TROUBLE="",
         NEXT_WORLD="",
+        WORDS="",
+        HANGS="",
     )
     home.script("breaks", BREAKS)
     return home
@@ -196,6 +200,16 @@ def test_a_probe_that_never_returns_leaves_the_other_evidence_as_it_is(gpus):
     assert (job["class"], job["reason"]) == ("exit", "exit code 1")
 
 
+def test_a_job_that_hangs_with_its_gpu_pays_no_retry(gpus):
+    gpus.env.update(XID="119", HANGS="1")
+    gpus.submit(grid("train", 1, STEP + '\nidle_timeout = "1s"\nretries = 1'))
+    assert gpus.wait() == 0
+    job, first = gpus.only(), first_attempt(gpus)
+    assert (job["state"], job["attempt"], job["retries_left"]) == ("done", 2, 1)
+    assert first["class"] == "hardware", first
+    assert "(idle_timeout); gpu0 reported Xid 119" in first["reason"]
+
+
 def test_a_gpu_that_hangs_has_said_why(gpus):
     gpus.env.update(XID="119", TROUBLE="hang=nvmlDeviceGetMemoryInfo_v2")
     gpus.submit(grid("train", 1, STEP))
@@ -219,15 +233,35 @@ def test_a_kill_while_the_gpu_is_looked_at_loses_nothing(gpus):
     assert gpus.stamps.count("start") == 2
 
 
-def test_a_gpu_on_which_program_after_program_fails_is_a_lemon(gpus):
-    gpus.submit(grid("good", 1, STEP), "--devices", "1", name="good0.toml")
-    assert gpus.wait("good0") == 0
+def test_a_gpu_on_which_program_after_program_fails_and_elsewhere_succeeds_is_a_lemon(gpus):
+    retried = STEP + '\nretries = { max = 1, delay = "1ms" }'
     for number in range(3):
-        gpus.submit(grid("bad", 1, STEP), "--devices", "0", name=f"bad{number}.toml")
-        assert gpus.wait(f"bad{number}") == 1
-        assert gpu_state(gpus, 0)["state"] != "quarantined" or number == 2
-        gpus.submit(grid("good", 1, STEP), "--devices", "1", name=f"good{number + 1}.toml")
-        assert gpus.wait(f"good{number + 1}") == 0
+        assert gpu_state(gpus, 0)["state"] != "quarantined"
+        gpus.submit(grid("train", 1, retried), name=f"sweep{number}.toml")
+        assert gpus.wait(f"sweep{number}") == 0
+    assert gpus.stamps.of("start", 4) == [uuid(0), uuid(1)] * 3
     gpu = gpu_state(gpus, 0)
-    assert gpu["state"] == "quarantined" and "3 different programs failed on it" in gpu["why"]
+    assert gpu["state"] == "quarantined" and "jobs of 3 different steps failed on it" in gpu["why"]
     assert "--release 0" in gpu["why"]
+
+
+def test_a_gpu_is_no_lemon_for_a_script_that_is_being_mended(gpus):
+    for number in range(4):
+        gpus.submit(grid("train", 1, STEP), name=f"bad{number}.toml")
+        assert gpus.wait(f"bad{number}") == 1
+        gpus.submit(grid("good", 1, STEP), "--devices", "1", name=f"good{number}.toml")
+        assert gpus.wait(f"good{number}") == 0
+    assert gpu_state(gpus, 0)["state"] == "free"
+
+
+def test_a_gpu_whose_fault_shows_in_logs_only_is_believed_to_be_broken_at_the_second_job(gpus):
+    gpus.env["WORDS"] = "RuntimeError: CUDA error: GPU is lost"
+    moved_to_the_other_gpu(gpus, "hardware", "GPU is lost")
+    assert gpu_state(gpus, 0)["state"] == "free"
+    gpus.submit(grid("train", 1, STEP), name="second.toml")
+    assert gpus.wait("second") == 0
+    gpu = gpu_state(gpus, 0)
+    assert gpu["state"] == "quarantined" and "2 jobs one after the other ended on it" in gpu["why"]
+    gpus.submit(grid("train", 3, STEP), name="third.toml")
+    assert gpus.wait("third") == 0
+    assert gpus.stamps.of("start", 4)[2:] == [uuid(0)] + [uuid(1)] * 4

@@ -204,9 +204,11 @@ TEST_F(DeviceLook, ReadsWhatAilsAGpu) {
   const GpuLook seen = look(
       R"({"gpus": [{}, {"repair_pending": true}, {"repair_failed": true, "recovery_action": 4}]})");
   ASSERT_EQ(seen.gpus.size(), 3u);
-  EXPECT_FALSE(seen.gpus[0].repair_pending || seen.gpus[0].repair_failed);
-  EXPECT_TRUE(seen.gpus[1].repair_pending);
-  EXPECT_TRUE(seen.gpus[2].repair_failed);
+  EXPECT_EQ(seen.gpus[0].repair_pending, false);
+  EXPECT_EQ(seen.gpus[0].repair_failed, false);
+  EXPECT_EQ(seen.gpus[0].recovery_action, 0);
+  EXPECT_EQ(seen.gpus[1].repair_pending, true);
+  EXPECT_EQ(seen.gpus[2].repair_failed, true);
   EXPECT_EQ(seen.gpus[2].recovery_action, 4);
 }
 
@@ -214,6 +216,13 @@ TEST_F(DeviceLook, AGpuThatSaysItNeedsAResetIsAdvisedOne) {
   const GpuLook seen = look(R"({"gpus": [{"errors": {"nvmlDeviceGetMemoryInfo_v2": 16}}]})");
   EXPECT_EQ(seen.gpus[0].health, GpuHealth::Error);
   EXPECT_EQ(seen.gpus[0].recovery_action, kRecoveryReset);
+}
+
+TEST_F(DeviceLook, AGpuWhoseHealthCannotBeAskedTellsNothingOfIt) {
+  const GpuLook seen =
+      look(R"({"gpus": [{"repair_pending": true, "errors": {"nvmlDeviceGetFieldValues": 999}}]})");
+  EXPECT_EQ(seen.gpus[0].health, GpuHealth::Ok);
+  EXPECT_EQ(told_by(seen.gpus[0]), kLostCondition);
 }
 
 TEST_F(DeviceLook, XidsAreOfTheGpusThatALookHasShown) {

@@ -188,13 +188,14 @@ TEST(NvmlHealthTest, IsReadWithoutWhatLiesBesideTheValues) {
   ASSERT_TRUE(nvml);
   ASSERT_EQ(nvml->init(), 0);
   const NvmlHealth well = nvml->health(nvml->device(0).value);
-  EXPECT_FALSE(well.repair_pending || well.repair_failed);
-  EXPECT_EQ(well.recovery_action, 0u);
+  EXPECT_EQ(well.repair_pending, false);
+  EXPECT_EQ(well.repair_failed, false);
+  EXPECT_EQ(well.recovery_action, 0);
   const NvmlHealth ill = nvml->health(nvml->device(1).value);
-  EXPECT_TRUE(ill.repair_pending);
-  EXPECT_FALSE(ill.repair_failed);
-  EXPECT_EQ(ill.recovery_action, 2u);
-  EXPECT_TRUE(nvml->health(nvml->device(2).value).repair_failed);
+  EXPECT_EQ(ill.repair_pending, true);
+  EXPECT_EQ(ill.repair_failed, false);
+  EXPECT_EQ(ill.recovery_action, 2);
+  EXPECT_EQ(nvml->health(nvml->device(2).value).repair_failed, true);
   nvml->shutdown();
 }
 
@@ -228,7 +229,8 @@ TEST(NvmlXids, AnOldDriverWithoutEventsOrValuesIsNoError) {
   ASSERT_EQ(nvml->init(), 0);
   const NvmlDevice device = nvml->device(0).value;
   EXPECT_EQ(nvml->watch_xids(device).code, nvml_code::kFunctionNotFound);
-  EXPECT_FALSE(nvml->health(device).repair_pending);
+  EXPECT_EQ(nvml->health(device).repair_pending, false) << "it will never tell more";
+  EXPECT_EQ(nvml->health(device).recovery_action, 0);
   nvml->shutdown();
 }
 
@@ -238,8 +240,18 @@ TEST(NvmlHealthTest, ADriverThatRefusesTheNewestValueTellsTheOthers) {
   ASSERT_TRUE(nvml);
   ASSERT_EQ(nvml->init(), 0);
   const NvmlHealth health = nvml->health(nvml->device(0).value);
-  EXPECT_TRUE(health.repair_pending);
-  EXPECT_EQ(health.recovery_action, 0u);
+  EXPECT_EQ(health.repair_pending, true);
+  EXPECT_EQ(health.recovery_action, 0);
+  nvml->shutdown();
+}
+
+TEST(NvmlHealthTest, AQuestionThatFailsIsNoAnswer) {
+  FakeDriver driver(R"({"gpus": [{"errors": {"nvmlDeviceGetFieldValues": 999}}]})");
+  Result<Nvml> nvml = Nvml::load();
+  ASSERT_TRUE(nvml);
+  ASSERT_EQ(nvml->init(), 0);
+  const NvmlHealth health = nvml->health(nvml->device(0).value);
+  EXPECT_FALSE(health.repair_pending || health.repair_failed || health.recovery_action);
   nvml->shutdown();
 }
 

@@ -325,6 +325,65 @@ TEST_F(ProbeInventoryTest, DriverThatWasUpdatedIsMetByAFreshProbe) {
   EXPECT_TRUE(look().driver_mismatch);
 }
 
+/// A probe whose talk is written down: what it is told, and what it answers.
+struct ProbeTalk : ProbeXids {
+  ProbeOptions overheard() const {
+    ProbeOptions options = patient();
+    options.argv = {"/bin/sh", "-c",
+                    fmt::format("tee -a {} | {} | tee -a {}", folder_ / "told", kProbeProgram,
+                                folder_ / "said")};
+    options.crash_pause = milliseconds(1);
+    return options;
+  }
+  std::size_t count(const char* file, std::string_view words) const {
+    const Result<std::string> text = os::read_file(folder_ / file, 1 << 20);
+    std::size_t found = 0;
+    for (std::size_t at = 0; text && (at = text->find(words, at)) != std::string::npos; ++at) {
+      ++found;
+    }
+    return found;
+  }
+  void until(const std::function<bool()>& happened) {
+    for (int tries = 0; !happened(); ++tries) {
+      ASSERT_LT(tries, 6000) << "waited in vain";
+      bool over = false;
+      loop_.after(milliseconds(5), [&] { over = true; });
+      loop_.run_until([&] { return over; });
+    }
+  }
+};
+
+TEST_F(ProbeTalk, OneThatRestsIsToldAtOnceThatItIsToStay) {
+  inventory(overheard());
+  ASSERT_TRUE(look().complete);
+  ASSERT_EQ(count("told", R"("stay":true)"), 0u);
+  inventory_->stay(true);
+  until([&] { return count("told", R"("stay":true)") == 1; });
+  inventory_->stay(true);
+  inventory_->stay(false);
+  until([&] { return count("told", R"("op":"rest","stay":false)") == 1; });
+  EXPECT_EQ(count("told", R"("stay":true)"), 1u);
+}
+
+TEST_F(ProbeTalk, OneThatDiesWhileItIsToStayIsFollowedAndErrorsAreLearntOn) {
+  driver_.set(world());
+  inventory(overheard());
+  ASSERT_TRUE(look().complete);
+  const auto until_looks = [&](std::size_t looks) {
+    until([&] { return count("said", R"("look":)") == looks; });
+  };
+  until_looks(1);
+  inventory_->stay(true);
+  ::kill(-only_child(), SIGKILL);
+  until_looks(2);  // though nobody has asked
+  happened("79\n");
+  EXPECT_EQ(numbers(look()), Numbers{79});
+  until_looks(3);
+  inventory_->stay(false);
+  ::kill(-only_child(), SIGKILL);
+  until([&] { return children() == 0; });
+}
+
 TEST_F(ProbeInventoryTest, AProbeThatMayRestGoesOnAnswering) {
   inventory(patient());
   inventory_->stay(true);

@@ -25,7 +25,7 @@ GpuLook full_look() {
   reading.health = GpuHealth::Error;
   reading.note = "words";
   reading.repair_pending = true;
-  reading.repair_failed = true;
+  reading.repair_failed = false;
   reading.recovery_action = 2;
   look.xids = {{"GPU-a", 79, 123}};
   reading.processes = {
@@ -56,14 +56,16 @@ TEST(ProbeWire, ReplyComesBackWhole) {
   EXPECT_FALSE(reading.processes[1].compute);
   EXPECT_FALSE(reading.processes[1].memory_bytes);
   EXPECT_TRUE(reply->look.in_container);
-  EXPECT_TRUE(reading.repair_pending && reading.repair_failed);
+  EXPECT_EQ(reading.repair_pending, true);
+  EXPECT_EQ(reading.repair_failed, false);
   EXPECT_EQ(reading.recovery_action, 2);
   EXPECT_EQ(reply->look.xids, (std::vector<GpuXid>{{"GPU-a", 79, 123}}));
 }
 
 TEST(ProbeWire, RequestAndProgressComeBackWhole) {
   for (const ProbeRequest& request :
-       {ProbeRequest{7, {0, 3}}, ProbeRequest{.id = 8, .stay = true}, ProbeRequest{.rest = true}}) {
+       {ProbeRequest{7, {0, 3}}, ProbeRequest{.id = 8, .stay = true}, ProbeRequest{.rest = true},
+        ProbeRequest{.stay = true, .rest = true}}) {
     const auto parsed = parse_request(to_line(request));
     ASSERT_TRUE(parsed) << parsed.error().message;
     EXPECT_EQ(*parsed, request);
@@ -74,6 +76,17 @@ TEST(ProbeWire, RequestAndProgressComeBackWhole) {
     ASSERT_TRUE(answer);
     EXPECT_EQ(std::get<ProbeProgress>(*answer), progress);
   }
+}
+
+TEST(ProbeWire, WhatIsNotToldStaysSo) {
+  GpuLook look = full_look();
+  look.gpus[0].repair_pending.reset();
+  look.gpus[0].repair_failed.reset();
+  look.gpus[0].recovery_action.reset();
+  const auto answer = parse_answer(to_line(ProbeReply{1, look}));
+  ASSERT_TRUE(answer);
+  const GpuReading& reading = std::get<ProbeReply>(*answer).look.gpus[0];
+  EXPECT_FALSE(reading.repair_pending || reading.repair_failed || reading.recovery_action);
 }
 
 TEST(ProbeWire, ARequestOfAnOlderCoordinatorIsUnderstood) {

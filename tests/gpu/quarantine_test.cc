@@ -8,8 +8,22 @@ namespace {
 
 const std::string kGpu = "GPU-a";
 
-GpuLook healthy() { return {.complete = true, .gpus = {{.uuid = kGpu}}}; }
-GpuLook pending() { return {.complete = true, .gpus = {{.uuid = kGpu, .repair_pending = true}}}; }
+GpuLook healthy() {
+  return {
+      .complete = true,
+      .gpus = {
+          {.uuid = kGpu, .repair_pending = false, .repair_failed = false, .recovery_action = 0}}};
+}
+GpuLook pending() {
+  GpuLook look = healthy();
+  look.gpus[0].repair_pending = true;
+  return look;
+}
+GpuLook advised(int action) {
+  GpuLook look = healthy();
+  look.gpus[0].recovery_action = action;
+  return look;
+}
 GpuLook with_xid(std::int64_t number) {
   GpuLook look = healthy();
   look.xids = {{kGpu, number, 1}};
@@ -62,9 +76,7 @@ TEST(Quarantines, AResetThatNothingShowsEndsNothing) {
   EXPECT_EQ(all.take(healthy(), 6), Uuids{});
   EXPECT_NE(all.of(kGpu), nullptr);
   // … but when the driver advised it, and does no more:
-  GpuLook advised = healthy();
-  advised.gpus[0].recovery_action = kRecoveryReset;
-  all.take(advised, 7);
+  all.take(advised(kRecoveryReset), 7);
   EXPECT_EQ(all.take(healthy(), 8), Uuids{kGpu});
 }
 
@@ -110,6 +122,70 @@ TEST(Quarantines, APersonsWordHoldsForWhatTheGpuStillHasUntilTheNextBoot) {
   Quarantines rebooted("boot-2");
   rebooted.restore(kGpu, all.text(kGpu));
   EXPECT_EQ(rebooted.take(pending(), 9), Uuids{kGpu});
+}
+
+TEST(Quarantines, WhatIsNotToldNeitherBeginsNorEndsOne) {
+  GpuLook silent = healthy();
+  silent.gpus[0].repair_pending.reset();
+  silent.gpus[0].repair_failed.reset();
+  silent.gpus[0].recovery_action.reset();
+  Quarantines all("boot-1");
+  EXPECT_EQ(all.take(silent, 5), Uuids{});
+  all.take(pending(), 6);
+  EXPECT_EQ(all.take(silent, 7), Uuids{});
+  ASSERT_NE(all.of(kGpu), nullptr);
+  Quarantines rebooted("boot-2");
+  rebooted.restore(kGpu, all.text(kGpu));
+  EXPECT_EQ(rebooted.take(silent, 8), Uuids{});
+  EXPECT_EQ(rebooted.take(healthy(), 9), Uuids{kGpu});
+  EXPECT_TRUE(all.release(kGpu));
+  EXPECT_EQ(all.take(silent, 10), Uuids{});
+  EXPECT_EQ(all.take(pending(), 11), Uuids{}) << "waived, and not told to be gone since";
+}
+
+TEST(Quarantines, WhatComesBackAfterARefusalToCountItIsNew) {
+  Quarantines all("boot-1");
+  all.take(pending(), 5);
+  EXPECT_TRUE(all.release(kGpu));
+  const std::string waived = all.text(kGpu);
+  EXPECT_EQ(all.take(healthy(), 6), Uuids{kGpu}) << "to be stored";
+  EXPECT_NE(all.text(kGpu), waived);
+  EXPECT_EQ(all.take(pending(), 7), Uuids{kGpu});
+  EXPECT_NE(all.of(kGpu), nullptr);
+}
+
+TEST(Quarantines, AWaivedAdviceHidesNoOther) {
+  Quarantines before("boot-1");
+  before.take(advised(kRecoveryReset), 5);
+  EXPECT_TRUE(before.release(kGpu));
+  Quarantines all("boot-1");
+  all.restore(kGpu, before.text(kGpu));
+  EXPECT_EQ(all.take(advised(kRecoveryReset), 6), Uuids{});
+  EXPECT_EQ(all.take(advised(kRecoveryReboot), 7), Uuids{kGpu});
+  ASSERT_NE(all.of(kGpu), nullptr);
+  EXPECT_EQ(all.of(kGpu)->lift, Lift::Reboot);
+}
+
+TEST(Quarantines, AFaultThatOutlivesARebootNeedsAnother) {
+  Quarantines before("boot-1");
+  before.take(advised(kRecoveryReboot), 5);
+  Quarantines after("boot-2");
+  after.restore(kGpu, before.text(kGpu));
+  EXPECT_EQ(after.take(advised(kRecoveryReboot), 6), Uuids{kGpu});
+  EXPECT_EQ(after.take(healthy(), 7), Uuids{});
+  EXPECT_NE(after.of(kGpu), nullptr);
+}
+
+TEST(Quarantines, ARebootEndsWhatWasBeforeAlsoWhereAnotherFaultIsSeenAfterIt) {
+  Quarantines before("boot-1");
+  before.take(with_xid(79), 5);
+  Quarantines after("boot-2");
+  after.restore(kGpu, before.text(kGpu));
+  EXPECT_EQ(after.take(pending(), 6), Uuids{kGpu});
+  EXPECT_EQ(after.of(kGpu)->lift, Lift::Reset);
+  EXPECT_EQ(after.of(kGpu)->since_wall_ns, 5);
+  EXPECT_EQ(after.take(healthy(), 7), Uuids{kGpu});
+  EXPECT_EQ(after.of(kGpu), nullptr);
 }
 
 TEST(Quarantines, TextOfAnotherKindIsNone) {

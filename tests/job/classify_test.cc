@@ -168,6 +168,16 @@ TEST(Classify, WhatBrokeOnItsGpuComesBeforeWhatItPrinted) {
 TEST(Classify, AGpusFaultChangesNoSuccessNoStopAndNoWishToBeMoved) {
   EXPECT_EQ(classify({.exit_code = 0, .gpu_fault = "broke", .gpu_notes = "x"}).reason, "");
   EXPECT_EQ(classify({.exit_code = 75, .gpu_fault = "broke"}).cls, OutcomeClass::Requeue);
+  for (const StopCause stop : {StopCause::Stall, StopCause::Idle, StopCause::Timeout}) {
+    for (const int code : {0, 1}) {
+      const Outcome hung = classify(
+          {.exit_code = code, .stop = stop, .stop_reason = "was ended", .gpu_fault = "broke"});
+      EXPECT_EQ(hung.cls, OutcomeClass::Hardware) << "a watchdog ended what the GPU made hang";
+      EXPECT_EQ(hung.reason, "was ended; broke");
+    }
+  }
+  EXPECT_EQ(classify({.exit_code = 1, .stop = StopCause::Memory, .gpu_fault = "broke"}).cls,
+            OutcomeClass::OomHost);
   EXPECT_EQ(classify({.exit_code = 1, .stop = StopCause::Cancel, .gpu_fault = "broke"}).cls,
             OutcomeClass::Cancelled);
 }

@@ -24,10 +24,10 @@ struct Faults {
   bool keeper_kills = false;  // the status of what they hold is never learnt
   bool power_cuts = false;    // another boot
   bool full_disks = false;    // the store fails for a while
-  bool lost_gpus = false;     // or with a repair that waits for a reset
+  bool lost_gpus = false;     // or with repairs that wait, advice of the driver, errors (Xids)
   bool foreign = false;       // processes of others on GPUs
   bool slow_memory = false;   // that comes back late after a job, or is never freed by a worker
-  bool silent_probe = false;  // looks that fail
+  bool silent_probe = false;  // looks that fail or do not tell all
   bool bad_starts = false;    // programs that cannot be started
   bool wall_clock = false;    // that is set forwards and backwards
   bool stubborn = false;      // programs that ignore SIGTERM

@@ -37,6 +37,14 @@ void History::take(const Row& row, int allowed_retries) {
     mix(static_cast<std::uint64_t>(job->id.value));
   }
   if (const auto* e = std::get_if<row::Event>(&row)) event(*e, allowed_retries);
+  if (const auto* fact = std::get_if<row::Meta>(&row); fact && fact->key.starts_with("gpu ")) {
+    const std::string uuid = fact->key.substr(4);
+    if (fact->value.find("\"words\"") != std::string::npos) {
+      quarantined_.insert(uuid);
+    } else {
+      quarantined_.erase(uuid);
+    }
+  }
 }
 
 bool History::may_start(AttemptId id) const {
@@ -70,13 +78,15 @@ void History::event(const row::Event& row, int allowed_retries) {
             require(job.state == State::Queued, id, "starting though it is not queued");
             require(start.attempt == job.attempts + 1, id, "an attempt's number is left out");
             job.lane = name_of(start.placement);
+            require(!quarantined_.contains(job.lane), id,
+                    "starts on " + job.lane + ", which is in quarantine");
             const auto [lane, is_free] = lanes_.try_emplace(job.lane, AttemptId{id, start.attempt});
             require(
                 is_free, id,
                 "starts on " + job.lane + ", which attempt " + to_string(lane->second) + " has");
             job.state = State::Live;
             job.attempts = start.attempt;
-            job.started = job.stopping = job.cancelled = false;
+            job.started = job.stopping = job.cancelled = job.too_long = false;
           },
           [&](const event::Started&) {
             require(job.state == State::Live && !job.started, id, "started twice or too late");
@@ -86,6 +96,8 @@ void History::event(const row::Event& row, int allowed_retries) {
             require(job.state == State::Live, id, "stopping though nothing runs");
             job.stopping = true;
             job.cancelled = job.cancelled || stop.cause == StopCause::Cancel;
+            job.too_long = stop.cause == StopCause::Timeout || stop.cause == StopCause::Idle ||
+                           stop.cause == StopCause::Stall;
           },
           [&](const event::Ended& end) { ended(row, job, end, allowed_retries); },
           [&](const event::Cancelled&) {
@@ -135,6 +147,7 @@ void History::ended(const row::Event& row, Known& job, const event::Ended& end,
     require(truth.signal == outcome.signal, id, "another signal is recorded than ended it");
   }
   const bool was_well = truth.status_known && truth.exit_code == 0 && !truth.output_missing;
+  const bool was_told = truth.told_broken_ns >= 0 && truth.told_broken_ns <= row.at.boot_ns;
   switch (outcome.cls) {
     case OutcomeClass::Ok:
       require(was_well && !job.stopping, id, "ok is recorded, and it was not");
@@ -146,10 +159,18 @@ void History::ended(const row::Event& row, Known& job, const event::Ended& end,
       break;
     case OutcomeClass::Exit:
       require(truth.exit_code.value_or(0) != 0, id, "a failure is recorded, and it was none");
+      require(!was_told, id, "it is charged with what its GPU had broken");
       break;
     case OutcomeClass::Hardware:
-      require(truth.status_known && !job.stopping && truth.exit_code != 0, id,
+      require(truth.status_known && (job.too_long || (!job.stopping && truth.exit_code != 0)), id,
               "a fault of its GPU is recorded, and it had not failed");
+      require(truth.gpu_was_ill, id, "a fault of its GPU is recorded, which was well all the time");
+      break;
+    case OutcomeClass::Signal:
+    case OutcomeClass::Stall:
+    case OutcomeClass::Timeout:
+    case OutcomeClass::UserError:
+      require(!was_told, id, "it is charged with what its GPU had broken");
       break;
     case OutcomeClass::Cancelled:
       require(job.cancelled, id, "cancelled is recorded, and nobody cancelled it");
@@ -157,9 +178,9 @@ void History::ended(const row::Event& row, Known& job, const event::Ended& end,
     default:
       break;
   }
-  const bool of_the_machine = outcome.cls == OutcomeClass::Lost ||
-                              outcome.cls == OutcomeClass::Requeue ||
-                              outcome.cls == OutcomeClass::Hardware;
+  const bool of_the_machine =
+      outcome.cls == OutcomeClass::Lost || outcome.cls == OutcomeClass::Requeue ||
+      outcome.cls == OutcomeClass::Driver || outcome.cls == OutcomeClass::Hardware;
   lanes_.erase(job.lane);
   switch (end.next.kind) {
     case Next::Kind::Final: {

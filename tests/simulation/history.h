@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "simulation/faults.h"
@@ -39,6 +40,7 @@ class History {
     bool started = false;
     bool stopping = false;
     bool cancelled = false;
+    bool too_long = false;  // the last stop's cause is a limit of time
     std::int32_t attempts = 0;
     int retries = 0;
     int moves = 0;
@@ -53,6 +55,7 @@ class History {
   bool shows_;
   std::map<JobId, Known> jobs_;
   std::map<std::string, AttemptId> lanes_;  // by name, a GPU's by its UUID
+  std::set<std::string> quarantined_;       // GPUs
   std::int64_t events_ = 0;
   std::int64_t outcomes_ = 0;
   std::uint64_t fingerprint_ = 0xcbf29ce484222325ull;

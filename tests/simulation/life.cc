@@ -123,8 +123,10 @@ void Probe::look(std::function<void(const GpuLook&)> done) {
   answered_until_ = std::max(answered_until_, around_.clock.boot_ns + takes);
   around_.agenda.at(answered_until_, Owner::Coordinator, [this, is_silent, done = std::move(done)] {
     if (is_silent) return done({.why = "the probe did not answer in 5 s"});
-    GpuLook look = around_.machine.look();
-    look.driver_mismatch = around_.faults.silent_probe && around_.dice.percent(2);
+    const bool is_odd = around_.faults.silent_probe;
+    GpuLook look = around_.machine.look(is_odd && around_.dice.percent(10));
+    look.driver_mismatch = is_odd && around_.dice.percent(2);
+    if (look.driver_mismatch) look.why = "driver and library are of different versions";
     done(look);
   });
 }

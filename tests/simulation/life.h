@@ -60,6 +60,7 @@ class Probe final : public GpuInventory {
  public:
   explicit Probe(Surroundings& around) : around_(around) {}
   void look(std::function<void(const GpuLook&)> done) override;
+  void stay(bool wanted) override { around_.machine.stay(wanted); }
 
  private:
   Surroundings& around_;

@@ -11,6 +11,21 @@ namespace pergpu::simulation {
 namespace {
 
 constexpr std::uint64_t kGiB = 1ull << 30;
+constexpr std::int64_t kProbeRests = 60 * kSecond;
+
+/// Those that may happen here: hardware, ended by a reset or by a reboot, and of the program.
+constexpr std::int64_t kFatalXid = 79;
+constexpr std::int64_t kHardwareXids[] = {kFatalXid, 48, 119};
+
+bool is_of_hardware(std::int64_t xid) {
+  return std::find(std::begin(kHardwareXids), std::end(kHardwareXids), xid) !=
+         std::end(kHardwareXids);
+}
+
+bool is_ill(const GpuReading& reading) {
+  return reading.health == GpuHealth::Lost || reading.repair_pending.value_or(false) ||
+         reading.recovery_action.value_or(0) != 0;
+}
 
 [[noreturn]] void violated(AttemptId id, const std::string& what) {
   throw Violation("attempt " + to_string(id) + ": " + what);
@@ -25,7 +40,10 @@ Machine::Machine(Clock& clock, Agenda& agenda, Dice& dice, Faults& faults, int g
         {.reading = {.uuid = "GPU-" + std::to_string(i) + "1111111-0000-0000-0000-000000000000",
                      .name = i % 2 == 0 ? "Fake A" : "Fake B",
                      .index = i,
-                     .total_bytes = 80 * kGiB}});
+                     .total_bytes = 80 * kGiB,
+                     .repair_pending = false,
+                     .repair_failed = false,
+                     .recovery_action = 0}});
   }
 }
 
@@ -54,6 +72,7 @@ void Machine::check_may_use(const std::string& uuid, bool avoids_outsiders) cons
       throw Violation("a start on " + uuid + ", where memory of job " +
                       std::to_string(one.leftover) + " is not back");
     }
+    if (one.told_fatal) throw Violation("a start on " + uuid + ", which only a reboot mends");
     if (!one.shown_well) throw Violation("a start on " + uuid + ", which is not well");
     if (avoids_outsiders && one.shown_foreign) {
       throw Violation("a start on " + uuid + ", where a process of others was seen");
@@ -105,6 +124,9 @@ void Machine::execute(AttemptId id) {
   }
   tree.phase = Tree::Phase::Running;
   tree.pid = ++last_pid_;
+  for (const std::string& uuid : tree.gpus) {
+    if (is_ill(gpu(uuid).reading)) mark_ill(gpu(uuid));
+  }
   tree.stubborn = faults_.stubborn && dice_.percent(20);
   tree.polite = dice_.percent(20);
   report_start(tree);
@@ -259,6 +281,13 @@ void Machine::disconnect() {
   tell_ = {};
   agenda_.cancel_all(Owner::Coordinator);
   told_until_ = 0;
+  probe_stays_ = false;
+  last_look_ = -kHour;
+  for (auto& [id, truth] : truths_) truth.told_broken_ns = -1;
+  for (Gpu& one : gpus_) {  // what a coordinator does not know of is lost with its probe
+    one.xids.clear();
+    one.told_fatal = false;
+  }
   for (auto it = trees_.begin(); it != trees_.end();) {
     Tree& tree = it->second;
     if (tree.phase != Tree::Phase::Sent || dice_.one_in(2)) {
@@ -318,6 +347,58 @@ void Machine::restart() {
     one.leftover = 0;
     one.reading.used_bytes = 0;
     one.reading.processes.clear();
+    one.needs_a_person = one.reading.recovery_action == 2;
+  }
+}
+
+void Machine::released(const std::string& uuid) {
+  gpu(uuid).told_fatal = false;
+  gpu(uuid).needs_a_person = false;
+}
+
+std::vector<AttemptId> Machine::attempts_on(const Gpu& gpu) const {
+  std::vector<AttemptId> there;
+  for (const auto& [id, tree] : trees_) {
+    const std::string& uuid = gpu.reading.uuid;
+    if (std::find(tree.gpus.begin(), tree.gpus.end(), uuid) != tree.gpus.end()) {
+      there.push_back(id);
+    }
+  }
+  return there;
+}
+
+void Machine::mark_ill(const Gpu& gpu) {
+  for (const AttemptId id : attempts_on(gpu)) truths_[id].gpu_was_ill = true;
+}
+
+/// The driver keeps it for a probe that is there.
+void Machine::happen(Gpu& gpu, std::int64_t xid) {
+  if (is_of_hardware(xid)) mark_ill(gpu);
+  if (!tell_) return;
+  if (probe_stays_ || clock_.boot_ns - last_look_ < kProbeRests) {
+    gpu.xids.push_back(xid);
+    return;
+  }
+  for (const AttemptId id : attempts_on(gpu)) {
+    // In the time of a coordinator that has looked: one that has just begun is about to.
+    if (trees_.at(id).alive() && last_look_ >= 0) {
+      violated(id, "runs, and nobody listens for errors of its GPU");
+    }
+  }
+}
+
+void Machine::tell_xids(Gpu& gpu, GpuLook& look) {
+  for (const std::int64_t number : std::exchange(gpu.xids, {})) {
+    look.xids.push_back({gpu.reading.uuid, number, clock_.boot_ns});
+    if (!is_of_hardware(number)) continue;
+    gpu.needs_a_person = true;
+    gpu.told_fatal = gpu.told_fatal || number == kFatalXid;
+    mark_ill(gpu);
+    for (const AttemptId id : attempts_on(gpu)) {
+      const Tree::Phase phase = trees_.at(id).phase;
+      if (phase != Tree::Phase::Running && phase != Tree::Phase::Ended) continue;
+      if (truths_[id].told_broken_ns < 0) truths_[id].told_broken_ns = clock_.boot_ns;
+    }
   }
 }
 
@@ -333,17 +414,29 @@ void Machine::shake_gpus() {
     }
   }
   if (faults_.lost_gpus && dice_.one_in(2)) {
-    if (dice_.one_in(3)) {
-      one.reading.repair_pending = !one.reading.repair_pending;  // or: it was reset
-    } else if (dice_.one_in(2)) {
-      one.listed = !one.listed;
-    } else {
-      const bool is_well = one.reading.health == GpuHealth::Ok;
-      one.reading.health = is_well
-                               ? dice_.pick({GpuHealth::Lost, GpuHealth::Error, GpuHealth::Unknown})
-                               : GpuHealth::Ok;
-      one.reading.note = is_well ? "fell off the bus" : "";
+    switch (dice_.below(5)) {
+      case 0:
+        one.reading.repair_pending = !*one.reading.repair_pending;  // or: it was reset
+        break;
+      case 1:
+        one.listed = !one.listed;
+        break;
+      case 2:
+        one.reading.recovery_action = *one.reading.recovery_action != 0 ? 0 : dice_.pick({1, 2, 4});
+        one.needs_a_person = one.needs_a_person || one.reading.recovery_action == 2;
+        break;
+      case 3:
+        happen(one, dice_.pick<std::int64_t>({kFatalXid, 48, 119, 13, 31}));
+        break;
+      default: {
+        const bool is_well = one.reading.health == GpuHealth::Ok;
+        one.reading.health =
+            is_well ? dice_.pick({GpuHealth::Lost, GpuHealth::Error, GpuHealth::Unknown})
+                    : GpuHealth::Ok;
+        one.reading.note = is_well ? "fell off the bus" : "";
+      }
     }
+    if (is_ill(one.reading)) mark_ill(one);
   }
 }
 
@@ -352,20 +445,27 @@ void Machine::heal() {
     one.listed = true;
     one.reading.health = GpuHealth::Ok;
     one.reading.repair_pending = false;
+    one.reading.recovery_action = 0;
     one.reading.note.clear();
     one.reading.processes.clear();
   }
 }
 
-GpuLook Machine::look() {
+GpuLook Machine::look(bool is_reticent) {
   if (gpus_.empty()) return {.complete = true, .no_driver = true};
+  last_look_ = clock_.boot_ns;
   GpuLook look{.complete = true};
   for (Gpu& one : gpus_) {
-    one.shown_foreign = one.listed && !one.reading.processes.empty();
-    one.shown_well =
-        one.listed && one.reading.health == GpuHealth::Ok && !one.reading.repair_pending;
-    if (!one.listed) continue;
     GpuReading reading = one.reading;
+    if (is_reticent) {
+      reading.repair_pending.reset();
+      reading.repair_failed.reset();
+      reading.recovery_action.reset();
+    }
+    one.shown_foreign = one.listed && !one.reading.processes.empty();
+    one.shown_well = one.listed && reading.health == GpuHealth::Ok && !is_ill(reading);
+    if (!one.listed) continue;
+    tell_xids(one, look);
     for (const auto& [id, tree] : trees_) {
       const bool is_there =
           std::find(tree.gpus.begin(), tree.gpus.end(), reading.uuid) != tree.gpus.end();

@@ -54,6 +54,8 @@ struct Truth {
   std::optional<int> signal = std::nullopt;
   bool output_missing = false;
   bool not_started = false;
+  bool gpu_was_ill = false;          // at some time while it had one
+  std::int64_t told_broken_ns = -1;  // when the coordinator that lives learnt of an Xid of its GPU
 };
 
 struct Gpu {
@@ -62,6 +64,9 @@ struct Gpu {
   std::int64_t leftover = 0;   // job whose memory is not back; 0: none
   bool shown_foreign = false;  // by the last look that was answered
   bool shown_well = false;
+  std::vector<std::int64_t> xids = {};  // happened, and to be told by the next look
+  bool told_fatal = false;              // the coordinator that lives knows that only a reboot helps
+  bool needs_a_person = false;          // no look will ever show that its fault is over
 };
 
 class Machine {
@@ -87,7 +92,12 @@ class Machine {
   /// Everything becomes as it should be.
   void heal();
 
-  GpuLook look();
+  /// `is_reticent`: values of the health are not told.
+  GpuLook look(bool is_reticent);
+  /// Whether the probe stays between looks.
+  void stay(bool wanted) { probe_stays_ = wanted; }
+  /// A person has mended it, or wants to use it as it is.
+  void released(const std::string& uuid);
   std::size_t alive() const;
   bool empty() const { return trees_.empty(); }
   const std::map<AttemptId, Tree>& trees() const { return trees_; }
@@ -104,6 +114,10 @@ class Machine {
   void report_start(const Tree& tree);
   void tell(EngineEvent event);
   Gpu& gpu(const std::string& uuid);
+  void happen(Gpu& gpu, std::int64_t xid);
+  void mark_ill(const Gpu& gpu);
+  void tell_xids(Gpu& gpu, GpuLook& look);
+  std::vector<AttemptId> attempts_on(const Gpu& gpu) const;
 
   Clock& clock_;
   Agenda& agenda_;
@@ -115,6 +129,8 @@ class Machine {
   std::function<void(EngineEvent)> tell_;
   std::int64_t told_until_ = 0;  // a socket keeps the order of what is sent
   std::int32_t last_pid_ = 1000;
+  bool probe_stays_ = false;
+  std::int64_t last_look_ = -kHour;
 };
 
 }  // namespace pergpu::simulation

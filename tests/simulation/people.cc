@@ -184,10 +184,15 @@ void People::release_all(Life& life) {
   if (!held.empty() && !life.core().frozen()) (void)life.core().release(held);
 }
 
-void People::release_gpus(Life& life) {
+void People::release_gpus(Life& life, Machine& machine) {
   if (life.core().frozen()) return;
   for (const GpuSnapshot& gpu : life.core().gpu_lanes().gpus()) {
-    if (gpu.state == "quarantined") (void)life.core().release_gpus(gpu.uuid);
+    if (gpu.state != "quarantined") continue;
+    const auto one = std::find_if(machine.gpus().begin(), machine.gpus().end(),
+                                  [&](const Gpu& g) { return g.reading.uuid == gpu.uuid; });
+    const bool is_lemon = gpu.why.find("different steps failed on it") != std::string::npos;
+    if (!is_lemon && !one->needs_a_person) continue;
+    if (life.core().release_gpus(gpu.uuid)) machine.released(gpu.uuid);
   }
 }
 

@@ -24,8 +24,9 @@ class People {
   void insist(Life& life);
   bool waits_for_answer() const { return asked_.has_value(); }
   void release_all(Life& life);
-  /// Jobs that fail by chance make a GPU look like a lemon: only people can tell that it is none.
-  void release_gpus(Life& life);
+  /// What no look can show: that a GPU is no lemon although jobs have failed on it by chance, and
+  /// that one which has said only once that it is broken was mended.  All else ends by itself.
+  void release_gpus(Life& life, Machine& machine);
 
  private:
   struct File {

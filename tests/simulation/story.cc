@@ -153,8 +153,11 @@ void Story::bring_peace() {
 /// Every job has ended; nobody waits for an answer.
 bool Story::is_over() {
   if (!life_ || people_.waits_for_answer() || !life_->is_durable()) return false;
-  people_.release_gpus(*life_);
+  people_.release_gpus(*life_, machine_);
   if (!life_->core().idle()) return false;
+  for (const GpuSnapshot& gpu : life_->core().gpu_lanes().gpus()) {
+    if (gpu.state == "quarantined") return false;  // all are well
+  }
   bool any_left = false;
   for (const Job& job : life_->world->jobs()) any_left = any_left || !is_ended(job.state);
   if (any_left) {
