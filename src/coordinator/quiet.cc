@@ -46,7 +46,7 @@ void Coordinator::confirm_stall(LiveAttempt& live, const std::string& words, int
   if (looks == 0) return end_stalled(live, words);
   parts_.gpus->examine([this, id = live.id, words, looks](const GpuLook& look) {
     const auto it = live_.find(id.job);
-    if (it == live_.end() || it->second.id != id || it->second.examining) return;
+    if (it == live_.end() || it->second.id != id || it->second.has_ended()) return;
     const std::int64_t started = parts_.world->job(id.job)->last->starting_at.boot_ns;
     if (gpu_care_.has_broken(it->second.gpus, look, started)) {
       return end_stalled(it->second, words);
@@ -67,7 +67,7 @@ void Coordinator::end_stalled(LiveAttempt& live, const std::string& words) {
   live.engine->write_stacks(live.id, path, [this, id = live.id, words, path](bool written) {
     const auto it = live_.find(id.job);
     const Job& job = *parts_.world->job(id.job);
-    if (it == live_.end() || it->second.id != id || it->second.examining) return;
+    if (it == live_.end() || it->second.id != id || it->second.has_ended()) return;
     if (job.state != JobState::Running) return;
     stop_attempt(job, StopCause::Stall,
                  words + (written ? "; stacks in " + path : "; its stacks could not be written"),
