@@ -111,19 +111,8 @@ int coordinator_main(const CoordinatorOptions& options) {
   Result<std::unique_ptr<Store>> store = open_sqlite_store(options.home + "/pergpu.db");
   if (!store) return complain(store.error());
   World world;
-  std::string contradiction;
-  Result<void> loaded = (*store)->load([&](const Row& row) {
-    Result<void> taken = world.absorb(row);
-    if (!taken && contradiction.empty()) contradiction = taken.error().message;
-  });
+  Result<void> loaded = (*store)->load([&](const Row& row) { return world.absorb(row); });
   if (!loaded) return complain(loaded.error());
-  if (!contradiction.empty()) {
-    return complain(
-        Error{ErrorKind::Corrupt, 0,
-              fmt::format("{}/pergpu.db: {}; move the file away or restore a copy: it is "
-                          "never replaced by an empty one",
-                          options.home, contradiction)});
-  }
   Journal journal(world, **store, clock);
 
   Result<std::string> keeper = os::find_program("pergpu-keeper");

@@ -154,8 +154,8 @@ Result<void> configure(Database& database) {
 
 Error refused(const std::string& path, const std::string& what) {
   return Error{ErrorKind::Corrupt, 0,
-               fmt::format("{} {}: move it away or restore a backup; pergpu never replaces it by "
-                           "an empty one",
+               fmt::format("{0} {1}: move {0} and {0}-wal away, both, before a backup takes its "
+                           "place; pergpu never replaces it by an empty one",
                            path, what)};
 }
 
@@ -210,13 +210,15 @@ Result<Database> open_store_file(const std::string& path) {
   if (ready) ready = check_content(file->database);
   if (ready) ready = configure(file->database);
   if (!ready) return std::move(ready).error();
-  Result<void> current = migrate(file->database, file->version);
+  Result<void> current = begin_migration(file->database, file->version);
   if (!current) return explain(path, std::move(current).error());
   return std::move(file->database);
 }
 
-void trust(Database& database) {
+Result<void> accept(Database& database) {
+  if (Result<void> current = commit_migration(database); !current) return current;
   sqlite3_db_config(database.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
+  return {};
 }
 
 }  // namespace pergpu::store

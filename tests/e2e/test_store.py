@@ -22,6 +22,12 @@ def database(home):
     return home.path + "/pergpu.db"
 
 
+def store_files(home):
+    """Name and bytes of each, without the index of a log."""
+    names = [name for name in os.listdir(home.path) if name.startswith("pergpu.db") and not name.endswith("-shm")]
+    return {name: open(f"{home.path}/{name}", "rb").read() for name in names}
+
+
 @pytest.fixture
 def small_disk(home):
     """The home on a file system of its own, 4 MiB large."""
@@ -113,6 +119,25 @@ def test_a_newer_store_is_refused_with_the_way_out(home):
         assert "pergpu.db" in said and "newer pergpu" in said and "that version" in said
     assert open(database(home), "rb").read() == before
     assert not os.path.exists(home.work + "/copy.db")
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+@pytest.mark.parametrize("keeps_log", [False, True])
+def test_a_store_that_makes_no_sense_is_refused_and_its_bytes_stay(home, version, keeps_log):
+    shutil.copy(f"{DATA}/{version}.db", database(home))
+    changed = sqlite3.connect(database(home))
+    changed.execute("UPDATE sweeps SET spec = '{' WHERE id = 2")
+    changed.commit()
+    if keeps_log:
+        shutil.copy(database(home) + "-wal", home.work)
+    changed.close()
+    if keeps_log:
+        shutil.copy(f"{DATA}/{version}.db", database(home))
+        shutil.copy(home.work + "/pergpu.db-wal", home.path)
+    before = store_files(home)
+    said = home.run("ps", code=3).stderr
+    assert "sweep second" in said and "pergpu.db-wal away" in said
+    assert store_files(home) == before
 
 
 def test_check_finds_nothing_wrong_with_a_good_store_whether_or_not_it_is_in_use(home):
