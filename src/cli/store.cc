@@ -144,8 +144,8 @@ int check(bool as_json) {
   }
   if (fine) return kOk;
   say(
-      fmt::format("{} is damaged; the way out: `pergpu coordinator stop`, move it and its -wal "
-                  "away, put a backup in its place, or begin anew",
+      fmt::format("{0} is damaged; the way out: `pergpu coordinator stop --kill`, move {0} and "
+                  "{0}-wal away, both, put a backup in its place, or begin anew",
                   found->path));
   return kSomeFailed;
 }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "os/file.h"
+#include "store/schema.h"
 
 namespace pergpu::store {
 namespace {
@@ -88,6 +89,8 @@ Result<bool> Backup::step(int pages) {
 Result<void> Backup::move_into_place() {
   struct stat info = {};
   if (::fstat(draft_fd_.get(), &info) != 0) return os_error("stat " + draft_);
+  Result<void> marked = mark_as_copy(draft_fd_.get(), draft_);
+  if (!marked) return marked;
   if (::fsync(draft_fd_.get()) != 0) return os_error("sync " + draft_);
   bytes_ = info.st_size;
   if (::renameat2(AT_FDCWD, draft_.c_str(), AT_FDCWD, file_.c_str(), RENAME_NOREPLACE) == 0) {

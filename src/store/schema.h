@@ -40,6 +40,11 @@ class LogOfReading {
   std::string made_;  // empty: it was there
 };
 
+/// From now on a log that lies beside the file is none of its own, and the file is refused with it:
+/// a copy put in the place of a store whose log stayed would get the pages of that log.  accept()
+/// ends it.  REQUIRES: no connection to the file is open.
+Result<void> mark_as_copy(int fd, const std::string& path);
+
 /// Opens or creates `path`, locked against other processes; one of an older version reads like one
 /// of this version.  Until accept() no byte of an existing store is changed.
 Result<Database> open_store_file(const std::string& path);
