@@ -26,6 +26,7 @@
 #include "os/socket.h"
 #include "run/fake.h"
 #include "run/local.h"
+#include "store/copies.h"
 #include "store/store.h"
 
 namespace pergpu {
@@ -79,15 +80,20 @@ Result<void> watch_turns(os::Loop& loop) {
 }
 
 /// One coordinator per home; ErrorKind::Busy: another one serves it.  A holder of the lock that
-/// does not answer is still starting, or was killed and is not quite gone: it is waited for.
+/// does not answer is still starting, or was killed and is not quite gone, or is no coordinator
+/// (`pergpu store`): it is waited for, and named when it stays.
 Result<os::FileLock> lock_home(const CoordinatorOptions& options) {
   constexpr std::int64_t kPatience = 10 * kSecond;
   constexpr int kPauseMs = 10;
   const std::int64_t end = os::boot_now_ns() + kPatience;
+  const std::string note = fmt::format("the coordinator (process {})", ::getpid());
   for (;;) {
-    Result<os::FileLock> lock = os::FileLock::try_lock(options.home + "/coordinator.lock");
-    if (lock || lock.error().kind != ErrorKind::Busy || os::boot_now_ns() > end) return lock;
+    Result<os::FileLock> lock = os::FileLock::try_lock(options.home + "/coordinator.lock", note);
+    if (lock || lock.error().kind != ErrorKind::Busy) return lock;
     if (os::connect_unix(coordinator_socket(options.run_dir), true)) return lock;
+    if (os::boot_now_ns() > end) {
+      return Error{ErrorKind::Unavailable, 0, lock.error().message + ", which does not answer"};
+    }
     ::poll(nullptr, 0, kPauseMs);
   }
 }
@@ -99,6 +105,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!lock && lock.error().kind == ErrorKind::Busy) return 0;  // without a word
   if (!lock) return complain(lock.error());
 
+  store::remove_left_copies(options.home);
   os::raise_descriptor_limit();  // two for each keeper; jobs get those of who submitted them
   os::RealClock clock;
   Result<std::unique_ptr<os::Loop>> made = os::Loop::create();
@@ -181,7 +188,13 @@ int coordinator_main(const CoordinatorOptions& options) {
                         },
                     .backup =
                         [&](std::string file, std::function<void(Result<std::int64_t>)> done) {
-                          (*store)->backup(std::move(file), std::move(done));
+                          // Elsewhere a disk that hangs would hold up every commit.
+                          if (store::is_copy(options.home, file)) {
+                            (*store)->backup(std::move(file), std::move(done));
+                          } else {
+                            done(Error{ErrorKind::Invalid, 0,
+                                       file + " is no name of a copy in " + options.home});
+                          }
                         }});
   if (!opened) return complain(opened.error());
   server = opened->get();

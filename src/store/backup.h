@@ -18,7 +18,8 @@ namespace pergpu::store {
 class Backup {
  public:
   /// ErrorKind::Invalid: `file` exists.  REQUIRES: `source` outlives it and has no open
-  /// transaction, here and in step().
+  /// transaction, here and in step(); nobody else may write to the folder of `file`, for the draft
+  /// is opened by its name.
   static Result<Backup> begin(Database& source, const std::string& file);
   Backup(Backup&& other) noexcept;
   Backup& operator=(Backup&&) = delete;
