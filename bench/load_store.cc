@@ -86,7 +86,7 @@ void commit(Store& store, Batch batch) {
 void make(const std::string& path, std::int64_t jobs) {
   const std::unique_ptr<Store> store =
       must(open_sqlite_store(path, {.begin = kNever, .keep = kNever, .always = kNever}));
-  must(store->load([](const Row&) {}));
+  must(store->load([](const Row&) { return Result<void>(); }));
   SweepSpec spec{.name = "many", .folder = "/data", .file = "/data/many.toml"};
   spec.steps.push_back({.name = "train"});
   spec.steps.back().command = {"python3", "train.py", "--config", "{config}", "--out", "{out}"};
@@ -132,7 +132,7 @@ void make(const std::string& path, std::int64_t jobs) {
 
 void fold(const std::string& path) {
   store::Database database = must(store::open_store_file(path));
-  store::trust(database);
+  must(store::accept(database));
   store::Compaction compaction = must(store::Compaction::prepare(database));
   const std::int64_t events = must(compaction.unfolded());
   const Watch watch;
@@ -155,7 +155,7 @@ void load(const std::string& path) {
   const double open_s = whole.wall();
   const double open_cpu_s = Watch::cpu();
   World world;
-  must(store->load([&](const Row& row) { must(world.absorb(row)); }));
+  must(store->load([&](const Row& row) { return world.absorb(row); }));
   const double load_s = whole.wall() - open_s;
   const double load_cpu_s = Watch::cpu() - open_cpu_s;
   const Watch looking;

@@ -1,6 +1,7 @@
 // The client's side of the protocol: finds the coordinator, starts one when none runs, asks, and
 // asks again when the connection breaks.  Every request may be sent twice: a submit carries a key,
-// all others say what should be, not what should change.
+// all others say what should be, not what should change.  (A copy of the store is asked for once a
+// name: cli/store.cc.)
 #pragma once
 
 #include <chrono>

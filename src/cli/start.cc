@@ -114,7 +114,7 @@ Result<Connection> start_coordinator(const Place& place, std::chrono::millisecon
   return Error{
       ErrorKind::Unavailable, 0,
       fmt::format("the coordinator {}{}",
-                  ended ? "ended as soon as it was started"
+                  ended ? "ended before it answered"
                         : fmt::format("does not answer within {} s", deadline.count() / 1000),
                   last_words(place, log_size))};
 }

@@ -26,6 +26,7 @@
 #include "os/socket.h"
 #include "run/fake.h"
 #include "run/local.h"
+#include "store/copies.h"
 #include "store/store.h"
 
 namespace pergpu {
@@ -88,15 +89,20 @@ Folding folding() {
 }
 
 /// One coordinator per home; ErrorKind::Busy: another one serves it.  A holder of the lock that
-/// does not answer is still starting, or was killed and is not quite gone: it is waited for.
+/// does not answer is still starting, or was killed and is not quite gone, or is no coordinator
+/// (`pergpu store`): it is waited for, and named when it stays.
 Result<os::FileLock> lock_home(const CoordinatorOptions& options) {
   constexpr std::int64_t kPatience = 10 * kSecond;
   constexpr int kPauseMs = 10;
   const std::int64_t end = os::boot_now_ns() + kPatience;
+  const std::string note = fmt::format("the coordinator (process {})", ::getpid());
   for (;;) {
-    Result<os::FileLock> lock = os::FileLock::try_lock(options.home + "/coordinator.lock");
-    if (lock || lock.error().kind != ErrorKind::Busy || os::boot_now_ns() > end) return lock;
+    Result<os::FileLock> lock = os::FileLock::try_lock(options.home + "/coordinator.lock", note);
+    if (lock || lock.error().kind != ErrorKind::Busy) return lock;
     if (os::connect_unix(coordinator_socket(options.run_dir), true)) return lock;
+    if (os::boot_now_ns() > end) {
+      return Error{ErrorKind::Unavailable, 0, lock.error().message + ", which does not answer"};
+    }
     ::poll(nullptr, 0, kPauseMs);
   }
 }
@@ -108,6 +114,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!lock && lock.error().kind == ErrorKind::Busy) return 0;  // without a word
   if (!lock) return complain(lock.error());
 
+  store::remove_left_copies(options.home);
   os::raise_descriptor_limit();  // two for each keeper; jobs get those of who submitted them
   os::RealClock clock;
   Result<std::unique_ptr<os::Loop>> made = os::Loop::create();
@@ -120,19 +127,8 @@ int coordinator_main(const CoordinatorOptions& options) {
   Result<std::unique_ptr<Store>> store = open_sqlite_store(options.home + "/pergpu.db", folding());
   if (!store) return complain(store.error());
   World world;
-  std::string contradiction;
-  Result<void> loaded = (*store)->load([&](const Row& row) {
-    Result<void> taken = world.absorb(row);
-    if (!taken && contradiction.empty()) contradiction = taken.error().message;
-  });
+  Result<void> loaded = (*store)->load([&](const Row& row) { return world.absorb(row); });
   if (!loaded) return complain(loaded.error());
-  if (!contradiction.empty()) {
-    return complain(
-        Error{ErrorKind::Corrupt, 0,
-              fmt::format("{}/pergpu.db: {}; move the file away or restore a copy: it is "
-                          "never replaced by an empty one",
-                          options.home, contradiction)});
-  }
   Journal journal(world, **store, clock);
 
   Result<std::string> keeper = os::find_program("pergpu-keeper");
@@ -201,7 +197,13 @@ int coordinator_main(const CoordinatorOptions& options) {
                         },
                     .backup =
                         [&](std::string file, std::function<void(Result<std::int64_t>)> done) {
-                          (*store)->backup(std::move(file), std::move(done));
+                          // Elsewhere a disk that hangs would hold up every commit.
+                          if (store::is_copy(options.home, file)) {
+                            (*store)->backup(std::move(file), std::move(done));
+                          } else {
+                            done(Error{ErrorKind::Invalid, 0,
+                                       file + " is no name of a copy in " + options.home});
+                          }
                         }});
   if (!opened) return complain(opened.error());
   server = opened->get();

@@ -31,7 +31,8 @@
 //   {"op":"status"}                             ->
 //   {"schema":1,"pid":…,"version":…,"home":…,"sweeps":…, "queued":…, "live":…, …}
 //   {"op":"stop","kill":bool}                   -> {} and it leaves; jobs go on unless kill
-//   {"op":"backup","file":path}                 -> {"schema":1,"bytes":N}: the copy is durable
+//   {"op":"backup","file":path}                 -> {"schema":1,"bytes":N}: the copy is durable;
+//                                                  path: by store/copies.h, in the home
 //   {"op":"dry_run", same as submit}            -> SubmitPreview: nothing is recorded
 // `sel` is a list of selectors as typed (docs/commands.md), [] means all of the latest sweep… of
 // each op's default.

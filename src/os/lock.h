@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "os/fd.h"
 #include "result.h"
@@ -14,7 +15,8 @@ class FileLock {
  public:
   FileLock() = default;
   /// Creates `path` (0600) if need be.  ErrorKind::Busy when another process or object holds it.
-  static Result<FileLock> try_lock(const std::string& path);
+  /// `note` says who we are; who is refused is told it.  Empty: the file's content stays.
+  static Result<FileLock> try_lock(const std::string& path, std::string_view note = {});
 
   explicit operator bool() const { return static_cast<bool>(fd_); }
   int fd() const { return fd_.get(); }

@@ -4,15 +4,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/fs.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <utility>
 
-#include "os/file.h"
+#include "os/new_name.h"
+#include "store/schema.h"
 
 namespace pergpu::store {
 namespace {
@@ -32,7 +31,7 @@ Result<Backup> Backup::begin(Database& source, const std::string& file) {
   if (errno != ENOENT) return os_error("stat " + file);
   Backup backup;
   backup.file_ = file;
-  const std::string draft = file + ".pergpu-draft";
+  const std::string draft = os::draft_of(file);
   ::unlink(draft.c_str());  // of one that was killed
   os::UniqueFd fd(::open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return os_error("create " + draft);
@@ -88,19 +87,14 @@ Result<bool> Backup::step(int pages) {
 Result<void> Backup::move_into_place() {
   struct stat info = {};
   if (::fstat(draft_fd_.get(), &info) != 0) return os_error("stat " + draft_);
+  Result<void> marked = mark_as_copy(draft_fd_.get(), draft_);
+  if (!marked) return marked;
   if (::fsync(draft_fd_.get()) != 0) return os_error("sync " + draft_);
   bytes_ = info.st_size;
-  if (::renameat2(AT_FDCWD, draft_.c_str(), AT_FDCWD, file_.c_str(), RENAME_NOREPLACE) == 0) {
-    draft_.clear();
-  } else if (errno == EINVAL || errno == ENOSYS) {
-    // Some file systems lack the flag; a second name is given without replacing one everywhere.
-    if (::link(draft_.c_str(), file_.c_str()) != 0) {
-      return errno == EEXIST ? exists(file_) : os_error("link " + draft_ + " to " + file_);
-    }
-  } else {
-    return errno == EEXIST ? exists(file_) : os_error("rename " + draft_ + " to " + file_);
-  }
-  return os::sync_dir(os::parent_of(file_));
+  Result<void> moved = os::rename_to_new(draft_, file_);
+  if (!moved && moved.error().os_errno == EEXIST) return exists(file_);
+  if (moved) draft_.clear();
+  return moved;
 }
 
 }  // namespace pergpu::store

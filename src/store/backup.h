@@ -1,8 +1,9 @@
 // A copy of the store, made page by page while the store is being written: SQLite's online backup,
 // which takes along what is committed meanwhile.  The copy is the state of the last step().
 //
-// It is built beside its place under another name, synced, and moved there: nothing is overwritten,
-// and half a copy never has the name that was asked for.
+// Its header says that no log belongs to it (schema.h, mark_as_copy).  It is built beside its place
+// under another name, synced, and moved there: nothing is overwritten, and half a copy never has
+// the name that was asked for.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ namespace pergpu::store {
 class Backup {
  public:
   /// ErrorKind::Invalid: `file` exists.  REQUIRES: `source` outlives it and has no open
-  /// transaction, here and in step().
+  /// transaction, here and in step(); nobody else may write to the folder of `file`, for the draft
+  /// is opened by its name.
   static Result<Backup> begin(Database& source, const std::string& file);
   Backup(Backup&& other) noexcept;
   Backup& operator=(Backup&&) = delete;

@@ -86,10 +86,11 @@ Result<CheckReport> check(const std::string& path,
   check_references(file->database, problems);
   Result<void> read = read_rows(
       file->database,
-      [&](const Row& row) {
+      [&](const Row& row) -> Result<void> {
         count(row, report);
         Result<void> taken = visit(row);
         if (!taken) problems.add(taken.error().message);
+        return {};  // the next one may have its own
       },
       file->version);
   if (!read) problems.add(read.error().message);

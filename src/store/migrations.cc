@@ -1,13 +1,11 @@
 // user_version is a field of the file's first page, so it changes with the transaction or not at
-// all.
+// all.  Until the commit nothing reaches the files, not even pages for which the cache is too
+// small.
 #include "store/migrations.h"
 
 #include <fmt/format.h>
 
 #include <array>
-
-#include "store/replay.h"
-#include "store/rows.h"
 
 namespace pergpu::store {
 namespace {
@@ -84,12 +82,12 @@ Result<void> take_steps(Database& database, std::int64_t version) {
   return database.exec(fmt::format("PRAGMA user_version = {}", kSchemaVersion));
 }
 
-Result<void> check_replay(Database& database) {
-  Replay replay;
-  Result<void> read = read_rows(database, [&](const Row& row) { replay.absorb(row); });
-  if (!read) return read;
-  if (replay.problem().empty()) return {};
-  return Error{ErrorKind::Corrupt, 0, replay.problem()};
+Error not_brought(const Database& database, Error error) {
+  error.message = fmt::format(
+      "the store {} could not be brought to schema version {} and is as it "
+      "was ({})",
+      database.path(), kSchemaVersion, error.message);
+  return error;
 }
 
 }  // namespace
@@ -99,20 +97,20 @@ Result<void> create_tables(Database& database) {
   return take_steps(database, 1);
 }
 
-Result<void> migrate(Database& database, std::int64_t version) {
+Result<void> begin_migration(Database& database, std::int64_t version) {
   if (version == kSchemaVersion) return {};
-  Result<void> done = database.exec("BEGIN IMMEDIATE");
+  Result<void> done = database.exec("PRAGMA cache_spill = OFF");
+  if (done) done = database.exec("BEGIN IMMEDIATE");
   if (done) done = take_steps(database, version);
-  if (done) done = check_replay(database);
-  if (done) done = database.exec("COMMIT");
-  if (done) return {};
-  if (database.in_transaction()) (void)database.exec("ROLLBACK");
-  Error error = std::move(done).error();
-  if (error.kind == ErrorKind::Corrupt) return error;
-  error.message = fmt::format(
-      "the store {} of schema version {} could not be brought to version {} and is as it was ({})",
-      database.path(), version, kSchemaVersion, error.message);
-  return error;
+  if (done || done.error().kind == ErrorKind::Corrupt) return done;
+  return not_brought(database, std::move(done).error());
+}
+
+Result<void> commit_migration(Database& database) {
+  if (!database.in_transaction()) return {};
+  Result<void> done = database.exec("COMMIT");
+  if (done) return database.exec("PRAGMA cache_spill = ON");
+  return not_brought(database, std::move(done).error());
 }
 
 }  // namespace pergpu::store

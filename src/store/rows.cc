@@ -60,35 +60,33 @@ bool fits(const Statement& s, int column) {
   return std::in_range<Int>(s.integer(column));
 }
 
-Result<void> read_sweeps(Database& database, const std::function<void(Row)>& visit) {
+Result<void> read_sweeps(Database& database, const RowVisitor& visit) {
   return read_table(database,
                     "SELECT id, root, name, spec, submit, at_wall, at_boot FROM sweeps ORDER BY id",
                     [&](const Statement& s) -> Result<void> {
-                      visit(row::Sweep{.id = {s.integer(0)},
-                                       .root = std::string(s.text(1)),
-                                       .name = std::string(s.text(2)),
-                                       .spec = std::string(s.text(3)),
-                                       .submit = std::string(s.text(4)),
-                                       .at = instant_at(s, 5)});
-                      return {};
+                      return visit(row::Sweep{.id = {s.integer(0)},
+                                              .root = std::string(s.text(1)),
+                                              .name = std::string(s.text(2)),
+                                              .spec = std::string(s.text(3)),
+                                              .submit = std::string(s.text(4)),
+                                              .at = instant_at(s, 5)});
                     });
 }
 
-Result<void> read_runs(Database& database, const std::function<void(Row)>& visit) {
+Result<void> read_runs(Database& database, const RowVisitor& visit) {
   return read_table(database,
                     "SELECT sweep, number, folder, json, texts FROM runs ORDER BY sweep, number",
                     [&](const Statement& s) -> Result<void> {
                       if (!fits<std::int32_t>(s, 1)) return strange_number(s, 1, "runs");
-                      visit(row::Run{.sweep = {s.integer(0)},
-                                     .index = static_cast<std::int32_t>(s.integer(1)),
-                                     .folder = std::string(s.text(2)),
-                                     .json = std::string(s.text(3)),
-                                     .texts = std::string(s.text(4))});
-                      return {};
+                      return visit(row::Run{.sweep = {s.integer(0)},
+                                            .index = static_cast<std::int32_t>(s.integer(1)),
+                                            .folder = std::string(s.text(2)),
+                                            .json = std::string(s.text(3)),
+                                            .texts = std::string(s.text(4))});
                     });
 }
 
-Result<void> read_jobs(Database& database, const std::function<void(Row)>& visit) {
+Result<void> read_jobs(Database& database, const RowVisitor& visit) {
   return read_table(
       database,
       "SELECT id, sweep, run, step, step_name, identity, replaces, at_wall, at_boot FROM jobs "
@@ -106,8 +104,7 @@ Result<void> read_jobs(Database& database, const std::function<void(Row)>& visit
         const std::span<const std::uint8_t> identity = s.blob(5);
         if (identity.size() != job.identity.size()) return strange_number(s, 5, "jobs");
         std::copy(identity.begin(), identity.end(), job.identity.begin());
-        visit(std::move(job));
-        return {};
+        return visit(std::move(job));
       });
 }
 
@@ -116,19 +113,18 @@ Error in_row(Error error, const char* table, const Statement& s) {
   return error;
 }
 
-Result<void> read_folded(Database& database, const std::function<void(Row)>& visit) {
+Result<void> read_folded(Database& database, const RowVisitor& visit) {
   return read_table(
       database, "SELECT job, at_wall, at_boot, body FROM folded ORDER BY job",
       [&](const Statement& s) -> Result<void> {
         Result<JobEvent> event = event_of("folded", s.text(3));
         if (!event) return in_row(std::move(event).error(), "folded", s);
-        visit(
+        return visit(
             row::Event{.job = {s.integer(0)}, .event = *std::move(event), .at = instant_at(s, 1)});
-        return {};
       });
 }
 
-Result<void> read_events(Database& database, const std::function<void(Row)>& visit) {
+Result<void> read_events(Database& database, const RowVisitor& visit) {
   return read_table(
       database, "SELECT seq, job, at_wall, at_boot, kind, body FROM events ORDER BY seq",
       [&](const Statement& s) -> Result<void> {
@@ -139,19 +135,17 @@ Result<void> read_events(Database& database, const std::function<void(Row)>& vis
                                       s.integer(1), error.message);
           return error;
         }
-        visit(
+        return visit(
             row::Event{.job = {s.integer(1)}, .event = *std::move(event), .at = instant_at(s, 2)});
-        return {};
       });
 }
 
-Result<void> read_small_tables(Database& database, const std::function<void(Row)>& visit) {
-  Result<void> meta =
-      read_table(database, "SELECT key, value FROM meta ORDER BY key",
-                 [&](const Statement& s) -> Result<void> {
-                   visit(row::Meta{.key = std::string(s.text(0)), .value = std::string(s.text(1))});
-                   return {};
-                 });
+Result<void> read_small_tables(Database& database, const RowVisitor& visit) {
+  Result<void> meta = read_table(
+      database, "SELECT key, value FROM meta ORDER BY key",
+      [&](const Statement& s) -> Result<void> {
+        return visit(row::Meta{.key = std::string(s.text(0)), .value = std::string(s.text(1))});
+      });
   if (!meta) return meta;
   return read_table(database, "SELECT name, value FROM limits ORDER BY name",
                     [&](const Statement& s) -> Result<void> {
@@ -160,9 +154,8 @@ Result<void> read_small_tables(Database& database, const std::function<void(Row)
                                      fmt::format("table limits, {}: {} is out of range", s.text(0),
                                                  s.integer(1))};
                       }
-                      visit(row::Limit{.name = std::string(s.text(0)),
-                                       .value = static_cast<std::int32_t>(s.integer(1))});
-                      return {};
+                      return visit(row::Limit{.name = std::string(s.text(0)),
+                                              .value = static_cast<std::int32_t>(s.integer(1))});
                     });
 }
 
@@ -281,8 +274,7 @@ Result<void> RowWriter::write(const row::Meta& r) {
   return meta_.run();
 }
 
-Result<void> read_rows(Database& database, const std::function<void(Row)>& visit,
-                       std::int64_t version) {
+Result<void> read_rows(Database& database, const RowVisitor& visit, std::int64_t version) {
   Result<void> read = read_small_tables(database, visit);
   if (read) read = read_sweeps(database, visit);
   if (read) read = read_runs(database, visit);

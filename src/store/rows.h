@@ -38,8 +38,8 @@ class RowWriter {
 };
 
 /// All rows of a store of that version, in the order of Store::load().  What cannot be understood
-/// is ErrorKind::Corrupt and names table and row.
-Result<void> read_rows(Database& database, const std::function<void(Row)>& visit,
+/// is ErrorKind::Corrupt and names table and row; the visitor's error ends the reading, too.
+Result<void> read_rows(Database& database, const RowVisitor& visit,
                        std::int64_t version = kSchemaVersion);
 
 }  // namespace pergpu::store

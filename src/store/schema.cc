@@ -64,6 +64,10 @@ Result<void> create(const std::string& path) {
   return move_into_place(draft, path);
 }
 
+// Bytes 18 and 19 of a SQLite file: who may write and read it.
+constexpr std::size_t kFormatOffset = 18;
+constexpr std::array<unsigned char, 2> kWithoutLog = {1, 1};  // with one: 2, 2
+
 std::uint32_t big_endian(const unsigned char* bytes) {
   return (std::uint32_t{bytes[0]} << 24) | (std::uint32_t{bytes[1]} << 16) |
          (std::uint32_t{bytes[2]} << 8) | std::uint32_t{bytes[3]};
@@ -80,9 +84,17 @@ Result<void> check_version(const std::string& path, std::int64_t version) {
   return {};
 }
 
+struct Header {
+  std::int64_t version = 0;
+  bool is_copy = false;  // which no coordinator has taken over: it has no log
+};
+
 // The first 100 bytes of a SQLite file say whose it is.  They are read without SQLite, which might
 // write to a file that it takes for its own (a journal to roll back, a log to recover).
-Result<std::int64_t> read_version(const std::string& path) {
+Result<Header> read_header(const std::string& path) {
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) != 0) return os_error("stat " + path);
+  if (!S_ISREG(info.st_mode)) return refused(path, "is no regular file");
   os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return os_error("open " + path);
   std::array<unsigned char, 100> header = {};
@@ -96,7 +108,16 @@ Result<std::int64_t> read_version(const std::string& path) {
   if (big_endian(&header[68]) != static_cast<std::uint32_t>(kApplicationId)) {
     return refused(path, "is a SQLite file of another program");
   }
-  return static_cast<std::int32_t>(big_endian(&header[60]));
+  return Header{.version = static_cast<std::int32_t>(big_endian(&header[60])),
+                .is_copy = std::memcmp(&header[kFormatOffset], kWithoutLog.data(), 2) == 0};
+}
+
+/// SQLite would take the pages of any log that lies beside the file.
+Error log_of_another(const std::string& path) {
+  return Error{ErrorKind::Corrupt, 0,
+               fmt::format("{0} is a copy, and {0}-wal beside it the log of another store: move "
+                           "{0}-wal away",
+                           path)};
 }
 
 Error explain(const std::string& path, Error error) {
@@ -136,8 +157,7 @@ Result<void> configure(Database& database) {
     const char* answer;
   };
   // journal_size_limit: a log that grew with one huge submit does not stay for ever.
-  static constexpr Setting kSettings[] = {{"PRAGMA journal_mode = WAL", "wal"},
-                                          {"PRAGMA journal_size_limit = 67108864", "67108864"},
+  static constexpr Setting kSettings[] = {{"PRAGMA journal_size_limit = 67108864", "67108864"},
                                           {"PRAGMA wal_autocheckpoint = 0", "0"}};
   for (const Setting& setting : kSettings) {
     Result<void> obeyed = expect(database, setting.pragma, setting.answer);
@@ -154,22 +174,23 @@ Result<void> configure(Database& database) {
 
 Error refused(const std::string& path, const std::string& what) {
   return Error{ErrorKind::Corrupt, 0,
-               fmt::format("{} {}: move it away or restore a backup; pergpu never replaces it by "
-                           "an empty one",
+               fmt::format("{0} {1}: move {0} and {0}-wal away, both, before a backup takes its "
+                           "place; pergpu never replaces it by an empty one",
                            path, what)};
 }
 
 Result<std::int64_t> version_in_header(const std::string& path) {
-  struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0) return os_error("stat " + path);
-  if (!S_ISREG(info.st_mode)) return refused(path, "is no regular file");
-  return read_version(path);
+  Result<Header> header = read_header(path);
+  if (!header) return std::move(header).error();
+  return header->version;
 }
 
 Result<LockedFile> lock_store_file(const std::string& path) {
-  Result<std::int64_t> in_header = version_in_header(path);
-  if (!in_header) return std::move(in_header).error();
-  if (Result<void> known = check_version(path, *in_header); !known) return std::move(known).error();
+  Result<Header> header = read_header(path);
+  if (!header) return std::move(header).error();
+  Result<void> known = check_version(path, header->version);
+  if (!known) return std::move(known).error();
+  if (header->is_copy && os::exists(path + "-wal")) return log_of_another(path);
 
   Result<Database> database =
       Database::open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE);
@@ -195,6 +216,12 @@ LogOfReading::~LogOfReading() {
   }
 }
 
+Result<void> mark_as_copy(int fd, const std::string& path) {
+  const ssize_t put = ::pwrite(fd, kWithoutLog.data(), kWithoutLog.size(), kFormatOffset);
+  if (put == static_cast<ssize_t>(kWithoutLog.size())) return {};
+  return os_error("write " + path);
+}
+
 Result<Database> open_store_file(const std::string& path) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) != 0) {
@@ -210,13 +237,18 @@ Result<Database> open_store_file(const std::string& path) {
   if (ready) ready = check_content(file->database);
   if (ready) ready = configure(file->database);
   if (!ready) return std::move(ready).error();
-  Result<void> current = migrate(file->database, file->version);
+  Result<void> current = begin_migration(file->database, file->version);
   if (!current) return explain(path, std::move(current).error());
   return std::move(file->database);
 }
 
-void trust(Database& database) {
+Result<void> accept(Database& database) {
+  Result<void> ready = commit_migration(database);
+  // The first thing that a copy gets: its header is synced before there is a log.
+  if (ready) ready = expect(database, "PRAGMA journal_mode = WAL", "wal");
+  if (!ready) return ready;
   sqlite3_db_config(database.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
+  return {};
 }
 
 }  // namespace pergpu::store

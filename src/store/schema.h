@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "result.h"
 #include "store/sqlite.h"
@@ -31,21 +32,26 @@ Result<LockedFile> lock_store_file(const std::string& path);
 class LogOfReading {
  public:
   explicit LogOfReading(const std::string& path);
+  LogOfReading(LogOfReading&& other) noexcept : made_(std::exchange(other.made_, {})) {}
+  LogOfReading& operator=(LogOfReading&&) = delete;
   ~LogOfReading();
-  LogOfReading(const LogOfReading&) = delete;
-  LogOfReading& operator=(const LogOfReading&) = delete;
 
  private:
   std::string made_;  // empty: it was there
 };
 
-/// Opens or creates `path`, locked against other processes; a store of an older version is brought
-/// to this one.  Closing this connection leaves the write-ahead log as it is until trust() was
-/// called.
+/// From now on a log that lies beside the file is none of its own, and the file is refused with it:
+/// a copy put in the place of a store whose log stayed would get the pages of that log.  accept()
+/// ends it.  REQUIRES: no connection to the file is open.
+Result<void> mark_as_copy(int fd, const std::string& path);
+
+/// Opens or creates `path`, locked against other processes; one of an older version reads like one
+/// of this version.  Until accept() no byte of an existing store is changed.
 Result<Database> open_store_file(const std::string& path);
 
-/// The content was read and makes sense: from now on closing may checkpoint.
-void trust(Database& database);
+/// The content was read and makes sense: the store is brought to this version, and from now on
+/// closing may checkpoint.
+Result<void> accept(Database& database);
 
 /// ErrorKind::Corrupt with the file's name, what is wrong and the way out.
 Error refused(const std::string& path, const std::string& what);

@@ -53,9 +53,10 @@ constexpr int kPagesABackupSlice = 256;
 
 class SqliteStore final : public Store {
  public:
-  SqliteStore(store::Database database, store::RowWriter writer, store::Compaction compaction,
-              os::UniqueFd completion_fd, Folding folding)
-      : database_(std::move(database)),
+  SqliteStore(store::LogOfReading log, store::Database database, store::RowWriter writer,
+              store::Compaction compaction, os::UniqueFd completion_fd, Folding folding)
+      : log_(std::move(log)),
+        database_(std::move(database)),
         writer_(std::move(writer)),
         compaction_(std::move(compaction)),
         folding_(folding),
@@ -113,13 +114,13 @@ class SqliteStore final : public Store {
     for (BackupAnswer& answer : backed_up) answer.done(std::move(answer.result));
   }
 
-  Result<void> load(const std::function<void(Row)>& visit) override {
+  Result<void> load(const RowVisitor& visit) override {
     Result<void> read = store::read_rows(database_, visit);
     if (!read && read.error().kind == ErrorKind::Corrupt) {
       return store::refused(database_.path(), "is damaged (" + read.error().message + ")");
     }
     if (!read) return read;
-    store::trust(database_);
+    if (Result<void> accepted = store::accept(database_); !accepted) return accepted;
     Result<std::int64_t> unfolded = compaction_.unfolded();
     if (!unfolded) return std::move(unfolded).error();
     unfolded_ = *unfolded;
@@ -308,6 +309,7 @@ class SqliteStore final : public Store {
     (void)!::write(completion_fd_.get(), &one, sizeof one);
   }
 
+  store::LogOfReading log_;  // before database_
   // Used by the deciding thread until the store thread starts, by the store thread from then on.
   store::Database database_;
   store::RowWriter writer_;
@@ -337,6 +339,7 @@ class SqliteStore final : public Store {
 Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path, Folding folding) {
   os::UniqueFd completion_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!completion_fd) return os_error("eventfd");
+  store::LogOfReading log(path);
   Result<store::Database> database = store::open_store_file(path);
   if (!database) return std::move(database).error();
   Result<store::RowWriter> writer = store::RowWriter::prepare(*database);
@@ -347,7 +350,7 @@ Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path, Foldin
                           "has other tables than this version expects (" + error.message + ")");
   }
   return std::unique_ptr<Store>(
-      std::make_unique<SqliteStore>(*std::move(database), *std::move(writer),
+      std::make_unique<SqliteStore>(std::move(log), *std::move(database), *std::move(writer),
                                     *std::move(compaction), std::move(completion_fd), folding));
 }
 

@@ -77,6 +77,8 @@ struct Meta {
 using Row = std::variant<row::Sweep, row::Run, row::NewJob, row::Event, row::Limit, row::Meta,
                          row::Environment>;
 using Batch = std::vector<Row>;
+/// Takes a row or says what is wrong with it, and gets no other then.
+using RowVisitor = std::function<Result<void>(Row)>;
 
 class Store {
  public:
@@ -91,8 +93,10 @@ class Store {
   virtual void drain() = 0;
   /// Everything remembered, in an order that can be replayed: Meta, Limit, Sweep, Run, NewJob, then
   /// Event: first what older events of a job were folded into (event::Folded), then the others in
-  /// journal order.  REQUIRES: before the first append() or backup().
-  virtual Result<void> load(const std::function<void(Row)>& visit) = 0;
+  /// journal order.  Nothing was written to the store before it: what `visit` refuses
+  /// (ErrorKind::Corrupt) stays as it is, byte for byte.  REQUIRES: before the first append() or
+  /// backup().
+  virtual Result<void> load(const RowVisitor& visit) = 0;
   /// A consistent copy in a new file, made beside the commits.  `done` runs in drain(), with the
   /// copy's size in bytes once it is durable, or with an error and no copy.  Environments are no
   /// part of it.
@@ -109,7 +113,7 @@ struct Folding {
 
 /// Opens or creates `path`.  A file that is not a pergpu store of a known version, or is damaged,
 /// is refused (ErrorKind::Corrupt) and its bytes are left untouched; the message names the file and
-/// the way out.  One of an older version is brought to this one.
+/// the way out.  One of an older version is brought to this one by load().
 Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path, Folding folding = {});
 
 }  // namespace pergpu

@@ -177,7 +177,7 @@ TEST_F(CoordinatorTest, AReplayedWorldIsTheLiveOne) {
   ASSERT_TRUE(sim.submit(sweep));
   sim.run();
   World replayed;
-  ASSERT_TRUE(store.load([&](Row row) { ASSERT_TRUE(replayed.absorb(row)); }));
+  ASSERT_TRUE(store.load([&](const Row& row) { return replayed.absorb(row); }));
   ASSERT_EQ(replayed.jobs().size(), sim.world.jobs().size());
   for (std::size_t i = 0; i < replayed.jobs().size(); ++i) {
     EXPECT_TRUE(replayed.jobs()[i] == sim.world.jobs()[i]) << "job " << i + 1;

@@ -72,8 +72,10 @@ class MemoryStore final : public Store {
       done({});
     }
   }
-  Result<void> load(const std::function<void(Row)>& visit) override {
-    for (const Row& row : rows) visit(row);
+  Result<void> load(const RowVisitor& visit) override {
+    for (const Row& row : rows) {
+      if (Result<void> taken = visit(row); !taken) return taken;
+    }
     return {};
   }
   void backup(std::string, std::function<void(Result<std::int64_t>)> done) override {
@@ -146,7 +148,7 @@ class Simulation {
     loop = std::move(*made);
     Timers t = sim_timers.timers();
     timers = std::make_unique<Timers>(t);
-    EXPECT_TRUE(store.load([&](Row row) { EXPECT_TRUE(world.absorb(row)); }));
+    EXPECT_TRUE(store.load([&](const Row& row) { return world.absorb(row); }));
     journal = std::make_unique<Journal>(world, store, clock);
     engine = std::make_unique<FakeEngine>(
         clock,

@@ -1,14 +1,18 @@
 """The store: what it cannot write is said and stops new starts only; what it cannot read is never
 replaced."""
+import fcntl
 import json
 import os
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 
 import pytest
 
 from harness import grid, read, wait_until
+from test_security import ask, connect
+from test_terminal import Terminal
 
 DATA = os.path.join(os.path.dirname(__file__), "../data/store")
 
@@ -20,6 +24,12 @@ def leave(home):
 
 def database(home):
     return home.path + "/pergpu.db"
+
+
+def store_files(home):
+    """Name and bytes of each, without the index of a log."""
+    names = [name for name in os.listdir(home.path) if name.startswith("pergpu.db") and not name.endswith("-shm")]
+    return {name: open(f"{home.path}/{name}", "rb").read() for name in names}
 
 
 @pytest.fixture
@@ -115,6 +125,25 @@ def test_a_newer_store_is_refused_with_the_way_out(home):
     assert not os.path.exists(home.work + "/copy.db")
 
 
+@pytest.mark.parametrize("version", ["v1", "v2"])
+@pytest.mark.parametrize("keeps_log", [False, True])
+def test_a_store_that_makes_no_sense_is_refused_and_its_bytes_stay(home, version, keeps_log):
+    shutil.copy(f"{DATA}/{version}.db", database(home))
+    changed = sqlite3.connect(database(home))
+    changed.execute("UPDATE sweeps SET spec = '{' WHERE id = 2")
+    changed.commit()
+    if keeps_log:
+        shutil.copy(database(home) + "-wal", home.work)
+    changed.close()
+    if keeps_log:
+        shutil.copy(f"{DATA}/{version}.db", database(home))
+        shutil.copy(home.work + "/pergpu.db-wal", home.path)
+    before = store_files(home)
+    said = home.run("ps", code=3).stderr
+    assert "sweep second" in said and "pergpu.db-wal away" in said
+    assert store_files(home) == before
+
+
 def test_check_finds_nothing_wrong_with_a_good_store_whether_or_not_it_is_in_use(home):
     assert home.run("store", "check", code=4).stdout == ""
     home.submit(grid("train", 3, 'command = ["sh", "-c", "exit {i}"]'))
@@ -190,3 +219,68 @@ def test_a_backup_made_while_jobs_run_can_take_the_stores_place(home):
             os.remove(database(home) + suffix)
     shutil.copy(home.work + "/later.db", database(home))
     assert [job["attempt"] for job in home.json("ps", "-a")["jobs"]] == [1] * 6
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_a_backup_on_another_disk_is_whole_and_leaves_nothing_in_the_home(home, runs):
+    home.submit(grid("train", 3, 'command = ["true"]'))
+    home.wait()
+    if not runs:
+        leave(home)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
+        home.run("store", "backup", elsewhere + "/copy.db")
+        assert os.listdir(elsewhere) == ["copy.db"]
+        assert os.stat(elsewhere + "/copy.db").st_mode & 0o777 == 0o600
+        with sqlite3.connect(elsewhere + "/copy.db") as copy:
+            assert copy.execute("SELECT count(*) FROM jobs").fetchone() == (3,)
+        copy.close()
+        assert "overwrites nothing" in home.run("store", "backup", elsewhere + "/copy.db", code=2).stderr
+    assert not [name for name in os.listdir(home.path) if name.startswith("copy-")]
+    assert bool(home.coordinator()) == runs, "a backup starts none"
+
+
+def test_a_copy_beside_the_log_of_the_store_before_it_is_refused(home):
+    home.submit(grid("train", 3, 'command = ["true"]'))
+    home.run("store", "backup", "copy.db")
+    home.wait()
+    home.kill_coordinator()
+    shutil.copy(home.work + "/copy.db", database(home))
+    before = store_files(home)
+    assert before["pergpu.db-wal"]
+    assert "pergpu.db-wal away" in home.run("ps", code=3).stderr
+    assert "pergpu.db-wal away" in home.run("store", "check", code=1).stdout
+    assert store_files(home) == before
+    os.remove(database(home) + "-wal")
+    assert len(home.json("ps", "-a")["jobs"]) == 3
+
+
+def test_who_has_the_store_is_named_and_no_coordinator_started(home):
+    home.submit('[steps.a]\ncommand = ["true"]\n')
+    home.wait()
+    leave(home)
+    with open(home.path + "/coordinator.lock", "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        held.write("`pergpu store check` (process 4711)")
+        held.flush()
+        asked = [home.start("ps"), home.start("store", "check")]
+        for command in asked:
+            said = command.communicate(timeout=60)[1]
+            assert command.returncode == 3
+            assert "coordinator.lock is held by `pergpu store check` (process 4711)" in said
+    assert home.coordinator() is None
+
+
+def test_the_coordinator_copies_into_its_home_only(home):
+    home.submit('[steps.a]\ncommand = ["true"]\n')
+    home.wait()
+    with connect(home, hello=True) as client:
+        for path in (home.work + "/copy-1.db", home.path + "/copy-1/../../copy-1.db", home.path + "/env"):
+            assert "no name of a copy" in ask(client, json.dumps({"op": "backup", "file": path}).encode())["error"]
+
+
+def test_json_is_ascii_on_a_terminal(home):
+    home.submit('[steps.a]\ncommand = ["true"]\n')
+    home.wait()
+    terminal = Terminal(home, "store", "backup", "\u009b31m.db", "--json")
+    assert terminal.ended() == 0
+    assert "\\u009b31m.db" in terminal.text and "\u009b" not in terminal.text

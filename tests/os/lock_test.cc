@@ -20,6 +20,17 @@ TEST(FileLock, OneHolderAtATime) {
   EXPECT_TRUE(FileLock::try_lock(dir / "lock"));
 }
 
+TEST(FileLock, WhoIsRefusedIsToldWhoHoldsIt) {
+  const TempDir dir;
+  for (const char* note : {"the long name of the first", "second"}) {
+    const Result<FileLock> held = FileLock::try_lock(dir / "lock", note);
+    ASSERT_TRUE(held);
+    const Result<FileLock> refused = FileLock::try_lock(dir / "lock", "third");
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().message, dir / "lock" + " is held by " + note);
+  }
+}
+
 TEST(FileLock, EndsWithTheProcessThatHeldIt) {
   const TempDir dir;
   int ready[2] = {-1, -1};

@@ -27,13 +27,18 @@ void Disk::commit(const Row& row, int allowed_retries) {
   seen_(row, allowed_retries);
 }
 
-void Disk::replay(const std::function<void(Row)>& visit) const {
-  for (const auto& [key, meta] : meta_) visit(meta);
-  for (const auto& [name, limit] : limits_) visit(limit);
-  for (const auto& [id, sweep] : sweeps_) visit(sweep);
-  for (const row::Run& run : runs_) visit(run);
-  for (const row::NewJob& job : jobs_) visit(job);
-  for (const row::Event& event : events_) visit(event);
+Result<void> Disk::replay(const RowVisitor& visit) const {
+  Result<void> taken;
+  const auto give = [&](const Row& row) {
+    if (taken) taken = visit(row);
+  };
+  for (const auto& [key, meta] : meta_) give(meta);
+  for (const auto& [name, limit] : limits_) give(limit);
+  for (const auto& [id, sweep] : sweeps_) give(sweep);
+  for (const row::Run& run : runs_) give(run);
+  for (const row::NewJob& job : jobs_) give(job);
+  for (const row::Event& event : events_) give(event);
+  return taken;
 }
 
 void DiskStore::append(Batch batch, std::function<void(Result<void>)> done) {
@@ -103,9 +108,6 @@ void DiskStore::backup(std::string file, std::function<void(Result<std::int64_t>
   done(Error{ErrorKind::Unavailable, 0, "no file system to write " + file + " to"});
 }
 
-Result<void> DiskStore::load(const std::function<void(Row)>& visit) {
-  disk_.replay(visit);
-  return {};
-}
+Result<void> DiskStore::load(const RowVisitor& visit) { return disk_.replay(visit); }
 
 }  // namespace pergpu::simulation

@@ -24,7 +24,7 @@ class Disk {
   explicit Disk(Seen seen) : seen_(std::move(seen)) {}
 
   void commit(const Row& row, int allowed_retries);
-  void replay(const std::function<void(Row)>& visit) const;
+  Result<void> replay(const RowVisitor& visit) const;
   bool has_environment(SweepId sweep) const { return environments_.contains(sweep); }
 
  private:
@@ -54,7 +54,7 @@ class DiskStore final : public Store {
   void append(Batch batch, std::function<void(Result<void>)> done) override;
   int completion_fd() const override { return -1; }
   void drain() override;
-  Result<void> load(const std::function<void(Row)>& visit) override;
+  Result<void> load(const RowVisitor& visit) override;
   void backup(std::string file, std::function<void(Result<std::int64_t>)> done) override;
 
   /// kill -9: of what waits, the first so many transactions were committed, and nobody was told.

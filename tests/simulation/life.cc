@@ -156,11 +156,8 @@ Life::Life(Surroundings& around, std::shared_ptr<const World> before)
              .timers = &timers_,
              .ours = [](const GpuProcess& process) { return process.uid == 1000u; },
              .changed = [] {}}) {
-  (void)store.load([&](Row row) {
-    if (Result<void> taken = world->absorb(row); !taken) {
-      throw Violation("the store contradicts itself: " + taken.error().message);
-    }
-  });
+  const Result<void> loaded = store.load([&](const Row& row) { return world->absorb(row); });
+  if (!loaded) throw Violation("the store contradicts itself: " + loaded.error().message);
   if (before) {
     for (const Job& job : before->jobs()) {
       const Job* again = world->job(job.id);

@@ -73,6 +73,36 @@ TEST(StoreBackup, OfAStoreInUseIsOneMomentOfIt) {
   EXPECT_TRUE(commit(*store, one(held("goes on"))));
 }
 
+// Somebody goes back to a copy and leaves the log of the store that was there.
+TEST(StoreBackup, BesideTheLogOfTheStoreBeforeItIsRefused) {
+  const Folder folder;
+  const Folder place;
+  const std::string path = place / "store.db";
+  {
+    const std::unique_ptr<Store> store = must_open(folder / "store.db");
+    ASSERT_TRUE(commit(*store, small_sweep()));
+    ASSERT_TRUE(back_up(*store, path));
+    ASSERT_TRUE(commit(*store, one(held("later"))));
+    write_bytes(path + "-wal", bytes_of(folder / "store.db-wal"));
+  }
+  const std::map<std::string, std::string> before = files_of(place);
+  ASSERT_FALSE(before.at("store.db-wal").empty());
+  const Result<std::unique_ptr<Store>> refused = open_sqlite_store(path);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::Corrupt);
+  EXPECT_NE(refused.error().message.find(path + "-wal away"), std::string::npos);
+  EXPECT_TRUE(files_of(place) == before);
+  ::unlink((path + "-wal").c_str());
+  const std::unique_ptr<Store> copy = must_open(path);
+  EXPECT_TRUE(reasons(*copy).empty());
+  ASSERT_TRUE(commit(*copy, one(held("mine"))));
+  // Power fails now: it has a log of its own.
+  const Folder after;
+  for (const auto& [name, bytes] : files_of(place)) write_bytes(after / name, bytes);
+  ASSERT_TRUE(std::filesystem::exists(after / "store.db-wal"));
+  EXPECT_EQ(reasons(*must_open(after / "store.db")), std::vector<std::string>{"mine"});
+}
+
 TEST(StoreBackup, OverwritesNothing) {
   const Folder folder;
   const std::unique_ptr<Store> store = must_open(folder / "store.db");

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -40,6 +41,16 @@ class Folder {
 inline std::string bytes_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+/// Names and contents, except the index of a log.
+inline std::map<std::string, std::string> files_of(const Folder& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    if (entry.path().extension() == ".db-shm") continue;
+    files[entry.path().filename().string()] = bytes_of(entry.path().string());
+  }
+  return files;
 }
 
 inline void write_bytes(const std::string& path, const std::string& bytes) {
@@ -85,7 +96,10 @@ inline Batch one(Row row) {
 
 inline std::vector<Row> rows_of(Store& store) {
   std::vector<Row> rows;
-  const Result<void> loaded = store.load([&](Row row) { rows.push_back(std::move(row)); });
+  const Result<void> loaded = store.load([&](Row row) {
+    rows.push_back(std::move(row));
+    return Result<void>();
+  });
   EXPECT_TRUE(loaded) << loaded.error().message;
   return rows;
 }

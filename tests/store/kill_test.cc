@@ -20,7 +20,7 @@ using namespace testing_store;
 [[noreturn]] void write_for_ever(const std::string& path, int first, int acks) {
   Result<std::unique_ptr<Store>> store = open_sqlite_store(path);
   if (!store) ::_exit(3);
-  if (!(*store)->load([](const Row&) {})) ::_exit(4);
+  if (!(*store)->load([](const Row&) { return Result<void>(); })) ::_exit(4);
   const auto ack = [acks](int number) {
     return [acks, number](Result<void> result) {
       if (!result) ::_exit(5);

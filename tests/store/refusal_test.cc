@@ -38,7 +38,7 @@ void expect_refused(const std::string& path, const std::string& words) {
   {
     Result<std::unique_ptr<Store>> store = open_sqlite_store(path);
     Result<void> loaded;
-    if (store) loaded = (*store)->load([](const Row&) {});
+    if (store) loaded = (*store)->load([](const Row&) { return Result<void>(); });
     ASSERT_FALSE(store && loaded);
     error = store ? loaded.error() : store.error();
   }

@@ -92,7 +92,7 @@ using Jobs = std::map<JobId, Job>;
 
 Jobs replay(Store& store) {
   Jobs jobs;
-  const Result<void> loaded = store.load([&](const Row& row) {
+  const Result<void> loaded = store.load([&](const Row& row) -> Result<void> {
     if (const auto* born = std::get_if<row::NewJob>(&row)) {
       Job job{.id = born->id, .sweep = born->sweep, .run = born->run, .step = born->step};
       RC_ASSERT(bool(apply(job, event::Submitted{}, born->at)));
@@ -101,6 +101,7 @@ Jobs replay(Store& store) {
       const Result<void> applied = apply(jobs.at(e->job), e->event, e->at);
       RC_ASSERT(bool(applied));
     }
+    return {};
   });
   RC_ASSERT(bool(loaded));
   return jobs;

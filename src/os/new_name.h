@@ -1,0 +1,21 @@
+// Giving a whole file a name that nobody has.  What is there stays as it is, and nobody sees a part
+// under that name.
+#pragma once
+
+#include <string>
+
+#include "result.h"
+
+namespace pergpu::os {
+
+/// Both: the folder of `to` is synced; os_errno EEXIST: `to` is there.
+
+/// os_errno EXDEV: `to` is on another file system.  REQUIRES: `from` is synced.
+Result<void> rename_to_new(const std::string& from, const std::string& to);
+
+/// Also to another file system: there the content is written beside `to`, as draft_of(to), and
+/// synced first.
+Result<void> move_to_new(const std::string& from, const std::string& to);
+std::string draft_of(const std::string& path);
+
+}  // namespace pergpu::os
