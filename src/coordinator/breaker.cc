@@ -93,12 +93,13 @@ void Coordinator::forget_breakers(SweepId sweep) {
 /// What the coordinator before had held, or was about to let go.
 void Coordinator::recover_breakers() {
   std::set<StepKey> to_mend;
-  for (const Job& job : parts_.world->jobs()) {
-    if (!is_held_by_breaker(job)) continue;
+  parts_.world->open_jobs().for_each([&](JobId id) {
+    const Job& job = *parts_.world->job(id);
+    if (!is_held_by_breaker(job)) return;
     const StepKey key{job.sweep, job.step};
     breakers_[key].reason = job.reason;
     if (parts_.world->step_of(job).done > 0) to_mend.insert(key);
-  }
+  });
   for (const StepKey key : to_mend) mend_breaker(key);
 }
 

@@ -156,9 +156,9 @@ void Coordinator::bring_back_dependents(JobId id, std::vector<JobId>& affected) 
 
 void Coordinator::refresh_all() {
   for (const auto& [id, sweep] : parts_.world->sweeps()) declare(sweep);
-  for (const Job& job : parts_.world->jobs()) {
-    if (job.state == JobState::Queued) refresh(job.id);
-  }
+  parts_.world->open_jobs().for_each([this](JobId id) {
+    if (parts_.world->job(id)->state == JobState::Queued) refresh(id);
+  });
 }
 
 // ---- starting ------------------------------------------------------------------------------

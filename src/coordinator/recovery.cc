@@ -18,8 +18,9 @@ void Coordinator::recover() {
   for (const auto& [id, sweep] : world.sweeps()) declare(sweep);
   std::vector<ExpectedAttempt> local;
   std::vector<ExpectedAttempt> fake;
-  for (const Job& job : world.jobs()) {
-    if (!is_live(job.state)) continue;
+  world.open_jobs().for_each([&](JobId id) {
+    const Job& job = *world.job(id);
+    if (!is_live(job.state)) return;
     const Sweep& sweep = world.sweep_of(job);
     const Attempt& attempt = *job.last;
     LiveAttempt live{.id = {job.id, attempt.number},
@@ -42,7 +43,7 @@ void Coordinator::recover() {
                     .start_ticks = attempt.start_ticks,
                     .out = world.out_of(job)});
     live_.emplace(job.id, std::move(live));
-  }
+  });
   if (!same_boot) {
     std::vector<JobId> all;
     for (const auto& [id, live] : live_) all.push_back(id);

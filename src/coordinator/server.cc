@@ -319,15 +319,15 @@ void Server::query(Client& client, const Request& request) {
   }
   json jobs = json::array();
   if (op == Request::Op::Ps) {
-    auto add = [&](const Job& job) {
-      if (request.all || !selectors.empty() || !is_ended(job.state)) {
-        jobs.push_back(describe(coordinator_, job));
-      }
+    auto add = [&](JobId job) {
+      jobs.push_back(describe(coordinator_, *coordinator_.world().job(job)));
     };
-    if (selectors.empty()) {
-      for (const Job& job : coordinator_.world().jobs()) add(job);
+    if (!selectors.empty()) {
+      for (JobId job : selection.jobs) add(job);
+    } else if (request.all) {
+      for (const Job& job : coordinator_.world().jobs()) add(job.id);
     } else {
-      for (JobId job : selection.jobs) add(*coordinator_.world().job(job));
+      coordinator_.world().open_jobs().for_each(add);
     }
   } else if (op == Request::Op::Show) {
     for (JobId job : selection.jobs) {
@@ -345,9 +345,10 @@ void Server::query(Client& client, const Request& request) {
                       {"why", std::move(why)}});
     };
     if (selectors.empty()) {
-      for (const Job& job : coordinator_.world().jobs()) {
+      coordinator_.world().open_jobs().for_each([&](JobId open) {
+        const Job& job = *coordinator_.world().job(open);
         if (job.state == JobState::Queued || job.state == JobState::Held) add(job);
-      }
+      });
     } else {
       for (JobId job : selection.jobs) add(*coordinator_.world().job(job));
     }
@@ -571,9 +572,6 @@ void Server::answer_wait(Client& client) {
 }
 
 json Server::status() const {
-  std::size_t queued = 0;
-  for (const Job& job : coordinator_.world().jobs())
-    queued += job.state == JobState::Queued ? 1 : 0;
   return {{"schema", 1},
           {"pid", getpid()},
           {"version", options_.version},
@@ -581,7 +579,7 @@ json Server::status() const {
           {"run_dir", options_.run_dir},
           {"sweeps", coordinator_.world().sweeps().size()},
           {"jobs", coordinator_.world().jobs().size()},
-          {"queued", queued},
+          {"queued", coordinator_.world().queued()},
           {"ready", coordinator_.ready_count()},
           {"live", coordinator_.live_count()},
           {"clients", clients_.size()},

@@ -147,6 +147,7 @@ Result<void> World::absorb_job(const row::NewJob& r) {
     replaced_by_.emplace(r.replaces, r.id);
   }
   count(job, +1);
+  note_state(job, false);
   return {};
 }
 
@@ -155,9 +156,11 @@ Result<void> World::absorb_event(const row::Event& r) {
   if (job == nullptr)
     return corrupt("an event of job " + std::to_string(r.job.value) + ", which does not exist");
   const bool counted = is_current(*job);
+  const bool was_queued = job->state == JobState::Queued;
   if (counted) count(*job, -1);
   Result<void> applied = apply(*job, r.event, r.at);
   if (counted) count(*job, +1);
+  note_state(*job, was_queued);
   if (!applied) {
     return corrupt("job " + std::to_string(r.job.value) + ": " + applied.error().message);
   }
@@ -172,6 +175,11 @@ void World::count(const Job& job, int sign) {
   if (job.state == JobState::Done) step.done += sign;
   if (is_ended(job.state)) step.ended += sign;
   if (is_live(job.state)) step.live += sign;
+}
+
+void World::note_state(const Job& job, bool was_queued) {
+  open_.put(job.id, !is_ended(job.state));
+  queued_ += (job.state == JobState::Queued ? 1 : 0) - (was_queued ? 1 : 0);
 }
 
 Sweep* World::sweep(SweepId id) {

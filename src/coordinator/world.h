@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "coordinator/job_set.h"
 #include "coordinator/snapshot.h"
 #include "ids.h"
 #include "job/job.h"
@@ -89,6 +90,9 @@ class World {
   const std::map<SweepId, Sweep>& sweeps() const { return sweeps_; }
   std::map<SweepId, Sweep>& sweeps() { return sweeps_; }
   const std::deque<Job>& jobs() const { return jobs_; }
+  /// Those that have not ended, and how many of them are queued.
+  const JobSet& open_jobs() const { return open_; }
+  std::int64_t queued() const { return queued_; }
   const std::map<std::string, std::int32_t>& limits() const { return limits_; }
   const std::map<std::string, std::string>& meta() const { return meta_; }
 
@@ -107,11 +111,14 @@ class World {
   Result<void> absorb_job(const row::NewJob& r);
   Result<void> absorb_event(const row::Event& r);
   void count(const Job& job, int sign);
+  void note_state(const Job& job, bool was_queued);
 
   std::map<SweepId, Sweep> sweeps_;
   std::map<std::pair<std::string, std::string>, SweepId> by_name_;
   std::deque<Job> jobs_;  // job id n is at n - 1: ids are dense and never reused
   std::deque<JobIdentity> identities_;
+  JobSet open_;
+  std::int64_t queued_ = 0;
   std::unordered_map<JobId, JobId> replaces_;
   std::unordered_map<JobId, JobId> replaced_by_;
   std::map<std::string, std::int32_t> limits_;

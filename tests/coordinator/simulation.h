@@ -188,6 +188,18 @@ class Simulation {
       core->settle();
       if (store.failing) break;
     }
+    check_indices();
+  }
+  /// What the world keeps beside its jobs is what they say.
+  void check_indices() const {
+    std::vector<JobId> open;
+    std::vector<JobId> kept;
+    for (const Job& j : world.jobs()) {
+      if (!is_ended(j.state)) open.push_back(j.id);
+    }
+    world.open_jobs().for_each([&](JobId id) { kept.push_back(id); });
+    EXPECT_EQ(kept, open);
+    EXPECT_EQ(world.queued(), count(JobState::Queued));
   }
   /// Runs until nothing is left to happen, or until `stop` says so.
   void run(const std::function<bool()>& stop = [] { return false; }) {

@@ -51,7 +51,7 @@ Outcome random_outcome() {
 
 Next random_next() {
   Next n;
-  n.kind = random_enum<Next::Kind>(3);
+  n.kind = random_enum<Next::Kind>(2);
   n.state = random_enum<JobState>(11);
   n.charged = *rc::gen::arbitrary<bool>();
   n.delay_ns = *rc::gen::element<std::int64_t>(0, 1, 60'000'000'000);
@@ -78,7 +78,7 @@ JobEvent random_event(const Job& job) {
       return event::Started{.pid = *rc::gen::inRange(1, 99'999),
                             .start_ticks = static_cast<std::uint64_t>(random_number())};
     case 8:
-      return event::Stopping{random_enum<StopCause>(9), random_text()};
+      return event::Stopping{random_enum<StopCause>(6), random_text(), *rc::gen::arbitrary<bool>()};
     case 9:
       return event::Cancelled{random_text()};
     case 10:
