@@ -202,13 +202,22 @@ Result<UniqueFd> Cgroup::watch_memory() const {
   return event;
 }
 
+/// memory.failcnt stays 0 with new kernels.  Memory is charged in batches, so a little is left.
+bool Cgroup::is_at_limit(std::uint64_t bytes) const {
+  return bytes + limits_.memory_bytes / 64 >= limits_.memory_bytes;
+}
+
+bool Cgroup::has_run_out() const {
+  if (memory_.version != 1) return memory().kills > 0;
+  return memory().kills > 0 || is_at_limit(number_in(memory_.folder + "/memory.usage_in_bytes"));
+}
+
 CgroupMemory Cgroup::memory() const {
   CgroupMemory out;
   if (memory_.version == 1) {
     out.kills = entry_of(text_of(memory_.folder + "/memory.oom_control"), "oom_kill");
     out.peak_bytes = number_in(memory_.folder + "/memory.max_usage_in_bytes");
-    // memory.failcnt stays 0 with new kernels.  Memory is charged in batches, so a little is left.
-    out.at_limit = out.peak_bytes + limits_.memory_bytes / 64 >= limits_.memory_bytes;
+    out.at_limit = is_at_limit(out.peak_bytes);
   } else if (memory_.version == 2) {
     const std::string events = text_of(memory_.folder + "/memory.events");
     out.kills = entry_of(events, "oom_kill");
