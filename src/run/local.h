@@ -116,6 +116,8 @@ class LocalEngine final : public Engine {
   bool is_settled(const ExpectedAttempt& one, const Records& records) const;
   bool holds_up_starts(KeeperId id) const;
   bool is_known(KeeperId id) const;
+  bool is_of_this_home(const keeper::State& state) const;
+  void leave_alone(KeeperId id);
   Result<Records> records_of_the_gone() const;
   void read_record(KeeperId id, Records& into) const;
   void remove_record_of(KeeperId id);
@@ -149,6 +151,7 @@ class LocalEngine final : public Engine {
   std::map<AttemptId, ExpectedAttempt> expected_;  // of adopt(), not yet found
   std::set<AttemptId> unexpected_;                 // run, or may, and nobody knows them
   std::set<KeeperId> unreachable_;                 // have a socket, could not be connected to yet
+  std::set<KeeperId> foreign_;                     // of another home
   bool unlisted_ = false;                          // the run folder could not be read yet
   std::vector<std::unique_ptr<KeeperLink>> leaving_;
   bool is_adopting_ = false;  // not every keeper has said what it holds

@@ -13,6 +13,7 @@
 
 #include "os/cgroup.h"
 #include "os/file.h"
+#include "os/proc.h"
 #include "run/local.h"
 
 namespace pergpu {
@@ -137,7 +138,7 @@ void LocalEngine::recover(AttemptId id, const std::string& why, const Records& r
 }
 
 bool LocalEngine::is_known(KeeperId id) const {
-  return keepers_.count(id) != 0 || unreachable_.count(id) != 0 ||
+  return keepers_.count(id) != 0 || unreachable_.count(id) != 0 || foreign_.count(id) != 0 ||
          std::any_of(leaving_.begin(), leaving_.end(),
                      [&](const auto& link) { return link->id() == id; });
 }
@@ -209,7 +210,7 @@ void LocalEngine::find_keepers() {
   unlisted_ = !found;
   if (unlisted_) return find_again([this] { find_keepers(); });
   for (const KeeperId id : *found) {
-    if (keepers_.count(id) == 0) find_keeper(id);
+    if (keepers_.count(id) == 0 && foreign_.count(id) == 0) find_keeper(id);
   }
 }
 
@@ -240,6 +241,7 @@ void LocalEngine::find_again(std::function<void()> find) {
 
 void LocalEngine::on_state(KeeperId id, const keeper::State& state,
                            std::vector<os::UniqueFd> leases) {
+  if (!is_of_this_home(state)) return leave_alone(id);
   Keeper& keeper = keepers_.at(id);
   keeper.link->know(state.pid, state.start_ticks);
   keeper.idle_since_ns = clock_.now().boot_ns;
@@ -251,6 +253,23 @@ void LocalEngine::on_state(KeeperId id, const keeper::State& state,
   keeper.state_wanted = false;
   adopt_found();
   schedule_trim();
+}
+
+/// Releases that gave two homes one run folder told it in the command line only.
+bool LocalEngine::is_of_this_home(const keeper::State& state) const {
+  if (!state.home.empty()) return state.home == config_.home;
+  const std::vector<std::string> words = os::arguments_of(state.pid);
+  const auto home = std::find(words.begin(), words.end(), "--home");
+  return home == words.end() || home + 1 == words.end() || *(home + 1) == config_.home;
+}
+
+void LocalEngine::leave_alone(KeeperId id) {
+  foreign_.insert(id);
+  auto node = keepers_.extract(id);
+  // What it said is still being read: its connection goes later.
+  loop_.at(clock_.now().boot_ns,
+           [link = std::shared_ptr<KeeperLink>(std::move(node.mapped().link))] {});
+  adopt_found();
 }
 
 void LocalEngine::on_held(KeeperId id, const keeper::Held& held, std::vector<os::UniqueFd> leases) {
@@ -344,7 +363,7 @@ void LocalEngine::read_record(KeeperId id, Records& into) const {
 
 /// The record of a keeper that is gone goes when none of its attempts needs it any more.
 void LocalEngine::remove_record_of(KeeperId id) {
-  const bool is_needed = !id || is_known(id) ||
+  const bool is_needed = !id || is_known(id) || !foreign_.empty() ||
                          std::any_of(attempts_.begin(), attempts_.end(),
                                      [&](const auto& entry) { return entry.second.keeper == id; });
   if (!is_needed) ::unlink(keeper::record_path(site_.run_dir, id.value).c_str());
@@ -353,6 +372,7 @@ void LocalEngine::remove_record_of(KeeperId id) {
 /// Ran under a keeper that is gone, and the store knows nothing of it (an older copy of it was put
 /// back, say).
 void LocalEngine::end_unexpected(const Records& records) {
+  if (!foreign_.empty()) return;  // records do not say whose they are
   for (const auto& [id, recorded] : records) {
     if (!runs(recorded.held) || expected_.count(id) != 0 || attempts_.count(id) != 0) continue;
     attempts_[id] = {

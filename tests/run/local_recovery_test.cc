@@ -298,6 +298,25 @@ TEST_F(LocalEngineTest, KeeperThatSpeaksNonsenseIsAskedAgain) {
   }));
 }
 
+TEST_F(LocalEngineTest, KeepersOfAnotherHomeAreLeftAlone) {
+  run_on(kLane, shell(kFirst, "while [ ! -e go ]; do sleep 0.01; done"));
+  const auto started = wait_for<engine_event::Started>(kFirst);
+  kill_coordinator();
+  home_ = folder_ + "/another";
+  open_engine();
+  engine_->adopt({});
+  EXPECT_TRUE(until([&] { return engine_->may_start(); }));
+  EXPECT_FALSE(gone(started.pid));
+  EXPECT_TRUE(std::filesystem::exists(keeper::record_path(run_dir(), 1)));
+  run_on(kLane, shell(kSecond, "touch go"));
+  EXPECT_EQ(wait_for<engine_event::Exited>(kSecond).exit_code, 0);
+  kill_coordinator();
+  home_ = folder_;
+  open_engine();
+  engine_->adopt({expected(kFirst, {1}, started)});
+  EXPECT_EQ(wait_for<engine_event::Exited>(kFirst).exit_code, 0);
+}
+
 TEST_F(LocalEngineTest, NumberOfAKeeperIsNotGivenTwice) {
   const KeeperId first = engine_->assign(kLane);
   kill_coordinator();

@@ -64,7 +64,7 @@ class LocalEngineTest : public testing::Test {
         LocalEngine::Config{.run_dir = run_dir(),
                             .keeper_program = PERGPU_BINARY_DIR "/pergpu-keeper",
                             .pergpu_program = "/bin/true",
-                            .home = folder_,
+                            .home = home_.empty() ? folder_ : home_,
                             .boot_id = os::boot_id(),
                             .groups = groups_,
                             .on_event = [this](const EngineEvent& e) { events_.push_back(e); },
@@ -165,6 +165,7 @@ class LocalEngineTest : public testing::Test {
   }
 
   std::string folder_;
+  std::string home_;  // "": the folder
   os::CgroupSite groups_;
   os::RealClock clock_;
   std::unique_ptr<os::Loop> loop_;
