@@ -150,6 +150,8 @@ class Engine {
   /// Who will execute the next attempt on this lane: journalled with the intent.  KeeperId{} where
   /// there are no keepers.
   virtual KeeperId assign(LaneId lane) = 0;
+  /// The attempt that assign() was for will not be started.
+  virtual void unassign(LaneId) {}
   /// Makes the attempt's folder and files while its lane is still busy.  A hint: start() does what
   /// is missing.
   virtual void prepare(LaneId lane, const FolderPlan& folder) = 0;

@@ -133,6 +133,10 @@ KeeperId LocalEngine::assign(LaneId lane) {
   return keeper->link->id();
 }
 
+void LocalEngine::unassign(LaneId lane) {
+  if (Keeper* keeper = keeper_of(lane)) keeper->assigned = false;
+}
+
 // ---- what the coordinator asks for -----------------------------------------------------------
 
 void LocalEngine::prepare(LaneId lane, const FolderPlan& folder) {

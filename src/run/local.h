@@ -44,6 +44,7 @@ class LocalEngine final : public Engine {
   ~LocalEngine() override;
 
   KeeperId assign(LaneId lane) override;
+  void unassign(LaneId lane) override;
   void prepare(LaneId lane, const FolderPlan& folder) override;
   void start(LaneId lane, AttemptPlan plan) override;
   void stop(AttemptId id, StopHow how) override;

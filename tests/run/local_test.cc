@@ -103,6 +103,13 @@ TEST_F(LocalEngineTest, WhatAKeeperRefusesIsAnUnchargedLoss) {
   EXPECT_TRUE(wait_for<engine_event::Lost>(last).proven_gone);
 }
 
+TEST_F(LocalEngineTest, KeeperOfAStartThatDoesNotComeIsFreeAgain) {
+  const KeeperId keeper = engine_->assign(kLane);
+  EXPECT_NE(engine_->assign(kOtherLane), keeper);
+  engine_->unassign(kLane);
+  EXPECT_EQ(engine_->assign({.slot = 7}), keeper);
+}
+
 TEST_F(LocalEngineTest, OneKeeperIsThereWithoutAnyAttempt) {
   engine_->adopt({});  // it is what starts the next coordinator when this one is killed
   EXPECT_TRUE(until([&] { return engine_->keeper_pids().size() == 1; }));
