@@ -36,6 +36,11 @@ std::optional<std::array<int, 3>> parse_version(const std::string& text) {
   return std::nullopt;
 }
 
+/// Older versions gave two homes one run folder, and do not tell which is theirs.
+bool is_of(const Place& place, const Peer& peer) {
+  return peer.home.empty() || peer.home == place.home;
+}
+
 }  // namespace
 
 std::optional<milliseconds> Backoff::next(std::int64_t now_ns) {
@@ -68,6 +73,12 @@ Result<Connection> Client::connect() {
     return Error{ErrorKind::NotFound, 0, "no coordinator is running (home " + place_.home + ")"};
   }
   if (absent) connection = start_coordinator(place_, kStart);
+  if (connection && !is_of(place_, connection->peer())) {
+    return Error{ErrorKind::Denied, 0,
+                 place_.socket() + " is served by the coordinator of another home, " +
+                     connection->peer().home + "; when it has left, remove " + place_.home +
+                     "/run-folder"};
+  }
   if (connection && start_ == Start::IfNeeded && replace_if_idle_and_older(*connection)) {
     connection = start_coordinator(place_, kStart);
   }

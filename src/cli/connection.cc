@@ -58,6 +58,7 @@ Result<void> Connection::greet(std::chrono::milliseconds deadline) {
   }
   peer_.version = data->value("version", std::string("unknown"));
   peer_.pid = data->value("pid", std::int64_t{0});
+  peer_.home = data->value("home", std::string());
   const int protocol = data->value("protocol", 0);
   if (protocol == kProtocol) return {};
   return Error{ErrorKind::Denied, 0,

@@ -21,6 +21,7 @@ inline constexpr int kProtocol = 1;
 struct Peer {
   std::string version = {};
   std::int64_t pid = 0;
+  std::string home = {};  // "": an older version does not tell
 };
 
 class Connection {

@@ -188,6 +188,7 @@ void Coordinator::resist(LiveAttempt& live, std::string words) {
 void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
   auto node = live_.extract(id);
   LiveAttempt& live = node.mapped();
+  if (!live.sent) live.engine->unassign(live.lane);
   const Job& job = *parts_.world->job(id);
   Outcome outcome = classify(evidence);
   Next next = decide_next(job, parts_.world->step_of(job).spec, outcome);

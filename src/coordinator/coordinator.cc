@@ -180,8 +180,9 @@ void Coordinator::settle() {
   Journal& journal = *parts_.journal;
   parts_.gpus->search(misses_gpu());
   // Which lanes a job may use, and how many CPU lanes there are, is not known before the first
-  // look.
-  if (parts_.gpus->discovered() && journal.writable() && !frozen_ && !leaving_) {
+  // look; what runs already, not before the keepers of before have said so.
+  if (parts_.gpus->discovered() && parts_.local->may_start() && journal.writable() && !frozen_ &&
+      !leaving_) {
     parts_.gpus->fill(capacity_);
     const auto avoided = [this](JobId id) { return failed_on(id); };
     while (std::optional<Choice> choice = choose(queue_, capacity_, avoided)) {

@@ -93,6 +93,8 @@ std::string Coordinator::waiting_words(const Job& job) const {
     return fmt::format("waits {} before it is tried again",
                        duration_text(job.not_before_wall_ns - now.wall_ns));
   }
+  if (!parts_.local->may_start())
+    return "what was left running by the coordinator before is being looked into";
   if (acquiring_.contains(job.id)) return "its GPU is being looked at";
   const StepKey step{job.sweep, job.step};
   const bool wants_gpu = queue_.demand(step)->pool == LaneId::Pool::Gpu;

@@ -110,6 +110,10 @@ Result<os::FileLock> lock_home(const CoordinatorOptions& options) {
 }  // namespace
 
 int coordinator_main(const CoordinatorOptions& options) {
+  // Without it, every start would look like that of the machine: what runs would be given up.
+  const std::string boot_id = os::boot_id();
+  if (boot_id.empty())
+    return complain({ErrorKind::Unavailable, 0, "the kernel does not tell its boot id: /proc?"});
   Result<os::FileLock> lock = lock_home(options);
   if (!lock && lock.error().kind == ErrorKind::Busy) return 0;  // without a word
   if (!lock) return complain(lock.error());
@@ -143,7 +147,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                      .keeper_program = *keeper,
                      .pergpu_program = *self,
                      .home = options.home,
-                     .boot_id = os::boot_id(),
+                     .boot_id = boot_id,
                      .groups = groups,
                      .on_event = on_engine});
   FakeEngine fake(
@@ -168,7 +172,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                     .machine = read_machine(),
                     .groups = groups,
                     .home = options.home,
-                    .boot_id = os::boot_id(),
+                    .boot_id = boot_id,
                     .read_environment =
                         [&](SweepId sweep) {
                           return os::read_file(fmt::format("{}/env/{}", options.home, sweep.value),

@@ -231,7 +231,10 @@ void Server::handle(Client& client, Request request) {
   switch (request.op) {
     case Request::Op::Hello:
       client.greeted = true;
-      return reply(id, {{"protocol", kProtocol}, {"version", options_.version}, {"pid", getpid()}});
+      return reply(id, {{"protocol", kProtocol},
+                        {"version", options_.version},
+                        {"pid", getpid()},
+                        {"home", options_.home}});
     case Request::Op::Submit:
     case Request::Op::DryRun:
       client.sweep = std::move(request.sweep);

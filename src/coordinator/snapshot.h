@@ -5,7 +5,7 @@
 //
 // The protocol (Unix socket `coordinator.sock` in the run folder, one JSON value a line):
 //   client: {"hello":1,"version":"0.1.0"}
-//   server: {"ok":true,"data":{"protocol":1,"version":"0.1.0","pid":4711}}
+//   server: {"ok":true,"data":{"protocol":1,"version":"0.1.0","pid":4711,"home":"/…"}}
 // then any number of requests, answered in order with {"ok":true,"data":…} or
 // {"ok":false,"code":<exit code>,"error":"…"}:
 //   {"op":"submit","sweep":<spec/wire>,"runs":N,"context":SubmitContext} + N lines (RunSpec)

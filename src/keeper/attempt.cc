@@ -182,7 +182,10 @@ void Attempt::signal(int number) {
 }
 
 void Attempt::on_memory(std::int64_t now_ns) {
-  memory_event_.reset();  // once is enough
+  std::uint64_t times = 0;
+  (void)!::read(memory_event_.get(), &times, sizeof times);
+  if (!group_->has_run_out()) return;  // a group above it has
+  memory_event_.reset();               // once is enough
   memory_ran_out_ = true;
   stop(/*kill=*/true, now_ns);
 }

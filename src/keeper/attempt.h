@@ -45,7 +45,8 @@ class Attempt {
 
   /// Readable when the group's memory limit was reached; -1: nothing to wait for.
   int memory_fd() const { return memory_event_.get(); }
-  /// It is.  What is left of a program whose parts the kernel ends is of no use: all of it ends.
+  /// It is.  What is left of a program whose parts the kernel ends is of no use: all of it ends,
+  /// unless it is another group's limit that was reached.
   void on_memory(std::int64_t now_ns);
 
   /// Does what is due: kills, samples memory, looks for output.  Returns messages for the

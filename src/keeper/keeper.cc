@@ -228,6 +228,7 @@ void Keeper::hello() {
   state.pid = ::getpid();
   const std::optional<os::ProcStat> self = os::read_stat(state.pid);
   state.start_ticks = self ? self->start_ticks : 0;
+  state.home = options_.home;
   state.held = kept_;
   std::vector<int> leases;
   if (attempt_) {

@@ -208,6 +208,7 @@ struct State {
   std::uint64_t start_ticks = 0;
   std::vector<Held> held = {};
   std::uint32_t lease_count = 0;
+  std::string home = {};  // whose attempts it keeps; not told by the first release
 };
 
 // ---- files of a keeper in the run folder ----
@@ -298,7 +299,7 @@ inline void fields(auto& a, MaybeConst<Memory> auto& m) { a(m.id, m.bytes); }
 inline void fields(auto& a, MaybeConst<Notify> auto& m) { a(m.id, m.line); }
 inline void fields(auto& a, MaybeConst<Held> auto& m) { a(m.started, m.failed, m.exited); }
 inline void fields(auto& a, MaybeConst<State> auto& m) {
-  a(m.version, m.keeper, m.pid, m.start_ticks, m.held, m.lease_count);
+  a(m.version, m.keeper, m.pid, m.start_ticks, m.held, m.lease_count, m.home);
 }
 
 }  // namespace pergpu::keeper

@@ -19,6 +19,7 @@
 
 #include "os/child.h"
 #include "os/file.h"
+#include "os/paths.h"
 
 namespace pergpu::os {
 namespace {
@@ -97,14 +98,6 @@ Result<void> make_group(const std::string& folder) {
   if (!remove_groups({folder}) || ::mkdir(folder.c_str(), 0755) < 0)
     return os_error("make group " + folder);
   return {};
-}
-
-std::string hash_text(const std::string& text) {
-  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  char out[17];
-  std::snprintf(out, sizeof out, "%016llx", static_cast<unsigned long long>(hash));
-  return out;
 }
 
 std::vector<std::string> distinct_folders(const CgroupSite& site) {
@@ -202,13 +195,22 @@ Result<UniqueFd> Cgroup::watch_memory() const {
   return event;
 }
 
+/// memory.failcnt stays 0 with new kernels.  Memory is charged in batches, so a little is left.
+bool Cgroup::is_at_limit(std::uint64_t bytes) const {
+  return bytes + limits_.memory_bytes / 64 >= limits_.memory_bytes;
+}
+
+bool Cgroup::has_run_out() const {
+  if (memory_.version != 1) return memory().kills > 0;
+  return memory().kills > 0 || is_at_limit(number_in(memory_.folder + "/memory.usage_in_bytes"));
+}
+
 CgroupMemory Cgroup::memory() const {
   CgroupMemory out;
   if (memory_.version == 1) {
     out.kills = entry_of(text_of(memory_.folder + "/memory.oom_control"), "oom_kill");
     out.peak_bytes = number_in(memory_.folder + "/memory.max_usage_in_bytes");
-    // memory.failcnt stays 0 with new kernels.  Memory is charged in batches, so a little is left.
-    out.at_limit = out.peak_bytes + limits_.memory_bytes / 64 >= limits_.memory_bytes;
+    out.at_limit = is_at_limit(out.peak_bytes);
   } else if (memory_.version == 2) {
     const std::string events = text_of(memory_.folder + "/memory.events");
     out.kills = entry_of(events, "oom_kill");
@@ -233,11 +235,11 @@ std::optional<std::int64_t> Cgroup::cpu_ns() const {
 }
 
 std::string cgroup_name(const std::string& home, std::int64_t keeper) {
-  return std::string(kPrefix) + hash_text(home) + "-k" + std::to_string(keeper);
+  return std::string(kPrefix) + name_hash(home) + "-k" + std::to_string(keeper);
 }
 
 std::int64_t keeper_of_cgroup(const std::string& name, const std::string& home) {
-  const std::string prefix = std::string(kPrefix) + hash_text(home) + "-k";
+  const std::string prefix = std::string(kPrefix) + name_hash(home) + "-k";
   if (!name.starts_with(prefix)) return 0;
   std::int64_t keeper = 0;
   const char* last = name.data() + name.size();

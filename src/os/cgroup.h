@@ -52,6 +52,9 @@ class Cgroup {
   /// Readable when the memory limit was reached and nothing could be given back; invalid where the
   /// kernel ends the whole group by itself (v2).
   Result<UniqueFd> watch_memory() const;
+  /// What the event of watch_memory() is about: with v1 it also comes when a group above this one,
+  /// a container's say, has no memory left.
+  bool has_run_out() const;
   CgroupMemory memory() const;
   /// Memory that is not a cache of files; 0: not known.
   std::uint64_t used_bytes() const;
@@ -62,6 +65,7 @@ class Cgroup {
   Cgroup() = default;
   Result<void> add(const CgroupPlace& place, const std::string& name);
   Result<void> limit_memory(std::uint64_t bytes);
+  bool is_at_limit(std::uint64_t bytes) const;
   Result<void> limit_cpu(int milli);
 
   std::vector<std::string> folders_;

@@ -131,8 +131,13 @@ Result<void> write_kernel_file(const std::string& path, std::string_view value) 
 
 Result<void> write_file_atomic(const std::string& path, std::string_view content, mode_t mode,
                                bool durable) {
-  const std::string temp = temp_name(path);
-  UniqueFd fd(::open(temp.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  // One may be left of a killed process that had our pid.
+  std::string temp;
+  UniqueFd fd;
+  do {
+    temp = temp_name(path);
+    fd.reset(::open(temp.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  } while (!fd && errno == EEXIST);
   if (!fd) return os_error("create " + temp);
 
   const auto write = [&]() -> Result<void> {

@@ -7,6 +7,8 @@
 
 #include <array>
 #include <climits>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 
 #include "os/file.h"
@@ -59,6 +61,14 @@ Result<void> private_folder(const std::string& path, uid_t uid) {
 }
 
 }  // namespace
+
+std::string name_hash(std::string_view text) {
+  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  char out[17];
+  std::snprintf(out, sizeof out, "%016llx", static_cast<unsigned long long>(hash));
+  return out;
+}
 
 std::string machine_id() {
   for (const char* path : {"/etc/machine-id", "/var/lib/dbus/machine-id"}) {
@@ -149,8 +159,9 @@ Result<std::string> run_folder(const Home& home) {
   struct stat st {};
   if (!home.is_explicit && runtime.starts_with('/') && ::lstat(runtime.c_str(), &st) == 0 &&
       S_ISDIR(st.st_mode) && st.st_uid == uid && (st.st_mode & 077) == 0) {
-    const std::string path = runtime + "/pergpu";
-    if (private_folder(path, uid)) {
+    // One for each home: a coordinator ends what runs in its run folder and is not of its home.
+    const std::string path = runtime + "/pergpu/" + name_hash(home.path);
+    if (private_folder(runtime + "/pergpu", uid) && private_folder(path, uid)) {
       Result<void> remembered = write_file_atomic(remembered_in, path, 0600, false);
       if (!remembered) return std::move(remembered).error();
       return path;

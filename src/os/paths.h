@@ -37,10 +37,13 @@ struct Home {
 Result<Home> find_home(const HomeSources& sources);
 Result<Home> find_home();
 
-/// Folder for sockets (0700): <home>/run for an explicit home, else $XDG_RUNTIME_DIR/pergpu, else
-/// <home>/run.  $XDG_RUNTIME_DIR/pergpu is remembered in <home>/run-folder and stays the answer as
-/// long as it exists.
+/// Folder for sockets (0700), no other home's: <home>/run for an explicit home, else one below
+/// $XDG_RUNTIME_DIR/pergpu, else <home>/run.  The second is remembered in <home>/run-folder and
+/// stays the answer as long as it exists.
 Result<std::string> run_folder(const Home& home);
+
+/// Sixteen hexadecimal digits that tell one home from another in the names of files.
+std::string name_hash(std::string_view text);
 
 /// This program's file.
 Result<std::string> own_executable();

@@ -118,6 +118,32 @@ std::optional<std::string> environment_value(pid_t pid, std::string_view name) {
   return value_in(slurp(path_of(pid, "environ"), kLongestEnvironment), name);
 }
 
+std::pair<std::uint64_t, std::uint64_t> environment_in(std::string_view text) {
+  const std::size_t close = text.rfind(')');
+  if (close == std::string_view::npos || close + 3 >= text.size()) return {};
+  std::string_view rest = text.substr(close + 3);
+  for (int field = 4; field < 50; ++field) take_number(rest);
+  const std::uint64_t begin = take_number(rest);
+  return {begin, take_number(rest)};
+}
+
+bool has_environment(pid_t pid) {
+  const auto [begin, end] = environment_in(slurp(path_of(pid, "stat"), 4096));
+  if (end == 0) return false;
+  return begin == end || !slurp(path_of(pid, "environ"), 1).empty();
+}
+
+std::vector<std::string> arguments_of(pid_t pid) {
+  constexpr std::size_t kLongest = 64u << 10;
+  const std::string text = slurp(path_of(pid, "cmdline"), kLongest);
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < text.size();) {
+    out.emplace_back(text.c_str() + at);
+    at += out.back().size() + 1;
+  }
+  return out;
+}
+
 std::string link_of(pid_t pid, std::string_view link) {
   char target[4096];
   const ssize_t n = ::readlink(path_of(pid, link).c_str(), target, sizeof target);

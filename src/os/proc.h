@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace pergpu::os {
@@ -35,6 +36,13 @@ bool is_alive(pid_t pid, std::uint64_t start_ticks);
 /// ours to read.
 std::optional<std::string> environment_value(pid_t pid, std::string_view name);
 
+/// False while an exec is under way and once a process ends: its environment reads as empty then,
+/// whatever it has or had.
+bool has_environment(pid_t pid);
+
+/// The words that it was started with; empty when they cannot be read.
+std::vector<std::string> arguments_of(pid_t pid);
+
 /// Where /proc/<pid>/<link> points to ("exe", "fd/1"), "" when it cannot be read.
 std::string link_of(pid_t pid, std::string_view link);
 
@@ -57,6 +65,8 @@ std::vector<pid_t> all_processes();
 
 /// /proc/<pid>/stat; nullopt: it is none.
 std::optional<ProcStat> stat_in(pid_t pid, std::string_view text);
+/// Where the environment begins and ends, of /proc/<pid>/stat; zeros: not set up, or not told.
+std::pair<std::uint64_t, std::uint64_t> environment_in(std::string_view text);
 /// The value of `name` in NAME=value entries, each ended by a NUL.
 std::optional<std::string> value_in(std::string_view environment, std::string_view name);
 /// /proc/<pid>/smaps_rollup; nullopt: it does not say.

@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "os/cgroup.h"
 #include "os/child.h"
@@ -73,18 +75,70 @@ std::unordered_set<pid_t> self_and_ancestors(const Snapshot& all) {
   return out;
 }
 
-/// Whether `stat` carries a mark of its own.  A session keeps its number from being given to a new
-/// process, so members of session `marks.pid` are ours unless another process has that pid now or
-/// the member says itself that it belongs to another attempt.
-bool is_marked(const ProcStat& stat, const TreeMarks& marks, bool session_is_ours) {
-  if (marks.pid != 0 && stat.pid == marks.pid && stat.start_ticks == marks.start_ticks) return true;
+enum class Claim { None, Weak, Strong };
+
+/// Which mark of its own `stat` carries; one that only tells where a process came from, or where it
+/// writes, is weak.  A session keeps its number from being given to a new process, so members of
+/// session `marks.pid` are ours unless another process has that pid now or the member says itself
+/// that it belongs to another attempt.
+Claim claim_of(const ProcStat& stat, const TreeMarks& marks, bool session_is_ours) {
+  if (marks.pid != 0 && stat.pid == marks.pid && stat.start_ticks == marks.start_ticks)
+    return Claim::Strong;
   const std::optional<std::string> marker = environment_value(stat.pid, kMarkerName);
-  if (marker) return !marks.marker.empty() && *marker == marks.marker;
+  if (marker) return !marks.marker.empty() && *marker == marks.marker ? Claim::Strong : Claim::None;
   if (session_is_ours && stat.session == marks.pid && stat.start_ticks >= marks.start_ticks)
-    return true;
-  if (marks.log_path.empty()) return false;
-  return link_of(stat.pid, "fd/1") == marks.log_path || link_of(stat.pid, "fd/2") == marks.log_path;
+    return Claim::Weak;
+  if (marks.log_path.empty()) return Claim::None;
+  const bool writes_log =
+      link_of(stat.pid, "fd/1") == marks.log_path || link_of(stat.pid, "fd/2") == marks.log_path;
+  return writes_log ? Claim::Weak : Claim::None;
 }
+
+/// Which processes belong to an attempt that has a living keeper.  No burial may hit one, whatever
+/// marks it carries: the next attempt of the same job writes the same log, and between fork and
+/// exec it has its keeper's environment.
+class LivingKeepers {
+ public:
+  /// The home is the marker's, up to the attempt.
+  explicit LivingKeepers(const std::string& marker) : home_(marker.substr(0, marker.rfind('/'))) {}
+
+  /// `pid` is such a keeper.
+  bool has(pid_t pid) {
+    const auto [known, is_new] = is_keeper_.try_emplace(pid, false);
+    if (!is_new) return known->second;
+    if (home_.empty()) return false;
+    const std::vector<std::string> words = arguments_of(pid);
+    const auto home = std::find(words.begin(), words.end(), "--home");
+    known->second = home != words.end() && home + 1 != words.end() && *(home + 1) == home_ &&
+                    std::find(words.begin(), words.end(), "--listen-fd") != words.end();
+    return known->second;
+  }
+
+  /// `pid` is one or below one.  Read afresh: an orphan found a moment ago may have been given to
+  /// its keeper, which is its sub-reaper, since.
+  bool have(pid_t pid) {
+    constexpr int kMostReadings = 64;
+    if (home_.empty()) return false;
+    pid_t missing = 0;
+    for (int reading = 0; reading < kMostReadings; ++reading) {
+      pid_t at = pid;
+      while (at > 1 && !has(at)) {
+        const std::optional<ProcStat> stat = read_stat(at);
+        if (!stat) break;
+        at = stat->parent;
+      }
+      if (at <= 1 || at == missing) return false;  // hidden from us: another user's
+      if (has(at)) return true;
+      if (at == pid) return false;  // it is gone itself
+      missing = at;
+    }
+    return true;
+  }
+
+ private:
+  std::string home_;
+  std::unordered_map<pid_t, bool> is_keeper_;
+};
 
 }  // namespace
 
@@ -99,6 +153,7 @@ std::vector<TreeMember> descendants_of(pid_t root) {
 
 std::string why_left(const TreeMember& member) {
   std::string out = "process " + std::to_string(member.pid) + " (" + member.name + ") ";
+  if (!member.spared.empty()) return out + member.spared;
   switch (member.state) {
     case 'D':
       return out + "cannot be killed: uninterruptible sleep";
@@ -161,19 +216,33 @@ std::vector<TreeMember> find_tree(const TreeMarks& marks) {
 
   std::unordered_multimap<pid_t, pid_t> children;
   std::vector<pid_t> found;
+  std::vector<TreeMember> out;
   std::unordered_set<pid_t> seen = spared;
+  LivingKeepers keepers(marks.marker);
+  const auto spare = [&](const ProcStat& stat, std::string why) {
+    if (stat.ended()) return;
+    out.push_back(member_of(stat));
+    out.back().spared = std::move(why);
+  };
   for (const auto& [pid, stat] : all) {
     children.emplace(stat.parent, pid);
-    const bool is_ours = in_group.count(pid) != 0 || is_marked(stat, marks, session_is_ours);
-    if (spared.count(pid) == 0 && is_ours && seen.insert(pid).second) found.push_back(pid);
+    if (spared.count(pid) != 0) continue;
+    const Claim claim = claim_of(stat, marks, session_is_ours);
+    if (claim == Claim::None && in_group.count(pid) == 0) continue;
+    if (keepers.have(pid)) {
+      if (claim == Claim::Strong) spare(stat, "has a keeper that lives");
+    } else if (claim == Claim::Weak && !has_environment(pid)) {
+      spare(stat, "starts or ends at this moment: whose it is cannot be told");
+    } else if (seen.insert(pid).second) {
+      found.push_back(pid);
+    }
   }
   for (std::size_t i = 0; i < found.size(); ++i) {
     const auto [first, last] = children.equal_range(found[i]);
     for (auto it = first; it != last; ++it) {
-      if (seen.insert(it->second).second) found.push_back(it->second);
+      if (!keepers.has(it->second) && seen.insert(it->second).second) found.push_back(it->second);
     }
   }
-  std::vector<TreeMember> out;
   for (const pid_t pid : found) {
     const ProcStat& stat = all.at(pid);
     if (!stat.ended()) out.push_back(member_of(stat));
@@ -183,22 +252,34 @@ std::vector<TreeMember> find_tree(const TreeMarks& marks) {
 
 std::vector<TreeMember> kill_tree(const TreeMarks& marks) {
   const std::vector<pid_t> grouped = processes_in(marks.groups);
-  // A job may have started us: then one process after the other.
-  if (std::find(grouped.begin(), grouped.end(), ::getpid()) == grouped.end())
+  LivingKeepers keepers(marks.marker);
+  // A job may have started us, or a keeper that lives have the group: then one process after the
+  // other.
+  if (std::none_of(grouped.begin(), grouped.end(),
+                   [&](pid_t pid) { return pid == ::getpid() || keepers.have(pid); }))
     kill_groups(marks.groups);
-  std::unordered_set<pid_t> stopped;
+  std::map<std::pair<pid_t, std::uint64_t>, TreeMember> stopped;
   std::vector<TreeMember> found;
   for (int round = 0; round < kMostStopRounds; ++round) {
     bool any_new = false;
     found = find_tree(marks);
     for (const TreeMember& member : found) {
-      if (!stopped.insert(member.pid).second) continue;
+      if (!member.spared.empty()) continue;
+      if (!stopped.try_emplace({member.pid, member.start_ticks}, member).second) continue;
       any_new = true;
       signal_member(member, SIGSTOP);
     }
     if (!any_new) break;
   }
-  for (const TreeMember& member : found) signal_member(member, SIGKILL);
+  // Found again when it had been stopped: only that is killed.
+  for (const TreeMember& member : found) {
+    if (!member.spared.empty()) continue;
+    signal_member(member, SIGKILL);
+    stopped.erase({member.pid, member.start_ticks});
+  }
+  for (const auto& [key, member] : stopped) {
+    if (member.state != 'T') signal_member(member, SIGCONT);
+  }
   return found;
 }
 

@@ -17,6 +17,8 @@ struct TreeMember {
   char state = '?';         // 'D': cannot be ended before the kernel lets go of it
   std::int64_t cpu_ns = 0;  // user and system, with that of children it has waited for
   std::string name = {};
+  std::string spared =
+      {};  // why it is not signalled although it may be part of the tree; "": it is
 };
 
 /// Living processes below `root` (without it), parents before children.  Complete when `root` is a
@@ -50,11 +52,13 @@ struct TreeMarks {
 inline constexpr char kMarkerName[] = "PERGPU_ATTEMPT_ID";
 
 /// Living processes that carry one of the marks, and everything below them.  The caller and its
-/// ancestors are never among them.
+/// ancestors are never among them.  What a living keeper of the marker's home has below it belongs
+/// to that keeper's attempt: passed over, unless it says itself that it is of this tree; then it is
+/// there, and spared.
 std::vector<TreeMember> find_tree(const TreeMarks& marks);
 
-/// Kills the control groups; stops, then kills the processes of find_tree().  One round; returns
-/// what was found.
+/// Kills the control groups; stops, then kills the processes of find_tree() that are not spared.
+/// One round; returns what was found.
 std::vector<TreeMember> kill_tree(const TreeMarks& marks);
 
 }  // namespace pergpu::os

@@ -150,6 +150,8 @@ class Engine {
   /// Who will execute the next attempt on this lane: journalled with the intent.  KeeperId{} where
   /// there are no keepers.
   virtual KeeperId assign(LaneId lane) = 0;
+  /// The attempt that assign() was for will not be started.
+  virtual void unassign(LaneId) {}
   /// Makes the attempt's folder and files while its lane is still busy.  A hint: start() does what
   /// is missing.
   virtual void prepare(LaneId lane, const FolderPlan& folder) = 0;
@@ -168,6 +170,9 @@ class Engine {
   virtual void acknowledge(AttemptId id, std::string record_path, std::string final_record) = 0;
   /// After a restart: reports Started/Exited/Lost for each expected attempt, in any order.
   virtual void adopt(std::vector<ExpectedAttempt> expected) = 0;
+  /// False after adopt() until all that earlier coordinators left is known, and what nobody expects
+  /// has ended: an attempt that is started before might run already.
+  virtual bool may_start() const { return true; }
   /// Living keepers: what descends from them is ours.
   virtual std::vector<std::int32_t> keeper_pids() const = 0;
   /// Closes down: keepers without an attempt end; with one they wait for the next coordinator,

@@ -1,6 +1,6 @@
-// A keeper has ended when its pidfd says so.  A connection that closes while the process lives
-// means a keeper that can no longer be spoken to: it is killed, so that its end is certain before
-// anything is decided about its attempt.
+// A keeper has ended when its pidfd says so, or, where there is none, when nobody listens on its
+// socket.  A connection that closes proves nothing: want of memory or of descriptors breaks it,
+// too.
 #include "run/keeper_link.h"
 
 #include <signal.h>
@@ -78,32 +78,30 @@ Result<std::unique_ptr<KeeperLink>> KeeperLink::start(os::Loop& loop, const Keep
     plan.argv.insert(plan.argv.end(), {"--notify-fd", std::to_string(kNotifyFd)});
     plan.fds.push_back({.fd = notify_socket.get(), .as = kNotifyFd});
   }
+  // Connected before it runs: nothing after the spawn can fail and leave one that nobody watches.
+  std::unique_ptr<KeeperLink> link(new KeeperLink(loop, id, std::move(callbacks)));
+  const Result<void> connected = link->reconnect(site);
+  if (!connected) {
+    remove_keeper_sockets(site, id);
+    return connected.error();
+  }
   os::SpawnResult result = os::spawn(plan);
   if (const auto* failure = std::get_if<os::SpawnFailure>(&result)) {
     remove_keeper_sockets(site, id);
     return os_error("start " + site.keeper_program + ": " + failure->phase, failure->os_errno);
   }
   os::Spawned spawned = std::get<os::Spawned>(std::move(result));
-
-  std::unique_ptr<KeeperLink> link(new KeeperLink(loop, id, std::move(callbacks)));
   link->pid_ = spawned.pid;
   link->is_child_ = true;
   link->watch_end(std::move(spawned.pidfd));
-  Result<os::UniqueFd> connected = os::connect_unix(socket, /*nonblocking=*/true);
-  if (!connected) return std::move(connected).error();
-  const Result<void> opened = link->open(*std::move(connected));
-  if (!opened) return opened.error();
   return link;
 }
 
 Result<std::unique_ptr<KeeperLink>> KeeperLink::find(os::Loop& loop, const KeeperSite& site,
                                                      KeeperId id, Callbacks callbacks) {
-  Result<os::UniqueFd> connected =
-      os::connect_unix(keeper::socket_path(site.run_dir, id.value), /*nonblocking=*/true);
-  if (!connected) return std::move(connected).error();
   std::unique_ptr<KeeperLink> link(new KeeperLink(loop, id, std::move(callbacks)));
-  const Result<void> opened = link->open(*std::move(connected));
-  if (!opened) return opened.error();
+  const Result<void> connected = link->reconnect(site);
+  if (!connected) return connected.error();
   return link;
 }
 
@@ -111,10 +109,17 @@ KeeperLink::~KeeperLink() {
   if (pidfd_) loop_.unwatch(pidfd_.get());
 }
 
+Result<void> KeeperLink::reconnect(const KeeperSite& site) {
+  Result<os::UniqueFd> connected =
+      os::connect_unix(keeper::socket_path(site.run_dir, id_.value), /*nonblocking=*/true);
+  if (!connected) return std::move(connected).error();
+  return open(*std::move(connected));
+}
+
 Result<void> KeeperLink::open(os::UniqueFd socket) {
   os::FrameStream::Callbacks on = {
       .on_frame = [this](os::FrameStream::Frame frame) { callbacks_.on_frame(std::move(frame)); },
-      .on_close = [this](const Error&) { on_stream_closed(); }};
+      .on_close = [this](const Error& why) { break_off(why.message); }};
   Result<std::unique_ptr<os::FrameStream>> stream =
       os::FrameStream::open(loop_, std::move(socket), std::move(on), keeper::kLongestPayload);
   if (!stream) return std::move(stream).error();
@@ -123,8 +128,9 @@ Result<void> KeeperLink::open(os::UniqueFd socket) {
 }
 
 void KeeperLink::know(std::int32_t pid, std::uint64_t start_ticks) {
-  if (pid_ != 0) return;
+  if (pidfd_) return;
   pid_ = pid;
+  start_ticks_ = start_ticks;
   Result<os::UniqueFd> pidfd = os::open_pidfd(pid);
   if (pidfd && os::is_alive(pid, start_ticks)) watch_end(*std::move(pidfd));
 }
@@ -136,9 +142,16 @@ void KeeperLink::watch_end(os::UniqueFd pidfd) {
   if (!watched) pidfd_.reset();
 }
 
-void KeeperLink::on_stream_closed() {
+void KeeperLink::break_off(const std::string& why) {
   stream_.reset();
-  if (!pidfd_) return gone("the keeper closed its connection");
+  const auto on_broken = callbacks_.on_broken;  // survives our end
+  if (on_broken) on_broken(why);
+}
+
+void KeeperLink::end_unreachable() {
+  stream_.reset();
+  if (pid_ != 0) know(pid_, start_ticks_);  // it could not be watched before
+  if (!pidfd_) return gone("its keeper ended");
   if (!os::has_ended(pidfd_)) (void)os::send_signal(pidfd_, SIGKILL);
 }
 
@@ -156,6 +169,7 @@ void KeeperLink::on_process_ended() {
 void KeeperLink::gone(const std::string& why) {
   if (pidfd_) loop_.unwatch(pidfd_.get());
   pidfd_.reset();
+  callbacks_.on_broken = nullptr;
   const auto on_gone = std::move(callbacks_.on_gone);  // survives our end
   callbacks_.on_gone = nullptr;
   if (on_gone) on_gone(why);

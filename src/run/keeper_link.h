@@ -31,7 +31,9 @@ class KeeperLink {
  public:
   struct Callbacks {
     std::function<void(os::FrameStream::Frame frame)> on_frame;
-    /// The process is gone (or never answered).  Called once; destroy the link in it or later.
+    /// The connection is broken; the process may be well.  Not called once its end is known.
+    std::function<void(const std::string& why)> on_broken;
+    /// The process is gone.  Called once; destroy the link in it or later.
     std::function<void(const std::string& why)> on_gone;
   };
 
@@ -51,6 +53,14 @@ class KeeperLink {
       stream_->send(static_cast<std::uint8_t>(Message::kType), keeper::encode(message), fds);
   }
 
+  /// After on_broken.  os_errno ENOENT or ECONNREFUSED: nobody listens; see end_unreachable().
+  Result<void> reconnect(const KeeperSite& site);
+  /// Nobody listens on its socket.  A process that lives all the same can never be spoken to again:
+  /// it is killed, so that its end is certain before anything is decided about its attempt.
+  void end_unreachable();
+  /// What it says cannot be understood.
+  void break_off(const std::string& why);
+
   KeeperId id() const { return id_; }
   std::int32_t pid() const { return pid_; }
   /// A keeper that was found says in its STATE who it is; from then on its end is seen.
@@ -61,7 +71,6 @@ class KeeperLink {
       : loop_(loop), id_(id), callbacks_(std::move(callbacks)) {}
   Result<void> open(os::UniqueFd socket);
   void watch_end(os::UniqueFd pidfd);
-  void on_stream_closed();
   void on_process_ended();
   void gone(const std::string& why);
 
@@ -69,6 +78,7 @@ class KeeperLink {
   KeeperId id_;
   Callbacks callbacks_;
   std::int32_t pid_ = 0;
+  std::uint64_t start_ticks_ = 0;
   bool is_child_ = false;
   os::UniqueFd pidfd_;
   std::unique_ptr<os::FrameStream> stream_;

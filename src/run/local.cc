@@ -1,41 +1,18 @@
 // Nothing here waits: keepers are told, and what they say arrives through the loop.
 #include "run/local.h"
 
-#include <unistd.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 
-#include "os/cgroup.h"
 #include "os/file.h"
 
 namespace pergpu {
 namespace {
 
 constexpr std::int64_t kSecondNs = 1'000'000'000;
-constexpr std::int64_t kIdleNs = 60 * kSecondNs;   // a keeper without an attempt ends after it
-constexpr std::int64_t kAnswerNs = 5 * kSecondNs;  // what a found keeper has to say who it is
-constexpr std::string_view kRecordSuffix = ".rec";
-
-/// "k17" -> 17, also "k17.rec" with `suffix`; 0: another file.
-std::int64_t keeper_number(std::string_view name, std::string_view suffix) {
-  if (name.size() <= 1 + suffix.size() || name[0] != 'k' || !name.ends_with(suffix)) return 0;
-  name = name.substr(1, name.size() - 1 - suffix.size());
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  return error == std::errc{} && end == name.data() + name.size() ? number : 0;
-}
-
-std::vector<std::int64_t> keepers_in(const std::string& run_dir, std::string_view suffix) {
-  std::vector<std::int64_t> out;
-  const Result<std::vector<std::string>> names = os::list_dir(run_dir);
-  if (!names) return out;
-  for (const std::string& name : *names) {
-    if (const std::int64_t number = keeper_number(name, suffix); number > 0) out.push_back(number);
-  }
-  return out;
-}
+constexpr std::int64_t kIdleNs = 60 * kSecondNs;  // a keeper without an attempt ends after it
 
 keeper::Folder to_wire(const FolderPlan& plan) {
   keeper::Folder out;
@@ -85,17 +62,6 @@ engine_event::Exited event_of(const keeper::Exited& exited) {
   return out;
 }
 
-/// The recorded state of an attempt whose keeper is gone.
-std::optional<keeper::Held> recorded(const KeeperSite& site, AttemptId id) {
-  for (const std::int64_t number : keepers_in(site.run_dir, kRecordSuffix)) {
-    const std::string path = keeper::record_path(site.run_dir, number);
-    for (keeper::Held& held : keeper::read_record(path, site.boot_id)) {
-      if (keeper::id_of(held) == id) return std::move(held);
-    }
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 LocalEngine::LocalEngine(os::Loop& loop, os::Clock& clock, Config config)
@@ -110,12 +76,7 @@ LocalEngine::LocalEngine(os::Loop& loop, os::Clock& clock, Config config)
             .groups = config_.groups},
       undertaker_(loop, config_.keeper_program),
       stack_writer_(loop, config_.pergpu_program),
-      alive_(std::make_shared<bool>(true)) {
-  for (const std::string_view suffix : {std::string_view(), kRecordSuffix}) {
-    for (const std::int64_t number : keepers_in(site_.run_dir, suffix))
-      last_keeper_ = std::max(last_keeper_, number);
-  }
-}
+      alive_(std::make_shared<bool>(true)) {}
 
 LocalEngine::~LocalEngine() {
   *alive_ = false;
@@ -126,10 +87,12 @@ LocalEngine::~LocalEngine() {
 // ---- choosing a keeper -----------------------------------------------------------------------
 
 Result<KeeperId> LocalEngine::start_keeper() {
-  const KeeperId id = {last_keeper_ + 1};
+  if (Result<void> known = learn_numbers(); !known) return std::move(known).error();
+  const KeeperId id = {++last_keeper_};
+  // Best effort: the files of the keepers themselves tell, too, as long as they are there.
+  (void)os::write_file_atomic(site_.run_dir + kLastNumber, std::to_string(id.value), 0600, false);
   Result<std::unique_ptr<KeeperLink>> link = KeeperLink::start(loop_, site_, id, callbacks_of(id));
   if (!link) return std::move(link).error();
-  last_keeper_ = id.value;
   Keeper& keeper = keepers_[id];
   keeper.link = *std::move(link);
   keeper.idle_since_ns = clock_.now().boot_ns;
@@ -138,6 +101,7 @@ Result<KeeperId> LocalEngine::start_keeper() {
 
 KeeperLink::Callbacks LocalEngine::callbacks_of(KeeperId id) {
   return {.on_frame = [this, id](os::FrameStream::Frame f) { on_frame(id, std::move(f)); },
+          .on_broken = [this, id](const std::string& why) { on_keeper_broken(id, why); },
           .on_gone = [this, id](const std::string& why) { on_keeper_gone(id, why); }};
 }
 
@@ -169,6 +133,10 @@ KeeperId LocalEngine::assign(LaneId lane) {
   return keeper->link->id();
 }
 
+void LocalEngine::unassign(LaneId lane) {
+  if (Keeper* keeper = keeper_of(lane)) keeper->assigned = false;
+}
+
 // ---- what the coordinator asks for -----------------------------------------------------------
 
 void LocalEngine::prepare(LaneId lane, const FolderPlan& folder) {
@@ -180,6 +148,10 @@ void LocalEngine::prepare(LaneId lane, const FolderPlan& folder) {
 void LocalEngine::start(LaneId lane, AttemptPlan plan) {
   const AttemptId id = plan.id;
   Keeper* keeper = keeper_of(lane);
+  if (keeper != nullptr && keeper->state_wanted) {
+    // Not sent to another: a coordinator after this one takes the stored one's word, if it lives.
+    return emit_later(engine_event::Lost{.id = id, .why = "the connection to its keeper broke"});
+  }
   if (keeper == nullptr || !keeper->assigned) {  // it ended in between
     (void)assign(lane);
     keeper = keeper_of(lane);
@@ -199,6 +171,7 @@ void LocalEngine::start(LaneId lane, AttemptPlan plan) {
 void LocalEngine::stop(AttemptId id, StopHow how) {
   const auto it = attempts_.find(id);
   if (it == attempts_.end() || it->second.ended) return;
+  it->second.stop = how;
   const auto keeper = keepers_.find(it->second.keeper);
   if (keeper == keepers_.end()) return;  // its tree is being ended already
   keeper->second.link->send(keeper::Stop{.id = id, .kill = how == StopHow::Kill});
@@ -207,6 +180,7 @@ void LocalEngine::stop(AttemptId id, StopHow how) {
 void LocalEngine::signal(AttemptId id, int number) {
   const auto it = attempts_.find(id);
   if (it == attempts_.end() || it->second.ended) return;
+  it->second.signal = number;
   const auto keeper = keepers_.find(it->second.keeper);
   if (keeper == keepers_.end()) return;
   keeper->second.link->send(keeper::Signal{.id = id, .number = number});
@@ -233,10 +207,7 @@ void LocalEngine::acknowledge(AttemptId id, std::string record_path, std::string
   auto keeper = keepers_.find(holder);
   if (keeper == keepers_.end()) {
     // Its keeper is gone.  Its record has served; any other keeper can write the file.
-    const bool has_others = std::any_of(attempts_.begin(), attempts_.end(), [&](const auto& entry) {
-      return entry.second.keeper == holder;
-    });
-    if (holder && !has_others) ::unlink(keeper::record_path(site_.run_dir, holder.value).c_str());
+    remove_record_of(holder);
     keeper = std::find_if(keepers_.begin(), keepers_.end(),
                           [](const auto& entry) { return !entry.second.state_wanted; });
   }
@@ -262,14 +233,21 @@ void LocalEngine::release(bool revive) {
   keeper_of_lane_.clear();
   attempts_.clear();
   expected_.clear();
+  unexpected_.clear();
+  is_adopting_ = false;
 }
+
+bool LocalEngine::may_start() const { return !starts_wait_ && unexpected_.empty(); }
 
 // ---- what keepers say ------------------------------------------------------------------------
 
 void LocalEngine::on_frame(KeeperId id, os::FrameStream::Frame frame) {
   const auto pass = [&]<typename Message>(std::optional<Message> message, auto handle) {
-    if (message) handle(*message);
+    if (message) return handle(*message);
+    // Whatever it was about, the next STATE will say it again.
+    keepers_.at(id).link->break_off("it said something that cannot be understood");
   };
+  if (keepers_.count(id) == 0) return;  // it was told to leave
   switch (static_cast<keeper::Type>(frame.type)) {
     case keeper::Type::State:
       return pass(keeper::decode<keeper::State>(frame.payload),
@@ -309,10 +287,11 @@ void LocalEngine::on_frame(KeeperId id, os::FrameStream::Frame frame) {
 
 void LocalEngine::on_started(const keeper::Started& started, std::vector<os::UniqueFd> leases) {
   const auto it = attempts_.find(started.id);
-  if (it == attempts_.end() || std::exchange(it->second.started_told, true)) return;
+  if (it == attempts_.end()) return;
   it->second.pid = started.pid;
   it->second.start_ticks = started.start_ticks;
   it->second.groups = started.groups;
+  if (std::exchange(it->second.started_told, true)) return;
   engine_event::Started event{.id = started.id,
                               .pid = started.pid,
                               .start_ticks = started.start_ticks,
@@ -325,16 +304,27 @@ void LocalEngine::on_started(const keeper::Started& started, std::vector<os::Uni
 
 void LocalEngine::on_failed(KeeperId id, const keeper::SpawnFailed& failed) {
   free_keeper(id, failed.id);
-  if (!end_tracking(id, failed.id)) return;
-  emit(engine_event::SpawnFailed{.id = failed.id,
-                                 .phase = failed.phase,
-                                 .os_errno = failed.os_errno,
-                                 .object = failed.object});
+  if (end_tracking(id, failed.id)) tell(failed);
 }
 
 void LocalEngine::on_exited(KeeperId id, const keeper::Exited& exited) {
   free_keeper(id, exited.id);
-  if (end_tracking(id, exited.id)) emit(event_of(exited));
+  unexpected_.erase(exited.id);
+  if (!end_tracking(id, exited.id)) return;
+  const bool by_burial = attempts_.at(exited.id).is_buried && exited.signal == SIGKILL;
+  if (by_burial) return lose(exited.id, "its keeper was taken for dead");
+  tell(exited);
+}
+
+void LocalEngine::tell(const keeper::Exited& exited) { emit(event_of(exited)); }
+
+void LocalEngine::tell(const keeper::SpawnFailed& failed) {
+  // The keeper itself refused: nothing that the job could help.
+  if (failed.phase == "keeper") return lose(failed.id, "its keeper refused it: " + failed.object);
+  emit(engine_event::SpawnFailed{.id = failed.id,
+                                 .phase = failed.phase,
+                                 .os_errno = failed.os_errno,
+                                 .object = failed.object});
 }
 
 /// Whether the end is news.  That of an attempt nobody tracks is told, too: the coordinator before
@@ -353,7 +343,7 @@ void LocalEngine::free_keeper(KeeperId id, AttemptId of) {
   schedule_trim();
 }
 
-// ---- keepers that end ------------------------------------------------------------------------
+// ---- keepers that are not needed -----------------------------------------------------------
 
 void LocalEngine::schedule_trim() {
   if (trim_timer_ != 0) return;
@@ -380,205 +370,6 @@ void LocalEngine::trim() {
   }
   if (keepers_.empty()) (void)start_keeper();
   if (any_idle) schedule_trim();
-}
-
-void LocalEngine::on_keeper_gone(KeeperId id, const std::string& why) {
-  remove_keeper_sockets(site_, id);
-  std::erase_if(leaving_, [&](const auto& link) { return link->id() == id; });
-  const auto it = keepers_.find(id);
-  if (it == keepers_.end()) return;
-  const Keeper keeper = std::move(it->second);
-  keepers_.erase(it);
-  if (keeper.lane) keeper_of_lane_.erase(*keeper.lane);
-  std::vector<AttemptId> orphans;
-  bool record_serves = keeper.state_wanted;  // until what it held is known
-  for (const auto& [attempt, tracked] : attempts_) {
-    record_serves = record_serves || tracked.keeper == id;
-    if (tracked.keeper == id && !tracked.ended) orphans.push_back(attempt);
-  }
-  if (!record_serves) ::unlink(keeper::record_path(site_.run_dir, id.value).c_str());
-  if (orphans.empty()) remove_group_of(id);
-  for (const AttemptId attempt : orphans) recover(attempt, why);
-  if (keepers_.empty()) schedule_trim();
-  if (keeper.state_wanted) adopt_found();
-}
-
-/// The end of an attempt whose keeper is gone: recorded, or unknown and made certain.
-void LocalEngine::recover(AttemptId id, const std::string& why) {
-  Tracked& tracked = attempts_.at(id);
-  if (const std::optional<keeper::Held> held = recorded(site_, id)) {
-    if (held->started) on_started(*held->started, {});
-    if (held->failed || held->exited) {
-      tracked.ended = true;
-      if (held->exited) return emit(event_of(*held->exited));
-      return emit(engine_event::SpawnFailed{.id = id,
-                                            .phase = held->failed->phase,
-                                            .os_errno = held->failed->os_errno,
-                                            .object = held->failed->object});
-    }
-  }
-  bury(id, why);
-}
-
-void LocalEngine::bury(AttemptId id, const std::string& why) {
-  const Tracked& tracked = attempts_.at(id);
-  std::vector<std::string> groups = tracked.groups;
-  // Killed before it could tell.  A keeper that lives never got it, and has the group for another.
-  if (groups.empty() && keepers_.count(tracked.keeper) == 0)
-    groups = os::groups_named(config_.groups, os::cgroup_name(config_.home, tracked.keeper.value));
-  const os::TreeMarks marks = {.pid = tracked.pid,
-                               .start_ticks = tracked.start_ticks,
-                               .marker = config_.home + "/" + to_string(id),
-                               .log_path = tracked.log_path,
-                               .groups = std::move(groups)};
-  undertaker_.end(marks, {.on_gone =
-                              [this, id, why] {
-                                const auto it = attempts_.find(id);
-                                if (it == attempts_.end() || std::exchange(it->second.ended, true))
-                                  return;
-                                emit(engine_event::Lost{.id = id, .why = why, .proven_gone = true});
-                              },
-                          .on_left =
-                              [this, id](const std::string& resists) {
-                                emit(engine_event::Notified{
-                                    .id = id, .line = std::string(keeper::kResists) + resists});
-                              }});
-}
-
-// ---- after a restart -------------------------------------------------------------------------
-
-void LocalEngine::adopt(std::vector<ExpectedAttempt> expected) {
-  for (ExpectedAttempt& one : expected) {
-    last_keeper_ = std::max(last_keeper_, one.keeper.value);
-    const AttemptId id = one.id;
-    expected_.emplace(id, std::move(one));
-  }
-  find_keepers();
-  const std::int64_t now = clock_.now().boot_ns;
-  adopt_timer_ = loop_.at(now + kAnswerNs, [this] {
-    adopt_timer_ = 0;
-    give_up_waiting();
-  });
-  loop_.at(now, [this, alive = alive_] {
-    if (*alive) adopt_found();
-  });
-}
-
-void LocalEngine::find_keepers() {
-  const Result<std::vector<std::string>> names = os::list_dir(site_.run_dir);
-  unlisted_ = !names && names.error().kind != ErrorKind::NotFound;
-  if (unlisted_) return find_again([this] { find_keepers(); });
-  for (const std::int64_t number : keepers_in(site_.run_dir, {})) {
-    const KeeperId id = {number};
-    if (keepers_.count(id) == 0) find_keeper(id);
-  }
-}
-
-void LocalEngine::find_keeper(KeeperId id) {
-  unreachable_.erase(id);
-  Result<std::unique_ptr<KeeperLink>> link = KeeperLink::find(loop_, site_, id, callbacks_of(id));
-  if (link) {
-    Keeper& keeper = keepers_[id];
-    keeper.link = *std::move(link);
-    keeper.state_wanted = true;
-    keeper.link->send(keeper::Hello{});
-  } else if (link.error().os_errno == ENOENT || link.error().os_errno == ECONNREFUSED) {
-    remove_keeper_sockets(site_, id);  // nobody listens
-  } else {
-    unreachable_.insert(id);
-    find_again([this, id] { find_keeper(id); });
-  }
-}
-
-/// No descriptor, no memory, too many that connect: the keepers may be well, and their jobs too.
-void LocalEngine::find_again(std::function<void()> find) {
-  loop_.at(clock_.now().boot_ns + kSecondNs / 2, [this, find = std::move(find), alive = alive_] {
-    if (!*alive) return;
-    find();
-    adopt_found();
-  });
-}
-
-void LocalEngine::on_state(KeeperId id, const keeper::State& state,
-                           std::vector<os::UniqueFd> leases) {
-  Keeper& keeper = keepers_.at(id);
-  keeper.link->know(state.pid, state.start_ticks);
-  keeper.idle_since_ns = clock_.now().boot_ns;
-  for (const keeper::Held& held : state.held) {
-    const bool runs = held.started && !held.exited;
-    on_held(id, held, runs ? std::exchange(leases, {}) : std::vector<os::UniqueFd>());
-  }
-  if (std::exchange(keeper.state_wanted, false)) adopt_found();
-  schedule_trim();
-}
-
-void LocalEngine::on_held(KeeperId id, const keeper::Held& held, std::vector<os::UniqueFd> leases) {
-  const AttemptId attempt = keeper::id_of(held);
-  const auto expected = expected_.find(attempt);
-  if (expected != expected_.end()) {
-    attempts_[attempt] = {.keeper = id, .log_path = expected->second.out + "/log.txt"};
-    expected_.erase(expected);
-  }
-  const bool runs = held.started && !held.exited;
-  if (runs) keepers_.at(id).attempt = attempt;
-  if (runs && attempts_.count(attempt) == 0) {
-    // The coordinator knows nothing of it: no outcome of it would be recorded.
-    keepers_.at(id).link->send(keeper::Stop{.id = attempt, .kill = true});
-  }
-  if (held.started) on_started(*held.started, std::move(leases));
-  if (held.failed) on_failed(id, *held.failed);
-  if (held.exited) on_exited(id, *held.exited);
-}
-
-/// Once every keeper has said what it holds, what is still expected has none.
-void LocalEngine::adopt_found() {
-  const bool waits = std::any_of(keepers_.begin(), keepers_.end(),
-                                 [](const auto& entry) { return entry.second.state_wanted; });
-  if (waits || !unreachable_.empty() || unlisted_) return;
-  if (adopt_timer_ != 0) loop_.cancel(std::exchange(adopt_timer_, 0));
-  for (auto& [id, one] : std::exchange(expected_, {})) recover_expected(one);
-  if (keepers_.empty()) (void)start_keeper();
-  for (const std::int64_t number : keepers_in(site_.run_dir, kRecordSuffix)) {
-    const bool is_needed = keepers_.count(KeeperId{number}) != 0 ||
-                           std::any_of(attempts_.begin(), attempts_.end(), [&](const auto& entry) {
-                             return entry.second.keeper.value == number;
-                           });
-    if (!is_needed) ::unlink(keeper::record_path(site_.run_dir, number).c_str());
-  }
-  for (const std::string& name : os::groups_of_home(config_.groups, config_.home)) {
-    const KeeperId id = {os::keeper_of_cgroup(name, config_.home)};
-    if (keepers_.count(id) == 0) remove_group_of(id);
-  }
-}
-
-/// What a keeper that was killed left behind.  Stays where something lives in it.
-void LocalEngine::remove_group_of(KeeperId id) {
-  if (!config_.groups) return;
-  os::remove_groups(os::groups_named(config_.groups, os::cgroup_name(config_.home, id.value)));
-}
-
-/// A keeper that does not answer holds up its own attempts only.
-void LocalEngine::give_up_waiting() {
-  if (unlisted_) return;
-  for (auto it = expected_.begin(); it != expected_.end();) {
-    const auto keeper = keepers_.find(it->second.keeper);
-    const bool answers_late = keeper != keepers_.end() && keeper->second.state_wanted;
-    if (answers_late || unreachable_.count(it->second.keeper) != 0) {
-      ++it;
-      continue;
-    }
-    const ExpectedAttempt one = std::move(it->second);
-    it = expected_.erase(it);
-    recover_expected(one);
-  }
-}
-
-void LocalEngine::recover_expected(const ExpectedAttempt& one) {
-  attempts_[one.id] = {.keeper = one.keeper,
-                       .pid = one.pid,
-                       .start_ticks = one.start_ticks,
-                       .log_path = one.out + "/log.txt"};
-  recover(one.id, "its keeper was killed");
 }
 
 void LocalEngine::emit(const EngineEvent& event) {

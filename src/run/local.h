@@ -5,7 +5,9 @@
 // one stays as long as the engine lives, because a keeper is what starts a new coordinator.
 //
 // An attempt whose keeper is gone is looked up in the keeper's record; when its end is not there,
-// its processes are found and ended, and only when none is left it is reported as Lost.
+// its processes are found and ended, and only when none is left it is reported as Lost.  A keeper
+// is gone when its process is, or when nobody listens on its socket; a connection that breaks
+// proves nothing and is made again.
 #pragma once
 
 #include <cstdint>
@@ -36,11 +38,13 @@ class LocalEngine final : public Engine {
     std::string boot_id = {};
     os::CgroupSite groups = {};
     std::function<void(const EngineEvent&)> on_event = {};
+    std::int64_t answer_ns = 5'000'000'000;  // what a found keeper has to say what it holds
   };
   LocalEngine(os::Loop& loop, os::Clock& clock, Config config);
   ~LocalEngine() override;
 
   KeeperId assign(LaneId lane) override;
+  void unassign(LaneId lane) override;
   void prepare(LaneId lane, const FolderPlan& folder) override;
   void start(LaneId lane, AttemptPlan plan) override;
   void stop(AttemptId id, StopHow how) override;
@@ -49,17 +53,20 @@ class LocalEngine final : public Engine {
                     std::function<void(bool written)> done) override;
   void acknowledge(AttemptId id, std::string record_path, std::string final_record) override;
   void adopt(std::vector<ExpectedAttempt> expected) override;
+  bool may_start() const override;
   std::vector<std::int32_t> keeper_pids() const override;
   void release(bool revive) override;
 
  private:
+  static constexpr char kLastNumber[] = "/last-keeper";  // in the run folder: numbers given so far
   struct Keeper {
     std::unique_ptr<KeeperLink> link = {};
     std::optional<LaneId> lane = std::nullopt;  // of its attempt, or of the last one
     bool assigned = false;                      // chosen for a start that has not come yet
     std::optional<AttemptId> attempt = std::nullopt;
-    bool state_wanted = false;  // found again, its STATE is still to come
+    bool state_wanted = false;  // found, or connected to again: its STATE is still to come
     std::int64_t idle_since_ns = 0;
+    std::int64_t pause_ns = 0;  // before it is connected to again
     bool is_free() const { return !attempt && !assigned && !state_wanted; }
   };
   /// An attempt from its start (or adoption) until it is acknowledged.
@@ -71,9 +78,20 @@ class LocalEngine final : public Engine {
     std::vector<std::string> groups = {};  // control groups, as its keeper told
     bool started_told = false;
     bool ended = false;
+    bool is_buried = false;  // its tree is being ended, because no keeper has it
+    // What was asked for, in case the keeper's connection broke on the way.
+    std::optional<StopHow> stop = std::nullopt;
+    int signal = 0;
   };
+  /// What keepers that are gone had recorded.
+  struct Recorded {
+    KeeperId keeper = {};
+    keeper::Held held = {};
+  };
+  using Records = std::map<AttemptId, Recorded>;
 
   Result<KeeperId> start_keeper();
+  Result<void> learn_numbers();
   Keeper* keeper_of(LaneId lane);
   Keeper* any_free_keeper();
   KeeperLink::Callbacks callbacks_of(KeeperId id);
@@ -86,17 +104,37 @@ class LocalEngine final : public Engine {
   void on_failed(KeeperId id, const keeper::SpawnFailed& failed);
   void on_exited(KeeperId id, const keeper::Exited& exited);
 
+  void on_keeper_broken(KeeperId id, const std::string& why);
+  void reconnect(KeeperId id);
+  void lose_undelivered(KeeperId id, const keeper::State& state);
+  void say_again(KeeperId id);
+
   void find_keepers();
   void find_keeper(KeeperId id);
   void find_again(std::function<void()> find);
   void adopt_found();
   void give_up_waiting();
-  void recover_expected(const ExpectedAttempt& one);
-  void recover(AttemptId id, const std::string& why);
+  bool is_settled(const ExpectedAttempt& one, const Records& records) const;
+  bool holds_up_starts(KeeperId id) const;
+  bool is_known(KeeperId id) const;
+  bool is_of_this_home(const keeper::State& state) const;
+  void leave_alone(KeeperId id);
+  Result<Records> records_of_the_gone() const;
+  void read_record(KeeperId id, Records& into) const;
+  void remove_record_of(KeeperId id);
+  void recover_expected(const ExpectedAttempt& one, const Records& records);
+  void end_unexpected(const Records& records);
+  void recover(AttemptId id, const std::string& why, const Records& records);
   void bury(AttemptId id, const std::string& why);
+  std::vector<std::string> groups_to_bury(const Tracked& tracked) const;
+  std::string marker_of(AttemptId id) const { return config_.home + "/" + to_string(id); }
+  void lose(AttemptId id, const std::string& why);
+  void remove_leftovers();
   void remove_group_of(KeeperId id);
   void free_keeper(KeeperId id, AttemptId of);
   bool end_tracking(KeeperId keeper, AttemptId of);
+  void tell(const keeper::Exited& exited);
+  void tell(const keeper::SpawnFailed& failed);
   void schedule_trim();
   void trim();
   void emit(const EngineEvent& event);
@@ -112,10 +150,15 @@ class LocalEngine final : public Engine {
   std::map<LaneId, KeeperId> keeper_of_lane_;
   std::map<AttemptId, Tracked> attempts_;
   std::map<AttemptId, ExpectedAttempt> expected_;  // of adopt(), not yet found
+  std::set<AttemptId> unexpected_;                 // run, or may, and nobody knows them
   std::set<KeeperId> unreachable_;                 // have a socket, could not be connected to yet
+  std::set<KeeperId> foreign_;                     // of another home
   bool unlisted_ = false;                          // the run folder could not be read yet
   std::vector<std::unique_ptr<KeeperLink>> leaving_;
+  bool is_adopting_ = false;  // not every keeper has said what it holds
+  bool starts_wait_ = false;  // … and what they hold is not known from their records either
   std::int64_t last_keeper_ = 0;
+  bool knows_numbers_ = false;
   os::Loop::TimerId trim_timer_ = 0;
   os::Loop::TimerId adopt_timer_ = 0;
   std::shared_ptr<bool> alive_;

@@ -2,6 +2,7 @@
 // stays closed as long as something of the tree may live.
 #include "run/undertaker.h"
 
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,9 +28,15 @@ struct Undertaker::Burial {
   Callbacks callbacks = {};
   os::Spawned helper = {};
   os::UniqueFd said = {};  // what it printed: the processes that are left
+  bool is_cancelled = false;
 };
 
 namespace {
+
+/// The loop reaps it.
+void end_helper(const os::Spawned& helper) {
+  if (helper.pidfd) (void)os::send_signal(helper.pidfd, SIGKILL);
+}
 
 std::string what_it_said(int fd) {
   char text[1024];
@@ -45,12 +52,16 @@ Undertaker::Undertaker(os::Loop& loop, std::string keeper_program)
       keeper_program_(std::move(keeper_program)),
       alive_(std::make_shared<bool>(true)) {}
 
-Undertaker::~Undertaker() { *alive_ = false; }
+Undertaker::~Undertaker() {
+  *alive_ = false;
+  for (const auto& [marker, burial] : burials_) end_helper(burial->helper);
+}
 
 void Undertaker::end(os::TreeMarks marks, Callbacks callbacks) {
   auto burial = std::make_shared<Burial>();
   burial->marks = std::move(marks);
   burial->callbacks = std::move(callbacks);
+  burials_[burial->marks.marker] = burial;
   waiting_.push_back(burial);
   start_some();
 }
@@ -59,7 +70,7 @@ void Undertaker::start_some() {
   while (running_ < kAtOnce && !waiting_.empty()) {
     std::shared_ptr<Burial> burial = std::move(waiting_.front());
     waiting_.pop_front();
-    start(burial);
+    if (!burial->is_cancelled) start(burial);
   }
 }
 
@@ -75,6 +86,7 @@ void Undertaker::start(const std::shared_ptr<Burial>& burial) {
   for (const std::string& group : marks.groups)
     plan.argv.insert(plan.argv.end(), {"--group", group});
   plan.cwd = "/";
+  plan.parent_death_signal = SIGKILL;  // the next coordinator decides anew what is to be ended
   burial->said.reset(::memfd_create("pergpu-end-tree", MFD_CLOEXEC));
   plan.stdout_fd = burial->said.get();
   os::SpawnResult result = os::spawn(plan);
@@ -91,7 +103,7 @@ void Undertaker::start(const std::shared_ptr<Burial>& burial) {
     if (!*alive) return;
     --running_;
     if (reaped && reaped->status == os::ExitStatus(os::Exited{keeper::kTreeGone})) {
-      burial->callbacks.on_gone();
+      if (!burial->is_cancelled) gone(*burial);
     } else {
       try_again(burial, what_it_said(burial->said.get()));
     }
@@ -100,13 +112,27 @@ void Undertaker::start(const std::shared_ptr<Burial>& burial) {
   const Result<void> watched = loop_.watch(fd, EPOLLIN, on_end);
   if (watched) return;
   --running_;
+  end_helper(std::exchange(burial->helper, {}));
   try_again(burial, watched.error().message);
+}
+
+void Undertaker::gone(const Burial& burial) {
+  const auto on_gone = burial.callbacks.on_gone;
+  burials_.erase(burial.marks.marker);
+  on_gone();
+}
+
+void Undertaker::cancel(const std::string& marker) {
+  const auto node = burials_.extract(marker);
+  if (node.empty()) return;
+  node.mapped()->is_cancelled = true;
+  end_helper(node.mapped()->helper);
 }
 
 void Undertaker::try_again(const std::shared_ptr<Burial>& burial, const std::string& why) {
   const std::int64_t now = os::boot_now_ns();
   loop_.at(now, [burial, why, alive = alive_] {
-    if (*alive) burial->callbacks.on_left(why);
+    if (*alive && !burial->is_cancelled) burial->callbacks.on_left(why);
   });
   loop_.at(now + kPauseNs, [this, burial, alive = alive_] {
     if (!*alive) return;

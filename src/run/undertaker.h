@@ -1,10 +1,14 @@
 // Ends process trees whose keeper is dead, without blocking the deciding thread: each in a helper
 // process (`pergpu-keeper --end-tree`), few at a time, repeated until the tree is gone.
+//
+// Helpers end with their undertaker, killed coordinator or not: what one that outlived it killed
+// might be the next attempt.  REQUIRES: end() is called by a thread that lives as long.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -27,17 +31,21 @@ class Undertaker {
   };
   /// Callbacks never run inside the call.
   void end(os::TreeMarks marks, Callbacks callbacks);
+  /// No further round for the tree of this marker, and no callback: its keeper lives.
+  void cancel(const std::string& marker);
 
  private:
   struct Burial;
   void start_some();
   void start(const std::shared_ptr<Burial>& burial);
+  void gone(const Burial& burial);
   void try_again(const std::shared_ptr<Burial>& burial, const std::string& why);
 
   os::Loop& loop_;
   std::string keeper_program_;
   std::deque<std::shared_ptr<Burial>> waiting_;
   std::size_t running_ = 0;
+  std::map<std::string, std::shared_ptr<Burial>> burials_;  // by marker, until the tree is gone
   std::shared_ptr<bool> alive_;  // timers and watches may fire after our end
 };
 

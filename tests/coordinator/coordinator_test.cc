@@ -61,6 +61,18 @@ TEST_F(CoordinatorTest, SubmittingAgainKeepsWhatIsDoneAndStartsNothing) {
   EXPECT_EQ(sim.core->live_count(), 0u);
 }
 
+TEST_F(CoordinatorTest, NothingStartsBeforeItIsKnownWhatRunsAlready) {
+  Simulation sim(store, clock);
+  sim.local.knows_the_past = false;
+  ASSERT_TRUE(sim.submit(train_and_evaluate(1)));
+  EXPECT_EQ(sim.core->live_count(), 0u);
+  EXPECT_EQ(sim.core->why(sim.job(1)),
+            "what was left running by the coordinator before is being looked into");
+  sim.local.knows_the_past = true;
+  sim.turn();
+  EXPECT_EQ(sim.core->live_count(), 1u);
+}
+
 TEST_F(CoordinatorTest, TheSameRequestKeyGivesTheSameAnswer) {
   Simulation sim(store, clock);
   Result<SubmitReply> first = sim.submit(train_and_evaluate(2), {.key = "k1"});

@@ -136,6 +136,23 @@ inline GpuProcess foreign_process() {
   return {.pid = 4711, .memory_bytes = 3ull << 30, .command = "python3"};
 }
 
+/// In the local engine's place: runs nothing, and says what it is told to of the past.
+class SimLocal final : public Engine {
+ public:
+  KeeperId assign(LaneId) override { return {}; }
+  void prepare(LaneId, const FolderPlan&) override {}
+  void start(LaneId, AttemptPlan) override {}
+  void stop(AttemptId, StopHow) override {}
+  void signal(AttemptId, int) override {}
+  void write_stacks(AttemptId, const std::string&, std::function<void(bool)>) override {}
+  void acknowledge(AttemptId, std::string, std::string) override {}
+  void adopt(std::vector<ExpectedAttempt>) override {}
+  bool may_start() const override { return knows_the_past; }
+  std::vector<std::int32_t> keeper_pids() const override { return {}; }
+  void release(bool) override {}
+  bool knows_the_past = true;
+};
+
 /// One life of a coordinator over a store; a second one over the same store is a restart.
 class Simulation {
  public:
@@ -164,7 +181,7 @@ class Simulation {
     core = std::make_unique<Coordinator>(
         Coordinator::Parts{.world = &world,
                            .journal = journal.get(),
-                           .local = engine.get(),
+                           .local = &local,
                            .fake = engine.get(),
                            .gpus = gpus.get(),
                            .clock = &clock,
@@ -233,6 +250,7 @@ class Simulation {
   World world;
   std::unique_ptr<Timers> timers;
   std::unique_ptr<Journal> journal;
+  SimLocal local;
   std::unique_ptr<FakeEngine> engine;
   std::unique_ptr<GpuLanes> gpus;
   std::unique_ptr<Coordinator> core;

@@ -99,6 +99,25 @@ TEST_F(CgroupV2Tree, KillOfTheMachinesWantIsNotTheLimits) {
   EXPECT_FALSE(group->memory().at_limit);
 }
 
+// The kernel tells every group below the one that has no memory left.
+TEST_F(FolderTree, WantOfAGroupAboveIsNotItsOwn) {
+  put("g/cgroup.procs");
+  put("g/memory.limit_in_bytes");
+  put("g/memory.oom_control", "oom_kill_disable 0\nunder_oom 1\noom_kill 0\n");
+  put("g/memory.max_usage_in_bytes", "64000000\n");  // cached files, once
+  put("g/memory.usage_in_bytes", "1000000\n");
+  const Result<Cgroup> group =
+      Cgroup::make({.memory = {1, folder_}}, "g", {.memory_bytes = 64'000'000});
+  ASSERT_TRUE(group) << group.error().message;
+  ASSERT_EQ(group->memory_version(), 1);
+  EXPECT_FALSE(group->has_run_out());
+  put("g/memory.usage_in_bytes", "63900000\n");
+  EXPECT_TRUE(group->has_run_out());
+  put("g/memory.usage_in_bytes", "1000000\n");
+  put("g/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
+  EXPECT_TRUE(group->has_run_out());
+}
+
 TEST_F(CgroupV2Tree, IsKilledByItsOneFile) {
   put("g/cgroup.kill");
   put("g/cgroup.procs", "1\n");  // must not be touched

@@ -25,6 +25,17 @@ TEST(ReadFile, WholeContentUpToTheLimit) {
   EXPECT_NE(over.error().message.find(dir / "f"), std::string::npos);
 }
 
+// A killed process leaves its temporary files, and its pid may be ours.
+TEST(WriteFile, LeftoversOfAnotherProcessDoNotHinderIt) {
+  const TempDir dir;
+  for (int count = 0; count < 1000; ++count) {
+    const std::string left = ".f." + std::to_string(::getpid()) + "." + std::to_string(count);
+    ASSERT_TRUE(write_new_file(dir / (left + ".tmp"), "", 0600));
+  }
+  EXPECT_TRUE(write_file_atomic(dir / "f", "12345", 0600, false));
+  EXPECT_EQ(*read_file(dir / "f", 5), "12345");
+}
+
 TEST(ReadFile, ProcFilesOfUnknownSize) {
   const Result<std::string> text = read_file("/proc/self/status", 1u << 20);
   ASSERT_TRUE(text);

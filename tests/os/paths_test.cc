@@ -147,8 +147,25 @@ TEST(RunFolder, ExplicitHomeHasItsOwn) {
             dir / "run");
   EXPECT_EQ(mode_of(dir / "run"), 0700u);
   EXPECT_EQ(*run_folder({.path = dir.path(), .is_explicit = false, .why_elsewhere = ""}),
-            dir / "pergpu");
+            dir / ("pergpu/" + name_hash(dir.path())));
   EXPECT_EQ(mode_of(dir / "pergpu"), 0700u);
+}
+
+TEST(RunFolder, TwoHomesShareNone) {
+  const TempDir dir;
+  ASSERT_EQ(::chmod(dir.path().c_str(), 0700), 0);
+  ASSERT_TRUE(make_dirs(dir / "a", 0700));
+  ASSERT_TRUE(make_dirs(dir / "b", 0700));
+  const Variable runtime("XDG_RUNTIME_DIR", dir.path());
+  const auto folder_of = [&](const char* home) {
+    return run_folder({.path = dir / home, .is_explicit = false, .why_elsewhere = ""});
+  };
+  const Result<std::string> a = folder_of("a");
+  const Result<std::string> b = folder_of("b");
+  ASSERT_TRUE(a);
+  ASSERT_TRUE(b);
+  EXPECT_NE(*a, *b);
+  EXPECT_EQ(*folder_of("a"), *a);
 }
 
 TEST(RunFolder, RuntimeFolderOfOthersIsNotUsed) {

@@ -37,9 +37,11 @@ class ProcessTree : public testing::Test {
   }
 
   /// Starts `script`; its processes say "x" on descriptor 5 when they are ready.
-  Spawned start(const std::string& script, const std::string& marker, int stdout_fd = -1) {
+  Spawned start(const std::string& script, const std::string& marker, int stdout_fd = -1,
+                const std::vector<std::string>& words = {}) {
     SpawnPlan plan;
     plan.argv = {"/bin/sh", "-c", script};
+    plan.argv.insert(plan.argv.end(), words.begin(), words.end());
     plan.env = {"PATH=/usr/bin:/bin", "PERGPU_ATTEMPT_ID=" + marker};
     plan.fds = {{.fd = writer_.get(), .as = 5}};
     plan.stdout_fd = stdout_fd;
@@ -150,6 +152,65 @@ TEST_F(ProcessTree, SessionMemberOfAnotherAttemptIsSpared) {
   ASSERT_TRUE(wait_for(child.pid));
   EXPECT_TRUE(find_tree({.pid = child.pid, .start_ticks = ticks, .marker = own_marker()}).empty());
   EXPECT_EQ(find_tree({.marker = other_marker()}).size(), 1u);
+}
+
+/// What the command line of a keeper of this home looks like.
+std::vector<std::string> keeper_of(const std::string& home) {
+  return {"pergpu-keeper", "--listen-fd", "3", "--home", home};
+}
+std::string own_home() { return "test" + std::to_string(::getpid()); }
+
+// The next attempt of a job writes the same log.  It may have no readable mark: its environment is
+// cleared, or is still its keeper's.
+TEST_F(ProcessTree, WriterOfTheLogBelowALivingKeeperIsSpared) {
+  const std::string log = folder_ + "/log.txt";
+  const UniqueFd fd(::open(log.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const Spawned keeper =
+      start("env -i /bin/sh -c 'printf x >&5; exec /bin/sleep 1000' & printf x >&5; wait",
+            other_marker(), fd.get(), keeper_of(own_home()));
+  wait_ready(2);
+  EXPECT_TRUE(find_tree({.marker = own_marker(), .log_path = log}).empty());
+  EXPECT_TRUE(kill_tree({.marker = own_marker(), .log_path = log}).empty());
+  EXPECT_FALSE(has_ended(keeper.pidfd));
+  // The keeper of another home vouches for nothing here.
+  EXPECT_EQ(find_tree({.marker = "elsewhere/1.1", .log_path = log}).size(), 1u);
+}
+
+TEST_F(ProcessTree, AttemptWhoseKeeperLivesIsThereAndNotHit) {
+  const Spawned keeper =
+      start("PERGPU_ATTEMPT_ID=" + own_marker() +
+                " /bin/sh -c 'printf x >&5; exec /bin/sleep 1000' & printf x >&5; wait",
+            other_marker(), -1, keeper_of(own_home()));
+  wait_ready(2);
+  const std::vector<TreeMember> found = kill_tree({.marker = own_marker()});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].spared, "has a keeper that lives");
+  EXPECT_TRUE(is_alive(found[0].pid, found[0].start_ticks));
+  EXPECT_NE(read_stat(found[0].pid)->state, 'T');
+  // Without its keeper it is an orphan.
+  ASSERT_TRUE(send_signal(keeper.pidfd, SIGKILL));
+  ASSERT_TRUE(wait_for(keeper.pid));
+  EXPECT_EQ(kill_tree({.marker = own_marker()}).at(0).spared, "");
+  ASSERT_TRUE(wait_for(found[0].pid));
+}
+
+TEST(Proc, EnvironmentIsToldFromOneThatIsNotSetUp) {
+  EXPECT_TRUE(has_environment(::getpid()));
+  SpawnPlan plan;
+  plan.argv = {"/bin/true"};  // with no environment at all
+  SpawnResult result = spawn(plan);
+  ASSERT_TRUE(std::holds_alternative<Spawned>(result));
+  const pid_t pid = std::get<Spawned>(result).pid;
+  while (!has_ended(std::get<Spawned>(result).pidfd)) ::usleep(1000);
+  EXPECT_FALSE(has_environment(pid));  // it has ended
+  EXPECT_TRUE(wait_for(pid));
+
+  const std::string fields =
+      "7 (a) b) R 1 7 7 0 -1 4194304 100 0 0 0 0 0 0 0 20 0 1 0 177358 31 4 "
+      "18446744073709551615 1 2 3 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 4 5 6 7 8 ";
+  EXPECT_EQ(environment_in(fields + "90 100 0"), std::make_pair(90ul, 100ul));
+  EXPECT_EQ(environment_in(fields + "0 0 0"), std::make_pair(0ul, 0ul));
+  EXPECT_EQ(environment_in("7 (a)"), std::make_pair(0ul, 0ul));
 }
 
 TEST(Proc, OwnStatIsRead) {

@@ -1,171 +1,14 @@
 // The local engine with real keepers and real processes.
-#include "run/local.h"
-
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
 
-#include "keeper/record.h"
-#include "os/cgroup.h"
-#include "os/child.h"
-#include "os/proc.h"
-#include "os/process_tree.h"
+#include "run/local_rig.h"
 
 namespace pergpu {
 namespace {
-
-constexpr std::int64_t kDeadlineNs = 30'000'000'000;
-constexpr LaneId kLane = {.pool = LaneId::Pool::Cpu, .sweep = {}, .slot = 0};
-constexpr LaneId kOtherLane = {.pool = LaneId::Pool::Cpu, .sweep = {}, .slot = 1};
-
-std::string slurp(const std::string& path) {
-  std::ifstream in(path);
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
-
-class LocalEngineTest : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "pergpu-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
-    std::filesystem::create_directory(run_dir());
-    loop_ = *os::Loop::create();
-    loop_->on_turn([this] {
-      if (condition_ && condition_()) loop_->stop();
-    });
-    open_engine();
-  }
-  void TearDown() override {
-    std::vector<std::int32_t> keepers =
-        engine_ ? engine_->keeper_pids() : std::vector<std::int32_t>();
-    keepers.insert(keepers.end(), all_keepers_.begin(), all_keepers_.end());
-    for (const std::int32_t keeper : keepers) {
-      for (const os::TreeMember& member : os::descendants_of(keeper)) ::kill(member.pid, SIGKILL);
-      if (os::link_of(keeper, "exe").find("pergpu-keeper") != std::string::npos)
-        ::kill(keeper, SIGKILL);
-    }
-    engine_.reset();
-    loop_.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-
-  std::string run_dir() const { return folder_ + "/run"; }
-  std::string out(AttemptId id) const { return folder_ + "/out" + std::to_string(id.job.value); }
-
-  void open_engine() {
-    engine_ = std::make_unique<LocalEngine>(
-        *loop_, clock_,
-        LocalEngine::Config{.run_dir = run_dir(),
-                            .keeper_program = PERGPU_BINARY_DIR "/pergpu-keeper",
-                            .pergpu_program = "/bin/true",
-                            .home = folder_,
-                            .boot_id = os::boot_id(),
-                            .groups = groups_,
-                            .on_event = [this](const EngineEvent& e) { events_.push_back(e); }});
-  }
-  /// What kill -9 of a coordinator does: sockets close, nothing is said.
-  void kill_coordinator() {
-    remember_keepers();
-    engine_.reset();
-    events_.clear();
-  }
-  void remember_keepers() {
-    for (const std::int32_t pid : engine_->keeper_pids()) all_keepers_.push_back(pid);
-  }
-
-  /// Runs the loop until `condition` holds.
-  bool until(std::function<bool()> condition) {
-    if (condition()) return true;
-    condition_ = std::move(condition);
-    bool late = false;
-    const os::Loop::TimerId deadline = loop_->at(clock_.now().boot_ns + kDeadlineNs, [&] {
-      late = true;
-      loop_->stop();
-    });
-    // The condition may be about a process that announces nothing.
-    os::Loop::TimerId tick = 0;
-    std::function<void()> look = [&] { tick = loop_->at(clock_.now().boot_ns + 2'000'000, look); };
-    look();
-    EXPECT_TRUE(loop_->run());
-    loop_->cancel(deadline);
-    loop_->cancel(tick);
-    condition_ = nullptr;
-    return !late;
-  }
-
-  template <typename Event>
-  const Event* find(AttemptId id) const {
-    for (const EngineEvent& event : events_) {
-      if (const auto* e = std::get_if<Event>(&event); e != nullptr && e->id == id) return e;
-    }
-    return nullptr;
-  }
-  template <typename Event>
-  std::size_t count() const {
-    std::size_t n = 0;
-    for (const EngineEvent& event : events_) n += std::holds_alternative<Event>(event) ? 1 : 0;
-    return n;
-  }
-  /// Fails the test when the event does not come.
-  template <typename Event>
-  Event wait_for(AttemptId id) {
-    EXPECT_TRUE(until([&] { return find<Event>(id) != nullptr; }));
-    const Event* event = find<Event>(id);
-    return event != nullptr ? *event : Event{};
-  }
-
-  AttemptPlan plan(AttemptId id, std::vector<std::string> argv) const {
-    AttemptPlan plan;
-    plan.id = id;
-    plan.folder = {.out = out(id), .attempt = id.number, .files = {}, .umask = 022};
-    plan.argv = std::move(argv);
-    plan.env = {"PATH=/usr/bin:/bin", "PERGPU_ATTEMPT_ID=" + folder_ + "/" + to_string(id)};
-    plan.cwd = folder_;
-    plan.log_path = out(id) + "/log.txt";
-    plan.record_path = out(id) + "/attempt.json";
-    plan.record_at_start = "{\"schema\": 1, \"attempt\": " + std::to_string(id.number) + ",}";
-    return plan;
-  }
-  AttemptPlan shell(AttemptId id, const std::string& script) const {
-    return plan(id, {"/bin/sh", "-c", script});
-  }
-  KeeperId run_on(LaneId lane, AttemptPlan plan) {
-    const KeeperId keeper = engine_->assign(lane);
-    engine_->start(lane, std::move(plan));
-    return keeper;
-  }
-  ExpectedAttempt expected(AttemptId id, KeeperId keeper,
-                           const engine_event::Started& started = {}) const {
-    return {.id = id,
-            .keeper = keeper,
-            .pid = started.pid,
-            .start_ticks = started.start_ticks,
-            .out = out(id)};
-  }
-  bool gone(std::int32_t pid) const {
-    const std::optional<os::ProcStat> stat = os::read_stat(pid);
-    return !stat || stat->ended();
-  }
-
-  std::string folder_;
-  os::CgroupSite groups_;
-  os::RealClock clock_;
-  std::unique_ptr<os::Loop> loop_;
-  std::unique_ptr<LocalEngine> engine_;
-  std::vector<EngineEvent> events_;
-  std::vector<std::int32_t> all_keepers_;
-  std::function<bool()> condition_;
-};
-
-constexpr AttemptId kFirst = {{1}, 1};
-constexpr AttemptId kSecond = {{2}, 1};
 
 TEST_F(LocalEngineTest, AttemptRunsToItsEnd) {
   AttemptPlan job = shell(kFirst, "echo hello; exit 7");
@@ -224,177 +67,47 @@ TEST_F(LocalEngineTest, StopEndsIt) {
   EXPECT_EQ(wait_for<engine_event::Exited>(kFirst).signal, SIGTERM);
 }
 
-TEST_F(LocalEngineTest, KilledKeeperLosesItsAttemptAndNothingOfItRuns) {
-  run_on(kLane, shell(kFirst, "(setsid sleep 1000 & echo $! > child); exec sleep 1000"));
-  const auto started = wait_for<engine_event::Started>(kFirst);
-  ASSERT_TRUE(until([&] { return slurp(folder_ + "/child").size() > 1; }));
-  const pid_t child = std::stoi(slurp(folder_ + "/child"));
-  ASSERT_EQ(::kill(engine_->keeper_pids().at(0), SIGKILL), 0);
-  const auto lost = wait_for<engine_event::Lost>(kFirst);
-  EXPECT_TRUE(lost.proven_gone);
-  EXPECT_EQ(lost.why, "its keeper was ended by signal 9");
-  EXPECT_TRUE(gone(started.pid));
-  EXPECT_TRUE(gone(child));
-  engine_->acknowledge(kFirst, out(kFirst) + "/attempt.json", "lost");
-  EXPECT_TRUE(until([&] { return slurp(out(kFirst) + "/attempt.json") == "lost"; }));
-  run_on(kLane, shell(kSecond, "exit 0"));
-  EXPECT_EQ(wait_for<engine_event::Exited>(kSecond).exit_code, 0);
-  EXPECT_EQ(count<engine_event::Lost>(), 1u);
-}
-
-TEST_F(LocalEngineTest, ExitRecordedByAKilledKeeperIsNotLost) {
-  const KeeperId keeper = run_on(kLane, shell(kFirst, "exit 7"));
-  wait_for<engine_event::Exited>(kFirst);
-  kill_coordinator();  // before it could be stored
-  for (const std::int32_t pid : all_keepers_) ::kill(pid, SIGKILL);
-  open_engine();
-  engine_->adopt({expected(kFirst, keeper)});
-  EXPECT_EQ(wait_for<engine_event::Exited>(kFirst).exit_code, 7);
-  EXPECT_EQ(count<engine_event::Lost>(), 0u);
-}
-
-TEST_F(LocalEngineTest, NextCoordinatorAdoptsWhatRuns) {
-  const KeeperId keeper =
-      run_on(kLane, shell(kFirst, "while [ ! -e go ]; do sleep 0.01; done; exit 7"));
-  const auto before = wait_for<engine_event::Started>(kFirst);
-  kill_coordinator();
-  open_engine();
-  engine_->adopt({expected(kFirst, keeper, before)});
-  EXPECT_EQ(wait_for<engine_event::Started>(kFirst).pid, before.pid);
-  std::ofstream(folder_ + "/go") << "";
-  EXPECT_EQ(wait_for<engine_event::Exited>(kFirst).exit_code, 7);
-  EXPECT_EQ(events_.size(), 2u);
-  engine_->acknowledge(kFirst, "", "");
-  // The adopted keeper serves on.
-  EXPECT_EQ(run_on(kLane, shell(kSecond, "exit 0")), keeper);
-  EXPECT_EQ(wait_for<engine_event::Exited>(kSecond).exit_code, 0);
-}
-
-TEST_F(LocalEngineTest, WithoutDescriptorsNoJobIsTakenForLost) {
-  const KeeperId keeper = run_on(kLane, plan(kFirst, {"sleep", "1000"}));
-  const auto before = wait_for<engine_event::Started>(kFirst);
-  kill_coordinator();
-  open_engine();
+TEST_F(LocalEngineTest, KeeperThatCannotBeConnectedToIsNotLeftBehind) {
   rlimit limit = {};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
-  const int next = ::dup(0);
-  ::close(next);
-  const rlimit none_left = {.rlim_cur = static_cast<rlim_t>(next), .rlim_max = limit.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none_left), 0);
-  engine_->adopt({expected(kFirst, keeper, before)});
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-  EXPECT_EQ(wait_for<engine_event::Started>(kFirst).pid, before.pid);
-  EXPECT_EQ(count<engine_event::Lost>(), 0u);
-  EXPECT_FALSE(gone(before.pid));
-}
-
-TEST_F(LocalEngineTest, EndThatNobodyExpectsIsToldAgain) {
-  run_on(kLane, shell(kFirst, "exit 7"));
-  wait_for<engine_event::Exited>(kFirst);
-  kill_coordinator();  // it had stored the outcome
-  open_engine();
-  engine_->adopt({});
-  EXPECT_EQ(wait_for<engine_event::Exited>(kFirst).exit_code, 7);
-  engine_->acknowledge(kFirst, out(kFirst) + "/attempt.json", "end");
-  EXPECT_TRUE(until([&] { return slurp(out(kFirst) + "/attempt.json") == "end"; }));
-}
-
-TEST_F(LocalEngineTest, ExitBetweenTwoCoordinatorsIsLearntOnce) {
-  const KeeperId keeper = run_on(kLane, shell(kFirst, "exit 7"));
-  wait_for<engine_event::Exited>(kFirst);
-  for (int restart = 0; restart < 3; ++restart) {
-    kill_coordinator();
-    open_engine();
-    engine_->adopt({expected(kFirst, keeper)});
-    EXPECT_EQ(wait_for<engine_event::Exited>(kFirst).exit_code, 7);
-    EXPECT_EQ(count<engine_event::Exited>(), 1u);
+  std::int32_t slot = 10;
+  for (rlim_t spare = 0; spare < 12; ++spare) {
+    const int next = ::dup(0);
+    ::close(next);
+    const rlimit few = {.rlim_cur = static_cast<rlim_t>(next) + spare, .rlim_max = limit.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    (void)engine_->assign({.slot = ++slot});
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
   }
-  engine_->acknowledge(kFirst, "", "");
-  kill_coordinator();
-  open_engine();
-  engine_->adopt({expected(kFirst, keeper)});
-  wait_for<engine_event::Lost>(kFirst);  // forgotten means forgotten
+  std::vector<pid_t> keepers;
+  for (const pid_t child : os::children_of(::getpid())) {
+    if (os::link_of(child, "exe").find("pergpu-keeper") != std::string::npos)
+      keepers.push_back(child);
+  }
+  std::vector<std::int32_t> known = engine_->keeper_pids();
+  std::sort(known.begin(), known.end());
+  std::sort(keepers.begin(), keepers.end());
+  EXPECT_EQ(keepers, known);
+  EXPECT_TRUE(engine_->assign(kLane));
 }
 
-TEST_F(LocalEngineTest, LeaseOfAnAdoptedAttemptComesBack) {
-  const os::UniqueFd lease(
-      ::open((folder_ + "/lease").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  AttemptPlan job = plan(kFirst, {"sleep", "1000"});
-  job.lease_fds = {lease.get()};
-  const KeeperId keeper = run_on(kLane, job);
-  wait_for<engine_event::Started>(kFirst);
-  kill_coordinator();
-  open_engine();
-  engine_->adopt({expected(kFirst, keeper)});
-  const auto started = wait_for<engine_event::Started>(kFirst);
-  ASSERT_EQ(started.leases.size(), 1u);
-  struct stat mine = {};
-  struct stat given = {};
-  ASSERT_EQ(::fstat(lease.get(), &mine), 0);
-  ASSERT_EQ(::fstat(started.leases[0]->get(), &given), 0);
-  EXPECT_EQ(mine.st_ino, given.st_ino);
+TEST_F(LocalEngineTest, WhatAKeeperRefusesIsAnUnchargedLoss) {
+  AttemptId last = {};
+  for (std::int64_t job = 1; job <= 16; ++job) {  // it keeps so many outcomes
+    last = {{job}, 1};
+    run_on(kLane, shell(last, "exit 0"));
+    wait_for<engine_event::Exited>(last);
+  }
+  last = {{17}, 1};
+  run_on(kLane, shell(last, "exit 0"));
+  EXPECT_TRUE(wait_for<engine_event::Lost>(last).proven_gone);
 }
 
-TEST_F(LocalEngineTest, AttemptThatWasNeverStartedIsLost) {
-  engine_->adopt({expected(kFirst, {5})});
-  EXPECT_TRUE(wait_for<engine_event::Lost>(kFirst).proven_gone);
-}
-
-// The coordinator died between storing the intent and sending it.  What is done to make certain
-// that nothing of the attempt runs must not touch the keeper that it was meant for.
-TEST_F(LocalEngineTest, AttemptThatNeverReachedItsKeeperLeavesTheKeeperAlone) {
-  groups_ = os::find_cgroups();
-  if (groups_.track.version != 2) GTEST_SKIP() << "no groups of v2: " << groups_.words;
-  open_engine();
-  const KeeperId keeper = run_on(kLane, shell(kFirst, "exit 0"));
-  wait_for<engine_event::Exited>(kFirst);
-  engine_->acknowledge(kFirst, "", "");
-  kill_coordinator();
-  open_engine();
-  engine_->adopt({expected(kSecond, keeper)});
-  wait_for<engine_event::Lost>(kSecond);
-  EXPECT_EQ(os::groups_named(groups_, os::cgroup_name(folder_, keeper.value)).size(), 1u);
-  const AttemptId third = {{3}, 1};
-  EXPECT_EQ(run_on(kLane, shell(third, "exit 7")), keeper);
-  EXPECT_EQ(wait_for<engine_event::Exited>(third).exit_code, 7);
-}
-
-TEST_F(LocalEngineTest, TreeOfAKeeperKilledBetweenCoordinatorsIsEnded) {
-  const KeeperId keeper = run_on(kLane, plan(kFirst, {"sleep", "1000"}));
-  const auto started = wait_for<engine_event::Started>(kFirst);
-  kill_coordinator();
-  for (const std::int32_t pid : all_keepers_) ::kill(pid, SIGKILL);
-  open_engine();
-  engine_->adopt({expected(kFirst, keeper)});  // Started was not stored: pid and time are not known
-  EXPECT_TRUE(wait_for<engine_event::Lost>(kFirst).proven_gone);
-  EXPECT_TRUE(gone(started.pid));
-}
-
-TEST_F(LocalEngineTest, RunningAttemptThatNobodyExpectsIsEnded) {
-  run_on(kLane, plan(kFirst, {"sleep", "1000"}));
-  const auto started = wait_for<engine_event::Started>(kFirst);
-  kill_coordinator();
-  open_engine();
-  engine_->adopt({});
-  EXPECT_TRUE(until([&] { return gone(started.pid); }));
-  EXPECT_EQ(wait_for<engine_event::Exited>(kFirst).signal, SIGKILL);  // to be acknowledged
-  EXPECT_EQ(events_.size(), 1u);
-}
-
-TEST_F(LocalEngineTest, FilesOfDeadKeepersAreRemoved) {
-  const KeeperId keeper = run_on(kLane, shell(kFirst, "exit 0"));
-  wait_for<engine_event::Exited>(kFirst);
-  kill_coordinator();
-  for (const std::int32_t pid : all_keepers_) ::kill(pid, SIGKILL);
-  ASSERT_TRUE(until([&] { return gone(all_keepers_.at(0)); }));
-  const auto files = {keeper::socket_path(run_dir(), keeper.value),
-                      keeper::notify_path(run_dir(), keeper.value),
-                      keeper::record_path(run_dir(), keeper.value)};
-  for (const std::string& file : files) ASSERT_TRUE(std::filesystem::exists(file)) << file;
-  open_engine();
-  engine_->adopt({});
-  for (const std::string& file : files)
-    EXPECT_TRUE(until([&] { return !std::filesystem::exists(file); })) << file;
+TEST_F(LocalEngineTest, KeeperOfAStartThatDoesNotComeIsFreeAgain) {
+  const KeeperId keeper = engine_->assign(kLane);
+  EXPECT_NE(engine_->assign(kOtherLane), keeper);
+  engine_->unassign(kLane);
+  EXPECT_EQ(engine_->assign({.slot = 7}), keeper);
 }
 
 TEST_F(LocalEngineTest, OneKeeperIsThereWithoutAnyAttempt) {

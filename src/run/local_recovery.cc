@@ -1,0 +1,454 @@
+// What outlives its connection: keepers that are gone, keepers that must be connected to again, and
+// those that an earlier coordinator left.
+//
+// No path from here may end a tree whose keeper lives.  So an attempt is buried only when the
+// keeper that got it is gone, or when every keeper that can be found has said that it has not got
+// it; its keeper's own record, left in the run folder, decides before that.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+
+#include "os/cgroup.h"
+#include "os/file.h"
+#include "os/proc.h"
+#include "run/local.h"
+
+namespace pergpu {
+namespace {
+
+constexpr std::int64_t kSecondNs = 1'000'000'000;
+constexpr std::int64_t kShortestPauseNs = kSecondNs / 50;
+constexpr std::int64_t kLongestPauseNs = 30 * kSecondNs;
+constexpr std::string_view kRecordSuffix = ".rec";
+
+std::int64_t number_in(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() ? number : 0;
+}
+
+/// "k17" -> 17, also "k17.rec" with `suffix`; 0: another file.
+std::int64_t keeper_number(std::string_view name, std::string_view suffix) {
+  if (name.size() <= 1 + suffix.size() || name[0] != 'k' || !name.ends_with(suffix)) return 0;
+  return number_in(name.substr(1, name.size() - 1 - suffix.size()));
+}
+
+/// Of the files in the run folder; none where there is no such folder.
+Result<std::vector<KeeperId>> keepers_in(const std::string& run_dir, std::string_view suffix) {
+  std::vector<KeeperId> out;
+  Result<std::vector<std::string>> names = os::list_dir(run_dir);
+  if (!names && names.error().kind == ErrorKind::NotFound) return out;
+  if (!names) return std::move(names).error();
+  for (const std::string& name : *names) {
+    if (const std::int64_t number = keeper_number(name, suffix); number > 0)
+      out.push_back({number});
+  }
+  return out;
+}
+
+bool nobody_listens(const Error& error) {
+  return error.os_errno == ENOENT || error.os_errno == ECONNREFUSED;
+}
+
+bool runs(const keeper::Held& held) { return held.started && !held.exited; }
+
+}  // namespace
+
+/// A number names sockets, records and control groups: it is never given twice, because something
+/// may still act on the name of a keeper that is gone.
+Result<void> LocalEngine::learn_numbers() {
+  if (knows_numbers_) return {};
+  for (const std::string_view suffix : {std::string_view(), kRecordSuffix}) {
+    Result<std::vector<KeeperId>> found = keepers_in(site_.run_dir, suffix);
+    if (!found) return std::move(found).error();
+    for (const KeeperId id : *found) last_keeper_ = std::max(last_keeper_, id.value);
+  }
+  Result<std::string> last = os::read_file(site_.run_dir + kLastNumber, 32);
+  if (!last && last.error().kind != ErrorKind::NotFound) return std::move(last).error();
+  if (last) last_keeper_ = std::max(last_keeper_, number_in(*last));
+  knows_numbers_ = true;
+  return {};
+}
+
+// ---- keepers that are gone, and those that only seem so ----------------------------------------
+
+void LocalEngine::on_keeper_gone(KeeperId id, const std::string& why) {
+  remove_keeper_sockets(site_, id);
+  std::erase_if(leaving_, [&](const auto& link) { return link->id() == id; });
+  const auto it = keepers_.find(id);
+  if (it == keepers_.end()) return;
+  const Keeper keeper = std::move(it->second);
+  keepers_.erase(it);
+  if (keeper.lane) keeper_of_lane_.erase(*keeper.lane);
+  std::vector<AttemptId> orphans;
+  bool record_serves = keeper.state_wanted;  // until what it held is known
+  for (const auto& [attempt, tracked] : attempts_) {
+    record_serves = record_serves || tracked.keeper == id;
+    if (tracked.keeper == id && !tracked.ended) orphans.push_back(attempt);
+  }
+  Records records;
+  read_record(id, records);
+  if (!record_serves) ::unlink(keeper::record_path(site_.run_dir, id.value).c_str());
+  if (orphans.empty()) remove_group_of(id);
+  for (const AttemptId attempt : orphans) recover(attempt, why, records);
+  if (keepers_.empty()) schedule_trim();
+  adopt_found();
+}
+
+void LocalEngine::on_keeper_broken(KeeperId id, const std::string& why) {
+  const auto it = keepers_.find(id);
+  if (it == keepers_.end()) return;  // it leaves
+  Keeper& keeper = it->second;
+  keeper.state_wanted = true;
+  keeper.assigned = false;
+  if (keeper.pause_ns > kShortestPauseNs) {  // not the end of a keeper, nor an accident
+    std::fprintf(stderr, "pergpu: keeper %lld: %s; connecting again\n",
+                 static_cast<long long>(id.value), why.c_str());
+  }
+  keeper.pause_ns = std::clamp(2 * keeper.pause_ns, kShortestPauseNs, kLongestPauseNs);
+  loop_.at(clock_.now().boot_ns + keeper.pause_ns, [this, id, alive = alive_] {
+    if (*alive) reconnect(id);
+  });
+}
+
+void LocalEngine::reconnect(KeeperId id) {
+  const auto it = keepers_.find(id);
+  if (it == keepers_.end()) return;
+  const Result<void> connected = it->second.link->reconnect(site_);
+  if (connected) return it->second.link->send(keeper::Hello{});
+  if (nobody_listens(connected.error())) return it->second.link->end_unreachable();
+  on_keeper_broken(id, connected.error().message);
+}
+
+/// The end of an attempt whose keeper is gone: recorded, or unknown and made certain.
+void LocalEngine::recover(AttemptId id, const std::string& why, const Records& records) {
+  Tracked& tracked = attempts_.at(id);
+  if (const auto recorded = records.find(id); recorded != records.end()) {
+    const keeper::Held& last = recorded->second.held;
+    tracked.keeper = recorded->second.keeper;
+    if (last.started) on_started(*last.started, {});
+    tracked.ended = last.failed || last.exited;
+    if (last.exited) return tell(*last.exited);
+    if (last.failed) return tell(*last.failed);
+  }
+  bury(id, why);
+}
+
+bool LocalEngine::is_known(KeeperId id) const {
+  return keepers_.count(id) != 0 || unreachable_.count(id) != 0 || foreign_.count(id) != 0 ||
+         std::any_of(leaving_.begin(), leaving_.end(),
+                     [&](const auto& link) { return link->id() == id; });
+}
+
+/// Never those of a keeper that lives: it has them for another attempt.
+std::vector<std::string> LocalEngine::groups_to_bury(const Tracked& tracked) const {
+  std::vector<std::string> out = tracked.groups;
+  if (out.empty()) {  // killed before it could tell
+    out = os::groups_named(config_.groups, os::cgroup_name(config_.home, tracked.keeper.value));
+  }
+  std::erase_if(out, [&](const std::string& folder) {
+    const std::string name = folder.substr(folder.rfind('/') + 1);
+    const KeeperId owner = {os::keeper_of_cgroup(name, config_.home)};
+    return !owner || is_known(owner);
+  });
+  return out;
+}
+
+void LocalEngine::bury(AttemptId id, const std::string& why) {
+  Tracked& tracked = attempts_.at(id);
+  tracked.is_buried = true;
+  const os::TreeMarks marks = {.pid = tracked.pid,
+                               .start_ticks = tracked.start_ticks,
+                               .marker = marker_of(id),
+                               .log_path = tracked.log_path,
+                               .groups = groups_to_bury(tracked)};
+  const auto on_gone = [this, id, why] {
+    const auto it = attempts_.find(id);
+    if (it == attempts_.end() || std::exchange(it->second.ended, true)) return;
+    lose(id, why);
+  };
+  const auto on_left = [this, id](const std::string& resists) {
+    emit(engine_event::Notified{.id = id, .line = std::string(keeper::kResists) + resists});
+  };
+  undertaker_.end(marks, {.on_gone = on_gone, .on_left = on_left});
+}
+
+void LocalEngine::lose(AttemptId id, const std::string& why) {
+  if (unexpected_.erase(id) != 0) {  // so nobody will acknowledge it
+    const KeeperId holder = attempts_.extract(id).mapped().keeper;
+    return remove_record_of(holder);
+  }
+  emit(engine_event::Lost{.id = id, .why = why, .proven_gone = true});
+}
+
+// ---- after a restart -------------------------------------------------------------------------
+
+void LocalEngine::adopt(std::vector<ExpectedAttempt> expected) {
+  for (ExpectedAttempt& one : expected) {
+    last_keeper_ = std::max(last_keeper_, one.keeper.value);
+    const AttemptId id = one.id;
+    expected_.emplace(id, std::move(one));
+  }
+  is_adopting_ = true;
+  starts_wait_ = true;
+  find_keepers();
+  const std::int64_t now = clock_.now().boot_ns;
+  adopt_timer_ = loop_.at(now + config_.answer_ns, [this] {
+    adopt_timer_ = 0;
+    give_up_waiting();
+  });
+  loop_.at(now, [this, alive = alive_] {
+    if (*alive) adopt_found();
+  });
+}
+
+void LocalEngine::find_keepers() {
+  const Result<std::vector<KeeperId>> found = keepers_in(site_.run_dir, {});
+  unlisted_ = !found;
+  if (unlisted_) return find_again([this] { find_keepers(); });
+  for (const KeeperId id : *found) {
+    if (keepers_.count(id) == 0 && foreign_.count(id) == 0) find_keeper(id);
+  }
+}
+
+void LocalEngine::find_keeper(KeeperId id) {
+  unreachable_.erase(id);
+  Result<std::unique_ptr<KeeperLink>> link = KeeperLink::find(loop_, site_, id, callbacks_of(id));
+  if (link) {
+    Keeper& keeper = keepers_[id];
+    keeper.link = *std::move(link);
+    keeper.state_wanted = true;
+    keeper.link->send(keeper::Hello{});
+  } else if (nobody_listens(link.error())) {
+    remove_keeper_sockets(site_, id);
+  } else {
+    unreachable_.insert(id);
+    find_again([this, id] { find_keeper(id); });
+  }
+}
+
+/// No descriptor, no memory, too many that connect: the keepers may be well, and their jobs too.
+void LocalEngine::find_again(std::function<void()> find) {
+  loop_.at(clock_.now().boot_ns + kSecondNs / 2, [this, find = std::move(find), alive = alive_] {
+    if (!*alive) return;
+    find();
+    adopt_found();
+  });
+}
+
+void LocalEngine::on_state(KeeperId id, const keeper::State& state,
+                           std::vector<os::UniqueFd> leases) {
+  if (!is_of_this_home(state)) return leave_alone(id);
+  Keeper& keeper = keepers_.at(id);
+  keeper.link->know(state.pid, state.start_ticks);
+  keeper.idle_since_ns = clock_.now().boot_ns;
+  keeper.pause_ns = 0;
+  for (const keeper::Held& held : state.held)
+    on_held(id, held, runs(held) ? std::exchange(leases, {}) : std::vector<os::UniqueFd>());
+  lose_undelivered(id, state);
+  say_again(id);
+  keeper.state_wanted = false;
+  adopt_found();
+  schedule_trim();
+}
+
+/// Releases that gave two homes one run folder told it in the command line only.
+bool LocalEngine::is_of_this_home(const keeper::State& state) const {
+  if (!state.home.empty()) return state.home == config_.home;
+  const std::vector<std::string> words = os::arguments_of(state.pid);
+  const auto home = std::find(words.begin(), words.end(), "--home");
+  return home == words.end() || home + 1 == words.end() || *(home + 1) == config_.home;
+}
+
+void LocalEngine::leave_alone(KeeperId id) {
+  foreign_.insert(id);
+  auto node = keepers_.extract(id);
+  // What it said is still being read: its connection goes later.
+  loop_.at(clock_.now().boot_ns,
+           [link = std::shared_ptr<KeeperLink>(std::move(node.mapped().link))] {});
+  adopt_found();
+}
+
+void LocalEngine::on_held(KeeperId id, const keeper::Held& held, std::vector<os::UniqueFd> leases) {
+  const AttemptId attempt = keeper::id_of(held);
+  if (const auto expected = expected_.find(attempt); expected != expected_.end()) {
+    attempts_[attempt] = {.keeper = id, .log_path = expected->second.out + "/log.txt"};
+    expected_.erase(expected);
+  }
+  if (runs(held)) keepers_.at(id).attempt = attempt;
+  const auto tracked = attempts_.find(attempt);
+  if (tracked != attempts_.end()) {
+    tracked->second.keeper = id;
+    // Not one that was hit: no burial hits what has a living keeper.
+    if (runs(held) && std::exchange(tracked->second.is_buried, false))
+      undertaker_.cancel(marker_of(attempt));
+  } else if (runs(held)) {
+    // The coordinator knows nothing of it: no outcome of it would be recorded.
+    attempts_[attempt] = {.keeper = id, .started_told = true, .stop = StopHow::Kill};
+    unexpected_.insert(attempt);
+  }
+  if (held.started) on_started(*held.started, std::move(leases));
+  if (held.failed) on_failed(id, *held.failed);
+  if (held.exited) on_exited(id, *held.exited);
+}
+
+/// What was sent to it and is not there was lost with the connection: nothing of it runs, since a
+/// keeper reads one connection to its end before the next.
+void LocalEngine::lose_undelivered(KeeperId id, const keeper::State& state) {
+  std::vector<AttemptId> lost;
+  for (auto& [attempt, tracked] : attempts_) {
+    if (tracked.keeper != id || tracked.ended || tracked.is_buried) continue;
+    const bool is_held = std::any_of(
+        state.held.begin(), state.held.end(),
+        [attempt = attempt](const keeper::Held& held) { return keeper::id_of(held) == attempt; });
+    if (!is_held) lost.push_back(attempt);
+  }
+  for (const AttemptId attempt : lost) {
+    free_keeper(id, attempt);
+    attempts_.at(attempt).ended = true;
+    lose(attempt, "its keeper was never told to start it");
+  }
+}
+
+/// Both are done once, however often they are asked for.
+void LocalEngine::say_again(KeeperId id) {
+  const Keeper& keeper = keepers_.at(id);
+  if (!keeper.attempt) return;
+  const auto it = attempts_.find(*keeper.attempt);
+  if (it == attempts_.end()) return;
+  const Tracked& tracked = it->second;
+  if (tracked.signal != 0)
+    keeper.link->send(keeper::Signal{.id = it->first, .number = tracked.signal});
+  if (tracked.stop)
+    keeper.link->send(keeper::Stop{.id = it->first, .kill = *tracked.stop == StopHow::Kill});
+}
+
+/// Once every keeper has said what it holds, what is still expected has none.
+void LocalEngine::adopt_found() {
+  if (!is_adopting_) return;
+  const bool waits = std::any_of(keepers_.begin(), keepers_.end(),
+                                 [](const auto& entry) { return entry.second.state_wanted; });
+  if (waits || !unreachable_.empty() || unlisted_) return;
+  const Result<Records> records = records_of_the_gone();
+  if (!records) return find_again([] {});
+  is_adopting_ = false;
+  starts_wait_ = false;
+  if (adopt_timer_ != 0) loop_.cancel(std::exchange(adopt_timer_, 0));
+  end_unexpected(*records);
+  for (auto& [id, one] : std::exchange(expected_, {})) recover_expected(one, *records);
+  if (keepers_.empty()) (void)start_keeper();
+  remove_leftovers();
+}
+
+Result<LocalEngine::Records> LocalEngine::records_of_the_gone() const {
+  Records out;
+  Result<std::vector<KeeperId>> found = keepers_in(site_.run_dir, kRecordSuffix);
+  if (!found) return std::move(found).error();
+  for (const KeeperId id : *found) {
+    if (!is_known(id)) read_record(id, out);
+  }
+  return out;
+}
+
+void LocalEngine::read_record(KeeperId id, Records& into) const {
+  const std::string path = keeper::record_path(site_.run_dir, id.value);
+  for (keeper::Held& held : keeper::read_record(path, site_.boot_id)) {
+    const AttemptId attempt = keeper::id_of(held);
+    into.emplace(attempt, Recorded{.keeper = id, .held = std::move(held)});
+  }
+}
+
+/// The record of a keeper that is gone goes when none of its attempts needs it any more.
+void LocalEngine::remove_record_of(KeeperId id) {
+  const bool is_needed = !id || is_known(id) || !foreign_.empty() ||
+                         std::any_of(attempts_.begin(), attempts_.end(),
+                                     [&](const auto& entry) { return entry.second.keeper == id; });
+  if (!is_needed) ::unlink(keeper::record_path(site_.run_dir, id.value).c_str());
+}
+
+/// Ran under a keeper that is gone, and the store knows nothing of it (an older copy of it was put
+/// back, say).
+void LocalEngine::end_unexpected(const Records& records) {
+  if (!foreign_.empty()) return;  // records do not say whose they are
+  for (const auto& [id, recorded] : records) {
+    if (!runs(recorded.held) || expected_.count(id) != 0 || attempts_.count(id) != 0) continue;
+    attempts_[id] = {
+        .keeper = recorded.keeper, .groups = recorded.held.started->groups, .started_told = true};
+    unexpected_.insert(id);
+    bury(id, "its keeper was killed");
+  }
+}
+
+/// Files and groups of keepers that were killed.
+void LocalEngine::remove_leftovers() {
+  const Result<std::vector<KeeperId>> found = keepers_in(site_.run_dir, kRecordSuffix);
+  for (const KeeperId id : found ? *found : std::vector<KeeperId>()) remove_record_of(id);
+  for (const std::string& name : os::groups_of_home(config_.groups, config_.home)) {
+    const KeeperId id = {os::keeper_of_cgroup(name, config_.home)};
+    if (!is_known(id)) remove_group_of(id);
+  }
+}
+
+/// What a keeper that was killed left behind.  Stays where something lives in it.
+void LocalEngine::remove_group_of(KeeperId id) {
+  if (!config_.groups) return;
+  os::remove_groups(os::groups_named(config_.groups, os::cgroup_name(config_.home, id.value)));
+}
+
+/// A keeper that does not answer holds up its own attempts, and those of which nothing tells that
+/// it has not got them.
+void LocalEngine::give_up_waiting() {
+  if (!is_adopting_) return;
+  adopt_timer_ = loop_.at(clock_.now().boot_ns + config_.answer_ns, [this] {
+    adopt_timer_ = 0;
+    give_up_waiting();
+  });
+  const Result<Records> records = unlisted_ ? Result<Records>(Records{}) : records_of_the_gone();
+  if (unlisted_ || !records) return;
+  end_unexpected(*records);
+  for (auto it = expected_.begin(); it != expected_.end();) {
+    if (!is_settled(it->second, *records)) {
+      ++it;
+      continue;
+    }
+    const ExpectedAttempt one = std::move(it->second);
+    it = expected_.erase(it);
+    recover_expected(one, *records);
+  }
+  starts_wait_ = std::any_of(unreachable_.begin(), unreachable_.end(),
+                             [this](KeeperId id) { return holds_up_starts(id); }) ||
+                 std::any_of(keepers_.begin(), keepers_.end(), [this](const auto& entry) {
+                   return entry.second.state_wanted && holds_up_starts(entry.first);
+                 });
+}
+
+/// No keeper that has not answered can have it.  The keeper that was journalled need not be the one
+/// that got it: it may have ended before the start.
+bool LocalEngine::is_settled(const ExpectedAttempt& one, const Records& records) const {
+  const auto keeper = keepers_.find(one.keeper);
+  if (keeper != keepers_.end()) return !keeper->second.state_wanted;
+  return unreachable_.count(one.keeper) == 0 && records.count(one.id) != 0;
+}
+
+/// A keeper that does not answer runs, by its record, what the store knows nothing of.
+bool LocalEngine::holds_up_starts(KeeperId id) const {
+  const std::vector<keeper::Held> record =
+      keeper::read_record(keeper::record_path(site_.run_dir, id.value), site_.boot_id);
+  return std::any_of(record.begin(), record.end(), [this](const keeper::Held& held) {
+    const AttemptId attempt = keeper::id_of(held);
+    return runs(held) && expected_.count(attempt) == 0 && attempts_.count(attempt) == 0;
+  });
+}
+
+void LocalEngine::recover_expected(const ExpectedAttempt& one, const Records& records) {
+  attempts_[one.id] = {.keeper = one.keeper,
+                       .pid = one.pid,
+                       .start_ticks = one.start_ticks,
+                       .log_path = one.out + "/log.txt"};
+  recover(one.id, "its keeper was killed", records);
+}
+
+}  // namespace pergpu
