@@ -124,6 +124,7 @@ void Keeper::finish_attempt() {
   Held held;
   held.started = attempt_->started();
   held.exited = attempt_->finish();
+  blame_machine_memory(*held.exited);
   const bool group_is_spent = attempt_->has_killed_group();
   attempt_.reset();
   unwritten_.reset();  // the record of the end will say more
@@ -131,6 +132,14 @@ void Keeper::finish_attempt() {
   // Limits and counts are one attempt's: the next one gets a new group.  After the report, because
   // it takes a tenth of a millisecond.
   if (group_ && (group_is_spent || !is_plain(*group_))) drop_group();
+}
+
+/// Without a memory group of its own nothing says whom the kernel killed for want of memory; that
+/// it killed somebody while this one was killed is as good as told, for jobs are to go first.
+void Keeper::blame_machine_memory(Exited& exited) {
+  const std::optional<std::int64_t> before = std::exchange(oom_kills_before_, std::nullopt);
+  if (exited.signal != SIGKILL || exited.oom_kills != 0 || !before) return;
+  if (os::machine_oom_kills().value_or(0) > *before) exited.oom_kills = 1;
 }
 
 /// The group for an attempt: that of the attempt before where neither has limits.
@@ -374,6 +383,7 @@ void Keeper::on_time() {
     for (std::string& line : notify_filter_.due(now)) notify(std::move(line));
   }
   if (unwritten_ && now >= record_due_ns_) {
+    oom_kills_before_ = os::machine_oom_kills();
     write_record(*unwritten_);
     unwritten_.reset();
   }

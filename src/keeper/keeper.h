@@ -65,6 +65,7 @@ class Keeper {
   const os::Cgroup* group_for(const Start& request);
   void drop_group();
   void finish_attempt();
+  void blame_machine_memory(Exited& exited);
   void drain_notify();
   void keep(Held held);
   const Held* held_of(AttemptId id) const;
@@ -93,6 +94,7 @@ class Keeper {
   std::int32_t prepared_attempt_ = 0;
   std::optional<Start> unwritten_;  // record of the live attempt, until it is written
   std::int64_t record_due_ns_ = 0;
+  std::optional<std::int64_t> oom_kills_before_;  // of the machine, when the record was written
   AfterLoss after_loss_ = AfterLoss::Revive;
   ReviveSchedule revive_;
   std::optional<std::int64_t> exit_at_ns_;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <memory>
 
 #include "os/fd.h"
@@ -157,6 +158,16 @@ pid_t tracer_of(pid_t pid) {
   if (at == std::string::npos) return 0;
   std::string_view rest = std::string_view(text).substr(at + kKey.size());
   return static_cast<pid_t>(take_number(rest));
+}
+
+std::optional<std::int64_t> machine_oom_kills() {
+  constexpr std::string_view kName = "\noom_kill ";
+  const char* elsewhere = std::getenv("PERGPU_VMSTAT");
+  const std::string text = slurp(elsewhere != nullptr ? elsewhere : "/proc/vmstat", 1u << 16);
+  const std::size_t at = text.find(kName);
+  if (at == std::string::npos) return std::nullopt;
+  std::string_view rest = std::string_view(text).substr(at + kName.size());
+  return static_cast<std::int64_t>(take_number(rest));
 }
 
 std::uint64_t resident_bytes(pid_t pid) {

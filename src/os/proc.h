@@ -55,6 +55,10 @@ std::uint64_t resident_bytes(pid_t pid);
 /// the kernel walks the page tables.  Falls back to resident_bytes().
 std::uint64_t proportional_bytes(pid_t pid);
 
+/// How many processes of the whole machine the kernel has killed for want of memory since it was
+/// started; nullopt: it does not tell.  $PERGPU_VMSTAT: a file to read instead (for tests).
+std::optional<std::int64_t> machine_oom_kills();
+
 /// Children of all threads of `pid`.  Complete for processes that are stopped or are the caller.
 std::vector<pid_t> children_of(pid_t pid);
 

@@ -205,6 +205,22 @@ def test_show_says_what_holds_each_limit(home):
     assert home.wait() == 0
 
 
+@pytest.mark.parametrize("kills, cls", [(4, "oom-host"), (3, "signal")])
+def test_a_kill_while_the_machine_has_no_memory_is_oom_host(home, kills, cls):
+    home.env["PERGPU_CGROUP"] = "none"
+    home.env["PERGPU_VMSTAT"] = home.file("vmstat", "nr_free_pages 1\noom_kill 3\nswap_ra 0\n")
+    home.submit('[steps.a]\ncommand = ["sleep", "1000"]', "--lanes", 1)
+    wait_until(lambda: home.only()["state"] == "running", "its start")
+    record = home.only()["out"] + "/attempt.json"
+    wait_until(lambda: os.path.exists(record), "its record")
+    home.file("vmstat", f"nr_free_pages 1\noom_kill {kills}\nswap_ra 0\n")
+    os.kill(home.json("show", "@")["jobs"][0]["last_attempt"]["pid"], 9)
+    assert home.wait() == 1
+    job = home.only()
+    assert job["class"] == cls
+    assert ("the machine had no memory left" in job["reason"]) == (cls == "oom-host")
+
+
 def test_groups_of_a_killed_keeper_are_removed(home):
     home.submit('[steps.a]\nmemory = "1GiB"\ncommand = ["sleep", "1000"]', "--lanes", 1)
     wait_until(lambda: home.only()["state"] == "running", "its start")
