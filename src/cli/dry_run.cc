@@ -14,7 +14,9 @@
 #include "cli/exit_code.h"
 #include "cli/submit.h"
 #include "cli/terminal.h"
+#include "coordinator/machine.h"
 #include "job/redact.h"
+#include "job/schedule.h"
 #include "spec/run_name.h"
 #include "spec/run_parameters.h"
 #include "spec/units.h"
@@ -168,6 +170,19 @@ Outlook outlook_of(SubmitPreview preview, const SweepSpec& sweep) {
   return out;
 }
 
+/// What needs no coordinator to be refused; "": nothing.  What GPUs there are only a look can tell.
+std::string refusal_of(const SweepSpec& sweep) {
+  const Machine machine = read_machine();
+  Capacity capacity;
+  capacity.cpus = machine.core_count();
+  capacity.memory_bytes = machine.memory_bytes;
+  for (const StepSpec& step : sweep.steps) {
+    const std::string never = never_fits(demand_of(step, LaneId::Pool::Cpu), capacity);
+    if (!never.empty()) return fmt::format("step {}: {}", step.name, never);
+  }
+  return {};
+}
+
 std::string job_of(const StartSnapshot& start) {
   return (start.run.empty() ? "_once" : start.run) + "/" + start.step;
 }
@@ -223,6 +238,10 @@ int dry_run(const Place& place, const SweepSpec& sweep, const RunOptions& option
   const Result<json> reply = client.call(lines->request, lines->runs);
   // NotFound: none runs.  A refusal is the one that the submit would meet.
   if (!reply && reply.error().kind != ErrorKind::NotFound) return fail(reply.error());
+  if (!reply) {
+    const std::string refusal = refusal_of(sweep);
+    if (!refusal.empty()) return fail(Error{ErrorKind::Invalid, 0, refusal});
+  }
   const Outlook outlook =
       reply ? outlook_of(reply->get<SubmitPreview>(), sweep) : estimate(sweep, options);
   const SubmitPreview& preview = outlook.preview;
