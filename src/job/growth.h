@@ -11,6 +11,9 @@ namespace pergpu {
 
 struct Job;
 
+/// What a factor of `grow` may be at most.
+inline constexpr double kMostGrowth = 10;
+
 /// How often a job was given more since a person last queued it.
 struct Growths {
   std::int8_t memory = 0;

@@ -8,13 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "job/growth.h"
 #include "spec/suggest.h"
 #include "spec/units.h"
 
 namespace pergpu {
 namespace {
-
-constexpr double kMostGrowth = 10;
 
 std::vector<std::string_view> signal_names() {
   std::vector<std::string_view> out;

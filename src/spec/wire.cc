@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "job/growth.h"
 #include "job/json_depth.h"
 #include "spec/json_members.h"
 #include "spec/source_text.h"
@@ -23,7 +24,6 @@ constexpr std::int64_t kMostMilliseconds = std::int64_t{250} * 365 * 86'400'000;
 /// A step's number has 16 bits.
 constexpr std::size_t kMostSteps = 10'000;
 constexpr int kLastSignal = 64;
-constexpr double kMostGrowth = 10;
 
 std::string_view name_of(Need::Scope scope) {
   switch (scope) {
