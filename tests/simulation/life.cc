@@ -73,12 +73,19 @@ void MachineEngine::check_limits(AttemptId id) const {
   if (step.memory_bytes) require(memory <= kMemory, "the machine's memory");
   for (const Need& need : step.needs) {
     const Step& needed = world_.sweep_of(job).steps[static_cast<std::size_t>(need.step)];
+    // What a person queued again between the intent and the start did hold when it was decided.
+    int since = 0;
+    for (const JobId other : needed.current) {
+      const Job* one = other ? world_.job(other) : nullptr;
+      const bool is_open = one != nullptr && !is_ended(one->state);
+      if (is_open && one->queued_at.boot_ns >= job.last->starting_at.boot_ns) ++since;
+    }
     const std::string words = world_.path_of(job) + " needs " + needed.spec.name + ", of which " +
-                              std::to_string(needed.done) + " are done and " +
+                              std::to_string(needed.done) + " are done, " +
                               std::to_string(needed.ended) + " of " + std::to_string(needed.total) +
-                              " have ended";
-    if (need.scope == Need::Scope::All) require(needed.done == needed.total, words);
-    if (need.scope == Need::Scope::Ended) require(needed.ended == needed.total, words);
+                              " have ended and " + std::to_string(since) + " are queued since";
+    if (need.scope == Need::Scope::All) require(needed.done + since >= needed.total, words);
+    if (need.scope == Need::Scope::Ended) require(needed.ended + since >= needed.total, words);
   }
 }
 
