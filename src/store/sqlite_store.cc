@@ -16,8 +16,8 @@
 //   compaction  (compaction.h) when nothing was appended for a while and many events lie unfolded;
 //               when they are very many, a slice after each commit, too;
 //   checkpoint  the log is written back into the file when nothing was appended for a while, or
-//   when
-//               it has grown so long that reading it after a crash would take time.
+//               when it has grown so long that reading it after a crash would take time;
+//   memory      that was freed goes back to the system, when all that is done.
 #include <malloc.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -50,6 +50,7 @@ constexpr int kPagesTooMany =
     131'072;  // checkpoint now: 512 MiB of log, a million-job submit is less
 constexpr int kPagesOfFolding = 4'096;  // checkpoint while folding: 16 MiB of log
 constexpr int kPagesABackupSlice = 256;
+constexpr std::size_t kRowsWorthTrimming = 1000;  // give memory back when idle
 
 class SqliteStore final : public Store {
  public:
@@ -175,8 +176,8 @@ class SqliteStore final : public Store {
       const bool idle = work == Work::Tidy && !tidying_;
       if (log_pages_ >= (idle ? kPagesWorthWriting : tidying_ ? kPagesOfFolding : kPagesTooMany)) {
         checkpoint();
-        if (idle) give_memory_back();
       }
+      if (idle && std::exchange(rows_, 0) >= kRowsWorthTrimming) give_memory_back();
     }
   }
 
@@ -191,7 +192,7 @@ class SqliteStore final : public Store {
       return leaving_ || !queue_.empty() || !backups_.empty() || backup_;
     };
     bool idle = false;
-    if (wants_folding() || log_pages_ >= kPagesWorthWriting) {
+    if (wants_folding() || log_pages_ >= kPagesWorthWriting || rows_ >= kRowsWorthTrimming) {
       // Tidying goes on slice by slice until something is appended; then another pause is waited
       // for.
       idle = !wake_.wait_for(lock, tidying_ ? std::chrono::milliseconds(0) : kIdle, something);
@@ -269,6 +270,7 @@ class SqliteStore final : public Store {
     done ? writer_.committed() : writer_.rolled_back();
     if (done) {
       for (const Pending& pending : group) {
+        rows_ += pending.batch.size();
         unfolded_ += std::count_if(pending.batch.begin(), pending.batch.end(), [](const Row& row) {
           return std::holds_alternative<row::Event>(row);
         });
@@ -284,7 +286,8 @@ class SqliteStore final : public Store {
     if (code == SQLITE_OK) log_pages_ = 0;
   }
 
-  // A submit of a million jobs passes through here once; its memory should not stay.
+  // What a submit of a million jobs, and thousands of ends, took on their way should not stay: the
+  // allocator keeps what was freed between pieces that are still in use.
   void give_memory_back() {
     sqlite3_db_release_memory(database_.get());
     ::malloc_trim(0);
@@ -316,6 +319,7 @@ class SqliteStore final : public Store {
   store::Compaction compaction_;
   const Folding folding_;
   int log_pages_ = 0;          // since the last checkpoint
+  std::size_t rows_ = 0;       // since memory was given back last
   std::int64_t unfolded_ = 0;  // events
   bool tidying_ = false;
   std::vector<Pending> group_;  // being committed
