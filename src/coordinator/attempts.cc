@@ -111,10 +111,9 @@ void Coordinator::on_engine(const EngineEvent& e) {
 /// them.
 void Coordinator::defer(const EngineEvent& e) {
   deferred_.push_back(e);
-  const bool is_end = !std::holds_alternative<engine_event::Started>(e) &&
-                      !std::holds_alternative<engine_event::MemoryExceeded>(e) &&
-                      !std::holds_alternative<engine_event::Notified>(e) &&
-                      !std::holds_alternative<engine_event::Quiet>(e);
+  const bool is_end = std::holds_alternative<engine_event::Exited>(e) ||
+                      std::holds_alternative<engine_event::SpawnFailed>(e) ||
+                      std::holds_alternative<engine_event::Lost>(e);
   const AttemptId id = std::visit([](const auto& event) { return event.id; }, e);
   if (is_end) live_.at(id.job).deferred = true;
 }

@@ -14,11 +14,6 @@ struct GpuHealthTest : ::testing::Test {
     sim->run([&] { return sim->gpus->discovered(); });
     return sim;
   }
-  void run_for(Simulation& sim, std::int64_t time_ns) {
-    bool over = false;
-    sim.sim_timers.add(clock.now().boot_ns + time_ns, [&over] { over = true; });
-    sim.run([&] { return over; });
-  }
   static SweepSpec training(const std::string& name, const std::string& exit, int runs = 1) {
     SweepSpec sweep = sweep_of(name, runs);
     sweep.steps.push_back(step_of("train", "10s", exit));
@@ -29,7 +24,7 @@ struct GpuHealthTest : ::testing::Test {
   std::unique_ptr<Simulation> started(const std::string& exit) {
     std::unique_ptr<Simulation> sim = start();
     EXPECT_TRUE(sim->submit(training("training", exit)));
-    run_for(*sim, kSecond);
+    sim->run_for(kSecond);
     EXPECT_EQ(sim->job(1).state, JobState::Running);
     return sim;
   }
@@ -51,7 +46,7 @@ TEST_F(GpuHealthTest, AFailureAsksForOneLookMoreThanASuccess) {
     store.rows.clear();
     std::unique_ptr<Simulation> sim = started(std::to_string(exit));
     shown.looks = 0;
-    run_for(*sim, 60 * kSecond);
+    sim->run_for(60 * kSecond);
     EXPECT_EQ(sim->job(1).last->outcome->exit_code, exit);
     looks[exit] = shown.looks;
   }
@@ -66,7 +61,7 @@ TEST_F(GpuHealthTest, AFaultOfTheGpuMovesTheJobUnchargedAndTheRestStaysAway) {
   EXPECT_EQ(sim->job(1).moves, 1);
   EXPECT_EQ(sim->job(1).last->placement.gpus, std::vector<std::string>{second});
   EXPECT_EQ(state_of(*sim, 0), "quarantined");
-  run_for(*sim, 60 * kSecond);
+  sim->run_for(60 * kSecond);
   EXPECT_EQ(sim->job(1).state, JobState::Failed) << "the other GPU is in order";
   EXPECT_EQ(sim->job(1).last->outcome->cls, OutcomeClass::Exit);
 }
@@ -74,10 +69,10 @@ TEST_F(GpuHealthTest, AFaultOfTheGpuMovesTheJobUnchargedAndTheRestStaysAway) {
 TEST_F(GpuHealthTest, ACancelWhileItsGpuIsLookedAtIsObeyed) {
   std::unique_ptr<Simulation> sim = started("1");
   shown.answer_after_ns = 2 * kSecond;
-  run_for(*sim, 10 * kSecond);
+  sim->run_for(10 * kSecond);
   ASSERT_EQ(sim->job(1).state, JobState::Running) << "it has ended and is being judged";
   sim->core->cancel({JobId{1}}, false, "cancelled by hand");
-  run_for(*sim, 10 * kSecond);
+  sim->run_for(10 * kSecond);
   EXPECT_EQ(sim->job(1).state, JobState::Cancelled);
   EXPECT_EQ(sim->job(1).attempts, 1);
 }
@@ -86,7 +81,7 @@ TEST_F(GpuHealthTest, ARestartKeepsAQuarantineAndARebootEndsIt) {
   {
     std::unique_ptr<Simulation> sim = started("0");
     shown.look.xids = {{first, 79, clock.now().boot_ns}};
-    run_for(*sim, 60 * kSecond);
+    sim->run_for(60 * kSecond);
     EXPECT_EQ(sim->job(1).state, JobState::Done) << "it went on";
     EXPECT_EQ(state_of(*sim, 0), "quarantined");
   }
@@ -95,7 +90,7 @@ TEST_F(GpuHealthTest, ARestartKeepsAQuarantineAndARebootEndsIt) {
     std::unique_ptr<Simulation> sim = start();
     EXPECT_EQ(state_of(*sim, 0), "quarantined");
     ASSERT_TRUE(sim->submit(training("second", "0", 3)));
-    run_for(*sim, 600 * kSecond);
+    sim->run_for(600 * kSecond);
     for (const int job : {2, 3, 4}) {
       EXPECT_EQ(sim->job(job).last->placement.gpus, std::vector<std::string>{second});
     }
@@ -108,7 +103,7 @@ TEST_F(GpuHealthTest, AnUpdatedDriverHoldsGpuJobsUntilItIsInOrder) {
   std::unique_ptr<Simulation> sim = started("1");
   const GpuLook well = shown.look;
   shown.look = {.why = "of different versions", .driver_mismatch = true};
-  run_for(*sim, 60 * kSecond);
+  sim->run_for(60 * kSecond);
   EXPECT_EQ(sim->job(1).state, JobState::Queued);
   EXPECT_EQ(sim->job(1).last->outcome->cls, OutcomeClass::Driver);
   EXPECT_EQ(sim->job(1).attempts, 1);
@@ -116,10 +111,10 @@ TEST_F(GpuHealthTest, AnUpdatedDriverHoldsGpuJobsUntilItIsInOrder) {
   SweepSpec cpu = sweep_of("cpu", 1);
   cpu.steps.push_back(step_of("main", "1s"));
   ASSERT_TRUE(sim->submit(cpu));
-  run_for(*sim, 10 * kSecond);
+  sim->run_for(10 * kSecond);
   EXPECT_EQ(sim->job(2).state, JobState::Done);
   shown.look = well;
-  run_for(*sim, 200 * kSecond);
+  sim->run_for(200 * kSecond);
   EXPECT_EQ(sim->job(1).attempts, 2);
 }
 
@@ -130,7 +125,7 @@ TEST_F(GpuHealthTest, ErrorsAreLearntFromOneJobToTheNext) {
   sim->run([&] { return sim->job(3).state == JobState::Running; });
   EXPECT_TRUE(shown.stays);
   EXPECT_EQ(shown.rests, 0) << "the next job starts without another look";
-  run_for(*sim, 60 * kSecond);
+  sim->run_for(60 * kSecond);
   EXPECT_EQ(sim->job(3).state, JobState::Done);
   EXPECT_FALSE(shown.stays);
 }
@@ -138,11 +133,11 @@ TEST_F(GpuHealthTest, ErrorsAreLearntFromOneJobToTheNext) {
 TEST_F(GpuHealthTest, AQuarantineThatAResetEndsEndsThoughNoJobWantsTheGpu) {
   std::unique_ptr<Simulation> sim = started("0");
   shown.look.gpus[1].recovery_action = 1;
-  run_for(*sim, 20 * kSecond);
+  sim->run_for(20 * kSecond);
   ASSERT_EQ(sim->job(1).state, JobState::Done);
   ASSERT_EQ(state_of(*sim, 1), "quarantined");
   shown.look.gpus[1].recovery_action = 0;
-  run_for(*sim, 70 * kSecond);
+  sim->run_for(70 * kSecond);
   EXPECT_EQ(state_of(*sim, 1), "free");
 }
 
@@ -155,7 +150,7 @@ TEST_F(GpuHealthTest, APersonEndsAQuarantine) {
   const auto released = sim->core->release_gpus("0");
   ASSERT_TRUE(released) << released.error().message;
   EXPECT_EQ(*released, std::vector<std::string>{first});
-  run_for(*sim, kSecond);
+  sim->run_for(kSecond);
   EXPECT_EQ(state_of(*sim, 0), "free");
 }
 

@@ -19,12 +19,6 @@ struct GpuJobsTest : ::testing::Test {
   static void discover(Simulation& sim) {
     sim.run([&] { return sim.gpus->discovered(); });
   }
-  /// Runs for this long, or to the end of all.
-  void run_for(Simulation& sim, std::int64_t time_ns) {
-    bool over = false;
-    sim.sim_timers.add(clock.now().boot_ns + time_ns, [&over] { over = true; });
-    sim.run([&] { return over; });
-  }
   void show_foreign_processes(bool there) {
     for (GpuReading& gpu : shown.look.gpus) {
       gpu.processes.clear();
@@ -56,14 +50,14 @@ TEST_F(GpuJobsTest, AfterARestartQueuedGpuJobsWaitForTheFirstLook) {
     std::unique_ptr<Simulation> before = start();
     discover(*before);
     ASSERT_TRUE(before->submit(training(3)));
-    run_for(*before, 5 * kSecond);
+    before->run_for(5 * kSecond);
     ASSERT_EQ(before->count(JobState::Queued), 3);
   }
   std::unique_ptr<Simulation> after = start();
-  run_for(*after, 5 * kSecond);
+  after->run_for(5 * kSecond);
   EXPECT_EQ(after->count(JobState::Queued), 3);
   show_foreign_processes(false);
-  run_for(*after, 60 * kSecond);
+  after->run_for(60 * kSecond);
   EXPECT_EQ(after->count(JobState::Done), 3);
   EXPECT_EQ(on_cpu_lanes(*after), 0);
 }
@@ -82,15 +76,15 @@ TEST_F(GpuJobsTest, GpusThatTheFirstLookDoesNotShowAreLookedForAgainWhileAJobWan
     shown.look = gone;
     shown.looks = 0;
     std::unique_ptr<Simulation> after = start();
-    run_for(*after, 600 * kSecond);
+    after->run_for(600 * kSecond);
     EXPECT_EQ(after->count(JobState::Queued), 2);
     EXPECT_GE(shown.looks, 10);  // at 1, 3, 7, 15, 31, 63, 123 … s
     EXPECT_LE(shown.looks, 20);
   }
   std::unique_ptr<Simulation> after = start();
-  run_for(*after, 5 * kSecond);
+  after->run_for(5 * kSecond);
   shown.look = there;
-  run_for(*after, 60 * kSecond);
+  after->run_for(60 * kSecond);
   EXPECT_EQ(after->count(JobState::Done), 2);
   EXPECT_EQ(on_cpu_lanes(*after), 0);
   for (const Job& job : after->world.jobs()) {
@@ -121,9 +115,9 @@ struct ResubmitTest : GpuJobsTest {
       ASSERT_TRUE(sim->submit(sweep));
       EXPECT_EQ(sim->core->why(sim->job(1)), "its GPU is being looked at");
     }
-    run_for(*sim, kSecond);
+    sim->run_for(kSecond);
     sim->core->cancel({JobId{1}}, true, "cancelled by hand");
-    run_for(*sim, kSecond);
+    sim->run_for(kSecond);
     SweepSpec next = sweep_of("next", 1);  // fits only when all was given back
     next.steps.push_back(step_of("main", "1s"));
     next.steps[0].memory_bytes = 64ull << 30;
@@ -148,15 +142,15 @@ TEST_F(GpuJobsTest, WhileTheStoreCannotBeWrittenNoLeaseIsKept) {
   std::unique_ptr<Simulation> sim = start();
   discover(*sim);
   ASSERT_TRUE(sim->submit(training(2)));
-  run_for(*sim, kSecond);
+  sim->run_for(kSecond);
   ASSERT_EQ(sim->count(JobState::Running), 1);
   EXPECT_FALSE(locks.other_user().take(gpu_reading(0).uuid));
   store.failing = true;
-  run_for(*sim, 60 * kSecond);
+  sim->run_for(60 * kSecond);
   EXPECT_FALSE(sim->journal->writable());
   EXPECT_TRUE(locks.other_user().take(gpu_reading(0).uuid));
   store.failing = false;
-  run_for(*sim, 60 * kSecond);
+  sim->run_for(60 * kSecond);
   EXPECT_EQ(sim->count(JobState::Done), 2);
 }
 

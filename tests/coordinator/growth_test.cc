@@ -18,11 +18,6 @@ struct GrowthTest : ::testing::Test {
     sim->run([&] { return sim->gpus->discovered(); });
     return sim;
   }
-  void run_for(Simulation& sim, std::int64_t time_ns) {
-    bool over = false;
-    sim.sim_timers.add(clock.now().boot_ns + time_ns, [&over] { over = true; });
-    sim.run([&] { return over; });
-  }
   static SweepSpec one_job(const std::string& exit = "0") {
     SweepSpec sweep = sweep_of("growing", 1);
     sweep.steps.push_back(step_of("main", "1000s", exit));
@@ -89,10 +84,10 @@ TEST_F(GrowthTest, ARestartForgetsNoGrowthAndANewSubmitDoes) {
 TEST_F(GrowthTest, AJobAboveItsGpuMemoryIsEndedAndHasMoreNextTime) {
   std::unique_ptr<Simulation> sim = start();
   ASSERT_TRUE(sim->submit(on_gpu()));
-  run_for(*sim, 5 * kSecond);
+  sim->run_for(5 * kSecond);
   ASSERT_EQ(sim->job(1).state, JobState::Running);
   uses(21 * kGiB);  // within the margin
-  run_for(*sim, 10 * kSecond);
+  sim->run_for(10 * kSecond);
   EXPECT_EQ(sim->job(1).state, JobState::Running);
   uses(22 * kGiB);
   sim->run([&] { return sim->job(1).last->outcome.has_value(); });
@@ -102,7 +97,7 @@ TEST_F(GrowthTest, AJobAboveItsGpuMemoryIsEndedAndHasMoreNextTime) {
   sim->run([&] { return sim->job(1).attempts == 2; });
   EXPECT_EQ(sim->core->asked_by(sim->job(1)).gpu_memory_bytes, 30 * kGiB);
   uses(22 * kGiB);
-  run_for(*sim, 1100 * kSecond);
+  sim->run_for(1100 * kSecond);
   EXPECT_EQ(sim->job(1).state, JobState::Done);
   EXPECT_EQ(sim->job(1).attempts, 2);
 }
@@ -110,12 +105,12 @@ TEST_F(GrowthTest, AJobAboveItsGpuMemoryIsEndedAndHasMoreNextTime) {
 TEST_F(GrowthTest, AMomentAboveIsForgiven) {
   std::unique_ptr<Simulation> sim = start();
   ASSERT_TRUE(sim->submit(on_gpu()));
-  run_for(*sim, 5 * kSecond);
+  sim->run_for(5 * kSecond);
   for (int i = 0; i < 5; ++i) {
     uses(22 * kGiB);
-    run_for(*sim, kSecond);
+    sim->run_for(kSecond);
     uses(kGiB);
-    run_for(*sim, kSecond);
+    sim->run_for(kSecond);
   }
   EXPECT_EQ(sim->job(1).state, JobState::Running);
 }
@@ -125,9 +120,9 @@ TEST_F(GrowthTest, NobodyLooksAtGpusOfJobsWithoutALimit) {
   SweepSpec sweep = on_gpu();
   sweep.steps[0].gpu_memory_bytes.reset();
   ASSERT_TRUE(sim->submit(sweep));
-  run_for(*sim, 5 * kSecond);
+  sim->run_for(5 * kSecond);
   shown.looks = 0;
-  run_for(*sim, 60 * kSecond);
+  sim->run_for(60 * kSecond);
   EXPECT_EQ(shown.looks, 0);
 }
 

@@ -227,6 +227,13 @@ class Simulation {
     }
   }
 
+  /// Runs for this long, or to the end of all.
+  void run_for(std::int64_t time_ns) {
+    bool over = false;
+    sim_timers.add(clock.now().boot_ns + time_ns, [&over] { over = true; });
+    run([&over] { return over; });
+  }
+
   Result<SubmitReply> submit(SweepSpec sweep, SubmitContext context = {}) {
     context.engine = "fake";
     Result<SubmitReply> reply = Error{ErrorKind::Unavailable, 0, "no answer"};

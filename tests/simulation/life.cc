@@ -72,13 +72,16 @@ void MachineEngine::check_limits(AttemptId id) const {
   if (step.cpus) require(cpus <= kCores, "the machine's cores");
   if (step.memory_bytes) require(memory <= kMemory, "the machine's memory");
   for (const Need& need : step.needs) {
-    const Step& needed = world_.sweep_of(job).steps[static_cast<std::size_t>(need.step)];
+    const Sweep& sweep = world_.sweep_of(job);
+    const Step& needed = sweep.steps[static_cast<std::size_t>(need.step)];
     // What a person queued again between the intent and the start did hold when it was decided.
     int since = 0;
     for (const JobId other : needed.current) {
       const Job* one = other ? world_.job(other) : nullptr;
       const bool is_open = one != nullptr && !is_ended(one->state);
-      if (is_open && one->queued_at.boot_ns >= job.last->starting_at.boot_ns) ++since;
+      const bool is_counted =
+          is_open && (one->run < 0 || sweep.runs[static_cast<std::size_t>(one->run)].listed);
+      if (is_counted && one->queued_at.boot_ns >= job.last->starting_at.boot_ns) ++since;
     }
     const std::string words = world_.path_of(job) + " needs " + needed.spec.name + ", of which " +
                               std::to_string(needed.done) + " are done, " +
