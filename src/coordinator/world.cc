@@ -133,9 +133,10 @@ Result<void> World::absorb_job(const row::NewJob& r) {
   if (step.current.size() <= place) step.current.resize(place + 1);
   if (JobId old = step.current[place]) count(*job(old), -1);
 
-  Job& job = jobs_.emplace_back();
-  identities_.push_back(r.identity);
-  job.id = r.id;
+  JobTable::Entry& entry = jobs_.insert(r.id);
+  last_job_ = r.id;
+  entry.identity = r.identity;
+  Job& job = entry.job;
   job.sweep = r.sweep;
   job.run = r.run;
   job.step = static_cast<std::int16_t>(*slot);
@@ -195,13 +196,11 @@ Sweep* World::sweep_at(const std::string& root, const std::string& name) {
   return it == by_name_.end() ? nullptr : sweep(it->second);
 }
 Job* World::job(JobId id) {
-  if (id.value < 1 || id.value > static_cast<std::int64_t>(jobs_.size())) return nullptr;
-  return &jobs_[static_cast<std::size_t>(id.value - 1)];
+  JobTable::Entry* entry = jobs_.find(id);
+  return entry == nullptr ? nullptr : &entry->job;
 }
 const Job* World::job(JobId id) const { return const_cast<World*>(this)->job(id); }
-const JobIdentity& World::identity(JobId id) const {
-  return identities_[static_cast<std::size_t>(id.value - 1)];
-}
+const JobIdentity& World::identity(JobId id) const { return jobs_.find(id)->identity; }
 JobId World::current(const Sweep& sweep, int slot, std::int32_t run) {
   const std::vector<JobId>& current = sweep.steps[static_cast<std::size_t>(slot)].current;
   const std::size_t place = run < 0 ? 0 : static_cast<std::size_t>(run);

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "coordinator/job_set.h"
+#include "coordinator/job_table.h"
 #include "coordinator/snapshot.h"
 #include "ids.h"
 #include "job/job.h"
@@ -89,14 +89,14 @@ class World {
 
   const std::map<SweepId, Sweep>& sweeps() const { return sweeps_; }
   std::map<SweepId, Sweep>& sweeps() { return sweeps_; }
-  const std::deque<Job>& jobs() const { return jobs_; }
+  const JobTable& jobs() const { return jobs_; }
   /// Those that have not ended, and how many of them are queued.
   const JobSet& open_jobs() const { return open_; }
   std::int64_t queued() const { return queued_; }
   const std::map<std::string, std::int32_t>& limits() const { return limits_; }
   const std::map<std::string, std::string>& meta() const { return meta_; }
 
-  JobId next_job_id() const { return JobId{static_cast<std::int64_t>(jobs_.size()) + 1}; }
+  JobId next_job_id() const { return {last_job_.value + 1}; }
   SweepId next_sweep_id() const;
 
   /// "thirteen/03-method=edm/train", "thirteen/_once/classifier".
@@ -115,8 +115,8 @@ class World {
 
   std::map<SweepId, Sweep> sweeps_;
   std::map<std::pair<std::string, std::string>, SweepId> by_name_;
-  std::deque<Job> jobs_;  // job id n is at n - 1: ids are dense and never reused
-  std::deque<JobIdentity> identities_;
+  JobTable jobs_;
+  JobId last_job_ = {};  // their numbers are given in order and never again
   JobSet open_;
   std::int64_t queued_ = 0;
   std::unordered_map<JobId, JobId> replaces_;

@@ -191,8 +191,8 @@ TEST_F(CoordinatorTest, AReplayedWorldIsTheLiveOne) {
   World replayed;
   ASSERT_TRUE(store.load([&](const Row& row) { return replayed.absorb(row); }));
   ASSERT_EQ(replayed.jobs().size(), sim.world.jobs().size());
-  for (std::size_t i = 0; i < replayed.jobs().size(); ++i) {
-    EXPECT_TRUE(replayed.jobs()[i] == sim.world.jobs()[i]) << "job " << i + 1;
+  for (const Job& job : sim.world.jobs()) {
+    EXPECT_TRUE(*replayed.job(job.id) == job) << "job " << job.id.value;
   }
 }
 
@@ -232,7 +232,7 @@ TEST_F(CoordinatorTest, AStepThatNeverFitsIsRefusedAndNothingIsRecorded) {
   Result<SubmitReply> reply = sim.submit(sweep);
   ASSERT_FALSE(reply);
   EXPECT_EQ(reply.error().kind, ErrorKind::Invalid);
-  EXPECT_TRUE(sim.world.jobs().empty());
+  EXPECT_EQ(sim.world.jobs().size(), 0u);
   sweep.steps[0].cpus.reset();
   sweep.steps[0].gpus = 1;
   reply = sim.submit(sweep);

@@ -149,7 +149,7 @@ std::vector<JobId> People::choose_jobs(const World& world) {
 
 void People::act(Life& life) {
   Coordinator& core = life.core();
-  if (life.world->jobs().empty() || dice_.percent(30)) return submit(life);
+  if (life.world->jobs().size() == 0 || dice_.percent(30)) return submit(life);
   if (core.frozen()) return;  // the server makes such requests wait
   const std::vector<JobId> jobs = choose_jobs(*life.world);
   switch (dice_.below(8)) {
