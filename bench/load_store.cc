@@ -3,7 +3,8 @@
 //   make  writes FOLDER/pergpu.db: sweeps of 100,000 runs, one job each, with the three events of a
 //         job that ran once and was done
 //   fold  folds all events, 500 at a time as the store thread does
-//   load  opens and loads it as a coordinator does, then looks for jobs that have not ended
+//   load  opens and loads it as a coordinator does, looks for jobs that have not ended, and then
+//         fetches one of the archived sweeps
 //
 // One line of JSON each: seconds by the wall and of CPU, the longest slice, the resident memory.
 #include <fmt/format.h>
@@ -70,17 +71,19 @@ std::int64_t file_mib(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 ? info.st_size >> 20 : 0;
 }
 
+void wait_for(Store& store) {
+  pollfd readable{.fd = store.completion_fd(), .events = POLLIN, .revents = 0};
+  ::poll(&readable, 1, -1);
+  store.drain();
+}
+
 void commit(Store& store, Batch batch) {
   bool done = false;
   store.append(std::move(batch), [&](const Result<void>& stored) {
     must(stored);
     done = true;
   });
-  while (!done) {
-    pollfd readable{.fd = store.completion_fd(), .events = POLLIN, .revents = 0};
-    ::poll(&readable, 1, -1);
-    store.drain();
-  }
+  while (!done) wait_for(store);
 }
 
 void make(const std::string& path, std::int64_t jobs) {
@@ -124,6 +127,13 @@ void make(const std::string& path, std::int64_t jobs) {
                      .peak_memory_bytes = 3'000'000'000,
                      .cpu_ns = 2'000'000'000};
     batch.push_back(row::Event{job, event::Ended{.outcome = ok}, at});
+    if (run + 1 == kRunsASweep || i + 1 == jobs) {
+      batch.push_back(row::Archived{.sweep = sweep,
+                                    .key = "0123456789abcdef0123456789abcdef",
+                                    .first_job = {job.value - run},
+                                    .last_job = job,
+                                    .jobs = run + 1});
+    }
     if (batch.size() > 50'000 || i + 1 == jobs) {
       commit(*store, std::exchange(batch, {}));
     }
@@ -156,16 +166,34 @@ void load(const std::string& path) {
   const double open_cpu_s = Watch::cpu();
   World world;
   must(store->load([&](const Row& row) { return world.absorb(row); }));
+  must(world.check_whole());
   const double load_s = whole.wall() - open_s;
   const double load_cpu_s = Watch::cpu() - open_cpu_s;
   const Watch looking;
   std::int64_t open = 0;
-  for (const Job& job : world.jobs()) open += is_ended(job.state) ? 0 : 1;
+  world.open_jobs().for_each([&](JobId) { ++open; });
+  const double look_ms = looking.wall() * 1e3;
+  const std::int64_t resident = resident_mib();
+  const Watch fetching;
+  World part;
+  const std::vector<SweepId> one{world.archived().begin()->first};
+  bool is_there = false;
+  store->fetch(
+      one, [&](const Row& row) { return part.absorb(row); },
+      [&](const Result<void>& read) {
+        must(read);
+        is_there = true;
+      });
+  while (!is_there) wait_for(*store);
+  const Watch adopting;
+  must(world.adopt(one, std::move(part)));
   fmt::print(R"({{"jobs":{},"file_mib":{},"open_s":{:.3f},"open_cpu_s":{:.3f},"load_s":{:.3f},)"
-             R"("load_cpu_s":{:.3f},"resident_mib":{},"look_ms":{:.2f},"not_ended":{}}})"
+             R"("load_cpu_s":{:.3f},"resident_mib":{},"look_ms":{:.2f},"not_ended":{},)"
+             R"("fetched_jobs":{},"fetch_s":{:.3f},"adopt_ms":{:.2f},"resident_then_mib":{}}})"
              "\n",
-             world.jobs().size(), file_mib(path), open_s, open_cpu_s, load_s, load_cpu_s,
-             resident_mib(), looking.wall() * 1e3, open);
+             world.next_job_id().value - 1, file_mib(path), open_s, open_cpu_s, load_s, load_cpu_s,
+             resident, look_ms, open, world.jobs().size(), fetching.wall(), adopting.wall() * 1e3,
+             resident_mib());
 }
 
 }  // namespace

@@ -198,6 +198,8 @@ int check(bool as_json) {
   Result<store::CheckReport> report =
       store::check(source->path, [&](const Row& row) { return world.absorb(row); });
   if (!report) return fail(report.error());
+  const Result<void> whole = world.check_whole();
+  if (report->problems.empty() && !whole) report->problems.push_back(whole.error().message);
   for (std::string& problem : report->problems) replace_all(problem, source->path, found->path);
 
   const bool fine = report->problems.empty();

@@ -44,6 +44,11 @@ void Coordinator::on_engine(const EngineEvent& e) {
     if (!has_ended) return;
     // The coordinator before recorded this end and was killed before its keeper knew.
     const Job* job = parts_.world->job(id.job);
+    if (auto archived = parts_.world->archived_with(id.job); !archived.empty()) {
+      return fetch(std::move(archived), [this, e, id](const Result<void>& fetched) {
+        fetched ? on_engine(e) : parts_.local->acknowledge(id, {}, {});
+      });
+    }
     const bool is_recorded =
         job != nullptr && job->last && job->last->number == id.number && job->last->outcome;
     if (!is_recorded) return parts_.local->acknowledge(id, {}, {});

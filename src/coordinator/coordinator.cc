@@ -73,6 +73,8 @@ void Coordinator::touch(JobId job) {
 
 void Coordinator::record(JobId job, JobEvent e) {
   parts_.journal->event(job, std::move(e));
+  const Sweep& sweep = parts_.world->sweep_of(*parts_.world->job(job));
+  if (sweep.open == 0) rest_.insert(sweep.id);
   touch(job);
 }
 
@@ -201,6 +203,7 @@ void Coordinator::settle() {
   // Whatever keeps jobs from starting, leases that nothing was chosen for go.
   const bool may_start = journal.writable() && !leaving_;
   parts_.gpus->settle([&](const std::string& uuid) { return may_start && wants_gpu(uuid); });
+  archive_ended();
   if (!touched_.empty()) {
     std::vector<JobId> changed = std::exchange(touched_, {});
     touched_set_.clear();

@@ -100,11 +100,17 @@ class Coordinator {
   /// the queue in order.
   void recover();
 
+  /// Brings archived sweeps back (world.h): what names one, or one of its jobs, has to wait for it.
+  /// `done` as in Journal::fetch().
+  void fetch(std::vector<SweepId> archived, std::function<void(Result<void>)> done);
+  /// Those that a submit or a preview of it has to do with.
+  std::vector<SweepId> archived_for(const SweepSpec& file, const SubmitContext& context) const;
+
   /// `done` runs when it is durable, or with what is wrong with it (nothing changed).
   void submit(SweepSpec sweep, SubmitContext context,
               std::function<void(Result<SubmitReply>)> done);
   /// What submit() would do, and what would start at once; nothing is recorded.
-  /// REQUIRES: the GPUs are discovered.
+  /// REQUIRES: the GPUs are discovered, and nothing of archived_for() is archived.
   Result<SubmitPreview> preview(const SweepSpec& file, const SubmitContext& context);
 
   struct Changed {
@@ -164,6 +170,7 @@ class Coordinator {
 
  private:
   void record(JobId job, JobEvent e);
+  void archive_ended();
   void touch(JobId job);
   void refresh(JobId id);
   void refresh_all();
@@ -260,6 +267,7 @@ class Coordinator {
   std::unordered_map<JobId, ReadyJob> ready_;  // what is in queue_
   std::vector<JobId> touched_;                 // since the last flush, in order, each once
   std::unordered_set<JobId> touched_set_;
+  std::set<SweepId> rest_;              // whose last open job may have ended in this turn
   std::unordered_set<JobId> foldered_;  // folders made ahead
   std::vector<Prepared> to_plan_;
   /// Acknowledgements of ended attempts: durable, sent when the lanes have their next jobs.

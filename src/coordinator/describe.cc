@@ -256,6 +256,15 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
   return j;
 }
 
+nlohmann::json describe_why(const Coordinator& coordinator, const Job& job) {
+  std::string why = coordinator.why(job);
+  for (const std::string& warning : coordinator.warnings_of(job)) why += "\nwarning: " + warning;
+  return {{"id", job.id.value},
+          {"name", coordinator.world().path_of(job)},
+          {"state", to_string(job.state)},
+          {"why", std::move(why)}};
+}
+
 nlohmann::json describe_gpus(const Coordinator& coordinator) {
   nlohmann::json gpus = nlohmann::json::array();
   for (const GpuSnapshot& gpu : coordinator.gpu_lanes().gpus()) gpus.push_back(gpu);

@@ -12,6 +12,8 @@ JobSnapshot describe(const Coordinator& coordinator, const Job& job);
 SweepSnapshot describe(const Coordinator& coordinator, const Sweep& sweep);
 /// Everything of one job: JobSnapshot plus parameters, command, resources, the newest attempt.
 nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job);
+/// Where it is and why, in plain words.
+nlohmann::json describe_why(const Coordinator& coordinator, const Job& job);
 /// All GPUs and lanes, as `pergpu gpus --json` prints them.
 nlohmann::json describe_gpus(const Coordinator& coordinator);
 

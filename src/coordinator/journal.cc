@@ -79,6 +79,37 @@ void Journal::commit_first(Batch batch, std::function<void(Result<void>)> done) 
   });
 }
 
+void Journal::fetch(std::vector<SweepId> sweeps, std::function<void(Result<void>)> done) {
+  to_fetch_.push_back({std::move(sweeps), std::move(done)});
+  if (!fetches_) fetch_next();
+}
+
+/// Into a world of their own, on the store's thread: a sweep may have millions of jobs, and what is
+/// half there must not be seen.
+void Journal::fetch_next() {
+  while (!to_fetch_.empty()) {
+    std::vector<SweepId>& sweeps = to_fetch_.front().sweeps;
+    std::erase_if(sweeps, [this](SweepId id) { return !world_.archived().contains(id); });
+    if (!sweeps.empty()) break;
+    const Fetch fetched = std::move(to_fetch_.front());
+    to_fetch_.pop_front();
+    fetched.done({});
+  }
+  if (to_fetch_.empty() || fetches_) return;
+  fetches_ = true;
+  auto part = std::make_shared<World>();
+  store_.fetch(
+      to_fetch_.front().sweeps, [part](const Row& row) { return part->absorb(row); },
+      [this, part](Result<void> read) {
+        fetches_ = false;
+        if (read) read = world_.adopt(to_fetch_.front().sweeps, std::move(*part));
+        const Fetch fetched = std::move(to_fetch_.front());
+        to_fetch_.pop_front();
+        fetched.done(std::move(read));
+        if (!fetches_) fetch_next();
+      });
+}
+
 void Journal::retry() {
   if (writable() || in_flight_ > 0) return;
   failure_.clear();

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -35,13 +36,17 @@ class Journal {
   /// error and nothing changed.  REQUIRES: called after flush() or with nothing recorded.
   void commit_first(Batch batch, std::function<void(Result<void>)> done);
 
+  /// Brings archived sweeps back into the world, one call after the other.  `done` runs when they
+  /// are there, at once if none of them is archived any more, or with what is wrong.
+  void fetch(std::vector<SweepId> sweeps, std::function<void(Result<void>)> done);
+
   bool writable() const { return failure_.empty(); }
   const std::string& failure() const { return failure_; }
   /// Appends what could not be stored once more.  Called by a timer while !writable().
   void retry();
   /// Nothing waits for the disk.
   bool idle() const {
-    return in_flight_ == 0 && batch_.empty() && effects_.empty() && unsaved_.empty();
+    return in_flight_ == 0 && batch_.empty() && effects_.empty() && unsaved_.empty() && !fetches_;
   }
 
  private:
@@ -49,7 +54,12 @@ class Journal {
     Batch rows;
     std::vector<std::function<void()>> effects;
   };
+  struct Fetch {
+    std::vector<SweepId> sweeps;
+    std::function<void(Result<void>)> done;
+  };
   void append(Turn turn);
+  void fetch_next();
 
   World& world_;
   Store& store_;
@@ -58,6 +68,8 @@ class Journal {
   std::vector<std::function<void()>> effects_;
   std::vector<Turn> unsaved_;  // failed, in order
   int in_flight_ = 0;
+  std::deque<Fetch> to_fetch_;
+  bool fetches_ = false;  // the first of to_fetch_
   std::string failure_;
 };
 

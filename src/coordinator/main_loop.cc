@@ -132,6 +132,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!store) return complain(store.error());
   World world;
   Result<void> loaded = (*store)->load([&](const Row& row) { return world.absorb(row); });
+  if (loaded) loaded = world.check_whole();
   if (!loaded) return complain(loaded.error());
   Journal journal(world, **store, clock);
 

@@ -15,7 +15,10 @@ void Coordinator::recover() {
   const bool same_boot = known_boot != world.meta().end() && known_boot->second == parts_.boot_id;
   if (!same_boot) parts_.journal->record(row::Meta{"boot_id", parts_.boot_id});
 
-  for (const auto& [id, sweep] : world.sweeps()) declare(sweep);
+  for (const auto& [id, sweep] : world.sweeps()) {
+    declare(sweep);
+    if (sweep.open == 0) rest_.insert(id);  // of a store that did not know of archived ones
+  }
   std::vector<ExpectedAttempt> local;
   std::vector<ExpectedAttempt> fake;
   world.open_jobs().for_each([&](JobId id) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -41,18 +42,30 @@ Error not_found(const std::string& selector) {
 }
 Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
 
+bool is_back_reference(const std::string& name) { return !name.empty() && name.front() == '@'; }
+
+/// @, @2, …: archived or not.
+Result<SweepId> sweep_back(const World& world, const std::string& name) {
+  const std::optional<std::int64_t> back = name.size() == 1 ? 1 : number(name.substr(1));
+  if (!back || *back < 1) return invalid(fmt::format("`{}`: expected @, @2, @3 …", name));
+  std::vector<std::pair<std::int64_t, SweepId>> all;
+  for (const auto& [id, sweep] : world.sweeps()) all.emplace_back(sweep.submitted_at.wall_ns, id);
+  for (const auto& [id, sweep] : world.archived()) all.emplace_back(sweep.at.wall_ns, id);
+  const auto place = static_cast<std::size_t>(*back - 1);
+  if (place >= all.size()) return not_found(name);
+  // The last submitted comes first.
+  std::ranges::nth_element(all, all.begin() + static_cast<std::ptrdiff_t>(place), std::greater());
+  return all[place].second;
+}
+
 Result<std::vector<const Sweep*>> sweeps_named(const World& world, const std::string& name) {
   std::vector<const Sweep*> found;
-  if (!name.empty() && name.front() == '@') {
-    const std::optional<std::int64_t> back = name.size() == 1 ? 1 : number(name.substr(1));
-    if (!back || *back < 1) return invalid(fmt::format("`{}`: expected @, @2, @3 …", name));
-    // The last submitted comes first.
-    for (const auto& [id, sweep] : world.sweeps()) found.push_back(&sweep);
-    std::sort(found.begin(), found.end(), [](const Sweep* a, const Sweep* b) {
-      return std::pair(a->submitted_at.wall_ns, a->id) > std::pair(b->submitted_at.wall_ns, b->id);
-    });
-    if (static_cast<std::size_t>(*back) > found.size()) return not_found(name);
-    return std::vector<const Sweep*>{found[static_cast<std::size_t>(*back - 1)]};
+  if (is_back_reference(name)) {
+    const Result<SweepId> back = sweep_back(world, name);
+    if (!back) return back.error();
+    if (const Sweep* sweep = world.sweep(*back)) found.push_back(sweep);
+    if (found.empty()) return not_found(name);
+    return found;
   }
   for (const auto& [id, sweep] : world.sweeps()) {
     if (matches(name, sweep.name)) found.push_back(&sweep);
@@ -101,6 +114,27 @@ void take(const Sweep& sweep, const std::vector<std::string>& parts, Selection& 
 
 }  // namespace
 
+std::vector<SweepId> archived_by(const World& world, const std::vector<std::string>& selectors) {
+  std::vector<SweepId> found;
+  for (const std::string& selector : selectors) {
+    const auto job_part = selector.substr(0, selector.find('.'));
+    if (const std::optional<std::int64_t> id = number(job_part)) {
+      const std::vector<SweepId> holders = world.archived_with(JobId{*id});
+      found.insert(found.end(), holders.begin(), holders.end());
+    }
+    const std::string name = parts_of(selector).front();
+    if (is_back_reference(name)) {
+      const Result<SweepId> back = sweep_back(world, name);
+      if (back && world.archived().contains(*back)) found.push_back(*back);
+      continue;
+    }
+    for (const auto& [id, archived] : world.archived()) {
+      if (matches(name, archived.name)) found.push_back(id);
+    }
+  }
+  return found;
+}
+
 Result<Selection> select_jobs(const World& world, const std::string& selector) {
   Selection out;
   const std::size_t dot = selector.find('.');
@@ -144,6 +178,19 @@ Result<Selection> select_jobs(const World& world, const std::vector<std::string>
   std::sort(all.jobs.begin(), all.jobs.end());
   all.jobs.erase(std::unique(all.jobs.begin(), all.jobs.end()), all.jobs.end());
   return all;
+}
+
+Result<void> check_attempts(const World& world, const Selection& selection) {
+  for (const auto& [id, attempt] : selection.attempts) {
+    const Job& job = *world.job(id);
+    if (is_live(job.state) && job.attempts == attempt) continue;
+    std::string message = fmt::format("attempt {} of job {} is over", attempt, id.value);
+    message += is_live(job.state) ? fmt::format("; the live one is {}.{}", id.value, job.attempts)
+                                  : fmt::format(" and the job is {}; name the job: {}",
+                                                to_string(job.state), id.value);
+    return Error{ErrorKind::Invalid, 0, std::move(message)};
+  }
+  return {};
 }
 
 }  // namespace pergpu

@@ -22,7 +22,12 @@ struct Selection {
 
 /// NotFound: nothing matches.  Invalid: malformed or ambiguous; the message lists the candidates.
 Result<Selection> select_jobs(const World& world, const std::string& selector);
+/// The archived sweeps that one of these may name: select_jobs() does not see them.
+std::vector<SweepId> archived_by(const World& world, const std::vector<std::string>& selectors);
 /// Union of several; an empty list selects nothing.
 Result<Selection> select_jobs(const World& world, const std::vector<std::string>& selectors);
+
+/// What changes jobs, or waits for them, knows no attempt but the live one: Invalid for another.
+Result<void> check_attempts(const World& world, const Selection& selection);
 
 }  // namespace pergpu

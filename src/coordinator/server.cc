@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <utility>
 
 #include "coordinator/describe.h"
@@ -54,20 +55,6 @@ bool is_listed(const World& world, JobId id) {
   const Job& job = *world.job(id);
   if (!world.step_of(job).listed) return false;
   return job.run < 0 || world.sweep_of(job).runs[static_cast<std::size_t>(job.run)].listed;
-}
-
-/// What changes jobs, or waits for them, knows no attempt but the live one.
-Result<void> check_attempts(const World& world, const Selection& selection) {
-  for (const auto& [id, attempt] : selection.attempts) {
-    const Job& job = *world.job(id);
-    if (is_live(job.state) && job.attempts == attempt) continue;
-    std::string message = fmt::format("attempt {} of job {} is over", attempt, id.value);
-    message += is_live(job.state) ? fmt::format("; the live one is {}.{}", id.value, job.attempts)
-                                  : fmt::format(" and the job is {}; name the job: {}",
-                                                to_string(job.state), id.value);
-    return Error{ErrorKind::Invalid, 0, std::move(message)};
-  }
-  return {};
 }
 
 std::string dump(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
@@ -226,8 +213,30 @@ void Server::on_line(Client& client, std::string_view line) {
   handle(client, *std::move(request));
 }
 
+/// What it names and is archived.
+std::vector<SweepId> Server::to_fetch(const Request& request) const {
+  const World& world = coordinator_.world();
+  if (request.op == Request::Op::Ps && request.all && request.selectors.empty()) {
+    const auto ids = std::views::keys(world.archived());
+    return {ids.begin(), ids.end()};
+  }
+  if (request.op == Request::Op::Watch && request.sweep_id) {
+    const SweepId id{*request.sweep_id};
+    return world.archived().contains(id) ? std::vector{id} : std::vector<SweepId>{};
+  }
+  const bool is_last = request.op == Request::Op::Watch || request.failed;  // by default
+  return archived_by(world, request.selectors.empty() && is_last ? std::vector<std::string>{"@"}
+                                                                 : request.selectors);
+}
+
 void Server::handle(Client& client, Request request) {
   const std::uint64_t id = client.id;
+  if (std::vector<SweepId> archived = to_fetch(request); !archived.empty()) {
+    return coordinator_.fetch(std::move(archived), [this, id, request](const Result<void>& there) {
+      if (!there) return fail(id, kUnreachable, there.error().message);
+      if (Client* c = find(id)) handle(*c, request);
+    });
+  }
   switch (request.op) {
     case Request::Op::Hello:
       client.greeted = true;
@@ -337,16 +346,7 @@ void Server::query(Client& client, const Request& request) {
       jobs.push_back(describe_whole(coordinator_, *coordinator_.world().job(job)));
     }
   } else if (op == Request::Op::Why) {
-    auto add = [&](const Job& job) {
-      std::string why = coordinator_.why(job);
-      for (const std::string& warning : coordinator_.warnings_of(job)) {
-        why += "\nwarning: " + warning;
-      }
-      jobs.push_back({{"id", job.id.value},
-                      {"name", coordinator_.world().path_of(job)},
-                      {"state", to_string(job.state)},
-                      {"why", std::move(why)}});
-    };
+    auto add = [&](const Job& job) { jobs.push_back(describe_why(coordinator_, job)); };
     if (selectors.empty()) {
       coordinator_.world().open_jobs().for_each([&](JobId open) {
         const Job& job = *coordinator_.world().job(open);
@@ -385,9 +385,14 @@ void Server::submit(Client& client) {
   if (client.dry_run) {
     return when_discovered([this, id, sweep = std::exchange(client.sweep, {}),
                             context = std::exchange(client.context, {})] {
-      Result<SubmitPreview> preview = coordinator_.preview(sweep, context);
-      if (!preview) return fail(id, code_of(preview.error()), preview.error().message);
-      reply(id, json(*preview));
+      coordinator_.fetch(coordinator_.archived_for(sweep, context),
+                         [=, this](const Result<void>& there) {
+                           Result<SubmitPreview> preview =
+                               there ? coordinator_.preview(sweep, context) : there.error();
+                           if (!preview)
+                             return fail(id, code_of(preview.error()), preview.error().message);
+                           reply(id, json(*preview));
+                         });
     });
   }
   coordinator_.submit(std::exchange(client.sweep, {}), std::exchange(client.context, {}),
@@ -580,8 +585,8 @@ json Server::status() const {
           {"version", options_.version},
           {"home", options_.home},
           {"run_dir", options_.run_dir},
-          {"sweeps", coordinator_.world().sweeps().size()},
-          {"jobs", coordinator_.world().jobs().size()},
+          {"sweeps", coordinator_.world().sweeps().size() + coordinator_.world().archived().size()},
+          {"jobs", coordinator_.world().next_job_id().value - 1},
           {"queued", coordinator_.world().queued()},
           {"ready", coordinator_.ready_count()},
           {"live", coordinator_.live_count()},

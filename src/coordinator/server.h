@@ -47,6 +47,7 @@ class Server {
   void accept();
   void on_line(Client& client, std::string_view line);
   void handle(Client& client, Request request);
+  std::vector<SweepId> to_fetch(const Request& request) const;
   void submit(Client& client);
   void watch(Client& client, const Request& request);
   void control(Client& client, const Request& request);

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "spec/identity.h"
@@ -20,15 +19,9 @@ namespace {
 
 /// A name that no sweep under `root` has yet: "true", "true-2", …
 std::string unique_name(const World& world, const std::string& root, const std::string& name) {
-  std::unordered_set<std::string> taken;
-  for (const auto& [id, sweep] : world.sweeps()) {
-    if (sweep.root == root) taken.insert(sweep.name);
-  }
-  if (!taken.contains(name)) return name;
-  for (int n = 2;; ++n) {
-    std::string candidate = fmt::format("{}-{}", name, n);
-    if (!taken.contains(candidate)) return candidate;
-  }
+  std::string candidate = name;
+  for (int n = 2; world.sweep_at(root, candidate); ++n) candidate = fmt::format("{}-{}", name, n);
+  return candidate;
 }
 
 /// Steps in an order in which each comes after those it needs.  The file was checked for cycles.
@@ -205,7 +198,7 @@ Result<SubmitPlan> Planner::plan() {
   SweepSpec spec = file_;
   spec.runs.clear();
   if (context_.unique_name) spec.name = unique_name(world_, root, spec.name);
-  known_ = const_cast<World&>(world_).sweep_at(root, spec.name);
+  known_ = world_.sweep(world_.sweep_at(root, spec.name));
   out_.is_new = known_ == nullptr;
   out_.sweep = known_ == nullptr ? world_.next_sweep_id() : known_->id;
   next_job_ = world_.next_job_id();

@@ -57,6 +57,17 @@ Result<SubmitPlan> Coordinator::plan_checked(const SweepSpec& sweep, const Submi
 
 void Coordinator::run_submits() {
   if (submitting_ || submits_.empty() || !parts_.gpus->discovered()) return;
+  auto archived = archived_for(submits_.front().sweep, submits_.front().context);
+  if (!archived.empty()) {
+    submitting_ = true;
+    return fetch(std::move(archived), [this](Result<void> fetched) {
+      submitting_ = false;
+      if (fetched) return;  // the next turn goes on
+      const PendingSubmit refused = std::move(submits_.front());
+      submits_.erase(submits_.begin());
+      refused.done(std::move(fetched).error());
+    });
+  }
   PendingSubmit pending = std::move(submits_.front());
   submits_.erase(submits_.begin());
 
@@ -94,6 +105,7 @@ void Coordinator::run_submits() {
         submitting_ = false;
         frozen_ = {};
         if (stored) {
+          rest_.insert(sweep);  // nothing of it may have to run
           planner_->forget(sweep);
           forget_breakers(sweep);
           declare(*parts_.world->sweep(sweep));

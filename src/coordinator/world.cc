@@ -11,6 +11,9 @@
 namespace pergpu {
 namespace {
 
+/// Far more than a disk holds: a damaged number must not ask for memory.
+constexpr std::int64_t kMostJobs = 1'000'000'000;
+
 Error corrupt(std::string what) { return Error{ErrorKind::Corrupt, 0, std::move(what)}; }
 
 }  // namespace
@@ -36,6 +39,7 @@ Result<void> World::absorb(const Row& row) {
                           meta_[r.key] = r.value;
                           return {};
                         },
+                        [&](const row::Archived& r) { return absorb_archived(r); },
                         [&](const row::Environment&) -> Result<void> { return {}; },
                     },
                     row);
@@ -98,6 +102,48 @@ Result<void> World::absorb_sweep(const row::Sweep& r) {
   return {};
 }
 
+Result<void> World::absorb_archived(const row::Archived& r) {
+  if (const Sweep* known = sweep(r.sweep)) {  // its last job has ended: it stays until a restart
+    const bool is_that = known->open == 0 && known->jobs == r.jobs &&
+                         known->first_job == r.first_job && known->last_job == r.last_job;
+    return is_that ? Result<void>() : corrupt("sweep " + known->name + " is archived wrongly");
+  }
+  if (r.first_job.value < 0 || r.last_job.value > kMostJobs || r.jobs < 0) {
+    return corrupt("the archived sweep " + r.name + " has impossible jobs");
+  }
+  archived_[r.sweep] = r;
+  by_name_[{r.root, r.name}] = r.sweep;
+  last_job_ = std::max(last_job_, r.last_job);
+  return {};
+}
+
+Result<void> World::check_whole() const {
+  std::int64_t known = static_cast<std::int64_t>(jobs_.size());
+  for (const auto& [id, sweep] : archived_) known += sweep.jobs;
+  if (known == last_job_.value) return {};
+  return corrupt("there are " + std::to_string(known) + " jobs, and the last one is number " +
+                 std::to_string(last_job_.value));
+}
+
+Result<void> World::adopt(const std::vector<SweepId>& sweeps, World&& part) {
+  for (const SweepId id : sweeps) {
+    const auto known = archived_.find(id);
+    const Sweep* sweep = part.sweep(id);
+    const bool is_that = known != archived_.end() && sweep != nullptr && sweep->open == 0 &&
+                         sweep->jobs == known->second.jobs;
+    if (!is_that) {
+      return corrupt("the store contradicts itself: sweep " + std::to_string(id.value) +
+                     " is not what was archived; `pergpu store check` may say more");
+    }
+  }
+  for (const SweepId id : sweeps) archived_.erase(id);
+  sweeps_.merge(part.sweeps_);
+  jobs_.merge(std::move(part.jobs_));
+  replaces_.merge(part.replaces_);
+  replaced_by_.merge(part.replaced_by_);
+  return {};
+}
+
 Result<void> World::absorb_run(const row::Run& r) {
   Sweep* sweep = this->sweep(r.sweep);
   if (sweep == nullptr || static_cast<std::size_t>(r.index) != sweep->runs.size()) {
@@ -113,7 +159,8 @@ Result<void> World::absorb_run(const row::Run& r) {
 
 Result<void> World::absorb_job(const row::NewJob& r) {
   Sweep* sweep = this->sweep(r.sweep);
-  if (sweep == nullptr || r.id != next_job_id()) {
+  const bool may_be = r.id.value >= 1 && r.id.value <= kMostJobs && jobs_.find(r.id) == nullptr;
+  if (sweep == nullptr || !may_be) {
     return corrupt("job " + std::to_string(r.id.value) + " is out of place");
   }
   std::optional<int> slot = sweep->slot_of(r.step_name);
@@ -134,7 +181,10 @@ Result<void> World::absorb_job(const row::NewJob& r) {
   if (JobId old = step.current[place]) count(*job(old), -1);
 
   JobTable::Entry& entry = jobs_.insert(r.id);
-  last_job_ = r.id;
+  last_job_ = std::max(last_job_, r.id);
+  ++sweep->jobs;
+  if (!sweep->first_job) sweep->first_job = r.id;
+  sweep->last_job = r.id;
   entry.identity = r.identity;
   Job& job = entry.job;
   job.sweep = r.sweep;
@@ -148,7 +198,7 @@ Result<void> World::absorb_job(const row::NewJob& r) {
     replaced_by_.emplace(r.replaces, r.id);
   }
   count(job, +1);
-  note_state(job, false);
+  note_state(job, std::nullopt);
   return {};
 }
 
@@ -157,11 +207,11 @@ Result<void> World::absorb_event(const row::Event& r) {
   if (job == nullptr)
     return corrupt("an event of job " + std::to_string(r.job.value) + ", which does not exist");
   const bool counted = is_current(*job);
-  const bool was_queued = job->state == JobState::Queued;
+  const JobState before = job->state;
   if (counted) count(*job, -1);
   Result<void> applied = apply(*job, r.event, r.at);
   if (counted) count(*job, +1);
-  note_state(*job, was_queued);
+  note_state(*job, before);
   if (!applied) {
     return corrupt("job " + std::to_string(r.job.value) + ": " + applied.error().message);
   }
@@ -178,9 +228,11 @@ void World::count(const Job& job, int sign) {
   if (is_live(job.state)) step.live += sign;
 }
 
-void World::note_state(const Job& job, bool was_queued) {
-  open_.put(job.id, !is_ended(job.state));
-  queued_ += (job.state == JobState::Queued ? 1 : 0) - (was_queued ? 1 : 0);
+void World::note_state(const Job& job, std::optional<JobState> before) {
+  const auto is_open = [](JobState state) { return is_ended(state) ? 0 : 1; };
+  open_.put(job.id, is_open(job.state) == 1);
+  sweep_of(job).open += is_open(job.state) - (before ? is_open(*before) : 0);
+  queued_ += (job.state == JobState::Queued ? 1 : 0) - (before == JobState::Queued ? 1 : 0);
 }
 
 Sweep* World::sweep(SweepId id) {
@@ -191,9 +243,17 @@ const Sweep* World::sweep(SweepId id) const {
   auto it = sweeps_.find(id);
   return it == sweeps_.end() ? nullptr : &it->second;
 }
-Sweep* World::sweep_at(const std::string& root, const std::string& name) {
+SweepId World::sweep_at(const std::string& root, const std::string& name) const {
   auto it = by_name_.find({root, name});
-  return it == by_name_.end() ? nullptr : sweep(it->second);
+  return it == by_name_.end() ? SweepId{} : it->second;
+}
+std::vector<SweepId> World::archived_with(JobId id) const {
+  std::vector<SweepId> found;
+  if (job(id) != nullptr) return found;
+  for (const auto& [sweep, archived] : archived_) {
+    if (archived.first_job <= id && id <= archived.last_job) found.push_back(sweep);
+  }
+  return found;
 }
 Job* World::job(JobId id) {
   JobTable::Entry* entry = jobs_.find(id);
@@ -227,7 +287,20 @@ const Step& World::step_of(const Job& job) const {
 }
 
 SweepId World::next_sweep_id() const {
-  return SweepId{sweeps_.empty() ? 1 : sweeps_.rbegin()->first.value + 1};
+  const SweepId last = sweeps_.empty() ? SweepId{} : sweeps_.rbegin()->first;
+  const SweepId archived = archived_.empty() ? SweepId{} : archived_.rbegin()->first;
+  return SweepId{std::max(last, archived).value + 1};
+}
+
+row::Archived World::archived_row(const Sweep& sweep) {
+  return {.sweep = sweep.id,
+          .key = sweep.context.key,
+          .first_job = sweep.first_job,
+          .last_job = sweep.last_job,
+          .jobs = sweep.jobs,
+          .root = sweep.root,
+          .name = sweep.name,
+          .at = sweep.submitted_at};
 }
 
 std::string World::path_of(const Job& job) const {

@@ -4,6 +4,9 @@
 // store gives back is what was absorbed before.  A job's own state changes only in apply()
 // (job/job.h), which absorb() calls for Event rows.  Everything derived (counts per step, which job
 // of a run is current) is kept here and is never stored.
+//
+// Of a sweep whose jobs had all ended when the store was loaded only a summary is here
+// (archived()); what asks for its jobs has to bring it back first (Journal::fetch).
 #pragma once
 
 #include <cstdint>
@@ -59,6 +62,12 @@ struct Sweep {
   Instant submitted_at = {};
   std::unordered_map<std::string, std::int32_t> run_of_json = {};
 
+  // Of all its jobs, whatever version and run:
+  std::int64_t jobs = 0;
+  std::int64_t open = 0;  // have not ended
+  JobId first_job = {};
+  JobId last_job = {};
+
   std::string folder() const { return root + "/" + name; }
   std::optional<int> slot_of(std::string_view step) const;
 };
@@ -68,10 +77,16 @@ class World {
   /// Takes one row.  ErrorKind::Corrupt when it contradicts what is known: a bug or a damaged
   /// store.
   Result<void> absorb(const Row& row);
+  /// To be asked when all that the store gives was absorbed.  ErrorKind::Corrupt: jobs are missing.
+  Result<void> check_whole() const;
+  /// Takes these archived sweeps, with all that belongs to them.  ErrorKind::Corrupt: `part` is not
+  /// what was archived of them, and nothing was taken.
+  Result<void> adopt(const std::vector<SweepId>& sweeps, World&& part);
 
   Sweep* sweep(SweepId id);
   const Sweep* sweep(SweepId id) const;
-  Sweep* sweep_at(const std::string& root, const std::string& name);
+  /// In memory or archived; none: SweepId{}.
+  SweepId sweep_at(const std::string& root, const std::string& name) const;
   Job* job(JobId id);
   const Job* job(JobId id) const;
   const JobIdentity& identity(JobId id) const;
@@ -88,7 +103,9 @@ class World {
   const Sweep& sweep_of(const Job& job) const;
 
   const std::map<SweepId, Sweep>& sweeps() const { return sweeps_; }
-  std::map<SweepId, Sweep>& sweeps() { return sweeps_; }
+  const std::map<SweepId, row::Archived>& archived() const { return archived_; }
+  /// Those that may hold the job, which is not in memory.
+  std::vector<SweepId> archived_with(JobId id) const;
   const JobTable& jobs() const { return jobs_; }
   /// Those that have not ended, and how many of them are queued.
   const JobSet& open_jobs() const { return open_; }
@@ -98,6 +115,8 @@ class World {
 
   JobId next_job_id() const { return {last_job_.value + 1}; }
   SweepId next_sweep_id() const;
+  /// REQUIRES: all its jobs have ended.
+  static row::Archived archived_row(const Sweep& sweep);
 
   /// "thirteen/03-method=edm/train", "thirteen/_once/classifier".
   std::string path_of(const Job& job) const;
@@ -107,14 +126,16 @@ class World {
 
  private:
   Result<void> absorb_sweep(const row::Sweep& r);
+  Result<void> absorb_archived(const row::Archived& r);
   Result<void> absorb_run(const row::Run& r);
   Result<void> absorb_job(const row::NewJob& r);
   Result<void> absorb_event(const row::Event& r);
   void count(const Job& job, int sign);
-  void note_state(const Job& job, bool was_queued);
+  void note_state(const Job& job, std::optional<JobState> before);
 
   std::map<SweepId, Sweep> sweeps_;
-  std::map<std::pair<std::string, std::string>, SweepId> by_name_;
+  std::map<SweepId, row::Archived> archived_;
+  std::map<std::pair<std::string, std::string>, SweepId> by_name_;  // of both
   JobTable jobs_;
   JobId last_job_ = {};  // their numbers are given in order and never again
   JobSet open_;

@@ -28,18 +28,6 @@ Error contradiction(const std::string& what) {
   return Error{ErrorKind::Corrupt, 0, "compaction: " + what};
 }
 
-/// Leaves the statement ready for its next use.
-class Resetting {
- public:
-  explicit Resetting(Statement& statement) : statement_(statement) {}
-  ~Resetting() { statement_.reset(); }
-  Resetting(const Resetting&) = delete;
-  Resetting& operator=(const Resetting&) = delete;
-
- private:
-  Statement& statement_;
-};
-
 }  // namespace
 
 Result<Compaction> Compaction::prepare(Database& database) {

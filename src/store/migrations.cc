@@ -71,9 +71,36 @@ Result<void> add_folded_events(Database& database) {
   )sql");
 }
 
+/// Sweeps of which all jobs have ended: a start does not read them.  Whatever is written of one of
+/// them takes it out of here, in the same transaction, whoever writes it.
+Result<void> add_archive(Database& database) {
+  return database.exec(R"sql(
+    CREATE TABLE archive (
+      sweep INTEGER PRIMARY KEY REFERENCES sweeps (id),
+      key TEXT NOT NULL,
+      first_job INTEGER NOT NULL,
+      last_job INTEGER NOT NULL,
+      jobs INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX jobs_of_sweep ON jobs (sweep);
+    CREATE TRIGGER sweep_is_back AFTER UPDATE ON sweeps BEGIN
+      DELETE FROM archive WHERE sweep = NEW.id;
+    END;
+    CREATE TRIGGER run_brings_back AFTER INSERT ON runs BEGIN
+      DELETE FROM archive WHERE sweep = NEW.sweep;
+    END;
+    CREATE TRIGGER job_brings_back AFTER INSERT ON jobs BEGIN
+      DELETE FROM archive WHERE sweep = NEW.sweep;
+    END;
+    CREATE TRIGGER event_brings_back AFTER INSERT ON events BEGIN
+      DELETE FROM archive WHERE sweep = (SELECT sweep FROM jobs WHERE id = NEW.job);
+    END;
+  )sql");
+}
+
 using Step = Result<void> (*)(Database&);
 /// Entry i leads from version i + 1 to i + 2.
-constexpr std::array<Step, kSchemaVersion - 1> kSteps = {add_folded_events};
+constexpr std::array<Step, kSchemaVersion - 1> kSteps = {add_folded_events, add_archive};
 
 Result<void> take_steps(Database& database, std::int64_t version) {
   for (auto next = static_cast<std::size_t>(version) - 1; next < kSteps.size(); ++next) {

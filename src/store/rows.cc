@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "store/event_json.h"
@@ -26,137 +24,13 @@ std::string describe(const Row& row) {
           },
           [](const row::Limit& r) { return fmt::format("limit {} = {}", r.name, r.value); },
           [](const row::Meta& r) { return fmt::format("meta {}", r.key); },
+          [](const row::Archived& r) {
+            return fmt::format("that sweep {} is archived", r.sweep.value);
+          },
           [](const row::Environment& r) {
             return fmt::format("the environment of sweep {}", r.sweep.value);
           }},
       row);
-}
-
-Result<void> read_table(Database& database, const char* sql,
-                        const std::function<Result<void>(const Statement&)>& visit) {
-  Result<Statement> statement = database.prepare(sql);
-  if (!statement) return std::move(statement).error();
-  while (true) {
-    Result<bool> row = statement->step();
-    if (!row) return std::move(row).error();
-    if (!*row) return {};
-    Result<void> understood = visit(*statement);
-    if (!understood) return understood;
-  }
-}
-
-Instant instant_at(const Statement& s, int column) {
-  return Instant{.wall_ns = s.integer(column), .boot_ns = s.integer(column + 1)};
-}
-
-Error strange_number(const Statement& s, int column, const char* what) {
-  return Error{
-      ErrorKind::Corrupt, 0,
-      fmt::format("table {}, row {}: {} is out of range", what, s.integer(0), s.integer(column))};
-}
-
-template <typename Int>
-bool fits(const Statement& s, int column) {
-  return std::in_range<Int>(s.integer(column));
-}
-
-Result<void> read_sweeps(Database& database, const RowVisitor& visit) {
-  return read_table(database,
-                    "SELECT id, root, name, spec, submit, at_wall, at_boot FROM sweeps ORDER BY id",
-                    [&](const Statement& s) -> Result<void> {
-                      return visit(row::Sweep{.id = {s.integer(0)},
-                                              .root = std::string(s.text(1)),
-                                              .name = std::string(s.text(2)),
-                                              .spec = std::string(s.text(3)),
-                                              .submit = std::string(s.text(4)),
-                                              .at = instant_at(s, 5)});
-                    });
-}
-
-Result<void> read_runs(Database& database, const RowVisitor& visit) {
-  return read_table(database,
-                    "SELECT sweep, number, folder, json, texts FROM runs ORDER BY sweep, number",
-                    [&](const Statement& s) -> Result<void> {
-                      if (!fits<std::int32_t>(s, 1)) return strange_number(s, 1, "runs");
-                      return visit(row::Run{.sweep = {s.integer(0)},
-                                            .index = static_cast<std::int32_t>(s.integer(1)),
-                                            .folder = std::string(s.text(2)),
-                                            .json = std::string(s.text(3)),
-                                            .texts = std::string(s.text(4))});
-                    });
-}
-
-Result<void> read_jobs(Database& database, const RowVisitor& visit) {
-  return read_table(
-      database,
-      "SELECT id, sweep, run, step, step_name, identity, replaces, at_wall, at_boot FROM jobs "
-      "ORDER BY id",
-      [&](const Statement& s) -> Result<void> {
-        if (!fits<std::int32_t>(s, 2)) return strange_number(s, 2, "jobs");
-        if (!fits<std::int16_t>(s, 3)) return strange_number(s, 3, "jobs");
-        row::NewJob job{.id = {s.integer(0)},
-                        .sweep = {s.integer(1)},
-                        .run = static_cast<std::int32_t>(s.integer(2)),
-                        .step = static_cast<std::int16_t>(s.integer(3)),
-                        .step_name = std::string(s.text(4)),
-                        .replaces = {s.integer(6)},
-                        .at = instant_at(s, 7)};
-        const std::span<const std::uint8_t> identity = s.blob(5);
-        if (identity.size() != job.identity.size()) return strange_number(s, 5, "jobs");
-        std::copy(identity.begin(), identity.end(), job.identity.begin());
-        return visit(std::move(job));
-      });
-}
-
-Error in_row(Error error, const char* table, const Statement& s) {
-  error.message = fmt::format("table {}, row {}: {}", table, s.integer(0), error.message);
-  return error;
-}
-
-Result<void> read_folded(Database& database, const RowVisitor& visit) {
-  return read_table(
-      database, "SELECT job, at_wall, at_boot, body FROM folded ORDER BY job",
-      [&](const Statement& s) -> Result<void> {
-        Result<JobEvent> event = event_of("folded", s.text(3));
-        if (!event) return in_row(std::move(event).error(), "folded", s);
-        return visit(
-            row::Event{.job = {s.integer(0)}, .event = *std::move(event), .at = instant_at(s, 1)});
-      });
-}
-
-Result<void> read_events(Database& database, const RowVisitor& visit) {
-  return read_table(
-      database, "SELECT seq, job, at_wall, at_boot, kind, body FROM events ORDER BY seq",
-      [&](const Statement& s) -> Result<void> {
-        Result<JobEvent> event = event_of(s.text(4), s.text(5));
-        if (!event) {
-          Error error = std::move(event).error();
-          error.message = fmt::format("table events, seq {}, job {}: {}", s.integer(0),
-                                      s.integer(1), error.message);
-          return error;
-        }
-        return visit(
-            row::Event{.job = {s.integer(1)}, .event = *std::move(event), .at = instant_at(s, 2)});
-      });
-}
-
-Result<void> read_small_tables(Database& database, const RowVisitor& visit) {
-  Result<void> meta = read_table(
-      database, "SELECT key, value FROM meta ORDER BY key",
-      [&](const Statement& s) -> Result<void> {
-        return visit(row::Meta{.key = std::string(s.text(0)), .value = std::string(s.text(1))});
-      });
-  if (!meta) return meta;
-  return read_table(database, "SELECT name, value FROM limits ORDER BY name",
-                    [&](const Statement& s) -> Result<void> {
-                      if (!fits<std::int32_t>(s, 1)) {
-                        return Error{ErrorKind::Corrupt, 0,
-                                     fmt::format("table limits, {}: {} is out of range", s.text(0),
-                                                 s.integer(1))};
-                      }
-                      return visit(row::Limit{.name = std::string(s.text(0)),
-                                              .value = static_cast<std::int32_t>(s.integer(1))});
-                    });
 }
 
 }  // namespace
@@ -185,6 +59,9 @@ Result<RowWriter> RowWriter::prepare(Database& database) {
        "ON CONFLICT (name) DO UPDATE SET value = ?2"},
       {&RowWriter::meta_,
        "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2"},
+      {&RowWriter::archived_,
+       "INSERT INTO archive (sweep, key, first_job, last_job, jobs) VALUES (?1, ?2, ?3, ?4, ?5) "
+       "ON CONFLICT (sweep) DO UPDATE SET key = ?2, first_job = ?3, last_job = ?4, jobs = ?5"},
   };
   for (const Use& use : kUses) {
     Result<Statement> statement = database.prepare(use.sql);
@@ -248,6 +125,15 @@ Result<void> RowWriter::write(const row::Event& r) {
   return event_.run();
 }
 
+Result<void> RowWriter::write(const row::Archived& r) {
+  archived_.bind(1, r.sweep.value);
+  archived_.bind(2, r.key);
+  archived_.bind(3, r.first_job.value);
+  archived_.bind(4, r.last_job.value);
+  archived_.bind(5, r.jobs);
+  return archived_.run();
+}
+
 Result<void> RowWriter::write(const row::Limit& r) {
   limit_.bind(1, r.name);
   limit_.bind(2, r.value);
@@ -272,16 +158,6 @@ Result<void> RowWriter::write(const row::Meta& r) {
   meta_.bind(1, r.key);
   meta_.bind(2, r.value);
   return meta_.run();
-}
-
-Result<void> read_rows(Database& database, const RowVisitor& visit, std::int64_t version) {
-  Result<void> read = read_small_tables(database, visit);
-  if (read) read = read_sweeps(database, visit);
-  if (read) read = read_runs(database, visit);
-  if (read) read = read_jobs(database, visit);
-  if (read && version >= 2) read = read_folded(database, visit);
-  if (read) read = read_events(database, visit);
-  return read;
 }
 
 }  // namespace pergpu::store

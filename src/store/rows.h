@@ -1,12 +1,10 @@
-// Rows of the store's tables: written in a batch's order, read in replay order.
+// Rows of the store's tables, written in a batch's order.
 #pragma once
 
-#include <functional>
 #include <set>
 
 #include "result.h"
 #include "store/environment.h"
-#include "store/migrations.h"
 #include "store/sqlite.h"
 #include "store/store.h"
 
@@ -30,16 +28,12 @@ class RowWriter {
   Result<void> write(const row::Event& r);
   Result<void> write(const row::Limit& r);
   Result<void> write(const row::Meta& r);
+  Result<void> write(const row::Archived& r);
   Result<void> write(const row::Environment& r);
 
-  Statement sweep_, run_, job_, event_, limit_, meta_;
+  Statement sweep_, run_, job_, event_, limit_, meta_, archived_;
   EnvironmentFiles environments_;
   std::set<SweepId> unneeded_;
 };
-
-/// All rows of a store of that version, in the order of Store::load().  What cannot be understood
-/// is ErrorKind::Corrupt and names table and row; the visitor's error ends the reading, too.
-Result<void> read_rows(Database& database, const RowVisitor& visit,
-                       std::int64_t version = kSchemaVersion);
 
 }  // namespace pergpu::store

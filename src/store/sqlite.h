@@ -50,6 +50,18 @@ class Statement {
   std::string path_;
 };
 
+/// Leaves the statement ready for its next use.
+class Resetting {
+ public:
+  explicit Resetting(Statement& statement) : statement_(statement) {}
+  ~Resetting() { statement_.reset(); }
+  Resetting(const Resetting&) = delete;
+  Resetting& operator=(const Resetting&) = delete;
+
+ private:
+  Statement& statement_;
+};
+
 class Database {
  public:
   /// `flags`: SQLITE_OPEN_….

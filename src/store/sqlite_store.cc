@@ -13,6 +13,7 @@
 // What nobody waits for is done in slices of a few milliseconds, and between two slices whatever
 // was appended is committed first:
 //   backup      a slice after each commit, and one after the other when there are none;
+//   fetch       of archived sweeps, likewise;
 //   compaction  (compaction.h) when nothing was appended for a while and many events lie unfolded;
 //               when they are very many, a slice after each commit, too;
 //   checkpoint  the log is written back into the file when nothing was appended for a while, or
@@ -36,6 +37,7 @@
 #include "os/fd.h"
 #include "store/backup.h"
 #include "store/compaction.h"
+#include "store/reader.h"
 #include "store/rows.h"
 #include "store/schema.h"
 #include "store/sqlite.h"
@@ -50,6 +52,7 @@ constexpr int kPagesTooMany =
     131'072;  // checkpoint now: 512 MiB of log, a million-job submit is less
 constexpr int kPagesOfFolding = 4'096;  // checkpoint while folding: 16 MiB of log
 constexpr int kPagesABackupSlice = 256;
+constexpr std::int64_t kRowsAFetchSlice = 500;
 constexpr std::size_t kRowsWorthTrimming = 1000;  // give memory back when idle
 
 class SqliteStore final : public Store {
@@ -96,6 +99,16 @@ class SqliteStore final : public Store {
     wake_.notify_one();
   }
 
+  void fetch(std::vector<SweepId> archived, RowVisitor visit,
+             std::function<void(Result<void>)> done) override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      fetches_.push_back(Fetch{std::move(archived), std::move(visit), std::move(done)});
+      start_thread();
+    }
+    wake_.notify_one();
+  }
+
   int completion_fd() const override { return completion_fd_.get(); }
 
   void drain() override {
@@ -103,20 +116,23 @@ class SqliteStore final : public Store {
     (void)!::read(completion_fd_.get(), &count, sizeof count);
     std::vector<Completion> ready;
     std::vector<BackupAnswer> backed_up;
+    std::vector<Completion> fetched;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       ready.swap(completions_);
       backed_up.swap(backup_answers_);
+      fetched.swap(fetch_answers_);
       failure_.reset();
     }
     for (Completion& completion : ready) {
       if (completion.done) completion.done(std::move(completion.result));
     }
     for (BackupAnswer& answer : backed_up) answer.done(std::move(answer.result));
+    for (Completion& answer : fetched) answer.done(std::move(answer.result));
   }
 
   Result<void> load(const RowVisitor& visit) override {
-    Result<void> read = store::read_rows(database_, visit);
+    Result<void> read = store::read_rows(database_, store::Reach::Start, visit);
     if (!read && read.error().kind == ErrorKind::Corrupt) {
       return store::refused(database_.path(), "is damaged (" + read.error().message + ")");
     }
@@ -150,6 +166,12 @@ class SqliteStore final : public Store {
     Result<std::int64_t> result;
   };
 
+  struct Fetch {
+    std::vector<SweepId> sweeps;
+    RowVisitor visit;
+    std::function<void(Result<void>)> done;
+  };
+
   void start_thread() {  // REQUIRES: mutex_ is held
     if (!thread_.joinable()) thread_ = std::jthread([this] { serve(); });
   }
@@ -170,8 +192,9 @@ class SqliteStore final : public Store {
         group_.clear();
       }
       copy_slice();
+      fetch_slice();
       const bool folds = work == Work::Tidy && wants_folding();
-      if (folds || unfolded_ >= folding_.always) fold_slice();
+      if (!reader_ && (folds || unfolded_ >= folding_.always)) fold_slice();
       tidying_ = folds && unfolded_ > folding_.keep;
       const bool idle = work == Work::Tidy && !tidying_;
       if (log_pages_ >= (idle ? kPagesWorthWriting : tidying_ ? kPagesOfFolding : kPagesTooMany)) {
@@ -182,14 +205,15 @@ class SqliteStore final : public Store {
   }
 
   enum class Work : std::uint8_t {
-    Commit,  // group_ has batches, or a backup goes on
+    Commit,  // group_ has batches, or a backup or a fetch goes on
     Tidy,    // nothing was appended for a while
     Leave    // the store is being closed and everything is written
   };
   Work next_work() {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto something = [this] {
-      return leaving_ || !queue_.empty() || !backups_.empty() || backup_;
+      return leaving_ || !queue_.empty() || !backups_.empty() || backup_ || !fetches_.empty() ||
+             reader_;
     };
     bool idle = false;
     if (wants_folding() || log_pages_ >= kPagesWorthWriting || rows_ >= kRowsWorthTrimming) {
@@ -243,6 +267,39 @@ class SqliteStore final : public Store {
       const std::lock_guard<std::mutex> lock(mutex_);
       backup_answers_.push_back({std::move(copying_.done), std::move(result)});
     }
+    signal();
+  }
+
+  void fetch_slice() {
+    if (!reader_) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (fetches_.empty()) return;
+      fetching_ = std::move(fetches_.front());
+      fetches_.pop_front();
+    }
+    Result<bool> all = false;
+    if (!reader_) {
+      Result<store::SweepReader> begun =
+          store::SweepReader::begin(database_, std::move(fetching_.sweeps));
+      if (begun) {
+        reader_.emplace(*std::move(begun));
+      } else {
+        all = std::move(begun).error();
+      }
+    }
+    if (all) all = reader_->step(kRowsAFetchSlice, fetching_.visit);
+    if (all && !*all) return;
+    reader_.reset();
+    Result<void> result = all ? Result<void>() : std::move(all).error();
+    if (!result && result.error().kind == ErrorKind::Corrupt) {
+      result = store::refused(database_.path(), "is damaged (" + result.error().message + ")");
+    }
+    fetching_.visit = {};  // what it holds is the caller's from here on
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      fetch_answers_.push_back({std::move(fetching_.done), std::move(result)});
+    }
+    rows_ += kRowsWorthTrimming;
     signal();
   }
 
@@ -325,6 +382,8 @@ class SqliteStore final : public Store {
   std::vector<Pending> group_;  // being committed
   BackupRequest copying_;
   std::optional<store::Backup> backup_;
+  Fetch fetching_;
+  std::optional<store::SweepReader> reader_;
 
   os::UniqueFd completion_fd_;
   std::mutex mutex_;
@@ -333,6 +392,8 @@ class SqliteStore final : public Store {
   std::vector<Completion> completions_;       // guarded by mutex_
   std::deque<BackupRequest> backups_;         // guarded by mutex_
   std::vector<BackupAnswer> backup_answers_;  // guarded by mutex_
+  std::deque<Fetch> fetches_;                 // guarded by mutex_
+  std::vector<Completion> fetch_answers_;     // guarded by mutex_
   std::optional<Error> failure_;              // guarded by mutex_; not yet delivered
   bool leaving_ = false;                      // guarded by mutex_
   std::jthread thread_;                       // last: joined before what it uses goes away

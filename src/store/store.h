@@ -59,6 +59,19 @@ struct Limit {
   std::string name = {};
   std::int32_t value = 0;
 };
+/// All jobs of the sweep have ended.  From now on load() leaves the sweep out, until another row of
+/// it is written.
+struct Archived {
+  SweepId sweep = {};
+  std::string key = {};  // of its last submit
+  JobId first_job = {};
+  JobId last_job = {};
+  std::int64_t jobs = 0;  // with older versions
+  // Told by load(), from the sweep's row; append() does not look at them:
+  std::string root = {};
+  std::string name = {};
+  Instant at = {};
+};
 /// The environment that a sweep's jobs inherit.  Not a table: it lies in the file `env/<sweep id>`
 /// beside the store (0600, folder 0700; NAME=value entries, each ended by a NUL) and nowhere else.
 /// The store thread writes it (temp + rename, synced) before the batch that holds it commits; a
@@ -75,7 +88,7 @@ struct Meta {
 }  // namespace row
 
 using Row = std::variant<row::Sweep, row::Run, row::NewJob, row::Event, row::Limit, row::Meta,
-                         row::Environment>;
+                         row::Archived, row::Environment>;
 using Batch = std::vector<Row>;
 /// Takes a row or says what is wrong with it, and gets no other then.
 using RowVisitor = std::function<Result<void>(Row)>;
@@ -91,12 +104,17 @@ class Store {
   /// Readable when drain() has completions to deliver.
   virtual int completion_fd() const = 0;
   virtual void drain() = 0;
-  /// Everything remembered, in an order that can be replayed: Meta, Limit, Sweep, Run, NewJob, then
-  /// Event: first what older events of a job were folded into (event::Folded), then the others in
-  /// journal order.  Nothing was written to the store before it: what `visit` refuses
-  /// (ErrorKind::Corrupt) stays as it is, byte for byte.  REQUIRES: before the first append() or
-  /// backup().
+  /// Everything remembered but archived sweeps, in an order that can be replayed: Meta, Limit and
+  /// Archived; each Sweep with its Run, its NewJob and what older events of its jobs were folded
+  /// into (event::Folded); then the other Events in journal order.  Nothing was written to the
+  /// store before it: what `visit` refuses (ErrorKind::Corrupt) stays as it is, byte for byte.
+  /// REQUIRES: before the first append(), fetch() or backup().
   virtual Result<void> load(const RowVisitor& visit) = 0;
+  /// What load() left out of these sweeps, in the same order, read beside the commits.  `visit`
+  /// runs on another thread; `done` runs in drain().  REQUIRES: they were archived at load(), and
+  /// nothing of them was appended since.
+  virtual void fetch(std::vector<SweepId> archived, RowVisitor visit,
+                     std::function<void(Result<void>)> done) = 0;
   /// A consistent copy in a new file, made beside the commits.  `done` runs in drain(), with the
   /// copy's size in bytes once it is durable, or with an error and no copy.  Environments are no
   /// part of it.

@@ -189,7 +189,7 @@ TEST_F(CoordinatorTest, AReplayedWorldIsTheLiveOne) {
   ASSERT_TRUE(sim.submit(sweep));
   sim.run();
   World replayed;
-  ASSERT_TRUE(store.load([&](const Row& row) { return replayed.absorb(row); }));
+  load_whole(store, replayed);
   ASSERT_EQ(replayed.jobs().size(), sim.world.jobs().size());
   for (const Job& job : sim.world.jobs()) {
     EXPECT_TRUE(*replayed.job(job.id) == job) << "job " << job.id.value;

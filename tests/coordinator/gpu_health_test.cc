@@ -43,7 +43,7 @@ struct GpuHealthTest : ::testing::Test {
 TEST_F(GpuHealthTest, AFailureAsksForOneLookMoreThanASuccess) {
   int looks[2] = {};
   for (const int exit : {0, 1}) {
-    store.rows.clear();
+    store.clear();
     std::unique_ptr<Simulation> sim = started(std::to_string(exit));
     shown.looks = 0;
     sim->run_for(60 * kSecond);

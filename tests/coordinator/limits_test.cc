@@ -91,7 +91,7 @@ TEST_F(LimitsTest, ACancelOfAJobThatIsBeingStoppedForItsTimeoutIsObeyed) {
 
 TEST_F(LimitsTest, WhoeverIsToBeKilledAtOnceIsSoAfterARestartToo) {
   for (const bool at_once : {false, true}) {
-    store.rows.clear();
+    store.clear();
     {
       Simulation sim(store, clock);
       ASSERT_TRUE(sim.submit(with_signal("1000s")));

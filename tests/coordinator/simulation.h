@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "os/clock.h"
 #include "os/loop.h"
 #include "run/fake.h"
+#include "simulation/archive_book.h"
 
 namespace pergpu::testing {
 
@@ -68,26 +70,75 @@ class MemoryStore final : public Store {
         done(Error{ErrorKind::Full, ENOSPC, "disk full"});
         continue;
       }
-      for (Row& row : batch) rows.push_back(std::move(row));
+      for (Row& row : batch) {
+        archive.take(row);
+        rows.push_back(std::move(row));
+      }
       done({});
     }
+    for (const auto& fetch : std::exchange(fetches_, {})) fetch();
   }
   Result<void> load(const RowVisitor& visit) override {
-    for (const Row& row : rows) {
-      if (Result<void> taken = visit(row); !taken) return taken;
+    for (const auto& [id, archived] : archive.archived()) {
+      if (Result<void> taken = visit(archived); !taken) return taken;
     }
-    return {};
+    return give(visit, [this](SweepId sweep) { return !archive.contains(sweep); });
+  }
+  void fetch(std::vector<SweepId> archived, RowVisitor visit,
+             std::function<void(Result<void>)> done) override {
+    ++fetches_made;
+    fetches_.push_back([this, sweeps = std::move(archived), visit = std::move(visit),
+                        done = std::move(done)] {
+      if (archive_is_damaged) {
+        return done(Error{ErrorKind::Corrupt, 0, "the store is damaged"});
+      }
+      done(give(visit,
+                [&](SweepId sweep) { return std::ranges::find(sweeps, sweep) != sweeps.end(); }));
+    });
   }
   void backup(std::string, std::function<void(Result<std::int64_t>)> done) override {
     done(Error{ErrorKind::Unavailable, 0, "nothing to copy"});
   }
-  bool pending() const { return !queue_.empty(); }
+  bool pending() const { return !queue_.empty() || !fetches_.empty(); }
+  void clear() {
+    rows.clear();
+    archive = {};
+  }
   bool failing = false;
+  bool archive_is_damaged = false;
+  int fetches_made = 0;
   std::vector<Row> rows;
+  simulation::ArchiveBook archive;
 
  private:
+  template <typename Wanted>
+  Result<void> give(const RowVisitor& visit, Wanted wanted) const {
+    for (const Row& row : rows) {
+      if (std::holds_alternative<row::Archived>(row) || !wanted(archive.sweep_of(row))) continue;
+      if (Result<void> taken = visit(row); !taken) return taken;
+    }
+    return {};
+  }
+
+  std::vector<std::function<void()>> fetches_;
   std::vector<std::pair<Batch, std::function<void(Result<void>)>>> queue_;
 };
+
+/// All that the store knows, archived or not.
+inline void load_whole(MemoryStore& store, World& world) {
+  EXPECT_TRUE(store.load([&](const Row& row) { return world.absorb(row); }));
+  std::vector<SweepId> archived;
+  for (const auto& [id, sweep] : world.archived()) archived.push_back(id);
+  World part;
+  store.fetch(
+      archived, [&](const Row& row) { return part.absorb(row); },
+      [&](const Result<void>& read) {
+        EXPECT_TRUE(read);
+        EXPECT_TRUE(world.adopt(archived, std::move(part)));
+      });
+  store.drain();
+  EXPECT_TRUE(world.check_whole());
+}
 
 /// What looks show, and when they are answered.
 struct ShownGpus {
@@ -166,6 +217,7 @@ class Simulation {
     Timers t = sim_timers.timers();
     timers = std::make_unique<Timers>(t);
     EXPECT_TRUE(store.load([&](const Row& row) { return world.absorb(row); }));
+    EXPECT_TRUE(world.check_whole());
     journal = std::make_unique<Journal>(world, store, clock);
     engine = std::make_unique<FakeEngine>(
         clock,

@@ -15,6 +15,7 @@ void Disk::commit(const Row& row, int allowed_retries) {
                  [&](const row::Run& run) { runs_.push_back(run); },
                  [&](const row::NewJob& job) { jobs_.push_back(job); },
                  [&](const row::Event& event) { events_.push_back(event); },
+                 [&](const row::Archived&) {},
                  [&](const row::Environment& environment) {
                    if (environment.entries.empty()) {
                      environments_.erase(environment.sweep);
@@ -24,6 +25,7 @@ void Disk::commit(const Row& row, int allowed_retries) {
                  },
              },
              row);
+  archive_.take(row);
   seen_(row, allowed_retries);
 }
 
@@ -34,6 +36,21 @@ Result<void> Disk::replay(const RowVisitor& visit) const {
   };
   for (const auto& [key, meta] : meta_) give(meta);
   for (const auto& [name, limit] : limits_) give(limit);
+  for (const auto& [id, archived] : archive_.archived()) give(archived);
+  if (!taken) return taken;
+  return replay([&](SweepId sweep) { return !archive_.contains(sweep); }, visit);
+}
+
+Result<void> Disk::replay(const std::set<SweepId>& archived, const RowVisitor& visit) const {
+  return replay([&](SweepId sweep) { return archived.contains(sweep); }, visit);
+}
+
+Result<void> Disk::replay(const std::function<bool(SweepId)>& wanted,
+                          const RowVisitor& visit) const {
+  Result<void> taken;
+  const auto give = [&](const Row& row) {
+    if (taken && wanted(archive_.sweep_of(row))) taken = visit(row);
+  };
   for (const auto& [id, sweep] : sweeps_) give(sweep);
   for (const row::Run& run : runs_) give(run);
   for (const row::NewJob& job : jobs_) give(job);
@@ -106,6 +123,13 @@ void DiskStore::kill() {
 
 void DiskStore::backup(std::string file, std::function<void(Result<std::int64_t>)> done) {
   done(Error{ErrorKind::Unavailable, 0, "no file system to write " + file + " to"});
+}
+
+void DiskStore::fetch(std::vector<SweepId> archived, RowVisitor visit,
+                      std::function<void(Result<void>)> done) {
+  agenda_.in(dice_.spread(10'000, 20 * kMillisecond), Owner::Coordinator,
+             [this, archived = std::set(archived.begin(), archived.end()), visit = std::move(visit),
+              done = std::move(done)] { done(disk_.replay(archived, visit)); });
 }
 
 Result<void> DiskStore::load(const RowVisitor& visit) { return disk_.replay(visit); }

@@ -12,6 +12,7 @@
 
 #include "coordinator/world.h"
 #include "simulation/agenda.h"
+#include "simulation/archive_book.h"
 #include "simulation/faults.h"
 #include "store/store.h"
 
@@ -24,10 +25,16 @@ class Disk {
   explicit Disk(Seen seen) : seen_(std::move(seen)) {}
 
   void commit(const Row& row, int allowed_retries);
+  /// What a start reads.
   Result<void> replay(const RowVisitor& visit) const;
+  /// What it left out of these.
+  Result<void> replay(const std::set<SweepId>& archived, const RowVisitor& visit) const;
+  const ArchiveBook& archive() const { return archive_; }
   bool has_environment(SweepId sweep) const { return environments_.contains(sweep); }
 
  private:
+  Result<void> replay(const std::function<bool(SweepId)>& wanted, const RowVisitor& visit) const;
+
   Seen seen_;
   std::map<std::string, row::Meta> meta_;
   std::map<std::string, row::Limit> limits_;
@@ -35,6 +42,7 @@ class Disk {
   std::vector<row::Run> runs_;
   std::vector<row::NewJob> jobs_;
   std::vector<row::Event> events_;
+  ArchiveBook archive_;
   std::set<SweepId> environments_;
 };
 
@@ -55,6 +63,8 @@ class DiskStore final : public Store {
   int completion_fd() const override { return -1; }
   void drain() override;
   Result<void> load(const RowVisitor& visit) override;
+  void fetch(std::vector<SweepId> archived, RowVisitor visit,
+             std::function<void(Result<void>)> done) override;
   void backup(std::string file, std::function<void(Result<std::int64_t>)> done) override;
 
   /// kill -9: of what waits, the first so many transactions were committed, and nobody was told.

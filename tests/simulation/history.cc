@@ -33,10 +33,16 @@ void History::take(const Row& row, int allowed_retries) {
     require(!jobs_.contains(job->id), job->id, "it comes into being twice");
     require(job->id.value == static_cast<std::int64_t>(jobs_.size()) + 1, job->id,
             "its number is not the next one");
-    jobs_[job->id] = {};
+    jobs_[job->id] = {.sweep = job->sweep};
     mix(static_cast<std::uint64_t>(job->id.value));
   }
   if (const auto* e = std::get_if<row::Event>(&row)) event(*e, allowed_retries);
+  if (const auto* archived = std::get_if<row::Archived>(&row)) {
+    for (const auto& [id, job] : jobs_) {
+      require(job.sweep != archived->sweep || job.state == State::Ended, id,
+              "its sweep is archived before it has ended");
+    }
+  }
   if (const auto* fact = std::get_if<row::Meta>(&row); fact && fact->key.starts_with("gpu ")) {
     const std::string uuid = fact->key.substr(4);
     if (fact->value.find("\"words\"") != std::string::npos) {

@@ -36,6 +36,7 @@ class History {
  private:
   enum class State : std::uint8_t { Queued, Held, Live, Ended };
   struct Known {
+    SweepId sweep = {};
     State state = State::Queued;
     bool started = false;
     bool stopping = false;

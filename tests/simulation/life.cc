@@ -168,9 +168,19 @@ Life::Life(Surroundings& around, std::shared_ptr<const World> before)
              .changed = [] {}}) {
   const Result<void> loaded = store.load([&](const Row& row) { return world->absorb(row); });
   if (!loaded) throw Violation("the store contradicts itself: " + loaded.error().message);
+  if (const Result<void> whole = world->check_whole(); !whole) {
+    throw Violation("the store has lost jobs: " + whole.error().message);
+  }
   if (before) {
+    World archived;
+    std::set<SweepId> ids;
+    for (const auto& [id, sweep] : world->archived()) ids.insert(id);
+    const Result<void> read =
+        around.disk.replay(ids, [&](const Row& row) { return archived.absorb(row); });
+    if (!read) throw Violation("the archive contradicts itself: " + read.error().message);
     for (const Job& job : before->jobs()) {
       const Job* again = world->job(job.id);
+      if (again == nullptr) again = archived.job(job.id);
       if (again == nullptr || !(*again == job)) {
         throw Violation("job " + std::to_string(job.id.value) + " is another after a restart");
       }
@@ -211,6 +221,7 @@ void Life::turn() {
 void Life::check() const {
   for (const auto& [id, tree] : around_.machine.trees()) {
     if (!tree.alive()) continue;
+    if (!world->archived_with(id.job).empty()) continue;  // given up long ago
     const Job* job = world->job(id.job);
     if (job == nullptr) throw Violation("attempt " + to_string(id) + " of no known job is alive");
     if (job->last == nullptr || job->last->number != id.number) {

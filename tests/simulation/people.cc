@@ -139,8 +139,7 @@ void People::insist(Life& life) {
 
 std::vector<JobId> People::choose_jobs(const World& world) {
   std::vector<JobId> out;
-  const auto count = static_cast<std::int64_t>(world.jobs().size());
-  if (count == 0) return out;
+  const std::int64_t count = world.next_job_id().value - 1;
   const std::int64_t first = dice_.between(1, count);
   const std::int64_t last = std::min(count, first + dice_.spread(1, 16) - 1);
   for (std::int64_t id = first; id <= last; ++id) out.push_back({id});
@@ -148,10 +147,23 @@ std::vector<JobId> People::choose_jobs(const World& world) {
 }
 
 void People::act(Life& life) {
-  Coordinator& core = life.core();
-  if (life.world->jobs().size() == 0 || dice_.percent(30)) return submit(life);
-  if (core.frozen()) return;  // the server makes such requests wait
+  if (life.world->next_job_id() == JobId{1} || dice_.percent(30)) return submit(life);
   const std::vector<JobId> jobs = choose_jobs(*life.world);
+  std::vector<SweepId> archived;
+  for (const JobId job : jobs) {
+    for (const SweepId sweep : life.world->archived_with(job)) archived.push_back(sweep);
+  }
+  life.core().fetch(archived, [this, &life, jobs](const Result<void>& there) {
+    if (!there) throw Violation(there.error().message);
+    for (const JobId job : jobs) {
+      if (life.world->job(job) == nullptr) throw Violation("a job that was fetched is not there");
+    }
+    if (!life.core().frozen()) ask(life, jobs);  // the server makes such requests wait
+  });
+}
+
+void People::ask(Life& life, const std::vector<JobId>& jobs) {
+  Coordinator& core = life.core();
   switch (dice_.below(8)) {
     case 0:
       (void)core.cancel(jobs, dice_.one_in(4), "cancelled by hand");

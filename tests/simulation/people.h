@@ -45,6 +45,7 @@ class People {
   void submit(Life& life);
   void send(Life& life);
   std::vector<JobId> choose_jobs(const World& world);
+  void ask(Life& life, const std::vector<JobId>& jobs);
 
   Dice& dice_;
   History& history_;

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -101,6 +102,35 @@ inline std::vector<Row> rows_of(Store& store) {
     return Result<void>();
   });
   EXPECT_TRUE(loaded) << loaded.error().message;
+  return rows;
+}
+
+/// What load() left out of these sweeps.
+inline std::vector<Row> fetched(Store& store, const std::vector<SweepId>& archived) {
+  std::vector<Row> rows;
+  std::optional<Result<void>> verdict;
+  store.fetch(
+      archived,
+      [&](Row row) {
+        rows.push_back(std::move(row));
+        return Result<void>();
+      },
+      [&](Result<void> result) { verdict = std::move(result); });
+  while (!verdict && drain_next(store)) {
+  }
+  EXPECT_TRUE(verdict && *verdict) << (verdict ? verdict->error().message : "no answer in 30 s");
+  return rows;
+}
+
+/// What load() gives, and then what it left out.
+template <typename T>
+std::vector<T> only(const std::vector<Row>& rows);
+inline std::vector<Row> all_rows_of(Store& store) {
+  std::vector<Row> rows = rows_of(store);
+  std::vector<SweepId> archived;
+  for (const row::Archived& a : only<row::Archived>(rows)) archived.push_back(a.sweep);
+  if (archived.empty()) return rows;
+  for (Row& row : fetched(store, archived)) rows.push_back(std::move(row));
   return rows;
 }
 

@@ -42,7 +42,7 @@ std::string version_of(const std::string& path) {
 
 std::map<JobId, Job> jobs_of(Store& store, std::vector<Row>* rows = nullptr) {
   Replay replay;
-  for (const Row& row : rows_of(store)) {
+  for (const Row& row : all_rows_of(store)) {
     EXPECT_TRUE(replay.absorb(row));
     if (rows != nullptr) rows->push_back(row);
   }

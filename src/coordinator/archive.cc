@@ -1,0 +1,42 @@
+// Sweeps that rest: when the last job of one has ended, the store is told that a start need not
+// read it any more; what asks for one of them later waits until it is back.
+#include "coordinator/coordinator.h"
+
+namespace pergpu {
+
+/// In the transaction in which its last job ended.
+void Coordinator::archive_ended() {
+  for (const SweepId id : std::exchange(rest_, {})) {
+    const Sweep& sweep = *parts_.world->sweep(id);
+    // What is being stored of it was planned before, and comes later.
+    if (sweep.open == 0 && id != frozen_) parts_.journal->record(World::archived_row(sweep));
+  }
+}
+
+void Coordinator::fetch(std::vector<SweepId> archived, std::function<void(Result<void>)> done) {
+  parts_.journal->fetch(archived, [this, archived, done = std::move(done)](Result<void> fetched) {
+    for (const SweepId id : archived) {
+      if (const Sweep* sweep = parts_.world->sweep(id); sweep != nullptr && fetched) {
+        declare(*sweep);
+      }
+    }
+    done(std::move(fetched));
+  });
+}
+
+std::vector<SweepId> Coordinator::archived_for(const SweepSpec& file,
+                                               const SubmitContext& context) const {
+  const World& world = *parts_.world;
+  std::vector<SweepId> found;
+  if (!context.unique_name) {
+    const SweepId same = world.sweep_at(output_root(file), file.name);
+    if (world.archived().contains(same)) found.push_back(same);
+  }
+  if (context.key.empty()) return found;
+  for (const auto& [id, archived] : world.archived()) {
+    if (archived.key == context.key) found.push_back(id);
+  }
+  return found;
+}
+
+}  // namespace pergpu

@@ -1,0 +1,260 @@
+// Every statement of a sweep takes the sweep, the last key that was read and how many rows to read
+// at most, so that reading can pause after any row.
+#include "store/reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "store/event_json.h"
+
+namespace pergpu::store {
+namespace {
+
+constexpr std::int64_t kBeforeAll = std::numeric_limits<std::int64_t>::min();
+
+Instant instant_at(const Statement& s, int column) {
+  return Instant{.wall_ns = s.integer(column), .boot_ns = s.integer(column + 1)};
+}
+
+Error strange_number(const Statement& s, int column, const char* what) {
+  return Error{
+      ErrorKind::Corrupt, 0,
+      fmt::format("table {}, row {}: {} is out of range", what, s.integer(0), s.integer(column))};
+}
+
+template <typename Int>
+bool fits(const Statement& s, int column) {
+  return std::in_range<Int>(s.integer(column));
+}
+
+Result<Row> sweep_of(const Statement& s) {
+  return Row(row::Sweep{.id = {s.integer(0)},
+                        .root = std::string(s.text(1)),
+                        .name = std::string(s.text(2)),
+                        .spec = std::string(s.text(3)),
+                        .submit = std::string(s.text(4)),
+                        .at = instant_at(s, 5)});
+}
+
+Result<Row> run_of(const Statement& s) {
+  if (!fits<std::int32_t>(s, 0)) return strange_number(s, 0, "runs");
+  return Row(row::Run{.sweep = {s.integer(1)},
+                      .index = static_cast<std::int32_t>(s.integer(0)),
+                      .folder = std::string(s.text(2)),
+                      .json = std::string(s.text(3)),
+                      .texts = std::string(s.text(4))});
+}
+
+Result<Row> job_of(const Statement& s) {
+  if (!fits<std::int32_t>(s, 2)) return strange_number(s, 2, "jobs");
+  if (!fits<std::int16_t>(s, 3)) return strange_number(s, 3, "jobs");
+  row::NewJob job{.id = {s.integer(0)},
+                  .sweep = {s.integer(1)},
+                  .run = static_cast<std::int32_t>(s.integer(2)),
+                  .step = static_cast<std::int16_t>(s.integer(3)),
+                  .step_name = std::string(s.text(4)),
+                  .replaces = {s.integer(6)},
+                  .at = instant_at(s, 7)};
+  const std::span<const std::uint8_t> identity = s.blob(5);
+  if (identity.size() != job.identity.size()) return strange_number(s, 5, "jobs");
+  std::copy(identity.begin(), identity.end(), job.identity.begin());
+  return Row(std::move(job));
+}
+
+Result<Row> folded_of(const Statement& s) {
+  Result<JobEvent> event = event_of("folded", s.text(3));
+  if (event) {
+    return Row(
+        row::Event{.job = {s.integer(0)}, .event = *std::move(event), .at = instant_at(s, 1)});
+  }
+  Error error = std::move(event).error();
+  error.message = fmt::format("table folded, row {}: {}", s.integer(0), error.message);
+  return error;
+}
+
+Result<Row> event_row_of(const Statement& s) {
+  Result<JobEvent> event = event_of(s.text(4), s.text(5));
+  if (event) {
+    return Row(
+        row::Event{.job = {s.integer(1)}, .event = *std::move(event), .at = instant_at(s, 2)});
+  }
+  Error error = std::move(event).error();
+  error.message =
+      fmt::format("table events, seq {}, job {}: {}", s.integer(0), s.integer(1), error.message);
+  return error;
+}
+
+/// What belongs to a sweep, in the order in which it is replayed.  Column 0 is the key.
+struct Table {
+  const char* sql;
+  Result<Row> (*row)(const Statement&);
+};
+constexpr std::array<Table, 4> kTables = {{
+    {"SELECT id, root, name, spec, submit, at_wall, at_boot FROM sweeps "
+     "WHERE id = ?1 AND id > ?2 LIMIT ?3",
+     &sweep_of},
+    {"SELECT number, sweep, folder, json, texts FROM runs WHERE sweep = ?1 AND number > ?2 "
+     "ORDER BY number LIMIT ?3",
+     &run_of},
+    {"SELECT id, sweep, run, step, step_name, identity, replaces, at_wall, at_boot FROM jobs "
+     "WHERE sweep = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
+     &job_of},
+    {"SELECT folded.job, folded.at_wall, folded.at_boot, folded.body FROM jobs "
+     "JOIN folded ON folded.job = jobs.id WHERE jobs.sweep = ?1 AND jobs.id > ?2 "
+     "ORDER BY jobs.id LIMIT ?3",
+     &folded_of},
+}};
+// No index leads from a job to its events: they are few, the older ones are folded.
+constexpr const char* kEvents =
+    "SELECT seq, job, events.at_wall, events.at_boot, kind, body, sweep FROM events "
+    "LEFT JOIN jobs ON jobs.id = job WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+
+Result<void> for_each_row(Database& database, const char* sql,
+                          const std::function<Result<void>(const Statement&)>& visit) {
+  Result<Statement> statement = database.prepare(sql);
+  if (!statement) return std::move(statement).error();
+  while (true) {
+    Result<bool> row = statement->step();
+    if (!row) return std::move(row).error();
+    if (!*row) return {};
+    Result<void> understood = visit(*statement);
+    if (!understood) return understood;
+  }
+}
+
+Result<void> read_facts(Database& database, const RowVisitor& visit) {
+  Result<void> meta = for_each_row(
+      database, "SELECT key, value FROM meta ORDER BY key",
+      [&](const Statement& s) -> Result<void> {
+        return visit(row::Meta{.key = std::string(s.text(0)), .value = std::string(s.text(1))});
+      });
+  if (!meta) return meta;
+  return for_each_row(database, "SELECT name, value FROM limits ORDER BY name",
+                      [&](const Statement& s) -> Result<void> {
+                        if (!fits<std::int32_t>(s, 1)) {
+                          return Error{ErrorKind::Corrupt, 0,
+                                       fmt::format("table limits, {}: {} is out of range",
+                                                   s.text(0), s.integer(1))};
+                        }
+                        return visit(row::Limit{.name = std::string(s.text(0)),
+                                                .value = static_cast<std::int32_t>(s.integer(1))});
+                      });
+}
+
+Result<void> read_archive(Database& database, const RowVisitor& visit) {
+  return for_each_row(
+      database,
+      "SELECT sweep, key, first_job, last_job, jobs, root, name, at_wall, at_boot FROM archive "
+      "JOIN sweeps ON id = sweep ORDER BY sweep",
+      [&](const Statement& s) -> Result<void> {
+        return visit(row::Archived{.sweep = {s.integer(0)},
+                                   .key = std::string(s.text(1)),
+                                   .first_job = {s.integer(2)},
+                                   .last_job = {s.integer(3)},
+                                   .jobs = s.integer(4),
+                                   .root = std::string(s.text(5)),
+                                   .name = std::string(s.text(6)),
+                                   .at = instant_at(s, 7)});
+      });
+}
+
+}  // namespace
+
+Result<SweepReader> SweepReader::begin(Database& database, std::vector<SweepId> sweeps) {
+  SweepReader reader;
+  for (const Table& table : kTables) {
+    Result<Statement> statement = database.prepare(table.sql);
+    if (!statement) return std::move(statement).error();
+    reader.tables_.push_back(*std::move(statement));
+  }
+  Result<Statement> events = database.prepare(kEvents);
+  if (!events) return std::move(events).error();
+  reader.events_ = *std::move(events);
+  reader.wanted_.insert(sweeps.begin(), sweeps.end());
+  reader.sweeps_ = std::move(sweeps);
+  reader.after_ = kBeforeAll;
+  return reader;
+}
+
+Result<bool> SweepReader::step(std::int64_t most, const RowVisitor& visit) {
+  while (most > 0) {
+    const bool at_events = sweep_ == sweeps_.size();
+    Result<std::int64_t> looked = at_events ? read_events(most, visit) : read_table(most, visit);
+    if (!looked) return std::move(looked).error();
+    most -= *looked;
+    if (most == 0) return false;  // there may be more of this table
+    if (at_events) return true;
+    after_ = kBeforeAll;
+    if (++table_ < tables_.size()) continue;
+    table_ = 0;
+    ++sweep_;
+  }
+  return false;
+}
+
+Result<std::int64_t> SweepReader::read_table(std::int64_t most, const RowVisitor& visit) {
+  Statement& statement = tables_[table_];
+  const Resetting reset(statement);
+  statement.bind(1, sweeps_[sweep_].value);
+  statement.bind(2, after_);
+  statement.bind(3, most);
+  for (std::int64_t looked = 0;; ++looked) {
+    Result<bool> is_row = statement.step();
+    if (!is_row) return std::move(is_row).error();
+    if (!*is_row) return looked;
+    after_ = statement.integer(0);
+    Result<Row> row = kTables[table_].row(statement);
+    if (!row) return std::move(row).error();
+    if (Result<void> taken = visit(*std::move(row)); !taken) return std::move(taken).error();
+  }
+}
+
+Result<std::int64_t> SweepReader::read_events(std::int64_t most, const RowVisitor& visit) {
+  constexpr int kSweep = 6;
+  const Resetting reset(events_);
+  events_.bind(1, after_);
+  events_.bind(2, most);
+  for (std::int64_t looked = 0;; ++looked) {
+    Result<bool> is_row = events_.step();
+    if (!is_row) return std::move(is_row).error();
+    if (!*is_row) return looked;
+    after_ = events_.integer(0);
+    const bool is_wanted = events_.is_null(kSweep)
+                               ? visits_strays_
+                               : wanted_.contains(SweepId{events_.integer(kSweep)});
+    if (!is_wanted) continue;
+    Result<Row> row = event_row_of(events_);
+    if (!row) return std::move(row).error();
+    if (Result<void> taken = visit(*std::move(row)); !taken) return std::move(taken).error();
+  }
+}
+
+Result<void> read_rows(Database& database, Reach reach, const RowVisitor& visit) {
+  Result<void> read = read_facts(database, visit);
+  if (read && reach == Reach::Start) read = read_archive(database, visit);
+  std::vector<SweepId> sweeps;
+  if (read) {
+    read = for_each_row(database,
+                        reach == Reach::All
+                            ? "SELECT id FROM sweeps ORDER BY id"
+                            : "SELECT id FROM sweeps WHERE id NOT IN (SELECT sweep FROM archive) "
+                              "ORDER BY id",
+                        [&](const Statement& s) -> Result<void> {
+                          sweeps.push_back({s.integer(0)});
+                          return {};
+                        });
+  }
+  if (!read) return read;
+  Result<SweepReader> reader = SweepReader::begin(database, std::move(sweeps));
+  if (!reader) return std::move(reader).error();
+  reader->visit_strays();
+  Result<bool> all = reader->step(std::numeric_limits<std::int64_t>::max(), visit);
+  if (!all) return std::move(all).error();
+  return reach == Reach::All ? read_archive(database, visit) : Result<void>();
+}
+
+}  // namespace pergpu::store

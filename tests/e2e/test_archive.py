@@ -1,0 +1,123 @@
+"""Sweeps whose jobs had all ended before a restart are not read by it, and answer as before."""
+import contextlib
+import json
+import os
+import signal
+import sqlite3
+
+from harness import grid, read, wait_until
+
+EXITS = 'command = ["sh", "-c", "echo says {i}; exit {i}"]'
+
+
+def restart(home):
+    home.run("coordinator", "stop")
+    wait_until(lambda: home.coordinator() is None, "its end")
+
+
+def three_sweeps(home):
+    """`first` (jobs 1 to 3: done, failed, failed) and `second` (4 to 5: done) have ended, `third` has a held job."""
+    home.submit(grid("train", 3, EXITS, header='name = "first"'), name="first.toml")
+    home.submit(grid("train", 2, 'command = ["true"]', header='name = "second"'), name="second.toml")
+    home.run("wait", "first", code=1)
+    home.run("wait", "second")
+    home.close_gate()
+    home.submit(grid("train", 2, 'command = ["stamp"]', header='name = "third"'), "--lanes", 1, name="third.toml")
+    home.until_running(1)
+    home.run("hold", "third/1")
+    home.open_gate()
+    home.run("wait", "third", code=None)
+
+
+def sql(home, text):
+    with contextlib.closing(sqlite3.connect(home.path + "/pergpu.db")) as store, store:
+        return store.execute(text).fetchall()
+
+
+def test_every_command_answers_as_before(home):
+    three_sweeps(home)
+    asked = [
+        ("ps", "-a", "--json"), ("ps", "first", "--json"), ("ps", "2", "5", "--json"), ("ps", "@3/1", "--json"),
+        ("ps", "*/0", "--json"), ("ps", "--json"), ("show", "3", "--json"), ("show", "first/2"), ("why", "first"),
+        ("why", "2.1"), ("logs", "first/1/train"), ("wait", "second"), ("wait", "first", "third/0"), ("ps", "7.2"),
+        ("ps", "99"), ("ps", "fourth"), ("ps", "@4"), ("cancel", "second"), ("release", "1"),
+    ]
+
+    def answers():
+        for words in asked:
+            done = home.run(*words, code=None)
+            yield words, (done.returncode, done.stdout, done.stderr)
+
+    before = dict(answers())
+    assert before[("wait", "second")][0] == 0 and before[("ps", "99")][0] == 4
+    for words in asked:
+        restart(home)
+        done = home.run(*words, code=None)
+        assert (done.returncode, done.stdout, done.stderr) == before[words], words
+
+
+def test_it_is_submitted_again_retried_and_followed(home):
+    three_sweeps(home)
+    restart(home)
+    again = home.json("submit", "first.toml")
+    assert [again["sweep_id"], again["new"], again["kept"], again["requeued"]] == [1, 0, 1, 2]
+    home.run("wait", "first", code=1)
+    assert home.only("first/2")["attempt"] == 2
+    restart(home)
+    assert home.json("retry", "--failed", "first")["changed"] == [2, 3]
+    home.run("wait", "first", code=1)
+    restart(home)
+    assert home.run("run", "second.toml").returncode == 0
+    restart(home)
+    home.run("ps")  # without a coordinator a dry run starts none, and estimates
+    assert home.json("run", "--dry-run", "first.toml")["kept"] == 1
+    assert [home.only("first/2")["attempt"], home.only("second/1")["attempt"]] == [3, 1]
+
+
+def test_a_name_of_an_ended_sweep_stays_taken(home):
+    assert home.run("run", "--lanes", "1", "--", "true").returncode == 0
+    first = home.json("ps", "-a")["jobs"][0]["sweep"]
+    restart(home)
+    home.run("run", "--lanes", "1", "--", "true")
+    jobs = home.json("ps", "-a")["jobs"]
+    assert [job["id"] for job in jobs] == [1, 2] and [job["sweep"] for job in jobs] == [first, first + "-2"]
+
+
+def test_a_start_holds_only_what_is_open(home):
+    three_sweeps(home)
+    restart(home)
+    assert [job["id"] for job in home.json("ps")["jobs"]] == [7]
+    told = home.json("coordinator", "status")
+    assert told["sweeps"] == 3 and told["jobs"] == 7
+    restart(home)
+    assert sql(home, "SELECT sweep FROM archive ORDER BY sweep") == [(1,), (2,)]
+    home.run("release", "third")
+    home.run("wait", "third")
+    restart(home)
+    assert sql(home, "SELECT sweep FROM archive ORDER BY sweep") == [(1,), (2,), (3,)]
+    assert "fine" in home.run("store", "check").stdout
+
+
+def test_an_end_whose_record_was_not_written_is_written_by_the_next_coordinator(home):
+    """Killed when the end is durable and its keeper does not know: whatever instant that hits, the record is whole."""
+    for number in range(1, 6):
+        home.submit(grid("train", 1, 'command = ["true"]', header=f'name = "s{number}"'), name=f"s{number}.toml")
+        wait_until(lambda: home.only(f"s{number}")["state"] == "done", "its end")
+        os.kill(home.coordinator(), signal.SIGKILL)
+        wait_until(lambda: home.coordinator() is None, "its end")
+        home.run("ps")
+        record = home.only(f"s{number}")["out"] + "/attempt.json"
+        wait_until(lambda: json.loads(read(record))["state"] == "done", "its record")
+
+
+def test_damage_in_an_ended_sweep_is_said_when_it_is_asked_for(home):
+    three_sweeps(home)
+    restart(home)
+    sql(home, "UPDATE events SET kind = 'exploded' WHERE job = 2")
+    assert [job["id"] for job in home.json("ps")["jobs"]] == [7]
+    refused = home.run("ps", "first", code=3).stderr
+    assert "job 2" in refused and "exploded" in refused and "pergpu.db" in refused
+    assert "exploded" in home.run("submit", "first.toml", code=3).stderr
+    home.run("release", "third")
+    assert home.run("wait", "third").returncode == 0
+    assert home.run("ps", "second").returncode == 0
