@@ -279,6 +279,11 @@ JobId World::replaced_by(JobId id) const {
   auto it = replaced_by_.find(id);
   return it == replaced_by_.end() ? JobId{} : it->second;
 }
+bool World::is_listed(JobId id) const {
+  const Job& one = *job(id);
+  if (!step_of(one).listed) return false;
+  return one.run < 0 || sweep_of(one).runs[static_cast<std::size_t>(one.run)].listed;
+}
 Step& World::step_of(const Job& job) {
   return sweep_of(job).steps[static_cast<std::size_t>(job.step)];
 }

@@ -97,6 +97,8 @@ class World {
   /// The older version of the job and the newer one; JobId{}: there is none.
   JobId replaces(JobId id) const;
   JobId replaced_by(JobId id) const;
+  /// Its run is a row of the file and its step is in it.
+  bool is_listed(JobId id) const;
   Step& step_of(const Job& job);
   const Step& step_of(const Job& job) const;
   Sweep& sweep_of(const Job& job);

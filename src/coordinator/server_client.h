@@ -1,0 +1,61 @@
+// One connection of the server, and how refusals are told.  For server*.cc only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+#include <vector>
+
+#include "coordinator/server.h"
+#include "result.h"
+
+namespace pergpu {
+
+struct Server::Client {
+  std::uint64_t id = 0;
+  std::unique_ptr<os::LineStream> stream;
+  bool greeted = false;
+  bool gone = false;
+  std::size_t unanswered = 0;  // requests
+
+  // A submit whose run lines are arriving.
+  bool submitting = false;
+  bool dry_run = false;
+  SweepSpec sweep;
+  SubmitContext context;
+  std::size_t runs_expected = 0;
+  std::size_t run_bytes = 0;
+
+  // A stream of changes.
+  bool watching = false;
+  SweepId watched_sweep;
+  std::unordered_set<JobId> watched_jobs;
+  std::unordered_set<JobId> open_jobs;  // of these: neither ended nor held
+  std::vector<JobId> unsent;            // changed since the last flush, in order, each once
+  std::unordered_set<JobId> unsent_jobs;
+  std::int64_t sweep_told_ns = 0;
+  bool flush_armed = false;
+
+  // wait: answered when none of these is open any more.
+  std::vector<JobId> waiting_for;
+  std::unordered_set<JobId> waiting_open;
+};
+
+// Exit codes (docs/commands.md) that a refusal leads to.
+inline constexpr int kUsage = 2;
+inline constexpr int kUnreachable = 3;
+inline constexpr int kNothingMatched = 4;
+
+inline int code_of(const Error& error) {
+  if (error.kind == ErrorKind::NotFound) return kNothingMatched;
+  if (error.kind == ErrorKind::Invalid) return kUsage;
+  return kUnreachable;
+}
+
+inline std::string dump(const nlohmann::json& j) {
+  return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace pergpu

@@ -1,0 +1,196 @@
+// What is asked of jobs: shown, waited for, changed, submitted.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <ranges>
+#include <utility>
+
+#include "coordinator/describe.h"
+#include "coordinator/request.h"
+#include "coordinator/selector.h"
+#include "coordinator/server.h"
+#include "coordinator/server_client.h"
+
+namespace pergpu {
+
+using nlohmann::json;
+
+/// What it names and is archived.
+std::vector<SweepId> Server::to_fetch(const Request& request) const {
+  const World& world = coordinator_.world();
+  if (request.op == Request::Op::Ps && request.all && request.selectors.empty()) {
+    const auto ids = std::views::keys(world.archived());
+    return {ids.begin(), ids.end()};
+  }
+  if (request.op == Request::Op::Watch && request.sweep_id) {
+    const SweepId id{*request.sweep_id};
+    return world.archived().contains(id) ? std::vector{id} : std::vector<SweepId>{};
+  }
+  const bool is_last = request.op == Request::Op::Watch || request.failed;  // by default
+  return archived_by(world, request.selectors.empty() && is_last ? std::vector<std::string>{"@"}
+                                                                 : request.selectors);
+}
+
+void Server::tell_gpus(std::uint64_t id, const std::string& release) {
+  if (!release.empty()) {
+    Result<std::vector<std::string>> done = coordinator_.release_gpus(release);
+    if (!done) return fail(id, code_of(done.error()), done.error().message);
+    return coordinator_.when_durable([this, id, uuids = *std::move(done)] {
+      reply(id, {{"schema", 1}, {"released", uuids}});
+    });
+  }
+  reply(id, describe_gpus(coordinator_));
+}
+
+void Server::interrupt(std::uint64_t id, SweepId sweep, int level) {
+  coordinator_.interrupt(sweep, level);
+  const Sweep* s = coordinator_.world().sweep(sweep);
+  std::int64_t running = 0;
+  std::int64_t held = 0;
+  if (s != nullptr) {
+    for (const Step& step : s->steps) {
+      for (JobId job : step.current) {
+        if (!job) continue;
+        const JobState state = coordinator_.world().job(job)->state;
+        running += is_live(state) ? 1 : 0;
+        held += state == JobState::Held ? 1 : 0;
+      }
+    }
+  }
+  coordinator_.when_durable([this, id, running, held] {
+    reply(id, {{"running", running}, {"held", held}});
+  });
+}
+
+/// What is asked of jobs and changes nothing.
+void Server::query(Client& client, const Request& request) {
+  const std::uint64_t id = client.id;
+  const Request::Op op = request.op;
+  const std::vector<std::string>& selectors = request.selectors;
+  Selection selection;
+  if (!selectors.empty()) {
+    Result<Selection> selected = select_jobs(coordinator_.world(), selectors);
+    if (!selected) return fail(id, code_of(selected.error()), selected.error().message);
+    selection = std::move(*selected);
+  } else if (op != Request::Op::Ps && op != Request::Op::Why) {
+    return fail(id, kUsage, "name the jobs: JOB, SWEEP, SWEEP/RUN, SWEEP/RUN/STEP or @");
+  }
+  json jobs = json::array();
+  if (op == Request::Op::Ps) {
+    auto add = [&](JobId job) {
+      jobs.push_back(describe(coordinator_, *coordinator_.world().job(job)));
+    };
+    if (!selectors.empty()) {
+      for (JobId job : selection.jobs) add(job);
+    } else if (request.all) {
+      for (const Job& job : coordinator_.world().jobs()) add(job.id);
+    } else {
+      coordinator_.world().open_jobs().for_each(add);
+    }
+  } else if (op == Request::Op::Show) {
+    for (JobId job : selection.jobs) {
+      jobs.push_back(describe_whole(coordinator_, *coordinator_.world().job(job)));
+    }
+  } else if (op == Request::Op::Why) {
+    auto add = [&](const Job& job) { jobs.push_back(describe_why(coordinator_, job)); };
+    if (selectors.empty()) {
+      coordinator_.world().open_jobs().for_each([&](JobId open) {
+        const Job& job = *coordinator_.world().job(open);
+        if (job.state == JobState::Queued || job.state == JobState::Held) add(job);
+      });
+    } else {
+      for (JobId job : selection.jobs) add(*coordinator_.world().job(job));
+    }
+  } else {
+    if (Result<void> live = check_attempts(coordinator_.world(), selection); !live) {
+      return fail(id, code_of(live.error()), live.error().message);
+    }
+    // What became of rows that were taken out of the file is no part of how the sweep fares; jobs
+    // of such rows alone were asked for by name.
+    const auto unlisted = [this](JobId job) { return !coordinator_.world().is_listed(job); };
+    if (!std::all_of(selection.jobs.begin(), selection.jobs.end(), unlisted)) {
+      std::erase_if(selection.jobs, unlisted);
+    }
+    coordinator_.when_durable([this, id, wanted = std::move(selection.jobs)] {
+      Client* waiting = find(id);
+      if (waiting == nullptr) return;
+      waiting->waiting_for = wanted;
+      for (JobId job : wanted) {
+        if (is_open(job)) waiting->waiting_open.insert(job);
+      }
+      answer_wait(*waiting);
+    });
+    return;
+  }
+  reply(id, {{"schema", 1}, {"jobs", std::move(jobs)}});
+}
+
+void Server::submit(Client& client) {
+  client.submitting = false;
+  const std::uint64_t id = client.id;
+  if (client.dry_run) {
+    return when_discovered([this, id, sweep = std::exchange(client.sweep, {}),
+                            context = std::exchange(client.context, {})] {
+      coordinator_.fetch(coordinator_.archived_for(sweep, context),
+                         [=, this](const Result<void>& there) {
+                           Result<SubmitPreview> preview =
+                               there ? coordinator_.preview(sweep, context) : there.error();
+                           if (!preview)
+                             return fail(id, code_of(preview.error()), preview.error().message);
+                           reply(id, json(*preview));
+                         });
+    });
+  }
+  coordinator_.submit(std::exchange(client.sweep, {}), std::exchange(client.context, {}),
+                      [this, id](Result<SubmitReply> result) {
+                        if (!result)
+                          return fail(id, code_of(result.error()), result.error().message);
+                        reply(id, json(*result));
+                      });
+}
+
+void Server::control(Client& client, const Request& request) {
+  when_thawed([this, id = client.id, op = request.op, selectors = request.selectors,
+               failed_only = request.failed, kill = request.kill] {
+    Result<Selection> selection =
+        select_jobs(coordinator_.world(),
+                    selectors.empty() && failed_only ? std::vector<std::string>{"@"} : selectors);
+    if (!selection) return fail(id, code_of(selection.error()), selection.error().message);
+    if (Result<void> live = check_attempts(coordinator_.world(), *selection); !live) {
+      return fail(id, code_of(live.error()), live.error().message);
+    }
+    std::vector<JobId> jobs = std::move(selection->jobs);
+    if (jobs.empty()) {
+      return fail(id, kUsage,
+                  fmt::format("{}: name the jobs, or @ for the last sweep", to_string(op)));
+    }
+    if (failed_only) {
+      std::erase_if(jobs, [&](JobId job) {
+        const JobState state = coordinator_.world().job(job)->state;
+        return state != JobState::Failed && state != JobState::Timeout && state != JobState::Lost;
+      });
+      if (jobs.empty()) return fail(id, kNothingMatched, "nothing of that has failed");
+    }
+    Coordinator::Changed changed;
+    if (op == Request::Op::Cancel) changed = coordinator_.cancel(jobs, kill, "cancelled by hand");
+    if (op == Request::Op::Hold) changed = coordinator_.hold(jobs, "held by hand");
+    if (op == Request::Op::Release) changed = coordinator_.release(jobs);
+    if (op == Request::Op::Retry) changed = coordinator_.retry(jobs);
+    json left = json::array();
+    for (const std::int64_t job : changed.unchanged) {
+      const Job& as_it_is = *coordinator_.world().job(JobId{job});
+      left.push_back({{"id", job},
+                      {"state", to_string(as_it_is.state)},
+                      {"replaced", !coordinator_.world().is_current(as_it_is)}});
+    }
+    coordinator_.when_durable([this, id, changed = std::move(changed), left = std::move(left)] {
+      reply(id, {{"schema", 1},
+                 {"changed", changed.changed},
+                 {"unchanged", changed.unchanged},
+                 {"left", left}});
+    });
+  });
+}
+
+}  // namespace pergpu

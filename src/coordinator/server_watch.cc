@@ -1,0 +1,144 @@
+// Streams: who watches is told what changes, who waits is answered when nothing is open any more.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "coordinator/describe.h"
+#include "coordinator/request.h"
+#include "coordinator/selector.h"
+#include "coordinator/server.h"
+#include "coordinator/server_client.h"
+
+namespace pergpu {
+
+using nlohmann::json;
+
+namespace {
+
+// Watchers are people: 20 updates a second are enough, and a job of a few milliseconds is told
+// once.
+constexpr std::int64_t kWatchPeriod = 50 * kMillisecond;
+// Larger sweeps are described once, at the start: describing one again costs time per run.
+constexpr std::size_t kMostRunsRetold = 10'000;
+// A peer that does not read is cut off rather than kept in memory.
+constexpr std::size_t kMaxPending = 256u << 20;
+
+}  // namespace
+
+void Server::watch(Client& client, const Request& request) {
+  const World& world = coordinator_.world();
+  const Sweep* sweep = nullptr;
+  std::vector<JobId> jobs;
+  if (request.sweep_id) {
+    sweep = world.sweep(SweepId{*request.sweep_id});
+    if (sweep == nullptr) return fail(client.id, kNothingMatched, "no such sweep");
+    for (const Step& step : sweep->steps) {
+      for (JobId job : step.current) {
+        if (job && world.is_listed(job)) jobs.push_back(job);
+      }
+    }
+  } else {
+    Result<Selection> selection = select_jobs(
+        world, request.selectors.empty() ? std::vector<std::string>{"@"} : request.selectors);
+    if (!selection) return fail(client.id, code_of(selection.error()), selection.error().message);
+    jobs = std::move(selection->jobs);
+    sweep = &world.sweep_of(*world.job(jobs.front()));
+  }
+  std::sort(jobs.begin(), jobs.end());
+  coordinator_.when_durable([this, id = client.id, jobs = std::move(jobs), sweep_id = sweep->id] {
+    Client* c = find(id);
+    if (c == nullptr) return;
+    json list = json::array();
+    for (JobId job : jobs) list.push_back(describe(coordinator_, *coordinator_.world().job(job)));
+    const Sweep& s = *coordinator_.world().sweep(sweep_id);
+    json lanes = json::array();
+    for (const LaneSnapshot& lane : coordinator_.lane_snapshots(s)) lanes.push_back(lane);
+    answer(*c, {{"event", "snapshot"},
+                {"sweep", describe(coordinator_, s)},
+                {"jobs", std::move(list)},
+                {"lanes", std::move(lanes)}});
+    c->watching = true;
+    c->watched_sweep = sweep_id;
+    c->watched_jobs = std::unordered_set<JobId>(jobs.begin(), jobs.end());
+    c->open_jobs.clear();
+    for (JobId job : jobs) {
+      if (is_open(job)) c->open_jobs.insert(job);
+    }
+    flush(*c);
+  });
+}
+
+bool Server::is_open(JobId id) const {
+  const JobState state = coordinator_.world().job(id)->state;
+  return !is_ended(state) && state != JobState::Held;
+}
+
+void Server::changed(const std::vector<JobId>& jobs) {
+  for (const auto& client : clients_) {
+    if (client->watching) {
+      for (JobId id : jobs) {
+        if (!client->watched_jobs.contains(id)) continue;
+        if (client->unsent_jobs.insert(id).second) client->unsent.push_back(id);
+        if (is_open(id)) {
+          client->open_jobs.insert(id);
+        } else {
+          client->open_jobs.erase(id);
+        }
+      }
+      if (client->unsent.empty()) continue;
+      if (client->open_jobs.empty()) {
+        flush(*client);
+      } else if (!client->flush_armed) {
+        client->flush_armed = true;
+        loop_.at(coordinator_.now().boot_ns + kWatchPeriod, [this, id = client->id] {
+          if (Client* c = find(id)) {
+            c->flush_armed = false;
+            flush(*c);
+          }
+        });
+      }
+    }
+    if (!client->waiting_for.empty()) {
+      for (JobId id : jobs) {
+        if (!is_open(id)) client->waiting_open.erase(id);
+      }
+      answer_wait(*client);
+    }
+  }
+}
+
+/// Sends a watcher what changed.  Several changes of one job within kWatchPeriod are one.
+void Server::flush(Client& client) {
+  if (client.stream->pending() > kMaxPending) {
+    client.stream->close_when_flushed();
+    client.watching = false;
+    return;
+  }
+  client.unsent_jobs.clear();
+  for (JobId id : std::exchange(client.unsent, {})) {
+    client.stream->send(
+        dump({{"event", "job"}, {"job", describe(coordinator_, *coordinator_.world().job(id))}}));
+  }
+  // Counts and the expected end; lanes, because others' use of a GPU changes them without a job.
+  const Sweep& sweep = *coordinator_.world().sweep(client.watched_sweep);
+  const std::int64_t now = coordinator_.now().boot_ns;
+  if (now - client.sweep_told_ns >= kSecond && sweep.runs.size() <= kMostRunsRetold) {
+    client.sweep_told_ns = now;
+    client.stream->send(dump({{"event", "sweep"}, {"sweep", describe(coordinator_, sweep)}}));
+    json lanes = json::array();
+    for (const LaneSnapshot& lane : coordinator_.lane_snapshots(sweep)) lanes.push_back(lane);
+    client.stream->send(dump({{"event", "lanes"}, {"lanes", std::move(lanes)}}));
+  }
+  if (client.open_jobs.empty()) client.stream->send(dump({{"event", "end"}}));
+}
+
+void Server::answer_wait(Client& client) {
+  if (!client.waiting_open.empty()) return;
+  json list = json::array();
+  for (JobId id : std::exchange(client.waiting_for, {})) {
+    list.push_back(describe(coordinator_, *coordinator_.world().job(id)));
+  }
+  answer(client, {{"ok", true}, {"data", {{"schema", 1}, {"jobs", std::move(list)}}}});
+}
+
+}  // namespace pergpu
