@@ -7,9 +7,12 @@ namespace pergpu {
 /// In the transaction in which its last job ended.
 void Coordinator::archive_ended() {
   for (const SweepId id : std::exchange(rest_, {})) {
+    if (id == frozen_) {  // a submit of it is on its way to the disk, and no row may follow it yet
+      rest_.insert(id);
+      continue;
+    }
     const Sweep& sweep = *parts_.world->sweep(id);
-    // What is being stored of it was planned before, and comes later.
-    if (sweep.open == 0 && id != frozen_) parts_.journal->record(World::archived_row(sweep));
+    if (sweep.open == 0) parts_.journal->record(World::archived_row(sweep));
   }
 }
 

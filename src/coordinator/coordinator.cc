@@ -400,7 +400,7 @@ const LiveAttempt* Coordinator::live(JobId job) const {
 bool Coordinator::idle() const {
   return live_.empty() && told_all() && acquiring_.empty() && ready_.empty() &&
          not_before_.empty() && walks_ == 0 && submits_.empty() && !submitting_ &&
-         parts_.journal->idle() && parts_.journal->writable();
+         parts_.journal->idle() && parts_.journal->writable() && !parts_.journal->fetches();
 }
 
 void Coordinator::when_durable(std::function<void()> effect) {

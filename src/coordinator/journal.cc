@@ -2,6 +2,7 @@
 // is always a suffix of what was recorded and its order is kept.
 #include "coordinator/journal.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -80,6 +81,8 @@ void Journal::commit_first(Batch batch, std::function<void(Result<void>)> done) 
 }
 
 void Journal::fetch(std::vector<SweepId> sweeps, std::function<void(Result<void>)> done) {
+  std::ranges::sort(sweeps);
+  sweeps.erase(std::ranges::unique(sweeps).begin(), sweeps.end());
   to_fetch_.push_back({std::move(sweeps), std::move(done)});
   if (!fetches_) fetch_next();
 }
@@ -100,9 +103,9 @@ void Journal::fetch_next() {
   auto part = std::make_shared<World>();
   store_.fetch(
       to_fetch_.front().sweeps, [part](const Row& row) { return part->absorb(row); },
-      [this, part](Result<void> read) {
+      [this, read_into = std::weak_ptr(part)](Result<void> read) {
         fetches_ = false;
-        if (read) read = world_.adopt(to_fetch_.front().sweeps, std::move(*part));
+        if (read) read = world_.adopt(to_fetch_.front().sweeps, std::move(*read_into.lock()));
         const Fetch fetched = std::move(to_fetch_.front());
         to_fetch_.pop_front();
         fetched.done(std::move(read));

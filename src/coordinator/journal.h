@@ -46,8 +46,9 @@ class Journal {
   void retry();
   /// Nothing waits for the disk.
   bool idle() const {
-    return in_flight_ == 0 && batch_.empty() && effects_.empty() && unsaved_.empty() && !fetches_;
+    return in_flight_ == 0 && batch_.empty() && effects_.empty() && unsaved_.empty();
   }
+  bool fetches() const { return fetches_; }
 
  private:
   struct Turn {

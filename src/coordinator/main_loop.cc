@@ -131,8 +131,8 @@ int coordinator_main(const CoordinatorOptions& options) {
   Result<std::unique_ptr<Store>> store = open_sqlite_store(options.home + "/pergpu.db", folding());
   if (!store) return complain(store.error());
   World world;
-  Result<void> loaded = (*store)->load([&](const Row& row) { return world.absorb(row); });
-  if (loaded) loaded = world.check_whole();
+  Result<void> loaded = (*store)->load([&](const Row& row) { return world.absorb(row); },
+                                       [&] { return world.check_whole(); });
   if (!loaded) return complain(loaded.error());
   Journal journal(world, **store, clock);
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -42,6 +43,25 @@ Error not_found(const std::string& selector) {
 }
 Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
 
+bool is_pattern(const std::string& name) {
+  return name.find_first_of("*?[\\") != std::string::npos;
+}
+
+struct NamedJob {
+  JobId id = {};
+  std::optional<std::int64_t> attempt = std::nullopt;
+};
+/// "17", "17.2"
+std::optional<NamedJob> job_named(const std::string& selector) {
+  const std::size_t dot = selector.find('.');
+  const std::optional<std::int64_t> id = number(selector.substr(0, dot));
+  if (!id) return std::nullopt;
+  if (dot == std::string::npos) return NamedJob{.id = {*id}};
+  const std::optional<std::int64_t> attempt = number(selector.substr(dot + 1));
+  if (!attempt) return std::nullopt;
+  return NamedJob{.id = {*id}, .attempt = attempt};
+}
+
 bool is_back_reference(const std::string& name) { return !name.empty() && name.front() == '@'; }
 
 /// @, @2, …: archived or not.
@@ -71,8 +91,7 @@ Result<std::vector<const Sweep*>> sweeps_named(const World& world, const std::st
     if (matches(name, sweep.name)) found.push_back(&sweep);
   }
   if (found.empty()) return not_found(name);
-  const bool pattern = name.find_first_of("*?[") != std::string::npos;
-  if (found.size() > 1 && !pattern) {
+  if (found.size() > 1 && !is_pattern(name)) {
     std::string list;
     for (const Sweep* sweep : found) {
       list += fmt::format("\n  {} in {}, last job {}", sweep->name, sweep->root,
@@ -117,42 +136,38 @@ void take(const Sweep& sweep, const std::vector<std::string>& parts, Selection& 
 std::vector<SweepId> archived_by(const World& world, const std::vector<std::string>& selectors) {
   std::vector<SweepId> found;
   for (const std::string& selector : selectors) {
-    const auto job_part = selector.substr(0, selector.find('.'));
-    if (const std::optional<std::int64_t> id = number(job_part)) {
-      const std::vector<SweepId> holders = world.archived_with(JobId{*id});
-      found.insert(found.end(), holders.begin(), holders.end());
+    if (const std::optional<NamedJob> job = job_named(selector)) {
+      std::ranges::copy(world.archived_with(job->id), std::back_inserter(found));
+      continue;
     }
     const std::string name = parts_of(selector).front();
     if (is_back_reference(name)) {
-      const Result<SweepId> back = sweep_back(world, name);
-      if (back && world.archived().contains(*back)) found.push_back(*back);
-      continue;
-    }
-    for (const auto& [id, archived] : world.archived()) {
-      if (matches(name, archived.name)) found.push_back(id);
+      if (const Result<SweepId> back = sweep_back(world, name); back) found.push_back(*back);
+    } else if (!is_pattern(name)) {
+      std::ranges::copy(world.sweeps_named(name), std::back_inserter(found));
+    } else {
+      for (const auto& [id, archived] : world.archived()) {
+        if (matches(name, archived.name)) found.push_back(id);
+      }
     }
   }
+  std::erase_if(found, [&](SweepId id) { return !world.archived().contains(id); });
+  std::ranges::sort(found);
+  found.erase(std::ranges::unique(found).begin(), found.end());
   return found;
 }
 
 Result<Selection> select_jobs(const World& world, const std::string& selector) {
   Selection out;
-  const std::size_t dot = selector.find('.');
-  if (std::optional<std::int64_t> id = number(selector)) {
-    if (world.job(JobId{*id}) == nullptr) return not_found(selector);
-    out.jobs.push_back(JobId{*id});
+  if (const std::optional<NamedJob> named = job_named(selector)) {
+    const Job* job = world.job(named->id);
+    const std::int64_t attempt = named->attempt.value_or(1);
+    const bool is_there =
+        job != nullptr && (!named->attempt || (attempt >= 1 && attempt <= job->attempts));
+    if (!is_there) return not_found(selector);
+    out.jobs.push_back(job->id);
+    if (named->attempt) out.attempts[job->id] = static_cast<int>(attempt);
     return out;
-  }
-  if (dot != std::string::npos) {
-    std::optional<std::int64_t> id = number(selector.substr(0, dot));
-    std::optional<std::int64_t> attempt = number(selector.substr(dot + 1));
-    if (id && attempt) {
-      const Job* job = world.job(JobId{*id});
-      if (job == nullptr || *attempt < 1 || *attempt > job->attempts) return not_found(selector);
-      out.jobs.push_back(JobId{*id});
-      out.attempts[JobId{*id}] = static_cast<int>(*attempt);
-      return out;
-    }
   }
   const std::vector<std::string> parts = parts_of(selector);
   if (parts.size() > 3 || parts.front().empty()) {

@@ -14,6 +14,11 @@ namespace {
 /// Far more than a disk holds: a damaged number must not ask for memory.
 constexpr std::int64_t kMostJobs = 1'000'000'000;
 
+bool is_archived_as(const Sweep& sweep, const row::Archived& r) {
+  return sweep.open == 0 && sweep.jobs == r.jobs && sweep.first_job == r.first_job &&
+         sweep.last_job == r.last_job;
+}
+
 Error corrupt(std::string what) { return Error{ErrorKind::Corrupt, 0, std::move(what)}; }
 
 }  // namespace
@@ -58,7 +63,7 @@ Result<void> World::absorb_sweep(const row::Sweep& r) {
   sweep.submitted_at = r.at;
   sweep.context = std::move(record->context);
   sweep.unlisted_runs = std::move(record->unlisted_runs);
-  by_name_[{r.root, r.name}] = r.id;
+  by_name_[{r.name, r.root}] = r.id;
 
   // Slots are for ever: a step keeps its slot when the file's order changes or it disappears.
   for (Step& step : sweep.steps) step.listed = false;
@@ -104,15 +109,15 @@ Result<void> World::absorb_sweep(const row::Sweep& r) {
 
 Result<void> World::absorb_archived(const row::Archived& r) {
   if (const Sweep* known = sweep(r.sweep)) {  // its last job has ended: it stays until a restart
-    const bool is_that = known->open == 0 && known->jobs == r.jobs &&
-                         known->first_job == r.first_job && known->last_job == r.last_job;
-    return is_that ? Result<void>() : corrupt("sweep " + known->name + " is archived wrongly");
+    if (is_archived_as(*known, r)) return {};
+    return corrupt("sweep " + known->name + " is archived wrongly");
   }
-  if (r.first_job.value < 0 || r.last_job.value > kMostJobs || r.jobs < 0) {
+  if (r.first_job.value < 0 || r.last_job.value > kMostJobs || r.jobs < 0 || r.jobs > kMostJobs) {
     return corrupt("the archived sweep " + r.name + " has impossible jobs");
   }
   archived_[r.sweep] = r;
-  by_name_[{r.root, r.name}] = r.sweep;
+  archived_ranges_.add(r.sweep, r.first_job, r.last_job);
+  by_name_[{r.name, r.root}] = r.sweep;
   last_job_ = std::max(last_job_, r.last_job);
   return {};
 }
@@ -129,8 +134,8 @@ Result<void> World::adopt(const std::vector<SweepId>& sweeps, World&& part) {
   for (const SweepId id : sweeps) {
     const auto known = archived_.find(id);
     const Sweep* sweep = part.sweep(id);
-    const bool is_that = known != archived_.end() && sweep != nullptr && sweep->open == 0 &&
-                         sweep->jobs == known->second.jobs;
+    const bool is_that =
+        known != archived_.end() && sweep != nullptr && is_archived_as(*sweep, known->second);
     if (!is_that) {
       return corrupt("the store contradicts itself: sweep " + std::to_string(id.value) +
                      " is not what was archived; `pergpu store check` may say more");
@@ -244,14 +249,21 @@ const Sweep* World::sweep(SweepId id) const {
   return it == sweeps_.end() ? nullptr : &it->second;
 }
 SweepId World::sweep_at(const std::string& root, const std::string& name) const {
-  auto it = by_name_.find({root, name});
+  auto it = by_name_.find({name, root});
   return it == by_name_.end() ? SweepId{} : it->second;
 }
 std::vector<SweepId> World::archived_with(JobId id) const {
   std::vector<SweepId> found;
   if (job(id) != nullptr) return found;
-  for (const auto& [sweep, archived] : archived_) {
-    if (archived.first_job <= id && id <= archived.last_job) found.push_back(sweep);
+  found = archived_ranges_.around(id);
+  std::erase_if(found, [this](SweepId sweep) { return !archived_.contains(sweep); });
+  return found;
+}
+std::vector<SweepId> World::sweeps_named(const std::string& name) const {
+  std::vector<SweepId> found;
+  for (auto it = by_name_.lower_bound({name, {}}); it != by_name_.end(); ++it) {
+    if (it->first.first != name) break;
+    found.push_back(it->second);
   }
   return found;
 }

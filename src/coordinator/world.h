@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "coordinator/job_ranges.h"
 #include "coordinator/job_set.h"
 #include "coordinator/job_table.h"
 #include "coordinator/snapshot.h"
@@ -106,7 +107,9 @@ class World {
 
   const std::map<SweepId, Sweep>& sweeps() const { return sweeps_; }
   const std::map<SweepId, row::Archived>& archived() const { return archived_; }
-  /// Those that may hold the job, which is not in memory.
+  /// In memory or archived, under every root.
+  std::vector<SweepId> sweeps_named(const std::string& name) const;
+  /// Those archived ones that may hold the job; none if it is in memory.
   std::vector<SweepId> archived_with(JobId id) const;
   const JobTable& jobs() const { return jobs_; }
   /// Those that have not ended, and how many of them are queued.
@@ -137,7 +140,8 @@ class World {
 
   std::map<SweepId, Sweep> sweeps_;
   std::map<SweepId, row::Archived> archived_;
-  std::map<std::pair<std::string, std::string>, SweepId> by_name_;  // of both
+  JobRanges archived_ranges_;                                       // of some that are back, too
+  std::map<std::pair<std::string, std::string>, SweepId> by_name_;  // name and root, of both
   JobTable jobs_;
   JobId last_job_ = {};  // their numbers are given in order and never again
   JobSet open_;

@@ -87,6 +87,7 @@ Result<CheckReport> check(const std::string& path,
   check_references(file->database, problems);
   // An older one is read as it would be brought to this version; nothing of that is kept.
   Result<void> read = begin_migration(file->database, file->version);
+  if (!read && read.error().kind != ErrorKind::Corrupt) return std::move(read).error();
   if (read) {
     read = read_rows(file->database, Reach::All, [&](const Row& row) -> Result<void> {
       count(row, report);

@@ -19,6 +19,7 @@
 //   checkpoint  the log is written back into the file when nothing was appended for a while, or
 //               when it has grown so long that reading it after a crash would take time;
 //   memory      that was freed goes back to the system, when all that is done.
+#include <fmt/format.h>
 #include <malloc.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -116,7 +117,7 @@ class SqliteStore final : public Store {
     (void)!::read(completion_fd_.get(), &count, sizeof count);
     std::vector<Completion> ready;
     std::vector<BackupAnswer> backed_up;
-    std::vector<Completion> fetched;
+    std::vector<FetchAnswer> fetched;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       ready.swap(completions_);
@@ -128,11 +129,13 @@ class SqliteStore final : public Store {
       if (completion.done) completion.done(std::move(completion.result));
     }
     for (BackupAnswer& answer : backed_up) answer.done(std::move(answer.result));
-    for (Completion& answer : fetched) answer.done(std::move(answer.result));
+    for (FetchAnswer& answer : fetched) answer.done(std::move(answer.result));
   }
 
-  Result<void> load(const RowVisitor& visit) override {
+  using Store::load;
+  Result<void> load(const RowVisitor& visit, const std::function<Result<void>()>& check) override {
     Result<void> read = store::read_rows(database_, store::Reach::Start, visit);
+    if (read) read = check();
     if (!read && read.error().kind == ErrorKind::Corrupt) {
       return store::refused(database_.path(), "is damaged (" + read.error().message + ")");
     }
@@ -167,9 +170,14 @@ class SqliteStore final : public Store {
   };
 
   struct Fetch {
-    std::vector<SweepId> sweeps;
-    RowVisitor visit;
-    std::function<void(Result<void>)> done;
+    std::vector<SweepId> sweeps = {};
+    RowVisitor visit = {};
+    std::function<void(Result<void>)> done = {};
+  };
+  struct FetchAnswer {
+    RowVisitor visit = {};
+    std::function<void(Result<void>)> done = {};
+    Result<void> result = {};
   };
 
   void start_thread() {  // REQUIRES: mutex_ is held
@@ -270,6 +278,15 @@ class SqliteStore final : public Store {
     signal();
   }
 
+  Error unreadable(Error error) const {
+    error.message = fmt::format(
+        "{}: an ended sweep cannot be read ({}); everything else goes on, `pergpu store check` "
+        "says "
+        "more, and before any file is moved the coordinator has to be stopped",
+        database_.path(), error.message);
+    return error;
+  }
+
   void fetch_slice() {
     if (!reader_) {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -290,14 +307,16 @@ class SqliteStore final : public Store {
     if (all) all = reader_->step(kRowsAFetchSlice, fetching_.visit);
     if (all && !*all) return;
     reader_.reset();
-    Result<void> result = all ? Result<void>() : std::move(all).error();
-    if (!result && result.error().kind == ErrorKind::Corrupt) {
-      result = store::refused(database_.path(), "is damaged (" + result.error().message + ")");
+    FetchAnswer answer{.done = std::move(fetching_.done)};
+    if (all) {
+      answer.visit = std::move(fetching_.visit);
+    } else {
+      answer.result = unreadable(std::move(all).error());
     }
-    fetching_.visit = {};  // what it holds is the caller's from here on
+    fetching_ = {};
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      fetch_answers_.push_back({std::move(fetching_.done), std::move(result)});
+      fetch_answers_.push_back(std::move(answer));
     }
     rows_ += kRowsWorthTrimming;
     signal();
@@ -393,7 +412,7 @@ class SqliteStore final : public Store {
   std::deque<BackupRequest> backups_;         // guarded by mutex_
   std::vector<BackupAnswer> backup_answers_;  // guarded by mutex_
   std::deque<Fetch> fetches_;                 // guarded by mutex_
-  std::vector<Completion> fetch_answers_;     // guarded by mutex_
+  std::vector<FetchAnswer> fetch_answers_;    // guarded by mutex_
   std::optional<Error> failure_;              // guarded by mutex_; not yet delivered
   bool leaving_ = false;                      // guarded by mutex_
   std::jthread thread_;                       // last: joined before what it uses goes away

@@ -109,10 +109,16 @@ class Store {
   /// into (event::Folded); then the other Events in journal order.  Nothing was written to the
   /// store before it: what `visit` refuses (ErrorKind::Corrupt) stays as it is, byte for byte.
   /// REQUIRES: before the first append(), fetch() or backup().
-  virtual Result<void> load(const RowVisitor& visit) = 0;
+  /// `check` is asked when all was visited: what it refuses stays as it is, too.
+  virtual Result<void> load(const RowVisitor& visit,
+                            const std::function<Result<void>()>& check) = 0;
+  Result<void> load(const RowVisitor& visit) {
+    return load(visit, [] { return Result<void>(); });
+  }
   /// What load() left out of these sweeps, in the same order, read beside the commits.  `visit`
-  /// runs on another thread; `done` runs in drain().  REQUIRES: they were archived at load(), and
-  /// nothing of them was appended since.
+  /// runs on another thread; `done` runs in drain().  `visit` lives until `done` has run if all was
+  /// read, and ends before it, on that thread, if not.  REQUIRES: they were archived at load(),
+  /// nothing of them was appended since, and each is named once.
   virtual void fetch(std::vector<SweepId> archived, RowVisitor visit,
                      std::function<void(Result<void>)> done) = 0;
   /// A consistent copy in a new file, made beside the commits.  `done` runs in drain(), with the

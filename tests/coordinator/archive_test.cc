@@ -1,5 +1,8 @@
 // Sweeps that rest: after a restart they are not in memory, and nobody notices.
 #include <limits>
+#include <map>
+#include <random>
+#include <set>
 
 #include "coordinator/selector.h"
 #include "simulation.h"
@@ -65,17 +68,19 @@ TEST_F(ArchiveTest, OnlyWhatIsOpenIsReadAgain) {
 
 TEST_F(ArchiveTest, TheLastEndAndItsRestAreOneTransaction) {
   live_once();
-  int found = 0;
-  for (std::size_t i = 1; i < store.rows.size(); ++i) {
-    const auto* archived = std::get_if<row::Archived>(&store.rows[i]);
-    if (archived == nullptr || archived->sweep != SweepId{2}) continue;
-    const bool cleans = std::holds_alternative<row::Environment>(store.rows[i - 1]);
-    const auto* before = std::get_if<row::Event>(&store.rows[cleans ? i - 2 : i - 1]);
-    ASSERT_NE(before, nullptr);
-    EXPECT_TRUE(std::holds_alternative<event::Ended>(before->event));
-    ++found;
+  std::map<std::int64_t, int> archived_in;  // batches, by sweep
+  std::map<std::int64_t, int> ended_in;     // by job
+  for (std::size_t i = 0; i < store.rows.size(); ++i) {
+    if (const auto* archived = std::get_if<row::Archived>(&store.rows[i])) {
+      archived_in[archived->sweep.value] = store.batch_of[i];
+    }
+    const auto* event = std::get_if<row::Event>(&store.rows[i]);
+    if (event != nullptr && std::holds_alternative<event::Ended>(event->event)) {
+      ended_in[event->job.value] = store.batch_of[i];
+    }
   }
-  EXPECT_EQ(found, 1);
+  EXPECT_EQ(archived_in.at(1), std::max({ended_in.at(1), ended_in.at(2), ended_in.at(3)}));
+  EXPECT_EQ(archived_in.at(2), std::max(ended_in.at(4), ended_in.at(5)));
 }
 
 TEST_F(ArchiveTest, AnOlderStoreIsArchivedAtTheNextStart) {
@@ -113,6 +118,7 @@ TEST_F(ArchiveTest, SelectorsTellWhatHasToBeFetched) {
   EXPECT_EQ(named("@4"), (Ids{}));
   EXPECT_EQ(named("@0"), (Ids{}));
   EXPECT_EQ(named("nothing"), (Ids{}));
+  EXPECT_EQ(ids(archived_by(after.world, {"2", "first", "4", "1", "6", "@2", "*"})), (Ids{1, 2}));
   EXPECT_FALSE(select_jobs(after.world, "@2"));
   ASSERT_TRUE(fetch(after, {{2}}));
   const Result<Selection> found = select_jobs(after.world, "@2");
@@ -198,7 +204,7 @@ TEST_F(ArchiveTest, AskedForByManyItIsReadOnce) {
   Simulation after(store, clock);
   std::vector<int> order;
   for (int i = 0; i < 3; ++i) {
-    after.core->fetch({{1}, {2}}, [&, i](const Result<void>& there) {
+    after.core->fetch({{2}, {1}, {2}}, [&, i](const Result<void>& there) {
       EXPECT_TRUE(there);
       order.push_back(i);
     });
@@ -256,6 +262,52 @@ TEST(WorldTest, AnImpossibleNumberAsksForNoMemory) {
   EXPECT_FALSE(world.absorb(row::Archived{.sweep = {1}, .last_job = {number}, .jobs = 1}));
   ASSERT_TRUE(world.absorb(row::Sweep{.id = {1}, .name = "s", .spec = "{}", .submit = "{}"}));
   EXPECT_FALSE(world.absorb(row::NewJob{.id = {number}, .sweep = {1}, .step_name = "train"}));
+}
+
+TEST(WorldTest, WhatWasArchivedDifferentlyIsNotTaken) {
+  for (const row::Archived& wrong :
+       {row::Archived{.sweep = {1}, .first_job = {1}, .last_job = {1}, .jobs = 2},
+        row::Archived{.sweep = {1}, .first_job = {2}, .last_job = {2}, .jobs = 2},
+        row::Archived{.sweep = {1}, .first_job = {1}, .last_job = {2}, .jobs = 1}}) {
+    World world;
+    ASSERT_TRUE(world.absorb(wrong));
+    World part;
+    ASSERT_TRUE(part.absorb(row::Sweep{.id = {1}, .name = "s", .spec = "{}", .submit = "{}"}));
+    for (const JobId id : {JobId{1}, JobId{2}}) {
+      ASSERT_TRUE(part.absorb(row::NewJob{.id = id, .sweep = {1}, .step_name = "train"}));
+      ASSERT_TRUE(part.absorb(row::Event{id, event::Held{"wait"}, {}}));
+      ASSERT_TRUE(part.absorb(row::Event{id, event::Cancelled{"enough"}, {}}));
+    }
+    EXPECT_FALSE(world.adopt({{1}}, std::move(part)));
+    EXPECT_EQ(world.archived().size(), 1u);
+    EXPECT_EQ(world.jobs().size(), 0u);
+  }
+}
+
+TEST(JobRangesTest, FindsEveryRangeAroundANumber) {
+  std::mt19937 random(7);
+  const auto below = [&](std::int64_t most) {
+    return static_cast<std::int64_t>(random() % static_cast<unsigned>(most));
+  };
+  for (int round = 0; round < 200; ++round) {
+    JobRanges ranges;
+    std::vector<std::pair<std::int64_t, std::int64_t>> all;
+    for (std::int64_t i = below(20); i >= 0; --i) {
+      const std::int64_t first = below(40);
+      all.emplace_back(first, first + below(20) - 1);  // empty ones, too
+      ranges.add({static_cast<std::int64_t>(all.size())}, {first}, {all.back().second});
+    }
+    for (std::int64_t job = 0; job < 65; ++job) {
+      std::set<std::int64_t> expected;
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        const bool is_in = all[i].first <= job && job <= all[i].second;
+        if (is_in) expected.insert(static_cast<std::int64_t>(i) + 1);
+      }
+      std::set<std::int64_t> found;
+      for (const SweepId sweep : ranges.around({job})) found.insert(sweep.value);
+      EXPECT_EQ(found, expected) << job;
+    }
+  }
 }
 
 TEST(JobTableTest, KeepsJobsByTheirNumbers) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,23 +71,28 @@ class MemoryStore final : public Store {
         done(Error{ErrorKind::Full, ENOSPC, "disk full"});
         continue;
       }
+      ++batches;
       for (Row& row : batch) {
         archive.take(row);
+        batch_of.push_back(batches);
         rows.push_back(std::move(row));
       }
       done({});
     }
     for (const auto& fetch : std::exchange(fetches_, {})) fetch();
   }
-  Result<void> load(const RowVisitor& visit) override {
+  using Store::load;
+  Result<void> load(const RowVisitor& visit, const std::function<Result<void>()>& check) override {
     for (const auto& [id, archived] : archive.archived()) {
       if (Result<void> taken = visit(archived); !taken) return taken;
     }
-    return give(visit, [this](SweepId sweep) { return !archive.contains(sweep); });
+    Result<void> given = give(visit, [this](SweepId sweep) { return !archive.contains(sweep); });
+    return given ? check() : given;
   }
   void fetch(std::vector<SweepId> archived, RowVisitor visit,
              std::function<void(Result<void>)> done) override {
     ++fetches_made;
+    EXPECT_EQ(std::set(archived.begin(), archived.end()).size(), archived.size());
     fetches_.push_back([this, sweeps = std::move(archived), visit = std::move(visit),
                         done = std::move(done)] {
       if (archive_is_damaged) {
@@ -102,12 +108,15 @@ class MemoryStore final : public Store {
   bool pending() const { return !queue_.empty() || !fetches_.empty(); }
   void clear() {
     rows.clear();
+    batch_of.clear();
     archive = {};
   }
   bool failing = false;
   bool archive_is_damaged = false;
   int fetches_made = 0;
   std::vector<Row> rows;
+  std::vector<int> batch_of;  // each row's
+  int batches = 0;
   simulation::ArchiveBook archive;
 
  private:
@@ -216,8 +225,8 @@ class Simulation {
     loop = std::move(*made);
     Timers t = sim_timers.timers();
     timers = std::make_unique<Timers>(t);
-    EXPECT_TRUE(store.load([&](const Row& row) { return world.absorb(row); }));
-    EXPECT_TRUE(world.check_whole());
+    EXPECT_TRUE(store.load([&](const Row& row) { return world.absorb(row); },
+                           [&] { return world.check_whole(); }));
     journal = std::make_unique<Journal>(world, store, clock);
     engine = std::make_unique<FakeEngine>(
         clock,

@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import signal
+import shutil
 import sqlite3
 
 from harness import grid, read, wait_until
@@ -37,7 +38,8 @@ def sql(home, text):
 def test_every_command_answers_as_before(home):
     three_sweeps(home)
     asked = [
-        ("ps", "-a", "--json"), ("ps", "first", "--json"), ("ps", "2", "5", "--json"), ("ps", "@3/1", "--json"),
+        ("ps", "-a", "--json"), ("ps", "first", "--json"), ("ps", "2", "5", "--json"), ("ps", "1", "2"),
+        ("show", "2", "first"), ("ps", "first/0", "first/1", "*"), ("ps", "@3/1", "--json"),
         ("ps", "*/0", "--json"), ("ps", "--json"), ("show", "3", "--json"), ("show", "first/2"), ("why", "first"),
         ("why", "2.1"), ("logs", "first/1/train"), ("wait", "second"), ("wait", "first", "third/0"), ("ps", "7.2"),
         ("ps", "99"), ("ps", "fourth"), ("ps", "@4"), ("cancel", "second"), ("release", "1"),
@@ -110,6 +112,17 @@ def test_an_end_whose_record_was_not_written_is_written_by_the_next_coordinator(
         wait_until(lambda: json.loads(read(record))["state"] == "done", "its record")
 
 
+def test_a_store_without_one_of_its_jobs_is_refused_as_it_was(home):
+    shutil.copy(os.path.dirname(__file__) + "/../data/store/v2.db", home.path + "/pergpu.db")
+    os.chmod(home.path + "/pergpu.db", 0o600)
+    for table, column in (("events", "job"), ("folded", "job"), ("jobs", "id")):
+        sql(home, f"DELETE FROM {table} WHERE {column} = 14")
+    before = open(home.path + "/pergpu.db", "rb").read()
+    said = home.run("ps", code=3).stderr
+    assert "15 jobs" in said and "number 16" in said and "pergpu.db-wal away" in said
+    assert open(home.path + "/pergpu.db", "rb").read() == before
+
+
 def test_damage_in_an_ended_sweep_is_said_when_it_is_asked_for(home):
     three_sweeps(home)
     restart(home)
@@ -117,6 +130,7 @@ def test_damage_in_an_ended_sweep_is_said_when_it_is_asked_for(home):
     assert [job["id"] for job in home.json("ps")["jobs"]] == [7]
     refused = home.run("ps", "first", code=3).stderr
     assert "job 2" in refused and "exploded" in refused and "pergpu.db" in refused
+    assert "has to be stopped" in refused
     assert "exploded" in home.run("submit", "first.toml", code=3).stderr
     home.run("release", "third")
     assert home.run("wait", "third").returncode == 0

@@ -127,11 +127,17 @@ void DiskStore::backup(std::string file, std::function<void(Result<std::int64_t>
 
 void DiskStore::fetch(std::vector<SweepId> archived, RowVisitor visit,
                       std::function<void(Result<void>)> done) {
+  if (std::set(archived.begin(), archived.end()).size() != archived.size()) {
+    throw Violation("a sweep is fetched twice at once");
+  }
   agenda_.in(dice_.spread(10'000, 20 * kMillisecond), Owner::Coordinator,
              [this, archived = std::set(archived.begin(), archived.end()), visit = std::move(visit),
               done = std::move(done)] { done(disk_.replay(archived, visit)); });
 }
 
-Result<void> DiskStore::load(const RowVisitor& visit) { return disk_.replay(visit); }
+Result<void> DiskStore::load(const RowVisitor& visit, const std::function<Result<void>()>& check) {
+  Result<void> read = disk_.replay(visit);
+  return read ? check() : read;
+}
 
 }  // namespace pergpu::simulation

@@ -62,7 +62,7 @@ class DiskStore final : public Store {
   void append(Batch batch, std::function<void(Result<void>)> done) override;
   int completion_fd() const override { return -1; }
   void drain() override;
-  Result<void> load(const RowVisitor& visit) override;
+  Result<void> load(const RowVisitor& visit, const std::function<Result<void>()>& check) override;
   void fetch(std::vector<SweepId> archived, RowVisitor visit,
              std::function<void(Result<void>)> done) override;
   void backup(std::string file, std::function<void(Result<std::int64_t>)> done) override;

@@ -166,11 +166,9 @@ Life::Life(Surroundings& around, std::shared_ptr<const World> before)
              .timers = &timers_,
              .ours = [](const GpuProcess& process) { return process.uid == 1000u; },
              .changed = [] {}}) {
-  const Result<void> loaded = store.load([&](const Row& row) { return world->absorb(row); });
+  const Result<void> loaded = store.load([&](const Row& row) { return world->absorb(row); },
+                                         [&] { return world->check_whole(); });
   if (!loaded) throw Violation("the store contradicts itself: " + loaded.error().message);
-  if (const Result<void> whole = world->check_whole(); !whole) {
-    throw Violation("the store has lost jobs: " + whole.error().message);
-  }
   if (before) {
     World archived;
     std::set<SweepId> ids;

@@ -16,7 +16,7 @@ using namespace testing_store;
 
 constexpr SweepId kEnded{1};
 constexpr SweepId kOpen{2};
-constexpr std::int64_t kJobs = 40;  // of each
+constexpr std::int64_t kJobs = 700;  // of each: more than are read at once
 
 /// Two sweeps, whose jobs take turns; those of the first were all cancelled.
 Batch two_sweeps() {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "store/check.h"
 #include "store/fault_vfs.h"
 #include "store/harness.h"
 #include "store/migrations.h"
@@ -150,6 +151,23 @@ TEST_P(Version, FullDiskLeavesTheOldOne) {
     const std::unique_ptr<Store> store = must_open(path);
     EXPECT_EQ(listed(jobs_of(*store)), bytes_of(data(name() + ".jobs"))) << "room " << room;
     ASSERT_LT(room, 1'000'000);
+  }
+}
+
+// A disk that is full, or may not be written, is no damage.
+TEST_P(Version, CheckedOnAFullDiskIsNotCalledDamaged) {
+  for (const std::int64_t room : {0, 5'000, 50'000}) {
+    const Folder folder;
+    const std::string path = copy_to(folder);
+    const std::map<std::string, std::string> before = files_of(folder);
+    FaultVfs disk;
+    disk.set_room(room);
+    const Result<store::CheckReport> report =
+        store::check(path, [](const Row&) { return Result<void>(); });
+    EXPECT_TRUE(!report || report->problems.empty()) << report->problems.front();
+    EXPECT_TRUE(report || report.error().kind != ErrorKind::Corrupt) << report.error().message;
+    disk.set_room(std::numeric_limits<std::int64_t>::max());
+    EXPECT_TRUE(files_of(folder) == before);
   }
 }
 
