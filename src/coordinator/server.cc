@@ -30,6 +30,12 @@ constexpr int kMostAcceptedAtOnce = 16;
 // Ten million runs of 400 bytes.
 constexpr std::size_t kMostSubmitBytes = std::size_t{4} << 30;
 
+bool changes_jobs(Request::Op op) {
+  using Op = Request::Op;
+  return op == Op::Cancel || op == Op::Hold || op == Op::Release || op == Op::Retry ||
+         op == Op::Interrupt;
+}
+
 }  // namespace
 
 Server::Server(os::Loop& loop, Coordinator& coordinator, Options options)
@@ -91,7 +97,7 @@ bool Server::make_room() {
     return true;
   };
   return oldest([](const Client& c) { return !c.greeted; }) ||
-         oldest([](const Client& c) { return !c.watching && c.unanswered == 0; });
+         oldest([](const Client& c) { return !c.watching && !c.unanswered; });
 }
 
 void Server::drop(Client& client) {
@@ -110,8 +116,12 @@ Server::Client* Server::find(std::uint64_t id) {
 }
 
 void Server::answer(Client& client, const json& line) {
-  if (client.unanswered > 0) --client.unanswered;
+  client.unanswered = false;
   client.stream->send(dump(line));
+  if (client.backlog.empty()) return;
+  loop_.at(coordinator_.now().boot_ns, [this, id = client.id] {
+    if (Client* c = find(id)) go_on(*c);
+  });
 }
 
 void Server::reply(std::uint64_t id, const json& data) {
@@ -126,6 +136,26 @@ void Server::fail(std::uint64_t id, int code, const std::string& error) {
 
 void Server::on_line(Client& client, std::string_view line) {
   if (client.gone) return;
+  const bool must_wait = !client.backlog.empty() || (client.unanswered && !client.submitting);
+  if (!must_wait) return take(client, line);
+  client.backlog_bytes += line.size();
+  if (client.backlog.size() == kMostUnanswered || client.backlog_bytes > kMostUnread) {
+    return drop(client);
+  }
+  client.backlog.emplace_back(line);
+}
+
+/// One request of those that waited, with its lines.
+void Server::go_on(Client& client) {
+  do {
+    const std::string line = std::move(client.backlog.front());
+    client.backlog.pop_front();
+    client.backlog_bytes -= line.size();
+    take(client, line);
+  } while (client.submitting && !client.gone && !client.backlog.empty());
+}
+
+void Server::take(Client& client, std::string_view line) {
   if (client.submitting) {
     Result<RunSpec> run = run_from_wire(line);
     client.run_bytes += line.size();
@@ -142,10 +172,8 @@ void Server::on_line(Client& client, std::string_view line) {
     if (client.sweep.runs.size() == client.runs_expected) submit(client);
     return;
   }
-  if (client.unanswered >= kMostUnanswered || client.stream->pending() > kMostUnread) {
-    return drop(client);
-  }
-  ++client.unanswered;
+  if (client.stream->pending() > kMostUnread) return drop(client);
+  client.unanswered = true;
   Result<Request> request = request_of(line);
   if (!client.greeted && (!request || request->op != Request::Op::Hello)) {
     return fail(client.id, kUsage, "the first line must be {\"hello\":1,\"version\":…}");
@@ -156,11 +184,18 @@ void Server::on_line(Client& client, std::string_view line) {
 
 void Server::handle(Client& client, Request request) {
   const std::uint64_t id = client.id;
+  const auto again = [this, id](const Request& waited) {
+    if (Client* c = find(id)) handle(*c, waited);
+  };
+  if (changes_jobs(request.op) && coordinator_.frozen()) {
+    frozen_requests_.emplace_back([again, request = std::move(request)] { again(request); });
+    return;
+  }
   if (std::vector<SweepId> archived = to_fetch(request); !archived.empty()) {
-    return coordinator_.fetch(std::move(archived), [this, id, request](const Result<void>& there) {
-      if (!there) return fail(id, kUnreachable, there.error().message);
-      if (Client* c = find(id)) handle(*c, request);
-    });
+    return coordinator_.fetch(
+        std::move(archived), [this, id, again, request](const Result<void>& there) {
+          there ? again(request) : fail(id, kUnreachable, there.error().message);
+        });
   }
   switch (request.op) {
     case Request::Op::Hello:
@@ -194,9 +229,7 @@ void Server::handle(Client& client, Request request) {
         reply(id, {{"schema", 1}, {"bytes", *bytes}});
       });
     case Request::Op::Interrupt:
-      return when_thawed([this, id, sweep = SweepId{*request.sweep_id}, level = request.level] {
-        interrupt(id, sweep, level);
-      });
+      return interrupt(id, SweepId{*request.sweep_id}, request.level);
     case Request::Op::Cancel:
     case Request::Op::Hold:
     case Request::Op::Release:
@@ -207,14 +240,6 @@ void Server::handle(Client& client, Request request) {
     case Request::Op::Why:
     case Request::Op::Wait:
       return query(client, request);
-  }
-}
-
-void Server::when_thawed(std::function<void()> request) {
-  if (coordinator_.frozen()) {
-    frozen_requests_.push_back(std::move(request));
-  } else {
-    request();
   }
 }
 

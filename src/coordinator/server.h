@@ -46,6 +46,8 @@ class Server {
   Server(os::Loop& loop, Coordinator& coordinator, Options options);
   void accept();
   void on_line(Client& client, std::string_view line);
+  void take(Client& client, std::string_view line);
+  void go_on(Client& client);
   void handle(Client& client, Request request);
   std::vector<SweepId> to_fetch(const Request& request) const;
   void submit(Client& client);
@@ -63,7 +65,6 @@ class Server {
   bool is_open(JobId id) const;
   void flush(Client& client);
   void answer_wait(Client& client);
-  void when_thawed(std::function<void()> request);
   void when_discovered(std::function<void()> request);
   nlohmann::json status() const;
 

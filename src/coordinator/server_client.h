@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
@@ -18,7 +20,10 @@ struct Server::Client {
   std::unique_ptr<os::LineStream> stream;
   bool greeted = false;
   bool gone = false;
-  std::size_t unanswered = 0;  // requests
+  // Requests are answered in order, so while one has no answer the lines behind it wait.
+  bool unanswered = false;
+  std::deque<std::string> backlog;
+  std::size_t backlog_bytes = 0;
 
   // A submit whose run lines are arriving.
   bool submitting = false;

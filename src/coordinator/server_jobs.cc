@@ -151,45 +151,46 @@ void Server::submit(Client& client) {
 }
 
 void Server::control(Client& client, const Request& request) {
-  when_thawed([this, id = client.id, op = request.op, selectors = request.selectors,
-               failed_only = request.failed, kill = request.kill] {
-    Result<Selection> selection =
-        select_jobs(coordinator_.world(),
-                    selectors.empty() && failed_only ? std::vector<std::string>{"@"} : selectors);
-    if (!selection) return fail(id, code_of(selection.error()), selection.error().message);
-    if (Result<void> live = check_attempts(coordinator_.world(), *selection); !live) {
-      return fail(id, code_of(live.error()), live.error().message);
-    }
-    std::vector<JobId> jobs = std::move(selection->jobs);
-    if (jobs.empty()) {
-      return fail(id, kUsage,
-                  fmt::format("{}: name the jobs, or @ for the last sweep", to_string(op)));
-    }
-    if (failed_only) {
-      std::erase_if(jobs, [&](JobId job) {
-        const JobState state = coordinator_.world().job(job)->state;
-        return state != JobState::Failed && state != JobState::Timeout && state != JobState::Lost;
-      });
-      if (jobs.empty()) return fail(id, kNothingMatched, "nothing of that has failed");
-    }
-    Coordinator::Changed changed;
-    if (op == Request::Op::Cancel) changed = coordinator_.cancel(jobs, kill, "cancelled by hand");
-    if (op == Request::Op::Hold) changed = coordinator_.hold(jobs, "held by hand");
-    if (op == Request::Op::Release) changed = coordinator_.release(jobs);
-    if (op == Request::Op::Retry) changed = coordinator_.retry(jobs);
-    json left = json::array();
-    for (const std::int64_t job : changed.unchanged) {
-      const Job& as_it_is = *coordinator_.world().job(JobId{job});
-      left.push_back({{"id", job},
-                      {"state", to_string(as_it_is.state)},
-                      {"replaced", !coordinator_.world().is_current(as_it_is)}});
-    }
-    coordinator_.when_durable([this, id, changed = std::move(changed), left = std::move(left)] {
-      reply(id, {{"schema", 1},
-                 {"changed", changed.changed},
-                 {"unchanged", changed.unchanged},
-                 {"left", left}});
+  const std::uint64_t id = client.id;
+  const Request::Op op = request.op;
+  Result<Selection> selection =
+      select_jobs(coordinator_.world(), request.selectors.empty() && request.failed
+                                            ? std::vector<std::string>{"@"}
+                                            : request.selectors);
+  if (!selection) return fail(id, code_of(selection.error()), selection.error().message);
+  if (Result<void> live = check_attempts(coordinator_.world(), *selection); !live) {
+    return fail(id, code_of(live.error()), live.error().message);
+  }
+  std::vector<JobId> jobs = std::move(selection->jobs);
+  if (jobs.empty()) {
+    return fail(id, kUsage,
+                fmt::format("{}: name the jobs, or @ for the last sweep", to_string(op)));
+  }
+  if (request.failed) {
+    std::erase_if(jobs, [&](JobId job) {
+      const JobState state = coordinator_.world().job(job)->state;
+      return state != JobState::Failed && state != JobState::Timeout && state != JobState::Lost;
     });
+    if (jobs.empty()) return fail(id, kNothingMatched, "nothing of that has failed");
+  }
+  Coordinator::Changed changed;
+  if (op == Request::Op::Cancel)
+    changed = coordinator_.cancel(jobs, request.kill, "cancelled by hand");
+  if (op == Request::Op::Hold) changed = coordinator_.hold(jobs, "held by hand");
+  if (op == Request::Op::Release) changed = coordinator_.release(jobs);
+  if (op == Request::Op::Retry) changed = coordinator_.retry(jobs);
+  json left = json::array();
+  for (const std::int64_t job : changed.unchanged) {
+    const Job& as_it_is = *coordinator_.world().job(JobId{job});
+    left.push_back({{"id", job},
+                    {"state", to_string(as_it_is.state)},
+                    {"replaced", !coordinator_.world().is_current(as_it_is)}});
+  }
+  coordinator_.when_durable([this, id, changed = std::move(changed), left = std::move(left)] {
+    reply(id, {{"schema", 1},
+               {"changed", changed.changed},
+               {"unchanged", changed.unchanged},
+               {"left", left}});
   });
 }
 

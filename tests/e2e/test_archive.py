@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 
 from harness import grid, read, wait_until
+from test_security import connect
 
 EXITS = 'command = ["sh", "-c", "echo says {i}; exit {i}"]'
 
@@ -110,6 +111,29 @@ def test_an_end_whose_record_was_not_written_is_written_by_the_next_coordinator(
         home.run("ps")
         record = home.only(f"s{number}")["out"] + "/attempt.json"
         wait_until(lambda: json.loads(read(record))["state"] == "done", "its record")
+
+
+def test_requests_of_one_connection_are_answered_in_order(home):
+    three_sweeps(home)
+    restart(home)
+    home.run("ps")
+    asked = [
+        {"op": "ps", "sel": ["1"]}, {"op": "status"}, {"op": "cancel", "sel": ["7"]}, {"op": "ps", "sel": ["7"]},
+        {"op": "ps", "sel": ["second"]}, {"op": "why", "sel": ["99"]}, {"op": "status"},
+    ]
+    with connect(home) as stream:
+        lines = [json.dumps(line) for line in [{"hello": 1, "version": "0"}, *asked]]
+        stream.sendall(("\n".join(lines) + "\n").encode())
+        with stream.makefile() as answers:
+            hello, first, status, cancelled, seventh, second, nobody, last = (
+                json.loads(answers.readline()) for _ in lines)
+    assert hello["data"]["protocol"] == 1
+    assert [job["id"] for job in first["data"]["jobs"]] == [1]
+    assert status["data"]["sweeps"] == 3 and last["data"]["sweeps"] == 3
+    assert cancelled["data"]["changed"] == [7]
+    assert [(job["id"], job["state"]) for job in seventh["data"]["jobs"]] == [(7, "cancelled")]
+    assert [job["id"] for job in second["data"]["jobs"]] == [4, 5]
+    assert nobody["code"] == 4
 
 
 def test_a_store_without_one_of_its_jobs_is_refused_as_it_was(home):
