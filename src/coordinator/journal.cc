@@ -82,7 +82,7 @@ void Journal::commit_first(Batch batch, std::function<void(Result<void>)> done) 
 
 void Journal::fetch(std::vector<SweepId> sweeps, std::function<void(Result<void>)> done) {
   std::ranges::sort(sweeps);
-  sweeps.erase(std::ranges::unique(sweeps).begin(), sweeps.end());
+  sweeps.erase(std::unique(sweeps.begin(), sweeps.end()), sweeps.end());
   to_fetch_.push_back({std::move(sweeps), std::move(done)});
   if (!fetches_) fetch_next();
 }

@@ -153,7 +153,7 @@ std::vector<SweepId> archived_by(const World& world, const std::vector<std::stri
   }
   std::erase_if(found, [&](SweepId id) { return !world.archived().contains(id); });
   std::ranges::sort(found);
-  found.erase(std::ranges::unique(found).begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 

@@ -22,8 +22,6 @@ using nlohmann::json;
 namespace {
 
 constexpr int kProtocol = 1;
-// A peer that asks on and on without waiting for answers is cut off.
-constexpr std::size_t kMostUnanswered = 1'000;
 /// Who asks more before it has read this much of the answers does not want them.
 constexpr std::size_t kMostUnread = 16u << 20;
 constexpr int kMostAcceptedAtOnce = 16;
@@ -118,10 +116,7 @@ Server::Client* Server::find(std::uint64_t id) {
 void Server::answer(Client& client, const json& line) {
   client.unanswered = false;
   client.stream->send(dump(line));
-  if (client.backlog.empty()) return;
-  loop_.at(coordinator_.now().boot_ns, [this, id = client.id] {
-    if (Client* c = find(id)) go_on(*c);
-  });
+  wait_for_answer(client);
 }
 
 void Server::reply(std::uint64_t id, const json& data) {
@@ -134,25 +129,16 @@ void Server::fail(std::uint64_t id, int code, const std::string& error) {
   }
 }
 
-void Server::on_line(Client& client, std::string_view line) {
-  if (client.gone) return;
-  const bool must_wait = !client.backlog.empty() || (client.unanswered && !client.submitting);
-  if (!must_wait) return take(client, line);
-  client.backlog_bytes += line.size();
-  if (client.backlog.size() == kMostUnanswered || client.backlog_bytes > kMostUnread) {
-    return drop(client);
-  }
-  client.backlog.emplace_back(line);
+/// Requests are answered in order: while one has no answer nothing behind it is read, but for the
+/// lines that belong to it.
+void Server::wait_for_answer(Client& client) {
+  if (!client.gone) client.stream->pause(client.unanswered && !client.submitting);
 }
 
-/// One request of those that waited, with its lines.
-void Server::go_on(Client& client) {
-  do {
-    const std::string line = std::move(client.backlog.front());
-    client.backlog.pop_front();
-    client.backlog_bytes -= line.size();
-    take(client, line);
-  } while (client.submitting && !client.gone && !client.backlog.empty());
+void Server::on_line(Client& client, std::string_view line) {
+  if (client.gone) return;
+  take(client, line);
+  wait_for_answer(client);
 }
 
 void Server::take(Client& client, std::string_view line) {
@@ -184,18 +170,12 @@ void Server::take(Client& client, std::string_view line) {
 
 void Server::handle(Client& client, Request request) {
   const std::uint64_t id = client.id;
-  const auto again = [this, id](const Request& waited) {
-    if (Client* c = find(id)) handle(*c, waited);
-  };
-  if (changes_jobs(request.op) && coordinator_.frozen()) {
-    frozen_requests_.emplace_back([again, request = std::move(request)] { again(request); });
-    return;
-  }
+  if (changes_jobs(request.op)) return change(id, request);
   if (std::vector<SweepId> archived = to_fetch(request); !archived.empty()) {
-    return coordinator_.fetch(
-        std::move(archived), [this, id, again, request](const Result<void>& there) {
-          there ? again(request) : fail(id, kUnreachable, there.error().message);
-        });
+    return coordinator_.fetch(std::move(archived), [this, id, request](const Result<void>& there) {
+      if (!there) return fail(id, kUnreachable, there.error().message);
+      if (Client* c = find(id)) handle(*c, request);
+    });
   }
   switch (request.op) {
     case Request::Op::Hello:
@@ -229,12 +209,11 @@ void Server::handle(Client& client, Request request) {
         reply(id, {{"schema", 1}, {"bytes", *bytes}});
       });
     case Request::Op::Interrupt:
-      return interrupt(id, SweepId{*request.sweep_id}, request.level);
     case Request::Op::Cancel:
     case Request::Op::Hold:
     case Request::Op::Release:
     case Request::Op::Retry:
-      return control(client, request);
+      return;  // change()
     case Request::Op::Ps:
     case Request::Op::Show:
     case Request::Op::Why:

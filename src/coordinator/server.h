@@ -47,12 +47,13 @@ class Server {
   void accept();
   void on_line(Client& client, std::string_view line);
   void take(Client& client, std::string_view line);
-  void go_on(Client& client);
+  void wait_for_answer(Client& client);
   void handle(Client& client, Request request);
+  void change(std::uint64_t id, const Request& request);
   std::vector<SweepId> to_fetch(const Request& request) const;
   void submit(Client& client);
   void watch(Client& client, const Request& request);
-  void control(Client& client, const Request& request);
+  void control(std::uint64_t id, const Request& request);
   void query(Client& client, const Request& request);
   void interrupt(std::uint64_t id, SweepId sweep, int level);
   void tell_gpus(std::uint64_t id, const std::string& release);

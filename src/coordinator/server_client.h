@@ -3,10 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <unordered_set>
 #include <vector>
 
@@ -20,10 +18,7 @@ struct Server::Client {
   std::unique_ptr<os::LineStream> stream;
   bool greeted = false;
   bool gone = false;
-  // Requests are answered in order, so while one has no answer the lines behind it wait.
-  bool unanswered = false;
-  std::deque<std::string> backlog;
-  std::size_t backlog_bytes = 0;
+  bool unanswered = false;  // its last request
 
   // A submit whose run lines are arriving.
   bool submitting = false;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <ranges>
 #include <utility>
 
 #include "coordinator/describe.h"
@@ -20,8 +19,9 @@ using nlohmann::json;
 std::vector<SweepId> Server::to_fetch(const Request& request) const {
   const World& world = coordinator_.world();
   if (request.op == Request::Op::Ps && request.all && request.selectors.empty()) {
-    const auto ids = std::views::keys(world.archived());
-    return {ids.begin(), ids.end()};
+    std::vector<SweepId> all;
+    for (const auto& [id, archived] : world.archived()) all.push_back(id);
+    return all;
   }
   if (request.op == Request::Op::Watch && request.sweep_id) {
     const SweepId id{*request.sweep_id};
@@ -150,8 +150,24 @@ void Server::submit(Client& client) {
                       });
 }
 
-void Server::control(Client& client, const Request& request) {
-  const std::uint64_t id = client.id;
+/// Waits for what it needs, and is done then, whether or not who asked is still there.
+void Server::change(std::uint64_t id, const Request& request) {
+  if (coordinator_.frozen()) {
+    frozen_requests_.emplace_back([this, id, request] { change(id, request); });
+    return;
+  }
+  if (std::vector<SweepId> archived = to_fetch(request); !archived.empty()) {
+    return coordinator_.fetch(std::move(archived), [this, id, request](const Result<void>& there) {
+      there ? change(id, request) : fail(id, kUnreachable, there.error().message);
+    });
+  }
+  if (request.op == Request::Op::Interrupt) {
+    return interrupt(id, SweepId{*request.sweep_id}, request.level);
+  }
+  control(id, request);
+}
+
+void Server::control(std::uint64_t id, const Request& request) {
   const Request::Op op = request.op;
   Result<Selection> selection =
       select_jobs(coordinator_.world(), request.selectors.empty() && request.failed

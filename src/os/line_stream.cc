@@ -42,7 +42,10 @@ struct LineStream::Impl {
     Loop::TimerId next_turn = 0;
     std::string out;
     std::size_t sent = 0;  // of `out`
-    bool wants_write = false;
+    std::uint32_t interest = EPOLLIN;
+    bool taking = false;  // lines are being given
+    bool paused = false;
+    bool peer_gone = false;
     bool closing = false;  // close_when_flushed
     bool broken = false;   // nothing can be sent any more
     bool closed = false;
@@ -64,13 +67,30 @@ struct LineStream::Impl {
       if (callbacks.on_close) callbacks.on_close(why ? *why : reason);
     }
 
+    bool is_paused() const { return paused && !peer_gone; }
+
     void set_interest() {
       const bool write = pending() > 0 || closing;
-      const bool read = !closing && next_turn == 0;
+      const bool read = !closing && next_turn == 0 && !is_paused();
       const std::uint32_t events = (read ? EPOLLIN : 0u) | (write ? EPOLLOUT : 0u);
-      wants_write = write;
+      if (events == interest) return;
+      interest = events;
       // Cannot fail for a watched descriptor.
       [[maybe_unused]] const Result<void> changed = loop.change(fd.get(), events);
+    }
+
+    void pause(bool wanted) {
+      paused = wanted;
+      if (!closed && !taking) go_on();
+    }
+
+    /// After each change of what keeps it from reading.
+    void go_on() {
+      if (!is_paused() && !unread.empty() && next_turn == 0) {
+        put_off(std::exchange(unread, {}));
+      } else {
+        set_interest();
+      }
     }
 
     void break_off(int code) {
@@ -115,14 +135,25 @@ struct LineStream::Impl {
       }
       if (done < line.size()) out.append(line.substr(done));
       out.push_back('\n');
-      if (!wants_write) set_interest();
+      set_interest();
+    }
+
+    void take(std::string_view bytes) {
+      taking = true;
+      give_lines(bytes);
+      taking = false;
+      if (!closed) set_interest();
     }
 
     /// Calls on_line for each whole line of `bytes`; what is left goes to `partial`, or to `unread`
-    /// when the turn's share is used up.
-    void take(std::string_view bytes) {
+    /// when the turn's share is used up or it was paused.
+    void give_lines(std::string_view bytes) {
       const std::int64_t until = boot_now_ns() + kTurnShareNs;
       while (!closed && !closing) {
+        if (is_paused()) {
+          unread.assign(bytes);
+          return;
+        }
         const std::size_t end = bytes.find('\n');
         const std::size_t length = partial.size() + (end == bytes.npos ? bytes.size() : end);
         if (length > max_line) {
@@ -141,18 +172,19 @@ struct LineStream::Impl {
           callbacks.on_line(line);
         }
         bytes.remove_prefix(end + 1);
-        if (!bytes.empty() && boot_now_ns() >= until) return put_off(bytes);
+        if (!bytes.empty() && !is_paused() && boot_now_ns() >= until) {
+          return put_off(std::string(bytes));
+        }
       }
     }
 
-    void put_off(std::string_view bytes) {
+    void put_off(std::string bytes) {
       if (closed || closing) return;
-      unread.assign(bytes);
+      unread = std::move(bytes);
       next_turn = loop.at(0, [this] {
         next_turn = 0;
         const std::shared_ptr<State> alive = self.lock();
         take(std::exchange(unread, {}));
-        if (!closed) set_interest();
       });
       set_interest();
     }
@@ -163,12 +195,17 @@ struct LineStream::Impl {
         if (pending() == 0 && closing) {
           return close({ErrorKind::Unavailable, 0, "closed on this side"});
         }
-        if (pending() == 0 && wants_write) set_interest();
+        set_interest();
       }
       if (closing && (events & (EPOLLHUP | EPOLLERR))) {
         return close({ErrorKind::Unavailable, 0, "peer closed the connection"});
       }
-      if (closing || next_turn != 0 || !(events & (EPOLLIN | EPOLLHUP | EPOLLERR))) return;
+      if (is_paused() && !closing && (events & (EPOLLHUP | EPOLLERR))) {
+        peer_gone = true;
+        return go_on();
+      }
+      const bool may_read = !closing && next_turn == 0 && !is_paused();
+      if (!may_read || !(events & (EPOLLIN | EPOLLHUP | EPOLLERR))) return;
       std::array<char, kReadBytes> buffer;
       const ssize_t n = ::recv(fd.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
       if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -201,6 +238,7 @@ Result<std::unique_ptr<LineStream>> LineStream::open(Loop& loop, UniqueFd fd, Ca
   return stream;
 }
 
+void LineStream::pause(bool paused) { impl_->state->pause(paused); }
 void LineStream::send(std::string_view line) { impl_->state->send(line); }
 std::size_t LineStream::pending() const { return impl_->state->pending(); }
 int LineStream::fd() const { return impl_->state->fd.get(); }

@@ -62,6 +62,9 @@ class LineStream {
   void send(std::string_view line);
   /// Bytes queued and not yet taken by the kernel.
   std::size_t pending() const;
+  /// Until it is resumed no line is given and nothing is read: what the peer sends waits, here and
+  /// in its own process.  A peer that has closed its connection is read to its end all the same.
+  void pause(bool paused);
   /// Reads no more, closes once everything queued is written, then calls on_close.
   void close_when_flushed();
   int fd() const;

@@ -280,9 +280,8 @@ class SqliteStore final : public Store {
 
   Error unreadable(Error error) const {
     error.message = fmt::format(
-        "{}: an ended sweep cannot be read ({}); everything else goes on, `pergpu store check` "
-        "says "
-        "more, and before any file is moved the coordinator has to be stopped",
+        "{}: an ended sweep cannot be read ({}); `pergpu store check` says more; everything else "
+        "goes on, and before any file is moved the coordinator has to be stopped",
         database_.path(), error.message);
     return error;
   }

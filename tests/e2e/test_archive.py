@@ -2,8 +2,9 @@
 import contextlib
 import json
 import os
-import signal
 import shutil
+import signal
+import socket
 import sqlite3
 
 from harness import grid, read, wait_until
@@ -122,6 +123,7 @@ def test_requests_of_one_connection_are_answered_in_order(home):
         {"op": "ps", "sel": ["second"]}, {"op": "why", "sel": ["99"]}, {"op": "status"},
     ]
     with connect(home) as stream:
+        stream.settimeout(60)
         lines = [json.dumps(line) for line in [{"hello": 1, "version": "0"}, *asked]]
         stream.sendall(("\n".join(lines) + "\n").encode())
         with stream.makefile() as answers:
@@ -134,6 +136,52 @@ def test_requests_of_one_connection_are_answered_in_order(home):
     assert [(job["id"], job["state"]) for job in seventh["data"]["jobs"]] == [(7, "cancelled")]
     assert [job["id"] for job in second["data"]["jobs"]] == [4, 5]
     assert nobody["code"] == 4
+
+
+def pipelined(home, *lines):
+    """What is answered when all of it is sent at once, up to the end of the connection or an unanswered wait."""
+    with connect(home, hello=True) as stream:
+        stream.settimeout(60)
+        stream.sendall(("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines) + "\n").encode())
+        stream.shutdown(socket.SHUT_WR)
+        with stream.makefile() as answers:
+            return [json.loads(line) for line in answers]
+
+
+def header(name, runs):
+    step = {"name": "train", "command": ["true"]}
+    return {"op": "submit", "sweep": {"name": name, "folder": "/nowhere", "out": "/nowhere", "steps": [step]},
+            "context": {"cwd": "/", "lanes": 1, "engine": "fake"}, "runs": runs}
+
+
+def test_a_submit_behind_a_request_that_waits_is_whole_or_refused(home):
+    three_sweeps(home)
+    restart(home)
+    home.run("ps")
+    runs = [json.dumps({"json": {"i": i}}) for i in range(1500)]
+    answers = pipelined(home, {"op": "ps", "sel": ["1"]}, header("many", len(runs)), *runs, {"op": "status"})
+    waited, accepted, shown = answers
+    assert waited["ok"] and accepted["data"]["new"] == 1500 and shown["data"]["jobs"] == 1507
+    restart(home)
+    home.run("ps")
+    answers = pipelined(
+        home, {"op": "ps", "sel": ["1"]}, header("refused", 2), runs[0], '{"bad"', runs[1], runs[2], {"op": "cancel", "sel": ["7"]})
+    assert [answer["ok"] for answer in answers] == [True, False] and answers[1]["code"] == 2
+    told = home.json("coordinator", "status")
+    assert told["jobs"] == 1507 and told["sweeps"] == 4 and home.only("third/1")["state"] == "held"
+
+
+def test_what_was_asked_is_done_although_who_asked_has_left(home):
+    three_sweeps(home)
+    restart(home)
+    home.run("ps")
+    stream = connect(home, hello=True)
+    stream.sendall(b'{"op":"ps","sel":["4"]}\n{"op":"retry","sel":["2"]}\n{"op":"cancel","sel":["7"]}\n')
+    stream.close()
+    home.run("wait", "third/1", code=None)
+    assert home.only("third/1")["state"] == "cancelled"
+    home.run("wait", "first/1", code=1)
+    assert home.only("first/1")["attempt"] == 2
 
 
 def test_a_store_without_one_of_its_jobs_is_refused_as_it_was(home):
