@@ -85,7 +85,10 @@ std::optional<ProcStat> stat_in(pid_t pid, std::string_view text) {
   out.parent = static_cast<pid_t>(take_number(rest));   // field 4
   take_number(rest);                                    // process group
   out.session = static_cast<pid_t>(take_number(rest));  // field 6
-  for (int field = 7; field < 14; ++field) take_number(rest);
+  for (int field = 7; field < 9; ++field) take_number(rest);
+  constexpr std::uint64_t kKernelThread = 0x0020'0000;  // PF_KTHREAD, linux/sched.h
+  out.is_kernel_thread = (take_number(rest) & kKernelThread) != 0;
+  for (int field = 10; field < 14; ++field) take_number(rest);
   std::uint64_t ticks = 0;
   for (int field = 14; field < 18; ++field) ticks += take_number(rest);
   out.cpu_ns = static_cast<std::int64_t>(ticks % kMostTicks) * kTickNs;
@@ -115,8 +118,12 @@ std::optional<std::string> value_in(std::string_view environment, std::string_vi
   return std::nullopt;
 }
 
+std::string environment_of(pid_t pid) {
+  return slurp(path_of(pid, "environ"), kLongestEnvironment);
+}
+
 std::optional<std::string> environment_value(pid_t pid, std::string_view name) {
-  return value_in(slurp(path_of(pid, "environ"), kLongestEnvironment), name);
+  return value_in(environment_of(pid), name);
 }
 
 std::pair<std::uint64_t, std::uint64_t> environment_in(std::string_view text) {
@@ -126,6 +133,10 @@ std::pair<std::uint64_t, std::uint64_t> environment_in(std::string_view text) {
   for (int field = 4; field < 50; ++field) take_number(rest);
   const std::uint64_t begin = take_number(rest);
   return {begin, take_number(rest)};
+}
+
+bool may_tell_environment(pid_t pid) {
+  return ::access(path_of(pid, "environ").c_str(), R_OK) == 0;
 }
 
 bool has_environment(pid_t pid) {

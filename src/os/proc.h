@@ -23,6 +23,7 @@ struct ProcStat {
   std::uint64_t start_ticks = 0;
   std::int64_t cpu_ns = 0;  // user and system, with that of children it has waited for
   std::string name = {};
+  bool is_kernel_thread = false;
   /// A zombie has ended: it holds nothing and waits for its parent only.
   bool ended() const { return state == 'Z' || state == 'X'; }
 };
@@ -32,10 +33,15 @@ std::optional<ProcStat> read_stat(pid_t pid);
 /// The process exists, is this one and has not ended.
 bool is_alive(pid_t pid, std::uint64_t start_ticks);
 
+/// The environment that `pid` was started with, NAME=value entries, each ended by a NUL; empty: not
+/// ours to read, or see has_environment().
+std::string environment_of(pid_t pid);
 /// The value of `name` in the environment that `pid` was started with.  nullopt: not set, or not
 /// ours to read.
 std::optional<std::string> environment_value(pid_t pid, std::string_view name);
 
+/// By the rights of its file: another user's, or one that may not be dumped, does not.
+bool may_tell_environment(pid_t pid);
 /// False while an exec is under way and once a process ends: its environment reads as empty then,
 /// whatever it has or had.
 bool has_environment(pid_t pid);

@@ -77,6 +77,24 @@ std::unordered_set<pid_t> self_and_ancestors(const Snapshot& all) {
 
 enum class Claim { None, Weak, Strong };
 
+/// While a process executes another program its environment is not there for a moment, and it must
+/// not be taken for a stranger.
+std::optional<std::string> marker_of(const ProcStat& stat) {
+  constexpr int kMostReadings = 40;
+  constexpr int kPauseUs = 50;
+  std::string environment = environment_of(stat.pid);
+  for (int reading = 1; environment.empty() && reading < kMostReadings; ++reading) {
+    const bool may_come = !stat.is_kernel_thread && may_tell_environment(stat.pid) &&
+                          is_alive(stat.pid, stat.start_ticks);
+    if (!may_come) break;
+    const bool is_there = has_environment(stat.pid);
+    if (!is_there) ::usleep(kPauseUs);
+    environment = environment_of(stat.pid);
+    if (is_there) break;
+  }
+  return value_in(environment, kMarkerName);
+}
+
 /// Which mark of its own `stat` carries; one that only tells where a process came from, or where it
 /// writes, is weak.  A session keeps its number from being given to a new process, so members of
 /// session `marks.pid` are ours unless another process has that pid now or the member says itself
@@ -84,7 +102,7 @@ enum class Claim { None, Weak, Strong };
 Claim claim_of(const ProcStat& stat, const TreeMarks& marks, bool session_is_ours) {
   if (marks.pid != 0 && stat.pid == marks.pid && stat.start_ticks == marks.start_ticks)
     return Claim::Strong;
-  const std::optional<std::string> marker = environment_value(stat.pid, kMarkerName);
+  const std::optional<std::string> marker = marker_of(stat);
   if (marker) return !marks.marker.empty() && *marker == marks.marker ? Claim::Strong : Claim::None;
   if (session_is_ours && stat.session == marks.pid && stat.start_ticks >= marks.start_ticks)
     return Claim::Weak;

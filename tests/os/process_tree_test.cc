@@ -213,6 +213,14 @@ TEST(Proc, EnvironmentIsToldFromOneThatIsNotSetUp) {
   EXPECT_EQ(environment_in("7 (a)"), std::make_pair(0ul, 0ul));
 }
 
+TEST(Proc, KernelThreadsAreTold) {
+  EXPECT_TRUE(stat_in(9, "9 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 5 0")
+                  ->is_kernel_thread);
+  EXPECT_FALSE(
+      stat_in(9, "9 (sh) S 1 9 9 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 5 0")->is_kernel_thread);
+  EXPECT_FALSE(read_stat(::getpid())->is_kernel_thread);
+}
+
 TEST(Proc, OwnStatIsRead) {
   const std::optional<ProcStat> self = read_stat(::getpid());
   ASSERT_TRUE(self);
