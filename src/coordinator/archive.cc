@@ -1,5 +1,7 @@
 // Sweeps that rest: when the last job of one has ended, the store is told that a start need not
 // read it any more; what asks for one of them later waits until it is back.
+#include <utility>
+
 #include "coordinator/coordinator.h"
 
 namespace pergpu {
@@ -17,7 +19,9 @@ void Coordinator::archive_ended() {
 }
 
 void Coordinator::fetch(std::vector<SweepId> archived, std::function<void(Result<void>)> done) {
-  parts_.journal->fetch(archived, [this, archived, done = std::move(done)](Result<void> fetched) {
+  std::vector<SweepId> sweeps = archived;
+  parts_.journal->fetch(std::move(sweeps), [this, archived = std::move(archived),
+                                            done = std::move(done)](Result<void> fetched) {
     for (const SweepId id : archived) {
       if (const Sweep* sweep = parts_.world->sweep(id); sweep != nullptr && fetched) {
         declare(*sweep);

@@ -54,7 +54,7 @@ void Coordinator::declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capac
       demand.devices =
           devices && !devices->empty() ? std::move(*devices) : std::vector<std::string>{"none"};
     }
-    queue.declare({sweep.id, static_cast<std::int16_t>(slot)}, std::move(demand));
+    queue.declare({sweep.id, static_cast<std::int16_t>(slot)}, demand);
   }
   for (const auto& [name, value] : parts_.world->limits()) capacity.limits[name].value = value;
 }

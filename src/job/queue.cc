@@ -66,7 +66,7 @@ void ReadyQueue::update_head(ClassKey key, Class& c) {
   c.head = std::move(now);
 }
 
-void ReadyQueue::declare(StepKey key, Demand demand) {
+void ReadyQueue::declare(StepKey key, const Demand& demand) {
   classes_.try_emplace(key);
   for (auto it = classes_.find(key); it != classes_.end() && it->first.step == key; ++it) {
     it->second.demand = grown(demand, it->first.growths);

@@ -84,7 +84,7 @@ struct ReadyJob {
 class ReadyQueue {
  public:
   /// Makes a step known, or changes what it asks for (`set SEL priority=…`).
-  void declare(StepKey key, Demand demand);
+  void declare(StepKey key, const Demand& demand);
   /// Forgets a step and what is ready of it.
   void forget(StepKey key);
   /// Nothing of a step that pauses is chosen.

@@ -19,7 +19,7 @@ bool is_secret_name(std::string_view name);
 
 /// A text, such as one for a shell: values of NAME=VALUE, --name VALUE and `Name: VALUE` with such
 /// a name, and the user part of URLs.
-std::string redact_text(std::string_view text);
+std::string redact_text(std::string_view whole);
 
 /// The same for the words of a command line, where a value may be the next word.
 std::vector<std::string> redact_words(const std::vector<std::string>& words);

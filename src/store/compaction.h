@@ -27,7 +27,7 @@ class Compaction {
  private:
   struct Slice;
   Result<void> read(std::int64_t most, Slice& slice);
-  Result<void> take_up(std::int64_t job, Slice& slice);
+  Result<void> take_up(std::int64_t id, Slice& slice);
   Result<void> write(const Slice& slice);
 
   Statement extent_, oldest_, birth_, folded_, fold_, drop_;
