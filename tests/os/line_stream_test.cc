@@ -188,6 +188,7 @@ class PausedStream : public testing::Test {
                                     .on_close = [this](const Error&) { on_line("<end>"); }});
     ASSERT_TRUE(opened);
     stream = std::move(*opened);
+    loop->on_turn([this] { ++turn_count; });
   }
   void on_line(std::string_view line) {
     lines.emplace_back(line);
@@ -198,19 +199,17 @@ class PausedStream : public testing::Test {
   }
   /// How often the loop turns in 30 ms.
   int turns() {
-    int count = 0;
-    bool counts = true;
-    loop->on_turn([&] { count += counts ? 1 : 0; });
+    const int before = turn_count;
     loop->at(boot_now_ns() + 30'000'000, [&] { loop->stop(); });
     loop.run();
-    counts = false;
-    return count;
+    return turn_count - before;
   }
   TestLoop loop;
   UniqueFd far;
   std::unique_ptr<LineStream> stream;
   std::vector<std::string> lines;
   bool pauses = true;
+  int turn_count = 0;
 };
 
 TEST_F(PausedStream, GivesOneLineAfterTheOther) {
