@@ -36,15 +36,17 @@ class ProcessTree : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  /// Starts `script`; its processes say "x" on descriptor 5 when they are ready.
-  Spawned start(const std::string& script, const std::string& marker, int stdout_fd = -1,
+  /// Starts `script`; its processes say "x" on descriptor 5 when they are ready.  `log_fd`: where
+  /// both outputs go, as a job's do: while a shell's own printf writes to 5, only one of them does.
+  Spawned start(const std::string& script, const std::string& marker, int log_fd = -1,
                 const std::vector<std::string>& words = {}) {
     SpawnPlan plan;
     plan.argv = {"/bin/sh", "-c", script};
     plan.argv.insert(plan.argv.end(), words.begin(), words.end());
     plan.env = {"PATH=/usr/bin:/bin", "PERGPU_ATTEMPT_ID=" + marker};
     plan.fds = {{.fd = writer_.get(), .as = 5}};
-    plan.stdout_fd = stdout_fd;
+    plan.stdout_fd = log_fd;
+    plan.stderr_fd = log_fd;
     plan.new_session = true;
     SpawnResult result = spawn(plan);
     EXPECT_TRUE(std::holds_alternative<Spawned>(result));
