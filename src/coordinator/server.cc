@@ -95,6 +95,7 @@ bool Server::make_room() {
     return true;
   };
   return oldest([](const Client& c) { return !c.greeted; }) ||
+         oldest([](const Client& c) { return c.stream->peer_has_left(); }) ||
          oldest([](const Client& c) { return !c.watching && !c.unanswered; });
 }
 

@@ -45,7 +45,7 @@ struct LineStream::Impl {
     std::uint32_t interest = EPOLLIN;
     bool taking = false;  // lines are being given
     bool paused = false;
-    bool peer_gone = false;
+    bool peer_has_left = false;
     bool closing = false;  // close_when_flushed
     bool broken = false;   // nothing can be sent any more
     bool closed = false;
@@ -67,12 +67,13 @@ struct LineStream::Impl {
       if (callbacks.on_close) callbacks.on_close(why ? *why : reason);
     }
 
-    bool is_paused() const { return paused && !peer_gone; }
-
     void set_interest() {
       const bool write = pending() > 0 || closing;
-      const bool read = !closing && next_turn == 0 && !is_paused();
-      const std::uint32_t events = (read ? EPOLLIN : 0u) | (write ? EPOLLOUT : 0u);
+      const bool read = !closing && next_turn == 0 && !paused;
+      // That the peer has left is reported whatever is asked for, and should not be again and again
+      // while nothing is read: once, until this is changed.
+      const std::uint32_t events =
+          read || write ? (read ? EPOLLIN : 0u) | (write ? EPOLLOUT : 0u) : EPOLLONESHOT;
       if (events == interest) return;
       interest = events;
       // Cannot fail for a watched descriptor.
@@ -86,7 +87,7 @@ struct LineStream::Impl {
 
     /// After each change of what keeps it from reading.
     void go_on() {
-      if (!is_paused() && !unread.empty() && next_turn == 0) {
+      if (!paused && !unread.empty() && next_turn == 0) {
         put_off(std::exchange(unread, {}));
       } else {
         set_interest();
@@ -150,7 +151,7 @@ struct LineStream::Impl {
     void give_lines(std::string_view bytes) {
       const std::int64_t until = boot_now_ns() + kTurnShareNs;
       while (!closed && !closing) {
-        if (is_paused()) {
+        if (paused) {
           unread.assign(bytes);
           return;
         }
@@ -172,7 +173,7 @@ struct LineStream::Impl {
           callbacks.on_line(line);
         }
         bytes.remove_prefix(end + 1);
-        if (!bytes.empty() && !is_paused() && boot_now_ns() >= until) {
+        if (!bytes.empty() && !paused && boot_now_ns() >= until) {
           return put_off(std::string(bytes));
         }
       }
@@ -200,11 +201,8 @@ struct LineStream::Impl {
       if (closing && (events & (EPOLLHUP | EPOLLERR))) {
         return close({ErrorKind::Unavailable, 0, "peer closed the connection"});
       }
-      if (is_paused() && !closing && (events & (EPOLLHUP | EPOLLERR))) {
-        peer_gone = true;
-        return go_on();
-      }
-      const bool may_read = !closing && next_turn == 0 && !is_paused();
+      if (events & (EPOLLHUP | EPOLLERR)) peer_has_left = true;
+      const bool may_read = !closing && next_turn == 0 && !paused;
       if (!may_read || !(events & (EPOLLIN | EPOLLHUP | EPOLLERR))) return;
       std::array<char, kReadBytes> buffer;
       const ssize_t n = ::recv(fd.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
@@ -240,6 +238,7 @@ Result<std::unique_ptr<LineStream>> LineStream::open(Loop& loop, UniqueFd fd, Ca
 
 void LineStream::pause(bool paused) { impl_->state->pause(paused); }
 void LineStream::send(std::string_view line) { impl_->state->send(line); }
+bool LineStream::peer_has_left() const { return impl_->state->peer_has_left; }
 std::size_t LineStream::pending() const { return impl_->state->pending(); }
 int LineStream::fd() const { return impl_->state->fd.get(); }
 

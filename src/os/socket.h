@@ -63,8 +63,10 @@ class LineStream {
   /// Bytes queued and not yet taken by the kernel.
   std::size_t pending() const;
   /// Until it is resumed no line is given and nothing is read: what the peer sends waits, here and
-  /// in its own process.  A peer that has closed its connection is read to its end all the same.
+  /// in its own process, even when it has closed its connection.
   void pause(bool paused);
+  /// It has closed its connection: nothing sent arrives any more.
+  bool peer_has_left() const;
   /// Reads no more, closes once everything queued is written, then calls on_close.
   void close_when_flushed();
   int fd() const;

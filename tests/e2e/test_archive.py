@@ -7,6 +7,7 @@ import signal
 import socket
 import sqlite3
 
+import pytest
 from harness import grid, read, wait_until
 from test_security import connect
 
@@ -182,6 +183,49 @@ def test_what_was_asked_is_done_although_who_asked_has_left(home):
     assert home.only("third/1")["state"] == "cancelled"
     home.run("wait", "first/1", code=1)
     assert home.only("first/1")["attempt"] == 2
+
+
+def test_who_has_left_is_answered_in_order_too(home):
+    """`@` is the sweep that was submitted before it, although nobody waits for the submit's answer."""
+    three_sweeps(home)
+    stream = connect(home, hello=True)
+    run = json.dumps({"json": {"i": 1}})
+    lines = [json.dumps(header("fourth", 1)), run, json.dumps({"op": "cancel", "sel": ["@"]})]
+    stream.sendall(("\n".join(lines) + "\n").encode())
+    stream.close()
+    wait_until(lambda: home.json("coordinator", "status")["jobs"] == 8, "the submit")
+    home.run("wait", "fourth", code=None)
+    assert home.only("fourth/0")["state"] == "cancelled"
+    assert home.only("third/1")["state"] == "held"
+
+
+def test_an_archived_sweep_can_be_watched_by_its_number(home):
+    """What a follower asks whose coordinator was killed at the sweep's end."""
+    three_sweeps(home)
+    restart(home)
+    home.run("ps")
+    with connect(home, hello=True) as stream:
+        stream.settimeout(60)
+        stream.sendall(b'{"op":"watch","sweep_id":2}\n')
+        with stream.makefile() as answers:
+            told = json.loads(answers.readline())
+            assert any(json.loads(line) == {"event": "end"} for line in answers)
+    assert [job["state"] for job in told["jobs"]] == ["done", "done"]
+
+
+@pytest.mark.parametrize("tables, lacks", [
+    (("sweeps WHERE id", "archive WHERE sweep"), "table runs has sweep 3, and table sweeps has not"),
+    (("sweeps WHERE id", "archive WHERE sweep", "runs WHERE sweep"), "table jobs has sweep 3, and table sweeps has not"),
+])
+def test_a_store_without_its_last_sweep_is_refused_as_it_was(home, tables, lacks):
+    three_sweeps(home)
+    home.run("cancel", "third")
+    restart(home)
+    for table in tables:
+        sql(home, f"DELETE FROM {table} = 3")
+    before = open(home.path + "/pergpu.db", "rb").read()
+    assert lacks in home.run("ps", code=3).stderr
+    assert open(home.path + "/pergpu.db", "rb").read() == before
 
 
 def test_a_store_without_one_of_its_jobs_is_refused_as_it_was(home):

@@ -250,14 +250,23 @@ TEST_F(PausedStream, AnsweredAtOnceItIsAsIfItNeverPaused) {
   EXPECT_EQ(lines, (std::vector<std::string>{"a", "b"}));
 }
 
-TEST_F(PausedStream, ThatThePeerHasLeftIsReadToItsEnd) {
-  say("a\nb\nc\n");
+TEST_F(PausedStream, GivesOneLineAfterTheOtherAlthoughThePeerHasLeft) {
+  say("a\nb\nc");
   loop.settle();
-  EXPECT_EQ(lines, (std::vector<std::string>{"a"}));
+  say("\n");  // still in the socket when it closes
   far.reset();
-  loop.settle();
-  loop.settle();
-  EXPECT_EQ(lines, (std::vector<std::string>{"a", "b", "c", "<end>"}));
+  EXPECT_LE(turns(), 3);
+  EXPECT_TRUE(stream->peer_has_left());
+  const std::vector<std::string> all{"a", "b", "c", "<end>"};
+  for (std::size_t i = 1; i <= 4; ++i) {
+    EXPECT_EQ(lines, std::vector<std::string>(all.begin(), all.begin() + static_cast<long>(i)));
+    stream->send("told");  // to nobody
+    EXPECT_LE(turns(), 4);
+    EXPECT_EQ(lines.size(), i);
+    if (i == 4) break;
+    stream->pause(false);
+    turns();
+  }
 }
 
 TEST_F(PausedStream, ThatGetsNoMoreStillAnswers) {
