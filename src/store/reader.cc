@@ -7,12 +7,16 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "store/event_json.h"
 
 namespace pergpu::store {
 namespace {
+
+/// nullopt: the row is passed over.
+using MaybeRow = std::optional<Row>;
 
 constexpr std::int64_t kBeforeAll = std::numeric_limits<std::int64_t>::min();
 
@@ -31,25 +35,25 @@ bool fits(const Statement& s, int column) {
   return std::in_range<Int>(s.integer(column));
 }
 
-Result<Row> sweep_of(const Statement& s) {
-  return Row(row::Sweep{.id = {s.integer(0)},
-                        .root = std::string(s.text(1)),
-                        .name = std::string(s.text(2)),
-                        .spec = std::string(s.text(3)),
-                        .submit = std::string(s.text(4)),
-                        .at = instant_at(s, 5)});
+Result<MaybeRow> sweep_of(const Statement& s) {
+  return MaybeRow(row::Sweep{.id = {s.integer(0)},
+                             .root = std::string(s.text(1)),
+                             .name = std::string(s.text(2)),
+                             .spec = std::string(s.text(3)),
+                             .submit = std::string(s.text(4)),
+                             .at = instant_at(s, 5)});
 }
 
-Result<Row> run_of(const Statement& s) {
+Result<MaybeRow> run_of(const Statement& s) {
   if (!fits<std::int32_t>(s, 0)) return strange_number(s, 0, "runs");
-  return Row(row::Run{.sweep = {s.integer(1)},
-                      .index = static_cast<std::int32_t>(s.integer(0)),
-                      .folder = std::string(s.text(2)),
-                      .json = std::string(s.text(3)),
-                      .texts = std::string(s.text(4))});
+  return MaybeRow(row::Run{.sweep = {s.integer(1)},
+                           .index = static_cast<std::int32_t>(s.integer(0)),
+                           .folder = std::string(s.text(2)),
+                           .json = std::string(s.text(3)),
+                           .texts = std::string(s.text(4))});
 }
 
-Result<Row> job_of(const Statement& s) {
+Result<MaybeRow> job_of(const Statement& s) {
   if (!fits<std::int32_t>(s, 2)) return strange_number(s, 2, "jobs");
   if (!fits<std::int16_t>(s, 3)) return strange_number(s, 3, "jobs");
   row::NewJob job{.id = {s.integer(0)},
@@ -62,13 +66,14 @@ Result<Row> job_of(const Statement& s) {
   const std::span<const std::uint8_t> identity = s.blob(5);
   if (identity.size() != job.identity.size()) return strange_number(s, 5, "jobs");
   std::copy(identity.begin(), identity.end(), job.identity.begin());
-  return Row(std::move(job));
+  return MaybeRow(std::move(job));
 }
 
-Result<Row> folded_of(const Statement& s) {
+Result<MaybeRow> folded_of(const Statement& s) {
+  if (s.is_null(3)) return MaybeRow();  // all its events lie in the journal
   Result<JobEvent> event = event_of("folded", s.text(3));
   if (event) {
-    return Row(
+    return MaybeRow(
         row::Event{.job = {s.integer(0)}, .event = *std::move(event), .at = instant_at(s, 1)});
   }
   Error error = std::move(event).error();
@@ -76,10 +81,10 @@ Result<Row> folded_of(const Statement& s) {
   return error;
 }
 
-Result<Row> event_row_of(const Statement& s) {
+Result<MaybeRow> event_row_of(const Statement& s) {
   Result<JobEvent> event = event_of(s.text(4), s.text(5));
   if (event) {
-    return Row(
+    return MaybeRow(
         row::Event{.job = {s.integer(1)}, .event = *std::move(event), .at = instant_at(s, 2)});
   }
   Error error = std::move(event).error();
@@ -91,7 +96,7 @@ Result<Row> event_row_of(const Statement& s) {
 /// What belongs to a sweep, in the order in which it is replayed.  Column 0 is the key.
 struct Table {
   const char* sql;
-  Result<Row> (*row)(const Statement&);
+  Result<MaybeRow> (*row)(const Statement&);
 };
 constexpr std::array<Table, 4> kTables = {{
     {"SELECT id, root, name, spec, submit, at_wall, at_boot FROM sweeps "
@@ -103,8 +108,8 @@ constexpr std::array<Table, 4> kTables = {{
     {"SELECT id, sweep, run, step, step_name, identity, replaces, at_wall, at_boot FROM jobs "
      "WHERE sweep = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
      &job_of},
-    {"SELECT folded.job, folded.at_wall, folded.at_boot, folded.body FROM jobs "
-     "JOIN folded ON folded.job = jobs.id WHERE jobs.sweep = ?1 AND jobs.id > ?2 "
+    {"SELECT jobs.id, folded.at_wall, folded.at_boot, folded.body FROM jobs "
+     "LEFT JOIN folded ON folded.job = jobs.id WHERE jobs.sweep = ?1 AND jobs.id > ?2 "
      "ORDER BY jobs.id LIMIT ?3",
      &folded_of},
 }};
@@ -202,15 +207,7 @@ Result<std::int64_t> SweepReader::read_table(std::int64_t most, const RowVisitor
   statement.bind(1, sweeps_[sweep_].value);
   statement.bind(2, after_);
   statement.bind(3, most);
-  for (std::int64_t looked = 0;; ++looked) {
-    Result<bool> is_row = statement.step();
-    if (!is_row) return std::move(is_row).error();
-    if (!*is_row) return looked;
-    after_ = statement.integer(0);
-    Result<Row> row = kTables[table_].row(statement);
-    if (!row) return std::move(row).error();
-    if (Result<void> taken = visit(*std::move(row)); !taken) return std::move(taken).error();
-  }
+  return read(statement, visit, kTables[table_].row);
 }
 
 Result<std::int64_t> SweepReader::read_events(std::int64_t most, const RowVisitor& visit) {
@@ -218,23 +215,56 @@ Result<std::int64_t> SweepReader::read_events(std::int64_t most, const RowVisito
   const Resetting reset(events_);
   events_.bind(1, after_);
   events_.bind(2, most);
+  return read(events_, visit, [this](const Statement& s) -> Result<MaybeRow> {
+    const bool is_wanted =
+        s.is_null(kSweep) ? visits_strays_ : wanted_.contains(SweepId{s.integer(kSweep)});
+    return is_wanted ? event_row_of(s) : MaybeRow();
+  });
+}
+
+/// How many were looked at.
+template <typename RowOf>
+Result<std::int64_t> SweepReader::read(Statement& statement, const RowVisitor& visit,
+                                       RowOf row_of) {
   for (std::int64_t looked = 0;; ++looked) {
-    Result<bool> is_row = events_.step();
+    Result<bool> is_row = statement.step();
     if (!is_row) return std::move(is_row).error();
     if (!*is_row) return looked;
-    after_ = events_.integer(0);
-    const bool is_wanted = events_.is_null(kSweep)
-                               ? visits_strays_
-                               : wanted_.contains(SweepId{events_.integer(kSweep)});
-    if (!is_wanted) continue;
-    Result<Row> row = event_row_of(events_);
+    after_ = statement.integer(0);
+    Result<MaybeRow> row = row_of(statement);
     if (!row) return std::move(row).error();
-    if (Result<void> taken = visit(*std::move(row)); !taken) return std::move(taken).error();
+    if (!*row) continue;
+    if (Result<void> taken = visit(**std::move(row)); !taken) return std::move(taken).error();
   }
 }
 
+/// Everything is reached through its sweep and its job: what lies beyond the last of them would be
+/// passed over in silence.  What is missing before the last is missed when the jobs are counted.
+Result<void> refuse_what_lies_beyond(Database& database) {
+  struct Bound {
+    const char* table;
+    const char* key;
+    const char* owners;
+  };
+  for (const Bound& bound : {Bound{"runs", "sweep", "sweeps"}, Bound{"jobs", "sweep", "sweeps"},
+                             Bound{"archive", "sweep", "sweeps"}, Bound{"folded", "job", "jobs"}}) {
+    const std::string sql = fmt::format("SELECT (SELECT max({}) FROM {}), (SELECT max(id) FROM {})",
+                                        bound.key, bound.table, bound.owners);
+    Result<void> bounded =
+        for_each_row(database, sql.c_str(), [&](const Statement& s) -> Result<void> {
+          if (s.integer(0) <= s.integer(1)) return {};  // NULL, of an empty table, reads as 0
+          return Error{ErrorKind::Corrupt, 0,
+                       fmt::format("table {} has {} {}, and table {} has not", bound.table,
+                                   bound.key, s.integer(0), bound.owners)};
+        });
+    if (!bounded) return bounded;
+  }
+  return {};
+}
+
 Result<void> read_rows(Database& database, Reach reach, const RowVisitor& visit) {
-  Result<void> read = read_facts(database, visit);
+  Result<void> read = refuse_what_lies_beyond(database);
+  if (read) read = read_facts(database, visit);
   if (read && reach == Reach::Start) read = read_archive(database, visit);
   std::vector<SweepId> sweeps;
   if (read) {

@@ -28,6 +28,8 @@ class SweepReader {
  private:
   Result<std::int64_t> read_table(std::int64_t most, const RowVisitor& visit);
   Result<std::int64_t> read_events(std::int64_t most, const RowVisitor& visit);
+  template <typename RowOf>
+  Result<std::int64_t> read(Statement& statement, const RowVisitor& visit, RowOf row_of);
 
   std::vector<Statement> tables_;  // of one sweep
   Statement events_;
