@@ -83,6 +83,8 @@ void Journal::commit_first(Batch batch, std::function<void(Result<void>)> done) 
 void Journal::fetch(std::vector<SweepId> sweeps, std::function<void(Result<void>)> done) {
   std::ranges::sort(sweeps);
   sweeps.erase(std::unique(sweeps.begin(), sweeps.end()), sweeps.end());
+  const auto is_archived = [this](SweepId id) { return world_.archived().contains(id); };
+  if (std::none_of(sweeps.begin(), sweeps.end(), is_archived)) return done({});
   to_fetch_.push_back({std::move(sweeps), std::move(done)});
   if (!fetches_) fetch_next();
 }

@@ -37,7 +37,7 @@ class Journal {
   void commit_first(Batch batch, std::function<void(Result<void>)> done);
 
   /// Brings archived sweeps back into the world, one call after the other.  `done` runs when they
-  /// are there, at once if none of them is archived any more, or with what is wrong.
+  /// are there, or with what is wrong; before this returns if none of them is archived.
   void fetch(std::vector<SweepId> sweeps, std::function<void(Result<void>)> done);
 
   bool writable() const { return failure_.empty(); }

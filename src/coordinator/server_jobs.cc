@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -130,16 +131,21 @@ void Server::submit(Client& client) {
   client.submitting = false;
   const std::uint64_t id = client.id;
   if (client.dry_run) {
-    return when_discovered([this, id, sweep = std::exchange(client.sweep, {}),
-                            context = std::exchange(client.context, {})] {
-      coordinator_.fetch(coordinator_.archived_for(sweep, context),
-                         [=, this](const Result<void>& there) {
-                           Result<SubmitPreview> preview =
-                               there ? coordinator_.preview(sweep, context) : there.error();
-                           if (!preview)
-                             return fail(id, code_of(preview.error()), preview.error().message);
-                           reply(id, json(*preview));
-                         });
+    struct Wanted {
+      SweepSpec sweep;
+      SubmitContext context;
+    };
+    const auto wanted = std::make_shared<const Wanted>(
+        Wanted{std::exchange(client.sweep, {}), std::exchange(client.context, {})});
+    return when_discovered([this, id, wanted] {
+      const auto& [sweep, context] = *wanted;
+      coordinator_.fetch(
+          coordinator_.archived_for(sweep, context), [this, id, wanted](const Result<void>& there) {
+            Result<SubmitPreview> preview =
+                there ? coordinator_.preview(wanted->sweep, wanted->context) : there.error();
+            if (!preview) return fail(id, code_of(preview.error()), preview.error().message);
+            reply(id, json(*preview));
+          });
     });
   }
   coordinator_.submit(std::exchange(client.sweep, {}), std::exchange(client.context, {}),
