@@ -87,10 +87,10 @@ std::optional<std::string> marker_of(const ProcStat& stat) {
     const bool may_come = !stat.is_kernel_thread && may_tell_environment(stat.pid) &&
                           is_alive(stat.pid, stat.start_ticks);
     if (!may_come) break;
-    const bool is_there = has_environment(stat.pid);
-    if (!is_there) ::usleep(kPauseUs);
+    const bool was_there = has_environment(stat.pid);
+    if (!was_there) ::usleep(kPauseUs);
     environment = environment_of(stat.pid);
-    if (is_there) break;
+    if (was_there && has_environment(stat.pid)) break;  // it is one, and empty
   }
   return value_in(environment, kMarkerName);
 }
