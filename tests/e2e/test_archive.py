@@ -179,8 +179,7 @@ def test_what_was_asked_is_done_although_who_asked_has_left(home):
     stream = connect(home, hello=True)
     stream.sendall(b'{"op":"ps","sel":["4"]}\n{"op":"retry","sel":["2"]}\n{"op":"cancel","sel":["7"]}\n')
     stream.close()
-    home.run("wait", "third/1", code=None)
-    assert home.only("third/1")["state"] == "cancelled"
+    wait_until(lambda: home.only("third/1")["state"] == "cancelled", "the cancel")
     home.run("wait", "first/1", code=1)
     assert home.only("first/1")["attempt"] == 2
 

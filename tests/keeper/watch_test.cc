@@ -6,9 +6,10 @@ namespace {
 
 using KeeperWatch = KeeperTest;
 
-// A shell waits for its children; `sleep` is one, and in its process group, too.
+// A shell waits for its children; `sleep` is one, and in its process group, too.  No other program
+// runs when it is ready: the shell would tell of one that the signal ended.
 constexpr char kTraps[] =
-    "trap 'echo usr1; n=$((n+1))' USR1; trap 'exit 3' TERM; touch ready; "
+    "trap 'echo usr1; n=$((n+1))' USR1; trap 'exit 3' TERM; : >ready; "
     "while :; do sleep 1000 & wait; kill $! 2>/dev/null; done";
 
 TEST_F(KeeperWatch, SignalReachesTheProcessGroupOnceHoweverOftenItIsAsked) {
