@@ -58,7 +58,8 @@ void Coordinator::on_engine(const EngineEvent& e) {
   }
   if (is_frozen(*parts_.world->job(id.job))) return defer(e);
   LiveAttempt& live = it->second;
-  live.deferred = false;
+  // What was told of its GPUs since they were looked at counts, too.
+  if (std::exchange(live.deferred, false)) live.faults.reset();
   if (live.examining) return;  // it has ended; nothing else counts any more
   const Job& job = *parts_.world->job(id.job);
   std::visit(Overloaded{
@@ -84,13 +85,7 @@ void Coordinator::on_engine(const EngineEvent& e) {
                                         .stop_reason = job.last->stop_reason});
                  },
                  [&](const engine_event::Exited& exited) { on_exit(live, exited); },
-                 [&](const engine_event::Lost& lost) {
-                   end_attempt(id.job, Evidence{.lost = true,
-                                                .proven_gone = lost.proven_gone,
-                                                .lost_why = lost.why,
-                                                .stop = job.last->stop,
-                                                .stop_reason = job.last->stop_reason});
-                 },
+                 [&](const engine_event::Lost& lost) { on_lost(live, lost); },
                  [&](const engine_event::MemoryExceeded& exceeded) {
                    live.memory_bytes = exceeded.bytes;
                    const std::uint64_t limit = live.demand.memory_bytes.value_or(exceeded.bytes);
@@ -157,12 +152,30 @@ void Coordinator::on_exit(LiveAttempt& live, const engine_event::Exited& exited)
           .cpu_ns = exited.cpu_ns});
 }
 
-void Coordinator::examine(LiveAttempt& live, const engine_event::Exited& exited) {
+/// What hung on a GPU and was stopped for it is judged like what exited, although its status is not
+/// known.
+void Coordinator::on_lost(LiveAttempt& live, const engine_event::Lost& lost) {
+  const Attempt& attempt = *parts_.world->job(live.id.job)->last;
+  const bool may_be_its_gpu = attempt.stop && may_be_the_machine(*attempt.stop);
+  if (may_be_its_gpu && !live.gpus.empty() && !live.faults) return examine(live, lost);
+  const gpu::AttemptFaults faults = live.faults.value_or(gpu::AttemptFaults{});
+  end_attempt(live.id.job, Evidence{.lost = true,
+                                    .proven_gone = lost.proven_gone,
+                                    .lost_why = lost.why,
+                                    .stop = attempt.stop,
+                                    .stop_reason = attempt.stop_reason,
+                                    .gpu_fault = faults.hardware,
+                                    .driver_fault = faults.driver,
+                                    .gpu_notes = faults.notes});
+}
+
+/// Its GPUs are looked at; then `end` is taken up again.
+void Coordinator::examine(LiveAttempt& live, const EngineEvent& end) {
   live.examining = true;
-  parts_.gpus->examine([this, exited](const GpuLook& look) {
-    auto it = live_.find(exited.id.job);
-    if (it == live_.end() || it->second.id != exited.id) return;
-    const Attempt& attempt = *parts_.world->job(exited.id.job)->last;
+  parts_.gpus->examine([this, id = live.id, end](const GpuLook& look) {
+    auto it = live_.find(id.job);
+    if (it == live_.end() || it->second.id != id) return;
+    const Attempt& attempt = *parts_.world->job(id.job)->last;
     std::vector<std::pair<std::string, std::string>> gpus;
     for (const std::string& uuid : it->second.gpus) {
       const gpu::GpuLane* facts = parts_.gpus->facts(uuid);
@@ -170,7 +183,7 @@ void Coordinator::examine(LiveAttempt& live, const engine_event::Exited& exited)
     }
     it->second.faults = gpu_care_.faults(look, gpus, attempt.starting_at.boot_ns);
     it->second.examining = false;
-    on_engine(exited);
+    on_engine(end);
   });
 }
 

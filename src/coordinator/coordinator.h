@@ -222,7 +222,8 @@ class Coordinator {
   void judge_gpu_memory(const GpuLook& look);
   void end_attempt(JobId id, const Evidence& evidence);
   void on_exit(LiveAttempt& live, const engine_event::Exited& exited);
-  void examine(LiveAttempt& live, const engine_event::Exited& exited);
+  void on_lost(LiveAttempt& live, const engine_event::Lost& lost);
+  void examine(LiveAttempt& live, const EngineEvent& end);
   void arm_timers(LiveAttempt& live);
   void ready(LiveAttempt& live);
   void resist(LiveAttempt& live, std::string words);

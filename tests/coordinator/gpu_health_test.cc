@@ -66,6 +66,25 @@ TEST_F(GpuHealthTest, AFaultOfTheGpuMovesTheJobUnchargedAndTheRestStaysAway) {
   EXPECT_EQ(sim->job(1).last->outcome->cls, OutcomeClass::Exit);
 }
 
+// Its keeper was killed before it could tell how it ended.
+TEST_F(GpuHealthTest, WhatHungOnABrokenGpuIsMovedUnchargedAlthoughItsEndIsNotKnown) {
+  std::unique_ptr<Simulation> sim = start();
+  SweepSpec sweep = training("training", "0");
+  sweep.steps[0].fake.duration = "1000s";
+  sweep.steps[0].timeout = std::chrono::seconds(5);
+  ASSERT_TRUE(sim->submit(sweep));
+  sim->run([&] { return sim->job(1).state == JobState::Running; });
+  shown.look.xids = {{first, 79, clock.now().boot_ns}};
+  sim->run([&] { return sim->job(1).state == JobState::Stopping; });
+  sim->core->on_engine(engine_event::Lost{.id = {{1}, 1}, .why = "its keeper was killed"});
+  sim->run([&] { return sim->job(1).last->outcome.has_value(); });
+  EXPECT_EQ(sim->job(1).last->outcome->cls, OutcomeClass::Hardware);
+  EXPECT_EQ(sim->job(1).retries_used, 0);
+  EXPECT_EQ(sim->job(1).moves, 1);
+  sim->run([&] { return sim->job(1).last->number == 2; });
+  EXPECT_EQ(sim->job(1).last->placement.gpus, std::vector<std::string>{second});
+}
+
 TEST_F(GpuHealthTest, ACancelWhileItsGpuIsLookedAtIsObeyed) {
   std::unique_ptr<Simulation> sim = started("1");
   shown.answer_after_ns = 2 * kSecond;

@@ -168,7 +168,7 @@ void History::ended(const row::Event& row, Known& job, const event::Ended& end,
       require(!was_told, id, "it is charged with what its GPU had broken");
       break;
     case OutcomeClass::Hardware:
-      require(truth.status_known && (job.too_long || (!job.stopping && truth.exit_code != 0)), id,
+      require(job.too_long || (truth.status_known && !job.stopping && truth.exit_code != 0), id,
               "a fault of its GPU is recorded, and it had not failed");
       require(truth.gpu_was_ill, id, "a fault of its GPU is recorded, which was well all the time");
       break;
