@@ -85,6 +85,9 @@ class Looker {
   explicit Looker(int out_fd)
       : out_fd_(out_fd),
         devices_(folder_from("PERGPU_SYS", "/sys"), folder_from("PERGPU_DEV", "/dev")) {}
+  ~Looker() { close(); }
+  Looker(const Looker&) = delete;
+  Looker& operator=(const Looker&) = delete;
 
   GpuLook look(const ProbeRequest& request) {
     tell_xids(request);
@@ -141,10 +144,12 @@ class Looker {
     return is_suspect && clock_.now().boot_ns - initialised_ns_ > kRestartNs;
   }
   void restart_if_stale() {
-    if (!std::exchange(is_stale_, false)) return;
+    if (std::exchange(is_stale_, false)) close();
+  }
+  void close() {
+    if (!std::exchange(initialised_, false)) return;
     devices_.forget(*nvml_);
     nvml_->shutdown();
-    initialised_ = false;
   }
   void tell(const ProbeProgress& progress) { write_line(out_fd_, to_line(progress)); }
 

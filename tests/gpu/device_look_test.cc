@@ -30,7 +30,9 @@ class DeviceLook : public testing::Test {
     return looker_.look(*nvml_, skip, [this](int index) { touched_.push_back(index); });
   }
   ~DeviceLook() override {
-    if (nvml_) nvml_->shutdown();
+    if (!nvml_) return;
+    looker_.forget(*nvml_);
+    nvml_->shutdown();
   }
 
   FakeDriver driver_{"{}"};

@@ -9,14 +9,7 @@
 #include "keeper/bury.h"
 #include "keeper/rig.h"
 #include "os/clock.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HAS_SANITIZER
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define HAS_SANITIZER
-#endif
-#endif
+#include "sanitizer.h"
 
 namespace pergpu::keeper::rig {
 namespace {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "run/local_rig.h"
+#include "sanitizer.h"
 
 namespace pergpu {
 namespace {
@@ -68,6 +69,10 @@ TEST_F(LocalEngineTest, StopEndsIt) {
 }
 
 TEST_F(LocalEngineTest, KeeperThatCannotBeConnectedToIsNotLeftBehind) {
+#ifdef HAS_SANITIZER
+  GTEST_SKIP() << "it opens pipes of its own to look at objects, and takes one that it cannot look "
+                  "at for a broken one";
+#endif
   rlimit limit = {};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
   std::int32_t slot = 10;
