@@ -189,7 +189,10 @@ def test_who_has_left_is_answered_in_order_too(home):
     three_sweeps(home)
     stream = connect(home, hello=True)
     run = json.dumps({"json": {"i": 1}})
-    lines = [json.dumps(header("fourth", 1)), run, json.dumps({"op": "cancel", "sel": ["@"]})]
+    fourth = header("fourth", 1)
+    fourth["context"]["env"] = ["A=1"]
+    fourth["sweep"]["steps"][0]["fake_duration"] = "1000s"  # it may start before the cancel
+    lines = [json.dumps(fourth), run, json.dumps({"op": "cancel", "sel": ["@"]})]
     stream.sendall(("\n".join(lines) + "\n").encode())
     stream.close()
     wait_until(lambda: home.json("coordinator", "status")["jobs"] == 8, "the submit")
