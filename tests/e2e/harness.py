@@ -132,9 +132,11 @@ class Stamps:
         self.path = path
 
     def lines(self):
-        """[(what, job, attempt, pid, gpus, step)] in the order in which they happened."""
+        """[(what, job, attempt, pid, gpus, step)] in the order in which they happened.  Of whole lines:
+        one that crosses a page may be seen when only its begin is there."""
         out = []
-        for line in read(self.path, "").splitlines():
+        text = read(self.path, "")
+        for line in text[: text.rfind("\n") + 1].splitlines():
             what, job, attempt, pid, gpus, step = (line.split() + ["-"] * 6)[:6]
             out.append((what, int(job), int(attempt), int(pid), gpus, step))
         return out

@@ -51,9 +51,11 @@ Expected = collections.namedtuple("Expected", "state exit starts")
 
 
 def stamps(text):
+    """Of whole lines: one that crosses a page may be seen when only its begin is there."""
+    whole = text[: text.rfind("\n") + 1]
     return [
         Stamp(what, int(job), int(attempt), *rest)
-        for what, job, attempt, *rest in map(str.split, text.splitlines())
+        for what, job, attempt, *rest in map(str.split, whole.splitlines())
     ]
 
 
