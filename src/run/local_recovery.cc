@@ -361,9 +361,10 @@ void LocalEngine::read_record(KeeperId id, Records& into) const {
   }
 }
 
-/// The record of a keeper that is gone goes when none of its attempts needs it any more.
+/// The record of a keeper that is gone goes when none of its attempts needs it any more: also none
+/// that is still waited for.
 void LocalEngine::remove_record_of(KeeperId id) {
-  const bool is_needed = !id || is_known(id) || !foreign_.empty() ||
+  const bool is_needed = !id || is_known(id) || !foreign_.empty() || is_adopting_ ||
                          std::any_of(attempts_.begin(), attempts_.end(),
                                      [&](const auto& entry) { return entry.second.keeper == id; });
   if (!is_needed) ::unlink(keeper::record_path(site_.run_dir, id.value).c_str());

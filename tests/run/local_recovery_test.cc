@@ -218,6 +218,23 @@ TEST_F(LocalEngineTest, AttemptOfAnotherKeeperThanWasStoredIsWaitedFor) {
   EXPECT_EQ(wait_for<engine_event::Exited>(kFirst).exit_code, 0);
 }
 
+TEST_F(LocalEngineTest, RecordStaysForWhatIsStillWaitedFor) {
+  const KeeperId keeper = run_on(kLane, shell(kFirst, "exit 0"));
+  wait_for<engine_event::Exited>(kFirst);
+  engine_->acknowledge(kFirst, "", "");
+  kill_coordinator();
+  keeper::RecordFile record(keeper::record_path(run_dir(), 9), os::boot_id());
+  record.put(kFirst, {.exited = keeper::Exited{.id = kFirst, .exit_code = 3}});
+  record.put(kSecond, {.exited = keeper::Exited{.id = kSecond, .exit_code = 4}});
+  ASSERT_EQ(::kill(all_keepers_.front().pid, SIGSTOP), 0);
+  open_engine();
+  engine_->adopt({expected(kFirst, {9}), expected(kSecond, keeper)});
+  EXPECT_EQ(wait_for<engine_event::Exited>(kFirst).exit_code, 3);
+  engine_->acknowledge(kFirst, "", "");
+  ASSERT_EQ(::kill(all_keepers_.front().pid, SIGCONT), 0);
+  EXPECT_EQ(wait_for<engine_event::Exited>(kSecond).exit_code, 4);
+}
+
 TEST_F(LocalEngineTest, GroupOfALivingKeeperIsNotBuriedWhateverARecordSays) {
   groups_ = os::find_cgroups();
   if (groups_.track.version != 2) GTEST_SKIP() << "no groups of v2: " << groups_.words;
