@@ -61,6 +61,7 @@ class Experiment:
         self.home.env["LEASES"] = self.home.env["PERGPU_LOCKS"]  # jobs are not told of PERGPU_LOCKS
         self.result = {"kind": kind, "seed": seed, "kills": 0, "idle": 0, "jobs": 0, "notes": []}
         self.result.update({name: 0 for name in BROKEN})
+        self.struck = []  # "WHEN PID PROGRAM": when and what was killed
         self.keepers_die = False
         self.on_gpus = False
         self.work = None
@@ -81,7 +82,7 @@ class Experiment:
         if bugs:
             self.broken("wrong", bugs)
         if any(self.result[name] for name in BROKEN):
-            self.result["notes"].append(logs[-2000:])
+            self.result["notes"] += ["killed: " + "; ".join(self.struck), logs[-2000:]]
         return self.result
 
     def broken(self, promise, note, by=1):
@@ -130,9 +131,13 @@ class Experiment:
         busy = self.busy()
         hits = {pid: busy and self.works(pid) for pid in victims}
         for pid in victims:
+            program = read(f"/proc/{pid}/cmdline", "").replace("\0", " ")
+            if "pergpu-keeper" in program and not self.keepers_die:
+                continue  # it was found between fork and exec, when it looked like its parent
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
                 self.result["kills" if hits[pid] else "idle"] += 1
+                self.struck.append(f"{time.time():.3f} {pid} {program}")
 
     @staticmethod
     def works(pid):

@@ -120,7 +120,8 @@ def main():
     parser.add_argument("--seed", type=int, default=int(time.time()) % 1_000_000)
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--build", help="folder of the programs (build/dev)")
-    parser.add_argument("--keep", help="folder for the homes of experiments that broke something")
+    parser.add_argument("--keep", help="folder for the homes of experiments that broke something "
+                                       "(BUILD/broken)")  # fmt: skip
     parser.add_argument("--one", nargs=2, metavar=("KIND", "SEED"))
     args = parser.parse_args()
     build = os.path.abspath(args.build or "build/dev")
@@ -135,8 +136,8 @@ def main():
             os.environ[name] = path
         if not os.path.exists(os.environ[name]):
             parser.error(f"there is no {os.environ[name]}: build it first")
-    if args.keep:
-        os.environ["KEEP_BROKEN"] = os.path.abspath(args.keep)
+    if args.keep or args.build or "KEEP_BROKEN" not in os.environ:
+        os.environ["KEEP_BROKEN"] = os.path.abspath(args.keep or build + "/broken")
     if args.one:
         from experiment import Experiment
 
