@@ -253,6 +253,25 @@ TEST_F(LocalEngineTest, GroupOfALivingKeeperIsNotBuriedWhateverARecordSays) {
   EXPECT_EQ(os::groups_named(groups_, os::cgroup_name(folder_, keeper.value)), group);
 }
 
+/// A job that ends after its keeper took the connection and before it was asked what it holds.
+TEST_F(LocalEngineTest, EndThatIsToldBeforeTheStateIsToldOnce) {
+  const Result<os::UniqueFd> listener = os::listen_unix(keeper::socket_path(run_dir(), 7));
+  ASSERT_TRUE(listener);
+  engine_->adopt({expected(kFirst, {7})});
+  const os::UniqueFd keeper(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+  ASSERT_TRUE(keeper);
+  const keeper::Exited exited{.id = kFirst, .exit_code = 3};
+  const keeper::State state{
+      .keeper = 7,
+      .held = {{.started = keeper::Started{.id = kFirst, .pid = 1}, .exited = exited}},
+      .home = folder_};
+  const std::string said = keeper::frame_of(exited) + keeper::frame_of(state);
+  ASSERT_EQ(::write(keeper.get(), said.data(), said.size()), static_cast<ssize_t>(said.size()));
+  EXPECT_TRUE(until([&] { return engine_->may_start(); }));
+  EXPECT_EQ(wait_for<engine_event::Exited>(kFirst).exit_code, 3);
+  EXPECT_EQ(count<engine_event::Exited>(), 1u);
+}
+
 /// Breaks this process's connections to keepers, as want of memory would.
 void break_connections(const std::string& run_dir) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
