@@ -42,19 +42,12 @@ void Coordinator::on_engine(const EngineEvent& e) {
     const bool has_ended = std::holds_alternative<engine_event::Exited>(e) ||
                            std::holds_alternative<engine_event::SpawnFailed>(e);
     if (!has_ended) return;
-    // The coordinator before recorded this end and was killed before its keeper knew.
-    const Job* job = parts_.world->job(id.job);
     if (auto archived = parts_.world->archived_with(id.job); !archived.empty()) {
       return fetch(std::move(archived), [this, e, id](const Result<void>& fetched) {
         fetched ? on_engine(e) : parts_.local->acknowledge(id, {}, {});
       });
     }
-    const bool is_recorded =
-        job != nullptr && job->last && job->last->number == id.number && job->last->outcome;
-    if (!is_recorded) return parts_.local->acknowledge(id, {}, {});
-    Engine& engine = engine_of(parts_.world->sweep_of(*job));
-    return engine.acknowledge(id, parts_.world->out_of(*job) + "/attempt.json",
-                              to_json_text(*planner_->final_record(*job)));
+    return acknowledge_again(id);
   }
   if (is_frozen(*parts_.world->job(id.job))) return defer(e);
   LiveAttempt& live = it->second;
@@ -105,6 +98,20 @@ void Coordinator::on_engine(const EngineEvent& e) {
                  [&](const engine_event::Quiet& quiet) { on_quiet(live, quiet); },
              },
              e);
+}
+
+/// The coordinator before recorded this end and was killed before its keeper knew; or this one did,
+/// and is told once more before it is stored.
+void Coordinator::acknowledge_again(AttemptId id) {
+  const Job* job = parts_.world->job(id.job);
+  const bool is_last =
+      job != nullptr && job->last && job->last->number == id.number && job->last->outcome;
+  Engine* engine = is_last ? &engine_of(parts_.world->sweep_of(*job)) : parts_.local;
+  std::string path = is_last ? parts_.world->out_of(*job) + "/attempt.json" : std::string();
+  std::string record = is_last ? to_json_text(*planner_->final_record(*job)) : std::string();
+  parts_.journal->then([id, engine, path = std::move(path), record = std::move(record)] {
+    engine->acknowledge(id, path, record);
+  });
 }
 
 /// Until the submit is stored: the journal must hold the rows in the order in which the world took

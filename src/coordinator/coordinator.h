@@ -191,6 +191,7 @@ class Coordinator {
   void begin(const Choice& choice, const Demand& demand);
   void acquire(const Choice& choice);
   bool is_frozen(const Job& job) const { return frozen_ && job.sweep == frozen_; }
+  void acknowledge_again(AttemptId id);
   void defer(const EngineEvent& e);
   void launch(JobId id, const std::shared_ptr<AttemptPlan>& plan, const std::string& failure);
   void prepare_next();

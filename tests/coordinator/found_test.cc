@@ -1,4 +1,5 @@
-// What the simulation (tests/simulation/) has found wrong, told as short as it can be.
+// What the simulation (tests/simulation/) and kills of real processes (tests/fault/) have found
+// wrong, told as short as it can be.
 #include <algorithm>
 #include <variant>
 
@@ -106,6 +107,30 @@ TEST_F(FoundTest, TheEnvironmentStaysForAJobWhoseRowIsGone) {
   EXPECT_EQ(environments_removed(), 0);
   sim.run();
   EXPECT_EQ(environments_removed(), 1);
+}
+
+/// A keeper that is asked what it holds while its job ends says so twice.  (recovery_call 386)
+TEST_F(FoundTest, AnEndThatIsToldTwiceIsForgottenWhenItIsStored) {
+  for (const int exit_code : {0, 1}) {
+    MemoryStore memory;
+    Simulation sim(memory, clock);
+    SweepSpec sweep = sweep_of("twice", 1);
+    sweep.steps.push_back(step_of("main", "1s"));
+    sweep.steps[0].retries = {.max = 1, .delay = std::chrono::seconds(0)};
+    sim.core->submit(sweep, {.lanes = 1, .engine = "local"}, [](const Result<SubmitReply>&) {});
+    sim.turn();
+    ASSERT_TRUE(is_live(sim.job(1).state));
+    const AttemptId id = {{1}, 1};
+    sim.core->on_engine(engine_event::Started{.id = id, .pid = 4711, .start_ticks = 1});
+    sim.turn();
+    const engine_event::Exited exited{.id = id, .exit_code = exit_code, .signal = std::nullopt};
+    sim.core->on_engine(exited);
+    sim.core->on_engine(exited);
+    sim.core->settle();
+    EXPECT_EQ(sim.local.acknowledged, std::vector<AttemptId>{});
+    sim.run_for(kMillisecond);
+    EXPECT_NE(sim.local.acknowledged, std::vector<AttemptId>{});
+  }
 }
 
 }  // namespace

@@ -205,12 +205,13 @@ class SimLocal final : public Engine {
   void stop(AttemptId, StopHow) override {}
   void signal(AttemptId, int) override {}
   void write_stacks(AttemptId, const std::string&, std::function<void(bool)>) override {}
-  void acknowledge(AttemptId, std::string, std::string) override {}
+  void acknowledge(AttemptId id, std::string, std::string) override { acknowledged.push_back(id); }
   void adopt(std::vector<ExpectedAttempt>) override {}
   bool may_start() const override { return knows_the_past; }
   std::vector<std::int32_t> keeper_pids() const override { return {}; }
   void release(bool) override {}
   bool knows_the_past = true;
+  std::vector<AttemptId> acknowledged;
 };
 
 /// One life of a coordinator over a store; a second one over the same store is a restart.
