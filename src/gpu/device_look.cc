@@ -124,6 +124,11 @@ int DeviceLooker::learn(Nvml& nvml, unsigned index, GpuReading& reading) {
   if (pci.ok()) reading.pci = pci.value;
   const NvmlAnswer<unsigned> minor = nvml.minor_number(device.value);
   if (minor.ok()) reading.minor = static_cast<int>(minor.value);
+  const NvmlSettings settings = nvml.settings(device.value);
+  reading.persistent = settings.persistent;
+  reading.mig = settings.mig;
+  reading.mig_pending = settings.mig_pending;
+  reading.compute_mode = settings.compute_mode;
 
   Locality locality = locality_of(sysfs_, reading.pci);
   if (locality.numa_node < 0) {

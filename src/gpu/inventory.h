@@ -32,6 +32,10 @@ enum class GpuHealth : std::uint8_t {
   Error,    // another NVML code: see `note`
 };
 
+/// GpuReading::compute_mode.
+constexpr int kComputeProhibited = 2;
+constexpr int kComputeOneProcess = 3;
+
 struct GpuReading {
   std::string uuid = {};
   std::string name = {};
@@ -49,6 +53,11 @@ struct GpuReading {
   std::optional<bool> repair_pending = std::nullopt;  // at the next reset: rows to remap, pages
   std::optional<bool> repair_failed = std::nullopt;   // it had no spare rows left
   std::optional<int> recovery_action = std::nullopt;  // the driver's advice (gpu/health.h); 0: none
+  // How it was set up when the driver was first asked; nullopt: not told.
+  std::optional<bool> persistent = std::nullopt;   // the driver stays awake without programs
+  std::optional<bool> mig = std::nullopt;          // cut into instances
+  std::optional<bool> mig_pending = std::nullopt;  // what `mig` is after the next reset
+  std::optional<int> compute_mode = std::nullopt;  // 0: any number of programs
   std::vector<GpuProcess> processes = {};
   /// Processes that NVML does not list but that keep /dev/nvidia<minor> open (and with it the
   /// memory): orphaned workers.  Own uid only, all for root.  Looked for only when memory is in use
@@ -71,6 +80,10 @@ struct GpuLook {
   bool no_driver = false;        // dlopen or init says there is nothing: a machine without GPUs
   bool driver_mismatch = false;  // NVML 18: hold the queue, keep jobs
   bool in_container = false;     // pids cannot be matched
+  // Versions; "" when not told.
+  std::string driver = {};
+  std::string library = {};  // the driver that the library belongs to
+  std::string cuda = {};     // the newest that the driver serves
   std::vector<GpuReading> gpus = {};
   /// Since the look before, as far as one probe lived through both.  Also in an incomplete look: a
   /// GPU that hangs has often said why before.

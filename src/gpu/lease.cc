@@ -138,8 +138,8 @@ Result<os::UniqueFd> open_file(const std::string& folder, const std::string& nam
 }
 
 // Whether the lock folder `path` can be relied on.  `is_own_choice`: $PERGPU_LOCKS may name a
-// private folder, for one user and for tests.
-Result<void> check_folder(const std::string& path, bool is_own_choice) {
+// private folder, for one user and for tests.  `may_mend`: one of ours is opened to all.
+Result<void> check_folder(const std::string& path, bool is_own_choice, bool may_mend = true) {
   struct stat found = {};
   if (::lstat(path.c_str(), &found) != 0) return os_error("lock folder " + path);
   const std::string advice =
@@ -151,10 +151,19 @@ Result<void> check_folder(const std::string& path, bool is_own_choice) {
   if (open_to_all(found.st_mode)) return {};
   const bool ours = found.st_uid == ::geteuid();
   if (is_own_choice && ours && (found.st_mode & (S_IWGRP | S_IWOTH)) == 0) return {};
-  if (!is_own_choice && ours && ::chmod(path.c_str(), kFolderMode) == 0) return {};
+  if (!is_own_choice && ours && may_mend && ::chmod(path.c_str(), kFolderMode) == 0) return {};
   return Error{ErrorKind::Denied, 0,
                fmt::format("lock folder {} has mode {:o} of uid {} instead of 1777{}", path,
                            found.st_mode & kModeBits, found.st_uid, advice)};
+}
+
+constexpr const char* kFolders[] = {"/run/lock/pergpu", "/var/lock/pergpu",
+                                    "/dev/shm/pergpu-locks"};
+
+Error no_folder() {
+  return {ErrorKind::Unavailable, 0,
+          "no folder for GPU locks: neither /run/lock, /var/lock nor /dev/shm is open to all "
+          "users; set PERGPU_LOCKS to one folder (mode 1777) for all users"};
 }
 
 bool every_user_could_make_one_in(const std::string& parent) {
@@ -168,7 +177,7 @@ bool every_user_could_make_one_in(const std::string& parent) {
 Result<LeaseFolder> LeaseFolder::open() {
   const char* chosen = std::getenv("PERGPU_LOCKS");
   if (chosen != nullptr && *chosen != '\0') return open_at(chosen);
-  for (const char* path : {"/run/lock/pergpu", "/var/lock/pergpu", "/dev/shm/pergpu-locks"}) {
+  for (const char* path : kFolders) {
     struct stat found = {};
     if (::lstat(path, &found) != 0) {
       // Root could make one where others cannot: then they would lie in two folders.
@@ -181,9 +190,28 @@ Result<LeaseFolder> LeaseFolder::open() {
     if (Result<void> fits = check_folder(path, false); !fits) return std::move(fits).error();
     return LeaseFolder(path);
   }
-  return Error{ErrorKind::Unavailable, 0,
-               "no folder for GPU locks: neither /run/lock, /var/lock nor /dev/shm is open to all "
-               "users; set PERGPU_LOCKS to one folder (mode 1777) for all users"};
+  return no_folder();
+}
+
+Result<std::optional<LeaseFolder>> LeaseFolder::find() {
+  const char* chosen = std::getenv("PERGPU_LOCKS");
+  const bool is_own_choice = chosen != nullptr && *chosen != '\0';
+  std::vector<std::string> paths(std::begin(kFolders), std::end(kFolders));
+  if (is_own_choice) paths = {chosen};
+  for (const std::string& path : paths) {
+    struct stat found = {};
+    if (::lstat(path.c_str(), &found) != 0) {
+      if (is_own_choice || every_user_could_make_one_in(os::parent_of(path))) {
+        return std::optional<LeaseFolder>();
+      }
+      continue;
+    }
+    if (Result<void> fits = check_folder(path, is_own_choice, false); !fits) {
+      return std::move(fits).error();
+    }
+    return std::optional<LeaseFolder>(LeaseFolder(path));
+  }
+  return no_folder();
 }
 
 Result<LeaseFolder> LeaseFolder::open_at(const std::string& path) {
@@ -239,6 +267,27 @@ Result<Lease> LeaseFolder::adopt(const std::string& uuid, os::UniqueFd fd) const
 bool LeaseFolder::contended(const std::string& uuid) const {
   Result<os::UniqueFd> fd = open_wanted(uuid);
   return fd && ::flock(fd->get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+uid_t LeaseFolder::owner() const {
+  struct stat found = {};
+  return ::lstat(path_.c_str(), &found) == 0 ? found.st_uid : 0;
+}
+
+// Nothing is opened: closing a lock file wakes all who wait for it.
+std::string LeaseFolder::fault(const std::string& uuid) const {
+  for (const std::string& name : {uuid, uuid + ".wanted"}) {
+    const std::string path = path_ + "/" + name;
+    struct stat found = {};
+    if (!check_uuid(uuid) || ::lstat(path.c_str(), &found) != 0) continue;
+    if (!S_ISREG(found.st_mode)) return fmt::format("{} is not a regular file", path);
+    if (found.st_nlink != 1) return fmt::format("{} has {} names", path, found.st_nlink);
+    if ((found.st_mode & 0444) != 0444) {
+      return fmt::format("{} has mode {:o}: not every user can read it", path,
+                         found.st_mode & kModeBits);
+    }
+  }
+  return {};
 }
 
 LeaseHolder LeaseFolder::holder(const std::string& uuid) const {

@@ -58,7 +58,11 @@ class LeaseFolder {
   /// `path` itself, made with mode 1777 when missing.
   static Result<LeaseFolder> open_at(const std::string& path);
 
+  /// The one that open() would take; nullopt: it is not there yet.  Makes and changes nothing.
+  static Result<std::optional<LeaseFolder>> find();
+
   const std::string& path() const { return path_; }
+  uid_t owner() const;  // who made it, and can replace what lies in it
 
   /// ErrorKind::Busy: somebody holds it; any other kind: the file or folder is not in order, and
   /// the message says what to do.
@@ -72,6 +76,9 @@ class LeaseFolder {
   /// From /proc/locks; empty fields where the holder is not visible from here.  Reads /proc: for
   /// words, not for decisions.
   LeaseHolder holder(const std::string& uuid) const;
+
+  /// What is not in order about the files of a GPU, as far as names tell; "": nothing.
+  std::string fault(const std::string& uuid) const;
 
   /// The two files of a GPU, made when missing, opened read-only and checked (regular, one link,
   /// the same as the path).  For LeaseWatch.

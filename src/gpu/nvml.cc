@@ -202,6 +202,11 @@ Result<Nvml> Nvml::load(const std::string& path) {
   resolve_first(library, {"nvmlInit_v2", "nvmlInit"}, f.init);
   resolve(library, "nvmlShutdown", f.shutdown);
   resolve(library, "nvmlSystemGetDriverVersion", f.driver_version);
+  resolve(library, "nvmlSystemGetNVMLVersion", f.library_version);
+  resolve(library, "nvmlSystemGetCudaDriverVersion_v2", f.cuda_version);
+  resolve(library, "nvmlDeviceGetPersistenceMode", f.persistence);
+  resolve(library, "nvmlDeviceGetMigMode", f.mig_mode);
+  resolve(library, "nvmlDeviceGetComputeMode", f.compute_mode);
   resolve_first(library, {"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"}, f.device_count);
   resolve_first(library, {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"}, f.device);
   resolve(library, "nvmlDeviceGetUUID", f.uuid);

@@ -69,6 +69,14 @@ struct NvmlHealth {
   std::optional<int> recovery_action = std::nullopt;  // the driver's own advice
 };
 
+/// How a GPU was set up; nullopt: not told, or it has no such setting.
+struct NvmlSettings {
+  std::optional<bool> persistent = std::nullopt;   // the driver stays awake without programs
+  std::optional<bool> mig = std::nullopt;          // cut into instances
+  std::optional<bool> mig_pending = std::nullopt;  // what `mig` is after the next reset
+  std::optional<int> compute_mode = std::nullopt;  // gpu/inventory.h
+};
+
 enum class NvmlProcessKind : std::uint8_t { Compute, Graphics };
 
 /// How far apart the entries of a process list lie: `bytes` was filled with kNvmlCanary before a
@@ -99,6 +107,9 @@ class Nvml {
   int init();
   void shutdown();
   std::string driver_version();  // "" when not told
+  // Defined in nvml_settings.cc; "" when not told.
+  std::string library_version();  // the driver it is part of; also before init()
+  std::string cuda_version();     // "12.4": the newest that the driver serves
 
   NvmlAnswer<unsigned> device_count();
   NvmlAnswer<NvmlDevice> device(unsigned index);
@@ -114,6 +125,7 @@ class Nvml {
   /// Per cent of the last moments in which a kernel ran.
   NvmlAnswer<unsigned> utilization(NvmlDevice device);
   NvmlAnswer<std::vector<int>> near_cpus(NvmlDevice device);
+  NvmlSettings settings(NvmlDevice device);  // nvml_settings.cc
   // Defined in nvml_health.cc.
   NvmlHealth health(NvmlDevice device);
   /// From now on the driver keeps the GPU's critical errors (Xids) for this set.  A set for each
@@ -128,6 +140,11 @@ class Nvml {
     int (*init)() = nullptr;
     int (*shutdown)() = nullptr;
     int (*driver_version)(char*, unsigned) = nullptr;
+    int (*library_version)(char*, unsigned) = nullptr;
+    int (*cuda_version)(int*) = nullptr;
+    int (*persistence)(NvmlDevice, int*) = nullptr;
+    int (*mig_mode)(NvmlDevice, unsigned*, unsigned*) = nullptr;
+    int (*compute_mode)(NvmlDevice, int*) = nullptr;
     int (*device_count)(unsigned*) = nullptr;
     int (*device)(unsigned, NvmlDevice*) = nullptr;
     int (*uuid)(NvmlDevice, char*, unsigned) = nullptr;
@@ -164,6 +181,9 @@ constexpr std::size_t kMostXids = 64;
 
 /// The `used_bytes` of a list entry when the driver does not tell.
 constexpr std::uint64_t kNvmlNotAvailable = ~std::uint64_t{0};
+
+/// "12.550.54.15" -> "550.54.15": what an NVML library says of itself, without the CUDA version.
+std::string driver_of_library(std::string_view version);
 
 /// "00000000:65:00.0" or "0000:65:00.0" in either case -> "0000:65:00.0".
 std::string sysfs_pci_address(std::string_view bus_id);

@@ -108,8 +108,12 @@ class Looker {
       tell({request.id, "init", -1, {}});
       restart_if_stale();
       if (const int code = nvml_->init(); code != nvml_code::kSuccess) {
-        return failed_look(code, "initialise NVML");
+        GpuLook look = failed_look(code, "initialise NVML");
+        look.library = nvml_->library_version();
+        return look;
       }
+      driver_ = nvml_->driver_version();
+      cuda_ = nvml_->cuda_version();
       initialised_ = true;
       initialised_ns_ = clock_.now().boot_ns;
     }
@@ -117,6 +121,9 @@ class Looker {
       tell({request.id, "gpu", index, {}});
     });
     look.xids = take_xids();
+    look.driver = driver_;
+    look.library = nvml_->library_version();
+    look.cuda = cuda_;
     is_stale_ = is_stale(look);
     return look;
   }
@@ -156,6 +163,8 @@ class Looker {
   int out_fd_;
   DeviceLooker devices_;
   std::optional<Nvml> nvml_ = std::nullopt;
+  std::string driver_ = {};  // told by who was initialised
+  std::string cuda_ = {};
   bool initialised_ = false;
   bool is_stale_ = false;
   std::int64_t initialised_ns_ = 0;

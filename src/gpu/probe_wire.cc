@@ -156,6 +156,10 @@ Json json_of(const GpuReading& reading) {
           {"repair_pending", or_null(reading.repair_pending)},
           {"repair_failed", or_null(reading.repair_failed)},
           {"recovery_action", or_null(reading.recovery_action)},
+          {"persistent", or_null(reading.persistent)},
+          {"mig", or_null(reading.mig)},
+          {"mig_pending", or_null(reading.mig_pending)},
+          {"compute_mode", or_null(reading.compute_mode)},
           {"processes", list_of(reading.processes, process_json)},
           {"device_holders", list_of(reading.device_holders, process_json)}};
 }
@@ -177,6 +181,10 @@ const char* read(const Json& json, GpuReading& reading) {
   fields.optional_flag("repair_pending", reading.repair_pending);
   fields.optional_flag("repair_failed", reading.repair_failed);
   fields.optional_number("recovery_action", reading.recovery_action);
+  fields.optional_flag("persistent", reading.persistent);
+  fields.optional_flag("mig", reading.mig);
+  fields.optional_flag("mig_pending", reading.mig_pending);
+  fields.optional_number("compute_mode", reading.compute_mode);
   for (const Json& cpu : fields.array("near_cpus")) {
     if (cpu.is_number_integer()) reading.near_cpus.push_back(cpu.get<int>());
   }
@@ -197,6 +205,9 @@ Json json_of(const GpuLook& look) {
           {"no_driver", look.no_driver},
           {"driver_mismatch", look.driver_mismatch},
           {"in_container", look.in_container},
+          {"driver", look.driver},
+          {"library", look.library},
+          {"cuda", look.cuda},
           {"xids", json_of(look.xids)},
           {"gpus", list_of(look.gpus, [](const GpuReading& one) { return json_of(one); })}};
 }
@@ -208,6 +219,9 @@ const char* read(const Json& json, GpuLook& look) {
   fields.flag("no_driver", look.no_driver);
   fields.flag("driver_mismatch", look.driver_mismatch);
   fields.flag("in_container", look.in_container);
+  fields.text("driver", look.driver);
+  fields.text("library", look.library);
+  fields.text("cuda", look.cuda);
   if (const char* bad = read_list(fields.array("xids"), look.xids)) return bad;
   for (const Json& one : fields.array("gpus")) {
     if (const char* bad = read(one, look.gpus.emplace_back())) return bad;

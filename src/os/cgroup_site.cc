@@ -8,12 +8,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "os/file.h"
+#include "os/mounts.h"
+#include "os/proc.h"
 
 namespace pergpu::os {
 namespace {
@@ -41,39 +43,13 @@ bool has_controller(std::string text, std::string_view word) {
   return has_word(text, word, ' ');
 }
 
-struct Mount {
-  std::string root = {};
-  std::string point = {};
-};
-
-/// mountinfo writes blanks as \040.
-std::string unescaped(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    int code = 0;
-    if (text[i] == '\\' && i + 3 < text.size() &&
-        std::from_chars(text.data() + i + 1, text.data() + i + 4, code, 8).ec == std::errc{}) {
-      out += static_cast<char>(code);
-      i += 3;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
 /// The first mount of cgroup v2, or of the v1 hierarchy with `controller`.
-std::optional<Mount> mount_of(std::string_view mountinfo, std::string_view controller) {
-  for (const std::string_view line : split(mountinfo, '\n')) {
-    const std::size_t dash = line.find(" - ");
-    if (dash == std::string_view::npos) continue;
-    const std::vector<std::string_view> before = split(line.substr(0, dash), ' ');
-    const std::vector<std::string_view> after = split(line.substr(dash + 3), ' ');
-    if (before.size() < 5 || after.size() < 3) continue;
+std::optional<Mount> hierarchy_of(std::string_view mountinfo, std::string_view controller) {
+  for (Mount& mount : mounts_in(mountinfo)) {
     const bool fits = controller.empty()
-                          ? after[0] == "cgroup2"
-                          : after[0] == "cgroup" && has_word(after[2], controller, ',');
-    if (fits) return Mount{unescaped(before[3]), unescaped(before[4])};
+                          ? mount.type == "cgroup2"
+                          : mount.type == "cgroup" && has_word(mount.options, controller, ',');
+    if (fits) return std::move(mount);
   }
   return std::nullopt;
 }
@@ -93,7 +69,7 @@ std::string own_path(std::string_view self_cgroup, std::string_view controller) 
 
 /// Where this process's group lies; "" when it cannot be seen.
 std::string own_folder(const CgroupFacts& facts, std::string_view controller) {
-  const std::optional<Mount> mount = mount_of(facts.mountinfo, controller);
+  const std::optional<Mount> mount = hierarchy_of(facts.mountinfo, controller);
   std::string path = own_path(facts.self_cgroup, controller);
   if (!mount || path.empty() || path.find("/..") != std::string::npos) return {};
   if (mount->root != "/") {
@@ -172,6 +148,16 @@ std::string small_file(const std::string& path) {
   return text ? *std::move(text) : std::string();
 }
 
+CgroupFacts facts_of_machine(std::string self_cgroup, std::string asked) {
+  return {.mountinfo = small_file("/proc/self/mountinfo"),
+          .self_cgroup = std::move(self_cgroup),
+          .asked = std::move(asked),
+          .has_systemd = is_directory("/run/systemd/system"),
+          .may_write = [](const std::string& path) { return ::access(path.c_str(), W_OK) == 0; },
+          .is_delegated = is_marked_delegated,
+          .read = small_file};
+}
+
 }  // namespace
 
 CgroupChoice choose_cgroups(const CgroupFacts& facts) {
@@ -216,20 +202,20 @@ Result<void> hand_on(const CgroupChoice& choice) {
 
 CgroupSite find_cgroups() {
   const char* asked = std::getenv("PERGPU_CGROUP");
-  CgroupChoice choice = choose_cgroups(
-      {.mountinfo = small_file("/proc/self/mountinfo"),
-       .self_cgroup = small_file("/proc/self/cgroup"),
-       .asked = asked == nullptr ? "" : asked,
-       .has_systemd = is_directory("/run/systemd/system"),
-       .may_write = [](const std::string& path) { return ::access(path.c_str(), W_OK) == 0; },
-       .is_delegated = is_marked_delegated,
-       .read = small_file});
+  CgroupChoice choice =
+      choose_cgroups(facts_of_machine(small_file("/proc/self/cgroup"), asked ? asked : ""));
   if (Result<void> done = hand_on(choice); !done) {
     choice.site.memory = {};
     choice.site.cpu = {};
     say(choice.site, "its controllers cannot be handed on: " + done.error().message);
   }
   return choice.site;
+}
+
+CgroupSite foresee_cgroups(pid_t pid) {
+  const std::string self_cgroup = small_file("/proc/" + std::to_string(pid) + "/cgroup");
+  const std::string asked = environment_value(pid, "PERGPU_CGROUP").value_or("");
+  return choose_cgroups(facts_of_machine(self_cgroup, asked)).site;
 }
 
 std::string to_text(const CgroupPlace& place) {

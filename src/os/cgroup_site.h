@@ -4,6 +4,8 @@
 // Delegate=yes marks it), with cgroup v1 it is enough that folders can be made below one's own.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -59,6 +61,10 @@ Result<void> hand_on(const CgroupChoice& choice);
 
 /// Chooses, hands on, and says in `words` what came of it.
 CgroupSite find_cgroups();
+
+/// What find_cgroups() would choose in the place of process `pid`, before it hands on.  Changes
+/// nothing.
+CgroupSite foresee_cgroups(pid_t pid);
 
 // ---- as arguments of a keeper: "2:/sys/fs/cgroup/…" ----
 

@@ -2,6 +2,7 @@
 // timeout of 12 h means 12 h.
 #include "os/clock.h"
 
+#include <sys/timex.h>
 #include <time.h>
 
 #include "os/file.h"
@@ -23,6 +24,12 @@ std::int64_t awake_now_ns() { return read_clock(CLOCK_MONOTONIC); }
 
 Instant RealClock::now() {
   return {.wall_ns = read_clock(CLOCK_REALTIME), .boot_ns = read_clock(CLOCK_BOOTTIME)};
+}
+
+std::optional<bool> clock_is_synchronised() {
+  timex state{};  // modes = 0: nothing is set
+  if (::adjtimex(&state) < 0) return std::nullopt;
+  return (state.status & STA_UNSYNC) == 0;
 }
 
 std::string boot_id() {

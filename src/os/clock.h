@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "ids.h"
@@ -24,6 +25,9 @@ std::int64_t boot_now_ns();
 
 /// CLOCK_MONOTONIC: stands still while the machine is suspended.
 std::int64_t awake_now_ns();
+
+/// Whether something keeps the wall clock right (NTP); nullopt: the kernel does not say.
+std::optional<bool> clock_is_synchronised();
 
 /// /proc/sys/kernel/random/boot_id without the newline; "" when unreadable.
 std::string boot_id();

@@ -119,6 +119,8 @@ class Builder {
 
 }  // namespace
 
+std::span<const std::string_view> thread_variables() { return kThreadVariables; }
+
 JobEnvironment build_environment(const EnvironmentRequest& r) {
   Builder b;
   for (const std::string& entry : *r.captured) {

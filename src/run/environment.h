@@ -5,7 +5,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,6 +41,9 @@ struct JobEnvironment {
   /// What was set by pergpu or the step, for attempt.json.  Of the rest only names are ever shown.
   std::vector<std::pair<std::string, std::string>> set_by_us = {};
 };
+
+/// Where numerical libraries look for their number of threads: set to k where unset.
+std::span<const std::string_view> thread_variables();
 
 JobEnvironment build_environment(const EnvironmentRequest& request);
 

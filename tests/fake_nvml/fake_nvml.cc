@@ -261,6 +261,41 @@ FAKE nvmlDeviceGetNumaNodeId(void* handle, unsigned* node) {
   *node = static_cast<unsigned>(*gpu->numa);
   return kSuccess;
 }
+
+// Works before nvmlInit, as the real one does.
+FAKE nvmlSystemGetNVMLVersion(char* out, unsigned size) {
+  return copy_text("12." + fake_nvml::current_scenario()->library, out, size);
+}
+FAKE nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  const World world = fake_nvml::current_scenario();
+  const int code = suffer(world->faults, __func__);
+  if (code == kSuccess) *version = world->cuda;
+  return code;
+}
+FAKE nvmlDeviceGetPersistenceMode(void* handle, int* mode) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  if (gpu != nullptr) *mode = gpu->persistent ? 1 : 0;
+  return code;
+}
+FAKE nvmlDeviceGetMigMode(void* handle, unsigned* now, unsigned* pending) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  if (gpu == nullptr) return code;
+  if (!gpu->mig) return kNotSupported;
+  *now = *gpu->mig ? 1 : 0;
+  *pending = gpu->mig_pending ? 1 : 0;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetComputeMode(void* handle, int* mode) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  if (gpu != nullptr) *mode = gpu->compute_mode;
+  return code;
+}
 #endif
 
 FAKE nvmlShutdown() {

@@ -75,6 +75,10 @@ Gpu gpu_of(const Json& json, int index) {
     const Json& action = json.at("recovery_action");
     gpu.recovery_action = action.is_null() ? std::nullopt : std::optional<int>(action.get<int>());
   }
+  gpu.persistent = json.value("persistent", true);
+  if (json.contains("mig")) gpu.mig = json.at("mig").get<bool>();
+  gpu.mig_pending = json.value("mig_pending", gpu.mig.value_or(false));
+  gpu.compute_mode = json.value("compute_mode", 0);
   gpu.faults = faults_of(json);
   return gpu;
 }
@@ -82,6 +86,8 @@ Gpu gpu_of(const Json& json, int index) {
 Scenario scenario_of(const Json& json) {
   Scenario scenario;
   scenario.driver = json.value("driver", "550.54.15");
+  scenario.library = json.value("library", scenario.driver);
+  scenario.cuda = json.value("cuda", 12040);
   scenario.stride = json.value("stride", 24);
   scenario.clears_rest = json.value("clears_rest", false);
   scenario.claims = json.value("claims", "");

@@ -49,11 +49,17 @@ struct Gpu {
   bool repair_pending = false;
   bool repair_failed = false;
   std::optional<int> recovery_action = 0;  // nullopt: a driver that does not know that value
+  bool persistent = true;
+  std::optional<bool> mig = std::nullopt;  // nullopt: it cannot be cut into instances
+  bool mig_pending = false;
+  int compute_mode = 0;
   Faults faults = {};
 };
 
 struct Scenario {
   std::string driver = {};
+  std::string library = {};  // the driver that this library says it is part of
+  int cuda = 0;
   int stride = 24;
   bool clears_rest = false;   // zero-fills a process list up to its capacity
   std::string claims = {};    // folder of files "<uuid>.<pid>" or "<uuid>.<pid>.<anything>"
