@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/exit_code.h"
+#include "cli/user_unit.h"
 #include "coordinator/main_loop.h"
 #include "gpu/probe_main.h"
 #include "os/cgroup_site.h"
@@ -65,34 +66,6 @@ int stop(bool kill) {
   return kOk;
 }
 
-std::string config_home() {
-  const char* config = std::getenv("XDG_CONFIG_HOME");
-  if (config && *config == '/') return config;
-  const char* home = std::getenv("HOME");
-  return home && *home ? std::string(home) + "/.config" : std::string();
-}
-
-/// systemd's user manager listens here; without it a unit would never be read.
-bool has_user_manager() {
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  return runtime && *runtime && os::exists(std::string(runtime) + "/systemd/private");
-}
-
-/// As systemd reads a quoted word of a unit: C's escapes, and `%` begins a specifier.
-std::string unit_quoted(std::string_view text, bool is_command) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '\n') {
-      out += "\\n";
-      continue;
-    }
-    if (c == '"' || c == '\\') out += '\\';
-    if (c == '%' || (is_command && c == '$')) out += c;
-    out += c;
-  }
-  return out + '"';
-}
-
 /// What decides where home and leases are: the user manager has no variable of this shell, and a
 /// relative name would mean another folder there.
 Result<std::string> unit_environment() {
@@ -117,8 +90,8 @@ int enable() {
                  "exist), so nothing can start the coordinator after a reboot; start it from cron "
                  "(`@reboot pergpu ps`) or by any pergpu command"});
   }
-  const std::string folder = config_home();
-  if (folder.empty()) {
+  const std::string path = user_unit_path();
+  if (path.empty()) {
     return fail({ErrorKind::Unavailable, 0, "neither XDG_CONFIG_HOME nor HOME is set"});
   }
   const Result<std::string> executable = os::own_executable();
@@ -134,7 +107,6 @@ int enable() {
       "KillMode=process\nDelegate=yes\nDelegateSubgroup={}\n{}\n[Install]\nWantedBy=default."
       "target\n",
       unit_quoted(*executable, true), os::kCgroupLeaf, *environment);
-  const std::string path = folder + "/systemd/user/pergpu.service";
   Result<void> written = os::make_dirs(os::parent_of(path), 0755);
   if (written) written = os::write_file_atomic(path, unit, 0644, false);
   if (!written) return fail(written.error());

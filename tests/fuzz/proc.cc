@@ -1,8 +1,11 @@
-// Texts of /proc and /etc/passwd.  First byte: which of them.
+// Texts of /proc, /etc/passwd, the kernel's log and logind.conf.  First byte: which of them.
 #include "os/proc.h"
 
 #include "fuzz.h"
+#include "gpu/driver_files.h"
 #include "gpu/processes.h"
+#include "os/login.h"
+#include "os/mounts.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pergpu;
@@ -37,6 +40,23 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 'u': {
       const std::string name = gpu::user_name_in(input.rest(), 1000);
       fuzz::check(!name.empty() && name.find('\n') == name.npos, "a user has a name of one line");
+      break;
+    }
+    case 'm':
+      for (const os::Mount& mount : os::mounts_in(input.rest())) {
+        fuzz::check(!mount.type.empty() && !mount.point.empty(), "a mount has a type and a point");
+      }
+      break;
+    case 'l':
+      (void)os::logout_ends_processes(os::logout_rules_in(input.rest(), {}), "alice");
+      break;
+    case 'x': {
+      const std::string_view text = input.rest();
+      for (const gpu::LoggedXid& xid : gpu::xids_in(text)) {
+        fuzz::check(xid.pci.find('\n') == xid.pci.npos, "an address is of one line");
+      }
+      (void)gpu::kernel_module_version_in(text);
+      (void)os::keeping_in(text);
       break;
     }
     default:

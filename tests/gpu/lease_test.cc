@@ -270,5 +270,47 @@ TEST(LeaseOfAnotherUser, LocksTheFilesThatTheFirstUserMade) {
       << "sees who has it";
 }
 
+TEST(LeaseFolderFind, MakesNothing) {
+  const TempFolder temp;
+  const ScopedEnv chosen("PERGPU_LOCKS", (temp / "locks").c_str());
+  const Result<std::optional<LeaseFolder>> none = LeaseFolder::find();
+  ASSERT_TRUE(none) << none.error().message;
+  EXPECT_FALSE(*none);
+  EXPECT_FALSE(os::exists(temp / "locks"));
+  const LeaseFolder folder = open_folder(temp / "locks");
+  const Result<Lease> lease = folder.take(kUuid);
+  ASSERT_TRUE(lease);
+  const Result<std::optional<LeaseFolder>> found = LeaseFolder::find();
+  ASSERT_TRUE(found && *found);
+  EXPECT_EQ((*found)->path(), temp / "locks");
+  EXPECT_EQ((*found)->owner(), ::geteuid());
+  EXPECT_EQ((*found)->holder(kUuid).pid, ::getpid());
+  EXPECT_FALSE((*found)->holder("GPU-other").pid);
+  EXPECT_EQ(*os::list_dir(temp / "locks"), std::vector<std::string>{kUuid});
+}
+
+TEST(LeaseFolderFind, WhatCannotBeReliedOnIsRefused) {
+  const TempFolder temp;
+  const ScopedEnv chosen("PERGPU_LOCKS", (temp / "locks").c_str());
+  write(temp / "locks", "no folder");
+  const Result<std::optional<LeaseFolder>> found = LeaseFolder::find();
+  ASSERT_FALSE(found);
+  EXPECT_NE(found.error().message.find("is not a folder"), std::string::npos);
+}
+
+TEST_F(LeaseTest, FaultNamesFilesThatNobodyCanLock) {
+  EXPECT_EQ(folder_.fault(kUuid), "");
+  ASSERT_TRUE(folder_.take(kUuid));
+  EXPECT_EQ(folder_.fault(kUuid), "");
+  const std::string file = folder_.path() + "/" + kUuid;
+  ASSERT_EQ(::chmod(file.c_str(), 0600), 0);
+  EXPECT_NE(folder_.fault(kUuid).find("mode 600"), std::string::npos);
+  ASSERT_EQ(::chmod(file.c_str(), 0644), 0);
+  ASSERT_EQ(::link(file.c_str(), (folder_.path() + "/other").c_str()), 0);
+  EXPECT_NE(folder_.fault(kUuid).find("2 names"), std::string::npos);
+  ASSERT_EQ(::symlink("/etc/passwd", (folder_.path() + "/GPU-b.wanted").c_str()), 0);
+  EXPECT_NE(folder_.fault("GPU-b").find("GPU-b.wanted is not a regular file"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace pergpu::gpu

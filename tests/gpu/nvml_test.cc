@@ -255,5 +255,53 @@ TEST(NvmlHealthTest, AQuestionThatFailsIsNoAnswer) {
   nvml->shutdown();
 }
 
+TEST(NvmlVersions, LibraryTellsItsOwnAlsoWhenItDoesNotFitTheDriver) {
+  FakeDriver driver(R"({"library": "550.90.07", "cuda": 12040, "errors": {"nvmlInit_v2": 18}})");
+  Result<Nvml> nvml = Nvml::load();
+  ASSERT_TRUE(nvml);
+  ASSERT_EQ(nvml->init(), nvml_code::kVersionMismatch);
+  EXPECT_EQ(nvml->library_version(), "550.90.07");
+  EXPECT_EQ(nvml->cuda_version(), "12.4");
+}
+
+TEST(NvmlVersions, TheCudaVersionInFrontIsNoPartOfTheDrivers) {
+  EXPECT_EQ(driver_of_library("12.550.54.15"), "550.54.15");
+  EXPECT_EQ(driver_of_library("11.470.42"), "470.42");
+  EXPECT_EQ(driver_of_library("550.54.15"), "550.54.15");
+  EXPECT_EQ(driver_of_library("12.4"), "12.4");
+  EXPECT_EQ(driver_of_library(""), "");
+}
+
+TEST(NvmlSettingsTest, AreReadAndWhatAGpuDoesNotHaveIsNotTold) {
+  FakeDriver driver(R"({"gpus": [{"persistent": false, "compute_mode": 3},
+                                 {"mig": true, "mig_pending": false},
+                                 {"errors": {"nvmlDeviceGetPersistenceMode": 3}}]})");
+  Result<Nvml> nvml = Nvml::load();
+  ASSERT_TRUE(nvml);
+  ASSERT_EQ(nvml->init(), 0);
+  const NvmlSettings plain = nvml->settings(nvml->device(0).value);
+  EXPECT_EQ(plain.persistent, false);
+  EXPECT_EQ(plain.mig, std::nullopt);
+  EXPECT_EQ(plain.compute_mode, 3);
+  const NvmlSettings cut = nvml->settings(nvml->device(1).value);
+  EXPECT_EQ(cut.persistent, true);
+  EXPECT_EQ(cut.mig, true);
+  EXPECT_EQ(cut.mig_pending, false);
+  EXPECT_EQ(nvml->settings(nvml->device(2).value).persistent, std::nullopt);
+  nvml->shutdown();
+}
+
+TEST(NvmlSettingsTest, AnOldDriverTellsNone) {
+  FakeDriver driver(R"({"gpus": 1})");
+  Result<Nvml> nvml = Nvml::load(kFakeNvmlOld);
+  ASSERT_TRUE(nvml);
+  ASSERT_EQ(nvml->init(), 0);
+  const NvmlSettings settings = nvml->settings(nvml->device(0).value);
+  EXPECT_FALSE(settings.persistent || settings.mig || settings.compute_mode);
+  EXPECT_EQ(nvml->library_version(), "");
+  EXPECT_EQ(nvml->cuda_version(), "");
+  nvml->shutdown();
+}
+
 }  // namespace
 }  // namespace pergpu::gpu

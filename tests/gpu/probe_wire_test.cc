@@ -12,6 +12,9 @@ GpuLook full_look() {
   look.why = "a reason";
   look.driver_mismatch = true;
   look.in_container = true;
+  look.driver = "550.54.15";
+  look.library = "550.90.07";
+  look.cuda = "12.4";
   GpuReading& reading = look.gpus.emplace_back();
   reading.uuid = "GPU-a";
   reading.name = "Big \"GPU\"\n";
@@ -27,6 +30,10 @@ GpuLook full_look() {
   reading.repair_pending = true;
   reading.repair_failed = false;
   reading.recovery_action = 2;
+  reading.persistent = false;
+  reading.mig = true;
+  reading.mig_pending = false;
+  reading.compute_mode = 3;
   look.xids = {{"GPU-a", 79, 123}};
   reading.processes = {
       {.pid = 9, .memory_bytes = 5, .uid = 1001, .command = "x", .ancestors = {8, 7}},
@@ -59,6 +66,13 @@ TEST(ProbeWire, ReplyComesBackWhole) {
   EXPECT_EQ(reading.repair_pending, true);
   EXPECT_EQ(reading.repair_failed, false);
   EXPECT_EQ(reading.recovery_action, 2);
+  EXPECT_EQ(reading.persistent, false);
+  EXPECT_EQ(reading.mig, true);
+  EXPECT_EQ(reading.mig_pending, false);
+  EXPECT_EQ(reading.compute_mode, kComputeOneProcess);
+  EXPECT_EQ(reply->look.driver, "550.54.15");
+  EXPECT_EQ(reply->look.library, "550.90.07");
+  EXPECT_EQ(reply->look.cuda, "12.4");
   EXPECT_EQ(reply->look.xids, (std::vector<GpuXid>{{"GPU-a", 79, 123}}));
 }
 

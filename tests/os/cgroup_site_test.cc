@@ -2,6 +2,7 @@
 #include "os/cgroup_site.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <map>
 #include <set>
@@ -162,6 +163,12 @@ TEST(CgroupPlaceText, ComesBack) {
   EXPECT_EQ(cgroup_place_of(to_text(place)), place);
   EXPECT_FALSE(cgroup_place_of("3:/x"));
   EXPECT_FALSE(cgroup_place_of(""));
+}
+
+TEST(ForeseeCgroups, FindsForThisProcessWhatFindingWouldFind) {
+  const CgroupSite foreseen = foresee_cgroups(::getpid());
+  EXPECT_FALSE(foreseen.words.empty());
+  EXPECT_EQ(foreseen.track, foresee_cgroups(::getpid()).track);
 }
 
 }  // namespace

@@ -1,0 +1,13 @@
+// Looks at this machine for `doctor`.
+#pragma once
+
+#include "cli/doctor_facts.h"
+
+namespace pergpu::cli {
+
+/// Starts no coordinator and changes nothing, but that the home is made where there is none, as by
+/// every command.  The GPUs are asked by a probe of its own with a deadline
+/// (gpu/probe_inventory.h): a driver that hangs costs 15 s, not for ever.
+DoctorFacts gather_facts();
+
+}  // namespace pergpu::cli

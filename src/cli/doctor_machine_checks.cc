@@ -1,0 +1,332 @@
+// The machine: what it gives to jobs, and what may end or slow them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "cli/doctor_checks.h"
+#include "gpu/foreign.h"
+#include "gpu/lanes.h"
+
+namespace pergpu::cli {
+namespace {
+
+using State = view::FindingState;
+
+constexpr std::uint64_t kMiB = 1024 * 1024;
+constexpr std::uint64_t kGiB = 1024 * kMiB;
+
+int gpu_count(const DoctorFacts& facts) { return static_cast<int>(facts.look.gpus.size()); }
+
+/// Cores of a job that declares none.
+int budget_of(const DoctorFacts& facts) {
+  return gpu::default_cpu_budget(facts.cores, std::max(gpu_count(facts), 1));
+}
+
+/// Of each GPU's lane: "2 cores and 15.6 GiB a GPU".
+std::string share_text(const DoctorFacts& facts) {
+  const auto lanes = static_cast<std::uint64_t>(gpu_count(facts));
+  return fmt::format("{} and {} a GPU", counted(budget_of(facts), "core"),
+                     bytes_text(facts.memory_bytes / lanes));
+}
+
+Findings cores(const DoctorFacts& facts) {
+  const int gpus = gpu_count(facts);
+  std::string what =
+      fmt::format("{}, {} of memory", counted(facts.cores, "core"), bytes_text(facts.memory_bytes));
+  if (gpus > 0) what += ": " + share_text(facts);
+  constexpr const char* kWhy =
+      "a job that declares no `cpus` gets its share of the cores, and its libraries so many "
+      "threads";
+  if (gpus > facts.cores) {
+    return {{.state = State::Warning,
+             .what = what + ", fewer cores than GPUs",
+             .why = "jobs wait for a core while their GPU waits for them",
+             .mend = facts.cores < facts.online_cores
+                         ? fmt::format("let it have more of the machine's {}: docker run --cpus …, "
+                                       "taskset, or the batch system's --cpus-per-task",
+                                       facts.online_cores)
+                         : std::string("use fewer GPUs at once: pergpu run --devices …")}};
+  }
+  if (facts.cores < facts.online_cores) {
+    return {
+        {.state = State::Note,
+         .what = fmt::format("{}; the machine has {}", what, counted(facts.online_cores, "core")),
+         .why = "an affinity or a control group keeps this shell from the others",
+         .mend = "taskset -pc $$; cat /proc/self/cgroup   # which of the two"}};
+  }
+  return {{.state = State::Ok, .what = std::move(what), .why = kWhy}};
+}
+
+Findings threads(const DoctorFacts& facts) {
+  const int budget = budget_of(facts);
+  Findings findings;
+  for (const auto& [name, value] : facts.threads) {
+    int count = 0;
+    const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), count);
+    if (code != std::errc{} || count <= budget) continue;
+    findings.push_back(
+        {.state = State::Warning,
+         .what = fmt::format("{}={} is set in this shell, and a job has {}", name, count,
+                             counted(budget, "core")),
+         .why = "pergpu sets it to a job's cores only where it is unset: jobs beside each other "
+                "start more threads than there are cores, and each becomes slower",
+         .mend = "unset " + name});
+  }
+  return findings;
+}
+
+Findings numa(const DoctorFacts& facts) {
+  constexpr const char* kWhy = "a job is pinned to cores near its GPU where all jobs fit";
+  if (facts.numa_nodes < 2) {
+    return {{.state = State::Ok, .what = "one NUMA node", .why = kWhy}};
+  }
+  std::string untold;
+  std::string told;
+  for (const GpuReading& gpu : facts.look.gpus) {
+    const bool is_told = gpu.numa_node >= 0;
+    std::string& list = is_told ? told : untold;
+    list += fmt::format("{}gpu{}{}", list.empty() ? "" : ", ", gpu.index,
+                        is_told ? fmt::format(" on {}", gpu.numa_node) : std::string());
+  }
+  std::string what = counted(facts.numa_nodes, "NUMA node");
+  if (!told.empty()) what += ": " + told;
+  if (untold.empty()) return {{.state = State::Ok, .what = std::move(what), .why = kWhy}};
+  return {{.state = State::Note,
+           .what = fmt::format("{}; the machine does not tell that of {}", what, untold),
+           .why = "jobs there are not pinned near their GPU, and their data may cross nodes",
+           .mend = "a virtual machine: give it the host's NUMA topology; else the BIOS's settings "
+                   "of the PCIe slots"}};
+}
+
+/// What a page of shared memory is short of: a few batches of a loader.
+constexpr std::uint64_t kLeastShm = kGiB;
+
+Findings shm(const DoctorFacts& facts) {
+  constexpr const char* kWhy =
+      "data loaders hand batches to their program in /dev/shm; where it is full they end with "
+      "\"bus error\" or \"no space left on device\"";
+  if (!facts.shm) {
+    return {{.state = State::Problem,
+             .what = "/dev/shm is not there",
+             .why = kWhy,
+             .mend = "sudo mount -t tmpfs -o mode=1777,size=50% tmpfs /dev/shm"}};
+  }
+  const std::string room = fmt::format("/dev/shm: {} of {} free", bytes_text(facts.shm->free_bytes),
+                                       bytes_text(facts.shm->total_bytes));
+  if (facts.shm->total_bytes < kLeastShm) {
+    return {{.state = State::Warning,
+             .what = room,
+             .why = kWhy,
+             .mend = facts.in_container ? "docker run --shm-size=16g …   # or --ipc=host"
+                                        : "sudo mount -o remount,size=50% /dev/shm"}};
+  }
+  if (facts.shm->free_bytes < kLeastShm) {
+    return {
+        {.state = State::Warning,
+         .what = room,
+         .why = kWhy,
+         .mend = "ls -lS /dev/shm   # what programs that were killed left there can be removed"}};
+  }
+  return {{.state = State::Ok, .what = room, .why = kWhy}};
+}
+
+std::string limit_text(std::uint64_t limit) {
+  return limit == os::kUnlimited ? "unlimited" : fmt::format("{}", limit);
+}
+
+/// "ulimit -n 4096", where the hard limit lets us; else who has to raise that.
+std::string raise_limit(char option, const char* name, const os::Limit& limit,
+                        std::uint64_t wanted) {
+  const std::string value = limit_text(wanted);
+  if (limit.hard >= wanted) return fmt::format("ulimit -S{} {}", option, value);
+  return fmt::format(
+      "echo '* hard {0} {1}' | sudo tee -a /etc/security/limits.d/pergpu.conf, log in again, then: "
+      "ulimit -S{2} {1}",
+      name, value, option);
+}
+
+constexpr std::uint64_t kLeastOpenFiles = 1024;
+constexpr std::uint64_t kManyOpenFiles = 4096;
+constexpr std::uint64_t kLeastProcesses = 2048;
+
+Findings limits(const DoctorFacts& facts) {
+  const os::ProcessLimits& limits = facts.limits;
+  Findings findings;
+  const auto add = [&](State state, std::string what, const char* why, std::string mend) {
+    findings.push_back(
+        {.state = state, .what = std::move(what), .why = why, .mend = std::move(mend)});
+  };
+  if (limits.open_files.soft < kManyOpenFiles) {
+    add(limits.open_files.soft < kLeastOpenFiles ? State::Warning : State::Note,
+        fmt::format("at most {} open files (ulimit -n)", limits.open_files.soft),
+        "jobs have the limits of the shell that submits; loaders with many workers keep a file "
+        "open "
+        "for each batch and fail with \"too many open files\"",
+        raise_limit('n', "nofile", limits.open_files, kManyOpenFiles));
+  }
+  if (limits.processes.soft < kLeastProcesses) {
+    add(State::Warning,
+        fmt::format("at most {} processes and threads of yours (ulimit -u)", limits.processes.soft),
+        "all jobs count together, with each of their threads; what comes after cannot be started",
+        raise_limit('u', "nproc", limits.processes, os::kUnlimited));
+  }
+  if (limits.address_space_bytes.soft != os::kUnlimited) {
+    add(State::Warning,
+        fmt::format("at most {} of addresses a process (ulimit -v)",
+                    bytes_text(limits.address_space_bytes.soft)),
+        "CUDA reserves far more addresses than it uses memory: programs fail when they begin to "
+        "use "
+        "it. The key `memory` of a step limits what is used",
+        raise_limit('v', "as", limits.address_space_bytes, os::kUnlimited));
+  }
+  if (limits.file_bytes.soft != os::kUnlimited) {
+    add(State::Warning,
+        fmt::format("files of at most {} (ulimit -f)", bytes_text(limits.file_bytes.soft)),
+        "who writes a larger checkpoint or log is ended by SIGXFSZ",
+        raise_limit('f', "fsize", limits.file_bytes, os::kUnlimited));
+  }
+  if (limits.cpu_seconds.soft != os::kUnlimited) {
+    add(State::Warning,
+        fmt::format("at most {} s of CPU time a process (ulimit -t)", limits.cpu_seconds.soft),
+        "a job that has used them is ended by SIGXCPU; `timeout` of a step is in hours of the "
+        "clock",
+        raise_limit('t', "cpu", limits.cpu_seconds, os::kUnlimited));
+  }
+  if (!findings.empty()) return findings;
+  return {
+      {.state = State::Ok,
+       .what = fmt::format("{} open files, {} processes; no limit of addresses, file sizes and "
+                           "CPU time",
+                           limit_text(limits.open_files.soft), limit_text(limits.processes.soft)),
+       .why = "jobs have the limits (ulimit) of the shell that submits"}};
+}
+
+Findings folder(const DoctorFacts& facts) {
+  const FolderFacts& here = facts.here;
+  if (here.path.empty()) return {};
+  constexpr const char* kWhy = "`runs/` with logs and results is made beside the sweep file";
+  Findings findings;
+  if (here.on_network) {
+    findings.push_back(
+        {.state = State::Note,
+         .what = fmt::format("{} is on a network file system ({})", here.path, here.type),
+         .why = "logs and results of sweeps here cross the network, and all jobs stand still when "
+                "its server does. The queue itself is elsewhere (home)",
+         .mend = "pergpu run --out /a/local/folder …"});
+  }
+  if (!here.writable) {
+    findings.push_back({.state = State::Note,
+                        .what = fmt::format("{} is not yours to write to", here.path),
+                        .why = kWhy,
+                        .mend = "pergpu run --out /a/folder/of/yours …"});
+  }
+  if (here.space && here.space->free_bytes < kGiB) {
+    findings.push_back(
+        {.state = State::Warning,
+         .what = fmt::format("{}: {} free", here.path, bytes_text(here.space->free_bytes)),
+         .why = "jobs end as disk-full, and new ones wait until there is room",
+         .mend = fmt::format("du -xsh {}/* | sort -h", here.path)});
+  }
+  if (!findings.empty()) return findings;
+  return {{.state = State::Ok,
+           .what = fmt::format(
+               "{} ({}{})", here.path, here.type.empty() ? "unknown file system" : here.type,
+               here.space ? fmt::format(", {} free", bytes_text(here.space->free_bytes))
+                          : std::string()),
+           .why = kWhy}};
+}
+
+/// 2025-01-01, before the first version of pergpu.
+constexpr std::int64_t kTooEarlyNs = 1'735'689'600'000'000'000;
+
+Findings clock(const DoctorFacts& facts) {
+  constexpr const char* kWhy =
+      "times of attempts, logs and reports are of the wall clock, and outputs have to be newer "
+      "than "
+      "the attempt's start; durations and limits are counted by another clock";
+  if (facts.wall_ns < kTooEarlyNs) {
+    return {{.state = State::Problem,
+             .what = "the clock shows a time before pergpu was written",
+             .why = kWhy,
+             .mend = "sudo timedatectl set-ntp true"}};
+  }
+  Findings findings;
+  if (facts.clock_synchronised == false) {
+    findings.push_back({.state = State::Note,
+                        .what = "nothing keeps the clock right (no NTP)",
+                        .why = kWhy,
+                        .mend = "sudo timedatectl set-ntp true"});
+  }
+  constexpr std::array<std::string_view, 4> kSlow = {"acpi_pm", "hpet", "jiffies",
+                                                     "refined-jiffies"};
+  const std::string& source = facts.clock_source;
+  if (std::find(kSlow.begin(), kSlow.end(), source) != kSlow.end()) {
+    findings.push_back({.state = State::Note,
+                        .what = fmt::format("the kernel's clock source is {}", source),
+                        .why = "each look at the clock is a system call then, and training loops "
+                               "that measure themselves look often",
+                        .mend = "sudo dmesg | grep -i clocksource   # why it is not tsc"});
+  }
+  if (!findings.empty()) return findings;
+  if (!facts.clock_synchronised) {
+    return {{.state = State::Unknown,
+             .what = "the kernel does not say whether the clock is kept right",
+             .why = kWhy,
+             .mend = "timedatectl"}};
+  }
+  return {{.state = State::Ok,
+           .what = source.empty() ? "kept right" : fmt::format("kept right, source {}", source),
+           .why = kWhy}};
+}
+
+/// {6, 1} of "6.1.0-13-amd64"; {0, 0}: no version.
+std::array<int, 2> kernel_version(std::string_view text) {
+  std::array<int, 2> parts = {0, 0};
+  const char* at = text.data();
+  const char* end = at + text.size();
+  for (int& part : parts) {
+    const auto [next, code] = std::from_chars(at, end, part);
+    if (code != std::errc{}) return {0, 0};
+    at = next;
+    if (at != end && *at == '.') ++at;
+  }
+  return parts;
+}
+
+Findings kernel(const DoctorFacts& facts) {
+  const std::array<int, 2> version = kernel_version(facts.kernel);
+  constexpr const char* kWhy =
+      "pergpu starts, ends and follows processes by calls of newer kernels";
+  if (version[0] == 0) {
+    return {{.state = State::Unknown,
+             .what = "the kernel does not tell its version",
+             .why = kWhy,
+             .mend = "uname -r"}};
+  }
+  if (version < std::array<int, 2>{5, 11}) {
+    return {{.state = State::Problem,
+             .what = fmt::format("Linux {}: older than 5.11", facts.kernel),
+             .why = "no job can be started: close_range with CLOSE_RANGE_CLOEXEC is missing",
+             .mend = "install a newer kernel, then reboot"}};
+  }
+  return {{.state = State::Ok, .what = "Linux " + facts.kernel, .why = kWhy}};
+}
+
+constexpr Check kChecks[] = {
+    {"cores", cores},   {"threads", threads}, {"numa", numa},   {"shm", shm},
+    {"limits", limits}, {"folder", folder},   {"clock", clock}, {"kernel", kernel},
+};
+
+}  // namespace
+
+std::span<const Check> machine_checks() { return kChecks; }
+
+std::string counted(std::int64_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+std::string bytes_text(std::uint64_t bytes) { return gpu::bytes_in_words(bytes); }
+
+}  // namespace pergpu::cli

@@ -1,0 +1,238 @@
+// What pergpu itself stands on: control groups, what a logout or a reboot does to it, its home, its
+// programs, its coordinator.
+#include <fmt/format.h>
+
+#include <string>
+
+#include "cli/doctor_checks.h"
+
+namespace pergpu::cli {
+namespace {
+
+using State = view::FindingState;
+
+constexpr std::uint64_t kMiB = 1024 * 1024;
+
+Findings cgroups(const DoctorFacts& facts) {
+  const os::CgroupSite& groups = facts.groups;
+  constexpr const char* kWhy =
+      "with control groups the kernel holds jobs to their `memory` and `cpus` and ends them whole; "
+      "without, memory is watched and what a job started is looked for";
+  if (groups.memory && groups.cpu && groups.track) {
+    return {{.state = State::Ok, .what = groups.words, .why = kWhy}};
+  }
+  // Only a person can say "none".
+  const bool is_mendable = facts.has_user_manager && !groups.words.starts_with("PERGPU_CGROUP");
+  std::string mend;
+  if (is_mendable) {
+    mend =
+        "pergpu coordinator enable   # a unit with Delegate=yes\n"
+        "or, for once: pergpu coordinator stop; systemd-run --user --scope -p Delegate=yes pergpu "
+        "ps";
+  }
+  return {{.state = is_mendable ? State::Warning : State::Note,
+           .what = groups.words,
+           .why = kWhy,
+           .mend = std::move(mend)}};
+}
+
+constexpr const char* kLingerOn = "loginctl enable-linger";
+
+Findings logout(const DoctorFacts& facts) {
+  constexpr const char* kWhy = "jobs are meant to go on after a logout";
+  if (!facts.has_systemd) {
+    return {{.state = State::Ok, .what = "no systemd: a logout ends nothing", .why = kWhy}};
+  }
+  switch (facts.keeping) {
+    case os::Keeping::Nobody:
+    case os::Keeping::System:
+      return {{.state = State::Ok, .what = "a logout ends nothing", .why = kWhy}};
+    case os::Keeping::UserManager:
+      if (facts.lingers) {
+        return {{.state = State::Ok,
+                 .what = "your user manager lingers: a logout ends nothing",
+                 .why = kWhy}};
+      }
+      return {{.state = State::Warning,
+               .what = "your user manager ends with your last session, and pergpu with it",
+               .why = "the jobs end too and are started again by the next pergpu command",
+               .mend = kLingerOn}};
+    case os::Keeping::Session:
+      break;
+  }
+  if (!facts.logout_ends) {
+    return {{.state = State::Unknown,
+             .what = "logind's files do not tell whether a logout ends what you leave behind",
+             .why = kWhy,
+             .mend = "busctl get-property org.freedesktop.login1 /org/freedesktop/login1 "
+                     "org.freedesktop.login1.Manager KillUserProcesses"}};
+  }
+  if (!*facts.logout_ends) {
+    return {{.state = State::Ok,
+             .what = "a logout ends nothing (logind: KillUserProcesses=no)",
+             .why = kWhy}};
+  }
+  return {{.state = State::Warning,
+           .what = "a logout ends the coordinator and all jobs (logind: KillUserProcesses=yes)",
+           .why = "nothing recorded is lost, but the night is; the next pergpu command starts them "
+                  "again",
+           .mend = fmt::format("pergpu coordinator enable   # and what it prints\n{}", kLingerOn)}};
+}
+
+Findings reboot(const DoctorFacts& facts) {
+  constexpr const char* kWhy =
+      "else the queue goes on when somebody types a pergpu command after a reboot";
+  if (!facts.has_systemd) {
+    return {{.state = State::Note,
+             .what = "no systemd: nothing starts the coordinator after a reboot",
+             .why = kWhy,
+             .mend = "(crontab -l; echo '@reboot pergpu ps') | crontab -"}};
+  }
+  const UnitFacts& unit = facts.unit;
+  if (!unit.is_there) {
+    return {
+        {.state = State::Note,
+         .what = "nothing starts the coordinator after a reboot",
+         .why = kWhy,
+         .mend = fmt::format("pergpu coordinator enable   # and what it prints\n{}", kLingerOn)}};
+  }
+  if (!unit.program_is_there) {
+    return {{.state = State::Warning,
+             .what = fmt::format("{} starts {}, which is not there", unit.path,
+                                 unit.program.empty() ? std::string("nothing") : unit.program),
+             .why = kWhy,
+             .mend = "pergpu coordinator enable   # and what it prints"}};
+  }
+  if (!unit.is_enabled) {
+    return {{.state = State::Note,
+             .what = unit.path + " is not enabled",
+             .why = kWhy,
+             .mend = "systemctl --user enable --now pergpu.service"}};
+  }
+  if (!facts.lingers) {
+    return {{.state = State::Note,
+             .what = "the coordinator starts at your first login after a reboot",
+             .why = "a user who does not linger has no services before that",
+             .mend = kLingerOn}};
+  }
+  return {{.state = State::Ok,
+           .what = fmt::format("{} starts the coordinator", unit.path),
+           .why = kWhy}};
+}
+
+constexpr std::uint64_t kLittleRoom = 1024 * kMiB;
+constexpr std::uint64_t kNoRoom = 64 * kMiB;
+
+Findings home(const DoctorFacts& facts) {
+  constexpr const char* kWhy = "queue and history lie there; without them nothing starts";
+  constexpr const char* kElsewhere = "export PERGPU_HOME=/a/local/folder/of/yours";
+  if (!facts.home.error.empty()) {
+    return {{.state = State::Problem, .what = facts.home.error, .why = kWhy, .mend = kElsewhere}};
+  }
+  const FolderFacts& folder = facts.home.folder;
+  Findings findings;
+  if (folder.type == "tmpfs" || folder.type == "ramfs") {
+    findings.push_back({.state = State::Warning,
+                        .what = fmt::format("{} is in memory ({})", folder.path, folder.type),
+                        .why = "queue and history are gone after a reboot or a power cut",
+                        .mend = kElsewhere});
+  }
+  if (folder.space && folder.space->free_bytes < kLittleRoom) {
+    findings.push_back(
+        {.state = folder.space->free_bytes < kNoRoom ? State::Problem : State::Warning,
+         .what = fmt::format("{}: {} free", folder.path, bytes_text(folder.space->free_bytes)),
+         .why = "a store that cannot be written starts no job, until there is room",
+         .mend = fmt::format("df -h {0}; du -xsh {0}/* | sort -h", folder.path)});
+  }
+  if (folder.space && folder.space->total_files > 0 && folder.space->free_files < 1000) {
+    findings.push_back(
+        {.state = State::Warning,
+         .what = fmt::format("{}: room for {} more files", folder.path, folder.space->free_files),
+         .why = "a store that cannot be written starts no job, until there is room",
+         .mend = fmt::format("df -i {}", folder.path)});
+  }
+  if (!facts.home.why_elsewhere.empty()) {
+    findings.push_back({.state = State::Note,
+                        .what = fmt::format("it is {}: {}", folder.path, facts.home.why_elsewhere),
+                        .why = "locks and the store hold on local file systems only",
+                        .mend = kElsewhere});
+  }
+  if (!findings.empty()) return findings;
+  return {{.state = State::Ok,
+           .what = fmt::format(
+               "{} ({}{})", folder.path, folder.type.empty() ? "unknown file system" : folder.type,
+               folder.space ? fmt::format(", {} free", bytes_text(folder.space->free_bytes))
+                            : std::string()),
+           .why = kWhy}};
+}
+
+Findings programs(const DoctorFacts& facts) {
+  constexpr const char* kWhy = "each job runs under a keeper, a program of its own";
+  if (facts.keeper.empty()) {
+    return {{.state = State::Problem,
+             .what = facts.keeper_error,
+             .why = kWhy,
+             .mend = "install pergpu again: cmake --install build/release"}};
+  }
+  return {{.state = State::Ok,
+           .what = fmt::format("pergpu {}, {}", facts.version, facts.keeper),
+           .why = kWhy}};
+}
+
+Findings coordinator(const DoctorFacts& facts) {
+  const CoordinatorFacts& it = facts.coordinator;
+  constexpr const char* kWhy = "it decides what starts where; jobs outlive it";
+  switch (it.state) {
+    case CoordinatorFacts::State::None:
+      return {{.state = State::Ok, .what = "none runs; the next command starts one", .why = kWhy}};
+    case CoordinatorFacts::State::Silent:
+      return {{.state = State::Problem,
+               .what = it.why,
+               .why = "jobs go on, and nothing new starts",
+               .mend = "pergpu coordinator status\n"
+                       "where that fails, too: kill its process; the next command starts another, "
+                       "which takes the jobs over"}};
+    case CoordinatorFacts::State::Runs:
+      break;
+  }
+  Findings findings;
+  if (!it.store.empty()) {
+    findings.push_back({.state = State::Problem,
+                        .what = "its store cannot be written: " + it.store,
+                        .why = "no job starts until it can; those that run go on",
+                        .mend = "df -h " + facts.home.folder.path});
+  }
+  if (it.version != facts.version) {
+    findings.push_back({.state = State::Note,
+                        .what = fmt::format("version {} runs (pid {}), and this is {}", it.version,
+                                            it.pid, facts.version),
+                        .why = "it goes on with what it is able to do",
+                        .mend = "pergpu coordinator stop   # jobs go on under the next one"});
+  }
+  if (!findings.empty()) return findings;
+  return {{.state = State::Ok, .what = fmt::format("runs (pid {})", it.pid), .why = kWhy}};
+}
+
+constexpr Check kChecks[] = {
+    {"cgroups", cgroups}, {"logout", logout},     {"reboot", reboot},
+    {"home", home},       {"programs", programs}, {"coordinator", coordinator},
+};
+
+}  // namespace
+
+std::span<const Check> own_checks() { return kChecks; }
+
+Findings examine(const DoctorFacts& facts) {
+  Findings all;
+  for (const std::span<const Check> checks : {gpu_checks(), machine_checks(), own_checks()}) {
+    for (const Check& check : checks) {
+      for (view::Finding& finding : check.examine(facts)) {
+        finding.check = check.name;
+        all.push_back(std::move(finding));
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace pergpu::cli
