@@ -74,7 +74,7 @@ Findings without_driver(const DoctorFacts& facts) {
                      "where there is no such module: install the driver, then reboot"}};
   }
   return {{.state = State::Problem,
-           .what = fmt::format("{}, driver {} is loaded, but its library is not found: {}", gpus,
+           .what = fmt::format("{}, driver {} is loaded, and programs do not reach it: {}", gpus,
                                facts.kernel_module, facts.look.why),
            .why = kWhyDriver,
            .mend = fmt::format("install libnvidia-ml.so.1 of version {} (Debian: sudo apt install "

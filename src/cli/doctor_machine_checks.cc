@@ -100,7 +100,7 @@ Findings numa(const DoctorFacts& facts) {
                    "of the PCIe slots"}};
 }
 
-/// What a page of shared memory is short of: a few batches of a loader.
+/// Less is worth a word: containers come with 64 MiB.
 constexpr std::uint64_t kLeastShm = kGiB;
 
 Findings shm(const DoctorFacts& facts) {
