@@ -8,7 +8,6 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "coordinator/snapshot.h"
 #include "job/json_depth.h"
 #include "job/redact.h"
 #include "os/file.h"
@@ -21,21 +20,6 @@ using nlohmann::json;
 /// More are left out, the oldest first.
 constexpr std::int64_t kMostShown = 100;
 constexpr std::size_t kMostRead = 4u << 20;
-
-json record_of(const JobSnapshot& job, std::int64_t number) {
-  const std::string name =
-      number == job.attempt ? "attempt.json" : fmt::format("attempt.{}.json", number);
-  const Result<std::string> text = os::read_file(job.out + "/" + name, kMostRead);
-  if (!text) return nullptr;
-  if (nests_deeper_than(*text, kMostNestedJson)) return nullptr;
-  json record = json::parse(*text, nullptr, false);
-  const auto is = [&](const char* key, std::int64_t value) {
-    const auto found = record.find(key);
-    return found != record.end() && *found == value;
-  };
-  if (!record.is_object() || !is("job", job.id) || !is("attempt", number)) return nullptr;
-  return record;
-}
 
 /// The record holds the command line as it was; what is printed may be sent to others.
 json shown_argv(const json& record) {
@@ -59,6 +43,21 @@ json summary_of(const json& record, std::int64_t number) {
 
 }  // namespace
 
+json attempt_record(const JobSnapshot& job, std::int64_t number) {
+  const std::string name =
+      number == job.attempt ? "attempt.json" : fmt::format("attempt.{}.json", number);
+  const Result<std::string> text = os::read_file(job.out + "/" + name, kMostRead);
+  if (!text) return nullptr;
+  if (nests_deeper_than(*text, kMostNestedJson)) return nullptr;
+  json record = json::parse(*text, nullptr, false);
+  const auto is = [&](const char* key, std::int64_t value) {
+    const auto found = record.find(key);
+    return found != record.end() && *found == value;
+  };
+  if (!record.is_object() || !is("job", job.id) || !is("attempt", number)) return nullptr;
+  return record;
+}
+
 std::int64_t attempt_of(const std::string& selector) {
   const std::size_t dot = selector.find('.');
   if (dot == std::string::npos || dot == 0) return 0;
@@ -76,7 +75,7 @@ void add_attempts(json& whole, std::int64_t only) {
       only > 0 ? only : std::max<std::int64_t>(1, job.attempt - kMostShown + 1);
   const std::int64_t last = only > 0 ? only : job.attempt;
   for (std::int64_t number = first; number <= last; ++number) {
-    const json record = record_of(job, number);
+    const json record = attempt_record(job, number);
     if (number == last && record.is_object()) whole["argv"] = shown_argv(record);
     json attempt = record.is_object() ? summary_of(record, number) : json{{"attempt", number}};
     // The coordinator knows of the newest, whatever its folder holds.

@@ -1,6 +1,8 @@
 // Best effort throughout: a job may be writing, or its folder may be gone.
 #include "cli/result_files.h"
 
+#include <string_view>
+
 #include "cli/tail.h"
 #include "view/escape.h"
 #include "view/jobs.h"
@@ -9,22 +11,33 @@ namespace pergpu::cli {
 namespace {
 
 /// The newest line that holds metrics: the very last one may still be half written.
-view::Metrics newest_metrics(const std::string& path) {
+view::Metrics newest_metrics(const std::string& path,
+                             view::Metrics (*read)(std::string_view) = view::metrics_of_line) {
   if (path.empty()) return {};
   const std::vector<std::string> lines = last_lines(path, 2);
   for (std::size_t i = lines.size(); i-- > 0;) {
-    view::Metrics metrics = view::metrics_of_line(lines[i]);
+    view::Metrics metrics = read(lines[i]);
     if (!metrics.empty()) return metrics;
   }
   return {};
 }
 
+/// What a file holds may be of an attempt before the one that the job waits for.
+bool has_metrics(const JobSnapshot& job) {
+  return !job.replaced && job.attempt > 0 && !view::is_waiting(job);
+}
+
 }  // namespace
+
+view::Metrics read_exact_metrics(const JobSnapshot& job) {
+  return has_metrics(job) ? newest_metrics(job.metrics, view::exact_metrics_of_line)
+                          : view::Metrics{};
+}
 
 view::MetricsOfJobs read_metrics(const std::vector<JobSnapshot>& jobs) {
   view::MetricsOfJobs all;
   for (const JobSnapshot& job : jobs) {
-    if (job.replaced || job.attempt == 0 || view::is_waiting(job)) continue;
+    if (!has_metrics(job)) continue;
     view::Metrics metrics = newest_metrics(job.metrics);
     if (!metrics.empty()) all[job.id] = std::move(metrics);
   }

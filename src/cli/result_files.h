@@ -12,6 +12,9 @@ namespace pergpu::cli {
 
 view::MetricsOfJobs read_metrics(const std::vector<JobSnapshot>& jobs);
 
+/// Exact values (view/metrics.h); none of a job that waits, was never started or was replaced.
+view::Metrics read_exact_metrics(const JobSnapshot& job);
+
 /// Of the failed jobs, at most `jobs_limit` of them, `lines` each.
 view::TailsOfJobs read_tails(const std::vector<JobSnapshot>& jobs, std::size_t jobs_limit,
                              std::size_t lines);

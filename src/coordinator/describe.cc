@@ -194,6 +194,19 @@ nlohmann::json held_by(const Coordinator& coordinator, const Job& job, const Ste
   return out;
 }
 
+/// As in the sweep file.
+const char* scope_suffix(Need::Scope scope) {
+  switch (scope) {
+    case Need::Scope::SameRun:
+      return "";
+    case Need::Scope::All:
+      return ":all";
+    case Need::Scope::Ended:
+      return ":ended";
+  }
+  return "";
+}
+
 }  // namespace
 
 nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
@@ -234,7 +247,8 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
   j["limits_held"] = held_by(coordinator, job, step);
   nlohmann::json needs = nlohmann::json::array();
   for (const Need& need : step.needs) {
-    needs.push_back(sweep.steps[static_cast<std::size_t>(need.step)].spec.name);
+    needs.push_back(sweep.steps[static_cast<std::size_t>(need.step)].spec.name +
+                    scope_suffix(need.scope));
   }
   j["needs"] = std::move(needs);
   if (job.last) {

@@ -70,6 +70,12 @@ std::string name_hash(std::string_view text) {
   return out;
 }
 
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  if (::gethostname(name.data(), name.size() - 1) < 0 || name[0] == '\0') return "localhost";
+  return name.data();
+}
+
 std::string machine_id() {
   for (const char* path : {"/etc/machine-id", "/var/lib/dbus/machine-id"}) {
     Result<std::string> id = read_file(path, 256);
@@ -79,9 +85,7 @@ std::string machine_id() {
       return *id;
     }
   }
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  if (::gethostname(name.data(), name.size() - 1) < 0 || name[0] == '\0') return "localhost";
-  std::string text = name.data();
+  std::string text = host_name();
   for (char& c : text) {
     if (c == '/') c = '_';
   }

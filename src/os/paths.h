@@ -14,6 +14,9 @@ namespace pergpu::os {
 /// /etc/machine-id, else the host's name: tells machines apart that share one home folder.
 std::string machine_id();
 
+/// This machine's name for people; "localhost" where it has none.
+std::string host_name();
+
 /// What the rules for the home depend on.
 struct HomeSources {
   std::string pergpu_home;     // $PERGPU_HOME

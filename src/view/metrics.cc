@@ -58,6 +58,18 @@ Metrics metrics_of_line(std::string_view line) {
   return metrics;
 }
 
+Metrics exact_metrics_of_line(std::string_view line) {
+  using Json = nlohmann::ordered_json;
+  const Json values = Json::parse(quote_non_numbers(line), nullptr, false);
+  Metrics metrics;
+  if (!values.is_object()) return metrics;
+  for (const auto& [name, value] : values.items()) {
+    if (value.is_structured() || value.is_null()) continue;
+    metrics.emplace_back(name, value.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+  return metrics;
+}
+
 std::string metrics_text(const Metrics& metrics) {
   std::string out;
   for (const auto& [name, text] : metrics) {

@@ -14,6 +14,10 @@ using Metrics = std::vector<std::pair<std::string, std::string>>;
 /// values are left out.
 Metrics metrics_of_line(std::string_view line);
 
+/// The same with nothing rounded: each value as JSON text ("0.41", "\"warm-up\"").  NaN and the
+/// infinities, which JSON lacks, are the strings "nan", "inf" and "-inf".
+Metrics exact_metrics_of_line(std::string_view line);
+
 /// "step 100, loss 0.41".
 std::string metrics_text(const Metrics& metrics);
 

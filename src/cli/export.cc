@@ -1,0 +1,85 @@
+// `pergpu export`: jobs with their parameters, metrics and attempts, for other programs.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/command.h"
+#include "cli/exit_code.h"
+#include "cli/history.h"
+#include "cli/output_file.h"
+#include "os/clock.h"
+#include "os/paths.h"
+#include "view/csv.h"
+#include "view/trace.h"
+
+namespace pergpu::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> selectors;
+  bool csv = false;
+  bool jsonl = false;
+  bool trace = false;
+  std::string file = "-";
+};
+
+std::string content_of(const Options& options, const std::vector<view::JobHistory>& jobs) {
+  if (options.csv) return view::jobs_csv(jobs);
+  if (options.trace) {
+    os::RealClock clock;
+    return view::trace_text(jobs, os::host_name(), clock.now().wall_ns);
+  }
+  std::string lines;
+  for (const view::JobHistory& job : jobs) lines += to_line(view::to_json_value(job)) + "\n";
+  return lines;
+}
+
+int export_jobs(const Options& options) {
+  if (options.csv + options.jsonl + options.trace != 1) {
+    say("pergpu: export: name one of --csv, --jsonl and --trace");
+    return kUsage;
+  }
+  Result<Place> place = find_place();
+  if (!place) return fail(place.error());
+  Client client(std::move(*place), Client::Start::IfNeeded);
+  const std::vector<std::string> last = {"@"};
+  const Result<std::vector<view::JobHistory>> jobs =
+      read_history(client, options.selectors.empty() ? last : options.selectors);
+  if (!jobs) return fail(jobs.error());
+  const std::string content = content_of(options, *jobs);
+  if (options.file == "-") {
+    print_data(content);
+    return kOk;
+  }
+  if (const Result<void> written = write_output(options.file, content); !written) {
+    return fail(written.error());
+  }
+  say(fmt::format("{}: {} job{}", options.file, jobs->size(), jobs->size() == 1 ? "" : "s"));
+  return kOk;
+}
+
+}  // namespace
+
+void add_export(CLI::App& program, Invocation& invocation) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand(
+      "export", "jobs with parameters, metrics and attempts, for other programs");
+  command->add_flag("--csv", options->csv, "a table by RFC 4180, a row a job");
+  command->add_flag("--jsonl", options->jsonl, "a JSON object a job and line, with its attempts");
+  command->add_flag("--trace", options->trace,
+                    "lanes over time, for ui.perfetto.dev (Trace Event Format)");
+  command->add_option("-o,--output", options->file, "replaced when it is there; - is stdout")
+      ->type_name("FILE");
+  add_selectors(*command, options->selectors);
+  command->footer(
+      "Without SEL the last sweep.\n"
+      "Examples:\n  pergpu export --csv thirteen -o thirteen.csv\n"
+      "  pergpu export --trace thirteen -o thirteen.trace.json");
+  command->callback(
+      [options, &invocation] { invocation.action = [options] { return export_jobs(*options); }; });
+}
+
+}  // namespace pergpu::cli

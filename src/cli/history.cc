@@ -1,0 +1,143 @@
+// The coordinator knows the newest attempt of a job; of those before it the records beside its log
+// tell (attempt.1.json …).  Where a folder is gone they have a number and nothing else.
+#include "cli/history.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/attempt_files.h"
+#include "cli/result_files.h"
+#include "view/jobs.h"
+
+namespace pergpu::cli {
+namespace {
+
+using nlohmann::json;
+
+/// Jobs are asked for in slices: the coordinator decides nothing while it describes them.
+constexpr std::size_t kSlice = 200;
+
+const json* member(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+std::string text_of(const json& object, const char* key) {
+  const json* value = member(object, key);
+  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
+}
+std::optional<std::int64_t> integer_of(const json& object, const char* key) {
+  const json* value = member(object, key);
+  if (value == nullptr || !value->is_number_integer()) return std::nullopt;
+  return value->get<std::int64_t>();
+}
+std::optional<double> number_of(const json& object, const char* key) {
+  const json* value = member(object, key);
+  if (value == nullptr || !value->is_number()) return std::nullopt;
+  return value->get<double>();
+}
+std::vector<std::string> texts_of(const json& object, const char* key) {
+  std::vector<std::string> texts;
+  const json* value = member(object, key);
+  if (value == nullptr || !value->is_array()) return texts;
+  for (const json& item : *value) {
+    if (item.is_string()) texts.push_back(item.get<std::string>());
+  }
+  return texts;
+}
+
+/// 0 stands for "not known" where it is written.
+void read_usage(const json& from, view::AttemptFacts& attempt) {
+  if (const auto peak = integer_of(from, "peak_memory_bytes"); peak && *peak > 0) {
+    attempt.peak_memory_bytes = peak;
+  }
+  if (const auto cpu = number_of(from, "cpu_s")) attempt.cpu_s = cpu;
+  if (const auto cpus = integer_of(from, "cpus")) attempt.cpus = cpus;
+  const std::int64_t starting = from_rfc3339(text_of(from, "starting_at"));
+  if (starting != 0) attempt.starting_at = starting;
+}
+
+view::AttemptFacts facts_of_record(const json& record, std::int64_t number) {
+  view::AttemptFacts attempt{.number = number};
+  if (!record.is_object()) return attempt;
+  attempt.cls = text_of(record, "class");
+  attempt.reason = text_of(record, "reason");
+  attempt.exit = integer_of(record, "exit");
+  attempt.signal = integer_of(record, "signal");
+  attempt.lane = text_of(record, "lane");
+  attempt.gpus = texts_of(record, "gpus");
+  attempt.started_at = from_rfc3339(text_of(record, "started_at"));
+  attempt.ended_at = from_rfc3339(text_of(record, "ended_at"));
+  attempt.duration_s = number_of(record, "duration_s");
+  read_usage(record, attempt);
+  return attempt;
+}
+
+/// What the coordinator knows outweighs the record, which is written later and may be lost.
+void overlay_newest(const json& whole, const JobSnapshot& job, view::AttemptFacts& attempt) {
+  attempt.live = view::is_live(job);
+  if (job.cls) attempt.cls = *job.cls;
+  if (attempt.live) attempt.cls.clear();
+  if (attempt.reason.empty() && view::is_ended(job)) attempt.reason = job.reason;
+  if (job.exit) attempt.exit = *job.exit;
+  if (job.signal) attempt.signal = *job.signal;
+  if (job.lane) attempt.lane = *job.lane;
+  attempt.gpus = job.gpus;
+  attempt.started_at = job.started_at;
+  attempt.ended_at = job.ended_at;
+  attempt.duration_s = job.duration_s;
+  if (const json* last = member(whole, "last_attempt"); last != nullptr && last->is_object()) {
+    read_usage(*last, attempt);
+  }
+}
+
+view::JobHistory history_of(const json& whole) {
+  view::JobHistory history{.job = whole.get<JobSnapshot>()};
+  const JobSnapshot& job = history.job;
+  if (const json* params = member(whole, "params"); params != nullptr && params->is_object()) {
+    for (const auto& [name, value] : params->items()) {
+      history.params.emplace_back(name, value.dump(-1, ' ', false, json::error_handler_t::replace));
+    }
+  }
+  history.needs = texts_of(whole, "needs");
+  history.metrics = read_exact_metrics(job);
+  for (std::int64_t number = 1; number <= job.attempt; ++number) {
+    view::AttemptFacts attempt = facts_of_record(attempt_record(job, number), number);
+    if (number == job.attempt) overlay_newest(whole, job, attempt);
+    history.attempts.push_back(std::move(attempt));
+  }
+  return history;
+}
+
+}  // namespace
+
+Result<std::vector<view::JobHistory>> read_history(Client& client,
+                                                   const std::vector<std::string>& selectors) {
+  const Result<json> reply = client.call({{"op", "ps"}, {"sel", selectors}, {"all", true}});
+  if (!reply) return reply.error();
+  std::vector<std::int64_t> jobs;
+  for (const json& job : reply->value("jobs", json::array())) {
+    jobs.push_back(job.value("id", std::int64_t{0}));
+  }
+  return read_history(client, jobs);
+}
+
+Result<std::vector<view::JobHistory>> read_history(Client& client,
+                                                   const std::vector<std::int64_t>& jobs) {
+  std::vector<view::JobHistory> all;
+  all.reserve(jobs.size());
+  for (std::size_t begin = 0; begin < jobs.size(); begin += kSlice) {
+    std::vector<std::string> slice;
+    for (std::size_t i = begin; i < std::min(jobs.size(), begin + kSlice); ++i) {
+      slice.push_back(std::to_string(jobs[i]));
+    }
+    const Result<json> reply = client.call({{"op", "show"}, {"sel", slice}});
+    if (!reply) return reply.error();
+    for (const json& whole : reply->value("jobs", json::array())) {
+      all.push_back(history_of(whole));
+    }
+  }
+  return all;
+}
+
+}  // namespace pergpu::cli

@@ -1,0 +1,56 @@
+// A rename takes the place of whatever has the name: hence the look at what that is, so that
+// `-o /dev/null` leaves the device where it is.
+#include "cli/output_file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "cli/command.h"
+#include "os/file.h"
+#include "os/terminal.h"
+#include "view/escape.h"
+
+namespace pergpu::cli {
+namespace {
+
+mode_t current_umask() {
+  const mode_t mask = ::umask(077);
+  ::umask(mask);
+  return mask;
+}
+
+}  // namespace
+
+Result<void> write_output(const std::string& path, std::string_view content) {
+  std::string target = path;
+  if (os::is_directory(path)) {
+    return Error{ErrorKind::Invalid, 0, path + " is a folder; name a file in it"};
+  }
+  if (os::exists(path)) {
+    if (!os::is_regular(path)) {
+      return Error{ErrorKind::Invalid, 0,
+                   path + " is no regular file; `-o -` writes to stdout, which may go anywhere"};
+    }
+    std::error_code failed;
+    const std::filesystem::path real = std::filesystem::canonical(path, failed);
+    if (!failed) target = real.string();
+  }
+  Result<void> written = os::write_file_atomic(target, content, 0666 & ~current_umask(), false);
+  if (written) return {};
+  Error error = std::move(written).error();
+  error.kind = ErrorKind::Io;  // a missing folder is no selector that matched nothing
+  return error;
+}
+
+bool print_data(std::string_view data) {
+  if (!os::is_terminal(STDOUT_FILENO)) return print(data);
+  view::LogFilter filter;
+  std::string safe = filter.feed(data);
+  safe += filter.finish();
+  return print(safe);
+}
+
+}  // namespace pergpu::cli

@@ -1,0 +1,59 @@
+// Jobs with all that is known of them and of their attempts: what `export` and `report` are made
+// of.  The caller gathers it (cli/history.h).
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/snapshot.h"
+
+namespace pergpu::view {
+
+/// Members of an object in order, each value as JSON text: 0.1, "adam", [1,2].
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+/// Such a value for people and for CSV: a string without its quotes, all else as it is.
+std::string plain_text(const std::string& json_text);
+
+/// One execution of a job.  Instants are wall-clock nanoseconds, 0: not known or not yet.
+struct AttemptFacts {
+  std::int64_t number = 0;
+  bool live = false;     // it has not ended
+  std::string cls = {};  // "ok", "exit", …; empty while it lives, and when its record is gone
+  std::string reason = {};
+  std::optional<std::int64_t> exit = std::nullopt;
+  std::optional<std::int64_t> signal = std::nullopt;
+  std::string lane = {};
+  std::vector<std::string> gpus = {};
+  std::optional<std::int64_t> cpus = std::nullopt;  // its share of the cores
+  std::int64_t starting_at = 0;
+  std::int64_t started_at = 0;
+  std::int64_t ended_at = 0;
+  std::optional<double> duration_s = std::nullopt;
+  std::optional<double> cpu_s = std::nullopt;  // user and system, of the whole tree
+  std::optional<std::int64_t> peak_memory_bytes = std::nullopt;
+};
+
+/// "ok", "exit", …; "running"; "unknown" when nothing tells.
+std::string outcome_of(const AttemptFacts& attempt);
+/// By both clocks the same, but for one that was set meanwhile: then the duration counts.  0 when
+/// the end of an attempt that does not live is not known.
+std::int64_t end_of(const AttemptFacts& attempt, std::int64_t now_ns);
+
+struct JobHistory {
+  JobSnapshot job = {};
+  Fields params = {};
+  Fields metrics = {};                      // the newest line of its metrics file
+  std::vector<std::string> needs = {};      // as in the sweep file: "train", "train:all"
+  std::vector<AttemptFacts> attempts = {};  // all, by number
+};
+
+/// A line of `export --jsonl`: the fields of JobSnapshot and "schema", "params", "last_metrics",
+/// "needs" and "attempts".
+nlohmann::json to_json_value(const JobHistory& history);
+
+}  // namespace pergpu::view
