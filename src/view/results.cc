@@ -1,6 +1,5 @@
-// Metric columns: the union over all jobs, in order of first appearance.  A name that two steps
-// report gets the step in front, so that one does not hide the other.  Where the terminal is too
-// narrow, metric columns are left out from the right and the table says how many.
+// Where the terminal is too narrow, metric columns are left out from the right and the table says
+// how many.
 #include "view/results.h"
 
 #include <fmt/format.h>
@@ -23,72 +22,6 @@ constexpr std::array<std::string_view, 11> kStates = {"done",      "failed",  "t
                                                       "cancelled", "skipped", "stopping", "running",
                                                       "starting",  "queued",  "held"};
 
-struct RunRow {
-  std::string name;
-  std::int64_t index = -1;                         // -1: the once-steps
-  std::map<std::string, const JobSnapshot*> jobs;  // by step
-};
-
-std::vector<RunRow> rows_of(const std::vector<JobSnapshot>& jobs) {
-  std::map<std::int64_t, RunRow> by_index;
-  for (const JobSnapshot& job : jobs) {
-    if (job.replaced) continue;
-    RunRow& row = by_index[job.index.value_or(-1)];
-    row.index = job.index.value_or(-1);
-    row.name = job.run.empty() ? "_once" : job.run;
-    row.jobs[job.step] = &job;
-  }
-  std::vector<RunRow> rows;
-  for (auto& [index, row] : by_index) rows.push_back(std::move(row));
-  return rows;
-}
-
-/// (step, name) of a metric; `step` is empty when the name is unambiguous.
-struct MetricColumn {
-  std::string step;
-  std::string name;
-  std::string title() const { return step.empty() ? name : step + "." + name; }
-};
-
-std::vector<MetricColumn> metric_columns(const SweepSnapshot& sweep,
-                                         const std::vector<JobSnapshot>& jobs,
-                                         const MetricsOfJobs& metrics) {
-  std::vector<std::pair<std::string, std::string>> seen;  // (step, name)
-  for (const std::string& step : sweep.steps) {
-    for (const JobSnapshot& job : jobs) {
-      const auto found = metrics.find(job.id);
-      if (job.step != step || job.replaced || found == metrics.end()) continue;
-      for (const auto& metric : found->second) {
-        std::pair<std::string, std::string> key(step, metric.first);
-        if (std::find(seen.begin(), seen.end(), key) == seen.end()) seen.push_back(std::move(key));
-      }
-    }
-  }
-  std::vector<MetricColumn> columns;
-  for (const auto& key : seen) {
-    const auto same_name = [&](const auto& other) { return other.second == key.second; };
-    const bool alone = std::count_if(seen.begin(), seen.end(), same_name) == 1;
-    MetricColumn column;
-    if (!alone) column.step = key.first;
-    column.name = key.second;
-    columns.push_back(std::move(column));
-  }
-  return columns;
-}
-
-std::string metric_cell(const RunRow& row, const MetricColumn& column,
-                        const MetricsOfJobs& metrics) {
-  for (const auto& [step, job] : row.jobs) {
-    if (!column.step.empty() && column.step != step) continue;
-    const auto found = metrics.find(job->id);
-    if (found == metrics.end()) continue;
-    for (const auto& [name, text] : found->second) {
-      if (name == column.name) return text;
-    }
-  }
-  return "";
-}
-
 Cell step_cell(const RunRow& row, const std::string& step) {
   const auto found = row.jobs.find(step);
   if (found == row.jobs.end()) return Cell{};
@@ -103,7 +36,7 @@ Cell step_cell(const RunRow& row, const std::string& step) {
 
 std::string final_table(const SweepSnapshot& sweep, const std::vector<JobSnapshot>& jobs,
                         const MetricsOfJobs& metrics, const Style& style) {
-  const std::vector<RunRow> runs = rows_of(jobs);
+  const std::vector<RunRow> runs = run_rows(jobs);
   std::vector<MetricColumn> shown = metric_columns(sweep, jobs, metrics);
 
   std::vector<Column> columns = {{.title = "RUN", .least = 8}};

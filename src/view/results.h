@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "coordinator/snapshot.h"
-#include "view/metrics.h"
+#include "view/run_rows.h"
 #include "view/style.h"
 
 namespace pergpu::view {
 
-using MetricsOfJobs = std::map<std::int64_t, Metrics>;                 // by job id
 using TailsOfJobs = std::map<std::int64_t, std::vector<std::string>>;  // by job id: last log lines
 
 /// Jobs that were replaced by a newer version are left out.

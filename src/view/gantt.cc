@@ -1,0 +1,222 @@
+// Units of the drawing are pixels of a page on which the chart is kLabels + kWidth wide.
+#include "view/gantt.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "view/html.h"
+#include "view/jobs.h"
+#include "view/quantity.h"
+
+namespace pergpu::view {
+namespace {
+
+constexpr double kLabels = 130;
+constexpr double kWidth = 1000;
+constexpr double kAxis = 24;
+constexpr double kRow = 24;
+constexpr double kBar = 18;
+/// Bars are at least so wide, and drawn as one where they would begin within another.
+constexpr double kNarrowest = 1;
+constexpr double kWidestGroup = 4;
+constexpr double kWideEnoughForText = 22;
+constexpr std::size_t kColours = 6;
+constexpr int kMostTicks = 8;
+
+/// The worst of those in one bar decides how it looks.
+enum class Look : std::uint8_t { Step, Calm, Live, Bad };
+
+struct Drawn {
+  double from = 0;
+  double to = 0;
+  Look look = Look::Step;
+  std::size_t colour = 0;
+  std::size_t count = 0;
+  std::size_t failed = 0;
+  const Bar* first = nullptr;
+  const Bar* last = nullptr;
+};
+
+Look look_of(const AttemptFacts& attempt) {
+  if (attempt.live) return Look::Live;
+  const std::string outcome = outcome_of(attempt);
+  if (outcome == "ok") return Look::Step;
+  return outcome == "cancelled" || outcome == "requeue" ? Look::Calm : Look::Bad;
+}
+
+std::string class_of(const Drawn& bar) {
+  switch (bar.look) {
+    case Look::Step:
+      return fmt::format("bar s{}", bar.colour);
+    case Look::Calm:
+      return "bar other";
+    case Look::Live:
+      return fmt::format("bar live s{}", bar.colour);
+    case Look::Bad:
+      return "bar failed";
+  }
+  return "bar";
+}
+
+class Drawing {
+ public:
+  explicit Drawing(const Gantt& gantt) : g_(gantt) {
+    const auto span = static_cast<double>(g_.timeline.end_ns - g_.timeline.begin_ns);
+    per_ns_ = span > 0 ? kWidth / span : 0;
+    height_ = kAxis + kRow * static_cast<double>(g_.timeline.rows.size());
+  }
+
+  std::string take() {
+    out_ = fmt::format(
+        "<svg class=\"gantt\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"attempts by lane and "
+        "time; the table of attempts below has the same\">\n"
+        "<defs><pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
+        "patternTransform=\"rotate(45)\"><rect class=\"hatch0\" width=\"6\" height=\"6\"/><rect "
+        "class=\"hatch1\" width=\"2\" height=\"6\"/></pattern></defs>\n",
+        svg_number(kLabels + kWidth + 10), svg_number(height_));
+    draw_axis();
+    for (std::size_t i = 0; i < g_.timeline.rows.size(); ++i) draw_row(i);
+    return std::move(out_) + "</svg>\n";
+  }
+
+ private:
+  double x_of(std::int64_t ns) const {
+    return kLabels + static_cast<double>(ns - g_.timeline.begin_ns) * per_ns_;
+  }
+
+  void draw_axis() {
+    const double span_s = static_cast<double>(g_.timeline.end_ns - g_.timeline.begin_ns) / 1e9;
+    const double step = tick_s(span_s);
+    for (int i = 0; step > 0 && step * i <= span_s; ++i) {
+      const double x = kLabels + step * i * 1e9 * per_ns_;
+      out_ += fmt::format(
+          "<line class=\"tick\" x1=\"{0}\" x2=\"{0}\" y1=\"{1}\" y2=\"{2}\"/>"
+          "<text class=\"axis\" x=\"{0}\" y=\"{3}\">{4}</text>\n",
+          svg_number(x), svg_number(kAxis - 6), svg_number(height_), svg_number(kAxis - 10),
+          tick_text(step * i, step));
+    }
+  }
+
+  /// The smallest round step that gives at most kMostTicks of them.
+  static double tick_s(double span_s) {
+    constexpr std::array kSteps = {0.001,  0.002,  0.005,  0.01,    0.02,   0.05,  0.1,   0.2,
+                                   0.5,    1.0,    2.0,    5.0,     10.0,   15.0,  30.0,  60.0,
+                                   120.0,  300.0,  600.0,  900.0,   1800.,  3600., 7200., 10800.,
+                                   21600., 43200., 86400., 172800., 604800.};
+    if (span_s <= 0) return 0;
+    for (const double step : kSteps) {
+      if (span_s / step <= kMostTicks) return step;
+    }
+    return span_s / kMostTicks;
+  }
+
+  static std::string tick_text(double seconds, double step) {
+    if (seconds == 0) return "0";
+    if (step < 1) return fmt::format("{:.3g}s", seconds);
+    return seconds < 60 ? fmt::format("{:.0f}s", seconds) : duration_text(seconds);
+  }
+
+  void draw_row(std::size_t i) {
+    const TimelineRow& row = g_.timeline.rows[i];
+    const double top = kAxis + kRow * static_cast<double>(i);
+    out_ += fmt::format(
+        "<g><text class=\"lane\" x=\"0\" y=\"{}\">{} <tspan class=\"share\">{:.0f} "
+        "%</tspan></text>\n",
+        svg_number(top + 16), html_text(row.name), g_.shares.at(i) * 100);
+    for (const Drawn& bar : drawn_of(row)) draw(bar, top + (kRow - kBar) / 2);
+    out_ += "</g>\n";
+  }
+
+  std::vector<Drawn> drawn_of(const TimelineRow& row) const {
+    std::vector<Drawn> all;
+    for (const Bar& bar : row.bars) {
+      const JobHistory& job = g_.jobs[bar.job];
+      Drawn one{.from = x_of(bar.begin_ns), .to = x_of(bar.end_ns), .count = 1};
+      one.first = one.last = &bar;
+      one.look = look_of(job.attempts[bar.attempt]);
+      one.colour = colour_of(job.job.step);
+      one.failed = one.look == Look::Bad ? 1 : 0;
+      const bool is_narrow = one.to - one.from < kNarrowest;
+      one.to = std::max(one.to, one.from + kNarrowest);
+      if (is_narrow && !all.empty() && one.from < all.back().to &&
+          all.back().to - all.back().from < kWidestGroup) {
+        Drawn& before = all.back();
+        before.to = std::max(before.to, one.to);
+        before.look = std::max(before.look, one.look);
+        before.count += 1;
+        before.failed += one.failed;
+        before.last = &bar;
+        continue;
+      }
+      all.push_back(one);
+    }
+    return all;
+  }
+
+  std::size_t colour_of(const std::string& step) const {
+    const auto found = std::find(g_.steps.begin(), g_.steps.end(), step);
+    return static_cast<std::size_t>(found - g_.steps.begin()) % kColours;
+  }
+
+  void draw(const Drawn& bar, double top) {
+    out_ += fmt::format(
+        "<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"><title>{}</title></rect>",
+        class_of(bar), svg_number(bar.from), svg_number(top), svg_number(bar.to - bar.from),
+        svg_number(kBar), html_text(title_of(bar)));
+    const JobSnapshot& job = g_.jobs[bar.first->job].job;
+    if (bar.count == 1 && bar.to - bar.from >= kWideEnoughForText && job.index) {
+      out_ += fmt::format("<text class=\"on\" x=\"{}\" y=\"{}\">{}</text>",
+                          svg_number(bar.from + 4), svg_number(top + 13), *job.index);
+    }
+    out_ += "\n";
+  }
+
+  std::string title_of(const Drawn& bar) const {
+    if (bar.count > 1) {
+      return fmt::format("{} attempts, {} failed, {} to {}", bar.count, bar.failed,
+                         time_of_day(bar.first->begin_ns, g_.utc_offset_s),
+                         time_of_day(bar.last->end_ns, g_.utc_offset_s));
+    }
+    const JobHistory& job = g_.jobs[bar.first->job];
+    const AttemptFacts& attempt = job.attempts[bar.first->attempt];
+    const double seconds = static_cast<double>(bar.first->end_ns - bar.first->begin_ns) / 1e9;
+    std::string title = fmt::format(
+        "{} attempt {}: {}, {}, {} to {}", short_name_of(job.job), attempt.number,
+        outcome_of(attempt), duration_text(seconds),
+        time_of_day(bar.first->begin_ns, g_.utc_offset_s),
+        attempt.live ? std::string("now") : time_of_day(bar.first->end_ns, g_.utc_offset_s));
+    if (!attempt.reason.empty()) title += "; " + attempt.reason;
+    return title;
+  }
+
+  const Gantt& g_;
+  double per_ns_ = 0;
+  double height_ = 0;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string gantt_svg(const Gantt& gantt) {
+  return gantt.timeline.rows.empty() ? std::string() : Drawing(gantt).take();
+}
+
+std::string gantt_legend(const std::vector<std::string>& steps) {
+  const auto entry = [](const std::string& look, std::string_view word) {
+    return fmt::format(
+        "<span class=\"key\"><svg width=\"16\" height=\"12\" aria-hidden=\"true\"><rect "
+        "class=\"{}\" width=\"16\" height=\"12\"/></svg> {}</span>\n",
+        look, html_text(word));
+  };
+  std::string out = "<p class=\"legend\">\n";
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    out += entry(fmt::format("bar s{}", i % kColours), steps[i]);
+  }
+  return out + entry("bar failed", "failed") + entry("bar other", "cancelled, or made way") +
+         entry("bar live s0", "still running") + "</p>\n";
+}
+
+}  // namespace pergpu::view
