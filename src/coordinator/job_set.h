@@ -24,10 +24,19 @@ class JobSet {
   /// In ascending order.  `visit` may change the set; it need not see what it changed.
   template <typename Visit>
   void for_each(Visit visit) const {
+    for_each_while([&visit](JobId id) {
+      visit(id);
+      return true;
+    });
+  }
+
+  /// The same until `visit` returns false.
+  template <typename Visit>
+  void for_each_while(Visit visit) const {
     for (std::size_t i = 0; i < words_.size(); ++i) {
       for (std::uint64_t rest = words_[i]; rest != 0; rest &= rest - 1) {
         const std::size_t place = i * kBits + static_cast<std::size_t>(std::countr_zero(rest));
-        visit(JobId{static_cast<std::int64_t>(place) + 1});
+        if (!visit(JobId{static_cast<std::int64_t>(place) + 1})) return;
       }
     }
   }

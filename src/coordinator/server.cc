@@ -1,6 +1,7 @@
 // Connections and their lines.  Lines are handled as they come; while a submit's run lines arrive
 // they are parsed one by one, so that a sweep of a million runs never holds the loop for long.
-// server_jobs.cc answers what is asked of jobs, server_watch.cc tells watchers.
+// server_jobs.cc answers what is asked of jobs, server_watch.cc tells watchers of a sweep and
+// server_overview.cc those of everything.
 #include "coordinator/server.h"
 
 #include <fmt/format.h>
@@ -37,7 +38,10 @@ bool changes_jobs(Request::Op op) {
 }  // namespace
 
 Server::Server(os::Loop& loop, Coordinator& coordinator, Options options)
-    : loop_(loop), coordinator_(coordinator), options_(std::move(options)) {}
+    : loop_(loop),
+      coordinator_(coordinator),
+      options_(std::move(options)),
+      overview_(coordinator) {}
 
 Server::~Server() {
   if (listener_) loop_.unwatch(listener_.get());
@@ -196,6 +200,7 @@ void Server::handle(Client& client, Request request) {
       if (client.runs_expected == 0) submit(client);
       return;
     case Request::Op::Watch:
+      if (request.all) return when_discovered([this, id] { watch_all(id); });
       return watch(client, request);
     case Request::Op::Status:
       return reply(id, status());

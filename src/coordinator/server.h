@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "coordinator/coordinator.h"
+#include "coordinator/overview.h"
 #include "coordinator/request.h"
 #include "os/loop.h"
 #include "os/socket.h"
@@ -53,6 +54,10 @@ class Server {
   std::vector<SweepId> to_fetch(const Request& request) const;
   void submit(Client& client);
   void watch(Client& client, const Request& request);
+  void watch_all(std::uint64_t id);
+  void note_change(Client& client, const std::vector<JobId>& jobs);
+  void tell_changes(Client& client);
+  void look_at_devices(Client& client);
   void control(std::uint64_t id, const Request& request);
   void query(Client& client, const Request& request);
   void interrupt(std::uint64_t id, SweepId sweep, int level);
@@ -72,6 +77,7 @@ class Server {
   os::Loop& loop_;
   Coordinator& coordinator_;
   Options options_;
+  Overview overview_;
   os::UniqueFd listener_;
   Clients clients_;
   Clients dropped_;  // destroyed at the end of the turn

@@ -38,6 +38,13 @@ struct Server::Client {
   std::int64_t sweep_told_ns = 0;
   bool flush_armed = false;
 
+  // A stream of everything: watched_jobs are those shown, unsent_jobs the changed ones of these.
+  bool watches_all = false;
+  bool looks_at_devices = false;  // each second
+  std::int64_t told_ns = 0;
+  nlohmann::json told_sweeps;
+  nlohmann::json told_devices;
+
   // wait: answered when none of these is open any more.
   std::vector<JobId> waiting_for;
   std::unordered_set<JobId> waiting_open;

@@ -19,6 +19,7 @@ using nlohmann::json;
 /// What it names and is archived.
 std::vector<SweepId> Server::to_fetch(const Request& request) const {
   const World& world = coordinator_.world();
+  if (request.op == Request::Op::Watch && request.all) return {};
   if (request.op == Request::Op::Ps && request.all && request.selectors.empty()) {
     std::vector<SweepId> all;
     for (const auto& [id, archived] : world.archived()) all.push_back(id);

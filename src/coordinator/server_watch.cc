@@ -58,6 +58,7 @@ void Server::watch(Client& client, const Request& request) {
                 {"jobs", std::move(list)},
                 {"lanes", std::move(lanes)}});
     c->watching = true;
+    c->watches_all = false;
     c->watched_sweep = sweep_id;
     c->watched_jobs = std::unordered_set<JobId>(jobs.begin(), jobs.end());
     c->open_jobs.clear();
@@ -74,8 +75,11 @@ bool Server::is_open(JobId id) const {
 }
 
 void Server::changed(const std::vector<JobId>& jobs) {
+  overview_.changed(jobs);
   for (const auto& client : clients_) {
-    if (client->watching) {
+    if (client->watches_all) {
+      note_change(*client, jobs);
+    } else if (client->watching) {
       for (JobId id : jobs) {
         if (!client->watched_jobs.contains(id)) continue;
         if (client->unsent_jobs.insert(id).second) client->unsent.push_back(id);
@@ -109,6 +113,7 @@ void Server::changed(const std::vector<JobId>& jobs) {
 
 /// Sends a watcher what changed.  Several changes of one job within kWatchPeriod are one.
 void Server::flush(Client& client) {
+  if (client.watches_all) return note_change(client, {});  // since this was armed
   if (client.stream->pending() > kMaxPending) {
     client.stream->close_when_flushed();
     client.watching = false;

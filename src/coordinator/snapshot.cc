@@ -235,6 +235,15 @@ void fields(V& v, F&& f) {
 }
 
 template <typename V, typename F>
+requires std::is_same_v<std::remove_const_t<V>, SweepSummary>
+void fields(V& v, F&& f) {
+  f("id", v.id);
+  f("name", v.name);
+  f("counts", v.counts);
+  f("lanes", v.lanes);
+}
+
+template <typename V, typename F>
 requires std::is_same_v<std::remove_const_t<V>, LaneSnapshot>
 void fields(V& v, F&& f) {
   f("name", v.name);
@@ -390,6 +399,8 @@ void to_json(json& j, const JobSnapshot& v) { write_fields(j, v); }
 void from_json(const json& j, JobSnapshot& v) { read_fields(j, v); }
 void to_json(json& j, const SweepSnapshot& v) { write_fields(j, v); }
 void from_json(const json& j, SweepSnapshot& v) { read_fields(j, v); }
+void to_json(json& j, const SweepSummary& v) { write_fields(j, v); }
+void from_json(const json& j, SweepSummary& v) { read_fields(j, v); }
 void to_json(json& j, const LaneSnapshot& v) { write_fields(j, v); }
 void from_json(const json& j, LaneSnapshot& v) { read_fields(j, v); }
 void to_json(json& j, const GpuHolder& v) { write_fields(j, v); }

@@ -24,6 +24,13 @@
 //           {"event":"job","job":JobSnapshot} as they change, {"event":"sweep","sweep":…} and
 //           {"event":"lanes","lanes":[…]} at most once a second, and {"event":"end"} when nothing
 //           of it is queued or live
+//   {"op":"watch","all":true}
+//        -> a stream of everything, bounded by kMost… below: first {"event":"snapshot","all":true,
+//           "jobs":[JobSnapshot…],"sweeps":[SweepSummary…],"counts":{state:n}} with the fields of
+//           "gpus"; then {"event":"changes","jobs":[those that changed or came in],"gone":[ids of
+//           those that are no longer among the jobs shown]}, with "sweeps" and "counts" where these
+//           changed, at most four a second, and {"event":"devices", fields of "gpus"} when these
+//           changed, at most once a second.  It has no end.
 //   {"op":"interrupt","sweep_id":N,"level":1|2|3} -> {"running":n,"held":n}   (Ctrl-C)
 //   {"op":"gpus"}                               -> {"schema":1,"gpus":[GpuSnapshot…],"lanes":[…]}
 //   {"op":"gpus","release":"0,GPU-5a"}          -> {"schema":1,"released":[UUIDs]}: their
@@ -38,6 +45,7 @@
 // each op's default.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -97,6 +105,22 @@ struct SweepSnapshot {
   std::int64_t lanes = 0;                            // lanes its jobs can use at once
   std::optional<double> remaining_s = std::nullopt;  // expected, where durations are known
   std::vector<std::string> warnings = {};
+};
+
+/// What a watcher of everything is shown of jobs: the live ones, of the queued and of the held the
+/// first by number, of the ended the last.
+inline constexpr std::size_t kMostLiveShown = 2'000;
+inline constexpr std::size_t kMostShownOfAState = 200;  // queued, held, all ended ones
+/// Of sweeps: the newest ones with open jobs, and of the others the newest 20.
+inline constexpr std::size_t kMostSweepsShown = 100;
+inline constexpr std::size_t kMostEndedSweepsShown = 20;
+
+/// A sweep in a few bytes, however many runs it has.
+struct SweepSummary {
+  std::int64_t id = 0;
+  std::string name = {};
+  std::map<std::string, std::int64_t> counts = {};  // state -> jobs (current versions only)
+  std::int64_t lanes = 0;                           // its own CPU lanes (--lanes); 0: none
 };
 
 struct LaneSnapshot {
@@ -175,6 +199,8 @@ void to_json(nlohmann::json& j, const JobSnapshot& v);
 void from_json(const nlohmann::json& j, JobSnapshot& v);
 void to_json(nlohmann::json& j, const SweepSnapshot& v);
 void from_json(const nlohmann::json& j, SweepSnapshot& v);
+void to_json(nlohmann::json& j, const SweepSummary& v);
+void from_json(const nlohmann::json& j, SweepSummary& v);
 void to_json(nlohmann::json& j, const LaneSnapshot& v);
 void from_json(const nlohmann::json& j, LaneSnapshot& v);
 void to_json(nlohmann::json& j, const GpuHolder& v);

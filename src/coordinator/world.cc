@@ -231,11 +231,15 @@ void World::count(const Job& job, int sign) {
   if (job.state == JobState::Done) step.done += sign;
   if (is_ended(job.state)) step.ended += sign;
   if (is_live(job.state)) step.live += sign;
+  step.in_state[static_cast<std::size_t>(job.state)] += sign;
 }
 
 void World::note_state(const Job& job, std::optional<JobState> before) {
   const auto is_open = [](JobState state) { return is_ended(state) ? 0 : 1; };
   open_.put(job.id, is_open(job.state) == 1);
+  queued_jobs_.put(job.id, job.state == JobState::Queued);
+  held_jobs_.put(job.id, job.state == JobState::Held);
+  live_jobs_.put(job.id, is_live(job.state));
   sweep_of(job).open += is_open(job.state) - (before ? is_open(*before) : 0);
   queued_ += (job.state == JobState::Queued ? 1 : 0) - (before == JobState::Queued ? 1 : 0);
 }

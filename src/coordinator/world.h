@@ -9,6 +9,7 @@
 // (archived()); what asks for its jobs has to bring it back first (Journal::fetch).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -49,6 +50,7 @@ struct Step {
   int done = 0;
   int ended = 0;
   int live = 0;
+  std::array<int, kJobStates> in_state = {};
 };
 
 struct Sweep {
@@ -112,8 +114,12 @@ class World {
   /// Those archived ones that may hold the job; none if it is in memory.
   std::vector<SweepId> archived_with(JobId id) const;
   const JobTable& jobs() const { return jobs_; }
-  /// Those that have not ended, and how many of them are queued.
+  /// Those that have not ended; of these the queued, the held and the live ones; how many are
+  /// queued.
   const JobSet& open_jobs() const { return open_; }
+  const JobSet& queued_jobs() const { return queued_jobs_; }
+  const JobSet& held_jobs() const { return held_jobs_; }
+  const JobSet& live_jobs() const { return live_jobs_; }
   std::int64_t queued() const { return queued_; }
   const std::map<std::string, std::int32_t>& limits() const { return limits_; }
   const std::map<std::string, std::string>& meta() const { return meta_; }
@@ -145,6 +151,9 @@ class World {
   JobTable jobs_;
   JobId last_job_ = {};  // their numbers are given in order and never again
   JobSet open_;
+  JobSet queued_jobs_;
+  JobSet held_jobs_;
+  JobSet live_jobs_;
   std::int64_t queued_ = 0;
   std::unordered_map<JobId, JobId> replaces_;
   std::unordered_map<JobId, JobId> replaced_by_;

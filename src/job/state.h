@@ -1,6 +1,7 @@
 // The states of a job.  docs/architecture.md holds the diagram.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -20,6 +21,7 @@ enum class JobState : std::uint8_t {
   Skipped,
   Lost,
 };
+inline constexpr std::size_t kJobStates = static_cast<std::size_t>(JobState::Lost) + 1;
 
 std::string_view to_string(JobState s);
 std::optional<JobState> job_state_of(std::string_view name);

@@ -252,7 +252,11 @@ class Simulation {
                            .home = ::testing::TempDir(),
                            .boot_id = std::move(boot),
                            .read_environment = [](SweepId) { return std::string("PATH=/bin"); },
-                           .changed = [this](const std::vector<JobId>&) { ++changes; }});
+                           .changed =
+                               [this](const std::vector<JobId>& jobs) {
+                                 ++changes;
+                                 if (on_change) on_change(jobs);
+                               }});
     core->recover();
     gpus->discover([this] { core->gpus_discovered(); });
     turn();
@@ -279,6 +283,21 @@ class Simulation {
     world.open_jobs().for_each([&](JobId id) { kept.push_back(id); });
     EXPECT_EQ(kept, open);
     EXPECT_EQ(world.queued(), count(JobState::Queued));
+    const auto all_are = [this](const JobSet& set, int expected, const auto& is_right) {
+      int found = 0;
+      set.for_each([&](JobId id) {
+        ++found;
+        EXPECT_TRUE(is_right(world.job(id)->state)) << id.value;
+      });
+      EXPECT_EQ(found, expected);
+    };
+    all_are(world.queued_jobs(), count(JobState::Queued),
+            [](JobState state) { return state == JobState::Queued; });
+    all_are(world.held_jobs(), count(JobState::Held),
+            [](JobState state) { return state == JobState::Held; });
+    all_are(world.live_jobs(),
+            count(JobState::Starting) + count(JobState::Running) + count(JobState::Stopping),
+            [](JobState state) { return is_live(state); });
   }
   /// Runs until nothing is left to happen, or until `stop` says so.
   void run(const std::function<bool()>& stop = [] { return false; }) {
@@ -324,6 +343,7 @@ class Simulation {
   std::unique_ptr<GpuLanes> gpus;
   std::unique_ptr<Coordinator> core;
   std::function<void()> after_turn;
+  std::function<void(const std::vector<JobId>&)> on_change;
   int changes = 0;
 };
 
