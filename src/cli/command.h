@@ -37,6 +37,7 @@ void add_gpus(CLI::App& program, Invocation& invocation);
 void add_doctor(CLI::App& program, Invocation& invocation);
 void add_export(CLI::App& program, Invocation& invocation);
 void add_report(CLI::App& program, Invocation& invocation);
+void add_top(CLI::App& program, Invocation& invocation);
 void add_coordinator(CLI::App& program, Invocation& invocation);
 void add_probe(CLI::App& program, Invocation& invocation);
 void add_stacks(CLI::App& program, Invocation& invocation);

@@ -17,7 +17,7 @@ namespace pergpu::cli {
 namespace {
 
 /// What people type out of habit, and what it is called here.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kHabits = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kHabits = {{
     {"status", "coordinator status"},
     {"stop", "coordinator stop"},
     {"start", "run"},
@@ -27,6 +27,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kHabits =
     {"kill", "cancel"},
     {"explain", "why"},
     {"tail", "logs"},
+    {"htop", "top"},
 }};
 
 const CLI::App& innermost(const CLI::App& program) {
