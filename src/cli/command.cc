@@ -15,15 +15,15 @@
 namespace pergpu::cli {
 namespace {
 
-constexpr std::array<std::string_view, 4> kLater = {"plan", "serve", "clean", "set"};
+constexpr std::array<std::string_view, 3> kLater = {"serve", "clean", "set"};
 
 }  // namespace
 
 const std::vector<std::string>& command_names() {
   static const std::vector<std::string> names = {
-      "run",    "submit", "attach",  "ps",          "show",  "why",   "logs",
-      "cancel", "hold",   "release", "retry",       "wait",  "gpus",  "top",
-      "export", "report", "doctor",  "coordinator", "store", "probe", "stacks"};
+      "run",    "submit",  "attach",      "ps",    "show",  "why",   "logs", "cancel",
+      "hold",   "release", "retry",       "wait",  "plan",  "gpus",  "top",  "export",
+      "report", "doctor",  "coordinator", "store", "probe", "stacks"};
   return names;
 }
 

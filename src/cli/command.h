@@ -33,6 +33,7 @@ void add_why(CLI::App& program, Invocation& invocation);
 void add_logs(CLI::App& program, Invocation& invocation);
 void add_control(CLI::App& program, Invocation& invocation);  // cancel hold release retry
 void add_wait(CLI::App& program, Invocation& invocation);
+void add_plan(CLI::App& program, Invocation& invocation);
 void add_gpus(CLI::App& program, Invocation& invocation);
 void add_doctor(CLI::App& program, Invocation& invocation);
 void add_export(CLI::App& program, Invocation& invocation);

@@ -10,6 +10,7 @@
 
 #include "coordinator/attempt_planner.h"
 #include "coordinator/expectation.h"
+#include "coordinator/expected_ends.h"
 #include "coordinator/readiness.h"
 #include "job/cpu_budget.h"
 
@@ -72,6 +73,7 @@ void Coordinator::touch(JobId job) {
 }
 
 void Coordinator::record(JobId job, JobEvent e) {
+  ++changes_;
   parts_.journal->event(job, std::move(e));
   const Sweep& sweep = parts_.world->sweep_of(*parts_.world->job(job));
   if (sweep.open == 0) rest_.insert(sweep.id);

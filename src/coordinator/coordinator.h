@@ -16,12 +16,15 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "coordinator/forecast_input.h"
 #include "coordinator/gpu_care.h"
 #include "coordinator/gpu_lanes.h"
 #include "coordinator/journal.h"
@@ -40,6 +43,7 @@
 namespace pergpu {
 
 class AttemptPlanner;
+class Planning;
 
 /// What is known of a live attempt beyond its job: gone with the process that knows it.
 struct LiveAttempt {
@@ -112,6 +116,23 @@ class Coordinator {
   /// What submit() would do, and what would start at once; nothing is recorded.
   /// REQUIRES: the GPUs are discovered, and nothing of archived_for() is archived.
   Result<SubmitPreview> preview(const SweepSpec& file, const SubmitContext& context);
+
+  struct PlanRequest {
+    std::optional<SweepSpec> file = std::nullopt;  // as if it were submitted now
+    SubmitContext context = {};                    // of `file`
+    std::optional<std::vector<JobId>> jobs =
+        std::nullopt;  // without `file`; null: all that are open
+    GivenDurations given = {};
+    int on = 0;  // as if there were so many GPUs, or lanes; 0: as it is
+  };
+  /// The schedule that is to be expected (docs/plan.md): `done` gets it in one of the next turns,
+  /// or at once what is wrong with the request.  Nothing is recorded. REQUIRES: the GPUs are
+  /// discovered, and nothing of archived_for() is archived.
+  void plan(const PlanRequest& request, std::function<void(Result<nlohmann::json>)> done);
+  /// When the last job of a sweep, or a job, is expected to have ended, by the boot clock; nullopt:
+  /// it has, or that is not known.  Looked into anew every few seconds (expected_end.cc).
+  std::optional<std::int64_t> expected_end(SweepId sweep) const;
+  std::optional<std::int64_t> expected_end(JobId job) const;
 
   struct Changed {
     std::vector<std::int64_t> changed;
@@ -236,6 +257,17 @@ class Coordinator {
                                       const SubmitPlan& plan,
                                       std::vector<std::string>* folders) const;
 
+  Result<std::unique_ptr<Planning>> planning_of(const PlanRequest& request);
+  void go_on_planning(const std::shared_ptr<Planning>& planning,
+                      const std::function<void(Result<nlohmann::json>)>& done);
+  ForecastMachine forecast_machine(std::vector<std::string>* notes) const;
+  void add_steps(ForecastMachine& machine, const ForecastJobs& jobs, const Sweep* planned,
+                 const ReadyQueue& declared) const;
+  struct ExpectedEnds;
+  const ExpectedEnds& expected_ends() const;
+  void foretell(ExpectedEnds& out) const;
+  void estimate(ExpectedEnds& out) const;
+
   struct PendingSubmit {
     SweepSpec sweep;
     SubmitContext context;
@@ -283,6 +315,8 @@ class Coordinator {
   bool store_retry_armed_ = false;
   bool watches_gpu_memory_ = false;
   std::unique_ptr<AttemptPlanner> planner_;
+  std::uint64_t changes_ = 0;                   // of jobs, so far
+  mutable std::unique_ptr<ExpectedEnds> ends_;  // as they were looked into last
 };
 
 }  // namespace pergpu

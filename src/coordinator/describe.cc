@@ -40,8 +40,12 @@ JobSnapshot describe(const Coordinator& coordinator, const Job& job) {
   s.metrics = metrics_of(world, job);
   s.retries_left = std::max(0, step.spec.retries.max - job.retries_used);
   s.replaced = !world.is_current(job);
-  if (const std::int64_t expected = expected_ns(world, job); expected > 0) {
+  if (const std::int64_t expected = foreseen_ns(world, job); expected > 0) {
     s.expected_s = static_cast<double>(expected) / 1e9;
+  }
+  if (const std::optional<std::int64_t> end = coordinator.expected_end(job.id)) {
+    const Instant now = coordinator.now();
+    s.expected_end_at = now.wall_ns + (*end - now.boot_ns);
   }
   if (job.last) {
     const Attempt& attempt = *job.last;
@@ -77,8 +81,6 @@ SweepSnapshot describe(const Coordinator& coordinator, const Sweep& sweep) {
                   .columns = sweep.spec.columns,
                   .lanes = coordinator.lanes_of(sweep)};
   const World& world = coordinator.world();
-  double expected_left = 0;
-  bool all_known = true;
   std::vector<const Step*> steps;
   for (const Step& step : sweep.steps) {
     if (step.listed) steps.push_back(&step);
@@ -86,14 +88,6 @@ SweepSnapshot describe(const Coordinator& coordinator, const Sweep& sweep) {
       const Job* job = world.job(id);
       if (job == nullptr) continue;
       ++s.counts[std::string(to_string(job->state))];
-      if (is_ended(job->state) || job->state == JobState::Held) continue;
-      const std::int64_t expected = expected_ns(world, *job);
-      if (expected == 0) all_known = false;
-      std::int64_t left = expected;
-      if (is_live(job->state) && job->last->started_at.boot_ns != 0) {
-        left -= coordinator.now().boot_ns - job->last->started_at.boot_ns;
-      }
-      expected_left += static_cast<double>(std::max<std::int64_t>(left, 0)) / 1e9;
     }
   }
   std::sort(steps.begin(), steps.end(),
@@ -110,7 +104,10 @@ SweepSnapshot describe(const Coordinator& coordinator, const Sweep& sweep) {
     }
     s.rows.push_back(std::move(row));
   }
-  if (all_known && s.lanes > 0) s.remaining_s = expected_left / static_cast<double>(s.lanes);
+  if (const std::optional<std::int64_t> end = coordinator.expected_end(sweep.id)) {
+    s.remaining_s =
+        static_cast<double>(std::max<std::int64_t>(*end - coordinator.now().boot_ns, 0)) / 1e9;
+  }
   return s;
 }
 

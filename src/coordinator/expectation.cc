@@ -1,4 +1,5 @@
-// Pure: of a job, only the record of its last attempt is looked at.
+// Pure: of a job, only the record of its last attempt is looked at; of its step, what its others
+// took.
 #include "coordinator/expectation.h"
 
 #include <algorithm>
@@ -36,10 +37,7 @@ std::int64_t expected_ns(const StepSpec& step, const RunSpec* run, std::int64_t 
         parse_duration(rendered(step.expect, run, index));
     return duration ? std::chrono::nanoseconds(*duration).count() : 0;
   }
-  // Measured by one boot's clock, or not at all.
-  if (job == nullptr || !job->last || !job->last->outcome) return 0;
-  if (job->last->outcome->cls != OutcomeClass::Ok) return 0;
-  return std::max<std::int64_t>(job->last->ended_at.boot_ns - job->last->started_at.boot_ns, 0);
+  return job == nullptr ? 0 : took_ns(*job);
 }
 
 std::int64_t expected_ns(const World& world, const Job& job) {
@@ -47,6 +45,21 @@ std::int64_t expected_ns(const World& world, const Job& job) {
   if (job.run < 0) return expected_ns(step, nullptr, 0, &job);
   const Run& run = world.sweep_of(job).runs[static_cast<std::size_t>(job.run)];
   return expected_ns(step, &run.spec, job.run, &job);
+}
+
+std::int64_t learnt_ns(const Step& step) {
+  if (step.timed <= 0) return 0;
+  return static_cast<std::int64_t>(step.timed_ns / static_cast<std::uint64_t>(step.timed));
+}
+
+std::int64_t foreseen_ns(const World& world, const Job& job) {
+  const std::int64_t own = expected_ns(world, job);
+  return own > 0 ? own : learnt_ns(world.step_of(job));
+}
+
+std::int64_t left_ns(std::int64_t expected_ns, std::int64_t elapsed_ns) {
+  const std::int64_t late = elapsed_ns - expected_ns;
+  return late <= 0 ? -late : std::min(late, expected_ns / 10);
 }
 
 }  // namespace pergpu

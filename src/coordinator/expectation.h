@@ -15,4 +15,13 @@ std::int64_t expected_ns(const World& world, const Job& job);
 std::int64_t expected_ns(const StepSpec& step, const RunSpec* run, std::int64_t index,
                          const Job* job);
 
+/// What the jobs of the step that are done took on average; 0: none is, or none was measured.
+std::int64_t learnt_ns(const Step& step);
+/// For plans and expected ends: expected_ns(), where that is not known learnt_ns() of its step.
+std::int64_t foreseen_ns(const World& world, const Job& job);
+
+/// What is left of one that has run for `elapsed_ns`.  One that should have ended takes as long
+/// again as it is late, at most a tenth of what was expected.
+std::int64_t left_ns(std::int64_t expected_ns, std::int64_t elapsed_ns);
+
 }  // namespace pergpu

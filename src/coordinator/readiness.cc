@@ -12,18 +12,10 @@ std::string job_words(const World& world, JobId id) {
   return fmt::format("{} (job {})", world.step_of(*job).spec.name, id.value);
 }
 
-/// A need "train" without scope between a per-run step and a once-step spans all runs.
-Need::Scope effective_scope(const Step& dependent, const Need& need, const Step& needed) {
-  if (need.scope == Need::Scope::SameRun && dependent.spec.once && !needed.spec.once) {
-    return Need::Scope::All;
-  }
-  return need.scope;
-}
-
 ReadinessVerdict one_need(const World& world, const Sweep& sweep, const Job& job,
                           const Need& need) {
   const Step& needed = sweep.steps[static_cast<std::size_t>(need.step)];
-  switch (effective_scope(world.step_of(job), need, needed)) {
+  switch (effective_scope(world.step_of(job).spec, need, needed.spec)) {
     case Need::Scope::SameRun: {
       const JobId id = World::current(sweep, need.step, needed.spec.once ? -1 : job.run);
       const Job* other = world.job(id);
@@ -57,6 +49,13 @@ ReadinessVerdict one_need(const World& world, const Sweep& sweep, const Job& job
 
 }  // namespace
 
+Need::Scope effective_scope(const StepSpec& dependent, const Need& need, const StepSpec& needed) {
+  if (need.scope == Need::Scope::SameRun && dependent.once && !needed.once) {
+    return Need::Scope::All;
+  }
+  return need.scope;
+}
+
 ReadinessVerdict readiness(const World& world, const Job& job) {
   if (JobId old = world.replaces(job.id); old && is_live(world.job(old)->state)) {
     return {Readiness::Waits,
@@ -83,7 +82,7 @@ void visit_dependents(const World& world, const Job& job, const std::function<vo
     if (!step.listed) continue;
     for (const Need& need : step.spec.needs) {
       if (need.step != job.step) continue;
-      const Need::Scope scope = effective_scope(step, need, needed);
+      const Need::Scope scope = effective_scope(step.spec, need, needed.spec);
       if (scope == Need::Scope::SameRun && !step.spec.once && job.run >= 0) {
         const std::size_t place = static_cast<std::size_t>(job.run);
         if (place < step.current.size() && step.current[place]) visit(step.current[place]);

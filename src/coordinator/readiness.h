@@ -20,6 +20,9 @@ struct ReadinessVerdict {
   std::string words = {};  // "waits for train (job 17)", "train (job 17) ended as failed"
 };
 
+/// A need without a scope between a per-run step and a once-step spans all runs.
+Need::Scope effective_scope(const StepSpec& dependent, const Need& need, const StepSpec& needed);
+
 /// REQUIRES: `job` is queued.
 ReadinessVerdict readiness(const World& world, const Job& job);
 

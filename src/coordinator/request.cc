@@ -18,9 +18,12 @@ using nlohmann::json;
 using Op = Request::Op;
 
 /// Hello has no name: its line is {"hello":1,…}.
-constexpr Op kNamed[] = {Op::Submit,    Op::DryRun, Op::Ps,   Op::Show,    Op::Why,   Op::Wait,
-                         Op::Watch,     Op::Cancel, Op::Hold, Op::Release, Op::Retry, Op::Gpus,
-                         Op::Interrupt, Op::Status, Op::Stop, Op::Backup};
+constexpr Op kNamed[] = {Op::Submit, Op::DryRun,    Op::Plan,   Op::Ps,   Op::Show,    Op::Why,
+                         Op::Wait,   Op::Watch,     Op::Cancel, Op::Hold, Op::Release, Op::Retry,
+                         Op::Gpus,   Op::Interrupt, Op::Status, Op::Stop, Op::Backup};
+
+constexpr std::int64_t kMostExpectedMs = std::int64_t{100} * 365 * 86'400'000;  // 100 years
+constexpr std::int64_t kMostOn = 10'000;
 
 Error malformed(std::string_view why) {
   return Error{ErrorKind::Invalid, 0, fmt::format("malformed request: {}", why)};
@@ -63,6 +66,24 @@ class Fields {
       to.push_back(item.get<std::string>());
     }
   }
+  /// Numbers by name, each from `least` to `most`.
+  void get(const char* key, std::map<std::string, std::int64_t>& to, std::int64_t least,
+           std::int64_t most) {
+    const json* value = find(key);
+    if (value == nullptr) return;
+    if (!value->is_object()) return fail(key, "an object of whole numbers");
+    for (const auto& [name, number] : value->items()) {
+      const bool fits = number.is_number_integer() &&
+                        !(number.is_number_unsigned() &&
+                          !std::in_range<std::int64_t>(number.get<std::uint64_t>()));
+      const std::int64_t one = fits ? number.get<std::int64_t>() : least - 1;
+      if (one < least || one > most) {
+        return fail(key, fmt::format("an object of whole numbers from {} to {}", least, most));
+      }
+      to[name] = one;
+    }
+  }
+  bool has(const char* key) const { return find(key) != nullptr; }
   /// Null after a failure.
   const json* must_get_object(const char* key) {
     const json* value = find(key);
@@ -110,6 +131,8 @@ std::string_view to_string(Request::Op op) {
       return "submit";
     case Op::DryRun:
       return "dry_run";
+    case Op::Plan:
+      return "plan";
     case Op::Ps:
       return "ps";
     case Op::Show:
@@ -158,7 +181,16 @@ Result<Request> request_of(std::string_view line) {
   if (!fields.wrong().empty()) return malformed(fields.wrong());
   if (!op) return Error{ErrorKind::Invalid, 0, fmt::format("unknown request `{}`", name)};
   request.op = *op;
-  if (*op == Op::Submit || *op == Op::DryRun) {
+  if (*op == Op::Plan) {
+    fields.get("expect", request.expect, 1, kMostExpectedMs);
+    std::int64_t on = 0;
+    fields.get("on", on);
+    if (on < 0 || on > kMostOn) fields.fail("on", fmt::format("a number from 0 to {}", kMostOn));
+    if (!fields.wrong().empty()) return malformed(fields.wrong());
+    request.on = static_cast<int>(on);
+    request.has_sweep = fields.has("sweep");
+  }
+  if (*op == Op::Submit || *op == Op::DryRun || request.has_sweep) {
     Result<void> read = read_submit(fields, request);
     if (!read) return std::move(read).error();
     return request;

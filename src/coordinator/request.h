@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@ struct Request {
     Hello,
     Submit,
     DryRun,
+    Plan,
     Ps,
     Show,
     Why,
@@ -46,7 +48,11 @@ struct Request {
   bool kill = false;
   std::string file = {};     // of Backup: where the copy goes, absolute
   std::string release = {};  // of Gpus: those to use again, as for --devices; "": only show
-  // Submit and DryRun:
+  // Plan:
+  bool has_sweep = false;                           // else what the selectors name; none: all
+  std::map<std::string, std::int64_t> expect = {};  // ms, by step
+  int on = 0;                                       // as if there were so many GPUs, or lanes
+  // Submit, DryRun, and Plan of a sweep:
   SweepSpec sweep = {};  // without its runs, of which
   std::size_t runs = 0;  // as many lines follow
   SubmitContext context = {};

@@ -189,13 +189,16 @@ void Server::handle(Client& client, Request request) {
                         {"version", options_.version},
                         {"pid", getpid()},
                         {"home", options_.home}});
+    case Request::Op::Plan:
+      if (!request.has_sweep) return plan(id, std::move(request));
+      [[fallthrough]];
     case Request::Op::Submit:
     case Request::Op::DryRun:
       client.sweep = std::move(request.sweep);
       client.context = std::move(request.context);
       client.runs_expected = request.runs;
       client.run_bytes = 0;
-      client.dry_run = request.op == Request::Op::DryRun;
+      client.wants = std::move(request);
       client.submitting = true;
       if (client.runs_expected == 0) submit(client);
       return;

@@ -53,6 +53,9 @@ class Server {
   void change(std::uint64_t id, const Request& request);
   std::vector<SweepId> to_fetch(const Request& request) const;
   void submit(Client& client);
+  void preview(std::uint64_t id, SweepSpec sweep, SubmitContext context);
+  void plan(std::uint64_t id, Request request);
+  void tell_plan(std::uint64_t id, const Coordinator::PlanRequest& asked);
   void watch(Client& client, const Request& request);
   void watch_all(std::uint64_t id);
   void note_change(Client& client, const std::vector<JobId>& jobs);

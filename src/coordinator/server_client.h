@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "coordinator/request.h"
 #include "coordinator/server.h"
 #include "result.h"
 
@@ -22,7 +23,7 @@ struct Server::Client {
 
   // A submit whose run lines are arriving.
   bool submitting = false;
-  bool dry_run = false;
+  Request wants = {};  // what the runs are for: a submit, a dry run or a plan, without its sweep
   SweepSpec sweep;
   SubmitContext context;
   std::size_t runs_expected = 0;

@@ -131,30 +131,69 @@ void Server::query(Client& client, const Request& request) {
 void Server::submit(Client& client) {
   client.submitting = false;
   const std::uint64_t id = client.id;
-  if (client.dry_run) {
-    struct Wanted {
-      SweepSpec sweep;
-      SubmitContext context;
-    };
-    const auto wanted = std::make_shared<const Wanted>(
-        Wanted{std::exchange(client.sweep, {}), std::exchange(client.context, {})});
-    return when_discovered([this, id, wanted] {
-      const auto& [sweep, context] = *wanted;
-      coordinator_.fetch(
-          coordinator_.archived_for(sweep, context), [this, id, wanted](const Result<void>& there) {
-            Result<SubmitPreview> preview =
-                there ? coordinator_.preview(wanted->sweep, wanted->context) : there.error();
-            if (!preview) return fail(id, code_of(preview.error()), preview.error().message);
-            reply(id, json(*preview));
-          });
-    });
+  SweepSpec sweep = std::exchange(client.sweep, {});
+  SubmitContext context = std::exchange(client.context, {});
+  if (client.wants.op == Request::Op::DryRun) {
+    return preview(id, std::move(sweep), std::move(context));
   }
-  coordinator_.submit(std::exchange(client.sweep, {}), std::exchange(client.context, {}),
-                      [this, id](Result<SubmitReply> result) {
-                        if (!result)
-                          return fail(id, code_of(result.error()), result.error().message);
-                        reply(id, json(*result));
-                      });
+  if (client.wants.op == Request::Op::Plan) {
+    client.wants.sweep = std::move(sweep);
+    client.wants.context = std::move(context);
+    return plan(id, std::exchange(client.wants, {}));
+  }
+  coordinator_.submit(std::move(sweep), std::move(context), [this, id](Result<SubmitReply> result) {
+    if (!result) return fail(id, code_of(result.error()), result.error().message);
+    reply(id, json(*result));
+  });
+}
+
+void Server::preview(std::uint64_t id, SweepSpec sweep, SubmitContext context) {
+  struct Wanted {
+    SweepSpec sweep;
+    SubmitContext context;
+  };
+  const auto wanted = std::make_shared<const Wanted>(Wanted{std::move(sweep), std::move(context)});
+  when_discovered([this, id, wanted] {
+    coordinator_.fetch(coordinator_.archived_for(wanted->sweep, wanted->context),
+                       [this, id, wanted](const Result<void>& there) {
+                         Result<SubmitPreview> preview =
+                             there ? coordinator_.preview(wanted->sweep, wanted->context)
+                                   : there.error();
+                         if (!preview)
+                           return fail(id, code_of(preview.error()), preview.error().message);
+                         reply(id, json(*preview));
+                       });
+  });
+}
+
+/// Of a sweep's file, of what selectors name, or of all that is open.
+void Server::plan(std::uint64_t id, Request request) {
+  auto asked = std::make_shared<Coordinator::PlanRequest>();
+  for (const auto& [step, ms] : request.expect) asked->given[step] = ms * kMillisecond;
+  asked->on = request.on;
+  if (request.has_sweep) {
+    asked->file = std::move(request.sweep);
+    asked->context = std::move(request.context);
+  } else if (!request.selectors.empty()) {
+    Result<Selection> selected = select_jobs(coordinator_.world(), request.selectors);
+    if (!selected) return fail(id, code_of(selected.error()), selected.error().message);
+    asked->jobs = std::move(selected->jobs);
+  }
+  when_discovered([this, id, asked] {
+    if (!asked->file) return tell_plan(id, *asked);
+    coordinator_.fetch(coordinator_.archived_for(*asked->file, asked->context),
+                       [this, id, asked](const Result<void>& there) {
+                         if (!there) return fail(id, kUnreachable, there.error().message);
+                         tell_plan(id, *asked);
+                       });
+  });
+}
+
+void Server::tell_plan(std::uint64_t id, const Coordinator::PlanRequest& asked) {
+  coordinator_.plan(asked, [this, id](const Result<json>& planned) {
+    if (!planned) return fail(id, code_of(planned.error()), planned.error().message);
+    reply(id, *planned);
+  });
 }
 
 /// Waits for what it needs, and is done then, whether or not who asked is still there.

@@ -208,6 +208,7 @@ void fields(V& v, F&& f) {
   f("ended_at", time_of(v.ended_at));
   f("duration_s", v.duration_s);
   f("expected_s", v.expected_s);
+  f("expected_end_at", time_of(v.expected_end_at));
   f("out", v.out);
   f("log", v.log);
   f("metrics", v.metrics);

@@ -41,6 +41,8 @@
 //   {"op":"backup","file":path}                 -> {"schema":1,"bytes":N}: the copy is durable;
 //                                                  path: by store/copies.h, in the home
 //   {"op":"dry_run", same as submit}            -> SubmitPreview: nothing is recorded
+//   {"op":"plan", same as submit, or "sel":[…], "expect":{step:ms}, "on":N}
+//        -> the schedule that is to be expected (docs/plan.md): nothing is recorded
 // `sel` is a list of selectors as typed (docs/commands.md), [] means all of the latest sweep… of
 // each op's default.
 #pragma once
@@ -82,9 +84,10 @@ struct JobSnapshot {
   std::int64_t started_at = 0;
   std::int64_t ended_at = 0;
   std::optional<double> duration_s = std::nullopt;  // of the newest attempt, so far or in all
-  std::optional<double> expected_s = std::nullopt;
-  std::string out = {};       // absolute
-  std::string log = {};       // absolute; the newest attempt's
+  std::optional<double> expected_s = std::nullopt;  // of a whole attempt
+  std::int64_t expected_end_at = 0;                 // while it is open and that is known
+  std::string out = {};                             // absolute
+  std::string log = {};                             // absolute; the newest attempt's
   std::string metrics = {};   // absolute path of metrics.jsonl (may not exist)
   std::string status = {};    // STATUS= of PERGPU_NOTIFY
   std::string progress = {};  // PROGRESS= "3/10"
@@ -103,7 +106,7 @@ struct SweepSnapshot {
   std::vector<std::string> runs = {};                // per run index: folder name
   std::map<std::string, std::int64_t> counts = {};   // state -> jobs (current versions only)
   std::int64_t lanes = 0;                            // lanes its jobs can use at once
-  std::optional<double> remaining_s = std::nullopt;  // expected, where durations are known
+  std::optional<double> remaining_s = std::nullopt;  // expected, while it is open and that is known
   std::vector<std::string> warnings = {};
 };
 

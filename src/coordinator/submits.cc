@@ -109,6 +109,7 @@ void Coordinator::run_submits() {
           planner_->forget(sweep);
           forget_breakers(sweep);
           declare(*parts_.world->sweep(sweep));
+          ++changes_;
         }
         refresh_sweep(sweep);  // also what would have happened to its jobs while they were frozen
         if (stored) {

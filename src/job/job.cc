@@ -193,6 +193,14 @@ bool operator==(const Job& a, const Job& b) {
          a.not_before_wall_ns == b.not_before_wall_ns && a.reason == b.reason;
 }
 
+std::int64_t took_ns(const Job& job) {
+  if (!job.last || !job.last->outcome || job.last->outcome->cls != OutcomeClass::Ok) return 0;
+  // Measured by one boot's clock.
+  const std::int64_t began = job.last->started_at.boot_ns;
+  const std::int64_t ended = job.last->ended_at.boot_ns;
+  return began > 0 && ended > began ? ended - began : 0;
+}
+
 event::Folded fold(const Job& job) {
   event::Folded whole{.state = job.state,
                       .attempts = job.attempts,

@@ -38,6 +38,9 @@ struct Job {
 
 bool operator==(const Job& a, const Job& b);
 
+/// How long its last attempt took, which ended well; 0: it did not, or that was not measured.
+std::int64_t took_ns(const Job& job);
+
 /// The event that makes `job` of one that was only submitted.
 event::Folded fold(const Job& job);
 

@@ -22,7 +22,7 @@ TEST(MistypedCommand, NamesTheNearest) {
 }
 
 TEST(MistypedCommand, LaterCommandsAreRefusedByName) {
-  for (const char* name : {"plan", "serve", "clean", "set"}) {
+  for (const char* name : {"serve", "clean", "set"}) {
     EXPECT_EQ(mistyped_command({name}), std::string("`") + name + "` is not in this version");
   }
 }

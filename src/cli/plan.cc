@@ -1,0 +1,164 @@
+// `pergpu plan`: the schedule that is to be expected of a sweep file, of what selectors name, or of
+// all that is queued or runs.
+#include "view/plan.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "cli/command.h"
+#include "cli/exit_code.h"
+#include "cli/run_options.h"
+#include "cli/submit.h"
+#include "cli/terminal.h"
+#include "spec/units.h"
+
+namespace pergpu::cli {
+namespace {
+
+using nlohmann::json;
+
+struct PlanOptions {
+  Output output;
+  std::vector<std::string> words;   // one file, or selectors
+  std::vector<std::string> expect;  // STEP=DURATION
+  std::int64_t on = 0;
+  RunOptions run;  // of a file
+};
+
+Error usage(std::string message) { return Error{ErrorKind::Invalid, 0, std::move(message)}; }
+
+/// By its ending, because one that is not there must not be taken for a selector; else by its being
+/// there.
+bool is_sweep_file(const std::string& word) {
+  constexpr std::array<std::string_view, 4> kEndings = {".toml", ".yaml", ".yml", ".json"};
+  const bool ends_so = std::any_of(kEndings.begin(), kEndings.end(),
+                                   [&](std::string_view ending) { return word.ends_with(ending); });
+  struct ::stat status {};
+  return ends_so || (::stat(word.c_str(), &status) == 0 && S_ISREG(status.st_mode));
+}
+
+/// {"train": milliseconds}
+Result<json> given_durations(const std::vector<std::string>& expect) {
+  json given = json::object();
+  for (const std::string& one : expect) {
+    const std::size_t equals = one.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return usage(
+          fmt::format("--expect {}: expected STEP=DURATION, as in --expect train=1h", one));
+    }
+    const Result<std::chrono::milliseconds> duration = parse_duration(one.substr(equals + 1));
+    if (!duration) return usage(fmt::format("--expect {}: {}", one, duration.error().message));
+    if (duration->count() <= 0) {
+      return usage(fmt::format("--expect {}: a job takes longer than that", one));
+    }
+    given[one.substr(0, equals)] = duration->count();
+  }
+  return given;
+}
+
+/// The first option given that only a file goes with; "" when there is none.
+std::string first_option_of_a_file(const RunOptions& run) {
+  if (run.lanes > 0) return "--lanes";
+  if (!run.devices.empty()) return "--devices";
+  if (!run.out.empty()) return "--out";
+  if (!run.parameters.empty()) return "-p";
+  if (run.rerun) return "--rerun";
+  return run.only_new ? "--only-new" : "";
+}
+
+Result<SubmitLines> request_of(const PlanOptions& options) {
+  Result<json> given = given_durations(options.expect);
+  if (!given) return std::move(given).error();
+  const auto file = std::find_if(options.words.begin(), options.words.end(), is_sweep_file);
+  SubmitLines lines;
+  if (file == options.words.end()) {
+    const std::string misplaced = first_option_of_a_file(options.run);
+    if (!misplaced.empty()) {
+      return usage(
+          fmt::format("{} goes with a sweep file; what is submitted already has its own; "
+                      "--on N plans for N GPUs or lanes",
+                      misplaced));
+    }
+    lines.request = {{"op", "plan"}, {"sel", options.words}};
+  } else {
+    if (options.words.size() > 1) {
+      return usage(fmt::format("one sweep file ({}) or selectors, not both", *file));
+    }
+    RunOptions run = options.run;
+    run.file = *file;
+    Result<SweepSpec> sweep = sweep_of(run);
+    if (!sweep) return std::move(sweep).error();
+    SubmitContext context = context_of(run, *sweep);
+    context.env.clear();  // nothing is started
+    Result<SubmitLines> made = submit_lines("plan", *sweep, context);
+    if (!made) return std::move(made).error();
+    lines = std::move(*made);
+  }
+  lines.request["expect"] = std::move(*given);
+  lines.request["on"] = options.on;
+  return lines;
+}
+
+int plan(const PlanOptions& options) {
+  // What is wrong is said before anything is started, the coordinator included.
+  Result<SubmitLines> lines = request_of(options);
+  if (!lines) return fail(lines.error());
+  Result<Place> place = find_place();
+  if (!place) return fail(place.error());
+  if (!place->said.empty()) say("pergpu: home is " + place->home + ": " + place->said);
+  Client client(std::move(*place), Client::Start::IfNeeded);
+  const Result<json> reply = client.call(lines->request, lines->runs);
+  if (!reply) return fail(reply.error());
+  if (options.output.json) {
+    print(output_line(*reply));
+    return kOk;
+  }
+  print(view::plan_text(*reply, style_of(STDOUT_FILENO, options.output.colour)));
+  for (const std::string& note : view::plan_notes(*reply)) say(note);
+  return kOk;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& program, Invocation& invocation) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App* command =
+      program.add_subcommand("plan", "who would run where and when, and until when");
+  command->add_option("WHAT", options->words,
+                      "a sweep file, as if it were submitted now; or jobs (default: all)");
+  command->add_option("--expect", options->expect, "STEP=DURATION: how long a job of a step takes")
+      ->allow_extra_args(false);
+  command->add_option("--on", options->on, "as if there were so many GPUs, or lanes")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{10'000}));
+  RunOptions& run = options->run;
+  command->add_option("--lanes", run.lanes, "of a file: so many CPU lanes of the sweep's own")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{100'000}));
+  command->add_option("--devices", run.devices, "of a file: GPUs it may use: 0,2 or UUIDs");
+  command->add_option("--out", run.out, "of a file: root of the result folders");
+  command->add_flag("--rerun", run.rerun, "of a file: repeat what is done, too");
+  command->add_flag("--only-new", run.only_new, "of a file: leave failed jobs as they are");
+  command->add_option("-p", run.parameters, "of a file: KEY=VALUE: replace a parameter")
+      ->allow_extra_args(false);
+  add_output(*command, options->output);
+  command->footer(
+      "Examples:\n"
+      "  pergpu plan thirteen.toml --expect train=1h --expect evaluate=14m\n"
+      "  pergpu plan thirteen.toml --on 4\n"
+      "  pergpu plan thirteen\n"
+      "Durations come from `expect` in the file or from jobs of the step that are done; nothing "
+      "is\n"
+      "started and nothing recorded.");
+  command->callback(
+      [options, &invocation] { invocation.action = [options] { return plan(*options); }; });
+}
+
+}  // namespace pergpu::cli

@@ -1,0 +1,277 @@
+// Jobs first, then who waits for whom: what a job needs is either open and in the forecast, or done
+// and no matter, or ended otherwise, and then the job will not run.
+#include "coordinator/forecast_input.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "coordinator/coordinator.h"
+#include "coordinator/expectation.h"
+#include "coordinator/readiness.h"
+#include "job/growth.h"
+
+namespace pergpu {
+namespace {
+
+using Kind = ForecastJob::Kind;
+
+std::int64_t or_forever(std::int64_t duration_ns) {
+  return duration_ns > 0 ? duration_ns : ForecastJob::kForever;
+}
+
+}  // namespace
+
+std::string ForecastInput::path_of(std::uint32_t job) const {
+  const Name& name = names[job];
+  return name.sweep + "/" + (name.run.empty() ? "_once" : name.run) + "/" + name.step;
+}
+
+ForecastInputBuilder::ForecastInputBuilder(Parts parts) : parts_(std::move(parts)) {
+  out_.now_boot_ns = parts_.now.boot_ns;
+  out_.now_wall_ns = parts_.now.wall_ns;
+}
+
+std::uint32_t ForecastInputBuilder::add(JobId id, ForecastJob job, bool asked,
+                                        ForecastInput::Name name) {
+  const auto place = static_cast<std::uint32_t>(out_.jobs.jobs.size());
+  out_.jobs.jobs.push_back(std::move(job));
+  out_.ids.push_back(id);
+  out_.asked.push_back(asked);
+  if (parts_.with_names) out_.names.push_back(std::move(name));
+  place_of_.emplace(id, place);
+  return place;
+}
+
+std::int64_t ForecastInputBuilder::duration_of(const Job& job, bool asked) const {
+  if (asked) {
+    const auto given = parts_.given.find(parts_.world->step_of(job).spec.name);
+    if (given != parts_.given.end()) return given->second;
+  }
+  return foreseen_ns(*parts_.world, job);
+}
+
+ForecastInput::Name ForecastInputBuilder::name_of(const Job& job) const {
+  if (!parts_.with_names) return {};
+  const Sweep& sweep = parts_.world->sweep_of(job);
+  ForecastInput::Name name{.sweep = sweep.name, .step = parts_.world->step_of(job).spec.name};
+  if (job.run >= 0) name.run = sweep.runs[static_cast<std::size_t>(job.run)].folder;
+  return name;
+}
+
+void ForecastInputBuilder::add_job(const Job& job, bool asked) {
+  const World& world = *parts_.world;
+  ForecastJob forecast{.kind = job.state == JobState::Held ? Kind::Held : Kind::Queued,
+                       .step = {job.sweep, job.step},
+                       .run = job.run,
+                       .growths = growths_of(job)};
+  if (is_live(job.state)) return add_live(job, std::move(forecast), asked);
+  forecast.order_ns = expected_ns(world, job);
+  forecast.duration_ns = or_forever(duration_of(job, asked));
+  forecast.not_before_ns = std::max<std::int64_t>(job.not_before_wall_ns - parts_.now.wall_ns, 0);
+  add(job.id, std::move(forecast), asked, name_of(job));
+}
+
+void ForecastInputBuilder::add_live(const Job& job, ForecastJob forecast, bool asked) {
+  const auto found = parts_.live->find(job.id);
+  if (found == parts_.live->end()) return;
+  const LiveAttempt& live = found->second;
+  forecast.kind = Kind::Live;
+  forecast.hold = ForecastJob::Hold{
+      .demand = live.demand, .lane = live.lane, .gpus = live.gpus, .starting_up = live.starting_up};
+  const std::int64_t started = job.last->started_at.boot_ns;
+  const std::int64_t elapsed =
+      started == 0 ? 0 : std::max<std::int64_t>(parts_.now.boot_ns - started, 0);
+  const std::int64_t expected = duration_of(job, asked);
+  const bool is_ending = job.state == JobState::Stopping || live.has_ended();
+  forecast.duration_ns =
+      is_ending
+          ? 0
+          : or_forever(expected == 0 ? 0 : std::max<std::int64_t>(left_ns(expected, elapsed), 1));
+  add(job.id, std::move(forecast), asked, name_of(job));
+}
+
+void ForecastInputBuilder::add_world(SweepId planned, const std::function<bool(JobId)>& asked) {
+  const World& world = *parts_.world;
+  world.open_jobs().for_each([&](JobId id) {
+    const Job& job = *world.job(id);
+    const bool is_planned = job.sweep == planned;
+    if (is_planned && !is_live(job.state)) return;
+    const std::size_t before = out_.jobs.jobs.size();
+    add_job(job, asked(id));
+    const bool was_added = out_.jobs.jobs.size() > before;
+    if (!was_added || is_planned || !world.is_current(job) || !world.is_listed(id)) return;
+    of_step_[{job.sweep, job.step}].push_back(static_cast<std::uint32_t>(before));
+  });
+}
+
+void ForecastInputBuilder::add_planned(const SweepSpec& file, const SubmitPlan& plan,
+                                       const PlannedJobs& planned) {
+  const SweepId sweep = plan.sweep;
+  planned_ = {.file = &file, .sweep = sweep, .jobs = &planned};
+  const World& world = *parts_.world;
+  for (std::size_t step = 0; step < file.steps.size(); ++step) {
+    const StepSpec& spec = file.steps[step];
+    const StepKey key{sweep, planned.slot_of(step)};
+    const Sweep* known = world.sweep(sweep);
+    const bool is_known_step =
+        known != nullptr && static_cast<std::size_t>(key.step) < known->steps.size();
+    const std::int64_t learnt =
+        is_known_step ? learnt_ns(known->steps[static_cast<std::size_t>(key.step)]) : 0;
+    const auto given = parts_.given.find(spec.name);
+    const std::vector<PlannedJobs::Entry>& entries = planned.of_step(step);
+    for (std::size_t row = 0; row < entries.size(); ++row) {
+      const PlannedJobs::Entry& entry = entries[row];
+      if (is_ended(entry.becomes)) continue;
+      if (is_live(entry.becomes)) {
+        const auto there = place_of_.find(entry.id);
+        if (there == place_of_.end()) continue;
+        out_.asked[there->second] = true;
+        if (given != parts_.given.end() && out_.jobs.jobs[there->second].duration_ns != 0) {
+          const Job& job = *world.job(entry.id);
+          const std::int64_t started = job.last->started_at.boot_ns;
+          const std::int64_t elapsed = started == 0 ? 0 : parts_.now.boot_ns - started;
+          out_.jobs.jobs[there->second].duration_ns = left_ns(given->second, elapsed);
+        }
+        of_step_[key].push_back(there->second);
+        continue;
+      }
+      const Job* job = entry.is_new ? nullptr : world.job(entry.id);
+      const std::int32_t run = spec.once ? -1 : planned.run_of(row);
+      ForecastJob forecast{.kind = entry.becomes == JobState::Held ? Kind::Held : Kind::Queued,
+                           .step = key,
+                           .run = run,
+                           .order_ns = expected_ns(spec, spec.once ? nullptr : &file.runs[row],
+                                                   spec.once ? 0 : run, job)};
+      const std::int64_t expected = forecast.order_ns > 0 ? forecast.order_ns : learnt;
+      forecast.duration_ns = or_forever(given == parts_.given.end() ? expected : given->second);
+      if (job != nullptr && job->state == JobState::Queued) {
+        forecast.growths = growths_of(*job);
+        forecast.not_before_ns =
+            std::max<std::int64_t>(job->not_before_wall_ns - parts_.now.wall_ns, 0);
+      }
+      of_step_[key].push_back(add(entry.id, std::move(forecast), true,
+                                  {.sweep = plan.reply.sweep,
+                                   .run = spec.once ? std::string() : planned.folder_of(row),
+                                   .step = spec.name,
+                                   .is_new = entry.is_new}));
+    }
+  }
+}
+
+// ---- who waits for whom --------------------------------------------------------------------
+
+/// `id` is needed, and is now in `state`.
+void ForecastInputBuilder::need(std::uint32_t place, JobId id, JobState state, bool must_be_done) {
+  if (const auto found = place_of_.find(id); found != place_of_.end()) {
+    out_.jobs.jobs[place].needs.push_back(found->second);
+  } else if (must_be_done && state != JobState::Done) {
+    out_.jobs.jobs[place].kind = Kind::Held;  // it is to be skipped
+  }
+}
+
+void ForecastInputBuilder::need_all(std::uint32_t place, StepKey step, bool is_doomed) {
+  if (is_doomed) {
+    out_.jobs.jobs[place].kind = Kind::Held;
+    return;
+  }
+  if (const auto open = of_step_.find(step); open == of_step_.end() || open->second.empty()) return;
+  out_.jobs.jobs[place].barriers.push_back(barrier_of(step));
+}
+
+std::uint32_t ForecastInputBuilder::barrier_of(StepKey step) {
+  const auto [at, is_new] =
+      barriers_.try_emplace(step, static_cast<std::uint32_t>(out_.jobs.barriers.size()));
+  if (is_new) out_.jobs.barriers.push_back(of_step_[step]);
+  return at->second;
+}
+
+void ForecastInputBuilder::link_world(std::uint32_t place) {
+  const World& world = *parts_.world;
+  const Job& job = *world.job(out_.ids[place]);
+  if (const Job* older = world.job(world.replaces(job.id)); older && is_live(older->state)) {
+    need(place, older->id, older->state, false);
+  }
+  const Sweep& sweep = world.sweep_of(job);
+  const StepSpec& spec = world.step_of(job).spec;
+  for (const Need& one : spec.needs) {
+    const Step& needed = sweep.steps[static_cast<std::size_t>(one.step)];
+    const Need::Scope scope = effective_scope(spec, one, needed.spec);
+    if (scope == Need::Scope::SameRun) {
+      const Job* other =
+          world.job(World::current(sweep, one.step, needed.spec.once ? -1 : job.run));
+      if (other != nullptr) need(place, other->id, other->state, true);
+      continue;
+    }
+    const bool is_doomed = scope == Need::Scope::All && needed.ended > needed.done;
+    need_all(place, {sweep.id, static_cast<std::int16_t>(one.step)}, is_doomed);
+  }
+}
+
+void ForecastInputBuilder::link_planned() {
+  const SweepSpec& file = *planned_.file;
+  const PlannedJobs& planned = *planned_.jobs;
+  std::vector<bool> is_doomed;  // by step: one of its jobs ended otherwise than done
+  for (std::size_t step = 0; step < file.steps.size(); ++step) {
+    const std::vector<PlannedJobs::Entry>& entries = planned.of_step(step);
+    is_doomed.push_back(std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
+      return is_ended(entry.becomes) && entry.becomes != JobState::Done;
+    }));
+  }
+  for (std::size_t step = 0; step < file.steps.size(); ++step) {
+    const StepSpec& spec = file.steps[step];
+    const std::vector<PlannedJobs::Entry>& entries = planned.of_step(step);
+    for (std::size_t row = 0; row < entries.size(); ++row) {
+      const PlannedJobs::Entry& entry = entries[row];
+      const auto found = place_of_.find(entry.id);
+      if (found == place_of_.end() || out_.jobs.jobs[found->second].kind != Kind::Queued) continue;
+      const std::uint32_t place = found->second;
+      if (entry.older) need(place, entry.older, JobState::Running, false);
+      for (const Need& one : spec.needs) {
+        const auto needed = static_cast<std::size_t>(one.step);
+        const StepSpec& other = file.steps[needed];
+        const Need::Scope scope = effective_scope(spec, one, other);
+        if (scope == Need::Scope::SameRun) {
+          const PlannedJobs::Entry& its = planned.of_step(needed)[other.once ? 0 : row];
+          need(place, its.id, its.becomes, true);
+        } else {
+          need_all(place, {planned_.sweep, planned.slot_of(needed)},
+                   scope == Need::Scope::All && is_doomed[needed]);
+        }
+      }
+    }
+  }
+}
+
+void ForecastInputBuilder::hold_what_waits_for_held() {
+  std::vector<std::uint32_t> work;
+  for (std::uint32_t i = 0; i < out_.jobs.jobs.size(); ++i) {
+    if (out_.jobs.jobs[i].kind == Kind::Held) work.push_back(i);
+  }
+  if (work.empty()) return;
+  const ForecastLinks links(out_.jobs);
+  const auto hold = [&](std::uint32_t job) {
+    if (out_.jobs.jobs[job].kind != Kind::Queued) return;
+    out_.jobs.jobs[job].kind = Kind::Held;
+    work.push_back(job);
+  };
+  while (!work.empty()) {
+    const std::uint32_t job = work.back();
+    work.pop_back();
+    for (const std::uint32_t follower : links.followers[job]) hold(follower);
+    for (const std::uint32_t barrier : links.member_of[job]) {
+      for (const std::uint32_t follower : links.behind[barrier]) hold(follower);
+    }
+  }
+}
+
+ForecastInput ForecastInputBuilder::build() {
+  for (std::uint32_t i = 0; i < out_.jobs.jobs.size(); ++i) {
+    const ForecastJob& job = out_.jobs.jobs[i];
+    if (job.kind == Kind::Queued && job.step.sweep != planned_.sweep) link_world(i);
+  }
+  if (planned_.file != nullptr) link_planned();
+  hold_what_waits_for_held();
+  return std::move(out_);
+}
+
+}  // namespace pergpu

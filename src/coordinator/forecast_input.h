@@ -1,0 +1,90 @@
+// What a forecast (job/forecast.h) is made of: every job that has not ended, as the world has it or
+// as it would be once a submit is taken.  Pure.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "coordinator/planned_jobs.h"
+#include "coordinator/world.h"
+#include "job/forecast.h"
+
+namespace pergpu {
+
+struct LiveAttempt;
+
+struct ForecastInput {
+  ForecastJobs jobs = {};
+  ForecastMachine machine = {};
+  std::vector<JobId> ids = {};   // by job; of one that is only planned the number it would get
+  std::vector<bool> asked = {};  // by job: it is what is asked about, others only compete
+  std::int64_t now_boot_ns = 0;  // when it was taken
+  std::int64_t now_wall_ns = 0;
+
+  /// What people are told of a job.
+  struct Name {
+    std::string sweep = {};
+    std::string run = {};  // folder; "": of a once-step
+    std::string step = {};
+    bool is_new = false;  // only planned
+  };
+  std::vector<Name> names = {};  // by job; empty if they were not asked for
+
+  std::string path_of(std::uint32_t job) const;
+};
+
+/// Durations in ns that were given for steps by name, for the jobs that are asked about.
+using GivenDurations = std::map<std::string, std::int64_t>;
+
+class ForecastInputBuilder {
+ public:
+  struct Parts {
+    const World* world = nullptr;
+    const std::map<JobId, LiveAttempt>* live = nullptr;
+    Instant now = {};
+    GivenDurations given = {};
+    bool with_names = false;
+  };
+  explicit ForecastInputBuilder(Parts parts);
+
+  /// All open jobs of the world.  Of sweep `planned` the live ones only: its others come with the
+  /// plan.  `asked`: whether a job is what is asked about.
+  void add_world(SweepId planned, const std::function<bool(JobId)>& asked);
+  /// Those of a sweep as its submit would have them; they are what is asked about.  `file` and
+  /// `planned` outlive build().
+  void add_planned(const SweepSpec& file, const SubmitPlan& plan, const PlannedJobs& planned);
+  /// Without `machine`.  What can never start because of a held job counts as held itself.
+  ForecastInput build();
+
+ private:
+  std::uint32_t add(JobId id, ForecastJob job, bool asked, ForecastInput::Name name);
+  void add_job(const Job& job, bool asked);
+  void add_live(const Job& job, ForecastJob forecast, bool asked);
+  std::int64_t duration_of(const Job& job, bool asked) const;
+  ForecastInput::Name name_of(const Job& job) const;
+  void link_world(std::uint32_t place);
+  void link_planned();
+  void need(std::uint32_t place, JobId id, JobState state, bool must_be_done);
+  void need_all(std::uint32_t place, StepKey step, bool is_doomed);
+  std::uint32_t barrier_of(StepKey step);
+  void hold_what_waits_for_held();
+
+  struct PlannedSweep {
+    const SweepSpec* file = nullptr;
+    SweepId sweep = {};
+    const PlannedJobs* jobs = nullptr;
+  };
+
+  Parts parts_;
+  ForecastInput out_;
+  std::unordered_map<JobId, std::uint32_t> place_of_;
+  std::map<StepKey, std::vector<std::uint32_t>> of_step_;  // open ones that a barrier waits for
+  std::map<StepKey, std::uint32_t> barriers_;
+  PlannedSweep planned_;
+};
+
+}  // namespace pergpu

@@ -1,0 +1,144 @@
+// `plan`: the world, or what a submit would make of it, given to the forecast.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+#include <utility>
+
+#include "coordinator/coordinator.h"
+#include "coordinator/planning.h"
+
+namespace pergpu {
+namespace {
+
+/// Some milliseconds even where nothing was optimized.
+constexpr std::size_t kEventsOfATurn = 500;
+
+Error too_many(std::size_t jobs) {
+  return Error{
+      ErrorKind::Invalid, 0,
+      fmt::format("{} jobs would be open, and a plan is drawn of at most {}; the status view "
+                  "of a running sweep tells the expected end of more",
+                  jobs, kMostPlanned)};
+}
+
+}  // namespace
+
+/// The lanes as they are, with nothing booked.  Those that are closed now are taken to stay so.
+ForecastMachine Coordinator::forecast_machine(std::vector<std::string>* notes) const {
+  ForecastMachine machine;
+  Capacity& capacity = machine.capacity;
+  capacity.cpus = capacity_.cpus;
+  capacity.memory_bytes = capacity_.memory_bytes;
+  capacity.cpu_lanes.size = capacity_.cpu_lanes.size;
+  for (const auto& [sweep, pool] : capacity_.sweep_lanes) {
+    capacity.sweep_lanes[sweep].size = pool.size;
+  }
+  for (const auto& [name, use] : capacity_.limits) capacity.limits[name].value = use.value;
+  parts_.gpus->fill(capacity);
+  for (const LaneSnapshot& lane : parts_.gpus->lanes()) {
+    const auto gpu = std::find_if(capacity.gpus.begin(), capacity.gpus.end(),
+                                  [&](const GpuLane& g) { return g.uuid == lane.uuid; });
+    if (gpu == capacity.gpus.end()) continue;
+    const bool runs_ours = lane.job.has_value();
+    if (lane.state == "free" || lane.state == "busy" || runs_ours) gpu->busy.clear();
+    if (runs_ours && !lane.why.empty()) machine.leaving.push_back(lane.uuid);
+    if (notes != nullptr && !lane.why.empty() && lane.state != "free" && lane.state != "busy") {
+      notes->push_back(fmt::format("{} is {}: {}", lane.name, lane.state, lane.why));
+    }
+  }
+  return machine;
+}
+
+/// What their steps ask for.
+void Coordinator::add_steps(ForecastMachine& machine, const ForecastJobs& jobs,
+                            const Sweep* planned, const ReadyQueue& declared) const {
+  for (const ForecastJob& job : jobs.jobs) {
+    if (machine.steps.contains(job.step)) continue;
+    const bool is_planned = planned != nullptr && planned->id == job.step.sweep;
+    const Sweep* sweep = is_planned ? planned : parts_.world->sweep(job.step.sweep);
+    const Demand* demand = (is_planned ? declared : queue_).demand(job.step);
+    const auto slot = static_cast<std::size_t>(job.step.step);
+    if (sweep == nullptr || demand == nullptr || slot >= sweep->steps.size()) continue;
+    const std::int64_t ready = std::chrono::nanoseconds(sweep->steps[slot].spec.ready).count();
+    machine.steps[job.step] = {.demand = *demand, .ready_ns = ready};
+  }
+}
+
+Result<std::unique_ptr<Planning>> Coordinator::planning_of(const PlanRequest& request) {
+  const World& world = *parts_.world;
+  const Instant now = parts_.clock->now();
+  std::size_t open = 0;
+  for (const auto& [id, sweep] : world.sweeps()) open += static_cast<std::size_t>(sweep.open);
+  if (request.file) open += request.file->runs.size() * request.file->steps.size();
+  if (open > kMostPlanned) return too_many(open);
+
+  ForecastInputBuilder builder({.world = parts_.world,
+                                .live = &live_,
+                                .now = now,
+                                .given = request.given,
+                                .with_names = true});
+  Planning::Facts facts{.given = request.given, .on = request.on};
+  ReadyQueue declared;
+  ForecastInput input;
+  ForecastMachine machine = forecast_machine(&facts.notes);
+  if (request.file) {
+    const SweepSpec& file = *request.file;
+    // GPUs that are only imagined cannot be checked.
+    const bool imagined = request.on > 0 && !parts_.gpus->any();
+    Result<SubmitPlan> plan = imagined ? plan_submit(world, file, request.context, now)
+                                       : plan_checked(file, request.context);
+    if (!plan) return std::move(plan).error();
+    const PlannedJobs planned(world, file, *plan, now.wall_ns);
+    const Sweep sweep = planned.as_sweep(plan->sweep, request.context);
+    declare(sweep, declared, machine.capacity);
+    for (const auto& [name, value] : file.limits) machine.capacity.limits[name].value = value;
+    builder.add_world(plan->sweep, [](JobId) { return false; });
+    builder.add_planned(file, *plan, planned);
+    input = builder.build();
+    add_steps(machine, input.jobs, &sweep, declared);
+    for (const StepSpec& step : file.steps) facts.steps.push_back(step.name);
+    for (const std::string& warning : plan->reply.warnings) facts.notes.push_back(warning);
+  } else {
+    std::unordered_set<JobId> asked;
+    if (request.jobs) asked.insert(request.jobs->begin(), request.jobs->end());
+    builder.add_world({}, [&](JobId id) { return !request.jobs || asked.contains(id); });
+    input = builder.build();
+    add_steps(machine, input.jobs, nullptr, declared);
+  }
+  if (!parts_.gpus->driver_trouble().empty()) {
+    facts.notes.push_back("no job starts on a GPU now: " + parts_.gpus->driver_trouble());
+  }
+  std::size_t unknown = 0;
+  for (std::size_t i = 0; i < input.jobs.jobs.size(); ++i) {
+    const ForecastJob& job = input.jobs.jobs[i];
+    const bool is_unknown = job.duration_ns == ForecastJob::kForever;
+    unknown += !input.asked[i] && is_unknown && job.kind != ForecastJob::Kind::Held ? 1 : 0;
+  }
+  if (unknown > 0) {
+    facts.notes.push_back(fmt::format(
+        "of {} other job{} nobody knows how long they take: each keeps its lane for ever here",
+        unknown, unknown == 1 ? "" : "s"));
+  }
+  input.machine = std::move(machine);
+  return Planning::of(std::move(input), std::move(facts));
+}
+
+void Coordinator::plan(const PlanRequest& request,
+                       std::function<void(Result<nlohmann::json>)> done) {
+  Result<std::unique_ptr<Planning>> planning = planning_of(request);
+  if (!planning) return done(std::move(planning).error());
+  go_on_planning(std::shared_ptr<Planning>(std::move(*planning)), done);
+}
+
+/// Some of it in each turn: a plan answers as many questions as there are numbers of lanes.
+void Coordinator::go_on_planning(const std::shared_ptr<Planning>& planning,
+                                 const std::function<void(Result<nlohmann::json>)>& done) {
+  if (planning->advance(kEventsOfATurn)) return done(planning->answer());
+  parts_.timers->at(parts_.clock->now().boot_ns,
+                    [this, planning, done] { go_on_planning(planning, done); });
+}
+
+}  // namespace pergpu

@@ -1,0 +1,161 @@
+// The loop is the coordinator's: an end makes room and lets others go, then choose() is asked until
+// it has nothing more.
+#include "job/forecast.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pergpu {
+
+ForecastLinks::ForecastLinks(const ForecastJobs& jobs)
+    : waits(jobs.jobs.size()),
+      followers(jobs.jobs.size()),
+      member_of(jobs.jobs.size()),
+      behind(jobs.barriers.size()) {
+  for (std::uint32_t i = 0; i < jobs.jobs.size(); ++i) {
+    const ForecastJob& job = jobs.jobs[i];
+    if (job.kind == ForecastJob::Kind::Live) continue;  // whatever it needed, it runs
+    for (const std::uint32_t need : job.needs) followers[need].push_back(i);
+    waits[i] = static_cast<std::uint32_t>(job.needs.size());
+    for (const std::uint32_t barrier : job.barriers) {
+      if (jobs.barriers[barrier].empty()) continue;
+      behind[barrier].push_back(i);
+      ++waits[i];
+    }
+  }
+  for (std::uint32_t b = 0; b < jobs.barriers.size(); ++b) {
+    for (const std::uint32_t member : jobs.barriers[b]) member_of[member].push_back(b);
+  }
+}
+
+Forecast::Forecast(const ForecastJobs& jobs, const ForecastLinks& links, ForecastMachine machine)
+    : jobs_(jobs),
+      links_(links),
+      machine_(std::move(machine)),
+      waits_(links.waits),
+      spans_(jobs.jobs.size()),
+      starting_up_(jobs.jobs.size(), false) {
+  for (const auto& barrier : jobs.barriers) {
+    left_behind_.push_back(static_cast<std::uint32_t>(barrier.size()));
+  }
+}
+
+/// Its number is its place: the queue asks for no more than that it tells jobs apart.
+ReadyJob Forecast::entry(std::uint32_t job) const {
+  const ForecastJob& of = jobs_.jobs[job];
+  return {.id = {static_cast<std::int64_t>(job) + 1},
+          .step = of.step,
+          .run = of.run,
+          .expected_ns = of.order_ns,
+          .growths = of.growths};
+}
+
+void Forecast::push(std::int64_t at_ns, What what, std::uint32_t job) {
+  due_.push({.at_ns = at_ns, .number = ++last_event_, .what = what, .job = job});
+}
+
+void Forecast::begin() {
+  begun_ = true;
+  for (const auto& [key, step] : machine_.steps) queue_.declare(key, step.demand);
+  for (std::uint32_t i = 0; i < jobs_.jobs.size(); ++i) {
+    const ForecastJob& job = jobs_.jobs[i];
+    if (job.kind != ForecastJob::Kind::Live || !job.hold) continue;
+    const ForecastJob::Hold& hold = *job.hold;
+    machine_.capacity.occupy(job.step, hold.demand, hold.lane, hold.gpus, "in use");
+    if (!hold.starting_up) machine_.capacity.started_up(job.step);
+    spans_[i] = {.start_ns = 0, .lane = hold.lane, .gpus = hold.gpus};
+    foresee(i, job.step, hold.starting_up);
+  }
+  for (std::uint32_t i = 0; i < jobs_.jobs.size(); ++i) {
+    if (jobs_.jobs[i].kind == ForecastJob::Kind::Queued && waits_[i] == 0) let_go(i);
+  }
+  start_what_fits();
+}
+
+/// Its needs are done.
+void Forecast::let_go(std::uint32_t job) {
+  if (jobs_.jobs[job].kind != ForecastJob::Kind::Queued) return;
+  const std::int64_t not_before = std::min(jobs_.jobs[job].not_before_ns, kFarthest);
+  if (not_before > now_ns_) return push(not_before, What::Due, job);
+  queue_.insert(entry(job));
+}
+
+void Forecast::start_what_fits() {
+  while (std::optional<Choice> choice = choose(queue_, machine_.capacity)) {
+    const auto job = static_cast<std::uint32_t>(choice->job.id.value - 1);
+    queue_.take(choice->job, choice->overtaken);
+    const Demand& demand = *queue_.demand(choice->job.key());
+    machine_.capacity.occupy(choice->job.step, demand, choice->lane, choice->gpus, "in use");
+    spans_[job] = {.start_ns = now_ns_, .lane = choice->lane, .gpus = std::move(choice->gpus)};
+    foresee(job, choice->job.step, true);
+  }
+}
+
+/// The end, and before it that of its start-up, of one that runs from now on.
+void Forecast::foresee(std::uint32_t job, const StepKey& step, bool starting_up) {
+  starting_up_[job] = starting_up;
+  const std::int64_t duration = jobs_.jobs[job].duration_ns;
+  if (duration != ForecastJob::kForever) {
+    spans_[job].end_ns = later_by(now_ns_, std::max<std::int64_t>(duration, 0));
+    push(spans_[job].end_ns, What::End, job);
+  }
+  if (!starting_up) return;
+  const auto declared = machine_.steps.find(step);
+  const std::int64_t ready = declared == machine_.steps.end() ? 0 : declared->second.ready_ns;
+  if (ready < duration) push(later_by(now_ns_, ready), What::StartedUp, job);
+}
+
+void Forecast::end(std::uint32_t job) {
+  const ForecastJob& of = jobs_.jobs[job];
+  const Span& span = spans_[job];
+  const Demand& demand = of.hold ? of.hold->demand : *queue_.demand(ClassKey(of.step, of.growths));
+  machine_.capacity.vacate(of.step, demand, span.lane, span.gpus, starting_up_[job]);
+  for (GpuLane& gpu : machine_.capacity.gpus) {
+    const bool was_its = std::find(span.gpus.begin(), span.gpus.end(), gpu.uuid) != span.gpus.end();
+    const std::vector<std::string>& leaving = machine_.leaving;
+    if (was_its && std::find(leaving.begin(), leaving.end(), gpu.uuid) != leaving.end()) {
+      gpu.busy = "is not there any more";
+    }
+  }
+  for (const std::uint32_t follower : links_.followers[job]) {
+    if (--waits_[follower] == 0) let_go(follower);
+  }
+  for (const std::uint32_t barrier : links_.member_of[job]) {
+    if (--left_behind_[barrier] > 0) continue;
+    for (const std::uint32_t follower : links_.behind[barrier]) {
+      if (--waits_[follower] == 0) let_go(follower);
+    }
+  }
+}
+
+bool Forecast::advance(std::size_t events) {
+  if (!begun_) begin();
+  for (; events > 0 && !due_.empty(); --events) {
+    const Event next = due_.top();
+    due_.pop();
+    now_ns_ = next.at_ns;
+    switch (next.what) {
+      case What::End:
+        end(next.job);
+        break;
+      case What::StartedUp:
+        starting_up_[next.job] = false;
+        machine_.capacity.started_up(jobs_.jobs[next.job].step);
+        break;
+      case What::Due:
+        queue_.insert(entry(next.job));
+        break;
+    }
+    start_what_fits();
+  }
+  return due_.empty();
+}
+
+std::string Forecast::why_not(std::uint32_t job) const {
+  const ForecastJob& of = jobs_.jobs[job];
+  if (of.kind != ForecastJob::Kind::Queued || spans_[job].start_ns >= 0 || waits_[job] > 0)
+    return "";
+  return pergpu::why_not(queue_, ClassKey(of.step, of.growths), machine_.capacity);
+}
+
+}  // namespace pergpu

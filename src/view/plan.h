@@ -1,0 +1,19 @@
+// The answer to `plan` as people read it: who runs where and when, how long it takes, what binds.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "view/style.h"
+
+namespace pergpu::view {
+
+/// `plan` is what `pergpu plan --json` prints (docs/plan.md).
+std::string plan_text(const nlohmann::json& plan, const Style& style);
+
+/// What is to be said beside it, a sentence each: jobs that are held or would not start, lanes that
+/// are left out.
+std::vector<std::string> plan_notes(const nlohmann::json& plan);
+
+}  // namespace pergpu::view
