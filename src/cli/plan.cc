@@ -111,7 +111,10 @@ Result<SubmitLines> request_of(const PlanOptions& options) {
 int plan(const PlanOptions& options) {
   // What is wrong is said before anything is started, the coordinator included.
   Result<SubmitLines> lines = request_of(options);
-  if (!lines) return fail(lines.error());
+  if (!lines) {
+    say(lines.error().message);
+    return kUsage;
+  }
   Result<Place> place = find_place();
   if (!place) return fail(place.error());
   if (!place->said.empty()) say("pergpu: home is " + place->home + ": " + place->said);

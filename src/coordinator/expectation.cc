@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "job/forecast.h"
 #include "result.h"
 #include "spec/placeholders.h"
 #include "spec/units.h"
@@ -50,6 +51,19 @@ std::int64_t expected_ns(const World& world, const Job& job) {
 std::int64_t learnt_ns(const Step& step) {
   if (step.timed <= 0) return 0;
   return static_cast<std::int64_t>(step.timed_ns / static_cast<std::uint64_t>(step.timed));
+}
+
+std::int64_t learnt_ns(const Step& step, const std::vector<std::int64_t>& elapsed_ns) {
+  const std::int64_t mean = learnt_ns(step);
+  if (mean == 0) return 0;
+  double total = static_cast<double>(mean) * step.timed;
+  double count = step.timed;
+  for (const std::int64_t elapsed : elapsed_ns) {
+    if (elapsed <= mean) continue;
+    total += static_cast<double>(elapsed) + static_cast<double>(left_ns(mean, elapsed));
+    ++count;
+  }
+  return static_cast<std::int64_t>(std::min(total / count, static_cast<double>(kFarthest)));
 }
 
 std::int64_t foreseen_ns(const World& world, const Job& job) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "coordinator/world.h"
 
@@ -17,7 +18,10 @@ std::int64_t expected_ns(const StepSpec& step, const RunSpec* run, std::int64_t 
 
 /// What the jobs of the step that are done took on average; 0: none is, or none was measured.
 std::int64_t learnt_ns(const Step& step);
-/// For plans and expected ends: expected_ns(), where that is not known learnt_ns() of its step.
+/// The same, but those that have run for longer than that count too, with what they will have taken
+/// (left_ns()): short ones are done first, and their average alone would be too low.
+std::int64_t learnt_ns(const Step& step, const std::vector<std::int64_t>& elapsed_ns);
+/// For people who look at one job: expected_ns(), where that is not known learnt_ns() of its step.
 std::int64_t foreseen_ns(const World& world, const Job& job);
 
 /// What is left of one that has run for `elapsed_ns`.  One that should have ended takes as long

@@ -153,12 +153,16 @@ void Coordinator::estimate(ExpectedEnds& out) const {
 }
 
 std::optional<std::int64_t> Coordinator::expected_end(SweepId sweep) const {
+  const Sweep* asked = parts_.world->sweep(sweep);
+  if (asked == nullptr || asked->open == 0) return std::nullopt;
   const ExpectedEnds& ends = expected_ends();
   const auto found = ends.sweeps.find(sweep);
   return found == ends.sweeps.end() ? std::nullopt : found->second;
 }
 
 std::optional<std::int64_t> Coordinator::expected_end(JobId job) const {
+  const JobState state = parts_.world->job(job)->state;
+  if (is_ended(state) || state == JobState::Held) return std::nullopt;
   const ExpectedEnds& ends = expected_ends();
   const auto found = ends.jobs.find(job);
   if (found == ends.jobs.end()) return std::nullopt;

@@ -29,6 +29,23 @@ std::string ForecastInput::path_of(std::uint32_t job) const {
 ForecastInputBuilder::ForecastInputBuilder(Parts parts) : parts_(std::move(parts)) {
   out_.now_boot_ns = parts_.now.boot_ns;
   out_.now_wall_ns = parts_.now.wall_ns;
+  for (const auto& [id, live] : *parts_.live) {
+    elapsed_[live.key].push_back(elapsed_of(*parts_.world->job(id)));
+  }
+}
+
+std::int64_t ForecastInputBuilder::elapsed_of(const Job& job) const {
+  const std::int64_t started = job.last->started_at.boot_ns;
+  return started == 0 ? 0 : std::max<std::int64_t>(parts_.now.boot_ns - started, 0);
+}
+
+std::int64_t ForecastInputBuilder::learnt_of(const StepKey& step) const {
+  const Sweep* sweep = parts_.world->sweep(step.sweep);
+  const auto slot = static_cast<std::size_t>(step.step);
+  if (sweep == nullptr || slot >= sweep->steps.size()) return 0;
+  const auto elapsed = elapsed_.find(step);
+  return elapsed == elapsed_.end() ? learnt_ns(sweep->steps[slot])
+                                   : learnt_ns(sweep->steps[slot], elapsed->second);
 }
 
 std::uint32_t ForecastInputBuilder::add(JobId id, ForecastJob job, bool asked,
@@ -47,7 +64,8 @@ std::int64_t ForecastInputBuilder::duration_of(const Job& job, bool asked) const
     const auto given = parts_.given.find(parts_.world->step_of(job).spec.name);
     if (given != parts_.given.end()) return given->second;
   }
-  return foreseen_ns(*parts_.world, job);
+  const std::int64_t own = expected_ns(*parts_.world, job);
+  return own > 0 ? own : learnt_of({job.sweep, job.step});
 }
 
 ForecastInput::Name ForecastInputBuilder::name_of(const Job& job) const {
@@ -78,9 +96,7 @@ void ForecastInputBuilder::add_live(const Job& job, ForecastJob forecast, bool a
   forecast.kind = Kind::Live;
   forecast.hold = ForecastJob::Hold{
       .demand = live.demand, .lane = live.lane, .gpus = live.gpus, .starting_up = live.starting_up};
-  const std::int64_t started = job.last->started_at.boot_ns;
-  const std::int64_t elapsed =
-      started == 0 ? 0 : std::max<std::int64_t>(parts_.now.boot_ns - started, 0);
+  const std::int64_t elapsed = elapsed_of(job);
   const std::int64_t expected = duration_of(job, asked);
   const bool is_ending = job.state == JobState::Stopping || live.has_ended();
   forecast.duration_ns =
@@ -112,11 +128,7 @@ void ForecastInputBuilder::add_planned(const SweepSpec& file, const SubmitPlan& 
   for (std::size_t step = 0; step < file.steps.size(); ++step) {
     const StepSpec& spec = file.steps[step];
     const StepKey key{sweep, planned.slot_of(step)};
-    const Sweep* known = world.sweep(sweep);
-    const bool is_known_step =
-        known != nullptr && static_cast<std::size_t>(key.step) < known->steps.size();
-    const std::int64_t learnt =
-        is_known_step ? learnt_ns(known->steps[static_cast<std::size_t>(key.step)]) : 0;
+    const std::int64_t learnt = learnt_of(key);
     const auto given = parts_.given.find(spec.name);
     const std::vector<PlannedJobs::Entry>& entries = planned.of_step(step);
     for (std::size_t row = 0; row < entries.size(); ++row) {
@@ -127,10 +139,8 @@ void ForecastInputBuilder::add_planned(const SweepSpec& file, const SubmitPlan& 
         if (there == place_of_.end()) continue;
         out_.asked[there->second] = true;
         if (given != parts_.given.end() && out_.jobs.jobs[there->second].duration_ns != 0) {
-          const Job& job = *world.job(entry.id);
-          const std::int64_t started = job.last->started_at.boot_ns;
-          const std::int64_t elapsed = started == 0 ? 0 : parts_.now.boot_ns - started;
-          out_.jobs.jobs[there->second].duration_ns = left_ns(given->second, elapsed);
+          out_.jobs.jobs[there->second].duration_ns =
+              left_ns(given->second, elapsed_of(*world.job(entry.id)));
         }
         of_step_[key].push_back(there->second);
         continue;

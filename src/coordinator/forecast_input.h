@@ -65,6 +65,8 @@ class ForecastInputBuilder {
   void add_job(const Job& job, bool asked);
   void add_live(const Job& job, ForecastJob forecast, bool asked);
   std::int64_t duration_of(const Job& job, bool asked) const;
+  std::int64_t learnt_of(const StepKey& step) const;
+  std::int64_t elapsed_of(const Job& job) const;
   ForecastInput::Name name_of(const Job& job) const;
   void link_world(std::uint32_t place);
   void link_planned();
@@ -84,6 +86,7 @@ class ForecastInputBuilder {
   std::unordered_map<JobId, std::uint32_t> place_of_;
   std::map<StepKey, std::vector<std::uint32_t>> of_step_;  // open ones that a barrier waits for
   std::map<StepKey, std::uint32_t> barriers_;
+  std::map<StepKey, std::vector<std::int64_t>> elapsed_;  // of those that run
   PlannedSweep planned_;
 };
 

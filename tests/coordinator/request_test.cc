@@ -31,6 +31,28 @@ TEST(Request, OfEachKindIsRead) {
   EXPECT_EQ(submit->context.cwd, "/");
 }
 
+TEST(Request, PlanIsOfASweepOrOfWhatIsThere) {
+  const Result<Request> there =
+      request_of(R"({"op":"plan","sel":["@"],"expect":{"train":3600000},"on":4})");
+  ASSERT_TRUE(there) << there.error().message;
+  EXPECT_EQ(there->op, Request::Op::Plan);
+  EXPECT_FALSE(there->has_sweep);
+  EXPECT_EQ(there->expect.at("train"), 3'600'000);
+  EXPECT_EQ(there->on, 4);
+  const Result<Request> file =
+      request_of(R"({"op":"plan","runs":2,"sweep":{"name":"s"},"context":{}})");
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_TRUE(file->has_sweep);
+  EXPECT_EQ(file->runs, 2u);
+  for (const char* expect : {"1", "{\"a\":0}", "{\"a\":-1}", "{\"a\":1.5}", "{\"a\":\"1h\"}",
+                             "{\"a\":18446744073709551615}"}) {
+    EXPECT_NE(refusal(R"({"op":"plan","expect":)" + std::string(expect) + "}"), "accepted")
+        << expect;
+  }
+  EXPECT_EQ(refusal(R"({"op":"plan","on":-1})"),
+            "malformed request: `on` must be a number from 0 to 10000");
+}
+
 TEST(Request, FieldOfAnotherTypeIsNamed) {
   EXPECT_EQ(refusal(R"({"op":"watch","sweep_id":1e300})"),
             "malformed request: `sweep_id` must be a whole number");
