@@ -85,6 +85,12 @@ class SweepFollower {
       on_job(event.value("job", json()).get<JobSnapshot>());
     } else if (kind == "sweep") {
       on_sweep(event.value("sweep", json()));
+    } else if (kind == "remaining") {
+      const auto left = event.find("remaining_s");
+      const bool is_known = left != event.end() && left->is_number();
+      followed_.sweep.remaining_s =
+          is_known ? std::optional<double>(left->get<double>()) : std::nullopt;
+      followed_.sweep_at_ns = clock_.now().wall_ns;
     } else if (kind == "lanes") {
       followed_.lanes = event.value("lanes", json::array()).get<std::vector<LaneSnapshot>>();
     } else if (kind == "end") {

@@ -74,6 +74,8 @@ class Server {
   bool is_open(JobId id) const;
   void flush(Client& client);
   void answer_wait(Client& client);
+  void mind_end(std::uint64_t id);
+  void tell_end(Client& client);
   void when_discovered(std::function<void()> request);
   nlohmann::json status() const;
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unordered_set>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct Server::Client {
   std::unordered_set<JobId> unsent_jobs;
   std::int64_t sweep_told_ns = 0;
   bool flush_armed = false;
+  std::optional<std::int64_t> told_end;  // the expected one, by the boot clock
+  bool end_minded = false;
 
   // A stream of everything: watched_jobs are those shown, unsent_jobs the changed ones of these.
   bool watches_all = false;

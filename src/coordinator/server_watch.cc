@@ -20,6 +20,8 @@ namespace {
 constexpr std::int64_t kWatchPeriod = 50 * kMillisecond;
 // Larger sweeps are described once, at the start: describing one again costs time per run.
 constexpr std::size_t kMostRunsRetold = 10'000;
+// What should have ended and has not pushes the expected end ahead without any change of a job.
+constexpr std::int64_t kEndPeriod = 5 * kSecond;
 // A peer that does not read is cut off rather than kept in memory.
 constexpr std::size_t kMaxPending = 256u << 20;
 
@@ -66,7 +68,31 @@ void Server::watch(Client& client, const Request& request) {
       if (is_open(job)) c->open_jobs.insert(job);
     }
     flush(*c);
+    c->told_end = coordinator_.expected_end(sweep_id);
+    if (!std::exchange(c->end_minded, true)) mind_end(id);
   });
+}
+
+/// As long as there is somebody to be told.
+void Server::mind_end(std::uint64_t id) {
+  loop_.at(coordinator_.now().boot_ns + kEndPeriod, [this, id] {
+    Client* client = find(id);
+    if (client == nullptr || !client->watching || client->open_jobs.empty()) return;
+    tell_end(*client);
+    mind_end(id);
+  });
+}
+
+/// The expected end, where it is not what the watcher knows.
+void Server::tell_end(Client& client) {
+  const std::optional<std::int64_t> end = coordinator_.expected_end(client.watched_sweep);
+  if (end == client.told_end) return;
+  client.told_end = end;
+  const std::int64_t left = end.value_or(0) - coordinator_.now().boot_ns;
+  client.stream->send(
+      dump({{"event", "remaining"},
+            {"remaining_s", end ? json(static_cast<double>(std::max<std::int64_t>(left, 0)) / 1e9)
+                                : json(nullptr)}}));
 }
 
 bool Server::is_open(JobId id) const {
@@ -127,8 +153,12 @@ void Server::flush(Client& client) {
   // Counts and the expected end; lanes, because others' use of a GPU changes them without a job.
   const Sweep& sweep = *coordinator_.world().sweep(client.watched_sweep);
   const std::int64_t now = coordinator_.now().boot_ns;
-  if (now - client.sweep_told_ns >= kSecond && sweep.runs.size() <= kMostRunsRetold) {
-    client.sweep_told_ns = now;
+  const bool is_due = now - client.sweep_told_ns >= kSecond;
+  if (is_due) client.sweep_told_ns = now;
+  if (is_due && sweep.runs.size() > kMostRunsRetold) {
+    tell_end(client);
+  } else if (is_due) {
+    client.told_end = coordinator_.expected_end(sweep.id);
     client.stream->send(dump({{"event", "sweep"}, {"sweep", describe(coordinator_, sweep)}}));
     json lanes = json::array();
     for (const LaneSnapshot& lane : coordinator_.lane_snapshots(sweep)) lanes.push_back(lane);

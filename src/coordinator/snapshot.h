@@ -22,8 +22,9 @@
 //   {"op":"watch","sweep_id":N} | {"op":"watch","sel":[…]}
 //        -> a stream: first {"event":"snapshot","sweep":SweepSnapshot,"jobs":[…],"lanes":[…]}, then
 //           {"event":"job","job":JobSnapshot} as they change, {"event":"sweep","sweep":…} and
-//           {"event":"lanes","lanes":[…]} at most once a second, and {"event":"end"} when nothing
-//           of it is queued or live
+//           {"event":"lanes","lanes":[…]} at most once a second, {"event":"remaining",
+//           "remaining_s":…} when the expected end moves, and {"event":"end"} when nothing of it is
+//           queued or live
 //   {"op":"watch","all":true}
 //        -> a stream of everything, bounded by kMost… below: first {"event":"snapshot","all":true,
 //           "jobs":[JobSnapshot…],"sweeps":[SweepSummary…],"counts":{state:n}} with the fields of
