@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 
 #include "cli/command.h"
@@ -108,6 +110,40 @@ Result<SubmitLines> request_of(const PlanOptions& options) {
   return lines;
 }
 
+/// A line that somebody types; nullopt: nobody does any more.
+std::optional<std::string> typed_line() {
+  std::array<char, 256> line{};
+  if (std::fgets(line.data(), static_cast<int>(line.size()), stdin) == nullptr) return std::nullopt;
+  std::string text(line.data());
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+/// Asks the person at the terminal how long the jobs of each step take, and puts that into the
+/// request.  False: nobody is there, or they do not say.
+bool ask_for(const json& missing, json& request, const PlanOptions& options) {
+  if (options.output.json || !in_foreground(STDIN_FILENO) || !in_foreground(STDERR_FILENO)) {
+    return false;
+  }
+  for (const json& step : missing) {
+    const std::string name = step.value("step", std::string());
+    if (request["expect"].contains(name)) continue;  // of another sweep, just now
+    for (;;) {
+      const std::string question = view::missing_question(step);
+      std::fwrite(question.data(), 1, question.size(), stderr);
+      const std::optional<std::string> text = typed_line();
+      if (!text || text->empty()) return false;
+      const Result<std::chrono::milliseconds> duration = parse_duration(*text);
+      if (duration && duration->count() > 0) {
+        request["expect"][name] = duration->count();
+        break;
+      }
+      say(duration ? "a job takes longer than that" : duration.error().message);
+    }
+  }
+  return true;
+}
+
 int plan(const PlanOptions& options) {
   // What is wrong is said before anything is started, the coordinator included.
   Result<SubmitLines> lines = request_of(options);
@@ -119,8 +155,16 @@ int plan(const PlanOptions& options) {
   if (!place) return fail(place.error());
   if (!place->said.empty()) say("pergpu: home is " + place->home + ": " + place->said);
   Client client(std::move(*place), Client::Start::IfNeeded);
-  const Result<json> reply = client.call(lines->request, lines->runs);
+  Result<json> reply = client.call(lines->request, lines->runs);
+  if (reply && reply->contains("missing") &&
+      ask_for((*reply)["missing"], lines->request, options)) {
+    reply = client.call(lines->request, lines->runs);
+  }
   if (!reply) return fail(reply.error());
+  if (reply->contains("missing")) {
+    say(view::missing_text((*reply)["missing"]));
+    return kUsage;
+  }
   if (options.output.json) {
     print(output_line(*reply));
     return kOk;

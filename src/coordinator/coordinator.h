@@ -257,7 +257,7 @@ class Coordinator {
                                       const SubmitPlan& plan,
                                       std::vector<std::string>* folders) const;
 
-  Result<std::unique_ptr<Planning>> planning_of(const PlanRequest& request);
+  Result<ForecastInput> plan_input(const PlanRequest& request, std::vector<std::string>* notes);
   void go_on_planning(const std::shared_ptr<Planning>& planning,
                       const std::function<void(Result<nlohmann::json>)>& done);
   ForecastMachine forecast_machine(std::vector<std::string>* notes) const;

@@ -67,7 +67,8 @@ void Coordinator::add_steps(ForecastMachine& machine, const ForecastJobs& jobs,
   }
 }
 
-Result<std::unique_ptr<Planning>> Coordinator::planning_of(const PlanRequest& request) {
+Result<ForecastInput> Coordinator::plan_input(const PlanRequest& request,
+                                              std::vector<std::string>* notes) {
   const World& world = *parts_.world;
   const Instant now = parts_.clock->now();
   std::size_t open = 0;
@@ -80,10 +81,9 @@ Result<std::unique_ptr<Planning>> Coordinator::planning_of(const PlanRequest& re
                                 .now = now,
                                 .given = request.given,
                                 .with_names = true});
-  Planning::Facts facts{.given = request.given, .on = request.on};
   ReadyQueue declared;
   ForecastInput input;
-  ForecastMachine machine = forecast_machine(&facts.notes);
+  ForecastMachine machine = forecast_machine(notes);
   if (request.file) {
     const SweepSpec& file = *request.file;
     // GPUs that are only imagined cannot be checked.
@@ -99,8 +99,7 @@ Result<std::unique_ptr<Planning>> Coordinator::planning_of(const PlanRequest& re
     builder.add_planned(file, *plan, planned);
     input = builder.build();
     add_steps(machine, input.jobs, &sweep, declared);
-    for (const StepSpec& step : file.steps) facts.steps.push_back(step.name);
-    for (const std::string& warning : plan->reply.warnings) facts.notes.push_back(warning);
+    for (const std::string& warning : plan->reply.warnings) notes->push_back(warning);
   } else {
     std::unordered_set<JobId> asked;
     if (request.jobs) asked.insert(request.jobs->begin(), request.jobs->end());
@@ -109,7 +108,7 @@ Result<std::unique_ptr<Planning>> Coordinator::planning_of(const PlanRequest& re
     add_steps(machine, input.jobs, nullptr, declared);
   }
   if (!parts_.gpus->driver_trouble().empty()) {
-    facts.notes.push_back("no job starts on a GPU now: " + parts_.gpus->driver_trouble());
+    notes->push_back("no job starts on a GPU now: " + parts_.gpus->driver_trouble());
   }
   std::size_t unknown = 0;
   for (std::size_t i = 0; i < input.jobs.jobs.size(); ++i) {
@@ -118,17 +117,28 @@ Result<std::unique_ptr<Planning>> Coordinator::planning_of(const PlanRequest& re
     unknown += !input.asked[i] && is_unknown && job.kind != ForecastJob::Kind::Held ? 1 : 0;
   }
   if (unknown > 0) {
-    facts.notes.push_back(fmt::format(
+    notes->push_back(fmt::format(
         "of {} other job{} nobody knows how long they take: each keeps its lane for ever here",
         unknown, unknown == 1 ? "" : "s"));
   }
   input.machine = std::move(machine);
-  return Planning::of(std::move(input), std::move(facts));
+  return input;
 }
 
 void Coordinator::plan(const PlanRequest& request,
                        std::function<void(Result<nlohmann::json>)> done) {
-  Result<std::unique_ptr<Planning>> planning = planning_of(request);
+  Planning::Facts facts{.given = request.given, .on = request.on};
+  if (request.file) {
+    for (const StepSpec& step : request.file->steps) facts.steps.push_back(step.name);
+  }
+  Result<ForecastInput> input = plan_input(request, &facts.notes);
+  if (!input) return done(std::move(input).error());
+  nlohmann::json missing = nlohmann::json::array();
+  for (const Planning::Missing& one : Planning::missing(*input)) {
+    missing.push_back({{"sweep", one.sweep}, {"step", one.step}, {"jobs", one.jobs}});
+  }
+  if (!missing.empty()) return done(nlohmann::json{{"missing", std::move(missing)}});
+  Result<std::unique_ptr<Planning>> planning = Planning::of(*std::move(input), std::move(facts));
   if (!planning) return done(std::move(planning).error());
   go_on_planning(std::shared_ptr<Planning>(std::move(*planning)), done);
 }

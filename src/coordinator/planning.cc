@@ -42,16 +42,25 @@ Planning::Planning(ForecastInput input, Facts facts)
   bound_ = lower_bound(input_.jobs, links_, input_.machine, input_.asked);
 }
 
-Result<void> Planning::check() const {
-  std::map<std::pair<std::string, std::string>, std::size_t> missing;  // by sweep and step
-  std::set<std::string_view> steps(facts_.steps.begin(), facts_.steps.end());
-  for (std::size_t i = 0; i < input_.jobs.jobs.size(); ++i) {
-    if (!input_.asked[i]) continue;
-    const ForecastInput::Name& name = input_.names[i];
-    steps.insert(name.step);
-    const ForecastJob& job = input_.jobs.jobs[i];
+std::vector<Planning::Missing> Planning::missing(const ForecastInput& input) {
+  std::map<std::pair<std::string, std::string>, std::size_t> steps;
+  for (std::size_t i = 0; i < input.jobs.jobs.size(); ++i) {
+    const ForecastJob& job = input.jobs.jobs[i];
     const bool is_unknown = job.duration_ns == ForecastJob::kForever;
-    if (job.kind != Kind::Held && is_unknown) ++missing[{name.sweep, name.step}];
+    if (!input.asked[i] || job.kind == Kind::Held || !is_unknown) continue;
+    ++steps[{input.names[i].sweep, input.names[i].step}];
+  }
+  std::vector<Missing> out;
+  for (const auto& [where, count] : steps) {
+    out.push_back({.sweep = where.first, .step = where.second, .jobs = count});
+  }
+  return out;
+}
+
+Result<void> Planning::check() const {
+  std::set<std::string_view> steps(facts_.steps.begin(), facts_.steps.end());
+  for (std::size_t i = 0; i < input_.names.size(); ++i) {
+    if (input_.asked[i]) steps.insert(input_.names[i].step);
   }
   for (const auto& [step, duration] : facts_.given) {
     if (steps.contains(step)) continue;
@@ -63,16 +72,7 @@ Result<void> Planning::check() const {
     return Error{ErrorKind::Invalid, 0,
                  "--on: the jobs run on lanes of several kinds; name one sweep"};
   }
-  if (missing.empty()) return {};
-  std::string words;
-  for (const auto& [where, count] : missing) {
-    const auto& [sweep, step] = where;
-    words += fmt::format(
-        "{}how long does step {} of {} take ({} job{})? None of it is done yet, and its file does "
-        "not say: write expect = \"1h\" into [steps.{}], or give --expect {}=1h",
-        words.empty() ? "" : "\n", step, sweep, count, count == 1 ? "" : "s", step, step);
-  }
-  return Error{ErrorKind::Invalid, 0, std::move(words)};
+  return {};
 }
 
 // ---- lanes ---------------------------------------------------------------------------------

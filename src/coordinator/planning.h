@@ -29,8 +29,16 @@ class Planning {
     std::vector<std::string> notes = {};
   };
 
-  /// Invalid: durations are missing (the message says how to give them), or `given` names a step
-  /// that is not asked about.
+  /// Steps of jobs that are asked about whose durations are not known: of() cannot plan these.
+  struct Missing {
+    std::string sweep = {};
+    std::string step = {};
+    std::size_t jobs = 0;
+  };
+  static std::vector<Missing> missing(const ForecastInput& input);
+
+  /// Invalid: `given` names a step that is not asked about, or `on` has no meaning.
+  /// REQUIRES: nothing is missing().
   static Result<std::unique_ptr<Planning>> of(ForecastInput input, Facts facts);
 
   /// Handles up to so many events.  True: it is finished.

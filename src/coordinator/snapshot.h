@@ -43,7 +43,8 @@
 //                                                  path: by store/copies.h, in the home
 //   {"op":"dry_run", same as submit}            -> SubmitPreview: nothing is recorded
 //   {"op":"plan", same as submit, or "sel":[…], "expect":{step:ms}, "on":N}
-//        -> the schedule that is to be expected (docs/plan.md): nothing is recorded
+//        -> the schedule that is to be expected (docs/plan.md), or {"missing":[…]}: steps whose
+//           durations are not known.  Nothing is recorded
 // `sel` is a list of selectors as typed (docs/commands.md), [] means all of the latest sweep… of
 // each op's default.
 #pragma once

@@ -221,4 +221,24 @@ std::vector<std::string> plan_notes(const json& plan) {
   return notes;
 }
 
+std::string missing_text(const json& missing) {
+  std::string text;
+  for (const json& one : missing) {
+    const std::string step = text_of(one, "step");
+    const auto jobs = static_cast<std::int64_t>(number(one, "jobs").value_or(0));
+    text += fmt::format(
+        "{}how long does step {} of {} take ({})? None of it is done yet, and its file does not "
+        "say: "
+        "write expect = \"1h\" into [steps.{}], or give --expect {}=1h",
+        text.empty() ? "" : "\n", step, text_of(one, "sweep"), plural(jobs, "job"), step, step);
+  }
+  return text;
+}
+
+std::string missing_question(const json& step) {
+  const auto jobs = static_cast<std::int64_t>(number(step, "jobs").value_or(0));
+  return safe_line(fmt::format("How long does a job of step {} take ({} of {})? ",
+                               text_of(step, "step"), jobs, text_of(step, "sweep")));
+}
+
 }  // namespace pergpu::view

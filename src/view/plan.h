@@ -16,4 +16,10 @@ std::string plan_text(const nlohmann::json& plan, const Style& style);
 /// are left out.
 std::vector<std::string> plan_notes(const nlohmann::json& plan);
 
+/// Steps whose durations a plan lacks, and how to give them, a line each; `missing` is the list of
+/// the coordinator's answer.
+std::string missing_text(const nlohmann::json& missing);
+/// "How long does a job of step train take (13 of thirteen)? "
+std::string missing_question(const nlohmann::json& step);
+
 }  // namespace pergpu::view

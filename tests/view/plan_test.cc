@@ -148,6 +148,17 @@ TEST(PlanText, NotesNameWhatIsHeldAndWhatIsLeftOut) {
                                       "gpu3 is foreign: used by alice"}));
 }
 
+TEST(PlanText, MissingDurationsAreAskedForAndNamedWithTheWayToGiveThem) {
+  json missing = json::array();
+  missing.push_back({{"sweep", "thirteen"}, {"step", "train"}, {"jobs", 13}});
+  EXPECT_EQ(
+      missing_text(missing),
+      "how long does step train of thirteen take (13 jobs)? None of it is done yet, and its "
+      "file does not say: write expect = \"1h\" into [steps.train], or give --expect train=1h");
+  EXPECT_EQ(missing_question(missing[0]),
+            "How long does a job of step train take (13 of thirteen)? ");
+}
+
 TEST(PlanText, OfNothingSaysSo) {
   EXPECT_EQ(plan_text({{"schema", 1}, {"total_s", 0}, {"jobs", json::array()}}, plain(80)),
             "nothing is left to do\n");
