@@ -123,7 +123,8 @@ void Coordinator::estimate(ExpectedEnds& out) const {
     bool has_any = false;
     for (std::size_t slot = 0; slot < sweep->steps.size(); ++slot) {
       const Step& step = sweep->steps[slot];
-      const int left = step.total - step.ended - step.held;
+      const int left =
+          step.total - step.ended - step.in_state[static_cast<std::size_t>(JobState::Held)];
       if (left <= 0) continue;
       has_any = true;
       const StepKey key{sweep->id, static_cast<std::int16_t>(slot)};

@@ -99,7 +99,8 @@ Result<void> World::absorb_sweep(const row::Sweep& r) {
     }
   }
   for (Step& step : sweep.steps) {
-    step.total = step.done = step.ended = step.live = step.held = step.timed = 0;
+    step.total = step.done = step.ended = step.live = step.timed = 0;
+    step.in_state = {};
     step.timed_ns = 0;
     for (JobId id : step.current) {
       if (id) count(*job(id), +1);
@@ -233,7 +234,6 @@ void World::count(const Job& job, int sign) {
   if (is_ended(job.state)) step.ended += sign;
   if (is_live(job.state)) step.live += sign;
   step.in_state[static_cast<std::size_t>(job.state)] += sign;
-  if (job.state == JobState::Held) step.held += sign;
   if (const std::int64_t took = took_ns(job); job.state == JobState::Done && took > 0) {
     step.timed += sign;
     step.timed_ns += static_cast<std::uint64_t>(took) * static_cast<std::uint64_t>(sign);

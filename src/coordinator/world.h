@@ -51,7 +51,6 @@ struct Step {
   int ended = 0;
   int live = 0;
   std::array<int, kJobStates> in_state = {};
-  int held = 0;
   int timed = 0;               // done ones whose duration was measured,
   std::uint64_t timed_ns = 0;  // and how long they took together
 };
