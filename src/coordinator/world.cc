@@ -46,6 +46,7 @@ Result<void> World::absorb(const Row& row) {
                         },
                         [&](const row::Archived& r) { return absorb_archived(r); },
                         [&](const row::Environment&) -> Result<void> { return {}; },
+                        [&](const row::Usage&) -> Result<void> { return {}; },
                     },
                     row);
 }

@@ -211,6 +211,33 @@ std::vector<GpuXid> DeviceLooker::take_xids(Nvml& nvml, std::int64_t boot_ns) {
   return xids;
 }
 
+std::vector<GpuUsage> DeviceLooker::usage(Nvml& nvml, const std::vector<std::string>& uuids,
+                                          const std::set<int>& skip,
+                                          const std::function<void(int)>& before) {
+  std::vector<GpuUsage> found;
+  for (const auto& [index, known] : known_) {
+    const int number = static_cast<int>(index);
+    if (skip.count(number) > 0 || std::ranges::find(uuids, known.facts.uuid) == uuids.end()) {
+      continue;
+    }
+    before(number);
+    GpuUsage& usage = found.emplace_back(GpuUsage{.uuid = known.facts.uuid});
+    const NvmlAnswer<NvmlMemory> memory = nvml.memory(known.device);
+    if (memory.ok()) usage.used_bytes = memory.value.used_bytes;
+    if (judge_device_code(memory.code).health != GpuHealth::Ok) continue;
+    const auto tell = [&](const NvmlAnswer<unsigned>& answer, auto& value) {
+      if (answer.ok()) value = static_cast<int>(answer.value);
+    };
+    tell(nvml.utilization(known.device), usage.busy_percent);
+    tell(nvml.power_mw(known.device), usage.power_mw);
+    tell(nvml.temperature_c(known.device), usage.temperature_c);
+    tell(nvml.clock_mhz(known.device), usage.clock_mhz);
+    const NvmlAnswer<std::uint32_t> throttle = nvml.throttle(known.device);
+    if (throttle.ok()) usage.throttle = throttle.value;
+  }
+  return found;
+}
+
 void DeviceLooker::forget(Nvml& nvml) {
   for (const auto& [index, known] : known_) {
     if (known.events != nullptr) nvml.unwatch(known.events);

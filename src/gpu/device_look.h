@@ -38,6 +38,10 @@ class DeviceLooker {
   /// no GPU.  `boot_ns`: now.
   std::vector<GpuXid> take_xids(Nvml& nvml, std::int64_t boot_ns);
 
+  /// What the GPUs `uuids` are doing, as far as a look has shown them.  The rest as in look().
+  std::vector<GpuUsage> usage(Nvml& nvml, const std::vector<std::string>& uuids,
+                              const std::set<int>& skip, const std::function<void(int)>& before);
+
   /// Before NVML is shut down: all handles become stale.
   void forget(Nvml& nvml);
 

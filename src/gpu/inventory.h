@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "os/tree_usage.h"
 #include "result.h"
 
 namespace pergpu {
@@ -90,6 +91,34 @@ struct GpuLook {
   std::vector<GpuXid> xids = {};
 };
 
+/// What is asked of a reading of usage.
+struct UsageQuestion {
+  std::vector<os::TreeRoot> trees = {};
+  std::vector<std::string> gpus = {};  // UUIDs
+  bool operator==(const UsageQuestion&) const = default;
+};
+
+/// What a GPU is doing; nullopt: not told.
+struct GpuUsage {
+  std::string uuid = {};
+  std::optional<int> busy_percent = std::nullopt;  // of the last moments
+  std::optional<std::uint64_t> used_bytes = std::nullopt;
+  std::optional<std::int64_t> power_mw = std::nullopt;
+  std::optional<int> temperature_c = std::nullopt;
+  std::optional<int> clock_mhz = std::nullopt;
+  std::optional<std::uint32_t> throttle = std::nullopt;  // bits of gpu/throttle.h
+  bool operator==(const GpuUsage&) const = default;
+};
+
+/// One reading.
+struct UsageAnswer {
+  std::int64_t boot_ns = 0;                              // when it was made; 0: it was not
+  std::int64_t cost_ns = 0;                              // of CPU time
+  std::vector<std::optional<os::TreeUsage>> trees = {};  // as asked; nullopt: gone
+  std::vector<GpuUsage> gpus = {};                       // those that can be told of
+  bool operator==(const UsageAnswer&) const = default;
+};
+
 class GpuInventory {
  public:
   virtual ~GpuInventory() = default;
@@ -99,6 +128,12 @@ class GpuInventory {
   /// Whether errors that happen between two looks are to be learnt by the second: true while jobs
   /// run on GPUs.  What looks through the driver then stays although nobody asks it.
   virtual void stay(bool /*wanted*/) {}
+  /// Reads once what trees and GPUs use.  `done` runs later on the deciding thread, exactly once.
+  /// False, and `done` never runs: not now, because something else is being read, or cannot be.
+  virtual bool read_usage(const UsageQuestion& /*question*/,
+                          std::function<void(const UsageAnswer&)> /*done*/) {
+    return false;
+  }
 };
 
 }  // namespace pergpu

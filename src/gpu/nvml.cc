@@ -225,6 +225,13 @@ Result<Nvml> Nvml::load(const std::string& path) {
   resolve(library, "nvmlDeviceGetNumaNodeId", f.numa_node);
   resolve(library, "nvmlDeviceGetUtilizationRates", f.utilization);
   resolve(library, "nvmlDeviceGetCpuAffinity", f.cpu_affinity);
+  resolve(library, "nvmlDeviceGetPowerUsage", f.power);
+  resolve(library, "nvmlDeviceGetTemperature", f.temperature);
+  resolve(library, "nvmlDeviceGetClockInfo", f.clock);
+  resolve_first(
+      library,
+      {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"},
+      f.throttle);
   resolve(library, "nvmlDeviceGetFieldValues", f.field_values);
   resolve(library, "nvmlDeviceGetSupportedEventTypes", f.event_types);
   resolve(library, "nvmlEventSetCreate", f.make_events);

@@ -126,6 +126,13 @@ class Nvml {
   NvmlAnswer<unsigned> utilization(NvmlDevice device);
   NvmlAnswer<std::vector<int>> near_cpus(NvmlDevice device);
   NvmlSettings settings(NvmlDevice device);  // nvml_settings.cc
+  // Defined in nvml_usage.cc.
+  NvmlAnswer<unsigned> power_mw(NvmlDevice device);
+  NvmlAnswer<unsigned> temperature_c(NvmlDevice device);
+  /// Of the multiprocessors.
+  NvmlAnswer<unsigned> clock_mhz(NvmlDevice device);
+  /// Bits of gpu/throttle.h.
+  NvmlAnswer<std::uint32_t> throttle(NvmlDevice device);
   // Defined in nvml_health.cc.
   NvmlHealth health(NvmlDevice device);
   /// From now on the driver keeps the GPU's critical errors (Xids) for this set.  A set for each
@@ -160,6 +167,10 @@ class Nvml {
     int (*numa_node)(NvmlDevice, unsigned*) = nullptr;
     int (*utilization)(NvmlDevice, void*) = nullptr;
     int (*cpu_affinity)(NvmlDevice, unsigned, unsigned long*) = nullptr;
+    int (*power)(NvmlDevice, unsigned*) = nullptr;
+    int (*temperature)(NvmlDevice, int, unsigned*) = nullptr;
+    int (*clock)(NvmlDevice, int, unsigned*) = nullptr;
+    int (*throttle)(NvmlDevice, unsigned long long*) = nullptr;
     int (*field_values)(NvmlDevice, int, void*) = nullptr;
     int (*event_types)(NvmlDevice, unsigned long long*) = nullptr;
     int (*make_events)(NvmlEventSet*) = nullptr;

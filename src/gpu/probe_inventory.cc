@@ -4,6 +4,10 @@
 // While it is to stay there is always a probe, for only one that is there learns of errors (Xids):
 // one that rested is told at once, one that is gone is followed by another.  That one's first look
 // nobody asked for; errors that it shows wait for the next that somebody hears.
+//
+// A reading of usage is asked for only while no look is under way, and a look does not wait for it:
+// its request follows behind the other's.  Where a reading fails nothing else changes, but that a
+// probe which hung in one is treated as any that hung.
 #include "gpu/probe_inventory.h"
 
 #include <fmt/format.h>
@@ -31,6 +35,10 @@ namespace {
 
 using std::chrono::milliseconds;
 using Done = std::function<void(const GpuLook&)>;
+using UsageDone = std::function<void(const UsageAnswer&)>;
+
+/// After a probe that ended while it read usage: it is not started again for that alone.
+constexpr std::int64_t kUsagePauseNs = 10'000'000'000;
 
 struct Probe {
   pid_t pid = 0;
@@ -114,6 +122,10 @@ struct ProbeInventory::Impl {
   void begin();
   void request();
   void stay(bool wanted);
+  bool read_usage(const UsageQuestion& question, UsageDone done);
+  void finish_usage(const UsageAnswer& answer);
+  void give_up_usage();
+  void end_both(const std::string& why);
   void keep_one(milliseconds delay);
   Result<void> start();
   bool is_stuck() const;
@@ -145,11 +157,16 @@ struct ProbeInventory::Impl {
   GpuLook last = {};  // the newest complete one
   bool staying = false;
   std::vector<GpuXid> xids = {};  // learnt, and not handed over yet
+  UsageDone usage_done = {};      // of the reading under way; null: there is none
+  std::int64_t usage_id = 0;
+  std::optional<os::Loop::TimerId> usage_timer = std::nullopt;
+  std::int64_t usage_not_before_ns = 0;
 };
 
 ProbeInventory::Impl::~Impl() {
   if (timer) loop.cancel(*timer);
   if (keep_timer) loop.cancel(*keep_timer);
+  if (usage_timer) loop.cancel(*usage_timer);
   if (probe) {
     probe->stream.reset();
     (void)os::send_signal(probe->pidfd, SIGKILL);
@@ -192,7 +209,7 @@ void ProbeInventory::Impl::begin() {
 void ProbeInventory::Impl::request() {
   if (!skip.empty() && abandoned.empty() && clock.now().boot_ns >= skip_until_ns) skip.clear();
   ++request_id;
-  probe->at = {};
+  if (!usage_done) probe->at = {};
   probe->stays = staying;
   probe->stream->send(to_line(ProbeRequest{.id = request_id, .skip = skip, .stay = staying}));
   timer = after(probe->is_warm ? options.deadline : options.first_deadline, [this] {
@@ -207,6 +224,29 @@ void ProbeInventory::Impl::stay(bool wanted) {
   if (probe->stays == wanted) return;
   probe->stays = wanted;
   probe->stream->send(to_line(ProbeRequest{.id = request_id, .stay = wanted, .rest = true}));
+}
+
+bool ProbeInventory::Impl::read_usage(const UsageQuestion& question, UsageDone done) {
+  if (usage_done || !current.empty() || clock.now().boot_ns < usage_not_before_ns) return false;
+  if (!probe && (reason_not_to_start() || !start())) return false;
+  usage_done = std::move(done);
+  usage_id = ++request_id;
+  probe->at = {};
+  probe->stays = staying;
+  probe->stream->send(
+      to_line(ProbeRequest{.id = usage_id, .skip = skip, .stay = staying, .usage = question}));
+  usage_timer = after(probe->is_warm ? options.deadline : options.first_deadline, [this] {
+    usage_timer.reset();
+    on_deadline();
+  });
+  return true;
+}
+
+/// `answer` without a time: it was not read.
+void ProbeInventory::Impl::finish_usage(const UsageAnswer& answer) {
+  if (usage_timer) loop.cancel(*usage_timer);
+  usage_timer.reset();
+  if (const UsageDone done = std::exchange(usage_done, nullptr)) done(answer);
 }
 
 // Not at once: whoever made it stay often asks for a look in the same turn.  Behind a probe that is
@@ -272,11 +312,15 @@ Result<void> ProbeInventory::Impl::start() {
 }
 
 void ProbeInventory::Impl::on_line(std::string_view line) {
-  Result<std::variant<ProbeProgress, ProbeReply>> answer = parse_answer(line);
+  Result<ProbeAnswer> answer = parse_answer(line);
   if (!answer) return crashed(answer.error().message);
   if (auto* progress = std::get_if<ProbeProgress>(&*answer)) {
     xids.insert(xids.end(), progress->xids.begin(), progress->xids.end());
-    if (progress->id == request_id) probe->at = std::move(*progress);
+    if (progress->id == request_id || progress->id == usage_id) probe->at = std::move(*progress);
+    return;
+  }
+  if (const auto* told = std::get_if<ProbeUsage>(&*answer)) {
+    if (told->id == usage_id && usage_done) finish_usage(told->usage);
     return;
   }
   ProbeReply& reply = *std::get_if<ProbeReply>(&*answer);
@@ -290,23 +334,41 @@ void ProbeInventory::Impl::on_close(const Error& why) {
   if (!current.empty()) return crashed("the GPU probe ended: " + why.message);
   abandon(false);  // it left because nothing was asked for a while, or was killed
   keep_one(options.crash_pause);
+  give_up_usage();
+}
+
+void ProbeInventory::Impl::give_up_usage() {
+  if (!usage_done) return;
+  usage_not_before_ns = clock.now().boot_ns + kUsagePauseNs;
+  finish_usage({});
 }
 
 void ProbeInventory::Impl::crashed(const std::string& why) {
   // One that has worked may have left just when it was asked: ask another one, once.
-  const bool again = probe->is_warm && !asked_twice;
+  const bool again = !current.empty() && probe->is_warm && !asked_twice;
   abandon(false);
   if (timer) loop.cancel(*timer);
   timer.reset();
   if (again && start()) {
     asked_twice = true;
     request();
+    give_up_usage();
     return;
   }
   pause_why = why;
   start_not_before_ns = clock.now().boot_ns + std::chrono::nanoseconds(crash_pause).count();
   crash_pause = std::min(crash_pause * 2, options.hang_pause);
-  finish(incomplete(why));
+  end_both(why);
+}
+
+/// The probe is gone: what was asked of it is answered.
+void ProbeInventory::Impl::end_both(const std::string& why) {
+  give_up_usage();
+  if (current.empty()) {
+    keep_one(options.crash_pause);
+  } else {
+    finish(incomplete(why));
+  }
 }
 
 void ProbeInventory::Impl::on_deadline() {
@@ -321,7 +383,7 @@ void ProbeInventory::Impl::on_deadline() {
   }
   abandon(true, gpu);
   start_not_before_ns = clock.now().boot_ns + std::chrono::nanoseconds(options.hang_pause).count();
-  finish(incomplete(pause_why));
+  end_both(pause_why);
 }
 
 // Kills the probe and leaves it to itself; it is reaped when the kernel lets go of it.
@@ -371,5 +433,9 @@ std::unique_ptr<ProbeInventory> ProbeInventory::create(os::Loop& loop, os::Clock
 void ProbeInventory::look(std::function<void(const GpuLook&)> done) { impl_->ask(std::move(done)); }
 
 void ProbeInventory::stay(bool wanted) { impl_->stay(wanted); }
+
+bool ProbeInventory::read_usage(const UsageQuestion& question, UsageDone done) {
+  return impl_->read_usage(question, std::move(done));
+}
 
 }  // namespace pergpu::gpu

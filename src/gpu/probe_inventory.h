@@ -45,6 +45,8 @@ class ProbeInventory final : public GpuInventory {
 
   void look(std::function<void(const GpuLook&)> done) override;
   void stay(bool wanted) override;
+  bool read_usage(const UsageQuestion& question,
+                  std::function<void(const UsageAnswer&)> done) override;
 
  private:
   ProbeInventory();

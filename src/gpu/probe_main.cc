@@ -4,6 +4,10 @@
 // on GPUs it is told to stay: the driver keeps their errors (Xids) for those only who have asked
 // for them before.
 //
+// Usage is read each second while jobs run: of process trees from /proc, which needs no driver, and
+// of those GPUs that a look has shown.  It initialises nothing, and goes on with the library that
+// is loaded, whatever was installed since.
+//
 // A driver that was updated meanwhile still works for who has the old library, but for nobody who
 // starts now.  So a probe whose library's file was replaced leaves, and the look is made by a new
 // one, which meets what a job would meet.
@@ -27,6 +31,7 @@
 #include "gpu/nvml.h"
 #include "gpu/probe_wire.h"
 #include "os/clock.h"
+#include "os/tree_usage.h"
 
 namespace pergpu::gpu {
 
@@ -128,6 +133,20 @@ class Looker {
     return look;
   }
 
+  UsageAnswer usage(const ProbeRequest& request) {
+    const std::int64_t before_ns = os::own_cpu_ns();
+    UsageAnswer answer;
+    answer.trees = trees_.read(request.usage->trees);
+    answer.boot_ns = clock_.now().boot_ns;
+    if (initialised_ && !request.usage->gpus.empty()) {
+      answer.gpus = devices_.usage(*nvml_, request.usage->gpus, request.skip, [&](int index) {
+        tell({request.id, "gpu", index, {}});
+      });
+    }
+    answer.cost_ns = os::own_cpu_ns() - before_ns;
+    return answer;
+  }
+
   /// Before a GPU is touched: one that hangs has often said why.
   void tell_xids(const ProbeRequest& request) {
     std::vector<GpuXid> xids = take_xids();
@@ -162,6 +181,7 @@ class Looker {
 
   int out_fd_;
   DeviceLooker devices_;
+  os::TreeReader trees_ = {};
   std::optional<Nvml> nvml_ = std::nullopt;
   std::string driver_ = {};  // told by who was initialised
   std::string cuda_ = {};
@@ -197,6 +217,10 @@ int probe_main(int in_fd, int out_fd) {
     if (!request) return 2;
     stay = request->stay;
     if (request->rest) continue;
+    if (request->usage) {
+      if (!write_line(out_fd, to_line(ProbeUsage{request->id, looker.usage(*request)}))) return 1;
+      continue;
+    }
     if (looker.is_outdated()) {
       looker.tell_xids(*request);
       return 0;

@@ -229,6 +229,94 @@ const char* read(const Json& json, GpuLook& look) {
   return fields.bad();
 }
 
+Json json_of(const GpuUsage& usage) {
+  return {{"uuid", usage.uuid},
+          {"busy_percent", or_null(usage.busy_percent)},
+          {"used_bytes", or_null(usage.used_bytes)},
+          {"power_mw", or_null(usage.power_mw)},
+          {"temperature_c", or_null(usage.temperature_c)},
+          {"clock_mhz", or_null(usage.clock_mhz)},
+          {"throttle", or_null(usage.throttle)}};
+}
+
+const char* read(const Json& json, GpuUsage& usage) {
+  Fields fields(json);
+  fields.text("uuid", usage.uuid);
+  fields.optional_number("busy_percent", usage.busy_percent);
+  fields.optional_number("used_bytes", usage.used_bytes);
+  fields.optional_number("power_mw", usage.power_mw);
+  fields.optional_number("temperature_c", usage.temperature_c);
+  fields.optional_number("clock_mhz", usage.clock_mhz);
+  fields.optional_number("throttle", usage.throttle);
+  return fields.bad();
+}
+
+Json json_of(const std::optional<os::TreeUsage>& tree) {
+  if (!tree) return nullptr;
+  return {{"processes", tree->processes},
+          {"cpu_ns", tree->cpu_ns},
+          {"resident_bytes", tree->resident_bytes},
+          {"proportional_bytes", or_null(tree->proportional_bytes)},
+          {"read_bytes", or_null(tree->read_bytes)},
+          {"written_bytes", or_null(tree->written_bytes)}};
+}
+
+const char* read(const Json& json, std::optional<os::TreeUsage>& tree) {
+  if (json.is_null()) return nullptr;
+  os::TreeUsage& usage = tree.emplace();
+  Fields fields(json);
+  fields.number("processes", usage.processes);
+  fields.number("cpu_ns", usage.cpu_ns);
+  fields.number("resident_bytes", usage.resident_bytes);
+  fields.optional_number("proportional_bytes", usage.proportional_bytes);
+  fields.optional_number("read_bytes", usage.read_bytes);
+  fields.optional_number("written_bytes", usage.written_bytes);
+  return fields.bad();
+}
+
+Json json_of(const UsageAnswer& answer) {
+  using Tree = std::optional<os::TreeUsage>;
+  return {{"boot_ns", answer.boot_ns},
+          {"cost_ns", answer.cost_ns},
+          {"trees", list_of(answer.trees, [](const Tree& tree) { return json_of(tree); })},
+          {"gpus", list_of(answer.gpus, [](const GpuUsage& one) { return json_of(one); })}};
+}
+
+const char* read(const Json& json, UsageAnswer& answer) {
+  Fields fields(json);
+  fields.number("boot_ns", answer.boot_ns);
+  fields.number("cost_ns", answer.cost_ns);
+  for (const Json& one : fields.array("trees")) {
+    if (const char* bad = read(one, answer.trees.emplace_back())) return bad;
+  }
+  for (const Json& one : fields.array("gpus")) {
+    if (const char* bad = read(one, answer.gpus.emplace_back())) return bad;
+  }
+  return fields.bad();
+}
+
+Json json_of(const UsageQuestion& question) {
+  return {{"trees", list_of(question.trees,
+                            [](const os::TreeRoot& root) {
+                              return Json::array({root.pid, root.start_ticks});
+                            })},
+          {"gpus", question.gpus}};
+}
+
+const char* read(Fields& fields, UsageQuestion& question) {
+  for (const Json& pair : fields.array("trees")) {
+    const bool is_pair = pair.is_array() && pair.size() == 2 && pair[0].is_number_integer() &&
+                         pair[1].is_number_integer();
+    if (!is_pair) return "trees";
+    question.trees.push_back({pair[0].get<pid_t>(), pair[1].get<std::uint64_t>()});
+  }
+  for (const Json& uuid : fields.array("gpus")) {
+    if (!uuid.is_string()) return "gpus";
+    question.gpus.push_back(uuid.get<std::string>());
+  }
+  return fields.bad();
+}
+
 // Names from a driver or from /proc need not be UTF-8.
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -238,7 +326,12 @@ std::string dump(const Json& json) {
 
 std::string to_line(const ProbeRequest& request) {
   if (request.rest) return dump({{"id", request.id}, {"op", "rest"}, {"stay", request.stay}});
-  return dump({{"id", request.id}, {"op", "look"}, {"skip", request.skip}, {"stay", request.stay}});
+  Json json = {{"id", request.id}, {"op", "look"}, {"skip", request.skip}, {"stay", request.stay}};
+  if (request.usage) {
+    json["op"] = "usage";
+    json.update(json_of(*request.usage));
+  }
+  return dump(json);
 }
 
 std::string to_line(const ProbeProgress& progress) {
@@ -249,6 +342,10 @@ std::string to_line(const ProbeProgress& progress) {
 
 std::string to_line(const ProbeReply& reply) {
   return dump({{"id", reply.id}, {"look", json_of(reply.look)}});
+}
+
+std::string to_line(const ProbeUsage& usage) {
+  return dump({{"id", usage.id}, {"usage", json_of(usage.usage)}});
 }
 
 Result<ProbeRequest> parse_request(std::string_view line) {
@@ -267,21 +364,28 @@ Result<ProbeRequest> parse_request(std::string_view line) {
   }
   // A coordinator that runs on while pergpu is installed anew starts the new one's probe.
   if (json.contains("stay")) fields.flag("stay", request.stay);
-  if (const char* bad = fields.bad()) {
-    return bad_line(fmt::format("no or no right \"{}\"", bad), line);
-  }
-  if (op != "look" && op != "rest") return bad_line(fmt::format("unknown op \"{}\"", op), line);
+  const char* bad = op == "usage" ? read(fields, request.usage.emplace()) : nullptr;
+  if (bad == nullptr) bad = fields.bad();
+  if (bad != nullptr) return bad_line(fmt::format("no or no right \"{}\"", bad), line);
+  if (op != "look" && op != "rest" && op != "usage")
+    return bad_line(fmt::format("unknown op \"{}\"", op), line);
   return request;
 }
 
-Result<std::variant<ProbeProgress, ProbeReply>> parse_answer(std::string_view line) {
+Result<ProbeAnswer> parse_answer(std::string_view line) {
   const Json json = Json::parse(line, nullptr, false);
   if (!json.is_object()) return bad_line("expected a JSON object", line);
   Fields fields(json);
   const char* bad = nullptr;
   const auto look = json.find("look");
-  std::variant<ProbeProgress, ProbeReply> answer;
-  if (look != json.end()) {
+  const auto usage = json.find("usage");
+  ProbeAnswer answer;
+  if (usage != json.end()) {
+    ProbeUsage told;
+    fields.number("id", told.id);
+    bad = read(*usage, told.usage);
+    answer = std::move(told);
+  } else if (look != json.end()) {
     ProbeReply reply;
     fields.number("id", reply.id);
     bad = read(*look, reply.look);

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "job/usage.h"
+
 namespace pergpu {
 
 /// What became of an attempt (docs/jobs.md).  Names on the wire and in the store are those of
@@ -40,6 +42,7 @@ struct Outcome {
   std::string reason = {};              // "exit code 3", "python9: No such file or directory"
   std::uint64_t peak_memory_bytes = 0;  // 0: not known
   std::int64_t cpu_ns = 0;              // user + system of the tree as far as reaped
+  std::optional<UsageSummary> usage = std::nullopt;  // nullopt: no reading was made of it
   bool operator==(const Outcome&) const = default;
 };
 

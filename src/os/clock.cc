@@ -22,6 +22,8 @@ std::int64_t boot_now_ns() { return read_clock(CLOCK_BOOTTIME); }
 
 std::int64_t awake_now_ns() { return read_clock(CLOCK_MONOTONIC); }
 
+std::int64_t own_cpu_ns() { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
+
 Instant RealClock::now() {
   return {.wall_ns = read_clock(CLOCK_REALTIME), .boot_ns = read_clock(CLOCK_BOOTTIME)};
 }

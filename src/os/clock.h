@@ -29,6 +29,9 @@ std::int64_t awake_now_ns();
 /// Whether something keeps the wall clock right (NTP); nullopt: the kernel does not say.
 std::optional<bool> clock_is_synchronised();
 
+/// What this process has taken of the processors so far.
+std::int64_t own_cpu_ns();
+
 /// /proc/sys/kernel/random/boot_id without the newline; "" when unreadable.
 std::string boot_id();
 

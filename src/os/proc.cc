@@ -94,6 +94,9 @@ std::optional<ProcStat> stat_in(pid_t pid, std::string_view text) {
   out.cpu_ns = static_cast<std::int64_t>(ticks % kMostTicks) * kTickNs;
   for (int field = 18; field < 22; ++field) take_number(rest);
   out.start_ticks = take_number(rest);
+  take_number(rest);  // field 23, size of the address space
+  static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  out.resident_bytes = take_number(rest) * page;  // field 24
   return out;
 }
 
@@ -196,10 +199,38 @@ std::optional<std::uint64_t> proportional_bytes_in(std::string_view smaps_rollup
   return take_number(rest) * 1024;
 }
 
+std::optional<std::uint64_t> told_proportional_bytes(pid_t pid) {
+  return proportional_bytes_in(slurp(path_of(pid, "smaps_rollup"), 4096));
+}
+
 std::uint64_t proportional_bytes(pid_t pid) {
-  const auto bytes = proportional_bytes_in(slurp(path_of(pid, "smaps_rollup"), 4096));
+  const auto bytes = told_proportional_bytes(pid);
   return bytes ? *bytes : resident_bytes(pid);
 }
+
+std::optional<DiskBytes> disk_bytes_in(std::string_view io) {
+  constexpr std::string_view kRead = "\nread_bytes:";
+  constexpr std::string_view kWritten = "\nwrite_bytes:";
+  const std::size_t read = io.find(kRead);
+  const std::size_t written = io.find(kWritten);
+  if (read == std::string_view::npos || written == std::string_view::npos) return std::nullopt;
+  std::string_view read_text = io.substr(read + kRead.size());
+  std::string_view written_text = io.substr(written + kWritten.size());
+  return DiskBytes{.read = take_number(read_text), .written = take_number(written_text)};
+}
+
+std::optional<DiskBytes> disk_bytes(pid_t pid) {
+  return disk_bytes_in(slurp(path_of(pid, "io"), 4096));
+}
+
+std::uint64_t newest_pid_in(std::string_view loadavg) {
+  const std::size_t last = loadavg.rfind(' ');
+  if (last == std::string_view::npos) return 0;
+  std::string_view rest = loadavg.substr(last);
+  return take_number(rest);
+}
+
+std::uint64_t newest_pid() { return newest_pid_in(slurp("/proc/loadavg", 256)); }
 
 std::vector<pid_t> children_in(std::string_view text) {
   std::vector<pid_t> out;

@@ -22,6 +22,7 @@ struct ProcStat {
   char state = '?';  // 'R', 'S', 'D' (uninterruptible), 'T', 'Z' (zombie) …
   std::uint64_t start_ticks = 0;
   std::int64_t cpu_ns = 0;  // user and system, with that of children it has waited for
+  std::uint64_t resident_bytes = 0;
   std::string name = {};
   bool is_kernel_thread = false;
   /// A zombie has ended: it holds nothing and waits for its parent only.
@@ -60,6 +61,19 @@ std::uint64_t resident_bytes(pid_t pid);
 /// Proportional share of the memory (shared pages count in part).  Expensive for large processes:
 /// the kernel walks the page tables.  Falls back to resident_bytes().
 std::uint64_t proportional_bytes(pid_t pid);
+/// The same; nullopt where it is not told: gone, or not ours to read.
+std::optional<std::uint64_t> told_proportional_bytes(pid_t pid);
+
+/// What it has read from and written to disks, with its children that it has waited for.
+struct DiskBytes {
+  std::uint64_t read = 0;
+  std::uint64_t written = 0;
+};
+/// nullopt: gone, not ours to read, or a kernel that does not count.
+std::optional<DiskBytes> disk_bytes(pid_t pid);
+
+/// Changes whenever a process or thread was started anywhere on the machine; 0: not told.
+std::uint64_t newest_pid();
 
 /// How many processes of the whole machine the kernel has killed for want of memory since it was
 /// started; nullopt: it does not tell.  $PERGPU_VMSTAT: a file to read instead (for tests).
@@ -81,6 +95,10 @@ std::pair<std::uint64_t, std::uint64_t> environment_in(std::string_view text);
 std::optional<std::string> value_in(std::string_view environment, std::string_view name);
 /// /proc/<pid>/smaps_rollup; nullopt: it does not say.
 std::optional<std::uint64_t> proportional_bytes_in(std::string_view smaps_rollup);
+/// /proc/<pid>/io; nullopt: it does not say.
+std::optional<DiskBytes> disk_bytes_in(std::string_view io);
+/// /proc/loadavg.
+std::uint64_t newest_pid_in(std::string_view loadavg);
 /// /proc/<pid>/task/<tid>/children.
 std::vector<pid_t> children_in(std::string_view text);
 

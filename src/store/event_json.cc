@@ -60,6 +60,19 @@ void put_starting(Json& j, const event::Starting& e) {
   put<std::int64_t>(j, "keeper", e.keeper.value, 0);
 }
 
+/// A measure is [mean, most].
+Json usage_json(const UsageSummary& u) {
+  Json j = Json::object();
+  j["readings"] = u.readings;
+  put<std::uint32_t>(j, "throttle", u.throttle, 0);
+  for (const Measure m : kAllMeasures) {
+    if (u[m]) j[std::string(to_string(m))] = {u[m]->mean, u[m]->most};
+  }
+  if (u.read_bytes) j["read_bytes"] = *u.read_bytes;
+  if (u.written_bytes) j["written_bytes"] = *u.written_bytes;
+  return j;
+}
+
 void put_outcome(Json& j, const Outcome& o) {
   j["class"] = to_string(o.cls);
   if (o.exit_code) j["exit"] = *o.exit_code;
@@ -67,6 +80,7 @@ void put_outcome(Json& j, const Outcome& o) {
   put(j, "reason", o.reason);
   put<std::uint64_t>(j, "peak_memory_bytes", o.peak_memory_bytes, 0);
   put<std::int64_t>(j, "cpu_ns", o.cpu_ns, 0);
+  if (o.usage) j["usage"] = usage_json(*o.usage);
 }
 
 void put_ended(Json& j, const event::Ended& e) {
@@ -166,6 +180,15 @@ class Members {
       out.push_back(item.get<int>());
     }
   }
+  void get(const char* key, std::optional<UsageSummary::Extent>& out) {
+    const Json* j = find(key, &Json::is_array);
+    if (j == nullptr) return;
+    if (j->size() != 2 || !(*j)[0].is_number() || !(*j)[1].is_number()) return fail(key, *j);
+    out = {.mean = (*j)[0].get<float>(), .most = (*j)[1].get<float>()};
+  }
+  void get_int(const char* key, std::optional<std::uint64_t>& out) {
+    if (object_.contains(key)) get_int(key, out.emplace());
+  }
   void get(const char* key, Instant& out) {
     const Json* j = find(key, &Json::is_array);
     if (j == nullptr) return;
@@ -250,6 +273,16 @@ event::Starting get_starting(Members& m) {
   return e;
 }
 
+void get_usage(Members& m, UsageSummary& u) {
+  m.get_int("readings", u.readings);
+  m.get_int("throttle", u.throttle);
+  for (const Measure measure : kAllMeasures) {
+    m.get(to_string(measure).data(), u.extents[static_cast<std::size_t>(measure)]);
+  }
+  m.get_int("read_bytes", u.read_bytes);
+  m.get_int("written_bytes", u.written_bytes);
+}
+
 void get_outcome(Members& m, Outcome& o) {
   m.get_name("class", o.cls, outcome_class_of);
   m.get_int("exit", o.exit_code);
@@ -257,6 +290,7 @@ void get_outcome(Members& m, Outcome& o) {
   m.get("reason", o.reason);
   m.get_int("peak_memory_bytes", o.peak_memory_bytes);
   m.get_int("cpu_ns", o.cpu_ns);
+  m.get_object("usage", [&](Members& usage) { get_usage(usage, o.usage.emplace()); });
 }
 
 event::Ended get_ended(Members& m) {

@@ -98,9 +98,25 @@ Result<void> add_archive(Database& database) {
   )sql");
 }
 
+/// What attempts used, some minutes a row.  The oldest rows are removed by whoever writes a new
+/// one.
+Result<void> add_usage(Database& database) {
+  return database.exec(R"sql(
+    CREATE TABLE usage (
+      id INTEGER PRIMARY KEY,
+      job INTEGER NOT NULL REFERENCES jobs (id),
+      attempt INTEGER NOT NULL,
+      at_wall INTEGER NOT NULL,
+      at_boot INTEGER NOT NULL,
+      minutes BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX usage_of_job ON usage (job);
+  )sql");
+}
+
 using Step = Result<void> (*)(Database&);
 /// Entry i leads from version i + 1 to i + 2.
-constexpr std::array<Step, kSchemaVersion - 1> kSteps = {add_folded_events, add_archive};
+constexpr std::array<Step, kSchemaVersion - 1> kSteps = {add_folded_events, add_archive, add_usage};
 
 Result<void> take_steps(Database& database, std::int64_t version) {
   for (auto next = static_cast<std::size_t>(version) - 1; next < kSteps.size(); ++next) {

@@ -238,6 +238,25 @@ Result<std::int64_t> SweepReader::read(Statement& statement, const RowVisitor& v
   }
 }
 
+Result<std::vector<row::Usage>> read_usage(Database& database, JobId job, std::int32_t attempt) {
+  Result<Statement> statement = database.prepare(
+      "SELECT at_wall, at_boot, minutes FROM usage WHERE job = ?1 AND attempt = ?2 ORDER BY id");
+  if (!statement) return std::move(statement).error();
+  statement->bind(1, job.value);
+  statement->bind(2, attempt);
+  std::vector<row::Usage> rows;
+  while (true) {
+    Result<bool> is_row = statement->step();
+    if (!is_row) return std::move(is_row).error();
+    if (!*is_row) return rows;
+    const std::span<const std::uint8_t> minutes = statement->blob(2);
+    rows.push_back({.job = job,
+                    .attempt = attempt,
+                    .at = instant_at(*statement, 0),
+                    .minutes = std::string(minutes.begin(), minutes.end())});
+  }
+}
+
 /// Everything is reached through its sweep and its job: what lies beyond the last of them would be
 /// passed over in silence.  What is missing before the last is missed when the jobs are counted.
 Result<void> refuse_what_lies_beyond(Database& database) {

@@ -42,6 +42,9 @@ class SweepReader {
   std::int64_t after_ = 0;
 };
 
+/// What is kept of an attempt's usage, oldest first.
+Result<std::vector<row::Usage>> read_usage(Database& database, JobId job, std::int32_t attempt);
+
 enum class Reach : std::uint8_t {
   Start,  // what Store::load() gives
   All,    // archived sweeps, too, and at last what is said of them

@@ -1,9 +1,11 @@
 // Sweeps, limits and meta are upserts (a REPLACE would delete the old row and with it what refers
-// to it); runs, jobs and events are inserted once and never changed.
+// to it); runs, jobs and events are inserted once and never changed.  Of usage the newest rows are
+// kept.
 #include "store/rows.h"
 
 #include <fmt/format.h>
 
+#include <span>
 #include <utility>
 
 #include "store/event_json.h"
@@ -29,6 +31,9 @@ std::string describe(const Row& row) {
           },
           [](const row::Environment& r) {
             return fmt::format("the environment of sweep {}", r.sweep.value);
+          },
+          [](const row::Usage& r) {
+            return fmt::format("usage of attempt {}.{}", r.job.value, r.attempt);
           }},
       row);
 }
@@ -62,6 +67,9 @@ Result<RowWriter> RowWriter::prepare(Database& database) {
       {&RowWriter::archived_,
        "INSERT INTO archive (sweep, key, first_job, last_job, jobs) VALUES (?1, ?2, ?3, ?4, ?5) "
        "ON CONFLICT (sweep) DO UPDATE SET key = ?2, first_job = ?3, last_job = ?4, jobs = ?5"},
+      {&RowWriter::usage_,
+       "INSERT INTO usage (job, attempt, at_wall, at_boot, minutes) VALUES (?1, ?2, ?3, ?4, ?5)"},
+      {&RowWriter::old_usage_, "DELETE FROM usage WHERE id <= (SELECT max(id) FROM usage) - ?1"},
   };
   for (const Use& use : kUses) {
     Result<Statement> statement = database.prepare(use.sql);
@@ -138,6 +146,18 @@ Result<void> RowWriter::write(const row::Limit& r) {
   limit_.bind(1, r.name);
   limit_.bind(2, r.value);
   return limit_.run();
+}
+
+Result<void> RowWriter::write(const row::Usage& r) {
+  usage_.bind(1, r.job.value);
+  usage_.bind(2, r.attempt);
+  usage_.bind(3, r.at.wall_ns);
+  usage_.bind(4, r.at.boot_ns);
+  usage_.bind_blob(
+      5, std::span(reinterpret_cast<const std::uint8_t*>(r.minutes.data()), r.minutes.size()));
+  if (Result<void> written = usage_.run(); !written) return written;
+  old_usage_.bind(1, kMostUsageRows);
+  return old_usage_.run();
 }
 
 // An environment that is no longer needed stays until the transaction has said so.

@@ -30,8 +30,9 @@ class RowWriter {
   Result<void> write(const row::Meta& r);
   Result<void> write(const row::Archived& r);
   Result<void> write(const row::Environment& r);
+  Result<void> write(const row::Usage& r);
 
-  Statement sweep_, run_, job_, event_, limit_, meta_, archived_;
+  Statement sweep_, run_, job_, event_, limit_, meta_, archived_, usage_, old_usage_;
   EnvironmentFiles environments_;
   std::set<SweepId> unneeded_;
 };

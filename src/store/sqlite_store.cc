@@ -13,7 +13,7 @@
 // What nobody waits for is done in slices of a few milliseconds, and between two slices whatever
 // was appended is committed first:
 //   backup      a slice after each commit, and one after the other when there are none;
-//   fetch       of archived sweeps, likewise;
+//   fetch       of archived sweeps, likewise; of an attempt's usage, whole;
 //   compaction  (compaction.h) when nothing was appended for a while and many events lie unfolded;
 //               when they are very many, a slice after each commit, too;
 //   checkpoint  the log is written back into the file when nothing was appended for a while, or
@@ -110,6 +110,16 @@ class SqliteStore final : public Store {
     wake_.notify_one();
   }
 
+  void read_usage(JobId job, std::int32_t attempt,
+                  std::function<void(Result<std::vector<row::Usage>>)> done) override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      usage_requests_.push_back(UsageRequest{job, attempt, std::move(done)});
+      start_thread();
+    }
+    wake_.notify_one();
+  }
+
   int completion_fd() const override { return completion_fd_.get(); }
 
   void drain() override {
@@ -118,11 +128,13 @@ class SqliteStore final : public Store {
     std::vector<Completion> ready;
     std::vector<BackupAnswer> backed_up;
     std::vector<FetchAnswer> fetched;
+    std::vector<UsageAnswer> usage;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       ready.swap(completions_);
       backed_up.swap(backup_answers_);
       fetched.swap(fetch_answers_);
+      usage.swap(usage_answers_);
       failure_.reset();
     }
     for (Completion& completion : ready) {
@@ -130,6 +142,7 @@ class SqliteStore final : public Store {
     }
     for (BackupAnswer& answer : backed_up) answer.done(std::move(answer.result));
     for (FetchAnswer& answer : fetched) answer.done(std::move(answer.result));
+    for (UsageAnswer& answer : usage) answer.done(std::move(answer.result));
   }
 
   using Store::load;
@@ -180,6 +193,16 @@ class SqliteStore final : public Store {
     Result<void> result = {};
   };
 
+  struct UsageRequest {
+    JobId job = {};
+    std::int32_t attempt = 0;
+    std::function<void(Result<std::vector<row::Usage>>)> done = {};
+  };
+  struct UsageAnswer {
+    std::function<void(Result<std::vector<row::Usage>>)> done;
+    Result<std::vector<row::Usage>> result;
+  };
+
   void start_thread() {  // REQUIRES: mutex_ is held
     if (!thread_.joinable()) thread_ = std::jthread([this] { serve(); });
   }
@@ -201,6 +224,7 @@ class SqliteStore final : public Store {
       }
       copy_slice();
       fetch_slice();
+      answer_usage();
       const bool folds = work == Work::Tidy && wants_folding();
       if (!reader_ && (folds || unfolded_ >= folding_.always)) fold_slice();
       tidying_ = folds && unfolded_ > folding_.keep;
@@ -221,7 +245,7 @@ class SqliteStore final : public Store {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto something = [this] {
       return leaving_ || !queue_.empty() || !backups_.empty() || backup_ || !fetches_.empty() ||
-             reader_;
+             reader_ || !usage_requests_.empty();
     };
     bool idle = false;
     if (wants_folding() || log_pages_ >= kPagesWorthWriting || rows_ >= kRowsWorthTrimming) {
@@ -321,6 +345,24 @@ class SqliteStore final : public Store {
     signal();
   }
 
+  /// One attempt's rows: a few milliseconds for one that ran for weeks.
+  void answer_usage() {
+    UsageRequest request;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (usage_requests_.empty()) return;
+      request = std::move(usage_requests_.front());
+      usage_requests_.pop_front();
+    }
+    UsageAnswer answer{std::move(request.done),
+                       store::read_usage(database_, request.job, request.attempt)};
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      usage_answers_.push_back(std::move(answer));
+    }
+    signal();
+  }
+
   std::vector<Completion> commit(std::vector<Pending>& group) {
     Result<void> result = transact(group);
     const bool one_by_one = !result && group.size() > 1;
@@ -412,6 +454,8 @@ class SqliteStore final : public Store {
   std::vector<BackupAnswer> backup_answers_;  // guarded by mutex_
   std::deque<Fetch> fetches_;                 // guarded by mutex_
   std::vector<FetchAnswer> fetch_answers_;    // guarded by mutex_
+  std::deque<UsageRequest> usage_requests_;   // guarded by mutex_
+  std::vector<UsageAnswer> usage_answers_;    // guarded by mutex_
   std::optional<Error> failure_;              // guarded by mutex_; not yet delivered
   bool leaving_ = false;                      // guarded by mutex_
   std::jthread thread_;                       // last: joined before what it uses goes away

@@ -80,6 +80,14 @@ struct Environment {
   SweepId sweep = {};
   std::vector<std::string> entries = {};
 };
+/// Some minutes of what an attempt used, in a row.  The newest kMostUsageRows are kept; load() does
+/// not visit them.
+struct Usage {
+  JobId job = {};
+  std::int32_t attempt = 0;
+  Instant at = {};           // the zero of its times
+  std::string minutes = {};  // job/usage_blob.h
+};
 /// Small facts: "boot_id", "next_job", …
 struct Meta {
   std::string key = {};
@@ -88,8 +96,11 @@ struct Meta {
 }  // namespace row
 
 using Row = std::variant<row::Sweep, row::Run, row::NewJob, row::Event, row::Limit, row::Meta,
-                         row::Archived, row::Environment>;
+                         row::Archived, row::Environment, row::Usage>;
 using Batch = std::vector<Row>;
+/// At a row of ten minutes for each attempt that is 8,000 hours of attempts, and at most some 85
+/// MB.
+inline constexpr std::int64_t kMostUsageRows = 50'000;
 /// Takes a row or says what is wrong with it, and gets no other then.
 using RowVisitor = std::function<Result<void>(Row)>;
 
@@ -125,6 +136,12 @@ class Store {
   /// copy's size in bytes once it is durable, or with an error and no copy.  Environments are no
   /// part of it.
   virtual void backup(std::string file, std::function<void(Result<std::int64_t>)> done) = 0;
+  /// What is kept of an attempt's usage, oldest first, with all that was appended before.  `done`
+  /// runs in drain(), or before this returns where nothing is kept.
+  virtual void read_usage(JobId /*job*/, std::int32_t /*attempt*/,
+                          std::function<void(Result<std::vector<row::Usage>>)> done) {
+    done(std::vector<row::Usage>());
+  }
 };
 
 /// When the oldest events are folded (store/compaction.h), counted in events.

@@ -85,6 +85,16 @@ void put(void* out, std::size_t offset, T value) {
   std::memcpy(static_cast<char*>(out) + offset, &value, sizeof value);
 }
 
+int tell(void* handle, const char* function, std::optional<unsigned> Gpu::*value, unsigned* out) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, function, code);
+  if (gpu == nullptr) return code;
+  if (!(gpu->*value)) return kNotSupported;
+  *out = *(gpu->*value);
+  return kSuccess;
+}
+
 int list_processes(void* handle, unsigned* count, void* out, bool compute, const char* function) {
   const World world = fake_nvml::current_scenario();
   int code = kSuccess;
@@ -352,6 +362,31 @@ FAKE nvmlDeviceGetUtilizationRates(void* handle, void* out) {
   put(out, 0, static_cast<std::uint32_t>(gpu->utilization));
   put(out, 4, std::uint32_t{0});
   return kSuccess;
+}
+
+FAKE nvmlDeviceGetPowerUsage(void* handle, unsigned* milliwatts) {
+  return tell(handle, __func__, &Gpu::power_mw, milliwatts);
+}
+
+FAKE nvmlDeviceGetTemperature(void* handle, int sensor, unsigned* celsius) {
+  if (sensor != 0) return kInvalidArgument;
+  return tell(handle, __func__, &Gpu::temperature_c, celsius);
+}
+
+FAKE nvmlDeviceGetClockInfo(void* handle, int clock, unsigned* megahertz) {
+  if (clock != 1) return kInvalidArgument;
+  return tell(handle, __func__, &Gpu::clock_mhz, megahertz);
+}
+
+#ifdef FAKE_NVML_OLD
+FAKE nvmlDeviceGetCurrentClocksThrottleReasons(void* handle, unsigned long long* reasons) {
+#else
+FAKE nvmlDeviceGetCurrentClocksEventReasons(void* handle, unsigned long long* reasons) {
+#endif
+  unsigned bits = 0;
+  const int code = tell(handle, __func__, &Gpu::throttle, &bits);
+  if (code == kSuccess) *reasons = bits;
+  return code;
 }
 
 FAKE nvmlDeviceGetCpuAffinity(void* handle, unsigned words, unsigned long* out) {

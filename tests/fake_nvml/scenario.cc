@@ -45,6 +45,11 @@ Process process_of(const Json& json) {
   return process;
 }
 
+std::optional<unsigned> told(const Json& json, const char* key, unsigned usual) {
+  if (!json.contains(key)) return usual;
+  return json.at(key).is_null() ? std::nullopt : std::optional(json.at(key).get<unsigned>());
+}
+
 Gpu gpu_of(const Json& json, int index) {
   const std::string digit(1, "0123456789abcdef"[index % 16]);
   const std::string group(4, digit[0]);
@@ -68,6 +73,10 @@ Gpu gpu_of(const Json& json, int index) {
     json.at("ramp").at("steps").get_to(ramp.steps);
   }
   gpu.utilization = json.value("utilization", 0);
+  gpu.power_mw = told(json, "power_mw", 70'000);
+  gpu.temperature_c = told(json, "temperature_c", 40);
+  gpu.clock_mhz = told(json, "clock_mhz", 1410);
+  gpu.throttle = told(json, "throttle", 0);
   gpu.lost = json.value("lost", false);
   gpu.repair_pending = json.value("repair_pending", false);
   gpu.repair_failed = json.value("repair_failed", false);

@@ -43,6 +43,11 @@ struct Gpu {
   std::uint64_t idle_bytes = 0;
   int utilization = 0;
   std::optional<std::uint64_t> used_bytes = std::nullopt;
+  // nullopt: a GPU that does not tell it.
+  std::optional<unsigned> power_mw = std::nullopt;
+  std::optional<unsigned> temperature_c = std::nullopt;
+  std::optional<unsigned> clock_mhz = std::nullopt;
+  std::optional<unsigned> throttle = std::nullopt;
   std::vector<Process> processes = {};
   std::optional<Ramp> ramp = std::nullopt;
   bool lost = false;

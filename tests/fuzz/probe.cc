@@ -11,7 +11,7 @@ namespace {
 using namespace pergpu;
 using namespace pergpu::gpu;
 
-std::string line_of(const std::variant<ProbeProgress, ProbeReply>& answer) {
+std::string line_of(const ProbeAnswer& answer) {
   return std::visit([](const auto& one) { return to_line(one); }, answer);
 }
 
