@@ -63,10 +63,12 @@ void Coordinator::on_engine(const EngineEvent& e) {
                    for (std::size_t i = 0; i < started.leases.size() && i < live.gpus.size(); ++i) {
                      parts_.gpus->adopt_lease(live.gpus[i], *started.leases[i]);
                    }
-                   if (job.last->pid == 0) {
+                   const bool is_new = job.last->pid == 0;
+                   if (is_new) {
                      record(id.job, event::Started{started.pid, started.start_ticks});
                    }
                    arm_timers(live);
+                   observe(live, started, is_new);
                    watch_gpu_memory();
                    if (job.state == JobState::Stopping) resume_stop(live);
                  },
@@ -112,6 +114,17 @@ void Coordinator::acknowledge_again(AttemptId id) {
   parts_.journal->then([id, engine, path = std::move(path), record = std::move(record)] {
     engine->acknowledge(id, path, record);
   });
+}
+
+void Coordinator::observe(const LiveAttempt& live, const engine_event::Started& started,
+                          bool is_new) {
+  if (parts_.telemetry == nullptr || live.engine != parts_.local) return;
+  parts_.telemetry->begin(
+      {.id = live.id,
+       .root = {started.pid, started.start_ticks},
+       .gpus = live.gpus,
+       .started_boot_ns = parts_.world->job(live.id.job)->last->started_at.boot_ns,
+       .is_new = is_new});
 }
 
 /// Until the submit is stored: the journal must hold the rows in the order in which the world took
@@ -215,6 +228,7 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
   if (!live.sent) live.engine->unassign(live.lane);
   const Job& job = *parts_.world->job(id);
   Outcome outcome = classify(evidence);
+  if (parts_.telemetry != nullptr) outcome.usage = parts_.telemetry->end(live.id);
   Next next = decide_next(job, parts_.world->step_of(job).spec, outcome);
   if (const JobId newer = parts_.world->replaced_by(id); newer && next.kind != Next::Kind::Final) {
     // Queued jobs are cancelled when a newer version comes, and this one came while it ran.

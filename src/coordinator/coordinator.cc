@@ -428,6 +428,11 @@ void Coordinator::gpus_discovered() {
   refresh_all();
 }
 
+void Coordinator::start_nothing_more() {
+  leaving_ = true;
+  if (parts_.telemetry != nullptr) parts_.telemetry->save();
+}
+
 void Coordinator::cancel_all(const std::string& reason) {
   std::vector<JobId> all;
   for (const auto& [id, live] : live_) all.push_back(id);

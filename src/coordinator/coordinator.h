@@ -31,6 +31,7 @@
 #include "coordinator/machine.h"
 #include "coordinator/snapshot.h"
 #include "coordinator/submit.h"
+#include "coordinator/telemetry.h"
 #include "coordinator/timers.h"
 #include "coordinator/world.h"
 #include "job/classify.h"
@@ -86,6 +87,7 @@ class Coordinator {
     Engine* local = nullptr;
     Engine* fake = nullptr;
     GpuLanes* gpus = nullptr;
+    Telemetry* telemetry = nullptr;  // null: nothing is read
     os::Clock* clock = nullptr;
     Timers* timers = nullptr;
     Machine machine = {};
@@ -149,7 +151,7 @@ class Coordinator {
   void interrupt(SweepId id, int level);
   void cancel_all(const std::string& reason);
   /// Before the process leaves: what is queued stays queued, for the next coordinator.
-  void start_nothing_more() { leaving_ = true; }
+  void start_nothing_more();
   /// Runs `effect` once all that was decided so far is durable.
   void when_durable(std::function<void()> effect);
 
@@ -170,6 +172,8 @@ class Coordinator {
   bool idle() const;
   const World& world() const { return *parts_.world; }
   const GpuLanes& gpu_lanes() const { return *parts_.gpus; }
+  /// Null: nothing is read.
+  const Telemetry* telemetry() const { return parts_.telemetry; }
   const Machine& machine() const { return parts_.machine; }
   const os::CgroupSite& groups() const { return parts_.groups; }
   const LiveAttempt* live(JobId job) const;
@@ -247,6 +251,7 @@ class Coordinator {
   void on_lost(LiveAttempt& live, const engine_event::Lost& lost);
   void examine(LiveAttempt& live, const EngineEvent& end);
   void arm_timers(LiveAttempt& live);
+  void observe(const LiveAttempt& live, const engine_event::Started& started, bool is_new);
   void ready(LiveAttempt& live);
   void resist(LiveAttempt& live, std::string words);
   Engine& engine_of(const Sweep& sweep) const;

@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 
 #include "coordinator/coordinator.h"
 #include "coordinator/server.h"
@@ -26,6 +28,7 @@
 #include "os/socket.h"
 #include "run/fake.h"
 #include "run/local.h"
+#include "spec/units.h"
 #include "store/copies.h"
 #include "store/store.h"
 
@@ -88,6 +91,20 @@ Folding folding() {
   return {.begin = begin, .keep = begin / 2, .always = begin, .slice = begin / 2};
 }
 
+/// PERGPU_READ_USAGE: the pause between two readings of what jobs use, or "off".  0: off.
+Result<std::int64_t> pause_of_readings() {
+  constexpr std::chrono::milliseconds kShortest{100};
+  const char* text = std::getenv("PERGPU_READ_USAGE");
+  if (text == nullptr || *text == '\0') return kSecond;
+  if (std::string_view(text) == "off") return 0;
+  const Result<std::chrono::milliseconds> pause = parse_duration(text);
+  if (pause && *pause >= kShortest) return std::chrono::nanoseconds(*pause).count();
+  return Error{ErrorKind::Invalid, 0,
+               fmt::format("PERGPU_READ_USAGE is `{}`: expected the pause between two readings "
+                           "(`1s`, at least `100ms`) or `off`",
+                           text)};
+}
+
 /// One coordinator per home; ErrorKind::Busy: another one serves it.  A holder of the lock that
 /// does not answer is still starting, or was killed and is not quite gone, or is no coordinator
 /// (`pergpu store`): it is waited for, and named when it stays.
@@ -114,6 +131,8 @@ int coordinator_main(const CoordinatorOptions& options) {
   const std::string boot_id = os::boot_id();
   if (boot_id.empty())
     return complain({ErrorKind::Unavailable, 0, "the kernel does not tell its boot id: /proc?"});
+  const Result<std::int64_t> reading_pause = pause_of_readings();
+  if (!reading_pause) return complain(reading_pause.error());
   Result<os::FileLock> lock = lock_home(options);
   if (!lock && lock.error().kind == ErrorKind::Busy) return 0;  // without a word
   if (!lock) return complain(lock.error());
@@ -162,12 +181,18 @@ int coordinator_main(const CoordinatorOptions& options) {
                  .ours = [&](const GpuProcess& p) { return coordinator->is_ours(p); },
                  .changed = [] {}});
 
+  Telemetry telemetry({.inventory = inventory.get(),
+                       .clock = &clock,
+                       .timers = &timers,
+                       .pause_ns = *reading_pause,
+                       .record = [&](row::Usage usage) { journal.record(std::move(usage)); }});
   Server* server = nullptr;
   Coordinator core({.world = &world,
                     .journal = &journal,
                     .local = &local,
                     .fake = &fake,
                     .gpus = &gpus,
+                    .telemetry = &telemetry,
                     .clock = &clock,
                     .timers = &timers,
                     .machine = read_machine(),

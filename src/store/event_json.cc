@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "job/json_depth.h"
@@ -183,7 +185,11 @@ class Members {
   void get(const char* key, std::optional<UsageSummary::Extent>& out) {
     const Json* j = find(key, &Json::is_array);
     if (j == nullptr) return;
-    if (j->size() != 2 || !(*j)[0].is_number() || !(*j)[1].is_number()) return fail(key, *j);
+    const auto fits = [](const Json& number) {
+      constexpr double kMost = std::numeric_limits<float>::max();
+      return number.is_number() && std::abs(number.get<double>()) <= kMost;
+    };
+    if (j->size() != 2 || !fits((*j)[0]) || !fits((*j)[1])) return fail(key, *j);
     out = {.mean = (*j)[0].get<float>(), .most = (*j)[1].get<float>()};
   }
   void get_int(const char* key, std::optional<std::uint64_t>& out) {

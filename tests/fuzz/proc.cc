@@ -37,6 +37,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 'p':
       (void)os::proportional_bytes_in(input.rest());
       break;
+    case 'i':
+      (void)os::disk_bytes_in(input.rest());
+      break;
+    case 'l':
+      (void)os::newest_pid_in(input.rest());
+      break;
     case 'u': {
       const std::string name = gpu::user_name_in(input.rest(), 1000);
       fuzz::check(!name.empty() && name.find('\n') == name.npos, "a user has a name of one line");

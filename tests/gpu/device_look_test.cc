@@ -227,6 +227,37 @@ TEST_F(DeviceLook, AGpuWhoseHealthCannotBeAskedTellsNothingOfIt) {
   EXPECT_EQ(told_by(seen.gpus[0]), kLostCondition);
 }
 
+TEST_F(DeviceLook, UsageIsOfTheGpusAskedForThatALookHasShown) {
+  constexpr const char* kFirst = "GPU-00000000-0000-0000-0000-000000000000";
+  constexpr const char* kSecond = "GPU-11111111-0000-0000-0000-000000000001";
+  look(R"({"gpus": [{"utilization": 97, "used_bytes": 5000000000, "power_mw": 650000,
+                     "temperature_c": 71, "clock_mhz": 1755, "throttle": 68}, {}]})");
+  touched_.clear();
+  const auto touch = [this](int index) { touched_.push_back(index); };
+  const std::vector<GpuUsage> seen = looker_.usage(*nvml_, {kFirst, "GPU-unknown"}, {}, touch);
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0], (GpuUsage{.uuid = kFirst,
+                               .busy_percent = 97,
+                               .used_bytes = 5'000'000'000,
+                               .power_mw = 650'000,
+                               .temperature_c = 71,
+                               .clock_mhz = 1755,
+                               .throttle = 68}));
+  EXPECT_EQ(touched_, std::vector<int>{0});
+  EXPECT_TRUE(looker_.usage(*nvml_, {kFirst}, {0}, touch).empty());
+  EXPECT_EQ(looker_.usage(*nvml_, {kSecond}, {}, touch).size(), 1u);
+}
+
+TEST_F(DeviceLook, UsageThatAGpuDoesNotTellIsUnknownNotZero) {
+  look(R"({"gpus": [{"power_mw": null, "temperature_c": null, "clock_mhz": null, "throttle": null,
+                     "errors": {"nvmlDeviceGetUtilizationRates": 3}}]})");
+  const std::string uuid = "GPU-00000000-0000-0000-0000-000000000000";
+  const auto usage = [&] { return looker_.usage(*nvml_, {uuid}, {}, [](int) {}).at(0); };
+  EXPECT_EQ(usage(), (GpuUsage{.uuid = uuid, .used_bytes = 4u << 20}));
+  look(R"({"gpus": [{"lost": true}]})");
+  EXPECT_EQ(usage(), GpuUsage{.uuid = uuid});
+}
+
 TEST_F(DeviceLook, XidsAreOfTheGpusThatALookHasShown) {
   const std::string world = fmt::format(R"({{"gpus": 2, "xids": "{}"}})", dev_.path());
   const std::string uuid = look(world).gpus[1].uuid;

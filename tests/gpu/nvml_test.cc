@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "gpu/throttle.h"
 #include "support.h"
 
 namespace pergpu::gpu {
@@ -136,6 +137,26 @@ TEST(Nvml, OldDriverIsReadThroughItsFirstNamesAndStructs) {
   EXPECT_EQ(nvml->processes(device, NvmlProcessKind::Compute).value.size(), 1u);
   EXPECT_EQ(nvml->numa_node(device).code, nvml_code::kFunctionNotFound);
   EXPECT_EQ(nvml->pci_address(device).code, nvml_code::kFunctionNotFound);
+}
+
+TEST(Nvml, OldDriverTellsWhyItsClocksAreLowByTheOldName) {
+  FakeDriver driver(R"({"gpus": [{"throttle": 64}]})");
+  for (const std::string& library : {kFakeNvml, kFakeNvmlOld}) {
+    Result<Nvml> nvml = Nvml::load(library);
+    ASSERT_TRUE(nvml) << nvml.error().message;
+    ASSERT_EQ(nvml->init(), 0);
+    EXPECT_EQ(nvml->throttle(nvml->device(0).value).value, 64u);
+    EXPECT_EQ(nvml->clock_mhz(nvml->device(0).value).value, 1410u);
+    nvml->shutdown();
+  }
+}
+
+TEST(ThrottleWords, NameWhatIsInAJobsWay) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(throttle_words(0), Words{});
+  EXPECT_EQ(throttle_words(0x1 | 0x2 | 0x100), Words{});  // idle; clocks as somebody set them
+  EXPECT_EQ(throttle_words(0x4 | 0x40), (Words{"power-cap", "hw-thermal"}));
+  EXPECT_EQ(throttle_words(0x8000'0000u | 0x80), (Words{"hw-power-brake", "bit-31"}));
 }
 
 TEST(Nvml, NewerStructThatIsRefusedFallsBackToTheOlder) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "os/child.h"
+#include "os/proc.h"
 #include "support.h"
 
 namespace pergpu::gpu {
@@ -394,6 +395,93 @@ TEST_F(ProbeInventoryTest, AProbeThatMayRestGoesOnAnswering) {
   inventory_->stay(true);
   EXPECT_TRUE(look().complete);
   EXPECT_EQ(only_child(), probe);
+}
+
+/// Readings of usage, of this process as a tree of its own.
+struct ProbeUsageTest : ProbeInventoryTest {
+  static UsageQuestion question() {
+    const std::uint64_t ticks = os::read_stat(::getpid()).value_or(os::ProcStat{}).start_ticks;
+    return {.trees = {{::getpid(), ticks}}, .gpus = {kFirst}};
+  }
+  std::optional<UsageAnswer> usage() {
+    std::optional<UsageAnswer> told;
+    if (!inventory_->read_usage(question(), [&](const UsageAnswer& one) { told = one; })) {
+      return std::nullopt;
+    }
+    EXPECT_FALSE(told) << "answered inside the call";
+    loop_.run_until([&] { return told.has_value(); });
+    return told;
+  }
+  static constexpr const char* kFirst = "GPU-00000000-0000-0000-0000-000000000000";
+};
+
+TEST_F(ProbeUsageTest, NeedsNoDriver) {
+  const ScopedEnv none("PERGPU_NVML", "/nonexistent/libnvidia-ml.so.1");
+  inventory(patient());
+  const std::optional<UsageAnswer> told = usage();
+  ASSERT_TRUE(told);
+  EXPECT_GT(told->boot_ns, 0);
+  ASSERT_EQ(told->trees.size(), 1u);
+  ASSERT_TRUE(told->trees[0]);
+  EXPECT_GT(told->trees[0]->resident_bytes, 0u);
+  EXPECT_TRUE(told->gpus.empty());
+}
+
+TEST_F(ProbeUsageTest, HasTheGpusThatALookHasShownAndLooksGoOn) {
+  inventory(patient());
+  ASSERT_TRUE(look().complete);
+  const pid_t probe = only_child();
+  const std::optional<UsageAnswer> told = usage();
+  ASSERT_TRUE(told);
+  ASSERT_EQ(told->gpus.size(), 1u);
+  EXPECT_EQ(told->gpus[0].uuid, kFirst);
+  EXPECT_EQ(told->gpus[0].power_mw, 70'000);
+  EXPECT_TRUE(look().complete);
+  EXPECT_EQ(only_child(), probe);
+}
+
+TEST_F(ProbeUsageTest, ALookDoesNotWaitForAReadingAndNoneIsBegunDuringALook) {
+  inventory(patient());
+  ASSERT_TRUE(look().complete);
+  bool told = false;
+  bool seen = false;
+  ASSERT_TRUE(inventory_->read_usage(question(), [&](const UsageAnswer&) { told = true; }));
+  EXPECT_FALSE(inventory_->read_usage(question(), [](const UsageAnswer&) { FAIL(); }));
+  inventory_->look([&](const GpuLook& one) { seen = one.complete; });
+  EXPECT_FALSE(inventory_->read_usage(question(), [](const UsageAnswer&) { FAIL(); }));
+  loop_.run_until([&] { return told && seen; });
+}
+
+TEST_F(ProbeUsageTest, AHangInAReadingIsAnsweredAndItsGpuLeftOut) {
+  inventory(hasty());
+  ASSERT_TRUE(look().complete);
+  driver_.set(R"({"gpus": [{"hang": ["nvmlDeviceGetPowerUsage"]}, {}]})");
+  const std::optional<UsageAnswer> told = usage();
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->boot_ns, 0) << "unknown";
+  GpuLook seen;
+  while (!(seen = look()).complete) {
+    bool over = false;
+    loop_.after(milliseconds(50), [&] { over = true; });
+    loop_.run_until([&] { return over; });
+  }
+  ASSERT_EQ(seen.gpus.size(), 2u);
+  EXPECT_EQ(seen.gpus[0].health, GpuHealth::Unknown);
+  EXPECT_EQ(seen.gpus[1].health, GpuHealth::Ok);
+}
+
+TEST_F(ProbeUsageTest, AProbeThatDiesInAReadingIsNotStartedForThatInALoopAndLooksGoOn) {
+  inventory(patient());
+  ASSERT_TRUE(look().complete);
+  const pid_t probe = only_child();
+  ::kill(probe, SIGSTOP);
+  std::optional<UsageAnswer> told;
+  ASSERT_TRUE(inventory_->read_usage(question(), [&](const UsageAnswer& one) { told = one; }));
+  ::kill(probe, SIGKILL);
+  loop_.run_until([&] { return told.has_value(); });
+  EXPECT_EQ(told->boot_ns, 0);
+  EXPECT_FALSE(inventory_->read_usage(question(), [](const UsageAnswer&) { FAIL(); }));
+  EXPECT_TRUE(look().complete);
 }
 
 }  // namespace

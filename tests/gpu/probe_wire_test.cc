@@ -92,6 +92,55 @@ TEST(ProbeWire, RequestAndProgressComeBackWhole) {
   }
 }
 
+UsageAnswer full_usage() {
+  return {.boot_ns = 5,
+          .cost_ns = 6,
+          .trees = {std::nullopt,
+                    os::TreeUsage{.processes = 3,
+                                  .cpu_ns = 7,
+                                  .resident_bytes = 1ull << 40,
+                                  .proportional_bytes = 8,
+                                  .read_bytes = 9,
+                                  .written_bytes = 10},
+                    os::TreeUsage{}},
+          .gpus = {{.uuid = "GPU-a",
+                    .busy_percent = 99,
+                    .used_bytes = 1ull << 36,
+                    .power_mw = 700'000,
+                    .temperature_c = 71,
+                    .clock_mhz = 1980,
+                    .throttle = 4},
+                   {.uuid = "GPU-b"}}};
+}
+
+TEST(ProbeWire, UsageComesBackWholeAndUnknownIsNotZero) {
+  const auto answer = parse_answer(to_line(ProbeUsage{9, full_usage()}));
+  ASSERT_TRUE(answer) << answer.error().message;
+  const auto* told = std::get_if<ProbeUsage>(&*answer);
+  ASSERT_NE(told, nullptr);
+  EXPECT_EQ(told->id, 9);
+  EXPECT_EQ(told->usage, full_usage());
+  EXPECT_FALSE(told->usage.gpus[1].busy_percent);
+}
+
+TEST(ProbeWire, AQuestionOfUsageComesBackWhole) {
+  const ProbeRequest request{
+      .id = 3,
+      .skip = {1},
+      .stay = true,
+      .usage = UsageQuestion{.trees = {{4711, 1ull << 63}, {12, 5}}, .gpus = {"GPU-a"}}};
+  const auto parsed = parse_request(to_line(request));
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(*parsed, request);
+  for (const char* line : {R"({"id":1,"op":"usage","skip":[],"trees":[[1]],"gpus":[]})",
+                           R"({"id":1,"op":"usage","skip":[],"trees":[["1",2]],"gpus":[]})",
+                           R"({"id":1,"op":"usage","skip":[],"trees":[],"gpus":[3]})",
+                           R"({"id":1,"op":"usage","skip":[],"gpus":[]})"}) {
+    EXPECT_FALSE(parse_request(line)) << line;
+  }
+  EXPECT_FALSE(parse_answer(R"({"id":1,"usage":{"boot_ns":1,"cost_ns":1,"trees":[3],"gpus":[]}})"));
+}
+
 TEST(ProbeWire, WhatIsNotToldStaysSo) {
   GpuLook look = full_look();
   look.gpus[0].repair_pending.reset();

@@ -11,12 +11,16 @@ std::vector<JobEvent> one_of_each() {
                             .gpus = {"GPU-a", "GPU-b"},
                             .cpus = 4,
                             .cpu_list = {0, 2}};
+  UsageSummary usage{.readings = 3, .throttle = 4, .written_bytes = 1ull << 40};
+  usage.extents[0] = UsageSummary::Extent{.mean = 0.1f, .most = 1.7f};
+  usage.extents[kMeasures - 1] = UsageSummary::Extent{.mean = -1, .most = 1e20f};
   const Outcome outcome{.cls = OutcomeClass::Signal,
                         .exit_code = 0,
                         .signal = 9,
                         .reason = "killed by signal 9 (SIGKILL)\n\"é\"",
                         .peak_memory_bytes = 1u << 31,
-                        .cpu_ns = 77};
+                        .cpu_ns = 77,
+                        .usage = usage};
   const Next next{.kind = Next::Kind::Again,
                   .state = JobState::Lost,
                   .charged = false,
@@ -152,7 +156,10 @@ TEST(EventJson, WhatMakesNoSenseIsRefusedWithItsName) {
       {{"folded", R"({"queued_at":[1]})"}, "queued_at = [1]"},
       {{"folded", R"({"last":{"outcome":{"class":"fine"}}})"}, "last.outcome.class = \"fine\""},
       {{"ended", R"({"class":"ok","next":"perhaps"})"}, "next = \"perhaps\""},
-      {{"ended", R"({"class":"ok","charged":1})"}, "charged = 1"}};
+      {{"ended", R"({"class":"ok","charged":1})"}, "charged = 1"},
+      {{"ended", R"({"class":"ok","usage":{"cores":[1]}})"}, "usage.cores = [1]"},
+      {{"ended", R"({"class":"ok","usage":{"cores":[1,1e300]}})"}, "usage.cores = [1,1e+300]"},
+      {{"ended", R"({"class":"ok","usage":{"readings":-1}})"}, "usage.readings = -1"}};
   for (const auto& [input, expected] : cases) {
     const Result<JobEvent> event = event_of(input.first, input.second);
     ASSERT_FALSE(event) << input.first << input.second;

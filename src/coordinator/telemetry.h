@@ -1,0 +1,99 @@
+// What live attempts use: readings, asked for once a second, rolled up here and stored by the
+// minute.  Runs on the deciding thread and never blocks: reading is the inventory's (the probe's).
+//
+// A reading that fails is unknown, and the next one tells what happened since the last one that
+// did not.  Where readings cost more than expected there are fewer of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/timers.h"
+#include "gpu/inventory.h"
+#include "ids.h"
+#include "job/rollup.h"
+#include "job/usage.h"
+#include "os/clock.h"
+#include "store/store.h"
+
+namespace pergpu {
+
+class Telemetry {
+ public:
+  struct Parts {
+    GpuInventory* inventory = nullptr;
+    os::Clock* clock = nullptr;
+    Timers* timers = nullptr;
+    std::int64_t pause_ns = kSecond;  // between two readings; 0: none are made
+    std::function<void(row::Usage)> record;
+  };
+  explicit Telemetry(Parts parts) : parts_(std::move(parts)) {}
+  ~Telemetry();
+  Telemetry(const Telemetry&) = delete;
+  Telemetry& operator=(const Telemetry&) = delete;
+
+  struct Subject {
+    AttemptId id = {};
+    os::TreeRoot root = {};
+    std::vector<std::string> gpus = {};
+    std::int64_t started_boot_ns = 0;
+    bool is_new = true;  // false: adopted; what it used before is not known
+  };
+  void begin(Subject subject);
+  /// nullopt: no reading was made of it.  What is left of its minutes is recorded, unless it did
+  /// not last for one.
+  std::optional<UsageSummary> end(AttemptId id);
+  /// Records the minutes that are over and not yet recorded: before the process leaves.
+  void save();
+
+  /// Null: it is not live.
+  const Rollup* of(AttemptId id) const;
+  std::optional<UsageSummary> summary(AttemptId id) const;
+  /// The newest reading of it; null: there is none of late.
+  const GpuUsage* gpu(const std::string& uuid) const;
+
+ private:
+  /// A counter that may fall for a moment: counts from the highest value it had.
+  struct Counter {
+    std::int64_t highest = 0;
+    std::int64_t read_at_ns = 0;
+    bool is_known = false;
+    std::optional<float> rate(std::int64_t value, std::int64_t now_ns);
+  };
+  struct Live {
+    Subject subject = {};
+    std::int64_t begun_ns = 0;
+    Rollup rollup = Rollup(0);
+    Counter cpu = {};
+    Counter read = {};
+    Counter written = {};
+    std::vector<UsageBucket> unsaved = {};  // minutes that are over
+    bool lasts = false;                     // a minute of it was over
+  };
+  struct SeenGpu {
+    GpuUsage usage = {};
+    std::int64_t boot_ns = 0;
+  };
+  void schedule(std::int64_t boot_ns);
+  void ask();
+  void take(const std::vector<AttemptId>& asked, const UsageAnswer& answer);
+  void take_gpus(const Live& live, UsageReading& reading) const;
+  void add(Live& live, const UsageReading& reading);
+  void save(Live& live);
+  void bound_memory();
+  std::int64_t pause_ns() const;
+
+  Parts parts_;
+  std::map<AttemptId, Live> live_;
+  std::map<std::string, SeenGpu> gpus_;
+  Timers::Id timer_ = 0;
+  bool asking_ = false;
+  std::int64_t refusal_pause_ns_ = 0;
+  double cost_ns_ = 0;  // of a reading, smoothed
+};
+
+}  // namespace pergpu
