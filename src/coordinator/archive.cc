@@ -15,6 +15,7 @@ void Coordinator::archive_ended() {
     }
     const Sweep& sweep = *parts_.world->sweep(id);
     if (sweep.open == 0) parts_.journal->record(World::archived_row(sweep));
+    lane_use_.forget(id);
   }
 }
 

@@ -239,6 +239,7 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
   }
   gpu_care_.attempt_ended(live.gpus, id, live.key, outcome.cls);
   record(id, event::Ended{std::move(outcome), next});
+  learn(job, live);
   vacate(live, !evidence.lost || evidence.proven_gone);
   drop_environment(job);
   mind_breaker(job);
@@ -254,6 +255,38 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
   }
   refresh(id);
   dependents_of(id);
+}
+
+/// What a real attempt that was done took: of its processes what the keeper saw, and its GPUs
+/// without what they need for themselves.
+void Coordinator::learn(const Job& job, const LiveAttempt& live) {
+  const Attempt& attempt = *job.last;
+  const bool was_done = attempt.outcome->cls == OutcomeClass::Ok;
+  if (!was_done || live.engine != parts_.local || attempt.started_at.boot_ns == 0) return;
+  UsageRecord record{
+      .duration_s =
+          static_cast<double>(attempt.ended_at.boot_ns - attempt.started_at.boot_ns) / 1e9};
+  if (attempt.outcome->peak_memory_bytes > 0) {
+    record.memory_bytes = attempt.outcome->peak_memory_bytes;
+  }
+  if (const std::optional<UsageSummary>& usage = attempt.outcome->usage) {
+    if (const auto& memory = (*usage)[Measure::Proportional]) {
+      record.memory_bytes =
+          std::max(record.memory_bytes.value_or(0), static_cast<std::uint64_t>(memory->most));
+    }
+    const auto& memory = (*usage)[Measure::GpuMemory];
+    if (memory && live.demand.outsiders == Outsiders::Avoid) {  // else it is others' memory, too
+      std::uint64_t idle = 0;
+      for (const std::string& uuid : live.gpus) idle += parts_.gpus->idle_bytes(uuid);
+      const auto most = static_cast<std::uint64_t>(memory->most);
+      record.gpu_memory_bytes = most - std::min(idle, most);
+    }
+  }
+  if (job.run >= 0) {
+    const Sweep& sweep = parts_.world->sweep_of(job);
+    record.parameters = marks_of(sweep.runs[static_cast<std::size_t>(job.run)].spec);
+  }
+  learnt_.add(parts_.world->step_of(job).spec, std::move(record));
 }
 
 /// When every job of the sweep is done none can start any more, and its environment goes.
@@ -278,6 +311,7 @@ void Coordinator::vacate(LiveAttempt& live, bool gone) {
     if (timer != 0) parts_.timers->cancel(timer);
   }
   capacity_.vacate(live.key, live.demand, live.lane, live.gpus, live.starting_up, false);
+  lane_use_.vacate(live.lane, parts_.clock->now().boot_ns);
   for (const std::string& uuid : live.gpus) parts_.gpus->vacate(uuid, gone);
   parts_.gpus->fill(capacity_);
 }

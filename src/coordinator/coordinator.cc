@@ -20,6 +20,9 @@ Coordinator::Coordinator(Parts parts)
     : parts_(std::move(parts)),
       gpu_care_(parts_.world->meta(), parts_.boot_id, *parts_.clock,
                 [this](row::Meta fact) { parts_.journal->record(std::move(fact)); }),
+      lane_use_(parts_.clock->now().boot_ns),
+      learnt_(parts_.world->meta(), *parts_.clock,
+              [this](row::Meta fact) { parts_.journal->record(std::move(fact)); }),
       planner_(
           std::make_unique<AttemptPlanner>(*parts_.world, parts_.home, parts_.read_environment)) {
   capacity_.cpus = parts_.machine.core_count();
@@ -64,7 +67,7 @@ ReadyJob Coordinator::ready_entry(const Job& job) const {
   return {.id = job.id,
           .step = {job.sweep, job.step},
           .run = job.run,
-          .expected_ns = expected_ns(*parts_.world, job),
+          .expected_ns = expected_ns(*parts_.world, job, &learnt_),
           .growths = growths_of(job)};
 }
 
@@ -308,6 +311,7 @@ void Coordinator::begin(const Choice& choice, const Demand& demand) {
                                            .cpu_list = live.cpu_list},
                              .keeper = live.engine->assign(live.lane)});
   const AttemptId attempt = live.id;
+  lane_use_.occupy(live.lane, parts_.clock->now().boot_ns);
   live_.emplace(id, std::move(live));
   foldered_.erase(id);
 
@@ -431,6 +435,7 @@ void Coordinator::gpus_discovered() {
 void Coordinator::start_nothing_more() {
   leaving_ = true;
   if (parts_.telemetry != nullptr) parts_.telemetry->save();
+  learnt_.save();
 }
 
 void Coordinator::cancel_all(const std::string& reason) {

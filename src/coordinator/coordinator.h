@@ -28,6 +28,8 @@
 #include "coordinator/gpu_care.h"
 #include "coordinator/gpu_lanes.h"
 #include "coordinator/journal.h"
+#include "coordinator/lane_use.h"
+#include "coordinator/learnt.h"
 #include "coordinator/machine.h"
 #include "coordinator/snapshot.h"
 #include "coordinator/submit.h"
@@ -174,6 +176,7 @@ class Coordinator {
   const GpuLanes& gpu_lanes() const { return *parts_.gpus; }
   /// Null: nothing is read.
   const Telemetry* telemetry() const { return parts_.telemetry; }
+  const Learnt& learnt() const { return learnt_; }
   const Machine& machine() const { return parts_.machine; }
   const os::CgroupSite& groups() const { return parts_.groups; }
   const LiveAttempt* live(JobId job) const;
@@ -186,6 +189,8 @@ class Coordinator {
   int lanes_of(const Sweep& sweep) const;
   /// The lanes that the sweep's jobs can run on, busy or not.
   std::vector<LaneSnapshot> lane_snapshots(const Sweep& sweep) const;
+  /// Those of the machine's GPUs.
+  std::vector<LaneSnapshot> gpu_lane_snapshots() const;
   /// Why a job is where it is, in plain words.
   std::string why(const Job& job) const;
   /// What the job asks for: its attempt's while it is live, else the next one's.
@@ -212,6 +217,8 @@ class Coordinator {
   std::string failed_on(JobId id) const;
   ReadyJob ready_entry(const Job& job) const;
   void leave_queue(const Job& job);
+  void learn(const Job& job, const LiveAttempt& live);
+  void tell_idle(LaneId id, LaneSnapshot& lane) const;
 
   void begin(const Choice& choice, const Demand& demand);
   void acquire(const Choice& choice);
@@ -295,6 +302,8 @@ class Coordinator {
 
   Parts parts_;
   GpuCare gpu_care_;
+  LaneUse lane_use_;
+  Learnt learnt_;
   ReadyQueue queue_;
   Capacity capacity_;
   std::map<JobId, LiveAttempt> live_;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "coordinator/attempt_planner.h"
+#include "coordinator/describe_usage.h"
 #include "coordinator/expectation.h"
 #include "gpu/memory_use.h"
 #include "job/classify.h"
@@ -40,7 +41,7 @@ JobSnapshot describe(const Coordinator& coordinator, const Job& job) {
   s.metrics = metrics_of(world, job);
   s.retries_left = std::max(0, step.spec.retries.max - job.retries_used);
   s.replaced = !world.is_current(job);
-  if (const std::int64_t expected = foreseen_ns(world, job); expected > 0) {
+  if (const std::int64_t expected = foreseen_ns(world, job, &coordinator.learnt()); expected > 0) {
     s.expected_s = static_cast<double>(expected) / 1e9;
   }
   if (const std::optional<std::int64_t> end = coordinator.expected_end(job.id)) {
@@ -69,6 +70,7 @@ JobSnapshot describe(const Coordinator& coordinator, const Job& job) {
   if (const LiveAttempt* live = coordinator.live(job.id)) {
     s.status = live->status;
     s.progress = live->progress;
+    tell_usage(coordinator, live->id, s);
   }
   s.warnings = coordinator.warnings_of(job);
   return s;
@@ -84,6 +86,7 @@ SweepSnapshot describe(const Coordinator& coordinator, const Sweep& sweep) {
   std::vector<const Step*> steps;
   for (const Step& step : sweep.steps) {
     if (step.listed) steps.push_back(&step);
+    const std::optional<Forecast> learnt = coordinator.learnt().forecast_of_step(step.spec);
     for (JobId id : step.current) {
       const Job* job = world.job(id);
       if (job == nullptr) continue;
@@ -260,6 +263,10 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
       attempt["cpu_s"] = static_cast<double>(a.outcome->cpu_ns) / 1e9;
     }
     j["last_attempt"] = std::move(attempt);
+    j["usage"] = describe_usage(coordinator, job);
+  }
+  if (const std::optional<Forecast> learnt = learnt_of(world, job, coordinator.learnt())) {
+    j["learnt"] = describe_learnt(*learnt);
   }
   if (JobId old = world.replaces(job.id)) j["replaces"] = old.value;
   if (JobId newer = world.replaced_by(job.id)) j["replaced_by"] = newer.value;
@@ -278,9 +285,12 @@ nlohmann::json describe_why(const Coordinator& coordinator, const Job& job) {
 
 nlohmann::json describe_gpus(const Coordinator& coordinator) {
   nlohmann::json gpus = nlohmann::json::array();
-  for (const GpuSnapshot& gpu : coordinator.gpu_lanes().gpus()) gpus.push_back(gpu);
+  for (GpuSnapshot& gpu : coordinator.gpu_lanes().gpus()) {
+    tell_usage(coordinator, gpu);
+    gpus.push_back(gpu);
+  }
   nlohmann::json lanes = nlohmann::json::array();
-  for (const LaneSnapshot& lane : coordinator.gpu_lanes().lanes()) lanes.push_back(lane);
+  for (const LaneSnapshot& lane : coordinator.gpu_lane_snapshots()) lanes.push_back(lane);
   return {{"schema", 1},
           {"gpus", std::move(gpus)},
           {"lanes", std::move(lanes)},

@@ -1,5 +1,5 @@
 // Pure: of a job, only the record of its last attempt is looked at; of its step, what its others
-// took.
+// took; and what was learnt of jobs like it.
 #include "coordinator/expectation.h"
 
 #include <algorithm>
@@ -29,23 +29,40 @@ std::string rendered(const Template& expect, const RunSpec* run, std::int64_t in
   return text ? *std::move(text) : std::string();
 }
 
+std::int64_t ns_of(const std::optional<Forecast>& forecast) {
+  constexpr double kMostS = 1e9;  // 30 years
+  return forecast ? static_cast<std::int64_t>(std::min(forecast->duration_s, kMostS) * 1e9) : 0;
+}
+
 }  // namespace
 
 std::int64_t expected_ns(const StepSpec& step, const RunSpec* run, std::int64_t index,
-                         const Job* job) {
+                         const Job* job, const Learnt* learnt) {
   if (!step.expect.empty()) {
     const Result<std::chrono::milliseconds> duration =
         parse_duration(rendered(step.expect, run, index));
     return duration ? std::chrono::nanoseconds(*duration).count() : 0;
   }
-  return job == nullptr ? 0 : took_ns(*job);
+  if (const std::int64_t took = job == nullptr ? 0 : took_ns(*job); took > 0) return took;
+  if (learnt == nullptr) return 0;
+  return ns_of(learnt->forecast(step, run));
 }
 
-std::int64_t expected_ns(const World& world, const Job& job) {
+std::int64_t expected_ns(const World& world, const Job& job, const Learnt* learnt) {
   const StepSpec& step = world.step_of(job).spec;
-  if (job.run < 0) return expected_ns(step, nullptr, 0, &job);
-  const Run& run = world.sweep_of(job).runs[static_cast<std::size_t>(job.run)];
-  return expected_ns(step, &run.spec, job.run, &job);
+  const std::vector<Run>& runs = world.sweep_of(job).runs;
+  const RunSpec* run = job.run < 0 ? nullptr : &runs[static_cast<std::size_t>(job.run)].spec;
+  const std::int64_t known = expected_ns(step, run, std::max(job.run, 0), &job);
+  if (known > 0 || learnt == nullptr || !step.expect.empty()) return known;
+  return ns_of(learnt_of(world, job, *learnt));
+}
+
+std::optional<Forecast> learnt_of(const World& world, const Job& job, const Learnt& learnt) {
+  const StepSpec& step = world.step_of(job).spec;
+  const std::vector<Run>& runs = world.sweep_of(job).runs;
+  if (runs.size() > kMostForecastRuns) return learnt.forecast_of_step(step);
+  return learnt.forecast(step,
+                         job.run < 0 ? nullptr : &runs[static_cast<std::size_t>(job.run)].spec);
 }
 
 std::int64_t learnt_ns(const Step& step) {
@@ -66,8 +83,8 @@ std::int64_t learnt_ns(const Step& step, const std::vector<std::int64_t>& elapse
   return static_cast<std::int64_t>(std::min(total / count, static_cast<double>(kFarthest)));
 }
 
-std::int64_t foreseen_ns(const World& world, const Job& job) {
-  const std::int64_t own = expected_ns(world, job);
+std::int64_t foreseen_ns(const World& world, const Job& job, const Learnt* learnt) {
+  const std::int64_t own = expected_ns(world, job, learnt);
   return own > 0 ? own : learnt_ns(world.step_of(job));
 }
 

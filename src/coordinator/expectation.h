@@ -1,20 +1,29 @@
 // How long a job is expected to take: of equals, the scheduler starts the longest first.  Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "coordinator/learnt.h"
 #include "coordinator/world.h"
 
 namespace pergpu {
 
 /// In ns, 0: unknown.  What the step's `expect` says; without one, what the job took when it was
-/// done.
-std::int64_t expected_ns(const World& world, const Job& job);
+/// done; if it never was, what was learnt of jobs like it (`learnt` null: nothing was).
+std::int64_t expected_ns(const World& world, const Job& job, const Learnt* learnt = nullptr);
 /// The same before a submit is taken.  `run` (row `index` of the sweep) is null for a once-step's
 /// job, `job` for a new one.
 std::int64_t expected_ns(const StepSpec& step, const RunSpec* run, std::int64_t index,
-                         const Job* job);
+                         const Job* job, const Learnt* learnt = nullptr);
+
+/// Jobs of a sweep are looked at one by one up to here; those of a larger one share what was learnt
+/// of the step.
+inline constexpr std::size_t kMostForecastRuns = 10'000;
+/// What was learnt of jobs like this one; nullopt: nothing.
+std::optional<Forecast> learnt_of(const World& world, const Job& job, const Learnt& learnt);
 
 /// What the jobs of the step that are done took on average; 0: none is, or none was measured.
 std::int64_t learnt_ns(const Step& step);
@@ -22,7 +31,7 @@ std::int64_t learnt_ns(const Step& step);
 /// (left_ns()): short ones are done first, and their average alone would be too low.
 std::int64_t learnt_ns(const Step& step, const std::vector<std::int64_t>& elapsed_ns);
 /// For people who look at one job: expected_ns(), where that is not known learnt_ns() of its step.
-std::int64_t foreseen_ns(const World& world, const Job& job);
+std::int64_t foreseen_ns(const World& world, const Job& job, const Learnt* learnt = nullptr);
 
 /// What is left of one that has run for `elapsed_ns`.  One that should have ended takes as long
 /// again as it is late, at most a tenth of what was expected.

@@ -128,10 +128,22 @@ std::vector<std::string> Coordinator::warnings_of(const Job& job) const {
   return planner_->warnings_of(job);
 }
 
+void Coordinator::tell_idle(LaneId id, LaneSnapshot& lane) const {
+  const LaneUse::Idle idle = lane_use_.of(id, parts_.clock->now().boot_ns);
+  lane.idle_s = static_cast<double>(idle.all_ns) / 1e9;
+  if (idle.now_ns) lane.idle_now_s = static_cast<double>(*idle.now_ns) / 1e9;
+}
+
+std::vector<LaneSnapshot> Coordinator::gpu_lane_snapshots() const {
+  std::vector<LaneSnapshot> lanes = parts_.gpus->lanes();
+  for (LaneSnapshot& lane : lanes) tell_idle(parts_.gpus->facts(lane.uuid)->id, lane);
+  return lanes;
+}
+
 std::vector<LaneSnapshot> Coordinator::lane_snapshots(const Sweep& sweep) const {
   std::vector<LaneSnapshot> out;
   const bool uses_gpus = parts_.gpus->any();
-  if (uses_gpus) out = parts_.gpus->lanes();
+  if (uses_gpus) out = gpu_lane_snapshots();
   const bool own = sweep.context.lanes > 0;
   const int count = own ? static_cast<int>(sweep.context.lanes) : capacity_.cpu_lanes.size;
   std::vector<LaneSnapshot> cpu;
@@ -147,6 +159,7 @@ std::vector<LaneSnapshot> Coordinator::lane_snapshots(const Sweep& sweep) const 
         lane.job = job.value;
       }
     }
+    tell_idle(id, lane);
     cpu.push_back(std::move(lane));
   }
   out.insert(out.end(), cpu.begin(), cpu.end());

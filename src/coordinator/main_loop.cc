@@ -234,6 +234,11 @@ int coordinator_main(const CoordinatorOptions& options) {
                             done(Error{ErrorKind::Invalid, 0,
                                        file + " is no name of a copy in " + options.home});
                           }
+                        },
+                    .read_usage =
+                        [&](JobId job, std::int32_t attempt,
+                            std::function<void(Result<std::vector<row::Usage>>)> done) {
+                          (*store)->read_usage(job, attempt, std::move(done));
                         }});
   if (!opened) return complain(opened.error());
   server = opened->get();

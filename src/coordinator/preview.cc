@@ -49,12 +49,14 @@ std::vector<StartSnapshot> Coordinator::rehearse(const SweepSpec& file,
       if (!planned.ready(step, row) || acquiring_.contains(id)) continue;
       const Job* known = parts_.world->job(id);
       const bool is_queued = known != nullptr && known->state == JobState::Queued;
-      queue.insert({.id = id,
-                    .step = {plan.sweep, planned.slot_of(step)},
-                    .run = once ? -1 : planned.run_of(row),
-                    .expected_ns = expected_ns(file.steps[step], once ? nullptr : &file.runs[row],
-                                               once ? 0 : planned.run_of(row), known),
-                    .growths = is_queued ? growths_of(*known) : Growths{}});
+      queue.insert(
+          {.id = id,
+           .step = {plan.sweep, planned.slot_of(step)},
+           .run = once ? -1 : planned.run_of(row),
+           .expected_ns = expected_ns(file.steps[step], once ? nullptr : &file.runs[row],
+                                      once ? 0 : planned.run_of(row), known,
+                                      file.runs.size() > kMostForecastRuns ? nullptr : &learnt_),
+           .growths = is_queued ? growths_of(*known) : Growths{}});
       origins.emplace(id, Origin{step, row});
     }
   }

@@ -39,6 +39,7 @@ void Coordinator::recover() {
     capacity_.occupy(live.key, live.demand, live.lane, live.gpus,
                      fmt::format("runs job {}", job.id.value));
     for (const std::string& uuid : live.gpus) parts_.gpus->occupy(uuid, job.id);
+    lane_use_.occupy(live.lane, parts_.clock->now().boot_ns);
     (live.engine == parts_.fake ? fake : local)
         .push_back({.id = live.id,
                     .keeper = attempt.keeper,

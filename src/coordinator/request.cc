@@ -20,7 +20,7 @@ using Op = Request::Op;
 /// Hello has no name: its line is {"hello":1,…}.
 constexpr Op kNamed[] = {Op::Submit, Op::DryRun,    Op::Plan,   Op::Ps,   Op::Show,    Op::Why,
                          Op::Wait,   Op::Watch,     Op::Cancel, Op::Hold, Op::Release, Op::Retry,
-                         Op::Gpus,   Op::Interrupt, Op::Status, Op::Stop, Op::Backup};
+                         Op::Gpus,   Op::Interrupt, Op::Status, Op::Stop, Op::Backup,  Op::Usage};
 
 constexpr std::int64_t kMostExpectedMs = std::int64_t{100} * 365 * 86'400'000;  // 100 years
 constexpr std::int64_t kMostOn = 10'000;
@@ -121,6 +121,23 @@ Result<void> read_submit(Fields& fields, Request& request) {
   return {};
 }
 
+void read_usage(Fields& fields, Request& request) {
+  fields.get("job", request.job);
+  if (request.job < 1) fields.fail("job", "the number of a job");
+  fields.get("attempt", request.attempt);
+  if (request.attempt < 0 || !std::in_range<std::int32_t>(request.attempt)) {
+    fields.fail("attempt", "the number of an attempt");
+  }
+  fields.get("step", request.step_s);
+  if (request.step_s < 0 || request.step_s > 1'000'000) fields.fail("step", "seconds");
+  std::string from;
+  fields.get("from", from);
+  request.from_wall_ns = from.empty() ? 0 : from_rfc3339(from);
+  if (!from.empty() && request.from_wall_ns == 0) {
+    fields.fail("from", "a time like 2026-11-21T13:00:00Z");
+  }
+}
+
 }  // namespace
 
 std::string_view to_string(Request::Op op) {
@@ -155,6 +172,8 @@ std::string_view to_string(Request::Op op) {
       return "interrupt";
     case Op::Gpus:
       return "gpus";
+    case Op::Usage:
+      return "usage";
     case Op::Status:
       return "status";
     case Op::Stop:
@@ -206,6 +225,7 @@ Result<Request> request_of(std::string_view line) {
   fields.get("kill", request.kill);
   fields.get("file", request.file);
   fields.get("release", request.release);
+  if (*op == Op::Usage) read_usage(fields, request);
   if (*op == Op::Backup && !request.file.starts_with('/')) fields.fail("file", "a whole path");
   if (*op == Op::Interrupt && !request.sweep_id) fields.fail("sweep_id", "a whole number");
   if (!fields.wrong().empty()) return malformed(fields.wrong());

@@ -35,6 +35,7 @@ struct Request {
     Retry,
     Interrupt,
     Gpus,
+    Usage,
     Status,
     Stop,
     Backup,
@@ -48,6 +49,11 @@ struct Request {
   bool kill = false;
   std::string file = {};     // of Backup: where the copy goes, absolute
   std::string release = {};  // of Gpus: those to use again, as for --devices; "": only show
+  // Of Usage:
+  std::int64_t job = 0;
+  std::int64_t attempt = 0;       // 0: the newest
+  std::int64_t from_wall_ns = 0;  // 0: all
+  std::int64_t step_s = 0;        // 0: as narrow as there is
   // Plan:
   bool has_sweep = false;                           // else what the selectors name; none: all
   std::map<std::string, std::int64_t> expect = {};  // ms, by step

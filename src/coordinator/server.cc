@@ -209,6 +209,8 @@ void Server::handle(Client& client, Request request) {
       return reply(id, status());
     case Request::Op::Gpus:
       return when_discovered([this, id, release = request.release] { tell_gpus(id, release); });
+    case Request::Op::Usage:
+      return tell_usage(id, request);
     case Request::Op::Stop:
       reply(id, json::object());
       return options_.leave(request.kill);

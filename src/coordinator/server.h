@@ -32,6 +32,10 @@ class Server {
     std::function<void(bool kill)> leave;
     /// Copies the store into a new file; the answer is its size.
     std::function<void(std::string file, std::function<void(Result<std::int64_t>)> done)> backup;
+    /// What the store keeps of an attempt's usage.
+    std::function<void(JobId, std::int32_t attempt,
+                       std::function<void(Result<std::vector<row::Usage>>)> done)>
+        read_usage;
   };
   static Result<std::unique_ptr<Server>> open(os::Loop& loop, Coordinator& coordinator,
                                               Options options);
@@ -65,6 +69,7 @@ class Server {
   void query(Client& client, const Request& request);
   void interrupt(std::uint64_t id, SweepId sweep, int level);
   void tell_gpus(std::uint64_t id, const std::string& release);
+  void tell_usage(std::uint64_t id, const Request& request);
   bool make_room();
   void drop(Client& client);
   void answer(Client& client, const nlohmann::json& line);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "coordinator/describe.h"
+#include "coordinator/describe_usage.h"
 #include "coordinator/request.h"
 #include "coordinator/selector.h"
 #include "coordinator/server.h"
@@ -20,6 +21,7 @@ using nlohmann::json;
 std::vector<SweepId> Server::to_fetch(const Request& request) const {
   const World& world = coordinator_.world();
   if (request.op == Request::Op::Watch && request.all) return {};
+  if (request.op == Request::Op::Usage) return world.archived_with(JobId{request.job});
   if (request.op == Request::Op::Ps && request.all && request.selectors.empty()) {
     std::vector<SweepId> all;
     for (const auto& [id, archived] : world.archived()) all.push_back(id);
@@ -43,6 +45,29 @@ void Server::tell_gpus(std::uint64_t id, const std::string& release) {
     });
   }
   reply(id, describe_gpus(coordinator_));
+}
+
+/// Of a live attempt from here, of another from the store.
+void Server::tell_usage(std::uint64_t id, const Request& request) {
+  const Job* job = coordinator_.world().job(JobId{request.job});
+  if (job == nullptr) {
+    return fail(id, kNothingMatched, fmt::format("there is no job {}", request.job));
+  }
+  const std::int64_t number = request.attempt == 0 ? job->attempts : request.attempt;
+  if (number < 1 || number > job->attempts) {
+    return fail(id, kNothingMatched, fmt::format("job {} has no attempt {}", request.job, number));
+  }
+  const AttemptId attempt{job->id, static_cast<std::int32_t>(number)};
+  if (std::optional<json> live = describe_series(coordinator_, attempt, request)) {
+    return reply(id, *live);
+  }
+  options_.read_usage(attempt.job, attempt.number,
+                      [this, id, attempt, request](const Result<std::vector<row::Usage>>& rows) {
+                        if (!rows) return fail(id, kUnreachable, rows.error().message);
+                        const Result<json> series = describe_series(attempt, *rows, request);
+                        if (!series) return fail(id, kUnreachable, series.error().message);
+                        reply(id, *series);
+                      });
 }
 
 void Server::interrupt(std::uint64_t id, SweepId sweep, int level) {

@@ -217,6 +217,10 @@ void fields(V& v, F&& f) {
   f("retries_left", v.retries_left);
   f("replaced", v.replaced);
   f("warnings", v.warnings);
+  f("cores", v.cores);
+  f("resident_bytes", v.resident_bytes);
+  f("gpu_busy_percent", v.gpu_busy_percent);
+  f("gpu_memory_bytes", v.gpu_memory_bytes);
 }
 
 template <typename V, typename F>
@@ -252,6 +256,8 @@ void fields(V& v, F&& f) {
   f("state", v.state);
   f("why", v.why);
   f("job", v.job);
+  f("idle_s", v.idle_s);
+  f("idle_now_s", v.idle_now_s);
 }
 
 template <typename V, typename F>
@@ -277,6 +283,11 @@ void fields(V& v, F&& f) {
   f("memory_bytes", v.memory_bytes);
   f("used_bytes", v.used_bytes);
   f("holders", v.holders);
+  f("busy_percent", v.busy_percent);
+  f("power_w", v.power_w);
+  f("temperature_c", v.temperature_c);
+  f("clock_mhz", v.clock_mhz);
+  f("throttle", v.throttle);
 }
 
 /// Without `env` and `cwd`, whose bytes need care.

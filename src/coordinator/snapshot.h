@@ -33,6 +33,11 @@
 //           changed, at most four a second, and {"event":"devices", fields of "gpus"} when these
 //           changed, at most once a second.  It has no end.
 //   {"op":"interrupt","sweep_id":N,"level":1|2|3} -> {"running":n,"held":n}   (Ctrl-C)
+//   {"op":"usage","job":17,"attempt":2,"from":"2026-…Z","step":10} -> {"schema":1,"job":17,
+//   "attempt":2,"step_s":10,"buckets":[{"at":…,"readings":10,"cores":[least,mean,most],…,
+//   "throttle":[…]}…]}: what an attempt used, the newest one by default.  A measure that is not
+//   there is unknown.  from: null for all.  step: 1, 10 or 60 s; absent: the narrowest that reach
+//   back to `from`.  Of an attempt that is over there are minutes only (docs/telemetry.md)
 //   {"op":"gpus"}                               -> {"schema":1,"gpus":[GpuSnapshot…],"lanes":[…]}
 //   {"op":"gpus","release":"0,GPU-5a"}          -> {"schema":1,"released":[UUIDs]}: their
 //   quarantine is over
@@ -96,6 +101,11 @@ struct JobSnapshot {
   std::int64_t retries_left = 0;
   bool replaced = false;  // an older version of the job: its definition has changed since
   std::vector<std::string> warnings = {};  // "train.py changed since the first start of this step"
+  // What a live one uses, by the newest reading; null: not known.
+  std::optional<double> cores = std::nullopt;
+  std::optional<std::int64_t> resident_bytes = std::nullopt;
+  std::optional<double> gpu_busy_percent = std::nullopt;
+  std::optional<std::int64_t> gpu_memory_bytes = std::nullopt;
 };
 
 struct SweepSnapshot {
@@ -134,6 +144,8 @@ struct LaneSnapshot {
   std::string state = {};  // "free", "busy", "dirty", "foreign", "leased", "unknown", "quarantined"
   std::string why = {};
   std::optional<std::int64_t> job = std::nullopt;
+  std::optional<double> idle_s = std::nullopt;  // without an attempt, since the coordinator began
+  std::optional<double> idle_now_s = std::nullopt;  // for so long; null: it has one, or not known
 };
 
 struct GpuHolder {
@@ -155,6 +167,12 @@ struct GpuSnapshot {
   std::int64_t memory_bytes = 0;
   std::int64_t used_bytes = 0;
   std::vector<GpuHolder> holders = {};
+  // What it is doing, while a job of ours runs on it; null: not known.
+  std::optional<double> busy_percent = std::nullopt;
+  std::optional<double> power_w = std::nullopt;
+  std::optional<double> temperature_c = std::nullopt;
+  std::optional<double> clock_mhz = std::nullopt;
+  std::vector<std::string> throttle = {};  // why it is slower than it could be: "power-cap", …
 };
 
 /// Everything of the submitting shell that the jobs need (docs/jobs.md).

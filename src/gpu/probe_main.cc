@@ -95,6 +95,7 @@ class Looker {
   Looker& operator=(const Looker&) = delete;
 
   GpuLook look(const ProbeRequest& request) {
+    looked_ns_ = clock_.now().boot_ns;
     tell_xids(request);
     if (!nvml_) {
       tell({request.id, "load", -1, {}});
@@ -135,6 +136,7 @@ class Looker {
 
   UsageAnswer usage(const ProbeRequest& request) {
     const std::int64_t before_ns = os::own_cpu_ns();
+    rest_driver(request);
     UsageAnswer answer;
     answer.trees = trees_.read(request.usage->trees);
     answer.boot_ns = clock_.now().boot_ns;
@@ -156,6 +158,11 @@ class Looker {
   bool is_outdated() const { return nvml_ && nvml_->file_was_replaced(); }
 
  private:
+  /// While jobs without a GPU run the driver is let go as it would be if the probe had left.
+  void rest_driver(const ProbeRequest& request) {
+    const bool is_needed = request.stay || !request.usage->gpus.empty();
+    if (!is_needed && clock_.now().boot_ns - looked_ns_ > kIdleMs * 1'000'000ll) close();
+  }
   std::vector<GpuXid> take_xids() {
     if (!initialised_) return {};
     return devices_.take_xids(*nvml_, clock_.now().boot_ns);
@@ -188,6 +195,7 @@ class Looker {
   bool initialised_ = false;
   bool is_stale_ = false;
   std::int64_t initialised_ns_ = 0;
+  std::int64_t looked_ns_ = 0;
   os::RealClock clock_ = {};
 };
 

@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+#include <utility>
+
 #include "view/escape.h"
 #include "view/quantity.h"
 #include "view/table.h"
@@ -26,16 +30,50 @@ std::string joined(const std::vector<std::string>& texts) {
   return out.empty() ? "-" : out;
 }
 
-std::string gpu_rows(const std::vector<GpuSnapshot>& gpus, const Style& style) {
-  const std::vector<Column> columns = {
+/// "97 %, 650 W, 71 °C, power-cap"; "-": not known.
+std::string doing(const GpuSnapshot& gpu) {
+  std::string text;
+  const auto add = [&](const std::optional<double>& value, const char* unit) {
+    if (value) text += fmt::format("{}{:.0f} {}", text.empty() ? "" : ", ", *value, unit);
+  };
+  add(gpu.busy_percent, "%");
+  add(gpu.power_w, "W");
+  add(gpu.temperature_c, "°C");
+  for (const std::string& reason : gpu.throttle) text += (text.empty() ? "" : ", ") + reason;
+  return text.empty() ? "-" : text;
+}
+
+/// How long it had no job since the coordinator began.
+std::string idle(const LaneSnapshot& lane) {
+  return lane.idle_s ? duration_text(*lane.idle_s) : "-";
+}
+
+std::string idle_of(const Devices& devices, const GpuSnapshot& gpu) {
+  for (const LaneSnapshot& lane : devices.lanes) {
+    if (lane.uuid == gpu.uuid) return idle(lane);
+  }
+  return "-";
+}
+
+/// Columns for what nobody knows are left out.
+std::string gpu_rows(const Devices& devices, const Style& style) {
+  const std::vector<GpuSnapshot>& gpus = devices.gpus;
+  const bool any_doing = std::any_of(gpus.begin(), gpus.end(),
+                                     [](const GpuSnapshot& gpu) { return doing(gpu) != "-"; });
+  const bool any_idle = std::any_of(gpus.begin(), gpus.end(), [&](const GpuSnapshot& gpu) {
+    return idle_of(devices, gpu) != "-";
+  });
+  std::vector<Column> columns = {
       {.title = "GPU", .right = true},    {.title = "NAME", .least = 8},
       {.title = "UUID", .least = 12},     {.title = "STATE"},
       {.title = "MEMORY", .right = true}, {.title = "LANES"},
-      {.title = "USED BY", .least = 16},
   };
+  if (any_doing) columns.push_back({.title = "DOING"});
+  if (any_idle) columns.push_back({.title = "IDLE", .right = true});
+  columns.push_back({.title = "USED BY", .least = 16});
   std::vector<TableRow> rows;
   for (const GpuSnapshot& gpu : gpus) {
-    rows.push_back({
+    TableRow row = {
         Cell{std::to_string(gpu.index), Tone::Plain},
         Cell{gpu.name, Tone::Plain},
         Cell{gpu.uuid, Tone::Plain},
@@ -43,8 +81,11 @@ std::string gpu_rows(const std::vector<GpuSnapshot>& gpus, const Style& style) {
         Cell{fmt::format("{} / {}", size_text(gpu.used_bytes), size_text(gpu.memory_bytes)),
              Tone::Plain},
         Cell{joined(gpu.lanes), Tone::Plain},
-        Cell{used_by(gpu), Tone::Plain},
-    });
+    };
+    if (any_doing) row.push_back(Cell{doing(gpu), Tone::Plain});
+    if (any_idle) row.push_back(Cell{idle_of(devices, gpu), Tone::Plain});
+    row.push_back(Cell{used_by(gpu), Tone::Plain});
+    rows.push_back(std::move(row));
   }
   return render_table(columns, rows, style);
 }
@@ -84,7 +125,7 @@ std::string holder_text(const GpuHolder& holder) {
 }
 
 std::string gpus_table(const Devices& devices, const Style& style) {
-  std::string out = devices.gpus.empty() ? "no GPUs\n" : gpu_rows(devices.gpus, style);
+  std::string out = devices.gpus.empty() ? "no GPUs\n" : gpu_rows(devices, style);
   if (!devices.trouble.empty()) out += fmt::format("{}\n", safe_line(devices.trouble));
   const std::string others = lane_rows(devices.lanes, style);
   if (!others.empty()) out += "\n" + others;

@@ -16,6 +16,7 @@
 #include "view/jobs.h"
 #include "view/quantity.h"
 #include "view/table.h"
+#include "view/usage.h"
 
 namespace pergpu::view {
 namespace {
@@ -101,9 +102,9 @@ std::string attempts_table(const json& attempts, const Style& style) {
 
 /// Names that are printed in their place, or belong to JobSnapshot.
 bool is_known(const std::string& name, const json& of_snapshot) {
-  constexpr std::array<std::string_view, 13> kPlaced = {
-      "attempts", "argv",        "command", "cwd",        "why",       "params",      "limits",
-      "needs",    "limits_held", "file",    "git_commit", "git_dirty", "last_attempt"};
+  constexpr std::array<std::string_view, 15> kPlaced = {
+      "usage",  "learnt", "attempts",    "argv", "command",    "cwd",       "why",         "params",
+      "limits", "needs",  "limits_held", "file", "git_commit", "git_dirty", "last_attempt"};
   return of_snapshot.contains(name) ||
          std::find(kPlaced.begin(), kPlaced.end(), name) != kPlaced.end();
 }
@@ -164,6 +165,13 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
   facts.add("ended", date_and_time(job.ended_at, style.utc_offset_s));
   facts.add("time", duration_text(elapsed_s(job, now_ns)));
   if (job.expected_s) facts.add("expected", duration_text(*job.expected_s));
+  if (const auto learnt = whole.find("learnt"); learnt != whole.end()) {
+    facts.add("learnt", learnt_text(*learnt));
+  }
+  if (const auto usage = whole.find("usage"); usage != whole.end()) {
+    const std::vector<std::string> lines = usage_lines(*usage);
+    for (std::size_t i = 0; i < lines.size(); ++i) facts.add(i == 0 ? "usage" : "", lines[i]);
+  }
   facts.add("progress", job.progress);
   facts.add("status", job.status);
   if (whole.contains("params")) facts.add("params", members_text(whole["params"]));

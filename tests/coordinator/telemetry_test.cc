@@ -294,6 +294,7 @@ TEST_F(TelemetryTest, TheOutcomeOfAnAttemptSaysWhatItUsed) {
                  .timers = &its_timers,
                  .record = [&](row::Usage usage) { sim.journal->record(std::move(usage)); }});
   // The same parts, and the telemetry.
+  sim.core.reset();
   sim.core = std::make_unique<Coordinator>(
       Coordinator::Parts{.world = &sim.world,
                          .journal = sim.journal.get(),
@@ -318,8 +319,8 @@ TEST_F(TelemetryTest, TheOutcomeOfAnAttemptSaysWhatItUsed) {
   ASSERT_EQ(sim.job(1).state, JobState::Starting);
   sim.core->on_engine(engine_event::Started{.id = {{1}, 1}, .pid = 4711, .start_ticks = 9});
   sim.run_for(75 * kSecond);
-  sim.core->on_engine(
-      engine_event::Exited{.id = {{1}, 1}, .exit_code = 0, .exited_at = clock.now()});
+  sim.core->on_engine(engine_event::Exited{
+      .id = {{1}, 1}, .exit_code = 0, .signal = std::nullopt, .exited_at = clock.now()});
   sim.turn();
   EXPECT_EQ(sim.job(1).state, JobState::Done);
   ASSERT_TRUE(sim.job(1).last->outcome->usage);

@@ -231,6 +231,25 @@ TEST(GpusTable, ForeignProcessesAreNamed) {
             "CPU lanes: 4\n");
 }
 
+TEST(GpusTable, WhatGpusDoAndHowLongTheyHadNothingToDoIsShownWhereItIsKnown) {
+  GpuSnapshot busy{.uuid = "GPU-aa", .name = "H100", .state = "busy", .lanes = {"gpu0"}};
+  busy.busy_percent = 97;
+  busy.power_w = 640.4;
+  busy.temperature_c = 71;
+  busy.throttle = {"power-cap"};
+  const GpuSnapshot free{
+      .uuid = "GPU-bb", .index = 1, .name = "H100", .state = "free", .lanes = {"gpu1"}};
+  Devices devices;
+  devices.gpus = {busy, free};
+  devices.lanes = {{.name = "gpu0", .uuid = "GPU-aa", .state = "busy", .idle_s = 2.0},
+                   {.name = "gpu1", .uuid = "GPU-bb", .state = "free", .idle_s = 63.0}};
+  EXPECT_EQ(gpus_table(devices, Style{}),
+            "GPU  NAME  UUID    STATE     MEMORY  LANES  DOING                           IDLE  "
+            "USED BY\n"
+            "  0  H100  GPU-aa  busy   0 B / 0 B  gpu0   97 %, 640 W, 71 °C, power-cap   2.0s\n"
+            "  1  H100  GPU-bb  free   0 B / 0 B  gpu1   -                              1m03s\n");
+}
+
 TEST(GpusTable, AMachineWithoutGpusSaysWhy) {
   Devices devices;
   devices.trouble = "no NVIDIA driver";
@@ -257,6 +276,31 @@ TEST(ShowText, FactsThenAttempts) {
             "\n"
             "ATTEMPT  OUTCOME      STARTED  TIME  LANE  REASON\n"
             "      1  exit exit 3  -        0.4s  -\n");
+}
+
+TEST(ShowText, UsageHasALineForEachPartOfTheMachineThatIsKnown) {
+  nlohmann::json whole = some_jobs()[2];
+  whole["usage"] = {{"readings", 60},
+                    {"now", {{"cores", 0.5}, {"resident_bytes", 1048576}}},
+                    {"mean", {{"cores", 1.234}, {"gpu_busy_percent", 96.6}, {"gpu_power_w", 300}}},
+                    {"most", {{"resident_bytes", 2097152}, {"processes", 9}}},
+                    {"read_bytes", 1024},
+                    {"throttle", {"power-cap", "hw-thermal"}}};
+  whole["learnt"] = {{"jobs", 3}, {"duration_s", 63.0}, {"memory_bytes", nullptr}};
+  const std::string text = show_text(whole, kNow, Style{});
+  for (const char* line :
+       {"  usage     0.50 cores now, 1.23 cores on average, 9 processes at most\n",
+        "            memory 1.0 MiB now, 2.0 MiB at most\n", "            disk 1.0 KiB read\n",
+        "            GPU 97 % busy on average, 300 W on average, slowed by power-cap, hw-thermal\n",
+        "  learnt    1m03s (of 3 jobs like it)\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  }
+}
+
+TEST(ShowText, NoUsageIsNoLine) {
+  nlohmann::json whole = some_jobs()[2];
+  whole["usage"] = nullptr;
+  EXPECT_EQ(show_text(whole, kNow, Style{}).find("usage"), std::string::npos);
 }
 
 TEST(Metrics, ScalarsInTheOrderWritten) {

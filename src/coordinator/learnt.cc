@@ -1,0 +1,171 @@
+// A step's fact is written at most every five seconds: it holds all of its records.
+#include "coordinator/learnt.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "coordinator/timers.h"
+#include "spec/run_parameters.h"
+
+namespace pergpu {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kKey = "learnt ";
+constexpr std::int64_t kSavePause = 5 * kSecond;
+
+std::uint64_t key_of(const StepSpec& step) {
+  std::string text = step.shell;
+  for (const Template& word : step.command) {
+    text += '\0';
+    text += word;
+  }
+  return XXH3_64bits(text.data(), text.size());
+}
+
+std::uint32_t mark_of(const std::string& text) {
+  return static_cast<std::uint32_t>(XXH3_64bits(text.data(), text.size()));
+}
+
+json or_null(const std::optional<std::uint64_t>& bytes) { return bytes ? json(*bytes) : json(); }
+
+/// [duration, memory, GPU memory, [name, value, name, value …]]
+json json_of(const UsageRecord& record) {
+  json marks = json::array();
+  for (const ParameterMark& mark : record.parameters) {
+    marks.push_back(mark.name);
+    marks.push_back(mark.value);
+  }
+  return json::array({record.duration_s, or_null(record.memory_bytes),
+                      or_null(record.gpu_memory_bytes), std::move(marks)});
+}
+
+std::optional<UsageRecord> record_of(const json& j) {
+  const auto is_bytes = [](const json& one) { return one.is_null() || one.is_number_unsigned(); };
+  const bool fits = j.is_array() && j.size() == 4 && j[0].is_number() && is_bytes(j[1]) &&
+                    is_bytes(j[2]) && j[3].is_array() && j[3].size() % 2 == 0;
+  if (!fits) return std::nullopt;
+  UsageRecord record{.duration_s = j[0].get<double>()};
+  if (!j[1].is_null()) record.memory_bytes = j[1].get<std::uint64_t>();
+  if (!j[2].is_null()) record.gpu_memory_bytes = j[2].get<std::uint64_t>();
+  for (std::size_t i = 0; i < j[3].size(); i += 2) {
+    if (!j[3][i].is_number_unsigned() || !j[3][i + 1].is_number_unsigned()) return std::nullopt;
+    record.parameters.push_back({j[3][i].get<std::uint32_t>(), j[3][i + 1].get<std::uint32_t>()});
+  }
+  return record;
+}
+
+}  // namespace
+
+std::vector<ParameterMark> marks_of(const RunSpec& run) {
+  std::vector<ParameterMark> marks;
+  const Result<RunParameters> parameters = RunParameters::parse(run);
+  if (!parameters) return marks;
+  for (const auto& [name, text] : parameters->all()) {
+    if (marks.size() == Learnt::kMostParameters) break;
+    marks.push_back({mark_of(name), mark_of(text)});
+  }
+  return marks;
+}
+
+Learnt::Learnt(const std::map<std::string, std::string>& meta, os::Clock& clock,
+               std::function<void(row::Meta)> record)
+    : clock_(clock), record_(std::move(record)) {
+  for (std::size_t slot = 0; slot < kMostSteps; ++slot) {
+    const auto fact = meta.find(kKey + std::to_string(slot));
+    if (fact != meta.end()) restore(slot, fact->second);
+  }
+}
+
+void Learnt::restore(std::size_t slot, const std::string& text) {
+  const json fact = json::parse(text, nullptr, false);
+  if (!fact.is_object()) return;
+  const auto key = fact.find("key");
+  const auto used = fact.find("used");
+  const auto records = fact.find("records");
+  const auto name = fact.find("step");
+  const bool fits = key != fact.end() && key->is_string() && used != fact.end() &&
+                    used->is_number_integer() && records != fact.end() && records->is_array();
+  if (!fits) return;
+  Known known{.slot = slot, .used_wall_ns = used->get<std::int64_t>()};
+  if (name != fact.end() && name->is_string()) known.name = name->get<std::string>();
+  for (const json& one : *records) {
+    if (std::optional<UsageRecord> record = record_of(one)) {
+      known.records.push_back(*std::move(record));
+    }
+  }
+  if (known.records.size() > kMostRecords) known.records.resize(kMostRecords);
+  known.weights = weights_of(known.records);
+  steps_.insert_or_assign(std::strtoull(key->get<std::string>().c_str(), nullptr, 16),
+                          std::move(known));
+}
+
+/// A new one gets a slot that is free, else that of the one that was used longest ago.
+Learnt::Known& Learnt::known_of(std::uint64_t key, const std::string& name) {
+  if (const auto it = steps_.find(key); it != steps_.end()) return it->second;
+  std::vector<bool> taken(kMostSteps, false);
+  for (const auto& [other, known] : steps_) taken[known.slot] = true;
+  const auto free = std::find(taken.begin(), taken.end(), false);
+  std::size_t slot = static_cast<std::size_t>(free - taken.begin());
+  if (free == taken.end()) {
+    const auto oldest = std::min_element(
+        steps_.begin(), steps_.end(),
+        [](const auto& a, const auto& b) { return a.second.used_wall_ns < b.second.used_wall_ns; });
+    slot = oldest->second.slot;
+    steps_.erase(oldest);
+  }
+  return steps_.emplace(key, Known{.slot = slot, .name = name}).first->second;
+}
+
+void Learnt::add(const StepSpec& step, UsageRecord record) {
+  if (record.duration_s < kShortest) return;
+  const std::uint64_t key = key_of(step);
+  Known& known = known_of(key, step.name);
+  const std::int64_t now = clock_.now().wall_ns;
+  known.used_wall_ns = now;
+  if (known.records.size() == kMostRecords) known.records.erase(known.records.begin());
+  known.records.push_back(std::move(record));
+  known.weights = weights_of(known.records);
+  known.is_saved = false;
+  if (now - known.saved_wall_ns >= kSavePause) save(key, known);
+}
+
+void Learnt::save() {
+  for (auto& [key, known] : steps_) save(key, known);
+}
+
+void Learnt::save(std::uint64_t key, Known& known) {
+  if (std::exchange(known.is_saved, true)) return;
+  known.saved_wall_ns = clock_.now().wall_ns;
+  json records = json::array();
+  for (const UsageRecord& record : known.records) records.push_back(json_of(record));
+  const json fact = {{"key", fmt::format("{:016x}", key)},
+                     {"step", known.name},
+                     {"used", known.used_wall_ns},
+                     {"records", std::move(records)}};
+  record_(row::Meta{kKey + std::to_string(known.slot),
+                    fact.dump(-1, ' ', false, json::error_handler_t::replace)});
+}
+
+std::optional<Forecast> Learnt::forecast(const StepSpec& step, const RunSpec* run) const {
+  if (steps_.empty()) return std::nullopt;
+  const auto it = steps_.find(key_of(step));
+  if (it == steps_.end()) return std::nullopt;
+  return pergpu::forecast(it->second.records, it->second.weights,
+                          run == nullptr ? std::vector<ParameterMark>() : marks_of(*run));
+}
+
+std::optional<Forecast> Learnt::forecast_of_step(const StepSpec& step) const {
+  if (steps_.empty()) return std::nullopt;
+  const auto it = steps_.find(key_of(step));
+  if (it == steps_.end()) return std::nullopt;
+  return pergpu::forecast(it->second.records, {}, {});
+}
+
+}  // namespace pergpu
