@@ -86,7 +86,6 @@ SweepSnapshot describe(const Coordinator& coordinator, const Sweep& sweep) {
   std::vector<const Step*> steps;
   for (const Step& step : sweep.steps) {
     if (step.listed) steps.push_back(&step);
-    const std::optional<Forecast> learnt = coordinator.learnt().forecast_of_step(step.spec);
     for (JobId id : step.current) {
       const Job* job = world.job(id);
       if (job == nullptr) continue;

@@ -28,8 +28,12 @@ constexpr std::size_t kSamples = 64;
 
 /// How long a job of the step takes, on average; 0: not known.  Where that differs from run to run,
 /// of some runs.
-double mean_ns(const Sweep& sweep, const Step& step) {
-  if (step.spec.expect.empty()) return static_cast<double>(learnt_ns(step));
+double mean_ns(const Sweep& sweep, const Step& step, const Learnt& learnt) {
+  if (step.spec.expect.empty()) {
+    if (const std::int64_t mean = learnt_ns(step); mean > 0) return static_cast<double>(mean);
+    const std::optional<Forecast> like = learnt.forecast_of_step(step.spec);
+    return like ? like->duration_s * static_cast<double>(kSecond) : 0;
+  }
   const bool differs = !step.spec.once && has_placeholders(step.spec.expect);
   if (!differs || step.current.empty()) {
     return static_cast<double>(expected_ns(step.spec, nullptr, 0, nullptr));
@@ -75,7 +79,8 @@ const Coordinator::ExpectedEnds& Coordinator::expected_ends() const {
 }
 
 void Coordinator::foretell(ExpectedEnds& out) const {
-  ForecastInputBuilder builder({.world = parts_.world, .live = &live_, .now = parts_.clock->now()});
+  ForecastInputBuilder builder(
+      {.world = parts_.world, .live = &live_, .learnt = &learnt_, .now = parts_.clock->now()});
   builder.add_world({}, [](JobId) { return true; });
   ForecastInput input = builder.build();
   ForecastMachine machine = forecast_machine(nullptr);
@@ -132,7 +137,7 @@ void Coordinator::estimate(ExpectedEnds& out) const {
       if (demand == nullptr) continue;
       const bool is_own = demand->pool == LaneId::Pool::Sweep;
       PoolWork& pool = pools[{demand->pool, is_own ? sweep->id : SweepId{}}];
-      const double mean = mean_ns(*sweep, step);
+      const double mean = mean_ns(*sweep, step, learnt_);
       if (mean <= 0) pool.known = false;
       const double all = mean * left;
       const double work = all - std::min(spent[key], all);

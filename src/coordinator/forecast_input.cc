@@ -64,7 +64,7 @@ std::int64_t ForecastInputBuilder::duration_of(const Job& job, bool asked) const
     const auto given = parts_.given.find(parts_.world->step_of(job).spec.name);
     if (given != parts_.given.end()) return given->second;
   }
-  const std::int64_t own = expected_ns(*parts_.world, job);
+  const std::int64_t own = expected_ns(*parts_.world, job, parts_.learnt);
   return own > 0 ? own : learnt_of({job.sweep, job.step});
 }
 
@@ -83,7 +83,7 @@ void ForecastInputBuilder::add_job(const Job& job, bool asked) {
                        .run = job.run,
                        .growths = growths_of(job)};
   if (is_live(job.state)) return add_live(job, std::move(forecast), asked);
-  forecast.order_ns = expected_ns(world, job);
+  forecast.order_ns = expected_ns(world, job, parts_.learnt);
   forecast.duration_ns = or_forever(duration_of(job, asked));
   forecast.not_before_ns = std::max<std::int64_t>(job.not_before_wall_ns - parts_.now.wall_ns, 0);
   add(job.id, std::move(forecast), asked, name_of(job));
@@ -147,11 +147,13 @@ void ForecastInputBuilder::add_planned(const SweepSpec& file, const SubmitPlan& 
       }
       const Job* job = entry.is_new ? nullptr : world.job(entry.id);
       const std::int32_t run = spec.once ? -1 : planned.run_of(row);
-      ForecastJob forecast{.kind = entry.becomes == JobState::Held ? Kind::Held : Kind::Queued,
-                           .step = key,
-                           .run = run,
-                           .order_ns = expected_ns(spec, spec.once ? nullptr : &file.runs[row],
-                                                   spec.once ? 0 : run, job)};
+      ForecastJob forecast{
+          .kind = entry.becomes == JobState::Held ? Kind::Held : Kind::Queued,
+          .step = key,
+          .run = run,
+          .order_ns =
+              expected_ns(spec, spec.once ? nullptr : &file.runs[row], spec.once ? 0 : run, job,
+                          file.runs.size() > kMostForecastRuns ? nullptr : parts_.learnt)};
       const std::int64_t expected = forecast.order_ns > 0 ? forecast.order_ns : learnt;
       forecast.duration_ns = or_forever(given == parts_.given.end() ? expected : given->second);
       if (job != nullptr && job->state == JobState::Queued) {

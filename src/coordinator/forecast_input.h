@@ -45,6 +45,7 @@ class ForecastInputBuilder {
   struct Parts {
     const World* world = nullptr;
     const std::map<JobId, LiveAttempt>* live = nullptr;
+    const Learnt* learnt = nullptr;
     Instant now = {};
     GivenDurations given = {};
     bool with_names = false;

@@ -78,6 +78,7 @@ Result<ForecastInput> Coordinator::plan_input(const PlanRequest& request,
 
   ForecastInputBuilder builder({.world = parts_.world,
                                 .live = &live_,
+                                .learnt = &learnt_,
                                 .now = now,
                                 .given = request.given,
                                 .with_names = true});
