@@ -37,6 +37,11 @@ void add_output(CLI::App& command, Output& output, bool with_json) {
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 
+void add_signs(CLI::App& command, Output& output) {
+  command.add_flag("--no-bell", output.no_bell, "no bell at the end");
+  command.add_flag("--no-osc", output.no_osc, "no progress in the terminal's tab or task bar");
+}
+
 void add_selectors(CLI::App& command, std::vector<std::string>& selectors) {
   command.add_option("SEL", selectors,
                      "17 | SWEEP | SWEEP/RUN | SWEEP/RUN/STEP, with * | @ the last sweep");

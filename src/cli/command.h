@@ -48,8 +48,12 @@ struct Output {
   bool json = false;
   std::string colour = "auto";
 };
+  bool no_bell = false;  // of commands that follow
+  bool no_osc = false;
 void add_output(CLI::App& command, Output& output, bool with_json = true);
 
+/// Of commands that follow: which signs the terminal gets.
+void add_signs(CLI::App& command, Output& output);
 /// The selectors, as typed.
 void add_selectors(CLI::App& command, std::vector<std::string>& selectors);
 

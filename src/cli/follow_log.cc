@@ -16,6 +16,8 @@
 #include "cli/interrupts.h"
 #include "cli/json_lines.h"
 #include "cli/log_reader.h"
+#include "cli/terminal.h"
+#include "cli/terminal_signs.h"
 #include "cli/watch.h"
 #include "coordinator/snapshot.h"
 #include "os/file.h"
@@ -44,6 +46,7 @@ struct Plan {
   bool print_job = false;                     // --json: the job's snapshot at the end
   bool as_lines = false;                      // --json: each line of the log as JSON
   bool to_terminal = false;
+  bool bell = false;  // when the job has ended
 };
 
 class LogFollower {
@@ -76,6 +79,9 @@ class LogFollower {
       print(filter_.finish());
     }
     if (job_.id != 0) say_end();
+    const bool has_ended = view::is_ended(job_) || job_.state == "held";
+    if (plan_.bell && has_ended && can_redraw(STDERR_FILENO))
+      TerminalSigns(STDERR_FILENO, true, false).ring();
     return code_.value_or(kSomeFailed);
   }
 
@@ -179,6 +185,7 @@ int follow_single(const Place& place, std::int64_t sweep_id, const Output& outpu
   plan.request = {{"op", "watch"}, {"sweep_id", sweep_id}};
   plan.interrupts.emplace(place, sweep_id, true);
   plan.print_job = output.json;
+  plan.bell = !output.no_bell;
   return follow(place, std::move(plan));
 }
 

@@ -18,6 +18,7 @@
 #include "cli/interrupts.h"
 #include "cli/result_files.h"
 #include "cli/terminal.h"
+#include "cli/terminal_signs.h"
 #include "cli/watch.h"
 #include "os/clock.h"
 #include "os/loop.h"
@@ -48,6 +49,7 @@ class SweepFollower {
         interrupts_(place, sweep_id, false),
         output_(output),
         keys_(STDIN_FILENO),
+        signs_(STDERR_FILENO, !output.no_bell, !output.no_osc),
         watch_(*loop_, client_, {{"op", "watch"}, {"sweep_id", sweep_id}},
                {.on_event = [this](const json& event) { on_event(event); },
                 .on_gap =
@@ -68,6 +70,7 @@ class SweepFollower {
       if (!ran) leave(fail_with(ran.error()));
     }
     wipe();
+    if (ended_ && redraws_) signs_.ring();
     leave_terminal();
     if (!last_words_.empty()) say(last_words_);
     if (ended_) print_end();
@@ -153,6 +156,7 @@ class SweepFollower {
   }
 
   void on_interrupt() {
+    signs_.clear();
     const Result<std::string> words = interrupts_.next();
     if (words) return tell(*words);
     if (words.error().kind == ErrorKind::Busy) return leave(kInterrupted);
@@ -198,6 +202,7 @@ class SweepFollower {
     if (reads_keys_) loop_->unwatch(STDIN_FILENO);
     reads_keys_ = false;
     keys_.restore();
+    signs_.clear();
     redraws_ = false;
   }
 
@@ -223,6 +228,21 @@ class SweepFollower {
     drawn_ = std::move(lines);
     drawn_width_ = style_.width;
     drawn_at_ns_ = now.boot_ns;
+    show_progress();
+  }
+
+  void show_progress() {
+    if (interrupts_.any()) return;  // how far it comes is not known any more
+    std::int64_t all = 0;
+    std::int64_t ended = 0;
+    std::int64_t failed = 0;
+    for (const auto& [state, count] : followed_.counts) {
+      const JobSnapshot one{.state = state};
+      all += count;
+      if (view::is_ended(one)) ended += count;
+      if (view::is_failure(one)) failed += count;
+    }
+    if (all > 0) signs_.show(static_cast<int>(100 * ended / all), failed > 0);
   }
 
   void draw_soon() {
@@ -311,6 +331,7 @@ class SweepFollower {
   Interrupts interrupts_;
   Output output_;
   KeyMode keys_;
+  TerminalSigns signs_;
   view::Followed followed_ = {};
   view::Style style_ = {};
   bool redraws_ = false;

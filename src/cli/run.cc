@@ -104,6 +104,7 @@ void add_run(CLI::App& program, Invocation& invocation) {
       "Examples:\n"
       "  pergpu run thirteen.toml --lanes 8\n"
       "  pergpu run --gpus 1 -g lr=1e-3,1e-4 -- python3 train.py --lr {lr}\n"
+  add_signs(*command, options->output);
       "  pergpu run -- gzip -k ::: a.txt b.txt\n"
       "Ctrl-C holds what is queued, a second one stops what runs; q leaves it all running.");
 }
@@ -123,5 +124,6 @@ void add_attach(CLI::App& program, Invocation& invocation) {
   command->callback(
       [options, &invocation] { invocation.action = [options] { return attach(*options); }; });
 }
+  add_signs(*command, options->output);
 
 }  // namespace pergpu::cli
