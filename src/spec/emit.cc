@@ -59,6 +59,7 @@ class Emitter {
       out_ += "\n[limits]\n";
       for (const auto& [name, value] : sweep_.limits) line(toml_key(name), std::to_string(value));
     }
+    for (const NotifySpec& table : sweep_.notify) emit_notify(table);
     for (const StepSpec& step : sweep_.steps) emit_step(step);
     return std::move(out_);
   }
@@ -162,6 +163,21 @@ class Emitter {
       if (!written) return written;
     }
     return {};
+  }
+
+  void emit_notify(const NotifySpec& n) {
+    out_ += "\n[[notify]]\n";
+    std::vector<std::string> on;
+    if (n.on_failure) on.emplace_back("failure");
+    if (n.on_hold) on.emplace_back("hold");
+    if (n.on_end) on.emplace_back("end");
+    if (on.size() < 3) line("on", toml_strings(on));
+    if (!n.command.empty()) line("command", toml_strings(n.command));
+    if (!n.webhook.empty()) line("webhook", toml_string(n.webhook));
+    if (!n.ntfy.empty()) line("ntfy", toml_string(n.ntfy));
+    if (!n.slack.empty()) line("slack", toml_string(n.slack));
+    if (!n.token.empty()) line("token", toml_string(n.token));
+    if (n.timeout != kUsualHookTime) line("timeout", toml_string(format_duration(n.timeout)));
   }
 
   void emit_step(const StepSpec& s) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "spec/draft.h"
+#include "spec/notify_keys.h"
 #include "spec/overrides.h"
 #include "spec/placeholders.h"
 #include "spec/suggest.h"
@@ -17,7 +18,7 @@ namespace {
 
 const std::vector<std::string_view> kSections = {"name",     "out",       "grid",    "zip",
                                                  "runs",     "runs_from", "exclude", "constants",
-                                                 "defaults", "limits",    "steps"};
+                                                 "defaults", "limits",    "notify",  "steps"};
 
 void read_name(Draft& draft, const Node* node, const std::string& path) {
   Place whole{0, 0, 0};
@@ -68,7 +69,7 @@ void read_limits(Draft& draft, const Node* node) {
 
 void check_top_level(Report& report, const Node& root) {
   for (const Key& key : root.keys) {
-    if (key.text == "slurm" || key.text == "notify") {
+    if (key.text == "slurm") {
       not_in_this_version(report, key.at, fmt::format("[{}]", key.text));
       continue;
     }
@@ -107,6 +108,7 @@ std::optional<SweepSpec> build_sweep(Report& report, Node root, const SchemaInpu
   read_name(draft, root.find("name"), input.path);
   read_out(draft, root.find("out"));
   read_limits(draft, root.find("limits"));
+  if (const Node* notify = root.find("notify")) draft.sweep.notify = read_notify(report, *notify);
   read_steps(draft, root.find("defaults"), root.find("steps"), root.at);
   read_runs(draft, root);
   root = Node();  // a million rows need not be kept twice

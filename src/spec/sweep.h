@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "job/step.h"
+#include "spec/notify.h"
 
 namespace pergpu {
 
@@ -31,6 +32,7 @@ struct SweepSpec {
   std::vector<RunSpec> runs = {};         // file order; the index of a *new* run is given at submit
   std::vector<std::string> columns = {};  // parameters that differ between runs, in file order
   std::vector<std::pair<std::string, int>> limits = {};  // [limits]
+  std::vector<NotifySpec> notify = {};                   // [notify] or each [[notify]]
   bool operator==(const SweepSpec&) const = default;
 };
 

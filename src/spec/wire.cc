@@ -103,6 +103,21 @@ Json step_to_json(const StepSpec& s) {
   return out;
 }
 
+Json notify_to_json(const NotifySpec& n) {
+  const NotifySpec defaults;
+  Json out = {{"on", Json::array()}};
+  if (n.on_failure) out["on"].push_back("failure");
+  if (n.on_hold) out["on"].push_back("hold");
+  if (n.on_end) out["on"].push_back("end");
+  if (!n.command.empty()) out["command"] = n.command;
+  if (!n.webhook.empty()) out["webhook"] = n.webhook;
+  if (!n.ntfy.empty()) out["ntfy"] = n.ntfy;
+  if (!n.slack.empty()) out["slack"] = n.slack;
+  if (!n.token.empty()) out["token"] = n.token;
+  if (n.timeout != defaults.timeout) out["timeout_ms"] = n.timeout.count();
+  return out;
+}
+
 /// Reads fields out of one object; the first that has the wrong type is remembered.
 class Fields {
  public:
@@ -248,6 +263,29 @@ FailureRule rule_of(const Json& json, std::string& wrong) {
   return rule;
 }
 
+NotifySpec notify_of(const Json& json, std::string& wrong) {
+  NotifySpec n;
+  std::vector<std::string> on;
+  Fields f(json, wrong);
+  f.get("on", on);
+  n.on_failure = n.on_hold = n.on_end = false;
+  for (const std::string& event : on) {
+    n.on_failure |= event == "failure";
+    n.on_hold |= event == "hold";
+    n.on_end |= event == "end";
+  }
+  f.get("command", n.command);
+  f.get("webhook", n.webhook);
+  f.get("ntfy", n.ntfy);
+  f.get("slack", n.slack);
+  f.get("token", n.token);
+  f.get("timeout_ms", n.timeout);
+  for (const std::string* name : {&n.slack, &n.token})
+    if (!name->empty() && variable_of(*name).empty()) f.fail("notify");
+  if (n.timeout.count() <= 0 || n.timeout > kMostHookTime) f.fail("timeout_ms");
+  return n;
+}
+
 StepSpec step_of(const Json& json, std::string& wrong) {
   StepSpec s;
   Fields f(json, wrong);
@@ -311,6 +349,7 @@ std::string to_wire(const SweepSpec& sweep) {
   if (!sweep.columns.empty()) out["columns"] = sweep.columns;
   for (const auto& [name, value] : sweep.limits)
     out["limits"].push_back(Json::array({name, value}));
+  for (const NotifySpec& table : sweep.notify) out["notify"].push_back(notify_to_json(table));
   return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -334,6 +373,7 @@ Result<SweepSpec> sweep_from_wire(std::string_view text) {
     sweep.limits.emplace_back(item[0].get<std::string>(),
                               static_cast<int>(f.whole("limits", item[1], INT_MAX)));
   });
+  f.each("notify", [&](const Json& item) { sweep.notify.push_back(notify_of(item, wrong)); });
   if (sweep.steps.size() > kMostSteps) f.fail("steps");
   if (!wrong.empty()) return corrupt(fmt::format("field `{}` has a wrong value", wrong));
   for (const StepSpec& step : sweep.steps)

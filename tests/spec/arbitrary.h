@@ -105,6 +105,17 @@ inline rc::Gen<SweepSpec> arbitrary_sweep() {
       if (differs) sweep.columns.push_back(name);
     }
     for (const nlohmann::json& run : runs) sweep.runs.push_back({.json = canonical_json(run)});
+    if (*rc::gen::arbitrary<bool>())
+      sweep.notify.push_back(
+          {.on_hold = *rc::gen::arbitrary<bool>(),
+           .webhook = "https://example.org/\"x\"",
+           .ntfy = *rc::gen::elementOf(std::vector<std::string>{"", "topic", "$NTFY"}),
+           .token = *rc::gen::elementOf(std::vector<std::string>{"", "$TOKEN"})});
+    if (*rc::gen::arbitrary<bool>())
+      sweep.notify.push_back({.on_failure = *rc::gen::arbitrary<bool>(),
+                              .command = {"hook", *arbitrary_template()},
+                              .slack = *rc::gen::elementOf(std::vector<std::string>{"", "$SLACK"}),
+                              .timeout = std::chrono::milliseconds(*rc::gen::inRange(1, 600'000))});
     int steps = *rc::gen::inRange(1, 4);
     for (int i = 0; i < steps; ++i) {
       StepSpec s;

@@ -1,0 +1,15 @@
+// The keys of [notify], and of each [[notify]].
+#pragma once
+
+#include <vector>
+
+#include "spec/node.h"
+#include "spec/notify.h"
+#include "spec/report.h"
+
+namespace pergpu {
+
+/// A table or a list of tables; what is wrong is reported and left out.
+std::vector<NotifySpec> read_notify(Report& report, const Node& node);
+
+}  // namespace pergpu
