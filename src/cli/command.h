@@ -40,6 +40,7 @@ void add_export(CLI::App& program, Invocation& invocation);
 void add_report(CLI::App& program, Invocation& invocation);
 void add_top(CLI::App& program, Invocation& invocation);
 void add_coordinator(CLI::App& program, Invocation& invocation);
+void add_notify(CLI::App& program, Invocation& invocation);
 void add_probe(CLI::App& program, Invocation& invocation);
 void add_stacks(CLI::App& program, Invocation& invocation);
 
@@ -47,13 +48,13 @@ void add_stacks(CLI::App& program, Invocation& invocation);
 struct Output {
   bool json = false;
   std::string colour = "auto";
-};
   bool no_bell = false;  // of commands that follow
   bool no_osc = false;
+};
 void add_output(CLI::App& command, Output& output, bool with_json = true);
-
 /// Of commands that follow: which signs the terminal gets.
 void add_signs(CLI::App& command, Output& output);
+
 /// The selectors, as typed.
 void add_selectors(CLI::App& command, std::vector<std::string>& selectors);
 

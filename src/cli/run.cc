@@ -10,6 +10,7 @@
 #include "cli/dry_run.h"
 #include "cli/exit_code.h"
 #include "cli/follow.h"
+#include "cli/notify_channel.h"
 #include "cli/run_options.h"
 #include "cli/submit.h"
 #include "spec/emit.h"
@@ -36,6 +37,9 @@ int run(const RunOptions& options) {
   if (!place) return fail(place.error());
   if (options.dry_run) return dry_run(*place, *sweep, options);
   if (!place->said.empty()) say("pergpu: home is " + place->home + ": " + place->said);
+  const Result<std::vector<std::string>> untold = check_notify(*sweep, own_environment());
+  if (!untold) return fail(untold.error());
+  for (const std::string& warning : *untold) say("warning: " + warning);
 
   Client client(*place, Client::Start::IfNeeded);
   Result<SubmitReply> reply = submit(client, *sweep, context_of(options, *sweep));
@@ -100,11 +104,11 @@ void add_run(CLI::App& program, Invocation& invocation) {
   const auto options =
       add(program, invocation, "run", "submit a sweep and follow it to its end", false, &command);
   command->add_flag("--detach", options->detach, "submit only");
+  add_signs(*command, options->output);
   command->footer(
       "Examples:\n"
       "  pergpu run thirteen.toml --lanes 8\n"
       "  pergpu run --gpus 1 -g lr=1e-3,1e-4 -- python3 train.py --lr {lr}\n"
-  add_signs(*command, options->output);
       "  pergpu run -- gzip -k ::: a.txt b.txt\n"
       "Ctrl-C holds what is queued, a second one stops what runs; q leaves it all running.");
 }
@@ -120,10 +124,10 @@ void add_attach(CLI::App& program, Invocation& invocation) {
   CLI::App* command = program.add_subcommand("attach", "follow a sweep again");
   command->add_option("SEL", options->selector, "SWEEP, @ (the last one), or any job of it");
   add_output(*command, options->output);
+  add_signs(*command, options->output);
   command->footer("Example:\n  pergpu attach thirteen");
   command->callback(
       [options, &invocation] { invocation.action = [options] { return attach(*options); }; });
 }
-  add_signs(*command, options->output);
 
 }  // namespace pergpu::cli

@@ -241,7 +241,8 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
   record(id, event::Ended{std::move(outcome), next});
   learn(job, live);
   vacate(live, !evidence.lost || evidence.proven_gone);
-  drop_environment(job);
+  const bool is_told_of = !parts_.world->sweep_of(job).spec.notify.empty();
+  if (job.state == JobState::Done && !is_told_of) drop_environment(job.sweep);
   mind_breaker(job);
   if (!live.record_path.empty()) {
     // Taken now, because a next attempt may follow at once; rendered and sent in the lull.
@@ -289,20 +290,21 @@ void Coordinator::learn(const Job& job, const LiveAttempt& live) {
   learnt_.add(parts_.world->step_of(job).spec, std::move(record));
 }
 
-/// When every job of the sweep is done none can start any more, and its environment goes.
-void Coordinator::drop_environment(const Job& job) {
-  if (job.state != JobState::Done) return;
-  const std::vector<Step>& steps = parts_.world->sweep_of(job).steps;
+/// When every job of the sweep is done none can start any more, and its environment goes; that of a
+/// sweep with [notify] when nobody is to be told anything any more, either.
+void Coordinator::drop_environment(SweepId id) {
+  if (frozen_ == id) return;  // a new one is on its way to the disk
+  const std::vector<Step>& steps = parts_.world->sweep(id)->steps;
   for (const Step& step : steps) {
     if (step.done != step.total) return;  // counted: a sweep may have a million jobs
   }
   for (const Step& step : steps) {
-    for (const JobId id : step.current) {  // those of rows that are gone from the file, too
-      if (id && parts_.world->job(id)->state != JobState::Done) return;
+    for (const JobId job : step.current) {  // those of rows that are gone from the file, too
+      if (job && parts_.world->job(job)->state != JobState::Done) return;
     }
   }
-  parts_.journal->record(row::Environment{job.sweep, {}});
-  planner_->forget(job.sweep);
+  parts_.journal->record(row::Environment{id, {}});
+  planner_->forget(id);
 }
 
 void Coordinator::vacate(LiveAttempt& live, bool gone) {

@@ -1,10 +1,11 @@
 // The breaker: when the first jobs of a step all fail by the same mistake, the rest would too. They
 // are held until one of the step succeeds, or a person lets them go.  A step may have a million
 // jobs: they are held, and let go, some in each turn, and none of them starts meanwhile.
+#include "coordinator/breaker.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "coordinator/coordinator.h"
@@ -13,15 +14,14 @@
 namespace pergpu {
 namespace {
 
-constexpr std::string_view kHeldByBreaker = "held by the breaker: ";
 constexpr std::size_t kJobsOfATurn = 512;
 constexpr std::size_t kMostSignatures = 1000;  // of a step that fails in so many ways at once
+
+}  // namespace
 
 bool is_held_by_breaker(const Job& job) {
   return job.state == JobState::Held && job.reason.starts_with(kHeldByBreaker);
 }
-
-}  // namespace
 
 /// REQUIRES: its end was recorded just now.
 void Coordinator::mind_breaker(const Job& job) {

@@ -11,6 +11,7 @@
 #include "coordinator/attempt_planner.h"
 #include "coordinator/expectation.h"
 #include "coordinator/expected_ends.h"
+#include "coordinator/notice_facts.h"
 #include "coordinator/readiness.h"
 #include "job/cpu_budget.h"
 
@@ -29,6 +30,23 @@ Coordinator::Coordinator(Parts parts)
   capacity_.memory_bytes = parts_.machine.memory_bytes;
   capacity_.cpu_lanes.size = parts_.machine.core_count();
   parts_.gpus->attend(&gpu_care_);
+  notices_ = std::make_unique<Notices>(Notices::Parts{
+      .world = parts_.world,
+      .clock = parts_.clock,
+      .timers = parts_.timers,
+      .record = [this](row::Meta fact) { parts_.journal->record(std::move(fact)); },
+      .then = [this](std::function<void()> effect) { parts_.journal->then(std::move(effect)); },
+      .fetch =
+          [this](std::vector<SweepId> sweeps, std::function<void(Result<void>)> done) {
+            fetch(std::move(sweeps), std::move(done));
+          },
+      .compose =
+          [this](const Sweep& sweep, const NotifyChannel& channel, const NoticeDebt& debt) {
+            const std::string environment = fmt::format("{}/env/{}", parts_.home, sweep.id.value);
+            return notice_request(*this, environment, sweep, channel, debt);
+          },
+      .deliver = parts_.deliver,
+      .settled = [this](SweepId id) { drop_environment(id); }});
 }
 Coordinator::~Coordinator() { parts_.gpus->attend(nullptr); }
 
@@ -77,9 +95,12 @@ void Coordinator::touch(JobId job) {
 
 void Coordinator::record(JobId job, JobEvent e) {
   ++changes_;
+  const Job& changing = *parts_.world->job(job);
+  const bool was_active = !is_ended(changing.state) && changing.state != JobState::Held;
   parts_.journal->event(job, std::move(e));
-  const Sweep& sweep = parts_.world->sweep_of(*parts_.world->job(job));
+  const Sweep& sweep = parts_.world->sweep_of(changing);
   if (sweep.open == 0) rest_.insert(sweep.id);
+  notices_->saw(changing, was_active);
   touch(job);
 }
 
@@ -208,6 +229,7 @@ void Coordinator::settle() {
   // Whatever keeps jobs from starting, leases that nothing was chosen for go.
   const bool may_start = journal.writable() && !leaving_;
   parts_.gpus->settle([&](const std::string& uuid) { return may_start && wants_gpu(uuid); });
+  notices_->settle();
   archive_ended();
   if (!touched_.empty()) {
     std::vector<JobId> changed = std::exchange(touched_, {});
@@ -406,7 +428,8 @@ const LiveAttempt* Coordinator::live(JobId job) const {
 bool Coordinator::idle() const {
   return live_.empty() && told_all() && acquiring_.empty() && ready_.empty() &&
          not_before_.empty() && walks_ == 0 && submits_.empty() && !submitting_ &&
-         parts_.journal->idle() && parts_.journal->writable() && !parts_.journal->fetches();
+         notices_->idle() && parts_.journal->idle() && parts_.journal->writable() &&
+         !parts_.journal->fetches();
 }
 
 void Coordinator::when_durable(std::function<void()> effect) {

@@ -31,6 +31,7 @@
 #include "coordinator/lane_use.h"
 #include "coordinator/learnt.h"
 #include "coordinator/machine.h"
+#include "coordinator/notices.h"
 #include "coordinator/snapshot.h"
 #include "coordinator/submit.h"
 #include "coordinator/telemetry.h"
@@ -100,6 +101,8 @@ class Coordinator {
     std::function<Result<std::string>(SweepId)> read_environment;
     /// A job or sweep changed, and that is durable: for watchers.
     std::function<void(const std::vector<JobId>&)> changed;
+    /// Sends what [notify] asks for; empty: nobody is told anything.
+    DeliverNotice deliver = {};
   };
   explicit Coordinator(Parts parts);
   ~Coordinator();
@@ -179,6 +182,7 @@ class Coordinator {
   const Learnt& learnt() const { return learnt_; }
   const Machine& machine() const { return parts_.machine; }
   const os::CgroupSite& groups() const { return parts_.groups; }
+  const Notices& notices() const { return *notices_; }
   const LiveAttempt* live(JobId job) const;
   Instant now() const { return parts_.clock->now(); }
   std::size_t live_count() const { return live_.size(); }
@@ -229,7 +233,7 @@ class Coordinator {
   void prepare_next();
   void await_lull();
   void vacate(LiveAttempt& live, bool gone);
-  void drop_environment(const Job& job);
+  void drop_environment(SweepId id);
   void mind_breaker(const Job& job);
   void count_mistake(const Job& job);
   void mend_breaker(StepKey key);
@@ -331,6 +335,7 @@ class Coordinator {
   std::unique_ptr<AttemptPlanner> planner_;
   std::uint64_t changes_ = 0;                   // of jobs, so far
   mutable std::unique_ptr<ExpectedEnds> ends_;  // as they were looked into last
+  std::unique_ptr<Notices> notices_;
 };
 
 }  // namespace pergpu

@@ -267,6 +267,7 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
   if (const std::optional<Forecast> learnt = learnt_of(world, job, coordinator.learnt())) {
     j["learnt"] = describe_learnt(*learnt);
   }
+  if (!sweep.spec.notify.empty()) j["notify"] = coordinator.notices().words_of(sweep);
   if (JobId old = world.replaces(job.id)) j["replaces"] = old.value;
   if (JobId newer = world.replaced_by(job.id)) j["replaced_by"] = newer.value;
   j["why"] = coordinator.why(job);

@@ -28,6 +28,7 @@
 #include "os/socket.h"
 #include "run/fake.h"
 #include "run/local.h"
+#include "run/messenger.h"
 #include "spec/units.h"
 #include "store/copies.h"
 #include "store/store.h"
@@ -186,6 +187,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                        .timers = &timers,
                        .pause_ns = *reading_pause,
                        .record = [&](row::Usage usage) { journal.record(std::move(usage)); }});
+  Messenger messenger(loop, *self);
   Server* server = nullptr;
   Coordinator core({.world = &world,
                     .journal = &journal,
@@ -207,6 +209,10 @@ int coordinator_main(const CoordinatorOptions& options) {
                     .changed =
                         [&](const std::vector<JobId>& jobs) {
                           if (server != nullptr) server->changed(jobs);
+                        },
+                    .deliver =
+                        [&](NoticeRequest request, std::function<void(Result<void>)> done) {
+                          messenger.send(request.text, request.limit_ns, std::move(done));
                         }});
   coordinator = &core;
 

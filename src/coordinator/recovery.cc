@@ -59,6 +59,7 @@ void Coordinator::recover() {
   }
   refresh_all();
   recover_breakers();
+  notices_->recover();
   parts_.local->adopt(std::move(local));
   parts_.fake->adopt(std::move(fake));
 }

@@ -247,7 +247,9 @@ void World::note_state(const Job& job, std::optional<JobState> before) {
   queued_jobs_.put(job.id, job.state == JobState::Queued);
   held_jobs_.put(job.id, job.state == JobState::Held);
   live_jobs_.put(job.id, is_live(job.state));
-  sweep_of(job).open += is_open(job.state) - (before ? is_open(*before) : 0);
+  Sweep& sweep = sweep_of(job);
+  sweep.open += is_open(job.state) - (before ? is_open(*before) : 0);
+  sweep.held += (job.state == JobState::Held ? 1 : 0) - (before == JobState::Held ? 1 : 0);
   queued_ += (job.state == JobState::Queued ? 1 : 0) - (before == JobState::Queued ? 1 : 0);
 }
 

@@ -70,6 +70,7 @@ struct Sweep {
   // Of all its jobs, whatever version and run:
   std::int64_t jobs = 0;
   std::int64_t open = 0;  // have not ended
+  std::int64_t held = 0;
   JobId first_job = {};
   JobId last_job = {};
 

@@ -102,9 +102,9 @@ std::string attempts_table(const json& attempts, const Style& style) {
 
 /// Names that are printed in their place, or belong to JobSnapshot.
 bool is_known(const std::string& name, const json& of_snapshot) {
-  constexpr std::array<std::string_view, 15> kPlaced = {
+  constexpr std::array<std::string_view, 16> kPlaced = {
       "usage",  "learnt", "attempts",    "argv", "command",    "cwd",       "why",         "params",
-      "limits", "needs",  "limits_held", "file", "git_commit", "git_dirty", "last_attempt"};
+      "limits", "needs",  "limits_held", "file", "git_commit", "git_dirty", "last_attempt", "notify"};
   return of_snapshot.contains(name) ||
          std::find(kPlaced.begin(), kPlaced.end(), name) != kPlaced.end();
 }
@@ -193,6 +193,9 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
     facts.add("git", commit + (text_of(whole, "git_dirty") == "true" ? " and changes" : ""));
   }
   if (whole.contains("last_attempt")) facts.add("newest", members_text(whole["last_attempt"]));
+  if (const auto told = whole.find("notify"); told != whole.end() && told->is_array()) {
+    for (const json& channel : *told) facts.add("notify", value_text(channel));
+  }
   for (const std::string& warning : job.warnings) facts.add("warning", warning, Tone::Warn);
   const json of_snapshot = JobSnapshot{};
   for (const auto& [name, value] : whole.items()) {

@@ -256,6 +256,10 @@ class Simulation {
                                [this](const std::vector<JobId>& jobs) {
                                  ++changes;
                                  if (on_change) on_change(jobs);
+                               },
+                           .deliver =
+                               [this](NoticeRequest request, auto done) {
+                                 deliveries.push_back({std::move(request), std::move(done)});
                                }});
     core->recover();
     gpus->discover([this] { core->gpus_discovered(); });
@@ -345,6 +349,11 @@ class Simulation {
   std::function<void()> after_turn;
   std::function<void(const std::vector<JobId>&)> on_change;
   int changes = 0;
+  struct Delivery {
+    NoticeRequest request;
+    std::function<void(Result<void>)> done;
+  };
+  std::vector<Delivery> deliveries;  // what was to be sent
 };
 
 /// A sweep of `runs` runs with parameter x = 0 …, without steps yet.

@@ -1,0 +1,92 @@
+// News of sweeps on its way to the channels of their [notify]: what is owed to whom, in the store
+// with the events that it tells of, and sent when that is durable.
+//
+//   saw()     an event was recorded: what of it is news
+//   settle()  once per turn: the turn's news becomes a row of the same transaction (row::Meta
+//             "notify.<sweep id>", coordinator/notice_debt.h); durable -> send what is due
+//   deliver   a helper process sends (run/messenger.h): the deciding thread waits for nobody
+//   arrived   the row goes; else the debt stays and is tried again
+//
+// So every piece of news is told at least once, over crashes and restarts; twice only when the
+// coordinator was killed between a message's arrival and its record.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/notice_debt.h"
+#include "coordinator/timers.h"
+#include "coordinator/world.h"
+#include "os/clock.h"
+#include "spec/notify.h"
+
+namespace pergpu {
+
+/// What a helper is asked to send (docs/architecture.md: cli/notify_send.cc reads it).
+struct NoticeRequest {
+  std::string text = {};      // JSON
+  std::int64_t limit_ns = 0;  // then the helper is killed
+};
+/// `done` runs later, exactly once, never inside the call; an error says why it did not arrive.
+using DeliverNotice =
+    std::function<void(NoticeRequest request, std::function<void(Result<void>)> done)>;
+
+class Notices {
+ public:
+  struct Parts {
+    const World* world = nullptr;
+    os::Clock* clock = nullptr;
+    Timers* timers = nullptr;
+    std::function<void(row::Meta)> record = {};
+    std::function<void(std::function<void()>)> then = {};  // when all that was recorded is durable
+    std::function<void(std::vector<SweepId>, std::function<void(Result<void>)>)> fetch = {};
+    std::function<NoticeRequest(const Sweep&, const NotifyChannel&, const NoticeDebt&)> compose =
+        {};
+    DeliverNotice deliver = {};                 // empty: nobody is told anything
+    std::function<void(SweepId)> settled = {};  // after an event, or a message: nothing is owed
+  };
+  explicit Notices(Parts parts);
+  ~Notices();
+  Notices(const Notices&) = delete;
+  Notices& operator=(const Notices&) = delete;
+
+  /// Takes up what the coordinator before owed.
+  void recover();
+  /// After the event was recorded; `was_active`: before it the job was queued or live.
+  void saw(const Job& job, bool was_active);
+  /// REQUIRES: before the turn is flushed, and before its sweeps are archived.
+  void settle();
+
+  /// Nothing is owed to anybody.
+  bool idle() const;
+  /// Of each channel how it stands, in words.
+  std::vector<std::string> words_of(const Sweep& sweep) const;
+
+ private:
+  struct Touch {
+    std::vector<JobId> failed = {};
+    std::string hold = {};
+    bool may_have_ended = false;
+  };
+  bool owes(SweepId id) const;
+  void book(const Sweep& sweep, const Touch& touch);
+  void write_down(SweepId id);
+  void send_due();
+  void send(const Sweep& sweep, const NotifyChannel& channel, ChannelState& state);
+  void on_delivered(SweepId id, const std::string& key, const Result<void>& sent);
+  void wake_at(std::int64_t boot_ns);
+  void forget_dropped_channels();
+
+  Parts parts_;
+  std::map<SweepId, ChannelStates> states_;
+  std::map<SweepId, Touch> touched_;  // in this turn
+  std::set<SweepId> changed_;         // whose row is to be written
+  int sending_ = 0;
+  Timers::Id timer_ = 0;
+};
+
+}  // namespace pergpu
