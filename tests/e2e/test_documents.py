@@ -26,6 +26,6 @@ def test_every_promise_names_tests_that_exist():
 
 
 def test_links_between_the_documents_lead_somewhere():
-    for path in ["README.md", *(f"docs/{name}" for name in os.listdir(ROOT + "/docs"))]:
+    for path in ["README.md", *glob.glob("docs/*.md", root_dir=ROOT)]:
         for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page(path)):
             assert os.path.exists(os.path.join(ROOT, os.path.dirname(path), target)), f"{path}: {target}"
