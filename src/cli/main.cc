@@ -39,8 +39,8 @@ int run_program(std::vector<std::string> words) {
   program.require_subcommand(1);
   program.footer("Example:\n  pergpu run thirteen.toml\n`pergpu COMMAND --help` has one for each.");
   add_run, add_submit, add_attach, add_ps, add_show, add_why, add_logs, add_control, add_wait,
-      add_plan, add_gpus, add_top, add_export, add_report, add_doctor, add_coordinator, add_store,
-      add_notify, add_probe, add_stacks
+      add_plan, add_gpus, add_schema, add_top, add_export, add_report, add_doctor, add_coordinator,
+      add_store, add_notify, add_probe, add_stacks
 }) {
     add(program, invocation);
   }

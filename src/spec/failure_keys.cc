@@ -4,93 +4,129 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "spec/suggest.h"
 
 namespace pergpu {
 namespace {
 
-using Names = std::vector<std::string_view>;
+using Names = std::span<const std::string_view>;
 
-const Names kRetried = {"exit",    "signal",     "timeout",        "lost",      "oom-host",
-                        "oom-gpu", "gpu-memory", "output-missing", "disk-full", "stall"};
-const Names kTold = {"user-error", "exit",   "oom-host",  "oom-gpu",
-                     "hardware",   "driver", "disk-full", "requeue"};
+constexpr std::array<std::string_view, 10> kRetried = {
+    "exit",    "signal",     "timeout",        "lost",      "oom-host",
+    "oom-gpu", "gpu-memory", "output-missing", "disk-full", "stall"};
+constexpr std::array<std::string_view, 8> kTold = {"user-error", "exit",   "oom-host",  "oom-gpu",
+                                                   "hardware",   "driver", "disk-full", "requeue"};
 
-bool is_one_of(const Names& names, std::string_view name) {
+bool is_one_of(Names names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+std::vector<std::string_view> listed(Names names) { return {names.begin(), names.end()}; }
+
 /// One of `allowed`, or an error with the nearest one.
 std::optional<OutcomeClass> read_class(const Field& field, const std::string& name, Place at,
-                                       const Names& allowed) {
+                                       Names allowed) {
   const std::optional<OutcomeClass> cls = outcome_class_of(name);
   if (cls && is_one_of(allowed, name)) return cls;
-  std::string hint = did_you_mean(name, allowed);
-  if (hint.empty()) hint = fmt::format("; it can be {}", one_of(allowed));
+  std::string hint = did_you_mean(name, listed(allowed));
+  if (hint.empty()) hint = fmt::format("; it can be {}", one_of(listed(allowed)));
   field.report.error(at, fmt::format("`{}`: unknown outcome `{}`{}", field.key, name, hint));
   return std::nullopt;
 }
 
-void read_retried(const Field& field, RetryPolicy& policy) {
-  static const Names kNever = {"user-error", "ok", "cancelled", "requeue", "unknown"};
-  static const Names kMoved = {"hardware", "driver"};
+void read_retried(const MemberInput<RetryPolicy>& in) {
+  static constexpr std::array<std::string_view, 5> kNever = {"user-error", "ok", "cancelled",
+                                                             "requeue", "unknown"};
+  static constexpr std::array<std::string_view, 2> kMoved = {"hardware", "driver"};
+  const Field& field = in.field;
+  const Names allowed = in.type.choices;
   std::optional<std::vector<PlacedText>> names = read_texts(field);
   if (!names) return;
   for (const PlacedText& name : *names) {
     if (is_one_of(kNever, name.text)) {
       field.report.error(name.at, fmt::format("`{}`: `{}` is never retried; it can be {}",
-                                              field.key, name.text, one_of(kRetried)));
+                                              field.key, name.text, one_of(listed(allowed))));
     } else if (is_one_of(kMoved, name.text)) {
       field.report.error(name.at, fmt::format("`{}`: `{}` costs no retry: the job is started again "
                                               "in any case",
                                               field.key, name.text));
-    } else if (const auto retried = read_class(field, name.text, name.at, kRetried)) {
-      policy.on.push_back(*retried);
+    } else if (const auto retried = read_class(field, name.text, name.at, allowed)) {
+      in.to.on.push_back(*retried);
     }
   }
 }
 
+constexpr MemberKey<RetryPolicy> kRetryKeys[] = {
+    {{"max", takes::whole(0, 1000), "", "number of retries", true},
+     [](const MemberInput<RetryPolicy>& in) {
+       const auto max = read_whole(in.field, in.type.min, in.type.max);
+       if (max) in.to.max = static_cast<int>(*max);
+     }},
+    {{"on",
+      {.kind = KeyType::Kind::Texts, .choices = kRetried},
+      "`[\"exit\", \"signal\", \"timeout\", \"oom-host\", \"output-missing\", \"stall\"]`",
+      "what may be retried (docs/failures.md)"},
+     read_retried},
+    {{"delay", takes::duration(), "`\"1s\"`",
+      "wait before the first retry; it doubles from retry to retry"},
+     [](const MemberInput<RetryPolicy>& in) {
+       if (const auto delay = read_duration(in.field)) in.to.delay = *delay;
+     }},
+};
+
+/// A rule while it is read.
+struct RuleDraft {
+  FailureRule rule = {};
+  bool is_good = true;
+};
+
+void read_match(const MemberInput<RuleDraft>& in) {
+  auto text = read_nonempty_text(in.field);
+  if (text && text->find('\n') != std::string::npos) {
+    in.field.report.error(in.field.node.at,
+                          "`failures[].match` has a line break; it is looked for in one line");
+    text.reset();
+  }
+  in.to.is_good &= text.has_value();
+  if (text) in.to.rule.match = *std::move(text);
+}
+
+void read_told(const MemberInput<RuleDraft>& in) {
+  const std::optional<std::string> name = read_text(in.field);
+  const auto cls = name ? read_class(in.field, *name, in.field.node.at, in.type.choices)
+                        : std::optional<OutcomeClass>();
+  in.to.is_good &= cls.has_value();
+  if (cls) in.to.rule.cls = *cls;
+}
+
+constexpr MemberKey<RuleDraft> kRuleKeys[] = {
+    {{"match", takes::text(), "", "text that a line of the log contains", true}, read_match},
+    {{"class", takes::choice(kTold), "", "what the attempt then ended as (docs/failures.md)", true},
+     read_told},
+};
+
 void read_rule(const Field& field, std::vector<FailureRule>& rules) {
   if (!expect_table(field)) return;
-  Report& report = field.report;
-  FailureRule rule;
-  bool has_class = false;
-  bool is_good = true;
-  for (std::size_t i = 0; i < field.node.keys.size(); ++i) {
-    const std::string& key = field.node.keys[i].text;
-    const Node& value = field.node.items[i];
-    if (key == "match") {
-      if (auto text = read_nonempty_text({report, "failures[].match", value})) {
-        rule.match = *std::move(text);
-        if (rule.match.find('\n') == std::string::npos) continue;
-        report.error(value.at, "`failures[].match` has a line break; it is looked for in one line");
-      }
-      is_good = false;
-    } else if (key == "class") {
-      has_class = true;
-      const Field of_class{report, "failures[].class", value};
-      std::optional<std::string> name = read_text(of_class);
-      auto cls = name ? read_class(of_class, *name, value.at, kTold) : std::nullopt;
-      is_good = is_good && cls;
-      if (cls) rule.cls = *cls;
-    } else {
-      report.error(field.node.keys[i].at, fmt::format("unknown key `{}` in `failures[]`{}", key,
-                                                      did_you_mean(key, {"match", "class"})));
-      is_good = false;
-    }
-  }
-  if (!has_class || field.node.find("match") == nullptr) {
-    report.error(field.node.at,
-                 "`failures[]` must be like { match = \"loss is nan\", class = \"user-error\" }");
+  RuleDraft draft;
+  draft.is_good = read_members(field, kRuleKeys, draft) && draft.is_good;
+  if (field.node.find("class") == nullptr || field.node.find("match") == nullptr) {
+    field.report.error(
+        field.node.at,
+        "`failures[]` must be like { match = \"loss is nan\", class = \"user-error\" }");
     return;
   }
-  if (is_good) rules.push_back(std::move(rule));
+  if (draft.is_good) rules.push_back(std::move(draft.rule));
 }
 
 }  // namespace
 
-std::optional<RetryPolicy> read_retry_policy(const Field& field) {
+std::vector<KnownKey> retry_keys() { return known_of(kRetryKeys); }
+std::vector<KnownKey> failure_keys() { return known_of(kRuleKeys); }
+
+std::optional<RetryPolicy> read_retry_policy(const Field& field, const KeyType& type) {
   const Node& node = field.node;
   RetryPolicy policy;
   if (!node.is(Node::Kind::Table)) {
@@ -98,28 +134,13 @@ std::optional<RetryPolicy> read_retry_policy(const Field& field) {
       wrong_type(field, "a whole number or a table like { max = 2, on = [\"exit\"] }");
       return std::nullopt;
     }
-    if (std::optional<std::int64_t> max = read_whole(field, 0, 1000))
+    if (std::optional<std::int64_t> max = read_whole(field, type.min, type.max))
       policy.max = static_cast<int>(*max);
     return policy;
   }
-  Report& report = field.report;
-  for (std::size_t i = 0; i < node.keys.size(); ++i) {
-    const std::string& key = node.keys[i].text;
-    const Node& value = node.items[i];
-    if (key == "max") {
-      if (std::optional<std::int64_t> max = read_whole({report, "retries.max", value}, 0, 1000))
-        policy.max = static_cast<int>(*max);
-    } else if (key == "on") {
-      read_retried({report, "retries.on", value}, policy);
-    } else if (key == "delay") {
-      if (auto delay = read_duration({report, "retries.delay", value})) policy.delay = *delay;
-    } else {
-      report.error(node.keys[i].at, fmt::format("unknown key `{}` in `retries`{}", key,
-                                                did_you_mean(key, {"max", "on", "delay"})));
-    }
-  }
+  read_members(field, kRetryKeys, policy);
   if (node.find("max") == nullptr)
-    report.error(node.at, "`retries` lacks `max`, the number of retries");
+    field.report.error(node.at, "`retries` lacks `max`, the number of retries");
   return policy;
 }
 

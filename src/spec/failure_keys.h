@@ -5,12 +5,18 @@
 #include <vector>
 
 #include "job/step.h"
+#include "spec/known_key.h"
 #include "spec/typed.h"
 
 namespace pergpu {
 
-/// A number, or `{ max = 2, on = ["exit"], delay = "60s" }`.  nullopt: it is neither (reported).
-std::optional<RetryPolicy> read_retry_policy(const Field& field);
+std::vector<KnownKey> retry_keys();
+std::vector<KnownKey> failure_keys();
+inline constexpr KeyType kRetryTable = takes::table(retry_keys);
+
+/// A number of that type, or `{ max = 2, on = ["exit"], delay = "60s" }`.  nullopt: it is neither
+/// (reported).
+std::optional<RetryPolicy> read_retry_policy(const Field& field, const KeyType& type);
 
 /// `[{ match = "loss is nan", class = "user-error" }]`; what is wrong is reported and left out.
 std::vector<FailureRule> read_failure_rules(const Field& field);

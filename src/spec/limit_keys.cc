@@ -49,18 +49,33 @@ std::optional<int> read_signal_number(const Field& field, std::string_view name)
   return number;
 }
 
-std::optional<double> read_factor(const Field& field) {
+template <double Growth::*Member>
+void read_factor(const MemberInput<Growth>& in) {
+  const Field& field = in.field;
   if (!field.node.is(Node::Kind::Int) && !field.node.is(Node::Kind::Float)) {
     wrong_type(field, "a factor like 1.5");
-    return std::nullopt;
+    return;
   }
   const double factor =
       field.node.is(Node::Kind::Int) ? static_cast<double>(field.node.integer) : field.node.number;
-  if (factor > 1 && factor <= kMostGrowth) return factor;
-  field.report.error(field.node.at, fmt::format("`{}` must be more than 1 and at most {}, not {}",
-                                                field.key, kMostGrowth, field.node.text));
-  return std::nullopt;
+  if (factor > static_cast<double>(in.type.min) && factor <= static_cast<double>(in.type.max)) {
+    in.to.*Member = factor;
+    return;
+  }
+  field.report.error(field.node.at,
+                     fmt::format("`{}` must be more than {} and at most {}, not {}", field.key,
+                                 in.type.min, in.type.max, field.node.text));
 }
+
+constexpr KeyType kFactor = {
+    .kind = KeyType::Kind::Factor, .min = 1, .max = static_cast<std::int64_t>(kMostGrowth)};
+
+constexpr MemberKey<Growth> kGrowthKeys[] = {
+    {{"memory", kFactor, "", "times more `memory` after an attempt that had too little"},
+     read_factor<&Growth::memory>},
+    {{"gpu_memory", kFactor, "", "times more `gpu_memory` after an attempt that had too little"},
+     read_factor<&Growth::gpu_memory>},
+};
 
 }  // namespace
 
@@ -110,24 +125,15 @@ std::optional<std::optional<std::chrono::milliseconds>> read_stall(const Field& 
   return *wanted ? std::optional<std::chrono::milliseconds>(kUsualStall) : std::nullopt;
 }
 
+std::vector<KnownKey> growth_keys() { return known_of(kGrowthKeys); }
+
 std::optional<Growth> read_growth(const Field& field) {
   if (!field.node.is(Node::Kind::Table)) {
     wrong_type(field, "a table like { memory = 1.5 }");
     return std::nullopt;
   }
   Growth growth;
-  for (std::size_t i = 0; i < field.node.keys.size(); ++i) {
-    const Key& key = field.node.keys[i];
-    const Node& value = field.node.items[i];
-    if (key.text == "memory") {
-      growth.memory = read_factor({field.report, "grow.memory", value}).value_or(0);
-    } else if (key.text == "gpu_memory") {
-      growth.gpu_memory = read_factor({field.report, "grow.gpu_memory", value}).value_or(0);
-    } else {
-      field.report.error(key.at, fmt::format("unknown key `{}` in `grow`{}", key.text,
-                                             did_you_mean(key.text, {"memory", "gpu_memory"})));
-    }
-  }
+  read_members(field, kGrowthKeys, growth);
   return growth;
 }
 

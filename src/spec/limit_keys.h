@@ -7,6 +7,7 @@
 #include <string>
 
 #include "job/step.h"
+#include "spec/known_key.h"
 #include "spec/typed.h"
 
 namespace pergpu {
@@ -26,6 +27,7 @@ std::optional<std::chrono::milliseconds> read_limit_of_time(const Field& field);
 /// A duration that is not zero, or `true`; `false` gives an empty inner value.
 std::optional<std::optional<std::chrono::milliseconds>> read_stall(const Field& field);
 
+std::vector<KnownKey> growth_keys();
 /// { memory = 1.5, gpu_memory = 2 }
 std::optional<Growth> read_growth(const Field& field);
 

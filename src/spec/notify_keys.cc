@@ -5,8 +5,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "spec/command_words.h"
 #include "spec/suggest.h"
@@ -16,14 +18,13 @@
 namespace pergpu {
 namespace {
 
-using Names = std::vector<std::string_view>;
-
-const Names kKeys = {"on", "command", "webhook", "ntfy", "slack", "token", "timeout"};
-const Names kEvents = {"failure", "hold", "end"};
+constexpr std::string_view kVariable = "^\\$[A-Za-z_][A-Za-z0-9_]*$";
+constexpr std::array<std::string_view, 3> kEvents = {"failure", "hold", "end"};
 
 void read_on(const Field& field, NotifySpec& spec) {
   const std::optional<std::vector<PlacedText>> names = read_texts(field);
   if (!names) return;
+  const std::vector<std::string_view> events(kEvents.begin(), kEvents.end());
   spec.on_failure = spec.on_hold = spec.on_end = false;
   if (names->empty())
     field.report.error(field.node.at, "`notify.on` is empty: nothing would ever be sent");
@@ -35,8 +36,8 @@ void read_on(const Field& field, NotifySpec& spec) {
     } else if (name.text == "end") {
       spec.on_end = true;
     } else {
-      std::string hint = did_you_mean(name.text, kEvents);
-      if (hint.empty()) hint = fmt::format("; it can be {}", one_of(kEvents));
+      std::string hint = did_you_mean(name.text, events);
+      if (hint.empty()) hint = fmt::format("; it can be {}", one_of(events));
       field.report.error(name.at,
                          fmt::format("`notify.on`: unknown event `{}`{}", name.text, hint));
     }
@@ -130,31 +131,39 @@ void read_timeout(const Field& field, NotifySpec& spec) {
   spec.timeout = *time;
 }
 
+using Input = MemberInput<NotifySpec>;
+
+constexpr MemberKey<NotifySpec> kNotifyKeys[] = {
+    {{"on",
+      {.kind = KeyType::Kind::Texts, .choices = kEvents},
+      "`[\"failure\", \"hold\", \"end\"]`",
+      "what is told of (docs/notifications.md)"},
+     [](const Input& in) { read_on(in.field, in.to); }},
+    {{"command", takes::only(KeyType::Kind::Words), "",
+      "program that gets the facts as JSON on its standard input"},
+     [](const Input& in) { read_command(in.field, in.to); }},
+    {{"webhook", takes::text(), "", "URL to which the facts are posted as JSON, or `\"$NAME\"`"},
+     [](const Input& in) { in.to.webhook = read_url(in.field); }},
+    {{"ntfy", takes::text(), "", "topic of ntfy.sh, URL of a topic elsewhere, or `\"$NAME\"`"},
+     [](const Input& in) { in.to.ntfy = read_topic(in.field); }},
+    {{"slack", takes::text(kVariable), "",
+      "`\"$NAME\"`: the variable that holds the URL of an incoming webhook of Slack"},
+     [](const Input& in) {
+       in.to.slack =
+           read_variable(in.field, "whoever knows the URL of a Slack hook can write there");
+     }},
+    {{"token", takes::text(kVariable), "",
+      "`\"$NAME\"`: the variable that holds the bearer token for `webhook` and `ntfy`"},
+     [](const Input& in) {
+       in.to.token = read_variable(in.field, "the file is no place for a secret");
+     }},
+    {{"timeout", takes::limit_of_time(), "`\"30s\"`", "time limit of `command`"},
+     [](const Input& in) { read_timeout(in.field, in.to); }},
+};
+
 NotifySpec read_table(Report& report, const Node& table) {
   NotifySpec spec;
-  for (std::size_t i = 0; i < table.keys.size(); ++i) {
-    const Key& key = table.keys[i];
-    const std::string name = "notify." + key.text;
-    const Field field{report, name, table.items[i]};
-    if (key.text == "on") {
-      read_on(field, spec);
-    } else if (key.text == "command") {
-      read_command(field, spec);
-    } else if (key.text == "webhook") {
-      spec.webhook = read_url(field);
-    } else if (key.text == "ntfy") {
-      spec.ntfy = read_topic(field);
-    } else if (key.text == "slack") {
-      spec.slack = read_variable(field, "whoever knows the URL of a Slack hook can write there");
-    } else if (key.text == "token") {
-      spec.token = read_variable(field, "the file is no place for a secret");
-    } else if (key.text == "timeout") {
-      read_timeout(field, spec);
-    } else {
-      report.error(key.at, fmt::format("unknown key `{}` in [notify]{}", key.text,
-                                       did_you_mean(key.text, kKeys)));
-    }
-  }
+  (void)read_members({report, "notify", table}, kNotifyKeys, spec);
   const auto has = [&](std::string_view key) { return table.find(key) != nullptr; };
   if (!has("command") && !has("webhook") && !has("ntfy") && !has("slack"))
     report.error(table.at, "[notify] tells nobody: add `command`, `webhook`, `ntfy` or `slack`");
@@ -182,6 +191,8 @@ void check_each_once(Report& report, const std::vector<NotifySpec>& tables,
 }
 
 }  // namespace
+
+std::vector<KnownKey> notify_keys() { return known_of(kNotifyKeys); }
 
 std::vector<NotifySpec> read_notify(Report& report, const Node& node) {
   std::vector<NotifySpec> tables;

@@ -3,11 +3,14 @@
 
 #include <vector>
 
+#include "spec/known_key.h"
 #include "spec/node.h"
 #include "spec/notify.h"
 #include "spec/report.h"
 
 namespace pergpu {
+
+std::vector<KnownKey> notify_keys();
 
 /// A table or a list of tables; what is wrong is reported and left out.
 std::vector<NotifySpec> read_notify(Report& report, const Node& node);

@@ -84,6 +84,12 @@ std::optional<Builtin> builtin_of(std::string_view name) {
   return std::nullopt;
 }
 
+std::vector<std::string_view> builtin_names() {
+  std::vector<std::string_view> out;
+  for (const auto& [text, builtin] : kBuiltins) out.push_back(text);
+  return out;
+}
+
 std::string_view to_string(Builtin b) {
   for (const auto& [text, builtin] : kBuiltins)
     if (builtin == b) return text;

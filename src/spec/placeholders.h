@@ -31,6 +31,7 @@ enum class Builtin : std::uint8_t {
 };
 std::optional<Builtin> builtin_of(std::string_view name);
 std::string_view to_string(Builtin b);
+std::vector<std::string_view> builtin_names();
 /// {config} {json} {run} {index}: meaningless in a once-step.
 bool needs_a_run(Builtin b);
 

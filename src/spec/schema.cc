@@ -16,9 +16,39 @@
 namespace pergpu {
 namespace {
 
-const std::vector<std::string_view> kSections = {"name",     "out",       "grid",    "zip",
-                                                 "runs",     "runs_from", "exclude", "constants",
-                                                 "defaults", "limits",    "notify",  "steps"};
+using Kind = KeyType::Kind;
+
+constexpr KeyType kNotifyTables = takes::tables(notify_keys);
+constexpr KeyType kLimits = {.kind = Kind::Limits, .min = 1, .max = 1'000'000};
+
+// In the order of the reference.
+constexpr KnownKey kSections[] = {
+    {"name", takes::text("^([^0-9./*@ -][^/*]*|[0-9][^/*]*[^0-9./*][^/*]*)$"), "the file's name",
+     "name of the sweep; its folder is called so"},
+    {"out", takes::text(), "`\"runs\"`",
+     "folder for the results, relative to the file; `--out` replaces it"},
+    {"grid", takes::only(Kind::Lists), "", "lists that multiply; the last key varies fastest"},
+    {"zip", takes::only(Kind::Lists), "", "lists of equal length that go in step"},
+    {"runs", takes::only(Kind::Rows), "", "explicit rows, one table a run"},
+    {"runs_from", takes::text(), "",
+     "rows of a file beside the sweep file: `.jsonl` (an object a line), `.csv` (a header, then "
+     "rows), `.json`, `.toml` or `.yaml` (one object, or a list); a pattern like "
+     "`\"configs/*.json\"` takes all that match, sorted"},
+    {"constants", takes::only(Kind::Values), "", "parameters that all runs share"},
+    {"exclude", takes::only(Kind::Rows), "",
+     "leaves out the runs that have all of these values; a list means any of its values"},
+    {"defaults", takes::only(Kind::Defaults), "",
+     "keys of steps that all steps share; a step's own keys replace them, `env` is merged name by "
+     "name"},
+    {"limits", kLimits, "",
+     "named numbers: `license = 2` lets two jobs that `uses = [\"license\"]` run at a time, over "
+     "all sweeps of a user"},
+    {"notify", takes::either(takes::table(notify_keys), kNotifyTables), "",
+     "who is told of failures, held jobs and the end, and how; several as `[[notify]]` "
+     "(docs/notifications.md)"},
+    {"steps", takes::only(Kind::Steps), "",
+     "what is done for each run: `[steps.NAME]`, a table of the keys of a step", true},
+};
 
 void read_name(Draft& draft, const Node* node, const std::string& path) {
   Place whole{0, 0, 0};
@@ -62,7 +92,8 @@ void read_limits(Draft& draft, const Node* node) {
     std::string key = fmt::format("limits.{}", name.text);
     if (name.text.empty() || name.text.find_first_of("/*@= \t\r\n") != std::string::npos)
       draft.report.error(name.at, fmt::format("a limit cannot be called \"{}\"", name.text));
-    std::optional<std::int64_t> n = read_whole({draft.report, key, node->items[i]}, 1, 1'000'000);
+    std::optional<std::int64_t> n =
+        read_whole({draft.report, key, node->items[i]}, kLimits.min, kLimits.max);
     draft.sweep.limits.emplace_back(name.text, n ? static_cast<int>(*n) : 1);
   }
 }
@@ -73,8 +104,9 @@ void check_top_level(Report& report, const Node& root) {
       not_in_this_version(report, key.at, fmt::format("[{}]", key.text));
       continue;
     }
-    if (std::find(kSections.begin(), kSections.end(), key.text) != kSections.end()) continue;
-    std::vector<std::string_view> known = kSections;
+    std::vector<std::string_view> known;
+    for (const KnownKey& section : kSections) known.push_back(section.name);
+    if (std::find(known.begin(), known.end(), key.text) != known.end()) continue;
     std::string hint = did_you_mean(key.text, known);
     if (hint.empty())
       hint = "; a parameter belongs in [grid] or [constants], a key of a step in [steps.NAME]";
@@ -88,6 +120,8 @@ void name_differing_columns(Draft& draft) {
 }
 
 }  // namespace
+
+std::vector<KnownKey> section_keys() { return {std::begin(kSections), std::end(kSections)}; }
 
 std::optional<SweepSpec> build_sweep(Report& report, Node root, const SchemaInput& input,
                                      const LoadOptions& options) {

@@ -3,7 +3,9 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "spec/known_key.h"
 #include "spec/load.h"
 #include "spec/node.h"
 #include "spec/report.h"
@@ -16,6 +18,9 @@ struct SchemaInput {
   std::string file = {};    // absolute
   std::string folder = {};  // absolute
 };
+
+/// The top level.
+std::vector<KnownKey> section_keys();
 
 /// nullopt when anything was reported as an error.
 std::optional<SweepSpec> build_sweep(Report& report, Node root, const SchemaInput& input,

@@ -1,5 +1,7 @@
-// Every key of a step (docs/sweep-file.md), one small reader each.  A key whose mechanism comes
-// with a later version is known and refused, never ignored.
+// Every key of a step, one row and one small reader each.  A key whose mechanism comes with a later
+// version is known and refused, never ignored.
+#include "spec/step_keys.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include "spec/command_words.h"
 #include "spec/draft.h"
 #include "spec/failure_keys.h"
+#include "spec/known_key.h"
 #include "spec/limit_keys.h"
 #include "spec/placeholders.h"
 #include "spec/suggest.h"
@@ -22,6 +25,7 @@ constexpr std::int64_t kMaxCount = 1'000'000;
 struct KeyInput {
   Field field;
   StepDraft& step;
+  const KeyType& type;
 };
 
 void add_template(const KeyInput& in, std::string key, const std::string& text, Place at) {
@@ -112,8 +116,13 @@ void read_gpus(const KeyInput& in) {
                         fmt::format("more than one GPU for a job (gpus = {})", node.text));
     return;
   }
-  if (std::optional<std::int64_t> gpus = read_whole(in.field, 0, 1))
+  if (std::optional<std::int64_t> gpus = read_whole(in.field, in.type.min, in.type.max))
     in.step.spec.gpus = static_cast<int>(*gpus);
+}
+
+/// The position of the text among the choices of its row.
+std::optional<std::size_t> read_choice_of(const KeyInput& in) {
+  return read_choice(in.field, {in.type.choices.begin(), in.type.choices.end()});
 }
 
 void read_outsiders(const KeyInput& in) {
@@ -121,12 +130,12 @@ void read_outsiders(const KeyInput& in) {
     not_in_this_version(in.field.report, in.field.node.at, "outsiders = \"fit\"");
     return;
   }
-  if (std::optional<std::size_t> choice = read_choice(in.field, {"avoid", "ignore"}))
+  if (std::optional<std::size_t> choice = read_choice_of(in))
     in.step.spec.outsiders = *choice == 0 ? Outsiders::Avoid : Outsiders::Ignore;
 }
 
 void read_retries(const KeyInput& in) {
-  if (std::optional<RetryPolicy> policy = read_retry_policy(in.field)) {
+  if (std::optional<RetryPolicy> policy = read_retry_policy(in.field, in.type)) {
     in.step.spec.retries = *std::move(policy);
   }
 }
@@ -209,34 +218,33 @@ void read_uses(const KeyInput& in) {
     in.step.uses = *std::move(names);
 }
 
+constexpr MemberKey<StepDraft> kFakeKeys[] = {
+    {{"duration", takes::with_placeholders(takes::duration()), "`expect`, else `\"1s\"`",
+      "how long an attempt takes"},
+     [](const MemberInput<StepDraft>& in) {
+       read_duration_template({in.field, in.to, in.type}, in.to.spec.fake.duration);
+     }},
+    {{"exit", takes::with_placeholders(takes::whole(0, 255)), "`0`", "its exit code"},
+     [](const MemberInput<StepDraft>& in) {
+       const Node& value = in.field.node;
+       if (value.is(Node::Kind::String) && has_placeholders(value.text)) {
+         if (std::optional<std::string> text = read_template({in.field, in.to, in.type}))
+           in.to.spec.fake.exit = *text;
+       } else if (auto code = read_whole(in.field, in.type.min, in.type.max)) {
+         in.to.spec.fake.exit = std::to_string(*code);
+       }
+     }},
+};
+
+std::vector<KnownKey> fake_keys() { return known_of(kFakeKeys); }
+
 void read_fake(const KeyInput& in) {
-  if (!expect_table(in.field)) return;
-  const Node& node = in.field.node;
-  for (std::size_t i = 0; i < node.keys.size(); ++i) {
-    const std::string& key = node.keys[i].text;
-    const Node& value = node.items[i];
-    Report& report = in.field.report;
-    if (key == "duration") {
-      read_duration_template({{report, "fake.duration", value}, in.step},
-                             in.step.spec.fake.duration);
-    } else if (key == "exit") {
-      Field field{report, "fake.exit", value};
-      if (value.is(Node::Kind::String) && has_placeholders(value.text)) {
-        if (std::optional<std::string> text = read_template({field, in.step}))
-          in.step.spec.fake.exit = *text;
-      } else if (std::optional<std::int64_t> code = read_whole(field, 0, 255)) {
-        in.step.spec.fake.exit = std::to_string(*code);
-      }
-    } else {
-      report.error(node.keys[i].at, fmt::format("unknown key `{}` in `fake`{}", key,
-                                                did_you_mean(key, {"duration", "exit"})));
-    }
-  }
+  if (expect_table(in.field)) read_members(in.field, kFakeKeys, in.step);
 }
 
-template <auto Member, std::int64_t Min, std::int64_t Max>
+template <auto Member>
 void read_count(const KeyInput& in) {
-  if (std::optional<std::int64_t> n = read_whole(in.field, Min, Max))
+  if (std::optional<std::int64_t> n = read_whole(in.field, in.type.min, in.type.max))
     in.step.spec.*Member = static_cast<int>(*n);
 }
 
@@ -247,7 +255,8 @@ void read_flag(const KeyInput& in) {
 
 template <auto Member>
 void read_time(const KeyInput& in) {
-  std::optional<std::chrono::milliseconds> d = read_duration(in.field);
+  std::optional<std::chrono::milliseconds> d =
+      in.type.not_zero ? read_limit_of_time(in.field) : read_duration(in.field);
   if (d) in.step.spec.*Member = *d;
 }
 
@@ -256,82 +265,150 @@ void read_path(const KeyInput& in) {
   if (std::optional<std::string> text = read_template(in)) in.step.spec.*Member = *text;
 }
 
+/// A key and its reader.
 struct StepKey {
-  std::string_view name;
-  void (*read)(const KeyInput&);  // null: not in this version
+  KnownKey known = {};
+  void (*read)(const KeyInput&) = nullptr;  // null: not in this version
   bool in_defaults = true;
 };
 
-constexpr std::array<StepKey, 36> kStepKeys = {{
-    {"command", read_command, false},
-    {"shell", read_shell, false},
-    {"needs", read_needs, false},
-    {"once", read_once, false},
-    {"gpus", read_gpus},
-    {"gpu",
+using Kind = KeyType::Kind;
+constexpr KeyType kLimitOfTime = takes::limit_of_time();
+constexpr std::array<std::string_view, 2> kOutsiders = {"avoid", "ignore"};
+constexpr std::array<std::string_view, 2> kGpuEnvs = {"uuid", "index"};
+
+// In the order of the reference.
+constexpr StepKey kStepKeys[] = {
+    {{"command", takes::only(Kind::Words), "",
+      "what to execute: a list is executed as it is; a text is split like a shell would split it, "
+      "without any expansion: pipes, redirections, variables and wildcards are refused unless "
+      "quoted"},
+     read_command,
+     false},
+    {{"shell", takes::text(), "",
+      "instead of `command`: a text for `/bin/sh -c`. Values reach it as environment variables "
+      "only (`\"$PERGPU_PARAM_LR\"`, `\"$PERGPU_OUT\"`); nothing is pasted"},
+     read_shell,
+     false},
+    {{"needs", takes::texts("^[A-Za-z_][A-Za-z0-9_]*(:all|:ended)?$"), "none",
+      "steps that come before: `\"train\"` of the same run, `\"train:all\"` when all runs of it "
+      "are done, `\"train:ended\"` when all have ended, however"},
+     read_needs,
+     false},
+    {{"once", takes::only(Kind::Truth), "`false`",
+      "one job for the whole sweep; it knows no parameters of runs"},
+     read_once,
+     false},
+    {{"gpus", takes::whole(0, 1), "`0`", "GPUs of a job"}, read_gpus},
+    {{"gpu", takes::text(), "any", "pattern of the model, `\"*H100*\"`; with `gpus = 1`"},
      [](const KeyInput& in) {
        if (std::optional<std::string> text = read_nonempty_text(in.field)) in.step.spec.gpu = *text;
      }},
-    {"sharing", nullptr},
-    {"outsiders", read_outsiders},
-    {"cpus", read_count<&StepSpec::cpus, 1, kMaxCount>},
-    {"memory",
+    {{"sharing"}, nullptr},
+    {{"outsiders", takes::choice(kOutsiders), "`\"avoid\"`",
+      "a GPU that others use: `\"avoid\"` it or `\"ignore\"` them"},
+     read_outsiders},
+    {{"cpus", takes::whole(1, kMaxCount), "a share of the cores", "CPUs reserved for a job"},
+     read_count<&StepSpec::cpus>},
+    {{"memory", takes::only(Kind::Size), "",
+      "memory reserved for a job, and its limit (docs/jobs.md#its-limits)"},
      [](const KeyInput& in) {
        if (std::optional<std::uint64_t> bytes = read_size(in.field))
          in.step.spec.memory_bytes = bytes;
      }},
-    {"gpu_memory",
+    {{"gpu_memory", takes::only(Kind::Size), "",
+      "limit of the memory on its GPU; a GPU that has less is not chosen "
+      "(docs/jobs.md#its-limits)"},
      [](const KeyInput& in) {
        in.step.spec.gpu_memory_bytes = read_size(in.field);
        in.step.gpu_memory_at = in.field.node.at;
      }},
-    {"overcommit", read_flag<&StepSpec::overcommit>},
-    {"timeout",
-     [](const KeyInput& in) {
-       std::optional<std::chrono::milliseconds> d = read_duration(in.field);
-       if (d && d->count() == 0) in.field.report.error(in.field.node.at, "`timeout` is zero");
-       if (d) in.step.spec.timeout = d;
-     }},
-    {"idle_timeout",
-     [](const KeyInput& in) { in.step.spec.idle_timeout = read_limit_of_time(in.field); }},
-    {"stall",
+    {{"overcommit", takes::only(Kind::Truth), "`false`",
+      "`true`: start even when the reservations exceed the machine"},
+     read_flag<&StepSpec::overcommit>},
+    {{"timeout", kLimitOfTime, "none", "time limit of an attempt"}, read_time<&StepSpec::timeout>},
+    {{"idle_timeout", kLimitOfTime, "none",
+      "ends a job that writes nothing to its log for so long"},
+     read_time<&StepSpec::idle_timeout>},
+    {{"stall", takes::either(takes::only(Kind::Truth), kLimitOfTime), "none",
+      "ends a job that for so long writes nothing to its log, takes hardly any CPU time and has no "
+      "work on its GPU (docs/failures.md#jobs-that-hang); `true` is `\"45m\"`, longer than the "
+      "watchdogs of frameworks"},
      [](const KeyInput& in) {
        if (auto stall = read_stall(in.field)) in.step.spec.stall = *stall;
      }},
-    {"grace", read_time<&StepSpec::grace>},
-    {"retries", read_retries},
-    {"rerun", read_flag<&StepSpec::rerun>},
-    {"grow",
-     [](const KeyInput& in) {
-       in.step.spec.grow = read_growth(in.field).value_or(Growth{});
-       in.step.grow_at = in.field.node.at;
-     }},
-    {"signal",
+    {{"signal", takes::text("^(SIG)?[A-Z0-9]+@.+$"), "none",
+      "`\"USR1@120s\"`: the job gets this signal so long before its `timeout`, and before the "
+      "SIGTERM of a cancel (docs/jobs.md#a-signal-ahead). Any named signal (1 to 31) but KILL and "
+      "STOP"},
      [](const KeyInput& in) {
        in.step.spec.signal = read_early_signal(in.field);
        in.step.signal_at = in.field.node.at;
      }},
-    {"breaker", read_count<&StepSpec::breaker, 0, kMaxCount>},
-    {"failures", read_failures},
-    {"max_parallel", read_count<&StepSpec::max_parallel, 1, kMaxCount>},
-    {"uses", read_uses},
-    {"max_starting", read_count<&StepSpec::max_starting, 1, kMaxCount>},
-    {"ready", read_time<&StepSpec::ready>},
-    {"priority", read_count<&StepSpec::priority, -kMaxCount, kMaxCount>},
-    {"expect", [](const KeyInput& in) { read_duration_template(in, in.step.spec.expect); }},
-    {"env", read_env},
-    {"env_pass", read_env_pass},
-    {"cwd", read_path<&StepSpec::cwd>},
-    {"gpu_env",
+    {{"grace", takes::duration(), "`\"30s\"`", "from the polite signal to the final one"},
+     read_time<&StepSpec::grace>},
+    {{"retries", takes::either(takes::whole(0, 1000), kRetryTable), "`0`",
+      "how often a failed attempt is tried again: a number, or `{ max = 2, on = [\"oom-host\", "
+      "\"lost\"], delay = \"60s\" }` (docs/failures.md)"},
+     read_retries},
+    {{"grow", takes::table(growth_keys), "none",
+      "`{ memory = 1.5, gpu_memory = 2 }`: how many times more a retry has after an attempt that "
+      "had too little (docs/failures.md#more-memory); needs `retries` and the limit it names"},
      [](const KeyInput& in) {
-       if (std::optional<std::size_t> choice = read_choice(in.field, {"uuid", "index"}))
+       in.step.spec.grow = read_growth(in.field).value_or(Growth{});
+       in.step.grow_at = in.field.node.at;
+     }},
+    {{"failures", takes::tables(failure_keys), "none",
+      "what lines of the log say of a failed attempt: `[{ match = \"loss is nan\", class = "
+      "\"user-error\" }]`"},
+     read_failures},
+    {{"breaker", takes::whole(0, kMaxCount), "`3`",
+      "so many equal mistakes before any success hold the step's queued jobs; `0`: never"},
+     read_count<&StepSpec::breaker>},
+    {{"rerun", takes::only(Kind::Truth), "`true`", "may be run again after a fault of the machine"},
+     read_flag<&StepSpec::rerun>},
+    {{"max_parallel", takes::whole(1, kMaxCount), "",
+      "at most so many jobs of this step at a time"},
+     read_count<&StepSpec::max_parallel>},
+    {{"uses", takes::texts(), "none", "names of `[limits]`; a job takes one unit of each"},
+     read_uses},
+    {{"max_starting", takes::whole(1, kMaxCount), "", "at most so many in start-up at a time"},
+     read_count<&StepSpec::max_starting>},
+    {{"ready", takes::duration(), "`\"2m\"`", "after this a job has started up at the latest"},
+     read_time<&StepSpec::ready>},
+    {{"priority", takes::whole(-kMaxCount, kMaxCount), "`0`", "higher goes first"},
+     read_count<&StepSpec::priority>},
+    {{"expect", takes::with_placeholders(takes::duration()),
+      "as the last time, else as jobs like it, else unknown",
+      "expected duration: `\"40m\"`, `\"{minutes}m\"`"},
+     [](const KeyInput& in) { read_duration_template(in, in.step.spec.expect); }},
+    {{"env", takes::only(Kind::Variables), "none", "table of added environment variables"},
+     read_env},
+    {{"env_pass", takes::texts("^[^=]+$"), "`\"all\"`",
+      "which inherited variables a job gets: a list of names or patterns (`[\"PATH\", \"HOME\", "
+      "\"WANDB_*\"]`); what pergpu itself sets is not affected"},
+     read_env_pass},
+    {{"cwd", takes::text(), "the sweep file's folder", "working directory, relative to it"},
+     read_path<&StepSpec::cwd>},
+    {{"gpu_env", takes::choice(kGpuEnvs), "`\"uuid\"`",
+      "`\"index\"` for programs that want numbers in `CUDA_VISIBLE_DEVICES`"},
+     [](const KeyInput& in) {
+       if (std::optional<std::size_t> choice = read_choice_of(in))
          in.step.spec.gpu_env = *choice == 0 ? GpuEnv::Uuid : GpuEnv::Index;
      }},
-    {"snapshot", nullptr},
-    {"outputs", read_outputs},
-    {"metrics", read_path<&StepSpec::metrics>},
-    {"fake", read_fake},
-}};
+    {{"snapshot"}, nullptr},
+    {{"outputs", takes::texts(), "none",
+      "files that must exist after the job, not be empty, and be newer than its start"},
+     read_outputs},
+    {{"metrics", takes::text(), "`\"{metrics}\"`",
+      "the file to which the job appends its metrics, relative to `cwd` like `outputs`: "
+      "`\"{out}/scores.jsonl\"`. `{metrics}` elsewhere in the step and `$PERGPU_METRICS` are this "
+      "path; in this key itself `{metrics}` is `<out>/metrics.jsonl`"},
+     read_path<&StepSpec::metrics>},
+    {{"fake", takes::table(fake_keys), "",
+      "`{ duration = \"2s\", exit = 0 }`: what the fake engine pretends"},
+     read_fake},
+};
 
 /// What other tools call these keys.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kOtherNames = {{
@@ -357,8 +434,7 @@ std::string guess(std::string_view name) {
   for (const auto& [other, ours] : kOtherNames)
     if (other == name) return fmt::format("; did you mean `{}`?", ours);
   std::vector<std::string_view> known;
-  for (const StepKey& key : kStepKeys)
-    if (!key.name.empty()) known.push_back(key.name);
+  for (const StepKey& key : kStepKeys) known.push_back(key.known.name);
   return did_you_mean(name, known);
 }
 
@@ -366,10 +442,9 @@ std::string guess(std::string_view name) {
 
 void read_step_key(Draft& draft, StepDraft& step, const Key& key, const Node& value,
                    bool is_defaults) {
-  auto found = std::find_if(kStepKeys.begin(), kStepKeys.end(), [&](const StepKey& k) {
-    return !k.name.empty() && k.name == key.text;
-  });
-  if (found == kStepKeys.end()) {
+  const auto found = std::find_if(std::begin(kStepKeys), std::end(kStepKeys),
+                                  [&](const StepKey& k) { return k.known.name == key.text; });
+  if (found == std::end(kStepKeys)) {
     draft.report.error(
         key.at, fmt::format("unknown key `{}` in {}{}", key.text, step.where, guess(key.text)));
     return;
@@ -391,7 +466,15 @@ void read_step_key(Draft& draft, StepDraft& step, const Key& key, const Node& va
       return t.key == key.text || t.key.rfind(key.text + ".", 0) == 0;
     });
   if (key.text == "fake") step.spec.fake = {};
-  found->read({{draft.report, key.text, value}, step});
+  found->read({{draft.report, key.text, value}, step, found->known.type});
+}
+
+std::vector<KnownKey> step_keys(bool in_defaults) {
+  std::vector<KnownKey> out;
+  for (const StepKey& key : kStepKeys) {
+    if (key.read != nullptr && (key.in_defaults || !in_defaults)) out.push_back(key.known);
+  }
+  return out;
 }
 
 }  // namespace pergpu

@@ -4,7 +4,9 @@
 
 #include <fmt/core.h>
 
+#include <array>
 #include <cmath>
+#include <span>
 
 #include "spec/canonical_json.h"
 #include "spec/number_text.h"
@@ -17,7 +19,20 @@ namespace {
 
 constexpr int kLinearDigits = 15;
 constexpr int kLogDigits = 12;
-constexpr std::int64_t kMaxValues = 1'000'000;
+constexpr KeyType kCount = takes::whole(2, 1'000'000);
+constexpr std::array<std::string_view, 2> kScales = {"linear", "log"};
+
+constexpr KnownKey kGlob[] = {
+    {"glob", takes::text(), "",
+     "the files that match this pattern, sorted, as paths relative to the sweep file", true},
+};
+constexpr KnownKey kRange[] = {
+    {"from", takes::only(KeyType::Kind::Number), "", "the first number", true},
+    {"to", takes::only(KeyType::Kind::Number), "", "the last number", true},
+    {"n", kCount, "", "how many numbers, with both ends", true},
+    {"scale", takes::choice(kScales), "`\"linear\"`",
+     "numbers that are equally far from each other, or that grow by the same factor (`\"log\"`)"},
+};
 
 Node number_node(double value, Place at) {
   Node node;
@@ -78,8 +93,10 @@ class ListReader {
     return node_.items;
   }
 
-  bool only(const std::vector<std::string_view>& known) {
+  bool only(std::span<const KnownKey> rows) {
     bool good = true;
+    std::vector<std::string_view> known;
+    for (const KnownKey& row : rows) known.push_back(row.name);
     for (const Key& key : node_.keys) {
       bool found = false;
       for (std::string_view k : known) found |= key.text == k;
@@ -92,7 +109,7 @@ class ListReader {
   }
 
   std::optional<std::vector<Node>> glob() {
-    if (!only({"glob"})) return std::nullopt;
+    if (!only(kGlob)) return std::nullopt;
     const Node& pattern = *node_.find("glob");
     std::string key = fmt::format("{}.glob", name_);
     std::optional<std::string> text = read_nonempty_text({report_, key, pattern});
@@ -128,20 +145,21 @@ class ListReader {
   }
 
   std::optional<std::vector<Node>> range() {
-    bool good = only({"from", "to", "n", "scale"});
+    bool good = only(kRange);
     std::optional<double> from = bound("from");
     std::optional<double> to = bound("to");
     std::optional<std::int64_t> n;
     std::string n_key = fmt::format("{}.n", name_);
     if (const Node* count = node_.find("n"); count != nullptr) {
-      n = read_whole({report_, n_key, *count}, 2, kMaxValues);
+      n = read_whole({report_, n_key, *count}, kCount.min, kCount.max);
     } else {
       fail(node_.at, "lacks `n`, the number of values");
     }
     bool log = false;
     if (const Node* scale = node_.find("scale"); scale != nullptr) {
       std::string key = fmt::format("{}.scale", name_);
-      std::optional<std::size_t> choice = read_choice({report_, key, *scale}, {"linear", "log"});
+      std::optional<std::size_t> choice =
+          read_choice({report_, key, *scale}, {kScales.begin(), kScales.end()});
       good &= choice.has_value();
       log = choice == 1U;
     }
@@ -178,6 +196,9 @@ class ListReader {
 };
 
 }  // namespace
+
+std::vector<KnownKey> glob_keys() { return {std::begin(kGlob), std::end(kGlob)}; }
+std::vector<KnownKey> range_keys() { return {std::begin(kRange), std::end(kRange)}; }
 
 std::optional<std::vector<Node>> value_list(Report& report, const std::string& folder,
                                             std::string_view name, const Node& node) {

@@ -7,10 +7,15 @@
 #include <string_view>
 #include <vector>
 
+#include "spec/known_key.h"
 #include "spec/node.h"
 #include "spec/report.h"
 
 namespace pergpu {
+
+/// Of the two tables that stand for a list.
+std::vector<KnownKey> glob_keys();
+std::vector<KnownKey> range_keys();
 
 /// The values in order; reports what is wrong, an empty list included.  Globs are relative to
 /// `folder`.

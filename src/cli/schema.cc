@@ -1,0 +1,22 @@
+// `pergpu schema`: the sweep file's JSON Schema, for editors.  It asks nobody and starts nothing.
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+#include "cli/exit_code.h"
+#include "spec/file_schema.h"
+
+namespace pergpu::cli {
+
+void add_schema(CLI::App& program, Invocation& invocation) {
+  CLI::App* command =
+      program.add_subcommand("schema", "print the JSON Schema of sweep files, for editors");
+  command->footer("Example:\n  pergpu schema > sweep.schema.json");
+  command->callback([&invocation] {
+    invocation.action = [] {
+      print(sweep_file_schema());
+      return static_cast<int>(kOk);
+    };
+  });
+}
+
+}  // namespace pergpu::cli
