@@ -157,7 +157,7 @@ constexpr MemberKey<NotifySpec> kNotifyKeys[] = {
      [](const Input& in) {
        in.to.token = read_variable(in.field, "the file is no place for a secret");
      }},
-    {{"timeout", takes::limit_of_time(), "`\"30s\"`", "time limit of `command`"},
+    {{"timeout", takes::limit_of_time(), "`\"60s\"`", "time limit of `command`"},
      [](const Input& in) { read_timeout(in.field, in.to); }},
 };
 
