@@ -264,7 +264,7 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
     j["last_attempt"] = std::move(attempt);
     j["usage"] = describe_usage(coordinator, job);
   }
-  if (const std::optional<Forecast> learnt = learnt_of(world, job, coordinator.learnt())) {
+  if (const std::optional<Estimate> learnt = learnt_of(world, job, coordinator.learnt())) {
     j["learnt"] = describe_learnt(*learnt);
   }
   if (!sweep.spec.notify.empty()) j["notify"] = coordinator.notices().words_of(sweep);

@@ -29,9 +29,9 @@ std::string rendered(const Template& expect, const RunSpec* run, std::int64_t in
   return text ? *std::move(text) : std::string();
 }
 
-std::int64_t ns_of(const std::optional<Forecast>& forecast) {
+std::int64_t ns_of(const std::optional<Estimate>& estimate) {
   constexpr double kMostS = 1e9;  // 30 years
-  return forecast ? static_cast<std::int64_t>(std::min(forecast->duration_s, kMostS) * 1e9) : 0;
+  return estimate ? static_cast<std::int64_t>(std::min(estimate->duration_s, kMostS) * 1e9) : 0;
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ std::int64_t expected_ns(const StepSpec& step, const RunSpec* run, std::int64_t 
   }
   if (const std::int64_t took = job == nullptr ? 0 : took_ns(*job); took > 0) return took;
   if (learnt == nullptr) return 0;
-  return ns_of(learnt->forecast(step, run));
+  return ns_of(learnt->estimate(step, run));
 }
 
 std::int64_t expected_ns(const World& world, const Job& job, const Learnt* learnt) {
@@ -57,11 +57,11 @@ std::int64_t expected_ns(const World& world, const Job& job, const Learnt* learn
   return ns_of(learnt_of(world, job, *learnt));
 }
 
-std::optional<Forecast> learnt_of(const World& world, const Job& job, const Learnt& learnt) {
+std::optional<Estimate> learnt_of(const World& world, const Job& job, const Learnt& learnt) {
   const StepSpec& step = world.step_of(job).spec;
   const std::vector<Run>& runs = world.sweep_of(job).runs;
-  if (runs.size() > kMostForecastRuns) return learnt.forecast_of_step(step);
-  return learnt.forecast(step,
+  if (runs.size() > kMostEstimatedRuns) return learnt.estimate_of_step(step);
+  return learnt.estimate(step,
                          job.run < 0 ? nullptr : &runs[static_cast<std::size_t>(job.run)].spec);
 }
 

@@ -21,9 +21,9 @@ std::int64_t expected_ns(const StepSpec& step, const RunSpec* run, std::int64_t 
 
 /// Jobs of a sweep are looked at one by one up to here; those of a larger one share what was learnt
 /// of the step.
-inline constexpr std::size_t kMostForecastRuns = 10'000;
+inline constexpr std::size_t kMostEstimatedRuns = 10'000;
 /// What was learnt of jobs like this one; nullopt: nothing.
-std::optional<Forecast> learnt_of(const World& world, const Job& job, const Learnt& learnt);
+std::optional<Estimate> learnt_of(const World& world, const Job& job, const Learnt& learnt);
 
 /// What the jobs of the step that are done took on average; 0: none is, or none was measured.
 std::int64_t learnt_ns(const Step& step);

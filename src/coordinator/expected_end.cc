@@ -31,7 +31,7 @@ constexpr std::size_t kSamples = 64;
 double mean_ns(const Sweep& sweep, const Step& step, const Learnt& learnt) {
   if (step.spec.expect.empty()) {
     if (const std::int64_t mean = learnt_ns(step); mean > 0) return static_cast<double>(mean);
-    const std::optional<Forecast> like = learnt.forecast_of_step(step.spec);
+    const std::optional<Estimate> like = learnt.estimate_of_step(step.spec);
     return like ? like->duration_s * static_cast<double>(kSecond) : 0;
   }
   const bool differs = !step.spec.once && has_placeholders(step.spec.expect);

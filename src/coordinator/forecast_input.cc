@@ -153,7 +153,7 @@ void ForecastInputBuilder::add_planned(const SweepSpec& file, const SubmitPlan& 
           .run = run,
           .order_ns =
               expected_ns(spec, spec.once ? nullptr : &file.runs[row], spec.once ? 0 : run, job,
-                          file.runs.size() > kMostForecastRuns ? nullptr : parts_.learnt)};
+                          file.runs.size() > kMostEstimatedRuns ? nullptr : parts_.learnt)};
       const std::int64_t expected = forecast.order_ns > 0 ? forecast.order_ns : learnt;
       forecast.duration_ns = or_forever(given == parts_.given.end() ? expected : given->second);
       if (job != nullptr && job->state == JobState::Queued) {

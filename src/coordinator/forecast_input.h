@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "coordinator/learnt.h"
 #include "coordinator/planned_jobs.h"
 #include "coordinator/world.h"
 #include "job/forecast.h"

@@ -153,19 +153,19 @@ void Learnt::save(std::uint64_t key, Known& known) {
                     fact.dump(-1, ' ', false, json::error_handler_t::replace)});
 }
 
-std::optional<Forecast> Learnt::forecast(const StepSpec& step, const RunSpec* run) const {
+std::optional<Estimate> Learnt::estimate(const StepSpec& step, const RunSpec* run) const {
   if (steps_.empty()) return std::nullopt;
   const auto it = steps_.find(key_of(step));
   if (it == steps_.end()) return std::nullopt;
-  return pergpu::forecast(it->second.records, it->second.weights,
+  return pergpu::estimate(it->second.records, it->second.weights,
                           run == nullptr ? std::vector<ParameterMark>() : marks_of(*run));
 }
 
-std::optional<Forecast> Learnt::forecast_of_step(const StepSpec& step) const {
+std::optional<Estimate> Learnt::estimate_of_step(const StepSpec& step) const {
   if (steps_.empty()) return std::nullopt;
   const auto it = steps_.find(key_of(step));
   if (it == steps_.end()) return std::nullopt;
-  return pergpu::forecast(it->second.records, {}, {});
+  return pergpu::estimate(it->second.records, {}, {});
 }
 
 }  // namespace pergpu

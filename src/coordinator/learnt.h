@@ -37,9 +37,9 @@ class Learnt {
 
   void add(const StepSpec& step, UsageRecord record);
   /// nullopt: nothing like it was done.  `run`: null for a once-step's job.
-  std::optional<Forecast> forecast(const StepSpec& step, const RunSpec* run) const;
+  std::optional<Estimate> estimate(const StepSpec& step, const RunSpec* run) const;
   /// Of all that is known of the step: for when there are too many jobs to look at each.
-  std::optional<Forecast> forecast_of_step(const StepSpec& step) const;
+  std::optional<Estimate> estimate_of_step(const StepSpec& step) const;
   /// Records what was learnt in the last seconds: before the process leaves.
   void save();
 

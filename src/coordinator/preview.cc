@@ -55,7 +55,7 @@ std::vector<StartSnapshot> Coordinator::rehearse(const SweepSpec& file,
            .run = once ? -1 : planned.run_of(row),
            .expected_ns = expected_ns(file.steps[step], once ? nullptr : &file.runs[row],
                                       once ? 0 : planned.run_of(row), known,
-                                      file.runs.size() > kMostForecastRuns ? nullptr : &learnt_),
+                                      file.runs.size() > kMostEstimatedRuns ? nullptr : &learnt_),
            .growths = is_queued ? growths_of(*known) : Growths{}});
       origins.emplace(id, Origin{step, row});
     }

@@ -50,11 +50,11 @@ std::map<std::uint32_t, double> weights_of(const std::vector<UsageRecord>& recor
   return weights;
 }
 
-std::optional<Forecast> forecast(const std::vector<UsageRecord>& records,
+std::optional<Estimate> estimate(const std::vector<UsageRecord>& records,
                                  const std::map<std::uint32_t, double>& weights,
                                  const std::vector<ParameterMark>& parameters) {
   constexpr double kSame = 1e-9;
-  std::optional<Forecast> best;
+  std::optional<Estimate> best;
   double best_score = -1;
   double sum = 0;
   for (const UsageRecord& record : records) {
@@ -66,7 +66,7 @@ std::optional<Forecast> forecast(const std::vector<UsageRecord>& records,
     }
     if (score < best_score - kSame) continue;
     if (score > best_score + kSame) {
-      best = Forecast{};
+      best = Estimate{};
       best_score = score;
       sum = 0;
     }

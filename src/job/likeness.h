@@ -30,7 +30,7 @@ struct UsageRecord {
   bool operator==(const UsageRecord&) const = default;
 };
 
-struct Forecast {
+struct Estimate {
   std::size_t jobs = 0;                                          // how many records are like it
   double duration_s = 0;                                         // their mean
   std::optional<std::uint64_t> memory_bytes = std::nullopt;      // the most of any of them
@@ -41,7 +41,7 @@ struct Forecast {
 std::map<std::uint32_t, double> weights_of(const std::vector<UsageRecord>& records);
 
 /// nullopt: there are no records.
-std::optional<Forecast> forecast(const std::vector<UsageRecord>& records,
+std::optional<Estimate> estimate(const std::vector<UsageRecord>& records,
                                  const std::map<std::uint32_t, double>& weights,
                                  const std::vector<ParameterMark>& parameters);
 

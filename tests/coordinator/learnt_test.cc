@@ -33,23 +33,23 @@ TEST_F(LearntTest, IsOfTheCommandAndComesBackAfterARestart) {
                  {.duration_s = 10.0 * x, .memory_bytes = 7, .parameters = marks_of(run(x))});
       clock.ns += 60 * kSecond;
     }
-    EXPECT_FALSE(learnt.forecast(step("b"), nullptr));
+    EXPECT_FALSE(learnt.estimate(step("b"), nullptr));
   }
   const Learnt learnt = make();
   const RunSpec two = run(2);
-  const std::optional<Forecast> seen = learnt.forecast(step("a"), &two);
+  const std::optional<Estimate> seen = learnt.estimate(step("a"), &two);
   ASSERT_TRUE(seen);
   EXPECT_EQ(seen->jobs, 2u);
   EXPECT_DOUBLE_EQ(seen->duration_s, 20);
   EXPECT_EQ(seen->memory_bytes, 7u);
   EXPECT_FALSE(seen->gpu_memory_bytes);
-  EXPECT_DOUBLE_EQ(learnt.forecast_of_step(step("a"))->duration_s, 15);
+  EXPECT_DOUBLE_EQ(learnt.estimate_of_step(step("a"))->duration_s, 15);
 }
 
 TEST_F(LearntTest, ShortAttemptsTeachNothing) {
   Learnt learnt = make();
   learnt.add(step("a"), {.duration_s = 0.9});
-  EXPECT_FALSE(learnt.forecast(step("a"), nullptr));
+  EXPECT_FALSE(learnt.estimate(step("a"), nullptr));
   EXPECT_EQ(writes, 0);
 }
 
@@ -61,7 +61,7 @@ TEST_F(LearntTest, IsWrittenEveryFiveSecondsAndWhenTheProcessLeaves) {
   EXPECT_EQ(writes, 2);
   learnt.save();
   EXPECT_EQ(writes, 2);
-  EXPECT_EQ(make().forecast(step("a"), nullptr)->jobs, Learnt::kMostRecords);
+  EXPECT_EQ(make().estimate(step("a"), nullptr)->jobs, Learnt::kMostRecords);
 }
 
 TEST_F(LearntTest, TheStepThatWasUsedLongestAgoMakesRoom) {
@@ -72,9 +72,9 @@ TEST_F(LearntTest, TheStepThatWasUsedLongestAgoMakesRoom) {
   }
   EXPECT_EQ(meta.size(), Learnt::kMostSteps);
   const Learnt again = make();
-  EXPECT_FALSE(again.forecast(step("command 0"), nullptr));
-  EXPECT_TRUE(again.forecast(step("command 1"), nullptr));
-  EXPECT_TRUE(again.forecast(step("command 64"), nullptr));
+  EXPECT_FALSE(again.estimate(step("command 0"), nullptr));
+  EXPECT_TRUE(again.estimate(step("command 1"), nullptr));
+  EXPECT_TRUE(again.estimate(step("command 64"), nullptr));
 }
 
 TEST_F(LearntTest, WhatMakesNoSenseIsForgotten) {
@@ -87,9 +87,9 @@ TEST_F(LearntTest, WhatMakesNoSenseIsForgotten) {
   for (std::size_t i = 0; i < std::size(texts); ++i) meta["learnt " + std::to_string(i)] = texts[i];
   meta["learnt 64"] = R"({"key":"b","used":1,"records":[[5,null,null,[]]]})";  // no such slot
   Learnt learnt = make();
-  EXPECT_FALSE(learnt.forecast(step("a"), nullptr));
+  EXPECT_FALSE(learnt.estimate(step("a"), nullptr));
   learnt.add(step("a"), {.duration_s = 2});
-  EXPECT_TRUE(learnt.forecast(step("a"), nullptr));
+  EXPECT_TRUE(learnt.estimate(step("a"), nullptr));
 }
 
 TEST_F(LearntTest, WhatTheFileExpectsStandsAboveWhatWasLearnt) {

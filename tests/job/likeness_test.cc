@@ -16,12 +16,12 @@ UsageRecord record(double duration_s, std::uint32_t method, std::uint32_t seed,
           .parameters = {{kMethod, method}, {kSeed, seed}}};
 }
 
-std::optional<Forecast> forecast_of(const std::vector<UsageRecord>& records, std::uint32_t method,
+std::optional<Estimate> estimate_of(const std::vector<UsageRecord>& records, std::uint32_t method,
                                     std::uint32_t seed) {
-  return forecast(records, weights_of(records), {{kMethod, method}, {kSeed, seed}});
+  return estimate(records, weights_of(records), {{kMethod, method}, {kSeed, seed}});
 }
 
-TEST(Likeness, NothingDoneIsNothingKnown) { EXPECT_FALSE(forecast_of({}, 1, 1)); }
+TEST(Likeness, NothingDoneIsNothingKnown) { EXPECT_FALSE(estimate_of({}, 1, 1)); }
 
 TEST(Likeness, WhatExplainsTheDurationDecidesAndASeedDoesNot) {
   const std::vector<UsageRecord> records = {record(10, 1, 1), record(11, 1, 2), record(50, 2, 1),
@@ -29,23 +29,23 @@ TEST(Likeness, WhatExplainsTheDurationDecidesAndASeedDoesNot) {
   const std::map<std::uint32_t, double> weights = weights_of(records);
   EXPECT_GT(weights.at(kMethod), 0.9);
   EXPECT_EQ(weights.at(kSeed), 0);
-  const std::optional<Forecast> slow = forecast_of(records, 2, 7);
+  const std::optional<Estimate> slow = estimate_of(records, 2, 7);
   ASSERT_TRUE(slow);
   EXPECT_EQ(slow->jobs, 2u);
   EXPECT_DOUBLE_EQ(slow->duration_s, 51);
-  EXPECT_DOUBLE_EQ(forecast_of(records, 1, 1)->duration_s, 10.5);
+  EXPECT_DOUBLE_EQ(estimate_of(records, 1, 1)->duration_s, 10.5);
 }
 
 TEST(Likeness, AParameterWhoseEveryValueIsSeenOnceExplainsNothing) {
   const std::vector<UsageRecord> records = {record(10, 1, 1), record(90, 1, 2), record(50, 1, 3)};
   EXPECT_EQ(weights_of(records).at(kSeed), 0);
-  EXPECT_DOUBLE_EQ(forecast_of(records, 1, 2)->duration_s, 50) << "all are alike";
+  EXPECT_DOUBLE_EQ(estimate_of(records, 1, 2)->duration_s, 50) << "all are alike";
 }
 
 TEST(Likeness, OfWhatNoneIsLikeAllCount) {
   const std::vector<UsageRecord> records = {record(10, 1, 1), record(10, 1, 2), record(50, 2, 1),
                                             record(50, 2, 2)};
-  const std::optional<Forecast> other = forecast_of(records, 3, 1);
+  const std::optional<Estimate> other = estimate_of(records, 3, 1);
   ASSERT_TRUE(other);
   EXPECT_EQ(other->jobs, 4u);
   EXPECT_DOUBLE_EQ(other->duration_s, 30);
@@ -54,7 +54,7 @@ TEST(Likeness, OfWhatNoneIsLikeAllCount) {
 TEST(Likeness, MemoryIsTheMostAndUnknownIsNotZero) {
   const std::vector<UsageRecord> records = {record(10, 1, 1, 100), record(10, 1, 2),
                                             record(10, 1, 3, 300)};
-  const std::optional<Forecast> seen = forecast_of(records, 1, 1);
+  const std::optional<Estimate> seen = estimate_of(records, 1, 1);
   ASSERT_TRUE(seen);
   EXPECT_EQ(seen->memory_bytes, 300u);
   EXPECT_FALSE(seen->gpu_memory_bytes);
@@ -63,7 +63,7 @@ TEST(Likeness, MemoryIsTheMostAndUnknownIsNotZero) {
 TEST(Likeness, EqualDurationsAndNoParametersAreNoTrouble) {
   const std::vector<UsageRecord> records = {{.duration_s = 5}, {.duration_s = 5}};
   EXPECT_TRUE(weights_of(records).empty());
-  EXPECT_DOUBLE_EQ(forecast(records, {}, {})->duration_s, 5);
+  EXPECT_DOUBLE_EQ(estimate(records, {}, {})->duration_s, 5);
   EXPECT_EQ(weights_of({record(5, 1, 1), record(5, 2, 1), record(5, 2, 2)}).at(kMethod), 0);
 }
 
