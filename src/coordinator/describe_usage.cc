@@ -133,7 +133,7 @@ json describe_usage(const Coordinator& coordinator, const Job& job) {
   return j;
 }
 
-json describe_learnt(const Forecast& learnt) {
+json describe_learnt(const Estimate& learnt) {
   const auto bytes = [](const std::optional<std::uint64_t>& known) {
     return known ? json(*known) : json();
   };

@@ -21,7 +21,7 @@ void tell_usage(const Coordinator& coordinator, GpuSnapshot& to);
 nlohmann::json describe_usage(const Coordinator& coordinator, const Job& job);
 
 /// {"jobs","duration_s","memory_bytes","gpu_memory_bytes"}; null: not known.
-nlohmann::json describe_learnt(const Forecast& learnt);
+nlohmann::json describe_learnt(const Estimate& learnt);
 
 /// The reply to op `usage`.  nullopt: nothing is read of it now.
 std::optional<nlohmann::json> describe_series(const Coordinator& coordinator, AttemptId attempt,
