@@ -6,13 +6,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <string_view>
-#include <tuple>
 
 #include "view/escape.h"
 #include "view/jobs.h"
+#include "view/natural_order.h"
 #include "view/quantity.h"
 #include "view/results.h"
 #include "view/table.h"
@@ -26,15 +25,6 @@ struct LaneRow {
   const LaneSnapshot* lane = nullptr;
   const JobSnapshot* job = nullptr;
 };
-
-/// "gpu10" after "gpu9".
-std::tuple<std::string_view, long> natural_key(std::string_view name) {
-  std::size_t digits = name.size();
-  while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9') --digits;
-  long number = -1;
-  std::from_chars(name.data() + digits, name.data() + name.size(), number);
-  return {name.substr(0, digits), number};
-}
 
 std::vector<LaneRow> lane_rows(const Followed& followed) {
   std::map<std::string, LaneRow> by_name;

@@ -10,8 +10,6 @@
 namespace pergpu::view {
 namespace {
 
-constexpr int kGap = 2;
-
 std::vector<int> natural_widths(const std::vector<Column>& columns,
                                 const std::vector<TableRow>& rows) {
   std::vector<int> widths;
@@ -25,7 +23,7 @@ std::vector<int> natural_widths(const std::vector<Column>& columns,
 }
 
 int total(const std::vector<int>& widths) {
-  int sum = widths.empty() ? 0 : kGap * (static_cast<int>(widths.size()) - 1);
+  int sum = widths.empty() ? 0 : kColumnGap * (static_cast<int>(widths.size()) - 1);
   for (const int width : widths) sum += width;
   return sum;
 }
@@ -64,7 +62,7 @@ class LineWriter {
         blanks = 0;
       }
       if (!columns_[i].right) blanks += missing;
-      blanks += kGap;
+      blanks += kColumnGap;
     }
     out += '\n';
   }
@@ -77,8 +75,7 @@ class LineWriter {
 
 std::string render(const std::vector<Column>& columns, const std::vector<TableRow>& rows,
                    bool titled, const Style& style) {
-  std::vector<int> widths = natural_widths(columns, rows);
-  if (style.width > 0) shrink(widths, columns, style.width);
+  const std::vector<int> widths = column_widths(columns, rows, style.width);
   const LineWriter writer(columns, widths, style);
   std::string out;
   if (titled) {
@@ -91,6 +88,13 @@ std::string render(const std::vector<Column>& columns, const std::vector<TableRo
 }
 
 }  // namespace
+
+std::vector<int> column_widths(const std::vector<Column>& columns,
+                               const std::vector<TableRow>& rows, int width) {
+  std::vector<int> widths = natural_widths(columns, rows);
+  if (width > 0) shrink(widths, columns, width);
+  return widths;
+}
 
 int table_width(const std::vector<Column>& columns, const std::vector<TableRow>& rows) {
   return total(natural_widths(columns, rows));

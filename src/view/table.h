@@ -31,6 +31,13 @@ std::string render_table(const std::vector<Column>& columns, const std::vector<T
 std::string render_rows(const std::vector<Column>& columns, const std::vector<TableRow>& rows,
                         const Style& style);
 
+/// Between two columns.
+inline constexpr int kColumnGap = 2;
+
+/// How wide each column is where `width` columns are there for all (0: any number).
+std::vector<int> column_widths(const std::vector<Column>& columns,
+                               const std::vector<TableRow>& rows, int width);
+
 /// Columns that the table takes when nothing is cut.
 int table_width(const std::vector<Column>& columns, const std::vector<TableRow>& rows);
 

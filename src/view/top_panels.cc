@@ -20,33 +20,9 @@
 namespace pergpu::view {
 namespace {
 
-constexpr int kGap = 2;
 /// From here on there is room for a chart in each GPU's row.
 constexpr int kWideEnoughForCharts = 110;
 constexpr int kLaneChart = 16;
-
-std::vector<int> widths_of(const std::vector<Column>& columns, const std::vector<TableRow>& rows,
-                           int room) {
-  std::vector<int> widths;
-  for (const Column& column : columns) widths.push_back(columns_of(column.title));
-  for (const TableRow& row : rows) {
-    for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i) {
-      widths[i] = std::max(widths[i], columns_of(safe_line(row[i].text)));
-    }
-  }
-  int over = kGap * (static_cast<int>(widths.size()) - 1) - room;
-  for (const int width : widths) over += width;
-  for (; over > 0; --over) {
-    std::size_t widest = columns.size();
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      const bool may = columns[i].least > 0 && widths[i] > columns[i].least;
-      if (may && (widest == columns.size() || widths[i] >= widths[widest])) widest = i;
-    }
-    if (widest == columns.size()) break;
-    --widths[widest];
-  }
-  return widths;
-}
 
 void put_row(Grid& grid, int row, const TableRow& cells, const std::vector<Column>& columns,
              const std::vector<int>& widths, Palette palette) {
@@ -60,7 +36,7 @@ void put_row(Grid& grid, int row, const TableRow& cells, const std::vector<Colum
     } else {
       grid.put(row, column, cells[i].text, look, width);
     }
-    column += widths[i] + kGap;
+    column += widths[i] + kColumnGap;
   }
 }
 
@@ -188,7 +164,7 @@ void draw_lanes(Grid& grid, int row, int rows, const TopSnapshot& snapshot, cons
     cells.push_back(cells_of(lane, snapshot));
     if (has_gpus) cells.back()[3].text = load_text(snapshot, lane, with_chart, surface.unicode);
   }
-  const std::vector<int> widths = widths_of(columns, cells, grid.columns());
+  const std::vector<int> widths = column_widths(columns, cells, grid.columns());
   for (const TableRow& cell : cells) put_row(grid, row++, cell, columns, widths, state.palette);
   if (hidden > 0) {
     grid.put(row, 0, fmt::format("and {} more lane{}", hidden, hidden == 1 ? "" : "s"),
@@ -225,7 +201,7 @@ void draw_jobs(Grid& grid, int row, int rows, const TopSnapshot& snapshot, const
         Cell{reason_of(job), Tone::Plain},
     });
   }
-  const std::vector<int> widths = widths_of(columns, cells, grid.columns());
+  const std::vector<int> widths = column_widths(columns, cells, grid.columns());
   for (std::size_t i = 0; i < cells.size(); ++i) {
     put_row(grid, row, cells[i], columns, widths, state.palette);
     if (state.first + i == state.row) grid.mark(row);

@@ -3,11 +3,11 @@
 #include "view/top_rows.h"
 
 #include <algorithm>
-#include <charconv>
 #include <tuple>
 #include <utility>
 
 #include "view/jobs.h"
+#include "view/natural_order.h"
 #include "view/top_snapshot.h"
 
 namespace pergpu::view {
@@ -58,13 +58,9 @@ int rank_of(const JobSnapshot& job) {
   return 3;
 }
 
+/// Those without a lane come last.
 std::pair<std::string_view, long> lane_key(const JobSnapshot& job) {
-  const std::string_view name = job.lane && !is_waiting(job) ? *job.lane : std::string_view("~");
-  std::size_t digits = name.size();
-  while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9') --digits;
-  long number = -1;
-  std::from_chars(name.data() + digits, name.data() + name.size(), number);
-  return {name.substr(0, digits), number};
+  return natural_key(job.lane && !is_waiting(job) ? *job.lane : std::string_view("~"));
 }
 
 bool comes_before(const JobSnapshot& a, const JobSnapshot& b, TopSort sort, std::int64_t now_ns) {

@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <tuple>
 
 #include "view/jobs.h"
+#include "view/natural_order.h"
 
 namespace pergpu::view {
 namespace {
@@ -19,6 +19,11 @@ using nlohmann::json;
 
 /// More free lanes of a sweep than anybody looks through.
 constexpr std::int64_t kMostOwnLanes = 256;
+
+/// So that sums of such numbers are some.
+std::int64_t plausible(std::int64_t count) {
+  return std::clamp<std::int64_t>(count, 0, 1'000'000'000'000);
+}
 
 template <typename T>
 std::vector<T> list_of(const json& event, const char* key) {
@@ -51,11 +56,14 @@ void take_jobs(TopSnapshot& s, const json& event) {
 
 void take_sweeps(TopSnapshot& s, const json& event) {
   if (event.contains("sweeps")) s.sweeps = list_of<SweepSummary>(event, "sweeps");
+  for (SweepSummary& sweep : s.sweeps) {
+    for (auto& [state, count] : sweep.counts) count = plausible(count);
+  }
   const auto counts = event.find("counts");
   if (counts == event.end() || !counts->is_object()) return;
   s.counts.clear();
   for (const auto& [state, count] : counts->items()) {
-    if (count.is_number_integer()) s.counts[state] = count.get<std::int64_t>();
+    if (count.is_number_integer()) s.counts[state] = plausible(count.get<std::int64_t>());
   }
 }
 
@@ -68,7 +76,8 @@ void take_devices(TopSnapshot& s, const json& event) {
   const auto trouble = event.find("trouble");
   s.gpu_trouble = trouble != event.end() && trouble->is_string() ? trouble->get<std::string>() : "";
   const auto cpus = event.find("cpu_lanes");
-  s.cpu_lanes = cpus != event.end() && cpus->is_number_integer() ? cpus->get<std::int64_t>() : 0;
+  const bool is_told = cpus != event.end() && cpus->is_number_integer();
+  s.cpu_lanes = is_told ? plausible(cpus->get<std::int64_t>()) : 0;
 }
 
 bool is_open(const SweepSummary& sweep) {
@@ -77,15 +86,6 @@ bool is_open(const SweepSummary& sweep) {
     return entry.second > 0 && (state == "queued" || state == "held" || state == "starting" ||
                                 state == "running" || state == "stopping");
   });
-}
-
-/// "gpu10" after "gpu9".
-std::tuple<std::string_view, long> natural_key(std::string_view name) {
-  std::size_t digits = name.size();
-  while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9') --digits;
-  long number = -1;
-  std::from_chars(name.data() + digits, name.data() + name.size(), number);
-  return {name.substr(0, digits), number};
 }
 
 constexpr std::string_view kOwn = "lane";

@@ -123,8 +123,8 @@ def test_filter_why_and_all_that_is_known(home):
     submit(home, 12)
     screen = Screen(home)
     screen.until("12 jobs", "1 running, 11 queued")
-    screen.type("/state=queued 11\r")
-    screen.until('with "state=queued 11"', "1 job")
+    screen.type("/state=queued i=11\r")
+    screen.until('-- 1 job with "state=queued i=11"')
     screen.type("w")
     screen.until("-- why 12 s/11-i=11/train", "queued: ")
     screen.type("x")
@@ -134,7 +134,7 @@ def test_filter_why_and_all_that_is_known(home):
     screen.type("x")
     screen.until("log of 12")
     screen.type("\x1b")
-    screen.until("12 jobs", gone=["with"])
+    screen.until("12 jobs", gone=['with "state'])
     screen.type("?")
     screen.until("keys of pergpu top")
     screen.type("q")
@@ -154,7 +154,7 @@ def test_cancel_asks_and_a_no_changes_nothing(home):
     assert list(home.states().values()) == ["running", "queued"]
     screen.type("cy")
     screen.until("cancelled 1 job", "1 cancelled")
-    wait_until(lambda: home.states()["0-i=0/train"] == "cancelled", "the cancel")
+    assert list(home.states().values())[0] == "cancelled"
     home.open_gate()
     screen.until("1 done, 1 cancelled")
     screen.leave()
@@ -200,7 +200,7 @@ def test_a_smaller_and_a_larger_window_are_filled_at_once(home):
     screen.resize(40, 10)
     screen.until("30 jobs", "? help", gone=["log of"])
     assert len(screen.text().splitlines()) == 10
-    screen.resize(160, 50)
+    screen.resize(160, 60)
     screen.until("log of 1", "s/29-i=29/train")
     screen.leave()
 
@@ -292,7 +292,7 @@ def test_the_stream_of_everything_is_bounded(home):
     ask({"op": "watch", "all": True})
     snapshot = json.loads(lines.readline())
     known = {job["id"]: job["state"] for job in snapshot["jobs"]}
-    assert len(known) == 202 and snapshot["counts"] == {"running": 2, "queued": 1498}
+    assert len(known) == 202 and snapshot["counts"]["queued"] == 1498
     home.run("cancel", "s", code=0)
     counts = {}
     while counts != {"cancelled": 1500}:
