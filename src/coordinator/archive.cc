@@ -8,6 +8,7 @@ namespace pergpu {
 
 /// In the transaction in which its last job ended.
 void Coordinator::archive_ended() {
+  if (!rest_.empty()) learnt_.save();
   for (const SweepId id : std::exchange(rest_, {})) {
     if (id == frozen_) {  // a submit of it is on its way to the disk, and no row may follow it yet
       rest_.insert(id);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -35,7 +36,7 @@ json value_json(Measure m, double value) {
     case Measure::Read:
     case Measure::Written:
     case Measure::GpuMemory:
-      return static_cast<std::int64_t>(value);
+      return static_cast<std::int64_t>(std::clamp(value, 0.0, 1e18));
     case Measure::Cores:
     case Measure::Processes:
     case Measure::GpuBusy:

@@ -19,6 +19,7 @@ using nlohmann::json;
 
 constexpr const char* kKey = "learnt ";
 constexpr std::int64_t kSavePause = 5 * kSecond;
+constexpr double kLongest = 1e9;  // s: 30 years
 
 std::uint64_t key_of(const StepSpec& step) {
   std::string text = step.shell;
@@ -52,6 +53,7 @@ std::optional<UsageRecord> record_of(const json& j) {
                     is_bytes(j[2]) && j[3].is_array() && j[3].size() % 2 == 0;
   if (!fits) return std::nullopt;
   UsageRecord record{.duration_s = j[0].get<double>()};
+  if (!(record.duration_s >= 0 && record.duration_s <= kLongest)) return std::nullopt;
   if (!j[1].is_null()) record.memory_bytes = j[1].get<std::uint64_t>();
   if (!j[2].is_null()) record.gpu_memory_bytes = j[2].get<std::uint64_t>();
   for (std::size_t i = 0; i < j[3].size(); i += 2) {

@@ -40,7 +40,8 @@ class Learnt {
   std::optional<Estimate> estimate(const StepSpec& step, const RunSpec* run) const;
   /// Of all that is known of the step: for when there are too many jobs to look at each.
   std::optional<Estimate> estimate_of_step(const StepSpec& step) const;
-  /// Records what was learnt in the last seconds: before the process leaves.
+  /// Records what was learnt in the last seconds: when a sweep has ended, or before the process
+  /// leaves.
   void save();
 
  private:

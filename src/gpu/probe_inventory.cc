@@ -228,7 +228,8 @@ void ProbeInventory::Impl::stay(bool wanted) {
 
 bool ProbeInventory::Impl::read_usage(const UsageQuestion& question, UsageDone done) {
   if (usage_done || !current.empty() || clock.now().boot_ns < usage_not_before_ns) return false;
-  if (!probe && (reason_not_to_start() || !start())) return false;
+  // One that is to stay begins with a look, which makes it learn of errors.
+  if (!probe && (staying || reason_not_to_start() || !start())) return false;
   usage_done = std::move(done);
   usage_id = ++request_id;
   probe->at = {};

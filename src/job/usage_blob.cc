@@ -106,6 +106,7 @@ Result<std::vector<UsageBucket>> minutes_of_bytes(std::string_view bytes, std::i
       if (!std::isfinite(mean) || !std::isfinite(stat.least) || !std::isfinite(stat.most)) {
         return damaged("a value that is no number");
       }
+      if (in.ok() && stat.count == 0) return damaged("a measure that nobody told");
       if (i < kMeasures) minute.stats[i] = stat;
     }
     if (!in.ok()) return damaged("cut off");

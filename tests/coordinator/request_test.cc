@@ -68,6 +68,29 @@ TEST(Request, FieldOfAnotherTypeIsNamed) {
   EXPECT_EQ(refusal(R"({"op":["ps"]})"), "malformed request: `op` must be a text");
 }
 
+TEST(Request, ForUsageIsRead) {
+  const Result<Request> all = request_of(R"({"op":"usage","job":17})");
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_EQ(all->op, Request::Op::Usage);
+  EXPECT_EQ(all->job, 17);
+  EXPECT_EQ(all->attempt, 0);
+  EXPECT_EQ(all->from_wall_ns, 0);
+  EXPECT_EQ(all->step_s, 0);
+  const Result<Request> part = request_of(
+      R"({"op":"usage","job":17,"attempt":2,"from":"2026-11-21T13:00:00Z","step":10})");
+  ASSERT_TRUE(part) << part.error().message;
+  EXPECT_EQ(part->attempt, 2);
+  EXPECT_EQ(part->from_wall_ns, 1'795'266'000'000'000'000);
+  EXPECT_EQ(part->step_s, 10);
+  EXPECT_EQ(refusal(R"({"op":"usage"})"), "malformed request: `job` must be the number of a job");
+  EXPECT_EQ(refusal(R"({"op":"usage","job":1,"attempt":4294967296})"),
+            "malformed request: `attempt` must be the number of an attempt");
+  EXPECT_EQ(refusal(R"({"op":"usage","job":1,"step":-1})"),
+            "malformed request: `step` must be seconds");
+  EXPECT_EQ(refusal(R"({"op":"usage","job":1,"from":"noon"})"),
+            "malformed request: `from` must be a time like 2026-11-21T13:00:00Z");
+}
+
 TEST(Request, WhatIsNoneIsRefused) {
   EXPECT_EQ(refusal("[]"), "a request must be one JSON object on a line");
   EXPECT_EQ(refusal("{\"op\":\"ps\""), "a request must be one JSON object on a line");
