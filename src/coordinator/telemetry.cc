@@ -38,7 +38,7 @@ std::optional<float> Telemetry::Counter::rate(std::int64_t value, std::int64_t n
 }
 
 void Telemetry::begin(Subject subject) {
-  if (parts_.pause_ns == 0) return;
+  if (parts_.pause_ns == 0 || live_.contains(subject.id)) return;
   const std::int64_t now = parts_.clock->now().boot_ns;
   const AttemptId id = subject.id;
   Live live{.subject = std::move(subject), .begun_ns = now};

@@ -76,8 +76,8 @@ TEST(Request, ForUsageIsRead) {
   EXPECT_EQ(all->attempt, 0);
   EXPECT_EQ(all->from_wall_ns, 0);
   EXPECT_EQ(all->step_s, 0);
-  const Result<Request> part = request_of(
-      R"({"op":"usage","job":17,"attempt":2,"from":"2026-11-21T13:00:00Z","step":10})");
+  const Result<Request> part =
+      request_of(R"({"op":"usage","job":17,"attempt":2,"from":"2026-11-21T13:00:00Z","step":10})");
   ASSERT_TRUE(part) << part.error().message;
   EXPECT_EQ(part->attempt, 2);
   EXPECT_EQ(part->from_wall_ns, 1'795'266'000'000'000'000);
