@@ -4,6 +4,7 @@ import json
 import os
 
 from harness import read, wait_until
+from test_terminal import Terminal
 
 SWEEP = r"""
 [grid]
@@ -129,3 +130,13 @@ def test_what_is_asked_wrongly_writes_nothing(home):
     home.run("export", "--csv", "-o", "link")
     assert os.path.islink(home.work + "/link")
     assert read(home.work + "/there.csv").startswith("job,sweep,")
+
+
+def test_on_a_terminal_control_characters_are_made_visible(home):
+    home.submit('[grid]\nname = ["\\u001b]0;evil\\u0007"]\n[steps.a]\ncommand = ["true"]\n')
+    home.wait()
+    assert "\033]0;evil\a" in exported(home, "--csv")  # as it was written
+    for kind in ("--csv", "--jsonl", "--trace"):
+        terminal = Terminal(home, "export", kind)
+        assert terminal.ended() == 0
+        assert "evil" in terminal.text and "\033]" not in terminal.text
