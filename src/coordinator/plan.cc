@@ -84,7 +84,8 @@ Result<ForecastInput> Coordinator::plan_input(const PlanRequest& request,
                                 .with_names = true});
   ReadyQueue declared;
   ForecastInput input;
-  ForecastMachine machine = forecast_machine(notes);
+  std::vector<std::string> closed;  // lanes
+  ForecastMachine machine = forecast_machine(&closed);
   if (request.file) {
     const SweepSpec& file = *request.file;
     // GPUs that are only imagined cannot be checked.
@@ -108,15 +109,21 @@ Result<ForecastInput> Coordinator::plan_input(const PlanRequest& request,
     input = builder.build();
     add_steps(machine, input.jobs, nullptr, declared);
   }
-  if (!parts_.gpus->driver_trouble().empty()) {
-    notes->push_back("no job starts on a GPU now: " + parts_.gpus->driver_trouble());
-  }
   std::size_t unknown = 0;
+  bool uses_gpus = false;
   for (std::size_t i = 0; i < input.jobs.jobs.size(); ++i) {
     const ForecastJob& job = input.jobs.jobs[i];
+    const auto step = machine.steps.find(job.step);
+    const bool is_on_gpu =
+        step != machine.steps.end() && step->second.demand.pool == LaneId::Pool::Gpu;
+    uses_gpus = uses_gpus || (input.asked[i] && is_on_gpu);
     const bool is_unknown = job.duration_ns == ForecastJob::kForever;
     unknown += !input.asked[i] && is_unknown && job.kind != ForecastJob::Kind::Held ? 1 : 0;
   }
+  if (uses_gpus && !parts_.gpus->driver_trouble().empty()) {
+    closed.push_back("no job starts on a GPU now: " + parts_.gpus->driver_trouble());
+  }
+  if (uses_gpus) notes->insert(notes->end(), closed.begin(), closed.end());
   if (unknown > 0) {
     notes->push_back(fmt::format(
         "of {} other job{} nobody knows how long they take: each keeps its lane for ever here",

@@ -8,6 +8,7 @@ import pytest
 
 from harness import grid, read, wait_until
 from test_gpus import STEP, gpus, world  # noqa: F401 (fixtures)
+from test_terminal import Terminal
 
 try:
     import jsonschema
@@ -99,6 +100,30 @@ def test_missing_durations_are_named_and_can_be_given(home):
     assert told["durations"] == [
         {"sweep": "sweep", "step": "train", "jobs": 4, "mean_s": 1800, "source": "given"}
     ]
+
+
+def test_on_a_terminal_missing_durations_are_asked_for(home):
+    path = home.file("sweep.toml", grid("train", 4, 'command = ["true"]'))
+    terminal = Terminal(home, "plan", path, "--lanes", "2")
+    terminal.until("How long does a job of step train take (4 of sweep)?")
+    terminal.type("30\n")
+    terminal.until("durations need a unit")
+    terminal.type("30min\n")
+    assert terminal.ended() == 0 and "all ended in 1h (" in terminal.text
+    terminal = Terminal(home, "plan", path, "--lanes", "2")
+    terminal.until("take (4 of sweep)?")
+    terminal.type("\n")
+    assert terminal.ended() == 2 and "--expect train=1h" in terminal.text
+
+
+def test_the_status_view_tells_the_expected_end(home):
+    home.close_gate()
+    text = grid("train", 3, 'command = ["stamp"]\nexpect = "1h"')
+    terminal = Terminal(home, "run", home.file("s.toml", text), "--lanes", "1")
+    terminal.until("left (")
+    assert "about 3h00m left (" in terminal.text or "about 2h59m left (" in terminal.text
+    home.open_gate()
+    assert terminal.ended() == 0
 
 
 @pytest.mark.parametrize(
