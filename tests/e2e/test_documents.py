@@ -4,12 +4,7 @@ import os
 import re
 
 from harness import read
-
-ROOT = os.path.join(os.path.dirname(__file__), "../..")
-
-
-def page(name):
-    return read(os.path.join(ROOT, name))
+from pages import ROOT, page, pages
 
 
 def test_every_promise_names_tests_that_exist():
@@ -26,6 +21,6 @@ def test_every_promise_names_tests_that_exist():
 
 
 def test_links_between_the_documents_lead_somewhere():
-    for path in ["README.md", *glob.glob("docs/*.md", root_dir=ROOT)]:
+    for path in pages():
         for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page(path)):
             assert os.path.exists(os.path.join(ROOT, os.path.dirname(path), target)), f"{path}: {target}"
