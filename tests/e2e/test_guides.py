@@ -10,6 +10,11 @@ import pytest
 import harness
 
 
+@pytest.fixture
+def typist(home):
+    return pages.Typist(home)
+
+
 def options(home, words):
     """What `pergpu WORDS --help` knows: (subcommands, options)."""
     text = home.run(*words, "--help").stdout
@@ -39,6 +44,22 @@ def test_every_command_and_option_in_the_documents_exists(home):
                     assert word.partition("=")[0].rstrip(",.]") in named, f"{name}: {told}: {word}"
             checked += 1
     assert checked > 50 and home.coordinator() is None
+
+
+def test_what_is_typed_instead_of_other_tools_is_understood(home, typist):
+    text = pages.page("docs/coming-from.md")
+    for name, body in pages.files(text).items():  # for a machine of any size
+        typist.write(name, re.sub(r"(?m)^(memory|cpus) .*$", "", body))
+    seen = 0
+    for command, *words in pages.commands(text):
+        if command in ("run", "submit") and "…" not in words:
+            if "--" in words:
+                home.run(command, "--emit", *words)
+            else:
+                home.run(command, words[0], "--dry-run", "--lanes", 8, cwd=typist.folder)
+            seen += 1
+    assert seen > 15 and home.coordinator() is None
+    typist.follow(text)
 
 
 STANDINS = os.path.dirname(os.path.abspath(__file__)) + "/standins"
