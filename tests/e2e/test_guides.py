@@ -6,6 +6,7 @@ import signal
 
 import pages
 import pytest
+from test_gpus import uuid, world  # noqa: F401 (a fixture)
 
 import harness
 
@@ -13,6 +14,20 @@ import harness
 @pytest.fixture
 def typist(home):
     return pages.Typist(home)
+
+
+def follow(typist, name, world=None):
+    gpus = world and {
+        "PERGPU_NVML": harness.FAKE_NVML,
+        "FAKE_NVML_SCENARIO": world.root + "/world.json",
+        "PERGPU_LOCKS": world.root + "/locks",
+    }
+    typist.follow(pages.page(name), gpus)
+
+
+def test_the_tutorial_shows_what_happens(typist, world):  # noqa: F811
+    world.show([{"uuid": uuid(n), "name": "NVIDIA H100 80GB HBM3"} for n in range(8)])
+    follow(typist, "docs/tutorial.md", world)
 
 
 def options(home, words):
