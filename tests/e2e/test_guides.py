@@ -16,18 +16,27 @@ def typist(home):
     return pages.Typist(home)
 
 
-def follow(typist, name, world=None):
-    gpus = world and {
-        "PERGPU_NVML": harness.FAKE_NVML,
-        "FAKE_NVML_SCENARIO": world.root + "/world.json",
-        "PERGPU_LOCKS": world.root + "/locks",
-    }
-    typist.follow(pages.page(name), gpus)
+WITH_GPUS = ["docs/tutorial.md", *(n for n in pages.pages() if n.startswith("docs/commands/"))]
 
 
-def test_the_tutorial_shows_what_happens(typist, world):  # noqa: F811
+@pytest.mark.parametrize("name", WITH_GPUS)
+def test_a_page_shows_what_happens(typist, world, name):  # noqa: F811
     world.show([{"uuid": uuid(n), "name": "NVIDIA H100 80GB HBM3"} for n in range(8)])
-    follow(typist, "docs/tutorial.md", world)
+    typist.follow(
+        pages.page(name),
+        {
+            "PERGPU_NVML": harness.FAKE_NVML,
+            "FAKE_NVML_SCENARIO": world.root + "/world.json",
+            "PERGPU_LOCKS": world.root + "/locks",
+        },
+    )
+
+
+def test_every_page_is_in_the_index():
+    index = pages.page("docs/README.md")
+    for name in pages.pages():
+        if name.startswith("docs/") and name != "docs/README.md":
+            assert f"]({name.removeprefix('docs/')})" in index, name
 
 
 def options(home, words):
