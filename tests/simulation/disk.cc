@@ -16,6 +16,7 @@ void Disk::commit(const Row& row, int allowed_retries) {
                  [&](const row::NewJob& job) { jobs_.push_back(job); },
                  [&](const row::Event& event) { events_.push_back(event); },
                  [&](const row::Archived&) {},
+                 [&](const row::Usage&) {},  // nothing that is decided depends on it
                  [&](const row::Environment& environment) {
                    if (environment.entries.empty()) {
                      environments_.erase(environment.sweep);
