@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 'i':
       (void)os::disk_bytes_in(input.rest());
       break;
-    case 'l':
+    case 'n':
       (void)os::newest_pid_in(input.rest());
       break;
     case 'u': {
