@@ -102,7 +102,8 @@ void Forecast::foresee(std::uint32_t job, const StepKey& step, bool starting_up)
   if (!starting_up) return;
   const auto declared = machine_.steps.find(step);
   const std::int64_t ready = declared == machine_.steps.end() ? 0 : declared->second.ready_ns;
-  if (ready < duration) push(later_by(now_ns_, ready), What::StartedUp, job);
+  const std::int64_t at = later_by(now_ns_, ready);
+  if (ready < duration && at < spans_[job].end_ns) push(at, What::StartedUp, job);
 }
 
 void Forecast::end(std::uint32_t job) {

@@ -112,6 +112,7 @@ TEST(Doctor, ChecksHaveNamesOfTheirOwn) {
 
 TEST(Doctor, WhatIsToMendSaysHow) {
   DoctorFacts facts;  // nothing is known, nothing is there
+  facts.keeper_error = "program pergpu-keeper: not there";
   for (const view::Finding& finding : examine(facts)) {
     EXPECT_FALSE(finding.what.empty() && finding.check != "cgroups") << finding.check;
     EXPECT_FALSE(finding.why.empty()) << finding.check;
