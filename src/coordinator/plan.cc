@@ -141,6 +141,9 @@ void Coordinator::plan(const PlanRequest& request,
   }
   Result<ForecastInput> input = plan_input(request, &facts.notes);
   if (!input) return done(std::move(input).error());
+  if (Result<void> known = Planning::check_given(*input, facts); !known) {
+    return done(std::move(known).error());
+  }
   nlohmann::json missing = nlohmann::json::array();
   for (const Planning::Missing& one : Planning::missing(*input)) {
     missing.push_back({{"sweep", one.sweep}, {"step", one.step}, {"jobs", one.jobs}});

@@ -57,17 +57,21 @@ std::vector<Planning::Missing> Planning::missing(const ForecastInput& input) {
   return out;
 }
 
-Result<void> Planning::check() const {
-  std::set<std::string_view> steps(facts_.steps.begin(), facts_.steps.end());
-  for (std::size_t i = 0; i < input_.names.size(); ++i) {
-    if (input_.asked[i]) steps.insert(input_.names[i].step);
+Result<void> Planning::check_given(const ForecastInput& input, const Facts& facts) {
+  std::set<std::string_view> steps(facts.steps.begin(), facts.steps.end());
+  for (std::size_t i = 0; i < input.names.size(); ++i) {
+    if (input.asked[i]) steps.insert(input.names[i].step);
   }
-  for (const auto& [step, duration] : facts_.given) {
+  for (const auto& [step, duration] : facts.given) {
     if (steps.contains(step)) continue;
     return Error{ErrorKind::Invalid, 0,
                  fmt::format("--expect {}=…: there is no such step{}", step,
                              did_you_mean(step, {steps.begin(), steps.end()}))};
   }
+  return {};
+}
+
+Result<void> Planning::check() const {
   if (facts_.on > 0 && !main_.scales) {
     return Error{ErrorKind::Invalid, 0,
                  "--on: the jobs run on lanes of several kinds; name one sweep"};
@@ -119,6 +123,7 @@ std::vector<std::string> Planning::usable_gpus(const ForecastMachine& machine) c
       if (step == machine.steps.end()) return true;
       const Demand& demand = step->second.demand;
       return demand.pool == LaneId::Pool::Gpu &&
+             (gpu.outsiders.empty() || demand.outsiders != Outsiders::Avoid) &&
              (demand.devices.empty() || contains(demand.devices, gpu.uuid));
     });
     if (gpu.busy.empty() && may) usable.push_back(gpu.uuid);

@@ -36,6 +36,8 @@ class Planning {
     std::size_t jobs = 0;
   };
   static std::vector<Missing> missing(const ForecastInput& input);
+  /// Durations are given for steps that there are.
+  static Result<void> check_given(const ForecastInput& input, const Facts& facts);
 
   /// Invalid: `given` names a step that is not asked about, or `on` has no meaning.
   /// REQUIRES: nothing is missing().

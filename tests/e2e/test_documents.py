@@ -22,5 +22,6 @@ def test_every_promise_names_tests_that_exist():
 
 def test_links_between_the_documents_lead_somewhere():
     for path in pages():
-        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page(path)):
+        prose = re.sub(r"(?ms)^```.*?^```$", "", page(path))
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", prose):
             assert os.path.exists(os.path.join(ROOT, os.path.dirname(path), target)), f"{path}: {target}"

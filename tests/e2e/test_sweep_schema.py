@@ -106,12 +106,13 @@ def test_parser_and_schema_agree_on_sections(home):
     tail = '[steps.step]\ncommand = ["true"]\n'
     good = ['name = "x"', 'name = "a b.1"', 'out = "r"', "[grid]\ni = [1]", '[grid]\ni = { from = 1, to = 9, n = 3, scale = "log" }',
             "[zip]\na = [1]\nb = [2]", "[[runs]]\na = 1\n[[runs]]\nb = [1]", "[constants]\nt = {a = 1}",
-            "[grid]\ni = [1, 2]\n[[exclude]]\ni = [1]", "[limits]\nd = 2", "[defaults]\ncpus = 1\nenv = { A = 1 }"]  # fmt: skip
+            "[grid]\ni = [1, 2]\n[[exclude]]\ni = [1]", "[limits]\nd = 2", "[defaults]\ncpus = 1\nenv = { A = 1 }",
+            '[notify]\ncommand = ["true"]', '[[notify]]\nntfy = "a"\non = ["end"]']   # fmt: skip
     bad = ['name = "a/b"', 'name = "17"', 'name = "@x"', 'name = ""', "name = 1", 'out = ""', "grid = 1", "[grid]\ni = 1",
            "[grid]\ni = []", '[grid]\ni = [{ glob = "*" }]', "[grid]\ni = { from = 1, to = 9 }", "[grid]\ni = { from = 1, to = 2, n = 1 }",
            '[grid]\ni = { from = 1, to = 2, n = 3, scale = "sqrt" }', "[grid]\nrun = [1]", "[grid]\na-b = [1]", "runs = 1",
            "runs = [1]", 'runs_from = ""', "[limits]\nd = 0", '[limits]\n"a b" = 1', '[defaults]\ncommand = "x"',
-           "[defaults]\ncpu = 1", '[defaults]\nonce = true', "[notify]", "lr = 1"]  # fmt: skip
+           "[defaults]\ncpu = 1", '[defaults]\nonce = true', "[notify]\nslak = 1", "lr = 1"]  # fmt: skip
     for text in good:
         assert refusals(home, f"{text}\n{tail}") == {}, text
         check("sweep", parsed(f"{text}\n{tail}"))
