@@ -24,6 +24,7 @@ namespace pergpu::view {
 /// What a GPU does, where that is told.
 struct GpuLoad {
   std::optional<double> utilization = std::nullopt;  // 0 to 1
+  std::optional<double> power_w = std::nullopt;
 };
 
 /// All that is known (view/top_snapshot.cc fills it).

@@ -62,9 +62,12 @@ std::string load_text(const TopSnapshot& s, const TopLane& lane, bool with_chart
   const auto load = s.loads.find(lane.uuid);
   const bool is_known = load != s.loads.end() && load->second.utilization;
   std::string text = is_known ? fmt::format("{:.0f} %", *load->second.utilization * 100) : "?";
+  if (load != s.loads.end() && load->second.power_w) {
+    text += fmt::format(" {:.0f} W", *load->second.power_w);
+  }
   const auto chart = s.loads_so_far.find(lane.uuid);
   if (!with_chart || chart == s.loads_so_far.end() || !chart->second.any_known()) return text;
-  return chart->second.sparkline(kLaneChart, 1, unicode) + pad(text, 6, true);
+  return chart->second.sparkline(kLaneChart, 1, unicode) + pad(text, 12, true);
 }
 
 TableRow cells_of(const TopLane& lane, const TopSnapshot& s) {

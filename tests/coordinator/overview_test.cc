@@ -36,21 +36,21 @@ struct OverviewTest : ::testing::Test {
 
 TEST_F(OverviewTest, ShowsWhatIsLiveTheFirstThatWaitAndTheLastThatEnded) {
   EXPECT_TRUE(overview.window().empty());
-  ASSERT_TRUE(sim.submit(plain("long", 1000), {.lanes = 4}));
+  ASSERT_TRUE(sim.submit(plain("long", 500), {.lanes = 4}));
   EXPECT_EQ(shown(JobState::Queued), 200);
   EXPECT_EQ(overview.window().size(), 204u);
   EXPECT_TRUE(shows(204));
   EXPECT_FALSE(shows(205));
-  sim.run([this] { return sim.count(JobState::Done) >= 300; });
+  sim.run([this] { return sim.count(JobState::Done) >= 250; });
   EXPECT_EQ(shown(JobState::Done), 200);
   EXPECT_EQ(shown(JobState::Queued), 200);
   EXPECT_FALSE(shows(1));
-  EXPECT_TRUE(shows(300));
-  sim.core->hold({JobId{900}, JobId{901}}, "held by hand");
+  EXPECT_TRUE(shows(250));
+  sim.core->hold({JobId{490}, JobId{491}}, "held by hand");
   sim.turn();
-  EXPECT_TRUE(shows(900) && shows(901));
+  EXPECT_TRUE(shows(490) && shows(491));
   sim.run();
-  EXPECT_TRUE(shows(999) && shows(998));
+  EXPECT_TRUE(shows(500) && shows(499));
   EXPECT_EQ(overview.window().size(), 202u);
 }
 
@@ -68,11 +68,11 @@ TEST_F(OverviewTest, AJobThatIsRepeatedIsShownOnce) {
 }
 
 TEST_F(OverviewTest, WhatEndedBeforeTheFirstLookIsFound) {
-  ASSERT_TRUE(sim.submit(plain("s", 500), {.lanes = 2}));
+  ASSERT_TRUE(sim.submit(plain("s", 300), {.lanes = 2}));
   sim.run();
   EXPECT_EQ(overview.window().size(), 200u);
-  EXPECT_TRUE(shows(500));
-  EXPECT_FALSE(shows(300));
+  EXPECT_TRUE(shows(300));
+  EXPECT_FALSE(shows(100));
 }
 
 TEST_F(OverviewTest, CountsAreThoseOfTheJobs) {

@@ -148,7 +148,7 @@ def test_cancel_asks_and_a_no_changes_nothing(home):
     screen = Screen(home)
     screen.until("1 running, 1 queued", "log of 1")
     screen.type("c")
-    screen.until("cancel 1 s/0-i=0/train? y: yes")
+    screen.until("cancel 1 s/00-i=0/train? y: yes")
     screen.type("n")
     screen.until("q leave")
     assert list(home.states().values()) == ["running", "queued"]

@@ -140,8 +140,8 @@ TEST(TopFrame, IsSafeAtAnySizeAndInEveryMode) {
   s.log = std::string(300, 'x') + "\n日本";
   using Mode = TopState::Mode;
   for (const Mode mode : {Mode::Jobs, Mode::Filter, Mode::Sort, Mode::Confirm, Mode::Page}) {
-    for (int rows = 0; rows < 30; ++rows) {
-      for (int columns = 0; columns < 90; columns += 1 + columns / 10) {
+    for (int rows = 0; rows < 30; rows += 1 + rows / 6) {
+      for (int columns = 0; columns < 90; columns += 1 + columns / 4) {
         TopState state;
         state.mode = mode;
         state.page = help_page(false);
@@ -189,10 +189,11 @@ TEST(TopFrame, SaysWhenItKnowsNothing) {
 TEST(TopFrame, UtilizationIsShownWhereItIsTold) {
   TopSnapshot s = at_work();
   s.loads["GPU-0"].utilization = 0.98;
+  s.loads["GPU-0"].power_w = 412.4;
   s.loads["GPU-1"].utilization = 0;
   const std::vector<std::string> lines = drawn(s, {}, {.columns = 160, .rows = 40});
   EXPECT_TRUE(has(lines, "GPUs   49 % used on average")) << text_of(lines);
-  EXPECT_NE(lines[4].find(" 98 %"), std::string::npos) << lines[4];
+  EXPECT_NE(lines[4].find(" 98 % 412 W"), std::string::npos) << lines[4];
   EXPECT_NE(lines[5].find(" 0 %"), std::string::npos) << lines[5];
   EXPECT_EQ(lines[6].find('%'), std::string::npos) << lines[6];
   EXPECT_NE(lines[6].find('?'), std::string::npos) << lines[6];
@@ -238,7 +239,8 @@ TEST(TopEvents, MakeTheSnapshot) {
   EXPECT_FALSE(take_event(s, json::parse("[1]")));
   EXPECT_FALSE(s.known);
   json first = json::parse(R"({"event":"snapshot","all":true,"lanes":[],"cpu_lanes":8,
-      "counts":{"running":1,"queued":1},"gpus":[{"uuid":"GPU-0","utilization":0.5},{"uuid":"GPU-1"}]})");
+      "counts":{"running":1,"queued":1},"gpus":[{"uuid":"GPU-0","busy_percent":50},
+      {"uuid":"GPU-1","busy_percent":null}]})");
   first["jobs"] = json::array({job_of(1, "running"), job_of(2, "queued")});
   first["sweeps"] = json::array({SweepSummary{.id = 3, .name = "thirteen"}});
   ASSERT_TRUE(take_event(s, first));
