@@ -21,9 +21,10 @@ constexpr std::array<std::string_view, 3> kLater = {"serve", "clean", "set"};
 
 const std::vector<std::string>& command_names() {
   static const std::vector<std::string> names = {
-      "run",    "submit",  "attach", "ps",          "show",  "why",    "logs",   "cancel",
-      "hold",   "release", "retry",  "wait",        "plan",  "gpus",   "schema", "top",
-      "export", "report",  "doctor", "coordinator", "store", "notify", "probe",  "stacks"};
+      "run",         "submit", "attach",  "ps",     "show",    "why",         "logs",
+      "cancel",      "hold",   "release", "retry",  "wait",    "plan",        "gpus",
+      "schema",      "top",    "export",  "report", "doctor",  "coordinator", "store",
+      "completions", "notify", "probe",   "stacks", "complete"};
   return names;
 }
 

@@ -40,6 +40,7 @@ void add_export(CLI::App& program, Invocation& invocation);
 void add_report(CLI::App& program, Invocation& invocation);
 void add_top(CLI::App& program, Invocation& invocation);
 void add_schema(CLI::App& program, Invocation& invocation);
+void add_completions(CLI::App& program, Invocation& invocation);
 void add_coordinator(CLI::App& program, Invocation& invocation);
 void add_notify(CLI::App& program, Invocation& invocation);
 void add_probe(CLI::App& program, Invocation& invocation);
@@ -61,8 +62,8 @@ void add_selectors(CLI::App& command, std::vector<std::string>& selectors);
 
 /// What main() checks before CLI11 sees the command line.
 const std::vector<std::string>& command_names();
-/// The last ones of these are for the coordinator, not for people.
-inline constexpr std::size_t kHiddenCommands = 2;
+/// The last ones of these are for the coordinator and for shells, not for people.
+inline constexpr std::size_t kHiddenCommands = 3;
 /// Commands that are known and come later.
 bool is_of_a_later_version(std::string_view command);
 

@@ -18,9 +18,10 @@ using nlohmann::json;
 using Op = Request::Op;
 
 /// Hello has no name: its line is {"hello":1,…}.
-constexpr Op kNamed[] = {Op::Submit, Op::DryRun,    Op::Plan,   Op::Ps,   Op::Show,    Op::Why,
-                         Op::Wait,   Op::Watch,     Op::Cancel, Op::Hold, Op::Release, Op::Retry,
-                         Op::Gpus,   Op::Interrupt, Op::Status, Op::Stop, Op::Backup,  Op::Usage};
+constexpr Op kNamed[] = {Op::Submit,  Op::DryRun, Op::Plan,  Op::Ps,        Op::Show,
+                         Op::Why,     Op::Wait,   Op::Watch, Op::Cancel,    Op::Hold,
+                         Op::Release, Op::Retry,  Op::Gpus,  Op::Interrupt, Op::Status,
+                         Op::Stop,    Op::Backup, Op::Usage, Op::Complete};
 
 constexpr std::int64_t kMostExpectedMs = std::int64_t{100} * 365 * 86'400'000;  // 100 years
 constexpr std::int64_t kMostOn = 10'000;
@@ -180,6 +181,8 @@ std::string_view to_string(Request::Op op) {
       return "stop";
     case Op::Backup:
       return "backup";
+    case Op::Complete:
+      return "complete";
   }
   return "?";
 }

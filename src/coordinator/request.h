@@ -39,6 +39,7 @@ struct Request {
     Status,
     Stop,
     Backup,
+    Complete,
   };
   Op op = Op::Hello;
   std::vector<std::string> selectors = {};

@@ -64,20 +64,6 @@ std::optional<NamedJob> job_named(const std::string& selector) {
 
 bool is_back_reference(const std::string& name) { return !name.empty() && name.front() == '@'; }
 
-/// @, @2, …: archived or not.
-Result<SweepId> sweep_back(const World& world, const std::string& name) {
-  const std::optional<std::int64_t> back = name.size() == 1 ? 1 : number(name.substr(1));
-  if (!back || *back < 1) return invalid(fmt::format("`{}`: expected @, @2, @3 …", name));
-  std::vector<std::pair<std::int64_t, SweepId>> all;
-  for (const auto& [id, sweep] : world.sweeps()) all.emplace_back(sweep.submitted_at.wall_ns, id);
-  for (const auto& [id, sweep] : world.archived()) all.emplace_back(sweep.at.wall_ns, id);
-  const auto place = static_cast<std::size_t>(*back - 1);
-  if (place >= all.size()) return not_found(name);
-  // The last submitted comes first.
-  std::ranges::nth_element(all, all.begin() + static_cast<std::ptrdiff_t>(place), std::greater());
-  return all[place].second;
-}
-
 Result<std::vector<const Sweep*>> sweeps_named(const World& world, const std::string& name) {
   std::vector<const Sweep*> found;
   if (is_back_reference(name)) {
@@ -132,6 +118,19 @@ void take(const Sweep& sweep, const std::vector<std::string>& parts, Selection& 
 }
 
 }  // namespace
+
+Result<SweepId> sweep_back(const World& world, const std::string& name) {
+  const std::optional<std::int64_t> back = name.size() == 1 ? 1 : number(name.substr(1));
+  if (!back || *back < 1) return invalid(fmt::format("`{}`: expected @, @2, @3 …", name));
+  std::vector<std::pair<std::int64_t, SweepId>> all;
+  for (const auto& [id, sweep] : world.sweeps()) all.emplace_back(sweep.submitted_at.wall_ns, id);
+  for (const auto& [id, sweep] : world.archived()) all.emplace_back(sweep.at.wall_ns, id);
+  const auto place = static_cast<std::size_t>(*back - 1);
+  if (place >= all.size()) return not_found(name);
+  // The last submitted comes first.
+  std::ranges::nth_element(all, all.begin() + static_cast<std::ptrdiff_t>(place), std::greater());
+  return all[place].second;
+}
 
 std::vector<SweepId> archived_by(const World& world, const std::vector<std::string>& selectors) {
   std::vector<SweepId> found;

@@ -24,6 +24,8 @@ struct Selection {
 Result<Selection> select_jobs(const World& world, const std::string& selector);
 /// The archived sweeps that one of these may name: select_jobs() does not see them.
 std::vector<SweepId> archived_by(const World& world, const std::vector<std::string>& selectors);
+/// The sweep that `@`, `@2` … names, archived or not.
+Result<SweepId> sweep_back(const World& world, const std::string& name);
 /// Union of several; an empty list selects nothing.
 Result<Selection> select_jobs(const World& world, const std::vector<std::string>& selectors);
 

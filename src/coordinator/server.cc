@@ -219,6 +219,8 @@ void Server::handle(Client& client, Request request) {
         if (!bytes) return fail(id, code_of(bytes.error()), bytes.error().message);
         reply(id, {{"schema", 1}, {"bytes", *bytes}});
       });
+    case Request::Op::Complete:
+      return tell_words(id, request.selectors);
     case Request::Op::Interrupt:
     case Request::Op::Cancel:
     case Request::Op::Hold:

@@ -70,6 +70,7 @@ class Server {
   void interrupt(std::uint64_t id, SweepId sweep, int level);
   void tell_gpus(std::uint64_t id, const std::string& release);
   void tell_usage(std::uint64_t id, const Request& request);
+  void tell_words(std::uint64_t id, const std::vector<std::string>& begins);
   bool make_room();
   void drop(Client& client);
   void answer(Client& client, const nlohmann::json& line);

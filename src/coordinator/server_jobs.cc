@@ -10,6 +10,7 @@
 #include "coordinator/describe_usage.h"
 #include "coordinator/request.h"
 #include "coordinator/selector.h"
+#include "coordinator/selector_words.h"
 #include "coordinator/server.h"
 #include "coordinator/server_client.h"
 
@@ -68,6 +69,17 @@ void Server::tell_usage(std::uint64_t id, const Request& request) {
                         if (!series) return fail(id, kUnreachable, series.error().message);
                         reply(id, *series);
                       });
+}
+
+void Server::tell_words(std::uint64_t id, const std::vector<std::string>& begins) {
+  constexpr std::size_t kMostWords = 500;
+  json words = json::array();
+  for (const std::string& begin : begins) {
+    for (const SelectorWord& one : selector_words(coordinator_.world(), begin, kMostWords)) {
+      words.push_back({{"word", one.word}, {"meaning", one.meaning}});
+    }
+  }
+  reply(id, {{"schema", 1}, {"words", std::move(words)}});
 }
 
 void Server::interrupt(std::uint64_t id, SweepId sweep, int level) {

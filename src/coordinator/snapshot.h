@@ -46,6 +46,8 @@
 //   {"op":"stop","kill":bool}                   -> {} and it leaves; jobs go on unless kill
 //   {"op":"backup","file":path}                 -> {"schema":1,"bytes":N}: the copy is durable;
 //                                                  path: by store/copies.h, in the home
+//   {"op":"complete","sel":[begin…]}            -> {"schema":1,"words":[{"word","meaning"}…]}: what
+//                                                  selectors that begin so may become
 //   {"op":"dry_run", same as submit}            -> SubmitPreview: nothing is recorded
 //   {"op":"plan", same as submit, or "sel":[…], "expect":{step:ms}, "on":N}
 //        -> the schedule that is to be expected (docs/plan.md), or {"missing":[…]}: steps whose

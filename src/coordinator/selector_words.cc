@@ -1,0 +1,158 @@
+// The only word of its kind is given a second time with a / behind it, so that a shell neither ends
+// the selector there nor hides that it may go on.  What is looked through is bounded: somebody
+// waits at a keyboard, and the loop for its next event.
+#include "coordinator/selector_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <string_view>
+
+#include "coordinator/selector.h"
+#include "job/state.h"
+
+namespace pergpu {
+namespace {
+
+constexpr std::int64_t kMostJobsLookedAt = 10'000;
+
+std::string meaning_of(const World& world, const Job& job) {
+  return fmt::format("{}, {}", world.path_of(job), to_string(job.state));
+}
+
+class Words {
+ public:
+  Words(const World& world, std::string begin, std::size_t most)
+      : world_(world), begin_(std::move(begin)), most_(most) {}
+
+  std::vector<SelectorWord> take() {
+    const std::size_t first = begin_.find('/');
+    const std::size_t last = begin_.rfind('/');
+    if (first == std::string::npos) {
+      add_sweeps();
+      add_live_jobs();
+      add_numbers();
+    } else if (const Sweep* sweep = sweep_called(begin_.substr(0, first)); sweep == nullptr) {
+      return {};
+    } else if (first == last) {
+      add_runs(*sweep, begin_.substr(0, first + 1));
+    } else {
+      add_steps(*sweep, begin_.substr(first + 1, last - first - 1), begin_.substr(0, last + 1));
+    }
+    return std::move(words_);
+  }
+
+ private:
+  bool is_full() const { return words_.size() >= most_; }
+  void add(std::string word, std::string meaning) {
+    if (!is_full() && word.starts_with(begin_))
+      words_.push_back({.word = std::move(word), .meaning = std::move(meaning)});
+  }
+  /// The words since `first` are one: it may go on.
+  void open_the_only_one(std::size_t first) {
+    if (words_.size() == first + 1) add(words_.back().word + "/", "");
+  }
+
+  void add_sweeps() {
+    std::map<std::string_view, std::int64_t> found;  // name -> jobs
+    for (const auto& [id, sweep] : world_.sweeps()) found[sweep.name] += sweep.jobs;
+    for (const auto& [id, archived] : world_.archived()) found[archived.name] += archived.jobs;
+    if (!found.empty()) add("@", "the last sweep");
+    if (!found.empty() && begin_ == "@") add("@/", "");
+    const std::size_t first = words_.size();
+    for (const auto& [name, jobs] : found) {
+      add(std::string(name), fmt::format("{} job{}", jobs, jobs == 1 ? "" : "s"));
+    }
+    open_the_only_one(first);
+  }
+
+  void add_live_jobs() {
+    if (!begin_.empty()) return;
+    std::int64_t left = kMostJobsLookedAt;
+    world_.open_jobs().for_each([&](JobId id) {
+      if (is_full() || --left < 0) return;
+      const Job& job = *world_.job(id);
+      if (is_live(job.state)) add(std::to_string(id.value), meaning_of(world_, job));
+    });
+  }
+
+  /// Jobs whose number begins so.
+  void add_numbers() {
+    std::int64_t begin = 0;
+    const char* end = begin_.data() + begin_.size();
+    const auto [at, code] = std::from_chars(begin_.data(), end, begin);
+    if (code != std::errc() || at != end || begin <= 0) return;
+    const std::int64_t last = world_.next_job_id().value - 1;
+    std::int64_t left = kMostJobsLookedAt;
+    for (std::int64_t from = begin, count = 1; from <= last; from *= 10, count *= 10) {
+      for (std::int64_t id = from; id < from + count && id <= last; ++id) {
+        if (is_full() || --left < 0) return;
+        const Job* job = world_.job(JobId{id});
+        if (job != nullptr) add(std::to_string(id), meaning_of(world_, *job));
+      }
+      if (from > last / 10) return;
+    }
+  }
+
+  const Sweep* sweep_called(const std::string& name) const {
+    if (name.starts_with('@')) {
+      const Result<SweepId> back = sweep_back(world_, name);
+      return back ? world_.sweep(*back) : nullptr;
+    }
+    for (const SweepId id : world_.sweeps_named(name)) {
+      if (const Sweep* sweep = world_.sweep(id)) return sweep;
+    }
+    return nullptr;
+  }
+
+  void add_runs(const Sweep& sweep, const std::string& head) {
+    const bool has_once = std::any_of(sweep.steps.begin(), sweep.steps.end(),
+                                      [](const Step& step) { return step.spec.once; });
+    if (has_once) add(head + "_once", "steps that run once");
+    for (const Run& run : sweep.runs) {
+      if (is_full()) return;
+      if (run.listed) add(head + run.folder, "");
+    }
+    open_the_only_one(0);
+  }
+
+  void add_steps(const Sweep& sweep, const std::string& run, const std::string& head) {
+    const std::size_t place = place_of(sweep, run);
+    for (const Step& step : sweep.steps) {
+      if (step.spec.once != (run == "_once") || !step.listed) continue;
+      const std::size_t at = step.spec.once ? 0 : place;
+      const bool is_there = run == "*" || (at < step.current.size() && step.current[at]);
+      const Job* job = is_there && run != "*" ? world_.job(step.current[at]) : nullptr;
+      const std::string meaning =
+          job == nullptr ? "" : fmt::format("job {}, {}", job->id.value, to_string(job->state));
+      if (is_there) add(head + step.spec.name, meaning);
+    }
+  }
+
+  /// By folder or index; beyond the last: there is none.
+  static std::size_t place_of(const Sweep& sweep, const std::string& run) {
+    std::size_t index = 0;
+    const char* end = run.data() + run.size();
+    const auto [at, code] = std::from_chars(run.data(), end, index);
+    if (code == std::errc() && at == end) return index;
+    const auto found = std::find_if(sweep.runs.begin(), sweep.runs.end(),
+                                    [&](const Run& known) { return known.folder == run; });
+    return static_cast<std::size_t>(found - sweep.runs.begin());
+  }
+
+  const World& world_;
+  const std::string begin_;
+  const std::size_t most_;
+  std::vector<SelectorWord> words_ = {};
+};
+
+}  // namespace
+
+std::vector<SelectorWord> selector_words(const World& world, const std::string& begin,
+                                         std::size_t most) {
+  return Words(world, begin, most).take();
+}
+
+}  // namespace pergpu

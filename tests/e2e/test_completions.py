@@ -1,0 +1,174 @@
+"""What a shell offers when somebody presses Tab: by the printed scripts, in real shells."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from harness import grid, wait_until
+from test_gpus import gpus, uuid, world  # noqa: F401 (fixtures)
+
+ASK = """source "$1"; shift
+COMP_LINE=$1 COMP_POINT=${#1}; shift
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _pergpu
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def readline_words(line):
+    """As readline splits a line for COMP_WORDS: at white space and at = : @, but not inside of quotes."""
+    words = re.findall(r"""(?:'[^']*'?|"[^"]*"?|\\.|[^\s=:@'"])+|[=:@]+""", line)
+    return words + [""] if line.endswith(" ") else words
+
+
+def tab(home, line):
+    """The words that bash offers, sorted: those that readline would put behind what it keeps."""
+    script = home.file("completion.bash", home.run("completions", "bash").stdout)
+    done = subprocess.run(
+        ["bash", "--norc", "-c", ASK, "ask", script, line, *readline_words(line)],
+        env=home.env | {"PATH": os.path.dirname(home.program) + ":" + home.env["PATH"]},
+        cwd=home.work, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    return sorted(filter(None, done.stdout.split("\n")))
+
+
+def asked(home, *words):
+    return [line.split("\t") for line in home.run("complete", "--", *words).stdout.splitlines()]
+
+
+def sweeps(home):
+    text = grid("train", 3, 'command = ["stamp"]')
+    text += '[steps.evaluate]\nneeds = ["train"]\ncommand = ["true"]\n[steps.table]\nonce = true\ncommand = ["true"]\n'
+    home.close_gate()
+    home.submit(text, "--lanes", 2, name="thirteen.toml")
+    home.submit('name = "my sweep"\n[steps.a]\ncommand = ["true"]\n', name="other.toml")
+    home.until_running(2)
+
+
+def test_commands_options_and_their_choices(home):
+    offered = tab(home, "pergpu ")
+    assert {"run", "ps", "coordinator", "completions"} <= set(offered)
+    assert not {"probe", "stacks", "complete"} & set(offered)
+    assert {"release", "retry"} <= set(tab(home, "pergpu re")) and tab(home, "pergpu rel") == ["release"]
+    assert tab(home, "pergpu coordinator st") == ["status", "stop"]
+    assert tab(home, "pergpu store ") == ["backup", "check"]
+    assert {"--all", "--json", "--color", "--help"} <= set(tab(home, "pergpu ps --"))
+    assert tab(home, "pergpu ps --a") == ["--all"] and tab(home, "pergpu -") == ["--help", "--version"]
+    assert tab(home, "pergpu ps --color ") == ["always", "auto", "never"] == tab(home, "pergpu ps --color=")
+    assert tab(home, "pergpu ps -a --color=al") == ["always"]
+    assert tab(home, "pergpu completions ") == ["bash", "fish", "zsh"]
+    assert tab(home, "pergpu wait --timeout ") == [] == tab(home, "pergpu nonsense ")
+    assert home.coordinator() is None and os.listdir(home.path) in ([], ["run"])
+
+
+def test_every_command_and_option_of_the_help_is_offered(home):
+    words = lambda text: re.findall(r"^  (?:-\w,)?(--[a-z-]+|[a-z]+)\b", text, re.M)  # noqa: E731
+    commands = {word for word in words(home.run("--help").stdout) if not word.startswith("-")} - {"pergpu"}
+    assert sorted(commands) == tab(home, "pergpu ")
+    for command in commands:
+        options = {word for word in words(home.run(command, "--help").stdout) if word.startswith("--")}
+        assert options <= {line[0] for line in asked(home, command, "--")}, command
+
+
+def test_names_of_sweeps_runs_and_steps_and_numbers_of_jobs(home):
+    sweeps(home)
+    assert tab(home, "pergpu ps t") == ["thirteen", "thirteen/"]
+    assert tab(home, "pergpu ps m") == ["my\\ sweep", "my\\ sweep/"]
+    assert tab(home, "pergpu ps 'm") == ["my sweep", "my sweep/"]
+    assert tab(home, "pergpu show thirteen/0") == [f"thirteen/0{i}-i={i}" for i in range(3)]
+    # Behind the = that readline keeps.
+    assert tab(home, "pergpu show thirteen/01-i=") == ["1", "1/"]
+    assert tab(home, "pergpu show thirteen/01-i=1/") == ["1/evaluate", "1/train"]
+    assert tab(home, "pergpu show thirteen/1/t") == ["thirteen/1/train"]
+    assert tab(home, "pergpu why thirteen/_") == ["thirteen/_once", "thirteen/_once/"]
+    assert tab(home, "pergpu why thirteen/_once/") == ["thirteen/_once/table"]
+    assert tab(home, "pergpu cancel --kill 'thirteen/*/") == ["thirteen/*/evaluate", "thirteen/*/train"]
+    offered = dict(asked(home, "logs", ""))
+    assert offered["@"] == "the last sweep" and offered["1"] == "thirteen/00-i=0/train, running"
+    assert "thirteen" in offered and "3" not in offered
+    assert dict(asked(home, "logs", "3"))["3"].startswith("thirteen/")
+    assert tab(home, "pergpu attach nothing") == []
+    home.open_gate()
+    home.wait("*")
+
+
+def test_sweeps_that_ended_before_a_restart_are_offered_too(home):
+    home.submit(grid("train", 2, 'command = ["true"]'), name="old.toml")
+    home.wait()
+    home.run("coordinator", "stop")
+    wait_until(lambda: home.coordinator() is None, "its end")
+    assert tab(home, "pergpu ps o") == [] and home.coordinator() is None
+    home.run("ps")
+    assert tab(home, "pergpu ps o") == ["old", "old/"]
+    assert tab(home, "pergpu ps old/01-i=1/") == ["1/train"]
+
+
+def test_files_where_files_are_meant(home):
+    for name in ("a.toml", "b.yaml", "c.json", "d.txt"):
+        home.file(name, "")
+    os.mkdir(home.work + "/results")
+    assert tab(home, "pergpu run ") == ["a.toml", "b.yaml", "c.json", "results"]
+    assert tab(home, "pergpu submit b") == ["b.yaml"]
+    assert tab(home, "pergpu run --out ") == ["results"] == tab(home, "pergpu run a.toml --out=r")
+    assert "d.txt" in tab(home, "pergpu store backup ")
+    assert tab(home, "pergpu run -- stam") == ["stamp"]
+    assert tab(home, "pergpu run --gpus 1 -- python3 d") == ["d.txt"]
+    assert tab(home, "pergpu run a.toml b") == []
+
+
+def test_gpus_by_number_and_uuid(gpus):  # noqa: F811
+    gpus.world.show(3)
+    gpus.run("gpus")
+    assert tab(gpus, "pergpu run --devices ") == ["0", "1", "2"]
+    assert tab(gpus, "pergpu run --devices=0,") == ["0,0", "0,1", "0,2"]
+    assert tab(gpus, "pergpu gpus --release GPU-1") == [uuid(1)]
+
+
+def test_a_coordinator_that_does_not_answer_offers_nothing_soon(home):
+    sweeps(home)
+    pid = home.coordinator()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert tab(home, "pergpu ps t") == []
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert tab(home, "pergpu ps t") == ["thirteen", "thirteen/"]
+    home.open_gate()
+    home.wait("*")
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_scripts_of_other_shells_have_no_mistake(home, shell):
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    script = home.file("completion", home.run("completions", shell).stdout)
+    done = subprocess.run([shell, "-n", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_fish_offers_them_with_what_they_mean(home):
+    if shutil.which("fish") is None:
+        pytest.skip("fish is not installed")
+    sweeps(home)
+    script = home.file("completion.fish", home.run("completions", "fish").stdout)
+    home.file("a.toml", "")
+
+    def offered(line):
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", f'source {script}; complete -C "$argv[1]"', line],
+            env=home.env | {"PATH": os.path.dirname(home.program) + ":" + home.env["PATH"]},
+            cwd=home.work, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        return dict((line + "\t").split("\t")[:2] for line in done.stdout.splitlines())
+
+    assert {"release", "retry"} <= set(offered("pergpu re"))
+    assert "queue held jobs again" in offered("pergpu rel")["release"]
+    assert offered("pergpu ps thi")["thirteen"] == "7 jobs"
+    assert set(offered("pergpu ps thirteen/01-i=1/")) == {"thirteen/01-i=1/evaluate", "thirteen/01-i=1/train"}
+    assert {"always", "auto"} <= {word.rpartition("=")[2] for word in offered("pergpu ps --color=a")}
+    assert "a.toml" in offered("pergpu run ")
+    home.open_gate()
+    home.wait("*")
