@@ -40,24 +40,26 @@ int run_program(std::vector<std::string> words) {
   program.require_subcommand(1);
   program.footer("Example:\n  pergpu run thirteen.toml\n`pergpu COMMAND --help` has one for each.");
   for (const auto add :
-        add_run, add_submit, add_attach, add_ps, add_show, add_why, add_logs, add_control, add_wait, add_plan, add_gpus, add_schema, add_completions, add_top, add_export, add_report, add_doctor, add_coordinator, add_store, add_notify, add_probe, add_stacks
-}) {
+       {add_run,         add_submit,  add_attach, add_ps,     add_show,   add_why,
+        add_logs,        add_control, add_wait,   add_plan,   add_gpus,   add_schema,
+        add_completions, add_top,     add_export, add_report, add_doctor, add_coordinator,
+        add_store,       add_notify,  add_probe,  add_stacks}) {
     add(program, invocation);
   }
 
-// Words that are not yet complete are no command line: only looked at.
-if (!words.empty() && words.front() == "complete") {
-  return complete(program, {words.begin() + 1, words.end()});
-}
+  // Words that are not yet complete are no command line: only looked at.
+  if (!words.empty() && words.front() == "complete") {
+    return complete(program, {words.begin() + 1, words.end()});
+  }
 
-// CLI11 takes the words last to first, and reports --help and mistakes by throwing.
-try {
-  std::reverse(words.begin(), words.end());
-  program.parse(words);
-} catch (const CLI::ParseError& error) {
-  return explain_usage(program, error);
-}
-return invocation.action ? invocation.action() : static_cast<int>(kUsage);
+  // CLI11 takes the words last to first, and reports --help and mistakes by throwing.
+  try {
+    std::reverse(words.begin(), words.end());
+    program.parse(words);
+  } catch (const CLI::ParseError& error) {
+    return explain_usage(program, error);
+  }
+  return invocation.action ? invocation.action() : static_cast<int>(kUsage);
 }
 
 }  // namespace
