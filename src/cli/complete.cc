@@ -252,6 +252,8 @@ int complete(const CLI::App& program, std::vector<std::string> words) {
     if (option != nullptr) add_values(lines, *option, last.substr(0, value), last.substr(value));
   } else if (last.starts_with('-')) {
     add_options(lines, *here.command);
+  } else if (here.command == &program && here.positionals > 0) {
+    // Behind a word that is no command nothing is known.
   } else if (!add_subcommands(lines, *here.command)) {
     const CLI::Option* next = positional(*here.command, here.positionals);
     if (next != nullptr) add_values(lines, *next, "", last);

@@ -103,8 +103,9 @@ std::string attempts_table(const json& attempts, const Style& style) {
 /// Names that are printed in their place, or belong to JobSnapshot.
 bool is_known(const std::string& name, const json& of_snapshot) {
   constexpr std::array<std::string_view, 16> kPlaced = {
-      "usage",  "learnt", "attempts",    "argv", "command",    "cwd",       "why",         "params",
-      "limits", "needs",  "limits_held", "file", "git_commit", "git_dirty", "last_attempt", "notify"};
+      "usage",      "learnt",    "attempts",     "argv",  "command",     "cwd",
+      "why",        "params",    "limits",       "needs", "limits_held", "file",
+      "git_commit", "git_dirty", "last_attempt", "notify"};
   return of_snapshot.contains(name) ||
          std::find(kPlaced.begin(), kPlaced.end(), name) != kPlaced.end();
 }
