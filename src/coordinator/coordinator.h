@@ -135,7 +135,7 @@ class Coordinator {
   /// The schedule that is to be expected (docs/plan.md): `done` gets it in one of the next turns,
   /// or at once what is wrong with the request.  Nothing is recorded. REQUIRES: the GPUs are
   /// discovered, and nothing of archived_for() is archived.
-  void plan(const PlanRequest& request, std::function<void(Result<nlohmann::json>)> done);
+  void plan(const PlanRequest& request, const std::function<void(Result<nlohmann::json>)>& done);
   /// When the last job of a sweep, or a job, is expected to have ended, by the boot clock; nullopt:
   /// it has, or that is not known.  Looked into anew every few seconds (expected_end.cc).
   std::optional<std::int64_t> expected_end(SweepId sweep) const;

@@ -211,7 +211,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                           if (server != nullptr) server->changed(jobs);
                         },
                     .deliver =
-                        [&](NoticeRequest request, std::function<void(Result<void>)> done) {
+                        [&](const NoticeRequest& request, std::function<void(Result<void>)> done) {
                           messenger.send(request.text, request.limit_ns, std::move(done));
                         }});
   coordinator = &core;
@@ -243,8 +243,8 @@ int coordinator_main(const CoordinatorOptions& options) {
                         },
                     .read_usage =
                         [&](JobId job, std::int32_t attempt,
-                            std::function<void(Result<std::vector<row::Usage>>)> done) {
-                          (*store)->read_usage(job, attempt, std::move(done));
+                            const std::function<void(Result<std::vector<row::Usage>>)>& done) {
+                          (*store)->read_usage(job, attempt, done);
                         }});
   if (!opened) return complain(opened.error());
   server = opened->get();

@@ -64,13 +64,14 @@ void Notices::recover() {
   if (states_.empty()) return;
   if (archived.empty()) return wake_at(parts_.clock->now().boot_ns);
   std::vector<SweepId> sweeps = archived;
-  parts_.fetch(std::move(sweeps), [this, archived = std::move(archived)](Result<void> fetched) {
-    if (!fetched) {
-      complain("news of earlier sweeps cannot be sent: " + fetched.error().message);
-      for (const SweepId id : archived) states_.erase(id);
-    }
-    wake_at(parts_.clock->now().boot_ns);
-  });
+  parts_.fetch(std::move(sweeps),
+               [this, archived = std::move(archived)](const Result<void>& fetched) {
+                 if (!fetched) {
+                   complain("news of earlier sweeps cannot be sent: " + fetched.error().message);
+                   for (const SweepId id : archived) states_.erase(id);
+                 }
+                 wake_at(parts_.clock->now().boot_ns);
+               });
 }
 
 void Notices::saw(const Job& job, bool was_active) {

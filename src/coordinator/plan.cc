@@ -134,7 +134,7 @@ Result<ForecastInput> Coordinator::plan_input(const PlanRequest& request,
 }
 
 void Coordinator::plan(const PlanRequest& request,
-                       std::function<void(Result<nlohmann::json>)> done) {
+                       const std::function<void(Result<nlohmann::json>)>& done) {
   Planning::Facts facts{.given = request.given, .on = request.on};
   if (request.file) {
     for (const StepSpec& step : request.file->steps) facts.steps.push_back(step.name);

@@ -131,7 +131,7 @@ class GpuInventory {
   /// Reads once what trees and GPUs use.  `done` runs later on the deciding thread, exactly once.
   /// False, and `done` never runs: not now, because something else is being read, or cannot be.
   virtual bool read_usage(const UsageQuestion& /*question*/,
-                          std::function<void(const UsageAnswer&)> /*done*/) {
+                          const std::function<void(const UsageAnswer&)>& /*done*/) {
     return false;
   }
 };

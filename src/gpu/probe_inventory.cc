@@ -122,7 +122,7 @@ struct ProbeInventory::Impl {
   void begin();
   void request();
   void stay(bool wanted);
-  bool read_usage(const UsageQuestion& question, UsageDone done);
+  bool read_usage(const UsageQuestion& question, const UsageDone& done);
   void finish_usage(const UsageAnswer& answer);
   void give_up_usage();
   void end_both(const std::string& why);
@@ -226,11 +226,11 @@ void ProbeInventory::Impl::stay(bool wanted) {
   probe->stream->send(to_line(ProbeRequest{.id = request_id, .stay = wanted, .rest = true}));
 }
 
-bool ProbeInventory::Impl::read_usage(const UsageQuestion& question, UsageDone done) {
+bool ProbeInventory::Impl::read_usage(const UsageQuestion& question, const UsageDone& done) {
   if (usage_done || !current.empty() || clock.now().boot_ns < usage_not_before_ns) return false;
   // One that is to stay begins with a look, which makes it learn of errors.
   if (!probe && (staying || reason_not_to_start() || !start())) return false;
-  usage_done = std::move(done);
+  usage_done = done;
   usage_id = ++request_id;
   probe->at = {};
   probe->stays = staying;
@@ -435,8 +435,8 @@ void ProbeInventory::look(std::function<void(const GpuLook&)> done) { impl_->ask
 
 void ProbeInventory::stay(bool wanted) { impl_->stay(wanted); }
 
-bool ProbeInventory::read_usage(const UsageQuestion& question, UsageDone done) {
-  return impl_->read_usage(question, std::move(done));
+bool ProbeInventory::read_usage(const UsageQuestion& question, const UsageDone& done) {
+  return impl_->read_usage(question, done);
 }
 
 }  // namespace pergpu::gpu

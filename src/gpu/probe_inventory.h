@@ -46,7 +46,7 @@ class ProbeInventory final : public GpuInventory {
   void look(std::function<void(const GpuLook&)> done) override;
   void stay(bool wanted) override;
   bool read_usage(const UsageQuestion& question,
-                  std::function<void(const UsageAnswer&)> done) override;
+                  const std::function<void(const UsageAnswer&)>& done) override;
 
  private:
   ProbeInventory();

@@ -111,10 +111,10 @@ class SqliteStore final : public Store {
   }
 
   void read_usage(JobId job, std::int32_t attempt,
-                  std::function<void(Result<std::vector<row::Usage>>)> done) override {
+                  const std::function<void(Result<std::vector<row::Usage>>)>& done) override {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      usage_requests_.push_back(UsageRequest{job, attempt, std::move(done)});
+      usage_requests_.push_back(UsageRequest{job, attempt, done});
       start_thread();
     }
     wake_.notify_one();

@@ -139,7 +139,7 @@ class Store {
   /// What is kept of an attempt's usage, oldest first, with all that was appended before.  `done`
   /// runs in drain(), or before this returns where nothing is kept.
   virtual void read_usage(JobId /*job*/, std::int32_t /*attempt*/,
-                          std::function<void(Result<std::vector<row::Usage>>)> done) {
+                          const std::function<void(Result<std::vector<row::Usage>>)>& done) {
     done(std::vector<row::Usage>());
   }
 };

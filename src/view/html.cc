@@ -67,7 +67,7 @@ std::string script_json(std::string_view ascii_json) {
 
 HtmlCell text_cell(std::string_view raw) { return {.html = html_text(raw)}; }
 
-HtmlCell number_cell(std::string text) { return {.html = html_text(text), .number = true}; }
+HtmlCell number_cell(std::string_view text) { return {.html = html_text(text), .number = true}; }
 
 HtmlCell state_cell(std::string_view state) {
   if (state.empty()) return {};

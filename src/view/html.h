@@ -22,7 +22,7 @@ struct HtmlCell {
 };
 HtmlCell text_cell(std::string_view raw);
 /// `text` is one number, or empty.
-HtmlCell number_cell(std::string text);
+HtmlCell number_cell(std::string_view text);
 /// A state or an outcome, with a mark beside its word.
 HtmlCell state_cell(std::string_view state);
 

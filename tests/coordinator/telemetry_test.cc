@@ -15,13 +15,13 @@ class ReadInventory final : public GpuInventory {
   ReadInventory(SimClock& clock, SimTimers& timers) : clock_(clock), timers_(timers) {}
   void look(std::function<void(const GpuLook&)> done) override { done({.complete = true}); }
   bool read_usage(const UsageQuestion& question,
-                  std::function<void(const UsageAnswer&)> done) override {
+                  const std::function<void(const UsageAnswer&)>& done) override {
     if (refuses) {
       ++refused;
       return false;
     }
     asked.push_back(question);
-    timers_.add(clock_.now().boot_ns + kMillisecond, [this, question, done = std::move(done)] {
+    timers_.add(clock_.now().boot_ns + kMillisecond, [this, question, done] {
       UsageAnswer answer;
       if (!fails) {
         answer = {.boot_ns = clock_.now().boot_ns, .cost_ns = cost_ns};
