@@ -39,6 +39,7 @@ void add_doctor(CLI::App& program, Invocation& invocation);
 void add_export(CLI::App& program, Invocation& invocation);
 void add_report(CLI::App& program, Invocation& invocation);
 void add_top(CLI::App& program, Invocation& invocation);
+void add_serve(CLI::App& program, Invocation& invocation);
 void add_schema(CLI::App& program, Invocation& invocation);
 void add_completions(CLI::App& program, Invocation& invocation);
 void add_coordinator(CLI::App& program, Invocation& invocation);

@@ -43,7 +43,7 @@ int run_program(std::vector<std::string> words) {
        {add_run,         add_submit,  add_attach, add_ps,     add_show,   add_why,
         add_logs,        add_control, add_wait,   add_plan,   add_gpus,   add_schema,
         add_completions, add_top,     add_export, add_report, add_doctor, add_coordinator,
-        add_store,       add_notify,  add_probe,  add_stacks}) {
+        add_store,       add_notify,  add_serve,  add_probe,  add_stacks}) {
     add(program, invocation);
   }
 

@@ -3,7 +3,6 @@
 #include "cli/submit_context.h"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,18 +12,10 @@
 #include <cstdlib>
 
 #include "cli/git.h"
+#include "os/random.h"
 
 namespace pergpu::cli {
 namespace {
-
-std::string random_key() {
-  std::array<unsigned char, 16> bytes{};
-  // Cannot fail for 16 bytes once the kernel's pool is initialised, which it waits for.
-  [[maybe_unused]] const ssize_t n = ::getrandom(bytes.data(), bytes.size(), 0);
-  std::string key;
-  for (const unsigned char byte : bytes) key += fmt::format("{:02x}", byte);
-  return key;
-}
 
 mode_t current_umask() {
   const mode_t mask = ::umask(077);
@@ -62,7 +53,7 @@ SubmitContext capture_context(const std::string& folder, const std::string& devi
   const GitState git = git_state_of(folder);
   context.git_commit = git.commit;
   context.git_dirty = git.dirty;
-  context.key = random_key();
+  context.key = os::random_hex(16);
   return context;
 }
 

@@ -22,7 +22,7 @@ TEST(MistypedCommand, NamesTheNearest) {
 }
 
 TEST(MistypedCommand, LaterCommandsAreRefusedByName) {
-  for (const char* name : {"serve", "clean", "set"}) {
+  for (const char* name : {"clean", "set"}) {
     EXPECT_EQ(mistyped_command({name}), std::string("`") + name + "` is not in this version");
   }
 }
@@ -45,7 +45,7 @@ class CommandLine : public testing::Test {
 
 TEST_F(CommandLine, AMistypedCommandIsNeverAJob) {
   refused({"statsu"}, "`statsu` is no command");
-  refused({"serve"}, "not in this version");
+  refused({"clean"}, "not in this version");
   refused({}, "subcommand is required");
 }
 

@@ -1,0 +1,151 @@
+// `pergpu serve`: the web page, on the loopback interface.  A client like any other: ending it ends
+// nothing else.  Who may ask is serve/guard.h's, the answers are cli/web_app.h's.
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/exit_code.h"
+#include "cli/web_app.h"
+#include "os/file.h"
+#include "os/loop.h"
+#include "os/random.h"
+#include "os/tcp.h"
+#include "serve/http_server.h"
+
+namespace pergpu::cli {
+namespace {
+
+constexpr std::uint16_t kPort = 7171;
+/// Of users on one machine each gets the next port that is free.
+constexpr int kMostTried = 50;
+constexpr std::size_t kSecretBytes = 32;
+
+struct Options {
+  std::optional<std::uint16_t> port = std::nullopt;
+  std::vector<std::string> hosts = {};
+  bool readonly = false;
+};
+
+/// The secret that cookies and tokens hold: kept, so that a browser stays let in when the server is
+/// started again.  A file that others could read is not trusted.
+Result<std::string> secret_in(const std::string& home) {
+  const std::string path = home + "/web-token";
+  const auto is_secret = [](const std::string& text) {
+    return text.size() == 2 * kSecretBytes &&
+           text.find_first_not_of("0123456789abcdef") == std::string::npos;
+  };
+  const Result<std::string> kept = os::read_file(path, 1024);
+  if (kept && is_secret(*kept)) return *kept;
+  std::string made = os::random_hex(kSecretBytes);
+  if (Result<void> written = os::write_file_atomic(path, made, 0600, false); !written) {
+    return std::move(written).error();
+  }
+  return made;
+}
+
+Result<os::UniqueFd> listen_for(const Options& options) {
+  if (options.port) {
+    Result<os::UniqueFd> listener = os::listen_loopback(*options.port);
+    if (listener || listener.error().kind != ErrorKind::Busy) return listener;
+    return Error{
+        ErrorKind::Unavailable, 0,
+        fmt::format("port {} is in use; `--port 0` takes one that is free", *options.port)};
+  }
+  for (int i = 0;; ++i) {
+    Result<os::UniqueFd> listener = os::listen_loopback(static_cast<std::uint16_t>(kPort + i));
+    const bool is_busy = !listener && listener.error().kind == ErrorKind::Busy;
+    if (!is_busy || i == kMostTried) return listener;
+  }
+}
+
+/// What Host may be: the loopback address and its names, and those of a tunnel.
+std::vector<std::string> hosts_of(const Options& options, std::uint16_t port) {
+  std::vector<std::string> hosts = {fmt::format("127.0.0.1:{}", port),
+                                    fmt::format("localhost:{}", port)};
+  for (const std::string& host : options.hosts) hosts.push_back(host);
+  return hosts;
+}
+
+int serve_page(const Options& options) {
+  Result<Place> place = find_place();
+  if (!place) return fail(place.error());
+  if (!place->said.empty()) say("pergpu: home is " + place->home + ": " + place->said);
+  Result<std::string> secret = secret_in(place->home);
+  if (!secret) return fail(secret.error());
+  Result<os::UniqueFd> listener = listen_for(options);
+  if (!listener) return fail(listener.error());
+  const Result<std::uint16_t> port = os::port_of(listener->get());
+  if (!port) return fail(port.error());
+  Result<std::unique_ptr<os::Loop>> made = os::Loop::create();
+  if (!made) return fail(made.error());
+  os::Loop& loop = **made;
+
+  int code = kOk;
+  const Result<void> watched = loop.on_signals({SIGINT, SIGTERM, SIGHUP}, [&](int signal) {
+    code = 128 + signal;
+    loop.stop();
+  });
+  if (!watched) return fail(watched.error());
+
+  bool is_first = true;
+  WebApp app(
+      loop, *place,
+      {.hosts = hosts_of(options, *port),
+       .secret = *std::move(secret),
+       .cookie = fmt::format("pergpu-{}", *port),
+       .readonly = options.readonly},
+      {.on_link =
+           [&](const std::string& link) {
+             print(link + "\n");
+             if (is_first) {
+               say("Open it in a browser; it works once.  Ctrl-C ends the page, jobs go on.");
+             } else {
+               say("A browser was let in; the new link is for another one.");
+             }
+             is_first = false;
+           },
+       .on_failed =
+           [&](const Error& why) {
+             code = fail(why);
+             loop.stop();
+           }});
+  Result<std::unique_ptr<serve::HttpServer>> server =
+      serve::HttpServer::open(loop, std::move(*listener),
+                              [&](const std::shared_ptr<serve::Exchange>& e) { app.answer(e); });
+  if (!server) return fail(server.error());
+  app.start();
+  const Result<void> ran = code == kOk ? loop.run() : Result<void>();
+  if (!ran) return fail(ran.error());
+  return code;
+}
+
+}  // namespace
+
+void add_serve(CLI::App& program, Invocation& invocation) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand(
+      "serve", "the web page, on this machine's loopback address; prints a link that works once");
+  command
+      ->add_option("--port", options->port,
+                   fmt::format("0: any that is free; without it {}, or the next one", kPort))
+      ->check(CLI::Range(0, 65535));
+  command
+      ->add_option("--host", options->hosts,
+                   "NAME:PORT under which a tunnel brings browsers here; may be repeated")
+      ->allow_extra_args(false);
+  command->add_flag("--readonly", options->readonly, "show only; change no job");
+  command->footer(
+      "Example:\n  pergpu serve\nFrom another machine:\n"
+      "  ssh -L 7171:127.0.0.1:7171 box     then open the link here");
+  command->callback(
+      [options, &invocation] { invocation.action = [options] { return serve_page(*options); }; });
+}
+
+}  // namespace pergpu::cli

@@ -1,0 +1,171 @@
+// What the page asks for once, and what it asks to be done: the coordinator's answers, and what
+// stands in files beside the jobs.
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/attempt_files.h"
+#include "cli/history.h"
+#include "cli/terminal.h"
+#include "cli/web_app.h"
+#include "os/file.h"
+#include "os/paths.h"
+#include "view/metric_points.h"
+
+namespace pergpu::cli {
+
+using nlohmann::json;
+using serve::error_response;
+
+namespace {
+
+/// As `report`: a page cannot hold more.
+constexpr std::size_t kMostJobs = 20'000;
+constexpr std::size_t kMostPoints = 2'000;
+constexpr std::size_t kMostMetricsBytes = 64u << 20;
+
+serve::HttpResponse json_response(const json& value) {
+  return {.type = "application/json", .body = to_line(value) + "\n"};
+}
+
+serve::HttpResponse failure_response(const Error& error) {
+  switch (error.kind) {
+    case ErrorKind::Invalid:
+      return error_response(400, error.message);
+    case ErrorKind::NotFound:
+      return error_response(404, error.message);
+    case ErrorKind::Busy:
+      return error_response(409, error.message);
+    case ErrorKind::Unavailable:
+    case ErrorKind::Corrupt:
+    case ErrorKind::Denied:
+    case ErrorKind::Full:
+    case ErrorKind::Io:
+      break;
+  }
+  return error_response(503, error.message);
+}
+
+std::int64_t number_of(std::string_view text) {
+  std::int64_t number = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9' || number > 1'000'000'000) return -1;
+    number = number * 10 + (c - '0');
+  }
+  return number;
+}
+
+json first_job(const json& reply) {
+  const json jobs = reply.value("jobs", json::array());
+  return jobs.empty() ? json() : jobs[0];
+}
+
+}  // namespace
+
+void WebApp::forward(const Exchange& exchange, const json& request,
+                     std::function<json(json reply)> make) {
+  asker_.ask(request, [exchange, make = std::move(make)](const Result<json>& reply) {
+    if (!reply) return exchange->reply(failure_response(reply.error()));
+    exchange->reply(json_response(make ? make(*reply) : *reply));
+  });
+}
+
+void WebApp::send_hello(const Exchange& exchange) {
+  exchange->reply(json_response({{"schema", 1},
+                                 {"version", PERGPU_VERSION},
+                                 {"host", os::host_name()},
+                                 {"home", client_.place().home},
+                                 {"readonly", rules_.readonly},
+                                 {"utc_offset_s", style_of(STDOUT_FILENO, "never").utc_offset_s}}));
+}
+
+void WebApp::route_job(const Exchange& exchange, std::int64_t job, const std::string& what) {
+  const json selector = json::array({std::to_string(job)});
+  if (what.empty()) {
+    return forward(exchange, {{"op", "show"}, {"sel", selector}}, [](const json& reply) {
+      json whole = first_job(reply);
+      add_attempts(whole, 0);
+      return whole;
+    });
+  }
+  if (what == "why") return forward(exchange, {{"op", "why"}, {"sel", selector}}, first_job);
+  if (what == "usage") return send_usage(exchange, job);
+  if (what == "metrics") return send_points(exchange, job);
+  exchange->reply(error_response(404, "of a job there are why, usage and metrics"));
+}
+
+void WebApp::send_usage(const Exchange& exchange, std::int64_t job) {
+  const std::int64_t attempt = number_of(exchange->request().parameter("attempt"));
+  const std::int64_t step = number_of(exchange->request().parameter("step"));
+  if (attempt < 0 || step < 0) {
+    return exchange->reply(error_response(400, "attempt and step are numbers"));
+  }
+  json request = {{"op", "usage"}, {"job", job}};
+  if (attempt > 0) request["attempt"] = attempt;
+  if (step > 0) request["step"] = step;
+  forward(exchange, request);
+}
+
+void WebApp::send_points(const Exchange& exchange, std::int64_t job) {
+  const json selector = json::array({std::to_string(job)});
+  forward(exchange, {{"op", "show"}, {"sel", selector}}, [](const json& reply) {
+    const JobSnapshot snapshot = first_job(reply).get<JobSnapshot>();
+    const Result<std::string> lines = os::read_tail(snapshot.metrics, kMostMetricsBytes);
+    return view::metric_points(lines ? std::string_view(*lines) : std::string_view(), kMostPoints);
+  });
+}
+
+void WebApp::send_history(const Exchange& exchange, std::int64_t sweep) {
+  // Of one that is not shown any more the name is not known: then all jobs are looked through.
+  json selectors = json::array();
+  for (const SweepSummary& shown : all_.sweeps) {
+    if (shown.id == sweep) selectors.push_back(shown.name);
+  }
+  asker_.ask({{"op", "ps"}, {"sel", std::move(selectors)}, {"all", true}},
+             [this, exchange, sweep](const Result<json>& reply) {
+               if (!reply) return exchange->reply(failure_response(reply.error()));
+               std::vector<std::int64_t> jobs;
+               for (const json& job : reply->value("jobs", json::array())) {
+                 if (job.value("sweep_id", std::int64_t{0}) != sweep) continue;
+                 jobs.push_back(job.value("id", std::int64_t{0}));
+               }
+               if (jobs.empty()) return exchange->reply(error_response(404, "no such sweep"));
+               if (jobs.size() > kMostJobs) {
+                 return exchange->reply(error_response(
+                     413, "more jobs than a page holds; `pergpu export` has no limit"));
+               }
+               const Result<std::vector<view::JobHistory>> histories = read_history(history_, jobs);
+               if (!histories) return exchange->reply(failure_response(histories.error()));
+               json list = json::array();
+               for (const view::JobHistory& history : *histories) {
+                 list.push_back(view::to_json_value(history));
+               }
+               exchange->reply(json_response({{"schema", 1}, {"jobs", std::move(list)}}));
+             });
+}
+
+/// {"jobs":[17,18],"kill":false}
+void WebApp::act(const Exchange& exchange, const std::string& op) {
+  if (op != "cancel" && op != "hold" && op != "release" && op != "retry") {
+    return exchange->reply(error_response(404, "cancel, hold, release and retry can be asked for"));
+  }
+  const json body = json::parse(exchange->request().body, nullptr, false);
+  const bool is_object = body.is_object() && body.contains("jobs") && body["jobs"].is_array();
+  if (!is_object || body["jobs"].empty()) {
+    return exchange->reply(
+        error_response(400, "expected {\"jobs\":[numbers],\"kill\":true or false}"));
+  }
+  json selectors = json::array();
+  for (const json& job : body["jobs"]) {
+    if (!job.is_number_integer() || job.get<std::int64_t>() <= 0) {
+      return exchange->reply(error_response(400, "`jobs` holds what is no number of a job"));
+    }
+    selectors.push_back(std::to_string(job.get<std::int64_t>()));
+  }
+  const json kill = body.value("kill", json(false));
+  if (!kill.is_boolean()) return exchange->reply(error_response(400, "`kill` is true or false"));
+  forward(exchange, {{"op", op}, {"sel", std::move(selectors)}, {"kill", kill}});
+}
+
+}  // namespace pergpu::cli

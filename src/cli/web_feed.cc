@@ -1,0 +1,31 @@
+// That a coordinator is gone is told as a gap; the watch starts another one and asks again.
+#include "cli/web_feed.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace pergpu::cli {
+
+WebFeed::WebFeed(os::Loop& loop, Client& client, std::string name, const nlohmann::json& request,
+                 std::function<void()> on_change)
+    : topic_(std::move(name)),
+      on_change_(std::move(on_change)),
+      watch_(loop, client, request,
+             {.on_event =
+                  [this](const nlohmann::json& event) {
+                    topic_.take(event);
+                    if (on_event) on_event(event);
+                    on_change_();
+                  },
+              .on_gap =
+                  [this](const std::string&) {
+                    topic_.gap("the coordinator is gone; another one takes over");
+                    on_change_();
+                  },
+              .on_failed =
+                  [this](const Error& why) {
+                    failure_ = why.message;
+                    on_change_();
+                  }}) {}
+
+}  // namespace pergpu::cli

@@ -1,0 +1,12 @@
+// Names and secrets that nobody can guess.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace pergpu::os {
+
+/// `bytes` random bytes, two hexadecimal digits each.  REQUIRES: bytes <= 64.
+std::string random_hex(std::size_t bytes);
+
+}  // namespace pergpu::os

@@ -1,0 +1,21 @@
+// TCP on the loopback interface: what the web page is served on.  No other interface is ever bound.
+#pragma once
+
+#include <cstdint>
+
+#include "os/fd.h"
+#include "result.h"
+
+namespace pergpu::os {
+
+/// Listening on 127.0.0.1, non-blocking, close-on-exec.  Port 0: a free one.  ErrorKind::Busy:
+/// somebody has it.
+Result<UniqueFd> listen_loopback(std::uint16_t port, int backlog = 64);
+
+/// Of a listening socket.
+Result<std::uint16_t> port_of(int listener);
+
+/// A connection, non-blocking, without Nagle's delay.  ErrorKind::Busy when none waits.
+Result<UniqueFd> accept_tcp(int listener);
+
+}  // namespace pergpu::os

@@ -1,0 +1,63 @@
+// One connection of the HTTP server: reads requests, hands them out one at a time, writes answers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "os/fd.h"
+#include "os/loop.h"
+#include "result.h"
+#include "serve/http_parser.h"
+#include "serve/http_server.h"
+
+namespace pergpu::serve {
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  struct Callbacks {
+    std::function<void(const std::shared_ptr<Exchange>& exchange)> on_request;
+    std::function<void(Connection& connection)> on_close;  // last: it may be destroyed in it
+  };
+
+  Connection(os::Loop& loop, os::UniqueFd fd, Callbacks callbacks)
+      : loop_(loop), fd_(std::move(fd)), callbacks_(std::move(callbacks)) {}
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  Result<void> start();
+
+  // For the exchange that is under way.
+  void reply(const HttpResponse& response);
+  void begin_stream(std::string_view type);
+  void write(std::string_view bytes);
+  void end_stream();
+  std::size_t pending() const { return out_.size() - sent_; }
+
+ private:
+  void on_ready(std::uint32_t events);
+  void read();
+  void flush();
+  void take_request();
+  void set_interest();
+  void arm();
+  void close();
+
+  os::Loop& loop_;
+  os::UniqueFd fd_;
+  Callbacks callbacks_;
+  HttpParser parser_;
+  std::shared_ptr<Exchange> exchange_;  // null: waiting for a request
+  std::string out_;
+  std::size_t sent_ = 0;  // of out_
+  std::uint32_t interest_ = 0;
+  os::Loop::TimerId deadline_ = 0;
+  bool is_streaming_ = false;
+  bool is_last_ = false;  // close when everything is written
+  bool is_closed_ = false;
+};
+
+}  // namespace pergpu::serve

@@ -1,0 +1,67 @@
+// What the coordinator tells in one stream, for any number of readers that come, go and come back:
+// the state as it is now, and the last events, numbered.  A reader that knows an event that is
+// still kept is told what came after it; any other begins with the state.  Pure.
+//
+// The streams are those of op "watch" (coordinator/snapshot.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pergpu::serve {
+
+class Topic {
+ public:
+  /// Events are kept for readers that come back, up to so many and so much.
+  static constexpr std::size_t kMostEvents = 2'000;
+  static constexpr std::size_t kMostBytes = 4u << 20;
+
+  struct Event {
+    std::uint64_t number = 0;
+    std::string name = {};  // "sweep.job"
+    std::string data = {};  // JSON on one line
+  };
+
+  /// `name` stands before the names of its events.
+  explicit Topic(std::string name) : name_(std::move(name)) {}
+
+  /// An event as the coordinator sends it; one of another kind is passed over.
+  void take(const nlohmann::json& event);
+  /// The stream broke; a snapshot follows when it is mended.
+  void gap(const std::string& why);
+
+  /// A snapshot has come.
+  bool is_known() const { return known_; }
+  /// Not empty: what keeps it from being told.
+  const std::string& trouble() const { return trouble_; }
+  std::uint64_t newest() const { return newest_; }
+  /// What came after `number`; nullopt: that is no longer kept, or was never given.
+  std::optional<std::vector<const Event*>> since(std::uint64_t number) const;
+  /// All that is known, as of newest().
+  Event snapshot() const;
+  /// Of the jobs that are told of; null: not among them.
+  const nlohmann::json* job(std::int64_t id) const;
+
+ private:
+  void replace(const nlohmann::json& event);
+  void put_jobs(const nlohmann::json& event);
+  void put(const nlohmann::json& event, const char* key);
+  void add(const std::string& kind, const nlohmann::json& data);
+
+  std::string name_;
+  bool known_ = false;
+  std::string trouble_;
+  nlohmann::json rest_ = nlohmann::json::object();  // of the snapshot, but for the jobs
+  std::map<std::int64_t, nlohmann::json> jobs_;
+  std::deque<Event> events_;
+  std::size_t bytes_ = 0;  // of events_
+  std::uint64_t newest_ = 0;
+};
+
+}  // namespace pergpu::serve
