@@ -1,0 +1,2 @@
+// Style sheets go into app.css.
+declare module "*.css";

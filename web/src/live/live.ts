@@ -1,0 +1,116 @@
+// The page's state outside of components, and the hooks that read it.  A component that selects a part
+// is drawn again only when that part is another object.
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
+import { parseRoute, formatRoute, type Route } from "../model/route";
+import { kEmpty, reduceAll, type State } from "../model/store";
+import type { Hello } from "../model/types";
+import { ApiError, get, serverNow } from "./api";
+import { Stream, type Link } from "./stream";
+
+export class Value<T> {
+  private readonly listeners = new Set<() => void>();
+  constructor(private value: T) {}
+  get(): T {
+    return this.value;
+  }
+  set(value: T): void {
+    if (Object.is(value, this.value)) return;
+    this.value = value;
+    for (const listener of [...this.listeners]) listener();
+  }
+  subscribe(listener: () => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+}
+
+export function useValue<T, R>(source: Value<T>, select: (value: T) => R): R {
+  const selected = select(source.get());
+  const [, again] = useState({});
+  useLayoutEffect(() => {
+    let shown = selected;
+    const look = () => {
+      const fresh = select(source.get());
+      if (Object.is(fresh, shown)) return;
+      shown = fresh;
+      again({});
+    };
+    look();
+    return source.subscribe(look);
+  });
+  return selected;
+}
+
+export const live = new Value<State>(kEmpty);
+export const link = new Value<Link>("connecting");
+export const hello = new Value<Hello | null>(null);
+export const route = new Value<Route>(parseRoute(location.hash));
+/** What was said last, for a region that screen readers read out. */
+export const said = new Value<{ text: string; isBad: boolean; n: number }>({ text: "", isBad: false, n: 0 });
+export const clockTick = new Value<number>(serverNow());
+
+export const useLive = <R>(select: (state: State) => R): R => useValue(live, select);
+export const useRoute = (): Route => useValue(route, (r) => r);
+/** Now, by the server's clock; drawn again once a second. */
+export const useNow = (): number => useValue(clockTick, (t) => t);
+
+export function say(text: string, isBad = false): void {
+  said.set({ text, isBad, n: said.get().n + 1 });
+}
+
+/** Replacing keeps the history of the browser short while one types or sorts. */
+export function go(to: Route, how: "push" | "replace" = "replace"): void {
+  const hash = formatRoute(to);
+  if (how === "push") location.hash = hash;
+  else {
+    history.replaceState(history.state, "", hash);
+    route.set(parseRoute(hash));
+  }
+}
+
+async function isLoggedIn(): Promise<boolean> {
+  try {
+    hello.set(await get<Hello>("/api/hello"));
+    return true;
+  } catch (error) {
+    return !(error instanceof ApiError && error.status === 401);
+  }
+}
+
+export const stream = new Stream(
+  (events) => live.set(reduceAll(live.get(), events)),
+  (state) => link.set(state),
+  isLoggedIn,
+);
+
+export function begin(): void {
+  window.addEventListener("hashchange", () => route.set(parseRoute(location.hash)));
+  void isLoggedIn().then((is) => { if (!is) link.set("logged-out"); });
+  const follow = () => {
+    const { view, id } = route.get();
+    stream.show({ sweep: view === "sweep" ? id : null, log: view === "job" ? id : null });
+  };
+  route.subscribe(follow);
+  follow();
+  window.setInterval(() => {
+    if (document.visibilityState === "visible") clockTick.set(serverNow());
+  }, 1000);
+}
+
+/** What `load` gives, again whenever `key` changes; the old value stays until then. */
+export function useLoaded<T>(key: string | null, load: (signal: AbortSignal) => Promise<T>): { value: T | null; error: string | null } {
+  const [state, set] = useState<{ value: T | null; error: string | null }>({ value: null, error: null });
+  useEffect(() => {
+    if (key === null) return undefined;
+    const stop = new AbortController();
+    load(stop.signal).then(
+      (value) => set({ value, error: null }),
+      (error: unknown) => {
+        if (stop.signal.aborted) return;
+        set((old) => ({ value: old.value, error: error instanceof Error ? error.message : String(error) }));
+      },
+    );
+    return () => stop.abort();
+  }, [key]);
+  return state;
+}

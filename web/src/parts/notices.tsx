@@ -1,0 +1,43 @@
+// What everybody should know at once: no coordinator, no connection, and what an action came to.
+import { useEffect, useState } from "preact/hooks";
+import { link, said, useLive, useValue } from "../live/live";
+
+export function Banners() {
+  const gaps = useLive((state) => state.gaps);
+  const trouble = useLive((state) => state.all?.trouble ?? "");
+  const state = useValue(link, (l) => l);
+  return (
+    <div class="banners" aria-live="assertive">
+      {state === "logged-out" && (
+        <p class="banner bad">This page is not logged in any more. Open the link that <code>pergpu serve</code> printed last.</p>
+      )}
+      {state === "reconnecting" && (
+        <p class="banner warn"><code>pergpu serve</code> does not answer; trying again. What is shown may be old. Jobs go on without it.</p>
+      )}
+      {gaps.length > 0 && <p class="banner warn">{gaps[0]?.why || "The coordinator is gone; another one takes over."} What is shown may be old. Jobs go on.</p>}
+      {trouble !== "" && <p class="banner warn">GPUs cannot be seen: {trouble}</p>}
+    </div>
+  );
+}
+
+/** What was said last, for a while. */
+export function Said() {
+  const message = useValue(said, (s) => s);
+  const [isShown, setShown] = useState(false);
+  useEffect(() => {
+    if (message.n === 0) return undefined;
+    setShown(true);
+    const timer = window.setTimeout(() => setShown(false), message.isBad ? 12000 : 7000);
+    return () => window.clearTimeout(timer);
+  }, [message]);
+  return (
+    <div class="said" aria-live="polite" role="status" id="said">
+      {isShown && (
+        <p class={message.isBad ? "bad" : ""}>
+          {message.text}
+          <button type="button" class="plain" aria-label="Dismiss" onClick={() => setShown(false)}>×</button>
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,99 @@
+// A sweep: how far it is, its lanes over time, its runs.
+import { useCallback, useEffect } from "preact/hooks";
+import { go, link, route, useLive, useNow, useRoute, useValue } from "../live/live";
+import { plural } from "../model/format";
+import { splitList, withQuery } from "../model/route";
+import { ended, total } from "../model/states";
+import type { SweepState } from "../model/store";
+import { CountList } from "../parts/counts";
+import { Mark } from "../parts/mark";
+import { Progress } from "../parts/progress";
+import { JobTime, Until } from "../parts/time";
+import { RunTable } from "./run_table";
+import { SweepChart } from "./sweep_chart";
+import { useHistory, useSweep, useTable, type Table } from "./sweep_data";
+
+export function setQuery(changes: Record<string, string | null>): void {
+  go(withQuery(route.get(), changes));
+}
+
+function Summary({ state }: { state: SweepState }) {
+  const { sweep } = state;
+  const all = total(sweep.counts);
+  const done = ended(sweep.counts);
+  return (
+    <>
+      <div class="head-line">
+        <h1>{sweep.name}</h1>
+        <span class="soft">sweep {sweep.id}</span>
+      </div>
+      <ul class="tiles">
+        <li><b>{done} of {all}</b> jobs ended</li>
+        <li><b>{sweep.runs.length.toLocaleString("en-US")}</b> {sweep.runs.length === 1 ? "run" : "runs"} × {plural(sweep.steps.length, "step")}</li>
+        <li><b>{state.endAt === null ? (done === all && all > 0 ? "over" : "not known") : <Until at={state.endAt} />}</b> expected end</li>
+        <li><b>{sweep.lanes}</b> {sweep.lanes === 1 ? "lane" : "lanes"} to use</li>
+      </ul>
+      <Progress counts={sweep.counts} />
+      <CountList counts={sweep.counts} to={(name) => setQuery({ filter: name })} />
+      {sweep.warnings.length > 0 && (
+        <ul class="notes warn" aria-label="Warnings">{sweep.warnings.map((text) => <li key={text}>{text}</li>)}</ul>
+      )}
+      <p class="soft path">{sweep.root}</p>
+    </>
+  );
+}
+
+/** Steps that run once for the sweep have no run, so no row in the table. */
+function OnceSteps({ table }: { table: Table }) {
+  if (table.once.length === 0) return null;
+  return (
+    <section class="card" aria-labelledby="once-title">
+      <h2 id="once-title">Steps that run once</h2>
+      <ul class="once">
+        {table.once.flatMap((row) => row.list).map((job) => (
+          <li key={job.id}>
+            <a href={`#/job/${job.id}`}>{job.step}</a> <Mark state={job.state} /> {job.attempt > 0 && <JobTime job={job} />}{" "}
+            <span class="soft">{job.reason}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Waiting({ id }: { id: number }) {
+  const hasAll = useLive((state) => state.all !== null);
+  const isKnown = useLive((state) => state.all?.sweeps.some((sweep) => sweep.id === id) ?? false);
+  const state = useValue(link, (l) => l);
+  const now = useNow();
+  void now;
+  return (
+    <>
+      <h1>Sweep {id}</h1>
+      <p class="empty">{hasAll && !isKnown && state === "live" ? "Nothing is known of this sweep yet. If there is none of this number, nothing will come." : "Loading …"} <a href="#/">Overview</a></p>
+    </>
+  );
+}
+
+export function SweepView({ id }: { id: number }) {
+  const { query } = useRoute();
+  const state = useSweep(id);
+  const { history, error } = useHistory(id, state?.attemptsEnded ?? 0);
+  const table = useTable(state, history, query);
+  const set = useCallback(setQuery, []);
+  useEffect(() => { document.title = `${state?.sweep.name ?? `sweep ${id}`} – pergpu`; }, [state?.sweep.name]);
+  if (!state || !table) return <Waiting id={id} />;
+  return (
+    <>
+      <nav class="crumbs" aria-label="Where"><a href="#/">Sweeps</a> / {state.sweep.name}</nav>
+      <Summary state={state} />
+      {error && <p class="notes warn">Attempts and metrics could not be read: {error}</p>}
+      <SweepChart
+        steps={state.sweep.steps} jobs={state.jobs} lanes={state.lanes} history={history}
+        span={query.span ?? ""} asTable={query.chart === "table"} setQuery={set}
+      />
+      <OnceSteps table={table} />
+      <RunTable table={table} filter={query.filter ?? ""} cols={splitList(query.cols)} group={query.group ?? ""} shut={splitList(query.shut)} setQuery={set} />
+    </>
+  );
+}
