@@ -20,6 +20,8 @@ namespace {
 constexpr std::int64_t kPatience = 60'000'000'000;
 constexpr std::size_t kReadBytes = 16u << 10;
 
+std::int64_t now_s() { return os::RealClock().now().wall_ns / 1'000'000'000; }
+
 }  // namespace
 
 Connection::~Connection() {
@@ -84,7 +86,7 @@ void Connection::take_request() {
   if (const auto& refusal = parser_.refusal()) {
     const HttpResponse response = error_response(refusal->status, refusal->words);
     is_last_ = true;
-    out_ += head_of(response, static_cast<std::int64_t>(response.body.size()), false);
+    out_ += head_of(response, static_cast<std::int64_t>(response.body.size()), false, now_s());
     out_ += response.body;
     return flush();
   }
@@ -100,7 +102,7 @@ void Connection::reply(const HttpResponse& response) {
   if (is_closed_ || !exchange_ || is_streaming_) return;
   const HttpRequest& request = exchange_->request();
   const bool keep = request.keep_alive;
-  out_ += head_of(response, static_cast<std::int64_t>(response.body.size()), keep);
+  out_ += head_of(response, static_cast<std::int64_t>(response.body.size()), keep, now_s());
   if (request.method != "HEAD") out_ += response.body;
   exchange_->connection_ = nullptr;
   exchange_.reset();
@@ -113,7 +115,7 @@ void Connection::reply(const HttpResponse& response) {
 void Connection::begin_stream(std::string_view type) {
   if (is_closed_ || !exchange_ || is_streaming_) return;
   is_streaming_ = true;
-  out_ += head_of({.type = std::string(type)}, -1, false);
+  out_ += head_of({.type = std::string(type)}, -1, false, now_s());
   set_interest();
 }
 

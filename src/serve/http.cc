@@ -2,8 +2,10 @@
 // for: nothing is fetched from elsewhere, framed, guessed, or told to other sites.
 #include "serve/http.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -101,8 +103,11 @@ HttpResponse error_response(int status, std::string_view words) {
           .body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
 }
 
-std::string head_of(const HttpResponse& response, std::int64_t length, bool keep_alive) {
-  std::string head = fmt::format("HTTP/1.1 {} {}\r\n", response.status, reason_of(response.status));
+std::string head_of(const HttpResponse& response, std::int64_t length, bool keep_alive,
+                    std::int64_t now_s) {
+  std::string head =
+      fmt::format("HTTP/1.1 {} {}\r\nDate: {:%a, %d %b %Y %H:%M:%S} GMT\r\n", response.status,
+                  reason_of(response.status), fmt::gmtime(static_cast<std::time_t>(now_s)));
   if (!response.type.empty()) head += fmt::format("Content-Type: {}\r\n", response.type);
   if (length >= 0) head += fmt::format("Content-Length: {}\r\n", length);
   head += keep_alive ? "Connection: keep-alive\r\n" : "Connection: close\r\n";

@@ -35,8 +35,9 @@ struct HttpResponse {
 HttpResponse error_response(int status, std::string_view words);
 
 /// Status line and fields, the blank line included.  `length` < 0: the body has no end but that of
-/// the connection.
-std::string head_of(const HttpResponse& response, std::int64_t length, bool keep_alive);
+/// the connection.  `now_s`: seconds since 1970, for Date.
+std::string head_of(const HttpResponse& response, std::int64_t length, bool keep_alive,
+                    std::int64_t now_s);
 
 /// The target of a request into path and query ("/a%20b?x=1&y"), decoded.  False: malformed.
 bool split_target(std::string_view target, std::string& path,

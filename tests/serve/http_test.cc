@@ -28,7 +28,8 @@ TEST(SplitTarget, WhatIsMalformedIsRefused) {
 }
 
 TEST(HeadOf, NothingIsFetchedFromElsewhereNorFramedNorStored) {
-  const std::string head = head_of({.type = "text/plain"}, 5, true);
+  const std::string head = head_of({.type = "text/plain"}, 5, true, 1000);
+  EXPECT_NE(head.find("Date: Thu, 01 Jan 1970 00:16:40 GMT\r\n"), head.npos);
   EXPECT_NE(head.find("Content-Length: 5\r\n"), head.npos);
   EXPECT_NE(head.find("default-src 'none'"), head.npos);
   EXPECT_NE(head.find("frame-ancestors 'none'"), head.npos);
