@@ -57,6 +57,23 @@ void read_usage(const json& from, view::AttemptFacts& attempt) {
   if (starting != 0) attempt.starting_at = starting;
 }
 
+/// As op `show` tells it.
+view::AttemptUsage usage_of(const json& usage) {
+  const json* mean = member(usage, "mean");
+  const json* most = member(usage, "most");
+  const auto extent = [&](const char* name) -> std::optional<view::AttemptUsage::Extent> {
+    if (mean == nullptr || most == nullptr) return std::nullopt;
+    const auto of_mean = number_of(*mean, name);
+    const auto of_most = number_of(*most, name);
+    if (!of_mean || !of_most) return std::nullopt;
+    return view::AttemptUsage::Extent{.mean = *of_mean, .most = *of_most};
+  };
+  return {.cores = extent("cores"),
+          .resident_bytes = extent("resident_bytes"),
+          .gpu_busy_percent = extent("gpu_busy_percent"),
+          .gpu_memory_bytes = extent("gpu_memory_bytes")};
+}
+
 view::AttemptFacts facts_of_record(const json& record, std::int64_t number) {
   view::AttemptFacts attempt{.number = number};
   if (!record.is_object()) return attempt;
@@ -89,6 +106,7 @@ void overlay_newest(const json& whole, const JobSnapshot& job, view::AttemptFact
   if (const json* last = member(whole, "last_attempt"); last != nullptr && last->is_object()) {
     read_usage(*last, attempt);
   }
+  if (const json* usage = member(whole, "usage")) attempt.usage = usage_of(*usage);
 }
 
 view::JobHistory history_of(const json& whole) {

@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/attempt_series.h"
 #include "cli/command.h"
 #include "cli/exit_code.h"
 #include "cli/history.h"
@@ -131,6 +132,8 @@ Result<view::Report> gather(Client& client, const std::string& selector) {
   for (const auto& [state, count] : snapshot->sweep.counts) of_sweep += count;
   const bool is_whole = std::cmp_equal(of_sweep, jobs.size());
   os::RealClock clock;
+  const std::int64_t now_ns = clock.now().wall_ns;
+  const std::size_t without_series = read_series(client, *histories, now_ns);
   std::vector<JobSnapshot> newest;
   for (const view::JobHistory& history : *histories) newest.push_back(history.job);
   return view::Report{.sweep = std::move(snapshot->sweep),
@@ -138,8 +141,9 @@ Result<view::Report> gather(Client& client, const std::string& selector) {
                       .jobs = *std::move(histories),
                       .tails = tails_of(newest),
                       .machine = *std::move(machine),
-                      .now_ns = clock.now().wall_ns,
-                      .utc_offset_s = style_of(STDOUT_FILENO, "never").utc_offset_s};
+                      .now_ns = now_ns,
+                      .utc_offset_s = style_of(STDOUT_FILENO, "never").utc_offset_s,
+                      .without_series = without_series};
 }
 
 int report(const Options& options) {

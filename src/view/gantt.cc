@@ -10,6 +10,7 @@
 #include "view/html.h"
 #include "view/jobs.h"
 #include "view/quantity.h"
+#include "view/strip.h"
 
 namespace pergpu::view {
 namespace {
@@ -23,6 +24,10 @@ constexpr double kBar = 18;
 constexpr double kNarrowest = 1;
 constexpr double kWidestGroup = 4;
 constexpr double kWideEnoughForText = 22;
+/// A strip, and what a row is higher by where there are any.
+constexpr double kStrip = 4;
+constexpr double kStripRow = 6;
+constexpr double kNarrowestPiece = 2;
 constexpr std::size_t kColours = 6;
 constexpr int kMostTicks = 8;
 
@@ -38,6 +43,8 @@ struct Drawn {
   std::size_t failed = 0;
   const Bar* first = nullptr;
   const Bar* last = nullptr;
+  double known_ns = 0;  // of several: how long those lived together whose use is known
+  double used_ns = 0;   // and that times the share in use
 };
 
 Look look_of(const AttemptFacts& attempt) {
@@ -61,12 +68,61 @@ std::string class_of(const Drawn& bar) {
   return "bar";
 }
 
+/// What a strip shows: of a GPU how busy it is, of other lanes cores against those promised.
+std::optional<double> share_of(const std::optional<double>& gpu_busy_percent,
+                               const std::optional<double>& cores, const AttemptFacts& attempt,
+                               bool has_gpu) {
+  if (has_gpu) {
+    if (!gpu_busy_percent) return std::nullopt;
+    return *gpu_busy_percent / 100;
+  }
+  if (!cores || attempt.cpus.value_or(0) <= 0) return std::nullopt;
+  return *cores / static_cast<double>(*attempt.cpus);
+}
+
+std::optional<double> mean_of(const std::optional<AttemptUsage::Extent>& extent) {
+  return extent ? std::optional(extent->mean) : std::nullopt;
+}
+
+std::optional<double> mean_share_of(const AttemptFacts& attempt, bool has_gpu) {
+  return share_of(mean_of(attempt.usage.gpu_busy_percent), mean_of(attempt.usage.cores), attempt,
+                  has_gpu);
+}
+
+bool is_of_gpu(const TimelineRow& row) { return row.pool == "gpu"; }
+
+bool has_strips(const Gantt& gantt) {
+  for (const TimelineRow& row : gantt.timeline.rows) {
+    for (const Bar& bar : row.bars) {
+      const AttemptFacts& attempt = gantt.jobs[bar.job].attempts[bar.attempt];
+      if (mean_share_of(attempt, is_of_gpu(row))) return true;
+    }
+  }
+  return false;
+}
+
+/// "; GPU 91 % busy on average, 100 % at most; 1.02 of 4 cores on average, 3.98 at most"
+std::string use_text(const AttemptFacts& attempt, bool has_gpu) {
+  std::string text;
+  if (const auto& busy = attempt.usage.gpu_busy_percent; busy && has_gpu) {
+    text += fmt::format("; GPU {:.0f} % busy on average, {:.0f} % at most", busy->mean, busy->most);
+  }
+  if (const auto& cores = attempt.usage.cores) {
+    const std::string of = attempt.cpus.value_or(0) > 0
+                               ? fmt::format("{:.2f} of {}", cores->mean, *attempt.cpus)
+                               : fmt::format("{:.2f}", cores->mean);
+    text += fmt::format("; {} cores on average, {:.2f} at most", of, cores->most);
+  }
+  return text;
+}
+
 class Drawing {
  public:
-  explicit Drawing(const Gantt& gantt) : g_(gantt) {
+  explicit Drawing(const Gantt& gantt) : g_(gantt), has_strips_(has_strips(gantt)) {
     const auto span = static_cast<double>(g_.timeline.end_ns - g_.timeline.begin_ns);
     per_ns_ = span > 0 ? kWidth / span : 0;
-    height_ = kAxis + kRow * static_cast<double>(g_.timeline.rows.size());
+    row_ = has_strips_ ? kRow + kStripRow : kRow;
+    height_ = kAxis + row_ * static_cast<double>(g_.timeline.rows.size());
   }
 
   std::string take() {
@@ -121,12 +177,16 @@ class Drawing {
 
   void draw_row(std::size_t i) {
     const TimelineRow& row = g_.timeline.rows[i];
-    const double top = kAxis + kRow * static_cast<double>(i);
+    const double top = kAxis + row_ * static_cast<double>(i);
     out_ += fmt::format(
         "<g><text class=\"lane\" x=\"0\" y=\"{}\">{} <tspan class=\"share\">{:.0f} "
         "%</tspan></text>\n",
         svg_number(top + 16), html_text(row.name), g_.shares.at(i) * 100);
-    for (const Drawn& bar : drawn_of(row)) draw(bar, top + (kRow - kBar) / 2);
+    const double top_of_bar = top + (kRow - kBar) / 2;
+    for (const Drawn& bar : drawn_of(row)) {
+      draw(bar, top_of_bar, is_of_gpu(row));
+      if (has_strips_) draw_strip(bar, top_of_bar + kBar + 1, is_of_gpu(row));
+    }
     out_ += "</g>\n";
   }
 
@@ -139,6 +199,11 @@ class Drawing {
       one.look = look_of(job.attempts[bar.attempt]);
       one.colour = colour_of(job.job.step);
       one.failed = one.look == Look::Bad ? 1 : 0;
+      if (const auto share = mean_share_of(job.attempts[bar.attempt], is_of_gpu(row))) {
+        // Those of no length count as if they had a nanosecond.
+        one.known_ns = static_cast<double>(std::max<std::int64_t>(bar.end_ns - bar.begin_ns, 1));
+        one.used_ns = *share * one.known_ns;
+      }
       const bool is_narrow = one.to - one.from < kNarrowest;
       one.to = std::max(one.to, one.from + kNarrowest);
       if (is_narrow && !all.empty() && one.from < all.back().to &&
@@ -149,6 +214,8 @@ class Drawing {
         before.count += 1;
         before.failed += one.failed;
         before.last = &bar;
+        before.known_ns += one.known_ns;
+        before.used_ns += one.used_ns;
         continue;
       }
       all.push_back(one);
@@ -161,11 +228,37 @@ class Drawing {
     return static_cast<std::size_t>(found - g_.steps.begin()) % kColours;
   }
 
-  void draw(const Drawn& bar, double top) {
+  /// Over time where that is known, else of one colour.
+  void draw_strip(const Drawn& bar, double top, bool has_gpu) {
+    const AttemptFacts& attempt = g_.jobs[bar.first->job].attempts[bar.first->attempt];
+    const double width = bar.to - bar.from;
+    std::vector<StripPiece> pieces;
+    if (bar.count == 1) {
+      std::vector<StripStretch> stretches;
+      for (const UsageStretch& stretch : attempt.series) {
+        if (const auto share = share_of(stretch.gpu_busy_percent, stretch.cores, attempt, has_gpu))
+          stretches.push_back(
+              {.begin_ns = stretch.begin_ns, .end_ns = stretch.end_ns, .share = *share});
+      }
+      const auto most = static_cast<std::size_t>(std::max(width / kNarrowestPiece, 1.0));
+      pieces = strip_pieces(stretches, bar.first->begin_ns, bar.first->end_ns, most);
+    }
+    if (pieces.empty() && bar.known_ns > 0) {
+      pieces.push_back({.from = 0, .to = 1, .level = level_of(bar.used_ns / bar.known_ns)});
+    }
+    for (const StripPiece& piece : pieces) {
+      out_ += fmt::format("<rect class=\"heat h{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>",
+                          piece.level, svg_number(bar.from + piece.from * width), svg_number(top),
+                          svg_number((piece.to - piece.from) * width), svg_number(kStrip));
+    }
+    if (!pieces.empty()) out_ += "\n";
+  }
+
+  void draw(const Drawn& bar, double top, bool has_gpu) {
     out_ += fmt::format(
         "<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"><title>{}</title></rect>",
         class_of(bar), svg_number(bar.from), svg_number(top), svg_number(bar.to - bar.from),
-        svg_number(kBar), html_text(title_of(bar)));
+        svg_number(kBar), html_text(title_of(bar, has_gpu)));
     const JobSnapshot& job = g_.jobs[bar.first->job].job;
     if (bar.count == 1 && bar.to - bar.from >= kWideEnoughForText && job.index) {
       out_ += fmt::format("<text class=\"on\" x=\"{}\" y=\"{}\">{}</text>",
@@ -174,7 +267,7 @@ class Drawing {
     out_ += "\n";
   }
 
-  std::string title_of(const Drawn& bar) const {
+  std::string title_of(const Drawn& bar, bool has_gpu) const {
     if (bar.count > 1) {
       return fmt::format("{} attempts, {} failed, {} to {}", bar.count, bar.failed,
                          time_of_day(bar.first->begin_ns, g_.utc_offset_s),
@@ -189,10 +282,12 @@ class Drawing {
         time_of_day(bar.first->begin_ns, g_.utc_offset_s),
         attempt.live ? std::string("now") : time_of_day(bar.first->end_ns, g_.utc_offset_s));
     if (!attempt.reason.empty()) title += "; " + attempt.reason;
-    return title;
+    return title + use_text(attempt, has_gpu);
   }
 
   const Gantt& g_;
+  bool has_strips_ = false;
+  double row_ = 0;
   double per_ns_ = 0;
   double height_ = 0;
   std::string out_;
@@ -204,7 +299,7 @@ std::string gantt_svg(const Gantt& gantt) {
   return gantt.timeline.rows.empty() ? std::string() : Drawing(gantt).take();
 }
 
-std::string gantt_legend(const std::vector<std::string>& steps) {
+std::string gantt_legend(const Gantt& gantt) {
   const auto entry = [](const std::string& look, std::string_view word) {
     return fmt::format(
         "<span class=\"key\"><svg width=\"16\" height=\"12\" aria-hidden=\"true\"><rect "
@@ -212,11 +307,22 @@ std::string gantt_legend(const std::vector<std::string>& steps) {
         look, html_text(word));
   };
   std::string out = "<p class=\"legend\">\n";
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    out += entry(fmt::format("bar s{}", i % kColours), steps[i]);
+  for (std::size_t i = 0; i < gantt.steps.size(); ++i) {
+    out += entry(fmt::format("bar s{}", i % kColours), gantt.steps[i]);
   }
-  return out + entry("bar failed", "failed") + entry("bar other", "cancelled, or made way") +
+  out += entry("bar failed", "failed") + entry("bar other", "cancelled, or made way") +
          entry("bar live s0", "still running") + "</p>\n";
+  if (!has_strips(gantt)) return out;
+  constexpr std::array<std::string_view, kLevels> kWords = {
+      "below 20 %", "20 to 40", "40 to 60", "60 to 80", "80 % and more", "more than promised"};
+  out +=
+      "<p class=\"legend\">Below a bar: how busy its GPU was; on lanes without a GPU, cores used "
+      "of "
+      "those promised. Nothing is drawn where it is not known.\n";
+  for (std::size_t level = 0; level < kWords.size(); ++level) {
+    out += entry(fmt::format("heat h{}", level), kWords[level]);
+  }
+  return out + "</p>\n";
 }
 
 }  // namespace pergpu::view

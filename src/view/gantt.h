@@ -1,4 +1,5 @@
-// The Gantt chart of a report: a row a lane, a bar an attempt, as inline SVG.
+// The Gantt chart of a report: a row a lane, a bar an attempt, as inline SVG.  Below a bar a strip
+// tells how busy its GPU was, or on a lane without one how much of its share of the cores it used.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,6 @@ struct Gantt {
 std::string gantt_svg(const Gantt& gantt);
 
 /// What the colours mean, as HTML.
-std::string gantt_legend(const std::vector<std::string>& steps);
+std::string gantt_legend(const Gantt& gantt);
 
 }  // namespace pergpu::view

@@ -34,6 +34,28 @@ json object_of(const Fields& fields) {
   return object;
 }
 
+/// As op `show` tells it, of the measures that AttemptUsage has.
+json value_of(const AttemptUsage& usage) {
+  json mean = json::object();
+  json most = json::object();
+  const auto add = [&](const char* name, const std::optional<AttemptUsage::Extent>& extent) {
+    if (!extent) return;
+    mean[name] = extent->mean;
+    most[name] = extent->most;
+  };
+  const auto add_bytes = [&](const char* name, const std::optional<AttemptUsage::Extent>& extent) {
+    if (!extent) return;
+    mean[name] = static_cast<std::int64_t>(extent->mean);
+    most[name] = static_cast<std::int64_t>(extent->most);
+  };
+  add("cores", usage.cores);
+  add_bytes("resident_bytes", usage.resident_bytes);
+  add("gpu_busy_percent", usage.gpu_busy_percent);
+  add_bytes("gpu_memory_bytes", usage.gpu_memory_bytes);
+  if (mean.empty()) return nullptr;
+  return {{"mean", std::move(mean)}, {"most", std::move(most)}};
+}
+
 json value_of(const AttemptFacts& attempt) {
   return {{"attempt", attempt.number},
           {"outcome", outcome_of(attempt)},
@@ -48,7 +70,8 @@ json value_of(const AttemptFacts& attempt) {
           {"ended_at", time_or_null(attempt.ended_at)},
           {"duration_s", or_null(attempt.duration_s)},
           {"cpu_s", or_null(attempt.cpu_s)},
-          {"peak_memory_bytes", or_null(attempt.peak_memory_bytes)}};
+          {"peak_memory_bytes", or_null(attempt.peak_memory_bytes)},
+          {"usage", value_of(attempt.usage)}};
 }
 
 }  // namespace

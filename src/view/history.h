@@ -19,6 +19,29 @@ using Fields = std::vector<std::pair<std::string, std::string>>;
 /// Such a value for people and for CSV: a string without its quotes, all else as it is.
 std::string plain_text(const std::string& json_text);
 
+/// Mean and most of what an attempt used, by the measures of docs/telemetry.md; nullopt: not known.
+struct AttemptUsage {
+  struct Extent {
+    double mean = 0;
+    double most = 0;
+    bool operator==(const Extent&) const = default;
+  };
+  std::optional<Extent> cores = std::nullopt;
+  std::optional<Extent> resident_bytes = std::nullopt;
+  std::optional<Extent> gpu_busy_percent = std::nullopt;
+  std::optional<Extent> gpu_memory_bytes = std::nullopt;
+  bool operator==(const AttemptUsage&) const = default;
+};
+
+/// Means over a stretch of an attempt's life; of time without a stretch nothing is known.
+struct UsageStretch {
+  std::int64_t begin_ns = 0;
+  std::int64_t end_ns = 0;
+  std::optional<double> cores = std::nullopt;
+  std::optional<double> gpu_busy_percent = std::nullopt;
+  bool operator==(const UsageStretch&) const = default;
+};
+
 /// One execution of a job.  Instants are wall-clock nanoseconds, 0: not known or not yet.
 struct AttemptFacts {
   std::int64_t number = 0;
@@ -36,6 +59,8 @@ struct AttemptFacts {
   std::optional<double> duration_s = std::nullopt;
   std::optional<double> cpu_s = std::nullopt;  // user and system, of the whole tree
   std::optional<std::int64_t> peak_memory_bytes = std::nullopt;
+  AttemptUsage usage = {};
+  std::vector<UsageStretch> series = {};  // by begin; gathered for a report only
 };
 
 /// "ok", "exit", …; "running"; "unknown" when nothing tells.

@@ -1,6 +1,4 @@
 // The page from top to bottom: what people ask first comes first.
-//
-// Nothing is said of what the GPUs did: the store does not know it.
 #include "view/report.h"
 
 #include <fmt/format.h>
@@ -159,16 +157,21 @@ class Page {
     if (timeline_.rows.empty()) return "<p>Nothing has run yet.</p>\n";
     std::vector<double> shares;
     for (const LaneUse& lane : efficiency_.lanes) shares.push_back(lane.share);
+    const Gantt gantt{.jobs = r_.jobs,
+                      .timeline = timeline_,
+                      .steps = r_.sweep.steps,
+                      .shares = shares,
+                      .utc_offset_s = r_.utc_offset_s};
     std::string out =
         "<p class=\"soft\">A row a lane, with the part of the time in which it was busy; a bar an "
         "attempt, with the index of its run. Time counts from the first start.</p>\n" +
-        gantt_legend(r_.sweep.steps) + "<div class=\"scroll\">" +
-        gantt_svg({.jobs = r_.jobs,
-                   .timeline = timeline_,
-                   .steps = r_.sweep.steps,
-                   .shares = shares,
-                   .utc_offset_s = r_.utc_offset_s}) +
-        "</div>\n";
+        gantt_legend(gantt) + "<div class=\"scroll\">" + gantt_svg(gantt) + "</div>\n";
+    if (r_.without_series > 0) {
+      out += fmt::format(
+          "<p>Of {} long attempts more the use over time is not drawn: a page holds only so much "
+          "of it, that of attempts on GPUs first, then of the longest.</p>\n",
+          r_.without_series);
+    }
     if (timeline_.left_out > 0) {
       out += fmt::format(
           "<p>{} attempts are not drawn: the records of their times, in the jobs' folders, are "

@@ -5,6 +5,7 @@
 // A pure function of its argument: the caller gathers (cli/report.cc).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ struct Report {
   MachineFacts machine = {};
   std::int64_t now_ns = 0;  // wall clock
   std::int64_t utc_offset_s = 0;
+  std::size_t without_series = 0;  // attempts whose series nobody asked for
 };
 
 /// UTF-8.

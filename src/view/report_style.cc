@@ -61,6 +61,8 @@ svg .tick { stroke: var(--line); }
 .bar.other { fill: var(--other); }
 .bar.live { stroke: var(--edge); stroke-width: 1.5; stroke-dasharray: 3 2; }
 .hatch0 { fill: var(--failed0); } .hatch1 { fill: var(--failed1); }
+.heat { fill: #d9480f; } .heat.h5 { fill: var(--failed0); }
+.h0 { fill-opacity: .15; } .h1 { fill-opacity: .35; } .h2 { fill-opacity: .55; } .h3 { fill-opacity: .75; }
 .legend .key { margin-right: 1.2rem; white-space: nowrap; }
 .plots { display: flex; flex-wrap: wrap; gap: .5rem; }
 figure { margin: 0; width: 240px; }
@@ -104,7 +106,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
 
 const std::string_view kReportPolicy =
     "default-src 'none'; "
-    "style-src 'sha256-2i98jal0i0D4iERAwkUTxxfPmXxQqJ0ZOOoFAVLY1SA='; "
+    "style-src 'sha256-xUGuNYMsrFzxjxkw1TECHMhccnD/2GKwnSuj2Gc51xk='; "
     "script-src 'sha256-TJxKhhqjyewLcvGx28ZjxSGDuuBG0WdIc2YG7Zr+OWU='; "
     "base-uri 'none'; form-action 'none'";
 

@@ -36,6 +36,10 @@ HtmlCell integer_cell(const std::optional<T>& value) {
   return number_cell(value ? std::to_string(*value) : "");
 }
 
+std::optional<std::int64_t> most_bytes(const std::optional<AttemptUsage::Extent>& extent) {
+  return extent ? std::optional(static_cast<std::int64_t>(extent->most)) : std::nullopt;
+}
+
 bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789.eE+-") == std::string::npos;
 }
@@ -149,16 +153,25 @@ std::string jobs_html(const Report& report) {
 }
 
 std::string attempts_html(const Report& report) {
-  HtmlTable html("attempts-table", "a row an attempt: one execution of a job",
+  HtmlTable html("attempts-table",
+                 "a row an attempt: one execution of a job; cores and GPU busy are means",
                  {"job", "run", "step", "attempt", "outcome", "reason", "lane", "started", "ended",
-                  "seconds", "CPU seconds", "cores used", "share of cores", "peak memory bytes"});
+                  "seconds", "CPU seconds", "cores used", "share of cores", "peak memory bytes",
+                  "GPU busy percent", "peak GPU memory bytes"});
   for (const JobHistory& history : report.jobs) {
     const JobSnapshot& job = history.job;
     for (const AttemptFacts& attempt : history.attempts) {
+      const AttemptUsage& usage = attempt.usage;
       std::string cores;
       if (attempt.cpu_s && attempt.duration_s.value_or(0) > 0) {
         cores = fmt::format("{:.2f}", *attempt.cpu_s / *attempt.duration_s);
+      } else if (usage.cores) {
+        cores = fmt::format("{:.2f}", usage.cores->mean);
       }
+      std::optional<std::int64_t> memory = attempt.peak_memory_bytes;
+      if (!memory) memory = most_bytes(usage.resident_bytes);
+      const std::string busy =
+          usage.gpu_busy_percent ? fmt::format("{:.1f}", usage.gpu_busy_percent->mean) : "";
       html.add({number_cell(std::to_string(job.id)), text_cell(run_name(job)), text_cell(job.step),
                 number_cell(std::to_string(attempt.number)), state_cell(outcome_of(attempt)),
                 text_cell(attempt.reason), text_cell(attempt.lane),
@@ -166,7 +179,8 @@ std::string attempts_html(const Report& report) {
                 time_cell(attempt.ended_at, report.utc_offset_s),
                 number_cell(seconds_text(attempt.duration_s)),
                 number_cell(seconds_text(attempt.cpu_s)), number_cell(cores),
-                integer_cell(attempt.cpus), integer_cell(attempt.peak_memory_bytes)});
+                integer_cell(attempt.cpus), integer_cell(memory), number_cell(busy),
+                integer_cell(most_bytes(usage.gpu_memory_bytes))});
     }
   }
   return html.size() == 0 ? "<p>No attempt was made yet.</p>\n" : html.take();

@@ -6,7 +6,7 @@ import os
 import re
 from html.parser import HTMLParser
 
-from harness import grid, read
+from harness import FAKE_NVML, grid, read, wait_until
 from test_export import ended
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -126,6 +126,26 @@ def test_what_looks_like_a_secret_is_hidden(home):
     assert {run["my_token"] for run in html.rows("runs-table")} == {"***"}
     assert "hush-3" not in html.text
     assert all(job["params"] == {"my_token": "***"} for job in html.data["jobs"])
+
+
+def test_what_the_gpus_did_is_drawn_and_told(home, tmp_path):
+    world = tmp_path / "world.json"
+    world.write_text(json.dumps({"gpus": [{"utilization": 97}]}))
+    home.env.update(PERGPU_NVML=FAKE_NVML, FAKE_NVML_SCENARIO=str(world), PERGPU_READ_USAGE="100ms")
+    home.close_gate()
+    home.submit(grid("train", 1, 'gpus = 1\ncommand = ["stamp"]'))
+    wait_until(lambda: home.only()["gpu_busy_percent"] == 97, "a reading of the GPU")
+    assert '<rect class="heat h4"' in page(home).text  # of one that lives, over time
+    home.open_gate()
+    assert home.wait() == 0
+    html = page(home)
+    assert '<rect class="heat h4"' in html.text and "GPU 97 % busy on average, 97 % at most" in html.text
+    (attempt,) = html.rows("attempts-table")
+    assert attempt["GPU busy percent"] == "97.0" and int(attempt["peak GPU memory bytes"]) > 0
+    (job,) = html.data["jobs"]
+    assert job["attempts"][0]["usage"]["mean"]["gpu_busy_percent"] == 97
+    exported = json.loads(home.run("export", "--jsonl").stdout)
+    assert exported["attempts"][0]["usage"] == job["attempts"][0]["usage"]
 
 
 def test_a_sweep_that_runs_and_a_part_of_one(home):

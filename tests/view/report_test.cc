@@ -155,6 +155,13 @@ std::string gantt_of(const std::vector<JobHistory>& jobs) {
   return gantt_svg({.jobs = jobs, .timeline = timeline, .steps = steps, .shares = shares});
 }
 
+std::string legend_of(const std::vector<JobHistory>& jobs) {
+  const Timeline timeline = timeline_of(jobs, kStart + 20 * kSecond);
+  const std::vector<std::string> steps = {"train"};
+  const std::vector<double> shares;
+  return gantt_legend({.jobs = jobs, .timeline = timeline, .steps = steps, .shares = shares});
+}
+
 TEST(Gantt, DrawsABarForEachAttemptInItsLane) {
   std::vector<JobHistory> jobs = some_jobs();
   jobs[1].attempts[0].cls = "exit";
@@ -179,6 +186,67 @@ TEST(Gantt, BarsTooNarrowToBeSeenApartAreOne) {
   const std::string svg = gantt_of(jobs);
   EXPECT_LT(count(svg, "<rect class=\"bar"), 10u);
   EXPECT_NE(svg.find(" attempts, 1 failed, "), std::string::npos);
+}
+
+TEST(Gantt, AStripTellsHowBusyTheGpuWas) {
+  std::vector<JobHistory> jobs = some_jobs();
+  AttemptFacts& first = jobs[0].attempts[0];
+  first.usage.gpu_busy_percent = AttemptUsage::Extent{.mean = 50, .most = 99.6};
+  for (int i = 0; i < 10; ++i) {
+    if (i == 4) continue;  // a reading that failed
+    first.series.push_back({.begin_ns = kStart + i * kSecond,
+                            .end_ns = kStart + (i + 1) * kSecond,
+                            .gpu_busy_percent = i < 4 ? 95 : 10});
+  }
+  jobs[2].attempts[0].usage.gpu_busy_percent =
+      AttemptUsage::Extent{.mean = 30, .most = 40};  // no series: its mean
+  const std::string svg = gantt_of(jobs);
+  EXPECT_EQ(count(svg, "<rect class=\"heat"), 3u) << svg;
+  // 10 of 16 s are 625 wide: 4 s of 95 %, a gap of 1 s, 5 s of 10 %.
+  EXPECT_EQ(count(svg, "<rect class=\"heat h4\" x=\"130\" y=\"46\" width=\"250"), 1u) << svg;
+  EXPECT_EQ(count(svg, "<rect class=\"heat h0\" x=\"44"), 1u) << svg;
+  EXPECT_EQ(count(svg, "<rect class=\"heat h1\" x=\"880\" y=\"46\" width=\"250\" height=\"4\"/>"),
+            1u)
+      << svg;
+  EXPECT_NE(svg.find("13:00:00 to 13:00:10; GPU 50 % busy on average, 100 % at most</title>"),
+            std::string::npos)
+      << svg;
+}
+
+TEST(Gantt, OnLanesWithoutAGpuAStripIsCoresAgainstThosePromised) {
+  std::vector<JobHistory> jobs = {history(1, 0, "train", attempt("ok", "cpu0", 0, 10)),
+                                  history(2, 1, "train", attempt("ok", "cpu1", 0, 10)),
+                                  history(3, 2, "train", attempt("ok", "cpu2", 0, 10))};
+  for (JobHistory& job : jobs)
+    job.attempts[0].usage.cores = AttemptUsage::Extent{.mean = 3, .most = 4};
+  jobs[0].attempts[0].cpus = 4;
+  jobs[1].attempts[0].cpus = 2;  // and of the third nobody knows what it was promised
+  const std::string svg = gantt_of(jobs);
+  EXPECT_EQ(count(svg, "<rect class=\"heat"), 2u) << svg;
+  EXPECT_EQ(count(svg, "<rect class=\"heat h3\""), 1u);
+  EXPECT_EQ(count(svg, "<rect class=\"heat h5\""), 1u);
+  EXPECT_NE(svg.find("; 3.00 of 4 cores on average, 4.00 at most</title>"), std::string::npos);
+  EXPECT_NE(svg.find("; 3.00 cores on average, 4.00 at most</title>"), std::string::npos);
+}
+
+TEST(Gantt, TheLegendExplainsStripsWhereThereAreAny) {
+  std::vector<JobHistory> jobs = some_jobs();
+  EXPECT_EQ(legend_of(jobs).find("heat"), std::string::npos);
+  jobs[0].attempts[0].usage.gpu_busy_percent = AttemptUsage::Extent{.mean = 50, .most = 99};
+  EXPECT_EQ(count(legend_of(jobs), "class=\"heat h"), 6u);
+}
+
+TEST(Gantt, TheStripOfBarsDrawnAsOneIsTheirMean) {
+  std::vector<JobHistory> jobs = {history(1, 0, "train", attempt("ok", "gpu0", 0, 1'000'000))};
+  for (int i = 0; i < 100; ++i) {
+    jobs.push_back(history(2 + i, 1 + i, "train", attempt("ok", "gpu1", 2 * i, 2 * i + 1)));
+    jobs.back().attempts[0].usage.gpu_busy_percent =
+        AttemptUsage::Extent{.mean = i % 2 == 0 ? 0.0 : 100.0, .most = 100};
+  }
+  const std::string svg = gantt_of(jobs);
+  EXPECT_EQ(count(svg, "<rect class=\"bar"), 2u) << svg;
+  EXPECT_EQ(count(svg, "<rect class=\"heat h2\""), 1u) << svg;
+  EXPECT_EQ(count(svg, "<rect class=\"heat"), 1u) << svg;
 }
 
 TEST(Plots, PlaceNumbersByValueAndWordsInARow) {
@@ -257,17 +325,50 @@ TEST(ReportPage, RefersToNothingOutside) {
   EXPECT_EQ(page.find(" onclick="), std::string::npos);
 }
 
-TEST(ReportPage, HoldsItsDataAsJson) {
-  const std::string page = report_page(report_of(some_jobs()));
+json data_of(const std::string& page) {
   const std::string head = "<script type=\"application/json\" id=\"pergpu-data\">";
   const std::size_t begin = page.find(head) + head.size();
-  const json data = json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  return json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+}
+
+TEST(ReportPage, HoldsItsDataAsJson) {
+  const json data = data_of(report_page(report_of(some_jobs())));
   EXPECT_EQ(data["schema"], 1);
   EXPECT_EQ(data["jobs"].size(), 3u);
   EXPECT_EQ(data["efficiency"]["makespan_s"], 16.0);
   EXPECT_EQ(data["efficiency"]["lower_bound_s"], 14.0);
   EXPECT_EQ(data["lanes"][0]["busy_share"], 14.0 / 16);
   EXPECT_EQ(data["machine"]["cores"], 4);
+}
+
+TEST(ReportPage, TellsWhatAttemptsUsedAsATableAndAsJson) {
+  std::vector<JobHistory> jobs = some_jobs();
+  AttemptFacts& first = jobs[0].attempts[0];
+  first.usage = {.cores = AttemptUsage::Extent{.mean = 1.5, .most = 2},
+                 .resident_bytes = AttemptUsage::Extent{.mean = 1000, .most = 4096},
+                 .gpu_busy_percent = AttemptUsage::Extent{.mean = 91.5, .most = 100},
+                 .gpu_memory_bytes = AttemptUsage::Extent{.mean = 5e9, .most = 6e9}};
+  Report report = report_of(std::move(jobs));
+  report.without_series = 7;
+  const std::string page = report_page(report);
+  EXPECT_NE(page.find("<th scope=\"col\">GPU busy percent</th>"), std::string::npos);
+  EXPECT_NE(page.find("<td class=\"n\">1.50</td><td class=\"n\"></td><td class=\"n\">4096</td>"
+                      "<td class=\"n\">91.5</td><td class=\"n\">6000000000</td>"),
+            std::string::npos);
+  EXPECT_NE(page.find("Of 7 long attempts more"), std::string::npos);
+  const json data = data_of(page);
+  const json usage = {{"mean",
+                       {{"cores", 1.5},
+                        {"resident_bytes", 1000},
+                        {"gpu_busy_percent", 91.5},
+                        {"gpu_memory_bytes", 5'000'000'000}}},
+                      {"most",
+                       {{"cores", 2.0},
+                        {"resident_bytes", 4096},
+                        {"gpu_busy_percent", 100.0},
+                        {"gpu_memory_bytes", 6'000'000'000}}}};
+  EXPECT_EQ(data["jobs"][0]["attempts"][0]["usage"], usage);
+  EXPECT_EQ(data["jobs"][1]["attempts"][0]["usage"], nullptr);
 }
 
 TEST(ReportPage, OfASweepThatHasNotBegunSaysSo) {
