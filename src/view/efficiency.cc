@@ -15,6 +15,9 @@ namespace {
 /// More than this times its share is more than the noise of measuring.
 constexpr double kOverShare = 1.1;
 
+/// Times are told in milliseconds: of one that took none, nothing can be said of its cores.
+constexpr std::int64_t kShortestNs = 1'000'000;
+
 double seconds_of(const Bar& bar) { return static_cast<double>(bar.end_ns - bar.begin_ns) / 1e9; }
 
 /// How long after the begin of the first job each job could end at the earliest.
@@ -93,11 +96,11 @@ CpuUse cpu_use_of(const std::vector<JobHistory>& jobs, const Timeline& timeline,
       const double seconds = seconds_of(bar);
       const double share = static_cast<double>(attempt.cpus.value_or(0));
       double used = 0;
-      if (attempt.cpu_s && !attempt.live && seconds > 0) {
+      if (attempt.live || !attempt.cpu_s) {
+        if (attempt.live || bar.end_ns - bar.begin_ns >= kShortestNs) ++use.unknown;
+      } else if (seconds > 0) {
         used = *attempt.cpu_s / seconds;
         if (share > 0 && used > share * kOverShare) ++use.over_share;
-      } else {
-        ++use.unknown;
       }
       changes.push_back({.at_ns = bar.begin_ns, .shares = share, .used = used});
       changes.push_back({.at_ns = bar.end_ns, .shares = -share, .used = -used});

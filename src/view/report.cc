@@ -54,6 +54,13 @@ std::string ratio_text(const Efficiency& e) {
   return e.bound_s > 0 ? fmt::format("{:.2f}", e.span_s / e.bound_s) : std::string("-");
 }
 
+/// Lanes of a pool, by the beginning of their names.
+std::string lanes_text(const std::string& pool) {
+  if (pool == "gpu") return "GPU lanes";
+  if (pool == "cpu") return "CPU lanes";
+  return pool == "lane" ? "the sweep's own lanes" : pool + " lanes";
+}
+
 class Page {
  public:
   explicit Page(const Report& report)
@@ -190,8 +197,9 @@ class Page {
                        fact("longest chain of needs, seconds", seconds_text(e.chain_s)) +
                        fact("work of all attempts, seconds", seconds_text(e.work_s));
     for (const PoolUse& pool : e.pools) {
-      rows += fact(fmt::format("work on {} lanes, seconds", pool.pool), seconds_text(pool.work_s)) +
-              fact(fmt::format("{} lanes used", pool.pool), std::to_string(pool.lanes));
+      const std::string lanes = lanes_text(pool.pool);
+      rows += fact(fmt::format("work on {}, seconds", lanes), seconds_text(pool.work_s)) +
+              fact(fmt::format("{} that were used", lanes), std::to_string(pool.lanes));
     }
     return "<p>The lower bound is the longest chain of jobs that need each other, or the work of "
            "the attempts divided by the lanes that were used, whichever is longer: no schedule of "

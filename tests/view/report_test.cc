@@ -123,6 +123,17 @@ TEST(Efficiency, SharesAreAddedUpAndComparedWithTheCores) {
   EXPECT_EQ(cpu.unknown, 1u);
 }
 
+TEST(Efficiency, AnAttemptOfNoTimeIsNotOneWhoseUseNobodyKnows) {
+  std::vector<JobHistory> jobs = some_jobs();
+  for (JobHistory& job : jobs) job.attempts[0].cpu_s = 1;
+  jobs.push_back(history(4, 1, "evaluate", attempt("ok", "gpu1", 12, 12)));
+  jobs.push_back(history(5, 2, "train", attempt("exit", "gpu1", 13, 13)));
+  jobs.back().attempts[0].cpu_s = 0.001;
+  EXPECT_EQ(efficiency_of(jobs, timeline_of(jobs, kStart), 4).cpu.unknown, 0u);
+  jobs[0].attempts[0].cpu_s.reset();
+  EXPECT_EQ(efficiency_of(jobs, timeline_of(jobs, kStart), 4).cpu.unknown, 1u);
+}
+
 TEST(HtmlText, IsNeverMarkup) {
   EXPECT_EQ(html_text("<b a=\"1\" c='2'>&amp;"),
             "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;amp;");
@@ -369,6 +380,19 @@ TEST(ReportPage, TellsWhatAttemptsUsedAsATableAndAsJson) {
                         {"gpu_memory_bytes", 6'000'000'000}}}};
   EXPECT_EQ(data["jobs"][0]["attempts"][0]["usage"], usage);
   EXPECT_EQ(data["jobs"][1]["attempts"][0]["usage"], nullptr);
+}
+
+TEST(ReportPage, CallsLanesAsPeopleDo) {
+  const std::string page =
+      report_page(report_of({history(1, 0, "train", attempt("ok", "gpu0", 0, 1)),
+                             history(2, 0, "evaluate", attempt("ok", "cpu0", 1, 2)),
+                             history(3, 1, "train", attempt("ok", "lane0", 0, 3))}));
+  for (const char* words :
+       {"work on GPU lanes, seconds", "work on CPU lanes, seconds",
+        "work on the sweep&#39;s own lanes, seconds", "GPU lanes that were used",
+        "the sweep&#39;s own lanes that were used"}) {
+    EXPECT_NE(page.find(words), std::string::npos) << words;
+  }
 }
 
 TEST(ReportPage, OfASweepThatHasNotBegunSaysSo) {
