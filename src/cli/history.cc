@@ -118,7 +118,7 @@ view::JobHistory history_of(const json& whole) {
     }
   }
   history.needs = texts_of(whole, "needs");
-  history.metrics = read_exact_metrics(job);
+  history.metrics = read_exact_metrics(job).metrics;
   for (std::int64_t number = 1; number <= job.attempt; ++number) {
     view::AttemptFacts attempt = facts_of_record(attempt_record(job, number), number);
     if (number == job.attempt) overlay_newest(whole, job, attempt);

@@ -1,14 +1,19 @@
 // Best effort throughout: a job may be writing, or its folder may be gone.
 #include "cli/result_files.h"
 
+#include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "cli/tail.h"
+#include "os/file.h"
 #include "view/escape.h"
 #include "view/jobs.h"
 
 namespace pergpu::cli {
 namespace {
+
+using nlohmann::json;
 
 /// The newest line that holds metrics: the very last one may still be half written.
 view::Metrics newest_metrics(const std::string& path,
@@ -29,9 +34,24 @@ bool has_metrics(const JobSnapshot& job) {
 
 }  // namespace
 
-view::Metrics read_exact_metrics(const JobSnapshot& job) {
-  return has_metrics(job) ? newest_metrics(job.metrics, view::exact_metrics_of_line)
-                          : view::Metrics{};
+NewestMetrics read_exact_metrics(const JobSnapshot& job) {
+  NewestMetrics newest;
+  if (!has_metrics(job)) return newest;
+  newest.metrics = newest_metrics(job.metrics, view::exact_metrics_of_line);
+  if (newest.metrics.empty()) return newest;
+  if (const auto file = os::file_identity(job.metrics)) newest.written_at = file->mtime_ns;
+  return newest;
+}
+
+void add_metrics(json& whole) {
+  const NewestMetrics newest = read_exact_metrics(whole.get<JobSnapshot>());
+  json metrics = json::object();
+  for (const auto& [name, text] : newest.metrics) {
+    metrics[name] = json::parse(text, nullptr, false);
+  }
+  whole["last_metrics"] = std::move(metrics);
+  whole["last_metrics_at"] =
+      newest.written_at > 0 ? json(rfc3339(newest.written_at)) : json(nullptr);
 }
 
 view::MetricsOfJobs read_metrics(const std::vector<JobSnapshot>& jobs) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -12,8 +14,15 @@ namespace pergpu::cli {
 
 view::MetricsOfJobs read_metrics(const std::vector<JobSnapshot>& jobs);
 
+struct NewestMetrics {
+  view::Metrics metrics = {};
+  std::int64_t written_at = 0;  // wall-clock nanoseconds of the file's last change; 0: none
+};
 /// Exact values (view/metrics.h); none of a job that waits, was never started or was replaced.
-view::Metrics read_exact_metrics(const JobSnapshot& job);
+NewestMetrics read_exact_metrics(const JobSnapshot& job);
+
+/// Adds to a job of op `show` its `last_metrics` and `last_metrics_at`.
+void add_metrics(nlohmann::json& whole);
 
 /// Of the failed jobs, at most `jobs_limit` of them, `lines` each.
 view::TailsOfJobs read_tails(const std::vector<JobSnapshot>& jobs, std::size_t jobs_limit,

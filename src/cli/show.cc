@@ -10,6 +10,7 @@
 #include "cli/attempt_files.h"
 #include "cli/command.h"
 #include "cli/exit_code.h"
+#include "cli/result_files.h"
 #include "cli/terminal.h"
 #include "os/clock.h"
 #include "view/jobs.h"
@@ -29,7 +30,10 @@ int show(const Options& options) {
   if (!reply) return fail(reply.error());
   const std::int64_t only =
       options.selectors.size() == 1 ? attempt_of(options.selectors.front()) : 0;
-  for (json& job : (*reply)["jobs"]) add_attempts(job, only);
+  for (json& job : (*reply)["jobs"]) {
+    add_attempts(job, only);
+    add_metrics(job);
+  }
   if (options.output.json) {
     print(output_line(*reply));
     return kOk;

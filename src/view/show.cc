@@ -14,6 +14,7 @@
 #include "coordinator/snapshot.h"
 #include "view/escape.h"
 #include "view/jobs.h"
+#include "view/metrics.h"
 #include "view/quantity.h"
 #include "view/table.h"
 #include "view/usage.h"
@@ -100,12 +101,41 @@ std::string attempts_table(const json& attempts, const Style& style) {
   return rows.empty() ? std::string() : render_table(columns, rows, style);
 }
 
+/// "loss 0.12, accuracy 0.98 (step 300, 4 s ago)"; "" when it has written none.
+std::string newest_metrics(const json& whole, std::int64_t now_ns) {
+  constexpr std::size_t kMostShown = 12;
+  constexpr std::array<std::string_view, 5> kPositions = {"step", "global_step", "epoch",
+                                                          "iteration", "iter"};
+  const auto found = whole.find("last_metrics");
+  if (found == whole.end()) return "";
+  Metrics values;
+  Metrics where;
+  for (const auto& [name, text] :
+       metrics_of_line(found->dump(-1, ' ', false, json::error_handler_t::replace))) {
+    const bool is_position =
+        std::find(kPositions.begin(), kPositions.end(), name) != kPositions.end();
+    (is_position ? where : values).emplace_back(name, text);
+  }
+  if (values.empty()) values.swap(where);
+  const std::size_t more = values.size() - std::min(values.size(), kMostShown);
+  values.resize(values.size() - more);
+  std::string text = metrics_text(values);
+  if (more > 0) text += fmt::format(", and {} more", more);
+  std::string when = metrics_text(where);
+  if (const std::int64_t at = time_of(whole, "last_metrics_at"); at != 0 && !text.empty()) {
+    const double age_s = std::max(0.0, static_cast<double>(now_ns - at) / 1e9);
+    when += when.empty() ? "" : ", ";
+    when += age_s < 59.5 ? fmt::format("{:.0f} s ago", age_s) : duration_text(age_s) + " ago";
+  }
+  return when.empty() ? text : fmt::format("{} ({})", text, when);
+}
+
 /// Names that are printed in their place, or belong to JobSnapshot.
 bool is_known(const std::string& name, const json& of_snapshot) {
-  constexpr std::array<std::string_view, 16> kPlaced = {
-      "usage",      "learnt",    "attempts",     "argv",  "command",     "cwd",
-      "why",        "params",    "limits",       "needs", "limits_held", "file",
-      "git_commit", "git_dirty", "last_attempt", "notify"};
+  constexpr std::array<std::string_view, 18> kPlaced = {
+      "usage",      "learnt",    "attempts",     "argv",   "command",      "cwd",
+      "why",        "params",    "limits",       "needs",  "limits_held",  "file",
+      "git_commit", "git_dirty", "last_attempt", "notify", "last_metrics", "last_metrics_at"};
   return of_snapshot.contains(name) ||
          std::find(kPlaced.begin(), kPlaced.end(), name) != kPlaced.end();
 }
@@ -181,7 +211,9 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
   facts.add("folder", text_of(whole, "cwd"));
   facts.add("out", job.out);
   facts.add("log", job.log);
-  facts.add("metrics", job.metrics);
+  const std::string newest = newest_metrics(whole, now_ns);
+  facts.add("metrics", newest);
+  facts.add(newest.empty() ? "metrics" : "", job.metrics);
   if (job.attempt > 0) facts.add("attempt", std::to_string(job.attempt));
   facts.add("retries", fmt::format("{} left", job.retries_left));
   if (whole.contains("limits")) facts.add("limits", members_text(whole["limits"]));

@@ -1,5 +1,6 @@
 """The key `metrics`: where the job's metrics file is, for the job and for everyone who reads it."""
 import json
+import re
 
 from harness import grid, read
 
@@ -17,6 +18,9 @@ def test_a_metrics_file_of_its_own_name_is_the_one_that_is_told_watched_and_read
         shown = home.json("show", job["id"])
         assert job["out"] + "/scores.1.jsonl" in json.dumps(shown)
         assert read(job["out"] + "/scores.1.jsonl") == '{"loss": 0.25}\n'
+        assert shown["jobs"][0]["last_metrics"] == {"loss": 0.25}
+        text = home.run("show", job["id"]).stdout
+        assert re.search(r"(?m)^  metrics   loss 0\.25 \([0-9a-z ]+ ago\)\n            /.*scores", text), text
     assert "0.25" in home.run("attach", "@").stdout
 
 

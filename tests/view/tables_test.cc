@@ -303,6 +303,30 @@ TEST(ShowText, NoUsageIsNoLine) {
   EXPECT_EQ(show_text(whole, kNow, Style{}).find("usage"), std::string::npos);
 }
 
+TEST(ShowText, NewestMetricsInWords) {
+  nlohmann::json whole = some_jobs()[2];
+  whole["metrics"] = "/runs/metrics.jsonl";
+  whole["last_metrics"] = {
+      {"step", 300}, {"loss", 0.123456}, {"accuracy", 0.98}, {"grad", "nan"}, {"at", "step 3"}};
+  whole["last_metrics_at"] = rfc3339(kNow - 4'000'000'000);
+  const auto has = [&](const char* line) {
+    const std::string text = show_text(whole, kNow, Style{});
+    return text.find(line) != std::string::npos && text.find("last_metrics") == std::string::npos;
+  };
+  EXPECT_TRUE(
+      has("  metrics   accuracy 0.98, at step 3, grad nan, loss 0.12346 (step 300, 4 s ago)\n"
+          "            /runs/metrics.jsonl\n"));
+  whole["last_metrics"] = {{"epoch", 3}};
+  whole["last_metrics_at"] = rfc3339(kNow + 4'000'000'000);  // another machine's clock
+  EXPECT_TRUE(has("  metrics   epoch 3 (0 s ago)\n"));
+  whole["last_metrics"] = nlohmann::json::object();
+  whole["last_metrics_at"] = nullptr;
+  EXPECT_TRUE(has("  metrics   /runs/metrics.jsonl\n"));
+  for (int i = 0; i < 20; ++i) whole["last_metrics"]["m" + std::to_string(i)] = i;
+  whole["last_metrics_at"] = rfc3339(kNow - 3600 * 1'000'000'000LL);
+  EXPECT_TRUE(has(", and 8 more (1h00m ago)\n"));
+}
+
 TEST(Metrics, ScalarsInTheOrderWritten) {
   const Metrics metrics =
       metrics_of_line(R"({"step":100,"loss":0.412345678,"ok":true,"name":"a","nested":{"x":1}})");
