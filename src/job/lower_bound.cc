@@ -100,7 +100,9 @@ struct Strait {
   }
 };
 
+/// As choose() has it: one that others use is nothing for jobs that avoid them, and stays so.
 bool may_use(const Demand& demand, const GpuLane& gpu) {
+  if (!gpu.outsiders.empty() && demand.outsiders != Outsiders::Ignore) return false;
   if (!gpu_name_matches(demand.gpu_pattern, gpu.name)) return false;
   return demand.devices.empty() ||
          std::find(demand.devices.begin(), demand.devices.end(), gpu.uuid) != demand.devices.end();
@@ -109,7 +111,11 @@ bool may_use(const Demand& demand, const GpuLane& gpu) {
 /// All straits, each job poured through those that it passes.
 class Straits {
  public:
-  explicit Straits(const ForecastMachine& machine) : machine_(machine) {}
+  explicit Straits(const ForecastMachine& machine) : machine_(machine) {
+    const std::vector<GpuLane>& gpus = machine.capacity.gpus;
+    has_outsiders_ = std::any_of(gpus.begin(), gpus.end(),
+                                 [](const GpuLane& gpu) { return !gpu.outsiders.empty(); });
+  }
 
   void pour(const ForecastJob& job, const Demand& demand, std::int64_t head, std::int64_t after) {
     const auto ns = static_cast<double>(job.duration_ns);
@@ -166,11 +172,12 @@ class Straits {
   void pour_lanes(const ForecastJob& job, const Demand& demand, double ns, std::int64_t head,
                   std::int64_t after) {
     pour_pool(job, demand, ns, head, after);
-    const bool is_choosy = !demand.gpu_pattern.empty() || !demand.devices.empty();
+    const bool is_choosy = !demand.gpu_pattern.empty() || !demand.devices.empty() || avoids(demand);
     if (demand.pool != LaneId::Pool::Gpu || !is_choosy) return;
     Demand any = demand;
     any.gpu_pattern.clear();
     any.devices.clear();
+    any.outsiders = Outsiders::Ignore;
     pour_pool(job, any, ns, head, after);
   }
 
@@ -181,6 +188,7 @@ class Straits {
     if (demand.pool == LaneId::Pool::Gpu) {
       kind = demand.gpu_pattern;
       for (const std::string& uuid : demand.devices) kind += "\n" + uuid;
+      if (avoids(demand)) kind += "\navoids others";
     }
     const auto [at, is_new] =
         lanes_.try_emplace({demand.pool, is_own ? job.step.sweep : SweepId{}, kind});
@@ -193,6 +201,11 @@ class Straits {
     }
     const int units = demand.pool == LaneId::Pool::Gpu ? std::max(1, demand.gpus) : 1;
     strait.add(ns * units, head, after);
+  }
+
+  /// And there are some.
+  bool avoids(const Demand& demand) const {
+    return has_outsiders_ && demand.outsiders != Outsiders::Ignore;
   }
 
   std::uint64_t lanes_for(const Demand& demand, SweepId sweep) const {
@@ -216,6 +229,7 @@ class Straits {
   }
 
   const ForecastMachine& machine_;
+  bool has_outsiders_ = false;
   std::map<std::tuple<LowerBound::By, std::string, StepKey>, Strait> straits_;
   std::map<std::tuple<LaneId::Pool, SweepId, std::string>, Strait> lanes_;
 };

@@ -216,6 +216,29 @@ TEST(LowerBound, NamesStartUpsThatMustNotOverlap) {
   EXPECT_EQ(c.bound().ns, 40 * kMinute);
 }
 
+TEST(LowerBound, AGpuThatOthersUseCountsOnlyForJobsThatDoNotMind) {
+  Case c(0);
+  for (int i = 0; i < 2; ++i) {
+    c.machine.capacity.gpus.push_back(
+        {.id = {.pool = LaneId::Pool::Gpu, .slot = i}, .uuid = "GPU-" + std::to_string(i)});
+  }
+  c.machine.capacity.gpus[1].outsiders = "alice/python";
+  Demand demand{.step_name = "train", .pool = LaneId::Pool::Gpu, .gpus = 1};
+  c.declare(0, demand);
+  demand.outsiders = Outsiders::Ignore;
+  c.declare(1, demand);
+  for (int i = 0; i < 4; ++i) c.add(0, 60 * kMinute);
+  EXPECT_EQ(c.outcome().total_ns, 240 * kMinute);
+  EXPECT_EQ(c.bound().ns, 240 * kMinute);
+  EXPECT_EQ(c.bound().by, LowerBound::By::Lanes);
+  EXPECT_EQ(c.bound().at_once, 1u);
+  // 4 hours of work for one GPU, and 6 more for both: together 10 hours on two.
+  for (int i = 0; i < 6; ++i) c.add(1, 60 * kMinute);
+  EXPECT_EQ(c.bound().ns, 300 * kMinute);
+  EXPECT_EQ(c.bound().at_once, 2u);
+  EXPECT_GE(c.outcome().total_ns, c.bound().ns);
+}
+
 TEST(LowerBound, OfNothingIsNothing) {
   Case c(2);
   EXPECT_EQ(c.bound().by, LowerBound::By::Nothing);
