@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/event_files.h"
 #include "cli/tail.h"
 #include "os/file.h"
 #include "view/escape.h"
@@ -27,6 +28,18 @@ view::Metrics newest_metrics(const std::string& path,
   return {};
 }
 
+enum class As : std::uint8_t { Text, Exact };
+
+NewestMetrics of_event_file(const JobSnapshot& job, As as) {
+  EventFile file = newest_event_file(job.out);
+  if (file.path.empty()) return {};
+  const view::NewestScalars newest = newest_scalars(file.path);
+  view::Metrics metrics = as == As::Exact ? newest.exact_metrics() : newest.metrics();
+  if (metrics.empty()) return {};
+  return {
+      .metrics = std::move(metrics), .path = std::move(file.path), .written_at = file.written_at};
+}
+
 /// What a file holds may be of an attempt before the one that the job waits for.
 bool has_metrics(const JobSnapshot& job) {
   return !job.replaced && job.attempt > 0 && !view::is_waiting(job);
@@ -35,10 +48,10 @@ bool has_metrics(const JobSnapshot& job) {
 }  // namespace
 
 NewestMetrics read_exact_metrics(const JobSnapshot& job) {
-  NewestMetrics newest;
-  if (!has_metrics(job)) return newest;
-  newest.metrics = newest_metrics(job.metrics, view::exact_metrics_of_line);
-  if (newest.metrics.empty()) return newest;
+  if (!has_metrics(job)) return {};
+  NewestMetrics newest{.metrics = newest_metrics(job.metrics, view::exact_metrics_of_line)};
+  if (newest.metrics.empty()) return of_event_file(job, As::Exact);
+  newest.path = job.metrics;
   if (const auto file = os::file_identity(job.metrics)) newest.written_at = file->mtime_ns;
   return newest;
 }
@@ -52,6 +65,7 @@ void add_metrics(json& whole) {
   whole["last_metrics"] = std::move(metrics);
   whole["last_metrics_at"] =
       newest.written_at > 0 ? json(rfc3339(newest.written_at)) : json(nullptr);
+  whole["last_metrics_file"] = newest.path.empty() ? json(nullptr) : json(newest.path);
 }
 
 view::MetricsOfJobs read_metrics(const std::vector<JobSnapshot>& jobs) {
@@ -59,6 +73,7 @@ view::MetricsOfJobs read_metrics(const std::vector<JobSnapshot>& jobs) {
   for (const JobSnapshot& job : jobs) {
     if (!has_metrics(job)) continue;
     view::Metrics metrics = newest_metrics(job.metrics);
+    if (metrics.empty()) metrics = of_event_file(job, As::Text).metrics;
     if (!metrics.empty()) all[job.id] = std::move(metrics);
   }
   return all;

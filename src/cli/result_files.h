@@ -1,4 +1,5 @@
-// What the jobs themselves wrote: the newest metrics and the last lines of their logs.
+// What the jobs themselves wrote: the newest metrics and the last lines of their logs.  Of a job
+// without a metrics file the scalars that it wrote for TensorBoard are its metrics.
 #pragma once
 
 #include <cstddef>
@@ -16,19 +17,20 @@ view::MetricsOfJobs read_metrics(const std::vector<JobSnapshot>& jobs);
 
 struct NewestMetrics {
   view::Metrics metrics = {};
-  std::int64_t written_at = 0;  // wall-clock nanoseconds of the file's last change; 0: none
+  std::string path = {};        // of the file; "": there are none
+  std::int64_t written_at = 0;  // wall-clock nanoseconds of its last change
 };
 /// Exact values (view/metrics.h); none of a job that waits, was never started or was replaced.
 NewestMetrics read_exact_metrics(const JobSnapshot& job);
 
-/// Adds to a job of op `show` its `last_metrics` and `last_metrics_at`.
+/// Adds to a job of op `show` its `last_metrics`, and in which file and when they were written.
 void add_metrics(nlohmann::json& whole);
 
 /// Of the failed jobs, at most `jobs_limit` of them, `lines` each.
 view::TailsOfJobs read_tails(const std::vector<JobSnapshot>& jobs, std::size_t jobs_limit,
                              std::size_t lines);
 
-/// The newest metrics line, else the last line of the log; "" when there is neither.
+/// The newest line of the metrics file, else the last line of the log; "" when there is neither.
 std::string newest_of(const JobSnapshot& job);
 
 }  // namespace pergpu::cli

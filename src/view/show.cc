@@ -132,10 +132,25 @@ std::string newest_metrics(const json& whole, std::int64_t now_ns) {
 
 /// Names that are printed in their place, or belong to JobSnapshot.
 bool is_known(const std::string& name, const json& of_snapshot) {
-  constexpr std::array<std::string_view, 18> kPlaced = {
-      "usage",      "learnt",    "attempts",     "argv",   "command",      "cwd",
-      "why",        "params",    "limits",       "needs",  "limits_held",  "file",
-      "git_commit", "git_dirty", "last_attempt", "notify", "last_metrics", "last_metrics_at"};
+  constexpr std::array<std::string_view, 19> kPlaced = {"usage",
+                                                        "learnt",
+                                                        "attempts",
+                                                        "argv",
+                                                        "command",
+                                                        "cwd",
+                                                        "why",
+                                                        "params",
+                                                        "limits",
+                                                        "needs",
+                                                        "limits_held",
+                                                        "file",
+                                                        "git_commit",
+                                                        "git_dirty",
+                                                        "last_attempt",
+                                                        "notify",
+                                                        "last_metrics",
+                                                        "last_metrics_at",
+                                                        "last_metrics_file"};
   return of_snapshot.contains(name) ||
          std::find(kPlaced.begin(), kPlaced.end(), name) != kPlaced.end();
 }
@@ -213,7 +228,8 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
   facts.add("log", job.log);
   const std::string newest = newest_metrics(whole, now_ns);
   facts.add("metrics", newest);
-  facts.add(newest.empty() ? "metrics" : "", job.metrics);
+  const std::string file = text_of(whole, "last_metrics_file");
+  facts.add(newest.empty() ? "metrics" : "", file.empty() ? job.metrics : file);
   if (job.attempt > 0) facts.add("attempt", std::to_string(job.attempt));
   facts.add("retries", fmt::format("{} left", job.retries_left));
   if (whole.contains("limits")) facts.add("limits", members_text(whole["limits"]));

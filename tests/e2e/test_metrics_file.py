@@ -1,6 +1,8 @@
 """The key `metrics`: where the job's metrics file is, for the job and for everyone who reads it."""
 import json
+import os
 import re
+import shlex
 
 from harness import grid, read
 
@@ -40,3 +42,20 @@ work = ["one", "two"]
     assert home.wait() == 0
     logs = sorted(read(job["log"]) for job in home.ps().values())
     assert logs == [f"{home.work}/{name}/scores.jsonl\n" for name in ("one", "two")]
+
+
+def test_scalars_for_tensorboard_are_metrics_where_there_are_no_others(home):
+    """The file is one that tensorboardX wrote."""
+    written = os.path.join(os.path.dirname(__file__), "../data/tensorboard/events.out.tfevents.1795266000.node1")
+    copy = f'mkdir -p "$PERGPU_OUT/logs" && cp {shlex.quote(written)} "$PERGPU_OUT/logs/"'
+    home.submit(grid("train", 1, f"shell = {json.dumps(copy)}"), "--lanes", 1)
+    assert home.wait() == 0
+    (job,) = home.json("show", "@")["jobs"]
+    assert job["last_metrics"] == {
+        "step": 300, "loss": 0.33333334, "acc/top1": 0.98, "nan": "nan", "tf0": 0.5, "tf1": 0.25, "tf2": 0.125}  # fmt: skip
+    assert job["last_metrics_file"] == job["out"] + "/logs/" + os.path.basename(written)
+    assert "acc/top1 0.98, " in home.run("show", "@").stdout
+    assert json.loads(home.run("export", "--jsonl").stdout)["last_metrics"] == job["last_metrics"]
+    with open(job["metrics"], "w") as f:
+        f.write('{"loss": 0.25}\n')
+    assert home.json("show", "@")["jobs"][0]["last_metrics"] == {"loss": 0.25}

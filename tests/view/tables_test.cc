@@ -316,11 +316,14 @@ TEST(ShowText, NewestMetricsInWords) {
   EXPECT_TRUE(
       has("  metrics   accuracy 0.98, at step 3, grad nan, loss 0.12346 (step 300, 4 s ago)\n"
           "            /runs/metrics.jsonl\n"));
+  whole["last_metrics_file"] = "/runs/events.out.tfevents.1";
+  EXPECT_TRUE(has("4 s ago)\n            /runs/events.out.tfevents.1\n"));
   whole["last_metrics"] = {{"epoch", 3}};
   whole["last_metrics_at"] = rfc3339(kNow + 4'000'000'000);  // another machine's clock
   EXPECT_TRUE(has("  metrics   epoch 3 (0 s ago)\n"));
   whole["last_metrics"] = nlohmann::json::object();
   whole["last_metrics_at"] = nullptr;
+  whole["last_metrics_file"] = nullptr;
   EXPECT_TRUE(has("  metrics   /runs/metrics.jsonl\n"));
   for (int i = 0; i < 20; ++i) whole["last_metrics"]["m" + std::to_string(i)] = i;
   whole["last_metrics_at"] = rfc3339(kNow - 3600 * 1'000'000'000LL);
