@@ -43,6 +43,7 @@
 #include "os/cgroup_site.h"
 #include "os/clock.h"
 #include "run/engine.h"
+#include "spec/settings.h"
 
 namespace pergpu {
 
@@ -149,6 +150,9 @@ class Coordinator {
   Changed hold(const std::vector<JobId>& jobs, const std::string& reason);
   Changed release(const std::vector<JobId>& jobs);
   Changed retry(const std::vector<JobId>& jobs);
+  /// Of the steps, or sweeps, of those that have not ended.  Invalid: that would change what others
+  /// ask for, too; nothing was changed.
+  Result<Changed> set(const std::vector<JobId>& jobs, const Settings& settings);
   /// GPUs in quarantine, listed as for --devices, are used again; their UUIDs.
   Result<std::vector<std::string>> release_gpus(const std::string& list);
   /// Ctrl-C of a sweep's `run` (docs/commands.md): 1 hold what is queued, 2 stop what runs, 3 kill
@@ -203,6 +207,8 @@ class Coordinator {
   std::vector<std::string> warnings_of(const Job& job) const;
 
  private:
+  Result<void> check_settings(const Sweep& sweep, const std::set<JobId>& named,
+                              const Settings& settings) const;
   void record(JobId job, JobEvent e);
   void archive_ended();
   void touch(JobId job);

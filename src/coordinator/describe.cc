@@ -240,6 +240,8 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
     limits["gpu_memory"] = format_size(asked.gpu_memory_bytes.value_or(*step.gpu_memory_bytes));
   }
   if (step.cpus) limits["cpus"] = *step.cpus;
+  if (step.max_parallel) limits["max_parallel"] = *step.max_parallel;
+  if (step.priority != 0) limits["priority"] = step.priority;
   limits["gpus"] = step.gpus;
   limits["grace"] = format_duration(step.grace);
   j["limits"] = std::move(limits);

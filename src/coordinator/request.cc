@@ -18,10 +18,10 @@ using nlohmann::json;
 using Op = Request::Op;
 
 /// Hello has no name: its line is {"hello":1,…}.
-constexpr Op kNamed[] = {Op::Submit,  Op::DryRun, Op::Plan,  Op::Ps,        Op::Show,
-                         Op::Why,     Op::Wait,   Op::Watch, Op::Cancel,    Op::Hold,
-                         Op::Release, Op::Retry,  Op::Gpus,  Op::Interrupt, Op::Status,
-                         Op::Stop,    Op::Backup, Op::Usage, Op::Complete};
+constexpr Op kNamed[] = {Op::Submit,  Op::DryRun, Op::Plan,   Op::Ps,     Op::Show,
+                         Op::Why,     Op::Wait,   Op::Watch,  Op::Cancel, Op::Hold,
+                         Op::Release, Op::Retry,  Op::Set,    Op::Gpus,   Op::Interrupt,
+                         Op::Status,  Op::Stop,   Op::Backup, Op::Usage,  Op::Complete};
 
 constexpr std::int64_t kMostExpectedMs = std::int64_t{100} * 365 * 86'400'000;  // 100 years
 constexpr std::int64_t kMostOn = 10'000;
@@ -122,6 +122,16 @@ Result<void> read_submit(Fields& fields, Request& request) {
   return {};
 }
 
+Result<void> read_settings(Fields& fields, Request& request) {
+  std::vector<std::string> words;
+  fields.get("set", words);
+  if (!fields.wrong().empty()) return malformed(fields.wrong());
+  Result<Settings> settings = settings_of(words);
+  if (!settings) return std::move(settings).error();
+  request.set = *settings;
+  return {};
+}
+
 void read_usage(Fields& fields, Request& request) {
   fields.get("job", request.job);
   if (request.job < 1) fields.fail("job", "the number of a job");
@@ -169,6 +179,8 @@ std::string_view to_string(Request::Op op) {
       return "release";
     case Op::Retry:
       return "retry";
+    case Op::Set:
+      return "set";
     case Op::Interrupt:
       return "interrupt";
     case Op::Gpus:
@@ -228,6 +240,9 @@ Result<Request> request_of(std::string_view line) {
   fields.get("kill", request.kill);
   fields.get("file", request.file);
   fields.get("release", request.release);
+  if (*op == Op::Set) {
+    if (Result<void> read = read_settings(fields, request); !read) return std::move(read).error();
+  }
   if (*op == Op::Usage) read_usage(fields, request);
   if (*op == Op::Backup && !request.file.starts_with('/')) fields.fail("file", "a whole path");
   if (*op == Op::Interrupt && !request.sweep_id) fields.fail("sweep_id", "a whole number");

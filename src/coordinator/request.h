@@ -14,6 +14,7 @@
 
 #include "coordinator/snapshot.h"
 #include "result.h"
+#include "spec/settings.h"
 #include "spec/sweep.h"
 
 namespace pergpu {
@@ -33,6 +34,7 @@ struct Request {
     Hold,
     Release,
     Retry,
+    Set,
     Interrupt,
     Gpus,
     Usage,
@@ -48,6 +50,7 @@ struct Request {
   bool all = false;
   bool failed = false;
   bool kill = false;
+  Settings set = {};         // of Set
   std::string file = {};     // of Backup: where the copy goes, absolute
   std::string release = {};  // of Gpus: those to use again, as for --devices; "": only show
   // Of Usage:

@@ -32,7 +32,7 @@ constexpr std::size_t kMostSubmitBytes = std::size_t{4} << 30;
 bool changes_jobs(Request::Op op) {
   using Op = Request::Op;
   return op == Op::Cancel || op == Op::Hold || op == Op::Release || op == Op::Retry ||
-         op == Op::Interrupt;
+         op == Op::Set || op == Op::Interrupt;
 }
 
 }  // namespace
@@ -226,6 +226,7 @@ void Server::handle(Client& client, Request request) {
     case Request::Op::Hold:
     case Request::Op::Release:
     case Request::Op::Retry:
+    case Request::Op::Set:
       return;  // change()
     case Request::Op::Ps:
     case Request::Op::Show:

@@ -278,6 +278,11 @@ void Server::control(std::uint64_t id, const Request& request) {
   if (op == Request::Op::Hold) changed = coordinator_.hold(jobs, "held by hand");
   if (op == Request::Op::Release) changed = coordinator_.release(jobs);
   if (op == Request::Op::Retry) changed = coordinator_.retry(jobs);
+  if (op == Request::Op::Set) {
+    Result<Coordinator::Changed> set = coordinator_.set(jobs, request.set);
+    if (!set) return fail(id, code_of(set.error()), set.error().message);
+    changed = *std::move(set);
+  }
   json left = json::array();
   for (const std::int64_t job : changed.unchanged) {
     const Job& as_it_is = *coordinator_.world().job(JobId{job});

@@ -17,6 +17,7 @@
 //   {"schema":1,"jobs":[{"id","name","state","why"}…]}
 //   {"op":"cancel"|"hold"|"release"|"retry","sel":[…],"failed":bool,"kill":bool}
 //        -> {"schema":1,"changed":[ids],"unchanged":[ids],"left":[{"id","state","replaced"}…]}
+//   {"op":"set","sel":[…],"set":["priority=5",…]} -> the same
 //   {"op":"wait","sel":[…]}                     -> when all of them are ended or held:
 //   {"schema":1,"jobs":[…]}
 //   {"op":"watch","sweep_id":N} | {"op":"watch","sel":[…]}

@@ -333,6 +333,32 @@ row::Archived World::archived_row(const Sweep& sweep) {
           .at = sweep.submitted_at};
 }
 
+SweepSpec World::declared(const Sweep& sweep) {
+  SweepSpec file = sweep.spec;
+  std::vector<int> order(sweep.steps.size(), -1);  // by slot
+  for (std::size_t slot = 0; slot < sweep.steps.size(); ++slot) {
+    const Step& step = sweep.steps[slot];
+    if (!step.listed) continue;
+    order[slot] = step.file_order;
+    const auto place = static_cast<std::size_t>(step.file_order);
+    if (file.steps.size() <= place) file.steps.resize(place + 1);
+    file.steps[place] = step.spec;
+  }
+  for (StepSpec& step : file.steps) {
+    for (Need& need : step.needs) need.step = order[static_cast<std::size_t>(need.step)];
+  }
+  return file;
+}
+
+row::Sweep World::row_of(const Sweep& sweep, const SweepSpec& file, SubmitContext context) {
+  return {.id = sweep.id,
+          .root = sweep.root,
+          .name = sweep.name,
+          .spec = to_wire(file),
+          .submit = to_text({.context = std::move(context), .unlisted_runs = sweep.unlisted_runs}),
+          .at = sweep.submitted_at};
+}
+
 std::string World::path_of(const Job& job) const {
   const Sweep& sweep = sweep_of(job);
   const std::string& run =

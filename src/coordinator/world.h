@@ -131,6 +131,10 @@ class World {
   SweepId next_sweep_id() const;
   /// REQUIRES: all its jobs have ended.
   static row::Archived archived_row(const Sweep& sweep);
+  /// What its file said of it: its listed steps in the file's order, without runs.
+  static SweepSpec declared(const Sweep& sweep);
+  /// The row that makes it what it is, but for what `file` and `context` say.
+  static row::Sweep row_of(const Sweep& sweep, const SweepSpec& file, SubmitContext context);
 
   /// "thirteen/03-method=edm/train", "thirteen/_once/classifier".
   std::string path_of(const Job& job) const;

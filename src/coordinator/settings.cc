@@ -1,0 +1,116 @@
+// `pergpu set`: what is declared of steps and of a sweep changes, and with it the order and the
+// number of starts; no job's state does.
+//
+// It is the sweep's row that says so, written anew: a restart reads the changed one, and the next
+// submit of the file replaces it.  Whoever names some jobs of a step only would change what the
+// others ask for, too: that is refused.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "coordinator/coordinator.h"
+
+namespace pergpu {
+namespace {
+
+bool is_open(const Job& job) { return !is_ended(job.state); }
+
+/// A job of the step that has not ended and is not among `named`; JobId{}: there is none.
+JobId left_out(const World& world, const Step& step, const std::set<JobId>& named) {
+  for (const JobId id : step.current) {
+    if (id && is_open(*world.job(id)) && !named.contains(id)) return id;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> Coordinator::check_settings(const Sweep& sweep, const std::set<JobId>& named,
+                                         const Settings& settings) const {
+  const World& world = *parts_.world;
+  const auto invalid = [](std::string message) {
+    return Error{ErrorKind::Invalid, 0, std::move(message)};
+  };
+  std::set<std::int16_t> slots;
+  for (const JobId id : named) {
+    const Job& job = *world.job(id);
+    if (job.sweep == sweep.id) slots.insert(job.step);
+  }
+  if (settings.priority || settings.max_parallel) {
+    for (const std::int16_t slot : slots) {
+      const Step& step = sweep.steps[static_cast<std::size_t>(slot)];
+      if (const JobId other = left_out(world, step, named)) {
+        return invalid(
+            fmt::format("{} is one for all jobs of step {}, and job {} is not among those named: "
+                        "name {}/*/{}",
+                        settings.priority ? "priority" : "max_parallel", step.spec.name,
+                        other.value, sweep.name, step.spec.name));
+      }
+    }
+  }
+  if (!settings.lanes) return {};
+  if (!sweep.context.devices.empty()) {
+    return invalid(fmt::format(
+        "sweep {} was submitted for GPUs (--devices, or CUDA_VISIBLE_DEVICES of its shell) and has "
+        "no lanes of its own",
+        sweep.name));
+  }
+  for (const Step& step : sweep.steps) {
+    if (const JobId other = left_out(world, step, named)) {
+      return invalid(fmt::format(
+          "lanes are one number for the whole sweep, and job {} is not among those named: name {}",
+          other.value, sweep.name));
+    }
+  }
+  return {};
+}
+
+Result<Coordinator::Changed> Coordinator::set(const std::vector<JobId>& jobs,
+                                              const Settings& settings) {
+  World& world = *parts_.world;
+  Changed out;
+  std::set<JobId> named;
+  std::map<SweepId, std::set<std::int16_t>> steps;  // named ones
+  for (const JobId id : jobs) {
+    const Job& job = *world.job(id);
+    if (is_open(job) && world.is_current(job) && world.is_listed(id)) {
+      named.insert(id);
+      steps[job.sweep].insert(job.step);
+      out.changed.push_back(id.value);
+    } else {
+      out.unchanged.push_back(id.value);
+    }
+  }
+  for (const auto& [id, slots] : steps) {
+    if (Result<void> may = check_settings(*world.sweep(id), named, settings); !may) {
+      return std::move(may).error();
+    }
+  }
+  for (const auto& [id, slots] : steps) {
+    const Sweep& sweep = *world.sweep(id);
+    SweepSpec file = World::declared(sweep);
+    for (StepSpec& step : file.steps) {
+      if (!slots.contains(static_cast<std::int16_t>(*sweep.slot_of(step.name)))) continue;
+      if (settings.priority) step.priority = *settings.priority;
+      if (settings.max_parallel) {
+        step.max_parallel =
+            *settings.max_parallel > 0 ? settings.max_parallel : std::optional<int>();
+      }
+    }
+    SubmitContext context = sweep.context;
+    if (settings.lanes) context.lanes = *settings.lanes;
+    parts_.journal->record(World::row_of(sweep, file, std::move(context)));
+    ++changes_;
+    declare(sweep);
+    for (const Step& step : sweep.steps) {
+      for (const JobId job : step.current) {
+        if (job && is_open(*world.job(job))) touch(job);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace pergpu

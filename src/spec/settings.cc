@@ -1,0 +1,104 @@
+// Mistakes are gathered, so that whoever typed three of them is told of three.  The ranges are
+// those of the sweep file and of --lanes.
+#include "spec/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "spec/step_keys.h"
+#include "spec/suggest.h"
+
+namespace pergpu {
+namespace {
+
+constexpr int kMaxCount = 1'000'000;
+constexpr int kMaxLanes = 100'000;
+
+struct Setting {
+  std::string_view name;
+  std::optional<int> Settings::*value;
+  int least;
+  int most;
+  bool may_be_none;  // stored as 0
+};
+
+constexpr Setting kKnown[] = {
+    {kSettings[0], &Settings::priority, -kMaxCount, kMaxCount, false},
+    {kSettings[1], &Settings::max_parallel, 1, kMaxCount, true},
+    {kSettings[2], &Settings::lanes, 1, kMaxLanes, false},
+};
+
+bool is_name_letter(char c, bool is_first) {
+  const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  return is_letter || (!is_first && ((c >= '0' && c <= '9') || c == '-'));
+}
+
+std::optional<int> number(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// Why this key is none of ours.
+std::string refusal(std::string_view key) {
+  const std::vector<std::string_view> names(std::begin(kSettings), std::end(kSettings));
+  const std::vector<KnownKey> of_step = step_keys(/*in_defaults=*/false);
+  if (std::any_of(of_step.begin(), of_step.end(),
+                  [&](const KnownKey& known) { return known.name == key; })) {
+    return fmt::format(
+        "`{}` cannot be set, only {}: change the sweep file and submit it again, what is done and "
+        "what runs stays",
+        key, one_of(names));
+  }
+  return fmt::format("`{}` is nothing that can be set, only {}{}", key, one_of(names),
+                     did_you_mean(key, names));
+}
+
+/// "" when it was read.
+std::string read(std::string_view word, Settings& out) {
+  const std::size_t equals = word.find('=');
+  const std::string_view key = word.substr(0, equals);
+  const std::string_view text = word.substr(equals + 1);
+  const auto found = std::find_if(std::begin(kKnown), std::end(kKnown),
+                                  [&](const Setting& known) { return known.name == key; });
+  if (found == std::end(kKnown)) return refusal(key);
+  if (out.*(found->value)) return fmt::format("`{}` is given twice", key);
+  std::optional<int> value = number(text);
+  if (value && (*value < found->least || *value > found->most)) value.reset();
+  if (found->may_be_none && text == "none") value = 0;
+  if (!value) {
+    return fmt::format("{}={}: expected a whole number from {} to {}{}", key, text, found->least,
+                       found->most, found->may_be_none ? ", or `none`" : "");
+  }
+  out.*(found->value) = value;
+  return "";
+}
+
+}  // namespace
+
+bool is_setting(std::string_view word) {
+  const std::size_t equals = word.find('=');
+  if (equals == word.npos || equals == 0 || word.find('/') != word.npos) return false;
+  for (std::size_t i = 0; i < equals; ++i) {
+    if (!is_name_letter(word[i], i == 0)) return false;
+  }
+  return true;
+}
+
+Result<Settings> settings_of(const std::vector<std::string>& words) {
+  Settings out;
+  std::string mistakes;
+  for (const std::string& word : words) {
+    const std::string mistake =
+        is_setting(word) ? read(word, out) : fmt::format("`{}`: expected KEY=VALUE", word);
+    if (!mistake.empty()) mistakes += (mistakes.empty() ? "" : "\n") + mistake;
+  }
+  if (words.empty()) mistakes = "say what to set: priority=N, max_parallel=N or lanes=N";
+  if (!mistakes.empty()) return Error{ErrorKind::Invalid, 0, std::move(mistakes)};
+  return out;
+}
+
+}  // namespace pergpu
