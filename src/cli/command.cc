@@ -15,16 +15,16 @@
 namespace pergpu::cli {
 namespace {
 
-constexpr std::array<std::string_view, 2> kLater = {"clean", "set"};
+constexpr std::array<std::string_view, 1> kLater = {"clean"};
 
 }  // namespace
 
 const std::vector<std::string>& command_names() {
   static const std::vector<std::string> names = {
-      "run",         "submit", "attach",  "ps",     "show",   "why",         "logs",
-      "cancel",      "hold",   "release", "retry",  "wait",   "plan",        "gpus",
-      "schema",      "top",    "export",  "report", "doctor", "coordinator", "store",
-      "completions", "notify", "serve",   "probe",  "stacks", "complete"};
+      "run",    "submit",      "attach",  "ps",     "show",   "why",    "logs",
+      "cancel", "hold",        "release", "retry",  "set",    "wait",   "plan",
+      "gpus",   "schema",      "top",     "export", "report", "doctor", "coordinator",
+      "store",  "completions", "notify",  "serve",  "probe",  "stacks", "complete"};
   return names;
 }
 

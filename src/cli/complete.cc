@@ -19,6 +19,7 @@
 #include "cli/exit_code.h"
 #include "cli/usage.h"
 #include "os/paths.h"
+#include "spec/settings.h"
 #include "view/escape.h"
 
 namespace pergpu::cli {
@@ -154,6 +155,11 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
   return out;
 }
 
+/// What `set` takes beside names of jobs.
+void add_settings(Lines& lines) {
+  for (const std::string_view name : kSettings) lines.add(std::string(name) + "=");
+}
+
 void add_selectors(Lines& lines, const std::string& begin) {
   const std::optional<json> reply = ask_running({{"op", "complete"}, {"sel", {begin}}});
   if (!reply) return;
@@ -256,6 +262,7 @@ int complete(const CLI::App& program, std::vector<std::string> words) {
     // Behind a word that is no command nothing is known.
   } else if (!add_subcommands(lines, *here.command)) {
     const CLI::Option* next = positional(*here.command, here.positionals);
+    if (here.command->get_name() == "set" && here.positionals > 0) add_settings(lines);
     if (next != nullptr) add_values(lines, *next, "", last);
   }
   print(lines.text());

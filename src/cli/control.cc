@@ -1,6 +1,6 @@
-// `pergpu cancel`, `hold`, `release` and `retry`: requests that name jobs and say what should
-// become of them.  They return when the coordinator has recorded it, not when the processes are
-// gone.
+// `pergpu cancel`, `hold`, `release`, `retry` and `set`: requests that name jobs and say what
+// should become of them.  They return when the coordinator has recorded it, not when the processes
+// are gone.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/exit_code.h"
+#include "spec/settings.h"
 
 namespace pergpu::cli {
 namespace {
@@ -48,11 +49,8 @@ std::string left_text(const json& left, const std::string& rule) {
   return text.empty() ? text : text + "; " + rule;
 }
 
-int control(const Options& options) {
-  const Result<json> reply = ask({{"op", options.verb},
-                                  {"sel", options.selectors},
-                                  {"failed", options.failed},
-                                  {"kill", options.kill}});
+int tell(const Options& options, const json& request) {
+  const Result<json> reply = ask(request);
   if (!reply) return fail(reply.error());
   if (options.output.json) {
     print(output_line(*reply));
@@ -63,6 +61,26 @@ int control(const Options& options) {
   text += left_text(reply->value("left", json::array()), options.rule);
   say(text);
   return kOk;
+}
+
+int control(const Options& options) {
+  return tell(options, {{"op", options.verb},
+                        {"sel", options.selectors},
+                        {"failed", options.failed},
+                        {"kill", options.kill}});
+}
+
+/// The words that look like KEY=VALUE say what to set, the others name jobs.
+int set(Options options) {
+  std::vector<std::string> words;
+  for (const std::string& word : options.selectors) {
+    if (is_setting(word)) words.push_back(word);
+  }
+  std::erase_if(options.selectors, is_setting);
+  if (const Result<Settings> settings = settings_of(words); !settings) {
+    return fail(settings.error());
+  }
+  return tell(options, {{"op", options.verb}, {"sel", options.selectors}, {"set", words}});
 }
 
 CLI::App* add(CLI::App& program, Invocation& invocation, const char* verb, const char* done,
@@ -106,6 +124,14 @@ void add_control(CLI::App& program, Invocation& invocation) {
   retry->add_flag("--failed", options->failed,
                   "only those that failed; without SEL, of the last sweep");
   retry->footer("Example:\n  pergpu retry --failed thirteen");
+
+  CLI::App* change = add(program, invocation, "set", "changed", "what has ended cannot be changed",
+                         "change priority, max_parallel or lanes of what has not ended", options);
+  change->get_option("SEL")->required()->description(
+      "jobs, as SWEEP or SWEEP/*/STEP; then priority=N, max_parallel=N|none, lanes=N");
+  change->callback(
+      [options, &invocation] { invocation.action = [options] { return set(*options); }; });
+  change->footer("Example:\n  pergpu set 'thirteen/*/train' priority=10 max_parallel=4");
 }
 
 }  // namespace pergpu::cli

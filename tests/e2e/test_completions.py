@@ -119,6 +119,14 @@ def test_files_where_files_are_meant(home):
     assert tab(home, "pergpu run a.toml b") == []
 
 
+def test_what_can_be_set_behind_what_is_named(home):
+    sweeps(home)
+    assert tab(home, "pergpu set thir") == ["thirteen", "thirteen/"]
+    assert tab(home, "pergpu set thirteen p") == ["priority="]
+    home.open_gate()
+    home.wait("*")
+
+
 def test_gpus_by_number_and_uuid(gpus):  # noqa: F811
     gpus.world.show(3)
     gpus.run("gpus")

@@ -129,6 +129,7 @@ def test_jobs_that_wait_run_and_have_ended_in_every_way(home):
     home.submit(text, "--lanes", 1, name="waits.toml")
     wait_until(lambda: home.only("waits/0/train")["progress"] == "1/2", "its words")
     printed(home, "hold", "waits/1/train", "waits/0")
+    printed(home, "set", "waits", "priority=-3", "max_parallel=2")
     ends = {
         "done": 'command = ["true"]',
         "exit": 'retries = { max = 2, delay = "1ms" }\ncommand = ["sh", "-c", "exit 4"]',
@@ -152,6 +153,7 @@ def test_jobs_that_wait_run_and_have_ended_in_every_way(home):
     assert job("exit")["attempt"] == 3 and len(printed(home, "show", "ends/0/exit")["jobs"][0]["attempts"]) == 3
     printed(home, "show", f"{job('exit')['id']}.2")
     first = printed(home, "show", "waits/0/train")["jobs"][0]
+    assert (first["limits"].pop("priority"), first["limits"].pop("max_parallel")) == (-3, 2)
     asked = {"timeout", "idle_timeout", "stall", "signal", "memory", "cpus"}
     assert asked < set(first["limits"]) and asked == set(first["limits_held"])
     assert first["params"]["api_token"] == "***" and (first["status"], first["expected_s"]) == ("warm", 3600)
