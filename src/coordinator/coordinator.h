@@ -153,6 +153,13 @@ class Coordinator {
   /// Of the steps, or sweeps, of those that have not ended.  Invalid: that would change what others
   /// ask for, too; nothing was changed.
   Result<Changed> set(const std::vector<JobId>& jobs, const Settings& settings);
+  /// Why its history, and its results, must stay; "": they need not.  REQUIRES: it is in memory.
+  std::string why_not_cleaned(const Sweep& sweep, bool results) const;
+  /// Nobody is told of these any more.  `results`: they are about to be removed, and until
+  /// end_cleaning() no sweep is submitted into their folders.
+  void forget(const std::vector<SweepId>& sweeps, bool results);
+  void end_cleaning(SweepId id, bool removed);
+  bool is_cleaning(SweepId id) const { return cleaning_.contains(id); }
   /// GPUs in quarantine, listed as for --devices, are used again; their UUIDs.
   Result<std::vector<std::string>> release_gpus(const std::string& list);
   /// Ctrl-C of a sweep's `run` (docs/commands.md): 1 hold what is queued, 2 stop what runs, 3 kill
@@ -273,6 +280,7 @@ class Coordinator {
   void resist(LiveAttempt& live, std::string words);
   Engine& engine_of(const Sweep& sweep) const;
   void run_submits();
+  bool is_cleaned_now(const SweepSpec& file, const SubmitContext& context) const;
   Result<void> check_fits(const SweepSpec& sweep, const SubmitContext& context);
   Result<SubmitPlan> plan_checked(const SweepSpec& sweep, const SubmitContext& context);
   std::vector<StartSnapshot> rehearse(const SweepSpec& file, const SubmitContext& context,
@@ -304,6 +312,10 @@ class Coordinator {
     std::string reason = {};                   // "": it has not tripped
     std::uint64_t walk = 0;                    // its jobs are being held or let go; 0: they are not
   };
+  struct Place {
+    std::string root = {};
+    std::string name = {};
+  };
   struct Prepared {
     std::shared_ptr<AttemptPlan> plan;
     std::shared_ptr<std::string> failure;
@@ -332,6 +344,7 @@ class Coordinator {
   std::vector<std::function<void()>> farewells_;
   bool lull_armed_ = false;
   std::vector<PendingSubmit> submits_;
+  std::map<SweepId, Place> cleaning_;  // whose results are being removed
   bool submitting_ = false;
   bool leaving_ = false;
   SweepId frozen_ = {};  // its resubmit is being stored: its jobs do not change

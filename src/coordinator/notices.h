@@ -63,6 +63,8 @@ class Notices {
 
   /// Nothing is owed to anybody.
   bool idle() const;
+  /// A channel of the sweep has not yet got what it is to be told.
+  bool owes(SweepId id) const;
   /// Of each channel how it stands, in words.
   std::vector<std::string> words_of(const Sweep& sweep) const;
 
@@ -72,7 +74,6 @@ class Notices {
     std::string hold = {};
     bool may_have_ended = false;
   };
-  bool owes(SweepId id) const;
   void book(const Sweep& sweep, const Touch& touch);
   void write_down(SweepId id);
   void send_due();

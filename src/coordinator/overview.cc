@@ -57,7 +57,8 @@ void Overview::find_ended() {
   const std::int64_t newest = world.next_job_id().value - 1;
   for (std::int64_t id = newest; id > 0 && newest - id < kMostSearched; --id) {
     const Job* job = world.job(JobId{id});
-    if (job != nullptr && is_ended(job->state)) found.emplace_back(ended_at_ns(*job), job->id);
+    const bool is_shown = job != nullptr && !world.is_forgotten(job->sweep);
+    if (is_shown && is_ended(job->state)) found.emplace_back(ended_at_ns(*job), job->id);
   }
   std::sort(found.begin(), found.end());
   const std::size_t begin =
@@ -73,7 +74,8 @@ std::vector<JobId> Overview::window() {
   add_first(world.queued_jobs(), kMostShownOfAState, jobs);
   add_first(world.held_jobs(), kMostShownOfAState, jobs);
   for (const JobId id : ended_) {
-    if (is_ended(world.job(id)->state)) jobs.push_back(id);
+    const Job& job = *world.job(id);
+    if (is_ended(job.state) && !world.is_forgotten(job.sweep)) jobs.push_back(id);
   }
   std::sort(jobs.begin(), jobs.end());
   return jobs;
@@ -85,6 +87,7 @@ Overview::Sweeps Overview::sweeps() const {
   const std::map<SweepId, Sweep>& all = coordinator_.world().sweeps();
   for (auto it = all.rbegin(); it != all.rend(); ++it) {
     const Sweep& sweep = it->second;
+    if (coordinator_.world().is_forgotten(it->first)) continue;
     const bool is_open = sweep.open > 0;
     if (!is_open && ended.size() == kMostEndedSweepsShown) continue;
     SweepSummary summary = summary_of(sweep);

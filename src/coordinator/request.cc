@@ -18,13 +18,15 @@ using nlohmann::json;
 using Op = Request::Op;
 
 /// Hello has no name: its line is {"hello":1,…}.
-constexpr Op kNamed[] = {Op::Submit,  Op::DryRun, Op::Plan,   Op::Ps,     Op::Show,
-                         Op::Why,     Op::Wait,   Op::Watch,  Op::Cancel, Op::Hold,
-                         Op::Release, Op::Retry,  Op::Set,    Op::Gpus,   Op::Interrupt,
-                         Op::Status,  Op::Stop,   Op::Backup, Op::Usage,  Op::Complete};
+constexpr Op kNamed[] = {Op::Submit,  Op::DryRun,    Op::Plan,   Op::Ps,     Op::Show,
+                         Op::Why,     Op::Wait,      Op::Watch,  Op::Cancel, Op::Hold,
+                         Op::Release, Op::Retry,     Op::Set,    Op::Clean,  Op::Cleaned,
+                         Op::Gpus,    Op::Interrupt, Op::Status, Op::Stop,   Op::Backup,
+                         Op::Usage,   Op::Complete};
 
 constexpr std::int64_t kMostExpectedMs = std::int64_t{100} * 365 * 86'400'000;  // 100 years
 constexpr std::int64_t kMostOn = 10'000;
+constexpr std::int64_t kMostAgeS = std::int64_t{100} * 365 * 86'400;  // 100 years
 
 Error malformed(std::string_view why) {
   return Error{ErrorKind::Invalid, 0, fmt::format("malformed request: {}", why)};
@@ -181,6 +183,10 @@ std::string_view to_string(Request::Op op) {
       return "retry";
     case Op::Set:
       return "set";
+    case Op::Clean:
+      return "clean";
+    case Op::Cleaned:
+      return "cleaned";
     case Op::Interrupt:
       return "interrupt";
     case Op::Gpus:
@@ -243,9 +249,18 @@ Result<Request> request_of(std::string_view line) {
   if (*op == Op::Set) {
     if (Result<void> read = read_settings(fields, request); !read) return std::move(read).error();
   }
+  if (*op == Op::Clean) {
+    fields.get("older_s", request.clean.older_s);
+    if (request.clean.older_s < 0 || request.clean.older_s > kMostAgeS) {
+      fields.fail("older_s", "seconds");
+    }
+    fields.get("results", request.clean.results);
+    fields.get("take", request.clean.take);
+  }
   if (*op == Op::Usage) read_usage(fields, request);
   if (*op == Op::Backup && !request.file.starts_with('/')) fields.fail("file", "a whole path");
-  if (*op == Op::Interrupt && !request.sweep_id) fields.fail("sweep_id", "a whole number");
+  if ((*op == Op::Interrupt || *op == Op::Cleaned) && !request.sweep_id)
+    fields.fail("sweep_id", "a whole number");
   if (!fields.wrong().empty()) return malformed(fields.wrong());
   return request;
 }

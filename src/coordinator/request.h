@@ -35,6 +35,8 @@ struct Request {
     Release,
     Retry,
     Set,
+    Clean,
+    Cleaned,
     Interrupt,
     Gpus,
     Usage,
@@ -50,7 +52,13 @@ struct Request {
   bool all = false;
   bool failed = false;
   bool kill = false;
-  Settings set = {};         // of Set
+  Settings set = {};  // of Set
+  struct Clean {
+    std::int64_t older_s = 0;  // ended so long ago; 0: whenever
+    bool results = false;      // their results are to be removed, too
+    bool take = false;         // else only what would go
+  };
+  Clean clean = {};
   std::string file = {};     // of Backup: where the copy goes, absolute
   std::string release = {};  // of Gpus: those to use again, as for --devices; "": only show
   // Of Usage:

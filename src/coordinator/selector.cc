@@ -74,7 +74,7 @@ Result<std::vector<const Sweep*>> sweeps_named(const World& world, const std::st
     return found;
   }
   for (const auto& [id, sweep] : world.sweeps()) {
-    if (matches(name, sweep.name)) found.push_back(&sweep);
+    if (matches(name, sweep.name) && !world.is_forgotten(id)) found.push_back(&sweep);
   }
   if (found.empty()) return not_found(name);
   if (found.size() > 1 && !is_pattern(name)) {
@@ -123,7 +123,9 @@ Result<SweepId> sweep_back(const World& world, const std::string& name) {
   const std::optional<std::int64_t> back = name.size() == 1 ? 1 : number(name.substr(1));
   if (!back || *back < 1) return invalid(fmt::format("`{}`: expected @, @2, @3 …", name));
   std::vector<std::pair<std::int64_t, SweepId>> all;
-  for (const auto& [id, sweep] : world.sweeps()) all.emplace_back(sweep.submitted_at.wall_ns, id);
+  for (const auto& [id, sweep] : world.sweeps()) {
+    if (!world.is_forgotten(id)) all.emplace_back(sweep.submitted_at.wall_ns, id);
+  }
   for (const auto& [id, sweep] : world.archived()) all.emplace_back(sweep.at.wall_ns, id);
   const auto place = static_cast<std::size_t>(*back - 1);
   if (place >= all.size()) return not_found(name);
@@ -161,8 +163,8 @@ Result<Selection> select_jobs(const World& world, const std::string& selector) {
   if (const std::optional<NamedJob> named = job_named(selector)) {
     const Job* job = world.job(named->id);
     const std::int64_t attempt = named->attempt.value_or(1);
-    const bool is_there =
-        job != nullptr && (!named->attempt || (attempt >= 1 && attempt <= job->attempts));
+    const bool is_there = job != nullptr && !world.is_forgotten(job->sweep) &&
+                          (!named->attempt || (attempt >= 1 && attempt <= job->attempts));
     if (!is_there) return not_found(selector);
     out.jobs.push_back(job->id);
     if (named->attempt) out.attempts[job->id] = static_cast<int>(attempt);

@@ -57,7 +57,9 @@ class Words {
 
   void add_sweeps() {
     std::map<std::string_view, std::int64_t> found;  // name -> jobs
-    for (const auto& [id, sweep] : world_.sweeps()) found[sweep.name] += sweep.jobs;
+    for (const auto& [id, sweep] : world_.sweeps()) {
+      if (!world_.is_forgotten(id)) found[sweep.name] += sweep.jobs;
+    }
     for (const auto& [id, archived] : world_.archived()) found[archived.name] += archived.jobs;
     if (!found.empty()) add("@", "the last sweep");
     if (!found.empty() && begin_ == "@") add("@/", "");
@@ -90,7 +92,8 @@ class Words {
       for (std::int64_t id = from; id < from + count && id <= last; ++id) {
         if (is_full() || --left < 0) return;
         const Job* job = world_.job(JobId{id});
-        if (job != nullptr) add(std::to_string(id), meaning_of(world_, *job));
+        if (job == nullptr || world_.is_forgotten(job->sweep)) continue;
+        add(std::to_string(id), meaning_of(world_, *job));
       }
       if (from > last / 10) return;
     }

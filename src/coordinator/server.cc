@@ -32,7 +32,7 @@ constexpr std::size_t kMostSubmitBytes = std::size_t{4} << 30;
 bool changes_jobs(Request::Op op) {
   using Op = Request::Op;
   return op == Op::Cancel || op == Op::Hold || op == Op::Release || op == Op::Retry ||
-         op == Op::Set || op == Op::Interrupt;
+         op == Op::Set || op == Op::Clean || op == Op::Cleaned || op == Op::Interrupt;
 }
 
 }  // namespace
@@ -106,6 +106,7 @@ bool Server::make_room() {
 void Server::drop(Client& client) {
   if (client.gone) return;
   client.gone = true;
+  for (const SweepId sweep : client.cleaning) coordinator_.end_cleaning(sweep, /*removed=*/false);
   auto it = std::find_if(clients_.begin(), clients_.end(),
                          [&](const auto& c) { return c.get() == &client; });
   dropped_.splice(dropped_.end(), clients_, it);
@@ -227,6 +228,8 @@ void Server::handle(Client& client, Request request) {
     case Request::Op::Release:
     case Request::Op::Retry:
     case Request::Op::Set:
+    case Request::Op::Clean:
+    case Request::Op::Cleaned:
       return;  // change()
     case Request::Op::Ps:
     case Request::Op::Show:
@@ -246,12 +249,15 @@ void Server::when_discovered(std::function<void()> request) {
 }
 
 json Server::status() const {
+  const World& world = coordinator_.world();
+  const auto shown = std::count_if(world.sweeps().begin(), world.sweeps().end(),
+                                   [&](const auto& one) { return !world.is_forgotten(one.first); });
   return {{"schema", 1},
           {"pid", getpid()},
           {"version", options_.version},
           {"home", options_.home},
           {"run_dir", options_.run_dir},
-          {"sweeps", coordinator_.world().sweeps().size() + coordinator_.world().archived().size()},
+          {"sweeps", static_cast<std::size_t>(shown) + world.archived().size()},
           {"jobs", coordinator_.world().next_job_id().value - 1},
           {"queued", coordinator_.world().queued()},
           {"ready", coordinator_.ready_count()},

@@ -67,6 +67,8 @@ class Server {
   void look_at_devices(Client& client);
   void control(std::uint64_t id, const Request& request);
   void query(Client& client, const Request& request);
+  void clean(std::uint64_t id, const Request& request);
+  void end_cleaning(std::uint64_t id, SweepId sweep);
   void interrupt(std::uint64_t id, SweepId sweep, int level);
   void tell_gpus(std::uint64_t id, const std::string& release);
   void tell_usage(std::uint64_t id, const Request& request);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <unordered_set>
 #include <vector>
 
@@ -52,6 +53,9 @@ struct Server::Client {
   // wait: answered when none of these is open any more.
   std::vector<JobId> waiting_for;
   std::unordered_set<JobId> waiting_open;
+
+  // clean: it removes the results of these.
+  std::set<SweepId> cleaning;
 };
 
 // Exit codes (docs/commands.md) that a refusal leads to.

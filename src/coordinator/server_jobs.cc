@@ -23,7 +23,9 @@ std::vector<SweepId> Server::to_fetch(const Request& request) const {
   const World& world = coordinator_.world();
   if (request.op == Request::Op::Watch && request.all) return {};
   if (request.op == Request::Op::Usage) return world.archived_with(JobId{request.job});
-  if (request.op == Request::Op::Ps && request.all && request.selectors.empty()) {
+  const bool asks_for_all = (request.op == Request::Op::Ps && request.all) ||
+                            (request.op == Request::Op::Clean && request.clean.older_s > 0);
+  if (asks_for_all && request.selectors.empty()) {
     std::vector<SweepId> all;
     for (const auto& [id, archived] : world.archived()) all.push_back(id);
     return all;
@@ -123,7 +125,9 @@ void Server::query(Client& client, const Request& request) {
     if (!selectors.empty()) {
       for (JobId job : selection.jobs) add(job);
     } else if (request.all) {
-      for (const Job& job : coordinator_.world().jobs()) add(job.id);
+      for (const Job& job : coordinator_.world().jobs()) {
+        if (!coordinator_.world().is_forgotten(job.sweep)) add(job.id);
+      }
     } else {
       coordinator_.world().open_jobs().for_each(add);
     }
@@ -247,6 +251,8 @@ void Server::change(std::uint64_t id, const Request& request) {
   if (request.op == Request::Op::Interrupt) {
     return interrupt(id, SweepId{*request.sweep_id}, request.level);
   }
+  if (request.op == Request::Op::Clean) return clean(id, request);
+  if (request.op == Request::Op::Cleaned) return end_cleaning(id, SweepId{*request.sweep_id});
   control(id, request);
 }
 

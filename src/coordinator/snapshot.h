@@ -18,6 +18,14 @@
 //   {"op":"cancel"|"hold"|"release"|"retry","sel":[…],"failed":bool,"kill":bool}
 //        -> {"schema":1,"changed":[ids],"unchanged":[ids],"left":[{"id","state","replaced"}…]}
 //   {"op":"set","sel":[…],"set":["priority=5",…]} -> the same
+//   {"op":"clean","sel":[…],"older_s":N,"results":bool,"take":bool}
+//        ->
+//        {"schema":1,"sweeps":[{"id","sweep","jobs","ended_at","folder","aside","runs"}…],"left":
+//           [{"id","sweep","why"}…],"open":[folders of open sweeps],"aside":[{"id","folder"}…]}:
+//           what may go; with "take" it is forgotten.  With "results" the client then moves the
+//           folders of `runs` into `aside` and removes them, as well as what earlier clients left
+//           in "aside", and says so for each: {"op":"cleaned","sweep_id":N} -> {}.  Until then, or
+//           until it leaves, nothing is submitted into these folders
 //   {"op":"wait","sel":[…]}                     -> when all of them are ended or held:
 //   {"schema":1,"jobs":[…]}
 //   {"op":"watch","sweep_id":N} | {"op":"watch","sel":[…]}

@@ -74,7 +74,7 @@ void Coordinator::run_submits() {
   // The same request again, because its answer was lost: the same answer.
   if (!pending.context.key.empty()) {
     for (const auto& [id, sweep] : parts_.world->sweeps()) {
-      if (sweep.context.key != pending.context.key) continue;
+      if (sweep.context.key != pending.context.key || parts_.world->is_forgotten(id)) continue;
       SubmitReply reply{.sweep = sweep.name, .sweep_id = id.value};
       for (const Step& step : sweep.steps) {
         if (!step.listed) continue;
@@ -88,6 +88,12 @@ void Coordinator::run_submits() {
       pending.done(std::move(reply));
       return;
     }
+  }
+  if (is_cleaned_now(pending.sweep, pending.context)) {
+    pending.done(
+        invalid("`pergpu clean` is removing results from that folder; submit it again when it has "
+                "ended"));
+    return;
   }
   Result<SubmitPlan> plan = plan_checked(pending.sweep, pending.context);
   if (!plan) {

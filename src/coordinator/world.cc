@@ -3,6 +3,7 @@
 #include "coordinator/world.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -13,6 +14,17 @@ namespace {
 
 /// Far more than a disk holds: a damaged number must not ask for memory.
 constexpr std::int64_t kMostJobs = 1'000'000'000;
+
+constexpr std::string_view kCleaned = "clean:";  // and the number of a sweep
+
+std::optional<SweepId> cleaned_by(std::string_view key) {
+  if (!key.starts_with(kCleaned)) return std::nullopt;
+  key.remove_prefix(kCleaned.size());
+  SweepId id;
+  const auto [end, code] = std::from_chars(key.data(), key.data() + key.size(), id.value);
+  if (code != std::errc() || end != key.data() + key.size() || id.value < 1) return std::nullopt;
+  return id;
+}
 
 bool is_archived_as(const Sweep& sweep, const row::Archived& r) {
   return sweep.open == 0 && sweep.jobs == r.jobs && sweep.first_job == r.first_job &&
@@ -41,7 +53,7 @@ Result<void> World::absorb(const Row& row) {
                           return {};
                         },
                         [&](const row::Meta& r) -> Result<void> {
-                          meta_[r.key] = r.value;
+                          absorb_meta(r);
                           return {};
                         },
                         [&](const row::Archived& r) { return absorb_archived(r); },
@@ -64,7 +76,11 @@ Result<void> World::absorb_sweep(const row::Sweep& r) {
   sweep.submitted_at = r.at;
   sweep.context = std::move(record->context);
   sweep.unlisted_runs = std::move(record->unlisted_runs);
-  by_name_[{r.name, r.root}] = r.id;
+  if (const auto forgotten = forgotten_.find(r.id); forgotten != forgotten_.end()) {
+    forgotten->second = 0;
+  } else {
+    by_name_[{r.name, r.root}] = r.id;
+  }
 
   // Slots are for ever: a step keeps its slot when the file's order changes or it disappears.
   for (Step& step : sweep.steps) step.listed = false;
@@ -118,16 +134,35 @@ Result<void> World::absorb_archived(const row::Archived& r) {
   if (r.first_job.value < 0 || r.last_job.value > kMostJobs || r.jobs < 0 || r.jobs > kMostJobs) {
     return corrupt("the archived sweep " + r.name + " has impossible jobs");
   }
+  last_job_ = std::max(last_job_, r.last_job);
+  if (const auto forgotten = forgotten_.find(r.sweep); forgotten != forgotten_.end()) {
+    forgotten->second = r.jobs;
+    return {};
+  }
   archived_[r.sweep] = r;
   archived_ranges_.add(r.sweep, r.first_job, r.last_job);
   by_name_[{r.name, r.root}] = r.sweep;
-  last_job_ = std::max(last_job_, r.last_job);
   return {};
+}
+
+void World::absorb_meta(const row::Meta& r) {
+  meta_[r.key] = r.value;
+  const std::optional<SweepId> cleaned = cleaned_by(r.key);
+  if (!cleaned) return;
+  put_aside_.erase(*cleaned);
+  if (!r.value.empty()) put_aside_[*cleaned] = r.value;
+  if (!forgotten_.emplace(*cleaned, 0).second) return;
+  if (const auto known = archived_.find(*cleaned); known != archived_.end()) {
+    forgotten_[*cleaned] = known->second.jobs;
+    archived_.erase(known);
+  }
+  std::erase_if(by_name_, [&](const auto& named) { return named.second == *cleaned; });
 }
 
 Result<void> World::check_whole() const {
   std::int64_t known = static_cast<std::int64_t>(jobs_.size());
   for (const auto& [id, sweep] : archived_) known += sweep.jobs;
+  for (const auto& [id, jobs] : forgotten_) known += jobs;
   if (known == last_job_.value) return {};
   return corrupt("there are " + std::to_string(known) + " jobs, and the last one is number " +
                  std::to_string(last_job_.value));
@@ -319,7 +354,8 @@ const Step& World::step_of(const Job& job) const {
 SweepId World::next_sweep_id() const {
   const SweepId last = sweeps_.empty() ? SweepId{} : sweeps_.rbegin()->first;
   const SweepId archived = archived_.empty() ? SweepId{} : archived_.rbegin()->first;
-  return SweepId{std::max(last, archived).value + 1};
+  const SweepId forgotten = forgotten_.empty() ? SweepId{} : forgotten_.rbegin()->first;
+  return SweepId{std::max({last, archived, forgotten}).value + 1};
 }
 
 row::Archived World::archived_row(const Sweep& sweep) {
@@ -331,6 +367,14 @@ row::Archived World::archived_row(const Sweep& sweep) {
           .root = sweep.root,
           .name = sweep.name,
           .at = sweep.submitted_at};
+}
+
+row::Meta World::cleaned_row(SweepId id, const std::string& aside) {
+  return {.key = std::string(kCleaned) + std::to_string(id.value), .value = aside};
+}
+
+std::string World::aside_of(const Sweep& sweep) {
+  return sweep.folder() + "/.cleaned-" + std::to_string(sweep.id.value);
 }
 
 SweepSpec World::declared(const Sweep& sweep) {

@@ -127,6 +127,15 @@ class World {
   const std::map<std::string, std::int32_t>& limits() const { return limits_; }
   const std::map<std::string, std::string>& meta() const { return meta_; }
 
+  /// `clean` has taken the sweep out of the history: its rows stay, and nobody is told of it.
+  bool is_forgotten(SweepId id) const { return forgotten_.contains(id); }
+  /// Results of forgotten sweeps that were to be removed and may be there yet: their folders.
+  const std::map<SweepId, std::string>& put_aside() const { return put_aside_; }
+  /// What makes a sweep a forgotten one.  `aside`: "" when nothing of it is to be removed any more.
+  static row::Meta cleaned_row(SweepId id, const std::string& aside);
+  /// Where its results go before they are removed.
+  static std::string aside_of(const Sweep& sweep);
+
   JobId next_job_id() const { return {last_job_.value + 1}; }
   SweepId next_sweep_id() const;
   /// REQUIRES: all its jobs have ended.
@@ -145,6 +154,7 @@ class World {
  private:
   Result<void> absorb_sweep(const row::Sweep& r);
   Result<void> absorb_archived(const row::Archived& r);
+  void absorb_meta(const row::Meta& r);
   Result<void> absorb_run(const row::Run& r);
   Result<void> absorb_job(const row::NewJob& r);
   Result<void> absorb_event(const row::Event& r);
@@ -166,6 +176,8 @@ class World {
   std::unordered_map<JobId, JobId> replaced_by_;
   std::map<std::string, std::int32_t> limits_;
   std::map<std::string, std::string> meta_;
+  std::map<SweepId, std::int64_t> forgotten_;  // how many jobs of it are not in memory
+  std::map<SweepId, std::string> put_aside_;
 };
 
 /// The sweep row's `submit` column: JSON of SubmitContext without the environment, and the indices

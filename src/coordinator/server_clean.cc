@@ -1,0 +1,139 @@
+// What `pergpu clean` asks: which sweeps may go, and that they go.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "coordinator/request.h"
+#include "coordinator/selector.h"
+#include "coordinator/server.h"
+#include "coordinator/server_client.h"
+#include "spec/units.h"
+
+namespace pergpu {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::int64_t kSecondNs = 1'000'000'000;
+
+/// Of its last attempt; of its submit if there was none.
+std::int64_t ended_at(const World& world, const Sweep& sweep) {
+  std::int64_t last = sweep.submitted_at.wall_ns;
+  for (const Step& step : sweep.steps) {
+    for (const JobId id : step.current) {
+      const Job* job = world.job(id);
+      if (job != nullptr && job->last) last = std::max(last, job->last->ended_at.wall_ns);
+    }
+  }
+  return last;
+}
+
+json described(const World& world, const Sweep& sweep, bool results) {
+  json one = {{"id", sweep.id.value},
+              {"sweep", sweep.name},
+              {"jobs", sweep.jobs},
+              {"ended_at", rfc3339(ended_at(world, sweep))},
+              {"folder", sweep.folder()}};
+  if (!results) return one;
+  one["aside"] = World::aside_of(sweep);
+  json runs = json::array();
+  for (const Run& run : sweep.runs) runs.push_back(run.folder);
+  const bool has_once = std::any_of(sweep.steps.begin(), sweep.steps.end(),
+                                    [](const Step& step) { return step.spec.once; });
+  if (has_once) runs.push_back("_once");
+  one["runs"] = std::move(runs);
+  return one;
+}
+
+/// The sweeps that are named; REQUIRES: none of them is archived.
+Result<std::set<SweepId>> sweeps_named(const World& world,
+                                       const std::vector<std::string>& selectors) {
+  std::set<SweepId> named;
+  for (const std::string& selector : selectors) {
+    const bool is_job = selector.find_first_not_of("0123456789.") == std::string::npos;
+    if (is_job || selector.find('/') != std::string::npos) {
+      return Error{
+          ErrorKind::Invalid, 0,
+          fmt::format("`{}`: whole sweeps are cleaned; name SWEEP, with *, or @", selector)};
+    }
+    Result<Selection> selected = select_jobs(world, selector);
+    if (!selected) return std::move(selected).error();
+    for (const JobId job : selected->jobs) named.insert(world.job(job)->sweep);
+  }
+  return named;
+}
+
+}  // namespace
+
+void Server::clean(std::uint64_t id, const Request& request) {
+  Client* client = find(id);
+  if (client == nullptr) return;  // who would remove the results?
+  const World& world = coordinator_.world();
+  const Request::Clean& asked = request.clean;
+  std::set<SweepId> named;
+  if (!request.selectors.empty()) {
+    Result<std::set<SweepId>> found = sweeps_named(world, request.selectors);
+    if (!found) return fail(id, code_of(found.error()), found.error().message);
+    named = *std::move(found);
+  } else if (asked.older_s == 0) {
+    return fail(id, kUsage, "clean: name the sweeps, or say how old they are: --older 30d");
+  } else {
+    for (const auto& [sweep, known] : world.sweeps()) {
+      if (!world.is_forgotten(sweep)) named.insert(sweep);
+    }
+  }
+
+  const std::int64_t now = coordinator_.now().wall_ns;
+  const std::string age = format_duration(std::chrono::seconds(asked.older_s));
+  json sweeps = json::array();
+  json left = json::array();
+  std::vector<SweepId> taken;
+  for (const SweepId one : named) {
+    const Sweep& sweep = *world.sweep(one);
+    std::string why = coordinator_.why_not_cleaned(sweep, asked.results);
+    const bool is_young = now - ended_at(world, sweep) < asked.older_s * kSecondNs;
+    if (why.empty() && is_young) why = "it has ended less than " + age + " ago";
+    if (why.empty()) {
+      sweeps.push_back(described(world, sweep, asked.results));
+      taken.push_back(one);
+    } else if (!request.selectors.empty()) {
+      left.push_back({{"id", one.value}, {"sweep", sweep.name}, {"why", why}});
+    }
+  }
+  json open = json::array();
+  json aside = json::array();
+  if (asked.results) {
+    for (const auto& [other, sweep] : world.sweeps()) {
+      if (sweep.open > 0) open.push_back(sweep.folder());
+    }
+    for (const auto& [other, folder] : world.put_aside()) {
+      if (!coordinator_.is_cleaning(other)) {
+        aside.push_back({{"id", other.value}, {"folder", folder}});
+      }
+    }
+  }
+  if (asked.take) {
+    coordinator_.forget(taken, asked.results);
+    if (asked.results) client->cleaning.insert(taken.begin(), taken.end());
+  }
+  coordinator_.when_durable(
+      [this, id,
+       reply_data = json{{"schema", 1},
+                         {"sweeps", std::move(sweeps)},
+                         {"left", std::move(left)},
+                         {"open", std::move(open)},
+                         {"aside", std::move(aside)}}] { reply(id, reply_data); });
+}
+
+void Server::end_cleaning(std::uint64_t id, SweepId sweep) {
+  coordinator_.end_cleaning(sweep, /*removed=*/true);
+  if (Client* client = find(id)) client->cleaning.erase(sweep);
+  coordinator_.when_durable([this, id] { reply(id, json::object()); });
+}
+
+}  // namespace pergpu
