@@ -1,11 +1,7 @@
 // The little that all commands share.
 #include "cli/command.h"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -13,23 +9,14 @@
 #include "view/escape.h"
 
 namespace pergpu::cli {
-namespace {
-
-constexpr std::array<std::string_view, 1> kLater = {"clean"};
-
-}  // namespace
 
 const std::vector<std::string>& command_names() {
   static const std::vector<std::string> names = {
-      "run",    "submit",      "attach",  "ps",     "show",   "why",    "logs",
-      "cancel", "hold",        "release", "retry",  "set",    "wait",   "plan",
-      "gpus",   "schema",      "top",     "export", "report", "doctor", "coordinator",
-      "store",  "completions", "notify",  "serve",  "probe",  "stacks", "complete"};
+      "run",    "submit",  "attach", "ps",     "show",    "why",         "logs",  "cancel",
+      "hold",   "release", "retry",  "set",    "wait",    "clean",       "plan",  "gpus",
+      "schema", "top",     "export", "report", "doctor",  "coordinator", "store", "completions",
+      "notify", "serve",   "probe",  "stacks", "complete"};
   return names;
-}
-
-bool is_of_a_later_version(std::string_view command) {
-  return std::find(kLater.begin(), kLater.end(), command) != kLater.end();
 }
 
 void add_output(CLI::App& command, Output& output, bool with_json) {

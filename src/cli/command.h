@@ -33,6 +33,7 @@ void add_why(CLI::App& program, Invocation& invocation);
 void add_logs(CLI::App& program, Invocation& invocation);
 void add_control(CLI::App& program, Invocation& invocation);  // cancel hold release retry
 void add_wait(CLI::App& program, Invocation& invocation);
+void add_clean(CLI::App& program, Invocation& invocation);
 void add_plan(CLI::App& program, Invocation& invocation);
 void add_gpus(CLI::App& program, Invocation& invocation);
 void add_doctor(CLI::App& program, Invocation& invocation);
@@ -65,8 +66,6 @@ void add_selectors(CLI::App& command, std::vector<std::string>& selectors);
 const std::vector<std::string>& command_names();
 /// The last ones of these are for the coordinator and for shells, not for people.
 inline constexpr std::size_t kHiddenCommands = 3;
-/// Commands that are known and come later.
-bool is_of_a_later_version(std::string_view command);
 
 /// Says what is wrong on stderr; returns the exit code.
 int fail(const Error& error);

@@ -79,7 +79,6 @@ std::string mistyped_command(const std::vector<std::string>& words) {
   const std::string& word = words.front();
   const std::vector<std::string>& known = command_names();
   if (std::find(known.begin(), known.end(), word) != known.end()) return "";
-  if (is_of_a_later_version(word)) return fmt::format("`{}` is not in this version", word);
   std::vector<std::string_view> candidates(known.begin(), known.end() - kHiddenCommands);
   for (const auto& [habit, ours] : kHabits) candidates.push_back(habit);
   std::string_view meant = nearest(word, candidates);

@@ -164,6 +164,7 @@ def test_jobs_that_wait_run_and_have_ended_in_every_way(home):
     assert printed(home, "wait", "ends", code=1)["jobs"]
     printed(home, "wait", "waits")
     assert {"cancelled", "skipped", "done"} < set(look(home))
+    assert printed(home, "clean", "ends", "--results")["sweeps"][0]["files"] > 10
     # The job under a new definition replaces that one.
     home.submit(text.replace('needs = ["train"]\nshell = "true"', 'needs = ["train"]\nshell = ": true"'),
                 "--lanes", 1, name="waits.toml")  # fmt: skip

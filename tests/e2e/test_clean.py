@@ -1,0 +1,134 @@
+"""`pergpu clean`: what has ended is forgotten, its results are removed, and nothing else."""
+import json
+import os
+
+from harness import grid, read, wait_until
+from schemas import check
+from test_security import ask, connect
+
+WRITES = 'shell = \'head -c 1000 /dev/zero >"$PERGPU_OUT/model.pt"; mkdir -p "$PERGPU_OUT/a/b"; echo x >"$PERGPU_OUT/a/b/c"\''
+
+
+def cleaned(home, *args, **options):
+    return check("clean", home.json("clean", *args, **options))
+
+
+def ended(home, name, count=2, step=WRITES):
+    home.submit(grid("train", count, step), name=name + ".toml")
+    assert home.wait(name) == 0
+    return f"{home.work}/runs/{name}"
+
+
+def test_without_yes_it_only_says_what_would_go(home):
+    folder = ended(home, "old")
+    told = cleaned(home, "old", "--results")
+    (sweep,) = told["sweeps"]
+    assert not told["done"] and (sweep["sweep"], sweep["jobs"], sweep["folder"]) == ("old", 2, folder)
+    assert sweep["bytes"] == told["bytes"] > 2000 and sweep["files"] == told["files"] >= 8
+    said = home.run("clean", "old")
+    assert "old" in said.stdout and "nothing has been forgotten; --yes does it" in said.stderr
+    assert len(home.ps("old")) == 2 and len(os.listdir(folder)) == 2
+
+
+def test_the_history_goes_and_the_results_stay_unless_they_are_named(home):
+    folder = ended(home, "old")
+    keep = ended(home, "keep")
+    told = cleaned(home, "old", "--yes")
+    assert told["done"] and told["files"] == 0 and told["sweeps"][0]["files"] is None
+    home.run("ps", "old", code=4)
+    home.run("show", "1", code=4)
+    assert set(job["sweep"] for job in home.json("ps", "-a")["jobs"]) == {"keep"}
+    assert os.path.exists(folder + "/00-i=0/train/model.pt")
+    home.kill_coordinator()
+    home.run("ps", "old", code=4)
+    assert len(home.ps("keep")) == 2 and os.path.isdir(keep)
+    assert home.json("store", "check")["problems"] == []
+    reply = home.submit(grid("train", 2, WRITES), name="old.toml")
+    assert (reply["new"], reply["jobs"]) == (2, [5, 6])
+    assert home.wait("old") == 0
+
+
+def test_results_go_and_what_is_not_theirs_stays(home):
+    outside = home.file("outside/data.bin", "mine")
+    old = ended(home, "old")
+    os.symlink(os.path.dirname(outside), old + "/00-i=0/train/link")
+    os.symlink(outside, old + "/01-i=1/train/file")
+    with open(old + "/notes.txt", "w") as notes:
+        notes.write("mine")
+    keep = ended(home, "keep")
+    told = cleaned(home, "old", "--results", "--yes")
+    assert told["problems"] == [] and told["files"] >= 10 and told["bytes"] > 2000
+    assert os.listdir(old) == ["notes.txt"] and read(outside) == "mine"
+    assert os.path.exists(keep + "/00-i=0/train/model.pt")
+    keeps = cleaned(home, "keep", "--results", "--yes")
+    assert keeps["done"] and not os.path.exists(keep)
+
+
+def test_what_is_open_stays(home):
+    home.close_gate()
+    home.submit(grid("train", 2, 'command = ["stamp"]'), "--lanes", 1)
+    home.until_running()
+    told = cleaned(home, "sweep", "--results", "--yes")
+    assert told["sweeps"] == [] and told["left"][0]["why"] == "2 of its jobs have not ended"
+    assert "sweep stays: 2 of its jobs" in home.run("clean", "sweep", "--yes").stderr
+    home.open_gate()
+    assert home.wait() == 0 and len(home.ps("sweep")) == 2
+
+
+def test_only_whole_sweeps_that_are_named_or_old(home):
+    ended(home, "old")
+    assert "--older" in home.run("clean", code=2).stderr
+    for part in ("1", "old/0", "old/*/train"):
+        assert "whole sweeps" in home.run("clean", part, "--yes", code=2).stderr
+    home.run("clean", "nothing", "--yes", code=4)
+    assert "--older" in home.run("clean", "--older", "30", code=2).stderr
+    assert cleaned(home, "--older", "30d", "--yes")["sweeps"] == []
+    assert "ended less than 30d ago" in cleaned(home, "old", "--older", "30d")["left"][0]["why"]
+    wait_until(lambda: cleaned(home, "--older", "1s")["sweeps"], "a second")
+    assert len(cleaned(home, "--older", "1s", "--yes")["sweeps"]) == 1
+    assert home.json("ps", "-a")["jobs"] == []
+
+
+def test_a_link_in_the_place_of_the_folder_is_not_followed(home):
+    folder = ended(home, "old")
+    elsewhere = home.work + "/elsewhere"
+    os.rename(folder, elsewhere)
+    os.symlink(elsewhere, folder)
+    said = home.run("clean", "old", "--results", "--yes", code=2).stderr
+    assert "is not followed" in said and len(home.ps("old")) == 2
+    assert os.path.exists(elsewhere + "/00-i=0/train/model.pt")
+    cleaned(home, "old", "--yes")
+    assert os.path.exists(elsewhere + "/00-i=0/train/model.pt")
+
+
+def test_two_names_of_one_folder_where_the_other_sweep_is_open(home):
+    folder = ended(home, "old")
+    os.symlink(home.work + "/runs", home.work + "/same")
+    home.close_gate()
+    home.submit(grid("train", 2, 'command = ["stamp"]'), "--out", "same", "--lanes", 1, name="old.toml")
+    home.until_running()
+    said = home.run("clean", "*", "--results", "--yes", code=2).stderr
+    assert "a sweep that has not ended" in said and os.path.exists(folder + "/00-i=0/train/model.pt")
+    home.open_gate()
+    assert home.wait() == 0
+
+
+def test_what_a_killed_client_left_is_removed_by_the_next_one(home):
+    folder = ended(home, "old")
+    request = {"op": "clean", "sel": ["old"], "results": True, "take": True}
+    with connect(home, hello=True) as client:
+        (sweep,) = ask(client, json.dumps(request).encode())["data"]["sweeps"]
+        assert sweep["runs"] == ["00-i=0", "01-i=1"] and sweep["aside"] == folder + "/.cleaned-1"
+        said = home.run("submit", home.file("old.toml", grid("train", 2, WRITES)), code=2).stderr
+        assert "is removing results from that folder" in said
+        # As far as it came: one run is moved, and the coordinator dies with it.
+        os.mkdir(sweep["aside"])
+        os.rename(folder + "/00-i=0", sweep["aside"] + "/00-i=0")
+        home.kill_coordinator()
+    home.run("ps", "old", code=4)
+    assert home.submit(grid("train", 2, WRITES), name="old.toml")["new"] == 2
+    assert home.wait("old") == 0
+    told = cleaned(home, "--older", "1000d", "--results", "--yes")
+    assert told["sweeps"] == [] and told["files"] >= 4 and not os.path.exists(sweep["aside"])
+    assert sorted(os.listdir(folder)) == ["00-i=0", "01-i=1"]
+    assert cleaned(home, "--older", "1000d", "--results", "--yes")["files"] == 0
