@@ -74,6 +74,19 @@ view::AttemptUsage usage_of(const json& usage) {
           .gpu_memory_bytes = extent("gpu_memory_bytes")};
 }
 
+void read_code(const json& record, view::AttemptFacts& attempt) {
+  if (const json* git = member(record, "git"); git != nullptr && git->is_object()) {
+    attempt.git_commit = text_of(*git, "commit");
+    const json* dirty = member(*git, "dirty");
+    attempt.git_dirty = dirty != nullptr && dirty->is_boolean() && dirty->get<bool>();
+  }
+  if (const json* files = member(record, "files"); files != nullptr && files->is_object()) {
+    for (const auto& [path, hash] : files->items()) {
+      if (hash.is_string()) attempt.files.emplace_back(path, hash.get<std::string>());
+    }
+  }
+}
+
 view::AttemptFacts facts_of_record(const json& record, std::int64_t number) {
   view::AttemptFacts attempt{.number = number};
   if (!record.is_object()) return attempt;
@@ -87,6 +100,7 @@ view::AttemptFacts facts_of_record(const json& record, std::int64_t number) {
   attempt.ended_at = from_rfc3339(text_of(record, "ended_at"));
   attempt.duration_s = number_of(record, "duration_s");
   read_usage(record, attempt);
+  read_code(record, attempt);
   return attempt;
 }
 

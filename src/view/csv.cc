@@ -37,7 +37,7 @@ std::string text_of(const std::optional<T>& value) {
 
 std::string time_of(std::int64_t wall_ns) { return wall_ns == 0 ? "" : rfc3339(wall_ns); }
 
-constexpr std::array<std::string_view, 21> kFixed = {"job",
+constexpr std::array<std::string_view, 23> kFixed = {"job",
                                                      "sweep",
                                                      "run",
                                                      "index",
@@ -56,6 +56,8 @@ constexpr std::array<std::string_view, 21> kFixed = {"job",
                                                      "duration_s",
                                                      "cpu_s",
                                                      "peak_memory_bytes",
+                                                     "git_commit",
+                                                     "git_dirty",
                                                      "out",
                                                      "log"};
 
@@ -84,6 +86,10 @@ std::vector<std::string> fixed_of(const JobHistory& history) {
           text_of(job.duration_s),
           text_of(last.cpu_s),
           text_of(last.peak_memory_bytes),
+          last.git_commit,
+          last.git_commit.empty() ? ""
+          : last.git_dirty        ? "true"
+                                  : "false",
           job.out,
           job.log};
 }

@@ -56,6 +56,17 @@ json value_of(const AttemptUsage& usage) {
   return {{"mean", std::move(mean)}, {"most", std::move(most)}};
 }
 
+json git_of(const AttemptFacts& attempt) {
+  if (attempt.git_commit.empty()) return nullptr;
+  return {{"commit", attempt.git_commit}, {"dirty", attempt.git_dirty}};
+}
+
+json files_of(const AttemptFacts& attempt) {
+  json files = json::object();
+  for (const auto& [path, hash] : attempt.files) files[path] = hash;
+  return files;
+}
+
 json value_of(const AttemptFacts& attempt) {
   return {{"attempt", attempt.number},
           {"outcome", outcome_of(attempt)},
@@ -71,7 +82,9 @@ json value_of(const AttemptFacts& attempt) {
           {"duration_s", or_null(attempt.duration_s)},
           {"cpu_s", or_null(attempt.cpu_s)},
           {"peak_memory_bytes", or_null(attempt.peak_memory_bytes)},
-          {"usage", value_of(attempt.usage)}};
+          {"usage", value_of(attempt.usage)},
+          {"git", git_of(attempt)},
+          {"files", files_of(attempt)}};
 }
 
 }  // namespace

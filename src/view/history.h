@@ -61,6 +61,10 @@ struct AttemptFacts {
   std::optional<std::int64_t> peak_memory_bytes = std::nullopt;
   AttemptUsage usage = {};
   std::vector<UsageStretch> series = {};  // by begin; gathered for a report only
+  // Which code it was:
+  std::string git_commit = {};  // of the sweep's folder at its submit; "": none, or not known
+  bool git_dirty = false;
+  std::vector<std::pair<std::string, std::string>> files = {};  // of its command: path, hash
 };
 
 /// "ok", "exit", …; "running"; "unknown" when nothing tells.

@@ -143,6 +143,9 @@ class Page {
     for (const auto& [name, text] : runs_.constants) {
       rows += fact("parameter " + name, plain_text(text));
     }
+    for (const auto& [code, jobs] : code_of_jobs()) {
+      rows += fact("git commit", fmt::format("{}: {} job{}", code, jobs, jobs == 1 ? "" : "s"));
+    }
     for (const std::string& warning : r_.sweep.warnings) rows += fact("warning", warning);
     return out + section("summary", "Summary",
                          facts("summary-table",
@@ -153,6 +156,17 @@ class Page {
     std::string out;
     for (const std::string& text : texts) out += (out.empty() ? "" : ", ") + text;
     return out;
+  }
+
+  /// Of the newest attempts: commit -> how many.
+  std::map<std::string, std::int64_t> code_of_jobs() const {
+    std::map<std::string, std::int64_t> found;
+    for (const JobHistory& history : r_.jobs) {
+      if (history.attempts.empty() || history.attempts.back().git_commit.empty()) continue;
+      const AttemptFacts& last = history.attempts.back();
+      ++found[last.git_commit + (last.git_dirty ? " and changes" : "")];
+    }
+    return found;
   }
 
   bool is_live() const {

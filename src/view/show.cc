@@ -165,6 +165,20 @@ std::string members_text(const json& object) {
   return out;
 }
 
+/// "train.py 3f2a90c1d4e5": what the newest attempt ran, by its hash.
+std::vector<std::string> files_of_newest(const json& whole) {
+  constexpr std::size_t kTold = 12;  // of the hash
+  std::vector<std::string> out;
+  const auto attempts = whole.find("attempts");
+  if (attempts == whole.end() || !attempts->is_array() || attempts->empty()) return out;
+  const auto files = attempts->back().find("files");
+  if (files == attempts->back().end() || !files->is_object()) return out;
+  for (const auto& [path, hash] : files->items()) {
+    out.push_back(path + " " + value_text(hash).substr(0, kTold));
+  }
+  return out;
+}
+
 std::string elements_text(const json& array) {
   std::string out;
   if (!array.is_array()) return value_text(array);
@@ -241,6 +255,7 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
   if (const std::string commit = text_of(whole, "git_commit"); !commit.empty()) {
     facts.add("git", commit + (text_of(whole, "git_dirty") == "true" ? " and changes" : ""));
   }
+  for (const std::string& file : files_of_newest(whole)) facts.add("code", file);
   if (whole.contains("last_attempt")) facts.add("newest", members_text(whole["last_attempt"]));
   if (const auto told = whole.find("notify"); told != whole.end() && told->is_array()) {
     for (const json& channel : *told) facts.add("notify", value_text(channel));

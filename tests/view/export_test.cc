@@ -84,6 +84,22 @@ TEST(JobHistory, AsJsonKeepsTypesAndTellsOfEveryAttempt) {
   EXPECT_EQ(value["attempts"][0]["duration_s"], 1.5);
   EXPECT_EQ(value["attempts"][1]["signal"], nullptr);
   EXPECT_EQ(value["attempts"][1]["started_at"], "2026-11-21T13:00:03.000Z");
+  EXPECT_EQ(value["attempts"][0]["git"], nullptr);
+  EXPECT_EQ(value["attempts"][0]["files"], json::object());
+}
+
+TEST(JobHistory, TellsWhichCodeEachAttemptRan) {
+  JobHistory job =
+      history(1, "0", {attempt(1, "exit", "cpu0", 0, 1), attempt(2, "ok", "cpu0", 2, 3)});
+  job.attempts[0].git_commit = "5b2f";
+  job.attempts[1].git_commit = "77aa";
+  job.attempts[1].git_dirty = true;
+  job.attempts[1].files = {{"train.py", "00ff"}};
+  const json value = to_json_value(job);
+  EXPECT_EQ(value["attempts"][0]["git"], json({{"commit", "5b2f"}, {"dirty", false}}));
+  EXPECT_EQ(value["attempts"][1]["git"], json({{"commit", "77aa"}, {"dirty", true}}));
+  EXPECT_EQ(value["attempts"][1]["files"], json({{"train.py", "00ff"}}));
+  EXPECT_NE(jobs_csv({job}).find(",77aa,true,"), std::string::npos);
 }
 
 TEST(ExactMetrics, NothingIsRounded) {
