@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "coordinator/expectation.h"
@@ -22,6 +23,8 @@ namespace {
 // Of larger files (a model as an argument) only size and time are noted.
 constexpr std::uint64_t kMaxHashed = 16u << 20;
 constexpr std::string_view kDefaultMetrics = "{metrics}";
+/// Of more files, one for each run perhaps, the first hashes are known to this process only.
+constexpr std::size_t kMostKept = 64;
 
 Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
 
@@ -32,6 +35,14 @@ std::string absolute(const std::string& path, const std::string& folder) {
 std::string hash_of(const std::string& content) {
   const XXH128_hash_t h = XXH3_128bits(content.data(), content.size());
   return fmt::format("xxh128:{:016x}{:016x}", h.high64, h.low64);
+}
+
+std::string key_of_code(SweepId sweep, const std::string& step) {
+  return fmt::format("code {} {}", sweep.value, step);
+}
+
+std::string code_text(const std::map<std::string, std::string>& files) {
+  return nlohmann::json(files).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 /// Everything but `metrics`, which depends on the rest.
@@ -99,8 +110,11 @@ std::string metrics_of(const World& world, const Job& job) {
 }
 
 AttemptPlanner::AttemptPlanner(const World& world, std::string home,
-                               ReadEnvironment read_environment)
-    : world_(world), home_(std::move(home)), read_environment_(std::move(read_environment)) {}
+                               ReadEnvironment read_environment, Record record)
+    : world_(world),
+      home_(std::move(home)),
+      read_environment_(std::move(read_environment)),
+      record_(std::move(record)) {}
 void AttemptPlanner::forget(SweepId sweep) { environments_.erase(sweep); }
 
 Result<AttemptPlanner::Environment> AttemptPlanner::environment(SweepId sweep) {
@@ -136,6 +150,20 @@ Result<FolderPlan> AttemptPlanner::folder(const Job& job) const {
   return folder;
 }
 
+/// An earlier coordinator may have seen the first start.
+AttemptPlanner::FirstSeen& AttemptPlanner::first_seen(const Job& job) {
+  const auto [it, fresh] = first_seen_.try_emplace({job.sweep, job.step});
+  if (!fresh) return it->second;
+  const auto kept = world_.meta().find(key_of_code(job.sweep, world_.step_of(job).spec.name));
+  if (kept == world_.meta().end()) return it->second;
+  const nlohmann::json files = nlohmann::json::parse(kept->second, nullptr, false);
+  if (!files.is_object()) return it->second;
+  for (const auto& [path, hash] : files.items()) {
+    if (hash.is_string()) it->second.emplace(path, hash.get<std::string>());
+  }
+  return it->second;
+}
+
 std::vector<std::pair<std::string, std::string>> AttemptPlanner::hash_files(
     const Job& job, const std::vector<std::string>& argv, const std::string& cwd) {
   std::vector<std::pair<std::string, std::string>> out;
@@ -158,14 +186,19 @@ std::vector<std::pair<std::string, std::string>> AttemptPlanner::hash_files(
     }
     out.emplace_back(arg, known.hash);
   }
-  auto& first = first_seen_[{job.sweep, job.step}];
+  FirstSeen& first = first_seen(job);
+  const std::size_t before = first.size();
   std::vector<std::string> warnings;
   for (const auto& [arg, hash] : out) {
-    auto [it, fresh] = first.emplace(arg, FirstSeen{hash});
-    if (!fresh && it->second.hash != hash) {
+    const auto [it, fresh] = first.emplace(arg, hash);
+    if (!fresh && it->second != hash) {
       warnings.push_back(fmt::format("{} changed since the first start of step {}", arg,
                                      world_.step_of(job).spec.name));
     }
+  }
+  const Step& step = world_.step_of(job);
+  if (first.size() > before && first.size() <= kMostKept && step.total > 1) {
+    record_({.key = key_of_code(job.sweep, step.spec.name), .value = code_text(first)});
   }
   if (!warnings.empty()) {
     warnings_[job.id] = std::move(warnings);

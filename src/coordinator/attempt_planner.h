@@ -24,7 +24,10 @@ class AttemptPlanner {
  public:
   /// Reads the environment that was captured with a sweep: NAME=value entries, each ended by a NUL.
   using ReadEnvironment = std::function<Result<std::string>(SweepId sweep)>;
-  AttemptPlanner(const World& world, std::string home, ReadEnvironment read_environment);
+  /// Takes a fact that has to outlive this process.
+  using Record = std::function<void(row::Meta fact)>;
+  AttemptPlanner(const World& world, std::string home, ReadEnvironment read_environment,
+                 Record record);
 
   /// REQUIRES: the job is Starting.  An error is the user's: a file that is gone, a text that
   /// cannot be rendered.
@@ -44,10 +47,7 @@ class AttemptPlanner {
     os::FileIdentity identity;
     std::string hash;
   };
-  struct FirstSeen {
-    std::string hash;
-    bool changed = false;
-  };
+  using FirstSeen = std::map<std::string, std::string>;  // path as in argv -> hash
   using Environment = std::shared_ptr<const std::vector<std::string>>;
 
   Result<Environment> environment(SweepId sweep);
@@ -56,12 +56,15 @@ class AttemptPlanner {
                                                               const std::vector<std::string>& argv,
                                                               const std::string& cwd);
 
+  FirstSeen& first_seen(const Job& job);
+
   const World& world_;
   std::string home_;
   ReadEnvironment read_environment_;
+  Record record_;
   std::unordered_map<SweepId, Environment> environments_;
   std::unordered_map<std::string, Hashed> hashes_;
-  std::map<std::pair<SweepId, std::int16_t>, std::map<std::string, FirstSeen>> first_seen_;
+  std::map<std::pair<SweepId, std::int16_t>, FirstSeen> first_seen_;
   std::unordered_map<JobId, std::vector<std::string>> warnings_;
   std::unordered_map<JobId, std::shared_ptr<AttemptRecord>> live_;
 };

@@ -24,8 +24,9 @@ Coordinator::Coordinator(Parts parts)
       lane_use_(parts_.clock->now().boot_ns),
       learnt_(parts_.world->meta(), *parts_.clock,
               [this](row::Meta fact) { parts_.journal->record(std::move(fact)); }),
-      planner_(
-          std::make_unique<AttemptPlanner>(*parts_.world, parts_.home, parts_.read_environment)) {
+      planner_(std::make_unique<AttemptPlanner>(
+          *parts_.world, parts_.home, parts_.read_environment,
+          [this](row::Meta fact) { parts_.journal->record(std::move(fact)); })) {
   capacity_.cpus = parts_.machine.core_count();
   capacity_.memory_bytes = parts_.machine.memory_bytes;
   capacity_.cpu_lanes.size = parts_.machine.core_count();
@@ -247,6 +248,7 @@ void Coordinator::settle() {
       *p.failure = plan.error().message;
     }
   }
+  journal.flush();  // which code was seen first
   if (!journal.writable() && !store_retry_armed_) {
     store_retry_armed_ = true;
     parts_.timers->at(parts_.clock->now().boot_ns + kSecond, [this] {

@@ -165,9 +165,9 @@ std::string members_text(const json& object) {
   return out;
 }
 
-/// "train.py 3f2a90c1d4e5": what the newest attempt ran, by its hash.
+/// "train.py xxh128:3f2a90c1d4e5": what the newest attempt ran, by its hash.
 std::vector<std::string> files_of_newest(const json& whole) {
-  constexpr std::size_t kTold = 12;  // of the hash
+  constexpr std::size_t kTold = 19;  // of the hash: xxh128: and 12 digits
   std::vector<std::string> out;
   const auto attempts = whole.find("attempts");
   if (attempts == whole.end() || !attempts->is_array() || attempts->empty()) return out;

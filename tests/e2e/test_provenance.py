@@ -58,3 +58,21 @@ def test_without_a_repository_there_is_no_commit(home):
     assert only["git"] is None and only["files"] == {}
     (row,) = csv.DictReader(home.run("export", "--csv").stdout.splitlines())
     assert (row["git_commit"], row["git_dirty"]) == ("", "")
+
+
+def test_changed_code_is_warned_of_also_after_a_kill(home):
+    home.script("train.sh", "#!/bin/sh\nexec stamp\n")
+    home.close_gate()
+    home.submit(grid("train", 2, 'command = ["./train.sh"]'), "--lanes", 1)
+    home.until_running()
+    home.run("hold", "sweep/1")  # when that is answered all before it is on the disk
+    home.run("release", "sweep/1")
+    home.kill_coordinator()
+    home.script("train.sh", "#!/bin/sh\nexec stamp  # changed\n")
+    home.run("cancel", "--kill", "sweep/0")
+    home.until_running(2)
+    warning = "./train.sh changed since the first start of step train"
+    assert home.only("sweep/1")["warnings"] == [warning]
+    assert warning in home.run("ps").stdout and warning in home.run("why", "sweep/1").stdout
+    home.open_gate()
+    home.wait()
