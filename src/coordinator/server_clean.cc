@@ -96,7 +96,8 @@ void Server::clean(std::uint64_t id, const Request& request) {
   for (const SweepId one : named) {
     const Sweep& sweep = *world.sweep(one);
     std::string why = coordinator_.why_not_cleaned(sweep, asked.results);
-    const bool is_young = now - ended_at(world, sweep) < asked.older_s * kSecondNs;
+    const bool is_young =
+        asked.older_s > 0 && now - ended_at(world, sweep) < asked.older_s * kSecondNs;
     if (why.empty() && is_young) why = "it has ended less than " + age + " ago";
     if (why.empty()) {
       sweeps.push_back(described(world, sweep, asked.results));

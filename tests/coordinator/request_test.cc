@@ -91,6 +91,33 @@ TEST(Request, ForUsageIsRead) {
             "malformed request: `from` must be a time like 2026-11-21T13:00:00Z");
 }
 
+TEST(Request, WhatToSetIsReadAndEveryMistakeTold) {
+  const Result<Request> set =
+      request_of(R"({"op":"set","sel":["@"],"set":["priority=5","lanes=2"]})");
+  ASSERT_TRUE(set) << set.error().message;
+  EXPECT_EQ(set->op, Request::Op::Set);
+  EXPECT_EQ(set->set, (Settings{.priority = 5, .lanes = 2}));
+  EXPECT_EQ(refusal(R"({"op":"set","sel":["@"],"set":"priority=5"})"),
+            "malformed request: `set` must be a list of texts");
+  EXPECT_NE(refusal(R"({"op":"set","sel":["@"],"set":["lanes=0"]})").find("lanes=0: expected"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"op":"set","sel":["@"]})"), "accepted");
+}
+
+TEST(Request, WhatToCleanIsBounded) {
+  const Result<Request> clean =
+      request_of(R"({"op":"clean","sel":["old"],"older_s":3600,"results":true,"take":true})");
+  ASSERT_TRUE(clean) << clean.error().message;
+  EXPECT_EQ(clean->clean.older_s, 3600);
+  EXPECT_TRUE(clean->clean.results && clean->clean.take);
+  EXPECT_FALSE(request_of(R"({"op":"clean","sel":["old"]})")->clean.take);
+  EXPECT_EQ(refusal(R"({"op":"clean","older_s":-1})"),
+            "malformed request: `older_s` must be seconds");
+  EXPECT_EQ(refusal(R"({"op":"clean","older_s":9223372036854775807})"),
+            "malformed request: `older_s` must be seconds");
+  EXPECT_EQ(refusal(R"({"op":"cleaned"})"), "malformed request: `sweep_id` must be a whole number");
+}
+
 TEST(Request, WhatIsNoneIsRefused) {
   EXPECT_EQ(refusal("[]"), "a request must be one JSON object on a line");
   EXPECT_EQ(refusal("{\"op\":\"ps\""), "a request must be one JSON object on a line");
