@@ -189,8 +189,8 @@ class Page {
         gantt_legend(gantt) + "<div class=\"scroll\">" + gantt_svg(gantt) + "</div>\n";
     if (r_.without_series > 0) {
       out += fmt::format(
-          "<p>Of {} long attempts more the use over time is not drawn: a page holds only so much "
-          "of it, that of attempts on GPUs first, then of the longest.</p>\n",
+          "<p>Of {} long attempts more the use over time is not drawn: those on GPUs come first, "
+          "then the longest.</p>\n",
           r_.without_series);
     }
     if (timeline_.left_out > 0) {
