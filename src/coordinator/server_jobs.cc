@@ -53,7 +53,7 @@ void Server::tell_gpus(std::uint64_t id, const std::string& release) {
 /// Of a live attempt from here, of another from the store.
 void Server::tell_usage(std::uint64_t id, const Request& request) {
   const Job* job = coordinator_.world().job(JobId{request.job});
-  if (job == nullptr) {
+  if (job == nullptr || coordinator_.world().is_forgotten(job->sweep)) {
     return fail(id, kNothingMatched, fmt::format("there is no job {}", request.job));
   }
   const std::int64_t number = request.attempt == 0 ? job->attempts : request.attempt;
