@@ -3,7 +3,7 @@
 import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 
-const [port, runs, speed] = [8123, 13, 30].map((d, i) => Number(process.argv[2 + i] ?? d));
+const [port, runs, speed] = [8123, 13, 5].map((d, i) => Number(process.argv[2 + i] ?? d));
 const dist = new URL("../dist/", import.meta.url);
 const kPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const kTypes = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
@@ -20,6 +20,7 @@ Object.assign(lanes[7], { state: "quarantined", why: "two jobs in a row failed b
 const methods = ["ddpm", "edm", "flow"];
 const sweeps = [];
 const jobs = new Map();
+const byName = new Map();
 
 function makeSweep(id, name, steps, count) {
   const rows = Array.from({ length: count }, (_, i) => [methods[i % 3], String([0.1, 0.01, 0.001][Math.floor(i / 3) % 3]), String(Math.floor(i / 9))]);
@@ -28,6 +29,7 @@ function makeSweep(id, name, steps, count) {
   sweeps.push(sweep);
   const make = (run, index, step) => {
     const jobId = jobs.size + 1;
+    byName.set(`${id} ${run} ${step}`, jobId);
     const out = `${sweep.root}/${run || "_once"}/${step}`;
     const length = step === "train" ? 2000 + random() * 1500 : 300 + random() * 400;
     jobs.set(jobId, {
@@ -68,8 +70,7 @@ function finish(job, state, at, cls, reason) {
   changed.add(job.id);
 }
 function ready(job) {
-  const others = jobsOf(job.sweep_id);
-  const need = job.step === "evaluate" ? others.find((o) => o.run === job.run && o.step === "train") : job.step === "train" ? others.find((o) => o.step === "prepare") : null;
+  const need = jobs.get(byName.get(job.step === "evaluate" ? `${job.sweep_id} ${job.run} train` : `${job.sweep_id}  ${job.step === "train" ? "prepare" : ""}`));
   if (!need || need.state === "done") { job.reason = "waits for a GPU: 6 of 6 are busy"; return true; }
   if (["failed", "skipped", "cancelled"].includes(need.state)) { job.state = "skipped"; job.reason = `${need.step} (job ${need.id}) ended as ${need.state}`; changed.add(job.id); return false; }
   job.reason = `waits for ${need.step} (job ${need.id})`;

@@ -68,10 +68,11 @@ export function metricKeys(sweep: Sweep, history: readonly HistoryJob[]): { step
       keys.push({ step, name, id: steps.size > 1 ? `${step}/${name}` : name });
     }
   }
-  // Counters of the training come last: nobody compares runs by them.
-  const isCounter = (name: string) => name === "step" || name === "epoch" || name === "time";
-  return keys.sort((a, b) => Number(isCounter(a.name)) - Number(isCounter(b.name)));
+  return keys;
 }
+
+/** Counters of the training: nobody compares runs by them, so they are there when asked for. */
+const isCounter = (column: Column): boolean => /(^|\0)(step|epoch|iteration|time|timestamp)$/.test(column.key);
 
 const kFixed: Record<string, Column> = {
   run: { id: "run", title: "Run", kind: "run", key: "", isNumeric: false },
@@ -107,7 +108,7 @@ export function columnsOf(
   const fixed = kFixed as Record<"run" | "state" | "time" | "reason", Column>;
   const head = steps.length > 1 ? [fixed.run, ...steps] : [fixed.run, ...(steps.length ? steps : [fixed.state])];
   const hidden = steps.length > 0 ? [fixed.state] : [];
-  const standard = [...head, fixed.time, ...differing, ...told, fixed.reason];
+  const standard = [...head, fixed.time, ...differing, ...told.filter((column) => !isCounter(column)), fixed.reason];
   return { all: [...head, ...hidden, fixed.time, ...differing, ...same, ...told, fixed.reason], standard };
 }
 

@@ -82,8 +82,8 @@ export function jobSeconds(job: Job, now: number): number | null {
 }
 
 export function rowReason(row: Row): string {
-  const job = row.list.find((one) => one.state === row.state && one.reason !== "") ?? row.list.find((one) => one.reason !== "");
-  return job?.status && isLive(job.state) ? job.status : (job?.reason ?? "");
+  const jobs = row.list.filter((job) => job.state === row.state);
+  return jobs.find((job) => job.reason !== "")?.reason || jobs.find((job) => job.status !== "")?.status || "";
 }
 
 export function rowName(row: Row): string {

@@ -50,7 +50,8 @@ function keptSweep(old: Sweep | undefined, fresh: Sweep): Sweep {
   if (!old) return fresh;
   const mixed = { ...fresh };
   for (const key of ["steps", "columns", "rows", "runs", "counts", "warnings"] as const) {
-    (mixed as Record<string, unknown>)[key] = kept(old[key] as unknown, fresh[key]);
+    // A list that is left out is as it was.
+    (mixed as Record<string, unknown>)[key] = key in fresh ? kept(old[key] as unknown, fresh[key]) : old[key];
   }
   return kept(old, mixed);
 }

@@ -17,6 +17,7 @@ export interface LaneChartProps {
   offset: number; // of local time from UTC, ms: where ticks stand
   axis: (at: number, step: number) => string;
   draw: (bar: Bar) => Drawn;
+  notes?: ReadonlyMap<string, string>; // of a lane, by its name: why nothing may be on it
 }
 
 const kLeft = 64;
@@ -95,6 +96,7 @@ export function LaneChart(props: LaneChartProps) {
             <g key={lane.name}>
               <rect class={`lane-row ${i % 2 ? "odd" : ""}`} x={kLeft} y={tops[i]} width={width} height={(tops[i + 1] ?? bottom) - (tops[i] ?? 0)} />
               <text class="lane-name" x={kLeft - 8} y={((tops[i + 1] ?? bottom) + (tops[i] ?? 0)) / 2 + 4}>{lane.name}</text>
+              {props.notes?.has(lane.name) && <text class="lane-note" x={kLeft + 6} y={((tops[i + 1] ?? bottom) + (tops[i] ?? 0)) / 2 + 4}>{props.notes.get(lane.name)}</text>}
             </g>
           ))}
           {marks.map((at) => {

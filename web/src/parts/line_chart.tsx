@@ -3,6 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { colour, themeChanged } from "../live/theme";
 import { useValue } from "../live/live";
+import { clock, when } from "../model/format";
 
 export interface LineChartProps {
   title: string;
@@ -13,10 +14,12 @@ export interface LineChartProps {
   isTime: boolean;
   text: (value: number) => string;
   floor?: number; // the axis reaches down to it
+  isBytes?: boolean; // ticks at whole powers of two
   sync?: string; // charts of the same name show the same moment
 }
 
 const kHeight = 150;
+const kPowers = Array.from({ length: 50 }, (_, i) => 2 ** i);
 
 function options(p: LineChartProps, width: number): uPlot.Options {
   const ink = colour("--soft");
@@ -41,7 +44,10 @@ function options(p: LineChartProps, width: number): uPlot.Options {
         return [p.floor !== undefined && low >= p.floor ? low : low - pad, max + pad];
       } },
     },
-    axes: [axis, { ...axis, size: 62, values: (_, ticks) => ticks.map((v) => p.text(v)) }],
+    axes: [
+      p.isTime ? { ...axis, values: (_, at, _axis, _space, step) => at.map((s) => (step < 60 ? clock(s * 1000) : when(s * 1000, step < 86_400 ? s * 1000 : 0))) } : axis,
+      { ...axis, size: 62, values: (_, at) => at.map((v) => p.text(v)), ...(p.isBytes ? { incrs: kPowers } : {}) },
+    ],
     cursor: p.sync ? { sync: { key: p.sync }, drag: { x: false, y: false } } : { drag: { x: false, y: false } },
   };
   if (p.band) made.bands = [{ series: [2, 3], fill: stroke.replace("rgb(", "rgba(").replace(")", ", 0.18)") }];

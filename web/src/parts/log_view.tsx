@@ -39,7 +39,7 @@ export function LogView({ id, path, follows, setFollows }: { id: number; path: s
       </div>
       {!log ? <p class="empty">There is no log yet.</p>
         : text === "" ? <p class="empty">Nothing is written to it yet.</p>
-          : <pre class="log" ref={box} tabIndex={0} role="region" aria-label="End of the log">{text}</pre>}
+          : <pre class="log" ref={box} tabIndex={0} role="group" aria-label="End of the log">{text}</pre>}
       <p class="soft path">{path}</p>
     </section>
   );

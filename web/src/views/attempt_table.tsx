@@ -8,7 +8,7 @@ import { ClassMark } from "../parts/mark";
 export function AttemptTable({ bars, most }: { bars: readonly Bar[]; most: number }) {
   const shown = [...bars].sort((a, b) => b.start - a.start).slice(0, most);
   return (
-    <div class="scroll short" role="region" aria-label="Attempts" tabIndex={0}>
+    <div class="scroll short" role="group" aria-label="Attempts" tabIndex={0}>
       <table>
         <caption>
           {plural(bars.length, "attempt")}, the newest first{bars.length > most ? `; the first ${most} of them` : ""}

@@ -55,7 +55,7 @@ export function GpusView() {
         <p class="empty card">{all.trouble ? `GPUs cannot be seen: ${all.trouble}.` : "This machine has no GPU that pergpu can use."} Jobs without GPUs run on {plural(all.cpu_lanes, "CPU lane")}. <code>pergpu doctor</code> looks closer.</p>
       ) : (
         <section class="card" aria-label="GPUs">
-          <div class="scroll" role="region" aria-label="Table of GPUs" tabIndex={0}>
+          <div class="scroll" role="group" aria-label="Table of GPUs" tabIndex={0}>
             <table class="gpus">
               <caption>{plural(all.gpus.length, "GPU")}. Use, power and clock are read while a job of yours runs on it; – is what is not known.</caption>
               <thead>

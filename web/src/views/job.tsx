@@ -8,6 +8,7 @@ import type { Job, ShownJob } from "../model/types";
 import { Actions } from "../parts/actions";
 import { LogView } from "../parts/log_view";
 import { Mark } from "../parts/mark";
+import { Name } from "../parts/name";
 import { Ago, JobTime, Until } from "../parts/time";
 import { Attempts, Command, Facts, Params } from "./job_parts";
 import { MetricCharts, UsageCharts } from "./job_charts";
@@ -47,7 +48,7 @@ export function JobView({ id }: { id: number }) {
     <>
       <nav class="crumbs" aria-label="Where"><a href="#/">Sweeps</a> / <a href={`#/sweep/${job.sweep_id}`}>{job.sweep}</a> / {jobName(job)}</nav>
       <div class="head-line">
-        <h1>{jobName(job)}</h1>
+        <h1><Name text={jobName(job)} /></h1>
         <span class="soft">job {job.id}</span>
         <span class="grow" />
         <Actions jobs={[job]} isAlone retryDone />
@@ -66,9 +67,9 @@ export function JobView({ id }: { id: number }) {
       {job.replaced && <p class="notes warn">This is an older version: the definition in the sweep file has changed since.{shown?.replaced_by && <> The newer one is <a href={`#/job/${shown.replaced_by}`}>job {shown.replaced_by}</a>.</>}</p>}
       {error && <p class="notes bad">{error}</p>}
       {shown && <Attempts job={shown} chosen={attempt} choose={(n) => set({ attempt: n === job.attempt ? null : String(n) })} />}
+      <LogView id={id} path={job.log} follows={query.follow !== "no"} setFollows={(f) => set({ follow: f ? null : "no" })} />
       <MetricCharts id={id} attempt={job.attempt} isLive={isLive(job.state)} />
       <UsageCharts id={id} attempt={attempt} isLive={isLive(job.state) && attempt === job.attempt} />
-      <LogView id={id} path={job.log} follows={query.follow !== "no"} setFollows={(f) => set({ follow: f ? null : "no" })} />
       {shown && <Command job={shown} />}
       {shown && <div class="columns"><Params job={shown} /><Facts job={shown} /></div>}
     </>

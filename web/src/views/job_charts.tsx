@@ -47,7 +47,7 @@ export function UsageCharts({ id, attempt, isLive }: { id: number; attempt: numb
         {charts.map(({ key, title, text, series }) => (
           <LineChart
             key={key} title={title} words={spoken(series.mean, text)} x={series.x} y={series.mean}
-            band={{ least: series.least, most: series.most }} isTime text={text} floor={0} sync="usage"
+            band={{ least: series.least, most: series.most }} isTime text={text} floor={0} isBytes={text === bytes} sync="usage"
           />
         ))}
       </div>

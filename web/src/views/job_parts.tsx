@@ -19,7 +19,7 @@ export function Attempts({ job, chosen, choose }: { job: ShownJob; chosen: numbe
   return (
     <section class="card" aria-labelledby="attempts-title">
       <h2 id="attempts-title">Attempts</h2>
-      <div class="scroll" role="region" aria-labelledby="attempts-title" tabIndex={0}>
+      <div class="scroll" role="group" aria-labelledby="attempts-title" tabIndex={0}>
         <table>
           <caption>{plural(job.attempts.length, "attempt")}; {job.retries_left === 0 ? "no retry is left" : `${plural(job.retries_left, "retry").replace("retrys", "retries")} left`}</caption>
           <thead><tr><th scope="col" class="n">No.</th><th scope="col">Ended as</th><th scope="col">Evidence</th><th scope="col">Lane</th><th scope="col">Started</th><th scope="col" class="n">Took</th><th scope="col">In words</th><th scope="col">Usage</th></tr></thead>
@@ -65,7 +65,7 @@ export function Command({ job }: { job: ShownJob }) {
         <span class="grow" />
         <CopyButton text={whole} what="command" />
       </div>
-      <pre class="command" tabIndex={0} role="region" aria-label="Command">{whole}</pre>
+      <pre class="command" tabIndex={0} role="group" aria-label="Command">{whole}</pre>
       <p class="soft">
         {job.argv ? "What was executed at last" : "As in the sweep file"}, with secrets hidden.
         {job.attempt > 0 && <> What the environment was stands in <code>{job.out}/attempt.json</code>: names of all variables, values of those that pergpu set.</>}

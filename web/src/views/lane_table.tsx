@@ -7,6 +7,7 @@ import type { AllState } from "../model/store";
 import type { Gpu, Job, Lane } from "../model/types";
 import { LaneMark, Mark } from "../parts/mark";
 import { memo } from "../parts/memo";
+import { Name } from "../parts/name";
 import { Elapsed, Until } from "../parts/time";
 
 const LaneLine = memo<{ lane: Lane; job: Job | null; busy: number | null }>(function LaneLine({ lane, job, busy }) {
@@ -16,7 +17,7 @@ const LaneLine = memo<{ lane: Lane; job: Job | null; busy: number | null }>(func
       {job ? (
         <>
           <td class="what">
-            <a href={`#/job/${job.id}`}>{job.sweep}/{jobName(job)}</a>
+            <a href={`#/job/${job.id}`}><Name text={`${job.sweep}/${jobName(job)}`} /></a>
             <div class="soft">{job.state !== "running" && <><Mark state={job.state} /> </>}{[job.progress, job.status].filter(Boolean).join(", ")}</div>
           </td>
           <td class="n"><Elapsed since={job.started_at} /></td>
@@ -54,7 +55,7 @@ export function LaneTable({ all, live }: { all: AllState; live: Job[] }) {
     <section class="card" aria-labelledby="lanes-title">
       <h2 id="lanes-title">Lanes</h2>
       {lanes.length === 0 ? <p class="empty">No lane is in use{all.cpu_lanes > 0 ? `; ${all.cpu_lanes} CPU lanes are free` : ""}.</p> : (
-        <div class="scroll" role="region" aria-labelledby="lanes-title" tabIndex={0}>
+        <div class="scroll" role="group" aria-labelledby="lanes-title" tabIndex={0}>
           <table class="lanes">
             <caption>{used} of {lanes.length} in use</caption>
             <thead><tr><th scope="col">Lane</th><th scope="col">Job</th><th scope="col" class="n">For</th><th scope="col" class="n">Ends</th><th scope="col" class="n">GPU busy</th></tr></thead>

@@ -11,6 +11,7 @@ import { Mark } from "../parts/mark";
 import { Progress } from "../parts/progress";
 import { Ago } from "../parts/time";
 import { memo } from "../parts/memo";
+import { Name } from "../parts/name";
 import { LaneTable } from "./lane_table";
 
 const kMostFailed = 8;
@@ -77,7 +78,7 @@ function Failed({ all }: { all: AllState }) {
       <ul class="lines">
         {failed.slice(0, kMostFailed).map((job) => (
           <li key={job.id}>
-            <Mark state={job.state} /> <a href={`#/job/${job.id}`}>{job.sweep}/{jobName(job)}</a>
+            <Mark state={job.state} /> <a href={`#/job/${job.id}`}><Name text={`${job.sweep}/${jobName(job)}`} /></a>
             <span class="soft">: {job.reason} <Ago at={job.ended_at} /></span>
           </li>
         ))}

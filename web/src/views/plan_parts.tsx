@@ -10,7 +10,7 @@ export function PlanTable({ plan }: { plan: Plan }) {
   const begin = parseTime(plan.at) ?? 0;
   const at = (s: number) => when(begin + s * 1000, serverNow());
   return (
-    <div class="scroll short" role="region" aria-label="Schedule" tabIndex={0}>
+    <div class="scroll short" role="group" aria-label="Schedule" tabIndex={0}>
       <table>
         <caption>{plural(plan.jobs.length, "job")}, by their starts{plan.jobs.length > kMostRows ? `; the first ${kMostRows}` : ""}</caption>
         <thead><tr><th scope="col">Lane</th><th scope="col">Sweep</th><th scope="col">Job</th><th scope="col">Starts</th><th scope="col">Ends</th><th scope="col">Takes</th></tr></thead>

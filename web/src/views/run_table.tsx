@@ -91,7 +91,7 @@ export function RunTable({ table, filter, cols, group, shut, setQuery }: Props) 
   return (
     <section class="card runs" aria-labelledby="runs-title">
       <TableTools table={table} filter={filter} cols={cols} group={group} setQuery={setQuery} />
-      <div class="scroll" ref={box} onScroll={look} role="region" aria-labelledby="runs-title" tabIndex={0}>
+      <div class="scroll" ref={box} onScroll={look} role="group" aria-labelledby="runs-title" tabIndex={0}>
         <table class="run-table" aria-rowcount={items.length + 1} style={{ width: `max(100%, ${widths.reduce((a, b) => a + b, isReadonly ? 0 : 36)}px)` }}>
           <caption class="hidden">{plural(table.shown.length, "run")} with state, parameters and metrics</caption>
           <colgroup>

@@ -30,7 +30,9 @@ function Summary({ state }: { state: SweepState }) {
       <ul class="tiles">
         <li><b>{done} of {all}</b> jobs ended</li>
         <li><b>{sweep.runs.length.toLocaleString("en-US")}</b> {sweep.runs.length === 1 ? "run" : "runs"} × {plural(sweep.steps.length, "step")}</li>
-        <li><b>{state.endAt === null ? (done === all && all > 0 ? "over" : "not known") : <Until at={state.endAt} />}</b> expected end</li>
+        {done === all && all > 0
+          ? <li><b>over</b> nothing is queued or live</li>
+          : <li><b>{state.endAt === null ? "not known" : <Until at={state.endAt} />}</b> expected end</li>}
         <li><b>{sweep.lanes}</b> {sweep.lanes === 1 ? "lane" : "lanes"} to use</li>
       </ul>
       <Progress counts={sweep.counts} />

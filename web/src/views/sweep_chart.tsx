@@ -64,6 +64,10 @@ export function SweepChart(props: Props) {
   }, [attempts, names, span, over]);
   shownUntil.end = chart && attempts.some((a) => a.end === null) ? chart.end : Infinity;
 
+  const notes = useMemo(() => {
+    const used = new Set(attempts.map((a) => a.lane));
+    return new Map(lanes.filter((lane) => !used.has(lane.name) && lane.state !== "free" && lane.state !== "busy").map((lane) => [lane.name, lane.state]));
+  }, [lanes, attempts]);
   const stepAt = useMemo(() => new Map(props.steps.map((step, i) => [step, i])), [props.steps]);
   const draw = (bar: Bar): Drawn => {
     const look = lookOf(bar.outcome);
@@ -96,7 +100,7 @@ export function SweepChart(props: Props) {
       </div>
       {!chart && <p class="empty">{attempts.length === 0 ? "Nothing has started yet. Bars appear here as jobs start." : "Nothing ran in this span."}</p>}
       {chart && !props.asTable && (
-        <LaneChart title={`Attempts on ${chart.lanes.length} lanes over time. Arrow keys go from bar to bar.`} {...chart} now={0} offset={offset()} axis={axis} draw={draw} />
+        <LaneChart title={`Attempts on ${chart.lanes.length} lanes over time. Arrow keys go from bar to bar.`} {...chart} now={0} offset={offset()} axis={axis} draw={draw} notes={notes} />
       )}
       {chart && props.asTable && <AttemptTable bars={chart.bars} most={kTableRows} />}
     </section>

@@ -4,22 +4,36 @@ import { serverNow } from "../live/api";
 import type { Column } from "../model/columns";
 import { cellText, type Row } from "../model/rows";
 
-const kLetter = 7.3; // pixels, on average, of the table's letters
-const kDigit = 7.9;
-const kMost = 320;
+const kMost = 340;
+const kMostNarrow = 150; // of the run on a telephone: the rest has to be seen, too
+const kFonts = { cell: "14px system-ui, sans-serif", head: "600 14px system-ui, sans-serif" };
+const canvas = document.createElement("canvas").getContext("2d");
+
+function widthOf(text: string, font: keyof typeof kFonts): number {
+  if (!canvas) return text.length * 8;
+  canvas.font = kFonts[font];
+  return canvas.measureText(text).width;
+}
+
+/** The longest text by letters is taken for the widest: near enough, and one is measured, not all. */
+function longestOf(column: Column, rows: ReadonlyMap<string, Row>, extra: readonly string[], now: number): string {
+  if (column.kind === "step") return "▶ cancelled 59m59s";
+  if (column.kind === "state") return "▶ cancelled";
+  let longest = column.kind === "time" ? "59m59s" : "";
+  for (const row of rows.values()) {
+    if (row.isOnce) continue;
+    const text = cellText(row, column, now);
+    if (text.length > longest.length) longest = text;
+  }
+  for (const text of extra) if (text.length > longest.length) longest = text;
+  return longest;
+}
 
 export function columnWidths(columns: readonly Column[], rows: ReadonlyMap<string, Row>, extra: (column: Column) => string[]): number[] {
   const now = serverNow();
+  const most = (column: Column) => (column.kind === "run" && window.innerWidth < 600 ? kMostNarrow : kMost);
   return columns.map((column) => {
-    let longest = 0;
-    if (column.kind === "step") longest = 19;
-    else if (column.kind === "state") longest = 11;
-    else {
-      for (const row of rows.values()) if (!row.isOnce) longest = Math.max(longest, cellText(row, column, now).length);
-      for (const text of extra(column)) longest = Math.max(longest, text.length);
-    }
-    if (column.kind === "time") longest = Math.max(longest, 7);
-    const content = longest * (column.isNumeric ? kDigit : kLetter);
-    return Math.round(Math.min(kMost, Math.max(content, column.title.length * kLetter + 16) + 20));
+    const content = widthOf(longestOf(column, rows, extra(column), now), "cell");
+    return Math.ceil(Math.min(most(column), Math.max(content, widthOf(column.title, "head") + 14)) + 24);
   });
 }
