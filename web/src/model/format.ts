@@ -73,8 +73,8 @@ export function valueText(value: unknown): string {
   return JSON.stringify(value);
 }
 
-const clockOf = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
-const shortClockOf = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
+const clockOf = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const shortClockOf = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const dayOf = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short" });
 const fullOf = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
 

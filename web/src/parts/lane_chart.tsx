@@ -85,6 +85,22 @@ export function LaneChart(props: LaneChartProps) {
     svg.current?.querySelector<SVGElement>(`[data-bar="${to.key}"]`)?.focus();
   };
 
+  // The same list again while only the tip moves: thousands of bars are not looked at then.
+  const shapes = useMemo(() => bars.map((bar) => {
+    const height = ((tops[bar.row + 1] ?? bottom) - (tops[bar.row] ?? 0) - 4) / bar.tracks;
+    const y = (tops[bar.row] ?? 0) + 2 + bar.track * height;
+    const { look, label, href, tip: words } = draw(bar);
+    const common = {
+      id: bar.key, left: kLeft, y, height: Math.max(4, height - (bar.tracks > 1 ? 1 : 0)), look: look.name, step: look.step,
+      label, href, name: words.join(", "), isStop: bar.key === stop,
+    };
+    if (bar.end === null) {
+      return <LiveShape key={bar.key} {...common} start={bar.start} expectedEnd={bar.expectedEnd} begin={begin} end={end} width={width} />;
+    }
+    const at = extent(bar.start, bar.end, { begin, end }, width);
+    return <Shape key={bar.key} {...common} x={at.x} width={at.width} ghost={0} />;
+  }), [bars, tops, bottom, begin, end, width, draw, stop]);
+
   return (
     <div class="chart" ref={box}>
       {boxWidth > 0 && (
@@ -108,20 +124,7 @@ export function LaneChart(props: LaneChartProps) {
               </g>
             );
           })}
-          {bars.map((bar) => {
-            const height = ((tops[bar.row + 1] ?? bottom) - (tops[bar.row] ?? 0) - 4) / bar.tracks;
-            const y = (tops[bar.row] ?? 0) + 2 + bar.track * height;
-            const { look, label, href, tip: words } = draw(bar);
-            const common = {
-              id: bar.key, left: kLeft, y, height: Math.max(4, height - (bar.tracks > 1 ? 1 : 0)), look: look.name, step: look.step,
-              label, href, name: words.join(", "), isStop: bar.key === stop,
-            };
-            if (bar.end === null) {
-              return <LiveShape key={bar.key} {...common} start={bar.start} expectedEnd={bar.expectedEnd} begin={begin} end={end} width={width} />;
-            }
-            const at = extent(bar.start, bar.end, { begin, end }, width);
-            return <Shape key={bar.key} {...common} x={at.x} width={at.width} ghost={0} />;
-          })}
+          {shapes}
           {props.now !== null && <NowLine begin={begin} end={end} width={width} bottom={bottom} />}
         </svg>
       )}

@@ -1,5 +1,5 @@
 // The schedule that is to be expected, or what has to be known for one.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { get, serverNow } from "../live/api";
 import { go, route, useLive, useLoaded, useRoute } from "../live/live";
 import { duration, parseTime, percent, plural, roughly, when } from "../model/format";
@@ -57,8 +57,7 @@ function Schedule({ plan }: { plan: Plan }) {
   const steps = useMemo(() => [...new Set(plan.jobs.map((job) => job.step))], [plan]);
   const { chart, jobs } = useMemo(() => planChart(plan), [plan]);
   const begin = parseTime(plan.at) ?? 0;
-  if (!chart) return null;
-  const draw = (bar: Bar) => {
+  const draw = useCallback((bar: Bar) => {
     const job = jobs.get(bar.key);
     const took = bar.end === null ? "until an unknown end" : duration((bar.end - bar.start) / 1000);
     if (!job) return { look: { name: "other", step: 0 }, label: "", href: null, tip: ["a job of another sweep", `on ${bar.lane}`, took] };
@@ -68,7 +67,8 @@ function Schedule({ plan }: { plan: Plan }) {
       href: job.id === null ? null : `#/job/${job.id}`,
       tip: [job.run === "" ? `${job.step} (once)` : `${job.run}/${job.step}`, `on ${bar.lane}${job.live ? ", runs already" : ""}`, `${when(from, serverNow())} to ${when(begin + job.end_s * 1000, serverNow())}, ${took}`],
     };
-  };
+  }, [jobs, steps, begin]);
+  if (!chart) return null;
   return (
     <section class="card" aria-labelledby="schedule-title">
       <div class="bar-line">

@@ -52,8 +52,8 @@ export function RunTable({ table, filter, cols, group, shut, setQuery }: Props) 
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const isReadonly = useValue(hello, (h) => h?.readonly ?? true);
   const items = useMemo(() => itemsOf(table, shut), [table.shown, table.groups, shut.join("\0")]);
-  const aggregates = useCallback((column: Column) => (table.groups ?? []).map((g) => groupCellText(g, column)), [table.groups]);
-  const widths = useMemo(() => columnWidths(table.columns, table.rows, aggregates), [table.columns, table.rows, aggregates]);
+  // Not with each change of a job: columns that move about are hard to read.
+  const widths = useMemo(() => columnWidths(table.columns, table.rows, (column) => (table.groups ?? []).map((g) => groupCellText(g, column))), [table.columns, table.set, table.rows.size, table.groupBy]);
   const { first, last } = visibleRange(scroll.top, scroll.height, kRowHeight, items.length);
   const look = useCallback(() => {
     const node = box.current;

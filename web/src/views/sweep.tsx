@@ -1,6 +1,6 @@
 // A sweep: how far it is, its lanes over time, its runs.
 import { useCallback, useEffect } from "preact/hooks";
-import { go, link, route, useLive, useNow, useRoute, useValue } from "../live/live";
+import { go, link, route, useLive, useRoute, useValue } from "../live/live";
 import { plural } from "../model/format";
 import { splitList, withQuery } from "../model/route";
 import { ended, total } from "../model/states";
@@ -63,15 +63,14 @@ function OnceSteps({ table }: { table: Table }) {
   );
 }
 
-function Waiting({ id }: { id: number }) {
+function Waiting({ id, error }: { id: number; error: string | null }) {
   const hasAll = useLive((state) => state.all !== null);
   const isKnown = useLive((state) => state.all?.sweeps.some((sweep) => sweep.id === id) ?? false);
   const state = useValue(link, (l) => l);
-  const now = useNow();
-  void now;
   return (
     <>
       <h1>Sweep {id}</h1>
+      {error && <p class="notes bad">{error}</p>}
       <p class="empty">{hasAll && !isKnown && state === "live" ? "Nothing is known of this sweep yet. If there is none of this number, nothing will come." : "Loading …"} <a href="#/">Overview</a></p>
     </>
   );
@@ -84,7 +83,7 @@ export function SweepView({ id }: { id: number }) {
   const table = useTable(state, history, query);
   const set = useCallback(setQuery, []);
   useEffect(() => { document.title = `${state?.sweep.name ?? `sweep ${id}`} – pergpu`; }, [state?.sweep.name]);
-  if (!state || !table) return <Waiting id={id} />;
+  if (!state || !table) return <Waiting id={id} error={error} />;
   return (
     <>
       <nav class="crumbs" aria-label="Where"><a href="#/">Sweeps</a> / {state.sweep.name}</nav>

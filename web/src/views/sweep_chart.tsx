@@ -1,5 +1,5 @@
 // The chart of a sweep: its attempts on their lanes, those that are live growing; and the same as a table.
-import { useMemo, useState } from "preact/hooks";
+import { useCallback, useMemo, useState } from "preact/hooks";
 import { clockTick, useValue } from "../live/live";
 import { serverNow } from "../live/api";
 import { clock, duration, when } from "../model/format";
@@ -69,7 +69,7 @@ export function SweepChart(props: Props) {
     return new Map(lanes.filter((lane) => !used.has(lane.name) && lane.state !== "free" && lane.state !== "busy").map((lane) => [lane.name, lane.state]));
   }, [lanes, attempts]);
   const stepAt = useMemo(() => new Map(props.steps.map((step, i) => [step, i])), [props.steps]);
-  const draw = (bar: Bar): Drawn => {
+  const draw = useCallback((bar: Bar): Drawn => {
     const look = lookOf(bar.outcome);
     return {
       look: { name: look, step: stepAt.get(bar.step) ?? 0 },
@@ -82,7 +82,7 @@ export function SweepChart(props: Props) {
         `from ${clock(bar.start)}${bar.end === null ? "" : ` to ${clock(bar.end)}`}`,
       ],
     };
-  };
+  }, [stepAt]);
   const axis = (at: number, step: number) => (step < 60_000 ? clock(at) : step >= 86_400_000 ? when(at, 0).replace(/ \d\d:\d\d$/, "") : when(at, at));
   return (
     <section aria-labelledby="chart-title" class="card">

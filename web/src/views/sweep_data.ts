@@ -18,24 +18,33 @@ const kNoHistory: ReadonlyMap<number, HistoryJob> = new Map();
 /** Fetched on entering, and again after attempts have ended, at most each five seconds. */
 export function useHistory(id: number, attemptsEnded: number): { history: ReadonlyMap<number, HistoryJob>; error: string | null } {
   const [state, set] = useState<{ history: ReadonlyMap<number, HistoryJob>; error: string | null }>({ history: kNoHistory, error: null });
-  const last = useRef(-Infinity);
+  const ended = useRef(attemptsEnded);
+  const asked = useRef({ at: -Infinity, stop: new AbortController() });
+  const [again, setAgain] = useState(0);
   useEffect(() => {
-    const stop = new AbortController();
+    const { current } = asked;
+    current.stop = new AbortController();
+    return () => current.stop.abort();
+  }, [id]);
+  useEffect(() => {
+    const { current } = asked;
+    const { signal } = current.stop;
     const load = async () => {
-      last.current = performance.now();
+      current.at = Infinity; // the next one waits for this one
       try {
-        const reply = await get<{ jobs: HistoryJob[] }>(`/api/sweeps/${id}/history`, stop.signal);
+        const reply = await get<{ jobs: HistoryJob[] }>(`/api/sweeps/${id}/history`, signal);
         set((old) => ({ error: null, history: new Map(reply.jobs.map((job) => [job.id, kept(old.history.get(job.id), job)])) }));
       } catch (error) {
-        if (!stop.signal.aborted) set((old) => ({ ...old, error: error instanceof Error ? error.message : String(error) }));
+        if (!signal.aborted) set((old) => ({ ...old, error: error instanceof Error ? error.message : String(error) }));
       }
+      current.at = performance.now();
+      if (ended.current !== attemptsEnded) setAgain((n) => n + 1);
     };
-    const timer = window.setTimeout(() => void load(), Math.max(0, last.current + kPause - performance.now()));
-    return () => {
-      window.clearTimeout(timer);
-      if (performance.now() - last.current > kPause) stop.abort();
-    };
-  }, [id, attemptsEnded]);
+    ended.current = attemptsEnded;
+    if (current.at === Infinity) return undefined;
+    const timer = window.setTimeout(() => void load(), Math.max(0, current.at + kPause - performance.now()));
+    return () => window.clearTimeout(timer);
+  }, [id, attemptsEnded, again]);
   return state;
 }
 

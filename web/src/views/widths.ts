@@ -19,7 +19,7 @@ function widthOf(text: string, font: keyof typeof kFonts): number {
 function longestOf(column: Column, rows: ReadonlyMap<string, Row>, extra: readonly string[], now: number): string {
   if (column.kind === "step") return "▶ cancelled 59m59s";
   if (column.kind === "state") return "▶ cancelled";
-  let longest = column.kind === "time" ? "59m59s" : "";
+  let longest = column.kind === "time" ? "59m59s" : column.kind === "reason" ? "waits for a lane that is free" : "";
   for (const row of rows.values()) {
     if (row.isOnce) continue;
     const text = cellText(row, column, now);
