@@ -8,7 +8,7 @@ export interface Target { sweep: number | null; log: number | null }
 
 const kNames = [
   "all.snapshot", "all.changes", "all.devices", "sweep.snapshot", "sweep.job", "sweep.sweep", "sweep.lanes",
-  "sweep.remaining", "sweep.end", "log.reset", "log.more", "gap",
+  "sweep.remaining", "sweep.end", "log.reset", "log.more", "gap", "failed",
 ];
 const kFirstPause = 1000;
 const kLongestPause = 15000;

@@ -174,6 +174,7 @@ export function reduce(state: State, event: LiveEvent): State {
       const text = state.log.text + String(data.text ?? "");
       return { ...state, log: { ...state.log, text: text.length > kMostLog * 1.25 ? text.slice(text.length - kMostLog) : text } };
     }
+    case "failed": // there is no such sweep, or no more of it
     case "gap": {
       const topic = data.topic === "sweep" ? "sweep" : "all";
       return { ...state, gaps: [...without(state.gaps, topic), { topic, why: String(data.why ?? "") }] };
