@@ -255,7 +255,7 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
   if (const std::string commit = text_of(whole, "git_commit"); !commit.empty()) {
     facts.add("git", commit + (text_of(whole, "git_dirty") == "true" ? " and changes" : ""));
   }
-  for (const std::string& file : files_of_newest(whole)) facts.add("code", file);
+  for (const std::string& code : files_of_newest(whole)) facts.add("code", code);
   if (whole.contains("last_attempt")) facts.add("newest", members_text(whole["last_attempt"]));
   if (const auto told = whole.find("notify"); told != whole.end() && told->is_array()) {
     for (const json& channel : *told) facts.add("notify", value_text(channel));
