@@ -7,6 +7,7 @@
 
 #include "cli/attempt_files.h"
 #include "cli/history.h"
+#include "cli/result_files.h"
 #include "cli/terminal.h"
 #include "cli/web_app.h"
 #include "os/file.h"
@@ -86,6 +87,7 @@ void WebApp::route_job(const Exchange& exchange, std::int64_t job, const std::st
     return forward(exchange, {{"op", "show"}, {"sel", selector}}, [](const json& reply) {
       json whole = first_job(reply);
       add_attempts(whole, 0);
+      add_metrics(whole);
       return whole;
     });
   }
