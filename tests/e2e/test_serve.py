@@ -264,7 +264,7 @@ def test_a_log_is_followed_over_a_retry_and_resumed(home, server):
 
 def test_what_the_page_asks_for_is_what_the_commands_print(home, server):
     home.script("work", '#!/bin/sh\necho \'{"step": 1, "loss": 0.5}\' >>"$PERGPU_METRICS"\n'
-                        'echo \'{"step": 2, "loss": 0.25, "note": "x"}\' >>>"$PERGPU_METRICS"\n')
+                        'echo \'{"step": 2, "loss": 0.25, "note": "x"}\' >>"$PERGPU_METRICS"\n')
     sweep_id = home.submit(grid("work", 2, 'command = ["work"]', 'name = "s"'), "--lanes", 2)["sweep_id"]
     home.wait()
     hello = server.get("/api/hello")
