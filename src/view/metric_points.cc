@@ -35,7 +35,8 @@ json metric_points(std::string_view text, std::size_t most) {
   for (std::size_t i = 0; i < count; ++i) {
     // From the end, so that the newest line is one of them.
     const std::size_t line = lines.size() - 1 - (count - 1 - i) * lines.size() / count;
-    const json object = json::parse(lines[line], nullptr, false);
+    // In the order in which they are written.
+    const auto object = nlohmann::ordered_json::parse(lines[line], nullptr, false);
     if (!object.is_object()) continue;
     json point = json::object();
     for (const auto& [name, value] : object.items()) {
