@@ -1,7 +1,7 @@
 // The images of docs/images/: the thirteen models run once, and pergpu is looked at a third of the way
 // and at the end.  Called by tools/screenshots.
 import { execFileSync } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { cpSync, mkdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { openPage, startBrowser } from "./browser/page.mjs";
@@ -43,10 +43,15 @@ async function captureTop(home, columns, rows) {
 const serve = await startServe();
 const browser = await startBrowser();
 try {
-  const sweep = JSON.parse(await serve.pergpu("submit", join(root, "examples/thirteen/thirteen.toml"), "--lanes", "8", "--out", join(serve.folder, "runs"), "--json"));
+  // A copy, so that no image shows where somebody keeps pergpu.
+  cpSync(join(root, "examples/thirteen"), join(serve.folder, "thirteen"), { recursive: true, filter: (path) => !path.endsWith("/runs") });
+  const sweep = JSON.parse(await serve.pergpu("submit", "thirteen/thirteen.toml", "--lanes", "8", "--json"));
   const jobs = async () => JSON.parse(await serve.pergpu("ps", "-a", "--json")).jobs;
   mkdirSync(images, { recursive: true });
-  const shoot = (page, name, options = {}) => page.screenshot({ path: join(images, `${name}.png`), ...options });
+  const shoot = async (page, name, options = {}) => {
+    await page.screenshot({ path: join(images, `${name}.png`), ...options });
+    await page.context().close();
+  };
 
   const first = await openPage(browser);
   await first.goto(serve.link);

@@ -1,7 +1,7 @@
 // Addresses, texts, numbers, series.
 import test from "node:test";
 import assert from "node:assert/strict";
-import { bytes, duration, number, plural, ticking, valueText } from "../src/model/format";
+import { bytes, duration, number, plural, span, ticking, valueText } from "../src/model/format";
 import { formatRoute, joinList, parseRoute, splitList, withQuery, type Route } from "../src/model/route";
 import { metricLine, spoken, usageSeries } from "../src/model/series";
 import { plainText, shellLine, tailOf } from "../src/model/text";
@@ -75,6 +75,16 @@ test("what is not known is a gap, in a series and between buckets", () => {
   assert.deepEqual(series?.x, [0, 10, 20, 60]);
   assert.deepEqual(series?.mean, [2, null, null, 4]);
   assert.equal(usageSeries(usage, "gpu_busy_percent"), null);
+});
+
+test("readings that got rarer are a line, not gaps", () => {
+  const buckets = [0, 8, 16, 25, 90].map((s) => ({ at: iso(s), readings: 1, cores: [1, 1, 1] }));
+  const series = usageSeries({ step_s: 1, buckets } as unknown as UsageSeries, "cores");
+  assert.deepEqual(series?.mean, [1, 1, 1, 1, null, 1]);
+});
+
+test("spans are exact", () => {
+  assert.deepEqual([0, 30, 60, 90, 3600, 5400, 90_061].map(span), ["0s", "30s", "1m", "1m30s", "1h", "1h30m", "1d1h1m1s"]);
 });
 
 test("metrics by step, by time, by line", () => {

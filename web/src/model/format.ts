@@ -29,6 +29,20 @@ export function ticking(seconds: number): string {
   return whole < 10 ? `${whole}s` : duration(whole);
 }
 
+/** Of a whole number of seconds, exactly and short: "30s", "2m", "1m30s", "1h", "1h30m", "2d" */
+export function span(seconds: number): string {
+  const whole = Math.round(seconds);
+  const units: [number, string][] = [[86_400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
+  let rest = whole;
+  let text = "";
+  for (const [size, name] of units) {
+    const n = Math.floor(rest / size);
+    if (n > 0) text += `${n}${name}`;
+    rest -= n * size;
+  }
+  return text || "0s";
+}
+
 /** Of a span that only roughly is so: "~3m" */
 export function roughly(seconds: number): string {
   const s = Math.max(0, seconds);

@@ -1,5 +1,6 @@
 // Series for charts: buckets of usage and points of metrics as columns of numbers.  What is not known
-// is null, which a chart leaves as a gap; a pause between buckets is one, too.
+// is null, which a chart leaves as a gap; a pause between buckets is one, too.  Readings that cost much
+// get rarer by themselves: a pause is what is longer than three usual ones.
 import { parseTime } from "./format";
 import type { Bucket, MetricSeries, UsageSeries } from "./types";
 
@@ -21,12 +22,15 @@ export function usageSeries(usage: UsageSeries, measure: string): Series | null 
     series.mean.push(values?.[1] ?? null);
     series.most.push(values?.[2] ?? null);
   };
+  const times = (usage.buckets as Bucket[]).map((bucket) => parseTime(bucket.at)).filter((at): at is number => at !== null);
+  const apart = times.slice(1).map((at, i) => (at - (times[i] as number)) / 1000).sort((a, b) => a - b);
+  const usual = Math.max(usage.step_s, apart[Math.floor((apart.length - 1) / 2)] ?? 0);
   let before: number | null = null;
   for (const bucket of usage.buckets as Bucket[]) {
     const at = parseTime(bucket.at);
     if (at === null) continue;
     const x = at / 1000;
-    if (before !== null && x - before > usage.step_s * 2.5) push(before + usage.step_s, null);
+    if (before !== null && x - before > usual * 3) push(before + usual, null);
     const values = triple(bucket[measure]);
     isKnown ||= values !== null;
     push(x, values);

@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { percent, roughly } from "../model/format";
 import { compareNatural } from "../model/order";
-import { jobName } from "../model/states";
+import { ended, jobName, total } from "../model/states";
 import type { AllState } from "../model/store";
 import type { Gpu, Job, Lane } from "../model/types";
 import { LaneMark, Mark } from "../parts/mark";
@@ -37,17 +37,25 @@ const LaneLine = memo<{ lane: Lane; job: Job | null; busy: number | null }>(func
   );
 });
 
-/** Lanes as told, and those that a live job names and nobody told of. */
+const kMostOwn = 256; // more free lanes nobody looks through
+
+/** Lanes as told, those that a live job names and nobody told of, and the free ones of open sweeps. */
 function lanesOf(all: AllState, live: readonly Job[]): Lane[] {
   const known = new Set(all.lanes.map((lane) => lane.name));
-  const more = live.filter((job) => job.lane && !known.has(job.lane)).map((job): Lane => ({
-    name: job.lane as string, uuid: "", state: "busy", why: "", job: job.id, idle_s: null, idle_now_s: null,
-  }));
+  const lane = (name: string, job: number | null): Lane => {
+    known.add(name);
+    return { name, uuid: "", state: job === null ? "free" : "busy", why: "", job, idle_s: null, idle_now_s: null };
+  };
+  const more = live.filter((job) => job.lane && !known.has(job.lane)).map((job) => lane(job.lane as string, job.id));
+  const own = all.sweeps.filter((sweep) => sweep.lanes > 0 && total(sweep.counts) > ended(sweep.counts));
+  if (own.length === 1) {
+    for (let i = 0; i < Math.min(kMostOwn, own[0]?.lanes ?? 0); i += 1) if (!known.has(`lane${i}`)) more.push(lane(`lane${i}`, null));
+  }
   return [...all.lanes, ...more].sort((a, b) => compareNatural(a.name, b.name));
 }
 
 export function LaneTable({ all, live }: { all: AllState; live: Job[] }) {
-  const lanes = useMemo(() => lanesOf(all, live), [all.lanes, live.map((job) => `${job.id}${job.lane}`).join()]);
+  const lanes = useMemo(() => lanesOf(all, live), [all.lanes, all.sweeps, live.map((job) => `${job.id}${job.lane}`).join()]);
   const byLane = new Map(live.map((job) => [job.lane, job]));
   const gpuOf = new Map<string, Gpu>(all.gpus.map((gpu) => [gpu.uuid, gpu]));
   const used = lanes.filter((lane) => byLane.has(lane.name) || lane.job !== null).length;

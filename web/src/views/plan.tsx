@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { get, serverNow } from "../live/api";
 import { go, route, useLive, useLoaded, useRoute } from "../live/live";
-import { duration, parseTime, percent, plural, roughly, when } from "../model/format";
+import { duration, parseTime, percent, plural, span, when } from "../model/format";
 import type { Bar } from "../model/gantt";
 import { planChart, withLanesLines } from "../model/plan_chart";
 import { withQuery } from "../model/route";
@@ -78,7 +78,7 @@ function Schedule({ plan }: { plan: Plan }) {
         <button type="button" class="small" aria-pressed={asTable} onClick={() => setTable(!asTable)}>As a table</button>
       </div>
       {asTable ? <PlanTable plan={plan} /> : (
-        <LaneChart title="The expected schedule, lanes over time. Arrow keys go from bar to bar." {...chart} now={null} offset={-begin} axis={(at) => (at <= begin ? "now" : `+${roughly((at - begin) / 1000)}`)} draw={draw} />
+        <LaneChart title="The expected schedule, lanes over time. Arrow keys go from bar to bar." {...chart} now={null} offset={-begin} axis={(at) => (at <= begin ? "now" : `+${span((at - begin) / 1000)}`)} draw={draw} />
       )}
     </section>
   );
