@@ -61,8 +61,10 @@ test("the log grows as it is written", async () => {
 test("filter, sort and group; all of it survives a reload", async () => {
   await page.goto(`${serve.url}/#/sweep/${thirteen.sweep_id}`);
   await until(page, () => document.querySelectorAll(".run-table tbody th.run").length === 9);
-  await page.getByTitle("Sort by seed").click();
-  await page.getByTitle("Sort by seed").click();
+  const seed = page.locator(".run-table thead").getByRole("button", { name: "seed", exact: true });
+  await seed.click();
+  await until(page, () => document.querySelector('th[aria-sort="ascending"]')?.textContent.startsWith("seed"));
+  await seed.click();
   await until(page, () => document.querySelector('th[aria-sort="descending"]')?.textContent.startsWith("seed"));
   assert.match((await runs(page))[0], /seed=10/, "numbers by value: 10 is more than 2");
   await page.keyboard.press("/");
