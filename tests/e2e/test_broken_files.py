@@ -54,7 +54,7 @@ def test_a_mistyped_command_is_an_error_with_the_nearest_one(home, typed, meant)
         (["run", "-g", "lr=1,2", "--", "echo", "{rl}"], "{lr}"),
         (["run", "a.toml", "--rerun", "--only-new"], "exclude"),
         (["frobnicate"], "frobnicate"),
-        (["serve"], "not in this version"),
+        (["serve", "--port", "70000"], "--port"),
         (["coordinator", "statsu"], "statsu"),
     ],
     ids=lambda value: "_".join(value) if isinstance(value, list) else "",
