@@ -18,7 +18,7 @@ export interface SweepState {
 }
 
 export interface LogState { job: number; attempt: number; text: string }
-export interface Gap { topic: "all" | "sweep"; why: string }
+export interface Gap { topic: "all" | "sweep"; why: string; isFinal: boolean } // isFinal: no more of it comes
 
 export interface State {
   all: AllState | null;
@@ -177,7 +177,7 @@ export function reduce(state: State, event: LiveEvent): State {
     case "failed": // there is no such sweep, or no more of it
     case "gap": {
       const topic = data.topic === "sweep" ? "sweep" : "all";
-      return { ...state, gaps: [...without(state.gaps, topic), { topic, why: String(data.why ?? "") }] };
+      return { ...state, gaps: [...without(state.gaps, topic), { topic, why: String(data.why ?? ""), isFinal: event.name === "failed" }] };
     }
     default:
       return state;

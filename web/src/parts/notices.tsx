@@ -14,7 +14,7 @@ export function Banners() {
       {state === "reconnecting" && (
         <p class="banner warn"><code>pergpu serve</code> does not answer; trying again. What is shown may be old. Jobs go on without it.</p>
       )}
-      {gaps.length > 0 && <p class="banner warn">{gaps[0]?.why || "The coordinator is gone; another one takes over."} What is shown may be old. Jobs go on.</p>}
+      {gaps.length > 0 && <p class="banner warn">{gaps[0]?.why || "The coordinator is gone; another one takes over."}{!gaps[0]?.isFinal && " What is shown may be old. Jobs go on."}</p>}
       {trouble !== "" && <p class="banner warn">GPUs cannot be seen: {trouble}</p>}
     </div>
   );
