@@ -67,6 +67,16 @@ class Server {
   void look_at_devices(Client& client);
   void control(std::uint64_t id, const Request& request);
   void query(Client& client, const Request& request);
+  /// Jobs that are being described, in the order of the answer.
+  struct Listing {
+    std::uint64_t client = 0;
+    Request::Op op = {};
+    std::vector<JobId> jobs = {};
+    std::size_t next = 0;   // of `jobs`
+    std::string line = {};  // the answer so far
+  };
+  void list(std::uint64_t id, Request::Op op, std::vector<JobId> jobs);
+  void go_on_listing(const std::shared_ptr<Listing>& listing);
   void clean(std::uint64_t id, const Request& request);
   void end_cleaning(std::uint64_t id, SweepId sweep);
   void interrupt(std::uint64_t id, SweepId sweep, int level);

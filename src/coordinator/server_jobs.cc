@@ -117,45 +117,29 @@ void Server::query(Client& client, const Request& request) {
   } else if (op != Request::Op::Ps && op != Request::Op::Why) {
     return fail(id, kUsage, "name the jobs: JOB, SWEEP, SWEEP/RUN, SWEEP/RUN/STEP or @");
   }
-  json jobs = json::array();
-  if (op == Request::Op::Ps) {
-    auto add = [&](JobId job) {
-      jobs.push_back(describe(coordinator_, *coordinator_.world().job(job)));
-    };
-    if (!selectors.empty()) {
-      for (JobId job : selection.jobs) add(job);
-    } else if (request.all) {
-      for (const Job& job : coordinator_.world().jobs()) {
-        if (!coordinator_.world().is_forgotten(job.sweep)) add(job.id);
-      }
-    } else {
-      coordinator_.world().open_jobs().for_each(add);
+  std::vector<JobId>& jobs = selection.jobs;
+  if (op == Request::Op::Ps && selectors.empty() && request.all) {
+    for (const Job& job : coordinator_.world().jobs()) {
+      if (!coordinator_.world().is_forgotten(job.sweep)) jobs.push_back(job.id);
     }
-  } else if (op == Request::Op::Show) {
-    for (JobId job : selection.jobs) {
-      jobs.push_back(describe_whole(coordinator_, *coordinator_.world().job(job)));
-    }
-  } else if (op == Request::Op::Why) {
-    auto add = [&](const Job& job) { jobs.push_back(describe_why(coordinator_, job)); };
-    if (selectors.empty()) {
-      coordinator_.world().open_jobs().for_each([&](JobId open) {
-        const Job& job = *coordinator_.world().job(open);
-        if (job.state == JobState::Queued || job.state == JobState::Held) add(job);
-      });
-    } else {
-      for (JobId job : selection.jobs) add(*coordinator_.world().job(job));
-    }
-  } else {
+  } else if (op == Request::Op::Ps && selectors.empty()) {
+    coordinator_.world().open_jobs().for_each([&](JobId open) { jobs.push_back(open); });
+  } else if (op == Request::Op::Why && selectors.empty()) {
+    coordinator_.world().open_jobs().for_each([&](JobId open) {
+      const JobState state = coordinator_.world().job(open)->state;
+      if (state == JobState::Queued || state == JobState::Held) jobs.push_back(open);
+    });
+  } else if (op == Request::Op::Wait) {
     if (Result<void> live = check_attempts(coordinator_.world(), selection); !live) {
       return fail(id, code_of(live.error()), live.error().message);
     }
     // What became of rows that were taken out of the file is no part of how the sweep fares; jobs
     // of such rows alone were asked for by name.
     const auto unlisted = [this](JobId job) { return !coordinator_.world().is_listed(job); };
-    if (!std::all_of(selection.jobs.begin(), selection.jobs.end(), unlisted)) {
-      std::erase_if(selection.jobs, unlisted);
+    if (!std::all_of(jobs.begin(), jobs.end(), unlisted)) {
+      std::erase_if(jobs, unlisted);
     }
-    coordinator_.when_durable([this, id, wanted = std::move(selection.jobs)] {
+    coordinator_.when_durable([this, id, wanted = std::move(jobs)] {
       Client* waiting = find(id);
       if (waiting == nullptr) return;
       waiting->waiting_for = wanted;
@@ -166,7 +150,7 @@ void Server::query(Client& client, const Request& request) {
     });
     return;
   }
-  reply(id, {{"schema", 1}, {"jobs", std::move(jobs)}});
+  list(id, op, std::move(jobs));
 }
 
 void Server::submit(Client& client) {

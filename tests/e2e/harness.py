@@ -192,7 +192,7 @@ class Home:
             "GATE": self.gate,
             # The deciding thread never blocks: 50 ms is the promise, held to by test_slow_disk.py.  Here
             # there is room for builds without optimization on a machine that is busy with other tests.
-            "PERGPU_TURN_LIMIT_MS": "1000" if "ASAN_OPTIONS" in os.environ else "400",
+            "PERGPU_TURN_LIMIT_MS": "1000" if "ASAN_OPTIONS" in os.environ else "250",
         }
         # Where pergpu was built with a sanitizer: what coordinator and keepers say must be seen, too.
         os.mkdir(self.root + "/sanitizer", 0o777)
