@@ -97,7 +97,8 @@ def test_one_that_writes_a_huge_log_is_done_and_the_coordinator_stays_small(home
     assert job["state"] == "done" and os.path.getsize(job["log"]) == size
     status = read(f"/proc/{home.coordinator()}/status")
     kib = int(status.split("VmHWM:")[1].split()[0])
-    assert kib < 200_000
+    # AddressSanitizer keeps what was freed, up to 256 MB of it.
+    assert kib < (600_000 if "ASAN_OPTIONS" in os.environ else 200_000)
     assert home.run("logs", "-n", "1", "awkward").stdout.endswith("\n"[: size % 19 == 0])
 
 
