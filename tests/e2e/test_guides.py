@@ -26,6 +26,7 @@ def test_a_page_shows_what_happens(typist, world, name):  # noqa: F811
         pages.page(name),
         {
             "PERGPU_NVML": harness.FAKE_NVML,
+            "PERGPU_READ_USAGE": "off",  # what is read, and when, no page can foretell
             "FAKE_NVML_SCENARIO": world.root + "/world.json",
             "PERGPU_LOCKS": world.root + "/locks",
         },
