@@ -55,7 +55,8 @@ export async function startServe({ options = [] } = {}) {
         await gone;
       }
       await pergpu("coordinator", "stop", "--kill").catch(() => {});
-      rmSync(folder, { recursive: true, force: true });
+      // What a keeper writes last may come in between.
+      rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
     },
   };
 }
