@@ -1,7 +1,7 @@
 # cmake -P embed-page.cmake WEB OUT: builds web/ with npm and writes OUT, the C++ source that holds
 # the page.  Where that cannot be done OUT says so and holds none: pergpu is whole without a page.
-set(web "${CMAKE_ARGV3}")
-set(out "${CMAKE_ARGV4}")
+file(REAL_PATH "${CMAKE_ARGV3}" web)
+file(REAL_PATH "${CMAKE_ARGV4}" out)
 set(begin "// Made by cmake/embed-page.cmake.\n#include \"serve/page.h\"\n\nnamespace pergpu::serve {\n")
 
 function(leave_out why)

@@ -21,8 +21,8 @@ from typing import NamedTuple
 from harness import PERGPU, read
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-HERE = "/home/alice/pergpu"  # what pages call the folder in which their commands are typed
-STATE = "/home/alice/.local/state/pergpu/5b2f"  # and PERGPU_HOME
+HERE = "/data/alice/pergpu"  # what pages call the folder in which their commands are typed
+STATE = "/data/alice/.local/state/pergpu/5b2f"  # and PERGPU_HOME
 FILE = re.compile(r"(?:#|//) ([\w./-]+\.\w+)\n")
 WITHOUT_TERMINAL = re.compile(r"\d\d:\d\d:\d\d (\d+ \S+/|\S+: )")
 VARIES = [

@@ -25,7 +25,7 @@ const byName = new Map();
 function makeSweep(id, name, steps, count) {
   const rows = Array.from({ length: count }, (_, i) => [methods[i % 3], String([0.1, 0.01, 0.001][Math.floor(i / 3) % 3]), String(Math.floor(i / 9))]);
   const names = rows.map((r, i) => `${String(i).padStart(count > 99 ? 4 : 2, "0")}-method=${r[0]},lr=${r[1]},seed=${r[2]}`);
-  const sweep = { id, name, root: `/home/alice/models/runs/${name}`, steps, columns: ["method", "lr", "seed"], rows, runs: names, counts: {}, lanes: 6, remaining_s: null, warnings: id === 2 ? ["train.py changed since the first start of step train"] : [] };
+  const sweep = { id, name, root: `/data/alice/models/runs/${name}`, steps, columns: ["method", "lr", "seed"], rows, runs: names, counts: {}, lanes: 6, remaining_s: null, warnings: id === 2 ? ["train.py changed since the first start of step train"] : [] };
   sweeps.push(sweep);
   const make = (run, index, step) => {
     const jobId = jobs.size + 1;
@@ -119,7 +119,7 @@ setInterval(() => { for (const s of streams) if (s.job && live(s.job)) send(s.st
 
 const series = (j) => ({ step_s: 10, buckets: Array.from({ length: 200 }, (_, i) => ({ at: iso(begin - 2000000 + i * 10000), cores: [2, 3 + Math.sin(i / 9), 4.5], ...(i > 60 && i < 90 ? {} : { resident_bytes: [7e9, 8e9 + i * 1e7, 9e9 + i * 1e7], gpu_busy_percent: [60, 85 + 10 * Math.sin(i), 99], gpu_memory_bytes: [3e10, 3e10, 3.1e10] }), throttle: [] })) });
 const metrics = () => ({ schema: 1, names: ["step", "loss", "acc"], points: Array.from({ length: 400 }, (_, i) => ({ at: null, step: i * 10, loss: 2 / (1 + i / 40) + 0.3 + Math.sin(i) * 0.02, ...(i % 20 === 0 ? { acc: 1 - 1 / (1 + i / 60) } : {}) })) });
-const show = (j) => ({ ...wire(j), params: j.x.params, command: ["python3", "train.py", "--lr", "{lr}"], argv: ["python3", "train.py", "--lr", String(j.x.params.lr ?? ""), "--note", "it's a test"], cwd: "/home/alice/models", file: "/home/alice/models/thirteen.toml", git_commit: "d5bf1c0a77e3", git_dirty: true, limits: { timeout: "12h", memory: "64GiB", gpus: 1, grace: "30s" }, limits_held: { timeout: "signals", memory: "cgroup memory.max" }, needs: ["prepare:all"], why: j.reason || "runs as process 4711", attempts: live(j) ? [...j.x.attempts, { attempt: j.attempt, class: null, lane: j.lane, gpus: j.gpus, started_at: j.started_at, ended_at: null, duration_s: null, exit: null, signal: null, reason: "" }] : j.x.attempts, last_attempt: { number: j.attempt, pid: 4711, cpus: 4, cpu_list: [0, 1, 2, 3], peak_memory_bytes: 9e9, cpu_s: 1234 }, learnt: { jobs: 12, duration_s: 2700, memory_bytes: 9e9, gpu_memory_bytes: 3e10 } });
+const show = (j) => ({ ...wire(j), params: j.x.params, command: ["python3", "train.py", "--lr", "{lr}"], argv: ["python3", "train.py", "--lr", String(j.x.params.lr ?? ""), "--note", "it's a test"], cwd: "/data/alice/models", file: "/data/alice/models/thirteen.toml", git_commit: "d5bf1c0a77e3", git_dirty: true, limits: { timeout: "12h", memory: "64GiB", gpus: 1, grace: "30s" }, limits_held: { timeout: "signals", memory: "cgroup memory.max" }, needs: ["prepare:all"], why: j.reason || "runs as process 4711", attempts: live(j) ? [...j.x.attempts, { attempt: j.attempt, class: null, lane: j.lane, gpus: j.gpus, started_at: j.started_at, ended_at: null, duration_s: null, exit: null, signal: null, reason: "" }] : j.x.attempts, last_attempt: { number: j.attempt, pid: 4711, cpus: 4, cpu_list: [0, 1, 2, 3], peak_memory_bytes: 9e9, cpu_s: 1234 }, learnt: { jobs: 12, duration_s: 2700, memory_bytes: 9e9, gpu_memory_bytes: 3e10 } });
 function plan() {
   const names = lanes.slice(0, 6).map((l) => l.name), free = names.map(() => 0), list = [];
   for (const j of jobs.values()) if (live(j) || j.state === "queued") { const i = free.indexOf(Math.min(...free)); list.push({ id: j.id, sweep: j.sweep, run: j.run, step: j.step, lanes: [names[i]], start_s: free[i], end_s: (free[i] += j.x.length), live: live(j) }); }
@@ -136,7 +136,7 @@ createServer(async (request, reply) => {
     try { const body = await readFile(new URL(name, dist)); reply.writeHead(200, { "content-type": kTypes[name.split(".")[1]], "content-security-policy": kPolicy }); return reply.end(body); } catch { return json({ error: "no such file" }, 404); }
   }
   const job = jobs.get(Number(path[2])), sweep = sweeps.find((s) => s.id === Number(url.searchParams.get("sweep") ?? path[2]));
-  if (path[1] === "hello") return json({ schema: 1, version: "0.1.0", host: "box", home: "/home/alice/.local/state/pergpu", readonly: process.env.READONLY === "1" });
+  if (path[1] === "hello") return json({ schema: 1, version: "0.1.0", host: "box", home: "/data/alice/.local/state/pergpu", readonly: process.env.READONLY === "1" });
   if (path[1] === "plan") return json(process.env.MISSING ? { missing: [{ sweep: "thirteen", step: "evaluate", jobs: 9 }] } : plan());
   if (path[1] === "sweeps") return sweep ? json({ schema: 1, jobs: jobsOf(sweep.id).map((j) => ({ ...wire(j), params: j.x.params, last_metrics: j.x.metrics, needs: [], attempts: j.x.attempts })) }) : json({ error: "no such sweep" }, 404);
   if (path[1] === "jobs") return !job ? json({ error: `no job ${path[2]}` }, 404) : json(path[3] === "usage" ? series(job) : path[3] === "metrics" ? metrics() : show(job));
