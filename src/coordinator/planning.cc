@@ -122,8 +122,7 @@ std::vector<std::string> Planning::usable_gpus(const ForecastMachine& machine) c
       const auto step = machine.steps.find(key);
       if (step == machine.steps.end()) return true;
       const Demand& demand = step->second.demand;
-      return demand.pool == LaneId::Pool::Gpu &&
-             (gpu.outsiders.empty() || demand.outsiders != Outsiders::Avoid) &&
+      return demand.pool == LaneId::Pool::Gpu && !is_kept_off(demand, gpu) &&
              (demand.devices.empty() || contains(demand.devices, gpu.uuid));
     });
     if (gpu.busy.empty() && may) usable.push_back(gpu.uuid);

@@ -102,7 +102,7 @@ struct Strait {
 
 /// As choose() has it: one that others use is nothing for jobs that avoid them, and stays so.
 bool may_use(const Demand& demand, const GpuLane& gpu) {
-  if (!gpu.outsiders.empty() && demand.outsiders != Outsiders::Ignore) return false;
+  if (is_kept_off(demand, gpu)) return false;
   if (!gpu_name_matches(demand.gpu_pattern, gpu.name)) return false;
   return demand.devices.empty() ||
          std::find(demand.devices.begin(), demand.devices.end(), gpu.uuid) != demand.devices.end();

@@ -65,7 +65,7 @@ bool allows(const Demand& demand, const GpuLane& gpu) {
 }
 
 bool free_for(const Demand& demand, const GpuLane& gpu) {
-  return gpu.busy.empty() && (gpu.outsiders.empty() || demand.outsiders == Outsiders::Ignore);
+  return gpu.busy.empty() && !is_kept_off(demand, gpu);
 }
 
 void find_gpus(const Demand& demand, const Capacity& capacity, const Claim& claim,

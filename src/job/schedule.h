@@ -91,6 +91,11 @@ struct Choice {
 /// UUID of the GPU on which the job's last attempt failed; "": none.
 using Avoided = std::function<std::string(JobId)>;
 
+/// Others use the GPU, and jobs of this kind do not run beside them.
+inline bool is_kept_off(const Demand& demand, const GpuLane& gpu) {
+  return !gpu.outsiders.empty() && demand.outsiders != Outsiders::Ignore;
+}
+
 /// The first job in the order that fits; nullopt when none does.  A GPU that it avoids is taken
 /// only when no other would do.
 std::optional<Choice> choose(const ReadyQueue& queue, const Capacity& capacity,
