@@ -1,5 +1,4 @@
-// Mistakes are gathered, so that whoever typed three of them is told of three.  The ranges are
-// those of the sweep file and of --lanes.
+// Mistakes are gathered, so that whoever typed three of them is told of three.
 #include "spec/settings.h"
 
 #include <fmt/format.h>
@@ -13,22 +12,29 @@
 namespace pergpu {
 namespace {
 
-constexpr int kMaxCount = 1'000'000;
-constexpr int kMaxLanes = 100'000;
-
 struct Setting {
   std::string_view name;
   std::optional<int> Settings::*value;
-  int least;
-  int most;
   bool may_be_none;  // stored as 0
 };
 
 constexpr Setting kKnown[] = {
-    {kSettings[0], &Settings::priority, -kMaxCount, kMaxCount, false},
-    {kSettings[1], &Settings::max_parallel, 1, kMaxCount, true},
-    {kSettings[2], &Settings::lanes, 1, kMaxLanes, false},
+    {kSettings[0], &Settings::priority, false},
+    {kSettings[1], &Settings::max_parallel, true},
+    {kSettings[2], &Settings::lanes, false},
 };
+
+struct Range {
+  std::int64_t least = 1;
+  std::int64_t most = 100'000;  // of --lanes, which is no key of a step
+};
+/// What the sweep file takes.
+Range range_of(std::string_view key) {
+  for (const KnownKey& known : step_keys(/*in_defaults=*/false)) {
+    if (known.name == key) return {.least = known.type.min, .most = known.type.max};
+  }
+  return {};
+}
 
 bool is_name_letter(char c, bool is_first) {
   const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -66,12 +72,13 @@ std::string read(std::string_view word, Settings& out) {
                                   [&](const Setting& known) { return known.name == key; });
   if (found == std::end(kKnown)) return refusal(key);
   if (out.*(found->value)) return fmt::format("`{}` is given twice", key);
+  const Range range = range_of(key);
   std::optional<int> value = number(text);
-  if (value && (*value < found->least || *value > found->most)) value.reset();
+  if (value && (*value < range.least || *value > range.most)) value.reset();
   if (found->may_be_none && text == "none") value = 0;
   if (!value) {
-    return fmt::format("{}={}: expected a whole number from {} to {}{}", key, text, found->least,
-                       found->most, found->may_be_none ? ", or `none`" : "");
+    return fmt::format("{}={}: expected a whole number from {} to {}{}", key, text, range.least,
+                       range.most, found->may_be_none ? ", or `none`" : "");
   }
   out.*(found->value) = value;
   return "";
