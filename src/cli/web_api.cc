@@ -48,15 +48,6 @@ serve::HttpResponse failure_response(const Error& error) {
   return error_response(503, error.message);
 }
 
-std::int64_t number_of(std::string_view text) {
-  std::int64_t number = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9' || number > 1'000'000'000) return -1;
-    number = number * 10 + (c - '0');
-  }
-  return number;
-}
-
 json first_job(const json& reply) {
   const json jobs = reply.value("jobs", json::array());
   return jobs.empty() ? json() : jobs[0];
@@ -98,14 +89,14 @@ void WebApp::route_job(const Exchange& exchange, std::int64_t job, const std::st
 }
 
 void WebApp::send_usage(const Exchange& exchange, std::int64_t job) {
-  const std::int64_t attempt = number_of(exchange->request().parameter("attempt"));
-  const std::int64_t step = number_of(exchange->request().parameter("step"));
-  if (attempt < 0 || step < 0) {
-    return exchange->reply(error_response(400, "attempt and step are numbers"));
-  }
   json request = {{"op", "usage"}, {"job", job}};
-  if (attempt > 0) request["attempt"] = attempt;
-  if (step > 0) request["step"] = step;
+  for (const char* name : {"attempt", "step"}) {
+    const std::string_view text = exchange->request().parameter(name);
+    if (text.empty()) continue;
+    const std::int64_t number = serve::number_in(text);
+    if (number == 0) return exchange->reply(error_response(400, "attempt and step are numbers"));
+    request[name] = number;
+  }
   forward(exchange, request);
 }
 

@@ -45,17 +45,6 @@ std::vector<std::string> parts_of(const std::string& path) {
   return parts;
 }
 
-/// 0: not a number of a job or sweep.
-std::int64_t number_in(std::string_view text) {
-  if (text.empty() || text.size() > 18) return 0;
-  std::int64_t number = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9') return 0;
-    number = number * 10 + (c - '0');
-  }
-  return number;
-}
-
 }  // namespace
 
 WebApp::WebApp(os::Loop& loop, const Place& place, serve::GuardRules rules, Hooks hooks)
@@ -176,7 +165,7 @@ void WebApp::open_tab(const Exchange& exchange) {
   const HttpRequest& request = exchange->request();
   WebTab::Sources sources{.all = all_feed_};
   for (const auto& [name, value] : request.query) {
-    const std::int64_t number = number_in(value);
+    const std::int64_t number = serve::number_in(value);
     if ((name != "sweep" && name != "log") || number == 0) {
       return exchange->reply(
           serve::error_response(400, "sweep=NUMBER and log=JOB are what can be asked for"));
@@ -185,12 +174,12 @@ void WebApp::open_tab(const Exchange& exchange) {
   if (tabs_.size() >= kMostTabs) {
     return exchange->reply(serve::error_response(503, "too many tabs are open"));
   }
-  if (const std::int64_t sweep = number_in(request.parameter("sweep"))) {
+  if (const std::int64_t sweep = serve::number_in(request.parameter("sweep"))) {
     sources.sweep_id = sweep;
     sources.sweep =
         feed("sweep", "sweep " + std::to_string(sweep), {{"op", "watch"}, {"sweep_id", sweep}});
   }
-  if (const std::int64_t job = number_in(request.parameter("log"))) {
+  if (const std::int64_t job = serve::number_in(request.parameter("log"))) {
     sources.job_id = job;
     sources.job = feed("job", "job " + std::to_string(job),
                        {{"op", "watch"}, {"sel", {std::to_string(job)}}});
@@ -242,7 +231,7 @@ void WebApp::route_api(const Exchange& exchange, const Words& path) {
     if (!sweep.empty()) selectors.push_back(sweep);
     return forward(exchange, {{"op", "plan"}, {"sel", selectors}, {"expect", json::object()}});
   }
-  const std::int64_t number = path.size() >= 3 ? number_in(path[2]) : 0;
+  const std::int64_t number = path.size() >= 3 ? serve::number_in(path[2]) : 0;
   if (number > 0 && is(4, "sweeps") && path[3] == "history") return send_history(exchange, number);
   if (number > 0 && is(3, "jobs")) return route_job(exchange, number, "");
   if (number > 0 && is(4, "jobs")) return route_job(exchange, number, path[3]);

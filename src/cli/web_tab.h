@@ -42,8 +42,6 @@ class WebTab {
   /// Shows that the connection lives.
   void ping();
 
-  const Sources& sources() const { return sources_; }
-
  private:
   void send(std::string_view name, std::string_view data);
   void tell(const WebFeed& feed, std::uint64_t& told, bool& begun);

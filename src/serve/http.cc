@@ -5,9 +5,12 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <system_error>
 
 namespace pergpu::serve {
 namespace {
@@ -94,6 +97,13 @@ std::string_view found(const std::map<std::string, std::string>& map, const std:
 std::string_view HttpRequest::field(const std::string& name) const { return found(fields, name); }
 std::string_view HttpRequest::parameter(const std::string& name) const {
   return found(query, name);
+}
+
+std::int64_t number_in(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return code == std::errc() && end == text.data() + text.size() ? std::max<std::int64_t>(number, 0)
+                                                                 : 0;
 }
 
 HttpResponse error_response(int status, std::string_view words) {

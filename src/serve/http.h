@@ -43,4 +43,7 @@ std::string head_of(const HttpResponse& response, std::int64_t length, bool keep
 bool split_target(std::string_view target, std::string& path,
                   std::map<std::string, std::string>& query);
 
+/// A whole number from 1, as addresses have it; 0: it is none.
+std::int64_t number_in(std::string_view text);
+
 }  // namespace pergpu::serve

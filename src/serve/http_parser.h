@@ -30,8 +30,6 @@ class HttpParser {
   /// with it.  After a refusal nothing more is read.
   std::optional<HttpRequest> next();
   const std::optional<Refusal>& refusal() const { return refusal_; }
-  /// Something of a request has come, and not all of it.
-  bool is_amid() const { return !unread_.empty(); }
 
  private:
   struct Message;

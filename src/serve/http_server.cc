@@ -57,6 +57,4 @@ Result<std::unique_ptr<HttpServer>> HttpServer::open(os::Loop& loop, os::UniqueF
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }
 
-std::size_t HttpServer::connections() const { return impl_->connections.size(); }
-
 }  // namespace pergpu::serve

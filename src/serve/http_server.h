@@ -61,8 +61,6 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  std::size_t connections() const;
-
  private:
   struct Impl;
   explicit HttpServer(std::unique_ptr<Impl> impl);
