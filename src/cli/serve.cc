@@ -2,6 +2,8 @@
 // nothing else.  Who may ask is serve/guard.h's, the answers are cli/web_app.h's.
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -41,8 +43,13 @@ Result<std::string> secret_in(const std::string& home) {
     return text.size() == 2 * kSecretBytes &&
            text.find_first_not_of("0123456789abcdef") == std::string::npos;
   };
-  const Result<std::string> kept = os::read_file(path, 1024);
-  if (kept && is_secret(*kept)) return *kept;
+  struct stat info {};
+  const bool is_private = ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+                          (info.st_mode & 077) == 0 && info.st_uid == ::geteuid();
+  if (is_private) {
+    const Result<std::string> kept = os::read_file(path, 1024);
+    if (kept && is_secret(*kept)) return *kept;
+  }
   std::string made = os::random_hex(kSecretBytes);
   if (Result<void> written = os::write_file_atomic(path, made, 0600, false); !written) {
     return std::move(written).error();

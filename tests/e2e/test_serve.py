@@ -137,6 +137,13 @@ def test_a_link_lets_one_browser_in_and_a_new_one_is_printed(home, serve):
     assert stat.S_IMODE(os.stat(home.path + "/web-token").st_mode) == 0o600
 
 
+def test_a_secret_that_others_could_read_is_made_anew(serve, home):
+    first = serve().secret
+    os.chmod(home.path + "/web-token", 0o644)
+    assert serve().secret != first
+    assert stat.S_IMODE(os.stat(home.path + "/web-token").st_mode) == 0o600
+
+
 def test_who_has_neither_cookie_nor_token_is_told_nothing(server):
     for path in ("/", "/app.js", "/metrics", "/api/hello", "/api/events", "/api/jobs/1"):
         status, fields, body = server.ask("GET", path)
