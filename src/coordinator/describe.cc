@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "coordinator/attempt_planner.h"
@@ -77,26 +78,45 @@ JobSnapshot describe(const Coordinator& coordinator, const Job& job) {
 }
 
 SweepSnapshot describe(const Coordinator& coordinator, const Sweep& sweep) {
+  SweepSnapshot s = describe_but_runs(coordinator, sweep);
+  describe_runs(sweep, sweep.runs.size(), s);
+  return s;
+}
+
+SweepSnapshot describe_but_runs(const Coordinator& coordinator, const Sweep& sweep) {
   SweepSnapshot s{.id = sweep.id.value,
                   .name = sweep.name,
                   .root = sweep.root,
                   .columns = sweep.spec.columns,
                   .lanes = coordinator.lanes_of(sweep)};
   const World& world = coordinator.world();
+  std::array<std::int64_t, kJobStates> counts{};
   std::vector<const Step*> steps;
   for (const Step& step : sweep.steps) {
     if (step.listed) steps.push_back(&step);
     for (JobId id : step.current) {
       const Job* job = world.job(id);
-      if (job == nullptr) continue;
-      ++s.counts[std::string(to_string(job->state))];
+      if (job != nullptr) ++counts[static_cast<std::size_t>(job->state)];
     }
+  }
+  for (std::size_t state = 0; state < counts.size(); ++state) {
+    if (counts[state] == 0) continue;
+    s.counts[std::string(to_string(static_cast<JobState>(state)))] = counts[state];
   }
   std::sort(steps.begin(), steps.end(),
             [](const Step* a, const Step* b) { return a->file_order < b->file_order; });
   for (const Step* step : steps) s.steps.push_back(step->spec.name);
-  for (const Run& run : sweep.runs) {
-    s.runs.push_back(run.folder);
+  if (const std::optional<std::int64_t> end = coordinator.expected_end(sweep.id)) {
+    s.remaining_s =
+        static_cast<double>(std::max<std::int64_t>(*end - coordinator.now().boot_ns, 0)) / 1e9;
+  }
+  return s;
+}
+
+void describe_runs(const Sweep& sweep, std::size_t count, SweepSnapshot& out) {
+  const std::size_t end = std::min(sweep.runs.size(), out.runs.size() + count);
+  while (out.runs.size() < end) {
+    const Run& run = sweep.runs[out.runs.size()];
     std::vector<std::string> row;
     if (Result<RunParameters> parameters = RunParameters::parse(run.spec)) {
       for (const std::string& column : sweep.spec.columns) {
@@ -104,13 +124,9 @@ SweepSnapshot describe(const Coordinator& coordinator, const Sweep& sweep) {
         row.push_back(text == nullptr ? "" : *text);
       }
     }
-    s.rows.push_back(std::move(row));
+    out.runs.push_back(run.folder);
+    out.rows.push_back(std::move(row));
   }
-  if (const std::optional<std::int64_t> end = coordinator.expected_end(sweep.id)) {
-    s.remaining_s =
-        static_cast<double>(std::max<std::int64_t>(*end - coordinator.now().boot_ns, 0)) / 1e9;
-  }
-  return s;
 }
 
 namespace {

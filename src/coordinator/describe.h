@@ -10,6 +10,10 @@ namespace pergpu {
 
 JobSnapshot describe(const Coordinator& coordinator, const Job& job);
 SweepSnapshot describe(const Coordinator& coordinator, const Sweep& sweep);
+/// The same in two parts, because a sweep may have many runs: all but these, and the next
+/// `count` of them, or as many as there are, behind those that `out` has.
+SweepSnapshot describe_but_runs(const Coordinator& coordinator, const Sweep& sweep);
+void describe_runs(const Sweep& sweep, std::size_t count, SweepSnapshot& out);
 /// Everything of one job: JobSnapshot plus parameters, command, resources, the newest attempt.
 nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job);
 /// Where it is and why, in plain words.

@@ -119,9 +119,11 @@ Server::Client* Server::find(std::uint64_t id) {
   return nullptr;
 }
 
-void Server::answer(Client& client, const json& line) {
+void Server::answer(Client& client, const json& line) { answer_text(client, dump(line)); }
+
+void Server::answer_text(Client& client, std::string_view line) {
   client.unanswered = false;
-  client.stream->send(dump(line));
+  client.stream->send(line);
   wait_for_answer(client);
 }
 

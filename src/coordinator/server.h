@@ -10,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -61,22 +62,24 @@ class Server {
   void plan(std::uint64_t id, Request request);
   void tell_plan(std::uint64_t id, const Coordinator::PlanRequest& asked);
   void watch(Client& client, const Request& request);
+  void begin_watch(Client& client, SweepId sweep, std::vector<JobId> jobs);
   void watch_all(std::uint64_t id);
   void note_change(Client& client, const std::vector<JobId>& jobs);
   void tell_changes(Client& client);
   void look_at_devices(Client& client);
   void control(std::uint64_t id, const Request& request);
   void query(Client& client, const Request& request);
+  /// Calls it once in each turn of the loop until it says that it is through, or the client leaves.
+  void in_turns(std::uint64_t id, std::function<bool(Client&)> part);
   /// Jobs that are being described, in the order of the answer.
   struct Listing {
-    std::uint64_t client = 0;
-    Request::Op op = {};
     std::vector<JobId> jobs = {};
     std::size_t next = 0;   // of `jobs`
-    std::string line = {};  // the answer so far
+    std::string text = {};  // JSON of those before, with commas between
   };
+  /// Some more of them.  true: that was all.
+  bool describe_jobs(Listing& listing, Request::Op op) const;
   void list(std::uint64_t id, Request::Op op, std::vector<JobId> jobs);
-  void go_on_listing(const std::shared_ptr<Listing>& listing);
   void clean(std::uint64_t id, const Request& request);
   void end_cleaning(std::uint64_t id, SweepId sweep);
   void interrupt(std::uint64_t id, SweepId sweep, int level);
@@ -86,11 +89,13 @@ class Server {
   bool make_room();
   void drop(Client& client);
   void answer(Client& client, const nlohmann::json& line);
+  void answer_text(Client& client, std::string_view line);
   void reply(std::uint64_t id, const nlohmann::json& data);
   void fail(std::uint64_t id, int code, const std::string& error);
   Client* find(std::uint64_t id);
   bool is_open(JobId id) const;
   void flush(Client& client);
+  void flush_at(Client& client, std::int64_t boot_ns);
   void answer_wait(Client& client);
   void mind_end(std::uint64_t id);
   void tell_end(Client& client);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -33,10 +34,11 @@ struct Server::Client {
 
   // A stream of changes.
   bool watching = false;
+  bool beginning = false;  // the snapshot is being made; changes are told behind it
   SweepId watched_sweep;
   std::unordered_set<JobId> watched_jobs;
   std::unordered_set<JobId> open_jobs;  // of these: neither ended nor held
-  std::vector<JobId> unsent;            // changed since the last flush, in order, each once
+  std::deque<JobId> unsent;             // changed since they were told, in order, each once
   std::unordered_set<JobId> unsent_jobs;
   std::int64_t sweep_told_ns = 0;
   bool flush_armed = false;
@@ -57,6 +59,9 @@ struct Server::Client {
   // clean: it removes the results of these.
   std::set<SweepId> cleaning;
 };
+
+/// So many jobs, or runs, are described in a turn of the loop.
+inline constexpr std::size_t kDescribedInATurn = 200;
 
 // Exit codes (docs/commands.md) that a refusal leads to.
 inline constexpr int kUsage = 2;

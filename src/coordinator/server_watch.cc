@@ -19,7 +19,7 @@ namespace {
 // once.
 constexpr std::int64_t kWatchPeriod = 50 * kMillisecond;
 // Larger sweeps are described once, at the start: describing one again costs time per run.
-constexpr std::size_t kMostRunsRetold = 10'000;
+constexpr std::size_t kMostRunsRetold = 1'000;
 // What should have ended and has not pushes the expected end ahead without any change of a job.
 constexpr std::int64_t kEndPeriod = 5 * kSecond;
 // A peer that does not read is cut off rather than kept in memory.
@@ -47,29 +47,46 @@ void Server::watch(Client& client, const Request& request) {
     sweep = &world.sweep_of(*world.job(jobs.front()));
   }
   std::sort(jobs.begin(), jobs.end());
-  coordinator_.when_durable([this, id = client.id, jobs = std::move(jobs), sweep_id = sweep->id] {
-    Client* c = find(id);
-    if (c == nullptr) return;
-    json list = json::array();
-    for (JobId job : jobs) list.push_back(describe(coordinator_, *coordinator_.world().job(job)));
-    const Sweep& s = *coordinator_.world().sweep(sweep_id);
+  coordinator_.when_durable(
+      [this, id = client.id, jobs = std::move(jobs), sweep_id = sweep->id]() mutable {
+        if (Client* c = find(id)) begin_watch(*c, sweep_id, std::move(jobs));
+      });
+}
+
+/// The snapshot, which takes several turns where there are many jobs, and what changes from now on.
+void Server::begin_watch(Client& client, SweepId sweep, std::vector<JobId> jobs) {
+  client.watching = true;
+  client.beginning = true;
+  client.watches_all = false;
+  client.watched_sweep = sweep;
+  client.watched_jobs = std::unordered_set<JobId>(jobs.begin(), jobs.end());
+  client.open_jobs.clear();
+  for (JobId job : jobs) {
+    if (is_open(job)) client.open_jobs.insert(job);
+  }
+  struct Parts {
+    Listing jobs = {};
+    SweepSnapshot runs = {};
+  };
+  const auto parts = std::make_shared<Parts>();
+  parts->jobs.jobs = std::move(jobs);
+  in_turns(client.id, [this, sweep, parts](Client& c) {
+    if (!describe_jobs(parts->jobs, Request::Op::Watch)) return false;
+    const Sweep& s = *coordinator_.world().sweep(sweep);
+    describe_runs(s, kDescribedInATurn, parts->runs);
+    if (parts->runs.runs.size() < s.runs.size()) return false;
+    SweepSnapshot whole = describe_but_runs(coordinator_, s);
+    whole.runs = std::move(parts->runs.runs);
+    whole.rows = std::move(parts->runs.rows);
     json lanes = json::array();
     for (const LaneSnapshot& lane : coordinator_.lane_snapshots(s)) lanes.push_back(lane);
-    answer(*c, {{"event", "snapshot"},
-                {"sweep", describe(coordinator_, s)},
-                {"jobs", std::move(list)},
-                {"lanes", std::move(lanes)}});
-    c->watching = true;
-    c->watches_all = false;
-    c->watched_sweep = sweep_id;
-    c->watched_jobs = std::unordered_set<JobId>(jobs.begin(), jobs.end());
-    c->open_jobs.clear();
-    for (JobId job : jobs) {
-      if (is_open(job)) c->open_jobs.insert(job);
-    }
-    flush(*c);
-    c->told_end = coordinator_.expected_end(sweep_id);
-    if (!std::exchange(c->end_minded, true)) mind_end(id);
+    answer_text(c, R"({"event":"snapshot","sweep":)" + dump(whole) + R"(,"lanes":)" + dump(lanes) +
+                       R"(,"jobs":[)" + parts->jobs.text + "]}");
+    c.beginning = false;
+    flush(c);
+    c.told_end = coordinator_.expected_end(sweep);
+    if (!std::exchange(c.end_minded, true)) mind_end(c.id);
+    return true;
   });
 }
 
@@ -78,7 +95,7 @@ void Server::mind_end(std::uint64_t id) {
   loop_.at(coordinator_.now().boot_ns + kEndPeriod, [this, id] {
     Client* client = find(id);
     if (client == nullptr || !client->watching || client->open_jobs.empty()) return;
-    tell_end(*client);
+    if (!client->beginning) tell_end(*client);
     mind_end(id);
   });
 }
@@ -118,14 +135,8 @@ void Server::changed(const std::vector<JobId>& jobs) {
       if (client->unsent.empty()) continue;
       if (client->open_jobs.empty()) {
         flush(*client);
-      } else if (!client->flush_armed) {
-        client->flush_armed = true;
-        loop_.at(coordinator_.now().boot_ns + kWatchPeriod, [this, id = client->id] {
-          if (Client* c = find(id)) {
-            c->flush_armed = false;
-            flush(*c);
-          }
-        });
+      } else {
+        flush_at(*client, coordinator_.now().boot_ns + kWatchPeriod);
       }
     }
     if (!client->waiting_for.empty()) {
@@ -137,29 +148,44 @@ void Server::changed(const std::vector<JobId>& jobs) {
   }
 }
 
+void Server::flush_at(Client& client, std::int64_t boot_ns) {
+  if (std::exchange(client.flush_armed, true)) return;
+  loop_.at(boot_ns, [this, id = client.id] {
+    Client* c = find(id);
+    if (c == nullptr) return;
+    c->flush_armed = false;
+    flush(*c);
+  });
+}
+
 /// Sends a watcher what changed.  Several changes of one job within kWatchPeriod are one.
 void Server::flush(Client& client) {
   if (client.watches_all) return note_change(client, {});  // since this was armed
+  if (client.beginning) return;
   if (client.stream->pending() > kMaxPending) {
     client.stream->close_when_flushed();
     client.watching = false;
     return;
   }
-  client.unsent_jobs.clear();
-  for (JobId id : std::exchange(client.unsent, {})) {
+  for (std::size_t told = 0; told < kDescribedInATurn && !client.unsent.empty(); ++told) {
+    const JobId id = client.unsent.front();
+    client.unsent.pop_front();
+    client.unsent_jobs.erase(id);
     client.stream->send(
         dump({{"event", "job"}, {"job", describe(coordinator_, *coordinator_.world().job(id))}}));
   }
+  if (!client.unsent.empty()) return flush_at(client, coordinator_.now().boot_ns);
   // Counts and the expected end; lanes, because others' use of a GPU changes them without a job.
   const Sweep& sweep = *coordinator_.world().sweep(client.watched_sweep);
   const std::int64_t now = coordinator_.now().boot_ns;
-  const bool is_due = now - client.sweep_told_ns >= kSecond;
-  if (is_due) client.sweep_told_ns = now;
-  if (is_due && sweep.runs.size() > kMostRunsRetold) {
-    tell_end(client);
-  } else if (is_due) {
-    client.told_end = coordinator_.expected_end(sweep.id);
-    client.stream->send(dump({{"event", "sweep"}, {"sweep", describe(coordinator_, sweep)}}));
+  if (now - client.sweep_told_ns >= kSecond) {
+    client.sweep_told_ns = now;
+    if (sweep.runs.size() > kMostRunsRetold) {
+      tell_end(client);
+    } else {
+      client.told_end = coordinator_.expected_end(sweep.id);
+      client.stream->send(dump({{"event", "sweep"}, {"sweep", describe(coordinator_, sweep)}}));
+    }
     json lanes = json::array();
     for (const LaneSnapshot& lane : coordinator_.lane_snapshots(sweep)) lanes.push_back(lane);
     client.stream->send(dump({{"event", "lanes"}, {"lanes", std::move(lanes)}}));
@@ -167,13 +193,11 @@ void Server::flush(Client& client) {
   if (client.open_jobs.empty()) client.stream->send(dump({{"event", "end"}}));
 }
 
+/// Answers who waits, once nothing of it is open.
 void Server::answer_wait(Client& client) {
-  if (!client.waiting_open.empty()) return;
-  json list = json::array();
-  for (JobId id : std::exchange(client.waiting_for, {})) {
-    list.push_back(describe(coordinator_, *coordinator_.world().job(id)));
+  if (client.waiting_open.empty()) {
+    list(client.id, Request::Op::Wait, std::exchange(client.waiting_for, {}));
   }
-  answer(client, {{"ok", true}, {"data", {{"schema", 1}, {"jobs", std::move(list)}}}});
 }
 
 }  // namespace pergpu
