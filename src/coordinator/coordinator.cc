@@ -77,7 +77,9 @@ void Coordinator::declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capac
       demand.devices =
           devices && !devices->empty() ? std::move(*devices) : std::vector<std::string>{"none"};
     }
-    queue.declare({sweep.id, static_cast<std::int16_t>(slot)}, demand);
+    const StepKey key{sweep.id, static_cast<std::int16_t>(slot)};
+    queue.declare(key, demand);
+    queue.set_left(key, queued_of(step));
   }
   for (const auto& [name, value] : parts_.world->limits()) capacity.limits[name].value = value;
 }
@@ -100,6 +102,7 @@ void Coordinator::record(JobId job, JobEvent e) {
   const bool was_active = !is_ended(changing.state) && changing.state != JobState::Held;
   parts_.journal->event(job, std::move(e));
   const Sweep& sweep = parts_.world->sweep_of(changing);
+  queue_.set_left({changing.sweep, changing.step}, queued_of(parts_.world->step_of(changing)));
   if (sweep.open == 0) rest_.insert(sweep.id);
   notices_->saw(changing, was_active);
   touch(job);

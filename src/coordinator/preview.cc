@@ -44,6 +44,10 @@ std::vector<StartSnapshot> Coordinator::rehearse(const SweepSpec& file,
   std::unordered_map<JobId, Origin> origins;
   for (std::size_t step = 0; step < file.steps.size(); ++step) {
     const bool once = file.steps[step].once;
+    const std::vector<PlannedJobs::Entry>& entries = planned.of_step(step);
+    const auto is_to_start = [](const auto& entry) { return entry.becomes == JobState::Queued; };
+    queue.set_left({plan.sweep, planned.slot_of(step)},
+                   std::count_if(entries.begin(), entries.end(), is_to_start));
     for (std::size_t row = 0; row < planned.of_step(step).size(); ++row) {
       const JobId id = planned.of_step(step)[row].id;
       if (!planned.ready(step, row) || acquiring_.contains(id)) continue;

@@ -55,6 +55,11 @@ struct Step {
   std::uint64_t timed_ns = 0;  // and how long they took together
 };
 
+/// Jobs that are still to start.
+inline std::int64_t queued_of(const Step& step) {
+  return step.in_state[static_cast<std::size_t>(JobState::Queued)];
+}
+
 struct Sweep {
   SweepId id = {};
   std::string root = {};

@@ -57,6 +57,9 @@ void Forecast::push(std::int64_t at_ns, What what, std::uint32_t job) {
 void Forecast::begin() {
   begun_ = true;
   for (const auto& [key, step] : machine_.steps) queue_.declare(key, step.demand);
+  std::map<StepKey, std::int64_t> left;
+  for (const ForecastJob& job : jobs_.jobs) left[job.step] += job.kind == ForecastJob::Kind::Queued;
+  for (const auto& [step, jobs] : left) queue_.set_left(step, jobs);
   for (std::uint32_t i = 0; i < jobs_.jobs.size(); ++i) {
     const ForecastJob& job = jobs_.jobs[i];
     if (job.kind != ForecastJob::Kind::Live || !job.hold) continue;

@@ -1,7 +1,9 @@
 // heads_ holds exactly one element for each class with a ready job: that of its first entry.
 #include "job/queue.h"
 
+#include <algorithm>
 #include <cassert>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -47,12 +49,22 @@ bool ReadyQueue::Head::operator<(const Head& other) const {
                                      other.job.step.step, other.job.id);
 }
 
+/// How long the jobs take that are still to start, if each took as long as the first.
+std::int64_t ReadyQueue::expected_of(const Class& c) {
+  const std::int64_t first = c.ready.begin()->expected_ns;
+  if (!c.demand.max_parallel) return first;
+  const std::int64_t at_once = std::max(1, *c.demand.max_parallel);
+  const std::int64_t rounds = std::max<std::int64_t>((c.left + at_once - 1) / at_once, 1);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return first > kMost / rounds ? kMost : first * rounds;
+}
+
 void ReadyQueue::update_head(ClassKey key, Class& c) {
   std::optional<Head> now;
   if (!c.ready.empty() && !c.pauses) {
     const Entry& first = *c.ready.begin();
     now = Head{.priority = c.demand.priority,
-               .expected_ns = first.expected_ns != 0 ? first.expected_ns : c.expected_ns,
+               .expected_ns = expected_of(c),
                .job = {.id = first.id,
                        .step = key.step,
                        .run = first.run,
@@ -81,7 +93,7 @@ ReadyQueue::Class* ReadyQueue::class_of(const ReadyJob& job) {
   if (usual == classes_.end()) return nullptr;
   Class& c = classes_[job.key()];
   c.demand = grown(usual->second.demand, job.growths);
-  c.expected_ns = usual->second.expected_ns;
+  c.left = usual->second.left;
   c.pauses = usual->second.pauses;
   return &c;
 }
@@ -102,9 +114,10 @@ void ReadyQueue::pause(StepKey key, bool pauses) {
   }
 }
 
-void ReadyQueue::set_expected(StepKey key, std::int64_t expected_ns) {
+void ReadyQueue::set_left(StepKey key, std::int64_t jobs) {
   for (auto it = classes_.find(key); it != classes_.end() && it->first.step == key; ++it) {
-    it->second.expected_ns = expected_ns;
+    if (it->second.left == jobs) continue;
+    it->second.left = jobs;
     update_head(it->first, it->second);
   }
 }
@@ -133,7 +146,10 @@ bool ReadyQueue::erase(ReadyJob job) {
 
 void ReadyQueue::take(ReadyJob job, const std::vector<ClassKey>& overtaken) {
   erase(job);
-  if (const auto own = classes_.find(job.key()); own != classes_.end()) own->second.overtaken = 0;
+  if (const auto own = classes_.find(job.key()); own != classes_.end()) {
+    own->second.overtaken = 0;
+    set_left(job.step, std::max<std::int64_t>(own->second.left - 1, 0));
+  }
   for (const ClassKey& key : overtaken) {
     if (const auto other = classes_.find(key); other != classes_.end()) ++other->second.overtaken;
   }

@@ -1,6 +1,7 @@
 // The jobs that could start now if there were room, in the order in which they go: priority (high
 // first), age of the sweep, longest expected first where durations are known, then file order (run,
-// step).
+// step).  The jobs of a step with max_parallel go one behind the other: its next one counts as long
+// as all those take that are still to start, or they would be left for the end, on one lane.
 //
 // Jobs of one step of one sweep ask for the same things, but for those that `grow` gave more: they
 // form a class (ClassKey), and if one cannot start, none can.  Each class keeps its jobs ordered
@@ -89,8 +90,8 @@ class ReadyQueue {
   void forget(StepKey key);
   /// Nothing of a step that pauses is chosen.
   void pause(StepKey key, bool pauses);
-  /// Expected duration of the step's jobs that have none of their own: what earlier ones took.
-  void set_expected(StepKey key, std::int64_t expected_ns);
+  /// How many jobs of the step are still to start, ready or not.  take() counts down.
+  void set_left(StepKey key, std::int64_t jobs);
 
   /// REQUIRES: its step is declared.  A second insert of the same entry changes nothing.
   void insert(const ReadyJob& job);
@@ -107,7 +108,7 @@ class ReadyQueue {
   /// The first job of a class and its place among the heads of all classes.
   struct Head {
     int priority = 0;
-    std::int64_t expected_ns = 0;
+    std::int64_t expected_ns = 0;  // with what goes behind it because of max_parallel
     ReadyJob job = {};
     bool operator<(const Head& other) const;
   };
@@ -126,12 +127,13 @@ class ReadyQueue {
   };
   struct Class {
     Demand demand = {};
-    std::int64_t expected_ns = 0;
+    std::int64_t left = 0;  // of its step
     int overtaken = 0;
     bool pauses = false;
     std::set<Entry> ready = {};
     std::optional<Head> head = std::nullopt;  // as it stands in heads_
   };
+  static std::int64_t expected_of(const Class& c);
   void update_head(ClassKey key, Class& c);
   Class* class_of(const ReadyJob& job);
 

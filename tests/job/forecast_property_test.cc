@@ -130,12 +130,14 @@ TEST(ForecastProperty, IndependentJobsEndWithinFourThirdsOfTheOptimum) {
   }));
 }
 
-TEST(ForecastProperty, RunsOfTwoStepsEndWithinFourThirdsOfTheOptimum) {
+void expect_four_thirds(std::optional<int> evaluations_at_a_time) {
   for (int runs = 1; runs <= 5; ++runs) {
     for (int lanes = 1; lanes <= 4; ++lanes) {
       for (int train = 1; train <= 6; ++train) {
         for (int evaluate = 1; evaluate <= 6; ++evaluate) {
           Case c(lanes);
+          c.declare(0, {.step_name = "train"});
+          c.declare(1, {.step_name = "evaluate", .max_parallel = evaluations_at_a_time});
           for (int run = 0; run < runs; ++run) {
             const std::uint32_t trained = c.add(0, train * kMinute, {}, run);
             c.add(1, evaluate * kMinute, {trained}, run);
@@ -152,6 +154,15 @@ TEST(ForecastProperty, RunsOfTwoStepsEndWithinFourThirdsOfTheOptimum) {
       }
     }
   }
+}
+
+TEST(ForecastProperty, RunsOfTwoStepsEndWithinFourThirdsOfTheOptimum) {
+  expect_four_thirds(std::nullopt);
+}
+
+TEST(ForecastProperty, RunsWithASerialStepEndWithinFourThirdsOfTheOptimum) {
+  expect_four_thirds(1);
+  expect_four_thirds(2);
 }
 
 TEST(ForecastProperty, NoScheduleIsShorterThanTheLowerBound) {

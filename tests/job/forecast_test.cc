@@ -16,6 +16,14 @@ TEST(Forecast, TheStoryTakesTwoHoursAndFourteenMinutesWhereTheyMay) {
   EXPECT_NEAR(story(false).outcome().minutes(), 120 + 180.0 / 13, 0.001);
 }
 
+/// On 4 lanes the evaluations bind: begun as soon as there is one, they end 28 minutes after the 4
+/// hours that all of the work takes at least.  Left for the end they take 6 hours.
+TEST(Forecast, EvaluationsOneAtATimeAreNotLeftForTheEnd) {
+  Case c = story(true);
+  c.machine.capacity.cpu_lanes.size = 4;
+  EXPECT_NEAR(c.outcome().minutes(), 240 + 2 * 180.0 / 13, 0.001);
+}
+
 TEST(Forecast, IsTheSameInSlices) {
   const Outcome whole = story(true).outcome();
   const Outcome sliced = story(true).outcome(1);

@@ -82,13 +82,30 @@ TEST(ReadyQueue, LongestExpectedFirstThenFileOrder) {
   EXPECT_EQ(order_of(queue), (std::vector<std::int64_t>{4, 3, 2, 1}));
 }
 
-TEST(ReadyQueue, LearntDurationOfAStepMovesItsJobs) {
+TEST(ReadyQueue, StepWithMaxParallelCountsAsLongAsAllThatIsLeftOfIt) {
+  ReadyQueue queue;
+  const auto first = [&] { return queue.heads().begin()->job.id.value; };
+  queue.declare(key(1, 0), {});
+  queue.declare(key(1, 1), {.max_parallel = 2});
+  queue.insert(ready(1, key(1, 0), 0, 60));
+  queue.insert(ready(2, key(1, 1), 1, 20));
+  queue.insert(ready(3, key(1, 1), 2, 20));
+  queue.set_left(key(1, 0), 100);  // no matter: these go at once
+  queue.set_left(key(1, 1), 6);
+  EXPECT_EQ(first(), 1);  // as long, and before it in the file
+  queue.set_left(key(1, 1), 7);
+  EXPECT_EQ(first(), 2);
+  queue.take(ready(2, key(1, 1), 1, 20), {});
+  EXPECT_EQ(first(), 1);
+}
+
+TEST(ReadyQueue, WhatIsLeftOfAStepMayBeMoreThanATimeCanTell) {
   ReadyQueue queue;
   queue.declare(key(1, 0), {});
-  queue.declare(key(1, 1), {});
-  queue.insert(ready(1, key(1, 0), 0));
-  queue.insert(ready(2, key(1, 1), 0));
-  queue.set_expected(key(1, 1), 100);
+  queue.declare(key(1, 1), {.max_parallel = 1});
+  queue.insert(ready(1, key(1, 0), 0, 4'000'000'000'000'000'000));
+  queue.insert(ready(2, key(1, 1), 1, 3'000'000'000'000'000'000));
+  queue.set_left(key(1, 1), 1'000'000);
   EXPECT_EQ(order_of(queue), (std::vector<std::int64_t>{2, 1}));
 }
 
