@@ -39,12 +39,13 @@ BROKEN = ("lost", "twice", "wrong", "orphans", "leases", "stuck")
 
 
 def keep(root, folder):
-    """Copies files and folders; sockets, pipes and what goes meanwhile are left out."""
+    """Copies files and folders; sockets, pipes and what goes meanwhile are left out, and so is a run of before."""
 
     def others(parent, names):
         paths = {name: f"{parent}/{name}" for name in names}
         return [name for name, path in paths.items() if not (os.path.isdir(path) or os.path.isfile(path))]
 
+    shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(shutil.Error):
         shutil.copytree(root, folder, symlinks=True, ignore=others)
 
