@@ -228,7 +228,11 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
   if (!live.sent) live.engine->unassign(live.lane);
   const Job& job = *parts_.world->job(id);
   Outcome outcome = classify(evidence);
-  if (parts_.telemetry != nullptr) outcome.usage = parts_.telemetry->end(live.id);
+  CpuShare share;
+  if (parts_.telemetry != nullptr) {
+    if (const CpuShare* its = parts_.telemetry->share(live.id)) share = *its;
+    outcome.usage = parts_.telemetry->end(live.id);
+  }
   Next next = decide_next(job, parts_.world->step_of(job).spec, outcome);
   if (const JobId newer = parts_.world->replaced_by(id); newer && next.kind != Next::Kind::Final) {
     // Queued jobs are cancelled when a newer version comes, and this one came while it ran.
@@ -239,7 +243,7 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
   }
   gpu_care_.attempt_ended(live.gpus, id, live.key, outcome.cls);
   record(id, event::Ended{std::move(outcome), next});
-  learn(job, live);
+  learn(job, live, share);
   vacate(live, !evidence.lost || evidence.proven_gone);
   const bool is_told_of = !parts_.world->sweep_of(job).spec.notify.empty();
   if (job.state == JobState::Done && !is_told_of) drop_environment(job.sweep);
@@ -260,13 +264,15 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
 
 /// What a real attempt that was done took: of its processes what the keeper saw, and its GPUs
 /// without what they need for themselves.
-void Coordinator::learn(const Job& job, const LiveAttempt& live) {
+void Coordinator::learn(const Job& job, const LiveAttempt& live, const CpuShare& share) {
   const Attempt& attempt = *job.last;
   const bool was_done = attempt.outcome->cls == OutcomeClass::Ok;
   if (!was_done || live.engine != parts_.local || attempt.started_at.boot_ns == 0) return;
   UsageRecord record{
       .duration_s =
           static_cast<double>(attempt.ended_at.boot_ns - attempt.started_at.boot_ns) / 1e9};
+  record.cores = share.cores_wanted();
+  record.alone_s = share.alone_s(record.duration_s);
   if (attempt.outcome->peak_memory_bytes > 0) {
     record.memory_bytes = attempt.outcome->peak_memory_bytes;
   }

@@ -234,7 +234,7 @@ class Coordinator {
   std::string failed_on(JobId id) const;
   ReadyJob ready_entry(const Job& job) const;
   void leave_queue(const Job& job);
-  void learn(const Job& job, const LiveAttempt& live);
+  void learn(const Job& job, const LiveAttempt& live, const CpuShare& share);
   void tell_idle(LaneId id, LaneSnapshot& lane) const;
 
   void begin(const Choice& choice, const Demand& demand);

@@ -29,12 +29,12 @@ std::string rendered(const Template& expect, const RunSpec* run, std::int64_t in
   return text ? *std::move(text) : std::string();
 }
 
+}  // namespace
+
 std::int64_t ns_of(const std::optional<Estimate>& estimate) {
   constexpr double kMostS = 1e9;  // 30 years
   return estimate ? static_cast<std::int64_t>(std::min(estimate->duration_s, kMostS) * 1e9) : 0;
 }
-
-}  // namespace
 
 std::int64_t expected_ns(const StepSpec& step, const RunSpec* run, std::int64_t index,
                          const Job* job, const Learnt* learnt) {

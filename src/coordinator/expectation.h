@@ -22,6 +22,8 @@ std::int64_t expected_ns(const StepSpec& step, const RunSpec* run, std::int64_t 
 /// Jobs of a sweep are looked at one by one up to here; those of a larger one share what was learnt
 /// of the step.
 inline constexpr std::size_t kMostEstimatedRuns = 10'000;
+/// In ns; 0: nothing is known.
+std::int64_t ns_of(const std::optional<Estimate>& estimate);
 /// What was learnt of jobs like this one; nullopt: nothing.
 std::optional<Estimate> learnt_of(const World& world, const Job& job, const Learnt& learnt);
 

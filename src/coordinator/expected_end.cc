@@ -1,10 +1,10 @@
 // When what is open is expected to end: the forecast that `plan` shows, over all that is open.
 //
 // It is asked for by those who watch, and made anew at most once a second when jobs have changed,
-// else every five seconds.  A forecast costs some microseconds a job, in one turn of the loop, so
-// it is made of kMostForetold jobs and no more.  Beyond that the work that is left, divided by the
-// lanes it goes through, says as much: a schedule of so many jobs is longer by less than one of
-// them.
+// else every five seconds.  A forecast costs some microseconds a job, where jobs share cores some
+// tens, in one turn of the loop, so it is made of kMostForetold jobs and no more.  Beyond that the
+// work that is left, divided by the lanes it goes through, says as much: a schedule of so many jobs
+// is longer by less than one of them.
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -79,8 +79,11 @@ const Coordinator::ExpectedEnds& Coordinator::expected_ends() const {
 }
 
 void Coordinator::foretell(ExpectedEnds& out) const {
-  ForecastInputBuilder builder(
-      {.world = parts_.world, .live = &live_, .learnt = &learnt_, .now = parts_.clock->now()});
+  ForecastInputBuilder builder({.world = parts_.world,
+                                .live = &live_,
+                                .learnt = &learnt_,
+                                .telemetry = parts_.telemetry,
+                                .now = parts_.clock->now()});
   builder.add_world({}, [](JobId) { return true; });
   ForecastInput input = builder.build();
   ForecastMachine machine = forecast_machine(nullptr);

@@ -59,13 +59,44 @@ std::uint32_t ForecastInputBuilder::add(JobId id, ForecastJob job, bool asked,
   return place;
 }
 
-std::int64_t ForecastInputBuilder::duration_of(const Job& job, bool asked) const {
-  if (asked) {
-    const auto given = parts_.given.find(parts_.world->step_of(job).spec.name);
-    if (given != parts_.given.end()) return given->second;
+/// `ns` is what such jobs took in the company they had.
+void ForecastInputBuilder::Foreseen::take(std::int64_t measured_ns,
+                                          const std::optional<Estimate>& like) {
+  ns = measured_ns;
+  const bool is_told = like && like->cores > 0 && like->duration_s > 0;
+  if (ns == 0 || !is_told) return;
+  const double alone = static_cast<double>(ns) * like->alone_s / like->duration_s;
+  ns = std::max<std::int64_t>(static_cast<std::int64_t>(alone), 1);
+  cores = like->cores;
+}
+
+/// What somebody has said is taken as it is.
+ForecastInputBuilder::Foreseen ForecastInputBuilder::foreseen(const Job& job, bool asked) const {
+  const World& world = *parts_.world;
+  const StepSpec& step = world.step_of(job).spec;
+  std::optional<Estimate> like;
+  if (parts_.learnt != nullptr && step.expect.empty()) {
+    like = pergpu::learnt_of(world, job, *parts_.learnt);
   }
-  const std::int64_t own = expected_ns(*parts_.world, job, parts_.learnt);
-  return own > 0 ? own : learnt_of({job.sweep, job.step});
+  Foreseen out{.order_ns = expected_ns(world, job)};
+  if (out.order_ns == 0) out.order_ns = ns_of(like);
+  const auto given = asked ? parts_.given.find(step.name) : parts_.given.end();
+  if (given != parts_.given.end()) {
+    out.ns = given->second;
+  } else {
+    out.take(out.order_ns > 0 ? out.order_ns : learnt_of({job.sweep, job.step}), like);
+  }
+  return out;
+}
+
+/// What it has behind it, in the time that it takes when it has the cores it wants.
+std::int64_t ForecastInputBuilder::done_of(const Job& job, const LiveAttempt& live,
+                                           double cores) const {
+  const std::int64_t elapsed = elapsed_of(job);
+  const CpuShare* share =
+      parts_.telemetry == nullptr || cores <= 0 ? nullptr : parts_.telemetry->share(live.id);
+  if (share == nullptr) return elapsed;
+  return static_cast<std::int64_t>(share->alone_s(static_cast<double>(elapsed) / 1e9, cores) * 1e9);
 }
 
 ForecastInput::Name ForecastInputBuilder::name_of(const Job& job) const {
@@ -77,14 +108,15 @@ ForecastInput::Name ForecastInputBuilder::name_of(const Job& job) const {
 }
 
 void ForecastInputBuilder::add_job(const Job& job, bool asked) {
-  const World& world = *parts_.world;
   ForecastJob forecast{.kind = job.state == JobState::Held ? Kind::Held : Kind::Queued,
                        .step = {job.sweep, job.step},
                        .run = job.run,
                        .growths = growths_of(job)};
   if (is_live(job.state)) return add_live(job, std::move(forecast), asked);
-  forecast.order_ns = expected_ns(world, job, parts_.learnt);
-  forecast.duration_ns = or_forever(duration_of(job, asked));
+  const Foreseen expected = foreseen(job, asked);
+  forecast.order_ns = expected.order_ns;
+  forecast.duration_ns = or_forever(expected.ns);
+  forecast.cores = expected.cores;
   forecast.not_before_ns = std::max<std::int64_t>(job.not_before_wall_ns - parts_.now.wall_ns, 0);
   add(job.id, std::move(forecast), asked, name_of(job));
 }
@@ -96,13 +128,17 @@ void ForecastInputBuilder::add_live(const Job& job, ForecastJob forecast, bool a
   forecast.kind = Kind::Live;
   forecast.hold = ForecastJob::Hold{
       .demand = live.demand, .lane = live.lane, .gpus = live.gpus, .starting_up = live.starting_up};
-  const std::int64_t elapsed = elapsed_of(job);
-  const std::int64_t expected = duration_of(job, asked);
+  const Foreseen expected = foreseen(job, asked);
   const bool is_ending = job.state == JobState::Stopping || live.has_ended();
-  forecast.duration_ns =
-      is_ending
-          ? 0
-          : or_forever(expected == 0 ? 0 : std::max<std::int64_t>(left_ns(expected, elapsed), 1));
+  if (is_ending) {
+    forecast.duration_ns = 0;
+  } else if (expected.ns == 0) {
+    forecast.duration_ns = ForecastJob::kForever;
+  } else {
+    const std::int64_t done = done_of(job, live, expected.cores);
+    forecast.duration_ns = std::max<std::int64_t>(left_ns(expected.ns, done), 1);
+    forecast.cores = expected.cores;
+  }
   add(job.id, std::move(forecast), asked, name_of(job));
 }
 
@@ -141,21 +177,31 @@ void ForecastInputBuilder::add_planned(const SweepSpec& file, const SubmitPlan& 
         if (given != parts_.given.end() && out_.jobs.jobs[there->second].duration_ns != 0) {
           out_.jobs.jobs[there->second].duration_ns =
               left_ns(given->second, elapsed_of(*world.job(entry.id)));
+          out_.jobs.jobs[there->second].cores = 0;
         }
         of_step_[key].push_back(there->second);
         continue;
       }
       const Job* job = entry.is_new ? nullptr : world.job(entry.id);
       const std::int32_t run = spec.once ? -1 : planned.run_of(row);
-      ForecastJob forecast{
-          .kind = entry.becomes == JobState::Held ? Kind::Held : Kind::Queued,
-          .step = key,
-          .run = run,
-          .order_ns =
-              expected_ns(spec, spec.once ? nullptr : &file.runs[row], spec.once ? 0 : run, job,
-                          file.runs.size() > kMostEstimatedRuns ? nullptr : parts_.learnt)};
-      const std::int64_t expected = forecast.order_ns > 0 ? forecast.order_ns : learnt;
-      forecast.duration_ns = or_forever(given == parts_.given.end() ? expected : given->second);
+      const RunSpec* parameters = spec.once ? nullptr : &file.runs[row];
+      const bool looks_at_each =
+          parts_.learnt != nullptr && file.runs.size() <= kMostEstimatedRuns && spec.expect.empty();
+      std::optional<Estimate> like;
+      if (looks_at_each) like = parts_.learnt->estimate(spec, parameters);
+      Foreseen expected{.order_ns = expected_ns(spec, parameters, spec.once ? 0 : run, job)};
+      if (expected.order_ns == 0) expected.order_ns = ns_of(like);
+      if (given != parts_.given.end()) {
+        expected.ns = given->second;
+      } else {
+        expected.take(expected.order_ns > 0 ? expected.order_ns : learnt, like);
+      }
+      ForecastJob forecast{.kind = entry.becomes == JobState::Held ? Kind::Held : Kind::Queued,
+                           .step = key,
+                           .run = run,
+                           .order_ns = expected.order_ns};
+      forecast.duration_ns = or_forever(expected.ns);
+      forecast.cores = expected.cores;
       if (job != nullptr && job->state == JobState::Queued) {
         forecast.growths = growths_of(*job);
         forecast.not_before_ns =

@@ -11,6 +11,7 @@
 
 #include "coordinator/learnt.h"
 #include "coordinator/planned_jobs.h"
+#include "coordinator/telemetry.h"
 #include "coordinator/world.h"
 #include "job/forecast.h"
 
@@ -47,6 +48,7 @@ class ForecastInputBuilder {
     const World* world = nullptr;
     const std::map<JobId, LiveAttempt>* live = nullptr;
     const Learnt* learnt = nullptr;
+    const Telemetry* telemetry = nullptr;  // may be null
     Instant now = {};
     GivenDurations given = {};
     bool with_names = false;
@@ -66,7 +68,14 @@ class ForecastInputBuilder {
   std::uint32_t add(JobId id, ForecastJob job, bool asked, ForecastInput::Name name);
   void add_job(const Job& job, bool asked);
   void add_live(const Job& job, ForecastJob forecast, bool asked);
-  std::int64_t duration_of(const Job& job, bool asked) const;
+  struct Foreseen {
+    std::int64_t ns = 0;  // how long it takes, where `cores` are known with so many; 0: not known
+    double cores = 0;
+    std::int64_t order_ns = 0;  // what the scheduler knows
+    void take(std::int64_t measured_ns, const std::optional<Estimate>& like);
+  };
+  Foreseen foreseen(const Job& job, bool asked) const;
+  std::int64_t done_of(const Job& job, const LiveAttempt& live, double cores) const;
   std::int64_t learnt_of(const StepKey& step) const;
   std::int64_t elapsed_of(const Job& job) const;
   ForecastInput::Name name_of(const Job& job) const;

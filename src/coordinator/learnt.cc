@@ -20,6 +20,7 @@ using nlohmann::json;
 constexpr const char* kKey = "learnt ";
 constexpr std::int64_t kSavePause = 5 * kSecond;
 constexpr double kLongest = 1e9;  // s: 30 years
+constexpr double kMostCores = 1e6;
 
 std::uint64_t key_of(const StepSpec& step) {
   std::string text = step.shell;
@@ -36,24 +37,38 @@ std::uint32_t mark_of(const std::string& text) {
 
 json or_null(const std::optional<std::uint64_t>& bytes) { return bytes ? json(*bytes) : json(); }
 
-/// [duration, memory, GPU memory, [name, value, name, value …]]
+/// [duration, memory, GPU memory, [name, value, name, value …], cores, duration alone]; the last
+/// two where they are known.
 json json_of(const UsageRecord& record) {
   json marks = json::array();
   for (const ParameterMark& mark : record.parameters) {
     marks.push_back(mark.name);
     marks.push_back(mark.value);
   }
-  return json::array({record.duration_s, or_null(record.memory_bytes),
-                      or_null(record.gpu_memory_bytes), std::move(marks)});
+  json fact = json::array({record.duration_s, or_null(record.memory_bytes),
+                           or_null(record.gpu_memory_bytes), std::move(marks)});
+  if (record.cores > 0) {
+    fact.push_back(record.cores);
+    fact.push_back(record.alone_s);
+  }
+  return fact;
 }
 
 std::optional<UsageRecord> record_of(const json& j) {
   const auto is_bytes = [](const json& one) { return one.is_null() || one.is_number_unsigned(); };
-  const bool fits = j.is_array() && j.size() == 4 && j[0].is_number() && is_bytes(j[1]) &&
-                    is_bytes(j[2]) && j[3].is_array() && j[3].size() % 2 == 0;
+  const bool fits = j.is_array() && (j.size() == 4 || j.size() == 6) && j[0].is_number() &&
+                    is_bytes(j[1]) && is_bytes(j[2]) && j[3].is_array() && j[3].size() % 2 == 0;
   if (!fits) return std::nullopt;
   UsageRecord record{.duration_s = j[0].get<double>()};
   if (!(record.duration_s >= 0 && record.duration_s <= kLongest)) return std::nullopt;
+  if (j.size() == 6) {
+    if (!j[4].is_number() || !j[5].is_number()) return std::nullopt;
+    record.cores = j[4].get<double>();
+    record.alone_s = j[5].get<double>();
+    const bool makes_sense = record.cores > 0 && record.cores <= kMostCores &&
+                             record.alone_s >= 0 && record.alone_s <= record.duration_s;
+    if (!makes_sense) record.cores = record.alone_s = 0;  // the rest is good
+  }
   if (!j[1].is_null()) record.memory_bytes = j[1].get<std::uint64_t>();
   if (!j[2].is_null()) record.gpu_memory_bytes = j[2].get<std::uint64_t>();
   for (std::size_t i = 0; i < j[3].size(); i += 2) {

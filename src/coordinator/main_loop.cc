@@ -182,10 +182,12 @@ int coordinator_main(const CoordinatorOptions& options) {
                  .ours = [&](const GpuProcess& p) { return coordinator->is_ours(p); },
                  .changed = [] {}});
 
+  const Machine machine = read_machine();
   Telemetry telemetry({.inventory = inventory.get(),
                        .clock = &clock,
                        .timers = &timers,
                        .pause_ns = *reading_pause,
+                       .cores = machine.core_count(),
                        .record = [&](row::Usage usage) { journal.record(std::move(usage)); }});
   Messenger messenger(loop, *self);
   Server* server = nullptr;
@@ -197,7 +199,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                     .telemetry = &telemetry,
                     .clock = &clock,
                     .timers = &timers,
-                    .machine = read_machine(),
+                    .machine = machine,
                     .groups = groups,
                     .home = options.home,
                     .boot_id = boot_id,

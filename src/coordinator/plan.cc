@@ -30,6 +30,7 @@ Error too_many(std::size_t jobs) {
 ForecastMachine Coordinator::forecast_machine(std::vector<std::string>* notes) const {
   ForecastMachine machine;
   Capacity& capacity = machine.capacity;
+  machine.cores = parts_.machine.core_count();
   capacity.cpus = capacity_.cpus;
   capacity.memory_bytes = capacity_.memory_bytes;
   capacity.cpu_lanes.size = capacity_.cpu_lanes.size;
@@ -79,6 +80,7 @@ Result<ForecastInput> Coordinator::plan_input(const PlanRequest& request,
   ForecastInputBuilder builder({.world = parts_.world,
                                 .live = &live_,
                                 .learnt = &learnt_,
+                                .telemetry = parts_.telemetry,
                                 .now = now,
                                 .given = request.given,
                                 .with_names = true});

@@ -182,6 +182,7 @@ void Planning::ask_questions() {
   for (std::size_t i = 0; i < with_expect_.jobs.size(); ++i) {
     ForecastJob& job = with_expect_.jobs[i];
     if (!input_.asked[i] || job.kind != Kind::Queued || job.duration_ns == job.order_ns) continue;
+    if (job.cores > 0 && job.order_ns > 0) continue;  // known, and told for a job that is alone
     job.order_ns = job.duration_ns;
     differs = true;
   }

@@ -181,7 +181,8 @@ json Planning::durations_json() const {
     if (!input_.asked[i] || job.kind != Kind::Queued) continue;
     Assumed& assumed = steps[{input_.names[i].sweep, input_.names[i].step}];
     ++assumed.jobs;
-    assumed.total_s += seconds(job.duration_ns);
+    const Forecast::Span& span = as_it_is_->spans()[i];
+    assumed.total_s += seconds(span.ends() ? span.end_ns - span.start_ns : job.duration_ns);
     assumed.all_known = assumed.all_known && job.order_ns > 0;
   }
   json out = json::array();

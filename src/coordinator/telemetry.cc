@@ -98,6 +98,11 @@ const Rollup* Telemetry::of(AttemptId id) const {
   return it == live_.end() ? nullptr : &it->second.rollup;
 }
 
+const CpuShare* Telemetry::share(AttemptId id) const {
+  const auto it = live_.find(id);
+  return it == live_.end() ? nullptr : &it->second.share;
+}
+
 const GpuUsage* Telemetry::gpu(const std::string& uuid) const {
   const auto it = gpus_.find(uuid);
   if (it == gpus_.end()) return nullptr;
@@ -156,8 +161,11 @@ void Telemetry::take(const std::vector<AttemptId>& asked, const UsageAnswer& ans
     Live& live = it->second;
     const os::TreeUsage& tree = *answer.trees[i];
     UsageReading reading{.boot_ns = answer.boot_ns};
+    const std::int64_t before = live.cpu.read_at_ns;
     if (const std::optional<float> ns = live.cpu.rate(tree.cpu_ns, answer.boot_ns)) {
       reading[Measure::Cores] = *ns / 1e9f;
+      live.cores = *reading[Measure::Cores];
+      live.span_s = static_cast<double>(answer.boot_ns - before) / 1e9;
     }
     if (tree.read_bytes && tree.written_bytes) {
       reading[Measure::Read] =
@@ -173,7 +181,26 @@ void Telemetry::take(const std::vector<AttemptId>& asked, const UsageAnswer& ans
     take_gpus(live, reading);
     add(live, reading);
   }
+  share_cores(asked);
   bound_memory();
+}
+
+void Telemetry::share_cores(const std::vector<AttemptId>& asked) {
+  Crowd crowd{.machine_cores = static_cast<double>(parts_.cores)};
+  for (const AttemptId& id : asked) {
+    const auto it = live_.find(id);
+    if (it == live_.end() || !it->second.cores) continue;
+    crowd.used_cores += *it->second.cores;
+    ++crowd.jobs;
+  }
+  for (const AttemptId& id : asked) {
+    const auto it = live_.find(id);
+    if (it == live_.end()) continue;
+    Live& live = it->second;
+    if (const auto cores = std::exchange(live.cores, std::nullopt)) {
+      live.share.add(live.span_s, *cores, crowd.slows(*cores));
+    }
+  }
 }
 
 /// A sum is known only if every GPU tells its part.

@@ -15,6 +15,7 @@
 #include "coordinator/timers.h"
 #include "gpu/inventory.h"
 #include "ids.h"
+#include "job/cpu_share.h"
 #include "job/rollup.h"
 #include "job/usage.h"
 #include "os/clock.h"
@@ -29,6 +30,7 @@ class Telemetry {
     os::Clock* clock = nullptr;
     Timers* timers = nullptr;
     std::int64_t pause_ns = kSecond;  // between two readings; 0: none are made
+    int cores = 0;                    // that the jobs may use together; 0: not known
     std::function<void(row::Usage)> record;
   };
   explicit Telemetry(Parts parts) : parts_(std::move(parts)) {}
@@ -52,6 +54,8 @@ class Telemetry {
 
   /// Null: it is not live.
   const Rollup* of(AttemptId id) const;
+  /// How it shares the cores with the others; null: it is not live.
+  const CpuShare* share(AttemptId id) const;
   std::optional<UsageSummary> summary(AttemptId id) const;
   /// The newest reading of it; null: there is none of late.
   const GpuUsage* gpu(const std::string& uuid) const;
@@ -68,11 +72,14 @@ class Telemetry {
     Subject subject = {};
     std::int64_t begun_ns = 0;
     Rollup rollup = Rollup(0);
+    CpuShare share = {};
     Counter cpu = {};
     Counter read = {};
     Counter written = {};
     std::vector<UsageBucket> unsaved = {};  // minutes that are over
     bool lasts = false;                     // a minute of it was over
+    std::optional<double> cores = {};       // of the reading that is being taken,
+    double span_s = 0;                      // over so many seconds
   };
   struct SeenGpu {
     GpuUsage usage = {};
@@ -83,6 +90,7 @@ class Telemetry {
   void take(const std::vector<AttemptId>& asked, const UsageAnswer& answer);
   void take_gpus(const Live& live, UsageReading& reading) const;
   void add(Live& live, const UsageReading& reading);
+  void share_cores(const std::vector<AttemptId>& asked);
   void save(Live& live);
   void bound_memory();
   std::int64_t pause_ns() const;

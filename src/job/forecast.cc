@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "job/cpu_share.h"
+
 namespace pergpu {
 
 ForecastLinks::ForecastLinks(const ForecastJobs& jobs)
@@ -50,8 +52,9 @@ ReadyJob Forecast::entry(std::uint32_t job) const {
           .growths = of.growths};
 }
 
-void Forecast::push(std::int64_t at_ns, What what, std::uint32_t job) {
-  due_.push({.at_ns = at_ns, .number = ++last_event_, .what = what, .job = job});
+void Forecast::push(std::int64_t at_ns, What what, std::uint32_t job, std::uint32_t version) {
+  due_.push(
+      {.at_ns = at_ns, .number = ++last_event_, .what = what, .job = job, .version = version});
 }
 
 void Forecast::begin() {
@@ -98,7 +101,15 @@ void Forecast::start_what_fits() {
 void Forecast::foresee(std::uint32_t job, const StepKey& step, bool starting_up) {
   starting_up_[job] = starting_up;
   const std::int64_t duration = jobs_.jobs[job].duration_ns;
-  if (duration != ForecastJob::kForever) {
+  const bool is_known = duration != ForecastJob::kForever;
+  const bool shares =
+      is_known && jobs_.jobs[job].cores > 0 && machine_.cores > 0 && sharing_.size() < kMostSharing;
+  if (shares) {
+    sharing_[job] = {
+        .left_ns = static_cast<double>(std::clamp<std::int64_t>(duration, 0, kFarthest)),
+        .looked_at_ns = now_ns_};
+    shares_anew_ = true;
+  } else if (is_known) {
     spans_[job].end_ns = later_by(now_ns_, std::max<std::int64_t>(duration, 0));
     push(spans_[job].end_ns, What::End, job);
   }
@@ -106,14 +117,46 @@ void Forecast::foresee(std::uint32_t job, const StepKey& step, bool starting_up)
   const auto declared = machine_.steps.find(step);
   const std::int64_t ready = declared == machine_.steps.end() ? 0 : declared->second.ready_ns;
   const std::int64_t at = later_by(now_ns_, ready);
-  if (ready < duration && at < spans_[job].end_ns) push(at, What::StartedUp, job);
+  const bool ends_before = !shares && (ready >= duration || at >= spans_[job].end_ns);
+  if (!ends_before) push(at, What::StartedUp, job);
+}
+
+/// Who runs has changed.  What it costs, in events.
+std::size_t Forecast::share_cores() {
+  shares_anew_ = false;
+  std::vector<double> wanted;
+  for (const auto& [job, sharing] : sharing_) wanted.push_back(jobs_.jobs[job].cores);
+  const std::vector<double> all = speeds(wanted, machine_.cores);
+  std::size_t i = 0;
+  for (auto& [job, sharing] : sharing_) set_speed(job, sharing, all[i++]);
+  return 1 + i / 4;
+}
+
+void Forecast::set_speed(std::uint32_t job, Sharing& sharing, double speed) {
+  if (sharing.speed == speed) return;
+  sharing.left_ns -= static_cast<double>(now_ns_ - sharing.looked_at_ns) * sharing.speed;
+  sharing.left_ns = std::max(sharing.left_ns, 0.0);
+  sharing.looked_at_ns = now_ns_;
+  sharing.speed = speed;
+  const double left = std::min(sharing.left_ns / speed, static_cast<double>(kFarthest));
+  spans_[job].end_ns = later_by(now_ns_, static_cast<std::int64_t>(left));
+  push(spans_[job].end_ns, What::End, job, ++sharing.version);
+}
+
+/// Its end has moved since it was foreseen.
+bool Forecast::is_stale(const Event& event) const {
+  if (event.version == 0) return false;
+  const auto sharing = sharing_.find(event.job);
+  return sharing == sharing_.end() || sharing->second.version != event.version;
 }
 
 void Forecast::end(std::uint32_t job) {
+  if (sharing_.erase(job) > 0) shares_anew_ = true;
   const ForecastJob& of = jobs_.jobs[job];
   const Span& span = spans_[job];
   const Demand& demand = of.hold ? of.hold->demand : *queue_.demand(ClassKey(of.step, of.growths));
   machine_.capacity.vacate(of.step, demand, span.lane, span.gpus, starting_up_[job]);
+  starting_up_[job] = false;
   for (GpuLane& gpu : machine_.capacity.gpus) {
     const bool was_its = std::find(span.gpus.begin(), span.gpus.end(), gpu.uuid) != span.gpus.end();
     const std::vector<std::string>& leaving = machine_.leaving;
@@ -134,15 +177,22 @@ void Forecast::end(std::uint32_t job) {
 
 bool Forecast::advance(std::size_t events) {
   if (!begun_) begin();
-  for (; events > 0 && !due_.empty(); --events) {
+  for (; events > 0; --events) {
+    // Once for all that happens at one instant.
+    if (shares_anew_ && (due_.empty() || due_.top().at_ns > now_ns_)) {
+      events -= std::min(events - 1, share_cores());
+    }
+    if (due_.empty()) break;
     const Event next = due_.top();
     due_.pop();
+    if (is_stale(next)) continue;
     now_ns_ = next.at_ns;
     switch (next.what) {
       case What::End:
         end(next.job);
         break;
       case What::StartedUp:
+        if (!starting_up_[next.job]) break;  // it has ended
         starting_up_[next.job] = false;
         machine_.capacity.started_up(jobs_.jobs[next.job].step);
         break;
@@ -152,7 +202,7 @@ bool Forecast::advance(std::size_t events) {
     }
     start_what_fits();
   }
-  return due_.empty();
+  return due_.empty() && !shares_anew_;
 }
 
 std::string Forecast::why_not(std::uint32_t job) const {

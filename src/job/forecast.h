@@ -3,9 +3,10 @@
 // would start.  For `pergpu plan` and the expected end.
 //
 // Pure, and cut into slices: advance() handles so many events and no more, for callers that must
-// not be held up.  Instants are nanoseconds since the begin of the forecast.  Of equal instants the
-// one that was foreseen first comes first, and after each of them is started what then fits, as the
-// coordinator does at each end.
+// not be held up.  Jobs that want more cores together than there are slow each other down, where it
+// is known how many they want.  Instants are nanoseconds since the begin of the forecast.  Of equal
+// instants the one that was foreseen first comes first, and after each of them is started what then
+// fits, as the coordinator does at each end.
 #pragma once
 
 #include <algorithm>
@@ -52,8 +53,10 @@ struct ForecastJob {
   std::int32_t run = -1;
   Growths growths = {};
   std::int64_t order_ns = 0;  // as ReadyJob::expected_ns: what the scheduler knows
-  std::int64_t duration_ns =
-      0;  // what is expected, of a live one what is left; kForever: not known
+  /// What is expected, of a live one what is left; kForever: not known.  Where `cores` are known
+  /// what it takes when it has them.
+  std::int64_t duration_ns = 0;
+  double cores = 0;  // that it wants; 0: not known
   std::int64_t not_before_ns = 0;
   std::vector<std::uint32_t> needs = {};     // places in ForecastJobs::jobs: have not ended
   std::vector<std::uint32_t> barriers = {};  // places in ForecastJobs::barriers
@@ -66,6 +69,9 @@ struct ForecastJobs {
   std::vector<std::vector<std::uint32_t>> barriers = {};
 };
 
+/// Jobs whose company is looked at; when more run at once the others are taken not to be slowed.
+inline constexpr std::size_t kMostSharing = 128;
+
 /// Where they run.
 struct ForecastMachine {
   struct Step {
@@ -73,6 +79,7 @@ struct ForecastMachine {
     std::int64_t ready_ns = 0;  // start-up is over after so long
   };
   Capacity capacity = {};                 // nothing booked
+  double cores = 0;                       // that all jobs share; 0: not known
   std::map<StepKey, Step> steps = {};     // of every queued job
   std::vector<std::string> leaving = {};  // GPUs that are gone when their live job ends
 };
@@ -115,15 +122,27 @@ class Forecast {
     std::uint64_t number = 0;
     What what = What::End;
     std::uint32_t job = 0;
+    std::uint32_t version = 0;                  // of an end that may move
     bool operator<(const Event& other) const {  // the earliest is on top
       return other.at_ns != at_ns ? other.at_ns < at_ns : other.number < number;
     }
   };
 
+  /// One whose end moves with the company it has.
+  struct Sharing {
+    double left_ns = 0;  // when it was looked at
+    std::int64_t looked_at_ns = 0;
+    double speed = 0;
+    std::uint32_t version = 0;
+  };
+
   void begin();
   void start_what_fits();
+  std::size_t share_cores();
+  void set_speed(std::uint32_t job, Sharing& sharing, double speed);
+  bool is_stale(const Event& event) const;
   void foresee(std::uint32_t job, const StepKey& step, bool starting_up);
-  void push(std::int64_t at_ns, What what, std::uint32_t job);
+  void push(std::int64_t at_ns, What what, std::uint32_t job, std::uint32_t version = 0);
   void let_go(std::uint32_t job);
   void end(std::uint32_t job);
   ReadyJob entry(std::uint32_t job) const;
@@ -136,6 +155,8 @@ class Forecast {
   std::vector<std::uint32_t> left_behind_;  // by barrier: members that have not ended
   std::vector<Span> spans_;
   std::vector<bool> starting_up_;
+  std::map<std::uint32_t, Sharing> sharing_;  // jobs that run and whose `cores` are known
+  bool shares_anew_ = false;                  // others run than when cores were shared
   std::priority_queue<Event> due_;
   std::uint64_t last_event_ = 0;
   std::int64_t now_ns_ = 0;

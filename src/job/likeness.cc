@@ -56,7 +56,7 @@ std::optional<Estimate> estimate(const std::vector<UsageRecord>& records,
   constexpr double kSame = 1e-9;
   std::optional<Estimate> best;
   double best_score = -1;
-  double sum = 0;
+  bool all_told = true;
   for (const UsageRecord& record : records) {
     double score = 0;
     for (const ParameterMark& mark : record.parameters) {
@@ -68,14 +68,21 @@ std::optional<Estimate> estimate(const std::vector<UsageRecord>& records,
     if (score > best_score + kSame) {
       best = Estimate{};
       best_score = score;
-      sum = 0;
+      all_told = true;
     }
     ++best->jobs;
-    sum += record.duration_s;
+    best->duration_s += record.duration_s;
+    best->cores += record.cores;
+    best->alone_s += record.alone_s;
+    all_told = all_told && record.cores > 0;
     best->memory_bytes = std::max(best->memory_bytes, record.memory_bytes);
     best->gpu_memory_bytes = std::max(best->gpu_memory_bytes, record.gpu_memory_bytes);
   }
-  if (best) best->duration_s = sum / static_cast<double>(best->jobs);
+  if (!best) return best;
+  const auto jobs = static_cast<double>(best->jobs);
+  best->duration_s /= jobs;
+  best->cores = all_told ? best->cores / jobs : 0;
+  best->alone_s = all_told ? best->alone_s / jobs : 0;
   return best;
 }
 

@@ -24,6 +24,8 @@ struct ParameterMark {
 /// One attempt that was done.
 struct UsageRecord {
   double duration_s = 0;
+  double cores = 0;    // that it wants (job/cpu_share.h); 0: not known
+  double alone_s = 0;  // what it would have taken with them
   std::optional<std::uint64_t> memory_bytes = std::nullopt;      // most it had
   std::optional<std::uint64_t> gpu_memory_bytes = std::nullopt;  // most of its GPUs, together
   std::vector<ParameterMark> parameters = {};
@@ -33,6 +35,8 @@ struct UsageRecord {
 struct Estimate {
   std::size_t jobs = 0;                                          // how many records are like it
   double duration_s = 0;                                         // their mean
+  double cores = 0;                                              // the same; 0: not known of all
+  double alone_s = 0;                                            // the same, if `cores` is known
   std::optional<std::uint64_t> memory_bytes = std::nullopt;      // the most of any of them
   std::optional<std::uint64_t> gpu_memory_bytes = std::nullopt;  // the same
 };

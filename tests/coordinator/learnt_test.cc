@@ -46,6 +46,16 @@ TEST_F(LearntTest, IsOfTheCommandAndComesBackAfterARestart) {
   EXPECT_DOUBLE_EQ(learnt.estimate_of_step(step("a"))->duration_s, 15);
 }
 
+TEST_F(LearntTest, CoresComeBackWhereTheyAreKnown) {
+  make().add(step("a"), {.duration_s = 40, .cores = 1.5, .alone_s = 10});
+  const Learnt learnt = make();
+  EXPECT_DOUBLE_EQ(learnt.estimate_of_step(step("a"))->cores, 1.5);
+  EXPECT_DOUBLE_EQ(learnt.estimate_of_step(step("a"))->alone_s, 10);
+  for (auto& [key, text] : meta) text.replace(text.find(",1.5,10.0]"), 10, ",1.5,40.1]");
+  EXPECT_DOUBLE_EQ(make().estimate_of_step(step("a"))->duration_s, 40);
+  EXPECT_EQ(make().estimate_of_step(step("a"))->cores, 0) << "alone it would take longer";
+}
+
 TEST_F(LearntTest, ShortAttemptsTeachNothing) {
   Learnt learnt = make();
   learnt.add(step("a"), {.duration_s = 0.9});

@@ -65,6 +65,7 @@ struct TelemetryTest : ::testing::Test {
                          .clock = &clock,
                          .timers = &timers,
                          .pause_ns = pause_ns,
+                         .cores = cores,
                          .record = [this](row::Usage usage) { rows.push_back(std::move(usage)); }});
     return *telemetry;
   }
@@ -88,6 +89,7 @@ struct TelemetryTest : ::testing::Test {
   Timers timers;
   ReadInventory inventory{clock, sim_timers};
   std::vector<row::Usage> rows;
+  int cores = 0;  // of the machine
   std::unique_ptr<Telemetry> telemetry;
 };
 
@@ -163,6 +165,25 @@ TEST_F(TelemetryTest, OneReadingServesAllAttemptsAndWhatIsGoneIsUnknown) {
   EXPECT_TRUE(of(1).last());
   EXPECT_FALSE(of(2).last());
   EXPECT_FALSE(telemetry->end({{2}, 1})) << "nothing was read of it";
+}
+
+/// Each takes a core of the two; the third sleeps.
+TEST_F(TelemetryTest, WhoTakesItsShareOfABusyMachineIsSlowed) {
+  cores = 2;
+  start();
+  inventory.tree = [&](const os::TreeRoot& root) {
+    return os::TreeUsage{.processes = 1, .cpu_ns = root.pid == 1003 ? 0 : clock.ns};
+  };
+  begin(1);
+  run_for(10 * kSecond);
+  EXPECT_NEAR(telemetry->share({{1}, 1})->alone_s(10), 10, 1e-3);
+  begin(2);
+  begin(3);
+  run_for(10 * kSecond);
+  EXPECT_NEAR(telemetry->share({{1}, 1})->alone_s(20, 2), 15, 0.5);
+  EXPECT_NEAR(telemetry->share({{3}, 1})->alone_s(10, 2), 10, 1e-3) << "it wants no more";
+  (void)telemetry->end({{1}, 1});
+  EXPECT_FALSE(telemetry->share({{1}, 1}));
 }
 
 TEST_F(TelemetryTest, AttemptsThatAreShorterThanAMomentCostNothing) {

@@ -188,5 +188,36 @@ TEST(ForecastProperty, NoScheduleIsShorterThanTheLowerBound) {
   }));
 }
 
+TEST(ForecastProperty, NoCoreDoesMoreThanItCan) {
+  EXPECT_TRUE(rc::check([] {
+    const int lanes = *rc::gen::inRange(1, 6);
+    Case c(lanes);
+    c.machine.cores = *rc::gen::inRange(1, 4);
+    const int count = *rc::gen::inRange(1, 12);
+    double work = 0;
+    for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(count); ++i) {
+      std::vector<std::uint32_t> needs;
+      if (i > 0 && *rc::gen::arbitrary<bool>())
+        needs.push_back(*rc::gen::inRange<std::uint32_t>(0, i));
+      c.add(0, *rc::gen::inRange(1, 11) * kMinute, needs);
+      ForecastJob& job = c.jobs.jobs.back();
+      job.cores = *rc::gen::inRange(0, 9) / 4.0;
+      work += static_cast<double>(job.duration_ns) * job.cores;
+    }
+    Case without = c;
+    without.machine.cores = 0;
+    const Outcome out = c.outcome();
+    RC_ASSERT(static_cast<double>(out.total_ns) * c.machine.cores > work - 1e3 * count);
+    for (std::size_t i = 0; i < out.spans.size(); ++i) {
+      const Forecast::Span& span = out.spans[i];
+      RC_ASSERT(span.ends());
+      RC_ASSERT(span.end_ns - span.start_ns >= c.jobs.jobs[i].duration_ns - 1'000);
+    }
+    double all_at_once = 0;
+    for (const ForecastJob& job : c.jobs.jobs) all_at_once += job.cores;
+    if (all_at_once <= c.machine.cores) RC_ASSERT(out.total_ns == without.outcome().total_ns);
+  }));
+}
+
 }  // namespace
 }  // namespace pergpu::testing_forecast

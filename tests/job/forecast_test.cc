@@ -253,5 +253,40 @@ TEST(LowerBound, OfNothingIsNothing) {
   EXPECT_EQ(c.bound().ns, 0);
 }
 
+/// `cores` for each job of the case, on a machine with so many.
+Case with_cores(Case c, std::vector<double> cores, double machine) {
+  for (std::size_t i = 0; i < cores.size(); ++i) c.jobs.jobs[i].cores = cores[i];
+  c.machine.cores = machine;
+  return c;
+}
+
+TEST(Forecast, JobsThatWantMoreCoresThanThereAreSlowEachOtherDown) {
+  Case c(8);
+  for (int i = 0; i < 8; ++i) c.add(0, 10 * kMinute);
+  EXPECT_NEAR(with_cores(c, std::vector<double>(8, 1), 2).outcome().minutes(), 40, 0.001);
+  EXPECT_NEAR(with_cores(c, std::vector<double>(8, 1), 8).outcome().minutes(), 10, 0.001);
+  EXPECT_NEAR(with_cores(c, std::vector<double>(8, 0), 2).outcome().minutes(), 10, 0.001)
+      << "how many they want is not known";
+}
+
+TEST(Forecast, TheLastOnesAreFasterThanThoseThatHadCompany) {
+  Case c(2);
+  c.add(0, 10 * kMinute);
+  c.add(0, 4 * kMinute);
+  const Outcome out = with_cores(c, {1, 1}, 1).outcome();
+  EXPECT_NEAR(static_cast<double>(out.spans[1].end_ns) / kMinute, 8, 0.001);
+  EXPECT_NEAR(static_cast<double>(out.spans[0].end_ns) / kMinute, 14, 0.001);
+}
+
+TEST(Forecast, WhoWantsNoCoresIsNotSlowed) {
+  Case c(3);
+  c.add(0, 10 * kMinute);
+  c.add(0, 10 * kMinute);
+  c.add(0, 10 * kMinute);
+  const Outcome out = with_cores(c, {1, 1, 0}, 1).outcome();
+  EXPECT_NEAR(static_cast<double>(out.spans[2].end_ns) / kMinute, 10, 0.001);
+  EXPECT_NEAR(out.minutes(), 20, 0.001);
+}
+
 }  // namespace
 }  // namespace pergpu::testing_forecast

@@ -67,5 +67,19 @@ TEST(Likeness, EqualDurationsAndNoParametersAreNoTrouble) {
   EXPECT_EQ(weights_of({record(5, 1, 1), record(5, 2, 1), record(5, 2, 2)}).at(kMethod), 0);
 }
 
+TEST(Likeness, CoresAreKnownWhereAllTellThem) {
+  UsageRecord slowed = record(40, 1, 1);
+  slowed.cores = 1;
+  slowed.alone_s = 10;
+  UsageRecord free = record(12, 1, 2);
+  free.cores = 2;
+  free.alone_s = 12;
+  const std::optional<Estimate> both = estimate_of({slowed, free}, 1, 3);
+  ASSERT_TRUE(both);
+  EXPECT_DOUBLE_EQ(both->cores, 1.5);
+  EXPECT_DOUBLE_EQ(both->alone_s, 11);
+  EXPECT_EQ(estimate_of({slowed, free, record(11, 1, 4)}, 1, 3)->cores, 0);
+}
+
 }  // namespace
 }  // namespace pergpu
