@@ -55,6 +55,14 @@ std::string idle_of(const Devices& devices, const GpuSnapshot& gpu) {
   return "-";
 }
 
+/// "job 17": it has the lane, and no process of it is on the GPU yet.
+std::string own_job(const Devices& devices, const GpuSnapshot& gpu) {
+  for (const LaneSnapshot& lane : devices.lanes) {
+    if (lane.uuid == gpu.uuid && lane.job) return fmt::format("job {}", *lane.job);
+  }
+  return "";
+}
+
 /// Columns for what nobody knows are left out.
 std::string gpu_rows(const Devices& devices, const Style& style) {
   const std::vector<GpuSnapshot>& gpus = devices.gpus;
@@ -84,7 +92,8 @@ std::string gpu_rows(const Devices& devices, const Style& style) {
     };
     if (any_doing) row.push_back(Cell{doing(gpu), Tone::Plain});
     if (any_idle) row.push_back(Cell{idle_of(devices, gpu), Tone::Plain});
-    row.push_back(Cell{used_by(gpu), Tone::Plain});
+    const std::string holders = used_by(gpu);
+    row.push_back(Cell{holders.empty() ? own_job(devices, gpu) : holders, Tone::Plain});
     rows.push_back(std::move(row));
   }
   return render_table(columns, rows, style);

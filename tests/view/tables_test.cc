@@ -243,10 +243,12 @@ TEST(GpusTable, WhatGpusDoAndHowLongTheyHadNothingToDoIsShownWhereItIsKnown) {
   devices.gpus = {busy, free};
   devices.lanes = {{.name = "gpu0", .uuid = "GPU-aa", .state = "busy", .idle_s = 2.0},
                    {.name = "gpu1", .uuid = "GPU-bb", .state = "free", .idle_s = 63.0}};
+  devices.lanes[0].job = 17;
   EXPECT_EQ(gpus_table(devices, Style{}),
             "GPU  NAME  UUID    STATE     MEMORY  LANES  DOING                           IDLE  "
             "USED BY\n"
-            "  0  H100  GPU-aa  busy   0 B / 0 B  gpu0   97 %, 640 W, 71 °C, power-cap   2.0s\n"
+            "  0  H100  GPU-aa  busy   0 B / 0 B  gpu0   97 %, 640 W, 71 °C, power-cap   2.0s  "
+            "job 17\n"
             "  1  H100  GPU-bb  free   0 B / 0 B  gpu1   -                              1m03s\n");
 }
 
