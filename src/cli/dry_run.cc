@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "cli/client.h"
+#include "cli/code_copy.h"
 #include "cli/exit_code.h"
 #include "cli/submit.h"
 #include "cli/terminal.h"
@@ -232,6 +233,7 @@ json as_json(const SweepSpec& sweep, const Outlook& outlook) {
 }  // namespace
 
 int dry_run(const Place& place, const SweepSpec& sweep, const RunOptions& options) {
+  if (Result<void> code = check_code(sweep); !code) return fail(code.error());
   Client client(place, Client::Start::Never);
   Result<SubmitLines> lines = submit_lines("dry_run", sweep, context_of(options, sweep));
   if (!lines) return fail(lines.error());

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/code_copy.h"
 #include "cli/command.h"
 #include "cli/dry_run.h"
 #include "cli/exit_code.h"
@@ -41,9 +42,11 @@ int run(const RunOptions& options) {
   if (!untold) return fail(untold.error());
   for (const std::string& warning : *untold) say("warning: " + warning);
 
+  if (Result<void> copied = copy_code(*sweep); !copied) return fail(copied.error());
   Client client(*place, Client::Start::IfNeeded);
   Result<SubmitReply> reply = submit(client, *sweep, context_of(options, *sweep));
   if (!reply) return fail(reply.error());
+  if (Result<void> found = find_copies(*sweep); !found) return fail(found.error());
   for (const std::string& warning : reply->warnings) say("warning: " + warning);
   if (options.detach) {
     print(options.output.json ? output_line(json(*reply))

@@ -75,8 +75,9 @@ Result<RenderScope> scope_without_metrics(const World& world, const Job& job, in
   return scope;
 }
 
-std::string working_folder(const Sweep& sweep, const std::string& cwd) {
-  return cwd.empty() ? sweep.spec.folder : absolute(cwd, sweep.spec.folder);
+std::string working_folder(const Sweep& sweep, const StepSpec& step, const std::string& cwd) {
+  const std::string& folder = step.copy.empty() ? sweep.spec.folder : step.copy;
+  return cwd.empty() ? folder : absolute(cwd, folder);
 }
 
 /// A job's metrics file; relative to where the job runs, as `outputs` are.
@@ -88,7 +89,7 @@ Result<std::string> rendered_metrics(const World& world, const Job& job, const R
   if (path->front() == '/') return path;
   Result<std::string> cwd = render(step.cwd, scope);
   if (!cwd) return cwd;
-  return absolute(*path, working_folder(world.sweep_of(job), *cwd));
+  return absolute(*path, working_folder(world.sweep_of(job), step, *cwd));
 }
 
 Result<RenderScope> scope_of_job(const World& world, const Job& job, int attempt) {
@@ -170,8 +171,12 @@ std::vector<std::pair<std::string, std::string>> AttemptPlanner::hash_files(
   for (const std::string& arg : argv) {
     if (arg.find_first_of("./") == std::string::npos || arg.size() > 4096) continue;
     const std::string path = absolute(arg, cwd);
-    // What the sweep itself makes (models, configurations) differs by design.
-    if (path.starts_with(world_.sweep_of(job).folder() + "/") || !os::is_regular(path)) continue;
+    // What the sweep itself makes (models, configurations) differs by design; a copy of the code
+    // lies there, too.
+    const std::string& copy = world_.step_of(job).spec.copy;
+    const bool is_code = !copy.empty() && path.starts_with(copy + "/");
+    const bool is_made = path.starts_with(world_.sweep_of(job).folder() + "/");
+    if ((is_made && !is_code) || !os::is_regular(path)) continue;
     Result<os::FileIdentity> identity = os::file_identity(path);
     if (!identity) continue;
     Hashed& known = hashes_[path];
@@ -235,7 +240,7 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand) {
   plan.id = {job.id, attempt.number};
   plan.folder = std::move(*folder);
   plan.argv = std::move(*argv);
-  plan.cwd = working_folder(sweep, *cwd);
+  plan.cwd = working_folder(sweep, step, *cwd);
   plan.log_path = s->out + "/log.txt";
   plan.record_path = s->out + "/attempt.json";
   for (const auto& [resource, soft] : sweep.context.limits) plan.limits.push_back({resource, soft});

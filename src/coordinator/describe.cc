@@ -241,7 +241,11 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
   j["params"] = std::move(params);
   j["command"] = step.shell.empty() ? nlohmann::json(redact_words(step.command))
                                     : nlohmann::json(redact_text(step.shell));
-  j["cwd"] = step.cwd.empty() ? sweep.spec.folder : step.cwd;
+  if (step.copy.empty()) {
+    j["cwd"] = step.cwd.empty() ? sweep.spec.folder : step.cwd;
+  } else {
+    j["cwd"] = step.cwd.empty() ? step.copy : step.copy + "/" + step.cwd;
+  }
   j["file"] = sweep.spec.file;
   j["git_commit"] = sweep.context.git_commit;
   j["git_dirty"] = sweep.context.git_dirty;

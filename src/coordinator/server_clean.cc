@@ -46,6 +46,9 @@ json described(const World& world, const Sweep& sweep, bool results) {
   const bool has_once = std::any_of(sweep.steps.begin(), sweep.steps.end(),
                                     [](const Step& step) { return step.spec.once; });
   if (has_once) runs.push_back("_once");
+  const bool has_copy = std::any_of(sweep.steps.begin(), sweep.steps.end(),
+                                    [](const Step& step) { return !step.spec.copy.empty(); });
+  if (has_copy) runs.push_back("_snapshot");
   one["runs"] = std::move(runs);
   return one;
 }

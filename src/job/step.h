@@ -102,6 +102,8 @@ struct StepSpec {
   std::optional<std::vector<std::string>> env_pass = std::nullopt;  // nullopt: all inherited
   Template cwd = {};                                                // empty: the sweep's folder
   GpuEnv gpu_env = GpuEnv::Uuid;
+  std::vector<std::string> snapshot = {};  // patterns of the code that is copied at submit
+  std::string copy = {};  // absolute: that copy, in the place of the sweep's folder; empty: none
   std::vector<Template> outputs = {};
   Template metrics = "{metrics}";
   FakeRun fake = {};

@@ -35,6 +35,9 @@ struct NeedDraft {
   Place at = {};
 };
 
+/// Of a path that should stay below a folder: "", "/a", "a/../../b".
+bool leads_out(std::string_view path);
+
 struct StepDraft {
   StepSpec spec = {};
   Place at = {};                       // of its name
@@ -43,9 +46,11 @@ struct StepDraft {
   std::vector<PlacedTemplate> templates = {};
   std::vector<NeedDraft> needs = {};
   std::vector<PlacedText> uses = {};
-  Place signal_at = {};  // of its value, as the next two; may stand in [defaults]
+  Place signal_at = {};  // of its value, as the next four; may stand in [defaults]
   Place gpu_memory_at = {};
   Place grow_at = {};
+  Place snapshot_at = {};
+  Place cwd_at = {};
 
   bool wrote(std::string_view key) const {
     for (const std::string& k : keys)

@@ -226,6 +226,7 @@ class Emitter {
     if (s.env_pass) line("env_pass", toml_strings(*s.env_pass));
     text("cwd", s.cwd, {});
     if (s.gpu_env == GpuEnv::Index) line("gpu_env", "\"index\"");
+    if (!s.snapshot.empty()) line("snapshot", toml_strings(s.snapshot));
     if (!s.outputs.empty()) line("outputs", toml_strings(s.outputs));
     text("metrics", s.metrics, normal.metrics);
     if (s.fake != normal.fake) line("fake", fake_text(s.fake));

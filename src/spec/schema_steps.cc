@@ -52,6 +52,17 @@ void check_growth(Draft& draft, const StepDraft& step) {
     wrong("names gpu_memory, and the step has no `gpu_memory` that could grow");
 }
 
+/// The jobs run in the copy, and it holds nothing else.
+void check_snapshot(Draft& draft, const StepDraft& step) {
+  const StepSpec& spec = step.spec;
+  if (spec.snapshot.empty() || spec.cwd.empty() || !leads_out(spec.cwd)) return;
+  draft.report.error(
+      step.wrote("cwd") ? step.cwd_at : step.snapshot_at,
+      fmt::format("{}: with `snapshot` jobs run in a copy of the sweep file's folder, "
+                  "and `cwd` \"{}\" is not below it",
+                  step.where, spec.cwd));
+}
+
 void check_whole(Draft& draft, const StepDraft& step) {
   bool command = step.wrote("command");
   bool shell = step.wrote("shell");
@@ -78,6 +89,7 @@ void check_whole(Draft& draft, const StepDraft& step) {
         fmt::format("{} limits `gpu_memory` but asks for no GPU: {}", step.where,
                     step.wrote("gpus") ? "gpus = 1, or leave `gpu_memory` out" : "add gpus = 1"));
   check_growth(draft, step);
+  check_snapshot(draft, step);
 }
 
 }  // namespace

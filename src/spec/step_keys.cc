@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <limits>
 
 #include "spec/command_words.h"
@@ -213,6 +214,30 @@ void read_outputs(const KeyInput& in) {
   }
 }
 
+template <auto Member>
+void read_path(const KeyInput& in) {
+  if (std::optional<std::string> text = read_template(in)) in.step.spec.*Member = *text;
+}
+
+void read_snapshot(const KeyInput& in) {
+  in.step.snapshot_at = in.field.node.at;
+  std::optional<std::vector<PlacedText>> patterns = read_texts(in.field);
+  if (!patterns) return;
+  in.step.spec.snapshot.clear();
+  for (PlacedText& pattern : *patterns) {
+    if (leads_out(pattern.text))
+      in.field.report.error(
+          pattern.at,
+          fmt::format("`snapshot`: \"{}\" is no path below the sweep file's folder", pattern.text));
+    in.step.spec.snapshot.push_back(std::move(pattern.text));
+  }
+}
+
+void read_cwd(const KeyInput& in) {
+  in.step.cwd_at = in.field.node.at;
+  read_path<&StepSpec::cwd>(in);
+}
+
 void read_uses(const KeyInput& in) {
   if (std::optional<std::vector<PlacedText>> names = read_texts(in.field))
     in.step.uses = *std::move(names);
@@ -258,11 +283,6 @@ void read_time(const KeyInput& in) {
   std::optional<std::chrono::milliseconds> d =
       in.type.not_zero ? read_limit_of_time(in.field) : read_duration(in.field);
   if (d) in.step.spec.*Member = *d;
-}
-
-template <auto Member>
-void read_path(const KeyInput& in) {
-  if (std::optional<std::string> text = read_template(in)) in.step.spec.*Member = *text;
 }
 
 /// A key and its reader.
@@ -389,14 +409,17 @@ constexpr StepKey kStepKeys[] = {
       "\"WANDB_*\"]`); what pergpu itself sets is not affected"},
      read_env_pass},
     {{"cwd", takes::text(), "the sweep file's folder", "working directory, relative to it"},
-     read_path<&StepSpec::cwd>},
+     read_cwd},
     {{"gpu_env", takes::choice(kGpuEnvs), "`\"uuid\"`",
       "`\"index\"` for programs that want numbers in `CUDA_VISIBLE_DEVICES`"},
      [](const KeyInput& in) {
        if (std::optional<std::size_t> choice = read_choice_of(in))
          in.step.spec.gpu_env = *choice == 0 ? GpuEnv::Uuid : GpuEnv::Index;
      }},
-    {{"snapshot"}, nullptr},
+    {{"snapshot", takes::texts(), "none",
+      "patterns of the code, below the sweep file's folder (`[\"*.py\", \"models/**\"]`): it is "
+      "copied at submit, and the jobs run in the copy (docs/jobs.md#code-that-stays-as-it-was)"},
+     read_snapshot},
     {{"outputs", takes::texts(), "none",
       "files that must exist after the job, not be empty, and be newer than its start"},
      read_outputs},
@@ -475,6 +498,11 @@ std::vector<KnownKey> step_keys(bool in_defaults) {
     if (key.read != nullptr && (key.in_defaults || !in_defaults)) out.push_back(key.known);
   }
   return out;
+}
+
+bool leads_out(std::string_view path) {
+  const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
+  return path.empty() || normal.is_absolute() || *normal.begin() == "..";
 }
 
 }  // namespace pergpu

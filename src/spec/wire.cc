@@ -96,6 +96,8 @@ Json step_to_json(const StepSpec& s) {
   if (s.env_pass) out["env_pass"] = *s.env_pass;
   put("cwd", s.cwd, defaults.cwd);
   if (s.gpu_env == GpuEnv::Index) out["gpu_env"] = "index";
+  put("snapshot", s.snapshot, defaults.snapshot);
+  put("copy", s.copy, defaults.copy);
   put("outputs", s.outputs, defaults.outputs);
   put("metrics", s.metrics, defaults.metrics);
   put("fake_duration", s.fake.duration, defaults.fake.duration);
@@ -325,6 +327,8 @@ StepSpec step_of(const Json& json, std::string& wrong) {
   std::string gpu_env = "uuid";
   f.get("gpu_env", gpu_env);
   s.gpu_env = gpu_env == "index" ? GpuEnv::Index : GpuEnv::Uuid;
+  f.get("snapshot", s.snapshot);
+  f.get("copy", s.copy);
   f.get("outputs", s.outputs);
   f.get("metrics", s.metrics);
   f.get("fake_duration", s.fake.duration);

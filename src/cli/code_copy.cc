@@ -1,0 +1,199 @@
+// A copy is made beside its place and renamed: who comes second, or after a crash, finds it whole.
+#include "cli/code_copy.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cli/code_files.h"
+#include "coordinator/submit.h"
+#include "os/fd.h"
+#include "os/file.h"
+#include "os/random.h"
+#include "spec/placeholders.h"
+
+namespace pergpu::cli {
+namespace {
+
+constexpr mode_t kFolderMode = 0777;  // less the umask, as what the user makes
+
+class Hash {
+ public:
+  Hash() : state_(XXH3_createState()) { XXH3_128bits_reset(state_.get()); }
+  void add(const void* data, std::size_t size) { XXH3_128bits_update(state_.get(), data, size); }
+  /// With its length: two texts are never like one.
+  void text(std::string_view text) {
+    const std::uint64_t size = text.size();
+    add(&size, sizeof size);
+    add(text.data(), text.size());
+  }
+  std::string hex() const {
+    return fmt::format("{:016x}", XXH3_128bits_digest(state_.get()).high64);
+  }
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  std::unique_ptr<XXH3_state_t, Free> state_;
+};
+
+mode_t own_umask() {
+  const mode_t mask = ::umask(077);
+  ::umask(mask);
+  return mask;
+}
+
+Error failed(const char* what, const std::string& path) {
+  return os_error(fmt::format("snapshot: {} {}", what, path), errno);
+}
+
+Result<void> copy_file(const std::string& from, const std::string& to, mode_t mask, Hash& hash) {
+  const os::UniqueFd in(::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat info {};
+  if (!in || ::fstat(in.get(), &info) < 0) return failed("open", from);
+  if (!S_ISREG(info.st_mode)) {
+    return Error{ErrorKind::Invalid, 0, fmt::format("snapshot: {} is no file any more", from)};
+  }
+  const os::UniqueFd out(
+      ::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, info.st_mode & 0777 & ~mask));
+  if (!out) return failed("make", to);
+  hash.text((info.st_mode & 0100) != 0 ? "x" : "-");
+  std::array<char, 1 << 16> bytes{};
+  std::uint64_t size = 0;
+  for (;;) {
+    const ssize_t got = ::read(in.get(), bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failed("read", from);
+    if (got == 0) break;
+    const auto count = static_cast<std::size_t>(got);
+    hash.add(bytes.data(), count);
+    size += count;
+    for (std::size_t done = 0; done < count;) {
+      const ssize_t put = ::write(out.get(), bytes.data() + done, count - done);
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) return failed("write", to);
+      done += static_cast<std::size_t>(put);
+    }
+  }
+  hash.add(&size, sizeof size);
+  return {};
+}
+
+Result<void> link_folder(const std::string& from, const std::string& to, Hash& hash) {
+  const std::unique_ptr<char, void (*)(void*)> target(::realpath(from.c_str(), nullptr), std::free);
+  if (target == nullptr) return failed("follow", from);
+  hash.text(target.get());
+  if (::symlink(target.get(), to.c_str()) < 0) return failed("make", to);
+  return {};
+}
+
+/// All of it on disk.
+Result<void> sync_all(const std::string& folder) {
+  const os::UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd || ::syncfs(fd.get()) < 0) return failed("sync", folder);
+  return {};
+}
+
+Result<std::string> fill(const std::string& folder, const std::string& copy,
+                         const std::vector<CodeFile>& files, const std::string& cwd) {
+  const mode_t mask = own_umask();
+  Hash hash;
+  if (Result<void> made = os::make_dirs(cwd.empty() ? copy : copy + "/" + cwd, kFolderMode & ~mask);
+      !made) {
+    return std::move(made).error();
+  }
+  for (const CodeFile& file : files) {
+    hash.text(file.path);
+    const std::string from = folder + "/" + file.path;
+    const std::string to = copy + "/" + file.path;
+    Result<void> copied = os::make_dirs(os::parent_of(to), kFolderMode & ~mask);
+    if (copied) {
+      copied = file.kind == CodeFile::Kind::File ? copy_file(from, to, mask, hash)
+                                                 : link_folder(from, to, hash);
+    }
+    if (!copied) return std::move(copied).error();
+  }
+  if (Result<void> synced = sync_all(copy); !synced) return std::move(synced).error();
+  return hash.hex();
+}
+
+Result<std::vector<CodeFile>> files_of(const SweepSpec& sweep, const StepSpec& step) {
+  Result<std::vector<CodeFile>> files = code_files(sweep.folder, step.snapshot, output_root(sweep));
+  if (files) return files;
+  Error error = std::move(files).error();
+  error.message = fmt::format("snapshot of step {}: {}", step.name, error.message);
+  return error;
+}
+
+Result<std::string> copy_of(const SweepSpec& sweep, const StepSpec& step) {
+  Result<std::vector<CodeFile>> files = files_of(sweep, step);
+  if (!files) return std::move(files).error();
+  const std::string shelf = output_root(sweep) + "/" + sweep.name + "/_snapshot";
+  if (Result<void> made = os::make_dirs(shelf, kFolderMode & ~own_umask()); !made) {
+    return std::move(made).error();
+  }
+  const std::string unfinished = shelf + "/.new-" + os::random_hex(8);
+  const std::string cwd = has_placeholders(step.cwd) ? std::string() : step.cwd;
+  Result<std::string> hash = fill(sweep.folder, unfinished, *files, cwd);
+  std::string copy = hash ? shelf + "/" + *hash : std::string();
+  const bool is_there = hash && ::rename(unfinished.c_str(), copy.c_str()) == 0;
+  if (is_there) {
+    if (Result<void> synced = os::sync_dir(shelf); !synced) return std::move(synced).error();
+    return copy;
+  }
+  const int why = errno;
+  (void)os::remove_tree(unfinished);
+  if (!hash) return std::move(hash).error();
+  if (os::is_directory(copy)) return copy;  // of an earlier submit
+  errno = why;
+  return failed("name", copy);
+}
+
+}  // namespace
+
+Result<void> copy_code(SweepSpec& sweep) {
+  for (StepSpec& step : sweep.steps) {
+    if (step.snapshot.empty()) continue;
+    Result<std::string> copy = copy_of(sweep, step);
+    if (!copy) return std::move(copy).error();
+    step.copy = *std::move(copy);
+  }
+  return {};
+}
+
+Result<void> find_copies(const SweepSpec& sweep) {
+  for (const StepSpec& step : sweep.steps) {
+    if (step.copy.empty() || os::is_directory(step.copy)) continue;
+    return Error{
+        ErrorKind::Io, 0,
+        fmt::format("snapshot of step {}: {} was removed meanwhile; submit the sweep again",
+                    step.name, step.copy)};
+  }
+  return {};
+}
+
+Result<void> check_code(const SweepSpec& sweep) {
+  for (const StepSpec& step : sweep.steps) {
+    if (step.snapshot.empty()) continue;
+    if (Result<std::vector<CodeFile>> files = files_of(sweep, step); !files) {
+      return std::move(files).error();
+    }
+  }
+  return {};
+}
+
+}  // namespace pergpu::cli
