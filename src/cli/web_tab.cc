@@ -42,6 +42,7 @@ WebTab::WebTab(os::Loop& loop, std::shared_ptr<serve::Exchange> exchange, Source
     }
     if (before->job == sources_.job_id && before->attempt > 0) {
       told_.attempt = before->attempt;
+      told_.offset = before->offset;
       resume_at_ = before->offset;
     }
   }
@@ -99,12 +100,14 @@ void WebTab::tell(const WebFeed& feed, std::uint64_t& told, bool& begun) {
   }
 }
 
-/// A retry's log is another file of the same name: it is there when the attempt has started.
+/// A retry's log is another file of the same name: it is there when the attempt has started.  Until
+/// something of it is told, the browser's copy is that of the attempt before.
 void WebTab::follow_log() {
   const json* known = sources_.job->topic().job(sources_.job_id);
   if (known == nullptr) return;
   const JobSnapshot job = known->get<JobSnapshot>();
-  if (job.attempt == 0 || job.log.empty() || log_start_ == job.started_at) return;
+  const bool has_log = job.attempt > 0 && job.started_at != 0 && !job.log.empty();
+  if (!has_log || log_start_ == job.started_at) return;
   const bool is_resumed = resume_at_ && told_.attempt == job.attempt;
   log_start_ = job.started_at;
   reader_.reset();
@@ -115,7 +118,7 @@ void WebTab::follow_log() {
                 : std::max<std::int64_t>(0, size - kLogKept);
   log_reset_ = !is_resumed || log_at_ != *resume_at_;
   resume_at_.reset();
-  told_.attempt = job.attempt;
+  log_attempt_ = job.attempt;
   auto reader = LogReader::create(loop_, [this](std::string_view bytes) { on_log(bytes); });
   if (!reader) return;
   reader_ = std::move(*reader);
@@ -139,9 +142,10 @@ void WebTab::tell_log() {
   if (whole == 0 && !log_reset_) return;
   if (log_start_ < 0) return;
   json data = {{"text", log_.substr(0, whole)}};
-  if (log_reset_) data.update({{"job", told_.job}, {"attempt", told_.attempt}});
+  if (log_reset_) data.update({{"job", told_.job}, {"attempt", log_attempt_}});
   log_.erase(0, whole);
   log_at_ += static_cast<std::int64_t>(whole);
+  told_.attempt = log_attempt_;
   told_.offset = log_at_;
   send(std::exchange(log_reset_, false) ? "log.reset" : "log.more", text_of(data));
 }

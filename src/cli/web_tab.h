@@ -58,10 +58,11 @@ class WebTab {
   bool failure_told_ = false;
   // The log.
   std::optional<std::int64_t> resume_at_ = std::nullopt;  // where the browser's copy ends
-  std::int64_t log_start_ = -1;  // start of the attempt that is followed; -1: none yet
-  std::string log_;              // read and not yet told
-  std::int64_t log_at_ = 0;      // offset of its begin
-  bool log_reset_ = false;       // it replaces what was told
+  std::int64_t log_start_ = -1;   // start of the attempt that is followed; -1: none yet
+  std::int64_t log_attempt_ = 0;  // its number
+  std::string log_;               // read and not yet told
+  std::int64_t log_at_ = 0;       // offset of its begin
+  bool log_reset_ = false;        // it replaces what was told
   std::unique_ptr<LogReader> reader_;
 };
 

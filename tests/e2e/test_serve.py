@@ -262,9 +262,15 @@ def test_a_log_is_followed_over_a_retry_and_resumed(home, server):
 
     stream.until(has("attempt 1 ä"))
     stream.close()
-    again = Stream(server, path, stream.id)
+    # In between something else is told of, and nothing of the log.
+    between = Stream(server, path, stream.id)
+    home.submit(grid("work", 1, STAMPS), "--lanes", 1, name="other.toml")
+    seen = between.until(lambda name, data: name == "all.changes")
+    between.close()
+    again = Stream(server, path, between.id)
     home.open_gate()
-    seen = again.until(has("attempt 2 ä"))
+    seen += again.until(has("attempt 2 ä"))
+    assert not [name for name, data in seen if "attempt 1" in data.get("text", "")], "told before"
     assert not [name for name, _ in seen if name == "all.snapshot"]
     assert [data["attempt"] for name, data in seen if name == "log.reset"] == [2]
 
