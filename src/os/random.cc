@@ -1,18 +1,27 @@
 // getrandom(2) gives up to 256 bytes at once and whole, once the kernel's pool is initialised,
-// which it waits for.
+// which it waits for; a signal may end that wait.  Nothing secret can be made without it: then the
+// program ends.
 #include "os/random.h"
 
 #include <sys/random.h>
 
 #include <array>
 #include <cassert>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 namespace pergpu::os {
 
 std::string random_hex(std::size_t bytes) {
   std::array<unsigned char, 64> block{};
   assert(bytes <= block.size());
-  [[maybe_unused]] const ssize_t n = ::getrandom(block.data(), bytes, 0);
+  while (::getrandom(block.data(), bytes, 0) != static_cast<ssize_t>(bytes)) {
+    if (errno == EINTR) continue;
+    std::fprintf(stderr, "pergpu: the kernel gives no random bytes: %s\n", std::strerror(errno));
+    std::abort();
+  }
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
   for (std::size_t i = 0; i < bytes; ++i) {

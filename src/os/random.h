@@ -6,7 +6,8 @@
 
 namespace pergpu::os {
 
-/// `bytes` random bytes, two hexadecimal digits each.  REQUIRES: bytes <= 64.
+/// `bytes` random bytes, two hexadecimal digits each.  Where the kernel gives none the program
+/// aborts.  REQUIRES: bytes <= 64.
 std::string random_hex(std::size_t bytes);
 
 }  // namespace pergpu::os
