@@ -90,9 +90,9 @@ std::string Planning::bound_words() const {
   return "";
 }
 
-/// Lanes of several sweeps have the same names.
+/// Lanes of several sweeps have the same names: those that most depends on keep them.
 std::string Planning::lane_name(const LaneId& lane) const {
-  if (lane.pool != LaneId::Pool::Sweep || main_.pool == LaneId::Pool::Sweep) return to_string(lane);
+  if (lane.pool != LaneId::Pool::Sweep || lane.sweep == main_.sweep) return to_string(lane);
   return fmt::format("{}/{}", lane.sweep.value, to_string(lane));
 }
 

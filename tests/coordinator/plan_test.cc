@@ -154,6 +154,20 @@ TEST_F(PlanTest, OtherSweepsCompeteAsTheyWill) {
   EXPECT_NEAR(run_to_the_end(sim), total_s(told), 0.001);
 }
 
+TEST_F(PlanTest, LanesOfAnotherSweepAreNotTakenForThoseOfTheOneThatIsAsked) {
+  Simulation sim(store, clock);
+  for (const char* name : {"first", "second"}) {
+    SweepSpec sweep = sweep_of(name, 2);
+    sweep.steps.push_back(expecting("train", "10min"));
+    ASSERT_TRUE(sim.submit(sweep, {.lanes = 1}));
+  }
+  sim.turn();
+  const json told = plan(sim, {.jobs = std::vector<JobId>{JobId{3}, JobId{4}}});
+  EXPECT_EQ(told["lanes"], json::array({"1/lane0", "lane0"}));
+  EXPECT_EQ(told["others"][0]["lanes"], json::array({"1/lane0"}));
+  EXPECT_EQ(told["jobs"][0]["lanes"], json::array({"lane0"}));
+}
+
 TEST_F(PlanTest, DurationsAreLearntFromJobsThatAreDone) {
   Simulation sim(store, clock);
   SweepSpec sweep = sweep_of("learning", 12);
