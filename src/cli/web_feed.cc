@@ -1,14 +1,19 @@
 // That a coordinator is gone is told as a gap; the watch starts another one and asks again.
+//
+// Numbers of events begin with the microseconds since boot: a stream has fewer events than its time
+// has microseconds, so that a feed which is made anew begins behind the one before.
 #include "cli/web_feed.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "os/clock.h"
+
 namespace pergpu::cli {
 
 WebFeed::WebFeed(os::Loop& loop, Client& client, std::string name, const nlohmann::json& request,
                  std::function<void()> on_change)
-    : topic_(std::move(name)),
+    : topic_(std::move(name), static_cast<std::uint64_t>(os::boot_now_ns() / 1'000)),
       on_change_(std::move(on_change)),
       watch_(loop, client, request,
              {.on_event =

@@ -28,8 +28,11 @@ class Topic {
     std::string data = {};  // JSON on one line
   };
 
-  /// `name` stands before the names of its events.
-  explicit Topic(std::string name) : name_(std::move(name)) {}
+  /// `name` stands before the names of its events; their numbers are larger than `begin`.  Of two
+  /// topics of one stream, the later one has to begin behind all numbers of the other: a reader of
+  /// that one must not take them for its own.
+  explicit Topic(std::string name, std::uint64_t begin = 0)
+      : name_(std::move(name)), newest_(begin) {}
 
   /// An event as the coordinator sends it; one of another kind is passed over.
   void take(const nlohmann::json& event);
@@ -61,7 +64,7 @@ class Topic {
   std::map<std::int64_t, nlohmann::json> jobs_;
   std::deque<Event> events_;
   std::size_t bytes_ = 0;  // of events_
-  std::uint64_t newest_ = 0;
+  std::uint64_t newest_;
 };
 
 }  // namespace pergpu::serve

@@ -70,6 +70,17 @@ TEST(Topic, ANewSnapshotMakesOldNumbersUseless) {
   EXPECT_FALSE(topic.since(topic.newest() + 1)) << "a number that was never given";
 }
 
+TEST(Topic, OneThatIsMadeAnewDoesNotKnowTheNumbersOfTheOneBefore) {
+  Topic before("sweep");
+  before.take(snapshot_event(json::array({job(1, "queued")})));
+  before.take({{"event", "job"}, {"job", job(1, "running")}});
+  Topic again("sweep", before.newest());
+  again.take(snapshot_event(json::array({job(1, "running")})));
+  for (int i = 0; i < 3; ++i) again.take({{"event", "job"}, {"job", job(1, "done")}});
+  EXPECT_FALSE(again.since(before.newest()));
+  EXPECT_TRUE(again.since(before.newest() + 1)) << "its own snapshot";
+}
+
 TEST(Topic, KeepsABoundedNumberOfEvents) {
   Topic topic("sweep");
   topic.take(snapshot_event(json::array({job(1, "queued")})));
