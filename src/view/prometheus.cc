@@ -140,10 +140,12 @@ std::string Durations::text(const std::string& name) const {
 }
 
 void AttemptTally::see(const JobSnapshot& job) {
-  Last& last = last_[job.id];
+  Last& last = last_.try_emplace(job.id, forgotten_).first->second;
   if (job.started_at > last.started_at) {
     last.started_at = job.started_at;
-    if (job.started_at >= since_ns_ && job.queued_at > 0) {
+    // One that waits again after an attempt was put into the queue later than that one started.
+    const bool is_known = job.queued_at > 0 && job.queued_at <= job.started_at;
+    if (job.started_at >= since_ns_ && is_known) {
       waited_.add(static_cast<double>(job.started_at - job.queued_at) / 1e9);
     }
   }
@@ -153,6 +155,14 @@ void AttemptTally::see(const JobSnapshot& job) {
     ++ended_[*job.cls];
     if (job.duration_s) ran_.add(*job.duration_s);
   }
+}
+
+void AttemptTally::forget(std::int64_t job) {
+  const auto found = last_.find(job);
+  if (found == last_.end()) return;
+  forgotten_.started_at = std::max(forgotten_.started_at, found->second.started_at);
+  forgotten_.ended_at = std::max(forgotten_.ended_at, found->second.ended_at);
+  last_.erase(found);
 }
 
 std::string AttemptTally::text() const {

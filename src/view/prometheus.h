@@ -28,6 +28,10 @@ class Durations {
 };
 
 /// Counts attempts from what is seen of jobs; begins with nothing, as counters do.
+///
+/// Each counts once at most.  Of a job that is seen for the first time, or again after it was
+/// forgotten, what happened no later than anything that was forgotten may have been counted, and is
+/// not: an attempt may be missed, none counts twice.
 class AttemptTally {
  public:
   /// Attempts that started or ended before `since_ns` (wall clock) do not count.
@@ -35,8 +39,8 @@ class AttemptTally {
 
   /// `job` as it is now; to be called for every change that is seen.
   void see(const JobSnapshot& job);
-  /// It is no longer told of.
-  void forget(std::int64_t job) { last_.erase(job); }
+  /// It is no longer told of; it may be again.
+  void forget(std::int64_t job);
 
   std::string text() const;
 
@@ -47,6 +51,7 @@ class AttemptTally {
   };
   std::int64_t since_ns_;
   std::map<std::int64_t, Last> last_;               // by job
+  Last forgotten_ = {};                             // the newest instants of those forgotten
   std::map<std::string, std::int64_t> ended_ = {};  // by class
   Durations waited_ = {};
   Durations ran_ = {};

@@ -51,6 +51,34 @@ TEST(AttemptTally, WhatWasBeforeItBeganDoesNotCount) {
   EXPECT_TRUE(has_line(tally.text(), "pergpu_queue_wait_seconds_count 0"));
 }
 
+TEST(AttemptTally, AJobThatIsToldOfAgainIsNotCountedTwice) {
+  AttemptTally tally(50 * kSecond);
+  tally.see(job(105, 225));
+  tally.forget(1);
+  tally.see(job(105, 225));
+  EXPECT_TRUE(has_line(tally.text(), "pergpu_attempt_seconds_count 1"));
+  EXPECT_TRUE(has_line(tally.text(), "pergpu_queue_wait_seconds_count 1"));
+  // What it does then counts, as does what others do.
+  tally.see(job(300, 310));
+  JobSnapshot other = job(320, 330);
+  other.id = 2;
+  tally.see(other);
+  EXPECT_TRUE(has_line(tally.text(), "pergpu_attempt_seconds_count 3"));
+  EXPECT_TRUE(has_line(tally.text(), "pergpu_queue_wait_seconds_count 3"));
+}
+
+TEST(AttemptTally, AJobThatWaitsForARetryHasNoWaitYet) {
+  AttemptTally tally(50 * kSecond);
+  JobSnapshot waiting = job(105, 225);
+  waiting.queued_at = 225 * kSecond;
+  tally.see(waiting);
+  EXPECT_TRUE(has_line(tally.text(), "pergpu_queue_wait_seconds_count 0"));
+  EXPECT_TRUE(has_line(tally.text(), "pergpu_attempt_seconds_count 1"));
+  waiting.started_at = 235 * kSecond;
+  tally.see(waiting);
+  EXPECT_TRUE(has_line(tally.text(), "pergpu_queue_wait_seconds_sum 10"));
+}
+
 TEST(PrometheusText, WhatIsNotKnownIsNotThere) {
   TopSnapshot snapshot;
   GpuSnapshot gpu;
