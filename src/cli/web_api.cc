@@ -21,8 +21,6 @@ using serve::error_response;
 
 namespace {
 
-/// As `report`: a page cannot hold more.
-constexpr std::size_t kMostJobs = 20'000;
 constexpr std::size_t kMostPoints = 2'000;
 constexpr std::size_t kMostMetricsBytes = 64u << 20;
 

@@ -176,8 +176,8 @@ void WebApp::open_tab(const Exchange& exchange) {
   }
   if (const std::int64_t sweep = serve::number_in(request.parameter("sweep"))) {
     sources.sweep_id = sweep;
-    sources.sweep =
-        feed("sweep", "sweep " + std::to_string(sweep), {{"op", "watch"}, {"sweep_id", sweep}});
+    sources.sweep = feed("sweep", "sweep " + std::to_string(sweep),
+                         {{"op", "watch"}, {"sweep_id", sweep}, {"most", kMostJobs}});
   }
   if (const std::int64_t job = serve::number_in(request.parameter("log"))) {
     sources.job_id = job;

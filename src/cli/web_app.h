@@ -37,6 +37,9 @@ class WebApp {
   void answer(const std::shared_ptr<serve::Exchange>& exchange);
 
  private:
+  /// As `report`: a page cannot hold more jobs of a sweep.
+  static constexpr std::size_t kMostJobs = 20'000;
+
   using Exchange = std::shared_ptr<serve::Exchange>;
   using Words = std::vector<std::string>;
 

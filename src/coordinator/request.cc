@@ -241,6 +241,8 @@ Result<Request> request_of(std::string_view line) {
   fields.get("level", level);
   if (level < 1 || level > 3) fields.fail("level", "1, 2 or 3");
   request.level = static_cast<int>(level);
+  fields.get("most", request.most);
+  if (request.most < 0) fields.fail("most", "a number of jobs");
   fields.get("all", request.all);
   fields.get("failed", request.failed);
   fields.get("kill", request.kill);

@@ -1,5 +1,6 @@
 // The stream of everything (`watch` with `all`): a window over the jobs that slides, told by its
-// differences.  A line is never larger than the window, whatever happens to a million jobs.
+// differences.  A line is never larger than the window, whatever happens to a million jobs; and so
+// many jobs of it are described in a turn of the loop and no more.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -31,26 +32,37 @@ void Server::watch_all(std::uint64_t id) {
   coordinator_.when_durable([this, id] {
     Client* c = find(id);
     if (c == nullptr) return;
-    const std::vector<JobId> window = overview_.window();
-    json jobs = json::array();
-    for (const JobId job : window) {
-      jobs.push_back(describe(coordinator_, *coordinator_.world().job(job)));
-    }
+    std::vector<JobId> window = overview_.window();
     c->watching = true;
+    c->beginning = true;
     c->watches_all = true;
     c->watched_jobs = std::unordered_set<JobId>(window.begin(), window.end());
     c->open_jobs.clear();
     c->unsent.clear();
     c->unsent_jobs.clear();
     c->told_ns = coordinator_.now().boot_ns;
-    c->told_sweeps = sweeps_of(overview_);
-    c->told_devices = describe_gpus(coordinator_);
-    json snapshot = {{"event", "snapshot"}, {"all", true}, {"jobs", std::move(jobs)}};
-    snapshot.update(c->told_sweeps);
-    snapshot.update(c->told_devices);
-    answer(*c, snapshot);
-    if (!std::exchange(c->looks_at_devices, true)) look_at_devices(*c);
+    const auto listing = std::make_shared<Listing>(Listing{.jobs = std::move(window)});
+    in_turns(id, [this, listing](Client& client) {
+      if (!describe_jobs(*listing, Request::Op::Watch)) return false;
+      begin_overview(client, listing->text);
+      return true;
+    });
   });
+}
+
+/// `jobs`: JSON, with commas between them.
+void Server::begin_overview(Client& client, const std::string& jobs) {
+  client.beginning = false;
+  client.told_ns = coordinator_.now().boot_ns;
+  client.told_sweeps = sweeps_of(overview_);
+  client.told_devices = describe_gpus(coordinator_);
+  json rest = {{"event", "snapshot"}, {"all", true}};
+  rest.update(client.told_sweeps);
+  rest.update(client.told_devices);
+  std::string text = dump(rest);
+  text.back() = ',';
+  answer_text(client, text + R"("jobs":[)" + jobs + "]}");
+  if (!std::exchange(client.looks_at_devices, true)) look_at_devices(client);
 }
 
 /// Of the jobs that are not shown nothing is kept: they are looked at when they come into the
@@ -59,12 +71,18 @@ void Server::note_change(Client& client, const std::vector<JobId>& jobs) {
   for (const JobId id : jobs) {
     if (client.watched_jobs.contains(id)) client.unsent_jobs.insert(id);
   }
+  tell_changes_at(client, client.told_ns + kChangesPeriod);
+}
+
+void Server::tell_changes_at(Client& client, std::int64_t boot_ns) {
   if (std::exchange(client.flush_armed, true)) return;
-  loop_.at(client.told_ns + kChangesPeriod, [this, id = client.id] {
+  loop_.at(boot_ns, [this, id = client.id] {
     Client* c = find(id);
     if (c == nullptr) return;
     c->flush_armed = false;
-    if (c->watches_all) tell_changes(*c);
+    if (!c->watches_all) return;
+    if (c->beginning) return note_change(*c, {});  // behind the snapshot
+    tell_changes(*c);
   });
 }
 
@@ -72,25 +90,34 @@ void Server::tell_changes(Client& client) {
   client.told_ns = coordinator_.now().boot_ns;
   if (client.stream->pending() > kMostUnreadChanges) return note_change(client, {});
   const std::vector<JobId> window = overview_.window();
-  std::unordered_set<JobId> shown(window.begin(), window.end());
+  std::unordered_set<JobId> shown;
   json jobs = json::array();
+  bool is_all = true;
   for (const JobId id : window) {
-    if (client.watched_jobs.contains(id) && !client.unsent_jobs.contains(id)) continue;
+    const bool is_known = client.watched_jobs.contains(id);
+    if (is_known) shown.insert(id);
+    if (is_known && !client.unsent_jobs.contains(id)) continue;
+    is_all = jobs.size() < kDescribedInATurn;
+    if (!is_all) continue;
     jobs.push_back(describe(coordinator_, *coordinator_.world().job(id)));
+    client.unsent_jobs.erase(id);
+    shown.insert(id);
   }
   json gone = json::array();
   for (const JobId id : client.watched_jobs) {
     if (!shown.contains(id)) gone.push_back(id.value);
   }
   client.watched_jobs = std::move(shown);
-  client.unsent_jobs.clear();
+  std::erase_if(client.unsent_jobs, [&](JobId id) { return !client.watched_jobs.contains(id); });
   json changes = {{"event", "changes"}, {"jobs", std::move(jobs)}, {"gone", std::move(gone)}};
-  json sweeps = sweeps_of(overview_);
+  // Counts are not ahead of the jobs.
+  json sweeps = is_all ? sweeps_of(overview_) : client.told_sweeps;
   if (sweeps != client.told_sweeps) {
     changes.update(sweeps);
     client.told_sweeps = std::move(sweeps);
   }
   client.stream->send(dump(changes));
+  if (!is_all) tell_changes_at(client, client.told_ns);
 }
 
 /// Others' use of a GPU changes it without a job of ours: hence the timer, while somebody watches.
@@ -102,6 +129,7 @@ void Server::look_at_devices(Client& client) {
       c->looks_at_devices = false;
       return;
     }
+    if (c->beginning) return look_at_devices(*c);
     json devices = describe_gpus(coordinator_);
     if (devices != c->told_devices && c->stream->pending() <= kMostUnreadChanges) {
       c->told_devices = devices;

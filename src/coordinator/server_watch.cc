@@ -1,4 +1,6 @@
 // Streams: who watches is told what changes, who waits is answered when nothing is open any more.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -45,6 +47,12 @@ void Server::watch(Client& client, const Request& request) {
     if (!selection) return fail(client.id, code_of(selection.error()), selection.error().message);
     jobs = std::move(selection->jobs);
     sweep = &world.sweep_of(*world.job(jobs.front()));
+  }
+  if (request.most > 0 && std::cmp_greater(jobs.size(), request.most)) {
+    return fail(client.id, kUsage,
+                fmt::format("{} jobs are more than the {} that can be shown; `pergpu attach`, "
+                            "`ps` and `export` have no limit",
+                            jobs.size(), request.most));
   }
   std::sort(jobs.begin(), jobs.end());
   coordinator_.when_durable(

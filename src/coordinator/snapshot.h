@@ -33,14 +33,15 @@
 //           {"event":"job","job":JobSnapshot} as they change, {"event":"sweep","sweep":…} and
 //           {"event":"lanes","lanes":[…]} at most once a second, {"event":"remaining",
 //           "remaining_s":…} when the expected end moves, and {"event":"end"} when nothing of it is
-//           queued or live
+//           queued or live.  With "most":N it is refused where there are more jobs than that
 //   {"op":"watch","all":true}
 //        -> a stream of everything, bounded by kMost… below: first {"event":"snapshot","all":true,
 //           "jobs":[JobSnapshot…],"sweeps":[SweepSummary…],"counts":{state:n}} with the fields of
 //           "gpus"; then {"event":"changes","jobs":[those that changed or came in],"gone":[ids of
 //           those that are no longer among the jobs shown]}, with "sweeps" and "counts" where these
-//           changed, at most four a second, and {"event":"devices", fields of "gpus"} when these
-//           changed, at most once a second.  It has no end.
+//           changed, at most four a second, but for parts of 200 jobs where more have changed, and
+//           {"event":"devices", fields of "gpus"} when these changed, at most once a second.  It
+//           has no end.
 //   {"op":"interrupt","sweep_id":N,"level":1|2|3} -> {"running":n,"held":n}   (Ctrl-C)
 //   {"op":"usage","job":17,"attempt":2,"from":"2026-…Z","step":10} -> {"schema":1,"job":17,
 //   "attempt":2,"step_s":10,"buckets":[{"at":…,"readings":10,"cores":[least,mean,most],…,

@@ -63,6 +63,8 @@ TEST(Request, FieldOfAnotherTypeIsNamed) {
   EXPECT_EQ(refusal(R"({"op":"ps","all":1})"), "malformed request: `all` must be true or false");
   EXPECT_EQ(refusal(R"({"op":"interrupt"})"),
             "malformed request: `sweep_id` must be a whole number");
+  EXPECT_EQ(refusal(R"({"op":"watch","sweep_id":1,"most":-1})"),
+            "malformed request: `most` must be a number of jobs");
   EXPECT_EQ(refusal(R"({"op":"interrupt","sweep_id":1,"level":4})"),
             "malformed request: `level` must be 1, 2 or 3");
   EXPECT_EQ(refusal(R"({"op":["ps"]})"), "malformed request: `op` must be a text");

@@ -52,6 +52,18 @@ def test_a_watch_begins_with_all_jobs_and_goes_on_with_what_changed_meanwhile(ho
     assert set(state.values()) == {"cancelled"} and len(state) == RUNS
 
 
+def test_a_watch_of_more_jobs_than_can_be_shown_is_refused(home):
+    submit(home)
+    watch = {"op": "watch", "sweep_id": 1}
+    with connect(home, hello=True) as stream:
+        stream.settimeout(60)
+        stream.sendall((json.dumps({**watch, "most": RUNS - 1}) + "\n" + json.dumps({**watch, "most": RUNS}) + "\n").encode())
+        with stream.makefile() as answers:
+            refused = json.loads(answers.readline())
+            assert refused["code"] == 2 and f"{RUNS} jobs are more than the {RUNS - 1}" in refused["error"]
+            assert json.loads(answers.readline())["event"] == "snapshot"
+
+
 def test_who_waits_is_told_of_all_jobs(home):
     submit(home)
     home.run("cancel", "many")
