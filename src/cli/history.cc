@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "cli/attempt_files.h"
 #include "cli/result_files.h"
@@ -14,9 +15,6 @@ namespace pergpu::cli {
 namespace {
 
 using nlohmann::json;
-
-/// Jobs are asked for in slices: the coordinator decides nothing while it describes them.
-constexpr std::size_t kSlice = 200;
 
 const json* member(const json& object, const char* key) {
   const auto found = object.find(key);
@@ -123,6 +121,8 @@ void overlay_newest(const json& whole, const JobSnapshot& job, view::AttemptFact
   if (const json* usage = member(whole, "usage")) attempt.usage = usage_of(*usage);
 }
 
+}  // namespace
+
 view::JobHistory history_of(const json& whole) {
   view::JobHistory history{.job = whole.get<JobSnapshot>()};
   const JobSnapshot& job = history.job;
@@ -141,7 +141,13 @@ view::JobHistory history_of(const json& whole) {
   return history;
 }
 
-}  // namespace
+json history_request(const std::vector<std::int64_t>& jobs, std::size_t begin) {
+  std::vector<std::string> slice;
+  for (std::size_t i = begin; i < std::min(jobs.size(), begin + kHistorySlice); ++i) {
+    slice.push_back(std::to_string(jobs[i]));
+  }
+  return {{"op", "show"}, {"sel", std::move(slice)}};
+}
 
 Result<std::vector<view::JobHistory>> read_history(Client& client,
                                                    const std::vector<std::string>& selectors) {
@@ -158,12 +164,8 @@ Result<std::vector<view::JobHistory>> read_history(Client& client,
                                                    const std::vector<std::int64_t>& jobs) {
   std::vector<view::JobHistory> all;
   all.reserve(jobs.size());
-  for (std::size_t begin = 0; begin < jobs.size(); begin += kSlice) {
-    std::vector<std::string> slice;
-    for (std::size_t i = begin; i < std::min(jobs.size(), begin + kSlice); ++i) {
-      slice.push_back(std::to_string(jobs[i]));
-    }
-    const Result<json> reply = client.call({{"op", "show"}, {"sel", slice}});
+  for (std::size_t begin = 0; begin < jobs.size(); begin += kHistorySlice) {
+    const Result<json> reply = client.call(history_request(jobs, begin));
     if (!reply) return reply.error();
     for (const json& whole : reply->value("jobs", json::array())) {
       all.push_back(history_of(whole));

@@ -1,7 +1,9 @@
 // What the coordinator, the records of attempts and the metrics files tell of jobs, in one place.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,15 @@
 #include "view/history.h"
 
 namespace pergpu::cli {
+
+/// Jobs are asked for in slices: many at once would keep whoever describes them, or reads their
+/// files, from all else.
+inline constexpr std::size_t kHistorySlice = 200;
+
+/// The request for jobs `begin` to `begin` + kHistorySlice of `jobs`; of each job in its reply's
+/// "jobs" history_of() tells.
+nlohmann::json history_request(const std::vector<std::int64_t>& jobs, std::size_t begin);
+view::JobHistory history_of(const nlohmann::json& whole);
 
 /// Of the jobs that the selectors name, by number.
 Result<std::vector<view::JobHistory>> read_history(Client& client,

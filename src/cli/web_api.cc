@@ -107,33 +107,52 @@ void WebApp::send_points(const Exchange& exchange, std::int64_t job) {
   });
 }
 
+/// Of the jobs before `next`, as they are sent.
+struct WebApp::Histories {
+  std::vector<std::int64_t> jobs = {};
+  std::size_t next = 0;
+  json list = json::array();
+};
+
 void WebApp::send_history(const Exchange& exchange, std::int64_t sweep) {
   // Of one that is not shown any more the name is not known: then all jobs are looked through.
   json selectors = json::array();
   for (const SweepSummary& shown : all_.sweeps) {
     if (shown.id == sweep) selectors.push_back(shown.name);
   }
-  asker_.ask({{"op", "ps"}, {"sel", std::move(selectors)}, {"all", true}},
-             [this, exchange, sweep](const Result<json>& reply) {
-               if (!reply) return exchange->reply(failure_response(reply.error()));
-               std::vector<std::int64_t> jobs;
-               for (const json& job : reply->value("jobs", json::array())) {
-                 if (job.value("sweep_id", std::int64_t{0}) != sweep) continue;
-                 jobs.push_back(job.value("id", std::int64_t{0}));
-               }
-               if (jobs.empty()) return exchange->reply(error_response(404, "no such sweep"));
-               if (jobs.size() > kMostJobs) {
-                 return exchange->reply(error_response(
-                     413, "more jobs than a page holds; `pergpu export` has no limit"));
-               }
-               const Result<std::vector<view::JobHistory>> histories = read_history(history_, jobs);
-               if (!histories) return exchange->reply(failure_response(histories.error()));
-               json list = json::array();
-               for (const view::JobHistory& history : *histories) {
-                 list.push_back(view::to_json_value(history));
-               }
-               exchange->reply(json_response({{"schema", 1}, {"jobs", std::move(list)}}));
-             });
+  asker_.ask(
+      {{"op", "ps"}, {"sel", std::move(selectors)}, {"all", true}},
+      [this, exchange, sweep](const Result<json>& reply) {
+        if (!reply) return exchange->reply(failure_response(reply.error()));
+        std::vector<std::int64_t> jobs;
+        for (const json& job : reply->value("jobs", json::array())) {
+          if (job.value("sweep_id", std::int64_t{0}) != sweep) continue;
+          jobs.push_back(job.value("id", std::int64_t{0}));
+        }
+        if (jobs.empty()) return exchange->reply(error_response(404, "no such sweep"));
+        if (jobs.size() > kMostJobs) {
+          return exchange->reply(
+              error_response(413, "more jobs than a page holds; `pergpu export` has no limit"));
+        }
+        read_histories(exchange, std::make_shared<Histories>(Histories{.jobs = std::move(jobs)}));
+      });
+}
+
+/// One slice, and the next one when it has come: in between everything else goes on.
+void WebApp::read_histories(const Exchange& exchange, const std::shared_ptr<Histories>& histories) {
+  if (exchange->is_gone()) return;
+  if (histories->next >= histories->jobs.size()) {
+    return exchange->reply(json_response({{"schema", 1}, {"jobs", std::move(histories->list)}}));
+  }
+  const json request = history_request(histories->jobs, histories->next);
+  histories->next += kHistorySlice;
+  asker_.ask(request, [this, exchange, histories](const Result<json>& reply) {
+    if (!reply) return exchange->reply(failure_response(reply.error()));
+    for (const json& whole : reply->value("jobs", json::array())) {
+      histories->list.push_back(view::to_json_value(history_of(whole)));
+    }
+    read_histories(exchange, histories);
+  });
 }
 
 /// {"jobs":[17,18],"kill":false}

@@ -1,8 +1,8 @@
 // A request passes the guard, then goes to the page's files, to the stream of a tab, or to
 // web_api.cc.
 //
-// The coordinator is asked over three connections: streams and questions go by the loop; histories
-// are read by one that waits, because they consist of many answers and of files beside the jobs.
+// The coordinator is asked from the loop, and nothing waits for its answers: a history, which
+// consists of many and of files beside the jobs, is asked for slice by slice.
 #include "cli/web_app.h"
 
 #include <algorithm>
@@ -51,7 +51,6 @@ WebApp::WebApp(os::Loop& loop, const Place& place, serve::GuardRules rules, Hook
     : loop_(loop),
       client_(place, Client::Start::IfNeeded),
       asking_(place, Client::Start::IfNeeded),
-      history_(place, Client::Start::IfNeeded),
       asker_(loop, asking_),
       rules_(std::move(rules)),
       hooks_(std::move(hooks)),

@@ -51,6 +51,8 @@ class WebApp {
   void route_api(const Exchange& exchange, const Words& path);
   void route_job(const Exchange& exchange, std::int64_t job, const std::string& what);
   void send_history(const Exchange& exchange, std::int64_t sweep);
+  struct Histories;
+  void read_histories(const Exchange& exchange, const std::shared_ptr<Histories>& histories);
   void send_points(const Exchange& exchange, std::int64_t job);
   void send_usage(const Exchange& exchange, std::int64_t job);
   void act(const Exchange& exchange, const std::string& op);
@@ -66,10 +68,9 @@ class WebApp {
   void on_all(const nlohmann::json& event);
 
   os::Loop& loop_;
-  Client client_;   // of the feeds
-  Client asking_;   // of what is asked in between
-  Client history_;  // waits for its answers
-  Asker asker_;     // of asking_
+  Client client_;  // of the feeds
+  Client asking_;  // of what is asked in between
+  Asker asker_;    // of asking_
   serve::GuardRules rules_;
   Hooks hooks_;
   std::string server_;  // names this server's events
