@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "os/accept.h"
 #include "os/file.h"
 
 namespace pergpu::os {
@@ -94,21 +95,13 @@ Result<UniqueFd> bind_at(const std::string& path, int type) {
   return fd;
 }
 
-/// One descriptor in reserve: with none left, accept fails, the listener stays readable and the
-/// loop would spin.  Then this one is given up for a moment to turn the caller away.
-UniqueFd& spare() {
-  static UniqueFd fd;
-  if (!fd) fd.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  return fd;
-}
-
 }  // namespace
 
 Result<UniqueFd> listen_unix(const std::string& path, int backlog) {
   Result<UniqueFd> fd = bind_at(path, SOCK_STREAM);
   if (!fd) return fd;
   if (::listen(fd->get(), backlog) < 0) return os_error("listen " + path);
-  spare();
+  reserve_descriptor();
   return fd;
 }
 
@@ -162,20 +155,7 @@ Result<UniqueFd> bind_datagram(const std::string& path) {
   return fd;
 }
 
-Result<UniqueFd> accept_unix(int listener) {
-  while (true) {
-    UniqueFd fd(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd) return fd;
-    if (errno == EINTR || errno == ECONNABORTED) continue;
-    const Error why = os_error("accept");
-    if (errno == EMFILE || errno == ENFILE) {
-      spare().reset();
-      const UniqueFd turned_away(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-    }
-    spare();
-    return why;
-  }
-}
+Result<UniqueFd> accept_unix(int listener) { return accept_from(listener); }
 
 Result<PeerCredentials> peer_of(int fd) {
   ucred peer{};

@@ -9,6 +9,8 @@
 
 #include <string>
 
+#include "os/accept.h"
+
 namespace pergpu::os {
 namespace {
 
@@ -31,6 +33,7 @@ Result<UniqueFd> listen_loopback(std::uint16_t port, int backlog) {
   const std::string name = "127.0.0.1:" + std::to_string(port);
   if (::bind(fd.get(), generic(&address), sizeof address) != 0) return os_error("bind " + name);
   if (::listen(fd.get(), backlog) != 0) return os_error("listen " + name);
+  reserve_descriptor();
   return fd;
 }
 
@@ -42,11 +45,12 @@ Result<std::uint16_t> port_of(int listener) {
 }
 
 Result<UniqueFd> accept_tcp(int listener) {
-  UniqueFd fd(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!fd) return os_error("accept");
+  Result<UniqueFd> fd = accept_from(listener);
+  if (!fd) return fd;
   // What an answer consists of is written in one piece: there is nothing to wait for.
   const int on = 1;
-  [[maybe_unused]] const int set = ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  [[maybe_unused]] const int set =
+      ::setsockopt(fd->get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return fd;
 }
 

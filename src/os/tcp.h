@@ -15,7 +15,7 @@ Result<UniqueFd> listen_loopback(std::uint16_t port, int backlog = 64);
 /// Of a listening socket.
 Result<std::uint16_t> port_of(int listener);
 
-/// A connection, non-blocking, without Nagle's delay.  ErrorKind::Busy when none waits.
+/// As accept_from() of os/accept.h, without Nagle's delay.
 Result<UniqueFd> accept_tcp(int listener);
 
 }  // namespace pergpu::os

@@ -1,5 +1,7 @@
 // Nothing is read while a request is being answered: a client that sends many at once waits in its
 // own process.  While an answer streams, reading goes on only to learn that the client has gone.
+// While one is being made, a client that has closed its half of the connection has gone, too: what
+// it asked for takes long, and browsers do not close one half only.
 //
 // A connection has kPatience for the next whole request, or for taking what is written; a stream
 // has none while there is nothing to take.
@@ -65,7 +67,7 @@ void Connection::close() {
 }
 
 void Connection::on_ready(std::uint32_t events) {
-  if ((events & (EPOLLHUP | EPOLLERR)) != 0) return close();
+  if ((events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) return close();
   if ((events & EPOLLOUT) != 0) flush();
   if (!is_closed_ && (events & EPOLLIN) != 0) read();
 }
@@ -159,8 +161,9 @@ void Connection::flush() {
 void Connection::set_interest() {
   if (is_closed_) return;
   const bool reads = !is_last_ && (!exchange_ || is_streaming_);
-  // A client that goes while its request is being answered is reported in any case.
-  const std::uint32_t wanted = (reads ? EPOLLIN : 0u) | (pending() > 0 || is_last_ ? EPOLLOUT : 0u);
+  const bool answers = exchange_ && !is_streaming_;
+  const std::uint32_t wanted = (reads ? EPOLLIN : 0u) | (answers ? EPOLLRDHUP : 0u) |
+                               (pending() > 0 || is_last_ ? EPOLLOUT : 0u);
   if (wanted == interest_) return;
   interest_ = wanted;
   // Cannot fail for a watched descriptor.

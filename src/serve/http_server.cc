@@ -28,7 +28,7 @@ struct HttpServer::Impl {
   void accept() {
     for (;;) {
       Result<os::UniqueFd> fd = os::accept_tcp(listener.get());
-      if (!fd) return;  // none waits; or no descriptor is left, and it waits for one
+      if (!fd) return;  // none waits; or no descriptor is left, and one was turned away
       if (connections.size() >= kMostConnections) continue;
       auto connection = std::make_shared<Connection>(
           loop, std::move(*fd),

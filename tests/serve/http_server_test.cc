@@ -152,6 +152,24 @@ TEST_F(HttpServerTest, AnAnswerForAClientThatHasGoneIsDropped) {
   EXPECT_TRUE(is_told);
 }
 
+TEST_F(HttpServerTest, AClientThatClosesBeforeItsAnswerIsReadyHasGone) {
+  std::shared_ptr<Exchange> kept;
+  std::promise<void> taken;
+  answer_ = [&](const std::shared_ptr<Exchange>& exchange) {
+    kept = exchange;
+    exchange->on_gone = [&] { loop_->stop(); };
+    taken.set_value();
+  };
+  std::jthread client([&] {
+    const os::UniqueFd fd = connect();
+    send(fd, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    taken.get_future().wait();
+  });
+  EXPECT_TRUE(loop_->run());
+  ASSERT_TRUE(kept);
+  EXPECT_TRUE(kept->is_gone());
+}
+
 TEST_F(HttpServerTest, HeadHasNoBody) {
   answer_ = [](const std::shared_ptr<Exchange>& exchange) { exchange->reply({.body = "five5"}); };
   std::string text;
