@@ -1,8 +1,8 @@
 // Who is on which lane: what, since when, until when; and of a lane that is not free, why.
 import { useMemo } from "preact/hooks";
 import { percent, roughly } from "../model/format";
-import { compareNatural } from "../model/order";
-import { ended, jobName, total } from "../model/states";
+import { laneLooks } from "../model/lanes";
+import { jobName } from "../model/states";
 import type { AllState } from "../model/store";
 import type { Gpu, Job, Lane } from "../model/types";
 import { LaneMark, Mark } from "../parts/mark";
@@ -10,10 +10,10 @@ import { memo } from "../parts/memo";
 import { Name } from "../parts/name";
 import { Elapsed, Until } from "../parts/time";
 
-const LaneLine = memo<{ lane: Lane; job: Job | null; busy: number | null }>(function LaneLine({ lane, job, busy }) {
+const LaneLine = memo<{ title: string; lane: Lane; job: Job | null; busy: number | null }>(function LaneLine({ title, lane, job, busy }) {
   return (
     <tr>
-      <th scope="row">{lane.name}</th>
+      <th scope="row">{title}</th>
       {job ? (
         <>
           <td class="what">
@@ -37,28 +37,10 @@ const LaneLine = memo<{ lane: Lane; job: Job | null; busy: number | null }>(func
   );
 });
 
-const kMostOwn = 256; // more free lanes nobody looks through
-
-/** Lanes as told, those that a live job names and nobody told of, and the free ones of open sweeps. */
-function lanesOf(all: AllState, live: readonly Job[]): Lane[] {
-  const known = new Set(all.lanes.map((lane) => lane.name));
-  const lane = (name: string, job: number | null): Lane => {
-    known.add(name);
-    return { name, uuid: "", state: job === null ? "free" : "busy", why: "", job, idle_s: null, idle_now_s: null };
-  };
-  const more = live.filter((job) => job.lane && !known.has(job.lane)).map((job) => lane(job.lane as string, job.id));
-  const own = all.sweeps.filter((sweep) => sweep.lanes > 0 && total(sweep.counts) > ended(sweep.counts));
-  if (own.length === 1) {
-    for (let i = 0; i < Math.min(kMostOwn, own[0]?.lanes ?? 0); i += 1) if (!known.has(`lane${i}`)) more.push(lane(`lane${i}`, null));
-  }
-  return [...all.lanes, ...more].sort((a, b) => compareNatural(a.name, b.name));
-}
-
 export function LaneTable({ all, live }: { all: AllState; live: Job[] }) {
-  const lanes = useMemo(() => lanesOf(all, live), [all.lanes, all.sweeps, live.map((job) => `${job.id}${job.lane}`).join()]);
-  const byLane = new Map(live.map((job) => [job.lane, job]));
+  const lanes = useMemo(() => laneLooks(all, live), [all.lanes, all.sweeps, live.map((job) => `${job.id}${job.lane}`).join()]);
   const gpuOf = new Map<string, Gpu>(all.gpus.map((gpu) => [gpu.uuid, gpu]));
-  const used = lanes.filter((lane) => byLane.has(lane.name) || lane.job !== null).length;
+  const used = lanes.filter((row) => row.job !== null).length;
   return (
     <section class="card" aria-labelledby="lanes-title">
       <h2 id="lanes-title">Lanes</h2>
@@ -68,9 +50,9 @@ export function LaneTable({ all, live }: { all: AllState; live: Job[] }) {
             <caption>{used} of {lanes.length} in use</caption>
             <thead><tr><th scope="col">Lane</th><th scope="col">Job</th><th scope="col" class="n">For</th><th scope="col" class="n">Ends</th><th scope="col" class="n">GPU busy</th></tr></thead>
             <tbody>
-              {lanes.map((lane) => {
-                const job = byLane.get(lane.name) ?? (lane.job !== null ? (all.jobs.get(lane.job) ?? null) : null);
-                return <LaneLine key={lane.name} lane={lane} job={job} busy={job?.gpu_busy_percent ?? gpuOf.get(lane.uuid)?.busy_percent ?? null} />;
+              {lanes.map(({ key, title, lane, job: id }) => {
+                const job = id !== null ? (all.jobs.get(id) ?? null) : null;
+                return <LaneLine key={key} title={title} lane={lane} job={job} busy={job?.gpu_busy_percent ?? gpuOf.get(lane.uuid)?.busy_percent ?? null} />;
               })}
             </tbody>
           </table>
