@@ -26,6 +26,11 @@ test("attempts as show has them do as well", () => {
   assert.deepEqual(attemptsOf([one], history).map((a) => [a.outcome, a.start, a.end]), [["lost", 1000, 1000]]);
 });
 
+test("as many attempts as a page holds are laid out", () => {
+  const many = Array.from({ length: 200_000 }, (_, i) => attempt(i, "gpu0", i * 10, i * 10 + 5));
+  assert.equal(layOut(many, [], 3_000_000, null)?.bars.length, many.length);
+});
+
 test("nothing started: nothing to draw", () => {
   assert.equal(layOut([], ["gpu0"], 5, null), null);
   assert.equal(layOut([attempt(1, "gpu0", 0, 10)], [], 1000, 500), null, "nor in a span where nothing ran");

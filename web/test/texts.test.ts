@@ -87,12 +87,11 @@ test("spans are exact", () => {
   assert.deepEqual([0, 30, 60, 90, 3600, 5400, 90_061].map(span), ["0s", "30s", "1m", "1m30s", "1h", "1h30m", "1d1h1m1s"]);
 });
 
-test("metrics by step, by time, by line", () => {
-  const at = (points: object[]) => metricLine({ names: ["loss"], points: points as never }, "loss");
-  assert.deepEqual(at([{ at: null, step: 2, loss: 1 }, { at: null, step: 1, loss: 3 }, { at: null, step: 3 }]), { x: [1, 2], y: [3, 1], axis: "step" });
-  assert.equal(at([{ at: iso(1), step: null, loss: 1 }])?.axis, "time");
-  assert.equal(at([{ at: null, step: null, loss: 1 }])?.axis, "line");
-  assert.equal(at([{ at: null, step: 1 }]), null);
+test("metrics by step, or else by line", () => {
+  const at = (points: Record<string, number>[]) => metricLine({ names: ["loss"], points }, "loss");
+  assert.deepEqual(at([{ step: 2, loss: 1 }, { step: 1, loss: 3 }, { step: 3 }]), { x: [1, 2], y: [3, 1], axis: "step" });
+  assert.deepEqual(at([{ step: 1, loss: 1 }, { loss: 2 }]), { x: [1, 2], y: [1, 2], axis: "line" });
+  assert.equal(at([{ step: 1 }]), null);
   assert.equal(spoken([null, 2, 1, null], String), "last 1, least 1, most 2");
   assert.equal(spoken([null], String), "nothing known");
 });

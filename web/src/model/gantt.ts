@@ -86,7 +86,7 @@ function place(attempts: Attempt[], row: number, now: number): { bars: Bar[]; tr
 export function layOut(attempts: readonly Attempt[], lanes: readonly string[], now: number, since: number | null): Chart | null {
   const shown = attempts.filter((a) => since === null || (a.end ?? now) >= since);
   if (shown.length === 0) return null;
-  const begin = Math.max(since ?? -Infinity, Math.min(...shown.map((a) => a.start)));
+  const begin = Math.max(since ?? -Infinity, shown.reduce((least, a) => Math.min(least, a.start), Infinity));
   let last = begin + 1000;
   for (const a of shown) last = Math.max(last, a.end ?? Math.max(now, a.expectedEnd ?? 0));
   const hasLive = shown.some((a) => a.end === null);
@@ -99,7 +99,7 @@ export function layOut(attempts: readonly Attempt[], lanes: readonly string[], n
   const rows: LaneRow[] = [];
   names.forEach((name, row) => {
     const placed = place(byLane.get(name) ?? [], row, now);
-    bars.push(...placed.bars);
+    for (const bar of placed.bars) bars.push(bar); // as arguments of one call they may be too many
     rows.push({ name, tracks: Math.max(1, placed.tracks) });
   });
   return { lanes: rows, bars, begin, end };

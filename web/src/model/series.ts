@@ -39,9 +39,9 @@ export function usageSeries(usage: UsageSeries, measure: string): Series | null 
   return isKnown ? series : null;
 }
 
-export interface MetricLine { x: number[]; y: (number | null)[]; axis: "step" | "time" | "line" }
+export interface MetricLine { x: number[]; y: (number | null)[]; axis: "step" | "line" }
 
-/** By step where every point that has the metric tells its step, else by time, else by line. */
+/** By step where every point that has the metric tells its step, else by line. */
 export function metricLine(metrics: MetricSeries, name: string): MetricLine | null {
   const points = metrics.points.filter((p) => p[name] !== undefined);
   if (points.length === 0) return null;
@@ -50,8 +50,6 @@ export function metricLine(metrics: MetricSeries, name: string): MetricLine | nu
     const order = points.map((p, i) => ({ x: p.step as number, y: y[i] ?? null })).sort((a, b) => a.x - b.x);
     return { x: order.map((o) => o.x), y: order.map((o) => o.y), axis: "step" };
   }
-  const times = points.map((p) => parseTime(p.at));
-  if (times.every((t) => t !== null)) return { x: times.map((t) => (t as number) / 1000), y, axis: "time" };
   return { x: points.map((_, i) => i + 1), y, axis: "line" };
 }
 

@@ -106,7 +106,6 @@ export interface Devices {
   trouble: string;
 }
 
-export type Scalar = string | number | boolean | null;
 export type Params = Record<string, unknown>;
 
 /** An attempt as `export` ("outcome") or `show` ("class") has it. */
@@ -168,7 +167,7 @@ export interface ShownJob extends Job {
 
 export type Bucket = { at: string; readings?: number; throttle?: string[] } & Record<string, unknown>;
 export interface UsageSeries { step_s: number; buckets: Bucket[] }
-export interface MetricSeries { names: string[]; points: ({ at: string | null; step: number | null } & Record<string, unknown>)[] }
+export interface MetricSeries { names: string[]; points: Record<string, number | null>[] }
 
 export interface PlanJob {
   id: number | null;

@@ -17,14 +17,6 @@ export function JobTime({ job }: { job: Job }) {
   return <span class="num">{duration(job.duration_s)}</span>;
 }
 
-/** "14:05"; the whole of it in the title. */
-export function When({ at }: { at: string | number | null }) {
-  const now = useNow();
-  const ms = typeof at === "number" ? at : parseTime(at);
-  if (ms === null) return <span>{kUnknown}</span>;
-  return <time dateTime={new Date(ms).toISOString()} title={fullTime(ms)}>{when(ms, now)}</time>;
-}
-
 /** "14:05:10, 3m ago" */
 export function Ago({ at }: { at: string | null }) {
   const now = useNow();

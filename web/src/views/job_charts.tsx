@@ -69,7 +69,7 @@ export function MetricCharts({ id, attempt, isLive }: { id: number; attempt: num
       {lines.length === 0 && <p class="empty">{error ?? (value ? <>None: the job has written no numbers to <code>$PERGPU_METRICS</code>.</> : "Loading …")}</p>}
       <div class="plots">
         {lines.map(({ name, line }) => (
-          <LineChart key={`${name} ${line.axis}`} title={name} words={spoken(line.y, number)} x={line.x} y={line.y} isTime={line.axis === "time"} text={number} sync={`metrics-${line.axis}`} />
+          <LineChart key={`${name} ${line.axis}`} title={name} words={spoken(line.y, number)} x={line.x} y={line.y} isTime={false} text={number} sync={`metrics-${line.axis}`} />
         ))}
       </div>
     </section>
