@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { openPage, startBrowser } from "./browser/page.mjs";
+import { enter, openPage, startBrowser } from "./browser/page.mjs";
 import { startServe } from "./browser/serve.mjs";
 import { htmlOfTerminal } from "./terminal_html.mjs";
 
@@ -54,11 +54,10 @@ try {
   };
 
   const first = await openPage(browser);
-  await first.goto(serve.link);
-  const cookies = await first.context().cookies();
+  await enter(first, serve.link);
+  const storageState = await first.context().storageState();
   const open = async (path, wait, colorScheme = "light") => {
-    const page = await openPage(browser, { colorScheme, viewport: { width: 1280, height: 860 } });
-    await page.context().addCookies(cookies);
+    const page = await openPage(browser, { storageState, colorScheme, viewport: { width: 1280, height: 860 } });
     await page.goto(`${serve.url}/${path}`);
     await page.waitForSelector(wait);
     await pause(1500); // curves are drawn when their data have come

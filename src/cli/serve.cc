@@ -20,6 +20,7 @@
 #include "os/random.h"
 #include "os/tcp.h"
 #include "serve/http_server.h"
+#include "serve/page.h"
 
 namespace pergpu::cli {
 namespace {
@@ -35,8 +36,8 @@ struct Options {
   bool readonly = false;
 };
 
-/// The secret that cookies and tokens hold: kept, so that a browser stays let in when the server is
-/// started again.  A file that others could read is not trusted.
+/// The secret of programs: kept, so that they find it in its file.  No browser ever gets it.  A
+/// file that others could read is not trusted.
 Result<std::string> secret_in(const std::string& home) {
   const std::string path = home + "/web-token";
   const auto is_secret = [](const std::string& text) {
@@ -70,6 +71,13 @@ Result<os::UniqueFd> listen_for(const Options& options) {
     const bool is_busy = !listener && listener.error().kind == ErrorKind::Busy;
     if (!is_busy || i == kMostTried) return listener;
   }
+}
+
+/// What a browser gets before it is let in: the page itself, at `/login` with a token in the query.
+std::vector<std::string> open_paths() {
+  std::vector<std::string> paths = {"/", "/login"};
+  for (const serve::PageFile& file : serve::page_files()) paths.emplace_back(file.path);
+  return paths;
 }
 
 /// What Host may be: the loopback address and its names, and those of a tunnel.
@@ -106,7 +114,8 @@ int serve_page(const Options& options) {
       loop, *place,
       {.hosts = hosts_of(options, *port),
        .secret = *std::move(secret),
-       .cookie = fmt::format("pergpu-{}", *port),
+       .session = os::random_hex(kSecretBytes),
+       .open = open_paths(),
        .readonly = options.readonly},
       {.on_link =
            [&](const std::string& link) {

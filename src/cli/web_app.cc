@@ -77,29 +77,26 @@ void WebApp::answer(const Exchange& exchange) {
   if (const std::optional<HttpResponse> refusal = serve::refuse(request, rules_)) {
     return exchange->reply(*refusal);
   }
-  if (request.path == "/login") return login(exchange);
+  if (request.path == serve::kLoginPath && request.method == "POST") return login(exchange);
   if (request.path == "/metrics") return send_metrics(exchange);
   const Words path = parts_of(request.path);
   if (!path.empty() && path.front() == "api") return route_api(exchange, path);
   send_file(exchange);
 }
 
-/// A link that was used, or guessed at, is worth nothing: whoever opens it second learns so.
+/// The page sends the token of its link: {"token":"…"}.  A link that was used, or guessed at, is
+/// worth nothing: whoever opens it second learns so.
 void WebApp::login(const Exchange& exchange) {
-  const std::string_view token = exchange->request().parameter("token");
-  if (!serve::is_same_secret(token, link_token_)) {
-    return exchange->reply(
-        {.status = 403,
-         .type = "text/plain; charset=utf-8",
-         .body = "This link was used before, or is another server's. `pergpu serve` prints a new "
-                 "one each time one is used.\n"});
+  const json body = json::parse(exchange->request().body, nullptr, false);
+  const json token = body.is_object() ? body.value("token", json()) : json();
+  if (!token.is_string() || !serve::is_same_secret(token.get<std::string>(), link_token_)) {
+    return exchange->reply(serve::error_response(
+        403,
+        "This link was used before, or is another server's. `pergpu serve` prints a new one each "
+        "time one is used."));
   }
-  if (exchange->request().method == "HEAD") return exchange->reply({.status = 200});
-  exchange->reply({.status = 303,
-                   .fields = {{"Location", "/"},
-                              {"Set-Cookie", rules_.cookie + "=" + rules_.secret +
-                                                 "; Path=/; HttpOnly; SameSite=Strict; "
-                                                 "Max-Age=2592000"}}});
+  exchange->reply({.type = "application/json",
+                   .body = to_line({{"schema", 1}, {"session", rules_.session}}) + "\n"});
   make_link();
 }
 
@@ -107,12 +104,13 @@ void WebApp::send_file(const Exchange& exchange) {
   const HttpRequest& request = exchange->request();
   if (request.method == "POST")
     return exchange->reply(serve::error_response(404, "no such action"));
+  // The page reads the token out of its address.
+  const std::string path = request.path == "/login" ? "/" : request.path;
   const auto& files = serve::page_files();
-  const auto file = std::find_if(files.begin(), files.end(), [&](const serve::PageFile& one) {
-    return one.path == request.path;
-  });
+  const auto file = std::find_if(files.begin(), files.end(),
+                                 [&](const serve::PageFile& one) { return one.path == path; });
   if (file == files.end()) {
-    if (request.path != "/") return exchange->reply(serve::error_response(404, "no such page"));
+    if (path != "/") return exchange->reply(serve::error_response(404, "no such page"));
     return exchange->reply({.type = "text/html; charset=utf-8", .body = std::string(kNoPage)});
   }
   // A browser may keep it and asks each time whether it is still the one.

@@ -1,19 +1,17 @@
 // The order is that of who is asking: first what no browser of the user's own page would send, then
 // the secret, then what may be done with it.
+//
+// No cookie: browsers send a cookie to every port of a host, which are other users' servers, too.
+// The page keeps its secret in the storage of its origin, to which the port belongs, and sends it
+// itself.
 #include "serve/guard.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
+#include <string>
 
 namespace pergpu::serve {
 namespace {
-
-constexpr std::string_view kNoLogin =
-    "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>pergpu</title>"
-    "<h1>Open the link that pergpu serve printed</h1>"
-    "<p>It works once, and lets this browser in from then on. For another browser "
-    "<code>pergpu serve</code> prints another one.</p></html>\n";
 
 bool is_reading(const HttpRequest& request) {
   return request.method == "GET" || request.method == "HEAD";
@@ -25,8 +23,8 @@ std::string_view bearer_of(const HttpRequest& request) {
   return field.starts_with(kScheme) ? field.substr(kScheme.size()) : std::string_view();
 }
 
-bool is_one_of(const std::vector<std::string>& hosts, std::string_view host) {
-  return std::find(hosts.begin(), hosts.end(), host) != hosts.end();
+bool is_one_of(const std::vector<std::string>& list, std::string_view one) {
+  return std::find(list.begin(), list.end(), one) != list.end();
 }
 
 /// Of a page that is ours.
@@ -47,20 +45,6 @@ bool is_same_secret(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-std::string_view cookie_of(const HttpRequest& request, std::string_view name) {
-  std::string_view rest = request.field("cookie");
-  while (!rest.empty()) {
-    const std::size_t end = rest.find(';');
-    std::string_view pair = rest.substr(0, end);
-    while (!pair.empty() && pair.front() == ' ') pair.remove_prefix(1);
-    if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=') {
-      return pair.substr(name.size() + 1);
-    }
-    rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
-  }
-  return {};
-}
-
 std::optional<HttpResponse> refuse(const HttpRequest& request, const GuardRules& rules) {
   // Another name for this address is a site that points its own name here (DNS rebinding).
   if (!is_one_of(rules.hosts, request.field("host"))) {
@@ -71,7 +55,7 @@ std::optional<HttpResponse> refuse(const HttpRequest& request, const GuardRules&
     return error_response(403, "another site asks");
   }
   // Browsers say where a request comes from; a link that the user follows is "none".  A link on
-  // another site to the page itself is let through to the cookie, which SameSite withholds.
+  // another site to the page itself is let through: what it opens is ours, and is not told to it.
   const std::string_view site = request.field("sec-fetch-site");
   const bool is_navigation = request.field("sec-fetch-mode") == "navigate" && is_reading(request);
   if (!site.empty() && site != "same-origin" && site != "none" && !is_navigation) {
@@ -80,21 +64,19 @@ std::optional<HttpResponse> refuse(const HttpRequest& request, const GuardRules&
   if (!is_reading(request) && request.method != "POST") {
     return error_response(405, "GET, HEAD and POST are known here");
   }
-  if (is_reading(request) && request.path == "/login") return std::nullopt;
+  const bool is_login = !is_reading(request) && request.path == kLoginPath;
+  if (is_reading(request) && is_one_of(rules.open, request.path)) return std::nullopt;
 
   const bool by_token = is_same_secret(bearer_of(request), rules.secret);
-  const bool by_cookie = is_same_secret(cookie_of(request, rules.cookie), rules.secret);
-  if (!by_token && !by_cookie) {
-    if (request.path == "/") {
-      return HttpResponse{
-          .status = 401, .type = "text/html; charset=utf-8", .body = std::string(kNoLogin)};
-    }
+  const bool by_session = is_same_secret(bearer_of(request), rules.session);
+  if (!by_token && !by_session && !is_login) {
     return error_response(401, "open the link that `pergpu serve` printed, or send the token");
   }
   if (is_reading(request)) return std::nullopt;
-  // A cookie travels with whatever the browser sends; that our own page sent it, Origin says.
+  // Browsers say with every POST which page sends it; a session without that is in other hands.
   if (!by_token && !has_origin) return error_response(403, "a POST needs Origin or the token");
-  if (rules.readonly) return error_response(403, "pergpu serve was started with --readonly");
+  if (rules.readonly && !is_login)
+    return error_response(403, "pergpu serve was started with --readonly");
   if (!request.field("content-type").starts_with("application/json")) {
     return error_response(415, "the body must be application/json");
   }

@@ -14,19 +14,19 @@ namespace pergpu::serve {
 
 struct GuardRules {
   std::vector<std::string> hosts = {};  // "127.0.0.1:7171": what Host may be, exactly
-  std::string secret = {};              // what a cookie or `Authorization: Bearer` must hold
-  std::string cookie = {};              // its name
+  std::string secret = {};              // what `Authorization: Bearer` of a program holds
+  std::string session = {};             // … and of our page; it ends with this server
+  std::vector<std::string> open = {};   // paths that may be read without either: the page's files
   bool readonly = false;
 };
 
-/// What to answer a request that is not let through; nullopt: it may pass.  `/login` needs no
-/// secret.
+/// Where the page changes the token of its link for the session: a POST that needs no secret.
+inline constexpr std::string_view kLoginPath = "/api/login";
+
+/// What to answer a request that is not let through; nullopt: it may pass.
 std::optional<HttpResponse> refuse(const HttpRequest& request, const GuardRules& rules);
 
 /// Takes as long for a near miss as for a far one.
 bool is_same_secret(std::string_view a, std::string_view b);
-
-/// The value of a cookie; "" when it was not sent.
-std::string_view cookie_of(const HttpRequest& request, std::string_view name);
 
 }  // namespace pergpu::serve

@@ -89,12 +89,21 @@ class Server:
         assert status == code, body
         return json.loads(body)
 
+    def origin(self):
+        return {"Origin": f"http://127.0.0.1:{self.port}", "Content-Type": "application/json"}
+
+    def use(self, link):
+        """The answer to what the page does with a link."""
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(link).query)
+        body = json.dumps({"token": query["token"][0]})
+        return self.ask("POST", "/api/login", self.origin(), body)
+
     def log_in(self):
-        """The cookie that the link gives."""
-        status, fields, _ = self.ask("GET", self.link[self.link.index("/login") :])
-        assert status == 303
+        """What the page sends once it has used the link."""
+        status, fields, body = self.use(self.link)
+        assert status == 200 and "Set-Cookie" not in fields
         self.link = self.process.stdout.readline().strip()
-        return fields["Set-Cookie"]
+        return {"Authorization": "Bearer " + json.loads(body)["session"]}
 
 
 @pytest.fixture
@@ -120,20 +129,24 @@ def server(serve):
 def test_a_link_lets_one_browser_in_and_a_new_one_is_printed(home, serve):
     server = serve()
     first = server.link
-    set_cookie = server.log_in()
-    assert "HttpOnly" in set_cookie and "SameSite=Strict" in set_cookie and "Path=/" in set_cookie
-    cookie = {"Cookie": set_cookie.partition(";")[0]}
-    assert server.ask("GET", "/api/hello", cookie)[0] == 200
+    assert server.ask("GET", first[first.index("/login") :])[0] == 200, "to be looked at is no use of it"
+    session = server.log_in()
+    assert server.ask("GET", "/api/hello", session)[0] == 200
+    assert session != server.token(), "what a browser has ends with the server"
     assert server.link != first
-    assert server.ask("GET", first[first.index("/login") :])[0] == 403, "a second time"
-    assert server.ask("GET", "/login?token=" + "0" * 32)[0] == 403
-    assert server.ask("GET", "/login")[0] == 403
+    status, _, body = server.use(first)
+    assert status == 403 and b"used before" in body
+    for wrong in ({"token": "0" * 32}, {"token": ""}, {"token": 1}, {}, [1], "x"):
+        assert server.ask("POST", "/api/login", server.origin(), json.dumps(wrong))[0] == 403, wrong
+    assert server.ask("POST", "/api/login", server.origin(), "{")[0] == 403
     assert server.link.startswith(f"http://127.0.0.1:{server.port}/login?token=")
-    # A server that is started again knows the browser.
+    # Another server on this port may be another user's: a session of before is worth nothing.
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(DEADLINE) == 143
     again = serve("--port", server.port)
-    assert again.ask("GET", "/api/hello", cookie)[0] == 200
+    assert again.ask("GET", "/api/hello", session)[0] == 401
+    assert again.ask("GET", "/api/hello", again.log_in())[0] == 200
+    assert again.secret == server.secret, "programs find theirs in its file"
     assert stat.S_IMODE(os.stat(home.path + "/web-token").st_mode) == 0o600
 
 
@@ -144,14 +157,16 @@ def test_a_secret_that_others_could_read_is_made_anew(serve, home):
     assert stat.S_IMODE(os.stat(home.path + "/web-token").st_mode) == 0o600
 
 
-def test_who_has_neither_cookie_nor_token_is_told_nothing(server):
-    for path in ("/", "/app.js", "/metrics", "/api/hello", "/api/events", "/api/jobs/1"):
+def test_who_has_neither_session_nor_token_is_told_nothing(server):
+    for path in ("/metrics", "/api/hello", "/api/events", "/api/jobs/1", "/nothing"):
         status, fields, body = server.ask("GET", path)
         assert status == 401, path
         assert "frame-ancestors 'none'" in fields["Content-Security-Policy"]
         assert server.secret.encode() not in body
-    wrong = {"Authorization": "Bearer " + "0" * 64}
-    assert server.ask("GET", "/api/hello", wrong)[0] == 401
+    for fields in ({"Authorization": "Bearer " + "0" * 64}, {"Cookie": f"pergpu-{server.port}={server.secret}"}):
+        assert server.ask("GET", "/api/hello", fields)[0] == 401
+    status, fields, _ = server.ask("GET", "/")
+    assert status == 200 and "Set-Cookie" not in fields, "the page itself tells nothing"
 
 
 def test_other_hosts_origins_and_methods_are_refused(home, server):
@@ -164,9 +179,11 @@ def test_other_hosts_origins_and_methods_are_refused(home, server):
         fields = {**action, "Origin": "http://evil.example"}
         assert server.ask(method, "/api/actions/cancel", fields, body)[0] == 403, method
     assert server.ask("DELETE", "/api/jobs/1", server.token())[0] == 405
-    cookie = {"Cookie": server.log_in().partition(";")[0], "Content-Type": "application/json"}
-    assert server.ask("POST", "/api/actions/cancel", cookie, body)[0] == 403, "no Origin"
-    own = {**cookie, "Origin": f"http://127.0.0.1:{server.port}"}
+    page = {**server.log_in(), "Content-Type": "application/json"}
+    assert server.ask("POST", "/api/actions/cancel", page, body)[0] == 403, "no Origin"
+    own = {**page, **server.origin()}
+    for other in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}):
+        assert server.ask("POST", "/api/login", {**server.origin(), **other}, "{}")[0] == 403
     assert server.ask("POST", "/api/actions/cancel", {**own, "Content-Type": "text/plain"}, body)[0] == 415
     assert home.wait() == 0
     # Nothing of this has cancelled the job; with all in order it would be asked for.
@@ -320,6 +337,7 @@ def test_readonly_changes_nothing(home, serve):
     home.submit(grid("work", 1, STAMPS), "--lanes", 1)
     assert server.get("/api/hello")["readonly"] is True
     assert "--readonly" in server.post("/api/actions/cancel", {"jobs": [1]}, 403)["error"]
+    assert server.ask("GET", "/api/hello", server.log_in())[0] == 200
     assert home.only()["state"] in ("starting", "running")
 
 
@@ -348,15 +366,15 @@ def test_metrics_are_what_a_prometheus_client_reads(home, server):
 
 @pytest.mark.skipif(not shutil.which("npm"), reason="built without npm the page is left out")
 def test_the_page_is_whole_and_kept_by_browsers_until_it_changes(server):
-    status, fields, body = server.ask("GET", "/", server.token())
+    status, fields, body = server.ask("GET", "/")
     assert status == 200 and fields["Content-Encoding"] == "gzip"
     page = gzip.decompress(body).decode()
     assert "http://" not in page and "https://" not in page
     for path in ("/app.js", "/app.css", "/icon.svg"):
         assert path[1:] in page
-        status, fields, body = server.ask("GET", path, server.token())
+        status, fields, body = server.ask("GET", path)
         assert status == 200 and gzip.decompress(body)
-        again = server.ask("GET", path, {**server.token(), "If-None-Match": fields["ETag"]})
+        again = server.ask("GET", path, {"If-None-Match": fields["ETag"]})
         assert again[0] == 304 and again[2] == b""
 
 

@@ -18,14 +18,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   std::size_t count = 0;
   const serve::GuardRules rules{
-      .hosts = {"h"}, .secret = "not to be found by chance", .cookie = "c"};
+      .hosts = {"h"}, .secret = "not to be found by chance", .session = "nor this", .open = {"/"}};
   while (const auto request = whole.next()) {
     fuzz::check(count < piecewise.size() && piecewise[count].path == request->path &&
                     piecewise[count].fields == request->fields &&
                     piecewise[count].body == request->body,
                 "in pieces it is the same request");
     ++count;
-    fuzz::check(request->path == "/login" || serve::refuse(*request, rules).has_value(),
+    const bool is_open = request->path == "/" || request->path == serve::kLoginPath;
+    fuzz::check(is_open || serve::refuse(*request, rules).has_value(),
                 "without the secret nothing is let through");
     if (const auto position = serve::position_of(request->field("last-event-id"))) {
       fuzz::check(serve::position_of(serve::id_of(*position)) == position, "an id is read back");

@@ -8,16 +8,19 @@ namespace pergpu::serve {
 namespace {
 
 const std::string kSecret(64, 'a');
+const std::string kSession(64, 'c');
 
 GuardRules rules() {
-  return {
-      .hosts = {"127.0.0.1:7171", "localhost:7171"}, .secret = kSecret, .cookie = "pergpu-7171"};
+  return {.hosts = {"127.0.0.1:7171", "localhost:7171"},
+          .secret = kSecret,
+          .session = kSession,
+          .open = {"/", "/app.js"}};
 }
 
 HttpRequest get(const std::string& path) {
   return {.method = "GET",
           .path = path,
-          .fields = {{"host", "127.0.0.1:7171"}, {"cookie", "x=1; pergpu-7171=" + kSecret}}};
+          .fields = {{"host", "127.0.0.1:7171"}, {"authorization", "Bearer " + kSession}}};
 }
 
 HttpRequest post() {
@@ -77,35 +80,68 @@ TEST(Guard, OtherMethodsAreNotKnown) {
   }
 }
 
-TEST(Guard, WithoutTheSecretNothingIsTold) {
+TEST(Guard, WithoutASecretNothingIsTold) {
   HttpRequest request = get("/api/hello");
-  request.fields["cookie"] = "pergpu-7171=" + std::string(64, 'b');
-  EXPECT_EQ(status_of(request), 401);
-  request.fields["cookie"] = "pergpu-7171=";
-  EXPECT_EQ(status_of(request), 401);
-  request.fields.erase("cookie");
-  EXPECT_EQ(status_of(request), 401);
-  request.path = "/login";
-  EXPECT_EQ(status_of(request), 200);
+  for (const std::string& wrong : {std::string(64, 'b'), std::string(), kSecret + "a"}) {
+    request.fields["authorization"] = "Bearer " + wrong;
+    EXPECT_EQ(status_of(request), 401) << wrong;
+  }
+  request.fields.erase("authorization");
+  for (const char* path : {"/api/hello", "/metrics", "/app.js.map", "/nothing"}) {
+    request.path = path;
+    EXPECT_EQ(status_of(request), 401) << path;
+  }
+  request.fields["cookie"] = "pergpu-7171=" + kSecret + "; session=" + kSession;
+  EXPECT_EQ(status_of(request), 401) << "a browser sends those to others, too";
   request.fields["authorization"] = "Bearer " + kSecret;
-  request.path = "/metrics";
   EXPECT_EQ(status_of(request), 200);
+}
+
+TEST(Guard, ThePageItselfIsForEverybodyButOtherSites) {
+  HttpRequest request = get("/app.js");
+  request.fields.erase("authorization");
+  EXPECT_EQ(status_of(request), 200);
+  request.fields["host"] = "evil.example";
+  EXPECT_EQ(status_of(request), 403);
+  request = post();
+  request.path = "/app.js";
+  request.fields.erase("authorization");
+  EXPECT_EQ(status_of(request), 401) << "for reading only";
+}
+
+TEST(Guard, LoginNeedsNoSecretButTheOriginAndJson) {
+  HttpRequest request = post();
+  request.path = kLoginPath;
+  request.fields.erase("authorization");
+  EXPECT_EQ(status_of(request), 200);
+  GuardRules readonly = rules();
+  readonly.readonly = true;
+  EXPECT_EQ(status_of(request, readonly), 200);
+  request.fields["content-type"] = "text/plain";
+  EXPECT_EQ(status_of(request), 415);
+  request = post();
+  request.path = kLoginPath;
+  request.fields.erase("origin");
+  EXPECT_EQ(status_of(request), 403);
+  request.method = "GET";
+  request.fields.erase("authorization");
+  EXPECT_EQ(status_of(request), 401);
 }
 
 TEST(Guard, AnEmptySecretLetsNobodyIn) {
   GuardRules empty = rules();
   empty.secret.clear();
+  empty.session.clear();
   HttpRequest request = get("/api/hello");
-  request.fields["cookie"] = "pergpu-7171=";
   request.fields["authorization"] = "Bearer ";
   EXPECT_EQ(status_of(request, empty), 401);
 }
 
-TEST(Guard, ActionByCookieNeedsTheOriginAndJson) {
+TEST(Guard, ActionOfThePageNeedsTheOriginAndJson) {
   HttpRequest request = post();
   request.fields.erase("origin");
   EXPECT_EQ(status_of(request), 403);
-  request.fields["authorization"] = "Bearer " + kSecret;  // no browser sends that by itself
+  request.fields["authorization"] = "Bearer " + kSecret;  // no browser has that one
   EXPECT_EQ(status_of(request), 200);
   request.fields["content-type"] = "text/plain";
   EXPECT_EQ(status_of(request), 415);
@@ -116,13 +152,6 @@ TEST(Guard, ReadonlyChangesNothing) {
   readonly.readonly = true;
   EXPECT_EQ(status_of(post(), readonly), 403);
   EXPECT_EQ(status_of(get("/"), readonly), 200);
-}
-
-TEST(CookieOf, IsFoundByItsWholeName) {
-  HttpRequest request;
-  request.fields["cookie"] = "xpergpu=1;pergpu-71=2; pergpu=3";
-  EXPECT_EQ(cookie_of(request, "pergpu"), "3");
-  EXPECT_EQ(cookie_of(request, "pergpu-7"), "");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // What the page shows of jobs that really run: live, after a lost connection, filtered, sorted, cancelled.
 import test, { after, before } from "node:test";
 import assert from "node:assert/strict";
-import { openPage, startBrowser, until } from "./page.mjs";
+import { enter, openPage, startBrowser, until } from "./page.mjs";
 import { startServe, startWay } from "./serve.mjs";
 
 let serve;
@@ -13,7 +13,7 @@ before(async () => {
   serve = await startServe();
   browser = await startBrowser();
   page = await openPage(browser);
-  await page.goto(serve.link);
+  await enter(page, serve.link);
   thirteen = await serve.submit("thirteen", `
 [grid]
 lr = [0.1, 0.01, 0.001]
@@ -117,7 +117,7 @@ test("after a lost connection it says so, resumes, and has missed nothing", asyn
   const farBrowser = await startBrowser(`--host-resolver-rules=MAP 127.0.0.1:${port} 127.0.0.1:${way.port}`);
   const far = await openPage(farBrowser);
   try {
-    await far.goto(other.link);
+    await enter(far, other.link);
     assert.ok(way.accepted() > 0, "it goes by the way");
     const { sweep_id: sweep, jobs: [id] } = await other.submit("drop", `[steps.train]\nshell = 'until test -e "${other.file("go")}"; do sleep 0.05; done'`);
     await far.goto(`${other.url}/#/sweep/${sweep}`);

@@ -2,14 +2,14 @@
 import test, { after, before } from "node:test";
 import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
-import { axe, openPage, startBrowser, until } from "./page.mjs";
+import { axe, enter, openPage, startBrowser, until } from "./page.mjs";
 import { startServe } from "./serve.mjs";
 
 let serve;
 let browser;
 let sweep;
 let big;
-let cookies;
+let storageState; // with the session
 
 before(async () => {
   serve = await startServe();
@@ -27,8 +27,8 @@ expect = "1m"
   const seeds = Array.from({ length: 1000 }, (_, i) => i).join(", ");
   big = await serve.submit("big", `[grid]\nseed = [${seeds}]\n[steps.train]\ncommand = "true"\nfake = { duration = "1s" }\n`, "--engine", "fake", "--lanes", "50");
   const page = await openPage(browser);
-  await page.goto(serve.link);
-  cookies = await page.context().cookies();
+  await enter(page, serve.link);
+  storageState = await page.context().storageState();
   await page.context().close();
 });
 
@@ -38,8 +38,7 @@ after(async () => {
 });
 
 async function open(path, wait, options = {}) {
-  const page = await openPage(browser, options);
-  await page.context().addCookies(cookies);
+  const page = await openPage(browser, { storageState, ...options });
   await page.goto(`${serve.url}/${path}`);
   await page.waitForSelector(wait);
   return page;

@@ -24,6 +24,12 @@ export async function openPage(browser, options = {}) {
   return page;
 }
 
+/** Opens a link that pergpu serve printed; then this browser is let in. */
+export async function enter(page, link) {
+  await page.goto(link);
+  await until(page, () => location.pathname === "/" && localStorage.getItem("pergpu-session") !== null);
+}
+
 /** Findings of axe as short texts.  The context needs bypassCSP: axe is a script from elsewhere. */
 export async function axe(page) {
   await page.evaluate(readFileSync(require.resolve("axe-core/axe.min.js"), "utf8"));

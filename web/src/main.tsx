@@ -5,13 +5,16 @@ import "./style/base.css";
 import "./style/parts.css";
 import "./style/views.css";
 import { App } from "./app";
-import { begin } from "./live/live";
+import { begin, say } from "./live/live";
+import { enterByLink } from "./live/session";
 import { beginTheme } from "./live/theme";
 
 beginTheme();
-begin();
-const root = document.getElementById("app");
-if (root) {
+void enterByLink().then((trouble) => {
+  begin();
+  if (trouble) say(trouble, true);
+  const root = document.getElementById("app");
+  if (!root) return;
   root.replaceChildren();
   render(<App />, root);
-}
+});

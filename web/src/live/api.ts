@@ -1,6 +1,7 @@
 // Requests to the server.  Errors are words for people.
 import type { Action } from "../model/states";
 import type { Changed } from "../model/types";
+import { credentials } from "./session";
 
 export class ApiError extends Error {
   constructor(readonly status: number, message: string) {
@@ -30,14 +31,14 @@ async function answer<T>(response: Response): Promise<T> {
   }
   if (response.ok && value !== null) return value as T;
   const error = (value as { error?: string } | null)?.error;
-  if (response.status === 401) throw new ApiError(401, "This page is not logged in any more.");
+  if (response.status === 401) throw new ApiError(401, "This browser is not let in, or not any more.");
   throw new ApiError(response.status, error ?? `The server answered ${response.status}.`);
 }
 
-async function ask<T>(path: string, init: RequestInit): Promise<T> {
+async function ask<T>(path: string, init: RequestInit & { headers?: Record<string, string> }): Promise<T> {
   let response: Response;
   try {
-    response = await fetch(path, { cache: "no-store", credentials: "same-origin", ...init });
+    response = await fetch(path, { cache: "no-store", credentials: "omit", ...init, headers: { ...credentials(), ...init.headers } });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new ApiError(0, "pergpu serve does not answer.");

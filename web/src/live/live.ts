@@ -4,7 +4,8 @@ import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { parseRoute, formatRoute, type Route } from "../model/route";
 import { kEmpty, reduceAll, type State } from "../model/store";
 import type { Hello } from "../model/types";
-import { ApiError, get, serverNow } from "./api";
+import { get, serverNow } from "./api";
+import { onSession } from "./session";
 import { Stream, type Link } from "./stream";
 
 export class Value<T> {
@@ -68,24 +69,23 @@ export function go(to: Route, how: "push" | "replace" = "replace"): void {
   }
 }
 
-async function isLoggedIn(): Promise<boolean> {
-  try {
-    hello.set(await get<Hello>("/api/hello"));
-    return true;
-  } catch (error) {
-    return !(error instanceof ApiError && error.status === 401);
-  }
-}
-
 export const stream = new Stream(
   (events) => live.set(reduceAll(live.get(), events)),
   (state) => link.set(state),
-  isLoggedIn,
 );
+
+/** What the server says of itself; whether it lets us in, the stream finds out. */
+function greet(): void {
+  get<Hello>("/api/hello").then((reply) => hello.set(reply), () => undefined);
+}
 
 export function begin(): void {
   window.addEventListener("hashchange", () => route.set(parseRoute(location.hash)));
-  void isLoggedIn().then((is) => { if (!is) link.set("logged-out"); });
+  greet();
+  onSession(() => {
+    greet();
+    stream.look();
+  });
   const follow = () => {
     const { view, id } = route.get();
     stream.show({ sweep: view === "sweep" ? id : null, log: view === "job" ? id : null });

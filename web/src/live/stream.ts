@@ -1,20 +1,20 @@
-// The one EventSource of this tab.  It is opened for what the view shows, closed while the tab is
-// hidden, and opened anew when the browser gave up.  Events are handed over once a frame.
+// The one stream of events of this tab.  It is opened for what the view shows and closed while the tab
+// is hidden; one that was lost goes on behind the last event.  Events are handed over once a frame.
+import type { Heard } from "../model/event_parser";
 import type { LiveEvent } from "../model/store";
 import { serverNow } from "./api";
+import { listen } from "./listen";
+import { credentials } from "./session";
 
 export type Link = "connecting" | "live" | "reconnecting" | "paused" | "logged-out";
 export interface Target { sweep: number | null; log: number | null }
 
-const kNames = [
-  "all.snapshot", "all.changes", "all.devices", "sweep.snapshot", "sweep.job", "sweep.sweep", "sweep.lanes",
-  "sweep.remaining", "sweep.end", "log.reset", "log.more", "gap", "failed",
-];
 const kFirstPause = 1000;
 const kLongestPause = 15000;
 
 export class Stream {
-  private source: EventSource | null = null;
+  private source: AbortController | null = null;
+  private lastId = ""; // of what this stream, or the one that it goes on for, has told
   private target: Target | null = null;
   private waiting: LiveEvent[] = [];
   private frame = 0;
@@ -24,8 +24,6 @@ export class Stream {
   constructor(
     private readonly onEvents: (events: LiveEvent[]) => void,
     private readonly onLink: (link: Link) => void,
-    /** Says whether the server still knows us: asked when the browser gave up. */
-    private readonly isLoggedIn: () => Promise<boolean>,
   ) {
     document.addEventListener("visibilitychange", () => this.look());
     window.addEventListener("pagehide", () => this.close());
@@ -40,55 +38,55 @@ export class Stream {
     this.look();
   }
 
-  private look(): void {
+  /** Something has changed for the better: a session, the network. */
+  look(): void {
     if (document.visibilityState === "hidden") {
       this.close();
       this.onLink("paused");
-    } else if (!this.source && this.target) this.open(this.target);
+    } else if (!this.source && this.target) void this.open(this.target);
   }
 
-  private open(target: Target): void {
+  private async open(target: Target): Promise<void> {
     window.clearTimeout(this.timer);
     const query = new URLSearchParams();
     if (target.sweep !== null) query.set("sweep", String(target.sweep));
     if (target.log !== null) query.set("log", String(target.log));
     const text = query.toString();
-    const source = new EventSource(`/api/events${text ? `?${text}` : ""}`);
+    const source = new AbortController();
     this.source = source;
-    this.onLink("connecting");
-    source.onopen = () => {
-      this.pause = kFirstPause;
-      this.onLink("live");
-    };
-    source.onerror = () => {
-      if (this.source !== source) return;
-      this.onLink("reconnecting");
-      if (source.readyState === EventSource.CLOSED) void this.tryAgain();
-    };
-    for (const name of kNames) {
-      source.addEventListener(name, (event) => {
-        if (this.source === source) this.take(name, (event as MessageEvent<string>).data);
-      });
-    }
-  }
-
-  /** The browser itself tries again after a lost connection, not after an answer like 503 or 401. */
-  private async tryAgain(): Promise<void> {
-    this.close();
-    if (!(await this.isLoggedIn())) {
+    if (this.lastId === "") this.onLink("connecting");
+    const status = await listen(`/api/events${text ? `?${text}` : ""}`, {
+      headers: { ...credentials(), ...(this.lastId ? { "Last-Event-ID": this.lastId } : {}) },
+      signal: source.signal,
+      onOpen: () => {
+        if (this.source !== source) return;
+        this.pause = kFirstPause;
+        this.onLink("live");
+      },
+      onEvent: (event) => {
+        if (this.source === source) this.take(event);
+      },
+    });
+    if (this.source !== source) return; // closed by us
+    this.source = null;
+    if (status === 401) {
+      this.lastId = ""; // the next session is another server's
       this.onLink("logged-out");
       return;
     }
+    this.onLink("reconnecting");
     this.timer = window.setTimeout(() => this.look(), this.pause);
     this.pause = Math.min(kLongestPause, this.pause * 2);
   }
 
-  private take(name: string, text: string): void {
+  private take({ name, data, id }: Heard): void {
+    if (id === null) return; // a sign of life
     try {
-      this.waiting.push({ name, data: JSON.parse(text) as Record<string, unknown>, at: serverNow() });
+      this.waiting.push({ name, data: JSON.parse(data) as Record<string, unknown>, at: serverNow() });
     } catch {
-      return; // cut off in the middle of a message: the stream begins anew and says it again
+      return; // no event of ours
     }
+    this.lastId = id;
     if (this.frame === 0) this.frame = requestAnimationFrame(() => this.flush());
   }
 
@@ -101,8 +99,9 @@ export class Stream {
 
   private close(): void {
     window.clearTimeout(this.timer);
-    this.source?.close();
+    this.source?.abort();
     this.source = null;
+    this.lastId = "";
     cancelAnimationFrame(this.frame);
     this.flush(); // what has arrived is true whether or not it will be drawn at once
   }

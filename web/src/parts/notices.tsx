@@ -9,7 +9,7 @@ export function Banners() {
   return (
     <div class="banners" aria-live="assertive">
       {state === "logged-out" && (
-        <p class="banner bad">This page is not logged in any more. Open the link that <code>pergpu serve</code> printed last.</p>
+        <p class="banner bad">This browser is not let in, or not any more. Open the link that <code>pergpu serve</code> printed last.</p>
       )}
       {state === "reconnecting" && (
         <p class="banner warn"><code>pergpu serve</code> does not answer; trying again. What is shown may be old. Jobs go on without it.</p>
