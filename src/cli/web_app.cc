@@ -179,7 +179,7 @@ void WebApp::open_tab(const Exchange& exchange) {
   if (const std::int64_t job = serve::number_in(request.parameter("log"))) {
     sources.job_id = job;
     sources.job = feed("job", "job " + std::to_string(job),
-                       {{"op", "watch"}, {"sel", {std::to_string(job)}}});
+                       {{"op", "watch"}, {"sel", {std::to_string(job)}}, {"without_runs", true}});
   }
   serve::Exchange* key = exchange.get();
   auto tab = std::make_unique<WebTab>(loop_, exchange, std::move(sources), server_,

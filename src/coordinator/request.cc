@@ -243,6 +243,7 @@ Result<Request> request_of(std::string_view line) {
   request.level = static_cast<int>(level);
   fields.get("most", request.most);
   if (request.most < 0) fields.fail("most", "a number of jobs");
+  fields.get("without_runs", request.without_runs);
   fields.get("all", request.all);
   fields.get("failed", request.failed);
   fields.get("kill", request.kill);

@@ -52,8 +52,9 @@ struct Request {
   bool all = false;
   bool failed = false;
   bool kill = false;
-  std::int64_t most = 0;  // of Watch: more jobs are refused; 0: none is too many
-  Settings set = {};      // of Set
+  std::int64_t most = 0;      // of Watch: more jobs are refused; 0: none is too many
+  bool without_runs = false;  // of Watch: of the sweep no rows and names of runs
+  Settings set = {};          // of Set
   struct Clean {
     std::int64_t older_s = 0;  // ended so long ago; 0: whenever
     bool results = false;      // their results are to be removed, too

@@ -62,7 +62,7 @@ class Server {
   void plan(std::uint64_t id, Request request);
   void tell_plan(std::uint64_t id, const Coordinator::PlanRequest& asked);
   void watch(Client& client, const Request& request);
-  void begin_watch(Client& client, SweepId sweep, std::vector<JobId> jobs);
+  void begin_watch(Client& client, SweepId sweep, std::vector<JobId> jobs, bool with_runs);
   void watch_all(std::uint64_t id);
   void note_change(Client& client, const std::vector<JobId>& jobs);
   void begin_overview(Client& client, const std::string& jobs);

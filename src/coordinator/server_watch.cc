@@ -55,14 +55,14 @@ void Server::watch(Client& client, const Request& request) {
                             jobs.size(), request.most));
   }
   std::sort(jobs.begin(), jobs.end());
-  coordinator_.when_durable(
-      [this, id = client.id, jobs = std::move(jobs), sweep_id = sweep->id]() mutable {
-        if (Client* c = find(id)) begin_watch(*c, sweep_id, std::move(jobs));
-      });
+  coordinator_.when_durable([this, id = client.id, jobs = std::move(jobs), sweep_id = sweep->id,
+                             with_runs = !request.without_runs]() mutable {
+    if (Client* c = find(id)) begin_watch(*c, sweep_id, std::move(jobs), with_runs);
+  });
 }
 
 /// The snapshot, which takes several turns where there are many jobs, and what changes from now on.
-void Server::begin_watch(Client& client, SweepId sweep, std::vector<JobId> jobs) {
+void Server::begin_watch(Client& client, SweepId sweep, std::vector<JobId> jobs, bool with_runs) {
   client.watching = true;
   client.beginning = true;
   client.watches_all = false;
@@ -78,11 +78,11 @@ void Server::begin_watch(Client& client, SweepId sweep, std::vector<JobId> jobs)
   };
   const auto parts = std::make_shared<Parts>();
   parts->jobs.jobs = std::move(jobs);
-  in_turns(client.id, [this, sweep, parts](Client& c) {
+  in_turns(client.id, [this, sweep, with_runs, parts](Client& c) {
     if (!describe_jobs(parts->jobs, Request::Op::Watch)) return false;
     const Sweep& s = *coordinator_.world().sweep(sweep);
-    describe_runs(s, kDescribedInATurn, parts->runs);
-    if (parts->runs.runs.size() < s.runs.size()) return false;
+    if (with_runs) describe_runs(s, kDescribedInATurn, parts->runs);
+    if (with_runs && parts->runs.runs.size() < s.runs.size()) return false;
     SweepSnapshot whole = describe_but_runs(coordinator_, s);
     whole.runs = std::move(parts->runs.runs);
     whole.rows = std::move(parts->runs.rows);

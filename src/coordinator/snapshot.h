@@ -33,7 +33,8 @@
 //           {"event":"job","job":JobSnapshot} as they change, {"event":"sweep","sweep":…} and
 //           {"event":"lanes","lanes":[…]} at most once a second, {"event":"remaining",
 //           "remaining_s":…} when the expected end moves, and {"event":"end"} when nothing of it is
-//           queued or live.  With "most":N it is refused where there are more jobs than that
+//           queued or live.  With "most":N it is refused where there are more jobs than
+//           that; with "without_runs":true "rows" and "runs" of the snapshot are empty
 //   {"op":"watch","all":true}
 //        -> a stream of everything, bounded by kMost… below: first {"event":"snapshot","all":true,
 //           "jobs":[JobSnapshot…],"sweeps":[SweepSummary…],"counts":{state:n}} with the fields of

@@ -64,6 +64,13 @@ def test_a_watch_of_more_jobs_than_can_be_shown_is_refused(home):
             assert json.loads(answers.readline())["event"] == "snapshot"
 
 
+def test_of_one_job_the_rest_of_the_sweep_need_not_be_told(home):
+    submit(home)
+    told = next(events(home, {"op": "watch", "sel": ["7"], "without_runs": True}))
+    assert [job["id"] for job in told["jobs"]] == [7]
+    assert told["sweep"]["rows"] == told["sweep"]["runs"] == [] and sum(told["sweep"]["counts"].values()) == RUNS
+
+
 def test_who_waits_is_told_of_all_jobs(home):
     submit(home)
     home.run("cancel", "many")
