@@ -17,10 +17,12 @@ namespace {
 
 bool is_open(const Job& job) { return !is_ended(job.state); }
 
-/// A job of the step that has not ended and is not among `named`; JobId{}: there is none.
+/// A job of the step that has not ended, whose row is in the file, and that is not among `named`;
+/// JobId{}: there is none.
 JobId left_out(const World& world, const Step& step, const std::set<JobId>& named) {
   for (const JobId id : step.current) {
-    if (id && is_open(*world.job(id)) && !named.contains(id)) return id;
+    if (!id || named.contains(id)) continue;
+    if (is_open(*world.job(id)) && world.is_listed(id)) return id;
   }
   return {};
 }

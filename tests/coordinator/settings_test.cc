@@ -132,6 +132,20 @@ TEST_F(SettingsTest, PartOfAStepIsRefusedAndNothingChanges) {
   EXPECT_EQ(step(sim, 1).priority, 0);
 }
 
+TEST_F(SettingsTest, AJobThatRunsOnWithoutItsRowIsNoPartOfTheSweep) {
+  Simulation sim(store, clock);
+  ASSERT_TRUE(sim.submit(plain("sweep", 4), {.lanes = 4}));
+  ASSERT_EQ(live(sim), 4);
+  ASSERT_TRUE(sim.submit(plain("sweep", 3), {.lanes = 4}));
+  ASSERT_TRUE(is_live(sim.job(4).state)) << "a row that is gone ends no job";
+  const Result<Coordinator::Changed> all = sim.core->set(jobs(1, 4), {.priority = 5, .lanes = 2});
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_EQ(all->changed, (Ids{1, 2, 3}));
+  EXPECT_EQ(all->unchanged, (Ids{4}));
+  EXPECT_EQ(step(sim, 1).priority, 5);
+  EXPECT_EQ(sim.world.sweep({1})->context.lanes, 2);
+}
+
 TEST_F(SettingsTest, WhatHasEndedIsLeftAsItIs) {
   Simulation sim(store, clock);
   ASSERT_TRUE(sim.submit(plain("sweep", 2), {.lanes = 1}));
