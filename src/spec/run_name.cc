@@ -1,13 +1,21 @@
-// The name is cut by bytes: after sanitising there are no multi-byte characters left.
+// The name is cut by bytes: after sanitising there are no multi-byte characters left.  A secret's
+// value is no part of it, nor of its hash: the name stands in paths, pages and messages.
 #include "spec/run_name.h"
 
 #include <fmt/core.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <string_view>
+
+#include "job/redact.h"
 
 namespace pergpu {
 namespace {
+
+bool is_structure(const std::string& text) {
+  return text.starts_with('{') || text.starts_with('[');
+}
 
 bool is_allowed(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -34,16 +42,19 @@ std::string run_folder_name(const RunParameters& parameters, std::int64_t index,
   std::string name = fmt::format("{:0{}}", index, width);
   std::string full;  // unsanitised: what the hash stands for
   char separator = '-';
+  const auto shown = [&](const std::string& column) {
+    return is_secret_name(column) ? nullptr : parameters.text(column);
+  };
   const bool has_plain =
       std::any_of(columns.begin(), columns.end(), [&](const std::string& column) {
-        const std::string* text = parameters.text(column);
-        return text != nullptr && !text->starts_with('{') && !text->starts_with('[');
+        const std::string* text = shown(column);
+        return text != nullptr && !is_structure(*text);
       });
   for (const std::string& column : columns) {
-    const std::string* text = parameters.text(column);
+    const std::string* text = shown(column);
     if (text == nullptr) continue;
     // A table or a list would be all braces: it tells runs apart only where nothing else does.
-    if (has_plain && (text->starts_with('{') || text->starts_with('['))) continue;
+    if (has_plain && is_structure(*text)) continue;
     name += separator;
     separator = ',';
     append_value(name, column);

@@ -55,6 +55,27 @@ TEST(RunName, IsAlwaysAGoodFolderName) {
   }));
 }
 
+TEST(RunName, DoesNotTellASecret) {
+  const RunSpec run{.json = R"({"api_key":"hush-1","max_tokens":8,"my_token":"hush-2"})"};
+  EXPECT_EQ(run_folder_name(run, 1, 3, {"my_token"}), "01");
+  EXPECT_EQ(run_folder_name(run, 1, 3, {"api_key", "max_tokens", "my_token"}), "01-max_tokens=8");
+}
+
+TEST(RunName, ThatIsCutDoesNotTellASecretByItsHash) {
+  const auto name = [](const std::string& secret) {
+    const std::string json = R"({"p":")" + std::string(200, 'a') + R"(","token":")" + secret;
+    return run_folder_name(RunSpec{.json = json + R"("})"}, 0, 1, {"p", "token"});
+  };
+  EXPECT_EQ(name("hush-1"), name("hush-2"));
+}
+
+TEST(RunName, WithASecretStillHasTheTableThatIsAllItHas) {
+  const RunSpec run{.json = R"({"model":{"depth":2},"token":"hush-1"})"};
+  const std::string name = run_folder_name(run, 0, 2, {"model", "token"});
+  EXPECT_TRUE(name.starts_with("00-model=")) << name;
+  EXPECT_EQ(name.find("hush"), std::string::npos) << name;
+}
+
 TEST(RunName, OfADamagedRunIsItsIndex) {
   EXPECT_EQ(run_folder_name(RunSpec{.json = "{"}, 4, 9, {"p"}), "04");
 }
