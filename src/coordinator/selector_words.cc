@@ -1,6 +1,6 @@
 // The only word of its kind is given a second time with a / behind it, so that a shell neither ends
-// the selector there nor hides that it may go on.  What is looked through is bounded: somebody
-// waits at a keyboard, and the loop for its next event.
+// the selector there nor hides that it may go on.  Of jobs and runs a bounded number is looked at,
+// and of runs only their names: somebody waits at a keyboard, and the loop for its next event.
 #include "coordinator/selector_words.h"
 
 #include <fmt/format.h>
@@ -17,6 +17,7 @@ namespace pergpu {
 namespace {
 
 constexpr std::int64_t kMostJobsLookedAt = 10'000;
+constexpr std::size_t kMostRunsLookedAt = 100'000;
 
 std::string meaning_of(const World& world, const Job& job) {
   return fmt::format("{}, {}", world.path_of(job), to_string(job.state));
@@ -73,10 +74,10 @@ class Words {
   void add_live_jobs() {
     if (!begin_.empty()) return;
     std::int64_t left = kMostJobsLookedAt;
-    world_.open_jobs().for_each([&](JobId id) {
-      if (is_full() || --left < 0) return;
-      const Job& job = *world_.job(id);
-      if (is_live(job.state)) add(std::to_string(id.value), meaning_of(world_, job));
+    world_.live_jobs().for_each_while([&](JobId id) {
+      if (is_full() || --left < 0) return false;
+      add(std::to_string(id.value), meaning_of(world_, *world_.job(id)));
+      return true;
     });
   }
 
@@ -114,9 +115,12 @@ class Words {
     const bool has_once = std::any_of(sweep.steps.begin(), sweep.steps.end(),
                                       [](const Step& step) { return step.spec.once; });
     if (has_once) add(head + "_once", "steps that run once");
-    for (const Run& run : sweep.runs) {
+    const std::string_view begin = std::string_view(begin_).substr(head.size());
+    const std::size_t looked_at = std::min(sweep.runs.size(), kMostRunsLookedAt);
+    for (std::size_t i = 0; i < looked_at; ++i) {
       if (is_full()) return;
-      if (run.listed) add(head + run.folder, "");
+      const Run& run = sweep.runs[i];
+      if (run.listed && run.folder.starts_with(begin)) add(head + run.folder, "");
     }
     open_the_only_one(0);
   }
@@ -134,15 +138,13 @@ class Words {
     }
   }
 
-  /// By folder or index; beyond the last: there is none.
+  /// By folder, whose name begins with its index, or by index; beyond the last: there is none.
   static std::size_t place_of(const Sweep& sweep, const std::string& run) {
     std::size_t index = 0;
     const char* end = run.data() + run.size();
     const auto [at, code] = std::from_chars(run.data(), end, index);
-    if (code == std::errc() && at == end) return index;
-    const auto found = std::find_if(sweep.runs.begin(), sweep.runs.end(),
-                                    [&](const Run& known) { return known.folder == run; });
-    return static_cast<std::size_t>(found - sweep.runs.begin());
+    if (code != std::errc() || index >= sweep.runs.size()) return sweep.runs.size();
+    return at == end || sweep.runs[index].folder == run ? index : sweep.runs.size();
   }
 
   const World& world_;
