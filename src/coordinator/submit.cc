@@ -235,8 +235,10 @@ Result<SubmitPlan> Planner::plan() {
 }  // namespace
 
 std::string output_root(const SweepSpec& sweep) {
-  const std::string out = sweep.out.empty() ? "runs" : sweep.out;
-  return out.front() == '/' ? out : sweep.folder + "/" + out;
+  std::string out = sweep.out.empty() ? "runs" : sweep.out;
+  if (out.front() != '/') out = sweep.folder + "/" + out;
+  while (out.size() > 1 && out.ends_with('/')) out.pop_back();  // `results/` is no other folder
+  return out;
 }
 
 Result<SubmitPlan> plan_submit(const World& world, const SweepSpec& sweep,

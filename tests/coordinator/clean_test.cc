@@ -1,5 +1,6 @@
 // Sweeps that `clean` took out of the history: nobody is told of them, and nothing else changes.
 #include "coordinator/selector.h"
+#include "coordinator/submit.h"
 #include "simulation.h"
 
 namespace pergpu::testing {
@@ -124,6 +125,20 @@ TEST_F(CleanTest, ResultsThatHoldThoseOfAnotherSweepStay) {
   sim.core->forget({SweepId{3}}, true);
   sim.turn();
   EXPECT_EQ(why_not(sim, 1), "");
+}
+
+TEST_F(CleanTest, ASlashBehindTheOutputFolderMakesNoOtherFolder) {
+  Simulation sim(store, clock);
+  SweepSpec file = plain("sweep", 1);
+  for (const char* out : {"results", "results/", "/nowhere/results//"}) {
+    file.out = out;
+    EXPECT_EQ(output_root(file), "/nowhere/results") << out;
+    const Result<SubmitReply> reply = sim.submit(file);
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->sweep_id, 1) << out;
+  }
+  file.out = "/";
+  EXPECT_EQ(output_root(file), "/");
 }
 
 TEST_F(CleanTest, NothingIsSubmittedWhereResultsAreBeingRemoved) {
