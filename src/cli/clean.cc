@@ -1,12 +1,13 @@
 // `pergpu clean`: ended sweeps are forgotten, and with --results their folders removed.  Without
 // --yes it only says what would go.
 //
-// The coordinator forgets first, and keeps the folders free of new submits while this process is
-// connected.  Of a sweep's folder only what its runs own is touched: their folders are moved into
-// one of their own in it, which is on the disk before the first file goes.  So whenever this
-// process is killed, nothing lies half removed under the name that it had; what is left of it the
-// next `clean --results --yes` removes.  Symlinks are removed or refused, never followed; what lies
-// on another file system is left.
+// Of a sweep's folder only what its runs own is touched.  First, sweep by sweep, their folders are
+// moved into one of their own in it, and when that is on the disk the coordinator forgets the
+// sweep.  It keeps the folders free of attempts and submits while this process is connected, so
+// nothing is moved over any other connection.  When all are moved the files go.  So whenever this
+// process is killed, nothing lies half removed under the name that it had: a sweep whose results
+// were not all moved is still known, to be cleaned again; of one that is forgotten any later clean
+// with --results and --yes removes what is left.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,9 +22,9 @@
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/exit_code.h"
+#include "cli/result_removal.h"
 #include "cli/terminal.h"
 #include "coordinator/snapshot.h"
-#include "os/file.h"
 #include "spec/units.h"
 #include "view/quantity.h"
 #include "view/table.h"
@@ -41,126 +42,103 @@ struct Options {
   bool yes = false;
 };
 
-struct Size {
-  std::int64_t files = 0;
-  std::int64_t bytes = 0;
-  bool mounted = false;  // there is more, on another file system
-};
-
-void measure(const std::string& path, dev_t device, Size& size) {
-  struct stat info = {};
-  if (::lstat(path.c_str(), &info) != 0) return;
-  if (info.st_dev != device) {
-    size.mounted = true;
-    return;
-  }
-  if (!S_ISDIR(info.st_mode)) {
-    ++size.files;
-    size.bytes += static_cast<std::int64_t>(info.st_size);
-    return;
-  }
-  const Result<std::vector<std::string>> names = os::list_dir(path);
-  if (!names) return;
-  for (const std::string& name : *names) measure(path + "/" + name, device, size);
-}
-
-/// nullopt: there is none.
-std::optional<struct stat> look_at(const std::string& path) {
-  struct stat info = {};
-  if (::lstat(path.c_str(), &info) != 0) return std::nullopt;
-  return info;
-}
-
 std::string text_of(const json& object, const char* key) {
   return object.value(key, std::string());
 }
 
-/// Why the results of a sweep are not touched; "": nothing speaks against it.
-std::string refusal(const json& sweep, const json& open) {
-  const std::string folder = text_of(sweep, "folder");
-  const std::optional<struct stat> info = look_at(folder);
-  if (!info) return "";
-  if (!S_ISDIR(info->st_mode)) {
-    return folder +
-           " is no folder but a link or a file, and is not followed: without --results "
-           "only the history goes";
-  }
-  for (const json& other : open) {  // the same one under another name
-    struct stat theirs = {};
-    if (::stat(other.get<std::string>().c_str(), &theirs) != 0) continue;
-    if (theirs.st_dev == info->st_dev && theirs.st_ino == info->st_ino) {
-      return folder + " is the folder of a sweep that has not ended, too";
-    }
-  }
-  return "";
+std::vector<std::string> others_of(const json& reply) {
+  return reply.value("others", std::vector<std::string>());
 }
 
-Size measure_runs(const json& sweep) {
-  Size size;
-  const std::string folder = text_of(sweep, "folder");
-  const std::optional<struct stat> info = look_at(folder);
-  if (!info || !S_ISDIR(info->st_mode)) return size;
-  for (const json& run : sweep.value("runs", json::array())) {
-    measure(folder + "/" + run.get<std::string>(), info->st_dev, size);
-  }
-  return size;
+/// As it stands before anything has happened: nothing will.
+int refuse(const std::string& sweep, const Error& why) {
+  // What cannot be looked at is nobody's mistake: exit code 1.
+  const ErrorKind kind = why.kind == ErrorKind::Invalid ? ErrorKind::Invalid : ErrorKind::Io;
+  return fail({kind, why.os_errno, sweep + ": " + why.message});
 }
 
-/// What this process does with the files of sweeps that are forgotten.
+/// What may not go although the coordinator knows nothing against it.
+Result<void> check(const SweepResults& one, bool results, const OtherFolders& others) {
+  if (results) return check_folder(one, others);
+  struct stat info = {};
+  if (::lstat(one.aside.c_str(), &info) != 0) return {};  // its results stay, wherever they are
+  return Error{ErrorKind::Invalid, 0,
+               "a `clean` that did not end has put some of its results into " + one.aside +
+                   ": --results removes them"};
+}
+
+/// Whether an attempt that is running by its record is of the sweep: then it has ended, and its
+/// record was not written, or not yet.
+bool is_of(Client& client, const SweepResults& one, const json& record) {
+  const std::int64_t job = record.value("job", json()).is_number_integer()
+                               ? record["job"].get<std::int64_t>()
+                               : std::int64_t{0};
+  if (job < 1) return false;
+  const Result<json> reply =
+      client.call_unbroken({{"op", "show"}, {"sel", json::array({std::to_string(job)})}});
+  if (!reply || reply->value("jobs", json::array()).size() != 1) return false;
+  const json& known = (*reply)["jobs"][0];
+  const json last = known.value("last_attempt", json::object());
+  return known.value("sweep_id", std::int64_t{0}) == one.id &&
+         last.value("number", json()) == record.value("attempt", json(0)) &&
+         last.value("starting_at", json()) == record.value("starting_at", json(0));
+}
+
+/// Removes the results of sweeps whose folders the coordinator keeps free of submits while the
+/// connection of `client` lives.
 class Removal {
  public:
-  /// True: nothing of the sweep's results is there any more.
-  bool remove(const json& sweep) {
-    const std::string folder = text_of(sweep, "folder");
-    const std::string aside = text_of(sweep, "aside");
-    if (!look_at(folder)) return true;
-    if (::mkdir(aside.c_str(), 0700) != 0 && errno != EEXIST) {
-      return note(os_error("make " + aside).message);
+  explicit Removal(Client& client) : client_(client) {}
+
+  /// Puts the results of a sweep aside, whereupon it is forgotten.  Kind Unavailable: nothing more
+  /// may be moved.
+  Result<void> take(const SweepResults& one, const OtherFolders& others) {
+    Result<void> may = check_folder(one, others);
+    if (may) may = check_attempts(one, [&](const json& r) { return is_of(client_, one, r); });
+    if (!may) return may;
+    // To look at all that may have taken long.
+    if (Result<void> there = ask({{"op", "moving"}, {"sweep_id", one.id}}); !there) return there;
+    bool is_back = false;
+    if (Result<void> moved = put_aside(one, is_back); !moved) {
+      if (is_back) (void)ask({{"op", "cleaned"}, {"sweep_id", one.id}});
+      return Error{ErrorKind::Io, moved.error().os_errno, moved.error().message};
     }
-    bool all = true;
-    for (const json& run : sweep.value("runs", json::array())) {
-      const std::string name = run.get<std::string>();
-      const std::string from = folder + "/" + name;
-      const std::string to = aside + "/" + name;
-      if (::rename(from.c_str(), to.c_str()) == 0 || errno == ENOENT) continue;
-      all = note(os_error("move " + from + " to " + aside).message);
-    }
-    for (const std::string& changed : {aside, folder}) {
-      if (Result<void> synced = os::sync_dir(changed); !synced) return note(synced.error().message);
-    }
-    if (!empty(aside)) return false;
-    ::rmdir(folder.c_str());  // unless something else lies in it
-    return all;
+    Result<void> told = ask({{"op", "moved"}, {"sweep_id", one.id}});
+    if (told) return {};
+    return Error{ErrorKind::Unavailable, 0,
+                 fmt::format("{}; its results lie in {}: clean again, by its name if it is known",
+                             told.error().message, one.aside)};
   }
 
-  /// What was put aside, now or by a process that was killed.
-  bool empty(const std::string& aside) {
-    const std::optional<struct stat> info = look_at(aside);
-    if (!info) return true;
-    const std::size_t slash = aside.rfind('/') + 1;
-    if (!S_ISDIR(info->st_mode) || aside.compare(slash, 9, ".cleaned-") != 0) {
-      return note(aside + " is not what was put aside there, and stays");
+  /// What lies aside of a sweep that is forgotten.  `folder`: the sweep's, which goes if nothing
+  /// else is in it and it is still protected; "": it is not.
+  void finish(std::int64_t id, const std::string& aside, const std::string& folder) {
+    if (Result<void> removed = remove_aside(aside, size); !removed) {
+      problems.push_back(removed.error().message);
+      return;
     }
-    Size size;
-    measure(aside, info->st_dev, size);
-    if (size.mounted) return note(aside + " has another file system in it, and stays");
-    if (Result<void> removed = os::remove_tree(aside); !removed) {
-      return note(removed.error().message);
+    if (!folder.empty() && !is_broken_ && ask({{"op", "status"}})) ::rmdir(folder.c_str());
+    const json done = {{"op", "cleaned"}, {"sweep_id", id}};
+    if (!is_broken_ && ask(done)) return;
+    if (const Result<json> told = client_.call(done); !told) {
+      problems.push_back(told.error().message);
     }
-    files += size.files;
-    bytes += size.bytes;
-    return true;
   }
 
-  std::int64_t files = 0;
-  std::int64_t bytes = 0;
-  std::vector<std::string> problems;
+  Size size = {};
+  std::vector<std::string> problems = {};
 
  private:
-  bool note(std::string problem) {
-    problems.push_back(std::move(problem));
-    return false;
+  /// Of the coordinator that protects the folders.
+  Result<void> ask(const json& request) {
+    const Result<json> reply = client_.call_unbroken(request);
+    if (reply) return {};
+    is_broken_ = true;
+    return Error{ErrorKind::Unavailable, 0, reply.error().message};
   }
+
+  Client& client_;
+  bool is_broken_ = false;
 };
 
 std::string counted(std::int64_t n, const char* one) {
@@ -221,47 +199,54 @@ int clean(const Options& options) {
                   {"take", false}};
   Result<json> reply = client.call(request);
   if (!reply) return fail(reply.error());
+  const OtherFolders others(others_of(*reply));
   for (const json& sweep : reply->value("sweeps", json::array())) {
-    const std::string why =
-        options.results ? refusal(sweep, reply->value("open", json::array())) : std::string();
-    if (!why.empty()) {
-      return fail({ErrorKind::Invalid, 0, fmt::format("{}: {}", text_of(sweep, "sweep"), why)});
+    const SweepResults one = results_of(sweep);
+    if (Result<void> may = check(one, options.results, others); !may) {
+      return refuse(one.sweep, may.error());
     }
   }
 
-  json sweeps = json::array();
-  Size all;
-  Removal removal;
   if (options.yes) {
     request["take"] = true;
-    reply = client.call(request);
+    // Protecting folders twice does no harm; what was forgotten is named by nothing any more.
+    reply = options.results ? client.call(request) : client.call_unbroken(request);
     if (!reply) return fail(reply.error());
   }
+  const OtherFolders others_now(others_of(*reply));
+  Removal removal(client);
+  Size all;
   std::int64_t jobs = 0;
+  json sweeps = json::array();
+  std::vector<SweepResults> moved;
   for (const json& sweep : reply->value("sweeps", json::array())) {
+    const SweepResults one = results_of(sweep);
     std::optional<Size> size;
     if (options.results) {
-      size = measure_runs(sweep);
+      size = measure_results(one);
+      const Result<void> may =
+          options.yes ? removal.take(one, others_now)
+                      : check_attempts(one, [&](const json& r) { return is_of(client, one, r); });
+      if (!may) removal.problems.push_back(one.sweep + ": " + may.error().message);
+      if (!may && may.error().kind == ErrorKind::Unavailable) break;
+      if (!may) continue;
       all.files += size->files;
       all.bytes += size->bytes;
+      moved.push_back(one);
     }
     jobs += sweep.value("jobs", std::int64_t{0});
     sweeps.push_back(shown(sweep, size));
-    if (!options.yes || !options.results) continue;
-    const std::string why = refusal(sweep, reply->value("open", json::array()));
-    if (!why.empty()) removal.problems.push_back(why);
-    if (!why.empty() || !removal.remove(sweep)) continue;
-    (void)client.call({{"op", "cleaned"}, {"sweep_id", sweep.value("id", std::int64_t{0})}});
   }
   if (options.yes && options.results) {
-    for (const json& left : reply->value("aside", json::array())) {
-      if (!removal.empty(text_of(left, "folder"))) continue;
-      (void)client.call({{"op", "cleaned"}, {"sweep_id", left.value("id", std::int64_t{0})}});
+    for (const SweepResults& one : moved) removal.finish(one.id, one.aside, one.folder);
+    for (const json& left : reply->value("aside", json::array())) {  // by earlier ones
+      removal.finish(left.value("id", std::int64_t{0}), text_of(left, "folder"), "");
     }
-    all = {.files = removal.files, .bytes = removal.bytes};
+    all = removal.size;
   }
 
-  const int code = removal.problems.empty() ? kOk : kSomeFailed;
+  const bool was_left = options.yes && !reply->value("left", json::array()).empty();
+  const int code = removal.problems.empty() && !was_left ? kOk : kSomeFailed;
   if (options.output.json) {
     print(output_line({{"schema", 1},
                        {"done", options.yes},

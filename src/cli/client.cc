@@ -94,6 +94,7 @@ bool Client::replace_if_idle_and_older(Connection& connection) {
   if (!line) return false;
   const Result<json> status = unwrap_reply(*line);
   if (!status || status->value("live", 1) != 0 || status->value("queued", 1) != 0) return false;
+  if (status->value("cleaning", 0) != 0) return false;  // it keeps submits out of folders
   if (!connection.send(to_line({{"op", "stop"}, {"kill", false}}) + "\n")) return false;
   // It has left when it closes the connection: the first read is the reply, the second the end.
   for (int reads = 0; reads < 2; ++reads) {
@@ -116,6 +117,14 @@ Result<std::string> Client::exchange(const std::string& bytes, std::optional<mil
   if (!line || !sent) connection_.reset();
   if (!line && !sent) return std::move(sent).error();
   return line;
+}
+
+Result<json> Client::call_unbroken(const json& request) {
+  if (!connection_) return Error{ErrorKind::Unavailable, 0, "the coordinator has left"};
+  const Result<std::string> line = exchange(to_line(request) + "\n", std::nullopt);
+  if (line) return unwrap_reply(*line);
+  return Error{ErrorKind::Unavailable, line.error().os_errno,
+               "the coordinator has left: " + line.error().message};
 }
 
 Result<json> Client::call(const json& request, const std::vector<std::string>& more_lines,

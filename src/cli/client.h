@@ -1,7 +1,8 @@
 // The client's side of the protocol: finds the coordinator, starts one when none runs, asks, and
 // asks again when the connection breaks.  Every request may be sent twice: a submit carries a key,
 // all others say what should be, not what should change.  (A copy of the store is asked for once a
-// name: cli/store.cc.)
+// name: cli/store.cc.  What `clean` forgets it asks for once, over the connection that protects it:
+// cli/clean.cc.)
 #pragma once
 
 #include <chrono>
@@ -45,6 +46,10 @@ class Client {
   Result<nlohmann::json> call(const nlohmann::json& request,
                               const std::vector<std::string>& more_lines = {},
                               std::optional<std::chrono::milliseconds> wait = std::nullopt);
+
+  /// The same over the connection of the last call.  ErrorKind::Unavailable: that has broken, and
+  /// whether the request was taken is not known.
+  Result<nlohmann::json> call_unbroken(const nlohmann::json& request);
 
   const Place& place() const { return place_; }
   /// Of the connection that was opened last.

@@ -61,7 +61,9 @@ Coordinator::Changed Coordinator::retry(const std::vector<JobId>& jobs) {
   Changed out;
   for (JobId id : jobs) {
     const Job& job = *parts_.world->job(id);
-    if (!is_ended(job.state) || job.state == JobState::Done || !parts_.world->is_current(job)) {
+    const bool is_cleaned = is_cleaning(job.sweep) || parts_.world->is_half_moved(job.sweep);
+    if (!is_ended(job.state) || job.state == JobState::Done || !parts_.world->is_current(job) ||
+        is_cleaned) {
       out.unchanged.push_back(id.value);
       continue;
     }

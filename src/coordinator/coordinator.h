@@ -153,13 +153,33 @@ class Coordinator {
   /// Of the steps, or sweeps, of those that have not ended.  Invalid: that would change what others
   /// ask for, too; nothing was changed.
   Result<Changed> set(const std::vector<JobId>& jobs, const Settings& settings);
+  /// What may speak against cleaning sweeps, looked up once for all that are asked for.
+  struct CleanFacts {
+    struct Folder {
+      std::string path = {};
+      SweepId sweep = {};
+    };
+    std::map<SweepId, JobId> live = {};  // a job of it that is not gone yet
+    std::vector<Folder> folders = {};    // of all that are known, sorted by path
+  };
+  /// `results`: they are to be removed, too; else no folder is looked up.
+  CleanFacts clean_facts(bool results) const;
   /// Why its history, and its results, must stay; "": they need not.  REQUIRES: it is in memory.
-  std::string why_not_cleaned(const Sweep& sweep, bool results) const;
-  /// Nobody is told of these any more.  `results`: they are about to be removed, and until
-  /// end_cleaning() no sweep is submitted into their folders.
+  std::string why_not_cleaned(const Sweep& sweep, const CleanFacts& facts) const;
+  /// The results of these are about to be removed: until end_cleaning() no sweep is submitted into
+  /// their folders, and none of their jobs is queued again.
+  void begin_cleaning(const std::vector<SweepId>& sweeps);
+  /// Its results are about to be put aside.  Should that not come to its end, its jobs are not what
+  /// they were: what begin_cleaning() keeps out stays out until the sweep is forgotten, or all of
+  /// them lie in their place again.
+  void begin_moving(SweepId id);
+  /// Nobody is told of these any more.  `results`: they lie aside, and are yet to be removed.
   void forget(const std::vector<SweepId>& sweeps, bool results);
-  void end_cleaning(SweepId id, bool removed);
+  /// `all_told`: of a forgotten sweep nothing lies aside any more; of another one all is in its
+  /// place.  Else who removed the results has left, and may have left anything.
+  void end_cleaning(SweepId id, bool all_told);
   bool is_cleaning(SweepId id) const { return cleaning_.contains(id); }
+  std::size_t cleaning_count() const { return cleaning_.size(); }
   /// GPUs in quarantine, listed as for --devices, are used again; their UUIDs.
   Result<std::vector<std::string>> release_gpus(const std::string& list);
   /// Ctrl-C of a sweep's `run` (docs/commands.md): 1 hold what is queued, 2 stop what runs, 3 kill
@@ -280,7 +300,7 @@ class Coordinator {
   void resist(LiveAttempt& live, std::string words);
   Engine& engine_of(const Sweep& sweep) const;
   void run_submits();
-  bool is_cleaned_now(const SweepSpec& file, const SubmitContext& context) const;
+  std::string why_cleaned_now(const SweepSpec& file, const SubmitContext& context) const;
   Result<void> check_fits(const SweepSpec& sweep, const SubmitContext& context);
   Result<SubmitPlan> plan_checked(const SweepSpec& sweep, const SubmitContext& context);
   std::vector<StartSnapshot> rehearse(const SweepSpec& file, const SubmitContext& context,

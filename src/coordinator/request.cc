@@ -18,11 +18,11 @@ using nlohmann::json;
 using Op = Request::Op;
 
 /// Hello has no name: its line is {"hello":1,…}.
-constexpr Op kNamed[] = {Op::Submit,  Op::DryRun,    Op::Plan,   Op::Ps,     Op::Show,
-                         Op::Why,     Op::Wait,      Op::Watch,  Op::Cancel, Op::Hold,
-                         Op::Release, Op::Retry,     Op::Set,    Op::Clean,  Op::Cleaned,
-                         Op::Gpus,    Op::Interrupt, Op::Status, Op::Stop,   Op::Backup,
-                         Op::Usage,   Op::Complete};
+constexpr Op kNamed[] = {Op::Submit,  Op::DryRun,  Op::Plan,  Op::Ps,        Op::Show,
+                         Op::Why,     Op::Wait,    Op::Watch, Op::Cancel,    Op::Hold,
+                         Op::Release, Op::Retry,   Op::Set,   Op::Clean,     Op::Moving,
+                         Op::Moved,   Op::Cleaned, Op::Gpus,  Op::Interrupt, Op::Status,
+                         Op::Stop,    Op::Backup,  Op::Usage, Op::Complete};
 
 constexpr std::int64_t kMostExpectedMs = std::int64_t{100} * 365 * 86'400'000;  // 100 years
 constexpr std::int64_t kMostOn = 10'000;
@@ -185,6 +185,10 @@ std::string_view to_string(Request::Op op) {
       return "set";
     case Op::Clean:
       return "clean";
+    case Op::Moving:
+      return "moving";
+    case Op::Moved:
+      return "moved";
     case Op::Cleaned:
       return "cleaned";
     case Op::Interrupt:
@@ -262,8 +266,9 @@ Result<Request> request_of(std::string_view line) {
   }
   if (*op == Op::Usage) read_usage(fields, request);
   if (*op == Op::Backup && !request.file.starts_with('/')) fields.fail("file", "a whole path");
-  if ((*op == Op::Interrupt || *op == Op::Cleaned) && !request.sweep_id)
-    fields.fail("sweep_id", "a whole number");
+  const bool is_of_a_sweep =
+      *op == Op::Interrupt || *op == Op::Moving || *op == Op::Moved || *op == Op::Cleaned;
+  if (is_of_a_sweep && !request.sweep_id) fields.fail("sweep_id", "a whole number");
   if (!fields.wrong().empty()) return malformed(fields.wrong());
   return request;
 }

@@ -36,6 +36,8 @@ struct Request {
     Retry,
     Set,
     Clean,
+    Moving,
+    Moved,
     Cleaned,
     Interrupt,
     Gpus,
@@ -58,7 +60,7 @@ struct Request {
   struct Clean {
     std::int64_t older_s = 0;  // ended so long ago; 0: whenever
     bool results = false;      // their results are to be removed, too
-    bool take = false;         // else only what would go
+    bool take = false;         // else only what would go is told
   };
   Clean clean = {};
   std::string file = {};     // of Backup: where the copy goes, absolute

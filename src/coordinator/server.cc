@@ -32,7 +32,8 @@ constexpr std::size_t kMostSubmitBytes = std::size_t{4} << 30;
 bool changes_jobs(Request::Op op) {
   using Op = Request::Op;
   return op == Op::Cancel || op == Op::Hold || op == Op::Release || op == Op::Retry ||
-         op == Op::Set || op == Op::Clean || op == Op::Cleaned || op == Op::Interrupt;
+         op == Op::Set || op == Op::Clean || op == Op::Moving || op == Op::Moved ||
+         op == Op::Cleaned || op == Op::Interrupt;
 }
 
 }  // namespace
@@ -100,13 +101,13 @@ bool Server::make_room() {
   };
   return oldest([](const Client& c) { return !c.greeted; }) ||
          oldest([](const Client& c) { return c.stream->peer_has_left(); }) ||
-         oldest([](const Client& c) { return !c.watching && !c.unanswered; });
+         oldest([](const Client& c) { return !c.watching && !c.unanswered && c.cleaning.empty(); });
 }
 
 void Server::drop(Client& client) {
   if (client.gone) return;
   client.gone = true;
-  for (const SweepId sweep : client.cleaning) coordinator_.end_cleaning(sweep, /*removed=*/false);
+  for (const SweepId sweep : client.cleaning) coordinator_.end_cleaning(sweep, /*all_told=*/false);
   auto it = std::find_if(clients_.begin(), clients_.end(),
                          [&](const auto& c) { return c.get() == &client; });
   dropped_.splice(dropped_.end(), clients_, it);
@@ -231,6 +232,8 @@ void Server::handle(Client& client, Request request) {
     case Request::Op::Retry:
     case Request::Op::Set:
     case Request::Op::Clean:
+    case Request::Op::Moving:
+    case Request::Op::Moved:
     case Request::Op::Cleaned:
       return;  // change()
     case Request::Op::Ps:
@@ -265,6 +268,7 @@ json Server::status() const {
           {"ready", coordinator_.ready_count()},
           {"live", coordinator_.live_count()},
           {"clients", clients_.size()},
+          {"cleaning", coordinator_.cleaning_count()},
           {"store", coordinator_.store_failure()},
           {"gpus", coordinator_.gpu_lanes().trouble()},
           {"groups", coordinator_.groups().words}};

@@ -83,6 +83,7 @@ class Server {
   bool describe_jobs(Listing& listing, Request::Op op) const;
   void list(std::uint64_t id, Request::Op op, std::vector<JobId> jobs);
   void clean(std::uint64_t id, const Request& request);
+  void move(std::uint64_t id, SweepId sweep, bool is_moved);
   void end_cleaning(std::uint64_t id, SweepId sweep);
   void interrupt(std::uint64_t id, SweepId sweep, int level);
   void tell_gpus(std::uint64_t id, const std::string& release);

@@ -21,26 +21,11 @@ namespace {
 
 constexpr std::int64_t kSecondNs = 1'000'000'000;
 
-/// Of its last attempt; of its submit if there was none.
-std::int64_t ended_at(const World& world, const Sweep& sweep) {
-  std::int64_t last = sweep.submitted_at.wall_ns;
-  for (const Step& step : sweep.steps) {
-    for (const JobId id : step.current) {
-      const Job* job = world.job(id);
-      if (job != nullptr && job->last) last = std::max(last, job->last->ended_at.wall_ns);
-    }
-  }
-  return last;
-}
-
 json described(const World& world, const Sweep& sweep, bool results) {
-  json one = {{"id", sweep.id.value},
-              {"sweep", sweep.name},
-              {"jobs", sweep.jobs},
-              {"ended_at", rfc3339(ended_at(world, sweep))},
-              {"folder", sweep.folder()}};
+  json one = {{"id", sweep.id.value},     {"sweep", sweep.name},
+              {"jobs", sweep.jobs},       {"ended_at", rfc3339(world.last_touched_ns(sweep))},
+              {"folder", sweep.folder()}, {"aside", World::aside_of(sweep)}};
   if (!results) return one;
-  one["aside"] = World::aside_of(sweep);
   json runs = json::array();
   for (const Run& run : sweep.runs) runs.push_back(run.folder);
   const bool has_once = std::any_of(sweep.steps.begin(), sweep.steps.end(),
@@ -95,12 +80,13 @@ void Server::clean(std::uint64_t id, const Request& request) {
   const std::string age = format_duration(std::chrono::seconds(asked.older_s));
   json sweeps = json::array();
   json left = json::array();
-  std::vector<SweepId> taken;
+  std::vector<SweepId> taken;  // ascending
+  const Coordinator::CleanFacts facts = coordinator_.clean_facts(asked.results);
   for (const SweepId one : named) {
     const Sweep& sweep = *world.sweep(one);
-    std::string why = coordinator_.why_not_cleaned(sweep, asked.results);
+    std::string why = coordinator_.why_not_cleaned(sweep, facts);
     const bool is_young =
-        asked.older_s > 0 && now - ended_at(world, sweep) < asked.older_s * kSecondNs;
+        asked.older_s > 0 && now - world.last_touched_ns(sweep) < asked.older_s * kSecondNs;
     if (why.empty() && is_young) why = "it has ended less than " + age + " ago";
     if (why.empty()) {
       sweeps.push_back(described(world, sweep, asked.results));
@@ -109,33 +95,49 @@ void Server::clean(std::uint64_t id, const Request& request) {
       left.push_back({{"id", one.value}, {"sweep", sweep.name}, {"why", why}});
     }
   }
-  json open = json::array();
+  json others = json::array();
   json aside = json::array();
+  for (const Coordinator::CleanFacts::Folder& folder : facts.folders) {
+    if (!std::ranges::binary_search(taken, folder.sweep)) others.push_back(folder.path);
+  }
   if (asked.results) {
-    for (const auto& [other, sweep] : world.sweeps()) {
-      if (sweep.open > 0) open.push_back(sweep.folder());
-    }
     for (const auto& [other, folder] : world.put_aside()) {
       if (!coordinator_.is_cleaning(other)) {
         aside.push_back({{"id", other.value}, {"folder", folder}});
       }
     }
   }
-  if (asked.take) {
-    coordinator_.forget(taken, asked.results);
-    if (asked.results) client->cleaning.insert(taken.begin(), taken.end());
+  if (asked.take && asked.results) {
+    coordinator_.begin_cleaning(taken);
+    client->cleaning.insert(taken.begin(), taken.end());
+  } else if (asked.take) {
+    coordinator_.forget(taken, /*results=*/false);
   }
   coordinator_.when_durable(
       [this, id,
        reply_data = json{{"schema", 1},
                          {"sweeps", std::move(sweeps)},
                          {"left", std::move(left)},
-                         {"open", std::move(open)},
+                         {"others", std::move(others)},
                          {"aside", std::move(aside)}}] { reply(id, reply_data); });
 }
 
+/// Only who keeps submits out of a folder may move what lies there, and knows that all is moved.
+void Server::move(std::uint64_t id, SweepId sweep, bool is_moved) {
+  const Client* client = find(id);
+  if (client == nullptr || !client->cleaning.contains(sweep)) {
+    return fail(id, kUsage, "that sweep is not being cleaned over this connection");
+  }
+  if (is_moved) {
+    coordinator_.forget({sweep}, /*results=*/true);
+  } else {
+    coordinator_.begin_moving(sweep);
+  }
+  coordinator_.when_durable([this, id] { reply(id, json::object()); });
+}
+
 void Server::end_cleaning(std::uint64_t id, SweepId sweep) {
-  coordinator_.end_cleaning(sweep, /*removed=*/true);
+  coordinator_.end_cleaning(sweep, /*all_told=*/true);
   if (Client* client = find(id)) client->cleaning.erase(sweep);
   coordinator_.when_durable([this, id] { reply(id, json::object()); });
 }

@@ -56,7 +56,7 @@ struct Server::Client {
   std::vector<JobId> waiting_for;
   std::unordered_set<JobId> waiting_open;
 
-  // clean: it removes the results of these.
+  // clean: it removes the results of these, and must not lose its connection meanwhile.
   std::set<SweepId> cleaning;
 };
 

@@ -236,6 +236,9 @@ void Server::change(std::uint64_t id, const Request& request) {
     return interrupt(id, SweepId{*request.sweep_id}, request.level);
   }
   if (request.op == Request::Op::Clean) return clean(id, request);
+  if (request.op == Request::Op::Moving || request.op == Request::Op::Moved) {
+    return move(id, SweepId{*request.sweep_id}, request.op == Request::Op::Moved);
+  }
   if (request.op == Request::Op::Cleaned) return end_cleaning(id, SweepId{*request.sweep_id});
   control(id, request);
 }

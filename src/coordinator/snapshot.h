@@ -21,11 +21,15 @@
 //   {"op":"clean","sel":[…],"older_s":N,"results":bool,"take":bool}
 //        ->
 //        {"schema":1,"sweeps":[{"id","sweep","jobs","ended_at","folder","aside","runs"}…],"left":
-//           [{"id","sweep","why"}…],"open":[folders of open sweeps],"aside":[{"id","folder"}…]}:
-//           what may go; with "take" it is forgotten.  With "results" the client then moves the
-//           folders of `runs` into `aside` and removes them, as well as what earlier clients left
-//           in "aside", and says so for each: {"op":"cleaned","sweep_id":N} -> {}.  Until then, or
-//           until it leaves, nothing is submitted into these folders
+//           [{"id","sweep","why"}…],"others":[folders of all other sweeps],"aside":
+//           [{"id","folder"}…]}: what may go.  With "take" it is forgotten; with "results" not yet,
+//           but nothing of it begins again, nor is submitted into its folder, until the client
+//           leaves or has said "cleaned".  It says for each sweep {"op":"moving","sweep_id":N} ->
+//           {}, moves the folders of `runs` into `aside`, and says {"op":"moved","sweep_id":N} ->
+//           {}: it is forgotten.  When that is done for all it removes them, as well as what
+//           earlier clients left in "aside", and says for each {"op":"cleaned","sweep_id":N} -> {};
+//           the same where nothing was moved after all.  "runs", "others" and the last "aside" are
+//           those of "results"
 //   {"op":"wait","sel":[…]}                     -> when all of them are ended or held:
 //   {"schema":1,"jobs":[…]}
 //   {"op":"watch","sweep_id":N} | {"op":"watch","sel":[…]}

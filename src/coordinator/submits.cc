@@ -89,10 +89,8 @@ void Coordinator::run_submits() {
       return;
     }
   }
-  if (is_cleaned_now(pending.sweep, pending.context)) {
-    pending.done(
-        invalid("`pergpu clean` is removing results from that folder; submit it again when it has "
-                "ended"));
+  if (std::string why = why_cleaned_now(pending.sweep, pending.context); !why.empty()) {
+    pending.done(invalid(std::move(why)));
     return;
   }
   Result<SubmitPlan> plan = plan_checked(pending.sweep, pending.context);

@@ -15,11 +15,13 @@ namespace {
 /// Far more than a disk holds: a damaged number must not ask for memory.
 constexpr std::int64_t kMostJobs = 1'000'000'000;
 
-constexpr std::string_view kCleaned = "clean:";  // and the number of a sweep
+// Followed by the number of a sweep:
+constexpr std::string_view kCleaned = "clean:";
+constexpr std::string_view kMoving = "moving:";
 
-std::optional<SweepId> cleaned_by(std::string_view key) {
-  if (!key.starts_with(kCleaned)) return std::nullopt;
-  key.remove_prefix(kCleaned.size());
+std::optional<SweepId> sweep_of_key(std::string_view prefix, std::string_view key) {
+  if (!key.starts_with(prefix)) return std::nullopt;
+  key.remove_prefix(prefix.size());
   SweepId id;
   const auto [end, code] = std::from_chars(key.data(), key.data() + key.size(), id.value);
   if (code != std::errc() || end != key.data() + key.size() || id.value < 1) return std::nullopt;
@@ -147,16 +149,27 @@ Result<void> World::absorb_archived(const row::Archived& r) {
 
 void World::absorb_meta(const row::Meta& r) {
   meta_[r.key] = r.value;
-  const std::optional<SweepId> cleaned = cleaned_by(r.key);
+  if (const std::optional<SweepId> moving = sweep_of_key(kMoving, r.key)) {
+    half_moved_.erase(*moving);
+    if (!r.value.empty() && !is_forgotten(*moving)) half_moved_.insert(*moving);
+  }
+  const std::optional<SweepId> cleaned = sweep_of_key(kCleaned, r.key);
   if (!cleaned) return;
+  half_moved_.erase(*cleaned);
   put_aside_.erase(*cleaned);
   if (!r.value.empty()) put_aside_[*cleaned] = r.value;
   if (!forgotten_.emplace(*cleaned, 0).second) return;
+  if (const Sweep* known = sweep(*cleaned)) forget_name(*cleaned, known->name, known->root);
   if (const auto known = archived_.find(*cleaned); known != archived_.end()) {
+    forget_name(*cleaned, known->second.name, known->second.root);
     forgotten_[*cleaned] = known->second.jobs;
     archived_.erase(known);
   }
-  std::erase_if(by_name_, [&](const auto& named) { return named.second == *cleaned; });
+}
+
+void World::forget_name(SweepId id, const std::string& name, const std::string& root) {
+  const auto known = by_name_.find({name, root});
+  if (known != by_name_.end() && known->second == id) by_name_.erase(known);
 }
 
 Result<void> World::check_whole() const {
@@ -351,6 +364,22 @@ const Step& World::step_of(const Job& job) const {
   return sweep_of(job).steps[static_cast<std::size_t>(job.step)];
 }
 
+std::int64_t World::last_touched_ns(const Sweep& sweep) const {
+  std::int64_t last = sweep.submitted_at.wall_ns;
+  for (const Step& step : sweep.steps) {
+    for (const JobId id : step.current) {
+      const Job* known = job(id);
+      if (known == nullptr) continue;
+      last = std::max(last, known->queued_at.wall_ns);
+      if (known->last == nullptr) continue;
+      const Attempt& attempt = *known->last;
+      last = std::max({last, attempt.starting_at.wall_ns, attempt.started_at.wall_ns,
+                       attempt.ended_at.wall_ns});
+    }
+  }
+  return last;
+}
+
 SweepId World::next_sweep_id() const {
   const SweepId last = sweeps_.empty() ? SweepId{} : sweeps_.rbegin()->first;
   const SweepId archived = archived_.empty() ? SweepId{} : archived_.rbegin()->first;
@@ -371,6 +400,10 @@ row::Archived World::archived_row(const Sweep& sweep) {
 
 row::Meta World::cleaned_row(SweepId id, const std::string& aside) {
   return {.key = std::string(kCleaned) + std::to_string(id.value), .value = aside};
+}
+
+row::Meta World::moving_row(SweepId id, bool is_moving) {
+  return {.key = std::string(kMoving) + std::to_string(id.value), .value = is_moving ? "1" : ""};
 }
 
 std::string World::aside_of(const Sweep& sweep) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -136,10 +137,18 @@ class World {
   bool is_forgotten(SweepId id) const { return forgotten_.contains(id); }
   /// Results of forgotten sweeps that were to be removed and may be there yet: their folders.
   const std::map<SweepId, std::string>& put_aside() const { return put_aside_; }
+  /// `clean` has begun to put its results aside, and neither has it been forgotten since nor are
+  /// all of them back in their place.
+  bool is_half_moved(SweepId id) const { return half_moved_.contains(id); }
+  static row::Meta moving_row(SweepId id, bool is_moving);
   /// What makes a sweep a forgotten one.  `aside`: "" when nothing of it is to be removed any more.
   static row::Meta cleaned_row(SweepId id, const std::string& aside);
   /// Where its results go before they are removed.
   static std::string aside_of(const Sweep& sweep);
+
+  /// The latest that is known of its jobs: when one was queued, began or ended; without any its
+  /// submit.  By the wall clock; REQUIRES: it is in memory.
+  std::int64_t last_touched_ns(const Sweep& sweep) const;
 
   JobId next_job_id() const { return {last_job_.value + 1}; }
   SweepId next_sweep_id() const;
@@ -160,6 +169,7 @@ class World {
   Result<void> absorb_sweep(const row::Sweep& r);
   Result<void> absorb_archived(const row::Archived& r);
   void absorb_meta(const row::Meta& r);
+  void forget_name(SweepId id, const std::string& name, const std::string& root);
   Result<void> absorb_run(const row::Run& r);
   Result<void> absorb_job(const row::NewJob& r);
   Result<void> absorb_event(const row::Event& r);
@@ -183,6 +193,7 @@ class World {
   std::map<std::string, std::string> meta_;
   std::map<SweepId, std::int64_t> forgotten_;  // how many jobs of it are not in memory
   std::map<SweepId, std::string> put_aside_;
+  std::set<SweepId> half_moved_;
 };
 
 /// The sweep row's `submit` column: JSON of SubmitContext without the environment, and the indices

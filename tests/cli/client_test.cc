@@ -151,6 +151,43 @@ TEST(Client, AnOlderCoordinatorWithJobsIsSpokenTo) {
   EXPECT_TRUE(fake.requests("stop").empty());
 }
 
+TEST(Client, AnOlderCoordinatorWhereResultsAreBeingRemovedIsSpokenTo) {
+  const Scratch scratch;
+  FakeCoordinator fake(scratch.socket(),
+                       [](Session& session, const json& request) {
+                         session.reply(request["op"] == "status"
+                                           ? json{{"live", 0}, {"queued", 0}, {"cleaning", 1}}
+                                           : json{{"a", 1}});
+                         return true;
+                       },
+                       {{"protocol", 1}, {"version", "0.0.1"}, {"pid", 4711}});
+  Client client(place_of(scratch), Client::Start::IfNeeded);
+  const Result<json> reply = client.call({{"op", "ps"}});
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_TRUE(fake.requests("stop").empty());
+}
+
+TEST(Client, WhatIsAskedOverOneConnectionIsNotSentOverAnother) {
+  const Scratch scratch;
+  FakeCoordinator fake(scratch.socket(), [](Session& session, const json& request) {
+    if (request["op"] == "moved") return false;
+    session.reply({{"a", 1}});
+    return true;
+  });
+  Client client(place_of(scratch), Client::Start::Never);
+  EXPECT_FALSE(client.call_unbroken({{"op", "status"}})) << "there is none yet";
+  EXPECT_TRUE(fake.requests("status").empty());
+  ASSERT_TRUE(client.call({{"op", "clean"}}));
+  EXPECT_TRUE(client.call_unbroken({{"op", "status"}}));
+  for (int i = 0; i < 2; ++i) {
+    const Result<json> broken = client.call_unbroken({{"op", "moved"}});
+    ASSERT_FALSE(broken);
+    EXPECT_EQ(broken.error().kind, ErrorKind::Unavailable);
+  }
+  EXPECT_EQ(fake.requests("moved").size(), 1u);
+  EXPECT_TRUE(client.call({{"op", "cleaned"}})) << "that one may be sent over a new one";
+}
+
 TEST(Client, AWaitEndsAtItsDeadline) {
   const Scratch scratch;
   FakeCoordinator fake(scratch.socket(), [](Session& session, const json&) {

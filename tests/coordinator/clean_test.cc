@@ -6,6 +6,8 @@
 namespace pergpu::testing {
 namespace {
 
+constexpr std::int64_t kSecond = 1'000 * kMillisecond;
+
 struct CleanTest : ::testing::Test {
   MemoryStore store;
   SimClock clock;
@@ -15,11 +17,16 @@ struct CleanTest : ::testing::Test {
     sweep.steps.push_back(step_of("train", "1s"));
     return sweep;
   }
+  static SweepSpec sweep_that_fails() {
+    SweepSpec sweep = sweep_of("failing", 1);
+    sweep.steps.push_back(step_of("train", "1s", "1"));
+    return sweep;
+  }
   static bool is_named(const Simulation& sim, const std::string& selector) {
     return static_cast<bool>(select_jobs(sim.world, selector));
   }
   static std::string why_not(const Simulation& sim, std::int64_t id, bool results = true) {
-    return sim.core->why_not_cleaned(*sim.world.sweep(SweepId{id}), results);
+    return sim.core->why_not_cleaned(*sim.world.sweep(SweepId{id}), sim.core->clean_facts(results));
   }
   /// Sweeps 1 ("first", jobs 1 to 3) and 2 ("second", 4 to 5), both ended.
   void live_once(Simulation& sim) {
@@ -141,18 +148,54 @@ TEST_F(CleanTest, ASlashBehindTheOutputFolderMakesNoOtherFolder) {
   EXPECT_EQ(output_root(file), "/");
 }
 
-TEST_F(CleanTest, NothingIsSubmittedWhereResultsAreBeingRemoved) {
+TEST_F(CleanTest, AFolderThatBeginsAlikeIsNotInside) {
+  Simulation sim(store, clock);
+  for (const char* out : {"runs/sweep-2", "runs/sweep.d", "runs/sweepy"}) {
+    SweepSpec file = plain("inner", 1);
+    file.out = out;
+    ASSERT_TRUE(sim.submit(file));
+  }
+  ASSERT_TRUE(sim.submit(plain("sweep", 1)));
+  sim.run();
+  EXPECT_EQ(why_not(sim, 4), "");
+  SweepSpec deep = plain("deep", 1);
+  deep.out = "runs/sweep/00/train";
+  ASSERT_TRUE(sim.submit(deep));
+  sim.run();
+  EXPECT_EQ(why_not(sim, 4), "the results of sweep deep lie in its folder");
+}
+
+TEST_F(CleanTest, ItsAgeCountsFromWhenAJobWasQueuedLast) {
+  Simulation sim(store, clock);
+  ASSERT_TRUE(sim.submit(sweep_that_fails()));
+  sim.run();
+  const std::int64_t ended = sim.world.last_touched_ns(*sim.world.sweep(SweepId{1}));
+  EXPECT_EQ(ended, sim.job(1).last->ended_at.wall_ns);
+  clock.ns += 3600 * kSecond;
+  ASSERT_EQ(sim.core->retry({JobId{1}}).changed.size(), 1u);
+  sim.core->cancel({JobId{1}}, false, "cancelled by hand");
+  sim.run();
+  ASSERT_EQ(sim.job(1).state, JobState::Cancelled);
+  ASSERT_EQ(sim.job(1).attempts, 1) << "it was not started again";
+  EXPECT_GE(sim.world.last_touched_ns(*sim.world.sweep(SweepId{1})), ended + 3600 * kSecond);
+}
+
+TEST_F(CleanTest, NothingBeginsWhereResultsAreBeingRemoved) {
   Simulation sim(store, clock);
   live_once(sim);
-  sim.core->forget({SweepId{1}}, true);
-  sim.turn();
+  sim.core->begin_cleaning({SweepId{1}});
   EXPECT_TRUE(sim.core->is_cleaning(SweepId{1}));
-  EXPECT_EQ(sim.world.put_aside().at(SweepId{1}), "/nowhere/runs/first/.cleaned-1");
+  EXPECT_EQ(sim.core->cleaning_count(), 1u);
+  EXPECT_EQ(why_not(sim, 1, /*results=*/false), "another `pergpu clean` is removing its results");
   const Result<SubmitReply> early = sim.submit(plain("first", 3));
   ASSERT_FALSE(early);
   EXPECT_EQ(early.error().kind, ErrorKind::Invalid);
   EXPECT_FALSE(sim.submit(plain("other", 1), {.unique_name = true})) << "it might be called so";
   EXPECT_TRUE(sim.submit(plain("third", 1)));
+  sim.core->forget({SweepId{1}}, true);
+  sim.turn();
+  EXPECT_EQ(sim.world.put_aside().at(SweepId{1}), "/nowhere/runs/first/.cleaned-1");
+  EXPECT_FALSE(sim.submit(plain("first", 3)));
   sim.core->end_cleaning(SweepId{1}, true);
   sim.turn();
   EXPECT_TRUE(sim.world.put_aside().empty());
@@ -160,10 +203,82 @@ TEST_F(CleanTest, NothingIsSubmittedWhereResultsAreBeingRemoved) {
   sim.run();
 }
 
+TEST_F(CleanTest, NoJobIsQueuedAgainWhoseResultsAreBeingRemoved) {
+  Simulation sim(store, clock);
+  ASSERT_TRUE(sim.submit(sweep_that_fails()));
+  sim.run();
+  sim.core->begin_cleaning({SweepId{1}});
+  EXPECT_TRUE(sim.core->retry({JobId{1}}).changed.empty());
+  sim.core->end_cleaning(SweepId{1}, false);
+  EXPECT_EQ(sim.core->retry({JobId{1}}).changed.size(), 1u);
+  sim.run();
+}
+
+TEST_F(CleanTest, NothingGoesOnFromResultsThatWereHalfPutAside) {
+  {
+    Simulation sim(store, clock);
+    ASSERT_TRUE(sim.submit(sweep_that_fails()));
+    sim.run();
+    sim.core->begin_cleaning({SweepId{1}});
+    sim.core->begin_moving(SweepId{1});
+    sim.core->end_cleaning(SweepId{1}, false);
+    sim.turn();
+    EXPECT_TRUE(sim.core->retry({JobId{1}}).changed.empty());
+  }
+  {
+    Simulation sim(store, clock);
+    EXPECT_TRUE(sim.world.is_half_moved(SweepId{1}));
+    const Result<SubmitReply> reply = sim.submit(sweep_that_fails());
+    ASSERT_FALSE(reply);
+    EXPECT_NE(reply.error().message.find("clean failing --results --yes"), std::string::npos);
+    EXPECT_TRUE(sim.submit(plain("other", 1)));
+    sim.run();
+    EXPECT_EQ(why_not(sim, 1), "");
+    sim.core->begin_cleaning({SweepId{1}});
+    sim.core->forget({SweepId{1}}, true);
+    sim.core->end_cleaning(SweepId{1}, true);
+    sim.turn();
+    EXPECT_FALSE(sim.world.is_half_moved(SweepId{1}));
+  }
+  Simulation sim(store, clock);
+  EXPECT_FALSE(sim.world.is_half_moved(SweepId{1}));
+  EXPECT_TRUE(sim.submit(sweep_that_fails()));
+  sim.run();
+}
+
+TEST_F(CleanTest, ResultsThatAreBackInTheirPlaceAreGoneOnFrom) {
+  Simulation sim(store, clock);
+  live_once(sim);
+  sim.core->begin_cleaning({SweepId{1}});
+  sim.core->begin_moving(SweepId{1});
+  sim.core->end_cleaning(SweepId{1}, true);
+  sim.turn();
+  EXPECT_FALSE(sim.world.is_half_moved(SweepId{1}));
+  const Result<SubmitReply> again = sim.submit(plain("first", 3));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->kept, 3);
+}
+
+TEST_F(CleanTest, OfAClientThatLeavesEarlyTheSweepIsStillThere) {
+  {
+    Simulation sim(store, clock);
+    live_once(sim);
+    sim.core->begin_cleaning({SweepId{1}});
+    sim.core->end_cleaning(SweepId{1}, false);
+    sim.turn();
+    EXPECT_TRUE(sim.world.put_aside().empty());
+    EXPECT_TRUE(is_named(sim, "first"));
+    EXPECT_EQ(why_not(sim, 1), "");
+  }
+  Simulation sim(store, clock);
+  EXPECT_EQ(sim.world.archived().size(), 2u);
+}
+
 TEST_F(CleanTest, WhatAClientLeftIsKnownAfterARestart) {
   {
     Simulation sim(store, clock);
     live_once(sim);
+    sim.core->begin_cleaning({SweepId{1}});
     sim.core->forget({SweepId{1}}, true);
     sim.core->end_cleaning(SweepId{1}, false);
     sim.turn();

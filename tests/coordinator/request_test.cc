@@ -117,7 +117,9 @@ TEST(Request, WhatToCleanIsBounded) {
             "malformed request: `older_s` must be seconds");
   EXPECT_EQ(refusal(R"({"op":"clean","older_s":9223372036854775807})"),
             "malformed request: `older_s` must be seconds");
-  EXPECT_EQ(refusal(R"({"op":"cleaned"})"), "malformed request: `sweep_id` must be a whole number");
+  for (const char* op : {R"({"op":"moving"})", R"({"op":"moved"})", R"({"op":"cleaned"})"}) {
+    EXPECT_EQ(refusal(op), "malformed request: `sweep_id` must be a whole number") << op;
+  }
 }
 
 TEST(Request, WhatIsNoneIsRefused) {

@@ -1,0 +1,274 @@
+// Moving is a rename in one folder, so it is quick however much there is.  Other users may be able
+// to write into the folder: what lies aside is used only if it is a folder of ours, and is held
+// open while it is filled.
+#include "cli/result_removal.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+#include "coordinator/snapshot.h"
+#include "job/json_depth.h"
+#include "os/fd.h"
+#include "os/file.h"
+
+namespace pergpu::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMostRead = 4u << 20;  // of a record
+constexpr std::string_view kAsideBegin = ".cleaned-";
+constexpr int kMostNames = 1'000;  // for a run of which some was put aside before
+
+Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
+Error cannot(std::string what) { return Error{ErrorKind::Io, 0, std::move(what)}; }
+
+std::string text_of(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+/// nullopt: nothing is there.
+Result<std::optional<struct stat>> look_at(const std::string& path, bool follow = false) {
+  struct stat info = {};
+  const int looked = follow ? ::stat(path.c_str(), &info) : ::lstat(path.c_str(), &info);
+  if (looked == 0) return std::optional(info);
+  if (errno == ENOENT || errno == ENOTDIR) return std::optional<struct stat>();
+  return cannot(os_error("look at " + path).message);
+}
+
+/// Of a folder that is not there: an error when the one it was made in is not there either.
+Result<void> check_root(const std::string& folder) {
+  const std::string root = os::parent_of(folder);
+  const Result<std::optional<struct stat>> info = look_at(root, /*follow=*/true);
+  if (!info) return info.error();
+  if (*info) return {};
+  return cannot(root +
+                " is not there: is its file system not mounted?  If it was removed, make it anew, "
+                "or clean without --results");
+}
+
+void measure(const std::string& path, dev_t device, Size& size) {
+  struct stat info = {};
+  if (::lstat(path.c_str(), &info) != 0) return;
+  if (info.st_dev != device) {
+    size.mounted = true;
+    return;
+  }
+  if (!S_ISDIR(info.st_mode)) {
+    ++size.files;
+    size.bytes += static_cast<std::int64_t>(info.st_size);
+    return;
+  }
+  const Result<std::vector<std::string>> names = os::list_dir(path);
+  if (!names) return;
+  for (const std::string& name : *names) measure(path + "/" + name, device, size);
+}
+
+bool is_ours(const struct stat& info) {
+  return S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
+}
+
+Error not_ours(const std::string& aside) {
+  return cannot(aside + " is not what was put aside there, and stays");
+}
+
+/// A record of an attempt; null: there is none.
+Result<json> read_record(const std::string& path) {
+  const Result<std::optional<struct stat>> info = look_at(path);
+  if (!info) return info.error();
+  if (!*info || !S_ISREG((*info)->st_mode)) return json();
+  const Result<std::string> text = os::read_file(path, kMostRead);
+  if (!text && text.error().kind == ErrorKind::Invalid) return json();  // too long for a record
+  if (!text) return cannot(text.error().message);
+  if (nests_deeper_than(*text, kMostNestedJson)) return json();
+  json record = json::parse(*text, nullptr, false);
+  return record.is_object() ? record : json();
+}
+
+/// Runs that were moved from `folder` to `aside`, and the way back.
+class Moves {
+ public:
+  Moves(int folder, int aside) : folder_(folder), aside_(aside) {}
+
+  /// False: it cannot be moved (errno).
+  bool move(const std::string& name) {
+    std::string to = name;
+    for (int i = 2; ::renameat(folder_, name.c_str(), aside_, to.c_str()) != 0; ++i) {
+      if (errno == ENOENT) return true;
+      const bool is_taken =
+          errno == ENOTEMPTY || errno == EEXIST || errno == EISDIR || errno == ENOTDIR;
+      if (!is_taken || i > kMostNames) return false;
+      to = fmt::format("{}.{}", name, i);
+    }
+    moved_.emplace_back(name, std::move(to));
+    return true;
+  }
+
+  void undo() {
+    for (auto it = moved_.rbegin(); it != moved_.rend(); ++it) {
+      (void)::renameat(aside_, it->second.c_str(), folder_, it->first.c_str());
+    }
+  }
+
+ private:
+  int folder_;
+  int aside_;
+  std::vector<std::pair<std::string, std::string>> moved_;
+};
+
+}  // namespace
+
+SweepResults results_of(const json& sweep) {
+  return {.id = sweep.value("id", std::int64_t{0}),
+          .sweep = text_of(sweep, "sweep"),
+          .folder = text_of(sweep, "folder"),
+          .aside = text_of(sweep, "aside"),
+          .runs = sweep.value("runs", std::vector<std::string>()),
+          .ended_at_ns = from_rfc3339(text_of(sweep, "ended_at"))};
+}
+
+Size measure_results(const SweepResults& results) {
+  Size size;
+  const Result<std::optional<struct stat>> info = look_at(results.folder);
+  if (!info || !*info || !S_ISDIR((*info)->st_mode)) return size;
+  for (const std::string& run : results.runs) {
+    measure(results.folder + "/" + run, (*info)->st_dev, size);
+  }
+  measure(results.aside, (*info)->st_dev, size);
+  return size;
+}
+
+OtherFolders::OtherFolders(const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) {
+    const Result<std::optional<struct stat>> info = look_at(folder, /*follow=*/true);
+    if (!info) all_seen_ = info.error();
+    if (!info || !*info) continue;
+    std::error_code failed;
+    std::string path = std::filesystem::canonical(folder, failed).string();
+    if (failed) all_seen_ = cannot("look at " + folder + ": " + failed.message());
+    folders_.emplace((*info)->st_dev, (*info)->st_ino);
+    if (!failed) paths_.push_back(std::move(path));
+  }
+  std::ranges::sort(paths_);
+}
+
+Result<void> OtherFolders::check(const std::string& folder) const {
+  if (!all_seen_) {
+    return cannot("whether it is the folder of another sweep, too, cannot be told: " +
+                  all_seen_.error().message);
+  }
+  const Result<std::optional<struct stat>> info = look_at(folder, /*follow=*/true);
+  if (!info) return info.error();
+  if (!*info) return {};
+  if (folders_.contains({(*info)->st_dev, (*info)->st_ino})) {
+    return invalid(folder + " is the folder of a sweep that stays, too");
+  }
+  std::error_code failed;
+  const std::string inside = std::filesystem::canonical(folder, failed).string() + "/";
+  if (failed) return cannot("look at " + folder + ": " + failed.message());
+  const auto other = std::ranges::lower_bound(paths_, inside);
+  if (other == paths_.end() || !other->starts_with(inside)) return {};
+  return invalid(folder + " holds the results of a sweep that stays: " + *other);
+}
+
+Result<void> check_folder(const SweepResults& results, const OtherFolders& others) {
+  const Result<std::optional<struct stat>> info = look_at(results.folder);
+  if (!info) return info.error();
+  if (!*info) return check_root(results.folder);
+  if (!S_ISDIR((*info)->st_mode)) {
+    return invalid(results.folder +
+                   " is no folder but a link or a file, and is not followed: without --results "
+                   "only the history goes");
+  }
+  return others.check(results.folder);
+}
+
+Result<void> check_attempts(const SweepResults& results,
+                            const std::function<bool(const json& record)>& is_over) {
+  for (const std::string& run : results.runs) {
+    const std::string folder = results.folder + "/" + run;
+    const Result<std::optional<struct stat>> info = look_at(folder);
+    if (!info) return info.error();
+    if (!*info || !S_ISDIR((*info)->st_mode)) continue;
+    const Result<std::vector<std::string>> steps = os::list_dir(folder);
+    if (!steps) return cannot(steps.error().message);
+    for (const std::string& step : *steps) {
+      const std::string path = fmt::format("{}/{}/attempt.json", folder, step);
+      const Result<json> record = read_record(path);
+      if (!record) return record.error();
+      if (record->is_null()) continue;
+      const std::int64_t began = std::max(from_rfc3339(text_of(*record, "starting_at")),
+                                          from_rfc3339(text_of(*record, "started_at")));
+      if (began > results.ended_at_ns) {
+        return invalid(path + " tells of an attempt that began after the sweep had ended");
+      }
+      if (text_of(*record, "state") == "running" && !is_over(*record)) {
+        return invalid(path + " tells of an attempt that runs, and is none of this sweep");
+      }
+    }
+  }
+  return {};
+}
+
+Result<void> put_aside(const SweepResults& results, bool& is_back) {
+  is_back = false;
+  const auto failure = [&](const std::string& what) { return cannot(os_error(what).message); };
+  constexpr int kFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  const os::UniqueFd folder(::open(results.folder.c_str(), kFolder));
+  if (!folder && errno == ENOENT) return {};
+  if (!folder) return failure("open folder " + results.folder);
+  const std::string name = results.aside.substr(results.aside.rfind('/') + 1);
+  if (::mkdirat(folder.get(), name.c_str(), 0700) != 0 && errno != EEXIST) {
+    is_back = true;
+    return failure("make " + results.aside);
+  }
+  const os::UniqueFd aside(::openat(folder.get(), name.c_str(), kFolder));
+  struct stat info = {};
+  if (!aside || ::fstat(aside.get(), &info) != 0 || !is_ours(info)) {
+    is_back = true;
+    return not_ours(results.aside);
+  }
+
+  Moves moves(folder.get(), aside.get());
+  std::optional<Error> error;
+  for (const std::string& run : results.runs) {
+    if (moves.move(run)) continue;
+    error = failure(fmt::format("move {}/{} to {}", results.folder, run, results.aside));
+    break;
+  }
+  for (const std::string& changed : {results.aside, results.folder}) {
+    if (error) break;
+    if (Result<void> synced = os::sync_dir(changed); !synced) error = synced.error();
+  }
+  if (!error) return {};
+  moves.undo();
+  is_back = ::unlinkat(folder.get(), name.c_str(), AT_REMOVEDIR) == 0;  // else something is in it
+  if (!is_back) error->message += "; some of its results lie in " + results.aside;
+  return *std::move(error);
+}
+
+Result<void> remove_aside(const std::string& aside, Size& size) {
+  const Result<std::optional<struct stat>> info = look_at(aside);
+  if (!info) return info.error();
+  if (!*info) return check_root(os::parent_of(aside));
+  const std::string_view name = std::string_view(aside).substr(aside.rfind('/') + 1);
+  if (!is_ours(**info) || !name.starts_with(kAsideBegin)) return not_ours(aside);
+  Size its;
+  measure(aside, (*info)->st_dev, its);
+  if (its.mounted) return cannot(aside + " has another file system in it, and stays");
+  if (Result<void> removed = os::remove_tree(aside); !removed) return removed;
+  size.files += its.files;
+  size.bytes += its.bytes;
+  return {};
+}
+
+}  // namespace pergpu::cli
