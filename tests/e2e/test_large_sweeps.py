@@ -12,7 +12,7 @@ def submit(home):
     """@1: jobs 1 to RUNS."""
     home.run("ps")
     wanted = header("many", RUNS)
-    wanted["sweep"]["steps"][0]["command"] = ["/bin/sleep", "1000"]
+    wanted["sweep"]["steps"][0]["fake_duration"] = "1000s"
     wanted["context"]["env"] = ["A=1"]
     wanted["sweep"].update(folder="/", out=home.path + "/out", columns=["i"])
     lines = [json.dumps(wanted), *(json.dumps({"json": {"i": i}}) for i in range(RUNS))]
