@@ -297,6 +297,8 @@ def test_what_the_page_asks_for_is_what_the_commands_print(home, server):
                         'echo \'{"step": 2, "loss": 0.25, "note": "x"}\' >>"$PERGPU_METRICS"\n')
     sweep_id = home.submit(grid("work", 2, 'command = ["work"]', 'name = "s"'), "--lanes", 2)["sweep_id"]
     home.wait()
+    for job in home.ps("s").values():  # its end is written down a moment after it is known
+        wait_until(lambda path=job["out"] + "/attempt.json": json.loads(read(path))["state"] == "done", "its record")
     hello = server.get("/api/hello")
     assert hello["home"] == home.path and hello["readonly"] is False
     whole = server.get("/api/jobs/1")
