@@ -98,6 +98,22 @@ test("the chart has every attempt, for the keyboard and as a table", async () =>
   await until(page, () => document.querySelectorAll(".short tbody tr").length === 10);
 });
 
+test("what was typed just before one leaves is of no other view", async () => {
+  await page.goto(`${serve.url}/#/sweep/${thirteen.sweep_id}`);
+  await page.waitForSelector("#filter");
+  // The page is busy until the filter is due: its timer and the event of the new address are there at once.
+  await page.evaluate((job) => {
+    const box = document.querySelector("#filter");
+    box.value = "train=done";
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+    location.hash = `#/job/${job}`;
+    for (const end = performance.now() + 400; performance.now() < end;);
+  }, thirteen.jobs[1]);
+  await page.evaluate(() => new Promise((done) => setTimeout(done, 200))); // behind that timer
+  await page.waitForSelector(".state-line");
+  assert.ok(page.url().endsWith(`#/job/${thirteen.jobs[1]}`), page.url());
+});
+
 test("cancel asks first, and says what came of it", async () => {
   const { jobs: [id] } = await serve.submit("cancel", `[steps.train]\nshell = 'until test -e "${serve.file("never")}"; do sleep 0.05; done'`);
   await page.goto(`${serve.url}/#/job/${id}`);

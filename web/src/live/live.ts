@@ -1,7 +1,7 @@
 // The page's state outside of components, and the hooks that read it.  A component that selects a part
 // is drawn again only when that part is another object.
-import { useEffect, useLayoutEffect, useState } from "preact/hooks";
-import { parseRoute, formatRoute, type Route } from "../model/route";
+import { useCallback, useEffect, useLayoutEffect, useState } from "preact/hooks";
+import { formatRoute, parseRoute, withQuery, type Route } from "../model/route";
 import { kEmpty, reduceAll, type State } from "../model/store";
 import type { Hello } from "../model/types";
 import { get, serverNow } from "./api";
@@ -59,14 +59,29 @@ export function say(text: string, isBad = false): void {
   said.set({ text, isBad, n: said.get().n + 1 });
 }
 
-/** Replacing keeps the history of the browser short while one types or sorts. */
-export function go(to: Route, how: "push" | "replace" = "replace"): void {
-  const hash = formatRoute(to);
-  if (how === "push") location.hash = hash;
-  else {
-    history.replaceState(history.state, "", hash);
-    route.set(parseRoute(hash));
-  }
+let read = location.hash; // what `route` was read from
+
+function readRoute(): void {
+  read = location.hash;
+  route.set(parseRoute(read));
+}
+
+export type SetQuery = (changes: Record<string, string | null>) => void;
+
+/**
+ * What the address asks of the view that is shown, and how the view changes it.  The address is replaced,
+ * which keeps the history of the browser short while one types or sorts.  Once the view was left, if only
+ * by an event that is still to come, nothing is changed.
+ */
+export function useQuery(): [Route["query"], SetQuery] {
+  const { view, id, query } = useRoute();
+  const set = useCallback((changes: Record<string, string | null>) => {
+    const now = route.get();
+    if (now.view !== view || now.id !== id || location.hash !== read) return;
+    history.replaceState(history.state, "", formatRoute(withQuery(now, changes)));
+    readRoute();
+  }, [view, id]);
+  return [query, set];
 }
 
 export const stream = new Stream(
@@ -80,7 +95,7 @@ function greet(): void {
 }
 
 export function begin(): void {
-  window.addEventListener("hashchange", () => route.set(parseRoute(location.hash)));
+  window.addEventListener("hashchange", readRoute);
   greet();
   onSession(() => {
     greet();

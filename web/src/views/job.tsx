@@ -1,9 +1,8 @@
 // A job: how it is and why, its attempts, how to run it by hand, its limits, its log, what it used.
 import { useEffect, useState } from "preact/hooks";
 import { get } from "../live/api";
-import { go, route, useLive, useLoaded, useRoute } from "../live/live";
+import { useLive, useLoaded, useQuery } from "../live/live";
 import { jobName, isLive, isEnded } from "../model/states";
-import { withQuery } from "../model/route";
 import type { Job, ShownJob } from "../model/types";
 import { Actions } from "../parts/actions";
 import { LogView } from "../parts/log_view";
@@ -37,12 +36,11 @@ function useShown(id: number): { shown: ShownJob | null; job: Job | null; error:
 }
 
 export function JobView({ id }: { id: number }) {
-  const { query } = useRoute();
+  const [query, setQuery] = useQuery();
   const { shown, job, error } = useShown(id);
   useEffect(() => { document.title = `job ${id} – pergpu`; }, []);
   if (!job) return <><h1>Job {id}</h1>{error ? <p class="notes bad">{error} <a href="#/">Overview</a></p> : <p class="empty">Loading …</p>}</>;
   const attempt = Number(query.attempt) || job.attempt;
-  const set = (changes: Record<string, string | null>) => go(withQuery(route.get(), changes));
   const reason = shown && shown.state === job.state ? shown.why : job.reason;
   return (
     <>
@@ -66,8 +64,8 @@ export function JobView({ id }: { id: number }) {
       {job.warnings.length > 0 && <ul class="notes warn" aria-label="Warnings">{job.warnings.map((text) => <li key={text}>{text}</li>)}</ul>}
       {job.replaced && <p class="notes warn">This is an older version: the definition in the sweep file has changed since.{shown?.replaced_by && <> The newer one is <a href={`#/job/${shown.replaced_by}`}>job {shown.replaced_by}</a>.</>}</p>}
       {error && <p class="notes bad">{error}</p>}
-      {shown && <Attempts job={shown} chosen={attempt} choose={(n) => set({ attempt: n === job.attempt ? null : String(n) })} />}
-      <LogView id={id} path={job.log} follows={query.follow !== "no"} setFollows={(f) => set({ follow: f ? null : "no" })} />
+      {shown && <Attempts job={shown} chosen={attempt} choose={(n) => setQuery({ attempt: n === job.attempt ? null : String(n) })} />}
+      <LogView id={id} path={job.log} follows={query.follow !== "no"} setFollows={(f) => setQuery({ follow: f ? null : "no" })} />
       <MetricCharts id={id} attempt={job.attempt} isLive={isLive(job.state)} />
       <UsageCharts id={id} attempt={attempt} isLive={isLive(job.state) && attempt === job.attempt} />
       {shown && <Command job={shown} />}

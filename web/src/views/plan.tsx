@@ -1,11 +1,10 @@
 // The schedule that is to be expected, or what has to be known for one.
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { get, serverNow } from "../live/api";
-import { go, route, useLive, useLoaded, useRoute } from "../live/live";
+import { useLive, useLoaded, useQuery } from "../live/live";
 import { duration, parseTime, percent, plural, span, when } from "../model/format";
 import type { Bar } from "../model/gantt";
 import { planChart, withLanesLines } from "../model/plan_chart";
-import { withQuery } from "../model/route";
 import type { Missing, Plan } from "../model/types";
 import { LaneChart } from "../parts/lane_chart";
 import { Legend } from "../parts/legend";
@@ -85,7 +84,7 @@ function Schedule({ plan }: { plan: Plan }) {
 }
 
 export function PlanView() {
-  const { query } = useRoute();
+  const [query, setQuery] = useQuery();
   const sweeps = useLive((state) => state.all?.sweeps);
   const [again, setAgain] = useState(0);
   const wanted = query.sweep ?? "";
@@ -97,7 +96,7 @@ export function PlanView() {
       <div class="head-line">
         <h1>Plan</h1>
         <label class="pick">Sweep{" "}
-          <select value={wanted} onChange={(e) => go(withQuery(route.get(), { sweep: e.currentTarget.value }))}>
+          <select value={wanted} onChange={(e) => setQuery({ sweep: e.currentTarget.value })}>
             <option value="">all that is queued or runs</option>
             {wanted !== "" && !sweeps?.some((s) => s.name === wanted) && <option value={wanted}>{wanted}</option>}
             {sweeps?.map((sweep) => <option key={sweep.id} value={sweep.name}>{sweep.name}</option>)}

@@ -3,6 +3,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import type { Column } from "../model/columns";
 import type { Group } from "../model/groups";
 import { plural } from "../model/format";
+import type { SetQuery } from "../live/live";
 import { joinList } from "../model/route";
 import type { Row } from "../model/rows";
 import { visibleRange } from "../model/virtual";
@@ -24,7 +25,7 @@ interface Props {
   cols: string[];
   group: string;
   shut: string[];
-  setQuery: (changes: Record<string, string | null>) => void;
+  setQuery: SetQuery;
 }
 
 function itemsOf(table: Table, shut: readonly string[]): Item[] {

@@ -1,8 +1,8 @@
 // A sweep: how far it is, its lanes over time, its runs.
-import { useCallback, useEffect } from "preact/hooks";
-import { go, link, route, useLive, useRoute, useValue } from "../live/live";
+import { useEffect } from "preact/hooks";
+import { link, useLive, useQuery, useValue, type SetQuery } from "../live/live";
 import { plural } from "../model/format";
-import { splitList, withQuery } from "../model/route";
+import { splitList } from "../model/route";
 import { ended, total } from "../model/states";
 import type { SweepState } from "../model/store";
 import { CountList } from "../parts/counts";
@@ -13,11 +13,7 @@ import { RunTable } from "./run_table";
 import { SweepChart } from "./sweep_chart";
 import { useHistory, useSweep, useTable, type Table } from "./sweep_data";
 
-export function setQuery(changes: Record<string, string | null>): void {
-  go(withQuery(route.get(), changes));
-}
-
-function Summary({ state }: { state: SweepState }) {
+function Summary({ state, setQuery }: { state: SweepState; setQuery: SetQuery }) {
   const { sweep } = state;
   const all = total(sweep.counts);
   const done = ended(sweep.counts);
@@ -77,24 +73,23 @@ function Waiting({ id, error }: { id: number; error: string | null }) {
 }
 
 export function SweepView({ id }: { id: number }) {
-  const { query } = useRoute();
+  const [query, setQuery] = useQuery();
   const state = useSweep(id);
   const { history, error } = useHistory(id, state?.attemptsEnded ?? 0);
   const table = useTable(state, history, query);
-  const set = useCallback(setQuery, []);
   useEffect(() => { document.title = `${state?.sweep.name ?? `sweep ${id}`} – pergpu`; }, [state?.sweep.name]);
   if (!state || !table) return <Waiting id={id} error={error} />;
   return (
     <>
       <nav class="crumbs" aria-label="Where"><a href="#/">Sweeps</a> / {state.sweep.name}</nav>
-      <Summary state={state} />
+      <Summary state={state} setQuery={setQuery} />
       {error && <p class="notes warn">Attempts and metrics could not be read: {error}</p>}
       <SweepChart
         steps={state.sweep.steps} jobs={state.jobs} lanes={state.lanes} history={history}
-        span={query.span ?? ""} asTable={query.chart === "table"} setQuery={set}
+        span={query.span ?? ""} asTable={query.chart === "table"} setQuery={setQuery}
       />
       <OnceSteps table={table} />
-      <RunTable table={table} filter={query.filter ?? ""} cols={splitList(query.cols)} group={query.group ?? ""} shut={splitList(query.shut)} setQuery={set} />
+      <RunTable table={table} filter={query.filter ?? ""} cols={splitList(query.cols)} group={query.group ?? ""} shut={splitList(query.shut)} setQuery={setQuery} />
     </>
   );
 }

@@ -1,6 +1,6 @@
 // The chart of a sweep: its attempts on their lanes, those that are live growing; and the same as a table.
 import { useCallback, useMemo, useState } from "preact/hooks";
-import { clockTick, useValue } from "../live/live";
+import { clockTick, useValue, type SetQuery } from "../live/live";
 import { serverNow } from "../live/api";
 import { clock, duration, when } from "../model/format";
 import { attemptsOf, layOut, type Bar, type Chart } from "../model/gantt";
@@ -20,7 +20,7 @@ interface Props {
   history: ReadonlyMap<number, HistoryJob>;
   span: string;
   asTable: boolean;
-  setQuery: (changes: Record<string, string | null>) => void;
+  setQuery: SetQuery;
 }
 
 const offset = (): number => -new Date().getTimezoneOffset() * 60_000;

@@ -1,5 +1,6 @@
 // Above the run table: filter, grouping, columns.
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { SetQuery } from "../live/live";
 import { plural } from "../model/format";
 import { joinList } from "../model/route";
 import type { Table } from "./sweep_data";
@@ -11,7 +12,7 @@ interface Props {
   filter: string;
   cols: string[];
   group: string;
-  setQuery: (changes: Record<string, string | null>) => void;
+  setQuery: SetQuery;
 }
 
 function FilterBox({ table, filter, setQuery }: Pick<Props, "table" | "filter" | "setQuery">) {
