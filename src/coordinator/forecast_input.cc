@@ -59,18 +59,25 @@ std::uint32_t ForecastInputBuilder::add(JobId id, ForecastJob job, bool asked,
   return place;
 }
 
-/// `ns` is what such jobs took in the company they had.
-void ForecastInputBuilder::Foreseen::take(std::int64_t measured_ns,
-                                          const std::optional<Estimate>& like) {
-  ns = measured_ns;
-  const bool is_told = like && like->cores > 0 && like->duration_s > 0;
-  if (ns == 0 || !is_told) return;
-  const double alone = static_cast<double>(ns) * like->alone_s / like->duration_s;
-  ns = std::max<std::int64_t>(static_cast<std::int64_t>(alone), 1);
-  cores = like->cores;
+/// `told_ns`: what its sweep file says, `like`: what was learnt of such jobs, in the company they
+/// had. What somebody has said is taken as it is.
+ForecastInputBuilder::Foreseen ForecastInputBuilder::foreseen(
+    const StepKey& key, const StepSpec& step, bool asked, std::int64_t told_ns,
+    const std::optional<Estimate>& like) const {
+  Foreseen out{.order_ns = told_ns > 0 ? told_ns : ns_of(like)};
+  if (const auto given = parts_.given.find(step.name); asked && given != parts_.given.end()) {
+    out.ns = given->second;
+    return out;
+  }
+  out.ns = out.order_ns > 0 ? out.order_ns : learnt_of(key);
+  const bool has_cores = like && like->cores > 0 && like->duration_s > 0;
+  if (out.ns == 0 || !has_cores) return out;
+  const double alone = static_cast<double>(out.ns) * like->alone_s / like->duration_s;
+  out.ns = std::max<std::int64_t>(static_cast<std::int64_t>(alone), 1);
+  out.cores = like->cores;
+  return out;
 }
 
-/// What somebody has said is taken as it is.
 ForecastInputBuilder::Foreseen ForecastInputBuilder::foreseen(const Job& job, bool asked) const {
   const World& world = *parts_.world;
   const StepSpec& step = world.step_of(job).spec;
@@ -78,15 +85,7 @@ ForecastInputBuilder::Foreseen ForecastInputBuilder::foreseen(const Job& job, bo
   if (parts_.learnt != nullptr && step.expect.empty()) {
     like = pergpu::learnt_of(world, job, *parts_.learnt);
   }
-  Foreseen out{.order_ns = expected_ns(world, job)};
-  if (out.order_ns == 0) out.order_ns = ns_of(like);
-  const auto given = asked ? parts_.given.find(step.name) : parts_.given.end();
-  if (given != parts_.given.end()) {
-    out.ns = given->second;
-  } else {
-    out.take(out.order_ns > 0 ? out.order_ns : learnt_of({job.sweep, job.step}), like);
-  }
-  return out;
+  return foreseen({job.sweep, job.step}, step, asked, expected_ns(world, job), like);
 }
 
 /// What it has behind it, in the time that it takes when it has the cores it wants.
@@ -164,7 +163,6 @@ void ForecastInputBuilder::add_planned(const SweepSpec& file, const SubmitPlan& 
   for (std::size_t step = 0; step < file.steps.size(); ++step) {
     const StepSpec& spec = file.steps[step];
     const StepKey key{sweep, planned.slot_of(step)};
-    const std::int64_t learnt = learnt_of(key);
     const auto given = parts_.given.find(spec.name);
     const std::vector<PlannedJobs::Entry>& entries = planned.of_step(step);
     for (std::size_t row = 0; row < entries.size(); ++row) {
@@ -189,13 +187,8 @@ void ForecastInputBuilder::add_planned(const SweepSpec& file, const SubmitPlan& 
           parts_.learnt != nullptr && file.runs.size() <= kMostEstimatedRuns && spec.expect.empty();
       std::optional<Estimate> like;
       if (looks_at_each) like = parts_.learnt->estimate(spec, parameters);
-      Foreseen expected{.order_ns = expected_ns(spec, parameters, spec.once ? 0 : run, job)};
-      if (expected.order_ns == 0) expected.order_ns = ns_of(like);
-      if (given != parts_.given.end()) {
-        expected.ns = given->second;
-      } else {
-        expected.take(expected.order_ns > 0 ? expected.order_ns : learnt, like);
-      }
+      const std::int64_t told_ns = expected_ns(spec, parameters, spec.once ? 0 : run, job);
+      const Foreseen expected = foreseen(key, spec, /*asked=*/true, told_ns, like);
       ForecastJob forecast{.kind = entry.becomes == JobState::Held ? Kind::Held : Kind::Queued,
                            .step = key,
                            .run = run,

@@ -72,8 +72,9 @@ class ForecastInputBuilder {
     std::int64_t ns = 0;  // how long it takes, where `cores` are known with so many; 0: not known
     double cores = 0;
     std::int64_t order_ns = 0;  // what the scheduler knows
-    void take(std::int64_t measured_ns, const std::optional<Estimate>& like);
   };
+  Foreseen foreseen(const StepKey& key, const StepSpec& step, bool asked, std::int64_t told_ns,
+                    const std::optional<Estimate>& like) const;
   Foreseen foreseen(const Job& job, bool asked) const;
   std::int64_t done_of(const Job& job, const LiveAttempt& live, double cores) const;
   std::int64_t learnt_of(const StepKey& step) const;
