@@ -67,7 +67,6 @@ class Server {
   void note_change(Client& client, const std::vector<JobId>& jobs);
   void begin_overview(Client& client, const std::string& jobs);
   void tell_changes(Client& client);
-  void tell_changes_at(Client& client, std::int64_t boot_ns);
   void look_at_devices(Client& client);
   void control(std::uint64_t id, const Request& request);
   void query(Client& client, const Request& request);

@@ -71,24 +71,13 @@ void Server::note_change(Client& client, const std::vector<JobId>& jobs) {
   for (const JobId id : jobs) {
     if (client.watched_jobs.contains(id)) client.unsent_jobs.insert(id);
   }
-  tell_changes_at(client, client.told_ns + kChangesPeriod);
-}
-
-void Server::tell_changes_at(Client& client, std::int64_t boot_ns) {
-  if (std::exchange(client.flush_armed, true)) return;
-  loop_.at(boot_ns, [this, id = client.id] {
-    Client* c = find(id);
-    if (c == nullptr) return;
-    c->flush_armed = false;
-    if (!c->watches_all) return;
-    if (c->beginning) return note_change(*c, {});  // behind the snapshot
-    tell_changes(*c);
-  });
+  flush_at(client, client.told_ns + kChangesPeriod);
 }
 
 void Server::tell_changes(Client& client) {
   client.told_ns = coordinator_.now().boot_ns;
-  if (client.stream->pending() > kMostUnreadChanges) return note_change(client, {});
+  const bool waits = client.beginning || client.stream->pending() > kMostUnreadChanges;
+  if (waits) return note_change(client, {});
   const std::vector<JobId> window = overview_.window();
   std::unordered_set<JobId> shown;
   json jobs = json::array();
@@ -117,7 +106,7 @@ void Server::tell_changes(Client& client) {
     client.told_sweeps = std::move(sweeps);
   }
   client.stream->send(dump(changes));
-  if (!is_all) tell_changes_at(client, client.told_ns);
+  if (!is_all) flush_at(client, client.told_ns);
 }
 
 /// Others' use of a GPU changes it without a job of ours: hence the timer, while somebody watches.

@@ -166,9 +166,9 @@ void Server::flush_at(Client& client, std::int64_t boot_ns) {
   });
 }
 
-/// Sends a watcher what changed.  Several changes of one job within kWatchPeriod are one.
+/// Sends a watcher what changed.  Several changes of one job since the last time are one.
 void Server::flush(Client& client) {
-  if (client.watches_all) return note_change(client, {});  // since this was armed
+  if (client.watches_all) return tell_changes(client);
   if (client.beginning) return;
   if (client.stream->pending() > kMaxPending) {
     client.stream->close_when_flushed();
