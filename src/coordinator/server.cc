@@ -14,6 +14,7 @@
 
 #include "coordinator/request.h"
 #include "coordinator/server_client.h"
+#include "os/accept.h"
 #include "spec/wire.h"
 
 namespace pergpu {
@@ -71,7 +72,7 @@ Result<std::unique_ptr<Server>> Server::open(os::Loop& loop, Coordinator& coordi
 
 void Server::accept() {
   for (int i = 0; i < kMostAcceptedAtOnce; ++i) {  // the others are still there in the next turn
-    Result<os::UniqueFd> fd = os::accept_unix(listener_.get());
+    Result<os::UniqueFd> fd = os::accept_from(listener_.get());
     if (!fd) return;
     Result<os::PeerCredentials> peer = os::peer_of(fd->get());
     if (!peer || peer->uid != getuid()) continue;  // closed: not of this user

@@ -155,8 +155,6 @@ Result<UniqueFd> bind_datagram(const std::string& path) {
   return fd;
 }
 
-Result<UniqueFd> accept_unix(int listener) { return accept_from(listener); }
-
 Result<PeerCredentials> peer_of(int fd) {
   ucred peer{};
   socklen_t size = sizeof peer;

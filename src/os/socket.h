@@ -31,8 +31,6 @@ Result<UniqueFd> bind_datagram(const std::string& path);
 /// The next datagram that this user or root sent (os_errno EAGAIN: none waits); those of others and
 /// descriptors that come along are dropped.  What is longer than `size` is cut.
 Result<std::size_t> receive_own(int datagrams, void* buffer, std::size_t size);
-/// As accept_from() of os/accept.h.
-Result<UniqueFd> accept_unix(int listener);
 
 struct PeerCredentials {
   pid_t pid = 0;

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "os/accept.h"
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/socket.h"
@@ -111,7 +112,7 @@ class FakeCoordinator {
           return;
         }
       }
-      Result<os::UniqueFd> fd = os::accept_unix(listener_.get());
+      Result<os::UniqueFd> fd = os::accept_from(listener_.get());
       if (!fd) continue;
       ::fcntl(fd->get(), F_SETFL, 0);  // blocking: a thread serves it
       sessions_.emplace_back([this, fd = fd->release()] { serve(os::UniqueFd(fd)); });

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fixture.h"
+#include "os/accept.h"
 
 namespace pergpu::os {
 namespace {
@@ -27,7 +28,7 @@ TEST(UnixSocket, CarriesBytesBothWays) {
   ASSERT_TRUE(listener);
   const Result<UniqueFd> client = connect_unix(dir / "s", false);
   ASSERT_TRUE(client);
-  const Result<UniqueFd> server = accept_unix(listener->get());
+  const Result<UniqueFd> server = accept_from(listener->get());
   ASSERT_TRUE(server);
   ASSERT_EQ(::send(client->get(), "hi", 2, 0), 2);
   char got[3] = {};
@@ -50,13 +51,13 @@ TEST(UnixSocket, PathLongerThanSunPath) {
   const TempDir dir;
   const std::string deep = dir / std::string(100, 'a') + "/" + std::string(100, 'b');
   ASSERT_TRUE(make_dirs(deep, 0700));
-  ASSERT_TRUE(listen_unix(dir / "s"));  // accept_unix keeps one descriptor in reserve for good
+  ASSERT_TRUE(listen_unix(dir / "s"));  // accept_from keeps one descriptor in reserve for good
   const std::size_t before = open_fds();
   {
     const Result<UniqueFd> listener = listen_unix(deep + "/socket");
     ASSERT_TRUE(listener) << listener.error().message;
     ASSERT_TRUE(connect_unix(deep + "/socket", true));
-    ASSERT_TRUE(accept_unix(listener->get()));
+    ASSERT_TRUE(accept_from(listener->get()));
     EXPECT_EQ(listen_unix(deep + "/socket").error().kind, ErrorKind::Busy);
   }
   EXPECT_EQ(open_fds(), before);
@@ -102,7 +103,7 @@ TEST(UnixSocket, AcceptWithNobodyWaitingIsBusy) {
   const TempDir dir;
   const Result<UniqueFd> listener = listen_unix(dir / "s");
   ASSERT_TRUE(listener);
-  EXPECT_EQ(accept_unix(listener->get()).error().kind, ErrorKind::Busy);
+  EXPECT_EQ(accept_from(listener->get()).error().kind, ErrorKind::Busy);
 }
 
 TEST(UnixSocket, OutOfDescriptorsTheCallerIsTurnedAway) {
@@ -122,8 +123,8 @@ TEST(UnixSocket, OutOfDescriptorsTheCallerIsTurnedAway) {
     if (!one) break;
     hoard.push_back(std::move(one));
   }
-  const Result<UniqueFd> refused = accept_unix(listener->get());
-  const Result<UniqueFd> nobody = accept_unix(listener->get());
+  const Result<UniqueFd> refused = accept_from(listener->get());
+  const Result<UniqueFd> nobody = accept_from(listener->get());
   hoard.clear();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
 
@@ -133,7 +134,7 @@ TEST(UnixSocket, OutOfDescriptorsTheCallerIsTurnedAway) {
   EXPECT_EQ(nobody.error().os_errno, EMFILE);
   char byte = 0;
   EXPECT_EQ(::recv(client->get(), &byte, 1, MSG_DONTWAIT), 0);
-  EXPECT_EQ(accept_unix(listener->get()).error().kind, ErrorKind::Busy);
+  EXPECT_EQ(accept_from(listener->get()).error().kind, ErrorKind::Busy);
 }
 
 TEST(UnixSocket, PeerIsThisProcess) {

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "keeper/record.h"
+#include "os/accept.h"
 #include "os/cgroup.h"
 #include "os/child.h"
 #include "os/socket.h"
@@ -323,7 +324,7 @@ TEST_F(LocalEngineTest, KeeperThatSpeaksNonsenseIsAskedAgain) {
   int connections = 0;
   engine_->adopt({});
   EXPECT_TRUE(until([&] {
-    Result<os::UniqueFd> accepted = os::accept_unix(listener->get());
+    Result<os::UniqueFd> accepted = os::accept_from(listener->get());
     if (!accepted) return connections == 3 && engine_->may_start();
     peer = *std::move(accepted);
     std::string frame = keeper::frame_of(keeper::State{.keeper = 7});
