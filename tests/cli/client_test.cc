@@ -136,35 +136,21 @@ TEST(Client, AnotherProtocolIsRefusedWithTheWayOut) {
   EXPECT_TRUE(fake.requests("ps").empty());
 }
 
-TEST(Client, AnOlderCoordinatorWithJobsIsSpokenTo) {
-  const Scratch scratch;
-  FakeCoordinator fake(scratch.socket(),
-                       [](Session& session, const json& request) {
-                         session.reply(request["op"] == "status" ? json{{"live", 1}, {"queued", 0}}
-                                                                 : json{{"a", 1}});
-                         return true;
-                       },
-                       {{"protocol", 1}, {"version", "0.0.1"}, {"pid", 4711}});
-  Client client(place_of(scratch), Client::Start::IfNeeded);
-  const Result<json> reply = client.call({{"op", "ps"}});
-  ASSERT_TRUE(reply) << reply.error().message;
-  EXPECT_TRUE(fake.requests("stop").empty());
-}
-
-TEST(Client, AnOlderCoordinatorWhereResultsAreBeingRemovedIsSpokenTo) {
-  const Scratch scratch;
-  FakeCoordinator fake(scratch.socket(),
-                       [](Session& session, const json& request) {
-                         session.reply(request["op"] == "status"
-                                           ? json{{"live", 0}, {"queued", 0}, {"cleaning", 1}}
-                                           : json{{"a", 1}});
-                         return true;
-                       },
-                       {{"protocol", 1}, {"version", "0.0.1"}, {"pid", 4711}});
-  Client client(place_of(scratch), Client::Start::IfNeeded);
-  const Result<json> reply = client.call({{"op", "ps"}});
-  ASSERT_TRUE(reply) << reply.error().message;
-  EXPECT_TRUE(fake.requests("stop").empty());
+TEST(Client, AnOlderCoordinatorThatIsNeededIsSpokenTo) {
+  for (const json& status : {json{{"live", 1}, {"queued", 0}}, json{{"live", 0}, {"queued", 1}},
+                             json{{"live", 0}, {"queued", 0}, {"cleaning", 1}}}) {
+    const Scratch scratch;
+    FakeCoordinator fake(scratch.socket(),
+                         [&](Session& session, const json& request) {
+                           session.reply(request["op"] == "status" ? status : json{{"a", 1}});
+                           return true;
+                         },
+                         {{"protocol", 1}, {"version", "0.0.1"}, {"pid", 4711}});
+    Client client(place_of(scratch), Client::Start::IfNeeded);
+    const Result<json> reply = client.call({{"op", "ps"}});
+    ASSERT_TRUE(reply) << reply.error().message;
+    EXPECT_TRUE(fake.requests("stop").empty()) << status;
+  }
 }
 
 TEST(Client, WhatIsAskedOverOneConnectionIsNotSentOverAnother) {
