@@ -15,8 +15,7 @@ inline constexpr std::size_t kMaxRunNameBytes = 80;
 /// `index` padded with zeros to the digits of `count - 1`, at least two, then the `columns` that
 /// the run has, but for those with a secret's name (job/redact.h).  Only [A-Za-z0-9._=,+-]; other
 /// bytes become `_`; at most kMaxRunNameBytes, where what was cut is stood for by a short hash.
-/// Starts with a digit, so it is never empty, "." or
-/// "..".
+/// Starts with a digit, so it is never empty, "." or "..".
 std::string run_folder_name(const RunParameters& parameters, std::int64_t index, std::int64_t count,
                             const std::vector<std::string>& columns);
 /// The same; a run whose JSON is damaged is named by its index alone.
