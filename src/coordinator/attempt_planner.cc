@@ -11,6 +11,7 @@
 
 #include "coordinator/expectation.h"
 #include "coordinator/snapshot.h"
+#include "job/classify.h"
 #include "job/redact.h"
 #include "run/environment.h"
 #include "run/record.h"
@@ -286,6 +287,7 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand) {
                              .metrics = s->metrics,
                              .marker = fmt::format("{}/{}", home_, to_string(plan.id)),
                              .parameters = param_env(s->parameters)};
+  if (step.signal) request.signal = signal_name(step.signal->number).substr(3);  // of "SIGUSR1"
   if (demand.pool == LaneId::Pool::Gpu && step.gpu_env == GpuEnv::Index) {
     request.gpus = {std::to_string(attempt.placement.lane.slot)};
   }

@@ -156,6 +156,7 @@ JobEnvironment build_environment(const EnvironmentRequest& r) {
   if (!r.config.empty()) b.set("PERGPU_CONFIG", r.config);
   b.set("PERGPU_OUT", r.out);
   b.set("PERGPU_METRICS", r.metrics);
+  if (!r.signal.empty()) b.set("PERGPU_SIGNAL", r.signal);
   b.set("PERGPU_ATTEMPT_ID", r.marker);
   for (const auto& [name, value] : r.parameters) b.set(name, value);
   for (const auto& [name, value] : r.step_env) b.set(name, value);

@@ -32,6 +32,7 @@ struct EnvironmentRequest {
   std::string config = {};  // "" for once-steps
   std::string out = {};
   std::string metrics = {};
+  std::string signal = {};  // "USR1": what the attempt gets ahead of its timeout; "": nothing
   std::string marker = {};  // PERGPU_ATTEMPT_ID: finds strays of a killed keeper
   std::vector<std::pair<std::string, std::string>> parameters = {};  // PERGPU_PARAM_…
 };

@@ -85,6 +85,13 @@ TEST_F(Environment, CachesAreSharedWhereUnset) {
   EXPECT_EQ(value(build(), "TRITON_CACHE_DIR"), "/mine");
 }
 
+TEST_F(Environment, SignalIsNamedAsShellsNameIt) {
+  captured_.push_back("PERGPU_SIGNAL=HUP");
+  EXPECT_EQ(value(build(), "PERGPU_SIGNAL"), "<unset>");
+  request_.signal = "USR1";
+  EXPECT_EQ(value(build(), "PERGPU_SIGNAL"), "USR1");
+}
+
 TEST_F(Environment, StepHasTheLastWord) {
   request_.step_env = {{"OMP_NUM_THREADS", "2"}, {"HOME", "/elsewhere"}};
   const JobEnvironment environment = build();
