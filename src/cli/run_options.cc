@@ -93,7 +93,7 @@ Result<ParsedSweep> parse(const RunOptions& options) {
 }  // namespace
 
 void add_run_options(CLI::App& command, RunOptions& options) {
-  command.add_option("SWEEP", options.file, "sweep file: .toml, .yaml or .json");
+  command.add_option("SWEEP", options.file, "sweep file: .toml, .yaml or .json; -: standard input");
   command.add_option("--lanes", options.lanes, "this many CPU lanes of the sweep's own")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{100'000}));
   command.add_option("--devices", options.devices,

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <system_error>
 
 #include "spec/readers.h"
 #include "spec/report.h"
@@ -29,6 +30,14 @@ ParsedSweep whole_file_error(const std::string& path, std::string message) {
   return out;
 }
 
+/// Where a text comes from.
+struct Origin {
+  std::string shown = {};   // in diagnostics
+  std::string path = {};    // as it was given; empty: standard input
+  std::string file = {};    // absolute; the same
+  std::string folder = {};  // absolute
+};
+
 std::optional<Node> read_tree(Report& report, std::uint32_t source, SweepFormat format) {
   switch (format) {
     case SweepFormat::Toml:
@@ -41,9 +50,41 @@ std::optional<Node> read_tree(Report& report, std::uint32_t source, SweepFormat 
   return std::nullopt;
 }
 
+ParsedSweep parse(std::string text, SweepFormat format, const Origin& origin,
+                  const LoadOptions& options) {
+  ParsedSweep out;
+  Report report;
+  drop_byte_order_mark(text);
+  std::size_t invalid = find_invalid_utf8(text);
+  std::uint32_t source = report.add_source(origin.shown, std::move(text));
+  if (invalid != std::string_view::npos) {
+    report.error(report.place(source, invalid), "not valid UTF-8");
+    out.diagnostics = report.take();
+    return out;
+  }
+  if (std::optional<Node> root = read_tree(report, source, format)) {
+    const SchemaInput input{.path = origin.path, .file = origin.file, .folder = origin.folder};
+    out.sweep = build_sweep(report, *std::move(root), input, options);
+  }
+  out.diagnostics = report.take();
+  return out;
+}
+
+ParsedSweep load_standard_input(const LoadOptions& options) {
+  std::error_code failed;
+  const Origin origin{.shown = "<stdin>", .folder = std::filesystem::current_path(failed).string()};
+  if (failed) return whole_file_error(origin.shown, "current folder: " + failed.message());
+  Result<std::string> text = read_standard_input(kMaxSpecFileBytes);
+  if (!text) return whole_file_error(origin.shown, std::move(text).error().message);
+  const std::size_t first = text->find_first_not_of(" \t\r\n");
+  const bool is_json = first != std::string::npos && (*text)[first] == '{';
+  return parse(*std::move(text), is_json ? SweepFormat::Json : SweepFormat::Toml, origin, options);
+}
+
 }  // namespace
 
 ParsedSweep load_sweep(const std::string& path, const LoadOptions& options) {
+  if (path == "-") return load_standard_input(options);
   std::optional<SweepFormat> format = format_of(path);
   if (!format) return whole_file_error(path, "a sweep file ends in .toml, .yaml, .yml or .json");
   Result<std::string> text = read_text_file(path, kMaxSpecFileBytes);
@@ -53,27 +94,10 @@ ParsedSweep load_sweep(const std::string& path, const LoadOptions& options) {
 
 ParsedSweep parse_sweep(std::string text, SweepFormat format, const std::string& path,
                         const LoadOptions& options) {
-  ParsedSweep out;
-  Report report;
-  drop_byte_order_mark(text);
-  std::size_t invalid = find_invalid_utf8(text);
-  std::uint32_t source = report.add_source(path, std::move(text));
-  if (invalid != std::string_view::npos) {
-    report.error(report.place(source, invalid), "not valid UTF-8");
-    out.diagnostics = report.take();
-    return out;
-  }
-  std::optional<Node> root = read_tree(report, source, format);
-  if (root) {
-    SchemaInput input;
-    input.path = path;
-    std::filesystem::path absolute = std::filesystem::absolute(path).lexically_normal();
-    input.file = absolute.string();
-    input.folder = absolute.parent_path().string();
-    out.sweep = build_sweep(report, *std::move(root), input, options);
-  }
-  out.diagnostics = report.take();
-  return out;
+  const std::filesystem::path file = std::filesystem::absolute(path).lexically_normal();
+  const Origin origin{
+      .shown = path, .path = path, .file = file.string(), .folder = file.parent_path().string()};
+  return parse(std::move(text), format, origin, options);
 }
 
 }  // namespace pergpu

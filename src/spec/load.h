@@ -2,7 +2,8 @@
 //
 //   reader (read_toml, read_yaml, read_json) -> Node tree -> schema -> SweepSpec
 //
-// The spelling is chosen by the file's extension: .toml, .yaml or .yml, .json.
+// The spelling is chosen by the file's extension: .toml, .yaml or .yml, .json.  What comes on
+// standard input is JSON where it begins with a brace, else TOML.
 #pragma once
 
 #include <string>
@@ -21,7 +22,8 @@ struct LoadOptions {
   std::string out = {};
 };
 
-/// Files named in diagnostics are spelt as `path` is.
+/// Files named in diagnostics are spelt as `path` is.  "-": standard input, which has no name of
+/// its own, and whose folder is the current one.
 ParsedSweep load_sweep(const std::string& path, const LoadOptions& options = {});
 
 enum class SweepFormat : unsigned char { Toml, Yaml, Json };

@@ -59,6 +59,10 @@ void read_name(Draft& draft, const Node* node, const std::string& path) {
     if (!text) return;
     name = *std::move(text);
     at = node->at;
+  } else if (path.empty()) {
+    draft.report.error(at,
+                       "standard input has no name that could be the sweep's: add name = \"…\"");
+    return;
   } else {
     name = std::filesystem::path(path).stem().string();
   }

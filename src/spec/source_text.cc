@@ -73,6 +73,33 @@ std::size_t SourceText::offset(std::uint32_t line, std::uint32_t column) const {
   return at;
 }
 
+namespace {
+
+/// `expected`: about so many bytes are to come.
+Result<std::string> read_all(int fd, const std::string& name, std::size_t expected,
+                             std::size_t max_bytes) {
+  std::string text;
+  std::size_t used = 0;
+  // One byte more than allowed is asked for, so that a file that grows meanwhile is noticed too.
+  text.resize(std::min(expected, max_bytes) + 1);
+  while (true) {
+    if (used == text.size()) text.resize(std::min(text.size() * 2, max_bytes + 1));
+    ssize_t n = ::read(fd, text.data() + used, text.size() - used);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return os_error(fmt::format("read {}", name));
+    if (n == 0) break;
+    used += static_cast<std::size_t>(n);
+    if (used > max_bytes)
+      return Error{ErrorKind::Invalid, 0,
+                   fmt::format("{} is larger than {} MiB", name, max_bytes >> 20)};
+  }
+  text.resize(used);
+  drop_byte_order_mark(text);
+  return text;
+}
+
+}  // namespace
+
 Result<std::string> read_text_file(const std::string& path, std::size_t max_bytes) {
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return os_error(fmt::format("open {}", path));
@@ -84,25 +111,12 @@ Result<std::string> read_text_file(const std::string& path, std::size_t max_byte
   if (::fstat(fd, &st) != 0) return os_error(fmt::format("stat {}", path));
   if (!S_ISREG(st.st_mode))
     return Error{ErrorKind::Invalid, 0, fmt::format("{} is not a regular file", path)};
-  std::string text;
-  std::size_t used = 0;
-  // One byte more than allowed is asked for, so that a file that grows meanwhile is noticed too.
-  std::size_t expected = std::min(static_cast<std::size_t>(st.st_size), max_bytes) + 1;
-  text.resize(expected);
-  while (true) {
-    if (used == text.size()) text.resize(std::min(text.size() * 2, max_bytes + 1));
-    ssize_t n = ::read(fd, text.data() + used, text.size() - used);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return os_error(fmt::format("read {}", path));
-    if (n == 0) break;
-    used += static_cast<std::size_t>(n);
-    if (used > max_bytes)
-      return Error{ErrorKind::Invalid, 0,
-                   fmt::format("{} is larger than {} MiB", path, max_bytes >> 20)};
-  }
-  text.resize(used);
-  drop_byte_order_mark(text);
-  return text;
+  return read_all(fd, path, static_cast<std::size_t>(st.st_size), max_bytes);
+}
+
+Result<std::string> read_standard_input(std::size_t max_bytes) {
+  constexpr std::size_t kUsual = 4096;
+  return read_all(STDIN_FILENO, "standard input", kUsual, max_bytes);
 }
 
 void drop_byte_order_mark(std::string& text) {

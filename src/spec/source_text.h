@@ -58,6 +58,9 @@ inline constexpr std::size_t kMaxRunsFileBytes = std::size_t{1} << 30;
 /// regular file.
 Result<std::string> read_text_file(const std::string& path, std::size_t max_bytes);
 
+/// The same of what comes on standard input, to its end.
+Result<std::string> read_standard_input(std::size_t max_bytes);
+
 void drop_byte_order_mark(std::string& text);
 
 /// Offset of the first byte that is not valid UTF-8, or npos.
