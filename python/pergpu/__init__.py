@@ -1,0 +1,86 @@
+"""pergpu for the Python programs that it runs: what a job is told, and what it may say.
+
+    >>> import pergpu
+    >>> cfg = pergpu.config(lr=0.1)     # the run's parameters; 0.1 where the run has no lr
+    >>> cfg.lr
+    0.1
+    >>> pergpu.report(step=1, loss=0.5)  # a line of metrics.jsonl
+    >>> pergpu.progress(1, 10)           # shown beside the job
+
+Nothing is started by the import, and neither numpy nor torch is imported.  Outside of a job what a
+program says goes nowhere, so that it runs by hand as it is; see docs/python.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ._checkpoint import checkpoint_requested, on_checkpoint, requeue
+from ._config import Config, config
+from ._job import NotAJob, in_job
+from ._metrics import flush, report
+from ._notify import progress, ready, status, track
+
+# Sweeps from Python need more modules than a job does.
+_LATER = {
+    "CommandFailed": "_program_calls",
+    "Results": "_results",
+    "Row": "_results",
+    "Sweep": "_sweep",
+    "SweepFailed": "_sweep",
+    "grid": "_sweep",
+    "results": "_results",
+}
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ._program_calls import CommandFailed
+    from ._results import Results, Row, results
+    from ._sweep import Sweep, SweepFailed, grid
+
+    out: Path
+    """The job's folder, which is there and stays between attempts (PERGPU_OUT)."""
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CommandFailed",
+    "Config",
+    "NotAJob",
+    "Results",
+    "Row",
+    "Sweep",
+    "SweepFailed",
+    "checkpoint_requested",
+    "config",
+    "flush",
+    "grid",
+    "in_job",
+    "on_checkpoint",
+    "progress",
+    "ready",
+    "report",
+    "requeue",
+    "results",
+    "status",
+    "track",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name == "out":
+            from ._job import out
+
+            return out()
+        if name in _LATER:
+            import importlib
+
+            return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

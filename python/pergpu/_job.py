@@ -1,0 +1,26 @@
+"""Whether this process is one of a job, and where the job's things are (docs/jobs.md)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+class NotAJob(RuntimeError):
+    """Something was asked for that only a job of pergpu has."""
+
+
+def in_job() -> bool:
+    """Whether this process belongs to a job of pergpu."""
+    return "PERGPU_JOB" in os.environ
+
+
+def out() -> Path:
+    """The job's folder.  NotAJob: there is none."""
+    folder = os.environ.get("PERGPU_OUT")
+    if folder:
+        return Path(folder)
+    raise NotAJob(
+        "pergpu.out is the folder of a job, and this process is none: start it with "
+        "`pergpu run`, or set PERGPU_OUT to a folder"
+    )

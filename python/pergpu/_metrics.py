@@ -1,0 +1,231 @@
+"""report(): lines of the metrics file, at a price that a training step does not notice.
+
+A call puts the values into a queue; a thread writes what is in it, four times a second, each batch by
+one write with O_APPEND.  So a process that is killed loses what it has reported in its last quarter
+of a second (more, where a C function keeps the interpreter lock for longer), and several processes of
+a job may report into one file.
+
+The thread alone writes while it lives: an exception that a signal handler raises in the main thread
+can interrupt no write.  Whoever wants to be sure rings its bell and waits.  The queue and the bell are
+such that a handler may use them in the middle of anything.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import math
+import os
+import select
+import sys
+import threading
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+_PAUSE_S = 0.25
+_PATIENCE_S = 30.0  # for the thread, where the disk is slow
+_MOST_UNWRITTEN = 8 << 20  # bytes, where the file cannot be written
+_PLAIN = frozenset((int, float, str, bool))
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # of what follows, but for the two queues
+        self._complained = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self._waiting: deque[Mapping[str, Any]] = deque()
+        self._asked: deque[threading.Lock] = deque()  # released when all from before is written
+        self._thread: threading.Thread | None = None
+        self._bell = (-1, -1)
+        self._is_over = False
+        self._is_writing = False
+        self._text = b""  # of `_waiting`, not written yet
+        self._is_amid = False  # the file ends within a line of ours
+
+    def add(self, values: Mapping[str, Any]) -> None:
+        self._waiting.append(values)
+        if self._thread is None:
+            self._begin()
+
+    def flush(self) -> None:
+        thread = self._thread
+        if thread is None or not thread.is_alive() or thread is threading.current_thread():
+            self._write()
+            return
+        done = threading.Lock()
+        done.acquire()
+        self._asked.append(done)
+        self._ring()
+        done.acquire(timeout=_PATIENCE_S)
+
+    def end(self) -> None:
+        """What is reported from now on is written at once: no thread begins any more."""
+        thread = self._thread
+        self._is_over = True
+        if thread is not None and thread.is_alive():
+            self._ring()
+            thread.join(_PATIENCE_S)
+        self._thread = None
+        self._write()
+
+    def forked(self) -> None:
+        """In the child: what waits is the parent's, and there is no thread here."""
+        for fd in self._bell:
+            if fd >= 0:
+                os.close(fd)
+        self._lock = threading.RLock()
+        self._reset()
+
+    def _ring(self) -> None:
+        try:
+            os.write(self._bell[1], b"x")
+        except BlockingIOError:
+            pass  # it rings already
+
+    def _begin(self) -> None:
+        if not os.environ.get("PERGPU_METRICS"):
+            self._waiting.clear()
+            return
+        with self._lock:
+            if self._thread is not None:
+                return
+            if self._is_over:
+                self._write()
+                return
+            self._bell = os.pipe()
+            os.set_blocking(self._bell[1], False)
+            thread = threading.Thread(target=self._run, name="pergpu.report", daemon=True)
+            self._thread = thread
+            # Its children that were forked do not end as programs do.
+            util = sys.modules.get("multiprocessing.util")
+            if util is not None:
+                util.Finalize(None, self.flush, exitpriority=0)
+            try:
+                thread.start()
+            except RuntimeError:  # the interpreter is ending, or there are too many
+                self._is_over = True
+                self._write()
+
+    def _run(self) -> None:
+        bell = self._bell[0]
+        while True:
+            if select.select([bell], [], [], _PAUSE_S)[0]:
+                os.read(bell, 4096)
+            is_over = self._is_over
+            asked = [self._asked.popleft() for _ in range(len(self._asked))]
+            try:
+                self._write()
+            finally:
+                for done in asked:
+                    done.release()
+            if is_over:
+                return
+
+    def _write(self) -> None:
+        with self._lock:
+            if self._is_writing:  # a signal came in the middle, and its handler asks for the same
+                return
+            self._is_writing = True
+            try:
+                lines = [self._line(self._waiting.popleft()) for _ in range(len(self._waiting))]
+                self._text += "".join(lines).encode(errors="replace")
+                path = os.environ.get("PERGPU_METRICS")
+                if self._text and path:
+                    self._append(path)
+            finally:
+                self._is_writing = False
+
+    def _append(self, path: str) -> None:
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+            try:
+                while self._text:
+                    count = os.write(fd, self._text)
+                    self._is_amid = self._text[count - 1 : count] != b"\n"
+                    self._text = self._text[count:]
+            finally:
+                os.close(fd)
+        except OSError as error:
+            self._complain(f"{path}: {error.strerror}")
+            if len(self._text) > _MOST_UNWRITTEN:
+                self._text = b"\n" if self._is_amid else b""
+
+    def _line(self, values: Mapping[str, Any]) -> str:
+        finite = {
+            name: repr(value) if type(value) is float and not math.isfinite(value) else value
+            for name, value in values.items()
+        }
+        try:
+            return json.dumps(finite, ensure_ascii=False) + "\n"
+        except ValueError as error:  # a number of thousands of digits
+            self._complain(f"{', '.join(values)}: {error}")
+            return ""
+
+    def _complain(self, words: str) -> None:
+        """Once: metrics that cannot be written are no reason to end a night's training."""
+        if not self._complained:
+            self._complained = True
+            try:
+                sys.stderr.write(f"pergpu.report: {words}; metrics may be lost\n")
+                sys.stderr.flush()
+            except (OSError, ValueError, AttributeError):
+                pass
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    out = {}
+    for name, value in values.items():
+        if not isinstance(name, str):
+            raise TypeError(f"report: names are texts, not {name!r}")
+        out[name] = value if type(value) in _PLAIN else _scalar(name, value)
+    return out
+
+
+def _scalar(name: str, value: Any) -> Any:
+    """Of numpy and torch one number, as item() gives it."""
+    item = getattr(value, "item", None)
+    if item is not None:
+        try:
+            value = item()
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise TypeError(f"report: {name} is not one number: {error}") from None
+    if isinstance(value, str):
+        return str.__str__(value)  # of an enumerator its value
+    for kind in (bool, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    raise TypeError(f"report: {name} is {type(value).__name__}; expected a number or a text")
+
+
+_writer = _Writer()
+atexit.register(_writer.end)
+os.register_at_fork(after_in_child=_writer.forked)
+
+
+def report(values: Mapping[str, Any] | None = None, /, **named: Any) -> None:
+    """Appends one line of values to the job's metrics file, within a quarter of a second.
+
+    >>> report(step=100, loss=0.41)
+    >>> report({"val/loss": 0.43}, step=100)
+
+    A value is a number, a text, or what has one number (`numpy.float32`, a tensor of one element).
+    NaN and the infinities are written as texts ("nan", "inf", "-inf"), because JSON has no such
+    numbers.  TypeError: it is something else; nothing is reported then.  Outside of a job it is
+    checked and goes nowhere.
+    """
+    if values is not None:
+        named = _plain({**values, **named})
+    else:
+        for value in named.values():
+            if type(value) not in _PLAIN:
+                named = _plain(named)
+                break
+    _writer.add(named)
+
+
+def flush() -> None:
+    """Writes what was reported, now.  To be called before os._exit() and os.exec…()."""
+    _writer.flush()

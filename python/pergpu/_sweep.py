@@ -1,0 +1,179 @@
+"""Sweeps that are written in Python: the same file, the same commands, the same folders."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from . import _toml
+from ._program_calls import ask_json, follow_json
+from ._results import AT_ONCE, Results, results, results_of
+
+_OPTIONS = ("lanes", "devices", "rerun", "only_new", "engine")  # of `pergpu run`
+
+
+def grid(**lists: Iterable[Any]) -> list[dict[str, Any]]:
+    """Every combination of these values, the last name's changing fastest: rows for a Sweep.
+
+    >>> grid(lr=[0.1, 0.01], seed=range(2))[1]
+    {'lr': 0.1, 'seed': 1}
+    >>> [row for row in grid(a=[1, 2], b=[1, 2]) if row["a"] <= row["b"]]
+    [{'a': 1, 'b': 1}, {'a': 1, 'b': 2}, {'a': 2, 'b': 2}]
+
+    TypeError: something is no list of values.
+    """
+    for name, values in lists.items():
+        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+            raise TypeError(f"grid: {name} is {values!r}; expected a list of values, such as [{values!r}]")
+    rows = itertools.product(*map(list, lists.values()))
+    return [dict(zip(lists, row)) for row in rows]
+
+
+class SweepFailed(RuntimeError):
+    """Not all jobs of a sweep have succeeded.  `results` has those that did, too."""
+
+    def __init__(self, name: str, results: Results) -> None:
+        failed = results.failed
+        first = "; ".join(
+            f"{job['run'] or '_once'}/{job['step']}: {job['reason'] or job['state']}"
+            for job in [job for row in failed for job in row.jobs if job["state"] != "done"][:3]
+        )
+        super().__init__(f"sweep {name}: {len(failed)} of {len(results)} runs did not succeed: {first}")
+        self.results = results
+        self._made_of = (name, results)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._made_of
+
+
+class Sweep:
+    """Runs, and what is to be done with each of them.
+
+        sweep = pergpu.Sweep(
+            "thirteen",
+            runs=pergpu.grid(method=["ddpm", "edm", "flow"], seed=range(4)),
+            steps={
+                "train": dict(command=["python3", "train.py", "--config", "{config}"], gpus=1, timeout="12h"),
+                "evaluate": dict(command="python3 evaluate.py --model {train.out}/model.pt", needs=["train"]),
+            },
+        )
+        best = sweep.run().best("fid")
+
+    `steps` has the keys of the sweep file (docs/sweep-file.md), `defaults` those for all steps, and
+    `settings` what else a file may hold: constants, exclude, limits, notify.  `runs` are rows, each a
+    mapping; None: one run, which has no parameters.  `out` is the root of the result folders,
+    `folder` that in which relative paths begin: the current one.  What is wrong with all that is told
+    when it is submitted, all of it at once.  ValueError: `runs` is empty.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        steps: Mapping[str, Mapping[str, Any]],
+        runs: Iterable[Mapping[str, Any]] | None = None,
+        defaults: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        out: str | os.PathLike[str] = "",
+        folder: str | os.PathLike[str] = ".",
+    ) -> None:
+        self.name = name
+        self.steps = {step: dict(keys) for step, keys in steps.items()}
+        self.runs = None if runs is None else [dict(row) for row in runs]
+        self.defaults = dict(defaults or {})
+        self.settings = dict(settings or {})
+        self.out = os.fspath(out)
+        self.folder = Path(folder)
+        self._jobs: list[int] = []  # of it, when it was submitted here last
+        if self.runs == []:
+            raise ValueError(f"sweep {name}: `runs` is empty, so there is nothing to do")
+
+    def __repr__(self) -> str:
+        count = 1 if self.runs is None else len(self.runs)
+        return f"<pergpu.Sweep {self.name}: {count} runs of {', '.join(self.steps)}>"
+
+    def to_toml(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The sweep file, written to `path` where one is given.
+
+        It is the same sweep: `pergpu run` of it, in the same folder, finds done what is done.
+        TypeError: a value that no sweep file can hold, such as None.
+        """
+        lines = [f"name = {_toml.value(self.name, 'name')}"]
+        if self.out:
+            lines.append(f"out = {_toml.value(self.out, 'out')}")
+        lines += _keys("", {k: v for k, v in self.settings.items() if not isinstance(v, Mapping)})
+        if self.runs is not None:
+            rows = (f"  {_toml.value(row, f'runs[{i}]')},\n" for i, row in enumerate(self.runs))
+            lines.append(f"runs = [\n{''.join(rows)}]")
+        tables = {name: table for name, table in self.settings.items() if isinstance(table, Mapping)}
+        if self.defaults:
+            tables["defaults"] = self.defaults
+        for name, table in tables.items():
+            lines += _keys(_toml.key(name), table)
+        for step, keys in self.steps.items():
+            lines += _keys(f"steps.{_toml.key(step)}", keys)
+        text = "\n".join(lines) + "\n"
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def submit(self, **options: Any) -> dict[str, Any]:
+        """Puts it into the queue; what `pergpu submit --json` says of it.
+
+        Options are those of `pergpu submit`: lanes=8, devices="0,2", rerun=True, only_new=True,
+        engine="fake".  CommandFailed: something is wrong with it, and nothing was started.
+        """
+        reply = dict(ask_json(["submit", "-", *_words(options)], self.to_toml(), folder=self.folder))
+        self._jobs = reply["jobs"]
+        return reply
+
+    def run(self, *, check: bool = False, **options: Any) -> Results:
+        """Submits it and shows how it goes, until all of it has ended; then its results().
+
+        Ctrl-C is that of `pergpu run`: queued jobs are held, running ones are waited for, and
+        KeyboardInterrupt comes at the end.  Options as for submit().  CommandFailed: something is
+        wrong with it, and nothing was started.  With check=True, SweepFailed: a job has failed.
+        """
+        ended = follow_json(["run", "-", *_words(options)], self.to_toml(), self.folder)
+        self._jobs = [job["id"] for job in ended["jobs"]]
+        found = self.results()
+        if check and found.failed:
+            raise SweepFailed(self.name, found)
+        return found
+
+    def wait(self) -> Results:
+        """Waits until nothing of it is queued or runs; its results()."""
+        names = [str(job) for job in self._jobs] or [self.name]
+        for i in range(0, len(names), AT_ONCE):
+            ask_json(["wait", *names[i : i + AT_ONCE]], good=(0, 1))
+        return self.results()
+
+    def results(self) -> Results:
+        """What is known of it by now, a row a run: of the runs that it had when this program submitted
+        it last; before that of all that are known by its name."""
+        return results_of(self._jobs) if self._jobs else results(self.name)
+
+
+def _keys(table: str, keys: Mapping[str, Any]) -> list[str]:
+    where = f"[{table}] " if table else ""
+    lines = [f"{_toml.key(k)} = {_toml.value(v, f'{where}{k}')}" for k, v in keys.items()]
+    return [f"\n[{table}]", *lines] if table else lines
+
+
+def _words(options: Mapping[str, Any]) -> list[str]:
+    words = []
+    for name, value in options.items():
+        if name not in _OPTIONS:
+            near = difflib.get_close_matches(name, _OPTIONS, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(_OPTIONS)}"
+            raise TypeError(f"no option {name!r}{hint}")
+        option = "--" + name.replace("_", "-")
+        if value is True:
+            words.append(option)
+        elif value is not None and value is not False:
+            words += [option, str(value)]
+    return words

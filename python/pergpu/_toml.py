@@ -1,0 +1,64 @@
+"""Values as a sweep file in TOML has them: those that sweeps are made of, and no others."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def text(value: str) -> str:
+    """A basic string.
+
+    >>> print(text('a "b"'))
+    "a \\"b\\""
+    """
+    value = str.__str__(value)  # of an enumerator its value
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise TypeError(f"{value!r} is no text that UTF-8 can hold") from None
+    letters = (_ESCAPES.get(c) or (f"\\u{ord(c):04x}" if ord(c) < 32 or ord(c) == 127 else c) for c in value)
+    return '"' + "".join(letters) + '"'
+
+
+def key(name: str) -> str:
+    """A name on the left of `=`, with quotes where it needs them.  TypeError: it is no text."""
+    if not isinstance(name, str):
+        raise TypeError(f"{name!r} stands where a name belongs; names are texts")
+    return name if _BARE.match(name) else text(name)
+
+
+def value(what: Any, name: str) -> str:
+    """On one line.  `name`: what it is the value of, for the error.
+
+    TypeError: it is nothing that a sweep file can hold.
+    """
+    if hasattr(what, "tolist"):
+        what = what.tolist()  # of numpy: one number, or lists of them
+    if isinstance(what, bool):
+        return "true" if what else "false"
+    if isinstance(what, int):
+        return str(int(what))
+    if isinstance(what, float):
+        if not math.isfinite(what):
+            raise TypeError(f"{name} is {what}, which a sweep file cannot hold")
+        return repr(float(what))
+    if isinstance(what, str):
+        return text(what)
+    if isinstance(what, Mapping):
+        members = (f"{key(k)} = {value(v, f'{name}.{k}')}" for k, v in what.items())
+        return "{ " + ", ".join(members) + " }" if what else "{}"
+    if isinstance(what, (list, tuple, range)):
+        return "[" + ", ".join(value(one, name) for one in what) + "]"
+    if hasattr(what, "__fspath__"):
+        return text(what.__fspath__())
+    if what is None:
+        raise TypeError(f"{name} is None, which a sweep file cannot hold: leave it out")
+    raise TypeError(
+        f"{name} is {type(what).__name__}; a sweep holds numbers, texts, lists and tables of these"
+    )

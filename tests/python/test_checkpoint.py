@@ -1,0 +1,170 @@
+"""The checkpoint signal: noted or turned into a call, and exit code 75."""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+def program(text, name="USR1"):
+    env = {**os.environ, "PERGPU_SIGNAL": name}
+    if not name:
+        del env["PERGPU_SIGNAL"]
+    head = "import os, pergpu, signal, sys, threading, time\n"
+    return subprocess.Popen([sys.executable, "-c", head + text], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True)  # fmt: skip
+
+
+def ended(process):
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+ASKS = """
+pergpu.checkpoint_requested()
+print("begun", flush=True)
+while not pergpu.checkpoint_requested():
+    time.sleep(0.01)
+print("saved")
+pergpu.requeue()
+"""
+
+
+@pytest.mark.parametrize("name", ["USR1", "TERM", "HUP"])
+def test_a_loop_that_asks_saves_and_is_started_again(name):
+    process = program(ASKS, name)
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(getattr(signal, "SIG" + name))
+    assert ended(process) == (75, "saved\n", "")
+
+
+def test_a_function_is_called_when_the_signal_comes():
+    process = program("""
+@pergpu.on_checkpoint
+def save():
+    print("saved", flush=True)
+assert save.__name__ == "save"
+print("begun", flush=True)
+while True:
+    time.sleep(60)
+""")  # fmt: skip
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGUSR1)
+    assert ended(process) == (75, "saved\n", "")
+
+
+def test_a_function_that_fails_is_told_and_is_no_requeue():
+    process = program("""
+@pergpu.on_checkpoint
+def save():
+    raise OSError("disk full")
+print("begun", flush=True)
+while True:
+    time.sleep(60)
+""")  # fmt: skip
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGUSR1)
+    code, _, err = ended(process)
+    assert code == 1 and "OSError: disk full" in err
+
+
+def test_a_forked_child_does_not_save(tmp_path):
+    stop, stopped = str(tmp_path / "stop"), str(tmp_path / "stopped")
+    process = program(f"""
+@pergpu.on_checkpoint
+def save():
+    print("saved by", os.getpid() == owner, flush=True)
+owner = os.getpid()
+child = os.fork()
+if child == 0:
+    while not os.path.exists({stop!r}):
+        time.sleep(0.01)
+    open({stopped!r}, "w").close()
+    os._exit(0)
+print(child, flush=True)
+os.waitpid(child, 0)
+while True:
+    time.sleep(60)
+""")  # fmt: skip
+    os.kill(int(process.stdout.readline()), signal.SIGUSR1)
+    open(stop, "w").close()
+    end = time.monotonic() + 60
+    while not os.path.exists(stopped):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    process.send_signal(signal.SIGUSR1)
+    code, out, _ = ended(process)
+    assert (code, out) == (75, "saved by True\n")
+
+
+def test_a_second_signal_does_not_interrupt_the_saving():
+    process = program("""
+@pergpu.on_checkpoint
+def first():
+    print("begin", flush=True)
+    os.kill(os.getpid(), signal.SIGUSR1)
+    time.sleep(0.1)
+    print("end", flush=True)
+@pergpu.on_checkpoint
+def second():
+    print("second", flush=True)
+os.kill(os.getpid(), signal.SIGUSR1)
+time.sleep(60)
+""")  # fmt: skip
+    assert ended(process) == (75, "begin\nend\nsecond\n", "")
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
+def test_children_of_multiprocessing_do_not_save(way, tmp_path):
+    path = tmp_path / "main.py"
+    path.write_text(f"""
+import multiprocessing, os, pergpu, signal, time
+@pergpu.on_checkpoint
+def save():
+    print("saved by", multiprocessing.current_process().name, flush=True)
+def work(ready, stop):
+    ready.set()
+    while not stop.wait(0.01):
+        pass
+if __name__ == "__main__":
+    context = multiprocessing.get_context({way!r})
+    ready, stop = context.Event(), context.Event()
+    child = context.Process(target=work, args=(ready, stop))
+    child.start()
+    ready.wait()
+    os.kill(child.pid, signal.SIGUSR1)
+    stop.set()
+    child.join()
+    print(child.exitcode, flush=True)
+    os.kill(os.getpid(), signal.SIGUSR1)
+    time.sleep(60)
+""")  # fmt: skip
+    done = subprocess.run([sys.executable, str(path)], env={**os.environ, "PERGPU_SIGNAL": "USR1"}, capture_output=True,
+                          text=True, timeout=100)  # fmt: skip
+    assert (done.returncode, done.stdout) == (75, "0\nsaved by MainProcess\n"), done.stderr
+
+
+def test_without_a_signal_of_the_step_nothing_is_handled():
+    process = program("print(pergpu.checkpoint_requested(), signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL)", "")
+    assert ended(process) == (0, "False True\n", "")
+
+
+def test_a_first_call_in_another_thread_says_what_to_do():
+    process = program("""
+def ask():
+    try:
+        pergpu.checkpoint_requested()
+    except RuntimeError as error:
+        print(error)
+thread = threading.Thread(target=ask)
+thread.start()
+thread.join()
+pergpu.checkpoint_requested()
+thread = threading.Thread(target=lambda: print(pergpu.checkpoint_requested()))
+thread.start()
+thread.join()
+""")  # fmt: skip
+    code, out, err = ended(process)
+    assert code == 0 and "main thread" in out and out.endswith("False\n"), err

@@ -1,0 +1,45 @@
+"""What an import costs, and what it does not do."""
+import json
+import subprocess
+import sys
+
+
+def imported():
+    text = """
+import json, os, sys, threading
+before = set(sys.modules)
+import pergpu
+listed = [name for name in dir(pergpu) if not name.startswith("_")]
+print(json.dumps([sorted(set(sys.modules) - before), threading.active_count(), os.listdir("/proc/self/task"), listed]))
+"""
+    return json.loads(subprocess.run([sys.executable, "-c", text], capture_output=True, check=True, text=True).stdout)
+
+
+def test_an_import_starts_nothing_and_brings_no_large_module():
+    modules, threads, tasks, _ = imported()
+    assert threads == 1 and len(tasks) == 1
+    heavy = {"numpy", "torch", "asyncio", "multiprocessing", "concurrent", "subprocess", "pickle", "tqdm"}
+    assert not heavy & {name.partition(".")[0] for name in modules}, modules
+
+
+def test_all_that_is_named_is_there_and_told_of():
+    import pergpu
+
+    assert set(imported()[3]) >= set(pergpu.__all__) >= {"Sweep", "config", "report", "results"}
+    for name in pergpu.__all__:
+        assert getattr(pergpu, name).__doc__, name
+    names = {}
+    exec("from pergpu import *", names)
+    assert set(names) >= set(pergpu.__all__)
+
+
+def test_its_version_is_that_of_the_programs():
+    import os
+    import re
+
+    import pergpu
+
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+    with open(root + "/CMakeLists.txt", encoding="utf-8") as file:
+        (version,) = re.findall(r"project\(pergpu VERSION ([0-9.]+)", file.read())
+    assert pergpu.__version__ == version
