@@ -9,6 +9,8 @@ from pathlib import Path
 class NotAJob(RuntimeError):
     """Something was asked for that only a job of pergpu has."""
 
+    __module__ = "pergpu"  # where people know it from
+
 
 def in_job() -> bool:
     """Whether this process belongs to a job of pergpu."""

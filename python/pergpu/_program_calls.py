@@ -22,6 +22,8 @@ class CommandFailed(RuntimeError):
     4 nothing of that name (docs/commands.md).
     """
 
+    __module__ = "pergpu"  # where people know it from
+
     def __init__(self, command: str, code: int, said: str) -> None:
         super().__init__(said.strip() or f"pergpu {command} ended with {code}")
         self.code = code

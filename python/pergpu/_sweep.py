@@ -36,6 +36,8 @@ def grid(**lists: Iterable[Any]) -> list[dict[str, Any]]:
 class SweepFailed(RuntimeError):
     """Not all jobs of a sweep have succeeded.  `results` has those that did, too."""
 
+    __module__ = "pergpu"  # where people know it from
+
     def __init__(self, name: str, results: Results) -> None:
         failed = results.failed
         first = "; ".join(

@@ -1,5 +1,6 @@
 """What an import costs, and what it does not do."""
 import json
+import pickle
 import subprocess
 import sys
 
@@ -28,6 +29,9 @@ def test_all_that_is_named_is_there_and_told_of():
     assert set(imported()[3]) >= set(pergpu.__all__) >= {"Sweep", "config", "report", "results"}
     for name in pergpu.__all__:
         assert getattr(pergpu, name).__doc__, name
+    for error in (pergpu.NotAJob("x"), pergpu.CommandFailed("run", 2, "words")):
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again)) == (type(error), str(error)) and type(error).__module__ == "pergpu"
     names = {}
     exec("from pergpu import *", names)
     assert set(names) >= set(pergpu.__all__)
