@@ -107,6 +107,7 @@ class _Writer:
                 thread.start()
             except RuntimeError:  # the interpreter is ending, or there are too many
                 self._is_over = True
+                self._thread = None
                 self._write()
 
     def _run(self) -> None:

@@ -205,6 +205,17 @@ def test_a_line_that_was_written_in_part_is_ended(metrics, monkeypatch, tmp_path
     assert len(lines[0]) == 20 and json.loads(lines[1])["step"] == 3
 
 
+def test_without_a_thread_each_line_is_written_at_once(metrics, monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    writer = _metrics._Writer()
+    for step in range(3):
+        writer.add({"step": step})
+        assert [line["step"] for line in metrics()] == list(range(step + 1))
+
+
 def test_a_number_that_json_cannot_write_costs_its_line_and_no_other(metrics, capfd):
     pergpu.report(step=0)
     pergpu.report(n=7**6000)
