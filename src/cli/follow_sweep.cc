@@ -43,8 +43,9 @@ constexpr std::size_t kTailLines = 5;
 class SweepFollower {
  public:
   SweepFollower(std::unique_ptr<os::Loop> loop, const Place& place, std::int64_t sweep_id,
-                const Output& output)
-      : loop_(std::move(loop)),
+                std::int64_t since_ns, const Output& output)
+      : since_ns_(since_ns),
+        loop_(std::move(loop)),
         client_(place, Client::Start::IfNeeded),
         interrupts_(place, sweep_id, false),
         output_(output),
@@ -118,7 +119,7 @@ class SweepFollower {
     const auto known = followed_.jobs.find(job.id);
     const JobSnapshot* before = known == followed_.jobs.end() ? nullptr : &known->second;
     if (!redraws_) {
-      tell_line(view::change_line(before, job, clock_.now().wall_ns, style_));
+      tell_line(view::change_line(before, job, since_ns_, clock_.now().wall_ns, style_));
     }
     followed_.take(std::move(job));
   }
@@ -326,6 +327,7 @@ class SweepFollower {
   }
 
   os::RealClock clock_ = {};
+  std::int64_t since_ns_;
   std::unique_ptr<os::Loop> loop_;
   Client client_;
   Interrupts interrupts_;
@@ -349,10 +351,11 @@ class SweepFollower {
 
 }  // namespace
 
-int follow_sweep(const Place& place, std::int64_t sweep_id, const Output& output) {
+int follow_sweep(const Place& place, std::int64_t sweep_id, std::int64_t since_ns,
+                 const Output& output) {
   Result<std::unique_ptr<os::Loop>> loop = os::Loop::create();
   if (!loop) return fail(loop.error());
-  SweepFollower follower(std::move(*loop), place, sweep_id, output);
+  SweepFollower follower(std::move(*loop), place, sweep_id, since_ns, output);
   return follower.follow();
 }
 

@@ -14,6 +14,7 @@
 #include "cli/notify_channel.h"
 #include "cli/run_options.h"
 #include "cli/submit.h"
+#include "os/clock.h"
 #include "spec/emit.h"
 
 namespace pergpu::cli {
@@ -43,6 +44,7 @@ int run(const RunOptions& options) {
   for (const std::string& warning : *untold) say("warning: " + warning);
 
   if (Result<void> copied = copy_code(*sweep); !copied) return fail(copied.error());
+  const std::int64_t began_ns = os::RealClock().now().wall_ns;
   Client client(*place, Client::Start::IfNeeded);
   Result<SubmitReply> reply = submit(client, *sweep, context_of(options, *sweep));
   if (!reply) return fail(reply.error());
@@ -57,7 +59,7 @@ int run(const RunOptions& options) {
     return follow_single(*place, reply->sweep_id, options.output);
   }
   say(reply_text(*reply));
-  return follow_sweep(*place, reply->sweep_id, options.output);
+  return follow_sweep(*place, reply->sweep_id, began_ns, options.output);
 }
 
 struct AttachOptions {
@@ -83,7 +85,8 @@ int attach(const AttachOptions& options) {
   }
   Result<Place> place = find_place();
   if (!place) return fail(place.error());
-  return follow_sweep(*place, found.front().sweep_id, options.output);
+  return follow_sweep(*place, found.front().sweep_id, os::RealClock().now().wall_ns,
+                      options.output);
 }
 
 std::shared_ptr<RunOptions> add(CLI::App& program, Invocation& invocation, const char* name,

@@ -161,12 +161,15 @@ std::vector<std::string> status_lines(const Followed& followed, std::int64_t now
   return lines;
 }
 
-std::string change_line(const JobSnapshot* before, const JobSnapshot& after, std::int64_t now_ns,
-                        const Style& style) {
+std::string change_line(const JobSnapshot* before, const JobSnapshot& after, std::int64_t since_ns,
+                        std::int64_t now_ns, const Style& style) {
   const bool same = before && before->state == after.state && before->attempt == after.attempt;
   // "starting" lasts until the process exists: the line that matters is the next one.
   if (same || after.state == "starting" || after.replaced) return "";
-  if (!before && (after.state == "queued" || is_ended(after))) return "";
+  if (!before && after.state == "queued") return "";
+  if (!before && is_ended(after) && std::max(after.ended_at, after.queued_at) < since_ns) {
+    return "";
+  }
 
   std::string what = after.state;
   if (after.state == "running") {

@@ -41,8 +41,9 @@ std::string expected_end(const Followed& followed, std::int64_t now_ns, const St
 std::string headline(const Followed& followed, std::int64_t now_ns, const Style& style);
 
 /// "13:00:05 17 thirteen/03-method=edm/train running on gpu1" and '\n'; "" when `after` is no
-/// change of state worth a line.  `before` is null for a job that is seen for the first time.
-std::string change_line(const JobSnapshot* before, const JobSnapshot& after, std::int64_t now_ns,
-                        const Style& style);
+/// change of state worth a line.  `before` is null for a job that is seen for the first time: that
+/// it ended is news where it was queued, or ended, since `since_ns` (wall clock).
+std::string change_line(const JobSnapshot* before, const JobSnapshot& after, std::int64_t since_ns,
+                        std::int64_t now_ns, const Style& style);
 
 }  // namespace pergpu::view

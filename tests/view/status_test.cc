@@ -126,14 +126,14 @@ TEST(ChangeLine, OnePerChangeOfState) {
   before.state = "queued";
   JobSnapshot after = running(1, "gpu0");
   const Style style;
-  EXPECT_EQ(change_line(&before, after, kNow, style),
+  EXPECT_EQ(change_line(&before, after, kNow, kNow, style),
             "13:00:00 1 thirteen/01-method=edm/train running on gpu0\n");
-  EXPECT_EQ(change_line(&after, after, kNow, style), "");
+  EXPECT_EQ(change_line(&after, after, kNow, kNow, style), "");
 
   JobSnapshot done = after;
   done.state = "done";
   done.duration_s = 123;
-  EXPECT_EQ(change_line(&after, done, kNow, style),
+  EXPECT_EQ(change_line(&after, done, kNow, kNow, style),
             "13:00:00 1 thirteen/01-method=edm/train done after 2m03s\n");
 
   JobSnapshot failed = after;
@@ -141,24 +141,31 @@ TEST(ChangeLine, OnePerChangeOfState) {
   failed.duration_s = 3;
   failed.reason = "exit code 3";
   failed.log = "/log.txt";
-  EXPECT_EQ(change_line(&after, failed, kNow, style),
+  EXPECT_EQ(change_line(&after, failed, kNow, kNow, style),
             "13:00:00 1 thirteen/01-method=edm/train failed after 3.0s: exit code 3; log: "
             "/log.txt\n");
 
   JobSnapshot again = failed;
   again.state = "queued";
   again.reason = "retry 1 of 2";
-  EXPECT_EQ(change_line(&failed, again, kNow, style),
+  EXPECT_EQ(change_line(&failed, again, kNow, kNow, style),
             "13:00:00 1 thirteen/01-method=edm/train queued again: retry 1 of 2\n");
 }
 
-TEST(ChangeLine, AtTheFirstLookOnlyWhatIsUnderWay) {
+TEST(ChangeLine, AtTheFirstLookWhatIsUnderWayAndWhatHasEndedSince) {
   JobSnapshot job = running(1, "gpu0");
-  EXPECT_NE(change_line(nullptr, job, kNow, Style{}), "");
+  job.ended_at = kNow - 1;
+  EXPECT_NE(change_line(nullptr, job, kNow, kNow, Style{}), "");
   for (const char* state : {"queued", "done", "failed", "starting"}) {
     job.state = state;
-    EXPECT_EQ(change_line(nullptr, job, kNow, Style{}), "") << state;
+    EXPECT_EQ(change_line(nullptr, job, kNow, kNow, Style{}), "") << state;
   }
+  job.state = "done";
+  EXPECT_NE(change_line(nullptr, job, kNow - 1, kNow, Style{}), "");
+  job.state = "skipped";  // it never ran
+  job.ended_at = 0;
+  job.queued_at = kNow;
+  EXPECT_NE(change_line(nullptr, job, kNow, kNow, Style{}), "");
 }
 
 // A terminal that knows what redraw() uses.
