@@ -119,6 +119,7 @@ Outlook estimate(const SweepSpec& sweep, const RunOptions& options) {
   Outlook out{.preview = {}, .estimated = true, .note = {}};
   out.note = "no coordinator is running: every lane is taken to be free and every job to be new";
   if (!options.devices.empty()) out.note += "; --devices is not checked";
+  if (options.add) out.note += "; the sweep's own runs, if there are some, come before these";
   out.preview.reply.sweep = sweep.name;
   for (std::size_t i = 0; i < sweep.runs.size(); ++i) {
     out.preview.runs.push_back(folder_of(sweep, i));

@@ -10,6 +10,7 @@
 #include <climits>
 #include <utility>
 
+#include "coordinator/added_rows.h"
 #include "spec/diagnostics.h"
 #include "spec/load.h"
 
@@ -40,6 +41,9 @@ std::string first_command_line_option(const CommandLineOptions& given) {
 
 Result<ParsedSweep> parse(const RunOptions& options) {
   if (options.rerun && options.only_new) return usage("--rerun and --only-new exclude each other");
+  if (options.add && options.has_words && options.command_line.name.empty()) {
+    return usage("--add needs the name of the sweep that is to have more rows: --name");
+  }
   if (!options.devices.empty() && options.lanes > 0) {
     return usage("--devices names GPUs and --lanes runs without them; give one of them");
   }
@@ -103,6 +107,8 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   command.add_flag("--emit", options.emit, "print the sweep file; start nothing");
   command.add_flag("--rerun", options.rerun, "repeat what is done, too");
   command.add_flag("--only-new", options.only_new, "leave failed and cancelled jobs as they are");
+  command.add_flag("--add", options.add,
+                   "add the file's rows to the sweep; those it does not name stay");
   command.add_option("--engine", options.engine, "local, or fake: only pretends to run")
       ->check(CLI::IsMember({"local", "fake"}));
   command.add_option("-p", options.parameters, "KEY=VALUE: replace a parameter of the file")
@@ -142,6 +148,9 @@ Result<SweepSpec> sweep_of(const RunOptions& options) {
       std::any_of(steps.begin(), steps.end(), [](const StepSpec& step) { return step.gpus > 0; });
   if (!options.devices.empty() && !wants_gpu) {
     return usage("--devices: no step asks for a GPU (`gpus = 1`, or --gpus 1 for a command)");
+  }
+  if (options.add) {
+    if (Result<void> may = check_growth(*parsed->sweep); !may) return std::move(may).error();
   }
   return std::move(*parsed->sweep);
 }

@@ -24,6 +24,7 @@ struct RunOptions {
   bool emit = false;
   bool rerun = false;
   bool only_new = false;
+  bool add = false;
   std::vector<std::string> parameters = {};  // -p KEY=VALUE: with a file only
   // Without a file.
   CommandLineOptions command_line = {};
@@ -32,7 +33,7 @@ struct RunOptions {
 
   /// `run -- CMD` without lists: one job, whose output and exit code become ours.
   bool names_one_job(const SweepSpec& sweep) const {
-    return has_words && sweep.runs.size() <= 1 && sweep.steps.size() == 1;
+    return has_words && !add && sweep.runs.size() <= 1 && sweep.steps.size() == 1;
   }
 };
 

@@ -17,6 +17,7 @@ SubmitContext context_of(const RunOptions& options, const SweepSpec& sweep) {
   context.engine = options.engine;
   context.rerun = options.rerun;
   context.only_new = options.only_new;
+  context.add = options.add;
   context.unique_name = options.has_words && options.command_line.name.empty();
   return context;
 }

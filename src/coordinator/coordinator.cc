@@ -121,7 +121,10 @@ void Coordinator::leave_queue(const Job& job) {
 
 /// Brings queue and needs in line with one job's state.  Idempotent.
 void Coordinator::refresh(JobId id) {
-  if (is_frozen(*parts_.world->job(id))) return;  // all of it follows
+  if (is_frozen(*parts_.world->job(id))) {
+    missed_.push_back(id);
+    return;
+  }
   std::vector<JobId> work{id};
   while (!work.empty()) {
     const JobId next = work.back();

@@ -242,6 +242,8 @@ class Coordinator {
   void refresh(JobId id);
   void refresh_all();
   void refresh_sweep(SweepId id);
+  void refresh_added(const SubmitReply& reply);
+  void refresh_submitted(JobId job);
   void dependents_of(JobId id);
   void bring_back_dependents(JobId id, std::vector<JobId>& affected);
   void declare(const Sweep& sweep);
@@ -368,6 +370,7 @@ class Coordinator {
   bool submitting_ = false;
   bool leaving_ = false;
   SweepId frozen_ = {};  // its resubmit is being stored: its jobs do not change
+  std::vector<JobId> missed_ = {};  // of these: what has to be refreshed then
   std::vector<EngineEvent> deferred_;
   bool store_retry_armed_ = false;
   bool watches_gpu_memory_ = false;

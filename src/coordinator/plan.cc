@@ -90,6 +90,9 @@ Result<ForecastInput> Coordinator::plan_input(const PlanRequest& request,
   ForecastMachine machine = forecast_machine(&closed);
   if (request.file) {
     const SweepSpec& file = *request.file;
+    if (request.context.add) {
+      return Error{ErrorKind::Invalid, 0, "a plan is made of a whole file, without --add"};
+    }
     // GPUs that are only imagined cannot be checked.
     const bool imagined = request.on > 0 && !parts_.gpus->any();
     Result<SubmitPlan> plan = imagined ? plan_submit(world, file, request.context, now)

@@ -1,13 +1,41 @@
 // What a submit would do and what would start at once, for `--dry-run`: the plan of the submit,
 // then the scheduler's own choices on copies of queue and capacity.  Nothing is recorded.
+#include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "coordinator/coordinator.h"
 #include "coordinator/expectation.h"
 #include "coordinator/planned_jobs.h"
 
 namespace pergpu {
+namespace {
+
+using Entries = std::vector<PlannedJobs::Entry>;
+
+/// The known jobs among those that are planned.
+std::unordered_set<JobId> known_of(const PlannedJobs& planned, std::size_t steps) {
+  std::unordered_set<JobId> known;
+  for (std::size_t step = 0; step < steps; ++step) {
+    for (const PlannedJobs::Entry& entry : planned.of_step(step)) {
+      if (!entry.is_new) known.insert(entry.id);
+    }
+  }
+  return known;
+}
+
+/// Queued jobs of a step beside these.
+std::int64_t queued_beside(const World& world, const Step& step, const Entries& entries) {
+  return queued_of(step) -
+         std::count_if(entries.begin(), entries.end(), [&](const PlannedJobs::Entry& entry) {
+           return !entry.is_new && world.job(entry.id)->state == JobState::Queued &&
+                  world.is_listed(entry.id);
+         });
+}
+
+}  // namespace
 
 Result<SubmitPreview> Coordinator::preview(const SweepSpec& file, const SubmitContext& context) {
   Result<SubmitPlan> plan = plan_checked(file, context);
@@ -29,9 +57,11 @@ std::vector<StartSnapshot> Coordinator::rehearse(const SweepSpec& file,
   Capacity capacity = capacity_;
   parts_.gpus->fill(capacity);
 
-  // The plan's version of this sweep takes the place of the one that is queued.
+  // The plan's version of this sweep takes the place of the one that is queued; with --add, that
+  // of the rows which the file names, and the others compete as they would.
+  const std::unordered_set<JobId> named = known_of(planned, file.steps.size());
   for (const auto& [id, entry] : ready_) {
-    if (entry.step.sweep == plan.sweep) queue.erase(entry);
+    if (entry.step.sweep == plan.sweep && (!plan.adds || named.contains(id))) queue.erase(entry);
   }
   const Sweep sweep = planned.as_sweep(plan.sweep, context);
   declare(sweep, queue, capacity);
@@ -44,10 +74,15 @@ std::vector<StartSnapshot> Coordinator::rehearse(const SweepSpec& file,
   std::unordered_map<JobId, Origin> origins;
   for (std::size_t step = 0; step < file.steps.size(); ++step) {
     const bool once = file.steps[step].once;
-    const std::vector<PlannedJobs::Entry>& entries = planned.of_step(step);
+    const Entries& entries = planned.of_step(step);
     const auto is_to_start = [](const auto& entry) { return entry.becomes == JobState::Queued; };
-    queue.set_left({plan.sweep, planned.slot_of(step)},
-                   std::count_if(entries.begin(), entries.end(), is_to_start));
+    std::int64_t left = std::count_if(entries.begin(), entries.end(), is_to_start);
+    if (plan.adds) {
+      const Sweep& known = *parts_.world->sweep(plan.sweep);
+      const auto slot = static_cast<std::size_t>(planned.slot_of(step));
+      left += queued_beside(*parts_.world, known.steps[slot], entries);
+    }
+    queue.set_left({plan.sweep, planned.slot_of(step)}, left);
     for (std::size_t row = 0; row < planned.of_step(step).size(); ++row) {
       const JobId id = planned.of_step(step)[row].id;
       if (!planned.ready(step, row) || acquiring_.contains(id)) continue;

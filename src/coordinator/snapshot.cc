@@ -301,6 +301,7 @@ void fields(V& v, F&& f) {
   f("engine", v.engine);
   f("rerun", v.rerun);
   f("only_new", v.only_new);
+  f("add", v.add);
   f("unique_name", v.unique_name);
   f("git_commit", v.git_commit);
   f("git_dirty", v.git_dirty);

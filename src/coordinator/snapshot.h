@@ -9,7 +9,9 @@
 // then any number of requests, answered in order with {"ok":true,"data":…} or
 // {"ok":false,"code":<exit code>,"error":"…"}:
 //   {"op":"submit","sweep":<spec/wire>,"runs":N,"context":SubmitContext} + N lines (RunSpec)
-//        -> SubmitReply
+//        -> SubmitReply, which names the jobs of these N runs (and of once-steps).  With "add":true
+//           in the context the sweep keeps its other runs as they are; refused where the steps are
+//           not those of the sweep, or one looks at all runs
 //   {"op":"ps","sel":[…],"all":bool}            -> {"schema":1,"jobs":[JobSnapshot…]}
 //   {"op":"show","sel":[…]}                     -> {"schema":1,"jobs":[JobSnapshot + "params",
 //   "command", …]}; the client adds "attempts" and "argv" from the records in the job's folder
@@ -203,6 +205,7 @@ struct SubmitContext {
   std::string engine = "local";
   bool rerun = false;
   bool only_new = false;
+  bool add = false;          // rows that the file does not name stay, and stay listed
   bool unique_name = false;  // `run -- …` without --name: make the name unique ("true-2")
   std::string git_commit = {};
   bool git_dirty = false;

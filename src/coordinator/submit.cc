@@ -1,6 +1,7 @@
 // Runs are matched by their canonical JSON, jobs by their identity.  What is done stays done; what
 // is queued or live goes on; what ended otherwise is queued again; what is no longer in the file
-// and has not started is cancelled.
+// and has not started is cancelled.  With `add` what the file does not name stays as it is, and is
+// not even looked at but for whether it is listed.
 #include "coordinator/submit.h"
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "coordinator/added_rows.h"
 #include "spec/identity.h"
 #include "spec/placeholders.h"
 #include "spec/run_name.h"
@@ -70,6 +72,7 @@ class Planner {
   const Sweep* known_ = nullptr;
   SubmitPlan out_;
   JobId next_job_;
+  std::vector<std::string> columns_;
   std::vector<std::int32_t> run_index_;  // of file row i
   std::vector<bool> listed_;             // by run index
   // identities_[step][i]: of file row i, or the one job of a once-step
@@ -79,6 +82,10 @@ class Planner {
 void Planner::plan_runs() {
   std::int32_t next = known_ == nullptr ? 0 : static_cast<std::int32_t>(known_->runs.size());
   listed_.assign(static_cast<std::size_t>(next), false);
+  if (out_.adds) {
+    std::transform(known_->runs.begin(), known_->runs.end(), listed_.begin(),
+                   [](const Run& run) { return run.listed; });
+  }
   std::int32_t fresh = 0;
   for (const RunSpec& run : file_.runs) {
     if (known_ == nullptr || !known_->run_of_json.contains(run.json)) ++fresh;
@@ -94,7 +101,7 @@ void Planner::plan_runs() {
     }
     out_.rows.push_back(row::Run{.sweep = out_.sweep,
                                  .index = next,
-                                 .folder = run_folder_name(run, next, count, file_.columns),
+                                 .folder = run_folder_name(run, next, count, columns_),
                                  .json = run.json,
                                  .texts = run.texts});
     run_index_.push_back(next++);
@@ -178,7 +185,7 @@ void Planner::plan_step(std::size_t index) {
 }
 
 void Planner::drop_unlisted() {
-  if (known_ == nullptr) return;
+  if (known_ == nullptr || out_.adds) return;
   for (const Step& step : known_->steps) {
     const bool in_file = std::any_of(file_.steps.begin(), file_.steps.end(),
                                      [&](const StepSpec& s) { return s.name == step.spec.name; });
@@ -200,6 +207,13 @@ Result<SubmitPlan> Planner::plan() {
   if (context_.unique_name) spec.name = unique_name(world_, root, spec.name);
   known_ = world_.sweep(world_.sweep_at(root, spec.name));
   out_.is_new = known_ == nullptr;
+  out_.adds = context_.add && known_ != nullptr;
+  if (context_.add) {
+    Result<void> may = known_ == nullptr ? check_growth(file_) : check_growth(file_, *known_);
+    if (!may) return std::move(may).error();
+  }
+  if (out_.adds) spec.columns = columns_with(*known_, file_);
+  columns_ = spec.columns;
   out_.sweep = known_ == nullptr ? world_.next_sweep_id() : known_->id;
   next_job_ = world_.next_job_id();
   identities_.resize(file_.steps.size());
@@ -244,6 +258,28 @@ std::string output_root(const SweepSpec& sweep) {
 Result<SubmitPlan> plan_submit(const World& world, const SweepSpec& sweep,
                                const SubmitContext& context, Instant now) {
   return Planner(world, sweep, context, now).plan();
+}
+
+SubmitReply repeated_reply(const Sweep& sweep, const SweepSpec& file) {
+  SubmitReply reply{.sweep = sweep.name, .sweep_id = sweep.id.value};
+  const auto add = [&](int slot, std::int32_t run) {
+    if (const JobId job = World::current(sweep, slot, run)) reply.jobs.push_back(job.value);
+  };
+  for (const StepSpec& step : file.steps) {
+    const std::optional<int> slot = sweep.slot_of(step.name);
+    if (!slot) continue;
+    if (step.once) {
+      add(*slot, -1);
+      continue;
+    }
+    for (const RunSpec& run : file.runs) {
+      const auto known = sweep.run_of_json.find(run.json);
+      if (known != sweep.run_of_json.end()) add(*slot, known->second);
+    }
+  }
+  std::sort(reply.jobs.begin(), reply.jobs.end());
+  reply.kept = static_cast<std::int64_t>(reply.jobs.size());
+  return reply;
 }
 
 }  // namespace pergpu

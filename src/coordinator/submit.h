@@ -19,6 +19,7 @@ struct SubmitPlan {
   SubmitReply reply = {};
   SweepId sweep = {};
   bool is_new = false;  // nothing of this sweep was known
+  bool adds = false;    // to a known one: of that only the jobs in `reply` may change
 };
 
 /// Absolute output root of a sweep: `out` relative to the sweep's folder.
@@ -27,5 +28,8 @@ std::string output_root(const SweepSpec& sweep);
 /// Invalid: the sweep cannot be submitted as it is, and why.
 Result<SubmitPlan> plan_submit(const World& world, const SweepSpec& sweep,
                                const SubmitContext& context, Instant now);
+
+/// The answer to a submit of this file that `sweep` has taken already.
+SubmitReply repeated_reply(const Sweep& sweep, const SweepSpec& file);
 
 }  // namespace pergpu

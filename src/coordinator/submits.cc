@@ -5,6 +5,7 @@
 
 #include "coordinator/attempt_planner.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/readiness.h"
 
 namespace pergpu {
 namespace {
@@ -74,18 +75,10 @@ void Coordinator::run_submits() {
   // The same request again, because its answer was lost: the same answer.
   if (!pending.context.key.empty()) {
     for (const auto& [id, sweep] : parts_.world->sweeps()) {
-      if (sweep.context.key != pending.context.key || parts_.world->is_forgotten(id)) continue;
-      SubmitReply reply{.sweep = sweep.name, .sweep_id = id.value};
-      for (const Step& step : sweep.steps) {
-        if (!step.listed) continue;
-        for (JobId job : step.current) {
-          const std::int32_t run = job ? parts_.world->job(job)->run : -1;
-          const bool listed = run < 0 || sweep.runs[static_cast<std::size_t>(run)].listed;
-          if (job && listed) reply.jobs.push_back(job.value);
-        }
-      }
-      reply.kept = static_cast<std::int64_t>(reply.jobs.size());
-      pending.done(std::move(reply));
+      const bool is_same =
+          sweep.context.key == pending.context.key && sweep.context.add == pending.context.add;
+      if (!is_same || parts_.world->is_forgotten(id)) continue;
+      pending.done(repeated_reply(sweep, pending.sweep));
       return;
     }
   }
@@ -104,18 +97,22 @@ void Coordinator::run_submits() {
   if (!plan->is_new) frozen_ = plan->sweep;
   Batch rows = std::move(plan->rows);
   parts_.journal->commit_first(
-      std::move(rows), [this, sweep = plan->sweep, reply = std::move(plan->reply),
-                        done = std::move(pending.done)](const Result<void>& stored) mutable {
+      std::move(rows),
+      [this, sweep = plan->sweep, adds = plan->adds, reply = std::move(plan->reply),
+       done = std::move(pending.done)](const Result<void>& stored) mutable {
         submitting_ = false;
         frozen_ = {};
         if (stored) {
           rest_.insert(sweep);  // nothing of it may have to run
           planner_->forget(sweep);
-          forget_breakers(sweep);
+          // What is only added is no word of a person on what has failed before.
+          if (!adds || reply.requeued > 0) forget_breakers(sweep);
           declare(*parts_.world->sweep(sweep));
           ++changes_;
+          adds ? refresh_added(reply) : refresh_sweep(sweep);
         }
-        refresh_sweep(sweep);  // also what would have happened to its jobs while they were frozen
+        // What would have happened to its jobs while they were frozen.
+        for (const JobId missed : std::exchange(missed_, {})) refresh(missed);
         if (stored) {
           done(std::move(reply));
         } else {
@@ -128,18 +125,31 @@ void Coordinator::run_submits() {
 }
 
 void Coordinator::refresh_sweep(SweepId id) {
-  const Sweep* sweep = parts_.world->sweep(id);
-  if (sweep == nullptr) return;  // a new one that was not stored
-  for (const Step& step : sweep->steps) {
+  for (const Step& step : parts_.world->sweep(id)->steps) {
     for (const JobId job : step.current) {
-      if (!job) continue;
-      touch(job);
-      refresh(job);
-      if (const JobId old = parts_.world->replaces(job)) {
-        touch(old);
-        refresh(old);
-      }
+      if (job) refresh_submitted(job);
     }
+  }
+}
+
+/// The other jobs of the sweep are as they were, but for those that need a job of a once-step which
+/// was queued again.
+void Coordinator::refresh_added(const SubmitReply& reply) {
+  for (const std::int64_t job : reply.jobs) refresh_submitted(JobId{job});
+  if (reply.requeued == 0) return;
+  for (const std::int64_t id : reply.jobs) {
+    const Job& job = *parts_.world->job(JobId{id});
+    if (job.run >= 0) continue;
+    visit_dependents(*parts_.world, job, [this](JobId dependent) { refresh(dependent); });
+  }
+}
+
+void Coordinator::refresh_submitted(JobId job) {
+  touch(job);
+  refresh(job);
+  if (const JobId old = parts_.world->replaces(job)) {
+    touch(old);
+    refresh(old);
   }
 }
 

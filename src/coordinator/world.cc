@@ -78,6 +78,7 @@ Result<void> World::absorb_sweep(const row::Sweep& r) {
   sweep.submitted_at = r.at;
   sweep.context = std::move(record->context);
   sweep.unlisted_runs = std::move(record->unlisted_runs);
+  std::sort(sweep.unlisted_runs.begin(), sweep.unlisted_runs.end());
   if (const auto forgotten = forgotten_.find(r.id); forgotten != forgotten_.end()) {
     forgotten->second = 0;
   } else {
@@ -111,21 +112,29 @@ Result<void> World::absorb_sweep(const row::Sweep& r) {
   spec->runs.clear();
   sweep.spec = std::move(*spec);
 
-  for (Run& run : sweep.runs) run.listed = true;
+  std::vector<bool> listed(sweep.runs.size(), true);
   for (std::int32_t index : sweep.unlisted_runs) {
-    if (index >= 0 && static_cast<std::size_t>(index) < sweep.runs.size()) {
-      sweep.runs[static_cast<std::size_t>(index)].listed = false;
+    if (std::cmp_less(index, listed.size()) && index >= 0) {
+      listed[static_cast<std::size_t>(index)] = false;
     }
   }
-  for (Step& step : sweep.steps) {
-    step.total = step.done = step.ended = step.live = step.timed = 0;
-    step.in_state = {};
-    step.timed_ns = 0;
-    for (JobId id : step.current) {
-      if (id) count(*job(id), +1);
-    }
+  for (std::size_t run = 0; run < listed.size(); ++run) {
+    if (sweep.runs[run].listed != listed[run]) list_run(sweep, run, listed[run]);
   }
   return {};
+}
+
+/// Its jobs are counted only while it is listed.
+void World::list_run(Sweep& sweep, std::size_t run, bool listed) {
+  const auto count_all = [&](int sign) {
+    for (const Step& step : sweep.steps) {
+      const JobId id = run < step.current.size() ? step.current[run] : JobId{};
+      if (id && job(id)->run >= 0) count(*job(id), sign);
+    }
+  };
+  count_all(-1);
+  sweep.runs[run].listed = listed;
+  count_all(+1);
 }
 
 Result<void> World::absorb_archived(const row::Archived& r) {
@@ -209,7 +218,7 @@ Result<void> World::absorb_run(const row::Run& r) {
   sweep->run_of_json.emplace(r.json, r.index);
   sweep->runs.push_back({.folder = r.folder,
                          .spec = {.json = r.json, .texts = r.texts},
-                         .listed = std::find(gone.begin(), gone.end(), r.index) == gone.end()});
+                         .listed = !std::binary_search(gone.begin(), gone.end(), r.index)});
   return {};
 }
 

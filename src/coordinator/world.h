@@ -67,7 +67,7 @@ struct Sweep {
   std::string name = {};
   SweepSpec spec = {};         // `runs` and `steps` are empty: see below
   SubmitContext context = {};  // `env` is empty: it lies in its own file
-  std::vector<std::int32_t> unlisted_runs = {};
+  std::vector<std::int32_t> unlisted_runs = {};  // ascending
   std::vector<Step> steps = {};
   std::vector<Run> runs = {};
   Instant submitted_at = {};
@@ -167,6 +167,7 @@ class World {
 
  private:
   Result<void> absorb_sweep(const row::Sweep& r);
+  void list_run(Sweep& sweep, std::size_t run, bool listed);
   Result<void> absorb_archived(const row::Archived& r);
   void absorb_meta(const row::Meta& r);
   void forget_name(SweepId id, const std::string& name, const std::string& root);

@@ -106,6 +106,7 @@ void People::submit(Life& life) {
                      .lanes = file.lanes,
                      .rerun = dice_.percent(10),
                      .only_new = dice_.percent(10),
+                     .add = dice_.percent(20),
                      .key = "key" + number(++keys_)};
   asked_->repeats = file.accepted;
   send(life);
