@@ -248,6 +248,9 @@ Result<Request> request_of(std::string_view line) {
   fields.get("most", request.most);
   if (request.most < 0) fields.fail("most", "a number of jobs");
   fields.get("without_runs", request.without_runs);
+  fields.get("without_jobs", request.without_jobs);
+  fields.get("grows", request.grows);
+  if (request.grows && !request.sweep_id) fields.fail("sweep_id", "the number of what grows");
   fields.get("all", request.all);
   fields.get("failed", request.failed);
   fields.get("kill", request.kill);

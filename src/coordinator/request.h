@@ -56,6 +56,8 @@ struct Request {
   bool kill = false;
   std::int64_t most = 0;      // of Watch: more jobs are refused; 0: none is too many
   bool without_runs = false;  // of Watch: of the sweep no rows and names of runs
+  bool without_jobs = false;  // of Watch: none is told but for what changes
+  bool grows = false;         // of Watch: of the sweep's later jobs, too, and without an end
   Settings set = {};          // of Set
   struct Clean {
     std::int64_t older_s = 0;  // ended so long ago; 0: whenever

@@ -62,7 +62,7 @@ class Server {
   void plan(std::uint64_t id, Request request);
   void tell_plan(std::uint64_t id, const Coordinator::PlanRequest& asked);
   void watch(Client& client, const Request& request);
-  void begin_watch(Client& client, SweepId sweep, std::vector<JobId> jobs, bool with_runs);
+  void begin_watch(Client& client, const Request& request, SweepId sweep, std::vector<JobId> jobs);
   void watch_all(std::uint64_t id);
   void note_change(Client& client, const std::vector<JobId>& jobs);
   void begin_overview(Client& client, const std::string& jobs);
@@ -96,6 +96,7 @@ class Server {
   void fail(std::uint64_t id, int code, const std::string& error);
   Client* find(std::uint64_t id);
   bool is_open(JobId id) const;
+  bool is_watched(Client& client, JobId job) const;
   void flush(Client& client);
   void flush_at(Client& client, std::int64_t boot_ns);
   void answer_wait(Client& client);

@@ -35,6 +35,7 @@ struct Server::Client {
   // A stream of changes.
   bool watching = false;
   bool beginning = false;  // the snapshot is being made; changes are told behind it
+  bool grows = false;      // jobs that come to the sweep are watched, too; it has no end
   SweepId watched_sweep;
   std::unordered_set<JobId> watched_jobs;
   std::unordered_set<JobId> open_jobs;  // of these: neither ended nor held

@@ -55,17 +55,19 @@ void Server::watch(Client& client, const Request& request) {
                             jobs.size(), request.most));
   }
   std::sort(jobs.begin(), jobs.end());
-  coordinator_.when_durable([this, id = client.id, jobs = std::move(jobs), sweep_id = sweep->id,
-                             with_runs = !request.without_runs]() mutable {
-    if (Client* c = find(id)) begin_watch(*c, sweep_id, std::move(jobs), with_runs);
-  });
+  coordinator_.when_durable(
+      [this, id = client.id, jobs = std::move(jobs), sweep_id = sweep->id, request]() mutable {
+        if (Client* c = find(id)) begin_watch(*c, request, sweep_id, std::move(jobs));
+      });
 }
 
 /// The snapshot, which takes several turns where there are many jobs, and what changes from now on.
-void Server::begin_watch(Client& client, SweepId sweep, std::vector<JobId> jobs, bool with_runs) {
+void Server::begin_watch(Client& client, const Request& request, SweepId sweep,
+                         std::vector<JobId> jobs) {
   client.watching = true;
   client.beginning = true;
   client.watches_all = false;
+  client.grows = request.grows;
   client.watched_sweep = sweep;
   client.watched_jobs = std::unordered_set<JobId>(jobs.begin(), jobs.end());
   client.open_jobs.clear();
@@ -77,7 +79,8 @@ void Server::begin_watch(Client& client, SweepId sweep, std::vector<JobId> jobs,
     SweepSnapshot runs = {};
   };
   const auto parts = std::make_shared<Parts>();
-  parts->jobs.jobs = std::move(jobs);
+  if (!request.without_jobs) parts->jobs.jobs = std::move(jobs);
+  const bool with_runs = !request.without_runs;
   in_turns(client.id, [this, sweep, with_runs, parts](Client& c) {
     if (!describe_jobs(parts->jobs, Request::Op::Watch)) return false;
     const Sweep& s = *coordinator_.world().sweep(sweep);
@@ -98,11 +101,13 @@ void Server::begin_watch(Client& client, SweepId sweep, std::vector<JobId> jobs,
   });
 }
 
-/// As long as there is somebody to be told.
+/// As long as there is somebody to be told, and something to end.
 void Server::mind_end(std::uint64_t id) {
   loop_.at(coordinator_.now().boot_ns + kEndPeriod, [this, id] {
     Client* client = find(id);
-    if (client == nullptr || !client->watching || client->open_jobs.empty()) return;
+    if (client == nullptr) return;
+    client->end_minded = client->watching && !client->open_jobs.empty();
+    if (!client->end_minded) return;
     if (!client->beginning) tell_end(*client);
     mind_end(id);
   });
@@ -120,6 +125,17 @@ void Server::tell_end(Client& client) {
                                 : json(nullptr)}}));
 }
 
+/// A job that came to a sweep that grows is watched from now on.
+bool Server::is_watched(Client& client, JobId id) const {
+  if (client.watched_jobs.contains(id)) return true;
+  const World& world = coordinator_.world();
+  const Job& job = *world.job(id);
+  const bool is_new = client.grows && job.sweep == client.watched_sweep && world.is_current(job) &&
+                      world.is_listed(id);
+  if (is_new) client.watched_jobs.insert(id);
+  return is_new;
+}
+
 bool Server::is_open(JobId id) const {
   const JobState state = coordinator_.world().job(id)->state;
   return !is_ended(state) && state != JobState::Held;
@@ -132,7 +148,7 @@ void Server::changed(const std::vector<JobId>& jobs) {
       note_change(*client, jobs);
     } else if (client->watching) {
       for (JobId id : jobs) {
-        if (!client->watched_jobs.contains(id)) continue;
+        if (!is_watched(*client, id)) continue;
         if (client->unsent_jobs.insert(id).second) client->unsent.push_back(id);
         if (is_open(id)) {
           client->open_jobs.insert(id);
@@ -141,6 +157,8 @@ void Server::changed(const std::vector<JobId>& jobs) {
         }
       }
       if (client->unsent.empty()) continue;
+      const bool is_to_mind = client->grows && !client->beginning && !client->open_jobs.empty();
+      if (is_to_mind && !std::exchange(client->end_minded, true)) mind_end(client->id);
       if (client->open_jobs.empty()) {
         flush(*client);
       } else {
@@ -198,7 +216,7 @@ void Server::flush(Client& client) {
     for (const LaneSnapshot& lane : coordinator_.lane_snapshots(sweep)) lanes.push_back(lane);
     client.stream->send(dump({{"event", "lanes"}, {"lanes", std::move(lanes)}}));
   }
-  if (client.open_jobs.empty()) client.stream->send(dump({{"event", "end"}}));
+  if (client.open_jobs.empty() && !client.grows) client.stream->send(dump({{"event", "end"}}));
 }
 
 /// Answers who waits, once nothing of it is open.

@@ -40,7 +40,9 @@
 //           {"event":"lanes","lanes":[…]} at most once a second, {"event":"remaining",
 //           "remaining_s":…} when the expected end moves, and {"event":"end"} when nothing of it is
 //           queued or live.  With "most":N it is refused where there are more jobs than
-//           that; with "without_runs":true "rows" and "runs" of the snapshot are empty
+//           that; with "without_runs":true "rows" and "runs" of the snapshot are empty, with
+//           "without_jobs":true "jobs" of it.  With "sweep_id" and "grows":true jobs that the sweep
+//           gets later are told as well, and it has no end
 //   {"op":"watch","all":true}
 //        -> a stream of everything, bounded by kMost… below: first {"event":"snapshot","all":true,
 //           "jobs":[JobSnapshot…],"sweeps":[SweepSummary…],"counts":{state:n}} with the fields of

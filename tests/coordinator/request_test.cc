@@ -70,6 +70,18 @@ TEST(Request, FieldOfAnotherTypeIsNamed) {
   EXPECT_EQ(refusal(R"({"op":["ps"]})"), "malformed request: `op` must be a text");
 }
 
+TEST(Request, OnlyOfASweepIsItWatchedHowItGrows) {
+  const Result<Request> watch =
+      request_of(R"({"op":"watch","sweep_id":3,"grows":true,"without_jobs":true})");
+  ASSERT_TRUE(watch) << watch.error().message;
+  EXPECT_TRUE(watch->grows);
+  EXPECT_TRUE(watch->without_jobs);
+  EXPECT_EQ(refusal(R"({"op":"watch","sel":["@"],"grows":true})"),
+            "malformed request: `sweep_id` must be the number of what grows");
+  EXPECT_EQ(refusal(R"({"op":"watch","sweep_id":3,"grows":1})"),
+            "malformed request: `grows` must be true or false");
+}
+
 TEST(Request, ForUsageIsRead) {
   const Result<Request> all = request_of(R"({"op":"usage","job":17})");
   ASSERT_TRUE(all) << all.error().message;

@@ -1,6 +1,11 @@
-"""Rows that are added to a sweep (`--add`)."""
-from harness import wait_until
+"""Rows that are added to a sweep (`--add`), and who watches it while it grows."""
+import contextlib
+import json
+
+from harness import grid, wait_until
 from test_archive import restart
+from test_large_sweeps import RUNS, submit
+from test_security import connect
 
 STEP = '[steps.train]\ncommand = ["stamp"]\n'
 
@@ -81,3 +86,77 @@ def test_a_dry_run_foretells_what_is_added(home):
     wait_until(lambda: home.coordinator() is None, "its end")
     shown = home.run("submit", path, "--add", "--dry-run").stderr
     assert "the sweep's own runs, if there are some, come before these" in shown
+
+
+class Watcher:
+    """A stream of what happens to a sweep while it grows."""
+
+    def __init__(self, home, sweep, **more):
+        self.stream = connect(home, hello=True)
+        self.stream.settimeout(60)
+        request = {"op": "watch", "sweep_id": sweep, "grows": True, **more}
+        self.stream.sendall((json.dumps(request) + "\n").encode())
+        self.lines = self.stream.makefile()
+        self.first = json.loads(self.lines.readline())
+        self.state = {job["id"]: job["state"] for job in self.first.get("jobs", [])}
+        self.told = []
+
+    def until(self, happened):
+        while not happened(self.state):
+            event = json.loads(self.lines.readline())
+            assert event["event"] in ("job", "sweep", "lanes", "remaining")
+            if event["event"] == "job":
+                self.state[event["job"]["id"]] = event["job"]["state"]
+                self.told.append(event["job"]["id"])
+
+    def close(self):
+        self.lines.close()
+        self.stream.close()
+
+
+def done(*jobs):
+    return lambda state: all(state.get(job) == "done" for job in jobs)
+
+
+def test_who_watches_a_sweep_that_grows_is_told_of_later_jobs_and_of_no_end(home):
+    sweep = home.submit(rows(0, 1))["sweep_id"]
+    with contextlib.closing(Watcher(home, sweep)) as watcher:
+        assert [job["id"] for job in watcher.first["jobs"]] == [1, 2]
+        watcher.until(done(1, 2))
+        other = home.submit(grid("a", 1, 'command = ["true"]'), name="other.toml")["jobs"]
+        home.submit(rows(2, 3), "--add")
+        watcher.until(done(4, 5))
+        home.submit(rows(0, 1, 2, 3, 4))  # the whole file again
+        watcher.until(done(6))
+        home.run("wait", "other")
+        assert not set(other) & set(watcher.state)
+    with contextlib.closing(Watcher(home, sweep, without_jobs=True, without_runs=True)) as watcher:
+        assert watcher.first["jobs"] == watcher.first["sweep"]["runs"] == []
+        assert watcher.first["sweep"]["counts"] == {"done": 5}
+        home.run("submit", home.file("sweep.toml", rows(4, 5)), "--add", "--rerun")
+        watcher.until(done(6, 7))
+        assert set(watcher.state) == {6, 7}
+    refused = {"op": "watch", "sel": ["@"], "grows": True}
+    with contextlib.closing(connect(home, hello=True)) as stream:
+        stream.sendall((json.dumps(refused) + "\n").encode())
+        assert json.loads(stream.makefile().readline())["code"] == 2
+
+
+def test_of_thousands_of_rows_only_the_added_ones_are_told(home):
+    submit(home)
+    with contextlib.closing(Watcher(home, 1, without_runs=True)) as watcher:
+        assert len(watcher.state) == RUNS
+        wait_until(lambda: home.json("coordinator", "status")["live"], "the first starts")
+        more = {"name": "many", "folder": "/", "out": home.path + "/out", "columns": ["i"],
+                "steps": [{"name": "train", "command": ["true"], "fake_duration": "1000s"}]}  # fmt: skip
+        context = {"cwd": "/", "lanes": 1, "engine": "fake", "env": ["A=1"], "add": True}
+        lines = [{"op": "submit", "runs": 3, "sweep": more, "context": context}]
+        lines += [{"json": {"i": i}} for i in (RUNS - 1, RUNS, RUNS + 1)]
+        with contextlib.closing(connect(home, hello=True)) as stream:
+            stream.sendall("".join(json.dumps(line) + "\n" for line in lines).encode())
+            reply = json.loads(stream.makefile().readline())
+        assert reply["data"]["jobs"] == [RUNS, RUNS + 1, RUNS + 2], reply
+        home.run("cancel", RUNS + 2)
+        watcher.until(lambda state: state.get(RUNS + 2) == "cancelled")
+        assert set(watcher.told) >= {RUNS, RUNS + 1, RUNS + 2} and len(watcher.told) < 20
+    home.run("cancel", "many")
