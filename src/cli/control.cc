@@ -25,6 +25,7 @@ struct Options {
   Output output;
   bool failed = false;
   bool kill = false;
+  bool queued = false;
   std::vector<std::string> selectors;
 };
 
@@ -67,7 +68,16 @@ int control(const Options& options) {
   return tell(options, {{"op", options.verb},
                         {"sel", options.selectors},
                         {"failed", options.failed},
-                        {"kill", options.kill}});
+                        {"kill", options.kill},
+                        {"queued", options.queued}});
+}
+
+int cancel_jobs(Options options) {
+  if (options.queued && options.kill) {
+    return fail({ErrorKind::Invalid, 0, "--queued leaves what runs and --kill ends it at once"});
+  }
+  if (options.queued) options.rule = "with --queued only what has not started is cancelled";
+  return control(options);
 }
 
 /// The words that look like KEY=VALUE say what to set, the others name jobs.
@@ -106,7 +116,10 @@ void add_control(CLI::App& program, Invocation& invocation) {
           "end jobs: SIGTERM, their grace, SIGKILL", options);
   cancel->get_option("SEL")->required();
   cancel->add_flag("--kill", options->kill, "SIGKILL at once");
-  cancel->footer("Example:\n  pergpu cancel thirteen");
+  cancel->add_flag("--queued", options->queued, "only what has not started; what runs goes on");
+  cancel->footer("Examples:\n  pergpu cancel thirteen\n  pergpu cancel --queued thirteen");
+  cancel->callback(
+      [options, &invocation] { invocation.action = [options] { return cancel_jobs(*options); }; });
 
   CLI::App* hold = add(program, invocation, "hold", "held", "only queued jobs can be held",
                        "let queued jobs wait until they are released", options);

@@ -12,19 +12,34 @@ Coordinator::Changed Coordinator::cancel(const std::vector<JobId>& jobs, bool ki
   Changed out;
   for (JobId id : jobs) {
     const Job& job = *parts_.world->job(id);
-    if (job.state == JobState::Queued || job.state == JobState::Held) {
-      record(id, event::Cancelled{reason});
-      refresh(id);
-      dependents_of(id);
-    } else if (is_live(job.state)) {
+    if (is_live(job.state)) {
       stop_attempt(job, StopCause::Cancel, reason, kill ? StopHow::Kill : StopHow::TermThenKill);
-    } else {
+    } else if (!cancel_waiting(job, reason)) {
       out.unchanged.push_back(id.value);
       continue;
     }
     out.changed.push_back(id.value);
   }
   return out;
+}
+
+Coordinator::Changed Coordinator::cancel_queued(const std::vector<JobId>& jobs,
+                                                const std::string& reason) {
+  Changed out;
+  for (JobId id : jobs) {
+    const bool is_changed = cancel_waiting(*parts_.world->job(id), reason);
+    (is_changed ? out.changed : out.unchanged).push_back(id.value);
+  }
+  return out;
+}
+
+/// False: it does not wait.
+bool Coordinator::cancel_waiting(const Job& job, const std::string& reason) {
+  if (job.state != JobState::Queued && job.state != JobState::Held) return false;
+  record(job.id, event::Cancelled{reason});
+  refresh(job.id);
+  dependents_of(job.id);
+  return true;
 }
 
 Coordinator::Changed Coordinator::hold(const std::vector<JobId>& jobs, const std::string& reason) {

@@ -147,6 +147,8 @@ class Coordinator {
     std::vector<std::int64_t> unchanged;
   };
   Changed cancel(const std::vector<JobId>& jobs, bool kill, const std::string& reason);
+  /// The same of those that have not started; the others go on.
+  Changed cancel_queued(const std::vector<JobId>& jobs, const std::string& reason);
   Changed hold(const std::vector<JobId>& jobs, const std::string& reason);
   Changed release(const std::vector<JobId>& jobs);
   Changed retry(const std::vector<JobId>& jobs);
@@ -279,6 +281,7 @@ class Coordinator {
   void walk_on(StepKey key, std::uint64_t walk, std::size_t from,
                std::function<void(const Job&)> act);
 
+  bool cancel_waiting(const Job& job, const std::string& reason);
   void stop_attempt(const Job& job, StopCause cause, const std::string& reason, StopHow how);
   void resume_stop(LiveAttempt& live);
   bool gives_notice(const Job& job, StopCause cause, StopHow how) const;

@@ -254,6 +254,7 @@ Result<Request> request_of(std::string_view line) {
   fields.get("all", request.all);
   fields.get("failed", request.failed);
   fields.get("kill", request.kill);
+  fields.get("queued", request.queued);
   fields.get("file", request.file);
   fields.get("release", request.release);
   if (*op == Op::Set) {

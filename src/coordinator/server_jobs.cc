@@ -266,8 +266,11 @@ void Server::control(std::uint64_t id, const Request& request) {
     if (jobs.empty()) return fail(id, kNothingMatched, "nothing of that has failed");
   }
   Coordinator::Changed changed;
-  if (op == Request::Op::Cancel)
+  if (op == Request::Op::Cancel && request.queued) {
+    changed = coordinator_.cancel_queued(jobs, "cancelled by hand");
+  } else if (op == Request::Op::Cancel) {
     changed = coordinator_.cancel(jobs, request.kill, "cancelled by hand");
+  }
   if (op == Request::Op::Hold) changed = coordinator_.hold(jobs, "held by hand");
   if (op == Request::Op::Release) changed = coordinator_.release(jobs);
   if (op == Request::Op::Retry) changed = coordinator_.retry(jobs);

@@ -18,7 +18,8 @@
 //   {"op":"why","sel":[…]}                      ->
 //   {"schema":1,"jobs":[{"id","name","state","why"}…]}
 //   {"op":"cancel"|"hold"|"release"|"retry","sel":[…],"failed":bool,"kill":bool}
-//        -> {"schema":1,"changed":[ids],"unchanged":[ids],"left":[{"id","state","replaced"}…]}
+//        -> {"schema":1,"changed":[ids],"unchanged":[ids],"left":[{"id","state","replaced"}…]}:
+//           what is left is as it was.  "cancel" with "queued":true leaves what is live, too
 //   {"op":"set","sel":[…],"set":["priority=5",…]} -> the same
 //   {"op":"clean","sel":[…],"older_s":N,"results":bool,"take":bool}
 //        ->

@@ -224,6 +224,24 @@ TEST_F(CoordinatorTest, AJobCancelledWhileItsIntentIsStoredIsNeverStarted) {
   EXPECT_EQ(sim.job(1).attempts, 1);
 }
 
+TEST_F(CoordinatorTest, WhatHasNotStartedIsCancelledAndWhatRunsGoesOn) {
+  SweepSpec sweep = sweep_of("spared", 4);
+  sweep.steps.push_back(step_of("main", "10s"));
+  Simulation sim(store, clock);
+  ASSERT_TRUE(sim.submit(sweep, {.lanes = 1}));
+  sim.core->hold({JobId{2}}, "held by hand");
+  const Coordinator::Changed changed =
+      sim.core->cancel_queued({JobId{1}, JobId{2}, JobId{3}}, "cancelled by hand");
+  EXPECT_EQ(changed.changed, (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(changed.unchanged, std::vector<std::int64_t>{1});
+  EXPECT_TRUE(is_live(sim.job(1).state));
+  EXPECT_EQ(sim.job(2).state, JobState::Cancelled);
+  EXPECT_EQ(sim.core->cancel_queued({JobId{3}}, "again").unchanged, std::vector<std::int64_t>{3});
+  sim.run();
+  EXPECT_EQ(sim.count(JobState::Done), 2);
+  EXPECT_EQ(sim.count(JobState::Cancelled), 2);
+}
+
 TEST_F(CoordinatorTest, AStepThatNeverFitsIsRefusedAndNothingIsRecorded) {
   Simulation sim(store, clock);
   SweepSpec sweep = sweep_of("huge", 1);

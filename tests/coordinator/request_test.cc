@@ -82,6 +82,15 @@ TEST(Request, OnlyOfASweepIsItWatchedHowItGrows) {
             "malformed request: `grows` must be true or false");
 }
 
+TEST(Request, ACancelMaySpareWhatRuns) {
+  const Result<Request> spares = request_of(R"({"op":"cancel","sel":["a"],"queued":true})");
+  ASSERT_TRUE(spares) << spares.error().message;
+  EXPECT_TRUE(spares->queued);
+  EXPECT_FALSE(request_of(R"({"op":"cancel","sel":["a"]})")->queued);
+  EXPECT_EQ(refusal(R"({"op":"cancel","sel":["a"],"queued":1})"),
+            "malformed request: `queued` must be true or false");
+}
+
 TEST(Request, ForUsageIsRead) {
   const Result<Request> all = request_of(R"({"op":"usage","job":17})");
   ASSERT_TRUE(all) << all.error().message;

@@ -139,6 +139,22 @@ def test_a_cancelled_need_skips_what_needs_it_and_running_jobs_cannot_be_held(ho
     assert home.only("sweep/0/train")["signal"] == 9
 
 
+def test_what_has_not_started_is_cancelled_and_what_runs_goes_on(home):
+    home.close_gate()
+    home.submit(grid("train", 4, 'command = ["stamp"]'), "--lanes", 1)
+    home.until_running()
+    home.run("hold", "sweep/1")
+    reply = home.json("cancel", "--queued", "sweep/0", "sweep/1", "sweep/2")
+    assert (reply["changed"], reply["unchanged"]) == ([2, 3], [1])
+    assert [(job["id"], job["state"]) for job in reply["left"]] == [(1, "running")]
+    said = home.run("cancel", "--queued", "sweep").stderr
+    assert "cancelled 1 job; 2, 3 are cancelled, 1 is running; with --queued only what has not started" in said
+    assert "--kill" in home.run("cancel", "--queued", "--kill", "sweep", code=2).stderr
+    home.open_gate()
+    assert home.wait() == 1
+    assert list(home.states().values()) == ["done", "cancelled", "cancelled", "cancelled"]
+
+
 def test_a_coordinator_can_be_told_to_end_its_jobs(home):
     home.close_gate()
     home.submit(grid("train", 2, 'command = ["stamp"]'), "--lanes", 1)
