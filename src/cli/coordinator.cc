@@ -1,5 +1,5 @@
-// `pergpu coordinator status | stop | enable`, and what the program itself calls: the hidden
-// `coordinator run` is the background process, the hidden `probe` the one that touches NVML,
+// `pergpu coordinator status | start | stop | enable`, and what the program itself calls: the
+// hidden `coordinator run` is the background process, the hidden `probe` the one that touches NVML,
 // `stacks` one that looks at a job that hangs.
 #include <fmt/format.h>
 
@@ -32,8 +32,8 @@ int run(bool foreground) {
       {.home = place->home, .run_dir = place->run_dir, .foreground = foreground});
 }
 
-int status(bool as_json) {
-  const Result<json> reply = ask({{"op", "status"}}, Client::Start::Never);
+int status(bool as_json, Client::Start start) {
+  const Result<json> reply = ask({{"op", "status"}}, start);
   if (!reply) {
     fail(reply.error());
     return kUnreachable;
@@ -126,12 +126,18 @@ void add_coordinator(CLI::App& program, Invocation& invocation) {
   command->require_subcommand(1);
   command->footer("Example:\n  pergpu coordinator status");
 
-  auto as_json = std::make_shared<bool>(false);
-  CLI::App* status_command = command->add_subcommand("status", "is one running, and what it has");
-  status_command->add_flag("--json", *as_json, "one JSON value on stdout");
-  status_command->footer("Example:\n  pergpu coordinator status --json");
-  status_command->callback(
-      [as_json, &invocation] { invocation.action = [as_json] { return status(*as_json); }; });
+  const auto add_status = [&](const char* name, const char* summary, Client::Start start) {
+    auto as_json = std::make_shared<bool>(false);
+    CLI::App* shows = command->add_subcommand(name, summary);
+    shows->add_flag("--json", *as_json, "one JSON value on stdout");
+    shows->footer(fmt::format("Example:\n  pergpu coordinator {} --json", name));
+    shows->callback([as_json, start, &invocation] {
+      invocation.action = [as_json, start] { return status(*as_json, start); };
+    });
+  };
+  add_status("status", "is one running, and what it has", Client::Start::Never);
+  add_status("start", "start one where none is running, and say what it has",
+             Client::Start::IfNeeded);
 
   auto kill = std::make_shared<bool>(false);
   CLI::App* stop_command = command->add_subcommand("stop", "let it leave; running jobs go on");

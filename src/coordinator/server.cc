@@ -263,6 +263,7 @@ json Server::status() const {
           {"version", options_.version},
           {"home", options_.home},
           {"run_dir", options_.run_dir},
+          {"socket", coordinator_socket(options_.run_dir)},
           {"sweeps", static_cast<std::size_t>(shown) + world.archived().size()},
           {"jobs", coordinator_.world().next_job_id().value - 1},
           {"queued", coordinator_.world().queued()},

@@ -62,7 +62,7 @@
 //   {"op":"gpus","release":"0,GPU-5a"}          -> {"schema":1,"released":[UUIDs]}: their
 //   quarantine is over
 //   {"op":"status"}                             ->
-//   {"schema":1,"pid":…,"version":…,"home":…,"sweeps":…, "queued":…, "live":…, …}
+//   {"schema":1,"pid":…,"version":…,"home":…,"socket":…,"sweeps":…, "queued":…, "live":…, …}
 //   {"op":"stop","kill":bool}                   -> {} and it leaves; jobs go on unless kill
 //   {"op":"backup","file":path}                 -> {"schema":1,"bytes":N}: the copy is durable;
 //                                                  path: by store/copies.h, in the home

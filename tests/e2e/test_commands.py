@@ -80,6 +80,17 @@ def test_coordinator_status_and_gpus_tell_scripts(home):
     assert home.json("gpus")["gpus"] == []
 
 
+def test_coordinator_start_starts_one_or_tells_of_the_one_that_runs(home):
+    assert home.coordinator() is None
+    told = home.json("coordinator", "start")
+    assert told["pid"] == home.coordinator() and told["socket"] == home.path + "/run/coordinator.sock"
+    again = home.json("coordinator", "start")
+    assert (again["pid"], again["socket"]) == (told["pid"], told["socket"]) and os.path.exists(told["socket"])
+    assert again == home.json("coordinator", "status")
+    assert f"socket      {told['socket']}\n" in home.run("coordinator", "start").stdout
+    home.run("coordinator", "start", env={"PERGPU_HOME": "/proc/1"}, code=3)
+
+
 def test_why_and_show_explain_in_words(home):
     two_sweeps(home)
     assert "exit code 1" in home.run("why", "a/1").stdout

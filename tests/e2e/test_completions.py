@@ -53,7 +53,7 @@ def test_commands_options_and_their_choices(home):
     assert {"run", "ps", "coordinator", "completions"} <= set(offered)
     assert not {"probe", "stacks", "complete"} & set(offered)
     assert {"release", "retry"} <= set(tab(home, "pergpu re")) and tab(home, "pergpu rel") == ["release"]
-    assert tab(home, "pergpu coordinator st") == ["status", "stop"]
+    assert tab(home, "pergpu coordinator st") == ["start", "status", "stop"]
     assert tab(home, "pergpu store ") == ["backup", "check"]
     assert {"--all", "--json", "--color", "--help"} <= set(tab(home, "pergpu ps --"))
     assert tab(home, "pergpu ps --a") == ["--all"] and tab(home, "pergpu -") == ["--help", "--version"]

@@ -37,6 +37,7 @@ def look(home):
     printed(home, "why")
     printed(home, "gpus")
     printed(home, "coordinator", "status", name="coordinator-status")
+    printed(home, "coordinator", "start", name="coordinator-start")
     printed(home, "store", "check", name="store-check")
     jobs = printed(home, "ps", "-a")["jobs"]
     states = {}
