@@ -84,10 +84,10 @@ class Results(list[Row]):
 def results(sweep: str = "@") -> Results:
     """What is known by now of a sweep, by its name; "@": the last one that was submitted.
 
-    Steps that run once for the sweep are a row of their own, the last one.  CommandFailed: there is
-    no such sweep.
+    Steps that run once for the sweep are a row of their own, the last one.  Rows and steps that were
+    taken out of its file are none of it any more.  CommandFailed: there is no such sweep.
     """
-    return _rows(_exported([sweep]))
+    return _rows([job for job in _exported([sweep]) if job.get("listed", True)])
 
 
 def results_of(jobs: list[int]) -> Results:

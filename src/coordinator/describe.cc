@@ -42,6 +42,7 @@ JobSnapshot describe(const Coordinator& coordinator, const Job& job) {
   s.metrics = metrics_of(world, job);
   s.retries_left = std::max(0, step.spec.retries.max - job.retries_used);
   s.replaced = !world.is_current(job);
+  s.listed = world.is_listed(job.id);
   if (const std::int64_t expected = foreseen_ns(world, job, &coordinator.learnt()); expected > 0) {
     s.expected_s = static_cast<double>(expected) / 1e9;
   }

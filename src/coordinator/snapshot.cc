@@ -216,6 +216,7 @@ void fields(V& v, F&& f) {
   f("progress", v.progress);
   f("retries_left", v.retries_left);
   f("replaced", v.replaced);
+  f("listed", v.listed);
   f("warnings", v.warnings);
   f("cores", v.cores);
   f("resident_bytes", v.resident_bytes);

@@ -122,6 +122,7 @@ struct JobSnapshot {
   std::string progress = {};  // PROGRESS= "3/10"
   std::int64_t retries_left = 0;
   bool replaced = false;  // an older version of the job: its definition has changed since
+  bool listed = true;     // its row and its step are in the sweep's file
   std::vector<std::string> warnings = {};  // "train.py changed since the first start of this step"
   // What a live one uses, by the newest reading; null: not known.
   std::optional<double> cores = std::nullopt;

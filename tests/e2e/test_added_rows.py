@@ -22,6 +22,7 @@ def test_added_rows_run_beside_the_others_which_stay_as_they_are(home):
     reply = home.submit(rows(1, 3), "--lanes", 1, "--add")
     assert (reply["new"], reply["kept"], reply["dropped"]) == (1, 1, 0)
     assert reply["sweep_id"] == first["sweep_id"] and reply["jobs"] == [2, 4]
+    assert [job["listed"] for job in home.ps().values()] == [True, True, False, True]
     home.open_gate()
     assert home.wait() == 0
     assert home.states() == {
@@ -30,6 +31,7 @@ def test_added_rows_run_beside_the_others_which_stay_as_they_are(home):
     # The whole file again: what it does not name is taken out, whoever added it.
     assert home.submit(rows(0, 1, 4), "--lanes", 1)["new"] == 1
     assert home.wait() == 0
+    assert [job["listed"] for job in home.ps().values()] == [True, True, False, False, True]
 
 
 def test_a_sweep_that_is_not_there_is_made_and_one_that_has_ended_grows(home):

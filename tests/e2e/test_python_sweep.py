@@ -124,7 +124,24 @@ print("---", [row["seed"] for row in sweep.run(lanes=1, check=True)], len(pergpu
 sweep.submit(lanes=1)
 print("---", [row["seed"] for row in sweep.wait()])
 """)  # fmt: skip
-    assert [line for line in out.splitlines() if line.startswith("---")] == ["--- [1, 3] 3", "--- [1, 3]"]
+    assert [line for line in out.splitlines() if line.startswith("---")] == ["--- [1, 3] 2", "--- [1, 3]"]
+
+
+def test_what_was_taken_out_of_the_file_is_not_listed(home):
+    text = "[grid]\nx = [%s]\n[steps.a]\ncommand = ['true']\n"
+    home.submit(text % "1, 2" + "[steps.b]\ncommand = ['true']\n", name="s.toml")
+    home.wait()
+    home.submit(text % "2, 3", name="s.toml")
+    home.wait()
+    jobs = home.json("ps", "-a")["jobs"]
+    assert {(job["index"], job["step"]): job["listed"] for job in jobs} == {
+        (0, "a"): False, (1, "a"): True, (0, "b"): False, (1, "b"): False, (2, "a"): True}  # fmt: skip
+    exported = [json.loads(line) for line in home.run("export", "--jsonl").stdout.splitlines()]
+    assert [job["listed"] for job in exported] == [job["listed"] for job in jobs]
+    shown = "print([(row.index, row['x'], [job['step'] for job in row.jobs]) for row in pergpu.results('s')])"
+    assert python(home, shown).strip() == "[(1, 2, ['a']), (2, 3, ['a'])]"
+    home.submit(text % "1, 2, 3", name="s.toml")
+    assert [job["listed"] for job in home.ps("s/*/a").values()] == [True] * 3
 
 
 def test_two_sweeps_of_one_name_in_two_folders(home):

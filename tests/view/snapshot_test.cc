@@ -37,6 +37,7 @@ TEST(Snapshot, JobSurvivesTheWire) {
   job.queued_at = kAt;
   job.started_at = kAt + 1'000'000'000;
   job.duration_s = 12.5;
+  job.listed = false;
   job.warnings = {"train.py changed"};
   const json wire = json(job);
   EXPECT_EQ(round_trip(job), wire);
@@ -45,6 +46,7 @@ TEST(Snapshot, JobSurvivesTheWire) {
   EXPECT_TRUE(wire["ended_at"].is_null());
   EXPECT_TRUE(wire["signal"].is_null());
   EXPECT_EQ(wire.get<JobSnapshot>().queued_at, kAt);
+  EXPECT_TRUE(json::object().get<JobSnapshot>().listed);  // of one that does not tell it
 }
 
 TEST(Snapshot, SweepLaneAndGpuSurviveTheWire) {
