@@ -24,6 +24,11 @@ from ._notify import progress, ready, status, track
 # Sweeps from Python need more modules than a job does.
 _LATER = {
     "CommandFailed": "_program_calls",
+    "Executor": "_executor",
+    "Future": "_future",
+    "JobFailed": "_future",
+    "RemoteError": "_future",
+    "attach": "_executor",
     "Results": "_results",
     "Row": "_results",
     "Sweep": "_sweep",
@@ -35,6 +40,8 @@ _LATER = {
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ._executor import Executor, attach
+    from ._future import Future, JobFailed, RemoteError
     from ._program_calls import CommandFailed
     from ._results import Results, Row, results
     from ._sweep import Sweep, SweepFailed, grid
@@ -47,11 +54,16 @@ __version__ = "0.1.0"
 __all__ = [
     "CommandFailed",
     "Config",
+    "Executor",
+    "Future",
+    "JobFailed",
     "NotAJob",
+    "RemoteError",
     "Results",
     "Row",
     "Sweep",
     "SweepFailed",
+    "attach",
     "checkpoint_requested",
     "config",
     "flush",

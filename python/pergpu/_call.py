@@ -1,0 +1,137 @@
+"""A call of an executor in its own process: `python .../pergpu/_call.py FILE`.
+
+The file has the function with its arguments; what it returns or raises is written into the job's
+folder as `result`, for the one who waits for it (_future.py).  The interpreter is given the search
+path and the arguments of the one that submitted the call.
+
+This is a script, not a part of the package: until the search path is known, nothing but the standard
+library and `_payload`, beside it, can be imported.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+LARGE = 1 << 16  # bytes: smaller buffers stay in the pickle
+
+
+def main() -> None:
+    here = sys.path[0]
+    import _payload
+
+    sys.path.remove(here)
+    call = _payload.Payload(sys.argv[1])
+    sys.path[:] = call.head["path"]
+    sys.argv[:] = call.head["argv"]
+    os.environ.update(call.head["env"])
+    head: dict[str, object] = {"ok": True, "attempt": int(os.environ.get("PERGPU_ATTEMPT", "1"))}
+    try:
+        function, args, kwargs, initializer = call.load()
+        del call
+        if initializer is not None:
+            head["initializer"] = True
+            initializer[0](*initializer[1])
+            del head["initializer"]
+        value = function(*args, **kwargs)
+        del function, args, kwargs
+        pickled, buffers = dump(value)
+    except SystemExit:
+        raise  # the function's own way to end the job: 75 asks for the next attempt
+    except BaseException as error:
+        told, pickled, buffers = failure(error)
+        _write({**head, **told}, pickled, buffers)
+        raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
+    _write(head, pickled, buffers)
+
+
+def failure(error: BaseException) -> "tuple[dict[str, Any], bytes, list[memoryview]]":
+    """What is told of an exception: a head, and a pickle, which is empty where it has none.  It is
+    printed, too."""
+    import traceback
+
+    begin = error.__traceback__ and error.__traceback__.tb_next  # our own line is no news
+    text = "".join(traceback.format_exception(type(error), error, begin))
+    sys.stdout.flush()
+    print(text, end="", file=sys.stderr, flush=True)
+    head = {"ok": False, "traceback": text, "words": f"{_name(error)}: {error}"[:10_000]}
+    try:
+        pickled, buffers = dump(error)
+        import _pickle
+
+        _pickle.loads(pickled, buffers=buffers)  # many exceptions can be written and not be read
+    except BaseException:
+        pickled, buffers = b"", []
+    return head, pickled, buffers
+
+
+def _name(error: BaseException) -> str:
+    of = type(error)
+    return of.__qualname__ if of.__module__ in ("builtins", "__main__") else f"{of.__module__}.{of.__qualname__}"
+
+
+def _write(head: "dict[str, object]", pickled: bytes, buffers: "list[memoryview]") -> None:
+    import _payload
+
+    folder = os.environ["PERGPU_OUT"]
+    try:
+        _payload.write(folder + "/result", head, pickled, buffers)
+    except FileNotFoundError:  # the function may do with its folder what it likes
+        os.makedirs(folder, exist_ok=True)
+        _payload.write(folder + "/result", head, pickled, buffers)
+
+
+def dump(value: object) -> "tuple[bytes, list[memoryview]]":
+    """As a pickle with its buffers beside it.  What only cloudpickle can write is written by that."""
+    import _pickle
+
+    buffers: list[memoryview] = []
+
+    def take(buffer: "_pickle.PickleBuffer") -> bool:
+        try:
+            view = buffer.raw()
+        except BufferError:  # it is not contiguous
+            return True
+        if len(view) < LARGE:
+            return True
+        buffers.append(view)
+        return False
+
+    by_value = sys.modules.get("cloudpickle")
+    if by_value is None and "torch" not in sys.modules:
+        try:
+            return _pickle.dumps(value, 5, buffer_callback=take), buffers
+        except Exception:
+            buffers.clear()
+    return _dump_by_value(value, take), buffers
+
+
+def _dump_by_value(value: object, take: object) -> bytes:
+    import io
+    import warnings
+
+    import cloudpickle
+
+    class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+        def reducer_override(self, what: "Any") -> "Any":
+            if type(what).__name__.endswith("Storage") and _is_of_gpu(what):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    return what.cpu().__reduce_ex__(5)  # that GPU is another one's in a moment
+            return super().reducer_override(what)
+
+    file = io.BytesIO()
+    Pickler(file, 5, buffer_callback=take).dump(value)
+    return file.getvalue()
+
+
+def _is_of_gpu(what: "Any") -> bool:
+    """Of torch: its tensors are pickled as views of their storages."""
+    return type(what).__module__.startswith("torch") and str(what.device.type) == "cuda"
+
+
+if __name__ == "__main__":
+    main()

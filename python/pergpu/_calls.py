@@ -1,0 +1,294 @@
+"""The calls of an executor, on their way into the queue and out of it.
+
+Who submits writes the call into a file and goes on.  One thread hands over what has gathered, all of
+it at once, as rows that are added to a sweep; another one reads how the jobs go (_link.py) and tells
+the futures.  Nothing that was handed over needs this process any more: `attach` finds it again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor
+from typing import Any
+
+from . import _payload
+from ._future import Future
+from ._link import Link
+from ._program_calls import CommandFailed, ask_json
+
+_AT_ONCE = 2_000  # calls that are handed over together
+_NAMED_AT_ONCE = 5_000  # jobs in a command line
+
+# Those that may still have something to hand over or to wait for, when the interpreter ends.
+running: weakref.WeakSet[Any] = weakref.WeakSet()
+
+HandOver = Callable[[Sequence["dict[str, Any]"]], "dict[str, Any]"]
+"""Makes jobs of the rows; what `pergpu submit --json` says of them."""
+
+
+class Calls:
+    """Calls that get a process each.  `head`: what _call.py is to know of the one that submits."""
+
+    def __init__(self, head: Callable[[], dict[str, Any]], hand_over: HandOver) -> None:
+        self._head = head
+        self._hand_over = hand_over
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._folder = ""
+        self._next = 0  # a number that may be free
+        self._waiting: deque[Future] = deque()
+        self._sending: list[Future] = []
+        self._jobs: dict[int, Future] = {}  # those that have not ended
+        self._ids: weakref.WeakKeyDictionary[Future, int] = weakref.WeakKeyDictionary()
+        self._early: dict[int, dict[str, Any]] = {}  # told of before we knew that they are ours
+        self._closed = False
+        self._why_broken: str | None = None
+        self._cause: BaseException | None = None
+        self._sender: threading.Thread | None = None
+        self._link: Link | None = None
+
+    @property
+    def why_broken(self) -> str | None:
+        return self._why_broken
+
+    # In.
+
+    def check(self) -> None:
+        """RuntimeError: nothing can be submitted any more.  BrokenExecutor: all of it has failed."""
+        if os.getpid() != self._pid:
+            raise RuntimeError("this executor belongs to the process that has forked this one: make another one")
+        if self._why_broken is not None:
+            raise BrokenExecutor(self._why_broken) from self._cause
+        if self._closed:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+
+    def submit(self, folder: str, what: str, pickled: bytes, buffers: Sequence[memoryview]) -> Future:
+        """Queues a call.  `folder`: of the sweep.  What check() raises."""
+        number = self._claim_number(folder)
+        _payload.write(self._file_of(number), self._head(), pickled, buffers, durable=False)
+        future = Future(self, number, what)
+        with self._lock:
+            self.check()
+            self._waiting.append(future)
+            if self._sender is None:
+                self._sender = threading.Thread(target=self._send, name="pergpu-submit", daemon=True)
+                self._sender.start()
+                running.add(self)
+            self._changed.notify_all()
+        return future
+
+    def _claim_number(self, folder: str) -> int:
+        """No other process that adds to this sweep gets the same."""
+        with self._lock:
+            if not self._folder:
+                os.makedirs(folder + "/calls", exist_ok=True)
+                taken = [int(name) for name in os.listdir(folder + "/calls") if name.isdigit()]
+                self._next = max(taken, default=-1) + 1
+                self._folder = folder
+            while True:
+                number, self._next = self._next, self._next + 1
+                try:
+                    os.close(os.open(self._file_of(number), os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+                    return number
+                except FileExistsError:
+                    continue
+
+    def _file_of(self, number: int) -> str:
+        return f"{self._folder}/calls/{number}"
+
+    def adopt(self, sweep_id: int, futures: dict[int, Future]) -> None:
+        """Looks after jobs that there are, by id."""
+        with self._lock:
+            self._closed = True
+            self._ids.update({future: job for job, future in futures.items()})
+            self._jobs = {job: future for job, future in futures.items() if not future.done()}
+            if self._jobs:
+                self._link = Link(sweep_id, self._on_job, self.break_down)
+
+    def _send(self) -> None:
+        while True:
+            with self._lock:
+                while not self._waiting and not self._closed:
+                    self._changed.wait()
+                if not self._waiting:
+                    break
+                self._sending = [self._waiting.popleft() for _ in range(min(len(self._waiting), _AT_ONCE))]
+                self._early.clear()
+            try:
+                for future in self._sending:
+                    _sync(self._file_of(future.number))
+                _sync(self._folder + "/calls")
+                reply = self._hand_over([{"number": one.number, "what": one.what} for one in self._sending])
+            except (CommandFailed, OSError, ValueError) as error:
+                self.break_down(str(error), error)
+                continue
+            self._know(reply)
+        self._leave_when_done()
+
+    def _know(self, reply: dict[str, Any]) -> None:
+        with self._lock:
+            early = []
+            for future, job in zip(self._sending, reply["jobs"]):
+                self._ids[future] = job
+                self._jobs[job] = future
+                if job in self._early:
+                    early.append(self._early.pop(job))
+            self._sending = []
+            if self._link is None:
+                self._link = Link(reply["sweep_id"], self._on_job, self.break_down)
+            self._changed.notify_all()
+        for outcome in early:
+            self._on_job(outcome)
+
+    # Out.
+
+    def _on_job(self, outcome: dict[str, Any]) -> None:
+        job = outcome["id"]
+        with self._lock:
+            future = self._jobs.get(job)
+            if future is None:
+                if self._sending:
+                    self._early[job] = outcome
+                return
+        if future.see(outcome):
+            self._forget([job])
+
+    def _forget(self, jobs: Sequence[int]) -> None:
+        with self._lock:
+            for job in jobs:
+                self._jobs.pop(job, None)
+            self._changed.notify_all()
+        self._leave_when_done()
+
+    def _leave_when_done(self) -> None:
+        with self._lock:
+            link = self._link
+            if not self._closed or self._waiting or self._sending or self._jobs:
+                return
+        if link is not None:
+            link.close()
+
+    def break_down(self, why: str, cause: BaseException | None = None) -> None:
+        """All that has not ended fails, and nothing is accepted any more."""
+        with self._lock:
+            if self._why_broken is not None:
+                return
+            self._why_broken = why
+            self._cause = cause
+            queued = [*self._jobs]
+            futures = [*self._waiting, *self._sending, *self._jobs.values()]
+            self._waiting.clear()
+            self._sending = []
+            self._jobs.clear()
+            self._closed = True
+            self._changed.notify_all()
+        for future in futures:
+            future.break_down(why, cause)
+        if queued:
+            try:
+                cancel_jobs(queued)
+            except (CommandFailed, OSError):
+                pass  # why it broke down
+        self._leave_when_done()
+
+    # What is asked of it.
+
+    def has_started(self, future: Future) -> bool:
+        return future.outcome is not None and future.outcome["state"] in ("starting", "running", "stopping")
+
+    def job_of(self, future: Future) -> int:
+        with self._lock:
+            while future not in self._ids:
+                if future not in self._waiting and future not in self._sending:
+                    raise RuntimeError(f"{future!r} never became a job")
+                self._changed.wait()
+            return self._ids[future]
+
+    def cancel(self, future: Future) -> bool:
+        with self._lock:
+            here = future in self._waiting
+            if here:
+                self._waiting.remove(future)
+                self._changed.notify_all()
+        if here:
+            return future.give_up()
+        if future.done() or future.running():
+            return future.cancelled()
+        try:
+            job = self.job_of(future)
+            changed = job in cancel_jobs([job])
+        except (CommandFailed, OSError, RuntimeError):
+            return future.cancelled()
+        return changed and self._given_up([job]) == 1
+
+    def cancel_queued(self) -> None:
+        """All that has not started."""
+        with self._lock:
+            waiting = [*self._waiting]
+            self._waiting.clear()
+            while self._sending:
+                self._changed.wait()
+            jobs = [job for job, future in self._jobs.items() if not future.running()]
+        for future in waiting:
+            future.give_up()
+        if jobs:
+            self._given_up(cancel_jobs(jobs))
+
+    def end_all(self, *words: str) -> None:
+        """All that runs, too: its futures get a JobFailed."""
+        self.cancel_queued()
+        with self._lock:
+            jobs = [*self._jobs]
+        for i in range(0, len(jobs), _NAMED_AT_ONCE):
+            ask_json(["cancel", *words, *map(str, jobs[i : i + _NAMED_AT_ONCE])])
+
+    def _given_up(self, jobs: Sequence[int]) -> int:
+        with self._lock:
+            futures = [self._jobs[job] for job in jobs if job in self._jobs]
+        count = sum(future.give_up() for future in futures)
+        self._forget([*jobs])
+        return count
+
+    # The end.
+
+    def close(self) -> None:
+        """Nothing more comes in."""
+        with self._lock:
+            self._closed = True
+            self._changed.notify_all()
+        if self._sender is None:
+            self._leave_when_done()
+
+    def join(self) -> None:
+        """Waits until all that came in has ended.  To be closed before."""
+        me = threading.current_thread()
+        if self._sender is not None and self._sender is not me:
+            self._sender.join()
+        with self._lock:
+            link = self._link
+            while self._jobs:
+                self._changed.wait()
+        if link is not None:
+            link.join()
+
+
+def _sync(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def cancel_jobs(jobs: Sequence[int]) -> list[int]:
+    """Those that have not started; the ids of those that were cancelled."""
+    changed: list[int] = []
+    for i in range(0, len(jobs), _NAMED_AT_ONCE):
+        reply = ask_json(["cancel", "--queued", *map(str, jobs[i : i + _NAMED_AT_ONCE])])
+        changed += reply["changed"]
+    return changed

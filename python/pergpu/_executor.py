@@ -1,0 +1,292 @@
+"""Calls that are jobs: an executor of concurrent.futures."""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures
+import itertools
+import os
+import re
+import sys
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Union
+
+from . import _calls, _payload, _pickling, _toml, _what
+from ._calls import Calls
+from ._future import Future
+from ._program_calls import ask, ask_json
+from ._workers import Workers
+
+Backend = Union[Calls, Workers]
+
+_made = itertools.count(1)
+_PASSED = ("PERGPU_HOME", "PERGPU_BIN", "PERGPU_LOCKS")  # so that a call may submit, too
+
+
+class Executor(concurrent.futures.Executor):
+    """Runs each call in a process of its own, on a GPU of its own, with all that pergpu does for a job.
+
+        with pergpu.Executor(gpus=1, timeout="2h", retries=1) as pool:
+            futures = [pool.submit(train, lr=lr) for lr in (0.1, 0.01, 0.001)]
+            best = min(future.result() for future in futures)
+
+    `gpus`, `cpus`, `memory`, `gpu_memory`, `timeout`, `retries` and all other keys that a step of a
+    sweep file has (docs/sweep-file.md) are those of each call.  `max_workers`: so many at once; None:
+    as many as the machine has room for.  `lanes`: CPU lanes to run on instead of GPUs.  `name`: of the
+    sweep that the calls belong to, by which `ps`, `top`, `report` and attach() know them; calls are
+    added to one that is there.  Default: one that tells program and time.  `out`: the root of the
+    result folders.  `initializer(*initargs)` is called in each process before the function.
+
+    `reuse`: the processes stay, and take one call after the other, which is worth it for many calls of
+    less than a second.  The jobs are these workers then; `timeout` is that of a call all the same, and
+    there are no `retries`.
+
+    Functions need not be importable: closures, lambdas and what is defined in a script or a notebook
+    go along by value.  The processes start in the current folder with the search path of this one.
+
+    Nothing is started before the first call.  CommandFailed: a key is wrong.  ValueError: max_workers
+    is.  TypeError: the initializer cannot be called.
+    """
+
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        *,
+        gpus: Any = 1,
+        lanes: int | None = None,
+        name: str | None = None,
+        out: str | os.PathLike[str] = "runs",
+        initializer: Callable[..., Any] | None = None,
+        initargs: tuple[Any, ...] = (),
+        reuse: bool = False,
+        **keys: Any,
+    ) -> None:
+        if max_workers is not None and max_workers <= 0:
+            raise ValueError("max_workers must be greater than 0")
+        if initializer is not None and not callable(initializer):
+            raise TypeError("initializer must be a callable")
+        self.name = name or _name_of_its_own()
+        self._folder = os.getcwd()
+        self._sweep = os.path.join(os.path.abspath(out), self.name)
+        self._initializer = None if initializer is None else (initializer, tuple(initargs))
+        if lanes is None and not gpus:
+            lanes = max_workers or os.cpu_count()
+        self._options = [] if lanes is None else ["--lanes", str(lanes)]
+        keys["gpus"] = gpus
+        if max_workers is not None and not reuse:
+            keys["max_parallel"] = max_workers
+        self._keys = keys
+        self._check()
+        self._calls: Backend
+        if reuse:
+            if keys.get("retries"):
+                raise ValueError("retries need a process for each call; leave out reuse=True")
+            timeout = _seconds(keys.pop("timeout", None))
+            count = max_workers or lanes or _gpus_of_machine() // max(1, int(gpus))
+            self._calls = Workers(count, timeout, self._write_head, self._start_workers)
+        else:
+            self._calls = Calls(self._head, self._start_calls)
+        self._reuse = reuse
+        self._close = weakref.finalize(self, self._calls.close)
+        self._close.atexit = False  # _wait_for_all() does
+
+    def __repr__(self) -> str:
+        return f"<pergpu.Executor {self.name}>"
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        """Queues a call; its Future.
+
+        What cannot be given to another process becomes the future's exception.  RuntimeError: the
+        executor was shut down.  BrokenExecutor: it has failed as a whole, because the initializer
+        has, or because no coordinator can be reached.
+        """
+        self._calls.check()
+        what = _what.call_text(fn, args, kwargs)
+        try:
+            more = () if self._reuse else (self._initializer,)
+            pickled, buffers = _pickling.dump_call(fn, args, kwargs, more)
+        except Exception as error:
+            return Future.failed(self._calls, what, error)
+        return self._calls.submit(self._sweep, what, pickled, buffers)
+
+    def map(
+        self,
+        fn: Callable[..., Any],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+        buffersize: int | None = None,
+    ) -> Iterator[Any]:
+        """The results of fn for the items, in their order.
+
+        `chunksize`: so many items in one job, which is worth it where they take less than a process
+        needs to start.  `buffersize`: only so many jobs ahead of what was taken from the iterator.
+        TimeoutError: a result is not there `timeout` seconds after this call.
+        """
+        if chunksize < 1:
+            raise ValueError("chunksize must be >= 1.")
+        if buffersize is not None and (not isinstance(buffersize, int) or isinstance(buffersize, bool)):
+            raise TypeError("buffersize must be an integer or None")
+        if buffersize is not None and buffersize < 1:
+            raise ValueError("buffersize must be None or > 0")
+        end = None if timeout is None else time.monotonic() + timeout
+        calls: Iterator[tuple[Any, ...]] = zip(*iterables)
+        if chunksize == 1:
+            return self._map(fn, calls, buffersize, end)
+        chunks = iter(lambda: list(itertools.islice(calls, chunksize)), [])
+        results = self._map(_what.run_chunk, ((fn, chunk) for chunk in chunks), buffersize, end)
+        return itertools.chain.from_iterable(results)
+
+    def _map(
+        self, fn: Callable[..., Any], calls: Iterator[tuple[Any, ...]], ahead: int | None, end: float | None
+    ) -> Iterator[Any]:
+        futures = deque(self.submit(fn, *call) for call in itertools.islice(calls, ahead))
+        return _in_order(self, futures, fn, calls, end)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Accepts no more calls.  `cancel_futures`: takes those back that have not started.  `wait`:
+        until the others have ended."""
+        self._calls.close()
+        if cancel_futures:
+            self._calls.cancel_queued()
+        if wait:
+            self._calls.join()
+
+    def terminate_workers(self) -> None:
+        """Accepts no more calls and ends those there are: SIGTERM, their grace, SIGKILL."""
+        self._calls.close()
+        self._calls.end_all()
+
+    def kill_workers(self) -> None:
+        """The same with SIGKILL at once."""
+        self._calls.close()
+        self._calls.end_all("--kill")
+
+    @property
+    def _broken(self) -> str | None:  # where the executors of the standard library have it
+        return self._calls.why_broken
+
+    # How calls become jobs.
+
+    def _check(self) -> None:
+        """What a coordinator would find wrong with the keys is said before anything is queued."""
+        ask(["submit", "-", "--emit"], self._sweep_text("call", [sys.executable], [{"number": 0}]))
+
+    def _sweep_text(self, step: str, command: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+        root, name = os.path.split(self._sweep)
+        keys = {**self._keys, "command": command}
+        lines = [f"name = {_toml.text(name)}", f"out = {_toml.text(root)}", "runs = ["]
+        lines += [f"  {_toml.value(row, 'row')}," for row in rows]
+        lines += ["]", f"[steps.{step}]"]
+        lines += [f"{_toml.key(k)} = {_toml.value(v, k)}" for k, v in keys.items() if v is not None]
+        return "\n".join(lines) + "\n"
+
+    def _submit(self, step: str, command: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        text = self._sweep_text(step, command, rows)
+        words = ["submit", "-", "--add", *self._options]
+        reply: dict[str, Any] = ask_json(words, text, folder=Path(self._folder))
+        return reply
+
+    def _head(self) -> dict[str, Any]:
+        path = [entry or self._folder for entry in sys.path]
+        env = {name: os.environ[name] for name in _PASSED if name in os.environ}
+        return {"path": path, "argv": sys.argv[:], "env": env}
+
+    def _start_calls(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        command = [_plain(sys.executable), _plain(_beside("_call.py")), _plain(self._sweep) + "/calls/{number}"]
+        return self._submit("call", command, rows)
+
+    def _write_head(self, path: str) -> None:
+        pickled, buffers = _pickling.dump(self._initializer)
+        _payload.write(path, self._head(), pickled, buffers)
+
+    def _start_workers(self, queue: str, first: int, count: int, timeout: float) -> dict[str, Any]:
+        rows = [{"queue": os.path.basename(queue), "number": i} for i in range(first, first + count)]
+        words = map(_plain, (sys.executable, _beside("_worker.py"), queue, f"{timeout:g}"))
+        return self._submit("worker", [*words], rows)
+
+
+def attach(name: str = "@") -> list[Future]:
+    """The futures of an executor's calls, in the order in which they were submitted, by its name; "@":
+    of the one that was used last.  Also after the Python that had submitted them was killed, and
+    after a reboot: what has ended has its result.
+
+    CommandFailed: nothing of that name.  ValueError: it is not an executor's.
+    """
+    import json
+
+    told = [json.loads(line) for line in ask(["export", "--jsonl", name]).split("\n") if line]
+    jobs = [job for job in told if job["step"] == "call" and "number" in (job.get("params") or {})]
+    if not jobs:
+        raise ValueError(f"{name} is no executor's: none of its jobs is a call")
+    calls = Calls(dict, _nothing)
+    by_id: dict[int, Future] = {}
+    for job in sorted(jobs, key=lambda job: int(job["params"]["number"])):
+        future = by_id[job["id"]] = Future(calls, job["params"]["number"], job["params"]["what"])
+        future.see(job)
+    calls.adopt(jobs[0]["sweep_id"], by_id)
+    return [*by_id.values()]
+
+
+def _nothing(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    raise RuntimeError("only looked at")
+
+
+def _in_order(
+    pool: Executor, futures: deque[Future], fn: Callable[..., Any], calls: Iterator[Any], end: float | None
+) -> Iterator[Any]:
+    try:
+        while futures:
+            left = None if end is None else end - time.monotonic()
+            result = [futures[0].result(left)]
+            futures.popleft()
+            for call in itertools.islice(calls, 1):
+                futures.append(pool.submit(fn, *call))
+            yield result.pop()  # no reference to it stays here
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _name_of_its_own() -> str:
+    program = re.sub(r"[^A-Za-z0-9_.+-]", "_", Path(sys.argv[0] or "calls").stem).lstrip("-._") or "calls"
+    count = next(_made)
+    again = f"-{count}" if count > 1 else ""
+    return f"{program[:40]}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}{again}"
+
+
+def _beside(name: str) -> str:
+    return str(Path(__file__).with_name(name))
+
+
+def _plain(path: str) -> str:
+    """As a text of a sweep file in which nothing is to be replaced."""
+    return path.replace("{", "{{").replace("}", "}}")
+
+
+def _seconds(timeout: str | None) -> float:
+    """Of a text such as "1h30m", which was checked; 0: none."""
+    units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+    return sum(float(n) * units[unit] for n, unit in re.findall(r"([0-9.]+)\s*(ms|s|m|h|d)", timeout or ""))
+
+
+def _gpus_of_machine() -> int:
+    """ValueError: there is none."""
+    count = len(ask_json(["gpus"])["gpus"])
+    if count == 0:
+        raise ValueError("this machine has no GPU; lanes=N makes N workers on CPU lanes")
+    return count
+
+
+def _wait_for_all() -> None:
+    """As the executors of the standard library do: the interpreter does not end before the calls."""
+    for calls in [*_calls.running]:
+        calls.close()
+        calls.join()
+
+
+atexit.register(_wait_for_all)

@@ -1,0 +1,256 @@
+"""What is to become of a call, and what became of it."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import logging
+import os
+import threading
+from concurrent.futures import BrokenExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING, Any
+
+from . import _payload
+from ._program_calls import ask, ask_json
+from ._results_log import Found
+
+if TYPE_CHECKING:
+    from ._executor import Backend
+
+ENDED = ("done", "failed", "timeout", "lost", "cancelled", "skipped")  # states of a job
+_LAST_LINES = 10
+
+
+class JobFailed(BrokenProcessPool):
+    """A call has ended without a result and without an exception of its own: it was killed, ran out of
+    time or of memory, or ended its process.
+
+    Only this call is concerned; its executor goes on.  `state` and `reason` are those of
+    `pergpu show`, `job` is its id, `outcome` all that is known of it.
+    """
+
+    __module__ = "pergpu"  # where people know it from
+
+    def __init__(self, outcome: dict[str, Any], last_lines: str = "") -> None:
+        name = f"{outcome['sweep']}/{outcome['run']}"
+        words = f"call {name} (job {outcome['id']}): {outcome['state']}: {outcome['reason'] or 'it left no result'}"
+        if last_lines:
+            words += f"\nits last lines, of {outcome['log']}:\n{last_lines}"
+        super().__init__(words)
+        self.outcome = outcome
+        self.job: int = outcome["id"]
+        self.state: str = outcome["state"]
+        self.reason: str = outcome["reason"]
+        self._made_of = (outcome, last_lines)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._made_of
+
+
+class RemoteError(RuntimeError):
+    """A call has raised an exception that cannot be brought here; its words are the message."""
+
+    __module__ = "pergpu"
+
+
+class RemoteTraceback(Exception):
+    """Where an exception was raised: the cause of the one that comes here."""
+
+    __module__ = "pergpu"
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.args[0]}"""'
+
+
+class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no [] before 3.9 at run time
+    """A Future of concurrent.futures whose call is a job.
+
+    `result()` reads the result when it is asked for; until then it lies in the job's folder.
+    """
+
+    _state: str
+
+    def __init__(self, calls: Backend, number: int, what: str) -> None:
+        super().__init__()
+        self.number = number
+        """Of the call in its sweep, from 0."""
+        self._calls = calls
+        self.what = what
+        """The call, in a line for people."""
+        self._outcome: dict[str, Any] | None = None
+        self._unread: _payload.Payload | Found | None = None
+        self._reading = threading.Lock()
+
+    @classmethod
+    def failed(cls, calls: Backend, what: str, error: BaseException) -> Future:
+        """Of a call that was never queued."""
+        future = cls(calls, -1, what)
+        future.set_running_or_notify_cancel()
+        future.set_exception(error)
+        return future
+
+    def __repr__(self) -> str:
+        job = f" job {self._outcome['id']}" if self._outcome else ""
+        return f"<pergpu.Future {self.what}{job} {self._state.lower().partition('_')[0]}>"
+
+    # What concurrent.futures has.
+
+    def cancel(self) -> bool:
+        """Takes the call back, unless it has started: then False (and see kill())."""
+        return self._calls.cancel(self)
+
+    def running(self) -> bool:
+        """Whether it has started, and has not ended."""
+        return super().running() or (not self.done() and self._calls.has_started(self))
+
+    def result(self, timeout: float | None = None) -> Any:
+        """What the call has returned; what it has raised is raised, with its traceback as the cause.
+
+        JobFailed: it has ended without either.  TimeoutError: not within `timeout` seconds.
+        CancelledError: it was cancelled before it started.
+        """
+        super().exception(timeout)
+        self._read()
+        return super().result()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The same, without raising it; None where it has returned."""
+        super().exception(timeout)
+        self._read()
+        return super().exception()
+
+    def _get_snapshot(self) -> Any:  # asked by asyncio from Python 3.14 on
+        self._read()
+        return super()._get_snapshot()  # type: ignore[misc]
+
+    # What a job has.
+
+    @property
+    def job(self) -> int:
+        """Its id, for all commands of pergpu.  Waits until it has one, which takes milliseconds."""
+        return self._calls.job_of(self)
+
+    @property
+    def outcome(self) -> dict[str, Any] | None:
+        """The newest that is known of its job: `state`, `reason`, `class`, `exit`, `attempt`, `lane`, …
+        (docs/json.md); None as long as it waits to be handed over."""
+        return self._outcome
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """The newest values of what it has reported, by name."""
+        return dict(json.loads(ask(["export", "--jsonl", str(self.job)])).get("last_metrics") or {})
+
+    def logs(self) -> str:
+        """What its newest attempt has printed, on stdout and stderr."""
+        outcome = self._outcome or ask_json(["show", str(self.job)])["jobs"][0]
+        try:
+            with open(outcome["log"], encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def kill(self, now: bool = False) -> None:
+        """Ends it, wherever it is: SIGTERM, its grace, SIGKILL; `now`: SIGKILL at once.  Of a call that
+        runs the result is a JobFailed then."""
+        if not self.cancel() and not self.done():
+            ask_json(["cancel", *(["--kill"] if now else []), str(self.job)])
+
+    # What _calls.py tells it.
+
+    def see(self, outcome: dict[str, Any]) -> bool:
+        """Its job stands so; whether it has ended with that."""
+        self._outcome = outcome
+        state = outcome["state"]
+        if state in ("starting", "running", "stopping"):
+            self._start()
+            return False
+        if state == "cancelled" and self._state != "RUNNING":
+            self.give_up()
+            return True
+        if state not in ENDED:
+            return False
+        if not self._start():
+            return True
+        try:
+            found = _payload.Payload(os.path.join(outcome["out"], "result"))
+        except (OSError, _payload.NotAPayload) as why:
+            self.fail(outcome, "" if isinstance(why, FileNotFoundError) else str(why))
+            return True
+        if found.head["attempt"] != outcome["attempt"] or found.head["ok"] != (state == "done"):
+            self.fail(outcome)
+        elif found.head.get("initializer"):
+            initializer_failed(self._calls, found)
+        else:
+            self.finish(found, outcome)
+        return True
+
+    def finish(self, found: _payload.Payload | Found, outcome: dict[str, Any] | None) -> None:
+        """It has returned or raised."""
+        self._outcome = outcome or self._outcome
+        if not self._start():
+            return
+        if found.head["ok"]:
+            self._unread = found
+            self.set_result(None)
+        else:
+            self.set_exception(exception_of(found))
+
+    def fail(self, outcome: dict[str, Any], words: str = "") -> None:
+        """Its job has ended without either."""
+        self._outcome = outcome
+        if not self._start():
+            return
+        lines = self.logs().splitlines()[-_LAST_LINES:]
+        error = JobFailed({**outcome, "reason": outcome["reason"] or words}, "\n".join(lines))
+        self.set_exception(error)
+
+    def break_down(self, why: str, cause: BaseException | None) -> None:
+        """It cannot end any more, unless it has."""
+        if not self.done() and self._start():
+            error = BrokenExecutor(why)
+            error.__cause__ = cause
+            self.set_exception(error)
+
+    def give_up(self) -> bool:
+        """It is cancelled, if it has not started."""
+        given_up = super().cancel()
+        if given_up and self._state == "CANCELLED":
+            self.set_running_or_notify_cancel()
+        return given_up
+
+    def _start(self) -> bool:
+        """False: it was cancelled meanwhile."""
+        if self._state == "PENDING":
+            return self.set_running_or_notify_cancel()
+        return not self.cancelled()
+
+    def _read(self) -> None:
+        with self._reading:
+            unread, self._unread = self._unread, None
+            if unread is None:
+                return
+            try:
+                self._result = unread.load()
+            except BaseException as error:
+                self._exception = error
+
+
+def initializer_failed(calls: Backend, found: _payload.Payload | Found) -> None:
+    """That is everybody's end, as with the executors of the standard library, which log it, too."""
+    error = exception_of(found)
+    logging.getLogger("concurrent.futures").critical("Exception in initializer:", exc_info=error)
+    calls.break_down(f"the initializer has failed: {found.head['words']}", error)
+
+
+def exception_of(found: _payload.Payload | Found) -> BaseException:
+    """What a call has raised."""
+    error: BaseException = RemoteError(found.head["words"])
+    try:
+        loaded = found.load()
+        error = loaded if isinstance(loaded, BaseException) else error
+    except Exception:
+        pass
+    error.__cause__ = RemoteTraceback(found.head["traceback"])
+    return error

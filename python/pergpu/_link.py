@@ -1,0 +1,105 @@
+"""The stream on which a coordinator tells how the jobs of a sweep go (src/coordinator/snapshot.h, op
+`watch`), read by a thread and kept up: where the coordinator goes away, the next one is asked."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ._program_calls import CommandFailed, ask_json
+
+_TRIES = 20
+_LONGEST_PAUSE = 5.0  # seconds
+_HELLO = {"hello": 1, "version": "0.1.0"}
+
+
+class Refused(RuntimeError):
+    """The coordinator has answered, and does not want to."""
+
+
+class Link:
+    """Calls `on_job` with each job of the sweep (JobSnapshot as JSON has it), as it stands at first and
+    again whenever it has changed, those that are added later included; and `on_lost`, once, with the
+    reason, where no coordinator can be reached for a minute.  Both in a thread of its own."""
+
+    def __init__(
+        self,
+        sweep_id: int,
+        on_job: Callable[[dict[str, Any]], None],
+        on_lost: Callable[[str], None],
+    ) -> None:
+        self._sweep_id = sweep_id
+        self._on_job = on_job
+        self._on_lost = on_lost
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._thread = threading.Thread(target=self._follow, name="pergpu-link", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """No more calls will begin.  May be called from `on_job`, and more than once."""
+        self._closed.set()
+        with self._lock:
+            if self._socket is not None:
+                try:
+                    self._socket.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+
+    def join(self) -> None:
+        """Waits until the thread has ended; not in the thread itself."""
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _follow(self) -> None:
+        failed = 0
+        while not self._closed.is_set():
+            try:
+                with self._connected() as stream:
+                    for line in stream:
+                        failed = 0
+                        self._take(json.loads(line))
+                why = "the coordinator has gone"
+            except Refused as error:
+                return self._on_lost(str(error))
+            except (OSError, ValueError, CommandFailed) as error:
+                why = str(error)
+            failed += 1
+            if failed == _TRIES:
+                return self._on_lost(why)
+            self._closed.wait(min(0.05 * 2**failed, _LONGEST_PAUSE) if failed > 1 else 0)
+
+    def _connected(self) -> io.BufferedReader:
+        """To the coordinator, which is started where there is none."""
+        place = ask_json(["coordinator", "start"])["socket"]
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as ours:
+            ours.connect(place)
+            with self._lock:
+                if self._closed.is_set():
+                    raise OSError("it is closed")
+                self._socket = ours.dup()
+            stream = io.BufferedReader(ours.makefile("rb", buffering=0), 1 << 20)
+        try:
+            watch = {"op": "watch", "sweep_id": self._sweep_id, "grows": True, "without_runs": True}
+            self._socket.sendall(f"{json.dumps(_HELLO)}\n{json.dumps(watch)}\n".encode())
+            self._take(json.loads(stream.readline() or "{}"))
+            return stream
+        except BaseException:
+            stream.close()
+            raise
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if message.get("ok") is False:
+            raise Refused(message.get("error", "the coordinator has refused"))
+        data = message.get("data", message)
+        if self._closed.is_set():
+            return
+        for job in data.get("jobs", ()):
+            self._on_job(job)
+        if data.get("event") == "job":
+            self._on_job(data["job"])

@@ -1,0 +1,117 @@
+"""The file of a call, or of its result: a head, a pickle, and the large buffers of the pickle beside it.
+
+A file begins with MAGIC and the length of the head; the head is a marshalled dict with what is known
+without running anything, "pickle" and "buffers" are the sizes of what follows.  Each part begins at a
+multiple of ALIGNMENT.  Buffers (PEP 574: numpy's arrays, bytearrays in PickleBuffers) are written
+from where they lie and mapped from the file when it is read, copy-on-write, so an array of gigabytes
+is never in memory a second time.
+
+The processes that run calls load this without the rest of the package, before they know where to find
+modules: it imports nothing that costs a millisecond.
+"""
+
+import io
+import marshal
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Union
+
+    Path = Union[str, os.PathLike[str]]
+
+MAGIC = b"pergpu payload 1\n"
+ALIGNMENT = 64
+MAPPED_FROM = 1 << 20  # bytes: smaller buffers are read, which costs less than to map them
+
+
+class NotAPayload(ValueError):
+    """The file is damaged, or no such file at all."""
+
+
+def write(path: "Path", head: "dict[str, Any]", pickled: bytes, buffers: "Sequence[memoryview]" = (), durable: bool = True) -> None:
+    """Puts a file there, whole or not at all; if it is to be `durable`, also when the power fails.
+
+    `buffers` are flat, contiguous bytes.  What is in `head` must be of marshal's types.
+    """
+    head = {**head, "pickle": len(pickled), "buffers": [len(buffer) for buffer in buffers]}
+    packed = marshal.dumps(head, 4)
+    temporary = f"{os.fspath(path)}.{os.getpid()}.new"
+    try:
+        with io.FileIO(temporary, "x") as raw:
+            _write_all(raw, b"%s%8d\n%s" % (MAGIC, len(packed), packed))
+            for part in (pickled, *buffers):
+                _write_all(raw, bytes(-raw.tell() % ALIGNMENT))
+                _write_all(raw, part)
+            if durable:
+                os.fsync(raw.fileno())
+        os.rename(temporary, path)
+    except BaseException:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass
+        raise
+
+
+def _write_all(raw: io.FileIO, data: "bytes | memoryview") -> None:
+    """A write takes 2 GiB at most."""
+    view = memoryview(data)
+    while view:
+        view = view[raw.write(view) :]
+
+
+class Payload:
+    """A file that was opened: the head is read, the rest only when it is asked for.
+
+    NotAPayload: it is damaged.  OSError: it is not there, or cannot be read.
+    """
+
+    def __init__(self, path: "Path") -> None:
+        self.path = os.fspath(path)
+        with open(path, "rb") as file:
+            begin = file.read(len(MAGIC) + 9)
+            try:
+                if not begin.startswith(MAGIC):
+                    raise ValueError("it does not begin as one")
+                self.head: dict[str, Any] = marshal.loads(file.read(int(begin[len(MAGIC) :])))
+                self._sizes = [self.head["pickle"], *self.head["buffers"]]
+            except (ValueError, EOFError, TypeError, KeyError) as error:
+                raise NotAPayload(f"{self.path} is no payload of pergpu: {error}") from None
+            self._begin = file.tell()
+            size = os.fstat(file.fileno()).st_size
+        if size < self._places()[-1][1]:
+            raise NotAPayload(f"{self.path} has {size} bytes, {self._places()[-1][1] - size} less than it should")
+
+    def load(self) -> "Any":
+        """The object.  Whatever unpickling it raises."""
+        from _pickle import loads
+
+        places = self._places()
+        with open(self.path, "rb") as file:
+            file.seek(places[0][0])
+            pickled = file.read(self._sizes[0])
+            buffers = [_buffer(file, begin, end) for begin, end in places[1:]]
+        return loads(pickled, buffers=buffers)
+
+    def _places(self) -> "list[tuple[int, int]]":
+        places = []
+        at = self._begin
+        for size in self._sizes:
+            at += -at % ALIGNMENT
+            places.append((at, at + size))
+            at += size
+        return places
+
+
+def _buffer(file: "io.BufferedReader", begin: int, end: int) -> "Any":
+    """Writable, as the one that was pickled mostly is; nobody else sees what is written."""
+    if end - begin < MAPPED_FROM:
+        file.seek(begin)
+        return bytearray(file.read(end - begin))
+    import mmap
+
+    page = begin - begin % mmap.ALLOCATIONGRANULARITY
+    mapped = mmap.mmap(file.fileno(), end - page, access=mmap.ACCESS_COPY, offset=page)
+    return memoryview(mapped)[begin - page :]

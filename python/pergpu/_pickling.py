@@ -1,0 +1,117 @@
+"""Calls as pickles: functions by value where nobody could import them, and an error that says which
+variable it is that cannot go along."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import pickle
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cloudpickle
+
+from ._call import LARGE
+
+Pickled = tuple[bytes, list[memoryview]]
+
+
+class _OnGpu(Exception):
+    """A tensor in the memory of a GPU."""
+
+
+class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+    def reducer_override(self, obj: Any) -> Any:
+        if type(obj).__module__.partition(".")[0] == "torch" and getattr(obj, "is_cuda", False) is True:
+            raise _OnGpu
+        if isinstance(obj, types.ModuleType) and type(obj) is not types.ModuleType:
+            name = getattr(obj, "__name__", "")  # such as torch.backends.cudnn
+            if sys.modules.get(name) is obj:
+                return importlib.import_module, (name,)
+        return super().reducer_override(obj)
+
+
+def dump_call(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    more: tuple[Any, ...] = (),
+) -> Pickled:
+    """What _call.py loads, and _worker.py; `more`: what else comes along, an initializer.
+
+    pickle.PicklingError: something of it cannot be pickled, or is on a GPU; it says what.
+    """
+    try:
+        return dump((function, args, kwargs, *more))
+    except Exception as error:
+        name = describe(function)
+        for what, value in _named(function, args, kwargs, more):
+            try:
+                dump(value)
+            except Exception as of_it:
+                raise pickle.PicklingError(f"{what} of {name} {_words(of_it)}") from error
+        raise pickle.PicklingError(f"the call of {name} {_words(error)}") from error
+
+
+def describe(function: Callable[..., Any]) -> str:
+    """Its name, for people."""
+    while hasattr(function, "func"):  # a functools.partial
+        function = function.func
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return str(name).replace("<locals>.", "")
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, _OnGpu):
+        return (
+            "is, or holds, a tensor in the memory of a GPU, which no other process can be given: "
+            "make it in the function, or hand over `.cpu()`"
+        )
+    return f"cannot be given to another process: {error}"
+
+
+def dump(what: Any) -> Pickled:
+    """With its large buffers beside it.  Whatever pickling it raises."""
+    buffers: list[memoryview] = []
+
+    def take(buffer: pickle.PickleBuffer) -> bool:
+        try:
+            view = buffer.raw()
+        except BufferError:  # it is not contiguous
+            return True
+        if len(view) < LARGE:
+            return True
+        buffers.append(view)
+        return False
+
+    file = io.BytesIO()
+    _Pickler(file, 5, buffer_callback=take).dump(what)
+    return file.getvalue(), buffers
+
+
+def _named(
+    function: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    more: tuple[Any, ...],
+) -> Iterator[tuple[str, Any]]:
+    for i, value in enumerate(args):
+        yield f"argument {i}", value
+    for name, value in kwargs.items():
+        yield f"argument `{name}`", value
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+            try:
+                yield f"`{name}`, which surrounds the body", cell.cell_contents
+            except ValueError:  # it has no value yet
+                continue
+        for name in code.co_names:
+            if name in function.__globals__:
+                yield f"the global `{name}`, which is used in the body", function.__globals__[name]
+    for name, value in getattr(getattr(function, "__self__", None), "__dict__", {}).items():
+        yield f"`self.{name}`", value
+    if more:
+        yield "the initializer", more

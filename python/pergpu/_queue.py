@@ -1,0 +1,154 @@
+"""The calls of warm workers: a folder that all of them and their executor have open.
+
+    head      a payload (_payload.py): the initializer; search path and arguments in its head
+    calls     the pickles of the calls, one behind the other
+    index     a header and an entry for each call: where its pickle is, and which job has taken it
+    call-N    a payload: the call N, which has large buffers
+    socket    where the executor is, as long as it lives (_workers.py)
+
+`index` is mapped by everybody and changed under its flock only, which the kernel takes from a process
+that dies.  That a call was taken is written before it runs, so it never runs a second time.
+Like _payload.py it is loaded without the rest of the package, too.
+"""
+
+import fcntl
+import mmap
+import os
+import struct
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+if TYPE_CHECKING or __package__:
+    from . import _payload
+else:
+    import _payload
+
+FREE = 0
+CANCELLED = (1 << 64) - 1
+
+_HEADER = struct.Struct("<QQ")  # calls that there are; the first one that may be free
+_ENTRY = struct.Struct("<QQQ")  # begin and length of its pickle; FREE, CANCELLED, or the job's id
+_IN_FILE = (1 << 64) - 1  # as a begin
+_FIRST = 4096  # entries at first
+
+
+class Queue:
+    """Threads may share one, forked processes must not.  OSError: a file cannot be used."""
+
+    def __init__(self, folder: str, create: bool = False) -> None:
+        self.folder = folder
+        self._lock = threading.Lock()
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if create else 0)
+        self._index = os.open(folder + "/index", flags, 0o666)
+        self._calls = os.open(folder + "/calls", flags | os.O_APPEND, 0o666)
+        self._end = os.fstat(self._calls).st_size
+        if create:
+            os.ftruncate(self._index, _HEADER.size + _FIRST * _ENTRY.size)
+        self._map = mmap.mmap(self._index, 0)
+
+    def __len__(self) -> int:
+        with self._locked():
+            return self._header()[0]
+
+    def append(self, pickled: bytes, buffers: "Sequence[memoryview]" = ()) -> int:
+        """One more call; its number."""
+        with self._locked():
+            count, first = self._header()
+            begin, length = self._end, len(pickled)
+            if buffers:
+                _payload.write(f"{self.folder}/call-{count}", {}, pickled, buffers, durable=False)
+                begin = _IN_FILE
+            else:
+                view = memoryview(pickled)
+                while view:
+                    view = view[os.write(self._calls, view) :]
+                self._end += length
+            if _HEADER.size + (count + 1) * _ENTRY.size > len(self._map):
+                os.ftruncate(self._index, _HEADER.size + 2 * count * _ENTRY.size)
+                self._map = mmap.mmap(self._index, 0)
+            self._put(count, begin, length, FREE)
+            _HEADER.pack_into(self._map, 0, count + 1, first)
+            return count
+
+    def take(self, job: int) -> "int | None":
+        """The number of the next call that is free, which is this job's from now on."""
+        with self._locked():
+            count, first = self._header()
+            while first < count:
+                begin, length, owner = self._entry(first)
+                if owner == FREE:
+                    self._put(first, begin, length, job)
+                    _HEADER.pack_into(self._map, 0, count, first + 1)
+                    return first
+                first += 1
+            _HEADER.pack_into(self._map, 0, count, first)
+            return None
+
+    def cancel(self, number: int) -> bool:
+        """False: it is taken."""
+        with self._locked():
+            begin, length, owner = self._entry(number)
+            if owner == FREE:
+                self._put(number, begin, length, CANCELLED)
+            return owner in (FREE, CANCELLED)
+
+    def owner(self, number: int) -> int:
+        """FREE, CANCELLED or the id of the job that has taken it."""
+        return self._entry(number)[2]
+
+    def free(self) -> int:
+        """How many nobody has taken."""
+        with self._locked():
+            count, first = self._header()
+            return sum(self._entry(number)[2] == FREE for number in range(first, count))
+
+    def load(self, number: int) -> "Any":
+        """A call.  Whatever unpickling it raises."""
+        begin, length, _ = self._entry(number)
+        if begin == _IN_FILE:
+            return _payload.Payload(f"{self.folder}/call-{number}").load()
+        from _pickle import loads
+
+        return loads(os.pread(self._calls, length, begin))
+
+    def sync(self) -> None:
+        """What was appended stays when the power fails."""
+        os.fdatasync(self._calls)
+        os.fdatasync(self._index)
+
+    def _header(self) -> "tuple[int, int]":
+        count, first = _HEADER.unpack_from(self._map, 0)
+        return count, first
+
+    def _entry(self, number: int) -> "tuple[int, int, int]":
+        at = _HEADER.size + number * _ENTRY.size
+        if at + _ENTRY.size > len(self._map):  # another process has made it larger
+            self._map = mmap.mmap(self._index, 0)
+        begin, length, owner = _ENTRY.unpack_from(self._map, at)
+        return begin, length, owner
+
+    def _put(self, number: int, begin: int, length: int, owner: int) -> None:
+        _ENTRY.pack_into(self._map, _HEADER.size + number * _ENTRY.size, begin, length, owner)
+
+    def _locked(self) -> "_Locked":
+        return _Locked(self._lock, self._index)
+
+
+class _Locked:
+    """Of all threads and of all processes."""
+
+    def __init__(self, lock: threading.Lock, fd: int) -> None:
+        self._lock = lock
+        self._fd = fd
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        self._lock.release()

@@ -1,0 +1,65 @@
+"""What a warm worker's calls came to: frames in a file, and the same frames on their way to the executor.
+
+A frame is the number of the call, the lengths of the two parts that follow, a marshalled head as that
+of a payload (_payload.py), and the pickle.  A result with large buffers is a payload of its own, and
+the head says "file".  A frame that is cut off, by a crash, is as if it was not there.
+Like _payload.py it is loaded without the rest of the package, too.
+"""
+
+import marshal
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+if TYPE_CHECKING or __package__:
+    from . import _payload
+else:
+    import _payload
+
+_FRAME = struct.Struct("<QIQ")
+
+
+class Found:
+    """A result, as Payload has it."""
+
+    def __init__(self, head: "dict[str, Any]", pickled: bytes) -> None:
+        self.head = head
+        self._pickled = pickled
+
+    def load(self) -> "Any":
+        """Whatever unpickling it raises."""
+        if "file" in self.head:
+            return _payload.Payload(self.head["file"]).load()
+        from _pickle import loads
+
+        return loads(self._pickled)
+
+
+def frame(number: int, head: "dict[str, Any]", pickled: bytes) -> bytes:
+    """All of one result."""
+    packed = marshal.dumps(head, 4)
+    return b"".join((_FRAME.pack(number, len(packed), len(pickled)), packed, pickled))
+
+
+class Reader:
+    """Frames out of what arrives in pieces."""
+
+    def __init__(self) -> None:
+        self._pieces = bytearray()
+
+    def feed(self, data: bytes) -> "Iterator[tuple[int, Found]]":
+        """Those that are whole with that."""
+        pieces = self._pieces
+        pieces += data
+        at = 0
+        while len(pieces) - at >= _FRAME.size:
+            number, head, pickled = _FRAME.unpack_from(pieces, at)
+            begin, end = at + _FRAME.size + head, at + _FRAME.size + head + pickled
+            if len(pieces) < end:
+                break
+            yield number, Found(marshal.loads(pieces[at + _FRAME.size : begin]), bytes(pieces[begin:end]))
+            at = end
+        del pieces[:at]

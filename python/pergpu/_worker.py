@@ -1,0 +1,129 @@
+"""A warm worker: `python .../pergpu/_worker.py QUEUE TIMEOUT`, a job that runs calls one after the other.
+
+It takes calls from the queue (_queue.py), writes what they come to into `results` in its folder and
+sends the same to the executor.  Where there is nothing to do it waits for a word of the executor: b"w",
+look again, or b"q", end.  Where the executor is gone it runs what is there, and ends.
+
+A call that takes longer than TIMEOUT seconds ends the process by SIGALRM, also one that is in the
+middle of a C function.
+"""
+
+import os
+import signal
+import socket
+import sys
+
+# What is beside this script comes without the rest of the package, which calls may not need.
+_here = sys.path.pop(0)
+sys.path.insert(0, _here)
+import _call  # noqa: E402
+import _payload  # noqa: E402
+import _queue  # noqa: E402
+import _results_log  # noqa: E402
+
+sys.path.remove(_here)
+
+class Worker:
+    def __init__(self, folder: str, timeout: float) -> None:
+        self._queue = _queue.Queue(folder)
+        self._folder = folder
+        self._timeout = timeout
+        self._job = int(os.environ["PERGPU_JOB"])
+        self._attempt = int(os.environ["PERGPU_ATTEMPT"])
+        self._out = os.environ["PERGPU_OUT"]
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._results = os.open(self._out + "/results", flags, 0o666)
+        self._executor = self._connected()
+
+    def run(self) -> None:
+        """Until there is nothing to do any more."""
+        head = _payload.Payload(self._folder + "/head")
+        sys.path[:] = head.head["path"]
+        sys.argv[:] = head.head["argv"]
+        os.environ.update(head.head["env"])
+        if not self._begin(head):
+            return
+        while True:
+            number = self._queue.take(self._job)
+            if number is not None:
+                self._call(number)
+            elif not self._more():
+                os.fdatasync(self._results)
+                return
+
+    def _begin(self, head: "_payload.Payload") -> bool:
+        try:
+            initializer = head.load()
+            if initializer is not None:
+                initializer[0](*initializer[1])
+            return True
+        except SystemExit:
+            raise
+        except BaseException as error:
+            told, pickled, _ = _call.failure(error)
+            self._tell(_results_log.frame(_queue.CANCELLED, {**told, "initializer": True}, pickled))
+            raise SystemExit(1) from None
+
+    def _call(self, number: int) -> None:
+        if self._timeout:
+            signal.setitimer(signal.ITIMER_REAL, self._timeout)
+        try:
+            function, args, kwargs = self._queue.load(number)
+            value = function(*args, **kwargs)
+            head: dict[str, object] = {"ok": True}
+            pickled, buffers = _call.dump(value)
+            del value, function, args, kwargs
+        except SystemExit:
+            raise  # it ends this process
+        except BaseException as error:
+            head, pickled, buffers = _call.failure(error)
+        finally:
+            if self._timeout:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.stdout.flush()
+        if buffers:
+            head["file"] = f"{self._out}/result-{number}"
+            _payload.write(head["file"], {}, pickled, buffers)
+            pickled = b""
+        self._tell(_results_log.frame(number, head, pickled))
+
+    def _tell(self, frame: bytes) -> None:
+        view = memoryview(frame)
+        while view:
+            view = view[os.write(self._results, view) :]
+        if self._executor is not None:
+            try:
+                self._executor.sendall(frame)
+            except OSError:
+                self._executor = None
+
+    def _connected(self) -> "socket.socket | None":
+        """None: the executor is gone."""
+        folder = os.open(self._folder, os.O_PATH | os.O_CLOEXEC)
+        executor = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            executor.connect(f"/proc/self/fd/{folder}/socket")  # however long the path is
+            executor.sendall(_results_log.frame(_queue.FREE, {"job": self._job, "attempt": self._attempt}, b""))
+            return executor
+        except OSError:
+            executor.close()
+            return None
+        finally:
+            os.close(folder)
+
+    def _more(self) -> bool:
+        """Whether to look again."""
+        if self._executor is None:
+            return False
+        try:
+            self._executor.sendall(_results_log.frame(_queue.FREE, {"idle": True}, b""))
+            word = self._executor.recv(1)
+        except OSError:
+            word = b""
+        if not word:
+            self._executor = None
+        return word != b"q"
+
+
+if __name__ == "__main__":
+    Worker(sys.argv[1], float(sys.argv[2])).run()

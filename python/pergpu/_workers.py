@@ -1,0 +1,366 @@
+"""Calls for warm workers: each worker is a job, and takes one call after the other.
+
+Who submits appends the call to the queue (_queue.py) and wakes a worker that has nothing to do.  One
+thread reads what the workers send, starts them, and learns from _link.py when one has ended: the call
+that it had then fails, and another worker takes its place.  Workers do not need this process: where it
+dies they run what is in the queue, and `attach` reads what came of it.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor
+from typing import Any
+
+from . import _calls, _payload
+from ._calls import cancel_jobs
+from ._future import ENDED, Future, initializer_failed
+from ._link import Link
+from ._program_calls import CommandFailed, ask_json
+from ._queue import CANCELLED, FREE, Queue
+from ._results_log import Found, Reader
+
+_VAIN = 3  # workers in a row that end before they have taken a call
+_SIGALRM = 14
+
+Start = Callable[[str, int, int, float], "dict[str, Any]"]
+"""Makes jobs of workers of the queue in this folder: the number of the first one, how many, how long a call
+may take; what `pergpu submit --json` says of them."""
+
+
+class _Worker:
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.reader = Reader()
+        self.job = 0
+        self.calls = 0  # that have ended
+
+
+class Workers:
+    """As Calls (_calls.py), of which it has the methods.  At most `count` workers; a call that takes longer
+    than `timeout` seconds ends its worker, 0: it may."""
+
+    def __init__(self, count: int, timeout: float, head: Callable[[str], None], start: Start) -> None:
+        self._count = count
+        self._timeout = timeout
+        self._write_head = head
+        self._start = start
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._queue: Queue | None = None
+        self._futures: dict[int, Future] = {}  # those that have not ended, by number
+        self._jobs: dict[int, dict[str, Any]] = {}  # of workers that have not ended, with what is known
+        self._idle: list[_Worker] = []
+        self._by_job: dict[int, _Worker] = {}
+        self._early: dict[int, dict[str, Any]] | None = None  # told of before we knew that they are ours
+        self._ended: list[dict[str, Any]] = []  # workers of whose end the thread has not learnt yet
+        self._started = 0
+        self._vain = 0
+        self._closed = False
+        self._told_to_end = False
+        self._why_broken: str | None = None
+        self._cause: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        self._link: Link | None = None
+        self._selector: selectors.DefaultSelector
+        self._wake_out: int
+        self._wake_in: int
+
+    @property
+    def why_broken(self) -> str | None:
+        return self._why_broken
+
+    # In.
+
+    def check(self) -> None:
+        """RuntimeError: nothing can be submitted any more.  BrokenExecutor: all of it has failed."""
+        if os.getpid() != self._pid:
+            raise RuntimeError("this executor belongs to the process that has forked this one: make another one")
+        if self._why_broken is not None:
+            raise BrokenExecutor(self._why_broken) from self._cause
+        if self._closed:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+
+    def submit(self, folder: str, what: str, pickled: bytes, buffers: Sequence[memoryview]) -> Future:
+        """Queues a call.  `folder`: of the sweep, where the first one makes the queue.  What check() raises."""
+        with self._lock:
+            self.check()
+            queue = self._queue or self._begin(folder)
+            number = queue.append(pickled, buffers)
+            future = self._futures[number] = Future(self, number, what)
+            idle = self._idle.pop() if self._idle else None
+            short = len(self._jobs) < min(self._count, len(self._futures))
+        if idle is not None:
+            _say(idle, b"w")
+        elif short:
+            self._wake()
+        return future
+
+    def _begin(self, folder: str) -> Queue:
+        os.makedirs(folder, exist_ok=True)
+        number = 0
+        while True:  # no other process that adds to this sweep gets the same
+            path = f"{folder}/queue-{number}"
+            try:
+                os.mkdir(path)
+                break
+            except FileExistsError:
+                number += 1
+        self._write_head(path + "/head")
+        self._queue = Queue(path, create=True)
+        self._selector = selectors.DefaultSelector()
+        at = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listening.bind(f"/proc/self/fd/{at}/socket")  # however long the path is
+        os.close(at)
+        listening.listen(128)
+        listening.setblocking(False)
+        self._listening = listening
+        self._wake_out, self._wake_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._selector.register(listening, selectors.EVENT_READ)
+        self._selector.register(self._wake_out, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._serve, name="pergpu-workers", daemon=True)
+        self._thread.start()
+        _calls.running.add(self)
+        return self._queue
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._wake_in, b"w")
+        except BlockingIOError:
+            pass  # it will wake up
+
+    # The thread.
+
+    def _serve(self) -> None:
+        while not self._is_over():
+            try:
+                self._start_workers()
+            except (CommandFailed, OSError, ValueError) as error:
+                self.break_down(str(error), error)
+            for key, _ in self._selector.select():
+                if key.fileobj is self._listening:
+                    self._accept()
+                elif key.data is None:
+                    os.read(self._wake_out, 4096)
+                else:
+                    self._read(key.data)
+            with self._lock:
+                ended, self._ended = self._ended, []
+            for outcome in ended:
+                self._worker_ended(outcome)
+            if self._closed and not self._futures:
+                self._end_workers()
+        link = self._link
+        if link is not None:
+            link.close()
+        self._selector.close()
+        for one in (self._listening, *(worker.connection for worker in self._by_job.values())):
+            one.close()
+        assert self._queue is not None
+        os.unlink(self._queue.folder + "/socket")
+
+    def _is_over(self) -> bool:
+        with self._lock:
+            return self._closed and not self._futures and not self._jobs
+
+    def _start_workers(self) -> None:
+        with self._lock:
+            short = min(self._count, len(self._futures)) - len(self._jobs)
+            if short <= 0 or self._why_broken is not None:
+                return
+            self._early = {}
+        assert self._queue is not None
+        self._queue.sync()
+        reply = self._start(self._queue.folder, self._started, short, self._timeout)
+        with self._lock:
+            self._started += short
+            early, self._early = self._early, None
+            self._jobs.update({job: {} for job in reply["jobs"]})
+            if self._link is None:
+                self._link = Link(reply["sweep_id"], self._on_job, self.break_down)
+        for job in reply["jobs"]:
+            if job in early:
+                self._on_job(early[job])
+
+    def _accept(self) -> None:
+        connection, _ = self._listening.accept()
+        connection.setblocking(False)
+        self._selector.register(connection, selectors.EVENT_READ, _Worker(connection))
+
+    def _read(self, worker: _Worker) -> bool:
+        """False: it is gone, or has nothing to say for now."""
+        try:
+            data = worker.connection.recv(1 << 18)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            if worker.connection.fileno() >= 0:
+                self._selector.unregister(worker.connection)
+                worker.connection.close()
+            return False
+        for number, found in worker.reader.feed(data):
+            if "job" in found.head:
+                worker.job = found.head["job"]
+                self._by_job[worker.job] = worker
+            elif "idle" in found.head:
+                self._give_work(worker)
+            elif "initializer" in found.head:
+                initializer_failed(self, found)
+            else:
+                worker.calls += 1
+                self._finish(number, worker.job, found)
+        return True
+
+    def _give_work(self, worker: _Worker) -> None:
+        assert self._queue is not None
+        with self._lock:
+            more = self._queue.free() > 0
+            if not more:
+                self._idle.append(worker)
+        if more:
+            _say(worker, b"w")
+
+    def _finish(self, number: int, job: int, found: Found) -> None:
+        with self._lock:
+            future = self._futures.pop(number, None)
+            outcome = self._jobs.get(job)
+            self._changed.notify_all()
+        if future is not None:
+            future.finish(found, outcome)
+
+    def _worker_ended(self, outcome: dict[str, Any]) -> None:
+        job = outcome["id"]
+        worker = self._by_job.pop(job, None)
+        while worker is not None and self._read(worker):
+            pass  # what it has sent before
+        assert self._queue is not None
+        with self._lock:
+            self._jobs.pop(job, None)
+            self._idle = [one for one in self._idle if one is not worker]
+            lost = [number for number in self._futures if self._queue.owner(number) == job]
+            futures = [self._futures.pop(number) for number in lost]
+            self._changed.notify_all()
+            vain = not lost and not self._told_to_end and (worker is None or worker.calls == 0)
+        if outcome["signal"] == _SIGALRM and self._timeout:
+            outcome = {**outcome, "state": "timeout", "reason": f"it took longer than {self._timeout:g}s"}
+        for future in futures:
+            future.fail(outcome)
+        self._vain = self._vain + 1 if vain else 0
+        if self._vain >= _VAIN:
+            why = outcome["reason"] or outcome["state"]
+            self.break_down(f"workers end before they take a call: {why}; log: {outcome['log']}")
+
+    def _end_workers(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+            queued = [] if self._told_to_end else [*self._jobs]
+            self._told_to_end = True
+        for worker in idle:
+            _say(worker, b"q")
+        if queued:
+            try:
+                cancel_jobs(queued)
+            except (CommandFailed, OSError):
+                pass  # they find nothing to do, and end
+
+    def _on_job(self, outcome: dict[str, Any]) -> None:
+        with self._lock:
+            if outcome["id"] not in self._jobs:
+                if self._early is not None:
+                    self._early[outcome["id"]] = outcome
+                return
+            self._jobs[outcome["id"]] = outcome
+            if outcome["state"] not in ENDED:
+                return
+            self._ended.append(outcome)
+        self._wake()
+
+    def break_down(self, why: str, cause: BaseException | None = None) -> None:
+        """All that has not ended fails, and nothing is accepted any more."""
+        with self._lock:
+            if self._why_broken is not None:
+                return
+            self._why_broken = why
+            self._cause = cause
+            self._closed = True
+            futures = [*self._futures.values()]
+            self._futures.clear()
+            jobs = [*self._jobs]
+            self._changed.notify_all()
+        for future in futures:
+            if self._queue is not None:
+                self._queue.cancel(future.number)
+            future.break_down(why, cause)
+        try:
+            for i in range(0, len(jobs), 1000):
+                ask_json(["cancel", *map(str, jobs[i : i + 1000])])
+        except (CommandFailed, OSError):
+            pass  # why it broke down
+        self._wake()
+
+    # What is asked of it.
+
+    def has_started(self, future: Future) -> bool:
+        return self._queue is not None and self._queue.owner(future.number) not in (FREE, CANCELLED)
+
+    def job_of(self, future: Future) -> int:
+        if not self.has_started(future):
+            raise RuntimeError(f"{future!r}: no worker has taken it")
+        assert self._queue is not None
+        return self._queue.owner(future.number)
+
+    def cancel(self, future: Future) -> bool:
+        if future.done() or self._queue is None or not self._queue.cancel(future.number):
+            return future.cancelled()
+        with self._lock:
+            self._futures.pop(future.number, None)
+            self._changed.notify_all()
+        given_up = future.give_up()
+        self._wake()
+        return given_up
+
+    def cancel_queued(self) -> None:
+        """All that no worker has taken."""
+        with self._lock:
+            futures = [*self._futures.values()]
+        for future in futures:
+            self.cancel(future)
+
+    def end_all(self, *words: str) -> None:
+        """All that runs, too: its futures get a JobFailed."""
+        self.cancel_queued()
+        with self._lock:
+            jobs = [*self._jobs]
+        if jobs:
+            ask_json(["cancel", *words, *map(str, jobs)])
+
+    # The end.
+
+    def close(self) -> None:
+        """Nothing more comes in."""
+        with self._lock:
+            self._closed = True
+        if self._thread is not None:
+            self._wake()
+
+    def join(self) -> None:
+        """Waits until all that came in has ended.  To be closed before."""
+        if self._thread is not None and threading.current_thread() is not self._thread:
+            self._thread.join()
+            if self._link is not None:
+                self._link.join()
+
+
+def _say(worker: _Worker, word: bytes) -> None:
+    try:
+        worker.connection.send(word)
+    except OSError:
+        pass  # it has ended, of which we learn

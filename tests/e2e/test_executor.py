@@ -1,0 +1,448 @@
+"""`pergpu.Executor`: calls that are jobs, their futures, and what awkward functions come to."""
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import harness
+from harness import wait_until
+
+PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../python")
+BEGIN = """
+import concurrent.futures, json, os, sys, time
+import pergpu
+def pool(workers=2, **options):
+    return pergpu.Executor(workers, **{"gpus": 0, "lanes": workers, "timeout": "60s", **options})
+"""
+
+
+def environment(home):
+    return {**home.env, "PYTHONPATH": PACKAGE, "PERGPU_BIN": harness.PERGPU, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def python(home, text, code=0):
+    """The output of a script, in the work folder."""
+    script = home.file("script.py", BEGIN + text)
+    process = subprocess.run(
+        [sys.executable, script], cwd=home.work, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        timeout=240, env=environment(home),
+    )  # fmt: skip
+    assert process.returncode == code, process.stdout
+    return process.stdout
+
+
+@pytest.fixture
+def begun(home):
+    """Starts a script that goes on while the test looks."""
+
+    def begin(text):
+        script = home.file("script.py", BEGIN + text)
+        with harness.starting:
+            process = subprocess.Popen([sys.executable, "-u", script], cwd=home.work, text=True, stdout=subprocess.PIPE,
+                                       stderr=subprocess.STDOUT, env=environment(home))  # fmt: skip
+            harness.started.add(process.pid)
+        home.started.append(process)
+        return process
+
+    return begin
+
+
+def rest_of(process):
+    """What it prints until its end; communicate() would pass over what readline() has buffered."""
+    rest = process.stdout.read()
+    assert process.wait(timeout=harness.DEADLINE) == 0, rest
+    return rest
+
+
+def test_a_call_is_a_job_in_a_process_of_its_own(home):
+    out = python(home, """
+scale = 3
+def f(x, *, plus=0):
+    print("in", x)
+    pergpu.report(step=1, loss=x / 2)
+    return scale * x + plus, os.getpid(), os.environ["PERGPU_JOB"], os.getcwd()
+with pool(name="calls") as calls:
+    one, two = calls.submit(f, 1), calls.submit(f, x=2, plus=10)
+    assert calls.submit(lambda: scale).result() == 3
+    print(json.dumps([one.result(), two.result(), one.job, two.job, one.outcome["state"], two.metrics, one.logs()]))
+""")  # fmt: skip
+    one, two, *rest = json.loads(out)
+    assert (one[0], two[0]) == (3, 16) and one[1] != two[1] and {one[3], two[3]} == {home.work}
+    assert rest == [int(one[2]), int(two[2]), "done", {"step": 1, "loss": 1}, "in 1\n"]
+    jobs = home.ps("calls")
+    assert len(jobs) == 3 and {job["state"] for job in jobs.values()} == {"done"}
+    params = [job["params"] for job in home.json("show", "calls")["jobs"]]
+    assert params[0] == {"number": 0, "what": "f(1)"} and params[1]["what"] == "f(x=2, plus=10)"
+
+
+def test_what_a_call_raises_comes_back_with_its_traceback(home):
+    out = python(home, """
+class Odd(Exception):
+    def __init__(self, a, b):
+        super().__init__(a)
+class Closed(Exception):
+    def __reduce__(self):
+        raise TypeError("not me")
+def f(which):
+    raise {"value": ValueError("bad"), "odd": Odd(1, 2), "closed": Closed("words")}[which]
+with pool() as calls:
+    for which in ("value", "odd", "closed"):
+        error = calls.submit(f, which).exception()
+        print(type(error).__name__, error, "| in f" if "in f" in str(error.__cause__) else error.__cause__)
+    try:
+        calls.submit(f, "value").result()
+    except ValueError:
+        import traceback; traceback.print_exc(file=sys.stdout)
+    print(calls.submit(len, "good").result())
+""")  # fmt: skip
+    lines = out.splitlines()
+    assert lines[:3] == ["ValueError bad | in f", "RemoteError Odd: 1 | in f", "RemoteError Closed: words | in f"], out
+    assert "pergpu.RemoteTraceback" in out and 'raise {"value": ValueError("bad")' in out and lines[-1] == "4"
+    assert sorted(home.states().values()) == ["done"] + 4 * ["failed"]
+
+
+def test_what_cannot_go_along_is_named(home):
+    out = python(home, """
+import threading, types
+lock = threading.Lock()
+torch = types.ModuleType("torch")
+class Tensor:
+    is_cuda = True
+Tensor.__module__ = "torch"
+weights = Tensor()
+def of_gpu():
+    return weights
+def of_lock():
+    return lock
+with pool() as calls:
+    for call in ((of_gpu,), (of_lock,), (print, (i for i in ())), (lambda x: x, {"w": [weights]})):
+        print(repr(calls.submit(*call).exception()))
+    print(calls.submit(len, "good").result())
+""")  # fmt: skip
+    gpu, lock, generator, argument, good = out.splitlines()
+    assert "the global `weights`, which is used in the body of of_gpu is, or holds, a tensor in the memory of a GPU" in gpu
+    assert "the global `lock`" in lock and "_thread.lock" in lock
+    assert generator.startswith("PicklingError(\"argument 0 of print cannot") and "generator" in generator
+    assert "argument 0 of <lambda> is, or holds, a tensor" in argument and good == "4"
+    assert len(home.ps()) == 1
+
+
+def test_a_call_that_dies_costs_nothing_but_itself(home):
+    out = python(home, """
+import ctypes, signal
+def die(how):
+    if how == "exit":
+        os._exit(3)
+    if how == "segv":
+        ctypes.string_at(0)
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "leave":
+        sys.exit(0)
+    if how == "sleep":
+        time.sleep(600)
+with pool(timeout="2s") as calls:
+    futures = {how: calls.submit(die, how) for how in ("exit", "segv", "kill", "leave", "sleep", "good")}
+    for how, future in futures.items():
+        error = future.exception()
+        if error is None:
+            print(how, future.result())
+            continue
+        assert isinstance(error, concurrent.futures.BrokenExecutor) and isinstance(error, pergpu.JobFailed)
+        print(how, error.state, error.outcome["exit"], error.outcome["signal"], str(error).splitlines()[0])
+""")  # fmt: skip
+    told = {line.split()[0]: line.split(None, 4) for line in out.splitlines()}
+    assert told["exit"][1:3] == ["failed", "3"] and told["segv"][3] == "11" and told["kill"][3] == "9", out
+    assert told["leave"][1] == "done" and "it left no result" in told["leave"][4], out
+    assert told["sleep"][1] == "timeout" and told["good"] == ["good", "None"], out
+
+
+def test_awkward_functions_come_to_a_clear_end(home):
+    out = python(home, """
+import shutil, subprocess
+def removes_its_folder():
+    shutil.rmtree(pergpu.out)
+    return "removed"
+def leaves_daemons():
+    for _ in range(3):
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                time.sleep(600)
+            os._exit(0)
+    return "left"
+def prints():
+    for i in range(10**6):
+        print("line", i)
+    return "printed"
+def nests(n):
+    if n == 0:
+        return [os.environ["PERGPU_SWEEP"]]
+    with pool(1, name=f"inner{n}") as inner:
+        return [os.environ["PERGPU_SWEEP"], *inner.submit(nests, n - 1).result()]
+with pool(name="outer") as calls:
+    futures = [calls.submit(*call) for call in ((removes_its_folder,), (leaves_daemons,), (prints,), (nests, 2))]
+    for future in futures:
+        print(future.result())
+    print(len(futures[2].logs().splitlines()))
+""")  # fmt: skip
+    assert out.splitlines() == ["removed", "left", "printed", "['outer', 'inner2', 'inner1']", "1000000"]
+
+
+def test_arrays_are_mapped_from_the_result(home):
+    pytest.importorskip("numpy")
+    out = python(home, """
+import numpy
+def f(n, a):
+    a[0] = 7.0
+    return {"zeros": numpy.zeros(n, numpy.float32), "sum": float(a.sum()), "column": numpy.arange(6).reshape(2, 3)[:, 1]}
+with pool(memory="3GiB") as calls:
+    a = numpy.ones(1_000_000)
+    found = calls.submit(f, 50_000_000, a).result()
+    found["zeros"][1] = 1
+    print(a[0], found["sum"], found["zeros"].nbytes, found["zeros"][:3], found["column"])
+""")  # fmt: skip
+    assert out == "1.0 1000006.0 200000000 [0. 1. 0.] [1 4]\n"
+
+
+def test_what_is_killed_goes_on_and_is_found_again(home, begun):
+    home.close_gate()
+    text = """
+def f(i):
+    with open(os.environ["STAMPS"], "a") as file:
+        file.write(f"start {i} 1 {os.getpid()} - -\\n")
+    os.system('flock -s "$GATE" true')
+    return i * i
+calls = pool(4, name="forty")
+futures = [calls.submit(f, i) for i in range(40)]
+print(futures[-1].job)
+time.sleep(600)
+"""
+    process = begun(text)
+    assert process.stdout.readline().strip().isdigit()
+    home.until_running(4)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    home.open_gate()
+    out = python(home, """
+futures = pergpu.attach("forty")
+print([future.result() for future in futures], {future.outcome["state"] for future in futures})
+print([future.result() for future in pergpu.attach("forty")] == [i * i for i in range(40)])
+""")  # fmt: skip
+    assert out == f"{[i * i for i in range(40)]} {{'done'}}\nTrue\n"
+    assert sorted(home.stamps.of("start")) == [*range(40)], "each once"
+
+
+def test_calls_go_on_without_a_coordinator_for_a_while(home, begun):
+    home.close_gate()
+    process = begun("""
+def f(i):
+    with open(os.environ["STAMPS"], "a") as file:
+        file.write(f"start {i} 1 {os.getpid()} - -\\n")
+    os.system('flock -s "$GATE" true')
+    return i
+with pool(2) as calls:
+    print(sum(calls.map(f, range(6))))
+""")
+    home.until_running(2)
+    home.kill_coordinator()
+    home.open_gate()
+    assert rest_of(process) == "15\n"
+    assert sorted(home.stamps.of("start")) == [*range(6)]
+
+
+def test_cancel_takes_back_what_has_not_started(home, begun):
+    home.close_gate()
+    process = begun("""
+def f(i):
+    with open(os.environ["STAMPS"], "a") as file:
+        file.write(f"start {i} 1 {os.getpid()} - -\\n")
+    os.system('flock -s "$GATE" true')
+    return i
+with pool(1, name="c") as calls:
+    futures = [calls.submit(f, i) for i in range(4)]
+    while not futures[0].running():
+        time.sleep(0.01)
+    print(futures[0].cancel(), futures[1].cancel(), futures[1].cancelled(), futures[3].cancel(), flush=True)
+    done = concurrent.futures.wait(futures, return_when="FIRST_COMPLETED").done
+    print(len(done) >= 1, futures[1] in done or futures[3] in done)
+    print(futures[2].result(), [future.cancelled() for future in futures])
+""")
+    assert process.stdout.readline() == "False True True True\n"
+    home.open_gate()
+    assert rest_of(process).splitlines() == ["True True", "2 [False, True, False, True]"]
+    assert sorted(home.states("c").values()) == ["cancelled", "cancelled", "done", "done"]
+    assert home.stamps.of("start") == [0, 2]
+
+
+def test_what_others_cancel_is_cancelled_here(home, begun):
+    home.close_gate()
+    process = begun("""
+def f(i):
+    with open(os.environ["STAMPS"], "a") as file:
+        file.write(f"start {i} 1 {os.getpid()} - -\\n")
+    os.system('flock -s "$GATE" true')
+with pool(1, name="c") as calls:
+    futures = [calls.submit(f, i) for i in range(2)]
+    print([future.job for future in futures])
+    print(futures[1].cancelled() or type(futures[1].exception()).__name__ if not concurrent.futures.wait(futures[1:])[1] else "")
+    print(type(futures[0].exception()).__name__, futures[0].exception().state)
+""")
+    running, queued = json.loads(process.stdout.readline())
+    home.until_running(1)
+    home.run("cancel", queued)
+    assert process.stdout.readline() == "True\n"
+    home.run("cancel", running)
+    assert rest_of(process) == "JobFailed cancelled\n"
+
+
+def test_map_is_that_of_the_standard_library(home):
+    out = python(home, """
+def f(x, y):
+    return x * y, os.environ["PERGPU_JOB"]
+with pool(2, name="m") as calls:
+    print([x for x, _ in calls.map(f, range(4), range(1, 5))])
+    chunked = list(calls.map(f, range(7), range(7), chunksize=3))
+    print([x for x, _ in chunked], len({job for _, job in chunked}))
+    ahead = calls.map(f, range(10**9), range(10**9), buffersize=2)
+    print([next(ahead)[0] for _ in range(3)])
+    ahead.close()
+    for bad in (dict(chunksize=0), dict(buffersize=0), dict(buffersize=1.5)):
+        try:
+            calls.map(f, [1], [2], **bad)
+        except (TypeError, ValueError) as error:
+            print(type(error).__name__, error)
+""")  # fmt: skip
+    assert out.splitlines() == [
+        "[0, 2, 6, 12]",
+        "[0, 1, 4, 9, 16, 25, 36] 3",
+        "[0, 1, 4]",
+        "ValueError chunksize must be >= 1.",
+        "ValueError buffersize must be None or > 0",
+        "TypeError buffersize must be an integer or None",
+    ]
+
+
+def test_an_initializer_comes_first_and_its_failure_is_everybodys(home):
+    out = python(home, """
+state = []
+def begin(x):
+    state.append(x)
+def f():
+    return state
+def fail():
+    raise OSError("no data")
+with pool(initializer=begin, initargs=("begun",)) as calls:
+    print(calls.submit(f).result(), calls.submit(f).result(), state)
+with pool(1, name="bad", initializer=fail) as calls:
+    futures = [calls.submit(f) for _ in range(5)]
+    print({type(future.exception()).__name__ for future in futures}, futures[0].exception())
+    try:
+        calls.submit(f)
+    except concurrent.futures.BrokenExecutor as error:
+        print(error, "|", repr(error.__cause__))
+""")  # fmt: skip
+    lines = [line for line in out.splitlines() if line[:1] in ("[", "{", "t") and "Traceback" not in line]
+    assert lines[0] == "['begun'] ['begun'] []"
+    assert lines[1] == "{'BrokenExecutor'} the initializer has failed: OSError: no data"
+    assert lines[2] == "the initializer has failed: OSError: no data | OSError('no data')"
+    wait_until(lambda: set(home.states("bad").values()) <= {"failed", "cancelled"}, "nothing of it to be queued")
+
+
+def test_mistakes_are_told_before_anything_starts(home):
+    out = python(home, """
+for bad in (dict(max_workers=0), dict(initializer=3), dict(timeot="3s"), dict(gpus="many"), dict(memory="2 apples")):
+    try:
+        pergpu.Executor(**bad)
+    except Exception as error:
+        print(type(error).__name__, str(error).replace("\\n", " "))
+calls = pool(1)
+calls.shutdown()
+try:
+    calls.submit(print)
+except RuntimeError as error:
+    print(error)
+try:
+    pergpu.attach("nothing")
+except pergpu.CommandFailed as error:
+    print("CommandFailed", error.code)
+""")  # fmt: skip
+    lines = out.splitlines()
+    assert lines[0] == "ValueError max_workers must be greater than 0"
+    assert lines[1] == "TypeError initializer must be a callable"
+    assert lines[2].startswith("CommandFailed") and "did you mean `timeout`" in lines[2]
+    assert "gpus" in lines[3] and "memory" in lines[4] and lines[5] == "cannot schedule new futures after shutdown"
+    assert lines[6] == "CommandFailed 4"
+    assert home.ps() == {}
+
+
+def test_the_interpreter_waits_for_calls_and_calls_may_be_added_later(home):
+    text = """
+def f(i):
+    time.sleep(0.2)
+    return i
+calls = pool(2, name="more")
+futures = [calls.submit(f, i) for i in range(%d, %d)]
+"""
+    python(home, text % (0, 3))
+    assert [*home.states("more").values()] == 3 * ["done"]
+    python(home, text % (3, 5))
+    assert [*home.states("more").values()] == 5 * ["done"]
+    out = python(home, 'print([future.result() for future in pergpu.attach("more")], pergpu.attach("more")[4])\n')
+    assert out.startswith("[0, 1, 2, 3, 4] <pergpu.Future f(4) job 5 finished>"), out
+
+
+def test_asyncio_and_callbacks_get_results(home):
+    out = python(home, """
+import asyncio
+def f(x):
+    return x + 1
+async def main(calls):
+    print(await asyncio.get_running_loop().run_in_executor(calls, f, 1))
+    print(await asyncio.gather(*(asyncio.wrap_future(calls.submit(f, i)) for i in range(3))))
+with pool(2) as calls:
+    asyncio.run(main(calls))
+    seen = []
+    future = calls.submit(f, 41)
+    future.add_done_callback(lambda done: seen.append(done.result()))
+    print(future.result(timeout=60))
+    try:
+        calls.submit(time.sleep, 5).result(timeout=0.01)
+    except concurrent.futures.TimeoutError:
+        print("not yet")
+print(seen)
+""")  # fmt: skip
+    assert out.splitlines() == ["2", "[1, 2, 3]", "42", "not yet", "[42]"]
+
+
+def test_a_call_is_tried_again_and_may_ask_for_it(home):
+    out = python(home, """
+def f():
+    attempt = int(os.environ["PERGPU_ATTEMPT"])
+    if attempt == 1:
+        raise OSError("the first time")
+    if attempt == 2:
+        pergpu.requeue()
+    return attempt
+with pool(1, retries=1) as calls:
+    print(calls.submit(f).result())
+""")  # fmt: skip
+    assert out == "3\n"
+
+
+def test_results_of_gigabytes_are_not_in_memory_twice(home):
+    pytest.importorskip("numpy")
+    if not harness.LONG:
+        pytest.skip("2 GB of disk; ./test --all")
+    out = python(home, """
+import numpy, resource
+def f():
+    return numpy.ones(2**29, numpy.float32)
+with pool(1, timeout="300s") as calls:
+    a = calls.submit(f).result()
+    print(a.nbytes, a[-1], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2**20)
+""")  # fmt: skip
+    assert out == "2147483648 1.0 True\n"
