@@ -28,7 +28,7 @@ _LATER = {
     "Future": "_future",
     "JobFailed": "_future",
     "RemoteError": "_future",
-    "attach": "_executor",
+    "attach": "_attach",
     "Results": "_results",
     "Row": "_results",
     "Sweep": "_sweep",
@@ -40,7 +40,8 @@ _LATER = {
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ._executor import Executor, attach
+    from ._attach import attach
+    from ._executor import Executor
     from ._future import Future, JobFailed, RemoteError
     from ._program_calls import CommandFailed
     from ._results import Results, Row, results

@@ -13,15 +13,13 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 from . import _calls, _payload, _pickling, _toml, _what
 from ._calls import Calls
 from ._future import Future
 from ._program_calls import ask, ask_json
 from ._workers import Workers
-
-Backend = Union[Calls, Workers]
 
 _made = itertools.count(1)
 _PASSED = ("PERGPU_HOME", "PERGPU_BIN", "PERGPU_LOCKS")  # so that a call may submit, too
@@ -81,7 +79,7 @@ class Executor(concurrent.futures.Executor):
             keys["max_parallel"] = max_workers
         self._keys = keys
         self._check()
-        self._calls: Backend
+        self._calls: Calls | Workers
         if reuse:
             if keys.get("retries"):
                 raise ValueError("retries need a process for each call; leave out reuse=True")
@@ -208,32 +206,6 @@ class Executor(concurrent.futures.Executor):
         rows = [{"queue": os.path.basename(queue), "number": i} for i in range(first, first + count)]
         words = map(_plain, (sys.executable, _beside("_worker.py"), queue, f"{timeout:g}"))
         return self._submit("worker", [*words], rows)
-
-
-def attach(name: str = "@") -> list[Future]:
-    """The futures of an executor's calls, in the order in which they were submitted, by its name; "@":
-    of the one that was used last.  Also after the Python that had submitted them was killed, and
-    after a reboot: what has ended has its result.
-
-    CommandFailed: nothing of that name.  ValueError: it is not an executor's.
-    """
-    import json
-
-    told = [json.loads(line) for line in ask(["export", "--jsonl", name]).split("\n") if line]
-    jobs = [job for job in told if job["step"] == "call" and "number" in (job.get("params") or {})]
-    if not jobs:
-        raise ValueError(f"{name} is no executor's: none of its jobs is a call")
-    calls = Calls(dict, _nothing)
-    by_id: dict[int, Future] = {}
-    for job in sorted(jobs, key=lambda job: int(job["params"]["number"])):
-        future = by_id[job["id"]] = Future(calls, job["params"]["number"], job["params"]["what"])
-        future.see(job)
-    calls.adopt(jobs[0]["sweep_id"], by_id)
-    return [*by_id.values()]
-
-
-def _nothing(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    raise RuntimeError("only looked at")
 
 
 def _in_order(

@@ -9,14 +9,27 @@ import os
 import threading
 from concurrent.futures import BrokenExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from . import _payload
 from ._program_calls import ask, ask_json
 from ._results_log import Found
 
-if TYPE_CHECKING:
-    from ._executor import Backend
+
+class Backend(Protocol):
+    """What a future asks of those who run its call."""
+
+    def cancel(self, future: Future) -> bool:
+        """Takes it back; False: it has started."""
+
+    def has_started(self, future: Future) -> bool: ...
+
+    def job_of(self, future: Future) -> int:
+        """The id of its job.  RuntimeError: it has none."""
+
+    def break_down(self, why: str, cause: BaseException | None = None) -> None:
+        """All calls fail."""
+
 
 ENDED = ("done", "failed", "timeout", "lost", "cancelled", "skipped")  # states of a job
 _LAST_LINES = 10

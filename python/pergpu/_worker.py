@@ -1,7 +1,7 @@
 """A warm worker: `python .../pergpu/_worker.py QUEUE TIMEOUT`, a job that runs calls one after the other.
 
-It takes calls from the queue (_queue.py), writes what they come to into `results` in its folder and
-sends the same to the executor.  Where there is nothing to do it waits for a word of the executor: b"w",
+It takes calls from the queue (_queue.py), writes what they come to into `results-ATTEMPT` in its folder
+and sends the same to the executor.  When the power fails, what a second has brought is lost at most.  Where there is nothing to do it waits for a word of the executor: b"w",
 look again, or b"q", end.  Where the executor is gone it runs what is there, and ends.
 
 A call that takes longer than TIMEOUT seconds ends the process by SIGALRM, also one that is in the
@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+import time
 
 # What is beside this script comes without the rest of the package, which calls may not need.
 _here = sys.path.pop(0)
@@ -23,6 +24,9 @@ import _results_log  # noqa: E402
 
 sys.path.remove(_here)
 
+SYNC_PERIOD = 1.0  # seconds
+
+
 class Worker:
     def __init__(self, folder: str, timeout: float) -> None:
         self._queue = _queue.Queue(folder)
@@ -32,7 +36,9 @@ class Worker:
         self._attempt = int(os.environ["PERGPU_ATTEMPT"])
         self._out = os.environ["PERGPU_OUT"]
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._results = os.open(self._out + "/results", flags, 0o666)
+        # Of each attempt one: a frame that was cut off would hide what comes behind it.
+        self._results = os.open(f"{self._out}/results-{self._attempt}", flags, 0o666)
+        self._synced = time.monotonic()
         self._executor = self._connected()
 
     def run(self) -> None:
@@ -91,6 +97,10 @@ class Worker:
         view = memoryview(frame)
         while view:
             view = view[os.write(self._results, view) :]
+        now = time.monotonic()
+        if now - self._synced > SYNC_PERIOD:
+            os.fdatasync(self._results)
+            self._synced = now
         if self._executor is not None:
             try:
                 self._executor.sendall(frame)

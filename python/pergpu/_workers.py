@@ -12,6 +12,7 @@ import os
 import selectors
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
 from typing import Any
@@ -60,6 +61,7 @@ class Workers:
         self._early: dict[int, dict[str, Any]] | None = None  # told of before we knew that they are ours
         self._ended: list[dict[str, Any]] = []  # workers of whose end the thread has not learnt yet
         self._started = 0
+        self._synced = 0.0
         self._vain = 0
         self._closed = False
         self._told_to_end = False
@@ -156,6 +158,7 @@ class Workers:
                 self._worker_ended(outcome)
             if self._closed and not self._futures:
                 self._end_workers()
+            self._sync()
         link = self._link
         if link is not None:
             link.close()
@@ -164,6 +167,14 @@ class Workers:
             one.close()
         assert self._queue is not None
         os.unlink(self._queue.folder + "/socket")
+
+    def _sync(self) -> None:
+        """What was submitted stays when the power fails, but for what a second has brought."""
+        assert self._queue is not None
+        now = time.monotonic()
+        if now - self._synced > 1:
+            self._queue.sync()
+            self._synced = now
 
     def _is_over(self) -> bool:
         with self._lock:

@@ -1,0 +1,171 @@
+"""`pergpu.Executor(reuse=True)`: calls that share workers, each of which is a job."""
+import json
+import os
+import signal
+
+import harness
+from test_executor import begun, python, rest_of  # noqa: F401  a fixture among them
+
+WARM = """
+def warm(workers=2, **options):
+    return pool(workers, **{"reuse": True, "timeout": None, **options})
+"""
+STAMP = """
+def f(i):
+    with open(os.environ["STAMPS"], "a") as file:
+        file.write(f"start {i} 1 {os.getpid()} - -\\n")
+    os.system('flock -s "$GATE" true')
+    return i * i
+"""
+
+
+def test_workers_take_many_calls(home):
+    home.file("shared.py", """
+import os
+count = 0
+def begin():
+    global count
+    count = 100
+def f(x):
+    global count
+    count += 1
+    return x * x, count, os.environ["PERGPU_JOB"]
+""")
+    out = python(home, WARM + """
+from shared import begin, f
+with warm(name="w", initializer=begin) as calls:
+    found = [future.result() for future in [calls.submit(f, i) for i in range(1000)]]
+    print([x for x, _, _ in found] == [i * i for i in range(1000)], len({job for _, _, job in found}) <= 2)
+    print(min(n for _, n, _ in found), calls.submit(lambda: "closure").result(), list(calls.map(abs, range(-3, 0))))
+""")  # fmt: skip
+    assert out.splitlines() == ["True True", "101 closure [3, 2, 1]"]
+    assert set(home.states("w").values()) <= {"done", "cancelled"} and len(home.states("w")) <= 2
+    assert home.json("show", "w")["jobs"][0]["params"] == {"queue": "queue-0", "number": 0}
+
+
+def test_a_call_that_dies_takes_its_worker_along_and_nothing_else(home):
+    out = python(home, WARM + """
+def die(how):
+    if how == "exit":
+        print("last words", flush=True)
+        os._exit(3)
+    if how == "leave":
+        sys.exit(5)
+    if how == "raise":
+        raise KeyError("x")
+    if how == "sleep":
+        time.sleep(600)
+    if how == "unpicklable":
+        return (i for i in ())
+    return how
+hows = ["exit", "raise", "leave", "unpicklable", "sleep", "good"]
+with warm(2, timeout="2s") as calls:
+    futures = [calls.submit(die, how) for how in hows for _ in range(2)]
+    print([type(future.exception()).__name__ for future in futures])
+    print(futures[0].exception().reason, "last words" in str(futures[0].exception()), futures[4].exception().outcome["exit"])
+    print(futures[8].exception().state, futures[8].exception().reason, futures[-1].result())
+""")  # fmt: skip
+    died, reason, rest = out.splitlines()[:1], out.splitlines()[1], out.splitlines()[2]
+    assert eval(died[0]) == 2 * ["JobFailed"] + 2 * ["KeyError"] + 2 * ["JobFailed"] + 2 * ["TypeError"] + 2 * ["JobFailed"] + 2 * ["NoneType"], out
+    assert reason == "exit code 3 True 5" and rest == "timeout it took longer than 2s good"
+
+
+def test_large_arguments_and_results_are_files(home):
+    out = python(home, WARM + """
+import numpy
+with warm(1, name="w") as calls:
+    a = calls.submit(numpy.add, numpy.ones(10**6), 1).result()
+    a[0] = 5
+    print(a.sum(), a.nbytes, calls.submit(numpy.arange, 10).result().sum())
+""")  # fmt: skip
+    assert out == "2000003.0 8000000 45\n"
+
+
+def test_cancel_and_shutdown(home, begun):  # noqa: F811
+    home.close_gate()
+    process = begun(WARM + STAMP + """
+with warm(1, name="w") as calls:
+    futures = [calls.submit(f, i) for i in range(5)]
+    while not futures[0].running():
+        time.sleep(0.01)
+    print(futures[0].cancel(), futures[2].cancel(), futures[2].cancelled(), flush=True)
+    print(futures[1].result())
+    calls.shutdown(cancel_futures=True, wait=False)
+print([future.cancelled() for future in futures[:3]], all(future.done() for future in futures))
+""")
+    assert process.stdout.readline() == "False True True\n"
+    home.open_gate()
+    assert rest_of(process).splitlines() == ["1", "[False, False, True] True"]
+    assert [*home.states("w").values()] == ["done"]
+
+
+def test_a_failing_initializer_is_everybodys_end(home):
+    out = python(home, WARM + """
+def fail():
+    raise OSError("no data")
+def leave():
+    os._exit(7)
+for begin in (fail, leave):
+    with warm(1, initializer=begin) as calls:
+        futures = [calls.submit(abs, i) for i in range(3)]
+        print({type(future.exception()).__name__ for future in futures}, futures[0].exception())
+""")  # fmt: skip
+    told = [line for line in out.splitlines() if line.startswith("{")]
+    assert told[0] == "{'BrokenExecutor'} the initializer has failed: OSError: no data"
+    assert told[1].startswith("{'BrokenExecutor'} workers end before they take a call: exit code 7; log: /"), out
+
+
+def test_what_is_killed_goes_on_and_is_found_again(home, begun):  # noqa: F811
+    home.close_gate()
+    process = begun(WARM + STAMP + """
+calls = warm(4, name="forty")
+futures = [calls.submit(f, i) for i in range(40)]
+print("begun")
+time.sleep(600)
+""")
+    assert process.stdout.readline() == "begun\n"
+    home.until_running(4)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    home.open_gate()
+    out = python(home, """
+futures = pergpu.attach("forty")
+print([future.result() for future in futures])
+""")  # fmt: skip
+    assert out == f"{[i * i for i in range(40)]}\n"
+    assert sorted(home.stamps.of("start")) == [*range(40)], "each once"
+    assert [*home.states("forty").values()] == 4 * ["done"]
+
+
+def test_what_killed_workers_leave_is_taken_up_by_attach(home, begun):  # noqa: F811
+    home.close_gate()
+    process = begun(WARM + STAMP + """
+calls = warm(2, name="w")
+futures = [calls.submit(f, i) for i in range(6)]
+print("begun")
+time.sleep(600)
+""")
+    assert process.stdout.readline() == "begun\n"
+    home.until_running(2)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    for pid in home.stamps.of("start", 3):
+        os.kill(pid, signal.SIGKILL)
+    home.wait("w")
+    home.open_gate()
+    out = python(home, """
+print([type(future.exception()).__name__ if future.exception() else future.result() for future in pergpu.attach("w")])
+""")  # fmt: skip
+    assert eval(out) == ["JobFailed", "JobFailed", 4, 9, 16, 25]
+    assert sorted(home.stamps.of("start")) == [*range(6)], "each once"
+
+
+def test_retries_are_refused(home):
+    out = python(home, WARM + """
+try:
+    warm(retries=2)
+except ValueError as error:
+    print(error)
+""")  # fmt: skip
+    assert out == "retries need a process for each call; leave out reuse=True\n"
+    assert json.dumps(home.ps()) == "{}" and harness.DEADLINE
