@@ -224,7 +224,9 @@ class Calls:
             changed = job in cancel_jobs([job])
         except (CommandFailed, OSError, RuntimeError):
             return future.cancelled()
-        return changed and self._given_up([job]) == 1
+        if changed:
+            self._given_up([job])
+        return future.cancelled()
 
     def cancel_queued(self) -> None:
         """All that has not started."""
@@ -247,12 +249,12 @@ class Calls:
         for i in range(0, len(jobs), _NAMED_AT_ONCE):
             ask_json(["cancel", *words, *map(str, jobs[i : i + _NAMED_AT_ONCE])])
 
-    def _given_up(self, jobs: Sequence[int]) -> int:
+    def _given_up(self, jobs: Sequence[int]) -> None:
         with self._lock:
             futures = [self._jobs[job] for job in jobs if job in self._jobs]
-        count = sum(future.give_up() for future in futures)
+        for future in futures:
+            future.give_up()
         self._forget([*jobs])
-        return count
 
     # The end.
 

@@ -94,6 +94,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         self._outcome: dict[str, Any] | None = None
         self._unread: _payload.Payload | Found | None = None
         self._reading = threading.Lock()
+        self._changing = threading.Lock()  # who asks and who tells may cancel at once
 
     @classmethod
     def failed(cls, calls: Backend, what: str, error: BaseException) -> Future:
@@ -229,15 +230,17 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
     def give_up(self) -> bool:
         """It is cancelled, if it has not started."""
         given_up = super().cancel()
-        if given_up and self._state == "CANCELLED":
-            self.set_running_or_notify_cancel()
+        with self._changing:
+            if self._state == "CANCELLED":
+                self.set_running_or_notify_cancel()
         return given_up
 
     def _start(self) -> bool:
         """False: it was cancelled meanwhile."""
-        if self._state == "PENDING":
-            return self.set_running_or_notify_cancel()
-        return not self.cancelled()
+        with self._changing:
+            if self._state == "PENDING":
+                return self.set_running_or_notify_cancel()
+            return not self.cancelled()
 
     def _read(self) -> None:
         with self._reading:
