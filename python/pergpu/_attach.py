@@ -63,7 +63,7 @@ class _Queued:
     def __init__(self, workers: Sequence[dict[str, Any]]) -> None:
         first = workers[0]
         self._lock = threading.Lock()
-        self._queue = Queue(os.path.join(first["out"], "../..", first["params"]["queue"]))
+        self._queue = Queue(os.path.join(first["out"], "../../_calls", first["params"]["queue"]))
         self._read_to: dict[str, tuple[Reader, int]] = {}  # by file
         self._jobs = {job["id"]: job for job in workers}
         self._link: Link | None = None

@@ -86,8 +86,8 @@ class Calls:
         """No other process that adds to this sweep gets the same."""
         with self._lock:
             if not self._folder:
-                os.makedirs(folder + "/calls", exist_ok=True)
-                taken = [int(name) for name in os.listdir(folder + "/calls") if name.isdigit()]
+                os.makedirs(folder + "/_calls", exist_ok=True)
+                taken = [int(name) for name in os.listdir(folder + "/_calls") if name.isdigit()]
                 self._next = max(taken, default=-1) + 1
                 self._folder = folder
             while True:
@@ -99,7 +99,7 @@ class Calls:
                     continue
 
     def _file_of(self, number: int) -> str:
-        return f"{self._folder}/calls/{number}"
+        return f"{self._folder}/_calls/{number}"
 
     def adopt(self, sweep_id: int, futures: dict[int, Future]) -> None:
         """Looks after jobs that there are, by id."""
@@ -122,7 +122,7 @@ class Calls:
             try:
                 for future in self._sending:
                     _sync(self._file_of(future.number))
-                _sync(self._folder + "/calls")
+                _sync(self._folder + "/_calls")
                 reply = self._hand_over([{"number": one.number, "what": one.what} for one in self._sending])
             except (CommandFailed, OSError, ValueError) as error:
                 self.break_down(str(error), error)

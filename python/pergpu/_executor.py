@@ -195,7 +195,7 @@ class Executor(concurrent.futures.Executor):
         return {"path": path, "argv": sys.argv[:], "env": env}
 
     def _start_calls(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        command = [_plain(sys.executable), _plain(_beside("_call.py")), _plain(self._sweep) + "/calls/{number}"]
+        command = [_plain(sys.executable), _plain(_beside("_call.py")), _plain(self._sweep) + "/_calls/{number}"]
         return self._submit("call", command, rows)
 
     def _write_head(self, path: str) -> None:

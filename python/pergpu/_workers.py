@@ -104,10 +104,10 @@ class Workers:
         return future
 
     def _begin(self, folder: str) -> Queue:
-        os.makedirs(folder, exist_ok=True)
+        os.makedirs(folder + "/_calls", exist_ok=True)
         number = 0
         while True:  # no other process that adds to this sweep gets the same
-            path = f"{folder}/queue-{number}"
+            path = f"{folder}/_calls/queue-{number}"
             try:
                 os.mkdir(path)
                 break

@@ -34,6 +34,7 @@ json described(const World& world, const Sweep& sweep, bool results) {
   const bool has_copy = std::any_of(sweep.steps.begin(), sweep.steps.end(),
                                     [](const Step& step) { return !step.spec.copy.empty(); });
   if (has_copy) runs.push_back("_snapshot");
+  if (sweep.context.add) runs.push_back("_calls");  // of executors (python/pergpu/_calls.py)
   one["runs"] = std::move(runs);
   return one;
 }

@@ -395,6 +395,17 @@ futures = [calls.submit(f, i) for i in range(%d, %d)]
     assert out.startswith("[0, 1, 2, 3, 4] <pergpu.Future f(4) job 5 finished>"), out
 
 
+def test_clean_removes_calls_and_results(home):
+    python(home, """
+for options in (dict(name="cold"), dict(name="warm", reuse=True)):
+    with pool(1, **options) as calls:
+        calls.submit(abs, -1).result()
+""")  # fmt: skip
+    assert sorted(os.listdir(home.work + "/runs/cold")) == ["00", "_calls"]
+    home.run("clean", "cold", "warm", "--results", "--yes")
+    assert os.listdir(home.work + "/runs") == [] and home.ps() == {}
+
+
 def test_asyncio_and_callbacks_get_results(home):
     out = python(home, """
 import asyncio
