@@ -40,7 +40,9 @@ class Config(dict[str, Any]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(self._missing(name)) from None
+            error = AttributeError(self._missing(name))
+            setattr(error, "name", "")  # it says what was meant; from Python 3.12 on it would be said twice
+            raise error from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         self[name] = value
