@@ -37,7 +37,7 @@ class Calls:
         self._head = head
         self._hand_over = hand_over
         self._pid = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # close() may come at any moment: whoever collects garbage calls it
         self._changed = threading.Condition(self._lock)
         self._folder = ""
         self._next = 0  # a number that may be free
@@ -119,25 +119,22 @@ class Calls:
                     break
                 self._sending = [self._waiting.popleft() for _ in range(min(len(self._waiting), _AT_ONCE))]
                 self._early.clear()
+            rows = [{"number": one.number, "what": one.what} for one in self._sending]
             try:
-                for future in self._sending:
-                    _sync(self._file_of(future.number))
+                for row in rows:
+                    _sync(self._file_of(row["number"]))
                 _sync(self._folder + "/_calls")
-                reply = self._hand_over([{"number": one.number, "what": one.what} for one in self._sending])
+                self._know(self._hand_over(rows))
             except (CommandFailed, OSError, ValueError) as error:
                 self.break_down(str(error), error)
-                continue
-            self._know(reply)
         self._leave_when_done()
 
     def _know(self, reply: dict[str, Any]) -> None:
         with self._lock:
-            early = []
-            for future, job in zip(self._sending, reply["jobs"]):
-                self._ids[future] = job
-                self._jobs[job] = future
-                if job in self._early:
-                    early.append(self._early.pop(job))
+            known = dict(zip(reply["jobs"], self._sending))
+            self._ids.update({future: job for job, future in known.items()})
+            self._jobs.update(known)
+            early = [self._early.pop(job) for job in known if job in self._early]
             self._sending = []
             if self._link is None:
                 self._link = Link(reply["sweep_id"], self._on_job, self.break_down)

@@ -68,26 +68,23 @@ class Executor(concurrent.futures.Executor):
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
         self.name = name or _name_of_its_own()
-        self._folder = os.getcwd()
-        self._sweep = os.path.join(os.path.abspath(out), self.name)
-        self._initializer = None if initializer is None else (initializer, tuple(initargs))
         if lanes is None and not gpus:
             lanes = max_workers or os.cpu_count()
-        self._options = [] if lanes is None else ["--lanes", str(lanes)]
         keys["gpus"] = gpus
         if max_workers is not None and not reuse:
             keys["max_parallel"] = max_workers
-        self._keys = keys
-        self._check()
+        self._initializer = None if initializer is None else (initializer, tuple(initargs))
+        self._jobs = jobs = _Jobs(os.path.join(os.path.abspath(out), self.name), lanes, keys, self._initializer)
+        jobs.check()
         self._calls: Calls | Workers
         if reuse:
             if keys.get("retries"):
                 raise ValueError("retries need a process for each call; leave out reuse=True")
             timeout = _seconds(keys.pop("timeout", None))
             count = max_workers or lanes or _gpus_of_machine() // max(1, int(gpus))
-            self._calls = Workers(count, timeout, self._write_head, self._start_workers)
+            self._calls = Workers(count, timeout, jobs.write_head, jobs.start_workers)
         else:
-            self._calls = Calls(self._head, self._start_calls)
+            self._calls = Calls(jobs.head, jobs.start_calls)
         self._reuse = reuse
         self._close = weakref.finalize(self, self._calls.close)
         self._close.atexit = False  # _wait_for_all() does
@@ -109,7 +106,7 @@ class Executor(concurrent.futures.Executor):
             pickled, buffers = _pickling.dump_call(fn, args, kwargs, more)
         except Exception as error:
             return Future.failed(self._calls, what, error)
-        return self._calls.submit(self._sweep, what, pickled, buffers)
+        return self._calls.submit(self._jobs.sweep, what, pickled, buffers)
 
     def map(
         self,
@@ -143,7 +140,7 @@ class Executor(concurrent.futures.Executor):
         self, fn: Callable[..., Any], calls: Iterator[tuple[Any, ...]], ahead: int | None, end: float | None
     ) -> Iterator[Any]:
         futures = deque(self.submit(fn, *call) for call in itertools.islice(calls, ahead))
-        return _in_order(self, futures, fn, calls, end)
+        return _in_order(None if ahead is None else self, futures, fn, calls, end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accepts no more calls.  `cancel_futures`: takes those back that have not started.  `wait`:
@@ -168,20 +165,40 @@ class Executor(concurrent.futures.Executor):
     def _broken(self) -> str | None:  # where the executors of the standard library have it
         return self._calls.why_broken
 
-    # How calls become jobs.
 
-    def _check(self) -> None:
+class _Jobs:
+    """How calls become jobs.  It does not know the executor, which ends when nobody knows it any more."""
+
+    def __init__(self, sweep: str, lanes: int | None, keys: Mapping[str, Any], initializer: Any) -> None:
+        self.sweep = sweep
+        """Its folder."""
+        self._folder = os.getcwd()
+        self._options = [] if lanes is None else ["--lanes", str(lanes)]
+        self._keys = keys
+        self._initializer = initializer
+
+    def check(self) -> None:
         """What a coordinator would find wrong with the keys is said before anything is queued."""
         ask(["submit", "-", "--emit"], self._sweep_text("call", [sys.executable], [{"number": 0}]))
 
-    def _sweep_text(self, step: str, command: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
-        root, name = os.path.split(self._sweep)
-        keys = {**self._keys, "command": command}
-        lines = [f"name = {_toml.text(name)}", f"out = {_toml.text(root)}", "runs = ["]
-        lines += [f"  {_toml.value(row, 'row')}," for row in rows]
-        lines += ["]", f"[steps.{step}]"]
-        lines += [f"{_toml.key(k)} = {_toml.value(v, k)}" for k, v in keys.items() if v is not None]
-        return "\n".join(lines) + "\n"
+    def head(self) -> dict[str, Any]:
+        """What a process is told of this one."""
+        path = [entry or self._folder for entry in sys.path]
+        env = {name: os.environ[name] for name in _PASSED if name in os.environ}
+        return {"path": path, "argv": sys.argv[:], "env": env}
+
+    def start_calls(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        command = [_plain(sys.executable), _plain(_beside("_call.py")), _plain(self.sweep) + "/_calls/{number}"]
+        return self._submit("call", command, rows)
+
+    def write_head(self, path: str) -> None:
+        pickled, buffers = _pickling.dump(self._initializer)
+        _payload.write(path, self.head(), pickled, buffers)
+
+    def start_workers(self, queue: str, first: int, count: int, timeout: float) -> dict[str, Any]:
+        rows = [{"queue": os.path.basename(queue), "number": i} for i in range(first, first + count)]
+        words = map(_plain, (sys.executable, _beside("_worker.py"), queue, f"{timeout:g}"))
+        return self._submit("worker", [*words], rows)
 
     def _submit(self, step: str, command: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         text = self._sweep_text(step, command, rows)
@@ -189,35 +206,26 @@ class Executor(concurrent.futures.Executor):
         reply: dict[str, Any] = ask_json(words, text, folder=Path(self._folder))
         return reply
 
-    def _head(self) -> dict[str, Any]:
-        path = [entry or self._folder for entry in sys.path]
-        env = {name: os.environ[name] for name in _PASSED if name in os.environ}
-        return {"path": path, "argv": sys.argv[:], "env": env}
-
-    def _start_calls(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        command = [_plain(sys.executable), _plain(_beside("_call.py")), _plain(self._sweep) + "/_calls/{number}"]
-        return self._submit("call", command, rows)
-
-    def _write_head(self, path: str) -> None:
-        pickled, buffers = _pickling.dump(self._initializer)
-        _payload.write(path, self._head(), pickled, buffers)
-
-    def _start_workers(self, queue: str, first: int, count: int, timeout: float) -> dict[str, Any]:
-        rows = [{"queue": os.path.basename(queue), "number": i} for i in range(first, first + count)]
-        words = map(_plain, (sys.executable, _beside("_worker.py"), queue, f"{timeout:g}"))
-        return self._submit("worker", [*words], rows)
+    def _sweep_text(self, step: str, command: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+        root, name = os.path.split(self.sweep)
+        keys = {**self._keys, "command": command}
+        lines = [f"name = {_toml.text(name)}", f"out = {_toml.text(root)}", "runs = ["]
+        lines += [f"  {_toml.value(row, 'row')}," for row in rows]
+        lines += ["]", f"[steps.{step}]"]
+        lines += [f"{_toml.key(k)} = {_toml.value(v, k)}" for k, v in keys.items() if v is not None]
+        return "\n".join(lines) + "\n"
 
 
 def _in_order(
-    pool: Executor, futures: deque[Future], fn: Callable[..., Any], calls: Iterator[Any], end: float | None
+    pool: Executor | None, futures: deque[Future], fn: Callable[..., Any], calls: Iterator[Any], end: float | None
 ) -> Iterator[Any]:
     try:
         while futures:
             left = None if end is None else end - time.monotonic()
             result = [futures[0].result(left)]
             futures.popleft()
-            for call in itertools.islice(calls, 1):
-                futures.append(pool.submit(fn, *call))
+            if pool is not None:
+                futures.extend(pool.submit(fn, *call) for call in itertools.islice(calls, 1))
             yield result.pop()  # no reference to it stays here
     finally:
         for future in futures:

@@ -38,7 +38,7 @@ class Link:
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
-        self._thread = threading.Thread(target=self._follow, name="pergpu-link", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="pergpu-link", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -55,6 +55,15 @@ class Link:
         """Waits until the thread has ended; not in the thread itself."""
         if threading.current_thread() is not self._thread:
             self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._follow()
+        finally:
+            self._on_job = self._on_lost = _forget  # they know who made this
+            with self._lock:
+                if self._socket is not None:
+                    self._socket.close()
 
     def _follow(self) -> None:
         failed = 0
@@ -103,3 +112,7 @@ class Link:
             self._on_job(job)
         if data.get("event") == "job":
             self._on_job(data["job"])
+
+
+def _forget(what: Any) -> None:
+    pass

@@ -457,3 +457,32 @@ with pool(1, timeout="300s") as calls:
     print(a.nbytes, a[-1], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2**20)
 """)  # fmt: skip
     assert out == "2147483648 1.0 True\n"
+
+
+def test_an_executor_that_nobody_holds_ends(home):
+    out = python(home, """
+import gc, threading, weakref
+def threads():
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("pergpu")]
+calls = pool(2)
+gone, future = weakref.ref(calls), calls.submit(pow, 2, 8)
+results = calls.map(pow, range(3), range(3))
+print(len(threads()) > 0)
+del calls
+print(gone(), future.result(), list(results))
+while threads():
+    time.sleep(0.01)
+class Ring:
+    pass
+ring = Ring()
+ring.ring, ring.calls = ring, pool(1)
+future = ring.calls.submit(pow, 2, 3)
+backend = ring.calls._calls
+gone = weakref.ref(ring.calls)
+del ring
+with backend._lock:  # garbage is collected wherever somebody allocates
+    gc.collect()
+    print(gone())
+print(future.result())
+""")  # fmt: skip
+    assert out == "True\nNone 256 [1, 1, 4]\nNone\n8\n"
