@@ -74,13 +74,23 @@ class Calls:
         future = Future(self, number, what)
         with self._lock:
             self.check()
-            self._waiting.append(future)
             if self._sender is None:
-                self._sender = threading.Thread(target=self._send, name="pergpu-submit", daemon=True)
-                self._sender.start()
-                running.add(self)
+                self._start_threads()
+            self._waiting.append(future)
             self._changed.notify_all()
         return future
+
+    def _start_threads(self) -> None:
+        """RuntimeError: the interpreter ends."""
+        link = Link(None, self._on_job, self.break_down)
+        sender = threading.Thread(target=self._send, name="pergpu-submit", daemon=True)
+        try:
+            sender.start()
+        except RuntimeError:
+            link.close()
+            raise
+        self._link, self._sender = link, sender
+        running.add(self)
 
     def _claim_number(self, folder: str) -> int:
         """No other process that adds to this sweep gets the same."""
@@ -121,12 +131,11 @@ class Calls:
                 self._early.clear()
             rows = [{"number": one.number, "what": one.what} for one in self._sending]
             try:
-                for row in rows:
-                    _sync(self._file_of(row["number"]))
-                _sync(self._folder + "/_calls")
+                for name in (*(f"/_calls/{row['number']}" for row in rows), "/_calls"):
+                    _sync(self._folder + name)
                 self._know(self._hand_over(rows))
-            except (CommandFailed, OSError, ValueError) as error:
-                self.break_down(str(error), error)
+            except Exception as error:  # who waits for these calls must not wait for ever
+                self.break_down(str(error) or repr(error), error)
         self._leave_when_done()
 
     def _know(self, reply: dict[str, Any]) -> None:
@@ -136,8 +145,8 @@ class Calls:
             self._jobs.update(known)
             early = [self._early.pop(job) for job in known if job in self._early]
             self._sending = []
-            if self._link is None:
-                self._link = Link(reply["sweep_id"], self._on_job, self.break_down)
+            if self._link is not None:
+                self._link.follow(reply["sweep_id"])
             self._changed.notify_all()
         for outcome in early:
             self._on_job(outcome)

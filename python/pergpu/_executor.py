@@ -99,6 +99,8 @@ class Executor(concurrent.futures.Executor):
         executor was shut down.  BrokenExecutor: it has failed as a whole, because the initializer
         has, or because no coordinator can be reached.
         """
+        if _over:
+            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
         self._calls.check()
         what = _what.call_text(fn, args, kwargs)
         try:
@@ -262,8 +264,13 @@ def _gpus_of_machine() -> int:
     return count
 
 
+_over = False
+
+
 def _wait_for_all() -> None:
     """As the executors of the standard library do: the interpreter does not end before the calls."""
+    global _over
+    _over = True
     for calls in [*_calls.running]:
         calls.close()
         calls.join()

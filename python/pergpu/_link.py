@@ -24,11 +24,14 @@ class Refused(RuntimeError):
 class Link:
     """Calls `on_job` with each job of the sweep (JobSnapshot as JSON has it), as it stands at first and
     again whenever it has changed, those that are added later included; and `on_lost`, once, with the
-    reason, where no coordinator can be reached for a minute.  Both in a thread of its own."""
+    reason, where no coordinator can be reached for a minute.  Both in a thread of its own.
+
+    `sweep_id` None: follow() tells it later.  At the end of an interpreter no thread can be started
+    any more, so who submits starts this one, too."""
 
     def __init__(
         self,
-        sweep_id: int,
+        sweep_id: int | None,
         on_job: Callable[[dict[str, Any]], None],
         on_lost: Callable[[str], None],
     ) -> None:
@@ -36,14 +39,23 @@ class Link:
         self._on_job = on_job
         self._on_lost = on_lost
         self._closed = threading.Event()
+        self._told = threading.Event()
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._thread = threading.Thread(target=self._run, name="pergpu-link", daemon=True)
+        if sweep_id is not None:
+            self._told.set()
         self._thread.start()
+
+    def follow(self, sweep_id: int) -> None:
+        """This is the sweep.  May be said more than once."""
+        self._sweep_id = sweep_id
+        self._told.set()
 
     def close(self) -> None:
         """No more calls will begin.  May be called from `on_job`, and more than once."""
         self._closed.set()
+        self._told.set()
         with self._lock:
             if self._socket is not None:
                 try:
@@ -53,8 +65,12 @@ class Link:
 
     def join(self) -> None:
         """Waits until the thread has ended; not in the thread itself."""
-        if threading.current_thread() is not self._thread:
+        if not self.is_here():
             self._thread.join()
+
+    def is_here(self) -> bool:
+        """Whether the caller is in its thread."""
+        return threading.current_thread() is self._thread
 
     def _run(self) -> None:
         try:
@@ -66,6 +82,7 @@ class Link:
                     self._socket.close()
 
     def _follow(self) -> None:
+        self._told.wait()
         failed = 0
         while not self._closed.is_set():
             try:

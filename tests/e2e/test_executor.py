@@ -486,3 +486,33 @@ with backend._lock:  # garbage is collected wherever somebody allocates
 print(future.result())
 """)  # fmt: skip
     assert out == "True\nNone 256 [1, 1, 4]\nNone\n8\n"
+
+
+def test_calls_end_where_no_thread_can_be_started(home):
+    """From Python 3.12 on none can when the interpreter ends, which waits for calls at that time."""
+    out = python(home, """
+import atexit, threading
+def no_more(thread):
+    raise RuntimeError("can't create new thread at interpreter shutdown")
+calls, others, unused = pool(1), pool(1), pool(1)
+future = calls.submit(pow, 2, 8)
+start, threading.Thread.start = threading.Thread.start, no_more
+print(future.result())
+for _ in range(2):
+    try:
+        others.submit(pow, 2, 8)
+    except RuntimeError as error:
+        print(error)
+others.shutdown()
+threading.Thread.start = start
+def last():
+    try:
+        unused.submit(pow, 2, 8)
+    except RuntimeError as error:
+        print(error)
+atexit.unregister(sys.modules["pergpu._executor"]._wait_for_all)
+atexit.register(last)
+atexit.register(sys.modules["pergpu._executor"]._wait_for_all)
+""")  # fmt: skip
+    no_thread = "can't create new thread at interpreter shutdown\n"
+    assert out == f"256\n{no_thread}{no_thread}cannot schedule new futures after interpreter shutdown\n"
