@@ -30,8 +30,9 @@ def main() -> None:
     os.environ.update(call.head["env"])
     head: dict[str, object] = {"ok": True, "attempt": int(os.environ.get("PERGPU_ATTEMPT", "1"))}
     try:
+        head["loading"] = True
         function, args, kwargs, initializer = call.load()
-        del call
+        del head["loading"], call
         if initializer is not None:
             head["initializer"] = True
             initializer[0](*initializer[1])

@@ -107,7 +107,9 @@ class Executor(concurrent.futures.Executor):
             more = () if self._reuse else (self._initializer,)
             pickled, buffers = _pickling.dump_call(fn, args, kwargs, more)
         except Exception as error:
-            return Future.failed(self._calls, what, error)
+            calls = self._calls
+            del self  # the error knows this frame
+            return Future.failed(calls, what, error)
         return self._calls.submit(self._jobs.sweep, what, pickled, buffers)
 
     def map(

@@ -37,7 +37,8 @@ _LAST_LINES = 10
 
 class JobFailed(BrokenProcessPool):
     """A call has ended without a result and without an exception of its own: it was killed, ran out of
-    time or of memory, or ended its process.
+    time or of memory, or ended its process.  Or the call could not be read in its process, or its result
+    in this one: what was raised then is the cause.
 
     Only this call is concerned; its executor goes on.  `state` and `reason` are those of
     `pergpu show`, `job` is its id, `outcome` all that is known of it.
@@ -124,15 +125,21 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         JobFailed: it has ended without either.  TimeoutError: not within `timeout` seconds.
         CancelledError: it was cancelled before it started.
         """
-        super().exception(timeout)
-        self._read()
-        return super().result()
+        try:
+            super().exception(timeout)
+            self._read()
+            return super().result()
+        finally:
+            del self  # the exception knows this frame, and the future knows the exception
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The same, without raising it; None where it has returned."""
-        super().exception(timeout)
-        self._read()
-        return super().exception()
+        try:
+            super().exception(timeout)
+            self._read()
+            return super().exception()
+        finally:
+            del self
 
     def _get_snapshot(self) -> Any:  # asked by asyncio from Python 3.14 on
         self._read()
@@ -190,7 +197,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         try:
             found = _payload.Payload(os.path.join(outcome["out"], "result"))
         except (OSError, _payload.NotAPayload) as why:
-            self.fail(outcome, "" if isinstance(why, FileNotFoundError) else str(why))
+            self.fail({**outcome, "reason": outcome["reason"] or ("" if isinstance(why, FileNotFoundError) else str(why))})
             return True
         if found.head["attempt"] != outcome["attempt"] or found.head["ok"] != (state == "done"):
             self.fail(outcome)
@@ -207,25 +214,42 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
             return
         if found.head["ok"]:
             self._unread = found
-            self.set_result(None)
+            self._end(None)
+        elif found.head.get("loading"):
+            self._end(self._unreadable(f"its process cannot read the call: {found.head['words']}", exception_of(found)))
         else:
-            self.set_exception(exception_of(found))
+            self._end(exception_of(found))
 
-    def fail(self, outcome: dict[str, Any], words: str = "") -> None:
+    def fail(self, outcome: dict[str, Any]) -> None:
         """Its job has ended without either."""
         self._outcome = outcome
         if not self._start():
             return
         lines = self.logs().splitlines()[-_LAST_LINES:]
-        error = JobFailed({**outcome, "reason": outcome["reason"] or words}, "\n".join(lines))
-        self.set_exception(error)
+        self._end(JobFailed(outcome, "\n".join(lines)))
 
     def break_down(self, why: str, cause: BaseException | None) -> None:
         """It cannot end any more, unless it has."""
         if not self.done() and self._start():
             error = BrokenExecutor(why)
             error.__cause__ = cause
-            self.set_exception(error)
+            self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        """None: with what is unread."""
+        try:
+            if error is None:
+                self.set_result(None)
+            else:
+                self.set_exception(error)
+        except concurrent.futures.InvalidStateError:
+            pass  # it has broken down meanwhile
+
+    def _unreadable(self, why: str, cause: BaseException) -> BaseException:
+        known = self._outcome
+        error = JobFailed({**known, "reason": why}) if known else BrokenProcessPool(f"{self.what}: {why}")
+        error.__cause__ = cause
+        return error
 
     def give_up(self) -> bool:
         """It is cancelled, if it has not started."""
@@ -245,12 +269,16 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
     def _read(self) -> None:
         with self._reading:
             unread, self._unread = self._unread, None
-            if unread is None:
-                return
             try:
-                self._result = unread.load()
+                if unread is not None:
+                    self._result = unread.load()
+            except (KeyboardInterrupt, MemoryError):
+                self._unread = unread  # another time
+                raise
             except BaseException as error:
-                self._exception = error
+                self._exception = self._unreadable(f"its result cannot be read here: {type(error).__name__}: {error}", error)
+            finally:
+                del self
 
 
 def initializer_failed(calls: Backend, found: _payload.Payload | Found) -> None:
@@ -266,7 +294,7 @@ def exception_of(found: _payload.Payload | Found) -> BaseException:
     try:
         loaded = found.load()
         error = loaded if isinstance(loaded, BaseException) else error
-    except Exception:
+    except BaseException:  # reading it may run anything, and this is a thread that others need
         pass
     error.__cause__ = RemoteTraceback(found.head["traceback"])
     return error

@@ -516,3 +516,49 @@ atexit.register(sys.modules["pergpu._executor"]._wait_for_all)
 """)  # fmt: skip
     no_thread = "can't create new thread at interpreter shutdown\n"
     assert out == f"256\n{no_thread}{no_thread}cannot schedule new futures after interpreter shutdown\n"
+
+
+def test_what_cannot_be_read_is_no_exception_of_the_call(home):
+    out = python(home, """
+import gc, pickle, weakref
+class Only:
+    \"\"\"Can be read in the process `here` only.\"\"\"
+    def __init__(self, here):
+        self.here = here
+    def __reduce__(self):
+        return read, (self.here,)
+def read(here):
+    if os.getpid() == here:
+        raise KeyboardInterrupt if os.path.exists("interrupt") else LookupError("not here")
+    if here == 0:
+        raise LookupError("not there")
+def tell(error):
+    assert isinstance(error, pergpu.JobFailed) and isinstance(error, concurrent.futures.process.BrokenProcessPool)
+    print(error.state, "|", str(error).partition(": ")[2].partition("\\\\n")[0], "|", repr(error.__cause__))
+gc.disable()
+with pool(1) as calls:
+    tell(calls.submit(id, Only(0)).exception())
+    future = calls.submit(Only, os.getpid())
+    open("interrupt", "w").close()
+    try:
+        future.result()
+    except KeyboardInterrupt:
+        os.unlink("interrupt")
+    tell(future.exception())
+    gone = weakref.ref(future)
+    try:
+        future.result()
+    except pergpu.JobFailed:
+        del future
+    print(gone(), calls.submit(pow, 2, 8).result())
+calls = pool(1)
+failed = calls.submit(id, os.scandir())
+gone = weakref.ref(calls)
+del calls
+print(type(failed.exception()).__name__, gone())
+""")  # fmt: skip
+    there, here, *rest = out.splitlines()
+    assert there.startswith("failed | failed: its process cannot read the call: LookupError: not there"), out
+    assert there.endswith("| LookupError('not there')"), out
+    assert here == "done | done: its result cannot be read here: LookupError: not here | LookupError('not here')", out
+    assert rest == ["None 256", "PicklingError None"], out
