@@ -201,8 +201,8 @@ class _Jobs:
 
     def start_workers(self, queue: str, first: int, count: int, timeout: float) -> dict[str, Any]:
         rows = [{"queue": os.path.basename(queue), "number": i} for i in range(first, first + count)]
-        words = map(_plain, (sys.executable, _beside("_worker.py"), queue, f"{timeout:g}"))
-        return self._submit("worker", [*words], rows)
+        words = [_plain(sys.executable), _plain(_beside("_worker.py")), _plain(self.sweep) + "/_calls/{queue}", f"{timeout:g}"]
+        return self._submit("worker", words, rows)
 
     def _submit(self, step: str, command: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         text = self._sweep_text(step, command, rows)
