@@ -83,7 +83,8 @@ std::optional<Verdict> by_log(const Evidence& e, const std::string& ended) {
   const bool is_quick = e.duration_ns > 0 && e.duration_ns < kQuickNs;
   std::optional<FoundFailure> found = find_failure(e.log_tail, e.rules, is_quick);
   if (!found) return std::nullopt;
-  return Verdict{found->cls, ended + ": " + found->line};
+  if (found->meaning.empty()) return Verdict{found->cls, ended + ": " + found->line};
+  return Verdict{found->cls, fmt::format("{}: {} ({})", ended, found->meaning, found->line)};
 }
 
 Verdict exited(const Evidence& e) {

@@ -26,8 +26,13 @@ inline constexpr std::size_t kLogTailBytes = 64 * 1024;
 
 struct FoundFailure {
   OutcomeClass cls = OutcomeClass::Exit;
-  std::string line = {};  // without control characters, at most 200 bytes
+  std::string line = {};          // without control characters, at most 200 bytes
+  std::string_view meaning = {};  // a literal: what it comes to, where the line does not say that
 };
+
+/// What a program meets that says cuda:3 where it has one GPU.
+inline constexpr std::string_view kNotItsGpu =
+    "asked for a GPU that is not its own: a job sees only its own GPUs, the first is always cuda:0";
 
 /// `is_quick`: it ended within a minute.  A traceback of, say, a KeyError is then a mistake in the
 /// program or in how it was called; after hours it may be anything.

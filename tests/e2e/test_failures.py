@@ -1,5 +1,9 @@
 """Why an attempt failed, by what its log says, and what pergpu does about it (docs/failures.md)."""
-from harness import grid, wait_until
+import sys
+
+from test_gpus import gpus, world  # noqa: F401 (fixtures)
+
+from harness import grid, read, wait_until
 
 MISTAKE = "Traceback (most recent call last):\\nKeyError: lr\\n"
 
@@ -35,6 +39,28 @@ def test_words_in_the_log_of_a_job_that_succeeds_mean_nothing(home):
     says(home, "CUDA out of memory, trying a smaller batch\\n", code=0)
     home.submit("[steps.a]\n" + step("train"))
     assert home.wait() == 0
+
+
+# Takes the GPU of this number, as CUDA does: numbers count what CUDA_VISIBLE_DEVICES names.
+TAKES_ITS_GPU = f"""#!{sys.executable}
+import os, sys
+if int(sys.argv[1]) >= len(os.environ["CUDA_VISIBLE_DEVICES"].split(",")):
+    raise RuntimeError("CUDA error: invalid device ordinal")
+"""
+
+
+def test_code_for_threads_that_says_cuda_3_is_told_that_a_jobs_gpu_is_cuda_0(gpus):  # noqa: F811
+    gpus.script("take", TAKES_ITS_GPU)
+    gpus.submit('[grid]\ngpu_id = [0, 3]\n[steps.a]\ngpus = 1\nretries = 2\ncommand = ["take", "{gpu_id}"]\n')
+    assert gpus.wait() == 1
+    assert gpus.only("sweep/0")["state"] == "done"
+    job = gpus.only("sweep/1")
+    assert (job["class"], job["attempt"]) == ("user-error", 1)
+    words = "a job sees only its own GPUs, the first is always cuda:0"
+    gpus.run("report", "sweep", "-o", "report.html")
+    for shown in (gpus.run("why", "sweep/1").stdout, gpus.run("show", "sweep/1").stdout, read(gpus.work + "/report.html")):
+        assert words in shown and "CUDA error: invalid device ordinal" in shown
+    assert "not retried" in gpus.run("why", "sweep/1").stdout
 
 
 def held(home, count):

@@ -39,6 +39,83 @@ TEST(FindFailure, KnowsWhatFrameworksSay) {
   EXPECT_EQ(class_in(""), std::nullopt);
 }
 
+TEST(FindFailure, AGpuByANumberThatTheJobDoesNotHaveIsAMistake) {
+  const std::vector<std::string> said = {
+      // PyTorch: a tensor or torch.cuda.set_device(), old and new; torch.load(); DataParallel.
+      "RuntimeError: CUDA error: invalid device ordinal\n"
+      "CUDA kernel errors might be asynchronously reported at some other API call, so the "
+      "stacktrace "
+      "below might be incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1.",
+      "torch.AcceleratorError: CUDA error: invalid device ordinal\n"
+      "GPU device may be out of range, do you have enough GPUs?",
+      "RuntimeError: cuda runtime error (101) : invalid device ordinal at "
+      "torch/csrc/cuda/Module.cpp:59",
+      "RuntimeError: Attempting to deserialize object on CUDA device 3 but "
+      "torch.cuda.device_count() is "
+      "1. Please use torch.load with map_location to map your storages to an existing device.",
+      "AssertionError: Invalid device id",
+      "[rank1]: AssertionError: Invalid device id",
+      // Lightning.
+      "lightning.fabric.utilities.exceptions.MisconfigurationException: You requested gpu: [3]\n"
+      " But your machine only has: [0]",
+      // TensorFlow: tf.device(), eagerly and in a graph; tf.config.set_visible_devices().
+      "RuntimeError: /job:localhost/replica:0/task:0/device:GPU:2 unknown device.",
+      "tensorflow.python.framework.errors_impl.InvalidArgumentError: Could not satisfy device "
+      "specification '/job:localhost/replica:0/task:0/device:GPU:2'. enable_soft_placement=0. "
+      "Supported "
+      "device types [GPU, CPU]. All available devices "
+      "[/job:localhost/replica:0/task:0/device:CPU:0, "
+      "/job:localhost/replica:0/task:0/device:GPU:0].",
+      "tensorflow.python.framework.errors_impl.InvalidArgumentError: Cannot assign a device for "
+      "operation MatMul: {{node MatMul}} was explicitly assigned to /device:GPU:3 but available "
+      "devices "
+      "are [ /job:localhost/replica:0/task:0/device:CPU:0, "
+      "/job:localhost/replica:0/task:0/device:GPU:0 "
+      "]. Make sure the device specification refers to a valid device.",
+      "tensorflow.python.framework.errors_impl.InvalidArgumentError: 'visible_device_list' listed "
+      "an "
+      "invalid Device id '1' but visible device count is 1",
+      // JAX, as Python 3.11 and as 3.9 show it.
+      "    device = jax.devices()[3]\n             ~~~~~~~~~~~~~^^^\nIndexError: list index out of "
+      "range",
+      "    device = jax.devices()[3]\nIndexError: list index out of range",
+      // CuPy, Numba.
+      "cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorInvalidDevice: invalid device "
+      "ordinal",
+      "numba.cuda.cudadrv.driver.CudaAPIError: [101] Call to cuDeviceGet results in "
+      "CUDA_ERROR_INVALID_DEVICE",
+  };
+  for (const std::string& words : said) {
+    for (const bool is_quick : {true, false}) {
+      const auto found = find_failure("epoch 1\n" + words + "\n", {}, is_quick);
+      ASSERT_TRUE(found) << words;
+      EXPECT_EQ(found->cls, OutcomeClass::UserError) << words;
+      EXPECT_EQ(found->meaning, kNotItsGpu) << words;
+    }
+  }
+}
+
+TEST(FindFailure, WhoLacksTheFirstGpuOrAnotherListIsNotSaidToNameOne) {
+  for (const char* words :
+       {"RuntimeError: Attempting to deserialize object on CUDA device 0 but "
+        "torch.cuda.device_count() is 0. Please use torch.load with map_location",
+        "RuntimeError: No CUDA GPUs are available",
+        "RuntimeError: CUDA error: no CUDA-capable device is detected",
+        "RuntimeError: /job:localhost/replica:0/task:0/device:GPU:0 unknown device.",
+        "InvalidArgumentError: Cannot assign a device for operation a: node a was explicitly "
+        "assigned "
+        "to /device:GPU:0 but available devices are [ "
+        "/job:localhost/replica:0/task:0/device:XLA_GPU:1 "
+        "]. Make sure the device specification refers to a valid device.",
+        "You requested gpu: [0]\n But your machine only has: []",
+        "cudaErrorInvalidDeviceFunction: invalid device function",
+        "    row = rows[3]\n          ~~~~^^^\nIndexError: list index out of range",
+        "IndexError: list index out of range", "\nIndexError: list index out of range",
+        "AssertionError: Invalid device ids"}) {
+    EXPECT_EQ(class_in(words, false), std::nullopt) << words;
+  }
+}
+
 TEST(FindFailure, TheLastWordsDecide) {
   const std::string handled = "CUDA out of memory: trying a smaller batch\n";
   EXPECT_EQ(class_in(handled + "OSError: [Errno 28] No space left on device"),
@@ -78,6 +155,22 @@ TEST(Classify, ASignalAfterWordsThatNameTheCause) {
   const Outcome outcome = classify({.signal = 6, .log_tail = log});
   EXPECT_EQ(outcome.cls, OutcomeClass::OomHost);
   EXPECT_EQ(outcome.reason, "killed by signal 6 (SIGABRT): " + log.substr(0, log.size() - 1));
+}
+
+TEST(Classify, TheReasonOfAGpuThatIsNotItsOwnSaysWhatAJobSees) {
+  const Outcome outcome =
+      classify({.exit_code = 1, .log_tail = "RuntimeError: CUDA error: invalid device ordinal\n"});
+  EXPECT_EQ(outcome.cls, OutcomeClass::UserError);
+  EXPECT_EQ(
+      outcome.reason,
+      "exit code 1: asked for a GPU that is not its own: a job sees only its own GPUs, the first "
+      "is always cuda:0 (RuntimeError: CUDA error: invalid device ordinal)");
+  // What the machine says of it comes first.
+  EXPECT_EQ(classify({.exit_code = 1,
+                      .gpu_fault = "gpu0 reported Xid 79",
+                      .log_tail = "RuntimeError: CUDA error: invalid device ordinal\n"})
+                .cls,
+            OutcomeClass::Hardware);
 }
 
 TEST(Signature, NumbersDoNotCount) {
