@@ -1,0 +1,138 @@
+"""The large arrays of a loop of joblib, each in one file however many tasks are given it.
+
+A grid search gives the same data to hundreds of tasks; each of them has a file of its own for its
+arguments, which would hold the data again.  So an array from max_nbytes on is written once, and mapped
+by the jobs as mmap_mode says, which is joblib's promise for all its backends: "r", read-only, where
+nothing else is asked for.  An array that is mapped from a file already goes as the place in its file:
+tasks that write into it write into that file.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import sys
+import tempfile
+from typing import Any
+
+from ._call import LARGE
+from ._pickling import Pickled, _Pickler
+
+
+class Arrays:
+    """Of one loop.  `folder`: where the files go.  None for one of the others: arrays go with the tasks."""
+
+    def __init__(self, folder: str, max_nbytes: int | None, mode: str | None) -> None:
+        self._folder = folder
+        self._max_nbytes = max_nbytes
+        self._mode = mode
+        self._written: dict[int, tuple[Any, str]] = {}  # by id(), which is an array's as long as it lives
+
+    def dump(self, what: Any) -> Pickled:
+        """As _pickling.dump(), but for the arrays."""
+        buffers: list[memoryview] = []
+
+        def take(buffer: pickle.PickleBuffer) -> bool:
+            try:
+                view = buffer.raw()
+            except BufferError:  # it is not contiguous
+                return True
+            if len(view) >= LARGE:
+                buffers.append(view)
+            return len(view) < LARGE
+
+        file = io.BytesIO()
+        _ArrayPickler(self, file, 5, buffer_callback=take).dump(what)
+        return file.getvalue(), buffers
+
+    def reduce(self, array: Any) -> Any:
+        """How an array is pickled; NotImplemented: as ever."""
+        mapped = _mapped(array)
+        if mapped is not None:
+            return _view, _place(array, mapped)
+        if self._max_nbytes is None or self._mode is None or array.nbytes < self._max_nbytes:
+            return NotImplemented
+        if type(array).__module__ != "numpy" or type(array).__name__ != "ndarray" or array.dtype.hasobject:
+            return NotImplemented
+        if id(array) not in self._written:
+            self._written[id(array)] = array, self._write(array)
+        return _load, (self._written[id(array)][1], self._mode)
+
+    def _write(self, array: Any) -> str:
+        import numpy
+
+        os.makedirs(self._folder, exist_ok=True)
+        fd, path = tempfile.mkstemp(".npy", dir=self._folder)
+        with open(fd, "wb") as file:
+            numpy.save(file, array, allow_pickle=False)
+        return path
+
+    def remove(self) -> None:
+        """Nobody will ask for them any more."""
+        written, self._written = self._written, {}
+        for _, path in written.values():
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                pass
+        try:
+            if written:
+                os.rmdir(self._folder)
+        except OSError:
+            pass  # another loop's are there
+
+
+class _ArrayPickler(_Pickler):
+    def __init__(self, arrays: Arrays, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._arrays = arrays
+
+    def reducer_override(self, obj: Any) -> Any:
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(obj, numpy.ndarray):
+            reduced = self._arrays.reduce(obj)
+            if reduced is not NotImplemented:
+                return reduced
+        return super().reducer_override(obj)
+
+
+def _load(path: str, mode: Any) -> Any:
+    import numpy
+
+    return numpy.asarray(numpy.load(path, mmap_mode=mode))
+
+
+# Arrays that are mapped from a file: numpy.memmap, and views of one.
+
+
+def _mapped(array: Any) -> Any:
+    """The numpy.memmap that an array lies in; None: in none that has a name."""
+    import mmap
+
+    import numpy
+
+    while array is not None:
+        if isinstance(array, numpy.memmap) and isinstance(array.base, mmap.mmap):
+            return array if array.filename is not None and array.mode != "c" else None
+        array = getattr(array, "base", None)
+    return None
+
+
+def _place(array: Any, mapped: Any) -> tuple[Any, ...]:
+    """What _view() makes the same of."""
+    steps = [(length - 1) * stride for length, stride in zip(array.shape, array.strides)]
+    if array.size == 0:
+        steps = [0 for _ in steps]
+    before = -sum(step for step in steps if step < 0)  # bytes that lie before the first item
+    size = before + sum(step for step in steps if step > 0) + array.itemsize
+    begin = mapped.offset + array.ctypes.data - mapped.ctypes.data - before
+    mode = "r+" if mapped.mode == "w+" else mapped.mode
+    return os.fspath(mapped.filename), mode, begin, size, before, array.dtype, array.shape, array.strides
+
+
+def _view(path: str, mode: Any, begin: int, size: int, before: int, dtype: Any, shape: Any, strides: Any) -> Any:
+    import numpy
+
+    mapped = numpy.memmap(path, numpy.uint8, mode, begin, (size,))
+    return numpy.ndarray(shape, dtype, mapped, before, strides)
