@@ -1,0 +1,28 @@
+"""submitit's habits, without submitit: `import pergpu.submitit as submitit`.
+
+    >>> executor = submitit.AutoExecutor(folder="logs")
+    >>> executor.update_parameters(timeout_min=60, gpus_per_node=1, name="train")
+    >>> jobs = executor.map_array(train, [0.1, 0.01, 0.001])
+    >>> print([job.result() for job in jobs])
+
+Where the package submitit is installed, its own AutoExecutor knows `cluster="pergpu"` (_plugin.py),
+and nothing of it needs to be changed.  docs/submitit.md has both.
+"""
+
+from __future__ import annotations
+
+from . import helpers
+from ._environment import JobEnvironment
+from ._errors import FailedJobError, UncompletedJobError
+from ._executor import AutoExecutor
+from ._job import Job, JobPaths
+
+__all__ = [
+    "AutoExecutor",
+    "FailedJobError",
+    "Job",
+    "JobEnvironment",
+    "JobPaths",
+    "UncompletedJobError",
+    "helpers",
+]

@@ -1,0 +1,168 @@
+"""A call as submitit's users know it."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from .._executor import attach
+from .._future import Future, RemoteTraceback
+from ._errors import FailedJobError, UncompletedJobError
+from ._logs import log_of, state_of
+
+if TYPE_CHECKING:
+    from ._executor import Batch
+
+R = TypeVar("R")
+
+
+class JobPaths:
+    """Where the things of a job are.  stdout and stderr are one file in pergpu."""
+
+    def __init__(self, outcome: dict[str, Any]) -> None:
+        self.folder = Path(outcome["out"])
+        self.stdout = self.stderr = Path(outcome["log"])
+        self.result_pickle = self.folder / "result"
+
+    def __repr__(self) -> str:
+        return f"JobPaths({str(self.folder)!r})"
+
+
+class Job(Generic[R]):
+    """One call.  `Job(folder, job_id)` finds it again, also in another program and after a reboot; jobs
+    can be pickled, too.  `future` is that of pergpu.Executor, with all that it can.
+
+    ValueError: the job of that id is none that was submitted from Python.
+    """
+
+    num_tasks = 1
+
+    def __init__(self, folder: str | os.PathLike[str], job_id: str | int) -> None:
+        self._begin(folder, attach(str(job_id))[0], None)
+
+    @classmethod
+    def _of(cls, folder: str | os.PathLike[str], future: Future | None, batch: Batch | None = None) -> Job[Any]:
+        job: Job[Any] = cls.__new__(cls)
+        job._begin(folder, future, batch)
+        return job
+
+    def _begin(self, folder: str | os.PathLike[str], future: Future | None, batch: Batch | None) -> None:
+        self._folder = os.fspath(folder)
+        self._future = future
+        self._batch = batch
+        self._is_cancelled_at_deletion = False
+
+    def __repr__(self) -> str:
+        if self._future is None:
+            return f"{type(self).__name__}<not submitted>"
+        return f'{type(self).__name__}<job_id={self.job_id}, task_id=0, state="{self.state}">'
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._folder, self.job_id)
+
+    @property
+    def future(self) -> Future:
+        """AttributeError: its batch was not handed over."""
+        if self._future is None and self._batch is not None:
+            self._batch.asked_for()
+        if self._future is None:
+            raise AttributeError("this job belongs to a batch that was dropped: there was an error in it")
+        return self._future
+
+    # What becomes of it.
+
+    @property
+    def job_id(self) -> str:
+        """Of pergpu: `pergpu show ID`."""
+        return str(self.future.job)
+
+    @property
+    def state(self) -> str:
+        """In words of Slurm: PENDING, RUNNING, COMPLETING, COMPLETED, FAILED, TIMEOUT, NODE_FAIL, CANCELLED."""
+        return state_of(self.future)
+
+    def done(self, force_check: bool = False) -> bool:
+        """Whether it has ended.  Nothing is asked for that: pergpu tells, and `force_check` is for others."""
+        return self.future.done()
+
+    def wait(self) -> None:
+        """Until it has ended."""
+        concurrent.futures.wait([self.future])
+
+    def result(self) -> R:
+        """What the call has returned.
+
+        FailedJobError: it has raised; its exception is the cause.  UncompletedJobError: it has not come
+        to its end.
+        """
+        error = self.exception()
+        if error is not None:
+            raise error
+        returned: R = self.future.result()
+        return returned
+
+    def results(self) -> list[R]:
+        """The same, in a list: a job has one task."""
+        return [self.result()]
+
+    def exception(self) -> UncompletedJobError | None:
+        """The same, without raising it; None where it has returned."""
+        try:
+            error = self.future.exception()
+        except concurrent.futures.CancelledError:
+            return UncompletedJobError(f"job {self.job_id} was cancelled before it started")
+        if error is None or isinstance(error, UncompletedJobError):
+            return error
+        trace = error.__cause__
+        if isinstance(trace, RemoteTraceback):
+            told: UncompletedJobError = FailedJobError(f"job {self.job_id} has raised:\n{trace.args[0]}")
+        else:
+            told = UncompletedJobError(str(error))
+        told.__cause__ = error
+        return told
+
+    def task(self, task_id: int) -> Job[R]:
+        """Itself.  ValueError: there is one task, 0."""
+        if task_id != 0:
+            raise ValueError(f"task_id {task_id} must be 0: a job of pergpu has one task")
+        return self
+
+    # What it has printed.
+
+    @property
+    def paths(self) -> JobPaths:
+        """Its folder and its log; waits until it has started or ended, for there are none before."""
+        outcome = self.future.outcome
+        if outcome is None:
+            from .._program_calls import ask_json
+
+            outcome = ask_json(["show", self.job_id])["jobs"][0]
+        return JobPaths(outcome)
+
+    def stdout(self) -> str | None:
+        """What all its attempts have printed, on stdout and on stderr: a job of pergpu has one log.  None:
+        it has not started."""
+        return log_of(self.future.outcome)
+
+    def stderr(self) -> str | None:
+        """The same log."""
+        return self.stdout()
+
+    # To end it.
+
+    def cancel(self, check: bool = True) -> None:
+        """Ends it, wherever it is; `check`: waits for that."""
+        self.future.kill()
+        if check:
+            self.wait()
+
+    def cancel_at_deletion(self, value: bool = True) -> Job[R]:
+        """Whether it is cancelled when nobody holds this object any more."""
+        self._is_cancelled_at_deletion = value
+        return self
+
+    def __del__(self) -> None:
+        if getattr(self, "_is_cancelled_at_deletion", False) and self._future and not self._future.done():
+            self.cancel(check=False)
