@@ -41,8 +41,9 @@ def test_the_programs_and_the_package_are_of_one_version(prefix, clean):
     assert run(prefix + "/bin/python", "-m", "pergpu", "--version", env=clean) == by_name
     told = run(prefix + "/bin/python", "-c", "import pergpu; print('pergpu', pergpu.__version__)", env=clean)
     assert told == by_name
-    shown = run(prefix + "/bin/pip", "show", "pergpu")
+    shown = run(prefix + "/bin/pip", "show", "-f", "pergpu")
     assert by_name.replace("pergpu ", "Version: ") in shown
+    assert " hydra_plugins/pergpu_launcher/launcher.py\n" in shown and "hydra_plugins/__init__.py" not in shown
     assert os.path.exists(prefix + "/share/man/man1/pergpu.1") and os.path.exists(prefix + "/share/pergpu/schema/ps.json")
 
 
