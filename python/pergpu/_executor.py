@@ -74,7 +74,9 @@ class Executor(concurrent.futures.Executor):
         if max_workers is not None and not reuse:
             keys["max_parallel"] = max_workers
         self._initializer = None if initializer is None else (initializer, tuple(initargs))
-        self._jobs = jobs = _Jobs(os.path.join(os.path.abspath(out), self.name), lanes, keys, self._initializer)
+        self.folder = os.path.join(os.path.abspath(out), self.name)
+        """Of the sweep: what its calls leave is below it."""
+        self._jobs = jobs = _Jobs(self.folder, lanes, keys, self._initializer)
         jobs.check()
         self._calls: Calls | Workers
         if reuse:
@@ -110,7 +112,7 @@ class Executor(concurrent.futures.Executor):
             calls = self._calls
             del self  # the error knows this frame
             return Future.failed(calls, what, error)
-        return self._calls.submit(self._jobs.sweep, what, pickled, buffers)
+        return self._calls.submit(self.folder, what, pickled, buffers)
 
     def map(
         self,

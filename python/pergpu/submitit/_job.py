@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from .._executor import attach
+from .._attach import attach
 from .._future import Future, RemoteTraceback
 from ._errors import FailedJobError, UncompletedJobError
 from ._logs import log_of, state_of
