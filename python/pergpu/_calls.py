@@ -11,7 +11,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import BrokenExecutor
 from typing import Any
 
@@ -234,14 +234,18 @@ class Calls:
             self._given_up([job])
         return future.cancelled()
 
-    def cancel_queued(self) -> None:
-        """All that has not started."""
+    def cancel_queued(self, only: Iterable[Future] | None = None) -> None:
+        """All that has not started, or what has not of some."""
         with self._lock:
-            waiting = [*self._waiting]
-            self._waiting.clear()
-            while self._sending:
+            chosen = {*self._waiting, *self._sending, *self._jobs.values()}
+            if only is not None:
+                chosen &= {*only}
+            waiting = [future for future in self._waiting if future in chosen]
+            self._waiting = deque(future for future in self._waiting if future not in chosen)
+            self._changed.notify_all()
+            while not chosen.isdisjoint(self._sending):
                 self._changed.wait()
-            jobs = [job for job, future in self._jobs.items() if not future.running()]
+            jobs = [job for job, future in self._jobs.items() if future in chosen and not future.running()]
         for future in waiting:
             future.give_up()
         if jobs:
@@ -257,10 +261,9 @@ class Calls:
 
     def _given_up(self, jobs: Sequence[int]) -> None:
         with self._lock:
-            futures = [self._jobs[job] for job in jobs if job in self._jobs]
-        for future in futures:
-            future.give_up()
-        self._forget([*jobs])
+            futures = [(job, self._jobs[job]) for job in jobs if job in self._jobs]
+        # One that had run before, and waited for its next attempt, learns from the link that it has failed.
+        self._forget([job for job, future in futures if future.give_up()])
 
     # The end.
 

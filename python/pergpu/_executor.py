@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures
+import contextlib
 import itertools
 import os
 import re
@@ -18,7 +19,7 @@ from typing import Any
 from . import _calls, _payload, _pickling, _toml, _what
 from ._calls import Calls
 from ._future import Future
-from ._program_calls import ask, ask_json
+from ._program_calls import CommandFailed, ask, ask_json
 from ._workers import Workers
 
 _made = itertools.count(1)
@@ -146,7 +147,7 @@ class Executor(concurrent.futures.Executor):
         self, fn: Callable[..., Any], calls: Iterator[tuple[Any, ...]], ahead: int | None, end: float | None
     ) -> Iterator[Any]:
         futures = deque(self.submit(fn, *call) for call in itertools.islice(calls, ahead))
-        return _in_order(None if ahead is None else self, futures, fn, calls, end)
+        return _in_order(self._calls, None if ahead is None else self, futures, fn, calls, end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accepts no more calls.  `cancel_futures`: takes those back that have not started.  `wait`:
@@ -223,7 +224,12 @@ class _Jobs:
 
 
 def _in_order(
-    pool: Executor | None, futures: deque[Future], fn: Callable[..., Any], calls: Iterator[Any], end: float | None
+    backend: Calls | Workers,
+    pool: Executor | None,
+    futures: deque[Future],
+    fn: Callable[..., Any],
+    calls: Iterator[Any],
+    end: float | None,
 ) -> Iterator[Any]:
     try:
         while futures:
@@ -234,7 +240,17 @@ def _in_order(
                 futures.extend(pool.submit(fn, *call) for call in itertools.islice(calls, 1))
             yield result.pop()  # no reference to it stays here
     finally:
-        for future in futures:
+        _take_back(backend, futures)
+
+
+def _take_back(backend: Calls | Workers, futures: Iterable[Future]) -> None:
+    """All of them at once, where each would be a command of its own."""
+    left = [future for future in futures if not future.done()]
+    if isinstance(backend, Calls) and left:
+        with contextlib.suppress(CommandFailed, OSError):  # they run, then
+            backend.cancel_queued(left)
+    else:
+        for future in left:
             future.cancel()
 
 
