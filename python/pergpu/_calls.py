@@ -276,16 +276,16 @@ class Calls:
             self._leave_when_done()
 
     def join(self) -> None:
-        """Waits until all that came in has ended.  To be closed before."""
-        me = threading.current_thread()
-        if self._sender is not None and self._sender is not me:
-            self._sender.join()
+        """Waits until all that came in has ended.  To be closed before.  A callback does not wait: it
+        runs in a thread that has to do with it."""
+        link, sender = self._link, self._sender
+        if link is None or sender is None or link.is_here() or sender is threading.current_thread():
+            return
+        sender.join()
         with self._lock:
-            link = self._link
             while self._jobs:
                 self._changed.wait()
-        if link is not None:
-            link.join()
+        link.join()
 
 
 def _sync(path: str) -> None:

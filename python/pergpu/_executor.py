@@ -89,7 +89,8 @@ class Executor(concurrent.futures.Executor):
         else:
             self._calls = Calls(jobs.head, jobs.start_calls)
         self._reuse = reuse
-        self._close = weakref.finalize(self, self._calls.close)
+        self._pid = os.getpid()
+        self._close = weakref.finalize(self, _close, self._calls, self._pid)
         self._close.atexit = False  # _wait_for_all() does
 
     def __repr__(self) -> str:
@@ -152,6 +153,8 @@ class Executor(concurrent.futures.Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accepts no more calls.  `cancel_futures`: takes those back that have not started.  `wait`:
         until the others have ended."""
+        if os.getpid() != self._pid:
+            return  # the calls are those of the process that has forked this one
         self._calls.close()
         if cancel_futures:
             self._calls.cancel_queued()
@@ -284,6 +287,12 @@ def _gpus_of_machine() -> int:
     return count
 
 
+def _close(calls: Calls | Workers, pid: int) -> None:
+    """Not in a forked process: it has neither the threads nor, maybe, a lock that is open."""
+    if os.getpid() == pid:
+        calls.close()
+
+
 _over = False
 
 
@@ -297,3 +306,4 @@ def _wait_for_all() -> None:
 
 
 atexit.register(_wait_for_all)
+os.register_at_fork(after_in_child=_calls.running.clear)

@@ -75,6 +75,9 @@ class Link:
     def _run(self) -> None:
         try:
             self._follow()
+        except BaseException as error:  # SystemExit, of somebody's callback: the others must not wait for ever
+            self._on_lost(repr(error))
+            raise
         finally:
             self._on_job = self._on_lost = _forget  # they know who made this
             with self._lock:

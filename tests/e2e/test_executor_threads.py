@@ -22,3 +22,66 @@ calls.shutdown()
 """)  # fmt: skip
     assert out == "True\n"
     assert [*home.states("many").values()].count("cancelled") > 480
+
+
+def test_callbacks_may_use_the_pool(home):
+    out = python(home, """
+seen = []
+calls, others = pool(2), pool(2)
+def again(done):
+    if len(seen) < 3:
+        seen.append(done.result())
+        calls.submit(pow, 2, len(seen)).add_done_callback(again)
+    else:
+        with calls:  # waits for the others, which this thread is to tell of their end
+            pass
+        calls.shutdown(cancel_futures=True)
+        seen.append("shut down")
+calls.submit(pow, 2, 0).add_done_callback(again)
+while len(seen) < 4:
+    time.sleep(0.01)
+calls.shutdown()
+print(seen)
+def leave(done):
+    sys.exit()
+futures = [others.submit(time.sleep, i / 2) for i in range(4)]
+futures[0].add_done_callback(leave)
+others.shutdown()
+print([type(future.exception()).__name__ for future in futures])
+""")  # fmt: skip
+    first, second = (line for line in out.splitlines() if line[:1] == "[")
+    assert first == "[1, 2, 4, 'shut down']"
+    assert second == "['NoneType', 'BrokenExecutor', 'BrokenExecutor', 'BrokenExecutor']"
+
+
+def test_a_forked_process_leaves_the_pool_alone(home):
+    out = python(home, """
+import threading
+calls = pool(1)
+future = calls.submit(time.sleep, 1)
+while not future.running():
+    time.sleep(0.01)
+held = threading.Event()
+def hold():
+    with calls._calls._lock:
+        held.set()
+        time.sleep(0.5)
+threading.Thread(target=hold).start()
+held.wait()
+child = os.fork()
+if child == 0:
+    try:
+        calls.submit(len, "")
+    except RuntimeError as error:
+        print(error, flush=True)
+    calls.shutdown()
+    del calls
+    sys.exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), future.done())
+print(future.result(), calls.submit(pow, 2, 8).result())
+""")  # fmt: skip
+    assert out.splitlines() == [
+        "this executor belongs to the process that has forked this one: make another one",
+        "3 False",
+        "None 256",
+    ]
