@@ -35,6 +35,7 @@ _LATER = {
     "SweepFailed": "_sweep",
     "grid": "_sweep",
     "results": "_results",
+    "watch": "_watch",
 }
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from ._program_calls import CommandFailed
     from ._results import Results, Row, results
     from ._sweep import Sweep, SweepFailed, grid
+    from ._watch import watch
 
     out: Path
     """The job's folder, which is there and stays between attempts (PERGPU_OUT)."""
@@ -78,6 +80,7 @@ __all__ = [
     "results",
     "status",
     "track",
+    "watch",
 ]
 
 
