@@ -3,8 +3,9 @@
 A grid search gives the same data to hundreds of tasks; each of them has a file of its own for its
 arguments, which would hold the data again.  So an array from max_nbytes on is written once, and mapped
 by the jobs as mmap_mode says, which is joblib's promise for all its backends: "r", read-only, where
-nothing else is asked for.  An array that is mapped from a file already goes as the place in its file:
-tasks that write into it write into that file.
+nothing else is asked for.  A file goes when its array is gone and no task is left that was given it.
+An array that is mapped from a file already goes as the place in its file: tasks that write into it
+write into that file.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import os
 import pickle
 import sys
 import tempfile
+import threading
+import weakref
 from typing import Any
 
 from ._call import LARGE
@@ -21,16 +24,17 @@ from ._pickling import Pickled, _Pickler
 
 
 class Arrays:
-    """Of one loop.  `folder`: where the files go.  None for one of the others: arrays go with the tasks."""
+    """Of one loop.  `folder`: where the files go.  max_nbytes or mode is None: arrays go with the tasks."""
 
     def __init__(self, folder: str, max_nbytes: int | None, mode: str | None) -> None:
         self._folder = folder
         self._max_nbytes = max_nbytes
         self._mode = mode
-        self._written: dict[int, tuple[Any, str]] = {}  # by id(), which is an array's as long as it lives
+        self._lock = threading.RLock()  # an array may be collected at any moment
+        self._written: dict[int, _File] = {}  # by id(), which is an array's as long as it lives
 
-    def dump(self, what: Any) -> Pickled:
-        """As _pickling.dump(), but for the arrays."""
+    def dump(self, what: Any, used: set[_File]) -> Pickled:
+        """As _pickling.dump(), but for the arrays: their files are in `used`, to be released."""
         buffers: list[memoryview] = []
 
         def take(buffer: pickle.PickleBuffer) -> bool:
@@ -43,10 +47,10 @@ class Arrays:
             return len(view) < LARGE
 
         file = io.BytesIO()
-        _ArrayPickler(self, file, 5, buffer_callback=take).dump(what)
+        _ArrayPickler(self, used, file, 5, buffer_callback=take).dump(what)
         return file.getvalue(), buffers
 
-    def reduce(self, array: Any) -> Any:
+    def reduce(self, array: Any, used: set[_File]) -> Any:
         """How an array is pickled; NotImplemented: as ever."""
         mapped = _mapped(array)
         if mapped is not None:
@@ -55,9 +59,32 @@ class Arrays:
             return NotImplemented
         if type(array).__module__ != "numpy" or type(array).__name__ != "ndarray" or array.dtype.hasobject:
             return NotImplemented
-        if id(array) not in self._written:
-            self._written[id(array)] = array, self._write(array)
-        return _load, (self._written[id(array)][1], self._mode)
+        with self._lock:
+            file = self._written.get(id(array))
+            if file is None:
+                file = self._written[id(array)] = _File(self._write(array))
+                weakref.finalize(array, self._forget, id(array)).atexit = False
+            if file not in used:
+                file.users += 1
+                used.add(file)
+        return _load, (file.path, self._mode)
+
+    def release(self, used: set[_File]) -> None:
+        """The tasks have ended."""
+        with self._lock:
+            for file in used:
+                file.users -= 1
+                if file.users == 0 and file.unwanted:
+                    _remove(file.path)
+            used.clear()
+
+    def _forget(self, number: int) -> None:
+        with self._lock:
+            file = self._written.pop(number, None)
+            if file is not None:
+                file.unwanted = True
+                if file.users == 0:
+                    _remove(file.path)
 
     def _write(self, array: Any) -> str:
         import numpy
@@ -69,29 +96,41 @@ class Arrays:
         return path
 
     def remove(self) -> None:
-        """Nobody will ask for them any more."""
-        written, self._written = self._written, {}
-        for _, path in written.values():
-            try:
-                os.unlink(path)
-            except FileNotFoundError:
-                pass
+        """The loop is over."""
+        with self._lock:
+            for number in [*self._written]:
+                self._written[number].users = 0
+                self._forget(number)
         try:
-            if written:
-                os.rmdir(self._folder)
+            os.rmdir(self._folder)
         except OSError:
-            pass  # another loop's are there
+            pass  # another loop's are there, or there were none
+
+
+class _File:
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.users = 0  # batches that have not ended
+        self.unwanted = False
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
 
 
 class _ArrayPickler(_Pickler):
-    def __init__(self, arrays: Arrays, *args: Any, **named: Any) -> None:
+    def __init__(self, arrays: Arrays, used: set[_File], *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._arrays = arrays
+        self._used = used
 
     def reducer_override(self, obj: Any) -> Any:
         numpy = sys.modules.get("numpy")
         if numpy is not None and isinstance(obj, numpy.ndarray):
-            reduced = self._arrays.reduce(obj)
+            reduced = self._arrays.reduce(obj, self._used)
             if reduced is not NotImplemented:
                 return reduced
         return super().reducer_override(obj)

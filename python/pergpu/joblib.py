@@ -27,7 +27,7 @@ from joblib.parallel import register_parallel_backend
 
 from ._executor import Executor, _gpus_of_machine
 from ._future import Future
-from ._joblib_arrays import Arrays
+from ._joblib_arrays import Arrays, _File
 from ._pickling import describe
 
 __all__ = ["Backend", "register"]
@@ -118,7 +118,9 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):
 
     def submit(self, func: Any, callback: Callable[[Any], Any] | None = None) -> Future:
         assert self._executor is not None and self._arrays is not None
-        future = self._executor.submit(_Batch(func, self._arrays))
+        arrays, used = self._arrays, set[_File]()
+        future = self._executor.submit(_Batch(func, arrays, used))
+        future.add_done_callback(lambda _: arrays.release(used))
         if callback is not None:
             future.add_done_callback(callback)
         return future
@@ -150,9 +152,10 @@ class _Asked:
 class _Batch:
     """Some tasks.  Whoever unpickles it has imported this module: "pergpu" is known there, too."""
 
-    def __init__(self, tasks: Any, arrays: Arrays) -> None:
+    def __init__(self, tasks: Any, arrays: Arrays, used: set[_File]) -> None:
         self._tasks = tasks
         self._arrays = arrays
+        self._used = used
         name = describe(tasks.items[0][0]) if getattr(tasks, "items", None) else "no task"
         self.__qualname__ = name if len(tasks) == 1 else f"{len(tasks)} × {name}"
 
@@ -160,7 +163,7 @@ class _Batch:
         return self._tasks()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        pickled, buffers = self._arrays.dump(self._tasks)
+        pickled, buffers = self._arrays.dump(self._tasks, self._used)
         return _loaded, (pickled, [pickle.PickleBuffer(buffer) for buffer in buffers])
 
 

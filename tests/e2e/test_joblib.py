@@ -7,6 +7,7 @@ import pytest
 
 import harness
 from test_executor import environment
+from test_gpus import gpus, world  # noqa: F401
 
 pytest.importorskip("joblib")
 
@@ -171,7 +172,7 @@ import numpy
 data = numpy.arange(3e5).reshape(3, 100000)
 out = numpy.memmap("out", mode="w+", shape=(4, 3), dtype="f8")
 def f(i, data, out):
-    folder = os.path.join(os.environ["PERGPU_OUT"], "../../arrays")
+    folder = os.path.join(os.environ["PERGPU_OUT"], "../../_calls/arrays")
     out[0, 1] = i + 1
     try:
         data[0, 0] = 7
@@ -180,8 +181,8 @@ def f(i, data, out):
 with lanes(name="arrays", reuse=False):
     found = Parallel(batch_size=1)(delayed(f)(i, data, out[:, ::-1][i:, ::2]) for i in range(3))
 print({one == (data.sum(), 1, "assignment destination is read-only") for one in found})
-print(out.tolist(), os.path.exists("runs/arrays/arrays"))
-print(max(os.path.getsize(f"runs/arrays/calls/{i}") for i in range(3)) < 100000)
+print(out.tolist(), os.path.exists("runs/arrays/_calls/arrays"))
+print(max(os.path.getsize(f"runs/arrays/_calls/{i}") for i in range(3)) < 100000)
 with lanes():
     print(Parallel(mmap_mode="c")(delayed(lambda a: a.__setitem__(0, 1) or float(a[0, 9]))(data) for i in range(2)))
     print(Parallel(max_nbytes=None)(delayed(lambda a: a.__setitem__(0, 1) or float(a[0, 9]))(data) for i in range(2)))
@@ -193,6 +194,22 @@ print(data[0, 9])
     assert lines[2:] == ["True", "[1.0, 1.0]", "[1.0, 1.0]", "9.0"]
 
 
+def test_an_array_of_one_task_is_not_kept(home):
+    pytest.importorskip("numpy")
+    lines = script(home, """
+import numpy
+folder = "runs/many/_calls/arrays"
+most, left = [], []
+def data():
+    for i in range(20):
+        most.append(len(os.listdir(folder)) if os.path.exists(folder) else 0)
+        yield delayed(numpy.mean)(numpy.full(200000, float(i)))
+with lanes(name="many"):
+    print(Parallel(batch_size=1)(data()) == [*range(20)], max(most) < 12)
+""")  # fmt: skip
+    assert lines == ["True True"], lines
+
+
 def test_threads_of_libraries_are_limited(home):
     lines = script(home, """
 def f():
@@ -201,6 +218,18 @@ with lanes(inner_max_num_threads=3, env={"MORE": "1"}):
     print(Parallel()(delayed(f)() for i in range(2)))
 """)  # fmt: skip
     assert lines == ["[('3', '1'), ('3', '1')]"]
+
+
+def test_tasks_have_a_gpu_each(gpus):  # noqa: F811
+    lines = script(gpus, """
+def f(x):
+    time.sleep(0.5)
+    return os.environ["CUDA_VISIBLE_DEVICES"]
+with config("pergpu", timeout="60s"):
+    print(joblib.effective_n_jobs(-1), joblib.effective_n_jobs(-3))
+    print(len(set(Parallel(batch_size=1)(delayed(f)(i) for i in range(16)))))
+""")  # fmt: skip
+    assert lines == ["8 6", "8"]
 
 
 def test_what_is_wrong_with_the_keys_is_said_at_once(home):
