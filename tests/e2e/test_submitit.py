@@ -184,6 +184,7 @@ while running.state != "RUNNING":
     time.sleep(0.01)
 queued.cancel()
 running.cancel()
+running.wait()
 print(running.state, queued.state, "cancelled" in str(queued.exception()), type(running.exception()).__name__)
 job = executor.submit(time.sleep, 600).cancel_at_deletion()
 print(job.job_id)

@@ -44,6 +44,8 @@ def test_the_programs_and_the_package_are_of_one_version(prefix, clean):
     shown = run(prefix + "/bin/pip", "show", "-f", "pergpu")
     assert by_name.replace("pergpu ", "Version: ") in shown
     assert " hydra_plugins/pergpu_launcher/launcher.py\n" in shown and "hydra_plugins/__init__.py" not in shown
+    points = "import importlib.metadata as m; print([(p.group, p.name) for p in m.distribution('pergpu').entry_points])"
+    assert "('submitit', 'executor'), ('submitit', 'job_environment')" in run(prefix + "/bin/python", "-c", points, env=clean)
     assert os.path.exists(prefix + "/share/man/man1/pergpu.1") and os.path.exists(prefix + "/share/pergpu/schema/ps.json")
 
 

@@ -153,10 +153,12 @@ class Job(Generic[R]):
     # To end it.
 
     def cancel(self, check: bool = True) -> None:
-        """Ends it, wherever it is; `check`: waits for that."""
-        self.future.kill()
-        if check:
-            self.wait()
+        """Ends it, wherever it is, and does not wait for that.  `check`: what goes wrong is raised."""
+        try:
+            self.future.kill()
+        except Exception:
+            if check:
+                raise
 
     def cancel_at_deletion(self, value: bool = True) -> Job[R]:
         """Whether it is cancelled when nobody holds this object any more."""

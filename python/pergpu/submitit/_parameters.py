@@ -58,7 +58,8 @@ _KEYS = (  # of a step, to be named as pergpu_KEY; docs/sweep-file.md
 ).split()
 _OF_EXECUTOR = ["lanes"]  # of pergpu.Executor
 
-KEYS = frozenset([*_KEYS, *_OF_EXECUTOR, *_SPECIFIC])
+STEP_KEYS = frozenset([*_KEYS, *_OF_EXECUTOR])
+KEYS = STEP_KEYS | {*_SPECIFIC}
 """What may stand behind `pergpu_`, beside the generic names."""
 
 
@@ -133,11 +134,11 @@ def keys_of(kept: Mapping[str, Any], signal: str = "") -> dict[str, Any]:
     keys: dict[str, Any] = {name: kept[name] for name in (*_KEYS, *_OF_EXECUTOR) if name in kept}
     keys.setdefault("gpus", kept.get("gpus_per_node", 0))
     if "timeout_min" in kept:
-        keys["timeout"] = _duration(60 * kept["timeout_min"])
+        keys.setdefault("timeout", _duration(60 * kept["timeout_min"]))
     if "mem_gb" in kept:
-        keys["memory"] = f"{round(kept['mem_gb'] * 1024)}MiB"
+        keys.setdefault("memory", f"{round(kept['mem_gb'] * 1024)}MiB")
     if "cpus_per_task" in kept:
-        keys["cpus"] = kept["cpus_per_task"]
+        keys.setdefault("cpus", kept["cpus_per_task"])
     if "array_parallelism" in kept:
         keys["max_workers"] = kept["array_parallelism"]
     if signal and "signal" not in keys:
