@@ -1,11 +1,13 @@
 """`hydra/launcher=pergpu`: examples/hydra, what becomes of failures, and the suite that Hydra has for launchers."""
+import glob
 import os
 import shutil
+import signal
 import subprocess
 
 import pytest
 
-from harness import read
+from harness import DEADLINE, read, wait_until
 from optional import python_with
 from test_executor import environment
 
@@ -49,6 +51,11 @@ def hydra(home):
         assert done.returncode == code, done.stdout
         return done.stdout
 
+    def begun(*overrides):
+        return subprocess.Popen([python, "train.py", *overrides], cwd=home.work, env=environment(home),
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+
+    run.begun = begun
     return run
 
 
@@ -88,3 +95,44 @@ def test_hydras_suite_for_launchers_passes(home):
     done = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "suite_test.py"], cwd=home.work,
                           env=environment(home), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=400)  # fmt: skip
     assert done.returncode == 0 and " failed" not in done.stdout, done.stdout
+
+
+def test_a_job_goes_on_in_the_folder_of_its_first_attempt(home, hydra):
+    home.file("train.py", """
+import hydra, os, time
+import pergpu
+from hydra.core.hydra_config import HydraConfig
+
+@hydra.main(version_base=None, config_path=".", config_name="config")
+def train(cfg):
+    folder = HydraConfig.get().runtime.output_dir
+    with open(folder + "/attempts", "a") as file:
+        file.write(os.environ["PERGPU_ATTEMPT"])
+    if os.environ["PERGPU_ATTEMPT"] == "1":
+        pergpu.requeue()
+
+if __name__ == "__main__":
+    train()
+""")  # fmt: skip
+    hydra("--multirun", "lr=0.1", *ON_CPU)
+    (folder,) = glob.glob(home.work + "/multirun/*/*/0")
+    assert read(folder + "/attempts") == "12" and home.states() == {"00/call": "done"}
+
+
+def test_ctrl_c_ends_the_jobs(home, hydra):
+    home.file("train.py", """
+import hydra, os
+
+@hydra.main(version_base=None, config_path=".", config_name="config")
+def train(cfg):
+    os.system("stamp")
+
+if __name__ == "__main__":
+    train()
+""")  # fmt: skip
+    home.close_gate()
+    with hydra.begun("--multirun", "lr=0.1,0.2,0.3", "hydra.launcher.max_workers=1", "hydra.launcher.gpus=0") as process:
+        home.until_running(1)
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=DEADLINE)
+    wait_until(lambda: [*home.states().values()] == 3 * ["cancelled"], "the jobs to be cancelled")
