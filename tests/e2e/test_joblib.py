@@ -82,14 +82,14 @@ with lanes(name="cold", retries=1):
     assert sorted(job["attempt"] for job in home.ps("cold").values()) == [1, 1, 2]
 
 
-def test_short_tasks_gather(home):
+def test_tasks_of_a_batch_share_a_job(home):
     lines = script(home, """
 def f(x):
     return os.environ["PERGPU_JOB"]
 with lanes(reuse=False):
-    print(len(set(Parallel()(delayed(f)(i) for i in range(100)))) <= 50)
+    print(len(set(Parallel(batch_size=10, pre_dispatch="all")(delayed(f)(i) for i in range(40)))))
 """)  # fmt: skip
-    assert lines == ["True"]
+    assert lines == ["4"]
 
 
 def test_all_lanes_are_jobs_also_where_there_is_one(home):
