@@ -74,9 +74,10 @@ Result<void> check_growth(const SweepSpec& file, const Sweep& known) {
   for (const StepSpec& theirs : declared.steps) {
     const StepSpec* ours = step_named(file, theirs.name);
     if (ours == nullptr) {
-      return refused(fmt::format("the file lacks step {}, which sweep {} has: a sweep keeps its "
-                                 "steps while rows are added",
-                                 theirs.name, known.name));
+      return refused(
+          fmt::format("the file lacks step {}, which sweep {} has: a sweep keeps its "
+                      "steps while rows are added",
+                      theirs.name, known.name));
     }
     const std::string key = difference(file, *ours, declared, theirs);
     if (key.empty()) continue;

@@ -372,7 +372,7 @@ class Coordinator {
   std::map<SweepId, Place> cleaning_;  // whose results are being removed
   bool submitting_ = false;
   bool leaving_ = false;
-  SweepId frozen_ = {};  // its resubmit is being stored: its jobs do not change
+  SweepId frozen_ = {};             // its resubmit is being stored: its jobs do not change
   std::vector<JobId> missed_ = {};  // of these: what has to be refreshed then
   std::vector<EngineEvent> deferred_;
   bool store_retry_armed_ = false;

@@ -96,32 +96,31 @@ void Coordinator::run_submits() {
   submitting_ = true;
   if (!plan->is_new) frozen_ = plan->sweep;
   Batch rows = std::move(plan->rows);
-  parts_.journal->commit_first(
-      std::move(rows),
-      [this, sweep = plan->sweep, adds = plan->adds, reply = std::move(plan->reply),
-       done = std::move(pending.done)](const Result<void>& stored) mutable {
-        submitting_ = false;
-        frozen_ = {};
-        if (stored) {
-          rest_.insert(sweep);  // nothing of it may have to run
-          planner_->forget(sweep);
-          // What is only added is no word of a person on what has failed before.
-          if (!adds || reply.requeued > 0) forget_breakers(sweep);
-          declare(*parts_.world->sweep(sweep));
-          ++changes_;
-          adds ? refresh_added(reply) : refresh_sweep(sweep);
-        }
-        // What would have happened to its jobs while they were frozen.
-        for (const JobId missed : std::exchange(missed_, {})) refresh(missed);
-        if (stored) {
-          done(std::move(reply));
-        } else {
-          done(Error{
-              stored.error().kind, stored.error().os_errno,
-              "the submit could not be stored, nothing was changed: " + stored.error().message});
-        }
-        for (const EngineEvent& e : std::exchange(deferred_, {})) on_engine(e);
-      });
+  parts_.journal->commit_first(std::move(rows), [this, sweep = plan->sweep, adds = plan->adds,
+                                                 reply = std::move(plan->reply),
+                                                 done = std::move(pending.done)](
+                                                    const Result<void>& stored) mutable {
+    submitting_ = false;
+    frozen_ = {};
+    if (stored) {
+      rest_.insert(sweep);  // nothing of it may have to run
+      planner_->forget(sweep);
+      // What is only added is no word of a person on what has failed before.
+      if (!adds || reply.requeued > 0) forget_breakers(sweep);
+      declare(*parts_.world->sweep(sweep));
+      ++changes_;
+      adds ? refresh_added(reply) : refresh_sweep(sweep);
+    }
+    // What would have happened to its jobs while they were frozen.
+    for (const JobId missed : std::exchange(missed_, {})) refresh(missed);
+    if (stored) {
+      done(std::move(reply));
+    } else {
+      done(Error{stored.error().kind, stored.error().os_errno,
+                 "the submit could not be stored, nothing was changed: " + stored.error().message});
+    }
+    for (const EngineEvent& e : std::exchange(deferred_, {})) on_engine(e);
+  });
 }
 
 void Coordinator::refresh_sweep(SweepId id) {

@@ -65,8 +65,8 @@ struct Sweep {
   SweepId id = {};
   std::string root = {};
   std::string name = {};
-  SweepSpec spec = {};         // `runs` and `steps` are empty: see below
-  SubmitContext context = {};  // `env` is empty: it lies in its own file
+  SweepSpec spec = {};                           // `runs` and `steps` are empty: see below
+  SubmitContext context = {};                    // `env` is empty: it lies in its own file
   std::vector<std::int32_t> unlisted_runs = {};  // ascending
   std::vector<Step> steps = {};
   std::vector<Run> runs = {};
