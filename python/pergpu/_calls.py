@@ -275,6 +275,15 @@ class Calls:
         if self._sender is None:
             self._leave_when_done()
 
+    def leave(self) -> int:
+        """They go on without this process; how many have not ended."""
+        self.close()
+        if self._sender is not None:
+            self._sender.join()  # until all are handed over
+        running.discard(self)
+        with self._lock:
+            return len(self._jobs)
+
     def join(self) -> None:
         """Waits until all that came in has ended.  To be closed before.  A callback does not wait: it
         runs in a thread that has to do with it."""

@@ -161,6 +161,15 @@ class Executor(concurrent.futures.Executor):
         if wait:
             self._calls.join()
 
+    def __exit__(self, kind: type[BaseException] | None, *more: Any) -> None:
+        """shutdown(), but for a KeyboardInterrupt: then nothing is waited for, and the calls go on."""
+        if kind is None or not issubclass(kind, KeyboardInterrupt) or os.getpid() != self._pid:
+            return self.shutdown()
+        count = self._calls.leave()
+        if count > 0:
+            words = f"pergpu.attach({self.name!r}) gives their futures, `pergpu cancel {self.name}` ends them"
+            print(f"pergpu: {count} calls go on; {words}", file=sys.stderr)
+
     def terminate_workers(self) -> None:
         """Accepts no more calls and ends those there are: SIGTERM, their grace, SIGKILL."""
         self._calls.close()

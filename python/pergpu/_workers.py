@@ -193,6 +193,7 @@ class Workers:
             self._started += short
             early, self._early = self._early, None
             self._jobs.update({job: {} for job in reply["jobs"]})
+            self._changed.notify_all()
             if self._link is None:
                 self._link = Link(reply["sweep_id"], self._on_job, self.break_down)
         for job in reply["jobs"]:
@@ -361,6 +362,15 @@ class Workers:
             self._closed = True
         if self._thread is not None:
             self._wake()
+
+    def leave(self) -> int:
+        """They go on without this process; how many have not ended."""
+        self.close()
+        _calls.running.discard(self)
+        with self._lock:
+            while self._futures and not self._jobs:
+                self._changed.wait()  # until there are workers
+            return len(self._futures)
 
     def join(self) -> None:
         """Waits until all that came in has ended.  To be closed before."""

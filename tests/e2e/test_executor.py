@@ -236,6 +236,29 @@ print([future.result() for future in pergpu.attach("forty")] == [i * i for i in 
     assert sorted(home.stamps.of("start")) == [*range(40)], "each once"
 
 
+@pytest.mark.parametrize("reuse", [False, True])
+def test_ctrl_c_ends_the_waiting_and_not_the_calls(home, begun, reuse):
+    home.close_gate()
+    process = begun(f"""
+def f(i):
+    with open(os.environ["STAMPS"], "a") as file:
+        file.write(f"start {{i}} 1 {{os.getpid()}} - -\\n")
+    os.system('flock -s "$GATE" true')
+    return i
+with pool(1, name="c", reuse={reuse}) as calls:
+    futures = [calls.submit(f, i) for i in range(3)]
+    print(futures[2].result())
+""")
+    home.until_running(1)
+    process.send_signal(signal.SIGINT)
+    told = process.stdout.read()
+    assert process.wait(timeout=harness.DEADLINE) == -signal.SIGINT
+    assert "pergpu: 3 calls go on; pergpu.attach('c') gives" in told and told.endswith("KeyboardInterrupt\n"), told
+    home.open_gate()
+    assert python(home, 'print([future.result() for future in pergpu.attach("c")])\n') == "[0, 1, 2]\n"
+    assert home.stamps.of("start") == [0, 1, 2]
+
+
 def test_calls_go_on_without_a_coordinator_for_a_while(home, begun):
     home.close_gate()
     process = begun("""
