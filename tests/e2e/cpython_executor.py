@@ -220,6 +220,15 @@ class ShutdownTest(Files, shutdown.ProcessPoolShutdownTest, Mixin, Case):
         eventually(lambda: not threads())
         self.assertEqual(list(results), [5, 4, 3, 2, 1, 0, 1, 2, 3, 4])
 
+    def test_cancel_futures(self):
+        """Not before one has begun: a process takes longer for that than a thread."""
+        all_of_them = [self.executor.submit(time.sleep, 0.1) for _ in range(50)]
+        eventually(lambda: any(future.running() or future.done() for future in all_of_them))
+        self.executor.shutdown(cancel_futures=True)
+        others = [future for future in all_of_them if not future.cancelled()]
+        self.assertTrue(0 < len(others) < 30, len(others))
+        self.assertEqual([(future.done(), future.exception()) for future in others], len(others) * [(True, None)])
+
     # In an interpreter of their own.  What a call prints is in its log.
 
     def _end_of(self, text, name):
