@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,7 +37,10 @@ class CommandFailed(RuntimeError):
 def ask(
     words: Sequence[str], given: str = "", good: Sequence[int] = (0,), folder: Path | None = None
 ) -> str:
-    """What it prints.  `given`: its standard input.  CommandFailed: the exit code is not in `good`."""
+    """What it prints.  `given`: its standard input.  CommandFailed: the exit code is not in `good`.
+
+    Ctrl-C reaches it where it does the main thread, and not where another one works for later.
+    """
     done = subprocess.run(
         [program(), *words],
         input=given,
@@ -45,6 +49,7 @@ def ask(
         stderr=subprocess.PIPE,
         encoding="utf-8",
         errors="replace",
+        start_new_session=threading.current_thread() is not threading.main_thread(),
     )
     if done.returncode not in good:
         raise CommandFailed(words[0], done.returncode, done.stderr)

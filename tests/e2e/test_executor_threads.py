@@ -1,4 +1,5 @@
 """`pergpu.Executor` and what goes on beside it: callbacks, forks, interrupts, many calls."""
+import harness
 from test_executor import python
 
 
@@ -85,3 +86,27 @@ print(future.result(), calls.submit(pow, 2, 8).result())
         "3 False",
         "None 256",
     ]
+
+
+def test_an_interrupt_does_not_stop_what_is_being_handed_over(home):
+    """Ctrl-C reaches all processes of the terminal's group, those that a thread has just started, too."""
+    slow = home.script("slow", f"""#!/bin/sh
+[ "$1 $3" = "submit --add" ] && touch begun && sleep 1
+exec {harness.PERGPU} "$@"
+""")  # fmt: skip
+    out = python(home, f"""
+import signal
+os.setpgid(0, 0)
+os.environ["PERGPU_BIN"] = {slow!r}
+calls = pool(1)
+future = calls.submit(pow, 2, 8)
+while not os.path.exists("begun"):
+    time.sleep(0.01)
+try:
+    os.killpg(0, signal.SIGINT)
+    calls.shutdown()
+except KeyboardInterrupt:
+    print("interrupted")
+print(future.result())
+""")  # fmt: skip
+    assert out == "interrupted\n256\n"
