@@ -210,13 +210,13 @@ class _Jobs:
         command = [_plain(sys.executable), _plain(_beside("_call.py")), _plain(self.sweep) + "/_calls/{number}"]
         return self._submit("call", command, rows)
 
-    def write_head(self, path: str) -> None:
+    def write_head(self, path: str, timeout: float) -> None:
         pickled, buffers = _pickling.dump(self._initializer)
-        _payload.write(path, self.head(), pickled, buffers)
+        _payload.write(path, {**self.head(), "timeout": timeout}, pickled, buffers)
 
-    def start_workers(self, queue: str, first: int, count: int, timeout: float) -> dict[str, Any]:
+    def start_workers(self, queue: str, first: int, count: int) -> dict[str, Any]:
         rows = [{"queue": os.path.basename(queue), "number": i} for i in range(first, first + count)]
-        words = [_plain(sys.executable), _plain(_beside("_worker.py")), _plain(self.sweep) + "/_calls/{queue}", f"{timeout:g}"]
+        words = [_plain(sys.executable), _plain(_beside("_worker.py")), _plain(self.sweep) + "/_calls/{queue}"]
         return self._submit("worker", words, rows)
 
     def _submit(self, step: str, command: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -120,6 +120,13 @@ class Queue:
         os.fdatasync(self._calls)
         os.fdatasync(self._index)
 
+    def close(self) -> None:
+        """Nothing can be asked any more but owner(), of those that there were."""
+        with self._lock:
+            os.close(self._index)
+            os.close(self._calls)
+            self._index = self._calls = -1
+
     def _header(self) -> "tuple[int, int]":
         count, first = _HEADER.unpack_from(self._map, 0)
         return count, first

@@ -1,11 +1,11 @@
-"""A warm worker: `python .../pergpu/_worker.py QUEUE TIMEOUT`, a job that runs calls one after the other.
+"""A warm worker: `python .../pergpu/_worker.py QUEUE`, a job that runs calls one after the other.
 
 It takes calls from the queue (_queue.py), writes what they come to into `results-ATTEMPT` in its folder
 and sends the same to the executor.  When the power fails, what a second has brought is lost at most.  Where there is nothing to do it waits for a word of the executor: b"w",
 look again, or b"q", end.  Where the executor is gone it runs what is there, and ends.
 
-A call that takes longer than TIMEOUT seconds ends the process by SIGALRM, also one that is in the
-middle of a C function.
+A call that takes longer than it may ends the process by SIGALRM, also one that is in the middle of a
+C function.
 """
 
 import os
@@ -28,10 +28,10 @@ SYNC_PERIOD = 1.0  # seconds
 
 
 class Worker:
-    def __init__(self, folder: str, timeout: float) -> None:
+    def __init__(self, folder: str) -> None:
         self._queue = _queue.Queue(folder)
         self._folder = folder
-        self._timeout = timeout
+        self._timeout = 0.0  # seconds of a call; 0: none
         self._job = int(os.environ["PERGPU_JOB"])
         self._attempt = int(os.environ["PERGPU_ATTEMPT"])
         self._out = os.environ["PERGPU_OUT"]
@@ -44,6 +44,7 @@ class Worker:
     def run(self) -> None:
         """Until there is nothing to do any more."""
         head = _payload.Payload(self._folder + "/head")
+        self._timeout = head.head["timeout"]
         sys.path[:] = head.head["path"]
         sys.argv[:] = head.head["argv"]
         os.environ.update(head.head["env"])
@@ -136,4 +137,4 @@ class Worker:
 
 
 if __name__ == "__main__":
-    Worker(sys.argv[1], float(sys.argv[2])).run()
+    Worker(sys.argv[1]).run()

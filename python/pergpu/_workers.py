@@ -28,9 +28,9 @@ from ._results_log import Found, Reader
 _VAIN = 3  # workers in a row that end before they have taken a call
 _SIGALRM = 14
 
-Start = Callable[[str, int, int, float], "dict[str, Any]"]
-"""Makes jobs of workers of the queue in this folder: the number of the first one, how many, how long a call
-may take; what `pergpu submit --json` says of them."""
+Start = Callable[[str, int, int], "dict[str, Any]"]
+"""Makes jobs of workers of the queue in this folder: the number of the first one, how many; what
+`pergpu submit --json` says of them."""
 
 
 class _Worker:
@@ -45,13 +45,13 @@ class Workers:
     """As Calls (_calls.py), of which it has the methods.  At most `count` workers; a call that takes longer
     than `timeout` seconds ends its worker, 0: it may."""
 
-    def __init__(self, count: int, timeout: float, head: Callable[[str], None], start: Start) -> None:
+    def __init__(self, count: int, timeout: float, head: Callable[[str, float], None], start: Start) -> None:
         self._count = count
         self._timeout = timeout
         self._write_head = head
         self._start = start
         self._pid = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # close() may come at any moment: whoever collects garbage calls it
         self._changed = threading.Condition(self._lock)
         self._queue: Queue | None = None
         self._futures: dict[int, Future] = {}  # those that have not ended, by number
@@ -71,7 +71,7 @@ class Workers:
         self._link: Link | None = None
         self._selector: selectors.DefaultSelector
         self._wake_out: int
-        self._wake_in: int
+        self._wake_in = -1
 
     @property
     def why_broken(self) -> str | None:
@@ -113,7 +113,7 @@ class Workers:
                 break
             except FileExistsError:
                 number += 1
-        self._write_head(path + "/head")
+        self._write_head(path + "/head", float(self._timeout))
         self._queue = Queue(path, create=True)
         self._selector = selectors.DefaultSelector()
         at = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -132,10 +132,13 @@ class Workers:
         return self._queue
 
     def _wake(self) -> None:
-        try:
-            os.write(self._wake_in, b"w")
-        except BlockingIOError:
-            pass  # it will wake up
+        with self._lock:
+            if self._wake_in < 0:
+                return  # the thread has ended
+            try:
+                os.write(self._wake_in, b"w")
+            except BlockingIOError:
+                pass  # it will wake up
 
     # The thread.
 
@@ -167,6 +170,11 @@ class Workers:
             one.close()
         assert self._queue is not None
         os.unlink(self._queue.folder + "/socket")
+        with self._lock:  # others wake this thread, and append
+            self._queue.close()
+            os.close(self._wake_in)
+            os.close(self._wake_out)
+            self._wake_in = -1
 
     def _sync(self) -> None:
         """What was submitted stays when the power fails, but for what a second has brought."""
@@ -188,7 +196,7 @@ class Workers:
             self._early = {}
         assert self._queue is not None
         self._queue.sync()
-        reply = self._start(self._queue.folder, self._started, short, self._timeout)
+        reply = self._start(self._queue.folder, self._started, short)
         with self._lock:
             self._started += short
             early, self._early = self._early, None

@@ -160,6 +160,22 @@ print([type(future.exception()).__name__ if future.exception() else future.resul
     assert sorted(home.stamps.of("start")) == [*range(6)], "each once"
 
 
+def test_executors_leave_no_open_files_and_may_differ_in_their_timeout(home):
+    out = python(home, WARM + """
+import gc
+open_files = []
+for i in range(4):
+    for options in (dict(name="w", timeout=f"{i + 5}s"), dict(name="c", reuse=False, timeout=f"{i + 5}s")):
+        with warm(1, **options) as calls:
+            assert calls.submit(abs, -i).result() == i
+        del calls
+    gc.collect()
+    open_files.append(len(os.listdir("/proc/self/fd")))
+print(open_files[1:] == open_files[:-1], [future.result() for future in pergpu.attach("w")])
+""")  # fmt: skip
+    assert out == "True [0, 1, 2, 3]\n"
+
+
 def test_retries_are_refused(home):
     out = python(home, WARM + """
 try:
