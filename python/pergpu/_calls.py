@@ -147,7 +147,10 @@ class Calls:
             self._sending = []
             if self._link is not None:
                 self._link.follow(reply["sweep_id"])
+            broken = self._why_broken is not None
             self._changed.notify_all()
+        if broken:  # meanwhile
+            cancel_jobs(reply["jobs"])
         for outcome in early:
             self._on_job(outcome)
 

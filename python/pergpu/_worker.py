@@ -74,8 +74,10 @@ class Worker:
     def _call(self, number: int) -> None:
         if self._timeout:
             signal.setitimer(signal.ITIMER_REAL, self._timeout)
+        what: dict[str, object] = {"loading": True}
         try:
             function, args, kwargs = self._queue.load(number)
+            what = {}
             value = function(*args, **kwargs)
             head: dict[str, object] = {"ok": True}
             pickled, buffers = _call.dump(value)
@@ -84,6 +86,7 @@ class Worker:
             raise  # it ends this process
         except BaseException as error:
             head, pickled, buffers = _call.failure(error)
+            head.update(what)
         finally:
             if self._timeout:
                 signal.setitimer(signal.ITIMER_REAL, 0)

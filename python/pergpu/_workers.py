@@ -126,8 +126,16 @@ class Workers:
         self._wake_out, self._wake_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._selector.register(listening, selectors.EVENT_READ)
         self._selector.register(self._wake_out, selectors.EVENT_READ)
-        self._thread = threading.Thread(target=self._serve, name="pergpu-workers", daemon=True)
-        self._thread.start()
+        # Both now: at the end of an interpreter, when it waits for calls, no thread can be started.
+        link = Link(None, self._on_job, self.break_down)
+        thread = threading.Thread(target=self._serve, name="pergpu-workers", daemon=True)
+        self._link, self._thread = link, thread
+        try:
+            thread.start()
+        except RuntimeError:
+            link.close()
+            self._link = self._thread = self._queue = None
+            raise
         _calls.running.add(self)
         return self._queue
 
@@ -145,26 +153,31 @@ class Workers:
     def _serve(self) -> None:
         while not self._is_over():
             try:
-                self._start_workers()
-            except (CommandFailed, OSError, ValueError) as error:
-                self.break_down(str(error), error)
-            for key, _ in self._selector.select():
-                if key.fileobj is self._listening:
-                    self._accept()
-                elif key.data is None:
-                    os.read(self._wake_out, 4096)
-                else:
-                    self._read(key.data)
-            with self._lock:
-                ended, self._ended = self._ended, []
-            for outcome in ended:
-                self._worker_ended(outcome)
-            if self._closed and not self._futures:
-                self._end_workers()
-            self._sync()
-        link = self._link
-        if link is not None:
-            link.close()
+                self._turn()
+            except BaseException as error:  # who waits for these calls must not wait for ever
+                self.break_down(str(error) or repr(error), error)
+        self._leave()
+
+    def _turn(self) -> None:
+        self._start_workers()
+        for key, _ in self._selector.select():
+            if key.fileobj is self._listening:
+                self._accept()
+            elif key.data is None:
+                os.read(self._wake_out, 4096)
+            else:
+                self._read(key.data)
+        with self._lock:
+            ended, self._ended = self._ended, []
+        for outcome in ended:
+            self._worker_ended(outcome)
+        if self._closed and not self._futures:
+            self._end_workers()
+        self._sync()
+
+    def _leave(self) -> None:
+        assert self._link is not None
+        self._link.close()
         self._selector.close()
         for one in (self._listening, *(worker.connection for worker in self._by_job.values())):
             one.close()
@@ -202,8 +215,8 @@ class Workers:
             early, self._early = self._early, None
             self._jobs.update({job: {} for job in reply["jobs"]})
             self._changed.notify_all()
-            if self._link is None:
-                self._link = Link(reply["sweep_id"], self._on_job, self.break_down)
+            if self._link is not None:
+                self._link.follow(reply["sweep_id"])
         for job in reply["jobs"]:
             if job in early:
                 self._on_job(early[job])
@@ -314,6 +327,7 @@ class Workers:
             futures = [*self._futures.values()]
             self._futures.clear()
             jobs = [*self._jobs]
+            self._jobs.clear()  # they end by themselves
             self._changed.notify_all()
         for future in futures:
             if self._queue is not None:
@@ -381,11 +395,13 @@ class Workers:
             return len(self._futures)
 
     def join(self) -> None:
-        """Waits until all that came in has ended.  To be closed before."""
-        if self._thread is not None and threading.current_thread() is not self._thread:
-            self._thread.join()
-            if self._link is not None:
-                self._link.join()
+        """Waits until all that came in has ended.  To be closed before.  A callback does not wait: it
+        runs in a thread that has to do with it."""
+        link, thread = self._link, self._thread
+        if link is None or thread is None or link.is_here() or thread is threading.current_thread():
+            return
+        thread.join()
+        link.join()
 
 
 def _say(worker: _Worker, word: bytes) -> None:

@@ -5,7 +5,8 @@ classes of are put together with an executor on CPU lanes here.  What stands in 
 (docs/cpython-tests.md tells people of it); what looks into a stock pool, or gets it by its name, and
 has a promise behind it that is ours, too, stands here again in our words, under the name it has there.
 
-NAME: a class of this file, or Class.test.  PERGPU_LONG=1: also those of LONG.  The last line that is
+NAME: a class of this file, or Class.test.  PERGPU_LONG=1: also those of LONG.  PERGPU_TEST_REUSE=1: warm
+workers.  The last line that is
 printed is JSON: how many were run, skipped and left out.
 """
 import contextlib
@@ -61,13 +62,14 @@ LONG = {
 }
 
 DEADLINE = 60
+REUSE = os.environ.get("PERGPU_TEST_REUSE") == "1"
 
 
 class Pool(pergpu.Executor):
     """How the processes begin is nothing that one could choose."""
 
     def __init__(self, max_workers=None, mp_context=None, **options):
-        super().__init__(max_workers, **{"gpus": 0, "lanes": max_workers, "timeout": "120s", **options})
+        super().__init__(max_workers, **{"gpus": 0, "lanes": max_workers, "timeout": "120s", "reuse": REUSE, **options})
 
 
 class Mixin(util.ExecutorMixin):

@@ -18,7 +18,10 @@ LEAST = 50  # tests that every version has and that are run in any case
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-def test_executors_pass_the_tests_of_cpython(home, python):
+@pytest.mark.parametrize("reuse", [False, True])
+def test_executors_pass_the_tests_of_cpython(home, python, reuse):
+    if reuse and not harness.LONG:
+        pytest.skip("warm workers: ./test --all")
     needs = subprocess.run(
         [python, "-c", "import cloudpickle, test.test_concurrent_futures"], cwd=home.work, stderr=subprocess.PIPE, text=True
     )
@@ -27,7 +30,7 @@ def test_executors_pass_the_tests_of_cpython(home, python):
     process = subprocess.run(
         [python, RUNNER, "-v"], cwd=home.work, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=280,
         env={**home.env, "PYTHONPATH": ROOT + "/python", "PERGPU_BIN": harness.PERGPU, "PYTHONDONTWRITEBYTECODE": "1",
-             "PERGPU_LONG": "1" if harness.LONG else "0"},
+             "PERGPU_LONG": "1" if harness.LONG else "0", "PERGPU_TEST_REUSE": str(int(reuse))},
     )  # fmt: skip
     assert process.returncode == 0, process.stdout
     told = json.loads(process.stdout.splitlines()[-1])
