@@ -57,7 +57,7 @@ print([type(future.exception()).__name__ for future in futures])
 
 def test_a_forked_process_leaves_the_pool_alone(home):
     out = python(home, """
-import threading
+import threading, warnings
 calls = pool(1)
 future = calls.submit(time.sleep, 1)
 while not future.running():
@@ -69,6 +69,7 @@ def hold():
         time.sleep(0.5)
 threading.Thread(target=hold).start()
 held.wait()
+warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on: of threads and fork()
 child = os.fork()
 if child == 0:
     try:
