@@ -1,11 +1,10 @@
-"""A call of an executor in its own process: `python .../pergpu/_call.py FILE`.
+"""A call of an executor in its own process: `python .../pergpu/_start.py _call FILE`.
 
 The file has the function with its arguments; what it returns or raises is written into the job's
 folder as `result`, for the one who waits for it (_future.py).  The interpreter is given the search
 path and the arguments of the one that submitted the call.
 
-This is a script, not a part of the package: until the search path is known, nothing but the standard
-library and `_payload`, beside it, can be imported.
+Like _payload.py it is loaded without the rest of the package.
 """
 
 import os
@@ -15,15 +14,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+if TYPE_CHECKING or __package__:
+    from . import _payload
+else:
+    import _payload
 
 LARGE = 1 << 16  # bytes: smaller buffers stay in the pickle
 
 
 def main() -> None:
-    here = sys.path[0]
-    import _payload
-
-    sys.path.remove(here)
     call = _payload.Payload(sys.argv[1])
     sys.path[:] = call.head["path"]
     sys.argv[:] = call.head["argv"]
@@ -47,6 +46,21 @@ def main() -> None:
         _write({**head, **told}, pickled, buffers)
         raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
     _write(head, pickled, buffers)
+    _leave()
+
+
+def _leave() -> None:
+    """Ends the process as an interpreter does, but for taking its modules apart: that costs milliseconds,
+    and libraries that crash in it would turn a result into a failure."""
+    import atexit
+
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        threading._shutdown()  # waits for the others
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def failure(error: BaseException) -> "tuple[dict[str, Any], bytes, list[memoryview]]":
@@ -75,8 +89,6 @@ def _name(error: BaseException) -> str:
 
 
 def _write(head: "dict[str, object]", pickled: bytes, buffers: "list[memoryview]") -> None:
-    import _payload
-
     folder = os.environ["PERGPU_OUT"]
     try:
         _payload.write(folder + "/result", head, pickled, buffers)
@@ -132,7 +144,3 @@ def _dump_by_value(value: object, take: object) -> bytes:
 def _is_of_gpu(what: "Any") -> bool:
     """Of torch: its tensors are pickled as views of their storages."""
     return type(what).__module__.startswith("torch") and str(what.device.type) == "cuda"
-
-
-if __name__ == "__main__":
-    main()

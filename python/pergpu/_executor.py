@@ -207,7 +207,7 @@ class _Jobs:
         return {"path": path, "argv": sys.argv[:], "env": env}
 
     def start_calls(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        command = [_plain(sys.executable), _plain(_beside("_call.py")), _plain(self.sweep) + "/_calls/{number}"]
+        command = [_plain(sys.executable), _plain(_beside("_start.py")), "_call", _plain(self.sweep) + "/_calls/{number}"]
         return self._submit("call", command, rows)
 
     def write_head(self, path: str, timeout: float) -> None:
@@ -216,7 +216,8 @@ class _Jobs:
 
     def start_workers(self, queue: str, first: int, count: int) -> dict[str, Any]:
         rows = [{"queue": os.path.basename(queue), "number": i} for i in range(first, first + count)]
-        words = [_plain(sys.executable), _plain(_beside("_worker.py")), _plain(self.sweep) + "/_calls/{queue}"]
+        start = [_plain(sys.executable), _plain(_beside("_start.py"))]
+        words = [*start, "_worker", _plain(self.sweep) + "/_calls/{queue}"]
         return self._submit("worker", words, rows)
 
     def _submit(self, step: str, command: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

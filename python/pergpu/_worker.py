@@ -1,8 +1,9 @@
-"""A warm worker: `python .../pergpu/_worker.py QUEUE`, a job that runs calls one after the other.
+"""A warm worker: `python .../pergpu/_start.py _worker QUEUE`, a job that runs calls one after the other.
 
 It takes calls from the queue (_queue.py), writes what they come to into `results-ATTEMPT` in its folder
-and sends the same to the executor.  When the power fails, what a second has brought is lost at most.  Where there is nothing to do it waits for a word of the executor: b"w",
-look again, or b"q", end.  Where the executor is gone it runs what is there, and ends.
+and sends the same to the executor.  When the power fails, what a second has brought is lost at most.
+Where there is nothing to do it waits for a word of the executor: b"w", look again, or b"q", end.  Where
+the executor is gone it runs what is there, and ends.
 
 A call that takes longer than it may ends the process by SIGALRM, also one that is in the middle of a
 C function.
@@ -14,15 +15,15 @@ import socket
 import sys
 import time
 
-# What is beside this script comes without the rest of the package, which calls may not need.
-_here = sys.path.pop(0)
-sys.path.insert(0, _here)
-import _call  # noqa: E402
-import _payload  # noqa: E402
-import _queue  # noqa: E402
-import _results_log  # noqa: E402
+TYPE_CHECKING = False
 
-sys.path.remove(_here)
+if TYPE_CHECKING or __package__:
+    from . import _call, _payload, _queue, _results_log
+else:
+    import _call
+    import _payload
+    import _queue
+    import _results_log
 
 SYNC_PERIOD = 1.0  # seconds
 
@@ -92,8 +93,9 @@ class Worker:
                 signal.setitimer(signal.ITIMER_REAL, 0)
         sys.stdout.flush()
         if buffers:
-            head["file"] = f"{self._out}/result-{number}"
-            _payload.write(head["file"], {}, pickled, buffers)
+            path = f"{self._out}/result-{number}"
+            _payload.write(path, {}, pickled, buffers)
+            head["file"] = path
             pickled = b""
         self._tell(_results_log.frame(number, head, pickled))
 
@@ -139,5 +141,5 @@ class Worker:
         return word != b"q"
 
 
-if __name__ == "__main__":
+def main() -> None:
     Worker(sys.argv[1]).run()
