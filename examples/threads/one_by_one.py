@@ -1,0 +1,30 @@
+"""Before all attempts: the thirteen models one after the other, on the first GPU.
+
+    python3 one_by_one.py [--steps N]
+
+What comes out here is what has to come out of each attempt.
+"""
+
+import time
+
+import toy
+
+
+def main():
+    begun = time.time()
+    configs, real = toy.configs(), toy.images()
+    fid = toy.FrechetDistance(real)
+
+    def train(cfg):
+        started = time.time()
+        model = toy.train(cfg, real, toy.device())
+        fid.reset()
+        for batch in model.samples():
+            fid.update(batch)
+        return toy.row(cfg, fid.compute(), started, 0)
+
+    toy.show([lambda cfg=cfg: train(cfg) for cfg in configs], begun)
+
+
+if __name__ == "__main__":
+    main()
