@@ -18,10 +18,9 @@ from test_gpus import gpus, uuid, world  # noqa: F401 (fixtures)
 import harness
 from harness import read
 
-PACKAGE = os.path.join(ROOT, "python")
-sys.path.insert(0, PACKAGE)
-import pergpu  # noqa: E402
+pytest.importorskip("numpy")
 
+PACKAGE = os.path.join(ROOT, "python")
 ROW = re.compile(r"(?m)^(\S+) +(\d+)  (\S+)  ([\d.]+) \.\. ([\d.]+) +(-?[\d.]+|nan)$")
 NAMES = [f"{hidden}-{rate:g}" for hidden in (64, 128, 256, 512) for rate in (1e-3, 3e-3, 1e-2)] + ["768-0.001"]
 
@@ -99,7 +98,6 @@ def test_eight_processes_agree_with_one_after_the_other(tmp_path):
     assert all(int(row[2]) == NAMES.index(row[0]) % 8 for row in told)
 
 
-@pytest.mark.skipif(not hasattr(pergpu, "Executor"), reason="there is no pergpu.Executor")
 def test_with_pergpu_each_call_has_a_process_and_a_gpu_of_its_own(gpus):  # noqa: F811
     env = {**gpus.env, "PERGPU_BIN": harness.PERGPU}
     env["PYTHONPATH"] = without_torch(gpus.work)["PYTHONPATH"] + ":" + PACKAGE
