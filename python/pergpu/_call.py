@@ -19,8 +19,6 @@ if TYPE_CHECKING or __package__:
 else:
     import _payload
 
-LARGE = 1 << 16  # bytes: smaller buffers stay in the pickle
-
 
 def main() -> None:
     call = _payload.Payload(sys.argv[1])
@@ -101,28 +99,18 @@ def dump(value: object) -> "tuple[bytes, list[memoryview]]":
     """As a pickle with its buffers beside it.  What only cloudpickle can write is written by that."""
     import _pickle
 
-    buffers: list[memoryview] = []
-
-    def take(buffer: "_pickle.PickleBuffer") -> bool:
-        try:
-            view = buffer.raw()
-        except BufferError:  # it is not contiguous
-            return True
-        if len(view) < LARGE:
-            return True
-        buffers.append(view)
-        return False
+    buffers = _payload.Buffers()
 
     by_value = sys.modules.get("cloudpickle")
     if by_value is None and "torch" not in sys.modules:
         try:
-            return _pickle.dumps(value, 5, buffer_callback=take), buffers
+            return _pickle.dumps(value, 5, buffer_callback=buffers.take), buffers
         except Exception:
             buffers.clear()
-    return _dump_by_value(value, take), buffers
+    return _dump_by_value(value, buffers), buffers
 
 
-def _dump_by_value(value: object, take: object) -> bytes:
+def _dump_by_value(value: object, buffers: _payload.Buffers) -> bytes:
     import io
     import warnings
 
@@ -137,7 +125,7 @@ def _dump_by_value(value: object, take: object) -> bytes:
             return super().reducer_override(what)
 
     file = io.BytesIO()
-    Pickler(file, 5, buffer_callback=take).dump(value)
+    Pickler(file, 5, buffer_callback=buffers.take).dump(value)
     return file.getvalue()
 
 

@@ -12,33 +12,27 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import BrokenExecutor
 from typing import Any
 
 from . import _payload
 from ._future import Future
 from ._link import Link
-from ._program_calls import CommandFailed, ask_json
+from ._pool import Pool, cancel, running
+from ._program_calls import CommandFailed
 
 _AT_ONCE = 2_000  # calls that are handed over together
-_NAMED_AT_ONCE = 5_000  # jobs in a command line
-
-# Those that may still have something to hand over or to wait for, when the interpreter ends.
-running: weakref.WeakSet[Any] = weakref.WeakSet()
 
 HandOver = Callable[[Sequence["dict[str, Any]"]], "dict[str, Any]"]
 """Makes jobs of the rows; what `pergpu submit --json` says of them."""
 
 
-class Calls:
+class Calls(Pool):
     """Calls that get a process each.  `head`: what _call.py is to know of the one that submits."""
 
     def __init__(self, head: Callable[[], dict[str, Any]], hand_over: HandOver) -> None:
+        super().__init__()
         self._head = head
         self._hand_over = hand_over
-        self._pid = os.getpid()
-        self._lock = threading.RLock()  # close() may come at any moment: whoever collects garbage calls it
-        self._changed = threading.Condition(self._lock)
         self._folder = ""
         self._next = 0  # a number that may be free
         self._waiting: deque[Future] = deque()
@@ -46,26 +40,10 @@ class Calls:
         self._jobs: dict[int, Future] = {}  # those that have not ended
         self._ids: weakref.WeakKeyDictionary[Future, int] = weakref.WeakKeyDictionary()
         self._early: dict[int, dict[str, Any]] = {}  # told of before we knew that they are ours
-        self._closed = False
-        self._why_broken: str | None = None
-        self._cause: BaseException | None = None
         self._sender: threading.Thread | None = None
         self._link: Link | None = None
 
-    @property
-    def why_broken(self) -> str | None:
-        return self._why_broken
-
     # In.
-
-    def check(self) -> None:
-        """RuntimeError: nothing can be submitted any more.  BrokenExecutor: all of it has failed."""
-        if os.getpid() != self._pid:
-            raise RuntimeError("this executor belongs to the process that has forked this one: make another one")
-        if self._why_broken is not None:
-            raise BrokenExecutor(self._why_broken) from self._cause
-        if self._closed:
-            raise RuntimeError("cannot schedule new futures after shutdown")
 
     def submit(self, folder: str, what: str, pickled: bytes, buffers: Sequence[memoryview]) -> Future:
         """Queues a call.  `folder`: of the sweep.  What check() raises."""
@@ -147,10 +125,10 @@ class Calls:
             self._sending = []
             if self._link is not None:
                 self._link.follow(reply["sweep_id"])
-            broken = self._why_broken is not None
+            broken = self.why_broken is not None
             self._changed.notify_all()
         if broken:  # meanwhile
-            cancel_jobs(reply["jobs"])
+            cancel(reply["jobs"], "--queued")
         for outcome in early:
             self._on_job(outcome)
 
@@ -185,9 +163,9 @@ class Calls:
     def break_down(self, why: str, cause: BaseException | None = None) -> None:
         """All that has not ended fails, and nothing is accepted any more."""
         with self._lock:
-            if self._why_broken is not None:
+            if self.why_broken is not None:
                 return
-            self._why_broken = why
+            self.why_broken = why
             self._cause = cause
             queued = [*self._jobs]
             futures = [*self._waiting, *self._sending, *self._jobs.values()]
@@ -200,7 +178,7 @@ class Calls:
             future.break_down(why, cause)
         if queued:
             try:
-                cancel_jobs(queued)
+                cancel(queued, "--queued")
             except (CommandFailed, OSError):
                 pass  # why it broke down
         self._leave_when_done()
@@ -230,7 +208,7 @@ class Calls:
             return future.cancelled()
         try:
             job = self.job_of(future)
-            changed = job in cancel_jobs([job])
+            changed = job in cancel([job], "--queued")
         except (CommandFailed, OSError, RuntimeError):
             return future.cancelled()
         if changed:
@@ -252,15 +230,14 @@ class Calls:
         for future in waiting:
             future.give_up()
         if jobs:
-            self._given_up(cancel_jobs(jobs))
+            self._given_up(cancel(jobs, "--queued"))
 
     def end_all(self, *words: str) -> None:
         """All that runs, too: its futures get a JobFailed."""
         self.cancel_queued()
         with self._lock:
             jobs = [*self._jobs]
-        for i in range(0, len(jobs), _NAMED_AT_ONCE):
-            ask_json(["cancel", *words, *map(str, jobs[i : i + _NAMED_AT_ONCE])])
+        cancel(jobs, *words)
 
     def _given_up(self, jobs: Sequence[int]) -> None:
         with self._lock:
@@ -306,12 +283,3 @@ def _sync(path: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def cancel_jobs(jobs: Sequence[int]) -> list[int]:
-    """Those that have not started; the ids of those that were cancelled."""
-    changed: list[int] = []
-    for i in range(0, len(jobs), _NAMED_AT_ONCE):
-        reply = ask_json(["cancel", "--queued", *map(str, jobs[i : i + _NAMED_AT_ONCE])])
-        changed += reply["changed"]
-    return changed

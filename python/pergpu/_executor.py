@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _calls, _payload, _pickling, _toml, _what
+from . import _payload, _pickling, _pool, _toml, _what
 from ._calls import Calls
 from ._future import Future
 from ._program_calls import CommandFailed, ask, ask_json
@@ -310,10 +310,10 @@ def _wait_for_all() -> None:
     """As the executors of the standard library do: the interpreter does not end before the calls."""
     global _over
     _over = True
-    for calls in [*_calls.running]:
+    for calls in [*_pool.running]:
         calls.close()
         calls.join()
 
 
 atexit.register(_wait_for_all)
-os.register_at_fork(after_in_child=_calls.running.clear)
+os.register_at_fork(after_in_child=_pool.running.clear)

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import io
 import os
-import pickle
 import sys
 import tempfile
 import threading
 import weakref
 from typing import Any
 
-from ._call import LARGE
+from ._payload import Buffers
 from ._pickling import Pickled, _Pickler
 
 
@@ -35,19 +34,9 @@ class Arrays:
 
     def dump(self, what: Any, used: set[_File]) -> Pickled:
         """As _pickling.dump(), but for the arrays: their files are in `used`, to be released."""
-        buffers: list[memoryview] = []
-
-        def take(buffer: pickle.PickleBuffer) -> bool:
-            try:
-                view = buffer.raw()
-            except BufferError:  # it is not contiguous
-                return True
-            if len(view) >= LARGE:
-                buffers.append(view)
-            return len(view) < LARGE
-
+        buffers = Buffers()
         file = io.BytesIO()
-        _ArrayPickler(self, used, file, 5, buffer_callback=take).dump(what)
+        _ArrayPickler(self, used, file, 5, buffer_callback=buffers.take).dump(what)
         return file.getvalue(), buffers
 
     def reduce(self, array: Any, used: set[_File]) -> Any:

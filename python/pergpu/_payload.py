@@ -23,7 +23,23 @@ if TYPE_CHECKING:
 
 MAGIC = b"pergpu payload 1\n"
 ALIGNMENT = 64
+LARGE = 1 << 16  # bytes: smaller buffers stay in the pickle
 MAPPED_FROM = 1 << 20  # bytes: smaller buffers are read, which costs less than to map them
+
+
+class Buffers(list[memoryview]):
+    """What lies beside a pickle: pass `take` as its buffer_callback."""
+
+    def take(self, buffer: "Any") -> bool:
+        """Whether it stays in the pickle: because it is small, or not in one piece."""
+        try:
+            view = buffer.raw()
+        except BufferError:
+            return True
+        if len(view) < LARGE:
+            return True
+        self.append(view)
+        return False
 
 
 class NotAPayload(ValueError):

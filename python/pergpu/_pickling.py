@@ -13,7 +13,7 @@ from typing import Any
 
 import cloudpickle
 
-from ._call import LARGE
+from ._payload import Buffers
 
 Pickled = tuple[bytes, list[memoryview]]
 
@@ -74,20 +74,9 @@ def _words(error: Exception) -> str:
 
 def dump(what: Any) -> Pickled:
     """With its large buffers beside it.  Whatever pickling it raises."""
-    buffers: list[memoryview] = []
-
-    def take(buffer: pickle.PickleBuffer) -> bool:
-        try:
-            view = buffer.raw()
-        except BufferError:  # it is not contiguous
-            return True
-        if len(view) < LARGE:
-            return True
-        buffers.append(view)
-        return False
-
+    buffers = Buffers()
     file = io.BytesIO()
-    _Pickler(file, 5, buffer_callback=take).dump(what)
+    _Pickler(file, 5, buffer_callback=buffers.take).dump(what)
     return file.getvalue(), buffers
 
 

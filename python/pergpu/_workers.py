@@ -14,14 +14,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor
 from typing import Any
 
-from . import _calls, _payload
-from ._calls import cancel_jobs
+from . import _payload
 from ._future import ENDED, Future, initializer_failed
 from ._link import Link
-from ._program_calls import CommandFailed, ask_json
+from ._pool import Pool, cancel, running
+from ._program_calls import CommandFailed
 from ._queue import CANCELLED, FREE, Queue
 from ._results_log import Found, Reader
 
@@ -41,18 +40,16 @@ class _Worker:
         self.calls = 0  # that have ended
 
 
-class Workers:
+class Workers(Pool):
     """As Calls (_calls.py), of which it has the methods.  At most `count` workers; a call that takes longer
     than `timeout` seconds ends its worker, 0: it may."""
 
     def __init__(self, count: int, timeout: float, head: Callable[[str, float], None], start: Start) -> None:
+        super().__init__()
         self._count = count
         self._timeout = timeout
         self._write_head = head
         self._start = start
-        self._pid = os.getpid()
-        self._lock = threading.RLock()  # close() may come at any moment: whoever collects garbage calls it
-        self._changed = threading.Condition(self._lock)
         self._queue: Queue | None = None
         self._futures: dict[int, Future] = {}  # those that have not ended, by number
         self._jobs: dict[int, dict[str, Any]] = {}  # of workers that have not ended, with what is known
@@ -63,30 +60,14 @@ class Workers:
         self._started = 0
         self._synced = 0.0
         self._vain = 0
-        self._closed = False
         self._told_to_end = False
-        self._why_broken: str | None = None
-        self._cause: BaseException | None = None
         self._thread: threading.Thread | None = None
         self._link: Link | None = None
         self._selector: selectors.DefaultSelector
         self._wake_out: int
         self._wake_in = -1
 
-    @property
-    def why_broken(self) -> str | None:
-        return self._why_broken
-
     # In.
-
-    def check(self) -> None:
-        """RuntimeError: nothing can be submitted any more.  BrokenExecutor: all of it has failed."""
-        if os.getpid() != self._pid:
-            raise RuntimeError("this executor belongs to the process that has forked this one: make another one")
-        if self._why_broken is not None:
-            raise BrokenExecutor(self._why_broken) from self._cause
-        if self._closed:
-            raise RuntimeError("cannot schedule new futures after shutdown")
 
     def submit(self, folder: str, what: str, pickled: bytes, buffers: Sequence[memoryview]) -> Future:
         """Queues a call.  `folder`: of the sweep, where the first one makes the queue.  What check() raises."""
@@ -136,7 +117,7 @@ class Workers:
             link.close()
             self._link = self._thread = self._queue = None
             raise
-        _calls.running.add(self)
+        running.add(self)
         return self._queue
 
     def _wake(self) -> None:
@@ -204,7 +185,7 @@ class Workers:
     def _start_workers(self) -> None:
         with self._lock:
             short = min(self._count, len(self._futures)) - len(self._jobs)
-            if short <= 0 or self._why_broken is not None:
+            if short <= 0 or self.why_broken is not None:
                 return
             self._early = {}
         assert self._queue is not None
@@ -300,7 +281,7 @@ class Workers:
             _say(worker, b"q")
         if queued:
             try:
-                cancel_jobs(queued)
+                cancel(queued, "--queued")
             except (CommandFailed, OSError):
                 pass  # they find nothing to do, and end
 
@@ -319,9 +300,9 @@ class Workers:
     def break_down(self, why: str, cause: BaseException | None = None) -> None:
         """All that has not ended fails, and nothing is accepted any more."""
         with self._lock:
-            if self._why_broken is not None:
+            if self.why_broken is not None:
                 return
-            self._why_broken = why
+            self.why_broken = why
             self._cause = cause
             self._closed = True
             futures = [*self._futures.values()]
@@ -334,8 +315,7 @@ class Workers:
                 self._queue.cancel(future.number)
             future.break_down(why, cause)
         try:
-            for i in range(0, len(jobs), 1000):
-                ask_json(["cancel", *map(str, jobs[i : i + 1000])])
+            cancel(jobs)
         except (CommandFailed, OSError):
             pass  # why it broke down
         self._wake()
@@ -373,8 +353,7 @@ class Workers:
         self.cancel_queued()
         with self._lock:
             jobs = [*self._jobs]
-        if jobs:
-            ask_json(["cancel", *words, *map(str, jobs)])
+        cancel(jobs, *words)
 
     # The end.
 
@@ -388,7 +367,7 @@ class Workers:
     def leave(self) -> int:
         """They go on without this process; how many have not ended."""
         self.close()
-        _calls.running.discard(self)
+        running.discard(self)
         with self._lock:
             while self._futures and not self._jobs:
                 self._changed.wait()  # until there are workers

@@ -16,6 +16,11 @@ import concurrent.futures, json, os, sys, time
 import pergpu
 def pool(workers=2, **options):
     return pergpu.Executor(workers, **{"gpus": 0, "lanes": workers, "timeout": "60s", **options})
+def stamp(i):
+    with open(os.environ["STAMPS"], "a") as file:
+        file.write(f"start {i} 1 {os.getpid()} - -\\n")
+    os.system('flock -s "$GATE" true')
+    return i * i
 """
 
 
@@ -211,13 +216,8 @@ with pool(memory="3GiB") as calls:
 def test_what_is_killed_goes_on_and_is_found_again(home, begun):
     home.close_gate()
     text = """
-def f(i):
-    with open(os.environ["STAMPS"], "a") as file:
-        file.write(f"start {i} 1 {os.getpid()} - -\\n")
-    os.system('flock -s "$GATE" true')
-    return i * i
 calls = pool(4, name="forty")
-futures = [calls.submit(f, i) for i in range(40)]
+futures = [calls.submit(stamp, i) for i in range(40)]
 print(futures[-1].job)
 time.sleep(600)
 """
@@ -240,13 +240,8 @@ print([future.result() for future in pergpu.attach("forty")] == [i * i for i in 
 def test_ctrl_c_ends_the_waiting_and_not_the_calls(home, begun, reuse):
     home.close_gate()
     process = begun(f"""
-def f(i):
-    with open(os.environ["STAMPS"], "a") as file:
-        file.write(f"start {{i}} 1 {{os.getpid()}} - -\\n")
-    os.system('flock -s "$GATE" true')
-    return i
 with pool(1, name="c", reuse={reuse}) as calls:
-    futures = [calls.submit(f, i) for i in range(3)]
+    futures = [calls.submit(stamp, i) for i in range(3)]
     print(futures[2].result())
 """)
     home.until_running(1)
@@ -255,38 +250,28 @@ with pool(1, name="c", reuse={reuse}) as calls:
     assert process.wait(timeout=harness.DEADLINE) == -signal.SIGINT
     assert "pergpu: 3 calls go on; pergpu.attach('c') gives" in told and told.endswith("KeyboardInterrupt\n"), told
     home.open_gate()
-    assert python(home, 'print([future.result() for future in pergpu.attach("c")])\n') == "[0, 1, 2]\n"
+    assert python(home, 'print([future.result() for future in pergpu.attach("c")])\n') == "[0, 1, 4]\n"
     assert home.stamps.of("start") == [0, 1, 2]
 
 
 def test_calls_go_on_without_a_coordinator_for_a_while(home, begun):
     home.close_gate()
     process = begun("""
-def f(i):
-    with open(os.environ["STAMPS"], "a") as file:
-        file.write(f"start {i} 1 {os.getpid()} - -\\n")
-    os.system('flock -s "$GATE" true')
-    return i
 with pool(2) as calls:
-    print(sum(calls.map(f, range(6))))
+    print(sum(calls.map(stamp, range(6))))
 """)
     home.until_running(2)
     home.kill_coordinator()
     home.open_gate()
-    assert rest_of(process) == "15\n"
+    assert rest_of(process) == "55\n"
     assert sorted(home.stamps.of("start")) == [*range(6)]
 
 
 def test_cancel_takes_back_what_has_not_started(home, begun):
     home.close_gate()
     process = begun("""
-def f(i):
-    with open(os.environ["STAMPS"], "a") as file:
-        file.write(f"start {i} 1 {os.getpid()} - -\\n")
-    os.system('flock -s "$GATE" true')
-    return i
 with pool(1, name="c") as calls:
-    futures = [calls.submit(f, i) for i in range(4)]
+    futures = [calls.submit(stamp, i) for i in range(4)]
     while not futures[0].running():
         time.sleep(0.01)
     print(futures[0].cancel(), futures[1].cancel(), futures[1].cancelled(), futures[3].cancel(), flush=True)
@@ -296,7 +281,7 @@ with pool(1, name="c") as calls:
 """)
     assert process.stdout.readline() == "False True True True\n"
     home.open_gate()
-    assert rest_of(process).splitlines() == ["True True", "2 [False, True, False, True]"]
+    assert rest_of(process).splitlines() == ["True True", "4 [False, True, False, True]"]
     assert sorted(home.states("c").values()) == ["cancelled", "cancelled", "done", "done"]
     assert home.stamps.of("start") == [0, 2]
 
@@ -304,12 +289,8 @@ with pool(1, name="c") as calls:
 def test_what_others_cancel_is_cancelled_here(home, begun):
     home.close_gate()
     process = begun("""
-def f(i):
-    with open(os.environ["STAMPS"], "a") as file:
-        file.write(f"start {i} 1 {os.getpid()} - -\\n")
-    os.system('flock -s "$GATE" true')
 with pool(1, name="c") as calls:
-    futures = [calls.submit(f, i) for i in range(2)]
+    futures = [calls.submit(stamp, i) for i in range(2)]
     print([future.job for future in futures])
     print(futures[1].cancelled() or type(futures[1].exception()).__name__ if not concurrent.futures.wait(futures[1:])[1] else "")
     print(type(futures[0].exception()).__name__, futures[0].exception().state)

@@ -10,13 +10,6 @@ WARM = """
 def warm(workers=2, **options):
     return pool(workers, **{"reuse": True, "timeout": None, **options})
 """
-STAMP = """
-def f(i):
-    with open(os.environ["STAMPS"], "a") as file:
-        file.write(f"start {i} 1 {os.getpid()} - -\\n")
-    os.system('flock -s "$GATE" true')
-    return i * i
-"""
 
 
 def test_workers_take_many_calls(home):
@@ -83,9 +76,9 @@ with warm(1, name="w") as calls:
 
 def test_cancel_and_shutdown(home, begun):  # noqa: F811
     home.close_gate()
-    process = begun(WARM + STAMP + """
+    process = begun(WARM + """
 with warm(1, name="w") as calls:
-    futures = [calls.submit(f, i) for i in range(5)]
+    futures = [calls.submit(stamp, i) for i in range(5)]
     while not futures[0].running():
         time.sleep(0.01)
     print(futures[0].cancel(), futures[2].cancel(), futures[2].cancelled(), flush=True)
@@ -117,9 +110,9 @@ for begin in (fail, leave):
 
 def test_what_is_killed_goes_on_and_is_found_again(home, begun):  # noqa: F811
     home.close_gate()
-    process = begun(WARM + STAMP + """
+    process = begun(WARM + """
 calls = warm(4, name="forty")
-futures = [calls.submit(f, i) for i in range(40)]
+futures = [calls.submit(stamp, i) for i in range(40)]
 print("begun")
 time.sleep(600)
 """)
@@ -139,9 +132,9 @@ print([future.result() for future in futures])
 
 def test_what_killed_workers_leave_is_taken_up_by_attach(home, begun):  # noqa: F811
     home.close_gate()
-    process = begun(WARM + STAMP + """
+    process = begun(WARM + """
 calls = warm(2, name="w")
-futures = [calls.submit(f, i) for i in range(6)]
+futures = [calls.submit(stamp, i) for i in range(6)]
 print("begun")
 time.sleep(600)
 """)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .. import _calls
+from .. import _pool
 from .._executor import Executor
 from .._future import Future
 from ._parameters import keys_of
@@ -52,7 +52,7 @@ class Pools:
                     other.cancel()
                 future.result()
             futures.append(future)
-        _calls.running.discard(pool._calls)
+        _pool.running.discard(pool._calls)
         for future in futures[-1:]:
             try:
                 future.job

@@ -1,0 +1,48 @@
+"""What calls in fresh processes (_calls.py) and calls for warm workers (_workers.py) have in common: whether
+more may come in, and the commands that end jobs."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor
+from typing import Any
+
+from ._program_calls import ask_json
+
+_NAMED_AT_ONCE = 5_000  # jobs in a command line
+
+# Those that may still have something to hand over or to wait for, when the interpreter ends.
+running: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+class Pool:
+    """Whether calls may come in.  All of it is changed under `_lock`."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.RLock()  # close() may come at any moment: whoever collects garbage calls it
+        self._changed = threading.Condition(self._lock)
+        self._closed = False
+        self._cause: BaseException | None = None
+        self.why_broken: str | None = None
+        """Why all of it has failed; None: it has not."""
+
+    def check(self) -> None:
+        """RuntimeError: nothing can be submitted any more.  BrokenExecutor: all of it has failed."""
+        if os.getpid() != self._pid:
+            raise RuntimeError("this executor belongs to the process that has forked this one: make another one")
+        if self.why_broken is not None:
+            raise BrokenExecutor(self.why_broken) from self._cause
+        if self._closed:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+
+
+def cancel(jobs: Sequence[int], *words: str) -> list[int]:
+    """`pergpu cancel`, with these options; the ids of those that were cancelled."""
+    changed: list[int] = []
+    for i in range(0, len(jobs), _NAMED_AT_ONCE):
+        changed += ask_json(["cancel", *words, *map(str, jobs[i : i + _NAMED_AT_ONCE])])["changed"]
+    return changed
