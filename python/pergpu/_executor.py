@@ -198,7 +198,10 @@ class _Jobs:
 
     def check(self) -> None:
         """What a coordinator would find wrong with the keys is said before anything is queued."""
-        ask(["submit", "-", "--emit"], self._sweep_text("call", [sys.executable], [{"number": 0}]))
+        try:
+            ask(["submit", "-", "--emit"], self._sweep_text("call", [sys.executable], [{"number": 0}]))
+        except CommandFailed as error:
+            raise _reworded(error) from None
 
     def head(self) -> dict[str, Any]:
         """What a process is told of this one."""
@@ -223,7 +226,10 @@ class _Jobs:
     def _submit(self, step: str, command: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         text = self._sweep_text(step, command, rows)
         words = ["submit", "-", "--add", *self._options]
-        reply: dict[str, Any] = ask_json(words, text, folder=Path(self._folder))
+        try:
+            reply: dict[str, Any] = ask_json(words, text, folder=Path(self._folder))
+        except CommandFailed as error:
+            raise _reworded(error) from None
         return reply
 
     def _sweep_text(self, step: str, command: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
@@ -272,6 +278,12 @@ def _name_of_its_own() -> str:
     count = next(_made)
     again = f"-{count}" if count > 1 else ""
     return f"{program[:40]}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}{again}"
+
+
+def _reworded(error: CommandFailed) -> CommandFailed:
+    """For those who wrote arguments, and neither a file with lines nor options."""
+    words = re.sub(r"(?m)^<stdin>:\d+:\d+: |^ *\d+ \|.*\n *\|.*\n?", "", str(error)).replace(" in [steps.call]", "")
+    return CommandFailed("submit", error.code, words.replace("--lanes N", "lanes=N"))
 
 
 def _beside(name: str) -> str:
