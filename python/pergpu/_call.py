@@ -73,9 +73,7 @@ def failure(error: BaseException) -> "tuple[dict[str, Any], bytes, list[memoryvi
     head = {"ok": False, "traceback": text, "words": f"{_name(error)}: {error}"[:10_000]}
     try:
         pickled, buffers = dump(error)
-        import _pickle
-
-        _pickle.loads(pickled, buffers=buffers)  # many exceptions can be written and not be read
+        _payload.c_pickle().loads(pickled, buffers=buffers)  # many exceptions can be written and not be read
     except BaseException:
         pickled, buffers = b"", []
     return head, pickled, buffers
@@ -97,14 +95,11 @@ def _write(head: "dict[str, object]", pickled: bytes, buffers: "list[memoryview]
 
 def dump(value: object) -> "tuple[bytes, list[memoryview]]":
     """As a pickle with its buffers beside it.  What only cloudpickle can write is written by that."""
-    import _pickle
-
     buffers = _payload.Buffers()
-
     by_value = sys.modules.get("cloudpickle")
     if by_value is None and "torch" not in sys.modules:
         try:
-            return _pickle.dumps(value, 5, buffer_callback=buffers.take), buffers
+            return _payload.c_pickle().dumps(value, 5, buffer_callback=buffers.take), buffers
         except Exception:
             buffers.clear()
     return _dump_by_value(value, buffers), buffers

@@ -13,6 +13,7 @@ modules: it imports nothing that costs a millisecond.
 import io
 import marshal
 import os
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,22 @@ MAGIC = b"pergpu payload 1\n"
 ALIGNMENT = 64
 LARGE = 1 << 16  # bytes: smaller buffers stay in the pickle
 MAPPED_FROM = 1 << 20  # bytes: smaller buffers are read, which costs less than to map them
+
+
+def c_pickle() -> "Any":
+    """The C half of pickle.  It asks functools for `partial` alone; the whole of functools would cost a
+    fresh interpreter more than reading and writing the pickles does."""
+    if "_pickle" not in sys.modules and "functools" not in sys.modules:
+        only_partial: Any = type(sys)("functools")
+        only_partial.partial = __import__("_functools").partial
+        sys.modules["functools"] = only_partial
+        try:
+            import _pickle
+        finally:
+            del sys.modules["functools"]
+    import _pickle
+
+    return _pickle
 
 
 class Buffers(list[memoryview]):
@@ -102,14 +119,12 @@ class Payload:
 
     def load(self) -> "Any":
         """The object.  Whatever unpickling it raises."""
-        from _pickle import loads
-
         places = self._places()
         with open(self.path, "rb") as file:
             file.seek(places[0][0])
             pickled = file.read(self._sizes[0])
             buffers = [_buffer(file, begin, end) for begin, end in places[1:]]
-        return loads(pickled, buffers=buffers)
+        return c_pickle().loads(pickled, buffers=buffers)
 
     def _places(self) -> "list[tuple[int, int]]":
         places = []

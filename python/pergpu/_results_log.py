@@ -33,9 +33,7 @@ class Found:
         """Whatever unpickling it raises."""
         if "file" in self.head:
             return _payload.Payload(self.head["file"]).load()
-        from _pickle import loads
-
-        return loads(self._pickled)
+        return _payload.c_pickle().loads(self._pickled)
 
 
 def frame(number: int, head: "dict[str, Any]", pickled: bytes) -> bytes:

@@ -1,6 +1,8 @@
 """Files of calls and results: whole or refused, and large buffers without a second copy."""
 import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -48,6 +50,22 @@ def test_what_is_cut_off_or_no_payload_is_refused(tmp_path):
         _payload.Payload(path)
     with pytest.raises(FileNotFoundError):
         _payload.Payload(tmp_path / "nothing")
+
+
+def test_a_fresh_interpreter_reads_pickles_without_functools(tmp_path):
+    code = """if True:
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import _payload
+        value = _payload.Payload(sys.argv[2]).load()
+        assert value == [1, "a"], value
+        assert not {"functools", "collections"} & {*sys.modules}, [*sys.modules]
+        import functools
+        partial = _payload.c_pickle().loads(_payload.c_pickle().dumps(functools.partial(int, base=2), 5))
+        assert functools.reduce and type(partial) is functools.partial and partial("11") == 3
+    """
+    arguments = [os.path.dirname(_payload.__file__), str(written(tmp_path, [1, "a"]))]
+    subprocess.run([sys.executable, "-I", "-S", "-c", code, *arguments], check=True)
 
 
 def test_a_write_that_fails_leaves_nothing(tmp_path):
