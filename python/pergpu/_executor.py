@@ -172,13 +172,16 @@ class Executor(concurrent.futures.Executor):
 
     def terminate_workers(self) -> None:
         """Accepts no more calls and ends those there are: SIGTERM, their grace, SIGKILL."""
-        self._calls.close()
-        self._calls.end_all()
+        self._end_all()
 
     def kill_workers(self) -> None:
         """The same with SIGKILL at once."""
-        self._calls.close()
-        self._calls.end_all("--kill")
+        self._end_all("--kill")
+
+    def _end_all(self, *words: str) -> None:
+        if os.getpid() == self._pid:  # not those of the process that has forked this one
+            self._calls.close()
+            self._calls.end_all(*words)
 
     @property
     def _broken(self) -> str | None:  # where the executors of the standard library have it

@@ -76,6 +76,7 @@ if child == 0:
         calls.submit(len, "")
     except RuntimeError as error:
         print(error, flush=True)
+    calls.kill_workers()
     calls.shutdown()
     del calls
     sys.exit(3)
