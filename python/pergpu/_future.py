@@ -256,6 +256,8 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         given_up = super().cancel()
         with self._changing:
             if self._state == "CANCELLED":
+                if self._outcome is not None:  # what is told of its job later is of no interest any more
+                    self._outcome = {**self._outcome, "state": "cancelled"}
                 self.set_running_or_notify_cancel()
         return given_up
 

@@ -278,10 +278,15 @@ with pool(1, name="c") as calls:
     done = concurrent.futures.wait(futures, return_when="FIRST_COMPLETED").done
     print(len(done) >= 1, futures[1] in done or futures[3] in done)
     print(futures[2].result(), [future.cancelled() for future in futures])
+    print([future.outcome["state"] for future in futures])
 """)
     assert process.stdout.readline() == "False True True True\n"
     home.open_gate()
-    assert rest_of(process).splitlines() == ["True True", "4 [False, True, False, True]"]
+    assert rest_of(process).splitlines() == [
+        "True True",
+        "4 [False, True, False, True]",
+        "['done', 'cancelled', 'done', 'cancelled']",
+    ]
     assert sorted(home.states("c").values()) == ["cancelled", "cancelled", "done", "done"]
     assert home.stamps.of("start") == [0, 2]
 
