@@ -96,7 +96,7 @@ class Server {
   void fail(std::uint64_t id, int code, const std::string& error);
   Client* find(std::uint64_t id);
   bool is_open(JobId id) const;
-  bool is_watched(Client& client, JobId job) const;
+  bool is_watched(Client& client, JobId id) const;
   void flush(Client& client);
   void flush_at(Client& client, std::int64_t boot_ns);
   void answer_wait(Client& client);
