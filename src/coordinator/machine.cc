@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "os/file.h"
+#include "os/own_cgroups.h"
 
 namespace pergpu {
 namespace {
@@ -31,44 +32,10 @@ std::string small_file(const std::string& path) {
   return text ? std::move(*text) : std::string();
 }
 
-/// This process's path in the v2 hierarchy ("0::/user.slice/…") or in a v1 controller's.
-std::string cgroup_path(std::string_view controller) {
-  const std::string all = small_file("/proc/self/cgroup");
-  std::string_view rest = all;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string_view::npos || second == std::string_view::npos) continue;
-    const std::string_view names = line.substr(first + 1, second - first - 1);
-    if (controller.empty() ? names.empty() : names.find(controller) != std::string_view::npos) {
-      return std::string(line.substr(second + 1));
-    }
-  }
-  return {};
-}
-
-/// The smallest value of `file` from the process's group up to the root.
-std::optional<std::uint64_t> smallest(const std::string& mount, std::string group,
-                                      const std::string& file) {
-  std::optional<std::uint64_t> least;
-  while (true) {
-    const std::string text = small_file(mount + group + "/" + file);
-    if (std::optional<std::uint64_t> value = number(text)) {
-      least = std::min(least.value_or(*value), *value);
-    }
-    if (group.empty() || group == "/") return least;
-    group.resize(group.rfind('/'));
-  }
-}
-
 std::optional<int> quota_cores() {
-  std::string group = cgroup_path("");
   std::optional<double> least;
-  while (!group.empty()) {
-    const std::string text = small_file("/sys/fs/cgroup" + group + "/cpu.max");
+  for (const std::string& folder : os::own_cgroups("")) {
+    const std::string text = small_file(folder + "/cpu.max");
     const std::size_t space = text.find(' ');
     if (space != std::string::npos) {
       std::optional<std::uint64_t> quota = number(text);
@@ -78,11 +45,20 @@ std::optional<int> quota_cores() {
         least = std::min(least.value_or(cores), cores);
       }
     }
-    if (group == "/") break;
-    group.resize(std::max<std::size_t>(group.rfind('/'), 1));
   }
   if (!least) return std::nullopt;
   return std::max(1, static_cast<int>(std::ceil(*least)));
+}
+
+/// The smallest value of `file` in this process's groups.
+std::optional<std::uint64_t> least(std::string_view controller, const char* file) {
+  std::optional<std::uint64_t> least;
+  for (const std::string& folder : os::own_cgroups(controller)) {
+    if (std::optional<std::uint64_t> value = number(small_file(folder + "/" + file))) {
+      least = std::min(least.value_or(*value), *value);
+    }
+  }
+  return least;
 }
 
 std::uint64_t total_memory() {
@@ -109,13 +85,8 @@ Machine read_machine() {
     machine.cores.resize(static_cast<std::size_t>(*quota));
   }
   machine.memory_bytes = total_memory();
-  const std::string v2 = cgroup_path("");
-  const std::string v1 = cgroup_path("memory");
-  std::optional<std::uint64_t> limit;
-  if (!v2.empty()) limit = smallest("/sys/fs/cgroup", v2, "memory.max");
-  if (!limit && !v1.empty()) {
-    limit = smallest("/sys/fs/cgroup/memory", v1, "memory.limit_in_bytes");
-  }
+  std::optional<std::uint64_t> limit = least("", "memory.max");
+  if (!limit) limit = least("memory", "memory.limit_in_bytes");
   if (limit && (machine.memory_bytes == 0 || *limit < machine.memory_bytes)) {
     machine.memory_bytes = *limit;
   }
