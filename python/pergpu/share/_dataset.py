@@ -1,0 +1,171 @@
+"""Data that all processes of a user on a machine see and that is there once.
+
+A file whose arrays lie in it as they lie in memory is mapped, and the kernel's page cache is the one
+copy.  Everything else is brought into a sealed segment by the first that asks, while the others wait
+for it (_meeting.py), and lies there as _content.py says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Literal
+
+from .. import _share
+from . import _content, _formats
+from ._array import Array
+from ._formats import Stored
+from ._meeting import Meeting
+
+View = Literal["cow", "ro"]
+
+_seen: dict[str, _share.Memory] = {}  # what this process has attached, by full key
+
+
+def dataset(key: str | os.PathLike[str], source: Any = None, *, view: View = "cow", huge_pages: bool = False) -> Any:
+    """The data of `source`, which all processes of this user that ask for `key` have in common.
+
+    `source`: a file (.npy, .npz, .safetensors), or a function that is called without arguments and
+    returns arrays, lists, and dicts and tuples of such; without one, `key` is the file.  The first
+    process that asks loads it, the others wait for it and attach in milliseconds; where the loading
+    one dies, the next one loads.  The memory is freed when the last process that has it ends.
+
+    The result has the shape of what was returned: Array where an array was (`numpy.asarray`,
+    `torch.from_dlpack` and `[…]` take it without a copy), SharedList where a list was (up to 100 arrays
+    stay a list), dicts and tuples of these; of a file an Array (.npy) or a dict of them.
+
+    `view`: with "cow" a process may write into its arrays, and has those pages for itself then; with
+    "ro" a write ends the process, which shows who it was.  `huge_pages`: of the kernel's pool, where it
+    has enough of them.
+
+    ValueError: the file is damaged, or holds what cannot be shared.  OSError: it cannot be read, or
+    there is not so much memory.  Whatever `source` raises.
+
+    >>> import array
+    >>> squares = dataset("squares", lambda: array.array("q", (i * i for i in range(1000))))
+    >>> memoryview(squares)[31]
+    961
+    """
+    if view not in ("cow", "ro"):
+        raise ValueError(f'view is "cow" or "ro", not {view!r}')
+    if source is None or isinstance(source, (str, os.PathLike)):
+        return _of_file(os.fspath(key), os.fspath(key if source is None else source), view, huge_pages)
+    if not callable(source):
+        raise TypeError(f"the source of a dataset is a file or a function, not {type(source).__name__}")
+    return _once(f"function {os.fspath(key)}", source, view, huge_pages)
+
+
+def _of_file(key: str, path: str, view: View, huge_pages: bool) -> Any:
+    found = _formats.read_head(path)
+    if not found.why_not and not huge_pages and all(one.aligned for one in found.arrays):
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            mapped = {one.name: _mapped(fd, one, view) for one in found.arrays}
+        finally:
+            os.close(fd)
+        return mapped[""] if path.lower().endswith(".npy") else mapped
+    status = os.stat(path)  # another file of this name is other data
+    full = f"file {key} {status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns}"
+    return _once(full, lambda: _loaded(path, found), view, huge_pages)
+
+
+def _mapped(fd: int, stored: Stored, view: View) -> Array:
+    region = _share.map_file(fd, stored.offset, stored.nbytes, view) if stored.nbytes else bytearray()
+    return Array(region, 0, stored.shape, stored.dtype)
+
+
+def _loaded(path: str, found: _formats.Contents) -> Any:
+    if found.why_not:
+        return _by_numpy(path, found.why_not)
+    pieces = {one.name: _content.Piece(one.dtype, one.shape, _reader(path, one.offset)) for one in found.arrays}
+    return pieces[""] if path.lower().endswith(".npy") else pieces
+
+
+def _reader(path: str, offset: int) -> Callable[[memoryview], None]:
+    def read(into: memoryview) -> None:
+        with open(path, "rb", buffering=0) as file:
+            file.seek(offset)
+            while into:
+                done = file.readinto(into[: 256 << 20])
+                if not done:
+                    raise _formats.BadFile(f"{path}: the file has become shorter")
+                into = into[done:]
+
+    return read
+
+
+def _by_numpy(path: str, why_not: str) -> Any:
+    if path.lower().endswith(".safetensors"):
+        raise _formats.BadFile(f"{path}: {why_not}, which cannot be shared")
+    try:
+        import numpy
+    except ImportError:
+        raise _formats.BadFile(f"{path}: {why_not}; to load it numpy is needed, which this Python does not have") from None
+    try:
+        loaded = numpy.load(path, allow_pickle=False)
+        values = dict(loaded) if hasattr(loaded, "files") else {"": loaded}
+    except ValueError as error:
+        raise _formats.BadFile(f"{path}: {error}") from None
+    for name, value in values.items():
+        if _content.piece_of(value) is None:
+            raise _formats.BadFile(f"{path}: {name and name + ': '}{why_not}, which cannot be shared")
+    return values.get("", values)
+
+
+def _once(key: str, load: Callable[[], Any], view: View, huge_pages: bool) -> Any:
+    memory = _seen.get(key) or _attached(key, load, huge_pages)
+    region = memory.map(view)
+    flat = memoryview(region)
+    head = _content.head_of(flat)
+    return _content.value_of(head, lambda offset, shape, dtype: Array(region, offset, shape, dtype))
+
+
+def _attached(key: str, load: Callable[[], Any], huge_pages: bool) -> _share.Memory:
+    meeting = Meeting(key)
+    memory = _good(meeting.hinted(), key)
+    if memory is None:
+        with meeting.alone():
+            memory = _good(meeting.hinted(), key)
+            for fd in () if memory else meeting.looked_for():
+                memory = _good(fd, key)
+                if memory:
+                    break
+            if memory is None:
+                memory = _made(meeting.hash, key, load(), huge_pages)
+            meeting.leave_hint(memory.fileno())
+    _seen[key] = memory
+    return memory
+
+
+def _good(fd: int | None, key: str) -> _share.Memory | None:
+    """What lies behind a descriptor, if it is complete and what was looked for."""
+    if fd is None:
+        return None
+    try:
+        memory = _share.adopt(fd)
+    except (OSError, ValueError):
+        os.close(fd)
+        return None
+    try:
+        if memory.sealed and _content.head_of(memoryview(memory.map("ro")))["key"] == key:
+            return memory
+    except (OSError, ValueError):
+        pass
+    memory.close()
+    return None
+
+
+def _made(hash: str, key: str, value: Any, huge_pages: bool) -> _share.Memory:
+    layout = _content.Layout(key, value)
+    memory = _share.create(f"data-{hash}", layout.nbytes, huge_pages)
+    try:
+        region = memory.map("shared")
+        flat = memoryview(region)
+        layout.write(flat)
+        flat.release()
+        del flat, region  # as long as somebody may write it cannot be sealed
+        memory.seal()
+        return memory
+    except BaseException:
+        memory.close()
+        raise

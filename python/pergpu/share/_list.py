@@ -1,0 +1,57 @@
+"""A list of Python objects in shared memory: each as its pickle, read when it is asked for.
+
+A list in every process is copied little by little where processes fork, because looking at an object
+writes its reference count, and whole where they don't.  Here all processes read the same bytes.
+"""
+
+from __future__ import annotations
+
+import array
+import pickle
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+
+def packed(values: Sequence[Any]) -> tuple[memoryview, memoryview]:
+    """The ends of the pickles, and the pickles."""
+    ends, data = array.array("q"), bytearray()
+    for value in values:
+        data += pickle.dumps(value, 5)
+        ends.append(len(data))
+    return memoryview(ends), memoryview(data)
+
+
+class SharedList(Sequence[Any]):
+    """As a list that cannot be changed; each access makes a new object.
+
+    >>> shared = SharedList(*packed([{"file": "a.png"}, "b"]))
+    >>> shared[0], shared[-1], len(shared)
+    ({'file': 'a.png'}, 'b', 2)
+    >>> shared[:1]
+    [{'file': 'a.png'}]
+    """
+
+    __module__ = "pergpu.share"  # where people know it from
+
+    def __init__(self, ends: Any, data: Any) -> None:
+        self._ends = memoryview(ends)
+        self._data = memoryview(data)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        if at < 0:
+            at += len(self)
+        if not 0 <= at < len(self):
+            raise IndexError(f"there are {len(self)} objects")
+        begin = self._ends[at - 1] if at else 0
+        return pickle.loads(self._data[begin : self._ends[at]])
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<pergpu.share.SharedList of {len(self)} objects, {len(self._data)} bytes>"

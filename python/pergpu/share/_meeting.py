@@ -1,0 +1,99 @@
+"""How processes of a user find memory that has no name.
+
+Each key has a small file in a folder of the user: who holds it locked is the one that loads the data,
+and its words are a hint, "pid fd", where the memory was last seen.  /proc/PID/fd/FD opens it.  Where
+the hint is old, the open files of the user's other processes are looked through.  When a process dies,
+its lock and its memory go with it, and all that stays is the little file, which stands for nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+NAME = "memfd:pergpu:data-"  # as /proc/PID/fd shows it, before the hash
+
+
+class Meeting:
+    """Of one key."""
+
+    def __init__(self, key: str) -> None:
+        self.hash = hashlib.sha256(key.encode()).hexdigest()[:32]
+        self._path = os.path.join(_folder(), self.hash)
+        self._link = f"/{NAME}{self.hash} (deleted)"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else of this key is in here; waits for who is.  One that dies is gone."""
+        while True:
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)  # Ctrl-C gets through
+                if not _is_same(fd, self._path):
+                    continue  # the file was removed meanwhile
+                yield
+                return
+            finally:
+                os.close(fd)
+
+    def leave_hint(self, fd: int) -> None:
+        """Here it can be seen, from now on."""
+        with open(self._path, "r+") as file:
+            file.write(f"{os.getpid()} {fd}".ljust(40))
+
+    def hinted(self) -> int | None:
+        """A descriptor of the memory, where the hint is still right."""
+        try:
+            with open(self._path) as file:
+                pid, fd = (int(word) for word in file.read().split())
+        except (OSError, ValueError):
+            return None
+        return self._open(f"/proc/{pid}/fd/{fd}")
+
+    def looked_for(self) -> Iterator[int]:
+        """The same, of all processes of this user."""
+        own = os.getuid()
+        for pid in os.listdir("/proc"):
+            try:
+                if not pid.isdigit() or os.stat(f"/proc/{pid}").st_uid != own:
+                    continue
+                numbers = os.listdir(f"/proc/{pid}/fd")
+            except OSError:
+                continue
+            for number in numbers:
+                fd = self._open(f"/proc/{pid}/fd/{number}")
+                if fd is not None:
+                    yield fd
+
+    def _open(self, place: str) -> int | None:
+        try:
+            if os.readlink(place) != self._link:
+                return None
+            return os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+
+
+def _folder() -> str:
+    """Of this user, and of nobody else."""
+    parent = os.environ.get("XDG_RUNTIME_DIR") or "/tmp"
+    folder = os.path.join(parent, f"pergpu-share-{os.getuid()}")
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        pass
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(f"{folder} belongs to somebody else, or others may write in it: remove it, or set XDG_RUNTIME_DIR")
+    return folder
+
+
+def _is_same(fd: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,249 @@
+"""Data that is there once: loaded by one, seen by all, hurt by nobody, gone with the last."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+numpy = pytest.importorskip("numpy")
+share = pytest.importorskip("pergpu.share", reason="the compiled part of the package is not built")
+
+PACKAGE = pathlib.Path(share.__file__).parent.parent.parent
+
+
+@pytest.fixture(autouse=True)
+def own_place(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(share._dataset, "_seen", {})
+
+
+class Other:
+    """A process of Python that does what it is told, a line at a time."""
+
+    def __init__(self, tmp_path, code):
+        code = "import os, sys, json, numpy\nfrom pergpu import share\n" + textwrap.dedent(code)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")])},
+        )
+        self.pid = self._process.pid
+
+    def says(self):
+        line = self._process.stdout.readline()
+        assert line, f"it ended with {self._process.wait()}"
+        return json.loads(line)
+
+    def goes_on(self):
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+
+    def ends(self):
+        self._process.stdin.close()
+        with self._process:
+            return self._process.wait(30)
+
+    def killed(self):
+        self._process.kill()
+        return self.ends()
+
+
+LOADING = """
+    def load():
+        with open("loads", "a") as file:
+            file.write("x")
+        return {"x": numpy.arange(100_000, dtype="float32"), "names": [f"n{i}" for i in range(1000)]}
+"""
+USING = LOADING + """
+    data = share.dataset("all", load)
+    print(json.dumps([float(data["x"].numpy().sum()), data["names"][-1]]), flush=True)
+    sys.stdin.readline()
+"""
+SUM = float(numpy.arange(100_000, dtype="float32").sum())
+
+
+def test_it_is_loaded_once_for_all_that_ask_at_once(tmp_path):
+    others = [Other(tmp_path, USING) for _ in range(8)]
+    assert [other.says() for other in others] == 8 * [[SUM, "n999"]]
+    assert (tmp_path / "loads").read_text() == "x"
+    assert [other.ends() for other in others] == 8 * [0]
+
+
+def test_it_goes_from_hand_to_hand_and_is_gone_with_the_last(tmp_path):
+    first = Other(tmp_path, USING)
+    first.says()
+    second = Other(tmp_path, USING)
+    second.says()
+    first.killed()
+    third = Other(tmp_path, USING)  # the hint is that of the second, or nobody's
+    assert third.says() == [SUM, "n999"]
+    assert (tmp_path / "loads").read_text() == "x"
+    assert segments_of([second.pid, third.pid])
+    second.killed(), third.killed()
+    fourth = Other(tmp_path, USING)
+    fourth.says()
+    assert (tmp_path / "loads").read_text() == "xx"
+    fourth.ends()
+
+
+def segments_of(pids):
+    links = set()
+    for pid in pids:
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            link = os.readlink(f"/proc/{pid}/fd/{number}")
+            if "memfd:pergpu" in link:
+                links.add(link)
+    return links
+
+
+def test_where_the_loading_one_is_killed_the_next_one_loads(tmp_path):
+    code = """
+        def load():
+            print(json.dumps(os.getpid()), flush=True)
+            sys.stdin.readline()
+            return numpy.arange(10)
+        print(json.dumps(share.dataset("slow", load).numpy().tolist()), flush=True)
+    """
+    first = Other(tmp_path, code)
+    assert first.says() == first.pid
+    second = Other(tmp_path, code)
+    first.killed()
+    assert second.says() == second.pid
+    second.goes_on()
+    assert second.says() == list(range(10))
+    assert second.ends() == 0
+
+
+def test_what_loading_raises_is_raised_and_the_next_one_may_load():
+    def failing():
+        raise RuntimeError("no such data")
+
+    with pytest.raises(RuntimeError, match="no such data"):
+        share.dataset("failing", failing)
+    assert share.dataset("failing", lambda: numpy.arange(3)).numpy().tolist() == [0, 1, 2]
+
+
+def test_what_one_writes_nobody_else_sees(tmp_path):
+    other = Other(tmp_path, USING + "    print(json.dumps(float(data['x'].numpy().sum())), flush=True)\n")
+    other.says()
+    data = share.dataset("all", pytest.fail)
+    array = data["x"].numpy()
+    assert array.flags.writeable
+    array[:] = 0
+    assert share.dataset("all", pytest.fail)["x"].numpy().sum() == SUM, "another view of the same process, too"
+    other.goes_on()
+    assert other.says() == SUM
+    other.ends()
+
+
+def test_who_writes_into_a_read_only_view_is_shown(tmp_path):
+    other = Other(
+        tmp_path,
+        """
+        import ctypes
+        data = share.dataset("x", lambda: numpy.zeros(10), view="ro").numpy()
+        assert not data.flags.writeable
+        ctypes.memset(data.ctypes.data, 1, 8)
+        """,
+    )
+    assert other.ends() == -signal.SIGSEGV
+
+
+def test_a_file_whose_arrays_lie_in_it_is_mapped(tmp_path):
+    numpy.save(tmp_path / "a.npy", numpy.arange(1_000_000.0))
+    array = share.dataset(tmp_path / "a.npy")
+    assert (array.numpy() == numpy.arange(1_000_000.0)).all()
+    assert not segments_of([os.getpid()]), "the page cache is the one copy"
+    array.numpy()[0] = 7
+    assert numpy.load(tmp_path / "a.npy")[0] == 0
+
+
+@pytest.mark.parametrize("save", [numpy.savez, numpy.savez_compressed])
+def test_files_that_cannot_be_mapped_are_loaded_once(tmp_path, save):
+    values = {"x": numpy.arange(1000.0).reshape(10, 100), "y": numpy.array(3, dtype="int8"), "z": numpy.zeros((0, 4))}
+    save(tmp_path / "a.npz", **values)
+    data = share.dataset(tmp_path / "a.npz")
+    assert {name: (array.dtype, array.shape) for name, array in data.items()} == {
+        name: (value.dtype.name, value.shape) for name, value in values.items()
+    }
+    assert all((data[name].numpy() == values[name]).all() for name in values)
+
+
+@pytest.mark.parametrize("value", [numpy.asfortranarray(numpy.arange(12.0).reshape(3, 4)), numpy.arange(5).astype(">i4")])
+def test_other_orders_of_bytes_are_turned(tmp_path, value):
+    numpy.save(tmp_path / "a.npy", value)
+    array = share.dataset(tmp_path / "a.npy")
+    assert (array.numpy() == value).all() and array.numpy().flags.c_contiguous
+
+
+def test_a_file_that_was_written_anew_is_other_data(tmp_path):
+    for factor in (1, 2):
+        numpy.savez(tmp_path / "new.npz", x=factor * numpy.arange(10))
+        os.replace(tmp_path / "new.npz", tmp_path / "a.npz")
+        assert share.dataset(tmp_path / "a.npz")["x"].numpy()[9] == factor * 9
+
+
+def test_what_cannot_be_shared_is_refused_with_its_place(tmp_path):
+    numpy.save(tmp_path / "objects.npy", numpy.array([{"a": 1}]))
+    with pytest.raises(share.BadFile, match="objects.npy"):
+        share.dataset(tmp_path / "objects.npy")
+    with pytest.raises(TypeError, match="a file or a function, not int"):
+        share.dataset("x", 3)
+    with pytest.raises(ValueError, match='not "shared"|not \'shared\''):
+        share.dataset("x", dict, view="shared")
+    with pytest.raises(FileNotFoundError):
+        share.dataset(tmp_path / "nothing.npy")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": (1, 2.5, None, True, "ä"), "b": {"c": []}},
+        [{"id": i, "boxes": list(range(i))} for i in range(300)],
+        {1: "keys that are no strings"},
+        {"set": {1, 2}},
+        (),
+    ],
+    ids=range(5),
+)
+def test_the_shape_of_a_value_stays(value):
+    def plain(found):
+        if isinstance(found, share.SharedList):
+            return list(found)
+        if isinstance(found, dict):
+            return {name: plain(one) for name, one in found.items()}
+        return tuple(plain(one) for one in found) if type(found) is tuple else found
+
+    assert plain(share.dataset("value", lambda: value)) == value
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16", "float32", "complex128"])
+@pytest.mark.parametrize("shape", [(), (0, 3), (5,), (3, 1, 7)])
+def test_arrays_of_every_kind_come_back(dtype, shape):
+    value = (numpy.arange(int(numpy.prod(shape))) % 2).reshape(shape).astype(dtype)
+    for given in (value, numpy.asfortranarray(value), value.astype(value.dtype.newbyteorder())):
+        share._dataset._seen.clear()
+        found = share.dataset(f"{dtype}{shape}{given.flags.c_contiguous}{given.dtype.byteorder}", lambda: given)
+        assert (found.dtype, found.shape) == (dtype, shape) and (found.numpy() == value).all()
+
+
+def test_tensors_are_shared_too():
+    torch = pytest.importorskip("torch")
+    values = [torch.arange(6.0).reshape(2, 3).t(), torch.tensor(3, dtype=torch.int64), torch.zeros(4, dtype=torch.bfloat16)]
+    found = share.dataset("tensors", lambda: values)
+    assert [array.dtype for array in found] == ["float32", "int64", "bfloat16"]
+    assert all(torch.equal(array.torch(), value) for array, value in zip(found, values))
+
+
+def test_a_folder_of_somebody_else_is_not_used(tmp_path):
+    (tmp_path / f"pergpu-share-{os.getuid()}").mkdir()
+    (tmp_path / f"pergpu-share-{os.getuid()}").chmod(0o777)
+    with pytest.raises(PermissionError, match="others may write in it"):
+        share.dataset("x", lambda: numpy.zeros(1))
