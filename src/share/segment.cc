@@ -95,7 +95,7 @@ Result<Segment> Segment::create(std::string_view name, std::uint64_t size, Pages
   return Segment(std::move(*fd), size, Pages::Normal, false);
 }
 
-Result<Segment> Segment::adopt(os::UniqueFd fd) {
+Result<Segment> Segment::adopt(os::UniqueFd&& fd) {
   int seals = ::fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kFixedSize) != kFixedSize) {
     return Error{ErrorKind::Invalid, EINVAL,

@@ -58,8 +58,8 @@ class Segment {
                                 Pages pages = Pages::Normal);
 
   /// One that another process made.  ErrorKind::Invalid: its size may still change, or it is no
-  /// memfd: then a reader could be killed by whoever shortens it.
-  static Result<Segment> adopt(os::UniqueFd fd);
+  /// memfd: then a reader could be killed by whoever shortens it.  Who gets an error keeps the fd.
+  static Result<Segment> adopt(os::UniqueFd&& fd);
 
   /// No content changes any more.  ErrorKind::Busy: somebody still has it mapped as Shared.
   Result<void> seal();
