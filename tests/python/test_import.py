@@ -47,3 +47,30 @@ def test_its_version_is_that_of_the_programs():
     with open(root + "/CMakeLists.txt", encoding="utf-8") as file:
         (version,) = re.findall(r"project\(pergpu VERSION ([0-9.]+)", file.read())
     assert pergpu.__version__ == version
+
+
+def test_without_its_compiled_part_the_rest_works_and_says_what_to_do(tmp_path):
+    import os
+
+    text = """
+import pergpu
+pergpu.report(loss=1)
+try:
+    import pergpu._share
+    print(pergpu._share.__file__)
+except ImportError as error:
+    print(error.name, error)
+"""
+    environment = {**os.environ, "PERGPU_BIN": str(tmp_path / "bin" / "pergpu")}
+
+    def told():
+        return subprocess.run([sys.executable, "-c", text], capture_output=True, check=True, text=True, env=environment).stdout
+
+    places = [tmp_path / "bin" / "_share.abi3.so", tmp_path / "lib" / "pergpu" / "_share.abi3.so"]
+    assert told().startswith("pergpu._share the compiled part of pergpu is not here")
+    assert "python3-dev" in told() and all(str(place) in told() for place in places)
+    for place in places:
+        place.parent.mkdir(parents=True)
+        place.write_text("not a library")
+        assert str(place) in told() and "is not here" not in told()
+        place.unlink()

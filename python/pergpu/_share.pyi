@@ -1,0 +1,123 @@
+"""Shared memory without names, and arrays in it: the compiled part of pergpu.share."""
+
+from typing import Any, Callable, Iterable, Literal, Optional, SupportsIndex, final
+
+_View = Literal["cow", "ro", "shared"]
+
+__version__: str
+
+@final
+class Memory:
+    """Memory that processes share and that has no name.
+
+    Whoever has its descriptor has it; it is gone when the last descriptor and the last mapping
+    are, however the processes ended.
+    """
+
+    @classmethod
+    def create(cls, name: str, size: SupportsIndex, huge: bool = False) -> Memory:
+        """Zeroed memory of `size` bytes, all of it reserved now.  `name` is for people.
+
+        huge: of the kernel's pool of huge pages, where it has enough, else of normal ones.
+        ValueError: `size` is 0 or beyond what a file can have.  MemoryError: there is not so much.
+        """
+    @classmethod
+    def adopt(cls, fd: int) -> Memory:
+        """Memory that another process made.  From now on the descriptor is this object's to close;
+        after an exception it is the caller's.  ValueError: it is no such memory.
+        """
+    def fileno(self) -> int:
+        """The descriptor, for a child or for a socket."""
+    def seal(self) -> None:
+        """Nobody may change the content any more.  An OSError (EBUSY) while somebody has it mapped
+        as "shared".
+        """
+    def map(self, view: _View, /) -> Region:
+        """All of it, in this process's memory: "cow", writable, where what is written is seen by
+        this process only; "ro", where a write is a SIGSEGV; "shared", where all see it.
+        PermissionError: "shared" of what is sealed.
+        """
+    def close(self) -> None:
+        """Closes the descriptor; what is mapped stays.  All else is a ValueError then."""
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def sealed(self) -> bool: ...
+    @property
+    def huge(self) -> bool: ...
+
+@final
+class Region:
+    """Memory that is mapped: a buffer of bytes, read-only where the view is "ro".
+
+    It stays mapped as long as it, or a buffer of it, is there.
+    """
+
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def address(self) -> int:
+        """Where they begin in this process."""
+    @property
+    def view(self) -> _View: ...
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class Array:
+    """What lies in the buffer of `base`, `offset` bytes from its begin, as an array, row by row.
+
+    numpy.asarray, torch.from_dlpack and their like take it without a copy.  on_release() is called
+    once, when the array and all that was made of it are gone, in whichever thread that happens; not
+    if the process was forked off, nor when the interpreter is shutting down.
+
+    `dtype` is a name of numpy, or "bfloat16", "float8_e4m3fn", "float8_e5m2": these are bytes
+    without a meaning ("V2", "V1") for numpy, and themselves for DLPack.
+
+    ValueError: it is not all in the buffer, or not where such numbers may lie.  on_release is not
+    called then.
+    """
+
+    def __new__(
+        cls,
+        base: Any,  # with a buffer
+        offset: SupportsIndex,
+        shape: Iterable[SupportsIndex],
+        dtype: str,
+        on_release: Optional[Callable[[], object]] = None,
+    ) -> Array: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def readonly(self) -> bool: ...
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: None = None,
+        max_version: Optional[tuple[int, int]] = None,
+        dl_device: Optional[tuple[int, int]] = None,
+        copy: Optional[bool] = None,
+    ) -> Any:
+        """A capsule for torch.from_dlpack and its like.
+
+        BufferError: read-only memory, for a consumer that knows nothing of such (no max_version).
+        """
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(1, 0): the CPU's memory."""
+
+def map_file(fd: int, offset: SupportsIndex, nbytes: SupportsIndex, view: _View) -> Region:
+    """A part of an ordinary file as a Region, from any byte on; the descriptor may be closed then.
+
+    ValueError: not all of it is in the file.  Who shortens the file later takes the pages away: to
+    read them is a SIGBUS.
+    """

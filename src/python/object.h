@@ -1,0 +1,102 @@
+// What every type of this folder needs: references, the types by their module, work without the
+// interpreter lock.
+//
+// References are counted by Py_IncRef() and Py_DecRef(), functions of the interpreter: the macros
+// would put what 3.11 does into the binary, and None of 3.12 is counted otherwise.
+#pragma once
+
+#include <new>
+#include <utility>
+
+#include "python/limited_api.h"
+#include "result.h"
+
+namespace pergpu::python {
+
+/// Owns one reference.
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(PyObject* object) : object_(object) {}
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() { Py_DecRef(object_); }
+
+  PyObject* get() const { return object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+  PyObject* release() { return std::exchange(object_, nullptr); }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+inline PyObject* another(PyObject* object) {
+  Py_IncRef(object);
+  return object;
+}
+
+/// The module's types; they cannot be subclassed, so each knows its module.
+struct Types {
+  PyTypeObject* memory = nullptr;
+  PyTypeObject* region = nullptr;
+  PyTypeObject* array = nullptr;
+};
+inline Types* types_of(PyTypeObject* type) {
+  return static_cast<Types*>(PyType_GetModuleState(type));
+}
+inline Types* types_of(PyObject* object) { return types_of(Py_TYPE(object)); }
+
+PyType_Spec* memory_spec();
+PyType_Spec* region_spec();
+PyType_Spec* array_spec();
+
+/// The object as the structure of its type.
+template <typename T>
+T* as(PyObject* object) {
+  return reinterpret_cast<T*>(object);
+}
+
+/// For the tables of methods and slots, whose functions differ.
+template <typename F>
+PyCFunction method(F* function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+template <typename F>
+void* slot(F* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+/// `work()`, which returns a Result: what the library throws ends here.
+template <typename Work>
+auto caught(Work&& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorKind::Full, ENOMEM, "out of memory"};
+  }
+}
+
+/// The same without the interpreter lock.  No object of C++ that holds a reference may live across
+/// this: at the end of an interpreter a thread may end where it asks for the lock.
+template <typename Work>
+auto unlocked(Work&& work) -> decltype(work()) {
+  PyThreadState* state = PyEval_SaveThread();
+  auto done = caught(work);
+  PyEval_RestoreThread(state);
+  return done;
+}
+
+/// `end()`, which gives back `size` bytes: without the lock where that may take longer than to
+/// switch to another thread.
+template <typename End>
+void give_back(Py_ssize_t size, End&& end) {
+  bool much = size >= Py_ssize_t{1} << 20 && Py_IsInitialized() != 0;
+  PyThreadState* state = much ? PyEval_SaveThread() : nullptr;
+  end();
+  if (state != nullptr) PyEval_RestoreThread(state);
+}
+
+}  // namespace pergpu::python
