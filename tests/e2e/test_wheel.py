@@ -1,4 +1,4 @@
-"""`pip install .`: the programs and the package `pergpu`, for one interpreter."""
+"""`pip install .`: the programs, the package `pergpu` and its compiled part, for one interpreter."""
 import os
 import subprocess
 import sys
@@ -47,6 +47,21 @@ def test_the_programs_and_the_package_are_of_one_version(prefix, clean):
     points = "import importlib.metadata as m; print([(p.group, p.name) for p in m.distribution('pergpu').entry_points])"
     assert "('submitit', 'executor'), ('submitit', 'job_environment')" in run(prefix + "/bin/python", "-c", points, env=clean)
     assert os.path.exists(prefix + "/share/man/man1/pergpu.1") and os.path.exists(prefix + "/share/pergpu/schema/ps.json")
+
+
+def test_the_wheel_is_for_every_python_from_3_9_on_and_brings_the_compiled_part(prefix, clean):
+    tags = "import importlib.metadata as m; print(m.distribution('pergpu').read_text('WHEEL'))"
+    assert "\nTag: cp39-abi3-linux_" in run(prefix + "/bin/python", "-c", tags, env=clean)
+    if not os.path.exists(os.path.join(os.path.dirname(harness.PERGPU), "_share.abi3.so")):
+        pytest.skip("the build under test has no pergpu._share: it found no headers of Python")
+    text = """
+import pergpu._share as native
+made = native.Array(native.Memory.create("wheel", 8).map("cow"), 0, (2,), "float32")
+print(native.__file__, memoryview(made).tolist(), native.__version__)
+"""
+    path, _, rest = run(prefix + "/bin/python", "-c", text, env={**clean, "PATH": "/nowhere"}).partition(" ")
+    assert path.startswith(prefix) and path.endswith("/site-packages/pergpu/_share.abi3.so")
+    assert rest.split()[:2] == ["[0.0,", "0.0]"] and rest.split()[2] in run(prefix + "/bin/pergpu", "--version", env=clean)
 
 
 def test_a_job_runs_with_what_was_installed(home, prefix):
