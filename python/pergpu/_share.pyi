@@ -1,6 +1,6 @@
 """Shared memory without names, and arrays in it: the compiled part of pergpu.share."""
 
-from typing import Any, Callable, Iterable, Literal, Optional, SupportsIndex, final
+from typing import Any, Callable, Iterable, Iterator, Literal, Optional, SupportsIndex, final
 
 _View = Literal["cow", "ro", "shared"]
 
@@ -67,8 +67,8 @@ class Region:
 class Array:
     """What lies in the buffer of `base`, `offset` bytes from its begin, as an array, row by row.
 
-    numpy.asarray, torch.from_dlpack and their like take it without a copy.  on_release() is called
-    once, when the array and all that was made of it are gone, in whichever thread that happens; not
+    numpy.asarray, torch.from_dlpack and their like take it without a copy; what is in [], and
+    iteration, are numpy's.  on_release() is called once, when the array and all that was made of it are gone, in whichever thread that happens; not
     if the process was forked off, nor when the interpreter is shutting down.
 
     `dtype` is a name of numpy, or "bfloat16", "float8_e4m3fn", "float8_e5m2": these are bytes
@@ -99,6 +99,12 @@ class Array:
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
     def __len__(self) -> int: ...
+    def __getitem__(self, at: Any, /) -> Any: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def numpy(self) -> Any:
+        """As numpy's array, of the same memory.  ImportError: there is no numpy."""
+    def torch(self) -> Any:
+        """As a tensor, of the same memory.  ImportError: there is no torch."""
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __dlpack__(
         self,

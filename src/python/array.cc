@@ -248,7 +248,30 @@ PyObject* repr(PyObject* object) {
                               self->readonly() ? ", read-only" : "");
 }
 
+/// `function(self)` of a package that is imported now.
+PyObject* given_to(const char* package, const char* function, PyObject* self) {
+  Ref module(PyImport_ImportModule(package));
+  return module ? PyObject_CallMethod(module.get(), function, "O", self) : nullptr;
+}
+
+PyObject* numpy(PyObject* object, PyObject*) { return given_to("numpy", "asarray", object); }
+PyObject* torch(PyObject* object, PyObject*) { return given_to("torch", "from_dlpack", object); }
+
+PyObject* item(PyObject* object, PyObject* at) {
+  Ref array(numpy(object, nullptr));
+  return array ? PyObject_GetItem(array.get(), at) : nullptr;
+}
+
+PyObject* iterator(PyObject* object) {
+  Ref array(numpy(object, nullptr));
+  return array ? PyObject_GetIter(array.get()) : nullptr;
+}
+
 PyMethodDef kMethods[] = {
+    {"numpy", numpy, METH_NOARGS,
+     "numpy($self)\n--\n\nAs numpy's array, of the same memory.  ImportError: there is no numpy."},
+    {"torch", torch, METH_NOARGS,
+     "torch($self)\n--\n\nAs a tensor, of the same memory.  ImportError: there is no torch."},
     {"__dlpack__", method(dlpack), METH_VARARGS | METH_KEYWORDS,
      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
      "A capsule for torch.from_dlpack and its like."},
@@ -268,7 +291,8 @@ PyGetSetDef kProperties[] = {
 constexpr char kDoc[] =
     "Array(base, offset, shape, dtype, on_release=None)\n--\n\n"
     "What lies in the buffer of `base`, `offset` bytes from its begin, as an array, row by row.\n\n"
-    "numpy.asarray, torch.from_dlpack and their like take it without a copy.  on_release() is\n"
+    "numpy.asarray, torch.from_dlpack and their like take it without a copy; what is in [], and\n"
+    "iteration, are numpy's.  on_release() is\n"
     "called once, when the array and all that was made of it are gone, in whichever thread that\n"
     "happens; not if the process was forked off, nor when the interpreter is shutting down.";
 PyType_Slot kSlots[] = {
@@ -283,6 +307,8 @@ PyType_Slot kSlots[] = {
     {Py_tp_doc, const_cast<char*>(kDoc)},
     {Py_bf_getbuffer, slot(get_buffer)},
     {Py_mp_length, slot(length)},
+    {Py_mp_subscript, slot(item)},
+    {Py_tp_iter, slot(iterator)},
     {0, nullptr},
 };
 PyType_Spec kSpec = {"pergpu._share.Array", offsetof(Array, sizes), sizeof(Py_ssize_t),
