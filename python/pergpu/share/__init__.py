@@ -16,7 +16,7 @@ except ImportError as error:
         "`pip install .` builds it, with the headers of Python (Debian: python3-dev)"
     ) from error
 
-from ._array import Array
+from .._share import Array
 from ._dataset import dataset
 from ._formats import BadFile
 from ._list import SharedList

@@ -56,7 +56,8 @@ class Layout:
         sizes = [piece.nbytes for piece in self._pieces]
         begin = 0
         while True:  # the head tells the offsets, and they depend on its length
-            arrays, at = [], begin
+            arrays: list[list[Any]] = []
+            at = begin
             for piece, size in zip(self._pieces, sizes):
                 at += -at % ALIGNMENT
                 arrays.append([piece.dtype, piece.shape, at])
@@ -66,7 +67,7 @@ class Layout:
                 break
             begin = (16 + len(head) + 4095) // 4096 * 4096
         self._head = MAGIC + struct.pack("<Q", len(head)) + head
-        self._offsets = [array[2] for array in arrays]
+        self._offsets: list[int] = [array[2] for array in arrays]
         self.nbytes = max(at, 16 + len(head))
 
     def write(self, memory: memoryview) -> None:
@@ -182,7 +183,8 @@ def _of_numpy(value: Any) -> Piece | None:
 
     def write(into: memoryview) -> None:
         if array.flags.c_contiguous:
-            _copy(memoryview(array.reshape(-1).view("uint8")) if array.size else memoryview(b""), into)
+            flat: Any = array.reshape(-1).view("uint8")
+            _copy(memoryview(flat), into)
         else:
             there = numpy.frombuffer(into, array.dtype).reshape(array.shape)
             numpy.copyto(there, array)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from .. import _share
+from .._share import Array
 from . import _content, _formats
-from ._array import Array
 from ._formats import Stored
 from ._meeting import Meeting
 
@@ -115,8 +115,7 @@ def _by_numpy(path: str, why_not: str) -> Any:
 def _once(key: str, load: Callable[[], Any], view: View, huge_pages: bool) -> Any:
     memory = _seen.get(key) or _attached(key, load, huge_pages)
     region = memory.map(view)
-    flat = memoryview(region)
-    head = _content.head_of(flat)
+    head = _content.head_of(_flat(region))
     return _content.value_of(head, lambda offset, shape, dtype: Array(region, offset, shape, dtype))
 
 
@@ -142,12 +141,12 @@ def _good(fd: int | None, key: str) -> _share.Memory | None:
     if fd is None:
         return None
     try:
-        memory = _share.adopt(fd)
+        memory = _share.Memory.adopt(fd)
     except (OSError, ValueError):
         os.close(fd)
         return None
     try:
-        if memory.sealed and _content.head_of(memoryview(memory.map("ro")))["key"] == key:
+        if memory.sealed and _content.head_of(_flat(memory.map("ro")))["key"] == key:
             return memory
     except (OSError, ValueError):
         pass
@@ -157,10 +156,10 @@ def _good(fd: int | None, key: str) -> _share.Memory | None:
 
 def _made(hash: str, key: str, value: Any, huge_pages: bool) -> _share.Memory:
     layout = _content.Layout(key, value)
-    memory = _share.create(f"data-{hash}", layout.nbytes, huge_pages)
+    memory = _share.Memory.create(f"data-{hash}", layout.nbytes, huge_pages)
     try:
         region = memory.map("shared")
-        flat = memoryview(region)
+        flat = _flat(region)
         layout.write(flat)
         flat.release()
         del flat, region  # as long as somebody may write it cannot be sealed
@@ -169,3 +168,7 @@ def _made(hash: str, key: str, value: Any, huge_pages: bool) -> _share.Memory:
     except BaseException:
         memory.close()
         raise
+
+
+def _flat(region: Any) -> memoryview:
+    return memoryview(region)

@@ -24,6 +24,7 @@ def packed(values: Sequence[Any]) -> tuple[memoryview, memoryview]:
 class SharedList(Sequence[Any]):
     """As a list that cannot be changed; each access makes a new object.
 
+    >>> from pergpu.share._list import packed
     >>> shared = SharedList(*packed([{"file": "a.png"}, "b"]))
     >>> shared[0], shared[-1], len(shared)
     ({'file': 'a.png'}, 'b', 2)
