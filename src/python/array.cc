@@ -6,9 +6,10 @@
 // would call is there.
 #include "python/array.h"
 
-#include <unistd.h>
+#include <pthread.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <utility>
 
@@ -20,6 +21,15 @@ namespace pergpu::python {
 namespace {
 
 constexpr int kMostDimensions = 64;  // PyBUF_MAX_NDIM
+
+// The forks between the process that loaded this and the one that runs: what has another number was
+// made by an ancestor.  Two calls of getpid() would cost more than the rest of an Array.
+std::atomic<unsigned> forks_so_far{0};
+
+void count_forks() {
+  [[maybe_unused]] static const int once =
+      ::pthread_atfork(nullptr, nullptr, [] { forks_so_far.fetch_add(1); });
+}
 
 /// Shape and strides, before there is an object to put them in.
 struct Layout {
@@ -126,7 +136,7 @@ PyObject* make_new(PyTypeObject* type, PyObject* arguments, PyObject* named) {
     PyBuffer_Release(&base);
   } else if (on_release != Py_None) {
     as<Array>(object)->on_release = another(on_release);
-    as<Array>(object)->maker = ::getpid();
+    as<Array>(object)->forks = forks_so_far.load(std::memory_order_relaxed);
   }
   return object;
 }
@@ -135,7 +145,7 @@ void tell(Array* self) {
   PyObject* callback = std::exchange(self->on_release, nullptr);
   if (callback == nullptr) return;
   self->released = true;
-  if (Py_IsInitialized() != 0 && self->maker == ::getpid()) {
+  if (Py_IsInitialized() != 0 && self->forks == forks_so_far.load(std::memory_order_relaxed)) {
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
     PyObject* answer = PyObject_CallObject(callback, nullptr);
@@ -316,7 +326,10 @@ PyType_Spec kSpec = {"pergpu._share.Array", offsetof(Array, sizes), sizeof(Py_ss
 
 }  // namespace
 
-PyType_Spec* array_spec() { return &kSpec; }
+PyType_Spec* array_spec() {
+  count_forks();
+  return &kSpec;
+}
 
 bool exportable(Array* array) {
   if (!array->released) return true;

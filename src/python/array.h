@@ -1,8 +1,6 @@
 // Array: a typed view of any object with a buffer, for every library that computes with arrays.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 
 #include "python/element.h"
@@ -14,7 +12,7 @@ struct Array {
   PyObject_VAR_HEAD;
   Py_buffer base;        // keeps the memory
   PyObject* on_release;  // nullptr: none, or it was called
-  pid_t maker;           // the process to call it in
+  unsigned forks;        // those of the process that is to call it
   bool released;         // by the collector of garbage, which may show it to others once more
   std::byte* data;
   Py_ssize_t nbytes;
