@@ -1,6 +1,7 @@
 """`pergpu.Executor`: calls that are jobs, their futures, and what awkward functions come to."""
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -278,15 +279,14 @@ with pool(1, name="c") as calls:
     done = concurrent.futures.wait(futures, return_when="FIRST_COMPLETED").done
     print(len(done) >= 1, futures[1] in done or futures[3] in done)
     print(futures[2].result(), [future.cancelled() for future in futures])
-    print([future.outcome["state"] for future in futures])
+    print([future.outcome and future.outcome["state"] for future in futures])
 """)
     assert process.stdout.readline() == "False True True True\n"
     home.open_gate()
-    assert rest_of(process).splitlines() == [
-        "True True",
-        "4 [False, True, False, True]",
-        "['done', 'cancelled', 'done', 'cancelled']",
-    ]
+    *rest, states = rest_of(process).splitlines()
+    assert rest == ["True True", "4 [False, True, False, True]"]
+    # Nothing may have been told of a job before it was taken back; that it is queued is not said afterwards.
+    assert re.fullmatch(r"\['done', ('cancelled'|None), 'done', ('cancelled'|None)\]", states), states
     assert sorted(home.states("c").values()) == ["cancelled", "cancelled", "done", "done"]
     assert home.stamps.of("start") == [0, 2]
 
