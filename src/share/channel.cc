@@ -1,0 +1,190 @@
+// Making a channel, taking a place in it, and looking at one.
+#include "share/channel.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "os/clock.h"
+#include "share/gate.h"
+#include "share/recovery.h"
+
+namespace pergpu::share {
+namespace {
+
+constexpr std::int64_t kPatienceNs = 2'000'000'000;
+constexpr std::int64_t kLookAgainNs = 1'000'000;
+const Word kNobody{0};  // only to sleep on: nobody changes it
+
+Error corrupt(const char* what) {
+  return Error{ErrorKind::Corrupt, 0,
+               std::string("channel: ") + what + " make no sense: their memory was written over"};
+}
+
+enum class Kind { Producers, Consumers };
+
+struct Entrance {
+  Gate gate;
+  std::uint32_t index = 0;
+};
+
+/// Goes inside and finds a place that can be taken: of nobody, or of somebody who is gone.  Waits
+/// for one who is about to be.
+Result<Entrance> enter(const Layout& layout, Kind kind) {
+  bool producers = kind == Kind::Producers;
+  std::uint32_t count = producers ? layout.geometry().producers : layout.geometry().consumers;
+  std::int64_t patience = os::awake_now_ns() + kPatienceNs;
+  while (true) {
+    Result<Gate> gate = Gate::enter(layout);
+    if (!gate) return std::move(gate).error();
+    bool is_ending = false;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      Place& place = producers ? layout.producer(i) : layout.consumer(i);
+      Verdict verdict =
+          judge(place, producers ? layout.producer_live(i) : layout.consumer_live(i), true);
+      is_ending = is_ending || verdict == Verdict::Unsure;
+      if (verdict == Verdict::Ended && bury(place)) verdict = Verdict::Gone;
+      bool closed = Owner::unpack(place.owner.load()).state == PlaceState::Closed;
+      if (verdict == Verdict::Gone && !closed) {
+        return Entrance{.gate = std::move(*gate), .index = i};
+      }
+    }
+    std::int64_t now = os::awake_now_ns();
+    if (!is_ending || now >= patience) break;
+    { Gate leave = std::move(*gate); }
+    wait(kNobody, 0, now + kLookAgainNs);
+  }
+  return Error{ErrorKind::Busy, EBUSY,
+               std::string("channel: all places for ") + (producers ? "producers" : "consumers") +
+                   " (" + std::to_string(count) + ") are taken by processes that live, or closed"};
+}
+
+/// REQUIRES: the gate; the place can be taken, and what its last owner left is in order.
+Result<Hold> take_place(const Channel::Core& core, Place& place, std::uint64_t at, Owner& mine) {
+  Result<Hold> hold = Hold::take(core.segment.fd(), at);
+  if (!hold) return hold;
+  mine = this_process();
+  mine.epoch = next_epoch(Owner::unpack(place.owner.load()).epoch);
+  place.sleeping.store(0);
+  place.owner.store(mine.pack());
+  return hold;
+}
+
+ChannelState::End describe_end(const Place& place, const Word& live) {
+  ChannelState::End end;
+  end.owner = Owner::unpack(place.owner.load());
+  end.previous = Owner::unpack(place.previous.load());
+  Verdict verdict = judge(place, live, true);
+  end.alive = verdict == Verdict::Lives || verdict == Verdict::Unsure;
+  end.sleeping = end.alive && place.sleeping.load() != 0;
+  end.sequence = place.sequence.load();
+  return end;
+}
+
+/// However the indices change while they are read.
+std::uint32_t depth(const RingWords& ring, std::uint32_t slots) {
+  std::uint32_t head = ring.head.load();
+  return std::min(ring.tail.load() - head, slots);
+}
+
+}  // namespace
+
+Result<Channel> Channel::create(const ChannelOptions& options) {
+  Result<Geometry> geometry =
+      Geometry::plan(options.producers, options.consumers, options.slots_per_lane,
+                     options.slot_bytes, options.page_aligned);
+  if (!geometry) return std::move(geometry).error();
+  Result<Segment> segment = Segment::create(options.name, geometry->total_bytes);
+  if (!segment) return std::move(segment).error();
+  Result<Mapping> mapping = segment->map(View::Shared);
+  if (!mapping) return std::move(mapping).error();
+  Layout layout = Layout::create(mapping->data(), *geometry, options.name);
+  return Channel(std::make_shared<const Core>(
+      Core{.segment = std::move(*segment), .mapping = std::move(*mapping), .layout = layout}));
+}
+
+Result<Channel> Channel::adopt(os::UniqueFd fd) {
+  Result<Segment> segment = Segment::adopt(std::move(fd));
+  if (!segment) return std::move(segment).error();
+  Result<Mapping> mapping = segment->map(View::Shared);
+  if (!mapping) return std::move(mapping).error();
+  Result<Layout> layout = Layout::read(mapping->data(), segment->size());
+  if (!layout) return std::move(layout).error();
+  return Channel(std::make_shared<const Core>(
+      Core{.segment = std::move(*segment), .mapping = std::move(*mapping), .layout = *layout}));
+}
+
+Result<std::unique_ptr<Producer>> Channel::attach_producer() const {
+  const Layout& layout = core_->layout;
+  if (layout.header().complete.load() != 0) {
+    return Error{ErrorKind::Invalid, EINVAL, "channel: it is complete, no producer may come"};
+  }
+  Result<Entrance> entrance = enter(layout, Kind::Producers);
+  if (!entrance) return std::move(entrance).error();
+  std::uint32_t p = entrance->index;
+  std::vector<std::uint32_t> spare;
+  if (!take_inventory(layout, p, spare)) return corrupt("the rings of a producer");
+  Owner mine;
+  Result<Hold> hold = take_place(*core_, layout.producer(p), layout.producer_at(p), mine);
+  if (!hold) return std::move(hold).error();
+  std::unique_ptr<Producer> producer(new Producer(core_, p, std::move(*hold), mine, spare));
+  // They have one more to wait for.
+  for (std::uint32_t c = 0; c < geometry().consumers; ++c) {
+    wake_sleeper(layout.consumer(c).sleeping);
+  }
+  return producer;
+}
+
+Result<std::unique_ptr<Consumer>> Channel::attach_consumer() const {
+  const Layout& layout = core_->layout;
+  Result<Entrance> entrance = enter(layout, Kind::Consumers);
+  if (!entrance) return std::move(entrance).error();
+  std::uint32_t c = entrance->index;
+  if (!return_held(layout, c)) return corrupt("the rings of a consumer");
+  Owner mine;
+  Result<Hold> hold = take_place(*core_, layout.consumer(c), layout.consumer_at(c), mine);
+  if (!hold) return std::move(hold).error();
+  std::unique_ptr<Consumer> consumer(new Consumer(core_, c, std::move(*hold), mine));
+  for (std::uint32_t p = 0; p < geometry().producers; ++p) {
+    wake_sleeper(layout.producer(p).sleeping);
+  }
+  return consumer;
+}
+
+void Channel::complete() const {
+  core_->layout.header().complete.store(1);
+  for (std::uint32_t c = 0; c < geometry().consumers; ++c) {
+    wake_sleeper(core_->layout.consumer(c).sleeping);
+  }
+}
+
+ChannelState Channel::describe() const {
+  const Layout& layout = core_->layout;
+  const Geometry& g = geometry();
+  ChannelState state;
+  state.name = layout.name();
+  state.geometry = g;
+  state.complete = layout.header().complete.load() != 0;
+  for (std::uint32_t p = 0; p < g.producers; ++p) {
+    state.producers.push_back(describe_end(layout.producer(p), layout.producer_live(p)));
+  }
+  for (std::uint32_t c = 0; c < g.consumers; ++c) {
+    state.consumers.push_back(describe_end(layout.consumer(c), layout.consumer_live(c)));
+  }
+  for (std::uint32_t p = 0; p < g.producers; ++p) {
+    for (std::uint32_t c = 0; c < g.consumers; ++c) {
+      const Lane& lane = layout.lane(p, c);
+      state.lanes.push_back({.producer = p,
+                             .consumer = c,
+                             .ready = depth(lane.ready, g.slots),
+                             .free = depth(lane.free, g.slots),
+                             .lost = lane.lost.load()});
+    }
+  }
+  return state;
+}
+
+int Channel::fd() const { return core_->segment.fd(); }
+const Geometry& Channel::geometry() const { return core_->layout.geometry(); }
+
+}  // namespace pergpu::share

@@ -1,0 +1,95 @@
+// How an end of a channel sleeps: its own flag and the liveness words of all ends that it waits
+// for, in one wait.  No wait is longer than kLongestNs, so that a hint that got lost costs time
+// only.
+#include <linux/futex.h>
+
+#include <algorithm>
+
+#include "os/clock.h"
+#include "share/channel.h"
+
+namespace pergpu::share {
+namespace {
+
+constexpr std::int64_t kLongestNs = 200'000'000;
+constexpr std::int64_t kThoroughNs = 1'000'000'000;
+constexpr std::int64_t kFirstSoonNs = 500'000;
+constexpr std::int64_t kLastSoonNs = 50'000'000;
+
+}  // namespace
+
+const char* name_of(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::Ready:
+      return "ready";
+    case Outcome::TimedOut:
+      return "timed out";
+    case Outcome::Interrupted:
+      return "interrupted";
+    case Outcome::Ended:
+      return "ended";
+    case Outcome::PeerDied:
+      return "peer died";
+    case Outcome::PeerLeft:
+      return "peer left";
+    case Outcome::Corrupt:
+      return "corrupt";
+    case Outcome::Stale:
+      return "stale";
+  }
+  return "";
+}
+
+bool Endpoint::is_ours() const {
+  return hold_.is_mine() && place_.owner.load(std::memory_order_relaxed) == mine_.pack();
+}
+
+void Endpoint::leave(PlaceState state) {
+  if (is_ours()) {
+    std::uint64_t mine = mine_.pack();
+    std::uint64_t left = mine_.with(state).pack();
+    if (state == PlaceState::Left) place_.previous.store(left);
+    place_.owner.compare_exchange_strong(mine, left);
+  }
+  hold_.release();
+}
+
+void Endpoint::start_watching() {
+  hold_.renew();
+  watched_.clear();
+  watched_.push_back({.word = &place_.sleeping, .value = 1});
+}
+
+void Endpoint::watch(Word& live) {
+  if (watched_.size() == kMostWatched) return;
+  if (std::optional<std::uint32_t> value = announce_waiter(live)) {
+    watched_.push_back({.word = &live, .value = *value});
+  } else {
+    soon_ = true;
+  }
+}
+
+void Endpoint::raise_flag() { place_.sleeping.store(1, std::memory_order_seq_cst); }
+
+void Endpoint::lower_flag() {
+  place_.sleeping.store(0, std::memory_order_relaxed);
+  soon_ = false;
+}
+
+Woken Endpoint::doze(std::int64_t deadline_ns) {
+  backoff_ns_ = soon_ ? std::clamp(2 * backoff_ns_, kFirstSoonNs, kLastSoonNs) : 0;
+  std::int64_t now = os::awake_now_ns();
+  thorough_ = thorough_at_ns_ != 0 && now >= thorough_at_ns_;
+  if (thorough_ || thorough_at_ns_ == 0) thorough_at_ns_ = now + kThoroughNs;
+  std::int64_t until = now + (soon_ ? backoff_ns_ : kLongestNs);
+  Woken woken = wait_any(watched_, std::min(until, deadline_ns));
+  lower_flag();
+  if (woken == Woken::TimedOut && until < deadline_ns) woken = Woken::Look;
+  // The kernel wakes one of those who wait for the dead one.
+  for (std::size_t i = 1; i < watched_.size(); ++i) {
+    if ((watched_[i].word->load() & FUTEX_OWNER_DIED) != 0) wake(*watched_[i].word);
+  }
+  return woken;
+}
+
+}  // namespace pergpu::share

@@ -1,0 +1,91 @@
+// glibc has no wrappers for these calls.  The structures are the kernel's; they are spelled out
+// here because headers older than 5.16 do not have them.  Never FUTEX_PRIVATE: the other side is
+// another process.
+#include "share/futex.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "os/clock.h"
+
+namespace pergpu::share {
+namespace {
+
+constexpr long kFutexWaitv = 449;  // on every architecture
+constexpr std::uint32_t k32Bits = 2;
+constexpr std::int64_t kLookAgainNs = 20'000'000;
+
+struct WaitvEntry {
+  std::uint64_t value = 0;
+  std::uint64_t address = 0;
+  std::uint32_t flags = k32Bits;
+  std::uint32_t reserved = 0;
+};
+
+enum class Ability : int { Unknown, Many, One };
+std::atomic<Ability> ability{Ability::Unknown};
+
+timespec as_timespec(std::int64_t ns) {
+  ns = std::max<std::int64_t>(ns, 0);
+  return {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
+}
+
+Woken outcome_of(long result) {
+  if (result >= 0) return Woken::Look;
+  if (errno == ETIMEDOUT) return Woken::TimedOut;
+  return errno == EINTR ? Woken::Interrupted : Woken::Look;
+}
+
+}  // namespace
+
+Woken wait(const Word& word, std::uint32_t value, std::int64_t deadline_ns) {
+  timespec at = as_timespec(deadline_ns);
+  return outcome_of(::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, value,
+                              deadline_ns == kForever ? nullptr : &at, nullptr,
+                              FUTEX_BITSET_MATCH_ANY));
+}
+
+bool watches_many() {
+  Ability known = ability.load(std::memory_order_relaxed);
+  if (known == Ability::Unknown) {
+    // No words at all is EINVAL where the call exists, ENOSYS or EPERM where it does not.
+    bool there = ::syscall(kFutexWaitv, nullptr, 0, 0, nullptr, 0) < 0 && errno == EINVAL;
+    known = there ? Ability::Many : Ability::One;
+    ability.store(known, std::memory_order_relaxed);
+  }
+  return known == Ability::Many;
+}
+
+void pretend_old_kernel(bool old) {
+  ability.store(old ? Ability::One : Ability::Unknown, std::memory_order_relaxed);
+}
+
+Woken wait_any(std::span<const Watched> words, std::int64_t deadline_ns) {
+  if (words.size() == 1) return wait(*words[0].word, words[0].value, deadline_ns);
+  if (!watches_many()) {
+    std::int64_t soon = os::awake_now_ns() + kLookAgainNs;
+    Woken woken = wait(*words[0].word, words[0].value, std::min(soon, deadline_ns));
+    return woken == Woken::TimedOut && soon < deadline_ns ? Woken::Look : woken;
+  }
+  std::array<WaitvEntry, kMostWatched> entries;
+  std::size_t count = std::min(words.size(), entries.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    entries[i].value = words[i].value;
+    entries[i].address = reinterpret_cast<std::uintptr_t>(words[i].word);
+  }
+  timespec at = as_timespec(deadline_ns);
+  return outcome_of(::syscall(kFutexWaitv, entries.data(), count, 0,
+                              deadline_ns == kForever ? nullptr : &at, CLOCK_MONOTONIC));
+}
+
+void wake(const Word& word, int waiters) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, waiters, nullptr, nullptr, 0);
+}
+
+}  // namespace pergpu::share
