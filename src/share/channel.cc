@@ -12,13 +12,17 @@
 namespace pergpu::share {
 namespace {
 
-constexpr std::int64_t kPatienceNs = 2'000'000'000;
+constexpr std::int64_t kPatienceNs = 500'000'000;
 constexpr std::int64_t kLookAgainNs = 1'000'000;
 const Word kNobody{0};  // only to sleep on: nobody changes it
 
 Error corrupt(const char* what) {
   return Error{ErrorKind::Corrupt, 0,
                std::string("channel: ") + what + " make no sense: their memory was written over"};
+}
+
+Error is_complete() {
+  return Error{ErrorKind::Invalid, EINVAL, "channel: it is complete, no producer may come"};
 }
 
 enum class Kind { Producers, Consumers };
@@ -28,32 +32,41 @@ struct Entrance {
   std::uint32_t index = 0;
 };
 
-/// Goes inside and finds a place that can be taken: of nobody, or of somebody who is gone.  Waits
-/// for one who is about to be.
-Result<Entrance> enter(const Layout& layout, Kind kind) {
+/// A place that can be taken: of nobody, or of somebody who is gone.  `thorough`: asks for every
+/// process that seems to live.  REQUIRES: the gate.
+std::optional<std::uint32_t> find_place(const Layout& layout, Kind kind, bool thorough,
+                                        bool& is_ending) {
   bool producers = kind == Kind::Producers;
   std::uint32_t count = producers ? layout.geometry().producers : layout.geometry().consumers;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Place& place = producers ? layout.producer(i) : layout.consumer(i);
+    Verdict verdict =
+        judge(place, producers ? layout.producer_live(i) : layout.consumer_live(i), thorough);
+    is_ending = is_ending || verdict == Verdict::Unsure;
+    if (verdict == Verdict::Ended && bury(place)) verdict = Verdict::Gone;
+    bool closed = Owner::unpack(place.owner.load()).state == PlaceState::Closed;
+    if (verdict == Verdict::Gone && !closed) return i;
+  }
+  return std::nullopt;
+}
+
+/// Goes inside and finds a place.  Waits for one whose owner is about to be gone.
+Result<Entrance> enter(const Layout& layout, Kind kind) {
   std::int64_t patience = os::awake_now_ns() + kPatienceNs;
   while (true) {
     Result<Gate> gate = Gate::enter(layout);
     if (!gate) return std::move(gate).error();
     bool is_ending = false;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      Place& place = producers ? layout.producer(i) : layout.consumer(i);
-      Verdict verdict =
-          judge(place, producers ? layout.producer_live(i) : layout.consumer_live(i), true);
-      is_ending = is_ending || verdict == Verdict::Unsure;
-      if (verdict == Verdict::Ended && bury(place)) verdict = Verdict::Gone;
-      bool closed = Owner::unpack(place.owner.load()).state == PlaceState::Closed;
-      if (verdict == Verdict::Gone && !closed) {
-        return Entrance{.gate = std::move(*gate), .index = i};
-      }
-    }
+    std::optional<std::uint32_t> found = find_place(layout, kind, false, is_ending);
+    if (!found) found = find_place(layout, kind, true, is_ending);
+    if (found) return Entrance{.gate = std::move(*gate), .index = *found};
     std::int64_t now = os::awake_now_ns();
     if (!is_ending || now >= patience) break;
     { Gate leave = std::move(*gate); }
     wait(kNobody, 0, now + kLookAgainNs);
   }
+  bool producers = kind == Kind::Producers;
+  std::uint32_t count = producers ? layout.geometry().producers : layout.geometry().consumers;
   return Error{ErrorKind::Busy, EBUSY,
                std::string("channel: all places for ") + (producers ? "producers" : "consumers") +
                    " (" + std::to_string(count) + ") are taken by processes that live, or closed"};
@@ -61,9 +74,10 @@ Result<Entrance> enter(const Layout& layout, Kind kind) {
 
 /// REQUIRES: the gate; the place can be taken, and what its last owner left is in order.
 Result<Hold> take_place(const Channel::Core& core, Place& place, std::uint64_t at, Owner& mine) {
+  mine = this_process();
+  if (mine.start == 0) return os_error("attach to a channel: read when this process began", EMFILE);
   Result<Hold> hold = Hold::take(core.segment.fd(), at);
   if (!hold) return hold;
-  mine = this_process();
   mine.epoch = next_epoch(Owner::unpack(place.owner.load()).epoch);
   place.sleeping.store(0);
   place.owner.store(mine.pack());
@@ -117,7 +131,7 @@ Result<Channel> Channel::adopt(os::UniqueFd fd) {
 Result<std::unique_ptr<Producer>> Channel::attach_producer() const {
   const Layout& layout = core_->layout;
   if (layout.header().complete.load() != 0) {
-    return Error{ErrorKind::Invalid, EINVAL, "channel: it is complete, no producer may come"};
+    return is_complete();
   }
   Result<Entrance> entrance = enter(layout, Kind::Producers);
   if (!entrance) return std::move(entrance).error();
@@ -128,6 +142,7 @@ Result<std::unique_ptr<Producer>> Channel::attach_producer() const {
   Result<Hold> hold = take_place(*core_, layout.producer(p), layout.producer_at(p), mine);
   if (!hold) return std::move(hold).error();
   std::unique_ptr<Producer> producer(new Producer(core_, p, std::move(*hold), mine, spare));
+  if (layout.header().complete.load() != 0) return is_complete();  // in this moment
   // They have one more to wait for.
   for (std::uint32_t c = 0; c < geometry().consumers; ++c) {
     wake_sleeper(layout.consumer(c).sleeping);

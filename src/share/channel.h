@@ -73,7 +73,8 @@ class Channel {
   Result<std::unique_ptr<Producer>> attach_producer() const;
   Result<std::unique_ptr<Consumer>> attach_consumer() const;
 
-  /// No producer will come any more: consumers need not wait for one in a place that is vacant.
+  /// No producer will come any more: consumers need not wait for one in a place that is vacant, or
+  /// that somebody left or died in.
   void complete() const;
 
   ChannelState describe() const;
@@ -116,12 +117,15 @@ class Endpoint {
 
   /// The place is still ours, in this process.
   bool is_ours() const;
-  /// Gives the place up, with what it says from now on.
+  /// Gives the place up, with what it says from now on.  Then: wake the other side, let_go().
   void leave(PlaceState state);
-  // Sleeping: start_watching(), watch() each end of the other side that is attached, raise_flag(),
-  // see that there is still nothing to do, and doze(); or lower_flag().
+  /// Last of all.  Who dies between lowering somebody's flag and waking him is found out by its
+  /// liveness word only.
+  void let_go() { hold_.release(); }
+  // Sleeping: start_watching(), watch() each end of the other side, raise_flag(), see that there is
+  // still nothing to do, and doze(); or lower_flag().
   void start_watching();
-  void watch(Word& live);
+  void watch(Word& live, bool is_attached);
   void raise_flag();
   void lower_flag();
   Woken doze(std::int64_t deadline_ns);
@@ -182,6 +186,7 @@ class Producer final : public Endpoint {
   bool quiet() const;
   std::uint32_t choose() const;
   bool report(Acquired& result);
+  void go(PlaceState state);
   Result<void> check(const Slot& slot) const;
 
   std::vector<Link> lanes_;

@@ -111,9 +111,9 @@ bool Consumer::report(Taken& result) {
 
 bool Consumer::ended() const {
   for (const Link& link : lanes_) {
-    bool closed = link.seen.state == PlaceState::Closed && link.rescued == link.seen;
-    bool nobody = link.seen.state == PlaceState::Vacant && complete_;
-    if (!closed && !nobody) return false;
+    if (link.seen.state == PlaceState::Attached) return false;
+    if (link.seen.state != PlaceState::Closed && !complete_) return false;  // another may come
+    if (link.seen.state != PlaceState::Vacant && link.rescued != link.seen) return false;
   }
   for (const Link& link : lanes_) {
     if (!link.ready.empty()) return false;
@@ -142,9 +142,10 @@ Taken Consumer::take(std::int64_t deadline_ns) {
     Popped popped = Popped::Empty;
     if (busy && corrupt_ == nullptr) popped = pop(result);
     if (popped == Popped::Got) return result;
+    // Before the places: who attaches looks at these two the other way round.
+    complete_ = layout_.header().complete.load() != 0;
     for (std::uint32_t p = 0; p < lanes_.size() && corrupt_ == nullptr; ++p) look(p);
     looked();
-    complete_ = layout_.header().complete.load() != 0;
     if (popped == Popped::Corrupt) corrupt_ = kBadReadyRing;
     if (corrupt_ == nullptr) {
       if (report(result)) return result;
@@ -168,7 +169,7 @@ Taken Consumer::take(std::int64_t deadline_ns) {
     }
     start_watching();
     for (std::uint32_t p = 0; p < lanes_.size(); ++p) {
-      if (lanes_[p].seen.state == PlaceState::Attached) watch(layout_.producer_live(p));
+      watch(layout_.producer_live(p), lanes_[p].seen.state == PlaceState::Attached);
     }
     raise_flag();
     if (!quiet()) {
@@ -210,6 +211,7 @@ void Consumer::detach() {
   }
   leave(PlaceState::Left);
   for (std::uint32_t p = 0; p < lanes_.size(); ++p) wake_sleeper(layout_.producer(p).sleeping);
+  let_go();
 }
 
 }  // namespace pergpu::share

@@ -45,13 +45,10 @@ bool Endpoint::is_ours() const {
 }
 
 void Endpoint::leave(PlaceState state) {
-  if (is_ours()) {
-    std::uint64_t mine = mine_.pack();
-    std::uint64_t left = mine_.with(state).pack();
-    if (state == PlaceState::Left) place_.previous.store(left);
-    place_.owner.compare_exchange_strong(mine, left);
-  }
-  hold_.release();
+  std::uint64_t mine = mine_.pack();
+  std::uint64_t left = mine_.with(state).pack();
+  if (state == PlaceState::Left) place_.previous.store(left);
+  place_.owner.compare_exchange_strong(mine, left);
 }
 
 void Endpoint::start_watching() {
@@ -60,11 +57,11 @@ void Endpoint::start_watching() {
   watched_.push_back({.word = &place_.sleeping, .value = 1});
 }
 
-void Endpoint::watch(Word& live) {
+void Endpoint::watch(Word& live, bool is_attached) {
   if (watched_.size() == kMostWatched) return;
   if (std::optional<std::uint32_t> value = announce_waiter(live)) {
     watched_.push_back({.word = &live, .value = *value});
-  } else {
+  } else if (is_attached) {
     soon_ = true;
   }
 }

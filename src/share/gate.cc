@@ -22,6 +22,7 @@ std::optional<Gate> Gate::try_enter(const Layout& layout) {
   std::uint64_t found = word.load();
   if (found != 0 && !has_ended(Owner::unpack(found))) return std::nullopt;
   Owner me = this_process();
+  if (me.start == 0) return std::nullopt;
   me.epoch = entries.fetch_add(1);
   std::uint64_t mine = me.pack();
   if (!word.compare_exchange_strong(found, mine)) return std::nullopt;

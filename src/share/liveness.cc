@@ -39,7 +39,7 @@ std::uint32_t low_bits(std::uint64_t value, std::uint32_t bits) {
   return static_cast<std::uint32_t>(value & ((std::uint64_t{1} << bits) - 1));
 }
 
-/// 0 is kept for "not known": no descriptor was left to read it with.
+/// Never 0: that is nobody's, garbage or not known.
 std::uint32_t low_start(std::uint64_t ticks) { return std::max(1U, low_bits(ticks, kStartBits)); }
 
 robust_list_head* list_of_this_thread() {
@@ -125,7 +125,7 @@ bool has_ended(const Owner& owner) {
   // Without a pidfd a zombie must do; its threads may be about to end still, but none returns to
   // its program.
   if (!pidfd && stat->ended()) return true;
-  return owner.start != 0 && owner.start != low_start(stat->start_ticks);
+  return owner.start != low_start(stat->start_ticks);
 }
 
 bool hints_at_death(const Word& live) {

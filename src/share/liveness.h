@@ -38,7 +38,7 @@ enum class PlaceState : std::uint8_t {
 /// Unpacked form of a place's owner word.
 struct Owner {
   std::uint32_t pid = 0;    // 22 bits: what Linux allows
-  std::uint32_t start = 0;  // low 20 bits of the start time; 0: not known
+  std::uint32_t start = 0;  // low 20 bits of the start time, never 0
   PlaceState state = PlaceState::Vacant;
   std::uint32_t epoch = 0;  // 19 bits; 0 only where nobody was yet
 
@@ -52,7 +52,7 @@ std::uint32_t next_epoch(std::uint32_t epoch);
 /// Whether `epoch` came after `than`, as far as 19 bits tell.
 bool is_newer(std::uint32_t epoch, std::uint32_t than);
 
-/// This process, state Attached, epoch 0.
+/// This process, state Attached, epoch 0.  `start` 0: it cannot be told, for want of descriptors.
 Owner this_process();
 
 /// Whether the process has ended (a zombie has).  False where it cannot be told.  Uses descriptors

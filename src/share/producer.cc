@@ -197,7 +197,7 @@ Acquired Producer::acquire(std::int64_t deadline_ns) {
     }
     start_watching();
     for (std::uint32_t c = 0; c < lanes_.size(); ++c) {
-      if (lanes_[c].seen.state == PlaceState::Attached) watch(layout_.consumer_live(c));
+      watch(layout_.consumer_live(c), lanes_[c].seen.state == PlaceState::Attached);
     }
     raise_flag();
     if (!quiet()) {
@@ -258,14 +258,17 @@ Result<void> Producer::abandon(const Slot& slot) {
 void Producer::close() {
   if (closed_ || !is_ours()) return;
   closed_ = true;
-  leave(PlaceState::Closed);
-  for (std::uint32_t c = 0; c < lanes_.size(); ++c) wake_sleeper(layout_.consumer(c).sleeping);
+  go(PlaceState::Closed);
 }
 
 void Producer::detach() {
-  if (!is_ours()) return;
-  leave(PlaceState::Left);
+  if (is_ours()) go(PlaceState::Left);
+}
+
+void Producer::go(PlaceState state) {
+  leave(state);
   for (std::uint32_t c = 0; c < lanes_.size(); ++c) wake_sleeper(layout_.consumer(c).sleeping);
+  let_go();
 }
 
 }  // namespace pergpu::share

@@ -13,7 +13,7 @@ enum class Outcome {
   Ready,
   TimedOut,
   Interrupted,  // by a signal; nothing else happened
-  Ended,        // all producers closed and nothing is left; or this producer is closed
+  Ended,        // nothing is left and nothing can come: all closed; or this producer is closed
   PeerDied,     // told once a death, after what it had published was taken
   PeerLeft,     // detached without close(): told once, too
   Corrupt,      // shared memory holds what cannot be; this end is of no use any more
@@ -33,7 +33,8 @@ struct Slot {
 struct Item {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
-  std::uint64_t sequence = 0;  // counts per producer, rising; one may be left out by a death
+  std::uint64_t sequence = 0;  // counts per producer; one may be left out by a death.  Rising for
+                               // each consumer, but for what comes from one that died or left
   std::uint32_t producer = 0;
   std::uint32_t slot = 0;
   std::uint32_t epoch = 0;  // of the consumer that took it

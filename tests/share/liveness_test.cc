@@ -52,11 +52,17 @@ TEST(Owner, TheLivingIsToldFromTheDeadAndFromAnotherOfTheSameNumber) {
   Owner earlier = me;
   earlier.start = me.start == 1 ? 2 : me.start - 1;
   EXPECT_TRUE(has_ended(earlier)) << "the number was another process's before";
-  Owner unknown = me;
-  unknown.start = 0;
-  EXPECT_FALSE(has_ended(unknown));
-  Forked other([] { return ::pause(); });
-  Owner its = {.pid = static_cast<std::uint32_t>(other.pid()), .state = PlaceState::Attached};
+  Shared shared;
+  Forked other([&shared] {
+    std::uint64_t word = this_process().pack();
+    shared[1] = static_cast<std::uint32_t>(word);
+    shared[2] = static_cast<std::uint32_t>(word >> 32);
+    shared[0] = 1;
+    wake(shared[0]);
+    return ::pause();
+  });
+  ASSERT_TRUE(reaches(shared[0], 1));
+  Owner its = Owner::unpack(shared[1] | std::uint64_t{shared[2]} << 32);
   EXPECT_FALSE(has_ended(its));
   other.send(SIGKILL);
   siginfo_t info = {};

@@ -36,7 +36,10 @@ class Forked {
     }
   }
   Forked(Forked&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
-  Forked& operator=(Forked&&) = delete;
+  Forked& operator=(Forked&& other) noexcept {
+    std::swap(pid_, other.pid_);
+    return *this;
+  }
   ~Forked() {
     if (pid_ > 0) kill();
   }
