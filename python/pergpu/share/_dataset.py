@@ -15,7 +15,7 @@ from .. import _share
 from .._share import Array
 from . import _content, _formats
 from ._formats import Stored
-from ._meeting import Meeting
+from ._meeting import meet
 
 View = Literal["cow", "ro"]
 
@@ -113,50 +113,22 @@ def _by_numpy(path: str, why_not: str) -> Any:
 
 
 def _once(key: str, load: Callable[[], Any], view: View, huge_pages: bool) -> Any:
-    memory = _seen.get(key) or _attached(key, load, huge_pages)
+    memory = _seen.get(key)
+    if memory is None:
+        memory = meet("data", key, lambda found: _holds(found, key), lambda name: _made(name, key, load(), huge_pages))
+        _seen[key] = memory
     region = memory.map(view)
     head = _content.head_of(_flat(region))
     return _content.value_of(head, lambda offset, shape, dtype: Array(region, offset, shape, dtype))
 
 
-def _attached(key: str, load: Callable[[], Any], huge_pages: bool) -> _share.Memory:
-    meeting = Meeting(key)
-    memory = _good(meeting.hinted(), key)
-    if memory is None:
-        with meeting.alone():
-            memory = _good(meeting.hinted(), key)
-            for fd in () if memory else meeting.looked_for():
-                memory = _good(fd, key)
-                if memory:
-                    break
-            if memory is None:
-                memory = _made(meeting.hash, key, load(), huge_pages)
-            meeting.leave_hint(memory.fileno())
-    _seen[key] = memory
-    return memory
+def _holds(memory: _share.Memory, key: str) -> bool:
+    return memory.sealed and _content.head_of(_flat(memory.map("ro")))["key"] == key
 
 
-def _good(fd: int | None, key: str) -> _share.Memory | None:
-    """What lies behind a descriptor, if it is complete and what was looked for."""
-    if fd is None:
-        return None
-    try:
-        memory = _share.Memory.adopt(fd)
-    except (OSError, ValueError):
-        os.close(fd)
-        return None
-    try:
-        if memory.sealed and _content.head_of(_flat(memory.map("ro")))["key"] == key:
-            return memory
-    except (OSError, ValueError):
-        pass
-    memory.close()
-    return None
-
-
-def _made(hash: str, key: str, value: Any, huge_pages: bool) -> _share.Memory:
+def _made(name: str, key: str, value: Any, huge_pages: bool) -> _share.Memory:
     layout = _content.Layout(key, value)
-    memory = _share.Memory.create(f"data-{hash}", layout.nbytes, huge_pages)
+    memory = _share.Memory.create(name, layout.nbytes, huge_pages)
     try:
         region = memory.map("shared")
         flat = _flat(region)

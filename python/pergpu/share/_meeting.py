@@ -1,9 +1,10 @@
 """How processes of a user find memory that has no name.
 
-Each key has a small file in a folder of the user: who holds it locked is the one that loads the data,
-and its words are a hint, "pid fd", where the memory was last seen.  /proc/PID/fd/FD opens it.  Where
-the hint is old, the open files of the user's other processes are looked through.  When a process dies,
-its lock and its memory go with it, and all that stays is the little file, which stands for nothing.
+Each key has a small file in a folder of the user: who holds it locked is the one that makes what is
+looked for, and its words are a hint, "pid fd", where the memory was last seen.  /proc/PID/fd/FD opens
+it.  Where the hint is old, the open files of the user's other processes are looked through.  When a
+process dies, its lock and its memory go with it, and all that stays is the little file, which stands
+for nothing.
 """
 
 from __future__ import annotations
@@ -12,19 +13,58 @@ import fcntl
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-NAME = "memfd:pergpu:data-"  # as /proc/PID/fd shows it, before the hash
+from .._share import Memory
 
 
-class Meeting:
+def meet(kind: str, key: str, is_it: Callable[[Memory], bool], make: Callable[[str], Memory]) -> Memory:
+    """The memory of `key` that processes of this user have, or what make() returns.
+
+    `kind` is what keys are of: those of two kinds are never the same.  `make` gets the name that its
+    memory is to have; while it is called nobody else of this key is in here, and where its process dies
+    somebody else's is called.  `is_it` looks at what was found: a hash says little, and others can make
+    memory of any name.
+    """
+    meeting = _Meeting(kind, key)
+    memory = _adopted(meeting.hinted(), is_it)
+    if memory is None:
+        with meeting.alone():
+            memory = _adopted(meeting.hinted(), is_it)
+            for fd in () if memory else meeting.looked_for():
+                memory = _adopted(fd, is_it)
+                if memory:
+                    break
+            memory = memory or make(meeting.name)
+            meeting.leave_hint(memory.fileno())
+    return memory
+
+
+def _adopted(fd: int | None, is_it: Callable[[Memory], bool]) -> Memory | None:
+    if fd is None:
+        return None
+    try:
+        memory = Memory.adopt(fd)
+    except (OSError, ValueError):
+        os.close(fd)
+        return None
+    try:
+        if is_it(memory):
+            return memory
+    except (OSError, ValueError):
+        pass
+    memory.close()
+    return None
+
+
+class _Meeting:
     """Of one key."""
 
-    def __init__(self, key: str) -> None:
-        self.hash = hashlib.sha256(key.encode()).hexdigest()[:32]
-        self._path = os.path.join(_folder(), self.hash)
-        self._link = f"/{NAME}{self.hash} (deleted)"
+    def __init__(self, kind: str, key: str) -> None:
+        self.name = f"{kind}-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+        self._path = os.path.join(_folder(), self.name)
+        self._link = f"/memfd:pergpu:{self.name} (deleted)"
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -73,7 +113,7 @@ class Meeting:
         try:
             if os.readlink(place) != self._link:
                 return None
-            return os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+            return os.open(place, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             return None
 
