@@ -1,8 +1,8 @@
 // The robust list is the C library's, which has one per thread: nodes { previous, next } that are
 // linked by the addresses of their `next`, the kernel following `next` only.  Both glibc and musl
 // are like this; the distance from a node to its futex is asked for.  Where it does not fit, no
-// node is entered: then a death is not hinted at, and survivors find it when they look (once a
-// second).
+// node is entered: then a death is not hinted at, and survivors find it when they look (several
+// times a second).
 #include "share/liveness.h"
 
 #include <linux/futex.h>
