@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -76,6 +77,22 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 
 Mapping::~Mapping() {
   if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+Result<void> Mapping::keep(std::size_t offset, std::size_t size) const {
+  auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::byte* begin = data_ + offset / page * page;
+  std::size_t whole = (offset % page + size + page - 1) / page * page;
+  void* copy = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) return os_error("keep " + words(size));
+  std::memcpy(copy, begin, whole);
+  // One step: who reads there meanwhile waits in the kernel, and finds the same.
+  if (::mremap(copy, whole, whole, MREMAP_MAYMOVE | MREMAP_FIXED, begin) == MAP_FAILED) {
+    Error error = os_error("keep " + words(size));
+    ::munmap(copy, whole);
+    return error;
+  }
+  return {};
 }
 
 Result<Segment> Segment::create(std::string_view name, std::uint64_t size, Pages pages) {

@@ -36,6 +36,10 @@ class Mapping {
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
 
+  /// What is in these bytes now stays in them, whatever others write: their pages become this
+  /// process's own, where they are, and are there at every moment.  REQUIRES: the bytes are within.
+  Result<void> keep(std::size_t offset, std::size_t size) const;
+
  private:
   Mapping(std::byte* data, std::size_t size) : data_(data), size_(size) {}
 

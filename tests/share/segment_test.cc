@@ -72,6 +72,21 @@ TEST(Segment, APrivateViewIsWritableAndHurtsNobody) {
   EXPECT_STREQ(text(*other), "before");
 }
 
+TEST(Segment, WhatIsKeptDoesNotChangeAnyMore) {
+  Segment segment = segment_with("before");
+  Mapping others = std::move(*segment.map(View::Shared));
+  Mapping mine = std::move(*segment.map(View::Shared));
+  std::memset(others.data() + 4096, 'a', kSize - 4096);
+  ASSERT_TRUE(mine.keep(2 * 4096 - 1, 2));
+  ASSERT_TRUE(mine.keep(kSize - 1, 1));
+  std::memset(others.data() + 4096, 'b', kSize - 4096);
+  std::strcpy(reinterpret_cast<char*>(others.data()), "after");
+  EXPECT_STREQ(text(mine), "after");  // on a page of which nothing was kept
+  for (std::size_t at = 4096; at < kSize; ++at) ASSERT_EQ(mine.data()[at], std::byte{'a'}) << at;
+  mine.data()[4096] = std::byte{'c'};
+  EXPECT_EQ(others.data()[4096], std::byte{'b'});
+}
+
 TEST(Segment, WhatIsSealedCannotBeWrittenByAnyWay) {
   Segment segment = segment_with("before");
   ASSERT_TRUE(segment.seal());
