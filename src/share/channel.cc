@@ -108,11 +108,14 @@ Result<Channel> Channel::create(const ChannelOptions& options) {
       Geometry::plan(options.producers, options.consumers, options.slots_per_lane,
                      options.slot_bytes, options.page_aligned);
   if (!geometry) return std::move(geometry).error();
-  Result<Segment> segment = Segment::create(options.name, geometry->total_bytes);
+  Result<Segment> segment =
+      Segment::create(options.name, geometry->total_bytes + options.note.size());
   if (!segment) return std::move(segment).error();
   Result<Mapping> mapping = segment->map(View::Shared);
   if (!mapping) return std::move(mapping).error();
   Layout layout = Layout::create(mapping->data(), *geometry, options.name);
+  std::copy_n(reinterpret_cast<const std::byte*>(options.note.data()), options.note.size(),
+              mapping->data() + geometry->total_bytes);
   return Channel(std::make_shared<const Core>(
       Core{.segment = std::move(*segment), .mapping = std::move(*mapping), .layout = layout}));
 }
@@ -201,5 +204,11 @@ ChannelState Channel::describe() const {
 
 int Channel::fd() const { return core_->segment.fd(); }
 const Geometry& Channel::geometry() const { return core_->layout.geometry(); }
+
+std::string Channel::note() const {
+  const Mapping& mapping = core_->mapping;
+  std::uint64_t at = geometry().total_bytes;
+  return std::string(reinterpret_cast<const char*>(mapping.data()) + at, mapping.size() - at);
+}
 
 }  // namespace pergpu::share

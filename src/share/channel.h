@@ -36,6 +36,7 @@ struct ChannelOptions {
   std::uint32_t slots_per_lane = 4;  // each producer has so many for each consumer
   std::uint64_t slot_bytes = 0;
   bool page_aligned = false;  // slots begin at pages: to be pinned for a GPU
+  std::string note = {};      // what its users have agreed upon, for who adopts it
 };
 
 /// What a process that looks at a channel sees; a moment later it may be otherwise.
@@ -80,6 +81,8 @@ class Channel {
   ChannelState describe() const;
   int fd() const;
   const Geometry& geometry() const;
+  /// A copy of what create() was given; whoever has the channel can write over it.
+  std::string note() const;
 
   /// The memory, and where its parts lie.
   struct Core {
@@ -157,6 +160,8 @@ class Producer final : public Endpoint {
   ~Producer();
 
   Acquired acquire(std::int64_t deadline_ns);
+  /// Sleeps until acquire() may have more to say than TimedOut, which it has just said.
+  Woken wait(std::int64_t deadline_ns);
   /// ErrorKind::Invalid: not a slot that this producer holds, or more bytes than it has.
   Result<void> publish(const Slot& slot, std::uint64_t bytes);
   Result<void> abandon(const Slot& slot);
@@ -180,6 +185,7 @@ class Producer final : public Endpoint {
   Producer(std::shared_ptr<const Channel::Core> core, std::uint32_t index, Hold hold, Owner mine,
            const std::vector<std::uint32_t>& spare);
 
+  Acquired acquire_now();
   bool look(std::uint32_t c);
   bool take_over(std::uint32_t c);
   bool drain();
@@ -203,6 +209,9 @@ class Consumer final : public Endpoint {
   ~Consumer();
 
   Taken take(std::int64_t deadline_ns);
+  /// Sleeps until take() may have more to say than TimedOut, which it has just said.  Meanwhile
+  /// another thread may call release(), and nothing else.
+  Woken wait(std::int64_t deadline_ns);
   /// ErrorKind::Invalid: not an item that this consumer holds.
   Result<void> release(const Item& item);
   /// As the destructor.
@@ -223,6 +232,7 @@ class Consumer final : public Endpoint {
   };
   Consumer(std::shared_ptr<const Channel::Core> core, std::uint32_t index, Hold hold, Owner mine);
 
+  Taken take_now();
   Popped pop(Taken& result);
   void look(std::uint32_t p);
   bool report(Taken& result);

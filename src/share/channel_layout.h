@@ -1,6 +1,6 @@
 // What lies in the segment of a channel (docs/share.md).
 //
-//   header | place of each producer | place of each consumer | lanes | descriptors | slots
+//   header | place of each producer | place of each consumer | lanes | descriptors | slots | note
 //
 // Producer p has a pool of slots.  A lane is a pair (p, c): a ring that takes numbers of filled
 // slots from p to c, and one that brings them back.  A slot that is in no ring is in the hands of

@@ -130,51 +130,57 @@ bool Consumer::quiet() const {
   return true;
 }
 
-Taken Consumer::take(std::int64_t deadline_ns) {
+Taken Consumer::take_now() {
   Taken result;
-  while (true) {
-    if (!is_ours()) {
-      result.outcome = Outcome::Stale;
-      result.why = kNotOurs;
-      return result;
-    }
-    bool busy = ++takes_ % kLookEvery != 0;
-    Popped popped = Popped::Empty;
-    if (busy && corrupt_ == nullptr) popped = pop(result);
+  if (!is_ours()) {
+    result.outcome = Outcome::Stale;
+    result.why = kNotOurs;
+    return result;
+  }
+  bool busy = ++takes_ % kLookEvery != 0;
+  Popped popped = Popped::Empty;
+  if (busy && corrupt_ == nullptr) popped = pop(result);
+  if (popped == Popped::Got) return result;
+  // Before the places: who attaches looks at these two the other way round.
+  complete_ = layout_.header().complete.load() != 0;
+  for (std::uint32_t p = 0; p < lanes_.size() && corrupt_ == nullptr; ++p) look(p);
+  looked();
+  if (popped == Popped::Corrupt) corrupt_ = kBadReadyRing;
+  if (corrupt_ == nullptr) {
+    if (report(result)) return result;
+    // Looking comes after popping: what was published before somebody closed is there now.
+    popped = pop(result);
     if (popped == Popped::Got) return result;
-    // Before the places: who attaches looks at these two the other way round.
-    complete_ = layout_.header().complete.load() != 0;
-    for (std::uint32_t p = 0; p < lanes_.size() && corrupt_ == nullptr; ++p) look(p);
-    looked();
     if (popped == Popped::Corrupt) corrupt_ = kBadReadyRing;
-    if (corrupt_ == nullptr) {
-      if (report(result)) return result;
-      // Looking comes after popping: what was published before somebody closed is there now.
-      popped = pop(result);
-      if (popped == Popped::Got) return result;
-      if (popped == Popped::Corrupt) corrupt_ = kBadReadyRing;
-    }
-    if (corrupt_ != nullptr) {
-      result.outcome = Outcome::Corrupt;
-      result.why = corrupt_;
+  }
+  if (corrupt_ != nullptr) {
+    result.outcome = Outcome::Corrupt;
+    result.why = corrupt_;
+  } else {
+    result.outcome = ended() ? Outcome::Ended : Outcome::TimedOut;
+  }
+  return result;
+}
+
+Woken Consumer::wait(std::int64_t deadline_ns) {
+  start_watching();
+  for (std::uint32_t p = 0; p < lanes_.size(); ++p) {
+    watch(layout_.producer_live(p), lanes_[p].seen.state == PlaceState::Attached);
+  }
+  raise_flag();
+  if (quiet()) return doze(deadline_ns);
+  lower_flag();
+  return Woken::Look;
+}
+
+Taken Consumer::take(std::int64_t deadline_ns) {
+  while (true) {
+    Taken result = take_now();
+    if (result.outcome != Outcome::TimedOut || deadline_ns <= 0 ||
+        (deadline_ns != kForever && os::awake_now_ns() >= deadline_ns)) {
       return result;
     }
-    if (ended()) {
-      result.outcome = Outcome::Ended;
-      return result;
-    }
-    if (deadline_ns <= 0 || (deadline_ns != kForever && os::awake_now_ns() >= deadline_ns)) {
-      result.outcome = Outcome::TimedOut;
-      return result;
-    }
-    start_watching();
-    for (std::uint32_t p = 0; p < lanes_.size(); ++p) {
-      watch(layout_.producer_live(p), lanes_[p].seen.state == PlaceState::Attached);
-    }
-    raise_flag();
-    if (!quiet()) {
-      lower_flag();
-    } else if (doze(deadline_ns) == Woken::Interrupted) {
+    if (wait(deadline_ns) == Woken::Interrupted) {
       result.outcome = Outcome::Interrupted;
       return result;
     }

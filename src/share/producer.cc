@@ -157,52 +157,62 @@ bool Producer::quiet() const {
   return true;
 }
 
-Acquired Producer::acquire(std::int64_t deadline_ns) {
+Acquired Producer::acquire_now() {
   Acquired result;
+  if (closed_) {
+    result.outcome = Outcome::Ended;
+    return result;
+  }
+  if (!is_ours()) {
+    result.outcome = Outcome::Stale;
+    result.why = kNotOurs;
+    return result;
+  }
+  for (std::uint32_t c = 0; c < lanes_.size() && corrupt_ == nullptr; ++c) {
+    if (!look(c)) corrupt_ = kBadReadyRing;
+  }
+  looked();
+  if (corrupt_ == nullptr && !drain()) corrupt_ = kBadFreeRing;
+  if (corrupt_ != nullptr) {
+    result.outcome = Outcome::Corrupt;
+    result.why = corrupt_;
+    return result;
+  }
+  if (report(result)) return result;
+  if (spare_.empty()) {
+    result.outcome = Outcome::TimedOut;
+    return result;
+  }
+  std::uint32_t slot = spare_.back();
+  spare_.pop_back();
+  at_[slot] = At::Held;
+  result.outcome = Outcome::Ready;
+  result.slot = {.data = layout_.payload(index_, slot),
+                 .size = static_cast<std::size_t>(layout_.geometry().slot_bytes),
+                 .index = slot,
+                 .epoch = epoch()};
+  return result;
+}
+
+Woken Producer::wait(std::int64_t deadline_ns) {
+  start_watching();
+  for (std::uint32_t c = 0; c < lanes_.size(); ++c) {
+    watch(layout_.consumer_live(c), lanes_[c].seen.state == PlaceState::Attached);
+  }
+  raise_flag();
+  if (quiet()) return doze(deadline_ns);
+  lower_flag();
+  return Woken::Look;
+}
+
+Acquired Producer::acquire(std::int64_t deadline_ns) {
   while (true) {
-    if (closed_) {
-      result.outcome = Outcome::Ended;
+    Acquired result = acquire_now();
+    if (result.outcome != Outcome::TimedOut || deadline_ns <= 0 ||
+        (deadline_ns != kForever && os::awake_now_ns() >= deadline_ns)) {
       return result;
     }
-    if (!is_ours()) {
-      result.outcome = Outcome::Stale;
-      result.why = kNotOurs;
-      return result;
-    }
-    for (std::uint32_t c = 0; c < lanes_.size() && corrupt_ == nullptr; ++c) {
-      if (!look(c)) corrupt_ = kBadReadyRing;
-    }
-    looked();
-    if (corrupt_ == nullptr && !drain()) corrupt_ = kBadFreeRing;
-    if (corrupt_ != nullptr) {
-      result.outcome = Outcome::Corrupt;
-      result.why = corrupt_;
-      return result;
-    }
-    if (report(result)) return result;
-    if (!spare_.empty()) {
-      std::uint32_t slot = spare_.back();
-      spare_.pop_back();
-      at_[slot] = At::Held;
-      result.outcome = Outcome::Ready;
-      result.slot = {.data = layout_.payload(index_, slot),
-                     .size = static_cast<std::size_t>(layout_.geometry().slot_bytes),
-                     .index = slot,
-                     .epoch = epoch()};
-      return result;
-    }
-    if (deadline_ns <= 0 || (deadline_ns != kForever && os::awake_now_ns() >= deadline_ns)) {
-      result.outcome = Outcome::TimedOut;
-      return result;
-    }
-    start_watching();
-    for (std::uint32_t c = 0; c < lanes_.size(); ++c) {
-      watch(layout_.consumer_live(c), lanes_[c].seen.state == PlaceState::Attached);
-    }
-    raise_flag();
-    if (!quiet()) {
-      lower_flag();
-    } else if (doze(deadline_ns) == Woken::Interrupted) {
+    if (wait(deadline_ns) == Woken::Interrupted) {
       result.outcome = Outcome::Interrupted;
       return result;
     }

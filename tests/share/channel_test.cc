@@ -242,6 +242,14 @@ TEST(Channel, OptionsThatCannotBeAreRefused) {
   EXPECT_EQ(Channel::create({.slot_bytes = std::uint64_t{1} << 43}).error().kind, ErrorKind::Full);
 }
 
+TEST(Channel, TheNoteIsReadByWhoAdoptsIt) {
+  for (const std::string& note : {std::string(), std::string("two\0words", 9)}) {
+    Channel channel = std::move(*Channel::create({.slot_bytes = 1, .note = note}));
+    EXPECT_EQ(channel.note(), note);
+    EXPECT_EQ(Channel::adopt(os::UniqueFd(::dup(channel.fd())))->note(), note);
+  }
+}
+
 TEST(Channel, AnotherSegmentIsNotAdopted) {
   Result<Segment> segment = Segment::create("other", 1 << 16);
   Result<Channel> adopted =
