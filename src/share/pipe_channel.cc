@@ -21,6 +21,9 @@ namespace {
 
 constexpr std::uint64_t kPipeMagic = 0x65706970'75677065;  // "epgupipe"
 
+constexpr std::int64_t kLongestNs = 200'000'000;
+constexpr const char* kForked = "this end is closed, or came here by fork()";
+
 Error invalid(std::string message) {
   return Error{ErrorKind::Invalid, EINVAL, "channel over pipes: " + std::move(message)};
 }
@@ -149,14 +152,17 @@ PipeEnd::Got PipeEnd::read_token(Token& token, std::int64_t deadline_ns) const {
       return fits && !held_[token.slot] ? Got::Token : Got::Corrupt;
     }
     if (errno != EAGAIN && errno != EINTR) return Got::Corrupt;
-    std::int64_t left = deadline_ns == kForever ? kForever : deadline_ns - os::awake_now_ns();
-    if (deadline_ns <= 0 || left <= 0) return Got::TimedOut;
-    timespec time = {.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
-    pollfd waiting = {.fd = in_.get(), .events = POLLIN, .revents = 0};
-    if (::ppoll(&waiting, 1, deadline_ns == kForever ? nullptr : &time, nullptr) < 0) {
-      return errno == EINTR ? Got::Interrupted : Got::Corrupt;
-    }
+    if (deadline_ns <= 0 || os::awake_now_ns() >= deadline_ns) return Got::TimedOut;
+    if (wait(deadline_ns) == Woken::Interrupted) return Got::Interrupted;
   }
+}
+
+Woken PipeEnd::wait(std::int64_t deadline_ns) const {
+  std::int64_t left = std::clamp(deadline_ns - os::awake_now_ns(), std::int64_t{0}, kLongestNs);
+  timespec time = {.tv_sec = 0, .tv_nsec = left};
+  pollfd waiting = {.fd = in_.get(), .events = POLLIN, .revents = 0};
+  int ready = ::ppoll(&waiting, 1, &time, nullptr);
+  return ready < 0 && errno == EINTR ? Woken::Interrupted : Woken::Look;
 }
 
 Result<void> PipeEnd::write_token(const Token& token) const {
@@ -180,8 +186,12 @@ Result<PipeProducer> PipeProducer::attach(PipeEnds ends) {
   return producer;
 }
 
-PipeProducer::~PipeProducer() {
-  if (is_ours()) ++header().left;
+PipeProducer::~PipeProducer() { detach(); }
+
+void PipeProducer::detach() {
+  if (!is_ours()) return;
+  ++header().left;
+  out_.reset();
 }
 
 Acquired PipeProducer::acquire(std::int64_t deadline_ns) {
@@ -189,6 +199,7 @@ Acquired PipeProducer::acquire(std::int64_t deadline_ns) {
   if (!is_ours()) {
     bool closed = pid_ == ::getpid();
     result.outcome = closed ? Outcome::Ended : Outcome::Stale;
+    result.why = kForked;
     return result;
   }
   Token token;
@@ -263,6 +274,7 @@ Taken PipeConsumer::take(std::int64_t deadline_ns) {
   Taken result;
   if (!is_ours()) {
     result.outcome = Outcome::Stale;
+    result.why = kForked;
     return result;
   }
   Token token;
@@ -283,8 +295,8 @@ Taken PipeConsumer::take(std::int64_t deadline_ns) {
       break;
     case Got::Over: {
       std::uint32_t attached = header().attached;
-      bool closed = header().closed >= attached;
-      bool left = header().closed + header().left >= attached;
+      bool closed = attached != 0 && header().closed >= attached;
+      bool left = attached != 0 && header().closed + header().left >= attached;
       if (closed || std::exchange(told_, true)) {
         result.outcome = Outcome::Ended;
       } else {
@@ -301,8 +313,14 @@ Taken PipeConsumer::take(std::int64_t deadline_ns) {
   return result;
 }
 
+void PipeConsumer::close() {
+  if (pid_ != ::getpid()) return;
+  in_.reset();
+  out_.reset();
+}
+
 Result<void> PipeConsumer::release(const Item& item) {
-  if (!is_ours()) return invalid("this consumer came here by fork()");
+  if (!is_ours()) return invalid("this consumer is closed, or came here by fork()");
   if (item.slot >= slots_ || !held_[item.slot]) return invalid("the slot is not held");
   held_[item.slot] = false;
   return write_token({.slot = item.slot});

@@ -42,6 +42,12 @@ class PipeEnd {
  public:
   /// Readable when there may be something to acquire or take, and at the other side's end.
   int fd() const { return in_.get(); }
+  const Mapping& mapping() const { return mapping_; }
+  /// Where the slots begin in it.
+  std::uint64_t slots_at() const { return slots_at_; }
+  std::uint64_t slot_bytes() const { return slot_bytes_; }
+  /// Sleeps until the descriptor is readable; 200 ms at most.
+  Woken wait(std::int64_t deadline_ns) const;
 
  protected:
   struct Header;
@@ -87,6 +93,8 @@ class PipeProducer final : public PipeEnd {
   Result<void> publish(const Slot& slot, std::uint64_t bytes);
   Result<void> abandon(const Slot& slot);
   void close();
+  /// Leaves without close(), as the destructor does.
+  void detach();
 
  private:
   PipeProducer() = default;
@@ -99,6 +107,8 @@ class PipeConsumer final : public PipeEnd {
 
   Taken take(std::int64_t deadline_ns);
   Result<void> release(const Item& item);
+  /// Takes no more.  What is held and not released is lost.
+  void close();
 
  private:
   PipeConsumer() = default;

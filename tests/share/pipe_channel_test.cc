@@ -49,6 +49,23 @@ TEST(PipeChannel, LeavingIsToldFromClosing) {
   EXPECT_EQ(pair.consumer->take(soon()).outcome, Outcome::PeerLeft);
 }
 
+TEST(PipeChannel, NobodyWhoEverCameIsNoEnd) {
+  PipeEnds ends = make_ends(2);
+  ends.ready_write.reset();
+  auto consumer = std::move(*PipeConsumer::attach(std::move(ends)));
+  Taken taken = consumer.take(soon());
+  EXPECT_EQ(taken.outcome, Outcome::PeerDied);
+  EXPECT_EQ(taken.peer.pid, 0U);
+}
+
+TEST(PipeChannel, AConsumerThatClosesIsSeen) {
+  Pair pair(1);
+  ASSERT_EQ(send(*pair.producer, 1, 0), Outcome::Ready);
+  pair.consumer->close();
+  EXPECT_EQ(pair.consumer->take(0).outcome, Outcome::Stale);
+  EXPECT_EQ(pair.producer->acquire(soon()).outcome, Outcome::PeerDied);
+}
+
 TEST(PipeChannel, TheDeathOfEitherSideIsTold) {
   for (bool producer_dies : {true, false}) {
     PipeEnds ends = make_ends(2);
