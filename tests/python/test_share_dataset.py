@@ -183,6 +183,44 @@ def test_other_orders_of_bytes_are_turned(tmp_path, value):
     assert (array.numpy() == value).all() and array.numpy().flags.c_contiguous
 
 
+def test_a_file_of_nothing_but_values_is_mapped(tmp_path):
+    values = numpy.arange(1200, dtype="uint16")
+    values.tofile(tmp_path / "tokens.bin")
+    tokens = share.dataset(tmp_path / "tokens.bin", dtype="uint16", shape=(-1,))
+    assert (tokens.shape, tokens.dtype) == ((1200,), "uint16") and (tokens.numpy() == values).all()
+    rows = share.dataset("rows", tmp_path / "tokens.bin", dtype="uint16", shape=(-1, 100), offset=400)
+    assert (rows.numpy() == values[200:].reshape(10, 100)).all()
+    assert not segments_of([os.getpid()]), "the page cache is the one copy"
+    rows.numpy()[0, 0] = 7
+    assert numpy.fromfile(tmp_path / "tokens.bin", "uint16")[200] == 200
+    assert share.dataset(tmp_path / "tokens.bin", dtype="uint8").shape == (2400,)
+
+
+def test_values_at_odd_places_are_brought_to_even_ones(tmp_path):
+    (tmp_path / "odd.bin").write_bytes(b"x" + numpy.arange(5.0).tobytes())
+    array = share.dataset(tmp_path / "odd.bin", dtype="float64", offset=1)
+    assert array.numpy().tolist() == [0, 1, 2, 3, 4] and segments_of([os.getpid()])
+    assert share.dataset(tmp_path / "odd.bin", dtype="int64", offset=1).dtype == "int64", "the same place, other values"
+
+
+def test_values_that_the_file_does_not_have_are_refused(tmp_path):
+    (tmp_path / "a.bin").write_bytes(bytes(24))
+    with pytest.raises(share.BadFile, match="a.bin: 24 bytes are no whole number of complex128"):
+        share.dataset(tmp_path / "a.bin", dtype="complex128")
+    with pytest.raises(share.BadFile, match="16 bytes, the file has 24"):
+        share.dataset(tmp_path / "a.bin", dtype="int16", shape=(2, 4))
+    with pytest.raises(share.BadFile, match='this is .bin; for one that is nothing but values say what: dtype="uint16"'):
+        share.dataset(tmp_path / "a.bin")
+    with pytest.raises(TypeError, match="say dtype, too"):
+        share.dataset(tmp_path / "a.bin", shape=(3,))
+    with pytest.raises(TypeError, match="say dtype, too"):
+        share.dataset(tmp_path / "a.npy", offset=8)
+    with pytest.raises(TypeError, match='a name like "uint16", not <class'):
+        share.dataset(tmp_path / "a.bin", dtype=numpy.uint16)
+    with pytest.raises(TypeError, match="what a function returns has its own"):
+        share.dataset("x", bytes, dtype="uint8")
+
+
 def test_a_file_that_was_written_anew_is_other_data(tmp_path):
     for factor in (1, 2):
         numpy.savez(tmp_path / "new.npz", x=factor * numpy.arange(10))

@@ -89,12 +89,18 @@ def test_raw_values_fit_or_are_refused(tmp_path):
     path.write_bytes(bytes(24))
     assert _formats.raw(path, "float64") == Stored("", "float64", (3,), 0)
     assert _formats.raw(path, "int16", (2, 4), offset=8) == Stored("", "int16", (2, 4), 8)
+    assert _formats.raw(path, "int16", (-1, 4)) == Stored("", "int16", (3, 4), 0)
+    assert _formats.raw(path, "int16", [2, -1, 3], offset=12) == Stored("", "int16", (2, 1, 3), 12)
     for args, words in [
         (("float65",), "there is no dtype 'float65'"),
         (("complex128",), "24 bytes are no whole number of complex128"),
         (("int16", (2, 4)), "16 bytes, the file has 24"),
         (("int8", None, 25), "25 is no place in a file of 24 bytes"),
         (("int8", (-24,)), "no shape"),
+        (("int8", 24), "no shape"),
+        (("int8", (-1, -1)), "2 sides of -1"),
+        (("int16", (5, -1)), r"24 bytes are no whole number of rows of int16 \(5,\) \(10 bytes each\)"),
+        (("int16", (0, -1)), "no whole number of rows"),
     ]:
         with pytest.raises(BadFile, match="a.bin: .*" + words):
             _formats.raw(path, *args)

@@ -22,23 +22,36 @@ View = Literal["cow", "ro"]
 _seen: dict[str, _share.Memory] = {}  # what this process has attached, by full key
 
 
-def dataset(key: str | os.PathLike[str], source: Any = None, *, view: View = "cow", huge_pages: bool = False) -> Any:
+def dataset(
+    key: str | os.PathLike[str],
+    source: Any = None,
+    *,
+    dtype: str | None = None,
+    shape: tuple[int, ...] | None = None,
+    offset: int = 0,
+    view: View = "cow",
+    huge_pages: bool = False,
+) -> Any:
     """The data of `source`, which all processes of this user that ask for `key` have in common.
 
-    `source`: a file (.npy, .npz, .safetensors), or a function that is called without arguments and
+    `source`: a file (.npy, .npz, .safetensors, or with `dtype`), or a function that is called without arguments and
     returns arrays, lists, and dicts and tuples of such; without one, `key` is the file.  The first
     process that asks loads it, the others wait for it and attach in milliseconds; where the loading
     one dies, the next one loads.  The memory is freed when the last process that has it ends.
 
     The result has the shape of what was returned: Array where an array was (`numpy.asarray`,
     `torch.from_dlpack` and `[…]` take it without a copy), SharedList where a list was (up to 100 arrays
-    stay a list), dicts and tuples of these; of a file an Array (.npy) or a dict of them.
+    stay a list), dicts and tuples of these; of a file an Array (.npy, raw) or a dict of them.
+
+    `dtype`: the file, whatever its name, is nothing but such values ("uint16", "bfloat16", …, in this
+    machine's order of bytes), `shape` of them, from byte `offset` to its end.  Without a shape they are
+    one row; one side may be -1.
 
     `view`: with "cow" a process may write into its arrays, and has those pages for itself then; with
     "ro" a write ends the process, which shows who it was.  `huge_pages`: of the kernel's pool, where it
     has enough of them.
 
-    ValueError: the file is damaged, or holds what cannot be shared.  OSError: it cannot be read, or
+    ValueError: the file is damaged, holds what cannot be shared, or not `shape` values.  OSError: it cannot be read, or
     there is not so much memory.  Whatever `source` raises.
 
     >>> import array
@@ -48,25 +61,35 @@ def dataset(key: str | os.PathLike[str], source: Any = None, *, view: View = "co
     """
     if view not in ("cow", "ro"):
         raise ValueError(f'view is "cow" or "ro", not {view!r}')
+    if dtype is None and (shape is not None or offset):
+        raise TypeError("shape and offset are of files that are nothing but values: say dtype, too")
+    if dtype is not None and not isinstance(dtype, str):
+        raise TypeError(f'dtype is a name like "uint16", not {dtype!r}')
     if source is None or isinstance(source, (str, os.PathLike)):
-        return _of_file(os.fspath(key), os.fspath(key if source is None else source), view, huge_pages)
+        path = os.fspath(key if source is None else source)
+        if dtype is None:
+            return _of_file(os.fspath(key), path, _formats.read_head(path), path.lower().endswith(".npy"), view, huge_pages)
+        stored = _formats.raw(path, dtype, shape, offset)
+        return _of_file(f"{os.fspath(key)} {stored}", path, _formats.Contents([stored], ""), True, view, huge_pages)
     if not callable(source):
         raise TypeError(f"the source of a dataset is a file or a function, not {type(source).__name__}")
+    if dtype is not None:
+        raise TypeError("dtype is of files that are nothing but values; what a function returns has its own")
     return _once(f"function {os.fspath(key)}", source, view, huge_pages)
 
 
-def _of_file(key: str, path: str, view: View, huge_pages: bool) -> Any:
-    found = _formats.read_head(path)
+def _of_file(key: str, path: str, found: _formats.Contents, is_one: bool, view: View, huge_pages: bool) -> Any:
+    """`is_one`: an array, not a dict."""
     if not found.why_not and not huge_pages and all(one.aligned for one in found.arrays):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             mapped = {one.name: _mapped(fd, one, view) for one in found.arrays}
         finally:
             os.close(fd)
-        return mapped[""] if path.lower().endswith(".npy") else mapped
+        return mapped[""] if is_one else mapped
     status = os.stat(path)  # another file of this name is other data
     full = f"file {key} {status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns}"
-    return _once(full, lambda: _loaded(path, found), view, huge_pages)
+    return _once(full, lambda: _loaded(path, found, is_one), view, huge_pages)
 
 
 def _mapped(fd: int, stored: Stored, view: View) -> Array:
@@ -74,11 +97,11 @@ def _mapped(fd: int, stored: Stored, view: View) -> Array:
     return Array(region, 0, stored.shape, stored.dtype)
 
 
-def _loaded(path: str, found: _formats.Contents) -> Any:
+def _loaded(path: str, found: _formats.Contents, is_one: bool) -> Any:
     if found.why_not:
         return _by_numpy(path, found.why_not)
     pieces = {one.name: _content.Piece(one.dtype, one.shape, _reader(path, one.offset)) for one in found.arrays}
-    return pieces[""] if path.lower().endswith(".npy") else pieces
+    return pieces[""] if is_one else pieces
 
 
 def _reader(path: str, offset: int) -> Callable[[memoryview], None]:

@@ -86,7 +86,7 @@ def read_head(path: str | os.PathLike[str]) -> Contents:
             elif end == ".safetensors":
                 found = _safetensors(file)
             else:
-                raise BadFile(f"a file of arrays is .npy, .npz or .safetensors, this is {end or 'without an end'}; raw ones need a dtype")
+                raise BadFile(f"a file of arrays is .npy, .npz or .safetensors, this is {end or 'without an end'}; for one that is nothing but values say what: dtype=\"uint16\"")
             for one in found.arrays:
                 if one.offset + one.nbytes > size:
                     what = f"{one.name}: " if one.name else ""
@@ -99,7 +99,8 @@ def read_head(path: str | os.PathLike[str]) -> Contents:
 
 
 def raw(path: str | os.PathLike[str], dtype: str, shape: tuple[int, ...] | None = None, offset: int = 0) -> Stored:
-    """A file that is nothing but values; without a shape, all of them from `offset` on, in one row.
+    """A file that is nothing but values; without a shape, all of them from `offset` on, in one row.  A
+    side of -1 is as long as the file makes it.
 
     OSError: it cannot be read.  BadFile: they do not fit.
     """
@@ -108,17 +109,29 @@ def raw(path: str | os.PathLike[str], dtype: str, shape: tuple[int, ...] | None 
         raise BadFile(f"{name}: there is no dtype {dtype!r}; there are {', '.join(SIZES)}")
     if not 0 <= offset <= size:
         raise BadFile(f"{name}: {offset} is no place in a file of {size} bytes")
-    if shape is None:
-        if (size - offset) % SIZES[dtype]:
-            raise BadFile(f"{name}: {size - offset} bytes are no whole number of {dtype} ({SIZES[dtype]} bytes each)")
-        shape = ((size - offset) // SIZES[dtype],)
     try:
-        stored = Stored("", dtype, _checked_shape(shape), offset)
+        stored = Stored("", dtype, _whole(dtype, (-1,) if shape is None else shape, size - offset), offset)
     except BadFile as error:
         raise BadFile(f"{name}: {error}") from None
     if stored.nbytes != size - offset:
         raise BadFile(f"{name}: {dtype} {stored.shape} are {stored.nbytes} bytes, the file has {size - offset} from byte {offset} on")
     return stored
+
+
+def _whole(dtype: str, shape: Any, nbytes: int) -> tuple[int, ...]:
+    """The shape, with the length of its side of -1."""
+    open_sides = [i for i, side in enumerate(shape) if side == -1] if isinstance(shape, (tuple, list)) else []
+    if len(open_sides) > 1:
+        raise BadFile(f"{tuple(shape)} has {len(open_sides)} sides of -1: one can be told by the size of the file")
+    if not open_sides:
+        return _checked_shape(shape)
+    (at,) = open_sides
+    rest = _checked_shape((*shape[:at], *shape[at + 1 :]))
+    row = math.prod(rest) * SIZES[dtype]
+    if row == 0 or nbytes % row:
+        of = f"rows of {dtype} {rest} ({row} bytes each)" if rest else f"{dtype} ({row} bytes each)"
+        raise BadFile(f"{nbytes} bytes are no whole number of {of}")
+    return (*rest[:at], nbytes // row, *rest[at:])
 
 
 def _checked_shape(shape: Any) -> tuple[int, ...]:
