@@ -1,4 +1,5 @@
-// Seals do the work here: SHRINK and GROW from the start, WRITE when the content is complete.  A
+// Seals do the work here: SHRINK and GROW from the start, WRITE when the content is complete.  They
+// belong to the memory and not to a descriptor, so the kernel is asked what holds at this moment. A
 // kernel before 6.7 does not let anybody map a write-sealed memfd as shared, not even to read it;
 // there a reader gets a private mapping, which shares the same pages until it writes.
 #include "share/segment.h"
@@ -104,12 +105,12 @@ Result<Segment> Segment::create(std::string_view name, std::uint64_t size, Pages
   if (pages == Pages::Huge) {
     std::uint64_t whole = (size + kHugePage - 1) / kHugePage * kHugePage;
     Result<os::UniqueFd> fd = make(full_name, whole, MFD_HUGETLB | MFD_HUGE_2MB);
-    if (fd) return Segment(std::move(*fd), whole, Pages::Huge, false);
+    if (fd) return Segment(std::move(*fd), whole, Pages::Huge);
   }
   if (Result<void> room = there_is_room(size); !room) return std::move(room).error();
   Result<os::UniqueFd> fd = make(full_name, size, 0);
   if (!fd) return std::move(fd).error();
-  return Segment(std::move(*fd), size, Pages::Normal, false);
+  return Segment(std::move(*fd), size, Pages::Normal);
 }
 
 Result<Segment> Segment::adopt(os::UniqueFd&& fd) {
@@ -122,21 +123,25 @@ Result<Segment> Segment::adopt(os::UniqueFd&& fd) {
   if (::fstat(fd.get(), &status) != 0) return os_error("look at a segment");
   Pages pages =
       status.st_blksize >= static_cast<blksize_t>(kHugePage) ? Pages::Huge : Pages::Normal;
-  bool sealed = (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0;
-  return Segment(std::move(fd), static_cast<std::uint64_t>(status.st_size), pages, sealed);
+  return Segment(std::move(fd), static_cast<std::uint64_t>(status.st_size), pages);
 }
 
 Result<void> Segment::seal() {
-  if (sealed_) return {};
-  if (::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) != 0) {
-    return os_error("seal the content of " + words(size_));
-  }
-  sealed_ = true;
-  return {};
+  if (sealed()) return {};
+  if (::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) == 0) return {};
+  Error error = os_error("seal the content of " + words(size_));
+  if (sealed()) return {};  // by somebody else, in this moment
+  return error;
+}
+
+bool Segment::sealed() const {
+  // Not F_SEAL_FUTURE_WRITE: who had it mapped before goes on writing.
+  int seals = ::fcntl(fd_.get(), F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_WRITE) != 0;
 }
 
 Result<Mapping> Segment::map(View view) const {
-  if (sealed_ && view == View::Shared) {
+  if (view == View::Shared && sealed()) {
     return Error{ErrorKind::Denied, EPERM, "the segment is sealed: nobody can write for all"};
   }
   return Mapping::map(fd_.get(), 0, static_cast<std::size_t>(size_), view);

@@ -67,7 +67,8 @@ class Segment {
 
   /// No content changes any more.  ErrorKind::Busy: somebody still has it mapped as Shared.
   Result<void> seal();
-  bool sealed() const { return sealed_; }
+  /// Whichever process did it.
+  bool sealed() const;
 
   Result<Mapping> map(View view) const;
 
@@ -76,13 +77,12 @@ class Segment {
   Pages pages() const { return pages_; }
 
  private:
-  Segment(os::UniqueFd fd, std::uint64_t size, Pages pages, bool sealed)
-      : fd_(std::move(fd)), size_(size), pages_(pages), sealed_(sealed) {}
+  Segment(os::UniqueFd fd, std::uint64_t size, Pages pages)
+      : fd_(std::move(fd)), size_(size), pages_(pages) {}
 
   os::UniqueFd fd_;
   std::uint64_t size_ = 0;
   Pages pages_ = Pages::Normal;
-  bool sealed_ = false;
 };
 
 }  // namespace pergpu::share

@@ -186,6 +186,7 @@ TEST(CApi, MemoryIsSharedByItsDescriptorAndSealed) {
   EXPECT_EQ(::fcntl(copy, F_GETFD), FD_CLOEXEC);
   ASSERT_EQ(pergpu_share_memory_seal(memory, &error), 0) << error.message;
   pergpu_share_memory_free(memory);
+  EXPECT_EQ(info_of(other).sealed, 1);
   pergpu_share_mapping* mapping = nullptr;
   EXPECT_EQ(pergpu_share_memory_map(other, PERGPU_SHARE_VIEW_SHARED, &mapping, &error),
             PERGPU_SHARE_DENIED);

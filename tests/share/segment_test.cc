@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -116,6 +117,31 @@ TEST(Segment, ADescriptorBringsAllThatIsKnownOfIt) {
   EXPECT_EQ(adopted->size(), kSize);
   EXPECT_TRUE(adopted->sealed());
   EXPECT_STREQ(text(*adopted->map(View::ReadOnly)), "here");
+}
+
+TEST(Segment, ASealIsKnownToAllThatHaveIt) {
+  Segment segment = segment_with("here");
+  Result<Segment> other = Segment::adopt(os::UniqueFd(::fcntl(segment.fd(), F_DUPFD_CLOEXEC, 0)));
+  ASSERT_TRUE(other);
+  EXPECT_FALSE(other->sealed());
+  pid_t child = ::fork();
+  if (child == 0) ::_exit(segment.seal() ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  for (const Segment* one : {&segment, &*other}) {
+    EXPECT_TRUE(one->sealed());
+    EXPECT_EQ(one->map(View::Shared).error().kind, ErrorKind::Denied);
+  }
+  EXPECT_TRUE(other->seal()) << "again is no error";
+}
+
+TEST(Segment, OneThatSomebodyMayStillWriteIsNotSealed) {
+  Segment segment = segment_with("here");
+  ASSERT_EQ(::fcntl(segment.fd(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+  EXPECT_FALSE(segment.sealed());
+  ASSERT_TRUE(segment.seal());
+  EXPECT_TRUE(segment.sealed());
 }
 
 TEST(Segment, WhatMayShrinkIsNotAdopted) {
