@@ -121,6 +121,48 @@ class Array:
     def __dlpack_device__(self) -> tuple[int, int]:
         """(1, 0): the CPU's memory."""
 
+@final
+class Parameters:
+    """Data that processes update together, in a writable buffer that they share.
+
+    `with parameters:` is an update: snapshots have all of it or nothing.  ValueError: there are no
+    parameters in the memory, or they are of another version.
+    """
+
+    def __init__(self, memory: Any) -> None: ...
+    @staticmethod
+    def size(head_bytes: SupportsIndex, data_bytes: SupportsIndex, /) -> int:
+        """Bytes of memory for a head and data of these sizes."""
+    @classmethod
+    def lay_out(cls, memory: Any, head: bytes, data_bytes: SupportsIndex, /) -> Parameters:
+        """In zeroed memory; the caller writes the data and then calls complete()."""
+    def complete(self) -> None:
+        """From now on Parameters(memory) succeeds."""
+    def attach(self) -> None:
+        """This process is one of `users`; a first update does the same.  MemoryError: 256 are."""
+    def __enter__(self) -> Parameters:
+        """Begins an update."""
+    def __exit__(self, *exception: object) -> None:
+        """Ends it.  RuntimeError: this thread is not inside one."""
+    def add(self, into: Array, values: Any, rows: Any = None, /) -> None:
+        """into += values, each element in one step, or into[rows] += values (int64)."""
+    def count(self, name: str, by: int = 1, /) -> int:
+        """Adds to a counter; what it is then."""
+    def snapshot(self, into: Any, timeout: float, tear: bool, /) -> tuple[dict[str, int], int, bool]:
+        """Copies the data into a buffer.  (counters, cut_updates, whether it is torn)."""
+    @property
+    def counters(self) -> dict[str, int]: ...
+    @property
+    def users(self) -> list[int]: ...
+    @property
+    def cut_updates(self) -> int: ...
+    @property
+    def head(self) -> bytes: ...
+    @property
+    def data_offset(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+
 def map_file(fd: int, offset: SupportsIndex, nbytes: SupportsIndex, view: _View) -> Region:
     """A part of an ordinary file as a Region, from any byte on; the descriptor may be closed then.
 

@@ -23,6 +23,7 @@ int fill(PyObject* module) {
   bool filled = add(module, "Memory", memory_spec(), &types->memory) &&
                 add(module, "Region", region_spec(), &types->region) &&
                 add(module, "Array", array_spec(), &types->array) &&
+                add(module, "Parameters", parameters_spec(), &types->parameters) &&
                 PyModule_AddStringConstant(module, "__version__", PERGPU_VERSION) == 0;
   return filled ? 0 : -1;
 }
@@ -33,13 +34,14 @@ int traverse(PyObject* module, visitproc visit, void* arg) {
   Py_VISIT(reinterpret_cast<PyObject*>(types->memory));
   Py_VISIT(reinterpret_cast<PyObject*>(types->region));
   Py_VISIT(reinterpret_cast<PyObject*>(types->array));
+  Py_VISIT(reinterpret_cast<PyObject*>(types->parameters));
   return 0;
 }
 
 int clear(PyObject* module) {
   Types* types = types_in(module);
   if (types == nullptr) return 0;
-  for (PyTypeObject** type : {&types->memory, &types->region, &types->array}) {
+  for (PyTypeObject** type : {&types->memory, &types->region, &types->array, &types->parameters}) {
     Py_DecRef(reinterpret_cast<PyObject*>(std::exchange(*type, nullptr)));
   }
   return 0;

@@ -43,6 +43,7 @@ struct Types {
   PyTypeObject* memory = nullptr;
   PyTypeObject* region = nullptr;
   PyTypeObject* array = nullptr;
+  PyTypeObject* parameters = nullptr;
 };
 inline Types* types_of(PyTypeObject* type) {
   return static_cast<Types*>(PyType_GetModuleState(type));
@@ -52,6 +53,7 @@ inline Types* types_of(PyObject* object) { return types_of(Py_TYPE(object)); }
 PyType_Spec* memory_spec();
 PyType_Spec* region_spec();
 PyType_Spec* array_spec();
+PyType_Spec* parameters_spec();
 
 /// The object as the structure of its type.
 template <typename T>

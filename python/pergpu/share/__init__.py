@@ -1,9 +1,12 @@
-"""Memory that jobs have in common: data that is loaded once for all of them.
+"""Memory that jobs have in common: data that is loaded once for all of them, parameters that they
+train together.
 
     from pergpu import share
 
     digits = share.dataset("digits.npz")            # a file: mapped, or loaded by the first that asks
     tokens = share.dataset("tokens", tokenize_all)  # or what a function returns
+
+    model = share.parameters(module)                # Hogwild: its parameters are those of all jobs
 
 Nothing here needs numpy, torch or jax, and all of them take what is here (docs/share.md).
 """
@@ -20,5 +23,6 @@ from .._share import Array
 from ._dataset import dataset
 from ._formats import BadFile
 from ._list import SharedList
+from ._parameters import SharedParameters, Snapshot, parameters
 
-__all__ = ["Array", "BadFile", "SharedList", "dataset"]
+__all__ = ["Array", "BadFile", "SharedList", "SharedParameters", "Snapshot", "dataset", "parameters"]
