@@ -1,9 +1,10 @@
 """report(): lines of the metrics file, at a price that a training step does not notice.
 
 A call puts the values into a queue; a thread writes what is in it, four times a second, each batch by
-one write with O_APPEND.  So a process that is killed loses what it has reported in its last quarter
-of a second (more, where a C function keeps the interpreter lock for longer), and several processes of
-a job may report into one file.
+one write with O_APPEND.  So of a process that is killed the file lacks what it has reported in its last
+quarter of a second (more, where a C function keeps the interpreter lock for longer), and several
+processes of a job may report into one file.  The newest values are in shared memory as well, as soon as
+a call returns (_table.py), where others of the sweep see them and a kill does not reach them.
 
 The thread alone writes while it lives: an exception that a signal handler raises in the main thread
 can interrupt no write.  Whoever wants to be sure rings its bell and waits.  The queue and the bell are
@@ -20,8 +21,10 @@ import select
 import sys
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from ._table import put_of_job
 
 _PAUSE_S = 0.25
 _PATIENCE_S = 30.0  # for the thread, where the disk is slow
@@ -44,11 +47,15 @@ class _Writer:
         self._is_writing = False
         self._text = b""  # of `_waiting`, not written yet
         self._is_amid = False  # the file ends within a line of ours
+        self._put: Callable[[dict[str, Any]], object] | None = None  # into the table
+        self._has_asked_for_table = False
 
-    def add(self, values: Mapping[str, Any]) -> None:
+    def add(self, values: dict[str, Any]) -> None:
         self._waiting.append(values)
         if self._thread is None:
             self._begin()
+        if self._put is not None:
+            self._put(values)
 
     def flush(self) -> None:
         thread = self._thread
@@ -92,6 +99,9 @@ class _Writer:
         with self._lock:
             if self._thread is not None:
                 return
+            if not self._has_asked_for_table:
+                self._has_asked_for_table = True
+                self._put = put_of_job()
             if self._is_over:
                 self._write()
                 return
@@ -207,7 +217,8 @@ os.register_at_fork(after_in_child=_writer.forked)
 
 
 def report(values: Mapping[str, Any] | None = None, /, **named: Any) -> None:
-    """Appends one line of values to the job's metrics file, within a quarter of a second.
+    """Appends one line of values to the job's metrics file, within a quarter of a second; to others that
+    ask for metrics() or best() its numbers are known at once.
 
     >>> report(step=100, loss=0.41)
     >>> report({"val/loss": 0.43}, step=100)

@@ -169,3 +169,44 @@ def map_file(fd: int, offset: SupportsIndex, nbytes: SupportsIndex, view: _View)
     ValueError: not all of it is in the file.  Who shortens the file later takes the pages away: to
     read them is a SIGBUS.
     """
+
+@final
+class MetricsTable:
+    """The newest metrics of many processes, in a writable buffer that they share.
+
+    Each process that reports has a slot of it.  What it has reported stays when it ends, until a
+    process of another job needs the slot and no other is free.
+
+    With `key` a new table, in zeroed memory, with as many slots as fit; others see what it was called.
+    ValueError: the memory is too small, or the key too long.  OSError: without a key, it is no table.
+    """
+
+    def __new__(cls, memory: Any, key: Optional[str] = None) -> MetricsTable: ...
+    @staticmethod
+    def bytes(slots: SupportsIndex, /) -> int:
+        """How many a table of so many slots needs."""
+    def read(self) -> list[tuple[int, int, int, bool, int, int, int, str, dict[str, Any]]]:
+        """Of each process that has reported: job, attempt, pid, whether it lives, when it began to and
+        when it last did (ns, wall clock), how often, the place, and of each name (last, least,
+        greatest).  Each of these is (value, step), or None where only NaN was reported.
+        """
+    def writer(self, job: int, attempt: int, place: str) -> MetricsWriter:
+        """A slot for this process.  Where a process of the same job and place has ended it goes on with
+        what that one has reported.  MemoryError: as many processes as there are slots live and report.
+        ValueError: the place is longer than 512 bytes.
+        """
+    @property
+    def key(self) -> str: ...
+
+@final
+class MetricsWriter:
+    """The slot of this process in a MetricsTable; in a forked child it is the parent's, and put() does
+    nothing."""
+
+    def put(self, values: dict[str, Any], /) -> bool:
+        """The integers and floats among the values, all at once: readers see the whole dict or none of
+        it.  "step" is what the others were reached at.  Names of more than 40 bytes, and those beyond 64,
+        are left out.  False: the slot is not this process's (any more).
+        """
+    def release(self) -> None:
+        """Nothing more will come; what was put stays."""

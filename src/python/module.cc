@@ -24,6 +24,8 @@ int fill(PyObject* module) {
                 add(module, "Region", region_spec(), &types->region) &&
                 add(module, "Array", array_spec(), &types->array) &&
                 add(module, "Parameters", parameters_spec(), &types->parameters) &&
+                add(module, "MetricsTable", metrics_table_spec(), &types->metrics_table) &&
+                add(module, "MetricsWriter", metrics_writer_spec(), &types->metrics_writer) &&
                 PyModule_AddStringConstant(module, "__version__", PERGPU_VERSION) == 0;
   return filled ? 0 : -1;
 }
@@ -35,13 +37,16 @@ int traverse(PyObject* module, visitproc visit, void* arg) {
   Py_VISIT(reinterpret_cast<PyObject*>(types->region));
   Py_VISIT(reinterpret_cast<PyObject*>(types->array));
   Py_VISIT(reinterpret_cast<PyObject*>(types->parameters));
+  Py_VISIT(reinterpret_cast<PyObject*>(types->metrics_table));
+  Py_VISIT(reinterpret_cast<PyObject*>(types->metrics_writer));
   return 0;
 }
 
 int clear(PyObject* module) {
   Types* types = types_in(module);
   if (types == nullptr) return 0;
-  for (PyTypeObject** type : {&types->memory, &types->region, &types->array, &types->parameters}) {
+  for (PyTypeObject** type : {&types->memory, &types->region, &types->array, &types->parameters,
+                              &types->metrics_table, &types->metrics_writer}) {
     Py_DecRef(reinterpret_cast<PyObject*>(std::exchange(*type, nullptr)));
   }
   return 0;

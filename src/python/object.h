@@ -44,6 +44,8 @@ struct Types {
   PyTypeObject* region = nullptr;
   PyTypeObject* array = nullptr;
   PyTypeObject* parameters = nullptr;
+  PyTypeObject* metrics_table = nullptr;
+  PyTypeObject* metrics_writer = nullptr;
 };
 inline Types* types_of(PyTypeObject* type) {
   return static_cast<Types*>(PyType_GetModuleState(type));
@@ -54,6 +56,8 @@ PyType_Spec* memory_spec();
 PyType_Spec* region_spec();
 PyType_Spec* array_spec();
 PyType_Spec* parameters_spec();
+PyType_Spec* metrics_table_spec();
+PyType_Spec* metrics_writer_spec();
 
 /// The object as the structure of its type.
 template <typename T>
