@@ -23,12 +23,16 @@ from ._notify import progress, ready, status, track
 
 # Sweeps from Python need more modules than a job does.
 _LATER = {
+    "Best": "_reported",
     "CommandFailed": "_program_calls",
     "Executor": "_executor",
     "Future": "_future",
     "JobFailed": "_future",
     "RemoteError": "_future",
+    "Reported": "_reported",
     "attach": "_attach",
+    "best": "_reported",
+    "metrics": "_reported",
     "Results": "_results",
     "Row": "_results",
     "Sweep": "_sweep",
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from ._executor import Executor
     from ._future import Future, JobFailed, RemoteError
     from ._program_calls import CommandFailed
+    from ._reported import Best, Reported, best, metrics
     from ._results import Results, Row, results
     from ._sweep import Sweep, SweepFailed, grid
     from ._watch import watch
@@ -55,6 +60,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Best",
     "CommandFailed",
     "Config",
     "Executor",
@@ -62,16 +68,19 @@ __all__ = [
     "JobFailed",
     "NotAJob",
     "RemoteError",
+    "Reported",
     "Results",
     "Row",
     "Sweep",
     "SweepFailed",
     "attach",
+    "best",
     "checkpoint_requested",
     "config",
     "flush",
     "grid",
     "in_job",
+    "metrics",
     "on_checkpoint",
     "progress",
     "ready",

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,9 +35,11 @@ class CommandFailed(RuntimeError):
 
 
 def ask(
-    words: Sequence[str], given: str = "", good: Sequence[int] = (0,), folder: Path | None = None
-) -> str:
-    """What it prints.  `given`: its standard input.  CommandFailed: the exit code is not in `good`.
+    words: Sequence[str], given: str = "", good: Sequence[int] = (0,), folder: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> str:  # fmt: skip
+    """What it prints.  `given`: its standard input; `env`: its whole environment, None: ours.
+    CommandFailed: the exit code is not in `good`.
 
     Ctrl-C reaches it where it does the main thread, and not where another one works for later.
     """
@@ -45,6 +47,7 @@ def ask(
         [program(), *words],
         input=given,
         cwd=folder,
+        env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",

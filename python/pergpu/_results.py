@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ._program_calls import ask
@@ -87,20 +87,21 @@ def results(sweep: str = "@") -> Results:
     Steps that run once for the sweep are a row of their own, the last one.  Rows and steps that were
     taken out of its file are none of it any more.  CommandFailed: there is no such sweep.
     """
-    return _rows([job for job in _exported([sweep]) if job.get("listed", True)])
+    return _rows([job for job in exported([sweep]) if job.get("listed", True)])
 
 
 def results_of(jobs: list[int]) -> Results:
     """The same of these jobs."""
     found = []
     for i in range(0, len(jobs), AT_ONCE):
-        found += _exported([str(job) for job in jobs[i : i + AT_ONCE]])
+        found += exported([str(job) for job in jobs[i : i + AT_ONCE]])
     return _rows(found)
 
 
-def _exported(selectors: list[str]) -> list[dict[str, Any]]:
+def exported(selectors: list[str], env: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """The jobs that these name, as `pergpu export --jsonl` has them.  CommandFailed: there are none."""
     # Not splitlines(): a text of JSON may have other ends of lines in it.
-    return [json.loads(line) for line in ask(["export", "--jsonl", *selectors]).split("\n") if line]
+    return [json.loads(line) for line in ask(["export", "--jsonl", *selectors], env=env).split("\n") if line]
 
 
 def _rows(jobs: list[dict[str, Any]]) -> Results:
