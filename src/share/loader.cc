@@ -1,6 +1,10 @@
-// A thread takes the next batch that nobody works on and a free slot, fills it by itself, and marks
-// it.  So batches are begun in order, and the one that is waited for is always among those that
-// have a slot: whoever waits while all slots are held is told so instead of waiting for ever.
+// A thread takes a slot and the next batch that nobody works on, fills it by itself, and marks it,
+// as long as fewer than `ahead` are prepared, however many are held.  So batches are begun in
+// order, and the one that is waited for is always among those that have a slot: nobody waits for
+// ever.  Where there is no memory for another slot, the threads wait until one is given back or
+// asked for again.
+//
+// A seek begins another turn: what was filled in an earlier one is of no use any more.
 //
 // Rows of a shuffled batch lie anywhere, and a copy waits for the memory: the lines of the rows to
 // come are asked for ahead.
@@ -8,6 +12,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,10 +20,14 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "os/free_memory.h"
 #include "share/permutation.h"
+#include "share/pinning.h"
+#include "share/segment.h"
 
 namespace pergpu::share {
 namespace {
@@ -28,6 +37,9 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kAhead = 4;         // rows
 constexpr std::size_t kMostAhead = 1024;  // bytes of a row that are asked for
 constexpr std::uint64_t kMostBytes = 1ull << 46;
+constexpr std::uint64_t kMostBatches = 1ull << 62;  // of all epochs
+constexpr std::uint32_t kMostAheadOfOne = 1 << 16;
+constexpr std::uint32_t kMostThreads = 1024;
 
 Error wrong(std::string why) { return Error{ErrorKind::Invalid, EINVAL, std::move(why)}; }
 
@@ -42,11 +54,26 @@ std::uint64_t batches_of(const LoaderOptions& options) {
   return options.drop_last ? rows / options.batch : (rows + options.batch - 1) / options.batch;
 }
 
+Result<void> check_place(const LoaderOptions& o, std::uint64_t epoch, std::uint64_t number) {
+  std::uint64_t batches = batches_of(o);
+  if (number > batches) {
+    return wrong("an epoch has " + std::to_string(batches) + " batches, there is no number " +
+                 std::to_string(number));
+  }
+  if (epoch > kMostBatches / batches) return wrong("no epoch is " + std::to_string(epoch));
+  return {};
+}
+
 Result<void> check(const LoaderOptions& o) {
   if (o.fields.empty()) return wrong("a loader needs an array");
-  if (o.batch == 0 || o.slots == 0 || o.threads == 0 || o.threads > 1024) {
-    return wrong(
-        "a loader has at least one row a batch, one slot and one thread, at most 1024 of these");
+  if (o.batch == 0) return wrong("a batch has at least one row");
+  if (o.ahead == 0 || o.ahead > kMostAheadOfOne) {
+    return wrong("a loader prepares 1 to " + std::to_string(kMostAheadOfOne) +
+                 " batches ahead, not " + std::to_string(o.ahead));
+  }
+  if (o.threads == 0 || o.threads > kMostThreads) {
+    return wrong("a loader has 1 to " + std::to_string(kMostThreads) + " threads, not " +
+                 std::to_string(o.threads));
   }
   if (o.shards == 0 || o.shard >= o.shards) {
     return wrong("shard " + std::to_string(o.shard) + " is none of " + std::to_string(o.shards));
@@ -66,84 +93,194 @@ Result<void> check(const LoaderOptions& o) {
                    std::to_string(field.out_bytes()) + " bytes is too large");
     }
     bytes += field.out_bytes() * o.batch + kPage;
-    if (bytes > kMostBytes / o.slots) return wrong("the slots are too large together");
+    if (bytes > kMostBytes) return wrong("the arrays of a batch are too large together");
   }
   std::uint64_t batches = batches_of(o);
   if (batches == 0) {
     return wrong("an epoch of " + std::to_string(rows_of_shard(o)) + " rows has no batch of " +
                  std::to_string(o.batch));
   }
-  if (o.number > batches) {
-    return wrong("an epoch has " + std::to_string(batches) + " batches, there is no number " +
-                 std::to_string(o.number));
-  }
-  return {};
+  return check_place(o, o.epoch, o.number);
 }
 
 }  // namespace
 
 struct Loader::Impl {
-  enum class State { Free, Filling, Ready, Held };
+  enum class State { Gone, Making, Free, Filling, Ready, Held };
   struct Slot {
-    State state = State::Free;
-    std::uint64_t sequence = 0;
+    State state = State::Gone;
     std::uint32_t rows = 0;
+    std::uint64_t sequence = 0;
+    Mapping memory = {};
+    Pinned pinned = {};  // ends before the memory
   };
 
-  explicit Impl(LoaderOptions o, Segment segment, Mapping view)
+  explicit Impl(LoaderOptions o)
       : options(std::move(o)),
         batches(batches_of(options)),
-        memory(std::move(segment)),
-        mapping(std::move(view)),
-        slots(options.slots),
         to_begin(options.epoch * batches + options.number),
-        to_deliver(to_begin) {}
+        to_deliver(to_begin) {
+    for (const LoaderField& field : options.fields) {
+      offsets.push_back(slot_bytes);
+      slot_bytes = round_up(slot_bytes + field.out_bytes() * options.batch, kAlignment);
+    }
+    slot_bytes = std::max(round_up(slot_bytes, kPage), kPage);
+  }
 
-  LoaderOptions options;
-  std::uint64_t batches;
+  const LoaderOptions options;
+  const std::uint64_t batches;
+  const pid_t pid = ::getpid();
   std::vector<std::size_t> offsets = {};
   std::size_t slot_bytes = 0;
-  Segment memory;
-  Mapping mapping;
 
   std::mutex mutex = {};
-  std::condition_variable freed = {};
+  std::condition_variable wanted = {};  // there is something to do for a thread
   std::condition_variable filled = {};
   bool leaving = false;
-  std::vector<Slot> slots;
-  std::uint64_t to_begin;  // batches are counted over all epochs
+  std::uint64_t turn = 0;
+  std::vector<Slot> slots = {};
+  std::vector<std::uint32_t> gone = {};  // slots of each state, where somebody looks for them
+  std::vector<std::uint32_t> free = {};
+  std::vector<std::uint32_t> ready = {};
+  std::uint32_t working = 0;  // slots that are made or filled, in this turn
+  std::uint32_t making = 0;
+  std::optional<Error> stuck = std::nullopt;  // why there is no other slot
+  std::uint64_t to_begin;                     // batches are counted over all epochs
   std::uint64_t to_deliver;
   std::vector<std::thread> threads = {};
 
-  std::byte* at(std::uint32_t slot, std::size_t field) const {
-    return mapping.data() + slot * slot_bytes + offsets[field];
+  std::uint64_t prepared() const { return ready.size() + working; }
+
+  // REQUIRES of what follows: the mutex is held; where a lock is handed over it may be left for a
+  // while.
+
+  std::uint32_t vacant() {
+    if (gone.empty()) {
+      gone.push_back(static_cast<std::uint32_t>(slots.size()));
+      slots.emplace_back();
+    }
+    std::uint32_t slot = gone.back();
+    gone.pop_back();
+    return slot;
+  }
+
+  /// Its memory is given back, without the lock.
+  void retire(std::uint32_t slot, std::unique_lock<std::mutex>& lock) {
+    Slot old = std::exchange(slots[slot], Slot());
+    gone.push_back(slot);
+    lock.unlock();
+    { Slot end = std::move(old); }
+    lock.lock();
+  }
+
+  void put_back(std::uint32_t slot, std::unique_lock<std::mutex>& lock) {
+    // One is held most of the time, and comes back.
+    if (leaving || free.size() + prepared() > options.ahead) return retire(slot, lock);
+    slots[slot].state = State::Free;
+    free.push_back(slot);
+  }
+
+  /// Memory for a slot that is vacant.  false: there is none.
+  bool make(std::uint32_t slot, std::unique_lock<std::mutex>& lock) {
+    slots[slot].state = State::Making;
+    lock.unlock();
+    Result<Mapping> memory = Mapping::own(slot_bytes);
+    Result<Pinned> pinned = Pinned();
+    if (memory && options.pinned) pinned = Pinned::pin(memory->data(), slot_bytes);
+    lock.lock();
+    if (memory && pinned) {
+      slots[slot].memory = std::move(*memory);
+      slots[slot].pinned = std::move(*pinned);
+      return true;
+    }
+    stuck = memory ? std::move(pinned).error() : std::move(memory).error();
+    slots[slot].state = State::Gone;
+    gone.push_back(slot);
+    return false;
+  }
+
+  /// A slot that nobody uses, made where there is none.
+  bool take_slot(std::uint32_t& slot, std::unique_lock<std::mutex>& lock) {
+    if (!free.empty()) {
+      slot = free.back();
+      free.pop_back();
+      return true;
+    }
+    slot = vacant();
+    ++working;
+    ++making;
+    bool made = make(slot, lock);
+    --working;
+    --making;
+    return made;
   }
 
   void work() {
     std::vector<std::uint64_t> rows;
+    rows.reserve(options.batch);
     std::unique_lock lock(mutex);
-    while (true) {
-      auto free = std::find_if(slots.begin(), slots.end(),
-                               [](const Slot& slot) { return slot.state == State::Free; });
-      if (leaving) return;
-      if (free == slots.end()) {
-        freed.wait(lock);
+    while (!leaving) {
+      if (stuck || prepared() >= options.ahead) {
+        wanted.wait(lock);
         continue;
       }
-      free->state = State::Filling;
-      free->sequence = to_begin++;
-      auto slot = static_cast<std::uint32_t>(free - slots.begin());
-      std::uint64_t sequence = free->sequence;
+      std::uint32_t slot = 0;
+      if (!take_slot(slot, lock)) {
+        filled.notify_all();  // who waits is told why
+        continue;
+      }
+      slots[slot].state = State::Filling;
+      slots[slot].sequence = to_begin++;
+      ++working;
+      const std::uint64_t sequence = slots[slot].sequence;
+      const std::uint64_t begun_in = turn;
+      std::byte* into = slots[slot].memory.data();
       lock.unlock();
-      fill(slot, sequence, rows);
+      fill(into, sequence, rows);
       lock.lock();
       slots[slot].rows = static_cast<std::uint32_t>(rows.size());
+      if (turn != begun_in) {
+        put_back(slot, lock);
+        continue;
+      }
+      --working;
       slots[slot].state = State::Ready;
+      ready.push_back(slot);
       filled.notify_all();
     }
   }
 
-  void fill(std::uint32_t slot, std::uint64_t sequence, std::vector<std::uint64_t>& rows) const {
+  /// Some are enough.
+  Result<void> start() {
+    // Signals are for the threads that know what to do with them.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      while (threads.size() < options.threads) {
+        threads.emplace_back([this] { work(); });
+        ::pthread_setname_np(threads.back().native_handle(), "pergpu-loader");
+      }
+    } catch (const std::system_error& error) {
+      stuck = Error{ErrorKind::Unavailable, error.code().value(),
+                    std::string("start a thread of a loader: ") + error.what()};
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (!threads.empty()) stuck.reset();
+    return threads.empty() ? Result<void>(*std::exchange(stuck, std::nullopt)) : Result<void>();
+  }
+
+  std::vector<std::uint32_t>::iterator next_ready() {
+    return std::find_if(ready.begin(), ready.end(),
+                        [this](std::uint32_t slot) { return slots[slot].sequence == to_deliver; });
+  }
+
+  /// Whether there is something to say: the next batch, or that none can come.
+  bool is_there() { return leaving || is_stuck() || next_ready() != ready.end(); }
+  bool is_stuck() const { return stuck && making == 0 && to_begin == to_deliver; }
+
+  void fill(std::byte* into, std::uint64_t sequence, std::vector<std::uint64_t>& rows) const {
     std::uint64_t epoch = sequence / batches;
     std::uint64_t first = sequence % batches * options.batch;
     std::uint64_t end = std::min(first + options.batch, rows_of_shard(options));
@@ -154,7 +291,7 @@ struct Loader::Impl {
       rows.push_back(options.shuffle ? order(place) : place);
     }
     for (std::size_t f = 0; f < options.fields.size(); ++f) {
-      gather(options.fields[f], rows, at(slot, f), mixed(options.seed ^ mixed(epoch)));
+      gather(options.fields[f], rows, into + offsets[f], mixed(options.seed ^ mixed(epoch)));
     }
   }
 
@@ -181,80 +318,108 @@ struct Loader::Impl {
 Loader::Loader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Loader::~Loader() {
-  {
-    std::lock_guard lock(impl_->mutex);
-    impl_->leaving = true;
+  if (impl_->pid == ::getpid()) {
+    stop();
+  } else {
+    impl_.release();  // somebody who is not here may hold its lock
   }
-  impl_->freed.notify_all();
-  for (std::thread& thread : impl_->threads) thread.join();
 }
 
 Result<std::unique_ptr<Loader>> Loader::open(LoaderOptions options) {
   if (Result<void> good = check(options); !good) return std::move(good).error();
-  std::vector<std::size_t> offsets;
-  std::size_t size = 0;
-  for (const LoaderField& field : options.fields) {
-    offsets.push_back(size);
-    size = round_up(size + field.out_bytes() * options.batch, kAlignment);
+  std::unique_ptr<Loader> loader(new Loader(std::make_unique<Impl>(std::move(options))));
+  Impl& impl = *loader->impl_;
+  const std::uint64_t wanted = impl.slot_bytes * (std::uint64_t{impl.options.ahead} + 1);
+  if (std::uint64_t free = os::free_memory(); wanted > free) {
+    return Error{ErrorKind::Full, ENOMEM,
+                 std::to_string(impl.options.ahead + 1) + " batches have " +
+                     std::to_string(wanted) + " bytes, and " + std::to_string(free) + " are free"};
   }
-  size = std::max(round_up(size, kPage), kPage);
-  Result<Segment> memory = Segment::create("loader", std::uint64_t{size} * options.slots);
-  if (!memory) return std::move(memory).error();
-  Result<Mapping> mapping = memory->map(View::Shared);
-  if (!mapping) return std::move(mapping).error();
-  auto impl = std::make_unique<Impl>(std::move(options), std::move(*memory), std::move(*mapping));
-  impl->offsets = std::move(offsets);
-  impl->slot_bytes = size;
-  std::unique_ptr<Loader> loader(new Loader(std::move(impl)));
-  // Signals are for the threads that know what to do with them.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  for (std::uint32_t i = 0; i < loader->impl_->options.threads; ++i) {
-    loader->impl_->threads.emplace_back([raw = loader->impl_.get()] { raw->work(); });
+  std::unique_lock lock(impl.mutex);
+  for (std::uint32_t i = 0; i <= impl.options.ahead; ++i) {
+    std::uint32_t slot = impl.vacant();
+    if (!impl.make(slot, lock)) {
+      Error error = *std::exchange(impl.stuck, std::nullopt);
+      lock.unlock();
+      return error;
+    }
+    impl.slots[slot].state = Impl::State::Free;
+    impl.free.push_back(slot);
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  lock.unlock();
   return loader;
 }
 
-Loader::Wait Loader::next(Batch& batch, std::chrono::nanoseconds longest) {
-  std::unique_lock lock(impl_->mutex);
-  auto found = impl_->slots.end();
-  auto is_there = [&] {
-    found = std::find_if(impl_->slots.begin(), impl_->slots.end(), [&](const Impl::Slot& slot) {
-      return slot.state == Impl::State::Ready && slot.sequence == impl_->to_deliver;
-    });
-    return found != impl_->slots.end();
-  };
-  if (std::all_of(impl_->slots.begin(), impl_->slots.end(),
-                  [](const Impl::Slot& slot) { return slot.state == Impl::State::Held; })) {
-    return Wait::NoSlot;
+Result<bool> Loader::next(Batch& batch, std::chrono::nanoseconds longest) {
+  Impl& impl = *impl_;
+  std::unique_lock lock(impl.mutex);
+  if (impl.leaving) return wrong("the loader was closed");
+  if (impl.threads.empty()) {
+    if (Result<void> started = impl.start(); !started) return std::move(started).error();
   }
-  if (!impl_->filled.wait_for(lock, longest, is_there)) return Wait::TimedOut;
-  found->state = Impl::State::Held;
-  batch.slot = static_cast<std::uint32_t>(found - impl_->slots.begin());
-  batch.epoch = impl_->to_deliver / impl_->batches;
-  batch.number = impl_->to_deliver % impl_->batches;
-  batch.rows = found->rows;
-  ++impl_->to_deliver;
-  return Wait::Ready;
+  if (!impl.filled.wait_for(lock, longest, [&] { return impl.is_there(); })) return false;
+  if (impl.leaving) return wrong("the loader was closed");
+  auto found = impl.next_ready();
+  if (found == impl.ready.end()) {
+    Error error = *std::exchange(impl.stuck, std::nullopt);
+    impl.wanted.notify_one();
+    return error;
+  }
+  std::uint32_t slot = *found;
+  impl.ready.erase(found);
+  impl.slots[slot].state = Impl::State::Held;
+  batch.slot = slot;
+  batch.epoch = impl.to_deliver / impl.batches;
+  batch.number = impl.to_deliver % impl.batches;
+  batch.rows = impl.slots[slot].rows;
+  batch.data = impl.slots[slot].memory.data();
+  ++impl.to_deliver;
+  impl.wanted.notify_one();
+  return true;
+}
+
+bool Loader::wait(std::chrono::nanoseconds longest) {
+  std::unique_lock lock(impl_->mutex);
+  if (!impl_->leaving && impl_->threads.empty() && !impl_->start()) return true;  // next() says it
+  return impl_->filled.wait_for(lock, longest, [&] { return impl_->is_there(); });
 }
 
 void Loader::release(std::uint32_t slot) {
-  std::lock_guard lock(impl_->mutex);
+  std::unique_lock lock(impl_->mutex);
   if (slot >= impl_->slots.size() || impl_->slots[slot].state != Impl::State::Held) return;
-  impl_->slots[slot].state = Impl::State::Free;
-  impl_->freed.notify_one();
+  impl_->put_back(slot, lock);
+  if (std::exchange(impl_->stuck, std::nullopt)) impl_->wanted.notify_all();
+}
+
+Result<void> Loader::seek(std::uint64_t epoch, std::uint64_t number) {
+  if (Result<void> good = check_place(impl_->options, epoch, number); !good) return good;
+  std::unique_lock lock(impl_->mutex);
+  ++impl_->turn;
+  impl_->to_begin = impl_->to_deliver = epoch * impl_->batches + number;
+  impl_->working = impl_->making;
+  std::vector<std::uint32_t> useless = std::exchange(impl_->ready, {});
+  for (std::uint32_t slot : useless) impl_->put_back(slot, lock);
+  impl_->wanted.notify_all();
+  return {};
+}
+
+void Loader::stop() {
+  std::unique_lock lock(impl_->mutex);
+  impl_->leaving = true;
+  std::vector<std::thread> threads = std::exchange(impl_->threads, {});
+  impl_->wanted.notify_all();
+  impl_->filled.notify_all();
+  lock.unlock();
+  for (std::thread& thread : threads) thread.join();
+  lock.lock();
+  for (std::vector<std::uint32_t>* useless : {&impl_->ready, &impl_->free}) {
+    for (std::uint32_t slot : std::exchange(*useless, {})) impl_->retire(slot, lock);
+  }
 }
 
 std::uint64_t Loader::batches() const { return impl_->batches; }
 const LoaderOptions& Loader::options() const { return impl_->options; }
-const Segment& Loader::memory() const { return impl_->memory; }
 std::size_t Loader::slot_bytes() const { return impl_->slot_bytes; }
 std::size_t Loader::offset_of(std::size_t field) const { return impl_->offsets[field]; }
-const std::byte* Loader::at(std::uint32_t slot, std::size_t field) const {
-  return impl_->at(slot, field);
-}
 
 }  // namespace pergpu::share

@@ -1,8 +1,10 @@
 // Batches of rows of arrays, gathered by threads ahead of the one who wants them.
 //
-// The arrays lie in memory (shared data, mapped files); a batch lies in a slot of memory of the
-// loader, which is given back when it is done with.  The order is computed (permutation.h): epoch
-// and number of a batch say all of it, so a loader begins anywhere and needs no state but these.
+// The arrays lie in memory (shared data, mapped files); a batch lies in a slot, memory of this
+// process, which is filled anew when it was given back.  Whoever keeps batches keeps their slots,
+// and others are made for those to come: nobody waits for a slot, and what is kept does not change,
+// in a forked process either.  The order is computed (permutation.h): epoch and number of a batch
+// say all of it, so a loader begins anywhere and needs no state but these.
 #pragma once
 
 #include <chrono>
@@ -13,7 +15,6 @@
 #include <vector>
 
 #include "result.h"
-#include "share/segment.h"
 #include "share/transform.h"
 
 namespace pergpu::share {
@@ -38,8 +39,9 @@ struct LoaderOptions {
   std::uint32_t shards = 1;
   std::uint64_t epoch = 0;  // where it begins
   std::uint64_t number = 0;
-  std::uint32_t slots = 4;
+  std::uint32_t ahead = 2;  // batches that are prepared beside those that are held
   std::uint32_t threads = 1;
+  bool pinned = false;  // slots are pinned for GPUs (pinning.h)
 };
 
 class Loader {
@@ -49,32 +51,35 @@ class Loader {
     std::uint64_t epoch = 0;
     std::uint64_t number = 0;  // in its epoch
     std::uint32_t rows = 0;
-  };
-  enum class Wait {
-    Ready,
-    TimedOut,
-    NoSlot,  // all are held: nothing can come before one is given back
+    std::byte* data = nullptr;  // of the slot; fields lie at offset_of()
   };
 
   /// ErrorKind::Invalid: the options do not fit each other.  Full: there is not so much memory.
+  /// Of Pinned::pin().
   static Result<std::unique_ptr<Loader>> open(LoaderOptions options);
-  /// Its threads end first.
+  /// As stop(); what is held is gone.  In a forked process, where there are no threads, all of it
+  /// is left as it is.
   ~Loader();
 
-  /// The next batch, in order, over the ends of epochs; it is held until release().  One caller at
-  /// a time.  REQUIRES: the process is the one that opened it (a forked one has no threads).
-  Wait next(Batch& batch, std::chrono::nanoseconds longest);
-  /// `slot` may be filled anew.
+  /// The next batch, in order, over the ends of epochs; it is held until release().  false: it took
+  /// longer.  ErrorKind::Full: so much is held that there is no memory for another batch; it is
+  /// tried again by the next call.  The first call begins the threads.  Any thread may.
+  /// Unavailable: there can be no thread. REQUIRES: neither stopped nor forked.
+  Result<bool> next(Batch& batch, std::chrono::nanoseconds longest);
+  /// Whether next() would not wait; waits for it as long as that.
+  bool wait(std::chrono::nanoseconds longest);
+  /// `slot` may be filled anew.  REQUIRES: the process that opened it.
   void release(std::uint32_t slot);
+  /// The batch that comes next is this one.  ErrorKind::Invalid: there is none.
+  Result<void> seek(std::uint64_t epoch, std::uint64_t number);
+  /// Ends the threads.  Of the memory, what is held stays.
+  void stop();
 
   std::uint64_t batches() const;  // of an epoch
   const LoaderOptions& options() const;
-  /// Where the slots lie; Shared mappings of it see the batches.
-  const Segment& memory() const;
   std::size_t slot_bytes() const;
   /// Of a field in a slot, in bytes.
   std::size_t offset_of(std::size_t field) const;
-  const std::byte* at(std::uint32_t slot, std::size_t field) const;
 
  private:
   struct Impl;

@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint64_t kHugePage = std::uint64_t{2} << 20;
 constexpr int kFixedSize = F_SEAL_SHRINK | F_SEAL_GROW;
 
-std::string words(std::uint64_t size) { return std::to_string(size) + " bytes of shared memory"; }
+std::string words(std::uint64_t size) { return std::to_string(size) + " bytes of memory"; }
 
 /// The kernel would not refuse: it would kill somebody.
 Result<void> there_is_room(std::uint64_t size) {
@@ -64,6 +64,14 @@ Result<Mapping> Mapping::map(int fd, std::uint64_t offset, std::size_t size, Vie
     at = ::mmap(nullptr, size, protection, MAP_PRIVATE, fd, static_cast<off_t>(offset));
   }
   if (at == MAP_FAILED) return os_error("map " + words(size));
+  return Mapping(static_cast<std::byte*>(at), size);
+}
+
+Result<Mapping> Mapping::own(std::size_t size) {
+  if (Result<void> room = there_is_room(size); !room) return std::move(room).error();
+  void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return os_error("reserve " + words(size));
+  ::madvise(at, size, MADV_HUGEPAGE);  // some kernels have none
   return Mapping(static_cast<std::byte*>(at), size);
 }
 

@@ -22,11 +22,15 @@ enum class View {
   Shared,    // what is written is seen by all; not of a sealed segment
 };
 
-/// A part of a segment, or of a file, in this process's memory; unmapped at the end of its life.
+/// A part of a segment, or of a file, or nobody else's, in this process's memory; unmapped at the
+/// end of its life.
 class Mapping {
  public:
   /// `offset` is a multiple of the page size; `size` > 0.
   static Result<Mapping> map(int fd, std::uint64_t offset, std::size_t size, View view);
+  /// Zeroed memory of this process alone, of huge pages where the kernel likes to give them; a
+  /// forked one has a copy.  ErrorKind::Full: there is not so much.
+  static Result<Mapping> own(std::size_t size);
 
   Mapping() = default;
   Mapping(Mapping&& other) noexcept;

@@ -3,11 +3,15 @@
 #include "share/loader.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -49,16 +53,18 @@ std::unique_ptr<Loader> opened(LoaderOptions options) {
 
 Loader::Batch next_of(Loader& loader) {
   Loader::Batch batch;
-  EXPECT_EQ(loader.next(batch, kLong), Loader::Wait::Ready);
+  Result<bool> next = loader.next(batch, kLong);
+  EXPECT_TRUE(next && *next);
   return batch;
 }
 
 std::vector<std::uint64_t> numbers_in(const Loader& loader, const Loader::Batch& batch) {
   std::vector<std::uint64_t> numbers(batch.rows);
-  std::memcpy(numbers.data(), loader.at(batch.slot, 0), batch.rows * 8);
+  std::memcpy(numbers.data(), batch.data + loader.offset_of(0), batch.rows * 8);
   for (std::uint32_t i = 0; i < batch.rows; ++i) {
     for (std::size_t byte = 0; byte < 13; ++byte) {
-      EXPECT_EQ(std::to_integer<std::uint64_t>(loader.at(batch.slot, 1)[i * 13 + byte]), numbers[i])
+      EXPECT_EQ(std::to_integer<std::uint64_t>(batch.data[loader.offset_of(1) + i * 13 + byte]),
+                numbers[i])
           << "the arrays of a batch belong together";
     }
   }
@@ -150,27 +156,127 @@ TEST(Loader, ShardsShareAnEpochWithoutOverlap) {
   EXPECT_EQ(all, expected);
 }
 
-TEST(Loader, DoesNotTouchWhatIsHeld) {
+TEST(Loader, DoesNotTouchWhatIsHeldHoweverMuchThatIs) {
   Arrays arrays;
   LoaderOptions options = arrays.options(10);
-  options.slots = 3;
+  options.ahead = 3;
+  options.threads = 2;
+  std::unique_ptr<Loader> loader = opened(options);
+  std::vector<Loader::Batch> held;
+  std::vector<std::vector<std::uint64_t>> before;
+  for (int i = 0; i < 40; ++i) {
+    held.push_back(next_of(*loader));
+    before.push_back(numbers_in(*loader, held.back()));
+    loader->release(next_of(*loader).slot);
+  }
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    EXPECT_EQ(numbers_in(*loader, held[i]), before[i]);
+    loader->release(held[i].slot);
+    loader->release(held[i].slot);  // what is not held stays as it is
+  }
+  loader->release(9999);
+  Loader::Batch batch = next_of(*loader);
+  EXPECT_EQ(batch.epoch * 11 + batch.number, 80u);
+}
+
+TEST(Loader, FillsTheSlotsAnewThatComeBack) {
+  Arrays arrays;
+  LoaderOptions options = arrays.options(10);
+  options.ahead = 2;
+  std::unique_ptr<Loader> loader = opened(options);
+  std::set<std::byte*> places;
+  for (int i = 0; i < 100; ++i) {
+    Loader::Batch batch = next_of(*loader);
+    places.insert(batch.data);
+    loader->release(batch.slot);
+  }
+  EXPECT_LE(places.size(), 3u);
+}
+
+TEST(Loader, GoesToAnyPlaceWhileItsThreadsWork) {
+  Arrays arrays;
+  LoaderOptions options = arrays.options(10);
+  options.threads = 3;
+  options.ahead = 4;
+  std::unique_ptr<Loader> loader = opened(options);
+  Loader::Batch held = next_of(*loader);
+  std::vector<std::uint64_t> before = numbers_in(*loader, held);
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    std::uint64_t epoch = i % 7;
+    std::uint64_t number = i % 11;
+    ASSERT_TRUE(loader->seek(epoch, number));
+    Permutation order(kRows, 0, epoch);
+    Loader::Batch batch = next_of(*loader);
+    ASSERT_EQ(batch.epoch, epoch);
+    ASSERT_EQ(batch.number, number);
+    ASSERT_EQ(numbers_in(*loader, batch).front(), order(number * 10));
+    loader->release(batch.slot);
+  }
+  EXPECT_EQ(numbers_in(*loader, held), before);
+  EXPECT_EQ(loader->seek(0, 12).error().kind, ErrorKind::Invalid);
+  EXPECT_EQ(loader->seek(~std::uint64_t{0}, 0).error().kind, ErrorKind::Invalid);
+}
+
+TEST(Loader, WhatIsHeldStaysWhenItIsStopped) {
+  Arrays arrays;
+  LoaderOptions options = arrays.options(10);
   options.threads = 2;
   std::unique_ptr<Loader> loader = opened(options);
   Loader::Batch held = next_of(*loader);
   std::vector<std::uint64_t> before = numbers_in(*loader, held);
-  for (int i = 0; i < 50; ++i) loader->release(next_of(*loader).slot);
+  loader->stop();
+  loader->stop();
   EXPECT_EQ(numbers_in(*loader, held), before);
-  Loader::Batch second = next_of(*loader);
-  Loader::Batch third = next_of(*loader);
   Loader::Batch none;
-  EXPECT_EQ(loader->next(none, kLong), Loader::Wait::NoSlot) << "instead of waiting for ever";
+  EXPECT_EQ(loader->next(none, kLong).error().message, "the loader was closed");
   loader->release(held.slot);
-  EXPECT_EQ(loader->next(none, kLong), Loader::Wait::Ready);
-  loader->release(third.slot);
-  loader->release(third.slot);  // what is not held stays as it is
-  loader->release(99);
-  EXPECT_GT(next_of(*loader).rows, 0u);
-  EXPECT_NE(second.slot, third.slot);
+}
+
+TEST(Loader, WhoWaitsWhileItIsStoppedIsToldSo) {
+  std::vector<std::uint8_t> slow(1 << 20);
+  for (int i = 0; i < 20; ++i) {
+    LoaderOptions options;
+    options.fields.resize(1);
+    options.fields[0].data = reinterpret_cast<const std::byte*>(slow.data());
+    options.fields[0].row_bytes = slow.size();
+    options.rows = 1;
+    options.batch = 1;
+    std::unique_ptr<Loader> loader = opened(options);
+    std::thread waiting([&] {
+      Loader::Batch batch;
+      while (loader->next(batch, kLong)) loader->release(batch.slot);
+    });
+    loader->wait(kLong);
+    loader->stop();
+    waiting.join();
+  }
+}
+
+TEST(Loader, AForkedProcessSeesWhatWasHeldAndCanEnd) {
+  Arrays arrays;
+  LoaderOptions options = arrays.options(10);
+  options.threads = 2;
+  std::unique_ptr<Loader> loader = opened(options);
+  Loader::Batch held = next_of(*loader);
+  std::vector<std::uint64_t> before = numbers_in(*loader, held);
+  int filled_anew[2];
+  ASSERT_EQ(::pipe(filled_anew), 0);
+  pid_t child = ::fork();
+  if (child == 0) {
+    char byte = 0;
+    bool read = ::read(filled_anew[0], &byte, 1) == 1;
+    bool same = numbers_in(*loader, held) == before;
+    loader.reset();
+    ::_exit(read && same ? 0 : 1);
+  }
+  loader->release(held.slot);
+  for (int i = 0; i < 20; ++i) loader->release(next_of(*loader).slot);
+  ASSERT_EQ(::write(filled_anew[1], "x", 1), 1);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ::close(filled_anew[0]);
+  ::close(filled_anew[1]);
 }
 
 TEST(Loader, TurnsImagesAnotherWayInEachEpochAndTheSameWayEachTime) {
@@ -195,7 +301,7 @@ TEST(Loader, TurnsImagesAnotherWayInEachEpochAndTheSameWayEachTime) {
     std::unique_ptr<Loader> loader = opened(options);
     for (int epoch = 0; epoch < 2; ++epoch) {
       Loader::Batch batch = next_of(*loader);
-      const std::byte* begin = loader->at(batch.slot, 0);
+      const std::byte* begin = batch.data;
       epochs.emplace_back(begin, begin + kRows * 12 * 4);
       loader->release(batch.slot);
     }
@@ -236,7 +342,16 @@ TEST(Loader, WhatDoesNotFitIsRefusedWithTheNumbers) {
   EXPECT_NE(words(large).find("is too large"), std::string::npos);
   LoaderOptions none = arrays.options(10);
   none.batch = 0;
-  EXPECT_NE(words(none), "opened");
+  EXPECT_EQ(words(none), "a batch has at least one row");
+  LoaderOptions threads = arrays.options(10);
+  threads.threads = 0;
+  EXPECT_EQ(words(threads), "a loader has 1 to 1024 threads, not 0");
+  LoaderOptions ahead = arrays.options(10);
+  ahead.ahead = 0;
+  EXPECT_EQ(words(ahead), "a loader prepares 1 to 65536 batches ahead, not 0");
+  LoaderOptions much = arrays.options(1u << 31);
+  much.ahead = 1 << 15;
+  EXPECT_NE(words(much).find("are free"), std::string::npos);
   LoaderOptions image = arrays.options(10);
   ImageTransform transform;
   transform.height = transform.width = transform.channels = 2;
