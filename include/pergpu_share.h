@@ -192,9 +192,8 @@ typedef enum pergpu_share_outcome {
   PERGPU_SHARE_PEER_DIED = 4,    // told once a death, after what it had published was taken
   PERGPU_SHARE_PEER_LEFT = 5,    // without closing; told once, too
   PERGPU_SHARE_BAD_MEMORY =
-      6,                    // shared memory holds what cannot be; this end is of no use any more
-  PERGPU_SHARE_STALE = 7,   // another process has the place, it was detached, or we are a fork
-  PERGPU_SHARE_NO_SLOT = 8  // loaders only: all are held, nothing can come before one is released
+      6,                  // shared memory holds what cannot be; this end is of no use any more
+  PERGPU_SHARE_STALE = 7  // another process has the place, it was detached, or we are a fork
 } pergpu_share_outcome;
 
 // "ready", …; "" for a number that is none.
@@ -311,8 +310,9 @@ PERGPU_SHARE_API void pergpu_share_consumer_free(pergpu_share_consumer* consumer
 
 // ---- loaders ----
 
-// Batches of rows of arrays, gathered by threads ahead of who wants them, into slots that are used
-// again.  The order follows from seed and epoch: a loader begins at any batch.
+// Batches of rows of arrays, gathered by threads ahead of who wants them, into slots, memory of
+// this process, that are used again; who keeps batches keeps their slots, and others are made.  The
+// order follows from seed and epoch: a loader begins at any batch.
 typedef struct pergpu_share_loader pergpu_share_loader;
 
 typedef enum pergpu_share_type {
@@ -361,30 +361,29 @@ typedef struct pergpu_share_loader_options {
   uint32_t shards;  // 0: 1
   uint64_t epoch;   // where it begins
   uint64_t number;  // of the batch in the epoch
-  uint32_t slots;   // 0: 4
-  uint32_t reserved;
+  uint32_t ahead;   // batches that are prepared beside those that are held; 0: 2
+  uint32_t pinned;  // 1: slots are pinned for GPUs, by the CUDA runtime that is there
 } pergpu_share_loader_options;
 
 typedef struct pergpu_share_loader_info {
   uint32_t struct_size;
-  int32_t fd;           // of the memory of all slots; the library's
-  uint64_t batches;     // of an epoch
-  uint64_t slot_bytes;  // slot s begins at byte s × slot_bytes of that memory
-  uint32_t slots;
   uint32_t threads;
+  uint64_t batches;     // of an epoch
+  uint64_t slot_bytes;  // what a batch takes
 } pergpu_share_loader_info;
 
 // To go on after it, open with its epoch and number + 1.
 typedef struct pergpu_share_batch {
   uint32_t struct_size;
-  int32_t outcome;  // READY, TIMED_OUT or NO_SLOT; what follows is of a READY one
+  int32_t outcome;  // READY or TIMED_OUT; what follows is of a READY one
   uint32_t slot;
   uint32_t rows;
   uint64_t epoch;
   uint64_t number;  // in its epoch, from 0
 } pergpu_share_batch;
 
-// INVALID: the options do not fit each other.  FULL: not so much memory.
+// INVALID: the options do not fit each other.  FULL: not so much memory.  UNAVAILABLE: there is no
+// CUDA runtime to pin with.
 PERGPU_SHARE_API int32_t pergpu_share_loader_open(const pergpu_share_loader_options* options,
                                                   pergpu_share_loader** loader,
                                                   pergpu_share_error* error);
@@ -393,12 +392,13 @@ PERGPU_SHARE_API int32_t pergpu_share_loader_describe(const pergpu_share_loader*
                                                       pergpu_share_error* error);
 // The next batch in order, over the ends of epochs; held until it is released.  Signals do not end
 // the wait.
-// UNAVAILABLE: in a fork, which has no threads.
+// FULL: so much is held that there is no memory for another; it may be tried again.
+// UNAVAILABLE: in a fork, which has no threads, or there can be none.
 PERGPU_SHARE_API int32_t pergpu_share_loader_next(pergpu_share_loader* loader, int64_t deadline,
                                                   pergpu_share_batch* batch,
                                                   pergpu_share_error* error);
 // Where an array's rows of a batch lie, one after the other, at a multiple of 64 bytes.
-// INVALID: no such slot or field.
+// INVALID: the slot is not held, or there is no such field.
 PERGPU_SHARE_API int32_t pergpu_share_loader_data(const pergpu_share_loader* loader, uint32_t slot,
                                                   uint32_t field, void** data, uint64_t* row_bytes,
                                                   pergpu_share_error* error);

@@ -60,8 +60,7 @@ enum class Outcome : std::int32_t {
   PeerDied = PERGPU_SHARE_PEER_DIED,
   PeerLeft = PERGPU_SHARE_PEER_LEFT,
   BadMemory = PERGPU_SHARE_BAD_MEMORY,
-  Stale = PERGPU_SHARE_STALE,
-  NoSlot = PERGPU_SHARE_NO_SLOT,
+  Stale = PERGPU_SHARE_STALE
 };
 inline const char* name_of(Outcome outcome) {
   return pergpu_share_outcome_name(static_cast<std::int32_t>(outcome));

@@ -86,10 +86,9 @@ const char* pergpu_share_code_name(std::int32_t code) {
 }
 
 const char* pergpu_share_outcome_name(std::int32_t outcome) {
-  static constexpr const char* kNames[] = {"ready",      "timed out", "interrupted",
-                                           "ended",      "peer died", "peer left",
-                                           "bad memory", "stale",     "no slot"};
-  return outcome >= PERGPU_SHARE_READY && outcome <= PERGPU_SHARE_NO_SLOT ? kNames[outcome] : "";
+  static constexpr const char* kNames[] = {"ready",     "timed out", "interrupted", "ended",
+                                           "peer died", "peer left", "bad memory",  "stale"};
+  return outcome >= PERGPU_SHARE_READY && outcome <= PERGPU_SHARE_STALE ? kNames[outcome] : "";
 }
 
 std::int64_t pergpu_share_deadline(std::int64_t nanoseconds) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "os/clock.h"
@@ -20,14 +21,14 @@ using namespace pergpu::share;  // this file is of it; its names have to be glob
 struct pergpu_share_loader {
   std::unique_ptr<Loader> loader;
   pid_t process = 0;
-  std::mutex mutex = {};
-  std::vector<bool> held = {};
+  mutable std::mutex mutex = {};
+  std::unordered_map<std::uint32_t, std::byte*> held = {};  // slots
 };
 
 static_assert(sizeof(pergpu_share_image) == 64);
 static_assert(sizeof(pergpu_share_field) == 24);
 static_assert(sizeof(pergpu_share_loader_options) == 80);
-static_assert(sizeof(pergpu_share_loader_info) == 32);
+static_assert(sizeof(pergpu_share_loader_info) == 24);
 static_assert(sizeof(pergpu_share_batch) == 32);
 
 namespace {
@@ -112,7 +113,8 @@ Result<LoaderOptions> options_of(const pergpu_share_loader_options* from) {
   Result<bool> in_order = flag(read->in_order, "in_order");
   if (!drop_last) return std::move(drop_last).error();
   if (!in_order) return std::move(in_order).error();
-  if (read->reserved != 0) return invalid("options: reserved is not 0");
+  Result<bool> pinned = flag(read->pinned, "pinned");
+  if (!pinned) return std::move(pinned).error();
   Result<std::vector<LoaderField>> fields = fields_of(*read);
   if (!fields) return std::move(fields).error();
   LoaderOptions options;
@@ -127,7 +129,8 @@ Result<LoaderOptions> options_of(const pergpu_share_loader_options* from) {
   options.number = read->number;
   if (read->threads != 0) options.threads = read->threads;
   if (read->shards != 0) options.shards = read->shards;
-  if (read->slots != 0) options.slots = read->slots;
+  if (read->ahead != 0) options.ahead = read->ahead;
+  options.pinned = *pinned;
   return options;
 }
 
@@ -145,21 +148,8 @@ std::chrono::nanoseconds until(std::int64_t deadline) {
       kAges, std::chrono::nanoseconds(deadline > now ? deadline - now : 0));
 }
 
-std::int32_t outcome_of(Loader::Wait wait) {
-  switch (wait) {
-    case Loader::Wait::Ready:
-      return PERGPU_SHARE_READY;
-    case Loader::Wait::TimedOut:
-      return PERGPU_SHARE_TIMED_OUT;
-    case Loader::Wait::NoSlot:
-      break;
-  }
-  return PERGPU_SHARE_NO_SLOT;
-}
-
-Error no_slot(std::uint32_t slot, std::size_t slots) {
-  return invalid("there is no slot " + std::to_string(slot) + ", there are " +
-                 std::to_string(slots));
+Error not_held(std::uint32_t slot) {
+  return invalid("slot " + std::to_string(slot) + " is not held");
 }
 
 }  // namespace
@@ -173,7 +163,6 @@ std::int32_t pergpu_share_loader_open(const pergpu_share_loader_options* options
     Result<std::unique_ptr<Loader>> opened = Loader::open(std::move(*wanted));
     if (!opened) return std::move(opened).error();
     auto made = std::make_unique<pergpu_share_loader>();
-    made->held.resize((*opened)->options().slots);
     made->loader = std::move(*opened);
     made->process = ::getpid();
     *loader = made.release();
@@ -188,10 +177,8 @@ std::int32_t pergpu_share_loader_describe(const pergpu_share_loader* loader,
     if (Result<void> there = all_there(loader); !there) return there;
     if (Result<void> good = check_sized(info, "info"); !good) return good;
     pergpu_share_loader_info told = {};
-    told.fd = loader->loader->memory().fd();
     told.batches = loader->loader->batches();
     told.slot_bytes = loader->loader->slot_bytes();
-    told.slots = loader->loader->options().slots;
     told.threads = loader->loader->options().threads;
     write_sized(info, told);
     return {};
@@ -206,10 +193,12 @@ std::int32_t pergpu_share_loader_next(pergpu_share_loader* loader, std::int64_t 
     if (Result<void> ours = check_process(*loader); !ours) return ours;
     Loader::Batch next;
     pergpu_share_batch told = {};
-    told.outcome = outcome_of(loader->loader->next(next, until(deadline)));
-    if (told.outcome == PERGPU_SHARE_READY) {
+    Result<bool> ready = loader->loader->next(next, until(deadline));
+    if (!ready) return std::move(ready).error();
+    told.outcome = *ready ? PERGPU_SHARE_READY : PERGPU_SHARE_TIMED_OUT;
+    if (*ready) {
       std::lock_guard lock(loader->mutex);
-      loader->held[next.slot] = true;
+      loader->held[next.slot] = next.data;
       told.slot = next.slot;
       told.rows = next.rows;
       told.epoch = next.epoch;
@@ -226,12 +215,14 @@ std::int32_t pergpu_share_loader_data(const pergpu_share_loader* loader, std::ui
   return guarded(error, [&]() -> Result<void> {
     if (Result<void> there = all_there(loader, data, row_bytes); !there) return there;
     const LoaderOptions& options = loader->loader->options();
-    if (slot >= options.slots) return no_slot(slot, options.slots);
     if (field >= options.fields.size()) {
       return invalid("there is no array " + std::to_string(field) + ", there are " +
                      std::to_string(options.fields.size()));
     }
-    *data = const_cast<std::byte*>(loader->loader->at(slot, field));
+    std::lock_guard lock(loader->mutex);
+    const auto batch = loader->held.find(slot);
+    if (batch == loader->held.end()) return not_held(slot);
+    *data = batch->second + loader->loader->offset_of(field);
     *row_bytes = options.fields[field].out_bytes();
     return {};
   });
@@ -244,11 +235,7 @@ std::int32_t pergpu_share_loader_release(pergpu_share_loader* loader, std::uint3
     if (Result<void> ours = check_process(*loader); !ours) return ours;
     {
       std::lock_guard lock(loader->mutex);
-      if (slot >= loader->held.size()) return no_slot(slot, loader->held.size());
-      if (!loader->held[slot]) {
-        return invalid("slot " + std::to_string(slot) + " is not held: it was released before");
-      }
-      loader->held[slot] = false;
+      if (loader->held.erase(slot) == 0) return not_held(slot);
     }
     loader->loader->release(slot);
     return {};
