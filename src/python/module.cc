@@ -8,46 +8,49 @@ namespace {
 
 Types* types_in(PyObject* module) { return static_cast<Types*>(PyModule_GetState(module)); }
 
-/// `*type` is the module's, until it is cleared.
-bool add(PyObject* module, const char* name, PyType_Spec* spec, PyTypeObject** type) {
-  PyObject* made = PyType_FromModuleAndSpec(module, spec, nullptr);
-  *type = reinterpret_cast<PyTypeObject*>(made);
+struct Entry {
+  const char* name;
+  PyType_Spec* (*spec)();
+  PyTypeObject* Types::*type;
+};
+constexpr Entry kTypes[] = {
+    {"Memory", memory_spec, &Types::memory},
+    {"Region", region_spec, &Types::region},
+    {"Array", array_spec, &Types::array},
+    {"Parameters", parameters_spec, &Types::parameters},
+    {"MetricsTable", metrics_table_spec, &Types::metrics_table},
+    {"MetricsWriter", metrics_writer_spec, &Types::metrics_writer},
+};
+
+/// The type is the module's, until it is cleared.
+bool add(PyObject* module, const Entry& entry) {
+  PyObject* made = PyType_FromModuleAndSpec(module, entry.spec(), nullptr);
+  types_in(module)->*entry.type = reinterpret_cast<PyTypeObject*>(made);
   if (made == nullptr) return false;
-  if (PyModule_AddObject(module, name, another(made)) == 0) return true;
+  if (PyModule_AddObject(module, entry.name, another(made)) == 0) return true;
   Py_DecRef(made);
   return false;
 }
 
 int fill(PyObject* module) {
-  Types* types = types_in(module);
-  bool filled = add(module, "Memory", memory_spec(), &types->memory) &&
-                add(module, "Region", region_spec(), &types->region) &&
-                add(module, "Array", array_spec(), &types->array) &&
-                add(module, "Parameters", parameters_spec(), &types->parameters) &&
-                add(module, "MetricsTable", metrics_table_spec(), &types->metrics_table) &&
-                add(module, "MetricsWriter", metrics_writer_spec(), &types->metrics_writer) &&
-                PyModule_AddStringConstant(module, "__version__", PERGPU_VERSION) == 0;
-  return filled ? 0 : -1;
+  for (const Entry& entry : kTypes) {
+    if (!add(module, entry)) return -1;
+  }
+  return PyModule_AddStringConstant(module, "__version__", PERGPU_VERSION);
 }
 
 int traverse(PyObject* module, visitproc visit, void* arg) {
   Types* types = types_in(module);
   if (types == nullptr) return 0;
-  Py_VISIT(reinterpret_cast<PyObject*>(types->memory));
-  Py_VISIT(reinterpret_cast<PyObject*>(types->region));
-  Py_VISIT(reinterpret_cast<PyObject*>(types->array));
-  Py_VISIT(reinterpret_cast<PyObject*>(types->parameters));
-  Py_VISIT(reinterpret_cast<PyObject*>(types->metrics_table));
-  Py_VISIT(reinterpret_cast<PyObject*>(types->metrics_writer));
+  for (const Entry& entry : kTypes) Py_VISIT(reinterpret_cast<PyObject*>(types->*entry.type));
   return 0;
 }
 
 int clear(PyObject* module) {
   Types* types = types_in(module);
   if (types == nullptr) return 0;
-  for (PyTypeObject** type : {&types->memory, &types->region, &types->array, &types->parameters,
-                              &types->metrics_table, &types->metrics_writer}) {
-    Py_DecRef(reinterpret_cast<PyObject*>(std::exchange(*type, nullptr)));
+  for (const Entry& entry : kTypes) {
+    Py_DecRef(reinterpret_cast<PyObject*>(std::exchange(types->*entry.type, nullptr)));
   }
   return 0;
 }
