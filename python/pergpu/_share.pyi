@@ -162,6 +162,193 @@ class Parameters:
     def data_offset(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
+class _Lease:
+    """What a Slot and an Item have in common: the arrays that lie in it.
+
+    Where there is one array they stand for it: numpy.asarray, torch.from_dlpack and `[…]` take it.  Of a
+    dict `[name]` and of a tuple `[number]` is an Array.  After the slot was given away all of these are
+    a ValueError.
+    """
+
+    @property
+    def array(self) -> Array:
+        """The Array.  TypeError: there are several."""
+    @property
+    def value(self) -> Any:
+        """The Array, or the tuple or dict of Arrays."""
+    @property
+    def nbytes(self) -> int:
+        """How many bytes the arrays have."""
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+    def keys(self) -> tuple[str, ...]:
+        """The names of a dict's arrays.  TypeError: it is no dict."""
+    def numpy(self) -> Any:
+        """`value`, with arrays of numpy, of the same memory."""
+    def torch(self) -> Any:
+        """`value`, with tensors, of the same memory."""
+    def __len__(self) -> int: ...
+    def __getitem__(self, at: Any, /) -> Any: ...
+    def __setitem__(self, at: Any, value: Any, /) -> None:
+        """Fills the array, or the one of that name or number."""
+    def __iter__(self) -> Iterator[Any]: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: None = None,
+        max_version: Optional[tuple[int, int]] = None,
+        dl_device: Optional[tuple[int, int]] = None,
+        copy: Optional[bool] = None,
+    ) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+@final
+class Slot(_Lease):
+    """A slot of a channel that is being filled: as a block it is sent at its end, and not after an
+    exception.
+
+    Whoever writes into its arrays after it was sent writes into what a consumer reads.
+    """
+
+    def publish(self) -> None:
+        """Sends it."""
+    def abandon(self) -> None:
+        """Sends nothing; the slot is free again."""
+    def __enter__(self) -> Slot: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+@final
+class Item(_Lease):
+    """What came through a channel, in its slot, which nobody else reads or writes.
+
+    The slot is given back when the item and everything that was made of it are gone; after release(),
+    or at the end of the item as a block, when everything that was made of it is.
+    """
+
+    @property
+    def sequence(self) -> int:
+        """Its number among those of its producer, from 1."""
+    @property
+    def producer(self) -> int:
+        """The place of its producer, from 0."""
+    def release(self) -> None:
+        """Nothing more is made of it."""
+    def __enter__(self) -> Item: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+@final
+class Producer:
+    """The end of a channel that items are put into: as a block it is closed at its end, and only left
+    after an exception.  One thread at a time; not in a forked process (RuntimeError).
+
+    `timeout` is in seconds, None for ever, 0 not at all; TimeoutError: there was no slot.  PeerDied: a
+    consumer died; nothing was put.  BrokenPipeError: with pipes, all consumers are gone.
+    """
+
+    def put(self, value: Any, timeout: Optional[float] = None) -> None:
+        """Copies an array (anything with a buffer or __dlpack__), or a tuple, list or dict of arrays, into
+        a slot and sends it.  ValueError: it is not what items of the channel are, or does not fit.
+        """
+    def slot(self, like: Any = None, timeout: Optional[float] = None) -> Slot:
+        """A slot to be filled in place.  Where items of the channel are of any form, `like` says by arrays
+        what it is to hold.
+        """
+    def close(self) -> None:
+        """Nothing more will come from here.  Consumers end when all producers have closed."""
+    def detach(self) -> None:
+        """Goes without close(): another may take the place, and consumers are told (PeerLeft)."""
+    def fileno(self) -> int:
+        """Readable when there may be a free slot.  ValueError: it is not one of a PipeChannel."""
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def index(self) -> Optional[int]:
+        """Its place in the channel, from 0; None with pipes."""
+    def __enter__(self) -> Producer: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+@final
+class Consumer:
+    """The end of a channel that items are taken from: `for item in consumer` ends when all producers
+    have closed.  One thread at a time, but items may be let go in any; not in a forked process.
+    """
+
+    def get(self, timeout: Optional[float] = None) -> Item:
+        """The next item.  `timeout` is in seconds, None for ever, 0 not at all.
+
+        EOFError: all producers have closed.  TimeoutError: nothing came.  PeerDied: a producer died.
+        """
+    def close(self) -> None:
+        """Takes no more.  What is still looked at is copied for this process, at the same addresses."""
+    def fileno(self) -> int:
+        """Readable when there may be an item, and at the end.  ValueError: as with Producer."""
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def index(self) -> Optional[int]: ...
+    def __iter__(self) -> Consumer: ...
+    def __next__(self) -> Item: ...
+    def __enter__(self) -> Consumer: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+_Spec = tuple[str, list[tuple[str, str, tuple[int, ...]]]]  # "array", "tuple" or "dict"; name, dtype, shape
+
+@final
+class Channel:
+    """The memory of a channel (src/share/channel.h); people use pergpu.share.Channel."""
+
+    @classmethod
+    def create(
+        cls,
+        name: str,
+        slots: SupportsIndex,
+        slot_bytes: SupportsIndex,
+        producers: SupportsIndex,
+        consumers: SupportsIndex,
+        note: str = "",
+    ) -> Channel: ...
+    @classmethod
+    def adopt(cls, fd: int, /) -> Channel:
+        """That of a descriptor, which stays the caller's.  ValueError: it is another thing."""
+    def fileno(self) -> int: ...
+    def producer(self, item: Optional[_Spec] = None, skip: bool = False, pinned: bool = False) -> Producer: ...
+    def consumer(self, item: Optional[_Spec] = None, skip: bool = False, pinned: bool = False) -> Consumer: ...
+    def complete(self) -> None: ...
+    def describe(self) -> dict[str, Any]: ...
+    def close(self) -> None: ...
+    @property
+    def note(self) -> str: ...
+    @property
+    def geometry(self) -> dict[str, Any]: ...
+
+@final
+class Pipes:
+    """The memory and the pipes of a channel (src/share/pipe_channel.h); people use PipeChannel."""
+
+    @classmethod
+    def create(
+        cls,
+        name: str,
+        slots: SupportsIndex,
+        slot_bytes: SupportsIndex,
+        producers: SupportsIndex,
+        consumers: SupportsIndex,
+        note: str = "",
+    ) -> Pipes: ...
+    @classmethod
+    def adopt(cls, *fds: int) -> Pipes:
+        """That of five descriptors, which stay the caller's."""
+    def fds(self) -> tuple[int, int, int, int, int]: ...
+    def producer(self, item: Optional[_Spec] = None, skip: bool = False, pinned: bool = False) -> Producer: ...
+    def consumer(self, item: Optional[_Spec] = None, skip: bool = False, pinned: bool = False) -> Consumer: ...
+    def close(self) -> None: ...
+
+def spec_of_example(like: Any, /) -> _Spec:
+    """What items of a channel are that look like that."""
+
+def size_of_spec(spec: _Spec, /) -> int:
+    """How many bytes of a slot such an item takes.  ValueError, TypeError: there is no such item."""
 
 def map_file(fd: int, offset: SupportsIndex, nbytes: SupportsIndex, view: _View) -> Region:
     """A part of an ordinary file as a Region, from any byte on; the descriptor may be closed then.

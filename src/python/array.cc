@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -272,6 +273,15 @@ PyObject* item(PyObject* object, PyObject* at) {
   return array ? PyObject_GetItem(array.get(), at) : nullptr;
 }
 
+int set_item(PyObject* object, PyObject* at, PyObject* value) {
+  if (value == nullptr) {
+    PyErr_SetString(PyExc_TypeError, "elements of an array cannot be deleted");
+    return -1;
+  }
+  Ref array(numpy(object, nullptr));
+  return array ? PyObject_SetItem(array.get(), at, value) : -1;
+}
+
 PyObject* iterator(PyObject* object) {
   Ref array(numpy(object, nullptr));
   return array ? PyObject_GetIter(array.get()) : nullptr;
@@ -318,6 +328,7 @@ PyType_Slot kSlots[] = {
     {Py_bf_getbuffer, slot(get_buffer)},
     {Py_mp_length, slot(length)},
     {Py_mp_subscript, slot(item)},
+    {Py_mp_ass_subscript, slot(set_item)},
     {Py_tp_iter, slot(iterator)},
     {0, nullptr},
 };
@@ -329,6 +340,16 @@ PyType_Spec kSpec = {"pergpu._share.Array", offsetof(Array, sizes), sizeof(Py_ss
 PyType_Spec* array_spec() {
   count_forks();
   return &kSpec;
+}
+
+PyObject* make_array(PyTypeObject* type, const Py_buffer& base, Py_ssize_t offset,
+                     const Element& element, const std::vector<Py_ssize_t>& shape) {
+  Layout layout;
+  layout.ndim = static_cast<int>(shape.size());
+  std::copy(shape.begin(), shape.end(), layout.shape.begin());
+  if (lay_out(element.size, &layout)) return make(type, base, offset, element, layout);
+  PyErr_SetString(PyExc_ValueError, "more than can be addressed");
+  return nullptr;
 }
 
 bool exportable(Array* array) {

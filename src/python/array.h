@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "python/element.h"
 #include "python/limited_api.h"
@@ -24,6 +25,11 @@ struct Array {
   Py_ssize_t* strides() { return sizes + ndim; }
   bool readonly() const { return base.readonly != 0; }
 };
+
+/// Of a buffer that its holder gives away; the part lies in it, and where such numbers may lie.
+/// nullptr: an exception is set, and the buffer is the caller's.
+PyObject* make_array(PyTypeObject* type, const Py_buffer& base, Py_ssize_t offset,
+                     const Element& element, const std::vector<Py_ssize_t>& shape);
 
 /// It may be looked at; else a BufferError is set.
 bool exportable(Array* array);

@@ -1,4 +1,4 @@
-// The structures are those of dlpack.h 1.1, the protocol that of the Python array API, 2023.12.
+// The protocol is that of the Python array API, 2023.12.
 //
 // A capsule is called "dltensor", or "dltensor_versioned" where the consumer says that it knows
 // version 1; only that one can say that memory is read-only.  Who takes the tensor out of it gives
@@ -11,54 +11,13 @@
 #include <new>
 
 #include "python/array.h"
+#include "python/dlpack_tensor.h"
 #include "python/errors.h"
 #include "python/object.h"
 
 namespace pergpu::python {
 namespace {
 
-struct DLDevice {
-  std::int32_t device_type;
-  std::int32_t device_id;
-};
-struct DLDataType {
-  std::uint8_t code;
-  std::uint8_t bits;
-  std::uint16_t lanes;
-};
-struct DLTensor {
-  void* data;
-  DLDevice device;
-  std::int32_t ndim;
-  DLDataType dtype;
-  std::int64_t* shape;
-  std::int64_t* strides;  // in elements
-  std::uint64_t byte_offset;
-};
-struct DLManagedTensor {
-  static constexpr const char* kName = "dltensor";
-
-  DLTensor dl_tensor;
-  void* manager_ctx;
-  void (*deleter)(DLManagedTensor* self);
-};
-struct DLPackVersion {
-  std::uint32_t major;
-  std::uint32_t minor;
-};
-struct DLManagedTensorVersioned {
-  static constexpr const char* kName = "dltensor_versioned";
-
-  DLPackVersion version;
-  void* manager_ctx;
-  void (*deleter)(DLManagedTensorVersioned* self);
-  std::uint64_t flags;
-  DLTensor dl_tensor;
-};
-
-constexpr std::int32_t kCpu = 1;
-constexpr std::uint64_t kReadOnly = 1;
-constexpr std::uint64_t kIsCopied = 2;
 constexpr std::size_t kAlignment = 64;  // what XLA and SIMD code like
 
 /// What a consumer gets; `array` or `copy` is what it looks at.

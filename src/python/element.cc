@@ -51,7 +51,52 @@ void refuse(PyObject* name) {
   if (names) PyErr_Format(PyExc_ValueError, "dtype is %R: known are %U", name, names.get());
 }
 
+/// What a format's first letter is for DLPack; -1: nothing that we know.
+int code_of(const char* letter) {
+  switch (*letter) {
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+    case 'n':
+      return kInt;
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+    case 'N':
+    case 'c':
+      return kUInt;
+    case 'e':
+    case 'f':
+    case 'd':
+      return kFloat;
+    case 'Z':
+      return kComplex;
+    case '?':
+      return kBool;
+    default:
+      return -1;
+  }
+}
+
 }  // namespace
+
+const Element* element_of(const char* format, Py_ssize_t size) {
+  if (*format == '@' || *format == '=' || *format == '<' || (*format == '>' && size == 1)) ++format;
+  int code = code_of(format);
+  bool is_one = code >= 0 && format[code == kComplex ? 2 : 1] == '\0';
+  return is_one ? element_of(static_cast<std::uint8_t>(code), static_cast<int>(8 * size)) : nullptr;
+}
+
+const Element* element_of(std::uint8_t code, int bits) {
+  for (const Element& element : kElements) {
+    if (element.code == code && 8 * element.size == bits) return &element;
+  }
+  return nullptr;
+}
 
 const Element* element_named(PyObject* name) {
   if (!PyUnicode_Check(name)) {

@@ -36,6 +36,7 @@ PyAPI_FUNC(int) PyBuffer_FillInfo(Py_buffer* view, PyObject* object, void* buffe
 
 #ifndef Py_bf_getbuffer
 #define Py_bf_getbuffer 1
+#define Py_bf_releasebuffer 2
 #endif
 
 namespace pergpu::python {

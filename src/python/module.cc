@@ -1,5 +1,6 @@
 // pergpu._share: the shared memory of share/ for Python.  Types are made for each interpreter that
 // imports it; nothing is global.
+#include "python/ends.h"
 #include "python/object.h"
 #include "python/region.h"
 
@@ -20,6 +21,12 @@ constexpr Entry kTypes[] = {
     {"Parameters", parameters_spec, &Types::parameters},
     {"MetricsTable", metrics_table_spec, &Types::metrics_table},
     {"MetricsWriter", metrics_writer_spec, &Types::metrics_writer},
+    {"Channel", channel_spec, &Types::channel},
+    {"Pipes", pipes_spec, &Types::pipes},
+    {"Producer", producer_spec, &Types::producer},
+    {"Slot", slot_spec, &Types::slot},
+    {"Consumer", consumer_spec, &Types::consumer},
+    {"Item", item_spec, &Types::item},
 };
 
 /// The type is the module's, until it is cleared.
@@ -63,6 +70,10 @@ PyMethodDef kFunctions[] = {
      "A part of an ordinary file as a Region, from any byte on; the descriptor may be closed "
      "then.\n"
      "Who shortens the file takes the pages away: to read them is a SIGBUS."},
+    {"spec_of_example", spec_of_example, METH_O,
+     "spec_of_example($module, like, /)\n--\n\nWhat such items of a channel are."},
+    {"size_of_spec", size_of_spec, METH_O,
+     "size_of_spec($module, spec, /)\n--\n\nHow many bytes of a slot such an item takes."},
     {},
 };
 PyModuleDef_Slot kSlots[] = {

@@ -46,6 +46,12 @@ struct Types {
   PyTypeObject* parameters = nullptr;
   PyTypeObject* metrics_table = nullptr;
   PyTypeObject* metrics_writer = nullptr;
+  PyTypeObject* channel = nullptr;
+  PyTypeObject* pipes = nullptr;
+  PyTypeObject* producer = nullptr;
+  PyTypeObject* slot = nullptr;
+  PyTypeObject* consumer = nullptr;
+  PyTypeObject* item = nullptr;
 };
 inline Types* types_of(PyTypeObject* type) {
   return static_cast<Types*>(PyType_GetModuleState(type));
@@ -58,6 +64,12 @@ PyType_Spec* array_spec();
 PyType_Spec* parameters_spec();
 PyType_Spec* metrics_table_spec();
 PyType_Spec* metrics_writer_spec();
+PyType_Spec* channel_spec();
+PyType_Spec* pipes_spec();
+PyType_Spec* producer_spec();
+PyType_Spec* slot_spec();
+PyType_Spec* consumer_spec();
+PyType_Spec* item_spec();
 
 /// The object as the structure of its type.
 template <typename T>

@@ -1,11 +1,11 @@
-"""Memory that jobs have in common: data that is loaded once for all of them, parameters that they
-train together.
+"""Memory that jobs have in common: data that is loaded once for all of them, arrays that go
+from one to another, parameters that they train together.
 
     from pergpu import share
 
     digits = share.dataset("digits.npz")            # a file: mapped, or loaded by the first that asks
     tokens = share.dataset("tokens", tokenize_all)  # or what a function returns
-
+    batches = share.Channel("batches", shape=(64, 28, 28), dtype="float32")  # from process to process
     model = share.parameters(module)                # Hogwild: its parameters are those of all jobs
 
 Nothing here needs numpy, torch or jax, and all of them take what is here (docs/share.md).
@@ -19,10 +19,27 @@ except ImportError as error:
         "`pip install .` builds it, with the headers of Python (Debian: python3-dev)"
     ) from error
 
-from .._share import Array
+from .._share import Array, Consumer, Item, Producer, Slot
+from ._channel import Channel
 from ._dataset import dataset
 from ._formats import BadFile
 from ._list import SharedList
 from ._parameters import SharedParameters, Snapshot, parameters
+from ._peers import PeerDied, PeerLeft
 
-__all__ = ["Array", "BadFile", "SharedList", "SharedParameters", "Snapshot", "dataset", "parameters"]
+__all__ = [
+    "Array",
+    "BadFile",
+    "Channel",
+    "Consumer",
+    "Item",
+    "PeerDied",
+    "PeerLeft",
+    "Producer",
+    "SharedList",
+    "SharedParameters",
+    "Slot",
+    "Snapshot",
+    "dataset",
+    "parameters",
+]
