@@ -87,6 +87,12 @@ bool return_held(const Layout& layout, std::uint32_t c) {
 
 bool take_inventory(const Layout& layout, std::uint32_t p, std::vector<std::uint32_t>& spare) {
   const Geometry& geometry = layout.geometry();
+  // Before the rings: who leaves meanwhile gives back what it holds, which is in no ring as we saw
+  // them.
+  std::vector<bool> gone;
+  for (std::uint32_t c = 0; c < geometry.consumers; ++c) {
+    gone.push_back(is_gone(layout.consumer_owner(c)));
+  }
   std::vector<bool> in_ring(geometry.slots);
   if (!mark_all(layout, p, in_ring)) return false;
   for (std::uint32_t slot = 0; slot < geometry.slots; ++slot) {
@@ -98,7 +104,7 @@ bool take_inventory(const Layout& layout, std::uint32_t p, std::vector<std::uint
       continue;
     }
     if (holder >= 1 && holder <= geometry.consumers) {
-      if (!is_gone(layout.consumer_owner(holder - 1))) continue;  // it reads, and will give it back
+      if (!gone[holder - 1]) continue;  // it reads, and gives it back or has given it back
       count_lost(layout, p, holder - 1);
     }
     layout.descriptor(p, slot).holder.store(0, std::memory_order_release);

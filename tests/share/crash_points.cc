@@ -22,6 +22,8 @@ namespace pergpu::share {
 namespace {
 
 constexpr std::uint32_t kSlots = 2;
+constexpr int kTriesByBreakpoint = 3;
+constexpr int kTries = 100;  // who sleeps wakes up by itself on a busy machine
 constexpr std::int64_t kToldTooLateNs = 2'000'000'000;  // no measure: it would be a hang
 
 enum class Does { Passes, Attaches, Leaves };
@@ -29,7 +31,8 @@ enum class Survivor {
   Awake,
   Asleep,
   AsleepWithoutHint,  // the kernel does not mark the victim's liveness word
-  Nobody
+  Nobody,
+  Leaves  // it holds an item and leaves, while the victim is not killed but goes on
 };
 
 struct Scenario {
@@ -61,6 +64,7 @@ constexpr Scenario kScenarios[] = {
     {"consumer-recovers", false, Does::Passes, 0, false, Survivor::Nobody, 61},
     {"producer-attaches", true, Does::Attaches, 0, false, Survivor::Nobody, 61},
     {"consumer-attaches", false, Does::Attaches, 0, false, Survivor::Nobody, 61},
+    {"producer-attaches-consumer-leaves", true, Does::Attaches, 1, false, Survivor::Leaves, 101},
     // Up to a fifth of a second each.
     {"producer-unmarked", true, Does::Passes, 0, false, Survivor::AsleepWithoutHint, 31},
     {"consumer-unmarked", false, Does::Passes, kSlots, false, Survivor::AsleepWithoutHint, 31},
@@ -117,6 +121,12 @@ void forgo_hints() {
       if (consumer) consume(*consumer, scenario.victim_sleeps);
   }
   Traced::end();
+  std::uint32_t slots = 0;
+  for (int i = 0; producer && i < 20; ++i) {
+    if (producer->acquire(0).outcome == Outcome::Ready) ++slots;  // or is told that somebody left
+  }
+  shared[1] = 1 + slots;
+  wake(shared[1]);
   ::pause();
   std::abort();
 }
@@ -155,7 +165,11 @@ class Experiment {
         victim_([]() -> int { return 0; }) {
     victim_.wait();
     if (scenario.survivor == Survivor::Nobody) leave_something_dead(channel_, scenario);
-    if (scenario.survivor != Survivor::Nobody) attach_survivor();
+    if (scenario.survivor == Survivor::Leaves) {
+      let_survivor_take();
+    } else if (scenario.survivor != Survivor::Nobody) {
+      attach_survivor();
+    }
     Forked victim([&]() -> int { live(channel_, scenario, shared_); });
     std::swap(victim_, victim);
     if (!reaches(shared_[0], 1)) std::abort();
@@ -175,20 +189,20 @@ class Experiment {
     };
     std::vector<Point> way = record(
         *traced_, [&] { give(); }, has_changed);
+    if (scenario_.survivor == Survivor::Leaves) consumer_.reset();
     finish();
     return way;
   }
-  /// False: the victim went another way this time, and was killed at its end.
-  bool try_point(const std::vector<Point>& way, const Point& point) {
-    bool there = go_to(*traced_, way, point, [&] { give(); });
-    finish();
-    return there;
-  }
-  /// After so many instructions of whatever way it goes.
-  void try_steps(std::size_t count) {
-    for (std::size_t i = 0; i < count && traced_->step(); ++i) {
+  /// False: the victim went another way this time, and was killed there.
+  bool try_point(const std::vector<Point>& way, std::size_t at, bool by_steps) {
+    auto wake = [&] { give(); };
+    bool there = by_steps ? step_to(*traced_, way, at, wake) : go_to(*traced_, way, way[at], wake);
+    if (scenario_.survivor == Survivor::Leaves) {
+      consumer_.reset();
+      if (there) let_go_on();
     }
     finish();
+    return there;
   }
 
   const std::string& wrong() const { return wrong_; }
@@ -212,6 +226,24 @@ class Experiment {
     while (flag.load() == 0) ::usleep(20);
   }
 
+  /// An item of an earlier producer is in the survivor's hands.
+  void let_survivor_take() {
+    producer_ = producer_of(channel_);
+    send(*producer_, 1, 0);
+    consumer_ = consumer_of(channel_);
+    held_ = consumer_->take(0).item;
+    producer_.reset();
+  }
+
+  /// The victim goes on to the end, and must have all slots.
+  void let_go_on() {
+    traced_->run_on();
+    if (!reaches(shared_[1], 1)) std::abort();
+    if (std::uint32_t slots = shared_[1] - 1; slots != kSlots) {
+      complain(std::to_string(slots) + " slots of " + std::to_string(kSlots) + " for the victim");
+    }
+  }
+
   /// What the victim sleeps for.
   void give() {
     if (consumer_) check_item(consumer_->take(soon()));
@@ -223,7 +255,7 @@ class Experiment {
     victim_.kill();
     if (sleeper_.joinable()) {
       sleeper_.join();
-    } else if (scenario_.survivor != Survivor::Nobody) {
+    } else if (scenario_.survivor != Survivor::Nobody && scenario_.survivor != Survivor::Leaves) {
       survive();
     }
     if (told_at_ != 0) told_ns_ = std::max<std::int64_t>(0, told_at_ - killed_at);
@@ -316,6 +348,7 @@ class Experiment {
   std::optional<Traced> traced_;
   std::unique_ptr<Producer> producer_;  // who survives
   std::unique_ptr<Consumer> consumer_;
+  Item held_;
   std::thread sleeper_;
   std::uint64_t last_ = 0;
   std::int64_t told_at_ = 0;
@@ -336,36 +369,31 @@ void run(const Scenario& scenario, std::size_t stride) {
   if (sleeps != scenario.victim_sleeps) fail(scenario, 0, "it goes another way than was meant");
   std::vector<std::int64_t> told;
   bool slow = scenario.survivor == Survivor::AsleepWithoutHint;
-  std::size_t by_steps = 0;  // the awakened survivor changes the way
+  std::size_t stepped = 0;  // the clock, or the awakened survivor, changes the way
   for (std::size_t at = 0; at < way.size(); ++at) {
     bool chosen = way[at].asleep || (way[at].beside_change && !slow);
     if (!chosen && at % (stride * scenario.steps) != 0) continue;
     bool there = false;
-    // Who sleeps wakes up by itself on a busy machine.
-    int tries = scenario.victim_sleeps ? 100 : 3;
-    for (int again = 0; !there; ++again) {
+    for (int tries = 0; !there; ++tries) {
+      if (tries == kTries) fail(scenario, at, "it goes another way than was recorded");
+      bool by_steps = tries >= kTriesByBreakpoint && !way[at].asleep;
       Experiment experiment(scenario);
-      if (again < tries) {
-        there = experiment.try_point(way, way[at]);
-      } else {
-        if (scenario.victim_sleeps) fail(scenario, at, "it goes another way than was recorded");
-        experiment.try_steps(at);
-        there = true;
-        ++by_steps;
-      }
+      there = experiment.try_point(way, at, by_steps);
       if (!experiment.wrong().empty()) fail(scenario, at, experiment.wrong());
-      if (there) told.push_back(experiment.told_ns());
+      if (!there) continue;
+      told.push_back(experiment.told_ns());
+      if (by_steps) ++stepped;
     }
   }
   std::sort(told.begin(), told.end());
   auto ms = [](std::int64_t ns) { return static_cast<double>(ns) / kMs; };
   std::printf("%-18s %5zu points of %5zu instructions", scenario.name, told.size(), way.size());
-  if (scenario.survivor != Survivor::Nobody) {
+  if (told.back() != 0) {
     auto late = std::count_if(told.begin(), told.end(), [](auto ns) { return ns > 10 * kMs; });
     std::printf(", told after %.2f ms, at most %.2f, %ld times later than 10",
                 ms(told[told.size() / 2]), ms(told.back()), static_cast<long>(late));
   }
-  if (by_steps != 0) std::printf(", %zu counted by steps", by_steps);
+  if (stepped != 0) std::printf(", %zu counted by steps", stepped);
   std::printf("\n");
 }
 

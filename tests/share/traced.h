@@ -55,6 +55,12 @@ class Traced {
     start_step();
     return await_stop() == SIGTRAP;
   }
+  /// To the end of its way, and on, without being traced.
+  void run_on() {
+    ::ptrace(PTRACE_CONT, pid_, nullptr, nullptr);
+    if (await_stop() != SIGSTOP) std::abort();
+    ::ptrace(PTRACE_DETACH, pid_, nullptr, nullptr);
+  }
   /// Lets it go to sleep in the instruction at which it is.
   void fall_asleep() {
     start_step();
@@ -139,7 +145,7 @@ std::vector<Point> record(Traced& process, Wake wake, HasChanged has_changed) {
     point.beside_change = has_changed();
     if (point.beside_change && !points.empty()) points.back().beside_change = true;
     points.push_back(point);
-    if (!process.is_about_to_sleep()) continue;
+    if (slept || !process.is_about_to_sleep()) continue;
     point.asleep = true;
     points.push_back(point);
     process.fall_asleep();
@@ -154,24 +160,45 @@ std::vector<Point> record(Traced& process, Wake wake, HasChanged has_changed) {
   return points;
 }
 
-/// Brings a process to a point that was recorded; false: it went another way.
+/// To where the process has slept and was woken, as it was recorded.  False: it went another way.
+template <typename Wake>
+bool pass_sleep(Traced& process, const std::vector<Point>& points, Wake wake) {
+  for (const Point& point : points) {
+    if (!point.asleep) continue;
+    if (!process.run_to(point.address, point.times) || !process.is_about_to_sleep()) return false;
+    process.fall_asleep();
+    wake();
+    process.wake_up();
+    return true;
+  }
+  return false;
+}
+
+/// Brings a process to a point that was recorded.  False: it went another way.
 template <typename Wake>
 bool go_to(Traced& process, const std::vector<Point>& points, const Point& point, Wake wake) {
-  if (point.after_sleeping) {
-    for (const Point& other : points) {
-      if (!other.asleep) continue;
-      if (!process.run_to(other.address, other.times) || !process.is_about_to_sleep()) return false;
-      process.fall_asleep();
-      wake();
-      process.wake_up();
-      break;
-    }
-  }
+  if (point.after_sleeping && !pass_sleep(process, points, wake)) return false;
   if (!process.run_to(point.address, point.times)) return false;
   if (point.asleep) {
     if (!process.is_about_to_sleep()) return false;
     process.fall_asleep();
   }
+  return true;
+}
+
+/// As many steps on, whatever way it goes (reading the clock has no fixed number of them).  False:
+/// it went another way before it slept.
+template <typename Wake>
+bool step_to(Traced& process, const std::vector<Point>& points, std::size_t at, Wake wake) {
+  std::size_t steps = 0;
+  for (std::size_t i = 0; i < at; ++i) {
+    if (points[i + 1].after_sleeping == points[at].after_sleeping) ++steps;
+  }
+  if (points[at].after_sleeping) {
+    if (!pass_sleep(process, points, wake)) return false;
+    --steps;  // the first one is where it is now
+  }
+  while (steps > 0 && process.step()) --steps;
   return true;
 }
 
