@@ -94,6 +94,11 @@ class SharedParameters(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         return self._views[name]
 
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Writes into the array: `shared["w"] += 1` and `shared["w"] = values`, of numpy and torch."""
+        if value is not self._views[name]:
+            self._views[name][...] = value
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._views)
 
