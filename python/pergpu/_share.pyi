@@ -349,6 +349,58 @@ def spec_of_example(like: Any, /) -> _Spec:
 
 def size_of_spec(spec: _Spec, /) -> int:
     """How many bytes of a slot such an item takes.  ValueError, TypeError: there is no such item."""
+class Loader:
+    """Rows of arrays, gathered into batches by threads that need no interpreter lock.
+
+    They read `arrays`: an Array each, and None, or what becomes of its rows, which are images: (height
+    and width of the crop, padding, random crop, flip, means, deviations, scale, dtype).  They begin with
+    the first take() or wait(), and end with the object.  ValueError: what does not fit; MemoryError.
+    """
+
+    def __new__(
+        cls,
+        arrays: tuple[tuple[Array, Optional[tuple[object, ...]]], ...],
+        batch: SupportsIndex,
+        *,
+        shuffle: bool = False,
+        seed: int = 0,
+        drop_last: bool = False,
+        shard: SupportsIndex = 0,
+        shards: SupportsIndex = 1,
+        ahead: SupportsIndex = 2,
+        threads: SupportsIndex = 1,
+        pinned: bool = False,
+    ) -> Loader: ...
+    @property
+    def batches(self) -> int:
+        """How many an epoch has."""
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Where each array lies in a Batch."""
+    @property
+    def forked(self) -> bool:
+        """Whether the threads are those of another process: then all else is a RuntimeError."""
+    def take(self, seconds: Optional[float], /) -> Optional[tuple[Batch, int, int, int]]:
+        """The next batch, over the ends of epochs: it, its epoch, its number in that, its rows.
+
+        None: it took longer than that; seconds None: it may take as long as it likes.  MemoryError: so
+        many are held that there is no memory for another.  ValueError: it was stopped.
+        """
+    def wait(self, seconds: Optional[float], /) -> bool:
+        """Whether take() would not wait; waits for it as long as that."""
+    def seek(self, epoch: int, number: int, /) -> None:
+        """What is taken next is this batch of that epoch."""
+    def stop(self) -> None:
+        """Ends the threads; batches stay.  Nothing can be taken then."""
+
+@final
+class Batch:
+    """A slot of a Loader, as a buffer of bytes.  It is filled anew when this, and every buffer of it, is
+    gone.
+    """
+
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 def map_file(fd: int, offset: SupportsIndex, nbytes: SupportsIndex, view: _View) -> Region:
     """A part of an ordinary file as a Region, from any byte on; the descriptor may be closed then.

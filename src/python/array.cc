@@ -6,31 +6,20 @@
 // would call is there.
 #include "python/array.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <utility>
 
 #include "python/dlpack.h"
 #include "python/errors.h"
+#include "python/forks.h"
 #include "python/object.h"
 
 namespace pergpu::python {
 namespace {
 
 constexpr int kMostDimensions = 64;  // PyBUF_MAX_NDIM
-
-// The forks between the process that loaded this and the one that runs: what has another number was
-// made by an ancestor.  Two calls of getpid() would cost more than the rest of an Array.
-std::atomic<unsigned> forks_so_far{0};
-
-void count_forks() {
-  [[maybe_unused]] static const int once =
-      ::pthread_atfork(nullptr, nullptr, [] { forks_so_far.fetch_add(1); });
-}
 
 /// Shape and strides, before there is an object to put them in.
 struct Layout {
@@ -137,7 +126,7 @@ PyObject* make_new(PyTypeObject* type, PyObject* arguments, PyObject* named) {
     PyBuffer_Release(&base);
   } else if (on_release != Py_None) {
     as<Array>(object)->on_release = another(on_release);
-    as<Array>(object)->forks = forks_so_far.load(std::memory_order_relaxed);
+    as<Array>(object)->forks = forks_so_far();
   }
   return object;
 }
@@ -146,7 +135,7 @@ void tell(Array* self) {
   PyObject* callback = std::exchange(self->on_release, nullptr);
   if (callback == nullptr) return;
   self->released = true;
-  if (Py_IsInitialized() != 0 && self->forks == forks_so_far.load(std::memory_order_relaxed)) {
+  if (Py_IsInitialized() != 0 && self->forks == forks_so_far()) {
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
     PyObject* answer = PyObject_CallObject(callback, nullptr);

@@ -27,6 +27,8 @@ constexpr Entry kTypes[] = {
     {"Slot", slot_spec, &Types::slot},
     {"Consumer", consumer_spec, &Types::consumer},
     {"Item", item_spec, &Types::item},
+    {"Loader", loader_spec, &Types::loader},
+    {"Batch", batch_spec, &Types::batch},
 };
 
 /// The type is the module's, until it is cleared.

@@ -52,6 +52,8 @@ struct Types {
   PyTypeObject* slot = nullptr;
   PyTypeObject* consumer = nullptr;
   PyTypeObject* item = nullptr;
+  PyTypeObject* loader = nullptr;
+  PyTypeObject* batch = nullptr;
 };
 inline Types* types_of(PyTypeObject* type) {
   return static_cast<Types*>(PyType_GetModuleState(type));
@@ -70,6 +72,8 @@ PyType_Spec* producer_spec();
 PyType_Spec* slot_spec();
 PyType_Spec* consumer_spec();
 PyType_Spec* item_spec();
+PyType_Spec* loader_spec();
+PyType_Spec* batch_spec();
 
 /// The object as the structure of its type.
 template <typename T>

@@ -5,6 +5,7 @@ from one to another, parameters that they train together.
 
     digits = share.dataset("digits.npz")            # a file: mapped, or loaded by the first that asks
     tokens = share.dataset("tokens", tokenize_all)  # or what a function returns
+    for batch in share.Loader(digits, batch_size=64): ...  # shuffled, by threads beside the interpreter
     batches = share.Channel("batches", shape=(64, 28, 28), dtype="float32")  # from process to process
     model = share.parameters(module)                # Hogwild: its parameters are those of all jobs
 
@@ -23,7 +24,9 @@ from .._share import Array, Consumer, Item, Producer, Slot
 from ._channel import Channel
 from ._dataset import dataset
 from ._formats import BadFile
+from ._images import Images
 from ._list import SharedList
+from ._loader import Loader
 from ._parameters import SharedParameters, Snapshot, parameters
 from ._peers import PeerDied, PeerLeft
 
@@ -32,7 +35,9 @@ __all__ = [
     "BadFile",
     "Channel",
     "Consumer",
+    "Images",
     "Item",
+    "Loader",
     "PeerDied",
     "PeerLeft",
     "Producer",

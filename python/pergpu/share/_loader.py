@@ -1,0 +1,299 @@
+"""Batches of shared data, gathered by threads that need no interpreter lock.
+
+A loader has one position, the batch that comes next; whatever asks for batches moves it on.  A batch
+lies in a slot that is filled anew when the last view of it is gone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, Callable, Literal
+
+from .. import _share
+from .._share import Array
+from ._budget import cores
+from ._images import Images
+from ._rows import fields_of
+
+Output = Literal["array", "numpy", "torch", "jax"]
+_STATE = 1  # the version of state_dict()
+
+
+class Loader:
+    """Rows of arrays in batches: shuffled, transformed, prepared ahead by threads of C++.
+
+        loader = share.Loader(share.dataset("digits.npz"), batch_size=64, seed=1, output="torch")
+        for epoch in range(10):
+            for batch in loader:                 # {"x": …, "y": …}
+                train(batch["x"], batch["y"])
+
+    `data`: a dict of arrays, a tuple of arrays, or an array (of share, numpy, torch on the CPU, or
+    anything with a buffer), each with the same number of rows, which are its first dimension; batches
+    look like it.  It is read where it lies, in the middle of the training.
+
+    `batch_size`: rows; the last batch of an epoch has the rest of them, or with `drop_last` is left out.
+    `shuffle`, `seed`: equal ones give the same order, everywhere.  `shard=(i, n)`: the i-th of n parts of
+    each epoch, which are disjoint and complete.  `epochs`: how many one `for` goes over, None: it never
+    ends.
+
+    `transforms`: by name (by number, of a tuple; of a single array just one), Images.  `output`: what
+    arrays of a batch are: share.Array, or of numpy, torch, jax, all without a copy.
+
+    `threads`: at most so many; never more than the cores this process may use, less one that is left
+    for the training; None: as many as that.  `ahead`: so many batches are prepared beside those that you
+    hold, None: one more than threads.  You may keep as many as there is memory for; they do not change.
+    `pinned`: batches lie in memory that CUDA copies from by itself; keep a batch until its copy is over.
+
+    TypeError, ValueError: what is wrong with the arguments; MemoryError: there is not so much.  OSError:
+    there is no CUDA to pin memory with.
+    """
+
+    __module__ = "pergpu.share"
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        batch_size: int = 64,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+        epochs: int | None = 1,
+        shard: tuple[int, int] = (0, 1),
+        transforms: Mapping[Any, Images] | Images | None = None,
+        output: Output = "array",
+        threads: int | None = None,
+        ahead: int | None = None,
+        pinned: bool = False,
+    ) -> None:
+        if output not in _CONVERTERS:
+            raise ValueError(f"output is {output!r}: {', '.join(map(repr, _CONVERTERS))} were expected")
+        self.batch_size = _number("batch_size", batch_size, 1, (1 << 32) - 1)
+        self.seed = _number("seed", seed, 0, (1 << 64) - 1)
+        self.epochs = None if epochs is None else _number("epochs", epochs, 1, 1 << 40)
+        self.shuffle, self.drop_last = bool(shuffle), bool(drop_last)
+        self.shard = _shard(shard)
+        self.output = output
+        budget = max(1, cores() - 1)
+        self.threads = budget if threads is None else min(budget, _number("threads", threads, 1, 1024))
+        self.ahead = self.threads + 1 if ahead is None else _number("ahead", ahead, 1, 1 << 16)
+        self.pinned = bool(pinned)
+        self._fields, self._shaped = fields_of(data)
+        self._images = _images_of(transforms, self._fields)
+        self._layout = [_part(array, self._images.get(name)) for name, array in self._fields.items()]
+        self._place = (0, 0)  # epoch and number of the batch that comes next
+        self._closed = False
+        self._native = self._opened()
+        self._offsets = self._native.offsets
+        self.batches: int = self._native.batches
+        """Of an epoch."""
+
+    @property
+    def epoch(self) -> int:
+        """That of the next batch; the first is 0."""
+        return self._place[0]
+
+    @property
+    def number(self) -> int:
+        """That of the next batch, in its epoch."""
+        return self._place[1]
+
+    def __len__(self) -> int:
+        """The batches of one whole `for`."""
+        if self.epochs is None:
+            raise TypeError("this loader goes on for ever: `batches` are those of an epoch")
+        return self.batches * self.epochs
+
+    def __iter__(self) -> Iterator[Any]:
+        """Batches from where the loader stands to the end of the epoch, or of `epochs` of them."""
+        return self._iterated(self.output)
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        """The same, where nobody waits but who asks."""
+        import asyncio
+
+        end = self._end()
+        while self._place[0] < end:
+            native = self._current()
+            if native.wait(0):
+                await asyncio.sleep(0)  # others get their turn, too
+            else:  # nothing is taken there, so a cancelled wait loses nothing
+                await asyncio.get_running_loop().run_in_executor(None, native.wait, None)
+            yield self._next(self.output)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next batch is the first of this epoch; where the loader is in it already, it goes on."""
+        epoch = _number("epoch", epoch, 0, 1 << 40)
+        if epoch != self._place[0]:
+            self._go_to(epoch, 0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader stands: behind the batch that was given out last.  For JSON, or a checkpoint."""
+        return {"version": _STATE, "epoch": self._place[0], "number": self._place[1], **self._identity()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from there.  ValueError: it is that of a loader that has other batches."""
+        if state.get("version") != _STATE:
+            raise ValueError(f"a state of version {state.get('version')!r}: this pergpu reads {_STATE}")
+        for name, own in self._identity().items():
+            if state.get(name) != own:
+                raise ValueError(f"the state is of a loader with {name} {state.get(name)!r}, this one has {own!r}")
+        self._go_to(_number("epoch", state["epoch"], 0, 1 << 40), _number("number", state["number"], 0, self.batches - 1))
+
+    def torch(self) -> Any:
+        """The same batches, of tensors, as an IterableDataset for `torch.utils.data.DataLoader(…,
+        batch_size=None)`, Lightning and their like.  It moves this loader's position."""
+        from ._loader_torch import dataset_of
+
+        return dataset_of(self, lambda: self._iterated("torch"))
+
+    def close(self) -> None:
+        """Ends the threads, if there are any.  Batches stay as they are."""
+        self._closed = True
+        if not self._native.forked:
+            self._native.stop()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        at = "closed" if self._closed else f"at batch {self._place[1]} of {self.batches} of epoch {self._place[0]}"
+        return f"<pergpu.share.Loader: {self._rows()} rows, {self.batch_size} a batch, {at}>"
+
+    def _iterated(self, output: Output) -> Iterator[Any]:
+        end = self._end()
+        while self._place[0] < end:
+            yield self._next(output)
+
+    def _end(self) -> float:
+        """The epoch before which a `for` ends that begins now; one that was interrupted ended there, too."""
+        return math.inf if self.epochs is None else (self._place[0] // self.epochs + 1) * self.epochs
+
+    def _next(self, output: Output) -> Any:
+        taken = self._current().take(None)
+        assert taken is not None
+        memory, epoch, number, rows = taken
+        self._place = (epoch, number + 1) if number + 1 < self.batches else (epoch + 1, 0)
+        convert = _CONVERTERS[output]
+        parts = [
+            convert(memory, offset, (rows, *shape), dtype) for offset, (shape, dtype) in zip(self._offsets, self._layout)
+        ]
+        return self._shaped(parts)
+
+    def _current(self) -> _share.Loader:
+        if self._closed:
+            raise ValueError("the loader was closed")
+        if self._native.forked:  # this process has none of its threads: it begins with its own
+            self._native = self._opened()
+            self._native.seek(*self._place)
+        return self._native
+
+    def _go_to(self, epoch: int, number: int) -> None:
+        self._current().seek(epoch, number)
+        self._place = (epoch, number)
+
+    def _opened(self) -> _share.Loader:
+        pairs = []
+        for name, array in self._fields.items():
+            images = self._images.get(name)
+            pairs.append((array, None if images is None else images.for_native(array.shape)))
+        return _share.Loader(
+            tuple(pairs),
+            self.batch_size,
+            shuffle=self.shuffle,
+            seed=self.seed,
+            drop_last=self.drop_last,
+            shard=self.shard[0],
+            shards=self.shard[1],
+            ahead=self.ahead,
+            threads=self.threads,
+            pinned=self.pinned,
+        )
+
+    def _identity(self) -> dict[str, Any]:
+        """What makes batches those that they are."""
+        return {
+            "rows": self._rows(),
+            "batch_size": self.batch_size,
+            "shuffle": self.shuffle,
+            "seed": self.seed,
+            "drop_last": self.drop_last,
+            "shard": list(self.shard),
+        }
+
+    def _rows(self) -> int:
+        return next(iter(self._fields.values())).shape[0]
+
+
+def _number(what: str, value: int, least: int, most: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{what} is {value!r}: an integer was expected")
+    number = value.__index__()
+    if not least <= number <= most:
+        raise ValueError(f"{what} is {number}: {least} to {most} were expected")
+    return number
+
+
+def _shard(shard: tuple[int, int]) -> tuple[int, int]:
+    try:
+        index, count = shard
+    except (TypeError, ValueError):
+        raise TypeError(f"shard is {shard!r}: (i, n) was expected, the i-th of n parts") from None
+    count = _number("the number of shards", count, 1, (1 << 32) - 1)
+    return _number("the shard", index, 0, count - 1), count
+
+
+def _images_of(transforms: Any, fields: Mapping[Any, Array]) -> dict[Any, Images]:
+    if transforms is None:
+        return {}
+    if None in fields:
+        transforms = {None: transforms}
+    if not isinstance(transforms, Mapping):
+        raise TypeError(f"transforms is {transforms!r}: a dict was expected, of share.Images by the names of arrays")
+    for name, images in transforms.items():
+        if name not in fields:
+            raise ValueError(f"transforms: there is no array {name!r}, there are {', '.join(map(repr, fields))}")
+        if not isinstance(images, Images):
+            raise TypeError(f"transforms: {name!r} is {images!r}: share.Images(…) was expected")
+        array = fields[name]
+        if array.dtype != "uint8" or array.ndim not in (3, 4):
+            raise ValueError(
+                f"transforms: {name!r} is {array.shape} of {array.dtype}: images are uint8, (n, height, width, channels) "
+                "or (n, height, width)"
+            )
+    return dict(transforms)
+
+
+def _part(array: Array, images: Images | None) -> tuple[tuple[int, ...], str]:
+    """Shape and dtype of a row."""
+    return (array.shape[1:], array.dtype) if images is None else (images.shape_of(array.shape), images.dtype)
+
+
+def _as_numpy(memory: Any, offset: int, shape: tuple[int, ...], dtype: str) -> Any:
+    return Array(memory, offset, shape, dtype).numpy()
+
+
+def _as_torch(memory: Any, offset: int, shape: tuple[int, ...], dtype: str) -> Any:
+    if dtype != "bool":
+        return Array(memory, offset, shape, dtype).torch()
+    import torch  # whose older versions know no bool of others
+
+    return Array(memory, offset, shape, "uint8").torch().view(torch.bool)
+
+
+def _as_jax(memory: Any, offset: int, shape: tuple[int, ...], dtype: str) -> Any:
+    import jax.dlpack
+
+    return jax.dlpack.from_dlpack(Array(memory, offset, shape, dtype))
+
+
+_CONVERTERS: dict[str, Callable[[Any, int, tuple[int, ...], str], Any]] = {
+    "array": Array,
+    "numpy": _as_numpy,
+    "torch": _as_torch,
+    "jax": _as_jax,
+}

@@ -1,0 +1,40 @@
+"""A loader as torch's tools like to have it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Callable
+
+_data: Any = importlib.import_module("torch.utils.data")
+
+
+def dataset_of(loader: Any, iterated: Callable[[], Iterator[Any]]) -> Any:
+    """Of what `iterated` gives; the rest is the loader's."""
+    return _Batches(loader, iterated)
+
+
+class _Batches(_data.IterableDataset):
+    """Whole batches: DataLoader takes them with batch_size=None, and without workers."""
+
+    def __init__(self, loader: Any, iterated: Callable[[], Iterator[Any]]) -> None:
+        self._loader = loader
+        self._iterated = iterated
+
+    def __iter__(self) -> Iterator[Any]:
+        if _data.get_worker_info() is not None:
+            raise RuntimeError("a share.Loader has threads of its own, workers would all load the same: num_workers=0")
+        return self._iterated()
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def set_epoch(self, epoch: int) -> None:
+        self._loader.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        state: dict[str, Any] = self._loader.state_dict()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._loader.load_state_dict(state)
