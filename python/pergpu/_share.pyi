@@ -449,3 +449,14 @@ class MetricsWriter:
         """
     def release(self) -> None:
         """Nothing more will come; what was put stays."""
+
+def write_mean(
+    dtype: str, sources: Iterable[tuple[int, SupportsIndex, float]], count: SupportsIndex, into: tuple[int, SupportsIndex]
+) -> None:
+    """The mean of `count` values from each of the sources, (descriptor, offset, weight), into a file,
+    (descriptor, offset).  The weights are divided by their sum.
+
+    `dtype` is "float16", "bfloat16", "float32" or "float64"; sums are float32 (float64 of that).  A
+    few megabytes of each file are mapped at a time.  ValueError: another dtype, weights without a sum,
+    or not all of a source is in its file.  OSError: it cannot be written.
+    """

@@ -1,6 +1,7 @@
 // pergpu._share: the shared memory of share/ for Python.  Types are made for each interpreter that
 // imports it; nothing is global.
 #include "python/ends.h"
+#include "python/average.h"
 #include "python/object.h"
 #include "python/region.h"
 
@@ -76,6 +77,11 @@ PyMethodDef kFunctions[] = {
      "spec_of_example($module, like, /)\n--\n\nWhat such items of a channel are."},
     {"size_of_spec", size_of_spec, METH_O,
      "size_of_spec($module, spec, /)\n--\n\nHow many bytes of a slot such an item takes."},
+    {"write_mean", method(write_mean), METH_VARARGS | METH_KEYWORDS,
+     "write_mean($module, dtype, sources, count, into)\n--\n\n"
+     "The mean of `count` values from each of the sources, (descriptor, offset, weight), into a "
+     "file,\n"
+     "(descriptor, offset)."},
     {},
 };
 PyModuleDef_Slot kSlots[] = {
