@@ -1,7 +1,7 @@
 // pergpu._share: the shared memory of share/ for Python.  Types are made for each interpreter that
 // imports it; nothing is global.
-#include "python/ends.h"
 #include "python/average.h"
+#include "python/ends.h"
 #include "python/object.h"
 #include "python/region.h"
 

@@ -27,6 +27,7 @@ from ._formats import BadFile
 from ._images import Images
 from ._list import SharedList
 from ._loader import Loader
+from ._models import best_of, mean
 from ._parameters import SharedParameters, Snapshot, parameters
 from ._peers import PeerDied, PeerLeft
 
@@ -45,6 +46,8 @@ __all__ = [
     "SharedParameters",
     "Slot",
     "Snapshot",
+    "best_of",
     "dataset",
+    "mean",
     "parameters",
 ]
