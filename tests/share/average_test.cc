@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "os/fd.h"
+#include "share/half.h"
 #include "share/transform.h"
 
 namespace pergpu::share {
@@ -68,7 +69,7 @@ TEST(Average, IsTheSumByTheWeightsDividedByTheirSum) {
       << "of doubles the sum is one, too";
 }
 
-TEST(Average, OfOneFileIsThatFileForEachHalfAndEachBfloat) {
+void check_each_short_float() {
   std::vector<std::uint16_t> all(65536);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
   std::vector<std::uint16_t> halves = mean_of<std::uint16_t>(Real::Float16, {all});
@@ -81,6 +82,27 @@ TEST(Average, OfOneFileIsThatFileForEachHalfAndEachBfloat) {
     ASSERT_TRUE(no_half ? half_is_none : halves[i] == i) << i;
     ASSERT_TRUE(no_bfloat ? bfloat_is_none : bfloats[i] == i) << i;
   }
+}
+
+TEST(Average, OfOneFileIsThatFileForEachHalfAndEachBfloat) {
+  check_each_short_float();
+  pretend_no_half_instructions(true);
+  check_each_short_float();
+  pretend_no_half_instructions(false);
+}
+
+TEST(Average, OfHalvesIsTheSameWithoutInstructionsForThem) {
+  std::mt19937 random(5);
+  std::vector<std::vector<std::uint16_t>> from(3, std::vector<std::uint16_t>(100'003));
+  for (auto& one : from) {
+    for (std::uint16_t& half : one)
+      half = static_cast<std::uint16_t>(random() & 0xFBFFu);  // finite
+  }
+  std::vector<std::uint16_t> with = mean_of<std::uint16_t>(Real::Float16, from, {1, 0.3, 7});
+  pretend_no_half_instructions(true);
+  std::vector<std::uint16_t> without = mean_of<std::uint16_t>(Real::Float16, from, {1, 0.3, 7});
+  pretend_no_half_instructions(false);
+  EXPECT_EQ(with, without);
 }
 
 TEST(Average, OfShortFloatsIsRoundedOnceAndNotInBetween) {
