@@ -45,8 +45,8 @@ class Other:
 
     def ends(self):
         """Its exit status."""
-        with self._process:
-            return self._process.wait(60)
+        self._process.stdin.close()
+        return self._process.wait(60)
 
     def is_asleep(self):
         """It waits for something, and not for the processor."""
@@ -58,4 +58,6 @@ class Other:
 
     def __exit__(self, *_):
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
