@@ -20,6 +20,8 @@ except ImportError as error:
         "`pip install .` builds it, with the headers of Python (Debian: python3-dev)"
     ) from error
 
+from typing import TYPE_CHECKING
+
 from .._share import Array, Consumer, Item, Producer, Slot
 from ._channel import Channel
 from ._dataset import dataset
@@ -31,8 +33,13 @@ from ._models import best_of, mean
 from ._parameters import SharedParameters, Snapshot, parameters
 from ._peers import PeerDied, PeerLeft
 
+if TYPE_CHECKING:
+    from ._pipes import AsyncConsumer, AsyncProducer, PipeChannel
+
 __all__ = [
     "Array",
+    "AsyncConsumer",
+    "AsyncProducer",
     "BadFile",
     "Channel",
     "Consumer",
@@ -41,6 +48,7 @@ __all__ = [
     "Loader",
     "PeerDied",
     "PeerLeft",
+    "PipeChannel",
     "Producer",
     "SharedList",
     "SharedParameters",
@@ -51,3 +59,12 @@ __all__ = [
     "mean",
     "parameters",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name in ("AsyncConsumer", "AsyncProducer", "PipeChannel"):  # asyncio takes long to import
+            from . import _pipes
+
+            return getattr(_pipes, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
