@@ -398,7 +398,7 @@ PERGPU_SHARE_API int32_t pergpu_share_loader_next(pergpu_share_loader* loader, i
                                                   pergpu_share_batch* batch,
                                                   pergpu_share_error* error);
 // Where an array's rows of a batch lie, one after the other, at a multiple of 64 bytes.
-// INVALID: the slot is not held, or there is no such field.
+// INVALID: the slot is not held, or there is no such field.  UNAVAILABLE: in a fork.
 PERGPU_SHARE_API int32_t pergpu_share_loader_data(const pergpu_share_loader* loader, uint32_t slot,
                                                   uint32_t field, void** data, uint64_t* row_bytes,
                                                   pergpu_share_error* error);

@@ -399,6 +399,8 @@ TEST(CApi, ALoaderTellsMistakes) {
     pergpu_share_batch batch = {};
     batch.struct_size = sizeof(batch);
     std::int32_t code = pergpu_share_loader_next(loader, 0, &batch, nullptr);
+    if (pergpu_share_loader_data(loader, 0, 0, &data, &row_bytes, nullptr) != code) return 1;
+    if (pergpu_share_loader_release(loader, 0, nullptr) != code) return 2;
     pergpu_share_loader_free(loader);
     return code;
   });

@@ -214,6 +214,7 @@ std::int32_t pergpu_share_loader_data(const pergpu_share_loader* loader, std::ui
                                       pergpu_share_error* error) {
   return guarded(error, [&]() -> Result<void> {
     if (Result<void> there = all_there(loader, data, row_bytes); !there) return there;
+    if (Result<void> ours = check_process(*loader); !ours) return ours;
     const LoaderOptions& options = loader->loader->options();
     if (field >= options.fields.size()) {
       return invalid("there is no array " + std::to_string(field) + ", there are " +
