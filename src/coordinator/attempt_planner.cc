@@ -111,10 +111,11 @@ std::string metrics_of(const World& world, const Job& job) {
   return scope ? scope->metrics : usual;
 }
 
-AttemptPlanner::AttemptPlanner(const World& world, std::string home,
+AttemptPlanner::AttemptPlanner(const World& world, std::string home, std::string share,
                                ReadEnvironment read_environment, Record record)
     : world_(world),
       home_(std::move(home)),
+      share_(std::move(share)),
       read_environment_(std::move(read_environment)),
       record_(std::move(record)) {}
 void AttemptPlanner::forget(SweepId sweep) { environments_.erase(sweep); }
@@ -285,6 +286,7 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand) {
                              .config = job.run < 0 ? std::string() : s->config,
                              .out = s->out,
                              .metrics = s->metrics,
+                             .share = share_,
                              .marker = fmt::format("{}/{}", home_, to_string(plan.id)),
                              .parameters = param_env(s->parameters)};
   if (step.signal) request.signal = signal_name(step.signal->number).substr(3);  // of "SIGUSR1"

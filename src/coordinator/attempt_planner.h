@@ -26,8 +26,9 @@ class AttemptPlanner {
   using ReadEnvironment = std::function<Result<std::string>(SweepId sweep)>;
   /// Takes a fact that has to outlive this process.
   using Record = std::function<void(row::Meta fact)>;
-  AttemptPlanner(const World& world, std::string home, ReadEnvironment read_environment,
-                 Record record);
+  /// `share`: the socket where its attempts meet about shared memory; "": nowhere.
+  AttemptPlanner(const World& world, std::string home, std::string share,
+                 ReadEnvironment read_environment, Record record);
 
   /// REQUIRES: the job is Starting.  An error is the user's: a file that is gone, a text that
   /// cannot be rendered.
@@ -60,6 +61,7 @@ class AttemptPlanner {
 
   const World& world_;
   std::string home_;
+  std::string share_;
   ReadEnvironment read_environment_;
   Record record_;
   std::unordered_map<SweepId, Environment> environments_;

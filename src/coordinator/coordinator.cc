@@ -25,7 +25,7 @@ Coordinator::Coordinator(Parts parts)
       learnt_(parts_.world->meta(), *parts_.clock,
               [this](row::Meta fact) { parts_.journal->record(std::move(fact)); }),
       planner_(std::make_unique<AttemptPlanner>(
-          *parts_.world, parts_.home, parts_.read_environment,
+          *parts_.world, parts_.home, parts_.share, parts_.read_environment,
           [this](row::Meta fact) { parts_.journal->record(std::move(fact)); })) {
   capacity_.cpus = parts_.machine.core_count();
   capacity_.memory_bytes = parts_.machine.memory_bytes;

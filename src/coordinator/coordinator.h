@@ -97,6 +97,7 @@ class Coordinator {
     Machine machine = {};
     os::CgroupSite groups = {};  // for words only
     std::string home = {};
+    std::string share = {};  // the socket of the meeting place, for jobs; "": there is none
     std::string boot_id = {};
     /// The environment captured with a sweep: NAME=value entries, each ended by a NUL.
     std::function<Result<std::string>(SweepId)> read_environment;

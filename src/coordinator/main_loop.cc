@@ -13,9 +13,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "coordinator/coordinator.h"
+#include "coordinator/meeting_place.h"
 #include "coordinator/server.h"
 #include "gpu/probe_inventory.h"
 #include "os/cgroup_site.h"
@@ -44,14 +46,16 @@ int complain(const Error& error) {
   return 3;
 }
 
-/// Leaves after a minute without work and without clients, unless it is a service.
+/// Leaves after a minute without work, without clients and without memory that is to be kept,
+/// unless it is a service.
 class IdleWatch {
  public:
-  IdleWatch(os::Loop& loop, os::Clock& clock, const Coordinator& coordinator, const Server& server)
-      : loop_(loop), clock_(clock), coordinator_(coordinator), server_(server) {}
+  IdleWatch(os::Loop& loop, os::Clock& clock, const Coordinator& coordinator, const Server& server,
+            const MeetingPlace& place)
+      : loop_(loop), clock_(clock), coordinator_(coordinator), server_(server), place_(place) {}
 
   void check() {
-    const bool idle = coordinator_.idle() && server_.clients() == 0;
+    const bool idle = coordinator_.idle() && server_.clients() == 0 && place_.kept() == 0;
     if (!idle) {
       if (armed_ != 0) loop_.cancel(std::exchange(armed_, 0));
     } else if (armed_ == 0) {
@@ -69,6 +73,7 @@ class IdleWatch {
   os::Clock& clock_;
   const Coordinator& coordinator_;
   const Server& server_;
+  const MeetingPlace& place_;
   os::Loop::TimerId armed_ = 0;
   bool leaving_ = false;
 };
@@ -191,6 +196,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                        .record = [&](row::Usage usage) { journal.record(std::move(usage)); }});
   Messenger messenger(loop, *self);
   Server* server = nullptr;
+  MeetingPlace* place = nullptr;
   Coordinator core({.world = &world,
                     .journal = &journal,
                     .local = &local,
@@ -202,6 +208,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                     .machine = machine,
                     .groups = groups,
                     .home = options.home,
+                    .share = meeting_socket(options.run_dir),
                     .boot_id = boot_id,
                     .read_environment =
                         [&](SweepId sweep) {
@@ -211,6 +218,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                     .changed =
                         [&](const std::vector<JobId>& jobs) {
                           if (server != nullptr) server->changed(jobs);
+                          if (place != nullptr) place->review();
                         },
                     .deliver =
                         [&](const NoticeRequest& request, std::function<void(Result<void>)> done) {
@@ -251,6 +259,30 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!opened) return complain(opened.error());
   server = opened->get();
 
+  const std::size_t some = std::clamp<std::size_t>(os::descriptor_limit() / 8, 32, 1024);
+  Result<std::unique_ptr<MeetingPlace>> met =
+      MeetingPlace::open(loop, {.run_dir = options.run_dir,
+                                .most_visitors = some,
+                                .most_held = some,
+                                .most_processes = some,
+                                .sweep_of = [&](JobId id) -> std::optional<SweepId> {
+                                  const Job* job = world.job(id);
+                                  if (job == nullptr) return std::nullopt;
+                                  return job->sweep;
+                                },
+                                .name_of =
+                                    [&](SweepId id) {
+                                      const Sweep* sweep = world.sweep(id);
+                                      return sweep == nullptr ? std::string() : sweep->name;
+                                    },
+                                .can_run =
+                                    [&](SweepId id) {
+                                      const Sweep* sweep = world.sweep(id);
+                                      return sweep != nullptr && sweep->open > 0;
+                                    }});
+  if (!met) return complain(met.error());
+  place = met->get();
+
   Result<void> completions =
       loop.watch((*store)->completion_fd(), EPOLLIN, [&](std::uint32_t) { (*store)->drain(); });
   if (!completions) return complain(completions.error());
@@ -262,7 +294,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!signals) return complain(signals.error());
 
   if (Result<void> watched = watch_turns(loop); !watched) return complain(watched.error());
-  IdleWatch idle(loop, clock, core, **opened);
+  IdleWatch idle(loop, clock, core, **opened, **met);
   core.recover();
   gpus.discover([&] { core.gpus_discovered(); });
   loop.on_turn([&] {

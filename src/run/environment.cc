@@ -157,6 +157,7 @@ JobEnvironment build_environment(const EnvironmentRequest& r) {
   b.set("PERGPU_OUT", r.out);
   b.set("PERGPU_METRICS", r.metrics);
   if (!r.signal.empty()) b.set("PERGPU_SIGNAL", r.signal);
+  if (!r.share.empty()) b.set("PERGPU_SHARE", r.share);
   b.set("PERGPU_ATTEMPT_ID", r.marker);
   for (const auto& [name, value] : r.parameters) b.set(name, value);
   for (const auto& [name, value] : r.step_env) b.set(name, value);
