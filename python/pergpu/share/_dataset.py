@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from .. import _share
 from .._share import Array
 from . import _content, _formats
 from ._formats import Stored
 from ._meeting import meet
+from ._visit import Scope
 
 View = Literal["cow", "ro"]
 
-_seen: dict[str, _share.Memory] = {}  # what this process has attached, by full key
+_seen: dict[tuple[str, Scope], _share.Memory] = {}  # what this process has attached, by full key
+_kept: set[tuple[str, Scope]] = set()  # of these, what it has asked to keep
 
 
 def dataset(
@@ -31,13 +33,16 @@ def dataset(
     offset: int = 0,
     view: View = "cow",
     huge_pages: bool = False,
+    scope: Scope = "user",
+    keep: bool = False,
 ) -> Any:
     """The data of `source`, which all processes of this user that ask for `key` have in common.
 
     `source`: a file (.npy, .npz, .safetensors, or with `dtype`), or a function that is called without arguments and
     returns arrays, lists, and dicts and tuples of such; without one, `key` is the file.  The first
     process that asks loads it, the others wait for it and attach in milliseconds; where the loading
-    one dies, the next one loads.  The memory is freed when the last process that has it ends.
+    one dies, the next one loads.  The memory is freed when the last process that asked for it ends,
+    however it ends, unless `scope` or `keep` says otherwise.
 
     The result has the shape of what was returned: Array where an array was (`numpy.asarray`,
     `torch.from_dlpack` and `[…]` take it without a copy), SharedList where a list was (up to 100 arrays
@@ -51,8 +56,15 @@ def dataset(
     "ro" a write ends the process, which shows who it was.  `huge_pages`: of the kernel's pool, where it
     has enough of them.
 
-    ValueError: the file is damaged, holds what cannot be shared, or not `shape` values.  OSError: it cannot be read, or
-    there is not so much memory.  Whatever `source` raises.
+    `scope`: with "sweep", in a job, the data is that of its sweep only: another sweep that asks for the
+    same key has its own, and it stays until no job of the sweep can run any more.  `keep=True`, in a
+    job: it stays when everybody who asked for it has ended, until `pergpu share drop KEY` or the end of
+    the coordinator; of a file, a copy in memory does.  A file that is mapped as it is is the same for
+    all: the kernel holds its pages as long as it has room for them.
+
+    ValueError: the file is damaged, holds what cannot be shared, or not `shape` values; "sweep" or `keep` outside of a job.
+    OSError: it cannot be read.  MemoryError: there is not so much memory.  Whatever `source` raises.
+    RuntimeWarning: the coordinator cannot hold it now, as it was asked to.
 
     >>> import array
     >>> squares = dataset("squares", lambda: array.array("q", (i * i for i in range(1000))))
@@ -61,35 +73,47 @@ def dataset(
     """
     if view not in ("cow", "ro"):
         raise ValueError(f'view is "cow" or "ro", not {view!r}')
+    if scope not in ("user", "sweep"):
+        raise ValueError(f'scope is "user" or "sweep", not {scope!r}')
     if dtype is None and (shape is not None or offset):
         raise TypeError("shape and offset are of files that are nothing but values: say dtype, too")
     if dtype is not None and not isinstance(dtype, str):
         raise TypeError(f'dtype is a name like "uint16", not {dtype!r}')
+    asked = _Asked(os.fspath(key), view, huge_pages, scope, bool(keep))
     if source is None or isinstance(source, (str, os.PathLike)):
         path = os.fspath(key if source is None else source)
         if dtype is None:
-            return _of_file(os.fspath(key), path, _formats.read_head(path), path.lower().endswith(".npy"), view, huge_pages)
+            return _of_file(asked, asked.key, path, _formats.read_head(path), path.lower().endswith(".npy"))
         stored = _formats.raw(path, dtype, shape, offset)
-        return _of_file(f"{os.fspath(key)} {stored}", path, _formats.Contents([stored], ""), True, view, huge_pages)
+        return _of_file(asked, f"{asked.key} {stored}", path, _formats.Contents([stored], ""), True)
     if not callable(source):
         raise TypeError(f"the source of a dataset is a file or a function, not {type(source).__name__}")
     if dtype is not None:
         raise TypeError("dtype is of files that are nothing but values; what a function returns has its own")
-    return _once(f"function {os.fspath(key)}", source, view, huge_pages)
+    return _once(f"function {asked.key}", source, asked)
 
 
-def _of_file(key: str, path: str, found: _formats.Contents, is_one: bool, view: View, huge_pages: bool) -> Any:
+class _Asked(NamedTuple):
+    key: str
+    view: View
+    huge_pages: bool
+    scope: Scope
+    keep: bool
+
+
+def _of_file(asked: _Asked, key: str, path: str, found: _formats.Contents, is_one: bool) -> Any:
     """`is_one`: an array, not a dict."""
-    if not found.why_not and not huge_pages and all(one.aligned for one in found.arrays):
+    is_to_copy = asked.huge_pages or asked.keep
+    if not found.why_not and not is_to_copy and all(one.aligned for one in found.arrays):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            mapped = {one.name: _mapped(fd, one, view) for one in found.arrays}
+            mapped = {one.name: _mapped(fd, one, asked.view) for one in found.arrays}
         finally:
             os.close(fd)
         return mapped[""] if is_one else mapped
     status = os.stat(path)  # another file of this name is other data
     full = f"file {key} {status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns}"
-    return _once(full, lambda: _loaded(path, found, is_one), view, huge_pages)
+    return _once(full, lambda: _loaded(path, found, is_one), asked)
 
 
 def _mapped(fd: int, stored: Stored, view: View) -> Array:
@@ -135,12 +159,23 @@ def _by_numpy(path: str, why_not: str) -> Any:
     return values.get("", values)
 
 
-def _once(key: str, load: Callable[[], Any], view: View, huge_pages: bool) -> Any:
-    memory = _seen.get(key)
-    if memory is None:
-        memory = meet("data", key, lambda found: _holds(found, key), lambda name: _made(name, key, load(), huge_pages))
-        _seen[key] = memory
-    region = memory.map(view)
+def _once(key: str, load: Callable[[], Any], asked: _Asked) -> Any:
+    place = (key, asked.scope)
+    memory = _seen.get(place)
+    if memory is None or (asked.keep and place not in _kept):
+        memory = meet(
+            "data",
+            key,
+            lambda found: _holds(found, key),
+            lambda name: _made(name, key, load(), asked.huge_pages),
+            scope=asked.scope,
+            keep=asked.keep,
+            title=asked.key,
+        )
+        _seen[place] = memory
+        if asked.keep:
+            _kept.add(place)
+    region = memory.map(asked.view)
     head = _content.head_of(_flat(region))
     return _content.value_of(head, lambda offset, shape, dtype: Array(region, offset, shape, dtype))
 

@@ -1,10 +1,15 @@
 """How processes of a user find memory that has no name.
 
-Each key has a small file in a folder of the user: who holds it locked is the one that makes what is
+In jobs the coordinator is the place where they meet (_visit.py); it can hold what it is given longer
+than any process has it.  Below that, and where there is no coordinator, they do it among themselves:
+each key has a small file in a folder of the user.  Who holds it locked is the one that makes what is
 looked for, and its words are a hint, "pid fd", where the memory was last seen.  /proc/PID/fd/FD opens
 it.  Where the hint is old, the open files of the user's other processes are looked through.  When a
 process dies, its lock and its memory go with it, and all that stays is the little file, which stands
 for nothing.
+
+Who is told by the coordinator to make something still does it under that lock: a process that came
+when there was no coordinator, or that never has one, may be at it already.
 """
 
 from __future__ import annotations
@@ -13,21 +18,79 @@ import fcntl
 import hashlib
 import os
 import stat
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+
 from .._share import Memory
+from ._visit import Scope, Visit, Wish
+
+_LONGEST_TITLE = 1000
 
 
-def meet(kind: str, key: str, is_it: Callable[[Memory], bool], make: Callable[[str], Memory]) -> Memory:
+def meet(
+    kind: str,
+    key: str,
+    is_it: Callable[[Memory], bool],
+    make: Callable[[str], Memory],
+    *,
+    scope: Scope | None = None,
+    keep: bool = False,
+    title: str | None = None,
+) -> Memory:
     """The memory of `key` that processes of this user have, or what make() returns.
 
-    `kind` is what keys are of: those of two kinds are never the same.  `make` gets the name that its
-    memory is to have; while it is called nobody else of this key is in here, and where its process dies
-    somebody else's is called.  `is_it` looks at what was found: a hash says little, and others can make
-    memory of any name.
+    `kind` is what keys are of (small letters): those of two kinds are never the same.  `make` gets the
+    name that its memory is to have; while it is called nobody else of this key is in here, and where its
+    process dies somebody else's is called.  `is_it` looks at what was found: a hash says little, and
+    others can make memory of any name.
+
+    `scope`: None, it is freed as soon as nobody has it open or mapped; "user", in a job the coordinator
+    holds it while a process lives that asked for it; "sweep", only jobs of this sweep meet, and the
+    coordinator holds it until none of them can run any more.  `keep`: until it is dropped (`pergpu share
+    drop TITLE`), or the coordinator ends.  `title`: what people know the key by.
+
+    ValueError: "sweep" or `keep` where there is no coordinator at all.  A RuntimeWarning where there is
+    one that cannot hold it now: the memory is there, and goes with the last process that has it.
     """
-    meeting = _Meeting(kind, key)
+    if scope is None and not keep:
+        return _among_ourselves(_Meeting(kind, key), is_it, make)
+    if keep and not os.environ.get("PERGPU_SHARE"):
+        raise ValueError("there is nobody who could keep it: keep=True is for jobs of pergpu (PERGPU_SHARE is not set)")
+    scope = scope or "user"
+    meeting = _Meeting(kind, f"{_sweep()}\n{key}" if scope == "sweep" else key)
+    wish = Wish(meeting.name, (title or key)[:_LONGEST_TITLE], scope, keep)
+    with Visit(wish) as visit:
+        memory = visit.find(lambda fd: _adopted(fd, is_it))
+        if memory is not None:
+            return memory
+        memory = _among_ourselves(meeting, is_it, make)
+        if visit.leave(memory):
+            return memory
+    # A coordinator that was killed may have a successor by now.
+    with Visit(wish) as visit:
+        found = visit.find(lambda fd: _adopted(fd, is_it))
+        if found is not None:
+            memory.close()
+            return found
+        if not visit.leave(memory) and wish.lasts:
+            warnings.warn(f"nobody holds {wish.title!r} longer than its processes: {visit.why_not}", RuntimeWarning, stacklevel=4)
+    return memory
+
+
+def _sweep() -> str:
+    """What tells this job's sweep from all others: its coordinator's home, and its folder."""
+    try:
+        int(os.environ["PERGPU_JOB"])
+        home = os.path.dirname(os.environ["PERGPU_ATTEMPT_ID"])
+        run = os.path.dirname(os.environ["PERGPU_OUT"])
+    except (KeyError, ValueError):
+        raise ValueError('scope="sweep" is for jobs of pergpu: PERGPU_JOB, PERGPU_ATTEMPT_ID and PERGPU_OUT are not set') from None
+    return f"{home}\n{os.path.dirname(run)}"
+
+
+def _among_ourselves(meeting: _Meeting, is_it: Callable[[Memory], bool], make: Callable[[str], Memory]) -> Memory:
     memory = _adopted(meeting.hinted(), is_it)
     if memory is None:
         with meeting.alone():
