@@ -18,8 +18,9 @@ namespace pergpu::cli {
 namespace {
 
 int doctor(const Output& output) {
-  const Findings findings = examine(gather_facts());
-  print(output.json ? output_line(view::doctor_json(findings, PERGPU_VERSION))
+  const DoctorFacts facts = gather_facts();
+  const Findings findings = examine(facts);
+  print(output.json ? output_line(view::doctor_json(findings, facts.segments, PERGPU_VERSION))
                     : view::doctor_text(findings, style_of(STDOUT_FILENO, output.colour)));
   const bool is_fine = std::none_of(findings.begin(), findings.end(), [](const auto& finding) {
     return view::is_to_mend(finding.state);

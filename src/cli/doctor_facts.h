@@ -18,6 +18,7 @@
 #include "os/cgroup_site.h"
 #include "os/login.h"
 #include "os/space.h"
+#include "view/segments.h"
 
 namespace pergpu::cli {
 
@@ -94,6 +95,7 @@ struct DoctorFacts {
   int numa_nodes = 1;
   std::vector<std::pair<std::string, std::string>> threads = {};  // variables that are set
   std::optional<os::Space> shm = std::nullopt;                    // nullopt: no /dev/shm
+  std::vector<view::Segment> segments = {};                       // that jobs share
   os::ProcessLimits limits = {};
   os::CgroupSite groups = {};
   std::string user = {};

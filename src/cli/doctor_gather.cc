@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/client.h"
+#include "cli/segments.h"
 #include "cli/user_unit.h"
 #include "coordinator/machine.h"
 #include "gpu/locality.h"
@@ -162,7 +163,9 @@ void gather_home(DoctorFacts& facts) {
   facts.home.folder = folder_facts(home->path, mounts);
   facts.home.why_elsewhere = home->why_elsewhere;
   if (const Result<std::string> run_dir = os::run_folder(*home)) {
-    facts.coordinator = coordinator_facts({.home = home->path, .run_dir = *run_dir});
+    const Place place{.home = home->path, .run_dir = *run_dir};
+    facts.coordinator = coordinator_facts(place);
+    facts.segments = find_segments(place);
   }
 }
 

@@ -132,6 +132,23 @@ Findings shm(const DoctorFacts& facts) {
   return {{.state = State::Ok, .what = room, .why = kWhy}};
 }
 
+/// Each segment once, however many processes have it.
+Findings shared(const DoctorFacts& facts) {
+  constexpr const char* kWhy = "what jobs share is in memory once, whatever adds up for them";
+  Findings findings;
+  for (const view::Segment& segment : facts.segments) {
+    const bool is_forgotten = segment.keep && segment.processes == 0;
+    findings.push_back({.state = is_forgotten ? State::Note : State::Ok,
+                        .what = view::segment_line(segment, facts.wall_ns),
+                        .why = is_forgotten ? "it is kept, and no process has it" : kWhy,
+                        .mend = is_forgotten ? "pergpu share drop " + segment.name : ""});
+  }
+  if (findings.empty()) {
+    findings.push_back({.state = State::Ok, .what = "no memory is shared", .why = kWhy});
+  }
+  return findings;
+}
+
 std::string limit_text(std::uint64_t limit) {
   return limit == os::kUnlimited ? "unlimited" : fmt::format("{}", limit);
 }
@@ -315,8 +332,9 @@ Findings kernel(const DoctorFacts& facts) {
 }
 
 constexpr Check kChecks[] = {
-    {"cores", cores},   {"threads", threads}, {"numa", numa},   {"shm", shm},
-    {"limits", limits}, {"folder", folder},   {"clock", clock}, {"kernel", kernel},
+    {"cores", cores},   {"threads", threads}, {"numa", numa},
+    {"shm", shm},       {"shared", shared},   {"limits", limits},
+    {"folder", folder}, {"clock", clock},     {"kernel", kernel},
 };
 
 }  // namespace

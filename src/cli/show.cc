@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -11,9 +12,11 @@
 #include "cli/command.h"
 #include "cli/exit_code.h"
 #include "cli/result_files.h"
+#include "cli/segments.h"
 #include "cli/terminal.h"
 #include "os/clock.h"
 #include "view/jobs.h"
+#include "view/segments.h"
 
 namespace pergpu::cli {
 namespace {
@@ -25,14 +28,39 @@ struct Options {
   std::vector<std::string> selectors;
 };
 
+/// Only a process can have memory.
+bool any_live(const json& reply) {
+  const json& jobs = reply.at("jobs");
+  return std::any_of(jobs.begin(), jobs.end(), [](const json& job) {
+    return job.value("ended_at", json(nullptr)).is_null() &&
+           !job.value("started_at", json(nullptr)).is_null();
+  });
+}
+
+/// Adds `shared`: the memory that processes of the job have.
+void add_segments(json& job, const std::vector<view::Segment>& segments) {
+  std::vector<view::Segment> its;
+  const std::int64_t id = job.value("id", std::int64_t{0});
+  for (const view::Segment& segment : segments) {
+    if (std::find(segment.jobs.begin(), segment.jobs.end(), id) != segment.jobs.end()) {
+      its.push_back(segment);
+    }
+  }
+  job["shared"] = view::segments_json(its);
+}
+
 int show(const Options& options) {
   Result<json> reply = ask({{"op", "show"}, {"sel", options.selectors}});
   if (!reply) return fail(reply.error());
+  std::vector<view::Segment> segments;
+  const Result<Place> place = find_place();
+  if (place && any_live(*reply)) segments = find_segments(*place);
   const std::int64_t only =
       options.selectors.size() == 1 ? attempt_of(options.selectors.front()) : 0;
   for (json& job : (*reply)["jobs"]) {
     add_attempts(job, only);
     add_metrics(job);
+    add_segments(job, segments);
   }
   if (options.output.json) {
     print(output_line(*reply));

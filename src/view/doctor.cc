@@ -115,7 +115,8 @@ std::string doctor_text(const std::vector<Finding>& findings, const Style& style
   return out + summary(findings, style) + "\n";
 }
 
-json doctor_json(const std::vector<Finding>& findings, std::string_view version) {
+json doctor_json(const std::vector<Finding>& findings, const std::vector<Segment>& segments,
+                 std::string_view version) {
   json list = json::array();
   for (const Finding& finding : findings) {
     list.push_back({{"check", finding.check},
@@ -133,7 +134,8 @@ json doctor_json(const std::vector<Finding>& findings, std::string_view version)
           {"fine", count_of(findings, FindingState::Warning) == 0 &&
                        count_of(findings, FindingState::Problem) == 0},
           {"counts", std::move(counts)},
-          {"findings", std::move(list)}};
+          {"findings", std::move(list)},
+          {"segments", segments_json(segments)}};
 }
 
 }  // namespace pergpu::view

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "view/segments.h"
 #include "view/style.h"
 
 namespace pergpu::view {
@@ -32,6 +33,7 @@ struct Finding {
 
 std::string doctor_text(const std::vector<Finding>& findings, const Style& style);
 /// docs/schema/doctor.json
-nlohmann::json doctor_json(const std::vector<Finding>& findings, std::string_view version);
+nlohmann::json doctor_json(const std::vector<Finding>& findings,
+                           const std::vector<Segment>& segments, std::string_view version);
 
 }  // namespace pergpu::view

@@ -16,6 +16,7 @@
 #include "view/jobs.h"
 #include "view/metrics.h"
 #include "view/quantity.h"
+#include "view/segments.h"
 #include "view/table.h"
 #include "view/usage.h"
 
@@ -132,25 +133,11 @@ std::string newest_metrics(const json& whole, std::int64_t now_ns) {
 
 /// Names that are printed in their place, or belong to JobSnapshot.
 bool is_known(const std::string& name, const json& of_snapshot) {
-  constexpr std::array<std::string_view, 19> kPlaced = {"usage",
-                                                        "learnt",
-                                                        "attempts",
-                                                        "argv",
-                                                        "command",
-                                                        "cwd",
-                                                        "why",
-                                                        "params",
-                                                        "limits",
-                                                        "needs",
-                                                        "limits_held",
-                                                        "file",
-                                                        "git_commit",
-                                                        "git_dirty",
-                                                        "last_attempt",
-                                                        "notify",
-                                                        "last_metrics",
-                                                        "last_metrics_at",
-                                                        "last_metrics_file"};
+  constexpr std::array<std::string_view, 20> kPlaced = {
+      "usage",        "shared",      "learnt",       "attempts",        "argv",
+      "command",      "cwd",         "why",          "params",          "limits",
+      "needs",        "limits_held", "file",         "git_commit",      "git_dirty",
+      "last_attempt", "notify",      "last_metrics", "last_metrics_at", "last_metrics_file"};
   return of_snapshot.contains(name) ||
          std::find(kPlaced.begin(), kPlaced.end(), name) != kPlaced.end();
 }
@@ -231,6 +218,12 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
   if (const auto usage = whole.find("usage"); usage != whole.end()) {
     const std::vector<std::string> lines = usage_lines(*usage);
     for (std::size_t i = 0; i < lines.size(); ++i) facts.add(i == 0 ? "usage" : "", lines[i]);
+  }
+  if (const auto shared = whole.find("shared"); shared != whole.end() && shared->is_array()) {
+    for (const json& segment : *shared) {
+      facts.add(segment == shared->front() ? "shared" : "",
+                segment_line(segment_in(segment), now_ns));
+    }
   }
   facts.add("progress", job.progress);
   facts.add("status", job.status);

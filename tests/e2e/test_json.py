@@ -39,6 +39,7 @@ def look(home):
     printed(home, "coordinator", "status", name="coordinator-status")
     printed(home, "coordinator", "start", name="coordinator-start")
     printed(home, "store", "check", name="store-check")
+    printed(home, "share", "list", name="share-list")
     jobs = printed(home, "ps", "-a")["jobs"]
     states = {}
     for job in jobs:

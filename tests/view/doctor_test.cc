@@ -55,7 +55,7 @@ TEST(DoctorText, NothingReachesATerminalRawOrIsCut) {
 }
 
 TEST(DoctorJson, HoldsTheSame) {
-  const nlohmann::json json = doctor_json(some(), "0.1.0");
+  const nlohmann::json json = doctor_json(some(), {}, "0.1.0");
   EXPECT_EQ(json["schema"], 1);
   EXPECT_EQ(json["version"], "0.1.0");
   EXPECT_EQ(json["fine"], false);

@@ -1,0 +1,20 @@
+// The shared memory of this user: what the coordinator holds, and what processes have.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "cli/place.h"
+#include "result.h"
+#include "view/segments.h"
+
+namespace pergpu::cli {
+
+/// One request to the coordinator's meeting place (coordinator/meeting_request.h), and the answer
+/// to it.  ErrorKind::NotFound: no coordinator runs, and none is started.
+Result<nlohmann::json> ask_meeting_place(const Place& place, const nlohmann::json& request);
+
+/// All of it, oldest first.  Where no coordinator answers, what processes have.
+std::vector<view::Segment> find_segments(const Place& place);
+
+}  // namespace pergpu::cli
