@@ -227,6 +227,68 @@ def test_the_next_coordinator_holds_what_the_killed_one_held(home, jobs):
     assert segment["keep"]
 
 
+def test_a_coordinator_that_is_killed_while_one_loads_and_others_wait_changes_nothing(home, jobs):
+    home.close_gate()
+    code = """
+def slowly():
+    data = load()
+    gate()
+    return data
+
+tell("asks")
+tokens(slowly, scope="sweep")
+gate(".end")
+"""
+    end = open(home.gate + ".end", "w")
+    fcntl.flock(end, fcntl.LOCK_EX)
+    jobs.submit(code, count=3)
+    jobs.until_told("loads")
+    jobs.until_told("asks", count=3)
+    killed = home.kill_coordinator()
+    home.json("ps")  # another one answers
+    assert home.coordinator() not in (None, killed)
+    home.open_gate()
+    has = jobs.until_told("has", count=3)
+    assert len(jobs.told("loads")) == 1
+    assert len({words[0] for _, _, words in has}) == 1
+    (segment,) = jobs.held()  # by the new one
+    assert segment["processes"] == 3 and [sweep["sweep"] for sweep in segment["sweeps"]] == ["sweep"]
+    end.close()
+    assert home.wait() == 0, jobs.logs()
+
+
+def test_eight_jobs_have_one_copy(home, jobs):
+    home.close_gate()
+    code = """
+def large():
+    return array.array("q", range(1 << 22))  # 32 MiB
+
+data = tokens(large, scope="sweep")
+assert sum(data[::512]) == sum(range(0, 1 << 22, 512))  # a look at every page
+tell("looked")
+gate()
+"""
+    jobs.submit(code, count=8)
+    looked = jobs.until_told("looked", count=8)
+    (segment,) = jobs.held()
+    assert segment["bytes"] >= 32 << 20 and segment["processes"] == 8 and len(segment["jobs"]) == 8
+    pss = sum(share_of(pid) for _, pid, _ in looked)
+    assert 0.98 * segment["bytes"] <= pss <= 1.02 * segment["bytes"]
+    home.open_gate()
+    assert home.wait() == 0, jobs.logs()
+
+
+def share_of(pid):
+    """Bytes of shared memory that are a process's part of it."""
+    total, counts = 0, False
+    for line in read(f"/proc/{pid}/smaps").splitlines():
+        if not line.split()[0].endswith(":"):
+            counts = "/memfd:pergpu:data-" in line
+        elif counts and line.startswith("Pss:"):
+            total += int(line.split()[1]) * 1024
+    return total
+
+
 def test_without_a_coordinator_they_meet_among_themselves(home, jobs):
     home.close_gate()
     code = """

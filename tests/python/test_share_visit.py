@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 share = pytest.importorskip("pergpu.share", reason="the compiled part of the package is not built")
-from pergpu.share import _dataset, _visit  # noqa: E402
+from pergpu.share import _dataset, _meeting, _visit  # noqa: E402
 
 
 def answer(text, length=None):
@@ -27,6 +27,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("PERGPU_SHARE", str(tmp_path / "share.sock"))
     monkeypatch.setattr(_visit, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(_meeting, "_UNTIL_THERE_IS_ANOTHER_S", 0.2)
     monkeypatch.setattr(_dataset, "_seen", {})
     monkeypatch.setattr(_dataset, "_kept", set())
     return str(tmp_path / "share.sock")
@@ -105,6 +106,14 @@ def test_what_it_should_not_say_is_a_warning_and_the_data_is_there(place, bytes_
     assert caught[0].filename == __file__
     asked = coordinator.asked[0]
     assert asked["op"] == "get" and asked["title"] == "squares" and asked["keep"] is True and asked["scope"] == "user"
+
+
+def test_of_a_file_the_line_that_asked_is_named_too(place, tmp_path):
+    numpy = pytest.importorskip("numpy")
+    numpy.save(tmp_path / "a.npy", numpy.arange(5))
+    with pytest.warns(RuntimeWarning, match="a.npy") as caught:
+        assert share.dataset(tmp_path / "a.npy", keep=True).numpy().tolist() == [0, 1, 2, 3, 4]
+    assert caught[0].filename == __file__
 
 
 def test_a_descriptor_of_something_else_is_not_taken(place):

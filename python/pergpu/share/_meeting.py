@@ -18,6 +18,8 @@ import fcntl
 import hashlib
 import os
 import stat
+import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +29,7 @@ from .._share import Memory
 from ._visit import Scope, Visit, Wish
 
 _LONGEST_TITLE = 1000
+_UNTIL_THERE_IS_ANOTHER_S = 3.0
 
 
 def meet(
@@ -68,15 +71,31 @@ def meet(
         memory = _among_ourselves(meeting, is_it, make)
         if visit.leave(memory):
             return memory
-    # A coordinator that was killed may have a successor by now.
-    with Visit(wish) as visit:
-        found = visit.find(lambda fd: _adopted(fd, is_it))
-        if found is not None:
-            memory.close()
-            return found
-        if not visit.leave(memory) and wish.lasts:
-            warnings.warn(f"nobody holds {wish.title!r} longer than its processes: {visit.why_not}", RuntimeWarning, stacklevel=4)
+    # A coordinator that was killed has a successor in a moment.
+    end = time.monotonic() + (_UNTIL_THERE_IS_ANOTHER_S if wish.lasts else 0)
+    while True:
+        with Visit(wish) as visit:
+            found = visit.find(lambda fd: _adopted(fd, is_it))
+            if found is not None:
+                memory.close()
+                return found
+            if visit.leave(memory):
+                return memory
+        if not visit.was_left or time.monotonic() > end:
+            break
+        time.sleep(0.05)
+    if wish.lasts:
+        why = f"nobody holds {wish.title!r} longer than its processes: {visit.why_not}"
+        warnings.warn(why, RuntimeWarning, stacklevel=_frames_of_ours())
     return memory
+
+
+def _frames_of_ours() -> int:
+    """As warn() counts them: the first that is not of this package is to be named."""
+    depth, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pergpu."):
+        depth, frame = depth + 1, frame.f_back
+    return depth
 
 
 def _sweep() -> str:

@@ -44,11 +44,20 @@ class _Silence(Exception):
     """Nobody answers, and why."""
 
 
+class _Left(_Silence):
+    """There was somebody a moment ago."""
+
+
 class Visit:
-    """One connection, for one wish.  After an answer that was not one, `why_not` says what it was."""
+    """One connection, for one wish.
+
+    After an answer that was not one, `why_not` says what it was; with `was_left` the coordinator has
+    ended, and another one may come.
+    """
 
     def __init__(self, wish: Wish) -> None:
         self.why_not = ""
+        self.was_left = False
         self._wish = wish
         self._makes = False
         self._fds: list[int] = []
@@ -85,7 +94,7 @@ class Visit:
                     raise _Silence("what is held by this name is something else")
                 other = True
         except (OSError, _Silence) as error:
-            self.why_not = str(error)
+            self._note(error)
             return None
 
     def leave(self, memory: Memory) -> bool:
@@ -95,9 +104,13 @@ class Visit:
         try:
             answer = self._ask({"op": "put"}, [memory.fileno()])
         except (OSError, _Silence) as error:
-            self.why_not = str(error)
+            self._note(error)
             return False
         return bool(answer["is"] == "held")
+
+    def _note(self, error: Exception) -> None:
+        self.why_not = str(error)
+        self.was_left = isinstance(error, (_Left, ConnectionError))
 
     def _answer_to_get(self, other: bool) -> int | None:
         wish = self._wish
@@ -147,7 +160,7 @@ class Visit:
             more, fds, _flags, _peer = socket.recv_fds(self._socket, _MOST_BYTES, 4, socket.MSG_CMSG_CLOEXEC)
             self._fds += fds
             if not more:
-                raise _Silence("the coordinator has gone")
+                raise _Left("the coordinator has gone")
             self._bytes += more
         taken, self._bytes = self._bytes[:count], self._bytes[count:]
         return taken
@@ -166,7 +179,8 @@ def _connected() -> socket.socket:
             folder = os.open(os.path.dirname(path) or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             connection.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
         except OSError as error:
-            raise _Silence(f"the coordinator does not answer at {path}: {error.strerror or error}") from None
+            kind = _Left if isinstance(error, ConnectionRefusedError) else _Silence
+            raise kind(f"the coordinator does not answer at {path}: {error.strerror or error}") from None
         return connection
     except BaseException:
         connection.close()
