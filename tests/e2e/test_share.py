@@ -36,3 +36,25 @@ def test_eight_jobs_of_the_example_load_their_data_once(home):
     assert sum(read(job["log"]).count("loading the data") for job in jobs) == 1
     rows = [json.loads(line) for line in home.run("export", "--jsonl", "shared_dataset").stdout.splitlines()]
     assert len(rows) == 8 and all(row["last_metrics"]["accuracy"] > 0.8 for row in rows), rows
+
+
+def test_one_producer_feeds_four_trainers_of_the_example(home):
+    folder = os.path.dirname(PERGPU)
+    if not os.path.exists(folder + "/_share.abi3.so"):
+        pytest.skip("the compiled part of the package is not built")
+    shutil.copytree(ROOT + "/examples/producer_consumer", home.work + "/example")
+    os.mkdir(home.root + "/runtime", 0o700)
+    env = {
+        "PATH": f"{folder}:{home.env['PATH']}",
+        "PYTHONPATH": ROOT + "/python",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "XDG_RUNTIME_DIR": home.root + "/runtime",
+    }
+    home.run("run", "example/producer_consumer.toml", "--lanes", 5, env=env)
+    jobs = {job["id"]: job for job in home.json("show", "producer_consumer")["jobs"]}
+    logs = [read(job["log"]) for job in jobs.values()]
+    assert sum("600 batches for 4 of 4 trainers" in log for log in logs) == 1, logs
+    assert sum(log.strip().endswith("600 batches") for log in logs) == 4, logs
+    rows = [json.loads(line) for line in home.run("export", "--jsonl", "producer_consumer").stdout.splitlines()]
+    trained = [row["last_metrics"] for row in rows if row["step"] == "train"]
+    assert len(trained) == 4 and all(row["step"] == 600 and row["accuracy"] > 0.8 for row in trained), rows
