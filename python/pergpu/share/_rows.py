@@ -26,7 +26,9 @@ def array_of(name: str, value: Any) -> Array:
     """TypeError: it has no rows of numbers.  ValueError: they do not lie one behind the other."""
     if isinstance(value, SharedList):
         raise TypeError(f"{name} is a list of Python objects: a loader gathers rows of arrays of numbers")
-    made = value if isinstance(value, Array) else _of_tensor(name, value) or _of_numpy(name, value) or _of_buffer(value)
+    made = value if isinstance(value, Array) else None
+    for of_kind in (_of_tensor, _of_numpy, _of_buffer):
+        made = of_kind(name, value) if made is None else made
     if made is None:
         raise TypeError(f"{name} is {type(value).__name__}: an array was expected, with a row for each example")
     if not made.shape:
@@ -64,7 +66,7 @@ def _of_numpy(name: str, value: Any) -> Array | None:
     return Array(flat, 0, array.shape, array.dtype.name)
 
 
-def _of_buffer(value: Any) -> Array | None:
+def _of_buffer(name: str, value: Any) -> Array | None:
     try:
         buffer = memoryview(value)
     except TypeError:
