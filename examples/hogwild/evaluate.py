@@ -1,0 +1,25 @@
+"""Tells how good the model is that the workers have trained: that of the last one to end."""
+
+import pathlib
+
+import torch
+
+import pergpu
+from digits import digits, network, objective
+
+
+def main():
+    models = sorted(pathlib.Path(pergpu.out).parent.parent.glob("*/train/model.pt"))
+    trained = max((torch.load(path) for path in models), key=lambda one: one["steps"])
+    model = network()
+    model.load_state_dict(trained["state"])
+    (images, classes), (others, theirs) = digits()
+    with torch.no_grad():
+        loss = objective(model, images, classes, trained["weight_decay"]).item()
+        accuracy = (model(others).argmax(dim=1) == theirs).float().mean().item()
+    pergpu.report(step=trained["steps"], loss=loss, accuracy=accuracy)
+    print(f"loss {loss:.5f} after {trained['steps']} steps; {accuracy:.1%} of {len(others)} other digits right")
+
+
+if __name__ == "__main__":
+    main()
