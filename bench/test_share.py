@@ -43,6 +43,17 @@ def test_an_aim_is_missed_by_less_and_a_limit_by_more():
     ]
 
 
+def test_a_name_that_is_none_is_refused():
+    done = subprocess.run([sys.executable, HERE / "channel", "--only", "pergpu,nothing"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "there is no nothing; there are pergpu, " in done.stderr
+
+
+def test_the_channel_is_compared_item_for_item():
+    rows = rows_of("channel", "--seconds", "0.05", "--sizes", "150KB", "--read", "all", "--only", "pergpu,simple")
+    assert [(one["unit"], one["peer"]) for one in rows] == [("items/s", "simple"), ("CPU s/GB", "simple")]
+    assert all(one["ours"] > 0 and one["theirs"] > 0 for one in rows)
+
+
 def test_data_is_attached_and_there_once():
     rows = rows_of("dataset", "--attach", "0.01", "--share", "0.01")
     ours = {one["what"]: one["ours"] for one in rows if one["peer"] is None}
