@@ -139,12 +139,12 @@ Result<std::unique_ptr<Producer>> Channel::attach_producer() const {
   Result<Entrance> entrance = enter(layout, Kind::Producers);
   if (!entrance) return std::move(entrance).error();
   std::uint32_t p = entrance->index;
-  std::vector<std::uint32_t> spare;
-  if (!take_inventory(layout, p, spare)) return corrupt("the rings of a producer");
+  std::optional<Inventory> found = take_inventory(layout, p);
+  if (!found) return corrupt("the rings of a producer");
   Owner mine;
   Result<Hold> hold = take_place(*core_, layout.producer(p), layout.producer_at(p), mine);
   if (!hold) return std::move(hold).error();
-  std::unique_ptr<Producer> producer(new Producer(core_, p, std::move(*hold), mine, spare));
+  std::unique_ptr<Producer> producer(new Producer(core_, p, std::move(*hold), mine, *found));
   if (layout.header().complete.load() != 0) return is_complete();  // in this moment
   // They have one more to wait for.
   for (std::uint32_t c = 0; c < geometry().consumers; ++c) {

@@ -28,6 +28,7 @@ namespace pergpu::share {
 
 class Producer;
 class Consumer;
+struct Inventory;
 
 struct ChannelOptions {
   std::string name = "channel";  // for people
@@ -183,7 +184,7 @@ class Producer final : public Endpoint {
     std::int64_t out = 0;  // slots that went there and did not come back
   };
   Producer(std::shared_ptr<const Channel::Core> core, std::uint32_t index, Hold hold, Owner mine,
-           const std::vector<std::uint32_t>& spare);
+           const Inventory& found);
 
   Acquired acquire_now();
   bool look(std::uint32_t c);

@@ -26,10 +26,10 @@ Error invalid(std::string message) {
 }  // namespace
 
 Producer::Producer(std::shared_ptr<const Channel::Core> core, std::uint32_t index, Hold hold,
-                   Owner mine, const std::vector<std::uint32_t>& spare)
+                   Owner mine, const Inventory& found)
     : Endpoint(core, core->layout.producer(index), index, std::move(hold), mine),
       at_(core->layout.geometry().slots, At::Elsewhere),
-      spare_(spare) {
+      spare_(found.spare) {
   // Nothing is allocated from now on.
   spare_.reserve(at_.size());
   for (std::uint32_t slot : spare_) at_[slot] = At::Spare;
@@ -41,7 +41,7 @@ Producer::Producer(std::shared_ptr<const Channel::Core> core, std::uint32_t inde
     if (link.seen.state != PlaceState::Attached) link.handled = link.seen;  // by the inventory
     link.told = Owner::unpack(layout_.consumer(c).previous.load()).epoch;
     link.told_lost = layout_.lane(index, c).lost.load();
-    link.out = link.ready.waiting();
+    link.out = found.out[c];
     lanes_.push_back(link);
   }
   sequence_ = place_.sequence.load();

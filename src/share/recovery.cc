@@ -1,6 +1,8 @@
 // See the header, and channel_layout.h for what rings and holders say together.
 #include "share/recovery.h"
 
+#include <algorithm>
+
 namespace pergpu::share {
 namespace {
 
@@ -85,8 +87,9 @@ bool return_held(const Layout& layout, std::uint32_t c) {
   return true;
 }
 
-bool take_inventory(const Layout& layout, std::uint32_t p, std::vector<std::uint32_t>& spare) {
+std::optional<Inventory> take_inventory(const Layout& layout, std::uint32_t p) {
   const Geometry& geometry = layout.geometry();
+  Inventory found;
   // Before the rings: who leaves meanwhile gives back what it holds, which is in no ring as we saw
   // them.
   std::vector<bool> gone;
@@ -94,23 +97,34 @@ bool take_inventory(const Layout& layout, std::uint32_t p, std::vector<std::uint
     gone.push_back(is_gone(layout.consumer_owner(c)));
   }
   std::vector<bool> in_ring(geometry.slots);
-  if (!mark_all(layout, p, in_ring)) return false;
+  for (std::uint32_t c = 0; c < geometry.consumers; ++c) {
+    auto before = std::count(in_ring.begin(), in_ring.end(), true);
+    if (!mark(layout.ready(p, c), in_ring) || !mark(layout.free(p, c), in_ring)) {
+      return std::nullopt;
+    }
+    auto count = std::count(in_ring.begin(), in_ring.end(), true) - before;
+    found.out.push_back(static_cast<std::uint32_t>(count));
+  }
   for (std::uint32_t slot = 0; slot < geometry.slots; ++slot) {
     if (in_ring[slot]) continue;
     std::uint32_t holder = holder_of(layout, p, slot);
     if (holder == kMoving) {
       PushEnd(layout.ready(p, 0)).push(slot);
+      ++found.out[0];
       wake_sleeper(layout.consumer(0).sleeping);
       continue;
     }
     if (holder >= 1 && holder <= geometry.consumers) {
-      if (!gone[holder - 1]) continue;  // it reads, and gives it back or has given it back
+      if (!gone[holder - 1]) {  // it reads, and gives it back or has given it back
+        ++found.out[holder - 1];
+        continue;
+      }
       count_lost(layout, p, holder - 1);
     }
     layout.descriptor(p, slot).holder.store(0, std::memory_order_release);
-    spare.push_back(slot);
+    found.spare.push_back(slot);
   }
-  return true;
+  return found;
 }
 
 Popped move_item(const Layout& layout, std::uint32_t p, std::uint32_t from, PushEnd& to) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "share/channel_layout.h"
@@ -40,9 +41,14 @@ bool find_held(const Layout& layout, std::uint32_t p, std::uint32_t c,
 /// the producers.  False: the rings make no sense.
 bool return_held(const Layout& layout, std::uint32_t c);
 
-/// For the next owner of producer p's place, before it is one: which slots are at its disposal.
-/// What was published stays so.  False: the rings make no sense.
-bool take_inventory(const Layout& layout, std::uint32_t p, std::vector<std::uint32_t>& spare);
+/// What the next owner of a producer's place finds.
+struct Inventory {
+  std::vector<std::uint32_t> spare = {};  // slots at its disposal
+  std::vector<std::uint32_t> out = {};    // for each consumer, slots that come back by its lane
+};
+/// For the next owner of producer p's place, before it is one.  What was published stays so.
+/// nullopt: the rings make no sense.
+std::optional<Inventory> take_inventory(const Layout& layout, std::uint32_t p);
 
 /// One published item goes from the lane of consumer `from`, which is gone, to the end of another
 /// lane of the same producer, for which the caller acts.  Empty: there is none.

@@ -98,6 +98,28 @@ TEST(Channel, ConsumersThatWaitShareTheWork) {
   EXPECT_EQ(of_other, 4);
 }
 
+TEST(Channel, AProducerThatComesLaterSharesTheWorkAsWell) {
+  Channel channel = make_channel({.consumers = 2, .slots_per_lane = 3});
+  auto first = consumer_of(channel);
+  auto second = consumer_of(channel);
+  auto producer = producer_of(channel);
+  std::vector<Item> held;
+  for (std::uint64_t i = 1; i <= 4; ++i) send(*producer, i, 0);
+  for (int i = 0; i < 2; ++i) held.push_back(first->take(0).item);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(second->release(second->take(0).item));
+  ASSERT_TRUE(producer->abandon(producer->acquire(0).slot));  // it has taken those two back
+  producer = nullptr;
+  auto next = producer_of(channel);
+  // What the first one gives back was sent by another producer: no reason to prefer it.
+  for (const Item& item : held) ASSERT_TRUE(first->release(item));
+  for (std::uint64_t i = 5; i <= 8; ++i) ASSERT_EQ(send(*next, i, 0), Outcome::Ready);
+  for (Consumer* consumer : {first.get(), second.get()}) {
+    std::uint32_t items = 0;
+    for (int i = 0; i < 6; ++i) items += consumer->take(0).outcome == Outcome::Ready ? 1 : 0;
+    EXPECT_EQ(items, 2U);
+  }
+}
+
 TEST(Channel, EveryConsumerSeesTheEndOnceAllHaveClosed) {
   Channel channel = make_channel({.producers = 2, .consumers = 2});
   auto first = producer_of(channel);
