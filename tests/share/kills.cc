@@ -3,11 +3,10 @@
 //
 //   kills [--kills N] [--seed N]
 //
-// Two producers and two consumers; who is killed is replaced.  After each kill every survivor must
-// get on within ten seconds, which it also does when it is told that somebody died; nobody who
-// lives may be called dead, no item torn.  Every 100 kills the channel is brought to its end, all
-// slots are counted, and the next one begins.  At the end nothing is left: no descriptor, no
-// mapping.
+// Two producers and two consumers; who is killed is replaced.  After each kill everybody must pass
+// an item on within ten seconds; nobody who lives may be called dead, no item torn.  Every 100
+// kills the channel is brought to its end, all slots are counted, and the next one begins.  At the
+// end nothing is left: no descriptor, no mapping.
 #include <dirent.h>
 
 #include <algorithm>
@@ -49,9 +48,8 @@ int produce(const Channel& channel, Shared& shared, std::size_t me,
             const std::atomic<std::int64_t>& killed_at) {
   auto producer = producer_of(channel);
   if (!producer) return 1;
-  for (std::uint64_t i = 0; shared[kStop] == 0; ++i) {
-    ++shared[me];
-    Acquired got = producer->acquire(in_ms(50));
+  for (std::uint64_t i = 0;; ++i) {
+    Acquired got = producer->acquire(in_ms(60'000));
     if (got.outcome == Outcome::PeerDied) check_death(got.peer, shared, killed_at);
     if (got.outcome == Outcome::Corrupt || got.outcome == Outcome::Stale) return 1;
     if (got.outcome != Outcome::Ready) continue;
@@ -59,9 +57,8 @@ int produce(const Channel& channel, Shared& shared, std::size_t me,
     std::memcpy(got.slot.data, &i, 8);
     fill(got.slot.data + 8, bytes - 8, i);
     if (!producer->publish(got.slot, bytes)) return 1;
+    ++shared[me];
   }
-  producer->close();
-  return 0;
 }
 
 int consume(const Channel& channel, Shared& shared, std::size_t me,
@@ -70,12 +67,11 @@ int consume(const Channel& channel, Shared& shared, std::size_t me,
   if (!consumer) return 1;
   std::vector<Item> held;
   while (true) {
-    ++shared[me];
-    Taken got = consumer->take(in_ms(50));
+    Taken got = consumer->take(in_ms(shared[kStop] == 0 ? 60'000 : 50));
     if (got.outcome == Outcome::Ended) return 0;
     if (got.outcome == Outcome::PeerDied) check_death(got.peer, shared, killed_at);
     if (got.outcome == Outcome::Corrupt || got.outcome == Outcome::Stale) return 1;
-    if (got.outcome == Outcome::TimedOut && shared[kStop] == 2) return 0;
+    if (got.outcome == Outcome::TimedOut && shared[kStop] != 0) return 0;
     if (got.outcome != Outcome::Ready) continue;
     std::uint64_t number = 0;
     std::memcpy(&number, got.item.data, 8);
@@ -83,6 +79,7 @@ int consume(const Channel& channel, Shared& shared, std::size_t me,
                  is_whole(got.item.data + 8, got.item.bytes - 8, number);
     if (!whole) ++shared[kTorn];
     ++shared[kItems];
+    ++shared[me];
     held.push_back(got.item);
     if (held.size() < 2) continue;
     for (const Item& item : held) (void)consumer->release(item);
@@ -118,10 +115,11 @@ struct Totals {
 [[noreturn]] void fail(const Totals& totals, const std::string& what) {
   std::printf("after %llu kills: %s\n", static_cast<unsigned long long>(totals.kills),
               what.c_str());
+  std::fflush(stdout);
   std::_Exit(1);  // the others have an alarm of their own, or are killed by their owner's end
 }
 
-/// Every worker gets on within ten seconds.
+/// Every worker passes an item on within ten seconds: waiting is not enough.
 void await_beats(const Totals& totals, Shared& shared, const std::vector<Forked>& workers) {
   std::uint32_t before[2 * kEach];
   for (std::size_t i = 0; i < workers.size(); ++i) before[i] = shared[i].load();
@@ -194,8 +192,8 @@ void run(Totals& totals, std::uint64_t kills, std::mt19937_64& random) {
     await_beats(totals, shared, workers);
   }
   // Producers leave by a death as well: then all places can be taken anew.
+  shared[kStop] = 1;
   for (std::size_t i = 0; i < kEach; ++i) workers[i].kill();
-  shared[kStop] = 2;
   for (std::size_t i = kEach; i < workers.size(); ++i) {
     if (workers[i].wait() != 0) fail(totals, "a consumer says that the channel is corrupt");
   }
