@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <random>
+#include <thread>
 
 #include "share/rig.h"
 
@@ -132,6 +133,59 @@ TEST_P(Corruption, NeverCrashesAndNeverHangs) {
   // It was aimed well.
   EXPECT_GT(outcomes[static_cast<std::size_t>(Outcome::Corrupt)], 0);
   EXPECT_GT(outcomes[static_cast<std::size_t>(Outcome::Stale)], 0);
+}
+
+/// Uses the channel as one end of it until it is told to stop, or that the memory is of no use.
+int use(const Channel& channel, bool produces, Shared& shared) {
+  while (shared[0] == 0) {
+    if (produces) {
+      Result<std::unique_ptr<Producer>> producer = channel.attach_producer();
+      for (int i = 0; producer && i < 1000 && shared[0] == 0; ++i) {
+        Acquired got = (*producer)->acquire(in_ms(2));
+        if (got.outcome == Outcome::Corrupt || got.outcome == Outcome::Stale) break;
+        if (got.outcome != Outcome::Ready) continue;
+        std::memset(got.slot.data, 1, got.slot.size);
+        if ((*producer)->publish(got.slot, got.slot.size)) ++shared[1];
+      }
+    } else {
+      Result<std::unique_ptr<Consumer>> consumer = channel.attach_consumer();
+      for (int i = 0; consumer && i < 1000 && shared[0] == 0; ++i) {
+        Taken got = (*consumer)->take(in_ms(2));
+        if (got.outcome == Outcome::Corrupt || got.outcome == Outcome::Stale) break;
+        if (got.outcome != Outcome::Ready) continue;
+        std::vector<std::byte> copy(got.item.data, got.item.data + got.item.bytes);
+        if ((*consumer)->release(got.item)) ++shared[2];
+      }
+    }
+    ++shared[produces ? 3 : 4];
+    wake(shared[produces ? 3 : 4]);
+    wait(shared[0], 0, in_ms(1));
+  }
+  return 0;
+}
+
+TEST_P(Corruption, OfMemoryThatBothEndsUseCrashesNeither) {
+  Random random(static_cast<std::uint64_t>(GetParam()));
+  std::uint64_t passed = 0;
+  for (int round = 0; round < 20; ++round) {
+    Channel channel = make_channel({.slots_per_lane = 3, .slot_bytes = 64});
+    Shared shared;
+    Forked producer([&] { return use(channel, true, shared); });
+    Forked consumer([&] { return use(channel, false, shared); });
+    ASSERT_TRUE(reaches(shared[2], 20));
+    std::int64_t until = in_ms(20);
+    while (os::awake_now_ns() < until) {
+      scribble(channel, random);
+      std::this_thread::yield();
+    }
+    // Either goes on, or says what is wrong; and what it is told to do it does.
+    shared[0] = 1;
+    wake(shared[0]);
+    EXPECT_EQ(producer.wait(), 0);
+    EXPECT_EQ(consumer.wait(), 0);
+    passed += shared[2];
+  }
+  EXPECT_GE(passed, 20U * 20U);
 }
 
 TEST(CorruptHeader, IsNotAdopted) {
