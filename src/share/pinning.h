@@ -22,7 +22,8 @@ class Pinned {
   Pinned() = default;
   Pinned(Pinned&& other) noexcept;
   Pinned& operator=(Pinned&& other) noexcept;
-  /// REQUIRES: no copy uses the pages any more.  Does nothing in a forked child, whose CUDA is dead.
+  /// REQUIRES: no copy uses the pages any more.  Does nothing in a forked child, whose CUDA is
+  /// dead.
   ~Pinned();
 
  private:

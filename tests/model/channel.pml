@@ -222,7 +222,7 @@ proctype C(byte as) {
       mark(q); s = 0;
       do
       :: s < NS ->
-         if :: (m & (1 << s)) == 0 && holder[SLOT(q, s)] == READ -> 
+         if :: (m & (1 << s)) == 0 && holder[SLOT(q, s)] == READ ->
                d_step { lost[q]++; fix[AT(q, ftail[q])] = s }; ftail[q]++
          :: else fi; s++
       :: else -> s = 0; m = 0; break
