@@ -62,9 +62,10 @@ std::string sum_of(const std::vector<Segment>& segments) {
 }
 
 std::string segment_line(const Segment& segment, std::int64_t now_ns) {
-  std::string text = fmt::format(
-      "{}: {}, {} old, {}", key_of(segment), size_text(static_cast<std::int64_t>(segment.bytes)),
-      age_of(segment, now_ns), counted(segment.processes, "process", "processes"));
+  std::string text =
+      fmt::format("{}: {}", key_of(segment), size_text(static_cast<std::int64_t>(segment.bytes)));
+  if (segment.made_at != 0) text += fmt::format(", {} old", age_of(segment, now_ns));
+  text += ", " + counted(segment.processes, "process", "processes");
   if (!segment.jobs.empty()) {
     text += fmt::format(" ({} {})", segment.jobs.size() == 1 ? "job" : "jobs",
                         numbers_text(segment.jobs));
@@ -101,12 +102,11 @@ json segment_json(const Segment& segment) {
   for (const auto& [id, name] : segment.sweeps) {
     sweeps.push_back(json::object({{"id", id}, {"sweep", name}}));
   }
-  const std::string made_at = rfc3339(segment.made_at);
   return {{"name", segment.name},
           {"kind", segment.kind},
           {"key", segment.key.empty() ? json(nullptr) : json(segment.key)},
           {"bytes", segment.bytes},
-          {"made_at", made_at.empty() ? json(nullptr) : json(made_at)},
+          {"made_at", segment.made_at == 0 ? json(nullptr) : json(rfc3339(segment.made_at))},
           {"processes", segment.processes},
           {"jobs", segment.jobs},
           {"held", segment.held},

@@ -283,6 +283,16 @@ TEST(DoctorShm, SmallFullOrMissing) {
   EXPECT_TRUE(is(facts, "shm", State::Problem, "not there", "mount"));
 }
 
+TEST(DoctorShared, EachIsListedAndWhatNobodyHasIsANote) {
+  DoctorFacts facts = good_machine();
+  EXPECT_TRUE(is(facts, "shared", State::Ok, "no memory is shared"));
+  facts.segments = {
+      {.name = "data-1", .kind = "data", .key = "tokens", .bytes = kGiB, .processes = 8},
+      {.name = "data-2", .kind = "data", .key = "images", .held = true, .keep = true}};
+  EXPECT_TRUE(is(facts, "shared", State::Ok, "tokens: 1.0 GiB, 8 processes"));
+  EXPECT_TRUE(is(facts, "shared", State::Note, "images", "pergpu share drop data-2"));
+}
+
 TEST(DoctorLimits, EachThatEndsOrBreaksJobsIsNamed) {
   DoctorFacts facts = good_machine();
   facts.limits.open_files = {.soft = 1024, .hard = 65536};

@@ -47,6 +47,13 @@ TEST_F(Environment, PatternsPassEveryNameThatMatches) {
   EXPECT_EQ(value(environment, "PERGPU_JOB"), "17");
 }
 
+TEST_F(Environment, TheMeetingPlaceIsNamedWhereThereIsOneAndNeverInherited) {
+  captured_.push_back("PERGPU_SHARE=/elsewhere");
+  EXPECT_EQ(value(build(), "PERGPU_SHARE"), "<unset>");
+  request_.share = "/h/run/share.sock";
+  EXPECT_EQ(value(build(), "PERGPU_SHARE"), "/h/run/share.sock");
+}
+
 TEST_F(Environment, ThreadsAreTheBudgetWhereTheUserHasSetNone) {
   captured_.push_back("MKL_NUM_THREADS=1");
   const JobEnvironment environment = build();
