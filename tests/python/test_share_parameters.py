@@ -430,7 +430,7 @@ def test_numpy_in_numpy_out():
         share.parameters({"c": numpy.zeros(2, "complex128")}, "c").save("never-made.safetensors")
 
 
-def test_a_module_of_torch_trains_shared_memory():
+def test_a_module_of_torch_trains_shared_memory(tmp_path):
     torch = pytest.importorskip("torch")
 
     def made():
@@ -454,9 +454,11 @@ def test_a_module_of_torch_trains_shared_memory():
     assert not torch.equal(first[2].weight, before["2.weight"])
     assert all(torch.equal(one, second.state_dict()[name]) for name, one in first.state_dict().items())
     assert first[1].num_batches_tracked == 1, "buffers are shared, too"
-    third = made()
-    third.load_state_dict(shared.snapshot())
-    assert all(torch.equal(one, third.state_dict()[name]) for name, one in first.state_dict().items())
+    third, fourth = made(), made()
+    third.load_state_dict(shared.save(tmp_path / "net.safetensors"))
+    fourth.load_state_dict({name: one.torch() for name, one in share.dataset(tmp_path / "net.safetensors").items()})
+    for one in (third, fourth):
+        assert all(torch.equal(value, one.state_dict()[name]) for name, value in first.state_dict().items())
     with other.update(), torch.no_grad():
         second[2].weight.zero_()
     assert not first[2].weight.any() and third[2].weight.any()
