@@ -161,7 +161,7 @@ TEST_F(ParametersTest, SurvivorsGoOnHoweverManyAreKilled) {
   for (std::size_t i = 0; i < kRows; ++i) writers.push_back(start(i));
   auto shared = open();
   std::int64_t most = 0;
-  for (int kills = 0; kills < 200; ++kills) {
+  for (int kills = 0; kills < 100; ++kills) {
     std::size_t victim = chance() % kRows;
     writers[victim].kill();
     Parameters::Snapshot taken = take(*shared);
