@@ -1,9 +1,11 @@
 // Records of the table are whole, whatever their writer does or suffers; they stay when it is gone;
 // garbage in the memory leads nowhere.
+#include <rapidcheck.h>
 #include <sys/ptrace.h>
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <random>
 #include <set>
@@ -185,6 +187,63 @@ TEST(MetricsTable, OfAFullTableTheSlotOfTheOldestDeadIsTakenAndOfTheLivingNone) 
             "the table of metrics has 3 slots, and as many processes report");
 }
 
+/// What a reader is to see, told by a map.
+struct Model {
+  struct Value {
+    double last = 0, least = kNone, greatest = kNone;
+  };
+  std::map<std::string, Value> values = {};
+
+  void report(const std::string& name, double number) {
+    Value& value = values[name];
+    value.last = number;
+    if (std::isnan(number)) return;
+    if (std::isnan(value.least) || number < value.least) value.least = number;
+    if (std::isnan(value.greatest) || number > value.greatest) value.greatest = number;
+  }
+};
+
+bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+TEST(MetricsTable, ReportsAndDeathsInAnyOrderAreRemembered) {
+  bool held = rc::check([](const std::vector<std::vector<std::pair<std::uint8_t, int>>>& reports) {
+    Memory memory(2);
+    Model model;
+    MetricsWriter writer = writer_of(memory.table, of(1));
+    for (const auto& one : reports) {
+      if (one.size() == 1) {  // it ends, and the next process of the job goes on
+        writer = writer_of(memory.table, of(2));
+        writer = writer_of(memory.table, of(1));
+      }
+      std::vector<MetricReport> values;
+      for (const auto& [number, value] : one) {
+        std::string name = "n" + std::to_string(number % 70);  // 64 fit
+        double told = value % 7 == 3 ? kNone : value;
+        std::optional<std::uint32_t> known = writer.name(name);
+        if (!known || values.size() == kMetricNames) continue;
+        values.push_back({.name = *known, .value = told});
+        model.report(name, told);
+      }
+      RC_ASSERT(writer.report(values, kNone, 1));
+    }
+    std::size_t found = 0;
+    for (const JobMetrics& job : memory.table.read()) {
+      if (job.job != 1) continue;
+      for (const ReportedMetric& metric : job.metrics) {
+        const Model::Value& value = model.values.at(metric.name);
+        RC_ASSERT(same(metric.last.value, value.last));
+        RC_ASSERT(metric.has_range == !std::isnan(value.least));
+        if (!metric.has_range) continue;
+        RC_ASSERT(metric.least.value == value.least);
+        RC_ASSERT(metric.greatest.value == value.greatest);
+      }
+      found = job.metrics.size();
+    }
+    RC_ASSERT(found == model.values.size());
+  });
+  EXPECT_TRUE(held);
+}
+
 TEST(MetricsTable, AForkedChildLeavesItsParentsSlotAlone) {
   Memory memory(2);
   MetricsWriter writer = writer_of(memory.table, of(1));
@@ -349,6 +408,37 @@ TEST(MetricsTable, AtEachInstructionOfATakeoverTheRecordIsThatOfOneJob) {
         });
     EXPECT_EQ(seen, (std::set<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {next, 2}}));
   }
+}
+
+/// How many system calls a process makes that reports so often; -1: it cannot be traced.
+int calls_of(const Memory& memory, int reports) {
+  Forked child([&] {
+    if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) return 77;
+    MetricsWriter writer = writer_of(memory.table, of(1));
+    std::vector<MetricReport> values = {{.name = *writer.name("loss")},
+                                        {.name = *writer.name("step")}};
+    ::raise(SIGSTOP);
+    for (int i = 0; i < reports; ++i) writer.report(values, i, i);
+    ::raise(SIGSTOP);
+    return 0;
+  });
+  int status = 0;
+  if (::waitpid(child.pid(), &status, 0) != child.pid() || !WIFSTOPPED(status)) return -1;
+  int stops = 0;
+  do {
+    if (::ptrace(PTRACE_SYSCALL, child.pid(), nullptr, nullptr) != 0) return -1;
+    if (::waitpid(child.pid(), &status, 0) != child.pid() || !WIFSTOPPED(status)) return -1;
+    ++stops;
+  } while (WSTOPSIG(status) != SIGSTOP);
+  return stops;
+}
+
+TEST(MetricsTable, AReportMakesNoSystemCall) {
+  Memory memory(1);
+  int none = calls_of(memory, 0);
+  if (none < 0) GTEST_SKIP() << "this process may trace none";
+  EXPECT_GT(none, 0);
+  EXPECT_EQ(calls_of(memory, 1000), none);
 }
 
 TEST(MetricsTable, GarbageLeadsNowhere) {
