@@ -116,7 +116,7 @@ def metrics(sweep: str | None = None, *, files: bool = True) -> list[Reported]:
 
     `sweep`: its name, or "@" for the last one that was submitted; without it, in a job its own sweep,
     elsewhere the last one.  files=False, in a job only: nothing but what is in shared memory, which takes
-    microseconds and no other process; that are the jobs that live, and those that ended before but not
+    less than a millisecond and no other process; that are the jobs that live, and those that ended before but not
     long ago.  Jobs that were replaced or whose row was taken out of the sweep file are left out.
 
     CommandFailed: there is no such sweep.  NotAJob: files=False, and this is no job.
