@@ -275,17 +275,17 @@ PyObject* pipe_consumer(PyObject* object, PyObject* arguments, PyObject* named) 
 // ---- types ----
 
 PyMethodDef kMethods[] = {
-    {"create", method(create), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+    {"create", method(guarded<create>), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
      "create($type, name, slots, slot_bytes, producers, consumers, note='')\n--\n\nA new one."},
     {"adopt", adopt, METH_O | METH_CLASS,
      "adopt($type, fd, /)\n--\n\nThat of a descriptor, which stays the caller's."},
     {"fileno", fileno, METH_NOARGS, "fileno($self)\n--\n\nIts descriptor."},
-    {"producer", method(producer), METH_VARARGS | METH_KEYWORDS,
+    {"producer", method(guarded<producer>), METH_VARARGS | METH_KEYWORDS,
      "producer($self, item=None, skip=False, pinned=False)\n--\n\nTakes a place."},
-    {"consumer", method(consumer), METH_VARARGS | METH_KEYWORDS,
+    {"consumer", method(guarded<consumer>), METH_VARARGS | METH_KEYWORDS,
      "consumer($self, item=None, skip=False, pinned=False)\n--\n\nTakes a place."},
     {"complete", complete, METH_NOARGS, "complete($self)\n--\n\nNo producer will come any more."},
-    {"describe", describe, METH_NOARGS, "describe($self)\n--\n\nHow it stands."},
+    {"describe", guarded<describe>, METH_NOARGS, "describe($self)\n--\n\nHow it stands."},
     {"close", close, METH_NOARGS, "close($self)\n--\n\nEnds that were made stay."},
     {},
 };
@@ -306,14 +306,14 @@ PyType_Slot kSlots[] = {
 PyType_Spec kSpec = {"pergpu._share.Channel", sizeof(Channel), 0, Py_TPFLAGS_DEFAULT, kSlots};
 
 PyMethodDef kPipeMethods[] = {
-    {"create", method(create_pipes), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+    {"create", method(guarded<create_pipes>), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
      "create($type, name, slots, slot_bytes, producers, consumers, note='')\n--\n\nA new one."},
     {"adopt", adopt_pipes, METH_VARARGS | METH_CLASS,
      "adopt($type, *fds)\n--\n\nThat of five descriptors, which stay the caller's."},
     {"fds", fds, METH_NOARGS, "fds($self)\n--\n\nThe five descriptors."},
-    {"producer", method(pipe_producer), METH_VARARGS | METH_KEYWORDS,
+    {"producer", method(guarded<pipe_producer>), METH_VARARGS | METH_KEYWORDS,
      "producer($self, item=None, skip=False, pinned=False)\n--\n\nGets the descriptors."},
-    {"consumer", method(pipe_consumer), METH_VARARGS | METH_KEYWORDS,
+    {"consumer", method(guarded<pipe_consumer>), METH_VARARGS | METH_KEYWORDS,
      "consumer($self, item=None, skip=False, pinned=False)\n--\n\nGets the descriptors."},
     {"close", close_pipes, METH_NOARGS, "close($self)\n--\n\nCloses the descriptors."},
     {},

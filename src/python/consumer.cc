@@ -274,7 +274,7 @@ PyObject* index(PyObject* object, void*) {
 // ---- types ----
 
 PyMethodDef kMethods[] = {
-    {"get", method(get), METH_VARARGS | METH_KEYWORDS,
+    {"get", method(guarded<get>), METH_VARARGS | METH_KEYWORDS,
      "get($self, timeout=None)\n--\n\nThe next item.  EOFError: none will come any more."},
     {"close", close, METH_NOARGS,
      "close($self)\n--\n\nTakes no more; what is still looked at is kept for this process."},
@@ -296,7 +296,7 @@ PyType_Slot kSlots[] = {
     {Py_tp_methods, kMethods},
     {Py_tp_getset, kProperties},
     {Py_tp_iter, slot(PyObject_SelfIter)},
-    {Py_tp_iternext, slot(next)},
+    {Py_tp_iternext, slot(guarded<next>)},
     {Py_tp_doc, const_cast<char*>(kDoc)},
     {0, nullptr},
 };

@@ -73,9 +73,9 @@ PyMethodDef kFunctions[] = {
      "A part of an ordinary file as a Region, from any byte on; the descriptor may be closed "
      "then.\n"
      "Who shortens the file takes the pages away: to read them is a SIGBUS."},
-    {"spec_of_example", spec_of_example, METH_O,
+    {"spec_of_example", guarded<spec_of_example>, METH_O,
      "spec_of_example($module, like, /)\n--\n\nWhat such items of a channel are."},
-    {"size_of_spec", size_of_spec, METH_O,
+    {"size_of_spec", guarded<size_of_spec>, METH_O,
      "size_of_spec($module, spec, /)\n--\n\nHow many bytes of a slot such an item takes."},
     {"write_mean", method(write_mean), METH_VARARGS | METH_KEYWORDS,
      "write_mean($module, dtype, sources, count, into)\n--\n\n"

@@ -101,6 +101,22 @@ auto caught(Work&& work) -> decltype(work()) {
   }
 }
 
+/// For the tables, too: the function, where too little memory is a MemoryError.
+template <auto kFunction>
+struct Guarded;
+template <typename... Arguments, PyObject* (*kFunction)(Arguments...)>
+struct Guarded<kFunction> {
+  static PyObject* call(Arguments... arguments) {
+    try {
+      return kFunction(arguments...);
+    } catch (const std::bad_alloc&) {
+      return PyErr_NoMemory();
+    }
+  }
+};
+template <auto kFunction>
+constexpr auto guarded = &Guarded<kFunction>::call;
+
 /// The same without the interpreter lock.  No object of C++ that holds a reference may live across
 /// this: at the end of an interpreter a thread may end where it asks for the lock.
 template <typename Work>

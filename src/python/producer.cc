@@ -282,10 +282,10 @@ void release_array(PyObject* object, Py_buffer*) { --as<Lease>(object)->exports;
 // ---- types ----
 
 PyMethodDef kMethods[] = {
-    {"put", method(put), METH_VARARGS | METH_KEYWORDS,
+    {"put", method(guarded<put>), METH_VARARGS | METH_KEYWORDS,
      "put($self, value, timeout=None)\n--\n\nCopies an array, or a tuple or dict of arrays, into a "
      "slot and sends it."},
-    {"slot", method(slot_of), METH_VARARGS | METH_KEYWORDS,
+    {"slot", method(guarded<slot_of>), METH_VARARGS | METH_KEYWORDS,
      "slot($self, like=None, timeout=None)\n--\n\nA slot to be filled in place."},
     {"close", close, METH_NOARGS, "close($self)\n--\n\nNothing more will come from here."},
     {"detach", detach, METH_NOARGS,

@@ -1,4 +1,5 @@
-// Buffers come first, as they cost least; a tensor of torch has none, and is asked by DLPack.
+// Buffers come first, as they cost least.  A tensor of torch has none, but on the CPU its numpy(),
+// which is far faster than its DLPack, and knows bool in old versions; DLPack has bfloat16.
 #include "python/source.h"
 
 #include <cstring>
@@ -56,7 +57,17 @@ Source::~Source() {
 bool Source::open(PyObject* value, const char* what, PyTypeObject* array) {
   if (open_buffer(value, what, array)) return true;
   if (PyErr_Occurred() != nullptr) return false;
-  return open_dlpack(value, what);
+  return open_as_numpy(value, what, array) || open_dlpack(value, what);
+}
+
+/// False, without an exception: it cannot be had so.
+bool Source::open_as_numpy(PyObject* value, const char* what, PyTypeObject* array) {
+  bool has_both = PyObject_HasAttrString(value, "numpy") != 0 &&
+                  PyObject_HasAttrString(value, "__dlpack__") != 0;
+  Ref same(has_both ? PyObject_CallMethod(value, "numpy", nullptr) : nullptr);
+  if (same && open_buffer(same.get(), what, array)) return true;
+  PyErr_Clear();
+  return false;
 }
 
 /// False without an exception: it has no buffer.

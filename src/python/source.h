@@ -29,6 +29,7 @@ class Source {
 
  private:
   bool open_buffer(PyObject* value, const char* what, PyTypeObject* array);
+  bool open_as_numpy(PyObject* value, const char* what, PyTypeObject* array);
   bool open_dlpack(PyObject* value, const char* what);
   void measure();
 
