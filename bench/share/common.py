@@ -81,6 +81,17 @@ class _Process:
         return told
 
 
+def start_tracker_quietly():
+    """Python's tracker of shared memory prints an error for each block that two processes unregister."""
+    from multiprocessing import resource_tracker
+
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    resource_tracker.ensure_running()
+    os.dup2(kept, 2)
+    os.close(kept), os.close(nothing)
+
+
 def proportional_bytes(pid="self"):
     """PSS: of pages that n processes have, each counts the n-th part."""
     with open(f"/proc/{pid}/smaps_rollup") as file:
