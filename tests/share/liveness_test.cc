@@ -166,8 +166,10 @@ TEST_F(Liveness, RobustMutexesOfTheSameThreadStayInOrder) {
   pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
   pthread_mutex_t before;
   pthread_mutex_t after;
+  pthread_mutex_t last;
   pthread_mutex_init(&before, &attributes);
   pthread_mutex_init(&after, &attributes);
+  pthread_mutex_init(&last, &attributes);
   std::thread([&] {
     pthread_mutex_lock(&before);
     Hold first = take();
@@ -177,12 +179,14 @@ TEST_F(Liveness, RobustMutexesOfTheSameThreadStayInOrder) {
     first.release();
     pthread_mutex_unlock(&before);
     second.release();
-    pthread_mutex_lock(&before);
+    pthread_mutex_lock(&last);
   }).join();
-  EXPECT_EQ(pthread_mutex_lock(&before), EOWNERDEAD);
-  EXPECT_EQ(pthread_mutex_lock(&after), EOWNERDEAD);
-  pthread_mutex_unlock(&after);
+  EXPECT_EQ(pthread_mutex_trylock(&before), 0) << "it was unlocked";
   pthread_mutex_unlock(&before);
+  for (pthread_mutex_t* held : {&after, &last}) {
+    EXPECT_EQ(pthread_mutex_lock(held), EOWNERDEAD);
+    pthread_mutex_unlock(held);
+  }
 }
 
 TEST_F(Liveness, GarbageInTheWordHurtsNobody) {
