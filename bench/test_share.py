@@ -54,6 +54,12 @@ def test_the_channel_is_compared_item_for_item():
     assert all(one["ours"] > 0 and one["theirs"] > 0 for one in rows)
 
 
+def test_the_loader_is_compared_batch_for_batch():
+    pytest.importorskip("torch")
+    rows = rows_of("loading", "--seconds", "0.05", "--rows", "600", "--only", "pergpu,torch-batch-0")
+    assert [(one["unit"], one["peer"]) for one in rows] == [("rows/s", "torch-batch-0"), ("CPU us/row", "torch-batch-0")]
+
+
 def test_data_is_attached_and_there_once():
     rows = rows_of("dataset", "--attach", "0.01", "--share", "0.01")
     ours = {one["what"]: one["ours"] for one in rows if one["peer"] is None}
