@@ -274,27 +274,26 @@ def test_an_update_begins_again_when_the_one_who_copies_is_killed():
 
 
 def test_ctrl_c_gets_through_while_a_snapshot_waits():
-    with Other(
-        """
-        with shared.update():
-            say(0)
-            wait()
-        """
-    ) as inside, Other(
-        """
-        import signal
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            say(0)
-            shared.snapshot(timeout=60)
-        except KeyboardInterrupt:
-            say("interrupted")
-        with shared.update():
-            say("and goes on")
-        wait()
-        """
-    ) as waiting:
-        inside.says(), waiting.says()
+    with contextlib.ExitStack() as ends:
+        inside = ends.enter_context(Other("with shared.update():\n    say(0)\n    wait()\n"))
+        inside.says()
+        waiting = ends.enter_context(
+            Other(
+                """
+                import signal
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                try:
+                    say(0)
+                    shared.snapshot(timeout=60)
+                except KeyboardInterrupt:
+                    say("interrupted")
+                with shared.update():
+                    say("and goes on")
+                wait()
+                """
+            )
+        )
+        waiting.says()
         deadline = time.monotonic() + 30
         while state_of(waiting.pid) != "S":
             assert time.monotonic() < deadline
