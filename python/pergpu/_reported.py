@@ -1,8 +1,8 @@
 """What the jobs of a sweep have reported, from two sources that complete each other.
 
 The metrics files have everything, of all jobs, up to a quarter of a second behind.  The table in shared
-memory (_table.py) has what is newest, at once, of the processes that called report(), as long as any
-process of the sweep lives.  The table's value is the last one, unless the file was written later, by
+memory (_table.py) has what is newest, at once, of the processes that called report(), as long as a
+job of the sweep can run.  The table's value is the last one, unless the file was written later, by
 something else than report(); the best one is the better of both.
 """
 

@@ -1,6 +1,7 @@
 """The table in shared memory into which report() puts what is newest: one for the jobs of a sweep.
 
-The first process of a sweep that reports makes it, and it is there as long as any process has it.
+The first process of a sweep that reports makes it, and it is there as long as a job of the sweep can
+run (the coordinator holds it), or any process has it.
 Values are in it when report() returns, so they outlive a process that is killed a moment later; the
 metrics file is up to a quarter of a second behind, and stays for good.
 
@@ -11,6 +12,7 @@ for it from outside.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -71,14 +73,23 @@ def slots_of(folder: str) -> list[Slot]:
 
 def _made(folder: str) -> _share.MetricsTable:
     from . import _share
-    from .share._meeting import meet
+    from .share._meeting import held_for_sweep, meet
 
     def make(name: str) -> _share.Memory:
         memory = _share.Memory.create(name, _share.MetricsTable.bytes(_SLOTS))
         _share.MetricsTable(memory.map("shared"), key=folder)
         return memory
 
-    memory = meet("metrics", folder, lambda found: _table_in(found).key == folder, make)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it goes with the last process: nobody asked for more
+        memory = meet(
+            "metrics",
+            folder,
+            lambda found: _table_in(found).key == folder,
+            make,
+            scope=held_for_sweep(),
+            title=f"metrics of {os.path.basename(folder)}",
+        )
     _memories.append(memory)  # while it is open others can find it
     _own[folder] = _table_in(memory)
     return _own[folder]

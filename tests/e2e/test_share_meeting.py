@@ -180,6 +180,30 @@ def test_it_stays_as_long_as_its_sweep(home, jobs):
     assert jobs.segments() == []
 
 
+def test_parameters_and_metrics_stay_as_long_as_their_sweep(home, jobs):
+    # One lane: each job is killed before the next one begins.
+    jobs.submit(
+        """
+import pergpu, signal
+shared = share.parameters({"w": array.array("d", [0.0])}, "model")
+with shared.update():
+    memoryview(shared["w"])[0] += 1
+pergpu.report(loss=-shared.count("steps"))
+tell("seen", memoryview(shared["w"])[0], [(-one["loss"], one.last("loss")[0]) for one in pergpu.metrics(files=False)])
+os.kill(os.getpid(), signal.SIGKILL)
+""",
+        count=3,
+        lanes=1,
+    )
+    home.wait()
+    assert [" ".join(words) for _, _, words in jobs.told("seen")] == [
+        "1.0 [(1, -1)]",
+        "2.0 [(1, -1), (2, -2)]",
+        "3.0 [(1, -1), (2, -2), (3, -3)]",
+    ], jobs.logs()
+    assert jobs.segments() == []
+
+
 def test_two_sweeps_do_not_mix_theirs(home, jobs):
     home.close_gate()
     jobs.submit('tokens(scope="sweep"); tokens(key="common"); gate()', name="one")

@@ -50,8 +50,8 @@ def meet(
     others can make memory of any name.
 
     `scope`: None, it is freed as soon as nobody has it open or mapped; "user", in a job the coordinator
-    holds it while a process lives that asked for it; "sweep", only jobs of this sweep meet, and the
-    coordinator holds it until none of them can run any more.  `keep`: until it is dropped (`pergpu share
+    holds it while a process lives that asked for it; "sweep", the coordinator holds it until no job of
+    this one's sweep can run any more (of_sweep() makes a key that other sweeps do not have).  `keep`: until it is dropped (`pergpu share
     drop TITLE`), or the coordinator ends.  `title`: what people know the key by.
 
     ValueError: "sweep" or `keep` where there is no coordinator at all.  A RuntimeWarning where there is
@@ -62,7 +62,7 @@ def meet(
     if keep and not os.environ.get("PERGPU_SHARE"):
         raise ValueError("there is nobody who could keep it: keep=True is for jobs of pergpu (PERGPU_SHARE is not set)")
     scope = scope or "user"
-    meeting = _Meeting(kind, f"{_sweep()}\n{key}" if scope == "sweep" else key)
+    meeting = _Meeting(kind, key)
     wish = Wish(meeting.name, (title or key)[:_LONGEST_TITLE], scope, keep)
     with Visit(wish) as visit:
         memory = visit.find(lambda fd: _adopted(fd, is_it))
@@ -98,15 +98,20 @@ def _frames_of_ours() -> int:
     return depth
 
 
-def _sweep() -> str:
-    """What tells this job's sweep from all others: its coordinator's home, and its folder."""
+def of_sweep(key: str) -> str:
+    """The key as one of this job's sweep, which its coordinator's home and its folder tell from all others."""
     try:
         int(os.environ["PERGPU_JOB"])
         home = os.path.dirname(os.environ["PERGPU_ATTEMPT_ID"])
         run = os.path.dirname(os.environ["PERGPU_OUT"])
     except (KeyError, ValueError):
         raise ValueError('scope="sweep" is for jobs of pergpu: PERGPU_JOB, PERGPU_ATTEMPT_ID and PERGPU_OUT are not set') from None
-    return f"{home}\n{os.path.dirname(run)}"
+    return f"{home}\n{os.path.dirname(run)}\n{key}"
+
+
+def held_for_sweep() -> Scope | None:
+    """The scope of what is to be there as long as a sweep, where somebody can hold it."""
+    return "sweep" if os.environ.get("PERGPU_SHARE") and "PERGPU_JOB" in os.environ else None
 
 
 def _among_ourselves(meeting: _Meeting, is_it: Callable[[Memory], bool], make: Callable[[str], Memory]) -> Memory:

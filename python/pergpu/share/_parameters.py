@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, cast
 from .. import _share
 from .._share import Array
 from . import _content, _safetensors
-from ._meeting import meet
+from ._meeting import held_for_sweep, meet
 
 Scope = Literal["sweep", "user"]
 
@@ -31,10 +31,11 @@ def parameters(model: Any, name: str = "model", *, buffers: bool = True, scope: 
     `buffers` is false) become views of the shared memory; or a dict of arrays (numpy, torch, buffers),
     which stays as it is: the shared ones are those of the result.  The first process puts the values of
     its model there, the others get these for theirs.  Gradients and the state of an optimizer stay with
-    each process.  The memory is freed when the last process that has it ends.
+    each process.
 
-    `scope`: in a job the name is one of its sweep; with "user", and outside of jobs, of this user on
-    this machine.
+    `scope`: in a job the name is one of its sweep, and the memory is there until no job of it can run any
+    more; with "user", and outside of jobs, the name is one of this user on this machine, and the memory
+    is freed when the last process that has it ends.
 
     ValueError: the model has other parameters than the one that came first.  TypeError: it is no model,
     or lies on a GPU.  MemoryError: there is not so much memory.
@@ -50,7 +51,14 @@ def parameters(model: Any, name: str = "model", *, buffers: bool = True, scope: 
         raise ValueError(f'scope is "sweep" or "user", not {scope!r}')
     found = _found(model, buffers)
     key = _key(name, scope)
-    memory = meet("parameters", key, lambda seen: _holds(seen, key), lambda label: _made(label, key, found))
+    memory = meet(
+        "parameters",
+        key,
+        lambda seen: _holds(seen, key),
+        lambda label: _made(label, key, found),
+        scope=held_for_sweep() if scope == "sweep" else None,
+        title=name,
+    )
     return SharedParameters(name, memory, found)
 
 
