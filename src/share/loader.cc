@@ -34,8 +34,8 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kAhead = 4;         // rows
-constexpr std::size_t kMostAhead = 1024;  // bytes of a row that are asked for
+constexpr std::size_t kAhead = 16;       // rows
+constexpr std::size_t kMostAhead = 256;  // bytes of a row that are asked for; the rest is a stream
 constexpr std::uint64_t kMostBytes = 1ull << 46;
 constexpr std::uint64_t kMostBatches = 1ull << 62;  // of all epochs
 constexpr std::uint32_t kMostAheadOfOne = 1 << 16;
@@ -287,9 +287,9 @@ struct Loader::Impl {
     Permutation order(options.rows, options.seed, epoch);
     rows.clear();
     for (std::uint64_t i = first; i < end; ++i) {
-      std::uint64_t place = i * options.shards + options.shard;
-      rows.push_back(options.shuffle ? order(place) : place);
+      rows.push_back(i * options.shards + options.shard);
     }
+    if (options.shuffle) order.all(rows);
     for (std::size_t f = 0; f < options.fields.size(); ++f) {
       gather(options.fields[f], rows, into + offsets[f], mixed(options.seed ^ mixed(epoch)));
     }

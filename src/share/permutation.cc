@@ -41,4 +41,34 @@ std::uint64_t Permutation::operator()(std::uint64_t i) const {
   return i;
 }
 
+void Permutation::all(std::span<std::uint64_t> places) const {
+  constexpr std::size_t kLanes = 8;
+  const std::uint64_t rows = rows_;
+  const std::uint64_t columns = columns_;
+  std::size_t done = 0;
+  for (; done + kLanes <= places.size(); done += kLanes) {
+    std::uint64_t row[kLanes];
+    std::uint64_t column[kLanes];
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      row[lane] = places[done + lane] / columns;
+      column[lane] = places[done + lane] % columns;
+    }
+    for (std::size_t round = 0; round < keys_.size(); round += 2) {
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        std::uint64_t more = below(columns, mixed(keys_[round] ^ row[lane]));
+        column[lane] = sum(column[lane], more, columns);
+      }
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        std::uint64_t more = below(rows, mixed(keys_[round + 1] ^ column[lane]));
+        row[lane] = sum(row[lane], more, rows);
+      }
+    }
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      std::uint64_t at = row[lane] * columns + column[lane];
+      places[done + lane] = at < size_ ? at : (*this)(at);
+    }
+  }
+  for (; done < places.size(); ++done) places[done] = (*this)(places[done]);
+}
+
 }  // namespace pergpu::share

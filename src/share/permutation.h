@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 namespace pergpu::share {
 
@@ -23,6 +24,10 @@ class Permutation {
 
   /// What stands at place `i` < size.
   std::uint64_t operator()(std::uint64_t i) const;
+
+  /// What stands at each of `places`, in place.  Several at a time: a processor waits for one of
+  /// them as long as for eight.
+  void all(std::span<std::uint64_t> places) const;
 
  private:
   static constexpr int kRounds = 8;

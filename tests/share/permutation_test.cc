@@ -77,5 +77,19 @@ TEST(Permutation, NeighboursAreNotNeighboursAfterwards) {
   EXPECT_NEAR(static_cast<double>(near), 0.0199 * kSize, 0.1 * 0.0199 * kSize);
 }
 
+TEST(Permutation, ManyAtOnceAreWhatTheyAreOneByOne) {
+  for (std::uint64_t size : {1u, 2u, 7u, 64u, 1000u, 99991u}) {
+    Permutation order(size, 3, 5);
+    for (std::uint64_t count : {std::uint64_t{1}, std::uint64_t{8}, std::uint64_t{13}, size}) {
+      std::vector<std::uint64_t> places;
+      for (std::uint64_t i = 0; i < std::min(count, size); ++i) places.push_back(size - 1 - i);
+      std::vector<std::uint64_t> expected;
+      for (std::uint64_t place : places) expected.push_back(order(place));
+      order.all(places);
+      ASSERT_EQ(places, expected);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace pergpu::share
