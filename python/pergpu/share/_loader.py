@@ -7,14 +7,18 @@ lies in a slot that is filled anew when the last view of it is gone.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any, Callable, Literal
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Literal
 
 from .. import _share
 from .._share import Array
 from ._budget import cores
 from ._images import Images
 from ._rows import fields_of
+
+if TYPE_CHECKING:
+    from ._channel import Channel, OnDeath, Scope
+    from ._loader_feed import Fed
 
 Output = Literal["array", "numpy", "torch", "jax"]
 _STATE = 1  # the version of state_dict()
@@ -148,6 +152,43 @@ class Loader:
 
         return dataset_of(self, lambda: self._iterated("torch"))
 
+    def channel(self, name: str | None = None, *, consumers: int = 1, slots: int = 4, scope: Scope = "sweep") -> Channel:
+        """A channel whose slots fit the batches of this loader; the arguments are those of share.Channel.
+
+        With a name, every process that has such a loader may be the first to ask for it: a loader of which
+        no batch was asked for has no threads.
+        """
+        from ._loader_feed import channel_for
+
+        return channel_for(self, name, consumers, slots, scope)
+
+    def feed(
+        self,
+        channels: Channel | Iterable[Channel],
+        *,
+        on_death: OnDeath = "raise",
+        timeout: float | None = None,
+        after: Callable[[], object] | None = None,
+    ) -> Fed:
+        """Sends the batches of one whole `for` to other processes, then closes: their iteration ends.
+
+        `channels`: of a channel, each batch goes to one of its consumers; of several in a list, every
+        batch goes to each of them.  Batches are copied once for each channel, as arrays, dicts or tuples
+        of them like the data, whatever `output` is; state_dict() counts what was sent.
+
+        `on_death`: of a consumer that died, "raise" PeerDied, or "skip": go on, and return it in the
+        result.  A channel whose consumers have all come and are all gone gets no more; when that is so of
+        all channels, it is PeerDied, or BrokenPipeError where they have closed.  `timeout`: seconds that a
+        batch may wait for a slot, None: for ever; TimeoutError.  `after`: is called after each batch, to
+        save state_dict(), say.
+
+        After an exception the batch that could not be sent was sent to nobody, and comes next; consumers
+        are told that this process left (PeerLeft), and feed() may be called again.
+        """
+        from ._loader_feed import feed
+
+        return feed(self, channels, on_death, timeout, after)
+
     def close(self) -> None:
         """Ends the threads, if there are any.  Batches stay as they are."""
         self._closed = True
@@ -174,15 +215,20 @@ class Loader:
         return math.inf if self.epochs is None else (self._place[0] // self.epochs + 1) * self.epochs
 
     def _next(self, output: Output) -> Any:
+        batch, self._place = self._taken(output)
+        return batch
+
+    def _taken(self, output: Output) -> tuple[Any, tuple[int, int]]:
+        """The next batch, and the place behind it, where the loader is not yet."""
         taken = self._current().take(None)
         assert taken is not None
         memory, epoch, number, rows = taken
-        self._place = (epoch, number + 1) if number + 1 < self.batches else (epoch + 1, 0)
+        following = (epoch, number + 1) if number + 1 < self.batches else (epoch + 1, 0)
         convert = _CONVERTERS[output]
         parts = [
             convert(memory, offset, (rows, *shape), dtype) for offset, (shape, dtype) in zip(self._offsets, self._layout)
         ]
-        return self._shaped(parts)
+        return self._shaped(parts), following
 
     def _current(self) -> _share.Loader:
         if self._closed:

@@ -1,0 +1,168 @@
+"""A loader's batches for other processes: each is copied once into a slot of a channel, or of several.
+
+A batch counts as given out when it was sent, to all channels that have it to get: slots of all of them
+are taken first, then filled, then sent, so that a wait that is broken off has sent it to none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+
+from .. import _share
+from .._share import Array, Producer, Slot
+from ._channel import Channel, OnDeath, Scope
+from ._peers import PeerDied
+
+if TYPE_CHECKING:
+    from ._loader import Loader
+
+_LOOK = 0.5  # seconds after which one that waits looks whether somebody is left: consumers that close tell nobody
+
+
+class Fed(NamedTuple):
+    """What Loader.feed() has done."""
+
+    batches: int
+    """So many were sent; those in the hands of consumers that died (`lost` of each death) are among them."""
+    deaths: tuple[PeerDied, ...]
+    """The consumers that died meanwhile, in the order in which that was told."""
+
+
+class _Outlet:
+    """A channel, and this process's end of it."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.out: Producer = channel.producer()
+
+    def is_deserted(self) -> bool:
+        """All consumers that it was made for came, and none is there any more."""
+        return all(one["state"] not in ("vacant", "alive") for one in self.channel.describe()["consumers"])
+
+    def slot(self, like: Any, deadline: Callable[[], float | None]) -> Slot | None:
+        """None: there is nobody left to send it to.  TimeoutError: there was none in time.  PeerDied."""
+        while True:
+            left = deadline()
+            try:
+                return self.out.slot(like, _LOOK if left is None else min(_LOOK, left))
+            except TimeoutError:
+                if self.is_deserted():
+                    return None
+                if left is not None and left <= _LOOK:
+                    raise
+
+
+def channel_for(loader: Loader, called: str | None, consumers: int, slots: int, scope: Scope) -> Channel:
+    """One whose slots fit the loader's batches, the short ones at the ends of epochs as well."""
+    rows = min(loader.batch_size, -(-loader._rows() // loader.shard[1]))
+    shaped = loader._shaped([None] * len(loader._fields))
+    kind = "dict" if isinstance(shaped, dict) else "tuple" if isinstance(shaped, tuple) else "array"
+    names = [_name(one) if kind == "dict" else "" for one in loader._fields]
+    parts = [(name, dtype, (rows, *shape)) for name, (shape, dtype) in zip(names, loader._layout)]
+    return Channel(called, slots=slots, slot_bytes=_share.size_of_spec((kind, parts)), consumers=consumers, scope=scope)
+
+
+def feed(
+    loader: Loader,
+    channels: Channel | Iterable[Channel],
+    on_death: OnDeath,
+    timeout: float | None,
+    after: Callable[[], object] | None,
+) -> Fed:
+    import time
+
+    if on_death not in ("raise", "skip"):
+        raise ValueError(f'on_death is "raise" or "skip", not {on_death!r}')
+    listed = [channels] if isinstance(channels, Channel) else list(channels)
+    for one in listed:
+        if not isinstance(one, Channel):
+            raise TypeError(f"channels has {one!r}: share.Channel was expected")
+    if not listed:
+        raise ValueError("channels is empty: one was expected, or several")
+    outlets: list[_Outlet] = []
+    deaths: list[PeerDied] = []
+    sent = 0
+    try:
+        outlets.extend(map(_Outlet, listed))
+        end = loader._end()
+        while loader._place[0] < end:
+            batch, following = loader._taken("array")
+            until = None if timeout is None else time.monotonic() + timeout
+            try:
+                _send(batch, outlets, deaths, on_death, lambda: None if until is None else max(0.0, until - time.monotonic()))
+            except BaseException:
+                loader._go_to(*loader._place)  # nobody has got it: it comes next
+                raise
+            loader._place = following
+            sent += 1
+            del batch
+            if after is not None:
+                after()
+        for outlet in outlets:
+            outlet.out.close()
+    finally:
+        for outlet in outlets:
+            if not outlet.out.closed:
+                outlet.out.detach()
+    return Fed(sent, tuple(deaths))
+
+
+def _send(
+    batch: Any, outlets: list[_Outlet], deaths: list[PeerDied], on_death: OnDeath, deadline: Callable[[], float | None]
+) -> None:
+    """To all outlets, or after an exception to none; those with nobody behind them are taken out."""
+    slots: list[Slot] = []
+    try:
+        for outlet in [*outlets]:
+            slot = None
+            while slot is None:
+                try:
+                    slot = outlet.slot(batch, deadline)
+                except PeerDied as died:
+                    if on_death == "raise":
+                        raise
+                    deaths.append(died.with_traceback(None))  # which would keep the batch and the ends
+                if slot is None and outlet.is_deserted():
+                    outlet.out.detach()  # who comes later is told that it did not come to its end
+                    outlets.remove(outlet)
+                    break
+            else:
+                slots.append(slot)
+        if not outlets:
+            raise _nobody(deaths)
+        for slot in slots:
+            _fill(slot, batch)
+    except BaseException:
+        for slot in slots:
+            slot.abandon()
+        raise
+    for slot in slots:
+        slot.publish()
+
+
+def _nobody(deaths: list[PeerDied]) -> Exception:
+    if deaths:
+        last = deaths[-1]
+        return PeerDied(f"nobody is left to feed: {last}", last.pid, last.signal, last.sequence, last.lost)
+    return BrokenPipeError("nobody is left to feed: all consumers have closed")
+
+
+def _fill(slot: Slot, batch: Any) -> None:
+    if isinstance(batch, Array):
+        _copy(slot.array, batch)
+    else:
+        for name, array in batch.items() if isinstance(batch, dict) else enumerate(batch):
+            _copy(slot[name], array)
+
+
+def _copy(into: Array, array: Array) -> None:
+    """Without the interpreter lock."""
+    ctypes.memmove(into.__array_interface__["data"][0], array.__array_interface__["data"][0], array.nbytes)
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"the array {name!r}: in a channel, names of arrays are str")
+    return name
