@@ -24,7 +24,7 @@ os::UniqueFd counted() {
 
 TEST(FileMapping, BeginsAtAnyByte) {
   os::UniqueFd fd = counted();
-  for (std::size_t offset : {0, 1, 4095, 4096, 4097, 12288, 12292}) {
+  for (std::size_t offset : {0UL, 1UL, 4095UL, 4096UL, 4097UL, 12288UL, 12292UL}) {
     Result<FileMapping> part = FileMapping::map(fd.get(), offset, kSize - offset, View::ReadOnly);
     ASSERT_TRUE(part) << part.error().message;
     ASSERT_EQ(part->size(), kSize - offset);
