@@ -269,15 +269,15 @@ def test_other_options_than_those_that_are_there_are_told():
 def test_the_names_of_sweeps_are_their_own(monkeypatch):
     mine = share.Channel("name", slot_bytes=1)
     seen = {id(mine): mine.describe()}
-    for sweep, out in (("s", "/a/s/run"), ("t", "/a/t/run"), ("s", "/b/s/run")):
+    for sweep, out in (("s", "/a/s"), ("t", "/a/t"), ("s", "/b/s")):
         monkeypatch.setenv("PERGPU_SWEEP", sweep)
-        monkeypatch.setenv("PERGPU_OUT", out)
+        monkeypatch.setenv("PERGPU_OUT", out + "/run/step")
         with pytest.raises(TypeError, match="nobody has made"):
             share.Channel("name")
         share.Channel("name", scope="user").close()
-        monkeypatch.setenv("PERGPU_OUT", out + "-other/step")
+        monkeypatch.setenv("PERGPU_OUT", out + "/other/step")
         kept = share.Channel("name", slot_bytes=2)
-        monkeypatch.setenv("PERGPU_OUT", out)
+        monkeypatch.setenv("PERGPU_OUT", out + "/run/step")
         assert share.Channel("name").describe()["slot_bytes"] == kept.describe()["slot_bytes"]
         seen[id(kept)] = kept
     assert len(seen) == 4

@@ -14,13 +14,13 @@ from typing import Any, Literal, NamedTuple
 
 from .. import _share
 from .._share import Consumer, Memory, Producer
-from ._meeting import meet
+from ._meeting import meet, scoped
 from ._peers import PeerDied, PeerLeft, gone
+from ._visit import Scope
 
-__all__ = ["Channel", "Items", "PeerDied", "PeerLeft", "gone", "scoped"]
+__all__ = ["Channel", "Items", "PeerDied", "PeerLeft", "gone"]
 
 OnDeath = Literal["raise", "skip"]
-Scope = Literal["sweep", "user"]
 
 _HEAD_ROOM = 1024  # kHeadRoom of src/python/item_layout.h
 
@@ -96,11 +96,11 @@ class Channel:
             if count is not None:
                 _count(count, which, 2 if which == "slots" else 1)
         if name is None:
-            self._channel = _made("channel", "", items, counts)
+            self._channel = _made("channel", "", None, items, counts)
             self._note = json.loads(self._channel.note)
             return
         key = scoped(name, scope)
-        self._memory = meet("channel", key, lambda found: _is(found, key), lambda told: _memory_of(_made(told, key, items, counts)))
+        self._memory = meet("channel", key, lambda found: _is(found, key), lambda told: _memory_of(_made(told, key, name, items, counts)))
         self._channel = _share.Channel.adopt(self._memory.fileno())
         self._note = json.loads(self._channel.note)
         self._check(items, counts)
@@ -186,24 +186,11 @@ class Channel:
         there: dict[str, Any] = self._channel.geometry
         said: dict[str, Any] = {which: count for which, count in counts.items() if count is not None}
         if items:
-            there["items"], said["items"] = _words(self._note), _words(json.loads(_note("", items)))
+            there["items"], said["items"] = _words(self._note), _words(json.loads(_note("", None, items)))
         wrong = [f"{which} {said[which]} ({there[which]})" for which in said if said[which] != there[which]]
         if wrong:
             self.close()
             raise ValueError(f"the channel {self.name!r} is there with other options (in brackets): {', '.join(wrong)}")
-
-
-def scoped(name: str, scope: str) -> str:
-    """What the name stands for: in a job, the one of its sweep.  ValueError: there is no such scope."""
-    if scope not in ("sweep", "user"):
-        raise ValueError(f'scope is "sweep" or "user", not {scope!r}')
-    sweep = os.environ.get("PERGPU_SWEEP")
-    if scope == "user" or not sweep:
-        return f"user\0{name}"
-    # A sweep is its name and where its output lies.
-    out = os.environ.get("PERGPU_OUT", "")
-    root = out[: max(out.find(f"/{sweep}/"), 0)]
-    return f"sweep\0{os.environ.get('PERGPU_HOME', '')}\0{root}\0{sweep}\0{name}"
 
 
 def duplicated(fds: list[int], what: str) -> list[Any]:
@@ -219,16 +206,15 @@ def _received(fd: Any) -> Channel:
     return Channel.from_fd(fd.detach())
 
 
-def _made(name: str, key: str, items: Items | None, counts: dict[str, int | None]) -> _share.Channel:
+def _made(label: str, key: str, name: str | None, items: Items | None, counts: dict[str, int | None]) -> _share.Channel:
     if items is None:
         raise TypeError("nobody has made this channel: say what its items are, by shape and dtype, by like, or by slot_bytes")
     return _share.Channel.create(
-        name, counts["slots"] or 4, items.slot_bytes, counts["producers"] or 1, counts["consumers"] or 1, _note(key, items)
+        label, counts["slots"] or 4, items.slot_bytes, counts["producers"] or 1, counts["consumers"] or 1, _note(key, name, items)
     )
 
 
-def _note(key: str, items: Items) -> str:
-    name = key.rpartition("\0")[2] or None
+def _note(key: str, name: str | None, items: Items) -> str:
     return json.dumps({"key": key, "name": name, "item": items.spec, "slot_bytes": items.slot_bytes})
 
 

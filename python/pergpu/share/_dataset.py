@@ -15,7 +15,7 @@ from .. import _share
 from .._share import Array
 from . import _content, _formats
 from ._formats import Stored
-from ._meeting import meet, of_sweep
+from ._meeting import meet, scoped
 from ._visit import Scope
 
 View = Literal["cow", "ro"]
@@ -160,8 +160,7 @@ def _by_numpy(path: str, why_not: str) -> Any:
 
 
 def _once(key: str, load: Callable[[], Any], asked: _Asked) -> Any:
-    if asked.scope == "sweep":
-        key = of_sweep(key)
+    key = scoped(key, asked.scope)
     place = (key, asked.scope)
     memory = _seen.get(place)
     if memory is None or (asked.keep and place not in _kept):

@@ -17,8 +17,9 @@ from ._images import Images
 from ._rows import fields_of
 
 if TYPE_CHECKING:
-    from ._channel import Channel, OnDeath, Scope
+    from ._channel import Channel, OnDeath
     from ._loader_feed import Fed
+    from ._visit import Scope
 
 Output = Literal["array", "numpy", "torch", "jax"]
 _STATE = 1  # the version of state_dict()

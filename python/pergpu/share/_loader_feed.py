@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from .. import _share
 from .._share import Array, Producer, Slot
-from ._channel import Channel, OnDeath, Scope
+from ._channel import Channel, OnDeath
 from ._peers import PeerDied
+from ._visit import Scope
 
 if TYPE_CHECKING:
     from ._loader import Loader

@@ -51,16 +51,18 @@ def meet(
 
     `scope`: None, it is freed as soon as nobody has it open or mapped; "user", in a job the coordinator
     holds it while a process lives that asked for it; "sweep", the coordinator holds it until no job of
-    this one's sweep can run any more (of_sweep() makes a key that other sweeps do not have).  `keep`: until it is dropped (`pergpu share
-    drop TITLE`), or the coordinator ends.  `title`: what people know the key by.
+    this one's sweep can run any more.  `keep`: until it is dropped (`pergpu share drop TITLE`), or the
+    coordinator ends.  `title`: what people know the key by.  scoped() makes keys that other sweeps do not have.
 
-    ValueError: "sweep" or `keep` where there is no coordinator at all.  A RuntimeWarning where there is
+    ValueError: "sweep" outside of jobs, or `keep` where there is no coordinator at all.  A RuntimeWarning where there is
     one that cannot hold it now: the memory is there, and goes with the last process that has it.
     """
     if scope is None and not keep:
         return _among_ourselves(_Meeting(kind, key), is_it, make)
     if keep and not os.environ.get("PERGPU_SHARE"):
         raise ValueError("there is nobody who could keep it: keep=True is for jobs of pergpu (PERGPU_SHARE is not set)")
+    if scope == "sweep" and "PERGPU_JOB" not in os.environ:
+        raise ValueError('scope="sweep" is for jobs of pergpu (PERGPU_JOB is not set)')
     scope = scope or "user"
     meeting = _Meeting(kind, key)
     wish = Wish(meeting.name, (title or key)[:_LONGEST_TITLE], scope, keep)
@@ -98,15 +100,20 @@ def _frames_of_ours() -> int:
     return depth
 
 
-def of_sweep(key: str) -> str:
-    """The key as one of this job's sweep, which its coordinator's home and its folder tell from all others."""
-    try:
-        int(os.environ["PERGPU_JOB"])
-        home = os.path.dirname(os.environ["PERGPU_ATTEMPT_ID"])
-        run = os.path.dirname(os.environ["PERGPU_OUT"])
-    except (KeyError, ValueError):
-        raise ValueError('scope="sweep" is for jobs of pergpu: PERGPU_JOB, PERGPU_ATTEMPT_ID and PERGPU_OUT are not set') from None
-    return f"{home}\n{os.path.dirname(run)}\n{key}"
+def scoped(name: str, scope: Scope) -> str:
+    """A key of what is called so: with "sweep", in a job, one that other sweeps do not have, which are told
+    by their names, their folders and their coordinators' homes; else one of this user on this machine.
+
+    ValueError: there is no such scope.
+    """
+    if scope not in ("sweep", "user"):
+        raise ValueError(f'scope is "sweep" or "user", not {scope!r}')
+    sweep = os.environ.get("PERGPU_SWEEP")
+    if scope == "user" or not sweep:
+        return f"user\n{name}"
+    home = os.path.dirname(os.environ.get("PERGPU_ATTEMPT_ID", ""))
+    run = os.path.dirname(os.environ.get("PERGPU_OUT", ""))
+    return "\n".join(["sweep", home, os.path.dirname(run), sweep, name])
 
 
 def held_for_sweep() -> Scope | None:

@@ -12,14 +12,14 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from .. import _share
 from .._share import Array
 from . import _content, _safetensors
-from ._meeting import held_for_sweep, meet
+from ._meeting import held_for_sweep, meet, scoped
+from ._visit import Scope
 
-Scope = Literal["sweep", "user"]
 
 _ALIGNMENT = 64
 
@@ -47,10 +47,8 @@ def parameters(model: Any, name: str = "model", *, buffers: bool = True, scope: 
     >>> shared.count("steps"), memoryview(shared.snapshot()["w"]).tolist()
     (1, [2.0, 2.0, 3.0])
     """
-    if scope not in ("sweep", "user"):
-        raise ValueError(f'scope is "sweep" or "user", not {scope!r}')
+    key = scoped(name, scope)
     found = _found(model, buffers)
-    key = _key(name, scope)
     memory = meet(
         "parameters",
         key,
@@ -306,14 +304,6 @@ def _agreed(name: str, shared: list[list[Any]], found: _Found) -> dict[str, int]
 
 
 # ---- the memory ----
-
-
-def _key(name: str, scope: Scope) -> str:
-    if scope == "sweep" and "PERGPU_SWEEP" in os.environ:
-        # A sweep is known by its name and where its folders lie: <root>/<sweep>/<run>/<step>.
-        folder = os.path.dirname(os.path.dirname(os.environ.get("PERGPU_OUT", "")))
-        return "\n".join(["sweep", os.environ.get("PERGPU_HOME", ""), folder, os.environ["PERGPU_SWEEP"], name])
-    return f"user\n{name}"
 
 
 def _made(label: str, key: str, found: _Found) -> _share.Memory:
