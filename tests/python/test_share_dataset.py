@@ -234,8 +234,8 @@ def test_what_cannot_be_shared_is_refused_with_its_place(tmp_path):
         share.dataset(tmp_path / "objects.npy")
     with pytest.raises(TypeError, match="a file or a function, not int"):
         share.dataset("x", 3)
-    with pytest.raises(ValueError, match='not "shared"|not \'shared\''):
-        share.dataset("x", dict, view="shared")
+    with pytest.raises(ValueError, match='"shared", not .writable.'):
+        share.dataset("x", dict, view="writable")
     with pytest.raises(FileNotFoundError):
         share.dataset(tmp_path / "nothing.npy")
 
@@ -285,3 +285,66 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path):
     (tmp_path / f"pergpu-share-{os.getuid()}").chmod(0o777)
     with pytest.raises(PermissionError, match="others may write in it"):
         share.dataset("x", lambda: numpy.zeros(1))
+
+
+def test_what_is_shared_for_writing_is_seen_by_all_that_asked_for_it_so(tmp_path, monkeypatch):
+    numpy.save(tmp_path / "a.npy", numpy.zeros(4))
+    other = Other(
+        tmp_path,
+        """
+        a = share.dataset("a.npy", view="shared").numpy()
+        a[0] = 7
+        made = share.dataset("made", lambda: numpy.zeros(3), view="shared").numpy()
+        made[2] = 5
+        print(json.dumps("written"), flush=True)
+        sys.stdin.readline()
+        print(json.dumps([a.tolist(), made.tolist()]), flush=True)
+        """,
+    )
+    assert other.says() == "written"
+    monkeypatch.chdir(tmp_path)
+    a = share.dataset("a.npy", view="shared").numpy()
+    made = share.dataset("made", lambda: pytest.fail("it is there"), view="shared").numpy()
+    assert a.tolist() == [7, 0, 0, 0] and made.tolist() == [0, 0, 5]
+    assert share.dataset("a.npy").numpy().tolist() == numpy.load("a.npy").tolist() == [0, 0, 0, 0]
+    apart = share.dataset("made", lambda: numpy.ones(3))
+    a[1] = made[0] = 9
+    other.goes_on()
+    assert other.says() == [[7, 9, 0, 0], [9, 0, 5]]
+    assert other.ends() == 0
+    assert apart.numpy().tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("view", ["cow", "shared"])
+def test_what_was_left_half_made_is_not_taken(tmp_path, view):
+    child = tmp_path / "child"
+    other = Other(
+        tmp_path,
+        f"""
+        from pergpu.share import _content
+        def killed(into):
+            into[:] = b"1" * len(into)
+            if os.fork() == 0:
+                open({str(child)!r} + ".part", "w").write(str(os.getpid()))
+                os.rename({str(child)!r} + ".part", {str(child)!r})
+                sys.stdin.readline()
+                os._exit(0)
+            while not os.path.exists({str(child)!r}):
+                pass
+            os.kill(os.getpid(), 9)
+        share.dataset("x", lambda: _content.Piece("float64", (3,), killed), view={view!r})
+        """,
+    )
+    other._process.wait(30)
+    assert os.path.exists(f"/proc/{child.read_text()}/exe"), "the child has the memory still"
+    assert share.dataset("x", lambda: numpy.arange(3.0), view=view).numpy().tolist() == [0, 1, 2]
+    assert other.ends() == -9
+
+
+def test_no_huge_pages_are_told_of():
+    with open("/proc/meminfo") as file:
+        if any(line.startswith("HugePages_Free:") and int(line.split()[1]) for line in file):
+            pytest.skip("the pool has some")
+    with pytest.warns(RuntimeWarning, match=r"'x' lies in normal pages: it needs 2 huge ones of .*vm\.nr_hugepages=2"):
+        data = share.dataset("x", lambda: numpy.ones(3 << 20, "uint8"), huge_pages=True)
+    assert data.numpy().sum() == 3 << 20

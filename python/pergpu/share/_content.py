@@ -72,9 +72,11 @@ class Layout:
 
     def write(self, memory: memoryview) -> None:
         """`memory`: flat and writable, of `nbytes` or more."""
-        memory[: len(self._head)] = self._head
+        begin = len(MAGIC)
+        memory[begin : len(self._head)] = self._head[begin:]
         for piece, offset in zip(self._pieces, self._offsets):
             piece.write(memory[offset : offset + piece.nbytes])
+        memory[:begin] = MAGIC  # it is whole now: who made it may have died, and left it to a child
 
     def _tree_of(self, value: Any) -> dict[str, Any]:
         if isinstance(value, Piece):

@@ -8,6 +8,7 @@ for it (_meeting.py), and lies there as _content.py says.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -15,10 +16,10 @@ from .. import _share
 from .._share import Array
 from . import _content, _formats
 from ._formats import Stored
-from ._meeting import meet, scoped
+from ._meeting import frames_of_ours, meet, scoped
 from ._visit import Scope
 
-View = Literal["cow", "ro"]
+View = Literal["cow", "ro", "shared"]
 
 _seen: dict[tuple[str, Scope], _share.Memory] = {}  # what this process has attached, by full key
 _kept: set[tuple[str, Scope]] = set()  # of these, what it has asked to keep
@@ -53,8 +54,12 @@ def dataset(
     one row; one side may be -1.
 
     `view`: with "cow" a process may write into its arrays, and has those pages for itself then; with
-    "ro" a write ends the process, which shows who it was.  `huge_pages`: of the kernel's pool, where it
-    has enough of them.
+    "ro" a write ends the process, which shows who it was; with "shared" all processes that asked for it
+    in this way see what each of them writes, and what they have is apart from what others have: of a
+    file, a copy in memory.
+
+    `huge_pages`: of the kernel's pool; where it has too few of them normal ones are taken, and a
+    RuntimeWarning says so.
 
     `scope`: with "sweep", in a job, the data is that of its sweep only: another sweep that asks for the
     same key has its own, and it stays until no job of the sweep can run any more.  `keep=True`, in a
@@ -71,8 +76,8 @@ def dataset(
     >>> memoryview(squares)[31]
     961
     """
-    if view not in ("cow", "ro"):
-        raise ValueError(f'view is "cow" or "ro", not {view!r}')
+    if view not in ("cow", "ro", "shared"):
+        raise ValueError(f'view is "cow", "ro" or "shared", not {view!r}')
     if scope not in ("user", "sweep"):
         raise ValueError(f'scope is "user" or "sweep", not {scope!r}')
     if dtype is None and (shape is not None or offset):
@@ -103,7 +108,7 @@ class _Asked(NamedTuple):
 
 def _of_file(asked: _Asked, key: str, path: str, found: _formats.Contents, is_one: bool) -> Any:
     """`is_one`: an array, not a dict."""
-    is_to_copy = asked.huge_pages or asked.keep
+    is_to_copy = asked.huge_pages or asked.keep or asked.view == "shared"
     if not found.why_not and not is_to_copy and all(one.aligned for one in found.arrays):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -160,15 +165,16 @@ def _by_numpy(path: str, why_not: str) -> Any:
 
 
 def _once(key: str, load: Callable[[], Any], asked: _Asked) -> Any:
-    key = scoped(key, asked.scope)
+    writable = asked.view == "shared"
+    key = scoped(("writable " if writable else "") + key, asked.scope)
     place = (key, asked.scope)
     memory = _seen.get(place)
     if memory is None or (asked.keep and place not in _kept):
         memory = meet(
             "data",
             key,
-            lambda found: _holds(found, key),
-            lambda name: _made(name, key, load(), asked.huge_pages),
+            lambda found: found.sealed != writable and _content.head_of(_flat(found.map("ro")))["key"] == key,
+            lambda name: _made(name, key, load(), asked),
             scope=asked.scope,
             keep=asked.keep,
             title=asked.key,
@@ -181,24 +187,35 @@ def _once(key: str, load: Callable[[], Any], asked: _Asked) -> Any:
     return _content.value_of(head, lambda offset, shape, dtype: Array(region, offset, shape, dtype))
 
 
-def _holds(memory: _share.Memory, key: str) -> bool:
-    return memory.sealed and _content.head_of(_flat(memory.map("ro")))["key"] == key
-
-
-def _made(name: str, key: str, value: Any, huge_pages: bool) -> _share.Memory:
+def _made(name: str, key: str, value: Any, asked: _Asked) -> _share.Memory:
     layout = _content.Layout(key, value)
-    memory = _share.Memory.create(name, layout.nbytes, huge_pages)
+    memory = _share.Memory.create(name, layout.nbytes, asked.huge_pages)
     try:
+        if asked.huge_pages and not memory.huge:
+            warnings.warn(_no_huge_pages(asked.key, layout.nbytes), RuntimeWarning, stacklevel=frames_of_ours())
         region = memory.map("shared")
         flat = _flat(region)
         layout.write(flat)
         flat.release()
         del flat, region  # as long as somebody may write it cannot be sealed
-        memory.seal()
+        if asked.view != "shared":
+            memory.seal()
         return memory
     except BaseException:
         memory.close()
         raise
+
+
+def _no_huge_pages(key: str, nbytes: int) -> str:
+    found = {"HugePages_Free:": 0, "Hugepagesize:": 2048}  # the latter in KiB
+    with open("/proc/meminfo", encoding="ascii") as file:
+        found.update((words[0], int(words[1])) for words in map(str.split, file) if words[0] in found)
+    size = found["Hugepagesize:"] << 10
+    wanted = -(-nbytes // size)
+    return (
+        f"{key!r} lies in normal pages: it needs {wanted} huge ones of {size >> 20} MiB, and the kernel's pool has "
+        f"{found['HugePages_Free:']} left; root makes more by `sysctl vm.nr_hugepages={wanted}`"
+    )
 
 
 def _flat(region: Any) -> memoryview:

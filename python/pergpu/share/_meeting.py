@@ -29,6 +29,7 @@ from .._share import Memory
 from ._visit import Scope, Visit, Wish
 
 _LONGEST_TITLE = 1000
+_locks: set[int] = set()  # descriptors of files that are locked, or will be
 _UNTIL_THERE_IS_ANOTHER_S = 3.0
 
 
@@ -88,11 +89,11 @@ def meet(
         time.sleep(0.05)
     if wish.lasts:
         why = f"nobody holds {wish.title!r} longer than its processes: {visit.why_not}"
-        warnings.warn(why, RuntimeWarning, stacklevel=_frames_of_ours())
+        warnings.warn(why, RuntimeWarning, stacklevel=frames_of_ours())
     return memory
 
 
-def _frames_of_ours() -> int:
+def frames_of_ours() -> int:
     """As warn() counts them: the first that is not of this package is to be named."""
     depth, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pergpu."):
@@ -166,12 +167,14 @@ class _Meeting:
         while True:
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
+                _locks.add(fd)
                 fcntl.flock(fd, fcntl.LOCK_EX)  # Ctrl-C gets through
                 if not _is_same(fd, self._path):
                     continue  # the file was removed meanwhile
                 yield
                 return
             finally:
+                _locks.discard(fd)
                 os.close(fd)
 
     def leave_hint(self, fd: int) -> None:
@@ -210,6 +213,17 @@ class _Meeting:
             return os.open(place, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             return None
+
+
+def _forked() -> None:
+    """A lock is also that of whoever inherits its descriptor; a child that lives on would keep it."""
+    for fd in _locks:
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        os.dup2(nothing, fd, inheritable=False)
+        os.close(nothing)
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _folder() -> str:
