@@ -81,11 +81,9 @@ std::uint64_t Parameters::size_for(std::uint64_t head_bytes, std::uint64_t data_
   return data_offset_for(head_bytes) + data_bytes;
 }
 
-Parameters::Parameters(ParametersHeader* header, std::span<std::byte> memory)
-    : header_(header),
-      memory_(memory),
-      data_(memory.subspan(header->data_offset, header->data_bytes)),
-      gate_(&header->gate, header->places) {}
+Parameters::Parameters(ParametersHeader* header, std::span<std::byte> memory,
+                       std::span<std::byte> data)
+    : header_(header), memory_(memory), data_(data), gate_(&header->gate, header->places) {}
 
 Result<std::unique_ptr<Parameters>> Parameters::lay_out(std::span<std::byte> memory,
                                                         std::string_view head,
@@ -104,7 +102,8 @@ Result<std::unique_ptr<Parameters>> Parameters::lay_out(std::span<std::byte> mem
   header->data_offset = offset;
   header->data_bytes = data_bytes;
   std::memcpy(memory.data() + sizeof(ParametersHeader), head.data(), head.size());
-  return std::unique_ptr<Parameters>(new Parameters(header, memory));
+  return std::unique_ptr<Parameters>(
+      new Parameters(header, memory, memory.subspan(offset, data_bytes)));
 }
 
 void Parameters::complete() { header_->magic.store(kMagic, std::memory_order_release); }
@@ -119,13 +118,16 @@ Result<std::unique_ptr<Parameters>> Parameters::open(std::span<std::byte> memory
     return invalid("version " + std::to_string(header->version) + " was made by another pergpu; " +
                    std::to_string(kVersion) + " was expected");
   }
-  std::uint64_t head_bytes = header->head_bytes, offset = header->data_offset;
-  std::uint64_t data_bytes = header->data_bytes;
+  // Read once: whoever has the memory can change them after they were checked.
+  std::uint64_t head_bytes = std::atomic_ref(header->head_bytes).load(std::memory_order_relaxed);
+  std::uint64_t offset = std::atomic_ref(header->data_offset).load(std::memory_order_relaxed);
+  std::uint64_t data_bytes = std::atomic_ref(header->data_bytes).load(std::memory_order_relaxed);
   bool fits = head_bytes <= memory.size() && offset <= memory.size() &&
               offset == data_offset_for(head_bytes) && data_bytes <= memory.size() - offset &&
               data_bytes % 8 == 0;
   if (!fits) return invalid("the header is damaged");
-  return std::unique_ptr<Parameters>(new Parameters(header, memory));
+  return std::unique_ptr<Parameters>(
+      new Parameters(header, memory, memory.subspan(offset, data_bytes)));
 }
 
 std::string_view Parameters::head() const {

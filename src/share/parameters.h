@@ -84,7 +84,7 @@ class Parameters {
   Result<Snapshot> snapshot(std::span<std::byte> into, std::int64_t deadline_ns, IfLate if_late);
 
  private:
-  Parameters(ParametersHeader* header, std::span<std::byte> memory);
+  Parameters(ParametersHeader* header, std::span<std::byte> memory, std::span<std::byte> data);
 
   void copy(std::span<std::byte> into);
 

@@ -313,5 +313,29 @@ TEST_F(ParametersTest, NoByteOfADamagedHeaderLeadsOutside) {
   }));
 }
 
+TEST_F(ParametersTest, AHeaderThatChangesWhileItIsReadLeadsNowhereOutside) {
+  constexpr std::size_t kDataBytesAt = 32;
+  std::atomic_ref size(*reinterpret_cast<std::uint64_t*>(memory().data() + kDataBytesAt));
+  const std::uint64_t whole = size;
+  std::atomic<bool> done = false;
+  std::thread other([&] {
+    while (!done) {
+      size = std::uint64_t{1} << 40;
+      size = whole;
+    }
+  });
+  int opened = 0;
+  for (int i = 0; i < 1'000'000 && (i < 20'000 || opened == 0); ++i) {
+    Result<std::unique_ptr<Parameters>> one = Parameters::open(memory());
+    if (!one) continue;
+    ++opened;
+    EXPECT_EQ((*one)->data().size(), whole);
+    if (testing::Test::HasFailure()) break;
+  }
+  done = true;
+  other.join();
+  EXPECT_GT(opened, 0);
+}
+
 }  // namespace
 }  // namespace pergpu::share
