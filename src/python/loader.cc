@@ -41,6 +41,7 @@ struct Loader {
 void dealloc(PyObject* object) {
   Loader* self = as<Loader>(object);
   PyTypeObject* type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
   if (self->loader && self->forks == forks_so_far()) {
     share::Loader* loader = self->loader.get();
     PyThreadState* state = PyEval_SaveThread();
@@ -49,9 +50,19 @@ void dealloc(PyObject* object) {
   }
   self->loader.~shared_ptr();
   Py_DecRef(self->arrays);
-  PyObject_Free(object);
+  PyObject_GC_Del(object);
   Py_DecRef(reinterpret_cast<PyObject*>(type));
 }
+
+int traverse(PyObject* object, visitproc visit, void* arg) {
+  Py_VISIT(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+  Py_VISIT(as<Loader>(object)->arrays);
+  return 0;
+}
+
+// Has nothing to do: the threads read the arrays until dealloc, and a cycle through one of them has
+// an attribute or an item in it (array.cc).
+int clear(PyObject*) { return 0; }
 
 bool type_named(const char* name, share::Type* type) {
   constexpr std::pair<const char*, share::Type> kTypes[] = {
@@ -325,10 +336,17 @@ constexpr char kDoc[] =
     "arrays: a tuple of (Array, None) or (Array, (crop_height, crop_width, padding, random_crop,\n"
     "flip, mean, deviation, scale, dtype)).  The threads begin with the first take().";
 PyType_Slot kSlots[] = {
-    {Py_tp_new, slot(make_new)}, {Py_tp_dealloc, slot(dealloc)},       {Py_tp_methods, kMethods},
-    {Py_tp_getset, kProperties}, {Py_tp_doc, const_cast<char*>(kDoc)}, {0, nullptr},
+    {Py_tp_new, slot(make_new)},
+    {Py_tp_dealloc, slot(dealloc)},
+    {Py_tp_traverse, slot(traverse)},
+    {Py_tp_clear, slot(clear)},
+    {Py_tp_methods, kMethods},
+    {Py_tp_getset, kProperties},
+    {Py_tp_doc, const_cast<char*>(kDoc)},
+    {0, nullptr},
 };
-PyType_Spec kSpec = {"pergpu._share.Loader", sizeof(Loader), 0, Py_TPFLAGS_DEFAULT, kSlots};
+PyType_Spec kSpec = {"pergpu._share.Loader", sizeof(Loader), 0,
+                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, kSlots};
 
 }  // namespace
 

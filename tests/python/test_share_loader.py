@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -447,6 +448,20 @@ def test_it_is_closed_in_the_middle_of_an_epoch():
     gc.collect()
     assert own_threads() == 0, "the end of the object is one, too"
     assert (kept["x"] == before).all()
+
+
+def test_a_loader_in_a_cycle_of_garbage_ends_as_well():
+    class Data(bytearray):
+        pass
+
+    data = Data(1000)
+    data.loader = share.Loader(data, batch_size=10)
+    batch_of(data.loader)
+    assert own_threads() > 0
+    gone = weakref.ref(data)
+    del data
+    gc.collect()
+    assert gone() is None and own_threads() == 0
 
 
 def test_an_error_in_the_loop_leaves_it_as_it_is():
