@@ -33,12 +33,17 @@ std::int32_t code_of(ErrorKind kind) {
 }  // namespace
 
 std::int32_t tell(pergpu_share_error* into, const Error& error) noexcept {
-  const std::int32_t code = code_of(error.kind);
+  return tell(into, error.kind, error.os_errno, error.message);
+}
+
+std::int32_t tell(pergpu_share_error* into, ErrorKind kind, int os_errno,
+                  std::string_view words) noexcept {
+  const std::int32_t code = code_of(kind);
   if (into == nullptr) return code;
   into->code = code;
-  into->os_errno = error.os_errno;
-  const std::size_t length = std::min(error.message.size(), sizeof(into->message) - 1);
-  std::memcpy(into->message, error.message.data(), length);
+  into->os_errno = os_errno;
+  const std::size_t length = std::min(words.size(), sizeof(into->message) - 1);
+  std::memcpy(into->message, words.data(), length);
   into->message[length] = '\0';
   return code;
 }

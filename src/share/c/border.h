@@ -11,6 +11,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "result.h"
@@ -20,6 +21,9 @@ namespace pergpu::share {
 
 /// Writes it into `into`, unless that is NULL.  The code that says the same.
 std::int32_t tell(pergpu_share_error* into, const Error& error) noexcept;
+/// The same without an Error, whose words take memory.
+std::int32_t tell(pergpu_share_error* into, ErrorKind kind, int os_errno,
+                  std::string_view words) noexcept;
 
 Error invalid(std::string message);
 std::int32_t outcome_of(Outcome outcome);
@@ -35,9 +39,9 @@ std::int32_t guarded(pergpu_share_error* error, Body&& body) noexcept {
   try {
     if (Result<void> done = body(); !done) code = tell(error, done.error());
   } catch (const std::bad_alloc&) {
-    code = tell(error, Error{ErrorKind::Full, ENOMEM, "there is not so much memory"});
+    code = tell(error, ErrorKind::Full, ENOMEM, "there is not so much memory");
   } catch (const std::exception& caught) {
-    code = tell(error, Error{ErrorKind::Io, 0, caught.what()});
+    code = tell(error, ErrorKind::Io, 0, caught.what());
   }
   errno = before;
   return code;

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <memory>
+#include <optional>
 #include <variant>
 
 #include "os/fd.h"
@@ -15,7 +16,7 @@ using pergpu::Result;
 using namespace pergpu::share;  // this file is of it; its names have to be global
 
 struct pergpu_share_memory {
-  Segment segment;
+  std::optional<Segment> segment = std::nullopt;
 };
 struct pergpu_share_mapping {
   std::variant<Mapping, FileMapping> pages;
@@ -48,6 +49,12 @@ Result<Pages> pages_of(std::uint32_t pages) {
   return invalid("there are no pages " + std::to_string(pages));
 }
 
+/// A descriptor that stays the caller's unless somebody takes it from here.
+struct Lent {
+  pergpu::os::UniqueFd fd;
+  ~Lent() { fd.release(); }
+};
+
 }  // namespace
 
 std::int32_t pergpu_share_memory_create(const char* name, std::uint64_t size, std::uint32_t pages,
@@ -67,14 +74,13 @@ std::int32_t pergpu_share_memory_adopt(int fd, pergpu_share_memory** memory,
                                        pergpu_share_error* error) {
   return guarded(error, [&]() -> Result<void> {
     if (Result<void> there = all_there(memory); !there) return there;
-    pergpu::os::UniqueFd owned(fd);
-    Result<Segment> segment = Segment::adopt(std::move(owned));
-    if (!segment) {
-      owned.release();
-      return std::move(segment).error();
-    }
+    auto made = std::make_unique<pergpu_share_memory>();
+    Lent lent{pergpu::os::UniqueFd(fd)};
+    Result<Segment> segment = Segment::adopt(std::move(lent.fd));
+    if (!segment) return std::move(segment).error();
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);  // the caller may have inherited it
-    *memory = new pergpu_share_memory{std::move(*segment)};
+    made->segment = std::move(*segment);
+    *memory = made.release();
     return {};
   });
 }
@@ -85,7 +91,7 @@ std::int32_t pergpu_share_memory_describe(const pergpu_share_memory* memory,
   return guarded(error, [&]() -> Result<void> {
     if (Result<void> there = all_there(memory); !there) return there;
     if (Result<void> good = check_sized(info, "info"); !good) return good;
-    const Segment& segment = memory->segment;
+    const Segment& segment = *memory->segment;
     pergpu_share_memory_info told = {};
     told.fd = segment.fd();
     told.size = segment.size();
@@ -100,7 +106,7 @@ std::int32_t pergpu_share_memory_describe(const pergpu_share_memory* memory,
 std::int32_t pergpu_share_memory_seal(pergpu_share_memory* memory, pergpu_share_error* error) {
   return guarded(error, [&]() -> Result<void> {
     if (Result<void> there = all_there(memory); !there) return there;
-    return memory->segment.seal();
+    return memory->segment->seal();
   });
 }
 
@@ -110,7 +116,7 @@ std::int32_t pergpu_share_memory_map(const pergpu_share_memory* memory, std::uin
     if (Result<void> there = all_there(memory, mapping); !there) return there;
     Result<View> kind = view_of(view);
     if (!kind) return std::move(kind).error();
-    Result<Mapping> mapped = memory->segment.map(*kind);
+    Result<Mapping> mapped = memory->segment->map(*kind);
     if (!mapped) return std::move(mapped).error();
     *mapping = new pergpu_share_mapping{std::move(*mapped)};
     return {};
