@@ -163,9 +163,11 @@ PyObject* put(PyObject* object, PyObject* arguments, PyObject* named) {
   Given* lent = given.release();
   bool acquired = acquire(self, deadline, &slot);
   if (acquired && plan->nbytes >= kMuch) {
+    self->busy = true;  // who detached meanwhile would leave the slot to another process
     PyThreadState* state = PyEval_SaveThread();
     fill(*lent, *plan, slot.data);
     PyEval_RestoreThread(state);
+    self->busy = false;
   } else if (acquired) {
     fill(*lent, *plan, slot.data);
   }

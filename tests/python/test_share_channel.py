@@ -346,6 +346,32 @@ def test_one_thread_waits_and_others_let_go():
     assert bytes(held.pop()) == b"y"
 
 
+def test_nobody_takes_the_slot_away_that_a_thread_fills():
+    item = bytes(32 << 20)
+    channel, out, batches = pair(slot_bytes=len(item) + 1024)
+    ends = []
+
+    def put():
+        try:
+            out.put(item)
+            ends.append("sent")
+        except ValueError:  # not even begun
+            ends.append("closed")
+        except BaseException as error:
+            ends.append(error)
+
+    fills = threading.Thread(target=put)
+    fills.start()
+    while not out.closed:
+        try:
+            out.detach()
+        except RuntimeError as error:
+            assert "another thread" in str(error)
+    fills.join()
+    assert ends in (["sent"], ["closed"])
+    assert ends == ["closed"] or batches.get(timeout=0).nbytes == len(item)
+
+
 def test_a_forked_process_is_told_and_hurts_nobody():
     channel, out, batches = pair(slot_bytes=None, shape=(4,), dtype="uint8")
     out.put(b"aaaa")
