@@ -29,6 +29,7 @@ from ._formats import BadFile
 from ._images import Images
 from ._list import SharedList
 from ._loader import Loader
+from ._loader_feed import Fed
 from ._models import best_of, mean
 from ._parameters import SharedParameters, Snapshot, parameters
 from ._peers import PeerDied, PeerLeft
@@ -43,6 +44,7 @@ __all__ = [
     "BadFile",
     "Channel",
     "Consumer",
+    "Fed",
     "Images",
     "Item",
     "Loader",

@@ -1,0 +1,21 @@
+"""Has the loader, and sends each batch to every training."""
+
+import json
+import sys
+
+import images
+
+
+def main():
+    runs = [json.loads(line) for line in sys.argv[1].splitlines()]
+    channels = [images.channel(cfg) for cfg in runs]
+    fed = images.loader(runs[0]["epochs"]).feed(channels, on_death="skip", timeout=60)
+    for died in fed.deaths:
+        print(f"went on without a training: {died}")
+    for channel in channels:
+        channel.join(timeout=60)  # this process may have been the only one that has the channel
+    print(f"{fed.batches} batches, {len(channels) - len(fed.deaths)} of {len(channels)} trainings got them all")
+
+
+if __name__ == "__main__":
+    main()
