@@ -65,8 +65,8 @@ PyObject* size_of_spec(PyObject* module, PyObject* spec);
 // ---- made by a channel; nullptr: an exception is set ----
 
 PyObject* make_producer(PyTypeObject* type, share::Channel channel, EndOptions options);
-PyObject* make_producer(PyTypeObject* type, share::PipeEnds ends, EndOptions options);
+PyObject* make_producer(PyTypeObject* type, share::PipeEnds given, EndOptions options);
 PyObject* make_consumer(PyTypeObject* type, share::Channel channel, EndOptions options);
-PyObject* make_consumer(PyTypeObject* type, share::PipeEnds ends, EndOptions options);
+PyObject* make_consumer(PyTypeObject* type, share::PipeEnds given, EndOptions options);
 
 }  // namespace pergpu::python

@@ -183,8 +183,8 @@ class Producer final : public Endpoint {
     std::uint32_t told_lost = 0;
     std::int64_t out = 0;  // slots that went there and did not come back
   };
-  Producer(std::shared_ptr<const Channel::Core> core, std::uint32_t index, Hold hold, Owner mine,
-           const Inventory& found);
+  Producer(const std::shared_ptr<const Channel::Core>& core, std::uint32_t index, Hold hold,
+           Owner mine, const Inventory& found);
 
   Acquired acquire_now();
   bool look(std::uint32_t c);
@@ -231,7 +231,8 @@ class Consumer final : public Endpoint {
     std::uint64_t last_sequence = 0;
     std::vector<bool> held;
   };
-  Consumer(std::shared_ptr<const Channel::Core> core, std::uint32_t index, Hold hold, Owner mine);
+  Consumer(const std::shared_ptr<const Channel::Core>& core, std::uint32_t index, Hold hold,
+           Owner mine);
 
   Taken take_now();
   Popped pop(Taken& result);

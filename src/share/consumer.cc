@@ -17,7 +17,7 @@ constexpr std::uint32_t kLookEvery = 64;
 
 }  // namespace
 
-Consumer::Consumer(std::shared_ptr<const Channel::Core> core, std::uint32_t index, Hold hold,
+Consumer::Consumer(const std::shared_ptr<const Channel::Core>& core, std::uint32_t index, Hold hold,
                    Owner mine)
     : Endpoint(core, core->layout.consumer(index), index, std::move(hold), mine) {
   for (std::uint32_t p = 0; p < layout_.geometry().producers; ++p) {

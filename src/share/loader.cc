@@ -321,7 +321,7 @@ Loader::~Loader() {
   if (impl_->pid == ::getpid()) {
     stop();
   } else {
-    impl_.release();  // somebody who is not here may hold its lock
+    (void)impl_.release();  // somebody who is not here may hold its lock
   }
 }
 

@@ -25,7 +25,7 @@ Error invalid(std::string message) {
 
 }  // namespace
 
-Producer::Producer(std::shared_ptr<const Channel::Core> core, std::uint32_t index, Hold hold,
+Producer::Producer(const std::shared_ptr<const Channel::Core>& core, std::uint32_t index, Hold hold,
                    Owner mine, const Inventory& found)
     : Endpoint(core, core->layout.producer(index), index, std::move(hold), mine),
       at_(core->layout.geometry().slots, At::Elsewhere),
