@@ -14,6 +14,8 @@ from .. import _share
 from .._share import Array
 from ._budget import cores
 from ._images import Images
+from ._loader_feed import spec_of
+from ._loader_map import Gathered, Map
 from ._rows import fields_of
 
 if TYPE_CHECKING:
@@ -45,8 +47,15 @@ class Loader:
     `transforms`: by name (by number, of a tuple; of a single array just one), Images.  `output`: what
     arrays of a batch are: share.Array, or of numpy, torch, jax, all without a copy.
 
-    `threads`: at most so many; never more than the cores this process may use, less one that is left
-    for the training; None: as many as that.  `ahead`: so many batches are prepared beside those that you
+    `map`: a function of a batch, with arrays of numpy, that gives an array, or a dict or tuple of arrays, of
+    any shape; it runs in `workers` processes (1).  Others have to find it by its name: at the top level of
+    a module or of a script, whose own work is then under `if __name__ == "__main__":`.  The batch is its own
+    to change.  If it has a parameter `seed`, that is a number (32 bits) which depends on the loader's seed,
+    the epoch and the batch only.  What it raises is raised here, caused by the worker's traceback; PeerDied: a
+    worker died.  Either way the batch was not given out and comes next.
+
+    `threads`: at most so many; with the workers never more than the cores this process may use, less one that is left
+    for the training (but one thread and one worker); None: as many as that.  `ahead`: so many batches are prepared beside those that you
     hold, None: one more than threads.  You may keep as many as there is memory for; they do not change.
     `pinned`: batches lie in memory that CUDA copies from by itself; keep a batch until its copy is over.
 
@@ -71,9 +80,11 @@ class Loader:
         threads: int | None = None,
         ahead: int | None = None,
         pinned: bool = False,
+        map: Callable[..., Any] | None = None,
+        workers: int | None = None,
     ) -> None:
         if output not in _CONVERTERS:
-            raise ValueError(f"output is {output!r}: {', '.join(map(repr, _CONVERTERS))} were expected")
+            raise ValueError(f"output is {output!r}: {', '.join(repr(one) for one in _CONVERTERS)} were expected")
         self.batch_size = _number("batch_size", batch_size, 1, (1 << 32) - 1)
         self.seed = _number("seed", seed, 0, (1 << 64) - 1)
         self.epochs = None if epochs is None else _number("epochs", epochs, 1, 1 << 40)
@@ -81,6 +92,10 @@ class Loader:
         self.shard = _shard(shard)
         self.output = output
         budget = max(1, cores() - 1)
+        self.workers = 0 if map is None else min(max(1, budget - 1), _number("workers", 1 if workers is None else workers, 1, 1024))
+        if map is None and workers is not None:
+            raise ValueError(f"workers is {workers!r}, but there is no map: they are the processes that its function runs in")
+        budget = max(1, budget - self.workers)
         self.threads = budget if threads is None else min(budget, _number("threads", threads, 1, 1024))
         self.ahead = self.threads + 1 if ahead is None else _number("ahead", ahead, 1, 1 << 16)
         self.pinned = bool(pinned)
@@ -89,6 +104,7 @@ class Loader:
         self._layout = [_part(array, self._images.get(name)) for name, array in self._fields.items()]
         self._place = (0, 0)  # epoch and number of the batch that comes next
         self._closed = False
+        self._map = None if map is None else self._mapped(map)
         self._native = self._opened()
         self._offsets = self._native.offsets
         self.batches: int = self._native.batches
@@ -120,11 +136,11 @@ class Loader:
 
         end = self._end()
         while self._place[0] < end:
-            native = self._current()
-            if native.wait(0):
+            wait = self._current().wait if self._map is None else self._map_at_its_place().waiting(self._gathered)
+            if wait(0):
                 await asyncio.sleep(0)  # others get their turn, too
             else:  # nothing is taken there, so a cancelled wait loses nothing
-                await asyncio.get_running_loop().run_in_executor(None, native.wait, None)
+                await asyncio.get_running_loop().run_in_executor(None, wait, None)
             yield self._next(self.output)
 
     def set_epoch(self, epoch: int) -> None:
@@ -191,10 +207,12 @@ class Loader:
         return feed(self, channels, on_death, timeout, after)
 
     def close(self) -> None:
-        """Ends the threads, if there are any.  Batches stay as they are."""
+        """Ends the threads and workers, if there are any.  Batches stay as they are."""
         self._closed = True
         if not self._native.forked:
             self._native.stop()
+        if self._map is not None:
+            self._map.close()
 
     def __enter__(self) -> Loader:
         return self
@@ -221,15 +239,41 @@ class Loader:
 
     def _taken(self, output: Output) -> tuple[Any, tuple[int, int]]:
         """The next batch, and the place behind it, where the loader is not yet."""
-        taken = self._current().take(None)
-        assert taken is not None
-        memory, epoch, number, rows = taken
-        following = (epoch, number + 1) if number + 1 < self.batches else (epoch + 1, 0)
         convert = _CONVERTERS[output]
-        parts = [
-            convert(memory, offset, (rows, *shape), dtype) for offset, (shape, dtype) in zip(self._offsets, self._layout)
-        ]
-        return self._shaped(parts), following
+        if self._map is None:
+            taken = self._current().take(None)
+            assert taken is not None
+            memory, epoch, number, rows = taken
+            parts = [convert(memory, offset, (rows, *shape), dtype) for offset, (shape, dtype) in self._laid_out()]
+            return self._shaped(parts), self._behind(epoch, number)
+        result = self._map_at_its_place().take(self._gathered)
+        parts = [convert(part, 0, part.shape, part.dtype) for part in result.parts]
+        return result.shaped(parts), self._behind(result.epoch, result.number)
+
+    def _gathered(self, seconds: float | None) -> Gathered | None:
+        """A batch for the function of map."""
+        taken = self._current().take(seconds)
+        if taken is None:
+            return None
+        memory, epoch, number, rows = taken
+        return Gathered([Array(memory, offset, (rows, *shape), dtype) for offset, (shape, dtype) in self._laid_out()], epoch, number)
+
+    def _laid_out(self) -> Iterable[tuple[int, tuple[tuple[int, ...], str]]]:
+        return zip(self._offsets, self._layout)
+
+    def _behind(self, epoch: int, number: int) -> tuple[int, int]:
+        return (epoch, number + 1) if number + 1 < self.batches else (epoch + 1, 0)
+
+    def _mapped(self, function: Callable[..., Any]) -> Map:
+        kind, parts = spec_of(self)
+        return Map(function, self.workers, self.seed, list(self._fields), kind, parts, self.pinned)
+
+    def _map_at_its_place(self) -> Map:
+        assert self._map is not None
+        self._current()
+        if self._map.torn:
+            self._go_to(*self._place)
+        return self._map
 
     def _current(self) -> _share.Loader:
         if self._closed:
@@ -240,7 +284,11 @@ class Loader:
         return self._native
 
     def _go_to(self, epoch: int, number: int) -> None:
-        self._current().seek(epoch, number)
+        native = self._current()
+        if self._map is None:
+            native.seek(epoch, number)
+        else:
+            self._map.seek(lambda: native.seek(epoch, number))
         self._place = (epoch, number)
 
     def _opened(self) -> _share.Loader:
@@ -258,7 +306,7 @@ class Loader:
             shards=self.shard[1],
             ahead=self.ahead,
             threads=self.threads,
-            pinned=self.pinned,
+            pinned=self.pinned and self._map is None,  # else results are
         )
 
     def _identity(self) -> dict[str, Any]:

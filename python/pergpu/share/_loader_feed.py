@@ -57,12 +57,19 @@ class _Outlet:
 
 def channel_for(loader: Loader, called: str | None, consumers: int, slots: int, scope: Scope) -> Channel:
     """One whose slots fit the loader's batches, the short ones at the ends of epochs as well."""
+    if loader.workers:
+        raise ValueError("nobody knows how large results of map are: share.Channel(name, slot_bytes=…) is a channel for them")
+    kind, arrays = spec_of(loader)
+    parts = [(_name(name) if kind == "dict" else "", dtype, shape) for name, dtype, shape in arrays]
+    return Channel(called, slots=slots, slot_bytes=_share.size_of_spec((kind, parts)), consumers=consumers, scope=scope)
+
+
+def spec_of(loader: Loader) -> tuple[str, list[tuple[Any, str, tuple[int, ...]]]]:
+    """What a batch is ("array", "tuple" or "dict"); name, dtype and shape of its arrays."""
     rows = min(loader.batch_size, -(-loader._rows() // loader.shard[1]))
     shaped = loader._shaped([None] * len(loader._fields))
     kind = "dict" if isinstance(shaped, dict) else "tuple" if isinstance(shaped, tuple) else "array"
-    names = [_name(one) if kind == "dict" else "" for one in loader._fields]
-    parts = [(name, dtype, (rows, *shape)) for name, (shape, dtype) in zip(names, loader._layout)]
-    return Channel(called, slots=slots, slot_bytes=_share.size_of_spec((kind, parts)), consumers=consumers, scope=scope)
+    return kind, [(name, dtype, (rows, *shape)) for name, (shape, dtype) in zip(loader._fields, loader._layout)]
 
 
 def feed(
@@ -152,13 +159,13 @@ def _nobody(deaths: list[PeerDied]) -> Exception:
 
 def _fill(slot: Slot, batch: Any) -> None:
     if isinstance(batch, Array):
-        _copy(slot.array, batch)
+        copy_into(slot.array, batch)
     else:
         for name, array in batch.items() if isinstance(batch, dict) else enumerate(batch):
-            _copy(slot[name], array)
+            copy_into(slot[name], array)
 
 
-def _copy(into: Array, array: Array) -> None:
+def copy_into(into: Array, array: Array) -> None:
     """Without the interpreter lock."""
     ctypes.memmove(into.__array_interface__["data"][0], array.__array_interface__["data"][0], array.nbytes)
 

@@ -46,7 +46,7 @@ def gone(died: bool, side: Literal["producer", "consumer"], pid: int, sequence: 
     elif not died:
         words = f"the {side}, process {pid}, went without close()"
     else:
-        words = f"the {side}, process {pid}, died" + (f" by {_name_of(killer)}" if killer else "")
+        words = f"the {side}, process {pid}, died" + (f" by {name_of(killer)}" if killer else "")
     if side == "producer" and pid:
         words += f"; the last item of it was number {sequence}" if sequence else "; nothing of it came here"
     elif lost:
@@ -66,7 +66,7 @@ def signal_of(pid: int) -> int | None:
     return int(fields[49]) & 0x7F or None
 
 
-def _name_of(number: int) -> str:
+def name_of(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
