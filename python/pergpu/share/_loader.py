@@ -14,13 +14,12 @@ from .. import _share
 from .._share import Array
 from ._budget import cores
 from ._images import Images
-from ._loader_feed import spec_of
-from ._loader_map import Gathered, Map
 from ._rows import fields_of
 
 if TYPE_CHECKING:
     from ._channel import Channel, OnDeath
     from ._loader_feed import Fed
+    from ._loader_map import Gathered, Map
     from ._visit import Scope
 
 Output = Literal["array", "numpy", "torch", "jax"]
@@ -256,7 +255,7 @@ class Loader:
         if taken is None:
             return None
         memory, epoch, number, rows = taken
-        return Gathered([Array(memory, offset, (rows, *shape), dtype) for offset, (shape, dtype) in self._laid_out()], epoch, number)
+        return [Array(memory, offset, (rows, *shape), dtype) for offset, (shape, dtype) in self._laid_out()], epoch, number
 
     def _laid_out(self) -> Iterable[tuple[int, tuple[tuple[int, ...], str]]]:
         return zip(self._offsets, self._layout)
@@ -265,6 +264,9 @@ class Loader:
         return (epoch, number + 1) if number + 1 < self.batches else (epoch + 1, 0)
 
     def _mapped(self, function: Callable[..., Any]) -> Map:
+        from ._loader_feed import spec_of
+        from ._loader_map import Map  # starting processes takes modules that others do without
+
         kind, parts = spec_of(self)
         return Map(function, self.workers, self.seed, list(self._fields), kind, parts, self.pinned)
 

@@ -32,12 +32,6 @@ reading_main = False
 """Whether this process is a worker that reads its parent's script to find the function there."""
 
 
-class Gathered(NamedTuple):
-    parts: list[Array]
-    epoch: int
-    number: int
-
-
 class Result(NamedTuple):
     parts: list[Array]
     shaped: Callable[[list[Any]], Any]
@@ -46,6 +40,7 @@ class Result(NamedTuple):
 
 
 Parts = list[tuple[Any, str, tuple[int, ...]]]  # name, dtype, shape
+Gathered = tuple[list[Array], int, int]  # a batch, its epoch and number
 Gather = Callable[["float | None"], "Gathered | None"]
 
 
