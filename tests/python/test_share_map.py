@@ -1,6 +1,7 @@
 """A loader whose batches go through a function in other processes: in order, exactly, whoever is killed."""
 import asyncio
 import contextlib
+import ctypes
 import functools
 import gc
 import os
@@ -15,7 +16,7 @@ import pytest
 numpy = pytest.importorskip("numpy")
 share = pytest.importorskip("pergpu.share", reason="the compiled part of the package is not built")
 
-from pergpu.share import _loader, _loader_map  # noqa: E402
+from pergpu.share import _loader, _loader_map, _map_worker  # noqa: E402
 from processes import Other  # noqa: E402
 from shared import descriptors  # noqa: E402
 
@@ -271,8 +272,12 @@ def test_a_state_counts_what_was_given_out():
         first.close(), second.close()
 
 
-def test_going_elsewhere_throws_away_what_is_on_its_way():
+@pytest.mark.parametrize("slow", [False, True])
+def test_going_elsewhere_throws_away_what_is_on_its_way(slow, monkeypatch):
     loader = loader_of(doubled, workers=2, epochs=None)
+    if slow:  # there is a batch only for who waits for it
+        gathered = loader._gathered
+        monkeypatch.setattr(loader, "_gathered", lambda seconds: None if seconds == 0 else gathered(seconds))
     plain = [batch["at"].tolist() for batch in loader_of(None, epochs=6)]
     batches = iter(loader)
     for epoch, number in ((0, 0), (3, 0), (3, 0), (1, 5), (5, 10), (0, 1)):
@@ -500,6 +505,21 @@ if __name__ == "__main__":
     assert (done.returncode, done.stdout, done.stderr) == (0, "goes on 1\n", "")
 
 
+def test_workers_are_kept_from_ctrl_c_from_their_first_instruction_on(monkeypatch):
+    start = _map_worker.Worker._start
+    kept = []
+
+    def looked_at(self, *fds):
+        start(self, *fds)
+        with open(f"/proc/{self.pid}/status") as file:
+            masks = dict(line.split(":", 1) for line in file)
+        kept.append((int(masks["SigBlk"], 16) | int(masks["SigIgn"], 16)) >> (signal.SIGINT - 1) & 1)
+
+    monkeypatch.setattr(_map_worker.Worker, "_start", looked_at)
+    next(iter(loader_of(doubled, workers=2)))
+    assert kept == [1, 1] and signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def test_a_forked_process_begins_with_workers_of_its_own():
     loader = loader_of(doubled, workers=2)
     batches = iter(loader)
@@ -534,3 +554,21 @@ def test_what_cannot_be_is_refused_at_once():
         loader_of(doubled, workers="2")
     done = subprocess.run([sys.executable, "-c", SCRIPT + "main()"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1 and "other processes cannot read" in done.stderr
+
+
+def test_results_are_pinned_where_that_is_asked_for(monkeypatch):
+    fake = os.path.join(os.path.dirname(os.environ.get("PERGPU_BIN", "")), "fake_cudart/libcudart.so.12")
+    if not os.path.exists(fake):
+        pytest.skip("the fake CUDA runtime is not built")
+    monkeypatch.setenv("PERGPU_CUDART", fake)
+    pinned = ctypes.CDLL(fake).fake_cudart_pinned
+    loader = loader_of(even, workers=2, pinned=True)
+    batches = iter(loader)
+    held = [next(batches) for _ in range(6)]
+    assert pinned() >= held[0][1].nbytes
+    loader.close()
+    assert pinned() == 0
+    monkeypatch.setenv("PERGPU_CUDART", "/nowhere/libcudart.so.12")
+    with pytest.raises(OSError, match="pinned"):
+        next(iter(loader_of(even, pinned=True)))
+    assert workers_of() == []
