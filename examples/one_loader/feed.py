@@ -12,8 +12,6 @@ def main():
     fed = images.loader(runs[0]["epochs"]).feed(channels, on_death="skip", timeout=60)
     for died in fed.deaths:
         print(f"went on without a training: {died}")
-    for channel in channels:
-        channel.join(timeout=60)  # this process may have been the only one that has the channel
     print(f"{fed.batches} batches, {len(channels) - len(fed.deaths)} of {len(channels)} trainings got them all")
 
 

@@ -166,6 +166,28 @@ def test_the_others_go_on_when_one_of_those_that_get_everything_is_killed():
         assert [died.pid for died in fed.deaths] == [victim.pid] and fed.batches == 44
 
 
+@pytest.mark.parametrize("on_death", ["skip", "raise"])
+def test_a_consumer_that_dies_when_all_was_sent_is_told_of(on_death):
+    loader = loader_of(batch_size=ROWS // 3, drop_last=True)
+    channel = loader.channel("batches")
+    with Other(HOLD, "batches") as victim:
+        victim.says()
+
+        def kill():
+            if loader.number == 0:  # it has two of three, and nobody will take the third
+                victim.says()
+                victim.send(signal.SIGKILL)
+                victim.ends()
+
+        if on_death == "raise":
+            with pytest.raises(share.PeerDied) as told:
+                loader.feed(channel, after=kill)
+            deaths = [told.value]
+        else:
+            deaths = loader.feed(channel, on_death="skip", after=kill).deaths
+        assert [(died.pid, died.lost) for died in deaths] == [(victim.pid, 2)]
+
+
 def test_a_death_is_raised_and_feeding_again_goes_on_with_the_same_batch():
     loader = loader_of()
     channels = [loader.channel(name) for name in ("victim", "survivor")]

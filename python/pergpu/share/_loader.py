@@ -186,7 +186,8 @@ class Loader:
         timeout: float | None = None,
         after: Callable[[], object] | None = None,
     ) -> Fed:
-        """Sends the batches of one whole `for` to other processes, then closes: their iteration ends.
+        """Sends the batches of one whole `for` to other processes; when all were taken it closes, and their
+        iteration ends.
 
         `channels`: of a channel, each batch goes to one of its consumers; of several in a list, every
         batch goes to each of them.  Batches are copied once for each channel, as arrays, dicts or tuples
@@ -195,8 +196,8 @@ class Loader:
         `on_death`: of a consumer that died, "raise" PeerDied, or "skip": go on, and return it in the
         result.  A channel whose consumers have all come and are all gone gets no more; when that is so of
         all channels, it is PeerDied, or BrokenPipeError where they have closed.  `timeout`: seconds that a
-        batch may wait for a slot, None: for ever; TimeoutError.  `after`: is called after each batch, to
-        save state_dict(), say.
+        batch may wait for a slot, and the last ones until they are taken, None: for ever; TimeoutError.
+        `after`: is called after each batch, to save state_dict(), say.
 
         After an exception the batch that could not be sent was sent to nobody, and comes next; consumers
         are told that this process left (PeerLeft), and feed() may be called again.

@@ -7,6 +7,7 @@ are taken first, then filled, then sent, so that a wait that is broken off has s
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
@@ -51,6 +52,26 @@ class _Outlet:
             except TimeoutError:
                 if self.is_deserted():
                     return None
+                if left is not None and left <= _LOOK:
+                    raise
+
+
+    def drain(self, deadline: Callable[[], float | None]) -> None:
+        """Until all that was sent was taken, or nobody is left to take it.  TimeoutError: it was not.  PeerDied."""
+        there = [one for one in self.channel.describe()["consumers"] if one["state"] == "alive"]
+        if there and all(one["pid"] == os.getpid() for one in there):
+            return  # this process takes them later
+        anything = bytearray(1) if self.channel._spec() is None else None
+        while True:
+            left = deadline()
+            try:
+                return self.channel.join(_LOOK if left is None else min(_LOOK, left))
+            except TimeoutError:
+                if self.is_deserted():
+                    try:
+                        return self.out.slot(anything, 0).abandon()  # which tells how they went
+                    except TimeoutError:
+                        return
                 if left is not None and left <= _LOOK:
                     raise
 
@@ -108,7 +129,14 @@ def feed(
             del batch
             if after is not None:
                 after()
-        for outlet in outlets:
+        until = None if timeout is None else time.monotonic() + timeout
+        for outlet in outlets:  # this process may be the only one that has the channel
+            try:
+                outlet.drain(lambda: None if until is None else max(0.0, until - time.monotonic()))
+            except PeerDied as died:
+                if on_death == "raise":
+                    raise
+                deaths.append(died.with_traceback(None))
             outlet.out.close()
     finally:
         for outlet in outlets:
