@@ -260,7 +260,7 @@ def test_it_feeds_channels():
 
 def test_a_state_counts_what_was_given_out():
     whole = [(batch["at"].tolist(), batch["noise"].tolist()) for batch in loader_of(seeded, workers=2, epochs=2)]
-    for after in (0, 7, 11, 21):
+    for after in (7, 21):
         first, second = loader_of(seeded, workers=2, epochs=2), loader_of(seeded, workers=3, epochs=2)
         batches = iter(first)
         came = [next(batches) for _ in range(after)]

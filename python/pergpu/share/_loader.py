@@ -55,11 +55,12 @@ class Loader:
 
     `threads`: at most so many; with the workers never more than the cores this process may use, less one that is left
     for the training (but one thread and one worker); None: as many as that.  `ahead`: so many batches are prepared beside those that you
-    hold, None: one more than threads.  You may keep as many as there is memory for; they do not change.
+    hold, None: one more than threads, and two more at each worker.  You may keep as many as there is memory for; they
+    do not change.
     `pinned`: batches lie in memory that CUDA copies from by itself; keep a batch until its copy is over.
 
     TypeError, ValueError: what is wrong with the arguments; MemoryError: there is not so much.  OSError:
-    there is no CUDA to pin memory with.
+    there is no CUDA to pin memory with (with map, that is told by the first batch).
     """
 
     __module__ = "pergpu.share"
