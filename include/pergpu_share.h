@@ -1,5 +1,5 @@
 // libpergpu_share: memory, channels and batches that processes of one machine share, for any
-// language that can call C.  C11; `pkg-config --cflags --libs pergpu_share`.  What is promised
+// language that can call C.  C99; `pkg-config --cflags --libs pergpu_share`.  What is promised
 // about deaths and wake-ups: docs/share.md.  C++ has pergpu_share.hpp on top of this file.
 //
 // Errors.  A function that can fail returns a pergpu_share_code, PERGPU_SHARE_OK (0) when it did
