@@ -217,7 +217,7 @@ struct Loader::Impl {
 
   void work() {
     std::vector<std::uint64_t> rows;
-    rows.reserve(options.batch);
+    rows.reserve(std::min<std::uint64_t>(options.batch, rows_of_shard(options)));
     std::unique_lock lock(mutex);
     while (!leaving) {
       if (stuck || prepared() >= options.ahead) {

@@ -311,6 +311,17 @@ TEST(Loader, TurnsImagesAnotherWayInEachEpochAndTheSameWayEachTime) {
   EXPECT_NE(epochs[0], epochs[1]);
 }
 
+TEST(Loader, ABatchMayBeFarLargerThanTheData) {
+  const std::byte nothing = {};
+  LoaderOptions options;
+  options.fields.resize(1);
+  options.fields[0].data = &nothing;
+  options.rows = 3;
+  options.batch = 0xffffffff;
+  std::unique_ptr<Loader> loader = opened(std::move(options));
+  EXPECT_EQ(next_of(*loader).rows, 3u);
+}
+
 TEST(Loader, EndsInTheMiddleOfItsWork) {
   Arrays arrays;
   for (int i = 0; i < 100; ++i) {
