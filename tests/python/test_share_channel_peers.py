@@ -14,12 +14,7 @@ from shared import descriptors
 
 from pergpu import share
 
-
-@pytest.fixture(autouse=True)
-def own_place(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    for name in ("PERGPU_SWEEP", "PERGPU_OUT", "PERGPU_HOME"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("own_sweep")
 
 
 def sleeps(channel, side, place=0):
@@ -266,19 +261,21 @@ def test_other_options_than_those_that_are_there_are_told():
         share.Channel("name")
 
 
-def test_the_names_of_sweeps_are_their_own(monkeypatch):
-    mine = share.Channel("name", slot_bytes=1)
+def test_the_names_of_sweeps_are_their_own(monkeypatch, tmp_path):
+    monkeypatch.delenv("PERGPU_SWEEP")
+    name = f"of the user, for {tmp_path}"
+    mine = share.Channel(name, slot_bytes=1)
     seen = {id(mine): mine.describe()}
-    for sweep, out in (("s", "/a/s"), ("t", "/a/t"), ("s", "/b/s")):
+    for sweep, out in (("s", f"{tmp_path}/a/s"), ("t", f"{tmp_path}/a/t"), ("s", f"{tmp_path}/b/s")):
         monkeypatch.setenv("PERGPU_SWEEP", sweep)
         monkeypatch.setenv("PERGPU_OUT", out + "/run/step")
         with pytest.raises(TypeError, match="nobody has made"):
-            share.Channel("name")
-        share.Channel("name", scope="user").close()
+            share.Channel(name)
+        share.Channel(name, scope="user").close()
         monkeypatch.setenv("PERGPU_OUT", out + "/other/step")
-        kept = share.Channel("name", slot_bytes=2)
+        kept = share.Channel(name, slot_bytes=2)
         monkeypatch.setenv("PERGPU_OUT", out + "/run/step")
-        assert share.Channel("name").describe()["slot_bytes"] == kept.describe()["slot_bytes"]
+        assert share.Channel(name).describe()["slot_bytes"] == kept.describe()["slot_bytes"]
         seen[id(kept)] = kept
     assert len(seen) == 4
 

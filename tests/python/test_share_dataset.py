@@ -1,5 +1,6 @@
 """Data that is there once: loaded by one, seen by all, hurt by nobody, gone with the last."""
 import contextlib
+import inspect
 import json
 import os
 import pathlib
@@ -19,14 +20,20 @@ PACKAGE = pathlib.Path(share.__file__).parent.parent.parent
 @pytest.fixture(autouse=True)
 def own_place(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("OF", f" of {tmp_path}")
     monkeypatch.setattr(share._dataset, "_seen", {})
+
+
+def own(key):
+    """A key of this test's own: all processes of a user that ask for one meet, wherever they look."""
+    return key + os.environ["OF"]
 
 
 class Other:
     """A process of Python that does what it is told, a line at a time."""
 
     def __init__(self, tmp_path, code):
-        code = "import os, sys, json, numpy\nfrom pergpu import share\n" + textwrap.dedent(code)
+        code = "import os, sys, json, numpy\nfrom pergpu import share\n" + inspect.getsource(own) + textwrap.dedent(code)
         self._process = subprocess.Popen(
             [sys.executable, "-c", code],
             stdin=subprocess.PIPE,
@@ -63,7 +70,7 @@ LOADING = """
         return {"x": numpy.arange(100_000, dtype="float32"), "names": [f"n{i}" for i in range(1000)]}
 """
 USING = LOADING + """
-    data = share.dataset("all", load)
+    data = share.dataset(own("all"), load)
     print(json.dumps([float(data["x"].numpy().sum()), data["names"][-1]]), flush=True)
     sys.stdin.readline()
 """
@@ -109,7 +116,7 @@ def test_where_the_loading_one_is_killed_the_next_one_loads(tmp_path):
             print(json.dumps(os.getpid()), flush=True)
             sys.stdin.readline()
             return numpy.arange(10)
-        print(json.dumps(share.dataset("slow", load).numpy().tolist()), flush=True)
+        print(json.dumps(share.dataset(own("slow"), load).numpy().tolist()), flush=True)
     """
     first = Other(tmp_path, code)
     assert first.says() == first.pid
@@ -126,18 +133,18 @@ def test_what_loading_raises_is_raised_and_the_next_one_may_load():
         raise RuntimeError("no such data")
 
     with pytest.raises(RuntimeError, match="no such data"):
-        share.dataset("failing", failing)
-    assert share.dataset("failing", lambda: numpy.arange(3)).numpy().tolist() == [0, 1, 2]
+        share.dataset(own("failing"), failing)
+    assert share.dataset(own("failing"), lambda: numpy.arange(3)).numpy().tolist() == [0, 1, 2]
 
 
 def test_what_one_writes_nobody_else_sees(tmp_path):
     other = Other(tmp_path, USING + "    print(json.dumps(float(data['x'].numpy().sum())), flush=True)\n")
     other.says()
-    data = share.dataset("all", pytest.fail)
+    data = share.dataset(own("all"), pytest.fail)
     array = data["x"].numpy()
     assert array.flags.writeable
     array[:] = 0
-    assert share.dataset("all", pytest.fail)["x"].numpy().sum() == SUM, "another view of the same process, too"
+    assert share.dataset(own("all"), pytest.fail)["x"].numpy().sum() == SUM, "another view of the same process, too"
     other.goes_on()
     assert other.says() == SUM
     other.ends()
@@ -148,7 +155,7 @@ def test_who_writes_into_a_read_only_view_is_shown(tmp_path):
         tmp_path,
         """
         import ctypes
-        data = share.dataset("x", lambda: numpy.zeros(10), view="ro").numpy()
+        data = share.dataset(own("x"), lambda: numpy.zeros(10), view="ro").numpy()
         assert not data.flags.writeable
         ctypes.memset(data.ctypes.data, 1, 8)
         """,
@@ -188,7 +195,7 @@ def test_a_file_of_nothing_but_values_is_mapped(tmp_path):
     values.tofile(tmp_path / "tokens.bin")
     tokens = share.dataset(tmp_path / "tokens.bin", dtype="uint16", shape=(-1,))
     assert (tokens.shape, tokens.dtype) == ((1200,), "uint16") and (tokens.numpy() == values).all()
-    rows = share.dataset("rows", tmp_path / "tokens.bin", dtype="uint16", shape=(-1, 100), offset=400)
+    rows = share.dataset(own("rows"), tmp_path / "tokens.bin", dtype="uint16", shape=(-1, 100), offset=400)
     assert (rows.numpy() == values[200:].reshape(10, 100)).all()
     assert not segments_of([os.getpid()]), "the page cache is the one copy"
     rows.numpy()[0, 0] = 7
@@ -218,7 +225,7 @@ def test_values_that_the_file_does_not_have_are_refused(tmp_path):
     with pytest.raises(TypeError, match='a name like "uint16", not <class'):
         share.dataset(tmp_path / "a.bin", dtype=numpy.uint16)
     with pytest.raises(TypeError, match="what a function returns has its own"):
-        share.dataset("x", bytes, dtype="uint8")
+        share.dataset(own("x"), bytes, dtype="uint8")
 
 
 def test_a_file_that_was_written_anew_is_other_data(tmp_path):
@@ -233,9 +240,9 @@ def test_what_cannot_be_shared_is_refused_with_its_place(tmp_path):
     with pytest.raises(share.BadFile, match="objects.npy"):
         share.dataset(tmp_path / "objects.npy")
     with pytest.raises(TypeError, match="a file or a function, not int"):
-        share.dataset("x", 3)
+        share.dataset(own("x"), 3)
     with pytest.raises(ValueError, match='"shared", not .writable.'):
-        share.dataset("x", dict, view="writable")
+        share.dataset(own("x"), dict, view="writable")
     with pytest.raises(FileNotFoundError):
         share.dataset(tmp_path / "nothing.npy")
 
@@ -259,7 +266,7 @@ def test_the_shape_of_a_value_stays(value):
             return {name: plain(one) for name, one in found.items()}
         return tuple(plain(one) for one in found) if type(found) is tuple else found
 
-    assert plain(share.dataset("value", lambda: value)) == value
+    assert plain(share.dataset(own("value"), lambda: value)) == value
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16", "float32", "complex128"])
@@ -268,14 +275,14 @@ def test_arrays_of_every_kind_come_back(dtype, shape):
     value = (numpy.arange(int(numpy.prod(shape))) % 2).reshape(shape).astype(dtype)
     for given in (value, numpy.asfortranarray(value), value.astype(value.dtype.newbyteorder())):
         share._dataset._seen.clear()
-        found = share.dataset(f"{dtype}{shape}{given.flags.c_contiguous}{given.dtype.byteorder}", lambda: given)
+        found = share.dataset(own(f"{dtype}{shape}{given.flags.c_contiguous}{given.dtype.byteorder}"), lambda: given)
         assert (found.dtype, found.shape) == (dtype, given.shape) and (found.numpy() == given).all()
 
 
 def test_tensors_are_shared_too():
     torch = pytest.importorskip("torch")
     values = [torch.arange(6.0).reshape(2, 3).t(), torch.tensor(3, dtype=torch.int64), torch.zeros(4, dtype=torch.bfloat16)]
-    found = share.dataset("tensors", lambda: values)
+    found = share.dataset(own("tensors"), lambda: values)
     assert [array.dtype for array in found] == ["float32", "int64", "bfloat16"]
     assert all(torch.equal(array.torch(), value) for array, value in zip(found, values))
 
@@ -284,7 +291,7 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path):
     (tmp_path / f"pergpu-share-{os.getuid()}").mkdir()
     (tmp_path / f"pergpu-share-{os.getuid()}").chmod(0o777)
     with pytest.raises(PermissionError, match="others may write in it"):
-        share.dataset("x", lambda: numpy.zeros(1))
+        share.dataset(own("x"), lambda: numpy.zeros(1))
 
 
 def test_what_is_shared_for_writing_is_seen_by_all_that_asked_for_it_so(tmp_path, monkeypatch):
@@ -294,7 +301,7 @@ def test_what_is_shared_for_writing_is_seen_by_all_that_asked_for_it_so(tmp_path
         """
         a = share.dataset("a.npy", view="shared").numpy()
         a[0] = 7
-        made = share.dataset("made", lambda: numpy.zeros(3), view="shared").numpy()
+        made = share.dataset(own("made"), lambda: numpy.zeros(3), view="shared").numpy()
         made[2] = 5
         print(json.dumps("written"), flush=True)
         sys.stdin.readline()
@@ -304,10 +311,10 @@ def test_what_is_shared_for_writing_is_seen_by_all_that_asked_for_it_so(tmp_path
     assert other.says() == "written"
     monkeypatch.chdir(tmp_path)
     a = share.dataset("a.npy", view="shared").numpy()
-    made = share.dataset("made", lambda: pytest.fail("it is there"), view="shared").numpy()
+    made = share.dataset(own("made"), lambda: pytest.fail("it is there"), view="shared").numpy()
     assert a.tolist() == [7, 0, 0, 0] and made.tolist() == [0, 0, 5]
     assert share.dataset("a.npy").numpy().tolist() == numpy.load("a.npy").tolist() == [0, 0, 0, 0]
-    apart = share.dataset("made", lambda: numpy.ones(3))
+    apart = share.dataset(own("made"), lambda: numpy.ones(3))
     a[1] = made[0] = 9
     other.goes_on()
     assert other.says() == [[7, 9, 0, 0], [9, 0, 5]]
@@ -332,12 +339,12 @@ def test_what_was_left_half_made_is_not_taken(tmp_path, view):
             while not os.path.exists({str(child)!r}):
                 pass
             os.kill(os.getpid(), 9)
-        share.dataset("x", lambda: _content.Piece("float64", (3,), killed), view={view!r})
+        share.dataset(own("x"), lambda: _content.Piece("float64", (3,), killed), view={view!r})
         """,
     )
     other._process.wait(30)
     assert os.path.exists(f"/proc/{child.read_text()}/exe"), "the child has the memory still"
-    assert share.dataset("x", lambda: numpy.arange(3.0), view=view).numpy().tolist() == [0, 1, 2]
+    assert share.dataset(own("x"), lambda: numpy.arange(3.0), view=view).numpy().tolist() == [0, 1, 2]
     assert other.ends() == -9
 
 
@@ -345,6 +352,6 @@ def test_no_huge_pages_are_told_of():
     with open("/proc/meminfo") as file:
         if any(line.startswith("HugePages_Free:") and int(line.split()[1]) for line in file):
             pytest.skip("the pool has some")
-    with pytest.warns(RuntimeWarning, match=r"'x' lies in normal pages: it needs 2 huge ones of .*vm\.nr_hugepages=2"):
-        data = share.dataset("x", lambda: numpy.ones(3 << 20, "uint8"), huge_pages=True)
+    with pytest.warns(RuntimeWarning, match=r"'x of .*' lies in normal pages: it needs 2 huge ones of .*vm\.nr_hugepages=2"):
+        data = share.dataset(own("x"), lambda: numpy.ones(3 << 20, "uint8"), huge_pages=True)
     assert data.numpy().sum() == 3 << 20

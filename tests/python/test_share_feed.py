@@ -1,6 +1,5 @@
 """One loader for several processes: each batch comes once, or to everyone, whoever is killed."""
 import contextlib
-import gc
 import json
 import os
 import signal
@@ -14,15 +13,7 @@ from processes import Other  # noqa: E402
 
 ROWS = 103
 
-
-@pytest.fixture(autouse=True)
-def own_place(tmp_path, monkeypatch):
-    """Channels of a sweep of its own: those of other processes of this user have other names."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setenv("PERGPU_SWEEP", "feeding")
-    monkeypatch.setenv("PERGPU_OUT", str(tmp_path / "feeding" / "run" / "step"))
-    monkeypatch.delenv("PERGPU_HOME", raising=False)
-    gc.collect()  # channels that earlier tests left in cycles
+pytestmark = pytest.mark.usefixtures("own_sweep")
 
 
 @pytest.fixture

@@ -18,12 +18,7 @@ share = pytest.importorskip("pergpu.share", reason="the compiled part of the pac
 
 PACKAGE = pathlib.Path(share.__file__).parent.parent.parent
 
-
-@pytest.fixture(autouse=True)
-def own_place(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    for name in ("PERGPU_SWEEP", "PERGPU_OUT", "PERGPU_HOME"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("own_sweep")
 
 
 class Other:
@@ -147,20 +142,21 @@ def test_a_forked_process_has_them_too():
     assert listed(taken, "w") == [0, 5] and taken.counters == {"children": 1} and taken.cut_updates == 0
 
 
-def test_names_of_a_sweep_and_of_the_user_are_different(monkeypatch):
-    keep = []
+def test_names_of_a_sweep_and_of_the_user_are_different(monkeypatch, tmp_path):
+    monkeypatch.delenv("PERGPU_SWEEP")
+    name, keep = f"of the user, for {tmp_path}", []
 
     def value(first, **options):
-        keep.append(share.parameters({"w": doubles(first)}, "w", **options))
+        keep.append(share.parameters({"w": doubles(first)}, name, **options))
         return listed(keep[-1], "w")[0]
 
     assert value(1) == 1
     monkeypatch.setenv("PERGPU_SWEEP", "a")
-    monkeypatch.setenv("PERGPU_OUT", "/one/a/run/train")
+    monkeypatch.setenv("PERGPU_OUT", f"{tmp_path}/one/a/run/train")
     assert value(2) == 2 and value(3) == 2
-    monkeypatch.setenv("PERGPU_OUT", "/one/a/another/train")
+    monkeypatch.setenv("PERGPU_OUT", f"{tmp_path}/one/a/another/train")
     assert value(3) == 2, "all runs of a sweep"
-    monkeypatch.setenv("PERGPU_OUT", "/two/a/run/train")
+    monkeypatch.setenv("PERGPU_OUT", f"{tmp_path}/two/a/run/train")
     assert value(4) == 4
     assert value(5, scope="user") == 1
     with pytest.raises(ValueError, match='"sweep" or "user", not .machine'):
