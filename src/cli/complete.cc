@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -17,10 +18,12 @@
 #include "cli/command.h"
 #include "cli/connection.h"
 #include "cli/exit_code.h"
+#include "cli/segments.h"
 #include "cli/usage.h"
 #include "os/paths.h"
 #include "spec/settings.h"
 #include "view/escape.h"
+#include "view/segments.h"
 
 namespace pergpu::cli {
 namespace {
@@ -30,10 +33,10 @@ using nlohmann::json;
 /// Somebody waits at a keyboard.
 constexpr std::chrono::milliseconds kPatience{200};
 
-enum class Value { Selector, SweepFile, File, Folder, Gpus };
+enum class Value { Selector, SweepFile, File, Folder, Gpus, SharedKey };
 
 /// By the name of an option or a positional; others are for people to know.
-constexpr std::array<std::pair<std::string_view, Value>, 7> kValues = {{
+constexpr std::array<std::pair<std::string_view, Value>, 8> kValues = {{
     {"SEL", Value::Selector},
     {"SWEEP", Value::SweepFile},
     {"FILE", Value::File},
@@ -41,6 +44,7 @@ constexpr std::array<std::pair<std::string_view, Value>, 7> kValues = {{
     {"cwd", Value::Folder},
     {"devices", Value::Gpus},
     {"release", Value::Gpus},
+    {"KEY", Value::SharedKey},
 }};
 
 bool has_control(std::string_view text) {
@@ -67,14 +71,20 @@ class Lines {
   std::string text_;
 };
 
-/// The answer of a coordinator that runs; nullopt: none does, or none in time.
-std::optional<json> ask_running(const json& request) {
-  // Not find_place(): what that has to say once must be said to somebody.
+/// Not find_place(): what that has to say once must be said to somebody.
+std::optional<Place> quiet_place() {
   const Result<os::Home> home = os::find_home();
   if (!home) return std::nullopt;
-  const Result<std::string> run_dir = os::run_folder(*home);
+  Result<std::string> run_dir = os::run_folder(*home);
   if (!run_dir) return std::nullopt;
-  Result<Connection> connection = Connection::open(coordinator_socket(*run_dir), kPatience);
+  return Place{.home = home->path, .run_dir = *std::move(run_dir)};
+}
+
+/// The answer of a coordinator that runs; nullopt: none does, or none in time.
+std::optional<json> ask_running(const json& request) {
+  const std::optional<Place> place = quiet_place();
+  if (!place) return std::nullopt;
+  Result<Connection> connection = Connection::open(place->socket(), kPatience);
   if (!connection || !connection->send(to_line(request) + "\n")) return std::nullopt;
   const Result<std::string> line = connection->read_line(kPatience);
   if (!line) return std::nullopt;
@@ -168,6 +178,18 @@ void add_selectors(Lines& lines, const std::string& begin) {
   }
 }
 
+/// Of what the coordinator holds: nothing else can be dropped.
+void add_shared_keys(Lines& lines) {
+  const std::optional<Place> place = quiet_place();
+  if (!place) return;
+  std::map<std::string, std::vector<view::Segment>> by_key;
+  for (view::Segment& segment : held_segments(*place, kPatience)) {
+    std::string word = segment.key.empty() ? segment.name : segment.key;
+    by_key[std::move(word)].push_back(std::move(segment));
+  }
+  for (const auto& [key, segments] : by_key) lines.add(key, view::sum_of(segments));
+}
+
 /// The last of a list, as 2 in "0,2"; `head` stands before the list.
 void add_gpus(Lines& lines, const std::string& head, const std::string& list) {
   const std::optional<json> reply = ask_running({{"op", "gpus"}});
@@ -203,6 +225,8 @@ void add_values(Lines& lines, const CLI::Option& option, const std::string& head
       return lines.tell_shell("folders");
     case Value::Gpus:
       return add_gpus(lines, head, begin);
+    case Value::SharedKey:
+      return add_shared_keys(lines);
   }
 }
 

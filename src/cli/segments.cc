@@ -27,7 +27,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kPrefix = "pergpu:";
-constexpr std::int64_t kPatienceNs = 5'000'000'000;
 
 /// The job of this home that a process belongs to.
 std::optional<std::int64_t> job_of(pid_t pid, const std::string& home) {
@@ -76,7 +75,8 @@ void add_users(view::Segment& segment, const os::HeldMemory& found, std::int64_t
 
 }  // namespace
 
-Result<json> ask_meeting_place(const Place& place, const json& request) {
+Result<json> ask_meeting_place(const Place& place, const json& request,
+                               std::chrono::milliseconds patience) {
   Result<os::UniqueFd> fd = os::connect_unix(meeting_socket(place.run_dir), /*nonblocking=*/true);
   if (!fd) {
     Error error = std::move(fd).error();
@@ -102,7 +102,8 @@ Result<json> ask_meeting_place(const Place& place, const json& request) {
                             64u << 20);
   if (!stream) return std::move(stream).error();
   (*stream)->send(kMeetingAsks, request.dump());
-  (*loop)->at(os::boot_now_ns() + kPatienceNs, [&] { (*loop)->stop(); });
+  (*loop)->at(os::boot_now_ns() + std::chrono::nanoseconds(patience).count(),
+              [&] { (*loop)->stop(); });
   if (Result<void> ran = (*loop)->run(); !ran) return std::move(ran).error();
   if (!answer) return answer;
   if (!answer->is_object()) return Error{ErrorKind::Corrupt, 0, "the coordinator answers nonsense"};
@@ -111,6 +112,15 @@ Result<json> ask_meeting_place(const Place& place, const json& request) {
     return Error{ErrorKind::Invalid, 0, answer->value("why", std::string())};
   }
   return answer;
+}
+
+std::vector<view::Segment> held_segments(const Place& place, std::chrono::milliseconds patience) {
+  const Result<json> told = ask_meeting_place(place, {{"op", "list"}}, patience);
+  std::vector<view::Segment> held;
+  for (const json& one : told ? told->value("segments", json::array()) : json::array()) {
+    held.push_back(segment_in(one));
+  }
+  return held;
 }
 
 std::vector<view::Segment> find_segments(const Place& place) {

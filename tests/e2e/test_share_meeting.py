@@ -12,6 +12,7 @@ import pytest
 from pages import ROOT
 
 from harness import PERGPU, alive, read, wait_until
+from test_completions import asked
 
 BUILD = os.path.dirname(PERGPU)
 
@@ -406,6 +407,21 @@ def test_show_and_doctor_tell_what_jobs_share(home, jobs):
     assert title.split() == ["KEY", "KIND", "SIZE", "AGE", "PROCESSES", "JOBS", "STAYS"]
     assert any(line.startswith(jobs.key("tokens")) for line in table)
     assert total.split()[1].startswith("segment")
+    home.open_gate()
+    assert home.wait() == 0
+
+
+def test_tab_offers_the_keys_of_what_can_be_dropped(home, jobs):
+    assert asked(home, "share", "drop", "") == [] and home.coordinator() is None
+    home.close_gate()
+    jobs.submit('kept = tokens(key="images", keep=True); tokens(scope="sweep"); gate()', count=1)
+    jobs.until_told("has", count=2)
+    offered = dict(asked(home, "share", "drop", ""))
+    assert set(offered) == {jobs.key("images"), jobs.key("tokens")}
+    assert all(meaning.startswith("1 segment, ") for meaning in offered.values())
+    assert [word for word, _ in asked(home, "share", "drop", "im")] == [jobs.key("images")]
+    home.run("share", "drop", jobs.key("images"))
+    assert [word for word, _ in asked(home, "share", "drop", "")] == [jobs.key("tokens")], "a process has it, but nobody holds it"
     home.open_gate()
     assert home.wait() == 0
 
