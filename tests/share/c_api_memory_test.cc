@@ -60,8 +60,8 @@ TEST(CApiWithoutMemory, IsAnErrorAndADescriptorStaysTheCallers) {
       ASSERT_LT(count, 20);
       EXPECT_GE(::fcntl(fd, F_GETFD), 0) << count;
       pergpu_share_error error = {};
-      code =
-          with_allocations(count, [&] { return pergpu_share_memory_adopt(fd, &adopted, &error); });
+      code = with_allocations(
+          count, [&, fd = fd] { return pergpu_share_memory_adopt(fd, &adopted, &error); });
       if (code == PERGPU_SHARE_FULL) {
         EXPECT_STREQ(error.message, "there is not so much memory");
       }
