@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "coordinator/meeting_request.h"
@@ -52,27 +53,33 @@ Remembered remembered_in(const json& line) {
 
 bool lasts(const HeldFor& who) { return who.keep || !who.sweeps.empty(); }
 
+void unite(HeldFor& all, const HeldFor& more) {
+  all.keep = all.keep || more.keep;
+  all.sweeps.insert(more.sweeps.begin(), more.sweeps.end());
+  all.processes.insert(more.processes.begin(), more.processes.end());
+}
+
 }  // namespace
 
 void Holdings::recover(const std::function<bool(SweepId)>& can_run) {
   const Result<std::string> text = os::read_file(table_, kMostOfTable);
   if (!text) return;
   const json lines = json::parse(*text, nullptr, false);
-  std::vector<os::HeldMemory> there;  // looked for once there is something to look for
+  std::optional<std::vector<os::HeldMemory>> there;  // looked for once there is a reason to
   for (const json& line : lines.is_array() ? lines : json::array()) {
     Remembered one = remembered_in(line);
     std::erase_if(one.who.sweeps, [&](SweepId sweep) { return !can_run(sweep); });
     if (!is_meeting_name(one.name) || one.who.is_nobody()) continue;
-    if (there.empty()) there = os::find_memory(kPrefix, os::LookAt::OpenFiles);
+    if (!there) there = os::find_memory(kPrefix, os::LookAt::OpenFiles);
     const auto same = std::ranges::find_if(
-        there, [&](const os::HeldMemory& held) { return held.memory.id == one.id; });
-    if (same == there.end()) continue;
+        *there, [&](const os::HeldMemory& held) { return held.memory.id == one.id; });
+    if (same == there->end()) continue;
     for (const os::MemoryHolder& holder : same->holders) {
       std::optional<os::UniqueFd> fd = os::open_memory(holder, one.id);
-      if (fd && put(one.name, one.title, *std::move(fd), one.who)) break;
+      if (fd && take(one.name, one.title, *std::move(fd), one.who)) break;
     }
   }
-  save();
+  save();  // once: who is killed before has lost no line that is not taken up yet
 }
 
 const Holding* Holdings::find(std::string_view name) const {
@@ -82,6 +89,13 @@ const Holding* Holdings::find(std::string_view name) const {
 
 Result<void> Holdings::put(const std::string& name, const std::string& title, os::UniqueFd fd,
                            const HeldFor& who) {
+  Result<void> taken = take(name, title, std::move(fd), who);
+  if (taken && lasts(held_[name].who)) save();
+  return taken;
+}
+
+Result<void> Holdings::take(const std::string& name, const std::string& title, os::UniqueFd fd,
+                            const HeldFor& who) {
   Result<os::SharedMemory> memory = os::memory_of(fd.get());
   if (!memory) return std::move(memory).error();
   if (memory->name != std::string(kPrefix) + name) {
@@ -100,17 +114,14 @@ Result<void> Holdings::put(const std::string& name, const std::string& title, os
   holding.title = title;
   holding.fd = std::move(fd);
   holding.memory = *std::move(memory);
-  add(name, who);
-  if (lasts(holding.who)) save();  // which memory it is has changed
+  unite(holding.who, who);
   return {};
 }
 
 void Holdings::add(const std::string& name, const HeldFor& who) {
   HeldFor& all = held_.find(name)->second.who;
   const bool is_new = (who.keep && !all.keep) || !std::ranges::includes(all.sweeps, who.sweeps);
-  all.keep = all.keep || who.keep;
-  all.sweeps.insert(who.sweeps.begin(), who.sweeps.end());
-  all.processes.insert(who.processes.begin(), who.processes.end());
+  unite(all, who);
   if (is_new) save();
 }
 

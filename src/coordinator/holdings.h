@@ -71,6 +71,9 @@ class Holdings {
   nlohmann::json list() const;
 
  private:
+  /// put() without the file.
+  Result<void> take(const std::string& name, const std::string& title, os::UniqueFd fd,
+                    const HeldFor& who);
   void let_go();
   void save() const;
 

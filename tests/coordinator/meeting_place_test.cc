@@ -511,6 +511,29 @@ TEST_F(MeetingPlaceTest, TheNextCoordinatorTakesUpWhatProcessesHave) {
   EXPECT_EQ(next->held(), 1u);
 }
 
+TEST_F(MeetingPlaceTest, WhoIsKilledWhileItTakesUpLosesNothing) {
+  const UniqueFd first = memory(kName);
+  const UniqueFd second = memory(kOther);
+  for (const auto& [request, fd] :
+       {std::pair(get_for_job(2), &first), std::pair(get_for_job(3, kOther), &second)}) {
+    Visitor maker = visitor();
+    EXPECT_EQ(maker.ask(request).is(), "yours");
+    EXPECT_EQ(maker.ask({{"op", "put"}}, {fd->get()}).is(), "held");
+  }
+  place_.reset();
+
+  // What lies there at any moment of the taking up is what a successor would begin with.
+  std::vector<std::size_t> lines;
+  Holdings next(folder_ / "share.json", 64);
+  next.recover([&](SweepId) {
+    const Result<std::string> text = os::read_file(folder_ / "share.json", 1 << 20);
+    lines.push_back(text ? json::parse(*text).size() : 0);
+    return true;
+  });
+  EXPECT_EQ(lines, (std::vector<std::size_t>{2, 2}));
+  EXPECT_EQ(next.size(), 2u);
+}
+
 TEST_F(MeetingPlaceTest, ADamagedTableIsPassedOver) {
   for (const char* text : {"", "{", "7", "[7,{}]", R"([{"name":1}])"}) {
     ASSERT_TRUE(os::write_file_atomic(folder_ / "share.json", text, 0600, false));
