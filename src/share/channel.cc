@@ -145,7 +145,10 @@ Result<std::unique_ptr<Producer>> Channel::attach_producer() const {
   Result<Hold> hold = take_place(*core_, layout.producer(p), layout.producer_at(p), mine);
   if (!hold) return std::move(hold).error();
   std::unique_ptr<Producer> producer(new Producer(core_, p, std::move(*hold), mine, *found));
-  if (layout.header().complete.load() != 0) return is_complete();  // in this moment
+  if (layout.header().complete.load() != 0) {  // in this moment: nobody is told that it left
+    producer->close();
+    return is_complete();
+  }
   // They have one more to wait for.
   for (std::uint32_t c = 0; c < geometry().consumers; ++c) {
     wake_sleeper(layout.consumer(c).sleeping);

@@ -4,6 +4,9 @@
 
 #include <fcntl.h>
 
+#include <atomic>
+#include <thread>
+
 #include "share/rig.h"
 
 namespace pergpu::share {
@@ -147,6 +150,31 @@ TEST(Channel, APlaceThatNobodyTookKeepsItOpenUntilItIsComplete) {
   channel.complete();
   EXPECT_EQ(consumer->take(0).outcome, Outcome::Ended);
   EXPECT_EQ(channel.attach_producer().error().kind, ErrorKind::Invalid);
+}
+
+TEST(Channel, WhoComesWhileItIsCompletedIsNeverSaidToHaveLeft) {
+  int turned_away = 0;
+  for (int round = 0; round < 2000; ++round) {
+    Channel channel = make_channel({.producers = 1});
+    auto consumer = consumer_of(channel);
+    std::atomic<bool> go = false;
+    std::thread completing([&] {
+      while (!go) {
+      }
+      channel.complete();
+    });
+    go = true;
+    Result<std::unique_ptr<Producer>> producer = channel.attach_producer();
+    completing.join();
+    if (producer) {
+      (*producer)->close();
+    } else {
+      ++turned_away;
+      EXPECT_EQ(producer.error().kind, ErrorKind::Invalid);
+    }
+    ASSERT_EQ(consumer->take(soon()).outcome, Outcome::Ended) << "round " << round;
+  }
+  std::printf("             %d of 2000 were turned away\n", turned_away);
 }
 
 TEST(Channel, AProducerThatLeavesWithoutClosingIsTold) {
