@@ -1,5 +1,6 @@
 // A token is smaller than PIPE_BUF and all tokens have one size, so each is read and written whole,
-// by however many processes.  Tokens of all slots fit into a pipe: a write never waits.
+// by however many processes.  Tokens of all slots fit into a pipe, which is looked at when it is
+// made (pipe(7): who has many pipes gets small ones): a write never waits.
 //
 // The end of the other side is the end of file of its pipe; the header's counters tell closing and
 // leaving from dying.
@@ -28,12 +29,24 @@ Error invalid(std::string message) {
   return Error{ErrorKind::Invalid, EINVAL, "channel over pipes: " + std::move(message)};
 }
 
-Result<void> make_pipe(os::UniqueFd& read_end, os::UniqueFd& write_end) {
+/// For the tokens of so many slots, each of `token` bytes.
+Result<void> make_pipe(os::UniqueFd& read_end, os::UniqueFd& write_end, std::uint32_t slots,
+                       std::size_t token) {
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0) return os_error("make a pipe");
   read_end.reset(fds[0]);
   write_end.reset(fds[1]);
-  return {};
+  // No token lies across two pages, and the first page stays until its last token was read.
+  std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::size_t needed = ((slots - 1) / (page / token) + 2) * page;
+  int size = ::fcntl(write_end.get(), F_GETPIPE_SZ);
+  if (size >= 0 && static_cast<std::size_t>(size) >= needed) return {};
+  if (::fcntl(write_end.get(), F_SETPIPE_SZ, static_cast<int>(needed)) >= 0) return {};
+  return Error{ErrorKind::Full, errno,
+               "channel over pipes: a pipe has " + std::to_string(size) + " bytes, " +
+                   std::to_string(slots) + " slots need " + std::to_string(needed) +
+                   ": take fewer slots, or close pipes; this user has more than "
+                   "/proc/sys/fs/pipe-user-pages-soft allows"};
 }
 
 }  // namespace
@@ -66,13 +79,10 @@ Result<PipeEnds> PipeEnds::create(const ChannelOptions& options) {
       Segment::create(options.name, at + geometry->slots * geometry->slot_stride);
   if (!segment) return std::move(segment).error();
   PipeEnds ends;
-  if (Result<void> made = make_pipe(ends.ready_read, ends.ready_write); !made) {
-    return std::move(made).error();
-  }
-  if (Result<void> made = make_pipe(ends.free_read, ends.free_write); !made) {
-    return std::move(made).error();
-  }
   struct Maker : PipeEnd {
+    static Result<void> make(os::UniqueFd& read_end, os::UniqueFd& write_end, std::uint32_t slots) {
+      return make_pipe(read_end, write_end, slots, sizeof(Token));
+    }
     static Result<void> fill(const Segment& segment, const Geometry& geometry,
                              const PipeEnds& ends) {
       Result<Mapping> mapping = segment.map(View::Shared);
@@ -91,6 +101,12 @@ Result<PipeEnds> PipeEnds::create(const ChannelOptions& options) {
       return {};
     }
   };
+  if (Result<void> made = Maker::make(ends.ready_read, ends.ready_write, geometry->slots); !made) {
+    return std::move(made).error();
+  }
+  if (Result<void> made = Maker::make(ends.free_read, ends.free_write, geometry->slots); !made) {
+    return std::move(made).error();
+  }
   if (Result<void> filled = Maker::fill(*segment, *geometry, ends); !filled) {
     return std::move(filled).error();
   }
@@ -241,8 +257,10 @@ Result<void> PipeProducer::publish(const Slot& slot, std::uint64_t bytes) {
   if (!is_ours()) return invalid("this producer is closed, or came here by fork()");
   if (slot.index >= slots_ || !held_[slot.index]) return invalid("the slot is not held");
   if (bytes > slot_bytes_) return invalid(std::to_string(bytes) + " bytes are too many");
-  held_[slot.index] = false;
-  return write_token({.slot = slot.index, .bytes = bytes, .sequence = ++header().sequence});
+  Result<void> sent =
+      write_token({.slot = slot.index, .bytes = bytes, .sequence = ++header().sequence});
+  if (sent) held_[slot.index] = false;
+  return sent;
 }
 
 Result<void> PipeProducer::abandon(const Slot& slot) {
@@ -322,8 +340,9 @@ void PipeConsumer::close() {
 Result<void> PipeConsumer::release(const Item& item) {
   if (!is_ours()) return invalid("this consumer is closed, or came here by fork()");
   if (item.slot >= slots_ || !held_[item.slot]) return invalid("the slot is not held");
-  held_[item.slot] = false;
-  return write_token({.slot = item.slot});
+  Result<void> given = write_token({.slot = item.slot});
+  if (given) held_[item.slot] = false;
+  return given;
 }
 
 }  // namespace pergpu::share

@@ -1,10 +1,12 @@
 // The channel over pipes, and that the two channels cannot be told apart by what comes out.
 #include "share/pipe_channel.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <rapidcheck.h>
 
 #include <deque>
+#include <functional>
 
 #include "share/rig.h"
 
@@ -102,6 +104,53 @@ TEST(PipeChannel, TheDeathOfEitherSideIsTold) {
       EXPECT_EQ(got.peer.pid, pid);
     }
   }
+}
+
+TEST(PipeChannel, ASlotThatAFullPipeDoesNotTakeStaysWithWhoHasIt) {
+  PipeEnds ends = make_ends(1024);
+  ASSERT_EQ(::fcntl(ends.ready_write.get(), F_SETPIPE_SZ, 4096), 4096);
+  PipeProducer producer = *PipeProducer::attach(std::move(ends));
+  Acquired got;
+  Result<void> sent;
+  int count = 0;
+  for (; sent && count < 1024; ++count) {
+    got = producer.acquire(0);
+    ASSERT_EQ(got.outcome, Outcome::Ready);
+    sent = producer.publish(got.slot, 8);
+  }
+  EXPECT_EQ(count, 171) << "170 tokens lie on a page";
+  EXPECT_FALSE(sent);
+  EXPECT_TRUE(producer.abandon(got.slot));
+}
+
+/// What `work` returns, in a process of a user who has more pipes than the soft limit allows.
+int with_small_pipes(const std::function<int()>& work) {
+  Forked process([&] {
+    if (::setresuid(65534, 65534, 65534) != 0) return 2;
+    for (int i = 0; i < 400; ++i) {
+      int fds[2];
+      if (::pipe(fds) != 0) return 3;
+      ::fcntl(fds[0], F_SETPIPE_SZ, 1 << 20);
+      if (::fcntl(fds[0], F_GETPIPE_SZ) < 1 << 16) return work();
+    }
+    return 4;
+  });
+  return process.wait();
+}
+
+TEST(PipeChannel, MoreSlotsThanAPipeTakesAreRefusedInWords) {
+  if (::getuid() != 0) GTEST_SKIP() << "root may have pipes of any size, and become somebody else";
+  auto create = [](std::uint32_t slots) {
+    return PipeEnds::create({.slots_per_lane = slots, .slot_bytes = 256});
+  };
+  EXPECT_EQ(with_small_pipes([&] { return create(8) ? 0 : 1; }), 0);
+  EXPECT_EQ(with_small_pipes([&] {
+              Result<PipeEnds> made = create(1024);
+              bool is_told = !made && made.error().kind == ErrorKind::Full &&
+                             made.error().message.find("pipe-user-pages-soft") != std::string::npos;
+              return is_told ? 0 : 1;
+            }),
+            0);
 }
 
 TEST(PipeChannel, ItsDescriptorTellsWhenThereIsSomething) {
