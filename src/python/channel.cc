@@ -111,10 +111,10 @@ Result<share::Channel> adopted(int number) {
   return share::Channel::adopt(std::move(fd));
 }
 
-PyObject* adopt(PyObject* type, PyObject* number) {
-  long fd = PyLong_AsLong(number);
-  if (fd == -1 && PyErr_Occurred() != nullptr) return nullptr;
-  Result<share::Channel> made = caught([&] { return adopted(static_cast<int>(fd)); });
+PyObject* adopt(PyObject* type, PyObject* arguments) {
+  int fd = -1;
+  if (PyArg_ParseTuple(arguments, "i:adopt", &fd) == 0) return nullptr;
+  Result<share::Channel> made = caught([&] { return adopted(fd); });
   if (made) return wrap(type, std::move(*made));
   if (made.error().kind != ErrorKind::Corrupt) return raise(made.error());
   PyErr_SetString(PyExc_ValueError, made.error().message.c_str());
@@ -277,7 +277,7 @@ PyObject* pipe_consumer(PyObject* object, PyObject* arguments, PyObject* named) 
 PyMethodDef kMethods[] = {
     {"create", method(guarded<create>), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
      "create($type, name, slots, slot_bytes, producers, consumers, note='')\n--\n\nA new one."},
-    {"adopt", adopt, METH_O | METH_CLASS,
+    {"adopt", adopt, METH_VARARGS | METH_CLASS,
      "adopt($type, fd, /)\n--\n\nThat of a descriptor, which stays the caller's."},
     {"fileno", fileno, METH_NOARGS, "fileno($self)\n--\n\nIts descriptor."},
     {"producer", method(guarded<producer>), METH_VARARGS | METH_KEYWORDS,

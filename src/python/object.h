@@ -127,6 +127,11 @@ auto unlocked(Work&& work) -> decltype(work()) {
   return done;
 }
 
+/// Of the arguments of __exit__(): whether an exception ends the block.
+inline bool has_failed(PyObject* arguments) {
+  return PyTuple_Size(arguments) > 0 && PyTuple_GetItem(arguments, 0) != Py_None;
+}
+
 /// `end()`, which gives back `size` bytes: without the lock where that may take longer than to
 /// switch to another thread.
 template <typename End>

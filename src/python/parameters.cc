@@ -214,7 +214,11 @@ PyObject* as_dict(const std::vector<share::Parameters::Counter>& counters) {
   return dict.release();
 }
 
-PyObject* counters(PyObject* object, void*) { return as_dict(shared_of(object).counters()); }
+PyObject* counters(PyObject* object, void*) try {
+  return as_dict(shared_of(object).counters());
+} catch (const std::bad_alloc&) {
+  return PyErr_NoMemory();
+}
 
 PyObject* snapshot(PyObject* object, PyObject* arguments) {
   using share::Parameters;

@@ -172,8 +172,10 @@ PyObject* put(PyObject* object, PyObject* arguments, PyObject* named) {
     fill(*lent, *plan, slot.data);
   }
   given.reset(lent);
-  if (!acquired || !publish(self, slot, plan->nbytes)) return nullptr;
-  return another(Py_None);
+  if (!acquired) return nullptr;
+  if (publish(self, slot, plan->nbytes)) return another(Py_None);
+  abandon(self, slot);
+  return nullptr;
 }
 
 PyObject* slot_of(PyObject* object, PyObject* arguments, PyObject* named) {
@@ -226,7 +228,7 @@ PyObject* close(PyObject* object, PyObject*) { return finish(object, true); }
 PyObject* detach(PyObject* object, PyObject*) { return finish(object, false); }
 PyObject* enter(PyObject* object, PyObject*) { return another(object); }
 PyObject* exit(PyObject* object, PyObject* arguments) {
-  return finish(object, PyTuple_GetItem(arguments, 0) == Py_None);
+  return finish(object, !has_failed(arguments));
 }
 
 PyObject* fileno(PyObject* object, PyObject*) {
@@ -275,8 +277,7 @@ PyObject* abandon_slot(PyObject* object, PyObject*) {
 
 PyObject* exit_slot(PyObject* object, PyObject* arguments) {
   if (as<Lease>(object)->over) return another(Py_None);
-  bool failed = PyTuple_GetItem(arguments, 0) != Py_None;
-  return failed ? abandon_slot(object, nullptr) : publish_slot(object, nullptr);
+  return has_failed(arguments) ? abandon_slot(object, nullptr) : publish_slot(object, nullptr);
 }
 
 void release_array(PyObject* object, Py_buffer*) { --as<Lease>(object)->exports; }

@@ -265,6 +265,8 @@ struct Loader::Impl {
     } catch (const std::system_error& error) {
       stuck = Error{ErrorKind::Unavailable, error.code().value(),
                     std::string("start a thread of a loader: ") + error.what()};
+    } catch (const std::bad_alloc&) {
+      stuck = Error{ErrorKind::Full, ENOMEM, "start a thread of a loader: out of memory"};
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (!threads.empty()) stuck.reset();

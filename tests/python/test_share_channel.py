@@ -200,6 +200,13 @@ def test_a_producer_that_an_exception_ends_has_not_closed():
     assert [bytes(item) for item in batches] == [b"y"]
 
 
+def test_a_block_that_is_left_by_hand_has_not_failed():
+    _, out, batches = pair(slot_bytes=None, shape=(1,), dtype="uint8")
+    out.slot().__exit__()
+    out.__exit__()
+    assert [bytes(item) for item in batches] == [b"\0"] and out.closed
+
+
 def test_who_never_comes_is_not_waited_for_once_it_is_complete():
     channel = share.Channel(slot_bytes=10, producers=3)
     batches = channel.consumer()
@@ -310,6 +317,8 @@ def test_a_channel_goes_by_its_descriptor():
         os.fstat(wrong.fileno())
     with pytest.raises(OSError):
         share.Channel.from_fd(10**6)
+    with pytest.raises(OverflowError):
+        native.Channel.adopt(1 << 32)
     with pytest.raises(TypeError, match="multiprocessing"):
         pickle.dumps(share.Channel(slot_bytes=1))
     with pytest.raises(TypeError):
