@@ -247,7 +247,7 @@ def test_batches_look_like_the_data():
 
 def test_it_reads_a_dataset(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    data = share.dataset("rows of a loader", rows)
+    data = share.dataset(f"rows of {os.getpid()}", rows)
     assert places(loader_of(data)) == order(ROWS, 0, 0)
 
 

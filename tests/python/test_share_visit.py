@@ -71,6 +71,9 @@ class Coordinator:
             connection.close()
 
 
+KEY = f"squares of {os.getpid()}"
+
+
 def squares():
     return array.array("q", (i * i for i in range(100)))
 
@@ -100,12 +103,12 @@ def descriptors():
 def test_what_it_should_not_say_is_a_warning_and_the_data_is_there(place, bytes_, stays, why):
     with Coordinator(place, bytes_, stays=stays) as coordinator, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assert memoryview(share.dataset("squares", squares, keep=True))[9] == 81
+        assert memoryview(share.dataset(KEY, squares, keep=True))[9] == 81
     assert [one.category for one in caught] == [RuntimeWarning]
-    assert why in str(caught[0].message) and "'squares'" in str(caught[0].message)
+    assert why in str(caught[0].message) and repr(KEY) in str(caught[0].message)
     assert caught[0].filename == __file__
     asked = coordinator.asked[0]
-    assert asked["op"] == "get" and asked["title"] == "squares" and asked["keep"] is True and asked["scope"] == "user"
+    assert asked["op"] == "get" and asked["title"] == KEY and asked["keep"] is True and asked["scope"] == "user"
 
 
 def test_of_a_file_the_line_that_asked_is_named_too(place, tmp_path):
@@ -120,7 +123,7 @@ def test_a_descriptor_of_something_else_is_not_taken(place):
     ends = os.pipe()
     before = descriptors()
     with Coordinator(place, says(**{"is": "here"}), fds=[ends[0]]):
-        assert memoryview(share.dataset("squares", squares))[9] == 81
+        assert memoryview(share.dataset(KEY, squares))[9] == 81
     kept = {str(memory.fileno()) for memory in _dataset._seen.values()}
     assert descriptors() - before == kept
     for end in ends:
@@ -130,7 +133,7 @@ def test_a_descriptor_of_something_else_is_not_taken(place):
 def test_without_one_nobody_is_warned_who_asked_for_nothing(place):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert memoryview(share.dataset("squares", squares))[9] == 81
+        assert memoryview(share.dataset(KEY, squares))[9] == 81
 
 
 def test_who_asked_for_no_scope_asks_nobody(place, monkeypatch):
@@ -155,4 +158,4 @@ def test_a_path_longer_than_an_address_is_reached(place, tmp_path, monkeypatch):
     monkeypatch.chdir(deep)
     with Coordinator("share.sock", says(**{"is": "no", "why": "reached"})):
         with pytest.warns(RuntimeWarning, match="reached"):
-            share.dataset("squares", squares, keep=True)
+            share.dataset(KEY, squares, keep=True)

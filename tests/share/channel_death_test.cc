@@ -22,6 +22,24 @@ void killed_and_told(Forked& process, Told told) {
 
 constexpr std::uint64_t kForGood = 1'000'000'000;
 
+/// Until `seen` of the channel's state is true; false: not within ten seconds.
+template <typename Seen>
+bool becomes(const Channel& channel, Seen seen) {
+  std::int64_t deadline = soon();
+  while (!seen(channel.describe())) {
+    if (os::awake_now_ns() > deadline) return false;
+    ::usleep(100);
+  }
+  return true;
+}
+
+/// Until somebody has the first of these places.
+bool comes(const Channel& channel, std::vector<ChannelState::End> ChannelState::*ends) {
+  return becomes(channel, [ends](const ChannelState& state) {
+    return (state.*ends)[0].owner.state == PlaceState::Attached;
+  });
+}
+
 /// Publishes `count` items and stays.
 int produce_and_stay(const Channel& channel, std::uint64_t count, Word& done) {
   auto producer = producer_of(channel);
@@ -81,7 +99,7 @@ TEST(ChannelDeath, ASleepingConsumerIsToldOfItsProducersDeath) {
     shared[0] = 1;
     wake(shared[0]);
     // The parent sleeps in the kernel when its flag is up.
-    while (!channel.describe().consumers[0].sleeping) ::usleep(100);
+    if (!becomes(channel, [](const ChannelState& s) { return s.consumers[0].sleeping; })) return 1;
     ::kill(::getpid(), SIGKILL);
     return 0;
   });
@@ -96,7 +114,7 @@ TEST(ChannelDeath, ASleepingProducerIsToldOfItsConsumersDeath) {
   Shared shared;
   auto producer = producer_of(channel);
   Forked consumer([&] { return consume_and_stay(channel, 2, 2, shared[0]); });
-  while (channel.describe().consumers[0].owner.state != PlaceState::Attached) ::usleep(100);
+  ASSERT_TRUE(comes(channel, &ChannelState::consumers));
   ASSERT_EQ(send(*producer, 1, soon()), Outcome::Ready);
   ASSERT_EQ(send(*producer, 2, soon()), Outcome::Ready);
   ASSERT_TRUE(reaches(shared[0], 2));
@@ -121,7 +139,7 @@ TEST(ChannelDeath, KilledWhileItsChannelIsFullOrEmpty) {
     auto consumer = consumer_of(channel);
     std::uint64_t count = full ? kForGood : 0;
     Forked producer([&] { return produce_and_stay(channel, count, shared[0]); });
-    while (channel.describe().producers[0].owner.state != PlaceState::Attached) ::usleep(100);
+    ASSERT_TRUE(comes(channel, &ChannelState::producers));
     if (full) {
       ASSERT_TRUE(reaches(shared[0], 2));
     }
@@ -163,7 +181,7 @@ TEST(ChannelDeath, WhatADeadConsumerHadNotTakenGoesToAnother) {
   Shared shared;
   auto producer = producer_of(channel);
   Forked dying([&] { return consume_and_stay(channel, 1, 1, shared[0]); });
-  while (channel.describe().consumers[0].owner.state != PlaceState::Attached) ::usleep(100);
+  ASSERT_TRUE(comes(channel, &ChannelState::consumers));
   auto living = consumer_of(channel);
   for (std::uint64_t i = 1; i <= 6; ++i) ASSERT_EQ(send(*producer, i, 0), Outcome::Ready);
   ASSERT_TRUE(reaches(shared[0], 1));
@@ -185,7 +203,7 @@ TEST(ChannelDeath, WhatWasPublishedSurvivesTheDeathOfBothItsEnds) {
   Channel channel = make_channel({.consumers = 2, .slots_per_lane = 2});
   Shared shared;
   Forked consumer([&] { return consume_and_stay(channel, 0, 0, shared[0]); });
-  while (channel.describe().consumers[0].owner.state != PlaceState::Attached) ::usleep(100);
+  ASSERT_TRUE(comes(channel, &ChannelState::consumers));
   Forked producer([&] { return produce_and_stay(channel, 4, shared[1]); });
   ASSERT_TRUE(reaches(shared[1], 4));
   auto survivor = consumer_of(channel);
@@ -215,7 +233,7 @@ TEST(ChannelDeath, EveryConsumerIsTold) {
   }
   ASSERT_TRUE(reaches(shared[0], 3));
   Forked producer([&] { return produce_and_stay(channel, 0, shared[1]); });
-  while (channel.describe().producers[0].owner.state != PlaceState::Attached) ::usleep(100);
+  ASSERT_TRUE(comes(channel, &ChannelState::producers));
   killed_and_told(producer, [&] {
     int told = 0;
     for (Forked& consumer : consumers) told += consumer.wait() == 0 ? 1 : 0;
