@@ -1,7 +1,9 @@
 """Homes for tests; their end is part of every test: nothing may be left running."""
 import os
+import shutil
 
 import pytest
+from pages import ROOT
 
 import harness
 
@@ -33,6 +35,26 @@ def new_home(request):
 @pytest.fixture
 def home(new_home):
     return new_home()
+
+
+@pytest.fixture
+def package(home):
+    """Jobs of the home import pergpu with its compiled part, and share memory with those of no other home."""
+    folder = os.path.dirname(harness.PERGPU)
+    if not os.path.exists(folder + "/_share.abi3.so"):
+        pytest.skip("the compiled part of the package is not built")
+    os.mkdir(home.root + "/runtime", 0o700)
+    home.env["XDG_RUNTIME_DIR"] = home.root + "/runtime"
+    home.env["PATH"] = f"{folder}:{home.env['PATH']}"  # where jobs find pergpu, and so its compiled part
+    home.env["PYTHONPATH"] = ROOT + "/python"
+    home.env["PYTHONDONTWRITEBYTECODE"] = "1"
+
+
+@pytest.fixture
+def example(home, package):
+    """example(NAME) brings an example of that name into the home's folder."""
+    return lambda name: shutil.copytree(f"{ROOT}/examples/{name}", home.work, dirs_exist_ok=True,
+                                        ignore=shutil.ignore_patterns("runs"))  # fmt: skip
 
 
 @pytest.fixture

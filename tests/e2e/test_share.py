@@ -1,33 +1,20 @@
 """What jobs share: the example, run as a sweep."""
 import json
-import os
-import shutil
 
 import pytest
-from pages import ROOT
 
-from harness import PERGPU, read, wait_until
+from harness import read, wait_until
 
 pytest.importorskip("numpy")
 pytest.importorskip("sklearn")
 
 
-def test_eight_jobs_of_the_example_load_their_data_once(home):
-    folder = os.path.dirname(PERGPU)
-    if not os.path.exists(folder + "/_share.abi3.so"):
-        pytest.skip("the compiled part of the package is not built")
-    shutil.copytree(ROOT + "/examples/shared_dataset", home.work + "/example")
-    with open(home.work + "/example/train.py", "a") as script:  # nobody ends before the last one has the data
+def test_eight_jobs_of_the_example_load_their_data_once(home, example):
+    example("shared_dataset")
+    with open(home.work + "/train.py", "a") as script:  # nobody ends before the last one has the data
         script.write("    __import__('fcntl').flock(open(__import__('os').environ['GATE']), 1)\n")
     home.close_gate()
-    os.mkdir(home.root + "/runtime", 0o700)
-    env = {
-        "PATH": f"{folder}:{home.env['PATH']}",  # where jobs find pergpu, and so its compiled part
-        "PYTHONPATH": ROOT + "/python",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "XDG_RUNTIME_DIR": home.root + "/runtime",
-    }
-    home.run("submit", "example/shared_dataset.toml", "--lanes", 8, env=env)
+    home.run("submit", "shared_dataset.toml", "--lanes", 8)
     wait_until(lambda: [*home.states("shared_dataset").values()] == 8 * ["running"], "eight running jobs")
     jobs = home.json("show", "shared_dataset")["jobs"]
     wait_until(lambda: all("digits right" in read(job["log"], "") for job in jobs), "all of them to be trained")
@@ -38,19 +25,9 @@ def test_eight_jobs_of_the_example_load_their_data_once(home):
     assert len(rows) == 8 and all(row["last_metrics"]["accuracy"] > 0.8 for row in rows), rows
 
 
-def test_one_producer_feeds_four_trainers_of_the_example(home):
-    folder = os.path.dirname(PERGPU)
-    if not os.path.exists(folder + "/_share.abi3.so"):
-        pytest.skip("the compiled part of the package is not built")
-    shutil.copytree(ROOT + "/examples/producer_consumer", home.work + "/example")
-    os.mkdir(home.root + "/runtime", 0o700)
-    env = {
-        "PATH": f"{folder}:{home.env['PATH']}",
-        "PYTHONPATH": ROOT + "/python",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "XDG_RUNTIME_DIR": home.root + "/runtime",
-    }
-    home.run("run", "example/producer_consumer.toml", "--lanes", 5, env=env)
+def test_one_producer_feeds_four_trainers_of_the_example(home, example):
+    example("producer_consumer")
+    home.run("run", "producer_consumer.toml", "--lanes", 5)
     jobs = {job["id"]: job for job in home.json("show", "producer_consumer")["jobs"]}
     logs = [read(job["log"]) for job in jobs.values()]
     assert sum("600 batches for 4 of 4 trainers" in log for log in logs) == 1, logs

@@ -1,13 +1,10 @@
 """One loader for several jobs: the example, run as a sweep, also where a training is killed."""
 import json
-import os
 import re
-import shutil
 
 import pytest
-from pages import ROOT
 
-from harness import PERGPU, read
+from harness import read
 
 pytest.importorskip("numpy")
 pytest.importorskip("sklearn")
@@ -19,30 +16,20 @@ DYING = """
 
 
 @pytest.fixture
-def example(home):
+def sweep(home, example):
     """Submits the sweep; the logs of its jobs, by name, when all have ended."""
-    folder = os.path.dirname(PERGPU)
-    if not os.path.exists(folder + "/_share.abi3.so"):
-        pytest.skip("the compiled part of the package is not built")
-    shutil.copytree(ROOT + "/examples/one_loader", home.work + "/example")
-    os.mkdir(home.root + "/runtime", 0o700)
-    env = {
-        "PATH": f"{folder}:{home.env['PATH']}",  # where jobs find pergpu, and so its compiled part
-        "PYTHONPATH": ROOT + "/python",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "XDG_RUNTIME_DIR": home.root + "/runtime",
-    }
+    example("one_loader")
 
     def run(code):
-        home.run("submit", "example/one_loader.toml", "--lanes", 3, "-p", "epochs=10", env=env)
+        home.run("submit", "one_loader.toml", "--lanes", 3, "-p", "epochs=10")
         assert home.wait() == code
         return {name: read(job["log"]) for name, job in home.ps("one_loader").items()}
 
     return run
 
 
-def test_two_trainings_get_every_batch_of_the_loader_of_a_third_job(home, example):
-    logs = example(0)
+def test_two_trainings_get_every_batch_of_the_loader_of_a_third_job(home, sweep):
+    logs = sweep(0)
     assert logs["_once/feed"] == "300 batches, 2 of 2 trainings got them all\n", logs
     first, second = logs["00-lr=0.1/train"], logs["01-lr=0.3/train"]
     assert re.fullmatch("300 batches, checksum [0-9a-f]{8}\n", first) and first == second, logs
@@ -51,12 +38,12 @@ def test_two_trainings_get_every_batch_of_the_loader_of_a_third_job(home, exampl
     assert len(trained) == 2 and all(row["step"] == 300 and row["accuracy"] > 0.7 for row in trained), rows
 
 
-def test_the_other_training_gets_every_batch_when_one_is_killed(home, example):
-    path = home.work + "/example/train.py"
+def test_the_other_training_gets_every_batch_when_one_is_killed(home, sweep):
+    path = home.work + "/train.py"
     begin = "            x = flat(image)\n"
     assert begin in read(path)
-    home.file("example/train.py", read(path).replace(begin, DYING + begin, 1))
-    logs = example(1)
+    home.file("train.py", read(path).replace(begin, DYING + begin, 1))
+    logs = sweep(1)
     assert home.ps("one_loader")["01-lr=0.3/train"]["signal"] == 9
     assert logs["00-lr=0.1/train"].startswith("300 batches, "), logs
     assert logs["_once/feed"].startswith("went on without a training: "), logs

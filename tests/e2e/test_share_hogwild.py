@@ -1,18 +1,14 @@
 """What processes train together: the example, run as a sweep, and one of its workers killed inside an
 update."""
 import json
-import os
-import shutil
 
 import pytest
-from pages import ROOT
 
-from harness import PERGPU, read, wait_until
+from harness import read, wait_until
 
 pytest.importorskip("sklearn")
 pytest.importorskip("torch")
 
-FOLDER = os.path.dirname(PERGPU)
 DYING = """shared.count("steps")
                 if (cfg.worker, os.environ["PERGPU_ATTEMPT"], mine) == (1, "1", 1):
                     os.kill(os.getpid(), 9)"""
@@ -23,19 +19,10 @@ WAITING = """    if cfg.workers > 1:
 
 
 @pytest.fixture
-def example(home):
-    """Submits a sweep of it."""
-    if not os.path.exists(FOLDER + "/_share.abi3.so"):
-        pytest.skip("the compiled part of the package is not built")
-    shutil.copytree(ROOT + "/examples/hogwild", home.work + "/example", ignore=shutil.ignore_patterns("runs"))
-    os.mkdir(home.root + "/runtime", 0o700)
-    env = {
-        "PATH": f"{FOLDER}:{home.env['PATH']}",  # where jobs find pergpu, and so its compiled part
-        "PYTHONPATH": ROOT + "/python",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "XDG_RUNTIME_DIR": home.root + "/runtime",
-    }
-    return lambda name, *args: home.run("submit", f"example/{name}.toml", *args, "-p", "epochs=16", env=env)
+def submit(home, example):
+    """Submits a sweep of the example."""
+    example("hogwild")
+    return lambda name, *args: home.run("submit", f"{name}.toml", *args, "-p", "epochs=16")
 
 
 def metrics(home, sweep):
@@ -43,12 +30,12 @@ def metrics(home, sweep):
     return json.loads(read(row["metrics"]).splitlines()[-1])
 
 
-def test_a_worker_that_is_killed_inside_an_update_joins_the_others_again(home, example):
-    path = home.work + "/example/train.py"
+def test_a_worker_that_is_killed_inside_an_update_joins_the_others_again(home, submit):
+    path = home.work + "/train.py"
     script = read(path).replace('shared.count("steps")', DYING, 1).replace("    if cfg.workers > 1:\n        state", WAITING, 1)
-    home.file("example/train.py", script)
+    home.file("train.py", script)
     home.close_gate()  # nobody ends before the killed one has come back
-    example("hogwild", "--lanes", 4)
+    submit("hogwild", "--lanes", 4)
     job = wait_until(lambda: home.ps().get("01-worker=1/train"), "the jobs")
     wait_until(lambda: home.ps()["01-worker=1/train"]["attempt"] == 2, "the second attempt", deadline=120)
     wait_until(lambda: "trains with" in read(job["log"], ""), "it to have the parameters", deadline=120)
@@ -57,7 +44,7 @@ def test_a_worker_that_is_killed_inside_an_update_joins_the_others_again(home, e
     logs = [read(one["log"]) for name, one in home.ps().items() if name.endswith("/train")]
     assert len(logs) == 4 and all("cut updates: 1\n" in log for log in logs), logs
     together = metrics(home, "hogwild")
-    example("serial", "--lanes", 1)
+    submit("serial", "--lanes", 1)
     assert home.wait("hogwild-serial") == 0
     alone = metrics(home, "hogwild-serial")
     assert alone["step"] == 16 * 47

@@ -1,30 +1,17 @@
 """Loading by threads: the example, run as a sweep."""
 import json
-import os
-import shutil
 
 import pytest
-from pages import ROOT
 
-from harness import PERGPU, read
+from harness import read
 
 pytest.importorskip("numpy")
 pytest.importorskip("sklearn")
 
 
-def test_the_example_trains_as_well_with_either_loader(home):
-    folder = os.path.dirname(PERGPU)
-    if not os.path.exists(folder + "/_share.abi3.so"):
-        pytest.skip("the compiled part of the package is not built")
-    shutil.copytree(ROOT + "/examples/loader", home.work + "/example")
-    os.mkdir(home.root + "/runtime", 0o700)
-    env = {
-        "PATH": f"{folder}:{home.env['PATH']}",  # where jobs find pergpu, and so its compiled part
-        "PYTHONPATH": ROOT + "/python",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "XDG_RUNTIME_DIR": home.root + "/runtime",
-    }
-    home.run("submit", "example/loader.toml", "--lanes", 2, env=env)
+def test_the_example_trains_as_well_with_either_loader(home, example):
+    example("loader")
+    home.run("submit", "loader.toml", "--lanes", 2)
     assert home.wait() == 0
     for job in home.json("show", "loader")["jobs"]:
         assert "1500 images in an epoch" in read(job["log"])

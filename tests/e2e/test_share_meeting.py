@@ -9,16 +9,9 @@ import socket
 import struct
 
 import pytest
-from pages import ROOT
 
-from harness import PERGPU, alive, read, wait_until
+from harness import alive, read, wait_until
 from test_completions import asked
-
-BUILD = os.path.dirname(PERGPU)
-
-pytestmark = pytest.mark.skipif(
-    not os.path.exists(BUILD + "/_share.abi3.so"), reason="the compiled part of the package is not built"
-)
 
 # What a job does: `word SOMETHING` tells the test, `gate` waits for it.
 JOB = """
@@ -49,21 +42,14 @@ def tokens(make=load, key="tokens", **options):
 
 
 @pytest.fixture
-def jobs(home):
+def jobs(home, package):
     return Jobs(home)
 
 
 class Jobs:
     def __init__(self, home):
         self.home = home
-        os.mkdir(home.root + "/runtime", 0o700)
-        self.env = {
-            "PATH": f"{BUILD}:{home.env['PATH']}",  # where jobs find pergpu, and so its compiled part
-            "PYTHONPATH": ROOT + "/python",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "XDG_RUNTIME_DIR": home.root + "/runtime",
-            "OF": self.key(""),
-        }
+        home.env["OF"] = self.key("")
 
     def key(self, name):
         """All processes of this user meet, those of other tests too."""
@@ -74,7 +60,7 @@ class Jobs:
         self.home.file(f"{name}.py", JOB + code)
         text = f'name = "{name}"\n[grid]\ni = {list(range(count))}\n[steps.main]\ncommand = ["/usr/bin/python3", "{name}.py", "{{i}}"]\n'
         path = self.home.file(f"{name}.toml", text)
-        return self.home.json("submit", path, "--lanes", lanes or count, env=self.env)["jobs"]
+        return self.home.json("submit", path, "--lanes", lanes or count)["jobs"]
 
     def told(self, *words):
         """[(job, pid, rest of the words)] of what jobs told that begins so."""

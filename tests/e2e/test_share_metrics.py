@@ -22,21 +22,15 @@ def refused(function):
 
 
 @pytest.fixture(autouse=True)
-def compiled(home):
-    if not os.path.exists(os.path.dirname(PERGPU) + "/_share.abi3.so"):
-        pytest.skip("the compiled part of the package is not built")
-    os.mkdir(home.root + "/runtime", 0o700)
-    home.env["XDG_RUNTIME_DIR"] = home.root + "/runtime"
-    home.env["PERGPU_BIN"] = PERGPU
-    home.env["PATH"] = f"{os.path.dirname(PERGPU)}:{home.env['PATH']}"  # where jobs find it
+def program(home, package):
+    home.env["PERGPU_BIN"] = PERGPU  # for who looks on from outside
 
 
 def sweep(home, text, runs=3, extra="", **options):
     """Submits runs i = 0, 1, … of this program; `wait()` in it is for the gate."""
     waiting = "def wait():\n    file = open(os.environ['GATE'])\n    fcntl.flock(file, fcntl.LOCK_SH)\n"
     home.script("train.py", f"#!{sys.executable}\nimport fcntl, json, os, signal, sys\nimport pergpu\n{waiting}{text}")
-    return home.submit(grid("train", runs, f'command = ["{home.work}/train.py"]\n{extra}'), "--lanes", runs,
-                       env={"PYTHONPATH": PACKAGE, "PYTHONDONTWRITEBYTECODE": "1"}, **options)  # fmt: skip
+    return home.submit(grid("train", runs, f'command = ["{home.work}/train.py"]\n{extra}'), "--lanes", runs, **options)
 
 
 def asked(home, expression):
