@@ -108,6 +108,12 @@ def killing(batch, flag):
     return {**batch, "pid": numpy.array([os.getpid()])}
 
 
+def spinning(batch, folder):
+    """In the interpreter's own code, which does not come back and lets nobody else run."""
+    open(f"{folder}/{os.getpid()}", "x").close()
+    sum(iter(int, 1))
+
+
 def leaving(batch):
     sys.exit(7)
 
@@ -427,18 +433,33 @@ def hold(fifo):
 
 
 LOAD = """
+    import functools, threading, time
     sys.path.insert(0, sys.argv[1])
     import test_share_map as test
     test._loader.cores = lambda: 8
-    loader = test.loader_of(test.doubled, workers=2, epochs=None)
-    next(iter(loader))
-    say(test.workers_of())
+    def load(function):
+        loader = test.loader_of(function, workers=2, epochs=None)
+        next(iter(loader))
+        say(test.workers_of())
+"""
+PLAIN = LOAD + """
+    load(test.doubled)
+    hear()
+"""
+STUCK = LOAD + """
+    threading.Thread(target=load, args=(functools.partial(test.spinning, folder=sys.argv[2]),), daemon=True).start()
+    until = time.monotonic() + 60
+    while len(os.listdir(sys.argv[2])) < 2 and time.monotonic() < until:
+        time.sleep(0.01)
+    say([int(pid) for pid in os.listdir(sys.argv[2])])
     hear()
 """
 
 
-def test_workers_end_when_their_loaders_process_is_killed():
-    with Other(LOAD, os.path.dirname(os.path.abspath(__file__))) as other:
+@pytest.mark.parametrize("code", [PLAIN, STUCK], ids=["between batches", "in the function"])
+def test_workers_end_when_their_loaders_process_is_killed(tmp_path, code):
+    (tmp_path / "began").mkdir()
+    with Other(code, os.path.dirname(os.path.abspath(__file__)), tmp_path / "began") as other:
         pidfds = [os.pidfd_open(pid) for pid in other.says()]
         assert len(pidfds) == 2
         other.send(signal.SIGKILL)

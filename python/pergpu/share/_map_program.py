@@ -1,12 +1,14 @@
 """What a worker of a loader's `map` runs: batches come through one channel, results go through another.
 
-It ends when its batches do, or when the process that sends them is gone.  What the function raises
-goes back in the place of a result.  Where a result does not fit into a slot, the worker makes a channel
-with larger ones; a last item in the old one tells its descriptor, by which the other side opens it.
+It ends when its batches do, and is killed when the process that sends them is gone, wherever the
+function is then.  What the function raises goes back in the place of a result.  Where a result does not
+fit into a slot, the worker makes a channel with larger ones; a last item in the old one tells its
+descriptor, by which the other side opens it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
 import signal
@@ -24,11 +26,14 @@ from ._map_worker import RESULT_SLOTS
 from ._peers import PeerDied
 from ._rows import array_of
 
+_F_SETSIG = 10  # fcntl(2); not in the module fcntl
+
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    begin, batches, results = map(int, sys.argv[2:5])
+    begin, batches, results, life = map(int, sys.argv[2:6])
+    _die_with(life)
     out = _Results(Channel.from_fd(results))
     try:
         with Channel.from_fd(batches) as channel:
@@ -43,6 +48,19 @@ def main() -> None:
     except (PeerDied, BrokenPipeError):
         return  # nobody is left to tell
     out.close()
+
+
+def _die_with(life: int) -> None:
+    """The other end of this pipe is that of the process that has the loader, and ends with it."""
+    os.set_inheritable(life, False)
+    fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(life, _F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(life, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
+    try:
+        os.read(life, 1)
+    except BlockingIOError:
+        return
+    os._exit(1)  # it has ended before
 
 
 class _Work:

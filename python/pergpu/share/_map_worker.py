@@ -64,6 +64,7 @@ class Worker:
         self._out: Producer | None = None
         self._results: Consumer | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._life = -1  # end of a pipe: the kernel kills the worker when nobody has it any more
         self.pid = 0
         begin = os.memfd_create("pergpu:map")
         try:
@@ -86,6 +87,8 @@ class Worker:
         # Ctrl-C is for the training; the worker ignores it, from its first instruction on.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
+            watched, self._life = os.pipe()
+            fds += (watched,)
             self._process = subprocess.Popen(
                 [sys.executable, *flags, "-c", _START, root, *map(str, fds)],
                 stdin=subprocess.DEVNULL,
@@ -95,6 +98,8 @@ class Worker:
             self.pid = self._process.pid
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            if self._life >= 0:
+                os.close(watched)
 
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
@@ -247,18 +252,24 @@ class Worker:
     def end(self) -> None:
         """It has ended."""
         self.close()
-        if self._process is None:
-            return
-        try:
-            self._process.wait(_TO_END)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        if self._process is not None:
+            try:
+                self._process.wait(_TO_END)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._let_go()
 
     def disown(self) -> None:
         """It is that of the process that this one was forked off."""
         if self._process is not None:
             self._process.returncode = 0
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._life >= 0:
+            os.close(self._life)
+        self._life = -1
 
 
 def _shaping(kind: str, names: list[Any]) -> Callable[[list[Any]], Any]:
