@@ -141,19 +141,19 @@ Result<std::unique_ptr<Producer>> Channel::attach_producer() const {
   std::uint32_t p = entrance->index;
   std::optional<Inventory> found = take_inventory(layout, p);
   if (!found) return corrupt("the rings of a producer");
+  Place& place = layout.producer(p);
+  std::uint64_t before = place.owner.load();
   Owner mine;
-  Result<Hold> hold = take_place(*core_, layout.producer(p), layout.producer_at(p), mine);
+  Result<Hold> hold = take_place(*core_, place, layout.producer_at(p), mine);
   if (!hold) return std::move(hold).error();
-  std::unique_ptr<Producer> producer(new Producer(core_, p, std::move(*hold), mine, *found));
-  if (layout.header().complete.load() != 0) {  // in this moment: nobody is told that it left
-    producer->close();
-    return is_complete();
-  }
-  // They have one more to wait for.
+  bool is_late = layout.header().complete.load() != 0;  // since a moment: as if it had never come
+  if (is_late) place.owner.store(before);
+  // They have one more to wait for, or not.
   for (std::uint32_t c = 0; c < geometry().consumers; ++c) {
     wake_sleeper(layout.consumer(c).sleeping);
   }
-  return producer;
+  if (is_late) return is_complete();
+  return std::unique_ptr<Producer>(new Producer(core_, p, std::move(*hold), mine, *found));
 }
 
 Result<std::unique_ptr<Consumer>> Channel::attach_consumer() const {

@@ -152,29 +152,50 @@ TEST(Channel, APlaceThatNobodyTookKeepsItOpenUntilItIsComplete) {
   EXPECT_EQ(channel.attach_producer().error().kind, ErrorKind::Invalid);
 }
 
+/// A producer comes while the channel is completed, and closes.  False: it was turned away.
+bool comes_while_completed(const Channel& channel) {
+  std::atomic<bool> go = false;
+  std::thread completing([&] {
+    while (!go) {
+    }
+    channel.complete();
+  });
+  go = true;
+  Result<std::unique_ptr<Producer>> producer = channel.attach_producer();
+  completing.join();
+  if (!producer) {
+    EXPECT_EQ(producer.error().kind, ErrorKind::Invalid);
+    return false;
+  }
+  (*producer)->close();
+  return true;
+}
+
 TEST(Channel, WhoComesWhileItIsCompletedIsNeverSaidToHaveLeft) {
   int turned_away = 0;
   for (int round = 0; round < 2000; ++round) {
     Channel channel = make_channel({.producers = 1});
     auto consumer = consumer_of(channel);
-    std::atomic<bool> go = false;
-    std::thread completing([&] {
-      while (!go) {
-      }
-      channel.complete();
-    });
-    go = true;
-    Result<std::unique_ptr<Producer>> producer = channel.attach_producer();
-    completing.join();
-    if (producer) {
-      (*producer)->close();
-    } else {
-      ++turned_away;
-      EXPECT_EQ(producer.error().kind, ErrorKind::Invalid);
-    }
+    turned_away += comes_while_completed(channel) ? 0 : 1;
     ASSERT_EQ(consumer->take(soon()).outcome, Outcome::Ended) << "round " << round;
   }
   std::printf("             %d of 2000 were turned away\n", turned_away);
+}
+
+TEST(Channel, WhoIsTurnedAwayHidesNoEarlierEnd) {
+  for (int round = 0; round < 2000; ++round) {
+    Channel channel = make_channel({.producers = 1});
+    auto earlier = producer_of(channel);
+    ASSERT_EQ(send(*earlier, 1, 0), Outcome::Ready);
+    earlier.reset();
+    bool came = comes_while_completed(channel);
+    auto consumer = consumer_of(channel);
+    ASSERT_EQ(consumer->take(soon()).outcome, Outcome::Ready);
+    if (!came) {
+      ASSERT_EQ(consumer->take(soon()).outcome, Outcome::PeerLeft) << "round " << round;
+    }
+    ASSERT_EQ(consumer->take(soon()).outcome, Outcome::Ended) << "round " << round;
+  }
 }
 
 TEST(Channel, AProducerThatLeavesWithoutClosingIsTold) {
