@@ -40,9 +40,9 @@ Result<void> make_pipe(os::UniqueFd& read_end, os::UniqueFd& write_end, std::uin
   std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::size_t needed = ((slots - 1) / (page / token) + 2) * page;
   int size = ::fcntl(write_end.get(), F_GETPIPE_SZ);
-  if (size >= 0 && static_cast<std::size_t>(size) >= needed) return {};
+  if (size < 0 || static_cast<std::size_t>(size) >= needed) return {};  // or it may not be asked
   if (::fcntl(write_end.get(), F_SETPIPE_SZ, static_cast<int>(needed)) >= 0) return {};
-  return Error{ErrorKind::Full, errno,
+  return Error{ErrorKind::Unavailable, errno,
                "channel over pipes: a pipe has " + std::to_string(size) + " bytes, " +
                    std::to_string(slots) + " slots need " + std::to_string(needed) +
                    ": take fewer slots, or close pipes; this user has more than "

@@ -21,7 +21,7 @@
 
 namespace pergpu::share {
 
-/// As many tokens as a pipe certainly takes without blocking.
+/// As many tokens as half a pipe of the usual size takes.
 constexpr std::uint32_t kMostPipeSlots = 1024;
 
 /// All descriptors of one; a process keeps those of its side.
@@ -32,7 +32,8 @@ struct PipeEnds {
   os::UniqueFd free_read;
   os::UniqueFd free_write;
 
-  /// `slots_per_lane` × `consumers` slots, for all producers together.
+  /// `slots_per_lane` × `consumers` slots, for all producers together.  ErrorKind::Unavailable: this
+  /// user has so many pipes that the kernel gives small ones, which do not take as many tokens.
   static Result<PipeEnds> create(const ChannelOptions& options);
   Result<PipeEnds> duplicate() const;
 };

@@ -123,17 +123,19 @@ TEST(PipeChannel, ASlotThatAFullPipeDoesNotTakeStaysWithWhoHasIt) {
   EXPECT_TRUE(producer.abandon(got.slot));
 }
 
+constexpr int kNoSmallPipes = 99;
+
 /// What `work` returns, in a process of a user who has more pipes than the soft limit allows.
 int with_small_pipes(const std::function<int()>& work) {
   Forked process([&] {
-    if (::setresuid(65534, 65534, 65534) != 0) return 2;
+    if (::setresuid(65534, 65534, 65534) != 0) return kNoSmallPipes;
     for (int i = 0; i < 400; ++i) {
       int fds[2];
-      if (::pipe(fds) != 0) return 3;
+      if (::pipe(fds) != 0) return kNoSmallPipes;
       ::fcntl(fds[0], F_SETPIPE_SZ, 1 << 20);
       if (::fcntl(fds[0], F_GETPIPE_SZ) < 1 << 16) return work();
     }
-    return 4;
+    return kNoSmallPipes;
   });
   return process.wait();
 }
@@ -143,14 +145,15 @@ TEST(PipeChannel, MoreSlotsThanAPipeTakesAreRefusedInWords) {
   auto create = [](std::uint32_t slots) {
     return PipeEnds::create({.slots_per_lane = slots, .slot_bytes = 256});
   };
+  int told = with_small_pipes([&] {
+    Result<PipeEnds> made = create(1024);
+    bool is_told = !made && made.error().kind == ErrorKind::Unavailable &&
+                   made.error().message.find("pipe-user-pages-soft") != std::string::npos;
+    return is_told ? 0 : 1;
+  });
+  if (told == kNoSmallPipes) GTEST_SKIP() << "nobody gets small pipes here";
+  EXPECT_EQ(told, 0);
   EXPECT_EQ(with_small_pipes([&] { return create(8) ? 0 : 1; }), 0);
-  EXPECT_EQ(with_small_pipes([&] {
-              Result<PipeEnds> made = create(1024);
-              bool is_told = !made && made.error().kind == ErrorKind::Full &&
-                             made.error().message.find("pipe-user-pages-soft") != std::string::npos;
-              return is_told ? 0 : 1;
-            }),
-            0);
 }
 
 TEST(PipeChannel, ItsDescriptorTellsWhenThereIsSomething) {
