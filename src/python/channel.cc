@@ -290,7 +290,7 @@ PyMethodDef kMethods[] = {
     {},
 };
 PyGetSetDef kProperties[] = {
-    {"note", note, nullptr, "What its maker wrote.", nullptr},
+    {"note", guarded<note>, nullptr, "What its maker wrote.", nullptr},
     {"geometry", geometry, nullptr, "slots, slot_bytes, producers, consumers.", nullptr},
     {},
 };
@@ -308,7 +308,7 @@ PyType_Spec kSpec = {"pergpu._share.Channel", sizeof(Channel), 0, Py_TPFLAGS_DEF
 PyMethodDef kPipeMethods[] = {
     {"create", method(guarded<create_pipes>), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
      "create($type, name, slots, slot_bytes, producers, consumers, note='')\n--\n\nA new one."},
-    {"adopt", adopt_pipes, METH_VARARGS | METH_CLASS,
+    {"adopt", guarded<adopt_pipes>, METH_VARARGS | METH_CLASS,
      "adopt($type, *fds)\n--\n\nThat of five descriptors, which stay the caller's."},
     {"fds", fds, METH_NOARGS, "fds($self)\n--\n\nThe five descriptors."},
     {"producer", method(guarded<pipe_producer>), METH_VARARGS | METH_KEYWORDS,

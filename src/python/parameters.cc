@@ -214,11 +214,7 @@ PyObject* as_dict(const std::vector<share::Parameters::Counter>& counters) {
   return dict.release();
 }
 
-PyObject* counters(PyObject* object, void*) try {
-  return as_dict(shared_of(object).counters());
-} catch (const std::bad_alloc&) {
-  return PyErr_NoMemory();
-}
+PyObject* counters(PyObject* object, void*) { return as_dict(shared_of(object).counters()); }
 
 PyObject* snapshot(PyObject* object, PyObject* arguments) {
   using share::Parameters;
@@ -310,8 +306,8 @@ PyMethodDef kMethods[] = {
     {},
 };
 PyGetSetDef kProperties[] = {
-    {"counters", counters, nullptr, "{name: value}", nullptr},
-    {"users", users, nullptr, "The pids of the living processes that take part.", nullptr},
+    {"counters", guarded<counters>, nullptr, "{name: value}", nullptr},
+    {"users", guarded<users>, nullptr, "The pids of the living processes that take part.", nullptr},
     {"cut_updates", cut_updates, nullptr, "Updates whose process died inside.", nullptr},
     {"head", head, nullptr, "What lay_out() was given.", nullptr},
     {"data_offset", data_offset, nullptr, "Where the data begins in the memory.", nullptr},

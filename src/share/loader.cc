@@ -215,9 +215,8 @@ struct Loader::Impl {
     return made;
   }
 
-  void work() {
-    std::vector<std::uint64_t> rows;
-    rows.reserve(std::min<std::uint64_t>(options.batch, rows_of_shard(options)));
+  /// `rows` has room for those of a batch.
+  void work(std::vector<std::uint64_t>& rows) {
     std::unique_lock lock(mutex);
     while (!leaving) {
       if (stuck || prepared() >= options.ahead) {
@@ -257,20 +256,23 @@ struct Loader::Impl {
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failure = 0;
     try {
       while (threads.size() < options.threads) {
-        threads.emplace_back([this] { work(); });
+        std::vector<std::uint64_t> rows;
+        rows.reserve(std::min<std::uint64_t>(options.batch, rows_of_shard(options)));
+        threads.emplace_back([this, rows = std::move(rows)]() mutable { work(rows); });
         ::pthread_setname_np(threads.back().native_handle(), "pergpu-loader");
       }
     } catch (const std::system_error& error) {
-      stuck = Error{ErrorKind::Unavailable, error.code().value(),
-                    std::string("start a thread of a loader: ") + error.what()};
+      failure = error.code().value();
     } catch (const std::bad_alloc&) {
-      stuck = Error{ErrorKind::Full, ENOMEM, "start a thread of a loader: out of memory"};
+      failure = ENOMEM;
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (!threads.empty()) stuck.reset();
-    return threads.empty() ? Result<void>(*std::exchange(stuck, std::nullopt)) : Result<void>();
+    if (!threads.empty()) return {};
+    return Error{failure == ENOMEM ? ErrorKind::Full : ErrorKind::Unavailable, failure,
+                 std::string("start a thread of a loader: ") + std::strerror(failure)};
   }
 
   std::vector<std::uint32_t>::iterator next_ready() {
