@@ -440,31 +440,36 @@ LOAD = """
     def load(function):
         loader = test.loader_of(function, workers=2, epochs=None)
         next(iter(loader))
-        say(test.workers_of())
+        return loader
 """
 PLAIN = LOAD + """
-    load(test.doubled)
+    loader = load(test.doubled)
+    say([test.workers_of(), 0])
     hear()
 """
 STUCK = LOAD + """
     threading.Thread(target=load, args=(functools.partial(test.spinning, folder=sys.argv[2]),), daemon=True).start()
     until = time.monotonic() + 60
-    while len(os.listdir(sys.argv[2])) < 2 and time.monotonic() < until:
-        time.sleep(0.01)
-    say([int(pid) for pid in os.listdir(sys.argv[2])])
+    while len(os.listdir(sys.argv[2])) < 2 and time.monotonic() < until: time.sleep(0.01)
+    child = os.fork() or time.sleep(600)
+    say([[int(pid) for pid in os.listdir(sys.argv[2])], child])
     hear()
 """
 
 
-@pytest.mark.parametrize("code", [PLAIN, STUCK], ids=["between batches", "in the function"])
+@pytest.mark.parametrize("code", [PLAIN, STUCK], ids=["between batches", "in the function, and a child lives on"])
 def test_workers_end_when_their_loaders_process_is_killed(tmp_path, code):
     (tmp_path / "began").mkdir()
     with Other(code, os.path.dirname(os.path.abspath(__file__)), tmp_path / "began") as other:
-        pidfds = [os.pidfd_open(pid) for pid in other.says()]
-        assert len(pidfds) == 2
-        other.send(signal.SIGKILL)
-        for pidfd in pidfds:
-            ends(pidfd)
+        workers, child = other.says()
+        pidfds = [os.pidfd_open(pid) for pid in workers]
+        try:
+            assert len(pidfds) == 2
+            other.send(signal.SIGKILL)
+            for pidfd in pidfds:
+                ends(pidfd)
+        finally:
+            subprocess.run(["kill", "-9", *map(str, filter(None, [*workers, child]))], capture_output=True)
 
 
 def script(tmp_path, text, *arguments, **options):

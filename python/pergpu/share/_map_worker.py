@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections import deque
 from functools import partial
 from typing import Any, Callable, NamedTuple
@@ -65,6 +66,7 @@ class Worker:
         self._results: Consumer | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._life = -1  # end of a pipe: the kernel kills the worker when nobody has it any more
+        _workers.add(self)
         self.pid = 0
         begin = os.memfd_create("pergpu:map")
         try:
@@ -97,9 +99,9 @@ class Worker:
             )
             self.pid = self._process.pid
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             if self._life >= 0:
                 os.close(watched)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
@@ -258,18 +260,30 @@ class Worker:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        self._let_go()
+        self.let_go()
 
     def disown(self) -> None:
         """It is that of the process that this one was forked off."""
         if self._process is not None:
             self._process.returncode = 0
-        self._let_go()
 
-    def _let_go(self) -> None:
-        if self._life >= 0:
-            os.close(self._life)
-        self._life = -1
+    def let_go(self) -> None:
+        """It is killed when no process is left that has not done this."""
+        life, self._life = self._life, -1
+        if life >= 0:
+            os.close(life)
+
+
+_workers: weakref.WeakSet[Worker] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """A child that lives on would keep them."""
+    for worker in _workers:
+        worker.let_go()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _shaping(kind: str, names: list[Any]) -> Callable[[list[Any]], Any]:
