@@ -63,6 +63,17 @@ struct FakeRun {
   bool operator==(const FakeRun&) const = default;
 };
 
+/// How a step's jobs are asked for on a Slurm cluster: [slurm] of the file, then of the step.
+struct SlurmOptions {
+  std::string partition = {}, account = {}, qos = {}, constraint = {};  // empty: not given
+  std::optional<std::chrono::milliseconds> time =
+      std::nullopt;  // limit of an allocation; null: from `timeout`, else the partition's
+  int jobs_per_allocation = 1;  // so many jobs one after another on the lanes of one allocation
+  int lanes = 1;                // jobs at once in one allocation, each with the step's resources
+  std::vector<std::string> extra = {};  // further arguments of sbatch, as they are
+  bool operator==(const SlurmOptions&) const = default;
+};
+
 struct StepSpec {
   std::string name = {};
   bool once = false;                   // one job for the whole sweep
@@ -107,6 +118,7 @@ struct StepSpec {
   std::vector<Template> outputs = {};
   Template metrics = "{metrics}";
   FakeRun fake = {};
+  SlurmOptions slurm = {};
 
   bool operator==(const StepSpec&) const = default;
 };

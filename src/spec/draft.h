@@ -65,6 +65,7 @@ struct Draft {
   std::string shown_folder = {};  // as the user spelt it, for messages
   const LoadOptions& options;
   SweepSpec sweep = {};
+  SlurmOptions slurm = {};  // [slurm]
   std::vector<StepDraft> steps = {};
   RunTable runs = {};
   std::vector<Key> unmatched_overrides = {};  // -p names that were found nowhere so far

@@ -12,6 +12,7 @@
 #include "spec/json_members.h"
 #include "spec/limit_keys.h"
 #include "spec/load.h"
+#include "spec/slurm_keys.h"
 #include "spec/toml_text.h"
 #include "spec/units.h"
 
@@ -229,6 +230,7 @@ class Emitter {
     if (!s.snapshot.empty()) line("snapshot", toml_strings(s.snapshot));
     if (!s.outputs.empty()) line("outputs", toml_strings(s.outputs));
     text("metrics", s.metrics, normal.metrics);
+    if (s.slurm != normal.slurm) line("slurm", slurm_text(s.slurm));
     if (s.fake != normal.fake) line("fake", fake_text(s.fake));
   }
 

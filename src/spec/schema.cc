@@ -10,6 +10,7 @@
 #include "spec/notify_keys.h"
 #include "spec/overrides.h"
 #include "spec/placeholders.h"
+#include "spec/slurm_keys.h"
 #include "spec/suggest.h"
 #include "spec/sweep_name.h"
 
@@ -40,6 +41,9 @@ constexpr KnownKey kSections[] = {
     {"defaults", takes::only(Kind::Defaults), "",
      "keys of steps that all steps share; a step's own keys replace them, `env` is merged name by "
      "name"},
+    {"slurm", takes::table(slurm_keys), "",
+     "how a Slurm cluster is asked, for all steps; what a step's own `slurm` says replaces it "
+     "(docs/slurm.md)"},
     {"limits", kLimits, "",
      "named numbers: `license = 2` lets two jobs that `uses = [\"license\"]` run at a time, over "
      "all sweeps of a user"},
@@ -104,10 +108,6 @@ void read_limits(Draft& draft, const Node* node) {
 
 void check_top_level(Report& report, const Node& root) {
   for (const Key& key : root.keys) {
-    if (key.text == "slurm") {
-      not_in_this_version(report, key.at, fmt::format("[{}]", key.text));
-      continue;
-    }
     std::vector<std::string_view> known;
     for (const KnownKey& section : kSections) known.push_back(section.name);
     if (std::find(known.begin(), known.end(), key.text) != known.end()) continue;
@@ -147,6 +147,9 @@ std::optional<SweepSpec> build_sweep(Report& report, Node root, const SchemaInpu
   read_out(draft, root.find("out"));
   read_limits(draft, root.find("limits"));
   if (const Node* notify = root.find("notify")) draft.sweep.notify = read_notify(report, *notify);
+  if (const Node* slurm = root.find("slurm")) {
+    read_slurm({report, "slurm", *slurm}, draft.slurm);
+  }
   read_steps(draft, root.find("defaults"), root.find("steps"), root.at);
   read_runs(draft, root);
   root = Node();  // a million rows need not be kept twice

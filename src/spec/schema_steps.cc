@@ -15,6 +15,7 @@ namespace {
 StepDraft read_defaults(Draft& draft, const Node* defaults) {
   StepDraft base;
   base.where = "[defaults]";
+  base.spec.slurm = draft.slurm;
   if (defaults == nullptr || !expect_table({draft.report, "defaults", *defaults})) return base;
   for (std::size_t i = 0; i < defaults->keys.size(); ++i)
     read_step_key(draft, base, defaults->keys[i], defaults->items[i], true);

@@ -15,6 +15,7 @@
 #include "spec/known_key.h"
 #include "spec/limit_keys.h"
 #include "spec/placeholders.h"
+#include "spec/slurm_keys.h"
 #include "spec/suggest.h"
 #include "spec/units.h"
 
@@ -428,6 +429,10 @@ constexpr StepKey kStepKeys[] = {
       "`\"{out}/scores.jsonl\"`. `{metrics}` elsewhere in the step and `$PERGPU_METRICS` are this "
       "path; in this key itself `{metrics}` is `<out>/metrics.jsonl`"},
      read_path<&StepSpec::metrics>},
+    {{"slurm", takes::table(slurm_keys), "as `[slurm]`",
+      "how a Slurm cluster is asked for this step's jobs: `{ partition = \"gpu\", time = "
+      "\"12h\" }` (docs/slurm.md)"},
+     [](const KeyInput& in) { read_slurm(in.field, in.step.spec.slurm); }},
     {{"fake", takes::table(fake_keys), "",
       "`{ duration = \"2s\", exit = 0 }`: what the fake engine pretends"},
      read_fake},

@@ -50,6 +50,23 @@ Json retries_to_json(const RetryPolicy& r) {
   return out;
 }
 
+Json slurm_to_json(const SlurmOptions& s) {
+  const SlurmOptions defaults;
+  Json out = Json::object();
+  const auto put = [&](const char* name, const auto& value, const auto& otherwise) {
+    if (value != otherwise) out[name] = value;
+  };
+  put("partition", s.partition, defaults.partition);
+  put("account", s.account, defaults.account);
+  put("qos", s.qos, defaults.qos);
+  put("constraint", s.constraint, defaults.constraint);
+  if (s.time) out["time_ms"] = s.time->count();
+  put("jobs_per_allocation", s.jobs_per_allocation, defaults.jobs_per_allocation);
+  put("lanes", s.lanes, defaults.lanes);
+  put("extra", s.extra, defaults.extra);
+  return out;
+}
+
 Json step_to_json(const StepSpec& s) {
   const StepSpec defaults;
   Json out;
@@ -102,6 +119,7 @@ Json step_to_json(const StepSpec& s) {
   put("metrics", s.metrics, defaults.metrics);
   put("fake_duration", s.fake.duration, defaults.fake.duration);
   put("fake_exit", s.fake.exit, defaults.fake.exit);
+  if (s.slurm != defaults.slurm) out["slurm"] = slurm_to_json(s.slurm);
   return out;
 }
 
@@ -288,6 +306,22 @@ NotifySpec notify_of(const Json& json, std::string& wrong) {
   return n;
 }
 
+SlurmOptions slurm_of(const Json& json, std::string& wrong) {
+  SlurmOptions s;
+  Fields f(json, wrong);
+  f.get("partition", s.partition);
+  f.get("account", s.account);
+  f.get("qos", s.qos);
+  f.get("constraint", s.constraint);
+  f.get("time_ms", s.time);
+  f.get("jobs_per_allocation", s.jobs_per_allocation);
+  f.get("lanes", s.lanes);
+  f.get("extra", s.extra);
+  if (s.jobs_per_allocation < 1) f.fail("jobs_per_allocation");
+  if (s.lanes < 1) f.fail("lanes");
+  return s;
+}
+
 StepSpec step_of(const Json& json, std::string& wrong) {
   StepSpec s;
   Fields f(json, wrong);
@@ -311,6 +345,7 @@ StepSpec step_of(const Json& json, std::string& wrong) {
   if (json.is_object() && json.contains("signal")) s.signal = signal_of(json["signal"], wrong);
   f.get("grace_ms", s.grace);
   if (json.is_object() && json.contains("retries")) s.retries = retries_of(json["retries"], wrong);
+  if (json.is_object() && json.contains("slurm")) s.slurm = slurm_of(json["slurm"], wrong);
   if (json.is_object() && json.contains("grow")) s.grow = growth_of(json["grow"], wrong);
   f.get("rerun", s.rerun);
   f.get("breaker", s.breaker);
