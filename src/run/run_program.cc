@@ -33,7 +33,7 @@ Result<Pipe> make_pipe() {
 }
 
 /// What is there now, and not for ever where somebody goes on writing; false at its end.
-bool read_on(int fd, std::string& kept) {
+bool read_on(int fd, std::string& kept, std::size_t most) {
   constexpr int kMostPieces = 16;
   std::array<char, 65536> piece;
   for (int i = 0; i < kMostPieces; ++i) {
@@ -41,7 +41,7 @@ bool read_on(int fd, std::string& kept) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno == EAGAIN;
     if (n == 0) return false;
-    const std::size_t room = kMostSaid - std::min(kMostSaid, kept.size());
+    const std::size_t room = most - std::min(most, kept.size());
     kept.append(piece.data(), std::min(room, static_cast<std::size_t>(n)));
     if (static_cast<std::size_t>(n) < piece.size()) return true;
   }
@@ -50,7 +50,7 @@ bool read_on(int fd, std::string& kept) {
 
 /// Until it has ended; false: the limit came first.
 bool await(const os::Spawned& program, const Pipe& out, const Pipe& err, std::int64_t end_ns,
-           ProgramEnd& end) {
+           std::size_t most, ProgramEnd& end) {
   std::array<pollfd, 3> watched = {
       {{program.pidfd.get(), POLLIN, 0}, {out.read.get(), POLLIN, 0}, {err.read.get(), POLLIN, 0}}};
   for (;;) {
@@ -58,8 +58,9 @@ bool await(const os::Spawned& program, const Pipe& out, const Pipe& err, std::in
     if (left_ms <= 0) return false;
     const int wait = static_cast<int>(std::min<std::int64_t>(left_ms, 3'600'000));
     if (::poll(watched.data(), watched.size(), wait) <= 0) continue;
-    if (watched[1].revents != 0 && !read_on(out.read.get(), end.output)) watched[1].fd = -1;
-    if (watched[2].revents != 0 && !read_on(err.read.get(), end.complaint)) watched[2].fd = -1;
+    if (watched[1].revents != 0 && !read_on(out.read.get(), end.output, most)) watched[1].fd = -1;
+    if (watched[2].revents != 0 && !read_on(err.read.get(), end.complaint, most))
+      watched[2].fd = -1;
     if (watched[0].revents != 0) return true;
   }
 }
@@ -103,6 +104,7 @@ Result<ProgramEnd> run_program(const ProgramCall& call) {
   plan.stdout_fd = out->write.get();
   plan.stderr_fd = err->write.get();
   if (call.more) plan.fds.push_back({more->get(), 3});
+  if (call.umask) plan.umask = static_cast<mode_t>(*call.umask);
   plan.new_session = true;
   plan.parent_death_signal = SIGKILL;
   os::SpawnResult result = os::spawn(plan);
@@ -114,12 +116,13 @@ Result<ProgramEnd> run_program(const ProgramCall& call) {
   out->write.reset();
   err->write.reset();
   ProgramEnd end;
-  const bool has_ended = await(program, *out, *err, os::boot_now_ns() + call.limit_ns, end);
+  const bool has_ended =
+      await(program, *out, *err, os::boot_now_ns() + call.limit_ns, call.most_said, end);
   // Not reaped yet, so the number is still this group's.
   if (!has_ended) ::kill(-program.pid, SIGKILL);
   const Result<os::Reaped> reaped = os::wait_for(program.pid);
-  (void)read_on(out->read.get(), end.output);
-  (void)read_on(err->read.get(), end.complaint);
+  (void)read_on(out->read.get(), end.output, call.most_said);
+  (void)read_on(err->read.get(), end.complaint, call.most_said);
   if (has_ended && !reaped) return reaped.error();
   if (has_ended) end.status = reaped->status;
   return end;

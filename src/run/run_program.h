@@ -2,6 +2,7 @@
 // that sends notifications, `pergpu notify test`.  The deciding thread must not come here.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,14 +22,15 @@ struct ProgramCall {
   std::string input = {};                          // what it reads from stdin
   std::optional<std::string> more = std::nullopt;  // what it finds as /dev/fd/3
   std::int64_t limit_ns = 0;
+  std::optional<std::uint32_t> umask = std::nullopt;  // nullopt: ours
+  std::size_t most_said = 4096;                       // bytes that are kept of each output
 };
 
 struct ProgramEnd {
   std::optional<os::ExitStatus> status = std::nullopt;  // nullopt: it took too long and was killed
-  std::string output = {};                              // the first kMostSaid bytes of stdout
+  std::string output = {};                              // the first bytes of stdout (most_said)
   std::string complaint = {};                           // … and of stderr
 };
-inline constexpr std::size_t kMostSaid = 4096;
 
 /// It has a session of its own, and ends with us.  At the limit its process group is killed.  What
 /// it leaves running in the background after its end is left alone.

@@ -70,7 +70,7 @@ TEST(RunProgram, KeepsLittleOfAProgramThatSaysTooMuch) {
   const Result<ProgramEnd> end = run_program(shell("yes | head -c 3000000"));
   ASSERT_TRUE(end);
   EXPECT_EQ(end->status, os::ExitStatus(os::Exited{0}));
-  EXPECT_EQ(end->output.size(), kMostSaid);
+  EXPECT_EQ(end->output.size(), ProgramCall().most_said);
 }
 
 TEST(RunProgram, NamesAProgramThatIsNotThere) {

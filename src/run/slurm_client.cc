@@ -1,0 +1,149 @@
+// Whether sbatch failed before or after the controller took the job is told by its words; where
+// they do not tell, it may have been taken, and the queue has to be asked.
+#include "run/slurm_client.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "run/run_program.h"
+
+namespace pergpu::slurm {
+namespace {
+
+constexpr std::int64_t kLimit = 60'000'000'000;
+constexpr std::size_t kMostQueue = 256u << 20;
+constexpr std::size_t kMostIds = 200;
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> out;
+  for (char** entry = environ; *entry != nullptr; ++entry) out.emplace_back(*entry);
+  return out;
+}
+
+/// sbatch takes options from these, too: a script's own must not be overruled by what a shell has.
+bool is_option_of_sbatch(std::string_view entry) { return entry.starts_with("SBATCH_"); }
+
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '\n' ? ' ' : c;
+  while (!out.empty() && out.back() == ' ') out.pop_back();
+  return out;
+}
+
+/// The controller was not reached, or says that it cannot take anything now.
+bool is_passing(std::string_view words) {
+  constexpr std::array<std::string_view, 8> kPassing = {"Unable to contact slurm controller",
+                                                        "Connection refused",
+                                                        "Socket timed out",
+                                                        "temporarily unable",
+                                                        "Zero Bytes were transmitted",
+                                                        "Connection reset",
+                                                        "Slurm backup controller",
+                                                        "maximum job submit"};
+  return std::any_of(kPassing.begin(), kPassing.end(),
+                     [&](std::string_view some) { return words.find(some) != words.npos; });
+}
+
+/// … after it may have read the request.
+bool may_be_taken(std::string_view words) {
+  constexpr std::array<std::string_view, 3> kAfter = {
+      "Socket timed out", "Zero Bytes were transmitted", "Connection reset"};
+  return std::any_of(kAfter.begin(), kAfter.end(),
+                     [&](std::string_view some) { return words.find(some) != words.npos; });
+}
+
+}  // namespace
+
+struct Client::Said {
+  std::string output = {};
+};
+
+/// Io: it took too long or was killed; Unavailable, Invalid: as submit() says.
+Result<Client::Said> Client::call(std::vector<std::string> argv, const SubmitCall* submit) {
+  const std::string name = argv.front();
+  const std::vector<std::string> own = own_environment();
+  const std::string program = find_executable(name, own);
+  if (program.empty()) {
+    return Error{
+        ErrorKind::Unavailable, 0,
+        fmt::format("there is no {} in PATH: is Slurm installed here, or its module loaded?",
+                    name)};
+  }
+  argv.front() = program;
+  ProgramCall call{.argv = std::move(argv),
+                   .env = submit == nullptr ? own : submit->environment,
+                   .cwd = submit == nullptr ? "/" : submit->cwd,
+                   .limit_ns = kLimit,
+                   .most_said = kMostQueue};
+  if (submit != nullptr) {
+    std::erase_if(call.env, [](const std::string& entry) { return is_option_of_sbatch(entry); });
+    call.umask = submit->umask;
+  }
+  ++requests_[name];
+  Result<ProgramEnd> end = run_program(call);
+  if (!end) return Error{ErrorKind::Unavailable, 0, name + ": " + end.error().message};
+  const std::string words = one_line(end->complaint);
+  if (!end->status) {
+    return Error{ErrorKind::Io, 0, fmt::format("{} did not answer within a minute", name)};
+  }
+  const auto* exited = std::get_if<os::Exited>(&*end->status);
+  if (exited != nullptr && exited->code == 0) return Said{std::move(end->output)};
+  if (exited == nullptr || may_be_taken(words)) {
+    return Error{ErrorKind::Io, 0, fmt::format("{} failed: {}", name, words)};
+  }
+  return Error{is_passing(words) ? ErrorKind::Unavailable : ErrorKind::Invalid, 0,
+               fmt::format("{} says: {}", name, words)};
+}
+
+Result<std::int64_t> Client::submit(const SubmitCall& submit) {
+  Result<Said> said = call({"sbatch", "--parsable", submit.script}, &submit);
+  if (!said) return std::move(said).error();
+  std::int64_t number = 0;
+  const std::string& text = said->output;  // "12" or "12;cluster"
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (wrong != std::errc{} || number <= 0) {
+    return Error{ErrorKind::Io, 0, fmt::format("sbatch says `{}`", one_line(text))};
+  }
+  return number;
+}
+
+Result<std::vector<QueueRecord>> Client::queue() {
+  Result<Said> said =
+      call({"squeue", "--me", "--noheader", "--states=all", "--Format=" + queue_format()}, nullptr);
+  if (!said) return std::move(said).error();
+  return parse_queue(said->output);
+}
+
+Result<void> Client::for_each_part(const std::vector<std::string>& ids,
+                                   std::vector<std::string> argv) {
+  Result<void> out;
+  for (std::size_t at = 0; at < ids.size(); at += kMostIds) {
+    std::vector<std::string> words = argv;
+    const std::size_t end = std::min(ids.size(), at + kMostIds);
+    for (std::size_t i = at; i < end; ++i) words.push_back(ids[i]);
+    if (Result<Said> said = call(std::move(words), nullptr); !said) out = std::move(said).error();
+  }
+  return out;
+}
+
+Result<void> Client::cancel_pending(const std::vector<std::string>& ids) {
+  return for_each_part(ids, {"scancel", "--quiet", "--state=PENDING"});
+}
+
+Result<void> Client::signal(const std::vector<std::string>& ids, const std::string& signal) {
+  return for_each_part(ids, {"scancel", "--quiet", "--batch", "--signal=" + signal});
+}
+
+Result<Config> Client::config() {
+  Result<Said> said = call({"scontrol", "show", "config"}, nullptr);
+  if (!said) return std::move(said).error();
+  return parse_config(said->output);
+}
+
+}  // namespace pergpu::slurm

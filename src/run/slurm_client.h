@@ -1,0 +1,46 @@
+// Slurm's commands, called and understood.  Every call blocks, for a minute at most: for a thread
+// that may wait (run/errands.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "result.h"
+#include "run/slurm_queue.h"
+
+namespace pergpu::slurm {
+
+struct SubmitCall {
+  std::string script = {};
+  std::vector<std::string> environment = {};  // NAME=value: what sbatch hands on to the job
+  std::string cwd = {};
+  std::uint32_t umask = 022;
+};
+
+class Client {
+ public:
+  /// Slurm's number of the job.  Invalid: refused for good, with sbatch's words; Unavailable: the
+  /// controller has surely not taken it; anything else: it may have.
+  Result<std::int64_t> submit(const SubmitCall& call);
+  /// All of this user's jobs that Slurm knows of, ended ones for some minutes, too.
+  Result<std::vector<QueueRecord>> queue();
+  /// Those of them that wait; "12_3".
+  Result<void> cancel_pending(const std::vector<std::string>& ids);
+  /// To the script's process of those that run.
+  Result<void> signal(const std::vector<std::string>& ids, const std::string& signal);
+  Result<Config> config();
+
+  /// Requests to the controller so far, by program.
+  const std::map<std::string, std::int64_t>& requests() const { return requests_; }
+
+ private:
+  struct Said;
+  Result<Said> call(std::vector<std::string> argv, const SubmitCall* submit);
+  Result<void> for_each_part(const std::vector<std::string>& ids, std::vector<std::string> argv);
+
+  std::map<std::string, std::int64_t> requests_;
+};
+
+}  // namespace pergpu::slurm

@@ -1,0 +1,137 @@
+// squeue pads its columns and cuts what is longer; wide ones and a separator that stands in no
+// value make lines that can be read whatever is in them.
+#include "run/slurm_queue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+
+namespace pergpu::slurm {
+namespace {
+
+constexpr char kSeparator = '\x1f';
+constexpr std::array<std::string_view, 10> kColumns = {
+    "JobID:20",     "ArrayJobID:20", "ArrayTaskID:8000", "State:20",      "Reason:200",
+    "NodeList:500", "Comment:300",   "exit_code:20",     "restartcnt:10", "UserName:1"};
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+std::optional<std::int64_t> number(std::string_view text) {
+  std::int64_t out = 0;
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (wrong != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return out;
+}
+
+Error corrupt(std::string_view line) {
+  return Error{ErrorKind::Corrupt, 0, fmt::format("squeue says `{}`", line)};
+}
+
+}  // namespace
+
+std::string queue_format() {
+  std::string out;
+  for (const std::string_view column : kColumns) {
+    out += (out.empty() ? "" : ",") + std::string(column) + kSeparator;
+  }
+  return out;
+}
+
+Result<std::vector<int>> tasks_of(std::string_view text) {
+  constexpr int kMost = 10'000'000;
+  std::vector<int> out;
+  text = text.substr(0, text.find('%'));
+  while (!text.empty()) {
+    const std::size_t comma = text.find(',');
+    const std::string_view range = text.substr(0, comma);
+    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+    const std::size_t dash = range.find('-');
+    const std::size_t colon = range.find(':');
+    const auto first = number(range.substr(0, std::min(dash, colon)));
+    const auto last =
+        dash == std::string_view::npos
+            ? first
+            : number(range.substr(dash + 1,
+                                  colon == std::string_view::npos ? colon : colon - dash - 1));
+    const auto step = colon == std::string_view::npos ? std::optional<std::int64_t>(1)
+                                                      : number(range.substr(colon + 1));
+    if (!first || !last || !step || *first < 0 || *last < *first || *last > kMost || *step < 1) {
+      return corrupt(range);
+    }
+    for (std::int64_t at = *first; at <= *last; at += *step) out.push_back(static_cast<int>(at));
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+Result<std::vector<QueueRecord>> parse_queue(std::string_view text) {
+  std::vector<QueueRecord> out;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    if (trimmed(line).empty()) continue;
+    std::array<std::string_view, kColumns.size()> columns;
+    std::string_view rest = line;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const std::size_t at = rest.find(kSeparator);
+      if (at == std::string_view::npos) return corrupt(line);
+      columns[i] = trimmed(rest.substr(0, at));
+      rest = rest.substr(at + 1);
+    }
+    const auto job = number(columns[0]);
+    const auto array = number(columns[1]);
+    if (!job) return corrupt(line);
+    QueueRecord record{.job_id = *job,
+                       .array_job_id = array.value_or(*job),
+                       .state = std::string(columns[3]),
+                       .reason = std::string(columns[4]),
+                       .nodes = std::string(columns[5]),
+                       .comment = std::string(columns[6])};
+    if (columns[2] != "N/A") {
+      Result<std::vector<int>> tasks = tasks_of(columns[2]);
+      if (!tasks) return corrupt(line);
+      record.tasks = *std::move(tasks);
+    }
+    const int status = static_cast<int>(number(columns[7]).value_or(0));
+    record.exit_code = (status >> 8) & 0xff;
+    record.signal = status & 0x7f;
+    record.restarts = static_cast<int>(number(columns[8]).value_or(0));
+    out.push_back(std::move(record));
+  }
+  return out;
+}
+
+bool is_over(std::string_view state) {
+  constexpr std::array<std::string_view, 11> kOver = {
+      "COMPLETED", "CANCELLED", "FAILED",  "TIMEOUT",       "NODE_FAIL",   "PREEMPTED",
+      "BOOT_FAIL", "DEADLINE",  "REVOKED", "OUT_OF_MEMORY", "SPECIAL_EXIT"};
+  return std::find(kOver.begin(), kOver.end(), state) != kOver.end();
+}
+
+Config parse_config(std::string_view text) {
+  Config out;
+  const auto value = [&](std::string_view key) -> std::string_view {
+    const std::size_t at = text.find("\n" + std::string(key));
+    if (at == std::string_view::npos) return {};
+    const std::string_view line = text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+    const std::size_t equals = line.find('=');
+    return equals == std::string_view::npos ? std::string_view() : trimmed(line.substr(equals + 1));
+  };
+  if (const auto size = number(value("MaxArraySize")); size && *size > 0) {
+    out.max_array_size = static_cast<int>(std::min<std::int64_t>(*size, 4'000'000));
+  }
+  const std::string_view storage = value("AccountingStorageType");
+  out.has_accounting =
+      !storage.empty() && storage != "(null)" && storage != "accounting_storage/none";
+  return out;
+}
+
+}  // namespace pergpu::slurm

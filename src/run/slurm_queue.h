@@ -1,0 +1,46 @@
+// What Slurm's queue says, as squeue prints it.  Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "result.h"
+
+namespace pergpu::slurm {
+
+/// A job, a task of an array, or those tasks of it that have not been started yet.
+struct QueueRecord {
+  std::int64_t job_id = 0;
+  std::int64_t array_job_id = 0;
+  std::vector<int> tasks = {};  // ascending; empty: no array
+  std::string state = {};       // "PENDING", "RUNNING", …
+  std::string reason = {};      // why it is pending; "None"
+  std::string nodes = {};
+  std::string comment = {};
+  int exit_code = 0;
+  int signal = 0;
+  int restarts = 0;
+  bool operator==(const QueueRecord&) const = default;
+};
+
+/// What parse_queue() reads: the value of squeue's --Format.
+std::string queue_format();
+/// ErrorKind::Corrupt with the line.
+Result<std::vector<QueueRecord>> parse_queue(std::string_view text);
+
+/// "0-3,7%2" as indices.
+Result<std::vector<int>> tasks_of(std::string_view text);
+
+/// Nothing of it will run any more.
+bool is_over(std::string_view state);
+
+struct Config {
+  int max_array_size = 1001;
+  bool has_accounting = false;
+};
+/// Of `scontrol show config`.
+Config parse_config(std::string_view text);
+
+}  // namespace pergpu::slurm

@@ -1,0 +1,40 @@
+// The script of an array of tasks as sbatch reads it.  Pure.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "job/step.h"
+
+namespace pergpu::slurm {
+
+struct ArrayRequest {
+  std::string name = {};     // for people
+  std::string comment = {};  // one word: found again by it
+  std::string folder = {};   // absolute, for what the tasks say
+  std::string cwd = {};
+  std::vector<std::string> command = {};  // what a task executes, as is
+  std::vector<int> tasks = {};            // indices, ascending
+  int most_at_once = 0;                   // 0: no limit
+  // Of a whole allocation; 0: not given.
+  int gpus = 0;
+  std::string gpu = {};  // model
+  int cpus = 0;
+  std::uint64_t memory_bytes = 0;
+  std::optional<std::chrono::milliseconds> time = std::nullopt;
+  std::string dependency = {};
+  bool requeue = true;  // after a fault of its node, by Slurm
+  int nice = 0;
+  int warning_s = 0;  // SIGUSR2 so long before the time limit; 0: never
+  SlurmOptions options = {};
+};
+
+std::string script_text(const ArrayRequest& request);
+
+/// "0-3,7"
+std::string ranges_text(const std::vector<int>& ascending);
+
+}  // namespace pergpu::slurm

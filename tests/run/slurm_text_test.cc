@@ -1,0 +1,156 @@
+// What is sent to Slurm and what comes back: texts only.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <set>
+
+#include "run/slurm_queue.h"
+#include "run/slurm_script.h"
+#include "run/slurm_words.h"
+
+namespace pergpu::slurm {
+namespace {
+
+using std::chrono::milliseconds;
+
+ArrayRequest request() {
+  return {.name = "thirteen/train",
+          .comment = "thirteen-0123",
+          .folder = "/data/runs/.slurm/k",
+          .cwd = "/data",
+          .command = {"/opt/pergpu", "slurm-task", "/data/runs/.slurm/k"},
+          .tasks = {0, 1, 2, 5}};
+}
+
+bool has_line(const std::string& text, const std::string& line) {
+  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
+
+TEST(Script, AsksForWhatTheStepNeeds) {
+  ArrayRequest r = request();
+  r.most_at_once = 2;
+  r.gpus = 2;
+  r.gpu = "a100";
+  r.cpus = 8;
+  r.memory_bytes = (1u << 30) + 1;
+  r.time = milliseconds(61'000);
+  r.warning_s = 90;
+  r.dependency = "aftercorr:12,afterok:14:15";
+  r.nice = 3;
+  r.options.partition = "gpu";
+  r.options.extra = {"--exclusive", "--licenses=a b"};
+  const std::string text = script_text(r);
+  for (const char* line :
+       {"#SBATCH --job-name=\"thirteen/train\"", "#SBATCH --array=0-2,5%2",
+        "#SBATCH --gres=gpu:a100:2", "#SBATCH --cpus-per-task=8", "#SBATCH --mem=1025M",
+        "#SBATCH --time=2", "#SBATCH --signal=B:USR2@90",
+        "#SBATCH --dependency=aftercorr:12,afterok:14:15", "#SBATCH --kill-on-invalid-dep=yes",
+        "#SBATCH --nice=3", "#SBATCH --partition=\"gpu\"", "#SBATCH --exclusive",
+        "#SBATCH --licenses=\"a b\"", "#SBATCH --requeue", "trap '' USR1 USR2",
+        "exec '/opt/pergpu' 'slurm-task' '/data/runs/.slurm/k'"}) {
+    EXPECT_TRUE(has_line(text, line)) << line << "\nin\n" << text;
+  }
+}
+
+TEST(Script, LeavesOutWhatNobodyAskedFor) {
+  const std::string text = script_text(request());
+  for (const char* word : {"--gres", "--cpus", "--mem", "--time", "--signal", "--dependency",
+                           "--kill-on", "--nice", "--partition", "--account", "5%"}) {
+    EXPECT_EQ(text.find(word), std::string::npos) << word << "\nin\n" << text;
+  }
+}
+
+TEST(Script, AwkwardNamesStayInTheirPlace) {
+  ArrayRequest r = request();
+  r.name = "a b\n#SBATCH --x%j";
+  r.folder = "/data/50% \"of\" it's\\";
+  r.command = {"/opt/it's", "$(rm)", "a\nb"};
+  const std::string text = script_text(r);
+  EXPECT_TRUE(has_line(text, "#SBATCH --job-name=\"a_b_#SBATCH_--x_j\"")) << text;
+  EXPECT_TRUE(has_line(text, "#SBATCH --output=\"/data/50%% \\\"of\\\" it's\\\\/task-%a.txt\""))
+      << text;
+  EXPECT_NE(text.find(R"(exec '/opt/it'\''s' '$(rm)' 'a)"), std::string::npos) << text;
+}
+
+TEST(Script, AModelThatIsAPatternIsLeftToTheNode) {
+  ArrayRequest r = request();
+  r.gpus = 1;
+  r.gpu = "*H100*";
+  EXPECT_TRUE(has_line(script_text(r), "#SBATCH --gres=gpu:1"));
+}
+
+RC_GTEST_PROP(Ranges, AreReadAsTheyAreWritten, (std::set<std::uint16_t> some)) {
+  const std::vector<int> tasks(some.begin(), some.end());
+  const Result<std::vector<int>> read = tasks_of(ranges_text(tasks));
+  RC_ASSERT(static_cast<bool>(read));
+  RC_ASSERT(*read == tasks);
+}
+
+TEST(Ranges, UnderstandsWhatSlurmPrints) {
+  EXPECT_EQ(*tasks_of("3-5,9%2"), (std::vector<int>{3, 4, 5, 9}));
+  EXPECT_EQ(*tasks_of("0-8:4"), (std::vector<int>{0, 4, 8}));
+  for (const char* text : {"a", "3-", "-3", "5-3", "0-99999999999", "1:0", "0-8:x", ","}) {
+    EXPECT_FALSE(tasks_of(text)) << text;
+  }
+}
+
+std::string line(std::initializer_list<const char*> columns) {
+  std::string out;
+  for (const char* column : columns) out += std::string(column) + "   \x1f";
+  return out + "\n";
+}
+
+TEST(Queue, ReadsTasksAndTheRestOfAnArray) {
+  const std::string text =
+      line({"15", "13", "1", "RUNNING", "None", "n0", "s-1", "0", "1", "r"}) +
+      line({"13", "13", "2-3", "PENDING", "Resources", "", "s-1", "0", "0", "r"}) +
+      line({"12", "N/A", "N/A", "FAILED", "NonZeroExitCode", "n0", "(null)", "256", "0", "r"});
+  const auto queue = parse_queue(text);
+  ASSERT_TRUE(queue) << queue.error().message;
+  ASSERT_EQ(queue->size(), 3u);
+  EXPECT_EQ((*queue)[0].tasks, std::vector<int>{1});
+  EXPECT_EQ((*queue)[0].nodes, "n0");
+  EXPECT_EQ((*queue)[0].restarts, 1);
+  EXPECT_EQ((*queue)[1].tasks, (std::vector<int>{2, 3}));
+  EXPECT_EQ((*queue)[1].reason, "Resources");
+  EXPECT_EQ((*queue)[2].exit_code, 1);
+  EXPECT_EQ((*queue)[2].array_job_id, 12);
+  EXPECT_TRUE((*queue)[2].tasks.empty());
+}
+
+TEST(Queue, RefusesWhatItDoesNotUnderstand) {
+  EXPECT_FALSE(parse_queue("slurm_load_jobs error: Unable to contact\n"));
+  EXPECT_FALSE(parse_queue(line({"x", "13", "1", "RUNNING", "", "", "", "0", "0", "r"})));
+  EXPECT_TRUE(parse_queue("")->empty());
+}
+
+TEST(Queue, KnowsWhatIsOver) {
+  for (const char* state : {"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED",
+                            "REQUEUED", "REQUEUE_HOLD", "STOPPED", "RESIZING", "SIGNALING"}) {
+    EXPECT_FALSE(is_over(state)) << state;
+  }
+  for (const char* state : {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
+                            "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL"}) {
+    EXPECT_TRUE(is_over(state)) << state;
+  }
+}
+
+TEST(Config, TellsHowLongAnArrayMayBe) {
+  const Config config = parse_config(
+      "Configuration data as of 2026-11-24\nAccountingStorageType   = accounting_storage/none\n"
+      "MaxArraySize            = 10001\n");
+  EXPECT_EQ(config.max_array_size, 10001);
+  EXPECT_FALSE(config.has_accounting);
+  EXPECT_EQ(parse_config("").max_array_size, 1001);
+}
+
+TEST(Words, SayWhatAReasonMeans) {
+  EXPECT_EQ(reason_words("Resources"), "waits for free resources of the cluster");
+  EXPECT_EQ(reason_words("AssocGrpGRES"), "waits for a limit of its association (AssocGrpGRES)");
+  EXPECT_EQ(reason_words("ReqNodeNotAvail, UnavailableNodes:n0"),
+            "waits: nodes that it needs are not available");
+  EXPECT_EQ(reason_words("SomethingNew"), "waits; Slurm says: SomethingNew");
+}
+
+}  // namespace
+}  // namespace pergpu::slurm
