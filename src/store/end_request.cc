@@ -1,0 +1,40 @@
+// A list in an object, so that members can be added beside it.
+#include "store/end_request.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "job/json_depth.h"
+
+namespace pergpu::store {
+
+using Json = nlohmann::json;
+
+std::string end_request_name(std::int32_t task) { return fmt::format("end.{}.json", task); }
+
+std::string to_text(const std::vector<EndRequest>& requests) {
+  Json list = Json::array();
+  for (const EndRequest& r : requests) {
+    list.push_back({{"job", r.job.value}, {"kill", r.kill}, {"words", r.words}});
+  }
+  return Json{{"end", list}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<std::vector<EndRequest>> end_requests_of(std::string_view text) {
+  std::vector<EndRequest> out;
+  try {
+    if (nests_deeper_than(text, kMostNestedJson)) throw std::invalid_argument("nested too deep");
+    const Json whole = Json::parse(text);
+    for (const Json& j : whole.at("end")) {
+      out.push_back({{j.at("job").get<std::int64_t>()},
+                     j.at("kill").get<bool>(),
+                     j.at("words").get<std::string>()});
+    }
+  } catch (const std::exception& error) {
+    return Error{ErrorKind::Corrupt, 0, error.what()};
+  }
+  return out;
+}
+
+}  // namespace pergpu::store

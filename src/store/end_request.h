@@ -1,0 +1,28 @@
+// What a coordinator asks of a task that it cannot speak to: which of its jobs are to end.  A file
+// beside the records, replaced as a whole; the task reads it when it begins and when it is
+// signalled.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ids.h"
+#include "result.h"
+
+namespace pergpu::store {
+
+struct EndRequest {
+  JobId job = {};
+  bool kill = false;
+  std::string words = {};
+  bool operator==(const EndRequest&) const = default;
+};
+
+/// "end.3.json"
+std::string end_request_name(std::int32_t task);
+std::string to_text(const std::vector<EndRequest>& requests);
+Result<std::vector<EndRequest>> end_requests_of(std::string_view text);
+
+}  // namespace pergpu::store
