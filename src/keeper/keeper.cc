@@ -167,7 +167,12 @@ void Keeper::keep(Held held) {
   const Held& last = kept_.back();
   if (last.exited) send(*last.exited);
   if (last.failed) send(*last.failed);
-  if (!connection_ && after_loss_ == AfterLoss::Wait) exit_at_ns_ = os::boot_now_ns() + kAloneNs;
+  if (connection_) return;
+  if (options_.ends_alone) {
+    exit_at_ns_ = os::boot_now_ns();
+  } else if (after_loss_ == AfterLoss::Wait) {
+    exit_at_ns_ = os::boot_now_ns() + kAloneNs;
+  }
 }
 
 void Keeper::accept_connection() {
@@ -194,8 +199,18 @@ void Keeper::lose_connection() {
   connection_.reset();
   if (done_) return;
   const std::int64_t now = os::boot_now_ns();
+  if (options_.ends_alone) return leave_alone(now);
   if (is_free() || after_loss_ == AfterLoss::Wait) exit_at_ns_ = now + kAloneNs;
   if (after_loss_ == AfterLoss::Revive && !options_.pergpu.empty()) revive_.lost(now);
+}
+
+/// Nobody comes after this coordinator: what it has started ends with it.
+void Keeper::leave_alone(std::int64_t now) {
+  if (attempt_) {
+    attempt_->stop(/*kill=*/false, now);
+  } else {
+    exit_at_ns_ = now;
+  }
 }
 
 void Keeper::on_frame(const Connection::Frame& frame) {

@@ -31,6 +31,7 @@ struct Options {
   os::UniqueFd notify = {};    // datagrams of the jobs, bound to notify_path(); may be absent
   std::int64_t id = 0;
   std::string run_folder = {};
+  bool ends_alone = false;  // with its coordinator, and ends its attempt first: no other one comes
   std::string pergpu = {};  // program for `coordinator run`; empty: none is started
   std::string home = {};
   os::CgroupSite groups = {};  // where the groups of attempts are made
@@ -49,6 +50,7 @@ class Keeper {
   void on_children();
   void accept_connection();
   void on_connection(short events);
+  void leave_alone(std::int64_t now);
   void on_frame(const Connection::Frame& frame);
   void on_notify();
   void on_time();

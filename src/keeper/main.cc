@@ -1,6 +1,7 @@
 // pergpu-keeper: started by a coordinator, not by people.
 //
 //   pergpu-keeper --listen-fd N [--notify-fd N] --id N --run-dir DIR --pergpu PATH --home DIR
+//                 [--ends-alone yes]
 //                 [--group-track V:DIR] [--group-memory V:DIR] [--group-cpu V:DIR]
 //   pergpu-keeper --end-tree --pid N --start-ticks N --marker TEXT --log PATH [--group DIR]…
 //                 --limit-ms N
@@ -56,6 +57,8 @@ bool parse(int argc, char** argv, Arguments& out) {
       out.keeper.id = std::atoll(value);
     else if (name == "--run-dir")
       out.keeper.run_folder = value;
+    else if (name == "--ends-alone")
+      out.keeper.ends_alone = std::string_view(value) == "yes";
     else if (name == "--pergpu")
       out.keeper.pergpu = value;
     else if (name == "--home")

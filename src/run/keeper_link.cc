@@ -64,6 +64,7 @@ Result<std::unique_ptr<KeeperLink>> KeeperLink::start(os::Loop& loop, const Keep
                site.pergpu_program,
                "--home",
                site.home};
+  if (site.keepers_end_alone) plan.argv.insert(plan.argv.end(), {"--ends-alone", "yes"});
   const auto add_place = [&](const char* name, const os::CgroupPlace& place) {
     if (place) plan.argv.insert(plan.argv.end(), {name, os::to_text(place)});
   };

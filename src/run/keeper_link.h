@@ -24,7 +24,8 @@ struct KeeperSite {
   std::string pergpu_program = {};  // what a keeper starts when its coordinator is gone
   std::string home = {};
   std::string boot_id = {};
-  os::CgroupSite groups = {};  // where keepers make the groups of their attempts
+  os::CgroupSite groups = {};      // where keepers make the groups of their attempts
+  bool keepers_end_alone = false;  // when their coordinator is gone, and their attempts with them
 };
 
 class KeeperLink {

@@ -73,7 +73,8 @@ LocalEngine::LocalEngine(os::Loop& loop, os::Clock& clock, Config config)
             .pergpu_program = config_.pergpu_program,
             .home = config_.home,
             .boot_id = config_.boot_id,
-            .groups = config_.groups},
+            .groups = config_.groups,
+            .keepers_end_alone = config_.keepers_end_alone},
       undertaker_(loop, config_.keeper_program),
       stack_writer_(loop, config_.pergpu_program),
       alive_(std::make_shared<bool>(true)) {}

@@ -38,6 +38,7 @@ class LocalEngine final : public Engine {
     std::string boot_id = {};
     os::CgroupSite groups = {};
     std::function<void(const EngineEvent&)> on_event = {};
+    bool keepers_end_alone = false;          // keeper_link.h
     std::int64_t answer_ns = 5'000'000'000;  // what a found keeper has to say what it holds
   };
   LocalEngine(os::Loop& loop, os::Clock& clock, Config config);
