@@ -12,10 +12,10 @@ namespace pergpu::cli {
 
 const std::vector<std::string>& command_names() {
   static const std::vector<std::string> names = {
-      "run",    "submit",  "attach", "ps",     "show",   "why",         "logs",  "cancel",
-      "hold",   "release", "retry",  "set",    "wait",   "clean",       "plan",  "gpus",
-      "schema", "top",     "export", "report", "doctor", "coordinator", "store", "completions",
-      "notify", "serve",   "share",  "probe",  "stacks", "complete"};
+      "run",    "submit",  "attach", "ps",     "show",   "why",         "logs",    "cancel",
+      "hold",   "release", "retry",  "set",    "wait",   "clean",       "plan",    "gpus",
+      "schema", "top",     "export", "report", "doctor", "coordinator", "store",   "completions",
+      "notify", "serve",   "share",  "probe",  "stacks", "slurm-task",  "complete"};
   return names;
 }
 

@@ -47,6 +47,7 @@ void add_coordinator(CLI::App& program, Invocation& invocation);
 void add_notify(CLI::App& program, Invocation& invocation);
 void add_probe(CLI::App& program, Invocation& invocation);
 void add_stacks(CLI::App& program, Invocation& invocation);
+void add_slurm_task(CLI::App& program, Invocation& invocation);
 
 /// Options of every command that prints.
 struct Output {
@@ -65,7 +66,7 @@ void add_selectors(CLI::App& command, std::vector<std::string>& selectors);
 /// What main() checks before CLI11 sees the command line.
 const std::vector<std::string>& command_names();
 /// The last ones of these are for the coordinator and for shells, not for people.
-inline constexpr std::size_t kHiddenCommands = 3;
+inline constexpr std::size_t kHiddenCommands = 4;
 
 /// Says what is wrong on stderr; returns the exit code.
 int fail(const Error& error);

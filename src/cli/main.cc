@@ -40,11 +40,12 @@ int run_program(std::vector<std::string> words) {
   program.set_version_flag("--version", "pergpu " PERGPU_VERSION);
   program.require_subcommand(1);
   program.footer("Example:\n  pergpu run thirteen.toml\n`pergpu COMMAND --help` has one for each.");
-  for (const auto add : {add_run,    add_submit, add_attach,  add_ps,          add_show,
-                         add_why,    add_logs,   add_control, add_wait,        add_clean,
-                         add_plan,   add_gpus,   add_schema,  add_completions, add_top,
-                         add_export, add_report, add_doctor,  add_coordinator, add_store,
-                         add_notify, add_serve,  add_share,   add_probe,       add_stacks}) {
+  for (const auto add :
+       {add_run,         add_submit,      add_attach, add_ps,     add_show,   add_why,
+        add_logs,        add_control,     add_wait,   add_clean,  add_plan,   add_gpus,
+        add_schema,      add_completions, add_top,    add_export, add_report, add_doctor,
+        add_coordinator, add_store,       add_notify, add_serve,  add_share,  add_probe,
+        add_stacks,      add_slurm_task}) {
     add(program, invocation);
   }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "coordinator/added_rows.h"
+#include "coordinator/snapshot.h"
 #include "spec/diagnostics.h"
 #include "spec/load.h"
 
@@ -43,6 +44,12 @@ Result<ParsedSweep> parse(const RunOptions& options) {
   if (options.rerun && options.only_new) return usage("--rerun and --only-new exclude each other");
   if (options.add && options.has_words && options.command_line.name.empty()) {
     return usage("--add needs the name of the sweep that is to have more rows: --name");
+  }
+  const bool names_lanes = !options.devices.empty() || options.lanes > 0;
+  if (options.engine == kSlurm && names_lanes) {
+    return usage(fmt::format("{} names {} of this machine; with --on slurm Slurm chooses them",
+                             options.lanes > 0 ? "--lanes" : "--devices",
+                             options.lanes > 0 ? "lanes" : "GPUs"));
   }
   if (!options.devices.empty() && options.lanes > 0) {
     return usage("--devices names GPUs and --lanes runs without them; give one of them");
@@ -109,8 +116,11 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   command.add_flag("--only-new", options.only_new, "leave failed and cancelled jobs as they are");
   command.add_flag("--add", options.add,
                    "add the file's rows to the sweep; those it does not name stay");
+  command.add_option("--on", options.engine, "local (this machine) or slurm (docs/slurm.md)")
+      ->check(CLI::IsMember({"local", "slurm"}));
   command.add_option("--engine", options.engine, "local, or fake: only pretends to run")
-      ->check(CLI::IsMember({"local", "fake"}));
+      ->check(CLI::IsMember({"local", "fake"}))
+      ->excludes("--on");
   command.add_option("-p", options.parameters, "KEY=VALUE: replace a parameter of the file")
       ->allow_extra_args(false);
   add_output(command, options.output);

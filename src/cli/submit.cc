@@ -15,6 +15,7 @@ SubmitContext context_of(const RunOptions& options, const SweepSpec& sweep) {
   SubmitContext context = capture_context(sweep.folder, options.devices);
   context.lanes = options.lanes;
   context.engine = options.engine;
+  if (context.engine == kSlurm) context.devices.clear();  // the shell's are not those of a node
   context.rerun = options.rerun;
   context.only_new = options.only_new;
   context.add = options.add;

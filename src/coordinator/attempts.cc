@@ -221,6 +221,17 @@ void Coordinator::resist(LiveAttempt& live, std::string words) {
   parts_.gpus->fill(capacity_);
 }
 
+Next Coordinator::what_follows(const Job& job, const Outcome& outcome) const {
+  Next next = decide_next(job, parts_.world->step_of(job).spec, outcome);
+  const JobId newer = parts_.world->replaced_by(job.id);
+  if (!newer || next.kind == Next::Kind::Final) return next;
+  // Queued jobs are cancelled when a newer version comes, and this one came while it ran.
+  return {.kind = Next::Kind::Final,
+          .state = JobState::Cancelled,
+          .reason = fmt::format("{}; not started again: replaced by job {}", outcome.reason,
+                                newer.value)};
+}
+
 /// The outcome and what follows: one event, in one transaction with the lane's next intent.
 void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
   auto node = live_.extract(id);
@@ -233,14 +244,7 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
     if (const CpuShare* its = parts_.telemetry->share(live.id)) share = *its;
     outcome.usage = parts_.telemetry->end(live.id);
   }
-  Next next = decide_next(job, parts_.world->step_of(job).spec, outcome);
-  if (const JobId newer = parts_.world->replaced_by(id); newer && next.kind != Next::Kind::Final) {
-    // Queued jobs are cancelled when a newer version comes, and this one came while it ran.
-    next = {.kind = Next::Kind::Final,
-            .state = JobState::Cancelled,
-            .reason = fmt::format("{}; not started again: replaced by job {}", outcome.reason,
-                                  newer.value)};
-  }
+  const Next next = what_follows(job, outcome);
   gpu_care_.attempt_ended(live.gpus, id, live.key, outcome.cls);
   record(id, event::Ended{std::move(outcome), next});
   learn(job, live, share);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "coordinator/attempt_planner.h"
+#include "coordinator/cluster.h"
 #include "coordinator/expectation.h"
 #include "coordinator/expected_ends.h"
 #include "coordinator/notice_facts.h"
@@ -27,6 +28,7 @@ Coordinator::Coordinator(Parts parts)
       planner_(std::make_unique<AttemptPlanner>(
           *parts_.world, parts_.home, parts_.share, parts_.read_environment,
           [this](row::Meta fact) { parts_.journal->record(std::move(fact)); })) {
+  if (parts_.errands != nullptr) cluster_ = make_cluster();
   capacity_.cpus = parts_.machine.core_count();
   capacity_.memory_bytes = parts_.machine.memory_bytes;
   capacity_.cpu_lanes.size = parts_.machine.core_count();
@@ -63,6 +65,7 @@ LaneId::Pool Coordinator::pool_of(const Sweep& sweep, const StepSpec& step) cons
 void Coordinator::declare(const Sweep& sweep) { declare(sweep, queue_, capacity_); }
 
 void Coordinator::declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capacity) const {
+  if (sweep.context.engine == kSlurm) return;  // nothing of it starts here
   if (sweep.context.lanes > 0) {
     capacity.sweep_lanes[sweep.id].size = static_cast<int>(sweep.context.lanes);
   }
@@ -96,11 +99,11 @@ void Coordinator::touch(JobId job) {
   if (touched_set_.insert(job).second) touched_.push_back(job);
 }
 
-void Coordinator::record(JobId job, JobEvent e) {
+void Coordinator::record(JobId job, JobEvent e, Instant at) {
   ++changes_;
   const Job& changing = *parts_.world->job(job);
   const bool was_active = !is_ended(changing.state) && changing.state != JobState::Held;
-  parts_.journal->event(job, std::move(e));
+  parts_.journal->record(row::Event{.job = job, .event = std::move(e), .at = at});
   const Sweep& sweep = parts_.world->sweep_of(changing);
   queue_.set_left({changing.sweep, changing.step}, queued_of(parts_.world->step_of(changing)));
   if (sweep.open == 0) rest_.insert(sweep.id);
@@ -130,18 +133,21 @@ void Coordinator::refresh(JobId id) {
     const JobId next = work.back();
     work.pop_back();
     const Job& job = *parts_.world->job(next);
+    const bool on_cluster = is_on_cluster(job);
     if (job.state != JobState::Queued) {
-      leave_queue(job);
+      on_cluster ? cluster_->leave(next) : leave_queue(job);
       continue;
     }
     if (acquiring_.contains(next)) continue;
     ReadinessVerdict verdict = readiness(*parts_.world, job);
+    // There it may wait behind what it needs.
+    if (on_cluster && verdict.readiness == Readiness::Waits) verdict.readiness = Readiness::Ready;
     switch (verdict.readiness) {
       case Readiness::Waits:
         leave_queue(job);
         break;
       case Readiness::Doomed:
-        leave_queue(job);
+        on_cluster ? cluster_->leave(next) : leave_queue(job);
         record(next, event::Skipped{std::move(verdict.words)});
         visit_dependents(*parts_.world, job, [&](JobId d) { work.push_back(d); });
         break;
@@ -155,6 +161,10 @@ void Coordinator::refresh(JobId id) {
                   refresh(next);
                 });
           }
+          break;
+        }
+        if (on_cluster) {
+          cluster_->want(next);
           break;
         }
         if (ready_.contains(next)) break;
@@ -236,6 +246,7 @@ void Coordinator::settle() {
   // Whatever keeps jobs from starting, leases that nothing was chosen for go.
   const bool may_start = journal.writable() && !leaving_;
   parts_.gpus->settle([&](const std::string& uuid) { return may_start && wants_gpu(uuid); });
+  if (cluster_) cluster_->settle(journal.writable() && !frozen_ && !leaving_);
   notices_->settle();
   archive_ended();
   if (!touched_.empty()) {
@@ -434,8 +445,8 @@ const LiveAttempt* Coordinator::live(JobId job) const {
 }
 
 bool Coordinator::idle() const {
-  return live_.empty() && told_all() && acquiring_.empty() && ready_.empty() &&
-         not_before_.empty() && walks_ == 0 && submits_.empty() && !submitting_ &&
+  return live_.empty() && (!cluster_ || cluster_->idle()) && told_all() && acquiring_.empty() &&
+         ready_.empty() && not_before_.empty() && walks_ == 0 && submits_.empty() && !submitting_ &&
          notices_->idle() && parts_.journal->idle() && parts_.journal->writable() &&
          !parts_.journal->fetches();
 }
@@ -469,10 +480,12 @@ void Coordinator::start_nothing_more() {
   learnt_.save();
 }
 
-void Coordinator::cancel_all(const std::string& reason) {
+void Coordinator::stop_all(StopCause cause, const std::string& reason) {
   std::vector<JobId> all;
   for (const auto& [id, live] : live_) all.push_back(id);
-  cancel(all, false, reason);
+  for (const JobId id : all) {
+    stop_attempt(*parts_.world->job(id), cause, reason, StopHow::TermThenKill);
+  }
 }
 
 }  // namespace pergpu

@@ -48,6 +48,8 @@
 namespace pergpu {
 
 class AttemptPlanner;
+class Cluster;
+class Errands;
 class Planning;
 
 /// What is known of a live attempt beyond its job: gone with the process that knows it.
@@ -90,6 +92,7 @@ class Coordinator {
     Journal* journal = nullptr;
     Engine* local = nullptr;
     Engine* fake = nullptr;
+    Errands* errands = nullptr;  // null: no sweep can go to a cluster
     GpuLanes* gpus = nullptr;
     Telemetry* telemetry = nullptr;  // null: nothing is read
     os::Clock* clock = nullptr;
@@ -97,8 +100,11 @@ class Coordinator {
     Machine machine = {};
     os::CgroupSite groups = {};  // for words only
     std::string home = {};
-    std::string share = {};  // the socket of the meeting place, for jobs; "": there is none
+    std::string program = {};  // pergpu itself, as the nodes of a cluster find it
+    std::string share = {};    // the socket of the meeting place, for jobs; "": there is none
     std::string boot_id = {};
+    /// What became of attempts that another boot's coordinator has left, in words.
+    std::string interruption = "the machine was restarted while it ran";
     /// The environment captured with a sweep: NAME=value entries, each ended by a NUL.
     std::function<Result<std::string>(SweepId)> read_environment;
     /// A job or sweep changed, and that is durable: for watchers.
@@ -188,7 +194,7 @@ class Coordinator {
   /// Ctrl-C of a sweep's `run` (docs/commands.md): 1 hold what is queued, 2 stop what runs, 3 kill
   /// it.
   void interrupt(SweepId id, int level);
-  void cancel_all(const std::string& reason);
+  void stop_all(StopCause cause, const std::string& reason);
   /// Before the process leaves: what is queued stays queued, for the next coordinator.
   void start_nothing_more();
   /// Runs `effect` once all that was decided so far is durable.
@@ -239,7 +245,8 @@ class Coordinator {
  private:
   Result<void> check_settings(const Sweep& sweep, const std::set<JobId>& named,
                               const Settings& settings) const;
-  void record(JobId job, JobEvent e);
+  void record(JobId job, JobEvent e) { record(job, std::move(e), parts_.clock->now()); }
+  void record(JobId job, JobEvent e, Instant at);
   void archive_ended();
   void touch(JobId job);
   void refresh(JobId id);
@@ -253,6 +260,7 @@ class Coordinator {
   void declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capacity) const;
   LaneId::Pool pool_of(const Sweep& sweep, const StepSpec& step) const;
   std::string waiting_words(const Job& job) const;
+  std::string where_on_cluster(const Job& job) const;
   std::string growth_words(const Job& job) const;
   bool misses_gpu() const;
   bool wants_gpu(const std::string& uuid) const;
@@ -297,6 +305,13 @@ class Coordinator {
   void watch_gpu_memory();
   void judge_gpu_memory(const GpuLook& look);
   void end_attempt(JobId id, const Evidence& evidence);
+  bool is_on_cluster(const Job& job) const;
+  void take_from_cluster(JobId id, JobEvent e, Instant at);
+  void stop_on_cluster(const Job& job, StopCause cause, const std::string& reason, StopHow how);
+  void end_on_cluster(JobId id, const Evidence& evidence);
+  Next what_follows(const Job& job, const Outcome& outcome) const;
+  void mind_needs(JobId id);
+  std::unique_ptr<Cluster> make_cluster();
   void on_exit(LiveAttempt& live, const engine_event::Exited& exited);
   void on_lost(LiveAttempt& live, const engine_event::Lost& lost);
   void examine(LiveAttempt& live, const EngineEvent& end);
@@ -307,6 +322,7 @@ class Coordinator {
   Engine& engine_of(const Sweep& sweep) const;
   void run_submits();
   std::string why_cleaned_now(const SweepSpec& file, const SubmitContext& context) const;
+  Result<void> check_place(const SweepSpec& sweep, const SubmitContext& context) const;
   Result<void> check_fits(const SweepSpec& sweep, const SubmitContext& context);
   Result<SubmitPlan> plan_checked(const SweepSpec& sweep, const SubmitContext& context);
   std::vector<StartSnapshot> rehearse(const SweepSpec& file, const SubmitContext& context,
@@ -379,6 +395,7 @@ class Coordinator {
   bool store_retry_armed_ = false;
   bool watches_gpu_memory_ = false;
   std::unique_ptr<AttemptPlanner> planner_;
+  std::unique_ptr<Cluster> cluster_;            // null: there is none
   std::uint64_t changes_ = 0;                   // of jobs, so far
   mutable std::unique_ptr<ExpectedEnds> ends_;  // as they were looked into last
   std::unique_ptr<Notices> notices_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "coordinator/attempt_planner.h"
+#include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/readiness.h"
 #include "job/text.h"
@@ -49,7 +50,8 @@ std::string Coordinator::why(const Job& job) const {
     case JobState::Held:
       return job.reason.empty() ? "held" : job.reason;
     case JobState::Starting:
-      return fmt::format("is being started on {}", to_string(job.last->placement.lane));
+      return fmt::format("is being started on {}{}", to_string(job.last->placement.lane),
+                         where_on_cluster(job));
     case JobState::Running: {
       auto it = live_.find(job.id);
       if (it != live_.end() && !it->second.resists.empty()) return it->second.resists;
@@ -57,8 +59,8 @@ std::string Coordinator::why(const Job& job) const {
         return "it has failed, and its GPU is looked at before that is judged";
       }
       if (it != live_.end() && !it->second.status.empty()) return it->second.status;
-      return fmt::format("runs on {} as process {}", to_string(job.last->placement.lane),
-                         job.last->pid);
+      return fmt::format("runs on {} as process {}{}", to_string(job.last->placement.lane),
+                         job.last->pid, where_on_cluster(job));
     }
     case JobState::Stopping: {
       std::string words =
@@ -86,6 +88,13 @@ std::string Coordinator::why(const Job& job) const {
   return {};
 }
 
+/// ", Slurm job 12_3 on n0"; "": it is not on a cluster.
+std::string Coordinator::where_on_cluster(const Job& job) const {
+  if (!is_on_cluster(job)) return {};
+  const std::string where = cluster_->where(job.id);
+  return where.empty() ? where : ", " + where;
+}
+
 /// What keeps a ready job from starting.
 std::string Coordinator::waiting_words(const Job& job) const {
   const Instant now = parts_.clock->now();
@@ -93,6 +102,7 @@ std::string Coordinator::waiting_words(const Job& job) const {
     return fmt::format("waits {} before it is tried again",
                        duration_text(job.not_before_wall_ns - now.wall_ns));
   }
+  if (is_on_cluster(job)) return cluster_->why(job.id);
   if (!parts_.local->may_start())
     return "what was left running by the coordinator before is being looked into";
   if (acquiring_.contains(job.id)) return "its GPU is being looked at";

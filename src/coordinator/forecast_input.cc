@@ -145,6 +145,7 @@ void ForecastInputBuilder::add_world(SweepId planned, const std::function<bool(J
   const World& world = *parts_.world;
   world.open_jobs().for_each([&](JobId id) {
     const Job& job = *world.job(id);
+    if (world.sweep_of(job).context.engine == kSlurm) return;  // its lanes are not ours to know
     const bool is_planned = job.sweep == planned;
     if (is_planned && !is_live(job.state)) return;
     const std::size_t before = out_.jobs.jobs.size();

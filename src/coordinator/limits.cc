@@ -68,7 +68,10 @@ void Coordinator::send_signal(LiveAttempt& live) {
 void Coordinator::stop_attempt(const Job& job, StopCause cause, const std::string& reason,
                                StopHow how) {
   auto it = live_.find(job.id);
-  if (it == live_.end()) return;
+  if (it == live_.end()) {
+    if (is_on_cluster(job)) stop_on_cluster(job, cause, reason, how);
+    return;
+  }
   LiveAttempt& live = it->second;
   const bool already = job.state == JobState::Stopping;
   const bool notice = job.state == JobState::Running && gives_notice(job, cause, how);

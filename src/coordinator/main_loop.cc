@@ -28,6 +28,7 @@
 #include "os/loop.h"
 #include "os/paths.h"
 #include "os/socket.h"
+#include "run/errands.h"
 #include "run/fake.h"
 #include "run/local.h"
 #include "run/messenger.h"
@@ -40,6 +41,7 @@ namespace {
 
 constexpr std::size_t kMaxEnvironment = 64u << 20;
 constexpr std::int64_t kLeaveAfterIdle = 60 * kSecond;
+constexpr char kStartedAnew[] = "the cluster started its task anew while it ran";
 
 int complain(const Error& error) {
   fmt::print(stderr, "pergpu coordinator: {}\n", error.message);
@@ -77,6 +79,20 @@ class IdleWatch {
   os::Loop::TimerId armed_ = 0;
   bool leaving_ = false;
 };
+
+Result<std::unique_ptr<Store>> open_records(Task& task, RecordStore** records) {
+  Result<std::unique_ptr<RecordStore>> opened = task.open_store();
+  if (!opened) return std::move(opened).error();
+  *records = opened->get();
+  return std::unique_ptr<Store>(*std::move(opened));
+}
+
+/// What this process inherited: NAME=value entries, each ended by a NUL.
+std::string own_environment() {
+  std::string out;
+  for (char** entry = environ; *entry != nullptr; ++entry) out.append(*entry).push_back('\0');
+  return out;
+}
 
 /// For tests: PERGPU_TURN_LIMIT_MS makes the coordinator complain of itself in its log.
 Result<void> watch_turns(os::Loop& loop) {
@@ -153,11 +169,24 @@ int coordinator_main(const CoordinatorOptions& options) {
       .at = [&](std::int64_t at, std::function<void()> f) { return loop.at(at, std::move(f)); },
       .cancel = [&](Timers::Id id) { loop.cancel(id); }};
 
-  Result<std::unique_ptr<Store>> store = open_sqlite_store(options.home + "/pergpu.db", folding());
+  std::optional<Task> task;
+  RecordStore* records = nullptr;
+  if (options.task) {
+    Result<Task> read = Task::read(*options.task);
+    if (!read) return complain(read.error());
+    task = *std::move(read);
+    if (task->is_closed()) return 0;
+  }
+  Result<std::unique_ptr<Store>> store =
+      task ? open_records(*task, &records)
+           : open_sqlite_store(options.home + "/pergpu.db", folding());
   if (!store) return complain(store.error());
   World world;
   Result<void> loaded = (*store)->load([&](const Row& row) { return world.absorb(row); },
-                                       [&] { return world.check_whole(); });
+                                       [&] {
+                                         // A task knows of its own jobs only.
+                                         return task ? Result<void>() : world.check_whole();
+                                       });
   if (!loaded) return complain(loaded.error());
   Journal journal(world, **store, clock);
 
@@ -175,7 +204,8 @@ int coordinator_main(const CoordinatorOptions& options) {
                      .home = options.home,
                      .boot_id = boot_id,
                      .groups = groups,
-                     .on_event = on_engine});
+                     .on_event = on_engine,
+                     .keepers_end_alone = task.has_value()});
   FakeEngine fake(
       clock, [&](std::int64_t at, std::function<void()> f) { return loop.at(at, std::move(f)); },
       on_engine);
@@ -195,35 +225,41 @@ int coordinator_main(const CoordinatorOptions& options) {
                        .cores = machine.core_count(),
                        .record = [&](row::Usage usage) { journal.record(std::move(usage)); }});
   Messenger messenger(loop, *self);
+  Result<std::unique_ptr<Errands>> errands = Errands::create(loop);
+  if (!errands) return complain(errands.error());
   Server* server = nullptr;
   MeetingPlace* place = nullptr;
-  Coordinator core({.world = &world,
-                    .journal = &journal,
-                    .local = &local,
-                    .fake = &fake,
-                    .gpus = &gpus,
-                    .telemetry = &telemetry,
-                    .clock = &clock,
-                    .timers = &timers,
-                    .machine = machine,
-                    .groups = groups,
-                    .home = options.home,
-                    .share = meeting_socket(options.run_dir),
-                    .boot_id = boot_id,
-                    .read_environment =
-                        [&](SweepId sweep) {
-                          return os::read_file(fmt::format("{}/env/{}", options.home, sweep.value),
-                                               kMaxEnvironment);
-                        },
-                    .changed =
-                        [&](const std::vector<JobId>& jobs) {
-                          if (server != nullptr) server->changed(jobs);
-                          if (place != nullptr) place->review();
-                        },
-                    .deliver =
-                        [&](const NoticeRequest& request, std::function<void(Result<void>)> done) {
-                          messenger.send(request.text, request.limit_ns, std::move(done));
-                        }});
+  Coordinator::Parts parts{
+      .world = &world,
+      .journal = &journal,
+      .local = &local,
+      .fake = &fake,
+      .errands = task ? nullptr : errands->get(),
+      .gpus = &gpus,
+      .telemetry = &telemetry,
+      .clock = &clock,
+      .timers = &timers,
+      .machine = machine,
+      .groups = groups,
+      .home = options.home,
+      .program = *self,
+      .share = meeting_socket(options.run_dir),
+      .boot_id = boot_id,
+      .read_environment = [&](SweepId sweep) -> Result<std::string> {
+        if (task) return own_environment();
+        return os::read_file(fmt::format("{}/env/{}", options.home, sweep.value), kMaxEnvironment);
+      },
+      .changed =
+          [&](const std::vector<JobId>& jobs) {
+            if (server != nullptr) server->changed(jobs);
+            if (place != nullptr) place->review();
+          },
+      .deliver =
+          [&](const NoticeRequest& request, std::function<void(Result<void>)> done) {
+            messenger.send(request.text, request.limit_ns, std::move(done));
+          }};
+  if (task) parts.interruption = kStartedAnew;
+  Coordinator core(std::move(parts));
   coordinator = &core;
 
   bool ordered_to_leave = false;
@@ -239,7 +275,8 @@ int coordinator_main(const CoordinatorOptions& options) {
                           ordered_to_leave = true;
                           kill_jobs = kill;
                           core.start_nothing_more();
-                          if (kill) core.cancel_all("pergpu coordinator stop --kill");
+                          if (kill)
+                            core.stop_all(StopCause::Cancel, "pergpu coordinator stop --kill");
                         },
                     .backup =
                         [&](std::string file, std::function<void(Result<std::int64_t>)> done) {
@@ -286,27 +323,33 @@ int coordinator_main(const CoordinatorOptions& options) {
   Result<void> completions =
       loop.watch((*store)->completion_fd(), EPOLLIN, [&](std::uint32_t) { (*store)->drain(); });
   if (!completions) return complain(completions.error());
-  Result<void> signals = loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&](int signal) {
-    if (signal == SIGHUP) return;
-    ordered_to_leave = true;  // jobs go on: keepers wait for the next one
-    core.start_nothing_more();
-  });
+  Result<void> signals =
+      loop.on_signals({SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}, [&](int signal) {
+        if (task) return task->on_signal(signal, core, *records);
+        if (signal != SIGTERM && signal != SIGINT) return;
+        ordered_to_leave = true;  // jobs go on: keepers wait for the next one
+        core.start_nothing_more();
+      });
   if (!signals) return complain(signals.error());
 
   if (Result<void> watched = watch_turns(loop); !watched) return complain(watched.error());
   IdleWatch idle(loop, clock, core, **opened, **met);
   core.recover();
+  if (task) task->begin(core);
   gpus.discover([&] { core.gpus_discovered(); });
   loop.on_turn([&] {
     core.settle();
-    if (!options.foreground) idle.check();
+    if (!options.foreground && !task) idle.check();
     const bool settled = journal.idle() && core.told_all();
+    if (task && settled && task->should_leave(core)) loop.stop();
     if (ordered_to_leave && settled && (!kill_jobs || core.live_count() == 0)) loop.stop();
   });
   Result<void> ran = loop.run();
   if (!ran) return complain(ran.error());
   local.release(false);
-  return 0;
+  if (!task) return 0;
+  if (Result<void> told = task->finish(world, *records); !told) return complain(told.error());
+  return task->exit_code(world);
 }
 
 }  // namespace pergpu

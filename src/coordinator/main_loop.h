@@ -1,18 +1,23 @@
 // The coordinator as a process: one per user and machine.
 #pragma once
 
+#include <optional>
 #include <string>
+
+#include "coordinator/task.h"
 
 namespace pergpu {
 
 struct CoordinatorOptions {
   std::string home;
   std::string run_dir;
-  bool foreground = false;  // stay when idle (a service manager's child)
+  bool foreground = false;                         // stay when idle (a service manager's child)
+  std::optional<TaskOptions> task = std::nullopt;  // it runs what was handed over, and no more
 };
 
 /// Runs until it is told to stop or has had nothing to do for a minute.  0: left in order or
-/// another coordinator is running; 3: could not start, and why is on stderr.
+/// another coordinator is running; 3: could not start, and why is on stderr.  Of a task: also
+/// 1: a job of it is not done; 143: the cluster ended it.
 int coordinator_main(const CoordinatorOptions& options);
 
 }  // namespace pergpu

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
 
 namespace pergpu {
@@ -15,15 +16,17 @@ void Coordinator::recover() {
   const bool same_boot = known_boot != world.meta().end() && known_boot->second == parts_.boot_id;
   if (!same_boot) parts_.journal->record(row::Meta{"boot_id", parts_.boot_id});
 
+  std::vector<SweepId> on_cluster;
   for (const auto& [id, sweep] : world.sweeps()) {
     declare(sweep);
+    if (sweep.context.engine == kSlurm && sweep.open > 0) on_cluster.push_back(id);
     if (sweep.open == 0) rest_.insert(id);  // of a store that did not know of archived ones
   }
   std::vector<ExpectedAttempt> local;
   std::vector<ExpectedAttempt> fake;
   world.open_jobs().for_each([&](JobId id) {
     const Job& job = *world.job(id);
-    if (!is_live(job.state)) return;
+    if (!is_live(job.state) || is_on_cluster(job)) return;
     const Sweep& sweep = world.sweep_of(job);
     const Attempt& attempt = *job.last;
     LiveAttempt live{.id = {job.id, attempt.number},
@@ -52,11 +55,12 @@ void Coordinator::recover() {
     std::vector<JobId> all;
     for (const auto& [id, live] : live_) all.push_back(id);
     for (JobId id : all) {
-      end_attempt(id, Evidence{.lost = true, .lost_why = "the machine was restarted while it ran"});
+      end_attempt(id, Evidence{.lost = true, .lost_why = parts_.interruption});
     }
     local.clear();
     fake.clear();
   }
+  if (cluster_) cluster_->recover(on_cluster);
   refresh_all();
   recover_breakers();
   notices_->recover();

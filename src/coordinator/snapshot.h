@@ -198,6 +198,9 @@ struct GpuSnapshot {
   std::vector<std::string> throttle = {};  // why it is slower than it could be: "power-cap", …
 };
 
+/// SubmitContext::engine of sweeps that a cluster runs.
+inline constexpr char kSlurm[] = "slurm";
+
 /// Everything of the submitting shell that the jobs need (docs/jobs.md).
 struct SubmitContext {
   std::string cwd = {};

@@ -12,6 +12,19 @@ namespace {
 
 Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
 
+/// What fits is the cluster's to say; but `uses` counts the jobs that this machine runs.
+Result<void> check_for_cluster(const SweepSpec& sweep) {
+  for (const StepSpec& step : sweep.steps) {
+    if (step.uses.empty()) continue;
+    return invalid(
+        fmt::format("step {}: `uses` counts jobs on this machine and cannot be kept on a cluster; "
+                    "leave it out, "
+                    "`max_parallel` limits a step there, too",
+                    step.name));
+  }
+  return {};
+}
+
 }  // namespace
 
 void Coordinator::submit(SweepSpec sweep, SubmitContext context,
@@ -21,6 +34,7 @@ void Coordinator::submit(SweepSpec sweep, SubmitContext context,
 
 /// What no plan can mend: a step that this machine can never run.
 Result<void> Coordinator::check_fits(const SweepSpec& sweep, const SubmitContext& context) {
+  if (context.engine == kSlurm) return check_for_cluster(sweep);
   Sweep probe;
   probe.context.lanes = context.lanes;
   parts_.gpus->fill(capacity_);
@@ -51,8 +65,20 @@ Result<void> Coordinator::check_fits(const SweepSpec& sweep, const SubmitContext
   return {};
 }
 
+/// A job that a cluster has must not begin here, too, nor the other way round.
+Result<void> Coordinator::check_place(const SweepSpec& sweep, const SubmitContext& context) const {
+  const Sweep* known = parts_.world->sweep(parts_.world->sweep_at(output_root(sweep), sweep.name));
+  if (known == nullptr || known->open == 0 || known->context.engine == context.engine) return {};
+  if (known->context.engine != kSlurm && context.engine != kSlurm) return {};
+  return invalid(fmt::format(
+      "sweep {} has jobs that have not ended and was submitted with --on {}; submit it there, or "
+      "cancel them first (pergpu cancel {})",
+      sweep.name, known->context.engine, sweep.name));
+}
+
 Result<SubmitPlan> Coordinator::plan_checked(const SweepSpec& sweep, const SubmitContext& context) {
   if (Result<void> fits = check_fits(sweep, context); !fits) return std::move(fits).error();
+  if (Result<void> may = check_place(sweep, context); !may) return std::move(may).error();
   return plan_submit(*parts_.world, sweep, context, parts_.clock->now());
 }
 

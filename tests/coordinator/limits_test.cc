@@ -116,7 +116,7 @@ TEST_F(LimitsTest, ACoordinatorThatEndsAllJobsWaitsForNoSignal) {
   sim.core->cancel({JobId{1}}, false, "cancelled by hand");
   sim.turn();
   sim.core->start_nothing_more();
-  sim.core->cancel_all("the coordinator was stopped with its jobs");
+  sim.core->stop_all(StopCause::Cancel, "the coordinator was stopped with its jobs");
   sim.run();
   EXPECT_EQ(sim.job(1).state, JobState::Cancelled);
   EXPECT_EQ(sim.job(1).last->ended_at.boot_ns, cancelled_at);

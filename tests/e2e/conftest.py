@@ -6,6 +6,7 @@ import pytest
 from pages import ROOT
 
 import harness
+import slurm_cluster
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -55,6 +56,50 @@ def example(home, package):
     """example(NAME) brings an example of that name into the home's folder."""
     return lambda name: shutil.copytree(f"{ROOT}/examples/{name}", home.work, dirs_exist_ok=True,
                                         ignore=shutil.ignore_patterns("runs"))  # fmt: skip
+
+
+def start_slurm(**settings):
+    reason = slurm_cluster.why_not()
+    if reason:
+        pytest.skip(reason)
+    cluster = slurm_cluster.SlurmCluster(**settings)
+    try:
+        cluster.start()
+    except BaseException:
+        cluster.stop()
+        raise
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def slurm_of_module():
+    cluster = start_slurm()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def slurm(slurm_of_module, home):
+    """A Slurm, empty, that the home can use."""
+    slurm_of_module.clear()
+    home.env.update(slurm_of_module.env)
+    yield slurm_of_module
+    home.stop()
+    slurm_of_module.clear()
+
+
+@pytest.fixture
+def new_slurm():
+    """Makes one that the test may break; settings of slurm.conf as keywords."""
+    made = []
+
+    def make(**settings):
+        made.append(start_slurm(**settings))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.stop()
 
 
 @pytest.fixture

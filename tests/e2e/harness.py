@@ -36,6 +36,7 @@ DEADLINE = 60  # seconds: only a hanging test needs it
 
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
+spared = set()  # pids of daemons that outlive homes: neither they nor what is below them is looked at
 started = set()  # pids of what tests start themselves: subprocess waits for them
 starting = threading.Lock()
 
@@ -120,7 +121,7 @@ def descendants(root=None):
     while work:
         parent = work.pop()
         for pid, (state, its_parent, name) in parents.items():
-            if its_parent == parent and pid not in found:
+            if its_parent == parent and pid not in found and pid not in spared:
                 work.append(pid)
                 if state not in "ZX":
                     found[pid] = read(f"/proc/{pid}/cmdline", "").replace("\0", " ") or name

@@ -1,0 +1,78 @@
+// The hidden `slurm-task FOLDER`: what a task of an array executes on its node.  It has a home of
+// its own on the node's own disk, which goes with it.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+#include "cli/command.h"
+#include "cli/exit_code.h"
+#include "coordinator/main_loop.h"
+#include "os/file.h"
+#include "os/paths.h"
+
+namespace pergpu::cli {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
+Result<std::int32_t> task_index() {
+  const std::string text = variable("SLURM_ARRAY_TASK_ID");
+  std::int32_t task = 0;
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), task);
+  if (wrong == std::errc{} && !text.empty() && end == text.data() + text.size() && task >= 0) {
+    return task;
+  }
+  return Error{
+      ErrorKind::Invalid, 0,
+      fmt::format("SLURM_ARRAY_TASK_ID is `{}`: this is executed by a task of an array", text)};
+}
+
+/// A folder of this task, new and empty: an earlier start of the same one may have left it.
+Result<std::string> make_home(const std::string& handover, std::int32_t task) {
+  std::string folder = variable("TMPDIR");
+  if (folder.empty() || folder.front() != '/') folder = "/tmp";
+  const std::string name = os::name_hash(fmt::format("{}/{}", handover, task));
+  const std::string home = fmt::format("{}/pergpu-{}-{}", folder, ::getuid(), name);
+  if (Result<void> removed = os::remove_tree(home); !removed) return std::move(removed).error();
+  if (::mkdir(home.c_str(), 0700) < 0) return os_error("mkdir " + home);
+  return home;
+}
+
+/// 0 where Slurm says nothing of it.
+std::int32_t restart_count() { return std::atoi(variable("SLURM_RESTART_COUNT").c_str()); }
+
+int run_task(const std::string& folder) {
+  const Result<std::int32_t> task = task_index();
+  if (!task) return fail(task.error());
+  const Result<std::string> home = make_home(folder, *task);
+  if (!home) return fail(home.error());
+  const std::string run_dir = *home + "/run";
+  if (::mkdir(run_dir.c_str(), 0700) < 0) return fail(os_error("mkdir " + run_dir));
+  const int code = coordinator_main(
+      {.home = *home,
+       .run_dir = run_dir,
+       .task = TaskOptions{.folder = folder, .task = *task, .restarts = restart_count()}});
+  if (Result<void> removed = os::remove_tree(*home); !removed) say(removed.error().message);
+  return code;
+}
+
+}  // namespace
+
+void add_slurm_task(CLI::App& program, Invocation& invocation) {
+  auto folder = std::make_shared<std::string>();
+  CLI::App* command = program.add_subcommand("slurm-task", "run what was handed over")->group("");
+  command->add_option("folder", *folder, "of the handover")->required();
+  command->callback(
+      [folder, &invocation] { invocation.action = [folder] { return run_task(*folder); }; });
+}
+
+}  // namespace pergpu::cli

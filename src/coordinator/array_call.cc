@@ -1,0 +1,149 @@
+// Slurm counts time in minutes and may send a signal up to a minute early, so an allocation is
+// asked for longer than its jobs may take.
+#include "coordinator/array_call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "job/text.h"
+#include "os/file.h"
+#include "run/slurm_words.h"
+
+namespace pergpu {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kSpare{120'000};
+constexpr milliseconds kWarningBesideGrace{60'000};
+
+std::vector<std::string> entries_of(const std::string& environment) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < environment.size();) {
+    const std::size_t end = std::min(environment.find('\0', at), environment.size());
+    out.push_back(environment.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+/// How often one lane of a task runs a job, at most.
+std::int64_t rounds(const ArrayPlan& plan) {
+  std::map<std::int32_t, std::int64_t> jobs;
+  std::int64_t most = 0;
+  for (const store::HandedJob& job : plan.handover.jobs) most = std::max(most, ++jobs[job.task]);
+  return (most + plan.handover.lanes - 1) / plan.handover.lanes;
+}
+
+}  // namespace
+
+ArrayCall array_call(const Sweep& sweep, const ArrayPlan& plan, const std::string& folder,
+                     const std::string& pergpu, const std::string& environment) {
+  const StepSpec& step = sweep.steps[static_cast<std::size_t>(plan.step.step)].spec;
+  const int lanes = step.slurm.lanes;
+  ArrayCall call{.environment = entries_of(environment), .umask = sweep.context.umask};
+  slurm::ArrayRequest& r = call.request;
+  r.name = sweep.name + "/" + step.name;
+  r.comment = plan.handover.key;
+  r.folder = folder;
+  r.cwd = sweep.spec.folder;
+  r.command = {pergpu, "slurm-task", folder};
+  r.tasks = plan.tasks;
+  r.most_at_once = plan.most_at_once;
+  r.gpus = step.gpus * lanes;
+  r.gpu = step.gpu;
+  r.cpus = step.cpus.value_or(0) * lanes;
+  if (step.memory_bytes) {
+    r.memory_bytes = grown(*step.memory_bytes, step.grow.memory, plan.growths.memory, 0) *
+                     static_cast<std::uint64_t>(lanes);
+  }
+  const milliseconds warning = step.grace + kWarningBesideGrace;
+  r.time = step.slurm.time;
+  if (!r.time && step.timeout) r.time = *step.timeout * rounds(plan) + warning + kSpare;
+  r.warning_s = static_cast<int>(
+      std::chrono::ceil<std::chrono::seconds>(r.time ? std::min(warning, *r.time / 4) : warning)
+          .count());
+  r.dependency = plan.dependency;
+  r.requeue = step.rerun;
+  int highest = step.priority;
+  for (const Step& other : sweep.steps) {
+    if (other.listed) highest = std::max(highest, other.spec.priority);
+  }
+  r.nice = highest - step.priority;
+  r.options = step.slurm;
+  return call;
+}
+
+Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
+                                const std::string& handover) {
+  const std::string& folder = call.request.folder;
+  const auto mode = static_cast<mode_t>(0666 & ~call.umask);
+  const auto folder_mode = static_cast<mode_t>(0777 & ~call.umask);
+  const auto not_sent = [](const Error& error) {
+    return Error{ErrorKind::Unavailable, error.os_errno, error.message};
+  };
+  Result<void> made = os::make_dirs(folder, folder_mode);
+  if (!made) return not_sent(made.error());
+  const std::string script = folder + "/" + kScript;
+  Result<void> written = os::write_file_atomic(script, script_text(call.request), mode, true);
+  if (written) {
+    written = os::write_file_atomic(folder + "/" + store::kHandoverName, handover, mode, true);
+  }
+  if (!written) return not_sent(written.error());
+  Result<std::int64_t> number = client.submit({.script = script,
+                                               .environment = call.environment,
+                                               .cwd = call.request.cwd,
+                                               .umask = static_cast<std::uint32_t>(call.umask)});
+  const std::string note = number ? fmt::format("{}\n", *number) : std::string();
+  const bool is_sure = number || number.error().kind == ErrorKind::Invalid ||
+                       number.error().kind == ErrorKind::Unavailable;
+  if (is_sure) {
+    // Of a folder that is not noted as either, the next coordinator asks the cluster.
+    (void)os::write_file_atomic(folder + "/" + (number ? kSubmitted : kClosed), note, mode, true);
+  }
+  return number;
+}
+
+TaskEnd task_end(const std::optional<slurm::QueueRecord>& seen, const std::string& name,
+                 const std::string& output) {
+  TaskEnd end;
+  const auto lost = [&](std::string words) {
+    end.words = std::move(words);
+    end.evidence = {.lost = true, .lost_why = end.words};
+  };
+  if (!seen) {
+    lost(fmt::format("{} has ended without a word, and Slurm has forgotten how", name));
+    return end;
+  }
+  const std::string& state = seen->state;
+  if (state == "CANCELLED" || state == "DEADLINE") {
+    end.words = fmt::format("{} was {} in Slurm", name,
+                            state == "CANCELLED" ? "cancelled" : "ended at its deadline");
+    end.evidence = {.stop = StopCause::Cancel, .stop_reason = end.words};
+    // What it needed has failed: then it is skipped, in our words.
+    end.cancels = seen->reason.find("Dependency") == std::string::npos;
+  } else if (state == "TIMEOUT") {
+    end.words = fmt::format("{} reached its time limit in Slurm", name);
+    end.evidence = {.stop = StopCause::Timeout, .stop_reason = end.words};
+  } else if (state == "OUT_OF_MEMORY") {
+    end.words = fmt::format("{} was killed by Slurm: out of memory", name);
+    end.evidence = {.signal = 9, .oom_kills = 1, .oom_at_limit = true};
+  } else if (state == "NODE_FAIL" || state == "BOOT_FAIL" || state == "PREEMPTED" ||
+             state == "REVOKED") {
+    lost(fmt::format("{}: {}", name, slurm::state_words(state)));
+  } else {
+    const std::string how = seen->exit_code != 0 ? fmt::format(", exit {}", seen->exit_code)
+                            : seen->signal != 0  ? fmt::format(", signal {}", seen->signal)
+                                                 : std::string();
+    lost(
+        fmt::format("{} ended as {}{} without a word; what it said: {}", name, state, how, output));
+    end.holds = true;
+  }
+  return end;
+}
+
+}  // namespace pergpu

@@ -1,0 +1,153 @@
+// What the coordinator knows of sweeps whose jobs a cluster runs.
+//
+// A job goes: wanted -> handed over (a folder with the handover, durable; then sbatch) -> its
+// task's records are absorbed as they appear -> given back, when the task is closed: by its own
+// last word, or because the cluster says that it has ended.
+//
+// The folders `<sweep>/.slurm/<key>/` are the truth about what was handed over; this object only
+// remembers them.  They lie on the shared file system, so that another coordinator of the same user
+// can go on with them:
+//   handover.jsonl   written before sbatch is asked
+//   submitted        the cluster's number of the array, written when sbatch has answered
+//   withdrawn        it is not to run: tasks that come up find it and leave
+//   closed           all of its tasks are; nothing of it is looked at again
+//
+// Everything that may block (files of the shared file system, Slurm's commands) is an errand: it
+// runs on a thread of its own, and what it finds comes back in a later turn.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "coordinator/handover_plan.h"
+#include "coordinator/timers.h"
+#include "coordinator/world.h"
+#include "job/classify.h"
+#include "os/clock.h"
+#include "run/errands.h"
+#include "run/slurm_client.h"
+#include "run/slurm_queue.h"
+#include "store/records.h"
+
+namespace pergpu {
+
+class Cluster {
+ public:
+  struct Parts {
+    const World* world = nullptr;
+    os::Clock* clock = nullptr;
+    Timers* timers = nullptr;
+    Errands* errands = nullptr;
+    std::string from = {};    // this host and home, for the handovers
+    std::string pergpu = {};  // the program, as the nodes find it
+    std::function<Result<std::string>(SweepId)> read_environment = {};
+    // What a task tells, or what became of it, happens to the job.
+    std::function<void(JobId, JobEvent, Instant)> record = {};
+    /// A live attempt ended without a word of its own.
+    std::function<void(JobId, const Evidence&)> end = {};
+    std::function<void(JobId, const std::string& reason)> cancel = {};
+    std::function<void(JobId)> refresh = {};
+    std::function<void(JobId)> touch = {};  // what is told of it has changed
+  };
+  explicit Cluster(Parts parts);
+
+  /// Finds out what of these sweeps was handed over before.  Nothing is handed over until then.
+  void recover(const std::vector<SweepId>& sweeps);
+  /// Queued, and nothing it needs has failed: to be handed over as soon as the cluster can be told
+  /// what it waits for.  Again and again is the same as once.
+  void want(JobId job);
+  /// It is not to run any more: cancelled, held, or its row is gone.  Of what was handed over the
+  /// cluster is told.
+  void leave(JobId job);
+  /// Its live attempt is to be ended; the records will tell.
+  void stop(JobId job, bool kill);
+  /// Hands over, absorbs.  Once a turn; `may_change`: the store can be written.
+  void settle(bool may_change);
+
+  bool holds(JobId job) const { return places_.contains(job); }
+  /// Nothing is handed over, or waits for it.
+  bool idle() const { return arrays_.empty() && wanted_.empty() && !busy_; }
+  /// Of a queued job, in plain words.
+  std::string why(JobId job) const;
+  /// Of a live one: where it runs ("node n3, task 4711_2"); "": not known.
+  std::string where(JobId job) const;
+
+ private:
+  struct Task {
+    std::vector<JobId> jobs = {};
+    store::RecordName read = {};  // up to where its records were absorbed
+    bool whole = false;           // … and that life has told all
+    bool closed = false;
+    std::optional<slurm::QueueRecord> seen = std::nullopt;  // by the last look
+    int looks_after_end = 0;
+  };
+  struct Array {
+    std::string key = {};
+    std::string folder = {};
+    StepKey step = {};
+    std::int32_t jobs_each = 1;
+    std::int64_t number = 0;  // the cluster's; 0: not known yet
+    bool withdrawn = false;   // it is not to run
+    bool doubtful = false;    // whether Slurm has taken it is not known
+    std::map<std::int32_t, Task> tasks = {};
+    std::size_t open = 0;  // tasks that are not closed
+  };
+  struct Place {
+    std::string array = {};
+    std::int32_t task = 0;
+  };
+  struct Found;
+  struct Seen;
+
+  using TaskName = std::pair<std::string, std::int32_t>;  // key of the array, index
+
+  void hand_over(const Sweep& sweep, ArrayPlan plan);
+  void end_tasks();
+  void submitted(const std::string& key, Result<std::int64_t> number);
+  void add(Array array);
+  void look();
+  void absorb(Seen seen);
+  void absorb(Array& array, const store::Life& life);
+  void judge(Array& array, std::int32_t index, Task& task);
+  void give_back(Array& array, Task& task);
+  void close(Array& array, std::int32_t index, Task& task);
+  void forget_closed();
+  bool is_news(const store::Record& record) const;
+  std::string bring_back(const store::Record& record);
+  void ask_what_was();
+  void recovered(std::vector<Found> found);
+  static void find(const std::string& root, const std::string& from, std::vector<Found>& out);
+  static Result<std::int64_t> number_of(slurm::Client& client, const std::string& key);
+  void see_queue(const std::vector<slurm::QueueRecord>& queue);
+  void ask_soon();
+  void arm();
+  static std::string folder_of(const Sweep& sweep) { return sweep.folder() + "/.slurm"; }
+
+  Parts parts_;
+  slurm::Client client_;  // used by errands only
+  std::map<std::string, Array> arrays_;
+  std::unordered_map<JobId, Place> places_;
+  std::map<SweepId, std::set<JobId>> wanted_;
+  std::set<TaskName> to_end_;  // with jobs that are to end
+  std::set<JobId> to_kill_;
+  std::int32_t array_size_ = 0;  // 0: not known yet
+  std::vector<SweepId> to_recover_ = {};
+  bool recovered_ = false;
+  bool busy_ = false;                           // an errand of hand_over() or look() is under way
+  std::vector<std::function<void()>> answers_;  // of errands, for a turn that may change things
+  std::int64_t next_submit_ns_ = 0;
+  std::int64_t submit_pause_ns_ = 0;
+  std::int64_t next_look_ns_ = 0;
+  std::int64_t next_queue_ns_ = 0;
+  std::int64_t queue_pause_ns_ = 0;
+  Timers::Id timer_ = 0;
+  std::string trouble_ = {};  // of the last errand that failed, in words
+};
+
+}  // namespace pergpu

@@ -1,0 +1,67 @@
+// The part of the coordinator that has to do with sweeps which a cluster runs: what its tasks tell
+// happens to their jobs here, in the same events as if they ran on this machine.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "coordinator/cluster.h"
+#include "coordinator/coordinator.h"
+#include "os/paths.h"
+
+namespace pergpu {
+
+std::unique_ptr<Cluster> Coordinator::make_cluster() {
+  return std::make_unique<Cluster>(Cluster::Parts{
+      .world = parts_.world,
+      .clock = parts_.clock,
+      .timers = parts_.timers,
+      .errands = parts_.errands,
+      .from = fmt::format("{}:{}", os::host_name(), parts_.home),
+      .pergpu = parts_.program,
+      .read_environment = parts_.read_environment,
+      .record = [this](JobId id, JobEvent e,
+                       Instant at) { take_from_cluster(id, std::move(e), at); },
+      .end = [this](JobId id, const Evidence& evidence) { end_on_cluster(id, evidence); },
+      .cancel = [this](JobId id, const std::string& reason) { cancel({id}, false, reason); },
+      .refresh = [this](JobId id) { refresh(id); },
+      .touch = [this](JobId id) { touch(id); }});
+}
+
+bool Coordinator::is_on_cluster(const Job& job) const {
+  return cluster_ && parts_.world->sweep_of(job).context.engine == kSlurm;
+}
+
+void Coordinator::take_from_cluster(JobId id, JobEvent e, Instant at) {
+  const bool is_end = std::holds_alternative<event::Ended>(e);
+  record(id, std::move(e), at);
+  is_end ? mind_needs(id) : refresh(id);
+}
+
+void Coordinator::stop_on_cluster(const Job& job, StopCause cause, const std::string& reason,
+                                  StopHow how) {
+  const bool at_once = how == StopHow::Kill;
+  if (job.state != JobState::Stopping || (at_once && !job.last->stop_at_once)) {
+    record(job.id, event::Stopping{cause, reason, at_once});
+  }
+  cluster_->stop(job.id, at_once);
+}
+
+/// The cluster says that its task is over, and the records say nothing of its end.
+void Coordinator::end_on_cluster(JobId id, const Evidence& evidence) {
+  const Job& job = *parts_.world->job(id);
+  Outcome outcome = classify(evidence);
+  const Next next = what_follows(job, outcome);
+  record(id, event::Ended{std::move(outcome), next});
+  mind_needs(id);
+}
+
+void Coordinator::mind_needs(JobId id) {
+  const Job& job = *parts_.world->job(id);
+  const bool is_told_of = !parts_.world->sweep_of(job).spec.notify.empty();
+  if (job.state == JobState::Done && !is_told_of) drop_environment(job.sweep);
+  mind_breaker(job);
+  refresh(id);
+  dependents_of(id);
+}
+
+}  // namespace pergpu

@@ -1,0 +1,180 @@
+// The rows of the handover become those of a small world of its own: the jobs of this task, under
+// the numbers that they have, and of their sweep what they need.
+#include "coordinator/task.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "coordinator/array_call.h"
+#include "os/clock.h"
+#include "os/file.h"
+#include "store/end_request.h"
+
+namespace pergpu {
+namespace {
+
+constexpr std::size_t kLongest = 512u << 20;
+constexpr std::int64_t kPatience = 60 * kSecond;
+constexpr int kPauseMs = 500;
+
+/// nullopt: nothing final is there (yet); another machine may have written it just now.
+std::optional<bool> was_done(const store::HandedNeed& need) {
+  const Result<std::string> text = os::read_file(need.out + "/attempt.json", 16u << 20);
+  if (!text) return std::nullopt;
+  const nlohmann::json record = nlohmann::json::parse(*text, nullptr, false);
+  if (!record.is_object() || record.value("job", std::int64_t{0}) != need.job.value) {
+    return std::nullopt;
+  }
+  const std::string state = record.value("state", std::string());
+  if (state == "running" || state.empty()) return std::nullopt;
+  return state == "done";
+}
+
+/// Whether all of it is done; waits for what is not told yet until `deadline_ns`.
+bool may_run(const store::HandedJob& job, std::int64_t deadline_ns) {
+  for (const store::HandedNeed& need : job.needs) {
+    for (;;) {
+      const std::optional<bool> done = was_done(need);
+      if (done && !*done) return false;
+      if (done) break;
+      if (os::boot_now_ns() > deadline_ns) return false;
+      ::poll(nullptr, 0, kPauseMs);
+    }
+  }
+  return true;
+}
+
+/// It is not for somebody's other machine, and its lanes are those of this allocation.
+Result<row::Sweep> sweep_here(row::Sweep sweep, std::int32_t lanes) {
+  Result<SubmitRecord> record = submit_record_of(sweep.submit);
+  if (!record) return std::move(record).error();
+  record->context.engine = "local";
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  record->context.devices = visible == nullptr || *visible == '\0' ? "" : visible;
+  record->context.lanes = record->context.devices.empty() ? lanes : 0;
+  sweep.submit = to_text(*record);
+  return sweep;
+}
+
+}  // namespace
+
+Result<Task> Task::read(TaskOptions options) {
+  Task out;
+  out.options_ = std::move(options);
+  if (os::exists(out.options_.folder + "/" + kWithdrawn)) {
+    out.closed_ = true;
+    return out;
+  }
+  const std::string path = out.options_.folder + "/" + store::kHandoverName;
+  Result<std::string> text = os::read_file(path, kLongest);
+  if (!text) return std::move(text).error();
+  Result<store::Handover> handover = store::handover_of(*text);
+  if (!handover) return Error{ErrorKind::Corrupt, 0, path + ", " + handover.error().message};
+  out.handover_ = *std::move(handover);
+  std::erase_if(out.handover_.jobs,
+                [&](const store::HandedJob& job) { return job.task != out.options_.task; });
+  if (out.handover_.jobs.empty()) {
+    return Error{ErrorKind::NotFound, 0, fmt::format("{} has no task {}", path, out.options_.task)};
+  }
+
+  out.life_ = out.options_.restarts + 1;
+  Result<std::vector<std::string>> names = os::list_dir(out.options_.folder);
+  if (!names) return std::move(names).error();
+  for (const store::RecordName& name : store::lives_in(*names)) {
+    if (name.task != out.options_.task) continue;
+    Result<store::Life> life = store::read_life(out.options_.folder, name);
+    if (!life && life.error().kind != ErrorKind::NotFound) return std::move(life).error();
+    out.life_ = std::max(out.life_, name.life + 1);
+    if (!life) continue;
+    std::move(life->file.records.begin(), life->file.records.end(), std::back_inserter(out.told_));
+    out.closed_ = out.closed_ || life->file.closed;
+  }
+  if (out.closed_) return out;
+  const auto began_before = [&](JobId id) {
+    return std::any_of(out.told_.begin(), out.told_.end(),
+                       [&](const store::Record& told) { return told.attempt.job == id; });
+  };
+  const std::int64_t deadline = os::boot_now_ns() + kPatience;
+  std::erase_if(out.handover_.jobs, [&](const store::HandedJob& job) {
+    return !began_before(job.job.id) && !may_run(job, deadline);
+  });
+  return out;
+}
+
+Result<std::unique_ptr<RecordStore>> Task::open_store() {
+  Batch rows;
+  Result<row::Sweep> sweep = sweep_here(handover_.sweep, handover_.lanes);
+  if (!sweep) return std::move(sweep).error();
+  rows.emplace_back(*std::move(sweep));
+  std::int32_t next = 0;
+  for (const row::Run& run : handover_.runs) {
+    // Runs that are none of its business only keep their places.
+    for (; next < run.index; ++next) rows.emplace_back(row::Run{run.sweep, next, "", "{}", ""});
+    rows.emplace_back(run);
+    next = run.index + 1;
+  }
+  for (const store::HandedJob& job : handover_.jobs) {
+    rows.emplace_back(job.job);
+    rows.emplace_back(row::Event{.job = job.job.id, .event = job.state, .at = job.job.at});
+  }
+  return RecordStore::open({.folder = options_.folder,
+                            .task = options_.task,
+                            .life = life_,
+                            .rows = std::move(rows),
+                            .told = std::move(told_)});
+}
+
+bool Task::should_leave(const Coordinator& core) const {
+  if (ended_ || time_is_up_) return core.live_count() == 0;
+  return core.idle();
+}
+
+void Task::end_asked(Coordinator& core) const {
+  const Result<std::string> text =
+      os::read_file(options_.folder + "/" + store::end_request_name(options_.task), kLongest);
+  if (!text) return;
+  const Result<std::vector<store::EndRequest>> requests = store::end_requests_of(*text);
+  if (!requests) return;
+  for (const store::EndRequest& request : *requests) {
+    const Job* job = core.world().job(request.job);
+    if (job != nullptr && !is_ended(job->state)) {
+      core.cancel({request.job}, request.kill, request.words);
+    }
+  }
+}
+
+void Task::on_signal(int signal, Coordinator& core, RecordStore& store) {
+  if (signal == SIGUSR1) end_asked(core);
+  if (signal == SIGTERM && !ended_) {
+    ended_ = true;
+    store.seal();
+    core.start_nothing_more();
+    core.stop_all(StopCause::Cancel, "the cluster ends the allocation");
+  }
+  if (signal == SIGUSR2 && !time_is_up_ && !ended_) {
+    time_is_up_ = true;
+    core.start_nothing_more();
+    core.stop_all(StopCause::Timeout, "stopped at the time limit of its allocation");
+  }
+}
+
+Result<void> Task::finish(const World& world, RecordStore& store) const {
+  return store.finish(!ended_ && world.queued() == 0);
+}
+
+int Task::exit_code(const World& world) const {
+  if (handover_.jobs_each > 1) return 0;
+  for (const store::HandedJob& handed : handover_.jobs) {
+    const Job* job = world.job(handed.job.id);
+    if (job == nullptr || job->state != JobState::Done) return 1;
+  }
+  return handover_.jobs.empty() ? 1 : 0;
+}
+
+}  // namespace pergpu

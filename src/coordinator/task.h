@@ -1,0 +1,62 @@
+// A task: the coordinator of an allocation, which runs what another one handed over to a cluster.
+//
+// It begins with the handover and what earlier lives of the task have told, decides like any other
+// coordinator, tells of every event by files (store/record_store.h), and leaves when all of it has
+// ended.  What the cluster does to it reaches it by signals:
+//   SIGTERM   the cluster ends it (scancel, preemption, shutdown): everything is stopped, and what
+//             became of its jobs is for who asks the cluster to say
+//   SIGUSR1   the other coordinator asks that some of its jobs end (store/end_request.h)
+//   SIGUSR2   its time is nearly up: what runs is ended by `timeout`; what is queued then waits for
+//             the task's next life
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coordinator/coordinator.h"
+#include "store/handover.h"
+#include "store/record_store.h"
+
+namespace pergpu {
+
+struct TaskOptions {
+  std::string folder = {};  // of the handover, absolute
+  std::int32_t task = 0;
+  std::int32_t restarts = 0;  // how often the cluster has put it back into its queue
+};
+
+class Task {
+ public:
+  /// NotFound, Corrupt: there is no such handover, or task in it.  Waits up to a minute for the
+  /// records of what its jobs need; jobs whose needs are not done are left alone.
+  static Result<Task> read(TaskOptions options);
+
+  /// An earlier life has told all there is; nothing is to be done.
+  bool is_closed() const { return closed_; }
+  /// 0: its jobs are done, or whether they are is told by records alone (`jobs_each`).
+  int exit_code(const World& world) const;
+
+  Result<std::unique_ptr<RecordStore>> open_store();
+  /// Once a turn: true when it is to leave.
+  bool should_leave(const Coordinator& core) const;
+  /// Jobs that were to end before the task began.
+  void begin(Coordinator& core) const { end_asked(core); }
+  void on_signal(int signal, Coordinator& core, RecordStore& store);
+  /// The last word on the shared file system.
+  Result<void> finish(const World& world, RecordStore& store) const;
+
+ private:
+  void end_asked(Coordinator& core) const;
+
+  TaskOptions options_;
+  store::Handover handover_;
+  std::vector<store::Record> told_;
+  std::int32_t life_ = 1;
+  bool closed_ = false;
+  bool ended_ = false;  // by the cluster
+  bool time_is_up_ = false;
+};
+
+}  // namespace pergpu

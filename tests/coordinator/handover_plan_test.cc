@@ -1,0 +1,224 @@
+// Which jobs go to a cluster in one array, and behind what they wait there.
+#include "coordinator/handover_plan.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <numeric>
+#include <set>
+
+#include "coordinator/submit.h"
+#include "simulation.h"
+#include "spec/wire.h"
+
+namespace pergpu::testing {
+namespace {
+
+using Tasks = std::vector<int>;
+
+/// A sweep of train -> evaluate, or what the test makes of it, and a cluster that takes it.
+struct HandoverPlan : ::testing::Test {
+  void submit(int runs, std::vector<StepSpec> steps) {
+    SweepSpec sweep = sweep_of("s", runs);
+    sweep.steps = std::move(steps);
+    Result<SubmitPlan> plan = plan_submit(world, sweep, {.engine = kSlurm}, {1, 1});
+    ASSERT_TRUE(plan) << plan.error().message;
+    for (const Row& row : plan->rows) ASSERT_TRUE(world.absorb(row));
+    for (const std::int64_t job : plan->reply.jobs) wanted.insert(JobId{job});
+  }
+  static StepSpec train() { return step_of("train"); }
+  static StepSpec evaluate(Need::Scope scope = Need::Scope::SameRun) {
+    StepSpec step = step_of("evaluate");
+    step.needs = {{0, scope}};
+    return step;
+  }
+
+  ClusterSite site() {
+    return {.array_size = array_size,
+            .place = [this](JobId id) -> std::optional<HandedPlace> {
+              const auto it = places.find(id);
+              if (it == places.end()) return std::nullopt;
+              return it->second;
+            },
+            .arrays = [this](StepKey step) { return arrays[step]; }};
+  }
+  std::optional<ArrayPlan> plan() {
+    return next_array(world, sweep(), {wanted.begin(), wanted.end()}, site());
+  }
+  /// The cluster takes the next one and calls it `number`.
+  ArrayPlan take(std::int64_t number) {
+    std::optional<ArrayPlan> taken = plan();
+    EXPECT_TRUE(taken);
+    if (!taken) return {};
+    arrays[taken->step].push_back(number);
+    for (const store::HandedJob& job : taken->handover.jobs) {
+      places[job.job.id] = {number, job.task, taken->handover.jobs_each};
+      wanted.erase(job.job.id);
+    }
+    return *std::move(taken);
+  }
+  void end(std::int64_t job, OutcomeClass cls, JobState state) {
+    const auto happens = [&](JobEvent e) {
+      ASSERT_TRUE(world.absorb(row::Event{{job}, std::move(e), {2, 2}}));
+    };
+    happens(event::Starting{.attempt = 1});
+    happens(event::Ended{{.cls = cls}, {.state = state}});
+    wanted.erase(JobId{job});
+    places.erase(JobId{job});
+  }
+  const Sweep& sweep() const { return world.sweeps().begin()->second; }
+
+  World world;
+  std::set<JobId> wanted;
+  std::map<JobId, HandedPlace> places;
+  std::map<StepKey, std::vector<std::int64_t>> arrays;
+  std::int32_t array_size = 1001;
+};
+
+TEST_F(HandoverPlan, ALaterStepWaitsTaskByTask) {
+  submit(3, {train(), evaluate()});
+  const ArrayPlan first = take(12);
+  EXPECT_EQ(first.tasks, (Tasks{0, 1, 2}));
+  EXPECT_EQ(first.dependency, "");
+  EXPECT_EQ(first.handover.jobs.size(), 3u);
+  EXPECT_EQ(first.handover.jobs[0].job.step_name, "train");
+  const ArrayPlan second = take(13);
+  EXPECT_EQ(second.tasks, (Tasks{0, 1, 2}));
+  EXPECT_EQ(second.dependency, "aftercorr:12");
+  ASSERT_EQ(second.handover.jobs[1].needs.size(), 1u);
+  EXPECT_EQ(second.handover.jobs[1].needs[0].job, JobId{2});
+  EXPECT_EQ(second.handover.jobs[1].needs[0].out, world.out_of(*world.job(JobId{2})));
+  EXPECT_FALSE(plan());
+}
+
+TEST_F(HandoverPlan, WhatIsDoneIsNotWaitedFor) {
+  submit(3, {train(), evaluate()});
+  end(1, OutcomeClass::Ok, JobState::Done);
+  EXPECT_EQ(take(12).tasks, (Tasks{1, 2}));
+  // Those that can run now, and those that wait, are two arrays.
+  std::set<std::string> dependencies = {take(13).dependency, take(14).dependency};
+  EXPECT_EQ(dependencies, (std::set<std::string>{"", "aftercorr:12"}));
+  EXPECT_EQ(places.at({4}).task, 0);
+  EXPECT_EQ(places.at({6}).task, 2);
+}
+
+TEST_F(HandoverPlan, WhatHasNoPlaceKeepsItsDependentsHere) {
+  submit(2, {train(), evaluate()});
+  wanted.erase(JobId{1});  // held, say
+  EXPECT_EQ(take(12).tasks, Tasks{1});
+  const ArrayPlan second = take(13);
+  EXPECT_EQ(second.tasks, Tasks{1});
+  EXPECT_FALSE(plan()) << "the job of run 0 has to stay";
+}
+
+TEST_F(HandoverPlan, ABarrierWaitsForAllArrays) {
+  array_size = 2;
+  submit(3, {train(), evaluate(Need::Scope::All)});
+  EXPECT_EQ(take(12).tasks, (Tasks{0, 1}));
+  EXPECT_EQ(take(13).tasks, Tasks{0});
+  EXPECT_EQ(take(14).dependency, "afterok:12:13");
+}
+
+TEST_F(HandoverPlan, ABarrierForTheEndOnlyWaitsForTheEnd) {
+  submit(2, {train(), evaluate(Need::Scope::Ended)});
+  take(12);
+  const ArrayPlan second = take(13);
+  EXPECT_EQ(second.dependency, "afterany:12");
+  EXPECT_TRUE(second.handover.jobs[0].needs.empty()) << "it runs however they ended";
+}
+
+TEST_F(HandoverPlan, AnArrayIsAsLongAsTheSiteAllows) {
+  array_size = 4;
+  submit(10, {train(), evaluate()});
+  EXPECT_EQ(take(1).tasks, (Tasks{0, 1, 2, 3}));
+  EXPECT_EQ(take(2).tasks, (Tasks{0, 1, 2, 3}));
+  EXPECT_EQ(take(3).tasks, (Tasks{0, 1}));
+  EXPECT_EQ(take(4).dependency, "aftercorr:1");
+  EXPECT_EQ(take(5).dependency, "aftercorr:2");
+  EXPECT_EQ(take(6).dependency, "aftercorr:3");
+  EXPECT_FALSE(plan());
+}
+
+TEST_F(HandoverPlan, MaxParallelHoldsOverSeveralArrays) {
+  array_size = 2;
+  StepSpec step = train();
+  step.max_parallel = 2;
+  submit(4, {step});
+  const ArrayPlan first = take(12);
+  EXPECT_EQ(first.most_at_once, 2);
+  EXPECT_EQ(first.dependency, "");
+  EXPECT_EQ(take(13).dependency, "afterany:12");
+}
+
+TEST_F(HandoverPlan, SeveralJobsFillAnAllocation) {
+  StepSpec first = train();
+  first.slurm.jobs_per_allocation = 3;
+  StepSpec same = evaluate();
+  same.slurm.jobs_per_allocation = 3;
+  StepSpec alone = step_of("report");
+  alone.needs = {{1, Need::Scope::SameRun}};
+  submit(7, {first, same, alone});
+  const ArrayPlan one = take(12);
+  EXPECT_EQ(one.tasks, (Tasks{0, 1, 2}));
+  EXPECT_EQ(one.handover.jobs_each, 3);
+  EXPECT_EQ(one.handover.jobs[3].task, 1);
+  EXPECT_EQ(take(13).dependency, "aftercorr:12");
+  // A task of several jobs says nothing of one of them: whoever waits looks at the records.
+  const ArrayPlan last = take(14);
+  EXPECT_EQ(last.dependency, "afterany:13");
+  EXPECT_EQ(last.tasks, (Tasks{0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(last.handover.jobs[0].needs.size(), 1u);
+}
+
+TEST_F(HandoverPlan, TheNodeIsToldOfOneStepAndNoConditions) {
+  submit(2, {train(), evaluate()});
+  take(12);
+  const ArrayPlan plan = take(13);
+  const Result<SweepSpec> spec = sweep_from_wire(plan.handover.sweep.spec);
+  ASSERT_TRUE(spec);
+  EXPECT_TRUE(spec->steps[1].needs.empty());
+  EXPECT_TRUE(spec->steps[1].overcommit);
+  EXPECT_FALSE(spec->steps[0].overcommit);
+  World node;
+  ASSERT_TRUE(node.absorb(plan.handover.sweep));
+  for (const row::Run& run : plan.handover.runs) ASSERT_TRUE(node.absorb(run));
+  for (const store::HandedJob& job : plan.handover.jobs) {
+    ASSERT_TRUE(node.absorb(job.job));
+    ASSERT_TRUE(node.absorb(row::Event{job.job.id, job.state, job.job.at}));
+    EXPECT_EQ(node.path_of(*node.job(job.job.id)), world.path_of(*world.job(job.job.id)));
+  }
+}
+
+/// Whatever has ended already: all that can be handed over is, once, and nothing before its need.
+RC_GTEST_FIXTURE_PROP(HandoverPlan, EveryJobGetsOnePlaceBehindItsNeed, ()) {
+  array_size = *rc::gen::inRange(1, 5);
+  StepSpec first = train();
+  StepSpec second = evaluate();
+  first.slurm.jobs_per_allocation = *rc::gen::inRange(1, 4);
+  second.slurm.jobs_per_allocation = *rc::gen::inRange(1, 4);
+  const int runs = *rc::gen::inRange(1, 12);
+  submit(runs, {first, second});
+  for (int run = 0; run < runs; ++run) {
+    if (*rc::gen::inRange(0, 3) == 0) end(run + 1, OutcomeClass::Ok, JobState::Done);
+  }
+  std::int64_t number = 100;
+  std::map<JobId, std::int64_t> array_of;
+  while (std::optional<ArrayPlan> next = plan()) {
+    RC_ASSERT(number < 200);
+    for (const int task : next->tasks) RC_ASSERT(task >= 0 && task < array_size);
+    std::map<int, int> jobs_of;
+    for (const store::HandedJob& job : next->handover.jobs) {
+      RC_ASSERT(array_of.emplace(job.job.id, number).second);
+      RC_ASSERT(++jobs_of[job.task] <= next->handover.jobs_each);
+      if (job.job.step != 1) continue;
+      const auto need = array_of.find(JobId{job.job.run + 1});
+      if (need == array_of.end()) continue;
+      RC_ASSERT(next->dependency.find(":" + std::to_string(need->second)) != std::string::npos);
+    }
+    take(number++);
+  }
+  RC_ASSERT(wanted.empty());
+}
+
+}  // namespace
+}  // namespace pergpu::testing

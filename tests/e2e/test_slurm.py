@@ -1,0 +1,377 @@
+"""Sweeps on a real Slurm of one node (slurm_cluster.py)."""
+import json
+import os
+import random
+import signal
+import time
+
+import pytest
+from harness import LONG, read, strip_colours, wait_until
+
+TWO_STEPS = """
+name = "two"
+[grid]
+x = [1, 2, 3]
+[steps.train]
+shell = "echo $PERGPU_PARAM_X; echo '{\\"loss\\": '$PERGPU_PARAM_X'}' >> $PERGPU_METRICS; stamp 0"
+[steps.evaluate]
+needs = ["train"]
+command = "stamp 0"
+"""
+
+
+def submit(home, text, *args):
+    return home.submit(text, "--on", "slurm", *args)
+
+
+def table(text):
+    """The lines of the table, without times."""
+    lines = strip_colours(text).splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith("RUN"))
+    return [[word for word in line.split() if not word.endswith("s")] for line in lines[begin:]]
+
+
+def gone(slurm):
+    wait_until(lambda: not slurm.open(), "the end of Slurm's jobs")
+
+
+def test_a_sweep_ends_as_it_does_here(slurm, home, new_home):
+    out = home.run("run", home.file("two.toml", TWO_STEPS), "--on", "slurm")
+    here = new_home()
+    expected = here.run("run", here.file("two.toml", TWO_STEPS), "--lanes", 2)
+    assert table(out.stdout) == table(expected.stdout)
+    assert set(home.states().values()) == {"done"}
+    record = json.loads(read(f"{home.work}/runs/two/00-x=1/train/attempt.json"))
+    assert record["state"] == "done" and record["attempt"] == 1
+    assert read(f"{home.work}/runs/two/01-x=2/train/log.txt") == "2\n"
+    # The second step was in Slurm's hands before the first had ended: two arrays of three.
+    assert sorted(slurm.queue().values()) == ["COMPLETED"] * 6
+
+
+def test_a_step_waits_for_its_own_run_and_a_barrier_for_all(slurm, home):
+    submit(home, """
+name = "needs"
+[grid]
+x = [1, 2]
+[steps.first]
+once = true
+command = "stamp 0"
+[steps.train]
+needs = ["first"]
+command = "stamp 0"
+[steps.last]
+once = true
+needs = ["train:all"]
+command = "stamp 0"
+""")  # fmt: skip
+    assert home.wait() == 0
+    order = [line[5] for line in home.stamps.lines()]
+    assert order[:2] == ["first"] * 2 and order[-2:] == ["last"] * 2 and order.count("train") == 4
+
+
+def test_retries_happen_in_the_task_and_a_failure_skips_what_needs_it(slurm, home):
+    submit(home, """
+name = "fails"
+[grid]
+x = [0, 3]
+[steps.train]
+command = "stamp 0 {x}"
+retries = {max = 2, delay = "0s"}
+[steps.evaluate]
+needs = ["train"]
+command = "stamp 0"
+""")  # fmt: skip
+    assert home.wait() == 1
+    jobs = home.ps()
+    assert {name: job["state"] for name, job in jobs.items()} == {
+        "00-x=0/train": "done", "01-x=3/train": "failed", "00-x=0/evaluate": "done", "01-x=3/evaluate": "skipped",
+    }  # fmt: skip
+    assert jobs["01-x=3/train"]["attempt"] == 3 and jobs["01-x=3/train"]["exit"] == 3
+    assert "train (job 2) ended as failed" in jobs["01-x=3/evaluate"]["reason"]
+    assert os.path.exists(f"{home.work}/runs/fails/01-x=3/train/attempt.2.json")
+    assert len(slurm.queue()) == 4, "retries are no jobs of Slurm's"
+    gone(slurm)
+
+
+def test_retry_hands_over_what_failed_and_what_needs_it(slurm, home):
+    home.file("code", "4")
+    submit(home, """
+name = "again"
+[steps.train]
+shell = "stamp 0 $(cat code)"
+[steps.evaluate]
+needs = ["train"]
+command = "stamp 0"
+""")  # fmt: skip
+    assert home.wait() == 1
+    home.file("code", "0")
+    home.run("retry", "again", "--failed")
+    assert home.wait() == 0
+    assert {name.split("/")[1]: job["attempt"] for name, job in home.ps().items()} == {"train": 2, "evaluate": 1}
+
+
+def test_cancel_ends_what_runs_and_takes_back_what_waits(slurm, home):
+    home.close_gate()
+    submit(home, """
+name = "long"
+[grid]
+x = [1, 2]
+[steps.train]
+command = "stamp 0"
+[steps.evaluate]
+needs = ["train"]
+command = "stamp 0"
+""")  # fmt: skip
+    home.until_running(2)
+    wait_until(lambda: list(home.states().values()).count("running") == 2, "both running")
+    why = home.run("why", "1").stdout
+    assert "Slurm job" in why and "n0" in why, why
+    home.run("cancel", "1")
+    wait_until(lambda: home.ps()["00-x=1/train"]["state"] == "cancelled", "its end")
+    assert home.ps()["00-x=1/evaluate"]["state"] == "skipped"
+    assert home.ps()["01-x=2/train"]["state"] == "running"
+    home.run("cancel", "long")
+    home.wait()
+    assert set(home.states().values()) <= {"cancelled", "skipped"}
+    gone(slurm)
+    assert home.stamps.count("start") == 2
+
+
+def test_what_is_held_leaves_the_queue_of_slurm_and_comes_back(slurm, home):
+    home.close_gate()
+    submit(home, """
+name = "held"
+[steps.train]
+command = "stamp 0"
+[steps.evaluate]
+needs = ["train"]
+command = "stamp 0"
+""")  # fmt: skip
+    home.until_running()
+    wait_until(lambda: len(slurm.open()) == 2, "both in Slurm's queue")
+    home.run("hold", "held/*/evaluate")
+    wait_until(lambda: len(slurm.open()) == 1, "one of them")
+    home.open_gate()
+    wait_until(lambda: "done" in home.states().values(), "the end of the first")
+    assert "held" in home.states().values()
+    home.run("release", "held/*/evaluate")
+    assert home.wait() == 0
+    assert set(home.states().values()) == {"done"}
+
+
+def test_scancel_from_outside_cancels(slurm, home):
+    home.close_gate()
+    submit(home, """
+name = "outside"
+[steps.train]
+command = "stamp 0"
+retries = 2
+[steps.evaluate]
+needs = ["train"]
+command = "stamp 0"
+""")  # fmt: skip
+    home.until_running()
+    wait_until(lambda: "running" in home.states().values(), "a running job")
+    (running,) = (task for task, state in slurm.queue().items() if state == "RUNNING")
+    slurm.run("scancel", running)
+    home.wait()
+    jobs = {name.split("/")[1]: job for name, job in home.ps().items()}
+    assert jobs["train"]["state"] == "cancelled" and "in Slurm" in jobs["train"]["reason"]
+    assert jobs["evaluate"]["state"] in ("skipped", "cancelled")
+    assert home.stamps.count("start") == 1
+    gone(slurm)
+
+
+@pytest.mark.parametrize("moment", ["queued", "running", "ended"])
+def test_a_coordinator_that_is_killed_loses_nothing(slurm, home, moment):
+    home.close_gate()
+    submit(home, TWO_STEPS)
+    if moment == "queued":
+        home.kill_coordinator()
+    home.until_running(3)
+    if moment == "running":
+        home.kill_coordinator()
+    if moment == "ended":
+        home.kill_coordinator()
+        home.open_gate()
+        gone(slurm)
+    home.open_gate()
+    home.run("ps")
+    assert home.wait() == 0
+    assert set(home.states().values()) == {"done"}
+    assert home.stamps.count("start") == 6, "each of them ran once"
+    assert len(slurm.queue()) == 6
+
+
+def test_without_a_controller_jobs_wait_and_why_says_so(new_slurm, home):
+    slurm = new_slurm()
+    home.env.update(slurm.env)
+    slurm.kill_controller()
+    submit(home, TWO_STEPS)
+    wait_until(lambda: "does not answer" in home.run("why", "1").stdout, "words about Slurm")
+    slurm.start_controller()
+    assert home.wait() == 0
+    assert home.stamps.count("start") == 6
+    home.stop()
+
+
+def test_a_controller_that_is_started_anew_keeps_what_runs(new_slurm, home):
+    slurm = new_slurm()
+    home.env.update(slurm.env)
+    home.close_gate()
+    submit(home, TWO_STEPS)
+    home.until_running(3)
+    slurm.end("slurmctld.pid", signal.SIGTERM)
+    home.open_gate()
+    slurm.start_controller()
+    assert home.wait() == 0
+    assert home.stamps.count("start") == 6
+    home.stop()
+
+
+def test_what_is_this_machines_is_refused_for_a_cluster(home):
+    text = home.file("s.toml", "[limits]\nlicense = 1\n[steps.train]\ncommand = 'true'\nuses = ['license']\n")
+    assert "Slurm chooses" in home.run("run", text, "--on", "slurm", "--lanes", 2, code=2).stderr
+    assert "Slurm chooses" in home.run("run", text, "--on", "slurm", "--devices", 0, code=2).stderr
+    assert "`uses` counts jobs on this machine" in home.run("run", text, "--on", "slurm", code=2).stderr
+    assert home.states() == {}
+
+
+def test_without_slurm_jobs_wait_and_why_names_what_is_missing(home):
+    home.env["PATH"] = home.work
+    submit(home, TWO_STEPS)
+    wait_until(lambda: "there is no s" in home.run("why", "1").stdout, "words about a program")
+    home.run("cancel", "two")
+    assert set(home.states().values()) <= {"cancelled", "skipped"}
+
+
+def test_a_sweep_that_slurm_has_does_not_begin_here(slurm, home):
+    home.close_gate()
+    submit(home, TWO_STEPS)
+    home.until_running(3)
+    refused = home.run("submit", home.work + "/sweep.toml", "--lanes", 2, code=2).stderr
+    assert "--on slurm" in refused and "pergpu cancel two" in refused
+    home.open_gate()
+    assert home.wait() == 0
+    home.run("run", home.work + "/sweep.toml", "--lanes", 2)
+    assert home.stamps.count("start") == 6
+
+
+def test_a_dry_run_asks_slurm_nothing(home):
+    home.env["PATH"] = home.work
+    out = home.run("run", home.file("s.toml", TWO_STEPS), "--on", "slurm", "--dry-run").stdout
+    assert "train" in out and home.states() == {}
+
+
+def test_several_jobs_fill_an_allocation(slurm, home):
+    submit(home, """
+name = "many"
+[slurm]
+jobs_per_allocation = 4
+lanes = 2
+[grid]
+x = {from = 1, to = 8, n = 8}
+[steps.train]
+shell = "stamp 0.1 $([ $PERGPU_INDEX = 5 ] && echo 1)"
+[steps.evaluate]
+needs = ["train"]
+command = "stamp 0"
+""".replace("$PERGPU_INDEX", "$PERGPU_PARAM_X"))  # fmt: skip
+    assert home.wait() == 1
+    states = list(home.states().values())
+    assert states.count("done") == 14 and states.count("failed") == 1 and states.count("skipped") == 1
+    assert sorted(slurm.queue()) and len(slurm.queue()) == 4, "two allocations for each step"
+    assert home.stamps.most_at_once() <= 4
+
+
+def test_what_the_step_asks_for_is_what_slurm_is_asked_for(slurm, home):
+    home.close_gate()
+    submit(home, """
+name = "asks"
+[slurm]
+partition = "p"
+[defaults.slurm]
+extra = ["--mail-type=NONE"]
+[steps.train]
+command = "stamp 0"
+cpus = 3
+memory = "100MiB"
+timeout = "10m"
+slurm = { time = "1h", extra = ["--exclusive"] }
+""")  # fmt: skip
+    home.until_running()
+    (task,) = slurm.open()
+    told = slurm.run("scontrol", "show", "job", task)
+    assert "Partition=p" in told and "TimeLimit=01:00:00" in told and "CPUs/Task=3" in told, told
+    assert "MinMemoryNode=100M" in told and "OverSubscribe=NO" in told, told
+    home.open_gate()
+    assert home.wait() == 0
+
+
+# What takes minutes, because Slurm counts in them.
+
+long = pytest.mark.skipif(not LONG, reason="takes minutes: PERGPU_LONG=1")
+
+
+@long
+def test_the_time_limit_of_an_allocation_is_a_timeout(slurm, home):
+    home.close_gate()
+    submit(home, """
+name = "limit"
+[slurm]
+time = "1m"
+[steps.train]
+command = "stamp 0"
+""")  # fmt: skip
+    home.until_running()
+    wait_until(lambda: home.only()["state"] == "timeout", "its end", 180)
+    assert "time limit of its allocation" in home.only()["reason"]
+    gone(slurm)
+
+
+@long
+def test_a_task_that_slurm_requeues_goes_on_at_no_charge(slurm, home):
+    home.close_gate()
+    submit(home, """
+name = "requeued"
+[steps.train]
+command = "stamp 0"
+""")  # fmt: skip
+    home.until_running()
+    (task,) = slurm.open()
+    slurm.run("scontrol", "requeue", task)
+    wait_until(lambda: "2 minutes" in home.run("why", "1").stdout, "words about it")
+    assert home.only()["state"] == "queued"
+    home.open_gate()
+    assert home.wait() == 0
+    job = home.only()
+    assert job["attempt"] == 2 and job["state"] == "done"
+    assert home.stamps.count("start") == 2
+    assert "Slurm has put its task back" in home.run("show", "1").stdout
+
+
+@long
+def test_a_coordinator_killed_at_any_moment_submits_nothing_twice(slurm, home):
+    """200 kills over sweeps of 12 jobs of a second each."""
+    kills = 0
+    chance = random.Random(7)
+    while kills < 200:
+        before = home.stamps.count("start")
+        name = f"kills{kills}"
+        submit(home, f"""
+name = "{name}"
+[grid]
+x = [1, 2, 3, 4, 5, 6]
+[steps.train]
+command = "stamp 1"
+[steps.evaluate]
+needs = ["train"]
+command = "stamp 1"
+""")  # fmt: skip
+        while not set(home.states(name).values()) <= {"done", "failed", "lost", "cancelled", "skipped", "held"}:
+            time.sleep(chance.random() * 0.6)
+            home.kill_coordinator()
+            kills += 1
+            home.run("ps")
+        assert set(home.states(name).values()) == {"done"}, home.run("ps", "-a", name).stdout
+        assert home.stamps.count("start") == before + 12, "each of them ran once"
