@@ -57,6 +57,10 @@ int run_task(const std::string& folder) {
   if (!home) return fail(home.error());
   const std::string run_dir = *home + "/run";
   if (::mkdir(run_dir.c_str(), 0700) < 0) return fail(os_error("mkdir " + run_dir));
+  // In an allocation Slurm says whose a GPU is, and two of them may call different GPUs "0".
+  const std::string locks = *home + "/locks";
+  if (::mkdir(locks.c_str(), 0700) < 0) return fail(os_error("mkdir " + locks));
+  ::setenv("PERGPU_LOCKS", locks.c_str(), 1);
   const int code = coordinator_main(
       {.home = *home,
        .run_dir = run_dir,

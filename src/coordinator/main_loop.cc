@@ -19,6 +19,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/meeting_place.h"
 #include "coordinator/server.h"
+#include "gpu/allocated_gpus.h"
 #include "gpu/probe_inventory.h"
 #include "os/cgroup_site.h"
 #include "os/clock.h"
@@ -210,7 +211,9 @@ int coordinator_main(const CoordinatorOptions& options) {
       clock, [&](std::int64_t at, std::function<void()> f) { return loop.at(at, std::move(f)); },
       on_engine);
   std::unique_ptr<gpu::ProbeInventory> inventory = gpu::ProbeInventory::create(loop, clock);
-  GpuLanes gpus({.inventory = inventory.get(),
+  const char* given = task ? std::getenv("CUDA_VISIBLE_DEVICES") : nullptr;
+  gpu::AllocatedGpus allocated(*inventory, gpu::device_names(given == nullptr ? "" : given));
+  GpuLanes gpus({.inventory = &allocated,
                  .loop = &loop,
                  .clock = &clock,
                  .timers = &timers,
@@ -348,7 +351,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!ran) return complain(ran.error());
   local.release(false);
   if (!task) return 0;
-  if (Result<void> told = task->finish(world, *records); !told) return complain(told.error());
+  if (Result<void> told = task->finish(*records); !told) return complain(told.error());
   return task->exit_code(world);
 }
 

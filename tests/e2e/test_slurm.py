@@ -308,6 +308,24 @@ slurm = { time = "1h", extra = ["--exclusive"] }
     assert home.wait() == 0
 
 
+def test_a_job_has_the_gpu_that_slurm_gave_it(slurm, home):
+    home.close_gate()
+    submit(home, """
+name = "gpus"
+[grid]
+x = [1, 2, 3]
+[steps.train]
+command = "stamp 0"
+gpus = 1
+""")  # fmt: skip
+    home.until_running(3)
+    seen = [line[4] for line in home.stamps.lines()]
+    given = [slurm.run("scontrol", "show", "job", "-d", task) for task in slurm.open()]
+    assert sorted(seen) == ["0", "1", "2"] and sorted(text.split("(IDX:")[1][0] for text in given) == sorted(seen)
+    home.open_gate()
+    assert home.wait() == 0
+
+
 # What takes minutes, because Slurm counts in them.
 
 long = pytest.mark.skipif(not LONG, reason="takes minutes: PERGPU_LONG=1")
@@ -347,7 +365,7 @@ command = "stamp 0"
     job = home.only()
     assert job["attempt"] == 2 and job["state"] == "done"
     assert home.stamps.count("start") == 2
-    assert "Slurm has put its task back" in home.run("show", "1").stdout
+    assert "the cluster ends the allocation" in home.run("show", "1").stdout, "what attempt 1 became"
 
 
 @long
