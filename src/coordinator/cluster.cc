@@ -37,6 +37,7 @@ Cluster::Cluster(Parts parts) : parts_(std::move(parts)) {}
 void Cluster::want(JobId job) {
   if (holds(job)) return;
   wanted_[parts_.world->job(job)->sweep].insert(job);
+  may_plan_ = true;
 }
 
 void Cluster::leave(JobId id) {
@@ -61,54 +62,76 @@ void Cluster::stop(JobId id, bool kill) {
 
 void Cluster::settle(bool may_change) {
   if (may_change) {
-    for (const auto& answer : std::exchange(answers_, {})) answer();
+    for (const auto& answer : std::exchange(answers_, {})) {
+      answer();
+      may_plan_ = true;
+    }
   }
   forget_closed();
   if (busy_ || !may_change) return;
   const std::int64_t now = parts_.clock->now().boot_ns;
   if (!recovered_) {
-    if (!to_recover_.empty() && now >= next_look_ns_) return ask_what_was();
-    return arm();
+    if (now >= next_look_ns_) return ask_what_was();
+    return wake_at(next_look_ns_);
   }
-  if (!to_end_.empty()) return end_tasks();
+  if (!to_end_.empty() && end_tasks()) return;
+  const bool needs_size = array_size_ == 0 && !wanted_.empty();
+  if (!needs_size && now >= next_submit_ns_ && may_plan_) {
+    if (hand_over_next()) return;
+    may_plan_ = false;  // until something has changed
+  }
+  const bool looks = !arrays_.empty() || needs_size;
+  if (looks && now >= next_look_ns_) return look();
+  if (looks) return wake_at(next_look_ns_);
+  if (may_plan_ && !wanted_.empty()) wake_at(next_submit_ns_);
+}
+
+bool Cluster::idle() const {
+  const bool waits = array_size_ == 0 || may_plan_;  // else for what only people can bring about
+  return recovered_ && !busy_ && answers_.empty() && arrays_.empty() && (wanted_.empty() || !waits);
+}
+
+/// False: nothing of what is wanted can be handed over now.
+bool Cluster::hand_over_next() {
+  for (const auto& [key, array] : arrays_) {
+    if (array.number == 0 && array.open > 0) return false;  // what others wait for has no name yet
+  }
+  const ClusterSite site{.array_size = array_size_,
+                         .place = [this](JobId job) -> std::optional<HandedPlace> {
+                           const auto it = places_.find(job);
+                           if (it == places_.end()) return std::nullopt;
+                           const Array& array = arrays_.at(it->second.array);
+                           if (array.number == 0) return std::nullopt;
+                           return HandedPlace{array.number, it->second.task, array.jobs_each};
+                         },
+                         .arrays =
+                             [this](StepKey step) {
+                               std::vector<std::int64_t> numbers;
+                               for (const auto& [key, array] : arrays_) {
+                                 if (array.step == step && array.open > 0)
+                                   numbers.push_back(array.number);
+                               }
+                               return numbers;
+                             }};
   for (const auto& [id, jobs] : wanted_) {
     const Sweep* sweep = parts_.world->sweep(id);
-    if (sweep == nullptr || array_size_ == 0 || now < next_submit_ns_) continue;
-    const ClusterSite site{.array_size = array_size_,
-                           .place = [this](JobId job) -> std::optional<HandedPlace> {
-                             const auto it = places_.find(job);
-                             if (it == places_.end()) return std::nullopt;
-                             const Array& array = arrays_.at(it->second.array);
-                             if (array.number == 0) return std::nullopt;
-                             return HandedPlace{array.number, it->second.task, array.jobs_each};
-                           },
-                           .arrays =
-                               [this](StepKey step) {
-                                 std::vector<std::int64_t> numbers;
-                                 for (const auto& [key, array] : arrays_) {
-                                   if (array.step == step && array.open > 0)
-                                     numbers.push_back(array.number);
-                                 }
-                                 return numbers;
-                               }};
+    if (sweep == nullptr) continue;
     if (std::optional<ArrayPlan> plan =
             next_array(*parts_.world, *sweep, {jobs.begin(), jobs.end()}, site)) {
       return hand_over(*sweep, *std::move(plan));
     }
   }
-  const bool needs_size = array_size_ == 0 && !wanted_.empty();
-  if ((!arrays_.empty() || needs_size) && now >= next_look_ns_) return look();
-  arm();
+  return false;
 }
 
 // ---- handing over -----------------------------------------------------------------------------
 
-void Cluster::hand_over(const Sweep& sweep, ArrayPlan plan) {
+/// False: not now.
+bool Cluster::hand_over(const Sweep& sweep, ArrayPlan plan) {
   const Result<std::string> environment = parts_.read_environment(sweep.id);
   if (!environment) {
     trouble_ = environment.error().message;
-    next_look_ns_ = parts_.clock->now().boot_ns + kLookPause;
-    return arm();
+    return false;
   }
   Array array{.key = fmt::format("{}-{}", sweep.name, os::random_hex(8)),
               .step = plan.step,
@@ -134,6 +157,7 @@ void Cluster::hand_over(const Sweep& sweep, ArrayPlan plan) {
       busy_ = false;
     };
   });
+  return true;
 }
 
 void Cluster::submitted(const std::string& key, Result<std::int64_t> number) {
@@ -449,7 +473,8 @@ void Cluster::judge(Array& array, std::int32_t index, Task& task) {
 }
 
 /// What is to end: what waits in the queue leaves it, what runs finds a request and is woken.
-void Cluster::end_tasks() {
+/// False: there is nobody to tell, yet.
+bool Cluster::end_tasks() {
   struct Order {
     std::string folder = {};
     std::string id = {};
@@ -486,7 +511,7 @@ void Cluster::end_tasks() {
     it = to_end_.erase(it);
   }
   to_kill_.clear();
-  if (orders.empty()) return;
+  if (orders.empty()) return false;
   ask_soon();
   busy_ = true;
   parts_.errands->run([this, orders = std::move(orders)]() -> std::function<void()> {
@@ -506,6 +531,7 @@ void Cluster::end_tasks() {
       trouble_ = told.error().message;
     };
   });
+  return true;
 }
 
 void Cluster::ask_soon() {
@@ -513,10 +539,9 @@ void Cluster::ask_soon() {
   next_queue_ns_ = std::min(next_queue_ns_, parts_.clock->now().boot_ns + kShortestQueuePause);
 }
 
-void Cluster::arm() {
-  if (timer_ != 0) parts_.timers->cancel(std::exchange(timer_, 0));
-  if (arrays_.empty() && wanted_.empty()) return;
-  timer_ = parts_.timers->at(next_look_ns_, [this] { timer_ = 0; });
+void Cluster::wake_at(std::int64_t boot_ns) {
+  if (timer_ != 0) parts_.timers->cancel(timer_);
+  timer_ = parts_.timers->at(boot_ns, [this] { timer_ = 0; });
 }
 
 // ---- words ------------------------------------------------------------------------------------

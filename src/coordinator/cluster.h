@@ -71,8 +71,8 @@ class Cluster {
   void settle(bool may_change);
 
   bool holds(JobId job) const { return places_.contains(job); }
-  /// Nothing is handed over, or waits for it.
-  bool idle() const { return arrays_.empty() && wanted_.empty() && !busy_; }
+  /// Nothing is handed over, or will be without a person's doing.
+  bool idle() const;
   /// Of a queued job, in plain words.
   std::string why(JobId job) const;
   /// Of a live one: where it runs ("node n3, task 4711_2"); "": not known.
@@ -107,8 +107,9 @@ class Cluster {
 
   using TaskName = std::pair<std::string, std::int32_t>;  // key of the array, index
 
-  void hand_over(const Sweep& sweep, ArrayPlan plan);
-  void end_tasks();
+  bool hand_over_next();
+  bool hand_over(const Sweep& sweep, ArrayPlan plan);
+  bool end_tasks();
   void submitted(const std::string& key, Result<std::int64_t> number);
   void add(Array array);
   void look();
@@ -126,7 +127,7 @@ class Cluster {
   static Result<std::int64_t> number_of(slurm::Client& client, const std::string& key);
   void see_queue(const std::vector<slurm::QueueRecord>& queue);
   void ask_soon();
-  void arm();
+  void wake_at(std::int64_t boot_ns);
   static std::string folder_of(const Sweep& sweep) { return sweep.folder() + "/.slurm"; }
 
   Parts parts_;
@@ -139,7 +140,8 @@ class Cluster {
   std::int32_t array_size_ = 0;  // 0: not known yet
   std::vector<SweepId> to_recover_ = {};
   bool recovered_ = false;
-  bool busy_ = false;                           // an errand of hand_over() or look() is under way
+  bool may_plan_ = false;  // something has changed since nothing could be handed over
+  bool busy_ = false;      // an errand of hand_over() or look() is under way
   std::vector<std::function<void()>> answers_;  // of errands, for a turn that may change things
   std::int64_t next_submit_ns_ = 0;
   std::int64_t submit_pause_ns_ = 0;

@@ -164,8 +164,9 @@ void Task::on_signal(int signal, Coordinator& core, RecordStore& store) {
   }
 }
 
-Result<void> Task::finish(const World& world, RecordStore& store) const {
-  return store.finish(!ended_ && world.queued() == 0);
+Result<void> Task::finish(RecordStore& store) const {
+  // What is queued still had no time left here: it is handed over anew.
+  return store.finish(!ended_);
 }
 
 int Task::exit_code(const World& world) const {

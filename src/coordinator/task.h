@@ -45,7 +45,7 @@ class Task {
   void begin(Coordinator& core) const { end_asked(core); }
   void on_signal(int signal, Coordinator& core, RecordStore& store);
   /// The last word on the shared file system.
-  Result<void> finish(const World& world, RecordStore& store) const;
+  Result<void> finish(RecordStore& store) const;
 
  private:
   void end_asked(Coordinator& core) const;

@@ -77,10 +77,12 @@ Result<Client::Said> Client::call(std::vector<std::string> argv, const SubmitCal
   }
   argv.front() = program;
   ProgramCall call{.argv = std::move(argv),
-                   .env = submit == nullptr ? own : submit->environment,
+                   .env = submit == nullptr ? own_environment() : submit->environment,
                    .cwd = submit == nullptr ? "/" : submit->cwd,
                    .limit_ns = kLimit,
                    .most_said = kMostQueue};
+  // Else it prints some 60 bytes of a list of tasks, and an ellipsis.
+  if (submit == nullptr) call.env.emplace_back("SLURM_BITSTR_LEN=0");
   if (submit != nullptr) {
     std::erase_if(call.env, [](const std::string& entry) { return is_option_of_sbatch(entry); });
     call.umask = submit->umask;
