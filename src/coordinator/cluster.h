@@ -39,6 +39,9 @@ namespace pergpu {
 
 class Cluster {
  public:
+  /// Beside the runs of a sweep: what was handed over.
+  static constexpr char kFolder[] = ".slurm";
+
   struct Parts {
     const World* world = nullptr;
     os::Clock* clock = nullptr;
@@ -128,7 +131,7 @@ class Cluster {
   void see_queue(const std::vector<slurm::QueueRecord>& queue);
   void ask_soon();
   void wake_at(std::int64_t boot_ns);
-  static std::string folder_of(const Sweep& sweep) { return sweep.folder() + "/.slurm"; }
+  static std::string folder_of(const Sweep& sweep) { return sweep.folder() + "/" + kFolder; }
 
   Parts parts_;
   slurm::Client client_;  // used by errands only

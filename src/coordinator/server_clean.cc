@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "coordinator/cluster.h"
 #include "coordinator/request.h"
 #include "coordinator/selector.h"
 #include "coordinator/server.h"
@@ -31,6 +32,7 @@ json described(const World& world, const Sweep& sweep, bool results) {
   const bool has_once = std::any_of(sweep.steps.begin(), sweep.steps.end(),
                                     [](const Step& step) { return step.spec.once; });
   if (has_once) runs.push_back("_once");
+  if (sweep.context.engine == kSlurm) runs.push_back(Cluster::kFolder);
   const bool has_copy = std::any_of(sweep.steps.begin(), sweep.steps.end(),
                                     [](const Step& step) { return !step.spec.copy.empty(); });
   if (has_copy) runs.push_back("_snapshot");

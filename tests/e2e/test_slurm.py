@@ -257,6 +257,14 @@ def test_a_sweep_that_slurm_has_does_not_begin_here(slurm, home):
     assert home.stamps.count("start") == 6
 
 
+def test_results_are_cleaned_with_what_was_handed_over(slurm, home):
+    submit(home, TWO_STEPS)
+    assert home.wait() == 0
+    assert os.listdir(f"{home.work}/runs/two/.slurm")
+    home.run("clean", "two", "--results", "--yes")
+    assert not os.path.exists(f"{home.work}/runs/two")
+
+
 def test_a_dry_run_asks_slurm_nothing(home):
     home.env["PATH"] = home.work
     out = home.run("run", home.file("s.toml", TWO_STEPS), "--on", "slurm", "--dry-run").stdout
