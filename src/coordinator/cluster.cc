@@ -150,12 +150,15 @@ bool Cluster::hand_over(const Sweep& sweep, ArrayPlan plan) {
   const std::string key = array.key;
   add(std::move(array));
   busy_ = true;
-  parts_.errands->run([this, key, call = std::move(call), text = to_text(plan.handover)] {
-    Result<std::int64_t> number = send_array(client_, call, text);
-    return [this, key, number = std::move(number)] {
-      answers_.push_back([this, key, number] { submitted(key, number); });
-      busy_ = false;
-    };
+  // Else a restart could know less of a job than its task does.
+  parts_.when_durable([this, key, call = std::move(call), text = to_text(plan.handover)] {
+    parts_.errands->run([this, key, call, text] {
+      Result<std::int64_t> number = send_array(client_, call, text);
+      return [this, key, number = std::move(number)] {
+        answers_.push_back([this, key, number] { submitted(key, number); });
+        busy_ = false;
+      };
+    });
   });
   return true;
 }
@@ -375,11 +378,18 @@ void Cluster::give_back(Array& array, Task& task) {
 /// The same where its own records do not say so.
 void Cluster::close(Array& array, std::int32_t index, Task& task) {
   if (task.closed) return;
-  parts_.errands->run([path = fmt::format("{}/{}.{}", array.folder, kClosed, index)] {
-    (void)os::write_file_atomic(path, "", 0644, false);
-    return [] {};
-  });
+  mark_when_durable(fmt::format("{}/{}.{}", array.folder, kClosed, index));
   give_back(array, task);
+}
+
+/// What is closed is not read again: only when all that it told is in the store.
+void Cluster::mark_when_durable(std::string path) {
+  parts_.when_durable([this, path = std::move(path)] {
+    parts_.errands->run([path] {
+      (void)os::write_file_atomic(path, "", 0644, false);
+      return [] {};
+    });
+  });
 }
 
 void Cluster::forget_closed() {
@@ -388,10 +398,7 @@ void Cluster::forget_closed() {
       ++it;
       continue;
     }
-    parts_.errands->run([path = it->second.folder + "/" + kClosed] {
-      (void)os::write_file_atomic(path, "", 0644, false);
-      return [] {};
-    });
+    mark_when_durable(it->second.folder + "/" + kClosed);
     it = arrays_.erase(it);
   }
 }

@@ -57,6 +57,8 @@ class Cluster {
     std::function<void(JobId, const std::string& reason)> cancel = {};
     std::function<void(JobId)> refresh = {};
     std::function<void(JobId)> touch = {};  // what is told of it has changed
+    /// Runs it once all that was recorded so far is durable.
+    std::function<void(std::function<void()>)> when_durable = {};
   };
   explicit Cluster(Parts parts);
 
@@ -122,6 +124,7 @@ class Cluster {
   void give_back(Array& array, Task& task);
   void close(Array& array, std::int32_t index, Task& task);
   void forget_closed();
+  void mark_when_durable(std::string path);
   bool is_news(const store::Record& record) const;
   std::string bring_back(const store::Record& record);
   void ask_what_was();

@@ -142,6 +142,7 @@ void Cluster::recovered(std::vector<Found> found) {
     for (auto& [index, task] : added.tasks) give_back(added, task);  // Slurm never had it
   }
   recovered_ = true;
+  next_look_ns_ = 0;
   ask_soon();
   std::vector<JobId> orphans;
   parts_.world->live_jobs().for_each([&](JobId id) {

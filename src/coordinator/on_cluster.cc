@@ -24,7 +24,8 @@ std::unique_ptr<Cluster> Coordinator::make_cluster() {
       .end = [this](JobId id, const Evidence& evidence) { end_on_cluster(id, evidence); },
       .cancel = [this](JobId id, const std::string& reason) { cancel({id}, false, reason); },
       .refresh = [this](JobId id) { refresh(id); },
-      .touch = [this](JobId id) { touch(id); }});
+      .touch = [this](JobId id) { touch(id); },
+      .when_durable = [this](std::function<void()> effect) { when_durable(std::move(effect)); }});
 }
 
 bool Coordinator::is_on_cluster(const Job& job) const {
