@@ -33,7 +33,7 @@ json shown_argv(const json& record) {
 json summary_of(const json& record, std::int64_t number) {
   json attempt = {{"attempt", number}};
   for (const char* key : {"state", "class", "started_at", "ended_at", "duration_s", "exit",
-                          "signal", "lane", "gpus", "reason", "git", "files"}) {
+                          "signal", "node", "lane", "gpus", "reason", "git", "files"}) {
     if (record.contains(key)) attempt[key] = record[key];
   }
   // Of an attempt that was tried again the class says more than what the job became.
@@ -81,7 +81,7 @@ void add_attempts(json& whole, std::int64_t only) {
     // The coordinator knows of the newest, whatever its folder holds.
     if (number == job.attempt) {
       attempt["state"] = job.state;
-      for (const char* key : {"class", "started_at", "duration_s", "exit", "signal", "lane"}) {
+      for (const char* key : {"class", "started_at", "duration_s", "exit", "signal", "node", "lane"}) {
         if (whole.contains(key)) attempt[key] = whole[key];
       }
       attempt["reason"] = job.reason;

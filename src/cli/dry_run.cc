@@ -1,6 +1,6 @@
 // A running coordinator is asked: it knows which jobs are done, which lanes are free and what the
 // runs' folders are called.  Without one the answer is an estimate: all lanes free, lanes filled in
-// order, every run new.
+// order, every run new.  Slurm is not asked in either case.
 #include "cli/dry_run.h"
 
 #include <fmt/format.h>
@@ -15,9 +15,11 @@
 #include "cli/exit_code.h"
 #include "cli/submit.h"
 #include "cli/terminal.h"
+#include "coordinator/array_preview.h"
 #include "coordinator/machine.h"
 #include "job/redact.h"
 #include "job/schedule.h"
+#include "os/paths.h"
 #include "spec/run_name.h"
 #include "spec/run_parameters.h"
 #include "spec/units.h"
@@ -114,8 +116,27 @@ std::string steps_table(const SweepSpec& sweep, const view::Style& style) {
   return view::render_table(columns, rows, style);
 }
 
+/// Every job is taken to be new.
+Result<Outlook> estimate_on_cluster(const SweepSpec& sweep, const RunOptions& options) {
+  Outlook out{.preview = {}, .estimated = true, .note = {}};
+  out.note = "no coordinator is running: every job is taken to be new";
+  out.preview.reply.sweep = sweep.name;
+  for (std::size_t i = 0; i < sweep.runs.size(); ++i) {
+    out.preview.runs.push_back(folder_of(sweep, i));
+  }
+  const Result<std::string> self = os::own_executable();
+  if (!self) return self.error();
+  Result<std::vector<ArraySnapshot>> arrays = preview_arrays(
+      sweep, context_of(options, sweep), [](std::size_t, std::size_t) { return JobState::Queued; },
+      kUsualArraySize, *self);
+  if (!arrays) return std::move(arrays).error();
+  out.preview.arrays = *std::move(arrays);
+  return out;
+}
+
 /// Jobs without needs, in file order, on lanes that are all taken to be free.
-Outlook estimate(const SweepSpec& sweep, const RunOptions& options) {
+Result<Outlook> estimate(const SweepSpec& sweep, const RunOptions& options) {
+  if (options.engine == kSlurm) return estimate_on_cluster(sweep, options);
   Outlook out{.preview = {}, .estimated = true, .note = {}};
   out.note = "no coordinator is running: every lane is taken to be free and every job to be new";
   if (!options.devices.empty()) out.note += "; --devices is not checked";
@@ -199,6 +220,17 @@ std::string starts_text(const std::vector<StartSnapshot>& starts, const view::St
   return view::render_table(columns, rows, style);
 }
 
+std::string scripts_text(const std::vector<ArraySnapshot>& arrays) {
+  if (arrays.empty()) return "\nSlurm would be asked for nothing\n";
+  std::string out = "\nSlurm would be asked for:\n";
+  for (const ArraySnapshot& array : arrays) {
+    const std::string jobs = fmt::format("{} job{}", array.jobs, array.jobs == 1 ? "" : "s");
+    out += fmt::format("\n# {}: {}, {} in {} task{}\n{}", array.name, array.step, jobs, array.tasks,
+                       array.tasks == 1 ? "" : "s", array.script);
+  }
+  return out;
+}
+
 json as_json(const SweepSpec& sweep, const Outlook& outlook) {
   const SubmitPreview& preview = outlook.preview;
   json steps = json::array();
@@ -221,6 +253,9 @@ json as_json(const SweepSpec& sweep, const Outlook& outlook) {
     starts.push_back({{"lane", start.lane}, {"job", job_of(start)}});
   }
   out["starts"] = std::move(starts);
+  json arrays = json::array();
+  for (const ArraySnapshot& array : preview.arrays) arrays.push_back(array);
+  out["arrays"] = std::move(arrays);
   if (!outlook.estimated) {
     out["new"] = preview.reply.fresh;
     out["requeued"] = preview.reply.requeued;
@@ -241,25 +276,28 @@ int dry_run(const Place& place, const SweepSpec& sweep, const RunOptions& option
   const Result<json> reply = client.call(lines->request, lines->runs);
   // NotFound: none runs.  A refusal is the one that the submit would meet.
   if (!reply && reply.error().kind != ErrorKind::NotFound) return fail(reply.error());
-  if (!reply) {
+  if (!reply && options.engine != kSlurm) {
     const std::string refusal = refusal_of(sweep);
     if (!refusal.empty()) return fail(Error{ErrorKind::Invalid, 0, refusal});
   }
-  const Outlook outlook =
+  const Result<Outlook> outlook =
       reply ? outlook_of(reply->get<SubmitPreview>(), sweep) : estimate(sweep, options);
-  const SubmitPreview& preview = outlook.preview;
+  if (!outlook) return fail(outlook.error());
+  const SubmitPreview& preview = outlook->preview;
   for (const std::string& warning : preview.reply.warnings) say("warning: " + warning);
   if (options.output.json) {
-    print(output_line(as_json(sweep, outlook)));
+    print(output_line(as_json(sweep, *outlook)));
     return kOk;
   }
   const view::Style style = style_of(STDOUT_FILENO, options.output.colour);
   std::string out = fmt::format("{}: {} runs, results in {}\n\n", preview.reply.sweep,
                                 sweep.runs.size(), sweep.out.empty() ? "runs" : sweep.out);
   if (!sweep.runs.empty()) out += runs_table(sweep, preview.runs, style) + "\n";
-  out += steps_table(sweep, style) + "\nat once:\n" + starts_text(preview.starts, style);
+  out += steps_table(sweep, style);
+  out += options.engine == kSlurm ? scripts_text(preview.arrays)
+                                  : "\nat once:\n" + starts_text(preview.starts, style);
   print(out);
-  say(outlook.note);
+  say(outlook->note);
   return kOk;
 }
 

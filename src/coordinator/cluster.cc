@@ -2,12 +2,8 @@
 #include "coordinator/cluster.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <limits>
-#include <memory>
 #include <utility>
 
 #include "coordinator/array_call.h"
@@ -19,16 +15,9 @@
 namespace pergpu {
 namespace {
 
-constexpr std::int64_t kLookPause = kSecond;
-constexpr std::int64_t kShortestQueuePause = 2 * kSecond;
-constexpr std::int64_t kLongestQueuePause = 30 * kSecond;
-/// Looks at the folder after the cluster said that a task has ended: its last words may still be on
-/// their way from another machine.
-constexpr int kLooksAfterEnd = 3;
 /// Pauses after a submit that was not taken.
 constexpr std::int64_t kShortestSubmitPause = 5 * kSecond;
 constexpr std::int64_t kLongestSubmitPause = 120 * kSecond;
-constexpr std::int32_t kAllParts = std::numeric_limits<std::int32_t>::max();
 
 }  // namespace
 
@@ -210,274 +199,7 @@ void Cluster::add(Array array) {
   arrays_.emplace(array.key, std::move(array));
 }
 
-// ---- what the nodes tell --------------------------------------------------------------------
-
-struct Cluster::Seen {
-  std::vector<std::pair<std::string, store::Life>> lives = {};  // by key of the array
-  std::optional<Result<std::vector<slurm::QueueRecord>>> queue = std::nullopt;
-  std::optional<slurm::Config> config = std::nullopt;
-};
-
-namespace {
-
-/// The lives in a folder behind what was read of each task.
-std::vector<store::Life> news_of(const std::string& folder,
-                                 const std::map<std::int32_t, store::RecordName>& read) {
-  std::vector<store::Life> out;
-  const Result<std::vector<std::string>> names = os::list_dir(folder);
-  if (!names) return out;
-  for (const store::RecordName& life : store::lives_in(*names)) {
-    const auto known = read.find(life.task);
-    if (known == read.end() || life.life < known->second.life) continue;
-    const bool goes_on = life.life == known->second.life;
-    if (goes_on && known->second.part == kAllParts) continue;
-    Result<store::Life> news = store::read_life(folder, goes_on ? known->second : life);
-    if (news) out.push_back(*std::move(news));
-  }
-  return out;
-}
-
-}  // namespace
-
-void Cluster::look() {
-  const std::int64_t now = parts_.clock->now().boot_ns;
-  next_look_ns_ = now + kLookPause;
-  const bool asks = now >= next_queue_ns_;
-  if (asks) {
-    queue_pause_ns_ = std::clamp(queue_pause_ns_ * 3 / 2, kShortestQueuePause, kLongestQueuePause);
-    next_queue_ns_ = now + queue_pause_ns_;
-  }
-  struct Question {
-    std::string key;
-    std::string folder;
-    std::map<std::int32_t, store::RecordName> read;
-  };
-  std::vector<Question> questions;
-  for (const auto& [key, array] : arrays_) {
-    Question question{key, array.folder, {}};
-    for (const auto& [index, task] : array.tasks) {
-      if (!task.closed) question.read.emplace(index, task.read);
-    }
-    questions.push_back(std::move(question));
-  }
-  busy_ = true;
-  parts_.errands->run([this, asks, needs_size = array_size_ == 0,
-                       questions = std::move(questions)]() -> std::function<void()> {
-    auto seen = std::make_shared<Seen>();
-    // The queue first: what a task that has ended by then had to tell lies in the folder.
-    if (asks) seen->queue = client_.queue();
-    if (needs_size) {
-      if (Result<slurm::Config> config = client_.config()) seen->config = *std::move(config);
-    }
-    for (const Question& question : questions) {
-      for (store::Life& life : news_of(question.folder, question.read)) {
-        seen->lives.emplace_back(question.key, std::move(life));
-      }
-    }
-    return [this, seen] {
-      answers_.push_back([this, seen] { absorb(std::move(*seen)); });
-      busy_ = false;
-    };
-  });
-}
-
-void Cluster::absorb(Seen seen) {
-  if (seen.config) array_size_ = std::max(1, seen.config->max_array_size);
-  // What is needed by others first, so that nothing seems to begin before what it waits for.
-  std::stable_sort(seen.lives.begin(), seen.lives.end(), [this](const auto& a, const auto& b) {
-    const auto number = [this](const std::string& key) {
-      const auto it = arrays_.find(key);
-      return it == arrays_.end() ? 0 : it->second.number;
-    };
-    return number(a.first) < number(b.first);
-  });
-  for (auto& [key, life] : seen.lives) {
-    const auto it = arrays_.find(key);
-    if (it != arrays_.end()) absorb(it->second, life);
-  }
-  if (!seen.lives.empty()) ask_soon();
-  if (!seen.queue) return;
-  if (!*seen.queue) {
-    trouble_ = seen.queue->error().message;
-    return;
-  }
-  trouble_.clear();
-  see_queue(**seen.queue);
-}
-
-/// Whether the job does not know of it yet: records are read again after a restart.
-bool Cluster::is_news(const store::Record& record) const {
-  const Job* job = parts_.world->job(record.attempt.job);
-  if (job == nullptr) return false;
-  const bool is_its_attempt = job->last && job->last->number == record.attempt.number;
-  return std::visit(
-      Overloaded{
-          [&](const event::Starting& e) {
-            return job->state == JobState::Queued && e.attempt == job->attempts + 1;
-          },
-          [&](const event::Started&) {
-            return is_its_attempt && is_live(job->state) && job->last->started_at == Instant{};
-          },
-          [&](const event::Stopping& e) {
-            return is_its_attempt && is_live(job->state) && job->last->stop != e.cause;
-          },
-          [&](const event::Ended&) { return is_its_attempt && is_live(job->state); },
-          [&](const event::Held&) {
-            return job->state == JobState::Queued && job->attempts == record.attempt.number;
-          },
-          [&](const event::Cancelled&) {
-            const bool waits = job->state == JobState::Queued || job->state == JobState::Held;
-            return waits && job->attempts == record.attempt.number;
-          },
-          [](const auto&) { return false; },
-      },
-      record.event);
-}
-
-/// A job that was held or cancelled here just when its task began it, did begin.  Why it is to be
-/// cancelled once more; "": it is not.
-std::string Cluster::bring_back(const store::Record& record) {
-  const auto* starting = std::get_if<event::Starting>(&record.event);
-  const Job* job = parts_.world->job(record.attempt.job);
-  if (starting == nullptr || job == nullptr || starting->attempt != job->attempts + 1) return {};
-  const bool was_cancelled = job->state == JobState::Cancelled;
-  if (!was_cancelled && job->state != JobState::Held) return {};
-  const std::string reason = job->reason.empty() ? "cancelled" : job->reason;
-  parts_.record(job->id, event::Requeued{"its task had begun it already"}, record.at);
-  return was_cancelled ? reason : std::string();
-}
-
-void Cluster::absorb(Array& array, const store::Life& life) {
-  const auto it = array.tasks.find(life.task);
-  if (it == array.tasks.end() || it->second.closed) return;
-  Task& task = it->second;
-  for (const store::Record& record : life.file.records) {
-    const JobId id = record.attempt.job;
-    const std::string cancelled = bring_back(record);
-    if (is_news(record)) parts_.record(id, record.event, record.at);
-    if (!cancelled.empty()) parts_.cancel(id, cancelled);
-  }
-  task.read = {life.task, life.number, life.whole ? kAllParts : life.parts};
-  task.looks_after_end = 0;
-  if (life.whole && life.file.closed) give_back(array, task);
-}
-
-/// Its jobs are ours again.
-void Cluster::give_back(Array& array, Task& task) {
-  if (task.closed) return;
-  task.closed = true;
-  --array.open;
-  for (const JobId job : task.jobs) {
-    const auto place = places_.find(job);
-    if (place != places_.end() && place->second.array == array.key) places_.erase(place);
-  }
-  const std::vector<JobId> jobs = task.jobs;
-  for (const JobId job : jobs) parts_.refresh(job);
-}
-
-/// The same where its own records do not say so.
-void Cluster::close(Array& array, std::int32_t index, Task& task) {
-  if (task.closed) return;
-  mark_when_durable(fmt::format("{}/{}.{}", array.folder, kClosed, index));
-  give_back(array, task);
-}
-
-/// What is closed is not read again: only when all that it told is in the store.
-void Cluster::mark_when_durable(std::string path) {
-  parts_.when_durable([this, path = std::move(path)] {
-    parts_.errands->run([path] {
-      (void)os::write_file_atomic(path, "", 0644, false);
-      return [] {};
-    });
-  });
-}
-
-void Cluster::forget_closed() {
-  for (auto it = arrays_.begin(); it != arrays_.end();) {
-    if (it->second.open > 0) {
-      ++it;
-      continue;
-    }
-    mark_when_durable(it->second.folder + "/" + kClosed);
-    it = arrays_.erase(it);
-  }
-}
-
-// ---- what the cluster tells -----------------------------------------------------------------
-
-void Cluster::see_queue(const std::vector<slurm::QueueRecord>& queue) {
-  for (auto& [key, array] : arrays_) {
-    for (auto& [index, task] : array.tasks) task.seen.reset();
-  }
-  for (const slurm::QueueRecord& record : queue) {
-    const auto it = arrays_.find(record.comment);
-    if (it == arrays_.end()) continue;
-    Array& array = it->second;
-    if (array.number == 0) array.number = record.array_job_id;
-    for (const int index : record.tasks) {
-      if (auto task = array.tasks.find(index); task != array.tasks.end())
-        task->second.seen = record;
-    }
-  }
-  std::vector<std::pair<std::string, std::int32_t>> open;
-  for (const auto& [key, array] : arrays_) {
-    for (const auto& [index, task] : array.tasks) {
-      if (!task.closed) open.emplace_back(key, index);
-    }
-  }
-  for (const auto& [key, index] : open) {
-    const auto it = arrays_.find(key);
-    if (it == arrays_.end()) continue;
-    Task& task = it->second.tasks.at(index);
-    if (!task.closed) judge(it->second, index, task);
-  }
-}
-
-/// The task may have ended without a last word.
-void Cluster::judge(Array& array, std::int32_t index, Task& task) {
-  if (task.seen && task.seen->state == "PENDING" && task.read.life <= task.seen->restarts) {
-    // What it was running is gone; the task's next life says the same.
-    for (const JobId id : task.jobs) {
-      if (is_live(parts_.world->job(id)->state)) {
-        parts_.end(id, {.lost = true, .lost_why = "Slurm has put its task back into the queue"});
-      }
-    }
-  }
-  const bool is_over = !task.seen || slurm::is_over(task.seen->state);
-  if (!is_over) {
-    task.looks_after_end = 0;
-    return;
-  }
-  ask_soon();
-  if (++task.looks_after_end < kLooksAfterEnd) return;
-  const bool was_never_there = array.doubtful && array.number == 0;
-  const TaskEnd end = task_end(task.seen, fmt::format("Slurm job {}_{}", array.number, index),
-                               fmt::format("{}/task-{}.txt", array.folder, index));
-  const Instant now = parts_.clock->now();
-  for (const JobId id : task.jobs) {
-    const Job& job = *parts_.world->job(id);
-    if (was_never_there || array.withdrawn) continue;
-    if (is_live(job.state)) {
-      Evidence evidence = end.evidence;
-      if (job.last->stop) {
-        evidence.stop = job.last->stop;
-        evidence.stop_reason = job.last->stop_reason;
-      }
-      parts_.end(id, evidence);
-    } else if (job.state == JobState::Queued && end.cancels) {
-      parts_.record(id, event::Cancelled{end.words}, now);
-    } else if (job.state == JobState::Queued && end.holds) {
-      parts_.record(id, event::Held{end.words}, now);
-    }
-  }
-  if (was_never_there) {
-    parts_.errands->run([path = array.folder + "/" + kWithdrawn] {
-      (void)os::write_file_atomic(path, "", 0644, true);
-      return [] {};
-    });
-  }
-  close(array, index, task);
-}
+// ---- ending ------------------------------------------------------------------------------------
 
 /// What is to end: what waits in the queue leaves it, what runs finds a request and is woken.
 /// False: there is nobody to tell, yet.
@@ -539,11 +261,6 @@ bool Cluster::end_tasks() {
     };
   });
   return true;
-}
-
-void Cluster::ask_soon() {
-  queue_pause_ns_ = 0;
-  next_queue_ns_ = std::min(next_queue_ns_, parts_.clock->now().boot_ns + kShortestQueuePause);
 }
 
 void Cluster::wake_at(std::int64_t boot_ns) {

@@ -25,6 +25,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "coordinator/cluster_lanes.h"
 #include "coordinator/handover_plan.h"
 #include "coordinator/timers.h"
 #include "coordinator/world.h"
@@ -52,6 +53,7 @@ class Cluster {
     std::function<Result<std::string>(SweepId)> read_environment = {};
     // What a task tells, or what became of it, happens to the job.
     std::function<void(JobId, JobEvent, Instant)> record = {};
+    std::function<void(row::Usage)> keep = {};
     /// A live attempt ended without a word of its own.
     std::function<void(JobId, const Evidence&)> end = {};
     std::function<void(JobId, const std::string& reason)> cancel = {};
@@ -75,6 +77,10 @@ class Cluster {
   /// Hands over, absorbs.  Once a turn; `may_change`: the store can be written.
   void settle(bool may_change);
 
+  /// The site's longest array; nullopt: it was not asked yet.
+  std::optional<std::int32_t> array_size() const {
+    return array_size_ == 0 ? std::nullopt : std::optional(array_size_);
+  }
   bool holds(JobId job) const { return places_.contains(job); }
   /// Nothing is handed over, or will be without a person's doing.
   bool idle() const;
@@ -91,6 +97,9 @@ class Cluster {
     bool closed = false;
     std::optional<slurm::QueueRecord> seen = std::nullopt;  // by the last look
     int looks_after_end = 0;
+    // From its node's clock to ours, and for which life that was found out.
+    std::int64_t shift_ns = 0;
+    std::int32_t shifted_life = 0;
   };
   struct Array {
     std::string key = {};
@@ -110,6 +119,7 @@ class Cluster {
   struct Found;
   struct Seen;
 
+  using ToldLife = std::pair<std::string, store::Life>;   // key of the array
   using TaskName = std::pair<std::string, std::int32_t>;  // key of the array, index
 
   bool hand_over_next();
@@ -119,7 +129,12 @@ class Cluster {
   void add(Array array);
   void look();
   void absorb(Seen seen);
-  void absorb(Array& array, const store::Life& life);
+  void absorb(std::vector<ToldLife> lives);
+  void absorb(const store::Record& record);
+  void translate(Instant& at, std::int32_t life, Task& task) const;
+  ClusterLanes& lanes_of(SweepId sweep);
+  void leave_lane(JobId job, std::int64_t end_ns);
+  void end(JobId job, const Evidence& evidence);
   void judge(Array& array, std::int32_t index, Task& task);
   void give_back(Array& array, Task& task);
   void close(Array& array, std::int32_t index, Task& task);
@@ -141,6 +156,7 @@ class Cluster {
   std::map<std::string, Array> arrays_;
   std::unordered_map<JobId, Place> places_;
   std::map<SweepId, std::set<JobId>> wanted_;
+  std::map<SweepId, ClusterLanes> lanes_;
   std::set<TaskName> to_end_;  // with jobs that are to end
   std::set<JobId> to_kill_;
   std::int32_t array_size_ = 0;  // 0: not known yet

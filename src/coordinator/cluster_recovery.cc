@@ -136,7 +136,9 @@ void Cluster::recovered(std::vector<Found> found) {
     }
     const std::string key = array.key;
     add(std::move(array));
-    for (const store::Life& life : one.lives) absorb(arrays_.at(key), life);
+    std::vector<ToldLife> lives;
+    for (const store::Life& life : one.lives) lives.emplace_back(key, life);
+    absorb(std::move(lives));
     Array& added = arrays_.at(key);
     if (added.number != 0) continue;
     for (auto& [index, task] : added.tasks) give_back(added, task);  // Slurm never had it
@@ -152,8 +154,7 @@ void Cluster::recovered(std::vector<Found> found) {
     if (is_ours && !holds(id)) orphans.push_back(id);
   });
   for (const JobId id : orphans) {
-    parts_.end(id,
-               {.lost = true, .lost_why = "what was handed over to Slurm is not there any more"});
+    end(id, {.lost = true, .lost_why = "what was handed over to Slurm is not there any more"});
   }
   for (const SweepId id : std::exchange(to_recover_, {})) {
     const Sweep* sweep = parts_.world->sweep(id);

@@ -349,7 +349,8 @@ void Coordinator::begin(const Choice& choice, const Demand& demand) {
                              .placement = {.lane = live.lane,
                                            .gpus = live.gpus,
                                            .cpus = live.cpus,
-                                           .cpu_list = live.cpu_list},
+                                           .cpu_list = live.cpu_list,
+                                           .node = parts_.node},
                              .keeper = live.engine->assign(live.lane)});
   const AttemptId attempt = live.id;
   lane_use_.occupy(live.lane, parts_.clock->now().boot_ns);

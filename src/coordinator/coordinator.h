@@ -100,6 +100,7 @@ class Coordinator {
     Machine machine = {};
     os::CgroupSite groups = {};  // for words only
     std::string home = {};
+    std::string node = {};     // of a cluster, whose allocation this is; "": a machine by itself
     std::string program = {};  // pergpu itself, as the nodes of a cluster find it
     std::string share = {};    // the socket of the meeting place, for jobs; "": there is none
     std::string boot_id = {};

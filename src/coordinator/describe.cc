@@ -56,6 +56,7 @@ JobSnapshot describe(const Coordinator& coordinator, const Job& job) {
     s.ended_at = attempt.ended_at.wall_ns;
     s.gpus = attempt.placement.gpus;
     s.lane = to_string(attempt.placement.lane);
+    if (!attempt.placement.node.empty()) s.node = attempt.placement.node;
     if (attempt.outcome) {
       s.cls = std::string(to_string(attempt.outcome->cls));
       s.exit = attempt.outcome->exit_code;

@@ -95,6 +95,12 @@ std::string own_environment() {
   return out;
 }
 
+/// As the cluster calls this machine.
+std::string node_name() {
+  const char* name = std::getenv("SLURMD_NODENAME");
+  return name == nullptr || *name == '\0' ? os::host_name() : name;
+}
+
 /// For tests: PERGPU_TURN_LIMIT_MS makes the coordinator complain of itself in its log.
 Result<void> watch_turns(os::Loop& loop) {
   const char* limit = std::getenv("PERGPU_TURN_LIMIT_MS");
@@ -245,6 +251,7 @@ int coordinator_main(const CoordinatorOptions& options) {
       .machine = machine,
       .groups = groups,
       .home = options.home,
+      .node = task ? node_name() : std::string(),
       .program = *self,
       .share = meeting_socket(options.run_dir),
       .boot_id = boot_id,

@@ -21,6 +21,7 @@ std::unique_ptr<Cluster> Coordinator::make_cluster() {
       .read_environment = parts_.read_environment,
       .record = [this](JobId id, JobEvent e,
                        Instant at) { take_from_cluster(id, std::move(e), at); },
+      .keep = [this](row::Usage usage) { parts_.journal->record(std::move(usage)); },
       .end = [this](JobId id, const Evidence& evidence) { end_on_cluster(id, evidence); },
       .cancel = [this](JobId id, const std::string& reason) { cancel({id}, false, reason); },
       .refresh = [this](JobId id) { refresh(id); },

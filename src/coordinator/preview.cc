@@ -1,11 +1,14 @@
 // What a submit would do and what would start at once, for `--dry-run`: the plan of the submit,
-// then the scheduler's own choices on copies of queue and capacity.  Nothing is recorded.
+// then the scheduler's own choices on copies of queue and capacity, or the arrays that a cluster
+// would get: what of them starts when only the cluster knows.  Nothing is recorded.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "coordinator/array_preview.h"
+#include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/expectation.h"
 #include "coordinator/planned_jobs.h"
@@ -41,7 +44,19 @@ Result<SubmitPreview> Coordinator::preview(const SweepSpec& file, const SubmitCo
   Result<SubmitPlan> plan = plan_checked(file, context);
   if (!plan) return std::move(plan).error();
   SubmitPreview out;
-  out.starts = rehearse(file, context, *plan, &out.runs);
+  if (context.engine == kSlurm) {
+    PlannedJobs planned(*parts_.world, file, *plan, parts_.clock->now().wall_ns);
+    Result<std::vector<ArraySnapshot>> arrays = preview_arrays(
+        file, context,
+        [&](std::size_t step, std::size_t row) { return planned.of_step(step)[row].becomes; },
+        cluster_ ? cluster_->array_size().value_or(kUsualArraySize) : kUsualArraySize,
+        parts_.program);
+    if (!arrays) return std::move(arrays).error();
+    out.arrays = *std::move(arrays);
+    out.runs = planned.take_folders();
+  } else {
+    out.starts = rehearse(file, context, *plan, &out.runs);
+  }
   out.reply = std::move(plan->reply);
   return out;
 }
@@ -53,10 +68,6 @@ std::vector<StartSnapshot> Coordinator::rehearse(const SweepSpec& file,
                                                  const SubmitPlan& plan,
                                                  std::vector<std::string>* folders) const {
   PlannedJobs planned(*parts_.world, file, plan, parts_.clock->now().wall_ns);
-  if (context.engine == kSlurm) {  // what starts at once only the cluster knows
-    *folders = planned.take_folders();
-    return {};
-  }
   ReadyQueue queue = queue_;
   Capacity capacity = capacity_;
   parts_.gpus->fill(capacity);

@@ -133,6 +133,10 @@ bool read(const json& j, StartSnapshot& value) {
   from_json(j, value);
   return j.is_object();
 }
+bool read(const json& j, ArraySnapshot& value) {
+  from_json(j, value);
+  return j.is_object();
+}
 template <typename A, typename B>
 bool read(const json& j, std::pair<A, B>& value) {
   return j.is_array() && j.size() == 2 && read(j[0], value.first) && read(j[1], value.second);
@@ -203,6 +207,7 @@ void fields(V& v, F&& f) {
   f("signal", v.signal);
   f("gpus", v.gpus);
   f("lane", v.lane);
+  f("node", v.node);
   f("queued_at", time_of(v.queued_at));
   f("started_at", time_of(v.started_at));
   f("ended_at", time_of(v.ended_at));
@@ -331,12 +336,23 @@ void fields(V& v, F&& f) {
   f("lane", v.lane);
 }
 
+template <typename V, typename F>
+requires std::is_same_v<std::remove_const_t<V>, ArraySnapshot>
+void fields(V& v, F&& f) {
+  f("name", v.name);
+  f("step", v.step);
+  f("tasks", v.tasks);
+  f("jobs", v.jobs);
+  f("script", v.script);
+}
+
 /// Without `reply`, whose fields stand beside these.
 template <typename V, typename F>
 requires std::is_same_v<std::remove_const_t<V>, SubmitPreview>
 void fields(V& v, F&& f) {
   f("runs", v.runs);
   f("starts", v.starts);
+  f("arrays", v.arrays);
 }
 
 template <typename V>
@@ -446,6 +462,8 @@ void to_json(json& j, const SubmitReply& v) {
 void from_json(const json& j, SubmitReply& v) { read_fields(j, v); }
 void to_json(json& j, const StartSnapshot& v) { write_fields(j, v); }
 void from_json(const json& j, StartSnapshot& v) { read_fields(j, v); }
+void to_json(json& j, const ArraySnapshot& v) { write_fields(j, v); }
+void from_json(const json& j, ArraySnapshot& v) { read_fields(j, v); }
 void to_json(json& j, const SubmitPreview& v) {
   to_json(j, v.reply);
   write_fields(j, v);

@@ -109,6 +109,7 @@ struct JobSnapshot {
   std::optional<int> signal = std::nullopt;
   std::vector<std::string> gpus = {};
   std::optional<std::string> lane = std::nullopt;
+  std::optional<std::string> node = std::nullopt;  // of a cluster; null: this machine, or none yet
   std::int64_t queued_at = 0;
   std::int64_t started_at = 0;
   std::int64_t ended_at = 0;
@@ -238,11 +239,21 @@ struct StartSnapshot {
   std::string lane = {};
 };
 
+/// An array of tasks that would be submitted to a cluster.
+struct ArraySnapshot {
+  std::string name = {};  // "ARRAY_1": it has no number yet
+  std::string step = {};
+  std::int64_t tasks = 0;
+  std::int64_t jobs = 0;
+  std::string script = {};
+};
+
 /// What a submit would do.
 struct SubmitPreview {
   SubmitReply reply = {};                  // on the wire: its fields beside ours
   std::vector<std::string> runs = {};      // folder name of each row of the file
   std::vector<StartSnapshot> starts = {};  // on the lanes that are free now
+  std::vector<ArraySnapshot> arrays = {};  // where a cluster runs it
 };
 
 void to_json(nlohmann::json& j, const JobSnapshot& v);
@@ -263,6 +274,8 @@ void to_json(nlohmann::json& j, const SubmitReply& v);
 void from_json(const nlohmann::json& j, SubmitReply& v);
 void to_json(nlohmann::json& j, const StartSnapshot& v);
 void from_json(const nlohmann::json& j, StartSnapshot& v);
+void to_json(nlohmann::json& j, const ArraySnapshot& v);
+void from_json(const nlohmann::json& j, ArraySnapshot& v);
 void to_json(nlohmann::json& j, const SubmitPreview& v);
 void from_json(const nlohmann::json& j, SubmitPreview& v);
 

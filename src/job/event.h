@@ -35,6 +35,7 @@ struct Placement {
   std::vector<std::string> gpus = {};  // UUIDs
   int cpus = 1;                        // the CPU budget k
   std::vector<int> cpu_list = {};      // cores to pin to; empty: not pinned
+  std::string node = {};               // of a cluster; "": this machine
   bool operator==(const Placement&) const = default;
 };
 

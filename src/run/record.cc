@@ -98,6 +98,7 @@ std::string to_json_text(const AttemptRecord& r) {
   w.key("step").value(r.step);
   w.key("argv").value(r.argv);
   w.key("cwd").value(r.cwd);
+  w.key("node").text_or_null(r.placement.node);
   w.key("lane").value(to_string(r.placement.lane));
   w.key("gpus").value(r.placement.gpus);
   w.key("cpus").value(r.placement.cpus);

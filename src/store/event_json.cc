@@ -54,6 +54,7 @@ void put_placement(Json& j, const Placement& p) {
   put(j, "gpus", p.gpus, {});
   put(j, "cpus", p.cpus, 1);
   put(j, "cpu_list", p.cpu_list, {});
+  put(j, "node", p.node, {});
 }
 
 void put_starting(Json& j, const event::Starting& e) {
@@ -269,6 +270,7 @@ void get_placement(Members& m, Placement& p) {
   m.get("gpus", p.gpus);
   m.get_int("cpus", p.cpus);
   m.get("cpu_list", p.cpu_list);
+  m.get("node", p.node);
 }
 
 event::Starting get_starting(Members& m) {

@@ -168,16 +168,19 @@ void RecordStore::write(std::vector<Pending> group) {
     for (const Row& row : pending.batch) {
       if (std::optional<store::Record> record = note(row))
         file.records.push_back(*std::move(record));
+      if (const auto* usage = std::get_if<row::Usage>(&row)) file.usage.push_back(*usage);
     }
   }
   Result<void> written;
-  if (!file.records.empty()) {
+  const bool tells = !file.records.empty() || !file.usage.empty();
+  if (tells) {
     written = os::write_file_atomic(path_of(parts_written_ + 1), to_text(file), kMode, true);
   }
   if (!written) {
     attempts_ = before;
-  } else if (!file.records.empty()) {
+  } else if (tells) {
     ++parts_written_;
+    std::move(file.usage.begin(), file.usage.end(), std::back_inserter(whole_.usage));
     std::move(file.records.begin(), file.records.end(), std::back_inserter(whole_.records));
   }
   {

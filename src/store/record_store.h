@@ -2,7 +2,8 @@
 // task have told, and what is appended goes out as files of records (store/records.h).  There is no
 // database: the folder may lie on a file system that many machines share.
 //
-// Only events of jobs go out.  Whatever else is appended is known to this process alone.
+// Only events of jobs and what they used go out.  Whatever else is appended is known to this
+// process alone.
 #pragma once
 
 #include <condition_variable>

@@ -30,10 +30,46 @@ Json body(const Record& r) {
           {"at", {r.at.wall_ns, r.at.boot_ns}}};
 }
 
+std::string hex(std::string_view bytes) {
+  std::string out;
+  for (const char c : bytes) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return out;
+}
+
+std::string from_hex(std::string_view text) {
+  if (text.size() % 2 != 0) throw std::invalid_argument("an odd number of digits");
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    unsigned byte = 0;
+    const auto [end, wrong] = std::from_chars(text.data() + i, text.data() + i + 2, byte, 16);
+    if (wrong != std::errc{} || end != text.data() + i + 2)
+      throw std::invalid_argument("no hexadecimal digit");
+    out += static_cast<char>(byte);
+  }
+  return out;
+}
+
+Json body(const row::Usage& u) {
+  return {{"job", u.job.value},
+          {"attempt", u.attempt},
+          {"usage", hex(u.minutes)},
+          {"at", {u.at.wall_ns, u.at.boot_ns}}};
+}
+
+Instant instant_of(const Json& j) {
+  return {.wall_ns = j.at(0).get<std::int64_t>(), .boot_ns = j.at(1).get<std::int64_t>()};
+}
+
+row::Usage usage_of(const Json& j) {
+  return {.job = {j.at("job").get<std::int64_t>()},
+          .attempt = j.at("attempt").get<std::int32_t>(),
+          .at = instant_of(j.at("at")),
+          .minutes = from_hex(j.at("usage").get<std::string>())};
+}
+
 Record record_of(const Json& j) {
   Record out{.attempt = {{j.at("job").get<std::int64_t>()}, j.at("attempt").get<std::int32_t>()},
-             .at = {.wall_ns = j.at("at").at(0).get<std::int64_t>(),
-                    .boot_ns = j.at("at").at(1).get<std::int64_t>()}};
+             .at = instant_of(j.at("at"))};
   Result<JobEvent> event =
       event_of(j.at("event").get<std::string>(), j.at("body").get<std::string>());
   if (!event) throw std::invalid_argument(event.error().message);
@@ -83,6 +119,7 @@ std::string to_text(const RecordFile& file) {
   for (const Record& record : file.records) {
     out += body(record).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
+  for (const row::Usage& usage : file.usage) out += body(usage).dump() + "\n";
   if (file.closed) out += "{\"closed\":true}\n";
   return out;
 }
@@ -101,6 +138,8 @@ Result<RecordFile> records_of(std::string_view text) {
       const Json j = Json::parse(line);
       if (j.contains("closed")) {
         out.closed = j.at("closed").get<bool>();
+      } else if (j.contains("usage")) {
+        out.usage.push_back(usage_of(j));
       } else {
         out.records.push_back(record_of(j));
       }
@@ -121,6 +160,7 @@ Result<Life> read_life(const std::string& folder, const RecordName& after) {
     out.parts = next.part;
     std::vector<Record>& records = out.file.records;
     std::move(part->records.begin(), part->records.end(), std::back_inserter(records));
+    std::move(part->usage.begin(), part->usage.end(), std::back_inserter(out.file.usage));
   }
   Result<RecordFile> whole = read(folder, {after.task, after.life, 0});
   if (whole) {

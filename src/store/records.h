@@ -3,8 +3,8 @@
 //
 // A life is one start of the task: the cluster may start it again.  `<task>.<life>.<part>.jsonl`
 // are written while it runs; when it has told all, `<task>.<life>.jsonl` takes their place.
-// Each line is an event of a job; the last one of a whole life says whether the task is closed: all
-// that it will ever do was told.
+// Each line is an event of a job, or some minutes of what an attempt used; the last one of a whole
+// life says whether the task is closed: all that it will ever do was told.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include "ids.h"
 #include "job/event.h"
 #include "result.h"
+#include "store/store.h"
 
 namespace pergpu::store {
 
@@ -38,6 +39,7 @@ std::optional<RecordName> record_name_of(std::string_view name);
 
 struct RecordFile {
   std::vector<Record> records = {};
+  std::vector<row::Usage> usage = {};
   bool closed = false;
 };
 std::string to_text(const RecordFile& file);

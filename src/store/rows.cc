@@ -68,7 +68,9 @@ Result<RowWriter> RowWriter::prepare(Database& database) {
        "INSERT INTO archive (sweep, key, first_job, last_job, jobs) VALUES (?1, ?2, ?3, ?4, ?5) "
        "ON CONFLICT (sweep) DO UPDATE SET key = ?2, first_job = ?3, last_job = ?4, jobs = ?5"},
       {&RowWriter::usage_,
-       "INSERT INTO usage (job, attempt, at_wall, at_boot, minutes) VALUES (?1, ?2, ?3, ?4, ?5)"},
+       "INSERT INTO usage (job, attempt, at_wall, at_boot, minutes) SELECT ?1, ?2, ?3, ?4, ?5 "
+       "WHERE NOT EXISTS (SELECT 1 FROM usage WHERE job = ?1 AND attempt = ?2 AND at_wall = ?3 "
+       "AND minutes = ?5)"},
       {&RowWriter::old_usage_, "DELETE FROM usage WHERE id <= (SELECT max(id) FROM usage) - ?1"},
   };
   for (const Use& use : kUses) {

@@ -37,7 +37,7 @@ std::string text_of(const std::optional<T>& value) {
 
 std::string time_of(std::int64_t wall_ns) { return wall_ns == 0 ? "" : rfc3339(wall_ns); }
 
-constexpr std::array<std::string_view, 23> kFixed = {"job",
+constexpr std::array<std::string_view, 24> kFixed = {"job",
                                                      "sweep",
                                                      "run",
                                                      "index",
@@ -49,6 +49,7 @@ constexpr std::array<std::string_view, 23> kFixed = {"job",
                                                      "exit",
                                                      "signal",
                                                      "lane",
+                                                     "node",
                                                      "gpus",
                                                      "queued_at",
                                                      "started_at",
@@ -79,6 +80,7 @@ std::vector<std::string> fixed_of(const JobHistory& history) {
           text_of(job.exit),
           text_of(job.signal),
           job.lane.value_or(""),
+          job.node.value_or(""),
           gpus,
           time_of(job.queued_at),
           time_of(job.started_at),

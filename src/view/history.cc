@@ -74,6 +74,7 @@ json value_of(const AttemptFacts& attempt) {
           {"exit", or_null(attempt.exit)},
           {"signal", or_null(attempt.signal)},
           {"lane", text_or_null(attempt.lane)},
+          {"node", text_or_null(attempt.node)},
           {"gpus", attempt.gpus},
           {"cpus", or_null(attempt.cpus)},
           {"starting_at", time_or_null(attempt.starting_at)},

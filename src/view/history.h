@@ -51,6 +51,7 @@ struct AttemptFacts {
   std::optional<std::int64_t> exit = std::nullopt;
   std::optional<std::int64_t> signal = std::nullopt;
   std::string lane = {};
+  std::string node = {};  // of a cluster; "": this machine
   std::vector<std::string> gpus = {};
   std::optional<std::int64_t> cpus = std::nullopt;  // its share of the cores
   std::int64_t starting_at = 0;

@@ -39,6 +39,10 @@ std::string short_name_of(const JobSnapshot& job) {
   return fmt::format("{}/{}", job.run.empty() ? "_once" : job.run, job.step);
 }
 
+std::string place_of(const JobSnapshot& job) {
+  return job.node ? *job.node : job.lane.value_or("");
+}
+
 std::string name_of(const JobSnapshot& job) {
   return fmt::format("{}/{}", job.sweep, short_name_of(job));
 }
@@ -86,7 +90,7 @@ std::string ps_table(const std::vector<JobSnapshot>& jobs, std::int64_t now_ns,
         Cell{name_of(job), job.replaced ? Tone::Dim : Tone::Plain},
         Cell{state, tone_of_state(job.state)},
         Cell{time_cell(job, now_ns), Tone::Plain},
-        Cell{is_waiting(job) ? "-" : job.lane.value_or("-"), Tone::Plain},
+        Cell{is_waiting(job) || place_of(job).empty() ? "-" : place_of(job), Tone::Plain},
         Cell{reason_cell(job), Tone::Plain},
     });
   }

@@ -15,6 +15,9 @@ std::string name_of(const JobSnapshot& job);
 /// The same without the sweep.
 std::string short_name_of(const JobSnapshot& job);
 
+/// The node of a cluster, else the lane; "": none is known.
+std::string place_of(const JobSnapshot& job);
+
 bool is_live(const JobSnapshot& job);     // starting, running, stopping
 bool is_waiting(const JobSnapshot& job);  // queued, held: what is known of an attempt is history
 bool is_ended(const JobSnapshot& job);    // done, failed, timeout, cancelled, skipped, lost
@@ -24,7 +27,7 @@ bool is_failure(const JobSnapshot& job);
 /// Seconds of the newest attempt, up to `now_ns` (wall clock) for a live job; negative: none.
 double elapsed_s(const JobSnapshot& job, std::int64_t now_ns);
 
-/// Id, job, state, time, lane, reason.
+/// Id, job, state, time, place, reason.
 std::string ps_table(const std::vector<JobSnapshot>& jobs, std::int64_t now_ns, const Style& style);
 
 struct Why {

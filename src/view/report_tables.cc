@@ -129,6 +129,14 @@ std::string runs_html(const Report& report, const RunTable& table) {
   return html.take();
 }
 
+namespace {
+
+std::string lane_text(const std::string& lane, const std::string& node) {
+  return node.empty() ? lane : fmt::format("{} on {}", lane, node);
+}
+
+}  // namespace
+
 std::string jobs_html(const Report& report) {
   HtmlTable html("jobs-table", "a row a job; times and cause are those of its newest attempt",
                  {"job", "run", "step", "state", "cause", "reason", "attempts", "exit", "signal",
@@ -143,7 +151,8 @@ std::string jobs_html(const Report& report) {
     html.add({number_cell(std::to_string(job.id)), text_cell(run_name(job)), text_cell(job.step),
               state_cell(job.state), text_cell(job.cls.value_or("")), text_cell(reason),
               number_cell(std::to_string(job.attempt)), integer_cell(job.exit),
-              integer_cell(job.signal), text_cell(job.lane.value_or("")),
+              integer_cell(job.signal),
+              text_cell(lane_text(job.lane.value_or(""), job.node.value_or(""))),
               time_cell(job.queued_at, report.utc_offset_s),
               time_cell(job.started_at, report.utc_offset_s),
               time_cell(job.ended_at, report.utc_offset_s),
@@ -174,7 +183,7 @@ std::string attempts_html(const Report& report) {
           usage.gpu_busy_percent ? fmt::format("{:.1f}", usage.gpu_busy_percent->mean) : "";
       html.add({number_cell(std::to_string(job.id)), text_cell(run_name(job)), text_cell(job.step),
                 number_cell(std::to_string(attempt.number)), state_cell(outcome_of(attempt)),
-                text_cell(attempt.reason), text_cell(attempt.lane),
+                text_cell(attempt.reason), text_cell(lane_text(attempt.lane, attempt.node)),
                 time_cell(attempt.started_at, report.utc_offset_s),
                 time_cell(attempt.ended_at, report.utc_offset_s),
                 number_cell(seconds_text(attempt.duration_s)),

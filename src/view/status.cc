@@ -173,7 +173,7 @@ std::string change_line(const JobSnapshot* before, const JobSnapshot& after, std
 
   std::string what = after.state;
   if (after.state == "running") {
-    if (after.lane) what += " on " + *after.lane;
+    if (after.lane) what += " on " + place_of(after);
     if (after.attempt > 1) what += fmt::format(" (attempt {})", after.attempt);
   } else if (after.state == "queued" && before) {
     what = "queued again";

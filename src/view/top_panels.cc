@@ -200,7 +200,7 @@ void draw_jobs(Grid& grid, int row, int rows, const TopSnapshot& snapshot, const
         Cell{name_of(job), job.replaced ? Tone::Dim : Tone::Plain},
         Cell{word, tone_of_state(job.state)},
         Cell{time_of(job, snapshot.now_ns), Tone::Plain},
-        Cell{is_waiting(job) ? "-" : job.lane.value_or("-"), Tone::Plain},
+        Cell{is_waiting(job) || place_of(job).empty() ? "-" : place_of(job), Tone::Plain},
         Cell{reason_of(job), Tone::Plain},
     });
   }

@@ -44,6 +44,9 @@ def test_a_sweep_ends_as_it_does_here(slurm, home, new_home):
     record = json.loads(read(f"{home.work}/runs/two/00-x=1/train/attempt.json"))
     assert record["state"] == "done" and record["attempt"] == 1
     assert read(f"{home.work}/runs/two/01-x=2/train/log.txt") == "2\n"
+    job = home.ps()["02-x=3/train"]
+    assert job["node"] == "n0" and job["lane"] in ("lane0", "lane1", "lane2")
+    assert home.run("ps", "-a").stdout.count(" n0\n") == 6
     # The second step was in Slurm's hands before the first had ended: two arrays of three.
     assert sorted(slurm.queue().values()) == ["COMPLETED"] * 6
 
@@ -267,8 +270,18 @@ def test_results_are_cleaned_with_what_was_handed_over(slurm, home):
 
 def test_a_dry_run_asks_slurm_nothing(home):
     home.env["PATH"] = home.work
-    out = home.run("run", home.file("s.toml", TWO_STEPS), "--on", "slurm", "--dry-run").stdout
-    assert "train" in out and home.states() == {}
+    file = home.file("s.toml", TWO_STEPS)
+    out = home.run("run", file, "--on", "slurm", "--dry-run").stdout
+    assert home.states() == {}
+    assert "# ARRAY_1: train, 3 jobs in 3 tasks" in out and "# ARRAY_2: evaluate, 3 jobs in 3 tasks" in out
+    assert "--dependency=aftercorr:ARRAY_1" in out and out.count("#!/bin/sh") == 2
+    # A coordinator says the same, and leaves out what is done.
+    home.run("coordinator", "start")
+    assert home.run("run", file, "--on", "slurm", "--dry-run").stdout == out
+    home.run("run", file, "--lanes", 1)
+    home.run("coordinator", "start")
+    assert home.json("run", file, "--on", "slurm", "--dry-run")["arrays"] == []
+    assert "asked for nothing" in home.run("run", file, "--on", "slurm", "--dry-run").stdout
 
 
 def test_several_jobs_fill_an_allocation(slurm, home):

@@ -10,7 +10,8 @@ std::vector<JobEvent> one_of_each() {
   const Placement placement{.lane = {.pool = LaneId::Pool::Sweep, .sweep = {3}, .slot = 5},
                             .gpus = {"GPU-a", "GPU-b"},
                             .cpus = 4,
-                            .cpu_list = {0, 2}};
+                            .cpu_list = {0, 2},
+                            .node = "n3"};
   UsageSummary usage{.readings = 3, .throttle = 4, .written_bytes = 1ull << 40};
   usage.extents[0] = UsageSummary::Extent{.mean = 0.1f, .most = 1.7f};
   usage.extents[kMeasures - 1] = UsageSummary::Extent{.mean = -1, .most = 1e20f};

@@ -78,6 +78,22 @@ TEST(RecordStore, TellsWhatIsStored) {
   EXPECT_EQ(read(folder, 1, 2).error().kind, ErrorKind::NotFound);
 }
 
+TEST(RecordStore, TellsWhatAttemptsUsed) {
+  const Folder folder;
+  auto store = RecordStore::open(parts(folder));
+  const std::string minutes("\0\xff\x10 a", 5);
+  ASSERT_TRUE(store_now(**store, {row::Usage{{17}, 1, {7, 8}, minutes}}));
+  ASSERT_TRUE((*store)->finish(true));
+  const Result<store::Life> life = read(folder, 1);
+  ASSERT_TRUE(life) << life.error().message;
+  ASSERT_EQ(life->file.usage.size(), 1u);
+  const row::Usage& usage = life->file.usage[0];
+  EXPECT_EQ(usage.job, JobId{17});
+  EXPECT_EQ(usage.attempt, 1);
+  EXPECT_EQ(usage.at, (Instant{7, 8}));
+  EXPECT_EQ(usage.minutes, minutes);
+}
+
 TEST(RecordStore, PutsOneFileInThePlaceOfTheParts) {
   const Folder folder;
   auto store = RecordStore::open(parts(folder));

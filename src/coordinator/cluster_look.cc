@@ -1,0 +1,376 @@
+// Looks at what a cluster and the tasks on its nodes tell: the records as they appear, the queue
+// less often.  What a task told itself counts; what Slurm says of it decides only where it told
+// nothing.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "coordinator/array_call.h"
+#include "coordinator/cluster.h"
+#include "os/file.h"
+#include "store/end_request.h"
+
+namespace pergpu {
+namespace {
+
+constexpr std::int64_t kLookPause = kSecond;
+constexpr std::int64_t kShortestQueuePause = 2 * kSecond;
+constexpr std::int64_t kLongestQueuePause = 30 * kSecond;
+/// Looks at the folder after the cluster said that a task has ended: its last words may still be on
+/// their way from another machine.
+constexpr int kLooksAfterEnd = 3;
+constexpr std::int32_t kAllParts = std::numeric_limits<std::int32_t>::max();
+
+}  // namespace
+
+// ---- what the nodes tell --------------------------------------------------------------------
+
+struct Cluster::Seen {
+  std::vector<ToldLife> lives = {};
+  std::optional<Result<std::vector<slurm::QueueRecord>>> queue = std::nullopt;
+  std::optional<slurm::Config> config = std::nullopt;
+};
+
+namespace {
+
+/// The lives in a folder behind what was read of each task.
+std::vector<store::Life> news_of(const std::string& folder,
+                                 const std::map<std::int32_t, store::RecordName>& read) {
+  std::vector<store::Life> out;
+  const Result<std::vector<std::string>> names = os::list_dir(folder);
+  if (!names) return out;
+  for (const store::RecordName& life : store::lives_in(*names)) {
+    const auto known = read.find(life.task);
+    if (known == read.end() || life.life < known->second.life) continue;
+    const bool goes_on = life.life == known->second.life;
+    if (goes_on && known->second.part == kAllParts) continue;
+    Result<store::Life> news = store::read_life(folder, goes_on ? known->second : life);
+    if (news) out.push_back(*std::move(news));
+  }
+  return out;
+}
+
+}  // namespace
+
+void Cluster::look() {
+  const std::int64_t now = parts_.clock->now().boot_ns;
+  next_look_ns_ = now + kLookPause;
+  const bool asks = now >= next_queue_ns_;
+  if (asks) {
+    queue_pause_ns_ = std::clamp(queue_pause_ns_ * 3 / 2, kShortestQueuePause, kLongestQueuePause);
+    next_queue_ns_ = now + queue_pause_ns_;
+  }
+  struct Question {
+    std::string key;
+    std::string folder;
+    std::map<std::int32_t, store::RecordName> read;
+  };
+  std::vector<Question> questions;
+  for (const auto& [key, array] : arrays_) {
+    Question question{key, array.folder, {}};
+    for (const auto& [index, task] : array.tasks) {
+      if (!task.closed) question.read.emplace(index, task.read);
+    }
+    questions.push_back(std::move(question));
+  }
+  busy_ = true;
+  parts_.errands->run([this, asks, needs_size = array_size_ == 0,
+                       questions = std::move(questions)]() -> std::function<void()> {
+    auto seen = std::make_shared<Seen>();
+    // The queue first: what a task that has ended by then had to tell lies in the folder.
+    if (asks) seen->queue = client_.queue();
+    if (needs_size) {
+      if (Result<slurm::Config> config = client_.config()) seen->config = *std::move(config);
+    }
+    for (const Question& question : questions) {
+      for (store::Life& life : news_of(question.folder, question.read)) {
+        seen->lives.emplace_back(question.key, std::move(life));
+      }
+    }
+    return [this, seen] {
+      answers_.push_back([this, seen] { absorb(std::move(*seen)); });
+      busy_ = false;
+    };
+  });
+}
+
+void Cluster::absorb(Seen seen) {
+  if (seen.config) array_size_ = std::max(1, seen.config->max_array_size);
+  if (!seen.lives.empty()) ask_soon();
+  absorb(std::move(seen.lives));
+  if (!seen.queue) return;
+  if (!*seen.queue) {
+    trouble_ = seen.queue->error().message;
+    return;
+  }
+  trouble_.clear();
+  see_queue(**seen.queue);
+}
+
+/// Whether the job does not know of it yet: records are read again after a restart.
+bool Cluster::is_news(const store::Record& record) const {
+  const Job* job = parts_.world->job(record.attempt.job);
+  if (job == nullptr) return false;
+  const bool is_its_attempt = job->last && job->last->number == record.attempt.number;
+  return std::visit(
+      Overloaded{
+          [&](const event::Starting& e) {
+            return job->state == JobState::Queued && e.attempt == job->attempts + 1;
+          },
+          [&](const event::Started&) {
+            return is_its_attempt && is_live(job->state) && job->last->started_at == Instant{};
+          },
+          [&](const event::Stopping& e) {
+            return is_its_attempt && is_live(job->state) && job->last->stop != e.cause;
+          },
+          [&](const event::Ended&) { return is_its_attempt && is_live(job->state); },
+          [&](const event::Held&) {
+            return job->state == JobState::Queued && job->attempts == record.attempt.number;
+          },
+          [&](const event::Cancelled&) {
+            const bool waits = job->state == JobState::Queued || job->state == JobState::Held;
+            return waits && job->attempts == record.attempt.number;
+          },
+          [](const auto&) { return false; },
+      },
+      record.event);
+}
+
+/// A job that was held or cancelled here just when its task began it, did begin.  Why it is to be
+/// cancelled once more; "": it is not.
+std::string Cluster::bring_back(const store::Record& record) {
+  const auto* starting = std::get_if<event::Starting>(&record.event);
+  const Job* job = parts_.world->job(record.attempt.job);
+  if (starting == nullptr || job == nullptr || starting->attempt != job->attempts + 1) return {};
+  const bool was_cancelled = job->state == JobState::Cancelled;
+  if (!was_cancelled && job->state != JobState::Held) return {};
+  const std::string reason = job->reason.empty() ? "cancelled" : job->reason;
+  parts_.record(job->id, event::Requeued{"its task had begun it already"}, record.at);
+  return was_cancelled ? reason : std::string();
+}
+
+/// In the order in which it happened, by the nodes' clocks; what happened in one task stays in its
+/// order whatever they say.
+void Cluster::absorb(std::vector<ToldLife> lives) {
+  struct Item {
+    std::int64_t wall_ns = 0;
+    std::int64_t number = 0;  // of the array: what others need has the lower one
+    store::Record* record = nullptr;
+    Task* task = nullptr;
+  };
+  std::vector<Item> items;
+  std::vector<std::pair<Array*, store::Life*>> open;
+  for (auto& [key, life] : lives) {
+    const auto it = arrays_.find(key);
+    if (it == arrays_.end()) continue;
+    const auto task = it->second.tasks.find(life.task);
+    if (task == it->second.tasks.end() || task->second.closed) continue;
+    open.emplace_back(&it->second, &life);
+    std::int64_t wall_ns = 0;
+    for (store::Record& record : life.file.records) {
+      wall_ns = std::max(wall_ns, record.at.wall_ns);
+      translate(record.at, life.number, task->second);
+      items.push_back({wall_ns, it->second.number, &record, &task->second});
+    }
+  }
+  std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
+    return std::tie(a.wall_ns, a.number) < std::tie(b.wall_ns, b.number);
+  });
+  for (const Item& item : items) absorb(*item.record);
+  for (const auto& [array, life] : open) {
+    Task& task = array->tasks.at(life->task);
+    for (row::Usage& usage : life->file.usage) {
+      if (parts_.world->job(usage.job) == nullptr) continue;
+      translate(usage.at, life->number, task);
+      parts_.keep(std::move(usage));
+    }
+    task.read = {life->task, life->number, life->whole ? kAllParts : life->parts};
+    task.looks_after_end = 0;
+    if (life->whole && life->file.closed) give_back(*array, task);
+  }
+}
+
+void Cluster::absorb(const store::Record& record) {
+  const JobId id = record.attempt.job;
+  const std::string cancelled = bring_back(record);
+  if (is_news(record)) {
+    JobEvent e = record.event;
+    if (auto* starting = std::get_if<event::Starting>(&e)) {
+      const SweepId sweep = parts_.world->job(id)->sweep;
+      starting->placement.lane = {LaneId::Pool::Sweep, sweep,
+                                  lanes_of(sweep).take(record.at.wall_ns)};
+    }
+    if (std::holds_alternative<event::Ended>(e)) leave_lane(id, record.at.wall_ns);
+    parts_.record(id, std::move(e), record.at);
+  }
+  if (!cancelled.empty()) parts_.cancel(id, cancelled);
+}
+
+/// To this machine's clock since its boot.  The same shift for a whole life, so that what lasted
+/// for a second there did so here.
+void Cluster::translate(Instant& at, std::int32_t life, Task& task) const {
+  if (task.shifted_life != life) {
+    const Instant now = parts_.clock->now();
+    task.shifted_life = life;
+    task.shift_ns = (now.boot_ns - now.wall_ns) - (at.boot_ns - at.wall_ns);
+  }
+  at.boot_ns += task.shift_ns;
+}
+
+ClusterLanes& Cluster::lanes_of(SweepId id) {
+  const auto [it, is_new] = lanes_.try_emplace(id);
+  const Sweep* sweep = parts_.world->sweep(id);
+  if (!is_new || sweep == nullptr) return it->second;
+  for (const Step& step : sweep->steps) {
+    for (const JobId current : step.current) {
+      const Job* job = current ? parts_.world->job(current) : nullptr;
+      if (job == nullptr || !job->last || job->last->placement.node.empty()) continue;
+      const std::int32_t lane = job->last->placement.lane.slot;
+      if (is_live(job->state)) {
+        it->second.occupy(lane);
+      } else {
+        it->second.leave(lane, job->last->ended_at.wall_ns);
+      }
+    }
+  }
+  return it->second;
+}
+
+void Cluster::leave_lane(JobId id, std::int64_t end_ns) {
+  const Job& job = *parts_.world->job(id);
+  if (job.last) lanes_of(job.sweep).leave(job.last->placement.lane.slot, end_ns);
+}
+
+/// It ended without a word of its own.
+void Cluster::end(JobId id, const Evidence& evidence) {
+  leave_lane(id, parts_.clock->now().wall_ns);
+  parts_.end(id, evidence);
+}
+
+/// Its jobs are ours again.
+void Cluster::give_back(Array& array, Task& task) {
+  if (task.closed) return;
+  task.closed = true;
+  --array.open;
+  for (const JobId job : task.jobs) {
+    const auto place = places_.find(job);
+    if (place != places_.end() && place->second.array == array.key) places_.erase(place);
+  }
+  const std::vector<JobId> jobs = task.jobs;
+  for (const JobId job : jobs) parts_.refresh(job);
+}
+
+/// The same where its own records do not say so.
+void Cluster::close(Array& array, std::int32_t index, Task& task) {
+  if (task.closed) return;
+  mark_when_durable(fmt::format("{}/{}.{}", array.folder, kClosed, index));
+  give_back(array, task);
+}
+
+/// What is closed is not read again: only when all that it told is in the store.
+void Cluster::mark_when_durable(std::string path) {
+  parts_.when_durable([this, path = std::move(path)] {
+    parts_.errands->run([path] {
+      (void)os::write_file_atomic(path, "", 0644, false);
+      return [] {};
+    });
+  });
+}
+
+void Cluster::forget_closed() {
+  for (auto it = arrays_.begin(); it != arrays_.end();) {
+    if (it->second.open > 0) {
+      ++it;
+      continue;
+    }
+    mark_when_durable(it->second.folder + "/" + kClosed);
+    it = arrays_.erase(it);
+  }
+}
+
+// ---- what the cluster tells -----------------------------------------------------------------
+
+void Cluster::see_queue(const std::vector<slurm::QueueRecord>& queue) {
+  for (auto& [key, array] : arrays_) {
+    for (auto& [index, task] : array.tasks) task.seen.reset();
+  }
+  for (const slurm::QueueRecord& record : queue) {
+    const auto it = arrays_.find(record.comment);
+    if (it == arrays_.end()) continue;
+    Array& array = it->second;
+    if (array.number == 0) array.number = record.array_job_id;
+    for (const int index : record.tasks) {
+      if (auto task = array.tasks.find(index); task != array.tasks.end())
+        task->second.seen = record;
+    }
+  }
+  std::vector<std::pair<std::string, std::int32_t>> open;
+  for (const auto& [key, array] : arrays_) {
+    for (const auto& [index, task] : array.tasks) {
+      if (!task.closed) open.emplace_back(key, index);
+    }
+  }
+  for (const auto& [key, index] : open) {
+    const auto it = arrays_.find(key);
+    if (it == arrays_.end()) continue;
+    Task& task = it->second.tasks.at(index);
+    if (!task.closed) judge(it->second, index, task);
+  }
+}
+
+/// The task may have ended without a last word.
+void Cluster::judge(Array& array, std::int32_t index, Task& task) {
+  if (task.seen && task.seen->state == "PENDING" && task.read.life <= task.seen->restarts) {
+    // What it was running is gone; the task's next life says the same.
+    for (const JobId id : task.jobs) {
+      if (is_live(parts_.world->job(id)->state)) {
+        end(id, {.lost = true, .lost_why = "Slurm has put its task back into the queue"});
+      }
+    }
+  }
+  const bool is_over = !task.seen || slurm::is_over(task.seen->state);
+  if (!is_over) {
+    task.looks_after_end = 0;
+    return;
+  }
+  ask_soon();
+  if (++task.looks_after_end < kLooksAfterEnd) return;
+  const bool was_never_there = array.doubtful && array.number == 0;
+  const TaskEnd over = task_end(task.seen, fmt::format("Slurm job {}_{}", array.number, index),
+                                fmt::format("{}/task-{}.txt", array.folder, index));
+  const Instant now = parts_.clock->now();
+  for (const JobId id : task.jobs) {
+    const Job& job = *parts_.world->job(id);
+    if (was_never_there || array.withdrawn) continue;
+    if (is_live(job.state)) {
+      Evidence evidence = over.evidence;
+      if (job.last->stop) {
+        evidence.stop = job.last->stop;
+        evidence.stop_reason = job.last->stop_reason;
+      }
+      end(id, evidence);
+    } else if (job.state == JobState::Queued && over.cancels) {
+      parts_.record(id, event::Cancelled{over.words}, now);
+    } else if (job.state == JobState::Queued && over.holds) {
+      parts_.record(id, event::Held{over.words}, now);
+    }
+  }
+  if (was_never_there) {
+    parts_.errands->run([path = array.folder + "/" + kWithdrawn] {
+      (void)os::write_file_atomic(path, "", 0644, true);
+      return [] {};
+    });
+  }
+  close(array, index, task);
+}
+
+void Cluster::ask_soon() {
+  queue_pause_ns_ = 0;
+  next_queue_ns_ = std::min(next_queue_ns_, parts_.clock->now().boot_ns + kShortestQueuePause);
+}
+
+}  // namespace pergpu
