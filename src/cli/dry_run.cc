@@ -126,9 +126,11 @@ Result<Outlook> estimate_on_cluster(const SweepSpec& sweep, const RunOptions& op
   }
   const Result<std::string> self = os::own_executable();
   if (!self) return self.error();
+  const Result<SubmitContext> context = context_of(options, sweep);
+  if (!context) return context.error();
   Result<std::vector<ArraySnapshot>> arrays = preview_arrays(
-      sweep, context_of(options, sweep), [](std::size_t, std::size_t) { return JobState::Queued; },
-      kUsualArraySize, *self);
+      sweep, *context, [](std::size_t, std::size_t) { return JobState::Queued; }, kUsualArraySize,
+      *self);
   if (!arrays) return std::move(arrays).error();
   out.preview.arrays = *std::move(arrays);
   return out;
@@ -271,7 +273,9 @@ json as_json(const SweepSpec& sweep, const Outlook& outlook) {
 int dry_run(const Place& place, const SweepSpec& sweep, const RunOptions& options) {
   if (Result<void> code = check_code(sweep); !code) return fail(code.error());
   Client client(place, Client::Start::Never);
-  Result<SubmitLines> lines = submit_lines("dry_run", sweep, context_of(options, sweep));
+  const Result<SubmitContext> context = context_of(options, sweep);
+  if (!context) return fail(context.error());
+  Result<SubmitLines> lines = submit_lines("dry_run", sweep, *context);
   if (!lines) return fail(lines.error());
   const Result<json> reply = client.call(lines->request, lines->runs);
   // NotFound: none runs.  A refusal is the one that the submit would meet.

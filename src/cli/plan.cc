@@ -99,9 +99,10 @@ Result<SubmitLines> request_of(const PlanOptions& options) {
     run.file = *file;
     Result<SweepSpec> sweep = sweep_of(run);
     if (!sweep) return std::move(sweep).error();
-    SubmitContext context = context_of(run, *sweep);
-    context.env.clear();  // nothing is started
-    Result<SubmitLines> made = submit_lines("plan", *sweep, context);
+    Result<SubmitContext> context = context_of(run, *sweep);
+    if (!context) return std::move(context).error();
+    context->env.clear();  // nothing is started
+    Result<SubmitLines> made = submit_lines("plan", *sweep, *context);
     if (!made) return std::move(made).error();
     lines = std::move(*made);
   }

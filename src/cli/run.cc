@@ -46,7 +46,9 @@ int run(const RunOptions& options) {
   if (Result<void> copied = copy_code(*sweep); !copied) return fail(copied.error());
   const std::int64_t began_ns = os::RealClock().now().wall_ns;
   Client client(*place, Client::Start::IfNeeded);
-  Result<SubmitReply> reply = submit(client, *sweep, context_of(options, *sweep));
+  const Result<SubmitContext> context = context_of(options, *sweep);
+  if (!context) return fail(context.error());
+  Result<SubmitReply> reply = submit(client, *sweep, *context);
   if (!reply) return fail(reply.error());
   if (Result<void> found = find_copies(*sweep); !found) return fail(found.error());
   for (const std::string& warning : reply->warnings) say("warning: " + warning);

@@ -10,11 +10,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "cli/allocation.h"
 #include "cli/tail.h"
 #include "os/child.h"
 #include "os/clock.h"
@@ -29,9 +31,14 @@ namespace {
 constexpr std::int64_t kWinnerNs = 2'000'000'000;
 
 /// Ours, with an absolute PERGPU_HOME where one is set: the coordinator runs in "/".
-std::vector<std::string> environment(const Place& place) {
+std::vector<std::string> environment(const Place& place,
+                                     const std::optional<Allocation>& allocation) {
   std::vector<std::string> entries;
+  if (allocation) {
+    entries.push_back(fmt::format("{}={}", kAllocatedGpusName, devices_of(*allocation)));
+  }
   for (char** entry = environ; *entry; ++entry) {
+    if (std::string_view(*entry).starts_with(kAllocatedGpusName)) continue;
     const bool names_home = std::string_view(*entry).starts_with("PERGPU_HOME=");
     entries.push_back(names_home && !std::string_view(*entry).ends_with('=')
                           ? "PERGPU_HOME=" + place.home
@@ -43,12 +50,17 @@ std::vector<std::string> environment(const Place& place) {
 Result<os::Spawned> spawn_coordinator(const Place& place) {
   Result<std::string> executable = os::own_executable();
   if (!executable) return std::move(executable).error();
+  // Of a home that was named others may think that it outlives the allocation.
+  const char* named = std::getenv("PERGPU_HOME");
+  const Result<std::optional<Allocation>> allocation =
+      named == nullptr || *named == '\0' ? allocation_here() : std::optional<Allocation>();
+  if (!allocation) return allocation.error();
   const os::UniqueFd log(
       ::open(place.log().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!log) return os_error("open " + place.log());
   os::SpawnPlan plan;
   plan.argv = {*executable, "coordinator", "run"};
-  plan.env = environment(place);
+  plan.env = environment(place, *allocation);
   plan.cwd = "/";
   plan.stdout_fd = log.get();
   plan.stderr_fd = log.get();

@@ -4,15 +4,28 @@
 
 #include <fmt/format.h>
 
+#include "cli/allocation.h"
 #include "cli/submit_context.h"
+#include "cli/terminal.h"
 #include "spec/wire.h"
 
 namespace pergpu::cli {
 
 using nlohmann::json;
 
-SubmitContext context_of(const RunOptions& options, const SweepSpec& sweep) {
-  SubmitContext context = capture_context(sweep.folder, options.devices);
+Result<SubmitContext> context_of(const RunOptions& options, const SweepSpec& sweep) {
+  std::string devices = options.devices;
+  if (devices.empty() && options.lanes == 0 && options.engine == "local") {
+    const Result<std::optional<Allocation>> allocation = allocation_here();
+    if (!allocation) return allocation.error();
+    if (*allocation) {
+      devices = devices_of(**allocation);
+      if (!(*allocation)->gpus.empty()) {
+        say(fmt::format("in Slurm job {}: GPUs {} of this machine", (*allocation)->job, devices));
+      }
+    }
+  }
+  SubmitContext context = capture_context(sweep.folder, devices);
   context.lanes = options.lanes;
   context.engine = options.engine;
   if (context.engine == kSlurm) context.devices.clear();  // the shell's are not those of a node

@@ -13,7 +13,8 @@
 
 namespace pergpu::cli {
 
-SubmitContext context_of(const RunOptions& options, const SweepSpec& sweep);
+/// Inside an allocation of Slurm its GPUs are taken, which is said.  Fails as allocation_here().
+Result<SubmitContext> context_of(const RunOptions& options, const SweepSpec& sweep);
 
 /// The request line of op `submit` or `dry_run`, and the runs, one a line.
 struct SubmitLines {

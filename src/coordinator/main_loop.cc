@@ -16,6 +16,7 @@
 #include <optional>
 #include <string_view>
 
+#include "coordinator/allocation_watch.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/meeting_place.h"
 #include "coordinator/server.h"
@@ -217,7 +218,8 @@ int coordinator_main(const CoordinatorOptions& options) {
       clock, [&](std::int64_t at, std::function<void()> f) { return loop.at(at, std::move(f)); },
       on_engine);
   std::unique_ptr<gpu::ProbeInventory> inventory = gpu::ProbeInventory::create(loop, clock);
-  const char* given = task ? std::getenv("CUDA_VISIBLE_DEVICES") : nullptr;
+  const bool is_of_allocation = !task && std::getenv("PERGPU_ALLOCATED_GPUS") != nullptr;
+  const char* given = std::getenv(task ? "CUDA_VISIBLE_DEVICES" : "PERGPU_ALLOCATED_GPUS");
   gpu::AllocatedGpus allocated(*inventory, gpu::device_names(given == nullptr ? "" : given));
   GpuLanes gpus({.inventory = &allocated,
                  .loop = &loop,
@@ -343,6 +345,17 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!signals) return complain(signals.error());
 
   if (Result<void> watched = watch_turns(loop); !watched) return complain(watched.error());
+  AllocationWatch allocation({.job = os::slurm_job(),
+                              .errands = errands->get(),
+                              .clock = &clock,
+                              .timers = &timers,
+                              .ended = [&](const std::string& words) {
+                                ordered_to_leave = true;
+                                kill_jobs = true;
+                                core.start_nothing_more();
+                                core.stop_all(StopCause::Cancel, words);
+                              }});
+  if (is_of_allocation) allocation.begin();
   IdleWatch idle(loop, clock, core, **opened, **met);
   core.recover();
   if (task) task->begin(core);

@@ -92,10 +92,16 @@ std::string machine_id() {
   return text[0] == '.' ? "_" + text : text;
 }
 
+std::string slurm_job() {
+  const std::string job = environment("SLURM_JOB_ID");
+  return job.find_first_not_of("0123456789") == std::string::npos ? job : std::string();
+}
+
 HomeSources home_sources() {
   return {.pergpu_home = environment("PERGPU_HOME"),
           .xdg_state_home = environment("XDG_STATE_HOME"),
           .home = environment("HOME"),
+          .slurm_job = slurm_job(),
           .machine = machine_id(),
           .var_tmp = "/var/tmp",
           .uid = ::getuid(),
@@ -103,6 +109,19 @@ HomeSources home_sources() {
 }
 
 Result<Home> find_home() { return find_home(home_sources()); }
+
+namespace {
+
+/// The home of an allocation lies in the usual one.
+Result<Home> within(Home usual, const HomeSources& sources) {
+  if (sources.slurm_job.empty()) return usual;
+  usual.path += "/slurm-" + sources.slurm_job;
+  Result<void> ready = private_folder(usual.path, sources.uid);
+  if (!ready) return std::move(ready).error();
+  return usual;
+}
+
+}  // namespace
 
 Result<Home> find_home(const HomeSources& sources) {
   if (!sources.pergpu_home.empty()) {
@@ -132,7 +151,7 @@ Result<Home> find_home(const HomeSources& sources) {
     Result<bool> network = sources.on_network(path);
     if (network && !*network) {
       Result<void> ready = private_folder(path, sources.uid);
-      if (ready) return Home{.path = path, .is_explicit = false, .why_elsewhere = ""};
+      if (ready) return within({.path = path, .is_explicit = false, .why_elsewhere = ""}, sources);
       // It exists and is not safe: using another one silently would hide its jobs.
       if (exists(path)) return std::move(ready).error();
       why = ready.error().message;
@@ -144,7 +163,7 @@ Result<Home> find_home(const HomeSources& sources) {
   const std::string path = sources.var_tmp + "/pergpu-" + std::to_string(sources.uid);
   Result<void> ready = private_folder(path, sources.uid);
   if (!ready) return std::move(ready).error();
-  return Home{.path = path, .is_explicit = false, .why_elsewhere = why};
+  return within({.path = path, .is_explicit = false, .why_elsewhere = why}, sources);
 }
 
 Result<std::string> run_folder(const Home& home) {

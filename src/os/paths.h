@@ -17,11 +17,15 @@ std::string machine_id();
 /// This machine's name for people; "localhost" where it has none.
 std::string host_name();
 
+/// Slurm's number of the allocation that this process is in; "": none.
+std::string slurm_job();
+
 /// What the rules for the home depend on.
 struct HomeSources {
   std::string pergpu_home;     // $PERGPU_HOME
   std::string xdg_state_home;  // $XDG_STATE_HOME
   std::string home;            // $HOME
+  std::string slurm_job;       // slurm_job()
   std::string machine;
   std::string var_tmp = "/var/tmp";
   uid_t uid = 0;
@@ -35,7 +39,9 @@ struct Home {
   std::string why_elsewhere;  // not empty: why it is not the usual folder; to be said once
 };
 /// $PERGPU_HOME, else $XDG_STATE_HOME/pergpu/<machine> (~/.local/state), else
-/// /var/tmp/pergpu-<uid>. A folder that others could write, that is not ours, or that is a symlink
+/// /var/tmp/pergpu-<uid>; of the latter two, inside an allocation of Slurm, the folder
+/// `slurm-<job>`: what is started there lives within the limits of the allocation and ends with it.
+/// A folder that others could write, that is not ours, or that is a symlink
 /// is refused; so is an explicit one on a network file system.
 Result<Home> find_home(const HomeSources& sources);
 Result<Home> find_home();

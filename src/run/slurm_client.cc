@@ -143,9 +143,17 @@ Result<void> Client::signal(const std::vector<std::string>& ids, const std::stri
 }
 
 Result<Config> Client::config() {
-  Result<Said> said = call({"scontrol", "show", "config"}, nullptr);
+  const Result<std::string> text = show({"config"});
+  if (!text) return text.error();
+  return parse_config(*text);
+}
+
+Result<std::string> Client::show(const std::vector<std::string>& what) {
+  std::vector<std::string> argv = {"scontrol", "show"};
+  argv.insert(argv.end(), what.begin(), what.end());
+  Result<Said> said = call(std::move(argv), nullptr);
   if (!said) return std::move(said).error();
-  return parse_config(said->output);
+  return std::move(said->output);
 }
 
 }  // namespace pergpu::slurm

@@ -31,6 +31,8 @@ class Client {
   /// To the script's process of those that run.
   Result<void> signal(const std::vector<std::string>& ids, const std::string& signal);
   Result<Config> config();
+  /// What `scontrol show` prints of {"job", "17"}, say.
+  Result<std::string> show(const std::vector<std::string>& what);
 
   /// Requests to the controller so far, by program.
   const std::map<std::string, std::int64_t>& requests() const { return requests_; }

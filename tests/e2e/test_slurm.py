@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import time
 
@@ -347,6 +348,80 @@ gpus = 1
     assert home.wait() == 0
 
 
+def in_the_place_of(home, program, text):
+    """A program of this name is found before the real one, which is $REAL in its text."""
+    home.file(f"bin/{program}", f"#!/bin/sh\nREAL={shutil.which(program)}\n{text}", mode=0o755)
+    home.env["PATH"] = f"{home.work}/bin:{home.env['PATH']}"
+
+
+def test_an_answer_of_sbatch_that_is_lost_submits_nothing_twice(slurm, home):
+    in_the_place_of(home, "sbatch", '''
+$REAL "$@" > /dev/null
+echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2
+exit 1
+''')
+    submit(home, TWO_STEPS)
+    assert home.wait() == 0
+    assert home.stamps.count("start") == 6 and len(slurm.queue()) == 6
+
+
+def test_a_submit_that_is_not_taken_is_tried_again(slurm, home):
+    in_the_place_of(home, "sbatch", f'''
+if [ ! -e {home.work}/open ]; then
+  echo "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)" >&2
+  exit 1
+fi
+exec $REAL "$@"
+''')
+    submit(home, TWO_STEPS)
+    wait_until(lambda: "Unable to contact" in home.run("why", "1").stdout, "the words of sbatch")
+    assert set(home.states().values()) == {"queued"}
+    home.file("open", "")
+    assert home.wait() == 0
+    assert home.stamps.count("start") == 6
+
+
+def test_what_slurm_refuses_for_good_is_held_with_its_words(slurm, home):
+    submit(home, TWO_STEPS.replace("[grid]", "[slurm]\npartition = 'nobody'\n[grid]"))
+    wait_until(lambda: home.ps()["00-x=1/train"]["state"] == "held", "its being held")
+    assert "invalid partition" in home.ps()["00-x=1/train"]["reason"]
+    home.run("cancel", "two")
+
+
+def test_a_drained_node_is_a_reason_to_wait(new_slurm, home):
+    slurm = new_slurm()
+    home.env.update(slurm.env)
+    slurm.run("scontrol", "update", "NodeName=n0", "State=DRAIN", "Reason=test")
+    submit(home, TWO_STEPS)
+    wait_until(lambda: "down, drained or reserved" in home.run("why", "1").stdout, "words about the node")
+    slurm.run("scontrol", "update", "NodeName=n0", "State=RESUME")
+    assert home.wait() == 0
+    home.stop()
+
+
+def test_more_memory_than_asked_for_is_told_as_here(slurm, home):
+    submit(home, """
+name = "memory"
+[steps.train]
+memory = "60MiB"
+command = ["/usr/bin/python3", "-c", "x = b'x' * (300 << 20); input()"]
+""")  # fmt: skip
+    assert home.wait() == 1
+    job = home.only()
+    assert job["state"] == "failed" and job["class"] == "oom-host", job
+
+
+def test_a_name_with_odd_characters_comes_through(slurm, home):
+    submit(home, """
+name = "odd"
+runs = [{ text = "a 'b' \\"c\\" $HOME %d 日本" }]
+[steps.train]
+shell = 'printf %s "$PERGPU_PARAM_TEXT"; stamp 0'
+""")  # fmt: skip
+    assert home.wait() == 0
+    assert home.run("logs", "1").stdout.startswith("a 'b' \"c\" $HOME %d 日本")
+
+
 # What takes minutes, because Slurm counts in them.
 
 long = pytest.mark.skipif(not LONG, reason="takes minutes: PERGPU_LONG=1")
@@ -387,6 +462,29 @@ command = "stamp 0"
     assert job["attempt"] == 2 and job["state"] == "done"
     assert home.stamps.count("start") == 2
     assert "the cluster ends the allocation" in home.run("show", "1").stdout, "what attempt 1 became"
+
+
+@long
+def test_a_node_that_fails_loses_the_attempt_and_no_retry(new_slurm, home):
+    slurm = new_slurm()
+    home.env.update(slurm.env)
+    home.close_gate()
+    submit(home, """
+name = "node"
+[steps.train]
+command = "stamp 0"
+""")  # fmt: skip
+    home.until_running()
+    wait_until(lambda: home.only()["state"] == "running", "a running job")
+    slurm.run("scontrol", "update", "NodeName=n0", "State=DOWN", "Reason=test")
+    wait_until(lambda: home.only()["state"] == "queued", "the job in the queue")
+    slurm.run("scontrol", "update", "NodeName=n0", "State=RESUME")
+    home.open_gate()
+    process = home.start("wait")
+    process.communicate(timeout=300)
+    job = home.only()
+    assert job["state"] == "done" and job["attempt"] == 2, job
+    home.stop()
 
 
 @long

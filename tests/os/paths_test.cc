@@ -40,6 +40,17 @@ TEST_F(FindHome, ExplicitIsMadePrivate) {
   EXPECT_EQ(mode_of(home->path), 0700u);
 }
 
+TEST_F(FindHome, AnAllocationHasOneOfItsOwn) {
+  const Result<Home> usual = find_home(sources_);
+  sources_.slurm_job = "17";
+  const Result<Home> home = find_home(sources_);
+  ASSERT_TRUE(usual && home) << home.error().message;
+  EXPECT_EQ(home->path, usual->path + "/slurm-17");
+  EXPECT_EQ(mode_of(home->path), 0700u);
+  sources_.pergpu_home = dir_ / "named";
+  EXPECT_EQ(find_home(sources_)->path, dir_ / "named");
+}
+
 TEST_F(FindHome, ExplicitOnANetworkIsRefused) {
   sources_.pergpu_home = dir_ / "nfs/home";
   const Result<Home> home = find_home(sources_);

@@ -1,0 +1,36 @@
+// One request for one job: with a pause that even thousands of allocations may have.
+#include "coordinator/allocation_watch.h"
+
+#include <fmt/format.h>
+
+#include "run/slurm_allocation.h"
+#include "run/slurm_queue.h"
+#include "run/slurm_words.h"
+
+namespace pergpu {
+namespace {
+
+constexpr std::int64_t kPause = 30 * kSecond;
+
+}  // namespace
+
+void AllocationWatch::begin() {
+  parts_.timers->at(parts_.clock->now().boot_ns + kPause, [this] { ask(); });
+}
+
+void AllocationWatch::ask() {
+  parts_.errands->run([this]() -> std::function<void()> {
+    const Result<std::string> text = client_.show({"job", parts_.job});
+    const std::string state = text ? slurm::parse_job_state(*text) : std::string();
+    const bool is_forgotten = !text && text.error().kind == ErrorKind::Invalid;
+    if (!is_forgotten && !slurm::is_over(state) && state != "COMPLETING") {
+      return [this] { begin(); };
+    }
+    const std::string what = state.empty() ? "is over" : slurm::state_words(state);
+    return [this, what] {
+      parts_.ended(fmt::format("Slurm job {}, whose GPUs it had, {}", parts_.job, what));
+    };
+  });
+}
+
+}  // namespace pergpu

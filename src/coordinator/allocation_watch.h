@@ -1,0 +1,37 @@
+// Whether the allocation is still there in which this coordinator was started: the GPUs are
+// somebody else's when it is not.  A batch script and a step end with all that they started; what a
+// shell of `salloc` has started on its machine nobody ends.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "coordinator/timers.h"
+#include "os/clock.h"
+#include "run/errands.h"
+#include "run/slurm_client.h"
+
+namespace pergpu {
+
+class AllocationWatch {
+ public:
+  struct Parts {
+    std::string job = {};  // Slurm's number of it
+    Errands* errands = nullptr;
+    os::Clock* clock = nullptr;
+    Timers* timers = nullptr;
+    std::function<void(const std::string& words)> ended = {};  // at most once
+  };
+  explicit AllocationWatch(Parts parts) : parts_(std::move(parts)) {}
+
+  /// Asks Slurm every half a minute, from then on.  While it does not answer nothing has ended.
+  void begin();
+
+ private:
+  void ask();
+
+  Parts parts_;
+  slurm::Client client_;  // used by errands only
+};
+
+}  // namespace pergpu
