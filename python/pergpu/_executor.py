@@ -35,7 +35,9 @@ class Executor(concurrent.futures.Executor):
 
     `gpus`, `cpus`, `memory`, `gpu_memory`, `timeout`, `retries` and all other keys that a step of a
     sweep file has (docs/sweep-file.md) are those of each call.  `max_workers`: so many at once; None:
-    as many as the machine has room for.  `lanes`: CPU lanes to run on instead of GPUs.  `name`: of the
+    as many as the machine has room for.  `lanes`: CPU lanes to run on instead of GPUs.  `on`: "local",
+    this machine, or "slurm" (docs/slurm.md); how Slurm is to be asked is the key `slurm` then, such as
+    dict(partition="gpu", time="2h"), and `out` lies where the nodes see it.  `name`: of the
     sweep that the calls belong to, by which `ps`, `top`, `report` and attach() know them; calls are
     added to one that is there.  Default: one that tells program and time.  `out`: the root of the
     result folders.  `initializer(*initargs)` is called in each process before the function.
@@ -57,6 +59,7 @@ class Executor(concurrent.futures.Executor):
         *,
         gpus: Any = 1,
         lanes: int | None = None,
+        on: str = "local",
         name: str | None = None,
         out: str | os.PathLike[str] = "runs",
         initializer: Callable[..., Any] | None = None,
@@ -68,8 +71,13 @@ class Executor(concurrent.futures.Executor):
             raise ValueError("max_workers must be greater than 0")
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
+        if on not in ("local", "slurm"):
+            raise ValueError(f'on is {on!r}; expected "local" or "slurm"')
+        if on == "slurm" and (reuse or lanes is not None):
+            what = "reuse=True: warm workers live" if reuse else "lanes: they are"
+            raise ValueError(f"on=\"slurm\" does not go with {what} on this machine")
         self.name = name or _name_of_its_own()
-        if lanes is None and not gpus:
+        if lanes is None and not gpus and on == "local":
             lanes = max_workers or os.cpu_count()
         keys["gpus"] = gpus
         if max_workers is not None and not reuse:
@@ -77,7 +85,7 @@ class Executor(concurrent.futures.Executor):
         self._initializer = None if initializer is None else (initializer, tuple(initargs))
         self.folder = os.path.join(os.path.abspath(out), self.name)
         """Of the sweep: what its calls leave is below it."""
-        self._jobs = jobs = _Jobs(self.folder, lanes, keys, self._initializer)
+        self._jobs = jobs = _Jobs(self.folder, lanes, on, keys, self._initializer)
         jobs.check()
         self._calls: Calls | Workers
         if reuse:
@@ -191,11 +199,14 @@ class Executor(concurrent.futures.Executor):
 class _Jobs:
     """How calls become jobs.  It does not know the executor, which ends when nobody knows it any more."""
 
-    def __init__(self, sweep: str, lanes: int | None, keys: Mapping[str, Any], initializer: Any) -> None:
+    def __init__(
+        self, sweep: str, lanes: int | None, on: str, keys: Mapping[str, Any], initializer: Any
+    ) -> None:
         self.sweep = sweep
         """Its folder."""
         self._folder = os.getcwd()
-        self._options = [] if lanes is None else ["--lanes", str(lanes)]
+        self._is_here = on == "local"
+        self._options = ["--on", on] if lanes is None else ["--lanes", str(lanes)]
         self._keys = keys
         self._initializer = initializer
 
@@ -209,7 +220,8 @@ class _Jobs:
     def head(self) -> dict[str, Any]:
         """What a process is told of this one."""
         path = [entry or self._folder for entry in sys.path]
-        env = {name: os.environ[name] for name in _PASSED if name in os.environ}
+        passed = _PASSED if self._is_here else ("PERGPU_BIN",)  # homes and locks are a machine's own
+        env = {name: os.environ[name] for name in passed if name in os.environ}
         return {"path": path, "argv": sys.argv[:], "env": env}
 
     def start_calls(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

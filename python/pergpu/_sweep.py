@@ -13,7 +13,7 @@ from . import _toml
 from ._program_calls import ask_json, follow_json
 from ._results import AT_ONCE, Results, results, results_of
 
-_OPTIONS = ("lanes", "devices", "rerun", "only_new", "engine")  # of `pergpu run`
+_OPTIONS = ("on", "lanes", "devices", "rerun", "only_new", "engine")  # of `pergpu run`
 
 
 def grid(**lists: Iterable[Any]) -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ class Sweep:
         best = sweep.run().best("fid")
 
     `steps` has the keys of the sweep file (docs/sweep-file.md), `defaults` those for all steps, and
-    `settings` what else a file may hold: constants, exclude, limits, notify.  `runs` are rows, each a
+    `settings` what else a file may hold: constants, exclude, limits, notify, slurm.  `runs` are rows, each a
     mapping; None: one run, which has no parameters.  `out` is the root of the result folders,
     `folder` that in which relative paths begin: the current one.  What is wrong with all that is told
     when it is submitted, all of it at once.  ValueError: `runs` is empty.
@@ -126,8 +126,8 @@ class Sweep:
     def submit(self, **options: Any) -> dict[str, Any]:
         """Puts it into the queue; what `pergpu submit --json` says of it.
 
-        Options are those of `pergpu submit`: lanes=8, devices="0,2", rerun=True, only_new=True,
-        engine="fake".  CommandFailed: something is wrong with it, and nothing was started.
+        Options are those of `pergpu submit`: on="slurm", lanes=8, devices="0,2", rerun=True,
+        only_new=True, engine="fake".  CommandFailed: something is wrong with it, and nothing was started.
         """
         reply = dict(ask_json(["submit", "-", *_words(options)], self.to_toml(), folder=self.folder))
         self._jobs = reply["jobs"]

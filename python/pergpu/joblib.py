@@ -70,6 +70,8 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):
     def _width(self, n_jobs: int) -> int:
         if n_jobs > 0:
             return n_jobs
+        if self._keys.get("on", "local") != "local":
+            raise ValueError(f"n_jobs={n_jobs}: how much room a cluster has is not known; name a number")
         if self._room is None:
             self._room = self._keys.get("lanes") or (_gpus_of_machine() if self._keys.get("gpus", 1) else os.cpu_count())
         return max((self._room or 1) + 1 + n_jobs, 1)
@@ -84,7 +86,8 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
         self.parallel = parallel
         keys = {**self._keys, **{name: value for name, value in more.items() if name not in _OF_JOBLIB}}
-        if not keys.setdefault("reuse", not keys.get("retries")):
+        here = keys.get("on", "local") == "local"
+        if not keys.setdefault("reuse", here and not keys.get("retries")):
             # Seconds that a batch should take: an interpreter and its imports take some, too.
             self.MIN_IDEAL_BATCH_DURATION, self.MAX_IDEAL_BATCH_DURATION = 2, 10
         threads = self.inner_max_num_threads

@@ -316,7 +316,8 @@ class Home:
         with contextlib.suppress(subprocess.TimeoutExpired):
             if self.coordinator():
                 self.run("coordinator", "stop", "--kill", code=None)
-        for process in self.started:
+        ended, self.started = self.started, []
+        for process in ended:
             if process.poll() is None:
                 process.kill()
             process.communicate()
