@@ -64,7 +64,10 @@ int run_task(const std::string& folder) {
   const int code = coordinator_main(
       {.home = *home,
        .run_dir = run_dir,
-       .task = TaskOptions{.folder = folder, .task = *task, .restarts = restart_count()}});
+       .task = TaskOptions{.folder = folder,
+                           .task = *task,
+                           .restarts = restart_count(),
+                           .id = fmt::format("{}_{}", variable("SLURM_ARRAY_JOB_ID"), *task)}});
   if (Result<void> removed = os::remove_tree(*home); !removed) say(removed.error().message);
   return code;
 }

@@ -67,6 +67,10 @@ ArrayCall array_call(const Sweep& sweep, const ArrayPlan& plan, const std::strin
   r.warning_s = static_cast<int>(
       std::chrono::ceil<std::chrono::seconds>(r.time ? std::min(warning, *r.time / 4) : warning)
           .count());
+  if (r.time && step.timeout) {
+    const milliseconds left = *r.time - milliseconds(1000 * r.warning_s) - *step.timeout;
+    call.last_start_ms = std::max<std::int64_t>(1, left.count());
+  }
   r.dependency = plan.dependency;
   r.requeue = step.rerun;
   int highest = step.priority;

@@ -19,6 +19,7 @@ struct ArrayCall {
   slurm::ArrayRequest request = {};
   std::vector<std::string> environment = {};  // NAME=value
   std::int64_t umask = 022;
+  std::int64_t last_start_ms = 0;  // of the handover
 };
 
 /// Pure.  `environment`: as captured with the sweep; `pergpu`: the program as the nodes find it.

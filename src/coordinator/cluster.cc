@@ -38,7 +38,10 @@ void Cluster::leave(JobId id) {
   if (place == places_.end()) return;
   Array& array = arrays_.at(place->second.array);
   Task& task = array.tasks.at(place->second.task);
-  if (is_live(parts_.world->job(id)->state) || task.closed) return;
+  const JobState state = parts_.world->job(id)->state;
+  const bool was_not_run = state == JobState::Cancelled || state == JobState::Skipped ||
+                           state == JobState::Held || state == JobState::Queued;
+  if (!was_not_run || task.closed) return;  // its task has told of its end
   to_end_.insert({array.key, place->second.task});
 }
 
@@ -136,6 +139,7 @@ bool Cluster::hand_over(const Sweep& sweep, ArrayPlan plan) {
   plan.handover.from = parts_.from;
   plan.handover.at_wall_ns = parts_.clock->now().wall_ns;
   ArrayCall call = array_call(sweep, plan, array.folder, parts_.pergpu, *environment);
+  plan.handover.last_start_ms = call.last_start_ms;
   const std::string key = array.key;
   add(std::move(array));
   busy_ = true;

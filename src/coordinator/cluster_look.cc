@@ -100,7 +100,6 @@ void Cluster::look() {
 
 void Cluster::absorb(Seen seen) {
   if (seen.config) array_size_ = std::max(1, seen.config->max_array_size);
-  if (!seen.lives.empty()) ask_soon();
   absorb(std::move(seen.lives));
   if (!seen.queue) return;
   if (!*seen.queue) {

@@ -361,6 +361,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (task) task->begin(core);
   gpus.discover([&] { core.gpus_discovered(); });
   loop.on_turn([&] {
+    if (task) task->mind_time(core);
     core.settle();
     if (!options.foreground && !task) idle.check();
     const bool settled = journal.idle() && core.told_all();
@@ -371,7 +372,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!ran) return complain(ran.error());
   local.release(false);
   if (!task) return 0;
-  if (Result<void> told = task->finish(*records); !told) return complain(told.error());
+  if (Result<void> told = task->finish(*records, world); !told) return complain(told.error());
   return task->exit_code(world);
 }
 

@@ -14,6 +14,7 @@
 #include "coordinator/array_call.h"
 #include "os/clock.h"
 #include "os/file.h"
+#include "run/slurm_client.h"
 #include "store/end_request.h"
 
 namespace pergpu {
@@ -83,6 +84,7 @@ Result<Task> Task::read(TaskOptions options) {
     return Error{ErrorKind::NotFound, 0, fmt::format("{} has no task {}", path, out.options_.task)};
   }
 
+  out.began_ns_ = os::boot_now_ns();
   out.life_ = out.options_.restarts + 1;
   Result<std::vector<std::string>> names = os::list_dir(out.options_.folder);
   if (!names) return std::move(names).error();
@@ -131,7 +133,7 @@ Result<std::unique_ptr<RecordStore>> Task::open_store() {
 }
 
 bool Task::should_leave(const Coordinator& core) const {
-  if (ended_ || time_is_up_) return core.live_count() == 0;
+  if (ended_ || winds_down_) return core.live_count() == 0;
   return core.idle();
 }
 
@@ -159,14 +161,49 @@ void Task::on_signal(int signal, Coordinator& core, RecordStore& store) {
   }
   if (signal == SIGUSR2 && !time_is_up_ && !ended_) {
     time_is_up_ = true;
+    winds_down_ = true;
     core.start_nothing_more();
     core.stop_all(StopCause::Timeout, "stopped at the time limit of its allocation");
   }
 }
 
-Result<void> Task::finish(RecordStore& store) const {
-  // What is queued still had no time left here: it is handed over anew.
-  return store.finish(!ended_);
+void Task::mind_time(Coordinator& core) {
+  const std::int64_t last_start_ns = handover_.last_start_ms * kMillisecond;
+  const std::int64_t now_ns = core.now().boot_ns;
+  if (last_start_ns == 0 || winds_down_ || ended_ || now_ns < began_ns_ + last_start_ns) return;
+  // Each life makes at least one attempt, however short the time that a person has asked for.
+  const bool has_ended_one =
+      std::any_of(handover_.jobs.begin(), handover_.jobs.end(), [&](const store::HandedJob& one) {
+        const Job* job = core.world().job(one.job.id);
+        return job != nullptr && job->last && job->last->ended_at.boot_ns > began_ns_;
+      });
+  if (!has_ended_one || !has_queued(core.world())) return;
+  winds_down_ = true;  // what runs has the time that it was given
+  core.start_nothing_more();
+}
+
+bool Task::has_queued(const World& world) const {
+  return std::any_of(handover_.jobs.begin(), handover_.jobs.end(),
+                     [&](const store::HandedJob& one) {
+                       const Job* job = world.job(one.job.id);
+                       return job != nullptr && job->state == JobState::Queued;
+                     });
+}
+
+Result<void> Task::finish(RecordStore& store, const World& world) const {
+  const bool goes_on = !ended_ && winds_down_ && has_queued(world);
+  Result<void> told = store.finish(!ended_ && !goes_on);
+  if (!told || !goes_on) return told;
+  if (!slurm::Client().requeue(options_.id)) {
+    return store.finish(true);  // what is queued is handed over anew
+  }
+  // Slurm ends it now; a task that had ended by itself would not be put back.
+  sigset_t term;
+  ::sigemptyset(&term);
+  ::sigaddset(&term, SIGTERM);
+  const timespec patience{.tv_sec = 60, .tv_nsec = 0};
+  ::sigtimedwait(&term, nullptr, &patience);
+  return {};
 }
 
 int Task::exit_code(const World& world) const {

@@ -6,8 +6,10 @@
 //   SIGTERM   the cluster ends it (scancel, preemption, shutdown): everything is stopped, and what
 //             became of its jobs is for who asks the cluster to say
 //   SIGUSR1   the other coordinator asks that some of its jobs end (store/end_request.h)
-//   SIGUSR2   its time is nearly up: what runs is ended by `timeout`; what is queued then waits for
-//             the task's next life
+//   SIGUSR2   its time is nearly up: what runs is ended by `timeout`
+// What is queued when the time is up, or does not suffice for another attempt, waits for the task's
+// next life: the task asks the cluster to put it back into the queue, and what waits for it there
+// goes on waiting.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +27,7 @@ struct TaskOptions {
   std::string folder = {};  // of the handover, absolute
   std::int32_t task = 0;
   std::int32_t restarts = 0;  // how often the cluster has put it back into its queue
+  std::string id = {};        // as the cluster calls it: "4711_2"
 };
 
 class Task {
@@ -39,16 +42,19 @@ class Task {
   int exit_code(const World& world) const;
 
   Result<std::unique_ptr<RecordStore>> open_store();
+  /// Once a turn, before anything is started: nothing more is where no time is left for it.
+  void mind_time(Coordinator& core);
   /// Once a turn: true when it is to leave.
   bool should_leave(const Coordinator& core) const;
   /// Jobs that were to end before the task began.
   void begin(Coordinator& core) const { end_asked(core); }
   void on_signal(int signal, Coordinator& core, RecordStore& store);
-  /// The last word on the shared file system.
-  Result<void> finish(RecordStore& store) const;
+  /// The last word on the shared file system.  Blocks for a minute at most.
+  Result<void> finish(RecordStore& store, const World& world) const;
 
  private:
   void end_asked(Coordinator& core) const;
+  bool has_queued(const World& world) const;
 
   TaskOptions options_;
   store::Handover handover_;
@@ -57,6 +63,8 @@ class Task {
   bool closed_ = false;
   bool ended_ = false;  // by the cluster
   bool time_is_up_ = false;
+  bool winds_down_ = false;    // nothing more is started
+  std::int64_t began_ns_ = 0;  // by the boot clock
 };
 
 }  // namespace pergpu

@@ -142,6 +142,12 @@ Result<void> Client::signal(const std::vector<std::string>& ids, const std::stri
   return for_each_part(ids, {"scancel", "--quiet", "--batch", "--signal=" + signal});
 }
 
+Result<void> Client::requeue(const std::string& id) {
+  Result<Said> said = call({"scontrol", "requeue", id}, nullptr);
+  if (!said) return std::move(said).error();
+  return {};
+}
+
 Result<Config> Client::config() {
   const Result<std::string> text = show({"config"});
   if (!text) return text.error();

@@ -30,6 +30,8 @@ class Client {
   Result<void> cancel_pending(const std::vector<std::string>& ids);
   /// To the script's process of those that run.
   Result<void> signal(const std::vector<std::string>& ids, const std::string& signal);
+  /// A task that runs is ended and put back into the queue, where it waits some two minutes.
+  Result<void> requeue(const std::string& id);
   Result<Config> config();
   /// What `scontrol show` prints of {"job", "17"}, say.
   Result<std::string> show(const std::vector<std::string>& what);

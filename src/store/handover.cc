@@ -49,6 +49,7 @@ Json head(const Handover& h) {
           {"lanes", h.lanes},
           {"jobs_each", h.jobs_each},
           {"at", h.at_wall_ns},
+          {"last_start_ms", h.last_start_ms},
           {"sweep",
            {{"id", h.sweep.id.value},
             {"root", h.sweep.root},
@@ -108,6 +109,7 @@ void read_head(const Json& j, Handover& out) {
   j.at("lanes").get_to(out.lanes);
   j.at("jobs_each").get_to(out.jobs_each);
   j.at("at").get_to(out.at_wall_ns);
+  out.last_start_ms = j.value("last_start_ms", std::int64_t{0});
   const Json& sweep = j.at("sweep");
   out.sweep = {.id = {sweep.at("id").get<std::int64_t>()},
                .root = sweep.at("root").get<std::string>(),

@@ -36,6 +36,8 @@ struct Handover {
   std::int32_t lanes = 1;       // jobs at once in a task
   std::int32_t jobs_each = 1;   // jobs in a task, at most
   std::int64_t at_wall_ns = 0;  // when it was made
+  // After so long a task has no time for a whole attempt any more; 0: there is no telling.
+  std::int64_t last_start_ms = 0;
   row::Sweep sweep = {};
   std::vector<row::Run> runs = {};  // those of the jobs; of a once-step all
   std::vector<HandedJob> jobs = {};

@@ -444,6 +444,29 @@ command = "stamp 0"
 
 
 @long
+def test_a_retry_that_finds_no_time_left_waits_for_the_tasks_next_life(slurm, home):
+    home.close_gate()
+    submit(home, """
+name = "again"
+[slurm]
+time = "1m"
+[steps.train]
+command = "stamp 0"
+retries = { max = 1, delay = "0s" }
+[steps.evaluate]
+needs = ["train"]
+command = "stamp 0"
+""")  # fmt: skip
+    home.until_running()
+    wait_until(lambda: "2 minutes" in home.run("why", "1").stdout, "words about the queue", 180)
+    home.open_gate()
+    home.start("wait").communicate(timeout=400)
+    train, evaluate = (next(job for name, job in home.ps().items() if name.endswith(step)) for step in ("train", "evaluate"))
+    assert train["state"] == evaluate["state"] == "done" and train["attempt"] == 2 and evaluate["attempt"] == 1
+    assert len(slurm.queue()) == 2, "the same two tasks"
+
+
+@long
 def test_a_task_that_slurm_requeues_goes_on_at_no_charge(slurm, home):
     home.close_gate()
     submit(home, """
@@ -478,7 +501,7 @@ command = "stamp 0"
     wait_until(lambda: home.only()["state"] == "running", "a running job")
     slurm.run("scontrol", "update", "NodeName=n0", "State=DOWN", "Reason=test")
     wait_until(lambda: home.only()["state"] == "queued", "the job in the queue")
-    slurm.run("scontrol", "update", "NodeName=n0", "State=RESUME")
+    slurm.run("scontrol", "update", "NodeName=n0", "State=RESUME", check=False)  # it may be back by itself
     home.open_gate()
     process = home.start("wait")
     process.communicate(timeout=300)
