@@ -119,7 +119,8 @@ class Cluster {
   struct Found;
   struct Seen;
 
-  using ToldLife = std::pair<std::string, store::Life>;   // key of the array
+  using ToldLife = std::pair<std::string, store::Life>;  // key of the array
+  using HandedTask = std::pair<std::int64_t, std::int32_t>;
   using TaskName = std::pair<std::string, std::int32_t>;  // key of the array, index
 
   bool hand_over_next();
@@ -146,6 +147,10 @@ class Cluster {
   void recovered(std::vector<Found> found);
   static void find(const std::string& root, const std::string& from, std::vector<Found>& out);
   static Result<std::int64_t> number_of(slurm::Client& client, const std::string& key);
+  /// Of tasks by the number of their array and their index: what the accounting says of the end of
+  /// those that the queue has forgotten is added to it.  For an errand.
+  static void add_forgotten(slurm::Client& client, const std::map<HandedTask, std::string>& open,
+                            std::vector<slurm::QueueRecord>& queue);
   void see_queue(const std::vector<slurm::QueueRecord>& queue);
   void ask_soon();
   void wake_at(std::int64_t boot_ns);
@@ -160,6 +165,7 @@ class Cluster {
   std::set<TaskName> to_end_;  // with jobs that are to end
   std::set<JobId> to_kill_;
   std::int32_t array_size_ = 0;  // 0: not known yet
+  bool has_accounting_ = false;
   std::vector<SweepId> to_recover_ = {};
   bool recovered_ = false;
   bool may_plan_ = false;  // something has changed since nothing could be handed over

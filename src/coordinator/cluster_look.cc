@@ -70,19 +70,23 @@ void Cluster::look() {
     std::map<std::int32_t, store::RecordName> read;
   };
   std::vector<Question> questions;
+  std::map<HandedTask, std::string> open;
   for (const auto& [key, array] : arrays_) {
     Question question{key, array.folder, {}};
     for (const auto& [index, task] : array.tasks) {
-      if (!task.closed) question.read.emplace(index, task.read);
+      if (task.closed) continue;
+      question.read.emplace(index, task.read);
+      if (has_accounting_ && array.number != 0) open.emplace(HandedTask(array.number, index), key);
     }
     questions.push_back(std::move(question));
   }
   busy_ = true;
-  parts_.errands->run([this, asks, needs_size = array_size_ == 0,
+  parts_.errands->run([this, asks, needs_size = array_size_ == 0, open = std::move(open),
                        questions = std::move(questions)]() -> std::function<void()> {
     auto seen = std::make_shared<Seen>();
     // The queue first: what a task that has ended by then had to tell lies in the folder.
     if (asks) seen->queue = client_.queue();
+    if (seen->queue && *seen->queue) add_forgotten(client_, open, **seen->queue);
     if (needs_size) {
       if (Result<slurm::Config> config = client_.config()) seen->config = *std::move(config);
     }
@@ -99,7 +103,10 @@ void Cluster::look() {
 }
 
 void Cluster::absorb(Seen seen) {
-  if (seen.config) array_size_ = std::max(1, seen.config->max_array_size);
+  if (seen.config) {
+    array_size_ = std::max(1, seen.config->max_array_size);
+    has_accounting_ = seen.config->has_accounting;
+  }
   absorb(std::move(seen.lives));
   if (!seen.queue) return;
   if (!*seen.queue) {
@@ -292,6 +299,30 @@ void Cluster::forget_closed() {
 }
 
 // ---- what the cluster tells -----------------------------------------------------------------
+
+void Cluster::add_forgotten(slurm::Client& client, const std::map<HandedTask, std::string>& open,
+                            std::vector<slurm::QueueRecord>& queue) {
+  std::map<HandedTask, std::string> forgotten = open;
+  for (const slurm::QueueRecord& record : queue) {
+    for (const int task : record.tasks) forgotten.erase({record.array_job_id, task});
+  }
+  if (forgotten.empty()) return;
+  std::set<std::int64_t> arrays;
+  for (const auto& [task, key] : forgotten) arrays.insert(task.first);
+  const Result<std::vector<slurm::QueueRecord>> known =
+      client.accounting({arrays.begin(), arrays.end()});
+  if (!known) return;  // without a word of Slurm's they are lost, too
+  for (const slurm::QueueRecord& record : *known) {
+    for (const int task : record.tasks) {
+      const auto it = forgotten.find({record.array_job_id, task});
+      // What the accounting takes for open and the queue does not know has not ended in its eyes.
+      if (it == forgotten.end() || !slurm::is_over(record.state)) continue;
+      slurm::QueueRecord& added = queue.emplace_back(record);
+      added.tasks = {task};
+      added.comment = it->second;
+    }
+  }
+}
 
 void Cluster::see_queue(const std::vector<slurm::QueueRecord>& queue) {
   for (auto& [key, array] : arrays_) {

@@ -122,6 +122,15 @@ Result<std::vector<QueueRecord>> Client::queue() {
   return parse_queue(said->output);
 }
 
+Result<std::vector<QueueRecord>> Client::accounting(const std::vector<std::int64_t>& arrays) {
+  Result<Said> said = call({"sacct", "--noheader", "--parsable2", "--allocations",
+                            fmt::format("--format={}", kAccountingFormat),
+                            fmt::format("--jobs={}", fmt::join(arrays.begin(), arrays.end(), ","))},
+                           nullptr);
+  if (!said) return std::move(said).error();
+  return parse_accounting(said->output);
+}
+
 Result<void> Client::for_each_part(const std::vector<std::string>& ids,
                                    std::vector<std::string> argv) {
   Result<void> out;

@@ -26,6 +26,8 @@ class Client {
   Result<std::int64_t> submit(const SubmitCall& call);
   /// All of this user's jobs that Slurm knows of, ended ones for some minutes, too.
   Result<std::vector<QueueRecord>> queue();
+  /// What the accounting knows of the tasks of these arrays.
+  Result<std::vector<QueueRecord>> accounting(const std::vector<std::int64_t>& arrays);
   /// Those of them that wait; "12_3".
   Result<void> cancel_pending(const std::vector<std::string>& ids);
   /// To the script's process of those that run.

@@ -109,6 +109,45 @@ Result<std::vector<QueueRecord>> parse_queue(std::string_view text) {
   return out;
 }
 
+Result<std::vector<QueueRecord>> parse_accounting(std::string_view text) {
+  const auto refused = [](std::string_view line) {
+    return Error{ErrorKind::Corrupt, 0, fmt::format("sacct says `{}`", line)};
+  };
+  std::vector<QueueRecord> out;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    if (trimmed(line).empty()) continue;
+    std::array<std::string_view, 4> columns;
+    std::string_view rest = line;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const std::size_t bar = rest.find('|');
+      if ((bar == std::string_view::npos) != (i + 1 == columns.size())) return refused(line);
+      columns[i] = rest.substr(0, bar);
+      rest = bar == std::string_view::npos ? std::string_view() : rest.substr(bar + 1);
+    }
+    const std::size_t low = columns[0].find('_');  // "12_3", "12_[4-7%2]"
+    if (low == std::string_view::npos) continue;
+    std::string_view list = columns[0].substr(low + 1);
+    if (list.starts_with('[') && list.ends_with(']')) list = list.substr(1, list.size() - 2);
+    const auto array = number(columns[0].substr(0, low));
+    Result<std::vector<int>> tasks = tasks_of(list);
+    const std::size_t colon = std::min(columns[2].find(':'), columns[2].size());
+    if (!array || !tasks) return refused(line);
+    out.push_back(
+        {.job_id = *array,
+         .array_job_id = *array,
+         .tasks = *std::move(tasks),
+         .state = std::string(columns[1].substr(0, columns[1].find_first_of(" +"))),
+         .nodes = std::string(columns[3]),
+         .exit_code = static_cast<int>(number(columns[2].substr(0, colon)).value_or(0)),
+         .signal = static_cast<int>(
+             number(columns[2].substr(std::min(colon + 1, columns[2].size()))).value_or(0))});
+  }
+  return out;
+}
+
 bool is_over(std::string_view state) {
   constexpr std::array<std::string_view, 11> kOver = {
       "COMPLETED", "CANCELLED", "FAILED",  "TIMEOUT",       "NODE_FAIL",   "PREEMPTED",

@@ -30,6 +30,12 @@ std::string queue_format();
 /// ErrorKind::Corrupt with the line.
 Result<std::vector<QueueRecord>> parse_queue(std::string_view text);
 
+/// What parse_accounting() reads: the value of sacct's --format.
+inline constexpr char kAccountingFormat[] = "JobID,State,ExitCode,NodeList";
+/// Tasks of arrays in the accounting, without their comments; what is no task is left out.
+/// ErrorKind::Corrupt with the line.
+Result<std::vector<QueueRecord>> parse_accounting(std::string_view text);
+
 /// "0-3,7%2" as indices.
 Result<std::vector<int>> tasks_of(std::string_view text);
 

@@ -422,6 +422,28 @@ shell = 'printf %s "$PERGPU_PARAM_TEXT"; stamp 0'
     assert home.run("logs", "1").stdout.startswith("a 'b' \"c\" $HOME %d 日本")
 
 
+def test_what_slurm_has_forgotten_is_asked_of_its_accounting(slurm, home):
+    in_the_place_of(home, "scontrol", "$REAL \"$@\" | sed 's/accounting_storage.none/accounting_storage\\/slurmdbd/'")
+    in_the_place_of(home, "squeue", f"[ -e {home.work}/forgotten ] || exec $REAL \"$@\"")
+    home.script("bin/sacct", f"#!/bin/sh\necho \"$@\" >> {home.work}/asked\ncat {home.work}/known\n")
+    home.close_gate()
+    submit(home, """
+name = "forgotten"
+[steps.train]
+command = "stamp 0"
+""")  # fmt: skip
+    home.until_running()
+    wait_until(lambda: home.only()["state"] == "running", "a running job")
+    (task,) = slurm.open()
+    home.file("known", f"{task}|TIMEOUT|0:15|n0\n")
+    home.file("forgotten", "")
+    slurm.run("scancel", task)
+    home.wait()
+    job = home.only()
+    assert job["state"] == "timeout" and "time limit in Slurm" in job["reason"], job
+    assert f"--jobs={task.split('_')[0]}" in read(home.work + "/asked")
+
+
 # What takes minutes, because Slurm counts in them.
 
 long = pytest.mark.skipif(not LONG, reason="takes minutes: PERGPU_LONG=1")

@@ -39,6 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else {
     fuzz::check(slurm::parse_config(text).max_array_size > 0, "arrays have a size");
     (void)slurm::parse_node_host(text);
+    (void)slurm::parse_accounting(text);
     (void)slurm::parse_job_state(text);
   }
   return 0;

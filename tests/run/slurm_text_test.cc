@@ -152,5 +152,23 @@ TEST(Words, SayWhatAReasonMeans) {
   EXPECT_EQ(reason_words("SomethingNew"), "waits; Slurm says: SomethingNew");
 }
 
+TEST(SlurmAccounting, TellsHowTasksEnded) {
+  const Result<std::vector<QueueRecord>> parsed = parse_accounting(
+      "12_0|COMPLETED|0:0|n0\n12_1|CANCELLED by 1000|0:15|n1\n12_[2-3%2]|PENDING|0:0|None "
+      "assigned\n"
+      "13|FAILED|2:0|n0\n14_7|FAILED|2:0|n0\n");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  ASSERT_EQ(parsed->size(), 4u);
+  EXPECT_EQ((*parsed)[1].state, "CANCELLED");
+  EXPECT_EQ((*parsed)[1].signal, 15);
+  EXPECT_EQ((*parsed)[2].tasks, (std::vector<int>{2, 3}));
+  EXPECT_EQ((*parsed)[3].array_job_id, 14);
+  EXPECT_EQ((*parsed)[3].exit_code, 2);
+  for (const char* line :
+       {"12_x|FAILED|1:0|n0", "12_1|FAILED", "12_1|A|0:0|n0|more", "_1|A|0:0|n"}) {
+    EXPECT_FALSE(parse_accounting(line)) << line;
+  }
+}
+
 }  // namespace
 }  // namespace pergpu::slurm
