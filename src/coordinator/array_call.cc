@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <map>
 #include <utility>
@@ -45,7 +46,9 @@ ArrayCall array_call(const Sweep& sweep, const ArrayPlan& plan, const std::strin
                      const std::string& pergpu, const std::string& environment) {
   const StepSpec& step = sweep.steps[static_cast<std::size_t>(plan.step.step)].spec;
   const int lanes = step.slurm.lanes;
-  ArrayCall call{.environment = entries_of(environment), .umask = sweep.context.umask};
+  ArrayCall call{.environment = entries_of(environment),
+                 .umask = sweep.context.umask,
+                 .owner = plan.handover.from};
   slurm::ArrayRequest& r = call.request;
   r.name = sweep.name + "/" + step.name;
   r.comment = plan.handover.key;
@@ -95,6 +98,9 @@ Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
   const std::string script = folder + "/" + kScript;
   Result<void> written = os::write_file_atomic(script, script_text(call.request), mode, true);
   if (written) {
+    written = os::write_file_atomic(folder + "/" + kOwner, to_text(Owner{call.owner}), mode, true);
+  }
+  if (written) {
     written = os::write_file_atomic(folder + "/" + store::kHandoverName, handover, mode, true);
   }
   if (!written) return not_sent(written.error());
@@ -110,6 +116,29 @@ Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
     (void)os::write_file_atomic(folder + "/" + (number ? kSubmitted : kClosed), note, mode, true);
   }
   return number;
+}
+
+std::string to_text(const Owner& owner) { return owner.who + (owner.is_new ? "\nnew\n" : "\n"); }
+
+std::optional<Owner> owner_of(const std::string& folder) {
+  const Result<std::string> text = os::read_file(folder + "/" + kOwner, 1u << 16);
+  if (!text) return std::nullopt;
+  return Owner{text->substr(0, text->find('\n')), text->ends_with("\nnew\n")};
+}
+
+std::string closed_name(std::int32_t task) { return fmt::format("{}.{}", kClosed, task); }
+
+ClosedTasks closed_tasks(const std::vector<std::string>& names) {
+  const std::string begin = std::string(kClosed) + ".";
+  ClosedTasks out;
+  for (const std::string& name : names) {
+    if (name == kClosed) out.all = true;
+    if (!name.starts_with(begin)) continue;
+    std::int32_t task = -1;
+    const char* end = name.data() + name.size();
+    if (std::from_chars(name.data() + begin.size(), end, task).ptr == end) out.some.insert(task);
+  }
+  return out;
 }
 
 TaskEnd task_end(const std::optional<slurm::QueueRecord>& seen, const std::string& name,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct ArrayCall {
   std::vector<std::string> environment = {};  // NAME=value
   std::int64_t umask = 022;
   std::int64_t last_start_ms = 0;  // of the handover
+  std::string owner = {};          // who will look after it
 };
 
 /// Pure.  `environment`: as captured with the sweep; `pergpu`: the program as the nodes find it.
@@ -48,5 +50,27 @@ inline constexpr char kSubmitted[] = "submitted";
 inline constexpr char kWithdrawn[] = "withdrawn";
 inline constexpr char kClosed[] = "closed";
 inline constexpr char kScript[] = "script.sh";
+inline constexpr char kOwner[] = "owner";
+
+/// Who looks after a handover.  A file of a line or two: "host:home", "new".
+struct Owner {
+  std::string who = {};
+  bool is_new = false;  // not all that came of it is in that one's store yet
+  bool operator==(const Owner&) const = default;
+};
+std::string to_text(const Owner& owner);
+/// Of the handover in this folder; nullopt: sbatch was not asked yet, or the disk does not answer.
+/// Blocks.
+std::optional<Owner> owner_of(const std::string& folder);
+
+/// Which tasks of a handover are closed, by the names of the files in its folder.
+struct ClosedTasks {
+  bool all = false;
+  std::set<std::int32_t> some = {};
+  bool has(std::int32_t task) const { return all || some.contains(task); }
+};
+ClosedTasks closed_tasks(const std::vector<std::string>& names);
+/// Its name where not all are.
+std::string closed_name(std::int32_t task);
 
 }  // namespace pergpu

@@ -42,6 +42,7 @@ void Cluster::leave(JobId id) {
   const bool was_not_run = state == JobState::Cancelled || state == JobState::Skipped ||
                            state == JobState::Held || state == JobState::Queued;
   if (!was_not_run || task.closed) return;  // its task has told of its end
+  if (!array.others.empty() && state != JobState::Cancelled) return;  // nobody has asked for that
   to_end_.insert({array.key, place->second.task});
 }
 
@@ -86,25 +87,27 @@ bool Cluster::idle() const {
 /// False: nothing of what is wanted can be handed over now.
 bool Cluster::hand_over_next() {
   for (const auto& [key, array] : arrays_) {
-    if (array.number == 0 && array.open > 0) return false;  // what others wait for has no name yet
+    const bool has_no_name = array.number == 0 && array.open > 0 && array.others.empty();
+    if (has_no_name) return false;  // what is next may have to wait for it
   }
-  const ClusterSite site{.array_size = array_size_,
-                         .place = [this](JobId job) -> std::optional<HandedPlace> {
-                           const auto it = places_.find(job);
-                           if (it == places_.end()) return std::nullopt;
-                           const Array& array = arrays_.at(it->second.array);
-                           if (array.number == 0) return std::nullopt;
-                           return HandedPlace{array.number, it->second.task, array.jobs_each};
-                         },
-                         .arrays =
-                             [this](StepKey step) {
-                               std::vector<std::int64_t> numbers;
-                               for (const auto& [key, array] : arrays_) {
-                                 if (array.step == step && array.open > 0)
-                                   numbers.push_back(array.number);
-                               }
-                               return numbers;
-                             }};
+  const ClusterSite site{
+      .array_size = array_size_,
+      .place = [this](JobId job) -> std::optional<HandedPlace> {
+        const auto it = places_.find(job);
+        if (it == places_.end()) return std::nullopt;
+        const Array& array = arrays_.at(it->second.array);
+        if (array.number == 0) return std::nullopt;
+        return HandedPlace{array.number, it->second.task, array.jobs_each, array.handed(job)};
+      },
+      .arrays =
+          [this](StepKey step) {
+            std::vector<std::int64_t> numbers;
+            for (const auto& [key, array] : arrays_) {
+              const bool counts = array.step == step && array.open > 0 && array.number != 0;
+              if (counts) numbers.push_back(array.number);
+            }
+            return numbers;
+          }};
   for (const auto& [id, jobs] : wanted_) {
     const Sweep* sweep = parts_.world->sweep(id);
     if (sweep == nullptr) continue;
@@ -234,8 +237,8 @@ bool Cluster::end_tasks() {
                           (!is_live(job.state) && job.state != JobState::Queued);
         if (ends) {
           const bool stops = job.state == JobState::Stopping;
-          order.requests.push_back(
-              {id, to_kill_.contains(id), stops ? job.last->stop_reason : job.reason});
+          order.requests.push_back({array.handed(id), to_kill_.contains(id),
+                                    stops ? job.last->stop_reason : job.reason});
         }
         order.all = order.all && ends;
       }

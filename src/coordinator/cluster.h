@@ -6,7 +6,8 @@
 //
 // The folders `<sweep>/.slurm/<key>/` are the truth about what was handed over; this object only
 // remembers them.  They lie on the shared file system, so that another coordinator of the same user
-// can go on with them:
+// can go on with them (cluster_recovery.cc):
+//   owner            whose it is: who handed it over, until another one takes it over
 //   handover.jsonl   written before sbatch is asked
 //   submitted        the cluster's number of the array, written when sbatch has answered
 //   withdrawn        it is not to run: tasks that come up find it and leave
@@ -25,6 +26,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "coordinator/array_call.h"
 #include "coordinator/cluster_lanes.h"
 #include "coordinator/handover_plan.h"
 #include "coordinator/timers.h"
@@ -66,6 +68,9 @@ class Cluster {
 
   /// Finds out what of these sweeps was handed over before.  Nothing is handed over until then.
   void recover(const std::vector<SweepId>& sweeps);
+  /// It was submitted, perhaps once more.  What a coordinator on another machine has handed over of
+  /// it is this one's from now on.
+  void arrive(SweepId sweep);
   /// Queued, and nothing it needs has failed: to be handed over as soon as the cluster can be told
   /// what it waits for.  Again and again is the same as once.
   void want(JobId job);
@@ -104,19 +109,26 @@ class Cluster {
   struct Array {
     std::string key = {};
     std::string folder = {};
+    std::string others = {};  // whose it is, if not ours: it is only looked at
     StepKey step = {};
     std::int32_t jobs_each = 1;
     std::int64_t number = 0;  // the cluster's; 0: not known yet
     bool withdrawn = false;   // it is not to run
     bool doubtful = false;    // whether Slurm has taken it is not known
     std::map<std::int32_t, Task> tasks = {};
-    std::size_t open = 0;  // tasks that are not closed
+    std::size_t open = 0;                  // tasks that are not closed
+    std::map<JobId, JobId> numbered = {};  // here -> as it was handed over, where that differs
+    JobId handed(JobId here) const {
+      const auto it = numbered.find(here);
+      return it == numbered.end() ? here : it->second;
+    }
   };
   struct Place {
     std::string array = {};
     std::int32_t task = 0;
   };
   struct Found;
+  struct Question;
   struct Seen;
 
   using ToldLife = std::pair<std::string, store::Life>;  // key of the array
@@ -131,7 +143,7 @@ class Cluster {
   void look();
   void absorb(Seen seen);
   void absorb(std::vector<ToldLife> lives);
-  void absorb(const store::Record& record);
+  void absorb(const store::Record& record, JobId id);
   void translate(Instant& at, std::int32_t life, Task& task) const;
   ClusterLanes& lanes_of(SweepId sweep);
   void leave_lane(JobId job, std::int64_t end_ns);
@@ -141,11 +153,24 @@ class Cluster {
   void close(Array& array, std::int32_t index, Task& task);
   void forget_closed();
   void mark_when_durable(std::string path);
-  bool is_news(const store::Record& record) const;
-  std::string bring_back(const store::Record& record);
+  bool is_news(const store::Record& record, JobId id) const;
+  std::string bring_back(const store::Record& record, JobId id);
   void ask_what_was();
-  void recovered(std::vector<Found> found);
-  static void find(const std::string& root, const std::string& from, std::vector<Found>& out);
+  void recovered(const std::set<SweepId>& asked, std::vector<Found> found);
+  void go_on_with(const Found& found);
+  void knows_all_of(const std::string& folder);
+  void end_orphans(const std::set<SweepId>& sweeps);
+  static Result<void> find(const Question& question, const std::string& from,
+                           std::vector<Found>& out);
+  void hold_beside(const Found& found, const store::HandedJob& handed, JobId id);
+  void stop_looking_at(const Array& array);
+  void catch_up(JobId job, const event::Folded& state);
+  void close_as_told(Array& array, const ClosedTasks& closed);
+  void leave_to_others(Array& array);
+  void leave_rest_to(const std::string& owner, SweepId sweep);
+  void disown(const std::string& key, const std::string& by);
+  void hold_for(const std::string& owner, JobId job);
+  void let_go(JobId job);
   static Result<std::int64_t> number_of(slurm::Client& client, const std::string& key);
   /// Of tasks by the number of their array and their index: what the accounting says of the end of
   /// those that the queue has forgotten is added to it.  For an errand.
@@ -166,7 +191,8 @@ class Cluster {
   std::set<JobId> to_kill_;
   std::int32_t array_size_ = 0;  // 0: not known yet
   bool has_accounting_ = false;
-  std::vector<SweepId> to_recover_ = {};
+  std::set<SweepId> to_recover_ = {};
+  std::set<SweepId> arriving_ = {};  // those of them that were submitted just now
   bool recovered_ = false;
   bool may_plan_ = false;  // something has changed since nothing could be handed over
   bool busy_ = false;      // an errand of hand_over() or look() is under way

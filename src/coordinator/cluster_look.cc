@@ -31,19 +31,19 @@ constexpr std::int32_t kAllParts = std::numeric_limits<std::int32_t>::max();
 
 struct Cluster::Seen {
   std::vector<ToldLife> lives = {};
+  std::vector<std::pair<std::string, std::string>> owners = {};  // by key of the array
+  std::map<std::string, ClosedTasks> closed = {};                // of others' arrays
   std::optional<Result<std::vector<slurm::QueueRecord>>> queue = std::nullopt;
   std::optional<slurm::Config> config = std::nullopt;
 };
 
 namespace {
 
-/// The lives in a folder behind what was read of each task.
-std::vector<store::Life> news_of(const std::string& folder,
+/// The lives in a folder with these names behind what was read of each task.
+std::vector<store::Life> news_of(const std::string& folder, const std::vector<std::string>& names,
                                  const std::map<std::int32_t, store::RecordName>& read) {
   std::vector<store::Life> out;
-  const Result<std::vector<std::string>> names = os::list_dir(folder);
-  if (!names) return out;
-  for (const store::RecordName& life : store::lives_in(*names)) {
+  for (const store::RecordName& life : store::lives_in(names)) {
     const auto known = read.find(life.task);
     if (known == read.end() || life.life < known->second.life) continue;
     const bool goes_on = life.life == known->second.life;
@@ -64,25 +64,27 @@ void Cluster::look() {
     queue_pause_ns_ = std::clamp(queue_pause_ns_ * 3 / 2, kShortestQueuePause, kLongestQueuePause);
     next_queue_ns_ = now + queue_pause_ns_;
   }
-  struct Question {
+  struct Folder {
     std::string key;
-    std::string folder;
+    std::string path;
     std::map<std::int32_t, store::RecordName> read;
   };
-  std::vector<Question> questions;
+  std::vector<Folder> folders;
   std::map<HandedTask, std::string> open;
   for (const auto& [key, array] : arrays_) {
-    Question question{key, array.folder, {}};
+    Folder folder{key, array.folder, {}};
     for (const auto& [index, task] : array.tasks) {
       if (task.closed) continue;
-      question.read.emplace(index, task.read);
-      if (has_accounting_ && array.number != 0) open.emplace(HandedTask(array.number, index), key);
+      folder.read.emplace(index, task.read);
+      if (has_accounting_ && array.number != 0 && array.others.empty())
+        open.emplace(HandedTask(array.number, index), key);
     }
-    questions.push_back(std::move(question));
+    folders.push_back(std::move(folder));
   }
   busy_ = true;
-  parts_.errands->run([this, asks, needs_size = array_size_ == 0, open = std::move(open),
-                       questions = std::move(questions)]() -> std::function<void()> {
+  parts_.errands->run([this, asks, needs_size = array_size_ == 0, from = parts_.from,
+                       open = std::move(open),
+                       folders = std::move(folders)]() -> std::function<void()> {
     auto seen = std::make_shared<Seen>();
     // The queue first: what a task that has ended by then had to tell lies in the folder.
     if (asks) seen->queue = client_.queue();
@@ -90,9 +92,15 @@ void Cluster::look() {
     if (needs_size) {
       if (Result<slurm::Config> config = client_.config()) seen->config = *std::move(config);
     }
-    for (const Question& question : questions) {
-      for (store::Life& life : news_of(question.folder, question.read)) {
-        seen->lives.emplace_back(question.key, std::move(life));
+    for (const Folder& folder : folders) {
+      const Result<std::vector<std::string>> names = os::list_dir(folder.path);
+      if (!names) continue;
+      if (const std::optional<Owner> owner = owner_of(folder.path)) {
+        seen->owners.emplace_back(folder.key, owner->who);
+        if (owner->who != from) seen->closed.emplace(folder.key, closed_tasks(*names));
+      }
+      for (store::Life& life : news_of(folder.path, *names, folder.read)) {
+        seen->lives.emplace_back(folder.key, std::move(life));
       }
     }
     return [this, seen] {
@@ -108,6 +116,12 @@ void Cluster::absorb(Seen seen) {
     has_accounting_ = seen.config->has_accounting;
   }
   absorb(std::move(seen.lives));
+  for (const auto& [key, owner] : seen.owners) {
+    if (owner != parts_.from) disown(key, owner);
+  }
+  for (const auto& [key, closed] : seen.closed) {
+    if (const auto it = arrays_.find(key); it != arrays_.end()) close_as_told(it->second, closed);
+  }
   if (!seen.queue) return;
   if (!*seen.queue) {
     trouble_ = seen.queue->error().message;
@@ -118,8 +132,8 @@ void Cluster::absorb(Seen seen) {
 }
 
 /// Whether the job does not know of it yet: records are read again after a restart.
-bool Cluster::is_news(const store::Record& record) const {
-  const Job* job = parts_.world->job(record.attempt.job);
+bool Cluster::is_news(const store::Record& record, JobId id) const {
+  const Job* job = parts_.world->job(id);
   if (job == nullptr) return false;
   const bool is_its_attempt = job->last && job->last->number == record.attempt.number;
   return std::visit(
@@ -146,16 +160,18 @@ bool Cluster::is_news(const store::Record& record) const {
       record.event);
 }
 
-/// A job that was held or cancelled here just when its task began it, did begin.  Why it is to be
-/// cancelled once more; "": it is not.
-std::string Cluster::bring_back(const store::Record& record) {
+/// A job that was held or cancelled here just when its task began it, did begin; one that another
+/// coordinator had seen the end of, and begun again, did so.  Why it is to be cancelled once more;
+/// "": it is not.
+std::string Cluster::bring_back(const store::Record& record, JobId id) {
   const auto* starting = std::get_if<event::Starting>(&record.event);
-  const Job* job = parts_.world->job(record.attempt.job);
+  const Job* job = parts_.world->job(id);
   if (starting == nullptr || job == nullptr || starting->attempt != job->attempts + 1) return {};
+  if (is_live(job->state)) end(id, {.lost = true, .lost_why = "how it ended was not told"});
+  if (job->state == JobState::Queued) return {};
   const bool was_cancelled = job->state == JobState::Cancelled;
-  if (!was_cancelled && job->state != JobState::Held) return {};
   const std::string reason = job->reason.empty() ? "cancelled" : job->reason;
-  parts_.record(job->id, event::Requeued{"its task had begun it already"}, record.at);
+  parts_.record(id, event::Requeued{"its task had begun it already"}, record.at);
   return was_cancelled ? reason : std::string();
 }
 
@@ -166,7 +182,7 @@ void Cluster::absorb(std::vector<ToldLife> lives) {
     std::int64_t wall_ns = 0;
     std::int64_t number = 0;  // of the array: what others need has the lower one
     store::Record* record = nullptr;
-    Task* task = nullptr;
+    JobId job = {};
   };
   std::vector<Item> items;
   std::vector<std::pair<Array*, store::Life*>> open;
@@ -176,34 +192,40 @@ void Cluster::absorb(std::vector<ToldLife> lives) {
     const auto task = it->second.tasks.find(life.task);
     if (task == it->second.tasks.end() || task->second.closed) continue;
     open.emplace_back(&it->second, &life);
+    std::map<JobId, JobId> here;
+    for (const JobId job : task->second.jobs) here.emplace(it->second.handed(job), job);
     std::int64_t wall_ns = 0;
     for (store::Record& record : life.file.records) {
       wall_ns = std::max(wall_ns, record.at.wall_ns);
       translate(record.at, life.number, task->second);
-      items.push_back({wall_ns, it->second.number, &record, &task->second});
+      const auto job = here.find(record.attempt.job);
+      if (job == here.end()) continue;  // it is of an older file, or of none of ours
+      items.push_back({wall_ns, it->second.number, &record, job->second});
     }
+    std::erase_if(life.file.usage, [&](row::Usage& usage) {
+      const auto job = here.find(usage.job);
+      if (job == here.end()) return true;
+      usage.job = job->second;
+      translate(usage.at, life.number, task->second);
+      return false;
+    });
   }
   std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
     return std::tie(a.wall_ns, a.number) < std::tie(b.wall_ns, b.number);
   });
-  for (const Item& item : items) absorb(*item.record);
+  for (const Item& item : items) absorb(*item.record, item.job);
   for (const auto& [array, life] : open) {
     Task& task = array->tasks.at(life->task);
-    for (row::Usage& usage : life->file.usage) {
-      if (parts_.world->job(usage.job) == nullptr) continue;
-      translate(usage.at, life->number, task);
-      parts_.keep(std::move(usage));
-    }
+    for (row::Usage& usage : life->file.usage) parts_.keep(std::move(usage));
     task.read = {life->task, life->number, life->whole ? kAllParts : life->parts};
     task.looks_after_end = 0;
     if (life->whole && life->file.closed) give_back(*array, task);
   }
 }
 
-void Cluster::absorb(const store::Record& record) {
-  const JobId id = record.attempt.job;
-  const std::string cancelled = bring_back(record);
-  if (is_news(record)) {
+void Cluster::absorb(const store::Record& record, JobId id) {
+  const std::string cancelled = bring_back(record, id);
+  if (is_news(record, id)) {
     JobEvent e = record.event;
     if (auto* starting = std::get_if<event::Starting>(&e)) {
       const SweepId sweep = parts_.world->job(id)->sweep;
@@ -267,13 +289,16 @@ void Cluster::give_back(Array& array, Task& task) {
     if (place != places_.end() && place->second.array == array.key) places_.erase(place);
   }
   const std::vector<JobId> jobs = task.jobs;
-  for (const JobId job : jobs) parts_.refresh(job);
+  for (const JobId job : jobs) {
+    parts_.refresh(job);
+    if (!array.others.empty()) hold_for(array.others, job);
+  }
 }
 
 /// The same where its own records do not say so.
 void Cluster::close(Array& array, std::int32_t index, Task& task) {
   if (task.closed) return;
-  mark_when_durable(fmt::format("{}/{}.{}", array.folder, kClosed, index));
+  mark_when_durable(array.folder + "/" + closed_name(index));
   give_back(array, task);
 }
 
@@ -293,7 +318,7 @@ void Cluster::forget_closed() {
       ++it;
       continue;
     }
-    mark_when_durable(it->second.folder + "/" + kClosed);
+    if (it->second.others.empty()) mark_when_durable(it->second.folder + "/" + kClosed);
     it = arrays_.erase(it);
   }
 }
@@ -341,7 +366,7 @@ void Cluster::see_queue(const std::vector<slurm::QueueRecord>& queue) {
   std::vector<std::pair<std::string, std::int32_t>> open;
   for (const auto& [key, array] : arrays_) {
     for (const auto& [index, task] : array.tasks) {
-      if (!task.closed) open.emplace_back(key, index);
+      if (!task.closed && array.others.empty()) open.emplace_back(key, index);
     }
   }
   for (const auto& [key, index] : open) {

@@ -105,7 +105,7 @@ class Needs {
       // Its task says nothing of this one job, or others' failures: the records tell.
       waits.ended.insert(place->array);
     }
-    to_check.push_back({id, world_.out_of(*needed)});
+    to_check.push_back({place->handed ? place->handed : id, world_.out_of(*needed)});
     return true;
   }
 

@@ -22,6 +22,7 @@ struct HandedPlace {
   std::int64_t array = 0;  // the cluster's number of it
   std::int32_t task = 0;
   std::int32_t jobs_each = 1;
+  JobId handed = {};  // the job's number there; 0: the one that it has here
   bool operator==(const HandedPlace&) const = default;
 };
 

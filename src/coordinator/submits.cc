@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "coordinator/attempt_planner.h"
+#include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/readiness.h"
 
@@ -135,6 +136,7 @@ void Coordinator::run_submits() {
       if (!adds || reply.requeued > 0) forget_breakers(sweep);
       declare(*parts_.world->sweep(sweep));
       ++changes_;
+      if (cluster_ && parts_.world->sweep(sweep)->context.engine == kSlurm) cluster_->arrive(sweep);
       adds ? refresh_added(reply) : refresh_sweep(sweep);
     }
     // What would have happened to its jobs while they were frozen.

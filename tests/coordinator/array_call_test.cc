@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "coordinator/array_preview.h"
 #include "job/classify.h"
+#include "os/file.h"
 #include "simulation.h"
 
 namespace pergpu::testing {
@@ -76,6 +79,24 @@ TEST(ArrayCall, ItAsksForAllOfItsLanes) {
   for (const char* line : {"--gres=gpu:4\n", "--cpus-per-task=6\n", "--mem=2048M\n"}) {
     EXPECT_NE(script.find(line), std::string::npos) << line << script;
   }
+}
+
+TEST(Owner, IsReadAsItWasWritten) {
+  std::string folder = ::testing::TempDir() + "owner.XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  EXPECT_EQ(owner_of(folder), std::nullopt) << "sbatch was not asked yet";
+  for (const Owner& owner : {Owner{"login1:/home/x", false}, Owner{"login2:/a b", true}}) {
+    ASSERT_TRUE(os::write_file_atomic(folder + "/" + kOwner, to_text(owner), 0644, false));
+    EXPECT_EQ(owner_of(folder), owner);
+  }
+  ASSERT_TRUE(os::remove_tree(folder));
+}
+
+TEST(ClosedTasks, AreToldByNamesOfFiles) {
+  const ClosedTasks some = closed_tasks({closed_name(3), "closed.x", "3.1.jsonl", "owner"});
+  EXPECT_TRUE(some.has(3));
+  EXPECT_FALSE(some.has(0) || some.has(1));
+  EXPECT_TRUE(closed_tasks({kClosed}).has(1));
 }
 
 TEST(ArrayPreview, LeavesOutWhatIsNotQueued) {

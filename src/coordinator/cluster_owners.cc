@@ -1,0 +1,101 @@
+// Several coordinators of a user may know of one sweep, each on a machine of its own: one of them
+// decides, whose name is in the folders, and the others only look.  Who submits the sweep is the
+// one from then on (cluster_recovery.cc takes over what was handed over).
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "coordinator/array_call.h"
+#include "coordinator/cluster.h"
+#include "os/file.h"
+
+namespace pergpu {
+namespace {
+
+constexpr char kTakenWords[] = "taken over by pergpu on ";
+
+/// "login2:/var/tmp/pergpu-1000", in words.
+std::string words_of(const std::string& owner) {
+  const std::size_t colon = owner.find(':');
+  if (colon == std::string::npos) return owner;
+  return fmt::format("{} (home {})", owner.substr(0, colon), owner.substr(colon + 1));
+}
+
+std::string taken_words(const std::string& owner) {
+  return fmt::format("{}{}; submit the sweep here again to take it back", kTakenWords,
+                     words_of(owner));
+}
+
+}  // namespace
+
+/// What was held because others had it is not others' any more.
+void Cluster::let_go(JobId id) {
+  const Job& job = *parts_.world->job(id);
+  if (job.state != JobState::Held || !job.reason.starts_with(kTakenWords)) return;
+  parts_.record(id, event::Requeued{"taken over"}, parts_.clock->now());
+}
+
+/// What others have handed over is only looked at: what its tasks tell happens to the jobs here,
+/// too.
+void Cluster::leave_to_others(Array& array) {
+  for (const auto& [index, task] : array.tasks) {
+    if (task.closed) continue;
+    const std::vector<JobId> jobs = task.jobs;
+    for (const JobId id : jobs) hold_for(array.others, id);
+  }
+}
+
+/// Nor is that handed over here which nobody has handed over yet.
+void Cluster::leave_rest_to(const std::string& owner, SweepId sweep) {
+  const auto wanted = wanted_.find(sweep);
+  if (wanted == wanted_.end()) return;
+  const std::set<JobId> jobs = wanted->second;
+  for (const JobId id : jobs) hold_for(owner, id);
+}
+
+void Cluster::hold_for(const std::string& owner, JobId id) {
+  if (parts_.world->job(id)->state != JobState::Queued) return;
+  parts_.record(id, event::Held{taken_words(owner)}, parts_.clock->now());
+}
+
+/// While it was open here somebody else has taken it over.
+void Cluster::disown(const std::string& key, const std::string& by) {
+  const auto it = arrays_.find(key);
+  if (it == arrays_.end()) return;
+  it->second.others = by;
+  leave_to_others(it->second);
+  leave_rest_to(by, it->second.step.sweep);
+}
+
+/// Its folder says that these tasks, or all, are closed: what became of them was seen by others.
+void Cluster::close_as_told(Array& array, const ClosedTasks& closed) {
+  for (auto& [index, task] : array.tasks) {
+    if (task.closed || !closed.has(index)) continue;
+    const std::vector<JobId> jobs = task.jobs;
+    for (const JobId id : jobs) {
+      if (is_live(parts_.world->job(id)->state)) {
+        end(id, {.lost = true, .lost_why = "how it ended was not told"});
+      }
+    }
+    give_back(array, task);
+  }
+}
+
+void Cluster::stop_looking_at(const Array& array) {
+  std::erase_if(places_, [&](const auto& place) { return place.second.array == array.key; });
+  arrays_.erase(std::string(array.key));
+}
+
+/// What it has told is in the store, once that is durable.
+void Cluster::knows_all_of(const std::string& folder) {
+  parts_.when_durable([this, folder] {
+    parts_.errands->run([folder, from = parts_.from] {
+      if (owner_of(folder) == Owner{from, true}) {  // still
+        (void)os::write_file_atomic(folder + "/" + kOwner, to_text(Owner{from}), 0644, false);
+      }
+      return [] {};
+    });
+  });
+}
+
+}  // namespace pergpu
