@@ -10,6 +10,7 @@
 #include "coordinator/selector.h"
 #include "coordinator/server.h"
 #include "coordinator/server_client.h"
+#include "coordinator/standstill.h"
 
 namespace pergpu {
 
@@ -216,12 +217,15 @@ void Server::flush(Client& client) {
     for (const LaneSnapshot& lane : coordinator_.lane_snapshots(sweep)) lanes.push_back(lane);
     client.stream->send(dump({{"event", "lanes"}, {"lanes", std::move(lanes)}}));
   }
-  if (client.open_jobs.empty() && !client.grows) client.stream->send(dump({{"event", "end"}}));
+  const bool over =
+      client.open_jobs.empty() || stand_still(coordinator_.world(), client.open_jobs);
+  if (over && !client.grows) client.stream->send(dump({{"event", "end"}}));
 }
 
-/// Answers who waits, once nothing of it is open.
+/// Answers who waits, once nothing of it is open, or goes on by itself.
 void Server::answer_wait(Client& client) {
-  if (client.waiting_open.empty()) {
+  if (client.waiting_open.empty() || stand_still(coordinator_.world(), client.waiting_open)) {
+    client.waiting_open.clear();
     list(client.id, Request::Op::Wait, std::exchange(client.waiting_for, {}));
   }
 }

@@ -150,6 +150,23 @@ def test_a_cancelled_need_skips_what_needs_it_and_running_jobs_cannot_be_held(ho
     assert home.only("sweep/0/train")["signal"] == 9
 
 
+def test_who_watches_is_told_when_the_rest_waits_for_held_jobs(home):
+    home.close_gate()
+    text = grid("train", 2, 'command = ["stamp"]')
+    text += '[steps.evaluate]\nneeds = ["train"]\ncommand = ["true"]\n'
+    watcher = home.start("run", home.file("sweep.toml", text), "--lanes", 1)
+    home.until_running()
+    home.run("hold", "sweep/1/train")
+    waiter = home.start("wait", "sweep")
+    home.open_gate()
+    out, err = watcher.communicate(timeout=60)
+    assert watcher.returncode == 1 and "pergpu release sweep" in err, out + err
+    assert waiter.wait(60) == 1
+    assert list(home.states().values()) == ["done", "held", "done", "queued"]
+    home.run("release", "sweep")
+    assert home.wait() == 0
+
+
 def test_what_has_not_started_is_cancelled_and_what_runs_goes_on(home):
     home.close_gate()
     home.submit(grid("train", 4, 'command = ["stamp"]'), "--lanes", 1)

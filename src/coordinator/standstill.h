@@ -1,0 +1,18 @@
+// When nothing goes on by itself any more: all that is open is held, or waits for what is held.
+// Who watches an unattended sweep is to be told so then, not to wait for ever.  Pure.
+#pragma once
+
+#include <unordered_set>
+
+#include "coordinator/world.h"
+
+namespace pergpu {
+
+/// Queued, and a job that it needs is held, or waits for one that is.
+bool waits_for_held(const World& world, const Job& job);
+
+/// None of these, which are neither ended nor held, runs, can start, or will be able to before a
+/// person lets something go.  False where there are none.
+bool stand_still(const World& world, const std::unordered_set<JobId>& open);
+
+}  // namespace pergpu
