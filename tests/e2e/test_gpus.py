@@ -71,7 +71,8 @@ def world():
 
 @pytest.fixture
 def gpus(home, world):
-    return world.join(home)
+    yield world.join(home)
+    home.stop()  # it makes files in the world's folder, which is about to go
 
 
 def foreign_process():
