@@ -18,7 +18,7 @@ namespace {
 
 std::string_view short_name(std::string_view host) { return host.substr(0, host.find('.')); }
 
-Result<std::vector<std::string>> ask(const std::string& job) {
+Result<Allocation> ask(const std::string& job) {
   constexpr char kWayOut[] = "or name the GPUs by --devices";
   slurm::Client client;
   Result<std::string> text = client.show({"job", "-d", job});
@@ -35,42 +35,52 @@ Result<std::vector<std::string>> ask(const std::string& job) {
                     "or name the GPUs by --devices and a home by PERGPU_HOME",
                     job)};
   }
-  const Result<slurm::AllocationText> parsed = slurm::parse_allocation(*text);
-  if (!parsed) {
+  const Result<std::vector<slurm::AllocationNode>> nodes = slurm::parse_allocation(*text);
+  if (!nodes) {
     return Error{ErrorKind::Unavailable, 0,
-                 fmt::format("inside Slurm job {}: {}; {}", job, parsed.error().message, kWayOut)};
+                 fmt::format("inside Slurm job {}: {}; {}", job, nodes.error().message, kWayOut)};
   }
-  if (parsed->nodes != 1) {
-    return Error{ErrorKind::Invalid, 0,
-                 fmt::format("inside Slurm job {}, which has {} nodes: pergpu runs on one of them "
-                             "(`srun --nodes=1 --ntasks=1 pergpu run …`), or on all as Slurm has "
-                             "room for its jobs (--on slurm)",
-                             job, parsed->nodes)};
-  }
-  const Result<std::string> node = client.show({"node", parsed->node});
+  Allocation out{.job = job, .nodes = static_cast<int>(nodes->size())};
+  if (out.nodes > 1) return out;
+  const slurm::AllocationNode& only = nodes->front();
+  const Result<std::string> node = client.show({"node", only.name});
   const std::string host = node ? slurm::parse_node_host(*node) : std::string();
   if (!host.empty() && short_name(host) != short_name(os::host_name())) {
     return Error{ErrorKind::Invalid, 0,
                  fmt::format("inside Slurm job {}, whose node is {}, and this is {}: "
                              "`srun --pty pergpu run …` runs there",
-                             job, parsed->node, os::host_name())};
+                             job, only.name, os::host_name())};
   }
-  std::vector<std::string> gpus;
-  for (const int gpu : parsed->gpus) gpus.push_back(std::to_string(gpu));
-  return gpus;
+  for (const int gpu : only.gpus) out.gpus.push_back(std::to_string(gpu));
+  return out;
 }
 
 }  // namespace
 
+int nodes_of_shell() {
+  // Those of Slurm's own making (batch, interactive) are shells of the whole allocation.
+  constexpr unsigned long kFirstOfSlurm = 0xfffffff0;
+  const char* step = std::getenv("SLURM_STEP_ID");
+  if (step != nullptr && std::strtoul(step, nullptr, 10) < kFirstOfSlurm) return 0;
+  const char* nodes = std::getenv("SLURM_JOB_NUM_NODES");
+  return nodes == nullptr ? 0 : std::atoi(nodes);
+}
+
+bool has_home_of_its_own() {
+  const char* named = std::getenv("PERGPU_HOME");
+  return named == nullptr || *named == '\0';
+}
+
 Result<std::optional<Allocation>> allocation_here() {
   const std::string job = os::slurm_job();
   if (job.empty()) return std::optional<Allocation>();
-  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible != nullptr && nodes_of_shell() <= 1) {
     return std::optional(Allocation{job, gpu::device_names(visible)});
   }
-  Result<std::vector<std::string>> gpus = ask(job);
-  if (!gpus) return std::move(gpus).error();
-  return std::optional(Allocation{job, *std::move(gpus)});
+  Result<Allocation> told = ask(job);
+  if (!told) return std::move(told).error();
+  return std::optional(*std::move(told));
 }
 
 std::string devices_of(const Allocation& allocation) {

@@ -117,7 +117,7 @@ std::string steps_table(const SweepSpec& sweep, const view::Style& style) {
 }
 
 /// Every job is taken to be new.
-Result<Outlook> estimate_on_cluster(const SweepSpec& sweep, const RunOptions& options) {
+Result<Outlook> estimate_on_cluster(const SweepSpec& sweep, const SubmitContext& context) {
   Outlook out{.preview = {}, .estimated = true, .note = {}};
   out.note = "no coordinator is running: every job is taken to be new";
   out.preview.reply.sweep = sweep.name;
@@ -126,10 +126,8 @@ Result<Outlook> estimate_on_cluster(const SweepSpec& sweep, const RunOptions& op
   }
   const Result<std::string> self = os::own_executable();
   if (!self) return self.error();
-  const Result<SubmitContext> context = context_of(options, sweep);
-  if (!context) return context.error();
   Result<std::vector<ArraySnapshot>> arrays = preview_arrays(
-      sweep, *context, [](std::size_t, std::size_t) { return JobState::Queued; }, kUsualArraySize,
+      sweep, context, [](std::size_t, std::size_t) { return JobState::Queued; }, kUsualArraySize,
       *self);
   if (!arrays) return std::move(arrays).error();
   out.preview.arrays = *std::move(arrays);
@@ -138,7 +136,6 @@ Result<Outlook> estimate_on_cluster(const SweepSpec& sweep, const RunOptions& op
 
 /// Jobs without needs, in file order, on lanes that are all taken to be free.
 Result<Outlook> estimate(const SweepSpec& sweep, const RunOptions& options) {
-  if (options.engine == kSlurm) return estimate_on_cluster(sweep, options);
   Outlook out{.preview = {}, .estimated = true, .note = {}};
   out.note = "no coordinator is running: every lane is taken to be free and every job to be new";
   if (!options.devices.empty()) out.note += "; --devices is not checked";
@@ -280,13 +277,17 @@ int dry_run(const Place& place, const SweepSpec& sweep, const RunOptions& option
   const Result<json> reply = client.call(lines->request, lines->runs);
   // NotFound: none runs.  A refusal is the one that the submit would meet.
   if (!reply && reply.error().kind != ErrorKind::NotFound) return fail(reply.error());
-  if (!reply && options.engine != kSlurm) {
+  // In an allocation of several nodes nothing is submitted: jobs are steps.
+  const bool is_on_nodes = context->engine == kSlurm && options.engine != kSlurm;
+  if (!reply && context->engine != kSlurm) {
     const std::string refusal = refusal_of(sweep);
     if (!refusal.empty()) return fail(Error{ErrorKind::Invalid, 0, refusal});
   }
-  const Result<Outlook> outlook =
-      reply ? outlook_of(reply->get<SubmitPreview>(), sweep) : estimate(sweep, options);
+  Result<Outlook> outlook = reply ? outlook_of(reply->get<SubmitPreview>(), sweep)
+                            : context->engine == kSlurm ? estimate_on_cluster(sweep, *context)
+                                                        : estimate(sweep, options);
   if (!outlook) return fail(outlook.error());
+  if (is_on_nodes) outlook->preview.arrays.clear();
   const SubmitPreview& preview = outlook->preview;
   for (const std::string& warning : preview.reply.warnings) say("warning: " + warning);
   if (options.output.json) {
@@ -299,7 +300,9 @@ int dry_run(const Place& place, const SweepSpec& sweep, const RunOptions& option
   if (!sweep.runs.empty()) out += runs_table(sweep, preview.runs, style) + "\n";
   out += steps_table(sweep, style);
   out += options.engine == kSlurm ? scripts_text(preview.arrays)
-                                  : "\nat once:\n" + starts_text(preview.starts, style);
+         : is_on_nodes
+             ? "\neach job as a step, as soon as a node of the allocation has room for it\n"
+             : "\nat once:\n" + starts_text(preview.starts, style);
   print(out);
   say(outlook->note);
   return kOk;

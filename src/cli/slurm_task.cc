@@ -1,5 +1,5 @@
-// The hidden `slurm-task FOLDER`: what a task of an array executes on its node.  It has a home of
-// its own on the node's own disk, which goes with it.
+// The hidden `slurm-task FOLDER`: what a task of an array executes on its node, or, with --step, a
+// step of an allocation.  It has a home of its own on the node's own disk, which goes with it.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,8 +50,8 @@ Result<std::string> make_home(const std::string& handover, std::int32_t task) {
 /// 0 where Slurm says nothing of it.
 std::int32_t restart_count() { return std::atoi(variable("SLURM_RESTART_COUNT").c_str()); }
 
-int run_task(const std::string& folder) {
-  const Result<std::int32_t> task = task_index();
+int run_task(const std::string& folder, bool is_step) {
+  const Result<std::int32_t> task = is_step ? Result<std::int32_t>(0) : task_index();
   if (!task) return fail(task.error());
   const Result<std::string> home = make_home(folder, *task);
   if (!home) return fail(home.error());
@@ -60,14 +60,16 @@ int run_task(const std::string& folder) {
   // In an allocation Slurm says whose a GPU is, and two of them may call different GPUs "0".
   const std::string locks = *home + "/locks";
   if (::mkdir(locks.c_str(), 0700) < 0) return fail(os_error("mkdir " + locks));
-  ::setenv("PERGPU_LOCKS", locks.c_str(), 1);
   const int code = coordinator_main(
       {.home = *home,
        .run_dir = run_dir,
-       .task = TaskOptions{.folder = folder,
-                           .task = *task,
-                           .restarts = restart_count(),
-                           .id = fmt::format("{}_{}", variable("SLURM_ARRAY_JOB_ID"), *task)}});
+       .locks = locks,
+       .task = TaskOptions{
+           .folder = folder,
+           .task = *task,
+           .restarts = is_step ? 0 : restart_count(),
+           .id = is_step ? std::string()
+                         : fmt::format("{}_{}", variable("SLURM_ARRAY_JOB_ID"), *task)}});
   if (Result<void> removed = os::remove_tree(*home); !removed) say(removed.error().message);
   return code;
 }
@@ -76,10 +78,13 @@ int run_task(const std::string& folder) {
 
 void add_slurm_task(CLI::App& program, Invocation& invocation) {
   auto folder = std::make_shared<std::string>();
+  auto is_step = std::make_shared<bool>(false);
   CLI::App* command = program.add_subcommand("slurm-task", "run what was handed over")->group("");
   command->add_option("folder", *folder, "of the handover")->required();
-  command->callback(
-      [folder, &invocation] { invocation.action = [folder] { return run_task(*folder); }; });
+  command->add_flag("--step", *is_step, "it is a step of an allocation, with one task");
+  command->callback([folder, is_step, &invocation] {
+    invocation.action = [folder, is_step] { return run_task(*folder, *is_step); };
+  });
 }
 
 }  // namespace pergpu::cli

@@ -18,6 +18,7 @@
 
 #include "cli/allocation.h"
 #include "cli/tail.h"
+#include "coordinator/main_loop.h"
 #include "os/child.h"
 #include "os/clock.h"
 #include "os/paths.h"
@@ -36,9 +37,13 @@ std::vector<std::string> environment(const Place& place,
   std::vector<std::string> entries;
   if (allocation) {
     entries.push_back(fmt::format("{}={}", kAllocatedGpusName, devices_of(*allocation)));
+    if (allocation->nodes > 1) {
+      entries.push_back(fmt::format("{}={}", kAllocationName, allocation->job));
+    }
   }
   for (char** entry = environ; *entry; ++entry) {
-    if (std::string_view(*entry).starts_with(kAllocatedGpusName)) continue;
+    const std::string_view text = *entry;
+    if (text.starts_with(kAllocatedGpusName) || text.starts_with(kAllocationName)) continue;
     const bool names_home = std::string_view(*entry).starts_with("PERGPU_HOME=");
     entries.push_back(names_home && !std::string_view(*entry).ends_with('=')
                           ? "PERGPU_HOME=" + place.home
@@ -51,9 +56,8 @@ Result<os::Spawned> spawn_coordinator(const Place& place) {
   Result<std::string> executable = os::own_executable();
   if (!executable) return std::move(executable).error();
   // Of a home that was named others may think that it outlives the allocation.
-  const char* named = std::getenv("PERGPU_HOME");
   const Result<std::optional<Allocation>> allocation =
-      named == nullptr || *named == '\0' ? allocation_here() : std::optional<Allocation>();
+      has_home_of_its_own() ? allocation_here() : std::optional<Allocation>();
   if (!allocation) return allocation.error();
   const os::UniqueFd log(
       ::open(place.log().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));

@@ -13,21 +13,57 @@ namespace pergpu::cli {
 
 using nlohmann::json;
 
+namespace {
+
+/// Where jobs run that are submitted inside an allocation of Slurm without a word about it.
+struct Placed {
+  std::string devices = {};
+  std::string engine = {};
+};
+
+Result<Placed> placed_by(const Allocation& allocation) {
+  if (allocation.nodes == 1) {
+    const std::string devices = devices_of(allocation);
+    if (!allocation.gpus.empty()) {
+      say(fmt::format("in Slurm job {}: GPUs {} of this machine", allocation.job, devices));
+    }
+    return Placed{devices, "local"};
+  }
+  if (!has_home_of_its_own()) {
+    return Error{
+        ErrorKind::Invalid, 0,
+        fmt::format("inside Slurm job {}, which has {} nodes, and with PERGPU_HOME set: its "
+                    "nodes are used by the allocation's own home only; unset PERGPU_HOME, "
+                    "or say --on slurm, --devices or --lanes",
+                    allocation.job, allocation.nodes)};
+  }
+  say(fmt::format("in Slurm job {}: its {} nodes", allocation.job, allocation.nodes));
+  return Placed{"", kSlurm};
+}
+
+}  // namespace
+
 Result<SubmitContext> context_of(const RunOptions& options, const SweepSpec& sweep) {
-  std::string devices = options.devices;
-  if (devices.empty() && options.lanes == 0 && options.engine == "local") {
+  Placed placed{options.devices, options.engine};
+  if (options.engine == kSlurm && has_home_of_its_own() && nodes_of_shell() > 1) {
+    return Error{
+        ErrorKind::Invalid, 0,
+        fmt::format("--on slurm inside an allocation of {} nodes, which are used without it; "
+                    "for the cluster's queue name another home by PERGPU_HOME",
+                    nodes_of_shell())};
+  }
+  if (options.devices.empty() && options.lanes == 0 && options.engine == "local") {
     const Result<std::optional<Allocation>> allocation = allocation_here();
     if (!allocation) return allocation.error();
     if (*allocation) {
-      devices = devices_of(**allocation);
-      if (!(*allocation)->gpus.empty()) {
-        say(fmt::format("in Slurm job {}: GPUs {} of this machine", (*allocation)->job, devices));
-      }
+      Result<Placed> by = placed_by(**allocation);
+      if (!by) return std::move(by).error();
+      placed = *std::move(by);
     }
   }
-  SubmitContext context = capture_context(sweep.folder, devices);
+  SubmitContext context = capture_context(sweep.folder, placed.devices);
   context.lanes = options.lanes;
-  context.engine = options.engine;
+  context.engine = placed.engine;
   if (context.engine == kSlurm) context.devices.clear();  // the shell's are not those of a node
   context.rerun = options.rerun;
   context.only_new = options.only_new;

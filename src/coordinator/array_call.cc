@@ -22,16 +22,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kSpare{120'000};
 constexpr milliseconds kWarningBesideGrace{60'000};
 
-std::vector<std::string> entries_of(const std::string& environment) {
-  std::vector<std::string> out;
-  for (std::size_t at = 0; at < environment.size();) {
-    const std::size_t end = std::min(environment.find('\0', at), environment.size());
-    out.push_back(environment.substr(at, end - at));
-    at = end + 1;
-  }
-  return out;
-}
-
 /// How often one lane of a task runs a job, at most.
 std::int64_t rounds(const ArrayPlan& plan) {
   std::map<std::int32_t, std::int64_t> jobs;
@@ -41,6 +31,16 @@ std::int64_t rounds(const ArrayPlan& plan) {
 }
 
 }  // namespace
+
+std::vector<std::string> entries_of(const std::string& environment) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < environment.size();) {
+    const std::size_t end = std::min(environment.find('\0', at), environment.size());
+    out.push_back(environment.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
 
 ArrayCall array_call(const Sweep& sweep, const ArrayPlan& plan, const std::string& folder,
                      const std::string& pergpu, const std::string& environment) {
@@ -85,25 +85,25 @@ ArrayCall array_call(const Sweep& sweep, const ArrayPlan& plan, const std::strin
   return call;
 }
 
+Result<void> make_handover(const std::string& folder, const std::string& owner,
+                           const std::string& handover, std::int64_t umask) {
+  const auto mode = static_cast<mode_t>(0666 & ~umask);
+  Result<void> made = os::make_dirs(folder, static_cast<mode_t>(0777 & ~umask));
+  if (made) {
+    made = os::write_file_atomic(folder + "/" + kOwner, to_text(Owner{owner}), mode, true);
+  }
+  if (!made) return made;
+  return os::write_file_atomic(folder + "/" + store::kHandoverName, handover, mode, true);
+}
+
 Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
                                 const std::string& handover) {
   const std::string& folder = call.request.folder;
   const auto mode = static_cast<mode_t>(0666 & ~call.umask);
-  const auto folder_mode = static_cast<mode_t>(0777 & ~call.umask);
-  const auto not_sent = [](const Error& error) {
-    return Error{ErrorKind::Unavailable, error.os_errno, error.message};
-  };
-  Result<void> made = os::make_dirs(folder, folder_mode);
-  if (!made) return not_sent(made.error());
   const std::string script = folder + "/" + kScript;
-  Result<void> written = os::write_file_atomic(script, script_text(call.request), mode, true);
-  if (written) {
-    written = os::write_file_atomic(folder + "/" + kOwner, to_text(Owner{call.owner}), mode, true);
-  }
-  if (written) {
-    written = os::write_file_atomic(folder + "/" + store::kHandoverName, handover, mode, true);
-  }
-  if (!written) return not_sent(written.error());
+  Result<void> made = make_handover(folder, call.owner, handover, call.umask);
+  if (made) made = os::write_file_atomic(script, script_text(call.request), mode, true);
+  if (!made) return Error{ErrorKind::Unavailable, made.error().os_errno, made.error().message};
   Result<std::int64_t> number = client.submit({.script = script,
                                                .environment = call.environment,
                                                .cwd = call.request.cwd,
@@ -176,6 +176,13 @@ TaskEnd task_end(const std::optional<slurm::QueueRecord>& seen, const std::strin
         fmt::format("{} ended as {}{} without a word; what it said: {}", name, state, how, output));
     end.holds = true;
   }
+  return end;
+}
+
+TaskEnd step_end(const std::string& name, const std::string& output) {
+  TaskEnd end{.words = fmt::format("{} has ended without a word; what it said: {}", name, output),
+              .holds = true};
+  end.evidence = {.lost = true, .lost_why = end.words};
   return end;
 }
 

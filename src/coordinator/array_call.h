@@ -34,6 +34,13 @@ ArrayCall array_call(const Sweep& sweep, const ArrayPlan& plan, const std::strin
 Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
                                 const std::string& handover);
 
+/// Writes what others read of a handover: its folder, whose it is, what it is.  Blocks.
+Result<void> make_handover(const std::string& folder, const std::string& owner,
+                           const std::string& handover, std::int64_t umask);
+
+/// A captured environment, whose entries end with a NUL, as NAME=value.
+std::vector<std::string> entries_of(const std::string& environment);
+
 /// What the end of a task means for jobs that were live (`evidence`) or queued in it.
 struct TaskEnd {
   std::string words = {};
@@ -44,6 +51,8 @@ struct TaskEnd {
 /// `seen`: by the last look at the queue; nullopt: the cluster does not know of it any more.
 TaskEnd task_end(const std::optional<slurm::QueueRecord>& seen, const std::string& name,
                  const std::string& output);
+/// The same of a step in an allocation, which Slurm forgets at once.
+TaskEnd step_end(const std::string& name, const std::string& output);
 
 /// Names of files beside the records of a handover.
 inline constexpr char kSubmitted[] = "submitted";

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "coordinator/attempt_end.h"
 #include "coordinator/expectation.h"
 #include "coordinator/snapshot.h"
 #include "job/classify.h"
@@ -361,14 +362,7 @@ std::shared_ptr<const AttemptRecord> AttemptPlanner::final_record(const Job& job
     }
     record->cwd = sweep.spec.folder;
   }
-  if (attempt.started_at.wall_ns != 0) {
-    record->started_at = rfc3339(attempt.started_at.wall_ns);
-    record->duration_s =
-        static_cast<double>(attempt.ended_at.boot_ns - attempt.started_at.boot_ns) / 1e9;
-  }
-  record->ended_at = rfc3339(attempt.ended_at.wall_ns);
-  record->state = to_string(job.state);
-  record->outcome = attempt.outcome;
+  tell_end(job, *record);
   return record;
 }
 

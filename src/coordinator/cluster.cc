@@ -21,7 +21,9 @@ constexpr std::int64_t kLongestSubmitPause = 120 * kSecond;
 
 }  // namespace
 
-Cluster::Cluster(Parts parts) : parts_(std::move(parts)) {}
+Cluster::Cluster(Parts parts) : parts_(std::move(parts)) {
+  if (!parts_.allocation.empty()) steps_.emplace(parts_.allocation);
+}
 
 void Cluster::want(JobId job) {
   if (holds(job)) return;
@@ -68,19 +70,19 @@ void Cluster::settle(bool may_change) {
     return wake_at(next_look_ns_);
   }
   if (!to_end_.empty() && end_tasks()) return;
-  const bool needs_size = array_size_ == 0 && !wanted_.empty();
-  if (!needs_size && now >= next_submit_ns_ && may_plan_) {
-    if (hand_over_next()) return;
+  const bool needs_site = !knows_site() && (steps_ || !wanted_.empty());
+  if (!needs_site && now >= next_submit_ns_ && may_plan_) {
+    if (steps_ ? hand_over_step() : hand_over_next()) return;
     may_plan_ = false;  // until something has changed
   }
-  const bool looks = !arrays_.empty() || needs_size;
+  const bool looks = !arrays_.empty() || needs_site;
   if (looks && now >= next_look_ns_) return look();
   if (looks) return wake_at(next_look_ns_);
   if (may_plan_ && !wanted_.empty()) wake_at(next_submit_ns_);
 }
 
 bool Cluster::idle() const {
-  const bool waits = array_size_ == 0 || may_plan_;  // else for what only people can bring about
+  const bool waits = !knows_site() || may_plan_;  // else for what only people can bring about
   return recovered_ && !busy_ && answers_.empty() && arrays_.empty() && (wanted_.empty() || !waits);
 }
 
@@ -132,6 +134,7 @@ bool Cluster::hand_over(const Sweep& sweep, ArrayPlan plan) {
               .step = plan.step,
               .jobs_each = plan.handover.jobs_each};
   array.folder = folder_of(sweep) + "/" + array.key;
+  array.node = plan.handover.node;
   for (const store::HandedJob& job : plan.handover.jobs) {
     array.tasks[job.task].jobs.push_back(job.job.id);
     array.tasks[job.task].read = {job.task, 1, 0};
@@ -141,22 +144,30 @@ bool Cluster::hand_over(const Sweep& sweep, ArrayPlan plan) {
   plan.handover.key = array.key;
   plan.handover.from = parts_.from;
   plan.handover.at_wall_ns = parts_.clock->now().wall_ns;
-  ArrayCall call = array_call(sweep, plan, array.folder, parts_.pergpu, *environment);
-  plan.handover.last_start_ms = call.last_start_ms;
-  const std::string key = array.key;
+  std::function<std::function<void()>()> send =
+      steps_ ? start_of(sweep, plan, array, *environment)
+             : submit_of(sweep, std::move(plan), array, *environment);
   add(std::move(array));
   busy_ = true;
   // Else a restart could know less of a job than its task does.
-  parts_.when_durable([this, key, call = std::move(call), text = to_text(plan.handover)] {
-    parts_.errands->run([this, key, call, text] {
-      Result<std::int64_t> number = send_array(client_, call, text);
-      return [this, key, number = std::move(number)] {
-        answers_.push_back([this, key, number] { submitted(key, number); });
-        busy_ = false;
-      };
-    });
-  });
+  parts_.when_durable([this, send = std::move(send)] { parts_.errands->run(send); });
   return true;
+}
+
+/// What hands it over, for an errand.
+std::function<std::function<void()>()> Cluster::submit_of(const Sweep& sweep, ArrayPlan plan,
+                                                          const Array& array,
+                                                          const std::string& environment) {
+  ArrayCall call = array_call(sweep, plan, array.folder, parts_.pergpu, environment);
+  plan.handover.last_start_ms = call.last_start_ms;
+  return [this, key = array.key, call = std::move(call),
+          text = to_text(plan.handover)]() -> std::function<void()> {
+    Result<std::int64_t> number = send_array(client_, call, text);
+    return [this, key, number = std::move(number)] {
+      answers_.push_back([this, key, number] { submitted(key, number); });
+      busy_ = false;
+    };
+  };
 }
 
 void Cluster::submitted(const std::string& key, Result<std::int64_t> number) {
@@ -259,8 +270,10 @@ bool Cluster::end_tasks() {
       all.push_back(order.id);
       if (order.all) whole.push_back(order.id);
     }
-    Result<void> told = client_.cancel_pending(whole);
-    if (Result<void> woken = client_.signal(all, "USR1"); told) told = woken;
+    // A step looks for itself: a signal of Slurm's would reach its jobs, too.
+    Result<void> told = steps_ ? Result<void>() : client_.cancel_pending(whole);
+    Result<void> woken = steps_ ? Result<void>() : client_.signal(all, "USR1");
+    if (told) told = woken;
     return [this, orders, told] {
       busy_ = false;
       if (told) return;
@@ -279,6 +292,9 @@ void Cluster::wake_at(std::int64_t boot_ns) {
 
 std::string Cluster::why(JobId id) const {
   const auto place = places_.find(id);
+  if (place == places_.end() && steps_ && trouble_.empty()) {
+    return fmt::format("waits for room on the nodes of Slurm job {}", steps_->allocation());
+  }
   if (place == places_.end()) {
     return trouble_.empty() ? "is to be handed over to Slurm"
                             : "is to be handed over to Slurm, which does not answer: " + trouble_;
@@ -286,7 +302,7 @@ std::string Cluster::why(JobId id) const {
   const Array& array = arrays_.at(place->second.array);
   if (array.number == 0) return "is being handed over to Slurm";
   const Task& task = array.tasks.at(place->second.task);
-  const std::string name = fmt::format("Slurm job {}_{}", array.number, place->second.task);
+  const std::string name = task_name(array, place->second.task);
   if (!task.seen) return fmt::format("waits in Slurm's queue ({})", name);
   if (task.seen->state == "PENDING") {
     return fmt::format("{} ({})", slurm::reason_words(task.seen->reason), name);
@@ -294,12 +310,34 @@ std::string Cluster::why(JobId id) const {
   return fmt::format("{} is {}", name, slurm::state_words(task.seen->state));
 }
 
+int Cluster::lanes_of(const Sweep& sweep) const {
+  const auto seen = lanes_.find(sweep.id);
+  int out = seen == lanes_.end() ? 0 : seen->second.count();
+  int room = 0;
+  for (const Step& step : sweep.steps) {
+    int of_step = 0;
+    for (const slurm::AllocationNode& node : nodes_) {
+      const NodeShare share = share_of(step.spec, node);
+      const int by_cpus = node.cpus / std::max(1, share.cpus);
+      const int gpus = static_cast<int>(node.gpus.size());
+      of_step += share.gpus > 0 ? std::min(by_cpus, gpus / share.gpus) : by_cpus;
+    }
+    room = room == 0 || step.spec.gpus > 0 ? std::max(room, of_step) : room;
+  }
+  return std::max(out, room);
+}
+
+std::string Cluster::task_name(const Array& array, std::int32_t index) const {
+  return steps_ ? fmt::format("a step of Slurm job {}", array.number)
+                : fmt::format("Slurm job {}_{}", array.number, index);
+}
+
 std::string Cluster::where(JobId id) const {
   const auto place = places_.find(id);
   if (place == places_.end()) return {};
   const Array& array = arrays_.at(place->second.array);
   const Task& task = array.tasks.at(place->second.task);
-  std::string out = fmt::format("Slurm job {}_{}", array.number, place->second.task);
+  std::string out = task_name(array, place->second.task);
   if (task.seen && !task.seen->nodes.empty()) out += " on " + task.seen->nodes;
   return out;
 }

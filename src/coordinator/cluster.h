@@ -13,6 +13,9 @@
 //   withdrawn        it is not to run: tasks that come up find it and leave
 //   closed           all of its tasks are; nothing of it is looked at again
 //
+// In an allocation of several nodes that was there before, "sbatch" is srun, an array is one job,
+// and what it needs has ended before it is handed over (cluster_steps.cc).
+//
 // Everything that may block (files of the shared file system, Slurm's commands) is an errand: it
 // runs on a thread of its own, and what it finds comes back in a later turn.
 #pragma once
@@ -20,6 +23,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -29,6 +33,7 @@
 #include "coordinator/array_call.h"
 #include "coordinator/cluster_lanes.h"
 #include "coordinator/handover_plan.h"
+#include "coordinator/node_room.h"
 #include "coordinator/timers.h"
 #include "coordinator/world.h"
 #include "job/classify.h"
@@ -36,6 +41,8 @@
 #include "run/errands.h"
 #include "run/slurm_client.h"
 #include "run/slurm_queue.h"
+#include "run/slurm_steps.h"
+#include "store/present.h"
 #include "store/records.h"
 
 namespace pergpu {
@@ -50,8 +57,9 @@ class Cluster {
     os::Clock* clock = nullptr;
     Timers* timers = nullptr;
     Errands* errands = nullptr;
-    std::string from = {};    // this host and home, for the handovers
-    std::string pergpu = {};  // the program, as the nodes find it
+    std::string from = {};        // this host and home, for the handovers
+    std::string pergpu = {};      // the program, as the nodes find it
+    std::string allocation = {};  // whose nodes are used; "": arrays go into the cluster's queue
     std::function<Result<std::string>(SweepId)> read_environment = {};
     // What a task tells, or what became of it, happens to the job.
     std::function<void(JobId, JobEvent, Instant)> record = {};
@@ -63,6 +71,8 @@ class Cluster {
     std::function<void(JobId)> touch = {};  // what is told of it has changed
     /// Runs it once all that was recorded so far is durable.
     std::function<void(std::function<void()>)> when_durable = {};
+    /// Runs it when this child of ours has ended.
+    std::function<void(std::shared_ptr<os::Spawned>, std::function<void()>)> when_ended = {};
   };
   explicit Cluster(Parts parts);
 
@@ -86,6 +96,11 @@ class Cluster {
   std::optional<std::int32_t> array_size() const {
     return array_size_ == 0 ? std::nullopt : std::optional(array_size_);
   }
+  /// How many of a sweep's jobs run at once: what the allocation has room for, else what was seen
+  /// so far; 0: nobody knows.
+  int lanes_of(const Sweep& sweep) const;
+  /// What the task of a live attempt said of it last; null: nothing of late.
+  const store::Present* present(AttemptId attempt) const;
   bool holds(JobId job) const { return places_.contains(job); }
   /// Nothing is handed over, or will be without a person's doing.
   bool idle() const;
@@ -109,6 +124,7 @@ class Cluster {
   struct Array {
     std::string key = {};
     std::string folder = {};
+    std::string node = {};    // of the allocation; "": Slurm chooses
     std::string others = {};  // whose it is, if not ours: it is only looked at
     StepKey step = {};
     std::int32_t jobs_each = 1;
@@ -135,7 +151,18 @@ class Cluster {
   using HandedTask = std::pair<std::int64_t, std::int32_t>;
   using TaskName = std::pair<std::string, std::int32_t>;  // key of the array, index
 
+  bool knows_site() const { return steps_ ? !nodes_.empty() : array_size_ != 0; }
   bool hand_over_next();
+  bool hand_over_step();
+  std::vector<NodeShare> used_of_nodes() const;
+  std::function<std::function<void()>()> submit_of(const Sweep& sweep, ArrayPlan plan,
+                                                   const Array& array,
+                                                   const std::string& environment);
+  std::function<std::function<void()>()> start_of(const Sweep& sweep, const ArrayPlan& plan,
+                                                  const Array& array,
+                                                  const std::string& environment);
+  Result<std::vector<slurm::QueueRecord>> ask_queue();
+  std::string task_name(const Array& array, std::int32_t index) const;
   bool hand_over(const Sweep& sweep, ArrayPlan plan);
   bool end_tasks();
   void submitted(const std::string& key, Result<std::int64_t> number);
@@ -171,26 +198,30 @@ class Cluster {
   void disown(const std::string& key, const std::string& by);
   void hold_for(const std::string& owner, JobId job);
   void let_go(JobId job);
-  static Result<std::int64_t> number_of(slurm::Client& client, const std::string& key);
+  Result<std::int64_t> number_of(const std::string& key);
   /// Of tasks by the number of their array and their index: what the accounting says of the end of
   /// those that the queue has forgotten is added to it.  For an errand.
   static void add_forgotten(slurm::Client& client, const std::map<HandedTask, std::string>& open,
                             std::vector<slurm::QueueRecord>& queue);
+  void see_present(const Array& array, const std::vector<store::Present>& told);
   void see_queue(const std::vector<slurm::QueueRecord>& queue);
   void ask_soon();
   void wake_at(std::int64_t boot_ns);
   static std::string folder_of(const Sweep& sweep) { return sweep.folder() + "/" + kFolder; }
 
   Parts parts_;
-  slurm::Client client_;  // used by errands only
+  slurm::Client client_;               // used by errands only
+  std::optional<slurm::Steps> steps_;  // the same; nullopt: arrays go into the cluster's queue
   std::map<std::string, Array> arrays_;
   std::unordered_map<JobId, Place> places_;
   std::map<SweepId, std::set<JobId>> wanted_;
   std::map<SweepId, ClusterLanes> lanes_;
-  std::set<TaskName> to_end_;  // with jobs that are to end
+  std::map<JobId, store::Present> present_;  // its time: when it was read here
+  std::set<TaskName> to_end_;                // with jobs that are to end
   std::set<JobId> to_kill_;
   std::int32_t array_size_ = 0;  // 0: not known yet
   bool has_accounting_ = false;
+  std::vector<slurm::AllocationNode> nodes_ = {};  // of the allocation; empty: not known yet
   std::set<SweepId> to_recover_ = {};
   std::set<SweepId> arriving_ = {};  // those of them that were submitted just now
   bool recovered_ = false;
@@ -202,6 +233,7 @@ class Cluster {
   std::int64_t next_look_ns_ = 0;
   std::int64_t next_queue_ns_ = 0;
   std::int64_t queue_pause_ns_ = 0;
+  std::int64_t next_present_ns_ = 0;
   Timers::Id timer_ = 0;
   std::string trouble_ = {};  // of the last errand that failed, in words
 };

@@ -17,6 +17,8 @@ class ClusterLanes {
   /// It is busy, or was until then.
   void occupy(std::int32_t lane);
   void leave(std::int32_t lane, std::int64_t end_ns);
+  /// So many ran at once, at most.
+  int count() const { return static_cast<int>(free_from_.size()); }
 
  private:
   static constexpr std::int64_t kBusy = std::numeric_limits<std::int64_t>::max();

@@ -23,6 +23,8 @@ constexpr std::int64_t kLongestQueuePause = 30 * kSecond;
 /// Looks at the folder after the cluster said that a task has ended: its last words may still be on
 /// their way from another machine.
 constexpr int kLooksAfterEnd = 3;
+/// What runs is shown by figures that are so old at most; a task tells them every ten seconds.
+constexpr std::int64_t kPresentPause = 5 * kSecond;
 constexpr std::int32_t kAllParts = std::numeric_limits<std::int32_t>::max();
 
 }  // namespace
@@ -35,6 +37,8 @@ struct Cluster::Seen {
   std::map<std::string, ClosedTasks> closed = {};                // of others' arrays
   std::optional<Result<std::vector<slurm::QueueRecord>>> queue = std::nullopt;
   std::optional<slurm::Config> config = std::nullopt;
+  std::vector<slurm::AllocationNode> nodes = {};
+  std::vector<std::pair<std::string, std::vector<store::Present>>> present = {};  // by array
 };
 
 namespace {
@@ -64,6 +68,8 @@ void Cluster::look() {
     queue_pause_ns_ = std::clamp(queue_pause_ns_ * 3 / 2, kShortestQueuePause, kLongestQueuePause);
     next_queue_ns_ = now + queue_pause_ns_;
   }
+  const bool sees = now >= next_present_ns_;
+  if (sees) next_present_ns_ = now + kPresentPause;
   struct Folder {
     std::string key;
     std::string path;
@@ -82,14 +88,17 @@ void Cluster::look() {
     folders.push_back(std::move(folder));
   }
   busy_ = true;
-  parts_.errands->run([this, asks, needs_size = array_size_ == 0, from = parts_.from,
+  parts_.errands->run([this, asks, sees, needs_site = !knows_site(), from = parts_.from,
                        open = std::move(open),
                        folders = std::move(folders)]() -> std::function<void()> {
     auto seen = std::make_shared<Seen>();
     // The queue first: what a task that has ended by then had to tell lies in the folder.
-    if (asks) seen->queue = client_.queue();
+    if (asks) seen->queue = ask_queue();
     if (seen->queue && *seen->queue) add_forgotten(client_, open, **seen->queue);
-    if (needs_size) {
+    if (needs_site && steps_) {
+      Result<std::vector<slurm::AllocationNode>> nodes = steps_->nodes();
+      if (nodes) seen->nodes = *std::move(nodes);
+    } else if (needs_site) {
       if (Result<slurm::Config> config = client_.config()) seen->config = *std::move(config);
     }
     for (const Folder& folder : folders) {
@@ -98,6 +107,15 @@ void Cluster::look() {
       if (const std::optional<Owner> owner = owner_of(folder.path)) {
         seen->owners.emplace_back(folder.key, owner->who);
         if (owner->who != from) seen->closed.emplace(folder.key, closed_tasks(*names));
+      }
+      for (const auto& [index, read] : folder.read) {
+        if (!sees) break;
+        if (!std::binary_search(names->begin(), names->end(), store::present_name(index))) continue;
+        const Result<std::string> text =
+            os::read_file(folder.path + "/" + store::present_name(index), 1u << 20);
+        Result<std::vector<store::Present>> told =
+            text ? store::present_of(*text) : Result<std::vector<store::Present>>(text.error());
+        if (told) seen->present.emplace_back(folder.key, *std::move(told));
       }
       for (store::Life& life : news_of(folder.path, *names, folder.read)) {
         seen->lives.emplace_back(folder.key, std::move(life));
@@ -115,7 +133,11 @@ void Cluster::absorb(Seen seen) {
     array_size_ = std::max(1, seen.config->max_array_size);
     has_accounting_ = seen.config->has_accounting;
   }
+  if (!seen.nodes.empty()) nodes_ = std::move(seen.nodes);
   absorb(std::move(seen.lives));
+  for (const auto& [key, told] : seen.present) {
+    if (const auto it = arrays_.find(key); it != arrays_.end()) see_present(it->second, told);
+  }
   for (const auto& [key, owner] : seen.owners) {
     if (owner != parts_.from) disown(key, owner);
   }
@@ -232,7 +254,10 @@ void Cluster::absorb(const store::Record& record, JobId id) {
       starting->placement.lane = {LaneId::Pool::Sweep, sweep,
                                   lanes_of(sweep).take(record.at.wall_ns)};
     }
-    if (std::holds_alternative<event::Ended>(e)) leave_lane(id, record.at.wall_ns);
+    if (std::holds_alternative<event::Ended>(e)) {
+      leave_lane(id, record.at.wall_ns);
+      present_.erase(id);
+    }
     parts_.record(id, std::move(e), record.at);
   }
   if (!cancelled.empty()) parts_.cancel(id, cancelled);
@@ -276,6 +301,7 @@ void Cluster::leave_lane(JobId id, std::int64_t end_ns) {
 /// It ended without a word of its own.
 void Cluster::end(JobId id, const Evidence& evidence) {
   leave_lane(id, parts_.clock->now().wall_ns);
+  present_.erase(id);
   parts_.end(id, evidence);
 }
 
@@ -349,6 +375,37 @@ void Cluster::add_forgotten(slurm::Client& client, const std::map<HandedTask, st
   }
 }
 
+void Cluster::see_present(const Array& array, const std::vector<store::Present>& told) {
+  std::map<JobId, JobId> here;
+  for (const auto& [id, handed] : array.numbered) here.emplace(handed, id);
+  for (store::Present one : told) {
+    const auto differs = here.find(one.attempt.job);
+    const JobId id = differs == here.end() ? one.attempt.job : differs->second;
+    const Job* job = parts_.world->job(id);
+    const bool is_live_now = job != nullptr && is_live(job->state) && job->last &&
+                             job->last->number == one.attempt.number;
+    const auto place = places_.find(id);
+    if (!is_live_now || place == places_.end() || place->second.array != array.key) continue;
+    one.attempt.job = id;
+    store::Present& last = present_[id];
+    one.reading.boot_ns = last.reading.boot_ns;
+    if (last == one) continue;  // it was read before
+    one.reading.boot_ns = parts_.clock->now().boot_ns;
+    last = std::move(one);
+    parts_.touch(id);
+  }
+}
+
+const store::Present* Cluster::present(AttemptId attempt) const {
+  const auto found = present_.find(attempt.job);
+  return found == present_.end() || found->second.attempt != attempt ? nullptr : &found->second;
+}
+
+/// For an errand.
+Result<std::vector<slurm::QueueRecord>> Cluster::ask_queue() {
+  return steps_ ? steps_->list() : client_.queue();
+}
+
 void Cluster::see_queue(const std::vector<slurm::QueueRecord>& queue) {
   for (auto& [key, array] : arrays_) {
     for (auto& [index, task] : array.tasks) task.seen.reset();
@@ -395,8 +452,9 @@ void Cluster::judge(Array& array, std::int32_t index, Task& task) {
   ask_soon();
   if (++task.looks_after_end < kLooksAfterEnd) return;
   const bool was_never_there = array.doubtful && array.number == 0;
-  const TaskEnd over = task_end(task.seen, fmt::format("Slurm job {}_{}", array.number, index),
-                                fmt::format("{}/task-{}.txt", array.folder, index));
+  const std::string name = task_name(array, index);
+  const std::string output = fmt::format("{}/task-{}.txt", array.folder, index);
+  const TaskEnd over = steps_ ? step_end(name, output) : task_end(task.seen, name, output);
   const Instant now = parts_.clock->now();
   for (const JobId id : task.jobs) {
     const Job& job = *parts_.world->job(id);

@@ -127,12 +127,12 @@ void Cluster::ask_what_was() {
     }
     for (Found& one : *found) {
       if (one.number != 0 || one.closed.all || one.owner.who != from || !trouble.empty()) continue;
-      Result<std::int64_t> number = number_of(client_, one.handover.key);
+      Result<std::int64_t> number = number_of(one.handover.key);
       if (number && *number == 0) {
         // A submit that is still on its way finds this when its tasks begin.
         (void)os::write_file_atomic(one.folder + "/" + kWithdrawn, "", 0644, true);
         one.withdrawn = true;
-        number = number_of(client_, one.handover.key);
+        number = number_of(one.handover.key);
       }
       if (!number) {
         trouble = number.error().message;
@@ -152,8 +152,8 @@ void Cluster::ask_what_was() {
 }
 
 /// Which array has this comment; 0: none that Slurm knows of.
-Result<std::int64_t> Cluster::number_of(slurm::Client& client, const std::string& key) {
-  const Result<std::vector<slurm::QueueRecord>> queue = client.queue();
+Result<std::int64_t> Cluster::number_of(const std::string& key) {
+  const Result<std::vector<slurm::QueueRecord>> queue = ask_queue();
   if (!queue) return queue.error();
   for (const slurm::QueueRecord& record : *queue) {
     if (record.comment == key) return record.array_job_id;
@@ -228,6 +228,7 @@ void Cluster::recovered(const std::set<SweepId>& asked, std::vector<Found> found
   for (const SweepId id : asked) {
     const Sweep* sweep = parts_.world->sweep(id);
     if (sweep == nullptr) continue;
+    lanes_of(id);
     for (const Step& step : sweep->steps) {
       for (const JobId job : step.current) {
         if (job) parts_.refresh(job);
@@ -239,6 +240,7 @@ void Cluster::recovered(const std::set<SweepId>& asked, std::vector<Found> found
 void Cluster::go_on_with(const Found& found) {
   Array array{.key = found.handover.key,
               .folder = found.folder,
+              .node = found.handover.node,
               .others = found.owner.who == parts_.from ? std::string() : found.owner.who,
               .jobs_each = found.handover.jobs_each,
               .number = found.number,

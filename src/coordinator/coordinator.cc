@@ -435,6 +435,7 @@ Engine& Coordinator::engine_of(const Sweep& sweep) const {
 }
 
 int Coordinator::lanes_of(const Sweep& sweep) const {
+  if (sweep.context.engine == kSlurm && cluster_) return cluster_->lanes_of(sweep);
   if (sweep.context.lanes > 0) return static_cast<int>(sweep.context.lanes);
   if (parts_.gpus->any()) return static_cast<int>(parts_.gpus->lanes().size());
   return capacity_.cpu_lanes.size;

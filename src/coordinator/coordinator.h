@@ -42,10 +42,15 @@
 #include "job/schedule.h"
 #include "os/cgroup_site.h"
 #include "os/clock.h"
+#include "os/spawn.h"
 #include "run/engine.h"
 #include "spec/settings.h"
 
 namespace pergpu {
+
+namespace store {
+struct Present;
+}
 
 class AttemptPlanner;
 class Cluster;
@@ -100,14 +105,17 @@ class Coordinator {
     Machine machine = {};
     os::CgroupSite groups = {};  // for words only
     std::string home = {};
-    std::string node = {};     // of a cluster, whose allocation this is; "": a machine by itself
-    std::string program = {};  // pergpu itself, as the nodes of a cluster find it
-    std::string share = {};    // the socket of the meeting place, for jobs; "": there is none
+    std::string node = {};        // of a cluster, whose allocation this is; "": a machine by itself
+    std::string allocation = {};  // of several nodes, in which this is; "": it is in none
+    std::string program = {};     // pergpu itself, as the nodes of a cluster find it
+    std::string share = {};       // the socket of the meeting place, for jobs; "": there is none
     std::string boot_id = {};
     /// What became of attempts that another boot's coordinator has left, in words.
     std::string interruption = "the machine was restarted while it ran";
     /// The environment captured with a sweep: NAME=value entries, each ended by a NUL.
     std::function<Result<std::string>(SweepId)> read_environment;
+    /// Runs it when this child of ours has ended.
+    std::function<void(std::shared_ptr<os::Spawned>, std::function<void()>)> when_ended = {};
     /// A job or sweep changed, and that is durable: for watchers.
     std::function<void(const std::vector<JobId>&)> changed;
     /// Sends what [notify] asks for; empty: nobody is told anything.
@@ -225,8 +233,11 @@ class Coordinator {
   const os::CgroupSite& groups() const { return parts_.groups; }
   const Notices& notices() const { return *notices_; }
   const LiveAttempt* live(JobId job) const;
+  /// What is told of a live attempt on a cluster; null: nothing, or it is on this machine.
+  const store::Present* present(AttemptId attempt) const;
   Instant now() const { return parts_.clock->now(); }
   std::size_t live_count() const { return live_.size(); }
+  const std::map<JobId, LiveAttempt>& live() const { return live_; }
   /// "" while the store can be written, else why not.
   const std::string& store_failure() const { return parts_.journal->failure(); }
   std::size_t ready_count() const { return queue_.size(); }

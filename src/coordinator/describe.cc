@@ -18,6 +18,7 @@
 #include "spec/limit_keys.h"
 #include "spec/run_parameters.h"
 #include "spec/units.h"
+#include "store/present.h"
 
 namespace pergpu {
 
@@ -74,6 +75,13 @@ JobSnapshot describe(const Coordinator& coordinator, const Job& job) {
     s.status = live->status;
     s.progress = live->progress;
     tell_usage(coordinator, live->id, s);
+  } else if (job.last && !job.last->outcome) {
+    const AttemptId attempt{job.id, job.last->number};
+    if (const store::Present* present = coordinator.present(attempt)) {
+      s.status = present->status;
+      s.progress = present->progress;
+    }
+    tell_usage(coordinator, attempt, s);
   }
   s.warnings = coordinator.warnings_of(job);
   return s;

@@ -11,6 +11,7 @@
 #include "gpu/throttle.h"
 #include "job/rollup.h"
 #include "job/usage_blob.h"
+#include "store/present.h"
 
 namespace pergpu {
 namespace {
@@ -23,9 +24,13 @@ constexpr std::int64_t kReadingLasts = 30 * kSecond;
 const UsageReading* newest(const Coordinator& coordinator, AttemptId attempt) {
   const Telemetry* telemetry = coordinator.telemetry();
   const Rollup* rollup = telemetry == nullptr ? nullptr : telemetry->of(attempt);
-  if (rollup == nullptr || !rollup->last()) return nullptr;
-  const std::int64_t age = coordinator.now().boot_ns - rollup->last()->boot_ns;
-  return age > kReadingLasts ? nullptr : &*rollup->last();
+  const store::Present* present = coordinator.present(attempt);
+  const UsageReading* last = rollup != nullptr && rollup->last() ? &*rollup->last()
+                             : present != nullptr                ? &present->reading
+                                                                 : nullptr;
+  if (last == nullptr) return nullptr;
+  const std::int64_t age = coordinator.now().boot_ns - last->boot_ns;
+  return age > kReadingLasts ? nullptr : last;
 }
 
 /// Floats have some seven digits: no more are shown, and none of what is counted behind the point.

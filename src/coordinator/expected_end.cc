@@ -136,7 +136,9 @@ void Coordinator::estimate(ExpectedEnds& out) const {
       if (left <= 0) continue;
       has_any = true;
       const StepKey key{sweep->id, static_cast<std::int16_t>(slot)};
-      const Demand* demand = queue_.demand(key);
+      const bool is_elsewhere = sweep->context.engine == kSlurm;
+      const Demand there = demand_on_cluster(step.spec);
+      const Demand* demand = is_elsewhere ? &there : queue_.demand(key);
       if (demand == nullptr) continue;
       const bool is_own = demand->pool == LaneId::Pool::Sweep;
       PoolWork& pool = pools[{demand->pool, is_own ? sweep->id : SweepId{}}];
@@ -147,7 +149,7 @@ void Coordinator::estimate(ExpectedEnds& out) const {
       pool.ns += work * std::max(1, demand->gpus);
       known = known && pool.known;
       const std::size_t lanes = demand->pool == LaneId::Pool::Gpu ? parts_.gpus->lanes().size()
-                                : is_own ? static_cast<std::size_t>(sweep->context.lanes)
+                                : is_own ? static_cast<std::size_t>(lanes_of(*sweep))
                                          : static_cast<std::size_t>(capacity_.cpu_lanes.size);
       longest = std::max(longest, pool.ns / static_cast<double>(std::max<std::size_t>(lanes, 1)));
       if (demand->max_parallel)

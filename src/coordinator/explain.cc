@@ -59,6 +59,8 @@ std::string Coordinator::why(const Job& job) const {
         return "it has failed, and its GPU is looked at before that is judged";
       }
       if (it != live_.end() && !it->second.status.empty()) return it->second.status;
+      const store::Present* present = this->present({job.id, job.last->number});
+      if (present != nullptr && !present->status.empty()) return present->status;
       return fmt::format("runs on {} as process {}{}", to_string(job.last->placement.lane),
                          job.last->pid, where_on_cluster(job));
     }

@@ -26,6 +26,13 @@ std::string ForecastInput::path_of(std::uint32_t job) const {
   return name.sweep + "/" + (name.run.empty() ? "_once" : name.run) + "/" + name.step;
 }
 
+Demand demand_on_cluster(const StepSpec& step) {
+  Demand demand = demand_of(step, LaneId::Pool::Sweep);
+  demand.overcommit = true;
+  demand.max_starting.reset();
+  return demand;
+}
+
 ForecastInputBuilder::ForecastInputBuilder(Parts parts) : parts_(std::move(parts)) {
   out_.now_boot_ns = parts_.now.boot_ns;
   out_.now_wall_ns = parts_.now.wall_ns;
@@ -115,14 +122,15 @@ void ForecastInputBuilder::add_job(const Job& job, bool asked) {
   const Foreseen expected = foreseen(job, asked);
   forecast.order_ns = expected.order_ns;
   forecast.duration_ns = or_forever(expected.ns);
-  forecast.cores = expected.cores;
+  const bool is_elsewhere = parts_.world->sweep_of(job).context.engine == kSlurm;
+  forecast.cores = is_elsewhere ? 0 : expected.cores;  // they are another machine's
   forecast.not_before_ns = std::max<std::int64_t>(job.not_before_wall_ns - parts_.now.wall_ns, 0);
   add(job.id, std::move(forecast), asked, name_of(job));
 }
 
 void ForecastInputBuilder::add_live(const Job& job, ForecastJob forecast, bool asked) {
   const auto found = parts_.live->find(job.id);
-  if (found == parts_.live->end()) return;
+  if (found == parts_.live->end()) return add_elsewhere(job, std::move(forecast), asked);
   const LiveAttempt& live = found->second;
   forecast.kind = Kind::Live;
   forecast.hold = ForecastJob::Hold{
@@ -141,11 +149,24 @@ void ForecastInputBuilder::add_live(const Job& job, ForecastJob forecast, bool a
   add(job.id, std::move(forecast), asked, name_of(job));
 }
 
+/// It runs on a cluster.
+void ForecastInputBuilder::add_elsewhere(const Job& job, ForecastJob forecast, bool asked) {
+  if (parts_.world->sweep_of(job).context.engine != kSlurm) return;
+  forecast.kind = Kind::Live;
+  forecast.hold = ForecastJob::Hold{.demand = demand_on_cluster(parts_.world->step_of(job).spec),
+                                    .lane = job.last->placement.lane};
+  const std::int64_t expected_ns = foreseen(job, asked).ns;
+  forecast.duration_ns = job.state == JobState::Stopping ? 0
+                         : expected_ns == 0
+                             ? ForecastJob::kForever
+                             : std::max<std::int64_t>(left_ns(expected_ns, elapsed_of(job)), 1);
+  add(job.id, std::move(forecast), asked, name_of(job));
+}
+
 void ForecastInputBuilder::add_world(SweepId planned, const std::function<bool(JobId)>& asked) {
   const World& world = *parts_.world;
   world.open_jobs().for_each([&](JobId id) {
     const Job& job = *world.job(id);
-    if (world.sweep_of(job).context.engine == kSlurm) return;  // its lanes are not ours to know
     const bool is_planned = job.sweep == planned;
     if (is_planned && !is_live(job.state)) return;
     const std::size_t before = out_.jobs.jobs.size();

@@ -42,6 +42,10 @@ struct ForecastInput {
 /// Durations in ns that were given for steps by name, for the jobs that are asked about.
 using GivenDurations = std::map<std::string, std::int64_t>;
 
+/// What a job that a cluster runs asks of this machine: a lane of its sweep's, which is none of the
+/// machine's, and nothing else.
+Demand demand_on_cluster(const StepSpec& step);
+
 class ForecastInputBuilder {
  public:
   struct Parts {
@@ -68,6 +72,7 @@ class ForecastInputBuilder {
   std::uint32_t add(JobId id, ForecastJob job, bool asked, ForecastInput::Name name);
   void add_job(const Job& job, bool asked);
   void add_live(const Job& job, ForecastJob forecast, bool asked);
+  void add_elsewhere(const Job& job, ForecastJob forecast, bool asked);
   struct Foreseen {
     std::int64_t ns = 0;  // how long it takes, where `cores` are known with so many; 0: not known
     double cores = 0;

@@ -200,7 +200,8 @@ void GpuLanes::acquire(const std::string& uuid, JobId job, Outsiders outsiders,
 
 Result<void> GpuLanes::open_leases() {
   if (folder_) return {};
-  Result<gpu::LeaseFolder> folder = gpu::LeaseFolder::open();
+  Result<gpu::LeaseFolder> folder =
+      parts_.locks.empty() ? gpu::LeaseFolder::open() : gpu::LeaseFolder::open_at(parts_.locks);
   if (!folder) return std::move(folder).error();
   folder_ = std::move(*folder);
   auto watch = gpu::LeaseWatch::open(

@@ -52,6 +52,7 @@ class GpuLanes {
     Timers* timers = nullptr;
     std::function<bool(const GpuProcess&)> ours;  // a process of a live attempt of ours
     std::function<void()> changed;                // capacity has changed: schedule again
+    std::string locks = {};                       // folder of the leases; "": the one for all users
   };
   explicit GpuLanes(Parts parts);
   ~GpuLanes();

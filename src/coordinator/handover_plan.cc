@@ -137,47 +137,14 @@ row::Sweep handed_sweep(const Sweep& sweep, const std::string& step_name) {
   return World::row_of(sweep, file, sweep.context);
 }
 
-}  // namespace
-
-std::optional<ArrayPlan> next_array(const World& world, const Sweep& sweep,
-                                    const std::vector<JobId>& wanted, const ClusterSite& site) {
-  using Group = std::tuple<int, std::int16_t, Growths, std::int32_t, Waits>;  // depth first
-  std::map<Group, std::vector<store::HandedJob>> groups;
-  for (const JobId id : wanted) {
-    const Job& job = *world.job(id);
-    const StepSpec& step = world.step_of(job).spec;
-    const Place place = place_of(job, step, site.array_size);
-    Needs needs(world, sweep, job, site, place.task);
-    if (!needs.find()) continue;
-    groups[{depth_of(sweep, job.step), job.step, growths_of(job), place.block, needs.waits}]
-        .push_back({.job = {.id = id,
-                            .sweep = sweep.id,
-                            .run = job.run,
-                            .step = job.step,
-                            .step_name = step.name,
-                            .identity = world.identity(id),
-                            .at = job.queued_at},
-                    .state = fold(job),
-                    .task = place.task,
-                    .needs = std::move(needs.to_check)});
-  }
-  if (groups.empty()) return std::nullopt;
-  auto& [group, jobs] = *groups.begin();
-  auto [depth, slot, growths, block, waits] = group;
+/// What all handovers of jobs of a step have in common.
+ArrayPlan plan_of(const World& world, const Sweep& sweep, std::int16_t slot,
+                  std::vector<store::HandedJob> jobs) {
   const StepSpec& step = sweep.steps[static_cast<std::size_t>(slot)].spec;
-
-  ArrayPlan plan{.step = {sweep.id, slot}, .growths = growths};
-  if (step.max_parallel) {
-    plan.most_at_once = *step.max_parallel;
-    // The cluster counts within an array only.
-    for (const std::int64_t array : site.arrays(plan.step)) waits.ended.insert(array);
-  }
-  plan.dependency = waits.text();
+  ArrayPlan plan{.step = {sweep.id, slot}, .growths = growths_of(*world.job(jobs.front().job.id))};
   std::sort(jobs.begin(), jobs.end(), [](const store::HandedJob& a, const store::HandedJob& b) {
     return a.job.id < b.job.id;
   });
-  plan.handover.lanes = step.slurm.lanes;
-  plan.handover.jobs_each = step.slurm.jobs_per_allocation;
   plan.handover.sweep = handed_sweep(sweep, step.name);
   std::set<std::int32_t> runs;
   for (const store::HandedJob& job : jobs) {
@@ -196,6 +163,74 @@ std::optional<ArrayPlan> next_array(const World& world, const Sweep& sweep,
                                   .texts = run.spec.texts});
   }
   plan.handover.jobs = std::move(jobs);
+  return plan;
+}
+
+store::HandedJob handed_job(const World& world, const Job& job, std::int32_t task,
+                            std::vector<store::HandedNeed> needs) {
+  return {.job = {.id = job.id,
+                  .sweep = job.sweep,
+                  .run = job.run,
+                  .step = job.step,
+                  .step_name = world.step_of(job).spec.name,
+                  .identity = world.identity(job.id),
+                  .at = job.queued_at},
+          .state = fold(job),
+          .task = task,
+          .needs = std::move(needs)};
+}
+
+}  // namespace
+
+std::optional<ArrayPlan> next_array(const World& world, const Sweep& sweep,
+                                    const std::vector<JobId>& wanted, const ClusterSite& site) {
+  using Group = std::tuple<int, std::int16_t, Growths, std::int32_t, Waits>;  // depth first
+  std::map<Group, std::vector<store::HandedJob>> groups;
+  for (const JobId id : wanted) {
+    const Job& job = *world.job(id);
+    const Place place = place_of(job, world.step_of(job).spec, site.array_size);
+    Needs needs(world, sweep, job, site, place.task);
+    if (!needs.find()) continue;
+    groups[{depth_of(sweep, job.step), job.step, growths_of(job), place.block, needs.waits}]
+        .push_back(handed_job(world, job, place.task, std::move(needs.to_check)));
+  }
+  if (groups.empty()) return std::nullopt;
+  auto& [group, jobs] = *groups.begin();
+  auto [depth, slot, growths, block, waits] = group;
+  const StepSpec& step = sweep.steps[static_cast<std::size_t>(slot)].spec;
+
+  ArrayPlan plan = plan_of(world, sweep, slot, std::move(jobs));
+  if (step.max_parallel) {
+    plan.most_at_once = *step.max_parallel;
+    // The cluster counts within an array only.
+    for (const std::int64_t array : site.arrays(plan.step)) waits.ended.insert(array);
+  }
+  plan.dependency = waits.text();
+  plan.handover.lanes = step.slurm.lanes;
+  plan.handover.jobs_each = step.slurm.jobs_per_allocation;
+  return plan;
+}
+
+std::vector<JobId> ready_jobs(const World& world, const Sweep& sweep,
+                              const std::vector<JobId>& wanted) {
+  ClusterSite nothing_handed;
+  nothing_handed.place = [](JobId) { return std::optional<HandedPlace>(); };
+  std::vector<std::tuple<int, int, JobId>> ready;
+  for (const JobId id : wanted) {
+    const Job& job = *world.job(id);
+    if (!Needs(world, sweep, job, nothing_handed, 0).find()) continue;
+    ready.emplace_back(-world.step_of(job).spec.priority, depth_of(sweep, job.step), id);
+  }
+  std::sort(ready.begin(), ready.end());
+  std::vector<JobId> out;
+  for (const auto& [priority, depth, id] : ready) out.push_back(id);
+  return out;
+}
+
+ArrayPlan plan_of_one(const World& world, const Sweep& sweep, JobId id, const std::string& node) {
+  const Job& job = *world.job(id);
+  ArrayPlan plan = plan_of(world, sweep, job.step, {handed_job(world, job, 0, {})});
+  plan.handover.node = node;
   return plan;
 }
 

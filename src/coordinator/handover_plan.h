@@ -46,4 +46,11 @@ struct ArrayPlan {
 std::optional<ArrayPlan> next_array(const World& world, const Sweep& sweep,
                                     const std::vector<JobId>& wanted, const ClusterSite& site);
 
+/// Those of `wanted` whose needs are met, by priority, then as steps need each other, then by their
+/// numbers.
+std::vector<JobId> ready_jobs(const World& world, const Sweep& sweep,
+                              const std::vector<JobId>& wanted);
+/// The handover of one of them by itself, as task 0 on this node.
+ArrayPlan plan_of_one(const World& world, const Sweep& sweep, JobId job, const std::string& node);
+
 }  // namespace pergpu

@@ -23,6 +23,7 @@
 #include "gpu/allocated_gpus.h"
 #include "gpu/probe_inventory.h"
 #include "os/cgroup_site.h"
+#include "os/child.h"
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/file.h"
@@ -43,6 +44,8 @@ namespace {
 
 constexpr std::size_t kMaxEnvironment = 64u << 20;
 constexpr std::int64_t kLeaveAfterIdle = 60 * kSecond;
+/// What lasts for less is not told of while it runs.
+constexpr std::int64_t kPresentAfter = 3 * kSecond;
 constexpr char kStartedAnew[] = "the cluster started its task anew while it ran";
 
 int complain(const Error& error) {
@@ -100,6 +103,23 @@ std::string own_environment() {
 std::string node_name() {
   const char* name = std::getenv("SLURMD_NODENAME");
   return name == nullptr || *name == '\0' ? os::host_name() : name;
+}
+
+/// Whose nodes it uses; "": this machine's alone.
+std::string allocation_of(bool is_task) {
+  const char* job = is_task ? nullptr : std::getenv(kAllocationName);
+  return job == nullptr ? std::string() : job;
+}
+
+/// Takes it when it has ended, and goes on.
+void watch_child(os::Loop& loop, const std::shared_ptr<os::Spawned>& child,
+                 const std::function<void()>& then) {
+  const int fd = child->pidfd.get();
+  (void)loop.watch(fd, EPOLLIN, [&loop, child, then, fd](std::uint32_t) {
+    loop.unwatch(fd);
+    (void)os::reap(child->pid);
+    then();
+  });
 }
 
 /// For tests: PERGPU_TURN_LIMIT_MS makes the coordinator complain of itself in its log.
@@ -226,7 +246,8 @@ int coordinator_main(const CoordinatorOptions& options) {
                  .clock = &clock,
                  .timers = &timers,
                  .ours = [&](const GpuProcess& p) { return coordinator->is_ours(p); },
-                 .changed = [] {}});
+                 .changed = [] {},
+                 .locks = options.locks});
 
   const Machine machine = read_machine();
   Telemetry telemetry({.inventory = inventory.get(),
@@ -254,6 +275,7 @@ int coordinator_main(const CoordinatorOptions& options) {
       .groups = groups,
       .home = options.home,
       .node = task ? node_name() : std::string(),
+      .allocation = allocation_of(task.has_value()),
       .program = *self,
       .share = meeting_socket(options.run_dir),
       .boot_id = boot_id,
@@ -261,6 +283,8 @@ int coordinator_main(const CoordinatorOptions& options) {
         if (task) return own_environment();
         return os::read_file(fmt::format("{}/env/{}", options.home, sweep.value), kMaxEnvironment);
       },
+      .when_ended = [&](std::shared_ptr<os::Spawned> child,
+                        std::function<void()> then) { watch_child(loop, child, then); },
       .changed =
           [&](const std::vector<JobId>& jobs) {
             if (server != nullptr) server->changed(jobs);
@@ -358,7 +382,11 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (is_of_allocation) allocation.begin();
   IdleWatch idle(loop, clock, core, **opened, **met);
   core.recover();
-  if (task) task->begin(core);
+  if (task) {
+    task->begin(core, loop);
+    loop.at(clock.now().boot_ns + kPresentAfter,
+            [&] { task->tell_present(core, loop, **errands); });
+  }
   gpus.discover([&] { core.gpus_discovered(); });
   loop.on_turn([&] {
     if (task) task->mind_time(core);

@@ -11,9 +11,13 @@ namespace pergpu {
 struct CoordinatorOptions {
   std::string home;
   std::string run_dir;
-  bool foreground = false;                         // stay when idle (a service manager's child)
+  std::string locks = {};   // folder of the leases; "": the one for all users
+  bool foreground = false;  // stay when idle (a service manager's child)
   std::optional<TaskOptions> task = std::nullopt;  // it runs what was handed over, and no more
 };
+
+/// In its environment: the allocation of Slurm, of several nodes, whose nodes it uses.
+inline constexpr char kAllocationName[] = "PERGPU_ALLOCATION";
 
 /// Runs until it is told to stop or has had nothing to do for a minute.  0: left in order or
 /// another coordinator is running; 3: could not start, and why is on stderr.  Of a task: also

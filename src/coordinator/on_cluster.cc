@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "coordinator/attempt_end.h"
 #include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
 #include "os/paths.h"
@@ -18,6 +19,7 @@ std::unique_ptr<Cluster> Coordinator::make_cluster() {
       .errands = parts_.errands,
       .from = fmt::format("{}:{}", os::host_name(), parts_.home),
       .pergpu = parts_.program,
+      .allocation = parts_.allocation,
       .read_environment = parts_.read_environment,
       .record = [this](JobId id, JobEvent e,
                        Instant at) { take_from_cluster(id, std::move(e), at); },
@@ -26,7 +28,12 @@ std::unique_ptr<Cluster> Coordinator::make_cluster() {
       .cancel = [this](JobId id, const std::string& reason) { cancel({id}, false, reason); },
       .refresh = [this](JobId id) { refresh(id); },
       .touch = [this](JobId id) { touch(id); },
-      .when_durable = [this](std::function<void()> effect) { when_durable(std::move(effect)); }});
+      .when_durable = [this](std::function<void()> effect) { when_durable(std::move(effect)); },
+      .when_ended = parts_.when_ended});
+}
+
+const store::Present* Coordinator::present(AttemptId attempt) const {
+  return cluster_ ? cluster_->present(attempt) : nullptr;
 }
 
 bool Coordinator::is_on_cluster(const Job& job) const {
@@ -54,6 +61,15 @@ void Coordinator::end_on_cluster(JobId id, const Evidence& evidence) {
   Outcome outcome = classify(evidence);
   const Next next = what_follows(job, outcome);
   record(id, event::Ended{std::move(outcome), next});
+  // Its task cannot write that down any more.
+  AttemptRecord end{.id = {id, job.last->number}, .placement = job.last->placement};
+  tell_end(job, end);
+  when_durable([this, folder = parts_.world->out_of(job), end = std::move(end)] {
+    parts_.errands->run([folder, end] {
+      close_record(folder, end);
+      return [] {};
+    });
+  });
   mind_needs(id);
 }
 

@@ -37,6 +37,9 @@ ForecastMachine Coordinator::forecast_machine(std::vector<std::string>* notes) c
   for (const auto& [sweep, pool] : capacity_.sweep_lanes) {
     capacity.sweep_lanes[sweep].size = pool.size;
   }
+  for (const auto& [id, sweep] : parts_.world->sweeps()) {
+    if (sweep.context.engine == kSlurm) capacity.sweep_lanes[id].size = lanes_of(sweep);
+  }
   for (const auto& [name, use] : capacity_.limits) capacity.limits[name].value = use.value;
   parts_.gpus->fill(capacity);
   for (const LaneSnapshot& lane : parts_.gpus->lanes()) {
@@ -62,9 +65,12 @@ void Coordinator::add_steps(ForecastMachine& machine, const ForecastJobs& jobs,
     const Sweep* sweep = is_planned ? planned : parts_.world->sweep(job.step.sweep);
     const Demand* demand = (is_planned ? declared : queue_).demand(job.step);
     const auto slot = static_cast<std::size_t>(job.step.step);
-    if (sweep == nullptr || demand == nullptr || slot >= sweep->steps.size()) continue;
-    const std::int64_t ready = std::chrono::nanoseconds(sweep->steps[slot].spec.ready).count();
-    machine.steps[job.step] = {.demand = *demand, .ready_ns = ready};
+    if (sweep == nullptr || slot >= sweep->steps.size()) continue;
+    const StepSpec& spec = sweep->steps[slot].spec;
+    const bool is_elsewhere = sweep->context.engine == kSlurm;
+    if (!is_elsewhere && demand == nullptr) continue;
+    machine.steps[job.step] = {.demand = is_elsewhere ? demand_on_cluster(spec) : *demand,
+                               .ready_ns = std::chrono::nanoseconds(spec.ready).count()};
   }
 }
 
@@ -101,6 +107,9 @@ Result<ForecastInput> Coordinator::plan_input(const PlanRequest& request,
     const PlannedJobs planned(world, file, *plan, now.wall_ns);
     const Sweep sweep = planned.as_sweep(plan->sweep, request.context);
     declare(sweep, declared, machine.capacity);
+    if (sweep.context.engine == kSlurm) {
+      machine.capacity.sweep_lanes[sweep.id].size = lanes_of(sweep);
+    }
     for (const auto& [name, value] : file.limits) machine.capacity.limits[name].value = value;
     builder.add_world(plan->sweep, [](JobId) { return false; });
     builder.add_planned(file, *plan, planned);

@@ -12,10 +12,12 @@
 #include <utility>
 
 #include "coordinator/array_call.h"
+#include "coordinator/telemetry.h"
 #include "os/clock.h"
 #include "os/file.h"
 #include "run/slurm_client.h"
 #include "store/end_request.h"
+#include "store/present.h"
 
 namespace pergpu {
 namespace {
@@ -23,6 +25,7 @@ namespace {
 constexpr std::size_t kLongest = 512u << 20;
 constexpr std::int64_t kPatience = 60 * kSecond;
 constexpr int kPauseMs = 500;
+constexpr std::int64_t kPresentPause = 10 * kSecond;
 
 /// nullopt: nothing final is there (yet); another machine may have written it just now.
 std::optional<bool> was_done(const store::HandedNeed& need) {
@@ -135,6 +138,33 @@ Result<std::unique_ptr<RecordStore>> Task::open_store() {
 bool Task::should_leave(const Coordinator& core) const {
   if (ended_ || winds_down_) return core.live_count() == 0;
   return core.idle();
+}
+
+void Task::begin(Coordinator& core, os::Loop& loop) const {
+  end_asked(core);
+  if (!options_.id.empty()) return;
+  loop.at(os::boot_now_ns() + kSecond, [this, &core, &loop] { begin(core, loop); });
+}
+
+void Task::tell_present(Coordinator& core, os::Loop& loop, Errands& errands) const {
+  std::vector<store::Present> present;
+  for (const auto& [id, live] : core.live()) {
+    store::Present one{.attempt = live.id,
+                       .at_wall_ns = core.now().wall_ns,
+                       .status = live.status,
+                       .progress = live.progress};
+    const Telemetry* telemetry = core.telemetry();
+    const Rollup* rollup = telemetry == nullptr ? nullptr : telemetry->of(live.id);
+    if (rollup != nullptr && rollup->last()) one.reading = *rollup->last();
+    present.push_back(std::move(one));
+  }
+  errands.run(
+      [path = options_.folder + "/" + store::present_name(options_.task), text = to_text(present)] {
+        (void)os::write_file_atomic(path, text, 0644, false);
+        return [] {};
+      });
+  loop.at(os::boot_now_ns() + kPresentPause,
+          [this, &core, &loop, &errands] { tell_present(core, loop, errands); });
 }
 
 void Task::end_asked(Coordinator& core) const {

@@ -7,6 +7,9 @@
 //             became of its jobs is for who asks the cluster to say
 //   SIGUSR1   the other coordinator asks that some of its jobs end (store/end_request.h)
 //   SIGUSR2   its time is nearly up: what runs is ended by `timeout`
+// A step of an allocation is told nothing by signals but its end: it looks for itself each second
+// whether some of its jobs are to end.
+//
 // What is queued when the time is up, or does not suffice for another attempt, waits for the task's
 // next life: the task asks the cluster to put it back into the queue, and what waits for it there
 // goes on waiting.
@@ -18,6 +21,8 @@
 #include <vector>
 
 #include "coordinator/coordinator.h"
+#include "os/loop.h"
+#include "run/errands.h"
 #include "store/handover.h"
 #include "store/record_store.h"
 
@@ -27,7 +32,7 @@ struct TaskOptions {
   std::string folder = {};  // of the handover, absolute
   std::int32_t task = 0;
   std::int32_t restarts = 0;  // how often the cluster has put it back into its queue
-  std::string id = {};        // as the cluster calls it: "4711_2"
+  std::string id = {};        // as the cluster calls it: "4711_2"; "": it is a step
 };
 
 class Task {
@@ -46,8 +51,10 @@ class Task {
   void mind_time(Coordinator& core);
   /// Once a turn: true when it is to leave.
   bool should_leave(const Coordinator& core) const;
-  /// Jobs that were to end before the task began.
-  void begin(Coordinator& core) const { end_asked(core); }
+  /// Jobs that were to end before the task began, and, in a step, from then on.
+  void begin(Coordinator& core, os::Loop& loop) const;
+  /// What runs is told every few seconds, from now on.
+  void tell_present(Coordinator& core, os::Loop& loop, Errands& errands) const;
   void on_signal(int signal, Coordinator& core, RecordStore& store);
   /// The last word on the shared file system.  Blocks for a minute at most.
   Result<void> finish(RecordStore& store, const World& world) const;

@@ -1,10 +1,11 @@
-// A line of scontrol for each node: `Nodes=n0 CPU_IDs=0-3 Mem=0
-// GRES=gpu:a100:2(IDX:0,3),shard:0(IDX:)`.
+// A line of scontrol for each node, or for several that have the same:
+// `Nodes=n[0-1] CPU_IDs=0-3 Mem=0 GRES=gpu:a100:2(IDX:0,3),shard:0(IDX:)`.
 #include "run/slurm_allocation.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <iterator>
 #include <optional>
@@ -47,28 +48,94 @@ Result<std::vector<int>> gpus_of(std::string_view gres) {
   return out;
 }
 
+/// "08-10" as "08", "09", "10".
+bool add_range(std::string_view range, std::vector<std::string>& out) {
+  constexpr int kMost = 100'000;
+  const std::size_t dash = std::min(range.find('-'), range.size());
+  const std::string_view first = range.substr(0, dash);
+  const std::string_view last = dash == range.size() ? first : range.substr(dash + 1);
+  int from = 0;
+  int to = 0;
+  const auto read = [](std::string_view text, int& number) {
+    const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return wrong == std::errc{} && end == text.data() + text.size() && number >= 0;
+  };
+  if (!read(first, from) || !read(last, to) || to < from || to - from > kMost) return false;
+  for (int number = from; number <= to; ++number) {
+    out.push_back(fmt::format("{:0{}}", number, first.size()));
+  }
+  return out.size() <= kMost;
+}
+
+/// Of one name with at most one pair of brackets.
+bool add_hosts(std::string_view name, std::vector<std::string>& out) {
+  const std::size_t open = name.find('[');
+  if (name.empty()) return false;
+  if (open == std::string_view::npos) {
+    out.emplace_back(name);
+    return name.find(']') == std::string_view::npos;
+  }
+  const std::size_t close = name.find(']', open);
+  if (close == std::string_view::npos) return false;
+  const std::string_view rest = name.substr(close + 1);
+  if (rest.find_first_of("[]") != std::string_view::npos) return false;
+  std::vector<std::string> numbers;
+  std::string_view list = name.substr(open + 1, close - open - 1);
+  for (std::size_t comma = 0; comma != std::string_view::npos;) {
+    comma = list.find(',');
+    if (!add_range(list.substr(0, comma), numbers)) return false;
+    if (comma != std::string_view::npos) list = list.substr(comma + 1);
+  }
+  for (const std::string& number : numbers) {
+    out.push_back(fmt::format("{}{}{}", name.substr(0, open), number, rest));
+  }
+  return true;
+}
+
 }  // namespace
 
-Result<AllocationText> parse_allocation(std::string_view text) {
-  const std::optional<std::string_view> nodes = value_of(text, "NumNodes");
-  if (!nodes) {
-    return Error{ErrorKind::Corrupt, 0, "scontrol says nothing of the nodes of the job"};
+Result<std::vector<std::string>> hosts_of(std::string_view text) {
+  std::vector<std::string> out;
+  const Error wrong{ErrorKind::Corrupt, 0, fmt::format("`{}` is no list of nodes", text)};
+  while (!text.empty()) {
+    std::size_t end = 0;
+    for (bool inside = false; end < text.size() && (inside || text[end] != ','); ++end) {
+      if (text[end] == '[') inside = true;
+      if (text[end] == ']') inside = false;
+    }
+    if (!add_hosts(text.substr(0, end), out)) return wrong;
+    text = text.substr(std::min(end + 1, text.size()));
   }
-  AllocationText out{.nodes = std::atoi(std::string(*nodes).c_str())};  // "1" or "1-1"
-  if (out.nodes != 1) return out;
+  if (out.empty()) return wrong;
+  return out;
+}
+
+Result<std::vector<AllocationNode>> parse_allocation(std::string_view text) {
+  constexpr std::uint64_t kMiB = 1u << 20;
+  std::vector<AllocationNode> out;
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t end = rest.find('\n');
     const std::string_view line = rest.substr(0, end);
     rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
-    const std::optional<std::string_view> node = value_of(line, "Nodes");
-    if (!node || !value_of(line, "CPU_IDs")) continue;
-    out.node = std::string(*node);
+    const std::optional<std::string_view> nodes = value_of(line, "Nodes");
+    const std::optional<std::string_view> cpus = value_of(line, "CPU_IDs");
+    if (!nodes || !cpus) continue;
+    const Result<std::vector<std::string>> names = hosts_of(*nodes);
+    if (!names) return names.error();
+    const Result<std::vector<int>> cores = tasks_of(*cpus);
+    if (!cores) return cores.error();
     Result<std::vector<int>> gpus = gpus_of(value_of(line, "GRES").value_or(""));
     if (!gpus) return std::move(gpus).error();
-    out.gpus = *std::move(gpus);
+    const std::string memory(value_of(line, "Mem").value_or("0"));
+    for (const std::string& name : *names) {
+      out.push_back({.name = name,
+                     .gpus = *gpus,
+                     .cpus = static_cast<int>(cores->size()),
+                     .memory_bytes = std::strtoull(memory.c_str(), nullptr, 10) * kMiB});
+    }
   }
-  if (out.node.empty()) {
-    return Error{ErrorKind::Corrupt, 0, "scontrol says nothing of the job's GPUs"};
+  if (out.empty()) {
+    return Error{ErrorKind::Corrupt, 0, "scontrol says nothing of the nodes of the job"};
   }
   return out;
 }

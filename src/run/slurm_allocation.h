@@ -1,7 +1,7 @@
-// What `scontrol show` tells of an allocation: how many nodes it has, and which GPUs of its node.
-// Pure.
+// What `scontrol show` tells of an allocation: its nodes, and what it has of each.  Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,14 +10,19 @@
 
 namespace pergpu::slurm {
 
-struct AllocationText {
-  int nodes = 0;
-  std::string node = {};       // its only one; "": it has several
+struct AllocationNode {
+  std::string name = {};
   std::vector<int> gpus = {};  // indices on that node, ascending
-  bool operator==(const AllocationText&) const = default;
+  int cpus = 0;
+  std::uint64_t memory_bytes = 0;  // 0: Slurm does not count it
+  bool operator==(const AllocationNode&) const = default;
 };
-/// Of `scontrol show job -d`.  ErrorKind::Corrupt: it is something else.
-Result<AllocationText> parse_allocation(std::string_view text);
+
+/// Of `scontrol show job -d`: one at least.  ErrorKind::Corrupt: it is something else.
+Result<std::vector<AllocationNode>> parse_allocation(std::string_view text);
+
+/// "n[08-10,12]-ib,m3" as names; ErrorKind::Corrupt: it is no list of nodes.
+Result<std::vector<std::string>> hosts_of(std::string_view text);
 
 /// "RUNNING"; "": it is not told.
 std::string parse_job_state(std::string_view text);

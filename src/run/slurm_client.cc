@@ -122,6 +122,14 @@ Result<std::vector<QueueRecord>> Client::queue() {
   return parse_queue(said->output);
 }
 
+Result<std::vector<QueueRecord>> Client::steps(const std::string& allocation) {
+  Result<Said> said = call(
+      {"squeue", "--steps", "--noheader", "--jobs=" + allocation, "--Format=" + steps_format()},
+      nullptr);
+  if (!said) return std::move(said).error();
+  return parse_steps(said->output);
+}
+
 Result<std::vector<QueueRecord>> Client::accounting(const std::vector<std::int64_t>& arrays) {
   Result<Said> said = call({"sacct", "--noheader", "--parsable2", "--allocations",
                             fmt::format("--format={}", kAccountingFormat),

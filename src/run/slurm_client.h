@@ -26,6 +26,8 @@ class Client {
   Result<std::int64_t> submit(const SubmitCall& call);
   /// All of this user's jobs that Slurm knows of, ended ones for some minutes, too.
   Result<std::vector<QueueRecord>> queue();
+  /// The steps that run in an allocation of this user's.
+  Result<std::vector<QueueRecord>> steps(const std::string& allocation);
   /// What the accounting knows of the tasks of these arrays.
   Result<std::vector<QueueRecord>> accounting(const std::vector<std::int64_t>& arrays);
   /// Those of them that wait; "12_3".

@@ -17,6 +17,18 @@ constexpr std::array<std::string_view, 10> kColumns = {
     "JobID:20",     "ArrayJobID:20", "ArrayTaskID:8000", "State:20",      "Reason:200",
     "NodeList:500", "Comment:300",   "exit_code:20",     "restartcnt:10", "UserName:1"};
 
+constexpr std::array<std::string_view, 4> kStepColumns = {"StepID:40", "StepName:300",
+                                                          "StepState:20", "Nodes:200"};
+
+template <std::size_t N>
+std::string format_of(const std::array<std::string_view, N>& columns) {
+  std::string out;
+  for (const std::string_view column : columns) {
+    out += (out.empty() ? "" : ",") + std::string(column) + kSeparator;
+  }
+  return out;
+}
+
 std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t");
   if (begin == std::string_view::npos) return {};
@@ -34,15 +46,33 @@ Error corrupt(std::string_view line) {
   return Error{ErrorKind::Corrupt, 0, fmt::format("squeue says `{}`", line)};
 }
 
+/// The next line that is not empty; nullopt: there is none.
+std::optional<std::string_view> next_line(std::string_view& text) {
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    if (!trimmed(line).empty()) return line;
+  }
+  return std::nullopt;
+}
+
+template <std::size_t N>
+std::optional<std::array<std::string_view, N>> columns_of(std::string_view line) {
+  std::array<std::string_view, N> columns;
+  for (std::string_view& column : columns) {
+    const std::size_t at = line.find(kSeparator);
+    if (at == std::string_view::npos) return std::nullopt;
+    column = trimmed(line.substr(0, at));
+    line = line.substr(at + 1);
+  }
+  return columns;
+}
+
 }  // namespace
 
-std::string queue_format() {
-  std::string out;
-  for (const std::string_view column : kColumns) {
-    out += (out.empty() ? "" : ",") + std::string(column) + kSeparator;
-  }
-  return out;
-}
+std::string queue_format() { return format_of(kColumns); }
+std::string steps_format() { return format_of(kStepColumns); }
 
 Result<std::vector<int>> tasks_of(std::string_view text) {
   constexpr int kMost = 10'000'000;
@@ -73,22 +103,13 @@ Result<std::vector<int>> tasks_of(std::string_view text) {
 
 Result<std::vector<QueueRecord>> parse_queue(std::string_view text) {
   std::vector<QueueRecord> out;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
-    if (trimmed(line).empty()) continue;
-    std::array<std::string_view, kColumns.size()> columns;
-    std::string_view rest = line;
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      const std::size_t at = rest.find(kSeparator);
-      if (at == std::string_view::npos) return corrupt(line);
-      columns[i] = trimmed(rest.substr(0, at));
-      rest = rest.substr(at + 1);
-    }
+  while (const std::optional<std::string_view> line = next_line(text)) {
+    const auto told = columns_of<kColumns.size()>(*line);
+    if (!told) return corrupt(*line);
+    const auto& columns = *told;
     const auto job = number(columns[0]);
     const auto array = number(columns[1]);
-    if (!job) return corrupt(line);
+    if (!job) return corrupt(*line);
     QueueRecord record{.job_id = *job,
                        .array_job_id = array.value_or(*job),
                        .state = std::string(columns[3]),
@@ -97,7 +118,7 @@ Result<std::vector<QueueRecord>> parse_queue(std::string_view text) {
                        .comment = std::string(columns[6])};
     if (columns[2] != "N/A") {
       Result<std::vector<int>> tasks = tasks_of(columns[2]);
-      if (!tasks) return corrupt(line);
+      if (!tasks) return corrupt(*line);
       record.tasks = *std::move(tasks);
     }
     const int status = static_cast<int>(number(columns[7]).value_or(0));
@@ -105,6 +126,25 @@ Result<std::vector<QueueRecord>> parse_queue(std::string_view text) {
     record.signal = status & 0x7f;
     record.restarts = static_cast<int>(number(columns[8]).value_or(0));
     out.push_back(std::move(record));
+  }
+  return out;
+}
+
+Result<std::vector<QueueRecord>> parse_steps(std::string_view text) {
+  std::vector<QueueRecord> out;
+  while (const std::optional<std::string_view> line = next_line(text)) {
+    const auto told = columns_of<kStepColumns.size()>(*line);
+    if (!told) return corrupt(*line);
+    const auto& [id, name, state, nodes] = *told;
+    const auto job = number(id.substr(0, id.find('.')));
+    if (!job) return corrupt(*line);
+    out.push_back({.job_id = *job,
+                   .array_job_id = *job,
+                   .tasks = {0},
+                   .state = std::string(state),
+                   .reason = "None",
+                   .nodes = std::string(nodes),
+                   .comment = std::string(name)});
   }
   return out;
 }

@@ -30,6 +30,12 @@ std::string queue_format();
 /// ErrorKind::Corrupt with the line.
 Result<std::vector<QueueRecord>> parse_queue(std::string_view text);
 
+/// What parse_steps() reads: the value of squeue's --Format with --steps.
+std::string steps_format();
+/// Steps that run: `comment` is a step's name, `array_job_id` its allocation, its only task is 0.
+/// ErrorKind::Corrupt with the line.
+Result<std::vector<QueueRecord>> parse_steps(std::string_view text);
+
 /// What parse_accounting() reads: the value of sacct's --format.
 inline constexpr char kAccountingFormat[] = "JobID,State,ExitCode,NodeList";
 /// Tasks of arrays in the accounting, without their comments; what is no task is left out.

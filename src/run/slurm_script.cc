@@ -34,16 +34,6 @@ std::string value(std::string_view text) {
   return out + "\"";
 }
 
-/// sbatch replaces %x in names of files.
-std::string file_name(std::string_view path) {
-  std::string out;
-  for (const char c : path) {
-    out += c;
-    if (c == '%') out += c;
-  }
-  return out;
-}
-
 std::string name_for_people(std::string_view name) {
   constexpr std::size_t kLongest = 100;
   std::string out;
@@ -61,6 +51,20 @@ bool is_word(std::string_view text) {
 }
 
 }  // namespace
+
+std::string gres_option(const std::string& model, int gpus) {
+  return is_word(model) ? fmt::format("--gres=gpu:{}:{}", model, gpus)
+                        : fmt::format("--gres=gpu:{}", gpus);
+}
+
+std::string file_name_option(std::string_view path) {
+  std::string out;
+  for (const char c : path) {
+    out += c;
+    if (c == '%') out += c;
+  }
+  return out;
+}
 
 std::string ranges_text(const std::vector<int>& ascending) {
   std::string out;
@@ -89,12 +93,9 @@ std::string script_text(const ArrayRequest& r) {
   option(r.requeue ? "--requeue" : "--no-requeue");
   option("--export=ALL");
   option("--open-mode=append");
-  named("output", file_name(r.folder) + "/task-%a.txt");
+  named("output", file_name_option(r.folder) + "/task-%a.txt");
   named("chdir", r.cwd);
-  if (r.gpus > 0) {
-    option(is_word(r.gpu) ? fmt::format("--gres=gpu:{}:{}", r.gpu, r.gpus)
-                          : fmt::format("--gres=gpu:{}", r.gpus));
-  }
+  if (r.gpus > 0) option(gres_option(r.gpu, r.gpus));
   if (r.cpus > 0) option(fmt::format("--cpus-per-task={}", r.cpus));
   if (r.memory_bytes > 0) option(fmt::format("--mem={}M", (r.memory_bytes + kMiB - 1) / kMiB));
   if (r.time) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "job/step.h"
@@ -33,6 +34,11 @@ struct ArrayRequest {
 };
 
 std::string script_text(const ArrayRequest& request);
+
+/// "--gres=gpu:a100:2"; a pattern of models is left out.
+std::string gres_option(const std::string& model, int gpus);
+/// A path where Slurm replaces %x.
+std::string file_name_option(std::string_view path);
 
 /// "0-3,7"
 std::string ranges_text(const std::vector<int>& ascending);

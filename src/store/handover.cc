@@ -50,6 +50,7 @@ Json head(const Handover& h) {
           {"jobs_each", h.jobs_each},
           {"at", h.at_wall_ns},
           {"last_start_ms", h.last_start_ms},
+          {"node", h.node},
           {"sweep",
            {{"id", h.sweep.id.value},
             {"root", h.sweep.root},
@@ -110,6 +111,7 @@ void read_head(const Json& j, Handover& out) {
   j.at("jobs_each").get_to(out.jobs_each);
   j.at("at").get_to(out.at_wall_ns);
   out.last_start_ms = j.value("last_start_ms", std::int64_t{0});
+  out.node = j.value("node", std::string());
   const Json& sweep = j.at("sweep");
   out.sweep = {.id = {sweep.at("id").get<std::int64_t>()},
                .root = sweep.at("root").get<std::string>(),

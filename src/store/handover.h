@@ -38,6 +38,7 @@ struct Handover {
   std::int64_t at_wall_ns = 0;  // when it was made
   // After so long a task has no time for a whole attempt any more; 0: there is no telling.
   std::int64_t last_start_ms = 0;
+  std::string node = {};  // of an allocation that was there; "": the cluster chooses
   row::Sweep sweep = {};
   std::vector<row::Run> runs = {};  // those of the jobs; of a once-step all
   std::vector<HandedJob> jobs = {};

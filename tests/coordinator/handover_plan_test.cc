@@ -220,5 +220,22 @@ RC_GTEST_FIXTURE_PROP(HandoverPlan, EveryJobGetsOnePlaceBehindItsNeed, ()) {
   RC_ASSERT(wanted.empty());
 }
 
+TEST_F(HandoverPlan, ByItselfGoesOnlyWhatNeedsNothingAnyMore) {
+  StepSpec urgent = evaluate();
+  urgent.priority = 1;
+  submit(3, {train(), urgent});
+  const auto ready = [&] { return ready_jobs(world, sweep(), {wanted.begin(), wanted.end()}); };
+  EXPECT_EQ(ready(), (std::vector<JobId>{{1}, {2}, {3}}));
+  end(2, OutcomeClass::Ok, JobState::Done);
+  EXPECT_EQ(ready(), (std::vector<JobId>{{5}, {1}, {3}})) << "by priority first";
+  const ArrayPlan plan = plan_of_one(world, sweep(), JobId{5}, "n1");
+  EXPECT_EQ(plan.tasks, Tasks{0});
+  EXPECT_EQ(plan.handover.node, "n1");
+  ASSERT_EQ(plan.handover.jobs.size(), 1u);
+  EXPECT_EQ(plan.handover.jobs[0].job.run, 1);
+  ASSERT_EQ(plan.handover.runs.size(), 1u);
+  EXPECT_EQ(plan.handover.runs[0].index, 1);
+}
+
 }  // namespace
 }  // namespace pergpu::testing

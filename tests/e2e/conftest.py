@@ -58,11 +58,11 @@ def example(home, package):
                                         ignore=shutil.ignore_patterns("runs"))  # fmt: skip
 
 
-def start_slurm(**settings):
-    reason = slurm_cluster.why_not()
+def start_slurm(accounting=False, **settings):
+    reason = slurm_cluster.why_not(accounting)
     if reason:
         pytest.skip(reason)
-    cluster = slurm_cluster.SlurmCluster(**settings)
+    cluster = slurm_cluster.SlurmCluster(accounting=accounting, **settings)
     try:
         cluster.start()
     except BaseException:
@@ -90,7 +90,7 @@ def slurm(slurm_of_module, home):
 
 @pytest.fixture
 def new_slurm():
-    """Makes one that the test may break; settings of slurm.conf as keywords."""
+    """Makes one that the test may break; how many nodes, whether with accounting, settings of slurm.conf as keywords."""
     made = []
 
     def make(**settings):

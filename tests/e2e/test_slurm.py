@@ -509,6 +509,25 @@ command = "stamp 0"
     assert "the cluster ends the allocation" in home.run("show", "1").stdout, "what attempt 1 became"
 
 
+def test_a_task_that_is_killed_is_lost_and_its_record_says_so(slurm, home):
+    home.close_gate()
+    os.mkdir(home.root + "/t")
+    home.env["TMPDIR"] = home.root + "/t"  # what a killed task leaves behind goes with the home
+    submit(home, """
+name = "killed"
+[steps.train]
+command = "stamp 0"
+rerun = false
+""")  # fmt: skip
+    home.until_running()
+    wait_until(lambda: home.only()["state"] == "running", "a running job")
+    (task,) = home.processes("slurm-task")
+    os.kill(task, signal.SIGKILL)
+    home.wait()
+    assert home.only()["state"] == "lost", home.only()
+    wait_until(lambda: json.loads(read(home.only()["out"] + "/attempt.json"))["state"] == "lost", "the record")
+
+
 @long
 def test_a_node_that_fails_loses_the_attempt_and_no_retry(new_slurm, home):
     slurm = new_slurm()

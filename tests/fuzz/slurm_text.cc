@@ -25,10 +25,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                   "every state has words");
     }
   } else if (which % 4 == 1) {
-    const Result<slurm::AllocationText> allocation = slurm::parse_allocation(text);
-    if (!allocation) return 0;
-    fuzz::check(allocation->nodes == 1 || allocation->gpus.empty(), "of one node only");
-    fuzz::check(std::is_sorted(allocation->gpus.begin(), allocation->gpus.end()), "GPUs ascend");
+    const Result<std::vector<slurm::AllocationNode>> nodes = slurm::parse_allocation(text);
+    (void)slurm::hosts_of(text.substr(0, 64));
+    (void)slurm::parse_steps(text);
+    if (!nodes) return 0;
+    for (const slurm::AllocationNode& node : *nodes) {
+      fuzz::check(!node.name.empty() && node.cpus >= 0, "a node has a name");
+      fuzz::check(std::is_sorted(node.gpus.begin(), node.gpus.end()), "GPUs ascend");
+    }
   } else if (which % 4 == 2) {
     const Result<std::vector<int>> tasks = slurm::tasks_of(text.substr(0, 64));
     if (!tasks || tasks->empty() || tasks->size() > 100'000) return 0;

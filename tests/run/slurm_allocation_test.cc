@@ -19,28 +19,44 @@ std::string job(const std::string& gres) {
 
 TEST(SlurmAllocation, ItsGpusAreThoseOfItsNode) {
   const auto of = [](const std::string& gres) {
-    const Result<AllocationText> parsed = parse_allocation(job(gres));
-    return parsed ? *parsed : AllocationText{};
+    const Result<std::vector<AllocationNode>> parsed = parse_allocation(job(gres));
+    return parsed && parsed->size() == 1 ? parsed->front() : AllocationNode{};
   };
-  EXPECT_EQ(of("gpu:4(IDX:0-3)"), (AllocationText{1, "n0", {0, 1, 2, 3}}));
+  EXPECT_EQ(of("gpu:4(IDX:0-3)"), (AllocationNode{"n0", {0, 1, 2, 3}, 4, 0}));
   EXPECT_EQ(of("gpu:a100:3(IDX:0-1,4)").gpus, (std::vector<int>{0, 1, 4}));
   EXPECT_EQ(of("gpu:a:1(IDX:5),gpu:b:2(IDX:0,2)").gpus, (std::vector<int>{0, 2, 5}));
   EXPECT_EQ(of("shard:8(IDX:0-3),gpu(IDX:6)").gpus, (std::vector<int>{6}));
-  EXPECT_EQ(of(""), (AllocationText{1, "n0", {}}));
+  EXPECT_EQ(of(""), (AllocationNode{"n0", {}, 4, 0}));
   EXPECT_EQ(of("gpu:0(IDX:)").gpus, std::vector<int>{});
   EXPECT_EQ(of("license:1").gpus, std::vector<int>{});
 }
 
-TEST(SlurmAllocation, OfSeveralNodesOnlyTheirNumberIsTold) {
-  const Result<AllocationText> parsed = parse_allocation(
-      "JobId=3\n   NumNodes=2 NumCPUs=2\n     Nodes=n[0-1] CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:0)\n");
-  ASSERT_TRUE(parsed);
-  EXPECT_EQ(*parsed, (AllocationText{2, "", {}}));
+TEST(SlurmAllocation, NodesThatHaveTheSameAreOneLine) {
+  const Result<std::vector<AllocationNode>> parsed = parse_allocation(
+      "JobId=3\n   NumNodes=3 NumCPUs=6\n     Nodes=n[0-1] CPU_IDs=0-1 Mem=0 GRES=gpu:1(IDX:0)\n"
+      "     Nodes=m7 CPU_IDs=4,6 Mem=2000 GRES=gpu:2(IDX:2-3)\n");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(*parsed, (std::vector<AllocationNode>{{"n0", {0}, 2, 0},
+                                                  {"n1", {0}, 2, 0},
+                                                  {"m7", {2, 3}, 2, std::uint64_t{2000} << 20}}));
+}
+
+TEST(SlurmAllocation, ListsOfNodesAreNames) {
+  using Names = std::vector<std::string>;
+  const auto of = [](const char* text) {
+    const Result<Names> names = hosts_of(text);
+    return names ? *names : Names{};
+  };
+  EXPECT_EQ(of("n0"), Names{"n0"});
+  EXPECT_EQ(of("n[08-10,12]-ib,m3"), (Names{"n08-ib", "n09-ib", "n10-ib", "n12-ib", "m3"}));
+  for (const char* text : {"", ",", "n[", "n]", "n[2-1]", "n[a]", "n[1]x[2]", "n[0-99999999]"}) {
+    EXPECT_EQ(of(text), Names{}) << text;
+  }
 }
 
 TEST(SlurmAllocation, RefusesWhatIsSomethingElse) {
-  for (const char* text :
-       {"", "slurm_load_jobs error: Invalid job id specified", "NumNodes=1", "XNumNodes=1\n"}) {
+  for (const char* text : {"", "slurm_load_jobs error: Invalid job id specified", "NumNodes=1",
+                           "   Nodes=n0 XCPU_IDs=0\n", "   Nodes=n[ CPU_IDs=0\n"}) {
     EXPECT_FALSE(parse_allocation(text)) << text;
   }
   EXPECT_FALSE(parse_allocation(job("gpu:4(IDX:0-x)")));

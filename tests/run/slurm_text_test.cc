@@ -170,5 +170,21 @@ TEST(SlurmAccounting, TellsHowTasksEnded) {
   }
 }
 
+TEST(SlurmSteps, AreFoundByTheirNames) {
+  const std::string x = "\x1f";
+  const Result<std::vector<QueueRecord>> steps =
+      parse_steps("4711.interactive" + x + " sh " + x + " RUNNING " + x + " n0 " + x +
+                  "\n4711.3   " + x + "s-0123 " + x + "RUNNING" + x + "n1" + x + "\n\n");
+  ASSERT_TRUE(steps);
+  ASSERT_EQ(steps->size(), 2u);
+  const QueueRecord& step = steps->back();
+  EXPECT_EQ(step.comment, "s-0123");
+  EXPECT_EQ(step.array_job_id, 4711);
+  EXPECT_EQ(step.tasks, std::vector<int>{0});
+  EXPECT_EQ(step.state, "RUNNING");
+  EXPECT_EQ(step.nodes, "n1");
+  EXPECT_FALSE(parse_steps("4711.3 s-0123 RUNNING"));
+}
+
 }  // namespace
 }  // namespace pergpu::slurm

@@ -15,6 +15,7 @@ Handover some() {
              .jobs_each = 3,
              .at_wall_ns = 1'700'000'000'000'000'000,
              .last_start_ms = 90'000,
+             .node = "n7",
              .sweep = {.id = {3},
                        .root = "/data/\"runs\"",
                        .name = "s",
@@ -51,6 +52,7 @@ TEST(Handover, ComesOutAsItWentIn) {
   EXPECT_EQ(out->jobs_each, in.jobs_each);
   EXPECT_EQ(out->at_wall_ns, in.at_wall_ns);
   EXPECT_EQ(out->last_start_ms, in.last_start_ms);
+  EXPECT_EQ(out->node, in.node);
   EXPECT_EQ(out->sweep.spec, in.sweep.spec);
   EXPECT_EQ(out->sweep.submit, in.sweep.submit);
   EXPECT_EQ(out->sweep.root, in.sweep.root);

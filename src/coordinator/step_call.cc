@@ -1,0 +1,43 @@
+// A handover of one job, whose only task has the index 0.
+#include "coordinator/step_call.h"
+
+#include <fmt/format.h>
+
+#include "coordinator/node_room.h"
+#include "os/file.h"
+
+namespace pergpu {
+
+slurm::StepCall step_call(const Sweep& sweep, const ArrayPlan& plan,
+                          const slurm::AllocationNode& node, const std::string& folder,
+                          const std::string& pergpu, const std::string& environment) {
+  const StepSpec& step = sweep.steps[static_cast<std::size_t>(plan.step.step)].spec;
+  const NodeShare share = share_of(step, node);
+  return {.name = plan.handover.key,
+          .node = node.name,
+          .gpus = share.gpus,
+          .gpu = step.gpu,
+          .cpus = share.cpus,
+          .cwd = sweep.spec.folder,
+          .output = folder + "/task-0.txt",
+          .command = {pergpu, "slurm-task", folder, "--step"},
+          .environment = entries_of(environment),
+          .umask = static_cast<std::uint32_t>(sweep.context.umask)};
+}
+
+Result<std::shared_ptr<os::Spawned>> start_step(slurm::Steps& steps, const slurm::StepCall& call,
+                                                const std::string& folder, const std::string& owner,
+                                                const std::string& handover) {
+  Result<void> made = make_handover(folder, owner, handover, call.umask);
+  // Of a step that is not begun after all the list of steps tells.
+  const std::string number = steps.allocation() + "\n";
+  const auto mode = static_cast<mode_t>(0666 & ~call.umask);
+  if (made) made = os::write_file_atomic(folder + "/" + kSubmitted, number, mode, true);
+  Result<std::shared_ptr<os::Spawned>> started =
+      made ? steps.start(call) : Result<std::shared_ptr<os::Spawned>>(made.error());
+  if (started) return started;
+  (void)os::write_file_atomic(folder + "/" + kClosed, "", mode, true);
+  return Error{ErrorKind::Unavailable, started.error().os_errno, started.error().message};
+}
+
+}  // namespace pergpu

@@ -1,0 +1,59 @@
+// Measures by their names: what a newer pergpu measures beside them is left out.
+#include "store/present.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "job/json_depth.h"
+
+namespace pergpu::store {
+
+using Json = nlohmann::json;
+
+std::string present_name(std::int32_t task) { return fmt::format("now.{}.json", task); }
+
+std::string to_text(const std::vector<Present>& present) {
+  Json list = Json::array();
+  for (const Present& p : present) {
+    Json measures = Json::object();
+    for (const Measure m : kAllMeasures) {
+      if (p.reading[m]) measures[std::string(to_string(m))] = *p.reading[m];
+    }
+    list.push_back({{"job", p.attempt.job.value},
+                    {"attempt", p.attempt.number},
+                    {"at", p.at_wall_ns},
+                    {"status", p.status},
+                    {"progress", p.progress},
+                    {"throttle", p.reading.throttle},
+                    {"measures", std::move(measures)}});
+  }
+  return Json{{"now", list}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<std::vector<Present>> present_of(std::string_view text) {
+  std::vector<Present> out;
+  try {
+    if (nests_deeper_than(text, kMostNestedJson)) throw std::invalid_argument("nested too deep");
+    const Json whole = Json::parse(text);
+    for (const Json& j : whole.at("now")) {
+      Present p{.attempt = {{j.at("job").get<std::int64_t>()}, j.at("attempt").get<std::int32_t>()},
+                .at_wall_ns = j.at("at").get<std::int64_t>(),
+                .status = j.at("status").get<std::string>(),
+                .progress = j.at("progress").get<std::string>()};
+      p.reading.throttle = j.at("throttle").get<std::uint32_t>();
+      const Json& measures = j.at("measures");
+      for (const Measure m : kAllMeasures) {
+        const auto told = measures.find(std::string(to_string(m)));
+        if (told != measures.end()) p.reading[m] = told->get<float>();
+      }
+      out.push_back(std::move(p));
+    }
+  } catch (const std::exception& error) {
+    return Error{ErrorKind::Corrupt, 0, error.what()};
+  }
+  return out;
+}
+
+}  // namespace pergpu::store
