@@ -32,6 +32,7 @@ class AllocationWatch {
 
   Parts parts_;
   slurm::Client client_;  // used by errands only
+  int forgotten_ = 0;     // answers in a row; the errands' own while one is under way
 };
 
 }  // namespace pergpu

@@ -110,7 +110,8 @@ Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
                                                .umask = static_cast<std::uint32_t>(call.umask)});
   const std::string note = number ? fmt::format("{}\n", *number) : std::string();
   const bool is_sure = number || number.error().kind == ErrorKind::Invalid ||
-                       number.error().kind == ErrorKind::Unavailable;
+                       number.error().kind == ErrorKind::Unavailable ||
+                       number.error().kind == ErrorKind::Full;
   if (is_sure) {
     // Of a folder that is not noted as either, the next coordinator asks the cluster.
     (void)os::write_file_atomic(folder + "/" + (number ? kSubmitted : kClosed), note, mode, true);

@@ -186,7 +186,7 @@ void Cluster::submitted(const std::string& key, Result<std::int64_t> number) {
   }
   trouble_ = number.error().message;
   const ErrorKind kind = number.error().kind;
-  if (kind != ErrorKind::Invalid && kind != ErrorKind::Unavailable) {
+  if (kind != ErrorKind::Invalid && kind != ErrorKind::Unavailable && kind != ErrorKind::Full) {
     array.doubtful = true;  // the queue tells
     return;
   }
@@ -238,7 +238,7 @@ bool Cluster::end_tasks() {
       continue;
     }
     if (is_known && !at->second.tasks.at(it->second).closed) {
-      const Array& array = at->second;
+      Array& array = at->second;
       Order order{.folder = array.folder,
                   .id = fmt::format("{}_{}", array.number, it->second),
                   .task = it->second};
@@ -253,6 +253,7 @@ bool Cluster::end_tasks() {
         }
         order.all = order.all && ends;
       }
+      array.tasks.at(it->second).ended_by_us |= order.all;
       orders.push_back(std::move(order));
     }
     it = to_end_.erase(it);

@@ -117,6 +117,7 @@ class Cluster {
     bool closed = false;
     std::optional<slurm::QueueRecord> seen = std::nullopt;  // by the last look
     int looks_after_end = 0;
+    bool ended_by_us = false;  // it was taken out of the queue because of what happened here
     // From its node's clock to ours, and for which life that was found out.
     std::int64_t shift_ns = 0;
     std::int32_t shifted_life = 0;

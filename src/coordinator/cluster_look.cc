@@ -130,7 +130,9 @@ void Cluster::look() {
 
 void Cluster::absorb(Seen seen) {
   if (seen.config) {
-    array_size_ = std::max(1, seen.config->max_array_size);
+    const slurm::Config& config = *seen.config;
+    const int most = config.max_array_tasks > 0 ? config.max_array_tasks : config.max_array_size;
+    array_size_ = std::max(1, std::min(config.max_array_size, most));
     has_accounting_ = seen.config->has_accounting;
   }
   if (!seen.nodes.empty()) nodes_ = std::move(seen.nodes);
@@ -171,11 +173,13 @@ bool Cluster::is_news(const store::Record& record, JobId id) const {
           },
           [&](const event::Ended&) { return is_its_attempt && is_live(job->state); },
           [&](const event::Held&) {
-            return job->state == JobState::Queued && job->attempts == record.attempt.number;
+            return job->state == JobState::Queued && job->attempts == record.attempt.number &&
+                   record.at.wall_ns > job->queued_at.wall_ns;
           },
+          // What is held here is cancelled there because of that.
           [&](const event::Cancelled&) {
-            const bool waits = job->state == JobState::Queued || job->state == JobState::Held;
-            return waits && job->attempts == record.attempt.number;
+            return job->state == JobState::Queued && job->attempts == record.attempt.number &&
+                   record.at.wall_ns > job->queued_at.wall_ns;
           },
           [](const auto&) { return false; },
       },
@@ -408,16 +412,23 @@ Result<std::vector<slurm::QueueRecord>> Cluster::ask_queue() {
 
 void Cluster::see_queue(const std::vector<slurm::QueueRecord>& queue) {
   for (auto& [key, array] : arrays_) {
-    for (auto& [index, task] : array.tasks) task.seen.reset();
+    for (auto& [index, task] : array.tasks) {
+      if (task.seen && !slurm::is_over(task.seen->state)) task.seen.reset();
+    }
   }
   for (const slurm::QueueRecord& record : queue) {
     const auto it = arrays_.find(record.comment);
     if (it == arrays_.end()) continue;
     Array& array = it->second;
     if (array.number == 0) array.number = record.array_job_id;
+    slurm::QueueRecord one = record;
+    one.tasks.clear();
     for (const int index : record.tasks) {
-      if (auto task = array.tasks.find(index); task != array.tasks.end())
-        task->second.seen = record;
+      if (auto task = array.tasks.find(index); task != array.tasks.end()) task->second.seen = one;
+    }
+    if (!record.is_cut) continue;
+    for (auto& [index, task] : array.tasks) {
+      if (!task.closed && !task.seen) task.seen = one;  // it may be among them
     }
   }
   std::vector<std::pair<std::string, std::int32_t>> open;
@@ -466,7 +477,7 @@ void Cluster::judge(Array& array, std::int32_t index, Task& task) {
         evidence.stop_reason = job.last->stop_reason;
       }
       end(id, evidence);
-    } else if (job.state == JobState::Queued && over.cancels) {
+    } else if (job.state == JobState::Queued && over.cancels && !task.ended_by_us) {
       parts_.record(id, event::Cancelled{over.words}, now);
     } else if (job.state == JobState::Queued && over.holds) {
       parts_.record(id, event::Held{over.words}, now);

@@ -132,6 +132,7 @@ row::Sweep handed_sweep(const Sweep& sweep, const std::string& step_name) {
   for (StepSpec& step : file.steps) {
     if (step.name != step_name) continue;
     step.needs.clear();
+    step.gpu.clear();  // the cluster calls it by another name than the driver
     step.overcommit = true;
   }
   return World::row_of(sweep, file, sweep.context);
@@ -201,7 +202,9 @@ std::optional<ArrayPlan> next_array(const World& world, const Sweep& sweep,
 
   ArrayPlan plan = plan_of(world, sweep, slot, std::move(jobs));
   if (step.max_parallel) {
-    plan.most_at_once = *step.max_parallel;
+    // The cluster counts tasks, each of which runs so many jobs at once.
+    plan.most_at_once =
+        std::max(1, *step.max_parallel / std::min(step.slurm.lanes, *step.max_parallel));
     // The cluster counts within an array only.
     for (const std::int64_t array : site.arrays(plan.step)) waits.ended.insert(array);
   }

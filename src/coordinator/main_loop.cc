@@ -397,6 +397,7 @@ int coordinator_main(const CoordinatorOptions& options) {
     if (ordered_to_leave && settled && (!kill_jobs || core.live_count() == 0)) loop.stop();
   });
   Result<void> ran = loop.run();
+  (*errands).reset();  // what is under way uses parts of the coordinator
   if (!ran) return complain(ran.error());
   local.release(false);
   if (!task) return 0;

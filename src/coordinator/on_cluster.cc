@@ -42,8 +42,10 @@ bool Coordinator::is_on_cluster(const Job& job) const {
 
 void Coordinator::take_from_cluster(JobId id, JobEvent e, Instant at) {
   const bool is_end = std::holds_alternative<event::Ended>(e);
+  const bool is_back = std::holds_alternative<event::Requeued>(e);
   record(id, std::move(e), at);
   is_end ? mind_needs(id) : refresh(id);
+  if (is_back) dependents_of(id);  // they were skipped when it had failed
 }
 
 void Coordinator::stop_on_cluster(const Job& job, StopCause cause, const std::string& reason,

@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 
 #include "run/run_program.h"
+#include "run/slurm_environment.h"
 
 namespace pergpu::slurm {
 namespace {
@@ -26,8 +28,14 @@ std::vector<std::string> own_environment() {
   return out;
 }
 
-/// sbatch takes options from these, too: a script's own must not be overruled by what a shell has.
-bool is_option_of_sbatch(std::string_view entry) { return entry.starts_with("SBATCH_"); }
+/// Slurm's commands take options from these, too: what a call says must not be overruled by what a
+/// shell has, nor go to another cluster.
+bool is_option(std::string_view entry) {
+  constexpr std::array<std::string_view, 6> kOptions = {
+      "SBATCH_", "SQUEUE_", "SCANCEL_", "SACCT_", "SLURM_CLUSTERS=", "SLURM_BITSTR_LEN="};
+  return std::any_of(kOptions.begin(), kOptions.end(),
+                     [&](std::string_view option) { return entry.starts_with(option); });
+}
 
 std::string one_line(std::string_view text) {
   std::string out;
@@ -36,24 +44,33 @@ std::string one_line(std::string_view text) {
   return out;
 }
 
-/// The controller was not reached, or says that it cannot take anything now.
-bool is_passing(std::string_view words) {
-  constexpr std::array<std::string_view, 8> kPassing = {"Unable to contact slurm controller",
-                                                        "Connection refused",
-                                                        "Socket timed out",
-                                                        "temporarily unable",
-                                                        "Zero Bytes were transmitted",
-                                                        "Connection reset",
-                                                        "Slurm backup controller",
-                                                        "maximum job submit"};
-  return std::any_of(kPassing.begin(), kPassing.end(),
-                     [&](std::string_view some) { return words.find(some) != words.npos; });
+bool has_any(std::string_view words, std::initializer_list<std::string_view> some) {
+  return std::any_of(some.begin(), some.end(),
+                     [&](std::string_view one) { return words.find(one) != words.npos; });
+}
+
+/// So many jobs at once, or so fast: later it is taken.
+bool is_limit(std::string_view words) {
+  return has_any(words, {"SubmitJob", "MaxSubmit", "submit limit", "Rate limit", "rate limit",
+                         "maximum job submit", "Resource temporarily unavailable"}) &&
+         !has_any(words, {"Unable to contact"});
+}
+
+/// The request itself is wrong.  Whatever else there is may pass: a key, a name server, a
+/// controller.
+bool is_refusal(std::string_view words) {
+  return has_any(words, {"Batch job submission failed", "unrecognized option", "invalid option",
+                         "Invalid numeric value", "option requires", "Invalid argument",
+                         "Invalid job id"}) &&
+         !has_any(words, {"Unable to contact", "temporarily", "Connection refused",
+                          "authentication", "Slurm backup controller", "try again"});
 }
 
 /// … after it may have read the request.
 bool may_be_taken(std::string_view words) {
-  constexpr std::array<std::string_view, 3> kAfter = {
-      "Socket timed out", "Zero Bytes were transmitted", "Connection reset"};
+  constexpr std::array<std::string_view, 5> kAfter = {
+      "Socket timed out", "Zero Bytes were transmitted", "Connection reset", "receive failure",
+      "shutdown failure"};
   return std::any_of(kAfter.begin(), kAfter.end(),
                      [&](std::string_view some) { return words.find(some) != words.npos; });
 }
@@ -81,12 +98,10 @@ Result<Client::Said> Client::call(std::vector<std::string> argv, const SubmitCal
                    .cwd = submit == nullptr ? "/" : submit->cwd,
                    .limit_ns = kLimit,
                    .most_said = kMostQueue};
+  std::erase_if(call.env, [](const std::string& entry) { return is_option(entry); });
   // Else it prints some 60 bytes of a list of tasks, and an ellipsis.
   if (submit == nullptr) call.env.emplace_back("SLURM_BITSTR_LEN=0");
-  if (submit != nullptr) {
-    std::erase_if(call.env, [](const std::string& entry) { return is_option_of_sbatch(entry); });
-    call.umask = submit->umask;
-  }
+  if (submit != nullptr) call.umask = submit->umask;
   ++requests_[name];
   Result<ProgramEnd> end = run_program(call);
   if (!end) return Error{ErrorKind::Unavailable, 0, name + ": " + end.error().message};
@@ -99,15 +114,19 @@ Result<Client::Said> Client::call(std::vector<std::string> argv, const SubmitCal
   if (exited == nullptr || may_be_taken(words)) {
     return Error{ErrorKind::Io, 0, fmt::format("{} failed: {}", name, words)};
   }
-  return Error{is_passing(words) ? ErrorKind::Unavailable : ErrorKind::Invalid, 0,
-               fmt::format("{} says: {}", name, words)};
+  const ErrorKind kind = is_limit(words)     ? ErrorKind::Full
+                         : is_refusal(words) ? ErrorKind::Invalid
+                                             : ErrorKind::Unavailable;
+  return Error{kind, 0, fmt::format("{} says: {}", name, words)};
 }
 
 Result<std::int64_t> Client::submit(const SubmitCall& submit) {
-  Result<Said> said = call({"sbatch", "--parsable", submit.script}, &submit);
+  SubmitCall cleaned = submit;
+  cleaned.environment = step_environment(submit.environment);
+  Result<Said> said = call({"sbatch", "--parsable", submit.script}, &cleaned);
   if (!said) return std::move(said).error();
   std::int64_t number = 0;
-  const std::string& text = said->output;  // "12" or "12;cluster"
+  const std::string& text = said->output;  // "12"; of another cluster "12;cluster"
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (wrong != std::errc{} || number <= 0) {
     return Error{ErrorKind::Io, 0, fmt::format("sbatch says `{}`", one_line(text))};

@@ -21,8 +21,9 @@ struct SubmitCall {
 
 class Client {
  public:
-  /// Slurm's number of the job.  Invalid: refused for good, with sbatch's words; Unavailable: the
-  /// controller has surely not taken it; anything else: it may have.
+  /// Slurm's number of the job.  Invalid: refused for good, with sbatch's words; Full: too many
+  /// jobs or requests for now; Unavailable: the controller has surely not taken it for another
+  /// reason; anything else: it may have.
   Result<std::int64_t> submit(const SubmitCall& call);
   /// All of this user's jobs that Slurm knows of, ended ones for some minutes, too.
   Result<std::vector<QueueRecord>> queue();

@@ -12,10 +12,12 @@
 namespace pergpu::slurm {
 namespace {
 
+/// Of the list of tasks: most lines are of one, and each is as long.
+constexpr std::size_t kTasksWidth = 400;
 constexpr char kSeparator = '\x1f';
 constexpr std::array<std::string_view, 10> kColumns = {
-    "JobID:20",     "ArrayJobID:20", "ArrayTaskID:8000", "State:20",      "Reason:200",
-    "NodeList:500", "Comment:300",   "exit_code:20",     "restartcnt:10", "UserName:1"};
+    "JobID:20",     "ArrayJobID:20", "ArrayTaskID:400", "State:20",      "Reason:200",
+    "NodeList:500", "Comment:300",   "exit_code:20",    "restartcnt:10", "UserName:1"};
 
 constexpr std::array<std::string_view, 4> kStepColumns = {"StepID:40", "StepName:300",
                                                           "StepState:20", "Nodes:200"};
@@ -69,6 +71,12 @@ std::optional<std::array<std::string_view, N>> columns_of(std::string_view line)
   return columns;
 }
 
+/// Without what may be half a number.
+std::string_view whole_ranges(std::string_view cut) {
+  const std::size_t comma = cut.rfind(',');
+  return comma == std::string_view::npos ? std::string_view() : cut.substr(0, comma);
+}
+
 }  // namespace
 
 std::string queue_format() { return format_of(kColumns); }
@@ -117,7 +125,9 @@ Result<std::vector<QueueRecord>> parse_queue(std::string_view text) {
                        .nodes = std::string(columns[5]),
                        .comment = std::string(columns[6])};
     if (columns[2] != "N/A") {
-      Result<std::vector<int>> tasks = tasks_of(columns[2]);
+      record.is_cut = columns[2].size() >= kTasksWidth;
+      Result<std::vector<int>> tasks =
+          tasks_of(record.is_cut ? whole_ranges(columns[2]) : columns[2]);
       if (!tasks) return corrupt(*line);
       record.tasks = *std::move(tasks);
     }
@@ -206,6 +216,14 @@ Config parse_config(std::string_view text) {
   };
   if (const auto size = number(value("MaxArraySize")); size && *size > 0) {
     out.max_array_size = static_cast<int>(std::min<std::int64_t>(*size, 4'000'000));
+  }
+  const std::string_view parameters = value("SchedulerParameters");
+  constexpr std::string_view kMostTasks = "max_array_tasks=";
+  if (const std::size_t at = parameters.find(kMostTasks); at != std::string_view::npos) {
+    const std::string_view rest = parameters.substr(at + kMostTasks.size());
+    const auto most = number(rest.substr(0, rest.find(',')));
+    if (most && *most > 0)
+      out.max_array_tasks = static_cast<int>(std::min<std::int64_t>(*most, 4'000'000));
   }
   const std::string_view storage = value("AccountingStorageType");
   out.has_accounting =

@@ -15,6 +15,7 @@ struct QueueRecord {
   std::int64_t job_id = 0;
   std::int64_t array_job_id = 0;
   std::vector<int> tasks = {};  // ascending; empty: no array
+  bool is_cut = false;          // … there are more of them than squeue has printed
   std::string state = {};       // "PENDING", "RUNNING", …
   std::string reason = {};      // why it is pending; "None"
   std::string nodes = {};
@@ -50,6 +51,7 @@ bool is_over(std::string_view state);
 
 struct Config {
   int max_array_size = 1001;
+  int max_array_tasks = 0;  // 0: as many as the size allows
   bool has_accounting = false;
 };
 /// Of `scontrol show config`.

@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -16,6 +14,7 @@
 #include "os/file.h"
 #include "os/proc.h"
 #include "run/run_program.h"
+#include "run/slurm_environment.h"
 #include "run/slurm_script.h"
 
 namespace pergpu::slurm {
@@ -23,7 +22,7 @@ namespace {
 
 constexpr char kNameOption[] = "--job-name=";
 
-/// Names of the steps that some srun of this user is there for.
+/// Names of the steps that some srun on this machine is there for.
 std::set<std::string> names_of_live_calls(const std::string& allocation) {
   const std::string of_allocation = "--jobid=" + allocation;
   std::set<std::string> out;
@@ -61,17 +60,6 @@ std::vector<std::string> step_argv(const StepCall& call, const std::string& allo
                                   "--export=ALL",
                                   "--quiet"};
   out.insert(out.end(), call.command.begin(), call.command.end());
-  return out;
-}
-
-std::vector<std::string> step_environment(const std::vector<std::string>& entries) {
-  constexpr std::array<std::string_view, 2> kOfSlurm = {"SLURM_", "SRUN_"};
-  std::vector<std::string> out;
-  for (const std::string& entry : entries) {
-    const bool is_option = std::any_of(kOfSlurm.begin(), kOfSlurm.end(),
-                                       [&](std::string_view of) { return entry.starts_with(of); });
-    if (!is_option || entry.starts_with("SLURM_CONF=")) out.push_back(entry);
-  }
   return out;
 }
 

@@ -32,10 +32,6 @@ struct StepCall {
 
 /// The words of srun for it.  Pure.
 std::vector<std::string> step_argv(const StepCall& call, const std::string& allocation);
-/// Without what Slurm has set for the shell that the environment is of: srun would take it for
-/// options.  Pure.
-std::vector<std::string> step_environment(const std::vector<std::string>& entries);
-
 /// Every call blocks: for a thread that may wait.
 class Steps {
  public:

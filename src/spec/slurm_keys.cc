@@ -19,10 +19,11 @@ constexpr std::string_view kWord = "^[^-\\s\"'\\\\][^\\s\"'\\\\]*$";
 constexpr std::chrono::minutes kShortest{1};  // Slurm counts minutes
 
 /// Options of sbatch that pergpu sets, and what to write instead; "": nothing.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 32> kTaken = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 37> kTaken = {{
     {"--account", "`account`"},
     {"--array", ""},
     {"--chdir", "`cwd` of the step"},
+    {"--clusters", ""},
     {"--comment", ""},
     {"--constraint", "`constraint`"},
     {"--cpus-per-task", "`cpus` of the step"},
@@ -51,7 +52,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 32> kTaken =
     {"--qos", "`qos`"},
     {"--requeue", ""},
     {"--signal", "`signal` of the step"},
+    {"--test-only", "`pergpu run --dry-run`"},
     {"--time", "`time`"},
+    {"--wait", "`pergpu wait`"},
+    {"--wait-all-nodes", ""},
+    {"--wrap", "`command` of the step"},
 }};
 
 template <std::string SlurmOptions::*Member>

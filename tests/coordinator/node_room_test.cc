@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "coordinator/step_call.h"
+#include "run/slurm_environment.h"
 #include "simulation.h"
 
 namespace pergpu::testing {
@@ -99,7 +100,8 @@ TEST(StepCall, AsksForWhatItHasOnThatNodeAndNoMore) {
 }
 
 TEST(StepCall, WhatSlurmHasSetForTheShellIsNoOptionOfSrun) {
-  EXPECT_EQ(slurm::step_environment({"A=1", "SLURM_NTASKS=4", "SLURM_CONF=/c", "SRUN_DEBUG=1"}),
+  EXPECT_EQ(slurm::step_environment({"A=1", "SLURM_NTASKS=4", "SLURM_CONF=/c", "SRUN_DEBUG=1",
+                                     "CUDA_VISIBLE_DEVICES=3"}),
             (std::vector<std::string>{"A=1", "SLURM_CONF=/c"}));
 }
 
