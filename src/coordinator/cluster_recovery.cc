@@ -164,6 +164,8 @@ Result<std::int64_t> Cluster::number_of(const std::string& key) {
 Result<void> Cluster::find(const Question& question, const std::string& from,
                            std::vector<Found>& out) {
   const Result<std::vector<std::string>> keys = os::list_dir(question.root);
+  // A file system that does not answer is not an empty one.
+  if (!keys && keys.error().kind != ErrorKind::NotFound) return keys.error();
   if (!keys) return {};
   for (const std::string& key : *keys) {
     if (question.known.contains(key)) continue;
@@ -192,6 +194,7 @@ Result<void> Cluster::find(const Question& question, const std::string& from,
     found.withdrawn = std::binary_search(names->begin(), names->end(), kWithdrawn);
     for (const store::RecordName& name : store::lives_in(*names)) {
       Result<store::Life> life = store::read_life(found.folder, name);
+      if (!life && life.error().kind != ErrorKind::NotFound) return std::move(life).error();
       if (life) found.lives.push_back(*std::move(life));
     }
     out.push_back(std::move(found));
