@@ -19,10 +19,11 @@ constexpr std::string_view kWord = "^[^-\\s\"'\\\\][^\\s\"'\\\\]*$";
 constexpr std::chrono::minutes kShortest{1};  // Slurm counts minutes
 
 /// Options of sbatch that pergpu sets, and what to write instead; "": nothing.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 37> kTaken = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 39> kTaken = {{
     {"--account", "`account`"},
     {"--array", ""},
     {"--chdir", "`cwd` of the step"},
+    {"--cluster", ""},
     {"--clusters", ""},
     {"--comment", ""},
     {"--constraint", "`constraint`"},
@@ -52,6 +53,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 37> kTaken =
     {"--qos", "`qos`"},
     {"--requeue", ""},
     {"--signal", "`signal` of the step"},
+    {"--tasks", ""},
     {"--test-only", "`pergpu run --dry-run`"},
     {"--time", "`time`"},
     {"--wait", "`pergpu wait`"},
@@ -102,10 +104,16 @@ std::string why_not(std::string_view extra) {
                                         [](unsigned char c) { return c >= ' ' && c != 0x7f; });
   if (!is_printable) return "holds a control character";
   const std::string_view name = extra.substr(0, extra.find('='));
-  for (const auto& [taken, instead] : kTaken) {
-    if (name != taken) continue;
-    return instead.empty() ? fmt::format("{} is set by pergpu", name)
-                           : fmt::format("{} is set by pergpu; write {}", name, instead);
+  const auto words = [](const auto& option) {
+    const auto& [taken, instead] = option;
+    return instead.empty() ? fmt::format("{} is set by pergpu", taken)
+                           : fmt::format("{} is set by pergpu; write {}", taken, instead);
+  };
+  for (const auto& option : kTaken) {
+    if (option.first == name) return words(option);
+  }
+  for (const auto& option : kTaken) {
+    if (option.first.starts_with(name)) return words(option);  // sbatch takes a beginning of it
   }
   return {};
 }
