@@ -17,8 +17,8 @@ struct Allocation {
 };
 
 /// nullopt: this process is in none.  A step and a batch script are told their GPUs by
-/// CUDA_VISIBLE_DEVICES; a shell of `salloc` is not, and Slurm is asked (for 20 s at most).
-/// Unavailable: Slurm does not answer.  Invalid: the allocation lies on another machine.
+/// CUDA_VISIBLE_DEVICES; a shell of `salloc` is not, and Slurm is asked (twice, for a minute at
+/// most). Unavailable: Slurm does not answer.  Invalid: the allocation lies on another machine.
 Result<std::optional<Allocation>> allocation_here();
 
 /// How many nodes the allocation of this shell has, by its variables; 0: they do not tell, or it is
@@ -30,8 +30,5 @@ bool has_home_of_its_own();
 
 /// The list of --devices that means these and no others.
 std::string devices_of(const Allocation& allocation);
-
-/// For a coordinator that is started inside of one: GPUs that no driver tells of are those.
-inline constexpr char kAllocatedGpusName[] = "PERGPU_ALLOCATED_GPUS";
 
 }  // namespace pergpu::cli

@@ -2,18 +2,22 @@
 // read it any more; what asks for one of them later waits until it is back.
 #include <utility>
 
+#include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
 
 namespace pergpu {
 
 /// In the transaction in which its last job ended.
 void Coordinator::archive_ended() {
-  if (!rest_.empty()) learnt_.save();
-  for (const SweepId id : std::exchange(rest_, {})) {
-    if (id == frozen_) {  // a submit of it is on its way to the disk, and no row may follow it yet
-      rest_.insert(id);
-      continue;
-    }
+  std::set<SweepId> later;
+  for (const SweepId id : rest_) {
+    // A submit of it is on its way to the disk, and no row may follow it yet; or a cluster still
+    // has to be told that it has ended.
+    if (id == frozen_ || (cluster_ && cluster_->has_open(id))) later.insert(id);
+  }
+  if (later.size() < rest_.size()) learnt_.save();
+  for (const SweepId id : std::exchange(rest_, std::move(later))) {
+    if (rest_.contains(id)) continue;
     const Sweep& sweep = *parts_.world->sweep(id);
     if (sweep.open == 0) parts_.journal->record(World::archived_row(sweep));
     lane_use_.forget(id);

@@ -104,14 +104,15 @@ Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
   Result<void> made = make_handover(folder, call.owner, handover, call.umask);
   if (made) made = os::write_file_atomic(script, script_text(call.request), mode, true);
   if (!made) return Error{ErrorKind::Unavailable, made.error().os_errno, made.error().message};
-  Result<std::int64_t> number = client.submit({.script = script,
-                                               .environment = call.environment,
-                                               .cwd = call.request.cwd,
-                                               .umask = static_cast<std::uint32_t>(call.umask)});
+  const Result<void> may = check_claim(os::parent_of(folder), call.owner);
+  Result<std::int64_t> number =
+      may ? client.submit({.script = script,
+                           .environment = call.environment,
+                           .cwd = call.request.cwd,
+                           .umask = static_cast<std::uint32_t>(call.umask)})
+          : Result<std::int64_t>(may.error());
   const std::string note = number ? fmt::format("{}\n", *number) : std::string();
-  const bool is_sure = number || number.error().kind == ErrorKind::Invalid ||
-                       number.error().kind == ErrorKind::Unavailable ||
-                       number.error().kind == ErrorKind::Full;
+  const bool is_sure = number || surely_not_taken(number.error().kind);
   if (is_sure) {
     // Of a folder that is not noted as either, the next coordinator asks the cluster.
     (void)os::write_file_atomic(folder + "/" + (number ? kSubmitted : kClosed), note, mode, true);
@@ -119,12 +120,9 @@ Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
   return number;
 }
 
-std::string to_text(const Owner& owner) { return owner.who + (owner.is_new ? "\nnew\n" : "\n"); }
-
-std::optional<Owner> owner_of(const std::string& folder) {
-  const Result<std::string> text = os::read_file(folder + "/" + kOwner, 1u << 16);
-  if (!text) return std::nullopt;
-  return Owner{text->substr(0, text->find('\n')), text->ends_with("\nnew\n")};
+bool surely_not_taken(ErrorKind kind) {
+  return kind == ErrorKind::Invalid || kind == ErrorKind::Unavailable || kind == ErrorKind::Full ||
+         kind == ErrorKind::Busy;
 }
 
 std::string closed_name(std::int32_t task) { return fmt::format("{}.{}", kClosed, task); }

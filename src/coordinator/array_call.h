@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/handover_owner.h"
 #include "coordinator/handover_plan.h"
 #include "job/classify.h"
 #include "run/slurm_client.h"
@@ -29,10 +30,14 @@ ArrayCall array_call(const Sweep& sweep, const ArrayPlan& plan, const std::strin
                      const std::string& pergpu, const std::string& environment);
 
 /// Makes the folder with the handover and asks Slurm; for an errand, it blocks.  Returns Slurm's
-/// number of the array.  Invalid: refused for good; Unavailable: surely not taken; else it may have
-/// been.
+/// number of the array.  Busy: another coordinator has the sweep (its name is the message), and
+/// Slurm was not asked; Invalid: refused for good; Full, Unavailable: surely not taken; else it may
+/// have been.
 Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
                                 const std::string& handover);
+
+/// Whether what send_array() fails with says that Slurm has nothing of it.
+bool surely_not_taken(ErrorKind kind);
 
 /// Writes what others read of a handover: its folder, whose it is, what it is.  Blocks.
 Result<void> make_handover(const std::string& folder, const std::string& owner,
@@ -59,18 +64,6 @@ inline constexpr char kSubmitted[] = "submitted";
 inline constexpr char kWithdrawn[] = "withdrawn";
 inline constexpr char kClosed[] = "closed";
 inline constexpr char kScript[] = "script.sh";
-inline constexpr char kOwner[] = "owner";
-
-/// Who looks after a handover.  A file of a line or two: "host:home", "new".
-struct Owner {
-  std::string who = {};
-  bool is_new = false;  // not all that came of it is in that one's store yet
-  bool operator==(const Owner&) const = default;
-};
-std::string to_text(const Owner& owner);
-/// Of the handover in this folder; nullopt: sbatch was not asked yet, or the disk does not answer.
-/// Blocks.
-std::optional<Owner> owner_of(const std::string& folder);
 
 /// Which tasks of a handover are closed, by the names of the files in its folder.
 struct ClosedTasks {

@@ -83,7 +83,21 @@ Result<std::vector<ArraySnapshot>> preview_arrays(
                                return it == arrays.end() ? std::vector<std::int64_t>{} : it->second;
                              }};
   std::vector<ArraySnapshot> out;
-  while (std::optional<ArrayPlan> plan = next_array(world, sweep, wanted, site)) {
+  for (;;) {
+    std::optional<ArrayPlan> plan = next_array(world, sweep, wanted, site);
+    if (!plan && places.empty()) break;
+    if (!plan) {  // what is handed over only when those are done
+      for (const auto& [id, place] : places) {
+        const row::Event done{
+            .job = id, .event = event::Folded{.state = JobState::Done}, .at = {1, 1}};
+        if (Result<void> taken = previewed.world.absorb(done); !taken) {
+          return std::move(taken).error();
+        }
+      }
+      places.clear();
+      arrays.clear();
+      continue;
+    }
     const auto number = static_cast<std::int64_t>(out.size()) + 1;
     for (const store::HandedJob& job : plan->handover.jobs) {
       places[job.job.id] = {number, job.task, plan->handover.jobs_each};

@@ -7,7 +7,7 @@
 // The folders `<sweep>/.slurm/<key>/` are the truth about what was handed over; this object only
 // remembers them.  They lie on the shared file system, so that another coordinator of the same user
 // can go on with them (cluster_recovery.cc):
-//   owner            whose it is: who handed it over, until another one takes it over
+//   owner            whose it is (handover_owner.h)
 //   handover.jsonl   written before sbatch is asked
 //   submitted        the cluster's number of the array, written when sbatch has answered
 //   withdrawn        it is not to run: tasks that come up find it and leave
@@ -32,6 +32,7 @@
 
 #include "coordinator/array_call.h"
 #include "coordinator/cluster_lanes.h"
+#include "coordinator/handover_owner.h"
 #include "coordinator/handover_plan.h"
 #include "coordinator/node_room.h"
 #include "coordinator/timers.h"
@@ -76,7 +77,8 @@ class Cluster {
   };
   explicit Cluster(Parts parts);
 
-  /// Finds out what of these sweeps was handed over before.  Nothing is handed over until then.
+  /// Finds out what of these sweeps was handed over before.  Nothing of a sweep is handed over
+  /// until then.
   void recover(const std::vector<SweepId>& sweeps);
   /// It was submitted, perhaps once more.  What a coordinator on another machine has handed over of
   /// it is this one's from now on.
@@ -104,6 +106,8 @@ class Cluster {
   bool holds(JobId job) const { return places_.contains(job); }
   /// Nothing is handed over, or will be without a person's doing.
   bool idle() const;
+  /// Something of it is handed over, or may be, for all that is known.
+  bool has_open(SweepId sweep) const;
   /// Of a queued job, in plain words.
   std::string why(JobId job) const;
   /// Of a live one: where it runs ("node n3, task 4711_2"); "": not known.
@@ -117,7 +121,8 @@ class Cluster {
     bool closed = false;
     std::optional<slurm::QueueRecord> seen = std::nullopt;  // by the last look
     int looks_after_end = 0;
-    bool ended_by_us = false;  // it was taken out of the queue because of what happened here
+    std::set<JobId> told_to_end = {};  // those of its jobs; that they have counts for nothing here
+    bool is_silent = false;            // of a step: nothing has been said yet, not even by srun
     // From its node's clock to ours, and for which life that was found out.
     std::int64_t shift_ns = 0;
     std::int32_t shifted_life = 0;
@@ -132,6 +137,7 @@ class Cluster {
     std::int64_t number = 0;  // the cluster's; 0: not known yet
     bool withdrawn = false;   // it is not to run
     bool doubtful = false;    // whether Slurm has taken it is not known
+    std::string unread = {};  // why the last look could not read all of its folder
     std::map<std::int32_t, Task> tasks = {};
     std::size_t open = 0;                  // tasks that are not closed
     std::map<JobId, JobId> numbered = {};  // here -> as it was handed over, where that differs
@@ -146,6 +152,7 @@ class Cluster {
   };
   struct Found;
   struct Question;
+  struct Answer;
   struct Seen;
 
   using ToldLife = std::pair<std::string, store::Life>;  // key of the array
@@ -171,7 +178,7 @@ class Cluster {
   void look();
   void absorb(Seen seen);
   void absorb(std::vector<ToldLife> lives);
-  void absorb(const store::Record& record, JobId id);
+  void absorb(const store::Record& record, JobId id, const Task& task);
   void translate(Instant& at, std::int32_t life, Task& task) const;
   ClusterLanes& lanes_of(SweepId sweep);
   void leave_lane(JobId job, std::int64_t end_ns);
@@ -184,12 +191,17 @@ class Cluster {
   bool is_news(const store::Record& record, JobId id) const;
   std::string bring_back(const store::Record& record, JobId id);
   void ask_what_was();
-  void recovered(const std::set<SweepId>& asked, std::vector<Found> found);
+  void knows_again(SweepId id);
+  void recovered(SweepId id, std::vector<Found> found, const std::string& claimant);
   void go_on_with(const Found& found);
   void knows_all_of(const std::string& folder);
-  void end_orphans(const std::set<SweepId>& sweeps);
-  static Result<void> find(const Question& question, const std::string& from,
-                           std::vector<Found>& out);
+  void end_orphans(SweepId sweep);
+  /// For an errand, as the next ones are.
+  Answer answer(const Question& question);
+  Result<void> find(const Question& question, Answer& out);
+  static Result<std::optional<Found>> read_handover(const Question& question,
+                                                    const std::string& folder,
+                                                    const std::string& from, bool takes);
   void hold_beside(const Found& found, const store::HandedJob& handed, JobId id);
   void stop_looking_at(const Array& array);
   void catch_up(JobId job, const event::Folded& state);
@@ -199,15 +211,26 @@ class Cluster {
   void disown(const std::string& key, const std::string& by);
   void hold_for(const std::string& owner, JobId job);
   void let_go(JobId job);
+  /// Which array has this comment; 0: none that Slurm knows of.
   Result<std::int64_t> number_of(const std::string& key);
+  /// The same of a handover that Slurm may have taken: if it has not, it will not run any more.
+  struct Doubt {
+    std::int64_t number = 0;
+    bool withdrawn = false;
+  };
+  Result<Doubt> settle_doubt(const std::string& folder, const std::string& key);
+  void withdraw();
+  void withdrew(const std::string& key, const Result<Doubt>& doubt);
+  void give_up_on(JobId id, const std::string& words);
   /// Of tasks by the number of their array and their index: what the accounting says of the end of
   /// those that the queue has forgotten is added to it.  For an errand.
   static void add_forgotten(slurm::Client& client, const std::map<HandedTask, std::string>& open,
                             std::vector<slurm::QueueRecord>& queue);
-  void see_present(const Array& array, const std::vector<store::Present>& told);
+  void see_present(const TaskName& name, const std::vector<store::Present>& told);
   void see_queue(const std::vector<slurm::QueueRecord>& queue);
   void ask_soon();
   void wake_at(std::int64_t boot_ns);
+  void pause_submits();
   static std::string folder_of(const Sweep& sweep) { return sweep.folder() + "/" + kFolder; }
 
   Parts parts_;
@@ -225,18 +248,25 @@ class Cluster {
   std::vector<slurm::AllocationNode> nodes_ = {};  // of the allocation; empty: not known yet
   std::set<SweepId> to_recover_ = {};
   std::set<SweepId> arriving_ = {};  // those of them that were submitted just now
-  bool recovered_ = false;
+  std::set<SweepId> recovered_ = {};
+  std::set<std::string> to_withdraw_ = {};  // keys of doubtful arrays that Slurm does not show
+  std::map<JobId, int> wordless_ = {};      // tasks that have ended before they began it
+  int most_tasks_ = 0;                      // in an array, as far as Slurm takes them; 0: any
   bool may_plan_ = false;  // something has changed since nothing could be handed over
   bool busy_ = false;      // an errand of hand_over() or look() is under way
   std::vector<std::function<void()>> answers_;  // of errands, for a turn that may change things
   std::int64_t next_submit_ns_ = 0;
   std::int64_t submit_pause_ns_ = 0;
+  std::int64_t next_recovery_ns_ = 0;
+  std::int64_t next_end_ns_ = 0;
+  std::int64_t next_withdrawal_ns_ = 0;
   std::int64_t next_look_ns_ = 0;
   std::int64_t next_queue_ns_ = 0;
   std::int64_t queue_pause_ns_ = 0;
   std::int64_t next_present_ns_ = 0;
   Timers::Id timer_ = 0;
-  std::string trouble_ = {};  // of the last errand that failed, in words
+  std::string trouble_ = {};                      // of the last errand that failed, in words
+  std::map<SweepId, std::string> troubles_ = {};  // that one sweep has
 };
 
 }  // namespace pergpu

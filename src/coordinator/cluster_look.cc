@@ -25,6 +25,7 @@ constexpr std::int64_t kLongestQueuePause = 30 * kSecond;
 constexpr int kLooksAfterEnd = 3;
 /// What runs is shown by figures that are so old at most; a task tells them every ten seconds.
 constexpr std::int64_t kPresentPause = 5 * kSecond;
+constexpr int kMostWordless = 3;
 constexpr std::int32_t kAllParts = std::numeric_limits<std::int32_t>::max();
 
 }  // namespace
@@ -33,27 +34,39 @@ constexpr std::int32_t kAllParts = std::numeric_limits<std::int32_t>::max();
 
 struct Cluster::Seen {
   std::vector<ToldLife> lives = {};
+  std::map<std::string, std::string> unread = {};                // why, by key of the array
+  std::set<std::string> silent = {};                             // keys of steps
   std::vector<std::pair<std::string, std::string>> owners = {};  // by key of the array
   std::map<std::string, ClosedTasks> closed = {};                // of others' arrays
   std::optional<Result<std::vector<slurm::QueueRecord>>> queue = std::nullopt;
   std::optional<slurm::Config> config = std::nullopt;
   std::vector<slurm::AllocationNode> nodes = {};
-  std::vector<std::pair<std::string, std::vector<store::Present>>> present = {};  // by array
+  std::vector<std::pair<TaskName, std::vector<store::Present>>> present = {};
 };
 
 namespace {
 
 /// The lives in a folder with these names behind what was read of each task.
-std::vector<store::Life> news_of(const std::string& folder, const std::vector<std::string>& names,
-                                 const std::map<std::int32_t, store::RecordName>& read) {
+Result<std::vector<store::Life>> news_of(const std::string& folder,
+                                         const std::vector<std::string>& names,
+                                         const std::map<std::int32_t, store::RecordName>& read) {
+  const auto is_there = [&](store::RecordName name) {
+    return std::binary_search(names.begin(), names.end(), to_string(name));
+  };
   std::vector<store::Life> out;
   for (const store::RecordName& life : store::lives_in(names)) {
     const auto known = read.find(life.task);
     if (known == read.end() || life.life < known->second.life) continue;
     const bool goes_on = life.life == known->second.life;
     if (goes_on && known->second.part == kAllParts) continue;
-    Result<store::Life> news = store::read_life(folder, goes_on ? known->second : life);
-    if (news) out.push_back(*std::move(news));
+    const store::RecordName after = goes_on ? known->second : life;
+    if (!is_there(life) && !is_there({after.task, after.life, after.part + 1})) continue;
+    Result<store::Life> news = store::read_life(folder, after);
+    if (news) {
+      out.push_back(*std::move(news));
+    } else if (news.error().kind != ErrorKind::NotFound) {
+      return std::move(news).error();
+    }
   }
   return out;
 }
@@ -73,12 +86,15 @@ void Cluster::look() {
   struct Folder {
     std::string key;
     std::string path;
+    std::string home;  // of the sweeps: there while its file system is
+    bool is_step;
     std::map<std::int32_t, store::RecordName> read;
   };
   std::vector<Folder> folders;
   std::map<HandedTask, std::string> open;
   for (const auto& [key, array] : arrays_) {
-    Folder folder{key, array.folder, {}};
+    const Sweep* sweep = parts_.world->sweep(array.step.sweep);
+    Folder folder{key, array.folder, sweep == nullptr ? "/" : sweep->root, !array.node.empty(), {}};
     for (const auto& [index, task] : array.tasks) {
       if (task.closed) continue;
       folder.read.emplace(index, task.read);
@@ -95,18 +111,29 @@ void Cluster::look() {
     // The queue first: what a task that has ended by then had to tell lies in the folder.
     if (asks) seen->queue = ask_queue();
     if (seen->queue && *seen->queue) add_forgotten(client_, open, **seen->queue);
-    if (needs_site && steps_) {
+    if (needs_site && asks && steps_) {
       Result<std::vector<slurm::AllocationNode>> nodes = steps_->nodes();
       if (nodes) seen->nodes = *std::move(nodes);
-    } else if (needs_site) {
+    } else if (needs_site && asks) {
       if (Result<slurm::Config> config = client_.config()) seen->config = *std::move(config);
     }
     for (const Folder& folder : folders) {
       const Result<std::vector<std::string>> names = os::list_dir(folder.path);
-      if (!names) continue;
-      if (const std::optional<Owner> owner = owner_of(folder.path)) {
-        seen->owners.emplace_back(folder.key, owner->who);
-        if (owner->who != from) seen->closed.emplace(folder.key, closed_tasks(*names));
+      if (!names) {
+        const bool was_removed =
+            names.error().kind == ErrorKind::NotFound && os::is_directory(folder.home);
+        if (!was_removed) seen->unread.emplace(folder.key, names.error().message);
+        continue;
+      }
+      const Result<std::optional<Owner>> owner = owner_of(folder.path);
+      if (!owner) seen->unread.emplace(folder.key, owner.error().message);
+      if (owner && *owner) {
+        seen->owners.emplace_back(folder.key, (*owner)->who);
+        if ((*owner)->who != from) seen->closed.emplace(folder.key, closed_tasks(*names));
+      }
+      if (folder.is_step) {
+        const Result<os::FileIdentity> said = os::file_identity(folder.path + "/task-0.txt");
+        if (!said || said->size == 0) seen->silent.insert(folder.key);
       }
       for (const auto& [index, read] : folder.read) {
         if (!sees) break;
@@ -115,11 +142,14 @@ void Cluster::look() {
             os::read_file(folder.path + "/" + store::present_name(index), 1u << 20);
         Result<std::vector<store::Present>> told =
             text ? store::present_of(*text) : Result<std::vector<store::Present>>(text.error());
-        if (told) seen->present.emplace_back(folder.key, *std::move(told));
+        if (told) seen->present.emplace_back(TaskName(folder.key, index), *std::move(told));
       }
-      for (store::Life& life : news_of(folder.path, *names, folder.read)) {
-        seen->lives.emplace_back(folder.key, std::move(life));
+      Result<std::vector<store::Life>> news = news_of(folder.path, *names, folder.read);
+      if (!news) {
+        seen->unread.emplace(folder.key, news.error().message);
+        continue;
       }
+      for (store::Life& life : *news) seen->lives.emplace_back(folder.key, std::move(life));
     }
     return [this, seen] {
       answers_.push_back([this, seen] { absorb(std::move(*seen)); });
@@ -137,9 +167,12 @@ void Cluster::absorb(Seen seen) {
   }
   if (!seen.nodes.empty()) nodes_ = std::move(seen.nodes);
   absorb(std::move(seen.lives));
-  for (const auto& [key, told] : seen.present) {
-    if (const auto it = arrays_.find(key); it != arrays_.end()) see_present(it->second, told);
+  for (auto& [key, array] : arrays_) {
+    const auto trouble = seen.unread.find(key);
+    array.unread = trouble == seen.unread.end() ? std::string() : trouble->second;
+    for (auto& [index, task] : array.tasks) task.is_silent = seen.silent.contains(key);
   }
+  for (const auto& [name, told] : seen.present) see_present(name, told);
   for (const auto& [key, owner] : seen.owners) {
     if (owner != parts_.from) disown(key, owner);
   }
@@ -176,7 +209,6 @@ bool Cluster::is_news(const store::Record& record, JobId id) const {
             return job->state == JobState::Queued && job->attempts == record.attempt.number &&
                    record.at.wall_ns > job->queued_at.wall_ns;
           },
-          // What is held here is cancelled there because of that.
           [&](const event::Cancelled&) {
             return job->state == JobState::Queued && job->attempts == record.attempt.number &&
                    record.at.wall_ns > job->queued_at.wall_ns;
@@ -209,6 +241,7 @@ void Cluster::absorb(std::vector<ToldLife> lives) {
     std::int64_t number = 0;  // of the array: what others need has the lower one
     store::Record* record = nullptr;
     JobId job = {};
+    const Task* task = nullptr;
   };
   std::vector<Item> items;
   std::vector<std::pair<Array*, store::Life*>> open;
@@ -226,7 +259,7 @@ void Cluster::absorb(std::vector<ToldLife> lives) {
       translate(record.at, life.number, task->second);
       const auto job = here.find(record.attempt.job);
       if (job == here.end()) continue;  // it is of an older file, or of none of ours
-      items.push_back({wall_ns, it->second.number, &record, job->second});
+      items.push_back({wall_ns, it->second.number, &record, job->second, &task->second});
     }
     std::erase_if(life.file.usage, [&](row::Usage& usage) {
       const auto job = here.find(usage.job);
@@ -239,7 +272,7 @@ void Cluster::absorb(std::vector<ToldLife> lives) {
   std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
     return std::tie(a.wall_ns, a.number) < std::tie(b.wall_ns, b.number);
   });
-  for (const Item& item : items) absorb(*item.record, item.job);
+  for (const Item& item : items) absorb(*item.record, item.job, *item.task);
   for (const auto& [array, life] : open) {
     Task& task = array->tasks.at(life->task);
     for (row::Usage& usage : life->file.usage) parts_.keep(std::move(usage));
@@ -249,14 +282,18 @@ void Cluster::absorb(std::vector<ToldLife> lives) {
   }
 }
 
-void Cluster::absorb(const store::Record& record, JobId id) {
+void Cluster::absorb(const store::Record& record, JobId id, const Task& task) {
   const std::string cancelled = bring_back(record, id);
-  if (is_news(record, id)) {
+  // Its task has only done what it was told to.
+  const bool is_ours =
+      std::holds_alternative<event::Cancelled>(record.event) && task.told_to_end.contains(id);
+  if (!is_ours && is_news(record, id)) {
     JobEvent e = record.event;
     if (auto* starting = std::get_if<event::Starting>(&e)) {
       const SweepId sweep = parts_.world->job(id)->sweep;
       starting->placement.lane = {LaneId::Pool::Sweep, sweep,
                                   lanes_of(sweep).take(record.at.wall_ns)};
+      wordless_.erase(id);
     }
     if (std::holds_alternative<event::Ended>(e)) {
       leave_lane(id, record.at.wall_ns);
@@ -379,23 +416,25 @@ void Cluster::add_forgotten(slurm::Client& client, const std::map<HandedTask, st
   }
 }
 
-void Cluster::see_present(const Array& array, const std::vector<store::Present>& told) {
-  std::map<JobId, JobId> here;
-  for (const auto& [id, handed] : array.numbered) here.emplace(handed, id);
-  for (store::Present one : told) {
-    const auto differs = here.find(one.attempt.job);
-    const JobId id = differs == here.end() ? one.attempt.job : differs->second;
-    const Job* job = parts_.world->job(id);
-    const bool is_live_now = job != nullptr && is_live(job->state) && job->last &&
-                             job->last->number == one.attempt.number;
+void Cluster::see_present(const TaskName& name, const std::vector<store::Present>& told) {
+  const auto array = arrays_.find(name.first);
+  if (array == arrays_.end()) return;
+  for (const JobId id : array->second.tasks.at(name.second).jobs) {
+    const JobId handed = array->second.handed(id);
+    const auto one = std::find_if(told.begin(), told.end(), [&](const store::Present& present) {
+      return present.attempt.job == handed;
+    });
+    const Job& job = *parts_.world->job(id);
     const auto place = places_.find(id);
-    if (!is_live_now || place == places_.end() || place->second.array != array.key) continue;
-    one.attempt.job = id;
+    if (one == told.end() || place == places_.end() || place->second.array != name.first) continue;
+    if (!is_live(job.state) || !job.last || job.last->number != one->attempt.number) continue;
+    store::Present seen = *one;
+    seen.attempt.job = id;
     store::Present& last = present_[id];
-    one.reading.boot_ns = last.reading.boot_ns;
-    if (last == one) continue;  // it was read before
-    one.reading.boot_ns = parts_.clock->now().boot_ns;
-    last = std::move(one);
+    seen.reading.boot_ns = last.reading.boot_ns;
+    if (last == seen) continue;  // it was read before
+    seen.reading.boot_ns = parts_.clock->now().boot_ns;
+    last = std::move(seen);
     parts_.touch(id);
   }
 }
@@ -434,7 +473,9 @@ void Cluster::see_queue(const std::vector<slurm::QueueRecord>& queue) {
   std::vector<std::pair<std::string, std::int32_t>> open;
   for (const auto& [key, array] : arrays_) {
     for (const auto& [index, task] : array.tasks) {
-      if (!task.closed && array.others.empty()) open.emplace_back(key, index);
+      // What it may have told counts first.
+      const bool is_read = array.others.empty() && array.unread.empty();
+      if (!task.closed && is_read) open.emplace_back(key, index);
     }
   }
   for (const auto& [key, index] : open) {
@@ -462,14 +503,16 @@ void Cluster::judge(Array& array, std::int32_t index, Task& task) {
   }
   ask_soon();
   if (++task.looks_after_end < kLooksAfterEnd) return;
-  const bool was_never_there = array.doubtful && array.number == 0;
+  if (array.doubtful && array.number == 0) {
+    to_withdraw_.insert(array.key);
+    return;
+  }
   const std::string name = task_name(array, index);
   const std::string output = fmt::format("{}/task-{}.txt", array.folder, index);
   const TaskEnd over = steps_ ? step_end(name, output) : task_end(task.seen, name, output);
   const Instant now = parts_.clock->now();
   for (const JobId id : task.jobs) {
     const Job& job = *parts_.world->job(id);
-    if (was_never_there || array.withdrawn) continue;
     if (is_live(job.state)) {
       Evidence evidence = over.evidence;
       if (job.last->stop) {
@@ -477,19 +520,28 @@ void Cluster::judge(Array& array, std::int32_t index, Task& task) {
         evidence.stop_reason = job.last->stop_reason;
       }
       end(id, evidence);
-    } else if (job.state == JobState::Queued && over.cancels && !task.ended_by_us) {
-      parts_.record(id, event::Cancelled{over.words}, now);
-    } else if (job.state == JobState::Queued && over.holds) {
-      parts_.record(id, event::Held{over.words}, now);
+    } else if (job.state == JobState::Queued && !task.told_to_end.contains(id) &&
+               !array.withdrawn) {
+      if (over.cancels) {
+        parts_.record(id, event::Cancelled{over.words}, now);
+      } else if (over.holds && !task.is_silent) {
+        parts_.record(id, event::Held{over.words}, now);
+      } else if (task.read == store::RecordName{index, 1, 0}) {
+        give_up_on(id, over.words);
+      }
     }
   }
-  if (was_never_there) {
-    parts_.errands->run([path = array.folder + "/" + kWithdrawn] {
-      (void)os::write_file_atomic(path, "", 0644, true);
-      return [] {};
-    });
-  }
   close(array, index, task);
+}
+
+/// It is handed over anew, but not for ever.
+void Cluster::give_up_on(JobId id, const std::string& words) {
+  if (++wordless_[id] < kMostWordless) return;
+  wordless_.erase(id);
+  parts_.record(id,
+                event::Held{fmt::format("{} times its task ended before it could begin: {}",
+                                        kMostWordless, words)},
+                parts_.clock->now());
 }
 
 void Cluster::ask_soon() {

@@ -90,7 +90,8 @@ void Cluster::stop_looking_at(const Array& array) {
 void Cluster::knows_all_of(const std::string& folder) {
   parts_.when_durable([this, folder] {
     parts_.errands->run([folder, from = parts_.from] {
-      if (owner_of(folder) == Owner{from, true}) {  // still
+      const Result<std::optional<Owner>> owner = owner_of(folder);
+      if (owner && *owner == Owner{from, true}) {  // still
         (void)os::write_file_atomic(folder + "/" + kOwner, to_text(Owner{from}), 0644, false);
       }
       return [] {};

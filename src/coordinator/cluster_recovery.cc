@@ -11,6 +11,7 @@
 #include "coordinator/array_call.h"
 #include "coordinator/cluster.h"
 #include "os/file.h"
+#include "store/end_request.h"
 
 namespace pergpu {
 
@@ -24,6 +25,7 @@ struct Cluster::Found {
   bool withdrawn = false;
   bool is_new_here = false;  // the store does not have all yet that came of it
   ClosedTasks closed = {};
+  std::set<JobId> told_to_end = {};  // as they are numbered there
   std::vector<store::Life> lives = {};
 };
 
@@ -31,18 +33,50 @@ struct Cluster::Found {
 struct Cluster::Question {
   SweepId sweep = {};
   std::string root = {};
+  std::vector<std::string> homes = {};  // folders that are there while its file system is
+  std::int64_t umask = 022;
   std::set<std::string> known = {};  // keys
   bool takes = false;                // what is others' is taken over
+  bool is_known = false;             // all was found out before, while it was this one's
   bool is_new = false;               // none of its jobs has begun, as far as is known here
+  bool reruns = false;               // what had ended runs again
+};
+
+struct Cluster::Answer {
+  std::string claimant = {};  // who decides for it; "": nobody has said so
+  bool is_known = false;      // all of it, from before
+  std::vector<Found> found = {};
+  std::string trouble = {};  // why nothing is known yet
 };
 
 namespace {
 
 constexpr std::size_t kLongest = 512u << 20;
+constexpr std::int64_t kRecoveryPause = 5 * kSecond;
 
-std::int64_t noted_number(const std::string& folder) {
+Result<std::int64_t> noted_number(const std::string& folder) {
   const Result<std::string> text = os::read_file(folder + "/" + kSubmitted, 64);
-  return text ? std::atoll(text->c_str()) : 0;
+  if (text) return std::atoll(text->c_str());
+  if (text.error().kind == ErrorKind::NotFound) return std::int64_t{0};
+  return text.error();
+}
+
+/// The jobs that tasks were told to end.
+std::set<JobId> told_to_end(const std::string& folder, const std::vector<std::string>& names,
+                            const store::Handover& handover) {
+  std::set<std::int32_t> tasks;
+  for (const store::HandedJob& handed : handover.jobs) tasks.insert(handed.task);
+  std::set<JobId> out;
+  for (const std::int32_t task : tasks) {
+    const std::string name = store::end_request_name(task);
+    if (!std::binary_search(names.begin(), names.end(), name)) continue;
+    const Result<std::string> text = os::read_file(folder + "/" + name, kLongest);
+    if (!text) continue;
+    const Result<std::vector<store::EndRequest>> requests = store::end_requests_of(*text);
+    if (!requests) continue;
+    for (const store::EndRequest& request : *requests) out.insert(request.job);
+  }
+  return out;
 }
 
 bool is_new(const Sweep& sweep, const World& world) {
@@ -92,66 +126,75 @@ class JobsHere {
 
 void Cluster::recover(const std::vector<SweepId>& sweeps) {
   to_recover_ = {sweeps.begin(), sweeps.end()};
-  recovered_ = sweeps.empty();
 }
 
 void Cluster::arrive(SweepId sweep) {
   to_recover_.insert(sweep);
   arriving_.insert(sweep);
-  recovered_ = false;
-  next_look_ns_ = 0;
+  next_recovery_ns_ = 0;
 }
 
 void Cluster::ask_what_was() {
+  next_recovery_ns_ = parts_.clock->now().boot_ns + kRecoveryPause;
   std::vector<Question> questions;
   for (const SweepId id : to_recover_) {
     const Sweep* sweep = parts_.world->sweep(id);
     if (sweep == nullptr) continue;
     const bool arrives = arriving_.contains(id);
+    const bool begins = arrives && is_new(*sweep, *parts_.world);
     Question question{.sweep = id,
                       .root = folder_of(*sweep),
+                      .homes = {sweep->spec.folder, sweep->root},
+                      .umask = sweep->context.umask,
                       .takes = arrives,
-                      .is_new = arrives && is_new(*sweep, *parts_.world)};
+                      .is_known = recovered_.contains(id),
+                      .is_new = begins,
+                      .reruns = begins && sweep->context.rerun};
     for (const auto& [key, array] : arrays_) {
       if (array.others.empty()) question.known.insert(key);
     }
     questions.push_back(std::move(question));
   }
-  next_look_ns_ = parts_.clock->now().boot_ns + 5 * kSecond;
+  std::erase_if(to_recover_, [&](SweepId id) { return parts_.world->sweep(id) == nullptr; });
   busy_ = true;
-  parts_.errands->run([this, questions, from = parts_.from]() -> std::function<void()> {
-    auto found = std::make_shared<std::vector<Found>>();
-    std::string trouble;
+  parts_.errands->run([this, questions]() -> std::function<void()> {
+    auto answers = std::make_shared<std::vector<std::pair<SweepId, Answer>>>();
     for (const Question& question : questions) {
-      if (Result<void> read = find(question, from, *found); !read) trouble = read.error().message;
+      answers->emplace_back(question.sweep, answer(question));
     }
-    for (Found& one : *found) {
-      if (one.number != 0 || one.closed.all || one.owner.who != from || !trouble.empty()) continue;
-      Result<std::int64_t> number = number_of(one.handover.key);
-      if (number && *number == 0) {
-        // A submit that is still on its way finds this when its tasks begin.
-        (void)os::write_file_atomic(one.folder + "/" + kWithdrawn, "", 0644, true);
-        one.withdrawn = true;
-        number = number_of(one.handover.key);
-      }
-      if (!number) {
-        trouble = number.error().message;
-        break;
-      }
-      one.number = *number;
-    }
-    std::set<SweepId> asked;
-    for (const Question& question : questions) asked.insert(question.sweep);
-    return [this, found, trouble, asked] {
+    return [this, answers] {
       busy_ = false;
-      trouble_ = trouble;
-      if (!trouble.empty()) return;
-      answers_.push_back([this, found, asked] { recovered(asked, std::move(*found)); });
+      for (auto& [sweep, one] : *answers) {
+        if (!one.trouble.empty()) {
+          troubles_[sweep] = one.trouble;
+          continue;
+        }
+        answers_.push_back([this, sweep = sweep, told = std::move(one)] {
+          told.is_known ? knows_again(sweep) : recovered(sweep, told.found, told.claimant);
+        });
+      }
     };
   });
 }
 
-/// Which array has this comment; 0: none that Slurm knows of.
+Cluster::Answer Cluster::answer(const Question& question) {
+  Answer out;
+  Result<void> read = find(question, out);
+  if (!read) out.trouble = read.error().message;
+  for (Found& one : out.found) {
+    if (!out.trouble.empty()) break;
+    if (one.number != 0 || one.closed.all || one.owner.who != parts_.from) continue;
+    const Result<Doubt> doubt = settle_doubt(one.folder, one.handover.key);
+    if (doubt) {
+      one.number = doubt->number;
+      one.withdrawn = one.withdrawn || doubt->withdrawn;
+    } else {
+      out.trouble = doubt.error().message;
+    }
+  }
+  return out;
+}
+
 Result<std::int64_t> Cluster::number_of(const std::string& key) {
   const Result<std::vector<slurm::QueueRecord>> queue = ask_queue();
   if (!queue) return queue.error();
@@ -161,81 +204,138 @@ Result<std::int64_t> Cluster::number_of(const std::string& key) {
   return std::int64_t{0};
 }
 
-Result<void> Cluster::find(const Question& question, const std::string& from,
-                           std::vector<Found>& out) {
+Result<Cluster::Doubt> Cluster::settle_doubt(const std::string& folder, const std::string& key) {
+  Result<std::int64_t> number = number_of(key);
+  if (!number) return number.error();
+  if (*number != 0) return Doubt{*number};
+  // A submit that is still on its way finds this when its tasks begin.
+  Result<void> written = os::write_file_atomic(folder + "/" + kWithdrawn, "", 0644, true);
+  if (!written) return written.error();
+  number = number_of(key);
+  if (!number) return number.error();
+  if (*number != 0 && !steps_) {
+    Result<void> cancelled = client_.cancel_pending(*number);
+    if (!cancelled) return cancelled.error();
+  }
+  return Doubt{*number, true};
+}
+
+Result<void> Cluster::find(const Question& question, Answer& out) {
+  const auto is_there = [](const std::string& folder) { return os::is_directory(folder); };
+  // A file system that is not mounted is no empty one.
+  if (!question.is_new && !os::exists(question.root) &&
+      std::none_of(question.homes.begin(), question.homes.end(), is_there)) {
+    return Error{ErrorKind::Unavailable, 0,
+                 fmt::format("neither {} is there: is their file system mounted?",
+                             fmt::join(question.homes, " nor "))};
+  }
+  Result<std::string> claimant = claimant_of(question.root);
+  if (!claimant) return std::move(claimant).error();
+  const bool was_ours = *claimant == parts_.from;
+  out.claimant = question.takes ? parts_.from : *claimant;
+  if (question.takes && !was_ours) {
+    if (Result<void> mine = claim(question.root, parts_.from, question.umask); !mine) return mine;
+  }
+  out.is_known = was_ours && question.is_known;
+  if (out.is_known) return {};
   const Result<std::vector<std::string>> keys = os::list_dir(question.root);
-  // A file system that does not answer is not an empty one.
   if (!keys && keys.error().kind != ErrorKind::NotFound) return keys.error();
   if (!keys) return {};
   for (const std::string& key : *keys) {
-    if (question.known.contains(key)) continue;
-    Found found{.sweep = question.sweep, .folder = question.root + "/" + key};
-    const Result<std::vector<std::string>> names = os::list_dir(found.folder);
-    if (!names) continue;
-    std::optional<Owner> owner = owner_of(found.folder);
-    if (!owner) continue;  // sbatch was not asked yet
-    found.closed = closed_tasks(*names);
-    if (found.closed.all && *owner == Owner{from}) continue;  // the store has all of it
-    const Result<std::string> text =
-        os::read_file(found.folder + "/" + store::kHandoverName, kLongest);
-    if (!text) continue;  // as above
-    Result<store::Handover> handover = store::handover_of(*text);
-    if (!handover) continue;
-    found.handover = *std::move(handover);
-    if (question.takes && owner->who != from) {
-      owner = Owner{from, true};
-      Result<void> taken =
-          os::write_file_atomic(found.folder + "/" + kOwner, to_text(*owner), 0644, true);
-      if (!taken) return taken;
+    if (key == kOwner) continue;
+    const std::string folder = question.root + "/" + key;
+    const bool takes = out.claimant == parts_.from;
+    if (question.known.contains(key)) {
+      if (takes && !was_ours) {  // somebody has just taken it away
+        Result<void> back =
+            os::write_file_atomic(folder + "/" + kOwner, to_text(Owner{parts_.from}), 0644, true);
+        if (!back) return back;
+      }
+      continue;
     }
-    found.owner = *owner;
-    found.is_new_here = question.is_new || *owner != Owner{from};
-    found.number = noted_number(found.folder);
-    found.withdrawn = std::binary_search(names->begin(), names->end(), kWithdrawn);
-    for (const store::RecordName& name : store::lives_in(*names)) {
-      Result<store::Life> life = store::read_life(found.folder, name);
-      if (!life && life.error().kind != ErrorKind::NotFound) return std::move(life).error();
-      if (life) found.lives.push_back(*std::move(life));
-    }
-    out.push_back(std::move(found));
+    Result<std::optional<Found>> found = read_handover(question, folder, parts_.from, takes);
+    if (!found) return std::move(found).error();
+    if (*found) out.found.push_back(**std::move(found));
   }
   return {};
 }
 
-void Cluster::recovered(const std::set<SweepId>& asked, std::vector<Found> found) {
+/// nullopt: Slurm was not asked yet, or all that came of it is known.
+Result<std::optional<Cluster::Found>> Cluster::read_handover(const Question& question,
+                                                             const std::string& folder,
+                                                             const std::string& from, bool takes) {
+  const std::optional<Found> none;
+  Found found{.sweep = question.sweep, .folder = folder};
+  const Result<std::vector<std::string>> names = os::list_dir(folder);
+  if (!names && names.error().kind == ErrorKind::NotFound) return none;
+  if (!names) return names.error();
+  Result<std::optional<Owner>> owner = owner_of(folder);
+  if (!owner) return std::move(owner).error();
+  if (!*owner) return none;
+  found.owner = **owner;
+  found.closed = closed_tasks(*names);
+  const bool is_ours = found.owner == Owner{from};
+  if (found.closed.all && (question.reruns || (is_ours && !question.is_new))) return none;
+  const std::string path = folder + "/" + store::kHandoverName;
+  const Result<std::string> text = os::read_file(path, kLongest);
+  if (!text && text.error().kind == ErrorKind::NotFound) return none;
+  if (!text) return text.error();
+  Result<store::Handover> handover = store::handover_of(*text);
+  if (!handover) return Error{ErrorKind::Corrupt, 0, path + ", " + handover.error().message};
+  found.handover = *std::move(handover);
+  if (takes && found.owner.who != from) {
+    found.owner = Owner{from, true};
+    Result<void> taken =
+        os::write_file_atomic(folder + "/" + kOwner, to_text(found.owner), 0644, true);
+    if (!taken) return std::move(taken).error();
+  }
+  found.is_new_here = question.is_new || found.owner != Owner{from};
+  const Result<std::int64_t> number = noted_number(folder);
+  if (!number) return number.error();
+  found.number = *number;
+  found.withdrawn = std::binary_search(names->begin(), names->end(), kWithdrawn);
+  found.told_to_end = told_to_end(folder, *names, found.handover);
+  for (const store::RecordName& name : store::lives_in(*names)) {
+    Result<store::Life> life = store::read_life(folder, name);
+    if (!life && life.error().kind != ErrorKind::NotFound) return std::move(life).error();
+    if (life) found.lives.push_back(*std::move(life));
+  }
+  return std::optional(std::move(found));
+}
+
+void Cluster::knows_again(SweepId id) {
+  to_recover_.erase(id);
+  arriving_.erase(id);
+  troubles_.erase(id);
+}
+
+void Cluster::recovered(SweepId id, std::vector<Found> found, const std::string& claimant) {
+  knows_again(id);
+  const Sweep* sweep = parts_.world->sweep(id);
+  if (sweep == nullptr) return;
+  recovered_.insert(id);
   std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
     return a.handover.at_wall_ns < b.handover.at_wall_ns;
   });
-  std::map<SweepId, std::string> newest;  // whose it is
   for (const Found& one : found) {
-    if (parts_.world->sweep(one.sweep) == nullptr) continue;
     if (const auto it = arrays_.find(one.handover.key); it != arrays_.end()) {
       if (it->second.others.empty()) continue;
       stop_looking_at(it->second);  // it is looked at anew
     }
     go_on_with(one);
-    newest[one.sweep] = one.owner.who;
     if (one.owner == Owner{parts_.from, true}) knows_all_of(one.folder);
   }
-  for (const SweepId id : asked) {
-    to_recover_.erase(id);
-    arriving_.erase(id);
-  }
-  recovered_ = to_recover_.empty();
   next_look_ns_ = 0;
   ask_soon();
-  end_orphans(asked);
-  for (const auto& [sweep, owner] : newest) {
-    if (owner != parts_.from) leave_rest_to(owner, sweep);
-  }
-  for (const SweepId id : asked) {
-    const Sweep* sweep = parts_.world->sweep(id);
-    if (sweep == nullptr) continue;
-    lanes_of(id);
-    for (const Step& step : sweep->steps) {
-      for (const JobId job : step.current) {
-        if (job) parts_.refresh(job);
-      }
+  end_orphans(id);
+  const bool is_ours = claimant.empty() || claimant == parts_.from;
+  if (!is_ours) leave_rest_to(claimant, id);
+  lanes_of(id);
+  for (const Step& step : sweep->steps) {
+    for (const JobId job : step.current) {
+      if (!job) continue;
+      if (is_ours) let_go(job);
+      parts_.refresh(job);
     }
   }
 }
@@ -261,6 +361,7 @@ void Cluster::go_on_with(const Found& found) {
     Task& task = array.tasks[handed.task];
     task.read = {handed.task, 1, 0};
     task.jobs.push_back(id);
+    if (found.told_to_end.contains(handed.job.id)) task.told_to_end.insert(id);
     if (id != handed.job.id) array.numbered.emplace(id, handed.job.id);
     if (found.is_new_here) catch_up(id, handed.state);
     if (array.others.empty()) let_go(id);
@@ -279,6 +380,40 @@ void Cluster::go_on_with(const Found& found) {
   if (!added.others.empty()) leave_to_others(added);
   if (added.number != 0 || !added.others.empty()) return;
   for (auto& [index, task] : added.tasks) give_back(added, task);  // Slurm never had it
+}
+
+/// What Slurm does not show of an array that it may have taken.
+void Cluster::withdraw() {
+  const std::string key = *to_withdraw_.begin();
+  const auto it = arrays_.find(key);
+  if (it == arrays_.end() || it->second.number != 0 || it->second.open == 0) {
+    to_withdraw_.erase(key);
+    return;
+  }
+  next_withdrawal_ns_ = parts_.clock->now().boot_ns + kRecoveryPause;
+  busy_ = true;
+  parts_.errands->run([this, key, folder = it->second.folder]() -> std::function<void()> {
+    const Result<Doubt> doubt = settle_doubt(folder, key);
+    return [this, key, doubt] {
+      busy_ = false;
+      answers_.push_back([this, key, doubt] { withdrew(key, doubt); });
+    };
+  });
+}
+
+void Cluster::withdrew(const std::string& key, const Result<Doubt>& doubt) {
+  const auto it = arrays_.find(key);
+  if (it == arrays_.end()) return;
+  if (!doubt) {
+    trouble_ = doubt.error().message;
+    return;
+  }
+  to_withdraw_.erase(key);
+  Array& array = it->second;
+  array.number = doubt->number;
+  array.withdrawn = doubt->withdrawn;
+  if (array.number != 0) return ask_soon();  // Slurm tells of the end of its tasks
+  for (auto& [index, task] : array.tasks) close(array, index, task);
 }
 
 /// Two may not work in one folder: not before it has ended, whose command was another one.
@@ -303,10 +438,10 @@ void Cluster::catch_up(JobId id, const event::Folded& state) {
   if (has_none && state.attempts > 0) parts_.record(id, state, parts_.clock->now());
 }
 
-void Cluster::end_orphans(const std::set<SweepId>& sweeps) {
+void Cluster::end_orphans(SweepId sweep) {
   std::vector<JobId> orphans;
   parts_.world->live_jobs().for_each([&](JobId id) {
-    if (sweeps.contains(parts_.world->job(id)->sweep) && !holds(id)) orphans.push_back(id);
+    if (parts_.world->job(id)->sweep == sweep && !holds(id)) orphans.push_back(id);
   });
   for (const JobId id : orphans) {
     end(id, {.lost = true, .lost_why = "what was handed over to Slurm is not there any more"});

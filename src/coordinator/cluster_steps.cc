@@ -34,8 +34,11 @@ bool Cluster::hand_over_step() {
   std::vector<std::tuple<int, SweepId, std::size_t, JobId>> ready;  // by priority, then by age
   for (const auto& [id, wanted] : wanted_) {
     const Sweep* sweep = parts_.world->sweep(id);
-    if (sweep == nullptr) continue;
-    for (const JobId job : ready_jobs(*parts_.world, *sweep, {wanted.begin(), wanted.end()})) {
+    if (sweep == nullptr || to_recover_.contains(id)) continue;
+    const std::vector<JobId> jobs =
+        ready_jobs(*parts_.world, *sweep, {wanted.begin(), wanted.end()},
+                   [this](JobId job) { return holds(job); });
+    for (const JobId job : jobs) {
       const int priority = parts_.world->step_of(*parts_.world->job(job)).spec.priority;
       ready.emplace_back(-priority, id, ready.size(), job);
     }

@@ -138,6 +138,14 @@ void Coordinator::refresh(JobId id) {
       on_cluster ? cluster_->leave(next) : leave_queue(job);
       continue;
     }
+    const JobId newer = on_cluster ? parts_.world->replaced_by(next) : JobId{};
+    if (newer) {  // its task had begun it, and gave it back
+      record(next,
+             event::Cancelled{fmt::format("not started again: replaced by job {}", newer.value)});
+      cluster_->leave(next);
+      work.push_back(newer);
+      continue;
+    }
     if (acquiring_.contains(next)) continue;
     ReadinessVerdict verdict = readiness(*parts_.world, job);
     // There it may wait behind what it needs.
@@ -473,6 +481,7 @@ void Coordinator::gpus_discovered() {
     const int cores = parts_.machine.core_count();
     capacity_.cpu_lanes.size = machine_cpu_lanes(cores, lanes, cpu_budget({}, cores, lanes));
   }
+  if (!parts_.node.empty()) hold_unfit();
   refresh_all();
 }
 

@@ -263,6 +263,7 @@ class Coordinator {
   void touch(JobId job);
   void refresh(JobId id);
   void refresh_all();
+  void hold_unfit();
   void refresh_sweep(SweepId id);
   void refresh_added(const SubmitReply& reply);
   void refresh_submitted(JobId job);

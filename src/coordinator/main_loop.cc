@@ -238,8 +238,8 @@ int coordinator_main(const CoordinatorOptions& options) {
       clock, [&](std::int64_t at, std::function<void()> f) { return loop.at(at, std::move(f)); },
       on_engine);
   std::unique_ptr<gpu::ProbeInventory> inventory = gpu::ProbeInventory::create(loop, clock);
-  const bool is_of_allocation = !task && std::getenv("PERGPU_ALLOCATED_GPUS") != nullptr;
-  const char* given = std::getenv(task ? "CUDA_VISIBLE_DEVICES" : "PERGPU_ALLOCATED_GPUS");
+  const bool is_of_allocation = !task && std::getenv(kAllocatedGpusName) != nullptr;
+  const char* given = std::getenv(task ? "CUDA_VISIBLE_DEVICES" : kAllocatedGpusName);
   gpu::AllocatedGpus allocated(*inventory, gpu::device_names(given == nullptr ? "" : given));
   GpuLanes gpus({.inventory = &allocated,
                  .loop = &loop,

@@ -75,6 +75,21 @@ void Coordinator::end_on_cluster(JobId id, const Evidence& evidence) {
   mind_needs(id);
 }
 
+/// On a node: what its allocation can never run.  On this machine no submit lets that in.
+void Coordinator::hold_unfit() {
+  parts_.gpus->fill(capacity_);
+  std::vector<std::pair<JobId, std::string>> unfit;
+  parts_.world->open_jobs().for_each([&](JobId id) {
+    const Job& job = *parts_.world->job(id);
+    if (job.state != JobState::Queued) return;
+    const StepSpec& step = parts_.world->step_of(job).spec;
+    const Demand demand = demand_of(step, pool_of(parts_.world->sweep_of(job), step));
+    std::string why = never_fits(demand, capacity_);
+    if (!why.empty()) unfit.emplace_back(id, std::move(why));
+  });
+  for (auto& [id, why] : unfit) record(id, event::Held{"in its allocation: " + std::move(why)});
+}
+
 void Coordinator::mind_needs(JobId id) {
   const Job& job = *parts_.world->job(id);
   const bool is_told_of = !parts_.world->sweep_of(job).spec.notify.empty();

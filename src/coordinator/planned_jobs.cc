@@ -76,6 +76,7 @@ Sweep PlannedJobs::as_sweep(SweepId id, const SubmitContext& context) const {
   sweep.id = id;
   sweep.context.lanes = context.lanes;
   sweep.context.devices = context.devices;
+  sweep.context.engine = context.engine;
   for (std::size_t step = 0; step < file_.steps.size(); ++step) {
     const auto slot = static_cast<std::size_t>(slots_[step]);
     if (sweep.steps.size() <= slot) sweep.steps.resize(slot + 1);

@@ -19,8 +19,9 @@ void Coordinator::recover() {
   std::vector<SweepId> on_cluster;
   for (const auto& [id, sweep] : world.sweeps()) {
     declare(sweep);
-    if (sweep.context.engine == kSlurm && sweep.open > 0) on_cluster.push_back(id);
-    if (sweep.open == 0) rest_.insert(id);  // of a store that did not know of archived ones
+    if (sweep.context.engine == kSlurm) on_cluster.push_back(id);
+    // A cluster still had some of it, or the store did not know of archived ones.
+    if (sweep.open == 0) rest_.insert(id);
   }
   std::vector<ExpectedAttempt> local;
   std::vector<ExpectedAttempt> fake;

@@ -28,16 +28,19 @@ slurm::StepCall step_call(const Sweep& sweep, const ArrayPlan& plan,
 Result<std::shared_ptr<os::Spawned>> start_step(slurm::Steps& steps, const slurm::StepCall& call,
                                                 const std::string& folder, const std::string& owner,
                                                 const std::string& handover) {
-  Result<void> made = make_handover(folder, owner, handover, call.umask);
+  Result<void> ready = make_handover(folder, owner, handover, call.umask);
+  if (!ready) ready = Error{ErrorKind::Unavailable, 0, ready.error().message};
+  if (ready) ready = check_claim(os::parent_of(folder), owner);
   // Of a step that is not begun after all the list of steps tells.
   const std::string number = steps.allocation() + "\n";
   const auto mode = static_cast<mode_t>(0666 & ~call.umask);
-  if (made) made = os::write_file_atomic(folder + "/" + kSubmitted, number, mode, true);
+  const bool is_ours = ready || ready.error().kind != ErrorKind::Busy;
+  if (ready) ready = os::write_file_atomic(folder + "/" + kSubmitted, number, mode, true);
   Result<std::shared_ptr<os::Spawned>> started =
-      made ? steps.start(call) : Result<std::shared_ptr<os::Spawned>>(made.error());
+      ready ? steps.start(call) : Result<std::shared_ptr<os::Spawned>>(ready.error());
   if (started) return started;
   (void)os::write_file_atomic(folder + "/" + kClosed, "", mode, true);
-  return Error{ErrorKind::Unavailable, started.error().os_errno, started.error().message};
+  return Error{is_ours ? ErrorKind::Unavailable : ErrorKind::Busy, 0, started.error().message};
 }
 
 }  // namespace pergpu

@@ -17,7 +17,8 @@ slurm::StepCall step_call(const Sweep& sweep, const ArrayPlan& plan,
                           const std::string& pergpu, const std::string& environment);
 
 /// Makes the folder with the handover and starts srun, our child; for an errand, it blocks.
-/// Unavailable: it was surely not started.
+/// Nothing was started: Busy: another coordinator has the sweep (its name is the message);
+/// Unavailable: for another reason.
 Result<std::shared_ptr<os::Spawned>> start_step(slurm::Steps& steps, const slurm::StepCall& call,
                                                 const std::string& folder, const std::string& owner,
                                                 const std::string& handover);

@@ -40,9 +40,9 @@ std::optional<bool> was_done(const store::HandedNeed& need) {
   return state == "done";
 }
 
-/// Whether all of it is done; waits for what is not told yet until `deadline_ns`.
-bool may_run(const store::HandedJob& job, std::int64_t deadline_ns) {
-  for (const store::HandedNeed& need : job.needs) {
+/// Whether all of them are done; waits for what is not told yet until `deadline_ns`.
+bool are_done(const std::vector<store::HandedNeed>& needs, std::int64_t deadline_ns) {
+  for (const store::HandedNeed& need : needs) {
     for (;;) {
       const std::optional<bool> done = was_done(need);
       if (done && !*done) return false;
@@ -106,8 +106,13 @@ Result<Task> Task::read(TaskOptions options) {
                        [&](const store::Record& told) { return told.attempt.job == id; });
   };
   const std::int64_t deadline = os::boot_now_ns() + kPatience;
+  std::optional<bool> is_open;  // the barrier
+  const auto may_run = [&](const store::HandedJob& job) {
+    if (!is_open) is_open = are_done(out.handover_.needs, deadline);
+    return *is_open && are_done(job.needs, deadline);
+  };
   std::erase_if(out.handover_.jobs, [&](const store::HandedJob& job) {
-    return !began_before(job.job.id) && !may_run(job, deadline);
+    return !began_before(job.job.id) && !may_run(job);
   });
   return out;
 }

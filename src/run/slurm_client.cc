@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstddef>
 #include <initializer_list>
 #include <string_view>
 #include <utility>
@@ -44,6 +45,13 @@ std::string one_line(std::string_view text) {
   return out;
 }
 
+std::vector<std::string> to_strings(const std::vector<ArrayTask>& tasks) {
+  std::vector<std::string> out;
+  out.reserve(tasks.size());
+  for (const ArrayTask& task : tasks) out.push_back(to_string(task));
+  return out;
+}
+
 bool has_any(std::string_view words, std::initializer_list<std::string_view> some) {
   return std::any_of(some.begin(), some.end(),
                      [&](std::string_view one) { return words.find(one) != words.npos; });
@@ -51,7 +59,11 @@ bool has_any(std::string_view words, std::initializer_list<std::string_view> som
 
 /// So many jobs at once, or so fast: later it is taken.
 bool is_limit(std::string_view words) {
-  return has_any(words, {"SubmitJob", "MaxSubmit", "submit limit", "Rate limit", "rate limit",
+  // Where the limit is named, the words for all of them say nothing.
+  const bool names_another =
+      has_any(words, {"error: QOS", "error: Assoc"}) && !has_any(words, {"SubmitJob", "MaxSubmit"});
+  return !names_another &&
+         has_any(words, {"SubmitJob", "MaxSubmit", "submit limit", "Rate limit", "rate limit",
                          "maximum job submit", "Resource temporarily unavailable"}) &&
          !has_any(words, {"Unable to contact"});
 }
@@ -59,9 +71,10 @@ bool is_limit(std::string_view words) {
 /// The request itself is wrong.  Whatever else there is may pass: a key, a name server, a
 /// controller.
 bool is_refusal(std::string_view words) {
-  return has_any(words, {"Batch job submission failed", "unrecognized option", "invalid option",
-                         "Invalid numeric value", "option requires", "Invalid argument",
-                         "Invalid job id"}) &&
+  return has_any(words, {"Batch job submission failed", "unrecognized", "invalid option",
+                         "Invalid numeric value", "option requires", "requires an argument",
+                         "allow an argument", "is ambiguous", "Invalid argument", "Invalid --",
+                         "specification (pos=", "Invalid job id"}) &&
          !has_any(words, {"Unable to contact", "temporarily", "Connection refused",
                           "authentication", "Slurm backup controller", "try again"});
 }
@@ -75,7 +88,18 @@ bool may_be_taken(std::string_view words) {
                      [&](std::string_view some) { return words.find(some) != words.npos; });
 }
 
+/// The controller has not answered.
+bool is_unheard(std::string_view words) {
+  return may_be_taken(words) ||
+         has_any(words, {"Unable to contact", "did not answer", "there is no ",
+                         "failed:", "Unexpected message", "authentication", "fatal:"});
+}
+
 }  // namespace
+
+std::string to_string(const ArrayTask& task) {
+  return fmt::format("{}_{}", task.array, task.index);
+}
 
 struct Client::Said {
   std::string output = {};
@@ -158,24 +182,58 @@ Result<std::vector<QueueRecord>> Client::accounting(const std::vector<std::int64
   return parse_accounting(said->output);
 }
 
-Result<void> Client::for_each_part(const std::vector<std::string>& ids,
-                                   std::vector<std::string> argv) {
+Result<void> Client::cancel(const std::vector<std::string>& ids, std::vector<std::string> argv) {
   Result<void> out;
   for (std::size_t at = 0; at < ids.size(); at += kMostIds) {
     std::vector<std::string> words = argv;
     const std::size_t end = std::min(ids.size(), at + kMostIds);
     for (std::size_t i = at; i < end; ++i) words.push_back(ids[i]);
-    if (Result<Said> said = call(std::move(words), nullptr); !said) out = std::move(said).error();
+    Result<Said> said = call(std::move(words), nullptr);
+    // It also complains of what has ended, or still waits.
+    if (!said && is_unheard(said.error().message)) out = std::move(said).error();
   }
   return out;
 }
 
-Result<void> Client::cancel_pending(const std::vector<std::string>& ids) {
-  return for_each_part(ids, {"scancel", "--quiet", "--state=PENDING"});
+// Filtered by state, tasks of an array that have not been started are one job to scancel, which
+// ends all of them for one (22.05).  What is held is a job of its own.
+Result<void> Client::cancel_pending(const std::vector<ArrayTask>& tasks) {
+  std::vector<std::string> ids = to_strings(tasks);
+  std::vector<std::string> held;
+  Result<void> out;
+  for (std::size_t at = 0; at < ids.size(); at += kMostIds) {
+    const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto end = ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), at + kMostIds));
+    if (hold(fmt::format("{}", fmt::join(begin, end, ",")))) {
+      held.insert(held.end(), begin, end);
+      continue;
+    }
+    for (auto id = begin; id != end; ++id) {  // some have ended
+      if (Result<void> one = hold(*id)) {
+        held.push_back(*id);
+      } else {
+        out = one;
+      }
+    }
+  }
+  if (held.empty()) return out;
+  return cancel(held, {"scancel", "--quiet", "--state=PENDING"});
 }
 
-Result<void> Client::signal(const std::vector<std::string>& ids, const std::string& signal) {
-  return for_each_part(ids, {"scancel", "--quiet", "--batch", "--signal=" + signal});
+Result<void> Client::hold(const std::string& ids) {
+  Result<Said> said = call({"scontrol", "hold", ids}, nullptr);
+  if (!said) return std::move(said).error();
+  return {};
+}
+
+Result<void> Client::cancel_pending(std::int64_t array) {
+  return cancel({std::to_string(array)}, {"scancel", "--quiet", "--state=PENDING"});
+}
+
+// Without the filter scancel tries for a minute and more to signal what waits.
+Result<void> Client::signal(const std::vector<ArrayTask>& tasks, const std::string& signal) {
+  return cancel(to_strings(tasks),
+                {"scancel", "--quiet", "--batch", "--state=RUNNING", "--signal=" + signal});
 }
 
 Result<void> Client::requeue(const std::string& id) {

@@ -19,6 +19,14 @@ struct SubmitCall {
   std::uint32_t umask = 022;
 };
 
+struct ArrayTask {
+  std::int64_t array = 0;
+  std::int32_t index = 0;
+  auto operator<=>(const ArrayTask&) const = default;
+};
+/// "12_3"
+std::string to_string(const ArrayTask& task);
+
 class Client {
  public:
   /// Slurm's number of the job.  Invalid: refused for good, with sbatch's words; Full: too many
@@ -31,10 +39,12 @@ class Client {
   Result<std::vector<QueueRecord>> steps(const std::string& allocation);
   /// What the accounting knows of the tasks of these arrays.
   Result<std::vector<QueueRecord>> accounting(const std::vector<std::int64_t>& arrays);
-  /// Those of them that wait; "12_3".
-  Result<void> cancel_pending(const std::vector<std::string>& ids);
+  /// Those of them that wait, and no others of their arrays.
+  Result<void> cancel_pending(const std::vector<ArrayTask>& tasks);
+  /// All of its tasks that wait.
+  Result<void> cancel_pending(std::int64_t array);
   /// To the script's process of those that run.
-  Result<void> signal(const std::vector<std::string>& ids, const std::string& signal);
+  Result<void> signal(const std::vector<ArrayTask>& tasks, const std::string& signal);
   /// A task that runs is ended and put back into the queue, where it waits some two minutes.
   Result<void> requeue(const std::string& id);
   Result<Config> config();
@@ -47,7 +57,9 @@ class Client {
  private:
   struct Said;
   Result<Said> call(std::vector<std::string> argv, const SubmitCall* submit);
-  Result<void> for_each_part(const std::vector<std::string>& ids, std::vector<std::string> argv);
+  Result<void> hold(const std::string& ids);
+  /// scancel; what it cannot do is no failure, only what it could not ask.
+  Result<void> cancel(const std::vector<std::string>& ids, std::vector<std::string> argv);
 
   std::map<std::string, std::int64_t> requests_;
 };

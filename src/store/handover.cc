@@ -42,6 +42,20 @@ JobIdentity identity_of(const std::string& text) {
   return identity;
 }
 
+Json needs_json(const std::vector<HandedNeed>& needs) {
+  Json out = Json::array();
+  for (const HandedNeed& need : needs) out.push_back({{"job", need.job.value}, {"out", need.out}});
+  return out;
+}
+
+std::vector<HandedNeed> needs_of(const Json& j) {
+  std::vector<HandedNeed> out;
+  for (const Json& need : j) {
+    out.push_back({{need.at("job").get<std::int64_t>()}, need.at("out").get<std::string>()});
+  }
+  return out;
+}
+
 Json head(const Handover& h) {
   return {{"handover", kFormat},
           {"key", h.key},
@@ -50,6 +64,7 @@ Json head(const Handover& h) {
           {"jobs_each", h.jobs_each},
           {"at", h.at_wall_ns},
           {"last_start_ms", h.last_start_ms},
+          {"needs", needs_json(h.needs)},
           {"node", h.node},
           {"sweep",
            {{"id", h.sweep.id.value},
@@ -67,9 +82,6 @@ Json body(const row::Run& r) {
 }
 
 Json body(const HandedJob& h) {
-  Json needs = Json::array();
-  for (const HandedNeed& need : h.needs)
-    needs.push_back({{"job", need.job.value}, {"out", need.out}});
   return {{"job", h.job.id.value},
           {"run", h.job.run},
           {"step", h.job.step},
@@ -78,7 +90,7 @@ Json body(const HandedJob& h) {
           {"at", instant(h.job.at)},
           {"task", h.task},
           {"state", event_body(h.state)},
-          {"needs", needs}};
+          {"needs", needs_json(h.needs)}};
 }
 
 /// Reads line after line; what is wrong is thrown by the JSON library and caught in one place.
@@ -111,6 +123,7 @@ void read_head(const Json& j, Handover& out) {
   j.at("jobs_each").get_to(out.jobs_each);
   j.at("at").get_to(out.at_wall_ns);
   out.last_start_ms = j.value("last_start_ms", std::int64_t{0});
+  out.needs = needs_of(j.value("needs", Json::array()));
   out.node = j.value("node", std::string());
   const Json& sweep = j.at("sweep");
   out.sweep = {.id = {sweep.at("id").get<std::int64_t>()},
@@ -137,10 +150,8 @@ HandedJob job_of(const Json& j, SweepId sweep) {
                         .step_name = j.at("step_name").get<std::string>(),
                         .identity = identity_of(j.at("identity").get<std::string>()),
                         .at = instant_of(j.at("at"))},
-                .task = j.at("task").get<std::int32_t>()};
-  for (const Json& need : j.at("needs")) {
-    out.needs.push_back({{need.at("job").get<std::int64_t>()}, need.at("out").get<std::string>()});
-  }
+                .task = j.at("task").get<std::int32_t>(),
+                .needs = needs_of(j.at("needs"))};
   Result<JobEvent> state = event_of("folded", j.at("state").get<std::string>());
   if (!state) throw std::invalid_argument(state.error().message);
   out.state = std::get<event::Folded>(*std::move(state));

@@ -26,7 +26,7 @@ struct HandedJob {
   row::NewJob job = {};
   event::Folded state = {};            // what it was when it was handed over: queued
   std::int32_t task = 0;               // index in the array
-  std::vector<HandedNeed> needs = {};  // those that were not done yet
+  std::vector<HandedNeed> needs = {};  // those that were not done yet, beside the handover's
   bool operator==(const HandedJob& other) const;
 };
 
@@ -38,7 +38,8 @@ struct Handover {
   std::int64_t at_wall_ns = 0;  // when it was made
   // After so long a task has no time for a whole attempt any more; 0: there is no telling.
   std::int64_t last_start_ms = 0;
-  std::string node = {};  // of an allocation that was there; "": the cluster chooses
+  std::vector<HandedNeed> needs = {};  // of all of its jobs: what was not done yet behind a barrier
+  std::string node = {};               // of an allocation that was there; "": the cluster chooses
   row::Sweep sweep = {};
   std::vector<row::Run> runs = {};  // those of the jobs; of a once-step all
   std::vector<HandedJob> jobs = {};

@@ -81,15 +81,35 @@ TEST(ArrayCall, ItAsksForAllOfItsLanes) {
   }
 }
 
-TEST(Owner, IsReadAsItWasWritten) {
-  std::string folder = ::testing::TempDir() + "owner.XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  EXPECT_EQ(owner_of(folder), std::nullopt) << "sbatch was not asked yet";
-  for (const Owner& owner : {Owner{"login1:/x", false}, Owner{"login2:/a b", true}}) {
-    ASSERT_TRUE(os::write_file_atomic(folder + "/" + kOwner, to_text(owner), 0644, false));
-    EXPECT_EQ(owner_of(folder), owner);
+TEST(ArrayCall, ItsTasksTimesTheirLanesAreNeverMoreThanMaxParallel) {
+  struct Case {
+    int max_parallel;
+    int lanes;
+    const char* option;
+  };
+  for (const auto& [max_parallel, lanes, option] : std::initializer_list<Case>{
+           {8, 1, "--array=0-1%8\n"},
+           {8, 2, "--array=0-1%4\n"},
+           {5, 2, "--array=0-1%2\n"},
+           {4, 4, "--array=0-1%1\n"},
+           {3, 4, "--array=0-1%1\n"},  // of whose lanes three are used: max_parallel holds there
+           {1, 4, "--array=0-1%1\n"}}) {
+    StepSpec step = step_of("train");
+    step.max_parallel = max_parallel;
+    step.slurm.lanes = lanes;
+    EXPECT_NE(script_of(step).find(option), std::string::npos)
+        << max_parallel << " with " << lanes << " lanes\n"
+        << script_of(step);
   }
-  ASSERT_TRUE(os::remove_tree(folder));
+}
+
+TEST(ArrayCall, TheTypeOfItsGpusIsAskedFor) {
+  StepSpec step = step_of("train");
+  step.gpus = 2;
+  step.gpu = "a100";
+  EXPECT_NE(script_of(step).find("#SBATCH --gres=gpu:a100:2\n"), std::string::npos);
+  step.slurm.lanes = 2;
+  EXPECT_NE(script_of(step).find("#SBATCH --gres=gpu:a100:4\n"), std::string::npos);
 }
 
 TEST(ClosedTasks, AreToldByNamesOfFiles) {
@@ -97,6 +117,27 @@ TEST(ClosedTasks, AreToldByNamesOfFiles) {
   EXPECT_TRUE(some.has(3));
   EXPECT_FALSE(some.has(0) || some.has(1));
   EXPECT_TRUE(closed_tasks({kClosed}).has(1));
+}
+
+TEST(ArrayPreview, ArraysAreAsLongAsTheSiteAllowsAndALaterStepWaitsForItsOwn) {
+  SweepSpec sweep = sweep_of("s", 5);
+  StepSpec evaluate = step_of("evaluate");
+  evaluate.needs = {{0, Need::Scope::SameRun}};
+  sweep.steps = {step_of("train"), evaluate};
+  const Result<std::vector<ArraySnapshot>> arrays = preview_arrays(
+      sweep, {.engine = kSlurm}, [](std::size_t, std::size_t) { return JobState::Queued; }, 2,
+      "/bin/pergpu");
+  ASSERT_TRUE(arrays);
+  ASSERT_EQ(arrays->size(), 6u);
+  for (std::size_t i = 0; i < 6; ++i) {
+    const ArraySnapshot& array = (*arrays)[i];
+    EXPECT_EQ(array.step, i < 3 ? "train" : "evaluate");
+    EXPECT_EQ(array.tasks, i % 3 == 2 ? 1 : 2);
+    const std::string indices = i % 3 == 2 ? "--array=0\n" : "--array=0-1\n";
+    EXPECT_NE(array.script.find(indices), std::string::npos) << array.script;
+    const std::string needs = "--dependency=aftercorr:ARRAY_" + std::to_string(i - 2) + "\n";
+    EXPECT_EQ(array.script.find(needs) != std::string::npos, i >= 3) << array.script;
+  }
 }
 
 TEST(ArrayPreview, LeavesOutWhatIsNotQueued) {

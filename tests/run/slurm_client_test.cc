@@ -1,11 +1,14 @@
 // What is made of what Slurm's programs say; scripts stand for them.
 #include "run/slurm_client.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <map>
+#include <string>
+#include <vector>
 
 #include "os/file.h"
 
@@ -34,6 +37,18 @@ struct SlurmClient : ::testing::Test {
                           .cwd = folder,
                           .umask = 027});
   }
+  /// Of a submit for each of these, which sbatch prints before it exits with the code.
+  void expect(ErrorKind kind, const std::vector<std::string>& said, int code = 1) {
+    for (const std::string& words : said) {
+      ASSERT_TRUE(os::write_file_atomic(folder + "/said", words + "\n", 0644, false));
+      const Result<std::int64_t> number = submit(fmt::format("cat said >&2; exit {}", code));
+      ASSERT_FALSE(number) << words;
+      EXPECT_EQ(number.error().kind, kind) << words;
+      std::string shown = words;
+      std::replace(shown.begin(), shown.end(), '\n', ' ');
+      EXPECT_NE(number.error().message.find(shown), std::string::npos) << number.error().message;
+    }
+  }
   std::string read(const std::string& name) const {
     const Result<std::string> text = os::read_file(folder + "/" + name, 1 << 20);
     return text ? *text : "";
@@ -58,21 +73,86 @@ TEST_F(SlurmClient, SubmitsWithTheSweepsEnvironmentFolderAndMask) {
   EXPECT_NE(got.find("0027\n" + folder + "\n--parsable s.sh\n"), std::string::npos) << got;
 }
 
-TEST_F(SlurmClient, KnowsARefusalFromAPassingTrouble) {
-  const std::map<std::string, ErrorKind> said = {
-      {"Batch job submission failed: Invalid partition name specified", ErrorKind::Invalid},
-      {"Batch job submission failed: Job violates accounting/QOS policy", ErrorKind::Invalid},
-      {"Unable to contact slurm controller (connect failure)", ErrorKind::Unavailable},
-      {"Batch job submission failed: Slurm temporarily unable to accept job",
-       ErrorKind::Unavailable},
-      {"Batch job submission failed: Socket timed out on send/recv operation", ErrorKind::Io},
-      {"Batch job submission failed: Zero Bytes were transmitted or received", ErrorKind::Io}};
-  for (const auto& [words, kind] : said) {
-    const Result<std::int64_t> number = submit("echo 'sbatch: error: " + words + "' >&2; exit 1");
-    ASSERT_FALSE(number);
-    EXPECT_EQ(number.error().kind, kind) << words;
-    EXPECT_NE(number.error().message.find(words), std::string::npos);
-  }
+// The words are those of sbatch 22.05.
+const std::string kFailed = "sbatch: error: Batch job submission failed: ";
+const std::string kViolates =
+    kFailed +
+    "Job violates accounting/QOS policy (job submit limit, user's size and/or time "
+    "limits)";
+
+TEST_F(SlurmClient, WhatTheControllerRefusesForGoodIsInvalid) {
+  expect(
+      ErrorKind::Invalid,
+      {kFailed + "Requested node configuration is not available",
+       "sbatch: error: CPU count per node can not be satisfied\n" + kFailed +
+           "Requested node configuration is not available",
+       "sbatch: error: invalid partition specified: nobody\n" + kFailed +
+           "Invalid partition name specified",
+       kFailed + "Invalid account or account/partition combination specified",
+       kFailed + "Invalid qos specification", kFailed + "Invalid feature specification",
+       kFailed + "Invalid generic resource (gres) specification",
+       kFailed + "Invalid job array specification", kFailed + "Invalid node name specified",
+       kFailed + "Invalid license specification", kFailed + "Requested reservation is invalid",
+       kFailed + "Requested time limit is invalid (missing or exceeds some limit)",
+       kFailed + "More processors requested than permitted",
+       kFailed + "Memory required by task is not available", kFailed + "Access/permission denied"});
+}
+
+TEST_F(SlurmClient, OptionsThatSbatchDoesNotUnderstandAreInvalid) {
+  const std::string more = "\nTry \"sbatch --help\" for more information";
+  expect(ErrorKind::Invalid,
+         {"sbatch: unrecognized option '--nonsense=1'" + more,
+          "sbatch: option '--mail-type' requires an argument" + more,
+          "sbatch: option '--oversubscribe' doesn't allow an argument" + more,
+          "sbatch: option '--gpu=1' is ambiguous; possibilities: '--gpu-bind' '--gpus'" + more,
+          "Invalid time specification (pos=0): soon\nsbatch: error: Invalid --begin specification",
+          "sbatch: error: Invalid --mail-type specification"},
+         255);
+  expect(ErrorKind::Invalid,
+         {"sbatch: error: Invalid numeric value \"x\" for --switches.",
+          "sbatch: error: unrecognized --hint argument \"x\", see --hint=help"});
+}
+
+TEST_F(SlurmClient, SoManyJobsThatNoMoreAreTakenForNowAreFull) {
+  expect(ErrorKind::Full,
+         {"sbatch: error: QOSMaxSubmitJobPerUserLimit\n" + kViolates,
+          "sbatch: error: QOSGrpSubmitJobsLimit\n" + kViolates,
+          "sbatch: error: AssocMaxSubmitJobLimit\n" + kViolates,
+          "sbatch: error: AssocGrpSubmitJobsLimit\n" + kViolates,
+          kViolates,  // it may be that
+          kFailed + "Resource temporarily unavailable",
+          "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying\n" +
+              kFailed + "Resource temporarily unavailable"});
+}
+
+TEST_F(SlurmClient, AJobThatIsTooBigForItsQosIsInvalidAndNotAskedForAgain) {
+  expect(ErrorKind::Invalid, {"sbatch: error: QOSMaxCpuPerJobLimit\n" + kViolates,
+                              "sbatch: error: QOSMaxWallDurationPerJobLimit\n" + kViolates,
+                              "sbatch: error: AssocMaxCpuPerJobLimit\n" + kViolates});
+}
+
+TEST_F(SlurmClient, TroubleThatPassesAndTookNothingIsUnavailable) {
+  expect(ErrorKind::Unavailable,
+         {kFailed + "Unable to contact slurm controller (connect failure)",
+          kFailed + "Unable to contact slurm controller (send failure)",
+          kFailed + "Slurm temporarily unable to accept job",
+          kFailed + "Unable to create job record, try again",
+          kFailed + "Slurm backup controller in standby mode",
+          kFailed + "Invalid authentication credential",
+          "sbatch: error: Munge encode failed: Failed to access \"/run/munge/munge.socket.2\": No "
+          "such file or directory\n" +
+              kFailed + "Protocol authentication error",
+          "sbatch: error: fetch_config: DNS SRV lookup failed\n"
+          "sbatch: fatal: Could not establish a configuration source"});
+}
+
+TEST_F(SlurmClient, AnAnswerThatIsLostMayHaveTakenTheJobs) {
+  expect(ErrorKind::Io,
+         {kFailed + "Socket timed out on send/recv operation",
+          kFailed + "Zero Bytes were transmitted or received",
+          kFailed + "Unable to contact slurm controller (receive failure)",
+          kFailed + "Unable to contact slurm controller (shutdown failure)",
+          kFailed + "Message receive failure", kFailed + "Connection reset by peer"});
 }
 
 TEST_F(SlurmClient, IsUnsureWhereSbatchDidNotEndByItself) {
@@ -88,14 +168,37 @@ TEST_F(SlurmClient, NamesAProgramThatIsMissing) {
 }
 
 TEST_F(SlurmClient, EndsManyInFewRequests) {
+  program("scontrol", "exit 0");
   program("scancel", "echo $# >> " + folder + "/calls");
-  std::vector<std::string> ids;
-  for (int i = 0; i < 450; ++i) ids.push_back("7_" + std::to_string(i));
-  ASSERT_TRUE(client.cancel_pending(ids));
+  std::vector<ArrayTask> tasks;
+  for (int i = 0; i < 450; ++i) tasks.push_back({7, i});
+  ASSERT_TRUE(client.cancel_pending(tasks));
   EXPECT_EQ(read("calls"), "202\n202\n52\n");
+  EXPECT_EQ(client.requests().at("scontrol"), 3);
   EXPECT_EQ(client.requests().at("scancel"), 3);
-  ASSERT_TRUE(client.cancel_pending({}));
+  ASSERT_TRUE(client.cancel_pending(std::vector<ArrayTask>{}));
   EXPECT_EQ(client.requests().at("scancel"), 3);
+}
+
+/// Else scancel would take those that have not been started for one job.
+TEST_F(SlurmClient, EndsOnlyWhatIsHeldByThen) {
+  program("scontrol",
+          R"(case $2 in *7_2*) echo "7_2: Job has already finished" >&2; exit 1;; esac)");
+  program("scancel", "echo $* >> " + folder + "/calls");
+  ASSERT_TRUE(client.cancel_pending({{7, 1}, {7, 2}, {7, 3}}));
+  EXPECT_EQ(read("calls"), "--quiet --state=PENDING 7_1 7_3\n");
+}
+
+TEST_F(SlurmClient, TellsAnEndThatTheControllerHasNotHeardOfFromOneThatCameTooLate) {
+  const std::string error = "echo 'scancel: error: Kill job error on job id ";
+  program("scancel", error + "7_[1]: Job can not be altered now, try again later' >&2; exit 228");
+  EXPECT_TRUE(client.signal({{7, 1}}, "USR1"));
+  program("scancel",
+          error + "7_1: Unable to contact slurm controller (connect failure)' >&2; exit 1");
+  EXPECT_FALSE(client.signal({{7, 1}}, "USR1"));
+  EXPECT_FALSE(client.cancel_pending(7));
+  program("scontrol", "echo 'Unexpected message received for job 7_1' >&2; exit 1");
+  EXPECT_FALSE(client.cancel_pending({{7, 1}}));
 }
 
 TEST_F(SlurmClient, ReadsALongQueueWhole) {

@@ -118,6 +118,26 @@ TEST(Queue, ReadsTasksAndTheRestOfAnArray) {
   EXPECT_TRUE((*queue)[2].tasks.empty());
 }
 
+TEST(Queue, AListThatIsCutLosesWhatMayBeHalfANumberAndSaysThatThereIsMore) {
+  const auto read = [](const std::string& list) {
+    const auto queue =
+        parse_queue(line({"13", "13", list.c_str(), "PENDING", "", "", "k", "0", "0", "r"}));
+    EXPECT_TRUE(queue && queue->size() == 1) << list;
+    return queue && queue->size() == 1 ? queue->front() : QueueRecord{};
+  };
+  std::string list;
+  while (list.size() < 396) list += "11,";  // then "11,1234,…" with 400 bytes of it
+  std::vector<int> tasks(list.size() / 3, 11);
+  const QueueRecord cut = read(list + "1234");
+  EXPECT_TRUE(cut.is_cut) << "of 1234 there may be more: 12345";
+  EXPECT_EQ(cut.tasks, tasks);
+  const QueueRecord whole = read(list + "123");
+  EXPECT_FALSE(whole.is_cut);
+  tasks.push_back(123);
+  EXPECT_EQ(whole.tasks, tasks);
+  EXPECT_NE(queue_format().find("ArrayTaskID:400"), std::string::npos) << "what squeue cuts at";
+}
+
 TEST(Queue, RefusesWhatItDoesNotUnderstand) {
   EXPECT_FALSE(parse_queue("slurm_load_jobs error: Unable to contact\n"));
   EXPECT_FALSE(parse_queue(line({"x", "13", "1", "RUNNING", "", "", "", "0", "0", "r"})));
@@ -142,6 +162,20 @@ TEST(Config, TellsHowLongAnArrayMayBe) {
   EXPECT_EQ(config.max_array_size, 10001);
   EXPECT_FALSE(config.has_accounting);
   EXPECT_EQ(parse_config("").max_array_size, 1001);
+}
+
+TEST(Config, TellsHowManyTasksAnArrayMayHave) {
+  const auto of = [](const std::string& parameters) {
+    return parse_config("Configuration data\nSchedulerParameters     = " + parameters +
+                        "\nSchedulerType           = sched/backfill\n")
+        .max_array_tasks;
+  };
+  EXPECT_EQ(of("max_array_tasks=40"), 40);
+  EXPECT_EQ(of("batch_sched_delay=0,max_array_tasks=200,bf_interval=1"), 200);
+  for (const char* none :
+       {"", "(null)", "bf_interval=1", "max_array_tasks=", "max_array_tasks=x"}) {
+    EXPECT_EQ(of(none), 0) << none;
+  }
 }
 
 TEST(Words, SayWhatAReasonMeans) {

@@ -34,6 +34,7 @@ Handover some() {
                 .state = {.state = JobState::Queued, .queued_at = {5, 6}},
                 .task = 7};
   job.needs = {{{16}, "/data/runs/s/07-x=é/train"}};
+  h.needs = {{{14}, "/data/runs/s/06-x=1/train"}, {{15}, "/data/runs/s/08-x=2/train"}};
   h.jobs = {job};
   job.job.id = {18};
   job.state.attempts = 2;
@@ -52,6 +53,7 @@ TEST(Handover, ComesOutAsItWentIn) {
   EXPECT_EQ(out->jobs_each, in.jobs_each);
   EXPECT_EQ(out->at_wall_ns, in.at_wall_ns);
   EXPECT_EQ(out->last_start_ms, in.last_start_ms);
+  EXPECT_EQ(out->needs, in.needs);
   EXPECT_EQ(out->node, in.node);
   EXPECT_EQ(out->sweep.spec, in.sweep.spec);
   EXPECT_EQ(out->sweep.submit, in.sweep.submit);

@@ -1,0 +1,131 @@
+"""What goes wrong between pergpu and a Slurm: nothing is lost, and nothing runs twice."""
+import glob
+import json
+import os
+import shutil
+
+import pytest
+from harness import FAKE_NVML, wait_until
+from test_slurm import TWO_STEPS, gone, in_the_place_of, submit
+
+
+@pytest.fixture
+def drained(slurm):
+    """Nothing begins while the test runs, until `resume()`."""
+
+    def resume():
+        if "DRAIN" in slurm.run("scontrol", "show", "node", "n0"):
+            slurm.run("scontrol", "update", "NodeName=n0", "State=RESUME")
+
+    slurm.run("scontrol", "update", "NodeName=n0", "State=DRAIN", "Reason=test")
+    yield resume
+    resume()
+
+
+def test_a_cancel_that_slurm_did_not_hear_is_said_again(slurm, home, drained):
+    home.file("is_deaf", "")
+    in_the_place_of(home, "scancel", f'''
+test -e {home.work}/is_deaf || exec $REAL "$@"
+echo "scancel: error: Kill job error: Unable to contact slurm controller (connect failure)" >&2
+exit 1
+''')
+    submit(home, TWO_STEPS)
+    wait_until(lambda: len(slurm.open()) == 6, "both arrays in Slurm's hands")
+    home.run("cancel", "two")
+    # All have ended here, and a coordinator that knows no more than that is to end them there, too.
+    assert set(home.states().values()) <= {"cancelled", "skipped"}
+    home.kill_coordinator()
+    os.remove(home.work + "/is_deaf")
+    home.run("ps")
+    gone(slurm)
+    drained()
+    assert home.stamps.count("start") == 0 and set(home.states().values()) <= {"cancelled", "skipped"}
+
+
+def test_a_store_that_is_lost_begins_with_what_the_folders_tell(slurm, home):
+    submit(home, TWO_STEPS)
+    assert home.wait() == 0
+    home.run("coordinator", "stop")
+    shutil.rmtree(home.path)
+    submit(home, TWO_STEPS)
+    assert home.wait() == 0
+    assert home.stamps.count("start") == 6, "what was done is not done again"
+    home.run("coordinator", "stop")
+    shutil.rmtree(home.path)
+    submit(home, TWO_STEPS, "--rerun")
+    assert home.wait() == 0
+    assert home.stamps.count("start") == 12, "but where that is asked for"
+
+
+def test_what_cannot_be_read_is_not_taken_for_lost(slurm, home):
+    home.close_gate()
+    submit(home, TWO_STEPS)
+    home.until_running(3)
+    home.run("coordinator", "stop")
+    home.open_gate()
+    gone(slurm)
+    (owner, *_) = glob.glob(f"{home.work}/runs/two/.slurm/two-*/owner")
+    os.rename(owner, home.work + "/aside")
+    os.mkdir(owner)  # no file
+    home.run("ps")
+    wait_until(lambda: owner in home.run("why", "two/1").stdout, "words about the file")
+    assert not set(home.states().values()) & {"lost", "cancelled", "skipped", "held"}
+    os.rmdir(owner)
+    os.rename(home.work + "/aside", owner)
+    assert home.wait() == 0
+    assert set(home.states().values()) == {"done"} and home.stamps.count("start") == 6
+
+
+def test_of_two_coordinators_only_the_one_that_was_asked_last_hands_over(slurm, home, new_home):
+    failing = 'name = "two"\nsteps.train.shell = "stamp 0; exit 3"\n'
+    submit(home, failing)
+    assert home.wait() == 1
+    other = new_home()
+    for name in ("PATH", "STAMPS", "GATE", "SLURM_CONF"):
+        other.env[name] = home.env[name]
+    other.run("submit", f"{home.work}/sweep.toml", "--on", "slurm")
+    assert other.wait() == 1 and home.stamps.count("start") == 1, "what had failed is known there"
+    home.close_gate()
+    other.run("retry", "two")
+    home.until_running(2)
+    # The first has nothing in Slurm's hands that it would look at, and does not know.
+    home.run("retry", "two")
+    wait_until(lambda: home.only()["state"] == "held", "its letting go")
+    assert "taken over by pergpu on" in home.only()["reason"]
+    home.open_gate()
+    assert other.wait() == 1 and other.only()["attempt"] == 2
+    assert home.stamps.count("start") == 2
+    # It is told to take it back, and learns what became of it.
+    home.run("submit", f"{home.work}/sweep.toml", "--on", "slurm")
+    assert home.wait() == 1 and home.only()["attempt"] == 2
+    home.run("retry", "two")
+    assert home.wait() == 1 and home.only()["attempt"] == 3
+    assert home.stamps.count("start") == 3
+
+
+def test_memory_that_no_gpu_of_the_allocation_has_is_told(slurm, home):
+    if not FAKE_NVML:
+        pytest.skip("the fake NVML is not built")
+    home.file("world.json", json.dumps({"gpus": 8}))
+    home.env.update(PERGPU_NVML=FAKE_NVML, FAKE_NVML_SCENARIO=home.work + "/world.json")
+    submit(home, '''
+name = "large"
+[steps.train]
+command = "stamp 0"
+gpus = 1
+gpu_memory = "900GiB"
+''')
+    assert home.wait() == 1
+    job = home.only()
+    assert job["state"] == "held" and "900 GiB" in job["reason"], job
+    gone(slurm)
+
+
+def test_a_task_that_disappears_again_and_again_is_held(slurm, home):
+    # As on a node that has no pergpu, with a Slurm that forgets at once what has ended.
+    in_the_place_of(home, "sbatch", 'sed -i "s/^exec .*/exit 1/" "$2"; exec $REAL "$@"')
+    in_the_place_of(home, "squeue", '$REAL "$@" | grep -v FAILED')
+    submit(home, 'name = "two"\nsteps.train.command = "stamp 0"\n')
+    wait_until(lambda: home.only()["state"] == "held", "its hold", 60)
+    assert "3 times" in home.only()["reason"]
+    assert len(slurm.queue()) == 3 and home.stamps.count("start") == 0
