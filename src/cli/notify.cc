@@ -17,6 +17,7 @@
 #include "cli/result_files.h"
 #include "os/clock.h"
 #include "os/file.h"
+#include "run/environment.h"
 #include "spec/diagnostics.h"
 #include "spec/load.h"
 #include "view/escape.h"
@@ -51,13 +52,7 @@ Result<Environment> environment_of(const std::string& file) {
   if (!text)
     return Error{ErrorKind::NotFound, 0,
                  "the environment of the submit cannot be read: " + text.error().message};
-  Environment environment;
-  for (std::size_t at = 0; at < text->size();) {
-    const std::size_t end = std::min(text->find('\0', at), text->size());
-    environment.push_back(text->substr(at, end - at));
-    at = end + 1;
-  }
-  return environment;
+  return entries_of(*text);
 }
 
 Error broken(const std::string& why) {

@@ -12,6 +12,7 @@
 
 #include "job/text.h"
 #include "os/file.h"
+#include "run/environment.h"
 #include "run/slurm_words.h"
 
 namespace pergpu {
@@ -31,16 +32,6 @@ std::int64_t rounds(const ArrayPlan& plan) {
 }
 
 }  // namespace
-
-std::vector<std::string> entries_of(const std::string& environment) {
-  std::vector<std::string> out;
-  for (std::size_t at = 0; at < environment.size();) {
-    const std::size_t end = std::min(environment.find('\0', at), environment.size());
-    out.push_back(environment.substr(at, end - at));
-    at = end + 1;
-  }
-  return out;
-}
 
 ArrayCall array_call(const Sweep& sweep, const ArrayPlan& plan, const std::string& folder,
                      const std::string& pergpu, const std::string& environment) {

@@ -43,9 +43,6 @@ bool surely_not_taken(ErrorKind kind);
 Result<void> make_handover(const std::string& folder, const std::string& owner,
                            const std::string& handover, std::int64_t umask);
 
-/// A captured environment, whose entries end with a NUL, as NAME=value.
-std::vector<std::string> entries_of(const std::string& environment);
-
 /// What the end of a task means for jobs that were live (`evidence`) or queued in it.
 struct TaskEnd {
   std::string words = {};

@@ -10,6 +10,7 @@
 
 #include "coordinator/array_call.h"
 #include "coordinator/cluster.h"
+#include "coordinator/cluster_fit.h"
 #include "coordinator/handover_plan.h"
 #include "coordinator/submit.h"
 #include "run/slurm_script.h"
@@ -57,6 +58,7 @@ Result<std::vector<ArraySnapshot>> preview_arrays(
     const SweepSpec& file, const SubmitContext& context,
     const std::function<JobState(std::size_t step, std::size_t row)>& becomes,
     std::int32_t array_size, const std::string& pergpu) {
+  if (Result<void> fits = check_for_cluster(file); !fits) return std::move(fits).error();
   Previewed previewed;
   if (Result<void> filled = fill(previewed, file, context, becomes); !filled) {
     return std::move(filled).error();

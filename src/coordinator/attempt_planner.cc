@@ -128,14 +128,7 @@ Result<AttemptPlanner::Environment> AttemptPlanner::environment(SweepId sweep) {
     return invalid(fmt::format("the sweep's environment cannot be read: {}; submit the sweep again",
                                text.error().message));
   }
-  auto entries = std::make_shared<std::vector<std::string>>();
-  std::size_t at = 0;
-  while (at < text->size()) {
-    const std::size_t end = std::min(text->find('\0', at), text->size());
-    entries->push_back(text->substr(at, end - at));
-    at = end + 1;
-  }
-  Environment shared = std::move(entries);
+  Environment shared = std::make_shared<std::vector<std::string>>(entries_of(*text));
   environments_.emplace(sweep, shared);
   return shared;
 }

@@ -65,8 +65,8 @@ class Cluster {
     // What a task tells, or what became of it, happens to the job.
     std::function<void(JobId, JobEvent, Instant)> record = {};
     std::function<void(row::Usage)> keep = {};
-    /// A live attempt ended without a word of its own.
-    std::function<void(JobId, const Evidence&)> end = {};
+    /// A live attempt ended without a word of its own; `writes`: its record is ours to close.
+    std::function<void(JobId, const Evidence&, bool writes)> end = {};
     std::function<void(JobId, const std::string& reason)> cancel = {};
     std::function<void(JobId)> refresh = {};
     std::function<void(JobId)> touch = {};  // what is told of it has changed

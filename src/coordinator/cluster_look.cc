@@ -343,7 +343,9 @@ void Cluster::leave_lane(JobId id, std::int64_t end_ns) {
 void Cluster::end(JobId id, const Evidence& evidence) {
   leave_lane(id, parts_.clock->now().wall_ns);
   present_.erase(id);
-  parts_.end(id, evidence);
+  const auto place = places_.find(id);
+  const bool is_others = place != places_.end() && !arrays_.at(place->second.array).others.empty();
+  parts_.end(id, evidence, !is_others);
 }
 
 /// Its jobs are ours again.

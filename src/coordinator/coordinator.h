@@ -321,7 +321,7 @@ class Coordinator {
   bool is_on_cluster(const Job& job) const;
   void take_from_cluster(JobId id, JobEvent e, Instant at);
   void stop_on_cluster(const Job& job, StopCause cause, const std::string& reason, StopHow how);
-  void end_on_cluster(JobId id, const Evidence& evidence);
+  void end_on_cluster(JobId id, const Evidence& evidence, bool writes);
   Next what_follows(const Job& job, const Outcome& outcome) const;
   void mind_needs(JobId id);
   std::unique_ptr<Cluster> make_cluster();

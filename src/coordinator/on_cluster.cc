@@ -24,7 +24,8 @@ std::unique_ptr<Cluster> Coordinator::make_cluster() {
       .record = [this](JobId id, JobEvent e,
                        Instant at) { take_from_cluster(id, std::move(e), at); },
       .keep = [this](row::Usage usage) { parts_.journal->record(std::move(usage)); },
-      .end = [this](JobId id, const Evidence& evidence) { end_on_cluster(id, evidence); },
+      .end = [this](JobId id, const Evidence& evidence,
+                    bool writes) { end_on_cluster(id, evidence, writes); },
       .cancel = [this](JobId id, const std::string& reason) { cancel({id}, false, reason); },
       .refresh = [this](JobId id) { refresh(id); },
       .touch = [this](JobId id) { touch(id); },
@@ -58,11 +59,12 @@ void Coordinator::stop_on_cluster(const Job& job, StopCause cause, const std::st
 }
 
 /// The cluster says that its task is over, and the records say nothing of its end.
-void Coordinator::end_on_cluster(JobId id, const Evidence& evidence) {
+void Coordinator::end_on_cluster(JobId id, const Evidence& evidence, bool writes) {
   const Job& job = *parts_.world->job(id);
   Outcome outcome = classify(evidence);
   const Next next = what_follows(job, outcome);
   record(id, event::Ended{std::move(outcome), next});
+  if (!writes) return mind_needs(id);
   // Its task cannot write that down any more.
   AttemptRecord end{.id = {id, job.last->number}, .placement = job.last->placement};
   tell_end(job, end);

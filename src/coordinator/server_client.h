@@ -55,6 +55,7 @@ struct Server::Client {
 
   // wait: answered when none of these is open any more.
   std::vector<JobId> waiting_for;
+  std::unordered_set<JobId> waited_for;  // the same
   std::unordered_set<JobId> waiting_open;
 
   // clean: it removes the results of these, and must not lose its connection meanwhile.

@@ -143,6 +143,7 @@ void Server::query(Client& client, const Request& request) {
       Client* waiting = find(id);
       if (waiting == nullptr) return;
       waiting->waiting_for = wanted;
+      waiting->waited_for = {wanted.begin(), wanted.end()};
       for (JobId job : wanted) {
         if (is_open(job)) waiting->waiting_open.insert(job);
       }

@@ -168,7 +168,12 @@ void Server::changed(const std::vector<JobId>& jobs) {
     }
     if (!client->waiting_for.empty()) {
       for (JobId id : jobs) {
-        if (!is_open(id)) client->waiting_open.erase(id);
+        if (!client->waited_for.contains(id)) continue;
+        if (is_open(id)) {  // it may have been held
+          client->waiting_open.insert(id);
+        } else {
+          client->waiting_open.erase(id);
+        }
       }
       answer_wait(*client);
     }
@@ -226,6 +231,7 @@ void Server::flush(Client& client) {
 void Server::answer_wait(Client& client) {
   if (client.waiting_open.empty() || stand_still(coordinator_.world(), client.waiting_open)) {
     client.waiting_open.clear();
+    client.waited_for.clear();
     list(client.id, Request::Op::Wait, std::exchange(client.waiting_for, {}));
   }
 }

@@ -5,6 +5,7 @@
 
 #include "coordinator/node_room.h"
 #include "os/file.h"
+#include "run/environment.h"
 
 namespace pergpu {
 

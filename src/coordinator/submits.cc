@@ -5,6 +5,7 @@
 
 #include "coordinator/attempt_planner.h"
 #include "coordinator/cluster.h"
+#include "coordinator/cluster_fit.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/readiness.h"
 
@@ -12,31 +13,6 @@ namespace pergpu {
 namespace {
 
 Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
-
-/// What fits is the cluster's to say; but `uses` counts the jobs that this machine runs.
-Result<void> check_for_cluster(const SweepSpec& sweep) {
-  const auto is_one_line = [](const std::string& path) { return path.find('\n') == path.npos; };
-  if (!is_one_line(sweep.folder) || !is_one_line(output_root(sweep))) {
-    return invalid("a folder whose name has several lines cannot be told to Slurm: " +
-                   (is_one_line(sweep.folder) ? output_root(sweep) : sweep.folder));
-  }
-  for (const StepSpec& step : sweep.steps) {
-    if (step.gpu.find_first_of("*?[") != std::string::npos) {
-      return invalid(
-          fmt::format("step {}: gpu = \"{}\" is a pattern, and Slurm takes the name of a "
-                      "type only (`sinfo -o %G` shows them); or name a `constraint` in "
-                      "`slurm`",
-                      step.name, step.gpu));
-    }
-    if (step.uses.empty()) continue;
-    return invalid(
-        fmt::format("step {}: `uses` counts jobs on this machine and cannot be kept on a cluster; "
-                    "leave it out, "
-                    "`max_parallel` limits a step there, too",
-                    step.name));
-  }
-  return {};
-}
 
 }  // namespace
 

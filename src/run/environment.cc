@@ -164,4 +164,14 @@ JobEnvironment build_environment(const EnvironmentRequest& r) {
   return b.take();
 }
 
+std::vector<std::string> entries_of(std::string_view captured) {
+  std::vector<std::string> out;
+  while (!captured.empty()) {
+    const std::size_t end = std::min(captured.find('\0'), captured.size());
+    out.emplace_back(captured.substr(0, end));
+    captured.remove_prefix(std::min(end + 1, captured.size()));
+  }
+  return out;
+}
+
 }  // namespace pergpu

@@ -49,4 +49,7 @@ std::span<const std::string_view> thread_variables();
 
 JobEnvironment build_environment(const EnvironmentRequest& request);
 
+/// A captured environment, whose entries end with a NUL, as NAME=value.
+std::vector<std::string> entries_of(std::string_view captured);
+
 }  // namespace pergpu

@@ -43,18 +43,18 @@ std::string name_for_people(std::string_view name) {
   return out;
 }
 
-bool is_word(std::string_view text) {
+}  // namespace
+
+bool is_gpu_type(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '.';
   });
 }
 
-}  // namespace
-
-std::string gres_option(const std::string& model, int gpus) {
-  return is_word(model) ? fmt::format("--gres=gpu:{}:{}", model, gpus)
-                        : fmt::format("--gres=gpu:{}", gpus);
+std::string gres_option(const std::string& type, int gpus) {
+  return is_gpu_type(type) ? fmt::format("--gres=gpu:{}:{}", type, gpus)
+                           : fmt::format("--gres=gpu:{}", gpus);
 }
 
 std::string file_name_option(std::string_view path) {

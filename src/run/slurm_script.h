@@ -35,8 +35,10 @@ struct ArrayRequest {
 
 std::string script_text(const ArrayRequest& request);
 
-/// "--gres=gpu:a100:2"; a pattern of models is left out.
-std::string gres_option(const std::string& model, int gpus);
+/// Whether Slurm could call GPUs so.
+bool is_gpu_type(std::string_view text);
+/// "--gres=gpu:a100:2"; "--gres=gpu:2" where `type` is none.
+std::string gres_option(const std::string& type, int gpus);
 /// A path where Slurm replaces %x.
 std::string file_name_option(std::string_view path);
 

@@ -47,7 +47,6 @@ MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerType=sched/backfill
-SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 GresTypes=gpu
 SlurmdParameters=config_overrides
 ReturnToService=2
@@ -84,7 +83,10 @@ USER_OF_DATABASE = """\
 CREATE USER slurm@127.0.0.1 IDENTIFIED BY 'x';
 GRANT ALL ON slurm_acct_db.* TO slurm@127.0.0.1;
 """
-DEFAULTS = {"KillWait": 5, "MinJobAge": 300, "MaxArraySize": 10001, "MaxJobCount": 20000}
+DEFAULTS = {
+    "KillWait": 5, "MinJobAge": 300, "MaxArraySize": 10001, "MaxJobCount": 20000,
+    "SchedulerParameters": "batch_sched_delay=0,sched_interval=1,bf_interval=1",
+}  # fmt: skip
 
 
 def why_not(accounting=False):

@@ -4,6 +4,7 @@ import os
 import subprocess
 
 from harness import descendants, grid, read, wait_until
+from test_security import connect
 
 
 def two_sweeps(home):
@@ -165,6 +166,20 @@ def test_who_watches_is_told_when_the_rest_waits_for_held_jobs(home):
     assert list(home.states().values()) == ["done", "held", "done", "queued"]
     home.run("release", "sweep")
     assert home.wait() == 0
+
+
+def test_who_waits_is_not_told_of_an_end_while_a_job_runs_that_was_held_when_he_came(home):
+    home.close_gate()
+    home.submit(grid("train", 2, 'command = ["stamp"]'), "--lanes", 1)
+    home.until_running()
+    home.run("hold", "sweep/1")
+    with connect(home, hello=True) as waiter:
+        waiter.settimeout(60)
+        waiter.sendall(b'{"op":"wait","sel":["sweep"]}\n')
+        home.run("release", "sweep/1")  # it is asked later than that
+        home.open_gate()
+        told = json.loads(waiter.makefile().readline())
+        assert [job["state"] for job in told["data"]["jobs"]] == ["done", "done"]
 
 
 def test_what_has_not_started_is_cancelled_and_what_runs_goes_on(home):

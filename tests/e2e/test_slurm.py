@@ -9,6 +9,8 @@ import time
 import pytest
 from harness import LONG, read, strip_colours, wait_until
 
+long = pytest.mark.skipif(not LONG, reason="Slurm takes its time: PERGPU_LONG=1")
+
 TWO_STEPS = """
 name = "two"
 [grid]
@@ -97,6 +99,7 @@ command = "stamp 0"
     gone(slurm)
 
 
+@long
 def test_retry_hands_over_what_failed_and_what_needs_it(slurm, home):
     home.file("code", "4")
     submit(home, """
@@ -141,6 +144,7 @@ command = "stamp 0"
     assert home.stamps.count("start") == 2
 
 
+@long
 def test_what_is_held_leaves_the_queue_of_slurm_and_comes_back(slurm, home):
     home.close_gate()
     submit(home, """
@@ -163,6 +167,7 @@ command = "stamp 0"
     assert set(home.states().values()) == {"done"}
 
 
+@long
 def test_scancel_from_outside_cancels(slurm, home):
     home.close_gate()
     submit(home, """
@@ -207,6 +212,7 @@ def test_a_coordinator_that_is_killed_loses_nothing(slurm, home, moment):
     assert len(slurm.queue()) == 6
 
 
+@long
 def test_without_a_controller_jobs_wait_and_why_says_so(new_slurm, home):
     slurm = new_slurm()
     home.env.update(slurm.env)
@@ -283,6 +289,38 @@ def test_a_dry_run_asks_slurm_nothing(home):
     home.run("coordinator", "start")
     assert home.json("run", file, "--on", "slurm", "--dry-run")["arrays"] == []
     assert "asked for nothing" in home.run("run", file, "--on", "slurm", "--dry-run").stdout
+
+
+def test_a_dry_run_shows_the_type_of_gpu_and_how_many_run_at_once(home):
+    out = home.run("run", home.file("s.toml", """
+[slurm]
+lanes = 2
+[grid]
+x = [1, 2, 3, 4, 5, 6, 7, 8]
+[steps.train]
+command = "true"
+gpus = 1
+gpu = "a100"
+max_parallel = 4
+"""), "--on", "slurm", "--dry-run").stdout  # fmt: skip
+    assert "#SBATCH --gres=gpu:a100:2\n" in out, "for both lanes"
+    assert "#SBATCH --array=0-7%2\n" in out, "two tasks, two jobs each"
+
+
+@pytest.mark.parametrize("how", [["submit"], ["run", "--dry-run"]], ids=" ".join)
+@pytest.mark.parametrize("gpu", ["*A100*", "a?00", "[ah]100", "A100 80GB"])
+def test_a_gpu_that_is_no_name_of_a_type_is_refused_for_a_cluster(home, gpu, how):
+    file = home.file("s.toml", f"[steps.train]\ncommand = 'true'\ngpus = 1\ngpu = '{gpu}'\n")
+    home.env["PATH"] = home.work
+    refused = home.run(*how, file, "--on", "slurm", code=2).stderr
+    assert f'step train: gpu = "{gpu}"' in refused and "sinfo -o %G" in refused, refused
+    assert home.states() == {}
+
+
+def test_a_misspelt_place_is_refused_with_the_one_that_is_meant(home):
+    refused = home.run("run", home.file("s.toml", TWO_STEPS), "--on", "slrm", code=2).stderr
+    assert "slrm" in refused and "slurm" in refused, refused
+    assert home.states() == {}
 
 
 def test_several_jobs_fill_an_allocation(slurm, home):
@@ -365,6 +403,7 @@ exit 1
     assert home.stamps.count("start") == 6 and len(slurm.queue()) == 6
 
 
+@long
 def test_a_submit_that_is_not_taken_is_tried_again(slurm, home):
     in_the_place_of(home, "sbatch", f'''
 if [ ! -e {home.work}/open ]; then
@@ -388,6 +427,7 @@ def test_what_slurm_refuses_for_good_is_held_with_its_words(slurm, home):
     home.run("cancel", "two")
 
 
+@long
 def test_a_drained_node_is_a_reason_to_wait(new_slurm, home):
     slurm = new_slurm()
     home.env.update(slurm.env)
@@ -422,6 +462,7 @@ shell = 'printf %s "$PERGPU_PARAM_TEXT"; stamp 0'
     assert home.run("logs", "1").stdout.startswith("a 'b' \"c\" $HOME %d 日本")
 
 
+@long
 def test_what_slurm_has_forgotten_is_asked_of_its_accounting(slurm, home):
     in_the_place_of(home, "scontrol", "$REAL \"$@\" | sed 's/accounting_storage.none/accounting_storage\\/slurmdbd/'")
     in_the_place_of(home, "squeue", f"[ -e {home.work}/forgotten ] || exec $REAL \"$@\"")
@@ -445,110 +486,6 @@ command = "stamp 0"
 
 
 # What takes minutes, because Slurm counts in them.
-
-long = pytest.mark.skipif(not LONG, reason="takes minutes: PERGPU_LONG=1")
-
-
-@long
-def test_the_time_limit_of_an_allocation_is_a_timeout(slurm, home):
-    home.close_gate()
-    submit(home, """
-name = "limit"
-[slurm]
-time = "1m"
-[steps.train]
-command = "stamp 0"
-""")  # fmt: skip
-    home.until_running()
-    wait_until(lambda: home.only()["state"] == "timeout", "its end", 180)
-    assert "time limit of its allocation" in home.only()["reason"]
-    gone(slurm)
-
-
-@long
-def test_a_retry_that_finds_no_time_left_waits_for_the_tasks_next_life(slurm, home):
-    home.close_gate()
-    submit(home, """
-name = "again"
-[slurm]
-time = "1m"
-[steps.train]
-command = "stamp 0"
-retries = { max = 1, delay = "0s" }
-[steps.evaluate]
-needs = ["train"]
-command = "stamp 0"
-""")  # fmt: skip
-    home.until_running()
-    wait_until(lambda: "2 minutes" in home.run("why", "1").stdout, "words about the queue", 180)
-    home.open_gate()
-    home.start("wait").communicate(timeout=400)
-    train, evaluate = (next(job for name, job in home.ps().items() if name.endswith(step)) for step in ("train", "evaluate"))
-    assert train["state"] == evaluate["state"] == "done" and train["attempt"] == 2 and evaluate["attempt"] == 1
-    assert len(slurm.queue()) == 2, "the same two tasks"
-
-
-@long
-def test_a_task_that_slurm_requeues_goes_on_at_no_charge(slurm, home):
-    home.close_gate()
-    submit(home, """
-name = "requeued"
-[steps.train]
-command = "stamp 0"
-""")  # fmt: skip
-    home.until_running()
-    (task,) = slurm.open()
-    slurm.run("scontrol", "requeue", task)
-    wait_until(lambda: "2 minutes" in home.run("why", "1").stdout, "words about it")
-    assert home.only()["state"] == "queued"
-    home.open_gate()
-    assert home.wait() == 0
-    job = home.only()
-    assert job["attempt"] == 2 and job["state"] == "done"
-    assert home.stamps.count("start") == 2
-    assert "the cluster ends the allocation" in home.run("show", "1").stdout, "what attempt 1 became"
-
-
-def test_a_task_that_is_killed_is_lost_and_its_record_says_so(slurm, home):
-    home.close_gate()
-    os.mkdir(home.root + "/t")
-    home.env["TMPDIR"] = home.root + "/t"  # what a killed task leaves behind goes with the home
-    submit(home, """
-name = "killed"
-[steps.train]
-command = "stamp 0"
-rerun = false
-""")  # fmt: skip
-    home.until_running()
-    wait_until(lambda: home.only()["state"] == "running", "a running job")
-    (task,) = home.processes("slurm-task")
-    os.kill(task, signal.SIGKILL)
-    home.wait()
-    assert home.only()["state"] == "lost", home.only()
-    wait_until(lambda: json.loads(read(home.only()["out"] + "/attempt.json"))["state"] == "lost", "the record")
-
-
-@long
-def test_a_node_that_fails_loses_the_attempt_and_no_retry(new_slurm, home):
-    slurm = new_slurm()
-    home.env.update(slurm.env)
-    home.close_gate()
-    submit(home, """
-name = "node"
-[steps.train]
-command = "stamp 0"
-""")  # fmt: skip
-    home.until_running()
-    wait_until(lambda: home.only()["state"] == "running", "a running job")
-    slurm.run("scontrol", "update", "NodeName=n0", "State=DOWN", "Reason=test")
-    wait_until(lambda: home.only()["state"] == "queued", "the job in the queue")
-    slurm.run("scontrol", "update", "NodeName=n0", "State=RESUME", check=False)  # it may be back by itself
-    home.open_gate()
-    process = home.start("wait")
-    process.communicate(timeout=300)
-    job = home.only()
-    assert job["state"] == "done" and job["attempt"] == 2, job
-    home.stop()
 
 
 @long

@@ -5,7 +5,7 @@ import os
 import shutil
 
 import pytest
-from harness import FAKE_NVML, wait_until
+from harness import FAKE_NVML, LONG, wait_until
 from test_slurm import TWO_STEPS, gone, in_the_place_of, submit
 
 
@@ -121,6 +121,7 @@ gpu_memory = "900GiB"
     gone(slurm)
 
 
+@pytest.mark.skipif(not LONG, reason="several looks at Slurm: PERGPU_LONG=1")
 def test_a_task_that_disappears_again_and_again_is_held(slurm, home):
     # As on a node that has no pergpu, with a Slurm that forgets at once what has ended.
     in_the_place_of(home, "sbatch", 'sed -i "s/^exec .*/exit 1/" "$2"; exec $REAL "$@"')

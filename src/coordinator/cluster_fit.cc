@@ -1,0 +1,42 @@
+// What sbatch would refuse, or silently do without, is refused before anything is handed over.
+#include "coordinator/cluster_fit.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "coordinator/submit.h"
+#include "run/slurm_script.h"
+
+namespace pergpu {
+namespace {
+
+Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
+
+}  // namespace
+
+Result<void> check_for_cluster(const SweepSpec& sweep) {
+  const auto is_one_line = [](const std::string& path) { return path.find('\n') == path.npos; };
+  if (!is_one_line(sweep.folder) || !is_one_line(output_root(sweep))) {
+    return invalid("a folder whose name has several lines cannot be told to Slurm: " +
+                   (is_one_line(sweep.folder) ? output_root(sweep) : sweep.folder));
+  }
+  for (const StepSpec& step : sweep.steps) {
+    if (!step.gpu.empty() && !slurm::is_gpu_type(step.gpu)) {
+      return invalid(
+          fmt::format("step {}: gpu = \"{}\" is no name of a type, which is all that Slurm takes "
+                      "(`sinfo -o %G` shows them); or name a `constraint` in `slurm`",
+                      step.name, step.gpu));
+    }
+    // It counts the jobs that this machine runs.
+    if (step.uses.empty()) continue;
+    return invalid(
+        fmt::format("step {}: `uses` counts jobs on this machine and cannot be kept on a cluster; "
+                    "leave it out, `max_parallel` limits a step there, too",
+                    step.name));
+  }
+  return {};
+}
+
+}  // namespace pergpu
