@@ -14,6 +14,8 @@
 namespace pergpu {
 namespace {
 
+constexpr std::int64_t kClusterPatience = 2 * kSecond;
+
 /// The end of a failed job's log: its last words tell a mistake from an accident.
 std::string log_tail(const std::string& path) {
   Result<std::string> tail = os::read_tail(path, kLogTailBytes);
@@ -144,6 +146,9 @@ void Coordinator::on_exit(LiveAttempt& live, const engine_event::Exited& exited)
   const Job& job = *parts_.world->job(live.id.job);
   const StepSpec& step = parts_.world->step_of(job).spec;
   const bool failed = exited.exit_code != 0;
+  if (failed && !parts_.node.empty() && !job.last->stop && !live.outlived) {
+    return await_cluster(live, exited);
+  }
   const bool may_be_its_gpu = job.last->stop ? may_be_the_machine(*job.last->stop) : failed;
   if (may_be_its_gpu && !live.gpus.empty() && !live.faults) return examine(live, exited);
   const gpu::AttemptFaults faults = live.faults.value_or(gpu::AttemptFaults{});
@@ -187,6 +192,19 @@ void Coordinator::on_lost(LiveAttempt& live, const engine_event::Lost& lost) {
                                     .gpu_fault = faults.hardware,
                                     .driver_fault = faults.driver,
                                     .gpu_notes = faults.notes});
+}
+
+/// On a node: the signal that ended it may be on its way to this process, too.  Then its allocation
+/// ends, and it has not failed.
+void Coordinator::await_cluster(LiveAttempt& live, const EngineEvent& end) {
+  live.outlived = true;
+  live.examining = true;
+  parts_.timers->at(parts_.clock->now().boot_ns + kClusterPatience, [this, id = live.id, end] {
+    auto it = live_.find(id.job);
+    if (it == live_.end() || it->second.id != id) return;
+    it->second.examining = false;
+    on_engine(end);
+  });
 }
 
 /// Its GPUs are looked at; then `end` is taken up again.

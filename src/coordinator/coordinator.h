@@ -83,8 +83,10 @@ struct LiveAttempt {
   int memory_held = 0;  // engine_event::Started
   int cpu_held = 0;
   std::string resists = {};  // processes that are left although they were killed, in words
-  // Its end on GPUs: it failed, and they are being looked at; what that look told.
+  // Its end: it failed, and its GPUs are being looked at, or whether its allocation ends, too; what
+  // the looks told.
   bool examining = false;
+  bool outlived = false;  // by the allocation
   bool deferred = false;  // its end, until a submit of its sweep is stored
   bool has_ended() const { return examining || deferred; }
   std::optional<gpu::AttemptFaults> faults = std::nullopt;
@@ -328,6 +330,7 @@ class Coordinator {
   void on_exit(LiveAttempt& live, const engine_event::Exited& exited);
   void on_lost(LiveAttempt& live, const engine_event::Lost& lost);
   void examine(LiveAttempt& live, const EngineEvent& end);
+  void await_cluster(LiveAttempt& live, const EngineEvent& end);
   void arm_timers(LiveAttempt& live);
   void observe(const LiveAttempt& live, const engine_event::Started& started, bool is_new);
   void ready(LiveAttempt& live);

@@ -242,5 +242,35 @@ TEST_F(StallOnGpu, IsNoneWhereNvmlDoesNotTell) {
   EXPECT_EQ(state_with(std::nullopt, std::nullopt), JobState::Done);
 }
 
+/// A node's coordinator, over jobs that fail after ten seconds.
+struct NodeTest : LimitsTest {
+  Simulation sim{store,   clock, "boot-1", {.cores = {0, 1}, .memory_bytes = 1ull << 30},
+                 nullptr, "n0"};
+  NodeTest() {
+    SweepSpec sweep = one_job("10s");
+    sweep.steps[0].fake.exit = "143";
+    EXPECT_TRUE(sim.submit(sweep));
+    sim.run([&] { return runs(sim); });
+    sim.run_for(10 * kSecond + kMillisecond);
+  }
+};
+
+TEST_F(NodeTest, WhatTheEndOfItsAllocationKilledFirstHasNotFailed) {
+  EXPECT_EQ(sim.job(1).state, JobState::Running) << "the same signal may be on its way here";
+  sim.core->start_nothing_more();
+  sim.core->stop_all(StopCause::Cancel, "the cluster ends the allocation");
+  sim.run();
+  EXPECT_EQ(sim.job(1).state, JobState::Cancelled);
+  EXPECT_EQ(sim.job(1).last->outcome->reason, "the cluster ends the allocation");
+}
+
+TEST_F(NodeTest, WhatFailedByItselfIsToldMomentsLater) {
+  EXPECT_EQ(sim.job(1).state, JobState::Running);
+  const std::int64_t ended_at = clock.now().boot_ns;
+  sim.run();
+  EXPECT_EQ(sim.job(1).state, JobState::Failed);
+  EXPECT_LE(clock.now().boot_ns - ended_at, 2 * kSecond);
+}
+
 }  // namespace
 }  // namespace pergpu::testing

@@ -219,7 +219,7 @@ class Simulation {
  public:
   explicit Simulation(MemoryStore& memory, SimClock& time, std::string boot = "boot-1",
                       Machine machine = {.cores = {0, 1, 2, 3}, .memory_bytes = 64ull << 30},
-                      ShownGpus* shown = nullptr)
+                      ShownGpus* shown = nullptr, std::string node = {})
       : store(memory), clock(time), inventory(shown, time, sim_timers) {
     Result<std::unique_ptr<os::Loop>> made = os::Loop::create();  // for lease watches; never runs
     EXPECT_TRUE(made);
@@ -250,6 +250,7 @@ class Simulation {
                            .timers = timers.get(),
                            .machine = std::move(machine),
                            .home = ::testing::TempDir(),
+                           .node = std::move(node),
                            .boot_id = std::move(boot),
                            .read_environment = [](SweepId) { return std::string("PATH=/bin"); },
                            .changed =
