@@ -512,6 +512,8 @@ void Cluster::judge(Array& array, std::int32_t index, Task& task) {
   const std::string name = task_name(array, index);
   const std::string output = fmt::format("{}/task-{}.txt", array.folder, index);
   const TaskEnd over = steps_ ? step_end(name, output) : task_end(task.seen, name, output);
+  // With what it needed: the same may come again and again.
+  const bool was_dropped = task.seen && task.seen->reason.find("Dependency") != std::string::npos;
   const Instant now = parts_.clock->now();
   for (const JobId id : task.jobs) {
     const Job& job = *parts_.world->job(id);
@@ -528,7 +530,7 @@ void Cluster::judge(Array& array, std::int32_t index, Task& task) {
         parts_.record(id, event::Cancelled{over.words}, now);
       } else if (over.holds && !task.is_silent) {
         parts_.record(id, event::Held{over.words}, now);
-      } else if (task.read == store::RecordName{index, 1, 0}) {
+      } else if (task.read == store::RecordName{index, 1, 0} && !was_dropped) {
         give_up_on(id, over.words);
       }
     }

@@ -167,6 +167,8 @@ void Cluster::ask_what_was() {
       for (auto& [sweep, one] : *answers) {
         if (!one.trouble.empty()) {
           troubles_[sweep] = one.trouble;
+          next_recovery_ns_ = parts_.clock->now().boot_ns + kRecoveryPause;
+          recovered_.erase(sweep);  // the claim may be written and the rest unread
           continue;
         }
         answers_.push_back([this, sweep = sweep, told = std::move(one)] {
