@@ -195,6 +195,7 @@ class Cluster {
   void recovered(SweepId id, std::vector<Found> found, const std::string& claimant);
   void go_on_with(const Found& found);
   void knows_all_of(const std::string& folder);
+  void end_again(SweepId sweep);
   void end_orphans(SweepId sweep);
   /// For an errand, as the next ones are.
   Answer answer(const Question& question);

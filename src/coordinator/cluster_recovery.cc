@@ -144,14 +144,19 @@ void Cluster::ask_what_was() {
     const bool begins = arrives && is_new(*sweep, *parts_.world);
     Question question{.sweep = id,
                       .root = folder_of(*sweep),
-                      .homes = {sweep->spec.folder, sweep->root},
+                      .homes = {sweep->root},
                       .umask = sweep->context.umask,
                       .takes = arrives,
                       .is_known = recovered_.contains(id),
                       .is_new = begins,
                       .reruns = begins && sweep->context.rerun};
+    // Elsewhere it may be on another file system.
+    if (sweep->root.starts_with(sweep->spec.folder + "/")) {
+      question.homes.push_back(sweep->spec.folder);
+    }
     for (const auto& [key, array] : arrays_) {
       if (array.others.empty()) question.known.insert(key);
+      if (array.step.sweep == id && !array.others.empty()) question.is_known = false;
     }
     questions.push_back(std::move(question));
   }
@@ -227,9 +232,9 @@ Result<void> Cluster::find(const Question& question, Answer& out) {
   // A file system that is not mounted is no empty one.
   if (!question.is_new && !os::exists(question.root) &&
       std::none_of(question.homes.begin(), question.homes.end(), is_there)) {
-    return Error{ErrorKind::Unavailable, 0,
-                 fmt::format("neither {} is there: is their file system mounted?",
-                             fmt::join(question.homes, " nor "))};
+    return Error{
+        ErrorKind::Unavailable, 0,
+        fmt::format("{} is not there: is its file system mounted?", question.homes.front())};
   }
   Result<std::string> claimant = claimant_of(question.root);
   if (!claimant) return std::move(claimant).error();
@@ -248,7 +253,9 @@ Result<void> Cluster::find(const Question& question, Answer& out) {
     const std::string folder = question.root + "/" + key;
     const bool takes = out.claimant == parts_.from;
     if (question.known.contains(key)) {
-      if (takes && !was_ours) {  // somebody has just taken it away
+      const Result<std::optional<Owner>> owner = owner_of(folder);
+      if (!owner) return owner.error();
+      if (takes && *owner && (*owner)->who != parts_.from) {  // somebody has just taken it away
         Result<void> back =
             os::write_file_atomic(folder + "/" + kOwner, to_text(Owner{parts_.from}), 0644, true);
         if (!back) return back;
@@ -333,11 +340,23 @@ void Cluster::recovered(SweepId id, std::vector<Found> found, const std::string&
   const bool is_ours = claimant.empty() || claimant == parts_.from;
   if (!is_ours) leave_rest_to(claimant, id);
   lanes_of(id);
+  end_again(id);
   for (const Step& step : sweep->steps) {
     for (const JobId job : step.current) {
       if (!job) continue;
       if (is_ours) let_go(job);
       parts_.refresh(job);
+    }
+  }
+}
+
+/// What was to end before the restart may not have been told so.
+void Cluster::end_again(SweepId sweep) {
+  for (const auto& [id, place] : places_) {
+    const Job& job = *parts_.world->job(id);
+    const bool is_ours = arrays_.at(place.array).others.empty();
+    if (job.sweep == sweep && job.state == JobState::Stopping && is_ours) {
+      stop(id, job.last->stop_at_once);
     }
   }
 }

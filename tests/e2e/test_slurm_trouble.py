@@ -22,13 +22,32 @@ def drained(slurm):
     resume()
 
 
-def test_a_cancel_that_slurm_did_not_hear_is_said_again(slurm, home, drained):
+def make_deaf(home):
+    """Slurm does not hear of a cancel while the file `is_deaf` lasts."""
     home.file("is_deaf", "")
     in_the_place_of(home, "scancel", f'''
 test -e {home.work}/is_deaf || exec $REAL "$@"
 echo "scancel: error: Kill job error: Unable to contact slurm controller (connect failure)" >&2
 exit 1
 ''')
+
+
+def test_a_cancel_of_what_runs_outlives_the_coordinator(slurm, home):
+    make_deaf(home)
+    home.close_gate()
+    submit(home, 'name = "two"\nsteps.train.command = "stamp 0"\n')
+    home.until_running()
+    wait_until(lambda: home.only()["state"] == "running", "a running job")
+    home.run("cancel", "two")
+    wait_until(lambda: home.only()["state"] == "stopping", "its stopping")
+    home.kill_coordinator()
+    os.remove(home.work + "/is_deaf")
+    home.run("ps")
+    assert home.wait() == 1 and home.only()["state"] == "cancelled", "although its gate stays closed"
+
+
+def test_a_cancel_that_slurm_did_not_hear_is_said_again(slurm, home, drained):
+    make_deaf(home)
     submit(home, TWO_STEPS)
     wait_until(lambda: len(slurm.open()) == 6, "both arrays in Slurm's hands")
     home.run("cancel", "two")
