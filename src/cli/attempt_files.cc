@@ -81,7 +81,8 @@ void add_attempts(json& whole, std::int64_t only) {
     // The coordinator knows of the newest, whatever its folder holds.
     if (number == job.attempt) {
       attempt["state"] = job.state;
-      for (const char* key : {"class", "started_at", "duration_s", "exit", "signal", "node", "lane"}) {
+      for (const char* key :
+           {"class", "started_at", "duration_s", "exit", "signal", "node", "lane"}) {
         if (whole.contains(key)) attempt[key] = whole[key];
       }
       attempt["reason"] = job.reason;

@@ -222,8 +222,7 @@ void Server::flush(Client& client) {
     for (const LaneSnapshot& lane : coordinator_.lane_snapshots(sweep)) lanes.push_back(lane);
     client.stream->send(dump({{"event", "lanes"}, {"lanes", std::move(lanes)}}));
   }
-  const bool over =
-      client.open_jobs.empty() || stand_still(coordinator_.world(), client.open_jobs);
+  const bool over = client.open_jobs.empty() || stand_still(coordinator_.world(), client.open_jobs);
   if (over && !client.grows) client.stream->send(dump({{"event", "end"}}));
 }
 

@@ -32,8 +32,9 @@ struct PipeEnds {
   os::UniqueFd free_read;
   os::UniqueFd free_write;
 
-  /// `slots_per_lane` × `consumers` slots, for all producers together.  ErrorKind::Unavailable: this
-  /// user has so many pipes that the kernel gives small ones, which do not take as many tokens.
+  /// `slots_per_lane` × `consumers` slots, for all producers together.  ErrorKind::Unavailable:
+  /// this user has so many pipes that the kernel gives small ones, which do not take as many
+  /// tokens.
   static Result<PipeEnds> create(const ChannelOptions& options);
   Result<PipeEnds> duplicate() const;
 };

@@ -37,30 +37,12 @@ std::string text_of(const std::optional<T>& value) {
 
 std::string time_of(std::int64_t wall_ns) { return wall_ns == 0 ? "" : rfc3339(wall_ns); }
 
-constexpr std::array<std::string_view, 24> kFixed = {"job",
-                                                     "sweep",
-                                                     "run",
-                                                     "index",
-                                                     "step",
-                                                     "state",
-                                                     "class",
-                                                     "reason",
-                                                     "attempts",
-                                                     "exit",
-                                                     "signal",
-                                                     "lane",
-                                                     "node",
-                                                     "gpus",
-                                                     "queued_at",
-                                                     "started_at",
-                                                     "ended_at",
-                                                     "duration_s",
-                                                     "cpu_s",
-                                                     "peak_memory_bytes",
-                                                     "git_commit",
-                                                     "git_dirty",
-                                                     "out",
-                                                     "log"};
+constexpr std::array<std::string_view, 24> kFixed = {
+    "job",        "sweep",     "run",        "index",    "step",
+    "state",      "class",     "reason",     "attempts", "exit",
+    "signal",     "lane",      "node",       "gpus",     "queued_at",
+    "started_at", "ended_at",  "duration_s", "cpu_s",    "peak_memory_bytes",
+    "git_commit", "git_dirty", "out",        "log"};
 
 std::vector<std::string> fixed_of(const JobHistory& history) {
   const JobSnapshot& job = history.job;

@@ -1,4 +1,5 @@
-// Lanes of attempts that run elsewhere: no two at once on one, and no more of them than ran at once.
+// Lanes of attempts that run elsewhere: no two at once on one, and no more of them than ran at
+// once.
 #include "coordinator/cluster_lanes.h"
 
 #include <gtest/gtest.h>
