@@ -102,13 +102,20 @@ Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
                            .cwd = call.request.cwd,
                            .umask = static_cast<std::uint32_t>(call.umask)})
           : Result<std::int64_t>(may.error());
-  const std::string note = number ? fmt::format("{}\n", *number) : std::string();
-  const bool is_sure = number || surely_not_taken(number.error().kind);
-  if (is_sure) {
-    // Of a folder that is not noted as either, the next coordinator asks the cluster.
-    (void)os::write_file_atomic(folder + "/" + (number ? kSubmitted : kClosed), note, mode, true);
+  // Of a folder that is noted as neither, the next coordinator asks the cluster.
+  if (number) {
+    const std::string note = fmt::format("{}\n", *number);
+    (void)os::write_file_atomic(folder + "/" + kSubmitted, note, mode, true);
+  } else if (surely_not_taken(number.error().kind)) {
+    take_back(folder, call.umask);
   }
   return number;
+}
+
+void take_back(const std::string& folder, std::int64_t umask) {
+  const auto mode = static_cast<mode_t>(0666 & ~umask);
+  (void)os::write_file_atomic(folder + "/" + kClosed, "", mode, true);
+  (void)os::remove_tree(folder);
 }
 
 bool surely_not_taken(ErrorKind kind) {

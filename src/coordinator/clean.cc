@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
 
 namespace pergpu {
@@ -37,6 +38,8 @@ std::string Coordinator::why_not_cleaned(const Sweep& sweep, const CleanFacts& f
   if (const auto live = facts.live.find(sweep.id); live != facts.live.end()) {
     return fmt::format("what job {} has left behind is not gone yet", live->second.value);
   }
+  if (cluster_ && cluster_->may_begin(sweep.id))
+    return "Slurm has tasks of it that are not gone yet";
   if (notices_->owes(sweep.id)) return "a message that tells of it is not delivered yet";
   if (is_cleaning(sweep.id)) return "another `pergpu clean` is removing its results";
   const std::string inside = sweep.folder() + "/";

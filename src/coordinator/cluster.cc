@@ -11,19 +11,8 @@
 #include "os/file.h"
 #include "os/random.h"
 #include "run/slurm_words.h"
-#include "store/end_request.h"
 
 namespace pergpu {
-namespace {
-
-/// Pauses after a submit that was not taken.
-constexpr std::int64_t kShortestSubmitPause = 5 * kSecond;
-constexpr std::int64_t kLongestSubmitPause = 120 * kSecond;
-/// … after an order to end that did not come through.
-constexpr std::int64_t kEndPause = 5 * kSecond;
-
-}  // namespace
-
 Cluster::Cluster(Parts parts) : parts_(std::move(parts)) {
   if (!parts_.allocation.empty()) steps_.emplace(parts_.allocation);
 }
@@ -32,30 +21,6 @@ void Cluster::want(JobId job) {
   if (holds(job)) return;
   wanted_[parts_.world->job(job)->sweep].insert(job);
   may_plan_ = true;
-}
-
-void Cluster::leave(JobId id) {
-  if (auto it = wanted_.find(parts_.world->job(id)->sweep); it != wanted_.end()) {
-    it->second.erase(id);
-    if (it->second.empty()) wanted_.erase(it);
-  }
-  const auto place = places_.find(id);
-  if (place == places_.end()) return;
-  Array& array = arrays_.at(place->second.array);
-  Task& task = array.tasks.at(place->second.task);
-  const JobState state = parts_.world->job(id)->state;
-  const bool was_not_run = state == JobState::Cancelled || state == JobState::Skipped ||
-                           state == JobState::Held || state == JobState::Queued;
-  if (!was_not_run || task.closed) return;  // its task has told of its end
-  if (!array.others.empty() && state != JobState::Cancelled) return;  // nobody has asked for that
-  to_end_.insert({array.key, place->second.task});
-}
-
-void Cluster::stop(JobId id, bool kill) {
-  const auto place = places_.find(id);
-  if (place == places_.end()) return;
-  if (kill) to_kill_.insert(id);
-  to_end_.insert({place->second.array, place->second.task});
 }
 
 void Cluster::settle(bool may_change) {
@@ -72,21 +37,32 @@ void Cluster::settle(bool may_change) {
   if (!to_end_.empty() && now >= next_end_ns_ && end_tasks()) return;
   if (!to_withdraw_.empty() && now >= next_withdrawal_ns_) return withdraw();
   const bool needs_site = !knows_site() && (steps_ || !wanted_.empty());
-  if (!needs_site && now >= next_submit_ns_ && may_plan_) {
+  if (!needs_site && (may_plan_ || now >= next_plan_ns_)) {
+    may_plan_ = false;  // not until something has changed, or a pause is over
     if (steps_ ? hand_over_step() : hand_over_next()) return;
-    may_plan_ = now < next_submit_ns_;  // else not until something has changed
+    next_plan_ns_ = next_after_pause(now);
   }
   const bool looks = !arrays_.empty() || needs_site;
   if (looks && now >= next_look_ns_) return look();
   if (looks) return wake_at(next_look_ns_);
-  std::int64_t next = std::numeric_limits<std::int64_t>::max();
-  if (!to_recover_.empty()) next = next_recovery_ns_;
-  if (may_plan_ && !wanted_.empty()) next = std::min(next, next_submit_ns_);
-  if (next != std::numeric_limits<std::int64_t>::max()) wake_at(next);
+  std::int64_t next = next_plan_ns_;
+  if (!to_recover_.empty()) next = std::min(next, next_recovery_ns_);
+  if (next != kNever) wake_at(next);
+}
+
+/// When the next of those that wait for a pause may be handed over.
+std::int64_t Cluster::next_after_pause(std::int64_t now_ns) const {
+  std::int64_t next = kNever;
+  for (const auto& [sweep, jobs] : wanted_) {
+    const std::int64_t its = pauses_.next_ns(sweep);
+    if (its > now_ns) next = std::min(next, its);
+  }
+  return next;
 }
 
 bool Cluster::idle() const {
-  const bool waits = !knows_site() || may_plan_;  // else for what only people can bring about
+  // Else for what only people can bring about.
+  const bool waits = !knows_site() || may_plan_ || next_plan_ns_ != kNever;
   return to_recover_.empty() && !busy_ && answers_.empty() && arrays_.empty() &&
          (wanted_.empty() || !waits);
 }
@@ -99,17 +75,30 @@ bool Cluster::has_open(SweepId sweep) const {
          });
 }
 
+bool Cluster::may_begin(SweepId sweep) const {
+  return to_recover_.contains(sweep) ||
+         std::any_of(places_.begin(), places_.end(), [&](const auto& place) {
+           const Job& job = *parts_.world->job(place.first);
+           const bool has_told = job.state == JobState::Done || job.state == JobState::Failed ||
+                                 job.state == JobState::Timeout;
+           return job.sweep == sweep && !has_told && arrays_.at(place.second.array).others.empty();
+         });
+}
+
 /// False: nothing of what is wanted can be handed over now.
 bool Cluster::hand_over_next() {
   std::set<SweepId> not_now = to_recover_;
+  const std::int64_t now = parts_.clock->now().boot_ns;
+  for (const auto& [sweep, jobs] : wanted_) {
+    if (pauses_.next_ns(sweep) > now) not_now.insert(sweep);
+  }
   for (const auto& [key, array] : arrays_) {
     // What is next may have to wait for it.
     const bool has_no_name = array.number == 0 && array.open > 0 && array.others.empty();
     if (has_no_name) not_now.insert(array.step.sweep);
   }
-  const ClusterSite site{
+  ClusterSite site{
       .array_size = array_size_,
-      .most_tasks = most_tasks_,
       .place = [this](JobId job) -> std::optional<HandedPlace> {
         const auto it = places_.find(job);
         if (it == places_.end()) return std::nullopt;
@@ -130,6 +119,7 @@ bool Cluster::hand_over_next() {
   for (const auto& [id, jobs] : wanted_) {
     const Sweep* sweep = parts_.world->sweep(id);
     if (sweep == nullptr || not_now.contains(id)) continue;
+    site.most_tasks = pauses_.most_tasks(id);
     std::optional<ArrayPlan> plan =
         next_array(*parts_.world, *sweep, {jobs.begin(), jobs.end()}, site);
     if (plan && hand_over(*sweep, *std::move(plan))) return true;
@@ -143,11 +133,9 @@ bool Cluster::hand_over_next() {
 bool Cluster::hand_over(const Sweep& sweep, ArrayPlan plan) {
   const Result<std::string> environment = parts_.read_environment(sweep.id);
   if (!environment) {
-    troubles_[sweep.id] = environment.error().message;
-    next_submit_ns_ = parts_.clock->now().boot_ns + kShortestSubmitPause;
+    pauses_.refused(sweep.id, environment.error().message, parts_.clock->now().boot_ns);
     return false;
   }
-  troubles_.erase(sweep.id);
   Array array{.key = fmt::format("{}-{}", sweep.name, os::random_hex(8)),
               .step = plan.step,
               .jobs_each = plan.handover.jobs_each};
@@ -161,7 +149,7 @@ bool Cluster::hand_over(const Sweep& sweep, ArrayPlan plan) {
   if (wanted_[sweep.id].empty()) wanted_.erase(sweep.id);
   plan.handover.key = array.key;
   plan.handover.from = parts_.from;
-  plan.handover.at_wall_ns = parts_.clock->now().wall_ns;
+  plan.handover.at_wall_ns = array.at_wall_ns = parts_.clock->now().wall_ns;
   std::function<std::function<void()>()> send =
       steps_ ? start_of(sweep, plan, array, *environment)
              : submit_of(sweep, std::move(plan), array, *environment);
@@ -192,49 +180,49 @@ void Cluster::submitted(const std::string& key, Result<std::int64_t> number) {
   const auto it = arrays_.find(key);
   if (it == arrays_.end()) return;
   Array& array = it->second;
+  const SweepId sweep = array.step.sweep;
+  const std::int64_t now = parts_.clock->now().boot_ns;
   ask_soon();
   if (number) {
     array.number = *number;
     trouble_.clear();
-    submit_pause_ns_ = 0;
-    if (most_tasks_ > 0) most_tasks_ = 2 * most_tasks_ < array_size_ ? 2 * most_tasks_ : 0;
+    pauses_.taken(sweep, array_size_);
     for (const auto& [index, task] : array.tasks) {
       for (const JobId job : task.jobs) parts_.touch(job);
     }
     return;
   }
-  const ErrorKind kind = number.error().kind;
-  if (!surely_not_taken(kind)) {
-    trouble_ = number.error().message;
-    array.doubtful = true;  // the queue tells
-    return;
-  }
-  if (kind == ErrorKind::Busy) {
-    const SweepId sweep = array.step.sweep;
-    for (auto& [index, task] : array.tasks) give_back(array, task);
-    return leave_rest_to(number.error().message, sweep);
-  }
-  trouble_ = number.error().message;
-  // A shorter one may have a place yet.
-  if (kind == ErrorKind::Full) {
-    most_tasks_ = std::max(1, static_cast<int>(array.tasks.size()) / 2);
-  }
-  pause_submits();
-  if (kind == ErrorKind::Invalid) {
-    // Asking again would be refused again.
-    for (const auto& [index, task] : array.tasks) {
-      for (const JobId job : task.jobs) {
-        if (parts_.world->job(job)->state != JobState::Queued) continue;
-        parts_.record(job, event::Held{"Slurm refuses it: " + trouble_}, parts_.clock->now());
-      }
-    }
+  const std::string words = number.error().message;
+  switch (number.error().kind) {
+    case ErrorKind::Busy:
+      break;
+    case ErrorKind::Invalid:
+      refuse(array, words);
+      break;
+    case ErrorKind::Full:
+      pauses_.had_too_many(sweep, static_cast<int>(array.tasks.size()));
+      [[fallthrough]];
+    case ErrorKind::Unavailable:
+      pauses_.refused(sweep, words, now);
+      break;
+    default:
+      trouble_ = words;
+      pauses_.unheard(now);
+      array.doubtful = true;  // the queue tells
+      return;
   }
   for (auto& [index, task] : array.tasks) give_back(array, task);
+  if (number.error().kind == ErrorKind::Busy) leave_rest_to(words, sweep);
 }
 
-void Cluster::pause_submits() {
-  submit_pause_ns_ = std::clamp(2 * submit_pause_ns_, kShortestSubmitPause, kLongestSubmitPause);
-  next_submit_ns_ = parts_.clock->now().boot_ns + submit_pause_ns_;
+/// Asking again would be refused again.
+void Cluster::refuse(const Array& array, const std::string& words) {
+  for (const auto& [index, task] : array.tasks) {
+    for (const JobId job : task.jobs) {
+      if (parts_.world->job(job)->state != JobState::Queued) continue;
+      parts_.record(job, event::Held{"Slurm refuses it: " + words}, parts_.clock->now());
+    }
+  }
 }
 
 void Cluster::add(Array array) {
@@ -242,103 +230,15 @@ void Cluster::add(Array array) {
   for (const auto& [index, task] : array.tasks) {
     if (!task.closed) ++array.open;
     for (const JobId job : task.jobs) {
-      if (task.closed) continue;
+      const auto place = places_.find(job);
+      const bool has_newer =
+          place != places_.end() && arrays_.at(place->second.array).at_wall_ns > array.at_wall_ns;
+      if (task.closed || has_newer) continue;
       places_[job] = {array.key, index};
       if (auto it = wanted_.find(array.step.sweep); it != wanted_.end()) it->second.erase(job);
     }
   }
   arrays_.emplace(array.key, std::move(array));
-}
-
-// ---- ending ------------------------------------------------------------------------------------
-
-/// What is to end: what waits in the queue leaves it, what runs finds a request and is woken.
-/// False: there is nobody to tell, yet.
-bool Cluster::end_tasks() {
-  struct Order {
-    std::string key = {};
-    std::string folder = {};
-    slurm::ArrayTask task = {};
-    std::vector<store::EndRequest> requests = {};
-    std::vector<JobId> kills = {};
-    bool all = true;  // of the task's jobs are to end
-  };
-  std::vector<Order> orders;
-  for (auto it = to_end_.begin(); it != to_end_.end();) {
-    const auto at = arrays_.find(it->first);
-    const bool is_known = at != arrays_.end() && at->second.number != 0;
-    if (at != arrays_.end() && !is_known) {
-      ++it;  // it is being submitted
-      continue;
-    }
-    if (is_known && !at->second.tasks.at(it->second).closed) {
-      Array& array = at->second;
-      Order order{.key = array.key, .folder = array.folder, .task = {array.number, it->second}};
-      for (const JobId id : array.tasks.at(it->second).jobs) {
-        const Job& job = *parts_.world->job(id);
-        const bool ends = job.state == JobState::Stopping ||
-                          (!is_live(job.state) && job.state != JobState::Queued);
-        if (ends) {
-          const bool stops = job.state == JobState::Stopping;
-          const bool kills = to_kill_.erase(id) > 0;
-          if (kills) order.kills.push_back(id);
-          order.requests.push_back(
-              {array.handed(id), kills, stops ? job.last->stop_reason : job.reason});
-          array.tasks.at(it->second).told_to_end.insert(id);
-        }
-        order.all = order.all && ends;
-      }
-      orders.push_back(std::move(order));
-    }
-    it = to_end_.erase(it);
-  }
-  if (orders.empty()) return false;
-  std::map<std::string, std::size_t> ending;  // tasks by array
-  for (const Order& order : orders) ending[order.key] += order.all ? 1 : 0;
-  std::vector<std::int64_t> whole_arrays;
-  for (const auto& [key, count] : ending) {
-    const Array& array = arrays_.at(key);
-    if (count == array.open) whole_arrays.push_back(array.number);
-  }
-  ask_soon();
-  busy_ = true;
-  auto send = [this, orders = std::move(orders),
-               whole_arrays = std::move(whole_arrays)]() -> std::function<void()> {
-    std::vector<slurm::ArrayTask> whole;
-    std::vector<slurm::ArrayTask> all;
-    Result<void> written;
-    for (const Order& order : orders) {
-      Result<void> one =
-          os::write_file_atomic(order.folder + "/" + store::end_request_name(order.task.index),
-                                to_text(order.requests), 0644, false);
-      if (!one) written = one;
-      all.push_back(order.task);
-      const bool is_in_whole_array = std::find(whole_arrays.begin(), whole_arrays.end(),
-                                               order.task.array) != whole_arrays.end();
-      if (order.all && !is_in_whole_array) whole.push_back(order.task);
-    }
-    // A step looks for itself: a signal of Slurm's would reach its jobs, too.
-    Result<void> told;
-    for (const std::int64_t array : whole_arrays) {
-      if (told && !steps_) told = client_.cancel_pending(array);
-    }
-    if (told && !steps_) told = client_.cancel_pending(whole);
-    if (told && !steps_) told = client_.signal(all, "USR1");
-    if (told) told = written;
-    return [this, orders, told] {
-      busy_ = false;
-      if (told || told.error().kind == ErrorKind::Invalid) return;  // it is not there any more
-      trouble_ = told.error().message;
-      next_end_ns_ = parts_.clock->now().boot_ns + kEndPause;
-      for (const Order& order : orders) {
-        to_end_.insert({order.key, order.task.index});
-        to_kill_.insert(order.kills.begin(), order.kills.end());
-      }
-    };
-  };
-  // Else a restart could take what Slurm was told for somebody else's doing.
-  parts_.when_durable([this, send = std::move(send)] { parts_.errands->run(send); });
-  return true;
 }
 
 void Cluster::wake_at(std::int64_t boot_ns) {
@@ -358,8 +258,11 @@ std::string Cluster::why(JobId id) const {
     return fmt::format("waits for room on the nodes of Slurm job {}", steps_->allocation());
   }
   if (place == places_.end()) {
-    const auto own = troubles_.find(parts_.world->job(id)->sweep);
+    const SweepId sweep = parts_.world->job(id)->sweep;
+    const auto own = troubles_.find(sweep);
     if (own != troubles_.end()) return "is to be handed over to Slurm, but " + own->second;
+    const std::string refusal = pauses_.words(sweep);
+    if (!refusal.empty()) return "is to be handed over to Slurm, but " + refusal;
     return trouble_.empty() ? "is to be handed over to Slurm"
                             : "is to be handed over to Slurm, which does not answer: " + trouble_;
   }

@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,7 +35,9 @@
 #include "coordinator/cluster_lanes.h"
 #include "coordinator/handover_owner.h"
 #include "coordinator/handover_plan.h"
+#include "coordinator/handover_search.h"
 #include "coordinator/node_room.h"
+#include "coordinator/submit_pauses.h"
 #include "coordinator/timers.h"
 #include "coordinator/world.h"
 #include "job/classify.h"
@@ -90,7 +93,7 @@ class Cluster {
   /// cluster is told.
   void leave(JobId job);
   /// Its live attempt is to be ended; the records will tell.
-  void stop(JobId job, bool kill);
+  void stop(JobId job);
   /// Hands over, absorbs.  Once a turn; `may_change`: the store can be written.
   void settle(bool may_change);
 
@@ -108,6 +111,8 @@ class Cluster {
   bool idle() const;
   /// Something of it is handed over, or may be, for all that is known.
   bool has_open(SweepId sweep) const;
+  /// … that could begin yet: of its end no task has told.
+  bool may_begin(SweepId sweep) const;
   /// Of a queued job, in plain words.
   std::string why(JobId job) const;
   /// Of a live one: where it runs ("node n3, task 4711_2"); "": not known.
@@ -134,10 +139,11 @@ class Cluster {
     std::string others = {};  // whose it is, if not ours: it is only looked at
     StepKey step = {};
     std::int32_t jobs_each = 1;
-    std::int64_t number = 0;  // the cluster's; 0: not known yet
-    bool withdrawn = false;   // it is not to run
-    bool doubtful = false;    // whether Slurm has taken it is not known
-    std::string unread = {};  // why the last look could not read all of its folder
+    std::int64_t at_wall_ns = 0;  // when it was handed over
+    std::int64_t number = 0;      // the cluster's; 0: not known yet
+    bool withdrawn = false;       // it is not to run
+    bool doubtful = false;        // whether Slurm has taken it is not known
+    std::string unread = {};      // why the last look could not read all of its folder
     std::map<std::int32_t, Task> tasks = {};
     std::size_t open = 0;                  // tasks that are not closed
     std::map<JobId, JobId> numbered = {};  // here -> as it was handed over, where that differs
@@ -150,14 +156,14 @@ class Cluster {
     std::string array = {};
     std::int32_t task = 0;
   };
-  struct Found;
-  struct Question;
-  struct Answer;
   struct Seen;
+  struct EndOrder;
 
   using ToldLife = std::pair<std::string, store::Life>;  // key of the array
   using HandedTask = std::pair<std::int64_t, std::int32_t>;
   using TaskName = std::pair<std::string, std::int32_t>;  // key of the array, index
+
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
   bool knows_site() const { return steps_ ? !nodes_.empty() : array_size_ != 0; }
   bool hand_over_next();
@@ -173,7 +179,14 @@ class Cluster {
   std::string task_name(const Array& array, std::int32_t index) const;
   bool hand_over(const Sweep& sweep, ArrayPlan plan);
   bool end_tasks();
+  void end_again(SweepId sweep);
+  EndOrder order_of(const TaskName& name, const Array& array, Task& task) const;
+  bool is_held_in_vain(const Task& task) const;
+  Result<void> tell(const std::vector<EndOrder>& orders,
+                    const std::set<std::int64_t>& whole_arrays);
   void submitted(const std::string& key, Result<std::int64_t> number);
+  void refuse(const Array& array, const std::string& words);
+  std::int64_t next_after_pause(std::int64_t now_ns) const;
   void add(Array array);
   void look();
   void absorb(Seen seen);
@@ -182,6 +195,7 @@ class Cluster {
   void translate(Instant& at, std::int32_t life, Task& task) const;
   ClusterLanes& lanes_of(SweepId sweep);
   void leave_lane(JobId job, std::int64_t end_ns);
+  bool is_place_of(const Array& array, JobId job) const;
   void end(JobId job, const Evidence& evidence);
   void judge(Array& array, std::int32_t index, Task& task);
   void give_back(Array& array, Task& task);
@@ -192,24 +206,20 @@ class Cluster {
   std::string bring_back(const store::Record& record, JobId id);
   void ask_what_was();
   void knows_again(SweepId id);
-  void recovered(SweepId id, std::vector<Found> found, const std::string& claimant);
-  void go_on_with(const Found& found);
+  void recovered(SweepId id, std::vector<FoundHandover> found, const std::string& claimant);
+  void go_on_with(const FoundHandover& found);
+  void close_found(const FoundHandover& found);
   void knows_all_of(const std::string& folder);
-  void end_again(SweepId sweep);
   void end_orphans(SweepId sweep);
   /// For an errand, as the next ones are.
-  Answer answer(const Question& question);
-  Result<void> find(const Question& question, Answer& out);
-  static Result<std::optional<Found>> read_handover(const Question& question,
-                                                    const std::string& folder,
-                                                    const std::string& from, bool takes);
-  void hold_beside(const Found& found, const store::HandedJob& handed, JobId id);
+  HandoverAnswer answer(const HandoverQuestion& question);
+  void hold_beside(const FoundHandover& found, const store::HandedJob& handed, JobId id);
   void stop_looking_at(const Array& array);
   void catch_up(JobId job, const event::Folded& state);
   void close_as_told(Array& array, const ClosedTasks& closed);
   void leave_to_others(Array& array);
   void leave_rest_to(const std::string& owner, SweepId sweep);
-  void disown(const std::string& key, const std::string& by);
+  void disown(Array& array, const std::string& by);
   void hold_for(const std::string& owner, JobId job);
   void let_go(JobId job);
   /// Which array has this comment; 0: none that Slurm knows of.
@@ -227,11 +237,10 @@ class Cluster {
   /// those that the queue has forgotten is added to it.  For an errand.
   static void add_forgotten(slurm::Client& client, const std::map<HandedTask, std::string>& open,
                             std::vector<slurm::QueueRecord>& queue);
-  void see_present(const TaskName& name, const std::vector<store::Present>& told);
+  void see_present(const Array& array, std::int32_t index, const std::vector<store::Present>& told);
   void see_queue(const std::vector<slurm::QueueRecord>& queue);
   void ask_soon();
   void wake_at(std::int64_t boot_ns);
-  void pause_submits();
   static std::string folder_of(const Sweep& sweep) { return sweep.folder() + "/" + kFolder; }
 
   Parts parts_;
@@ -243,8 +252,7 @@ class Cluster {
   std::map<SweepId, ClusterLanes> lanes_;
   std::map<JobId, store::Present> present_;  // its time: when it was read here
   std::set<TaskName> to_end_;                // with jobs that are to end
-  std::set<JobId> to_kill_;
-  std::int32_t array_size_ = 0;  // 0: not known yet
+  std::int32_t array_size_ = 0;              // 0: not known yet
   bool has_accounting_ = false;
   std::vector<slurm::AllocationNode> nodes_ = {};  // of the allocation; empty: not known yet
   std::set<SweepId> to_recover_ = {};
@@ -252,12 +260,11 @@ class Cluster {
   std::set<SweepId> recovered_ = {};
   std::set<std::string> to_withdraw_ = {};  // keys of doubtful arrays that Slurm does not show
   std::map<JobId, int> wordless_ = {};      // tasks that have ended before they began it
-  int most_tasks_ = 0;                      // in an array, as far as Slurm takes them; 0: any
   bool may_plan_ = false;  // something has changed since nothing could be handed over
   bool busy_ = false;      // an errand of hand_over() or look() is under way
   std::vector<std::function<void()>> answers_;  // of errands, for a turn that may change things
-  std::int64_t next_submit_ns_ = 0;
-  std::int64_t submit_pause_ns_ = 0;
+  SubmitPauses pauses_;
+  std::int64_t next_plan_ns_ = kNever;  // when a pause is over
   std::int64_t next_recovery_ns_ = 0;
   std::int64_t next_end_ns_ = 0;
   std::int64_t next_withdrawal_ns_ = 0;

@@ -4,15 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <tuple>
 #include <utility>
 
 #include "coordinator/array_call.h"
 #include "coordinator/cluster.h"
+#include "coordinator/handover_news.h"
 #include "os/file.h"
-#include "store/end_request.h"
 
 namespace pergpu {
 namespace {
@@ -26,52 +25,17 @@ constexpr int kLooksAfterEnd = 3;
 /// What runs is shown by figures that are so old at most; a task tells them every ten seconds.
 constexpr std::int64_t kPresentPause = 5 * kSecond;
 constexpr int kMostWordless = 3;
-constexpr std::int32_t kAllParts = std::numeric_limits<std::int32_t>::max();
 
 }  // namespace
 
 // ---- what the nodes tell --------------------------------------------------------------------
 
 struct Cluster::Seen {
-  std::vector<ToldLife> lives = {};
-  std::map<std::string, std::string> unread = {};                // why, by key of the array
-  std::set<std::string> silent = {};                             // keys of steps
-  std::vector<std::pair<std::string, std::string>> owners = {};  // by key of the array
-  std::map<std::string, ClosedTasks> closed = {};                // of others' arrays
+  std::vector<HandoverNews> news = {};
   std::optional<Result<std::vector<slurm::QueueRecord>>> queue = std::nullopt;
   std::optional<slurm::Config> config = std::nullopt;
   std::vector<slurm::AllocationNode> nodes = {};
-  std::vector<std::pair<TaskName, std::vector<store::Present>>> present = {};
 };
-
-namespace {
-
-/// The lives in a folder with these names behind what was read of each task.
-Result<std::vector<store::Life>> news_of(const std::string& folder,
-                                         const std::vector<std::string>& names,
-                                         const std::map<std::int32_t, store::RecordName>& read) {
-  const auto is_there = [&](store::RecordName name) {
-    return std::binary_search(names.begin(), names.end(), to_string(name));
-  };
-  std::vector<store::Life> out;
-  for (const store::RecordName& life : store::lives_in(names)) {
-    const auto known = read.find(life.task);
-    if (known == read.end() || life.life < known->second.life) continue;
-    const bool goes_on = life.life == known->second.life;
-    if (goes_on && known->second.part == kAllParts) continue;
-    const store::RecordName after = goes_on ? known->second : life;
-    if (!is_there(life) && !is_there({after.task, after.life, after.part + 1})) continue;
-    Result<store::Life> news = store::read_life(folder, after);
-    if (news) {
-      out.push_back(*std::move(news));
-    } else if (news.error().kind != ErrorKind::NotFound) {
-      return std::move(news).error();
-    }
-  }
-  return out;
-}
-
-}  // namespace
 
 void Cluster::look() {
   const std::int64_t now = parts_.clock->now().boot_ns;
@@ -83,30 +47,25 @@ void Cluster::look() {
   }
   const bool sees = now >= next_present_ns_;
   if (sees) next_present_ns_ = now + kPresentPause;
-  struct Folder {
-    std::string key;
-    std::string path;
-    std::string home;  // of the sweeps: there while its file system is
-    bool is_step;
-    std::map<std::int32_t, store::RecordName> read;
-  };
-  std::vector<Folder> folders;
+  std::vector<WatchedHandover> watched;
   std::map<HandedTask, std::string> open;
   for (const auto& [key, array] : arrays_) {
     const Sweep* sweep = parts_.world->sweep(array.step.sweep);
-    Folder folder{key, array.folder, sweep == nullptr ? "/" : sweep->root, !array.node.empty(), {}};
+    WatchedHandover one{.key = key,
+                        .folder = array.folder,
+                        .home = sweep == nullptr ? "/" : sweep->root,
+                        .is_step = !array.node.empty()};
     for (const auto& [index, task] : array.tasks) {
       if (task.closed) continue;
-      folder.read.emplace(index, task.read);
+      one.read.emplace(index, task.read);
       if (has_accounting_ && array.number != 0 && array.others.empty())
         open.emplace(HandedTask(array.number, index), key);
     }
-    folders.push_back(std::move(folder));
+    watched.push_back(std::move(one));
   }
   busy_ = true;
-  parts_.errands->run([this, asks, sees, needs_site = !knows_site(), from = parts_.from,
-                       open = std::move(open),
-                       folders = std::move(folders)]() -> std::function<void()> {
+  parts_.errands->run([this, asks, sees, needs_site = !knows_site(), open = std::move(open),
+                       watched = std::move(watched)]() -> std::function<void()> {
     auto seen = std::make_shared<Seen>();
     // The queue first: what a task that has ended by then had to tell lies in the folder.
     if (asks) seen->queue = ask_queue();
@@ -117,40 +76,7 @@ void Cluster::look() {
     } else if (needs_site && asks) {
       if (Result<slurm::Config> config = client_.config()) seen->config = *std::move(config);
     }
-    for (const Folder& folder : folders) {
-      const Result<std::vector<std::string>> names = os::list_dir(folder.path);
-      if (!names) {
-        const bool was_removed =
-            names.error().kind == ErrorKind::NotFound && os::is_directory(folder.home);
-        if (!was_removed) seen->unread.emplace(folder.key, names.error().message);
-        continue;
-      }
-      const Result<std::optional<Owner>> owner = owner_of(folder.path);
-      if (!owner) seen->unread.emplace(folder.key, owner.error().message);
-      if (owner && *owner) {
-        seen->owners.emplace_back(folder.key, (*owner)->who);
-        if ((*owner)->who != from) seen->closed.emplace(folder.key, closed_tasks(*names));
-      }
-      if (folder.is_step) {
-        const Result<os::FileIdentity> said = os::file_identity(folder.path + "/task-0.txt");
-        if (!said || said->size == 0) seen->silent.insert(folder.key);
-      }
-      for (const auto& [index, read] : folder.read) {
-        if (!sees) break;
-        if (!std::binary_search(names->begin(), names->end(), store::present_name(index))) continue;
-        const Result<std::string> text =
-            os::read_file(folder.path + "/" + store::present_name(index), 1u << 20);
-        Result<std::vector<store::Present>> told =
-            text ? store::present_of(*text) : Result<std::vector<store::Present>>(text.error());
-        if (told) seen->present.emplace_back(TaskName(folder.key, index), *std::move(told));
-      }
-      Result<std::vector<store::Life>> news = news_of(folder.path, *names, folder.read);
-      if (!news) {
-        seen->unread.emplace(folder.key, news.error().message);
-        continue;
-      }
-      for (store::Life& life : *news) seen->lives.emplace_back(folder.key, std::move(life));
-    }
+    for (const WatchedHandover& one : watched) seen->news.push_back(news_of(one, sees));
     return [this, seen] {
       answers_.push_back([this, seen] { absorb(std::move(*seen)); });
       busy_ = false;
@@ -166,20 +92,25 @@ void Cluster::absorb(Seen seen) {
     has_accounting_ = seen.config->has_accounting;
   }
   if (!seen.nodes.empty()) nodes_ = std::move(seen.nodes);
-  absorb(std::move(seen.lives));
-  for (auto& [key, array] : arrays_) {
-    const auto trouble = seen.unread.find(key);
-    array.unread = trouble == seen.unread.end() ? std::string() : trouble->second;
-    for (auto& [index, task] : array.tasks) task.is_silent = seen.silent.contains(key);
+  std::vector<ToldLife> lives;
+  for (HandoverNews& news : seen.news) {
+    for (store::Life& life : news.lives) lives.emplace_back(news.key, std::move(life));
   }
-  for (const auto& [name, told] : seen.present) see_present(name, told);
-  for (const auto& [key, owner] : seen.owners) {
-    if (owner != parts_.from) disown(key, owner);
-  }
-  for (const auto& [key, closed] : seen.closed) {
-    if (const auto it = arrays_.find(key); it != arrays_.end()) close_as_told(it->second, closed);
+  absorb(std::move(lives));
+  for (const HandoverNews& news : seen.news) {
+    const auto it = arrays_.find(news.key);
+    if (it == arrays_.end()) continue;
+    Array& array = it->second;
+    array.unread = news.unread;
+    for (auto& [index, task] : array.tasks) task.is_silent = news.is_silent;
+    for (const auto& [index, told] : news.present) see_present(array, index, told);
+    if (!news.owner || *news.owner == parts_.from) continue;
+    disown(array, *news.owner);
+    close_as_told(array, news.closed);
   }
   if (!seen.queue) return;
+  // From its answer on: it may have taken a minute.
+  next_queue_ns_ = std::max(next_queue_ns_, parts_.clock->now().boot_ns + queue_pause_ns_);
   if (!*seen.queue) {
     trouble_ = seen.queue->error().message;
     return;
@@ -339,6 +270,12 @@ void Cluster::leave_lane(JobId id, std::int64_t end_ns) {
   if (job.last) lanes_of(job.sweep).leave(job.last->placement.lane.slot, end_ns);
 }
 
+/// Not a newer handover of it, whose attempt the live one then is.
+bool Cluster::is_place_of(const Array& array, JobId id) const {
+  const auto place = places_.find(id);
+  return place != places_.end() && place->second.array == array.key;
+}
+
 /// It ended without a word of its own.
 void Cluster::end(JobId id, const Evidence& evidence) {
   leave_lane(id, parts_.clock->now().wall_ns);
@@ -354,8 +291,7 @@ void Cluster::give_back(Array& array, Task& task) {
   task.closed = true;
   --array.open;
   for (const JobId job : task.jobs) {
-    const auto place = places_.find(job);
-    if (place != places_.end() && place->second.array == array.key) places_.erase(place);
+    if (is_place_of(array, job)) places_.erase(job);
   }
   const std::vector<JobId> jobs = task.jobs;
   for (const JobId job : jobs) {
@@ -418,17 +354,15 @@ void Cluster::add_forgotten(slurm::Client& client, const std::map<HandedTask, st
   }
 }
 
-void Cluster::see_present(const TaskName& name, const std::vector<store::Present>& told) {
-  const auto array = arrays_.find(name.first);
-  if (array == arrays_.end()) return;
-  for (const JobId id : array->second.tasks.at(name.second).jobs) {
-    const JobId handed = array->second.handed(id);
+void Cluster::see_present(const Array& array, std::int32_t index,
+                          const std::vector<store::Present>& told) {
+  for (const JobId id : array.tasks.at(index).jobs) {
+    const JobId handed = array.handed(id);
     const auto one = std::find_if(told.begin(), told.end(), [&](const store::Present& present) {
       return present.attempt.job == handed;
     });
     const Job& job = *parts_.world->job(id);
-    const auto place = places_.find(id);
-    if (one == told.end() || place == places_.end() || place->second.array != name.first) continue;
+    if (one == told.end() || !is_place_of(array, id)) continue;
     if (!is_live(job.state) || !job.last || job.last->number != one->attempt.number) continue;
     store::Present seen = *one;
     seen.attempt.job = id;
@@ -493,11 +427,12 @@ void Cluster::judge(Array& array, std::int32_t index, Task& task) {
   if (task.seen && task.seen->state == "PENDING" && task.read.life <= task.seen->restarts) {
     // What it was running is gone; the task's next life says the same.
     for (const JobId id : task.jobs) {
-      if (is_live(parts_.world->job(id)->state)) {
+      if (is_place_of(array, id) && is_live(parts_.world->job(id)->state)) {
         end(id, {.lost = true, .lost_why = "Slurm has put its task back into the queue"});
       }
     }
   }
+  if (is_held_in_vain(task)) to_end_.insert({array.key, index});
   const bool is_over = !task.seen || slurm::is_over(task.seen->state);
   if (!is_over) {
     task.looks_after_end = 0;
@@ -517,6 +452,7 @@ void Cluster::judge(Array& array, std::int32_t index, Task& task) {
   const Instant now = parts_.clock->now();
   for (const JobId id : task.jobs) {
     const Job& job = *parts_.world->job(id);
+    if (!is_place_of(array, id)) continue;
     if (is_live(job.state)) {
       Evidence evidence = over.evidence;
       if (job.last->stop) {

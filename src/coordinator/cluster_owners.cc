@@ -59,12 +59,10 @@ void Cluster::hold_for(const std::string& owner, JobId id) {
 }
 
 /// While it was open here somebody else has taken it over.
-void Cluster::disown(const std::string& key, const std::string& by) {
-  const auto it = arrays_.find(key);
-  if (it == arrays_.end()) return;
-  it->second.others = by;
-  leave_to_others(it->second);
-  leave_rest_to(by, it->second.step.sweep);
+void Cluster::disown(Array& array, const std::string& by) {
+  array.others = by;
+  leave_to_others(array);
+  leave_rest_to(by, array.step.sweep);
 }
 
 /// Its folder says that these tasks, or all, are closed: what became of them was seen by others.
@@ -73,7 +71,7 @@ void Cluster::close_as_told(Array& array, const ClosedTasks& closed) {
     if (task.closed || !closed.has(index)) continue;
     const std::vector<JobId> jobs = task.jobs;
     for (const JobId id : jobs) {
-      if (is_live(parts_.world->job(id)->state)) {
+      if (is_place_of(array, id) && is_live(parts_.world->job(id)->state)) {
         end(id, {.lost = true, .lost_why = "how it ended was not told"});
       }
     }

@@ -10,74 +10,14 @@
 
 #include "coordinator/array_call.h"
 #include "coordinator/cluster.h"
+#include "coordinator/handover_search.h"
 #include "os/file.h"
-#include "store/end_request.h"
 
 namespace pergpu {
 
-/// A handover, as its folder tells of it.
-struct Cluster::Found {
-  SweepId sweep = {};
-  store::Handover handover = {};
-  std::string folder = {};
-  Owner owner = {};
-  std::int64_t number = 0;
-  bool withdrawn = false;
-  bool is_new_here = false;  // the store does not have all yet that came of it
-  ClosedTasks closed = {};
-  std::set<JobId> told_to_end = {};  // as they are numbered there
-  std::vector<store::Life> lives = {};
-};
-
-/// What is to be found out of a sweep.
-struct Cluster::Question {
-  SweepId sweep = {};
-  std::string root = {};
-  std::vector<std::string> homes = {};  // folders that are there while its file system is
-  std::int64_t umask = 022;
-  std::set<std::string> known = {};  // keys
-  bool takes = false;                // what is others' is taken over
-  bool is_known = false;             // all was found out before, while it was this one's
-  bool is_new = false;               // none of its jobs has begun, as far as is known here
-  bool reruns = false;               // what had ended runs again
-};
-
-struct Cluster::Answer {
-  std::string claimant = {};  // who decides for it; "": nobody has said so
-  bool is_known = false;      // all of it, from before
-  std::vector<Found> found = {};
-  std::string trouble = {};  // why nothing is known yet
-};
-
 namespace {
 
-constexpr std::size_t kLongest = 512u << 20;
 constexpr std::int64_t kRecoveryPause = 5 * kSecond;
-
-Result<std::int64_t> noted_number(const std::string& folder) {
-  const Result<std::string> text = os::read_file(folder + "/" + kSubmitted, 64);
-  if (text) return std::atoll(text->c_str());
-  if (text.error().kind == ErrorKind::NotFound) return std::int64_t{0};
-  return text.error();
-}
-
-/// The jobs that tasks were told to end.
-std::set<JobId> told_to_end(const std::string& folder, const std::vector<std::string>& names,
-                            const store::Handover& handover) {
-  std::set<std::int32_t> tasks;
-  for (const store::HandedJob& handed : handover.jobs) tasks.insert(handed.task);
-  std::set<JobId> out;
-  for (const std::int32_t task : tasks) {
-    const std::string name = store::end_request_name(task);
-    if (!std::binary_search(names.begin(), names.end(), name)) continue;
-    const Result<std::string> text = os::read_file(folder + "/" + name, kLongest);
-    if (!text) continue;
-    const Result<std::vector<store::EndRequest>> requests = store::end_requests_of(*text);
-    if (!requests) continue;
-    for (const store::EndRequest& request : *requests) out.insert(request.job);
-  }
-  return out;
-}
 
 bool is_new(const Sweep& sweep, const World& world) {
   return std::all_of(sweep.steps.begin(), sweep.steps.end(), [&](const Step& step) {
@@ -136,20 +76,21 @@ void Cluster::arrive(SweepId sweep) {
 
 void Cluster::ask_what_was() {
   next_recovery_ns_ = parts_.clock->now().boot_ns + kRecoveryPause;
-  std::vector<Question> questions;
+  std::vector<HandoverQuestion> questions;
   for (const SweepId id : to_recover_) {
     const Sweep* sweep = parts_.world->sweep(id);
     if (sweep == nullptr) continue;
     const bool arrives = arriving_.contains(id);
     const bool begins = arrives && is_new(*sweep, *parts_.world);
-    Question question{.sweep = id,
-                      .root = folder_of(*sweep),
-                      .homes = {sweep->root},
-                      .umask = sweep->context.umask,
-                      .takes = arrives,
-                      .is_known = recovered_.contains(id),
-                      .is_new = begins,
-                      .reruns = begins && sweep->context.rerun};
+    HandoverQuestion question{.sweep = id,
+                              .from = parts_.from,
+                              .root = folder_of(*sweep),
+                              .homes = {sweep->root},
+                              .umask = sweep->context.umask,
+                              .takes = arrives,
+                              .is_known = recovered_.contains(id),
+                              .is_new = begins,
+                              .reruns = begins && sweep->context.rerun};
     // Elsewhere it may be on another file system.
     if (sweep->root.starts_with(sweep->spec.folder + "/")) {
       question.homes.push_back(sweep->spec.folder);
@@ -163,8 +104,8 @@ void Cluster::ask_what_was() {
   std::erase_if(to_recover_, [&](SweepId id) { return parts_.world->sweep(id) == nullptr; });
   busy_ = true;
   parts_.errands->run([this, questions]() -> std::function<void()> {
-    auto answers = std::make_shared<std::vector<std::pair<SweepId, Answer>>>();
-    for (const Question& question : questions) {
+    auto answers = std::make_shared<std::vector<std::pair<SweepId, HandoverAnswer>>>();
+    for (const HandoverQuestion& question : questions) {
       answers->emplace_back(question.sweep, answer(question));
     }
     return [this, answers] {
@@ -177,6 +118,7 @@ void Cluster::ask_what_was() {
           continue;
         }
         answers_.push_back([this, sweep = sweep, told = std::move(one)] {
+          if (arriving_.contains(sweep) && !told.takes) return;  // it has been submitted since
           told.is_known ? knows_again(sweep) : recovered(sweep, told.found, told.claimant);
         });
       }
@@ -184,20 +126,16 @@ void Cluster::ask_what_was() {
   });
 }
 
-Cluster::Answer Cluster::answer(const Question& question) {
-  Answer out;
-  Result<void> read = find(question, out);
-  if (!read) out.trouble = read.error().message;
-  for (Found& one : out.found) {
-    if (!out.trouble.empty()) break;
+HandoverAnswer Cluster::answer(const HandoverQuestion& question) {
+  Result<HandoverAnswer> found = find_handovers(question);
+  if (!found) return {.trouble = found.error().message};
+  HandoverAnswer out = *std::move(found);
+  for (FoundHandover& one : out.found) {
     if (one.number != 0 || one.closed.all || one.owner.who != parts_.from) continue;
     const Result<Doubt> doubt = settle_doubt(one.folder, one.handover.key);
-    if (doubt) {
-      one.number = doubt->number;
-      one.withdrawn = one.withdrawn || doubt->withdrawn;
-    } else {
-      out.trouble = doubt.error().message;
-    }
+    if (!doubt) return {.trouble = doubt.error().message};
+    one.number = doubt->number;
+    one.withdrawn = one.withdrawn || doubt->withdrawn;
   }
   return out;
 }
@@ -227,113 +165,31 @@ Result<Cluster::Doubt> Cluster::settle_doubt(const std::string& folder, const st
   return Doubt{*number, true};
 }
 
-Result<void> Cluster::find(const Question& question, Answer& out) {
-  const auto is_there = [](const std::string& folder) { return os::is_directory(folder); };
-  // A file system that is not mounted is no empty one.
-  if (!question.is_new && !os::exists(question.root) &&
-      std::none_of(question.homes.begin(), question.homes.end(), is_there)) {
-    return Error{
-        ErrorKind::Unavailable, 0,
-        fmt::format("{} is not there: is its file system mounted?", question.homes.front())};
-  }
-  Result<std::string> claimant = claimant_of(question.root);
-  if (!claimant) return std::move(claimant).error();
-  const bool was_ours = *claimant == parts_.from;
-  out.claimant = question.takes ? parts_.from : *claimant;
-  if (question.takes && !was_ours) {
-    if (Result<void> mine = claim(question.root, parts_.from, question.umask); !mine) return mine;
-  }
-  out.is_known = was_ours && question.is_known;
-  if (out.is_known) return {};
-  const Result<std::vector<std::string>> keys = os::list_dir(question.root);
-  if (!keys && keys.error().kind != ErrorKind::NotFound) return keys.error();
-  if (!keys) return {};
-  for (const std::string& key : *keys) {
-    if (key == kOwner) continue;
-    const std::string folder = question.root + "/" + key;
-    const bool takes = out.claimant == parts_.from;
-    if (question.known.contains(key)) {
-      const Result<std::optional<Owner>> owner = owner_of(folder);
-      if (!owner) return owner.error();
-      if (takes && *owner && (*owner)->who != parts_.from) {  // somebody has just taken it away
-        Result<void> back =
-            os::write_file_atomic(folder + "/" + kOwner, to_text(Owner{parts_.from}), 0644, true);
-        if (!back) return back;
-      }
-      continue;
-    }
-    Result<std::optional<Found>> found = read_handover(question, folder, parts_.from, takes);
-    if (!found) return std::move(found).error();
-    if (*found) out.found.push_back(**std::move(found));
-  }
-  return {};
-}
-
-/// nullopt: Slurm was not asked yet, or all that came of it is known.
-Result<std::optional<Cluster::Found>> Cluster::read_handover(const Question& question,
-                                                             const std::string& folder,
-                                                             const std::string& from, bool takes) {
-  const std::optional<Found> none;
-  Found found{.sweep = question.sweep, .folder = folder};
-  const Result<std::vector<std::string>> names = os::list_dir(folder);
-  if (!names && names.error().kind == ErrorKind::NotFound) return none;
-  if (!names) return names.error();
-  Result<std::optional<Owner>> owner = owner_of(folder);
-  if (!owner) return std::move(owner).error();
-  if (!*owner) return none;
-  found.owner = **owner;
-  found.closed = closed_tasks(*names);
-  const bool is_ours = found.owner == Owner{from};
-  if (found.closed.all && (question.reruns || (is_ours && !question.is_new))) return none;
-  const std::string path = folder + "/" + store::kHandoverName;
-  const Result<std::string> text = os::read_file(path, kLongest);
-  if (!text && text.error().kind == ErrorKind::NotFound) return none;
-  if (!text) return text.error();
-  Result<store::Handover> handover = store::handover_of(*text);
-  if (!handover) return Error{ErrorKind::Corrupt, 0, path + ", " + handover.error().message};
-  found.handover = *std::move(handover);
-  if (takes && found.owner.who != from) {
-    found.owner = Owner{from, true};
-    Result<void> taken =
-        os::write_file_atomic(folder + "/" + kOwner, to_text(found.owner), 0644, true);
-    if (!taken) return std::move(taken).error();
-  }
-  found.is_new_here = question.is_new || found.owner != Owner{from};
-  const Result<std::int64_t> number = noted_number(folder);
-  if (!number) return number.error();
-  found.number = *number;
-  found.withdrawn = std::binary_search(names->begin(), names->end(), kWithdrawn);
-  found.told_to_end = told_to_end(folder, *names, found.handover);
-  for (const store::RecordName& name : store::lives_in(*names)) {
-    Result<store::Life> life = store::read_life(folder, name);
-    if (!life && life.error().kind != ErrorKind::NotFound) return std::move(life).error();
-    if (life) found.lives.push_back(*std::move(life));
-  }
-  return std::optional(std::move(found));
-}
-
 void Cluster::knows_again(SweepId id) {
   to_recover_.erase(id);
   arriving_.erase(id);
   troubles_.erase(id);
 }
 
-void Cluster::recovered(SweepId id, std::vector<Found> found, const std::string& claimant) {
+void Cluster::recovered(SweepId id, std::vector<FoundHandover> found, const std::string& claimant) {
   knows_again(id);
   const Sweep* sweep = parts_.world->sweep(id);
   if (sweep == nullptr) return;
   recovered_.insert(id);
-  std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
+  std::sort(found.begin(), found.end(), [](const FoundHandover& a, const FoundHandover& b) {
     return a.handover.at_wall_ns < b.handover.at_wall_ns;
   });
-  for (const Found& one : found) {
-    if (const auto it = arrays_.find(one.handover.key); it != arrays_.end()) {
-      if (it->second.others.empty()) continue;
-      stop_looking_at(it->second);  // it is looked at anew
-    }
+  std::erase_if(found, [this](const FoundHandover& one) {
+    const auto it = arrays_.find(one.handover.key);
+    return it != arrays_.end() && it->second.others.empty();
+  });
+  for (const FoundHandover& one : found) {
+    const auto it = arrays_.find(one.handover.key);
+    if (it != arrays_.end()) stop_looking_at(it->second);  // it is looked at anew
     go_on_with(one);
-    if (one.owner == Owner{parts_.from, true}) knows_all_of(one.folder);
   }
+  // Only now is known which handover of a job is its last.
+  for (const FoundHandover& one : found) close_found(one);
   next_look_ns_ = 0;
   ask_soon();
   end_orphans(id);
@@ -350,23 +206,13 @@ void Cluster::recovered(SweepId id, std::vector<Found> found, const std::string&
   }
 }
 
-/// What was to end before the restart may not have been told so.
-void Cluster::end_again(SweepId sweep) {
-  for (const auto& [id, place] : places_) {
-    const Job& job = *parts_.world->job(id);
-    const bool is_ours = arrays_.at(place.array).others.empty();
-    if (job.sweep == sweep && job.state == JobState::Stopping && is_ours) {
-      stop(id, job.last->stop_at_once);
-    }
-  }
-}
-
-void Cluster::go_on_with(const Found& found) {
+void Cluster::go_on_with(const FoundHandover& found) {
   Array array{.key = found.handover.key,
               .folder = found.folder,
               .node = found.handover.node,
               .others = found.owner.who == parts_.from ? std::string() : found.owner.who,
               .jobs_each = found.handover.jobs_each,
+              .at_wall_ns = found.handover.at_wall_ns,
               .number = found.number,
               .withdrawn = found.withdrawn};
   array.step.sweep = found.sweep;
@@ -396,11 +242,18 @@ void Cluster::go_on_with(const Found& found) {
   std::vector<ToldLife> lives;
   for (const store::Life& life : found.lives) lives.emplace_back(key, life);
   absorb(std::move(lives));
-  Array& added = arrays_.at(key);
-  close_as_told(added, found.closed);
-  if (!added.others.empty()) leave_to_others(added);
-  if (added.number != 0 || !added.others.empty()) return;
-  for (auto& [index, task] : added.tasks) give_back(added, task);  // Slurm never had it
+}
+
+void Cluster::close_found(const FoundHandover& found) {
+  const auto it = arrays_.find(found.handover.key);
+  if (it == arrays_.end()) return;
+  Array& array = it->second;
+  close_as_told(array, found.closed);
+  if (!array.others.empty()) leave_to_others(array);
+  if (array.number == 0 && array.others.empty()) {
+    for (auto& [index, task] : array.tasks) give_back(array, task);  // Slurm never had it
+  }
+  if (found.owner == Owner{parts_.from, true}) knows_all_of(found.folder);
 }
 
 /// What Slurm does not show of an array that it may have taken.
@@ -411,12 +264,12 @@ void Cluster::withdraw() {
     to_withdraw_.erase(key);
     return;
   }
-  next_withdrawal_ns_ = parts_.clock->now().boot_ns + kRecoveryPause;
   busy_ = true;
   parts_.errands->run([this, key, folder = it->second.folder]() -> std::function<void()> {
     const Result<Doubt> doubt = settle_doubt(folder, key);
     return [this, key, doubt] {
       busy_ = false;
+      next_withdrawal_ns_ = parts_.clock->now().boot_ns + kRecoveryPause;
       answers_.push_back([this, key, doubt] { withdrew(key, doubt); });
     };
   });
@@ -438,12 +291,15 @@ void Cluster::withdrew(const std::string& key, const Result<Doubt>& doubt) {
 }
 
 /// Two may not work in one folder: not before it has ended, whose command was another one.
-void Cluster::hold_beside(const Found& found, const store::HandedJob& handed, JobId id) {
+void Cluster::hold_beside(const FoundHandover& found, const store::HandedJob& handed, JobId id) {
   const bool has_ended =
       std::any_of(found.lives.begin(), found.lives.end(), [&](const store::Life& life) {
         return life.task == handed.task && life.whole && life.file.closed;
       });
-  if (has_ended || parts_.world->job(id)->state != JobState::Queued) return;
+  // A number is noted of all that Slurm has: without one it is given back.
+  const bool was_taken = found.number != 0 || found.owner.who != parts_.from;
+  if (has_ended || !was_taken || found.closed.has(handed.task)) return;
+  if (parts_.world->job(id)->state != JobState::Queued) return;
   const std::string task = fmt::format("{}_{}", found.number, handed.task);
   parts_.record(id,
                 event::Held{fmt::format("Slurm job {} has its folder for another command: `scancel "

@@ -31,10 +31,11 @@ std::vector<NodeShare> Cluster::used_of_nodes() const {
 
 /// False: none of what is wanted can start now.
 bool Cluster::hand_over_step() {
+  const std::int64_t now = parts_.clock->now().boot_ns;
   std::vector<std::tuple<int, SweepId, std::size_t, JobId>> ready;  // by priority, then by age
   for (const auto& [id, wanted] : wanted_) {
     const Sweep* sweep = parts_.world->sweep(id);
-    if (sweep == nullptr || to_recover_.contains(id)) continue;
+    if (sweep == nullptr || to_recover_.contains(id) || pauses_.next_ns(id) > now) continue;
     const std::vector<JobId> jobs =
         ready_jobs(*parts_.world, *sweep, {wanted.begin(), wanted.end()},
                    [this](JobId job) { return holds(job); });
@@ -50,7 +51,7 @@ bool Cluster::hand_over_step() {
   std::set<StepKey> full;
   for (const auto& [priority, id, place, job] : ready) {
     const StepKey key{id, parts_.world->job(job)->step};
-    if (full.contains(key)) continue;
+    if (full.contains(key) || pauses_.next_ns(id) > now) continue;
     const Sweep& sweep = *parts_.world->sweep(id);
     const StepSpec& step = sweep.steps[static_cast<std::size_t>(key.step)].spec;
     if (const std::string why = never_fits(step, nodes_); !why.empty()) {
@@ -59,10 +60,11 @@ bool Cluster::hand_over_step() {
     }
     const bool is_limited = step.max_parallel && open[key] >= *step.max_parallel;
     const slurm::AllocationNode* node = is_limited ? nullptr : node_for(step, nodes_, used);
-    if (node != nullptr) {
-      return hand_over(sweep, plan_of_one(*parts_.world, sweep, job, node->name));
+    if (node == nullptr) {
+      full.insert(key);
+    } else if (hand_over(sweep, plan_of_one(*parts_.world, sweep, job, node->name))) {
+      return true;
     }
-    full.insert(key);
   }
   return false;
 }

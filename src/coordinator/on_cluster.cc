@@ -55,7 +55,7 @@ void Coordinator::stop_on_cluster(const Job& job, StopCause cause, const std::st
   if (job.state != JobState::Stopping || (at_once && !job.last->stop_at_once)) {
     record(job.id, event::Stopping{cause, reason, at_once});
   }
-  cluster_->stop(job.id, at_once);
+  cluster_->stop(job.id);
 }
 
 /// The cluster says that its task is over, and the records say nothing of its end.

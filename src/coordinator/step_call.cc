@@ -40,7 +40,7 @@ Result<std::shared_ptr<os::Spawned>> start_step(slurm::Steps& steps, const slurm
   Result<std::shared_ptr<os::Spawned>> started =
       ready ? steps.start(call) : Result<std::shared_ptr<os::Spawned>>(ready.error());
   if (started) return started;
-  (void)os::write_file_atomic(folder + "/" + kClosed, "", mode, true);
+  take_back(folder, call.umask);
   return Error{is_ours ? ErrorKind::Unavailable : ErrorKind::Busy, 0, started.error().message};
 }
 

@@ -57,8 +57,16 @@ Result<void> Coordinator::check_fits(const SweepSpec& sweep, const SubmitContext
 /// A job that a cluster has must not begin here, too, nor the other way round.
 Result<void> Coordinator::check_place(const SweepSpec& sweep, const SubmitContext& context) const {
   const Sweep* known = parts_.world->sweep(parts_.world->sweep_at(output_root(sweep), sweep.name));
-  if (known == nullptr || known->open == 0 || known->context.engine == context.engine) return {};
+  if (known == nullptr || known->context.engine == context.engine) return {};
   if (known->context.engine != kSlurm && context.engine != kSlurm) return {};
+  if (known->open == 0 && cluster_ && cluster_->may_begin(known->id)) {
+    return invalid(
+        fmt::format("sweep {} has ended here, but Slurm still has tasks of it that are being taken "
+                    "back; submit it "
+                    "again when they are gone (`squeue --me`)",
+                    sweep.name));
+  }
+  if (known->open == 0) return {};
   return invalid(fmt::format(
       "sweep {} has jobs that have not ended and was submitted with --on {}; submit it there, or "
       "cancel them first (pergpu cancel {})",

@@ -180,7 +180,8 @@ void Task::end_asked(Coordinator& core) const {
   if (!requests) return;
   for (const store::EndRequest& request : *requests) {
     const Job* job = core.world().job(request.job);
-    if (job != nullptr && !is_ended(job->state)) {
+    const bool is_too_late = job != nullptr && request.unless_begun && is_live(job->state);
+    if (job != nullptr && !is_ended(job->state) && !is_too_late) {
       core.cancel({request.job}, request.kill, request.words);
     }
   }

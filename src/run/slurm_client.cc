@@ -183,47 +183,56 @@ Result<std::vector<QueueRecord>> Client::accounting(const std::vector<std::int64
 }
 
 Result<void> Client::cancel(const std::vector<std::string>& ids, std::vector<std::string> argv) {
-  Result<void> out;
   for (std::size_t at = 0; at < ids.size(); at += kMostIds) {
     std::vector<std::string> words = argv;
     const std::size_t end = std::min(ids.size(), at + kMostIds);
     for (std::size_t i = at; i < end; ++i) words.push_back(ids[i]);
     Result<Said> said = call(std::move(words), nullptr);
     // It also complains of what has ended, or still waits.
-    if (!said && is_unheard(said.error().message)) out = std::move(said).error();
+    if (!said && is_unheard(said.error().message)) return std::move(said).error();
   }
-  return out;
+  return {};
 }
 
 // Filtered by state, tasks of an array that have not been started are one job to scancel, which
 // ends all of them for one (22.05).  What is held is a job of its own.
 Result<void> Client::cancel_pending(const std::vector<ArrayTask>& tasks) {
-  std::vector<std::string> ids = to_strings(tasks);
-  std::vector<std::string> held;
-  Result<void> out;
+  Result<std::vector<std::string>> held = control("hold", tasks);
+  if (!held) return std::move(held).error();
+  if (held->empty()) return {};
+  return cancel(*held, {"scancel", "--quiet", "--state=PENDING"});
+}
+
+Result<void> Client::release(const std::vector<ArrayTask>& tasks) {
+  Result<std::vector<std::string>> released = control("release", tasks);
+  if (!released) return std::move(released).error();
+  return {};
+}
+
+Result<std::vector<std::string>> Client::control(const std::string& verb,
+                                                 const std::vector<ArrayTask>& tasks) {
+  const std::vector<std::string> ids = to_strings(tasks);
+  std::vector<std::string> found;
   for (std::size_t at = 0; at < ids.size(); at += kMostIds) {
     const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(at);
     const auto end = ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), at + kMostIds));
-    if (hold(fmt::format("{}", fmt::join(begin, end, ",")))) {
-      held.insert(held.end(), begin, end);
+    const Result<Said> all =
+        call({"scontrol", verb, fmt::format("{}", fmt::join(begin, end, ","))}, nullptr);
+    if (all) {
+      found.insert(found.end(), begin, end);
       continue;
     }
-    for (auto id = begin; id != end; ++id) {  // some have ended
-      if (Result<void> one = hold(*id)) {
-        held.push_back(*id);
-      } else {
-        out = one;
+    if (is_unheard(all.error().message)) return all.error();
+    for (auto id = begin; id != end; ++id) {  // some have begun or ended
+      const Result<Said> one = call({"scontrol", verb, *id}, nullptr);
+      if (one) {
+        found.push_back(*id);
+      } else if (is_unheard(one.error().message)) {
+        return one.error();
       }
     }
   }
-  if (held.empty()) return out;
-  return cancel(held, {"scancel", "--quiet", "--state=PENDING"});
-}
-
-Result<void> Client::hold(const std::string& ids) {
-  Result<Said> said = call({"scontrol", "hold", ids}, nullptr);
-  if (!said) return std::move(said).error();
-  return {};
+  return found;
 }
 
 Result<void> Client::cancel_pending(std::int64_t array) {

@@ -43,6 +43,8 @@ class Client {
   Result<void> cancel_pending(const std::vector<ArrayTask>& tasks);
   /// All of its tasks that wait.
   Result<void> cancel_pending(std::int64_t array);
+  /// What was held in the queue may run.
+  Result<void> release(const std::vector<ArrayTask>& tasks);
   /// To the script's process of those that run.
   Result<void> signal(const std::vector<ArrayTask>& tasks, const std::string& signal);
   /// A task that runs is ended and put back into the queue, where it waits some two minutes.
@@ -57,7 +59,9 @@ class Client {
  private:
   struct Said;
   Result<Said> call(std::vector<std::string> argv, const SubmitCall* submit);
-  Result<void> hold(const std::string& ids);
+  /// `scontrol hold` or `release`, asked for some at once: those of them that were found.
+  Result<std::vector<std::string>> control(const std::string& verb,
+                                           const std::vector<ArrayTask>& tasks);
   /// scancel; what it cannot do is no failure, only what it could not ask.
   Result<void> cancel(const std::vector<std::string>& ids, std::vector<std::string> argv);
 

@@ -185,11 +185,14 @@ Result<std::vector<QueueRecord>> parse_accounting(std::string_view text) {
     Result<std::vector<int>> tasks = tasks_of(list);
     const std::size_t colon = std::min(columns[2].find(':'), columns[2].size());
     if (!array || !tasks) return refused(line);
+    // "CANCELLED by 1000": somebody has.
+    const bool was_dropped = columns[1] == "CANCELLED";
     out.push_back(
         {.job_id = *array,
          .array_job_id = *array,
          .tasks = *std::move(tasks),
          .state = std::string(columns[1].substr(0, columns[1].find_first_of(" +"))),
+         .reason = was_dropped ? "Dependency" : "",
          .nodes = std::string(columns[3]),
          .exit_code = static_cast<int>(number(columns[2].substr(0, colon)).value_or(0)),
          .signal = static_cast<int>(

@@ -39,7 +39,8 @@ Result<std::vector<QueueRecord>> parse_steps(std::string_view text);
 
 /// What parse_accounting() reads: the value of sacct's --format.
 inline constexpr char kAccountingFormat[] = "JobID,State,ExitCode,NodeList";
-/// Tasks of arrays in the accounting, without their comments; what is no task is left out.
+/// Tasks of arrays in the accounting, without their comments; what is no task is left out.  Of the
+/// reasons it knows none: what Slurm itself has cancelled is taken to have lost what it needed.
 /// ErrorKind::Corrupt with the line.
 Result<std::vector<QueueRecord>> parse_accounting(std::string_view text);
 

@@ -16,7 +16,10 @@ std::string end_request_name(std::int32_t task) { return fmt::format("end.{}.jso
 std::string to_text(const std::vector<EndRequest>& requests) {
   Json list = Json::array();
   for (const EndRequest& r : requests) {
-    list.push_back({{"job", r.job.value}, {"kill", r.kill}, {"words", r.words}});
+    list.push_back({{"job", r.job.value},
+                    {"kill", r.kill},
+                    {"unless_begun", r.unless_begun},
+                    {"words", r.words}});
   }
   return Json{{"end", list}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -29,6 +32,7 @@ Result<std::vector<EndRequest>> end_requests_of(std::string_view text) {
     for (const Json& j : whole.at("end")) {
       out.push_back({{j.at("job").get<std::int64_t>()},
                      j.at("kill").get<bool>(),
+                     j.value("unless_begun", false),
                      j.at("words").get<std::string>()});
     }
   } catch (const std::exception& error) {

@@ -16,6 +16,7 @@ namespace pergpu::store {
 struct EndRequest {
   JobId job = {};
   bool kill = false;
+  bool unless_begun = false;  // what runs already goes on
   std::string words = {};
   bool operator==(const EndRequest&) const = default;
 };

@@ -136,6 +136,18 @@ def test_a_lost_job_begins_again_and_has_its_retries(slurm, home, asked):
     assert asked()
 
 
+def test_what_slurm_dropped_with_what_it_needed_is_handed_over_anew(slurm, home, asked):
+    submit(home, ONE + 'retries = 1\n[steps.evaluate]\nneeds = ["train"]\ncommand = "stamp 0"\n')
+    wait_until(lambda: len(slurm.open()) == 2, "both in Slurm's queue")
+    stop_coordinator(home)
+    kill_task(slurm, home)
+    home.open_gate()
+    assert home.wait() == 0
+    assert {name.split("/")[1]: job["state"] for name, job in home.ps().items()} == dict.fromkeys(
+        ("train", "evaluate"), "done")
+    assert asked()
+
+
 def test_what_tasks_have_told_themselves_is_not_asked(slurm, home, asked):
     submit(home, TWO)
     home.until_running(2)

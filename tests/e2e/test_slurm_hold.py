@@ -1,5 +1,6 @@
 """Changes of mind while a real Slurm has the job: within seconds, and inside an allocation that runs."""
 import glob
+import json
 import os
 import signal
 
@@ -124,6 +125,20 @@ def test_what_is_held_in_a_running_allocation_does_not_begin_there_and_comes_bac
     assert home.states() == {"00-x=1/train": "done", "01-x=2/train": "done"}
     assert [line[1] for line in home.stamps.lines() if line[0] == "start"] == [1, 2]
     assert len(slurm.queue()) == 2, "an allocation for each of them"
+
+
+def test_a_hold_that_comes_when_a_job_has_just_begun_lets_it_run(slurm, pair):
+    home = pair
+    (folder,) = glob.glob(f"{home.work}/runs/pair/.slurm/pair-*")
+    held, cancelled = ({"job": job, "kill": False, "unless_begun": job == 1, "words": "test"} for job in (1, 2))
+    with open(folder + "/end.0.json", "w") as file:
+        json.dump({"end": [held, cancelled]}, file)
+    (task,) = home.processes("slurm-task")
+    os.kill(task, signal.SIGUSR1)
+    wait_until(lambda: "cancelled" in told(home), "the task's answer")
+    home.open_gate()
+    home.wait()
+    assert home.states() == {"00-x=1/train": "done", "01-x=2/train": "cancelled"}
 
 
 @pytest.mark.parametrize("moment", ["when its task has let go", "before its task hears", "and its coordinator is killed"])

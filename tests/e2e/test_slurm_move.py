@@ -66,6 +66,26 @@ def test_what_was_handed_over_goes_on_from_another_machine(slurm, home, elsewher
     assert home.stamps.count("start") == 6
 
 
+def test_an_older_handover_of_a_job_says_nothing_of_what_runs(slurm, home, elsewhere):
+    code = home.file("code", "3")
+    home.file("sweep.toml", f'name = "moves"\nsteps.train.shell = "stamp 0 $(cat {code})"\n')
+    submit(home, home)
+    assert home.wait() == 1
+    home.close_gate()
+    home.run("retry", "moves")
+    home.until_running(2)
+    submit(elsewhere, home)
+    wait_until(lambda: elsewhere.only()["state"] == "running", "its being known there")
+    submit(home, home)
+    wait_until(lambda: home.only()["state"] == "running", "its being taken back")
+    submit(elsewhere, home)
+    wait_until(lambda: elsewhere.only()["state"] == "running", "its being taken again")
+    home.file("code", "0")
+    home.open_gate()
+    elsewhere.wait()
+    assert elsewhere.only()["attempt"] == home.stamps.count("start") == 2
+
+
 def test_what_had_ended_before_is_known_there(slurm, home, elsewhere):
     submit(home, home)
     assert home.wait() == 0

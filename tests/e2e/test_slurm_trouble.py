@@ -5,7 +5,7 @@ import os
 import shutil
 
 import pytest
-from harness import FAKE_NVML, LONG, wait_until
+from harness import FAKE_NVML, LONG, read, wait_until
 from test_slurm import TWO_STEPS, gone, in_the_place_of, submit
 
 
@@ -59,6 +59,68 @@ def test_a_cancel_that_slurm_did_not_hear_is_said_again(slurm, home, drained):
     gone(slurm)
     drained()
     assert home.stamps.count("start") == 0 and set(home.states().values()) <= {"cancelled", "skipped"}
+
+
+@pytest.mark.parametrize("coordinator", ["lives", "is killed"])
+def test_what_slurm_holds_for_a_hold_that_it_only_half_heard_runs_when_it_is_released(slurm, home, drained, coordinator):
+    make_deaf(home)
+    submit(home, 'name = "two"\ngrid.x = [1, 2]\nsteps.train.command = "stamp 0"\n')
+    wait_until(lambda: len(slurm.open()) == 2, "both in Slurm's queue")
+    home.run("hold", "two/0")
+    wait_until(lambda: "JobHeld" in slurm.run("squeue", "-h", "-O", "Reason"), "what `scontrol hold` does")
+    if coordinator == "is killed":
+        home.kill_coordinator()
+    home.run("release", "two/0")
+    drained()
+    assert home.wait() == 0
+    assert home.stamps.count("start") == 2
+    assert len(slurm.queue()) == 2, "nothing was submitted again"
+
+
+def test_a_sweep_of_which_slurm_has_tasks_begins_nowhere_else(slurm, home, drained):
+    make_deaf(home)
+    submit(home, TWO_STEPS)
+    wait_until(lambda: len(slurm.open()) == 6, "both arrays in Slurm's hands")
+    home.run("cancel", "two")
+    assert "Slurm still has tasks" in home.run("submit", "sweep.toml", "--lanes", 1, code=2).stderr
+    assert "not gone yet" in home.run("clean", "two", "--yes", code=None).stderr
+    os.remove(home.work + "/is_deaf")
+    gone(slurm)
+    drained()
+    wait_until(lambda: home.start("submit", "sweep.toml", "--lanes", 1).wait() == 0, "its being taken")
+    home.run("retry", "two", code=None)
+    assert home.wait() == 0 and home.stamps.count("start") == 6
+
+
+def test_a_sweep_that_slurm_does_not_take_keeps_no_other_from_it(slurm, home):
+    in_the_place_of(home, "sbatch", '''
+grep -q "full/" "$2" || exec $REAL "$@"
+echo "sbatch: error: Batch job submission failed: Job violates accounting policy (MaxSubmitJobs)" >&2
+exit 1
+''')
+    submit(home, TWO_STEPS.replace('"two"', '"full"'))
+    wait_until(lambda: "MaxSubmitJobs" in home.run("why", "full/0").stdout, "words about the limit")
+    submit(home, TWO_STEPS)
+    home.run("wait", "two")
+    assert set(home.states("two").values()) == {"done"} and set(home.states("full").values()) == {"queued"}
+    # What was not taken leaves no folders behind.
+    wait_until(lambda: not glob.glob(f"{home.work}/runs/full/.slurm/full-*"), "the removal of its folder")
+    home.run("cancel", "full")
+
+
+@pytest.mark.skipif(not LONG, reason="a coordinator leaves after a minute: PERGPU_LONG=1")
+def test_a_refused_sweep_leaves_its_coordinator_at_rest(slurm, home):
+    in_the_place_of(home, "sbatch", f'''
+echo >> {home.work}/asked
+echo "sbatch: error: Batch job submission failed: Requested node configuration is not available" >&2
+exit 1
+''')
+    submit(home, TWO_STEPS)
+    assert home.wait() == 1, "only held jobs are left"
+    assert home.ps()["00-x=1/train"]["state"] == "held"
+    assert "not available" in home.ps()["00-x=1/train"]["reason"]
+    wait_until(lambda: not home.coordinator(), "its leaving", 120)
+    assert len(read(f"{home.work}/asked")) == 1
 
 
 def test_a_store_that_is_lost_begins_with_what_the_folders_tell(slurm, home):
