@@ -105,11 +105,25 @@ struct Client::Said {
   std::string output = {};
 };
 
+void Client::search_also(std::string path) {
+  const auto known = std::find(more_paths_.begin(), more_paths_.end(), path);
+  if (known == more_paths_.end()) more_paths_.push_back(std::move(path));
+}
+
+std::string Client::find(const std::string& program) const {
+  std::string found = find_executable(program, own_environment());
+  for (const std::string& path : more_paths_) {
+    if (!found.empty()) break;
+    found = find_executable(program, {"PATH=" + path});
+  }
+  return found;
+}
+
 /// Io: it took too long or was killed; Unavailable, Invalid: as submit() says.
 Result<Client::Said> Client::call(std::vector<std::string> argv, const SubmitCall* submit) {
   const std::string name = argv.front();
-  const std::vector<std::string> own = own_environment();
-  const std::string program = find_executable(name, own);
+  std::string program = find(name);
+  if (program.empty() && submit != nullptr) program = find_executable(name, submit->environment);
   if (program.empty()) {
     return Error{
         ErrorKind::Unavailable, 0,

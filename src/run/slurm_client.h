@@ -29,9 +29,16 @@ std::string to_string(const ArrayTask& task);
 
 class Client {
  public:
+  /// A further PATH, for programs that this process's own does not lead to: a coordinator may have
+  /// been started by a shell without Slurm's module, and be asked by one that has loaded it.  May be
+  /// said more than once; the first that has a program counts.  Not while another thread calls.
+  void search_also(std::string path);
+  /// The file of one of Slurm's programs; "": there is none.
+  std::string find(const std::string& program) const;
+
   /// Slurm's number of the job.  Invalid: refused for good, with sbatch's words; Full: too many
   /// jobs or requests for now; Unavailable: the controller has surely not taken it for another
-  /// reason; anything else: it may have.
+  /// reason; anything else: it may have.  sbatch may also be in the PATH of the call alone.
   Result<std::int64_t> submit(const SubmitCall& call);
   /// All of this user's jobs that Slurm knows of, ended ones for some minutes, too.
   Result<std::vector<QueueRecord>> queue();
@@ -66,6 +73,7 @@ class Client {
   Result<void> cancel(const std::vector<std::string>& ids, std::vector<std::string> argv);
 
   std::map<std::string, std::int64_t> requests_;
+  std::vector<std::string> more_paths_;  // none of them twice
 };
 
 }  // namespace pergpu::slurm

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <set>
 #include <string_view>
@@ -13,7 +12,6 @@
 #include "os/fd.h"
 #include "os/file.h"
 #include "os/proc.h"
-#include "run/run_program.h"
 #include "run/slurm_environment.h"
 #include "run/slurm_script.h"
 
@@ -75,10 +73,8 @@ Result<std::shared_ptr<os::Spawned>> Steps::start(const StepCall& call) {
                      .cwd = call.cwd,
                      .new_session = true,
                      .umask = call.umask};
-  // That of this process: the sweep's own may be for other machines.
-  std::vector<std::string> own;
-  for (char** entry = environ; *entry != nullptr; ++entry) own.emplace_back(*entry);
-  const std::string program = find_executable("srun", own);
+  // Not by the PATH of the sweep, which may be for other machines.
+  const std::string program = client_.find("srun");
   if (program.empty()) return Error{ErrorKind::Unavailable, 0, "there is no srun in PATH"};
   plan.argv.front() = program;
   const os::UniqueFd said(

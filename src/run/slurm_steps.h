@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "os/spawn.h"
@@ -38,6 +39,8 @@ class Steps {
   explicit Steps(std::string allocation) : allocation_(std::move(allocation)) {}
 
   const std::string& allocation() const { return allocation_; }
+  /// As that of Client says; srun is looked for there, too.
+  void search_also(std::string path) { client_.search_also(std::move(path)); }
   /// What the allocation has.
   Result<std::vector<AllocationNode>> nodes();
   /// Returns srun as soon as it runs, our child.

@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "os/child.h"
 #include "os/file.h"
+#include "run/slurm_steps.h"
 
 namespace pergpu::slurm {
 namespace {
@@ -165,6 +167,50 @@ TEST_F(SlurmClient, NamesAProgramThatIsMissing) {
   ASSERT_FALSE(queue);
   EXPECT_EQ(queue.error().kind, ErrorKind::Unavailable);
   EXPECT_NE(queue.error().message.find("there is no squeue"), std::string::npos);
+}
+
+/// A folder that this process's PATH does not have, with one of Slurm's programs.
+std::string module_with(const std::string& folder, const std::string& name,
+                        const std::string& body) {
+  const std::string module = folder + "/module";
+  EXPECT_TRUE(os::make_dirs(module, 0755));
+  EXPECT_TRUE(
+      os::write_file_atomic(module + "/" + name, "#!/bin/sh\n" + body + "\n", 0755, false));
+  return module;
+}
+
+TEST_F(SlurmClient, FindsSbatchInThePathOfTheSweep) {
+  const std::string module = module_with(folder, "sbatch", "echo 12");
+  const Result<std::int64_t> number =
+      client.submit({.script = "s.sh", .environment = {"PATH=/none:" + module}, .cwd = folder});
+  ASSERT_TRUE(number) << number.error().message;
+  EXPECT_EQ(*number, 12);
+}
+
+TEST_F(SlurmClient, LooksInAFurtherPathForWhatItsOwnDoesNotHave) {
+  const std::string module = module_with(folder, "squeue", "exit 0");
+  client.search_also("/none");
+  EXPECT_FALSE(client.queue());
+  client.search_also("/none:" + module);
+  const auto queue = client.queue();
+  EXPECT_TRUE(queue) << queue.error().message;
+  EXPECT_EQ(client.find("squeue"), module + "/squeue");
+  program("squeue", "exit 0");
+  EXPECT_EQ(client.find("squeue"), folder + "/squeue");
+}
+
+TEST_F(SlurmClient, StepsAreStartedAndListedByProgramsOfAFurtherPath) {
+  const StepCall call{.name = "s", .cwd = folder, .output = folder + "/said", .command = {"true"}};
+  Steps steps("17");
+  EXPECT_FALSE(steps.start(call));
+  EXPECT_FALSE(steps.list());
+  module_with(folder, "squeue", "exit 0");
+  steps.search_also(module_with(folder, "srun", "echo $1"));
+  EXPECT_TRUE(steps.list());
+  const auto started = steps.start(call);
+  ASSERT_TRUE(started) << started.error().message;
+  ASSERT_TRUE(os::wait_for((*started)->pid));
+  EXPECT_EQ(read("said"), "--jobid=17\n");
 }
 
 TEST_F(SlurmClient, EndsManyInFewRequests) {
