@@ -10,6 +10,8 @@ from pages import ROOT
 SMALL = """
 name = "small"
 runs = [{ lr = 0.1, code = 0 }, { lr = 0.2, code = 3 }, { lr = 0.4, code = 0 }]
+[defaults]
+cpus = 1  # else a job has its lane's share of the cores, which is the node's
 [steps.first]
 once = true
 shell = "echo first"
@@ -21,32 +23,49 @@ needs = ["train", "first"]
 shell = "echo '{\\"score\\": 7}' >> $PERGPU_METRICS"
 """
 
-# Of these a report tells on Slurm, too, but not the same: when, for how long, where.
+# Of these a report tells on Slurm, too, but not the same: when, how long, how much was measured, and which node
+# with which GPUs and lanes.  All else is the same; of these, too, that there is one.
 DIFFERENT = {
-    "made_at", "queued_at", "starting_at", "started_at", "ended_at", "duration_s", "expected_s", "expected_end_at",
-    "cpu_s", "peak_memory_bytes", "usage", "node", "lane", "gpus", "cpus", "root", "out", "log", "metrics", "lanes",
-    "efficiency", "elapsed_s", "train_s", "seconds",
+    "made_at", "lanes", "efficiency.makespan_s", "efficiency.work_s", "efficiency.longest_chain_s", "efficiency.lower_bound_s",
+    "jobs[].queued_at", "jobs[].started_at", "jobs[].ended_at", "jobs[].duration_s", "jobs[].expected_s",
+    "jobs[].node", "jobs[].lane", "jobs[].gpus",
+    "jobs[].attempts[].starting_at", "jobs[].attempts[].started_at", "jobs[].attempts[].ended_at",
+    "jobs[].attempts[].duration_s", "jobs[].attempts[].cpu_s", "jobs[].attempts[].peak_memory_bytes",
+    "jobs[].attempts[].usage", "jobs[].attempts[].node", "jobs[].attempts[].lane", "jobs[].attempts[].gpus",
 }  # fmt: skip
 
 
 def report_of(home):
+    """Its data, with the paths as they are from the home's folder."""
     home.run("report", "-o", "page.html")
-    page = read(f"{home.work}/page.html")
+    page = read(f"{home.work}/page.html").replace(home.work, "")
     (text,) = re.findall('<script type="application/json" id="pergpu-data">(.*?)</script>', page)
     return json.loads(text)
 
 
-def shape(value):
-    """What there is, without what it says."""
-    if isinstance(value, dict):
-        return {key: shape(each) for key, each in value.items() if key not in ("usage", "last_metrics", "lanes")}
-    return [shape(each) for each in value] if isinstance(value, list) else None
+def leaves(value, path=""):
+    """{path: value}, as in jobs[0].attempts[1].exit."""
+    if re.sub(r"\[\d+\]", "[]", path) in DIFFERENT:
+        return {path: "there"}
+    if isinstance(value, dict) and value:
+        parts = [(f"{path}.{key}".lstrip("."), each) for key, each in value.items()]
+    elif isinstance(value, list) and value:
+        parts = [(f"{path}[{i}]", each) for i, each in enumerate(value)]
+    else:
+        return {path: value}
+    return {path: leaf for part, each in parts for path, leaf in leaves(each, part).items()}
 
 
-def same(value):
-    if isinstance(value, dict):
-        return {key: same(each) for key, each in value.items() if key not in DIFFERENT}
-    return [same(each) for each in value] if isinstance(value, list) else value
+def differences(there, here):
+    """What two reports say that must be the same and is not, a line each: the path and both values."""
+    one, other = leaves(there), leaves(here)
+    paths = [path for path in {**one, **other} if one.get(path, "missing") != other.get(path, "missing")]
+
+    def short(value):
+        text = json.dumps(value)
+        return text if len(text) <= 80 else text[:79] + "…"
+
+    return [f"{path}: {short(one.get(path, 'missing'))} on Slurm, {short(other.get(path, 'missing'))} here" for path in paths]
 
 
 def table(text):
@@ -65,10 +84,23 @@ def compare(there, here, file, code=0):
         reports.append(report_of(place))
         tables.append(table(out.replace(place.work, "")))
     assert tables[0] == tables[1]
-    assert shape(reports[0]) == shape(reports[1])
-    assert same(reports[0]) == same(reports[1])
+    found = differences(*reports)
+    assert not found, "\n".join(["the reports differ:", *found[:20], *(["…"] if len(found) > 20 else [])])
     assert {job["node"] for job in reports[0]["jobs"] if job["attempts"]} == {"n0"}
     assert {job["node"] for job in reports[1]["jobs"]} == {None}
+
+
+def test_what_differs_is_named():
+    def report(state, **attempt):
+        return {"made_at": state, "jobs": [{"state": "done"}, {"state": state, "attempts": [{"gpus": [], **attempt}]}]}
+
+    one, other = report("done", gpus=["0"], exit=0), report("failed", lane="cpu0")
+    assert differences(one, {**one, "made_at": "later"}) == []
+    assert differences(one, other) == [
+        'jobs[1].state: "done" on Slurm, "failed" here',
+        'jobs[1].attempts[0].exit: 0 on Slurm, "missing" here',
+        'jobs[1].attempts[0].lane: "missing" on Slurm, "there" here',
+    ]
 
 
 def test_a_small_sweep_ends_as_it_does_here(slurm, home, new_home):
