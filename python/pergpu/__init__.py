@@ -27,6 +27,7 @@ _LATER = {
     "CommandFailed": "_program_calls",
     "Executor": "_executor",
     "Future": "_future",
+    "HeldWarning": "_held",
     "JobFailed": "_future",
     "RemoteError": "_future",
     "Reported": "_reported",
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from ._attach import attach
     from ._executor import Executor
     from ._future import Future, JobFailed, RemoteError
+    from ._held import HeldWarning
     from ._program_calls import CommandFailed
     from ._reported import Best, Reported, best, metrics
     from ._results import Results, Row, results
@@ -65,6 +67,7 @@ __all__ = [
     "Config",
     "Executor",
     "Future",
+    "HeldWarning",
     "JobFailed",
     "NotAJob",
     "RemoteError",

@@ -11,6 +11,7 @@ from typing import Any
 
 from ._calls import Calls
 from ._future import ENDED, Future
+from ._held import HeldJobs
 from ._link import Link
 from ._program_calls import ask, ask_json
 from ._queue import CANCELLED, FREE, Queue
@@ -66,6 +67,7 @@ class _Queued:
         self._queue = Queue(os.path.join(first["out"], "../../_calls", first["params"]["queue"]))
         self._read_to: dict[str, tuple[Reader, int]] = {}  # by file
         self._jobs = {job["id"]: job for job in workers}
+        self._held = HeldJobs()
         self._link: Link | None = None
         self.futures = [Future(self, number, f"call {number}") for number in range(len(self._queue))]
         self._open = {future.number for future in self.futures}
@@ -88,6 +90,7 @@ class _Queued:
 
     def _on_job(self, job: dict[str, Any]) -> None:
         if job["id"] in self._jobs:
+            self._held.see(job, "a worker", self)
             self._look({**self._jobs[job["id"]], **job})
             if not self._open and self._link is not None:
                 self._link.close()

@@ -16,6 +16,7 @@ from typing import Any
 
 from . import _payload
 from ._future import Future
+from ._held import HeldJobs
 from ._link import Link
 from ._pool import Pool, cancel, running
 from ._program_calls import CommandFailed
@@ -40,6 +41,7 @@ class Calls(Pool):
         self._jobs: dict[int, Future] = {}  # those that have not ended
         self._ids: weakref.WeakKeyDictionary[Future, int] = weakref.WeakKeyDictionary()
         self._early: dict[int, dict[str, Any]] = {}  # told of before we knew that they are ours
+        self._held = HeldJobs()
         self._sender: threading.Thread | None = None
         self._link: Link | None = None
 
@@ -142,6 +144,7 @@ class Calls(Pool):
                 if self._sending:
                     self._early[job] = outcome
                 return
+        self._held.see(outcome, f"call {future.what}", self)
         if future.see(outcome):
             self._forget([job])
 

@@ -49,6 +49,9 @@ class Executor(concurrent.futures.Executor):
     Functions need not be importable: closures, lambdas and what is defined in a script or a notebook
     go along by value.  The processes start in the current folder with the search path of this one.
 
+    A call that is held, by `pergpu hold`, the breaker or Slurm's refusal, waits until somebody lets it go: a
+    HeldWarning says so, once for each reason.
+
     Nothing is started before the first call.  CommandFailed: a key is wrong.  ValueError: max_workers
     is.  TypeError: the initializer cannot be called.
     """

@@ -18,6 +18,7 @@ from typing import Any
 
 from . import _payload
 from ._future import ENDED, Future, initializer_failed
+from ._held import HeldJobs
 from ._link import Link
 from ._pool import Pool, cancel, running
 from ._program_calls import CommandFailed
@@ -56,6 +57,7 @@ class Workers(Pool):
         self._idle: list[_Worker] = []
         self._by_job: dict[int, _Worker] = {}
         self._early: dict[int, dict[str, Any]] | None = None  # told of before we knew that they are ours
+        self._held = HeldJobs()
         self._ended: list[dict[str, Any]] = []  # workers of whose end the thread has not learnt yet
         self._started = 0
         self._synced = 0.0
@@ -292,10 +294,11 @@ class Workers(Pool):
                     self._early[outcome["id"]] = outcome
                 return
             self._jobs[outcome["id"]] = outcome
-            if outcome["state"] not in ENDED:
-                return
-            self._ended.append(outcome)
-        self._wake()
+            if outcome["state"] in ENDED:
+                self._ended.append(outcome)
+        self._held.see(outcome, "a worker", self)
+        if outcome["state"] in ENDED:
+            self._wake()
 
     def break_down(self, why: str, cause: BaseException | None = None) -> None:
         """All that has not ended fails, and nothing is accepted any more."""

@@ -5,6 +5,7 @@ import signal
 import pytest
 from harness import wait_until
 from test_executor import begun, python, rest_of  # noqa: F401 (begun is a fixture)
+from test_executor_held import WARNED, warned
 
 ON_SLURM = """
 def on_slurm(workers=None, **options):
@@ -81,6 +82,18 @@ time.sleep(1000)
     out = python(home, "print([future.result() for future in pergpu.attach('outlived')])")
     assert out == "[0, 1, 4]\n"
     assert home.stamps.count("start") == 3
+
+
+def test_what_slurm_refuses_is_told_to_who_waits_for_it(slurm, home, begun):  # noqa: F811
+    process = begun(ON_SLURM + WARNED + """
+with on_slurm(name="refused", slurm={"partition": "nobodys"}) as calls:
+    concurrent.futures.wait([calls.submit(pow, i, 2) for i in range(2)])
+""")
+    (told,) = warned(home)
+    assert told.startswith("HeldWarning: call pow(0, 2) (job 1) is held: Slurm refuses it: sbatch says: "), told
+    assert "nobodys" in told and "`pergpu release 1` lets it go on" in told
+    home.run("cancel", "refused")
+    assert rest_of(process) == ""
 
 
 @pytest.mark.parametrize("wrong", ["lanes=2", "reuse=True", "slurm={'partitoin': 'x'}"])

@@ -1,0 +1,78 @@
+"""Calls of `pergpu.Executor` that are held: who waits for them is told."""
+import pytest
+
+import harness
+from harness import read, wait_until
+from test_executor import begun, rest_of  # noqa: F401 (begun is a fixture)
+
+# Warnings go into a file, in which the test sees them come.
+WARNED = """
+import warnings
+def warned(message, category, *more):
+    with open("warned", "a") as file:
+        file.write(f"{category.__name__}: {message}\\n")
+warnings.showwarning = warned
+"""
+
+
+def warned(home, count=1):
+    """The warnings, when there are so many."""
+    wait_until(lambda: read(home.work + "/warned", "").count("\n") >= count, "a warning")
+    return read(home.work + "/warned").splitlines()
+
+
+@pytest.mark.parametrize(("options", "what"), [("", "call pow(0, 2) (job 2)"), ("reuse=True", "a worker (job 2)")])
+def test_who_waits_for_what_is_held_is_told(home, begun, options, what):  # noqa: F811
+    home.close_gate()
+    process = begun(WARNED + f"""
+with pool(2, lanes=1, name="calls", {options}) as calls:
+    futures = [calls.submit(stamp, 3), *(calls.submit(pow, i, 2) for i in range(2))]
+    print([future.result() for future in futures])
+""")
+    home.until_running()
+    wait_until(lambda: len(home.ps()) == (2 if options else 3), "those that wait for the lane")
+    home.run("hold", "calls")
+    told = f"HeldWarning: {what} is held: held by hand; `pergpu release 2` lets it go on, `pergpu release calls` all that"
+    assert warned(home)[0].startswith(told)
+    home.run("release", "calls")
+    home.open_gate()
+    assert rest_of(process) == "[9, 0, 1]\n"
+    assert len(warned(home)) == 1
+
+
+def test_what_the_breaker_holds_is_told_to_who_attaches_too(home, begun):  # noqa: F811
+    process = begun(WARNED + """
+def f(x):
+    import no_such_module
+calls = pool(1, name="calls", breaker=1)
+futures = [calls.submit(f, x) for x in range(3)]
+concurrent.futures.wait(futures)
+""")
+    (told,) = warned(home)
+    assert "call f(1) (job 2) is held: held by the breaker: 1 job" in told, told
+    process.kill()
+    process.wait(timeout=harness.DEADLINE)
+    attached = begun(WARNED + "concurrent.futures.wait(pergpu.attach('calls'))")
+    assert warned(home, 2)[1] == told
+    home.run("cancel", "calls")
+    rest_of(attached)
+
+
+def test_where_warnings_are_errors_a_call_that_is_held_breaks_the_executor(home, begun):  # noqa: F811
+    home.close_gate()
+    process = begun("""
+import warnings
+warnings.simplefilter("error", pergpu.HeldWarning)
+calls = pool(1, name="calls")
+futures = [calls.submit(stamp, i) for i in range(2)]
+print(futures[1].job, flush=True)
+for future in futures:
+    error = future.exception()
+    print(type(error).__name__, repr(error.__cause__)[:12], flush=True)
+""")
+    assert process.stdout.readline() == "2\n"
+    home.until_running()
+    home.run("hold", "calls")
+    assert process.stdout.readline() == "BrokenExecutor HeldWarning(\n"
+    home.open_gate()
+    assert rest_of(process) == "BrokenExecutor HeldWarning(\n"
