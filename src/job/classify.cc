@@ -32,8 +32,7 @@ Verdict stopped(const Evidence& e) {
     case StopCause::Cancel:
       return {OutcomeClass::Cancelled, words_or(e.stop_reason, "cancelled")};
     case StopCause::Timeout:
-      if (e.timeout_ns == 0) return {OutcomeClass::Timeout, words_or(e.stop_reason, "timeout")};
-      return {OutcomeClass::Timeout, "stopped after its timeout of " + duration_text(e.timeout_ns)};
+      return {OutcomeClass::Timeout, words_or(e.stop_reason, "timeout")};
     case StopCause::Memory:
       if (e.memory_bytes == 0 || e.memory_limit_bytes == 0) {
         return {OutcomeClass::OomHost, words_or(e.stop_reason, "memory passed its limit")};

@@ -37,7 +37,7 @@ struct Evidence {
   std::string stop_reason = {};                  // words of who asked; may be empty
 
   std::int64_t duration_ns = 0;    // 0: not known
-  std::int64_t timeout_ns = 0;     // the step's, for the reason's words
+  std::int64_t timeout_ns = 0;     // the step's, for the words about its early signal
   int early_signal = 0;            // the step's, when it was due before the attempt ended; 0: none
   std::uint64_t memory_bytes = 0;  // what was measured when it passed its limit
   std::uint64_t memory_limit_bytes = 0;

@@ -18,10 +18,14 @@ name = "limit"
 time = "1m"
 [steps.train]
 command = "stamp 0"
+timeout = "1h"
 """)  # fmt: skip
     home.until_running()
     wait_until(lambda: home.only()["state"] == "timeout", "its end", 180)
-    assert "time limit of its allocation" in home.only()["reason"]
+    words = "stopped at the time limit of its allocation"
+    assert home.only()["reason"] == words
+    assert json.loads(read(home.only()["out"] + "/attempt.json"))["reason"] == words
+    assert words in home.run("show", "1").stdout and words in home.run("why", "1").stdout
     gone(slurm)
 
 

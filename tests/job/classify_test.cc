@@ -67,11 +67,16 @@ TEST(Classify, ExitCodeSaysMoreThanAMissingOutput) {
             OutcomeClass::Exit);
 }
 
-TEST(Classify, TimeoutInWords) {
-  const Outcome outcome =
-      classify({.signal = SIGTERM, .stop = StopCause::Timeout, .timeout_ns = 12 * 3600 * kSecond});
-  EXPECT_EQ(outcome.cls, OutcomeClass::Timeout);
-  EXPECT_EQ(outcome.reason, "stopped after its timeout of 12h");
+TEST(Classify, TimeoutInTheWordsOfWhoseTimeItWas) {
+  for (const std::string words :
+       {"stopped after its timeout of 12h", "stopped at the time limit of its allocation"}) {
+    const Outcome outcome = classify({.signal = SIGTERM,
+                                      .stop = StopCause::Timeout,
+                                      .stop_reason = words,
+                                      .timeout_ns = 12 * 3600 * kSecond});
+    EXPECT_EQ(outcome.cls, OutcomeClass::Timeout);
+    EXPECT_EQ(outcome.reason, words);
+  }
 }
 
 TEST(Classify, MemoryInWords) {
