@@ -383,7 +383,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   IdleWatch idle(loop, clock, core, **opened, **met);
   core.recover();
   if (task) {
-    task->begin(core, loop);
+    task->begin(core, loop, **errands);
     loop.at(clock.now().boot_ns + kPresentAfter,
             [&] { task->tell_present(core, loop, **errands); });
   }

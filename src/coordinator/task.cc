@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "coordinator/array_call.h"
@@ -26,6 +28,9 @@ constexpr std::size_t kLongest = 512u << 20;
 constexpr std::int64_t kPatience = 60 * kSecond;
 constexpr int kPauseMs = 500;
 constexpr std::int64_t kPresentPause = 10 * kSecond;
+/// Between looks for requests: a task is signalled as a rule, a step never.
+constexpr std::int64_t kLookPause = 10 * kSecond;
+constexpr std::int64_t kLookPauseOfStep = kSecond;
 
 /// nullopt: nothing final is there (yet); another machine may have written it just now.
 std::optional<bool> was_done(const store::HandedNeed& need) {
@@ -52,6 +57,27 @@ bool are_done(const std::vector<store::HandedNeed>& needs, std::int64_t deadline
     }
   }
   return true;
+}
+
+/// What the task is asked to end, as far as it can be seen from here.
+std::vector<store::EndRequest> asked(const TaskOptions& options) {
+  const Result<std::string> text =
+      os::read_file(options.folder + "/" + store::end_request_name(options.task), kLongest);
+  if (!text) return {};
+  Result<std::vector<store::EndRequest>> requests = store::end_requests_of(*text);
+  return requests ? *std::move(requests) : std::vector<store::EndRequest>();
+}
+
+/// Each of them once: a job must not be sent TERM again as often as the file is read.
+void end_asked(Coordinator& core, const std::vector<store::EndRequest>& requests) {
+  for (const store::EndRequest& request : requests) {
+    const Job* job = core.world().job(request.job);
+    if (job == nullptr || is_ended(job->state)) continue;
+    if (request.unless_begun && is_live(job->state)) continue;
+    const bool ends = job->state == JobState::Stopping && job->last->stop == StopCause::Cancel;
+    if (ends && (!request.kill || job->last->stop_at_once)) continue;
+    core.cancel({request.job}, request.kill, request.words);
+  }
 }
 
 /// It is not for somebody's other machine, and its lanes are those of this allocation.
@@ -145,10 +171,22 @@ bool Task::should_leave(const Coordinator& core) const {
   return core.idle();
 }
 
-void Task::begin(Coordinator& core, os::Loop& loop) const {
-  end_asked(core);
-  if (!options_.id.empty()) return;
-  loop.at(os::boot_now_ns() + kSecond, [this, &core, &loop] { begin(core, loop); });
+void Task::begin(Coordinator& core, os::Loop& loop, Errands& errands) const {
+  end_asked(core, asked(options_));
+  look(core, loop, errands);
+}
+
+/// After a pause, and again and again.
+void Task::look(Coordinator& core, os::Loop& loop, Errands& errands) const {
+  const std::int64_t pause = options_.id.empty() ? kLookPauseOfStep : kLookPause;
+  loop.at(os::boot_now_ns() + pause, [this, &core, &loop, &errands] {
+    errands.run([this, &core, &loop, &errands]() -> std::function<void()> {
+      return [this, &core, &loop, &errands, requests = asked(options_)] {
+        end_asked(core, requests);
+        look(core, loop, errands);
+      };
+    });
+  });
 }
 
 void Task::tell_present(Coordinator& core, os::Loop& loop, Errands& errands) const {
@@ -172,23 +210,8 @@ void Task::tell_present(Coordinator& core, os::Loop& loop, Errands& errands) con
           [this, &core, &loop, &errands] { tell_present(core, loop, errands); });
 }
 
-void Task::end_asked(Coordinator& core) const {
-  const Result<std::string> text =
-      os::read_file(options_.folder + "/" + store::end_request_name(options_.task), kLongest);
-  if (!text) return;
-  const Result<std::vector<store::EndRequest>> requests = store::end_requests_of(*text);
-  if (!requests) return;
-  for (const store::EndRequest& request : *requests) {
-    const Job* job = core.world().job(request.job);
-    const bool is_too_late = job != nullptr && request.unless_begun && is_live(job->state);
-    if (job != nullptr && !is_ended(job->state) && !is_too_late) {
-      core.cancel({request.job}, request.kill, request.words);
-    }
-  }
-}
-
 void Task::on_signal(int signal, Coordinator& core, RecordStore& store) {
-  if (signal == SIGUSR1) end_asked(core);
+  if (signal == SIGUSR1) end_asked(core, asked(options_));
   if (signal == SIGTERM && !ended_) {
     ended_ = true;
     store.seal();

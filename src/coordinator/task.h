@@ -7,8 +7,8 @@
 //             became of its jobs is for who asks the cluster to say
 //   SIGUSR1   the other coordinator asks that some of its jobs end (store/end_request.h)
 //   SIGUSR2   its time is nearly up: what runs is ended by `timeout`
-// A step of an allocation is told nothing by signals but its end: it looks for itself each second
-// whether some of its jobs are to end.
+// It looks for such requests itself, too: a signal may be here before the file can be seen, and a
+// step of an allocation gets none but for its end.
 //
 // What is queued when the time is up, or does not suffice for another attempt, waits for the task's
 // next life: the task asks the cluster to put it back into the queue, and what waits for it there
@@ -51,8 +51,8 @@ class Task {
   void mind_time(Coordinator& core);
   /// Once a turn: true when it is to leave.
   bool should_leave(const Coordinator& core) const;
-  /// Jobs that were to end before the task began, and, in a step, from then on.
-  void begin(Coordinator& core, os::Loop& loop) const;
+  /// Jobs that were to end before the task began, and from then on.
+  void begin(Coordinator& core, os::Loop& loop, Errands& errands) const;
   /// What runs is told every few seconds, from now on.
   void tell_present(Coordinator& core, os::Loop& loop, Errands& errands) const;
   void on_signal(int signal, Coordinator& core, RecordStore& store);
@@ -60,7 +60,7 @@ class Task {
   Result<void> finish(RecordStore& store, const World& world) const;
 
  private:
-  void end_asked(Coordinator& core) const;
+  void look(Coordinator& core, os::Loop& loop, Errands& errands) const;
   bool has_queued(const World& world) const;
 
   TaskOptions options_;

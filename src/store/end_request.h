@@ -1,6 +1,6 @@
 // What a coordinator asks of a task that it cannot speak to: which of its jobs are to end.  A file
-// beside the records, replaced as a whole; the task reads it when it begins and when it is
-// signalled.
+// beside the records, replaced as a whole; the task reads it while it waits to begin, when it is
+// signalled, and every few seconds.
 #pragma once
 
 #include <cstdint>

@@ -26,8 +26,6 @@ x = [1, 2]
 [steps.train]
 command = "stamp 0"
 """
-
-
 MANY = """
 name = "many"
 [grid]
@@ -163,3 +161,15 @@ def test_what_is_held_and_released_while_its_allocation_runs_another_runs_once(s
     home.wait()
     assert home.states() == {"00-x=1/train": "done", "01-x=2/train": "done"}
     assert home.stamps.count("start") == 2
+
+
+@long
+def test_a_cancel_is_heard_where_its_request_is_seen_after_its_signal(slurm, home):
+    # To the task it is as if there had been no signal.
+    in_the_place_of(home, "scancel", 'case "$*" in *--signal=USR1*) exit 0 ;; esac\nexec $REAL "$@"\n')
+    home.close_gate()
+    submit(home, MANY.replace(", 2, 3, 4, 5", ""))
+    home.until_running()
+    wait_until(lambda: home.only()["state"] == "running", "a running job")
+    home.run("cancel", "many")
+    wait_until(lambda: home.only()["state"] == "cancelled", "its end", 30)

@@ -115,6 +115,26 @@ def test_what_is_cancelled_ends_and_leaves_its_place(two_nodes, place):
     assert [job["state"] for job in jobs.values()].count("done") == 10, out + err
 
 
+def test_what_is_cancelled_is_sent_term_once(two_nodes, place):
+    place.file("sweep.toml", """
+name = "wide"
+[steps.train]
+shell = "trap 'echo TERM >> terms' TERM; stamp 0; while :; do sleep 0.05; done"
+grace = "3s"
+""")  # fmt: skip
+    place.close_gate()
+    allocation = salloc(place, RUN, *GPUS)
+    place.until_running()
+    (machine,) = os.listdir(place.root + "/state/pergpu")
+    home = {"PERGPU_HOME": f"{place.root}/state/pergpu/{machine}/slurm-{allocation.job}"}
+    wait_until(lambda: "running" in place.run("ps", env=home).stdout, "a running job")
+    place.run("cancel", "wide", env=home)
+    out, err = end(allocation)
+    (job,) = jobs_of(out).values()
+    assert job["state"] == "cancelled", out + err
+    assert read(f"{place.work}/terms") == "TERM\n"
+
+
 def test_what_no_node_has_is_held_with_words(two_nodes, place):
     place.file("sweep.toml", ONE_STEP.replace("gpus = 1", "gpus = 1\ncpus = 5"))
     out, err = end(salloc(place, RUN, *GPUS))
