@@ -45,14 +45,17 @@ std::optional<bool> was_done(const store::HandedNeed& need) {
   return state == "done";
 }
 
-/// Whether all of them are done; waits for what is not told yet until `deadline_ns`.
-bool are_done(const std::vector<store::HandedNeed>& needs, std::int64_t deadline_ns) {
+/// Whether all of them are done; waits for what is not told yet until `deadline_ns`.  nullopt:
+/// nobody `cares` any more.
+std::optional<bool> are_done(const std::vector<store::HandedNeed>& needs, std::int64_t deadline_ns,
+                             const std::function<bool()>& cares) {
   for (const store::HandedNeed& need : needs) {
     for (;;) {
       const std::optional<bool> done = was_done(need);
       if (done && !*done) return false;
       if (done) break;
       if (os::boot_now_ns() > deadline_ns) return false;
+      if (!cares()) return std::nullopt;
       ::poll(nullptr, 0, kPauseMs);
     }
   }
@@ -134,8 +137,14 @@ Result<Task> Task::read(TaskOptions options) {
   const std::int64_t deadline = os::boot_now_ns() + kPatience;
   std::optional<bool> is_open;  // the barrier
   const auto may_run = [&](const store::HandedJob& job) {
-    if (!is_open) is_open = are_done(out.handover_.needs, deadline);
-    return *is_open && are_done(job.needs, deadline);
+    const auto is_to_run = [&] {
+      const std::vector<store::EndRequest> requests = asked(out.options_);
+      return std::none_of(requests.begin(), requests.end(), [&](const store::EndRequest& request) {
+        return request.job == job.job.id;
+      });
+    };
+    if (!is_open) is_open = are_done(out.handover_.needs, deadline, is_to_run);
+    return is_open.value_or(false) && are_done(job.needs, deadline, is_to_run).value_or(false);
   };
   std::erase_if(out.handover_.jobs, [&](const store::HandedJob& job) {
     return !began_before(job.job.id) && !may_run(job);

@@ -38,7 +38,8 @@ struct TaskOptions {
 class Task {
  public:
   /// NotFound, Corrupt: there is no such handover, or task in it.  Waits up to a minute for the
-  /// records of what its jobs need; jobs whose needs are not done are left alone.
+  /// records of what its jobs need, but for none of a job that is to end; jobs whose needs are not
+  /// done are left alone: who handed them over decides about them when the task has ended.
   static Result<Task> read(TaskOptions options);
 
   /// An earlier life has told all there is; nothing is to be done.

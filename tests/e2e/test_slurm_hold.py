@@ -26,6 +26,19 @@ x = [1, 2]
 [steps.train]
 command = "stamp 0"
 """
+# A task has a job of each run.
+TWO_TASKS = """
+name = "groups"
+[slurm]
+jobs_per_allocation = 2
+[grid]
+x = [1, 2]
+[steps.train]
+command = "stamp 0"
+[steps.evaluate]
+needs = ["train"]
+command = "stamp 0"
+"""
 MANY = """
 name = "many"
 [grid]
@@ -107,7 +120,7 @@ exec $REAL "$@"
 
 def told(home):
     """What the tasks have written about their jobs."""
-    return "".join(map(read, glob.glob(f"{home.work}/runs/pair/.slurm/*/*.jsonl")))
+    return "".join(map(read, glob.glob(f"{home.work}/runs/*/.slurm/*/*.jsonl")))
 
 
 def test_what_is_held_in_a_running_allocation_does_not_begin_there_and_comes_back(slurm, pair):
@@ -173,3 +186,22 @@ def test_a_cancel_is_heard_where_its_request_is_seen_after_its_signal(slurm, hom
     wait_until(lambda: home.only()["state"] == "running", "a running job")
     home.run("cancel", "many")
     wait_until(lambda: home.only()["state"] == "cancelled", "its end", 30)
+
+
+def test_a_task_waits_for_no_record_of_what_was_cancelled(slurm, home):
+    home.close_gate()
+    submit(home, TWO_TASKS)
+    home.until_running()
+    wait_until(lambda: len(slurm.open()) == 2, "the allocations of both steps")
+    home.run("cancel", "groups/1/train")
+    wait_until(lambda: len(glob.glob(f"{home.work}/runs/groups/.slurm/*/end.0.json")) == 2, "the requests to both")
+    wait_until(lambda: "cancelled" in told(home), "the answer of the first")
+    home.open_gate()
+    wait_until(lambda: home.states()["00-x=1/evaluate"] == "done", "what does not need it", 30)
+    home.wait()
+    assert home.states() == {
+        "00-x=1/train": "done", "01-x=2/train": "cancelled", "00-x=1/evaluate": "done", "01-x=2/evaluate": "skipped",
+    }  # fmt: skip
+    home.run("retry", "groups/1/train")
+    assert home.wait() == 0
+    assert set(home.states().values()) == {"done"} and home.stamps.count("start") == 4
