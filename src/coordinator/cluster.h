@@ -205,6 +205,7 @@ class Cluster {
   bool is_news(const store::Record& record, JobId id) const;
   std::string bring_back(const store::Record& record, JobId id);
   void ask_what_was();
+  std::vector<std::string> search_paths() const;
   void knows_again(SweepId id);
   void recovered(SweepId id, std::vector<FoundHandover> found, const std::string& claimant);
   void go_on_with(const FoundHandover& found);

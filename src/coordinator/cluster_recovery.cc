@@ -12,6 +12,7 @@
 #include "coordinator/cluster.h"
 #include "coordinator/handover_search.h"
 #include "os/file.h"
+#include "run/environment.h"
 
 namespace pergpu {
 
@@ -103,7 +104,11 @@ void Cluster::ask_what_was() {
   }
   std::erase_if(to_recover_, [&](SweepId id) { return parts_.world->sweep(id) == nullptr; });
   busy_ = true;
-  parts_.errands->run([this, questions]() -> std::function<void()> {
+  parts_.errands->run([this, questions, paths = search_paths()]() -> std::function<void()> {
+    for (const std::string& path : paths) {
+      client_.search_also(path);
+      if (steps_) steps_->search_also(path);
+    }
     auto answers = std::make_shared<std::vector<std::pair<SweepId, HandoverAnswer>>>();
     for (const HandoverQuestion& question : questions) {
       answers->emplace_back(question.sweep, answer(question));
@@ -124,6 +129,20 @@ void Cluster::ask_what_was() {
       }
     };
   });
+}
+
+/// Where Slurm's programs may be, too: this one may have been started before their module was
+/// loaded.
+std::vector<std::string> Cluster::search_paths() const {
+  std::vector<std::string> out;
+  for (const SweepId id : to_recover_) {
+    const Result<std::string> environment = parts_.read_environment(id);
+    if (!environment) continue;
+    for (const std::string& entry : entries_of(*environment)) {
+      if (entry.starts_with("PATH=")) out.push_back(entry.substr(5));
+    }
+  }
+  return out;
 }
 
 HandoverAnswer Cluster::answer(const HandoverQuestion& question) {

@@ -30,8 +30,8 @@ std::string to_string(const ArrayTask& task);
 class Client {
  public:
   /// A further PATH, for programs that this process's own does not lead to: a coordinator may have
-  /// been started by a shell without Slurm's module, and be asked by one that has loaded it.  May be
-  /// said more than once; the first that has a program counts.  Not while another thread calls.
+  /// been started by a shell without Slurm's module, and be asked by one that has loaded it.  May
+  /// be said more than once; the first that has a program counts.  Not while another thread calls.
   void search_also(std::string path);
   /// The file of one of Slurm's programs; "": there is none.
   std::string find(const std::string& program) const;

@@ -5,6 +5,7 @@ import os
 import shutil
 
 import pytest
+import slurm_cluster
 from harness import FAKE_NVML, LONG, read, wait_until
 from test_slurm import TWO_STEPS, gone, in_the_place_of, submit
 
@@ -121,6 +122,24 @@ exit 1
     assert "not available" in home.ps()["00-x=1/train"]["reason"]
     wait_until(lambda: not home.coordinator(), "its leaving", 120)
     assert len(read(f"{home.work}/asked")) == 1
+
+
+def test_a_coordinator_that_began_without_slurms_programs_in_its_path_uses_those_of_who_submits(slurm, home):
+    with_slurm = home.env["PATH"]
+    for name in os.listdir("/usr/bin"):
+        if name not in slurm_cluster.PROGRAMS and name not in ("scancel", "sacct", "srun"):
+            os.makedirs(f"{home.work}/bare", exist_ok=True)
+            os.symlink(f"/usr/bin/{name}", f"{home.work}/bare/{name}")
+    system = slurm_cluster.SEARCHED.split(":")
+    own = [folder for folder in with_slurm.split(":") if folder not in system]
+    home.env["PATH"] = ":".join([*own, f"{home.work}/bare"])
+    home.submit('name = "local"\nsteps.train.command = "stamp 0"\n', "--lanes", 1, name="local.toml")
+    home.run("wait", "local")
+    first = home.coordinator()
+    home.env["PATH"] = with_slurm
+    submit(home, TWO_STEPS)
+    assert home.wait() == 0 and set(home.states("two").values()) == {"done"}
+    assert home.coordinator() == first
 
 
 def test_a_store_that_is_lost_begins_with_what_the_folders_tell(slurm, home):

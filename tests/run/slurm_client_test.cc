@@ -174,8 +174,7 @@ std::string module_with(const std::string& folder, const std::string& name,
                         const std::string& body) {
   const std::string module = folder + "/module";
   EXPECT_TRUE(os::make_dirs(module, 0755));
-  EXPECT_TRUE(
-      os::write_file_atomic(module + "/" + name, "#!/bin/sh\n" + body + "\n", 0755, false));
+  EXPECT_TRUE(os::write_file_atomic(module + "/" + name, "#!/bin/sh\n" + body + "\n", 0755, false));
   return module;
 }
 
