@@ -28,10 +28,10 @@ class HeldJobs:
         """The job stands so.  `what` it is, for people.  Where a filter makes an error of the warning all
         calls of `backend` fail: nobody is there to catch it."""
         with self._lock:
-            self._reasons.pop(job["id"], None)
+            before = self._reasons.pop(job["id"], None)
             if job["state"] != "held":
                 return
-            is_known = job["reason"] in self._reasons.values()
+            is_known = job["reason"] == before or job["reason"] in self._reasons.values()
             self._reasons[job["id"]] = job["reason"]
         if is_known:
             return

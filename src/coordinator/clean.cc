@@ -17,7 +17,7 @@ namespace pergpu {
 
 Coordinator::CleanFacts Coordinator::clean_facts(bool results) const {
   const World& world = *parts_.world;
-  CleanFacts facts;
+  CleanFacts facts{.results = results};
   for (const auto& [id, live] : live_) facts.live.emplace(world.job(id)->sweep, id);
   if (!results) return facts;
   for (const auto& [id, sweep] : world.sweeps()) {
@@ -38,8 +38,10 @@ std::string Coordinator::why_not_cleaned(const Sweep& sweep, const CleanFacts& f
   if (const auto live = facts.live.find(sweep.id); live != facts.live.end()) {
     return fmt::format("what job {} has left behind is not gone yet", live->second.value);
   }
-  if (cluster_ && cluster_->may_begin(sweep.id))
-    return "Slurm has tasks of it that are not gone yet";
+  if (cluster_) {
+    std::string rest = cluster_->why_not_gone(sweep, /*strictly=*/facts.results);
+    if (!rest.empty()) return rest;
+  }
   if (notices_->owes(sweep.id)) return "a message that tells of it is not delivered yet";
   if (is_cleaning(sweep.id)) return "another `pergpu clean` is removing its results";
   const std::string inside = sweep.folder() + "/";

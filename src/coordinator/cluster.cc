@@ -35,7 +35,7 @@ void Cluster::settle(bool may_change) {
   const std::int64_t now = parts_.clock->now().boot_ns;
   if (!to_recover_.empty() && now >= next_recovery_ns_) return ask_what_was();
   if (!to_end_.empty() && now >= next_end_ns_ && end_tasks()) return;
-  if (!to_withdraw_.empty() && now >= next_withdrawal_ns_) return withdraw();
+  if (!to_withdraw_.empty() && now >= next_withdrawal_ns_ && withdraw()) return;
   const bool needs_site = !knows_site() && (steps_ || !wanted_.empty());
   if (!needs_site && (may_plan_ || now >= next_plan_ns_)) {
     may_plan_ = false;  // not until something has changed, or a pause is over
@@ -75,14 +75,29 @@ bool Cluster::has_open(SweepId sweep) const {
          });
 }
 
-bool Cluster::may_begin(SweepId sweep) const {
-  return to_recover_.contains(sweep) ||
-         std::any_of(places_.begin(), places_.end(), [&](const auto& place) {
-           const Job& job = *parts_.world->job(place.first);
-           const bool has_told = job.state == JobState::Done || job.state == JobState::Failed ||
-                                 job.state == JobState::Timeout;
-           return job.sweep == sweep && !has_told && arrays_.at(place.second.array).others.empty();
-         });
+std::string Cluster::why_not_gone(const Sweep& sweep, bool strictly) const {
+  const auto trouble = troubles_.find(sweep.id);
+  if (to_recover_.contains(sweep.id) && trouble == troubles_.end()) {
+    return "what Slurm has of it is not known yet";
+  }
+  if (to_recover_.contains(sweep.id) && strictly) {
+    return "what Slurm has of it is not known: " + trouble->second;
+  }
+  const auto has_told = [this](JobId id) {
+    const JobState state = parts_.world->job(id)->state;
+    return state == JobState::Done || state == JobState::Failed || state == JobState::Timeout;
+  };
+  for (const auto& [key, array] : arrays_) {
+    const bool counts = strictly || array.others.empty();
+    if (array.step.sweep != sweep.id || !counts) continue;
+    for (const auto& [index, task] : array.tasks) {
+      if (task.closed || std::all_of(task.jobs.begin(), task.jobs.end(), has_told)) continue;
+      return array.others.empty()
+                 ? "Slurm has tasks of it that are not gone yet"
+                 : "Slurm has tasks of it for pergpu on " + words_of_owner(array.others);
+    }
+  }
+  return "";
 }
 
 /// False: nothing of what is wanted can be handed over now.
@@ -248,24 +263,26 @@ void Cluster::wake_at(std::int64_t boot_ns) {
 
 // ---- words ------------------------------------------------------------------------------------
 
-std::string Cluster::why(JobId id) const {
-  const auto place = places_.find(id);
+std::string Cluster::why_not_handed(JobId id) const {
   const JobId older = parts_.world->replaces(id);
-  if (place == places_.end() && older && holds(older)) {
+  if (older && holds(older)) {
     return fmt::format("waits until its earlier version (job {}) has left Slurm", older.value);
   }
-  if (place == places_.end() && steps_ && trouble_.empty()) {
-    return fmt::format("waits for room on the nodes of Slurm job {}", steps_->allocation());
+  const SweepId sweep = parts_.world->job(id)->sweep;
+  const auto own = troubles_.find(sweep);
+  if (own != troubles_.end()) return "is to be handed over to Slurm, but " + own->second;
+  const std::string refusal = pauses_.words(sweep);
+  if (!refusal.empty()) return "is to be handed over to Slurm, but " + refusal;
+  if (!trouble_.empty()) {
+    return "is to be handed over to Slurm, which does not answer: " + trouble_;
   }
-  if (place == places_.end()) {
-    const SweepId sweep = parts_.world->job(id)->sweep;
-    const auto own = troubles_.find(sweep);
-    if (own != troubles_.end()) return "is to be handed over to Slurm, but " + own->second;
-    const std::string refusal = pauses_.words(sweep);
-    if (!refusal.empty()) return "is to be handed over to Slurm, but " + refusal;
-    return trouble_.empty() ? "is to be handed over to Slurm"
-                            : "is to be handed over to Slurm, which does not answer: " + trouble_;
-  }
+  return steps_ ? fmt::format("waits for room on the nodes of Slurm job {}", steps_->allocation())
+                : "is to be handed over to Slurm";
+}
+
+std::string Cluster::why(JobId id) const {
+  const auto place = places_.find(id);
+  if (place == places_.end()) return why_not_handed(id);
   const Array& array = arrays_.at(place->second.array);
   if (array.number == 0) return "is being handed over to Slurm";
   const Task& task = array.tasks.at(place->second.task);
@@ -309,7 +326,13 @@ std::string Cluster::where(JobId id) const {
   const Array& array = arrays_.at(place->second.array);
   const Task& task = array.tasks.at(place->second.task);
   std::string out = task_name(array, place->second.task);
-  if (task.seen && !task.seen->nodes.empty()) out += " on " + task.seen->nodes;
+  const Job& job = *parts_.world->job(id);
+  const std::string node = job.last ? job.last->placement.node : std::string();
+  if (task.seen && !task.seen->nodes.empty()) {
+    out += " on " + task.seen->nodes;
+  } else if (is_live(job.state) && !node.empty()) {
+    out += " on " + node;
+  }
   if (!array.unread.empty()) out += ", whose records cannot be read: " + array.unread;
   return out;
 }

@@ -111,8 +111,9 @@ class Cluster {
   bool idle() const;
   /// Something of it is handed over, or may be, for all that is known.
   bool has_open(SweepId sweep) const;
-  /// … that could begin yet: of its end no task has told.
-  bool may_begin(SweepId sweep) const;
+  /// What Slurm has of it, in words, which may begin yet: of its end no task has told.  "":
+  /// nothing. `strictly`: what others have counts, and what cannot be found out.
+  std::string why_not_gone(const Sweep& sweep, bool strictly) const;
   /// Of a queued job, in plain words.
   std::string why(JobId job) const;
   /// Of a live one: where it runs ("node n3, task 4711_2"); "": not known.
@@ -127,6 +128,7 @@ class Cluster {
     std::optional<slurm::QueueRecord> seen = std::nullopt;  // by the last look
     int looks_after_end = 0;
     std::set<JobId> told_to_end = {};  // those of its jobs; that they have counts for nothing here
+    bool was_held = false;             // in Slurm's queue, by us, to be taken out of it
     bool is_silent = false;            // of a step: nothing has been said yet, not even by srun
     // From its node's clock to ours, and for which life that was found out.
     std::int64_t shift_ns = 0;
@@ -176,14 +178,20 @@ class Cluster {
                                                   const Array& array,
                                                   const std::string& environment);
   Result<std::vector<slurm::QueueRecord>> ask_queue();
+  std::string why_not_handed(JobId job) const;
   std::string task_name(const Array& array, std::int32_t index) const;
   bool hand_over(const Sweep& sweep, ArrayPlan plan);
   bool end_tasks();
   void end_again(SweepId sweep);
   EndOrder order_of(const TaskName& name, const Array& array, Task& task) const;
   bool is_held_in_vain(const Task& task) const;
-  Result<void> tell(const std::vector<EndOrder>& orders,
-                    const std::set<std::int64_t>& whole_arrays);
+  /// Who has taken orders to end.
+  struct Told {
+    Result<void> by_folder = {};
+    Result<void> by_slurm = {};
+  };
+  Told tell(const std::vector<EndOrder>& orders, const std::set<std::int64_t>& whole_arrays);
+  void heard(const std::vector<EndOrder>& orders, const Told& told);
   void submitted(const std::string& key, Result<std::int64_t> number);
   void refuse(const Array& array, const std::string& words);
   std::int64_t next_after_pause(std::int64_t now_ns) const;
@@ -206,6 +214,7 @@ class Cluster {
   std::string bring_back(const store::Record& record, JobId id);
   void ask_what_was();
   std::vector<std::string> search_paths() const;
+  void search_in(const std::vector<std::string>& paths);
   void knows_again(SweepId id);
   void recovered(SweepId id, std::vector<FoundHandover> found, const std::string& claimant);
   void go_on_with(const FoundHandover& found);
@@ -231,7 +240,7 @@ class Cluster {
     bool withdrawn = false;
   };
   Result<Doubt> settle_doubt(const std::string& folder, const std::string& key);
-  void withdraw();
+  bool withdraw();
   void withdrew(const std::string& key, const Result<Doubt>& doubt);
   void give_up_on(JobId id, const std::string& words);
   /// Of tasks by the number of their array and their index: what the accounting says of the end of
@@ -268,6 +277,7 @@ class Cluster {
   std::int64_t next_plan_ns_ = kNever;  // when a pause is over
   std::int64_t next_recovery_ns_ = 0;
   std::int64_t next_end_ns_ = 0;
+  std::int64_t end_pause_ns_ = 0;
   std::int64_t next_withdrawal_ns_ = 0;
   std::int64_t next_look_ns_ = 0;
   std::int64_t next_queue_ns_ = 0;

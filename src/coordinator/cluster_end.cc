@@ -14,8 +14,14 @@
 namespace pergpu {
 namespace {
 
-/// After an order that did not come through.
-constexpr std::int64_t kEndPause = 5 * kSecond;
+/// After an order that did not come through, twice as long each time.
+constexpr std::int64_t kShortestPause = 5 * kSecond;
+constexpr std::int64_t kLongestPause = 120 * kSecond;
+
+/// A person has asked for it.  What its task ends for another reason is no business of ours.
+bool is_cancelled(const Job& job) {
+  return job.state == JobState::Stopping && job.last->stop == StopCause::Cancel;
+}
 
 bool is_not_to_run(const Job& job) {
   return job.state == JobState::Cancelled || job.state == JobState::Skipped ||
@@ -28,7 +34,7 @@ struct Cluster::EndOrder {
   TaskName name = {};
   std::string folder = {};
   slurm::ArrayTask task = {};
-  std::vector<store::EndRequest> requests = {};
+  store::EndRequests requests = {};
   bool all = true;        // of the task's jobs are to end
   bool releases = false;  // it was held in Slurm's queue, to be taken out of it, and is to run now
 };
@@ -62,15 +68,15 @@ void Cluster::end_again(SweepId sweep) {
   }
   for (const JobId id : jobs) {
     const Job& job = *parts_.world->job(id);
-    if (job.state == JobState::Stopping) stop(id);
+    if (is_cancelled(job)) stop(id);
     if (is_not_to_run(job)) leave(id);
   }
 }
 
-/// Held in Slurm's queue on our account, although some of it is to run.
+/// Held in Slurm's queue by us, to be taken out of it, although some of it is to run.
 bool Cluster::is_held_in_vain(const Task& task) const {
-  return !steps_ && task.seen && task.seen->state == "PENDING" &&
-         task.seen->reason.starts_with("JobHeld") && !task.told_to_end.empty() &&
+  return task.was_held && task.seen && task.seen->state == "PENDING" &&
+         task.seen->reason.starts_with("JobHeld") &&
          std::any_of(task.jobs.begin(), task.jobs.end(),
                      [this](JobId id) { return parts_.world->job(id)->state == JobState::Queued; });
 }
@@ -79,14 +85,14 @@ Cluster::EndOrder Cluster::order_of(const TaskName& name, const Array& array, Ta
   EndOrder order{.name = name, .folder = array.folder, .task = {array.number, name.second}};
   for (const JobId id : task.jobs) {
     const Job& job = *parts_.world->job(id);
-    const bool stops = job.state == JobState::Stopping;
+    const bool stops = is_cancelled(job);
     const bool ends = stops || (!is_live(job.state) && job.state != JobState::Queued);
     order.all = order.all && ends;
     if (!ends) continue;
-    order.requests.push_back({.job = array.handed(id),
-                              .kill = stops && job.last->stop_at_once,
-                              .unless_begun = job.state == JobState::Held,
-                              .words = stops ? job.last->stop_reason : job.reason});
+    order.requests.jobs.push_back({.job = array.handed(id),
+                                   .kill = stops && job.last->stop_at_once,
+                                   .unless_begun = job.state == JobState::Held,
+                                   .words = stops ? job.last->stop_reason : job.reason});
     task.told_to_end.insert(id);
   }
   order.releases = !order.all && is_held_in_vain(task);
@@ -115,17 +121,20 @@ bool Cluster::end_tasks() {
     const Array& array = arrays_.at(key);
     if (count == array.open) whole_arrays.insert(array.number);
   }
+  for (EndOrder& order : orders) {
+    Task& task = arrays_.at(order.name.first).tasks.at(order.name.second);
+    // One by one they are held first (slurm_client.h).
+    task.was_held = task.was_held || (order.all && !whole_arrays.contains(order.task.array));
+    order.requests.was_held = task.was_held;
+  }
   ask_soon();
   busy_ = true;
   auto send = [this, orders = std::move(orders),
                whole_arrays = std::move(whole_arrays)]() -> std::function<void()> {
-    Result<void> told = tell(orders, whole_arrays);
+    const Told told = tell(orders, whole_arrays);
     return [this, orders, told] {
       busy_ = false;
-      if (told) return;
-      trouble_ = told.error().message;
-      next_end_ns_ = parts_.clock->now().boot_ns + kEndPause;
-      for (const EndOrder& order : orders) to_end_.insert(order.name);
+      heard(orders, told);
     };
   };
   // Else a restart could take what Slurm was told for somebody else's doing.
@@ -133,32 +142,52 @@ bool Cluster::end_tasks() {
   return true;
 }
 
+void Cluster::heard(const std::vector<EndOrder>& orders, const Told& told) {
+  if (told.by_slurm) {
+    for (const EndOrder& order : orders) {
+      const auto it = arrays_.find(order.name.first);
+      if (order.releases && it != arrays_.end()) {
+        it->second.tasks.at(order.name.second).was_held = false;
+      }
+    }
+  } else {
+    trouble_ = told.by_slurm.error().message;
+  }
+  if (told.by_slurm && told.by_folder) {
+    end_pause_ns_ = 0;
+    return;
+  }
+  end_pause_ns_ = std::clamp(2 * end_pause_ns_, kShortestPause, kLongestPause);
+  next_end_ns_ = parts_.clock->now().boot_ns + end_pause_ns_;
+  for (const EndOrder& order : orders) to_end_.insert(order.name);
+}
+
 /// For an errand.  The requests first: who is woken looks for them.
-Result<void> Cluster::tell(const std::vector<EndOrder>& orders,
-                           const std::set<std::int64_t>& whole_arrays) {
+Cluster::Told Cluster::tell(const std::vector<EndOrder>& orders,
+                            const std::set<std::int64_t>& whole_arrays) {
   std::vector<slurm::ArrayTask> leaving;
   std::vector<slurm::ArrayTask> coming_back;
   std::vector<slurm::ArrayTask> all;
-  Result<void> written;
+  Told told;
   for (const EndOrder& order : orders) {
     Result<void> one =
         os::write_file_atomic(order.folder + "/" + store::end_request_name(order.task.index),
                               to_text(order.requests), 0644, false);
     // In a folder that was removed nobody would look.
-    if (!one && one.error().kind != ErrorKind::NotFound) written = one;
+    if (!one && one.error().kind != ErrorKind::NotFound) told.by_folder = one;
     all.push_back(order.task);
     if (order.releases) coming_back.push_back(order.task);
     if (order.all && !whole_arrays.contains(order.task.array)) leaving.push_back(order.task);
   }
-  if (steps_) return written;  // a step looks for itself: a signal would reach its jobs, too
-  Result<void> told;
+  if (steps_) return told;  // a step looks for itself: a signal would reach its jobs, too
+  Result<void>& heard = told.by_slurm;
   for (const std::int64_t array : whole_arrays) {
-    if (told) told = client_.cancel_pending(array);
+    if (heard) heard = client_.cancel_pending(array);
   }
-  if (told) told = client_.cancel_pending(leaving);
-  if (told) told = client_.release(coming_back);
-  if (told) told = client_.signal(all, "USR1");
-  return told ? written : told;
+  if (heard) heard = client_.cancel_pending(leaving);
+  if (heard) heard = client_.release(coming_back);
+  if (heard) heard = client_.signal(all, "USR1");
+  return told;
 }
 
 }  // namespace pergpu

@@ -64,9 +64,14 @@ void Cluster::look() {
     watched.push_back(std::move(one));
   }
   busy_ = true;
-  parts_.errands->run([this, asks, sees, needs_site = !knows_site(), open = std::move(open),
+  const bool needs_site = !knows_site();
+  std::vector<std::string> paths;
+  if (needs_site && asks) paths = search_paths();
+  parts_.errands->run([this, asks, sees, needs_site, paths = std::move(paths),
+                       open = std::move(open),
                        watched = std::move(watched)]() -> std::function<void()> {
     auto seen = std::make_shared<Seen>();
+    search_in(paths);
     // The queue first: what a task that has ended by then had to tell lies in the folder.
     if (asks) seen->queue = ask_queue();
     if (seen->queue && *seen->queue) add_forgotten(client_, open, **seen->queue);

@@ -14,16 +14,9 @@ namespace {
 
 constexpr char kTakenWords[] = "taken over by pergpu on ";
 
-/// "login2:/var/tmp/pergpu-1000", in words.
-std::string words_of(const std::string& owner) {
-  const std::size_t colon = owner.find(':');
-  if (colon == std::string::npos) return owner;
-  return fmt::format("{} (home {})", owner.substr(0, colon), owner.substr(colon + 1));
-}
-
 std::string taken_words(const std::string& owner) {
   return fmt::format("{}{}; submit the sweep here again to take it back", kTakenWords,
-                     words_of(owner));
+                     words_of_owner(owner));
 }
 
 }  // namespace

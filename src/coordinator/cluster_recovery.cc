@@ -102,13 +102,12 @@ void Cluster::ask_what_was() {
     }
     questions.push_back(std::move(question));
   }
-  std::erase_if(to_recover_, [&](SweepId id) { return parts_.world->sweep(id) == nullptr; });
+  std::erase_if(to_recover_, [&](SweepId id) {
+    return parts_.world->sweep(id) == nullptr || parts_.world->is_forgotten(id);
+  });
   busy_ = true;
   parts_.errands->run([this, questions, paths = search_paths()]() -> std::function<void()> {
-    for (const std::string& path : paths) {
-      client_.search_also(path);
-      if (steps_) steps_->search_also(path);
-    }
+    search_in(paths);
     auto answers = std::make_shared<std::vector<std::pair<SweepId, HandoverAnswer>>>();
     for (const HandoverQuestion& question : questions) {
       answers->emplace_back(question.sweep, answer(question));
@@ -134,8 +133,10 @@ void Cluster::ask_what_was() {
 /// Where Slurm's programs may be, too: this one may have been started before their module was
 /// loaded.
 std::vector<std::string> Cluster::search_paths() const {
+  std::set<SweepId> sweeps = to_recover_;
+  for (const auto& [id, jobs] : wanted_) sweeps.insert(id);
   std::vector<std::string> out;
-  for (const SweepId id : to_recover_) {
+  for (const SweepId id : sweeps) {
     const Result<std::string> environment = parts_.read_environment(id);
     if (!environment) continue;
     for (const std::string& entry : entries_of(*environment)) {
@@ -143,6 +144,14 @@ std::vector<std::string> Cluster::search_paths() const {
     }
   }
   return out;
+}
+
+/// For an errand.
+void Cluster::search_in(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    client_.search_also(path);
+    if (steps_) steps_->search_also(path);
+  }
 }
 
 HandoverAnswer Cluster::answer(const HandoverQuestion& question) {
@@ -248,6 +257,7 @@ void Cluster::go_on_with(const FoundHandover& found) {
     task.read = {handed.task, 1, 0};
     task.jobs.push_back(id);
     if (found.told_to_end.contains(handed.job.id)) task.told_to_end.insert(id);
+    task.was_held = found.was_held.contains(handed.task);
     if (id != handed.job.id) array.numbered.emplace(id, handed.job.id);
     if (found.is_new_here) catch_up(id, handed.state);
     if (array.others.empty()) let_go(id);
@@ -264,6 +274,7 @@ void Cluster::go_on_with(const FoundHandover& found) {
 }
 
 void Cluster::close_found(const FoundHandover& found) {
+  if (found.owner == Owner{parts_.from, true}) knows_all_of(found.folder);
   const auto it = arrays_.find(found.handover.key);
   if (it == arrays_.end()) return;
   Array& array = it->second;
@@ -272,19 +283,19 @@ void Cluster::close_found(const FoundHandover& found) {
   if (array.number == 0 && array.others.empty()) {
     for (auto& [index, task] : array.tasks) give_back(array, task);  // Slurm never had it
   }
-  if (found.owner == Owner{parts_.from, true}) knows_all_of(found.folder);
 }
 
-/// What Slurm does not show of an array that it may have taken.
-void Cluster::withdraw() {
+/// What Slurm does not show of an array that it may have taken.  False: there is nothing to ask.
+bool Cluster::withdraw() {
+  std::erase_if(to_withdraw_, [this](const std::string& key) {
+    const auto it = arrays_.find(key);
+    return it == arrays_.end() || it->second.number != 0 || it->second.open == 0;
+  });
+  if (to_withdraw_.empty()) return false;
   const std::string key = *to_withdraw_.begin();
-  const auto it = arrays_.find(key);
-  if (it == arrays_.end() || it->second.number != 0 || it->second.open == 0) {
-    to_withdraw_.erase(key);
-    return;
-  }
+  const std::string folder = arrays_.at(key).folder;
   busy_ = true;
-  parts_.errands->run([this, key, folder = it->second.folder]() -> std::function<void()> {
+  parts_.errands->run([this, key, folder]() -> std::function<void()> {
     const Result<Doubt> doubt = settle_doubt(folder, key);
     return [this, key, doubt] {
       busy_ = false;
@@ -292,6 +303,7 @@ void Cluster::withdraw() {
       answers_.push_back([this, key, doubt] { withdrew(key, doubt); });
     };
   });
+  return true;
 }
 
 void Cluster::withdrew(const std::string& key, const Result<Doubt>& doubt) {
@@ -319,6 +331,13 @@ void Cluster::hold_beside(const FoundHandover& found, const store::HandedJob& ha
   const bool was_taken = found.number != 0 || found.owner.who != parts_.from;
   if (has_ended || !was_taken || found.closed.has(handed.task)) return;
   if (parts_.world->job(id)->state != JobState::Queued) return;
+  if (found.number == 0) {
+    const char* words =
+        "another pergpu's task is to run in its folder by another command: release it when that "
+        "has ended";
+    parts_.record(id, event::Held{words}, parts_.clock->now());
+    return;
+  }
   const std::string task = fmt::format("{}_{}", found.number, handed.task);
   parts_.record(id,
                 event::Held{fmt::format("Slurm job {} has its folder for another command: `scancel "

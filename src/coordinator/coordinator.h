@@ -179,6 +179,7 @@ class Coordinator {
       std::string path = {};
       SweepId sweep = {};
     };
+    bool results = false;                // they are to be removed, too
     std::map<SweepId, JobId> live = {};  // a job of it that is not gone yet
     std::vector<Folder> folders = {};    // of all that are known, sorted by path
   };

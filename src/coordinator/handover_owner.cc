@@ -2,6 +2,8 @@
 // cannot be read.
 #include "coordinator/handover_owner.h"
 
+#include <fmt/format.h>
+
 #include "os/file.h"
 
 namespace pergpu {
@@ -19,6 +21,12 @@ Result<std::string> text_of(const std::string& path) {
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
+
+std::string words_of_owner(const std::string& who) {
+  const std::size_t colon = who.find(':');
+  if (colon == std::string::npos) return who;
+  return fmt::format("{} (home {})", who.substr(0, colon), who.substr(colon + 1));
+}
 
 std::string to_text(const Owner& owner) { return owner.who + (owner.is_new ? "\nnew\n" : "\n"); }
 

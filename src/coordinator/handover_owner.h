@@ -24,6 +24,8 @@ struct Owner {
   bool operator==(const Owner&) const = default;
 };
 std::string to_text(const Owner& owner);
+/// "login2:/var/tmp/pergpu-1000" for people.
+std::string words_of_owner(const std::string& who);
 
 // Every call blocks.
 

@@ -23,22 +23,20 @@ Result<std::int64_t> noted_number(const std::string& folder) {
   return text.error();
 }
 
-/// The jobs that tasks were told to end.
-std::set<JobId> told_to_end(const std::string& folder, const std::vector<std::string>& names,
-                            const store::Handover& handover) {
+/// What tasks were told to end.
+void read_end_requests(const std::vector<std::string>& names, FoundHandover& found) {
   std::set<std::int32_t> tasks;
-  for (const store::HandedJob& handed : handover.jobs) tasks.insert(handed.task);
-  std::set<JobId> out;
+  for (const store::HandedJob& handed : found.handover.jobs) tasks.insert(handed.task);
   for (const std::int32_t task : tasks) {
     const std::string name = store::end_request_name(task);
     if (!std::binary_search(names.begin(), names.end(), name)) continue;
-    const Result<std::string> text = os::read_file(folder + "/" + name, kLongest);
+    const Result<std::string> text = os::read_file(found.folder + "/" + name, kLongest);
     if (!text) continue;
-    const Result<std::vector<store::EndRequest>> requests = store::end_requests_of(*text);
+    const Result<store::EndRequests> requests = store::end_requests_of(*text);
     if (!requests) continue;
-    for (const store::EndRequest& request : *requests) out.insert(request.job);
+    for (const store::EndRequest& request : requests->jobs) found.told_to_end.insert(request.job);
+    if (requests->was_held) found.was_held.insert(task);
   }
-  return out;
 }
 
 /// nullopt: Slurm was not asked yet, or all that came of it is known.
@@ -75,7 +73,7 @@ Result<std::optional<FoundHandover>> read_handover(const HandoverQuestion& quest
   if (!number) return number.error();
   found.number = *number;
   found.withdrawn = std::binary_search(names->begin(), names->end(), kWithdrawn);
-  found.told_to_end = told_to_end(folder, *names, found.handover);
+  read_end_requests(*names, found);
   for (const store::RecordName& name : store::lives_in(*names)) {
     Result<store::Life> life = store::read_life(folder, name);
     if (!life && life.error().kind != ErrorKind::NotFound) return std::move(life).error();

@@ -26,7 +26,8 @@ struct FoundHandover {
   bool withdrawn = false;
   bool is_new_here = false;  // the store does not have all yet that came of it
   ClosedTasks closed = {};
-  std::set<JobId> told_to_end = {};  // as they are numbered there
+  std::set<JobId> told_to_end = {};      // as they are numbered there
+  std::set<std::int32_t> was_held = {};  // tasks, in Slurm's queue, by who handed them over
   std::vector<store::Life> lives = {};
 };
 

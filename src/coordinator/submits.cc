@@ -59,12 +59,12 @@ Result<void> Coordinator::check_place(const SweepSpec& sweep, const SubmitContex
   const Sweep* known = parts_.world->sweep(parts_.world->sweep_at(output_root(sweep), sweep.name));
   if (known == nullptr || known->context.engine == context.engine) return {};
   if (known->context.engine != kSlurm && context.engine != kSlurm) return {};
-  if (known->open == 0 && cluster_ && cluster_->may_begin(known->id)) {
-    return invalid(
-        fmt::format("sweep {} has ended here, but Slurm still has tasks of it that are being taken "
-                    "back; submit it "
-                    "again when they are gone (`squeue --me`)",
-                    sweep.name));
+  const std::string rest = known->open == 0 && cluster_
+                               ? cluster_->why_not_gone(*known, /*strictly=*/true)
+                               : std::string();
+  if (!rest.empty()) {
+    return invalid(fmt::format(
+        "sweep {} has ended here, but {}: submit it again when they are gone", sweep.name, rest));
   }
   if (known->open == 0) return {};
   return invalid(fmt::format(

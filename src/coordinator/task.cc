@@ -67,8 +67,8 @@ std::vector<store::EndRequest> asked(const TaskOptions& options) {
   const Result<std::string> text =
       os::read_file(options.folder + "/" + store::end_request_name(options.task), kLongest);
   if (!text) return {};
-  Result<std::vector<store::EndRequest>> requests = store::end_requests_of(*text);
-  return requests ? *std::move(requests) : std::vector<store::EndRequest>();
+  Result<store::EndRequests> requests = store::end_requests_of(*text);
+  return requests ? std::move(requests->jobs) : std::vector<store::EndRequest>();
 }
 
 /// Each of them once: a job must not be sent TERM again as often as the file is read.

@@ -13,28 +13,30 @@ using Json = nlohmann::json;
 
 std::string end_request_name(std::int32_t task) { return fmt::format("end.{}.json", task); }
 
-std::string to_text(const std::vector<EndRequest>& requests) {
+std::string to_text(const EndRequests& requests) {
   Json list = Json::array();
-  for (const EndRequest& r : requests) {
+  for (const EndRequest& r : requests.jobs) {
     list.push_back({{"job", r.job.value},
                     {"kill", r.kill},
                     {"unless_begun", r.unless_begun},
                     {"words", r.words}});
   }
-  return Json{{"end", list}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const Json whole = {{"end", list}, {"was_held", requests.was_held}};
+  return whole.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Result<std::vector<EndRequest>> end_requests_of(std::string_view text) {
-  std::vector<EndRequest> out;
+Result<EndRequests> end_requests_of(std::string_view text) {
+  EndRequests out;
   try {
     if (nests_deeper_than(text, kMostNestedJson)) throw std::invalid_argument("nested too deep");
     const Json whole = Json::parse(text);
     for (const Json& j : whole.at("end")) {
-      out.push_back({{j.at("job").get<std::int64_t>()},
-                     j.at("kill").get<bool>(),
-                     j.value("unless_begun", false),
-                     j.at("words").get<std::string>()});
+      out.jobs.push_back({{j.at("job").get<std::int64_t>()},
+                          j.at("kill").get<bool>(),
+                          j.value("unless_begun", false),
+                          j.at("words").get<std::string>()});
     }
+    out.was_held = whole.value("was_held", false);
   } catch (const std::exception& error) {
     return Error{ErrorKind::Corrupt, 0, error.what()};
   }

@@ -21,9 +21,16 @@ struct EndRequest {
   bool operator==(const EndRequest&) const = default;
 };
 
+/// What the file holds.
+struct EndRequests {
+  std::vector<EndRequest> jobs = {};
+  bool was_held = false;  // the task, in the cluster's queue, by who asks
+  bool operator==(const EndRequests&) const = default;
+};
+
 /// "end.3.json"
 std::string end_request_name(std::int32_t task);
-std::string to_text(const std::vector<EndRequest>& requests);
-Result<std::vector<EndRequest>> end_requests_of(std::string_view text);
+std::string to_text(const EndRequests& requests);
+Result<EndRequests> end_requests_of(std::string_view text);
 
 }  // namespace pergpu::store

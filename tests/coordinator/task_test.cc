@@ -33,8 +33,8 @@ class TaskBegins : public ::testing::Test {
                              .needs = std::move(needs)});
   }
   void ask_to_end(const std::vector<std::int64_t>& jobs) const {
-    std::vector<store::EndRequest> requests;
-    for (const std::int64_t id : jobs) requests.push_back({.job = {id}, .words = "cancelled"});
+    store::EndRequests requests;
+    for (const std::int64_t id : jobs) requests.jobs.push_back({.job = {id}, .words = "cancelled"});
     write(store::end_request_name(0), to_text(requests));
   }
   /// Its jobs, in time; nullopt: it waited.

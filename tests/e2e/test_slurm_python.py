@@ -87,7 +87,7 @@ time.sleep(1000)
 def test_what_slurm_refuses_is_told_to_who_waits_for_it(slurm, home, begun):  # noqa: F811
     process = begun(ON_SLURM + WARNED + """
 with on_slurm(name="refused", slurm={"partition": "nobodys"}) as calls:
-    concurrent.futures.wait([calls.submit(pow, i, 2) for i in range(2)])
+    concurrent.futures.wait([calls.submit(pow, 0, 2)])
 """)
     (told,) = warned(home)
     assert told.startswith("HeldWarning: call pow(0, 2) (job 1) is held: Slurm refuses it: sbatch says: "), told

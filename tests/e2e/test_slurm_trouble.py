@@ -47,6 +47,25 @@ def test_a_cancel_of_what_runs_outlives_the_coordinator(slurm, home):
     assert home.wait() == 1 and home.only()["state"] == "cancelled", "although its gate stays closed"
 
 
+def test_what_its_task_ends_is_not_taken_for_cancelled_by_the_next_coordinator(slurm, home):
+    asked = f"{home.work}/asked"
+    in_the_place_of(home, "squeue", f'echo >> {asked}\nexec $REAL "$@"')
+    submit(home, '''
+name = "slow"
+[steps.train]
+shell = "trap '' TERM; stamp 0; while [ ! -e go ]; do sleep 0.1; done"
+timeout = "1s"
+grace = "60s"
+''')
+    wait_until(lambda: home.only()["state"] == "stopping", "the end of its time")
+    home.kill_coordinator()
+    looks = len(read(asked))
+    home.run("ps")
+    wait_until(lambda: len(read(asked)) > looks + 1, "its looking at Slurm's queue")
+    home.file("go", "")
+    assert home.wait() == 1 and home.only()["state"] == "timeout", home.only()
+
+
 def test_a_cancel_that_slurm_did_not_hear_is_said_again(slurm, home, drained):
     make_deaf(home)
     submit(home, TWO_STEPS)
@@ -83,7 +102,7 @@ def test_a_sweep_of_which_slurm_has_tasks_begins_nowhere_else(slurm, home, drain
     submit(home, TWO_STEPS)
     wait_until(lambda: len(slurm.open()) == 6, "both arrays in Slurm's hands")
     home.run("cancel", "two")
-    assert "Slurm still has tasks" in home.run("submit", "sweep.toml", "--lanes", 1, code=2).stderr
+    assert "Slurm has tasks of it" in home.run("submit", "sweep.toml", "--lanes", 1, code=2).stderr
     assert "not gone yet" in home.run("clean", "two", "--yes", code=None).stderr
     os.remove(home.work + "/is_deaf")
     gone(slurm)

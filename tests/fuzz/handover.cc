@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                     again->usage.size() == file->usage.size(),
                 "records written are the records read");
   } else if (which % 4 == 2) {
-    const Result<std::vector<store::EndRequest>> requests = store::end_requests_of(text);
+    const Result<store::EndRequests> requests = store::end_requests_of(text);
     if (!requests) return 0;
     const auto again = store::end_requests_of(store::to_text(*requests));
     fuzz::check(again && again->size() == requests->size(), "requests written are those read");

@@ -41,6 +41,10 @@ def test_a_hold_of_many_is_told_once_and_another_reason_is_told(see):
     assert len(see((2, "queued", ""), (2, "held", "by hand"))) == 0, "of 1 it was told"
 
 
+def test_the_same_is_not_told_twice_of_the_same_job(see):
+    assert len(see((1, "held", "by hand"), (1, "held", "by hand"))) == 1
+
+
 def test_a_second_hold_is_told_again(see):
     jobs = [(1, "held", "by hand"), (2, "held", "by hand"), (1, "queued", ""), (2, "cancelled", ""), (1, "held", "by hand")]
     assert len(see(*jobs)) == 2

@@ -81,7 +81,9 @@ TEST(Handover, RefusesWhatIsDamaged) {
 }
 
 TEST(EndRequest, ComesOutAsItWentIn) {
-  const std::vector<EndRequest> in = {{{17}, false, "stopped by \"you\""}, {{18}, true, ""}};
+  const EndRequests in = {
+      .jobs = {{{17}, false, true, "stopped by \"you\""}, {{18}, true, false, ""}},
+      .was_held = true};
   const auto out = end_requests_of(to_text(in));
   ASSERT_TRUE(out) << out.error().message;
   EXPECT_EQ(*out, in);
