@@ -28,7 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const Result<store::EndRequests> requests = store::end_requests_of(text);
     if (!requests) return 0;
     const auto again = store::end_requests_of(store::to_text(*requests));
-    fuzz::check(again && again->size() == requests->size(), "requests written are those read");
+    fuzz::check(again && again->jobs.size() == requests->jobs.size(),
+                "requests written are those read");
   } else {
     const auto name = store::record_name_of(text);
     fuzz::check(!name || to_string(*name) == text, "a name has one spelling");
