@@ -31,6 +31,7 @@ def trains(home, mistaken):
     home.script("train", f'#!/bin/sh\n[ "$1" = 0 ] && exec stamp 0\n{otherwise}\n')
 
 
+@long
 def test_equal_mistakes_of_tasks_hold_the_rest_until_one_of_the_step_succeeds(slurm, home):
     trains(home, mistaken=True)
     home.close_gate()

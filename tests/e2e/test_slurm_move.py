@@ -4,7 +4,8 @@ import random
 import time
 
 import pytest
-from harness import LONG, read, wait_until
+from harness import read, wait_until
+from test_slurm import long
 
 SWEEP = """
 name = "moves"
@@ -66,6 +67,7 @@ def test_what_was_handed_over_goes_on_from_another_machine(slurm, home, elsewher
     assert home.stamps.count("start") == 6
 
 
+@long
 def test_an_older_handover_of_a_job_says_nothing_of_what_runs(slurm, home, elsewhere):
     code = home.file("code", "3")
     home.file("sweep.toml", f'name = "moves"\nsteps.train.shell = "stamp 0 $(cat {code})"\n')
@@ -122,7 +124,7 @@ def test_another_command_does_not_begin_in_a_folder_that_is_in_use(slurm, home, 
     assert home.stamps.count("start") == 3
 
 
-@pytest.mark.skipif(not LONG, reason="takes minutes: PERGPU_LONG=1")
+@long
 def test_a_take_over_that_is_killed_at_any_moment_loses_and_doubles_nothing(slurm, home, elsewhere):
     chance = random.Random(11)
     homes = [home, elsewhere]

@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 import slurm_cluster
-from harness import FAKE_NVML, LONG, read, wait_until
-from test_slurm import TWO_STEPS, gone, in_the_place_of, submit
+from harness import FAKE_NVML, read, wait_until
+from test_slurm import TWO_STEPS, gone, in_the_place_of, long, submit
 
 
 @pytest.fixture
@@ -47,6 +47,7 @@ def test_a_cancel_of_what_runs_outlives_the_coordinator(slurm, home):
     assert home.wait() == 1 and home.only()["state"] == "cancelled", "although its gate stays closed"
 
 
+@long
 def test_what_its_task_ends_is_not_taken_for_cancelled_by_the_next_coordinator(slurm, home):
     asked = f"{home.work}/asked"
     in_the_place_of(home, "squeue", f'echo >> {asked}\nexec $REAL "$@"')
@@ -81,7 +82,7 @@ def test_a_cancel_that_slurm_did_not_hear_is_said_again(slurm, home, drained):
     assert home.stamps.count("start") == 0 and set(home.states().values()) <= {"cancelled", "skipped"}
 
 
-@pytest.mark.parametrize("coordinator", ["lives", "is killed"])
+@pytest.mark.parametrize("coordinator", [pytest.param("lives", marks=long), "is killed"])
 def test_what_slurm_holds_for_a_hold_that_it_only_half_heard_runs_when_it_is_released(slurm, home, drained, coordinator):
     make_deaf(home)
     submit(home, 'name = "two"\ngrid.x = [1, 2]\nsteps.train.command = "stamp 0"\n')
@@ -97,6 +98,7 @@ def test_what_slurm_holds_for_a_hold_that_it_only_half_heard_runs_when_it_is_rel
     assert len(slurm.queue()) == 2, "nothing was submitted again"
 
 
+@long
 def test_a_sweep_of_which_slurm_has_tasks_begins_nowhere_else(slurm, home, drained):
     make_deaf(home)
     submit(home, TWO_STEPS)
@@ -128,7 +130,7 @@ exit 1
     home.run("cancel", "full")
 
 
-@pytest.mark.skipif(not LONG, reason="a coordinator leaves after a minute: PERGPU_LONG=1")
+@long
 def test_a_refused_sweep_leaves_its_coordinator_at_rest(slurm, home):
     in_the_place_of(home, "sbatch", f'''
 echo >> {home.work}/asked
@@ -143,6 +145,7 @@ exit 1
     assert len(read(f"{home.work}/asked")) == 1
 
 
+@long
 def test_a_coordinator_that_began_without_slurms_programs_in_its_path_uses_those_of_who_submits(slurm, home):
     with_slurm = home.env["PATH"]
     for name in os.listdir("/usr/bin"):
@@ -161,16 +164,20 @@ def test_a_coordinator_that_began_without_slurms_programs_in_its_path_uses_those
     assert home.coordinator() == first
 
 
+def lose_store(home):
+    home.run("coordinator", "stop")
+    wait_until(lambda: not home.coordinator(), "its end")
+    shutil.rmtree(home.path)
+
+
 def test_a_store_that_is_lost_begins_with_what_the_folders_tell(slurm, home):
     submit(home, TWO_STEPS)
     assert home.wait() == 0
-    home.run("coordinator", "stop")
-    shutil.rmtree(home.path)
+    lose_store(home)
     submit(home, TWO_STEPS)
     assert home.wait() == 0
     assert home.stamps.count("start") == 6, "what was done is not done again"
-    home.run("coordinator", "stop")
-    shutil.rmtree(home.path)
+    lose_store(home)
     submit(home, TWO_STEPS, "--rerun")
     assert home.wait() == 0
     assert home.stamps.count("start") == 12, "but where that is asked for"
@@ -195,6 +202,7 @@ def test_what_cannot_be_read_is_not_taken_for_lost(slurm, home):
     assert set(home.states().values()) == {"done"} and home.stamps.count("start") == 6
 
 
+@long
 def test_of_two_coordinators_only_the_one_that_was_asked_last_hands_over(slurm, home, new_home):
     failing = 'name = "two"\nsteps.train.shell = "stamp 0; exit 3"\n'
     submit(home, failing)
@@ -240,7 +248,7 @@ gpu_memory = "900GiB"
     gone(slurm)
 
 
-@pytest.mark.skipif(not LONG, reason="several looks at Slurm: PERGPU_LONG=1")
+@long
 def test_a_task_that_disappears_again_and_again_is_held(slurm, home):
     # As on a node that has no pergpu, with a Slurm that forgets at once what has ended.
     in_the_place_of(home, "sbatch", 'sed -i "s/^exec .*/exit 1/" "$2"; exec $REAL "$@"')
