@@ -91,9 +91,9 @@ class Cluster {
   void want(JobId job);
   /// It is not to run any more: cancelled, held, or its row is gone.  Of what was handed over the
   /// cluster is told.
-  void leave(JobId job);
+  void leave(JobId id);
   /// Its live attempt is to be ended; the records will tell.
-  void stop(JobId job);
+  void stop(JobId id);
   /// Hands over, absorbs.  Once a turn; `may_change`: the store can be written.
   void settle(bool may_change);
 
@@ -115,9 +115,9 @@ class Cluster {
   /// nothing. `strictly`: what others have counts, and what cannot be found out.
   std::string why_not_gone(const Sweep& sweep, bool strictly) const;
   /// Of a queued job, in plain words.
-  std::string why(JobId job) const;
+  std::string why(JobId id) const;
   /// Of a live one: where it runs ("node n3, task 4711_2"); "": not known.
-  std::string where(JobId job) const;
+  std::string where(JobId id) const;
 
  private:
   struct Task {
@@ -178,7 +178,7 @@ class Cluster {
                                                   const Array& array,
                                                   const std::string& environment);
   Result<std::vector<slurm::QueueRecord>> ask_queue();
-  std::string why_not_handed(JobId job) const;
+  std::string why_not_handed(JobId id) const;
   std::string task_name(const Array& array, std::int32_t index) const;
   bool hand_over(const Sweep& sweep, ArrayPlan plan);
   bool end_tasks();
@@ -198,13 +198,13 @@ class Cluster {
   void add(Array array);
   void look();
   void absorb(Seen seen);
-  void absorb(std::vector<ToldLife> lives);
+  void absorb(std::vector<ToldLife>& lives);
   void absorb(const store::Record& record, JobId id, const Task& task);
   void translate(Instant& at, std::int32_t life, Task& task) const;
-  ClusterLanes& lanes_of(SweepId sweep);
-  void leave_lane(JobId job, std::int64_t end_ns);
-  bool is_place_of(const Array& array, JobId job) const;
-  void end(JobId job, const Evidence& evidence);
+  ClusterLanes& lanes_of(SweepId id);
+  void leave_lane(JobId id, std::int64_t end_ns);
+  bool is_place_of(const Array& array, JobId id) const;
+  void end(JobId id, const Evidence& evidence);
   void judge(Array& array, std::int32_t index, Task& task);
   void give_back(Array& array, Task& task);
   void close(Array& array, std::int32_t index, Task& task);
@@ -225,13 +225,13 @@ class Cluster {
   HandoverAnswer answer(const HandoverQuestion& question);
   void hold_beside(const FoundHandover& found, const store::HandedJob& handed, JobId id);
   void stop_looking_at(const Array& array);
-  void catch_up(JobId job, const event::Folded& state);
+  void catch_up(JobId id, const event::Folded& state);
   void close_as_told(Array& array, const ClosedTasks& closed);
   void leave_to_others(Array& array);
   void leave_rest_to(const std::string& owner, SweepId sweep);
   void disown(Array& array, const std::string& by);
-  void hold_for(const std::string& owner, JobId job);
-  void let_go(JobId job);
+  void hold_for(const std::string& owner, JobId id);
+  void let_go(JobId id);
   /// Which array has this comment; 0: none that Slurm knows of.
   Result<std::int64_t> number_of(const std::string& key);
   /// The same of a handover that Slurm may have taken: if it has not, it will not run any more.

@@ -101,7 +101,7 @@ void Cluster::absorb(Seen seen) {
   for (HandoverNews& news : seen.news) {
     for (store::Life& life : news.lives) lives.emplace_back(news.key, std::move(life));
   }
-  absorb(std::move(lives));
+  absorb(lives);
   for (const HandoverNews& news : seen.news) {
     const auto it = arrays_.find(news.key);
     if (it == arrays_.end()) continue;
@@ -170,8 +170,8 @@ std::string Cluster::bring_back(const store::Record& record, JobId id) {
 }
 
 /// In the order in which it happened, by the nodes' clocks; what happened in one task stays in its
-/// order whatever they say.
-void Cluster::absorb(std::vector<ToldLife> lives) {
+/// order whatever they say.  Of what is taken up nothing is left in them.
+void Cluster::absorb(std::vector<ToldLife>& lives) {
   struct Item {
     std::int64_t wall_ns = 0;
     std::int64_t number = 0;  // of the array: what others need has the lower one
@@ -181,8 +181,9 @@ void Cluster::absorb(std::vector<ToldLife> lives) {
   };
   std::vector<Item> items;
   std::vector<std::pair<Array*, store::Life*>> open;
-  for (auto& [key, life] : lives) {
-    const auto it = arrays_.find(key);
+  for (ToldLife& told : lives) {
+    store::Life& life = told.second;
+    const auto it = arrays_.find(told.first);
     if (it == arrays_.end()) continue;
     const auto task = it->second.tasks.find(life.task);
     if (task == it->second.tasks.end() || task->second.closed) continue;

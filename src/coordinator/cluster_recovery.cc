@@ -270,7 +270,7 @@ void Cluster::go_on_with(const FoundHandover& found) {
   add(std::move(array));
   std::vector<ToldLife> lives;
   for (const store::Life& life : found.lives) lives.emplace_back(key, life);
-  absorb(std::move(lives));
+  absorb(lives);
 }
 
 void Cluster::close_found(const FoundHandover& found) {

@@ -14,7 +14,8 @@ namespace pergpu {
 /// What runs on each node of the allocation, in their order.
 std::vector<NodeShare> Cluster::used_of_nodes() const {
   std::vector<NodeShare> used(nodes_.size());
-  for (const auto& [key, array] : arrays_) {
+  for (const auto& entry : arrays_) {
+    const Array& array = entry.second;
     const auto node = std::find_if(nodes_.begin(), nodes_.end(),
                                    [&](const auto& one) { return one.name == array.node; });
     const Sweep* sweep = parts_.world->sweep(array.step.sweep);

@@ -283,8 +283,8 @@ int coordinator_main(const CoordinatorOptions& options) {
         if (task) return own_environment();
         return os::read_file(fmt::format("{}/env/{}", options.home, sweep.value), kMaxEnvironment);
       },
-      .when_ended = [&](std::shared_ptr<os::Spawned> child,
-                        std::function<void()> then) { watch_child(loop, child, then); },
+      .when_ended = [&](const std::shared_ptr<os::Spawned>& child,
+                        const std::function<void()>& then) { watch_child(loop, child, then); },
       .changed =
           [&](const std::vector<JobId>& jobs) {
             if (server != nullptr) server->changed(jobs);

@@ -196,7 +196,8 @@ Result<std::vector<QueueRecord>> Client::accounting(const std::vector<std::int64
   return parse_accounting(said->output);
 }
 
-Result<void> Client::cancel(const std::vector<std::string>& ids, std::vector<std::string> argv) {
+Result<void> Client::cancel(const std::vector<std::string>& ids,
+                            const std::vector<std::string>& argv) {
   for (std::size_t at = 0; at < ids.size(); at += kMostIds) {
     std::vector<std::string> words = argv;
     const std::size_t end = std::min(ids.size(), at + kMostIds);

@@ -39,7 +39,7 @@ class Client {
   /// Slurm's number of the job.  Invalid: refused for good, with sbatch's words; Full: too many
   /// jobs or requests for now; Unavailable: the controller has surely not taken it for another
   /// reason; anything else: it may have.  sbatch may also be in the PATH of the call alone.
-  Result<std::int64_t> submit(const SubmitCall& call);
+  Result<std::int64_t> submit(const SubmitCall& submit);
   /// All of this user's jobs that Slurm knows of, ended ones for some minutes, too.
   Result<std::vector<QueueRecord>> queue();
   /// The steps that run in an allocation of this user's.
@@ -70,7 +70,7 @@ class Client {
   Result<std::vector<std::string>> control(const std::string& verb,
                                            const std::vector<ArrayTask>& tasks);
   /// scancel; what it cannot do is no failure, only what it could not ask.
-  Result<void> cancel(const std::vector<std::string>& ids, std::vector<std::string> argv);
+  Result<void> cancel(const std::vector<std::string>& ids, const std::vector<std::string>& argv);
 
   std::map<std::string, std::int64_t> requests_;
   std::vector<std::string> more_paths_;  // none of them twice

@@ -152,7 +152,9 @@ def test_a_hold_that_comes_when_a_job_has_just_begun_lets_it_run(slurm, pair):
     assert home.states() == {"00-x=1/train": "done", "01-x=2/train": "cancelled"}
 
 
-@pytest.mark.parametrize("moment", ["when its task has let go", "before its task hears", "and its coordinator is killed"])
+@pytest.mark.parametrize("moment", [
+    "when its task has let go", pytest.param("before its task hears", marks=long), "and its coordinator is killed",
+])
 def test_what_is_held_and_released_while_its_allocation_runs_another_runs_once(slurm, pair, moment):
     home = pair
     is_early = moment != "when its task has let go"

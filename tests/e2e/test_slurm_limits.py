@@ -59,6 +59,7 @@ max_parallel = 2
     assert count(home, "done") == home.stamps.count("start") == 7
 
 
+@long
 def test_equal_mistakes_in_an_allocation_hold_the_rest_of_it_and_the_sweep_again_goes_on(slurm, home):
     trains(home, mistaken=True)
     text = """

@@ -39,7 +39,7 @@ def ended(home):
     return set(home.states().values()) <= {"done", "failed", "lost", "cancelled", "skipped", "held"}
 
 
-@pytest.mark.parametrize("first", ["dead", "alive"])
+@pytest.mark.parametrize("first", [pytest.param("dead", marks=long), "alive"])
 def test_what_was_handed_over_goes_on_from_another_machine(slurm, home, elsewhere, first):
     home.close_gate()
     submit(home, home)

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 from conftest import start_slurm
-from harness import LONG, PERGPU, alive, descendants, read, wait_until
+from harness import PERGPU, alive, descendants, read, wait_until
+from test_slurm import long
 
 SWEEP = """
 name = "wide"
@@ -115,6 +116,7 @@ def test_what_is_cancelled_ends_and_leaves_its_place(two_nodes, place):
     assert [job["state"] for job in jobs.values()].count("done") == 10, out + err
 
 
+@long
 def test_what_is_cancelled_is_sent_term_once(two_nodes, place):
     place.file("sweep.toml", """
 name = "wide"
@@ -150,7 +152,7 @@ def test_other_places_are_named_where_they_do_not_go_together(two_nodes, place):
     assert "PERGPU_HOME set" in err and place.stamps.count("start") == 0
 
 
-@pytest.mark.skipif(not LONG, reason="Slurm takes its time: PERGPU_LONG=1")
+@long
 def test_a_step_that_does_not_begin_is_told_with_its_words(two_nodes, place):
     place.file("sweep.toml", ONE_STEP)
     place.script("bin/srun", "#!/bin/sh\necho 'srun: error: no step today' >&2\nexit 1\n")
