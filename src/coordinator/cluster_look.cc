@@ -401,7 +401,10 @@ void Cluster::see_queue(const std::vector<slurm::QueueRecord>& queue) {
     const auto it = arrays_.find(record.comment);
     if (it == arrays_.end()) continue;
     Array& array = it->second;
-    if (array.number == 0) array.number = record.array_job_id;
+    if (array.number == 0) {
+      array.number = record.array_job_id;
+      pauses_.taken(array.step.sweep, array_size_);  // it was heard after all
+    }
     slurm::QueueRecord one = record;
     one.tasks.clear();
     for (const int index : record.tasks) {
@@ -442,6 +445,7 @@ void Cluster::judge(Array& array, std::int32_t index, Task& task) {
   const bool is_over = !task.seen || slurm::is_over(task.seen->state);
   if (!is_over) {
     task.looks_after_end = 0;
+    if (task.seen->state == "COMPLETING") ask_soon();  // and then it is over, or in the queue again
     return;
   }
   ask_soon();

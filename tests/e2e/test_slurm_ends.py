@@ -61,7 +61,10 @@ command = "stamp 0"
     home.until_running()
     (task,) = slurm.open()
     slurm.run("scontrol", "requeue", task)
-    wait_until(lambda: "2 minutes" in home.run("why", "1").stdout, "words about it")
+    try:
+        wait_until(lambda: "2 minutes" in home.run("why", "1").stdout, "words about it")
+    except AssertionError as error:
+        raise AssertionError(home.run("show", "1").stdout + slurm.run("squeue", "--states=all")) from error
     assert home.only()["state"] == "queued"
     home.open_gate()
     assert home.wait() == 0
