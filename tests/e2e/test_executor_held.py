@@ -41,13 +41,17 @@ with pool(2, lanes=1, name="calls", {options}) as calls:
 
 
 def test_what_the_breaker_holds_is_told_to_who_attaches_too(home, begun):  # noqa: F811
+    home.close_gate()
     process = begun(WARNED + """
 def f(x):
+    os.system('flock -s "$GATE" true')
     import no_such_module
 calls = pool(1, name="calls", breaker=1)
 futures = [calls.submit(f, x) for x in range(3)]
 concurrent.futures.wait(futures)
 """)
+    wait_until(lambda: len(home.ps()) == 3, "the calls")
+    home.open_gate()
     (told,) = warned(home)
     assert "call f(1) (job 2) is held: held by the breaker: 1 job" in told, told
     process.kill()
