@@ -93,6 +93,7 @@ view::AttemptFacts facts_of_record(const json& record, std::int64_t number) {
   attempt.exit = integer_of(record, "exit");
   attempt.signal = integer_of(record, "signal");
   attempt.lane = text_of(record, "lane");
+  attempt.lanes = texts_of(record, "lanes");
   attempt.node = text_of(record, "node");
   attempt.gpus = texts_of(record, "gpus");
   attempt.started_at = from_rfc3339(text_of(record, "started_at"));
@@ -112,6 +113,7 @@ void overlay_newest(const json& whole, const JobSnapshot& job, view::AttemptFact
   if (job.exit) attempt.exit = *job.exit;
   if (job.signal) attempt.signal = *job.signal;
   if (job.lane) attempt.lane = *job.lane;
+  if (!job.lanes.empty()) attempt.lanes = job.lanes;
   if (job.node) attempt.node = *job.node;
   attempt.gpus = job.gpus;
   attempt.started_at = job.started_at;

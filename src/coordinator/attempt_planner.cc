@@ -270,6 +270,7 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand) {
                              .step_env = std::move(*step_env),
                              .cpus = attempt.placement.cpus,
                              .gpus = attempt.placement.gpus,
+                             .port = attempt.placement.port,
                              // A GPU step on a CPU lane stands for one without a GPU, too.
                              .hide_gpus = true,
                              .cache_root = home_ + "/cache",
@@ -285,7 +286,10 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand) {
                              .parameters = param_env(s->parameters)};
   if (step.signal) request.signal = signal_name(step.signal->number).substr(3);  // of "SIGUSR1"
   if (demand.pool == LaneId::Pool::Gpu && step.gpu_env == GpuEnv::Index) {
-    request.gpus = {std::to_string(attempt.placement.lane.slot)};
+    request.gpus.clear();
+    for (const LaneId& lane : lanes_of(attempt.placement)) {
+      request.gpus.push_back(std::to_string(lane.slot));
+    }
   }
   JobEnvironment environment = build_environment(request);
   plan.env = std::move(environment.all);

@@ -341,7 +341,9 @@ void Coordinator::vacate(LiveAttempt& live, bool gone) {
     if (timer != 0) parts_.timers->cancel(timer);
   }
   capacity_.vacate(live.key, live.demand, live.lane, live.gpus, live.starting_up, false);
-  lane_use_.vacate(live.lane, parts_.clock->now().boot_ns);
+  for (const LaneId& lane : pergpu::lanes_of(parts_.world->job(live.id.job)->last->placement)) {
+    lane_use_.vacate(lane, parts_.clock->now().boot_ns);
+  }
   for (const std::string& uuid : live.gpus) parts_.gpus->vacate(uuid, gone);
   parts_.gpus->fill(capacity_);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "coordinator/attempt_planner.h"
@@ -23,6 +24,7 @@ Coordinator::Coordinator(Parts parts)
       gpu_care_(parts_.world->meta(), parts_.boot_id, *parts_.clock,
                 [this](row::Meta fact) { parts_.journal->record(std::move(fact)); }),
       lane_use_(parts_.clock->now().boot_ns),
+      ports_(static_cast<std::uint32_t>(getpid()) * 97),
       learnt_(parts_.world->meta(), *parts_.clock,
               [this](row::Meta fact) { parts_.journal->record(std::move(fact)); }),
       planner_(std::make_unique<AttemptPlanner>(
@@ -238,12 +240,14 @@ void Coordinator::settle() {
       !leaving_) {
     parts_.gpus->fill(capacity_);
     const auto avoided = [this](JobId id) { return failed_on(id); };
+    capacity_.now_ns = parts_.clock->now().boot_ns;
     while (std::optional<Choice> choice = choose(queue_, capacity_, avoided)) {
       queue_.take(choice->job, choice->overtaken);
       ready_.erase(choice->job.id);
       const Demand& demand = *queue_.demand(choice->job.key());
       capacity_.occupy(choice->job.step, demand, choice->lane, choice->gpus,
-                       fmt::format("runs job {}", choice->job.id.value));
+                       fmt::format("runs job {}", choice->job.id.value),
+                       expected_end_ns(capacity_.now_ns, choice->job.expected_ns));
       if (choice->lane.pool == LaneId::Pool::Gpu) {
         acquire(*choice);
       } else {
@@ -284,22 +288,21 @@ void Coordinator::settle() {
   run_submits();
 }
 
-/// The GPU of its last attempt, if that failed; "": there is none.
-std::string Coordinator::failed_on(JobId id) const {
+/// The GPUs of its last attempt, if that failed.
+std::vector<std::string> Coordinator::failed_on(JobId id) const {
   const Job& job = *parts_.world->job(id);
   const bool has_failed =
       job.last && job.last->outcome && job.last->outcome->cls != OutcomeClass::Ok;
-  if (!has_failed || job.last->placement.gpus.empty()) return {};
-  return job.last->placement.gpus.front();
+  return has_failed ? job.last->placement.gpus : std::vector<std::string>{};
 }
 
-/// The lease and a look come first; the answer is a start or makes room again.
+/// Leases and a look come first; the answer is a start or makes room again.
 void Coordinator::acquire(const Choice& choice) {
   const JobId job = choice.job.id;
   const Demand& demand = *queue_.demand(choice.job.key());
   const Outsiders outsiders = demand.outsiders;
   acquiring_.emplace(job, Acquiring{choice, demand});
-  parts_.gpus->acquire(choice.gpus.front(), job, outsiders, [this, job](bool is_ready) {
+  parts_.gpus->acquire(choice.gpus, job, outsiders, [this, job](bool is_ready) {
     auto node = acquiring_.extract(job);
     if (node.empty()) return;
     const auto& [chosen, booked] = node.mapped();
@@ -321,7 +324,8 @@ void Coordinator::acquire(const Choice& choice) {
 bool Coordinator::wants_gpu(const std::string& uuid) const {
   // A job whose acquisition was answered is told by a timer and is not in the queue until then.
   for (const auto& [job, acquiring] : acquiring_) {
-    if (acquiring.choice.gpus.front() == uuid) return true;
+    const std::vector<std::string>& its = acquiring.choice.gpus;
+    if (std::find(its.begin(), its.end(), uuid) != its.end()) return true;
   }
   return std::any_of(
       queue_.heads().begin(), queue_.heads().end(), [&](const ReadyQueue::Head& head) {
@@ -330,6 +334,13 @@ bool Coordinator::wants_gpu(const std::string& uuid) const {
         return demand.devices.empty() || std::find(demand.devices.begin(), demand.devices.end(),
                                                    uuid) != demand.devices.end();
       });
+}
+
+/// Where the processes of one attempt may meet: free now, and no other live attempt's.  0: none is.
+int Coordinator::meeting_port() {
+  std::set<int> taken;
+  for (const auto& [id, live] : live_) taken.insert(parts_.world->job(id)->last->placement.port);
+  return ports_.next([&](int port) { return !taken.contains(port) && os::is_free_port(port); });
 }
 
 /// The intent: recorded now, durable before anything is started.
@@ -345,23 +356,30 @@ void Coordinator::begin(const Choice& choice, const Demand& demand) {
                    .demand = demand,
                    .lane = choice.lane,
                    .gpus = choice.gpus};
-  live.cpus = cpu_budget(step.spec.cpus, parts_.machine.core_count(), lanes_of(sweep));
+  live.cpus = cpu_budget(step.spec.cpus, parts_.machine.core_count(), lanes_of(sweep),
+                         static_cast<int>(choice.gpus.size()));
   std::vector<LiveBudget> budgets;
   for (const auto& [other, attempt] : live_) budgets.push_back({attempt.cpus, attempt.cpu_list});
-  const gpu::GpuLane* gpu = choice.gpus.empty() ? nullptr : parts_.gpus->facts(choice.gpus.front());
-  live.cpu_list = choose_cores(live.cpus, parts_.machine.cores,
-                               gpu == nullptr ? std::vector<int>{} : gpu->near_cpus, budgets);
-  for (const std::string& uuid : choice.gpus) parts_.gpus->occupy(uuid, id);
+  Placement placement{.lane = live.lane, .gpus = live.gpus, .cpus = live.cpus, .node = parts_.node};
+  std::vector<int> near_cpus;
+  for (const std::string& uuid : choice.gpus) {
+    if (const gpu::GpuLane* gpu = parts_.gpus->facts(uuid)) {
+      near_cpus.insert(near_cpus.end(), gpu->near_cpus.begin(), gpu->near_cpus.end());
+      if (choice.gpus.size() > 1) placement.slots.push_back(gpu->id.slot);
+    }
+    parts_.gpus->occupy(uuid, id);
+  }
+  placement.cpu_list = live.cpu_list =
+      choose_cores(live.cpus, parts_.machine.cores, near_cpus, budgets);
+  if (choice.gpus.size() > 1) placement.port = meeting_port();
+  for (const LaneId& lane : pergpu::lanes_of(placement)) {
+    lane_use_.occupy(lane, parts_.clock->now().boot_ns);
+  }
 
   record(id, event::Starting{.attempt = live.id.number,
-                             .placement = {.lane = live.lane,
-                                           .gpus = live.gpus,
-                                           .cpus = live.cpus,
-                                           .cpu_list = live.cpu_list,
-                                           .node = parts_.node},
+                             .placement = std::move(placement),
                              .keeper = live.engine->assign(live.lane)});
   const AttemptId attempt = live.id;
-  lane_use_.occupy(live.lane, parts_.clock->now().boot_ns);
   live_.emplace(id, std::move(live));
   foldered_.erase(id);
 

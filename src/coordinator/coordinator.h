@@ -42,6 +42,7 @@
 #include "job/schedule.h"
 #include "os/cgroup_site.h"
 #include "os/clock.h"
+#include "os/free_port.h"
 #include "os/spawn.h"
 #include "run/engine.h"
 #include "spec/settings.h"
@@ -280,7 +281,7 @@ class Coordinator {
   std::string growth_words(const Job& job) const;
   bool misses_gpu() const;
   bool wants_gpu(const std::string& uuid) const;
-  std::string failed_on(JobId id) const;
+  std::vector<std::string> failed_on(JobId id) const;
   ReadyJob ready_entry(const Job& job) const;
   void leave_queue(const Job& job);
   void learn(const Job& job, const LiveAttempt& live, const CpuShare& share);
@@ -288,6 +289,7 @@ class Coordinator {
 
   void begin(const Choice& choice, const Demand& demand);
   void acquire(const Choice& choice);
+  int meeting_port();
   bool is_frozen(const Job& job) const { return frozen_ && job.sweep == frozen_; }
   void acknowledge_again(AttemptId id);
   void defer(const EngineEvent& e);
@@ -384,6 +386,7 @@ class Coordinator {
   Parts parts_;
   GpuCare gpu_care_;
   LaneUse lane_use_;
+  os::PortRange ports_;
   Learnt learnt_;
   ReadyQueue queue_;
   Capacity capacity_;

@@ -11,8 +11,8 @@
 #include "coordinator/attempt_planner.h"
 #include "coordinator/describe_usage.h"
 #include "coordinator/expectation.h"
-#include "gpu/memory_use.h"
 #include "job/classify.h"
+#include "gpu/memory_use.h"
 #include "job/redact.h"
 #include "job/retry.h"
 #include "spec/limit_keys.h"
@@ -57,6 +57,7 @@ JobSnapshot describe(const Coordinator& coordinator, const Job& job) {
     s.ended_at = attempt.ended_at.wall_ns;
     s.gpus = attempt.placement.gpus;
     s.lane = to_string(attempt.placement.lane);
+    s.lanes = lane_names(attempt.placement);
     if (!attempt.placement.node.empty()) s.node = attempt.placement.node;
     if (attempt.outcome) {
       s.cls = std::string(to_string(attempt.outcome->cls));

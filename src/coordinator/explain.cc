@@ -50,7 +50,7 @@ std::string Coordinator::why(const Job& job) const {
     case JobState::Held:
       return job.reason.empty() ? "held" : job.reason;
     case JobState::Starting:
-      return fmt::format("is being started on {}{}", to_string(job.last->placement.lane),
+      return fmt::format("is being started on {}{}", lane_words(job.last->placement),
                          where_on_cluster(job));
     case JobState::Running: {
       auto it = live_.find(job.id);
@@ -61,7 +61,7 @@ std::string Coordinator::why(const Job& job) const {
       if (it != live_.end() && !it->second.status.empty()) return it->second.status;
       const store::Present* present = this->present({job.id, job.last->number});
       if (present != nullptr && !present->status.empty()) return present->status;
-      return fmt::format("runs on {} as process {}{}", to_string(job.last->placement.lane),
+      return fmt::format("runs on {} as process {}{}", lane_words(job.last->placement),
                          job.last->pid, where_on_cluster(job));
     }
     case JobState::Stopping: {

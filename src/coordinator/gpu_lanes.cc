@@ -130,24 +130,29 @@ void GpuLanes::fill(Capacity& capacity) const {
     it->memory_bytes = l.reading.total_bytes;
     it->busy.clear();
     it->outsiders.clear();
+    it->ends = l.gathers;
     const std::string closed = closed_words(l);
     switch (l.phase) {
       case Phase::Idle:
       case Phase::Ready:
       case Phase::Doubtful:
-        it->busy = closed;
+        it->busy = closed.empty() && l.gathers ? "is ready, others are looked at" : closed;
         break;
       case Phase::LeasedByOther:
         it->busy = l.words;
         break;
       case Phase::Looking:
         it->busy = "is being looked at";
+        it->ends = true;
         break;
       case Phase::InUse:
         it->busy = l.words.empty() ? fmt::format("runs job {}", l.job.value)
                                    : fmt::format("is held by job {}: {}", l.job.value, l.words);
+        it->ends = l.words.empty();
         break;
       case Phase::Settling:
+        it->ends = true;
+        it->free_at_ns = 0;  // earlier or later than was expected
         it->busy = fmt::format("is being cleared after job {}", l.job.value);
         break;
       case Phase::Closed:
@@ -161,8 +166,31 @@ void GpuLanes::fill(Capacity& capacity) const {
   }
 }
 
-void GpuLanes::acquire(const std::string& uuid, JobId job, Outsiders outsiders,
+void GpuLanes::acquire(const std::vector<std::string>& uuids, JobId job, Outsiders outsiders,
                        std::function<void(bool)> done) {
+  if (uuids.size() == 1) return acquire_one(uuids.front(), job, outsiders, std::move(done));
+  struct Gathering {
+    std::size_t pending = 0;
+    bool has_failed = false;
+    std::function<void(bool)> done;
+  };
+  auto all =
+      std::make_shared<Gathering>(Gathering{.pending = uuids.size(), .done = std::move(done)});
+  for (const std::string& uuid : uuids) {
+    acquire_one(uuid, job, outsiders, [this, all, uuids, uuid](bool is_ready) {
+      all->has_failed = all->has_failed || !is_ready;
+      if (Lane* its = lane(uuid)) its->gathers = is_ready;
+      if (--all->pending > 0) return;
+      for (const std::string& one : uuids) {
+        if (Lane* its = lane(one)) its->gathers = false;
+      }
+      all->done(!all->has_failed);
+    });
+  }
+}
+
+void GpuLanes::acquire_one(const std::string& uuid, JobId job, Outsiders outsiders,
+                           std::function<void(bool)> done) {
   Lane* l = lane(uuid);
   if (l == nullptr) {
     parts_.timers->at(0, [done = std::move(done)] { done(false); });
@@ -472,7 +500,7 @@ void GpuLanes::vacate(const std::string& uuid, bool gone) {
 void GpuLanes::settle(const std::function<bool(const std::string&)>& wanted) {
   std::int64_t look = 0;  // one for all
   for (Lane& l : lanes_) {
-    if (l.phase == Phase::Ready) {
+    if (l.phase == Phase::Ready && !l.gathers) {
       l.phase = Phase::Idle;
       l.lease.release();
     }

@@ -86,10 +86,11 @@ class GpuLanes {
   /// Writes the lanes' present state into `capacity.gpus`.
   void fill(Capacity& capacity) const;
 
-  /// Makes the lane ready for `job`: `done(true)` when it may start now (lease held, clean), else
+  /// Makes the lanes ready for `job`: `done(true)` when it may start now (leases held, clean), else
   /// `done(false)` and fill() says why not.  Always answers later, never inside the call, unless
-  /// the lane is ready already.
-  void acquire(const std::string& uuid, JobId job, Outsiders outsiders,
+  /// they are ready already.  Of several those that are ready wait for the others; nobody waits for
+  /// a lease with another one in hand.
+  void acquire(const std::vector<std::string>& uuids, JobId job, Outsiders outsiders,
                std::function<void(bool ready)> done);
   /// The job starts (or was adopted) there.
   void occupy(const std::string& uuid, JobId job);
@@ -136,6 +137,7 @@ class GpuLanes {
     std::string state;     // "foreign", "dirty", "unknown", …
     bool foreign = false;  // only outsiders keep steps with outsiders = avoid away
     bool after_job = false;
+    bool gathers = false;  // Ready, and kept while others that its job wants are looked at
     std::int64_t settling_since = 0;
     int looks = 0;
     std::int64_t closed_at = 0;
@@ -149,6 +151,8 @@ class GpuLanes {
   };
   Lane* lane(const std::string& uuid);
   const Lane* lane(const std::string& uuid) const;
+  void acquire_one(const std::string& uuid, JobId job, Outsiders outsiders,
+                   std::function<void(bool)> done);
   Result<void> open_leases();
   void request_look(Lane& lane);
   void on_look(const GpuLook& look, std::int64_t number);

@@ -42,16 +42,25 @@ void Coordinator::judge_gpu_memory(const GpuLook& look) {
   for (auto& [id, live] : live_) {
     const Job& job = *parts_.world->job(id);
     if (!is_watched(live) || job.state != JobState::Running) continue;
-    question.gpus = live.gpus;
     question.has_outsiders = live.demand.outsiders == Outsiders::Ignore;
-    const std::optional<std::uint64_t> used = gpu::memory_in_use(look, question);
+    std::optional<std::uint64_t> used;
+    std::string fullest;
+    for (const std::string& uuid : live.gpus) {
+      question.gpu = uuid;
+      const std::optional<std::uint64_t> bytes = gpu::memory_in_use(look, question);
+      if (bytes <= used) continue;
+      used = bytes;
+      fullest = uuid;
+    }
     if (!used) continue;
     const std::uint64_t limit = *live.demand.gpu_memory_bytes;
     live.looks_above = *used > gpu::ended_above(limit) ? live.looks_above + 1 : 0;
     if (live.looks_above < kLooksAbove) continue;
+    const gpu::GpuLane* facts = live.gpus.size() > 1 ? parts_.gpus->facts(fullest) : nullptr;
     stop_attempt(
         job, StopCause::GpuMemory,
-        fmt::format("GPU memory {} passed its limit of {}", size_text(*used), size_text(limit)),
+        fmt::format("GPU memory {}{} passed its limit of {}", size_text(*used),
+                    facts == nullptr ? "" : " on " + to_string(facts->id), size_text(limit)),
         StopHow::TermThenKill);
   }
 }

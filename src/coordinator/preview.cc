@@ -116,10 +116,11 @@ std::vector<StartSnapshot> Coordinator::rehearse(const SweepSpec& file,
   }
 
   std::vector<StartSnapshot> starts;
+  capacity.now_ns = parts_.clock->now().boot_ns;
   while (std::optional<Choice> choice = choose(queue, capacity)) {
     queue.take(choice->job, choice->overtaken);
     capacity.occupy(choice->job.step, *queue.demand(choice->job.key()), choice->lane, choice->gpus,
-                    "would be in use");
+                    "would be in use", expected_end_ns(capacity.now_ns, choice->job.expected_ns));
     const auto ours = origins.find(choice->job.id);
     if (ours == origins.end()) continue;
     const auto [step, row] = ours->second;

@@ -7,6 +7,7 @@
 
 #include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/expectation.h"
 
 namespace pergpu {
 
@@ -40,10 +41,13 @@ void Coordinator::recover() {
                      .record_path = world.out_of(job) + "/attempt.json"};
     live.demand = grown(*queue_.demand(live.key), growths_of(job));
     live.demand.pool = live.lane.pool;
-    capacity_.occupy(live.key, live.demand, live.lane, live.gpus,
-                     fmt::format("runs job {}", job.id.value));
+    capacity_.occupy(
+        live.key, live.demand, live.lane, live.gpus, fmt::format("runs job {}", job.id.value),
+        expected_end_ns(attempt.starting_at.boot_ns, expected_ns(*parts_.world, job, &learnt_)));
     for (const std::string& uuid : live.gpus) parts_.gpus->occupy(uuid, job.id);
-    lane_use_.occupy(live.lane, parts_.clock->now().boot_ns);
+    for (const LaneId& lane : pergpu::lanes_of(attempt.placement)) {
+      lane_use_.occupy(lane, parts_.clock->now().boot_ns);
+    }
     (live.engine == parts_.fake ? fake : local)
         .push_back({.id = live.id,
                     .keeper = attempt.keeper,

@@ -207,6 +207,7 @@ void fields(V& v, F&& f) {
   f("signal", v.signal);
   f("gpus", v.gpus);
   f("lane", v.lane);
+  f("lanes", v.lanes);
   f("node", v.node);
   f("queued_at", time_of(v.queued_at));
   f("started_at", time_of(v.started_at));

@@ -108,7 +108,8 @@ struct JobSnapshot {
   std::optional<int> exit = std::nullopt;
   std::optional<int> signal = std::nullopt;
   std::vector<std::string> gpus = {};
-  std::optional<std::string> lane = std::nullopt;
+  std::optional<std::string> lane = std::nullopt;  // of several the first
+  std::vector<std::string> lanes = {};             // all that it has
   std::optional<std::string> node = std::nullopt;  // of a cluster; null: this machine, or none yet
   std::int64_t queued_at = 0;
   std::int64_t started_at = 0;

@@ -20,31 +20,20 @@ std::optional<std::uint64_t> by_process(const GpuReading& reading, const MemoryQ
   return sum;
 }
 
-std::optional<std::uint64_t> on_gpu(const GpuLook& look, const std::string& uuid,
-                                    const MemoryQuestion& question) {
+}  // namespace
+
+std::optional<std::uint64_t> memory_in_use(const GpuLook& look, const MemoryQuestion& question) {
+  if (!look.complete) return std::nullopt;
   const auto reading = std::find_if(look.gpus.begin(), look.gpus.end(),
-                                    [&](const GpuReading& r) { return r.uuid == uuid; });
+                                    [&](const GpuReading& r) { return r.uuid == question.gpu; });
   if (reading == look.gpus.end() || reading->health != GpuHealth::Ok) return std::nullopt;
   if (!look.in_container) {
     if (const auto sum = by_process(*reading, question)) return sum;
   }
   if (question.has_outsiders) return std::nullopt;
-  const std::uint64_t idle = question.idle_bytes(uuid);
+  const std::uint64_t idle = question.idle_bytes(question.gpu);
   const std::uint64_t used = settled_bytes(*reading);
   return used > idle ? used - idle : 0;
-}
-
-}  // namespace
-
-std::optional<std::uint64_t> memory_in_use(const GpuLook& look, const MemoryQuestion& question) {
-  if (!look.complete) return std::nullopt;
-  std::uint64_t sum = 0;
-  for (const std::string& uuid : question.gpus) {
-    const std::optional<std::uint64_t> bytes = on_gpu(look, uuid, question);
-    if (!bytes) return std::nullopt;
-    sum += *bytes;
-  }
-  return sum;
 }
 
 std::uint64_t ended_above(std::uint64_t limit_bytes) {

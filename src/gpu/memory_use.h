@@ -8,20 +8,19 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "gpu/inventory.h"
 
 namespace pergpu::gpu {
 
 struct MemoryQuestion {
-  std::vector<std::string> gpus = {};  // UUIDs
-  bool has_outsiders = false;          // others may use them, too
+  std::string gpu = {};        // UUID
+  bool has_outsiders = false;  // others may use it, too
   std::function<bool(const GpuProcess&)> ours = {};
   std::function<std::uint64_t(const std::string& uuid)> idle_bytes = {};
 };
 
-/// Bytes on all its GPUs together.  Where the driver does not say whose they are (in a container
+/// Bytes on that GPU.  Where the driver does not say whose they are (in a container
 /// its pids are the host's), everything above idle counts, unless others may use the GPU.  nullopt:
 /// it cannot be told from this look.
 std::optional<std::uint64_t> memory_in_use(const GpuLook& look, const MemoryQuestion& question);

@@ -1,6 +1,7 @@
 // The bookkeeping of Capacity: vacate() undoes exactly what occupy() did.
 #include <algorithm>
 #include <cassert>
+#include <limits>
 
 #include "job/schedule.h"
 
@@ -27,13 +28,24 @@ void mark_slot(LanePool& pool, int slot, bool used) {
   pool.used[index] = used;
 }
 
-void mark_gpus(Capacity& capacity, const std::vector<std::string>& uuids, const std::string& busy) {
+/// `busy` "": they are free.
+void mark_gpus(Capacity& capacity, const std::vector<std::string>& uuids, const std::string& busy,
+               std::int64_t until_ns) {
   for (GpuLane& gpu : capacity.gpus) {
-    if (std::find(uuids.begin(), uuids.end(), gpu.uuid) != uuids.end()) gpu.busy = busy;
+    if (std::find(uuids.begin(), uuids.end(), gpu.uuid) == uuids.end()) continue;
+    gpu.busy = busy;
+    gpu.ends = !busy.empty();
+    gpu.free_at_ns = until_ns;
   }
 }
 
 }  // namespace
+
+std::int64_t expected_end_ns(std::int64_t now_ns, std::int64_t expected_ns) {
+  constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max();
+  if (expected_ns <= 0) return 0;
+  return expected_ns > kLast - now_ns ? kLast : now_ns + expected_ns;
+}
 
 int LanePool::in_use() const {
   return static_cast<int>(std::count(used.begin(), used.end(), true));
@@ -46,9 +58,10 @@ std::optional<int> LanePool::free_slot(int keep) const {
 }
 
 void Capacity::occupy(StepKey key, const Demand& demand, LaneId lane,
-                      const std::vector<std::string>& uuids, const std::string& holder) {
+                      const std::vector<std::string>& uuids, const std::string& holder,
+                      std::int64_t until_ns) {
   if (LanePool* pool = pool_of(*this, lane)) mark_slot(*pool, lane.slot, true);
-  mark_gpus(*this, uuids, holder);
+  mark_gpus(*this, uuids, holder, until_ns);
   reserved_cpus += demand.reserved_cpus();
   reserved_memory += demand.reserved_memory();
   LiveCount& count = live[key];
@@ -66,7 +79,7 @@ void Capacity::started_up(StepKey key) {
 void Capacity::vacate(StepKey key, const Demand& demand, LaneId lane,
                       const std::vector<std::string>& uuids, bool was_starting, bool free_gpus) {
   if (LanePool* pool = pool_of(*this, lane)) mark_slot(*pool, lane.slot, false);
-  if (free_gpus) mark_gpus(*this, uuids, "");
+  if (free_gpus) mark_gpus(*this, uuids, "", 0);
   reserved_cpus -= demand.reserved_cpus();
   reserved_memory -= demand.reserved_memory();
   for (const std::string& name : demand.uses) --limits[name].live;

@@ -6,9 +6,10 @@
 
 namespace pergpu {
 
-int cpu_budget(std::optional<int> declared, int cores, int lanes) {
+int cpu_budget(std::optional<int> declared, int cores, int lanes, int gpus) {
   if (declared) return std::max(1, *declared);
-  return std::max(1, cores / std::max(1, lanes));
+  const int shares = std::clamp(gpus, 1, std::max(1, lanes));
+  return std::max(1, cores * shares / std::max(1, lanes));
 }
 
 int machine_cpu_lanes(int cores, int gpu_lanes, int gpu_budget) {

@@ -6,8 +6,9 @@
 
 namespace pergpu {
 
-/// k = declared, else max(1, floor(cores / lanes)).  `lanes` = how many attempts can run at once.
-int cpu_budget(std::optional<int> declared, int cores, int lanes);
+/// k = declared, else max(1, floor(cores / lanes)), and of an attempt with several GPUs so many
+/// times that.  `lanes` = how many attempts can run at once.
+int cpu_budget(std::optional<int> declared, int cores, int lanes, int gpus = 1);
 
 /// How many CPU lanes a machine with GPUs has: one per core minus the budgets of the GPU lanes, at
 /// least 1.

@@ -20,6 +20,33 @@ std::string to_string(LaneId id) {
   return "?" + slot;
 }
 
+std::vector<LaneId> lanes_of(const Placement& placement) {
+  if (placement.lane.pool != LaneId::Pool::Gpu || placement.slots.empty()) {
+    return {placement.lane};
+  }
+  std::vector<LaneId> lanes;
+  for (const std::int32_t slot : placement.slots) {
+    lanes.push_back({.pool = LaneId::Pool::Gpu, .slot = slot});
+  }
+  return lanes;
+}
+
+std::vector<std::string> lane_names(const Placement& placement) {
+  std::vector<std::string> names;
+  for (const LaneId& lane : lanes_of(placement)) names.push_back(to_string(lane));
+  return names;
+}
+
+std::string lane_words(const Placement& placement) {
+  std::string words;
+  const std::vector<std::string> names = lane_names(placement);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) words += i + 1 == names.size() ? " and " : ", ";
+    words += names[i];
+  }
+  return words;
+}
+
 std::string_view to_string(StopCause c) {
   switch (c) {
     case StopCause::Cancel:

@@ -31,13 +31,21 @@ struct LaneId {
 std::string to_string(LaneId id);  // "gpu0", "cpu3", "lane5"
 
 struct Placement {
-  LaneId lane = {};
-  std::vector<std::string> gpus = {};  // UUIDs
-  int cpus = 1;                        // the CPU budget k
-  std::vector<int> cpu_list = {};      // cores to pin to; empty: not pinned
-  std::string node = {};               // of a cluster; "": this machine
+  LaneId lane = {};                      // of several the first
+  std::vector<std::string> gpus = {};    // UUIDs
+  std::vector<std::int32_t> slots = {};  // of its GPUs' lanes, in their order, if it has several
+  int port = 0;  // several GPUs: where their processes may meet, on this machine; 0: none
+  int cpus = 1;  // the CPU budget k
+  std::vector<int> cpu_list = {};  // cores to pin to; empty: not pinned
+  std::string node = {};           // of a cluster; "": this machine
   bool operator==(const Placement&) const = default;
 };
+
+/// One for each of its GPUs, or its only one.
+std::vector<LaneId> lanes_of(const Placement& placement);
+std::vector<std::string> lane_names(const Placement& placement);
+/// "gpu0", "gpu1 and gpu4", "gpu0, gpu1 and gpu2".
+std::string lane_words(const Placement& placement);
 
 /// Why a running attempt is being ended by us.
 enum class StopCause : std::uint8_t { Cancel, Timeout, Memory, Idle, Stall, GpuMemory };

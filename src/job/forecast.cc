@@ -67,7 +67,9 @@ void Forecast::begin() {
     const ForecastJob& job = jobs_.jobs[i];
     if (job.kind != ForecastJob::Kind::Live || !job.hold) continue;
     const ForecastJob::Hold& hold = *job.hold;
-    machine_.capacity.occupy(job.step, hold.demand, hold.lane, hold.gpus, "in use");
+    const bool is_known = job.duration_ns != ForecastJob::kForever;
+    machine_.capacity.occupy(job.step, hold.demand, hold.lane, hold.gpus, "in use",
+                             is_known ? expected_end_ns(now_ns_, job.duration_ns) : 0);
     if (!hold.starting_up) machine_.capacity.started_up(job.step);
     spans_[i] = {.start_ns = 0, .lane = hold.lane, .gpus = hold.gpus};
     foresee(i, job.step, hold.starting_up);
@@ -87,11 +89,13 @@ void Forecast::let_go(std::uint32_t job) {
 }
 
 void Forecast::start_what_fits() {
+  machine_.capacity.now_ns = now_ns_;
   while (std::optional<Choice> choice = choose(queue_, machine_.capacity)) {
     const auto job = static_cast<std::uint32_t>(choice->job.id.value - 1);
     queue_.take(choice->job, choice->overtaken);
     const Demand& demand = *queue_.demand(choice->job.key());
-    machine_.capacity.occupy(choice->job.step, demand, choice->lane, choice->gpus, "in use");
+    machine_.capacity.occupy(choice->job.step, demand, choice->lane, choice->gpus, "in use",
+                             expected_end_ns(now_ns_, choice->job.expected_ns));
     spans_[job] = {.start_ns = now_ns_, .lane = choice->lane, .gpus = std::move(choice->gpus)};
     foresee(job, choice->job.step, true);
   }

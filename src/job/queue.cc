@@ -168,6 +168,20 @@ const Demand* ReadyQueue::demand(ClassKey key) const {
   return found == classes_.end() ? nullptr : &found->second.demand;
 }
 
+std::optional<ReadyJob> ReadyQueue::first_within(ClassKey key, std::int64_t ns) const {
+  const auto found = classes_.find(key);
+  if (found == classes_.end() || found->second.pauses || ns <= 0) return std::nullopt;
+  const std::set<Entry>& ready = found->second.ready;
+  const auto first = ready.lower_bound(
+      {.expected_ns = ns, .run = std::numeric_limits<std::int32_t>::min(), .id = {}});
+  if (first == ready.end() || first->expected_ns == 0) return std::nullopt;
+  return ReadyJob{.id = first->id,
+                  .step = key.step,
+                  .run = first->run,
+                  .expected_ns = first->expected_ns,
+                  .growths = key.growths};
+}
+
 int ReadyQueue::overtaken(ClassKey key) const {
   const auto found = classes_.find(key);
   return found == classes_.end() ? 0 : found->second.overtaken;

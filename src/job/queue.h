@@ -114,8 +114,11 @@ class ReadyQueue {
   };
   /// In starting order.
   const std::set<Head>& heads() const { return heads_; }
-  /// How many jobs with reservations started before this class's first one, out of turn, while it
-  /// waited for cpus or memory.
+  /// The longest job of the class that is expected to take no longer; nullopt: none is known to, or
+  /// the class pauses.
+  std::optional<ReadyJob> first_within(ClassKey key, std::int64_t ns) const;
+  /// How many jobs took of what this class's first one waits for, out of turn, while it waited for
+  /// cpus, memory or more GPUs than one.
   int overtaken(ClassKey key) const;
 
  private:

@@ -6,9 +6,13 @@
 //     while (auto choice = choose(queue, capacity)) { queue.take(…); capacity.occupy(…); start }
 //
 // A class that cannot start never blocks another one, with one exception.  A job that waits for
-// nothing but cpus or memory could be overtaken for ever by smaller ones that fit into each gap.
-// After kMaxOvertaken jobs with reservations went ahead of it, room is kept: its lane, its limits
-// and what it reserves are left free (for the first such job in the order), until it fits.
+// nothing but cpus or memory, or for several GPUs of which some are free, could be overtaken for
+// ever by smaller ones that fit into each gap.  After kMaxOvertaken jobs went ahead of it that took
+// of what it waits for, room is kept: its lane, its limits, what it reserves, and GPUs as they
+// become free are left to it (to the first such job in the order), until it fits.  While it gathers
+// GPUs, those it has are lent to jobs that are expected to be over before the last one is free:
+// backfill, as batch systems call it.  After kMaxOvertaken more it lends nothing, for expectations
+// may be wrong.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +36,9 @@ struct GpuLane {
   std::string name = {};           // model, matched against Demand::gpu_pattern
   std::uint64_t memory_bytes = 0;  // 0: not known
   std::string busy = {};  // why nobody can have it now ("runs job 17", "dirty: …"); empty: free
-  std::string outsiders = {};  // foreign use; blocks only steps with outsiders = "avoid"
+  bool ends = false;      // busy: with a job of ours, which will end by itself
+  std::int64_t free_at_ns = 0;  // ends: when that is expected, as Capacity::now_ns; 0: not known
+  std::string outsiders = {};   // foreign use; blocks only steps with outsiders = "avoid"
 };
 
 /// CPU lanes with slots 0, 1, …  `size` may shrink below what is in use.
@@ -55,6 +61,7 @@ struct LimitUse {
 };
 
 struct Capacity {
+  std::int64_t now_ns = 0;  // of the question, on any clock; for what is lent only
   std::vector<GpuLane> gpus = {};
   LanePool cpu_lanes = {};                       // Pool::Cpu
   std::map<SweepId, LanePool> sweep_lanes = {};  // Pool::Sweep
@@ -68,9 +75,10 @@ struct Capacity {
   std::map<StepKey, LiveCount> live = {};
 
   /// Books an attempt that is about to start (or was found alive after a restart): lane, GPUs (by
-  /// UUID; `busy` becomes `holder`), reservations, limits, counts.  It counts as in start-up.
+  /// UUID; `busy` becomes `holder`), reservations, limits, counts.  It counts as in start-up.  It
+  /// is expected to end at `until_ns`; 0: not known.
   void occupy(StepKey key, const Demand& demand, LaneId lane, const std::vector<std::string>& uuids,
-              const std::string& holder);
+              const std::string& holder, std::int64_t until_ns = 0);
   /// Start-up of one attempt of the class is over.
   void started_up(StepKey key);
   /// The reverse of occupy(), with the same arguments: keep the Demand of the start, because the
@@ -81,6 +89,9 @@ struct Capacity {
               bool was_starting, bool free_gpus = true);
 };
 
+/// When what begins now and takes so long is over; 0: not known.
+std::int64_t expected_end_ns(std::int64_t now_ns, std::int64_t expected_ns);
+
 struct Choice {
   ReadyJob job = {};
   LaneId lane = {};
@@ -88,8 +99,8 @@ struct Choice {
   std::vector<ClassKey> overtaken = {};  // for ReadyQueue::take()
 };
 
-/// UUID of the GPU on which the job's last attempt failed; "": none.
-using Avoided = std::function<std::string(JobId)>;
+/// UUIDs of the GPUs on which the job's last attempt failed.
+using Avoided = std::function<std::vector<std::string>(JobId)>;
 
 /// Others use the GPU, and jobs of this kind do not run beside them.
 inline bool is_kept_off(const Demand& demand, const GpuLane& gpu) {

@@ -81,12 +81,12 @@ struct StepSpec {
   std::string shell = {};              // text for /bin/sh -c; values reach it by environment only
   std::vector<Need> needs = {};
 
-  int gpus = 0;          // whole GPUs for one job (0 or 1 in this version)
+  int gpus = 0;          // whole GPUs for one job
   std::string gpu = {};  // glob on the model's name; empty: any
   Outsiders outsiders = Outsiders::Avoid;
   std::optional<int> cpus = std::nullopt;                    // declared: a reservation
   std::optional<std::uint64_t> memory_bytes = std::nullopt;  // declared: a reservation and a limit
-  std::optional<std::uint64_t> gpu_memory_bytes = std::nullopt;  // limit of all its GPUs together
+  std::optional<std::uint64_t> gpu_memory_bytes = std::nullopt;  // limit on each of its GPUs
   bool overcommit = false;
 
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;

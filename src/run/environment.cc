@@ -143,6 +143,10 @@ JobEnvironment build_environment(const EnvironmentRequest& r) {
     b.set("ROCR_VISIBLE_DEVICES", joined(r.gpus));
     b.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
     b.set("PERGPU_NUM_GPUS", std::to_string(r.gpus.size()));
+    if (r.port > 0) {
+      b.set("MASTER_ADDR", "127.0.0.1");
+      b.set("MASTER_PORT", std::to_string(r.port));
+    }
   } else if (r.hide_gpus) {
     b.set("CUDA_VISIBLE_DEVICES", "");
     b.set("ROCR_VISIBLE_DEVICES", "");

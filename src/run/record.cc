@@ -100,6 +100,7 @@ std::string to_json_text(const AttemptRecord& r) {
   w.key("cwd").value(r.cwd);
   w.key("node").text_or_null(r.placement.node);
   w.key("lane").value(to_string(r.placement.lane));
+  w.key("lanes").value(lane_names(r.placement));
   w.key("gpus").value(r.placement.gpus);
   w.key("cpus").value(r.placement.cpus);
   w.key("starting_at").text_or_null(r.starting_at);

@@ -108,14 +108,9 @@ void read_once(const KeyInput& in) {
 
 void read_gpus(const KeyInput& in) {
   const Node& node = in.field.node;
-  if (node.is(Node::Kind::Float) && node.number != 0 && node.number != 1) {
+  if (node.is(Node::Kind::Float) && node.number > 0 && node.number < 1) {
     not_in_this_version(in.field.report, node.at,
                         fmt::format("a share of a GPU (gpus = {})", node.text));
-    return;
-  }
-  if (node.is(Node::Kind::Int) && node.integer > 1) {
-    not_in_this_version(in.field.report, node.at,
-                        fmt::format("more than one GPU for a job (gpus = {})", node.text));
     return;
   }
   if (std::optional<std::int64_t> gpus = read_whole(in.field, in.type.min, in.type.max))
@@ -320,8 +315,10 @@ constexpr StepKey kStepKeys[] = {
       "one job for the whole sweep; it knows no parameters of runs"},
      read_once,
      false},
-    {{"gpus", takes::whole(0, 1), "`0`", "GPUs of a job"}, read_gpus},
-    {{"gpu", takes::text(), "any", "pattern of the model, `\"*H100*\"`; with `gpus = 1`"},
+    {{"gpus", takes::whole(0, kMaxCount), "`0`",
+      "GPUs of a job, all for itself (docs/jobs.md#several-gpus)"},
+     read_gpus},
+    {{"gpu", takes::text(), "any", "pattern of the model, `\"*H100*\"`; with `gpus`"},
      [](const KeyInput& in) {
        if (std::optional<std::string> text = read_nonempty_text(in.field)) in.step.spec.gpu = *text;
      }},
@@ -338,7 +335,7 @@ constexpr StepKey kStepKeys[] = {
          in.step.spec.memory_bytes = bytes;
      }},
     {{"gpu_memory", takes::only(Kind::Size), "",
-      "limit of the memory on its GPU; a GPU that has less is not chosen "
+      "limit of the memory on each of its GPUs; a GPU that has less is not chosen "
       "(docs/jobs.md#its-limits)"},
      [](const KeyInput& in) {
        in.step.spec.gpu_memory_bytes = read_size(in.field);

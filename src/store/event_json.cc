@@ -52,6 +52,8 @@ void put_placement(Json& j, const Placement& p) {
   j["slot"] = p.lane.slot;
   put<std::int64_t>(j, "sweep", p.lane.sweep.value, 0);
   put(j, "gpus", p.gpus, {});
+  put(j, "slots", p.slots, {});
+  put(j, "port", p.port, 0);
   put(j, "cpus", p.cpus, 1);
   put(j, "cpu_list", p.cpu_list, {});
   put(j, "node", p.node, {});
@@ -268,6 +270,8 @@ void get_placement(Members& m, Placement& p) {
   m.get_int("slot", p.lane.slot);
   m.get_int("sweep", p.lane.sweep.value);
   m.get("gpus", p.gpus);
+  m.get("slots", p.slots);
+  m.get_int("port", p.port);
   m.get_int("cpus", p.cpus);
   m.get("cpu_list", p.cpu_list);
   m.get("node", p.node);

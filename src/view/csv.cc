@@ -7,6 +7,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "view/jobs.h"
+
 namespace pergpu::view {
 namespace {
 
@@ -61,7 +63,7 @@ std::vector<std::string> fixed_of(const JobHistory& history) {
           std::to_string(job.attempt),
           text_of(job.exit),
           text_of(job.signal),
-          job.lane.value_or(""),
+          lane_text_of(job),
           job.node.value_or(""),
           gpus,
           time_of(job.queued_at),

@@ -92,6 +92,7 @@ CpuUse cpu_use_of(const std::vector<JobHistory>& jobs, const Timeline& timeline,
   std::vector<Change> changes;
   for (const TimelineRow& row : timeline.rows) {
     for (const Bar& bar : row.bars) {
+      if (!bar.is_first) continue;
       const AttemptFacts& attempt = jobs[bar.job].attempts[bar.attempt];
       const double seconds = seconds_of(bar);
       const double share = static_cast<double>(attempt.cpus.value_or(0));
@@ -136,7 +137,7 @@ Efficiency efficiency_of(const std::vector<JobHistory>& jobs, const Timeline& ti
     LaneUse lane{.lane = row.name, .attempts = row.bars.size()};
     for (const Bar& bar : row.bars) {
       lane.busy_s += seconds_of(bar);
-      length_s[bar.job] += seconds_of(bar);
+      if (bar.is_first) length_s[bar.job] += seconds_of(bar);
     }
     if (e.span_s > 0) lane.share = lane.busy_s / e.span_s;
     e.work_s += lane.busy_s;

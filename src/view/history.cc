@@ -74,6 +74,7 @@ json value_of(const AttemptFacts& attempt) {
           {"exit", or_null(attempt.exit)},
           {"signal", or_null(attempt.signal)},
           {"lane", text_or_null(attempt.lane)},
+          {"lanes", lanes_of(attempt)},
           {"node", text_or_null(attempt.node)},
           {"gpus", attempt.gpus},
           {"cpus", or_null(attempt.cpus)},
@@ -94,6 +95,11 @@ std::string plain_text(const std::string& json_text) {
   if (!json_text.starts_with('"')) return json_text;
   const json value = json::parse(json_text, nullptr, false);
   return value.is_string() ? value.get<std::string>() : json_text;
+}
+
+std::vector<std::string> lanes_of(const AttemptFacts& attempt) {
+  if (!attempt.lanes.empty() || attempt.lane.empty()) return attempt.lanes;
+  return {attempt.lane};
 }
 
 std::string outcome_of(const AttemptFacts& attempt) {

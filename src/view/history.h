@@ -50,8 +50,9 @@ struct AttemptFacts {
   std::string reason = {};
   std::optional<std::int64_t> exit = std::nullopt;
   std::optional<std::int64_t> signal = std::nullopt;
-  std::string lane = {};
-  std::string node = {};  // of a cluster; "": this machine
+  std::string lane = {};                // of several the first
+  std::vector<std::string> lanes = {};  // all; empty in records of older versions
+  std::string node = {};                // of a cluster; "": this machine
   std::vector<std::string> gpus = {};
   std::optional<std::int64_t> cpus = std::nullopt;  // its share of the cores
   std::int64_t starting_at = 0;
@@ -70,6 +71,8 @@ struct AttemptFacts {
 
 /// "ok", "exit", …; "running"; "unknown" when nothing tells.
 std::string outcome_of(const AttemptFacts& attempt);
+/// All that it had; none: not known.
+std::vector<std::string> lanes_of(const AttemptFacts& attempt);
 /// By both clocks the same, but for one that was set meanwhile: then the duration counts.  0 when
 /// the end of an attempt that does not live is not known.
 std::int64_t end_of(const AttemptFacts& attempt, std::int64_t now_ns);

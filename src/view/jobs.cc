@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "view/escape.h"
+#include "view/lane_names.h"
 #include "view/quantity.h"
 #include "view/table.h"
 
@@ -39,9 +40,15 @@ std::string short_name_of(const JobSnapshot& job) {
   return fmt::format("{}/{}", job.run.empty() ? "_once" : job.run, job.step);
 }
 
-std::string place_of(const JobSnapshot& job) {
-  return job.node ? *job.node : job.lane.value_or("");
+/// An older coordinator tells only of the first.
+std::vector<std::string> lanes_of(const JobSnapshot& job) {
+  if (!job.lanes.empty() || !job.lane) return job.lanes;
+  return {*job.lane};
 }
+
+std::string lane_text_of(const JobSnapshot& job) { return lanes_text(lanes_of(job)); }
+
+std::string place_of(const JobSnapshot& job) { return job.node ? *job.node : lane_text_of(job); }
 
 std::string name_of(const JobSnapshot& job) {
   return fmt::format("{}/{}", job.sweep, short_name_of(job));

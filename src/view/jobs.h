@@ -15,6 +15,9 @@ std::string name_of(const JobSnapshot& job);
 /// The same without the sweep.
 std::string short_name_of(const JobSnapshot& job);
 
+std::vector<std::string> lanes_of(const JobSnapshot& job);
+/// "gpu0", "gpu0-3"; "": none is known.
+std::string lane_text_of(const JobSnapshot& job);
 /// The node of a cluster, else the lane; "": none is known.
 std::string place_of(const JobSnapshot& job);
 

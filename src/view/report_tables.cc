@@ -11,6 +11,7 @@
 #include "view/escape.h"
 #include "view/html.h"
 #include "view/jobs.h"
+#include "view/lane_names.h"
 #include "view/quantity.h"
 
 namespace pergpu::view {
@@ -152,7 +153,7 @@ std::string jobs_html(const Report& report) {
               state_cell(job.state), text_cell(job.cls.value_or("")), text_cell(reason),
               number_cell(std::to_string(job.attempt)), integer_cell(job.exit),
               integer_cell(job.signal),
-              text_cell(lane_text(job.lane.value_or(""), job.node.value_or(""))),
+              text_cell(lane_text(lane_text_of(job), job.node.value_or(""))),
               time_cell(job.queued_at, report.utc_offset_s),
               time_cell(job.started_at, report.utc_offset_s),
               time_cell(job.ended_at, report.utc_offset_s),
@@ -183,7 +184,8 @@ std::string attempts_html(const Report& report) {
           usage.gpu_busy_percent ? fmt::format("{:.1f}", usage.gpu_busy_percent->mean) : "";
       html.add({number_cell(std::to_string(job.id)), text_cell(run_name(job)), text_cell(job.step),
                 number_cell(std::to_string(attempt.number)), state_cell(outcome_of(attempt)),
-                text_cell(attempt.reason), text_cell(lane_text(attempt.lane, attempt.node)),
+                text_cell(attempt.reason),
+                text_cell(lane_text(lanes_text(lanes_of(attempt)), attempt.node)),
                 time_cell(attempt.started_at, report.utc_offset_s),
                 time_cell(attempt.ended_at, report.utc_offset_s),
                 number_cell(seconds_text(attempt.duration_s)),

@@ -206,7 +206,7 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
   facts.add("why", text_of(whole, "why"));
   if (job.replaced) facts.add("version", "an older one: its definition has changed since");
   if (job.node) facts.add("node", *job.node);
-  if (job.lane) facts.add("lane", *job.lane);
+  if (job.lane) facts.add("lane", lane_text_of(job));
   facts.add("gpus", joined(job.gpus));
   facts.add("queued", date_and_time(job.queued_at, style.utc_offset_s));
   facts.add("started", date_and_time(job.started_at, style.utc_offset_s));

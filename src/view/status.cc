@@ -34,9 +34,10 @@ std::vector<LaneRow> lane_rows(const Followed& followed) {
   }
   for (const std::int64_t id : followed.live) {
     const JobSnapshot& job = followed.jobs.at(id);
-    if (!job.lane) continue;
-    by_name[*job.lane].name = *job.lane;
-    by_name[*job.lane].job = &job;
+    for (const std::string& lane : lanes_of(job)) {
+      by_name[lane].name = lane;
+      by_name[lane].job = &job;
+    }
   }
   std::vector<LaneRow> rows;
   for (const auto& [name, row] : by_name) rows.push_back(row);

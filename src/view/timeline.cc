@@ -79,12 +79,17 @@ Timeline timeline_of(const std::vector<JobHistory>& jobs, std::int64_t now_ns) {
         ++timeline.left_out;
         continue;
       }
-      const LaneKey key = key_of(attempt.lane, jobs[j].job.sweep_id);
-      if (key.sweep != 0) sweeps_with_lanes.insert(key.sweep);
-      Lane& lane = lanes[key];
-      lane.name = attempt.lane;
-      lane.sweep = jobs[j].job.sweep;
-      lane.bars.push_back({.begin_ns = begin, .end_ns = end, .job = j, .attempt = a});
+      bool is_first = true;
+      for (const std::string& name : lanes_of(attempt)) {
+        const LaneKey key = key_of(name, jobs[j].job.sweep_id);
+        if (key.sweep != 0) sweeps_with_lanes.insert(key.sweep);
+        Lane& lane = lanes[key];
+        lane.name = name;
+        lane.sweep = jobs[j].job.sweep;
+        lane.bars.push_back(
+            {.begin_ns = begin, .end_ns = end, .job = j, .attempt = a, .is_first = is_first});
+        is_first = false;
+      }
     }
   }
   for (auto& [key, lane] : lanes) {

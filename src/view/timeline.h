@@ -19,6 +19,7 @@ struct Bar {
   std::int64_t end_ns = 0;
   std::size_t job = 0;
   std::size_t attempt = 0;
+  bool is_first = true;  // an attempt with several GPUs has a bar on the lane of each
 };
 
 struct TimelineRow {

@@ -32,7 +32,7 @@ const std::string* field_of(const JobSnapshot& job, std::string_view field, std:
   if (field == "step") return &job.step;
   if (field == "state") return &job.state;
   if (field == "reason") return &job.reason;
-  if (field == "lane") return &(storage = job.lane.value_or(""));
+  if (field == "lane") return &(storage = lane_text_of(job));
   if (field == "id") return &(storage = std::to_string(job.id));
   return nullptr;
 }
@@ -47,7 +47,7 @@ bool holds(const JobSnapshot& job, std::string_view word) {
     if (field != nullptr) return contains(*field, word.substr(equals + 1));
   }
   return contains(name_of(job), word) || contains(job.state, word) ||
-         contains(std::to_string(job.id), word) || contains(job.lane.value_or(""), word) ||
+         contains(std::to_string(job.id), word) || contains(lane_text_of(job), word) ||
          contains(job.reason, word);
 }
 

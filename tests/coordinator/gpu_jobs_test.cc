@@ -154,5 +154,81 @@ TEST_F(GpuJobsTest, WhileTheStoreCannotBeWrittenNoLeaseIsKept) {
   EXPECT_EQ(sim->count(JobState::Done), 2);
 }
 
+/// Four GPUs, and a sweep whose jobs want several each.
+struct SeveralGpusTest : GpuJobsTest {
+  SeveralGpusTest() {
+    shown.look.gpus.clear();
+    for (int i = 0; i < 4; ++i) shown.look.gpus.push_back(gpu_reading(i));
+  }
+  static SweepSpec wide(int gpus, int runs) {
+    SweepSpec sweep = training(runs);
+    sweep.name = "wide";
+    sweep.steps[0].gpus = gpus;
+    return sweep;
+  }
+};
+
+TEST_F(SeveralGpusTest, AJobHasAllOfThemForItselfAndAPortOfItsOwn) {
+  std::unique_ptr<Simulation> sim = start();
+  discover(*sim);
+  ASSERT_TRUE(sim->submit(wide(2, 3)));
+  sim->run_for(kSecond);
+  ASSERT_EQ(sim->count(JobState::Running), 2);
+  const Placement first = sim->job(1).last->placement;
+  const Placement second = sim->job(2).last->placement;
+  EXPECT_EQ(first.gpus, (std::vector{gpu_reading(0).uuid, gpu_reading(1).uuid}));
+  EXPECT_EQ(lane_words(first), "gpu0 and gpu1");
+  EXPECT_EQ(lane_words(second), "gpu2 and gpu3");
+  EXPECT_EQ(first.cpus, 2) << "two of four shares of four cores";
+  EXPECT_TRUE(first.port > 0 && second.port > 0 && first.port != second.port);
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(locks.other_user().take(gpu_reading(i).uuid)) << i;
+  EXPECT_EQ(sim->core->why(sim->job(3)), "all 4 GPUs are in use");
+  sim->run_for(60 * kSecond);
+  EXPECT_EQ(sim->count(JobState::Done), 3);
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(locks.other_user().take(gpu_reading(i).uuid)) << i;
+}
+
+TEST_F(SeveralGpusTest, WhileOneIsAnotherUsersNoneIsKept) {
+  std::unique_ptr<Simulation> sim = start();
+  discover(*sim);
+  const Result<gpu::Lease> theirs = locks.other_user().take(gpu_reading(3).uuid);
+  ASSERT_TRUE(theirs);
+  ASSERT_TRUE(sim->submit(wide(4, 1)));
+  sim->run_for(kSecond);
+  EXPECT_EQ(sim->count(JobState::Queued), 1);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(locks.other_user().take(gpu_reading(i).uuid)) << i;
+}
+
+TEST_F(SeveralGpusTest, ThatAreNotAllCleanStartNothing) {
+  shown.look.gpus[2].processes = {foreign_process()};
+  std::unique_ptr<Simulation> sim = start();
+  discover(*sim);
+  ASSERT_TRUE(sim->submit(wide(4, 1)));
+  sim->run_for(5 * kSecond);
+  EXPECT_EQ(sim->count(JobState::Queued), 1);
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(locks.other_user().take(gpu_reading(i).uuid)) << i;
+  ASSERT_TRUE(sim->submit(training(3)));
+  sim->run_for(5 * kSecond);
+  EXPECT_EQ(sim->count(JobState::Running), 3) << "nothing is kept for what nobody can have";
+  shown.look.gpus[2].processes.clear();
+  sim->run_for(120 * kSecond);
+  EXPECT_EQ(sim->count(JobState::Done), 4);
+}
+
+TEST_F(SeveralGpusTest, AreItsOwnAgainAfterARestart) {
+  int port = 0;
+  {
+    std::unique_ptr<Simulation> before = start();
+    discover(*before);
+    ASSERT_TRUE(before->submit(wide(2, 2)));
+    before->run_for(kSecond);
+    port = before->job(1).last->placement.port;
+  }
+  std::unique_ptr<Simulation> after = start();
+  discover(*after);
+  EXPECT_EQ(lane_words(after->job(1).last->placement), "gpu0 and gpu1");
+  EXPECT_EQ(after->job(1).last->placement.port, port);
+}
+
 }  // namespace
 }  // namespace pergpu::testing

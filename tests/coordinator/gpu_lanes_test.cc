@@ -66,7 +66,7 @@ struct GpuLanesTest : ::testing::Test {
   }
   std::optional<bool> acquire(const std::string& uuid, Outsiders outsiders = Outsiders::Avoid) {
     auto answer = std::make_shared<std::optional<bool>>();
-    lanes->acquire(uuid, JobId{9}, outsiders, [answer](bool ready) { *answer = ready; });
+    lanes->acquire({uuid}, JobId{9}, outsiders, [answer](bool ready) { *answer = ready; });
     run_for(kSecond / 10);
     return *answer;
   }
@@ -161,7 +161,7 @@ TEST_F(GpuLanesTest, AGpuThatIsReadyForAJobThatIgnoresOutsidersIsLookedAtForOneT
   while (!is_ready) {
     sim_timers.step(clock);
     if (busy(first).empty()) {  // the lease is still there
-      lanes->acquire(first, JobId{2}, Outsiders::Avoid, [&](bool ready) { is_ready = ready; });
+      lanes->acquire({first}, JobId{2}, Outsiders::Avoid, [&](bool ready) { is_ready = ready; });
     }
   }
   EXPECT_EQ(is_ready, false);

@@ -106,6 +106,68 @@ def test_all_eight_gpus_work_at_once_and_a_ninth_job_waits_for_one(gpus):
     assert gpus.wait() == 0 and gpus.world.overlaps() == ""
 
 
+SEVERAL = """
+[grid]
+seed = [%s]
+[steps.train]
+gpus = %d
+shell = 'echo "$CUDA_VISIBLE_DEVICES $PERGPU_NUM_GPUS $MASTER_ADDR $MASTER_PORT"; flock -s "$GATE" true'
+"""
+
+
+def test_a_job_with_several_gpus_sees_them_all_and_has_a_port_of_its_own(gpus):
+    gpus.close_gate()
+    gpus.submit(SEVERAL % ("0, 1, 2, 3, 4", 2))
+    running = lambda: [job for job in gpus.ps().values() if job["state"] == "running"]  # noqa: E731
+    jobs = wait_until(lambda: len(running()) == 4 and running(), "four jobs on eight GPUs")
+    wait_until(lambda: all(read(job["log"], "").endswith("\n") for job in jobs), "what they see")
+    seen = [read(job["log"]).split() for job in jobs]
+    assert [line[0] for line in seen] == [f"{uuid(2 * i)},{uuid(2 * i + 1)}" for i in range(4)]
+    assert [line[1:3] for line in seen] == [["2", "127.0.0.1"]] * 4
+    assert len({line[3] for line in seen}) == 4 and all(20000 <= int(line[3]) < 30000 for line in seen)
+    assert [(job["lane"], job["lanes"]) for job in jobs][1] == ("gpu2", ["gpu2", "gpu3"])
+    assert {gpu["state"] for gpu in gpus.json("gpus")["gpus"]} == {"busy"}
+    assert "gpu2,3" in gpus.run("ps").stdout
+    assert "runs on gpu2 and gpu3 as process" in gpus.run("why", str(jobs[1]["id"])).stdout
+    gpus.kill_coordinator()
+    assert {gpu["state"] for gpu in gpus.json("gpus")["gpus"]} == {"busy"}
+    gpus.open_gate()
+    assert gpus.wait() == 0
+    record = json.loads(read(jobs[1]["out"] + "/attempt.json"))
+    assert record["gpus"] == jobs[1]["gpus"] and record["lanes"] == ["gpu2", "gpu3"]
+    assert record["environment"]["set"]["MASTER_PORT"] == seen[1][3]
+
+
+def test_a_wide_job_waits_for_the_gpu_of_another_user_and_holds_none_meanwhile(new_home, world):
+    world.show(2)
+    first, second = world.join(new_home()), world.join(new_home())
+    first.close_gate()
+    first.submit(grid("train", 1, STEP % 0))
+    first.until_running()
+    second.submit(SEVERAL % ("0", 2))
+    wait_until(lambda: "another pergpu" in second.run("why", "@").stdout, "the lease that is waited for")
+    first.submit(grid("train", 1, STEP % 0), name="more.toml")
+    first.until_running(2)
+    first.open_gate()
+    assert [home.wait() for home in (first, second)] == [0, 0]
+
+
+def test_a_job_that_wants_more_gpus_than_there_are_is_refused(gpus):
+    gpus.file("sweep.toml", SEVERAL % ("0", 9))
+    assert "asks 9 GPUs, it may use 8 of this machine's 8" in gpus.run("run", "sweep.toml", code=2).stderr
+
+
+def test_many_small_jobs_do_not_keep_a_wide_one_waiting_for_ever(gpus):
+    """However many there are, they let it go first at last."""
+    gpus.world.show(2)
+    gpus.submit(grid("small", 200, STEP % 0.05))
+    gpus.until_running()
+    gpus.submit(SEVERAL.replace("[grid]", 'name = "wide"\n[grid]') % ("0", 2) + "priority = 1\n")
+    assert gpus.run("wait", "wide").returncode == 0
+    assert any(job["state"] == "queued" for job in gpus.ps().values())
+    assert gpus.wait() == 0 and gpus.world.overlaps() == ""
+
+
 def test_the_record_and_ps_name_the_gpu(gpus):
     gpus.submit(grid("train", 1, STEP % 0))
     assert gpus.wait() == 0

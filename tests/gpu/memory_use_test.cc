@@ -12,7 +12,7 @@ constexpr std::uint64_t kGiB = 1024 * kMiB;
 
 struct MemoryInUse : ::testing::Test {
   MemoryInUse() {
-    question.gpus = {"a"};
+    question.gpu = "a";
     question.ours = [](const GpuProcess& process) { return process.pid < 100; };
     question.idle_bytes = [](const std::string&) { return kGiB; };
     look.complete = true;
@@ -28,10 +28,10 @@ struct MemoryInUse : ::testing::Test {
 
 TEST_F(MemoryInUse, IsTheSumOfItsOwnProcesses) { EXPECT_EQ(in_use(), 5 * kGiB); }
 
-TEST_F(MemoryInUse, OfAllItsGpus) {
-  question.gpus = {"a", "b"};
+TEST_F(MemoryInUse, IsThatOfTheGpuThatIsAskedAbout) {
+  question.gpu = "b";
   look.gpus[1].processes = {{.pid = 1, .memory_bytes = kGiB}};
-  EXPECT_EQ(in_use(), 6 * kGiB);
+  EXPECT_EQ(in_use(), kGiB);
 }
 
 TEST_F(MemoryInUse, WhereTheDriverDoesNotTellProcessesEverythingAboveIdle) {
@@ -48,9 +48,9 @@ TEST_F(MemoryInUse, IsNotKnownFromALookThatFailed) {
   look.gpus[0].health = GpuHealth::Unknown;
   EXPECT_EQ(in_use(), std::nullopt);
   look.gpus[0].health = GpuHealth::Ok;
-  question.gpus = {"c"};
+  question.gpu = "c";
   EXPECT_EQ(in_use(), std::nullopt);
-  question.gpus = {"a"};
+  question.gpu = "a";
   look.complete = false;
   EXPECT_EQ(in_use(), std::nullopt);
 }

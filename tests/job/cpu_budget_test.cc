@@ -20,6 +20,9 @@ TEST(CpuBudget, IsWhatWasDeclaredElseAnEqualShare) {
   EXPECT_EQ(cpu_budget(4, 16, 8), 4);
   EXPECT_EQ(cpu_budget(std::nullopt, 16, 8), 2);
   EXPECT_EQ(cpu_budget(std::nullopt, 16, 5), 3);
+  EXPECT_EQ(cpu_budget(std::nullopt, 16, 8, 2), 4) << "of two GPUs";
+  EXPECT_EQ(cpu_budget(4, 16, 8, 2), 4);
+  EXPECT_EQ(cpu_budget(std::nullopt, 16, 2, 3), 16);
 }
 
 TEST(CpuBudget, IsAtLeastOne) {

@@ -133,6 +133,20 @@ TEST(ReadyQueue, InsertAndEraseAreIdempotent) {
   EXPECT_TRUE(queue.heads().empty());
 }
 
+TEST(ReadyQueue, TheLongestThatIsOverInTime) {
+  ReadyQueue queue;
+  queue.declare(key(1, 0), {});
+  EXPECT_FALSE(queue.first_within(key(1, 0), 100));
+  for (const std::int64_t ns : {50, 30, 10}) queue.insert(ready(ns, key(1, 0), 0, ns));
+  queue.insert(ready(99, key(1, 0), 0));
+  EXPECT_EQ(queue.first_within(key(1, 0), 50)->id, JobId{50});
+  EXPECT_EQ(queue.first_within(key(1, 0), 49)->id, JobId{30});
+  EXPECT_EQ(queue.first_within(key(1, 0), 10)->id, JobId{10});
+  EXPECT_FALSE(queue.first_within(key(1, 0), 9)) << "how long job 99 takes is not known";
+  queue.pause(key(1, 0), true);
+  EXPECT_FALSE(queue.first_within(key(1, 0), 50));
+}
+
 TEST(ReadyQueue, ForgottenClassTakesItsJobsAlong) {
   ReadyQueue queue;
   queue.declare(key(1, 0), {});

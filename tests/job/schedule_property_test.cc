@@ -23,7 +23,7 @@ std::optional<T> maybe(int percent, T lowest, T highest) {
 Demand random_demand(bool gpus) {
   Demand d;
   d.pool = gpus && *rc::gen::arbitrary<bool>() ? LaneId::Pool::Gpu : LaneId::Pool::Cpu;
-  d.gpus = d.pool == LaneId::Pool::Gpu ? 1 : 0;
+  d.gpus = d.pool == LaneId::Pool::Gpu ? *rc::gen::inRange(1, 4) : 0;
   if (d.gpus > 0 && *rc::gen::inRange(0, 3) == 0) d.gpu_pattern = "A*";
   d.cpus = maybe<int>(50, 1, 12);
   d.memory_bytes = maybe<std::uint64_t>(30, 1, 64);
@@ -149,11 +149,22 @@ class Model {
       });
       return used < capacity.cpu_lanes.size;
     }
-    return std::any_of(capacity.gpus.begin(), capacity.gpus.end(), [&](const GpuLane& gpu) {
-      const bool used = std::any_of(live.begin(), live.end(),
-                                    [&](const Live& one) { return one.choice.lane == gpu.id; });
-      return !used && (d.gpu_pattern.empty() || gpu.name.starts_with("A"));
-    });
+    return count_gpus(d, true) >= d.gpus;
+  }
+  // That suit; `free`: and that no job has.
+  int count_gpus(const Demand& d, bool free) const {
+    return static_cast<int>(
+        std::count_if(capacity.gpus.begin(), capacity.gpus.end(), [&](const GpuLane& gpu) {
+          const bool used = std::any_of(live.begin(), live.end(), [&](const Live& one) {
+            const std::vector<std::string>& its = one.choice.gpus;
+            return std::find(its.begin(), its.end(), gpu.uuid) != its.end();
+          });
+          return !(free && used) && (d.gpu_pattern.empty() || gpu.name.starts_with("A"));
+        }));
+  }
+  bool gathers(StepKey key) const {
+    const Demand& d = *queue.demand(key);
+    return d.gpus > 1 && count_gpus(d, false) >= d.gpus;
   }
   bool fits_but_for_reservations(StepKey key) const {
     const Demand& d = *queue.demand(key);
@@ -174,7 +185,8 @@ class Model {
   }
   bool room_may_be_kept() const {
     return std::any_of(keys.begin(), keys.end(), [&](StepKey key) {
-      return queue.overtaken(key) >= kMaxOvertaken && fits_but_for_reservations(key);
+      return queue.overtaken(key) >= kMaxOvertaken &&
+             (fits_but_for_reservations(key) || gathers(key));
     });
   }
 
@@ -202,7 +214,11 @@ class Model {
     RC_ASSERT(reserved_cpus() == capacity.reserved_cpus);
     RC_ASSERT(reserved_memory() == capacity.reserved_memory);
     std::set<LaneId> lanes;
-    for (const Live& one : live) RC_ASSERT(lanes.insert(one.choice.lane).second);
+    std::set<std::string> gpus;
+    for (const Live& one : live) {
+      RC_ASSERT(lanes.insert(one.choice.lane).second);
+      for (const std::string& gpu : one.choice.gpus) RC_ASSERT(gpus.insert(gpu).second);
+    }
     for (const auto& [name, use] : capacity.limits) {
       RC_ASSERT(units(name) == use.live);
       RC_ASSERT(units(name) <= use.value);

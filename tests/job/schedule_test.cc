@@ -143,7 +143,7 @@ TEST(Choose, TheGpuThatAJobFailedOnIsItsLastChoice) {
   Machine m(0, 3);
   m.queue.declare(key(1), gpu_demand());
   m.add(key(1), 3);
-  const Avoided avoided = [](JobId) { return std::string("GPU-0"); };
+  const Avoided avoided = [](JobId) { return std::vector<std::string>{"GPU-0"}; };
   EXPECT_EQ(choose(m.queue, m.capacity, avoided)->gpus, std::vector<std::string>{"GPU-1"});
   m.capacity.gpus[1].busy = "runs job 7";
   const std::optional<Choice> choice = choose(m.queue, m.capacity, avoided);

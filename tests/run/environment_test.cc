@@ -70,6 +70,17 @@ TEST_F(Environment, GpusAreTheGivenOnesAlone) {
   EXPECT_EQ(value(environment, "CUDA_DEVICE_ORDER"), "PCI_BUS_ID");
 }
 
+TEST_F(Environment, SeveralGpusHaveAPlaceToMeet) {
+  captured_.insert(captured_.end(), {"MASTER_ADDR=elsewhere", "MASTER_PORT=1"});
+  request_.gpus = {"GPU-a", "GPU-b"};
+  request_.port = 20'017;
+  const JobEnvironment environment = build();
+  EXPECT_EQ(value(environment, "CUDA_VISIBLE_DEVICES"), "GPU-a,GPU-b");
+  EXPECT_EQ(value(environment, "PERGPU_NUM_GPUS"), "2");
+  EXPECT_EQ(value(environment, "MASTER_ADDR"), "127.0.0.1");
+  EXPECT_EQ(value(environment, "MASTER_PORT"), "20017");
+}
+
 TEST_F(Environment, JobWithoutGpusSeesNone) {
   captured_.push_back("CUDA_VISIBLE_DEVICES=0,1,2");
   EXPECT_EQ(value(build(), "CUDA_VISIBLE_DEVICES"), "");

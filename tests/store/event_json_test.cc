@@ -9,6 +9,8 @@ namespace {
 std::vector<JobEvent> one_of_each() {
   const Placement placement{.lane = {.pool = LaneId::Pool::Sweep, .sweep = {3}, .slot = 5},
                             .gpus = {"GPU-a", "GPU-b"},
+                            .slots = {1, 3},
+                            .port = 20'017,
                             .cpus = 4,
                             .cpu_list = {0, 2},
                             .node = "n3"};

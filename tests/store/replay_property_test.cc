@@ -33,6 +33,8 @@ Placement random_placement() {
   p.lane.sweep = {random_number()};
   p.lane.slot = *rc::gen::inRange(0, 9);
   if (*rc::gen::arbitrary<bool>()) p.gpus = {"GPU-1", random_text()};
+  if (!p.gpus.empty() && *rc::gen::arbitrary<bool>()) p.slots = {4, 7};
+  p.port = *rc::gen::inRange(0, 65536);
   p.cpus = *rc::gen::inRange(1, 64);
   if (*rc::gen::arbitrary<bool>()) p.cpu_list = {0, 3, 5};
   return p;

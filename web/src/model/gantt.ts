@@ -26,6 +26,11 @@ export interface Chart { lanes: LaneRow[]; bars: Bar[]; begin: number; end: numb
 export const attemptNumber = (a: WireAttempt): number => a.attempt ?? a.number ?? 0;
 export const attemptClass = (a: WireAttempt): string | null => a.class ?? a.outcome ?? null;
 
+/** An attempt with several GPUs has a bar on the lane of each. */
+function pushEach(to: Attempt[], lanes: readonly string[], attempt: Attempt): void {
+  lanes.forEach((lane, i) => to.push({ ...attempt, lane, key: i === 0 ? attempt.key : `${attempt.key}/${lane}` }));
+}
+
 /** Of every job all attempts; what is live knows the newest one better than the history does. */
 export function attemptsOf(jobs: Iterable<Job>, history: ReadonlyMap<number, HistoryJob>): Attempt[] {
   const attempts: Attempt[] = [];
@@ -35,7 +40,7 @@ export function attemptsOf(jobs: Iterable<Job>, history: ReadonlyMap<number, His
       const start = parseTime(old.started_at);
       const n = attemptNumber(old);
       if (n === job.attempt || start === null || !old.lane) continue;
-      attempts.push({
+      pushEach(attempts, old.lanes?.length ? old.lanes : [old.lane], {
         ...base, key: `${job.id}.${n}`, number: n, lane: old.lane, outcome: attemptClass(old) ?? "unknown",
         start, end: parseTime(old.ended_at) ?? start, expectedEnd: null,
       });
@@ -43,7 +48,7 @@ export function attemptsOf(jobs: Iterable<Job>, history: ReadonlyMap<number, His
     const start = parseTime(job.started_at);
     if (job.attempt === 0 || start === null || !job.lane) continue;
     const end = isLive(job.state) ? null : (parseTime(job.ended_at) ?? start + (job.duration_s ?? 0) * 1000);
-    attempts.push({
+    pushEach(attempts, job.lanes?.length ? job.lanes : [job.lane], {
       ...base, key: `${job.id}.${job.attempt}`, number: job.attempt, lane: job.lane,
       outcome: end === null ? "live" : (job.class ?? "unknown"),
       start, end, expectedEnd: end === null ? parseTime(job.expected_end_at) : null,

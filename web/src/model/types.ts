@@ -21,7 +21,8 @@ export interface Job {
   exit: number | null;
   signal: number | null;
   gpus: string[];
-  lane: string | null;
+  lane: string | null; // of several the first
+  lanes?: string[]; // all; an older coordinator does not tell
   queued_at: string | null;
   started_at: string | null;
   ended_at: string | null;
@@ -116,6 +117,7 @@ export interface WireAttempt {
   outcome?: string | null;
   state?: StateName;
   lane?: string | null;
+  lanes?: string[];
   gpus?: string[];
   started_at?: string | null;
   ended_at?: string | null;

@@ -1,0 +1,186 @@
+// GPUs are taken in four rounds: those that nothing speaks against, those that are kept for another
+// job but lent meanwhile, then the same of those on which the job failed before.
+#include "job/examine.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace pergpu {
+namespace {
+
+/// Overtaken so often, a job lends its GPUs no more: those it lent them to may have been late.
+constexpr int kLendsNoMore = 2 * kMaxOvertaken;
+
+bool contains(const std::vector<std::string>& list, const std::string& one) {
+  return std::find(list.begin(), list.end(), one) != list.end();
+}
+
+/// May be had back in time from a job that is expected to take so long.
+bool is_lent(const Asking& asking, const Capacity& capacity, const Claim& claim) {
+  return claim.lent_until_ns > 0 && asking.expected_ns > 0 &&
+         asking.expected_ns <= claim.lent_until_ns - capacity.now_ns;
+}
+
+void find_gpus(const Asking& asking, const Capacity& capacity, const Claim& claim, Finding& out) {
+  const Demand& demand = *asking.demand;
+  const auto asked = static_cast<std::size_t>(std::max(1, demand.gpus));
+  const bool may_borrow = is_lent(asking, capacity, claim);
+  out.lane.pool = LaneId::Pool::Gpu;
+  for (const bool is_avoided : {false, true}) {
+    for (const bool is_claimed : {false, true}) {
+      for (const GpuLane& gpu : capacity.gpus) {
+        if (!allows(demand, gpu) || !free_for(demand, gpu)) continue;
+        if (contains(asking.avoided, gpu.uuid) != is_avoided) continue;
+        if (claim.has_gpu(gpu.uuid) != is_claimed) continue;
+        if (is_claimed && !may_borrow) {
+          out.kept = true;
+          continue;
+        }
+        if (out.gpus.empty()) out.lane = gpu.id;
+        out.gpus.push_back(gpu.uuid);
+        if (out.gpus.size() == asked) return;
+      }
+    }
+  }
+  out.obstacle = Obstacle::Lane;
+}
+
+void find_lane(const Asking& asking, const Capacity& capacity, const Claim& claim, Finding& out) {
+  const Demand& demand = *asking.demand;
+  if (demand.pool == LaneId::Pool::Gpu) {
+    find_gpus(asking, capacity, claim, out);
+    return;
+  }
+  const SweepId owner = demand.pool == LaneId::Pool::Sweep ? asking.key.sweep : SweepId{};
+  const LanePool* pool = cpu_pool(demand, asking.key.sweep, capacity);
+  const std::optional<int> slot =
+      pool ? pool->free_slot(claim.lanes(demand.pool, owner)) : std::nullopt;
+  if (!slot) {
+    out.obstacle = Obstacle::Lane;
+    out.kept = pool != nullptr && pool->free_slot().has_value();
+    return;
+  }
+  out.lane = LaneId{.pool = demand.pool, .sweep = owner, .slot = *slot};
+}
+
+void find_reservation(const Demand& demand, const Capacity& capacity, const Claim& claim,
+                      Finding& out) {
+  const int cpus = demand.reserved_cpus();
+  if (cpus > 0 && capacity.cpus > 0 &&
+      capacity.reserved_cpus + cpus + claim.cpus() > capacity.cpus) {
+    out.obstacle = Obstacle::Cpus;
+    out.kept = capacity.reserved_cpus + cpus <= capacity.cpus;
+    return;
+  }
+  const std::uint64_t memory = demand.reserved_memory();
+  if (memory > 0 && capacity.memory_bytes > 0 &&
+      capacity.reserved_memory + memory + claim.memory() > capacity.memory_bytes) {
+    out.obstacle = Obstacle::Memory;
+    out.kept = capacity.reserved_memory + memory <= capacity.memory_bytes;
+  }
+}
+
+bool is_too_big(const Demand& demand, const Capacity& capacity) {
+  return (capacity.cpus > 0 && demand.reserved_cpus() > capacity.cpus) ||
+         (capacity.memory_bytes > 0 && demand.reserved_memory() > capacity.memory_bytes);
+}
+
+/// When `missing` more of the GPUs that it may use are expected to be free; 0: not known.
+std::int64_t free_at(const Demand& demand, const Capacity& capacity, std::size_t missing) {
+  std::vector<std::int64_t> ends;
+  for (const GpuLane& gpu : capacity.gpus) {
+    const bool is_known = gpu.ends && gpu.free_at_ns > 0;
+    if (is_known && allows(demand, gpu) && !is_kept_off(demand, gpu)) {
+      ends.push_back(gpu.free_at_ns);
+    }
+  }
+  if (missing == 0 || ends.size() < missing) return 0;
+  std::sort(ends.begin(), ends.end());
+  return ends[missing - 1];
+}
+
+}  // namespace
+
+int Claim::units(const std::string& limit) const {
+  return demand ? static_cast<int>(std::count(demand->uses.begin(), demand->uses.end(), limit)) : 0;
+}
+
+bool Claim::has_gpu(const std::string& uuid) const { return contains(gpus, uuid); }
+
+Finding examine(const Asking& asking, const Capacity& capacity, const Claim& claim) {
+  const Demand& demand = *asking.demand;
+  Finding found;
+  LiveCount count;
+  if (const auto live = capacity.live.find(asking.key); live != capacity.live.end()) {
+    count = live->second;
+  }
+  if (demand.max_parallel && count.live >= *demand.max_parallel) {
+    found.obstacle = Obstacle::MaxParallel;
+    return found;
+  }
+  for (const std::string& name : demand.uses) {
+    const auto limit = capacity.limits.find(name);
+    if (limit == capacity.limits.end()) continue;
+    const int units = static_cast<int>(std::count(demand.uses.begin(), demand.uses.end(), name));
+    const int free = limit->second.value - limit->second.live;
+    if (units + claim.units(name) > free) {
+      found.obstacle = Obstacle::Limit;
+      found.limit = &name;
+      found.kept = units <= free;
+      return found;
+    }
+  }
+  if (demand.max_starting && count.starting >= *demand.max_starting) {
+    found.obstacle = Obstacle::MaxStarting;
+    return found;
+  }
+  if (is_too_big(demand, capacity)) {
+    found.obstacle = Obstacle::TooBig;
+    return found;
+  }
+  find_lane(asking, capacity, claim, found);
+  if (found.obstacle == Obstacle::None) find_reservation(demand, capacity, claim, found);
+  return found;
+}
+
+bool gathers_gpus(const Demand& demand, const Capacity& capacity, const Finding& found) {
+  const bool waits = found.obstacle == Obstacle::Lane && demand.pool == LaneId::Pool::Gpu;
+  if (!waits || demand.gpus < 2) return false;
+  const auto in_reach =
+      std::count_if(capacity.gpus.begin(), capacity.gpus.end(), [&](const GpuLane& gpu) {
+        return allows(demand, gpu) && !is_kept_off(demand, gpu) && (gpu.busy.empty() || gpu.ends);
+      });
+  return in_reach >= demand.gpus;
+}
+
+Claim claim_for(const Demand& demand, const Capacity& capacity, const Finding& found,
+                int overtaken) {
+  Claim claim{.demand = &demand, .lane = found.lane, .gpus = found.gpus};
+  if (found.obstacle == Obstacle::Lane && overtaken < kLendsNoMore) {
+    const auto asked = static_cast<std::size_t>(demand.gpus);
+    claim.lent_until_ns = free_at(demand, capacity, asked - claim.gpus.size());
+  }
+  return claim;
+}
+
+void claim_if_due(const ReadyQueue& queue, const ReadyQueue::Head& head, const Capacity& capacity,
+                  const Finding& found, Claim& claim) {
+  const int overtaken = queue.overtaken(head.job.key());
+  if (claim.demand != nullptr || overtaken < kMaxOvertaken) return;
+  claim = claim_for(*queue.demand(head.job.key()), capacity, found, overtaken);
+}
+
+bool allows(const Demand& demand, const GpuLane& gpu) {
+  if (!demand.devices.empty() && !contains(demand.devices, gpu.uuid)) return false;
+  const bool is_large_enough =
+      gpu.memory_bytes == 0 || demand.gpu_memory_bytes.value_or(0) <= gpu.memory_bytes;
+  return is_large_enough && gpu_name_matches(demand.gpu_pattern, gpu.name);
+}
+
+const LanePool* cpu_pool(const Demand& demand, SweepId sweep, const Capacity& capacity) {
+  if (demand.pool == LaneId::Pool::Cpu) return &capacity.cpu_lanes;
+  const auto own = capacity.sweep_lanes.find(sweep);
+  return own == capacity.sweep_lanes.end() ? nullptr : &own->second;
+}
+
+}  // namespace pergpu

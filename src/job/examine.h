@@ -1,0 +1,93 @@
+// Whether a job can start now, and if not, what is the first thing in its way.  Behind choose() and
+// why_not() (job/schedule.h), which walk the heads of the queue and ask this of each.
+//
+// A walk that passes a job which was overtaken too often keeps room for it: a Claim, seen by all
+// that come after it, gone with the walk.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ids.h"
+#include "job/queue.h"
+#include "job/schedule.h"
+
+namespace pergpu {
+
+/// Lanes come before reservations: a class that waits for a reservation waits for nothing else.
+enum class Obstacle : std::uint8_t {
+  None,
+  MaxParallel,
+  Limit,
+  MaxStarting,
+  TooBig,  // asks for more than the machine has: waits for ever, claims nothing
+  Lane,
+  Cpus,
+  Memory,
+};
+
+struct Finding {
+  Obstacle obstacle = Obstacle::None;
+  const std::string* limit = nullptr;  // Obstacle::Limit: its name
+  bool kept = false;                   // there is room, but it is kept for another job
+  LaneId lane = {};                    // None, Cpus, Memory: where it would run
+  std::vector<std::string> gpus = {};  // there; Lane: those it could have already
+};
+
+/// Room that is kept for the first job in the order that was overtaken too often.
+struct Claim {
+  const Demand* demand = nullptr;  // null: nothing is kept
+  LaneId lane = {};
+  std::vector<std::string> gpus = {};
+  /// The rest of its GPUs is expected to be free then: who is over by then may have its GPUs
+  /// meanwhile.  0: nobody may.
+  std::int64_t lent_until_ns = 0;
+
+  int cpus() const { return demand ? demand->reserved_cpus() : 0; }
+  std::uint64_t memory() const { return demand ? demand->reserved_memory() : 0; }
+  int units(const std::string& limit) const;
+  int lanes(LaneId::Pool pool, SweepId sweep) const {
+    return demand && lane.pool == pool && lane.sweep == sweep ? 1 : 0;
+  }
+  bool has_gpu(const std::string& uuid) const;
+};
+
+/// Who asks.
+struct Asking {
+  StepKey key = {};
+  const Demand* demand = nullptr;
+  std::int64_t expected_ns = 0;           // 0: not known
+  std::vector<std::string> avoided = {};  // UUIDs: taken only when no others would do
+};
+
+Finding examine(const Asking& asking, const Capacity& capacity, const Claim& claim);
+
+inline bool waits_for_reservation(const Finding& found) {
+  return found.obstacle == Obstacle::Cpus || found.obstacle == Obstacle::Memory;
+}
+
+/// It waits for more GPUs than are free, and could have them when those jobs of ours end that have
+/// some now.
+bool gathers_gpus(const Demand& demand, const Capacity& capacity, const Finding& found);
+
+/// What is to be kept for a job that was overtaken so often and waits as `found` says.
+Claim claim_for(const Demand& demand, const Capacity& capacity, const Finding& found,
+                int overtaken);
+
+/// The walk's side of it: keeps room for `head` if it is due and nobody before it has a claim.
+void claim_if_due(const ReadyQueue& queue, const ReadyQueue::Head& head, const Capacity& capacity,
+                  const Finding& found, Claim& claim);
+
+/// Whether the kind of the GPU suits the job: model, memory, `--devices`.
+bool allows(const Demand& demand, const GpuLane& gpu);
+
+/// Nobody has it, and no outsider keeps such jobs off.
+inline bool free_for(const Demand& demand, const GpuLane& gpu) {
+  return gpu.busy.empty() && !is_kept_off(demand, gpu);
+}
+
+/// The lanes that such jobs of the sweep run on; null: there are none.
+const LanePool* cpu_pool(const Demand& demand, SweepId sweep, const Capacity& capacity);
+
+}  // namespace pergpu

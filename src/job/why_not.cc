@@ -1,0 +1,150 @@
+// What is said of jobs that wait, or that can never start: the first obstacle in words.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "job/examine.h"
+#include "job/schedule.h"
+#include "job/text.h"
+
+namespace pergpu {
+namespace {
+
+std::string with_memory(const Demand& demand) {
+  if (!demand.gpu_memory_bytes) return "";
+  return fmt::format(" with {} of memory", size_text(*demand.gpu_memory_bytes));
+}
+
+std::string gpu_words(const Demand& demand, const Capacity& capacity) {
+  int allowed = 0;
+  int busy = 0;
+  int foreign = 0;
+  bool any_quarantined = false;
+  const GpuLane* example = nullptr;
+  const GpuLane* notable = nullptr;
+  for (const GpuLane& gpu : capacity.gpus) {
+    if (!allows(demand, gpu)) continue;
+    ++allowed;
+    if (!gpu.busy.empty()) ++busy;
+    any_quarantined = any_quarantined || gpu.busy.starts_with("is quarantined");
+    // A job of ours is no news; another user's lease or a dirty GPU is.
+    if (!gpu.busy.empty() && !gpu.busy.starts_with("runs job") && notable == nullptr)
+      notable = &gpu;
+    if (gpu.busy.empty() && !free_for(demand, gpu)) {
+      ++foreign;
+      example = &gpu;
+    }
+  }
+  const std::string kind = demand.gpu_pattern.empty() ? "" : fmt::format(" {}", demand.gpu_pattern);
+  if (allowed == 0) {
+    return fmt::format("there is no GPU{}{} that it may use", kind, with_memory(demand));
+  }
+  std::string words = busy == allowed && allowed > 1
+                          ? fmt::format("all {}{} GPUs are in use", allowed, kind)
+                          : fmt::format("{} of {}{} GPUs in use", busy, allowed, kind);
+  if (allowed == 1 && busy == 1) words = fmt::format("the only{} GPU is in use", kind);
+  if (any_quarantined) words += " or quarantined";
+  if (notable != nullptr) {
+    words += fmt::format(" ({}: {})", to_string(notable->id), notable->busy);
+  }
+  if (foreign > 0) {
+    words += fmt::format(", {} used by others ({}: {})", foreign, to_string(example->id),
+                         example->outsiders);
+  }
+  return words;
+}
+
+std::string lane_words(StepKey key, const Demand& demand, const Capacity& capacity) {
+  if (demand.pool == LaneId::Pool::Gpu) return gpu_words(demand, capacity);
+  const LanePool* pool = cpu_pool(demand, key.sweep, capacity);
+  if (pool == nullptr || pool->size <= 0) return "there is no lane it could run on";
+  return fmt::format("waits for a free lane: {} of {} are in use", pool->in_use(), pool->size);
+}
+
+std::string words(StepKey key, const Demand& demand, const Capacity& capacity, const Claim& claim,
+                  const Finding& found) {
+  const std::string kept_for =
+      found.kept && claim.demand
+          ? fmt::format("; the room there is is kept for step {}, which was overtaken too often",
+                        claim.demand->step_name)
+          : "";
+  switch (found.obstacle) {
+    case Obstacle::None:
+      return "";
+    case Obstacle::MaxParallel:
+      return fmt::format("max_parallel = {} of step {} is reached", *demand.max_parallel,
+                         demand.step_name);
+    case Obstacle::Limit: {
+      const LimitUse& use = capacity.limits.at(*found.limit);
+      return fmt::format("limit {} = {} is reached by {} live job{}{}", *found.limit, use.value,
+                         use.live, use.live == 1 ? "" : "s", kept_for);
+    }
+    case Obstacle::MaxStarting:
+      return fmt::format("max_starting = {} of step {} is reached: others are still in start-up",
+                         *demand.max_starting, demand.step_name);
+    case Obstacle::TooBig:
+      return never_fits(demand, capacity);
+    case Obstacle::Lane:
+      return lane_words(key, demand, capacity) + kept_for;
+    case Obstacle::Cpus:
+      return fmt::format("asks {} cpus, {} of {} are reserved{}", demand.reserved_cpus(),
+                         capacity.reserved_cpus, capacity.cpus, kept_for);
+    case Obstacle::Memory:
+      return fmt::format("asks {} of memory, {} of {} are reserved{}",
+                         size_text(demand.reserved_memory()), size_text(capacity.reserved_memory),
+                         size_text(capacity.memory_bytes), kept_for);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string why_not(const ReadyQueue& queue, ClassKey key, const Capacity& capacity) {
+  const Demand* asked = queue.demand(key);
+  if (asked == nullptr) return "";
+  Claim claim;
+  for (const ReadyQueue::Head& head : queue.heads()) {
+    if (head.job.key() == key) break;
+    const Demand& demand = *queue.demand(head.job.key());
+    const Finding found = examine({.key = head.job.step, .demand = &demand}, capacity, claim);
+    if (waits_for_reservation(found) || gathers_gpus(demand, capacity, found)) {
+      claim_if_due(queue, head, capacity, found, claim);
+    }
+  }
+  const Finding found = examine({.key = key.step, .demand = asked}, capacity, claim);
+  return words(key.step, *asked, capacity, claim, found);
+}
+
+std::string never_fits(const Demand& demand, const Capacity& capacity) {
+  if (capacity.cpus > 0 && demand.reserved_cpus() > capacity.cpus) {
+    return fmt::format("asks {} cpus, this machine has {}", demand.reserved_cpus(), capacity.cpus);
+  }
+  if (capacity.memory_bytes > 0 && demand.reserved_memory() > capacity.memory_bytes) {
+    return fmt::format("asks {} of memory, this machine has {}",
+                       size_text(demand.reserved_memory()), size_text(capacity.memory_bytes));
+  }
+  if (demand.pool == LaneId::Pool::Gpu) {
+    const auto allowed = std::count_if(capacity.gpus.begin(), capacity.gpus.end(),
+                                       [&](const GpuLane& gpu) { return allows(demand, gpu); });
+    if (allowed < std::max(1, demand.gpus)) {
+      std::string names;
+      for (const GpuLane& gpu : capacity.gpus) {
+        names += (names.empty() ? "" : ", ") + gpu.name;
+        if (demand.gpu_memory_bytes) names += fmt::format(" ({})", size_text(gpu.memory_bytes));
+      }
+      return fmt::format(
+          "asks {} GPU{}{}{}, it may use {} of this machine's {}{}{}", std::max(1, demand.gpus),
+          demand.gpus > 1 ? "s" : "", demand.gpu_pattern.empty() ? "" : " " + demand.gpu_pattern,
+          with_memory(demand), allowed, capacity.gpus.size(), names.empty() ? "" : ": ", names);
+    }
+  }
+  for (const std::string& name : demand.uses) {
+    const auto limit = capacity.limits.find(name);
+    if (limit != capacity.limits.end() && limit->second.value < 1) {
+      return fmt::format("uses limit {}, which is {}", name, limit->second.value);
+    }
+  }
+  return "";
+}
+
+}  // namespace pergpu

@@ -1,0 +1,12 @@
+// Several lanes in one word, for tables.  Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace pergpu::view {
+
+/// "gpu0", "gpu0-3", "gpu0,2,5-7": names of one pool are told by their numbers.
+std::string lanes_text(const std::vector<std::string>& names);
+
+}  // namespace pergpu::view

@@ -1,0 +1,218 @@
+// Jobs that want several GPUs: when room is kept for them, and to whom it is lent meanwhile.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <map>
+
+#include "job/schedule.h"
+
+namespace pergpu {
+namespace {
+
+const StepKey kWide{.sweep = {1}};
+const StepKey kNarrow{.sweep = {2}};
+
+Demand on_gpus(const std::string& name, int gpus) {
+  return {.step_name = name, .pool = LaneId::Pool::Gpu, .gpus = gpus};
+}
+
+struct Machine {
+  ReadyQueue queue;
+  Capacity capacity;
+  std::int64_t next_id = 1;
+
+  explicit Machine(int gpus) {
+    for (int i = 0; i < gpus; ++i) {
+      capacity.gpus.push_back({.id = {.pool = LaneId::Pool::Gpu, .slot = i},
+                               .uuid = "GPU-" + std::to_string(i),
+                               .name = "NVIDIA H100"});
+    }
+    capacity.now_ns = 1000;
+  }
+  JobId add(StepKey step, std::int64_t expected_ns = 0) {
+    const JobId id{next_id++};
+    queue.insert({.id = id,
+                  .step = step,
+                  .run = static_cast<std::int32_t>(id.value),
+                  .expected_ns = expected_ns});
+    return id;
+  }
+  std::optional<Choice> start() {
+    std::optional<Choice> choice = choose(queue, capacity);
+    if (!choice) return choice;
+    queue.take(choice->job, choice->overtaken);
+    capacity.occupy(choice->job.step, *queue.demand(choice->job.step), choice->lane, choice->gpus,
+                    "runs job", expected_end_ns(capacity.now_ns, choice->job.expected_ns));
+    return choice;
+  }
+  void end(const Choice& choice) {
+    capacity.vacate(choice.job.step, *queue.demand(choice.job.step), choice.lane, choice.gpus,
+                    true);
+  }
+};
+
+/// One that wants two of two GPUs and was overtaken so often that room is kept for it.
+struct WideJob : ::testing::Test {
+  WideJob() : m(2) {
+    m.queue.declare(kWide, on_gpus("wide", 2));
+    m.queue.declare(kNarrow, on_gpus("narrow", 1));
+    m.add(kNarrow, 100);
+    first = *m.start();
+    wide = m.add(kWide);
+    overtake(kMaxOvertaken);
+  }
+  void overtake(int times) {
+    for (int i = 0; i < times; ++i) {
+      m.add(kNarrow, 1);
+      const std::optional<Choice> small = m.start();
+      ASSERT_TRUE(small);
+      ASSERT_EQ(small->job.step, kNarrow);
+      m.end(*small);
+    }
+  }
+  Machine m;
+  Choice first;
+  JobId wide;
+};
+
+TEST_F(WideJob, GetsTheNextGpusThatAreFree) {
+  m.add(kNarrow);
+  EXPECT_FALSE(m.start());
+  EXPECT_EQ(why_not(m.queue, kNarrow, m.capacity),
+            "1 of 2 GPUs in use; the room there is is kept for step wide, which was overtaken too "
+            "often");
+  m.end(first);
+  const std::optional<Choice> choice = m.start();
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->job.id, wide);
+  EXPECT_EQ(choice->gpus, (std::vector<std::string>{"GPU-0", "GPU-1"}));
+  EXPECT_EQ(to_string(choice->lane), "gpu0");
+}
+
+TEST_F(WideJob, LendsItsGpuToWhatIsOverBeforeTheOtherIsFree) {
+  const JobId long_one = m.add(kNarrow, 101);
+  EXPECT_FALSE(m.start()) << "the other one is free in 100 ns";
+  const JobId short_one = m.add(kNarrow, 100);
+  const std::optional<Choice> lent = m.start();
+  ASSERT_TRUE(lent);
+  EXPECT_EQ(lent->job.id, short_one) << "although it is not the first of its class";
+  m.end(*lent);
+  m.capacity.now_ns += 60;
+  m.add(kNarrow, 41);
+  EXPECT_FALSE(m.start());
+  m.end(first);
+  EXPECT_EQ(m.start()->job.id, wide);
+  EXPECT_GT(long_one.value, 0);
+}
+
+TEST_F(WideJob, LendsNothingToWhatMayTakeForEver) {
+  m.add(kNarrow);
+  EXPECT_FALSE(m.start());
+}
+
+TEST_F(WideJob, LendsNothingWhileNobodyKnowsWhenTheOtherIsFree) {
+  m.capacity.gpus[0].free_at_ns = 0;
+  m.add(kNarrow, 1);
+  EXPECT_FALSE(m.start());
+}
+
+TEST_F(WideJob, LendsNothingWhenTheOtherIsLate) {
+  m.capacity.now_ns += 200;
+  m.add(kNarrow, 1);
+  EXPECT_FALSE(m.start());
+}
+
+TEST_F(WideJob, LendsNoMoreWhenItHasDoneSoOften) {
+  overtake(kMaxOvertaken);
+  m.add(kNarrow, 1);
+  EXPECT_FALSE(m.start());
+}
+
+TEST_F(WideJob, NothingIsKeptWhileSomebodyElseHasAGpuItNeeds) {
+  m.end(first);
+  m.capacity.gpus[1].busy = "used by alice (pergpu)";
+  const JobId narrow = m.add(kNarrow);
+  const std::optional<Choice> choice = m.start();
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->job.id, narrow) << "nobody knows when alice is done";
+}
+
+TEST_F(WideJob, WhatRunsElsewhereDoesNotOvertakeIt) {
+  m.capacity.cpu_lanes.size = 1;
+  const StepKey cpu{.sweep = {3}};
+  m.queue.declare(cpu, {.step_name = "cpu"});
+  m.add(cpu);
+  const std::optional<Choice> choice = m.start();
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->job.step, cpu);
+  EXPECT_TRUE(choice->overtaken.empty());
+}
+
+TEST(WideJobs, OfSeveralModelsTakeGpusOfTheOneTheyName) {
+  Machine m(4);
+  for (const std::size_t i : {1u, 3u}) m.capacity.gpus[i].name = "NVIDIA A100";
+  Demand demand = on_gpus("wide", 2);
+  demand.gpu_pattern = "*A100*";
+  m.queue.declare(kWide, demand);
+  m.add(kWide);
+  EXPECT_EQ(m.start()->gpus, (std::vector<std::string>{"GPU-1", "GPU-3"}));
+  demand.gpus = 3;
+  EXPECT_EQ(never_fits(demand, m.capacity),
+            "asks 3 GPUs *A100*, it may use 2 of this machine's 4: NVIDIA H100, NVIDIA A100, "
+            "NVIDIA H100, NVIDIA A100");
+}
+
+TEST(WideJobs, TakeAGpuTheyFailedOnOnlyWhenTheyMust) {
+  Machine m(3);
+  m.queue.declare(kWide, on_gpus("wide", 2));
+  m.add(kWide);
+  const Avoided avoided = [](JobId) { return std::vector<std::string>{"GPU-0", "GPU-1"}; };
+  EXPECT_EQ(choose(m.queue, m.capacity, avoided)->gpus,
+            (std::vector<std::string>{"GPU-2", "GPU-0"}));
+}
+
+// Narrow jobs without end, which take as long as they like, whatever was expected of them.
+TEST(WideJobsProperty, NoneWaitsForEver) {
+  EXPECT_TRUE(rc::check([] {
+    const int gpus = *rc::gen::inRange(2, 9);
+    Machine m(gpus);
+    const int wides = *rc::gen::inRange(1, 4);
+    std::map<StepKey, int> left;
+    for (int i = 0; i < wides; ++i) {
+      const StepKey key{.sweep = {1 + i}};
+      m.queue.declare(key, on_gpus("wide", *rc::gen::inRange(2, gpus + 1)));
+      left[key] = *rc::gen::inRange(1, 4);
+      for (int n = 0; n < left[key]; ++n) m.add(key, *rc::gen::inRange(0, 30));
+    }
+    const StepKey narrow{.sweep = {100}};
+    m.queue.declare(narrow, on_gpus("narrow", 1));
+    struct Live {
+      Choice choice;
+      std::int64_t end_ns;
+    };
+    std::vector<Live> live;
+    int small_in_a_row = 0;
+    while (std::any_of(left.begin(), left.end(), [](const auto& e) { return e.second > 0; })) {
+      while (m.queue.size(narrow) < static_cast<std::size_t>(2 * gpus)) {
+        m.add(narrow, *rc::gen::inRange(0, 20));
+      }
+      while (const std::optional<Choice> choice = m.start()) {
+        const bool is_small = choice->job.step == narrow;
+        small_in_a_row = is_small ? small_in_a_row + 1 : 0;
+        if (!is_small) --left[choice->job.step];
+        live.push_back({*choice, m.capacity.now_ns + *rc::gen::inRange(1, 40)});
+      }
+      // What was chosen before the first wide job waited, and what it let pass and was lent.
+      RC_ASSERT(small_in_a_row <= gpus + 2 * kMaxOvertaken);
+      const auto next = std::min_element(
+          live.begin(), live.end(), [](const Live& a, const Live& b) { return a.end_ns < b.end_ns; });
+      m.capacity.now_ns = next->end_ns;
+      m.end(next->choice);
+      live.erase(next);
+    }
+  }));
+}
+
+}  // namespace
+}  // namespace pergpu
