@@ -334,7 +334,7 @@ Findings outsiders(const DoctorFacts& facts) {
     findings.push_back({.state = State::Note,
                         .what = fmt::format("{}: {}", gpu_name(gpu), verdict.words),
                         .why = "it is used outside pergpu: jobs wait until it is free, unless "
-                               "their step says outsiders = \"ignore\"",
+                               "their step says outsiders = \"fit\" or \"ignore\"",
                         .mend = ""});
   }
   if (facts.look.in_container) {

@@ -300,9 +300,8 @@ std::vector<std::string> Coordinator::failed_on(JobId id) const {
 void Coordinator::acquire(const Choice& choice) {
   const JobId job = choice.job.id;
   const Demand& demand = *queue_.demand(choice.job.key());
-  const Outsiders outsiders = demand.outsiders;
   acquiring_.emplace(job, Acquiring{choice, demand});
-  parts_.gpus->acquire(choice.gpus, job, outsiders, [this, job](bool is_ready) {
+  parts_.gpus->acquire(choice.gpus, job, demand, [this, job](bool is_ready) {
     auto node = acquiring_.extract(job);
     if (node.empty()) return;
     const auto& [chosen, booked] = node.mapped();

@@ -12,7 +12,7 @@
 #include "coordinator/describe_usage.h"
 #include "coordinator/expectation.h"
 #include "job/classify.h"
-#include "gpu/memory_use.h"
+#include "job/gpu_limit.h"
 #include "job/redact.h"
 #include "job/retry.h"
 #include "spec/limit_keys.h"
@@ -179,13 +179,13 @@ std::string gpu_memory_words(const Coordinator& coordinator, const Job& job) {
   const Demand asked = coordinator.asked_by(job);
   if (!asked.gpu_memory_bytes) return "not held: it runs without a GPU";
   const bool is_told = !coordinator.gpu_lanes().last_look().in_container;
-  if (!is_told && asked.outsiders == Outsiders::Ignore) {
+  if (!is_told && asked.outsiders != Outsiders::Avoid) {
     return "not held: the GPU may have other users, and in a container the driver does not say "
            "whose memory it is";
   }
   return fmt::format("watched: memory of its {} each second, ended above {}",
                      is_told ? "processes on the GPU" : "GPU",
-                     format_size(gpu::ended_above(*asked.gpu_memory_bytes)));
+                     format_size(ended_above(*asked.gpu_memory_bytes)));
 }
 
 /// By what each limit of a live job is held; of others, by what the next attempt's will be.

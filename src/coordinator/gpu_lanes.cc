@@ -128,6 +128,7 @@ void GpuLanes::fill(Capacity& capacity) const {
     it->id = l.facts.id;
     it->name = l.facts.name;
     it->memory_bytes = l.reading.total_bytes;
+    it->free_bytes = gpu::free_bytes(l.reading);
     it->busy.clear();
     it->outsiders.clear();
     it->ends = l.gathers;
@@ -166,9 +167,9 @@ void GpuLanes::fill(Capacity& capacity) const {
   }
 }
 
-void GpuLanes::acquire(const std::vector<std::string>& uuids, JobId job, Outsiders outsiders,
+void GpuLanes::acquire(const std::vector<std::string>& uuids, JobId job, const Demand& demand,
                        std::function<void(bool)> done) {
-  if (uuids.size() == 1) return acquire_one(uuids.front(), job, outsiders, std::move(done));
+  if (uuids.size() == 1) return acquire_one(uuids.front(), job, demand, std::move(done));
   struct Gathering {
     std::size_t pending = 0;
     bool has_failed = false;
@@ -177,7 +178,7 @@ void GpuLanes::acquire(const std::vector<std::string>& uuids, JobId job, Outside
   auto all =
       std::make_shared<Gathering>(Gathering{.pending = uuids.size(), .done = std::move(done)});
   for (const std::string& uuid : uuids) {
-    acquire_one(uuid, job, outsiders, [this, all, uuids, uuid](bool is_ready) {
+    acquire_one(uuid, job, demand, [this, all, uuids, uuid](bool is_ready) {
       all->has_failed = all->has_failed || !is_ready;
       if (Lane* its = lane(uuid)) its->gathers = is_ready;
       if (--all->pending > 0) return;
@@ -189,7 +190,7 @@ void GpuLanes::acquire(const std::vector<std::string>& uuids, JobId job, Outside
   }
 }
 
-void GpuLanes::acquire_one(const std::string& uuid, JobId job, Outsiders outsiders,
+void GpuLanes::acquire_one(const std::string& uuid, JobId job, const Demand& demand,
                            std::function<void(bool)> done) {
   Lane* l = lane(uuid);
   if (l == nullptr) {
@@ -197,8 +198,10 @@ void GpuLanes::acquire_one(const std::string& uuid, JobId job, Outsiders outside
     return;
   }
   // A lane that is ready for a job that ignores outsiders may have some.
-  const bool is_strict = l->outsiders == outsiders || l->outsiders == Outsiders::Avoid;
-  l->outsiders = outsiders;
+  const bool is_as_strict = l->outsiders == demand.outsiders && l->outsiders != Outsiders::Fit;
+  const bool is_strict = is_as_strict || l->outsiders == Outsiders::Avoid;
+  l->outsiders = demand.outsiders;
+  l->needed_bytes = needed_beside_others(demand);
   if (l->phase == Phase::Ready && is_strict) {
     done(true);
     return;
@@ -386,6 +389,7 @@ gpu::UseVerdict GpuLanes::verdict_of(const Lane& l, Outsiders outsiders) const {
                                 .after_job = l.after_job,
                                 .idle_bytes = idle_.of(l.facts.uuid),
                                 .outsiders = outsiders,
+                                .needed_bytes = l.needed_bytes,
                                 .ours = parts_.ours,
                                 .user_name = gpu::user_name});
 }

@@ -90,7 +90,7 @@ class GpuLanes {
   /// `done(false)` and fill() says why not.  Always answers later, never inside the call, unless
   /// they are ready already.  Of several those that are ready wait for the others; nobody waits for
   /// a lease with another one in hand.
-  void acquire(const std::vector<std::string>& uuids, JobId job, Outsiders outsiders,
+  void acquire(const std::vector<std::string>& uuids, JobId job, const Demand& demand,
                std::function<void(bool ready)> done);
   /// The job starts (or was adopted) there.
   void occupy(const std::string& uuid, JobId job);
@@ -133,6 +133,7 @@ class GpuLanes {
     gpu::Lease lease;
     JobId job;  // InUse, Looking for it, or the last one (Settling)
     Outsiders outsiders = Outsiders::Avoid;
+    std::uint64_t needed_bytes = 0;  // Outsiders::Fit
     std::string words;     // Closed, Doubtful, LeasedByOther: why; InUse: what cannot be ended
     std::string state;     // "foreign", "dirty", "unknown", …
     bool foreign = false;  // only outsiders keep steps with outsiders = avoid away
@@ -151,7 +152,7 @@ class GpuLanes {
   };
   Lane* lane(const std::string& uuid);
   const Lane* lane(const std::string& uuid) const;
-  void acquire_one(const std::string& uuid, JobId job, Outsiders outsiders,
+  void acquire_one(const std::string& uuid, JobId job, const Demand& demand,
                    std::function<void(bool)> done);
   Result<void> open_leases();
   void request_look(Lane& lane);

@@ -6,6 +6,7 @@
 
 #include "coordinator/coordinator.h"
 #include "gpu/memory_use.h"
+#include "job/gpu_limit.h"
 #include "job/text.h"
 
 namespace pergpu {
@@ -42,7 +43,7 @@ void Coordinator::judge_gpu_memory(const GpuLook& look) {
   for (auto& [id, live] : live_) {
     const Job& job = *parts_.world->job(id);
     if (!is_watched(live) || job.state != JobState::Running) continue;
-    question.has_outsiders = live.demand.outsiders == Outsiders::Ignore;
+    question.has_outsiders = live.demand.outsiders != Outsiders::Avoid;
     std::optional<std::uint64_t> used;
     std::string fullest;
     for (const std::string& uuid : live.gpus) {
@@ -54,7 +55,7 @@ void Coordinator::judge_gpu_memory(const GpuLook& look) {
     }
     if (!used) continue;
     const std::uint64_t limit = *live.demand.gpu_memory_bytes;
-    live.looks_above = *used > gpu::ended_above(limit) ? live.looks_above + 1 : 0;
+    live.looks_above = *used > ended_above(limit) ? live.looks_above + 1 : 0;
     if (live.looks_above < kLooksAbove) continue;
     const gpu::GpuLane* facts = live.gpus.size() > 1 ? parts_.gpus->facts(fullest) : nullptr;
     stop_attempt(

@@ -79,6 +79,11 @@ std::string_view to_string(GpuUse use) {
   return "unknown";
 }
 
+std::uint64_t free_bytes(const GpuReading& reading) {
+  const bool is_known = reading.health == GpuHealth::Ok && reading.total_bytes > 0;
+  return is_known ? reading.total_bytes - std::min(reading.used_bytes, reading.total_bytes) : 0;
+}
+
 UseVerdict judge(const GpuReading& reading, const UseQuestion& question) {
   if (reading.health != GpuHealth::Ok) {
     return {.use = GpuUse::Unusable, .words = health_words(reading)};
@@ -103,7 +108,10 @@ UseVerdict judge(const GpuReading& reading, const UseQuestion& question) {
     }
   }
 
-  const bool ignore = question.outsiders == Outsiders::Ignore;
+  const bool has_room = question.outsiders == Outsiders::Fit &&
+                        free_bytes(reading) >= question.needed_bytes &&
+                        !(question.after_job && foreign.empty() && unmatched.empty());
+  const bool ignore = question.outsiders == Outsiders::Ignore || has_room;
   if (!ignore && !foreign.empty()) {
     return {GpuUse::Foreign, foreign_words(foreign, question), foreign};
   }

@@ -12,7 +12,8 @@
 //   ours           the lane's own attempt runs on it
 //   free           none of these
 // Graphics-only processes do not count, nor does their memory.  `outsiders = "ignore"` skips
-// foreign and unknown_holder, and the memory part of dirty (it may be the outsider's).
+// foreign and unknown_holder, and the memory part of dirty (it may be the outsider's); so does
+// "fit" where so much memory is free as the job needs, unless it is a job of ours that left it.
 #pragma once
 
 #include <chrono>
@@ -57,10 +58,14 @@ struct UseQuestion {
   bool after_job = false;                                  // … or was, and memory must be back
   std::optional<std::uint64_t> idle_bytes = std::nullopt;  // IdleMemory::of
   Outsiders outsiders = Outsiders::Avoid;
+  std::uint64_t needed_bytes = 0;  // Outsiders::Fit: so much has to be free
   /// A process of one of our attempts or keepers, ended ones included; see descends_from().
   std::function<bool(const GpuProcess&)> ours = {};
   std::function<std::string(std::uint32_t uid)> user_name = {};  // for words; empty: "uid 1001"
 };
+
+/// Memory of the GPU that nobody uses; 0: not known.
+std::uint64_t free_bytes(const GpuReading& reading);
 
 UseVerdict judge(const GpuReading& reading, const UseQuestion& question);
 

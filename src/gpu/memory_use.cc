@@ -36,8 +36,4 @@ std::optional<std::uint64_t> memory_in_use(const GpuLook& look, const MemoryQues
   return used > idle ? used - idle : 0;
 }
 
-std::uint64_t ended_above(std::uint64_t limit_bytes) {
-  return limit_bytes + std::max(limit_bytes / 16, 512 * kMiB);
-}
-
 }  // namespace pergpu::gpu

@@ -25,9 +25,4 @@ struct MemoryQuestion {
 /// it cannot be told from this look.
 std::optional<std::uint64_t> memory_in_use(const GpuLook& look, const MemoryQuestion& question);
 
-/// An attempt is ended when it uses more than this: the limit and 1/16 of it, at least 512 MiB,
-/// because a limit is thought of as the program's tensors, and each process has a CUDA context
-/// (300 to 500 MiB) besides.
-std::uint64_t ended_above(std::uint64_t limit_bytes);
-
 }  // namespace pergpu::gpu

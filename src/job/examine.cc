@@ -1,9 +1,12 @@
-// GPUs are taken in four rounds: those that nothing speaks against, those that are kept for another
-// job but lent meanwhile, then the same of those on which the job failed before.
+// GPUs are taken in rounds: those that nothing speaks against before those that are kept for
+// another job but lent meanwhile, before those that others use, too, and before those on which the
+// job failed.
 #include "job/examine.h"
 
 #include <algorithm>
 #include <optional>
+
+#include "job/gpu_limit.h"
 
 namespace pergpu {
 namespace {
@@ -26,20 +29,23 @@ void find_gpus(const Asking& asking, const Capacity& capacity, const Claim& clai
   const auto asked = static_cast<std::size_t>(std::max(1, demand.gpus));
   const bool may_borrow = is_lent(asking, capacity, claim);
   out.lane.pool = LaneId::Pool::Gpu;
-  for (const bool is_avoided : {false, true}) {
-    for (const bool is_claimed : {false, true}) {
-      for (const GpuLane& gpu : capacity.gpus) {
-        if (!allows(demand, gpu) || !free_for(demand, gpu)) continue;
-        if (contains(asking.avoided, gpu.uuid) != is_avoided) continue;
-        if (claim.has_gpu(gpu.uuid) != is_claimed) continue;
-        if (is_claimed && !may_borrow) {
-          out.kept = true;
-          continue;
-        }
-        if (out.gpus.empty()) out.lane = gpu.id;
-        out.gpus.push_back(gpu.uuid);
-        if (out.gpus.size() == asked) return;
+  constexpr int kAvoided = 4;
+  constexpr int kShared = 2;
+  constexpr int kClaimed = 1;
+  for (int round = 0; round < 2 * kAvoided; ++round) {
+    for (const GpuLane& gpu : capacity.gpus) {
+      if (!allows(demand, gpu) || !free_for(demand, gpu)) continue;
+      const bool is_claimed = claim.has_gpu(gpu.uuid);
+      const int against = (contains(asking.avoided, gpu.uuid) ? kAvoided : 0) +
+                          (gpu.outsiders.empty() ? 0 : kShared) + (is_claimed ? kClaimed : 0);
+      if (against != round) continue;
+      if (is_claimed && !may_borrow) {
+        out.kept = true;
+        continue;
       }
+      if (out.gpus.empty()) out.lane = gpu.id;
+      out.gpus.push_back(gpu.uuid);
+      if (out.gpus.size() == asked) return;
     }
   }
   out.obstacle = Obstacle::Lane;
@@ -168,6 +174,15 @@ void claim_if_due(const ReadyQueue& queue, const ReadyQueue::Head& head, const C
   const int overtaken = queue.overtaken(head.job.key());
   if (claim.demand != nullptr || overtaken < kMaxOvertaken) return;
   claim = claim_for(*queue.demand(head.job.key()), capacity, found, overtaken);
+}
+
+std::uint64_t needed_beside_others(const Demand& demand) {
+  return ended_above(demand.gpu_memory_bytes.value_or(0));
+}
+
+bool is_kept_off(const Demand& demand, const GpuLane& gpu) {
+  if (gpu.outsiders.empty() || demand.outsiders == Outsiders::Ignore) return false;
+  return demand.outsiders == Outsiders::Avoid || gpu.free_bytes < needed_beside_others(demand);
 }
 
 bool allows(const Demand& demand, const GpuLane& gpu) {

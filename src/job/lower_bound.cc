@@ -2,6 +2,8 @@
 // it waits for, tails (the longest chain from its start on) in the reverse one.
 #include "job/lower_bound.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -188,7 +190,11 @@ class Straits {
     if (demand.pool == LaneId::Pool::Gpu) {
       kind = demand.gpu_pattern;
       for (const std::string& uuid : demand.devices) kind += "\n" + uuid;
-      if (avoids(demand)) kind += "\navoids others";
+      if (avoids(demand)) {
+        kind += demand.outsiders == Outsiders::Avoid
+                    ? "\navoids others"
+                    : fmt::format("\nbeside others with {}", needed_beside_others(demand));
+      }
     }
     const auto [at, is_new] =
         lanes_.try_emplace({demand.pool, is_own ? job.step.sweep : SweepId{}, kind});

@@ -37,8 +37,9 @@ struct GpuLane {
   std::uint64_t memory_bytes = 0;  // 0: not known
   std::string busy = {};  // why nobody can have it now ("runs job 17", "dirty: …"); empty: free
   bool ends = false;      // busy: with a job of ours, which will end by itself
-  std::int64_t free_at_ns = 0;  // ends: when that is expected, as Capacity::now_ns; 0: not known
-  std::string outsiders = {};   // foreign use; blocks only steps with outsiders = "avoid"
+  std::int64_t free_at_ns = 0;   // ends: when that is expected, as Capacity::now_ns; 0: not known
+  std::string outsiders = {};    // foreign use, in words; who may start nevertheless: is_kept_off()
+  std::uint64_t free_bytes = 0;  // at the last look; 0: none, or not known
 };
 
 /// CPU lanes with slots 0, 1, …  `size` may shrink below what is in use.
@@ -102,10 +103,12 @@ struct Choice {
 /// UUIDs of the GPUs on which the job's last attempt failed.
 using Avoided = std::function<std::vector<std::string>(JobId)>;
 
+/// How much memory has to be free on a GPU that others use, too: what the job may use before it is
+/// ended.
+std::uint64_t needed_beside_others(const Demand& demand);
+
 /// Others use the GPU, and jobs of this kind do not run beside them.
-inline bool is_kept_off(const Demand& demand, const GpuLane& gpu) {
-  return !gpu.outsiders.empty() && demand.outsiders != Outsiders::Ignore;
-}
+bool is_kept_off(const Demand& demand, const GpuLane& gpu);
 
 /// The first job in the order that fits; nullopt when none does.  A GPU that it avoids is taken
 /// only when no other would do.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -53,7 +54,15 @@ struct Growth {
   bool operator==(const Growth&) const = default;
 };
 
-enum class Outsiders : std::uint8_t { Avoid, Ignore };
+/// GPUs that others compute on without pergpu.
+enum class Outsiders : std::uint8_t {
+  Avoid,
+  Fit,  // beside them, where so much memory is free as the job may use
+  Ignore,
+};
+std::string_view to_string(Outsiders outsiders);  // "avoid", "fit", "ignore"
+std::optional<Outsiders> outsiders_of(std::string_view name);
+
 enum class GpuEnv : std::uint8_t { Uuid, Index };
 
 /// For the fake engine only: how long an attempt takes and how it ends.

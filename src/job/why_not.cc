@@ -15,6 +15,13 @@ std::string with_memory(const Demand& demand) {
   return fmt::format(" with {} of memory", size_text(*demand.gpu_memory_bytes));
 }
 
+/// What is missing for a job that would run beside others.
+std::string room_words(const Demand& demand, const GpuLane& gpu) {
+  if (demand.outsiders != Outsiders::Fit) return "";
+  return fmt::format("; {} of memory free, {} needed", size_text(gpu.free_bytes),
+                     size_text(needed_beside_others(demand)));
+}
+
 std::string gpu_words(const Demand& demand, const Capacity& capacity) {
   int allowed = 0;
   int busy = 0;
@@ -48,8 +55,8 @@ std::string gpu_words(const Demand& demand, const Capacity& capacity) {
     words += fmt::format(" ({}: {})", to_string(notable->id), notable->busy);
   }
   if (foreign > 0) {
-    words += fmt::format(", {} used by others ({}: {})", foreign, to_string(example->id),
-                         example->outsiders);
+    words += fmt::format(", {} used by others ({}: {}{})", foreign, to_string(example->id),
+                         example->outsiders, room_words(demand, *example));
   }
   return words;
 }

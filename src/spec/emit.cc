@@ -202,7 +202,9 @@ class Emitter {
     text("shell", s.shell, {});
     number("gpus", s.gpus, 0);
     text("gpu", s.gpu, {});
-    if (s.outsiders == Outsiders::Ignore) line("outsiders", "\"ignore\"");
+    if (s.outsiders != Outsiders::Avoid) {
+      line("outsiders", fmt::format("\"{}\"", to_string(s.outsiders)));
+    }
     if (s.cpus) line("cpus", std::to_string(*s.cpus));
     if (s.memory_bytes) line("memory", toml_string(format_size(*s.memory_bytes)));
     if (s.gpu_memory_bytes) line("gpu_memory", toml_string(format_size(*s.gpu_memory_bytes)));

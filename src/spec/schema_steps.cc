@@ -89,6 +89,11 @@ void check_whole(Draft& draft, const StepDraft& step) {
         step.gpu_memory_at,
         fmt::format("{} limits `gpu_memory` but asks for no GPU: {}", step.where,
                     step.wrote("gpus") ? "gpus = 1, or leave `gpu_memory` out" : "add gpus = 1"));
+  if (spec.gpus > 0 && spec.outsiders == Outsiders::Fit && !spec.gpu_memory_bytes)
+    draft.report.error(
+        step.at, fmt::format("{} runs beside others where there is room (outsiders = \"fit\"), and "
+                             "does not say how much it needs: add gpu_memory = \"…GiB\"",
+                             step.where));
   check_growth(draft, step);
   check_snapshot(draft, step);
 }

@@ -123,12 +123,7 @@ std::optional<std::size_t> read_choice_of(const KeyInput& in) {
 }
 
 void read_outsiders(const KeyInput& in) {
-  if (in.field.node.is(Node::Kind::String) && in.field.node.text == "fit") {
-    not_in_this_version(in.field.report, in.field.node.at, "outsiders = \"fit\"");
-    return;
-  }
-  if (std::optional<std::size_t> choice = read_choice_of(in))
-    in.step.spec.outsiders = *choice == 0 ? Outsiders::Avoid : Outsiders::Ignore;
+  if (read_choice_of(in)) in.step.spec.outsiders = *outsiders_of(in.field.node.text);
 }
 
 void read_retries(const KeyInput& in) {
@@ -290,7 +285,7 @@ struct StepKey {
 
 using Kind = KeyType::Kind;
 constexpr KeyType kLimitOfTime = takes::limit_of_time();
-constexpr std::array<std::string_view, 2> kOutsiders = {"avoid", "ignore"};
+constexpr std::array<std::string_view, 3> kOutsiders = {"avoid", "fit", "ignore"};
 constexpr std::array<std::string_view, 2> kGpuEnvs = {"uuid", "index"};
 
 // In the order of the reference.
@@ -324,7 +319,9 @@ constexpr StepKey kStepKeys[] = {
      }},
     {{"sharing"}, nullptr},
     {{"outsiders", takes::choice(kOutsiders), "`\"avoid\"`",
-      "a GPU that others use: `\"avoid\"` it or `\"ignore\"` them"},
+      "a GPU that others use: `\"avoid\"` it, `\"fit\"` beside them where enough memory is free, "
+      "or "
+      "`\"ignore\"` them (docs/gpus.md#beside-others)"},
      read_outsiders},
     {{"cpus", takes::whole(1, kMaxCount), "a share of the cores", "CPUs reserved for a job"},
      read_count<&StepSpec::cpus>},

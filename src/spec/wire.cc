@@ -85,7 +85,7 @@ Json step_to_json(const StepSpec& s) {
     out["needs"].push_back({{"step", need.step}, {"scope", std::string(name_of(need.scope))}});
   put("gpus", s.gpus, defaults.gpus);
   put("gpu", s.gpu, defaults.gpu);
-  if (s.outsiders == Outsiders::Ignore) out["outsiders"] = "ignore";
+  if (s.outsiders != Outsiders::Avoid) out["outsiders"] = to_string(s.outsiders);
   if (s.cpus) out["cpus"] = *s.cpus;
   if (s.memory_bytes) out["memory_bytes"] = *s.memory_bytes;
   if (s.gpu_memory_bytes) out["gpu_memory_bytes"] = *s.gpu_memory_bytes;
@@ -334,7 +334,7 @@ StepSpec step_of(const Json& json, std::string& wrong) {
   f.get("gpu", s.gpu);
   std::string outsiders = "avoid";
   f.get("outsiders", outsiders);
-  s.outsiders = outsiders == "ignore" ? Outsiders::Ignore : Outsiders::Avoid;
+  s.outsiders = outsiders_of(outsiders).value_or(Outsiders::Avoid);
   f.get("cpus", s.cpus);
   f.get("memory_bytes", s.memory_bytes);
   f.get("gpu_memory_bytes", s.gpu_memory_bytes);

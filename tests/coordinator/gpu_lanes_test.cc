@@ -64,9 +64,9 @@ struct GpuLanesTest : ::testing::Test {
                             [&](const GpuLane& one) { return one.uuid == uuid; });
     return gpu == capacity.gpus.end() ? "not there" : gpu->busy + gpu->outsiders;
   }
-  std::optional<bool> acquire(const std::string& uuid, Outsiders outsiders = Outsiders::Avoid) {
+  std::optional<bool> acquire(const std::string& uuid, const Demand& demand = {}) {
     auto answer = std::make_shared<std::optional<bool>>();
-    lanes->acquire({uuid}, JobId{9}, outsiders, [answer](bool ready) { *answer = ready; });
+    lanes->acquire({uuid}, JobId{9}, demand, [answer](bool ready) { *answer = ready; });
     run_for(kSecond / 10);
     return *answer;
   }
@@ -151,17 +151,33 @@ TEST_F(GpuLanesTest, AGpuIsShownWithWhatIsLeftOnItUntilALookFindsItClean) {
   EXPECT_EQ(shown.looks, looks);  // a clean one is not looked at until a job comes
 }
 
+TEST_F(GpuLanesTest, BesideOthersAJobStartsWhereThereIsRoomAtTheLastMoment) {
+  shown.look.gpus[0].processes = {foreign_process()};
+  shown.look.gpus[0].used_bytes = 60ull << 30;
+  discover();
+  const Demand fits{.outsiders = Outsiders::Fit, .gpu_memory_bytes = 16ull << 30};
+  EXPECT_EQ(acquire(first, fits), true);
+  run_for(kSecond);
+  shown.look.gpus[0].used_bytes = 70ull << 30;  // since the last look
+  EXPECT_EQ(acquire(first, fits), false);
+  EXPECT_EQ(shown_as(first).state, "foreign");
+  Capacity capacity;
+  lanes->fill(capacity);
+  EXPECT_EQ(capacity.gpus[0].free_bytes, 10ull << 30);
+  EXPECT_TRUE(is_kept_off(fits, capacity.gpus[0]));
+}
+
 TEST_F(GpuLanesTest, AGpuThatIsReadyForAJobThatIgnoresOutsidersIsLookedAtForOneThatDoesNot) {
   shown.look.gpus[0].processes = {foreign_process()};
   discover();
-  ASSERT_EQ(acquire(first, Outsiders::Ignore), true);
+  ASSERT_EQ(acquire(first, {.outsiders = Outsiders::Ignore}), true);
   lanes->occupy(first, JobId{1});
   lanes->vacate(first, true);
   std::optional<bool> is_ready;
   while (!is_ready) {
     sim_timers.step(clock);
     if (busy(first).empty()) {  // the lease is still there
-      lanes->acquire({first}, JobId{2}, Outsiders::Avoid, [&](bool ready) { is_ready = ready; });
+      lanes->acquire({first}, JobId{2}, {}, [&](bool ready) { is_ready = ready; });
     }
   }
   EXPECT_EQ(is_ready, false);

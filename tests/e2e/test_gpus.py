@@ -221,6 +221,24 @@ def test_a_job_above_its_gpu_memory_is_ended_and_may_have_more(gpus):
     assert job["limits_held"]["gpu_memory"].startswith("watched: memory of its")
 
 
+def test_a_job_fits_beside_others_where_enough_memory_is_free(gpus):
+    other = foreign_process()
+    try:
+        used = {"uuid": uuid(0), "memory_bytes": 80 * GIB, "processes": [{"pid": other.pid, "memory_bytes": 60 * GIB}]}
+        gpus.world.show([used])
+        step = 'outsiders = "fit"\ngpu_memory = "%sGiB"\n' + STEP % 0
+        gpus.submit(grid("train", 1, step % 32))
+        said = wait_until(lambda: "needed" in (text := gpus.run("why", "@").stdout) and text, "what is missing")
+        assert str(other.pid) in said and "of memory free, 34 GiB needed" in said
+        gpus.submit(grid("train", 2, step % 16), name="small.toml")
+        assert gpus.wait("small") == 0
+        used["processes"][0]["memory_bytes"] = 30 * GIB
+        gpus.world.show([used])
+        assert gpus.wait() == 0
+    finally:
+        other.kill()
+
+
 def test_outsiders_can_be_ignored(gpus):
     other = foreign_process()
     used = {"uuid": uuid(0), "processes": [{"pid": other.pid, "memory_bytes": GIB}]}

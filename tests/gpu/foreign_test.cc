@@ -108,6 +108,37 @@ TEST(Judge, HostPidThatHappensToBeOursInAContainerIsNotBelieved) {
   EXPECT_EQ(judge(reading, q).use, GpuUse::UnknownHolder);
 }
 
+TEST(Judge, BesideOthersThereHasToBeRoom) {
+  GpuReading reading = idle_gpu();
+  reading.total_bytes = 80 * 1024 * kMiB;
+  reading.processes = {process(4711, 50 * 1024 * kMiB)};
+  reading.used_bytes = kIdle + 50 * 1024 * kMiB;
+  UseQuestion q = question();
+  q.outsiders = Outsiders::Fit;
+  q.needed_bytes = 30 * 1024 * kMiB - kIdle;
+  EXPECT_EQ(judge(reading, q).use, GpuUse::Free);
+  q.needed_bytes += 1;
+  EXPECT_EQ(judge(reading, q).use, GpuUse::Foreign);
+  reading.processes[0].matched = false;
+  EXPECT_EQ(judge(reading, q).use, GpuUse::UnknownHolder);
+  q.needed_bytes -= 1;
+  EXPECT_EQ(judge(reading, q).use, GpuUse::Free);
+  reading.total_bytes = 0;
+  EXPECT_NE(judge(reading, q).use, GpuUse::Free) << "how much there is is not known";
+}
+
+TEST(Judge, WhatAJobLeftIsNoOutsider) {
+  GpuReading reading = idle_gpu();
+  reading.total_bytes = 80 * 1024 * kMiB;
+  reading.used_bytes = kIdle + 2048 * kMiB;
+  UseQuestion q = question();
+  q.outsiders = Outsiders::Fit;
+  q.needed_bytes = 1024 * kMiB;
+  EXPECT_EQ(judge(reading, q).use, GpuUse::Free);
+  q.after_job = true;
+  EXPECT_EQ(judge(reading, q).use, GpuUse::Dirty);
+}
+
 TEST(Judge, LaneWithARunningAttemptIsOurs) {
   GpuReading reading = idle_gpu();
   reading.processes = {process(200)};

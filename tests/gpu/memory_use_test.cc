@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "gpu/foreign.h"
+#include "job/gpu_limit.h"
 
 namespace pergpu::gpu {
 namespace {

@@ -139,6 +139,26 @@ TEST(Choose, OutsidersAreAvoidedUnlessIgnored) {
   EXPECT_TRUE(m.start());
 }
 
+TEST(Choose, BesideOutsidersWhereThereIsRoomButRatherAlone) {
+  Machine m(0, 2);
+  Demand demand = gpu_demand();
+  demand.outsiders = Outsiders::Fit;
+  demand.gpu_memory_bytes = 16 * kGib;
+  m.queue.declare(key(1), demand);
+  m.add(key(1), 3);
+  m.capacity.gpus[0].outsiders = "used by alice";
+  m.capacity.gpus[0].free_bytes = 17 * kGib;
+  EXPECT_EQ(m.start()->gpus, std::vector<std::string>{"GPU-1"});
+  EXPECT_EQ(m.start()->gpus, std::vector<std::string>{"GPU-0"})
+      << "a limit of 16 may be passed by 1";
+  m.capacity.gpus[0].busy.clear();
+  m.capacity.gpus[0].free_bytes -= 1;
+  EXPECT_FALSE(m.start());
+  EXPECT_EQ(why_not(m.queue, key(1), m.capacity),
+            "1 of 2 GPUs in use, 1 used by others (gpu0: used by alice; 17 GiB of memory free, 17 "
+            "GiB needed)");
+}
+
 TEST(Choose, TheGpuThatAJobFailedOnIsItsLastChoice) {
   Machine m(0, 3);
   m.queue.declare(key(1), gpu_demand());

@@ -205,8 +205,9 @@ TEST(WideJobsProperty, NoneWaitsForEver) {
       }
       // What was chosen before the first wide job waited, and what it let pass and was lent.
       RC_ASSERT(small_in_a_row <= gpus + 2 * kMaxOvertaken);
-      const auto next = std::min_element(
-          live.begin(), live.end(), [](const Live& a, const Live& b) { return a.end_ns < b.end_ns; });
+      const auto next =
+          std::min_element(live.begin(), live.end(),
+                           [](const Live& a, const Live& b) { return a.end_ns < b.end_ns; });
       m.capacity.now_ns = next->end_ns;
       m.end(next->choice);
       live.erase(next);

@@ -135,16 +135,17 @@ inline rc::Gen<SweepSpec> arbitrary_sweep() {
           s.needs.push_back({.step = n,
                              .scope = *rc::gen::elementOf(
                                  std::vector<Need::Scope>{Need::Scope::All, Need::Scope::Ended})});
-      s.gpus = *rc::gen::inRange(0, 2);
-      if (s.gpus == 1) s.gpu = *rc::gen::elementOf(std::vector<std::string>{"", "*H100*"});
+      s.gpus = *rc::gen::element(0, 1, 2, 8);
+      if (s.gpus > 0) s.gpu = *rc::gen::elementOf(std::vector<std::string>{"", "*H100*"});
       s.outsiders =
           *rc::gen::elementOf(std::vector<Outsiders>{Outsiders::Avoid, Outsiders::Ignore});
       if (*rc::gen::arbitrary<bool>()) s.cpus = *rc::gen::inRange(1, 64);
       if (*rc::gen::arbitrary<bool>())
         s.memory_bytes = *rc::gen::inRange<std::uint64_t>(1, std::uint64_t{1} << 50);
       s.overcommit = *rc::gen::arbitrary<bool>();
-      if (s.gpus == 1 && *rc::gen::arbitrary<bool>())
+      if (s.gpus > 0 && *rc::gen::arbitrary<bool>())
         s.gpu_memory_bytes = *rc::gen::inRange<std::uint64_t>(1, std::uint64_t{1} << 40);
+      if (s.gpu_memory_bytes && *rc::gen::arbitrary<bool>()) s.outsiders = Outsiders::Fit;
       auto time = [] {
         return std::chrono::milliseconds(*rc::gen::inRange<std::int64_t>(1, 1LL << 40));
       };
