@@ -95,7 +95,7 @@ class Executor(concurrent.futures.Executor):
             if keys.get("retries"):
                 raise ValueError("retries need a process for each call; leave out reuse=True")
             timeout = _seconds(keys.pop("timeout", None))
-            count = max_workers or lanes or _gpus_of_machine() // max(1, int(gpus))
+            count = max_workers or lanes or max(1, _gpus_of_machine() // max(1, int(gpus)))
             self._calls = Workers(count, timeout, jobs.write_head, jobs.start_workers)
         else:
             self._calls = Calls(jobs.head, jobs.start_calls)

@@ -73,7 +73,8 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):
         if self._keys.get("on", "local") != "local":
             raise ValueError(f"n_jobs={n_jobs}: how much room a cluster has is not known; name a number")
         if self._room is None:
-            self._room = self._keys.get("lanes") or (_gpus_of_machine() if self._keys.get("gpus", 1) else os.cpu_count())
+            gpus = int(self._keys.get("gpus", 1))
+            self._room = self._keys.get("lanes") or (_gpus_of_machine() // gpus if gpus else os.cpu_count())
         return max((self._room or 1) + 1 + n_jobs, 1)
 
     # A loop begins and ends.

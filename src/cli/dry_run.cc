@@ -167,11 +167,13 @@ Result<Outlook> estimate(const SweepSpec& sweep, const RunOptions& options) {
         continue;
       }
       std::size_t& used = on_gpu ? gpus_used : cpus_used;
-      if (used == (on_gpu ? gpu_lanes : cpu_lanes)) continue;
+      const auto units = static_cast<std::size_t>(on_gpu ? step.gpus : 1);
+      if (used + units > (on_gpu ? gpu_lanes : cpu_lanes)) continue;
       const char* prefix = on_gpu ? "gpu" : own_lanes ? "lane" : "cpu";
       starts.push_back({.run = step.once ? "" : out.preview.runs[run],
                         .step = step.name,
-                        .lane = fmt::format("{}{}", prefix, used++)});
+                        .lane = fmt::format("{}{}", prefix, used)});
+      used += units;
     }
   }
   return out;

@@ -24,7 +24,8 @@ Coordinator::Coordinator(Parts parts)
       gpu_care_(parts_.world->meta(), parts_.boot_id, *parts_.clock,
                 [this](row::Meta fact) { parts_.journal->record(std::move(fact)); }),
       lane_use_(parts_.clock->now().boot_ns),
-      ports_(static_cast<std::uint32_t>(getpid()) * 97),
+      ports_(
+          static_cast<std::uint32_t>(getpid() * 97 + parts_.clock->now().wall_ns / kMillisecond)),
       learnt_(parts_.world->meta(), *parts_.clock,
               [this](row::Meta fact) { parts_.journal->record(std::move(fact)); }),
       planner_(std::make_unique<AttemptPlanner>(
@@ -242,6 +243,7 @@ void Coordinator::settle() {
     const auto avoided = [this](JobId id) { return failed_on(id); };
     capacity_.now_ns = parts_.clock->now().boot_ns;
     while (std::optional<Choice> choice = choose(queue_, capacity_, avoided)) {
+      const int overtaken = queue_.overtaken(choice->job.key());
       queue_.take(choice->job, choice->overtaken);
       ready_.erase(choice->job.id);
       const Demand& demand = *queue_.demand(choice->job.key());
@@ -249,7 +251,7 @@ void Coordinator::settle() {
                        fmt::format("runs job {}", choice->job.id.value),
                        expected_end_ns(capacity_.now_ns, choice->job.expected_ns));
       if (choice->lane.pool == LaneId::Pool::Gpu) {
-        acquire(*choice);
+        acquire(*choice, overtaken);
       } else {
         begin(*choice, demand);
       }
@@ -297,14 +299,14 @@ std::vector<std::string> Coordinator::failed_on(JobId id) const {
 }
 
 /// Leases and a look come first; the answer is a start or makes room again.
-void Coordinator::acquire(const Choice& choice) {
+void Coordinator::acquire(const Choice& choice, int overtaken) {
   const JobId job = choice.job.id;
   const Demand& demand = *queue_.demand(choice.job.key());
-  acquiring_.emplace(job, Acquiring{choice, demand});
+  acquiring_.emplace(job, Acquiring{choice, demand, overtaken});
   parts_.gpus->acquire(choice.gpus, job, demand, [this, job](bool is_ready) {
     auto node = acquiring_.extract(job);
     if (node.empty()) return;
-    const auto& [chosen, booked] = node.mapped();
+    const auto& [chosen, booked, before] = node.mapped();
     // Meanwhile it may have been cancelled, or what it needs queued again.
     const Job& asked = *parts_.world->job(job);
     const bool still = asked.state == JobState::Queued &&
@@ -314,6 +316,7 @@ void Coordinator::acquire(const Choice& choice) {
       return;
     }
     capacity_.vacate(chosen.job.step, booked, chosen.lane, chosen.gpus, true, false);
+    queue_.untake(chosen.job, before, chosen.overtaken);
     refresh(job);
   });
   parts_.gpus->fill(capacity_);

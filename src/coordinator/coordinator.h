@@ -288,7 +288,7 @@ class Coordinator {
   void tell_idle(LaneId id, LaneSnapshot& lane) const;
 
   void begin(const Choice& choice, const Demand& demand);
-  void acquire(const Choice& choice);
+  void acquire(const Choice& choice, int overtaken);
   int meeting_port();
   bool is_frozen(const Job& job) const { return frozen_ && job.sweep == frozen_; }
   void acknowledge_again(AttemptId id);
@@ -366,7 +366,8 @@ class Coordinator {
   };
   struct Acquiring {
     Choice choice;
-    Demand demand;  // as booked: a resubmit meanwhile may declare another one
+    Demand demand;      // as booked: a resubmit meanwhile may declare another one
+    int overtaken = 0;  // ReadyQueue::overtaken() of its class before
   };
   struct Breaker {
     std::map<std::string, int> mistakes = {};  // how many failed so, by signature

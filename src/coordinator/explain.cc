@@ -107,7 +107,10 @@ std::string Coordinator::waiting_words(const Job& job) const {
   if (is_on_cluster(job)) return cluster_->why(job.id);
   if (!parts_.local->may_start())
     return "what was left running by the coordinator before is being looked into";
-  if (acquiring_.contains(job.id)) return "its GPU is being looked at";
+  if (const auto at = acquiring_.find(job.id); at != acquiring_.end()) {
+    return at->second.choice.gpus.size() > 1 ? "its GPUs are being looked at"
+                                             : "its GPU is being looked at";
+  }
   const StepKey step{job.sweep, job.step};
   const bool wants_gpu = queue_.demand(step)->pool == LaneId::Pool::Gpu;
   if (wants_gpu && !parts_.gpus->driver_trouble().empty()) {

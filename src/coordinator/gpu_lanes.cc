@@ -132,6 +132,7 @@ void GpuLanes::fill(Capacity& capacity) const {
     it->busy.clear();
     it->outsiders.clear();
     it->ends = l.gathers;
+    it->doubtful = l.phase == Phase::Doubtful;
     const std::string closed = closed_words(l);
     switch (l.phase) {
       case Phase::Idle:
@@ -145,6 +146,7 @@ void GpuLanes::fill(Capacity& capacity) const {
       case Phase::Looking:
         it->busy = "is being looked at";
         it->ends = true;
+        if (!l.waiter) it->free_at_ns = parts_.clock->now().boot_ns;
         break;
       case Phase::InUse:
         it->busy = l.words.empty() ? fmt::format("runs job {}", l.job.value)
@@ -153,7 +155,7 @@ void GpuLanes::fill(Capacity& capacity) const {
         break;
       case Phase::Settling:
         it->ends = true;
-        it->free_at_ns = 0;  // earlier or later than was expected
+        it->free_at_ns = l.settling_since;  // in a moment: nothing is to be lent until then
         it->busy = fmt::format("is being cleared after job {}", l.job.value);
         break;
       case Phase::Closed:
@@ -439,7 +441,10 @@ void GpuLanes::judge_lane(Lane& l, bool complete, const std::string& why) {
     return;
   }
   const std::int64_t now = parts_.clock->now().boot_ns;
-  const bool may_pass = l.verdict.use == gpu::GpuUse::Dirty || l.verdict.use == gpu::GpuUse::Ours;
+  // Beside others it cannot be told whose memory is still in use.
+  const bool may_be_room = l.outsiders == Outsiders::Fit && l.verdict.use == gpu::GpuUse::Foreign;
+  const bool may_pass =
+      l.verdict.use == gpu::GpuUse::Dirty || l.verdict.use == gpu::GpuUse::Ours || may_be_room;
   const std::int64_t limit = std::chrono::nanoseconds(gpu::kDirtyAfter).count();
   if (l.phase == Phase::Settling && may_pass && now - l.settling_since < limit) {
     const std::int64_t wait = kFirstRelook << std::min(l.looks, 7);
@@ -531,73 +536,6 @@ void GpuLanes::settle(const std::function<bool(const std::string&)>& wanted) {
     }
   }
   mind_probe();
-}
-
-std::vector<LaneSnapshot> GpuLanes::lanes() const {
-  std::vector<LaneSnapshot> out;
-  for (const Lane& l : lanes_) {
-    LaneSnapshot s{.name = to_string(l.facts.id), .uuid = l.facts.uuid, .state = "free"};
-    const std::string quarantine = quarantine_words(l);
-    switch (l.phase) {
-      case Phase::Idle:
-      case Phase::Ready:
-        break;
-      case Phase::Looking:
-        s.state = "busy";
-        s.why = fmt::format("is looked at for job {}", l.job.value);
-        break;
-      case Phase::InUse:
-        s.state = l.words.empty() ? "busy" : "dirty";
-        s.why = l.words;
-        if (s.why.empty() && !quarantine.empty()) s.why = "is quarantined after it: " + quarantine;
-        s.job = l.job.value;
-        break;
-      case Phase::Settling:
-        s.state = "busy";
-        s.why = fmt::format("is being cleared after job {}", l.job.value);
-        break;
-      case Phase::LeasedByOther:
-      case Phase::Closed:
-      case Phase::Doubtful:
-        s.state = l.state;
-        s.why = l.words;
-        break;
-    }
-    const bool is_idle = l.phase != Phase::InUse && l.phase != Phase::Settling &&
-                         l.phase != Phase::Looking && l.phase != Phase::LeasedByOther;
-    if (is_idle && !quarantine.empty()) {
-      s.state = kQuarantined;
-      s.why = quarantine;
-    }
-    out.push_back(std::move(s));
-  }
-  return out;
-}
-
-std::vector<GpuSnapshot> GpuLanes::gpus() const {
-  std::vector<GpuSnapshot> out;
-  const std::vector<LaneSnapshot> lane_states = lanes();
-  for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    const Lane& l = lanes_[i];
-    GpuSnapshot s{.uuid = l.facts.uuid,
-                  .index = l.facts.id.slot,
-                  .name = l.facts.name,
-                  .pci = l.facts.pci,
-                  .state = lane_states[i].state,
-                  .why = lane_states[i].why,
-                  .lanes = {lane_states[i].name},
-                  .memory_bytes = static_cast<std::int64_t>(l.reading.total_bytes),
-                  .used_bytes = static_cast<std::int64_t>(l.reading.used_bytes)};
-    for (const GpuProcess& p : l.reading.processes) {
-      GpuHolder holder{.pid = p.pid, .command = p.command};
-      if (p.uid) holder.user = gpu::user_name(*p.uid);
-      if (p.memory_bytes) holder.memory_bytes = static_cast<std::int64_t>(*p.memory_bytes);
-      if (l.phase == Phase::InUse && parts_.ours(p)) holder.job = l.job.value;
-      s.holders.push_back(std::move(holder));
-    }
-    out.push_back(std::move(s));
-  }
-  return out;
 }
 
 }  // namespace pergpu

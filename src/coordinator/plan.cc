@@ -42,6 +42,10 @@ ForecastMachine Coordinator::forecast_machine(std::vector<std::string>* notes) c
   }
   for (const auto& [name, use] : capacity_.limits) capacity.limits[name].value = use.value;
   parts_.gpus->fill(capacity);
+  for (GpuLane& gpu : capacity.gpus) {  // whoever has one now is booked by the forecast itself
+    gpu.ends = false;
+    gpu.free_at_ns = 0;
+  }
   for (const LaneSnapshot& lane : parts_.gpus->lanes()) {
     const auto gpu = std::find_if(capacity.gpus.begin(), capacity.gpus.end(),
                                   [&](const GpuLane& g) { return g.uuid == lane.uuid; });

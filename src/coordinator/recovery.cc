@@ -41,10 +41,11 @@ void Coordinator::recover() {
                      .record_path = world.out_of(job) + "/attempt.json"};
     live.demand = grown(*queue_.demand(live.key), growths_of(job));
     live.demand.pool = live.lane.pool;
+    for (const std::string& uuid : live.gpus) parts_.gpus->occupy(uuid, job.id);
+    if (!live.gpus.empty()) parts_.gpus->fill(capacity_);  // so that there is what is booked
     capacity_.occupy(
         live.key, live.demand, live.lane, live.gpus, fmt::format("runs job {}", job.id.value),
         expected_end_ns(attempt.starting_at.boot_ns, expected_ns(*parts_.world, job, &learnt_)));
-    for (const std::string& uuid : live.gpus) parts_.gpus->occupy(uuid, job.id);
     for (const LaneId& lane : pergpu::lanes_of(attempt.placement)) {
       lane_use_.occupy(lane, parts_.clock->now().boot_ns);
     }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "job/gpu_limit.h"
 
@@ -25,30 +26,34 @@ bool is_lent(const Asking& asking, const Capacity& capacity, const Claim& claim)
 }
 
 void find_gpus(const Asking& asking, const Capacity& capacity, const Claim& claim, Finding& out) {
+  enum Against : int { Claimed = 1, Shared = 2, Doubtful = 4, Avoided = 8 };
   const Demand& demand = *asking.demand;
   const auto asked = static_cast<std::size_t>(std::max(1, demand.gpus));
   const bool may_borrow = is_lent(asking, capacity, claim);
-  out.lane.pool = LaneId::Pool::Gpu;
-  constexpr int kAvoided = 4;
-  constexpr int kShared = 2;
-  constexpr int kClaimed = 1;
-  for (int round = 0; round < 2 * kAvoided; ++round) {
-    for (const GpuLane& gpu : capacity.gpus) {
-      if (!allows(demand, gpu) || !free_for(demand, gpu)) continue;
-      const bool is_claimed = claim.has_gpu(gpu.uuid);
-      const int against = (contains(asking.avoided, gpu.uuid) ? kAvoided : 0) +
-                          (gpu.outsiders.empty() ? 0 : kShared) + (is_claimed ? kClaimed : 0);
-      if (against != round) continue;
-      if (is_claimed && !may_borrow) {
-        out.kept = true;
-        continue;
-      }
-      if (out.gpus.empty()) out.lane = gpu.id;
-      out.gpus.push_back(gpu.uuid);
-      if (out.gpus.size() == asked) return;
+  std::vector<std::pair<int, const GpuLane*>> candidates;
+  for (const GpuLane& gpu : capacity.gpus) {
+    if (!free_for(demand, gpu) || !allows(demand, gpu)) continue;
+    // Who wants several gives none of them back for one that will hardly be had.
+    if (gpu.doubtful && asked > 1) continue;
+    const bool is_claimed = claim.has_gpu(gpu.uuid);
+    if (is_claimed && !may_borrow) {
+      out.kept = true;
+      continue;
     }
+    const int against = (is_claimed ? Claimed : 0) + (gpu.outsiders.empty() ? 0 : Shared) +
+                        (gpu.doubtful ? Doubtful : 0) +
+                        (contains(asking.avoided, gpu.uuid) ? Avoided : 0);
+    candidates.emplace_back(against, &gpu);
   }
-  out.obstacle = Obstacle::Lane;
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (candidates.size() > asked) candidates.resize(asked);
+  out.lane.pool = LaneId::Pool::Gpu;
+  for (const auto& [against, gpu] : candidates) {
+    if (out.gpus.empty()) out.lane = gpu->id;
+    out.gpus.push_back(gpu->uuid);
+  }
+  if (candidates.size() < asked) out.obstacle = Obstacle::Lane;
 }
 
 void find_lane(const Asking& asking, const Capacity& capacity, const Claim& claim, Finding& out) {
@@ -108,7 +113,8 @@ std::int64_t free_at(const Demand& demand, const Capacity& capacity, std::size_t
 }  // namespace
 
 int Claim::units(const std::string& limit) const {
-  return demand ? static_cast<int>(std::count(demand->uses.begin(), demand->uses.end(), limit)) : 0;
+  if (!keeps_all()) return 0;
+  return static_cast<int>(std::count(demand->uses.begin(), demand->uses.end(), limit));
 }
 
 bool Claim::has_gpu(const std::string& uuid) const { return contains(gpus, uuid); }
@@ -154,15 +160,17 @@ bool gathers_gpus(const Demand& demand, const Capacity& capacity, const Finding&
   if (!waits || demand.gpus < 2) return false;
   const auto in_reach =
       std::count_if(capacity.gpus.begin(), capacity.gpus.end(), [&](const GpuLane& gpu) {
-        return allows(demand, gpu) && !is_kept_off(demand, gpu) && (gpu.busy.empty() || gpu.ends);
+        const bool may_be_had = gpu.busy.empty() ? !gpu.doubtful : gpu.ends;
+        return may_be_had && allows(demand, gpu) && !is_kept_off(demand, gpu);
       });
   return in_reach >= demand.gpus;
 }
 
 Claim claim_for(const Demand& demand, const Capacity& capacity, const Finding& found,
                 int overtaken) {
-  Claim claim{.demand = &demand, .lane = found.lane, .gpus = found.gpus};
-  if (found.obstacle == Obstacle::Lane && overtaken < kLendsNoMore) {
+  const bool gathers = found.obstacle == Obstacle::Lane;
+  Claim claim{.demand = &demand, .gathers = gathers, .lane = found.lane, .gpus = found.gpus};
+  if (gathers && overtaken < kLendsNoMore) {
     const auto asked = static_cast<std::size_t>(demand.gpus);
     claim.lent_until_ns = free_at(demand, capacity, asked - claim.gpus.size());
   }

@@ -38,18 +38,20 @@ struct Finding {
 /// Room that is kept for the first job in the order that was overtaken too often.
 struct Claim {
   const Demand* demand = nullptr;  // null: nothing is kept
+  bool gathers = false;            // has not all its GPUs: nothing else is kept yet
   LaneId lane = {};
   std::vector<std::string> gpus = {};
   /// The rest of its GPUs is expected to be free then: who is over by then may have its GPUs
   /// meanwhile.  0: nobody may.
   std::int64_t lent_until_ns = 0;
 
-  int cpus() const { return demand ? demand->reserved_cpus() : 0; }
-  std::uint64_t memory() const { return demand ? demand->reserved_memory() : 0; }
+  int cpus() const { return keeps_all() ? demand->reserved_cpus() : 0; }
+  std::uint64_t memory() const { return keeps_all() ? demand->reserved_memory() : 0; }
   int units(const std::string& limit) const;
   int lanes(LaneId::Pool pool, SweepId sweep) const {
-    return demand && lane.pool == pool && lane.sweep == sweep ? 1 : 0;
+    return keeps_all() && lane.pool == pool && lane.sweep == sweep ? 1 : 0;
   }
+  bool keeps_all() const { return demand != nullptr && !gathers; }
   bool has_gpu(const std::string& uuid) const;
 };
 

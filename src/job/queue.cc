@@ -155,6 +155,18 @@ void ReadyQueue::take(ReadyJob job, const std::vector<ClassKey>& overtaken) {
   }
 }
 
+void ReadyQueue::untake(ReadyJob job, int overtaken_before,
+                        const std::vector<ClassKey>& overtaken) {
+  const auto own = classes_.find(job.key());
+  if (own != classes_.end()) {
+    own->second.overtaken = std::max(own->second.overtaken, overtaken_before);
+  }
+  for (const ClassKey& key : overtaken) {
+    const auto other = classes_.find(key);
+    if (other != classes_.end() && other->second.overtaken > 0) --other->second.overtaken;
+  }
+}
+
 std::size_t ReadyQueue::size(StepKey key) const {
   std::size_t size = 0;
   for (auto it = classes_.find(key); it != classes_.end() && it->first.step == key; ++it) {

@@ -8,11 +8,11 @@
 // A class that cannot start never blocks another one, with one exception.  A job that waits for
 // nothing but cpus or memory, or for several GPUs of which some are free, could be overtaken for
 // ever by smaller ones that fit into each gap.  After kMaxOvertaken jobs went ahead of it that took
-// of what it waits for, room is kept: its lane, its limits, what it reserves, and GPUs as they
-// become free are left to it (to the first such job in the order), until it fits.  While it gathers
-// GPUs, those it has are lent to jobs that are expected to be over before the last one is free:
-// backfill, as batch systems call it.  After kMaxOvertaken more it lends nothing, for expectations
-// may be wrong.
+// of what it waits for, room is kept for the first such job in the order: GPUs as they become free,
+// and when it has all of them, or needs none, its lane, its limits and what it reserves, until it
+// fits.  While it gathers GPUs, those it has are lent to jobs that are expected to be over before
+// the last one is free: backfill, as batch systems call it.  After kMaxOvertaken more it lends
+// nothing, for expectations may be wrong.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,7 @@ struct GpuLane {
   std::string name = {};           // model, matched against Demand::gpu_pattern
   std::uint64_t memory_bytes = 0;  // 0: not known
   std::string busy = {};  // why nobody can have it now ("runs job 17", "dirty: …"); empty: free
+  bool doubtful = false;  // could not be had a moment ago; a look will tell
   bool ends = false;      // busy: with a job of ours, which will end by itself
   std::int64_t free_at_ns = 0;   // ends: when that is expected, as Capacity::now_ns; 0: not known
   std::string outsiders = {};    // foreign use, in words; who may start nevertheless: is_kept_off()

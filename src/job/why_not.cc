@@ -46,10 +46,12 @@ std::string gpu_words(const Demand& demand, const Capacity& capacity) {
   if (allowed == 0) {
     return fmt::format("there is no GPU{}{} that it may use", kind, with_memory(demand));
   }
+  const std::string asks = demand.gpus > 1 ? fmt::format("asks {} GPUs, ", demand.gpus) : "";
   std::string words = busy == allowed && allowed > 1
                           ? fmt::format("all {}{} GPUs are in use", allowed, kind)
                           : fmt::format("{} of {}{} GPUs in use", busy, allowed, kind);
   if (allowed == 1 && busy == 1) words = fmt::format("the only{} GPU is in use", kind);
+  words = asks + words;
   if (any_quarantined) words += " or quarantined";
   if (notable != nullptr) {
     words += fmt::format(" ({}: {})", to_string(notable->id), notable->busy);
@@ -119,7 +121,13 @@ std::string why_not(const ReadyQueue& queue, ClassKey key, const Capacity& capac
     }
   }
   const Finding found = examine({.key = key.step, .demand = asked}, capacity, claim);
-  return words(key.step, *asked, capacity, claim, found);
+  std::string text = words(key.step, *asked, capacity, claim, found);
+  const bool is_due = claim.demand == nullptr && queue.overtaken(key) >= kMaxOvertaken;
+  if (is_due && !found.gpus.empty() && gathers_gpus(*asked, capacity, found)) {
+    text += fmt::format("; {} {} kept for it", found.gpus.size(),
+                        found.gpus.size() == 1 ? "is" : "are");
+  }
+  return text;
 }
 
 std::string never_fits(const Demand& demand, const Capacity& capacity) {

@@ -25,6 +25,14 @@ bool contains(std::string_view text, std::string_view word) {
   return lower(text).find(word) != std::string::npos;
 }
 
+/// As it is shown, and each by its name: "gpu0-3 gpu0 gpu1 gpu2 gpu3".
+std::string lane_words(const JobSnapshot& job) {
+  std::string words = lane_text_of(job);
+  if (job.lanes.size() < 2) return words;
+  for (const std::string& lane : job.lanes) words += " " + lane;
+  return words;
+}
+
 /// Null: there is no such field.
 const std::string* field_of(const JobSnapshot& job, std::string_view field, std::string& storage) {
   if (field == "sweep") return &job.sweep;
@@ -32,7 +40,7 @@ const std::string* field_of(const JobSnapshot& job, std::string_view field, std:
   if (field == "step") return &job.step;
   if (field == "state") return &job.state;
   if (field == "reason") return &job.reason;
-  if (field == "lane") return &(storage = lane_text_of(job));
+  if (field == "lane") return &(storage = lane_words(job));
   if (field == "id") return &(storage = std::to_string(job.id));
   return nullptr;
 }
@@ -47,7 +55,7 @@ bool holds(const JobSnapshot& job, std::string_view word) {
     if (field != nullptr) return contains(*field, word.substr(equals + 1));
   }
   return contains(name_of(job), word) || contains(job.state, word) ||
-         contains(std::to_string(job.id), word) || contains(lane_text_of(job), word) ||
+         contains(std::to_string(job.id), word) || contains(lane_words(job), word) ||
          contains(job.reason, word);
 }
 

@@ -182,7 +182,7 @@ TEST_F(SeveralGpusTest, AJobHasAllOfThemForItselfAndAPortOfItsOwn) {
   EXPECT_EQ(first.cpus, 2) << "two of four shares of four cores";
   EXPECT_TRUE(first.port > 0 && second.port > 0 && first.port != second.port);
   for (int i = 0; i < 4; ++i) EXPECT_FALSE(locks.other_user().take(gpu_reading(i).uuid)) << i;
-  EXPECT_EQ(sim->core->why(sim->job(3)), "all 4 GPUs are in use");
+  EXPECT_EQ(sim->core->why(sim->job(3)), "asks 2 GPUs, all 4 GPUs are in use");
   sim->run_for(60 * kSecond);
   EXPECT_EQ(sim->count(JobState::Done), 3);
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(locks.other_user().take(gpu_reading(i).uuid)) << i;
@@ -213,6 +213,29 @@ TEST_F(SeveralGpusTest, ThatAreNotAllCleanStartNothing) {
   shown.look.gpus[2].processes.clear();
   sim->run_for(120 * kSecond);
   EXPECT_EQ(sim->count(JobState::Done), 4);
+}
+
+// A GPU that an outsider has for good is in doubt every two seconds.
+TEST_F(SeveralGpusTest, OfWhichOneIsNotToBeHadAreGatheredAllTheSame) {
+  shown.look.gpus[3].processes = {foreign_process()};
+  std::unique_ptr<Simulation> sim = start();
+  discover(*sim);
+  SweepSpec narrow = training(400);
+  narrow.steps[0].fake.duration = "{n}s";
+  narrow.runs.clear();
+  for (int i = 0; i < 400; ++i) {
+    narrow.runs.push_back(
+        {.json = "{\"n\":" + std::to_string(7 + i % 5) + ",\"x\":" + std::to_string(i) + "}"});
+  }
+  narrow.columns = {"n", "x"};
+  ASSERT_TRUE(sim->submit(narrow));
+  sim->run_for(kSecond);
+  SweepSpec first = wide(3, 1);
+  first.steps[0].priority = 1;
+  ASSERT_TRUE(sim->submit(first));
+  sim->run_for(200 * kSecond);
+  EXPECT_EQ(sim->job(401).state, JobState::Done) << sim->core->why(sim->job(401));
+  EXPECT_GT(sim->count(JobState::Queued), 200);
 }
 
 TEST_F(SeveralGpusTest, AreItsOwnAgainAfterARestart) {

@@ -82,6 +82,8 @@ TEST_F(WideJob, GetsTheNextGpusThatAreFree) {
   EXPECT_EQ(why_not(m.queue, kNarrow, m.capacity),
             "1 of 2 GPUs in use; the room there is is kept for step wide, which was overtaken too "
             "often");
+  EXPECT_EQ(why_not(m.queue, kWide, m.capacity),
+            "asks 2 GPUs, 1 of 2 GPUs in use; 1 is kept for it");
   m.end(first);
   const std::optional<Choice> choice = m.start();
   ASSERT_TRUE(choice);
@@ -127,6 +129,61 @@ TEST_F(WideJob, LendsNoMoreWhenItHasDoneSoOften) {
   overtake(kMaxOvertaken);
   m.add(kNarrow, 1);
   EXPECT_FALSE(m.start());
+}
+
+TEST_F(WideJob, LendsNothingWhileOneThatItWaitsForIsBeingCleared) {
+  m.capacity.gpus.push_back({.id = {.pool = LaneId::Pool::Gpu, .slot = 2},
+                             .uuid = "GPU-2",
+                             .name = "NVIDIA H100",
+                             .busy = "runs job 99",
+                             .ends = true,
+                             .free_at_ns = m.capacity.now_ns + 1'000'000});
+  m.capacity.gpus[0].free_at_ns = m.capacity.now_ns;  // what fill() says of such a one
+  m.add(kNarrow, 1);
+  EXPECT_FALSE(m.start());
+}
+
+TEST_F(WideJob, KeepsNoCpusWhileItGathersGpus) {
+  m.capacity.cpus = 8;
+  Demand wide_demand = on_gpus("wide", 2);
+  wide_demand.cpus = 8;
+  m.queue.declare(kWide, wide_demand);
+  m.capacity.cpu_lanes.size = 2;
+  const StepKey cpu{.sweep = {3}};
+  m.queue.declare(cpu, {.step_name = "cpu", .cpus = 4});
+  m.add(cpu);
+  const std::optional<Choice> small = m.start();
+  ASSERT_TRUE(small);
+  EXPECT_EQ(small->job.step, cpu);
+  m.end(first);
+  m.add(cpu);
+  m.add(kNarrow);
+  EXPECT_FALSE(m.start()) << "it has its GPUs, and waits for cpus";
+  m.end(*small);
+  EXPECT_EQ(m.start()->job.id, wide);
+}
+
+TEST_F(WideJob, LeavesAGpuAloneThatIsInDoubt) {
+  m.end(first);
+  m.capacity.gpus[0].doubtful = true;
+  EXPECT_TRUE(m.queue.overtaken(kWide) >= kMaxOvertaken);
+  const JobId narrow = m.add(kNarrow);
+  const std::optional<Choice> choice = m.start();
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->job.id, narrow) << "nothing is kept for what cannot be had";
+  EXPECT_EQ(choice->gpus, std::vector<std::string>{"GPU-1"}) << "rather than the one in doubt";
+}
+
+TEST_F(WideJob, ThatDidNotStartWasNotServed) {
+  m.end(first);
+  const std::optional<Choice> choice = choose(m.queue, m.capacity);
+  ASSERT_TRUE(choice);
+  ASSERT_EQ(choice->job.id, wide);
+  const int before = m.queue.overtaken(kWide);
+  m.queue.take(choice->job, choice->overtaken);
+  m.queue.untake(choice->job, before, choice->overtaken);
+  m.queue.insert(choice->job);
+  EXPECT_EQ(m.queue.overtaken(kWide), before);
 }
 
 TEST_F(WideJob, NothingIsKeptWhileSomebodyElseHasAGpuItNeeds) {

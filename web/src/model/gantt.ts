@@ -7,7 +7,7 @@ import { isLive } from "./states";
 import type { HistoryJob, Job, WireAttempt } from "./types";
 
 export interface Attempt {
-  key: string; // "17.2"
+  key: string; // "17.2"; of one with several GPUs on each further lane "17.2/gpu1"
   job: number;
   number: number;
   lane: string;

@@ -11,7 +11,7 @@ export function AttemptTable({ bars, most }: { bars: readonly Bar[]; most: numbe
     <div class="scroll short" role="group" aria-label="Attempts" tabIndex={0}>
       <table>
         <caption>
-          {plural(bars.length, "attempt")}, the newest first{bars.length > most ? `; the first ${most} of them` : ""}
+          {plural(new Set(bars.map((bar) => `${bar.job}.${bar.number}`)).size, "attempt")}, the newest first{bars.length > most ? `; the first ${most} of them` : ""}
         </caption>
         <thead>
           <tr><th scope="col">Lane</th><th scope="col">Job</th><th scope="col">Name</th><th scope="col">Ended as</th><th scope="col">Started</th><th scope="col">Took</th></tr>
@@ -20,7 +20,7 @@ export function AttemptTable({ bars, most }: { bars: readonly Bar[]; most: numbe
           {shown.map((bar) => (
             <tr key={bar.key}>
               <td>{bar.lane}</td>
-              <td class="n"><a href={`#/job/${bar.job}`}>{bar.number > 1 ? bar.key : bar.job}</a></td>
+              <td class="n"><a href={`#/job/${bar.job}`}>{bar.number > 1 ? `${bar.job}.${bar.number}` : bar.job}</a></td>
               <td>{jobName(bar)}</td>
               <td><ClassMark name={bar.end === null ? null : bar.outcome} /></td>
               <td>{clock(bar.start)}</td>
