@@ -28,10 +28,11 @@ shell = "echo '{\\"score\\": 7}' >> $PERGPU_METRICS"
 DIFFERENT = {
     "made_at", "lanes", "efficiency.makespan_s", "efficiency.work_s", "efficiency.longest_chain_s", "efficiency.lower_bound_s",
     "jobs[].queued_at", "jobs[].started_at", "jobs[].ended_at", "jobs[].duration_s", "jobs[].expected_s",
-    "jobs[].node", "jobs[].lane", "jobs[].gpus",
+    "jobs[].node", "jobs[].lane", "jobs[].lanes", "jobs[].gpus",
     "jobs[].attempts[].starting_at", "jobs[].attempts[].started_at", "jobs[].attempts[].ended_at",
     "jobs[].attempts[].duration_s", "jobs[].attempts[].cpu_s", "jobs[].attempts[].peak_memory_bytes",
-    "jobs[].attempts[].usage", "jobs[].attempts[].node", "jobs[].attempts[].lane", "jobs[].attempts[].gpus",
+    "jobs[].attempts[].usage", "jobs[].attempts[].node", "jobs[].attempts[].lane", "jobs[].attempts[].lanes",
+    "jobs[].attempts[].gpus",
 }  # fmt: skip
 
 
