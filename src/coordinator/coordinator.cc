@@ -316,8 +316,8 @@ void Coordinator::acquire(const Choice& choice, int overtaken) {
       return;
     }
     capacity_.vacate(chosen.job.step, booked, chosen.lane, chosen.gpus, true, false);
-    queue_.untake(chosen.job, before, chosen.overtaken);
     refresh(job);
+    queue_.untake(chosen.job, before, chosen.overtaken);
   });
   parts_.gpus->fill(capacity_);
 }

@@ -158,7 +158,7 @@ void ReadyQueue::take(ReadyJob job, const std::vector<ClassKey>& overtaken) {
 void ReadyQueue::untake(ReadyJob job, int overtaken_before,
                         const std::vector<ClassKey>& overtaken) {
   const auto own = classes_.find(job.key());
-  if (own != classes_.end()) {
+  if (own != classes_.end() && !own->second.ready.empty()) {
     own->second.overtaken = std::max(own->second.overtaken, overtaken_before);
   }
   for (const ClassKey& key : overtaken) {

@@ -100,8 +100,8 @@ class ReadyQueue {
   /// Erases a job that is being started; `overtaken` are the classes that choose() passed over
   /// although they come first (Choice::overtaken).
   void take(ReadyJob job, const std::vector<ClassKey>& overtaken);
-  /// It did not start after all: nobody was overtaken by it, and its class was as often as before.
-  /// The caller inserts it again.
+  /// It did not start after all: nobody was overtaken by it, and its class, if anything of it is
+  /// ready again, was as often as before.
   void untake(ReadyJob job, int overtaken_before, const std::vector<ClassKey>& overtaken);
 
   std::size_t size() const { return size_; }
