@@ -262,8 +262,10 @@ class SweepFollower {
     if (!redraws_) {
       const Instant now = clock_.now();
       if (now.boot_ns - told_at_ns_ < kHeartbeat || followed_.sweep.id == 0) return;
-      return tell_line(fmt::format("{} {}\n", view::time_of_day(now.wall_ns, style_.utc_offset_s),
-                                   view::headline(followed_, now.wall_ns, style_)));
+      const std::string closed = view::closed_lanes(followed_);
+      return tell_line(fmt::format(
+          "{} {}{}{}\n", view::time_of_day(now.wall_ns, style_.utc_offset_s),
+          view::headline(followed_, now.wall_ns, style_), closed.empty() ? "" : "; ", closed));
     }
     for (const std::int64_t id : followed_.live) {
       const JobSnapshot& job = followed_.jobs.at(id);

@@ -191,8 +191,16 @@ void DeviceLooker::read(Nvml& nvml, unsigned index, GpuReading& reading, bool in
     }
   }
 
-  const bool explained = std::ranges::any_of(reading.processes, &GpuProcess::compute);
-  if (explained) return;
+  const bool is_used = std::ranges::any_of(reading.processes, &GpuProcess::compute);
+  // The driver lists a program that has ended as long as what it forked keeps the device open.  In
+  // a container every pid is unknown.
+  const bool is_explained = std::ranges::any_of(reading.processes, [&](const GpuProcess& p) {
+    return p.compute && (p.matched || in_container);
+  });
+  if (is_used && !is_explained && reading.minor >= 0) {
+    reading.device_holders = holders_of(fmt::format("{}/nvidia{}", devices_, reading.minor));
+  }
+  if (is_used) return;
   const std::uint64_t settled = settled_bytes(reading);
   known.lowest_used_bytes = std::min(known.lowest_used_bytes, settled);
   if (reading.minor >= 0 && settled > known.lowest_used_bytes + kCleanAboveIdleBytes) {

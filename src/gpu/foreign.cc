@@ -33,15 +33,21 @@ std::string foreign_words(const std::vector<GpuProcess>& who, const UseQuestion&
                      process_in_words(who.front(), "pid"), and_more(who.size()));
 }
 
-std::string unmatched_words(const std::vector<GpuProcess>& who, const UseQuestion& question) {
+std::string left_words(const std::vector<GpuProcess>& who) {
+  return fmt::format("{}{}", process_in_words(who.front(), "pid"), and_more(who.size()));
+}
+
+std::string unmatched_words(const std::vector<GpuProcess>& who, const GpuReading& reading,
+                            const UseQuestion& question) {
+  if (!question.in_container && !reading.device_holders.empty()) {
+    return fmt::format("used by a process that has ended ({}){}; its device file is open in {}",
+                       process_in_words(who.front(), "pid"), and_more(who.size()),
+                       left_words(reading.device_holders));
+  }
   return fmt::format("used by a process that is not visible {} ({}){}",
                      question.in_container ? "in this container" : "here",
                      process_in_words(who.front(), question.in_container ? "host pid" : "pid"),
                      and_more(who.size()));
-}
-
-std::string left_words(const std::vector<GpuProcess>& who) {
-  return fmt::format("{}{}", process_in_words(who.front(), "pid"), and_more(who.size()));
 }
 
 // What keeps a device from being used whoever runs on it; empty when nothing does.
@@ -117,10 +123,11 @@ UseVerdict judge(const GpuReading& reading, const UseQuestion& question) {
   }
   if (!ignore && !unmatched.empty() && question.after_job) {
     // As a rule the remains of that job, which the driver lists a little longer.
-    return {GpuUse::Dirty, "after a job still " + unmatched_words(unmatched, question), unmatched};
+    return {GpuUse::Dirty, "after a job still " + unmatched_words(unmatched, reading, question),
+            unmatched};
   }
   if (!ignore && !unmatched.empty()) {
-    return {GpuUse::UnknownHolder, unmatched_words(unmatched, question), unmatched};
+    return {GpuUse::UnknownHolder, unmatched_words(unmatched, reading, question), unmatched};
   }
   if (question.running_ours) return {.use = GpuUse::Ours, .words = {}, .holders = ours};
 

@@ -56,6 +56,11 @@ std::string sign_of_life(const Followed& followed, const JobSnapshot& job) {
   return newest == followed.newest.end() ? std::string() : newest->second;
 }
 
+/// A lane that was busy when the sweep was first seen tells nothing once no job of ours names it.
+bool is_closed(const LaneSnapshot& lane) {
+  return !lane.why.empty() && lane.state != "free" && lane.state != "busy";
+}
+
 TableRow cells_of(const LaneRow& row, const Followed& followed, std::int64_t now_ns) {
   if (row.job) {
     const JobSnapshot& job = *row.job;
@@ -67,10 +72,7 @@ TableRow cells_of(const LaneRow& row, const Followed& followed, std::int64_t now
     return {Cell{row.name, Tone::Bold}, Cell{name, Tone::Plain}, Cell{time, Tone::Busy},
             Cell{sign_of_life(followed, job), Tone::Dim}};
   }
-  // A lane that was busy when the sweep was first seen tells nothing once no job of ours names it.
-  const bool closed =
-      row.lane && !row.lane->why.empty() && row.lane->state != "free" && row.lane->state != "busy";
-  if (!closed) return {Cell{row.name, Tone::Dim}, Cell{"-", Tone::Dim}};
+  if (!row.lane || !is_closed(*row.lane)) return {Cell{row.name, Tone::Dim}, Cell{"-", Tone::Dim}};
   return {Cell{row.name, Tone::Dim}, Cell{"-", Tone::Dim},
           Cell{row.lane->state, tone_of_state(row.lane->state)}, Cell{row.lane->why, Tone::Plain}};
 }
@@ -121,6 +123,16 @@ std::string headline(const Followed& followed, std::int64_t now_ns, const Style&
       fmt::format("{}: {}", safe_line(followed.sweep.name), counts_text(counts, style));
   const std::string end = expected_end(followed, now_ns, style);
   return end.empty() ? text : text + ", " + end;
+}
+
+std::string closed_lanes(const Followed& followed) {
+  std::string text;
+  if (!followed.live.empty()) return text;
+  for (const LaneSnapshot& lane : followed.lanes) {
+    if (!is_closed(lane)) continue;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", lane.name, safe_line(lane.why));
+  }
+  return text;
 }
 
 std::vector<std::string> status_lines(const Followed& followed, std::int64_t now_ns,

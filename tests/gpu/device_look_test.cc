@@ -179,6 +179,13 @@ TEST_F(DeviceLook, OrphanIsLookedForOnlyWhenMemoryIsInUseThatNobodyExplains) {
   const GpuLook explained = look(
       R"({"gpus": [{"used_bytes": 8000000000, "processes": [{"pid": 1, "memory_bytes": 8000000000}]}]})");
   EXPECT_TRUE(explained.gpus[0].device_holders.empty());
+  // As the driver tells it of a program that has ended and left a child.
+  const GpuLook left = look(
+      R"({"gpus": [{"used_bytes": 8000000000, "processes": [{"pid": 999999999, "memory_bytes": 8000000000}]}]})");
+  if (!left.in_container) {
+    ASSERT_EQ(left.gpus[0].device_holders.size(), 1u);
+    EXPECT_EQ(left.gpus[0].device_holders[0].pid, orphan);
+  }
   ::close(gate[0]);
   ::close(gate[1]);
   ::waitpid(orphan, nullptr, 0);

@@ -89,6 +89,19 @@ TEST(Judge, HolderOfTheDeviceFileIsNamedForUnexplainedMemory) {
             "2.0 GiB above idle in use; its device file is open in pt_data_worker, pid 77");
 }
 
+TEST(Judge, WhoKeepsTheDeviceOfAProgramThatHasEndedIsNamed) {
+  GpuReading reading = idle_gpu();
+  reading.processes = {{.pid = 4711, .memory_bytes = 2048 * kMiB, .matched = false}};
+  EXPECT_EQ(judge(reading, question()).words,
+            "used by a process that is not visible here (pid 4711, 2.0 GiB)");
+  reading.device_holders = {{.pid = 4720, .uid = 1001, .command = "python3"}};
+  const UseVerdict verdict = judge(reading, question());
+  EXPECT_EQ(verdict.use, GpuUse::UnknownHolder);
+  EXPECT_EQ(verdict.words,
+            "used by a process that has ended (pid 4711, 2.0 GiB); its device file is open in "
+            "python3, pid 4720");
+}
+
 TEST(Judge, UnmatchedPidInAContainerIsAnUnknownHolder) {
   GpuReading reading = idle_gpu();
   reading.processes = {{.pid = 4711, .matched = false}};
