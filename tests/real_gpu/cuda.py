@@ -1,10 +1,10 @@
 """A program on a GPU without a framework: memory and kernels by the driver's library.
 
-    python3 cuda.py GIB [spin SECONDS | bad | sleep SECONDS | orphan FILE]…
+    python3 cuda.py GIB [spin SECONDS | bad | sleep SECONDS | orphan FILE [exec]]…
 
 Takes so much memory on the first visible GPU and says "ready"; then, one after the other: a kernel of so many seconds, a
 kernel that writes where nothing is, a pause, or a child that keeps the GPU's files open and sleeps (its pid goes into the
-file), out of the reach of whoever ends this program.
+file), out of the reach of whoever ends this program; with `exec` the child becomes another program.
 """
 import ctypes
 import os

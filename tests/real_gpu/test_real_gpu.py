@@ -24,13 +24,12 @@ from harness import read, wait_until  # noqa: E402
 
 CUDA = f"{sys.executable} {HERE}/cuda.py"
 GIB = 1 << 30
-SMI = shutil.which("nvidia-smi") or "/usr/local/nvidia/bin/nvidia-smi"
 
-pytestmark = pytest.mark.skipif(not os.path.exists(SMI), reason="needs an NVIDIA GPU")
+pytestmark = pytest.mark.skipif(not shutil.which("nvidia-smi"), reason="needs an NVIDIA GPU")
 
 
 def smi(what, *fields):
-    out = subprocess.run([SMI, f"--query-{what}={','.join(fields)}", "--format=csv,noheader,nounits"],
+    out = subprocess.run(["nvidia-smi", f"--query-{what}={','.join(fields)}", "--format=csv,noheader,nounits"],
                          capture_output=True, text=True, check=True).stdout
     return [dict(zip(fields, row)) for row in csv.reader(out.splitlines(), skipinitialspace=True)]
 
@@ -90,6 +89,15 @@ def show(home, selector="@"):
     return home.json("show", selector)["jobs"][0]
 
 
+def failed(home, text):
+    """The job of a sweep that fails."""
+    home.submit(text)
+    assert home.wait() == 1
+    job = home.only()
+    print(job["class"], job["reason"])
+    return job
+
+
 def close_to(ours, theirs, most):
     assert ours is not None and abs(ours - float(theirs)) <= most, (ours, theirs)
 
@@ -137,7 +145,7 @@ def test_a_job_sees_its_gpu_by_uuid_and_by_index_in_pytorch_and_jax(home):
 
 def test_two_homes_take_turns(new_home):
     first, second = new_home(), new_home()
-    script = 'echo "start $1 $(date +%s.%N)" >>{0}; ' + CUDA + ' 1 sleep 0.1; echo "end $1 $(date +%s.%N)" >>{0}'
+    script = 'echo "start $(date +%s.%N)" >>{0}; ' + CUDA + ' 1 sleep 0.1; echo "end $(date +%s.%N)" >>{0}'
     text = "[grid]\ni = [0, 1, 2, 3]\n" + step(script.format(first.root + "/turns"))
     os.chmod(first.root, 0o777)
     for home in (first, second):
@@ -161,35 +169,26 @@ def test_from_the_end_of_a_job_to_the_start_of_the_next(home):
 
 
 def test_a_job_above_its_gpu_memory_is_ended(home):
-    home.submit(step(f"{CUDA} 6 sleep 30", gpu_memory="4GiB"))
-    assert home.wait() == 1
-    job = home.only()
-    print(job["reason"], job["class"])
-    assert job["class"] == "gpu-memory"
+    assert failed(home, step(f"{CUDA} 6 sleep 30", gpu_memory="4GiB"))["class"] == "gpu-memory"
 
 
 def test_the_memory_of_a_job_is_measured(home):
     home.submit(step(f"{CUDA} 3 sleep 4"))
     assert home.wait() == 0
-    usage = show(home)
-    print(json.dumps(usage.get("usage") or usage, default=str)[:3000])
+    usage = show(home)["usage"]
+    print(json.dumps(usage))
+    # With the context, 0.5 GiB or so.
+    assert 3 * GIB < usage["most"]["gpu_memory_bytes"] < 4 * GIB
 
 
 def test_memory_that_is_not_there_is_oom_gpu(home):
     line = "import torch; a = [torch.empty(16 << 30, dtype=torch.uint8, device='cuda') for _ in range(20)]"
-    home.submit(step(f'{sys.executable} -c "{line}"'))
-    assert home.wait() == 1
-    job = home.only()
-    print(job["class"], job["reason"])
-    assert job["class"] == "oom-gpu"
+    assert failed(home, step(f'{sys.executable} -c "{line}"'))["class"] == "oom-gpu"
 
 
 def test_a_kernel_that_writes_where_nothing_is(home):
-    home.submit(step(f"{CUDA} 1 bad"))
-    assert home.wait() == 1
-    job = home.only()
-    print(job["class"], job["reason"], log_of(home)[-300:])
-    print(home.run("why", "@", code=None).stdout)
+    job = failed(home, step(f"{CUDA} 1 bad"))
+    assert job["class"] == "exit" and "Xid 31" in job["reason"]
     home.submit(step(f"{CUDA} 1"), name="next.toml")
     assert home.wait("next") == 0
 
@@ -199,11 +198,12 @@ def test_a_kernel_without_an_end_looks_busy_and_a_deadlock_stalls(home):
     ready(home, "spin")
     time.sleep(12)
     job = home.only("spin")
-    print("a spinning kernel after 12 s with stall = 5s:", job["state"], gpu(home)["busy_percent"])
+    assert job["state"] == "running" and gpu(home)["busy_percent"] > 90
     begun = time.monotonic()
     home.run("cancel", "spin")
     home.wait("spin")
-    print("cancelled in s:", round(time.monotonic() - begun, 2), home.only("spin")["state"])
+    print("cancelled in s:", round(time.monotonic() - begun, 2))
+    assert home.only("spin")["state"] == "cancelled"
     home.submit(step(f"{CUDA} 1 sleep 1000", stall="5s"), name="hang.toml")
     assert home.wait("hang") == 1
     print(home.only("hang")["reason"])
@@ -249,7 +249,7 @@ def test_what_a_job_leaves_is_ended_with_it(home):
 
 @pytest.mark.parametrize("how", ["", "exec"])
 def test_an_orphan_of_somebody_else_is_named(home, how):
-    """Forked from a program that used the GPU, which has ended: the driver lists none of them."""
+    """Forked from a program that used the GPU and has ended, whose pid the driver goes on listing."""
     path = home.root + "/orphan"
     program = subprocess.Popen([*CUDA.split(), "2", "orphan", path, *how.split()])
     assert program.wait(60) == 0
@@ -262,7 +262,10 @@ def test_an_orphan_of_somebody_else_is_named(home, how):
         time.sleep(2)
         why = home.run("why", "@", code=None).stdout
         print(json.dumps(gpu(home)), home.states(), why)
-        assert how or f"(pid {program.pid}, 2.5 GiB); its device file is open in python3, pid {pid}" in why
+        if how:
+            assert home.only()["state"] == "done"  # what a program opened for CUDA does not outlive an exec
+            return
+        assert f"(pid {program.pid}, 2.5 GiB); its device file is open in python3, pid {pid}" in why
     finally:
         os.kill(pid, signal.SIGKILL)
     assert home.wait() == 0
