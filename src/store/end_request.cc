@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "job/json_depth.h"
+#include "store/json_number.h"
 
 namespace pergpu::store {
 
@@ -29,14 +30,14 @@ Result<EndRequests> end_requests_of(std::string_view text) {
   EndRequests out;
   try {
     if (nests_deeper_than(text, kMostNestedJson)) throw std::invalid_argument("nested too deep");
-    const Json whole = Json::parse(text);
-    for (const Json& j : whole.at("end")) {
-      out.jobs.push_back({{j.at("job").get<std::int64_t>()},
+    const Json all = Json::parse(text);
+    for (const Json& j : all.at("end")) {
+      out.jobs.push_back({{whole<std::int64_t>(j.at("job"))},
                           j.at("kill").get<bool>(),
                           j.value("unless_begun", false),
                           j.at("words").get<std::string>()});
     }
-    out.was_held = whole.value("was_held", false);
+    out.was_held = all.value("was_held", false);
   } catch (const std::exception& error) {
     return Error{ErrorKind::Corrupt, 0, error.what()};
   }

@@ -4,11 +4,10 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "job/json_depth.h"
+#include "store/json_number.h"
 
 namespace pergpu::store {
 namespace {
@@ -153,11 +152,8 @@ class Members {
   void get_int(const char* key, Int& out) {
     const Json* j = find(key, &Json::is_number_integer);
     if (j == nullptr) return;
-    const bool fits = j->is_number_unsigned() ? std::in_range<Int>(j->get<std::uint64_t>())
-                                              : std::in_range<Int>(j->get<std::int64_t>());
-    if (!fits) return fail(key, *j);
-    out = j->is_number_unsigned() ? static_cast<Int>(j->get<std::uint64_t>())
-                                  : static_cast<Int>(j->get<std::int64_t>());
+    if (!is_whole<Int>(*j)) return fail(key, *j);
+    out = whole<Int>(*j);
   }
   void get_int(const char* key, std::optional<int>& out) {
     if (!object_.contains(key)) return;
@@ -177,23 +173,16 @@ class Members {
     const Json* j = find(key, &Json::is_array);
     if (j == nullptr) return;
     for (const Json& item : *j) {
-      const bool fits =
-          item.is_number_unsigned()
-              ? std::in_range<int>(item.get<std::uint64_t>())
-              : item.is_number_integer() && std::in_range<int>(item.get<std::int64_t>());
-      if (!fits) return fail(key, *j);
-      out.push_back(item.get<int>());
+      if (!is_whole<int>(item)) return fail(key, *j);
+      out.push_back(whole<int>(item));
     }
   }
   void get(const char* key, std::optional<UsageSummary::Extent>& out) {
     const Json* j = find(key, &Json::is_array);
     if (j == nullptr) return;
-    const auto fits = [](const Json& number) {
-      constexpr double kMost = std::numeric_limits<float>::max();
-      return number.is_number() && std::abs(number.get<double>()) <= kMost;
-    };
-    if (j->size() != 2 || !fits((*j)[0]) || !fits((*j)[1])) return fail(key, *j);
-    out = {.mean = (*j)[0].get<float>(), .most = (*j)[1].get<float>()};
+    const bool fits = j->size() == 2 && is_single((*j)[0]) && is_single((*j)[1]);
+    if (!fits) return fail(key, *j);
+    out = {.mean = single((*j)[0]), .most = single((*j)[1])};
   }
   void get_int(const char* key, std::optional<std::uint64_t>& out) {
     if (object_.contains(key)) get_int(key, out.emplace());
@@ -201,10 +190,10 @@ class Members {
   void get(const char* key, Instant& out) {
     const Json* j = find(key, &Json::is_array);
     if (j == nullptr) return;
-    if (j->size() != 2 || !(*j)[0].is_number_integer() || !(*j)[1].is_number_integer()) {
-      return fail(key, *j);
-    }
-    out = {.wall_ns = (*j)[0].get<std::int64_t>(), .boot_ns = (*j)[1].get<std::int64_t>()};
+    const bool fits =
+        j->size() == 2 && is_whole<std::int64_t>((*j)[0]) && is_whole<std::int64_t>((*j)[1]);
+    if (!fits) return fail(key, *j);
+    out = {.wall_ns = whole<std::int64_t>((*j)[0]), .boot_ns = whole<std::int64_t>((*j)[1])};
   }
   /// Reads an object within; false: there is none.
   template <typename Read>

@@ -9,6 +9,7 @@
 
 #include "job/json_depth.h"
 #include "store/event_json.h"
+#include "store/json_number.h"
 
 namespace pergpu::store {
 namespace {
@@ -20,7 +21,7 @@ constexpr int kFormat = 1;
 Json instant(Instant at) { return {at.wall_ns, at.boot_ns}; }
 
 Instant instant_of(const Json& j) {
-  return {.wall_ns = j.at(0).get<std::int64_t>(), .boot_ns = j.at(1).get<std::int64_t>()};
+  return {.wall_ns = whole<std::int64_t>(j.at(0)), .boot_ns = whole<std::int64_t>(j.at(1))};
 }
 
 std::string line(const Json& j) {
@@ -51,7 +52,7 @@ Json needs_json(const std::vector<HandedNeed>& needs) {
 std::vector<HandedNeed> needs_of(const Json& j) {
   std::vector<HandedNeed> out;
   for (const Json& need : j) {
-    out.push_back({{need.at("job").get<std::int64_t>()}, need.at("out").get<std::string>()});
+    out.push_back({{whole<std::int64_t>(need.at("job"))}, need.at("out").get<std::string>()});
   }
   return out;
 }
@@ -116,17 +117,17 @@ class Lines {
 };
 
 void read_head(const Json& j, Handover& out) {
-  if (j.at("handover").get<int>() != kFormat) throw std::invalid_argument("another format");
+  if (whole<int>(j.at("handover")) != kFormat) throw std::invalid_argument("another format");
   j.at("key").get_to(out.key);
   j.at("from").get_to(out.from);
-  j.at("lanes").get_to(out.lanes);
-  j.at("jobs_each").get_to(out.jobs_each);
-  j.at("at").get_to(out.at_wall_ns);
-  out.last_start_ms = j.value("last_start_ms", std::int64_t{0});
+  out.lanes = whole<std::int32_t>(j.at("lanes"));
+  out.jobs_each = whole<std::int32_t>(j.at("jobs_each"));
+  out.at_wall_ns = whole<std::int64_t>(j.at("at"));
+  if (j.contains("last_start_ms")) out.last_start_ms = whole<std::int64_t>(j.at("last_start_ms"));
   out.needs = needs_of(j.value("needs", Json::array()));
   out.node = j.value("node", std::string());
   const Json& sweep = j.at("sweep");
-  out.sweep = {.id = {sweep.at("id").get<std::int64_t>()},
+  out.sweep = {.id = {whole<std::int64_t>(sweep.at("id"))},
                .root = sweep.at("root").get<std::string>(),
                .name = sweep.at("name").get<std::string>(),
                .spec = sweep.at("spec").get<std::string>(),
@@ -136,21 +137,21 @@ void read_head(const Json& j, Handover& out) {
 
 row::Run run_of(const Json& j, SweepId sweep) {
   return {.sweep = sweep,
-          .index = j.at("run").get<std::int32_t>(),
+          .index = whole<std::int32_t>(j.at("run")),
           .folder = j.at("folder").get<std::string>(),
           .json = j.at("json").get<std::string>(),
           .texts = j.at("texts").get<std::string>()};
 }
 
 HandedJob job_of(const Json& j, SweepId sweep) {
-  HandedJob out{.job = {.id = {j.at("job").get<std::int64_t>()},
+  HandedJob out{.job = {.id = {whole<std::int64_t>(j.at("job"))},
                         .sweep = sweep,
-                        .run = j.at("run").get<std::int32_t>(),
-                        .step = j.at("step").get<std::int16_t>(),
+                        .run = whole<std::int32_t>(j.at("run")),
+                        .step = whole<std::int16_t>(j.at("step")),
                         .step_name = j.at("step_name").get<std::string>(),
                         .identity = identity_of(j.at("identity").get<std::string>()),
                         .at = instant_of(j.at("at"))},
-                .task = j.at("task").get<std::int32_t>(),
+                .task = whole<std::int32_t>(j.at("task")),
                 .needs = needs_of(j.at("needs"))};
   Result<JobEvent> state = event_of("folded", j.at("state").get<std::string>());
   if (!state) throw std::invalid_argument(state.error().message);
@@ -180,8 +181,8 @@ Result<Handover> handover_of(std::string_view text) {
   try {
     const Json first = lines.next();
     read_head(first, out);
-    const auto runs = first.at("runs").get<std::size_t>();
-    const auto jobs = first.at("jobs").get<std::size_t>();
+    const auto runs = whole<std::size_t>(first.at("runs"));
+    const auto jobs = whole<std::size_t>(first.at("jobs"));
     while (out.runs.size() < runs) out.runs.push_back(run_of(lines.next(), out.sweep.id));
     while (out.jobs.size() < jobs) out.jobs.push_back(job_of(lines.next(), out.sweep.id));
   } catch (const std::exception& error) {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "job/json_depth.h"
+#include "store/json_number.h"
 
 namespace pergpu::store {
 
@@ -36,17 +37,18 @@ Result<std::vector<Present>> present_of(std::string_view text) {
   std::vector<Present> out;
   try {
     if (nests_deeper_than(text, kMostNestedJson)) throw std::invalid_argument("nested too deep");
-    const Json whole = Json::parse(text);
-    for (const Json& j : whole.at("now")) {
-      Present p{.attempt = {{j.at("job").get<std::int64_t>()}, j.at("attempt").get<std::int32_t>()},
-                .at_wall_ns = j.at("at").get<std::int64_t>(),
-                .status = j.at("status").get<std::string>(),
-                .progress = j.at("progress").get<std::string>()};
-      p.reading.throttle = j.at("throttle").get<std::uint32_t>();
+    const Json all = Json::parse(text);
+    for (const Json& j : all.at("now")) {
+      Present p{
+          .attempt = {{whole<std::int64_t>(j.at("job"))}, whole<std::int32_t>(j.at("attempt"))},
+          .at_wall_ns = whole<std::int64_t>(j.at("at")),
+          .status = j.at("status").get<std::string>(),
+          .progress = j.at("progress").get<std::string>()};
+      p.reading.throttle = whole<std::uint32_t>(j.at("throttle"));
       const Json& measures = j.at("measures");
       for (const Measure m : kAllMeasures) {
         const auto told = measures.find(std::string(to_string(m)));
-        if (told != measures.end()) p.reading[m] = told->get<float>();
+        if (told != measures.end()) p.reading[m] = single(*told);
       }
       out.push_back(std::move(p));
     }

@@ -13,6 +13,7 @@
 #include "job/json_depth.h"
 #include "os/file.h"
 #include "store/event_json.h"
+#include "store/json_number.h"
 
 namespace pergpu::store {
 namespace {
@@ -57,18 +58,18 @@ Json body(const row::Usage& u) {
 }
 
 Instant instant_of(const Json& j) {
-  return {.wall_ns = j.at(0).get<std::int64_t>(), .boot_ns = j.at(1).get<std::int64_t>()};
+  return {.wall_ns = whole<std::int64_t>(j.at(0)), .boot_ns = whole<std::int64_t>(j.at(1))};
 }
 
 row::Usage usage_of(const Json& j) {
-  return {.job = {j.at("job").get<std::int64_t>()},
-          .attempt = j.at("attempt").get<std::int32_t>(),
+  return {.job = {whole<std::int64_t>(j.at("job"))},
+          .attempt = whole<std::int32_t>(j.at("attempt")),
           .at = instant_of(j.at("at")),
           .minutes = from_hex(j.at("usage").get<std::string>())};
 }
 
 Record record_of(const Json& j) {
-  Record out{.attempt = {{j.at("job").get<std::int64_t>()}, j.at("attempt").get<std::int32_t>()},
+  Record out{.attempt = {{whole<std::int64_t>(j.at("job"))}, whole<std::int32_t>(j.at("attempt"))},
              .at = instant_of(j.at("at"))};
   Result<JobEvent> event =
       event_of(j.at("event").get<std::string>(), j.at("body").get<std::string>());

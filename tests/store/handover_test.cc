@@ -76,6 +76,12 @@ TEST(Handover, RefusesWhatIsDamaged) {
   std::string newer = text;
   newer.replace(newer.find("\"handover\":1"), 12, "\"handover\":2");
   EXPECT_FALSE(handover_of(newer));
+  for (const char* number : {"1e30", "5000000000", "0.5", "-99999999999999999999"}) {
+    std::string odd = text;
+    const std::size_t at = odd.find("\"lanes\":") + 8;
+    odd.replace(at, odd.find_first_of(",}", at) - at, number);
+    EXPECT_FALSE(handover_of(odd)) << number;
+  }
   EXPECT_FALSE(handover_of(""));
   EXPECT_FALSE(handover_of(std::string(100'000, '[')));
 }

@@ -25,6 +25,10 @@ TEST(Present, RefusesWhatIsSomethingElse) {
   for (const char* text : {"", "{}", R"({"now":[{"job":1}]})", R"({"now":3})"}) {
     EXPECT_FALSE(present_of(text)) << text;
   }
+  const Present present{.attempt = {{17}, 2}};
+  std::string hot = to_text({present});
+  hot.replace(hot.find("\"measures\":{"), 12, R"("measures":{"cores":1e300)");
+  EXPECT_FALSE(present_of(hot)) << hot;
   EXPECT_FALSE(present_of(std::string(100'000, '[')));
 }
 

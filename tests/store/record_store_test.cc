@@ -167,7 +167,9 @@ RC_GTEST_PROP(Records, EveryNameIsReadAsItIsWritten, ()) {
 
 TEST(Records, RefusesWhatMakesNoSense) {
   for (const char* text : {"{\"job\":1}\n", "nonsense\n", "{\"closed\":3}\n",
-                           R"({"job":1,"attempt":1,"event":"no","body":"{}","at":[1,2]})"}) {
+                           R"({"job":1,"attempt":1,"event":"no","body":"{}","at":[1,2]})",
+                           R"({"job":1,"attempt":1,"usage":"","at":[1e56,2]})",
+                           R"({"job":1,"attempt":5000000000,"usage":"","at":[1,2]})"}) {
     const auto file = store::records_of(text);
     ASSERT_FALSE(file) << text;
     EXPECT_EQ(file.error().kind, ErrorKind::Corrupt);
