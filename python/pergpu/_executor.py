@@ -95,7 +95,7 @@ class Executor(concurrent.futures.Executor):
             if keys.get("retries"):
                 raise ValueError("retries need a process for each call; leave out reuse=True")
             timeout = _seconds(keys.pop("timeout", None))
-            count = max_workers or lanes or max(1, _gpus_of_machine() // max(1, int(gpus)))
+            count = max_workers or lanes or max(1, fitting(_gpus_of_machine(), gpus))
             self._calls = Workers(count, timeout, jobs.write_head, jobs.start_workers)
         else:
             self._calls = Calls(jobs.head, jobs.start_calls)
@@ -317,6 +317,11 @@ def _seconds(timeout: str | None) -> float:
     """Of a text such as "1h30m", which was checked; 0: none."""
     units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
     return sum(float(n) * units[unit] for n, unit in re.findall(r"([0-9.]+)\s*(ms|s|m|h|d)", timeout or ""))
+
+
+def fitting(machine: int, gpus: float) -> int:
+    """How many calls fit on the machine's GPUs at once, with so many each, or a share of one."""
+    return machine * int(1 / gpus + 1e-9) if 0 < gpus < 1 else machine // max(1, int(gpus))
 
 
 def _gpus_of_machine() -> int:

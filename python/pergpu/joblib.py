@@ -25,7 +25,7 @@ from typing import Any
 from joblib._parallel_backends import AutoBatchingMixin, FallbackToBackend, ParallelBackendBase, SequentialBackend
 from joblib.parallel import register_parallel_backend
 
-from ._executor import Executor, _gpus_of_machine
+from ._executor import Executor, _gpus_of_machine, fitting
 from ._future import Future
 from ._joblib_arrays import Arrays, _File
 from ._pickling import describe
@@ -73,8 +73,8 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):
         if self._keys.get("on", "local") != "local":
             raise ValueError(f"n_jobs={n_jobs}: how much room a cluster has is not known; name a number")
         if self._room is None:
-            gpus = int(self._keys.get("gpus", 1))
-            self._room = self._keys.get("lanes") or (_gpus_of_machine() // gpus if gpus else os.cpu_count())
+            gpus = self._keys.get("gpus", 1)
+            self._room = self._keys.get("lanes") or (fitting(_gpus_of_machine(), gpus) if gpus else os.cpu_count())
         return max((self._room or 1) + 1 + n_jobs, 1)
 
     # A loop begins and ends.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "cli/client.h"
@@ -17,6 +18,7 @@
 #include "cli/terminal.h"
 #include "coordinator/array_preview.h"
 #include "coordinator/machine.h"
+#include "job/gpu_parts.h"
 #include "job/redact.h"
 #include "job/schedule.h"
 #include "os/paths.h"
@@ -84,6 +86,15 @@ std::string runs_table(const SweepSpec& sweep, const std::vector<std::string>& f
   return out;
 }
 
+std::string gpus_text(const StepSpec& step) {
+  return step.gpu_share > 0 ? share_text(step.gpu_share) : std::to_string(step.gpus);
+}
+
+json gpus_of(const StepSpec& step) {
+  if (step.gpu_share == 0) return step.gpus;
+  return static_cast<double>(step.gpu_share) / kWholeGpu;
+}
+
 std::string steps_table(const SweepSpec& sweep, const view::Style& style) {
   const std::vector<view::Column> columns = {
       {.title = "STEP"},
@@ -105,7 +116,7 @@ std::string steps_table(const SweepSpec& sweep, const view::Style& style) {
         plain(step.name),
         plain(std::to_string(step.once ? 1 : sweep.runs.size())),
         plain(needs_text(sweep, step)),
-        plain(std::to_string(step.gpus)),
+        plain(gpus_text(step)),
         plain(step.cpus ? std::to_string(*step.cpus) : "-"),
         plain(step.memory_bytes ? format_size(*step.memory_bytes) : "-"),
         plain(step.timeout ? format_duration(*step.timeout) : "-"),
@@ -134,6 +145,24 @@ Result<Outlook> estimate_on_cluster(const SweepSpec& sweep, const SubmitContext&
   return out;
 }
 
+/// The lane of a job; nullopt: there is no room for it.
+std::optional<std::string> take_gpus(const StepSpec& step, std::vector<GpuParts>& gpus) {
+  const int share = step.gpu_share > 0 ? step.gpu_share : kWholeGpu;
+  std::vector<std::size_t> chosen;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    if (gpus[i].taken() + share <= kWholeGpu) chosen.push_back(i);
+  }
+  const auto asked = static_cast<std::size_t>(step.gpus);
+  if (chosen.size() < asked) return std::nullopt;
+  std::ranges::stable_sort(chosen, {}, [&](std::size_t i) { return gpus[i].taken(); });
+  chosen.resize(asked);
+  const LaneId lane{.pool = LaneId::Pool::Gpu,
+                    .slot = static_cast<std::int32_t>(chosen.front()),
+                    .part = gpus[chosen.front()].first_free()};
+  for (const std::size_t i : chosen) gpus[i].give(gpus[i].first_free(), {.share = share});
+  return to_string(lane);
+}
+
 /// Jobs without needs, in file order, on lanes that are all taken to be free.
 Result<Outlook> estimate(const SweepSpec& sweep, const RunOptions& options) {
   Outlook out{.preview = {}, .estimated = true, .note = {}};
@@ -151,7 +180,7 @@ Result<Outlook> estimate(const SweepSpec& sweep, const RunOptions& options) {
   std::size_t cpu_lanes = std::max(1u, std::thread::hardware_concurrency());
   const bool own_lanes = options.lanes > 0;
   if (own_lanes) cpu_lanes = static_cast<std::size_t>(options.lanes);
-  std::size_t gpus_used = 0;
+  std::vector<GpuParts> gpus(gpu_lanes);
   std::size_t cpus_used = 0;
   std::vector<StartSnapshot>& starts = out.preview.starts;
   for (std::size_t run = 0; run < std::max<std::size_t>(1, sweep.runs.size()); ++run) {
@@ -166,14 +195,15 @@ Result<Outlook> estimate(const SweepSpec& sweep, const RunOptions& options) {
         }
         continue;
       }
-      std::size_t& used = on_gpu ? gpus_used : cpus_used;
-      const auto units = static_cast<std::size_t>(on_gpu ? step.gpus : 1);
-      if (used + units > (on_gpu ? gpu_lanes : cpu_lanes)) continue;
-      const char* prefix = on_gpu ? "gpu" : own_lanes ? "lane" : "cpu";
-      starts.push_back({.run = step.once ? "" : out.preview.runs[run],
-                        .step = step.name,
-                        .lane = fmt::format("{}{}", prefix, used)});
-      used += units;
+      std::optional<std::string> lane;
+      if (on_gpu) {
+        lane = take_gpus(step, gpus);
+      } else if (cpus_used < cpu_lanes) {
+        lane = fmt::format("{}{}", own_lanes ? "lane" : "cpu", cpus_used++);
+      }
+      if (!lane) continue;
+      starts.push_back(
+          {.run = step.once ? "" : out.preview.runs[run], .step = step.name, .lane = *lane});
     }
   }
   return out;
@@ -238,7 +268,7 @@ json as_json(const SweepSpec& sweep, const Outlook& outlook) {
   for (const StepSpec& step : sweep.steps) {
     steps.push_back({{"name", step.name},
                      {"jobs", step.once ? 1 : sweep.runs.size()},
-                     {"gpus", step.gpus},
+                     {"gpus", gpus_of(step)},
                      {"needs", needs_text(sweep, step)}});
   }
   json runs = json::array();

@@ -270,6 +270,7 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand) {
                              .step_env = std::move(*step_env),
                              .cpus = attempt.placement.cpus,
                              .gpus = attempt.placement.gpus,
+                             .gpu_share = attempt.placement.share,
                              .port = attempt.placement.port,
                              // A GPU step on a CPU lane stands for one without a GPU, too.
                              .hide_gpus = true,

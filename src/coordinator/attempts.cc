@@ -15,6 +15,7 @@ namespace pergpu {
 namespace {
 
 constexpr std::int64_t kClusterPatience = 2 * kSecond;
+constexpr std::int64_t kNeighbourly = 5 * kSecond;  // how old what a shared GPU reports may be
 
 /// The end of a failed job's log: its last words tell a mistake from an accident.
 std::string log_tail(const std::string& path) {
@@ -125,6 +126,7 @@ void Coordinator::observe(const LiveAttempt& live, const engine_event::Started& 
       {.id = live.id,
        .root = {started.pid, started.start_ticks},
        .gpus = live.gpus,
+       .shares_gpu = live.demand.share > 0,
        .started_boot_ns = parts_.world->job(live.id.job)->last->started_at.boot_ns,
        .is_new = is_new});
 }
@@ -219,7 +221,12 @@ void Coordinator::examine(LiveAttempt& live, const EngineEvent& end) {
       const gpu::GpuLane* facts = parts_.gpus->facts(uuid);
       gpus.emplace_back(uuid, facts == nullptr ? uuid : to_string(facts->id));
     }
-    it->second.faults = gpu_care_.faults(look, gpus, attempt.starting_at.boot_ns);
+    std::int64_t since = attempt.starting_at.boot_ns;
+    // Neighbours had theirs, and looks come every second: an older one has not ended this attempt.
+    if (it->second.demand.share > 0) {
+      since = std::max(since, parts_.clock->now().boot_ns - kNeighbourly);
+    }
+    it->second.faults = gpu_care_.faults(look, gpus, since);
     it->second.examining = false;
     on_engine(end);
   });
@@ -235,7 +242,7 @@ void Coordinator::ready(LiveAttempt& live) {
 /// What does not go although it was killed: the job has not ended, and its lanes stay closed.
 void Coordinator::resist(LiveAttempt& live, std::string words) {
   live.resists = std::move(words);
-  for (const std::string& uuid : live.gpus) parts_.gpus->tell(uuid, live.resists);
+  for (const std::string& uuid : live.gpus) parts_.gpus->tell(uuid, live.id.job, live.resists);
   parts_.gpus->fill(capacity_);
 }
 
@@ -263,7 +270,8 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
     outcome.usage = parts_.telemetry->end(live.id);
   }
   const Next next = what_follows(job, outcome);
-  gpu_care_.attempt_ended(live.gpus, id, live.key, outcome.cls);
+  // One incident ends several jobs that share a GPU: it says nothing of job after job.
+  if (live.demand.share == 0) gpu_care_.attempt_ended(live.gpus, id, live.key, outcome.cls);
   record(id, event::Ended{std::move(outcome), next});
   learn(job, live, share);
   vacate(live, !evidence.lost || evidence.proven_gone);
@@ -344,7 +352,7 @@ void Coordinator::vacate(LiveAttempt& live, bool gone) {
   for (const LaneId& lane : pergpu::lanes_of(parts_.world->job(live.id.job)->last->placement)) {
     lane_use_.vacate(lane, parts_.clock->now().boot_ns);
   }
-  for (const std::string& uuid : live.gpus) parts_.gpus->vacate(uuid, gone);
+  for (const std::string& uuid : live.gpus) parts_.gpus->vacate(uuid, live.id.job, gone);
   parts_.gpus->fill(capacity_);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "coordinator/submit.h"
+#include "job/gpu_parts.h"
 #include "run/slurm_script.h"
 
 namespace pergpu {
@@ -28,6 +29,12 @@ Result<void> check_for_cluster(const SweepSpec& sweep) {
           fmt::format("step {}: gpu = \"{}\" is no name of a type, which is all that Slurm takes "
                       "(`sinfo -o %G` shows them); or name a `constraint` in `slurm`",
                       step.name, step.gpu));
+    }
+    if (step.gpu_share > 0) {
+      return invalid(
+          fmt::format("step {}: gpus = {}: Slurm gives whole GPUs to jobs of their own; "
+                      "ask for gpus = 1, or use shares on this machine",
+                      step.name, share_text(step.gpu_share)));
     }
     // It counts the jobs that this machine runs.
     if (step.uses.empty()) continue;

@@ -303,7 +303,7 @@ void Coordinator::acquire(const Choice& choice, int overtaken) {
   const JobId job = choice.job.id;
   const Demand& demand = *queue_.demand(choice.job.key());
   acquiring_.emplace(job, Acquiring{choice, demand, overtaken});
-  parts_.gpus->acquire(choice.gpus, job, demand, [this, job](bool is_ready) {
+  parts_.gpus->acquire(choice.gpus, job, demand, choice.lane, [this, job](bool is_ready) {
     auto node = acquiring_.extract(job);
     if (node.empty()) return;
     const auto& [chosen, booked, before] = node.mapped();
@@ -316,6 +316,7 @@ void Coordinator::acquire(const Choice& choice, int overtaken) {
       return;
     }
     capacity_.vacate(chosen.job.step, booked, chosen.lane, chosen.gpus, true, false);
+    for (const std::string& uuid : chosen.gpus) parts_.gpus->forgo(uuid, job);
     refresh(job);
     queue_.untake(chosen.job, before, chosen.overtaken);
   });
@@ -358,18 +359,22 @@ void Coordinator::begin(const Choice& choice, const Demand& demand) {
                    .demand = demand,
                    .lane = choice.lane,
                    .gpus = choice.gpus};
-  live.cpus = cpu_budget(step.spec.cpus, parts_.machine.core_count(), lanes_of(sweep),
-                         static_cast<int>(choice.gpus.size()));
+  live.cpus =
+      cpu_budget(step.spec.cpus, parts_.machine.core_count(), lanes_of(sweep), lanes_taken(demand));
   std::vector<LiveBudget> budgets;
   for (const auto& [other, attempt] : live_) budgets.push_back({attempt.cpus, attempt.cpu_list});
-  Placement placement{.lane = live.lane, .gpus = live.gpus, .cpus = live.cpus, .node = parts_.node};
+  Placement placement{.lane = live.lane,
+                      .gpus = live.gpus,
+                      .share = demand.share,
+                      .cpus = live.cpus,
+                      .node = parts_.node};
   std::vector<int> near_cpus;
   for (const std::string& uuid : choice.gpus) {
     if (const gpu::GpuLane* gpu = parts_.gpus->facts(uuid)) {
       near_cpus.insert(near_cpus.end(), gpu->near_cpus.begin(), gpu->near_cpus.end());
       if (choice.gpus.size() > 1) placement.slots.push_back(gpu->id.slot);
     }
-    parts_.gpus->occupy(uuid, id);
+    parts_.gpus->occupy(uuid, id, demand, choice.lane);
   }
   placement.cpu_list = live.cpu_list =
       choose_cores(live.cpus, parts_.machine.cores, near_cpus, budgets);
@@ -465,7 +470,7 @@ Engine& Coordinator::engine_of(const Sweep& sweep) const {
 int Coordinator::lanes_of(const Sweep& sweep) const {
   if (sweep.context.engine == kSlurm && cluster_) return cluster_->lanes_of(sweep);
   if (sweep.context.lanes > 0) return static_cast<int>(sweep.context.lanes);
-  if (parts_.gpus->any()) return static_cast<int>(parts_.gpus->lanes().size());
+  if (parts_.gpus->any()) return static_cast<int>(parts_.gpus->count());
   return capacity_.cpu_lanes.size;
 }
 
@@ -495,9 +500,25 @@ bool Coordinator::is_ours(const GpuProcess& process) const {
   return gpu::descends_from(process, roots);
 }
 
+/// A process of that attempt's tree, which its keeper inherits.
+bool Coordinator::is_of(const LiveAttempt& live, const GpuProcess& process) const {
+  const std::int32_t pid = parts_.world->job(live.id.job)->last->pid;
+  std::vector<std::int32_t> roots;
+  for (const std::int32_t root : {pid, live.engine->keeper_pid(live.id)}) {
+    if (root > 0) roots.push_back(root);
+  }
+  return gpu::descends_from(process, roots);
+}
+
+std::optional<JobId> Coordinator::job_of(const GpuProcess& process) const {
+  const auto owner = std::find_if(live_.begin(), live_.end(),
+                                  [&](const auto& entry) { return is_of(entry.second, process); });
+  return owner == live_.end() ? std::nullopt : std::optional(owner->first);
+}
+
 void Coordinator::gpus_discovered() {
   if (parts_.gpus->any()) {
-    const int lanes = static_cast<int>(parts_.gpus->lanes().size());
+    const int lanes = static_cast<int>(parts_.gpus->count());
     const int cores = parts_.machine.core_count();
     capacity_.cpu_lanes.size = machine_cpu_lanes(cores, lanes, cpu_budget({}, cores, lanes));
   }

@@ -221,6 +221,8 @@ class Coordinator {
   /// The first look at the GPUs is over, or a later one has shown more of them.
   void gpus_discovered();
   bool is_ours(const GpuProcess& process) const;
+  /// The live attempt's job whose process it is, as far as that shows.
+  std::optional<JobId> job_of(const GpuProcess& process) const;
   /// Once per turn of the loop: chooses starts and flushes the journal.
   void settle();
 
@@ -285,6 +287,7 @@ class Coordinator {
   ReadyJob ready_entry(const Job& job) const;
   void leave_queue(const Job& job);
   void learn(const Job& job, const LiveAttempt& live, const CpuShare& share);
+  bool is_of(const LiveAttempt& live, const GpuProcess& process) const;
   void tell_idle(LaneId id, LaneSnapshot& lane) const;
 
   void begin(const Choice& choice, const Demand& demand);
@@ -321,6 +324,11 @@ class Coordinator {
   void confirm_stall(LiveAttempt& live, const std::string& words, int looks);
   void end_stalled(LiveAttempt& live, const std::string& words);
   void watch_gpu_memory();
+  struct GpuMemoryUse {
+    std::string uuid = {};
+    std::uint64_t bytes = 0;
+  };
+  std::optional<GpuMemoryUse> gpu_memory_of(const LiveAttempt& live, const GpuLook& look) const;
   void judge_gpu_memory(const GpuLook& look);
   void end_attempt(JobId id, const Evidence& evidence);
   bool is_on_cluster(const Job& job) const;

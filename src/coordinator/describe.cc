@@ -177,15 +177,16 @@ std::string cpu_group(int version) {
 
 std::string gpu_memory_words(const Coordinator& coordinator, const Job& job) {
   const Demand asked = coordinator.asked_by(job);
-  if (!asked.gpu_memory_bytes) return "not held: it runs without a GPU";
+  if (!asked.gpu_memory_bytes && asked.share == 0) return "not held: it runs without a GPU";
   const bool is_told = !coordinator.gpu_lanes().last_look().in_container;
-  if (!is_told && asked.outsiders != Outsiders::Avoid) {
+  if (!is_told && (asked.share > 0 || asked.outsiders != Outsiders::Avoid)) {
     return "not held: the GPU may have other users, and in a container the driver does not say "
            "whose memory it is";
   }
   return fmt::format("watched: memory of its {} each second, ended above {}",
                      is_told ? "processes on the GPU" : "GPU",
-                     format_size(ended_above(*asked.gpu_memory_bytes)));
+                     asked.gpu_memory_bytes ? format_size(ended_above(*asked.gpu_memory_bytes))
+                                            : share_text(asked.share) + " of the GPU's");
 }
 
 /// By what each limit of a live job is held; of others, by what the next attempt's will be.
@@ -201,7 +202,9 @@ nlohmann::json held_by(const Coordinator& coordinator, const Job& job, const Ste
     out["stall"] = std::string("watched: output to the log, CPU time") +
                    (step.gpus > 0 ? ", GPU utilization" : "");
   }
-  if (step.gpu_memory_bytes) out["gpu_memory"] = gpu_memory_words(coordinator, job);
+  if (step.gpu_memory_bytes || coordinator.asked_by(job).share > 0) {
+    out["gpu_memory"] = gpu_memory_words(coordinator, job);
+  }
   if (step.memory_bytes) {
     const int version = runs ? live->memory_held : groups.memory.version;
     out["memory"] = version == 0 ? kMemoryWatched : memory_group(version);
@@ -274,6 +277,7 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
   if (step.max_parallel) limits["max_parallel"] = *step.max_parallel;
   if (step.priority != 0) limits["priority"] = step.priority;
   limits["gpus"] = step.gpus;
+  if (asked.share > 0) limits["gpus"] = asked.share / static_cast<double>(kWholeGpu);
   limits["grace"] = format_duration(step.grace);
   j["limits"] = std::move(limits);
   j["limits_held"] = held_by(coordinator, job, step);

@@ -146,9 +146,9 @@ void Coordinator::estimate(ExpectedEnds& out) const {
       if (mean <= 0) pool.known = false;
       const double all = mean * left;
       const double work = all - std::min(spent[key], all);
-      pool.ns += work * std::max(1, demand->gpus);
+      pool.ns += work * lanes_taken(*demand);
       known = known && pool.known;
-      const std::size_t lanes = demand->pool == LaneId::Pool::Gpu ? parts_.gpus->lanes().size()
+      const std::size_t lanes = demand->pool == LaneId::Pool::Gpu ? parts_.gpus->count()
                                 : is_own ? static_cast<std::size_t>(lanes_of(*sweep))
                                          : static_cast<std::size_t>(capacity_.cpu_lanes.size);
       longest = std::max(longest, pool.ns / static_cast<double>(std::max<std::size_t>(lanes, 1)));

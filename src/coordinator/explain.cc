@@ -136,6 +136,9 @@ std::string Coordinator::growth_words(const Job& job) const {
   if (growths.gpu_memory > 0 && asked.gpu_memory_bytes) {
     more += (more.empty() ? "" : " and ") + size_text(*asked.gpu_memory_bytes) + " of GPU memory";
   }
+  if (growths.gpu_memory > 0 && asked.share > 0) {
+    more += fmt::format("{}{} of a GPU", more.empty() ? "" : " and ", share_text(asked.share));
+  }
   return more.empty() ? more : "; its next attempt has " + more;
 }
 

@@ -1,6 +1,7 @@
 // GPUs and their lanes as they are told: what GpuLanes knows, in the words of the snapshot.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "coordinator/gpu_lanes.h"
@@ -11,63 +12,89 @@ namespace pergpu {
 std::vector<LaneSnapshot> GpuLanes::lanes() const {
   std::vector<LaneSnapshot> out;
   for (const Lane& l : lanes_) {
-    LaneSnapshot s{.name = to_string(l.facts.id), .uuid = l.facts.uuid, .state = "free"};
-    const std::string quarantine = quarantine_words(l);
-    switch (l.phase) {
-      case Phase::Idle:
-      case Phase::Ready:
-        break;
-      case Phase::Looking:
-        s.state = "busy";
-        s.why = fmt::format("is looked at for job {}", l.job.value);
-        break;
-      case Phase::InUse:
-        s.state = l.words.empty() ? "busy" : "dirty";
-        s.why = l.words;
-        if (s.why.empty() && !quarantine.empty()) s.why = "is quarantined after it: " + quarantine;
-        s.job = l.job.value;
-        break;
-      case Phase::Settling:
-        s.state = "busy";
-        s.why = fmt::format("is being cleared after job {}", l.job.value);
-        break;
-      case Phase::LeasedByOther:
-      case Phase::Closed:
-      case Phase::Doubtful:
-        s.state = l.state;
-        s.why = l.words;
-        break;
-    }
-    const bool is_idle = l.phase != Phase::InUse && l.phase != Phase::Settling &&
-                         l.phase != Phase::Looking && l.phase != Phase::LeasedByOther;
-    if (is_idle && !quarantine.empty()) {
-      s.state = "quarantined";
-      s.why = quarantine;
-    }
-    out.push_back(std::move(s));
+    for (LaneSnapshot& s : snapshots_of(l)) out.push_back(std::move(s));
   }
+  return out;
+}
+
+/// Several only where several jobs run.
+std::vector<LaneSnapshot> GpuLanes::snapshots_of(const Lane& l) const {
+  LaneSnapshot s{.name = to_string(l.facts.id), .uuid = l.facts.uuid, .state = "free"};
+  const std::string quarantine = quarantine_words(l);
+  switch (l.phase) {
+    case Phase::Idle:
+    case Phase::Ready:
+      break;
+    case Phase::Looking:
+      s.state = "busy";
+      s.why = fmt::format("is looked at for job {}", l.job.value);
+      break;
+    case Phase::InUse:
+      s.state = l.words.empty() ? "busy" : "dirty";
+      s.why = l.words;
+      if (s.why.empty() && !quarantine.empty()) s.why = "is quarantined after it: " + quarantine;
+      s.job = l.job.value;
+      break;
+    case Phase::Settling:
+      s.state = "busy";
+      s.why = fmt::format("is being cleared after job {}", l.job.value);
+      break;
+    case Phase::LeasedByOther:
+    case Phase::Closed:
+    case Phase::Doubtful:
+      s.state = l.state;
+      s.why = l.words;
+      break;
+  }
+  const bool is_idle = l.phase != Phase::InUse && l.phase != Phase::Settling &&
+                       l.phase != Phase::Looking && l.phase != Phase::LeasedByOther;
+  if (is_idle && !quarantine.empty()) {
+    s.state = "quarantined";
+    s.why = quarantine;
+  }
+  std::vector<LaneSnapshot> out;
+  if (l.phase == Phase::InUse) {
+    const std::string words = s.why.empty() ? l.remains : s.why;
+    if (!l.tenants.empty()) s.job.reset();  // none runs yet, or no more
+    for (const Tenant& tenant : l.tenants) {
+      if (!tenant.runs) continue;
+      LaneId id = l.facts.id;
+      id.part = tenant.part;
+      s.name = to_string(id);
+      s.job = tenant.job.value;
+      s.state = tenant.words.empty() ? "busy" : "dirty";
+      s.why = tenant.words.empty() ? words : tenant.words;
+      out.push_back(s);
+    }
+  }
+  if (out.empty()) out.push_back(std::move(s));
+  std::ranges::sort(out, {},
+                    [](const LaneSnapshot& one) { return std::pair(one.name.size(), one.name); });
   return out;
 }
 
 std::vector<GpuSnapshot> GpuLanes::gpus() const {
   std::vector<GpuSnapshot> out;
-  const std::vector<LaneSnapshot> lane_states = lanes();
-  for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    const Lane& l = lanes_[i];
+  for (const Lane& l : lanes_) {
+    const std::vector<LaneSnapshot> its = snapshots_of(l);
     GpuSnapshot s{.uuid = l.facts.uuid,
                   .index = l.facts.id.slot,
                   .name = l.facts.name,
                   .pci = l.facts.pci,
-                  .state = lane_states[i].state,
-                  .why = lane_states[i].why,
-                  .lanes = {lane_states[i].name},
+                  .state = its.front().state,
+                  .why = its.front().why,
                   .memory_bytes = static_cast<std::int64_t>(l.reading.total_bytes),
                   .used_bytes = static_cast<std::int64_t>(l.reading.used_bytes)};
+    for (const LaneSnapshot& lane : its) s.lanes.push_back(lane.name);
     for (const GpuProcess& p : l.reading.processes) {
       GpuHolder holder{.pid = p.pid, .command = p.command};
       if (p.uid) holder.user = gpu::user_name(*p.uid);
       if (p.memory_bytes) holder.memory_bytes = static_cast<std::int64_t>(*p.memory_bytes);
-      if (l.phase == Phase::InUse && parts_.ours(p)) holder.job = l.job.value;
+      if (l.phase == Phase::InUse && !l.tenants.empty() && parts_.job_of) {
+        if (const std::optional<JobId> job = parts_.job_of(p)) holder.job = job->value;
+      } else if (l.phase == Phase::InUse && parts_.ours(p)) {
+        holder.job = l.job.value;
+      }
       s.holders.push_back(std::move(holder));
     }
     out.push_back(std::move(s));

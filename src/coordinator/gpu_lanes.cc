@@ -132,6 +132,7 @@ void GpuLanes::fill(Capacity& capacity) const {
     it->busy.clear();
     it->outsiders.clear();
     it->ends = l.gathers;
+    fill_parts(l, *it);
     it->doubtful = l.phase == Phase::Doubtful;
     const std::string closed = closed_words(l);
     switch (l.phase) {
@@ -149,6 +150,10 @@ void GpuLanes::fill(Capacity& capacity) const {
         if (!l.waiter) it->free_at_ns = parts_.clock->now().boot_ns;
         break;
       case Phase::InUse:
+        if (!l.tenants.empty()) {
+          fill_shared(l, closed, *it);
+          break;
+        }
         it->busy = l.words.empty() ? fmt::format("runs job {}", l.job.value)
                                    : fmt::format("is held by job {}: {}", l.job.value, l.words);
         it->ends = l.words.empty();
@@ -170,7 +175,18 @@ void GpuLanes::fill(Capacity& capacity) const {
 }
 
 void GpuLanes::acquire(const std::vector<std::string>& uuids, JobId job, const Demand& demand,
-                       std::function<void(bool)> done) {
+                       LaneId lane_id, std::function<void(bool)> done) {
+  Lane* shared = demand.share > 0 ? lane(uuids.front()) : nullptr;
+  if (shared != nullptr) {
+    shared->tenants.push_back({.job = job, .part = lane_id.part, .demand = demand});
+    auto told = [this, uuid = uuids.front(), job, done = std::move(done)](bool is_ready) {
+      Lane* its = lane(uuid);
+      if (!is_ready && its != nullptr) leave(*its, job);
+      done(is_ready);
+    };
+    if (shared->phase == Phase::InUse) return join(*shared, job, demand, std::move(told));
+    return acquire_one(uuids.front(), job, demand, std::move(told));
+  }
   if (uuids.size() == 1) return acquire_one(uuids.front(), job, demand, std::move(done));
   struct Gathering {
     std::size_t pending = 0;
@@ -372,6 +388,7 @@ void GpuLanes::on_look(const GpuLook& look, std::int64_t number) {
   const std::string why = look.driver_mismatch ? driver_trouble_ : look.why;
   const bool is_valid = look.complete && !look.driver_mismatch;
   for (Lane& l : lanes_) {
+    judge_joiners(l, number, is_valid, why);
     const bool is_lost = look.complete && !l.listed && l.phase == Phase::Idle;
     // A look that began before the lane was there to be judged may show what was before.
     const bool is_answered = l.look != 0 && l.look <= number;
@@ -385,15 +402,19 @@ void GpuLanes::on_look(const GpuLook& look, std::int64_t number) {
   }
 }
 
+gpu::UseQuestion GpuLanes::question_of(const Lane& l, Outsiders outsiders) const {
+  return {.in_container = look_.in_container,
+          .running_ours = false,
+          .after_job = l.after_job,
+          .idle_bytes = idle_.of(l.facts.uuid),
+          .outsiders = outsiders,
+          .needed_bytes = l.needed_bytes,
+          .ours = parts_.ours,
+          .user_name = gpu::user_name};
+}
+
 gpu::UseVerdict GpuLanes::verdict_of(const Lane& l, Outsiders outsiders) const {
-  return gpu::judge(l.reading, {.in_container = look_.in_container,
-                                .running_ours = false,
-                                .after_job = l.after_job,
-                                .idle_bytes = idle_.of(l.facts.uuid),
-                                .outsiders = outsiders,
-                                .needed_bytes = l.needed_bytes,
-                                .ours = parts_.ours,
-                                .user_name = gpu::user_name});
+  return gpu::judge(l.reading, question_of(l, outsiders));
 }
 
 /// What a verdict that keeps jobs away is called.
@@ -459,7 +480,7 @@ void GpuLanes::judge_lane(Lane& l, bool complete, const std::string& why) {
   close(l, state_of(l.verdict), l.verdict.words);
 }
 
-void GpuLanes::occupy(const std::string& uuid, JobId job) {
+void GpuLanes::occupy(const std::string& uuid, JobId job, const Demand& demand, LaneId lane_id) {
   Lane* l = lane(uuid);
   if (l == nullptr) {
     // Adopted after a restart, before the first look: facts follow with it.
@@ -467,6 +488,13 @@ void GpuLanes::occupy(const std::string& uuid, JobId job) {
     l->facts.uuid = uuid;
     l->facts.id = {.pool = LaneId::Pool::Gpu};
     l->reading = {.uuid = uuid, .health = GpuHealth::Unknown, .note = "not looked at yet"};
+  }
+  if (demand.share > 0) {
+    auto own = std::ranges::find(l->tenants, job, &Tenant::job);
+    if (own == l->tenants.end()) {
+      own = l->tenants.insert(own, {.job = job, .part = lane_id.part, .demand = demand});
+    }
+    own->runs = true;
   }
   l->phase = Phase::InUse;
   l->job = job;
@@ -479,31 +507,40 @@ int GpuLanes::lease_fd(const std::string& uuid) const {
   return l == nullptr || !l->lease ? -1 : l->lease.fd();
 }
 
-void GpuLanes::tell(const std::string& uuid, const std::string& words) {
+void GpuLanes::tell(const std::string& uuid, JobId job, const std::string& words) {
   Lane* l = lane(uuid);
-  if (l != nullptr && l->phase == Phase::InUse) l->words = words;
+  if (l == nullptr || l->phase != Phase::InUse) return;
+  const auto tenant = std::ranges::find(l->tenants, job, &Tenant::job);
+  (tenant == l->tenants.end() ? l->words : tenant->words) = words;
 }
 
-void GpuLanes::vacate(const std::string& uuid, bool gone) {
+void GpuLanes::vacate(const std::string& uuid, JobId job, bool gone) {
   Lane* l = lane(uuid);
   if (l == nullptr) return;
-  l->after_job = true;
-  l->looks = 0;
-  l->settling_since = parts_.clock->now().boot_ns;
-  if (!gone) {
-    close(*l, "dirty", fmt::format("something of job {} may still run", l->job.value));
+  if (!gone) l->remains = fmt::format("something of job {} may still run", job.value);
+  if (l->tenants.empty()) return settle_lane(*l);
+  leave(*l, job);
+}
+
+/// No job of ours is on it any more.
+void GpuLanes::settle_lane(Lane& l) {
+  l.after_job = true;
+  l.looks = 0;
+  l.settling_since = parts_.clock->now().boot_ns;
+  if (!l.remains.empty()) {
+    close(l, "dirty", std::exchange(l.remains, {}));
     return;
   }
-  l->phase = Phase::Settling;
-  if (!l->lease && open_leases()) {
+  l.phase = Phase::Settling;
+  if (!l.lease && open_leases()) {
     // Adopted after a restart: the keeper held the lease until now.
-    if (Result<gpu::Lease> lease = folder_->take(uuid)) l->lease = std::move(*lease);
+    if (Result<gpu::Lease> lease = folder_->take(l.facts.uuid)) l.lease = std::move(*lease);
   }
-  if (!l->lease) {
-    l->phase = Phase::Idle;
+  if (!l.lease) {
+    l.phase = Phase::Idle;
     return;
   }
-  request_look(*l);
+  request_look(l);
 }
 
 void GpuLanes::settle(const std::function<bool(const std::string&)>& wanted) {

@@ -18,7 +18,11 @@
 // A GPU in quarantine (gpu/quarantine.h) is closed at the first look that could open it, and looked
 // at less and less often, for only a repair that shows can end that by itself.
 //
-// What the scheduler may use is written into Capacity::gpus (`busy`, `outsiders`).
+// Jobs with a share of a GPU are its tenants.  The first takes the way above; others join it while
+// it is InUse, each after a look of its own, and the last one to go leaves it Settling.  Nobody
+// joins while another user waits for the lease, or something of a tenant is left.
+//
+// What the scheduler may use is written into Capacity::gpus (`busy`, `parts`, `outsiders`).
 #pragma once
 
 #include <cstdint>
@@ -51,8 +55,9 @@ class GpuLanes {
     os::Clock* clock = nullptr;
     Timers* timers = nullptr;
     std::function<bool(const GpuProcess&)> ours;  // a process of a live attempt of ours
-    std::function<void()> changed;                // capacity has changed: schedule again
-    std::string locks = {};                       // folder of the leases; "": the one for all users
+    std::function<std::optional<JobId>(const GpuProcess&)> job_of = {};  // whose, as far as known
+    std::function<void()> changed;  // capacity has changed: schedule again
+    std::string locks = {};         // folder of the leases; "": the one for all users
   };
   explicit GpuLanes(Parts parts);
   ~GpuLanes();
@@ -90,22 +95,28 @@ class GpuLanes {
   /// `done(false)` and fill() says why not.  Always answers later, never inside the call, unless
   /// they are ready already.  Of several those that are ready wait for the others; nobody waits for
   /// a lease with another one in hand.
-  void acquire(const std::vector<std::string>& uuids, JobId job, const Demand& demand,
+  void acquire(const std::vector<std::string>& uuids, JobId job, const Demand& demand, LaneId lane,
                std::function<void(bool ready)> done);
   /// The job starts (or was adopted) there.
-  void occupy(const std::string& uuid, JobId job);
+  void occupy(const std::string& uuid, JobId job, const Demand& demand, LaneId lane);
+  /// The job does not start after all, whatever it was answered.
+  void forgo(const std::string& uuid, JobId job);
   /// The lease of an attempt that was adopted, as its keeper gave it back.
   void adopt_lease(const std::string& uuid, os::UniqueFd& fd);
   /// Its lease, to be inherited by the attempt; -1: none held here.
   int lease_fd(const std::string& uuid) const;
-  /// What is left of its attempt although it was killed, in words; "": nothing is known to be.
-  void tell(const std::string& uuid, const std::string& words);
+  /// What is left of the job's attempt although it was killed, in words; "": nothing is known to
+  /// be.
+  void tell(const std::string& uuid, JobId job, const std::string& words);
   /// The attempt ended.  `gone`: its whole tree is proven gone.
-  void vacate(const std::string& uuid, bool gone);
+  void vacate(const std::string& uuid, JobId job, bool gone);
   /// End of a scheduling turn: leases that nothing was chosen for are released.  `wanted(uuid)`: a
   /// ready job could use this GPU, so its lease is worth waiting for, and a look worth its cost.
   void settle(const std::function<bool(const std::string& uuid)>& wanted);
 
+  /// How many GPUs there are.
+  std::size_t count() const { return lanes_.size(); }
+  /// A shared GPU has a lane for each job on it.
   std::vector<LaneSnapshot> lanes() const;
   std::vector<GpuSnapshot> gpus() const;
   const gpu::GpuLane* facts(const std::string& uuid) const;
@@ -125,6 +136,21 @@ class GpuLanes {
     Closed,
     Doubtful
   };
+  /// A job with a share.
+  struct Tenant {
+    JobId job;
+    int part = 0;
+    Demand demand;
+    bool runs = false;       // false: it is about to
+    std::string words = {};  // what of it cannot be ended
+  };
+  /// One that joins others, and waits for a look.
+  struct Joiner {
+    JobId job;
+    Demand demand;
+    std::int64_t look = 0;
+    std::function<void(bool)> done;
+  };
   struct Lane {
     gpu::GpuLane facts;
     bool seen = false;    // by a look; false: only known from an attempt that was adopted
@@ -132,6 +158,12 @@ class GpuLanes {
     Phase phase = Phase::Idle;
     gpu::Lease lease;
     JobId job;  // InUse, Looking for it, or the last one (Settling)
+    std::vector<Tenant> tenants;
+    std::vector<Joiner> joiners;
+    std::string remains;           // of one that has ended, in words
+    std::string apart;             // why nobody may join them now; "": nothing is known
+    std::string beside;            // others that compute there, too; who may join nevertheless
+    std::int64_t apart_until = 0;  // then both are looked at again
     Outsiders outsiders = Outsiders::Avoid;
     std::uint64_t needed_bytes = 0;  // Outsiders::Fit
     std::string words;     // Closed, Doubtful, LeasedByOther: why; InUse: what cannot be ended
@@ -154,6 +186,16 @@ class GpuLanes {
   const Lane* lane(const std::string& uuid) const;
   void acquire_one(const std::string& uuid, JobId job, const Demand& demand,
                    std::function<void(bool)> done);
+  void join(Lane& lane, JobId job, const Demand& demand, std::function<void(bool)> done);
+  void judge_joiners(Lane& lane, std::int64_t number, bool is_valid, const std::string& why);
+  std::string closed_to_all(const Lane& lane, bool is_valid, const std::string& why) const;
+  std::string closed_to(const Lane& lane, const Demand& demand) const;
+  std::string remains_words(const Lane& lane) const;
+  void fill_shared(const Lane& lane, const std::string& closed, GpuLane& gpu) const;
+  void leave(Lane& lane, JobId job);
+  void settle_lane(Lane& lane);
+  std::vector<LaneSnapshot> snapshots_of(const Lane& lane) const;
+  void fill_parts(const Lane& lane, GpuLane& gpu) const;
   Result<void> open_leases();
   void request_look(Lane& lane);
   void on_look(const GpuLook& look, std::int64_t number);
@@ -162,6 +204,7 @@ class GpuLanes {
   void judge_unleased(Lane& lane, bool complete);
   static std::string state_of(const gpu::UseVerdict& verdict);
   gpu::UseVerdict verdict_of(const Lane& lane, Outsiders outsiders) const;
+  gpu::UseQuestion question_of(const Lane& lane, Outsiders outsiders) const;
   void become_ready(Lane& lane);
   void close(Lane& lane, std::string state, std::string words);
   void doubt_at(Lane& lane, std::int64_t boot_ns);

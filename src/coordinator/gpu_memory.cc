@@ -1,5 +1,6 @@
-// The limit `gpu_memory` of running attempts: looked at each second, while there is one.  Two looks
-// in a row must show too much, for a moment's peak is no lasting need.
+// The limit on GPU memory of running attempts, `gpu_memory` or a share's part: looked at each
+// second, while there is one.  Two looks in a row must show too much, for a moment's peak is no
+// lasting need.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +16,8 @@ namespace {
 constexpr int kLooksAbove = 2;
 
 bool is_watched(const LiveAttempt& live) {
-  return live.demand.gpu_memory_bytes && !live.gpus.empty() && !live.examining;
+  const bool has_limit = live.demand.gpu_memory_bytes || live.demand.share > 0;
+  return has_limit && !live.gpus.empty() && !live.examining;
 }
 
 }  // namespace
@@ -36,33 +38,44 @@ void Coordinator::watch_gpu_memory() {
   });
 }
 
-void Coordinator::judge_gpu_memory(const GpuLook& look) {
+/// On the GPU where it uses most; nullopt: it cannot be told.
+std::optional<Coordinator::GpuMemoryUse> Coordinator::gpu_memory_of(const LiveAttempt& live,
+                                                                    const GpuLook& look) const {
+  const bool shares = live.demand.share > 0;
   gpu::MemoryQuestion question;
-  question.ours = [this](const GpuProcess& process) { return is_ours(process); };
   question.idle_bytes = [this](const std::string& uuid) { return parts_.gpus->idle_bytes(uuid); };
+  question.has_outsiders = shares || live.demand.outsiders != Outsiders::Avoid;
+  question.ours = [&](const GpuProcess& process) {
+    return shares ? is_of(live, process) : is_ours(process);
+  };
+  std::optional<GpuMemoryUse> most;
+  for (const std::string& uuid : live.gpus) {
+    question.gpu = uuid;
+    const std::optional<std::uint64_t> bytes = gpu::memory_in_use(look, question);
+    if (bytes && (!most || *bytes > most->bytes)) most = GpuMemoryUse{uuid, *bytes};
+  }
+  return most;
+}
+
+void Coordinator::judge_gpu_memory(const GpuLook& look) {
   for (auto& [id, live] : live_) {
     const Job& job = *parts_.world->job(id);
     if (!is_watched(live) || job.state != JobState::Running) continue;
-    question.has_outsiders = live.demand.outsiders != Outsiders::Avoid;
-    std::optional<std::uint64_t> used;
-    std::string fullest;
-    for (const std::string& uuid : live.gpus) {
-      question.gpu = uuid;
-      const std::optional<std::uint64_t> bytes = gpu::memory_in_use(look, question);
-      if (bytes <= used) continue;
-      used = bytes;
-      fullest = uuid;
-    }
+    const std::optional<GpuMemoryUse> used = gpu_memory_of(live, look);
     if (!used) continue;
-    const std::uint64_t limit = *live.demand.gpu_memory_bytes;
-    live.looks_above = *used > ended_above(limit) ? live.looks_above + 1 : 0;
+    const gpu::GpuLane* facts = parts_.gpus->facts(used->uuid);
+    const std::optional<std::uint64_t> declared = live.demand.gpu_memory_bytes;
+    const std::uint64_t part = facts == nullptr ? 0 : promised_to(live.demand, facts->total_bytes);
+    const std::uint64_t most = declared ? ended_above(*declared) : part;
+    if (most == 0) continue;  // how much the GPU has is not known
+    live.looks_above = used->bytes > most ? live.looks_above + 1 : 0;
     if (live.looks_above < kLooksAbove) continue;
-    const gpu::GpuLane* facts = live.gpus.size() > 1 ? parts_.gpus->facts(fullest) : nullptr;
-    stop_attempt(
-        job, StopCause::GpuMemory,
-        fmt::format("GPU memory {}{} passed its limit of {}", size_text(*used),
-                    facts == nullptr ? "" : " on " + to_string(facts->id), size_text(limit)),
-        StopHow::TermThenKill);
+    const bool is_named = facts != nullptr && (live.gpus.size() > 1 || !declared);
+    stop_attempt(job, StopCause::GpuMemory,
+                 fmt::format("GPU memory {}{} passed its {} of {}", size_text(used->bytes),
+                             is_named ? " on " + to_string(facts->id) : "",
+                             declared ? "limit" : "share", size_text(declared.value_or(part))),
+                 StopHow::TermThenKill);
   }
 }
 

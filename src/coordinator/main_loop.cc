@@ -246,6 +246,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                  .clock = &clock,
                  .timers = &timers,
                  .ours = [&](const GpuProcess& p) { return coordinator->is_ours(p); },
+                 .job_of = [&](const GpuProcess& p) { return coordinator->job_of(p); },
                  .changed = [] {},
                  .locks = options.locks});
 

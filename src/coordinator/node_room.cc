@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "job/gpu_parts.h"
 #include "job/text.h"
 
 namespace pergpu {
@@ -47,6 +48,12 @@ const slurm::AllocationNode* node_for(const StepSpec& step,
 }
 
 std::string never_fits(const StepSpec& step, const std::vector<slurm::AllocationNode>& nodes) {
+  if (step.gpu_share > 0) {
+    return fmt::format(
+        "asks for {} of a GPU; in an allocation of several nodes Slurm gives whole "
+        "GPUs: ask for gpus = 1",
+        share_text(step.gpu_share));
+  }
   const bool one_has_enough = std::any_of(
       nodes.begin(), nodes.end(),
       [&](const slurm::AllocationNode& node) { return fits(share_of(step, node), node, {}); });

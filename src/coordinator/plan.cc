@@ -45,6 +45,7 @@ ForecastMachine Coordinator::forecast_machine(std::vector<std::string>* notes) c
   for (GpuLane& gpu : capacity.gpus) {  // whoever has one now is booked by the forecast itself
     gpu.ends = false;
     gpu.free_at_ns = 0;
+    gpu.parts = {};
   }
   for (const LaneSnapshot& lane : parts_.gpus->lanes()) {
     const auto gpu = std::find_if(capacity.gpus.begin(), capacity.gpus.end(),

@@ -230,13 +230,15 @@ std::optional<double> Planning::idle_share(std::int64_t total_ns) const {
   double busy = 0;
   for (const Forecast::Span& span : as_it_is_->spans()) {
     if (!is_of_main(span)) continue;
-    std::int64_t lanes = 1;
+    double lanes = 1;
     if (main_.pool == LaneId::Pool::Gpu) {
-      lanes = std::count_if(span.gpus.begin(), span.gpus.end(),
-                            [&](const std::string& uuid) { return contains(usable, uuid); });
+      lanes = static_cast<double>(
+          std::count_if(span.gpus.begin(), span.gpus.end(),
+                        [&](const std::string& uuid) { return contains(usable, uuid); }));
+      if (span.share > 0) lanes *= static_cast<double>(span.share) / kWholeGpu;
     }
     const std::int64_t within = std::min(span.end_ns, total_ns) - span.start_ns;
-    busy += static_cast<double>(std::max<std::int64_t>(within, 0)) * static_cast<double>(lanes);
+    busy += static_cast<double>(std::max<std::int64_t>(within, 0)) * lanes;
   }
   const double all = static_cast<double>(total_ns) * main_.count;
   return std::clamp(1 - busy / all, 0.0, 1.0);

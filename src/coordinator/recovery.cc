@@ -41,7 +41,10 @@ void Coordinator::recover() {
                      .record_path = world.out_of(job) + "/attempt.json"};
     live.demand = grown(*queue_.demand(live.key), growths_of(job));
     live.demand.pool = live.lane.pool;
-    for (const std::string& uuid : live.gpus) parts_.gpus->occupy(uuid, job.id);
+    live.demand.share = attempt.placement.share;  // of its start
+    for (const std::string& uuid : live.gpus) {
+      parts_.gpus->occupy(uuid, job.id, live.demand, live.lane);
+    }
     if (!live.gpus.empty()) parts_.gpus->fill(capacity_);  // so that there is what is booked
     capacity_.occupy(
         live.key, live.demand, live.lane, live.gpus, fmt::format("runs job {}", job.id.value),

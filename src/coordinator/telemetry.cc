@@ -203,7 +203,7 @@ void Telemetry::share_cores(const std::vector<AttemptId>& asked) {
   }
 }
 
-/// A sum is known only if every GPU tells its part.
+/// A sum is known only if every GPU tells its part, and all of it is the attempt's.
 void Telemetry::take_gpus(const Live& live, UsageReading& reading) const {
   Stat busy, memory, power, temperature, clock;
   for (const std::string& uuid : live.subject.gpus) {
@@ -217,7 +217,9 @@ void Telemetry::take_gpus(const Live& live, UsageReading& reading) const {
     if (gpu.clock_mhz) clock.add(static_cast<float>(*gpu.clock_mhz));
     reading.throttle |= gpu.throttle.value_or(0);
   }
-  const auto all_told = [&](const Stat& stat) { return stat.count == live.subject.gpus.size(); };
+  const auto all_told = [&](const Stat& stat) {
+    return stat.count == live.subject.gpus.size() && !live.subject.shares_gpu;
+  };
   if (busy.count > 0) reading[Measure::GpuBusy] = static_cast<float>(*busy.mean());
   if (memory.count > 0 && all_told(memory)) {
     reading[Measure::GpuMemory] = static_cast<float>(memory.sum);

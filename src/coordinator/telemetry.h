@@ -42,6 +42,7 @@ class Telemetry {
     AttemptId id = {};
     os::TreeRoot root = {};
     std::vector<std::string> gpus = {};
+    bool shares_gpu = false;  // what the GPU uses is others', too
     std::int64_t started_boot_ns = 0;
     bool is_new = true;  // false: adopted; what it used before is not known
   };

@@ -170,6 +170,15 @@ bool descends_from(const GpuProcess& process, const std::vector<std::int32_t>& r
          std::any_of(process.ancestors.begin(), process.ancestors.end(), is_root);
 }
 
+std::uint64_t unexplained_bytes(const GpuReading& reading, std::uint64_t idle_bytes) {
+  std::uint64_t explained = idle_bytes;
+  for (const GpuProcess& process : reading.processes) {
+    if (!process.memory_bytes) return 0;
+    explained += *process.memory_bytes;
+  }
+  return reading.used_bytes > explained ? reading.used_bytes - explained : 0;
+}
+
 std::uint64_t settled_bytes(const GpuReading& reading) {
   std::uint64_t graphics = 0;
   for (const GpuProcess& process : reading.processes) {

@@ -3,6 +3,7 @@
 #include <cassert>
 #include <limits>
 
+#include "job/gpu_limit.h"
 #include "job/schedule.h"
 
 namespace pergpu {
@@ -28,15 +29,33 @@ void mark_slot(LanePool& pool, int slot, bool used) {
   pool.used[index] = used;
 }
 
-/// `busy` "": they are free.
-void mark_gpus(Capacity& capacity, const std::vector<std::string>& uuids, const std::string& busy,
-               std::int64_t until_ns) {
+template <typename Do>
+void for_each_gpu(Capacity& capacity, const std::vector<std::string>& uuids, const Do& act) {
+  if (uuids.empty()) return;
   for (GpuLane& gpu : capacity.gpus) {
-    if (std::find(uuids.begin(), uuids.end(), gpu.uuid) == uuids.end()) continue;
-    gpu.busy = busy;
-    gpu.ends = !busy.empty();
-    gpu.free_at_ns = until_ns;
+    if (std::find(uuids.begin(), uuids.end(), gpu.uuid) != uuids.end()) act(gpu);
   }
+}
+
+/// `busy` "": they are free.
+void mark(GpuLane& gpu, const std::string& busy, std::int64_t until_ns) {
+  gpu.busy = busy;
+  gpu.ends = !busy.empty();
+  gpu.free_at_ns = until_ns;
+}
+
+void give_part(GpuLane& gpu, const Demand& demand, LaneId lane, std::int64_t until_ns) {
+  gpu.parts.give(lane.part, {.share = demand.share,
+                             .bytes = promised_to(demand, gpu.memory_bytes),
+                             .until_ns = until_ns});
+  gpu.ends = true;
+  gpu.free_at_ns = gpu.parts.free_at_ns();
+}
+
+void take_part_back(GpuLane& gpu, LaneId lane) {
+  gpu.parts.take_back(lane.part);
+  gpu.ends = gpu.parts.any();
+  gpu.free_at_ns = gpu.parts.free_at_ns();
 }
 
 }  // namespace
@@ -45,6 +64,17 @@ std::int64_t expected_end_ns(std::int64_t now_ns, std::int64_t expected_ns) {
   constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max();
   if (expected_ns <= 0) return 0;
   return expected_ns > kLast - now_ns ? kLast : now_ns + expected_ns;
+}
+
+double lanes_taken(const Demand& demand) {
+  if (demand.share > 0) return static_cast<double>(demand.share) / kWholeGpu;
+  return demand.pool == LaneId::Pool::Gpu ? std::max(1, demand.gpus) : 1;
+}
+
+std::uint64_t promised_to(const Demand& demand, std::uint64_t gpu_bytes) {
+  if (demand.gpu_memory_bytes) return ended_above(*demand.gpu_memory_bytes);
+  const auto share = static_cast<std::uint64_t>(demand.share);
+  return gpu_bytes / kWholeGpu * share + gpu_bytes % kWholeGpu * share / kWholeGpu;
 }
 
 int LanePool::in_use() const {
@@ -61,7 +91,10 @@ void Capacity::occupy(StepKey key, const Demand& demand, LaneId lane,
                       const std::vector<std::string>& uuids, const std::string& holder,
                       std::int64_t until_ns) {
   if (LanePool* pool = pool_of(*this, lane)) mark_slot(*pool, lane.slot, true);
-  mark_gpus(*this, uuids, holder, until_ns);
+  for_each_gpu(*this, uuids, [&](GpuLane& gpu) {
+    if (demand.share > 0) return give_part(gpu, demand, lane, until_ns);
+    mark(gpu, holder, until_ns);
+  });
   reserved_cpus += demand.reserved_cpus();
   reserved_memory += demand.reserved_memory();
   LiveCount& count = live[key];
@@ -79,7 +112,10 @@ void Capacity::started_up(StepKey key) {
 void Capacity::vacate(StepKey key, const Demand& demand, LaneId lane,
                       const std::vector<std::string>& uuids, bool was_starting, bool free_gpus) {
   if (LanePool* pool = pool_of(*this, lane)) mark_slot(*pool, lane.slot, false);
-  if (free_gpus) mark_gpus(*this, uuids, "", 0);
+  for_each_gpu(*this, uuids, [&](GpuLane& gpu) {
+    if (demand.share > 0) return take_part_back(gpu, lane);
+    if (free_gpus) mark(gpu, "", 0);
+  });
   reserved_cpus -= demand.reserved_cpus();
   reserved_memory -= demand.reserved_memory();
   for (const std::string& name : demand.uses) --limits[name].live;

@@ -6,10 +6,10 @@
 
 namespace pergpu {
 
-int cpu_budget(std::optional<int> declared, int cores, int lanes, int gpus) {
+int cpu_budget(std::optional<int> declared, int cores, int lanes, double gpus) {
   if (declared) return std::max(1, *declared);
-  const int shares = std::clamp(gpus, 1, std::max(1, lanes));
-  return std::max(1, cores * shares / std::max(1, lanes));
+  const int most = std::max(1, lanes);
+  return std::max(1, static_cast<int>(cores * std::clamp<double>(gpus, 0, most) / most));
 }
 
 int machine_cpu_lanes(int cores, int gpu_lanes, int gpu_budget) {

@@ -6,9 +6,10 @@
 
 namespace pergpu {
 
-/// k = declared, else max(1, floor(cores / lanes)), and of an attempt with several GPUs so many
-/// times that.  `lanes` = how many attempts can run at once.
-int cpu_budget(std::optional<int> declared, int cores, int lanes, int gpus = 1);
+/// k = declared, else max(1, floor(cores / lanes)), of an attempt with several GPUs so many times
+/// that, of one with a share of a GPU as large a part.  `lanes` = how many attempts can run at
+/// once, if each has one GPU.
+int cpu_budget(std::optional<int> declared, int cores, int lanes, double gpus = 1);
 
 /// How many CPU lanes a machine with GPUs has: one per core minus the budgets of the GPU lanes, at
 /// least 1.

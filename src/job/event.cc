@@ -11,7 +11,7 @@ std::string to_string(LaneId id) {
   const std::string slot = std::to_string(id.slot);
   switch (id.pool) {
     case LaneId::Pool::Gpu:
-      return "gpu" + slot;
+      return "gpu" + slot + (id.part > 0 ? "." + std::to_string(id.part) : "");
     case LaneId::Pool::Cpu:
       return "cpu" + slot;
     case LaneId::Pool::Sweep:

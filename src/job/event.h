@@ -26,16 +26,18 @@ struct LaneId {
   Pool pool = Pool::Cpu;
   SweepId sweep = {};  // only for Pool::Sweep
   std::int32_t slot = 0;
+  std::int32_t part = 0;  // Pool::Gpu: of the jobs that share it
   auto operator<=>(const LaneId&) const = default;
 };
-std::string to_string(LaneId id);  // "gpu0", "cpu3", "lane5"
+std::string to_string(LaneId id);  // "gpu0", "gpu0.1", "cpu3", "lane5"
 
 struct Placement {
   LaneId lane = {};                      // of several the first
   std::vector<std::string> gpus = {};    // UUIDs
   std::vector<std::int32_t> slots = {};  // of its GPUs' lanes, in their order, if it has several
-  int port = 0;  // several GPUs: where their processes may meet, on this machine; 0: none
-  int cpus = 1;  // the CPU budget k
+  int share = 0;  // thousandths of its only GPU, beside other jobs; 0: all of each
+  int port = 0;   // several GPUs: where their processes may meet, on this machine; 0: none
+  int cpus = 1;   // the CPU budget k
   std::vector<int> cpu_list = {};  // cores to pin to; empty: not pinned
   std::string node = {};           // of a cluster; "": this machine
   bool operator==(const Placement&) const = default;

@@ -1,10 +1,11 @@
 // GPUs are taken in rounds: those that nothing speaks against before those that are kept for
 // another job but lent meanwhile, before those that others use, too, and before those on which the
-// job failed.
+// job failed.  Among those a share takes the one of which the least is left, or the most.
 #include "job/examine.h"
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "job/gpu_limit.h"
@@ -30,7 +31,8 @@ void find_gpus(const Asking& asking, const Capacity& capacity, const Claim& clai
   const Demand& demand = *asking.demand;
   const auto asked = static_cast<std::size_t>(std::max(1, demand.gpus));
   const bool may_borrow = is_lent(asking, capacity, claim);
-  std::vector<std::pair<int, const GpuLane*>> candidates;
+  // What is against it, what others have of it (or how far that is from all), the GPU.
+  std::vector<std::tuple<int, int, const GpuLane*>> candidates;
   for (const GpuLane& gpu : capacity.gpus) {
     if (!free_for(demand, gpu) || !allows(demand, gpu)) continue;
     // Who wants several gives none of them back for one that will hardly be had.
@@ -43,14 +45,19 @@ void find_gpus(const Asking& asking, const Capacity& capacity, const Claim& clai
     const int against = (is_claimed ? Claimed : 0) + (gpu.outsiders.empty() ? 0 : Shared) +
                         (gpu.doubtful ? Doubtful : 0) +
                         (contains(asking.avoided, gpu.uuid) ? Avoided : 0);
-    candidates.emplace_back(against, &gpu);
+    const int taken = gpu.parts.taken();
+    candidates.emplace_back(against, asking.packs ? -taken : taken, &gpu);
   }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+    return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
+  });
   if (candidates.size() > asked) candidates.resize(asked);
   out.lane.pool = LaneId::Pool::Gpu;
-  for (const auto& [against, gpu] : candidates) {
-    if (out.gpus.empty()) out.lane = gpu->id;
+  for (const auto& [against, taken, gpu] : candidates) {
+    if (out.gpus.empty()) {
+      out.lane = gpu->id;
+      out.lane.part = gpu->parts.first_free();
+    }
     out.gpus.push_back(gpu->uuid);
   }
   if (candidates.size() < asked) out.obstacle = Obstacle::Lane;
@@ -94,6 +101,11 @@ void find_reservation(const Demand& demand, const Capacity& capacity, const Clai
 bool is_too_big(const Demand& demand, const Capacity& capacity) {
   return (capacity.cpus > 0 && demand.reserved_cpus() > capacity.cpus) ||
          (capacity.memory_bytes > 0 && demand.reserved_memory() > capacity.memory_bytes);
+}
+
+/// Jobs of ours share it, and nothing else is against it.
+bool is_shared(const Demand& demand, const GpuLane& gpu) {
+  return gpu.busy.empty() && gpu.parts.any() && allows(demand, gpu) && !is_kept_off(demand, gpu);
 }
 
 /// When `missing` more of the GPUs that it may use are expected to be free; 0: not known.
@@ -157,23 +169,52 @@ Finding examine(const Asking& asking, const Capacity& capacity, const Claim& cla
 
 bool gathers_gpus(const Demand& demand, const Capacity& capacity, const Finding& found) {
   const bool waits = found.obstacle == Obstacle::Lane && demand.pool == LaneId::Pool::Gpu;
-  if (!waits || demand.gpus < 2) return false;
+  if (!waits) return false;
+  const bool may_be_overtaken =
+      demand.gpus > 1 || std::any_of(capacity.gpus.begin(), capacity.gpus.end(),
+                                     [&](const GpuLane& gpu) { return is_shared(demand, gpu); });
+  if (!may_be_overtaken) return false;
   const auto in_reach =
       std::count_if(capacity.gpus.begin(), capacity.gpus.end(), [&](const GpuLane& gpu) {
-        const bool may_be_had = gpu.busy.empty() ? !gpu.doubtful : gpu.ends;
+        const bool may_be_had = gpu.busy.empty() && !gpu.parts.any() ? !gpu.doubtful : gpu.ends;
         return may_be_had && allows(demand, gpu) && !is_kept_off(demand, gpu);
       });
-  return in_reach >= demand.gpus;
+  return in_reach >= std::max(1, demand.gpus);
 }
+
+namespace {
+
+/// Of the GPUs that others share those are kept that will be free first, as far as that is known,
+/// and of which the least is taken: nobody joins them any more.
+void keep_shared(const Demand& demand, const Capacity& capacity, std::size_t most, Claim& claim) {
+  std::vector<const GpuLane*> shared;
+  for (const GpuLane& gpu : capacity.gpus) {
+    if (is_shared(demand, gpu) && !claim.has_gpu(gpu.uuid)) shared.push_back(&gpu);
+  }
+  const auto rank = [](const GpuLane* gpu) {
+    return std::tuple(gpu->free_at_ns == 0, gpu->free_at_ns, gpu->parts.taken());
+  };
+  std::stable_sort(shared.begin(), shared.end(),
+                   [&](const GpuLane* a, const GpuLane* b) { return rank(a) < rank(b); });
+  for (const GpuLane* gpu : shared) {
+    if (claim.gpus.size() >= most) break;
+    claim.gpus.push_back(gpu->uuid);
+  }
+}
+
+}  // namespace
 
 Claim claim_for(const Demand& demand, const Capacity& capacity, const Finding& found,
                 int overtaken) {
   const bool gathers = found.obstacle == Obstacle::Lane;
   Claim claim{.demand = &demand, .gathers = gathers, .lane = found.lane, .gpus = found.gpus};
+  const auto asked = static_cast<std::size_t>(std::max(1, demand.gpus));
   if (gathers && overtaken < kLendsNoMore) {
-    const auto asked = static_cast<std::size_t>(demand.gpus);
     claim.lent_until_ns = free_at(demand, capacity, asked - claim.gpus.size());
   }
+  // One that an endless job has a part of must not be the only one.
+  const std::size_t kept = overtaken < kLendsNoMore ? asked : 2 * asked;
+  if (gathers) keep_shared(demand, capacity, kept, claim);
   return claim;
 }
 
@@ -182,6 +223,15 @@ void claim_if_due(const ReadyQueue& queue, const ReadyQueue::Head& head, const C
   const int overtaken = queue.overtaken(head.job.key());
   if (claim.demand != nullptr || overtaken < kMaxOvertaken) return;
   claim = claim_for(*queue.demand(head.job.key()), capacity, found, overtaken);
+}
+
+bool has_room(const Demand& demand, const GpuLane& gpu) {
+  if (!gpu.parts.any()) return true;
+  if (demand.share == 0 || gpu.parts.taken() + demand.share > kWholeGpu) return false;
+  // How much memory others will take is not known.
+  if (!gpu.outsiders.empty() && demand.outsiders != Outsiders::Ignore) return false;
+  return gpu.memory_bytes == 0 ||
+         gpu.parts.promised() + promised_to(demand, gpu.memory_bytes) <= gpu.memory_bytes;
 }
 
 std::uint64_t needed_beside_others(const Demand& demand) {

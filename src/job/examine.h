@@ -40,7 +40,7 @@ struct Claim {
   const Demand* demand = nullptr;  // null: nothing is kept
   bool gathers = false;            // has not all its GPUs: nothing else is kept yet
   LaneId lane = {};
-  std::vector<std::string> gpus = {};
+  std::vector<std::string> gpus = {};  // also some that others share yet: none joins them
   /// The rest of its GPUs is expected to be free then: who is over by then may have its GPUs
   /// meanwhile.  0: nobody may.
   std::int64_t lent_until_ns = 0;
@@ -61,6 +61,7 @@ struct Asking {
   const Demand* demand = nullptr;
   std::int64_t expected_ns = 0;           // 0: not known
   std::vector<std::string> avoided = {};  // UUIDs: taken only when no others would do
+  bool packs = false;  // a share: others wait for whole GPUs, so where the least is left
 };
 
 Finding examine(const Asking& asking, const Capacity& capacity, const Claim& claim);
@@ -69,8 +70,8 @@ inline bool waits_for_reservation(const Finding& found) {
   return found.obstacle == Obstacle::Cpus || found.obstacle == Obstacle::Memory;
 }
 
-/// It waits for more GPUs than are free, and could have them when those jobs of ours end that have
-/// some now.
+/// It waits for more GPUs than are free, or for room on one that others share, and could have them
+/// when those jobs of ours end that have some now.
 bool gathers_gpus(const Demand& demand, const Capacity& capacity, const Finding& found);
 
 /// What is to be kept for a job that was overtaken so often and waits as `found` says.
@@ -84,9 +85,12 @@ void claim_if_due(const ReadyQueue& queue, const ReadyQueue::Head& head, const C
 /// Whether the kind of the GPU suits the job: model, memory, `--devices`.
 bool allows(const Demand& demand, const GpuLane& gpu);
 
-/// Nobody has it, and no outsider keeps such jobs off.
+/// Nobody has it, or those who share it leave enough of it.
+bool has_room(const Demand& demand, const GpuLane& gpu);
+
+/// It can be had now, and no outsider keeps such jobs off.
 inline bool free_for(const Demand& demand, const GpuLane& gpu) {
-  return gpu.busy.empty() && !is_kept_off(demand, gpu);
+  return gpu.busy.empty() && has_room(demand, gpu) && !is_kept_off(demand, gpu);
 }
 
 /// The lanes that such jobs of the sweep run on; null: there are none.

@@ -71,7 +71,7 @@ void Forecast::begin() {
     machine_.capacity.occupy(job.step, hold.demand, hold.lane, hold.gpus, "in use",
                              is_known ? expected_end_ns(now_ns_, job.duration_ns) : 0);
     if (!hold.starting_up) machine_.capacity.started_up(job.step);
-    spans_[i] = {.start_ns = 0, .lane = hold.lane, .gpus = hold.gpus};
+    spans_[i] = {.start_ns = 0, .lane = hold.lane, .gpus = hold.gpus, .share = hold.demand.share};
     foresee(i, job.step, hold.starting_up);
   }
   for (std::uint32_t i = 0; i < jobs_.jobs.size(); ++i) {
@@ -96,7 +96,10 @@ void Forecast::start_what_fits() {
     const Demand& demand = *queue_.demand(choice->job.key());
     machine_.capacity.occupy(choice->job.step, demand, choice->lane, choice->gpus, "in use",
                              expected_end_ns(now_ns_, choice->job.expected_ns));
-    spans_[job] = {.start_ns = now_ns_, .lane = choice->lane, .gpus = std::move(choice->gpus)};
+    spans_[job] = {.start_ns = now_ns_,
+                   .lane = choice->lane,
+                   .gpus = std::move(choice->gpus),
+                   .share = demand.share};
     foresee(job, choice->job.step, true);
   }
 }

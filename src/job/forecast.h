@@ -107,6 +107,7 @@ class Forecast {
     std::int64_t end_ns = ForecastJob::kForever;
     LaneId lane = {};
     std::vector<std::string> gpus = {};
+    int share = 0;  // thousandths of its only GPU; 0: all of each
     bool ends() const { return end_ns != ForecastJob::kForever; }
   };
   /// By job.  Whole when advance() has said true.

@@ -205,8 +205,7 @@ class Straits {
       strait.bound.step = job.step;
       strait.bound.at_once = lanes_for(demand, job.step.sweep);
     }
-    const int units = demand.pool == LaneId::Pool::Gpu ? std::max(1, demand.gpus) : 1;
-    strait.add(ns * units, head, after);
+    strait.add(ns * lanes_taken(demand), head, after);
   }
 
   /// And there are some.

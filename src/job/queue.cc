@@ -14,6 +14,7 @@ Demand demand_of(const StepSpec& step, LaneId::Pool pool) {
       .step_name = step.name,
       .pool = pool,
       .gpus = pool == LaneId::Pool::Gpu ? step.gpus : 0,
+      .share = pool == LaneId::Pool::Gpu ? step.gpu_share : 0,
       .gpu_pattern = step.gpu,
       .outsiders = step.outsiders,
       .cpus = step.cpus,
@@ -36,6 +37,7 @@ Demand grown(Demand demand, Growths growths) {
     demand.gpu_memory_bytes = grown(*demand.gpu_memory_bytes, demand.growth.gpu_memory,
                                     growths.gpu_memory, demand.most_gpu_memory);
   }
+  for (int i = 0; i < growths.gpu_memory; ++i) demand.share = std::min(2 * demand.share, kWholeGpu);
   return demand;
 }
 

@@ -22,6 +22,7 @@
 
 #include "ids.h"
 #include "job/event.h"
+#include "job/gpu_parts.h"
 #include "job/growth.h"
 #include "job/step.h"
 
@@ -45,8 +46,9 @@ struct ClassKey {
 struct Demand {
   std::string step_name = {};             // for why_not()
   LaneId::Pool pool = LaneId::Pool::Cpu;  // where its lanes come from
-  int gpus = 0;                           // whole GPUs; only for Pool::Gpu
-  std::string gpu_pattern = {};           // fnmatch on the model's name; empty: any
+  int gpus = 0;                           // only for Pool::Gpu
+  int share = 0;                 // thousandths of its only GPU, beside other jobs; 0: all of each
+  std::string gpu_pattern = {};  // fnmatch on the model's name; empty: any
   std::vector<std::string> devices = {};  // UUIDs its sweep may use; empty: all
   Outsiders outsiders = Outsiders::Avoid;
   std::optional<int> cpus = std::nullopt;                        // reservation
@@ -121,7 +123,7 @@ class ReadyQueue {
   /// the class pauses.
   std::optional<ReadyJob> first_within(ClassKey key, std::int64_t ns) const;
   /// How many jobs took of what this class's first one waits for, out of turn, while it waited for
-  /// cpus, memory or more GPUs than one.
+  /// cpus, memory, more GPUs than one, or room on one that others share.
   int overtaken(ClassKey key) const;
 
  private:

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "job/gpu_parts.h"
 #include "job/growth.h"
 #include "job/text.h"
 
@@ -62,6 +63,16 @@ Next move(const Job& job, const Outcome& outcome) {
   return final_state(JobState::Failed,
                      fmt::format("{}; given up after {} starts that ended by no fault of the job's",
                                  outcome.reason, job.moves + 1));
+}
+
+/// Its last attempt had a share of a GPU: what was missing others may have had.
+bool had_neighbours(const Job& job) {
+  return job.last && job.last->placement.share > 0 && job.last->placement.share < kWholeGpu;
+}
+
+/// Its share is doubled, until it has all of a GPU.
+Next with_fewer() {
+  return Next{.kind = Next::Kind::Again, .charged = false, .more_gpu_memory = true};
 }
 
 /// Twice as long for each retry, and up to a quarter more, by the job: what fails together for one
@@ -140,10 +151,11 @@ Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome) {
       return move(job, outcome);
     case OutcomeClass::Requeue:
       return move(job, outcome);
+    case OutcomeClass::OomGpu:
+      return had_neighbours(job) && step.rerun ? with_fewer() : retry(job, step, outcome);
     case OutcomeClass::Exit:
     case OutcomeClass::Signal:
     case OutcomeClass::OomHost:
-    case OutcomeClass::OomGpu:
     case OutcomeClass::GpuMemory:
     case OutcomeClass::DiskFull:
     case OutcomeClass::OutputMissing:

@@ -12,7 +12,8 @@ inline constexpr int kMaxUnchargedMoves = 5;
 /// (Lost, Hardware, Driver) and a job's own wish (Requeue) are not charged but capped at
 /// kMaxUnchargedMoves; a fault is not repeated when the step says `rerun = false`.  User errors and
 /// Cancelled are never retried.  A retry after too little memory has more where the step says so
-/// (`grow`), and is then made whatever `retries.on` says.  What was cancelled
+/// (`grow`), and is then made whatever `retries.on` says.  After too little memory of a shared GPU
+/// the next attempt has twice the share, at no charge.  What was cancelled
 /// stays so, however it ended.
 Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome);
 

@@ -36,6 +36,15 @@ Choice choice_of(const ReadyJob& job, const Demand& demand, Finding found,
   return choice;
 }
 
+/// A job waits for GPUs that nobody else is on.
+bool wants_whole_gpus(const ReadyQueue& queue) {
+  return std::any_of(queue.heads().begin(), queue.heads().end(), [&](const ReadyQueue::Head& head) {
+    const Demand& demand = *queue.demand(head.job.key());
+    const bool is_part = demand.share > 0 && demand.share < kWholeGpu;
+    return demand.pool == LaneId::Pool::Gpu && !is_part;
+  });
+}
+
 }  // namespace
 
 bool gpu_name_matches(const std::string& pattern, const std::string& name) {
@@ -46,10 +55,15 @@ std::optional<Choice> choose(const ReadyQueue& queue, const Capacity& capacity,
                              const Avoided& avoided) {
   Claim claim;
   std::vector<Passed> passed;
+  std::optional<bool> packs;  // looked for where it matters
   for (const ReadyQueue::Head& head : queue.heads()) {
     const Demand& demand = *queue.demand(head.job.key());
     const bool is_on_gpu = demand.pool == LaneId::Pool::Gpu;
-    Asking asking{.key = head.job.step, .demand = &demand, .expected_ns = head.job.expected_ns};
+    if (demand.share > 0 && !packs) packs = wants_whole_gpus(queue);
+    Asking asking{.key = head.job.step,
+                  .demand = &demand,
+                  .expected_ns = head.job.expected_ns,
+                  .packs = packs.value_or(false)};
     if (avoided && is_on_gpu) asking.avoided = avoided(head.job.id);
     Finding found = examine(asking, capacity, claim);
     if (found.obstacle == Obstacle::None) {

@@ -5,14 +5,17 @@
 // looks and leases.  Its loop is
 //     while (auto choice = choose(queue, capacity)) { queue.take(…); capacity.occupy(…); start }
 //
+// Jobs with a share of a GPU have it beside each other, as long as shares and memory suffice. While
+// no job waits for whole GPUs they spread over the free ones; else they go where the least is left.
+//
 // A class that cannot start never blocks another one, with one exception.  A job that waits for
-// nothing but cpus or memory, or for several GPUs of which some are free, could be overtaken for
-// ever by smaller ones that fit into each gap.  After kMaxOvertaken jobs went ahead of it that took
-// of what it waits for, room is kept for the first such job in the order: GPUs as they become free,
-// and when it has all of them, or needs none, its lane, its limits and what it reserves, until it
-// fits.  While it gathers GPUs, those it has are lent to jobs that are expected to be over before
-// the last one is free: backfill, as batch systems call it.  After kMaxOvertaken more it lends
-// nothing, for expectations may be wrong.
+// nothing but cpus or memory, for several GPUs of which some are free, or for a GPU that others
+// share, could be overtaken for ever by smaller ones that fit into each gap.  After kMaxOvertaken
+// jobs went ahead of it that took of what it waits for, room is kept for the first such job in the
+// order: GPUs as they become free, and when it has all of them, or needs none, its lane, its limits
+// and what it reserves, until it fits.  While it gathers GPUs, those it has are lent to jobs that
+// are expected to be over before the last one is free: backfill, as batch systems call it.  After
+// kMaxOvertaken more it lends nothing, for expectations may be wrong.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +27,7 @@
 #include <vector>
 
 #include "ids.h"
+#include "job/gpu_parts.h"
 #include "job/queue.h"
 
 namespace pergpu {
@@ -36,8 +40,9 @@ struct GpuLane {
   std::string name = {};           // model, matched against Demand::gpu_pattern
   std::uint64_t memory_bytes = 0;  // 0: not known
   std::string busy = {};  // why nobody can have it now ("runs job 17", "dirty: …"); empty: free
+  GpuParts parts = {};    // of jobs that share it: others with shares may join them
   bool doubtful = false;  // could not be had a moment ago; a look will tell
-  bool ends = false;      // busy: with a job of ours, which will end by itself
+  bool ends = false;      // busy, or shared: with jobs of ours, which will end by themselves
   std::int64_t free_at_ns = 0;   // ends: when that is expected, as Capacity::now_ns; 0: not known
   std::string outsiders = {};    // foreign use, in words; who may start nevertheless: is_kept_off()
   std::uint64_t free_bytes = 0;  // at the last look; 0: none, or not known
@@ -77,8 +82,8 @@ struct Capacity {
   std::map<StepKey, LiveCount> live = {};
 
   /// Books an attempt that is about to start (or was found alive after a restart): lane, GPUs (by
-  /// UUID; `busy` becomes `holder`), reservations, limits, counts.  It counts as in start-up.  It
-  /// is expected to end at `until_ns`; 0: not known.
+  /// UUID; `busy` becomes `holder`, of a shared one the part is given), reservations, limits,
+  /// counts.  It counts as in start-up.  It is expected to end at `until_ns`; 0: not known.
   void occupy(StepKey key, const Demand& demand, LaneId lane, const std::vector<std::string>& uuids,
               const std::string& holder, std::int64_t until_ns = 0);
   /// Start-up of one attempt of the class is over.
@@ -107,6 +112,13 @@ using Avoided = std::function<std::vector<std::string>(JobId)>;
 /// How much memory has to be free on a GPU that others use, too: what the job may use before it is
 /// ended.
 std::uint64_t needed_beside_others(const Demand& demand);
+
+/// Lanes that such a job takes: 2 of two GPUs, 0.25 of a quarter of one.
+double lanes_taken(const Demand& demand);
+
+/// How much of that GPU's memory a job with a share may use before it is ended: `gpu_memory` and
+/// its margin, else as large a part as of the GPU.
+std::uint64_t promised_to(const Demand& demand, std::uint64_t gpu_bytes);
 
 /// Others use the GPU, and jobs of this kind do not run beside them.
 bool is_kept_off(const Demand& demand, const GpuLane& gpu);

@@ -90,12 +90,14 @@ struct StepSpec {
   std::string shell = {};              // text for /bin/sh -c; values reach it by environment only
   std::vector<Need> needs = {};
 
-  int gpus = 0;          // whole GPUs for one job
+  int gpus = 0;          // for one job
+  int gpu_share = 0;     // thousandths of its only GPU, beside other jobs; 0: all of each
   std::string gpu = {};  // glob on the model's name; empty: any
   Outsiders outsiders = Outsiders::Avoid;
   std::optional<int> cpus = std::nullopt;                    // declared: a reservation
   std::optional<std::uint64_t> memory_bytes = std::nullopt;  // declared: a reservation and a limit
-  std::optional<std::uint64_t> gpu_memory_bytes = std::nullopt;  // limit on each of its GPUs
+  std::optional<std::uint64_t> gpu_memory_bytes = std::nullopt;  // limit on each of its GPUs; a
+                                                                 // share has one without it, too
   bool overcommit = false;
 
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;

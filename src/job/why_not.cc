@@ -22,6 +22,24 @@ std::string room_words(const Demand& demand, const GpuLane& gpu) {
                      size_text(needed_beside_others(demand)));
 }
 
+/// What others have of the GPU that has most left for such a job.
+std::string parts_words(const Demand& demand, const Capacity& capacity) {
+  const GpuLane* best = nullptr;
+  for (const GpuLane& gpu : capacity.gpus) {
+    const bool is_full = gpu.busy.empty() && !is_kept_off(demand, gpu) && !has_room(demand, gpu) &&
+                         allows(demand, gpu);
+    if (is_full && (best == nullptr || gpu.parts.taken() < best->parts.taken())) best = &gpu;
+  }
+  if (demand.share == 0 || best == nullptr) return "";
+  std::string words =
+      fmt::format("; {} of {} is taken by {} job{}", share_text(best->parts.taken()),
+                  to_string(best->id), best->parts.count(), best->parts.count() == 1 ? "" : "s");
+  if (best->parts.promised() > 0) {
+    words += fmt::format(", with {} of its memory", size_text(best->parts.promised()));
+  }
+  return words;
+}
+
 std::string gpu_words(const Demand& demand, const Capacity& capacity) {
   int allowed = 0;
   int busy = 0;
@@ -32,12 +50,13 @@ std::string gpu_words(const Demand& demand, const Capacity& capacity) {
   for (const GpuLane& gpu : capacity.gpus) {
     if (!allows(demand, gpu)) continue;
     ++allowed;
-    if (!gpu.busy.empty()) ++busy;
+    const bool is_foreign = gpu.busy.empty() && is_kept_off(demand, gpu);
+    if (!is_foreign && (!gpu.busy.empty() || !has_room(demand, gpu))) ++busy;
     any_quarantined = any_quarantined || gpu.busy.starts_with("is quarantined");
     // A job of ours is no news; another user's lease or a dirty GPU is.
     if (!gpu.busy.empty() && !gpu.busy.starts_with("runs job") && notable == nullptr)
       notable = &gpu;
-    if (gpu.busy.empty() && !free_for(demand, gpu)) {
+    if (is_foreign) {
       ++foreign;
       example = &gpu;
     }
@@ -46,7 +65,8 @@ std::string gpu_words(const Demand& demand, const Capacity& capacity) {
   if (allowed == 0) {
     return fmt::format("there is no GPU{}{} that it may use", kind, with_memory(demand));
   }
-  const std::string asks = demand.gpus > 1 ? fmt::format("asks {} GPUs, ", demand.gpus) : "";
+  std::string asks = demand.gpus > 1 ? fmt::format("asks {} GPUs, ", demand.gpus) : "";
+  if (demand.share > 0) asks = fmt::format("asks {} of a GPU, ", share_text(demand.share));
   std::string words = busy == allowed && allowed > 1
                           ? fmt::format("all {}{} GPUs are in use", allowed, kind)
                           : fmt::format("{} of {}{} GPUs in use", busy, allowed, kind);
@@ -60,7 +80,7 @@ std::string gpu_words(const Demand& demand, const Capacity& capacity) {
     words += fmt::format(", {} used by others ({}: {}{})", foreign, to_string(example->id),
                          example->outsiders, room_words(demand, *example));
   }
-  return words;
+  return words + parts_words(demand, capacity);
 }
 
 std::string lane_words(StepKey key, const Demand& demand, const Capacity& capacity) {

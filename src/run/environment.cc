@@ -9,6 +9,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "job/gpu_parts.h"
+
 namespace pergpu {
 namespace {
 
@@ -143,6 +145,12 @@ JobEnvironment build_environment(const EnvironmentRequest& r) {
     b.set("ROCR_VISIBLE_DEVICES", joined(r.gpus));
     b.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
     b.set("PERGPU_NUM_GPUS", std::to_string(r.gpus.size()));
+    if (r.gpu_share > 0) {
+      b.set("PERGPU_GPU_SHARE", share_text(r.gpu_share));
+      // Else these take most of the GPU's memory when they start.
+      b.set_if_unset("XLA_PYTHON_CLIENT_PREALLOCATE", "false");
+      b.set_if_unset("TF_FORCE_GPU_ALLOW_GROWTH", "true");
+    }
     if (r.port > 0) {
       b.set("MASTER_ADDR", "127.0.0.1");
       b.set("MASTER_PORT", std::to_string(r.port));

@@ -22,7 +22,8 @@ struct EnvironmentRequest {
 
   int cpus = 1;                        // k: threads where the user has set none
   std::vector<std::string> gpus = {};  // UUIDs, or indices when the step says gpu_env = "index"
-  int port = 0;  // where the processes of an attempt with several GPUs may meet; 0: nowhere
+  int gpu_share = 0;  // thousandths of its only GPU, beside other jobs; 0: all of each
+  int port = 0;       // where the processes of an attempt with several GPUs may meet; 0: nowhere
   bool hide_gpus = true;        // no GPU asked for: none is visible
   std::string cache_root = {};  // torch and triton caches where unset; "" leaves them alone
 

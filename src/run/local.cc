@@ -228,6 +228,13 @@ std::vector<std::int32_t> LocalEngine::keeper_pids() const {
   return out;
 }
 
+std::int32_t LocalEngine::keeper_pid(AttemptId id) const {
+  const auto tracked = attempts_.find(id);
+  if (tracked == attempts_.end()) return 0;
+  const auto keeper = keepers_.find(tracked->second.keeper);
+  return keeper == keepers_.end() ? 0 : keeper->second.link->pid();
+}
+
 void LocalEngine::release(bool revive) {
   for (auto& [id, keeper] : keepers_) keeper.link->send(keeper::Quit{.revive = revive});
   keepers_.clear();

@@ -56,6 +56,7 @@ class LocalEngine final : public Engine {
   void adopt(std::vector<ExpectedAttempt> expected) override;
   bool may_start() const override;
   std::vector<std::int32_t> keeper_pids() const override;
+  std::int32_t keeper_pid(AttemptId id) const override;
   void release(bool revive) override;
 
  private:

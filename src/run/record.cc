@@ -102,6 +102,7 @@ std::string to_json_text(const AttemptRecord& r) {
   w.key("lane").value(to_string(r.placement.lane));
   w.key("lanes").value(lane_names(r.placement));
   w.key("gpus").value(r.placement.gpus);
+  if (r.placement.share > 0) w.key("gpu_share").value(nlohmann::json(r.placement.share / 1000.0));
   w.key("cpus").value(r.placement.cpus);
   w.key("starting_at").text_or_null(r.starting_at);
   w.key("started_at").text_or_null(r.started_at);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "job/gpu_parts.h"
 #include "spec/diagnostics.h"
 #include "spec/json_members.h"
 #include "spec/limit_keys.h"
@@ -200,7 +201,11 @@ class Emitter {
     if (!s.needs.empty()) line("needs", toml_strings(need_texts(s)));
     if (!s.command.empty()) line("command", toml_strings(s.command));
     text("shell", s.shell, {});
-    number("gpus", s.gpus, 0);
+    if (s.gpu_share > 0) {
+      line("gpus", share_text(s.gpu_share));
+    } else {
+      number("gpus", s.gpus, 0);
+    }
     text("gpu", s.gpu, {});
     if (s.outsiders != Outsiders::Avoid) {
       line("outsiders", fmt::format("\"{}\"", to_string(s.outsiders)));

@@ -96,6 +96,8 @@ json shape_of(const KeyType& type) {
       return {{"type", "integer"}, {"minimum", type.min}, {"maximum", type.max}};
     case Kind::Factor:
       return {{"type", "number"}, {"exclusiveMinimum", type.min}, {"maximum", type.max}};
+    case Kind::Share:
+      return {{"type", "number"}, {"minimum", 0.01}, {"exclusiveMaximum", 1}};
     case Kind::Number:
       return {{"type", "number"}};
     case Kind::Duration: {

@@ -29,6 +29,7 @@ struct KeyType {
     Truth,      //
     Whole,      // from `min` to `max`
     Factor,     // a number above `min`, at most `max`
+    Share,      // a number from 0.01 to below 1
     Number,     // any
     Duration,   //
     Size,       //

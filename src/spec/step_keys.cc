@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "job/gpu_parts.h"
 #include "spec/command_words.h"
 #include "spec/draft.h"
 #include "spec/failure_keys.h"
@@ -23,6 +24,7 @@ namespace pergpu {
 namespace {
 
 constexpr std::int64_t kMaxCount = 1'000'000;
+constexpr int kLeastShare = 10;  // thousandths of a GPU: a hundred jobs beside each other
 
 struct KeyInput {
   Field field;
@@ -108,11 +110,23 @@ void read_once(const KeyInput& in) {
 
 void read_gpus(const KeyInput& in) {
   const Node& node = in.field.node;
-  if (node.is(Node::Kind::Float) && node.number > 0 && node.number < 1) {
-    not_in_this_version(in.field.report, node.at,
-                        fmt::format("a share of a GPU (gpus = {})", node.text));
+  if (node.is(Node::Kind::Float)) {
+    // Rounded down: three times 0.3334 fit on a GPU.
+    const bool is_part = node.number > 0 && node.number < 1;
+    const int share =
+        is_part ? std::min(static_cast<int>(node.number * kWholeGpu + 1e-6), kWholeGpu - 1) : 0;
+    if (share < kLeastShare) {
+      in.field.report.error(
+          node.at, fmt::format("`gpus` must be a whole number, or the share of one GPU "
+                               "that a job has beside others, from 0.01 to below 1, not {}",
+                               node.text));
+      return;
+    }
+    in.step.spec.gpus = 1;
+    in.step.spec.gpu_share = share;
     return;
   }
+  in.step.spec.gpu_share = 0;  // of [defaults]
   if (std::optional<std::int64_t> gpus = read_whole(in.field, in.type.min, in.type.max))
     in.step.spec.gpus = static_cast<int>(*gpus);
 }
@@ -285,6 +299,7 @@ struct StepKey {
 
 using Kind = KeyType::Kind;
 constexpr KeyType kLimitOfTime = takes::limit_of_time();
+constexpr KeyType kShare = {.kind = Kind::Share};
 constexpr std::array<std::string_view, 3> kOutsiders = {"avoid", "fit", "ignore"};
 constexpr std::array<std::string_view, 2> kGpuEnvs = {"uuid", "index"};
 
@@ -310,8 +325,9 @@ constexpr StepKey kStepKeys[] = {
       "one job for the whole sweep; it knows no parameters of runs"},
      read_once,
      false},
-    {{"gpus", takes::whole(0, kMaxCount), "`0`",
-      "GPUs of a job, all for itself (docs/jobs.md#several-gpus)"},
+    {{"gpus", takes::either(takes::whole(0, kMaxCount), kShare), "`0`",
+      "GPUs of a job, all for itself (docs/jobs.md#several-gpus); `0.25`: a share of one, beside "
+      "other jobs with shares (docs/jobs.md#a-share-of-a-gpu)"},
      read_gpus},
     {{"gpu", takes::text(), "any", "pattern of the model, `\"*H100*\"`; with `gpus`"},
      [](const KeyInput& in) {

@@ -49,7 +49,9 @@ const char* next_name(Next::Kind kind) {
 void put_placement(Json& j, const Placement& p) {
   j["pool"] = pool_name(p.lane.pool);
   j["slot"] = p.lane.slot;
+  put(j, "part", p.lane.part, 0);
   put<std::int64_t>(j, "sweep", p.lane.sweep.value, 0);
+  put(j, "share", p.share, 0);
   put(j, "gpus", p.gpus, {});
   put(j, "slots", p.slots, {});
   put(j, "port", p.port, 0);
@@ -257,7 +259,9 @@ std::optional<Next::Kind> next_of(std::string_view name) {
 void get_placement(Members& m, Placement& p) {
   m.get_name("pool", p.lane.pool, pool_of);
   m.get_int("slot", p.lane.slot);
+  m.get_int("part", p.lane.part);
   m.get_int("sweep", p.lane.sweep.value);
+  m.get_int("share", p.share);
   m.get("gpus", p.gpus);
   m.get("slots", p.slots);
   m.get_int("port", p.port);

@@ -55,12 +55,18 @@ std::string idle_of(const Devices& devices, const GpuSnapshot& gpu) {
   return "-";
 }
 
-/// "job 17": it has the lane, and no process of it is on the GPU yet.
-std::string own_job(const Devices& devices, const GpuSnapshot& gpu) {
+/// "job 17", "jobs 17, 18 and 20": they have its lanes; their processes were not there yet.
+std::string own_jobs(const Devices& devices, const GpuSnapshot& gpu) {
+  std::vector<std::string> jobs;
   for (const LaneSnapshot& lane : devices.lanes) {
-    if (lane.uuid == gpu.uuid && lane.job) return fmt::format("job {}", *lane.job);
+    if (lane.uuid == gpu.uuid && lane.job) jobs.push_back(std::to_string(*lane.job));
   }
-  return "";
+  std::string text;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    text += i == 0 ? (jobs.size() > 1 ? "jobs " : "job ") : i + 1 == jobs.size() ? " and " : ", ";
+    text += jobs[i];
+  }
+  return text;
 }
 
 /// Columns for what nobody knows are left out.
@@ -93,7 +99,7 @@ std::string gpu_rows(const Devices& devices, const Style& style) {
     if (any_doing) row.push_back(Cell{doing(gpu), Tone::Plain});
     if (any_idle) row.push_back(Cell{idle_of(devices, gpu), Tone::Plain});
     const std::string holders = used_by(gpu);
-    row.push_back(Cell{holders.empty() ? own_job(devices, gpu) : holders, Tone::Plain});
+    row.push_back(Cell{holders.empty() ? own_jobs(devices, gpu) : holders, Tone::Plain});
     rows.push_back(std::move(row));
   }
   return render_table(columns, rows, style);

@@ -17,15 +17,18 @@ struct LaneKey {
   int rank = 3;  // of the pool
   std::string pool = {};
   std::int64_t number = -1;
+  std::int64_t part = 0;   // of a GPU that jobs share
   std::int64_t sweep = 0;  // of lanes that belong to one
   auto operator<=>(const LaneKey&) const = default;
 };
 
 LaneKey key_of(const std::string& lane, std::int64_t sweep) {
   LaneKey key;
-  const std::size_t digits = lane.find_last_not_of("0123456789") + 1;
+  const std::size_t digits = std::min(lane.find_first_of("0123456789"), lane.size());
+  const char* const end = lane.data() + lane.size();
   key.pool = lane.substr(0, digits);
-  std::from_chars(lane.data() + digits, lane.data() + lane.size(), key.number);
+  const auto number = std::from_chars(lane.data() + digits, end, key.number);
+  if (number.ptr != end && *number.ptr == '.') std::from_chars(number.ptr + 1, end, key.part);
   if (key.pool == "gpu") key.rank = 0;
   if (key.pool == "cpu") key.rank = 1;
   if (key.pool == "lane") {

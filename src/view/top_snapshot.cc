@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <tuple>
@@ -153,12 +154,17 @@ void sample(TopSnapshot& s) {
 }
 
 std::vector<TopLane> lanes_of(const TopSnapshot& s) {
+  constexpr std::size_t kSeveral = std::numeric_limits<std::size_t>::max();
   std::vector<TopLane> lanes;
   std::map<LaneKey, std::size_t> by_key;
   std::map<std::string, std::size_t> by_uuid;
   for (const LaneSnapshot& lane : s.gpu_lanes) {
     by_key[{0, lane.name}] = lanes.size();
-    if (!lane.uuid.empty()) by_uuid[lane.uuid] = lanes.size();
+    if (!lane.uuid.empty()) {
+      // Of a GPU that jobs share the name says which lane it is.
+      const auto [of_gpu, is_first] = by_uuid.try_emplace(lane.uuid, lanes.size());
+      if (!is_first) of_gpu->second = kSeveral;
+    }
     lanes.push_back({.name = lane.name, .uuid = lane.uuid, .state = lane.state, .why = lane.why});
   }
   std::vector<const SweepSummary*> with_lanes;
@@ -178,9 +184,11 @@ std::vector<TopLane> lanes_of(const TopSnapshot& s) {
   for (const auto& [id, job] : s.jobs) {
     if (!is_live(job) || !job.lane) continue;
     bool has_row = false;
-    for (const std::string& uuid : job.gpus) {
+    // Names may change from look to look; of a GPU that jobs share they say whose lane it is.
+    const bool is_part = job.lane->find('.') != std::string::npos;
+    for (const std::string& uuid : is_part ? std::vector<std::string>{} : job.gpus) {
       const auto found = by_uuid.find(uuid);
-      if (found == by_uuid.end()) continue;
+      if (found == by_uuid.end() || found->second == kSeveral) continue;
       lanes[found->second].job = &job;
       has_row = true;
     }

@@ -45,9 +45,9 @@ struct GpuLanesTest : ::testing::Test {
   void leave_memory_on_first() {
     discover();
     ASSERT_EQ(acquire(first), true);
-    lanes->occupy(first, JobId{1});
+    lanes->occupy(first, JobId{1}, {}, {});
     shown.look.gpus[0].used_bytes = 8ull << 30;
-    lanes->vacate(first, true);
+    lanes->vacate(first, JobId{1}, true);
     run_for(11 * kSecond);
   }
   LaneSnapshot shown_as(const std::string& uuid) {
@@ -66,7 +66,7 @@ struct GpuLanesTest : ::testing::Test {
   }
   std::optional<bool> acquire(const std::string& uuid, const Demand& demand = {}) {
     auto answer = std::make_shared<std::optional<bool>>();
-    lanes->acquire({uuid}, JobId{9}, demand, [answer](bool ready) { *answer = ready; });
+    lanes->acquire({uuid}, JobId{9}, demand, {}, [answer](bool ready) { *answer = ready; });
     run_for(kSecond / 10);
     return *answer;
   }
@@ -87,12 +87,12 @@ struct GpuLanesTest : ::testing::Test {
 
 TEST_F(GpuLanesTest, AnAdoptedGpuThatTheDriverDoesNotListGetsNoJob) {
   shown.look.gpus = {gpu_reading(1)};
-  lanes->occupy(first, JobId{1});
+  lanes->occupy(first, JobId{1}, {}, {});
   EXPECT_FALSE(lanes->any());  // no look has shown it
   discover();
   EXPECT_TRUE(lanes->any());
   EXPECT_EQ(shown_as(first).state, "busy");
-  lanes->vacate(first, true);
+  lanes->vacate(first, JobId{1}, true);
   run_for(kSecond);
   EXPECT_EQ(shown_as(first).state, "unusable");
   EXPECT_EQ(shown_as(first).why, "the driver does not list it");
@@ -171,13 +171,13 @@ TEST_F(GpuLanesTest, AGpuThatIsReadyForAJobThatIgnoresOutsidersIsLookedAtForOneT
   shown.look.gpus[0].processes = {foreign_process()};
   discover();
   ASSERT_EQ(acquire(first, {.outsiders = Outsiders::Ignore}), true);
-  lanes->occupy(first, JobId{1});
-  lanes->vacate(first, true);
+  lanes->occupy(first, JobId{1}, {}, {});
+  lanes->vacate(first, JobId{1}, true);
   std::optional<bool> is_ready;
   while (!is_ready) {
     sim_timers.step(clock);
     if (busy(first).empty()) {  // the lease is still there
-      lanes->acquire({first}, JobId{2}, {}, [&](bool ready) { is_ready = ready; });
+      lanes->acquire({first}, JobId{2}, {}, {}, [&](bool ready) { is_ready = ready; });
     }
   }
   EXPECT_EQ(is_ready, false);

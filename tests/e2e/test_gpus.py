@@ -239,6 +239,76 @@ def test_a_job_fits_beside_others_where_enough_memory_is_free(gpus):
         other.kill()
 
 
+# Shares its GPU, of whose memory it holds as much as it is told.
+PART = """#!/bin/sh
+echo "${1:-1}" >"$CLAIMS/$CUDA_VISIBLE_DEVICES.$$"
+echo "$PERGPU_GPU_SHARE"
+stamp
+[ -z "$2" ] || exec sleep "$2"
+"""
+
+
+def most_on_one_gpu(stamps):
+    live, most = {}, 0
+    for what, _, _, _, gpu, _ in stamps.lines():
+        live[gpu] = live.get(gpu, 0) + {"start": 1, "end": -1}.get(what, 0)
+        most = max(most, live[gpu])
+    return most
+
+
+def test_jobs_with_a_share_have_a_gpu_together(gpus):
+    gpus.script("part", PART)
+    gpus.world.show(2)
+    gpus.close_gate()
+    gpus.submit(grid("train", 5, 'gpus = 0.5\ncommand = ["part"]'))
+    gpus.until_running(4)
+    assert sorted(gpus.stamps.of("start", 4)) == [uuid(0), uuid(0), uuid(1), uuid(1)]
+    shown = gpus.json("gpus")
+    assert sorted(lane["name"] for lane in shown["lanes"]) == ["gpu0", "gpu0.1", "gpu1", "gpu1.1"]
+    assert {lane["job"] for lane in shown["lanes"]} == {1, 2, 3, 4}
+    assert "asks 0.5 of a GPU, all 2 GPUs are in use" in gpus.run("why", "5").stdout
+    gpus.submit(grid("whole", 1, STEP % 0), name="whole.toml")
+    assert "all 2 GPUs are in use" in gpus.run("why", "whole").stdout
+    gpus.open_gate()
+    assert gpus.wait("*") == 0 and most_on_one_gpu(gpus.stamps) == 2
+    job = gpus.json("show", "4")["jobs"][0]
+    assert job["limits"]["gpus"] == 0.5 and read(job["log"]).split() == ["0.5"]
+    with open(job["out"] + "/attempt.json") as file:
+        assert json.load(file)["gpu_share"] == 0.5
+
+
+def test_a_job_that_outgrows_its_share_is_ended_and_its_neighbour_is_not(gpus):
+    gpus.script("part", PART)
+    gpus.world.show(1)
+    gpus.submit(grid("large", 1, f'gpus = 0.25\ncommand = ["part", "{21 * GIB}", "1000"]'), name="large.toml")
+    gpus.submit(grid("small", 1, f'gpus = 0.25\ncommand = ["part", "{19 * GIB}", "5"]'), name="small.toml")
+    assert gpus.wait("large") == 1 and gpus.wait("small") == 0
+    job = gpus.only("large")
+    assert job["class"] == "gpu-memory"
+    assert job["reason"] == "GPU memory 21 GiB on gpu0 passed its share of 20 GiB"
+
+
+def test_a_job_that_finds_too_little_memory_beside_others_gets_more_of_a_gpu(gpus):
+    words = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    script = f'echo "$PERGPU_GPU_SHARE"; [ "$PERGPU_GPU_SHARE" = 1 ] || {{ echo "{words}" >&2; exit 1; }}'
+    gpus.submit(f"[steps.train]\ngpus = 0.3\nshell = {json.dumps(script)}\n")
+    assert gpus.wait() == 0
+    job = gpus.json("show", "@")["jobs"][0]
+    assert job["attempt"] == 3 and job["limits"]["gpus"] == 1
+    assert "oom-gpu" in [attempt["class"] for attempt in job["attempts"]]
+
+
+def test_shares_hold_over_kills_of_the_coordinator(gpus):
+    gpus.world.show(2)
+    gpus.submit(grid("train", 40, 'gpus = 0.3\ncommand = ["stamp", "0.1"]'))
+    for started in (1, 10, 20, 30):
+        gpus.until_running(started)
+        gpus.kill_coordinator()
+        gpus.run("ps")
+    assert gpus.wait() == 0
+    assert gpus.stamps.count("start") == 40 and most_on_one_gpu(gpus.stamps) <= 3
+
+
 def test_outsiders_can_be_ignored(gpus):
     other = foreign_process()
     used = {"uuid": uuid(0), "processes": [{"pid": other.pid, "memory_bytes": GIB}]}

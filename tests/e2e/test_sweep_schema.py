@@ -13,7 +13,7 @@ from schemas import ROOT, check, mistakes, schemas
 VALUES = r"""
 "" "x" "a\u0020b" "all" "avoid" "ignore" "fit" "uuid" "index" "0s" "90s" "1d2h" "2h1d" "1.5h" "1w" "5min" "90" "01:30:00"
 "1:99:00" "64GiB" "500MB" "1.5g" "64\u0020GiB" "0B" "USR1@2m" "SIGTERM@90s" "USR1" "{i}m" "train:all" "train:some" "A=b"
-true false 0 1 2 255 256 1000 1001 1000000 1000001 -1 1.5 11
+true false 0 1 2 255 256 1000 1001 1000000 1000001 -1 1.5 0.25 0.005 11
 [] ["x"] ["x","train"] ["x",1] [""] ["train:ended"] [1]
 {} {max=1} {max=1,on=["exit"],delay="1s"} {on=["exit"]} {max=1,on=["ok"]} {max=1001} {max=1,more=2}
 {memory=1.5} {memory=1} {memory=11} {gpu_memory=2} {memry=2} {A="b",B=2} {A-B="c"} {A=true}

@@ -22,6 +22,8 @@ TEST(CpuBudget, IsWhatWasDeclaredElseAnEqualShare) {
   EXPECT_EQ(cpu_budget(std::nullopt, 16, 5), 3);
   EXPECT_EQ(cpu_budget(std::nullopt, 16, 8, 2), 4) << "of two GPUs";
   EXPECT_EQ(cpu_budget(4, 16, 8, 2), 4);
+  EXPECT_EQ(cpu_budget(std::nullopt, 16, 2, 0.25), 2) << "of a quarter of one";
+  EXPECT_EQ(cpu_budget(std::nullopt, 16, 8, 0.25), 1);
   EXPECT_EQ(cpu_budget(std::nullopt, 16, 2, 3), 16);
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "job/builders.h"
+#include "job/gpu_parts.h"
 
 namespace pergpu {
 namespace {
@@ -131,6 +132,25 @@ TEST(DecideNext, UnchargedMovesAreCapped) {
     EXPECT_EQ(next.state, JobState::Failed);
     EXPECT_NE(next.reason.find("6 starts"), std::string::npos) << next.reason;
   }
+}
+
+TEST(DecideNext, TooLittleMemoryBesideOthersIsTriedAgainWithMoreAtNoCharge) {
+  Job job = running_job();
+  const Outcome oom{.cls = OutcomeClass::OomGpu, .reason = "why"};
+  EXPECT_EQ(decide_next(job, {}, oom).kind, Kind::Final);
+  job.last->placement.share = 500;
+  const Next next = decide_next(job, {}, oom);
+  EXPECT_EQ(next.kind, Kind::Again);
+  EXPECT_FALSE(next.charged);
+  EXPECT_TRUE(next.more_gpu_memory);
+  StepSpec once;
+  once.rerun = false;
+  EXPECT_EQ(decide_next(job, once, oom).kind, Kind::Final);
+  job.last->placement.share = kWholeGpu;
+  EXPECT_EQ(decide_next(job, {}, oom).kind, Kind::Final) << "nobody was beside it";
+  job.last->placement.share = 500;
+  const Outcome own{.cls = OutcomeClass::GpuMemory, .reason = "why"};
+  EXPECT_EQ(decide_next(job, {}, own).kind, Kind::Final) << "it passed its own limit";
 }
 
 TEST(DecideNext, RerunFalseEndsAtAFaultOfTheMachine) {

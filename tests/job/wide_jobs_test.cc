@@ -5,52 +5,13 @@
 #include <algorithm>
 #include <map>
 
-#include "job/schedule.h"
+#include "gpu_machine.h"
 
 namespace pergpu {
 namespace {
 
 const StepKey kWide{.sweep = {1}};
 const StepKey kNarrow{.sweep = {2}};
-
-Demand on_gpus(const std::string& name, int gpus) {
-  return {.step_name = name, .pool = LaneId::Pool::Gpu, .gpus = gpus};
-}
-
-struct Machine {
-  ReadyQueue queue;
-  Capacity capacity;
-  std::int64_t next_id = 1;
-
-  explicit Machine(int gpus) {
-    for (int i = 0; i < gpus; ++i) {
-      capacity.gpus.push_back({.id = {.pool = LaneId::Pool::Gpu, .slot = i},
-                               .uuid = "GPU-" + std::to_string(i),
-                               .name = "NVIDIA H100"});
-    }
-    capacity.now_ns = 1000;
-  }
-  JobId add(StepKey step, std::int64_t expected_ns = 0) {
-    const JobId id{next_id++};
-    queue.insert({.id = id,
-                  .step = step,
-                  .run = static_cast<std::int32_t>(id.value),
-                  .expected_ns = expected_ns});
-    return id;
-  }
-  std::optional<Choice> start() {
-    std::optional<Choice> choice = choose(queue, capacity);
-    if (!choice) return choice;
-    queue.take(choice->job, choice->overtaken);
-    capacity.occupy(choice->job.step, *queue.demand(choice->job.step), choice->lane, choice->gpus,
-                    "runs job", expected_end_ns(capacity.now_ns, choice->job.expected_ns));
-    return choice;
-  }
-  void end(const Choice& choice) {
-    capacity.vacate(choice.job.step, *queue.demand(choice.job.step), choice.lane, choice.gpus,
-                    true);
-  }
-};
 
 /// One that wants two of two GPUs and was overtaken so often that room is kept for it.
 struct WideJob : ::testing::Test {

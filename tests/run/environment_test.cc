@@ -81,6 +81,18 @@ TEST_F(Environment, SeveralGpusHaveAPlaceToMeet) {
   EXPECT_EQ(value(environment, "MASTER_PORT"), "20017");
 }
 
+TEST_F(Environment, AShareOfAGpuIsToldAndFrameworksDoNotTakeAllOfItsMemory) {
+  request_.gpus = {"GPU-a"};
+  EXPECT_EQ(value(build(), "PERGPU_GPU_SHARE"), "<unset>");
+  EXPECT_EQ(value(build(), "XLA_PYTHON_CLIENT_PREALLOCATE"), "<unset>");
+  request_.gpu_share = 250;
+  EXPECT_EQ(value(build(), "PERGPU_GPU_SHARE"), "0.25");
+  EXPECT_EQ(value(build(), "XLA_PYTHON_CLIENT_PREALLOCATE"), "false");
+  EXPECT_EQ(value(build(), "TF_FORCE_GPU_ALLOW_GROWTH"), "true");
+  captured_.push_back("XLA_PYTHON_CLIENT_PREALLOCATE=true");
+  EXPECT_EQ(value(build(), "XLA_PYTHON_CLIENT_PREALLOCATE"), "true") << "the user's word";
+}
+
 TEST_F(Environment, JobWithoutGpusSeesNone) {
   captured_.push_back("CUDA_VISIBLE_DEVICES=0,1,2");
   EXPECT_EQ(value(build(), "CUDA_VISIBLE_DEVICES"), "");

@@ -6,6 +6,8 @@
 #include <utility>
 #include <variant>
 
+#include "job/gpu_parts.h"
+
 namespace pergpu::simulation {
 namespace {
 
@@ -21,6 +23,9 @@ void require(bool holds, JobId job, const std::string& what) {
 
 /// The slot of a GPU may change from look to look, its UUID does not.
 std::string name_of(const Placement& placement) {
+  if (placement.share > 0) {
+    return fmt::format("{} part {}", placement.gpus.front(), placement.lane.part);
+  }
   if (!placement.gpus.empty()) return placement.gpus.front();
   return fmt::format("{} of sweep {}", to_string(placement.lane), placement.lane.sweep.value);
 }
@@ -84,8 +89,11 @@ void History::event(const row::Event& row, int allowed_retries) {
             require(job.state == State::Queued, id, "starting though it is not queued");
             require(start.attempt == job.attempts + 1, id, "an attempt's number is left out");
             job.lane = name_of(start.placement);
-            require(!quarantined_.contains(job.lane), id,
-                    "starts on " + job.lane + ", which is in quarantine");
+            for (const std::string& gpu : start.placement.gpus) {
+              require(!quarantined_.contains(gpu), id,
+                      "starts on " + gpu + ", which is in quarantine");
+            }
+            take_part(job, start.placement, id);
             const auto [lane, is_free] = lanes_.try_emplace(job.lane, AttemptId{id, start.attempt});
             require(
                 is_free, id,
@@ -119,6 +127,18 @@ void History::event(const row::Event& row, int allowed_retries) {
           },
       },
       row.event);
+}
+
+/// Of a GPU: all of it, or so many thousandths as long as all that are given are not more than it.
+void History::take_part(Known& job, const Placement& placement, JobId id) {
+  job.share = 0;
+  if (placement.gpus.empty()) return;
+  job.gpu = placement.gpus.front();
+  job.share = placement.share > 0 ? placement.share : kWholeGpu;
+  int& taken = taken_[job.gpu];
+  taken += job.share;
+  require(taken <= kWholeGpu, id,
+          fmt::format("with it {} thousandths of {} are given", taken, job.gpu));
 }
 
 void History::show(const row::Event& row) const {
@@ -188,6 +208,7 @@ void History::ended(const row::Event& row, Known& job, const event::Ended& end,
       outcome.cls == OutcomeClass::Lost || outcome.cls == OutcomeClass::Requeue ||
       outcome.cls == OutcomeClass::Driver || outcome.cls == OutcomeClass::Hardware;
   lanes_.erase(job.lane);
+  if (job.share > 0) taken_[job.gpu] -= job.share;
   switch (end.next.kind) {
     case Next::Kind::Final: {
       const bool is_done = end.next.state == JobState::Done;

@@ -46,8 +46,11 @@ class History {
     int retries = 0;
     int moves = 0;
     std::string lane = {};
+    std::string gpu = {};
+    int share = 0;  // thousandths that it has of it
   };
   void event(const row::Event& row, int allowed_retries);
+  void take_part(Known& job, const Placement& placement, JobId id);
   void show(const row::Event& row) const;
   void ended(const row::Event& row, Known& job, const event::Ended& end, int allowed_retries);
   void mix(std::uint64_t value) { fingerprint_ = (fingerprint_ ^ value) * 0x100000001b3ull; }
@@ -56,6 +59,7 @@ class History {
   bool shows_;
   std::map<JobId, Known> jobs_;
   std::map<std::string, AttemptId> lanes_;  // by name, a GPU's by its UUID
+  std::map<std::string, int> taken_;        // thousandths of each GPU
   std::set<std::string> quarantined_;       // GPUs
   std::int64_t events_ = 0;
   std::int64_t outcomes_ = 0;

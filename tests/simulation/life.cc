@@ -235,7 +235,8 @@ void Life::check_intent(const row::Event& row) const {
   if (start == nullptr || row.at.boot_ns != around_.clock.boot_ns) return;
   const StepSpec& step = world->step_of(*world->job(row.job)).spec;
   for (const std::string& uuid : start->placement.gpus) {
-    around_.machine.check_may_use(uuid, step.outsiders == Outsiders::Avoid);
+    around_.machine.check_may_use(uuid, step.outsiders == Outsiders::Avoid,
+                                  start->placement.share > 0);
   }
 }
 

@@ -65,7 +65,7 @@ void Machine::tell(EngineEvent event) {
 
 // ---- attempts --------------------------------------------------------------------------------
 
-void Machine::check_may_use(const std::string& uuid, bool avoids_outsiders) const {
+void Machine::check_may_use(const std::string& uuid, bool avoids_outsiders, bool shares) const {
   for (const Gpu& one : gpus_) {
     if (one.reading.uuid != uuid) continue;
     if (avoids_outsiders && one.leftover != 0) {
@@ -80,7 +80,8 @@ void Machine::check_may_use(const std::string& uuid, bool avoids_outsiders) cons
   }
   for (const auto& [id, tree] : trees_) {
     const bool is_there = std::find(tree.gpus.begin(), tree.gpus.end(), uuid) != tree.gpus.end();
-    if (is_there && (tree.alive() || tree.phase == Tree::Phase::Sent)) {
+    const bool is_neighbour = shares && tree.shares;  // the history counts what they have
+    if (is_there && !is_neighbour && (tree.alive() || tree.phase == Tree::Phase::Sent)) {
       violated(id, "is alive on " + uuid + " where another is to start");
     }
   }
@@ -103,6 +104,9 @@ void Machine::start(LaneId lane, AttemptPlan plan, const std::vector<std::string
   tree.id = plan.id;
   tree.lane = lane;
   tree.gpus = gpus;
+  tree.shares = std::any_of(plan.env.begin(), plan.env.end(), [](const std::string& variable) {
+    return variable.starts_with("PERGPU_GPU_SHARE=");
+  });
   tree.grace_ns = std::chrono::nanoseconds(plan.grace).count();
   for (const int fd : plan.lease_fds) tree.leases.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
   truths_[plan.id].received = true;

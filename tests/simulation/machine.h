@@ -25,6 +25,7 @@ struct Tree {
   AttemptId id = {};
   LaneId lane = {};
   std::vector<std::string> gpus = {};
+  bool shares = false;  // it has a share of its GPU
   std::vector<os::UniqueFd> leases = {};
   Phase phase = Phase::Sent;
   std::int32_t pid = 0;
@@ -104,7 +105,7 @@ class Machine {
   const Truth& truth(AttemptId id) { return truths_[id]; }
   const std::vector<Gpu>& gpus() const { return gpus_; }
   /// REQUIRES: the coordinator has just decided to start a job there.
-  void check_may_use(const std::string& uuid, bool avoids_outsiders) const;
+  void check_may_use(const std::string& uuid, bool avoids_outsiders, bool shares) const;
 
  private:
   void execute(AttemptId id);

@@ -27,6 +27,7 @@ StepSpec People::new_step(std::size_t place) {
   step.once = dice_.percent(15);
   if (dice_.percent(gpus_ > 0 ? 60 : 0)) {
     step.gpus = 1;
+    if (dice_.percent(40)) step.gpu_share = dice_.pick({250, 300, 500, 700});
     if (dice_.percent(20)) step.gpu = dice_.pick({"*A*", gpus_ > 1 ? "*B*" : "*fake*"});
     if (dice_.percent(20)) step.outsiders = Outsiders::Ignore;
   }

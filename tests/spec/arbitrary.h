@@ -136,6 +136,7 @@ inline rc::Gen<SweepSpec> arbitrary_sweep() {
                              .scope = *rc::gen::elementOf(
                                  std::vector<Need::Scope>{Need::Scope::All, Need::Scope::Ended})});
       s.gpus = *rc::gen::element(0, 1, 2, 8);
+      if (s.gpus == 1) s.gpu_share = *rc::gen::element(0, 10, 250, 333, 990);
       if (s.gpus > 0) s.gpu = *rc::gen::elementOf(std::vector<std::string>{"", "*H100*"});
       s.outsiders =
           *rc::gen::elementOf(std::vector<Outsiders>{Outsiders::Avoid, Outsiders::Ignore});

@@ -114,6 +114,15 @@ TEST(CommandLine, OptionsAreKeysOfTheStep) {
   EXPECT_EQ(*render(s.cwd, RenderScope()), "/data/{x}");
 }
 
+TEST(CommandLine, AShareOfAGpuIsRoundedDownToThousandths) {
+  CommandLineOptions options;
+  options.gpus = "0.3334";
+  ParsedSweep parsed = parse({"t"}, options);
+  ASSERT_TRUE(parsed.sweep) << to_text(parsed.diagnostics);
+  EXPECT_EQ(parsed.sweep->steps[0].gpus, 1);
+  EXPECT_EQ(parsed.sweep->steps[0].gpu_share, 333);
+}
+
 TEST(CommandLine, MistakesNameTheOptionOrTheWord) {
   CommandLineOptions options;
   options.memory = "64";

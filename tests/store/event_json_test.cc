@@ -7,13 +7,14 @@ namespace pergpu::store {
 namespace {
 
 std::vector<JobEvent> one_of_each() {
-  const Placement placement{.lane = {.pool = LaneId::Pool::Sweep, .sweep = {3}, .slot = 5},
-                            .gpus = {"GPU-a", "GPU-b"},
-                            .slots = {1, 3},
-                            .port = 20'017,
-                            .cpus = 4,
-                            .cpu_list = {0, 2},
-                            .node = "n3"};
+  const Placement placement{
+      .lane = {.pool = LaneId::Pool::Sweep, .sweep = {3}, .slot = 5, .part = 1},
+      .gpus = {"GPU-a", "GPU-b"},
+      .slots = {1, 3},
+      .port = 20'017,
+      .cpus = 4,
+      .cpu_list = {0, 2},
+      .node = "n3"};
   UsageSummary usage{.readings = 3, .throttle = 4, .written_bytes = 1ull << 40};
   usage.extents[0] = UsageSummary::Extent{.mean = 0.1f, .most = 1.7f};
   usage.extents[kMeasures - 1] = UsageSummary::Extent{.mean = -1, .most = 1e20f};

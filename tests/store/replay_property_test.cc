@@ -32,6 +32,8 @@ Placement random_placement() {
   p.lane.pool = random_enum<LaneId::Pool>(3);
   p.lane.sweep = {random_number()};
   p.lane.slot = *rc::gen::inRange(0, 9);
+  p.lane.part = *rc::gen::inRange(0, 3);
+  p.share = *rc::gen::element(0, 0, 250, 1000);
   if (*rc::gen::arbitrary<bool>()) p.gpus = {"GPU-1", random_text()};
   if (!p.gpus.empty() && *rc::gen::arbitrary<bool>()) p.slots = {4, 7};
   p.port = *rc::gen::inRange(0, 65536);
