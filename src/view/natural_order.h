@@ -1,12 +1,16 @@
-// Names that end in a number, in the order of people: "gpu10" after "gpu9".
+// Names with numbers in them, in the order of people: "gpu10" after "gpu9.1".
 #pragma once
 
+#include <compare>
 #include <string_view>
-#include <utility>
 
 namespace pergpu::view {
 
-/// What to compare in place of the name; it points into it.  -1: there is no number.
-std::pair<std::string_view, long> natural_key(std::string_view name);
+/// What to compare in place of the name.
+struct NaturalName {
+  std::string_view text = {};
+  bool operator==(const NaturalName&) const = default;
+  std::strong_ordering operator<=>(const NaturalName& other) const;
+};
 
 }  // namespace pergpu::view

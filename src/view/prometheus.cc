@@ -109,7 +109,8 @@ std::string gpus_text(const TopSnapshot& s) {
 std::string lanes_text(const TopSnapshot& s) {
   std::string samples;
   for (const LaneSnapshot& lane : s.gpu_lanes) {
-    if (!lane.idle_s) continue;
+    const bool is_part = lane.name.find('.') != std::string::npos;  // gpu0.1: as idle as gpu0 is
+    if (!lane.idle_s || is_part) continue;
     samples += fmt::format("pergpu_lane_idle_seconds_total{} {}\n", labels({{"lane", lane.name}}),
                            *lane.idle_s);
   }

@@ -42,7 +42,7 @@ std::vector<LaneRow> lane_rows(const Followed& followed) {
   std::vector<LaneRow> rows;
   for (const auto& [name, row] : by_name) rows.push_back(row);
   std::sort(rows.begin(), rows.end(), [](const LaneRow& a, const LaneRow& b) {
-    return natural_key(a.name) < natural_key(b.name);
+    return NaturalName{a.name} < NaturalName{b.name};
   });
   return rows;
 }

@@ -67,8 +67,8 @@ int rank_of(const JobSnapshot& job) {
 }
 
 /// Those without a lane come last.
-std::pair<std::string_view, long> lane_key(const JobSnapshot& job) {
-  return natural_key(job.lane && !is_waiting(job) ? *job.lane : std::string_view("~"));
+NaturalName lane_key(const JobSnapshot& job) {
+  return {job.lane && !is_waiting(job) ? *job.lane : std::string_view("~")};
 }
 
 bool comes_before(const JobSnapshot& a, const JobSnapshot& b, TopSort sort, std::int64_t now_ns) {

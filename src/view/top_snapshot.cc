@@ -200,7 +200,7 @@ std::vector<TopLane> lanes_of(const TopSnapshot& s) {
     }
   }
   std::sort(others.begin(), others.end(), [](const JobSnapshot* a, const JobSnapshot* b) {
-    return std::tuple(natural_key(*a->lane), a->id) < std::tuple(natural_key(*b->lane), b->id);
+    return std::tuple(NaturalName{*a->lane}, a->id) < std::tuple(NaturalName{*b->lane}, b->id);
   });
   for (const JobSnapshot* job : others) {
     lanes.push_back({.name = *job->lane, .state = "busy", .job = job});
