@@ -95,6 +95,8 @@ class Executor(concurrent.futures.Executor):
             if keys.get("retries"):
                 raise ValueError("retries need a process for each call; leave out reuse=True")
             timeout = _seconds(keys.pop("timeout", None))
+            if gpus == "auto" and not (max_workers or lanes):
+                raise ValueError('how many workers gpus="auto" makes room for is not known; name max_workers')
             count = max_workers or lanes or max(1, fitting(_gpus_of_machine(), gpus))
             self._calls = Workers(count, timeout, jobs.write_head, jobs.start_workers)
         else:

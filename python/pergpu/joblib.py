@@ -74,6 +74,8 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):
             raise ValueError(f"n_jobs={n_jobs}: how much room a cluster has is not known; name a number")
         if self._room is None:
             gpus = self._keys.get("gpus", 1)
+            if gpus == "auto":
+                raise ValueError(f'n_jobs={n_jobs}: how many gpus="auto" makes room for is not known; name a number')
             self._room = self._keys.get("lanes") or (fitting(_gpus_of_machine(), gpus) if gpus else os.cpu_count())
         return max((self._room or 1) + 1 + n_jobs, 1)
 

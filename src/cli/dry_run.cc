@@ -87,10 +87,12 @@ std::string runs_table(const SweepSpec& sweep, const std::vector<std::string>& f
 }
 
 std::string gpus_text(const StepSpec& step) {
+  if (step.gpu_auto) return "auto";
   return step.gpu_share > 0 ? share_text(step.gpu_share) : std::to_string(step.gpus);
 }
 
 json gpus_of(const StepSpec& step) {
+  if (step.gpu_auto) return "auto";
   if (step.gpu_share == 0) return step.gpus;
   return static_cast<double>(step.gpu_share) / kWholeGpu;
 }

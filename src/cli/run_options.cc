@@ -128,7 +128,10 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   const std::string group = "With a command after `--`";
   CommandLineOptions& line = options.command_line;
   command.add_option("--name", line.name, "the sweep's name")->group(group);
-  command.add_option("--gpus", line.gpus, "GPUs for each job; 0.25: a share of one")->group(group);
+  command
+      .add_option("--gpus", line.gpus,
+                  "GPUs for each job; 0.25: a share of one; auto: as many jobs on one as gain")
+      ->group(group);
   command.add_option("--cpus", line.cpus, "cores to reserve for each job")->group(group);
   command.add_option("--memory", line.memory, "memory to reserve and not to exceed: 32GiB")
       ->group(group);

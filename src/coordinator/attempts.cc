@@ -126,7 +126,7 @@ void Coordinator::observe(const LiveAttempt& live, const engine_event::Started& 
       {.id = live.id,
        .root = {started.pid, started.start_ticks},
        .gpus = live.gpus,
-       .shares_gpu = live.demand.share > 0,
+       .shares_gpu = live.had_company,
        .started_boot_ns = parts_.world->job(live.id.job)->last->started_at.boot_ns,
        .is_new = is_new});
 }
@@ -223,7 +223,7 @@ void Coordinator::examine(LiveAttempt& live, const EngineEvent& end) {
     }
     std::int64_t since = attempt.starting_at.boot_ns;
     // Neighbours had theirs, and looks come every second: an older one has not ended this attempt.
-    if (it->second.demand.share > 0) {
+    if (it->second.had_company) {
       since = std::max(since, parts_.clock->now().boot_ns - kNeighbourly);
     }
     it->second.faults = gpu_care_.faults(look, gpus, since);
@@ -271,7 +271,7 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
   }
   const Next next = what_follows(job, outcome);
   // One incident ends several jobs that share a GPU: it says nothing of job after job.
-  if (live.demand.share == 0) gpu_care_.attempt_ended(live.gpus, id, live.key, outcome.cls);
+  if (!live.had_company) gpu_care_.attempt_ended(live.gpus, id, live.key, outcome.cls);
   record(id, event::Ended{std::move(outcome), next});
   learn(job, live, share);
   vacate(live, !evidence.lost || evidence.proven_gone);
@@ -294,7 +294,7 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
 
 /// What a real attempt that was done took: of its processes what the keeper saw, and its GPUs
 /// without what they need for themselves.
-void Coordinator::learn(const Job& job, const LiveAttempt& live, const CpuShare& share) {
+void Coordinator::learn(const Job& job, LiveAttempt& live, const CpuShare& share) {
   const Attempt& attempt = *job.last;
   const bool was_done = attempt.outcome->cls == OutcomeClass::Ok;
   if (!was_done || live.engine != parts_.local || attempt.started_at.boot_ns == 0) return;
@@ -319,6 +319,7 @@ void Coordinator::learn(const Job& job, const LiveAttempt& live, const CpuShare&
       record.gpu_memory_bytes = most - std::min(idle, most);
     }
   }
+  if (live.demand.is_auto) learn_need(live, share);
   if (job.run >= 0) {
     const Sweep& sweep = parts_.world->sweep_of(job);
     record.parameters = marks_of(sweep.runs[static_cast<std::size_t>(job.run)].spec);

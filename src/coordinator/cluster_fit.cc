@@ -30,11 +30,11 @@ Result<void> check_for_cluster(const SweepSpec& sweep) {
                       "(`sinfo -o %G` shows them); or name a `constraint` in `slurm`",
                       step.name, step.gpu));
     }
-    if (step.gpu_share > 0) {
+    if (step.gpu_share > 0 || step.gpu_auto) {
       return invalid(
           fmt::format("step {}: gpus = {}: Slurm gives whole GPUs to jobs of their own; "
                       "ask for gpus = 1, or use shares on this machine",
-                      step.name, share_text(step.gpu_share)));
+                      step.name, step.gpu_auto ? "\"auto\"" : share_text(step.gpu_share)));
     }
     // It counts the jobs that this machine runs.
     if (step.uses.empty()) continue;

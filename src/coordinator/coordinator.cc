@@ -84,6 +84,7 @@ void Coordinator::declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capac
           devices && !devices->empty() ? std::move(*devices) : std::vector<std::string>{"none"};
     }
     const StepKey key{sweep.id, static_cast<std::int16_t>(slot)};
+    if (demand.is_auto) fit_to_need(step.spec, demand);
     queue.declare(key, demand);
     queue.set_left(key, queued_of(step));
   }
@@ -366,6 +367,7 @@ void Coordinator::begin(const Choice& choice, const Demand& demand) {
   Placement placement{.lane = live.lane,
                       .gpus = live.gpus,
                       .share = demand.share,
+                      .promise_bytes = demand.promise_bytes,
                       .cpus = live.cpus,
                       .node = parts_.node};
   std::vector<int> near_cpus;
@@ -376,6 +378,7 @@ void Coordinator::begin(const Choice& choice, const Demand& demand) {
     }
     parts_.gpus->occupy(uuid, id, demand, choice.lane);
   }
+  meet(live);
   placement.cpu_list = live.cpu_list =
       choose_cores(live.cpus, parts_.machine.cores, near_cpus, budgets);
   if (choice.gpus.size() > 1) placement.port = meeting_port();

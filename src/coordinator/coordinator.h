@@ -38,6 +38,7 @@
 #include "coordinator/timers.h"
 #include "coordinator/world.h"
 #include "job/classify.h"
+#include "job/gpu_need.h"
 #include "job/queue.h"
 #include "job/schedule.h"
 #include "os/cgroup_site.h"
@@ -68,6 +69,10 @@ struct LiveAttempt {
   std::vector<std::string> gpus = {};
   int cpus = 1;
   std::vector<int> cpu_list = {};
+  GpuTrial trial = {};    // `gpus = "auto"`: what it was seen to need
+  bool is_tried = false;  // and that others know of it
+  /// Others shared its GPU with it, or may have.
+  bool had_company = false;
   bool starting_up = true;
   bool sent = false;  // the engine was told to start (or reported it after a restart)
   std::string record_path = {};
@@ -286,7 +291,7 @@ class Coordinator {
   std::vector<std::string> failed_on(JobId id) const;
   ReadyJob ready_entry(const Job& job) const;
   void leave_queue(const Job& job);
-  void learn(const Job& job, const LiveAttempt& live, const CpuShare& share);
+  void learn(const Job& job, LiveAttempt& live, const CpuShare& share);
   bool is_of(const LiveAttempt& live, const GpuProcess& process) const;
   void tell_idle(LaneId id, LaneSnapshot& lane) const;
 
@@ -330,6 +335,13 @@ class Coordinator {
   };
   std::optional<GpuMemoryUse> gpu_memory_of(const LiveAttempt& live, const GpuLook& look) const;
   void judge_gpu_memory(const GpuLook& look);
+  void fit_to_need(const StepSpec& step, Demand& demand) const;
+  void meet(LiveAttempt& joining);
+  void watch_need(LiveAttempt& live, std::uint64_t bytes);
+  void learn_need(LiveAttempt& live, const CpuShare& share);
+  void learn_need(JobId id, const GpuNeed& need);
+  void shrink(LiveAttempt& live);
+  bool make_room(LiveAttempt& live, std::uint64_t bytes);
   void end_attempt(JobId id, const Evidence& evidence);
   bool is_on_cluster(const Job& job) const;
   void take_from_cluster(JobId id, JobEvent e, Instant at);

@@ -183,10 +183,12 @@ std::string gpu_memory_words(const Coordinator& coordinator, const Job& job) {
     return "not held: the GPU may have other users, and in a container the driver does not say "
            "whose memory it is";
   }
+  std::string most = share_text(asked.share) + " of the GPU's";
+  if (asked.promise_bytes > 0)
+    most = format_size(asked.promise_bytes) + " where others have the rest";
+  if (asked.gpu_memory_bytes) most = format_size(ended_above(*asked.gpu_memory_bytes));
   return fmt::format("watched: memory of its {} each second, ended above {}",
-                     is_told ? "processes on the GPU" : "GPU",
-                     asked.gpu_memory_bytes ? format_size(ended_above(*asked.gpu_memory_bytes))
-                                            : share_text(asked.share) + " of the GPU's");
+                     is_told ? "processes on the GPU" : "GPU", most);
 }
 
 /// By what each limit of a live job is held; of others, by what the next attempt's will be.

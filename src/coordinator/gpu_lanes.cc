@@ -104,9 +104,13 @@ const gpu::GpuLane* GpuLanes::facts(const std::string& uuid) const {
   return l == nullptr ? nullptr : &l->facts;
 }
 
-std::uint64_t GpuLanes::largest_memory() const {
+std::uint64_t GpuLanes::largest_memory(const std::function<bool(const GpuLane&)>& suits) const {
   std::uint64_t most = 0;
-  for (const Lane& l : lanes_) most = std::max(most, l.reading.total_bytes);
+  for (const Lane& l : lanes_) {
+    const GpuLane gpu{
+        .uuid = l.facts.uuid, .name = l.facts.name, .memory_bytes = l.reading.total_bytes};
+    if (!suits || suits(gpu)) most = std::max(most, l.reading.total_bytes);
+  }
   return most;
 }
 

@@ -99,6 +99,10 @@ class GpuLanes {
                std::function<void(bool ready)> done);
   /// The job starts (or was adopted) there.
   void occupy(const std::string& uuid, JobId job, const Demand& demand, LaneId lane);
+  /// What it asked for is another share, or other memory, from now on.  Only of one that shares.
+  void amend(const std::string& uuid, JobId job, const Demand& demand);
+  /// Of the GPU's memory, what is not promised to others that share it; 0: not known.
+  std::uint64_t left_for(const std::string& uuid, JobId job) const;
   /// The job does not start after all, whatever it was answered.
   void forgo(const std::string& uuid, JobId job);
   /// The lease of an attempt that was adopted, as its keeper gave it back.
@@ -120,8 +124,8 @@ class GpuLanes {
   std::vector<LaneSnapshot> lanes() const;
   std::vector<GpuSnapshot> gpus() const;
   const gpu::GpuLane* facts(const std::string& uuid) const;
-  /// Of the GPU that has the most; 0: not known.
-  std::uint64_t largest_memory() const;
+  /// Of the GPU that has the most, of those that suit; 0: not known.
+  std::uint64_t largest_memory(const std::function<bool(const GpuLane&)>& suits = {}) const;
   /// What the GPU itself needs while nobody uses it, as far as that was seen.
   std::uint64_t idle_bytes(const std::string& uuid) const { return idle_.of(uuid).value_or(0); }
 

@@ -7,13 +7,18 @@
 
 #include "coordinator/coordinator.h"
 #include "gpu/memory_use.h"
-#include "job/gpu_limit.h"
+#include "job/schedule.h"
 #include "job/text.h"
 
 namespace pergpu {
 namespace {
 
 constexpr int kLooksAbove = 2;
+
+std::string_view what_is_passed(const Demand& demand) {
+  if (demand.gpu_memory_bytes) return "its limit of";
+  return demand.promise_bytes > 0 ? "what its like needed, with a margin" : "its share of";
+}
 
 bool is_watched(const LiveAttempt& live) {
   const bool has_limit = live.demand.gpu_memory_bytes || live.demand.share > 0;
@@ -44,7 +49,7 @@ std::optional<Coordinator::GpuMemoryUse> Coordinator::gpu_memory_of(const LiveAt
   const bool shares = live.demand.share > 0;
   gpu::MemoryQuestion question;
   question.idle_bytes = [this](const std::string& uuid) { return parts_.gpus->idle_bytes(uuid); };
-  question.has_outsiders = shares || live.demand.outsiders != Outsiders::Avoid;
+  question.has_outsiders = live.had_company || live.demand.outsiders != Outsiders::Avoid;
   question.ours = [&](const GpuProcess& process) {
     return shares ? is_of(live, process) : is_ours(process);
   };
@@ -63,18 +68,19 @@ void Coordinator::judge_gpu_memory(const GpuLook& look) {
     if (!is_watched(live) || job.state != JobState::Running) continue;
     const std::optional<GpuMemoryUse> used = gpu_memory_of(live, look);
     if (!used) continue;
+    if (live.demand.is_auto) watch_need(live, used->bytes);
     const gpu::GpuLane* facts = parts_.gpus->facts(used->uuid);
-    const std::optional<std::uint64_t> declared = live.demand.gpu_memory_bytes;
-    const std::uint64_t part = facts == nullptr ? 0 : promised_to(live.demand, facts->total_bytes);
-    const std::uint64_t most = declared ? ended_above(*declared) : part;
+    const std::uint64_t most = promised_to(live.demand, facts == nullptr ? 0 : facts->total_bytes);
     if (most == 0) continue;  // how much the GPU has is not known
-    live.looks_above = used->bytes > most ? live.looks_above + 1 : 0;
+    const bool is_above = used->bytes > most && !make_room(live, used->bytes);
+    live.looks_above = is_above ? live.looks_above + 1 : 0;
     if (live.looks_above < kLooksAbove) continue;
+    const std::optional<std::uint64_t> declared = live.demand.gpu_memory_bytes;
     const bool is_named = facts != nullptr && (live.gpus.size() > 1 || !declared);
     stop_attempt(job, StopCause::GpuMemory,
-                 fmt::format("GPU memory {}{} passed its {} of {}", size_text(used->bytes),
+                 fmt::format("GPU memory {}{} passed {} {}", size_text(used->bytes),
                              is_named ? " on " + to_string(facts->id) : "",
-                             declared ? "limit" : "share", size_text(declared.value_or(part))),
+                             what_is_passed(live.demand), size_text(declared.value_or(most))),
                  StopHow::TermThenKill);
   }
 }

@@ -116,6 +116,23 @@ void GpuLanes::judge_joiners(Lane& l, std::int64_t number, bool is_valid, const 
   l.joiners = std::move(waiting);
 }
 
+void GpuLanes::amend(const std::string& uuid, JobId job, const Demand& demand) {
+  Lane* l = lane(uuid);
+  if (l == nullptr) return;
+  const auto tenant = std::ranges::find(l->tenants, job, &Tenant::job);
+  if (tenant != l->tenants.end()) tenant->demand = demand;
+}
+
+std::uint64_t GpuLanes::left_for(const std::string& uuid, JobId job) const {
+  const Lane* l = lane(uuid);
+  if (l == nullptr) return 0;
+  std::uint64_t promised = 0;
+  for (const Tenant& tenant : l->tenants) {
+    if (tenant.job != job) promised += promised_to(tenant.demand, l->reading.total_bytes);
+  }
+  return l->reading.total_bytes - std::min(promised, l->reading.total_bytes);
+}
+
 void GpuLanes::forgo(const std::string& uuid, JobId job) {
   if (Lane* l = lane(uuid)) leave(*l, job);
 }

@@ -78,6 +78,23 @@ std::optional<UsageRecord> record_of(const json& j) {
   return record;
 }
 
+/// [bytes, busy, measured, cores]
+json json_of(const GpuNeed& need) {
+  return json::array({need.bytes, need.busy, need.measured, need.cores});
+}
+
+/// What makes no sense is forgotten.
+GpuNeed need_of(const json& j) {
+  const bool fits = j.is_array() && j.size() == 4 && j[0].is_number_unsigned() &&
+                    j[1].is_number() && j[2].is_number_unsigned() && j[3].is_number();
+  if (!fits) return {};
+  const auto measured = std::min<std::uint64_t>(j[2].get<std::uint64_t>(), GpuNeed::kMostMeasured);
+  return {.bytes = j[0].get<std::uint64_t>(),
+          .busy = std::clamp(j[1].get<double>(), 0.0, 1.0),
+          .measured = static_cast<int>(measured),
+          .cores = std::clamp(j[3].get<double>(), 0.0, kMostCores)};
+}
+
 }  // namespace
 
 std::vector<ParameterMark> marks_of(const RunSpec& run) {
@@ -117,6 +134,7 @@ void Learnt::restore(std::size_t slot, const std::string& text) {
       known.records.push_back(*std::move(record));
     }
   }
+  if (const auto need = fact.find("gpu_need"); need != fact.end()) known.gpu_need = need_of(*need);
   if (known.records.size() > kMostRecords) known.records.resize(kMostRecords);
   known.weights = weights_of(known.records);
   steps_.insert_or_assign(std::strtoull(key->get<std::string>().c_str(), nullptr, 16),
@@ -153,6 +171,25 @@ void Learnt::add(const StepSpec& step, UsageRecord record) {
   if (now - known.saved_wall_ns >= kSavePause) save(key, known);
 }
 
+const GpuNeed* Learnt::gpu_need(const StepSpec& step) const {
+  const auto it = steps_.find(key_of(step));
+  if (it == steps_.end() || it->second.gpu_need == GpuNeed{}) return nullptr;
+  return &it->second.gpu_need;
+}
+
+bool Learnt::add(const StepSpec& step, const GpuNeed& need) {
+  const std::uint64_t key = key_of(step);
+  Known& known = known_of(key, step.name);
+  GpuNeed all = known.gpu_need;
+  all.add(need);
+  if (all == known.gpu_need) return false;
+  known.gpu_need = all;
+  known.used_wall_ns = clock_.now().wall_ns;
+  known.is_saved = false;
+  save(key, known);  // a promise hangs on it
+  return true;
+}
+
 void Learnt::save() {
   for (auto& [key, known] : steps_) save(key, known);
 }
@@ -162,10 +199,11 @@ void Learnt::save(std::uint64_t key, Known& known) {
   known.saved_wall_ns = clock_.now().wall_ns;
   json records = json::array();
   for (const UsageRecord& record : known.records) records.push_back(json_of(record));
-  const json fact = {{"key", fmt::format("{:016x}", key)},
-                     {"step", known.name},
-                     {"used", known.used_wall_ns},
-                     {"records", std::move(records)}};
+  json fact = {{"key", fmt::format("{:016x}", key)},
+               {"step", known.name},
+               {"used", known.used_wall_ns},
+               {"records", std::move(records)}};
+  if (known.gpu_need != GpuNeed{}) fact["gpu_need"] = json_of(known.gpu_need);
   record_(row::Meta{kKey + std::to_string(known.slot),
                     fact.dump(-1, ' ', false, json::error_handler_t::replace)});
 }

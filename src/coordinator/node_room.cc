@@ -48,11 +48,11 @@ const slurm::AllocationNode* node_for(const StepSpec& step,
 }
 
 std::string never_fits(const StepSpec& step, const std::vector<slurm::AllocationNode>& nodes) {
-  if (step.gpu_share > 0) {
+  if (step.gpu_share > 0 || step.gpu_auto) {
     return fmt::format(
         "asks for {} of a GPU; in an allocation of several nodes Slurm gives whole "
         "GPUs: ask for gpus = 1",
-        share_text(step.gpu_share));
+        step.gpu_auto ? "as much as it needs" : share_text(step.gpu_share));
   }
   const bool one_has_enough = std::any_of(
       nodes.begin(), nodes.end(),

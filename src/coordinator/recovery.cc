@@ -42,6 +42,8 @@ void Coordinator::recover() {
     live.demand = grown(*queue_.demand(live.key), growths_of(job));
     live.demand.pool = live.lane.pool;
     live.demand.share = attempt.placement.share;  // of its start
+    live.demand.promise_bytes = attempt.placement.promise_bytes;
+    live.had_company = live.demand.share > 0;
     for (const std::string& uuid : live.gpus) {
       parts_.gpus->occupy(uuid, job.id, live.demand, live.lane);
     }

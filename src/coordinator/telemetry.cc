@@ -110,6 +110,15 @@ const GpuUsage* Telemetry::gpu(const std::string& uuid) const {
   return age > kGpuReadingLasts ? nullptr : &it->second.usage;
 }
 
+std::int64_t Telemetry::gpu_read_ns(const std::string& uuid) const {
+  return gpu(uuid) == nullptr ? 0 : gpus_.at(uuid).boot_ns;
+}
+
+void Telemetry::share_gpu(AttemptId id) {
+  const auto it = live_.find(id);
+  if (it != live_.end()) it->second.subject.shares_gpu = true;
+}
+
 void Telemetry::schedule(std::int64_t boot_ns) {
   timer_ = parts_.timers->at(boot_ns, [this] {
     timer_ = 0;
@@ -131,7 +140,10 @@ void Telemetry::ask() {
     if (now - live.begun_ns < kYoungest) continue;
     asked.push_back(id);
     question.trees.push_back(live.subject.root);
-    question.gpus.insert(question.gpus.end(), live.subject.gpus.begin(), live.subject.gpus.end());
+    for (const std::string& uuid : live.subject.gpus) {
+      const bool is_asked = std::ranges::find(question.gpus, uuid) != question.gpus.end();
+      if (!is_asked) question.gpus.push_back(uuid);
+    }
   }
   if (asked.empty()) return schedule(now + pause_ns());
   const bool is_asked = parts_.inventory->read_usage(

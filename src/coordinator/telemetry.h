@@ -60,6 +60,10 @@ class Telemetry {
   std::optional<UsageSummary> summary(AttemptId id) const;
   /// The newest reading of it; null: there is none of late.
   const GpuUsage* gpu(const std::string& uuid) const;
+  /// When that was read, as boot time; 0: there is none.
+  std::int64_t gpu_read_ns(const std::string& uuid) const;
+  /// From now on others are on its GPU, too.
+  void share_gpu(AttemptId id);
 
  private:
   /// A counter that may fall for a moment: counts from the highest value it had.

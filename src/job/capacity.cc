@@ -73,6 +73,9 @@ double lanes_taken(const Demand& demand) {
 
 std::uint64_t promised_to(const Demand& demand, std::uint64_t gpu_bytes) {
   if (demand.gpu_memory_bytes) return ended_above(*demand.gpu_memory_bytes);
+  if (demand.promise_bytes > 0) {
+    return gpu_bytes == 0 ? demand.promise_bytes : std::min(demand.promise_bytes, gpu_bytes);
+  }
   const auto share = static_cast<std::uint64_t>(demand.share);
   return gpu_bytes / kWholeGpu * share + gpu_bytes % kWholeGpu * share / kWholeGpu;
 }

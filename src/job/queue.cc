@@ -15,6 +15,7 @@ Demand demand_of(const StepSpec& step, LaneId::Pool pool) {
       .pool = pool,
       .gpus = pool == LaneId::Pool::Gpu ? step.gpus : 0,
       .share = pool == LaneId::Pool::Gpu ? step.gpu_share : 0,
+      .is_auto = pool == LaneId::Pool::Gpu && step.gpu_auto,
       .gpu_pattern = step.gpu,
       .outsiders = step.outsiders,
       .cpus = step.cpus,
@@ -38,6 +39,7 @@ Demand grown(Demand demand, Growths growths) {
                                     growths.gpu_memory, demand.most_gpu_memory);
   }
   for (int i = 0; i < growths.gpu_memory; ++i) demand.share = std::min(2 * demand.share, kWholeGpu);
+  demand.promise_bytes = grown(demand.promise_bytes, 2, growths.gpu_memory, demand.most_gpu_memory);
   return demand;
 }
 

@@ -48,12 +48,14 @@ struct Demand {
   LaneId::Pool pool = LaneId::Pool::Cpu;  // where its lanes come from
   int gpus = 0;                           // only for Pool::Gpu
   int share = 0;                 // thousandths of its only GPU, beside other jobs; 0: all of each
+  bool is_auto = false;          // `share` and `promise_bytes` are learnt
   std::string gpu_pattern = {};  // fnmatch on the model's name; empty: any
   std::vector<std::string> devices = {};  // UUIDs its sweep may use; empty: all
   Outsiders outsiders = Outsiders::Avoid;
   std::optional<int> cpus = std::nullopt;                        // reservation
   std::optional<std::uint64_t> memory_bytes = std::nullopt;      // reservation
   std::optional<std::uint64_t> gpu_memory_bytes = std::nullopt;  // a GPU must have it; Pool::Gpu
+  std::uint64_t promise_bytes = 0;  // of its only GPU, where none are declared; 0: as its share
   Growth growth = {};
   std::uint64_t most_memory = 0;      // `grow` ends there: what the machine has; 0: not known
   std::uint64_t most_gpu_memory = 0;  // of its largest GPU

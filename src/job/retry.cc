@@ -65,9 +65,21 @@ Next move(const Job& job, const Outcome& outcome) {
                                  outcome.reason, job.moves + 1));
 }
 
+/// It has a GPU alone until it is known what its like need, and less of it then.
+bool had_all_at_first(const Job& job, const StepSpec& step) {
+  return step.gpu_auto && job.gpu_memory_growths == 0 && job.last->placement.share == kWholeGpu;
+}
+
 /// Its last attempt had a share of a GPU: what was missing others may have had.
-bool had_neighbours(const Job& job) {
-  return job.last && job.last->placement.share > 0 && job.last->placement.share < kWholeGpu;
+bool had_neighbours(const Job& job, const StepSpec& step) {
+  if (!job.last || job.last->placement.share == 0) return false;
+  return job.last->placement.share < kWholeGpu || had_all_at_first(job, step);
+}
+
+/// How much memory it could have was chosen by what its like needed.
+bool was_ours_to_choose(const Job& job, const StepSpec& step) {
+  if (!job.last || step.gpu_memory_bytes) return false;
+  return job.last->placement.promise_bytes > 0 || had_all_at_first(job, step);
 }
 
 /// Its share is doubled, until it has all of a GPU.
@@ -152,11 +164,14 @@ Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome) {
     case OutcomeClass::Requeue:
       return move(job, outcome);
     case OutcomeClass::OomGpu:
-      return had_neighbours(job) && step.rerun ? with_fewer() : retry(job, step, outcome);
+    case OutcomeClass::GpuMemory: {
+      const bool is_free = outcome.cls == OutcomeClass::OomGpu || was_ours_to_choose(job, step);
+      const bool has_more = is_free && step.rerun && had_neighbours(job, step);
+      return has_more ? with_fewer() : retry(job, step, outcome);
+    }
     case OutcomeClass::Exit:
     case OutcomeClass::Signal:
     case OutcomeClass::OomHost:
-    case OutcomeClass::GpuMemory:
     case OutcomeClass::DiskFull:
     case OutcomeClass::OutputMissing:
     case OutcomeClass::Stall:

@@ -117,7 +117,7 @@ std::uint64_t needed_beside_others(const Demand& demand);
 double lanes_taken(const Demand& demand);
 
 /// How much of that GPU's memory a job with a share may use before it is ended: `gpu_memory` and
-/// its margin, else as large a part as of the GPU.
+/// its margin, what its like needed, else as large a part as of the GPU.
 std::uint64_t promised_to(const Demand& demand, std::uint64_t gpu_bytes);
 
 /// Others use the GPU, and jobs of this kind do not run beside them.

@@ -90,9 +90,10 @@ struct StepSpec {
   std::string shell = {};              // text for /bin/sh -c; values reach it by environment only
   std::vector<Need> needs = {};
 
-  int gpus = 0;          // for one job
-  int gpu_share = 0;     // thousandths of its only GPU, beside other jobs; 0: all of each
-  std::string gpu = {};  // glob on the model's name; empty: any
+  int gpus = 0;           // for one job
+  int gpu_share = 0;      // thousandths of its only GPU, beside other jobs; 0: all of each
+  bool gpu_auto = false;  // so many beside each other on its only GPU as that gains (gpu_need.h)
+  std::string gpu = {};   // glob on the model's name; empty: any
   Outsiders outsiders = Outsiders::Avoid;
   std::optional<int> cpus = std::nullopt;                    // declared: a reservation
   std::optional<std::uint64_t> memory_bytes = std::nullopt;  // declared: a reservation and a limit

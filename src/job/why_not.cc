@@ -67,6 +67,9 @@ std::string gpu_words(const Demand& demand, const Capacity& capacity) {
   }
   std::string asks = demand.gpus > 1 ? fmt::format("asks {} GPUs, ", demand.gpus) : "";
   if (demand.share > 0) asks = fmt::format("asks {} of a GPU, ", share_text(demand.share));
+  if (demand.is_auto && demand.share == kWholeGpu) {
+    asks = "asks a GPU alone (what its like need is not known, or leaves no room), ";
+  }
   std::string words = busy == allowed && allowed > 1
                           ? fmt::format("all {}{} GPUs are in use", allowed, kind)
                           : fmt::format("{} of {}{} GPUs in use", busy, allowed, kind);

@@ -201,7 +201,9 @@ class Emitter {
     if (!s.needs.empty()) line("needs", toml_strings(need_texts(s)));
     if (!s.command.empty()) line("command", toml_strings(s.command));
     text("shell", s.shell, {});
-    if (s.gpu_share > 0) {
+    if (s.gpu_auto) {
+      line("gpus", "\"auto\"");
+    } else if (s.gpu_share > 0) {
       line("gpus", share_text(s.gpu_share));
     } else {
       number("gpus", s.gpus, 0);

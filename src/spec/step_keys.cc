@@ -24,6 +24,7 @@ namespace pergpu {
 namespace {
 
 constexpr std::int64_t kMaxCount = 1'000'000;
+constexpr std::array<std::string_view, 1> kAuto = {"auto"};
 constexpr int kLeastShare = 10;  // thousandths of a GPU: a hundred jobs beside each other
 
 struct KeyInput {
@@ -110,6 +111,16 @@ void read_once(const KeyInput& in) {
 
 void read_gpus(const KeyInput& in) {
   const Node& node = in.field.node;
+  in.step.spec.gpu_auto = false;  // of [defaults]
+  in.step.spec.gpu_share = 0;
+  if (node.is(Node::Kind::String) && node.text == kAuto.front()) {
+    in.step.spec.gpus = 1;
+    in.step.spec.gpu_auto = true;
+    return;
+  }
+  if (!node.is(Node::Kind::Int) && !node.is(Node::Kind::Float)) {
+    return wrong_type(in.field, "a whole number, a share like 0.25, or \"auto\"");
+  }
   if (node.is(Node::Kind::Float)) {
     // Rounded down: three times 0.3334 fit on a GPU.
     const bool is_part = node.number > 0 && node.number < 1;
@@ -126,7 +137,6 @@ void read_gpus(const KeyInput& in) {
     in.step.spec.gpu_share = share;
     return;
   }
-  in.step.spec.gpu_share = 0;  // of [defaults]
   if (std::optional<std::int64_t> gpus = read_whole(in.field, in.type.min, in.type.max))
     in.step.spec.gpus = static_cast<int>(*gpus);
 }
@@ -299,7 +309,8 @@ struct StepKey {
 
 using Kind = KeyType::Kind;
 constexpr KeyType kLimitOfTime = takes::limit_of_time();
-constexpr KeyType kShare = {.kind = Kind::Share};
+constexpr KeyType kByNeed = takes::choice(kAuto);
+constexpr KeyType kShare = takes::either({.kind = Kind::Share}, kByNeed);
 constexpr std::array<std::string_view, 3> kOutsiders = {"avoid", "fit", "ignore"};
 constexpr std::array<std::string_view, 2> kGpuEnvs = {"uuid", "index"};
 
@@ -327,7 +338,8 @@ constexpr StepKey kStepKeys[] = {
      false},
     {{"gpus", takes::either(takes::whole(0, kMaxCount), kShare), "`0`",
       "GPUs of a job, all for itself (docs/jobs.md#several-gpus); `0.25`: a share of one, beside "
-      "other jobs with shares (docs/jobs.md#a-share-of-a-gpu)"},
+      "other jobs with shares (docs/jobs.md#a-share-of-a-gpu); `\"auto\"`: as many beside each "
+      "other as that gains (docs/jobs.md#as-many-as-a-gpu-takes)"},
      read_gpus},
     {{"gpu", takes::text(), "any", "pattern of the model, `\"*H100*\"`; with `gpus`"},
      [](const KeyInput& in) {

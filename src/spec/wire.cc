@@ -85,6 +85,7 @@ Json step_to_json(const StepSpec& s) {
     out["needs"].push_back({{"step", need.step}, {"scope", std::string(name_of(need.scope))}});
   put("gpus", s.gpus, defaults.gpus);
   put("gpu_share", s.gpu_share, defaults.gpu_share);
+  put("gpu_auto", s.gpu_auto, defaults.gpu_auto);
   put("gpu", s.gpu, defaults.gpu);
   if (s.outsiders != Outsiders::Avoid) out["outsiders"] = to_string(s.outsiders);
   if (s.cpus) out["cpus"] = *s.cpus;
@@ -333,6 +334,7 @@ StepSpec step_of(const Json& json, std::string& wrong) {
   f.each("needs", [&](const Json& item) { s.needs.push_back(need_of(item, wrong)); });
   f.get("gpus", s.gpus);
   f.get("gpu_share", s.gpu_share);
+  f.get("gpu_auto", s.gpu_auto);
   f.get("gpu", s.gpu);
   std::string outsiders = "avoid";
   f.get("outsiders", outsiders);

@@ -52,6 +52,7 @@ void put_placement(Json& j, const Placement& p) {
   put(j, "part", p.lane.part, 0);
   put<std::int64_t>(j, "sweep", p.lane.sweep.value, 0);
   put(j, "share", p.share, 0);
+  put<std::uint64_t>(j, "promise", p.promise_bytes, 0);
   put(j, "gpus", p.gpus, {});
   put(j, "slots", p.slots, {});
   put(j, "port", p.port, 0);
@@ -262,6 +263,7 @@ void get_placement(Members& m, Placement& p) {
   m.get_int("part", p.lane.part);
   m.get_int("sweep", p.lane.sweep.value);
   m.get_int("share", p.share);
+  m.get_int("promise", p.promise_bytes);
   m.get("gpus", p.gpus);
   m.get("slots", p.slots);
   m.get_int("port", p.port);

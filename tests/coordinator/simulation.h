@@ -154,8 +154,10 @@ struct ShownGpus {
   GpuLook look = {.complete = true};
   std::int64_t answer_after_ns = kMillisecond;
   int looks = 0;
-  bool stays = false;  // it was told to
-  int rests = 0;       // how often it was then told that it need not
+  bool stays = false;                              // it was told to
+  int rests = 0;                                   // how often it was then told that it need not
+  std::function<void()> before_look = {};          // brings `look` up to date
+  std::optional<int> busy_percent = std::nullopt;  // of each GPU; none: no readings are made
 };
 
 /// Reads the GPUs when it answers, as a probe does.
@@ -167,13 +169,28 @@ class SimInventory final : public GpuInventory {
   void look(std::function<void(const GpuLook&)> done) override {
     if (shown_ == nullptr) return done({.complete = true, .no_driver = true});
     ++shown_->looks;
-    timers_.add(clock_.now().boot_ns + shown_->answer_after_ns,
-                [this, done = std::move(done)] { done(GpuLook(shown_->look)); });
+    timers_.add(clock_.now().boot_ns + shown_->answer_after_ns, [this, done = std::move(done)] {
+      if (shown_->before_look) shown_->before_look();
+      done(GpuLook(shown_->look));
+    });
   }
   void stay(bool wanted) override {
     if (shown_ == nullptr) return;
     if (shown_->stays && !wanted) ++shown_->rests;
     shown_->stays = wanted;
+  }
+  bool read_usage(const UsageQuestion& question,
+                  const std::function<void(const UsageAnswer&)>& done) override {
+    if (shown_ == nullptr || !shown_->busy_percent) return false;
+    UsageAnswer answer{.trees = std::vector<std::optional<os::TreeUsage>>(question.trees.size())};
+    for (const std::string& uuid : question.gpus) {
+      answer.gpus.push_back({.uuid = uuid, .busy_percent = shown_->busy_percent});
+    }
+    timers_.add(clock_.now().boot_ns + kMillisecond, [this, answer, done]() mutable {
+      answer.boot_ns = clock_.now().boot_ns;
+      done(answer);
+    });
+    return true;
   }
 
  private:
@@ -233,19 +250,27 @@ class Simulation {
         clock,
         [this](std::int64_t at, std::function<void()> f) { sim_timers.add(at, std::move(f)); },
         [this](const EngineEvent& e) { core->on_engine(e); });
-    gpus =
-        std::make_unique<GpuLanes>(GpuLanes::Parts{.inventory = &inventory,
-                                                   .loop = loop.get(),
-                                                   .clock = &clock,
-                                                   .timers = timers.get(),
-                                                   .ours = [](const GpuProcess&) { return false; },
-                                                   .changed = [] {}});
+    gpus = std::make_unique<GpuLanes>(GpuLanes::Parts{
+        .inventory = &inventory,
+        .loop = loop.get(),
+        .clock = &clock,
+        .timers = timers.get(),
+        .ours = [this](const GpuProcess& process) { return core && core->is_ours(process); },
+        .changed = [] {}});
+    if (shown != nullptr && shown->busy_percent) {
+      telemetry = std::make_unique<Telemetry>(Telemetry::Parts{.inventory = &inventory,
+                                                               .clock = &clock,
+                                                               .timers = timers.get(),
+                                                               .record = [](row::Usage) {}});
+    }
     core = std::make_unique<Coordinator>(
         Coordinator::Parts{.world = &world,
                            .journal = journal.get(),
-                           .local = &local,
+                           // Readings are made of real attempts only.
+                           .local = telemetry ? static_cast<Engine*>(engine.get()) : &local,
                            .fake = engine.get(),
                            .gpus = gpus.get(),
+                           .telemetry = telemetry.get(),
                            .clock = &clock,
                            .timers = timers.get(),
                            .machine = std::move(machine),
@@ -342,6 +367,7 @@ class Simulation {
   SimLocal local;
   std::unique_ptr<FakeEngine> engine;
   std::unique_ptr<GpuLanes> gpus;
+  std::unique_ptr<Telemetry> telemetry;
   std::unique_ptr<Coordinator> core;
   std::function<void()> after_turn;
   std::function<void(const std::vector<JobId>&)> on_change;

@@ -137,7 +137,8 @@ TEST(CommandLine, MistakesNameTheOptionOrTheWord) {
   text = to_text(parse({"t", "{lrr}"}, options).diagnostics);
   EXPECT_EQ(
       text,
-      "--gpus two: `gpus` must be a whole number, not the text \"two\"\n"
+      "--gpus two: `gpus` must be a whole number, a share like 0.25, or \"auto\", not the text "
+      "\"two\"\n"
       "--memory 64: `memory` must be a size, not the text \"64\": sizes need a unit: 64GiB, 500MB\n"
       "--name a/b: a sweep cannot be called \"a/b\": it becomes a folder, so it cannot have a /\n"
       "word \"{lrr}\": `command`: unknown placeholder {lrr}; did you mean {lr}?\n");

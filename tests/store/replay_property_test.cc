@@ -34,6 +34,7 @@ Placement random_placement() {
   p.lane.slot = *rc::gen::inRange(0, 9);
   p.lane.part = *rc::gen::inRange(0, 3);
   p.share = *rc::gen::element(0, 0, 250, 1000);
+  p.promise_bytes = *rc::gen::element<std::uint64_t>(0, 1ull << 34);
   if (*rc::gen::arbitrary<bool>()) p.gpus = {"GPU-1", random_text()};
   if (!p.gpus.empty() && *rc::gen::arbitrary<bool>()) p.slots = {4, 7};
   p.port = *rc::gen::inRange(0, 65536);
