@@ -235,6 +235,18 @@ class Workers(Pool):
                 self._finish(number, worker.job, found)
         return True
 
+    def _hear_out(self) -> None:
+        """All that was sent until now, also by workers that were never listened to: of a short one the end may be told first."""
+        is_told = True
+        while is_told:
+            is_told = False
+            for key, _ in self._selector.select(0):
+                if key.fileobj is self._listening:
+                    self._accept()
+                    is_told = True
+                elif key.data is not None:
+                    is_told = self._read(key.data) or is_told
+
     def _give_work(self, worker: _Worker) -> None:
         assert self._queue is not None
         with self._lock:
@@ -254,9 +266,8 @@ class Workers(Pool):
 
     def _worker_ended(self, outcome: dict[str, Any]) -> None:
         job = outcome["id"]
+        self._hear_out()
         worker = self._by_job.pop(job, None)
-        while worker is not None and self._read(worker):
-            pass  # what it has sent before
         assert self._queue is not None
         with self._lock:
             self._jobs.pop(job, None)
