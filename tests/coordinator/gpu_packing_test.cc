@@ -32,8 +32,9 @@ struct GpuPackingTest : GpuJobsTest {
     discover(*sim);
     return sim;
   }
-  static SweepSpec automatic(int runs, const std::string& duration) {
+  static SweepSpec automatic(int runs, const std::string& duration, const char* name = "first") {
     SweepSpec sweep = training(runs);
+    sweep.name = name;
     sweep.steps[0].gpu_auto = true;
     sweep.steps[0].fake.duration = duration;
     return sweep;
@@ -96,9 +97,7 @@ TEST_F(GpuPackingTest, WhatWasLearntIsKnownToTheNextSweepAndAfterARestart) {
     ASSERT_EQ(sim->count(JobState::Done), 120);
   }
   std::unique_ptr<Simulation> sim = begin();
-  SweepSpec next = automatic(4, "20s");
-  next.name = "next";
-  ASSERT_TRUE(sim->submit(next));
+  ASSERT_TRUE(sim->submit(automatic(4, "20s", "next")));
   sim->run_for(3 * kSecond);
   EXPECT_EQ(sim->count(JobState::Running), 4);
 }
@@ -106,9 +105,7 @@ TEST_F(GpuPackingTest, WhatWasLearntIsKnownToTheNextSweepAndAfterARestart) {
 TEST_F(GpuPackingTest, ASweepThatWaitsKnowsWhatAnotherOneWithItsCommandLearns) {
   std::unique_ptr<Simulation> sim = begin();
   ASSERT_TRUE(sim->submit(automatic(1, "100s")));
-  SweepSpec next = automatic(3, "100s");
-  next.name = "next";
-  ASSERT_TRUE(sim->submit(next));
+  ASSERT_TRUE(sim->submit(automatic(3, "100s", "next")));
   sim->run_for(30 * kSecond);
   EXPECT_EQ(sim->count(JobState::Running), 4);
 }
