@@ -106,7 +106,7 @@ std::vector<std::string> columns_with(const Sweep& known, const SweepSpec& file)
   const auto one =
       std::find_if(known.runs.begin(), known.runs.end(), [](const Run& run) { return run.listed; });
   if (one == known.runs.end() || file.runs.empty()) return columns;
-  const Result<RunParameters> theirs = RunParameters::parse(one->spec);
+  const Result<RunParameters> theirs = RunParameters::parse(one->spec());
   const Result<RunParameters> ours = RunParameters::parse(file.runs.front());
   if (!theirs || !ours) return columns;
   for (const auto& [name, text] : ours->all()) {

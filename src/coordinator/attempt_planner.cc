@@ -53,10 +53,10 @@ Result<RenderScope> scope_without_metrics(const World& world, const Job& job, in
   RenderScope scope;
   if (job.run >= 0) {
     const Run& run = sweep.runs[static_cast<std::size_t>(job.run)];
-    Result<RenderScope> of_run = scope_of(run.spec);
+    Result<RenderScope> of_run = scope_of(run.spec());
     if (!of_run) return of_run;
     scope = std::move(*of_run);
-    scope.run_folder = run.folder;
+    scope.run_folder = run.folder();
     scope.index = job.run;
   }
   scope.attempt = attempt;
@@ -70,7 +70,7 @@ Result<RenderScope> scope_without_metrics(const World& world, const Job& job, in
   scope.runs_lines = [&sweep] {
     std::string lines;
     for (const Run& run : sweep.runs) {
-      if (run.listed) lines += run.spec.json + "\n";
+      if (run.listed) lines.append(run.json()).append("\n");
     }
     return lines;
   };
@@ -141,7 +141,7 @@ Result<FolderPlan> AttemptPlanner::folder(const Job& job) const {
   if (job.run >= 0) {
     folder.files.push_back(
         {.path = folder.out + "/config.json",
-         .content = sweep.runs[static_cast<std::size_t>(job.run)].spec.json + "\n",
+         .content = std::string(sweep.runs[static_cast<std::size_t>(job.run)].json()) + "\n",
          .keep_if_same = true});
   }
   return folder;

@@ -322,7 +322,7 @@ void Coordinator::learn(const Job& job, LiveAttempt& live, const CpuShare& share
   if (live.demand.is_auto) learn_need(live, share);
   if (job.run >= 0) {
     const Sweep& sweep = parts_.world->sweep_of(job);
-    record.parameters = marks_of(sweep.runs[static_cast<std::size_t>(job.run)].spec);
+    record.parameters = marks_of(sweep.runs[static_cast<std::size_t>(job.run)].spec());
   }
   learnt_.add(parts_.world->step_of(job).spec, std::move(record));
 }

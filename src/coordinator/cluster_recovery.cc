@@ -34,7 +34,7 @@ class JobsHere {
   JobsHere(const World& world, const Sweep& sweep, const store::Handover& handover)
       : world_(world), sweep_(sweep) {
     for (std::size_t run = 0; run < sweep.runs.size(); ++run) {
-      runs_.emplace(sweep.runs[run].folder, static_cast<std::int32_t>(run));
+      runs_.emplace(sweep.runs[run].folder(), static_cast<std::int32_t>(run));
     }
     for (const row::Run& run : handover.runs) folders_.emplace(run.index, run.folder);
   }

@@ -91,16 +91,20 @@ void Coordinator::declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capac
   for (const auto& [name, value] : parts_.world->limits()) capacity.limits[name].value = value;
 }
 
-ReadyJob Coordinator::ready_entry(const Job& job) const {
+Coordinator::Standing Coordinator::standing_of(const Job& job) const {
+  return {.expected_ns = expected_ns(*parts_.world, job, &learnt_), .growths = growths_of(job)};
+}
+
+ReadyJob Coordinator::ready_job(const Job& job, const Standing& standing) {
   return {.id = job.id,
           .step = {job.sweep, job.step},
           .run = job.run,
-          .expected_ns = expected_ns(*parts_.world, job, &learnt_),
-          .growths = growths_of(job)};
+          .expected_ns = standing.expected_ns,
+          .growths = standing.growths};
 }
 
 void Coordinator::touch(JobId job) {
-  if (touched_set_.insert(job).second) touched_.push_back(job);
+  if (touched_set_.put(job, true)) touched_.push_back(job);
 }
 
 void Coordinator::record(JobId job, JobEvent e, Instant at) {
@@ -116,9 +120,9 @@ void Coordinator::record(JobId job, JobEvent e, Instant at) {
 }
 
 void Coordinator::leave_queue(const Job& job) {
-  if (auto it = ready_.find(job.id); it != ready_.end()) {
-    queue_.erase(it->second);
-    ready_.erase(it);
+  if (const Standing* standing = ready_.find(job.id)) {
+    queue_.erase(ready_job(job, *standing));
+    ready_.erase(job.id);
   }
   if (auto it = not_before_.find(job.id); it != not_before_.end()) {
     parts_.timers->cancel(it->second);
@@ -180,9 +184,9 @@ void Coordinator::refresh(JobId id) {
           break;
         }
         if (ready_.contains(next)) break;
-        ReadyJob entry = ready_entry(job);
-        queue_.insert(entry);
-        ready_.emplace(next, entry);
+        const Standing standing = standing_of(job);
+        queue_.insert(ready_job(job, standing));
+        ready_.put(next, standing);
         break;
       }
     }
@@ -266,7 +270,7 @@ void Coordinator::settle() {
   archive_ended();
   if (!touched_.empty()) {
     std::vector<JobId> changed = std::exchange(touched_, {});
-    touched_set_.clear();
+    for (const JobId job : changed) touched_set_.put(job, false);
     journal.then([this, changed = std::move(changed)] { parts_.changed(changed); });
   }
   journal.flush();

@@ -27,6 +27,8 @@
 #include "coordinator/forecast_input.h"
 #include "coordinator/gpu_care.h"
 #include "coordinator/gpu_lanes.h"
+#include "coordinator/job_map.h"
+#include "coordinator/job_set.h"
 #include "coordinator/journal.h"
 #include "coordinator/lane_use.h"
 #include "coordinator/learnt.h"
@@ -289,7 +291,13 @@ class Coordinator {
   bool misses_gpu() const;
   bool wants_gpu(const std::string& uuid) const;
   std::vector<std::string> failed_on(JobId id) const;
-  ReadyJob ready_entry(const Job& job) const;
+  /// What a job in queue_ was put in with.
+  struct Standing {
+    std::int64_t expected_ns = 0;
+    Growths growths = {};
+  };
+  Standing standing_of(const Job& job) const;
+  static ReadyJob ready_job(const Job& job, const Standing& standing);
   void leave_queue(const Job& job);
   void learn(const Job& job, LiveAttempt& live, const CpuShare& share);
   bool is_of(const LiveAttempt& live, const GpuProcess& process) const;
@@ -417,9 +425,9 @@ class Coordinator {
   std::uint64_t last_walk_ = 0;
   int walks_ = 0;
   std::unordered_map<JobId, Timers::Id> not_before_;
-  std::unordered_map<JobId, ReadyJob> ready_;  // what is in queue_
-  std::vector<JobId> touched_;                 // since the last flush, in order, each once
-  std::unordered_set<JobId> touched_set_;
+  JobMap<Standing> ready_;      // what is in queue_
+  std::vector<JobId> touched_;  // since the last flush, in order, each once
+  JobSet touched_set_;
   std::set<SweepId> rest_;              // whose last open job may have ended in this turn
   std::unordered_set<JobId> foldered_;  // folders made ahead
   std::vector<Prepared> to_plan_;

@@ -35,7 +35,7 @@ JobSnapshot describe(const Coordinator& coordinator, const Job& job) {
                 .queued_at = job.queued_at.wall_ns,
                 .out = world.out_of(job)};
   if (job.run >= 0) {
-    s.run = sweep.runs[static_cast<std::size_t>(job.run)].folder;
+    s.run = sweep.runs[static_cast<std::size_t>(job.run)].folder();
     s.index = job.run;
   }
   s.reason = job.state == JobState::Done ? std::string() : coordinator.why(job);
@@ -129,13 +129,13 @@ void describe_runs(const Sweep& sweep, std::size_t count, SweepSnapshot& out) {
   while (out.runs.size() < end) {
     const Run& run = sweep.runs[out.runs.size()];
     std::vector<std::string> row;
-    if (Result<RunParameters> parameters = RunParameters::parse(run.spec)) {
+    if (Result<RunParameters> parameters = RunParameters::parse(run.spec())) {
       for (const std::string& column : sweep.spec.columns) {
         const std::string* text = parameters->text(column);
         row.push_back(text == nullptr ? "" : *text);
       }
     }
-    out.runs.push_back(run.folder);
+    out.runs.emplace_back(run.folder());
     out.rows.push_back(std::move(row));
   }
 }
@@ -247,7 +247,7 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
   nlohmann::json j = describe(coordinator, job);
   nlohmann::json params = nlohmann::json::object();
   if (job.run >= 0) {
-    const std::string& text = sweep.runs[static_cast<std::size_t>(job.run)].spec.json;
+    const std::string_view text = sweep.runs[static_cast<std::size_t>(job.run)].json();
     params = nlohmann::json::parse(text, nullptr, false);
     if (!params.is_object()) params = nlohmann::json::object();  // a number beyond any double
   }

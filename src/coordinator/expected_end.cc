@@ -42,8 +42,9 @@ double mean_ns(const Sweep& sweep, const Step& step, const Learnt& learnt) {
   double total = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t run = i * sweep.runs.size() / count;
+    const RunSpec parameters = sweep.runs[run].spec();
     total += static_cast<double>(
-        expected_ns(step.spec, &sweep.runs[run].spec, static_cast<std::int64_t>(run), nullptr));
+        expected_ns(step.spec, &parameters, static_cast<std::int64_t>(run), nullptr));
   }
   return count == 0 ? 0 : total / static_cast<double>(count);
 }

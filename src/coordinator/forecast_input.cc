@@ -109,7 +109,7 @@ ForecastInput::Name ForecastInputBuilder::name_of(const Job& job) const {
   if (!parts_.with_names) return {};
   const Sweep& sweep = parts_.world->sweep_of(job);
   ForecastInput::Name name{.sweep = sweep.name, .step = parts_.world->step_of(job).spec.name};
-  if (job.run >= 0) name.run = sweep.runs[static_cast<std::size_t>(job.run)].folder;
+  if (job.run >= 0) name.run = sweep.runs[static_cast<std::size_t>(job.run)].folder();
   return name;
 }
 

@@ -210,9 +210,9 @@ ArrayPlan plan_of(const World& world, const Sweep& sweep, std::int16_t slot,
     const Run& run = sweep.runs[static_cast<std::size_t>(index)];
     plan.handover.runs.push_back({.sweep = sweep.id,
                                   .index = index,
-                                  .folder = run.folder,
-                                  .json = run.spec.json,
-                                  .texts = run.spec.texts});
+                                  .folder = std::string(run.folder()),
+                                  .json = std::string(run.json()),
+                                  .texts = std::string(run.texts())});
   }
   plan.handover.jobs = std::move(jobs);
   return plan;

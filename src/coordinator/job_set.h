@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "ids.h"
@@ -12,13 +13,14 @@ namespace pergpu {
 
 class JobSet {
  public:
-  /// REQUIRES: id.value >= 1.
-  void put(JobId id, bool is_in) {
+  /// True when that changed something.  REQUIRES: id.value >= 1.
+  bool put(JobId id, bool is_in) {
     const auto place = static_cast<std::size_t>(id.value - 1);
     if (place / kBits >= words_.size()) words_.resize(place / kBits + 1);
     const std::uint64_t bit = std::uint64_t{1} << (place % kBits);
     std::uint64_t& word = words_[place / kBits];
-    word = is_in ? word | bit : word & ~bit;
+    const std::uint64_t before = std::exchange(word, is_in ? word | bit : word & ~bit);
+    return word != before;
   }
 
   /// In ascending order.  `visit` may change the set; it need not see what it changed.

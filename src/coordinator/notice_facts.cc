@@ -23,7 +23,7 @@ constexpr std::int64_t kHelperNs = 60 * kSecond;
 
 std::vector<std::string> parameters_of(const Sweep& sweep, const Run& run) {
   std::vector<std::string> row;
-  const Result<RunParameters> parameters = RunParameters::parse(run.spec);
+  const Result<RunParameters> parameters = RunParameters::parse(run.spec());
   for (const std::string& column : sweep.spec.columns) {
     const std::string* text = parameters ? parameters->text(column) : nullptr;
     row.push_back(text == nullptr ? "" : *text);
@@ -68,7 +68,7 @@ Rows first_rows(const Coordinator& coordinator, const Sweep& sweep) {
     if (!run.listed) continue;
     const auto place = static_cast<std::int64_t>(rows.sweep.rows.size());
     rows.sweep.rows.push_back(parameters_of(sweep, run));
-    rows.sweep.runs.push_back(run.folder);
+    rows.sweep.runs.emplace_back(run.folder());
     for (const Step* step : steps) {
       if (step->spec.once || i >= step->current.size() || !step->current[i]) continue;
       JobSnapshot job = describe(coordinator, *world.job(step->current[i]));

@@ -29,8 +29,8 @@ PlannedJobs::PlannedJobs(const World& world, const SweepSpec& file, const Submit
       runs_.push_back(fresh->second->index);
       folders_.push_back(fresh->second->folder);
     } else {
-      runs_.push_back(known->run_of_json.at(run.json));
-      folders_.push_back(known->runs[static_cast<std::size_t>(runs_.back())].folder);
+      runs_.push_back(known->run_index.find(known->runs, run.json).value());
+      folders_.emplace_back(known->runs[static_cast<std::size_t>(runs_.back())].folder());
     }
   }
 

@@ -75,9 +75,11 @@ std::vector<StartSnapshot> Coordinator::rehearse(const SweepSpec& file,
   // The plan's version of this sweep takes the place of the one that is queued; with --add, that
   // of the rows which the file names, and the others compete as they would.
   const std::unordered_set<JobId> named = known_of(planned, file.steps.size());
-  for (const auto& [id, entry] : ready_) {
-    if (entry.step.sweep == plan.sweep && (!plan.adds || named.contains(id))) queue.erase(entry);
-  }
+  ready_.for_each([&](JobId id, const Standing& standing) {
+    const Job& job = *parts_.world->job(id);
+    const bool replaced = job.sweep == plan.sweep && (!plan.adds || named.contains(id));
+    if (replaced) queue.erase(ready_job(job, standing));
+  });
   const Sweep sweep = planned.as_sweep(plan.sweep, context);
   declare(sweep, queue, capacity);
   for (const auto& [name, value] : file.limits) capacity.limits[name].value = value;

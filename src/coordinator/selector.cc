@@ -111,7 +111,7 @@ void take(const Sweep& sweep, const std::vector<std::string>& parts, Selection& 
     if (!matches(step_part, step.spec.name)) continue;
     for (std::size_t run = 0; run < sweep.runs.size(); ++run) {
       const bool hit = index ? *index == static_cast<std::int64_t>(run)
-                             : matches(run_part, sweep.runs[run].folder);
+                             : matches(run_part, std::string(sweep.runs[run].folder()));
       if (hit) take_step(sweep, step, static_cast<std::int32_t>(run), out);
     }
   }

@@ -120,7 +120,8 @@ class Words {
     for (std::size_t i = 0; i < looked_at; ++i) {
       if (is_full()) return;
       const Run& run = sweep.runs[i];
-      if (run.listed && run.folder.starts_with(begin)) add(head + run.folder, "");
+      if (!run.listed || !run.folder().starts_with(begin)) continue;
+      add(std::string(head).append(run.folder()), "");
     }
     open_the_only_one(0);
   }
@@ -144,7 +145,7 @@ class Words {
     const char* end = run.data() + run.size();
     const auto [at, code] = std::from_chars(run.data(), end, index);
     if (code != std::errc() || index >= sweep.runs.size()) return sweep.runs.size();
-    return at == end || sweep.runs[index].folder == run ? index : sweep.runs.size();
+    return at == end || sweep.runs[index].folder() == run ? index : sweep.runs.size();
   }
 
   const World& world_;

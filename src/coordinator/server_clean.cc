@@ -28,7 +28,7 @@ json described(const World& world, const Sweep& sweep, bool results) {
               {"folder", sweep.folder()}, {"aside", World::aside_of(sweep)}};
   if (!results) return one;
   json runs = json::array();
-  for (const Run& run : sweep.runs) runs.push_back(run.folder);
+  for (const Run& run : sweep.runs) runs.push_back(run.folder());
   const bool has_once = std::any_of(sweep.steps.begin(), sweep.steps.end(),
                                     [](const Step& step) { return step.spec.once; });
   if (has_once) runs.push_back("_once");

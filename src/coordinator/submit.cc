@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "coordinator/added_rows.h"
@@ -86,18 +85,17 @@ void Planner::plan_runs() {
     std::transform(known_->runs.begin(), known_->runs.end(), listed_.begin(),
                    [](const Run& run) { return run.listed; });
   }
-  std::int32_t fresh = 0;
-  for (const RunSpec& run : file_.runs) {
-    if (known_ == nullptr || !known_->run_of_json.contains(run.json)) ++fresh;
-  }
+  const auto number_of = [this](const RunSpec& run) {
+    return known_ == nullptr ? std::nullopt : known_->run_index.find(known_->runs, run.json);
+  };
+  const std::int64_t fresh =
+      std::ranges::count_if(file_.runs, [&](const RunSpec& run) { return !number_of(run); });
   const std::int64_t count = next + fresh;
   for (const RunSpec& run : file_.runs) {
-    if (known_ != nullptr) {
-      if (auto it = known_->run_of_json.find(run.json); it != known_->run_of_json.end()) {
-        run_index_.push_back(it->second);
-        listed_[static_cast<std::size_t>(it->second)] = true;
-        continue;
-      }
+    if (const std::optional<std::int32_t> known = number_of(run)) {
+      run_index_.push_back(*known);
+      listed_[static_cast<std::size_t>(*known)] = true;
+      continue;
     }
     out_.rows.push_back(row::Run{.sweep = out_.sweep,
                                  .index = next,
@@ -273,8 +271,8 @@ SubmitReply repeated_reply(const Sweep& sweep, const SweepSpec& file) {
       continue;
     }
     for (const RunSpec& run : file.runs) {
-      const auto known = sweep.run_of_json.find(run.json);
-      if (known != sweep.run_of_json.end()) add(*slot, known->second);
+      const std::optional<std::int32_t> known = sweep.run_index.find(sweep.runs, run.json);
+      if (known) add(*slot, *known);
     }
   }
   std::sort(reply.jobs.begin(), reply.jobs.end());

@@ -2,6 +2,8 @@
 // runs, a run before its jobs, a job before its events.
 #include "coordinator/world.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
@@ -215,10 +217,9 @@ Result<void> World::absorb_run(const row::Run& r) {
     return corrupt("run " + r.folder + " is out of place");
   }
   const std::vector<std::int32_t>& gone = sweep->unlisted_runs;
-  sweep->run_of_json.emplace(r.json, r.index);
-  sweep->runs.push_back({.folder = r.folder,
-                         .spec = {.json = r.json, .texts = r.texts},
-                         .listed = !std::binary_search(gone.begin(), gone.end(), r.index)});
+  sweep->runs.emplace_back(r.folder, r.json, r.texts,
+                           !std::binary_search(gone.begin(), gone.end(), r.index));
+  sweep->run_index.add(sweep->runs, r.index);
   return {};
 }
 
@@ -447,17 +448,16 @@ row::Sweep World::row_of(const Sweep& sweep, const SweepSpec& file, SubmitContex
 
 std::string World::path_of(const Job& job) const {
   const Sweep& sweep = sweep_of(job);
-  const std::string& run =
-      job.run < 0 ? std::string("_once") : sweep.runs[static_cast<std::size_t>(job.run)].folder;
-  return sweep.name + "/" + run + "/" + step_of(job).spec.name;
+  const std::string_view run =
+      job.run < 0 ? "_once" : sweep.runs[static_cast<std::size_t>(job.run)].folder();
+  return fmt::format("{}/{}/{}", sweep.name, run, step_of(job).spec.name);
 }
 
 std::string World::out_of(const Sweep& sweep, int slot, std::int32_t run) const {
   const Step& step = sweep.steps[static_cast<std::size_t>(slot)];
-  const std::string folder = step.spec.once || run < 0
-                                 ? std::string("_once")
-                                 : sweep.runs[static_cast<std::size_t>(run)].folder;
-  return sweep.folder() + "/" + folder + "/" + step.spec.name;
+  const std::string_view folder =
+      step.spec.once || run < 0 ? "_once" : sweep.runs[static_cast<std::size_t>(run)].folder();
+  return fmt::format("{}/{}/{}", sweep.folder(), folder, step.spec.name);
 }
 std::string World::out_of(const Job& job) const { return out_of(sweep_of(job), job.step, job.run); }
 

@@ -22,6 +22,7 @@
 #include "coordinator/job_ranges.h"
 #include "coordinator/job_set.h"
 #include "coordinator/job_table.h"
+#include "coordinator/run.h"
 #include "coordinator/snapshot.h"
 #include "ids.h"
 #include "job/job.h"
@@ -31,12 +32,6 @@
 #include "store/store.h"
 
 namespace pergpu {
-
-struct Run {
-  std::string folder = {};
-  RunSpec spec = {};
-  bool listed = true;  // still a row of the sweep's file
-};
 
 /// A step of a sweep.  Its slot (index in Sweep::steps) never changes; Need::step of `spec` is a
 /// slot.
@@ -71,7 +66,7 @@ struct Sweep {
   std::vector<Step> steps = {};
   std::vector<Run> runs = {};
   Instant submitted_at = {};
-  std::unordered_map<std::string, std::int32_t> run_of_json = {};
+  RunIndex run_index = {};
 
   // Of all its jobs, whatever version and run:
   std::int64_t jobs = 0;

@@ -235,7 +235,7 @@ TEST_F(AddedRows, ShowInTheirFoldersByWhatTheyDiffer) {
   const Sweep& sweep = sim.world.sweeps().begin()->second;
   EXPECT_EQ(sweep.spec.columns, (std::vector<std::string>{"lr", "seed", "wide"}));
   std::vector<std::string> folders;
-  for (const pergpu::Run& one : sweep.runs) folders.push_back(one.folder);
+  for (const pergpu::Run& one : sweep.runs) folders.emplace_back(one.folder());
   EXPECT_EQ(folders, (std::vector<std::string>{"00", "01-lr=2", "02-lr=2,seed=1", "03-lr=2,seed=2",
                                                "04-seed=1,wide=true"}));
 }

@@ -34,10 +34,11 @@ TEST_F(SelectorWordsTest, NothingTypedOffersOfJobsTheLiveOnes) {
 TEST_F(SelectorWordsTest, RunsThatBeginSo) {
   Simulation sim(store, clock);
   submit(sim);
-  const std::vector<pergpu::Run>& runs = sim.world.sweep(SweepId{1})->runs;
-  EXPECT_EQ(offered(sim, "sweep/1"),
-            (Words{"sweep/" + runs[10].folder, "sweep/" + runs[11].folder}));
-  EXPECT_EQ(offered(sim, "@/11"), (Words{"@/" + runs[11].folder, "@/" + runs[11].folder + "/"}));
+  const auto folder_of = [&](std::size_t run) {
+    return std::string(sim.world.sweep(SweepId{1})->runs[run].folder());
+  };
+  EXPECT_EQ(offered(sim, "sweep/1"), (Words{"sweep/" + folder_of(10), "sweep/" + folder_of(11)}));
+  EXPECT_EQ(offered(sim, "@/11"), (Words{"@/" + folder_of(11), "@/" + folder_of(11) + "/"}));
   EXPECT_TRUE(offered(sim, "sweep/2").empty());
   EXPECT_TRUE(offered(sim, "no/0").empty());
 }
@@ -45,7 +46,7 @@ TEST_F(SelectorWordsTest, RunsThatBeginSo) {
 TEST_F(SelectorWordsTest, StepsOfARunByFolderOrIndex) {
   Simulation sim(store, clock);
   submit(sim);
-  const std::string folder = sim.world.sweep(SweepId{1})->runs[3].folder;
+  const std::string folder(sim.world.sweep(SweepId{1})->runs[3].folder());
   for (const std::string& run : {folder, std::string("3"), std::string("*")}) {
     const std::string begin = "sweep/" + run + "/";
     EXPECT_EQ(offered(sim, begin), (Words{begin + "train"})) << run;
