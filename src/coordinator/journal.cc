@@ -30,8 +30,8 @@ void Journal::then(std::function<void()> effect) { effects_.push_back(std::move(
 
 void Journal::flush() {
   if (batch_.empty() && effects_.empty()) return;
-  Turn turn{std::exchange(batch_, {}), std::exchange(effects_, {})};
-  if (turn.rows.empty() && in_flight_ == 0 && unsaved_.empty()) {
+  Turn turn{std::make_shared<const Batch>(std::exchange(batch_, {})), std::exchange(effects_, {})};
+  if (turn.rows->empty() && in_flight_ == 0 && unsaved_.empty()) {
     for (std::function<void()>& effect : turn.effects) effect();
     return;
   }
@@ -45,8 +45,7 @@ void Journal::flush() {
 void Journal::append(Turn turn) {
   ++in_flight_;
   auto shared = std::make_shared<Turn>(std::move(turn));
-  Batch rows = shared->rows;
-  store_.append(std::move(rows), [this, shared](const Result<void>& stored) {
+  store_.append(shared->rows, [this, shared](const Result<void>& stored) {
     --in_flight_;
     if (!stored) {
       failure_ = stored.error().message;
@@ -63,9 +62,8 @@ void Journal::commit_first(Batch batch, std::function<void(Result<void>)> done) 
     return;
   }
   ++in_flight_;
-  auto shared = std::make_shared<Batch>(std::move(batch));
-  Batch rows = *shared;
-  store_.append(std::move(rows), [this, shared, done = std::move(done)](Result<void> stored) {
+  auto shared = std::make_shared<const Batch>(std::move(batch));
+  store_.append(shared, [this, shared, done = std::move(done)](Result<void> stored) {
     --in_flight_;
     if (stored) {
       for (const Row& row : *shared) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -52,7 +53,7 @@ class Journal {
 
  private:
   struct Turn {
-    Batch rows;
+    std::shared_ptr<const Batch> rows;
     std::vector<std::function<void()>> effects;
   };
   struct Fetch {

@@ -216,6 +216,7 @@ Result<SubmitPlan> Planner::plan() {
   next_job_ = world_.next_job_id();
   identities_.resize(file_.steps.size());
 
+  if (out_.is_new) out_.rows.reserve(1 + file_.runs.size() * (1 + file_.steps.size()));
   out_.rows.push_back(row::Sweep{});  // filled in below: it must come first
   plan_runs();
   std::vector<std::int32_t> gone;

@@ -16,7 +16,7 @@
 
 namespace pergpu::store {
 
-inline constexpr std::int32_t kSchemaVersion = 4;
+inline constexpr std::int32_t kSchemaVersion = 5;
 
 /// All tables, and the version.  REQUIRES: an empty database, inside a transaction.
 Result<void> create_tables(Database& database);

@@ -23,7 +23,7 @@ bool waits_for_company(const Batch& batch) {
   for (const Row& row : batch) {
     const auto* event = std::get_if<row::Event>(&row);
     if (event == nullptr) continue;
-    if (!std::holds_alternative<event::Started>(event->event)) return false;
+    if (!std::holds_alternative<event::Started>(*event->event)) return false;
     has_start = true;
   }
   return has_start;
@@ -51,15 +51,16 @@ RecordStore::~RecordStore() {
   wake_.notify_one();
 }
 
-void RecordStore::append(Batch batch, std::function<void(Result<void>)> done) {
+void RecordStore::append(std::shared_ptr<const Batch> batch,
+                         std::function<void(Result<void>)> done) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (failure_) {
       completions_.push_back({std::move(done), *failure_});
       return;
     }
-    if (sealed_) batch.clear();
-    urgent_ = urgent_ || !waits_for_company(batch);
+    if (sealed_) batch.reset();
+    urgent_ = urgent_ || batch == nullptr || !waits_for_company(*batch);
     queue_.push_back({std::move(batch), std::move(done)});
     // Not before: the thread must find signals blocked (os/loop.h).
     if (!thread_.joinable()) thread_ = std::jthread([this] { serve(); });
@@ -109,7 +110,7 @@ void RecordStore::backup(std::string file, std::function<void(Result<std::int64_
 void RecordStore::seal() {
   const std::lock_guard<std::mutex> lock(mutex_);
   sealed_ = true;
-  for (Pending& pending : queue_) pending.batch.clear();
+  for (Pending& pending : queue_) pending.batch.reset();
 }
 
 Result<void> RecordStore::finish(bool closed) {
@@ -165,7 +166,8 @@ void RecordStore::write(std::vector<Pending> group) {
   store::RecordFile file;
   const std::map<JobId, std::int32_t> before = attempts_;
   for (const Pending& pending : group) {
-    for (const Row& row : pending.batch) {
+    if (pending.batch == nullptr) continue;
+    for (const Row& row : *pending.batch) {
       if (std::optional<store::Record> record = note(row))
         file.records.push_back(*std::move(record));
       if (const auto* usage = std::get_if<row::Usage>(&row)) file.usage.push_back(*usage);
@@ -200,11 +202,11 @@ std::optional<store::Record> RecordStore::note(const Row& row) {
   const auto* event = std::get_if<row::Event>(&row);
   if (event == nullptr) return std::nullopt;
   std::int32_t& attempt = attempts_[event->job];
-  if (const auto* starting = std::get_if<event::Starting>(&event->event)) {
+  if (const auto* starting = std::get_if<event::Starting>(&*event->event)) {
     attempt = starting->attempt;
   }
-  if (const auto* folded = std::get_if<event::Folded>(&event->event)) attempt = folded->attempts;
-  return store::Record{{event->job, attempt}, event->event, event->at};
+  if (const auto* folded = std::get_if<event::Folded>(&*event->event)) attempt = folded->attempts;
+  return store::Record{{event->job, attempt}, *event->event, event->at};
 }
 
 }  // namespace pergpu

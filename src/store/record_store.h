@@ -33,7 +33,8 @@ class RecordStore final : public Store {
   static Result<std::unique_ptr<RecordStore>> open(Parts parts);
   ~RecordStore() override;
 
-  void append(Batch batch, std::function<void(Result<void>)> done) override;
+  using Store::append;
+  void append(std::shared_ptr<const Batch> batch, std::function<void(Result<void>)> done) override;
   int completion_fd() const override { return completion_fd_.get(); }
   void drain() override;
   using Store::load;
@@ -54,7 +55,7 @@ class RecordStore final : public Store {
 
  private:
   struct Pending {
-    Batch batch;
+    std::shared_ptr<const Batch> batch;  // null: sealed before it was written
     std::function<void(Result<void>)> done;
   };
   struct Completion {

@@ -67,6 +67,7 @@ Result<RowWriter> RowWriter::prepare(Database& database) {
       {&RowWriter::archived_,
        "INSERT INTO archive (sweep, key, first_job, last_job, jobs) VALUES (?1, ?2, ?3, ?4, ?5) "
        "ON CONFLICT (sweep) DO UPDATE SET key = ?2, first_job = ?3, last_job = ?4, jobs = ?5"},
+      {&RowWriter::brought_back_, "DELETE FROM archive WHERE sweep = ?1"},
       {&RowWriter::usage_,
        "INSERT INTO usage (job, attempt, at_wall, at_boot, minutes) SELECT ?1, ?2, ?3, ?4, ?5 "
        "WHERE NOT EXISTS (SELECT 1 FROM usage WHERE job = ?1 AND attempt = ?2 AND at_wall = ?3 "
@@ -82,6 +83,7 @@ Result<RowWriter> RowWriter::prepare(Database& database) {
 }
 
 Result<void> RowWriter::write(const Batch& batch) {
+  back_ = {};
   for (const Row& row : batch) {
     Result<void> written = std::visit([this](const auto& r) { return write(r); }, row);
     if (written) continue;
@@ -103,7 +105,14 @@ Result<void> RowWriter::write(const row::Sweep& r) {
   return sweep_.run();
 }
 
+Result<void> RowWriter::bring_back(SweepId sweep) {
+  if (std::exchange(back_, sweep) == sweep) return {};
+  brought_back_.bind(1, sweep.value);
+  return brought_back_.run();
+}
+
 Result<void> RowWriter::write(const row::Run& r) {
+  if (Result<void> back = bring_back(r.sweep); !back) return back;
   run_.bind(1, r.sweep.value);
   run_.bind(2, r.index);
   run_.bind(3, r.folder);
@@ -113,6 +122,7 @@ Result<void> RowWriter::write(const row::Run& r) {
 }
 
 Result<void> RowWriter::write(const row::NewJob& r) {
+  if (Result<void> back = bring_back(r.sweep); !back) return back;
   job_.bind(1, r.id.value);
   job_.bind(2, r.sweep.value);
   job_.bind(3, r.run);
@@ -136,6 +146,7 @@ Result<void> RowWriter::write(const row::Event& r) {
 }
 
 Result<void> RowWriter::write(const row::Archived& r) {
+  back_ = {};
   archived_.bind(1, r.sweep.value);
   archived_.bind(2, r.key);
   archived_.bind(3, r.first_job.value);

@@ -32,7 +32,11 @@ class RowWriter {
   Result<void> write(const row::Environment& r);
   Result<void> write(const row::Usage& r);
 
-  Statement sweep_, run_, job_, event_, limit_, meta_, archived_, usage_, old_usage_;
+  /// A run or a job of it is written: it is no archived sweep any more.
+  Result<void> bring_back(SweepId sweep);
+
+  Statement sweep_, run_, job_, event_, limit_, meta_, archived_, brought_back_, usage_, old_usage_;
+  SweepId back_ = {};  // brought back by this batch, last
   EnvironmentFiles environments_;
   std::set<SweepId> unneeded_;
 };

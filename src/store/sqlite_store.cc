@@ -78,11 +78,12 @@ class SqliteStore final : public Store {
     wake_.notify_one();
   }
 
-  void append(Batch batch, std::function<void(Result<void>)> done) override {
+  using Store::append;
+  void append(std::shared_ptr<const Batch> batch, std::function<void(Result<void>)> done) override {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (failure_) {  // completions_ holds it, so completion_fd() is readable already
-        completions_.push_back(Completion{std::move(done), *failure_});
+        completions_.push_back({.done = std::move(done), .result = *failure_});
         return;
       }
       queue_.push_back(Pending{std::move(batch), std::move(done)});
@@ -137,9 +138,13 @@ class SqliteStore final : public Store {
       usage.swap(usage_answers_);
       failure_.reset();
     }
+    std::size_t rows = 0;
     for (Completion& completion : ready) {
       if (completion.done) completion.done(std::move(completion.result));
+      rows += completion.rows;
     }
+    ready.clear();  // with what they held
+    tell_freed(rows);
     for (BackupAnswer& answer : backed_up) answer.done(std::move(answer.result));
     for (FetchAnswer& answer : fetched) answer.done(std::move(answer.result));
     for (UsageAnswer& answer : usage) answer.done(std::move(answer.result));
@@ -165,12 +170,13 @@ class SqliteStore final : public Store {
 
  private:
   struct Pending {
-    Batch batch;
+    std::shared_ptr<const Batch> batch;
     std::function<void(Result<void>)> done;
   };
   struct Completion {
-    std::function<void(Result<void>)> done;
-    Result<void> result;
+    std::function<void(Result<void>)> done = {};
+    Result<void> result = {};
+    std::size_t rows = 0;  // that were written
   };
 
   struct BackupRequest {
@@ -202,6 +208,16 @@ class SqliteStore final : public Store {
     std::function<void(Result<std::vector<row::Usage>>)> done;
     Result<std::vector<row::Usage>> result;
   };
+
+  /// So many rows are not needed any more: there may be memory to give back.
+  void tell_freed(std::size_t rows) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      freed_ += rows;
+      if (freed_ < kRowsWorthTrimming) return;
+    }
+    wake_.notify_one();
+  }
 
   void start_thread() {  // REQUIRES: mutex_ is held
     if (!thread_.joinable()) thread_ = std::jthread([this] { serve(); });
@@ -245,7 +261,7 @@ class SqliteStore final : public Store {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto something = [this] {
       return leaving_ || !queue_.empty() || !backups_.empty() || backup_ || !fetches_.empty() ||
-             reader_ || !usage_requests_.empty();
+             reader_ || !usage_requests_.empty() || freed_ >= kRowsWorthTrimming;
     };
     bool idle = false;
     if (wants_folding() || log_pages_ >= kPagesWorthWriting || rows_ >= kRowsWorthTrimming) {
@@ -256,6 +272,7 @@ class SqliteStore final : public Store {
       wake_.wait(lock, something);
     }
     group_.swap(queue_);
+    if (freed_ >= kRowsWorthTrimming) rows_ += std::exchange(freed_, 0);
     if (idle) return Work::Tidy;
     return leaving_ && group_.empty() ? Work::Leave : Work::Commit;
   }
@@ -371,7 +388,10 @@ class SqliteStore final : public Store {
     if (one_by_one) result = {};
     for (Pending& pending : group) {
       if (one_by_one && result) result = transact(std::span<Pending>(&pending, 1));
-      completions.push_back({std::move(pending.done), result});
+      completions.push_back({.done = std::move(pending.done),
+                             .result = result,
+                             .rows = result ? pending.batch->size() : 0});
+      pending.batch.reset();
     }
     return completions;
   }
@@ -379,7 +399,7 @@ class SqliteStore final : public Store {
   Result<void> transact(std::span<Pending> group) {
     Result<void> done = database_.exec("BEGIN IMMEDIATE");
     for (const Pending& pending : group) {
-      if (done) done = writer_.write(pending.batch);
+      if (done) done = writer_.write(*pending.batch);
     }
     if (done) done = database_.exec("COMMIT");
     // A full disk may have rolled back by itself already.
@@ -387,10 +407,8 @@ class SqliteStore final : public Store {
     done ? writer_.committed() : writer_.rolled_back();
     if (done) {
       for (const Pending& pending : group) {
-        rows_ += pending.batch.size();
-        unfolded_ += std::count_if(pending.batch.begin(), pending.batch.end(), [](const Row& row) {
-          return std::holds_alternative<row::Event>(row);
-        });
+        unfolded_ += std::ranges::count_if(
+            *pending.batch, [](const Row& row) { return std::holds_alternative<row::Event>(row); });
       }
     }
     return done;
@@ -416,7 +434,7 @@ class SqliteStore final : public Store {
       if (!completions.back().result) {
         failure_ = completions.back().result.error();
         for (Pending& pending : std::exchange(queue_, {})) {
-          completions.push_back({std::move(pending.done), *failure_});
+          completions.push_back({.done = std::move(pending.done), .result = *failure_});
         }
       }
       for (Completion& c : completions) completions_.push_back(std::move(c));
@@ -457,6 +475,7 @@ class SqliteStore final : public Store {
   std::deque<UsageRequest> usage_requests_;   // guarded by mutex_
   std::vector<UsageAnswer> usage_answers_;    // guarded by mutex_
   std::optional<Error> failure_;              // guarded by mutex_; not yet delivered
+  std::size_t freed_ = 0;                     // guarded by mutex_; rows, not yet in rows_
   bool leaving_ = false;                      // guarded by mutex_
   std::jthread thread_;                       // last: joined before what it uses goes away
 };

@@ -14,6 +14,7 @@
 #include "ids.h"
 #include "job/event.h"
 #include "result.h"
+#include "store/boxed.h"
 
 namespace pergpu {
 
@@ -51,7 +52,7 @@ struct NewJob {
 };
 struct Event {
   JobId job = {};
-  JobEvent event = {};
+  Boxed<JobEvent> event = {};
   Instant at = {};
 };
 /// [limits]: belongs to the user across sweeps.
@@ -111,7 +112,11 @@ class Store {
   /// nothing of the batch is remembered.  The journal has no holes: after a failed batch every
   /// batch that was appended before drain() delivered that failure fails too (same error), so the
   /// caller can append all of them again in order.  What is appended later is tried afresh.
-  virtual void append(Batch batch, std::function<void(Result<void>)> done) = 0;
+  virtual void append(std::shared_ptr<const Batch> batch,
+                      std::function<void(Result<void>)> done) = 0;
+  void append(Batch batch, std::function<void(Result<void>)> done) {
+    append(std::make_shared<const Batch>(std::move(batch)), std::move(done));
+  }
   /// Readable when drain() has completions to deliver.
   virtual int completion_fd() const = 0;
   virtual void drain() = 0;

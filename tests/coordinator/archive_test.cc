@@ -75,7 +75,7 @@ TEST_F(ArchiveTest, TheLastEndAndItsRestAreOneTransaction) {
       archived_in[archived->sweep.value] = store.batch_of[i];
     }
     const auto* event = std::get_if<row::Event>(&store.rows[i]);
-    if (event != nullptr && std::holds_alternative<event::Ended>(event->event)) {
+    if (event != nullptr && std::holds_alternative<event::Ended>(*event->event)) {
       ended_in[event->job.value] = store.batch_of[i];
     }
   }

@@ -60,7 +60,8 @@ class SimTimers {
 /// Keeps rows; `failing` makes batches fail as a full disk does.
 class MemoryStore final : public Store {
  public:
-  void append(Batch batch, std::function<void(Result<void>)> done) override {
+  using Store::append;
+  void append(std::shared_ptr<const Batch> batch, std::function<void(Result<void>)> done) override {
     queue_.push_back({std::move(batch), std::move(done)});
   }
   int completion_fd() const override { return -1; }
@@ -72,10 +73,10 @@ class MemoryStore final : public Store {
         continue;
       }
       ++batches;
-      for (Row& row : batch) {
+      for (const Row& row : *batch) {
         archive.take(row);
         batch_of.push_back(batches);
-        rows.push_back(std::move(row));
+        rows.push_back(row);
       }
       done({});
     }
@@ -130,7 +131,7 @@ class MemoryStore final : public Store {
   }
 
   std::vector<std::function<void()>> fetches_;
-  std::vector<std::pair<Batch, std::function<void(Result<void>)>>> queue_;
+  std::vector<std::pair<std::shared_ptr<const Batch>, std::function<void(Result<void>)>>> queue_;
 };
 
 /// All that the store knows, archived or not.

@@ -59,9 +59,9 @@ Result<void> Disk::replay(const std::function<bool(SweepId)>& wanted,
   return taken;
 }
 
-void DiskStore::append(Batch batch, std::function<void(Result<void>)> done) {
+void DiskStore::append(std::shared_ptr<const Batch> batch, std::function<void(Result<void>)> done) {
   faults_.pass();
-  Entry entry{.rows = std::move(batch), .allowed_retries = {}, .done = std::move(done)};
+  Entry entry{.rows = *batch, .allowed_retries = {}, .done = std::move(done)};
   for (const Row& row : entry.rows) {
     const auto* event = std::get_if<row::Event>(&row);
     if (event != nullptr) on_event_(*event);

@@ -59,7 +59,8 @@ class DiskStore final : public Store {
         faults_(faults),
         on_event_(std::move(on_event)) {}
 
-  void append(Batch batch, std::function<void(Result<void>)> done) override;
+  using Store::append;
+  void append(std::shared_ptr<const Batch> batch, std::function<void(Result<void>)> done) override;
   int completion_fd() const override { return -1; }
   void drain() override;
   Result<void> load(const RowVisitor& visit, const std::function<Result<void>()>& check) override;

@@ -66,7 +66,7 @@ bool History::may_start(AttemptId id) const {
 void History::event(const row::Event& row, int allowed_retries) {
   ++events_;
   if (shows_) show(row);
-  mix(static_cast<std::uint64_t>(row.job.value) << 8 | row.event.index());
+  mix(static_cast<std::uint64_t>(row.job.value) << 8 | row.event->index());
   mix(static_cast<std::uint64_t>(row.at.boot_ns));
   require(jobs_.contains(row.job), row.job, "an event of a job that was never submitted");
   Known& job = jobs_.at(row.job);
@@ -126,7 +126,7 @@ void History::event(const row::Event& row, int allowed_retries) {
             job.state = State::Ended;
           },
       },
-      row.event);
+      *row.event);
 }
 
 /// Of a GPU: all of it, or so many thousandths as long as all that are given are not more than it.
@@ -143,11 +143,11 @@ void History::take_part(Known& job, const Placement& placement, JobId id) {
 
 void History::show(const row::Event& row) const {
   std::string more;
-  if (const auto* start = std::get_if<event::Starting>(&row.event)) {
+  if (const auto* start = std::get_if<event::Starting>(&*row.event)) {
     more = fmt::format("attempt {} on {}", start->attempt, name_of(start->placement));
-  } else if (const auto* stop = std::get_if<event::Stopping>(&row.event)) {
+  } else if (const auto* stop = std::get_if<event::Stopping>(&*row.event)) {
     more = stop->reason;
-  } else if (const auto* end = std::get_if<event::Ended>(&row.event)) {
+  } else if (const auto* end = std::get_if<event::Ended>(&*row.event)) {
     more = fmt::format("{}: {}{}", to_string(end->outcome.cls), end->outcome.reason,
                        end->next.kind == Next::Kind::Again ? ", again" : "");
   }

@@ -231,7 +231,7 @@ void Life::check() const {
 /// A look right before has shown the GPU as it must be.  (What could not be stored is appended
 /// again later; it was decided then.)
 void Life::check_intent(const row::Event& row) const {
-  const auto* start = std::get_if<event::Starting>(&row.event);
+  const auto* start = std::get_if<event::Starting>(&*row.event);
   if (start == nullptr || row.at.boot_ns != around_.clock.boot_ns) return;
   const StepSpec& step = world->step_of(*world->job(row.job)).spec;
   for (const std::string& uuid : start->placement.gpus) {

@@ -118,6 +118,17 @@ INSTANTIATE_TEST_SUITE_P(
                     Writing{"Event", row::Event{{1}, event::Requeued{"again"}, {}}}),
     [](const auto& writing) { return writing.param.first; });
 
+TEST_F(Archive, IsOpenedByWhatFollowsItInABatch) {
+  {
+    const std::unique_ptr<Store> store = must_open(path);
+    (void)rows_of(*store);
+    ASSERT_TRUE(commit(*store, {row::Run{.sweep = kEnded, .index = kJobs}, archived(),
+                                row::Run{.sweep = kEnded, .index = kJobs + 1}}));
+  }
+  const std::unique_ptr<Store> store = must_open(path);
+  EXPECT_TRUE(only<row::Archived>(rows_of(*store)).empty());
+}
+
 TEST_F(Archive, OtherSweepsDoNotOpenIt) {
   {
     const std::unique_ptr<Store> store = must_open(path);

@@ -46,7 +46,7 @@ Seen look(const std::string& path) {
   for (const Row& row : rows_of(*store)) {
     EXPECT_TRUE(replay.absorb(row));
     if (const auto* e = std::get_if<row::Event>(&row)) {
-      const bool is_folded = std::holds_alternative<event::Folded>(e->event);
+      const bool is_folded = std::holds_alternative<event::Folded>(*e->event);
       ++(is_folded ? seen.folded : seen.others);
     }
   }

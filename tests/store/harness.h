@@ -158,7 +158,7 @@ inline row::Event held(std::string reason) {
 inline std::vector<std::string> reasons(Store& store) {
   std::vector<std::string> texts;
   for (const row::Event& e : only<row::Event>(rows_of(store))) {
-    if (const auto* h = std::get_if<event::Held>(&e.event)) texts.push_back(h->reason);
+    if (const auto* h = std::get_if<event::Held>(&*e.event)) texts.push_back(h->reason);
   }
   return texts;
 }

@@ -72,7 +72,7 @@ TEST(Store, EveryKindOfRowComesBackInReplayOrder) {
   EXPECT_EQ(only<row::NewJob>(rows)[1].run, -1);
   const std::vector<row::Event> events = only<row::Event>(rows);
   EXPECT_EQ(events[0].job, JobId{10});
-  EXPECT_EQ(events[1].event, JobEvent(event::Held{"y"}));
+  EXPECT_EQ(*events[1].event, JobEvent(event::Held{"y"}));
   EXPECT_EQ(events[1].at, (Instant{7, 8}));
 }
 
