@@ -298,29 +298,6 @@ def test_a_job_that_finds_too_little_memory_beside_others_gets_more_of_a_gpu(gpu
     assert "oom-gpu" in [attempt["class"] for attempt in job["attempts"]]
 
 
-# Has as much of its GPU's memory as it is told, for so many seconds.
-HOLDING = """#!/bin/sh
-echo "$1" >"$CLAIMS/$CUDA_VISIBLE_DEVICES.$$"
-exec stamp "$2"
-"""
-
-
-def test_as_many_are_put_on_a_gpu_as_it_takes_once_one_was_alone(gpus):
-    gpus.script("holding", HOLDING)
-    gpus.world.show([{"uuid": uuid(0), "utilization": 20}])
-    step = f'gpus = "auto"\ncommand = ["holding", "{19 * GIB}", "8"]'
-    gpus.submit(grid("train", 9, step))
-    gpus.until_running(1)
-    assert "asks a GPU alone (what its like need is not known" in gpus.run("why", "9").stdout
-    assert gpus.wait() == 0
-    starts = [line[0] for line in gpus.stamps.lines()]
-    assert starts[:2] == ["start", "end"] and most_on_one_gpu(gpus.stamps) == 4
-    assert gpus.json("show", "9")["jobs"][0]["limits"]["gpus"] == 0.245
-    gpus.submit(grid("train", 4, step), name="next.toml")
-    gpus.until_running(13)
-    assert gpus.wait("next") == 0 and gpus.stamps.count("start") == 13
-
-
 def test_shares_hold_over_kills_of_the_coordinator(gpus):
     gpus.world.show(2)
     gpus.submit(grid("train", 40, 'gpus = 0.3\ncommand = ["stamp", "0.1"]'))
