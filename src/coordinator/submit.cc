@@ -59,7 +59,7 @@ class Planner {
   void plan_step(std::size_t index);
   void plan_job(std::size_t step, std::int32_t run, const JobIdentity& identity);
   void drop_unlisted();
-  std::int32_t run_count() const { return static_cast<std::int32_t>(run_index_.size()); }
+  std::size_t most_rows() const;
   void event(JobId job, JobEvent e) {
     out_.rows.push_back(row::Event{.job = job, .event = std::move(e), .at = now_});
   }
@@ -198,6 +198,13 @@ void Planner::drop_unlisted() {
   }
 }
 
+/// Of a sweep that nothing is known of, with the environment that is stored with it.
+std::size_t Planner::most_rows() const {
+  std::size_t rows = 2 + file_.runs.size() + file_.limits.size();
+  for (const StepSpec& step : file_.steps) rows += step.once ? 1 : file_.runs.size();
+  return rows;
+}
+
 Result<SubmitPlan> Planner::plan() {
   const std::string root = output_root(file_);
   SweepSpec spec = file_;
@@ -216,7 +223,7 @@ Result<SubmitPlan> Planner::plan() {
   next_job_ = world_.next_job_id();
   identities_.resize(file_.steps.size());
 
-  if (out_.is_new) out_.rows.reserve(1 + file_.runs.size() * (1 + file_.steps.size()));
+  if (out_.is_new) out_.rows.reserve(most_rows());
   out_.rows.push_back(row::Sweep{});  // filled in below: it must come first
   plan_runs();
   std::vector<std::int32_t> gone;

@@ -37,13 +37,12 @@ Error unknown(std::string_view placeholder, std::string_view why) {
 }
 
 Result<std::string> value_of_builtin(Builtin b, const RenderScope& scope) {
-  if (needs_a_run(b) && scope.run == nullptr)
-    return unknown(to_string(b), "a once-step belongs to no run");
+  if (needs_a_run(b) && !scope.json) return unknown(to_string(b), "a once-step belongs to no run");
   switch (b) {
     case Builtin::Config:
       return scope.config;
     case Builtin::Json:
-      return scope.run->json;
+      return *scope.json;
     case Builtin::Out:
       return scope.out;
     case Builtin::Metrics:
@@ -165,7 +164,7 @@ Result<RenderScope> scope_of(const RunSpec& run) {
   Result<RunParameters> parameters = RunParameters::parse(run);
   if (!parameters) return std::move(parameters).error();
   RenderScope scope;
-  scope.run = &run;
+  scope.json = run.json;
   scope.parameters = std::move(*parameters);
   return scope;
 }

@@ -54,9 +54,9 @@ bool has_placeholders(std::string_view t);
 
 /// What placeholders mean for one attempt of one job.
 struct RenderScope {
-  const RunSpec* run = nullptr;   // null in a once-step
-  RunParameters parameters = {};  // of `run`
-  std::string run_folder = {};    // {run}: "03-method=edm,seed=2"
+  std::optional<std::string> json = std::nullopt;  // {json}: of the run; none in a once-step
+  RunParameters parameters = {};                   // of the run
+  std::string run_folder = {};                     // {run}: "03-method=edm,seed=2"
   std::int64_t index = 0;
   int attempt = 1;
   std::string out = {};                                             // absolute
@@ -66,7 +66,7 @@ struct RenderScope {
   std::function<std::string()> runs_lines = {};  // {runs}; only called when a template asks for it
 };
 
-/// A scope with `run` and its parameters set.  `run` must outlive it.
+/// A scope with the run's JSON and parameters set.
 Result<RenderScope> scope_of(const RunSpec& run);
 
 /// Invalid, naming the placeholder, when `t` asks for something the scope has not.

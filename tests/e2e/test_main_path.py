@@ -208,3 +208,10 @@ def test_output_goes_to_the_root_that_is_asked_for(home):
     home.submit("[steps.train]\ncommand = ['true']\n", "--out", home.root + "/elsewhere")
     assert home.wait() == 0
     assert home.only()["out"].startswith(home.root + "/elsewhere/sweep/")
+
+
+@pytest.mark.parametrize("value", ["x", "of more than a few letters, as parameters of many kinds are"])
+def test_the_json_of_a_run_is_a_placeholder(home, value):
+    home.submit(f'[grid]\nword = ["{value}"]\n[steps.a]\nenv = {{ RUN = "{{json}}" }}\nshell = "echo $RUN"\n')
+    assert home.wait() == 0
+    assert json.loads(read(home.only()["log"])) == {"word": value}
