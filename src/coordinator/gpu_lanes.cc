@@ -133,6 +133,7 @@ void GpuLanes::fill(Capacity& capacity) const {
     it->name = l.facts.name;
     it->memory_bytes = l.reading.total_bytes;
     it->free_bytes = gpu::free_bytes(l.reading);
+    it->distances = l.reading.distances;
     it->busy.clear();
     it->outsiders.clear();
     it->ends = l.gathers;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "gpu/foreign.h"
 #include "gpu/health.h"
@@ -35,6 +36,15 @@ void add_processes(const std::vector<NvmlProcess>& found, bool compute, bool in_
     }
     reading.processes.push_back(std::move(process));
   }
+}
+
+/// 0: not told.
+int distance_of(Nvml& nvml, NvmlDevice a, NvmlDevice b) {
+  const NvmlAnswer<bool> linked = nvml.has_nvlink(a, b);
+  if (linked.ok() && linked.value) return kByNvLink;
+  const NvmlAnswer<int> ancestor = nvml.common_ancestor(a, b);
+  if (!ancestor.ok() || ancestor.value < 0 || ancestor.value > kAcrossSockets) return 0;
+  return std::max(ancestor.value, kOnOneBoard);
 }
 
 }  // namespace
@@ -107,6 +117,11 @@ GpuLook DeviceLooker::look(Nvml& nvml, const std::set<int>& skip,
     }
     look.gpus.push_back(std::move(reading));
   }
+  pair(nvml, skip, before);
+  for (GpuReading& reading : look.gpus) {
+    const auto known = known_.find(static_cast<unsigned>(reading.index));
+    if (known != known_.end()) reading.distances = known->second.facts.distances;
+  }
   look.complete = true;
   if (look.gpus.empty()) look.why = "the NVIDIA driver finds no GPU";
   return look;
@@ -149,6 +164,27 @@ int DeviceLooker::learn(Nvml& nvml, unsigned index, GpuReading& reading) {
                    .lowest_used_bytes = kMaxIdleBytes,
                    .events = nvml.watch_xids(device.value).value};
   return nvml_code::kSuccess;
+}
+
+void DeviceLooker::pair(Nvml& nvml, const std::set<int>& skip,
+                        const std::function<void(int)>& before) {
+  if (paired_ == known_.size()) return;
+  const auto is_skipped = [&](unsigned index) { return skip.count(static_cast<int>(index)) > 0; };
+  const bool all =
+      std::ranges::none_of(known_, [&](const auto& one) { return is_skipped(one.first); });
+  paired_ = all ? known_.size() : 0;
+  const std::size_t count = known_.empty() ? 0 : known_.rbegin()->first + std::size_t{1};
+  for (auto& [index, one] : known_) one.facts.distances.assign(count, 0);
+  for (auto a = known_.begin(); a != known_.end(); ++a) {
+    if (is_skipped(a->first) || std::next(a) == known_.end()) continue;
+    before(static_cast<int>(a->first));
+    for (auto b = std::next(a); b != known_.end(); ++b) {
+      if (is_skipped(b->first)) continue;
+      const int distance = distance_of(nvml, a->second.device, b->second.device);
+      a->second.facts.distances[b->first] = distance;
+      b->second.facts.distances[a->first] = distance;
+    }
+  }
 }
 
 void DeviceLooker::read(Nvml& nvml, unsigned index, GpuReading& reading, bool in_container) {
@@ -251,6 +287,7 @@ void DeviceLooker::forget(Nvml& nvml) {
     if (known.events != nullptr) nvml.unwatch(known.events);
   }
   known_.clear();
+  paired_ = 0;
 }
 
 }  // namespace pergpu::gpu

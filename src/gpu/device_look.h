@@ -47,6 +47,8 @@ class DeviceLooker {
 
  private:
   int learn(Nvml& nvml, unsigned index, GpuReading& reading);
+  /// How far apart the GPUs are that can be asked, once all that there are were learnt.
+  void pair(Nvml& nvml, const std::set<int>& skip, const std::function<void(int)>& before);
   void read(Nvml& nvml, unsigned index, GpuReading& reading, bool in_container);
 
   struct Known {
@@ -58,6 +60,7 @@ class DeviceLooker {
   std::string sysfs_;
   std::string devices_;
   std::map<unsigned, Known> known_;
+  std::size_t paired_ = 0;  // how many of them knew each other last
 };
 
 }  // namespace pergpu::gpu

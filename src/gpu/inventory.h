@@ -37,6 +37,12 @@ enum class GpuHealth : std::uint8_t {
 constexpr int kComputeProhibited = 2;
 constexpr int kComputeOneProcess = 3;
 
+/// GpuReading::distances: by NVLink, or by what two GPUs have in common on the way through PCIe.
+/// The larger ones are NVML's own numbers (nvmlGpuTopologyLevel_t); 0: itself, or not known.
+constexpr int kByNvLink = 1;
+constexpr int kOnOneBoard = 5;
+constexpr int kAcrossSockets = 50;
+
 struct GpuReading {
   std::string uuid = {};
   std::string name = {};
@@ -45,6 +51,7 @@ struct GpuReading {
   int minor = -1;        // /dev/nvidia<minor>
   int numa_node = -1;
   std::vector<int> near_cpus = {};  // cores of its NUMA node; empty: unknown
+  std::vector<int> distances = {};  // to the GPU of each index; empty: not told
   std::uint64_t total_bytes = 0;
   std::uint64_t used_bytes = 0;
   std::optional<int> utilization = std::nullopt;  // percent of the last moments; nullopt: not told

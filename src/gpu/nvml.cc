@@ -223,6 +223,8 @@ Result<Nvml> Nvml::load(const std::string& path) {
   resolve(library, "nvmlDeviceGetGraphicsRunningProcesses_v2", f.graphics_processes[1]);
   resolve(library, "nvmlDeviceGetGraphicsRunningProcesses", f.graphics_processes[2]);
   resolve(library, "nvmlDeviceGetNumaNodeId", f.numa_node);
+  resolve(library, "nvmlDeviceGetP2PStatus", f.p2p_status);
+  resolve(library, "nvmlDeviceGetTopologyCommonAncestor", f.common_ancestor);
   resolve(library, "nvmlDeviceGetUtilizationRates", f.utilization);
   resolve(library, "nvmlDeviceGetCpuAffinity", f.cpu_affinity);
   resolve(library, "nvmlDeviceGetPowerUsage", f.power);

@@ -126,6 +126,12 @@ class Nvml {
   NvmlAnswer<unsigned> utilization(NvmlDevice device);
   NvmlAnswer<std::vector<int>> near_cpus(NvmlDevice device);
   NvmlSettings settings(NvmlDevice device);  // nvml_settings.cc
+  // Defined in nvml_topology.cc.
+  /// Whether they reach each other by NVLink, directly or through a switch.
+  NvmlAnswer<bool> has_nvlink(NvmlDevice a, NvmlDevice b);
+  /// What they have in common in PCIe: 0 a board, 10 a switch, 20 switches, 30 a host bridge, 40 a
+  /// NUMA node, 50 the machine.
+  NvmlAnswer<int> common_ancestor(NvmlDevice a, NvmlDevice b);
   // Defined in nvml_usage.cc.
   NvmlAnswer<unsigned> power_mw(NvmlDevice device);
   NvmlAnswer<unsigned> temperature_c(NvmlDevice device);
@@ -165,6 +171,8 @@ class Nvml {
     std::array<ListProcesses, 3> compute_processes = {};
     std::array<ListProcesses, 3> graphics_processes = {};
     int (*numa_node)(NvmlDevice, unsigned*) = nullptr;
+    int (*p2p_status)(NvmlDevice, NvmlDevice, int, int*) = nullptr;
+    int (*common_ancestor)(NvmlDevice, NvmlDevice, int*) = nullptr;
     int (*utilization)(NvmlDevice, void*) = nullptr;
     int (*cpu_affinity)(NvmlDevice, unsigned, unsigned long*) = nullptr;
     int (*power)(NvmlDevice, unsigned*) = nullptr;

@@ -149,6 +149,7 @@ Json json_of(const GpuReading& reading) {
           {"minor", reading.minor},
           {"numa_node", reading.numa_node},
           {"near_cpus", reading.near_cpus},
+          {"distances", reading.distances},
           {"total_bytes", reading.total_bytes},
           {"used_bytes", reading.used_bytes},
           {"health", health_name(reading.health)},
@@ -185,6 +186,9 @@ const char* read(const Json& json, GpuReading& reading) {
   fields.optional_flag("mig", reading.mig);
   fields.optional_flag("mig_pending", reading.mig_pending);
   fields.optional_number("compute_mode", reading.compute_mode);
+  for (const Json& distance : fields.array("distances")) {
+    reading.distances.push_back(distance.is_number_integer() ? distance.get<int>() : 0);
+  }
   for (const Json& cpu : fields.array("near_cpus")) {
     if (cpu.is_number_integer()) reading.near_cpus.push_back(cpu.get<int>());
   }

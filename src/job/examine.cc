@@ -1,6 +1,7 @@
 // GPUs are taken in rounds: those that nothing speaks against before those that are kept for
 // another job but lent meanwhile, before those that others use, too, and before those on which the
-// job failed.  Among those a share takes the one of which the least is left, or the most.
+// job failed.  Among those a share takes the one of which the least is left, or the most, and who
+// wants several those that are nearest to each other.
 #include "job/examine.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "job/gpu_limit.h"
+#include "job/gpu_set.h"
 
 namespace pergpu {
 namespace {
@@ -26,13 +28,33 @@ bool is_lent(const Asking& asking, const Capacity& capacity, const Claim& claim)
          asking.expected_ns <= claim.lent_until_ns - capacity.now_ns;
 }
 
+/// What is against it, what others have of it (or how far that is from all), the GPU.
+using Candidate = std::tuple<int, int, const GpuLane*>;
+
+/// Of sorted ones the best; of those that come last and are equally good the nearest.  All, if they
+/// do not suffice.
+std::vector<const GpuLane*> best_of(const std::vector<Candidate>& sorted, std::size_t asked) {
+  const auto rank = [](const Candidate& one) {
+    return std::pair(std::get<0>(one), std::get<1>(one));
+  };
+  std::vector<const GpuLane*> fixed;
+  std::vector<const GpuLane*> equal;
+  for (const Candidate& one : sorted) {
+    const bool is_last = sorted.size() > asked && rank(one) >= rank(sorted[asked - 1]);
+    if (is_last && rank(one) > rank(sorted[asked - 1])) break;
+    (is_last ? equal : fixed).push_back(std::get<2>(one));
+  }
+  const std::size_t missing = equal.empty() ? 0 : asked - fixed.size();
+  for (const GpuLane* gpu : nearest(fixed, equal, missing)) fixed.push_back(gpu);
+  return fixed;
+}
+
 void find_gpus(const Asking& asking, const Capacity& capacity, const Claim& claim, Finding& out) {
   enum Against : int { Claimed = 1, Shared = 2, Doubtful = 4, Avoided = 8 };
   const Demand& demand = *asking.demand;
   const auto asked = static_cast<std::size_t>(std::max(1, demand.gpus));
   const bool may_borrow = is_lent(asking, capacity, claim);
-  // What is against it, what others have of it (or how far that is from all), the GPU.
-  std::vector<std::tuple<int, int, const GpuLane*>> candidates;
+  std::vector<Candidate> candidates;
   for (const GpuLane& gpu : capacity.gpus) {
     if (!free_for(demand, gpu) || !allows(demand, gpu)) continue;
     // Who wants several gives none of them back for one that will hardly be had.
@@ -51,16 +73,16 @@ void find_gpus(const Asking& asking, const Capacity& capacity, const Claim& clai
   std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
     return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
   });
-  if (candidates.size() > asked) candidates.resize(asked);
+  const bool suffice = candidates.size() >= asked;
   out.lane.pool = LaneId::Pool::Gpu;
-  for (const auto& [against, taken, gpu] : candidates) {
+  for (const GpuLane* gpu : best_of(candidates, asked)) {
     if (out.gpus.empty()) {
       out.lane = gpu->id;
       out.lane.part = gpu->parts.first_free();
     }
     out.gpus.push_back(gpu->uuid);
   }
-  if (candidates.size() < asked) out.obstacle = Obstacle::Lane;
+  if (!suffice) out.obstacle = Obstacle::Lane;
 }
 
 void find_lane(const Asking& asking, const Capacity& capacity, const Claim& claim, Finding& out) {

@@ -5,6 +5,8 @@
 // looks and leases.  Its loop is
 //     while (auto choice = choose(queue, capacity)) { queue.take(…); capacity.occupy(…); start }
 //
+// A job with several GPUs gets those that are nearest to each other (job/gpu_set.h).
+//
 // Jobs with a share of a GPU have it beside each other, as long as shares and memory suffice. While
 // no job waits for whole GPUs they spread over the free ones; else they go where the least is left.
 //
@@ -39,6 +41,7 @@ struct GpuLane {
   std::string uuid = {};
   std::string name = {};           // model, matched against Demand::gpu_pattern
   std::uint64_t memory_bytes = 0;  // 0: not known
+  std::vector<int> distances = {};  // to the GPUs of each slot (gpu/inventory.h); may be shorter
   std::string busy = {};  // why nobody can have it now ("runs job 17", "dirty: …"); empty: free
   GpuParts parts = {};    // of jobs that share it: others with shares may join them
   bool doubtful = false;  // could not be had a moment ago; a look will tell

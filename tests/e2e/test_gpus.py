@@ -115,6 +115,16 @@ shell = 'echo "$CUDA_VISIBLE_DEVICES $PERGPU_NUM_GPUS $MASTER_ADDR $MASTER_PORT"
 """
 
 
+def test_a_job_with_several_gpus_has_those_that_are_linked(gpus):
+    gpus.world.show(4, nvlinks=[[0, 3], [1, 2]])
+    gpus.close_gate()
+    gpus.submit(SEVERAL % ("0, 1", 2))
+    wait_until(lambda: set(gpus.states().values()) == {"running"}, "two jobs on four GPUs")
+    assert sorted(job["gpus"] for job in gpus.ps().values()) == [[uuid(0), uuid(3)], [uuid(1), uuid(2)]]
+    gpus.open_gate()
+    assert gpus.wait() == 0
+
+
 def test_a_job_with_several_gpus_sees_them_all_and_has_a_port_of_its_own(gpus):
     gpus.close_gate()
     gpus.submit(SEVERAL % ("0, 1, 2, 3, 4", 2))

@@ -262,6 +262,42 @@ FAKE nvmlEventSetWait_v2(void* events, void* out, unsigned) {
   return kTimeout;
 }
 
+// Both GPUs of a pair have to answer.
+int pair_of(const World& world, void* a, void* b, const char* function, int& first, int& second) {
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, a, function, code);
+  if (gpu == nullptr) return code;
+  first = gpu->index;
+  gpu = gpu_of(world, b, function, code);
+  if (gpu != nullptr) second = gpu->index;
+  return code;
+}
+FAKE nvmlDeviceGetP2PStatus(void* a, void* b, int capability, int* status) {
+  const World world = fake_nvml::current_scenario();
+  int first = 0;
+  int second = 0;
+  const int code = pair_of(world, a, b, __func__, first, second);
+  if (code != kSuccess) return code;
+  const auto joins = [&](const std::pair<int, int>& link) {
+    return link == std::pair(first, second) || link == std::pair(second, first);
+  };
+  const bool linked = std::any_of(world->nvlinks.begin(), world->nvlinks.end(), joins);
+  *status = capability == 2 && linked ? 0 : 2;
+  return kSuccess;
+}
+FAKE nvmlDeviceGetTopologyCommonAncestor(void* a, void* b, int* level) {
+  const World world = fake_nvml::current_scenario();
+  int first = 0;
+  int second = 0;
+  const int code = pair_of(world, a, b, __func__, first, second);
+  if (code != kSuccess) return code;
+  const auto row = static_cast<std::size_t>(first);
+  const auto column = static_cast<std::size_t>(second);
+  const bool is_told = row < world->ancestors.size() && column < world->ancestors[row].size();
+  *level = is_told ? world->ancestors[row][column] : 50;
+  return kSuccess;
+}
+
 FAKE nvmlDeviceGetNumaNodeId(void* handle, unsigned* node) {
   const World world = fake_nvml::current_scenario();
   int code = kSuccess;

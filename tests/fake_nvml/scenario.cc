@@ -104,6 +104,8 @@ Scenario scenario_of(const Json& json) {
   scenario.xids = json.value("xids", "");
   scenario.troubles = json.value("troubles", "");
   scenario.faults = faults_of(json);
+  scenario.ancestors = json.value("ancestors", scenario.ancestors);
+  scenario.nvlinks = json.value("nvlinks", scenario.nvlinks);
   // A number: so many GPUs of the usual kind.
   const Json gpus = json.value("gpus", Json::array());
   const std::size_t count = gpus.is_number() ? gpus.get<std::size_t>() : gpus.size();

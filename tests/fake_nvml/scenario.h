@@ -73,6 +73,8 @@ struct Scenario {
   std::string troubles = {};  // folder of files "<uuid>": words of what ails the GPU
   Faults faults = {};
   std::vector<Gpu> gpus = {};
+  std::vector<std::vector<int>> ancestors = {};  // of each two; shorter: 50
+  std::vector<std::pair<int, int>> nvlinks = {};
 };
 
 /// The file as it is now; read again whenever it changed.  A broken one ends the process with words

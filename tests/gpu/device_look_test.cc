@@ -53,6 +53,10 @@ TEST_F(DeviceLook, ReadsEveryGpu) {
   EXPECT_EQ(seen.gpus[7].minor, 7);
   EXPECT_EQ(seen.gpus[7].health, GpuHealth::Ok);
   EXPECT_EQ(seen.gpus[7].total_bytes, 80ull << 30);
+  // Then each is asked once how far away the ones after it are.
+  EXPECT_EQ(touched_, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6}));
+  touched_.clear();
+  look(R"({"gpus": 8})");
   EXPECT_EQ(touched_, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
@@ -73,6 +77,23 @@ TEST_F(DeviceLook, SysfsKnowsTheNodeBeforeNvmlIsAsked) {
   EXPECT_EQ(seen.gpus[0].near_cpus, (std::vector<int>{8, 9, 10, 11}));
   EXPECT_EQ(seen.gpus[1].numa_node, 1);
   EXPECT_EQ(seen.gpus[1].near_cpus, (std::vector<int>{2, 3}));
+}
+
+TEST_F(DeviceLook, TellsHowFarApartGpusAre) {
+  const char* world = R"({"gpus": 3, "ancestors": [[0, 10, 40], [10, 0, 40], [40, 40, 0]],
+                          "nvlinks": [[2, 0]]})";
+  const GpuLook seen = look(world);
+  EXPECT_EQ(seen.gpus[0].distances, (std::vector<int>{0, 10, kByNvLink}));
+  EXPECT_EQ(seen.gpus[1].distances, (std::vector<int>{10, 0, 40}));
+  EXPECT_EQ(seen.gpus[2].distances, (std::vector<int>{kByNvLink, 40, 0}));
+  EXPECT_EQ(look(world).gpus[2].distances, seen.gpus[2].distances) << "at each look";
+}
+
+TEST_F(DeviceLook, ADriverThatDoesNotTellThemIsOneWithoutDistances) {
+  const GpuLook seen = look(R"({"gpus": 2, "errors": {"nvmlDeviceGetP2PStatus": 3,
+                                "nvmlDeviceGetTopologyCommonAncestor": 3}})");
+  EXPECT_EQ(seen.gpus[0].health, GpuHealth::Ok);
+  EXPECT_EQ(seen.gpus[0].distances, (std::vector<int>{0, 0}));
 }
 
 TEST_F(DeviceLook, ProcessesCarryWhatProcKnows) {
@@ -158,7 +179,7 @@ TEST_F(DeviceLook, SkippedGpuIsNotTouched) {
   const GpuLook seen = look(R"({"gpus": [{}, {"hang": ["*"]}, {}]})", {1});
   EXPECT_TRUE(seen.complete);
   EXPECT_EQ(seen.gpus[1].health, GpuHealth::Unknown);
-  EXPECT_EQ(touched_, (std::vector<int>{0, 2}));
+  EXPECT_EQ(touched_, (std::vector<int>{0, 2, 0}));
 }
 
 TEST_F(DeviceLook, OrphanIsLookedForOnlyWhenMemoryIsInUseThatNobodyExplains) {

@@ -23,6 +23,7 @@ GpuLook full_look() {
   reading.minor = 4;
   reading.numa_node = 1;
   reading.near_cpus = {4, 5};
+  reading.distances = {10, 1, 50, 0};
   reading.total_bytes = 1ull << 40;
   reading.used_bytes = 77;
   reading.health = GpuHealth::Error;
