@@ -403,7 +403,7 @@ void Keeper::on_time() {
     unwritten_.reset();
   }
   if (revive_.next() && now >= *revive_.next()) {
-    start_coordinator(options_.pergpu, options_.home);
+    start_coordinator(options_.pergpu, options_.home, options_.run_folder);
     revive_.started(now);
   }
   if (exit_at_ns_ && now >= *exit_at_ns_) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "os/lock.h"
 #include "os/process_tree.h"
 #include "os/spawn.h"
 
@@ -15,6 +16,7 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kFirstWait = 12 * kSecond;
 constexpr std::int64_t kLongestWait = 60 * kSecond;
+constexpr int kLockFd = 3;
 
 }  // namespace
 
@@ -42,8 +44,14 @@ void ReviveSchedule::started(std::int64_t now_ns) {
   wait_ns_ = std::min(2 * wait_ns_, kLongestWait);
 }
 
-void start_coordinator(const std::string& pergpu, const std::string& home) {
+void start_coordinator(const std::string& pergpu, const std::string& home,
+                       const std::string& run_folder) {
+  // The new process inherits the lock and holds it as long as it lives: a thousand keepers that
+  // lost theirs at once would keep the machine busy with the start of a thousand.
+  const Result<os::FileLock> lock = os::FileLock::try_lock(run_folder + "/revive.lock");
+  if (!lock && lock.error().kind == ErrorKind::Busy) return;
   os::SpawnPlan plan;
+  if (lock) plan.fds = {{.fd = lock->fd(), .as = kLockFd}};
   plan.argv = {pergpu, "coordinator", "run"};
   const std::string marker = std::string(os::kMarkerName) + "=";
   for (char** entry = ::environ; *entry != nullptr; ++entry) {

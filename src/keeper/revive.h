@@ -1,7 +1,8 @@
 // When a keeper without a coordinator starts a new one.
 //
 // First after 0-100 ms, so that not all keepers do at once, then after 12 s, 24 s, … 60 s while
-// nobody connects; never more than 5 in a minute.  The coordinators' lock lets one win.
+// nobody connects; never more than 5 in a minute.  Of the keepers that are due at once one starts
+// one, and the coordinators' lock lets one win.
 #pragma once
 
 #include <array>
@@ -36,7 +37,9 @@ class ReviveSchedule {
   std::optional<std::int64_t> next_ns_ = std::nullopt;
 };
 
-/// Starts `pergpu coordinator run` as a process that is not in this keeper's tree.
-void start_coordinator(const std::string& pergpu, const std::string& home);
+/// Starts `pergpu coordinator run` as a process that is not in this keeper's tree; not while one
+/// lives that another keeper of `run_folder` has started.
+void start_coordinator(const std::string& pergpu, const std::string& home,
+                       const std::string& run_folder);
 
 }  // namespace pergpu::keeper
