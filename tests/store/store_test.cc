@@ -5,6 +5,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "store/harness.h"
 
 namespace pergpu {
@@ -74,6 +78,95 @@ TEST(Store, EveryKindOfRowComesBackInReplayOrder) {
   EXPECT_EQ(events[0].job, JobId{10});
   EXPECT_EQ(*events[1].event, JobEvent(event::Held{"y"}));
   EXPECT_EQ(events[1].at, (Instant{7, 8}));
+}
+
+/// Rows `begin` to `end` of a sweep: runs, then a job of each.
+Batch runs_and_jobs(std::int64_t sweep, std::int32_t begin, std::int32_t end) {
+  Batch batch;
+  for (std::int32_t i = begin; i < end; ++i) {
+    batch.push_back(row::Run{.sweep = {sweep},
+                             .index = i,
+                             .folder = "run" + std::to_string(i),
+                             .json = R"({"i":)" + std::to_string(i) + "}",
+                             .texts = std::to_string(-i)});
+  }
+  for (std::int32_t i = begin; i < end; ++i) {
+    batch.push_back(row::NewJob{.id = {sweep * 1000 + i},
+                                .sweep = {sweep},
+                                .run = i,
+                                .step = static_cast<std::int16_t>(i % 3),
+                                .step_name = "step" + std::to_string(i % 3),
+                                .identity = {static_cast<std::uint8_t>(i), 7},
+                                .replaces = {i},
+                                .at = {i, i + 1}});
+  }
+  return batch;
+}
+
+TEST(Store, ManyRowsComeBackAsTheyWereWhereverTheyBeginAndEnd) {
+  const Folder folder;
+  std::vector<std::int32_t> known(3, 0);
+  {
+    const std::unique_ptr<Store> store = must_open(folder / "store.db");
+    Batch batch;
+    for (std::int64_t sweep : {1, 2}) {
+      batch.push_back(row::Sweep{.id = {sweep}, .name = std::to_string(sweep), .spec = "{}"});
+    }
+    // Of two sweeps without a row of another kind between them, and again in a later batch.
+    for (const std::int32_t more : {1, 31, 32, 33, 95, 200}) {
+      for (const std::int64_t sweep : {1, 2}) {
+        std::int32_t& begin = known[static_cast<std::size_t>(sweep)];
+        Batch rows = runs_and_jobs(sweep, begin, begin + more);
+        std::ranges::move(rows, std::back_inserter(batch));
+        begin += more;
+      }
+      ASSERT_TRUE(commit(*store, std::exchange(batch, {})));
+    }
+  }
+  const std::unique_ptr<Store> store = must_open(folder / "store.db");
+  const std::vector<Row> rows = rows_of(*store);
+  const std::vector<row::Run> runs = only<row::Run>(rows);
+  const std::vector<row::NewJob> jobs = only<row::NewJob>(rows);
+  std::vector<row::Run> runs_meant;
+  std::vector<row::NewJob> jobs_meant;
+  for (const std::int64_t sweep : {1, 2}) {
+    for (const Row& row : runs_and_jobs(sweep, 0, known[static_cast<std::size_t>(sweep)])) {
+      if (const row::Run* run = std::get_if<row::Run>(&row)) runs_meant.push_back(*run);
+      if (const row::NewJob* job = std::get_if<row::NewJob>(&row)) jobs_meant.push_back(*job);
+    }
+  }
+  ASSERT_EQ(runs.size(), runs_meant.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    EXPECT_EQ(runs[i].sweep, runs_meant[i].sweep);
+    EXPECT_EQ(runs[i].index, runs_meant[i].index);
+    EXPECT_EQ(runs[i].folder, runs_meant[i].folder);
+    EXPECT_EQ(runs[i].json, runs_meant[i].json);
+    EXPECT_EQ(runs[i].texts, runs_meant[i].texts);
+  }
+  ASSERT_EQ(jobs.size(), jobs_meant.size());
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    EXPECT_EQ(jobs[i].id, jobs_meant[i].id);
+    EXPECT_EQ(jobs[i].sweep, jobs_meant[i].sweep);
+    EXPECT_EQ(jobs[i].run, jobs_meant[i].run);
+    EXPECT_EQ(jobs[i].step, jobs_meant[i].step);
+    EXPECT_EQ(jobs[i].step_name, jobs_meant[i].step_name);
+    EXPECT_EQ(jobs[i].identity, jobs_meant[i].identity);
+    EXPECT_EQ(jobs[i].replaces, jobs_meant[i].replaces);
+    EXPECT_EQ(jobs[i].at, jobs_meant[i].at);
+  }
+}
+
+TEST(Store, OneOfManyRowsThatCannotBeLeavesNothingBehind) {
+  const Folder folder;
+  const std::unique_ptr<Store> store = must_open(folder / "store.db");
+  Batch batch = runs_and_jobs(1, 0, 100);
+  batch.insert(batch.begin(), row::Sweep{.id = {1}, .name = "s", .spec = "{}"});
+  std::get<row::NewJob>(batch[1 + 100 + 70]).id = {1000};  // that of the first job
+  const Result<void> stored = commit(*store, std::move(batch));
+  ASSERT_FALSE(stored);
+  EXPECT_NE(stored.error().message.find("writing job 1064 and the 31 after"), std::string::npos)
+      << stored.error().message;
+  EXPECT_TRUE(rows_of(*store).empty());
 }
 
 TEST(Store, FactsAreReplacedAndWhatRefersToThemStays) {
