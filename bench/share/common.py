@@ -23,7 +23,7 @@ GIB = 1 << 30
 
 def arguments(doc, seconds=1.0, turns=5):
     """Of a script: --json, --only, --turns, --seconds, --build."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("--build", default=str(ROOT / "build/release"), help="folder of a release build with _share.abi3.so")
     parser.add_argument("--only", default="", help="names, with commas between them")
     parser.add_argument("--turns", type=int, default=turns, help="how often each is measured")
