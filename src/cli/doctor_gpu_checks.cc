@@ -9,13 +9,17 @@
 #include "gpu/foreign.h"
 #include "gpu/health.h"
 #include "gpu/lanes.h"
+#include "job/gpu_slot.h"
+#include "view/gpus.h"
 
 namespace pergpu::cli {
 namespace {
 
 using State = view::FindingState;
 
-std::string gpu_name(const GpuReading& gpu) { return fmt::format("gpu{}", gpu.index); }
+std::string gpu_name(const GpuReading& gpu) {
+  return "gpu" + to_string(GpuPlace{.gpu = gpu.index, .instance = gpu.instance});
+}
 
 /// "gpu0, gpu3" of those for which `is` holds.
 template <typename Is>
@@ -27,14 +31,14 @@ std::string names_of(const std::vector<GpuReading>& gpus, Is is) {
   return names;
 }
 
-/// A line for each of them: "sudo nvidia-smi -i 3 -mig 0".
+/// A line for each of them: "sudo nvidia-smi -i 3 -mig 0".  One for all instances of a GPU.
 template <typename Is>
 std::string commands_for(const std::vector<GpuReading>& gpus, Is is, std::string_view command) {
   std::string lines;
   for (const GpuReading& gpu : gpus) {
     if (!is(gpu)) continue;
-    lines +=
-        fmt::format("{}sudo nvidia-smi -i {} {}", lines.empty() ? "" : "\n", gpu.index, command);
+    const std::string line = fmt::format("sudo nvidia-smi -i {} {}", gpu.index, command);
+    if (!lines.ends_with(line)) lines += (lines.empty() ? "" : "\n") + line;
   }
   return lines;
 }
@@ -144,7 +148,7 @@ void add_closed(const DoctorFacts& facts, const GpuReading& gpu, Findings& findi
          .what = fmt::format("{}: {}: {}", gpu_name(gpu), known.state, known.why),
          .why = "no job of yours starts on it",
          .mend = is_dirty ? "end what is left of the job (`pergpu gpus` names it): kill PID"
-                          : fmt::format("pergpu gpus --release {}", known.index)});
+                          : "pergpu gpus --release " + view::number_of(known)});
   }
 }
 
@@ -214,7 +218,8 @@ Findings xid(const DoctorFacts& facts) {
                                                 entry->kind == gpu::XidKind::Driver);
     Findings::value_type finding{
         .state = is_broken ? State::Warning : State::Note,
-        .what = fmt::format("{}: {}{}", is_known ? gpu_name(*of_it) : pci, gpu::xid_words(number),
+        .what = fmt::format("{}: {}{}", is_known ? fmt::format("gpu{}", of_it->index) : pci,
+                            gpu::xid_words(number),
                             count == 1 ? "" : fmt::format(" ({} times)", count)),
         .why =
             "the kernel's log has it since the machine was started; ended a program then, as a "
@@ -240,18 +245,28 @@ Findings xid(const DoctorFacts& facts) {
 Findings mig(const DoctorFacts& facts) {
   if (!has_gpus(facts)) return {};
   const std::vector<GpuReading>& gpus = facts.look.gpus;
-  const auto is_on = [](const GpuReading& gpu) { return gpu.mig.value_or(false); };
+  const auto is_cut = [](const GpuReading& gpu) { return gpu.instance >= 0; };
+  const auto is_empty = [](const GpuReading& gpu) {
+    return gpu.mig.value_or(false) && gpu.instance < 0;
+  };
   const auto changes = [](const GpuReading& gpu) {
     return gpu.mig && gpu.mig_pending && *gpu.mig != *gpu.mig_pending;
   };
   Findings findings;
-  if (const std::string names = names_of(gpus, is_on); !names.empty()) {
-    findings.push_back(
-        {.state = State::Warning,
-         .what = names + ": MIG is on",
-         .why = "this version gives jobs whole GPUs, and of one that is cut into instances a "
-                "program sees one at most, and none where none was made",
-         .mend = commands_for(gpus, is_on, "-mig 0") + "   # nothing may use it"});
+  if (const std::string names = names_of(gpus, is_cut); !names.empty()) {
+    findings.push_back({.state = State::Ok,
+                        .what = "MIG instances: " + names,
+                        .why = "each is a lane; a job with several GPUs is given none of them, "
+                               "for a program sees one instance at most"});
+  }
+  if (const std::string names = names_of(gpus, is_empty); !names.empty()) {
+    findings.push_back({.state = State::Warning,
+                        .what = names + ": MIG is on, and there are no instances",
+                        .why = "no program can use it until some are made, or MIG is off",
+                        .mend = commands_for(gpus, is_empty, "mig -lgip") +
+                                "   # sizes, for: mig -cgi SIZE,… -C\n" +
+                                commands_for(gpus, is_empty, "-mig 0") +
+                                "   # or no instances; nothing may use it"});
   }
   if (const std::string names = names_of(gpus, changes); !names.empty()) {
     findings.push_back({.state = State::Warning,

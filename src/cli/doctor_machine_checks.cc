@@ -8,6 +8,7 @@
 #include "cli/doctor_checks.h"
 #include "gpu/foreign.h"
 #include "gpu/lanes.h"
+#include "job/gpu_slot.h"
 
 namespace pergpu::cli {
 namespace {
@@ -87,7 +88,8 @@ Findings numa(const DoctorFacts& facts) {
   for (const GpuReading& gpu : facts.look.gpus) {
     const bool is_told = gpu.numa_node >= 0;
     std::string& list = is_told ? told : untold;
-    list += fmt::format("{}gpu{}{}", list.empty() ? "" : ", ", gpu.index,
+    list += fmt::format("{}gpu{}{}", list.empty() ? "" : ", ",
+                        to_string(GpuPlace{.gpu = gpu.index, .instance = gpu.instance}),
                         is_told ? fmt::format(" on {}", gpu.numa_node) : std::string());
   }
   std::string what = counted(facts.numa_nodes, "NUMA node");

@@ -13,6 +13,7 @@
 #include "coordinator/expectation.h"
 #include "coordinator/snapshot.h"
 #include "job/classify.h"
+#include "job/gpu_slot.h"
 #include "job/redact.h"
 #include "run/environment.h"
 #include "run/record.h"
@@ -289,8 +290,11 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand) {
   if (demand.pool == LaneId::Pool::Gpu && step.gpu_env == GpuEnv::Index) {
     request.gpus.clear();
     for (const LaneId& lane : lanes_of(attempt.placement)) {
-      request.gpus.push_back(std::to_string(lane.slot));
+      const GpuPlace place = place_of(lane.slot);
+      if (place.instance < 0) request.gpus.push_back(std::to_string(place.gpu));
     }
+    // An instance has no number for CUDA.
+    if (request.gpus.empty()) request.gpus = attempt.placement.gpus;
   }
   JobEnvironment environment = build_environment(request);
   plan.env = std::move(environment.all);

@@ -6,6 +6,7 @@
 
 #include "coordinator/gpu_lanes.h"
 #include "gpu/processes.h"
+#include "job/gpu_slot.h"
 
 namespace pergpu {
 
@@ -77,14 +78,16 @@ std::vector<GpuSnapshot> GpuLanes::gpus() const {
   std::vector<GpuSnapshot> out;
   for (const Lane& l : lanes_) {
     const std::vector<LaneSnapshot> its = snapshots_of(l);
+    const GpuPlace place = place_of(l.facts.id.slot);
     GpuSnapshot s{.uuid = l.facts.uuid,
-                  .index = l.facts.id.slot,
+                  .index = place.gpu,
                   .name = l.facts.name,
                   .pci = l.facts.pci,
                   .state = its.front().state,
                   .why = its.front().why,
                   .memory_bytes = static_cast<std::int64_t>(l.reading.total_bytes),
                   .used_bytes = static_cast<std::int64_t>(l.reading.used_bytes)};
+    if (place.instance >= 0) s.instance = place.instance;
     for (const LaneSnapshot& lane : its) s.lanes.push_back(lane.name);
     for (const GpuProcess& p : l.reading.processes) {
       GpuHolder holder{.pid = p.pid, .command = p.command};

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "gpu/processes.h"
+#include "job/gpu_slot.h"
 
 namespace pergpu {
 namespace {
@@ -85,7 +86,7 @@ void GpuLanes::reconsider(const std::string& uuid) {
 std::string GpuLanes::quarantine_words(const Lane& l) const {
   const gpu::Quarantine* q = care_ == nullptr ? nullptr : care_->quarantine(l.facts.uuid);
   if (q == nullptr) return {};
-  const std::string name = l.seen ? std::to_string(l.facts.id.slot) : l.facts.uuid;
+  const std::string name = l.listed ? to_string(place_of(l.facts.id.slot)) : l.facts.uuid;
   return fmt::format("{} (to use it again: {})", q->words, gpu::way_out(*q, name));
 }
 
@@ -121,6 +122,9 @@ std::string GpuLanes::closed_words(const Lane& l) const {
 }
 
 void GpuLanes::fill(Capacity& capacity) const {
+  std::erase_if(capacity.gpus, [&](const GpuLane& gpu) {
+    return place_of(gpu.id.slot).instance >= 0 && lane(gpu.uuid) == nullptr;
+  });
   for (const Lane& l : lanes_) {
     auto it = std::find_if(capacity.gpus.begin(), capacity.gpus.end(),
                            [&](const GpuLane& g) { return g.uuid == l.facts.uuid; });
@@ -348,32 +352,6 @@ void GpuLanes::become_ready(Lane& l) {
     std::exchange(l.waiter, {})(true);
   }
   parts_.changed();
-}
-
-/// True when the look shows a GPU that the last complete one did not.
-bool GpuLanes::take_readings(const GpuLook& look) {
-  look_ = look;
-  for (const GpuReading& reading : look.gpus) idle_.learn(reading);
-  const std::vector<gpu::GpuLane> shown = gpu::gpu_lanes(look);
-  bool is_news = false;
-  for (const gpu::GpuLane& facts : shown) {
-    Lane* l = lane(facts.uuid);
-    if (l == nullptr) l = &lanes_.emplace_back();
-    is_news = is_news || !l->listed;
-    l->facts = facts;
-    l->seen = true;
-    l->reading = *std::find_if(look.gpus.begin(), look.gpus.end(),
-                               [&](const GpuReading& r) { return r.uuid == facts.uuid; });
-  }
-  for (Lane& l : lanes_) {
-    l.listed = std::any_of(shown.begin(), shown.end(),
-                           [&](const gpu::GpuLane& facts) { return facts.uuid == l.facts.uuid; });
-    if (l.listed) continue;
-    // An empty reading would pass for a clean one.
-    l.reading = {
-        .uuid = l.facts.uuid, .health = GpuHealth::Lost, .note = "the driver does not list it"};
-  }
-  return is_news;
 }
 
 void GpuLanes::on_look(const GpuLook& look, std::int64_t number) {

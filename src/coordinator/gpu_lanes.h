@@ -186,6 +186,7 @@ class GpuLanes {
     GpuReading reading;
     gpu::UseVerdict verdict;
   };
+  void forget_gone_instances(const std::vector<gpu::GpuLane>& shown);
   Lane* lane(const std::string& uuid);
   const Lane* lane(const std::string& uuid) const;
   void acquire_one(const std::string& uuid, JobId job, const Demand& demand,

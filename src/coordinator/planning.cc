@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "job/gpu_slot.h"
 #include "spec/suggest.h"
 
 namespace pergpu {
@@ -156,10 +157,13 @@ ForecastMachine Planning::with_lanes(int count) const {
     gpu->busy = "is not there";
   }
   GpuLane like;
-  std::int32_t last_slot = -1;
   for (const GpuLane& gpu : gpus) {
     if (contains(usable, gpu.uuid)) like = gpu;
-    last_slot = std::max(last_slot, gpu.id.slot);
+  }
+  const auto is_instance = [](const GpuLane& gpu) { return place_of(gpu.id.slot).instance >= 0; };
+  std::int32_t last_slot = -1;
+  for (const GpuLane& gpu : gpus) {
+    if (is_instance(gpu) == is_instance(like)) last_slot = std::max(last_slot, gpu.id.slot);
   }
   for (int more = static_cast<int>(usable.size()); more < count; ++more) {
     GpuLane gpu = like;

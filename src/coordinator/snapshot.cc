@@ -282,6 +282,7 @@ requires std::is_same_v<std::remove_const_t<V>, GpuSnapshot>
 void fields(V& v, F&& f) {
   f("uuid", v.uuid);
   f("index", v.index);
+  f("instance", v.instance);
   f("name", v.name);
   f("pci", v.pci);
   f("state", v.state);

@@ -184,6 +184,7 @@ struct GpuHolder {
 struct GpuSnapshot {
   std::string uuid = {};
   std::int64_t index = 0;
+  std::optional<std::int64_t> instance = std::nullopt;  // of a GPU that is cut (MIG)
   std::string name = {};
   std::string pci = {};
   std::string state = {};  // as LaneSnapshot::state

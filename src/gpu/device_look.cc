@@ -18,6 +18,7 @@ namespace {
 
 // The reply must stay bounded whatever the library says.
 constexpr unsigned kMaxGpus = 64;
+constexpr unsigned kMaxInstances = 32;
 constexpr std::size_t kMaxProcesses = 256;
 
 void add_processes(const std::vector<NvmlProcess>& found, bool compute, bool in_container,
@@ -106,8 +107,14 @@ GpuLook DeviceLooker::look(Nvml& nvml, const std::set<int>& skip,
       int code = nvml_code::kSuccess;
       if (known_.count(index) == 0) code = learn(nvml, index, reading);
       if (code == nvml_code::kVersionMismatch) return failed_look(code, "open a GPU");
+      if (code == nvml_code::kSuccess && is_cut(nvml, known_[index])) {
+        std::ranges::move(read_instances(nvml, known_[index], look.in_container),
+                          std::back_inserter(look.gpus));
+        continue;
+      }
       if (code == nvml_code::kSuccess) {
-        read(nvml, index, reading, look.in_container);
+        reading.mig = known_[index].facts.mig;
+        read(nvml, known_[index], reading, look.in_container);
       } else {
         const DeviceVerdict verdict = judge_device_code(code);
         // Without handle and UUID even "no permission" closes the device.
@@ -120,7 +127,8 @@ GpuLook DeviceLooker::look(Nvml& nvml, const std::set<int>& skip,
   pair(nvml, skip, before);
   for (GpuReading& reading : look.gpus) {
     const auto known = known_.find(static_cast<unsigned>(reading.index));
-    if (known != known_.end()) reading.distances = known->second.facts.distances;
+    if (known != known_.end() && reading.instance < 0)
+      reading.distances = known->second.facts.distances;
   }
   look.complete = true;
   if (look.gpus.empty()) look.why = "the NVIDIA driver finds no GPU";
@@ -162,8 +170,72 @@ int DeviceLooker::learn(Nvml& nvml, unsigned index, GpuReading& reading) {
   known_[index] = {.device = device.value,
                    .facts = reading,
                    .lowest_used_bytes = kMaxIdleBytes,
+                   .board = device.value,
                    .events = nvml.watch_xids(device.value).value};
   return nvml_code::kSuccess;
+}
+
+/// Newer GPUs are cut, or made whole, without a reset.
+bool DeviceLooker::is_cut(Nvml& nvml, Known& gpu) {
+  const NvmlAnswer<bool> cut = nvml.is_cut(gpu.device);
+  if (cut.ok()) gpu.facts.mig = cut.value;
+  if (gpu.facts.mig != true) gpu.instances.clear();
+  return gpu.facts.mig == true;
+}
+
+// They come and go while the driver is in use, and a number may be given again.
+int DeviceLooker::learn_instances(Nvml& nvml, Known& gpu) {
+  const NvmlAnswer<unsigned> most = nvml.most_instances(gpu.device);
+  if (!most.ok()) return most.code;
+  std::vector<Known> found;
+  for (unsigned number = 0; number < std::min(most.value, kMaxInstances); ++number) {
+    const NvmlAnswer<NvmlDevice> device = nvml.instance(gpu.device, number);
+    if (device.code == nvml_code::kNotFound) continue;
+    if (!device.ok()) return device.code;
+    const NvmlAnswer<std::string> uuid = nvml.uuid(device.value);
+    if (uuid.code == nvml_code::kNotFound) continue;  // it went in between
+    if (!uuid.ok()) return uuid.code;
+    const auto known = std::ranges::find_if(
+        gpu.instances, [&](const Known& one) { return one.facts.uuid == uuid.value; });
+    if (known != gpu.instances.end()) {
+      found.push_back(*known);
+    } else {
+      Known& one =
+          found.emplace_back(Known{.facts = gpu.facts, .lowest_used_bytes = kMaxIdleBytes});
+      one.facts.uuid = uuid.value;
+      // What keeps the device open may use another instance.
+      one.facts.minor = -1;
+      const NvmlAnswer<std::string> name = nvml.name(device.value);
+      if (name.ok()) one.facts.name = name.value;
+    }
+    Known& one = found.back();
+    one.device = device.value;
+    one.board = gpu.device;
+    one.facts.instance = static_cast<int>(number);
+    const NvmlAnswer<unsigned> gpu_instance = nvml.gpu_instance(device.value);
+    one.gpu_instance = gpu_instance.ok() ? std::optional(gpu_instance.value) : std::nullopt;
+  }
+  gpu.instances = std::move(found);
+  return nvml_code::kSuccess;
+}
+
+std::vector<GpuReading> DeviceLooker::read_instances(Nvml& nvml, Known& gpu, bool in_container) {
+  const int code = learn_instances(nvml, gpu);
+  const DeviceVerdict verdict = judge_device_code(code);
+  std::vector<GpuReading> readings;
+  for (Known& one : gpu.instances) {
+    GpuReading& reading = readings.emplace_back(one.facts);
+    reading.health = verdict.health;
+    reading.note = verdict.note;
+    if (verdict.health == GpuHealth::Ok) read(nvml, one, reading, in_container);
+  }
+  if (!readings.empty()) return readings;
+  GpuReading& whole = readings.emplace_back(gpu.facts);
+  whole.health = verdict.health == GpuHealth::Ok ? GpuHealth::Unknown : verdict.health;
+  whole.note = code == nvml_code::kSuccess
+                   ? "it is to be cut into instances (MIG is on), and none was made"
+                   : "its instances (MIG is on) cannot be told: " + nvml_words(code);
+  return readings;
 }
 
 void DeviceLooker::pair(Nvml& nvml, const std::set<int>& skip,
@@ -187,8 +259,7 @@ void DeviceLooker::pair(Nvml& nvml, const std::set<int>& skip,
   }
 }
 
-void DeviceLooker::read(Nvml& nvml, unsigned index, GpuReading& reading, bool in_container) {
-  Known& known = known_[index];
+void DeviceLooker::read(Nvml& nvml, Known& known, GpuReading& reading, bool in_container) {
   // The worst verdict of all calls stands; a lost GPU is not asked further.
   const auto note_code = [&](int code) {
     DeviceVerdict verdict = judge_device_code(code);
@@ -198,7 +269,7 @@ void DeviceLooker::read(Nvml& nvml, unsigned index, GpuReading& reading, bool in
     return false;
   };
 
-  const NvmlHealth health = nvml.health(known.device);
+  const NvmlHealth health = nvml.health(known.board);
   reading.repair_pending = health.repair_pending;
   reading.repair_failed = health.repair_failed;
   reading.recovery_action = health.recovery_action;
@@ -248,8 +319,16 @@ std::vector<GpuXid> DeviceLooker::take_xids(Nvml& nvml, std::int64_t boot_ns) {
   std::vector<GpuXid> xids;
   for (const auto& [index, known] : known_) {
     if (known.events == nullptr) continue;
-    for (const std::uint64_t number : nvml.take_xids(known.events)) {
-      xids.push_back({known.facts.uuid, static_cast<std::int64_t>(number), boot_ns});
+    for (const NvmlXid& xid : nvml.take_xids(known.events)) {
+      const auto number = static_cast<std::int64_t>(xid.number);
+      if (known.instances.empty()) xids.push_back({known.facts.uuid, number, boot_ns});
+      const auto is_named = [&](const Known& one) {
+        return xid.gpu_instance && one.gpu_instance == xid.gpu_instance;
+      };
+      const bool any_named = std::ranges::any_of(known.instances, is_named);
+      for (const Known& one : known.instances) {
+        if (!any_named || is_named(one)) xids.push_back({one.facts.uuid, number, boot_ns});
+      }
     }
   }
   return xids;
@@ -261,25 +340,43 @@ std::vector<GpuUsage> DeviceLooker::usage(Nvml& nvml, const std::vector<std::str
   std::vector<GpuUsage> found;
   for (const auto& [index, known] : known_) {
     const int number = static_cast<int>(index);
-    if (skip.count(number) > 0 || std::ranges::find(uuids, known.facts.uuid) == uuids.end()) {
-      continue;
-    }
+    const std::vector<const Known*> asked = asked_for(uuids, known);
+    if (skip.count(number) > 0 || asked.empty()) continue;
     before(number);
-    GpuUsage& usage = found.emplace_back(GpuUsage{.uuid = known.facts.uuid});
-    const NvmlAnswer<NvmlMemory> memory = nvml.memory(known.device);
-    if (memory.ok()) usage.used_bytes = memory.value.used_bytes;
-    if (judge_device_code(memory.code).health != GpuHealth::Ok) continue;
-    const auto tell = [&](const NvmlAnswer<unsigned>& answer, auto& value) {
-      if (answer.ok()) value = static_cast<int>(answer.value);
-    };
-    tell(nvml.utilization(known.device), usage.busy_percent);
-    tell(nvml.power_mw(known.device), usage.power_mw);
-    tell(nvml.temperature_c(known.device), usage.temperature_c);
-    tell(nvml.clock_mhz(known.device), usage.clock_mhz);
-    const NvmlAnswer<std::uint32_t> throttle = nvml.throttle(known.device);
-    if (throttle.ok()) usage.throttle = throttle.value;
+    for (const Known* one : asked) found.push_back(usage_of(nvml, *one));
   }
   return found;
+}
+
+std::vector<const DeviceLooker::Known*> DeviceLooker::asked_for(
+    const std::vector<std::string>& uuids, const Known& gpu) const {
+  const auto is_asked = [&](const Known& one) {
+    return std::ranges::find(uuids, one.facts.uuid) != uuids.end();
+  };
+  std::vector<const Known*> asked;
+  if (is_asked(gpu)) asked.push_back(&gpu);
+  for (const Known& one : gpu.instances) {
+    if (is_asked(one)) asked.push_back(&one);
+  }
+  return asked;
+}
+
+/// An instance has memory of its own; power is of the whole GPU, and told of no instance.
+GpuUsage DeviceLooker::usage_of(Nvml& nvml, const Known& known) const {
+  GpuUsage usage{.uuid = known.facts.uuid};
+  const NvmlAnswer<NvmlMemory> memory = nvml.memory(known.device);
+  if (memory.ok()) usage.used_bytes = memory.value.used_bytes;
+  if (judge_device_code(memory.code).health != GpuHealth::Ok) return usage;
+  const auto tell = [&](const NvmlAnswer<unsigned>& answer, auto& value) {
+    if (answer.ok()) value = static_cast<int>(answer.value);
+  };
+  tell(nvml.utilization(known.device), usage.busy_percent);
+  if (known.facts.instance < 0) tell(nvml.power_mw(known.board), usage.power_mw);
+  tell(nvml.temperature_c(known.board), usage.temperature_c);
+  tell(nvml.clock_mhz(known.board), usage.clock_mhz);
+  const NvmlAnswer<std::uint32_t> throttle = nvml.throttle(known.board);
+  if (throttle.ok()) usage.throttle = throttle.value;
+  return usage;
 }
 
 void DeviceLooker::forget(Nvml& nvml) {

@@ -3,8 +3,10 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "gpu/inventory.h"
 #include "gpu/nvml.h"
@@ -46,17 +48,31 @@ class DeviceLooker {
   void forget(Nvml& nvml);
 
  private:
-  int learn(Nvml& nvml, unsigned index, GpuReading& reading);
-  /// How far apart the GPUs are that can be asked, once all that there are were learnt.
-  void pair(Nvml& nvml, const std::set<int>& skip, const std::function<void(int)>& before);
-  void read(Nvml& nvml, unsigned index, GpuReading& reading, bool in_container);
-
   struct Known {
     NvmlDevice device = nullptr;
     GpuReading facts = {};
     std::uint64_t lowest_used_bytes = 0;
+    NvmlDevice board = nullptr;     // itself, or the GPU that it is an instance of
     NvmlEventSet events = nullptr;  // null: it reports none
+    std::optional<unsigned> gpu_instance = std::nullopt;
+    std::vector<Known> instances = {};
   };
+
+  int learn(Nvml& nvml, unsigned index, GpuReading& reading);
+  /// Now.
+  bool is_cut(Nvml& nvml, Known& gpu);
+  /// Which instances there are now.  The code of what kept it from being known.
+  int learn_instances(Nvml& nvml, Known& gpu);
+  /// Those of a GPU; or itself where it has none.
+  std::vector<GpuReading> read_instances(Nvml& nvml, Known& gpu, bool in_container);
+  /// How far apart the GPUs are that can be asked, once all that there are were learnt.
+  void pair(Nvml& nvml, const std::set<int>& skip, const std::function<void(int)>& before);
+  void read(Nvml& nvml, Known& known, GpuReading& reading, bool in_container);
+  /// The GPU, or its instances, whose usage is asked for.
+  std::vector<const Known*> asked_for(const std::vector<std::string>& uuids,
+                                      const Known& gpu) const;
+  GpuUsage usage_of(Nvml& nvml, const Known& known) const;
+
   std::string sysfs_;
   std::string devices_;
   std::map<unsigned, Known> known_;

@@ -43,11 +43,13 @@ constexpr int kByNvLink = 1;
 constexpr int kOnOneBoard = 5;
 constexpr int kAcrossSockets = 50;
 
+/// Of a GPU; of one that is cut into instances (MIG) there is a reading of each of them instead.
 struct GpuReading {
   std::string uuid = {};
   std::string name = {};
   std::string pci = {};  // "0000:65:00.0"
   int index = 0;         // NVML order
+  int instance = -1;     // of those that the GPU is cut into (MIG); -1: the GPU, which is not
   int minor = -1;        // /dev/nvidia<minor>
   int numa_node = -1;
   std::vector<int> near_cpus = {};  // cores of its NUMA node; empty: unknown

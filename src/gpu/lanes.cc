@@ -7,6 +7,8 @@
 #include <charconv>
 #include <optional>
 
+#include "job/gpu_slot.h"
+
 namespace pergpu::gpu {
 
 namespace {
@@ -32,28 +34,39 @@ std::optional<int> whole_number(std::string_view text) {
   return value;
 }
 
+/// Of "3" or "0:2".
+std::optional<GpuPlace> place_in(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::optional<int> gpu = whole_number(text.substr(0, colon));
+  if (!gpu) return std::nullopt;
+  if (colon == std::string_view::npos) return GpuPlace{.gpu = *gpu};
+  const std::optional<int> instance = whole_number(text.substr(colon + 1));
+  if (!instance || *instance < 0) return std::nullopt;
+  return GpuPlace{.gpu = *gpu, .instance = *instance};
+}
+
 std::string all_gpus(const std::vector<GpuLane>& lanes) {
   if (lanes.empty()) return "this machine has no GPU that pergpu can see";
   std::string text = "this machine has";
   for (const GpuLane& lane : lanes) {
     text += fmt::format("{} {} = {}", lane.id.slot == lanes.front().id.slot ? "" : ",",
-                        lane.id.slot, lane.uuid);
+                        to_string(place_of(lane.id.slot)), lane.uuid);
   }
   return text;
 }
 
-Result<const GpuLane*> find_gpu(const std::vector<GpuLane>& lanes, std::string_view entry,
-                                std::string_view source) {
-  if (entry.substr(0, 4) == "MIG-") {
-    return Error{
-        ErrorKind::Invalid, 0,
-        fmt::format("{}: \"{}\": MIG instances are not in this version; name whole GPUs: {}",
-                    source, entry, all_gpus(lanes))};
-  }
-  if (const std::optional<int> index = whole_number(entry)) {
+/// Several only where a GPU is named that is cut.
+Result<std::vector<const GpuLane*>> find_gpus(const std::vector<GpuLane>& lanes,
+                                              std::string_view entry, std::string_view source) {
+  if (const std::optional<GpuPlace> asked = place_in(entry)) {
+    std::vector<const GpuLane*> found;
     for (const GpuLane& lane : lanes) {
-      if (lane.id.slot == *index) return &lane;
+      const GpuPlace place = place_of(lane.id.slot);
+      if (place.gpu == asked->gpu && (asked->instance < 0 || place == *asked)) {
+        found.push_back(&lane);
+      }
     }
+    if (!found.empty()) return found;
     return Error{ErrorKind::Invalid, 0,
                  fmt::format("{}: there is no GPU {}; {}", source, entry, all_gpus(lanes))};
   }
@@ -68,7 +81,7 @@ Result<const GpuLane*> find_gpu(const std::vector<GpuLane>& lanes, std::string_v
     }
     found = &lane;
   }
-  if (found != nullptr) return found;
+  if (found != nullptr) return std::vector<const GpuLane*>{found};
   return Error{
       ErrorKind::Invalid, 0,
       fmt::format("{}: \"{}\" is neither the number of a GPU nor the beginning of its UUID; {}",
@@ -81,7 +94,8 @@ std::vector<GpuLane> gpu_lanes(const GpuLook& look) {
   std::vector<GpuLane> lanes;
   for (const GpuReading& reading : look.gpus) {
     if (reading.uuid.empty()) continue;
-    lanes.push_back({.id = {.pool = LaneId::Pool::Gpu, .sweep = {}, .slot = reading.index},
+    const GpuPlace place{.gpu = reading.index, .instance = reading.instance};
+    lanes.push_back({.id = {.pool = LaneId::Pool::Gpu, .sweep = {}, .slot = slot_of(place)},
                      .uuid = reading.uuid,
                      .name = reading.name,
                      .pci = reading.pci,
@@ -89,7 +103,7 @@ std::vector<GpuLane> gpu_lanes(const GpuLook& look) {
                      .numa_node = reading.numa_node,
                      .near_cpus = reading.near_cpus});
   }
-  std::ranges::sort(lanes, {}, [](const GpuLane& lane) { return lane.id.slot; });
+  std::ranges::sort(lanes, {}, [](const GpuLane& lane) { return place_of(lane.id.slot); });
   return lanes;
 }
 
@@ -109,14 +123,16 @@ Result<std::vector<std::string>> select_gpus(const GpuLook& look, std::string_vi
                                "commas between them",
                                source, list)};
     }
-    Result<const GpuLane*> lane = find_gpu(lanes, entry, source);
-    if (!lane) return std::move(lane).error();
-    if (std::ranges::find(uuids, (*lane)->uuid) != uuids.end()) {
-      return Error{ErrorKind::Invalid, 0,
-                   fmt::format("{}: \"{}\" names GPU {} ({}) twice", source, list, (*lane)->id.slot,
-                               (*lane)->uuid)};
+    const Result<std::vector<const GpuLane*>> found = find_gpus(lanes, entry, source);
+    if (!found) return found.error();
+    for (const GpuLane* lane : *found) {
+      if (std::ranges::find(uuids, lane->uuid) != uuids.end()) {
+        return Error{ErrorKind::Invalid, 0,
+                     fmt::format("{}: \"{}\" names GPU {} ({}) twice", source, list,
+                                 to_string(place_of(lane->id.slot)), lane->uuid)};
+      }
+      uuids.push_back(lane->uuid);
     }
-    uuids.push_back((*lane)->uuid);
   }
   return uuids;
 }

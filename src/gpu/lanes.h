@@ -13,9 +13,9 @@
 
 namespace pergpu::gpu {
 
-/// A whole GPU as a lane.
+/// A GPU, or an instance of one that is cut, as a lane.
 struct GpuLane {
-  LaneId id = {};  // Pool::Gpu, slot = NVML index
+  LaneId id = {};  // Pool::Gpu, slot: job/gpu_slot.h
   std::string uuid = {};
   std::string name = {};
   std::string pci = {};
@@ -24,11 +24,13 @@ struct GpuLane {
   std::vector<int> near_cpus = {};
 };
 
-/// All GPUs with a known UUID, in index order; a lost one keeps its lane (its verdict closes it).
+/// All GPUs and instances with a known UUID, in their order; a lost one keeps its lane (its verdict
+/// closes it).
 std::vector<GpuLane> gpu_lanes(const GpuLook& look);
 
-/// Which GPUs a list like "0,2" or "GPU-5a2b,GPU-77" names, as UUIDs in the order of the list.
-/// Entries are NVML indices (PCI order) or prefixes of UUIDs that fit exactly one GPU.  As in CUDA,
+/// Which GPUs a list like "0,2:1" or "GPU-5a2b,MIG-77" names, as UUIDs in the order of the list.
+/// Entries are NVML indices (PCI order), which stand for all instances of a GPU that is cut; those
+/// with the number of an instance; or prefixes of UUIDs that fit exactly one.  As in CUDA,
 /// an empty list, "-1" and "NoDevFiles" end the list.  Anything else that names no GPU, or names
 /// one twice, is an error that lists what there is.  `source` is named in errors: "--devices".
 Result<std::vector<std::string>> select_gpus(const GpuLook& look, std::string_view list,

@@ -206,6 +206,9 @@ Result<Nvml> Nvml::load(const std::string& path) {
   resolve(library, "nvmlSystemGetCudaDriverVersion_v2", f.cuda_version);
   resolve(library, "nvmlDeviceGetPersistenceMode", f.persistence);
   resolve(library, "nvmlDeviceGetMigMode", f.mig_mode);
+  resolve(library, "nvmlDeviceGetMaxMigDeviceCount", f.most_instances);
+  resolve(library, "nvmlDeviceGetMigDeviceHandleByIndex", f.instance);
+  resolve(library, "nvmlDeviceGetGpuInstanceId", f.gpu_instance);
   resolve(library, "nvmlDeviceGetComputeMode", f.compute_mode);
   resolve_first(library, {"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"}, f.device_count);
   resolve_first(library, {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"}, f.device);

@@ -22,6 +22,7 @@ constexpr int kSuccess = 0;
 constexpr int kInvalidArgument = 2;
 constexpr int kNotSupported = 3;
 constexpr int kNoPermission = 4;
+constexpr int kNotFound = 6;
 constexpr int kInsufficientSize = 7;
 constexpr int kDriverNotLoaded = 9;
 constexpr int kTimeout = 10;
@@ -77,6 +78,13 @@ struct NvmlSettings {
   std::optional<int> compute_mode = std::nullopt;  // gpu/inventory.h
 };
 
+/// A critical error.
+struct NvmlXid {
+  std::uint64_t number = 0;
+  std::optional<unsigned> gpu_instance = std::nullopt;  // nullopt: of the whole GPU, or not told
+  bool operator==(const NvmlXid&) const = default;
+};
+
 enum class NvmlProcessKind : std::uint8_t { Compute, Graphics };
 
 /// How far apart the entries of a process list lie: `bytes` was filled with kNvmlCanary before a
@@ -126,6 +134,15 @@ class Nvml {
   NvmlAnswer<unsigned> utilization(NvmlDevice device);
   NvmlAnswer<std::vector<int>> near_cpus(NvmlDevice device);
   NvmlSettings settings(NvmlDevice device);  // nvml_settings.cc
+  // Defined in nvml_mig.cc.
+  /// Whether MIG is on: it serves by its instances only.
+  NvmlAnswer<bool> is_cut(NvmlDevice gpu);
+  /// Numbers of a GPU's instances are below this.
+  NvmlAnswer<unsigned> most_instances(NvmlDevice gpu);
+  /// kNotFound: there is none of that number; there may be some of higher ones.
+  NvmlAnswer<NvmlDevice> instance(NvmlDevice gpu, unsigned number);
+  /// As NvmlXid::gpu_instance has it.  Several instances may have the same one.
+  NvmlAnswer<unsigned> gpu_instance(NvmlDevice instance);
   // Defined in nvml_topology.cc.
   /// Whether they reach each other by NVLink, directly or through a switch.
   NvmlAnswer<bool> has_nvlink(NvmlDevice a, NvmlDevice b);
@@ -144,8 +161,8 @@ class Nvml {
   /// From now on the driver keeps the GPU's critical errors (Xids) for this set.  A set for each
   /// GPU: waiting on one that a lost GPU is in fails.  kNotSupported: it reports none.
   NvmlAnswer<NvmlEventSet> watch_xids(NvmlDevice device);
-  /// Numbers of those since the last call, oldest first, at most kMostXids.  Does not wait.
-  std::vector<std::uint64_t> take_xids(NvmlEventSet events);
+  /// Those since the last call, oldest first, at most kMostXids.  Does not wait.
+  std::vector<NvmlXid> take_xids(NvmlEventSet events);
   void unwatch(NvmlEventSet events);
 
  private:
@@ -157,6 +174,9 @@ class Nvml {
     int (*cuda_version)(int*) = nullptr;
     int (*persistence)(NvmlDevice, int*) = nullptr;
     int (*mig_mode)(NvmlDevice, unsigned*, unsigned*) = nullptr;
+    int (*most_instances)(NvmlDevice, unsigned*) = nullptr;
+    int (*instance)(NvmlDevice, unsigned, NvmlDevice*) = nullptr;
+    int (*gpu_instance)(NvmlDevice, unsigned*) = nullptr;
     int (*compute_mode)(NvmlDevice, int*) = nullptr;
     int (*device_count)(unsigned*) = nullptr;
     int (*device)(unsigned, NvmlDevice*) = nullptr;

@@ -31,6 +31,7 @@ static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, value) == 32);
 static_assert(sizeof(EventData) == 32 && offsetof(EventData, data) == 16);
 
 constexpr std::uint64_t kXidEvent = 0x8;
+constexpr std::uint32_t kNoInstance = 0xffffffff;  // of the GPU, or it is not cut
 
 // Numbers of values.
 constexpr std::uint32_t kRetiredPending = 31;  // before Ampere: pages
@@ -119,14 +120,16 @@ NvmlAnswer<NvmlEventSet> Nvml::watch_xids(NvmlDevice device) {
   return {events.code, nullptr};
 }
 
-std::vector<std::uint64_t> Nvml::take_xids(NvmlEventSet events) {
-  std::vector<std::uint64_t> numbers;
-  while (numbers.size() < kMostXids) {
+std::vector<NvmlXid> Nvml::take_xids(NvmlEventSet events) {
+  std::vector<NvmlXid> xids;
+  while (xids.size() < kMostXids) {
     EventData event;
     if (call_.wait_for_event(events, &event, 0) != nvml_code::kSuccess) break;
-    if (event.type == kXidEvent) numbers.push_back(event.data);
+    if (event.type != kXidEvent) continue;
+    NvmlXid& xid = xids.emplace_back(NvmlXid{.number = event.data});
+    if (event.gpu_instance != kNoInstance) xid.gpu_instance = event.gpu_instance;
   }
-  return numbers;
+  return xids;
 }
 
 void Nvml::unwatch(NvmlEventSet events) {

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -83,29 +84,48 @@ std::vector<std::string> own_environment() {
 
 void carry_identities(GpuLook& look, const GpuLook& previous) {
   if (!look.complete || look.no_driver) return;
+  // Places whose GPU could not be asked who it is; and, by PCI address, whether those that could
+  // are cut.
+  std::map<int, GpuReading> nameless;
+  std::map<std::string, bool> cut;
+  for (const GpuReading& reading : look.gpus) {
+    if (reading.uuid.empty()) {
+      nameless[reading.index] = reading;
+    } else {
+      cut[reading.pci] = reading.instance >= 0;
+    }
+  }
   for (const GpuReading& old : previous.gpus) {
     if (old.uuid.empty() ||
         std::ranges::find(look.gpus, old.uuid, &GpuReading::uuid) != look.gpus.end()) {
       continue;
     }
-    const auto same_place = std::ranges::find_if(look.gpus, [&](const GpuReading& reading) {
-      return reading.uuid.empty() && reading.index == old.index;
-    });
+    // Somebody cut the GPU into other instances, or into none: nothing is lost.
+    const auto now = cut.find(old.pci);
+    if (now != cut.end() && (now->second || old.instance >= 0)) continue;
     GpuReading kept = old;
     kept.used_bytes = 0;
     kept.processes.clear();
     kept.device_holders.clear();
-    if (same_place != look.gpus.end()) {
-      kept.health = same_place->health;
-      kept.note = same_place->note;
-      *same_place = std::move(kept);
+    if (const auto place = nameless.find(old.index); place != nameless.end()) {
+      kept.health = place->second.health;
+      kept.note = place->second.note;
+      const auto nobody = std::ranges::find_if(look.gpus, [&](const GpuReading& reading) {
+        return reading.uuid.empty() && reading.index == old.index;
+      });
+      if (nobody != look.gpus.end()) {
+        *nobody = std::move(kept);
+      } else {  // another of its instances took the place
+        look.gpus.push_back(std::move(kept));
+      }
       continue;
     }
     kept.health = GpuHealth::Lost;
     kept.note = "the driver does not list it any more";
-    while (std::ranges::find(look.gpus, kept.index, &GpuReading::index) != look.gpus.end()) {
-      ++kept.index;
-    }
+    const auto is_taken = [&](const GpuReading& reading) {
+      return reading.index == kept.index && reading.instance == kept.instance;
+    };
+    while (std::ranges::any_of(look.gpus, is_taken)) ++kept.index;
     look.gpus.push_back(std::move(kept));
   }
 }

@@ -146,6 +146,7 @@ Json json_of(const GpuReading& reading) {
           {"name", reading.name},
           {"pci", reading.pci},
           {"index", reading.index},
+          {"instance", reading.instance},
           {"minor", reading.minor},
           {"numa_node", reading.numa_node},
           {"near_cpus", reading.near_cpus},
@@ -172,6 +173,7 @@ const char* read(const Json& json, GpuReading& reading) {
   fields.text("name", reading.name);
   fields.text("pci", reading.pci);
   fields.number("index", reading.index);
+  fields.number("instance", reading.instance);
   fields.number("minor", reading.minor);
   fields.number("numa_node", reading.numa_node);
   fields.number("total_bytes", reading.total_bytes);

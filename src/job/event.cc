@@ -2,6 +2,7 @@
 // renamed.
 #include "job/event.h"
 
+#include "job/gpu_slot.h"
 #include "job/names.h"
 #include "result.h"
 
@@ -11,7 +12,8 @@ std::string to_string(LaneId id) {
   const std::string slot = std::to_string(id.slot);
   switch (id.pool) {
     case LaneId::Pool::Gpu:
-      return "gpu" + slot + (id.part > 0 ? "." + std::to_string(id.part) : "");
+      return "gpu" + to_string(place_of(id.slot)) +
+             (id.part > 0 ? "." + std::to_string(id.part) : "");
     case LaneId::Pool::Cpu:
       return "cpu" + slot;
     case LaneId::Pool::Sweep:

@@ -19,7 +19,7 @@ namespace pergpu {
 /// One place where an attempt runs.
 struct LaneId {
   enum class Pool : std::uint8_t {
-    Gpu,    // slot = index of the GPU in the inventory at the time; the UUID is in Placement::gpus
+    Gpu,    // slot: job/gpu_slot.h, of the inventory at the time; the UUID is in Placement::gpus
     Cpu,    // this user's CPU lanes of the machine
     Sweep,  // a sweep's own CPU lanes (--lanes N)
   };
@@ -29,7 +29,7 @@ struct LaneId {
   std::int32_t part = 0;  // Pool::Gpu: of the jobs that share it
   auto operator<=>(const LaneId&) const = default;
 };
-std::string to_string(LaneId id);  // "gpu0", "gpu0.1", "cpu3", "lane5"
+std::string to_string(LaneId id);  // "gpu0", "gpu0:2", "gpu0.1", "cpu3", "lane5"
 
 struct Placement {
   LaneId lane = {};                      // of several the first

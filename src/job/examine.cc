@@ -11,6 +11,7 @@
 
 #include "job/gpu_limit.h"
 #include "job/gpu_set.h"
+#include "job/gpu_slot.h"
 
 namespace pergpu {
 namespace {
@@ -267,6 +268,8 @@ bool is_kept_off(const Demand& demand, const GpuLane& gpu) {
 
 bool allows(const Demand& demand, const GpuLane& gpu) {
   if (!demand.devices.empty() && !contains(demand.devices, gpu.uuid)) return false;
+  // A program sees one instance, however many it is given.
+  if (demand.gpus > 1 && place_of(gpu.id.slot).instance >= 0) return false;
   const bool is_large_enough =
       gpu.memory_bytes == 0 || demand.gpu_memory_bytes.value_or(0) <= gpu.memory_bytes;
   return is_large_enough && gpu_name_matches(demand.gpu_pattern, gpu.name);

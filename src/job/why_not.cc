@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "job/examine.h"
+#include "job/gpu_slot.h"
 #include "job/schedule.h"
 #include "job/text.h"
 
@@ -166,14 +167,17 @@ std::string never_fits(const Demand& demand, const Capacity& capacity) {
                                        [&](const GpuLane& gpu) { return allows(demand, gpu); });
     if (allowed < std::max(1, demand.gpus)) {
       std::string names;
+      bool any_instance = false;
       for (const GpuLane& gpu : capacity.gpus) {
+        any_instance = any_instance || place_of(gpu.id.slot).instance >= 0;
         names += (names.empty() ? "" : ", ") + gpu.name;
         if (demand.gpu_memory_bytes) names += fmt::format(" ({})", size_text(gpu.memory_bytes));
       }
       return fmt::format(
-          "asks {} GPU{}{}{}, it may use {} of this machine's {}{}{}", std::max(1, demand.gpus),
+          "asks {} GPU{}{}{}, it may use {} of this machine's {}{}{}{}", std::max(1, demand.gpus),
           demand.gpus > 1 ? "s" : "", demand.gpu_pattern.empty() ? "" : " " + demand.gpu_pattern,
-          with_memory(demand), allowed, capacity.gpus.size(), names.empty() ? "" : ": ", names);
+          with_memory(demand), allowed, capacity.gpus.size(), names.empty() ? "" : ": ", names,
+          any_instance && demand.gpus > 1 ? "; of MIG instances a program sees one at most" : "");
     }
   }
   for (const std::string& name : demand.uses) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "job/gpu_slot.h"
 #include "view/escape.h"
 #include "view/quantity.h"
 #include "view/table.h"
@@ -88,7 +89,7 @@ std::string gpu_rows(const Devices& devices, const Style& style) {
   std::vector<TableRow> rows;
   for (const GpuSnapshot& gpu : gpus) {
     TableRow row = {
-        Cell{std::to_string(gpu.index), Tone::Plain},
+        Cell{number_of(gpu), Tone::Plain},
         Cell{gpu.name, Tone::Plain},
         Cell{gpu.uuid, Tone::Plain},
         Cell{gpu.state, tone_of_state(gpu.state)},
@@ -122,6 +123,11 @@ std::string lane_rows(const std::vector<LaneSnapshot>& lanes, const Style& style
 }
 
 }  // namespace
+
+std::string number_of(const GpuSnapshot& gpu) {
+  return to_string(GpuPlace{.gpu = static_cast<int>(gpu.index),
+                            .instance = static_cast<int>(gpu.instance.value_or(-1))});
+}
 
 std::string holder_text(const GpuHolder& holder) {
   std::string text;

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "view/gpus.h"
+
 namespace pergpu::view {
 namespace {
 
@@ -69,8 +71,8 @@ std::string gpu_gauge(const TopSnapshot& s, std::string_view name, std::string_v
   for (const GpuSnapshot& gpu : s.gpus) {
     const std::optional<double> known = value(gpu);
     if (!known) continue;
-    const std::string index = std::to_string(gpu.index);
-    samples += fmt::format("{}{} {}\n", name, labels({{"gpu", index}, {"uuid", gpu.uuid}}), *known);
+    samples += fmt::format("{}{} {}\n", name, labels({{"gpu", number_of(gpu)}, {"uuid", gpu.uuid}}),
+                           *known);
   }
   return samples.empty() ? samples : head(name, "gauge", help) + samples;
 }

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "view/escape.h"
+#include "view/gpus.h"
 #include "view/html.h"
 #include "view/jobs.h"
 #include "view/lane_names.h"
@@ -256,7 +257,7 @@ std::string gpus_html(const std::vector<GpuSnapshot>& gpus) {
   HtmlTable html("gpus-table", "GPUs, as they were when this page was made",
                  {"GPU", "model", "UUID", "PCI", "memory bytes", "state"});
   for (const GpuSnapshot& gpu : gpus) {
-    html.add({number_cell(std::to_string(gpu.index)), text_cell(gpu.name), text_cell(gpu.uuid),
+    html.add({number_cell(number_of(gpu)), text_cell(gpu.name), text_cell(gpu.uuid),
               text_cell(gpu.pci), number_cell(std::to_string(gpu.memory_bytes)),
               text_cell(gpu.state)});
   }

@@ -198,7 +198,10 @@ TEST(DoctorXid, HardwareIsAWarningAndAProgramsFaultANote) {
 TEST(DoctorSettings, MigPersistenceAndComputeMode) {
   DoctorFacts facts = good_machine();
   facts.look.gpus[1].mig = facts.look.gpus[1].mig_pending = true;
-  EXPECT_TRUE(is(facts, "mig", State::Warning, "gpu1: MIG is on", "nvidia-smi -i 1 -mig 0"));
+  EXPECT_TRUE(is(facts, "mig", State::Warning, "gpu1: MIG is on, and there are no instances",
+                 "nvidia-smi -i 1 -mig 0"));
+  facts.look.gpus[1].instance = 2;
+  EXPECT_TRUE(is(facts, "mig", State::Ok, "MIG instances: gpu1:2"));
   facts.look.gpus[0].mig_pending = true;
   EXPECT_TRUE(is(facts, "mig", State::Warning, "gpu0: MIG changes at the next reset"));
   facts.look.gpus[0].persistent = false;

@@ -407,6 +407,64 @@ def test_programs_that_parse_numbers_can_get_the_index(gpus):
     assert gpus.wait() == 0 and read(gpus.only()["log"]) == "5\n"
 
 
+def instance(number):
+    return f"MIG-00000000-0000-0000-0000-00000000000{number}"
+
+
+def test_instances_of_a_gpu_are_lanes_each_for_one_job(gpus):
+    gpus.world.show([{"mig": True, "instances": [{}, None, {"name": "MIG 2g.20gb"}]}, {}])
+    gpus.close_gate()
+    gpus.submit(grid("train", 4, STEP % 0))
+    gpus.until_running(3)
+    jobs = [job for job in gpus.ps().values() if job["state"] == "running"]
+    assert [(job["lane"], job["gpus"]) for job in jobs] == [
+        ("gpu0:0", [instance(0)]), ("gpu0:2", [instance(2)]), ("gpu1", [uuid(1)])]
+    shown = gpus.json("gpus")["gpus"]
+    assert [(gpu["index"], gpu["instance"], gpu["state"]) for gpu in shown] == [
+        (0, 0, "busy"), (0, 2, "busy"), (1, None, "busy")]
+    assert "0:2" in gpus.run("gpus").stdout
+    gpus.kill_coordinator()
+    assert {gpu["state"] for gpu in gpus.json("gpus")["gpus"]} == {"busy"}
+    gpus.open_gate()
+    assert gpus.wait() == 0 and gpus.world.overlaps() == ""
+    assert set(gpus.stamps.of("start", 4)) == {instance(0), instance(2), uuid(1)}
+
+
+def test_instances_are_chosen_by_number_uuid_and_model_and_never_together(gpus):
+    gpus.world.show([{"mig": True, "instances": [{}, None, {"name": "MIG 2g.20gb"}]}])
+    show = '[steps.a]\ngpus = 1\n%sshell = "echo $CUDA_VISIBLE_DEVICES"\n'
+    for number, (keys, args, seen) in enumerate([
+        ("", ["--devices", "0:2"], instance(2)),
+        ("", ["--devices", instance(0)], instance(0)),
+        ('gpu = "*2g.20gb"\n', [], instance(2)),
+        ('gpu_env = "index"\n', ["--devices", "0:2"], instance(2)),  # CUDA numbers none
+    ]):
+        gpus.submit(show % keys, *args, name=f"s{number}.toml")
+        assert gpus.wait(f"s{number}") == 0 and read(gpus.only(f"s{number}")["log"]) == seen + "\n"
+    gpus.file("sweep.toml", SEVERAL % ("0", 2))
+    refused = gpus.run("run", "sweep.toml", code=2).stderr
+    assert "asks 2 GPUs, it may use 0 of this machine's 2" in refused and "MIG" in refused
+
+
+def test_a_gpu_that_is_cut_otherwise_has_new_lanes_and_no_old_ones(gpus):
+    gpus.world.show([{"mig": True, "instances": [{}, {}]}])
+    gpus.submit(grid("train", 2, STEP % 0))
+    assert gpus.wait() == 0
+    gpus.world.show([{"mig": True, "instances": [{"uuid": instance(7), "memory_bytes": GIB}]}])
+    gpus.submit(grid("again", 1, STEP % 0), name="again.toml")
+    assert gpus.wait("again") == 0 and gpus.only("again")["gpus"] == [instance(7)]
+    assert [gpu["uuid"] for gpu in gpus.json("gpus")["gpus"]] == [instance(7)]
+    gpus.file("large.toml", 'name = "large"\n' + grid("train", 1, 'gpu_memory = "2GB"\n' + STEP % 0))
+    assert "asks 1 GPU" in gpus.run("submit", "large.toml", code=2).stderr
+
+
+def test_a_gpu_that_is_cut_into_nothing_gets_no_job_until_it_is(gpus):
+    gpus.world.show([{"mig": True}, {}])
+    gpus.submit(grid("train", 2, STEP % 0))
+    assert gpus.wait() == 0 and set(gpus.stamps.of("start", 4)) == {uuid(1)}
+    assert "none was made" in gpu_state(gpus, 0)["why"]
+
+
 def test_a_model_pattern_chooses_the_gpu(gpus):
     gpus.world.show([{"uuid": uuid(0), "name": "A100"}, {"uuid": uuid(1), "name": "H100 PCIe"}])
     gpus.submit(grid("train", 3, 'gpu = "*H100*"\n' + STEP % 0))

@@ -1,4 +1,5 @@
-// A libnvidia-ml.so.1 of our own: answers from the scenario.  A handle is the GPU's index plus one.
+// A libnvidia-ml.so.1 of our own: answers from the scenario.  A handle is the GPU's index plus one;
+// that of an instance has kInstances times that in front of its number.
 #include <time.h>
 
 #include <algorithm>
@@ -20,10 +21,12 @@ using World = std::shared_ptr<const Scenario>;
 constexpr int kSuccess = 0;
 constexpr int kUninitialized = 1;
 constexpr int kInvalidArgument = 2;
+constexpr std::uintptr_t kInstances = 1000;
 constexpr int kNotSupported = 3;
 #ifndef FAKE_NVML_OLD
 constexpr int kStructVersion = 25;
 constexpr int kTimeout = 10;
+constexpr int kNotFound = 6;
 constexpr unsigned long long kXidEvent = 0x8;
 constexpr std::uint32_t kMemoryV2Version = 40u | (2u << 24);
 #endif
@@ -62,17 +65,31 @@ const Gpu* gpu_of(const World& world, void* handle, const char* function, int& c
     return nullptr;
   }
   const auto number = reinterpret_cast<std::uintptr_t>(handle);
-  if (number == 0 || number > world->gpus.size()) {
+  const std::uintptr_t whole = number < kInstances ? number : number / kInstances;
+  if (whole == 0 || whole > world->gpus.size()) {
+    code = kInvalidArgument;
+    return nullptr;
+  }
+  const Gpu& known = world->gpus[whole - 1];
+  if (number >= kInstances && number % kInstances >= known.instances.size()) {
     code = kInvalidArgument;
     return nullptr;
   }
   // The probe has one thread, and no call holds on to a GPU.
   static Gpu gpu;
-  gpu = fake_nvml::as_it_is(*world, world->gpus[number - 1]);
+  gpu = fake_nvml::as_it_is(*world,
+                            number < kInstances ? known : known.instances[number % kInstances]);
   code = suffer(gpu.faults, function);
   if (code == kSuccess && gpu.lost) code = kGpuIsLost;
   return code == kSuccess ? &gpu : nullptr;
 }
+
+#ifndef FAKE_NVML_OLD
+// No instance's number: the driver's have nothing to do with each other either.
+std::uint32_t gpu_instance_of(const Gpu& instance) {
+  return static_cast<std::uint32_t>(instance.instance) + 7;
+}
+#endif
 
 int copy_text(const std::string& text, char* out, unsigned size) {
   if (text.size() + 1 > size) return kInsufficientSize;
@@ -216,9 +233,10 @@ FAKE nvmlDeviceGetFieldValues(void* handle, int count, void* out) {
   return kSuccess;
 }
 
-// A set of events: the GPUs registered with it, and how many Xids of each were taken.
+// A set of events: the GPUs registered with it, and how many Xids of each were taken, and of each
+// of their instances.
 struct EventSet {
-  std::map<std::size_t, std::size_t> taken;
+  std::map<std::size_t, std::map<int, std::size_t> > taken;
 };
 
 FAKE nvmlEventSetCreate(void** out) {
@@ -242,7 +260,11 @@ FAKE nvmlDeviceRegisterEvents(void* handle, unsigned long long types, void* even
   if (gpu == nullptr) return code;
   if (types != kXidEvent) return kNotSupported;
   const auto index = static_cast<std::size_t>(gpu->index);
-  static_cast<EventSet*>(events)->taken[index] = fake_nvml::xids_of(*world, *gpu).size();
+  std::map<int, std::size_t>& taken = static_cast<EventSet*>(events)->taken[index];
+  taken[-1] = fake_nvml::xids_of(*world, *gpu).size();
+  for (const Gpu& one : gpu->instances) {
+    taken[one.instance] = fake_nvml::xids_of(*world, one).size();
+  }
   return kSuccess;
 }
 FAKE nvmlEventSetWait_v2(void* events, void* out, unsigned) {
@@ -251,13 +273,18 @@ FAKE nvmlEventSetWait_v2(void* events, void* out, unsigned) {
   if (code != kSuccess) return code;
   for (auto& [index, taken] : static_cast<EventSet*>(events)->taken) {
     if (index >= world->gpus.size()) continue;
-    const std::vector<std::uint64_t> xids = fake_nvml::xids_of(*world, world->gpus[index]);
-    if (taken >= xids.size()) continue;
-    put(out, 0, static_cast<std::uintptr_t>(index) + 1);
-    put(out, 8, std::uint64_t{kXidEvent});
-    put(out, 16, xids[taken++]);
-    put(out, 24, ~std::uint64_t{0});
-    return kSuccess;
+    std::vector<Gpu> parts = world->gpus[index].instances;
+    parts.push_back(world->gpus[index]);
+    for (const Gpu& one : parts) {
+      const std::vector<std::uint64_t> xids = fake_nvml::xids_of(*world, one);
+      if (one.uuid.empty() || taken[one.instance] >= xids.size()) continue;
+      put(out, 0, static_cast<std::uintptr_t>(index) + 1);
+      put(out, 8, std::uint64_t{kXidEvent});
+      put(out, 16, xids[taken[one.instance]++]);
+      put(out, 24, one.instance < 0 ? ~std::uint32_t{0} : gpu_instance_of(one));
+      put(out, 28, ~std::uint32_t{0});
+      return kSuccess;
+    }
   }
   return kTimeout;
 }
@@ -335,6 +362,33 @@ FAKE nvmlDeviceGetMigMode(void* handle, unsigned* now, unsigned* pending) {
   *pending = gpu->mig_pending ? 1 : 0;
   return kSuccess;
 }
+FAKE nvmlDeviceGetMaxMigDeviceCount(void* handle, unsigned* count) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  if (gpu != nullptr) *count = static_cast<unsigned>(gpu->instances.size());
+  return code;
+}
+FAKE nvmlDeviceGetMigDeviceHandleByIndex(void* handle, unsigned number, void** instance) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  if (gpu == nullptr) return code;
+  if (number >= gpu->instances.size()) return kInvalidArgument;
+  if (gpu->instances[number].uuid.empty()) return kNotFound;
+  const std::uintptr_t whole = static_cast<std::uintptr_t>(gpu->index) + 1;
+  *instance = reinterpret_cast<void*>(whole * kInstances + number);
+  return kSuccess;
+}
+FAKE nvmlDeviceGetGpuInstanceId(void* handle, unsigned* id) {
+  const World world = fake_nvml::current_scenario();
+  int code = kSuccess;
+  const Gpu* gpu = gpu_of(world, handle, __func__, code);
+  if (gpu == nullptr) return code;
+  if (gpu->instance < 0) return kNotSupported;
+  *id = gpu_instance_of(*gpu);
+  return kSuccess;
+}
 FAKE nvmlDeviceGetComputeMode(void* handle, int* mode) {
   const World world = fake_nvml::current_scenario();
   int code = kSuccess;
@@ -395,6 +449,7 @@ FAKE nvmlDeviceGetUtilizationRates(void* handle, void* out) {
   int code = kSuccess;
   const Gpu* gpu = gpu_of(world, handle, __func__, code);
   if (gpu == nullptr) return code;
+  if (gpu->instance >= 0) return kNotSupported;
   put(out, 0, static_cast<std::uint32_t>(gpu->utilization));
   put(out, 4, std::uint32_t{0});
   return kSuccess;

@@ -89,6 +89,17 @@ Gpu gpu_of(const Json& json, int index) {
   gpu.mig_pending = json.value("mig_pending", gpu.mig.value_or(false));
   gpu.compute_mode = json.value("compute_mode", 0);
   gpu.faults = faults_of(json);
+  const Json instances = json.value("instances", Json::array());
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    Gpu& instance = gpu.instances.emplace_back();
+    if (instances[i].is_null()) continue;
+    Json usual = {{"uuid", "MIG" + gpu.uuid.substr(3, 36) + std::to_string(i)},
+                  {"name", gpu.name + " MIG 1g.10gb"},
+                  {"memory_bytes", kDefaultMemory / 8}};
+    usual.update(instances[i]);
+    instance = gpu_of(usual, index);
+    instance.instance = static_cast<int>(i);
+  }
   return gpu;
 }
 

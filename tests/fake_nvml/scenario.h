@@ -59,6 +59,9 @@ struct Gpu {
   bool mig_pending = false;
   int compute_mode = 0;
   Faults faults = {};
+  int instance = -1;  // of a GPU that is cut: its number there
+  /// By their numbers; those without a UUID are holes.
+  std::vector<Gpu> instances = {};
 };
 
 struct Scenario {
@@ -83,7 +86,7 @@ std::shared_ptr<const Scenario> current_scenario();
 
 /// Processes of `gpu`, claims included.
 std::vector<Process> processes_of(const Scenario& scenario, const Gpu& gpu);
-/// All that happened on `gpu` so far.
+/// All that happened on `gpu`, or on an instance, so far.
 std::vector<std::uint64_t> xids_of(const Scenario& scenario, const Gpu& gpu);
 /// `gpu` with what its file of troubles says.
 Gpu as_it_is(const Scenario& scenario, Gpu gpu);

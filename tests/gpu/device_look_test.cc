@@ -295,5 +295,107 @@ TEST_F(DeviceLook, XidsAreOfTheGpusThatALookHasShown) {
   EXPECT_EQ(looker_.take_xids(*nvml_, 7), std::vector<GpuXid>{});
 }
 
+// GPU 0 is cut into two instances, numbers 0 and 2.
+constexpr const char* kCut = R"({{"xids": "{}", "gpus": [
+    {{"mig": true, "name": "Big", "utilization": 97, "power_mw": 650000, "temperature_c": 71,
+      "repair_pending": true, "processes": [{{"pid": 1}}],
+      "instances": [{{"memory_bytes": 1000, "used_bytes": 10}}, null,
+                    {{"memory_bytes": 2000, "used_bytes": 20, "name": "Big MIG 2g.20gb",
+                      "processes": [{{"pid": 1, "memory_bytes": 20}}]}}]}},
+    {{}}]}})";
+
+TEST_F(DeviceLook, AGpuThatIsCutIsReadAsItsInstances) {
+  const GpuLook seen = look(fmt::format(kCut, ""));
+  EXPECT_TRUE(seen.complete);
+  ASSERT_EQ(seen.gpus.size(), 3u);
+  const GpuReading& first = seen.gpus[0];
+  const GpuReading& third = seen.gpus[1];
+  EXPECT_EQ(first.uuid, "MIG-00000000-0000-0000-0000-000000000000");
+  EXPECT_EQ(third.uuid, "MIG-00000000-0000-0000-0000-000000000002");
+  EXPECT_EQ(first.name, "Big MIG 1g.10gb");
+  EXPECT_EQ(third.name, "Big MIG 2g.20gb");
+  EXPECT_EQ(first.instance, 0);
+  EXPECT_EQ(third.instance, 2);
+  EXPECT_EQ(third.index, 0);
+  EXPECT_EQ(third.pci, "fa4e:00:00.0") << "that of the GPU";
+  EXPECT_EQ(third.total_bytes, 2000u);
+  EXPECT_EQ(third.used_bytes, 20u);
+  EXPECT_TRUE(first.processes.empty());
+  EXPECT_EQ(third.processes.size(), 1u);
+  EXPECT_EQ(first.health, GpuHealth::Ok);
+  EXPECT_EQ(first.repair_pending, true) << "what ails the GPU ails its instances";
+  EXPECT_EQ(first.utilization, std::nullopt);
+  EXPECT_EQ(first.minor, -1);
+  EXPECT_EQ(seen.gpus[2].index, 1);
+  EXPECT_EQ(seen.gpus[2].instance, -1);
+}
+
+TEST_F(DeviceLook, InstancesComeAndGoBetweenTwoLooks) {
+  look(R"({"gpus": [{"mig": true, "instances": [{}, {"uuid": "MIG-b"}]}]})");
+  const GpuLook seen = look(R"({"gpus": [{"mig": true, "instances": [{"uuid": "MIG-b"}]}]})");
+  ASSERT_EQ(seen.gpus.size(), 1u);
+  EXPECT_EQ(seen.gpus[0].uuid, "MIG-b");
+  EXPECT_EQ(seen.gpus[0].instance, 0);
+}
+
+TEST_F(DeviceLook, AGpuIsCutAndMadeWholeBetweenTwoLooks) {
+  const auto only = [&](const char* gpu) {
+    const GpuLook seen = look(fmt::format(R"({{"gpus": [{}]}})", gpu));
+    return seen.gpus.size() == 1 ? seen.gpus[0] : GpuReading{};
+  };
+  EXPECT_EQ(only(R"({"mig": false})").instance, -1);
+  EXPECT_EQ(only(R"({"mig": true, "instances": [{}]})").instance, 0);
+  const GpuReading whole = only(R"({"mig": false})");
+  EXPECT_EQ(whole.instance, -1);
+  EXPECT_EQ(whole.mig, false);
+  EXPECT_EQ(whole.health, GpuHealth::Ok);
+}
+
+TEST_F(DeviceLook, AnXidOfAnInstanceThatCannotBeToldApartIsOfAll) {
+  const GpuLook seen = look(fmt::format(
+      R"({{"xids": "{}", "errors": {{"nvmlDeviceGetGpuInstanceId": 13}},
+          "gpus": [{{"mig": true, "instances": [{{}}, {{}}]}}]}})",
+      dev_.path()));
+  write(dev_ / seen.gpus[1].uuid, "31\n");
+  EXPECT_EQ(looker_.take_xids(*nvml_, 5).size(), 2u);
+}
+
+TEST_F(DeviceLook, AGpuThatIsCutIntoNothingIsNoOnes) {
+  const GpuLook seen = look(R"({"gpus": [{"mig": true, "instances": [null, null]}]})");
+  ASSERT_EQ(seen.gpus.size(), 1u);
+  EXPECT_EQ(seen.gpus[0].uuid, "GPU-00000000-0000-0000-0000-000000000000");
+  EXPECT_EQ(seen.gpus[0].instance, -1);
+  EXPECT_EQ(seen.gpus[0].health, GpuHealth::Unknown);
+  EXPECT_EQ(seen.gpus[0].note, "it is to be cut into instances (MIG is on), and none was made");
+}
+
+TEST_F(DeviceLook, InstancesOfALostGpuAreLost) {
+  look(R"({"gpus": [{"mig": true, "instances": [{}]}]})");
+  const GpuLook seen = look(R"({"gpus": [{"mig": true, "lost": true, "instances": [{}]}]})");
+  ASSERT_EQ(seen.gpus.size(), 1u);
+  EXPECT_EQ(seen.gpus[0].uuid, "MIG-00000000-0000-0000-0000-000000000000");
+  EXPECT_EQ(seen.gpus[0].health, GpuHealth::Lost);
+}
+
+TEST_F(DeviceLook, AnXidIsOfTheInstanceThatItHappenedOnOrOfAll) {
+  const GpuLook seen = look(fmt::format(kCut, dev_.path()));
+  const std::string first = seen.gpus[0].uuid;
+  const std::string third = seen.gpus[1].uuid;
+  write(dev_ / third, "31\n");
+  EXPECT_EQ(looker_.take_xids(*nvml_, 5), (std::vector<GpuXid>{{third, 31, 5}}));
+  write(dev_ / "GPU-00000000-0000-0000-0000-000000000000", "79\n");
+  EXPECT_EQ(looker_.take_xids(*nvml_, 6), (std::vector<GpuXid>{{first, 79, 6}, {third, 79, 6}}));
+}
+
+TEST_F(DeviceLook, UsageOfAnInstanceIsItsMemoryAndItsGpusHeat) {
+  const std::string third = look(fmt::format(kCut, "")).gpus[1].uuid;
+  EXPECT_EQ(looker_.usage(*nvml_, {third}, {}, [](int) {}),
+            (std::vector<GpuUsage>{{.uuid = third,
+                                    .used_bytes = 20,
+                                    .temperature_c = 71,
+                                    .clock_mhz = 1410,
+                                    .throttle = 0}}));
+}
+
 }  // namespace
 }  // namespace pergpu::gpu

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace pergpu::gpu {
 namespace {
 
@@ -77,11 +79,48 @@ TEST(SelectGpus, AmbiguousPrefixNamesTheCandidates) {
             "write more of the UUID");
 }
 
-TEST(SelectGpus, RefusesDoublesGapsAndMigInstances) {
+/// GPU 0 whole, GPU 1 cut into two.
+GpuLook cut_gpu() {
+  GpuLook look;
+  look.complete = true;
+  look.gpus = {{.uuid = "GPU-aa", .index = 0},
+               {.uuid = "MIG-bb", .index = 1, .instance = 0},
+               {.uuid = "MIG-cc", .index = 1, .instance = 3},
+               {.uuid = "GPU-dd", .index = 2}};
+  return look;
+}
+
+TEST(GpuLanes, OfInstancesAreNamedByGpuAndInstanceAndStandAmongTheGpus) {
+  std::vector<std::string> names;
+  GpuLook look = cut_gpu();
+  std::reverse(look.gpus.begin(), look.gpus.end());
+  for (const GpuLane& lane : gpu_lanes(look)) names.push_back(to_string(lane.id));
+  EXPECT_EQ(names, (std::vector<std::string>{"gpu0", "gpu1:0", "gpu1:3", "gpu2"}));
+}
+
+TEST(SelectGpus, TakesInstancesByNumberAndUuidAndAllOfAGpuByItsNumber) {
+  const auto chosen = [](std::string_view list) {
+    Result<Uuids> uuids = select_gpus(cut_gpu(), list, "--devices");
+    return uuids ? *uuids : Uuids{uuids.error().message};
+  };
+  EXPECT_EQ(chosen("1:3"), Uuids{"MIG-cc"});
+  EXPECT_EQ(chosen("mig-b"), Uuids{"MIG-bb"});
+  EXPECT_EQ(chosen("1,0"), (Uuids{"MIG-bb", "MIG-cc", "GPU-aa"}));
+  EXPECT_EQ(chosen("1:1"), Uuids{"--devices: there is no GPU 1:1; this machine has 0 = GPU-aa, "
+                                 "1:0 = MIG-bb, 1:3 = MIG-cc, 2 = GPU-dd"});
+  EXPECT_EQ(chosen("0:0").size(), 1u);
+  EXPECT_NE(chosen("0:0").front().find("no GPU 0:0"), std::string::npos);
+  EXPECT_NE(chosen("1,1:3").front().find("names GPU 1:3 (MIG-cc) twice"), std::string::npos);
+  for (const char* wrong : {"1:", ":1", "1:-1", "1:x"}) {
+    EXPECT_NE(chosen(wrong).front().find("neither the number"), std::string::npos) << wrong;
+  }
+}
+
+TEST(SelectGpus, RefusesDoublesAndGaps) {
   EXPECT_EQ(refused("0,GPU-5a2b"), "--devices: \"0,GPU-5a2b\" names GPU 0 (GPU-5a2b0000-aa) twice");
   EXPECT_NE(refused("0,,1").find("empty entry"), std::string::npos);
   EXPECT_NE(refused("0,").find("empty entry"), std::string::npos);
-  EXPECT_NE(refused("MIG-1234").find("not in this version"), std::string::npos);
+  EXPECT_NE(refused("MIG-1234").find("neither the number"), std::string::npos);
   EXPECT_NE(refused("-2").find("there is no GPU -2"), std::string::npos);
 }
 

@@ -232,12 +232,12 @@ TEST(NvmlXids, ThoseAfterTheRegistrationAreTakenOnceEachOfItsOwnGpu) {
   const auto first = nvml->watch_xids(nvml->device(0).value);
   const auto second = nvml->watch_xids(nvml->device(1).value);
   ASSERT_TRUE(first.ok() && second.ok());
-  using Numbers = std::vector<std::uint64_t>;
-  EXPECT_EQ(nvml->take_xids(first.value), Numbers{}) << "from before";
+  using Xids = std::vector<NvmlXid>;
+  EXPECT_EQ(nvml->take_xids(first.value), Xids{}) << "from before";
   write(file, "13\n31\n79\n");
-  EXPECT_EQ(nvml->take_xids(second.value), Numbers{});
-  EXPECT_EQ(nvml->take_xids(first.value), (Numbers{31, 79}));
-  EXPECT_EQ(nvml->take_xids(first.value), Numbers{});
+  EXPECT_EQ(nvml->take_xids(second.value), Xids{});
+  EXPECT_EQ(nvml->take_xids(first.value), (Xids{{.number = 31}, {.number = 79}}));
+  EXPECT_EQ(nvml->take_xids(first.value), Xids{});
   nvml->unwatch(first.value);
   nvml->unwatch(second.value);
   nvml->shutdown();

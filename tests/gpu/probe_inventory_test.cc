@@ -254,6 +254,49 @@ TEST(CarryIdentities, LostDeviceKeepsItsPlaceOrIsAdded) {
   EXPECT_EQ(now.gpus[2].index, 2) << "no two lanes of one number";
 }
 
+TEST(CarryIdentities, AGpuThatWasCutOtherwiseIsNotLost) {
+  const GpuReading whole{.uuid = "GPU-0"};
+  const GpuReading instance{.uuid = "MIG-0", .instance = 0};
+  const GpuReading other{.uuid = "MIG-1", .instance = 0};
+  for (const auto& [was, is] :
+       {std::pair(whole, instance), std::pair(instance, whole), std::pair(instance, other)}) {
+    const GpuLook before{.complete = true, .gpus = {was}};
+    GpuLook now{.complete = true, .gpus = {is}};
+    carry_identities(now, before);
+    ASSERT_EQ(now.gpus.size(), 1u) << was.uuid << " to " << is.uuid;
+    EXPECT_EQ(now.gpus[0].uuid, is.uuid);
+  }
+}
+
+TEST(CarryIdentities, InstancesOfAGpuThatCannotBeAskedStay) {
+  const GpuLook before{.complete = true,
+                       .gpus = {{.uuid = "MIG-0", .pci = "1", .instance = 0},
+                                {.uuid = "MIG-2", .pci = "1", .instance = 2},
+                                {.uuid = "GPU-1", .pci = "2", .index = 1}}};
+  GpuLook now{.complete = true,
+              .gpus = {{.index = 0, .health = GpuHealth::Unknown, .note = "hung"},
+                       {.uuid = "GPU-1", .pci = "2", .index = 1}}};
+  carry_identities(now, before);
+  std::vector<std::string> seen;
+  for (const GpuReading& reading : now.gpus) {
+    seen.push_back(reading.uuid);
+    EXPECT_EQ(reading.note, reading.instance >= 0 ? "hung" : "");
+    EXPECT_EQ(reading.health, reading.instance >= 0 ? GpuHealth::Unknown : GpuHealth::Ok);
+  }
+  EXPECT_EQ(seen, (std::vector<std::string>{"MIG-0", "GPU-1", "MIG-2"}));
+}
+
+TEST(CarryIdentities, AGpuThatIsNotCountedAnyMoreIsLostThoughACutOneTookItsNumber) {
+  const GpuLook before{.complete = true,
+                       .gpus = {{.uuid = "GPU-0", .pci = "1"},
+                                {.uuid = "MIG-0", .pci = "2", .index = 1, .instance = 0}}};
+  GpuLook now{.complete = true, .gpus = {{.uuid = "MIG-0", .pci = "2", .index = 0, .instance = 0}}};
+  carry_identities(now, before);
+  ASSERT_EQ(now.gpus.size(), 2u);
+  EXPECT_EQ(now.gpus[1].uuid, "GPU-0");
+  EXPECT_EQ(now.gpus[1].health, GpuHealth::Lost);
+}
+
 TEST(CarryIdentities, IncompleteLookStaysAsItIs) {
   GpuLook before;
   before.complete = true;

@@ -5,6 +5,7 @@
 
 #include "job/builders.h"
 #include "job/event.h"
+#include "job/gpu_slot.h"
 #include "job/outcome.h"
 #include "job/state.h"
 
@@ -45,6 +46,19 @@ TEST(Names, OfOutcomeClassesAreThoseOfTheDocumentation) {
     EXPECT_EQ(outcome_class_of(name), cls);
   }
   EXPECT_EQ(outcome_class_of(""), std::nullopt);
+}
+
+TEST(Names, OfGpuLanesTellTheInstanceAndThePart) {
+  const auto name = [](GpuPlace place, std::int32_t part = 0) {
+    const std::int32_t slot = slot_of(place);
+    EXPECT_EQ(place_of(slot), place);
+    return to_string(LaneId{.pool = LaneId::Pool::Gpu, .slot = slot, .part = part});
+  };
+  EXPECT_EQ(name({.gpu = 0}), "gpu0");
+  EXPECT_EQ(name({.gpu = 63}), "gpu63");
+  EXPECT_EQ(name({.gpu = 0, .instance = 0}), "gpu0:0");
+  EXPECT_EQ(name({.gpu = 63, .instance = 31}), "gpu63:31");
+  EXPECT_EQ(name({.gpu = 7, .instance = 6}, 2), "gpu7:6.2");
 }
 
 TEST(Names, OfStopCausesAreRead) {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "gpu_machine.h"
+#include "job/gpu_slot.h"
 
 namespace pergpu {
 namespace {
@@ -36,6 +37,24 @@ struct WideJob : ::testing::Test {
   Choice first;
   JobId wide;
 };
+
+TEST(InstancesOfAGpu, AreForJobsWithOneGpu) {
+  Machine m(3);
+  m.capacity.gpus[0].id.slot = slot_of({.gpu = 0, .instance = 0});
+  m.capacity.gpus[1].id.slot = slot_of({.gpu = 0, .instance = 1});
+  const StepKey one{{1}, 0};
+  const StepKey two{{2}, 0};
+  m.queue.declare(one, on_gpus("one", 1));
+  m.queue.declare(two, on_gpus("two", 2));
+  EXPECT_NE(never_fits(*m.queue.demand(two), m.capacity), "");
+  EXPECT_EQ(never_fits(*m.queue.demand(one), m.capacity), "");
+  m.add(two);
+  m.add(one);
+  const std::optional<Choice> choice = m.start();
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(to_string(choice->lane), "gpu0:0");
+  EXPECT_FALSE(m.start()) << "one GPU and another instance are not two GPUs";
+}
 
 TEST_F(WideJob, GetsTheNextGpusThatAreFree) {
   m.add(kNarrow);

@@ -85,6 +85,7 @@ export interface Holder {
 export interface Gpu {
   uuid: string;
   index: number;
+  instance: number | null;
   name: string;
   pci: string;
   state: string;

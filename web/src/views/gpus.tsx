@@ -31,7 +31,7 @@ const GpuRow = memo<{ gpu: Gpu }>(function GpuRow({ gpu }) {
   const unit = (value: number | null, text: string) => (value === null ? kUnknown : `${Math.round(value)} ${text}`);
   return (
     <tr>
-      <th scope="row" class="n">{gpu.index}</th>
+      <th scope="row" class="n">{gpu.instance == null ? gpu.index : `${gpu.index}:${gpu.instance}`}</th>
       <td>{gpu.name}<div class="soft small-text">{gpu.uuid}</div></td>
       <td><LaneMark state={gpu.state} />{gpu.why && <div class="soft">{gpu.why}</div>}</td>
       <td><Holders gpu={gpu} /></td>
