@@ -488,8 +488,10 @@ def test_a_lease_lasts_as_long_as_the_job_even_when_all_of_pergpu_is_killed(new_
     first.close_gate()
     first.submit(grid("train", 1, STEP % 0))
     first.until_running()
-    for pid in (first.coordinator(), *first.keepers()):
-        os.kill(pid, signal.SIGKILL)
+    everybody = (first.coordinator(), *first.keepers())
+    for end in (signal.SIGSTOP, signal.SIGKILL):  # nobody who still lives is to start another one
+        for pid in everybody:
+            os.kill(pid, end)
     second.submit(grid("train", 1, STEP % 0))
     wait_until(lambda: gpu_state(second, 0)["state"] in ("leased", "foreign"), "the other's lease")
     assert second.only()["state"] == "queued" and second.stamps.lines() == []
