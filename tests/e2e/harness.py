@@ -191,8 +191,8 @@ class Home:
             "PERGPU_NVML": self.root + "/no-such-nvml.so",
             "STAMPS": self.stamps.path,
             "GATE": self.gate,
-            # The deciding thread never blocks: 50 ms is the promise, held to by test_slow_disk.py.  Here
-            # there is room for builds without optimization on a machine that is busy with other tests.
+            # The deciding thread never waits for the disk.  There is room for builds without optimization
+            # on a busy machine, where a turn that starts a process waits until the child has had a core.
             "PERGPU_TURN_LIMIT_MS": "1000" if "ASAN_OPTIONS" in os.environ else "250",
         }
         # Where pergpu was built with a sanitizer: what coordinator and keepers say must be seen, too.
