@@ -4,8 +4,8 @@
 namespace pergpu {
 namespace {
 
-// More than there are GPUs in a machine, and instances on a GPU (8).
-constexpr std::int32_t kPlaces = 100;
+// More than there are GPUs in a cluster whose trace is replayed, and instances on a GPU (8).
+constexpr std::int32_t kPlaces = 10'000;
 
 }  // namespace
 

@@ -17,7 +17,7 @@ struct GpuPlace {
 /// "3", "0:2": instance 2 of GPU 0.
 std::string to_string(GpuPlace place);
 
-/// LaneId::slot of Pool::Gpu.  REQUIRES: gpu < 100, instance < 100.
+/// LaneId::slot of Pool::Gpu.  REQUIRES: gpu < 10,000, instance < 10,000.
 std::int32_t slot_of(GpuPlace place);
 GpuPlace place_of(std::int32_t slot);
 

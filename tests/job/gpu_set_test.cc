@@ -125,5 +125,16 @@ TEST(GpuSetLarge, OfManyAWholeGroupIsFound) {
   }
 }
 
+TEST(GpuSetLarge, AsManyGpusAsAClusterHasAreNotComparedWithEachOther) {
+  Machine m(6'212);  // of the trace that bench/replay knows; a minute each if pairs were compared
+  m.queue.declare(kPair, on_gpus("pair", 2));
+  for (int i = 0; i < 100; ++i) m.add(kPair);
+  for (int i = 0; i < 100; ++i) {
+    const std::optional<Choice> choice = m.start();
+    ASSERT_TRUE(choice);
+    EXPECT_EQ(choice->gpus.front(), "GPU-" + std::to_string(2 * i));
+  }
+}
+
 }  // namespace
 }  // namespace pergpu
