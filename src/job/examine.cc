@@ -29,25 +29,33 @@ bool is_lent(const Asking& asking, const Capacity& capacity, const Claim& claim)
          asking.expected_ns <= claim.lent_until_ns - capacity.now_ns;
 }
 
-/// What is against it, what others have of it (or how far that is from all), the GPU.
-using Candidate = std::tuple<int, int, const GpuLane*>;
+struct Candidate {
+  // What is against it; what others have of it, or how far that is from all.
+  std::pair<int, int> rank;
+  const GpuLane* gpu = nullptr;
+};
 
-/// Of sorted ones the best; of those that come last and are equally good the nearest.  All, if they
+/// The best in their order; of those that come last and are equally good the nearest.  All, if they
 /// do not suffice.
-std::vector<const GpuLane*> best_of(const std::vector<Candidate>& sorted, std::size_t asked) {
-  const auto rank = [](const Candidate& one) {
-    return std::pair(std::get<0>(one), std::get<1>(one));
-  };
-  std::vector<const GpuLane*> fixed;
+std::vector<const GpuLane*> best_of(std::vector<Candidate> candidates, std::size_t asked) {
   std::vector<const GpuLane*> equal;
-  for (const Candidate& one : sorted) {
-    const bool is_last = sorted.size() > asked && rank(one) >= rank(sorted[asked - 1]);
-    if (is_last && rank(one) > rank(sorted[asked - 1])) break;
-    (is_last ? equal : fixed).push_back(std::get<2>(one));
+  if (candidates.size() > asked) {
+    std::vector<std::pair<int, int>> ranks;
+    for (const Candidate& one : candidates) ranks.push_back(one.rank);
+    const auto last = ranks.begin() + static_cast<std::ptrdiff_t>(asked - 1);
+    std::nth_element(ranks.begin(), last, ranks.end());
+    for (const Candidate& one : candidates) {
+      if (one.rank == *last) equal.push_back(one.gpu);
+    }
+    std::erase_if(candidates, [&](const Candidate& one) { return one.rank >= *last; });
   }
-  const std::size_t missing = equal.empty() ? 0 : asked - fixed.size();
-  for (const GpuLane* gpu : nearest(fixed, equal, missing)) fixed.push_back(gpu);
-  return fixed;
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.rank < b.rank; });
+  std::vector<const GpuLane*> best;
+  for (const Candidate& one : candidates) best.push_back(one.gpu);
+  if (equal.empty()) return best;
+  for (const GpuLane* gpu : nearest(best, equal, asked - best.size())) best.push_back(gpu);
+  return best;
 }
 
 void find_gpus(const Asking& asking, const Capacity& capacity, const Claim& claim, Finding& out) {
@@ -69,14 +77,11 @@ void find_gpus(const Asking& asking, const Capacity& capacity, const Claim& clai
                         (gpu.doubtful ? Doubtful : 0) +
                         (contains(asking.avoided, gpu.uuid) ? Avoided : 0);
     const int taken = gpu.parts.taken();
-    candidates.emplace_back(against, asking.packs ? -taken : taken, &gpu);
+    candidates.push_back({.rank = {against, asking.packs ? -taken : taken}, .gpu = &gpu});
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
-    return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
-  });
   const bool suffice = candidates.size() >= asked;
   out.lane.pool = LaneId::Pool::Gpu;
-  for (const GpuLane* gpu : best_of(candidates, asked)) {
+  for (const GpuLane* gpu : best_of(std::move(candidates), asked)) {
     if (out.gpus.empty()) {
       out.lane = gpu->id;
       out.lane.part = gpu->parts.first_free();
