@@ -15,7 +15,6 @@
 #include "job/classify.h"
 #include "job/gpu_slot.h"
 #include "job/redact.h"
-#include "run/environment.h"
 #include "run/record.h"
 #include "spec/placeholders.h"
 #include "spec/units.h"
@@ -215,7 +214,8 @@ std::vector<std::string> AttemptPlanner::warnings_of(const Job& job) const {
   return it == warnings_.end() ? std::vector<std::string>{} : it->second;
 }
 
-Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand) {
+Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand,
+                                         std::optional<MpsClient> mps) {
   const Sweep& sweep = world_.sweep_of(job);
   const StepSpec& step = world_.step_of(job).spec;
   const Attempt& attempt = *job.last;
@@ -272,6 +272,7 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand) {
                              .cpus = attempt.placement.cpus,
                              .gpus = attempt.placement.gpus,
                              .gpu_share = attempt.placement.share,
+                             .mps = std::move(mps),
                              .port = attempt.placement.port,
                              // A GPU step on a CPU lane stands for one without a GPU, too.
                              .hide_gpus = true,

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "job/queue.h"
 #include "os/file.h"
 #include "run/engine.h"
+#include "run/environment.h"
 #include "run/record.h"
 
 namespace pergpu {
@@ -32,7 +34,8 @@ class AttemptPlanner {
 
   /// REQUIRES: the job is Starting.  An error is the user's: a file that is gone, a text that
   /// cannot be rendered.
-  Result<AttemptPlan> plan(const Job& job, const Demand& demand);
+  Result<AttemptPlan> plan(const Job& job, const Demand& demand,
+                           std::optional<MpsClient> mps = std::nullopt);
   /// The folder part alone, for the attempt that would come next.
   Result<FolderPlan> folder(const Job& job) const;
   /// The record of the attempt that has just ended (job.last), to be rendered when there is time.

@@ -7,6 +7,7 @@
 
 #include "coordinator/attempt_planner.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/mps_daemons.h"
 #include "job/retry.h"
 #include "job/text.h"
 #include "os/file.h"
@@ -173,6 +174,7 @@ void Coordinator::on_exit(LiveAttempt& live, const engine_event::Exited& exited)
           .gpu_fault = faults.hardware,
           .driver_fault = faults.driver,
           .gpu_notes = faults.notes,
+          .shares_mps = job.last->placement.mps && live.had_company && live.mps_trouble.empty(),
           .log_tail = failed ? log_tail(parts_.world->out_of(job) + "/log.txt") : std::string(),
           .rules = step.failures,
           .peak_memory_bytes = exited.peak_memory_bytes,
@@ -345,15 +347,18 @@ void Coordinator::drop_environment(SweepId id) {
 }
 
 void Coordinator::vacate(LiveAttempt& live, bool gone) {
-  for (const Timers::Id timer :
-       {live.timeout_timer, live.ready_timer, live.signal_timer, live.term_timer}) {
+  for (const Timers::Id timer : {live.timeout_timer, live.ready_timer, live.signal_timer,
+                                 live.term_timer, live.disconnect_timer}) {
     if (timer != 0) parts_.timers->cancel(timer);
   }
   capacity_.vacate(live.key, live.demand, live.lane, live.gpus, live.starting_up, false);
   for (const LaneId& lane : pergpu::lanes_of(parts_.world->job(live.id.job)->last->placement)) {
     lane_use_.vacate(lane, parts_.clock->now().boot_ns);
   }
-  for (const std::string& uuid : live.gpus) parts_.gpus->vacate(uuid, live.id.job, gone);
+  for (const std::string& uuid : live.gpus) {
+    if (parts_.mps != nullptr) parts_.mps->release(uuid, live.id);
+    parts_.gpus->vacate(uuid, live.id.job, gone);
+  }
   parts_.gpus->fill(capacity_);
 }
 

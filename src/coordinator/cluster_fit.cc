@@ -36,6 +36,12 @@ Result<void> check_for_cluster(const SweepSpec& sweep) {
                       "ask for gpus = 1, or use shares on this machine",
                       step.name, step.gpu_auto ? "\"auto\"" : share_text(step.gpu_share)));
     }
+    if (step.sharing == Sharing::Mig) {
+      return invalid(
+          fmt::format("step {}: sharing = \"mig\" chooses on this machine; on a cluster "
+                      "name the type of the instance, gpu = \"1g.10gb\"",
+                      step.name));
+    }
     // It counts the jobs that this machine runs.
     if (step.uses.empty()) continue;
     return invalid(

@@ -13,6 +13,7 @@
 #include "coordinator/cluster.h"
 #include "coordinator/expectation.h"
 #include "coordinator/expected_ends.h"
+#include "coordinator/mps_daemons.h"
 #include "coordinator/notice_facts.h"
 #include "coordinator/readiness.h"
 #include "job/cpu_budget.h"
@@ -277,7 +278,8 @@ void Coordinator::settle() {
   // The disk is busy now: time to prepare what it will allow.
   for (Prepared& p : std::exchange(to_plan_, {})) {
     const Job& job = *parts_.world->job(p.job);
-    Result<AttemptPlan> plan = planner_->plan(job, live_.at(p.job).demand);
+    const LiveAttempt& live = live_.at(p.job);
+    Result<AttemptPlan> plan = planner_->plan(job, live.demand, mps_client(live));
     if (plan) {
       *p.plan = std::move(*plan);
     } else {
@@ -383,6 +385,7 @@ void Coordinator::begin(const Choice& choice, const Demand& demand) {
     parts_.gpus->occupy(uuid, id, demand, choice.lane);
   }
   meet(live);
+  placement.mps = joins_mps(job, live);
   placement.cpu_list = live.cpu_list =
       choose_cores(live.cpus, parts_.machine.cores, near_cpus, budgets);
   if (choice.gpus.size() > 1) placement.port = meeting_port();
@@ -423,6 +426,14 @@ void Coordinator::launch(JobId id, const std::shared_ptr<AttemptPlan>& plan,
     end_attempt(id, Evidence{.spawn_failure = SpawnFailure{"prepare", 0, failure}});
     return;
   }
+  if (!job.last->placement.mps) return send(live, plan);
+  hold_mps(live, [this, plan](LiveAttempt& its) {
+    if (!parts_.world->job(its.id.job)->last->stop) return send(its, plan);
+    on_engine(engine_event::SpawnFailed{.id = its.id, .phase = "prepare", .object = ""});
+  });
+}
+
+void Coordinator::send(LiveAttempt& live, const std::shared_ptr<AttemptPlan>& plan) {
   for (const std::string& uuid : live.gpus) {
     const int fd = parts_.gpus->lease_fd(uuid);
     if (fd >= 0) plan->lease_fds.push_back(fd);
@@ -504,17 +515,15 @@ bool Coordinator::is_ours(const GpuProcess& process) const {
     if (job.last->pid > 0) roots.push_back(job.last->pid);
   }
   for (std::int32_t pid : parts_.local->keeper_pids()) roots.push_back(pid);
+  if (parts_.mps != nullptr) {
+    for (std::int32_t pid : parts_.mps->pids()) roots.push_back(pid);
+  }
   return gpu::descends_from(process, roots);
 }
 
 /// A process of that attempt's tree, which its keeper inherits.
 bool Coordinator::is_of(const LiveAttempt& live, const GpuProcess& process) const {
-  const std::int32_t pid = parts_.world->job(live.id.job)->last->pid;
-  std::vector<std::int32_t> roots;
-  for (const std::int32_t root : {pid, live.engine->keeper_pid(live.id)}) {
-    if (root > 0) roots.push_back(root);
-  }
-  return gpu::descends_from(process, roots);
+  return gpu::descends_from(process, roots_of(live));
 }
 
 std::optional<JobId> Coordinator::job_of(const GpuProcess& process) const {

@@ -48,6 +48,8 @@
 #include "os/free_port.h"
 #include "os/spawn.h"
 #include "run/engine.h"
+#include "run/environment.h"
+#include "run/mps_control.h"
 #include "spec/settings.h"
 
 namespace pergpu {
@@ -59,6 +61,7 @@ struct Present;
 class AttemptPlanner;
 class Cluster;
 class Errands;
+class MpsDaemons;
 class Planning;
 
 /// What is known of a live attempt beyond its job: gone with the process that knows it.
@@ -80,11 +83,16 @@ struct LiveAttempt {
   std::string record_path = {};
   Timers::Id timeout_timer = 0;
   Timers::Id ready_timer = 0;
-  Timers::Id signal_timer = 0;  // its `signal`, ahead of its timeout
-  Timers::Id term_timer = 0;    // it was cancelled and sent its `signal`: the TERM
+  Timers::Id signal_timer = 0;      // its `signal`, ahead of its timeout
+  Timers::Id term_timer = 0;        // it was cancelled and sent its `signal`: the TERM
+  Timers::Id disconnect_timer = 0;  // from MPS, ahead of its KILL
   bool signalled = false;
   int looks_above = 0;             // in a row that showed more GPU memory than its limit
   bool doubted = false;            // it is quiet: being looked at, or its stacks are being written
+  std::string mps_trouble = {};    // why it is no client of MPS although it was to be one
+  bool is_mps_client = false;      // a look at the daemon's clients has shown it
+  int mps_misses = 0;              // looks that have not
+  bool checks_mps = false;         // one is under way
   std::uint64_t memory_bytes = 0;  // what was measured when it passed its limit
   std::string status = {};
   std::string progress = {};
@@ -109,6 +117,7 @@ class Coordinator {
     Engine* fake = nullptr;
     Errands* errands = nullptr;  // null: no sweep can go to a cluster
     GpuLanes* gpus = nullptr;
+    MpsDaemons* mps = nullptr;       // null: nobody shares a GPU by MPS
     Telemetry* telemetry = nullptr;  // null: nothing is read
     os::Clock* clock = nullptr;
     Timers* timers = nullptr;
@@ -310,6 +319,7 @@ class Coordinator {
   void acknowledge_again(AttemptId id);
   void defer(const EngineEvent& e);
   void launch(JobId id, const std::shared_ptr<AttemptPlan>& plan, const std::string& failure);
+  void send(LiveAttempt& live, const std::shared_ptr<AttemptPlan>& plan);
   void prepare_next();
   void await_lull();
   void vacate(LiveAttempt& live, bool gone);
@@ -350,6 +360,13 @@ class Coordinator {
   void learn_need(JobId id, const GpuNeed& need);
   void shrink(LiveAttempt& live);
   bool make_room(LiveAttempt& live, std::uint64_t bytes);
+  bool joins_mps(const Job& job, const LiveAttempt& live) const;
+  std::optional<MpsClient> mps_client(const LiveAttempt& live) const;
+  void hold_mps(const LiveAttempt& live, std::function<void(LiveAttempt&)> then);
+  TreeRoots roots_of(const LiveAttempt& live) const;
+  void stop_mps_client(LiveAttempt& live, StopHow how);
+  void disconnect_before_kill(LiveAttempt& live, bool leads);
+  void check_mps(LiveAttempt& live);
   void end_attempt(JobId id, const Evidence& evidence);
   bool is_on_cluster(const Job& job) const;
   void take_from_cluster(JobId id, JobEvent e, Instant at);

@@ -143,7 +143,14 @@ std::string Coordinator::growth_words(const Job& job) const {
 }
 
 std::vector<std::string> Coordinator::warnings_of(const Job& job) const {
-  return planner_->warnings_of(job);
+  std::vector<std::string> warnings = planner_->warnings_of(job);
+  const LiveAttempt* its = live(job.id);
+  if (its != nullptr && !its->mps_trouble.empty()) {
+    warnings.push_back(
+        fmt::format("it takes turns on its GPU, although its step says sharing = \"mps\": {}",
+                    its->mps_trouble));
+  }
+  return warnings;
 }
 
 void Coordinator::tell_idle(LaneId id, LaneSnapshot& lane) const {

@@ -14,8 +14,8 @@ void GpuLanes::forget_gone_instances(const std::vector<gpu::GpuLane>& shown) {
         std::ranges::find(shown, l.facts.uuid, &gpu::GpuLane::uuid) != shown.end();
     const bool is_idle = l.phase == Phase::Idle || l.phase == Phase::Closed ||
                          l.phase == Phase::Doubtful || l.phase == Phase::LeasedByOther;
-    const bool is_gone = !is_shown && place_of(l.facts.id.slot).instance >= 0 && is_idle &&
-                         l.tenants.empty() && !l.waiter;
+    const bool is_gone =
+        !is_shown && is_instance(l.facts.id.slot) && is_idle && l.tenants.empty() && !l.waiter;
     if (is_gone && l.doubtful_timer != 0) parts_.timers->cancel(l.doubtful_timer);
     return is_gone;
   });

@@ -108,8 +108,10 @@ const gpu::GpuLane* GpuLanes::facts(const std::string& uuid) const {
 std::uint64_t GpuLanes::largest_memory(const std::function<bool(const GpuLane&)>& suits) const {
   std::uint64_t most = 0;
   for (const Lane& l : lanes_) {
-    const GpuLane gpu{
-        .uuid = l.facts.uuid, .name = l.facts.name, .memory_bytes = l.reading.total_bytes};
+    const GpuLane gpu{.id = l.facts.id,
+                      .uuid = l.facts.uuid,
+                      .name = l.facts.name,
+                      .memory_bytes = l.reading.total_bytes};
     if (!suits || suits(gpu)) most = std::max(most, l.reading.total_bytes);
   }
   return most;
@@ -123,7 +125,7 @@ std::string GpuLanes::closed_words(const Lane& l) const {
 
 void GpuLanes::fill(Capacity& capacity) const {
   std::erase_if(capacity.gpus, [&](const GpuLane& gpu) {
-    return place_of(gpu.id.slot).instance >= 0 && lane(gpu.uuid) == nullptr;
+    return is_instance(gpu.id.slot) && lane(gpu.uuid) == nullptr;
   });
   for (const Lane& l : lanes_) {
     auto it = std::find_if(capacity.gpus.begin(), capacity.gpus.end(),

@@ -68,6 +68,7 @@ void Coordinator::judge_gpu_memory(const GpuLook& look) {
     if (!is_watched(live) || job.state != JobState::Running) continue;
     const std::optional<GpuMemoryUse> used = gpu_memory_of(live, look);
     if (!used) continue;
+    if (used->bytes > 0) check_mps(live);
     if (live.demand.is_auto) watch_need(live, used->bytes);
     const gpu::GpuLane* facts = parts_.gpus->facts(used->uuid);
     const std::uint64_t most = promised_to(live.demand, facts == nullptr ? 0 : facts->total_bytes);

@@ -11,6 +11,8 @@ namespace pergpu {
 namespace {
 
 constexpr std::int64_t kReadingSpan = 2 * kSecond;  // at most; who came before is in a reading
+/// With MPS a GPU did 1.7 and 2.8 times as much as by turns (docs/measurements.md).
+constexpr double kKernelsAtOnce = 2;
 constexpr double kMostCores = 1;  // helpers have fewer threads where the share of the cores is less
 
 }  // namespace
@@ -23,6 +25,7 @@ void Coordinator::fit_to_need(const StepSpec& step, Demand& demand) const {
   if (parts_.gpus->any()) {
     room.cores = parts_.machine.core_count() / static_cast<double>(parts_.gpus->count());
   }
+  if (demand.sharing == Sharing::Mps) room.kernels = kKernelsAtOnce;
   fit(demand, learnt_.gpu_need(step), room);
 }
 

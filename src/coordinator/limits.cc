@@ -110,6 +110,13 @@ void Coordinator::give_notice(LiveAttempt& live) {
 
 void Coordinator::stop_now(LiveAttempt& live, StopHow how) {
   if (live.term_timer != 0) parts_.timers->cancel(std::exchange(live.term_timer, 0));
+  if (parts_.world->job(live.id.job)->last->placement.mps) {
+    parts_.journal->then([this, id = live.id, how] {
+      const auto it = live_.find(id.job);
+      if (it != live_.end() && it->second.id == id) stop_mps_client(it->second, how);
+    });
+    return;
+  }
   parts_.journal->then([engine = live.engine, id = live.id, how] { engine->stop(id, how); });
 }
 

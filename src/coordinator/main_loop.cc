@@ -19,6 +19,7 @@
 #include "coordinator/allocation_watch.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/meeting_place.h"
+#include "coordinator/mps_daemons.h"
 #include "coordinator/server.h"
 #include "gpu/allocated_gpus.h"
 #include "gpu/probe_inventory.h"
@@ -260,6 +261,9 @@ int coordinator_main(const CoordinatorOptions& options) {
   Messenger messenger(loop, *self);
   Result<std::unique_ptr<Errands>> errands = Errands::create(loop);
   if (!errands) return complain(errands.error());
+  Result<std::unique_ptr<Errands>> mps_errands = Errands::create(loop);
+  if (!mps_errands) return complain(mps_errands.error());
+  MpsDaemons mps(**mps_errands, options.run_dir + "/mps", find_mps_control());
   Server* server = nullptr;
   MeetingPlace* place = nullptr;
   Coordinator::Parts parts{
@@ -269,6 +273,7 @@ int coordinator_main(const CoordinatorOptions& options) {
       .fake = &fake,
       .errands = task ? nullptr : errands->get(),
       .gpus = &gpus,
+      .mps = &mps,
       .telemetry = &telemetry,
       .clock = &clock,
       .timers = &timers,
@@ -393,11 +398,12 @@ int coordinator_main(const CoordinatorOptions& options) {
     if (task) task->mind_time(core);
     core.settle();
     if (!options.foreground && !task) idle.check();
-    const bool settled = journal.idle() && core.told_all();
+    const bool settled = journal.idle() && core.told_all() && mps.idle();
     if (task && settled && task->should_leave(core)) loop.stop();
     if (ordered_to_leave && settled && (!kill_jobs || core.live_count() == 0)) loop.stop();
   });
   Result<void> ran = loop.run();
+  (*mps_errands).reset();
   (*errands).reset();  // what is under way uses parts of the coordinator
   if (!ran) return complain(ran.error());
   local.release(false);

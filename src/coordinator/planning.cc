@@ -160,10 +160,10 @@ ForecastMachine Planning::with_lanes(int count) const {
   for (const GpuLane& gpu : gpus) {
     if (contains(usable, gpu.uuid)) like = gpu;
   }
-  const auto is_instance = [](const GpuLane& gpu) { return place_of(gpu.id.slot).instance >= 0; };
   std::int32_t last_slot = -1;
   for (const GpuLane& gpu : gpus) {
-    if (is_instance(gpu) == is_instance(like)) last_slot = std::max(last_slot, gpu.id.slot);
+    const bool is_alike = is_instance(gpu.id.slot) == is_instance(like.id.slot);
+    if (is_alike) last_slot = std::max(last_slot, gpu.id.slot);
   }
   for (int more = static_cast<int>(usable.size()); more < count; ++more) {
     GpuLane gpu = like;

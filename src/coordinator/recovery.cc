@@ -8,6 +8,7 @@
 #include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/expectation.h"
+#include "coordinator/mps_daemons.h"
 
 namespace pergpu {
 
@@ -44,6 +45,9 @@ void Coordinator::recover() {
     live.demand.share = attempt.placement.share;  // of its start
     live.demand.promise_bytes = attempt.placement.promise_bytes;
     live.had_company = live.demand.share > 0;
+    if (attempt.placement.mps && parts_.mps != nullptr) {
+      parts_.mps->adopt(live.gpus.front(), live.id);
+    }
     for (const std::string& uuid : live.gpus) {
       parts_.gpus->occupy(uuid, job.id, live.demand, live.lane);
     }
@@ -71,6 +75,7 @@ void Coordinator::recover() {
     local.clear();
     fake.clear();
   }
+  if (parts_.mps != nullptr) parts_.mps->end_left();
   if (cluster_) cluster_->recover(on_cluster);
   refresh_all();
   recover_breakers();

@@ -7,6 +7,7 @@
 #include "coordinator/cluster.h"
 #include "coordinator/cluster_fit.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/mps_daemons.h"
 #include "coordinator/readiness.h"
 
 namespace pergpu {
@@ -47,6 +48,14 @@ Result<void> Coordinator::check_fits(const SweepSpec& sweep, const SubmitContext
             step.name));
       }
       demand.devices = std::move(*devices);
+    }
+    if (demand.pool == LaneId::Pool::Gpu && demand.sharing == Sharing::Mps) {
+      const std::string why = parts_.mps == nullptr ? "there is none" : parts_.mps->why_not();
+      if (!why.empty()) {
+        return invalid(
+            fmt::format("step {} shares GPUs by MPS: {}; without `sharing` its jobs take turns",
+                        step.name, why));
+      }
     }
     const std::string never = never_fits(demand, capacity_);
     if (!never.empty()) return invalid(fmt::format("step {}: {}", step.name, never));

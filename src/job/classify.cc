@@ -81,6 +81,15 @@ Verdict not_started(const SpawnFailure& f) {
 std::optional<Verdict> by_log(const Evidence& e, const std::string& ended) {
   const bool is_quick = e.duration_ns > 0 && e.duration_ns < kQuickNs;
   std::optional<FoundFailure> found = find_failure(e.log_tail, e.rules, is_quick);
+  if (!found && e.shares_mps) {
+    // What breaks the context of one client of MPS breaks that of all on the GPU.
+    const std::optional<std::string> line = find_cuda_error(e.log_tail);
+    if (line) {
+      return Verdict{
+          OutcomeClass::Neighbour,
+          fmt::format("{}: {} (with MPS another job on its GPU may have caused it)", ended, *line)};
+    }
+  }
   if (!found) return std::nullopt;
   if (found->meaning.empty()) return Verdict{found->cls, ended + ": " + found->line};
   return Verdict{found->cls, fmt::format("{}: {} ({})", ended, found->meaning, found->line)};

@@ -274,7 +274,8 @@ bool is_kept_off(const Demand& demand, const GpuLane& gpu) {
 bool allows(const Demand& demand, const GpuLane& gpu) {
   if (!demand.devices.empty() && !contains(demand.devices, gpu.uuid)) return false;
   // A program sees one instance, however many it is given.
-  if (demand.gpus > 1 && place_of(gpu.id.slot).instance >= 0) return false;
+  if (demand.gpus > 1 && is_instance(gpu.id.slot)) return false;
+  if (demand.sharing == Sharing::Mig && !is_instance(gpu.id.slot)) return false;
   const bool is_large_enough =
       gpu.memory_bytes == 0 || demand.gpu_memory_bytes.value_or(0) <= gpu.memory_bytes;
   return is_large_enough && gpu_name_matches(demand.gpu_pattern, gpu.name);

@@ -41,6 +41,9 @@ constexpr std::array<KnownText, 25> kKnown = {{
     {"Stale file handle", OutcomeClass::DiskFull},
 }};
 
+// A traceback, and what is said after it.  What stands before may be a warning of hours ago.
+constexpr int kLastWords = 60;
+
 // Mistakes in a program or its call, which no second start can heal.
 constexpr std::array<std::string_view, 13> kMistakes = {
     "AttributeError",     "FileNotFoundError", "ImportError",         "IndentationError",
@@ -171,6 +174,21 @@ std::optional<FoundFailure> find_failure(std::string_view log_tail,
     return std::nullopt;
   };
   return last_line(log_tail, by_table);
+}
+
+std::optional<std::string> find_cuda_error(std::string_view log_tail) {
+  constexpr std::array<std::string_view, 8> kErrors = {
+      "CUDA error",         "cudaError",     "CUDA_ERROR_",    "Cuda failure",
+      "cuda runtime error", "CUDNN_STATUS_", "CUBLAS_STATUS_", "ncclUnhandledCudaError"};
+  int lines = 0;
+  const auto by_cuda = [&](std::string_view line, std::string_view) -> std::optional<Said> {
+    const bool is_one = ++lines <= kLastWords &&
+                        std::any_of(kErrors.begin(), kErrors.end(),
+                                    [&](std::string_view text) { return has(line, text); });
+    return is_one ? std::optional(Said{}) : std::nullopt;
+  };
+  const std::optional<FoundFailure> found = last_line(log_tail, by_cuda);
+  return found ? std::optional(found->line) : std::nullopt;
 }
 
 std::string signature_of(const Outcome& outcome) {

@@ -39,6 +39,9 @@ inline constexpr std::string_view kNotItsGpu =
 std::optional<FoundFailure> find_failure(std::string_view log_tail,
                                          std::span<const FailureRule> own, bool is_quick);
 
+/// The last line that names an error of CUDA or of one of its libraries, of the last 60.
+std::optional<std::string> find_cuda_error(std::string_view log_tail);
+
 /// What two attempts that failed the same way have in common: numbers, which name a run or a line,
 /// do not count.
 std::string signature_of(const Outcome& outcome);

@@ -50,7 +50,7 @@ void fit(Demand& demand, const GpuNeed* need, const GpuRoom& room) {
   const bool is_known = need != nullptr && need->bytes > 0 && need->measured > 0;
   if (!is_known || promise_of(need->bytes) > room.bytes) return;
   if (!demand.gpu_memory_bytes) demand.promise_bytes = promise_of(need->bytes);
-  const int by_time = fill(need->busy);
+  const int by_time = fill(need->busy / room.kernels);
   const int by_cores = room.cores > 0 ? fill(need->cores / room.cores) : kMostTogether;
   const int by_memory = thousandths_of(promised_to(demand, room.bytes), room.bytes);
   demand.share = std::max(kWholeGpu / std::min(by_time, by_cores), by_memory);

@@ -3,7 +3,8 @@
 //
 // Of memory it is the most that any of them had.  Of time it is the part in which a kernel of one
 // that was alone ran: GPUs take turns between processes (time slicing), so the sum of what they get
-// done rises until one always computes, and no further.  The same holds for cores.
+// done rises until one always computes, and no further.  The same holds for cores.  With MPS
+// kernels of several run at the same time, as far as one leaves room for another.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,7 @@ std::uint64_t promise_of(std::uint64_t bytes);
 struct GpuRoom {
   std::uint64_t bytes = 0;  // 0: not known
   double cores = 0;         // of the machine, for each GPU; 0: not known
+  double kernels = 1;       // at the same time on a GPU: how far the sum of `busy` may go
 };
 
 /// Fills in what such a job asks for.  It has a GPU alone while it is not known what its like need

@@ -24,4 +24,6 @@ GpuPlace place_of(std::int32_t slot) {
   return {.gpu = slot / kPlaces - 1, .instance = slot % kPlaces};
 }
 
+bool is_instance(std::int32_t slot) { return place_of(slot).instance >= 0; }
+
 }  // namespace pergpu

@@ -20,5 +20,6 @@ std::string to_string(GpuPlace place);
 /// LaneId::slot of Pool::Gpu.  REQUIRES: gpu < 10,000, instance < 10,000.
 std::int32_t slot_of(GpuPlace place);
 GpuPlace place_of(std::int32_t slot);
+bool is_instance(std::int32_t slot);
 
 }  // namespace pergpu

@@ -174,11 +174,13 @@ class Straits {
   void pour_lanes(const ForecastJob& job, const Demand& demand, double ns, std::int64_t head,
                   std::int64_t after) {
     pour_pool(job, demand, ns, head, after);
-    const bool is_choosy = !demand.gpu_pattern.empty() || !demand.devices.empty() || avoids(demand);
+    const bool is_choosy = !demand.gpu_pattern.empty() || !demand.devices.empty() ||
+                           demand.sharing == Sharing::Mig || avoids(demand);
     if (demand.pool != LaneId::Pool::Gpu || !is_choosy) return;
     Demand any = demand;
     any.gpu_pattern.clear();
     any.devices.clear();
+    any.sharing = Sharing::Time;
     any.outsiders = Outsiders::Ignore;
     pour_pool(job, any, ns, head, after);
   }
@@ -190,6 +192,7 @@ class Straits {
     if (demand.pool == LaneId::Pool::Gpu) {
       kind = demand.gpu_pattern;
       for (const std::string& uuid : demand.devices) kind += "\n" + uuid;
+      if (demand.sharing == Sharing::Mig) kind += "\non instances";
       if (avoids(demand)) {
         kind += demand.outsiders == Outsiders::Avoid
                     ? "\navoids others"

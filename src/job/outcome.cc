@@ -25,6 +25,8 @@ std::string_view to_string(OutcomeClass c) {
       return "hardware";
     case OutcomeClass::Driver:
       return "driver";
+    case OutcomeClass::Neighbour:
+      return "neighbour";
     case OutcomeClass::DiskFull:
       return "disk-full";
     case OutcomeClass::OutputMissing:
@@ -52,7 +54,7 @@ std::optional<OutcomeClass> outcome_class_of(std::string_view name) {
       OutcomeClass::GpuMemory, OutcomeClass::Hardware,      OutcomeClass::Driver,
       OutcomeClass::DiskFull,  OutcomeClass::OutputMissing, OutcomeClass::Stall,
       OutcomeClass::Timeout,   OutcomeClass::Lost,          OutcomeClass::Unknown,
-      OutcomeClass::Requeue,   OutcomeClass::Cancelled};
+      OutcomeClass::Requeue,   OutcomeClass::Cancelled,     OutcomeClass::Neighbour};
   return enumerator_of(name, kAll);
 }
 

@@ -22,6 +22,7 @@ enum class OutcomeClass : std::uint8_t {
   GpuMemory,
   Hardware,
   Driver,
+  Neighbour,  // its CUDA context broke while others were on its GPU by MPS: one of them may have
   DiskFull,
   OutputMissing,
   Stall,

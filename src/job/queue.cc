@@ -17,6 +17,7 @@ Demand demand_of(const StepSpec& step, LaneId::Pool pool) {
       .share = pool == LaneId::Pool::Gpu ? step.gpu_share : 0,
       .is_auto = pool == LaneId::Pool::Gpu && step.gpu_auto,
       .gpu_pattern = step.gpu,
+      .sharing = step.sharing,
       .outsiders = step.outsiders,
       .cpus = step.cpus,
       .memory_bytes = step.memory_bytes,

@@ -51,6 +51,7 @@ struct Demand {
   bool is_auto = false;          // `share` and `promise_bytes` are learnt
   std::string gpu_pattern = {};  // fnmatch on the model's name; empty: any
   std::vector<std::string> devices = {};  // UUIDs its sweep may use; empty: all
+  Sharing sharing = Sharing::Time;
   Outsiders outsiders = Outsiders::Avoid;
   std::optional<int> cpus = std::nullopt;                        // reservation
   std::optional<std::uint64_t> memory_bytes = std::nullopt;      // reservation

@@ -32,6 +32,7 @@ bool tried_again_by_default(OutcomeClass cls) {
     case OutcomeClass::GpuMemory:
     case OutcomeClass::Hardware:
     case OutcomeClass::Driver:
+    case OutcomeClass::Neighbour:
     case OutcomeClass::DiskFull:
     case OutcomeClass::Lost:
     case OutcomeClass::Unknown:
@@ -136,6 +137,7 @@ JobState end_state(OutcomeClass cls) {
     case OutcomeClass::GpuMemory:
     case OutcomeClass::Hardware:
     case OutcomeClass::Driver:
+    case OutcomeClass::Neighbour:
     case OutcomeClass::DiskFull:
     case OutcomeClass::OutputMissing:
     case OutcomeClass::Stall:
@@ -155,6 +157,7 @@ Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome) {
     case OutcomeClass::Lost:
     case OutcomeClass::Hardware:
     case OutcomeClass::Driver:
+    case OutcomeClass::Neighbour:
       if (!step.rerun) {
         return final_state(
             end_state(outcome.cls),

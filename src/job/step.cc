@@ -22,4 +22,21 @@ std::optional<Outsiders> outsiders_of(std::string_view name) {
   return enumerator_of(name, kAll);
 }
 
+std::string_view to_string(Sharing sharing) {
+  switch (sharing) {
+    case Sharing::Time:
+      return "time";
+    case Sharing::Mps:
+      return "mps";
+    case Sharing::Mig:
+      return "mig";
+  }
+  return "?";
+}
+
+std::optional<Sharing> sharing_of(std::string_view name) {
+  constexpr Sharing kAll[] = {Sharing::Time, Sharing::Mps, Sharing::Mig};
+  return enumerator_of(name, kAll);
+}
+
 }  // namespace pergpu

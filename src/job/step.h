@@ -63,6 +63,15 @@ enum class Outsiders : std::uint8_t {
 std::string_view to_string(Outsiders outsiders);  // "avoid", "fit", "ignore"
 std::optional<Outsiders> outsiders_of(std::string_view name);
 
+/// How jobs have a GPU beside each other.
+enum class Sharing : std::uint8_t {
+  Time,  // they take turns
+  Mps,   // their kernels run at the same time (run/mps_control.h)
+  Mig,   // each on an instance, of a GPU that is cut into some
+};
+std::string_view to_string(Sharing sharing);  // "time", "mps", "mig"
+std::optional<Sharing> sharing_of(std::string_view name);
+
 enum class GpuEnv : std::uint8_t { Uuid, Index };
 
 /// For the fake engine only: how long an attempt takes and how it ends.
@@ -94,6 +103,7 @@ struct StepSpec {
   int gpu_share = 0;      // thousandths of its only GPU, beside other jobs; 0: all of each
   bool gpu_auto = false;  // so many beside each other on its only GPU as that gains (gpu_need.h)
   std::string gpu = {};   // glob on the model's name; empty: any
+  Sharing sharing = Sharing::Time;
   Outsiders outsiders = Outsiders::Avoid;
   std::optional<int> cpus = std::nullopt;                    // declared: a reservation
   std::optional<std::uint64_t> memory_bytes = std::nullopt;  // declared: a reservation and a limit

@@ -169,15 +169,18 @@ std::string never_fits(const Demand& demand, const Capacity& capacity) {
       std::string names;
       bool any_instance = false;
       for (const GpuLane& gpu : capacity.gpus) {
-        any_instance = any_instance || place_of(gpu.id.slot).instance >= 0;
+        any_instance = any_instance || is_instance(gpu.id.slot);
         names += (names.empty() ? "" : ", ") + gpu.name;
         if (demand.gpu_memory_bytes) names += fmt::format(" ({})", size_text(gpu.memory_bytes));
       }
-      return fmt::format(
-          "asks {} GPU{}{}{}, it may use {} of this machine's {}{}{}{}", std::max(1, demand.gpus),
-          demand.gpus > 1 ? "s" : "", demand.gpu_pattern.empty() ? "" : " " + demand.gpu_pattern,
-          with_memory(demand), allowed, capacity.gpus.size(), names.empty() ? "" : ": ", names,
-          any_instance && demand.gpus > 1 ? "; of MIG instances a program sees one at most" : "");
+      std::string_view note;
+      if (any_instance && demand.gpus > 1) note = "; of MIG instances a program sees one at most";
+      if (demand.sharing == Sharing::Mig) note = "; sharing = \"mig\" wants an instance of a GPU";
+      return fmt::format("asks {} GPU{}{}{}, it may use {} of this machine's {}{}{}{}",
+                         std::max(1, demand.gpus), demand.gpus > 1 ? "s" : "",
+                         demand.gpu_pattern.empty() ? "" : " " + demand.gpu_pattern,
+                         with_memory(demand), allowed, capacity.gpus.size(),
+                         names.empty() ? "" : ": ", names, note);
     }
   }
   for (const std::string& name : demand.uses) {

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "job/gpu_parts.h"
+#include "run/mps_control.h"
 
 namespace pergpu {
 namespace {
@@ -150,6 +151,18 @@ JobEnvironment build_environment(const EnvironmentRequest& r) {
       // Else these take most of the GPU's memory when they start.
       b.set_if_unset("XLA_PYTHON_CLIENT_PREALLOCATE", "false");
       b.set_if_unset("TF_FORCE_GPU_ALLOW_GROWTH", "true");
+    }
+    if (r.mps) {
+      b.set(kMpsPipeName, r.mps->folder);
+      b.set(kMpsLogName, r.mps->folder);
+      if (r.mps->percent > 0) {
+        b.set_if_unset("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::to_string(r.mps->percent));
+      }
+      if (r.mps->memory_bytes > 0) {
+        // Of its first GPU, and it has one.
+        b.set_if_unset("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+                       "0=" + std::to_string(r.mps->memory_bytes >> 20) + "M");
+      }
     }
     if (r.port > 0) {
       b.set("MASTER_ADDR", "127.0.0.1");

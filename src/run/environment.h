@@ -4,6 +4,7 @@
 // variables, caches), what pergpu decides (devices, PERGPU_*), the step's `env`.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,13 @@
 
 namespace pergpu {
 
+/// An attempt that shares its GPU by MPS.
+struct MpsClient {
+  std::string folder = {};         // of the daemon
+  int percent = 0;                 // of the GPU's multiprocessors, at most; 0: all
+  std::uint64_t memory_bytes = 0;  // of its memory, at most; 0: all
+};
+
 struct EnvironmentRequest {
   const std::vector<std::string>* captured = nullptr;  // NAME=value
   std::optional<std::vector<std::string>> env_pass = std::nullopt;
@@ -23,7 +31,8 @@ struct EnvironmentRequest {
   int cpus = 1;                        // k: threads where the user has set none
   std::vector<std::string> gpus = {};  // UUIDs, or indices when the step says gpu_env = "index"
   int gpu_share = 0;  // thousandths of its only GPU, beside other jobs; 0: all of each
-  int port = 0;       // where the processes of an attempt with several GPUs may meet; 0: nowhere
+  std::optional<MpsClient> mps = std::nullopt;
+  int port = 0;  // where the processes of an attempt with several GPUs may meet; 0: nowhere
   bool hide_gpus = true;        // no GPU asked for: none is visible
   std::string cache_root = {};  // torch and triton caches where unset; "" leaves them alone
 

@@ -209,6 +209,9 @@ class Emitter {
       number("gpus", s.gpus, 0);
     }
     text("gpu", s.gpu, {});
+    if (s.sharing != Sharing::Time) {
+      line("sharing", fmt::format("\"{}\"", to_string(s.sharing)));
+    }
     if (s.outsiders != Outsiders::Avoid) {
       line("outsiders", fmt::format("\"{}\"", to_string(s.outsiders)));
     }

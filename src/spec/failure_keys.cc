@@ -40,7 +40,7 @@ std::optional<OutcomeClass> read_class(const Field& field, const std::string& na
 void read_retried(const MemberInput<RetryPolicy>& in) {
   static constexpr std::array<std::string_view, 5> kNever = {"user-error", "ok", "cancelled",
                                                              "requeue", "unknown"};
-  static constexpr std::array<std::string_view, 2> kMoved = {"hardware", "driver"};
+  static constexpr std::array<std::string_view, 3> kMoved = {"hardware", "driver", "neighbour"};
   const Field& field = in.field;
   const Names allowed = in.type.choices;
   std::optional<std::vector<PlacedText>> names = read_texts(field);

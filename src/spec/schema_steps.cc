@@ -64,6 +64,21 @@ void check_snapshot(Draft& draft, const StepDraft& step) {
                   step.where, spec.cwd));
 }
 
+void check_sharing(Draft& draft, const StepDraft& step) {
+  const StepSpec& spec = step.spec;
+  const auto error = [&](std::string_view what) {
+    draft.report.error(
+        step.at, fmt::format("{}: sharing = \"{}\" {}", step.where, to_string(spec.sharing), what));
+  };
+  const bool has_share = spec.gpu_share > 0 || spec.gpu_auto;
+  if (spec.sharing == Sharing::Mps && spec.gpus > 0 && !has_share)
+    error("is for jobs that share a GPU, and these have theirs alone: gpus = 0.25, or \"auto\"");
+  if (spec.sharing == Sharing::Mps && spec.gpus > 0 && spec.gpu_env == GpuEnv::Index)
+    error("knows GPUs by UUID only: leave gpu_env = \"index\" out");
+  if (spec.sharing == Sharing::Mig && spec.gpus > 1)
+    error("gives one instance, for a program sees no more of them: gpus = 1");
+}
+
 void check_whole(Draft& draft, const StepDraft& step) {
   bool command = step.wrote("command");
   bool shell = step.wrote("shell");
@@ -89,6 +104,7 @@ void check_whole(Draft& draft, const StepDraft& step) {
         step.gpu_memory_at,
         fmt::format("{} limits `gpu_memory` but asks for no GPU: {}", step.where,
                     step.wrote("gpus") ? "gpus = 1, or leave `gpu_memory` out" : "add gpus = 1"));
+  check_sharing(draft, step);
   if (spec.gpus > 0 && spec.outsiders == Outsiders::Fit && !spec.gpu_memory_bytes)
     draft.report.error(
         step.at, fmt::format("{} runs beside others where there is room (outsiders = \"fit\"), and "

@@ -146,6 +146,10 @@ std::optional<std::size_t> read_choice_of(const KeyInput& in) {
   return read_choice(in.field, {in.type.choices.begin(), in.type.choices.end()});
 }
 
+void read_sharing(const KeyInput& in) {
+  if (read_choice_of(in)) in.step.spec.sharing = *sharing_of(in.field.node.text);
+}
+
 void read_outsiders(const KeyInput& in) {
   if (read_choice_of(in)) in.step.spec.outsiders = *outsiders_of(in.field.node.text);
 }
@@ -303,7 +307,7 @@ void read_time(const KeyInput& in) {
 /// A key and its reader.
 struct StepKey {
   KnownKey known = {};
-  void (*read)(const KeyInput&) = nullptr;  // null: not in this version
+  void (*read)(const KeyInput&) = nullptr;
   bool in_defaults = true;
 };
 
@@ -311,6 +315,7 @@ using Kind = KeyType::Kind;
 constexpr KeyType kLimitOfTime = takes::limit_of_time();
 constexpr KeyType kByNeed = takes::choice(kAuto);
 constexpr KeyType kShare = takes::either({.kind = Kind::Share}, kByNeed);
+constexpr std::array<std::string_view, 3> kSharings = {"time", "mps", "mig"};
 constexpr std::array<std::string_view, 3> kOutsiders = {"avoid", "fit", "ignore"};
 constexpr std::array<std::string_view, 2> kGpuEnvs = {"uuid", "index"};
 
@@ -345,7 +350,11 @@ constexpr StepKey kStepKeys[] = {
      [](const KeyInput& in) {
        if (std::optional<std::string> text = read_nonempty_text(in.field)) in.step.spec.gpu = *text;
      }},
-    {{"sharing"}, nullptr},
+    {{"sharing", takes::choice(kSharings), "`\"time\"`",
+      "how jobs with shares have a GPU beside each other: they take turns (`\"time\"`), or their "
+      "kernels run at the same time (`\"mps\"`, docs/gpus.md#mps); `\"mig\"`: only on instances of "
+      "GPUs that are cut into some"},
+     read_sharing},
     {{"outsiders", takes::choice(kOutsiders), "`\"avoid\"`",
       "a GPU that others use: `\"avoid\"` it, `\"fit\"` beside them where enough memory is free, "
       "or "
@@ -506,10 +515,6 @@ void read_step_key(Draft& draft, StepDraft& step, const Key& key, const Node& va
                                    key.text));
     return;
   }
-  if (found->read == nullptr) {
-    not_in_this_version(draft.report, key.at, fmt::format("`{}`", key.text));
-    return;
-  }
   // What [defaults] said of this key no longer counts; `env` is merged name by name instead.
   if (key.text != "env")
     std::erase_if(step.templates, [&](const PlacedTemplate& t) {
@@ -522,7 +527,7 @@ void read_step_key(Draft& draft, StepDraft& step, const Key& key, const Node& va
 std::vector<KnownKey> step_keys(bool in_defaults) {
   std::vector<KnownKey> out;
   for (const StepKey& key : kStepKeys) {
-    if (key.read != nullptr && (key.in_defaults || !in_defaults)) out.push_back(key.known);
+    if (key.in_defaults || !in_defaults) out.push_back(key.known);
   }
   return out;
 }

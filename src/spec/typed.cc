@@ -140,8 +140,4 @@ std::optional<std::size_t> read_choice(const Field& f,
   return std::nullopt;
 }
 
-void not_in_this_version(Report& report, Place at, std::string_view what) {
-  report.error(at, fmt::format("{} is not in this version of pergpu", what));
-}
-
 }  // namespace pergpu

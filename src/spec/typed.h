@@ -43,7 +43,4 @@ bool expect_table(const Field& f);
 std::optional<std::size_t> read_choice(const Field& f,
                                        const std::vector<std::string_view>& allowed);
 
-/// For keys whose mechanism comes in a later version.
-void not_in_this_version(Report& report, Place at, std::string_view what);
-
 }  // namespace pergpu

@@ -87,6 +87,7 @@ Json step_to_json(const StepSpec& s) {
   put("gpu_share", s.gpu_share, defaults.gpu_share);
   put("gpu_auto", s.gpu_auto, defaults.gpu_auto);
   put("gpu", s.gpu, defaults.gpu);
+  if (s.sharing != Sharing::Time) out["sharing"] = to_string(s.sharing);
   if (s.outsiders != Outsiders::Avoid) out["outsiders"] = to_string(s.outsiders);
   if (s.cpus) out["cpus"] = *s.cpus;
   if (s.memory_bytes) out["memory_bytes"] = *s.memory_bytes;
@@ -336,6 +337,9 @@ StepSpec step_of(const Json& json, std::string& wrong) {
   f.get("gpu_share", s.gpu_share);
   f.get("gpu_auto", s.gpu_auto);
   f.get("gpu", s.gpu);
+  std::string sharing = "time";
+  f.get("sharing", sharing);
+  s.sharing = sharing_of(sharing).value_or(Sharing::Time);
   std::string outsiders = "avoid";
   f.get("outsiders", outsiders);
   s.outsiders = outsiders_of(outsiders).value_or(Outsiders::Avoid);

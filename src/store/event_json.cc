@@ -53,6 +53,7 @@ void put_placement(Json& j, const Placement& p) {
   put<std::int64_t>(j, "sweep", p.lane.sweep.value, 0);
   put(j, "share", p.share, 0);
   put<std::uint64_t>(j, "promise", p.promise_bytes, 0);
+  put(j, "mps", p.mps, false);
   put(j, "gpus", p.gpus, {});
   put(j, "slots", p.slots, {});
   put(j, "port", p.port, 0);
@@ -264,6 +265,7 @@ void get_placement(Members& m, Placement& p) {
   m.get_int("sweep", p.lane.sweep.value);
   m.get_int("share", p.share);
   m.get_int("promise", p.promise_bytes);
+  m.get("mps", p.mps);
   m.get("gpus", p.gpus);
   m.get("slots", p.slots);
   m.get_int("port", p.port);

@@ -189,6 +189,7 @@ class Home:
             "PERGPU_HOME": self.path,
             "PERGPU_LOCKS": self.root + "/l",
             "PERGPU_NVML": self.root + "/no-such-nvml.so",
+            "PERGPU_MPS_CONTROL": "",  # the machine may have one
             "STAMPS": self.stamps.path,
             "GATE": self.gate,
             # The deciding thread never waits for the disk.  There is room for builds without optimization

@@ -11,7 +11,7 @@ from schemas import ROOT, check, mistakes, schemas
 
 # Each is tried as the value of every key of a step.
 VALUES = r"""
-"" "x" "a\u0020b" "all" "avoid" "ignore" "fit" "uuid" "index" "0s" "90s" "1d2h" "2h1d" "1.5h" "1w" "5min" "90" "01:30:00"
+"" "x" "a\u0020b" "all" "avoid" "ignore" "fit" "time" "mps" "mig" "uuid" "index" "0s" "90s" "1d2h" "2h1d" "1.5h" "1w" "5min" "90" "01:30:00"
 "1:99:00" "64GiB" "500MB" "1.5g" "64\u0020GiB" "0B" "USR1@2m" "SIGTERM@90s" "USR1" "{i}m" "train:all" "train:some" "A=b"
 true false 0 1 2 255 256 1000 1001 1000000 1000001 -1 1.5 0.25 0.005 11
 [] ["x"] ["x","train"] ["x",1] [""] ["train:ended"] [1]
@@ -70,7 +70,7 @@ def test_broken_sweep_files_do_not_fit():
     for name in """unknown_key unknown_key_of_another_tool counts_out_of_range memory_without_unit memory_in_a_wrong_unit
                    command_and_shell no_command no_steps empty_list env_pass_with_value failures_mistakes fractional_cpus
                    limit_below_one name_is_a_number name_is_empty name_with_a_slash needs_unknown_scope
-                   not_in_this_version parameter_at_top_level parameter_called_like_a_placeholder
+                   parameter_at_top_level parameter_called_like_a_placeholder
                    parameter_name_with_a_dash""".split():
         assert mistakes("sweep", parsed(read(f"{ROOT}/tests/data/broken/{name}.toml"))), name
 

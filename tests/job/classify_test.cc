@@ -202,5 +202,31 @@ TEST(Classify, DeathByTheSignalAheadIsATimeout) {
   EXPECT_EQ(classify({.exit_code = 75, .early_signal = SIGUSR1}).cls, OutcomeClass::Requeue);
 }
 
+TEST(Classify, WithMpsABrokenContextMayBeAnothersFault) {
+  Evidence e{.exit_code = 1,
+             .shares_mps = true,
+             .log_tail = "step 1\nRuntimeError: CUDA error: an illegal memory access\n"};
+  const Outcome outcome = classify(e);
+  EXPECT_EQ(outcome.cls, OutcomeClass::Neighbour);
+  EXPECT_EQ(outcome.reason,
+            "exit code 1: RuntimeError: CUDA error: an illegal memory access (with MPS another job "
+            "on its GPU may have caused it)");
+  e.exit_code = std::nullopt;
+  e.signal = SIGABRT;  // as programs in C++ end by an error of CUDA
+  EXPECT_EQ(classify(e).cls, OutcomeClass::Neighbour);
+  e.stop = StopCause::Cancel;
+  EXPECT_EQ(classify(e).cls, OutcomeClass::Cancelled);
+}
+
+TEST(Classify, WithMpsWhatIsKnownToBeItsOwnStaysItsOwn) {
+  const auto cls = [](std::string log, bool shares_mps = true) {
+    return classify({.exit_code = 1, .shares_mps = shares_mps, .log_tail = std::move(log)}).cls;
+  };
+  EXPECT_EQ(cls("CUDA error: an illegal memory access", false), OutcomeClass::Exit);
+  EXPECT_EQ(cls("CUDA out of memory. Tried to allocate"), OutcomeClass::OomGpu);
+  EXPECT_EQ(cls("CUDA error: invalid device ordinal"), OutcomeClass::UserError);
+  EXPECT_EQ(cls("ValueError: no such thing"), OutcomeClass::Exit);
+}
+
 }  // namespace
 }  // namespace pergpu

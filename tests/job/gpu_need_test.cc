@@ -135,5 +135,14 @@ TEST(GpuTrial, BesideOthersItTellsOfMemoryOnly) {
   EXPECT_EQ(trial.need(), GpuNeed{.bytes = kGiB});
 }
 
+TEST(GpuNeed, WithMpsTwiceAsManyFitInTime) {
+  Demand demand{.pool = LaneId::Pool::Gpu, .gpus = 1, .is_auto = true};
+  const GpuNeed need{.bytes = 1u << 30, .busy = 0.5, .measured = 1};
+  fit(demand, &need, {.bytes = 80ull << 30});
+  EXPECT_EQ(demand.share, 500);
+  fit(demand, &need, {.bytes = 80ull << 30, .kernels = 2});
+  EXPECT_EQ(demand.share, 250);
+}
+
 }  // namespace
 }  // namespace pergpu

@@ -33,6 +33,7 @@ TEST(Names, OfOutcomeClassesAreThoseOfTheDocumentation) {
       {OutcomeClass::GpuMemory, "gpu-memory"},
       {OutcomeClass::Hardware, "hardware"},
       {OutcomeClass::Driver, "driver"},
+      {OutcomeClass::Neighbour, "neighbour"},
       {OutcomeClass::DiskFull, "disk-full"},
       {OutcomeClass::OutputMissing, "output-missing"},
       {OutcomeClass::Stall, "stall"},

@@ -38,8 +38,8 @@ TEST(EndState, OfEachClass) {
   for (OutcomeClass cls :
        {OutcomeClass::UserError, OutcomeClass::Exit, OutcomeClass::Signal, OutcomeClass::OomHost,
         OutcomeClass::OomGpu, OutcomeClass::GpuMemory, OutcomeClass::Hardware, OutcomeClass::Driver,
-        OutcomeClass::DiskFull, OutcomeClass::OutputMissing, OutcomeClass::Stall,
-        OutcomeClass::Requeue}) {
+        OutcomeClass::Neighbour, OutcomeClass::DiskFull, OutcomeClass::OutputMissing,
+        OutcomeClass::Stall, OutcomeClass::Requeue}) {
     EXPECT_EQ(end_state(cls), JobState::Failed) << to_string(cls);
   }
 }
@@ -109,8 +109,8 @@ TEST(DecideNext, EachChargedRetryWaitsTwiceAsLongAndALittleMore) {
 }
 
 TEST(DecideNext, FaultsOfTheMachineMoveTheJobUncharged) {
-  for (OutcomeClass cls :
-       {OutcomeClass::Lost, OutcomeClass::Hardware, OutcomeClass::Driver, OutcomeClass::Requeue}) {
+  for (OutcomeClass cls : {OutcomeClass::Lost, OutcomeClass::Hardware, OutcomeClass::Driver,
+                           OutcomeClass::Neighbour, OutcomeClass::Requeue}) {
     const Next next = next_of(cls, StepSpec{});
     EXPECT_EQ(next.kind, Kind::Again) << to_string(cls);
     EXPECT_FALSE(next.charged) << to_string(cls);
@@ -124,8 +124,8 @@ TEST(DecideNext, UnchargedMovesWaitLongerEachTime) {
 }
 
 TEST(DecideNext, UnchargedMovesAreCapped) {
-  for (OutcomeClass cls :
-       {OutcomeClass::Lost, OutcomeClass::Hardware, OutcomeClass::Driver, OutcomeClass::Requeue}) {
+  for (OutcomeClass cls : {OutcomeClass::Lost, OutcomeClass::Hardware, OutcomeClass::Driver,
+                           OutcomeClass::Neighbour, OutcomeClass::Requeue}) {
     EXPECT_EQ(next_of(cls, StepSpec{}, 0, kMaxUnchargedMoves - 1).kind, Kind::Again);
     const Next next = next_of(cls, StepSpec{}, 0, kMaxUnchargedMoves);
     EXPECT_EQ(next.kind, Kind::Final);

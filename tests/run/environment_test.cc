@@ -141,5 +141,28 @@ TEST_F(Environment, EachNameComesOnceAndInheritedValuesAreNotListedAsOurs) {
   EXPECT_EQ(value(environment, "PERGPU_ATTEMPT_ID"), "/h/17.2");
 }
 
+TEST_F(Environment, AClientOfMpsFindsItsDaemonAndWhatItMayUse) {
+  captured_.push_back("CUDA_MPS_PIPE_DIRECTORY=/tmp/of-the-machine");
+  request_.gpus = {"GPU-5a"};
+  request_.gpu_share = 250;
+  EXPECT_EQ(value(build(), "CUDA_MPS_PIPE_DIRECTORY"), "/tmp/of-the-machine") << "the user's own";
+  request_.mps = MpsClient{.folder = "/r/mps/GPU-5a", .percent = 50, .memory_bytes = 5ull << 30};
+  const JobEnvironment environment = build();
+  EXPECT_EQ(value(environment, "CUDA_MPS_PIPE_DIRECTORY"), "/r/mps/GPU-5a");
+  EXPECT_EQ(value(environment, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "50");
+  EXPECT_EQ(value(environment, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), "0=5120M");
+}
+
+TEST_F(Environment, WhatTheUserSaysOfMpsWins) {
+  captured_.push_back("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=90");
+  captured_.push_back("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1G");
+  request_.gpus = {"GPU-5a"};
+  request_.gpu_share = 250;
+  request_.mps = MpsClient{.folder = "/r/mps/GPU-5a", .percent = 50, .memory_bytes = 5ull << 30};
+  const JobEnvironment environment = build();
+  EXPECT_EQ(value(environment, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "90");
+  EXPECT_EQ(value(environment, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), "0=1G");
+}
+
 }  // namespace
 }  // namespace pergpu

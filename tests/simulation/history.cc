@@ -206,7 +206,8 @@ void History::ended(const row::Event& row, Known& job, const event::Ended& end,
   }
   const bool of_the_machine =
       outcome.cls == OutcomeClass::Lost || outcome.cls == OutcomeClass::Requeue ||
-      outcome.cls == OutcomeClass::Driver || outcome.cls == OutcomeClass::Hardware;
+      outcome.cls == OutcomeClass::Driver || outcome.cls == OutcomeClass::Hardware ||
+      outcome.cls == OutcomeClass::Neighbour;
   lanes_.erase(job.lane);
   if (job.share > 0) taken_[job.gpu] -= job.share;
   switch (end.next.kind) {

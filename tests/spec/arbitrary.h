@@ -138,6 +138,8 @@ inline rc::Gen<SweepSpec> arbitrary_sweep() {
       s.gpus = *rc::gen::element(0, 1, 2, 8);
       if (s.gpus == 1) s.gpu_share = *rc::gen::element(0, 10, 250, 333, 990);
       if (s.gpus > 0) s.gpu = *rc::gen::elementOf(std::vector<std::string>{"", "*H100*"});
+      if (s.gpu_share > 0 && *rc::gen::arbitrary<bool>()) s.sharing = Sharing::Mps;
+      if (s.gpus == 1 && *rc::gen::arbitrary<bool>()) s.sharing = Sharing::Mig;
       s.outsiders =
           *rc::gen::elementOf(std::vector<Outsiders>{Outsiders::Avoid, Outsiders::Ignore});
       if (*rc::gen::arbitrary<bool>()) s.cpus = *rc::gen::inRange(1, 64);
@@ -178,6 +180,7 @@ inline rc::Gen<SweepSpec> arbitrary_sweep() {
       if (*rc::gen::arbitrary<bool>()) s.env_pass = std::vector<std::string>{"HOME", "WANDB_*"};
       if (*rc::gen::arbitrary<bool>()) s.cwd = "w" + *arbitrary_template();
       s.gpu_env = *rc::gen::elementOf(std::vector<GpuEnv>{GpuEnv::Uuid, GpuEnv::Index});
+      if (s.sharing == Sharing::Mps) s.gpu_env = GpuEnv::Uuid;
       if (*rc::gen::arbitrary<bool>()) s.outputs = {"{out}/x" + *arbitrary_template()};
       if (*rc::gen::arbitrary<bool>()) s.metrics = "{out}/m";
       if (*rc::gen::arbitrary<bool>()) s.fake = {.duration = "2s", .exit = "3"};

@@ -35,6 +35,7 @@ Placement random_placement() {
   p.lane.part = *rc::gen::inRange(0, 3);
   p.share = *rc::gen::element(0, 0, 250, 1000);
   p.promise_bytes = *rc::gen::element<std::uint64_t>(0, 1ull << 34);
+  p.mps = *rc::gen::arbitrary<bool>();
   if (*rc::gen::arbitrary<bool>()) p.gpus = {"GPU-1", random_text()};
   if (!p.gpus.empty() && *rc::gen::arbitrary<bool>()) p.slots = {4, 7};
   p.port = *rc::gen::inRange(0, 65536);
@@ -45,7 +46,7 @@ Placement random_placement() {
 
 Outcome random_outcome() {
   Outcome o;
-  o.cls = random_enum<OutcomeClass>(17);
+  o.cls = random_enum<OutcomeClass>(18);
   if (*rc::gen::arbitrary<bool>()) o.exit_code = *rc::gen::inRange(0, 256);
   if (*rc::gen::arbitrary<bool>()) o.signal = *rc::gen::inRange(1, 65);
   o.reason = random_text();
