@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/doctor_checks.h"
+#include "gpu/amd_look.h"
 #include "gpu/foreign.h"
 #include "gpu/health.h"
 #include "gpu/lanes.h"
@@ -118,6 +119,11 @@ Findings driver(const DoctorFacts& facts) {
              .mend = "ls -l /dev/nvidia*; lspci | grep -i nvidia\n"
                      "in a container: docker run --gpus all …"}};
   }
+  if (gpu::is_amd(look)) {
+    return {{.state = State::Ok,
+             .what = "AMD GPUs, by the kernel's driver (amdgpu)",
+             .why = kWhyDriver}};
+  }
   std::string what = "NVIDIA driver " + (look.driver.empty() ? "of unknown version" : look.driver);
   if (!look.library.empty() && look.library != look.driver) what += ", library " + look.library;
   if (!look.cuda.empty()) what += ", CUDA up to " + look.cuda;
@@ -181,7 +187,8 @@ Findings health(const DoctorFacts& facts) {
           {.state = State::Problem,
            .what = fmt::format("{}: {}", gpu_name(gpu), gpu.note),
            .why = "no job starts on it while the driver does not say that it is well",
-           .mend = "sudo dmesg | grep -i nvrm"});
+           .mend = gpu::is_amd(facts.look) ? "sudo dmesg | grep -i amdgpu"
+                                           : "sudo dmesg | grep -i nvrm"});
     } else {
       add_closed(facts, gpu, findings);
     }
@@ -196,7 +203,7 @@ Findings health(const DoctorFacts& facts) {
 }
 
 Findings xid(const DoctorFacts& facts) {
-  if (!has_gpus(facts)) return {};
+  if (!has_gpus(facts) || gpu::is_amd(facts.look)) return {};
   if (!facts.xids) {
     return {{.state = State::Unknown,
              .what = "the kernel's log is not yours to read",

@@ -12,6 +12,7 @@
 #include "coordinator/attempt_end.h"
 #include "coordinator/expectation.h"
 #include "coordinator/snapshot.h"
+#include "gpu/amd_uuid.h"
 #include "job/classify.h"
 #include "job/gpu_slot.h"
 #include "job/redact.h"
@@ -288,7 +289,9 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand,
                              .marker = fmt::format("{}/{}", home_, to_string(plan.id)),
                              .parameters = param_env(s->parameters)};
   if (step.signal) request.signal = signal_name(step.signal->number).substr(3);  // of "SIGUSR1"
-  if (demand.pool == LaneId::Pool::Gpu && step.gpu_env == GpuEnv::Index) {
+  // An AMD GPU is chosen by its UUID in any case, and has a number for HIP beside that.
+  const bool is_amd = gpu::are_amd_uuids(attempt.placement.gpus);
+  if (demand.pool == LaneId::Pool::Gpu && step.gpu_env == GpuEnv::Index && !is_amd) {
     request.gpus.clear();
     for (const LaneId& lane : lanes_of(attempt.placement)) {
       const GpuPlace place = place_of(lane.slot);

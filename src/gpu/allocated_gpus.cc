@@ -1,8 +1,13 @@
 // A name that is a number is the GPU's index, too, so that --devices finds it.
+//
+// sysfs shows all AMD GPUs of the machine, and Slurm may have closed some of them to the allocation
+// and count the others from 0: only its own names say which they are.
 #include "gpu/allocated_gpus.h"
 
 #include <charconv>
 #include <utility>
+
+#include "gpu/amd_look.h"
 
 namespace pergpu::gpu {
 
@@ -11,7 +16,8 @@ AllocatedGpus::AllocatedGpus(GpuInventory& driver, std::vector<std::string> name
 
 void AllocatedGpus::look(std::function<void(const GpuLook&)> done) {
   driver_.look([names = names_, done = std::move(done)](const GpuLook& look) {
-    if (!look.no_driver || names.empty()) return done(look);
+    const bool is_told = !look.no_driver && !is_amd(look);
+    if (is_told || names.empty()) return done(look);
     GpuLook allocated{.complete = true};
     for (std::size_t i = 0; i < names.size(); ++i) {
       int index = static_cast<int>(i);

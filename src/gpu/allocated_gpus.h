@@ -12,7 +12,7 @@
 
 namespace pergpu::gpu {
 
-/// What the driver's inventory shows; where there is no driver, the named ones.
+/// What the driver's inventory shows; where NVIDIA has no driver, the named ones.
 class AllocatedGpus final : public GpuInventory {
  public:
   /// `names`: as a program is to find them in CUDA_VISIBLE_DEVICES.  REQUIRES: `driver` outlives

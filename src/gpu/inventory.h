@@ -48,7 +48,7 @@ struct GpuReading {
   std::string uuid = {};
   std::string name = {};
   std::string pci = {};  // "0000:65:00.0"
-  int index = 0;         // NVML order
+  int index = 0;         // NVML order; of AMD's GPUs that of their PCI addresses
   int instance = -1;     // of those that the GPU is cut into (MIG); -1: the GPU, which is not
   int minor = -1;        // /dev/nvidia<minor>
   int numa_node = -1;
@@ -87,7 +87,7 @@ struct GpuXid {
 struct GpuLook {
   bool complete = false;         // false: probe failed or was late; `why` says how
   std::string why = {};          // also set when there is no driver at all ("no NVIDIA driver")
-  bool no_driver = false;        // dlopen or init says there is nothing: a machine without GPUs
+  bool no_driver = false;        // neither NVIDIA's driver nor a GPU of AMD: a machine without GPUs
   bool driver_mismatch = false;  // NVML 18: hold the queue, keep jobs
   bool in_container = false;     // pids cannot be matched
   // Versions; "" when not told.

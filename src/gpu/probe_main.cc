@@ -1,3 +1,5 @@
+// Where NVIDIA has no driver, AMD's GPUs are looked for.
+//
 // Blocking and single-threaded: whoever asks has the deadline.  NVML stays initialised between
 // looks (initialising costs a second a GPU), and the probe leaves after a minute without a request
 // so that an idle coordinator keeps no GPU awake and no driver from being replaced.  While jobs run
@@ -26,7 +28,9 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "gpu/amd_look.h"
 #include "gpu/device_look.h"
 #include "gpu/nvml.h"
 #include "gpu/probe_wire.h"
@@ -89,7 +93,8 @@ class Looker {
  public:
   explicit Looker(int out_fd)
       : out_fd_(out_fd),
-        devices_(folder_from("PERGPU_SYS", "/sys"), folder_from("PERGPU_DEV", "/dev")) {}
+        devices_(folder_from("PERGPU_SYS", "/sys"), folder_from("PERGPU_DEV", "/dev")),
+        amd_(folder_from("PERGPU_SYS", "/sys"), folder_from("PERGPU_PROC", "/proc")) {}
   ~Looker() { close(); }
   Looker(const Looker&) = delete;
   Looker& operator=(const Looker&) = delete;
@@ -97,6 +102,42 @@ class Looker {
   GpuLook look(const ProbeRequest& request) {
     looked_ns_ = clock_.now().boot_ns;
     tell_xids(request);
+    GpuLook look = look_at_nvidia(request);
+    if (!look.no_driver) return look;
+    std::vector<GpuReading> gpus = amd_.look(request.skip, [&](int index) {
+      tell({request.id, "gpu", index, {}});
+    });
+    // Their processes are those of our own /proc: in a container, too, every pid means something.
+    if (!gpus.empty()) look = {.complete = true, .gpus = std::move(gpus)};
+    return look;
+  }
+
+  UsageAnswer usage(const ProbeRequest& request) {
+    const std::int64_t before_ns = os::own_cpu_ns();
+    rest_driver(request);
+    UsageAnswer answer;
+    answer.trees = trees_.read(request.usage->trees);
+    answer.boot_ns = clock_.now().boot_ns;
+    const std::vector<std::string>& asked = request.usage->gpus;
+    const auto before = [&](int index) { tell({request.id, "gpu", index, {}}); };
+    if (!asked.empty()) {
+      answer.gpus = initialised_ ? devices_.usage(*nvml_, asked, request.skip, before)
+                                 : amd_.usage(asked, request.skip, before);
+    }
+    answer.cost_ns = os::own_cpu_ns() - before_ns;
+    return answer;
+  }
+
+  /// Before a GPU is touched: one that hangs has often said why.
+  void tell_xids(const ProbeRequest& request) {
+    std::vector<GpuXid> xids = take_xids();
+    if (!xids.empty()) tell({request.id, "xids", -1, std::move(xids)});
+  }
+  /// The library's file is another one than that which was loaded.
+  bool is_outdated() const { return nvml_ && nvml_->file_was_replaced(); }
+
+ private:
+  GpuLook look_at_nvidia(const ProbeRequest& request) {
     if (!nvml_) {
       tell({request.id, "load", -1, {}});
       Result<Nvml> loaded = Nvml::load();
@@ -133,31 +174,6 @@ class Looker {
     is_stale_ = is_stale(look);
     return look;
   }
-
-  UsageAnswer usage(const ProbeRequest& request) {
-    const std::int64_t before_ns = os::own_cpu_ns();
-    rest_driver(request);
-    UsageAnswer answer;
-    answer.trees = trees_.read(request.usage->trees);
-    answer.boot_ns = clock_.now().boot_ns;
-    if (initialised_ && !request.usage->gpus.empty()) {
-      answer.gpus = devices_.usage(*nvml_, request.usage->gpus, request.skip, [&](int index) {
-        tell({request.id, "gpu", index, {}});
-      });
-    }
-    answer.cost_ns = os::own_cpu_ns() - before_ns;
-    return answer;
-  }
-
-  /// Before a GPU is touched: one that hangs has often said why.
-  void tell_xids(const ProbeRequest& request) {
-    std::vector<GpuXid> xids = take_xids();
-    if (!xids.empty()) tell({request.id, "xids", -1, std::move(xids)});
-  }
-  /// The library's file is another one than that which was loaded.
-  bool is_outdated() const { return nvml_ && nvml_->file_was_replaced(); }
-
- private:
   /// While jobs without a GPU run the driver is let go as it would be if the probe had left.
   void rest_driver(const ProbeRequest& request) {
     const bool is_needed = request.stay || !request.usage->gpus.empty();
@@ -188,6 +204,7 @@ class Looker {
 
   int out_fd_;
   DeviceLooker devices_;
+  AmdLooker amd_;
   os::TreeReader trees_ = {};
   std::optional<Nvml> nvml_ = std::nullopt;
   std::string driver_ = {};  // told by who was initialised

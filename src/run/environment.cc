@@ -9,6 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "gpu/amd_uuid.h"
 #include "job/gpu_parts.h"
 #include "run/mps_control.h"
 
@@ -73,6 +74,13 @@ std::string joined(const std::vector<std::string>& items) {
     if (!text.empty()) text += ',';
     text += item;
   }
+  return text;
+}
+
+/// "0,1,2"
+std::string first_numbers(std::size_t count) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) text += (i == 0 ? "" : ",") + std::to_string(i);
   return text;
 }
 
@@ -142,7 +150,10 @@ JobEnvironment build_environment(const EnvironmentRequest& r) {
   b.set_if_unset("PYTHONUNBUFFERED", "1");
 
   if (!r.gpus.empty()) {
-    b.set("CUDA_VISIBLE_DEVICES", joined(r.gpus));
+    const bool is_amd = gpu::are_amd_uuids(r.gpus);
+    // HIP numbers what the layer below it (ROCR) has left, and takes numbers only.
+    b.set("CUDA_VISIBLE_DEVICES", is_amd ? first_numbers(r.gpus.size()) : joined(r.gpus));
+    if (is_amd) b.set("HIP_VISIBLE_DEVICES", first_numbers(r.gpus.size()));
     b.set("ROCR_VISIBLE_DEVICES", joined(r.gpus));
     b.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
     b.set("PERGPU_NUM_GPUS", std::to_string(r.gpus.size()));

@@ -29,7 +29,7 @@ struct EnvironmentRequest {
   std::vector<std::pair<std::string, std::string>> step_env = {};
 
   int cpus = 1;                        // k: threads where the user has set none
-  std::vector<std::string> gpus = {};  // UUIDs, or indices when the step says gpu_env = "index"
+  std::vector<std::string> gpus = {};  // UUIDs, or NVIDIA's indices for gpu_env = "index"
   int gpu_share = 0;  // thousandths of its only GPU, beside other jobs; 0: all of each
   std::optional<MpsClient> mps = std::nullopt;
   int port = 0;  // where the processes of an attempt with several GPUs may meet; 0: nowhere

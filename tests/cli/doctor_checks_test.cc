@@ -157,6 +157,21 @@ TEST(DoctorDriver, OneThatHangsIsAProblem) {
   EXPECT_TRUE(of(facts, "gpu").empty());
 }
 
+TEST(DoctorDriver, GpusOfAmdAreAsGood) {
+  DoctorFacts facts = good_machine();
+  facts.look = {.complete = true,
+                .gpus = {{.uuid = "GPU-18a4d2a7b0c1e3f5", .name = "AMD Instinct MI210"}}};
+  facts.xids.reset();
+  EXPECT_TRUE(is(facts, "driver", State::Ok, "AMD GPUs"));
+  EXPECT_TRUE(is(facts, "gpu", State::Ok, "AMD Instinct MI210"));
+  for (const char* check : {"xid", "mig", "persistence", "compute-mode"}) {
+    EXPECT_TRUE(of(facts, check).empty()) << check;
+  }
+  facts.look.gpus[0].health = GpuHealth::Unknown;
+  facts.look.gpus[0].note = "its memory in use cannot be read";
+  EXPECT_TRUE(is(facts, "gpu", State::Problem, "gpu0: its memory", "amdgpu"));
+}
+
 TEST(DoctorGpu, EachBrokenOneIsNamedWithWhatMendsIt) {
   DoctorFacts facts = good_machine();
   facts.look.gpus[0].health = GpuHealth::Lost;

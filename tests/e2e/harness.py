@@ -189,6 +189,7 @@ class Home:
             "PERGPU_HOME": self.path,
             "PERGPU_LOCKS": self.root + "/l",
             "PERGPU_NVML": self.root + "/no-such-nvml.so",
+            "PERGPU_SYS": self.root + "/no-such-sys",  # the machine may have GPUs of AMD
             "PERGPU_MPS_CONTROL": "",  # the machine may have one
             "STAMPS": self.stamps.path,
             "GATE": self.gate,

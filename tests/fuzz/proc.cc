@@ -3,6 +3,7 @@
 
 #include "fuzz.h"
 #include "gpu/driver_files.h"
+#include "gpu/drm_clients.h"
 #include "gpu/processes.h"
 #include "os/login.h"
 #include "os/mounts.h"
@@ -63,6 +64,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       }
       (void)gpu::kernel_module_version_in(text);
       (void)os::keeping_in(text);
+      break;
+    }
+    case 'd': {
+      const std::optional<gpu::DrmClient> client = gpu::drm_client_in(input.rest());
+      if (client) {
+        fuzz::check(client->pci.find('\n') == client->pci.npos, "an address is of one line");
+        fuzz::check(!client->driver.empty() && client->pid == 0, "a driver, and no process yet");
+      }
       break;
     }
     default:

@@ -38,6 +38,19 @@ TEST(AllocatedGpus, LeaveTheWordToADriverThatIs) {
   EXPECT_TRUE(seen.gpus.empty());
 }
 
+TEST(AllocatedGpus, OfAmdAreTheNamedOnesAlone) {
+  Driver driver;
+  driver.shown = {.complete = true, .gpus = {{.uuid = "GPU-18a4d2a7b0c1e3f5"}}};
+  const auto seen = [&](Names names) {
+    AllocatedGpus gpus(driver, std::move(names));
+    std::string uuid;
+    gpus.look([&](const GpuLook& look) { uuid = look.gpus.at(0).uuid; });
+    return uuid;
+  };
+  EXPECT_EQ(seen({"0"}), "0") << "the first that this allocation may use";
+  EXPECT_EQ(seen({}), "GPU-18a4d2a7b0c1e3f5");
+}
+
 TEST(AllocatedGpus, AreNamedAsCudaReadsTheList) {
   EXPECT_EQ(device_names("0,3"), (Names{"0", "3"}));
   EXPECT_EQ(device_names("GPU-a"), Names{"GPU-a"});

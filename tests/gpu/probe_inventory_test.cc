@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "amd_tree.h"
 #include "os/child.h"
 #include "os/proc.h"
 #include "support.h"
@@ -99,11 +100,39 @@ TEST_F(ProbeInventoryTest, LooksAskedForMeanwhileShareTheNextOne) {
 
 TEST_F(ProbeInventoryTest, MachineWithoutDriverIsAnAnswer) {
   const ScopedEnv none("PERGPU_NVML", "/nonexistent/libnvidia-ml.so.1");
+  const ScopedEnv sysfs("PERGPU_SYS", "/nonexistent");
   inventory(patient());
   const GpuLook seen = look();
   EXPECT_TRUE(seen.complete);
   EXPECT_TRUE(seen.no_driver);
   EXPECT_NE(seen.why.find("no NVIDIA driver"), std::string::npos);
+}
+
+TEST_F(ProbeInventoryTest, WithoutADriverOfNvidiaThereMayBeGpusOfAmd) {
+  AmdTree tree;
+  tree.card(0, "0000:03:00.0", "18a4d2a7b0c1e3f5\n");
+  tree.client(::getpid(), 3, "0000:03:00.0", 1, "700 MiB");
+  const ScopedEnv sysfs("PERGPU_SYS", tree.sysfs().c_str());
+  const ScopedEnv proc("PERGPU_PROC", tree.proc().c_str());
+  inventory(patient());
+  EXPECT_EQ(look().gpus.size(), 2u) << "those of NVIDIA where there is a driver";
+  driver_.set(R"({"errors": {"nvmlInit_v2": 9}})");
+  inventory(patient());
+  const GpuLook seen = look();
+  EXPECT_TRUE(seen.complete);
+  EXPECT_FALSE(seen.no_driver);
+  EXPECT_EQ(seen.why, "");
+  EXPECT_FALSE(seen.in_container);
+  ASSERT_EQ(seen.gpus.size(), 1u);
+  EXPECT_EQ(seen.gpus[0].uuid, "GPU-18a4d2a7b0c1e3f5");
+  ASSERT_EQ(seen.gpus[0].processes.size(), 1u);
+  EXPECT_EQ(seen.gpus[0].processes[0].pid, ::getpid());
+  std::optional<UsageAnswer> told;
+  ASSERT_TRUE(inventory_->read_usage({.gpus = {seen.gpus[0].uuid}},
+                                     [&](const UsageAnswer& one) { told = one; }));
+  loop_.run_until([&] { return told.has_value(); });
+  ASSERT_EQ(told->gpus.size(), 1u);
+  EXPECT_EQ(told->gpus[0].busy_percent, 7);
 }
 
 TEST_F(ProbeInventoryTest, DriverMismatchIsToldAndPasses) {

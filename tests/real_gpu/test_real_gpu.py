@@ -45,7 +45,7 @@ def new_home():
 
     def make():
         home = harness.Home()
-        del home.env["PERGPU_NVML"]
+        del home.env["PERGPU_NVML"], home.env["PERGPU_SYS"]
         for name in ("LD_LIBRARY_PATH", "PATH"):
             if name in os.environ:
                 home.env[name] = os.environ[name]

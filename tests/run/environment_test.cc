@@ -70,6 +70,28 @@ TEST_F(Environment, GpusAreTheGivenOnesAlone) {
   EXPECT_EQ(value(environment, "CUDA_DEVICE_ORDER"), "PCI_BUS_ID");
 }
 
+TEST_F(Environment, AnAmdGpuIsChosenByItsUuidAndNumberedForHip) {
+  captured_.insert(captured_.end(), {"HIP_VISIBLE_DEVICES=3", "ROCR_VISIBLE_DEVICES=2"});
+  request_.gpus = {"GPU-18a4d2a7b0c1e3f5", "GPU-00000000000000b2"};
+  const JobEnvironment environment = build();
+  EXPECT_EQ(value(environment, "ROCR_VISIBLE_DEVICES"),
+            "GPU-18a4d2a7b0c1e3f5,GPU-00000000000000b2");
+  EXPECT_EQ(value(environment, "HIP_VISIBLE_DEVICES"), "0,1");
+  EXPECT_EQ(value(environment, "CUDA_VISIBLE_DEVICES"), "0,1");
+  EXPECT_EQ(value(environment, "PERGPU_NUM_GPUS"), "2");
+}
+
+TEST_F(Environment, AnNvidiaGpuIsTheSameForAll) {
+  captured_.push_back("HIP_VISIBLE_DEVICES=3");
+  for (const char* gpu : {"GPU-11111111-0000-0000-0000-000000000001", "1"}) {
+    request_.gpus = {gpu};
+    const JobEnvironment environment = build();
+    EXPECT_EQ(value(environment, "CUDA_VISIBLE_DEVICES"), gpu);
+    EXPECT_EQ(value(environment, "ROCR_VISIBLE_DEVICES"), gpu);
+    EXPECT_EQ(value(environment, "HIP_VISIBLE_DEVICES"), "<unset>");
+  }
+}
+
 TEST_F(Environment, SeveralGpusHaveAPlaceToMeet) {
   captured_.insert(captured_.end(), {"MASTER_ADDR=elsewhere", "MASTER_PORT=1"});
   request_.gpus = {"GPU-a", "GPU-b"};
