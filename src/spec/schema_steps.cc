@@ -70,6 +70,9 @@ void check_sharing(Draft& draft, const StepDraft& step) {
     draft.report.error(
         step.at, fmt::format("{}: sharing = \"{}\" {}", step.where, to_string(spec.sharing), what));
   };
+  if (step.wrote("sharing") && spec.gpus == 0)
+    error(step.wrote("gpus") ? "is for jobs on GPUs: gpus = 0.25, or leave `sharing` out"
+                             : "is for jobs on GPUs: add gpus = 0.25, or \"auto\"");
   const bool has_share = spec.gpu_share > 0 || spec.gpu_auto;
   if (spec.sharing == Sharing::Mps && spec.gpus > 0 && !has_share)
     error("is for jobs that share a GPU, and these have theirs alone: gpus = 0.25, or \"auto\"");

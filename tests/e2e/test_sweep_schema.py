@@ -46,6 +46,7 @@ def probe(key, value):
         "shell": [],
         "gpu": ["gpus = 1"],
         "gpu_memory": ["gpus = 1"],
+        "sharing": ["gpus = 0.5"],
         "grow": ["gpus = 1", 'memory = "1GiB"', 'gpu_memory = "1GiB"', "retries = 1"],
     }.get(key, [])
     command = [] if key in ("command", "shell") else ['command = ["true"]']
