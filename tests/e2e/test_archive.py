@@ -3,7 +3,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import socket
 import sqlite3
 
@@ -108,8 +107,7 @@ def test_an_end_whose_record_was_not_written_is_written_by_the_next_coordinator(
     for number in range(1, 6):
         home.submit(grid("train", 1, 'command = ["true"]', header=f'name = "s{number}"'), name=f"s{number}.toml")
         wait_until(lambda: home.only(f"s{number}")["state"] == "done", "its end")
-        os.kill(home.coordinator(), signal.SIGKILL)
-        wait_until(lambda: home.coordinator() is None, "its end")
+        home.kill_coordinator()
         home.run("ps")
         record = home.only(f"s{number}")["out"] + "/attempt.json"
         wait_until(lambda: json.loads(read(record))["state"] == "done", "its record")
