@@ -138,10 +138,12 @@ void add_control(CLI::App& program, Invocation& invocation) {
                   "only those that failed; without SEL, of the last sweep");
   retry->footer("Example:\n  pergpu retry --failed thirteen");
 
-  CLI::App* change = add(program, invocation, "set", "changed", "what has ended cannot be changed",
-                         "change priority, max_parallel or lanes of what has not ended", options);
+  CLI::App* change =
+      add(program, invocation, "set", "changed", "what has ended cannot be changed",
+          "change priority, weight, max_parallel or lanes of what has not ended", options);
   change->get_option("SEL")->required()->description(
-      "jobs, as SWEEP or SWEEP/*/STEP; then priority=N, max_parallel=N|none, lanes=N");
+      "jobs, as SWEEP or SWEEP/*/STEP; then priority=N, weight=N|none, max_parallel=N|none, "
+      "lanes=N");
   change->callback(
       [options, &invocation] { invocation.action = [options] { return set(*options); }; });
   change->footer("Example:\n  pergpu set 'thirteen/*/train' priority=10 max_parallel=4");

@@ -22,7 +22,7 @@ Error usage(std::string message) { return Error{ErrorKind::Invalid, 0, std::move
 
 /// The first option given that only the form without a file knows; "" when there is none.
 std::string first_command_line_option(const CommandLineOptions& given) {
-  const std::array<std::pair<const char*, const std::string*>, 10> options = {{
+  const std::array<std::pair<const char*, const std::string*>, 11> options = {{
       {"--name", &given.name},
       {"--gpus", &given.gpus},
       {"--cpus", &given.cpus},
@@ -32,6 +32,7 @@ std::string first_command_line_option(const CommandLineOptions& given) {
       {"--retries", &given.retries},
       {"--max-parallel", &given.max_parallel},
       {"--priority", &given.priority},
+      {"--weight", &given.weight},
       {"--cwd", &given.cwd},
   }};
   for (const auto& [name, value] : options) {
@@ -141,6 +142,8 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   command.add_option("--retries", line.retries, "tries after a failure")->group(group);
   command.add_option("--max-parallel", line.max_parallel, "at most so many at once")->group(group);
   command.add_option("--priority", line.priority, "higher goes first")->group(group);
+  command.add_option("--weight", line.weight, "share lanes with other sweeps that have one")
+      ->group(group);
   command.add_option("--cwd", line.cwd, "folder to run in")->group(group);
   command.add_option("-g", line.lists, "NAME=V1,V2: a list that {NAME} stands for")
       ->allow_extra_args(false)

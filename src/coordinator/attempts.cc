@@ -351,9 +351,10 @@ void Coordinator::vacate(LiveAttempt& live, bool gone) {
                                  live.term_timer, live.disconnect_timer}) {
     if (timer != 0) parts_.timers->cancel(timer);
   }
+  capacity_.now_ns = parts_.clock->now().boot_ns;
   capacity_.vacate(live.key, live.demand, live.lane, live.gpus, live.starting_up, false);
   for (const LaneId& lane : pergpu::lanes_of(parts_.world->job(live.id.job)->last->placement)) {
-    lane_use_.vacate(lane, parts_.clock->now().boot_ns);
+    lane_use_.vacate(lane, capacity_.now_ns);
   }
   for (const std::string& uuid : live.gpus) {
     if (parts_.mps != nullptr) parts_.mps->release(uuid, live.id);

@@ -42,6 +42,12 @@ Result<void> check_for_cluster(const SweepSpec& sweep) {
                       "name the type of the instance, gpu = \"1g.10gb\"",
                       step.name));
     }
+    if (step.weight > 0) {
+      return invalid(
+          fmt::format("step {}: `weight` shares the lanes of this machine among its sweeps; leave "
+                      "it out, Slurm shares a cluster by rules of its own",
+                      step.name));
+    }
     // It counts the jobs that this machine runs.
     if (step.uses.empty()) continue;
     return invalid(

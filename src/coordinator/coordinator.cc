@@ -322,6 +322,7 @@ void Coordinator::acquire(const Choice& choice, int overtaken) {
       begin(chosen, booked);
       return;
     }
+    capacity_.now_ns = parts_.clock->now().boot_ns;
     capacity_.vacate(chosen.job.step, booked, chosen.lane, chosen.gpus, true, false);
     for (const std::string& uuid : chosen.gpus) parts_.gpus->forgo(uuid, job);
     refresh(job);

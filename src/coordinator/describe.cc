@@ -278,6 +278,7 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
   if (step.cpus) limits["cpus"] = *step.cpus;
   if (step.max_parallel) limits["max_parallel"] = *step.max_parallel;
   if (step.priority != 0) limits["priority"] = step.priority;
+  if (step.weight != 0) limits["weight"] = step.weight;
   limits["gpus"] = step.gpus;
   if (asked.share > 0) limits["gpus"] = asked.share / static_cast<double>(kWholeGpu);
   limits["grace"] = format_duration(step.grace);

@@ -4,7 +4,8 @@
 // else every five seconds.  A forecast costs some microseconds a job, where jobs share cores some
 // tens, in one turn of the loop, so it is made of kMostForetold jobs and no more.  Beyond that the
 // work that is left, divided by the lanes it goes through, says as much: a schedule of so many jobs
-// is longer by less than one of them.
+// is longer by less than one of them.  That sweeps share (job/fair_share.h) it does not know: the
+// older ones are told too early an end.
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -108,7 +109,7 @@ void Coordinator::foretell(ExpectedEnds& out) const {
   }
 }
 
-/// In the order of the scheduler: a sweep's work comes after that of those before it.
+/// By priority and age: a sweep's work comes after that of those before it, also where they share.
 void Coordinator::estimate(ExpectedEnds& out) const {
   std::vector<std::pair<int, const Sweep*>> order;
   for (const auto& [id, sweep] : parts_.world->sweeps()) {

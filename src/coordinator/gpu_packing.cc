@@ -86,8 +86,11 @@ void Coordinator::shrink(LiveAttempt& live) {
   const Demand* asked = queue_.demand(live.key);
   if (asked == nullptr || !asked->is_auto || asked->share == kWholeGpu) return;
   if (live.trial.need().bytes > promised_to(*asked, asked->most_gpu_memory)) return;
+  capacity_.now_ns = parts_.clock->now().boot_ns;
+  capacity_.shares.give_back(live.key.sweep, live.demand, capacity_.now_ns);
   live.demand.share = asked->share;
   live.demand.promise_bytes = asked->promise_bytes;
+  capacity_.shares.take(live.key.sweep, live.demand, capacity_.now_ns);
   parts_.gpus->amend(live.gpus.front(), live.id.job, live.demand);
   parts_.gpus->fill(capacity_);
 }

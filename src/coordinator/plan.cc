@@ -41,6 +41,7 @@ ForecastMachine Coordinator::forecast_machine(std::vector<std::string>* notes) c
     if (sweep.context.engine == kSlurm) capacity.sweep_lanes[id].size = lanes_of(sweep);
   }
   for (const auto& [name, use] : capacity_.limits) capacity.limits[name].value = use.value;
+  capacity.shares = capacity_.shares.history(parts_.clock->now().boot_ns);
   parts_.gpus->fill(capacity);
   for (GpuLane& gpu : capacity.gpus) {  // whoever has one now is booked by the forecast itself
     gpu.ends = false;

@@ -52,11 +52,12 @@ void Coordinator::recover() {
       parts_.gpus->occupy(uuid, job.id, live.demand, live.lane);
     }
     if (!live.gpus.empty()) parts_.gpus->fill(capacity_);  // so that there is what is booked
+    capacity_.now_ns = parts_.clock->now().boot_ns;
     capacity_.occupy(
         live.key, live.demand, live.lane, live.gpus, fmt::format("runs job {}", job.id.value),
         expected_end_ns(attempt.starting_at.boot_ns, expected_ns(*parts_.world, job, &learnt_)));
     for (const LaneId& lane : pergpu::lanes_of(attempt.placement)) {
-      lane_use_.occupy(lane, parts_.clock->now().boot_ns);
+      lane_use_.occupy(lane, capacity_.now_ns);
     }
     (live.engine == parts_.fake ? fake : local)
         .push_back({.id = live.id,

@@ -40,15 +40,23 @@ Result<void> Coordinator::check_settings(const Sweep& sweep, const std::set<JobI
     const Job& job = *world.job(id);
     if (job.sweep == sweep.id) slots.insert(job.step);
   }
-  if (settings.priority || settings.max_parallel) {
+  if (settings.weight && sweep.context.engine == kSlurm) {
+    return invalid(
+        fmt::format("sweep {} is run by Slurm, which shares among its users itself: it "
+                    "has no weight",
+                    sweep.name));
+  }
+  if (settings.priority || settings.weight || settings.max_parallel) {
     for (const std::int16_t slot : slots) {
       const Step& step = sweep.steps[static_cast<std::size_t>(slot)];
       if (const JobId other = left_out(world, step, named)) {
         return invalid(
             fmt::format("{} is one for all jobs of step {}, and job {} is not among those named: "
                         "name {}/*/{}",
-                        settings.priority ? "priority" : "max_parallel", step.spec.name,
-                        other.value, sweep.name, step.spec.name));
+                        settings.priority ? "priority"
+                        : settings.weight ? "weight"
+                                          : "max_parallel",
+                        step.spec.name, other.value, sweep.name, step.spec.name));
       }
     }
   }
@@ -96,6 +104,7 @@ Result<Coordinator::Changed> Coordinator::set(const std::vector<JobId>& jobs,
     for (StepSpec& step : file.steps) {
       if (!slots.contains(static_cast<std::int16_t>(*sweep.slot_of(step.name)))) continue;
       if (settings.priority) step.priority = *settings.priority;
+      if (settings.weight) step.weight = *settings.weight;
       if (settings.max_parallel) {
         step.max_parallel =
             *settings.max_parallel > 0 ? settings.max_parallel : std::optional<int>();

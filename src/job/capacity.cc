@@ -67,8 +67,7 @@ std::int64_t expected_end_ns(std::int64_t now_ns, std::int64_t expected_ns) {
 }
 
 double lanes_taken(const Demand& demand) {
-  if (demand.share > 0) return static_cast<double>(demand.share) / kWholeGpu;
-  return demand.pool == LaneId::Pool::Gpu ? std::max(1, demand.gpus) : 1;
+  return static_cast<double>(thousandths_taken(demand)) / kWholeGpu;
 }
 
 std::uint64_t promised_to(const Demand& demand, std::uint64_t gpu_bytes) {
@@ -104,6 +103,7 @@ void Capacity::occupy(StepKey key, const Demand& demand, LaneId lane,
   ++count.live;
   ++count.starting;
   for (const std::string& name : demand.uses) ++limits[name].live;
+  shares.take(key.sweep, demand, now_ns);
 }
 
 void Capacity::started_up(StepKey key) {
@@ -122,6 +122,7 @@ void Capacity::vacate(StepKey key, const Demand& demand, LaneId lane,
   reserved_cpus -= demand.reserved_cpus();
   reserved_memory -= demand.reserved_memory();
   for (const std::string& name : demand.uses) --limits[name].live;
+  shares.give_back(key.sweep, demand, now_ns);
   const auto count = live.find(key);
   assert(count != live.end());
   if (count == live.end()) return;

@@ -210,6 +210,26 @@ bool gathers_gpus(const Demand& demand, const Capacity& capacity, const Finding&
   return in_reach >= std::max(1, demand.gpus);
 }
 
+bool is_barred(StepKey key, const Demand& demand, const Capacity& capacity) {
+  const auto live = capacity.live.find(key);
+  const LiveCount count = live == capacity.live.end() ? LiveCount() : live->second;
+  if (demand.max_parallel && count.live >= *demand.max_parallel) return true;
+  if (demand.max_starting && count.starting >= *demand.max_starting) return true;
+  for (const std::string& name : demand.uses) {
+    const auto limit = capacity.limits.find(name);
+    if (limit == capacity.limits.end()) continue;
+    const auto units = std::count(demand.uses.begin(), demand.uses.end(), name);
+    if (units > limit->second.value) return true;
+  }
+  if (is_too_big(demand, capacity)) return true;
+  if (demand.pool != LaneId::Pool::Gpu) return false;
+  const auto in_reach =
+      std::count_if(capacity.gpus.begin(), capacity.gpus.end(), [&](const GpuLane& gpu) {
+        return (gpu.busy.empty() || gpu.ends) && allows(demand, gpu) && !is_kept_off(demand, gpu);
+      });
+  return in_reach < std::max(1, demand.gpus);
+}
+
 namespace {
 
 /// Of the GPUs that others share those are kept that will be free first, as far as that is known,

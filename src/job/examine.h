@@ -82,6 +82,9 @@ Claim claim_for(const Demand& demand, const Capacity& capacity, const Finding& f
 void claim_if_due(const ReadyQueue& queue, const ReadyQueue::Head& head, const Capacity& capacity,
                   const Finding& found, Claim& claim);
 
+/// Nothing that other jobs of ours give back would let a job of the class start.
+bool is_barred(StepKey key, const Demand& demand, const Capacity& capacity);
+
 /// Whether the kind of the GPU suits the job: model, memory, `--devices`.
 bool allows(const Demand& demand, const GpuLane& gpu);
 

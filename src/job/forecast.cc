@@ -89,7 +89,6 @@ void Forecast::let_go(std::uint32_t job) {
 }
 
 void Forecast::start_what_fits() {
-  machine_.capacity.now_ns = now_ns_;
   while (std::optional<Choice> choice = choose(queue_, machine_.capacity)) {
     const auto job = static_cast<std::uint32_t>(choice->job.id.value - 1);
     queue_.take(choice->job, choice->overtaken);
@@ -193,7 +192,7 @@ bool Forecast::advance(std::size_t events) {
     const Event next = due_.top();
     due_.pop();
     if (is_stale(next)) continue;
-    now_ns_ = next.at_ns;
+    now_ns_ = machine_.capacity.now_ns = next.at_ns;
     switch (next.what) {
       case What::End:
         end(next.job);

@@ -27,7 +27,8 @@ Demand demand_of(const StepSpec& step, LaneId::Pool pool) {
       .max_parallel = step.max_parallel,
       .max_starting = step.max_starting,
       .uses = step.uses,
-      .priority = step.priority};
+      .priority = step.priority,
+      .weight = step.weight};
 }
 
 Demand grown(Demand demand, Growths growths) {
@@ -74,13 +75,23 @@ void ReadyQueue::update_head(ClassKey key, Class& c) {
                        .step = key.step,
                        .run = first.run,
                        .expected_ns = first.expected_ns,
-                       .growths = key.growths}};
+                       .growths = key.growths},
+               .weight = c.demand.weight};
   }
-  const bool same = now && c.head && !(*now < *c.head) && !(*c.head < *now);
+  const bool same =
+      now && c.head && !(*now < *c.head) && !(*c.head < *now) && now->weight == c.head->weight;
   if (same || (!now && !c.head)) return;
-  if (c.head) heads_.erase(*c.head);
+  drop_head(c);
   if (now) heads_.insert(*now);
+  if (now && now->weight > 0) ++sharing_;
   c.head = std::move(now);
+}
+
+void ReadyQueue::drop_head(Class& c) {
+  if (!c.head) return;
+  heads_.erase(*c.head);
+  if (c.head->weight > 0) --sharing_;
+  c.head.reset();
 }
 
 void ReadyQueue::declare(StepKey key, const Demand& demand) {
@@ -107,7 +118,7 @@ void ReadyQueue::forget(StepKey key) {
   auto it = classes_.find(key);
   while (it != classes_.end() && it->first.step == key) {
     size_ -= it->second.ready.size();
-    if (it->second.head) heads_.erase(*it->second.head);
+    drop_head(it->second);
     it = classes_.erase(it);
   }
 }

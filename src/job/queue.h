@@ -1,7 +1,9 @@
 // The jobs that could start now if there were room, in the order in which they go: priority (high
 // first), age of the sweep, longest expected first where durations are known, then file order (run,
-// step).  The jobs of a step with max_parallel go one behind the other: its next one counts as long
-// as all those take that are still to start, or they would be left for the end, on one lane.
+// step).  That sweeps may share is no matter of the queue (job/starting_order.h).
+//
+// The jobs of a step with max_parallel go one behind the other: its next one counts as long as all
+// those take that are still to start, or they would be left for the end, on one lane.
 //
 // Jobs of one step of one sweep ask for the same things, but for those that `grow` gave more: they
 // form a class (ClassKey), and if one cannot start, none can.  Each class keeps its jobs ordered
@@ -65,6 +67,7 @@ struct Demand {
   std::optional<int> max_starting = std::nullopt;
   std::vector<std::string> uses = {};  // names of limits, one unit each
   int priority = 0;
+  int weight = 0;  // of its sweep beside others of its priority that have one; 0: none
 
   int reserved_cpus() const { return overcommit ? 0 : cpus.value_or(0); }
   std::uint64_t reserved_memory() const { return overcommit ? 0 : memory_bytes.value_or(0); }
@@ -118,10 +121,13 @@ class ReadyQueue {
     int priority = 0;
     std::int64_t expected_ns = 0;  // with what goes behind it because of max_parallel
     ReadyJob job = {};
+    int weight = 0;  // no part of its place
     bool operator<(const Head& other) const;
   };
   /// In starting order.
   const std::set<Head>& heads() const { return heads_; }
+  /// How many of them have a weight.
+  int sharing() const { return sharing_; }
   /// The longest job of the class that is expected to take no longer; nullopt: none is known to, or
   /// the class pauses.
   std::optional<ReadyJob> first_within(ClassKey key, std::int64_t ns) const;
@@ -146,11 +152,13 @@ class ReadyQueue {
   };
   static std::int64_t expected_of(const Class& c);
   void update_head(ClassKey key, Class& c);
+  void drop_head(Class& c);
   Class* class_of(const ReadyJob& job);
 
   std::map<ClassKey, Class> classes_;  // of each declared step at least the one without growths
   std::set<Head> heads_;
   std::size_t size_ = 0;
+  int sharing_ = 0;
 };
 
 }  // namespace pergpu

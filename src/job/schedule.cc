@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "job/examine.h"
+#include "job/starting_order.h"
 
 namespace pergpu {
 namespace {
@@ -26,10 +27,21 @@ bool takes_of(const Passed& passed, const Demand& demand, const Finding& found,
   });
 }
 
+/// It shares with the other one, and had more.
+bool has_had_more(const Passed& passed, const ReadyJob& job, const Demand& demand,
+                  const Capacity& capacity) {
+  if (passed.demand->weight <= 0 || demand.weight <= 0) return false;
+  const FairShare::Party its(passed.key.step.sweep, *passed.demand);
+  const FairShare::Party other(job.step.sweep, demand);
+  return its.shares_with(other) && capacity.shares.level(its, capacity.now_ns) >
+                                       capacity.shares.level(other, capacity.now_ns);
+}
+
 Choice choice_of(const ReadyJob& job, const Demand& demand, Finding found,
                  const std::vector<Passed>& passed, const Capacity& capacity) {
   Choice choice{.job = job, .lane = found.lane};
   for (const Passed& one : passed) {
+    if (has_had_more(one, job, demand, capacity)) continue;
     if (takes_of(one, demand, found, capacity)) choice.overtaken.push_back(one.key);
   }
   choice.gpus = std::move(found.gpus);
@@ -51,12 +63,13 @@ bool gpu_name_matches(const std::string& pattern, const std::string& name) {
   return pattern.empty() || ::fnmatch(pattern.c_str(), name.c_str(), FNM_CASEFOLD) == 0;
 }
 
-std::optional<Choice> choose(const ReadyQueue& queue, const Capacity& capacity,
-                             const Avoided& avoided) {
+std::optional<Choice> choose(const ReadyQueue& queue, Capacity& capacity, const Avoided& avoided) {
   Claim claim;
   std::vector<Passed> passed;
   std::optional<bool> packs;  // looked for where it matters
-  for (const ReadyQueue::Head& head : queue.heads()) {
+  StartingOrder order(queue, capacity, capacity.shares);
+  while (const ReadyQueue::Head* next = order.next()) {
+    const ReadyQueue::Head& head = *next;
     const Demand& demand = *queue.demand(head.job.key());
     const bool is_on_gpu = demand.pool == LaneId::Pool::Gpu;
     if (demand.share > 0 && !packs) packs = wants_whole_gpus(queue);

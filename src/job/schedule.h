@@ -1,8 +1,8 @@
-// Which job starts next, and where: a pure function of the ready queue and of what is free.
+// Which job starts next, and where, by the ready queue and what is free.
 //
 // The caller owns a Capacity and keeps it true: occupy() when a start is decided, vacate() when the
-// lane is free again, started_up() when start-up is over; GPU lanes' `busy` and `outsiders` from
-// looks and leases.  Its loop is
+// lane is free again, started_up() when start-up is over, `now_ns` the time of each of them; GPU
+// lanes' `busy` and `outsiders` from looks and leases.  Its loop is
 //     while (auto choice = choose(queue, capacity)) { queue.take(…); capacity.occupy(…); start }
 //
 // A job with several GPUs gets those that are nearest to each other (job/gpu_set.h).
@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "ids.h"
+#include "job/fair_share.h"
 #include "job/gpu_parts.h"
 #include "job/queue.h"
 
@@ -39,8 +40,8 @@ inline constexpr int kMaxOvertaken = 16;
 struct GpuLane {
   LaneId id = {};
   std::string uuid = {};
-  std::string name = {};           // model, matched against Demand::gpu_pattern
-  std::uint64_t memory_bytes = 0;  // 0: not known
+  std::string name = {};            // model, matched against Demand::gpu_pattern
+  std::uint64_t memory_bytes = 0;   // 0: not known
   std::vector<int> distances = {};  // to the GPUs of each slot (gpu/inventory.h); may be shorter
   std::string busy = {};  // why nobody can have it now ("runs job 17", "dirty: …"); empty: free
   GpuParts parts = {};    // of jobs that share it: others with shares may join them
@@ -71,7 +72,7 @@ struct LimitUse {
 };
 
 struct Capacity {
-  std::int64_t now_ns = 0;  // of the question, on any clock; for what is lent only
+  std::int64_t now_ns = 0;  // of the question or booking, on any clock
   std::vector<GpuLane> gpus = {};
   LanePool cpu_lanes = {};                       // Pool::Cpu
   std::map<SweepId, LanePool> sweep_lanes = {};  // Pool::Sweep
@@ -83,6 +84,7 @@ struct Capacity {
   int reserved_cpus = 0;  // by live jobs that declared them
   std::uint64_t reserved_memory = 0;
   std::map<StepKey, LiveCount> live = {};
+  FairShare shares = {};
 
   /// Books an attempt that is about to start (or was found alive after a restart): lane, GPUs (by
   /// UUID; `busy` becomes `holder`, of a shared one the part is given), reservations, limits,
@@ -116,7 +118,7 @@ using Avoided = std::function<std::vector<std::string>(JobId)>;
 /// ended.
 std::uint64_t needed_beside_others(const Demand& demand);
 
-/// Lanes that such a job takes: 2 of two GPUs, 0.25 of a quarter of one.
+/// thousandths_taken() as a number of lanes.
 double lanes_taken(const Demand& demand);
 
 /// How much of that GPU's memory a job with a share may use before it is ended: `gpu_memory` and
@@ -127,8 +129,8 @@ std::uint64_t promised_to(const Demand& demand, std::uint64_t gpu_bytes);
 bool is_kept_off(const Demand& demand, const GpuLane& gpu);
 
 /// The first job in the order that fits; nullopt when none does.  A GPU that it avoids is taken
-/// only when no other would do.
-std::optional<Choice> choose(const ReadyQueue& queue, const Capacity& capacity,
+/// only when no other would do.  Of the capacity `shares` is told who waits.
+std::optional<Choice> choose(const ReadyQueue& queue, Capacity& capacity,
                              const Avoided& avoided = {});
 
 /// Whether a model's name matches Demand::gpu_pattern: glob, upper and lower case alike; an empty

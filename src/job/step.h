@@ -129,6 +129,7 @@ struct StepSpec {
   std::chrono::milliseconds ready{120'000};  // start-up is over at the latest after this
 
   int priority = 0;
+  int weight = 0;        // beside sweeps of its priority that have one, too; 0: none, by age
   Template expect = {};  // expected duration, e.g. "40m" or "{minutes}m"; empty: unknown
 
   std::vector<std::pair<std::string, Template>> env = {};

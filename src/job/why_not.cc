@@ -6,6 +6,7 @@
 #include "job/examine.h"
 #include "job/gpu_slot.h"
 #include "job/schedule.h"
+#include "job/starting_order.h"
 #include "job/text.h"
 
 namespace pergpu {
@@ -136,12 +137,14 @@ std::string why_not(const ReadyQueue& queue, ClassKey key, const Capacity& capac
   const Demand* asked = queue.demand(key);
   if (asked == nullptr) return "";
   Claim claim;
-  for (const ReadyQueue::Head& head : queue.heads()) {
-    if (head.job.key() == key) break;
-    const Demand& demand = *queue.demand(head.job.key());
-    const Finding found = examine({.key = head.job.step, .demand = &demand}, capacity, claim);
+  FairShare shares = capacity.shares;
+  StartingOrder order(queue, capacity, shares);
+  for (const ReadyQueue::Head* head = order.next(); head != nullptr && head->job.key() != key;
+       head = order.next()) {
+    const Demand& demand = *queue.demand(head->job.key());
+    const Finding found = examine({.key = head->job.step, .demand = &demand}, capacity, claim);
     if (waits_for_reservation(found) || gathers_gpus(demand, capacity, found)) {
-      claim_if_due(queue, head, capacity, found, claim);
+      claim_if_due(queue, *head, capacity, found, claim);
     }
   }
   const Finding found = examine({.key = key.step, .demand = asked}, capacity, claim);

@@ -211,6 +211,7 @@ class Builder {
     put_option("--retries", "retries", options_.retries, true);
     put_option("--max-parallel", "max_parallel", options_.max_parallel, true);
     put_option("--priority", "priority", options_.priority, true);
+    put_option("--weight", "weight", options_.weight, true);
     put_option("--cwd", "cwd", escaped(options_.cwd), false);
   }
 

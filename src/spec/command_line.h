@@ -27,6 +27,7 @@ struct CommandLineOptions {
   std::string retries = {};
   std::string max_parallel = {};
   std::string priority = {};
+  std::string weight = {};
   std::string cwd = {};
   std::vector<std::string> lists = {};  // each -g: "NAME=V1,V2"
 };

@@ -234,6 +234,7 @@ class Emitter {
     if (s.max_starting) line("max_starting", std::to_string(*s.max_starting));
     if (s.ready != normal.ready) time("ready", s.ready);
     number("priority", s.priority, 0);
+    number("weight", s.weight, 0);
     text("expect", s.expect, {});
     if (!s.env.empty()) line("env", env_text(s));
     if (s.env_pass) line("env_pass", toml_strings(*s.env_pass));

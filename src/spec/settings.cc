@@ -20,8 +20,9 @@ struct Setting {
 
 constexpr Setting kKnown[] = {
     {kSettings[0], &Settings::priority, false},
-    {kSettings[1], &Settings::max_parallel, true},
-    {kSettings[2], &Settings::lanes, false},
+    {kSettings[1], &Settings::weight, true},
+    {kSettings[2], &Settings::max_parallel, true},
+    {kSettings[3], &Settings::lanes, false},
 };
 
 struct Range {
@@ -103,7 +104,7 @@ Result<Settings> settings_of(const std::vector<std::string>& words) {
         is_setting(word) ? read(word, out) : fmt::format("`{}`: expected KEY=VALUE", word);
     if (!mistake.empty()) mistakes += (mistakes.empty() ? "" : "\n") + mistake;
   }
-  if (words.empty()) mistakes = "say what to set: priority=N, max_parallel=N or lanes=N";
+  if (words.empty()) mistakes = "say what to set: priority=N, weight=N, max_parallel=N or lanes=N";
   if (!mistakes.empty()) return Error{ErrorKind::Invalid, 0, std::move(mistakes)};
   return out;
 }

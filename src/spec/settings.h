@@ -13,13 +13,14 @@ namespace pergpu {
 /// Only what was given.
 struct Settings {
   std::optional<int> priority = std::nullopt;      // of steps
+  std::optional<int> weight = std::nullopt;        // of steps; 0: none
   std::optional<int> max_parallel = std::nullopt;  // of steps; 0: as many as there is room for
   std::optional<int> lanes = std::nullopt;         // of a sweep
   bool operator==(const Settings&) const = default;
 };
 
 /// The names, in the order in which they are documented.
-inline constexpr std::string_view kSettings[] = {"priority", "max_parallel", "lanes"};
+inline constexpr std::string_view kSettings[] = {"priority", "weight", "max_parallel", "lanes"};
 
 /// Looks like KEY=VALUE; a selector may have a `=` behind a `/` only.
 bool is_setting(std::string_view word);

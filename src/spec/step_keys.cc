@@ -430,6 +430,10 @@ constexpr StepKey kStepKeys[] = {
      read_time<&StepSpec::ready>},
     {{"priority", takes::whole(-kMaxCount, kMaxCount), "`0`", "higher goes first"},
      read_count<&StepSpec::priority>},
+    {{"weight", takes::whole(1, 1000), "none: by age",
+      "sweeps of one priority that have it share the lanes, in proportion "
+      "(docs/jobs.md#several-sweeps)"},
+     read_count<&StepSpec::weight>},
     {{"expect", takes::with_placeholders(takes::duration()),
       "as the last time, else as jobs like it, else unknown",
       "expected duration: `\"40m\"`, `\"{minutes}m\"`"},

@@ -111,6 +111,7 @@ Json step_to_json(const StepSpec& s) {
   if (s.max_starting) out["max_starting"] = *s.max_starting;
   put_ms("ready_ms", s.ready, defaults.ready);
   put("priority", s.priority, defaults.priority);
+  put("weight", s.weight, defaults.weight);
   put("expect", s.expect, defaults.expect);
   if (!s.env.empty()) out["env"] = pairs_to_json(s.env);
   if (s.env_pass) out["env_pass"] = *s.env_pass;
@@ -363,6 +364,7 @@ StepSpec step_of(const Json& json, std::string& wrong) {
   f.get("max_starting", s.max_starting);
   f.get("ready_ms", s.ready);
   f.get("priority", s.priority);
+  f.get("weight", s.weight);
   f.get("expect", s.expect);
   f.get("env", s.env);
   f.get("env_pass", s.env_pass);

@@ -20,6 +20,26 @@ def test_a_higher_priority_goes_first_also_after_a_kill(home):
     assert set(home.stamps.of("start")[1:3]) == {5, 6}
 
 
+def test_sweeps_with_a_weight_share_also_after_a_kill(home):
+    """One lane, so that there is one order: a and b in turns at the place of a, and then c, which has none."""
+    header = "[limits]\none = 1\n"
+    uses = STEP + '\nuses = ["one"]'
+    home.close_gate()
+    home.submit(grid("first", 1, uses, header), name="first.toml")
+    home.until_running()
+    home.submit(grid("a", 2, uses + "\nweight = 1", header), name="a.toml")
+    home.submit(grid("c", 1, uses, header), name="c.toml")
+    home.submit(grid("b", 2, uses, header), name="b.toml")
+    assert home.json("set", "b", "weight=2")["changed"] == [5, 6]
+    home.kill_coordinator()
+    shown = {job["step"]: job["limits"].get("weight") for job in home.json("show", "a", "b", "c")["jobs"]}
+    assert shown == {"a": 1, "b": 2, "c": None}
+    home.open_gate()
+    assert home.wait("a", "b", "c") == 0
+    order = home.stamps.of("start", 5)
+    assert order[:3] == ["first", "a", "b"] and sorted(order[3:5]) == ["a", "b"] and order[5] == "c"
+
+
 def test_more_run_at_once_when_told_so(home):
     home.close_gate()
     home.submit(grid("train", 4, STEP + "\nmax_parallel = 1"), "--lanes", 2)

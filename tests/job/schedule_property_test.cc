@@ -7,6 +7,7 @@
 #include <set>
 
 #include "job/schedule.h"
+#include "job/starting_order.h"
 
 namespace pergpu {
 namespace {
@@ -33,6 +34,7 @@ Demand random_demand(bool gpus) {
   if (*rc::gen::inRange(0, 3) == 0) d.uses.push_back("db");
   if (*rc::gen::inRange(0, 4) == 0) d.uses.push_back("licence");
   d.priority = *rc::gen::inRange(-1, 2);
+  d.weight = *rc::gen::inRange(0, 3);
   return d;
 }
 
@@ -194,10 +196,12 @@ class Model {
     const StepKey key = choice.job.step;
     RC_ASSERT(fits(key));
     // The right one of its class, and nothing that fits comes before it.
-    for (const ReadyQueue::Head& head : queue.heads()) {
-      if (head.job == choice.job) break;
-      RC_ASSERT(head.job.step != key);
-      if (!room_may_be_kept()) RC_ASSERT(!fits(head.job.step));
+    FairShare shares = capacity.shares;
+    StartingOrder order(queue, capacity, shares);
+    for (const ReadyQueue::Head* head = order.next(); head->job != choice.job;
+         head = order.next()) {
+      RC_ASSERT(head->job.step != key);
+      if (!room_may_be_kept()) RC_ASSERT(!fits(head->job.step));
     }
     for (const Live& one : live) RC_ASSERT(one.choice.lane != choice.lane);
     RC_ASSERT(choice.gpus.size() == static_cast<std::size_t>(queue.demand(key)->gpus));

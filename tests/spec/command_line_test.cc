@@ -97,6 +97,7 @@ TEST(CommandLine, OptionsAreKeysOfTheStep) {
   options.retries = "3";
   options.max_parallel = "2";
   options.priority = "-1";
+  options.weight = "3";
   options.cwd = "/data/{x}";
   ParsedSweep parsed = parse({"t"}, options);
   ASSERT_TRUE(parsed.sweep) << to_text(parsed.diagnostics);
@@ -111,6 +112,7 @@ TEST(CommandLine, OptionsAreKeysOfTheStep) {
   EXPECT_EQ(s.retries.max, 3);
   EXPECT_EQ(s.max_parallel, 2);
   EXPECT_EQ(s.priority, -1);
+  EXPECT_EQ(s.weight, 3);
   EXPECT_EQ(*render(s.cwd, RenderScope()), "/data/{x}");
 }
 

@@ -74,6 +74,7 @@ TEST(Load, EveryKeyReachesItsField) {
   EXPECT_EQ(s.max_starting, 2);
   EXPECT_EQ(s.ready, std::chrono::minutes(1));
   EXPECT_EQ(s.priority, -5);
+  EXPECT_EQ(s.weight, 3);
   EXPECT_EQ(s.expect, "{batch}m");
   EXPECT_EQ(s.env, (std::vector<std::pair<std::string, Template>>{
                        {"TZ", "UTC"}, {"MODE", "{method}"}, {"THREADS", "4"}}));

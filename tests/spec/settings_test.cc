@@ -15,15 +15,17 @@ TEST(Settings, AreReadAsTyped) {
   EXPECT_EQ(*settings_of({"priority=-5"}), (Settings{.priority = -5}));
   EXPECT_EQ(*settings_of({"lanes=4", "max_parallel=2"}), (Settings{.max_parallel = 2, .lanes = 4}));
   EXPECT_EQ(*settings_of({"max_parallel=none"}), (Settings{.max_parallel = 0}));
+  EXPECT_EQ(*settings_of({"weight=3"}), (Settings{.weight = 3}));
+  EXPECT_EQ(*settings_of({"weight=none"}), (Settings{.weight = 0}));
 }
 
 TEST(Settings, EveryMistakeIsTold) {
-  EXPECT_EQ(
-      mistakes({"priority=high", "lanes=0", "prioriti=1"}),
-      "priority=high: expected a whole number from -1000000 to 1000000\n"
-      "lanes=0: expected a whole number from 1 to 100000\n"
-      "`prioriti` is nothing that can be set, only `priority`, `max_parallel` or `lanes`; did "
-      "you mean `priority`?");
+  EXPECT_EQ(mistakes({"priority=high", "lanes=0", "prioriti=1"}),
+            "priority=high: expected a whole number from -1000000 to 1000000\n"
+            "lanes=0: expected a whole number from 1 to 100000\n"
+            "`prioriti` is nothing that can be set, only `priority`, `weight`, `max_parallel` or "
+            "`lanes`; "
+            "did you mean `priority`?");
   EXPECT_EQ(mistakes({"max_parallel=0"}),
             "max_parallel=0: expected a whole number from 1 to 1000000, or `none`");
   EXPECT_EQ(mistakes({"priority=none"}),
@@ -31,7 +33,7 @@ TEST(Settings, EveryMistakeIsTold) {
   EXPECT_EQ(mistakes({"priority=1", "priority=2"}), "`priority` is given twice");
   EXPECT_NE(mistakes({"timeout=2h"}).find("change the sweep file and submit it again"),
             std::string::npos);
-  EXPECT_EQ(mistakes({}), "say what to set: priority=N, max_parallel=N or lanes=N");
+  EXPECT_EQ(mistakes({}), "say what to set: priority=N, weight=N, max_parallel=N or lanes=N");
   for (const char* word : {"priority=", "priority=1.5", "priority= 1", "priority=99999999999",
                            "lanes=-1", "lanes=+1", "17"}) {
     EXPECT_NE(mistakes({word}), "none") << word;

@@ -54,7 +54,7 @@ _REFUSED = {
 }
 _KEYS = (  # of a step, to be named as pergpu_KEY; docs/sweep-file.md
     "breaker cpus env env_pass expect failures gpu_memory gpus grace grow idle_timeout limits max_parallel "
-    "max_starting memory metrics priority retries signal snapshot stall timeout"
+    "max_starting memory metrics priority retries signal snapshot stall timeout weight"
 ).split()
 _OF_EXECUTOR = ["lanes"]  # of pergpu.Executor
 
