@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "job/json_depth.h"
 #include "job/redact.h"
+#include "number.h"
 #include "os/file.h"
 
 namespace pergpu::cli {
@@ -62,10 +62,7 @@ std::int64_t attempt_of(const std::string& selector) {
   const std::size_t dot = selector.find('.');
   if (dot == std::string::npos || dot == 0) return 0;
   if (selector.find_first_not_of("0123456789.") != std::string::npos) return 0;
-  std::int64_t number = 0;
-  const char* end = selector.data() + selector.size();
-  const auto [at, code] = std::from_chars(selector.data() + dot + 1, end, number);
-  return code == std::errc() && at == end ? number : 0;
+  return whole_number<std::int64_t>(std::string_view(selector).substr(dot + 1)).value_or(0);
 }
 
 void add_attempts(json& whole, std::int64_t only) {

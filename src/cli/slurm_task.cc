@@ -5,14 +5,15 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "cli/command.h"
 #include "cli/exit_code.h"
 #include "coordinator/main_loop.h"
+#include "number.h"
 #include "os/file.h"
 #include "os/paths.h"
 
@@ -26,11 +27,8 @@ std::string variable(const char* name) {
 
 Result<std::int32_t> task_index() {
   const std::string text = variable("SLURM_ARRAY_TASK_ID");
-  std::int32_t task = 0;
-  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), task);
-  if (wrong == std::errc{} && !text.empty() && end == text.data() + text.size() && task >= 0) {
-    return task;
-  }
+  const std::optional<std::int32_t> task = whole_number<std::int32_t>(text);
+  if (task && *task >= 0) return *task;
   return Error{
       ErrorKind::Invalid, 0,
       fmt::format("SLURM_ARRAY_TASK_ID is `{}`: this is executed by a task of an array", text)};

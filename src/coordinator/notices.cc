@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "coordinator/breaker.h"
+#include "number.h"
 
 namespace pergpu {
 namespace {
@@ -26,10 +26,9 @@ bool is_failure(JobState state) {
 
 std::optional<SweepId> sweep_of_key(std::string_view key) {
   key.remove_prefix(kKey.size());
-  SweepId id;
-  const auto [end, code] = std::from_chars(key.data(), key.data() + key.size(), id.value);
-  if (code != std::errc() || end != key.data() + key.size() || id.value < 1) return std::nullopt;
-  return id;
+  const std::optional<std::int64_t> number = whole_number<std::int64_t>(key);
+  if (!number || *number < 1) return std::nullopt;
+  return SweepId{*number};
 }
 
 void complain(const std::string& what) { fmt::print(stderr, "pergpu coordinator: {}\n", what); }

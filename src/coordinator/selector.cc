@@ -6,21 +6,15 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <iterator>
 #include <optional>
 #include <string_view>
 
+#include "number.h"
+
 namespace pergpu {
 namespace {
-
-std::optional<std::int64_t> number(std::string_view text) {
-  std::int64_t value = 0;
-  auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (ec != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  return value;
-}
 
 bool matches(const std::string& pattern, const std::string& text) {
   return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
@@ -54,10 +48,10 @@ struct NamedJob {
 /// "17", "17.2"
 std::optional<NamedJob> job_named(const std::string& selector) {
   const std::size_t dot = selector.find('.');
-  const std::optional<std::int64_t> id = number(selector.substr(0, dot));
+  const std::optional<std::int64_t> id = whole_number<std::int64_t>(selector.substr(0, dot));
   if (!id) return std::nullopt;
   if (dot == std::string::npos) return NamedJob{.id = {*id}};
-  const std::optional<std::int64_t> attempt = number(selector.substr(dot + 1));
+  const std::optional<std::int64_t> attempt = whole_number<std::int64_t>(selector.substr(dot + 1));
   if (!attempt) return std::nullopt;
   return NamedJob{.id = {*id}, .attempt = attempt};
 }
@@ -100,7 +94,7 @@ void take_step(const Sweep& sweep, const Step& step, std::int32_t run, Selection
 void take(const Sweep& sweep, const std::vector<std::string>& parts, Selection& out) {
   const std::string run_part = parts.size() > 1 ? parts[1] : "*";
   const std::string step_part = parts.size() > 2 ? parts[2] : "*";
-  const std::optional<std::int64_t> index = number(run_part);
+  const std::optional<std::int64_t> index = whole_number<std::int64_t>(run_part);
   for (const Step& step : sweep.steps) {
     if (step.spec.once) {
       const bool named = matches(run_part, "_once") && matches(step_part, step.spec.name);
@@ -120,7 +114,8 @@ void take(const Sweep& sweep, const std::vector<std::string>& parts, Selection& 
 }  // namespace
 
 Result<SweepId> sweep_back(const World& world, const std::string& name) {
-  const std::optional<std::int64_t> back = name.size() == 1 ? 1 : number(name.substr(1));
+  const std::optional<std::int64_t> back =
+      name.size() == 1 ? 1 : whole_number<std::int64_t>(name.substr(1));
   if (!back || *back < 1) return invalid(fmt::format("`{}`: expected @, @2, @3 …", name));
   std::vector<std::pair<std::int64_t, SweepId>> all;
   for (const auto& [id, sweep] : world.sweeps()) {

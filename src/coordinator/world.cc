@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "number.h"
 #include "spec/wire.h"
 
 namespace pergpu {
@@ -24,10 +24,9 @@ constexpr std::string_view kMoving = "moving:";
 std::optional<SweepId> sweep_of_key(std::string_view prefix, std::string_view key) {
   if (!key.starts_with(prefix)) return std::nullopt;
   key.remove_prefix(prefix.size());
-  SweepId id;
-  const auto [end, code] = std::from_chars(key.data(), key.data() + key.size(), id.value);
-  if (code != std::errc() || end != key.data() + key.size() || id.value < 1) return std::nullopt;
-  return id;
+  const std::optional<std::int64_t> number = whole_number<std::int64_t>(key);
+  if (!number || *number < 1) return std::nullopt;
+  return SweepId{*number};
 }
 
 bool is_archived_as(const Sweep& sweep, const row::Archived& r) {

@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -22,6 +21,7 @@
 #include "gpu/amd_uuid.h"
 #include "gpu/locality.h"
 #include "gpu/processes.h"
+#include "number.h"
 #include "os/file.h"
 
 namespace pergpu::gpu {
@@ -43,11 +43,7 @@ std::string line_of(const std::string& path) {
 }
 
 std::optional<std::uint64_t> number_of(const std::string& path) {
-  const std::string text = line_of(path);
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return whole_number<std::uint64_t>(line_of(path));
 }
 
 std::optional<int> busy_percent_of(const std::string& folder) {

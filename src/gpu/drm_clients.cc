@@ -11,11 +11,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <set>
 #include <tuple>
 
+#include "number.h"
 #include "os/file.h"
 
 namespace pergpu::gpu {
@@ -25,14 +25,6 @@ namespace {
 constexpr std::size_t kLongest = 64u << 10;
 constexpr std::size_t kMaxClients = 4096;
 constexpr std::string_view kDevices = "/dev/";
-
-template <typename Number>
-std::optional<Number> number_in(std::string_view text) {
-  Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r";
@@ -44,7 +36,7 @@ std::string_view trimmed(std::string_view text) {
 /// "544428 KiB", "22 MiB", "0".
 std::optional<std::uint64_t> bytes_in(std::string_view text) {
   const std::size_t space = std::min(text.find_first_of(" \t"), text.size());
-  const std::optional<std::uint64_t> value = number_in<std::uint64_t>(text.substr(0, space));
+  const std::optional<std::uint64_t> value = whole_number<std::uint64_t>(text.substr(0, space));
   if (!value) return std::nullopt;
   const std::string_view unit = trimmed(text.substr(space));
   unsigned shift = 0;
@@ -61,7 +53,7 @@ std::optional<std::uint64_t> bytes_in(std::string_view text) {
 
 /// "39456116802 ns".
 bool is_time_spent(std::string_view text) {
-  return number_in<std::uint64_t>(text.substr(0, text.find(' '))).value_or(0) > 0;
+  return whole_number<std::uint64_t>(text.substr(0, text.find(' '))).value_or(0) > 0;
 }
 
 std::vector<std::int32_t> numbers_of(const std::string& folder) {
@@ -69,7 +61,7 @@ std::vector<std::int32_t> numbers_of(const std::string& folder) {
   const Result<std::vector<std::string>> names = os::list_dir(folder);
   if (!names) return numbers;
   for (const std::string& name : *names) {
-    if (const auto number = number_in<std::int32_t>(name)) numbers.push_back(*number);
+    if (const auto number = whole_number<std::int32_t>(name)) numbers.push_back(*number);
   }
   std::ranges::sort(numbers);
   return numbers;
@@ -100,7 +92,7 @@ std::optional<DrmClient> drm_client_in(std::string_view fdinfo) {
     const std::string_view value = trimmed(line.substr(colon + 1));
     if (key == "drm-driver") client.driver = value;
     if (key == "drm-pdev") client.pci = value;
-    if (key == "drm-client-id") id = number_in<std::uint64_t>(value);
+    if (key == "drm-client-id") id = whole_number<std::uint64_t>(value);
     if (key == "drm-memory-vram") vram = bytes_in(value);
     if (key == "drm-engine-gfx") draws = is_time_spent(value);
     if (key == "drm-engine-compute") computes = is_time_spent(value);

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "job/gpu_slot.h"
+#include "number.h"
 
 namespace pergpu::gpu {
 
@@ -27,20 +27,13 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-std::optional<int> whole_number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 /// Of "3" or "0:2".
 std::optional<GpuPlace> place_in(std::string_view text) {
   const std::size_t colon = text.find(':');
-  const std::optional<int> gpu = whole_number(text.substr(0, colon));
+  const std::optional<int> gpu = whole_number<int>(text.substr(0, colon));
   if (!gpu) return std::nullopt;
   if (colon == std::string_view::npos) return GpuPlace{.gpu = *gpu};
-  const std::optional<int> instance = whole_number(text.substr(colon + 1));
+  const std::optional<int> instance = whole_number<int>(text.substr(colon + 1));
   if (!instance || *instance < 0) return std::nullopt;
   return GpuPlace{.gpu = *gpu, .instance = *instance};
 }

@@ -10,12 +10,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string_view>
 
+#include "number.h"
 #include "os/file.h"
 #include "os/proc.h"
 
@@ -29,13 +29,6 @@ constexpr std::size_t kMaxAncestors = 64;
 constexpr std::size_t kMaxHolders = 64;
 
 using Dir = std::unique_ptr<DIR, decltype([](DIR* dir) { ::closedir(dir); })>;
-
-std::optional<std::int32_t> number_in(std::string_view text) {
-  std::int32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 std::int32_t parent_of_process(std::int32_t pid) {
   const std::optional<os::ProcStat> stat = os::read_stat(pid);
@@ -94,7 +87,7 @@ std::vector<GpuProcess> holders_of(const std::string& device) {
   const Dir proc(::opendir("/proc"));
   if (!proc) return holders;
   while (const dirent* entry = ::readdir(proc.get())) {
-    const std::optional<std::int32_t> pid = number_in(entry->d_name);
+    const std::optional<std::int32_t> pid = whole_number<std::int32_t>(entry->d_name);
     if (!pid || *pid == ::getpid() || !has_open(*pid, device)) continue;
     GpuProcess holder{.pid = *pid};
     describe_process(holder);

@@ -17,6 +17,7 @@
 #include <memory>
 #include <string_view>
 
+#include "number.h"
 #include "os/child.h"
 #include "os/file.h"
 #include "os/paths.h"
@@ -241,10 +242,7 @@ std::string cgroup_name(const std::string& home, std::int64_t keeper) {
 std::int64_t keeper_of_cgroup(const std::string& name, const std::string& home) {
   const std::string prefix = std::string(kPrefix) + name_hash(home) + "-k";
   if (!name.starts_with(prefix)) return 0;
-  std::int64_t keeper = 0;
-  const char* last = name.data() + name.size();
-  const auto [end, error] = std::from_chars(name.data() + prefix.size(), last, keeper);
-  return error == std::errc{} && end == last ? keeper : 0;
+  return whole_number<std::int64_t>(std::string_view(name).substr(prefix.size())).value_or(0);
 }
 
 std::vector<pid_t> processes_in(const std::vector<std::string>& folders) {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "number.h"
 #include "os/fd.h"
 
 namespace pergpu::os {
@@ -60,10 +61,7 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
   const std::unique_ptr<DIR, CloseDir> dir(::opendir(folder.c_str()));
   if (!dir) return out;
   while (const dirent* entry = ::readdir(dir.get())) {
-    const std::string_view name = entry->d_name;
-    pid_t value = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), value);
-    if (error == std::errc{} && end == name.data() + name.size()) out.push_back(value);
+    if (const auto value = whole_number<pid_t>(entry->d_name)) out.push_back(*value);
   }
   return out;
 }

@@ -10,9 +10,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <map>
 
+#include "number.h"
 #include "os/file.h"
 #include "os/proc.h"
 
@@ -43,13 +43,6 @@ MemoryId id_of(const struct stat& status) {
   return {.device = status.st_dev, .inode = status.st_ino};
 }
 
-std::optional<std::uint64_t> number_in(std::string_view text, int base) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 /// The next word of `rest`, which begins behind it then.
 std::string_view take_word(std::string_view& rest) {
   rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
@@ -69,7 +62,7 @@ class Finder {
     for (const std::string& number : *numbers) {
       const std::string link = link_of(pid, "fd/" + number);
       const std::string_view name = name_in(link);
-      const std::optional<std::uint64_t> fd = number_in(number, 10);
+      const std::optional<std::uint64_t> fd = whole_number<std::uint64_t>(number);
       if (name.empty() || !name.starts_with(prefix_) || !fd) continue;
       const std::string path = folder + "/" + number;
       struct stat status {};
@@ -175,16 +168,18 @@ std::optional<MappedMemory> mapped_memory_in(std::string_view line, std::string_
   std::string_view rest = line.substr(0, path);
   const std::string_view range = take_word(rest);
   take_word(rest);  // what may be done with it
-  const std::optional<std::uint64_t> offset = number_in(take_word(rest), 16);
+  const std::optional<std::uint64_t> offset = whole_number<std::uint64_t>(take_word(rest), 16);
   const std::string_view device = take_word(rest);
-  const std::optional<std::uint64_t> inode = number_in(take_word(rest), 10);
+  const std::optional<std::uint64_t> inode = whole_number<std::uint64_t>(take_word(rest));
   const std::size_t dash = range.find('-');
   const std::size_t colon = device.find(':');
   if (dash == std::string_view::npos || colon == std::string_view::npos) return std::nullopt;
-  const std::optional<std::uint64_t> begin = number_in(range.substr(0, dash), 16);
-  const std::optional<std::uint64_t> end = number_in(range.substr(dash + 1), 16);
-  const std::optional<std::uint64_t> upper = number_in(device.substr(0, colon), 16);
-  const std::optional<std::uint64_t> lower = number_in(device.substr(colon + 1), 16);
+  const std::optional<std::uint64_t> begin = whole_number<std::uint64_t>(range.substr(0, dash), 16);
+  const std::optional<std::uint64_t> end = whole_number<std::uint64_t>(range.substr(dash + 1), 16);
+  const std::optional<std::uint64_t> upper =
+      whole_number<std::uint64_t>(device.substr(0, colon), 16);
+  const std::optional<std::uint64_t> lower =
+      whole_number<std::uint64_t>(device.substr(colon + 1), 16);
   if (!offset || !inode || !begin || !end || !upper || !lower) return std::nullopt;
   return MappedMemory{
       .id = {.device = makedev(static_cast<unsigned>(*upper), static_cast<unsigned>(*lower)),

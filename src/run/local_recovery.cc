@@ -8,9 +8,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 
+#include "number.h"
 #include "os/cgroup.h"
 #include "os/file.h"
 #include "os/proc.h"
@@ -24,16 +24,10 @@ constexpr std::int64_t kShortestPauseNs = kSecondNs / 50;
 constexpr std::int64_t kLongestPauseNs = 30 * kSecondNs;
 constexpr std::string_view kRecordSuffix = ".rec";
 
-std::int64_t number_in(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size() ? number : 0;
-}
-
 /// "k17" -> 17, also "k17.rec" with `suffix`; 0: another file.
 std::int64_t keeper_number(std::string_view name, std::string_view suffix) {
   if (name.size() <= 1 + suffix.size() || name[0] != 'k' || !name.ends_with(suffix)) return 0;
-  return number_in(name.substr(1, name.size() - 1 - suffix.size()));
+  return whole_number<std::int64_t>(name.substr(1, name.size() - 1 - suffix.size())).value_or(0);
 }
 
 /// Of the files in the run folder; none where there is no such folder.
@@ -68,7 +62,7 @@ Result<void> LocalEngine::learn_numbers() {
   }
   Result<std::string> last = os::read_file(site_.run_dir + kLastNumber, 32);
   if (!last && last.error().kind != ErrorKind::NotFound) return std::move(last).error();
-  if (last) last_keeper_ = std::max(last_keeper_, number_in(*last));
+  if (last) last_keeper_ = std::max(last_keeper_, whole_number<std::int64_t>(*last).value_or(0));
   knows_numbers_ = true;
   return {};
 }

@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <iterator>
 #include <optional>
 
+#include "number.h"
 #include "run/slurm_queue.h"
 
 namespace pergpu::slurm {
@@ -54,14 +54,10 @@ bool add_range(std::string_view range, std::vector<std::string>& out) {
   const std::size_t dash = std::min(range.find('-'), range.size());
   const std::string_view first = range.substr(0, dash);
   const std::string_view last = dash == range.size() ? first : range.substr(dash + 1);
-  int from = 0;
-  int to = 0;
-  const auto read = [](std::string_view text, int& number) {
-    const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
-    return wrong == std::errc{} && end == text.data() + text.size() && number >= 0;
-  };
-  if (!read(first, from) || !read(last, to) || to < from || to - from > kMost) return false;
-  for (int number = from; number <= to; ++number) {
+  const std::optional<int> from = whole_number<int>(first);
+  const std::optional<int> to = whole_number<int>(last);
+  if (!from || !to || *from < 0 || *to < *from || *to - *from > kMost) return false;
+  for (int number = *from; number <= *to; ++number) {
     out.push_back(fmt::format("{:0{}}", number, first.size()));
   }
   return out.size() <= kMost;

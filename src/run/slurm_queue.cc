@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
+
+#include "number.h"
 
 namespace pergpu::slurm {
 namespace {
@@ -38,10 +39,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 std::optional<std::int64_t> number(std::string_view text) {
-  std::int64_t out = 0;
-  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (wrong != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return out;
+  return whole_number<std::int64_t>(text);
 }
 
 Error corrupt(std::string_view line) {

@@ -6,11 +6,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
+
+#include "number.h"
 
 namespace pergpu::serve {
 namespace {
@@ -100,10 +101,7 @@ std::string_view HttpRequest::parameter(const std::string& name) const {
 }
 
 std::int64_t number_in(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return code == std::errc() && end == text.data() + text.size() ? std::max<std::int64_t>(number, 0)
-                                                                 : 0;
+  return std::max<std::int64_t>(whole_number<std::int64_t>(text).value_or(0), 0);
 }
 
 HttpResponse error_response(int status, std::string_view words) {

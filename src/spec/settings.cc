@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
+#include "number.h"
 #include "spec/step_keys.h"
 #include "spec/suggest.h"
 
@@ -42,13 +42,6 @@ bool is_name_letter(char c, bool is_first) {
   return is_letter || (!is_first && ((c >= '0' && c <= '9') || c == '-'));
 }
 
-std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 /// Why this key is none of ours.
 std::string refusal(std::string_view key) {
   const std::vector<std::string_view> names(std::begin(kSettings), std::end(kSettings));
@@ -74,7 +67,7 @@ std::string read(std::string_view word, Settings& out) {
   if (found == std::end(kKnown)) return refusal(key);
   if (out.*(found->value)) return fmt::format("`{}` is given twice", key);
   const Range range = range_of(key);
-  std::optional<int> value = number(text);
+  std::optional<int> value = whole_number<int>(text);
   if (value && (*value < range.least || *value > range.most)) value.reset();
   if (found->may_be_none && text == "none") value = 0;
   if (!value) {
