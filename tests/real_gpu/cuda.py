@@ -1,13 +1,15 @@
 """A program on a GPU without a framework: memory and kernels by the driver's library.
 
-    python3 cuda.py GIB [spin SECONDS | bad | sleep SECONDS | orphan FILE [exec]]…
+    python3 cuda.py GIB [spin SECONDS | spins NUMBER SECONDS | bad | sleep SECONDS | term | orphan FILE [exec]]…
 
-Takes so much memory on the first visible GPU and says "ready"; then, one after the other: a kernel of so many seconds, a
-kernel that writes where nothing is, a pause, or a child that keeps the GPU's files open and sleeps (its pid goes into the
-file), out of the reach of whoever ends this program; with `exec` the child becomes another program.
+Takes so much memory on the first visible GPU and says how many multiprocessors it may use, and "ready"; then, one after
+the other: a kernel of so many seconds, or a number of them; a kernel that writes where nothing is; a pause; a handler
+for SIGTERM; or a child that keeps the GPU's files open and sleeps (its pid goes into the file), out of the reach of
+whoever ends this program; with `exec` the child becomes another program.
 """
 import ctypes
 import os
+import signal
 import sys
 import time
 
@@ -91,11 +93,19 @@ def main():
     if float(sys.argv[1]):
         address = ctypes.c_uint64()
         call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(int(float(sys.argv[1]) * 2**30)))
-    print("ready", flush=True)
+    count = ctypes.c_int()
+    call("cuDeviceGetAttribute", ctypes.byref(count), 16, device)
+    print(f"{count.value} multiprocessors, ready", flush=True)
     while words:
         word = words.pop(0)
         if word == "spin":
             launch(module, b"spin", int(float(words.pop(0)) * 1e9))
+        elif word == "spins":
+            for _ in range(int(words.pop(0))):
+                launch(module, b"spin", int(float(words[0]) * 1e9))
+            words.pop(0)
+        elif word == "term":
+            signal.signal(signal.SIGTERM, lambda *_: print("SIGTERM", flush=True))
         elif word == "bad":
             launch(module, b"bad")
         elif word == "sleep":
