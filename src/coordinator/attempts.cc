@@ -316,7 +316,9 @@ void Coordinator::learn(const Job& job, LiveAttempt& live, const CpuShare& share
     const auto& memory = (*usage)[Measure::GpuMemory];
     if (memory && live.demand.outsiders == Outsiders::Avoid) {  // else it is others' memory, too
       std::uint64_t idle = 0;
-      for (const std::string& uuid : live.gpus) idle += parts_.gpus->idle_bytes(uuid);
+      if (!live.had_company) {
+        for (const std::string& uuid : live.gpus) idle += parts_.gpus->idle_bytes(uuid);
+      }
       const auto most = static_cast<std::uint64_t>(memory->most);
       record.gpu_memory_bytes = most - std::min(idle, most);
     }

@@ -68,6 +68,9 @@ void Coordinator::judge_gpu_memory(const GpuLook& look) {
     if (!is_watched(live) || job.state != JobState::Running) continue;
     const std::optional<GpuMemoryUse> used = gpu_memory_of(live, look);
     if (!used) continue;
+    if (live.demand.share > 0 && parts_.telemetry != nullptr) {
+      parts_.telemetry->saw_gpu_memory(live.id, used->bytes);
+    }
     if (used->bytes > 0) check_mps(live);
     if (live.demand.is_auto) watch_need(live, used->bytes);
     const gpu::GpuLane* facts = parts_.gpus->facts(used->uuid);

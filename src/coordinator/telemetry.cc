@@ -14,6 +14,7 @@ constexpr std::int64_t kRefusalPause = 100 * kMillisecond;
 constexpr std::int64_t kShortestSpan = 20 * kMillisecond;  // CPU time is counted in steps of 10 ms
 constexpr std::size_t kMinutesARow = 10;
 constexpr std::int64_t kGpuReadingLasts = 30 * kSecond;
+constexpr std::int64_t kMemoryLookLasts = 5 * kSecond;  // there is one each second
 // A pause is so many times what a reading takes of a core (1/700: 0.14 %), at most ten times the
 // usual one.
 constexpr double kCostPause = 700;
@@ -119,6 +120,13 @@ void Telemetry::share_gpu(AttemptId id) {
   if (it != live_.end()) it->second.subject.shares_gpu = true;
 }
 
+void Telemetry::saw_gpu_memory(AttemptId id, std::uint64_t bytes) {
+  const auto it = live_.find(id);
+  if (it == live_.end()) return;
+  it->second.gpu_memory = static_cast<float>(bytes);
+  it->second.gpu_memory_ns = parts_.clock->now().boot_ns;
+}
+
 void Telemetry::schedule(std::int64_t boot_ns) {
   timer_ = parts_.timers->at(boot_ns, [this] {
     timer_ = 0;
@@ -215,7 +223,8 @@ void Telemetry::share_cores(const std::vector<AttemptId>& asked) {
   }
 }
 
-/// A sum is known only if every GPU tells its part, and all of it is the attempt's.
+/// A sum is known only if every GPU tells its part, and all of it is the attempt's; of a GPU that
+/// it shares, the memory of its own processes.
 void Telemetry::take_gpus(const Live& live, UsageReading& reading) const {
   Stat busy, memory, power, temperature, clock;
   for (const std::string& uuid : live.subject.gpus) {
@@ -236,6 +245,9 @@ void Telemetry::take_gpus(const Live& live, UsageReading& reading) const {
   if (memory.count > 0 && all_told(memory)) {
     reading[Measure::GpuMemory] = static_cast<float>(memory.sum);
   }
+  const bool was_seen =
+      live.gpu_memory > 0 && reading.boot_ns - live.gpu_memory_ns <= kMemoryLookLasts;
+  if (live.subject.shares_gpu && was_seen) reading[Measure::GpuMemory] = live.gpu_memory;
   if (power.count > 0 && all_told(power)) {
     reading[Measure::GpuPower] = static_cast<float>(power.sum);
   }

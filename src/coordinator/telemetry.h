@@ -64,6 +64,8 @@ class Telemetry {
   std::int64_t gpu_read_ns(const std::string& uuid) const;
   /// From now on others are on its GPU, too.
   void share_gpu(AttemptId id);
+  /// So much memory of the GPU that it shares its own processes were seen to have.
+  void saw_gpu_memory(AttemptId id, std::uint64_t bytes);
 
  private:
   /// A counter that may fall for a moment: counts from the highest value it had.
@@ -83,6 +85,8 @@ class Telemetry {
     Counter written = {};
     std::vector<UsageBucket> unsaved = {};  // minutes that are over
     bool lasts = false;                     // a minute of it was over
+    float gpu_memory = 0;                   // of the GPU that it shares, in bytes; 0: not seen,
+    std::int64_t gpu_memory_ns = 0;         // as of then
     std::optional<double> cores = {};       // of the reading that is being taken,
     double span_s = 0;                      // over so many seconds
   };

@@ -267,6 +267,23 @@ TEST_F(TelemetryTest, GpusOfAnAttemptAreAddedUpWhereAllTell) {
   EXPECT_EQ(telemetry->gpu("GPU-a"), nullptr) << "old";
 }
 
+TEST_F(TelemetryTest, OfASharedGpuTheMemoryOfItsOwnProcessesIsTold) {
+  start();
+  inventory.gpu = {.busy_percent = 90, .used_bytes = 500, .power_mw = 300'000};
+  begin(1, true, {"GPU-a"});
+  telemetry->saw_gpu_memory({{1}, 1}, 100);
+  run_for(2 * kSecond);
+  EXPECT_EQ((*of(1).last())[Measure::GpuMemory], 500.0f) << "it is alone";
+  telemetry->share_gpu({{1}, 1});
+  telemetry->saw_gpu_memory({{1}, 1}, 200);
+  run_for(2 * kSecond);
+  EXPECT_EQ((*of(1).last())[Measure::GpuMemory], 200.0f);
+  EXPECT_EQ((*of(1).last())[Measure::GpuPower], std::nullopt) << "nobody tells it apart";
+  run_for(10 * kSecond);
+  EXPECT_EQ((*of(1).last())[Measure::GpuMemory], std::nullopt) << "old";
+  telemetry->saw_gpu_memory({{2}, 1}, 200);  // it is not live
+}
+
 TEST_F(TelemetryTest, MinutesAreRecordedByTheTenAndTheRestAtTheEnd) {
   start();
   begin(7);

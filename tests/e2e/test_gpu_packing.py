@@ -47,6 +47,8 @@ def test_as_many_are_put_on_a_gpu_as_it_takes_once_one_was_alone(packed):
     packed.submit(grid("train", 4, step(19 * GIB, 8)), name="next.toml")
     packed.until_running(13)
     assert packed.wait("next") == 0 and packed.stamps.count("start") == 13
+    most = packed.json("show", "13")["jobs"][0]["usage"]["most"]
+    assert most["gpu_memory_bytes"] == 19 * GIB, "its own, not the GPU's"
 
 
 def test_one_that_outgrows_what_its_like_needed_is_ended_and_nobody_else(packed):
