@@ -85,15 +85,31 @@ void Coordinator::declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capac
           devices && !devices->empty() ? std::move(*devices) : std::vector<std::string>{"none"};
     }
     const StepKey key{sweep.id, static_cast<std::int16_t>(slot)};
-    if (demand.is_auto) fit_to_need(step.spec, demand);
+    const GpuShapes* shapes = demand.is_auto ? learnt_.gpu_shapes(step.spec) : nullptr;
+    if (demand.is_auto) fit_to_need(demand, shapes == nullptr ? nullptr : &shapes->all());
     queue.declare(key, demand);
+    if (shapes != nullptr) {
+      for (const auto& [shape, need] : shapes->needs()) {
+        fit_to_need(demand, &need);
+        queue.declare(key, demand, shape);
+      }
+    }
     queue.set_left(key, queued_of(step));
   }
   for (const auto& [name, value] : parts_.world->limits()) capacity.limits[name].value = value;
 }
 
 Coordinator::Standing Coordinator::standing_of(const Job& job) const {
-  return {.expected_ns = expected_ns(*parts_.world, job, &learnt_), .growths = growths_of(job)};
+  return {.expected_ns = expected_ns(*parts_.world, job, &learnt_),
+          .growths = growths_of(job),
+          .shape = shape_of(job)};
+}
+
+/// Of a job in queue_, or as which it would come there.
+ClassKey Coordinator::class_of(const Job& job) const {
+  const Standing* standing = ready_.find(job.id);
+  const GpuShape shape = standing == nullptr ? shape_of(job) : standing->shape;
+  return {{job.sweep, job.step}, growths_of(job), shape};
 }
 
 ReadyJob Coordinator::ready_job(const Job& job, const Standing& standing) {
@@ -101,7 +117,8 @@ ReadyJob Coordinator::ready_job(const Job& job, const Standing& standing) {
           .step = {job.sweep, job.step},
           .run = job.run,
           .expected_ns = standing.expected_ns,
-          .growths = standing.growths};
+          .growths = standing.growths,
+          .shape = standing.shape};
 }
 
 void Coordinator::touch(JobId job) {

@@ -304,8 +304,10 @@ class Coordinator {
   struct Standing {
     std::int64_t expected_ns = 0;
     Growths growths = {};
+    GpuShape shape = 0;
   };
   Standing standing_of(const Job& job) const;
+  ClassKey class_of(const Job& job) const;
   static ReadyJob ready_job(const Job& job, const Standing& standing);
   void leave_queue(const Job& job);
   void learn(const Job& job, LiveAttempt& live, const CpuShare& share);
@@ -353,7 +355,9 @@ class Coordinator {
   };
   std::optional<GpuMemoryUse> gpu_memory_of(const LiveAttempt& live, const GpuLook& look) const;
   void judge_gpu_memory(const GpuLook& look);
-  void fit_to_need(const StepSpec& step, Demand& demand) const;
+  void fit_to_need(Demand& demand, const GpuNeed* need) const;
+  GpuShape shape_of(const Job& job) const;
+  void sort_by_shape();
   void meet(LiveAttempt& joining);
   void watch_need(LiveAttempt& live, std::uint64_t bytes);
   void learn_need(LiveAttempt& live, const CpuShare& share);

@@ -116,14 +116,15 @@ std::string Coordinator::waiting_words(const Job& job) const {
   if (wants_gpu && !parts_.gpus->driver_trouble().empty()) {
     return "no job starts on a GPU: " + parts_.gpus->driver_trouble();
   }
-  const std::string blocked = why_not(queue_, {step, growths_of(job)}, capacity_);
+  const std::string blocked = why_not(queue_, class_of(job), capacity_);
   return blocked.empty() ? "waits for its turn" : blocked;
 }
 
 Demand Coordinator::asked_by(const Job& job) const {
   if (const LiveAttempt* attempt = live(job.id)) return attempt->demand;
-  const Demand* usual = queue_.demand(StepKey{job.sweep, job.step});
-  return usual == nullptr ? Demand{} : grown(*usual, growths_of(job));
+  const ClassKey its = class_of(job);
+  const Demand* usual = queue_.demand({its.step, {}, its.shape});
+  return usual == nullptr ? Demand{} : grown(*usual, its.growths);
 }
 
 /// What its next attempt is given more of, as a sentence; "": nothing.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "coordinator/coordinator.h"
+#include "coordinator/expectation.h"
 #include "job/examine.h"
 #include "job/gpu_parts.h"
 
@@ -17,8 +18,8 @@ constexpr double kMostCores = 1;  // helpers have fewer threads where the share 
 
 }  // namespace
 
-/// What jobs of the step were seen to need; all that a GPU has, if nothing was.
-void Coordinator::fit_to_need(const StepSpec& step, Demand& demand) const {
+/// What its like were seen to need; all that a GPU has, if nothing was.
+void Coordinator::fit_to_need(Demand& demand, const GpuNeed* need) const {
   demand.most_gpu_memory =
       parts_.gpus->largest_memory([&](const GpuLane& gpu) { return allows(demand, gpu); });
   GpuRoom room{.bytes = demand.most_gpu_memory};
@@ -26,7 +27,33 @@ void Coordinator::fit_to_need(const StepSpec& step, Demand& demand) const {
     room.cores = parts_.machine.core_count() / static_cast<double>(parts_.gpus->count());
   }
   if (demand.sharing == Sharing::Mps) room.kernels = kKernelsAtOnce;
-  fit(demand, learnt_.gpu_need(step), room);
+  fit(demand, need, room);
+}
+
+/// Those of a very large sweep are all of one.
+GpuShape Coordinator::shape_of(const Job& job) const {
+  const StepSpec& step = parts_.world->step_of(job).spec;
+  const Sweep& sweep = parts_.world->sweep_of(job);
+  if (!step.gpu_auto || job.run < 0 || sweep.runs.size() > kMostEstimatedRuns) return 0;
+  if (pool_of(sweep, step) != LaneId::Pool::Gpu) return 0;
+  const RunSpec run = sweep.runs[static_cast<std::size_t>(job.run)].spec();
+  return learnt_.gpu_shape(step, &run);
+}
+
+/// After more was learnt.
+void Coordinator::sort_by_shape() {
+  std::vector<std::pair<JobId, Standing>> moved;
+  ready_.for_each([&](JobId id, const Standing& standing) {
+    const GpuShape shape = shape_of(*parts_.world->job(id));
+    if (shape != standing.shape) moved.emplace_back(id, standing);
+  });
+  for (auto& [id, standing] : moved) {
+    const Job& job = *parts_.world->job(id);
+    queue_.erase(ready_job(job, standing));
+    standing.shape = shape_of(job);
+    queue_.insert(ready_job(job, standing));
+    ready_.put(id, standing);
+  }
 }
 
 /// It starts where others are: none of them is alone any more.
@@ -70,20 +97,27 @@ void Coordinator::learn_need(LiveAttempt& live, const CpuShare& share) {
 }
 
 void Coordinator::learn_need(JobId id, const GpuNeed& need) {
-  if (!learnt_.add(parts_.world->step_of(*parts_.world->job(id)).spec, need)) return;
+  const Job& job = *parts_.world->job(id);
+  const Sweep& its = parts_.world->sweep_of(job);
+  std::optional<RunSpec> run;
+  if (job.run >= 0) run = its.runs[static_cast<std::size_t>(job.run)].spec();
+  const GpuShapes::News news =
+      learnt_.add(parts_.world->step_of(job).spec, run ? &*run : nullptr, need);
+  if (news == GpuShapes::News::None) return;
   for (const auto& [key, sweep] : parts_.world->sweeps()) {
     const bool asks = sweep.open > 0 && std::ranges::any_of(sweep.steps, [](const Step& step) {
                         return step.spec.gpu_auto;
                       });
     if (asks) declare(sweep);
   }
+  if (news == GpuShapes::News::Shapes) sort_by_shape();
 }
 
 /// Gives back what it does not need of the GPU that it had alone.
 void Coordinator::shrink(LiveAttempt& live) {
   const bool has_all = live.demand.is_auto && live.demand.share == kWholeGpu;
   if (!has_all || growths_of(*parts_.world->job(live.id.job)).gpu_memory > 0) return;
-  const Demand* asked = queue_.demand(live.key);
+  const Demand* asked = queue_.demand({live.key, {}, shape_of(*parts_.world->job(live.id.job))});
   if (asked == nullptr || !asked->is_auto || asked->share == kWholeGpu) return;
   if (live.trial.need().bytes > promised_to(*asked, asked->most_gpu_memory)) return;
   capacity_.now_ns = parts_.clock->now().boot_ns;

@@ -37,16 +37,31 @@ std::uint32_t mark_of(const std::string& text) {
 
 json or_null(const std::optional<std::uint64_t>& bytes) { return bytes ? json(*bytes) : json(); }
 
-/// [duration, memory, GPU memory, [name, value, name, value …], cores, duration alone]; the last
-/// two where they are known.
-json json_of(const UsageRecord& record) {
-  json marks = json::array();
-  for (const ParameterMark& mark : record.parameters) {
-    marks.push_back(mark.name);
-    marks.push_back(mark.value);
+/// [name, value, name, value …]
+json json_of(const std::vector<ParameterMark>& marks) {
+  json list = json::array();
+  for (const ParameterMark& mark : marks) {
+    list.push_back(mark.name);
+    list.push_back(mark.value);
   }
+  return list;
+}
+
+std::optional<std::vector<ParameterMark>> marks_of(const json& list) {
+  if (!list.is_array() || list.size() % 2 != 0) return std::nullopt;
+  std::vector<ParameterMark> marks;
+  for (std::size_t i = 0; i < list.size(); i += 2) {
+    if (!list[i].is_number_unsigned() || !list[i + 1].is_number_unsigned()) return std::nullopt;
+    marks.push_back({list[i].get<std::uint32_t>(), list[i + 1].get<std::uint32_t>()});
+  }
+  return marks;
+}
+
+/// [duration, memory, GPU memory, parameters, cores, duration alone]; the last two where they are
+/// known.
+json json_of(const UsageRecord& record) {
   json fact = json::array({record.duration_s, or_null(record.memory_bytes),
-                           or_null(record.gpu_memory_bytes), std::move(marks)});
+                           or_null(record.gpu_memory_bytes), json_of(record.parameters)});
   if (record.cores > 0) {
     fact.push_back(record.cores);
     fact.push_back(record.alone_s);
@@ -57,7 +72,7 @@ json json_of(const UsageRecord& record) {
 std::optional<UsageRecord> record_of(const json& j) {
   const auto is_bytes = [](const json& one) { return one.is_null() || one.is_number_unsigned(); };
   const bool fits = j.is_array() && (j.size() == 4 || j.size() == 6) && j[0].is_number() &&
-                    is_bytes(j[1]) && is_bytes(j[2]) && j[3].is_array() && j[3].size() % 2 == 0;
+                    is_bytes(j[1]) && is_bytes(j[2]);
   if (!fits) return std::nullopt;
   UsageRecord record{.duration_s = j[0].get<double>()};
   if (!(record.duration_s >= 0 && record.duration_s <= kLongest)) return std::nullopt;
@@ -71,10 +86,9 @@ std::optional<UsageRecord> record_of(const json& j) {
   }
   if (!j[1].is_null()) record.memory_bytes = j[1].get<std::uint64_t>();
   if (!j[2].is_null()) record.gpu_memory_bytes = j[2].get<std::uint64_t>();
-  for (std::size_t i = 0; i < j[3].size(); i += 2) {
-    if (!j[3][i].is_number_unsigned() || !j[3][i + 1].is_number_unsigned()) return std::nullopt;
-    record.parameters.push_back({j[3][i].get<std::uint32_t>(), j[3][i + 1].get<std::uint32_t>()});
-  }
+  std::optional<std::vector<ParameterMark>> marks = marks_of(j[3]);
+  if (!marks) return std::nullopt;
+  record.parameters = *std::move(marks);
   return record;
 }
 
@@ -93,6 +107,17 @@ GpuNeed need_of(const json& j) {
           .busy = std::clamp(j[1].get<double>(), 0.0, 1.0),
           .measured = static_cast<int>(measured),
           .cores = std::clamp(j[3].get<double>(), 0.0, kMostCores)};
+}
+
+/// Each is [need, parameters]; what makes no sense is left out.
+std::vector<GpuShapes::Seen> seen_of(const json& list) {
+  std::vector<GpuShapes::Seen> seen;
+  for (const json& one : list.is_array() ? list : json::array()) {
+    if (!one.is_array() || one.size() != 2) continue;
+    std::optional<std::vector<ParameterMark>> marks = marks_of(one[1]);
+    if (marks) seen.push_back({.parameters = *std::move(marks), .need = need_of(one[0])});
+  }
+  return seen;
 }
 
 }  // namespace
@@ -134,7 +159,9 @@ void Learnt::restore(std::size_t slot, const std::string& text) {
       known.records.push_back(*std::move(record));
     }
   }
-  if (const auto need = fact.find("gpu_need"); need != fact.end()) known.gpu_need = need_of(*need);
+  if (const auto need = fact.find("gpu_need"); need != fact.end()) {
+    known.gpu = GpuShapes(need_of(*need), seen_of(fact.value("gpu_seen", json::array())));
+  }
   if (known.records.size() > kMostRecords) known.records.resize(kMostRecords);
   known.weights = weights_of(known.records);
   steps_.insert_or_assign(std::strtoull(key->get<std::string>().c_str(), nullptr, 16),
@@ -171,23 +198,28 @@ void Learnt::add(const StepSpec& step, UsageRecord record) {
   if (now - known.saved_wall_ns >= kSavePause) save(key, known);
 }
 
-const GpuNeed* Learnt::gpu_need(const StepSpec& step) const {
+const GpuShapes* Learnt::gpu_shapes(const StepSpec& step) const {
   const auto it = steps_.find(key_of(step));
-  if (it == steps_.end() || it->second.gpu_need == GpuNeed{}) return nullptr;
-  return &it->second.gpu_need;
+  if (it == steps_.end() || it->second.gpu.all() == GpuNeed{}) return nullptr;
+  return &it->second.gpu;
 }
 
-bool Learnt::add(const StepSpec& step, const GpuNeed& need) {
+GpuShape Learnt::gpu_shape(const StepSpec& step, const RunSpec* run) const {
+  const GpuShapes* shapes = run == nullptr || !step.gpu_auto ? nullptr : gpu_shapes(step);
+  if (shapes == nullptr || shapes->needs().empty()) return 0;
+  return shapes->shape_of(marks_of(*run));
+}
+
+GpuShapes::News Learnt::add(const StepSpec& step, const RunSpec* run, const GpuNeed& need) {
   const std::uint64_t key = key_of(step);
   Known& known = known_of(key, step.name);
-  GpuNeed all = known.gpu_need;
-  all.add(need);
-  if (all == known.gpu_need) return false;
-  known.gpu_need = all;
+  const GpuShapes::News news = known.gpu.add(
+      {.parameters = run == nullptr ? std::vector<ParameterMark>() : marks_of(*run), .need = need});
+  if (news == GpuShapes::News::None) return news;
   known.used_wall_ns = clock_.now().wall_ns;
   known.is_saved = false;
   save(key, known);  // a promise hangs on it
-  return true;
+  return news;
 }
 
 void Learnt::save() {
@@ -203,7 +235,13 @@ void Learnt::save(std::uint64_t key, Known& known) {
                {"step", known.name},
                {"used", known.used_wall_ns},
                {"records", std::move(records)}};
-  if (known.gpu_need != GpuNeed{}) fact["gpu_need"] = json_of(known.gpu_need);
+  if (known.gpu.all() != GpuNeed{}) {
+    fact["gpu_need"] = json_of(known.gpu.all());
+    json& seen = fact["gpu_seen"] = json::array();
+    for (const GpuShapes::Seen& one : known.gpu.seen()) {
+      seen.push_back(json::array({json_of(one.need), json_of(one.parameters)}));
+    }
+  }
   record_(row::Meta{kKey + std::to_string(known.slot),
                     fact.dump(-1, ' ', false, json::error_handler_t::replace)});
 }

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "job/gpu_need.h"
+#include "job/gpu_shapes.h"
 #include "job/likeness.h"
 #include "job/step.h"
 #include "os/clock.h"
@@ -41,11 +41,11 @@ class Learnt {
   std::optional<Estimate> estimate(const StepSpec& step, const RunSpec* run) const;
   /// Of all that is known of the step: for when there are too many jobs to look at each.
   std::optional<Estimate> estimate_of_step(const StepSpec& step) const;
-  /// What jobs of the step with `gpus = "auto"` were seen to need, all taken together; null: none
-  /// was seen.
-  const GpuNeed* gpu_need(const StepSpec& step) const;
-  /// False: it was known.
-  bool add(const StepSpec& step, const GpuNeed& need);
+  /// What jobs of the step with `gpus = "auto"` were seen to need; null: none was seen.
+  const GpuShapes* gpu_shapes(const StepSpec& step) const;
+  /// 0: it is of no shape that was seen.  `run`: as above.
+  GpuShape gpu_shape(const StepSpec& step, const RunSpec* run) const;
+  GpuShapes::News add(const StepSpec& step, const RunSpec* run, const GpuNeed& need);
   /// Records what was learnt in the last seconds: when a sweep has ended, or before the process
   /// leaves.
   void save();
@@ -59,7 +59,7 @@ class Learnt {
     bool is_saved = true;
     std::vector<UsageRecord> records = {};  // oldest first
     std::map<std::uint32_t, double> weights = {};
-    GpuNeed gpu_need = {};
+    GpuShapes gpu = {};
   };
   void restore(std::size_t slot, const std::string& text);
   void save(std::uint64_t key, Known& known);

@@ -89,6 +89,7 @@ std::vector<StartSnapshot> Coordinator::rehearse(const SweepSpec& file,
     std::size_t row;
   };
   std::unordered_map<JobId, Origin> origins;
+  const bool is_large = file.runs.size() > kMostEstimatedRuns;
   for (std::size_t step = 0; step < file.steps.size(); ++step) {
     const bool once = file.steps[step].once;
     const Entries& entries = planned.of_step(step);
@@ -109,10 +110,11 @@ std::vector<StartSnapshot> Coordinator::rehearse(const SweepSpec& file,
           {.id = id,
            .step = {plan.sweep, planned.slot_of(step)},
            .run = once ? -1 : planned.run_of(row),
-           .expected_ns = expected_ns(file.steps[step], once ? nullptr : &file.runs[row],
-                                      once ? 0 : planned.run_of(row), known,
-                                      file.runs.size() > kMostEstimatedRuns ? nullptr : &learnt_),
-           .growths = is_queued ? growths_of(*known) : Growths{}});
+           .expected_ns =
+               expected_ns(file.steps[step], once ? nullptr : &file.runs[row],
+                           once ? 0 : planned.run_of(row), known, is_large ? nullptr : &learnt_),
+           .growths = is_queued ? growths_of(*known) : Growths{},
+           .shape = once || is_large ? 0 : learnt_.gpu_shape(file.steps[step], &file.runs[row])});
       origins.emplace(id, Origin{step, row});
     }
   }

@@ -25,12 +25,20 @@ struct Group {
 }  // namespace
 
 std::map<std::uint32_t, double> weights_of(const std::vector<UsageRecord>& records) {
-  std::map<std::uint32_t, std::map<std::uint32_t, Group>> by_name;
-  std::map<std::uint32_t, Group> all;  // of the records that have the parameter
+  std::vector<Observation> observations;
   for (const UsageRecord& record : records) {
-    for (const ParameterMark& mark : record.parameters) {
-      by_name[mark.name][mark.value].add(record.duration_s);
-      all[mark.name].add(record.duration_s);
+    observations.push_back({&record.parameters, record.duration_s});
+  }
+  return parts_explained(observations);
+}
+
+std::map<std::uint32_t, double> parts_explained(const std::vector<Observation>& observations) {
+  std::map<std::uint32_t, std::map<std::uint32_t, Group>> by_name;
+  std::map<std::uint32_t, Group> all;  // of those that have the parameter
+  for (const Observation& one : observations) {
+    for (const ParameterMark& mark : *one.parameters) {
+      by_name[mark.name][mark.value].add(one.value);
+      all[mark.name].add(one.value);
     }
   }
   std::map<std::uint32_t, double> weights;

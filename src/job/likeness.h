@@ -41,7 +41,14 @@ struct Estimate {
   std::optional<std::uint64_t> gpu_memory_bytes = std::nullopt;  // the same
 };
 
-/// How much of the duration each parameter explains, 0 to 1, by the hash of its name.
+/// A value of a job with these parameters.
+struct Observation {
+  const std::vector<ParameterMark>* parameters = nullptr;
+  double value = 0;
+};
+/// How much of the value each parameter explains, 0 to 1, by the hash of its name.
+std::map<std::uint32_t, double> parts_explained(const std::vector<Observation>& observations);
+/// The same of the duration.
 std::map<std::uint32_t, double> weights_of(const std::vector<UsageRecord>& records);
 
 /// nullopt: there are no records.

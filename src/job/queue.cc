@@ -75,7 +75,8 @@ void ReadyQueue::update_head(ClassKey key, Class& c) {
                        .step = key.step,
                        .run = first.run,
                        .expected_ns = first.expected_ns,
-                       .growths = key.growths},
+                       .growths = key.growths,
+                       .shape = key.shape},
                .weight = c.demand.weight};
   }
   const bool same =
@@ -94,9 +95,14 @@ void ReadyQueue::drop_head(Class& c) {
   c.head.reset();
 }
 
-void ReadyQueue::declare(StepKey key, const Demand& demand) {
-  classes_.try_emplace(key);
-  for (auto it = classes_.find(key); it != classes_.end() && it->first.step == key; ++it) {
+void ReadyQueue::declare(StepKey key, const Demand& demand, std::uint32_t shape) {
+  const auto [usual, is_new] = classes_.try_emplace({key, {}, shape});
+  if (const auto first = classes_.find(key); is_new && first != classes_.end()) {
+    usual->second.left = first->second.left;
+    usual->second.pauses = first->second.pauses;
+  }
+  for (auto it = classes_.lower_bound(key); it != classes_.end() && it->first.step == key; ++it) {
+    if (shape != 0 && it->first.shape != shape) continue;
     it->second.demand = grown(demand, it->first.growths);
     update_head(it->first, it->second);
   }
@@ -105,7 +111,8 @@ void ReadyQueue::declare(StepKey key, const Demand& demand) {
 /// Null: its step is not declared.
 ReadyQueue::Class* ReadyQueue::class_of(const ReadyJob& job) {
   if (const auto found = classes_.find(job.key()); found != classes_.end()) return &found->second;
-  const auto usual = classes_.find(job.step);
+  auto usual = classes_.find({job.step, {}, job.shape});
+  if (usual == classes_.end()) usual = classes_.find(job.step);
   if (usual == classes_.end()) return nullptr;
   Class& c = classes_[job.key()];
   c.demand = grown(usual->second.demand, job.growths);
@@ -207,7 +214,8 @@ std::optional<ReadyJob> ReadyQueue::first_within(ClassKey key, std::int64_t ns) 
                   .step = key.step,
                   .run = first->run,
                   .expected_ns = first->expected_ns,
-                  .growths = key.growths};
+                  .growths = key.growths,
+                  .shape = key.shape};
 }
 
 int ReadyQueue::overtaken(ClassKey key) const {

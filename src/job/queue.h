@@ -5,8 +5,9 @@
 // The jobs of a step with max_parallel go one behind the other: its next one counts as long as all
 // those take that are still to start, or they would be left for the end, on one lane.
 //
-// Jobs of one step of one sweep ask for the same things, but for those that `grow` gave more: they
-// form a class (ClassKey), and if one cannot start, none can.  Each class keeps its jobs ordered
+// Jobs of one step of one sweep ask for the same things, but for those that `grow` gave more, and
+// with `gpus = "auto"` for their shape: they form a class (ClassKey), and if one cannot start, none
+// can.  Each class keeps its jobs ordered
 // and only its first one (the head) competes with the heads of other classes; choosing is O(classes
 // with ready jobs), insert and erase are O(log n), and a ready job costs one 64-byte tree node.
 //
@@ -36,11 +37,13 @@ struct StepKey {
   auto operator<=>(const StepKey&) const = default;
 };
 
-/// A step's jobs that were given more equally often.
+/// A step's jobs of one shape (job/gpu_shapes.h) that were given more equally often.
 struct ClassKey {
   StepKey step = {};
   Growths growths = {};
-  ClassKey(StepKey its_step, Growths its_growths = {}) : step(its_step), growths(its_growths) {}
+  std::uint32_t shape = 0;
+  ClassKey(StepKey its_step, Growths its_growths = {}, std::uint32_t its_shape = 0)
+      : step(its_step), growths(its_growths), shape(its_shape) {}
   auto operator<=>(const ClassKey&) const = default;
 };
 
@@ -86,14 +89,16 @@ struct ReadyJob {
   std::int32_t run = -1;
   std::int64_t expected_ns = 0;
   Growths growths = {};
-  ClassKey key() const { return {step, growths}; }
+  std::uint32_t shape = 0;
+  ClassKey key() const { return {step, growths, shape}; }
   bool operator==(const ReadyJob&) const = default;
 };
 
 class ReadyQueue {
  public:
-  /// Makes a step known, or changes what it asks for (`set SEL priority=…`).
-  void declare(StepKey key, const Demand& demand);
+  /// Makes a step known, or changes what it asks for (`set SEL priority=…`).  Shapes that are not
+  /// declared after shape 0 ask for what that does.
+  void declare(StepKey key, const Demand& demand, std::uint32_t shape = 0);
   /// Forgets a step and what is ready of it.
   void forget(StepKey key);
   /// Nothing of a step that pauses is chosen.
@@ -155,7 +160,8 @@ class ReadyQueue {
   void drop_head(Class& c);
   Class* class_of(const ReadyJob& job);
 
-  std::map<ClassKey, Class> classes_;  // of each declared step at least the one without growths
+  // Of each declared step and shape at least the one without growths.
+  std::map<ClassKey, Class> classes_;
   std::set<Head> heads_;
   std::size_t size_ = 0;
   int sharing_ = 0;

@@ -56,6 +56,40 @@ TEST_F(LearntTest, CoresComeBackWhereTheyAreKnown) {
   EXPECT_EQ(make().estimate_of_step(step("a"))->cores, 0) << "alone it would take longer";
 }
 
+TEST_F(LearntTest, WhatShapesNeedOfAGpuComesBack) {
+  StepSpec automatic = step("a");
+  automatic.gpu_auto = true;
+  const auto run_of = [](int x, int seed) {
+    return RunSpec{.json =
+                       "{\"x\":" + std::to_string(x) + ",\"seed\":" + std::to_string(seed) + "}"};
+  };
+  {
+    Learnt learnt = make();
+    for (const int seed : {1, 2, 3}) {
+      for (const int x : {1, 5}) {
+        const RunSpec run = run_of(x, seed);
+        const GpuNeed need{
+            .bytes = static_cast<std::uint64_t>(x) << 30, .busy = 0.5, .measured = 1};
+        EXPECT_NE(learnt.add(automatic, &run, need), GpuShapes::News::None);
+        EXPECT_EQ(learnt.add(automatic, &run, {.bytes = need.bytes}), GpuShapes::News::None);
+      }
+    }
+  }
+  EXPECT_EQ(writes, 6) << "a promise hangs on each";
+  const Learnt learnt = make();
+  const RunSpec small = run_of(1, 9);
+  const RunSpec other = run_of(2, 1);
+  const GpuShape shape = learnt.gpu_shape(automatic, &small);
+  ASSERT_NE(shape, 0u);
+  EXPECT_EQ(learnt.gpu_shapes(automatic)->needs().at(shape).bytes, 1u << 30);
+  EXPECT_EQ(learnt.gpu_shapes(automatic)->all().bytes, 5ull << 30);
+  EXPECT_EQ(learnt.gpu_shape(automatic, &other), 0u);
+  EXPECT_EQ(learnt.gpu_shape(automatic, nullptr), 0u);
+  EXPECT_EQ(learnt.gpu_shape(step("a"), &small), 0u) << "it does not ask";
+  for (auto& [key, text] : meta) text.replace(text.find("gpu_seen\":["), 11, "gpu_seen\":[3,");
+  EXPECT_EQ(make().gpu_shape(automatic, &small), shape) << "what makes no sense is left out";
+}
+
 TEST_F(LearntTest, ShortAttemptsTeachNothing) {
   Learnt learnt = make();
   learnt.add(step("a"), {.duration_s = 0.9});

@@ -61,6 +61,20 @@ def test_one_that_outgrows_what_its_like_needed_is_ended_and_nobody_else(packed)
     assert ended[3]["attempts"][0]["class"] == "gpu-memory" and ended[3]["retries_left"] == 1
 
 
+def test_jobs_are_promised_what_their_shape_needs(packed):
+    packed.world.show([{"uuid": uuid(0), "utilization": 20}])
+    hold = f"[ $PERGPU_PARAM_MODEL = large ] && gib={38 * GIB} || gib={9 * GIB}; exec holding $gib 8"
+    steps = f'[steps.train]\ngpus = "auto"\nshell = "{hold}"'
+    packed.submit(f'[grid]\nmodel = ["large", "small"]\nseed = [0, 1, 2, 3]\n{steps}')
+    assert packed.wait() == 0
+    shares = {job["params"]["model"]: job["limits"]["gpus"] for job in packed.json("show", "@")["jobs"]}
+    assert shares == {"large": 0.49, "small": 0.2}, "two by memory, five by time"
+    packed.submit(f'[grid]\nmodel = ["small"]\nseed = [4, 5, 6, 7, 8]\n{steps}', name="next.toml")
+    assert packed.wait("next") == 0
+    assert {job["state"] for job in packed.ps("next").values()} == {"done"}
+    assert most_on_one_gpu(packed.stamps) == 5
+
+
 def promise_of(most):
     return most + max(most // 32, GIB // 4)
 

@@ -170,5 +170,42 @@ TEST(ReadyQueue, ManyJobsOfOneStepAreOneHead) {
   EXPECT_EQ(queue.heads().begin()->job.run, 0);
 }
 
+TEST(ReadyQueue, AShapeIsAClassOfItsOwnThatAsksForWhatItWasDeclaredTo) {
+  ReadyQueue queue;
+  const auto asking = [](int share) { return Demand{.share = share, .is_auto = true}; };
+  queue.declare(key(1, 0), asking(500));
+  queue.declare(key(1, 0), asking(100), 7);
+  queue.set_left(key(1, 0), 3);
+  ReadyJob small = ready(1, key(1, 0), 0);
+  small.shape = 7;
+  ReadyJob grown_one = ready(2, key(1, 0), 1);
+  grown_one.shape = 7;
+  grown_one.growths.gpu_memory = 1;
+  const ReadyJob usual = ready(3, key(1, 0), 2);
+  for (const ReadyJob& job : {small, grown_one, usual}) queue.insert(job);
+  EXPECT_EQ(queue.demand(small.key())->share, 100);
+  EXPECT_EQ(queue.demand(grown_one.key())->share, 200);
+  EXPECT_EQ(queue.demand(usual.key())->share, 500);
+  EXPECT_EQ(queue.heads().size(), 3u);
+  EXPECT_EQ(queue.size(key(1, 0)), 3u);
+  queue.declare(key(1, 0), asking(400));  // and no shape: what was said of one no longer holds
+  EXPECT_EQ(queue.demand(usual.key())->share, 400);
+  EXPECT_EQ(queue.demand(small.key())->share, 400);
+  EXPECT_EQ(queue.demand(grown_one.key())->share, 800);
+  queue.declare(key(1, 0), asking(150), 7);
+  EXPECT_EQ(queue.demand(grown_one.key())->share, 300);
+  queue.pause(key(1, 0), true);
+  EXPECT_TRUE(queue.heads().empty());
+  queue.declare(key(1, 0), asking(250), 8);
+  ReadyJob late = ready(4, key(1, 0), 3);
+  late.shape = 8;
+  queue.insert(late);
+  EXPECT_TRUE(queue.heads().empty()) << "its step pauses";
+  queue.pause(key(1, 0), false);
+  EXPECT_EQ(order_of(queue), (std::vector<std::int64_t>{1, 2, 3, 4}));
+  queue.forget(key(1, 0));
+  EXPECT_EQ(queue.demand(small.key()), nullptr);
+}
+
 }  // namespace
 }  // namespace pergpu
