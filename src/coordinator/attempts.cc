@@ -316,7 +316,7 @@ void Coordinator::learn(const Job& job, LiveAttempt& live, const CpuShare& share
     const auto& memory = (*usage)[Measure::GpuMemory];
     if (memory && live.demand.outsiders == Outsiders::Avoid) {  // else it is others' memory, too
       std::uint64_t idle = 0;
-      if (!live.had_company) {
+      if (!live.had_company) {  // else it is of its own processes
         for (const std::string& uuid : live.gpus) idle += parts_.gpus->idle_bytes(uuid);
       }
       const auto most = static_cast<std::uint64_t>(memory->most);
@@ -324,10 +324,7 @@ void Coordinator::learn(const Job& job, LiveAttempt& live, const CpuShare& share
     }
   }
   if (live.demand.is_auto) learn_need(live, share);
-  if (job.run >= 0) {
-    const Sweep& sweep = parts_.world->sweep_of(job);
-    record.parameters = marks_of(sweep.runs[static_cast<std::size_t>(job.run)].spec());
-  }
+  if (const auto run = parts_.world->parameters_of(job)) record.parameters = marks_of(*run);
   learnt_.add(parts_.world->step_of(job).spec, std::move(record));
 }
 

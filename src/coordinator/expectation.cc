@@ -29,11 +29,6 @@ std::string rendered(const Template& expect, const RunSpec* run, std::int64_t in
   return text ? *std::move(text) : std::string();
 }
 
-std::optional<RunSpec> parameters_of(const World& world, const Job& job) {
-  if (job.run < 0) return std::nullopt;
-  return world.sweep_of(job).runs[static_cast<std::size_t>(job.run)].spec();
-}
-
 }  // namespace
 
 std::int64_t ns_of(const std::optional<Estimate>& estimate) {
@@ -56,7 +51,7 @@ std::int64_t expected_ns(const StepSpec& step, const RunSpec* run, std::int64_t 
 std::int64_t expected_ns(const World& world, const Job& job, const Learnt* learnt) {
   const StepSpec& step = world.step_of(job).spec;
   const std::optional<RunSpec> run =
-      has_placeholders(step.expect) ? parameters_of(world, job) : std::nullopt;
+      has_placeholders(step.expect) ? world.parameters_of(job) : std::nullopt;
   const std::int64_t known = expected_ns(step, run ? &*run : nullptr, std::max(job.run, 0), &job);
   if (known > 0 || learnt == nullptr || !step.expect.empty()) return known;
   return ns_of(learnt_of(world, job, *learnt));
@@ -66,7 +61,7 @@ std::optional<Estimate> learnt_of(const World& world, const Job& job, const Lear
   const StepSpec& step = world.step_of(job).spec;
   const std::vector<Run>& runs = world.sweep_of(job).runs;
   if (runs.size() > kMostEstimatedRuns) return learnt.estimate_of_step(step);
-  const std::optional<RunSpec> run = parameters_of(world, job);
+  const std::optional<RunSpec> run = world.parameters_of(job);
   return learnt.estimate(step, run ? &*run : nullptr);
 }
 

@@ -34,23 +34,24 @@ void Coordinator::fit_to_need(Demand& demand, const GpuNeed* need) const {
 GpuShape Coordinator::shape_of(const Job& job) const {
   const StepSpec& step = parts_.world->step_of(job).spec;
   const Sweep& sweep = parts_.world->sweep_of(job);
-  if (!step.gpu_auto || job.run < 0 || sweep.runs.size() > kMostEstimatedRuns) return 0;
+  if (!step.gpu_auto || sweep.runs.size() > kMostEstimatedRuns) return 0;
   if (pool_of(sweep, step) != LaneId::Pool::Gpu) return 0;
-  const RunSpec run = sweep.runs[static_cast<std::size_t>(job.run)].spec();
-  return learnt_.gpu_shape(step, &run);
+  const std::optional<RunSpec> run = parts_.world->parameters_of(job);
+  return learnt_.gpu_shape(step, run ? &*run : nullptr);
 }
 
 /// After more was learnt.
 void Coordinator::sort_by_shape() {
-  std::vector<std::pair<JobId, Standing>> moved;
+  std::vector<std::pair<JobId, GpuShape>> moved;
   ready_.for_each([&](JobId id, const Standing& standing) {
     const GpuShape shape = shape_of(*parts_.world->job(id));
-    if (shape != standing.shape) moved.emplace_back(id, standing);
+    if (shape != standing.shape) moved.emplace_back(id, shape);
   });
-  for (auto& [id, standing] : moved) {
+  for (const auto& [id, shape] : moved) {
     const Job& job = *parts_.world->job(id);
+    Standing standing = *ready_.find(id);
     queue_.erase(ready_job(job, standing));
-    standing.shape = shape_of(job);
+    standing.shape = shape;
     queue_.insert(ready_job(job, standing));
     ready_.put(id, standing);
   }
@@ -98,9 +99,7 @@ void Coordinator::learn_need(LiveAttempt& live, const CpuShare& share) {
 
 void Coordinator::learn_need(JobId id, const GpuNeed& need) {
   const Job& job = *parts_.world->job(id);
-  const Sweep& its = parts_.world->sweep_of(job);
-  std::optional<RunSpec> run;
-  if (job.run >= 0) run = its.runs[static_cast<std::size_t>(job.run)].spec();
+  const std::optional<RunSpec> run = parts_.world->parameters_of(job);
   const GpuShapes::News news =
       learnt_.add(parts_.world->step_of(job).spec, run ? &*run : nullptr, need);
   if (news == GpuShapes::News::None) return;

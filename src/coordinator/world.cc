@@ -372,6 +372,10 @@ Step& World::step_of(const Job& job) {
 const Step& World::step_of(const Job& job) const {
   return sweep_of(job).steps[static_cast<std::size_t>(job.step)];
 }
+std::optional<RunSpec> World::parameters_of(const Job& job) const {
+  if (job.run < 0) return std::nullopt;
+  return sweep_of(job).runs[static_cast<std::size_t>(job.run)].spec();
+}
 
 std::int64_t World::last_touched_ns(const Sweep& sweep) const {
   std::int64_t last = sweep.submitted_at.wall_ns;

@@ -110,6 +110,8 @@ class World {
   const Step& step_of(const Job& job) const;
   Sweep& sweep_of(const Job& job);
   const Sweep& sweep_of(const Job& job) const;
+  /// nullopt: a once-step's job, which has none.
+  std::optional<RunSpec> parameters_of(const Job& job) const;
 
   const std::map<SweepId, Sweep>& sweeps() const { return sweeps_; }
   const std::map<SweepId, row::Archived>& archived() const { return archived_; }

@@ -126,6 +126,11 @@ void find_reservation(const Demand& demand, const Capacity& capacity, const Clai
   }
 }
 
+LiveCount live_of(StepKey key, const Capacity& capacity) {
+  const auto live = capacity.live.find(key);
+  return live == capacity.live.end() ? LiveCount() : live->second;
+}
+
 bool is_too_big(const Demand& demand, const Capacity& capacity) {
   return (capacity.cpus > 0 && demand.reserved_cpus() > capacity.cpus) ||
          (capacity.memory_bytes > 0 && demand.reserved_memory() > capacity.memory_bytes);
@@ -162,10 +167,7 @@ bool Claim::has_gpu(const std::string& uuid) const { return contains(gpus, uuid)
 Finding examine(const Asking& asking, const Capacity& capacity, const Claim& claim) {
   const Demand& demand = *asking.demand;
   Finding found;
-  LiveCount count;
-  if (const auto live = capacity.live.find(asking.key); live != capacity.live.end()) {
-    count = live->second;
-  }
+  const LiveCount count = live_of(asking.key, capacity);
   if (demand.max_parallel && count.live >= *demand.max_parallel) {
     found.obstacle = Obstacle::MaxParallel;
     return found;
@@ -211,8 +213,7 @@ bool gathers_gpus(const Demand& demand, const Capacity& capacity, const Finding&
 }
 
 bool is_barred(StepKey key, const Demand& demand, const Capacity& capacity) {
-  const auto live = capacity.live.find(key);
-  const LiveCount count = live == capacity.live.end() ? LiveCount() : live->second;
+  const LiveCount count = live_of(key, capacity);
   if (demand.max_parallel && count.live >= *demand.max_parallel) return true;
   if (demand.max_starting && count.starting >= *demand.max_starting) return true;
   for (const std::string& name : demand.uses) {

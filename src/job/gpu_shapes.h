@@ -19,8 +19,6 @@
 
 namespace pergpu {
 
-using GpuShape = std::uint32_t;
-
 class GpuShapes {
  public:
   /// What was seen of jobs with the same parameters.

@@ -95,7 +95,7 @@ void ReadyQueue::drop_head(Class& c) {
   c.head.reset();
 }
 
-void ReadyQueue::declare(StepKey key, const Demand& demand, std::uint32_t shape) {
+void ReadyQueue::declare(StepKey key, const Demand& demand, GpuShape shape) {
   const auto [usual, is_new] = classes_.try_emplace({key, {}, shape});
   if (const auto first = classes_.find(key); is_new && first != classes_.end()) {
     usual->second.left = first->second.left;

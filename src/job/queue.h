@@ -7,9 +7,9 @@
 //
 // Jobs of one step of one sweep ask for the same things, but for those that `grow` gave more, and
 // with `gpus = "auto"` for their shape: they form a class (ClassKey), and if one cannot start, none
-// can.  Each class keeps its jobs ordered
-// and only its first one (the head) competes with the heads of other classes; choosing is O(classes
-// with ready jobs), insert and erase are O(log n), and a ready job costs one 64-byte tree node.
+// can.  Each class keeps its jobs ordered and only its first one (the head) competes with the heads
+// of other classes; choosing is O(classes with ready jobs), insert and erase are O(log n), and a
+// ready job costs one 64-byte tree node.
 //
 // In the queue is what is Queued, whose needs are done and whose not_before has passed; the caller
 // keeps the timers.  A job leaves by take() when it starts or by erase().
@@ -37,12 +37,15 @@ struct StepKey {
   auto operator<=>(const StepKey&) const = default;
 };
 
-/// A step's jobs of one shape (job/gpu_shapes.h) that were given more equally often.
+/// Whom a job is like in what it needs of a GPU (job/gpu_shapes.h); 0: nothing is told apart.
+using GpuShape = std::uint32_t;
+
+/// A step's jobs of one shape that were given more equally often.
 struct ClassKey {
   StepKey step = {};
   Growths growths = {};
-  std::uint32_t shape = 0;
-  ClassKey(StepKey its_step, Growths its_growths = {}, std::uint32_t its_shape = 0)
+  GpuShape shape = 0;
+  ClassKey(StepKey its_step, Growths its_growths = {}, GpuShape its_shape = 0)
       : step(its_step), growths(its_growths), shape(its_shape) {}
   auto operator<=>(const ClassKey&) const = default;
 };
@@ -89,7 +92,7 @@ struct ReadyJob {
   std::int32_t run = -1;
   std::int64_t expected_ns = 0;
   Growths growths = {};
-  std::uint32_t shape = 0;
+  GpuShape shape = 0;
   ClassKey key() const { return {step, growths, shape}; }
   bool operator==(const ReadyJob&) const = default;
 };
@@ -98,7 +101,7 @@ class ReadyQueue {
  public:
   /// Makes a step known, or changes what it asks for (`set SEL priority=…`).  Shapes that are not
   /// declared after shape 0 ask for what that does.
-  void declare(StepKey key, const Demand& demand, std::uint32_t shape = 0);
+  void declare(StepKey key, const Demand& demand, GpuShape shape = 0);
   /// Forgets a step and what is ready of it.
   void forget(StepKey key);
   /// Nothing of a step that pauses is chosen.

@@ -489,13 +489,12 @@ TEST(StartingOrderProperty, IsThatOfTheQueueAndThoseThatShareStandTogether) {
         of_all = std::min(of_all, level);
         if (able.contains(other)) lowest = std::min(lowest, level);
       }
-      lowest = std::min(lowest, lowest < std::numeric_limits<double>::max() ? lowest : of_all);
+      const double none = std::numeric_limits<double>::max();
       const auto known = levels.find(kind);
-      if (known != levels.end()) {
-        then[kind] = known->second;
-      } else {
-        then[kind] = lowest < std::numeric_limits<double>::max() ? lowest : 0;
-      }
+      then[kind] = known != levels.end() ? known->second
+                   : lowest < none       ? lowest
+                   : of_all < none       ? of_all
+                                         : 0;
     }
     std::map<int, int> oldest;  // by priority: the place of the first that shares
     std::vector<std::tuple<int, int, bool, int, double, int, JobId>> expected;

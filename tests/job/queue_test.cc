@@ -170,6 +170,25 @@ TEST(ReadyQueue, ManyJobsOfOneStepAreOneHead) {
   EXPECT_EQ(queue.heads().begin()->job.run, 0);
 }
 
+TEST(ReadyQueue, CountsTheHeadsThatHaveAWeight) {
+  ReadyQueue queue;
+  for (const std::int64_t sweep : {1, 2, 3}) {
+    queue.declare(key(sweep, 0), {.weight = sweep == 3 ? 0 : 1});
+    for (const std::int32_t run : {0, 1}) queue.insert(ready(10 * sweep + run, key(sweep, 0), run));
+  }
+  EXPECT_EQ(queue.sharing(), 2);
+  queue.take(ready(10, key(1, 0), 0), {});
+  EXPECT_EQ(queue.sharing(), 2) << "the next one is its head";
+  queue.take(ready(11, key(1, 0), 1), {});
+  EXPECT_EQ(queue.sharing(), 1);
+  queue.declare(key(3, 0), {.weight = 5});
+  EXPECT_EQ(queue.sharing(), 2);
+  queue.declare(key(2, 0), {});
+  EXPECT_EQ(queue.sharing(), 1);
+  queue.forget(key(3, 0));
+  EXPECT_EQ(queue.sharing(), 0);
+}
+
 TEST(ReadyQueue, AShapeIsAClassOfItsOwnThatAsksForWhatItWasDeclaredTo) {
   ReadyQueue queue;
   const auto asking = [](int share) { return Demand{.share = share, .is_auto = true}; };
