@@ -21,7 +21,9 @@ PlannedJobs::PlannedJobs(const World& world, const SweepSpec& file, const Submit
     if (const auto* run = std::get_if<row::Run>(&row)) new_runs[run->json] = run;
     if (const auto* job = std::get_if<row::NewJob>(&row)) new_jobs[{job->step, job->run}] = job;
     const auto* event = std::get_if<row::Event>(&row);
-    if (event && std::holds_alternative<event::Requeued>(*event->event)) requeued.insert(event->job);
+    if (event && std::holds_alternative<event::Requeued>(*event->event)) {
+      requeued.insert(event->job);
+    }
   }
 
   for (const RunSpec& run : file.runs) {

@@ -27,9 +27,7 @@ TEST(RunTest, PartsMayBeEmpty) {
   EXPECT_EQ(run.texts(), "");
 }
 
-TEST(RunIndexTest, AnEmptyOneFindsNothing) {
-  EXPECT_EQ(RunIndex().find({}, "{}"), std::nullopt);
-}
+TEST(RunIndexTest, AnEmptyOneFindsNothing) { EXPECT_EQ(RunIndex().find({}, "{}"), std::nullopt); }
 
 RC_GTEST_PROP(RunIndexProperty, FindsTheFirstWithTheseParametersAndNoOther, ()) {
   // Few different texts, so that many are alike.
