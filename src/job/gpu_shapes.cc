@@ -12,6 +12,10 @@ namespace {
 constexpr double kMatters = 0.5;  // so much of the memory's variance its values tell
 constexpr double kWorthIt = 1.1;  // the most, by the least: closer ones are one shape
 
+bool needs_less(const GpuShapes::Seen& a, const GpuShapes::Seen& b) {
+  return a.need.bytes < b.need.bytes;
+}
+
 }  // namespace
 
 GpuShapes::GpuShapes(const GpuNeed& all, std::vector<Seen> seen)
@@ -21,8 +25,7 @@ GpuShapes::GpuShapes(const GpuNeed& all, std::vector<Seen> seen)
 }
 
 GpuShapes::News GpuShapes::add(const Seen& one) {
-  const auto needs_before = std::pair(all_, seen_);
-  const auto shapes_before = std::pair(matter_, std::move(needs_));
+  const GpuShapes before = *this;
   all_.add(one.need);
   const auto same = std::find_if(seen_.begin(), seen_.end(), [&](const Seen& other) {
     return other.parameters == one.parameters;
@@ -34,25 +37,43 @@ GpuShapes::News GpuShapes::add(const Seen& one) {
     seen_.push_back(one);
   }
   sort_out();
-  const bool are_same = std::ranges::equal(needs_, shapes_before.second, {},
-                                           &std::pair<const GpuShape, GpuNeed>::first,
-                                           &std::pair<const GpuShape, GpuNeed>::first);
-  if (matter_ != shapes_before.first || !are_same) return News::Shapes;
-  return needs_before == std::pair(all_, seen_) ? News::None : News::Needs;
+  const bool are_same =
+      std::ranges::equal(needs_, before.needs_, {}, &std::pair<const GpuShape, GpuNeed>::first,
+                         &std::pair<const GpuShape, GpuNeed>::first);
+  if (matter_ != before.matter_ || !are_same) return News::Shapes;
+  if (all_ != before.all_ || needs_ != before.needs_) return News::Needs;
+  return seen_ == before.seen_ ? News::None : News::Seen;
 }
 
-/// Of the shape of which the most are there the oldest is put to the next one of it.
 void GpuShapes::make_room() {
-  std::map<GpuShape, int> count;
-  for (const Seen& one : seen_) ++count[hash(one.parameters)];
-  const auto most = std::max_element(
-      count.begin(), count.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  const auto is_of_it = [&](const Seen& one) { return hash(one.parameters) == most->first; };
-  const auto oldest = std::find_if(seen_.begin(), seen_.end(), is_of_it);
-  const auto next = std::find_if(oldest + 1, seen_.end(), is_of_it);
-  // Where nothing matters they have nothing to do with each other.
-  if (!matter_.empty() && next != seen_.end()) next->need.add(oldest->need);
-  seen_.erase(oldest);
+  // Where nothing matters the newer half has time to show what does.
+  if (matter_.empty()) {
+    seen_.erase(std::min_element(seen_.begin(), seen_.begin() + kMostSeen / 2, needs_less));
+    return;
+  }
+  std::map<GpuShape, std::vector<std::size_t>> of_shape;
+  for (std::size_t i = 0; i < seen_.size(); ++i) of_shape[hash(seen_[i].parameters)].push_back(i);
+  const std::vector<std::size_t>& most =
+      std::max_element(of_shape.begin(), of_shape.end(), [](const auto& a, const auto& b) {
+        return a.second.size() < b.second.size();
+      })->second;
+  if (most.size() <= 2) {
+    const auto is_alone = [&](const Seen& one) {
+      return of_shape.at(hash(one.parameters)).size() == 1;
+    };
+    const bool many_are = std::ranges::count_if(seen_, is_alone) >= std::ptrdiff_t{kMostSeen / 2};
+    const auto first = many_are ? std::ranges::find_if(seen_, is_alone) : seen_.begin();
+    const GpuShape oldest = hash(first->parameters);
+    std::erase_if(seen_, [&](const Seen& one) { return hash(one.parameters) == oldest; });
+    return;
+  }
+  const std::size_t least = *std::min_element(
+      most.begin(), most.end(),
+      [&](std::size_t a, std::size_t b) { return needs_less(seen_[a], seen_[b]); });
+  GpuNeed rest = seen_[least].need;
+  rest.bytes = 0;
+  seen_[least == most.front() ? most.back() : most.front()].need.add(rest);
+  seen_.erase(seen_.begin() + static_cast<std::ptrdiff_t>(least));
 }
 
 GpuShape GpuShapes::hash(const std::vector<ParameterMark>& parameters) const {

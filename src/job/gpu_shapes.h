@@ -7,6 +7,11 @@
 //
 // Without a parameter that matters all are of shape 0; so they are where shapes need nearly the
 // same, for then to know them is worth nothing.
+//
+// A bounded number of sets of parameters is remembered.  What is forgotten first tells least: of a
+// shape that was seen often the job that needed least, so that the shape's need stays; where every
+// shape was seen once or twice the one that was seen first, of those that were seen once while they
+// are half of all: pairs are what tells a parameter that matters from chance.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +40,7 @@ class GpuShapes {
 
   enum class News : std::uint8_t {
     None,    // it was known
+    Seen,    // that there was such a job; nobody needs anything else than before
     Needs,   // more is needed, or another part of the time
     Shapes,  // shape_of() has changed
   };

@@ -85,15 +85,40 @@ TEST(GpuShapes, ASeedForEachJobDrivesNoShapeOut) {
   EXPECT_EQ(shapes.needs().at(shapes.shape_of(of(8, 1))).bytes, 38 * kGib);
 }
 
-TEST(GpuShapes, WhereNothingMattersTheOldestGoes) {
+TEST(GpuShapes, WhereNothingMattersTheLeastOfTheOlderHalfGoes) {
   GpuShapes shapes;
   for (std::uint32_t seed = 0; seed <= GpuShapes::kMostSeen; ++seed) {
     shapes.add({of(7, seed), bytes(seed == 0 ? 38 : 9)});
   }
   EXPECT_EQ(shapes.seen().size(), GpuShapes::kMostSeen);
-  EXPECT_EQ(shapes.seen().front().parameters, of(7, 1));
-  EXPECT_EQ(shapes.seen().front().need.bytes, 9 * kGib);
-  EXPECT_EQ(shapes.all().bytes, 38 * kGib);
+  EXPECT_EQ(shapes.seen()[0].parameters, of(7, 0));
+  EXPECT_EQ(shapes.seen()[1].parameters, of(7, 2));
+  EXPECT_EQ(shapes.add({of(8, 1), bytes(60)}), News::Shapes);
+  EXPECT_EQ(shapes.needs().at(shapes.shape_of(of(7, 99))).bytes, 38 * kGib)
+      << "what matters came out only now";
+}
+
+TEST(GpuShapes, MoreOfThemThanAreRememberedDoNotComeAndGo) {
+  for (const std::uint32_t order : {31, 37, 61, 73, 99, 101, 147}) {
+    GpuShapes shapes;
+    int lost = 0;
+    for (std::uint32_t i = 0; i < 4 * GpuShapes::kMostSeen; ++i) {
+      const std::uint32_t drawn = i * order % 200;  // a hundred widths, each with two seeds
+      const bool had_some = !shapes.needs().empty();
+      shapes.add({of(drawn / 2, drawn % 2), bytes(1 + drawn / 2)});
+      if (had_some && shapes.needs().empty()) ++lost;
+    }
+    EXPECT_LE(lost, 2) << "while there were few pairs; order " << order;
+    EXPECT_GE(shapes.needs().size(), GpuShapes::kMostSeen / 4);
+  }
+}
+
+TEST(GpuShapes, ThatSuchAJobWasThereIsNoNewNeed) {
+  GpuShapes shapes;
+  shapes.add({of(7, 1), bytes(9)});
+  const GpuNeed less{.bytes = 8 * kGib, .cores = 1};
+  EXPECT_EQ(shapes.add({of(7, 2), less}), News::Seen);
+  EXPECT_EQ(shapes.add({of(7, 2), less}), News::None);
 }
 
 TEST(GpuShapes, WhoWasNotSeenOnAGpuIsNotKept) {
@@ -113,7 +138,8 @@ TEST(GpuShapesProperty, NobodyIsTakenToNeedLessThanItsShapeDid) {
     for (int i = 0; i < count; ++i) {
       const auto model = *rc::gen::inRange<std::uint32_t>(0, 4);
       const auto seed = *rc::gen::inRange<std::uint32_t>(0, 30);
-      const std::uint64_t gib = by_model ? 1 + 10 * model : *rc::gen::inRange(1, 60);
+      const auto noise = *rc::gen::inRange<std::uint64_t>(0, 4);
+      const std::uint64_t gib = by_model ? 1 + 10 * model + noise : *rc::gen::inRange(1, 60);
       all.push_back({of(model, seed), bytes(gib)});
       shapes.add(all.back());
     }
