@@ -66,7 +66,10 @@ LaneId::Pool Coordinator::pool_of(const Sweep& sweep, const StepSpec& step) cons
   return sweep.context.lanes > 0 ? LaneId::Pool::Sweep : LaneId::Pool::Cpu;
 }
 
-void Coordinator::declare(const Sweep& sweep) { declare(sweep, queue_, capacity_); }
+void Coordinator::declare(const Sweep& sweep) {
+  declare(sweep, queue_, capacity_);
+  sort_by_shape(sweep);
+}
 
 void Coordinator::declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capacity) const {
   if (sweep.context.engine == kSlurm) return;  // nothing of it starts here
@@ -85,15 +88,17 @@ void Coordinator::declare(const Sweep& sweep, ReadyQueue& queue, Capacity& capac
           devices && !devices->empty() ? std::move(*devices) : std::vector<std::string>{"none"};
     }
     const StepKey key{sweep.id, static_cast<std::int16_t>(slot)};
-    const GpuShapes* shapes = demand.is_auto ? learnt_.gpu_shapes(step.spec) : nullptr;
-    if (demand.is_auto) fit_to_need(demand, shapes == nullptr ? nullptr : &shapes->all());
-    queue.declare(key, demand);
-    if (shapes != nullptr) {
-      for (const auto& [shape, need] : shapes->needs()) {
-        fit_to_need(demand, &need);
-        queue.declare(key, demand, shape);
+    std::map<GpuShape, Demand> by_shape;
+    if (demand.is_auto) {
+      const GpuShapes* shapes = learnt_.gpu_shapes(step.spec);
+      fit_to_need(demand, shapes == nullptr ? nullptr : &shapes->all());
+      if (shapes != nullptr && sweep.open > 0) {
+        for (const auto& [shape, need] : shapes->needs()) {
+          fit_to_need(by_shape[shape] = demand, &need);
+        }
       }
     }
+    queue.declare(key, demand, by_shape);
     queue.set_left(key, queued_of(step));
   }
   for (const auto& [name, value] : parts_.world->limits()) capacity.limits[name].value = value;
@@ -129,8 +134,10 @@ void Coordinator::record(JobId job, JobEvent e, Instant at) {
   ++changes_;
   const Job& changing = *parts_.world->job(job);
   const bool was_active = !is_ended(changing.state) && changing.state != JobState::Held;
-  parts_.journal->record(row::Event{.job = job, .event = std::move(e), .at = at});
   const Sweep& sweep = parts_.world->sweep_of(changing);
+  const bool had_ended = sweep.open == 0;
+  parts_.journal->record(row::Event{.job = job, .event = std::move(e), .at = at});
+  if (had_ended && sweep.open > 0) declare(sweep);  // others may have learnt what it needs
   queue_.set_left({changing.sweep, changing.step}, queued_of(parts_.world->step_of(changing)));
   if (sweep.open == 0) rest_.insert(sweep.id);
   notices_->saw(changing, was_active);

@@ -357,7 +357,7 @@ class Coordinator {
   void judge_gpu_memory(const GpuLook& look);
   void fit_to_need(Demand& demand, const GpuNeed* need) const;
   GpuShape shape_of(const Job& job) const;
-  void sort_by_shape();
+  void sort_by_shape(const Sweep& sweep);
   void meet(LiveAttempt& joining);
   void watch_need(LiveAttempt& live, std::uint64_t bytes);
   void learn_need(LiveAttempt& live, const CpuShare& share);

@@ -123,8 +123,17 @@ std::string Coordinator::waiting_words(const Job& job) const {
 Demand Coordinator::asked_by(const Job& job) const {
   if (const LiveAttempt* attempt = live(job.id)) return attempt->demand;
   const ClassKey its = class_of(job);
-  const Demand* usual = queue_.demand({its.step, {}, its.shape});
-  return usual == nullptr ? Demand{} : grown(*usual, its.growths);
+  if (const Demand* usual = queue_.demand({its.step, {}, its.shape})) {
+    return grown(*usual, its.growths);
+  }
+  const Demand* of_step = queue_.demand(its.step);
+  if (of_step == nullptr) return {};
+  Demand asked = *of_step;  // a sweep that has ended has no shapes in the queue
+  if (const GpuShapes* shapes = learnt_.gpu_shapes(parts_.world->step_of(job).spec)) {
+    const auto need = shapes->needs().find(its.shape);
+    if (need != shapes->needs().end()) fit_to_need(asked, &need->second);
+  }
+  return grown(asked, its.growths);
 }
 
 /// What its next attempt is given more of, as a sentence; "": nothing.

@@ -80,8 +80,10 @@ void Coordinator::judge_gpu_memory(const GpuLook& look) {
     live.looks_above = is_above ? live.looks_above + 1 : 0;
     if (live.looks_above < kLooksAbove) continue;
     // Others of its shape were promised as little, and all may be about to outgrow it.
-    if (live.demand.is_auto && shape_of(job) != 0) learn_need(job.id, {.bytes = used->bytes});
     const std::optional<std::uint64_t> declared = live.demand.gpu_memory_bytes;
+    if (live.demand.is_auto && !declared && shape_of(job) != 0) {
+      learn_need(job.id, {.bytes = used->bytes});
+    }
     const bool is_named = facts != nullptr && (live.gpus.size() > 1 || !declared);
     stop_attempt(job, StopCause::GpuMemory,
                  fmt::format("GPU memory {}{} passed {} {}", size_text(used->bytes),

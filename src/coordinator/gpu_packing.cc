@@ -40,20 +40,18 @@ GpuShape Coordinator::shape_of(const Job& job) const {
   return learnt_.gpu_shape(step, run ? &*run : nullptr);
 }
 
-/// After more was learnt.
-void Coordinator::sort_by_shape() {
-  std::vector<std::pair<JobId, GpuShape>> moved;
-  ready_.for_each([&](JobId id, const Standing& standing) {
-    const GpuShape shape = shape_of(*parts_.world->job(id));
-    if (shape != standing.shape) moved.emplace_back(id, shape);
-  });
-  for (const auto& [id, shape] : moved) {
-    const Job& job = *parts_.world->job(id);
-    Standing standing = *ready_.find(id);
-    queue_.erase(ready_job(job, standing));
-    standing.shape = shape;
-    queue_.insert(ready_job(job, standing));
-    ready_.put(id, standing);
+/// Puts what is ready to its like as they are known now.
+void Coordinator::sort_by_shape(const Sweep& sweep) {
+  for (std::size_t slot = 0; slot < sweep.steps.size(); ++slot) {
+    if (!sweep.steps[slot].spec.gpu_auto) continue;
+    for (const ReadyJob& job : queue_.ready({sweep.id, static_cast<std::int16_t>(slot)})) {
+      const GpuShape shape = shape_of(*parts_.world->job(job.id));
+      if (shape == job.shape) continue;
+      queue_.move(job, shape);
+      Standing standing = *ready_.find(job.id);
+      standing.shape = shape;
+      ready_.put(job.id, standing);
+    }
   }
 }
 
@@ -99,17 +97,18 @@ void Coordinator::learn_need(LiveAttempt& live, const CpuShare& share) {
 
 void Coordinator::learn_need(JobId id, const GpuNeed& need) {
   const Job& job = *parts_.world->job(id);
+  const StepSpec& its = parts_.world->step_of(job).spec;
   const std::optional<RunSpec> run = parts_.world->parameters_of(job);
-  const GpuShapes::News news =
-      learnt_.add(parts_.world->step_of(job).spec, run ? &*run : nullptr, need);
-  if (news == GpuShapes::News::None) return;
+  const GpuShapes::News news = learnt_.add(its, run ? &*run : nullptr, need);
+  if (news < GpuShapes::News::Needs) return;
   for (const auto& [key, sweep] : parts_.world->sweeps()) {
-    const bool asks = sweep.open > 0 && std::ranges::any_of(sweep.steps, [](const Step& step) {
-                        return step.spec.gpu_auto;
+    const bool asks = sweep.open > 0 && std::ranges::any_of(sweep.steps, [&](const Step& step) {
+                        return step.spec.gpu_auto && Learnt::are_alike(step.spec, its);
                       });
-    if (asks) declare(sweep);
+    if (!asks) continue;
+    declare(sweep, queue_, capacity_);
+    if (news == GpuShapes::News::Shapes) sort_by_shape(sweep);
   }
-  if (news == GpuShapes::News::Shapes) sort_by_shape();
 }
 
 /// Gives back what it does not need of the GPU that it had alone.

@@ -216,11 +216,15 @@ GpuShapes::News Learnt::add(const StepSpec& step, const RunSpec* run, const GpuN
   const GpuShapes::News news = known.gpu.add(
       {.parameters = run == nullptr ? std::vector<ParameterMark>() : marks_of(*run), .need = need});
   if (news == GpuShapes::News::None) return news;
-  known.used_wall_ns = clock_.now().wall_ns;
+  const std::int64_t now = clock_.now().wall_ns;
+  known.used_wall_ns = now;
   known.is_saved = false;
-  save(key, known);  // a promise hangs on it
+  // A promise hangs on what is needed.
+  if (news != GpuShapes::News::Seen || now - known.saved_wall_ns >= kSavePause) save(key, known);
   return news;
 }
+
+bool Learnt::are_alike(const StepSpec& a, const StepSpec& b) { return key_of(a) == key_of(b); }
 
 void Learnt::save() {
   for (auto& [key, known] : steps_) save(key, known);

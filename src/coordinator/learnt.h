@@ -46,6 +46,8 @@ class Learnt {
   /// 0: it is of no shape that was seen.  `run`: as above.
   GpuShape gpu_shape(const StepSpec& step, const RunSpec* run) const;
   GpuShapes::News add(const StepSpec& step, const RunSpec* run, const GpuNeed& need);
+  /// What is learnt of one is known of the other.
+  static bool are_alike(const StepSpec& a, const StepSpec& b);
   /// Records what was learnt in the last seconds: when a sweep has ended, or before the process
   /// leaves.
   void save();

@@ -83,6 +83,8 @@ Sweep PlannedJobs::as_sweep(SweepId id, const SubmitContext& context) const {
     const auto slot = static_cast<std::size_t>(slots_[step]);
     if (sweep.steps.size() <= slot) sweep.steps.resize(slot + 1);
     sweep.steps[slot].spec = file_.steps[step];
+    sweep.open += std::ranges::count_if(entries_[step],
+                                        [](const Entry& entry) { return !is_ended(entry.becomes); });
   }
   return sweep;
 }

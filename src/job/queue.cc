@@ -65,18 +65,22 @@ std::int64_t ReadyQueue::expected_of(const Class& c) {
   return first > kMost / rounds ? kMost : first * rounds;
 }
 
+ReadyJob ReadyQueue::job_of(const ClassKey& key, const Entry& entry) {
+  return {.id = entry.id,
+          .step = key.step,
+          .run = entry.run,
+          .expected_ns = entry.expected_ns,
+          .growths = key.growths,
+          .shape = key.shape};
+}
+
 void ReadyQueue::update_head(ClassKey key, Class& c) {
   std::optional<Head> now;
   if (!c.ready.empty() && !c.pauses) {
     const Entry& first = *c.ready.begin();
     now = Head{.priority = c.demand.priority,
                .expected_ns = expected_of(c),
-               .job = {.id = first.id,
-                       .step = key.step,
-                       .run = first.run,
-                       .expected_ns = first.expected_ns,
-                       .growths = key.growths,
-                       .shape = key.shape},
+               .job = job_of(key, first),
                .weight = c.demand.weight};
   }
   const bool same =
@@ -95,16 +99,25 @@ void ReadyQueue::drop_head(Class& c) {
   c.head.reset();
 }
 
-void ReadyQueue::declare(StepKey key, const Demand& demand, GpuShape shape) {
-  const auto [usual, is_new] = classes_.try_emplace({key, {}, shape});
-  if (const auto first = classes_.find(key); is_new && first != classes_.end()) {
-    usual->second.left = first->second.left;
-    usual->second.pauses = first->second.pauses;
+void ReadyQueue::declare(StepKey key, const Demand& demand,
+                         const std::map<GpuShape, Demand>& shapes) {
+  const auto usual = classes_.try_emplace(key).first;
+  for (const auto& [shape, its] : shapes) {
+    const auto [c, is_new] = classes_.try_emplace({key, {}, shape});
+    if (!is_new) continue;
+    c->second.left = usual->second.left;
+    c->second.pauses = usual->second.pauses;
   }
-  for (auto it = classes_.lower_bound(key); it != classes_.end() && it->first.step == key; ++it) {
-    if (shape != 0 && it->first.shape != shape) continue;
-    it->second.demand = grown(demand, it->first.growths);
-    update_head(it->first, it->second);
+  for (auto it = usual; it != classes_.end() && it->first.step == key;) {
+    Class& c = it->second;
+    const auto its = shapes.find(it->first.shape);
+    if (it->first.shape != 0 && its == shapes.end() && c.ready.empty()) {
+      it = classes_.erase(it);
+      continue;
+    }
+    c.demand = grown(its == shapes.end() ? demand : its->second, it->first.growths);
+    update_head(it->first, c);
+    ++it;
   }
 }
 
@@ -119,15 +132,6 @@ ReadyQueue::Class* ReadyQueue::class_of(const ReadyJob& job) {
   c.left = usual->second.left;
   c.pauses = usual->second.pauses;
   return &c;
-}
-
-void ReadyQueue::forget(StepKey key) {
-  auto it = classes_.find(key);
-  while (it != classes_.end() && it->first.step == key) {
-    size_ -= it->second.ready.size();
-    drop_head(it->second);
-    it = classes_.erase(it);
-  }
 }
 
 void ReadyQueue::pause(StepKey key, bool pauses) {
@@ -190,12 +194,29 @@ void ReadyQueue::untake(ReadyJob job, int overtaken_before,
   }
 }
 
+void ReadyQueue::move(ReadyJob job, GpuShape shape) {
+  const int before = overtaken(job.key());
+  if (!erase(job)) return;
+  job.shape = shape;
+  insert(job);
+  int& its = classes_.at(job.key()).overtaken;
+  its = std::max(its, before);
+}
+
 std::size_t ReadyQueue::size(StepKey key) const {
   std::size_t size = 0;
   for (auto it = classes_.find(key); it != classes_.end() && it->first.step == key; ++it) {
     size += it->second.ready.size();
   }
   return size;
+}
+
+std::vector<ReadyJob> ReadyQueue::ready(StepKey key) const {
+  std::vector<ReadyJob> out;
+  for (auto it = classes_.find(key); it != classes_.end() && it->first.step == key; ++it) {
+    for (const Entry& entry : it->second.ready) out.push_back(job_of(it->first, entry));
+  }
+  return out;
 }
 
 const Demand* ReadyQueue::demand(ClassKey key) const {
@@ -210,12 +231,7 @@ std::optional<ReadyJob> ReadyQueue::first_within(ClassKey key, std::int64_t ns) 
   const auto first = ready.lower_bound(
       {.expected_ns = ns, .run = std::numeric_limits<std::int32_t>::min(), .id = {}});
   if (first == ready.end() || first->expected_ns == 0) return std::nullopt;
-  return ReadyJob{.id = first->id,
-                  .step = key.step,
-                  .run = first->run,
-                  .expected_ns = first->expected_ns,
-                  .growths = key.growths,
-                  .shape = key.shape};
+  return job_of(key, *first);
 }
 
 int ReadyQueue::overtaken(ClassKey key) const {

@@ -99,11 +99,9 @@ struct ReadyJob {
 
 class ReadyQueue {
  public:
-  /// Makes a step known, or changes what it asks for (`set SEL priority=…`).  Shapes that are not
-  /// declared after shape 0 ask for what that does.
-  void declare(StepKey key, const Demand& demand, GpuShape shape = 0);
-  /// Forgets a step and what is ready of it.
-  void forget(StepKey key);
+  /// Makes a step known, or changes what it asks for (`set SEL priority=…`).  Jobs of a shape that
+  /// is not among `shapes` ask for `demand`.
+  void declare(StepKey key, const Demand& demand, const std::map<GpuShape, Demand>& shapes = {});
   /// Nothing of a step that pauses is chosen.
   void pause(StepKey key, bool pauses);
   /// How many jobs of the step are still to start, ready or not.  take() counts down.
@@ -119,10 +117,15 @@ class ReadyQueue {
   /// It did not start after all: nobody was overtaken by it, and its class, if anything of it is
   /// ready again, was as often as before.
   void untake(ReadyJob job, int overtaken_before, const std::vector<ClassKey>& overtaken);
+  /// Of another shape it stands in another class, and has waited as long.  Does nothing when it is
+  /// not there.
+  void move(ReadyJob job, GpuShape shape);
 
   std::size_t size() const { return size_; }
   std::size_t size(StepKey key) const;
-  const Demand* demand(ClassKey key) const;  // null: none of it was ever ready, nor declared
+  std::vector<ReadyJob> ready(StepKey key) const;  // in no order
+  /// Null: it was not declared, and nothing of it is ready.
+  const Demand* demand(ClassKey key) const;
 
   /// The first job of a class and its place among the heads of all classes.
   struct Head {
@@ -159,11 +162,12 @@ class ReadyQueue {
     std::optional<Head> head = std::nullopt;  // as it stands in heads_
   };
   static std::int64_t expected_of(const Class& c);
+  static ReadyJob job_of(const ClassKey& key, const Entry& entry);
   void update_head(ClassKey key, Class& c);
   void drop_head(Class& c);
   Class* class_of(const ReadyJob& job);
 
-  // Of each declared step and shape at least the one without growths.
+  // Of each declared step at least the one of shape 0 without growths.
   std::map<ClassKey, Class> classes_;
   std::set<Head> heads_;
   std::size_t size_ = 0;

@@ -1,4 +1,5 @@
 // `gpus = "auto"`: jobs whose memory follows a script, on GPUs that show it.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -151,6 +152,68 @@ TEST_F(GpuPackingTest, WhereItIsNotThereThatOneIsStartedAgainAtNoChargeAndNoOthe
   EXPECT_EQ(sim->job(3).retries_used, 0);
   EXPECT_EQ(sim->job(3).last->placement.promise_bytes, 2 * promise_of(19 * kGiB));
   EXPECT_EQ(attempts(*sim), 9);
+}
+
+/// Jobs over small models and large ones.
+struct ShapedPackingTest : GpuPackingTest {
+  ShapedPackingTest() { curve = {.most_bytes = 9 * kGiB}; }
+  /// The runs of which the index is in `large` are of a large model, which has 38 GiB.
+  SweepSpec over_models(const std::string& models, const std::string& duration,
+                        const char* name = "first") {
+    SweepSpec sweep = automatic(0, duration, name);
+    for (const char model : models) {
+      sweep.runs.push_back({.json = fmt::format(R"({{"model":"{}","seed":{}}})",
+                                                model == 'L' ? "large" : "small", seeds++)});
+      ++jobs;
+      if (model == 'L') special[jobs] = {.most_bytes = 38 * kGiB};
+    }
+    sweep.columns = {"model", "seed"};
+    return sweep;
+  }
+  static std::uint64_t promised(Simulation& sim, std::int64_t job) {
+    return sim.job(job).last->placement.promise_bytes;
+  }
+  int seeds = 0;
+  std::int64_t jobs = 0;
+};
+
+TEST_F(ShapedPackingTest, WhatWaitsAlreadyIsPromisedWhatItsShapeNeedsOnceThatIsKnown) {
+  std::unique_ptr<Simulation> sim = begin();
+  ASSERT_TRUE(sim->submit(over_models("LSSSSSSSSSSSSSSSSSSS", "30s")));
+  sim->run_for(20 * kSecond);
+  EXPECT_EQ(sim->count(JobState::Running), 2) << "two large ones would have room";
+  sim->run_for(100 * kSecond);
+  EXPECT_EQ(promised(*sim, 20), promise_of(9 * kGiB));
+  sim->run_for(200 * kSecond);
+  EXPECT_EQ(sim->count(JobState::Done), 20);
+  EXPECT_EQ(attempts(*sim), 20);
+}
+
+TEST_F(ShapedPackingTest, ARetryInASweepThatHadEndedKnowsWhatOthersHaveLearnt) {
+  std::unique_ptr<Simulation> sim = begin();
+  SweepSpec first = over_models("SSL", "20s");
+  first.steps[0].fake.exit = "{code}";
+  for (RunSpec& run : first.runs) {
+    const bool is_large = run.json.find("large") != std::string::npos;
+    run.json.insert(1, is_large ? "\"code\":1," : "\"code\":0,");
+  }
+  ASSERT_TRUE(sim->submit(first));
+  sim->run([&] { return sim->world.sweeps().begin()->second.open == 0; });
+  ASSERT_EQ(sim->job(3).state, JobState::Failed);
+  SweepSpec second = over_models("LSL", "20s", "next");
+  ASSERT_TRUE(sim->submit(second));
+  sim->run([&] { return sim->count(JobState::Done) == 5; });
+  sim->core->retry({JobId{3}});
+  sim->run([&] { return sim->job(3).last->number == 2 && is_ended(sim->job(3).state); });
+  EXPECT_EQ(promised(*sim, 3), promise_of(38 * kGiB));
+}
+
+TEST_F(ShapedPackingTest, WhatAnEndedJobAskedForIsToldAsOfItsShape) {
+  std::unique_ptr<Simulation> sim = begin();
+  ASSERT_TRUE(sim->submit(over_models("LSS", "20s")));
+  sim->run([&] { return sim->count(JobState::Done) == 3; });
+  EXPECT_EQ(sim->core->asked_by(sim->job(1)).promise_bytes, promise_of(38 * kGiB));
+  EXPECT_EQ(sim->core->asked_by(sim->job(3)).promise_bytes, promise_of(9 * kGiB));
 }
 
 /// How many have room on a GPU at once.

@@ -53,7 +53,7 @@ class World {
   void weigh(std::int64_t sweep, int weight) { queue_.declare(step(sweep), {.weight = weight}); }
   void withdraw(std::int64_t sweep) {
     duration_.erase(sweep);
-    queue_.forget(step(sweep));
+    for (const ReadyJob& job : queue_.ready(step(sweep))) queue_.erase(job);
   }
 
   void run_until(std::int64_t end) {

@@ -123,15 +123,12 @@ TEST_F(GrownJobs, CountForTheirStep) {
   EXPECT_EQ(started, 4) << "max_parallel";
 }
 
-TEST_F(GrownJobs, FollowANewDeclarationAndAreForgottenWithTheirStep) {
+TEST_F(GrownJobs, FollowANewDeclaration) {
   add(1, {.memory = 1});
   Demand demand = demand_of(growing(), LaneId::Pool::Cpu);
   demand.memory_bytes = 2 * kGib;
   queue.declare(kStep, demand);
   EXPECT_EQ(queue.demand({kStep, {.memory = 1}})->memory_bytes, 3 * kGib);
-  queue.forget(kStep);
-  EXPECT_EQ(queue.size(), 0u);
-  EXPECT_TRUE(queue.heads().empty());
 }
 
 TEST(GpuMemory, KeepsAJobFromAGpuThatHasLess) {

@@ -147,18 +147,6 @@ TEST(ReadyQueue, TheLongestThatIsOverInTime) {
   EXPECT_FALSE(queue.first_within(key(1, 0), 50));
 }
 
-TEST(ReadyQueue, ForgottenClassTakesItsJobsAlong) {
-  ReadyQueue queue;
-  queue.declare(key(1, 0), {});
-  queue.declare(key(2, 0), {});
-  queue.insert(ready(1, key(1, 0), 0));
-  queue.insert(ready(2, key(2, 0), 0));
-  queue.forget(key(1, 0));
-  EXPECT_EQ(queue.size(), 1u);
-  EXPECT_EQ(queue.demand(key(1, 0)), nullptr);
-  EXPECT_EQ(order_of(queue), (std::vector<std::int64_t>{2}));
-}
-
 TEST(ReadyQueue, ManyJobsOfOneStepAreOneHead) {
   ReadyQueue queue;
   queue.declare(key(1, 0), {});
@@ -185,45 +173,73 @@ TEST(ReadyQueue, CountsTheHeadsThatHaveAWeight) {
   EXPECT_EQ(queue.sharing(), 2);
   queue.declare(key(2, 0), {});
   EXPECT_EQ(queue.sharing(), 1);
-  queue.forget(key(3, 0));
+  for (const ReadyJob& job : queue.ready(key(3, 0))) queue.erase(job);
   EXPECT_EQ(queue.sharing(), 0);
 }
 
+ReadyJob shaped(std::int64_t id, std::int32_t run, GpuShape shape) {
+  ReadyJob job = ready(id, key(1, 0), run);
+  job.shape = shape;
+  return job;
+}
+Demand asking(int share) { return {.share = share, .is_auto = true}; }
+
 TEST(ReadyQueue, AShapeIsAClassOfItsOwnThatAsksForWhatItWasDeclaredTo) {
   ReadyQueue queue;
-  const auto asking = [](int share) { return Demand{.share = share, .is_auto = true}; };
-  queue.declare(key(1, 0), asking(500));
-  queue.declare(key(1, 0), asking(100), 7);
+  queue.declare(key(1, 0), asking(500), {{7, asking(100)}});
   queue.set_left(key(1, 0), 3);
-  ReadyJob small = ready(1, key(1, 0), 0);
-  small.shape = 7;
-  ReadyJob grown_one = ready(2, key(1, 0), 1);
-  grown_one.shape = 7;
+  const ReadyJob small = shaped(1, 0, 7);
+  ReadyJob grown_one = shaped(2, 1, 7);
   grown_one.growths.gpu_memory = 1;
-  const ReadyJob usual = ready(3, key(1, 0), 2);
+  const ReadyJob usual = shaped(3, 2, 0);
   for (const ReadyJob& job : {small, grown_one, usual}) queue.insert(job);
   EXPECT_EQ(queue.demand(small.key())->share, 100);
   EXPECT_EQ(queue.demand(grown_one.key())->share, 200);
   EXPECT_EQ(queue.demand(usual.key())->share, 500);
   EXPECT_EQ(queue.heads().size(), 3u);
   EXPECT_EQ(queue.size(key(1, 0)), 3u);
-  queue.declare(key(1, 0), asking(400));  // and no shape: what was said of one no longer holds
+  EXPECT_EQ(queue.ready(key(1, 0)).size(), 3u);
+  queue.declare(key(1, 0), asking(400));  // what was said of the shape no longer holds
   EXPECT_EQ(queue.demand(usual.key())->share, 400);
   EXPECT_EQ(queue.demand(small.key())->share, 400);
   EXPECT_EQ(queue.demand(grown_one.key())->share, 800);
-  queue.declare(key(1, 0), asking(150), 7);
+  queue.declare(key(1, 0), asking(400), {{7, asking(150)}});
+  EXPECT_EQ(queue.demand(usual.key())->share, 400);
   EXPECT_EQ(queue.demand(grown_one.key())->share, 300);
   queue.pause(key(1, 0), true);
   EXPECT_TRUE(queue.heads().empty());
-  queue.declare(key(1, 0), asking(250), 8);
-  ReadyJob late = ready(4, key(1, 0), 3);
-  late.shape = 8;
-  queue.insert(late);
+  queue.declare(key(1, 0), asking(400), {{8, asking(250)}});
+  queue.insert(shaped(4, 3, 8));
   EXPECT_TRUE(queue.heads().empty()) << "its step pauses";
   queue.pause(key(1, 0), false);
   EXPECT_EQ(order_of(queue), (std::vector<std::int64_t>{1, 2, 3, 4}));
-  queue.forget(key(1, 0));
-  EXPECT_EQ(queue.demand(small.key()), nullptr);
+}
+
+TEST(ReadyQueue, KeepsNoShapeThatNeitherIsDeclaredNorHasAJob) {
+  ReadyQueue queue;
+  queue.declare(key(1, 0), asking(500), {{7, asking(100)}, {8, asking(200)}});
+  queue.insert(shaped(1, 0, 7));
+  queue.declare(key(1, 0), asking(500));
+  EXPECT_NE(queue.demand({key(1, 0), {}, 7}), nullptr);
+  EXPECT_EQ(queue.demand({key(1, 0), {}, 8}), nullptr);
+  queue.erase(shaped(1, 0, 7));
+  queue.declare(key(1, 0), asking(500));
+  EXPECT_EQ(queue.demand({key(1, 0), {}, 7}), nullptr);
+  EXPECT_NE(queue.demand(key(1, 0)), nullptr);
+}
+
+TEST(ReadyQueue, WhoMovesToAnotherShapeHasWaitedAsLong) {
+  ReadyQueue queue;
+  queue.declare(key(1, 0), asking(500), {{7, asking(100)}});
+  queue.declare(key(2, 0), {});
+  queue.insert(shaped(1, 0, 0));
+  queue.insert(ready(2, key(2, 0), 0));
+  queue.take(ready(2, key(2, 0), 0), {key(1, 0)});
+  queue.move(shaped(1, 0, 0), 7);
+  EXPECT_EQ(queue.ready(key(1, 0)), (std::vector<ReadyJob>{shaped(1, 0, 7)}));
+  EXPECT_EQ(queue.overtaken({key(1, 0), {}, 7}), 1);
+  queue.move(shaped(1, 0, 0), 8);  // it is not there any more
+  EXPECT_EQ(queue.size(), 1u);
 }
 
 }  // namespace
