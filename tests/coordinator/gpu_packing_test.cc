@@ -157,13 +157,13 @@ TEST_F(GpuPackingTest, WhereItIsNotThereThatOneIsStartedAgainAtNoChargeAndNoOthe
 /// Jobs over small models and large ones.
 struct ShapedPackingTest : GpuPackingTest {
   ShapedPackingTest() { curve = {.most_bytes = 9 * kGiB}; }
-  /// The runs of which the index is in `large` are of a large model, which has 38 GiB.
+  /// One run for each letter: S is a small model (0), L a large one (1), which has 38 GiB.
   SweepSpec over_models(const std::string& models, const std::string& duration,
                         const char* name = "first") {
     SweepSpec sweep = automatic(0, duration, name);
     for (const char model : models) {
-      sweep.runs.push_back({.json = fmt::format(R"({{"model":"{}","seed":{}}})",
-                                                model == 'L' ? "large" : "small", seeds++)});
+      sweep.runs.push_back(
+          {.json = fmt::format(R"({{"model":{},"seed":{}}})", model == 'L' ? 1 : 0, seeds++)});
       ++jobs;
       if (model == 'L') special[jobs] = {.most_bytes = 38 * kGiB};
     }
@@ -171,7 +171,7 @@ struct ShapedPackingTest : GpuPackingTest {
     return sweep;
   }
   static std::uint64_t promised(Simulation& sim, std::int64_t job) {
-    return sim.job(job).last->placement.promise_bytes;
+    return sim.job(job).last ? sim.job(job).last->placement.promise_bytes : 0;
   }
   int seeds = 0;
   std::int64_t jobs = 0;
@@ -191,17 +191,14 @@ TEST_F(ShapedPackingTest, WhatWaitsAlreadyIsPromisedWhatItsShapeNeedsOnceThatIsK
 
 TEST_F(ShapedPackingTest, ARetryInASweepThatHadEndedKnowsWhatOthersHaveLearnt) {
   std::unique_ptr<Simulation> sim = begin();
-  SweepSpec first = over_models("SSL", "20s");
-  first.steps[0].fake.exit = "{code}";
-  for (RunSpec& run : first.runs) {
-    const bool is_large = run.json.find("large") != std::string::npos;
-    run.json.insert(1, is_large ? "\"code\":1," : "\"code\":0,");
-  }
+  SweepSpec first = over_models("SSL", "8s");
+  first.steps[0].fake.exit = "{model}";
+  special[3].rises_after_ns = 9 * kSecond;  // it fails before that
   ASSERT_TRUE(sim->submit(first));
   sim->run([&] { return sim->world.sweeps().begin()->second.open == 0; });
   ASSERT_EQ(sim->job(3).state, JobState::Failed);
-  SweepSpec second = over_models("LSL", "20s", "next");
-  ASSERT_TRUE(sim->submit(second));
+  EXPECT_LT(promised(*sim, 3), promise_of(38 * kGiB));
+  ASSERT_TRUE(sim->submit(over_models("LSL", "20s", "next")));
   sim->run([&] { return sim->count(JobState::Done) == 5; });
   sim->core->retry({JobId{3}});
   sim->run([&] { return sim->job(3).last->number == 2 && is_ended(sim->job(3).state); });
