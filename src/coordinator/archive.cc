@@ -1,11 +1,19 @@
 // Sweeps that rest: when the last job of one has ended, the store is told that a start need not
 // read it any more; what asks for one of them later waits until it is back.
+#include <algorithm>
 #include <utility>
 
 #include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
 
 namespace pergpu {
+namespace {
+
+bool learns_needs(const Sweep& sweep) {
+  return std::ranges::any_of(sweep.steps, [](const Step& step) { return step.spec.gpu_auto; });
+}
+
+}  // namespace
 
 /// In the transaction in which its last job ended.
 void Coordinator::archive_ended() {
@@ -19,7 +27,10 @@ void Coordinator::archive_ended() {
   for (const SweepId id : std::exchange(rest_, std::move(later))) {
     if (rest_.contains(id)) continue;
     const Sweep& sweep = *parts_.world->sweep(id);
-    if (sweep.open == 0) parts_.journal->record(World::archived_row(sweep));
+    if (sweep.open == 0) {
+      if (learns_needs(sweep)) declare(sweep);  // without its shapes
+      parts_.journal->record(World::archived_row(sweep));
+    }
     lane_use_.forget(id);
   }
 }
