@@ -7,7 +7,7 @@
 
 namespace pergpu {
 
-MpsDaemons::MpsDaemons(Errands& errands, std::string root, std::string program)
+MpsDaemons::MpsDaemons(Errands& errands, std::string root, const std::string& program)
     : errands_(errands), root_(std::move(root)), control_(program), is_there_(!program.empty()) {}
 
 std::string MpsDaemons::why_not() const {

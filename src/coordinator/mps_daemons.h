@@ -24,7 +24,7 @@ class MpsDaemons {
  public:
   /// `root`: the folder of theirs.  `program`: find_mps_control().
   /// `errands` are for nothing else: what hangs here must hold up nobody.
-  MpsDaemons(Errands& errands, std::string root, std::string program);
+  MpsDaemons(Errands& errands, std::string root, const std::string& program);
 
   /// "": the machine has MPS; else why not.
   std::string why_not() const;
