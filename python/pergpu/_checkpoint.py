@@ -15,6 +15,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn, TypeVar
 
+from ._deferred_handler import DeferredHandler
 from ._metrics import flush
 
 Save = TypeVar("Save", bound=Callable[[], object])
@@ -39,18 +40,24 @@ def _handle() -> None:
         )
     owner = os.getpid()
 
+    deferred = DeferredHandler(_save_and_requeue)
+
     def handler(number: int, frame: FrameType | None) -> None:
         global _requested
-        if _requested or os.getpid() != owner or _is_spawned():
+        if os.getpid() != owner or _is_spawned():
             return
         _requested = True
-        for save in _saves:
-            save()
         if _saves:
-            requeue()
+            deferred(number, frame)
 
     signal.signal(signal.Signals["SIG" + name], handler)
     _is_handled = True
+
+
+def _save_and_requeue(_number: int, _frame: FrameType | None) -> None:
+    for save in _saves:
+        save()
+    requeue()
 
 
 def _is_spawned() -> bool:
@@ -88,8 +95,9 @@ def on_checkpoint(save: Save) -> Save:
         def save():
             torch.save(model.state_dict(), pergpu.out / "model.pt")
 
-    It is called once, in the main thread, between any two instructions of the program: what it saves
-    has to be whole at all times.  Where it is not, ask checkpoint_requested() between two steps
+    It is called once, in the main thread, between any two instructions of the program, or while the
+    program is blocked in a call such as sleep(): what it saves has to be whole at all times.  It may
+    print, log and write files.  Where it is not, ask checkpoint_requested() between two steps
     instead.  Several functions are called in the order in which they were decorated.
     """
     _saves.append(save)

@@ -1,8 +1,11 @@
 """The checkpoint signal: noted or turned into a call, and exit code 75."""
+import array
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -10,11 +13,26 @@ import pytest
 
 def program(text, name="USR1"):
     env = {**os.environ, "PERGPU_SIGNAL": name}
+    env.pop("PYTHONUNBUFFERED", None)  # as most programs run: with buffers, which have locks
     if not name:
         del env["PERGPU_SIGNAL"]
     head = "import os, pergpu, signal, sys, threading, time\n"
     return subprocess.Popen([sys.executable, "-c", head + text], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             text=True)  # fmt: skip
+
+
+def waiting(pipe):
+    """Bytes written to a pipe and not yet read."""
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
+
+
+def wait_until(happened):
+    end = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def ended(process):
@@ -53,6 +71,40 @@ while True:
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGUSR1)
     assert ended(process) == (75, "saved\n", "")
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_function_may_print_although_the_signal_interrupted_a_print(stream):
+    process = program(f"""
+@pergpu.on_checkpoint
+def save():
+    print("saved", file=sys.{stream}, flush=True)
+while True:
+    print("x" * 999, file=sys.{stream}, flush=True)
+""")  # fmt: skip
+    pipe = getattr(process, stream)
+    wait_until(lambda: waiting(pipe) > fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) - 4096)  # blocked in a write
+    process.send_signal(signal.SIGUSR1)
+    code, out, err = ended(process)
+    written = {"stdout": out, "stderr": err}[stream]
+    assert code == 75 and set(written[: -len("saved\n")]) == {"x", "\n"} and written.endswith("x\nsaved\n")
+
+
+def test_an_exception_of_a_function_leaves_the_interrupted_call():
+    process = program("""
+class Saved(Exception): pass
+@pergpu.on_checkpoint
+def save():
+    raise Saved
+try:
+    print("begun", flush=True)
+    time.sleep(60)
+except Saved:
+    print("caught", sys.gettrace(), flush=True)
+""")  # fmt: skip
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGUSR1)
+    assert ended(process) == (0, "caught None\n", "")
 
 
 def test_a_function_that_fails_is_told_and_is_no_requeue():

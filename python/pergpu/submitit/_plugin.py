@@ -22,6 +22,7 @@ from submitit.core import core, job_environment, logger, submission, utils
 
 from .._attach import attach
 from .._checkpoint import REQUEUE
+from .._deferred_handler import DeferredHandler
 from .._future import Future
 from .._pickling import describe
 from .._program import program
@@ -108,7 +109,7 @@ class PergpuJobEnvironment(job_environment.JobEnvironment):
 
     def _handle_signals(self, paths: Any, submission: Any) -> None:
         handler = job_environment.SignalHandler(self, paths, submission)
-        signal.signal(self._usr_sig(), handler.checkpoint_and_try_requeue)
+        signal.signal(self._usr_sig(), DeferredHandler(handler.checkpoint_and_try_requeue))
 
     def _requeue(self, countdown: int) -> None:
         logger.get_logger().info(f"Requeued job {self.job_id} ({countdown} remaining timeouts)")
