@@ -1,22 +1,27 @@
-# cmake -P embed-page.cmake WEB OUT: builds web/ with npm and writes OUT, the C++ source that holds
-# the page.  Where that cannot be done OUT says so and holds none: pergpu is whole without a page.
+# cmake -P embed-page.cmake WEB OUT PAGE: builds web/ with npm and writes OUT, the C++ source that holds
+# the page.  Fails if that isn't possible.  If PAGE is false OUT holds no page, and npm is not needed.
+cmake_minimum_required(VERSION 3.25)
 file(REAL_PATH "${CMAKE_ARGV3}" web)
 file(REAL_PATH "${CMAKE_ARGV4}" out)
 set(begin "// Made by cmake/embed-page.cmake.\n#include \"serve/page.h\"\n\nnamespace pergpu::serve {\n")
 
-function(leave_out why)
-  message(STATUS "the page of `pergpu serve` is left out: ${why}")
+if(NOT CMAKE_ARGV5)
   file(WRITE "${out}" "${begin}
 const std::vector<PageFile>& page_files() {
   static const std::vector<PageFile> none;
   return none;
 }\n\n}  // namespace pergpu::serve\n")
+  return()
+endif()
+
+function(fail why)
+  message(FATAL_ERROR "can't build the page of `pergpu serve`: ${why}\n"
+    "To build pergpu without the page, configure with -DPERGPU_PAGE=OFF.")
 endfunction()
 
 find_program(NPM npm)
 if(NOT NPM)
-  leave_out("npm is not installed")
-  return()
+  fail("npm is not installed")
 endif()
 
 # npm ci takes seconds and asks the registry: only when what is installed is not what is locked.
@@ -25,8 +30,7 @@ if(NOT EXISTS "${installed}" OR "${web}/package-lock.json" IS_NEWER_THAN "${inst
   execute_process(COMMAND "${NPM}" ci --ignore-scripts --no-audit --no-fund
     WORKING_DIRECTORY "${web}" RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said)
   if(failed)
-    leave_out("npm ci in web/ failed:\n${said}")
-    return()
+    fail("npm ci in web/ failed:\n${said}")
   endif()
   file(TOUCH "${installed}")
 endif()
@@ -34,7 +38,7 @@ get_filename_component(folder "${out}" DIRECTORY)
 execute_process(COMMAND node build.mjs "${folder}/dist" WORKING_DIRECTORY "${web}"
   RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said)
 if(failed)
-  message(FATAL_ERROR "node build.mjs in web/ failed:\n${said}")
+  fail("node build.mjs in web/ failed:\n${said}")
 endif()
 
 set(arrays "")

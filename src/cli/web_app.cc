@@ -31,8 +31,8 @@ constexpr std::size_t kMostTabs = 64;
 constexpr std::string_view kNoPage =
     "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>pergpu</title>"
     "<h1>The page was left out of this build</h1>"
-    "<p>pergpu was built without npm. What the page would show is at <code>/api</code> and "
-    "<code>/metrics</code>.</p></html>\n";
+    "<p>pergpu was built without its page (PERGPU_PAGE=OFF). What the page would show is at "
+    "<code>/api</code> and <code>/metrics</code>.</p></html>\n";
 
 std::vector<std::string> parts_of(const std::string& path) {
   std::vector<std::string> parts;

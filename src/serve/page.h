@@ -13,7 +13,7 @@ struct PageFile {
   std::string_view gzip = {};  // the content, compressed
 };
 
-/// Empty: built without npm, the page was left out.
+/// Empty: built with PERGPU_PAGE=OFF.
 const std::vector<PageFile>& page_files();
 
 }  // namespace pergpu::serve
