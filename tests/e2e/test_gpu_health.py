@@ -2,12 +2,11 @@
 import json
 import os
 import shutil
-import tempfile
 
 import pytest
 
 from harness import FAKE_NVML, grid, read, wait_until
-from test_gpus import World, gpu_state, uuid
+from test_gpus import World, gpu_state, shown, uuid
 
 # On the GPU $BAD it does what breaks it there, and fails; on any other it succeeds.
 BREAKS = """#!/bin/sh
@@ -43,10 +42,7 @@ class Breakable(World):
 
 @pytest.fixture
 def world():
-    with tempfile.TemporaryDirectory(prefix="pg", dir="/tmp") as root:
-        world = Breakable(root)
-        world.show()
-        yield world
+    yield from shown(Breakable)
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ class World:
 
     def __init__(self, root):
         self.root = root
+        self.homes = []
         os.chmod(self.root, 0o755)
         for name in ("locks", "claims", "taken"):
             os.mkdir(f"{self.root}/{name}")
@@ -58,21 +59,28 @@ class World:
         )
         home.script("train", TRAIN)
         home.world = self
+        self.homes.append(home)
         return home
+
+
+def shown(kind):
+    """For a fixture: a world of this class.  Its folder goes when nothing makes files in it any more."""
+    with tempfile.TemporaryDirectory(prefix="pg", dir="/tmp") as root:
+        world = kind(root)
+        world.show()
+        yield world
+        for home in world.homes:
+            home.stop()
 
 
 @pytest.fixture
 def world():
-    with tempfile.TemporaryDirectory(prefix="pg", dir="/tmp") as root:
-        world = World(root)
-        world.show()
-        yield world
+    yield from shown(World)
 
 
 @pytest.fixture
 def gpus(home, world):
-    yield world.join(home)
-    home.stop()  # it makes files in the world's folder, which is about to go
+    return world.join(home)
 
 
 def foreign_process():

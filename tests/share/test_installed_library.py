@@ -68,7 +68,7 @@ def programs(prefix, tmp_path_factory):
     folder = tmp_path_factory.mktemp("programs")
     strict = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion"]
     run("cc", *strict, HERE / "installed/producer.c", "-o", folder / "producer", *flags(prefix, "--cflags", "--libs"), f"-Wl,-rpath,{prefix}/lib")
-    run("cmake", "-S", HERE / "installed", "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "-G", "Ninja", "-S", HERE / "installed", "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", folder / "build")
     return folder / "producer", folder / "build/consumer"
 
