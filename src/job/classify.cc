@@ -69,7 +69,18 @@ OutcomeClass class_of_spawn_errno(int code) {
   return OutcomeClass::UserError;
 }
 
+/// Where it was to run: `cwd`, the sweep file's folder, or the copy of the code.
+bool misses_folder(const SpawnFailure& f) {
+  return f.phase == "chdir" && (f.os_errno == ENOENT || f.os_errno == ENOTDIR);
+}
+
 Verdict not_started(const SpawnFailure& f) {
+  if (misses_folder(f)) {
+    return {OutcomeClass::UserError,
+            fmt::format("could not start: its working folder {} {}; make it, or submit the sweep "
+                        "again from where it lies now",
+                        f.object, f.os_errno == ENOENT ? "does not exist" : "is no folder")};
+  }
   std::string reason =
       fmt::format("could not start: {}{}{}", f.phase, f.object.empty() ? "" : " ", f.object);
   if (f.os_errno != 0) reason = os_error(std::move(reason), f.os_errno).message;

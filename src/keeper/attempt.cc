@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "keeper/folder.h"
 #include "keeper/outputs.h"
 #include "os/clock.h"
 #include "os/proc.h"
@@ -98,6 +99,9 @@ std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::Un
 
   int log_error = 0;
   os::UniqueFd log = open_log(plan, log_error);
+  if (!log && log_error == ENOENT && !prepare_folder(plan.folder)) {  // removed right now
+    log = open_log(plan, log_error);
+  }
   if (!log) return failed("open log", log_error, plan.log_path);
 
   Attempt attempt;

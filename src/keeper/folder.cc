@@ -107,6 +107,12 @@ std::optional<SetupFailure> prepare_folder(const Folder& folder) {
   return std::nullopt;
 }
 
+bool is_prepared_still(const Folder& folder) {
+  if (folder.files.empty()) return is_there(folder.out);
+  return std::all_of(folder.files.begin(), folder.files.end(),
+                     [](const FileToWrite& file) { return is_there(file.path); });
+}
+
 Taken take_folder(const Start& start) {
   const Folder& folder = start.folder;
   const std::string log = out_file(folder, "log", "", ".txt");

@@ -29,6 +29,9 @@ struct SetupFailure {
 
 std::optional<SetupFailure> prepare_folder(const Folder& folder);
 
+/// Nothing of what prepare_folder() made has been removed since.
+bool is_prepared_still(const Folder& folder);
+
 struct Taken {
   std::optional<SetupFailure> failure = std::nullopt;
   bool was_fresh =

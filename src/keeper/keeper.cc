@@ -285,7 +285,8 @@ void Keeper::start(Start request) {
   if (kept_.size() >= kMostKept) return refuse("keeper", EBUSY, "too many outcomes not forgotten");
 
   const bool is_prepared = std::exchange(prepared_out_, {}) == request.folder.out &&
-                           prepared_attempt_ == request.folder.attempt;
+                           prepared_attempt_ == request.folder.attempt &&
+                           is_prepared_still(request.folder);
   if (!is_prepared) {
     if (std::optional<SetupFailure> failure = prepare_folder(request.folder))
       return refuse(std::move(failure->phase), failure->os_errno, std::move(failure->object));

@@ -428,5 +428,29 @@ TEST_F(KeeperAttempt, OutputsMustExistBeNonEmptyAndNew) {
   EXPECT_EQ(end_of(5, "folder"), "is empty");
 }
 
+TEST_F(KeeperAttempt, WhatWasPreparedAndRemovedIsMadeAgain) {
+  start_keeper();
+  Client client = connect();
+  const auto end_after = [&](std::int64_t number, const std::string& removed) {
+    Start start = shell(number, "cat $O/config.json");
+    start.env.push_back("O=" + out());
+    start.folder.files = {
+        {.path = out() + "/config.json", .content = "{}\n", .keep_if_same = true}};
+    client.send(Prepare{start.folder});
+    client.send(Hello{});
+    client.wait_for<State>();  // so it is prepared
+    EXPECT_TRUE(std::filesystem::exists(out() + "/config.json"));
+    std::filesystem::remove_all(removed);
+    client.send(start);
+    client.expect<Started>();
+    const Exited exited = client.expect<Exited>();
+    client.send(Forget{.id = start.id});
+    return exited.exit_code;
+  };
+  EXPECT_EQ(end_after(1, out()), 0);
+  EXPECT_EQ(end_after(2, out() + "/config.json"), 0);
+  EXPECT_EQ(slurp(out() + "/log.txt"), "{}\n");
+}
+
 }  // namespace
 }  // namespace pergpu::keeper::rig
