@@ -215,61 +215,35 @@ std::vector<std::string> AttemptPlanner::warnings_of(const Job& job) const {
   return it == warnings_.end() ? std::vector<std::string>{} : it->second;
 }
 
-Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand,
-                                         std::optional<MpsClient> mps) {
+/// What the templates of the job's step give for its newest attempt.
+Result<AttemptPlanner::Rendered> AttemptPlanner::rendered(const Job& job) {
   const Sweep& sweep = world_.sweep_of(job);
   const StepSpec& step = world_.step_of(job).spec;
-  const Attempt& attempt = *job.last;
-
-  Result<RenderScope> s = scope_of_job(world_, job, attempt.number);
-  if (!s) return std::move(s).error();
-  Result<std::vector<std::string>> argv = render_argv(step, *s);
+  Result<RenderScope> scope = scope_of_job(world_, job, job.last->number);
+  if (!scope) return std::move(scope).error();
+  Result<std::vector<std::string>> argv = render_argv(step, *scope);
   if (!argv) return std::move(argv).error();
-  auto step_env = render_env(step, *s);
+  auto step_env = render_env(step, *scope);
   if (!step_env) return std::move(step_env).error();
-  Result<std::string> cwd = render(step.cwd, *s);
+  Result<std::string> cwd = render(step.cwd, *scope);
   if (!cwd) return std::move(cwd).error();
   Result<Environment> captured = environment(sweep.id);
   if (!captured) return std::move(captured).error();
-  Result<FolderPlan> folder = this->folder(job);
-  if (!folder) return std::move(folder).error();
+  return Rendered{.scope = *std::move(scope),
+                  .argv = *std::move(argv),
+                  .env = *std::move(step_env),
+                  .cwd = working_folder(sweep, step, *cwd),
+                  .captured = *std::move(captured)};
+}
 
-  AttemptPlan plan;
-  plan.id = {job.id, attempt.number};
-  plan.folder = std::move(*folder);
-  plan.argv = std::move(*argv);
-  plan.cwd = working_folder(sweep, step, *cwd);
-  plan.log_path = s->out + "/log.txt";
-  plan.record_path = s->out + "/attempt.json";
-  for (const auto& [resource, soft] : sweep.context.limits) plan.limits.push_back({resource, soft});
-  plan.cpu_list = attempt.placement.cpu_list;
-  plan.memory_bytes = demand.memory_bytes.value_or(0);
-  if (step.cpus && plan.cpu_list.empty()) plan.cpu_milli = 1000 * *step.cpus;
-  if (step.max_starting) plan.ready_path = s->metrics;
-  plan.grace = step.grace;
-  plan.idle = step.idle_timeout.value_or(std::chrono::milliseconds(0));
-  plan.stall = step.stall.value_or(std::chrono::milliseconds(0));
-  for (const Template& output : step.outputs) {
-    Result<std::string> path = render(output, *s);
-    if (!path) return std::move(path).error();
-    plan.outputs.push_back(absolute(*path, plan.cwd));
-  }
-  plan.fake_duration = std::chrono::milliseconds(1000);
-  if (!step.fake.duration.empty()) {
-    Result<std::string> text = render(step.fake.duration, *s);
-    if (!text) return std::move(text).error();
-    if (Result<std::chrono::milliseconds> d = parse_duration(*text)) plan.fake_duration = *d;
-  } else if (const std::int64_t expected = expected_ns(world_, job); expected > 0) {
-    plan.fake_duration = std::chrono::milliseconds(expected / 1'000'000);
-  }
-  if (!step.fake.exit.empty()) {
-    Result<std::string> text = render(step.fake.exit, *s);
-    if (text) plan.fake_exit = std::atoi(text->c_str());
-  }
-
-  EnvironmentRequest request{.captured = captured->get(),
+JobEnvironment AttemptPlanner::environment_of(const Job& job, const Rendered& r, LaneId::Pool pool,
+                                              std::optional<MpsClient> mps) const {
+  const StepSpec& step = world_.step_of(job).spec;
+  const Attempt& attempt = *job.last;
+  const AttemptId id{job.id, attempt.number};
+  EnvironmentRequest request{.captured = r.captured.get(),
                              .env_pass = step.env_pass,
-                             .step_env = std::move(*step_env),
+                             .step_env = r.env,
                              .cpus = attempt.placement.cpus,
                              .gpus = attempt.placement.gpus,
                              .gpu_share = attempt.placement.share,
@@ -278,20 +252,20 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand,
                              // A GPU step on a CPU lane stands for one without a GPU, too.
                              .hide_gpus = true,
                              .cache_root = home_ + "/cache",
-                             .attempt = plan.id,
-                             .sweep = sweep.name,
-                             .run = s->run_folder,
+                             .attempt = id,
+                             .sweep = world_.sweep_of(job).name,
+                             .run = r.scope.run_folder,
                              .step = step.name,
-                             .config = job.run < 0 ? std::string() : s->config,
-                             .out = s->out,
-                             .metrics = s->metrics,
+                             .config = job.run < 0 ? std::string() : r.scope.config,
+                             .out = r.scope.out,
+                             .metrics = r.scope.metrics,
                              .share = share_,
-                             .marker = fmt::format("{}/{}", home_, to_string(plan.id)),
-                             .parameters = param_env(s->parameters)};
+                             .marker = fmt::format("{}/{}", home_, to_string(id)),
+                             .parameters = param_env(r.scope.parameters)};
   if (step.signal) request.signal = signal_name(step.signal->number).substr(3);  // of "SIGUSR1"
   // An AMD GPU is chosen by its UUID in any case, and has a number for HIP beside that.
   const bool is_amd = gpu::are_amd_uuids(attempt.placement.gpus);
-  if (demand.pool == LaneId::Pool::Gpu && step.gpu_env == GpuEnv::Index && !is_amd) {
+  if (pool == LaneId::Pool::Gpu && step.gpu_env == GpuEnv::Index && !is_amd) {
     request.gpus.clear();
     for (const LaneId& lane : lanes_of(attempt.placement)) {
       const GpuPlace place = place_of(lane.slot);
@@ -300,18 +274,22 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand,
     // An instance has no number for CUDA.
     if (request.gpus.empty()) request.gpus = attempt.placement.gpus;
   }
-  JobEnvironment environment = build_environment(request);
-  plan.env = std::move(environment.all);
+  return build_environment(request);
+}
 
-  auto live = std::make_shared<AttemptRecord>();
-  AttemptRecord& record = *live;
-  record.id = plan.id;
+/// attempt.json as it is at the start.
+AttemptRecord AttemptPlanner::record_of(const Job& job, const Rendered& r,
+                                        const JobEnvironment& environment) {
+  const Sweep& sweep = world_.sweep_of(job);
+  const Attempt& attempt = *job.last;
+  AttemptRecord record;
+  record.id = {job.id, attempt.number};
   record.sweep = sweep.name;
-  record.run = s->run_folder;
-  record.step = step.name;
-  record.argv = plan.argv;
-  record.cwd = plan.cwd;
-  for (const std::string& entry : plan.env)
+  record.run = r.scope.run_folder;
+  record.step = world_.step_of(job).spec.name;
+  record.argv = r.argv;
+  record.cwd = r.cwd;
+  for (const std::string& entry : environment.all)
     record.env_names.push_back(entry.substr(0, entry.find('=')));
   for (const auto& [name, value] : environment.set_by_us) {
     std::erase(record.env_names, name);
@@ -320,10 +298,60 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand,
   record.placement = attempt.placement;
   record.git_commit = sweep.context.git_commit;
   record.git_dirty = sweep.context.git_dirty;
-  record.files = hash_files(job, plan.argv, plan.cwd);
+  record.files = hash_files(job, r.argv, r.cwd);
   record.starting_at = rfc3339(attempt.starting_at.wall_ns);
   record.state = "running";
-  plan.record_at_start = to_json_text(record);
+  return record;
+}
+
+Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand,
+                                         std::optional<MpsClient> mps) {
+  const Sweep& sweep = world_.sweep_of(job);
+  const StepSpec& step = world_.step_of(job).spec;
+  const Attempt& attempt = *job.last;
+
+  Result<Rendered> r = rendered(job);
+  if (!r) return std::move(r).error();
+  Result<FolderPlan> folder = this->folder(job);
+  if (!folder) return std::move(folder).error();
+
+  AttemptPlan plan;
+  plan.id = {job.id, attempt.number};
+  plan.folder = std::move(*folder);
+  plan.argv = r->argv;
+  plan.cwd = r->cwd;
+  plan.log_path = r->scope.out + "/log.txt";
+  plan.record_path = r->scope.out + "/attempt.json";
+  for (const auto& [resource, soft] : sweep.context.limits) plan.limits.push_back({resource, soft});
+  plan.cpu_list = attempt.placement.cpu_list;
+  plan.memory_bytes = demand.memory_bytes.value_or(0);
+  if (step.cpus && plan.cpu_list.empty()) plan.cpu_milli = 1000 * *step.cpus;
+  if (step.max_starting) plan.ready_path = r->scope.metrics;
+  plan.grace = step.grace;
+  plan.idle = step.idle_timeout.value_or(std::chrono::milliseconds(0));
+  plan.stall = step.stall.value_or(std::chrono::milliseconds(0));
+  for (const Template& output : step.outputs) {
+    Result<std::string> path = render(output, r->scope);
+    if (!path) return std::move(path).error();
+    plan.outputs.push_back(absolute(*path, plan.cwd));
+  }
+  plan.fake_duration = std::chrono::milliseconds(1000);
+  if (!step.fake.duration.empty()) {
+    Result<std::string> text = render(step.fake.duration, r->scope);
+    if (!text) return std::move(text).error();
+    if (Result<std::chrono::milliseconds> d = parse_duration(*text)) plan.fake_duration = *d;
+  } else if (const std::int64_t expected = expected_ns(world_, job); expected > 0) {
+    plan.fake_duration = std::chrono::milliseconds(expected / 1'000'000);
+  }
+  if (!step.fake.exit.empty()) {
+    Result<std::string> text = render(step.fake.exit, r->scope);
+    if (text) plan.fake_exit = std::atoi(text->c_str());
+  }
+
+  JobEnvironment environment = environment_of(job, *r, demand.pool, std::move(mps));
+  auto live = std::make_shared<AttemptRecord>(record_of(job, *r, environment));
+  plan.env = std::move(environment.all);
+  plan.record_at_start = to_json_text(*live);
   live_[job.id] = std::move(live);
   return plan;
 }
@@ -331,15 +359,40 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand,
 namespace {
 
 /// Of an attempt that an earlier coordinator started: as it was written then.
-std::shared_ptr<AttemptRecord> record_at_start(AttemptId id, const std::string& path) {
+std::shared_ptr<AttemptRecord> record_at_start(AttemptId id, const std::string& out) {
   constexpr std::size_t kLongest = 4u << 20;
-  const Result<std::string> text = os::read_file(path, kLongest);
-  std::optional<AttemptRecord> record = text ? attempt_record_of(*text) : std::nullopt;
-  if (!record || record->id != id) return nullptr;
-  return std::make_shared<AttemptRecord>(*std::move(record));
+  for (const std::string& path :
+       {out + "/attempt.json", fmt::format("{}/attempt.{}.json", out, id.number)}) {
+    const Result<std::string> text = os::read_file(path, kLongest);
+    std::optional<AttemptRecord> record = text ? attempt_record_of(*text) : std::nullopt;
+    if (record && record->id == id) return std::make_shared<AttemptRecord>(*std::move(record));
+  }
+  return nullptr;
 }
 
 }  // namespace
+
+/// Of an attempt whose start left no record (its keeper was killed at once): rendered again.
+AttemptRecord AttemptPlanner::rendered_record(const Job& job) {
+  const Attempt& attempt = *job.last;
+  if (Result<Rendered> r = rendered(job)) {
+    return record_of(job, *r, environment_of(job, *r, attempt.placement.lane.pool, std::nullopt));
+  }
+  const Sweep& sweep = world_.sweep_of(job);
+  AttemptRecord record;
+  record.id = {job.id, attempt.number};
+  record.sweep = sweep.name;
+  record.step = world_.step_of(job).spec.name;
+  record.git_commit = sweep.context.git_commit;
+  record.git_dirty = sweep.context.git_dirty;
+  record.starting_at = rfc3339(attempt.starting_at.wall_ns);
+  if (Result<RenderScope> s = scope_of_job(world_, job, attempt.number)) {
+    record.run = s->run_folder;
+    if (auto argv = render_argv(world_.step_of(job).spec, *s)) record.argv = std::move(*argv);
+  }
+  record.cwd = sweep.spec.folder;
+  return record;
+}
 
 std::shared_ptr<const AttemptRecord> AttemptPlanner::final_record(const Job& job) {
   const Attempt& attempt = *job.last;
@@ -349,25 +402,9 @@ std::shared_ptr<const AttemptRecord> AttemptPlanner::final_record(const Job& job
     if (it->second->id == id) record = std::move(it->second);
     live_.erase(it);
   }
-  if (!record) record = record_at_start(id, world_.out_of(job) + "/attempt.json");
-  if (record) record->placement = attempt.placement;
-  if (!record) {
-    // Nothing was written at its start either: what can be said without its plan.
-    const Sweep& sweep = world_.sweep_of(job);
-    record = std::make_shared<AttemptRecord>();
-    record->id = id;
-    record->sweep = sweep.name;
-    record->step = world_.step_of(job).spec.name;
-    record->placement = attempt.placement;
-    record->git_commit = sweep.context.git_commit;
-    record->git_dirty = sweep.context.git_dirty;
-    record->starting_at = rfc3339(attempt.starting_at.wall_ns);
-    if (Result<RenderScope> s = scope_of_job(world_, job, id.number)) {
-      record->run = s->run_folder;
-      if (auto argv = render_argv(world_.step_of(job).spec, *s)) record->argv = std::move(*argv);
-    }
-    record->cwd = sweep.spec.folder;
-  }
+  if (!record) record = record_at_start(id, world_.out_of(job));
+  if (!record) record = std::make_shared<AttemptRecord>(rendered_record(job));
+  record->placement = attempt.placement;
   tell_end(job, *record);
   return record;
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "coordinator/world.h"
@@ -16,6 +17,7 @@
 #include "run/engine.h"
 #include "run/environment.h"
 #include "run/record.h"
+#include "spec/placeholders.h"
 
 namespace pergpu {
 
@@ -54,7 +56,21 @@ class AttemptPlanner {
   using FirstSeen = std::map<std::string, std::string>;  // path as in argv -> hash
   using Environment = std::shared_ptr<const std::vector<std::string>>;
 
+  struct Rendered {
+    RenderScope scope = {};
+    std::vector<std::string> argv = {};
+    std::vector<std::pair<std::string, std::string>> env = {};  // the step's own
+    std::string cwd = {};                                       // absolute
+    Environment captured = {};
+  };
+
   Result<Environment> environment(SweepId sweep);
+  Result<Rendered> rendered(const Job& job);
+  JobEnvironment environment_of(const Job& job, const Rendered& rendered, LaneId::Pool pool,
+                                std::optional<MpsClient> mps) const;
+  AttemptRecord record_of(const Job& job, const Rendered& rendered,
+                          const JobEnvironment& environment);
+  AttemptRecord rendered_record(const Job& job);
   /// (path as in argv, hash) of the regular files among argv.
   std::vector<std::pair<std::string, std::string>> hash_files(const Job& job,
                                                               const std::vector<std::string>& argv,

@@ -150,23 +150,49 @@ void write_record(const Start& start) {
   (void)os::write_file_atomic(start.record_path, start.record_at_start, mode, /*durable=*/false);
 }
 
+namespace {
+
+/// Where the record of an attempt that has ended belongs, and what lies there.
+struct RecordPlace {
+  std::string path = {};
+  std::optional<RecordHead> present = std::nullopt;
+};
+
+/// nullopt: the folder has seen two other jobs since.  REQUIRES: the folder is locked.
+std::optional<RecordPlace> place_of(AttemptId id, const std::string& record_path) {
+  RecordPlace place{.path = record_path, .present = head_of_file(record_path)};
+  if (!place.present || place.present->id == id) return place;
+  const bool same_job = place.present->id.job == id.job;  // the folder has moved on
+  place.path = os::parent_of(record_path) +
+               (same_job ? "/attempt." + std::to_string(id.number) : "/attempt.old") + ".json";
+  place.present = head_of_file(place.path);
+  if (!same_job && place.present && place.present->id != id) return std::nullopt;
+  return place;
+}
+
+}  // namespace
+
+void write_late_record(const Start& start) {
+  if (start.record_path.empty()) return;
+  const os::UniqueFd lock = lock_folder(os::parent_of(start.record_path));
+  const std::optional<RecordPlace> place = place_of(start.id, start.record_path);
+  if (!place || (place->present && place->present->id == start.id)) return;
+  const mode_t mode = 0666 & ~static_cast<mode_t>(start.folder.umask);
+  (void)os::write_file_atomic(place->path, start.record_at_start, mode, /*durable=*/false);
+}
+
 std::optional<SetupFailure> write_final_record(const Forget& forget) {
   if (forget.record_path.empty()) return std::nullopt;
   const std::string out = os::parent_of(forget.record_path);
   const os::UniqueFd lock = lock_folder(out);
-  std::string path = forget.record_path;
-  std::optional<RecordHead> present = head_of_file(path);
-  if (present && present->id != forget.id) {  // the folder has moved on
-    const bool same_job = present->id.job == forget.id.job;
-    path = out + (same_job ? "/attempt." + std::to_string(forget.id.number) : "/attempt.old") +
-           ".json";
-    present = head_of_file(path);
-    if (!same_job && present && present->id != forget.id) return std::nullopt;  // two jobs ago
-  }
+  const std::optional<RecordPlace> place = place_of(forget.id, forget.record_path);
+  if (!place) return std::nullopt;
+  const std::optional<RecordHead>& present = place->present;
   if (present && present->id == forget.id && present->has_ended) return std::nullopt;
   const Result<void> written =
-      os::write_file_atomic(path, forget.final_record, record_mode(path, out), /*durable=*/false);
-  if (!written) return SetupFailure{"write", written.error().os_errno, path};
+      os::write_file_atomic(place->path, forget.final_record, record_mode(place->path, out),
+                            /*durable=*/false);
+  if (!written) return SetupFailure{"write", written.error().os_errno, place->path};
   return std::nullopt;
 }
 

@@ -44,6 +44,10 @@ Taken take_folder(const Start& start);
 /// attempt.json as it is at the start.  A record that cannot be written is no reason to end a job.
 void write_record(const Start& start);
 
+/// The same for an attempt that has ended, under its number where another has followed it.  Writes
+/// nothing where that attempt has a record already.
+void write_late_record(const Start& start);
+
 /// Writes the record of an end to attempt.json, or to where that attempt's record was moved since.
 /// One that tells an end already stays.
 std::optional<SetupFailure> write_final_record(const Forget& forget);

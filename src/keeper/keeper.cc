@@ -127,11 +127,18 @@ void Keeper::finish_attempt() {
   blame_machine_memory(*held.exited);
   const bool group_is_spent = attempt_->has_killed_group();
   attempt_.reset();
-  unwritten_.reset();  // the record of the end will say more
+  // The coordinator that knows the start writes the record of the end, which says more.  Should it
+  // die before that, the next one learns from this what the start knew.
+  if (unwritten_) unwritten_of_kept_.push_back(*std::exchange(unwritten_, std::nullopt));
+  if (!connection_) write_records_of_kept();
   keep(std::move(held));
   // Limits and counts are one attempt's: the next one gets a new group.  After the report, because
   // it takes a tenth of a millisecond.
   if (group_ && (group_is_spent || !is_plain(*group_))) drop_group();
+}
+
+void Keeper::write_records_of_kept() {
+  for (const Start& start : std::exchange(unwritten_of_kept_, {})) write_late_record(start);
 }
 
 /// Without a memory group of its own nothing says whom the kernel killed for want of memory; that
@@ -198,6 +205,7 @@ void Keeper::on_connection(short events) {
 void Keeper::lose_connection() {
   connection_.reset();
   if (done_) return;
+  write_records_of_kept();
   const std::int64_t now = os::boot_now_ns();
   if (options_.ends_alone) return leave_alone(now);
   if (is_free() || after_loss_ == AfterLoss::Wait) exit_at_ns_ = now + kAloneNs;
@@ -303,6 +311,7 @@ void Keeper::start(Start request) {
   notify_filter_ = {};
   ready_.begin(request.ready_path);
   Start record;  // what write_record() needs
+  record.id = request.id;
   record.folder.umask = request.folder.umask;
   record.record_path = request.record_path;
   record.record_at_start = std::move(request.record_at_start);
@@ -337,6 +346,7 @@ void Keeper::forget(const Forget& request) {
   // A record that cannot be written (the disk is full, the folder is gone) changes no outcome.
   (void)write_final_record(request);
   record_.remove(request.id);
+  std::erase_if(unwritten_of_kept_, [&](const Start& start) { return start.id == request.id; });
   std::erase_if(kept_, [&](const Held& held) { return id_of(held) == request.id; });
 }
 

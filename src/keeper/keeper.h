@@ -69,6 +69,7 @@ class Keeper {
   void finish_attempt();
   void blame_machine_memory(Exited& exited);
   void drain_notify();
+  void write_records_of_kept();
   void keep(Held held);
   const Held* held_of(AttemptId id) const;
   void tell(const Held& held);
@@ -94,7 +95,8 @@ class Keeper {
   ReadyWatch ready_;
   std::string prepared_out_;  // folder work done for this folder and attempt
   std::int32_t prepared_attempt_ = 0;
-  std::optional<Start> unwritten_;  // record of the live attempt, until it is written
+  std::optional<Start> unwritten_;        // record of the live attempt, until it is written
+  std::vector<Start> unwritten_of_kept_;  // the same of attempts that ended before it was
   std::int64_t record_due_ns_ = 0;
   std::optional<std::int64_t> oom_kills_before_;  // of the machine, when the record was written
   AfterLoss after_loss_ = AfterLoss::Revive;

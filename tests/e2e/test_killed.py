@@ -67,6 +67,30 @@ def test_a_record_keeps_what_it_said_at_the_start_when_another_coordinator_ends_
         assert after[key] == before[key], key
 
 
+def killing_at_once(home, *victims):
+    """The record of an attempt that kills these, and ends before its start was written down."""
+    home.run("coordinator", "start")
+    home.file("code.sh", f"[ -e again ] && exit; touch again; kill -9 {' '.join(victims)}\n")
+    keys = f'command = ["sh", "code.sh"]\nenv = {{ GIVEN = "{{i}}", COORDINATOR = "{home.coordinator()}" }}'
+    home.submit(grid("train", 1, keys), "--lanes", 1)
+    assert home.wait() == 0
+    path = home.only()["out"] + ("/attempt.1.json" if home.only()["attempt"] > 1 else "/attempt.json")
+    wait_until(lambda: '"class"' in read(path, ""), "the record of the end")
+    return json.loads(read(path))
+
+
+def test_a_record_keeps_what_the_start_knew_of_an_attempt_that_ended_at_once(home):
+    record = killing_at_once(home, "$COORDINATOR")
+    assert record["state"] == "done" and record["environment"]["set"]["GIVEN"] == "0"
+    assert list(record["files"]) == ["code.sh"] and "PATH" in record["environment"]["inherited"]
+
+
+def test_what_the_start_knew_is_found_out_again_when_its_keeper_is_killed_as_soon(home):
+    record = killing_at_once(home, "$COORDINATOR", "$PPID")
+    assert record["class"] == "lost" and record["environment"]["set"]["GIVEN"] == "0"
+    assert list(record["files"]) == ["code.sh"] and record["run"] == "00"
+
+
 def test_a_coordinator_that_is_stopped_leaves_its_jobs_to_the_next_one(home):
     home.close_gate()
     home.submit(grid("train", 4, 'command = ["stamp"]'), "--lanes", 2)

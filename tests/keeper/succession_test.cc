@@ -94,6 +94,74 @@ TEST_F(KeeperSuccession, StartOfAHeldAttemptStartsNothing) {
   EXPECT_EQ(slurp(folder_.path() + "/count"), "once\n");
 }
 
+/// A record as run/record.h writes it, of an attempt that has just begun.
+std::string record_of(std::int64_t job, std::int32_t attempt) {
+  return "{\n  \"schema\": 1,\n  \"job\": " + std::to_string(job) +
+         ",\n  \"attempt\": " + std::to_string(attempt) + ",\n  \"state\": \"running\"\n}\n";
+}
+
+TEST_F(KeeperSuccession, WhatTheStartKnewIsThereForTheNextOneHoweverSoonTheAttemptEnded) {
+  start_keeper();
+  Start start = shell(1, "exit 0");
+  start.record_at_start = record_of(1, 1);
+  {
+    Client client = connect();
+    client.send(start);
+    client.expect<Started>();
+    client.expect<Exited>();
+    EXPECT_FALSE(std::filesystem::exists(start.record_path));  // the final one would follow
+  }
+  Client next = connect();
+  next.send(Hello{});
+  next.expect<State>();
+  EXPECT_EQ(slurp(start.record_path), start.record_at_start);
+  const std::string final_record = R"({"job": 1, "attempt": 1, "state": "done"})";
+  next.send(Forget{.id = start.id, .record_path = start.record_path, .final_record = final_record});
+  next.send(Hello{});
+  next.expect<State>();
+  EXPECT_EQ(slurp(start.record_path), final_record);
+}
+
+TEST_F(KeeperSuccession, WhatTheStartKnewIsWrittenWhereAnEndMeetsNobody) {
+  start_keeper();
+  Start start = shell(1, "while [ ! -e go ]; do sleep 0.01; done");
+  start.record_at_start = record_of(1, 1);
+  Started started;
+  {
+    Client client = connect();
+    client.send(start);
+    started = client.expect<Started>();
+  }
+  spill(folder_.path() + "/go", "");
+  ASSERT_TRUE(eventually([&] { return !os::is_alive(started.pid, started.start_ticks); }));
+  Client next = connect();
+  next.send(Hello{});
+  next.expect<State>();
+  EXPECT_EQ(slurp(start.record_path), start.record_at_start);
+}
+
+TEST_F(KeeperSuccession, ALateRecordDoesNotTakeThePlaceOfTheNextAttempts) {
+  start_keeper();
+  Start first = shell(1, "exit 1");
+  first.record_at_start = record_of(1, 1);
+  Start second = shell(1, "exit 0");
+  second.id.number = second.folder.attempt = 2;
+  second.record_at_start = record_of(1, 2);
+  {
+    Client client = connect();
+    for (const Start& start : {first, second}) {
+      client.send(start);
+      client.expect<Started>();
+      client.expect<Exited>();
+    }
+  }
+  Client next = connect();
+  next.send(Hello{});
+  next.expect<State>();
+  EXPECT_EQ(slurp(second.record_path), second.record_at_start);
+  EXPECT_EQ(slurp(out() + "/attempt.1.json"), first.record_at_start);
+}
+
 TEST_F(KeeperSuccession, SecondAttemptBesideARunningOneIsRefused) {
   start_keeper();
   Client client = connect();
