@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 if TYPE_CHECKING or __package__:
-    from . import _payload
+    from . import _main_module, _payload
 else:
+    import _main_module
     import _payload
 
 
@@ -25,9 +26,11 @@ def main() -> None:
     sys.path[:] = call.head["path"]
     sys.argv[:] = call.head["argv"]
     os.environ.update(call.head["env"])
+    owner = os.getpid()
     head: dict[str, object] = {"ok": True, "attempt": int(os.environ.get("PERGPU_ATTEMPT", "1"))}
     try:
         head["loading"] = True
+        _main_module.take_place(call.head["main"])
         function, args, kwargs, initializer = call.load()
         del head["loading"], call
         if initializer is not None:
@@ -35,11 +38,13 @@ def main() -> None:
             initializer[0](*initializer[1])
             del head["initializer"]
         value = function(*args, **kwargs)
+        end_if_forked(owner)
         del function, args, kwargs
         pickled, buffers = dump(value)
     except SystemExit:
         raise  # the function's own way to end the job: 75 asks for the next attempt
     except BaseException as error:
+        end_if_forked(owner, error)
         told, pickled, buffers = failure(error)
         _write({**head, **told}, pickled, buffers)
         raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
@@ -47,36 +52,72 @@ def main() -> None:
     _leave()
 
 
+def end_if_forked(owner: int, error: "BaseException | None" = None) -> None:
+    """Ends a child that a function has forked and that comes out of it, as its parent does: the call is the parent's."""
+    if os.getpid() == owner:
+        return
+    if error is not None:
+        import traceback
+
+        traceback.print_exception(type(error), error, error.__traceback__)
+    say(f"pergpu: process {os.getpid()}, which the call has forked, came back from the function: it ends here; use os._exit() in it")
+    flush()
+    os._exit(1)
+
+
+def say(line: str) -> None:
+    """A line on the log, wherever sys.stderr goes."""
+    try:
+        os.write(2, (line + "\n").encode())
+    except OSError:
+        pass
+
+
+def flush() -> None:
+    """What was printed.  Where it cannot be written a warning stands in the log: the result counts."""
+    streams = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+    for stream in {id(stream): stream for stream in streams}.values():
+        try:
+            if not getattr(stream, "closed", False) and hasattr(stream, "flush"):
+                stream.flush()
+        except Exception as error:
+            say(f"pergpu: what was printed could not all be written: {error}")
+
+
 def _leave() -> None:
     """Ends the process as an interpreter does, but for taking its modules apart: that costs milliseconds,
     and libraries that crash in it would turn a result into a failure."""
     import atexit
 
-    threading = sys.modules.get("threading")
-    if threading is not None:
-        threading._shutdown()  # waits for the others
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    threading: Any = sys.modules.get("threading")
+    ends = [atexit._run_exitfuncs] if threading is None else [threading._shutdown, atexit._run_exitfuncs]
+    for end in ends:  # the first waits for the other threads
+        try:
+            end()
+        except BaseException as error:  # the result is written
+            say(f"pergpu: after the call: {type(error).__name__}: {error}")
+    flush()
     os._exit(0)
 
 
 def failure(error: BaseException) -> "tuple[dict[str, Any], bytes, list[memoryview]]":
-    """What is told of an exception: a head, and a pickle, which is empty where it has none.  It is
-    printed, too."""
+    """What is told of an exception: a head, and a pickle of it, of its parts (type, args and attributes) where
+    it cannot be read as a whole, or an empty one.  It is printed, too."""
     import traceback
 
     begin = error.__traceback__ and error.__traceback__.tb_next  # our own line is no news
     text = "".join(traceback.format_exception(type(error), error, begin))
-    sys.stdout.flush()
-    print(text, end="", file=sys.stderr, flush=True)
+    flush()
+    say(text.rstrip("\n"))
     head = {"ok": False, "traceback": text, "words": f"{_name(error)}: {error}"[:10_000]}
-    try:
-        pickled, buffers = dump(error)
-        _payload.c_pickle().loads(pickled, buffers=buffers)  # many exceptions can be written and not be read
-    except BaseException:
-        pickled, buffers = b"", []
-    return head, pickled, buffers
+    for what in (error, (type(error), error.args, vars(error))):  # many exceptions can be written and not be read
+        try:
+            pickled, buffers = dump(what)
+            if _payload.c_pickle().loads(pickled, buffers=buffers) is not None:
+                return head, pickled, buffers
+        except BaseException:
+            pass
+    return head, b"", []
 
 
 def _name(error: BaseException) -> str:
@@ -113,7 +154,14 @@ def _dump_by_value(value: object, buffers: _payload.Buffers) -> bytes:
 
     class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         def reducer_override(self, what: "Any") -> "Any":
-            if type(what).__name__.endswith("Storage") and _is_of_gpu(what):
+            kind = type(what)
+            if kind.__name__ in _SPECIAL or (kind is type and what.__module__ == "__main__"):
+                from pergpu import _by_value
+
+                reduced = _by_value.reduced(what)
+                if reduced is not None:
+                    return reduced
+            if kind.__name__.endswith("Storage") and _is_of_gpu(what):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     return what.cpu().__reduce_ex__(5)  # that GPU is another one's in a moment
@@ -122,6 +170,10 @@ def _dump_by_value(value: object, buffers: _payload.Buffers) -> bytes:
     file = io.BytesIO()
     Pickler(file, 5, buffer_callback=buffers.take).dump(value)
     return file.getvalue()
+
+
+# Types that _by_value.py knows: it comes with the package, which takes milliseconds.
+_SPECIAL = {"_lru_cache_wrapper", "cached_property", "_FIELD_BASE", "_MISSING_TYPE", "_KW_ONLY_TYPE", "_HAS_DEFAULT_FACTORY_CLASS"}
 
 
 def _is_of_gpu(what: "Any") -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _payload, _pickling, _pool, _toml, _what
+from . import _main_module, _payload, _pickling, _pool, _toml, _what
 from ._calls import Calls
 from ._future import Future
 from ._program_calls import CommandFailed, ask, ask_json
@@ -47,13 +47,16 @@ class Executor(concurrent.futures.Executor):
     there are no `retries`.
 
     Functions need not be importable: closures, lambdas and what is defined in a script or a notebook
-    go along by value.  The processes start in the current folder with the search path of this one.
+    go along by value.  What else the script does at its top doesn't happen in the processes.  With `main="run"`
+    they run the script first, as the module `__mp_main__`, so its work belongs under
+    `if __name__ == "__main__":`, as with multiprocessing.  The processes start in the current folder with the search path of this one.
 
     A call that is held, by `pergpu hold`, the breaker or Slurm's refusal, waits until somebody lets it go: a
     HeldWarning says so, once for each reason.
 
     Nothing is started before the first call.  CommandFailed: a key is wrong.  ValueError: max_workers
-    is.  TypeError: the initializer cannot be called.
+    is, or there is no script that could be run.  TypeError: the initializer cannot be called.
+    RuntimeError: a child process reads the script.
     """
 
     def __init__(
@@ -68,12 +71,16 @@ class Executor(concurrent.futures.Executor):
         initializer: Callable[..., Any] | None = None,
         initargs: tuple[Any, ...] = (),
         reuse: bool = False,
+        main: str = "value",
         **keys: Any,
     ) -> None:
+        _refuse_while_main_is_read()
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
+        if main not in ("value", "run"):
+            raise ValueError(f'main is {main!r}; expected "value" or "run"')
         if on not in ("local", "slurm"):
             raise ValueError(f'on is {on!r}; expected "local" or "slurm"')
         if on == "slurm" and (reuse or lanes is not None):
@@ -88,7 +95,8 @@ class Executor(concurrent.futures.Executor):
         self._initializer = None if initializer is None else (initializer, tuple(initargs))
         self.folder = os.path.join(os.path.abspath(out), self.name)
         """Of the sweep: what its calls leave is below it."""
-        self._jobs = jobs = _Jobs(self.folder, lanes, on, keys, self._initializer)
+        self._run_main = main == "run"
+        self._jobs = jobs = _Jobs(self.folder, lanes, on, keys, self._initializer, self._run_main)
         jobs.check()
         self._calls: Calls | Workers
         if reuse:
@@ -122,7 +130,7 @@ class Executor(concurrent.futures.Executor):
         what = _what.call_text(fn, args, kwargs)
         try:
             more = () if self._reuse else (self._initializer,)
-            pickled, buffers = _pickling.dump_call(fn, args, kwargs, more)
+            pickled, buffers = _pickling.dump_call(fn, args, kwargs, more, self._run_main)
         except Exception as error:
             calls = self._calls
             del self  # the error knows this frame
@@ -205,7 +213,7 @@ class _Jobs:
     """How calls become jobs.  It does not know the executor, which ends when nobody knows it any more."""
 
     def __init__(
-        self, sweep: str, lanes: int | None, on: str, keys: Mapping[str, Any], initializer: Any
+        self, sweep: str, lanes: int | None, on: str, keys: Mapping[str, Any], initializer: Any, run_main: bool
     ) -> None:
         self.sweep = sweep
         """Its folder."""
@@ -214,6 +222,8 @@ class _Jobs:
         self._options = ["--on", on] if lanes is None else ["--lanes", str(lanes)]
         self._keys = keys
         self._initializer = initializer
+        self._run_main = run_main
+        self._main = _main_module.of_program(run_main)
 
     def check(self) -> None:
         """What a coordinator would find wrong with the keys is said before anything is queued."""
@@ -227,14 +237,14 @@ class _Jobs:
         path = [entry or self._folder for entry in sys.path]
         passed = _PASSED if self._is_here else ("PERGPU_BIN",)  # homes and locks are a machine's own
         env = {name: os.environ[name] for name in passed if name in os.environ}
-        return {"path": path, "argv": sys.argv[:], "env": env}
+        return {"path": path, "argv": sys.argv[:], "env": env, "main": self._main}
 
     def start_calls(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         command = [_plain(sys.executable), _plain(_beside("_start.py")), "_call", _plain(self.sweep) + "/_calls/{number}"]
         return self._submit("call", command, rows)
 
     def write_head(self, path: str, timeout: float) -> None:
-        pickled, buffers = _pickling.dump(self._initializer)
+        pickled, buffers = _pickling.dump(self._initializer, self._run_main)
         _payload.write(path, {**self.head(), "timeout": timeout}, pickled, buffers)
 
     def start_workers(self, queue: str, first: int, count: int) -> dict[str, Any]:
@@ -291,6 +301,16 @@ def _take_back(backend: Calls | Workers, futures: Iterable[Future]) -> None:
     else:
         for future in left:
             future.cancel()
+
+
+def _refuse_while_main_is_read() -> None:
+    """RuntimeError: this is a child of multiprocessing, or of an executor, that reads the script."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and getattr(process.current_process(), "_inheriting", False):
+        raise RuntimeError(
+            "the main module is being read by a child process, which would submit all its calls again: put the program's "
+            'own work under `if __name__ == "__main__":`'
+        )
 
 
 def _name_of_its_own() -> str:

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import threading
+import warnings
 from concurrent.futures import BrokenExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol
@@ -199,11 +200,14 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         except (OSError, _payload.NotAPayload) as why:
             self.fail({**outcome, "reason": outcome["reason"] or ("" if isinstance(why, FileNotFoundError) else str(why))})
             return True
-        if found.head["attempt"] != outcome["attempt"] or found.head["ok"] != (state == "done"):
+        if found.head["attempt"] != outcome["attempt"]:
             self.fail(outcome)
         elif found.head.get("initializer"):
             initializer_failed(self._calls, found)
         else:
+            if found.head["ok"] and state != "done":
+                words = f"{self.what} (job {outcome['id']}) has returned; after that its process ended as {state}: {outcome['reason']}"
+                warnings.warn(words, RuntimeWarning, stacklevel=2)
             self.finish(found, outcome)
         return True
 
@@ -295,6 +299,11 @@ def exception_of(found: _payload.Payload | Found) -> BaseException:
     error: BaseException = RemoteError(found.head["words"])
     try:
         loaded = found.load()
+        if isinstance(loaded, tuple):
+            kind, args, attributes = loaded
+            loaded = kind.__new__(kind, *args)
+            loaded.args = args
+            vars(loaded).update(attributes)
         error = loaded if isinstance(loaded, BaseException) else error
     except BaseException:  # reading it may run anything, and this is a thread that others need
         pass

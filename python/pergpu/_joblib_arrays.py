@@ -36,7 +36,7 @@ class Arrays:
         """As _pickling.dump(), but for the arrays: their files are in `used`, to be released."""
         buffers = Buffers()
         file = io.BytesIO()
-        _ArrayPickler(self, used, file, 5, buffer_callback=buffers.take).dump(what)
+        _ArrayPickler(self, used, file, buffers, False).dump_all(what)
         return file.getvalue(), buffers
 
     def reduce(self, array: Any, used: set[_File]) -> Any:

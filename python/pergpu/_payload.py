@@ -59,6 +59,17 @@ class Buffers(list[memoryview]):
         return False
 
 
+def load(pickled: bytes, buffers: "Sequence[Any]" = ()) -> "Any":
+    """The object.  Names of the main module that came along by value (_pickling.py) are put into the
+    one here, where pickle looks for them.  Whatever unpickling raises."""
+    file = io.BytesIO(pickled)
+    unpickler = c_pickle().Unpickler(file, buffers=buffers)
+    what = unpickler.load()
+    if file.tell() < len(pickled):
+        vars(sys.modules["__main__"]).update(unpickler.load())
+    return what
+
+
 class NotAPayload(ValueError):
     """The file is damaged, or no such file at all."""
 
@@ -124,7 +135,7 @@ class Payload:
             file.seek(places[0][0])
             pickled = file.read(self._sizes[0])
             buffers = [_buffer(file, begin, end) for begin, end in places[1:]]
-        return c_pickle().loads(pickled, buffers=buffers)
+        return load(pickled, buffers)
 
     def _places(self) -> "list[tuple[int, int]]":
         places = []

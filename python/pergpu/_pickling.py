@@ -1,5 +1,10 @@
 """Calls as pickles: functions by value where nobody could import them, and an error that says which
-variable it is that cannot go along."""
+variable it is that cannot go along.
+
+What is defined in the main module goes by value.  In the other process its functions have the names of
+`__main__` there (_main_module.py) as their globals.  With main="run" the other process runs the main
+module itself, and everything of it goes by name.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,7 @@ from typing import Any
 
 import cloudpickle
 
+from . import _by_value
 from ._payload import Buffers
 
 Pickled = tuple[bytes, list[memoryview]]
@@ -22,8 +28,35 @@ class _OnGpu(Exception):
     """A tensor in the memory of a GPU."""
 
 
+class _GlobalsOfMain(dict[str, Any]):
+    """Stands for the globals of the main module, as cloudpickle collects them.  It is never empty for it."""
+
+
 class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+    def __init__(self, file: io.BytesIO, buffers: Buffers, run_main: bool) -> None:
+        super().__init__(file, 5, buffer_callback=buffers.take)
+        self._main = sys.modules["__main__"]
+        self._run_main = run_main
+        self.globals_ref[id(self._main.__dict__)] = _GlobalsOfMain(main=True)
+        self._of_main: dict[str, Any] = {}  # functions and classes that went by value
+
+    def dump_all(self, what: Any) -> None:
+        self.dump(what)
+        if self._of_main:
+            self.dump(self._of_main)
+
     def reducer_override(self, obj: Any) -> Any:
+        kind = type(obj)
+        if kind is _GlobalsOfMain:
+            return vars, (self._main,)
+        if isinstance(obj, (type, types.FunctionType, _by_value.Cached)) and obj.__module__ == "__main__":
+            if getattr(self._main, obj.__qualname__, None) is obj:
+                if self._run_main:
+                    return obj.__qualname__
+                self._of_main[obj.__qualname__] = obj
+        reduced = _by_value.reduced(obj, self._run_main)
+        if reduced is not None:
+            return reduced
         if type(obj).__module__.partition(".")[0] == "torch" and getattr(obj, "is_cuda", False) is True:
             raise _OnGpu
         if isinstance(obj, types.ModuleType) and type(obj) is not types.ModuleType:
@@ -38,18 +71,19 @@ def dump_call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     more: tuple[Any, ...] = (),
+    run_main: bool = False,
 ) -> Pickled:
     """What _call.py loads, and _worker.py; `more`: what else comes along, an initializer.
 
     pickle.PicklingError: something of it cannot be pickled, or is on a GPU; it says what.
     """
     try:
-        return dump((function, args, kwargs, *more))
+        return dump((function, args, kwargs, *more), run_main)
     except Exception as error:
         name = describe(function)
         for what, value in _named(function, args, kwargs, more):
             try:
-                dump(value)
+                dump(value, run_main)
             except Exception as of_it:
                 raise pickle.PicklingError(f"{what} of {name} {_words(of_it)}") from error
         raise pickle.PicklingError(f"the call of {name} {_words(error)}") from error
@@ -72,11 +106,12 @@ def _words(error: Exception) -> str:
     return f"cannot be given to another process: {error}"
 
 
-def dump(what: Any) -> Pickled:
-    """With its large buffers beside it.  Whatever pickling it raises."""
+def dump(what: Any, run_main: bool = False) -> Pickled:
+    """Two pickles, one behind the other: `what`, and the names of the main module that came along by value.
+    Large buffers are beside them.  Whatever pickling raises."""
     buffers = Buffers()
     file = io.BytesIO()
-    _Pickler(file, 5, buffer_callback=buffers.take).dump(what)
+    _Pickler(file, buffers, run_main).dump_all(what)
     return file.getvalue(), buffers
 
 

@@ -111,7 +111,7 @@ class Queue:
         begin, length, _ = self._entry(number)
         if begin == _IN_FILE:
             return _payload.Payload(f"{self.folder}/call-{number}").load()
-        return _payload.c_pickle().loads(os.pread(self._calls, length, begin))
+        return _payload.load(os.pread(self._calls, length, begin))
 
     def sync(self) -> None:
         """What was appended stays when the power fails."""

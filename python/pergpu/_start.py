@@ -6,7 +6,8 @@ of the package, for until it has read the search path nothing but the standard l
 
 import sys
 
-here = sys.path[0]
-module = __import__(sys.argv.pop(1))
-sys.path.remove(here)
-module.main()
+if __name__ == "__main__":  # multiprocessing may read this file in a child, too
+    here = sys.path[0]
+    module = __import__(sys.argv.pop(1))
+    sys.path.remove(here)
+    module.main()

@@ -18,9 +18,10 @@ import time
 TYPE_CHECKING = False
 
 if TYPE_CHECKING or __package__:
-    from . import _call, _payload, _queue, _results_log
+    from . import _call, _main_module, _payload, _queue, _results_log
 else:
     import _call
+    import _main_module
     import _payload
     import _queue
     import _results_log
@@ -35,6 +36,8 @@ class Worker:
         self._timeout = 0.0  # seconds of a call; 0: none
         self._job = int(os.environ["PERGPU_JOB"])
         self._attempt = int(os.environ["PERGPU_ATTEMPT"])
+        self._pid = os.getpid()
+        self._log = os.dup(2)
         self._out = os.environ["PERGPU_OUT"]
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         # Of each attempt one: a frame that was cut off would hide what comes behind it.
@@ -61,6 +64,7 @@ class Worker:
 
     def _begin(self, head: "_payload.Payload") -> bool:
         try:
+            _main_module.take_place(head.head["main"])
             initializer = head.load()
             if initializer is not None:
                 initializer[0](*initializer[1])
@@ -80,18 +84,21 @@ class Worker:
             function, args, kwargs = self._queue.load(number)
             what = {}
             value = function(*args, **kwargs)
+            _call.end_if_forked(self._pid)
             head: dict[str, object] = {"ok": True}
             pickled, buffers = _call.dump(value)
             del value, function, args, kwargs
         except SystemExit:
             raise  # it ends this process
         except BaseException as error:
+            _call.end_if_forked(self._pid, error)
             head, pickled, buffers = _call.failure(error)
             head.update(what)
         finally:
             if self._timeout:
                 signal.setitimer(signal.ITIMER_REAL, 0)
-        sys.stdout.flush()
+        _call.flush()
+        _restore_streams(self._log)
         if buffers:
             path = f"{self._out}/result-{number}"
             _payload.write(path, {}, pickled, buffers)
@@ -139,6 +146,17 @@ class Worker:
         if not word:
             self._executor = None
         return word != b"q"
+
+
+def _restore_streams(log: int) -> None:
+    """The next call can print, whatever this one has done to sys.stdout and sys.stderr."""
+    for number, name in enumerate(("stdout", "stderr"), 1):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(log, number)
+        if getattr(getattr(sys, name), "closed", True):
+            setattr(sys, name, getattr(sys, f"__{name}__"))
 
 
 def main() -> None:

@@ -90,8 +90,9 @@ class Odd(Exception):
     def __init__(self, a, b):
         super().__init__(a)
 class Closed(Exception):
-    def __reduce__(self):
-        raise TypeError("not me")
+    def __init__(self, words):
+        super().__init__(words)
+        self.lock = __import__("threading").Lock()
 def f(which):
     raise {"value": ValueError("bad"), "odd": Odd(1, 2), "closed": Closed("words")}[which]
 with pool() as calls:
@@ -105,7 +106,7 @@ with pool() as calls:
     print(calls.submit(len, "good").result())
 """)  # fmt: skip
     lines = out.splitlines()
-    assert lines[:3] == ["ValueError bad | in f", "RemoteError Odd: 1 | in f", "RemoteError Closed: words | in f"], out
+    assert lines[:3] == ["ValueError bad | in f", "Odd 1 | in f", "RemoteError Closed: words | in f"], out
     assert "pergpu.RemoteTraceback" in out and 'raise {"value": ValueError("bad")' in out and lines[-1] == "4"
     assert sorted(home.states().values()) == ["done"] + 4 * ["failed"]
 

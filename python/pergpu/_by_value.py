@@ -1,0 +1,82 @@
+"""What cloudpickle cannot write of a script, or not so that it is the same when it is read: functions with a
+cache, generic functions, cached properties, named tuples, and the marks that dataclasses compare by identity."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from cloudpickle import cloudpickle
+
+Cached: Any = type(functools.lru_cache(len))
+_MARKS = {
+    id(value): name
+    for name, value in vars(dataclasses).items()
+    if type(value).__module__ == "dataclasses" and not isinstance(value, type)
+}
+
+
+def reduced(obj: Any, run_main: bool = False) -> Any:
+    """As __reduce__ has it; None: pickle or cloudpickle know what to do.  `run_main`: who reads it has the
+    names of the main module."""
+    if id(obj) in _MARKS:
+        return getattr, (dataclasses, _MARKS[id(obj)])
+    kind = type(obj)
+    if kind is Cached and not _is_found(obj, run_main):
+        return _cached, (obj.__wrapped__, obj.cache_parameters())
+    if kind is functools.cached_property:
+        return functools.cached_property, (obj.func,), {"attrname": obj.attrname}
+    if kind is types.FunctionType and hasattr(obj, "registry") and hasattr(obj, "_clear_cache"):
+        if not _is_found(obj, run_main):
+            registry = dict(obj.registry)
+            return _generic, (registry.pop(object), registry)
+    if kind is type and obj.__bases__ == (tuple,) and hasattr(obj, "_field_defaults") and not _is_found(obj, run_main):
+        return _of_named_tuple(obj)
+    return None
+
+
+def _is_found(obj: Any, run_main: bool) -> bool:
+    """Whether who reads the pickle finds it by its name."""
+    if obj.__module__ == "__main__" and not run_main:
+        return False
+    found: Any = sys.modules.get(obj.__module__)
+    for name in obj.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is obj
+
+
+def _cached(function: Callable[..., Any], parameters: dict[str, Any]) -> Any:
+    return functools.lru_cache(**parameters)(function)
+
+
+def _generic(function: Callable[..., Any], implementations: dict[type, Callable[..., Any]]) -> Any:
+    generic = functools.singledispatch(function)
+    for kind, implementation in implementations.items():
+        generic.register(kind, implementation)
+    return generic
+
+
+def _of_named_tuple(obj: Any) -> Any:
+    """cloudpickle makes the class by its metaclass, which typing.NamedTuple refuses."""
+    plain = vars(collections.namedtuple(obj.__name__, obj._fields))
+    its_own = {name: value for name, value in vars(obj).items() if name not in plain}
+    state = {**its_own, "__doc__": obj.__doc__, "__qualname__": obj.__qualname__}
+    defaults = tuple(obj._field_defaults.values())
+    known_as = cloudpickle._get_or_create_tracker_id(obj)
+    made = (known_as, obj.__name__, obj.__module__, obj._fields, defaults)
+    return _named_tuple, made, state, None, None, _set_attributes
+
+
+def _named_tuple(known_as: str, name: str, module: str, fields: tuple[str, ...], defaults: tuple[Any, ...]) -> Any:
+    made = collections.namedtuple(name, fields, defaults=defaults, module=module)  # type: ignore[misc]
+    return cloudpickle._lookup_class_or_track(known_as, made)
+
+
+def _set_attributes(made: Any, state: dict[str, Any]) -> None:
+    for name, value in state.items():
+        setattr(made, name, value)
