@@ -7,6 +7,7 @@ the futures.  Nothing that was handed over needs this process any more: `attach`
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import weakref
@@ -42,6 +43,7 @@ class Calls(Pool):
         self._ids: weakref.WeakKeyDictionary[Future, int] = weakref.WeakKeyDictionary()
         self._early: dict[int, dict[str, Any]] = {}  # told of before we knew that they are ours
         self._held = HeldJobs()
+        self._drops_held = False
         self._sender: threading.Thread | None = None
         self._link: Link | None = None
 
@@ -147,6 +149,8 @@ class Calls(Pool):
         self._held.see(outcome, f"call {future.what}", self)
         if future.see(outcome):
             self._forget([job])
+        elif outcome["state"] == "held" and self._drops_held:
+            self._drop([job])
 
     def _forget(self, jobs: Sequence[int]) -> None:
         with self._lock:
@@ -234,6 +238,18 @@ class Calls(Pool):
             future.give_up()
         if jobs:
             self._given_up(cancel(jobs, "--queued"))
+
+    def drop_held(self) -> None:
+        """Cancels calls that are held, and from now on each that becomes so."""
+        with self._lock:
+            self._drops_held = True
+            held = [job for job, future in self._jobs.items() if future.outcome and future.outcome["state"] == "held"]
+        self._drop(held)
+
+    def _drop(self, held: Sequence[int]) -> None:
+        if held:
+            with contextlib.suppress(CommandFailed, OSError):
+                self._given_up(cancel(held, "--queued"))
 
     def end_all(self, *words: str) -> None:
         """All that runs, too: its futures get a JobFailed."""

@@ -51,12 +51,12 @@ class Executor(concurrent.futures.Executor):
     they run the script first, as the module `__mp_main__`, so its work belongs under
     `if __name__ == "__main__":`, as with multiprocessing.  The processes start in the current folder with the search path of this one.
 
-    A call that is held, by `pergpu hold`, the breaker or Slurm's refusal, waits until somebody lets it go: a
-    HeldWarning says so, once for each reason.
+    A call that is held, by `pergpu hold` or Slurm's refusal, waits until somebody releases it: a
+    HeldWarning says so, once for each reason.  When the `with` block raises, held calls are cancelled.
 
-    Nothing is started before the first call.  CommandFailed: a key is wrong.  ValueError: max_workers
-    is, or there is no script that could be run.  TypeError: the initializer cannot be called.
-    RuntimeError: a child process reads the script.
+    Nothing is started before the first call.  TypeError: there is no such argument, or the initializer
+    cannot be called.  ValueError: a value is wrong, or the machine has no GPU.  RuntimeError: a child
+    process reads the script.
     """
 
     def __init__(
@@ -75,6 +75,13 @@ class Executor(concurrent.futures.Executor):
         **keys: Any,
     ) -> None:
         _refuse_while_main_is_read()
+        for key in _OF_THE_CALL.intersection(keys):
+            raise UnknownArgument(key)
+        keys.setdefault("breaker", 0)  # a failure is an exception: the other calls go on
+        if lanes is not None and (type(lanes) is not int or lanes < 1):
+            raise ValueError(f"lanes is {lanes!r}; expected a whole number of CPU lanes, 1 or more")
+        if name is not None and (not isinstance(name, str) or not name or "/" in name):
+            raise ValueError(f"name is {name!r}; expected the name of a sweep, without a slash")
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
         if initializer is not None and not callable(initializer):
@@ -98,10 +105,14 @@ class Executor(concurrent.futures.Executor):
         self._run_main = main == "run"
         self._jobs = jobs = _Jobs(self.folder, lanes, on, keys, self._initializer, self._run_main)
         jobs.check()
+        if gpus and lanes is None and on == "local":
+            _gpus_of_machine()
         self._calls: Calls | Workers
         if reuse:
             if keys.get("retries"):
                 raise ValueError("retries need a process for each call; leave out reuse=True")
+            if keys.get("signal"):
+                raise ValueError("signal comes ahead of the timeout of a process, and warm workers have none; leave out reuse=True")
             timeout = _seconds(keys.pop("timeout", None))
             if gpus == "auto" and not (max_workers or lanes):
                 raise ValueError('how many workers gpus="auto" makes room for is not known; name max_workers')
@@ -183,8 +194,11 @@ class Executor(concurrent.futures.Executor):
             self._calls.join()
 
     def __exit__(self, kind: type[BaseException] | None, *more: Any) -> None:
-        """shutdown(), but for a KeyboardInterrupt: then nothing is waited for, and the calls go on."""
+        """shutdown(), but for a KeyboardInterrupt: then nothing is waited for, and the calls go on.  After
+        another exception calls that are held are cancelled: nobody would release them."""
         if kind is None or not issubclass(kind, KeyboardInterrupt) or os.getpid() != self._pid:
+            if kind is not None and os.getpid() == self._pid:
+                self._calls.drop_held()
             return self.shutdown()
         count = self._calls.leave()
         if count > 0:
@@ -230,7 +244,9 @@ class _Jobs:
         try:
             ask(["submit", "-", "--emit"], self._sweep_text("call", [sys.executable], [{"number": 0}]))
         except CommandFailed as error:
-            raise _reworded(error) from None
+            words = str(_reworded(error))
+            unknown = re.match(r"unknown key `([^`]*)`(?:; did you mean `([^`]*)`)?", words)
+            raise UnknownArgument(*unknown.groups()) if unknown else BadArgument(words) from None
 
     def head(self) -> dict[str, Any]:
         """What a process is told of this one."""
@@ -303,6 +319,55 @@ def _take_back(backend: Calls | Workers, futures: Iterable[Future]) -> None:
             future.cancel()
 
 
+class BadArgument(CommandFailed, ValueError):
+    """A value of Executor() is wrong."""
+
+    __module__ = "pergpu"
+
+    def __init__(self, words: object) -> None:
+        super().__init__("submit", 2, str(words))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self),)
+
+
+class UnknownArgument(CommandFailed, TypeError):
+    """Executor() has no argument of this name."""
+
+    __module__ = "pergpu"
+
+    def __init__(self, name: str, close: str | None = None) -> None:
+        close = _USUAL.get(name, close)
+        words = f"Executor() got an unexpected keyword argument {name!r}"
+        super().__init__("submit", 2, words + (f"; did you mean {close!r}?" if close else ""))
+        self._named = (name, close)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._named
+
+
+# Keys of a step that say what a job runs, and when.
+_OF_THE_CALL = frozenset(("command", "shell", "cwd", "needs", "once", "outputs"))
+_USUAL = {  # words of others
+    "mem": "memory",
+    "mem_gb": "memory",
+    "vram": "gpu_memory",
+    "gpu": "gpus",
+    "num_gpus": "gpus",
+    "n_gpus": "gpus",
+    "num_cpus": "cpus",
+    "n_cpus": "cpus",
+    "cpus_per_task": "cpus",
+    "time": "timeout",
+    "time_limit": "timeout",
+    "timeout_min": "timeout",
+    "max_retries": "retries",
+    "workers": "max_workers",
+    "n_jobs": "max_workers",
+    "processes": "max_workers",
+}
+
+
 def _refuse_while_main_is_read() -> None:
     """RuntimeError: this is a child of multiprocessing, or of an executor, that reads the script."""
     process = sys.modules.get("multiprocessing.process")
@@ -350,7 +415,7 @@ def _gpus_of_machine() -> int:
     """ValueError: there is none."""
     count = len(ask_json(["gpus"])["gpus"])
     if count == 0:
-        raise ValueError("this machine has no GPU; lanes=N makes N workers on CPU lanes")
+        raise ValueError("this machine has no GPU; gpus=0, or lanes=N, runs the calls on CPU lanes")
     return count
 
 

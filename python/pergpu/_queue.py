@@ -100,6 +100,11 @@ class Queue:
         """FREE, CANCELLED or the id of the job that has taken it."""
         return self._entry(number)[2]
 
+    def taken_by(self, job: int) -> "list[int]":
+        """The numbers of those that a job has taken, with and without a result."""
+        with self._locked():
+            return [number for number in range(self._header()[0]) if self._entry(number)[2] == job]
+
     def free(self) -> int:
         """How many nobody has taken."""
         with self._locked():

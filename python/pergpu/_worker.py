@@ -2,8 +2,12 @@
 
 It takes calls from the queue (_queue.py), writes what they come to into `results-ATTEMPT` in its folder
 and sends the same to the executor.  When the power fails, what a second has brought is lost at most.
-Where there is nothing to do it waits for a word of the executor: b"w", look again, or b"q", end.  Where
+Where there is nothing to do it waits for a word of the executor: b"w", look again, or b"q", end.  It ends
+after a minute without a word; the executor starts another worker when there are calls again.  Where
 the executor is gone it runs what is there, and ends.
+
+When its job is started again at no charge (the call asked for that by exit code 75, or its GPU broke) the
+new attempt begins with the call that the earlier one had.  A call that ended its worker is not run again.
 
 A call that takes longer than it may ends the process by SIGALRM, also one that is in the middle of a
 C function.
@@ -27,6 +31,8 @@ else:
     import _results_log
 
 SYNC_PERIOD = 1.0  # seconds
+OF_THE_CALL = ("exit", "signal", "user-error", "oom-host", "timeout", "stall", "cancelled")
+IDLE_LIMIT = 60.0  # seconds without a call: then the lane is for others
 
 
 class Worker:
@@ -54,6 +60,8 @@ class Worker:
         os.environ.update(head.head["env"])
         if not self._begin(head):
             return
+        for unfinished in self._unfinished():
+            self._call(unfinished)
         while True:
             number = self._queue.take(self._job)
             if number is not None:
@@ -75,6 +83,29 @@ class Worker:
             told, pickled, _ = _call.failure(error)
             self._tell(_results_log.frame(_queue.CANCELLED, {**told, "initializer": True}, pickled))
             raise SystemExit(1) from None
+
+    def _unfinished(self) -> "list[int]":
+        """Calls that the earlier attempt has taken and of which there is no result, unless it was a call that ended it."""
+        if self._attempt == 1 or self._class_of_earlier() in OF_THE_CALL:
+            return []
+        done: set[int] = set()
+        for attempt in range(1, self._attempt):
+            try:
+                with open(f"{self._out}/results-{attempt}", "rb") as file:
+                    done.update(number for number, _ in _results_log.Reader().feed(file.read()))
+            except FileNotFoundError:
+                pass
+        return [number for number in self._queue.taken_by(self._job) if number not in done]
+
+    def _class_of_earlier(self) -> object:
+        """How the earlier attempt ended (docs/failures.md); None: its record is not written yet."""
+        import json
+
+        try:
+            with open(f"{self._out}/attempt.{self._attempt - 1}.json", "rb") as file:
+                return json.load(file).get("class")
+        except (OSError, ValueError):
+            return None
 
     def _call(self, number: int) -> None:
         if self._timeout:
@@ -140,7 +171,11 @@ class Worker:
             return False
         try:
             self._executor.sendall(_results_log.frame(_queue.FREE, {"idle": True}, b""))
+            self._executor.settimeout(IDLE_LIMIT)
             word = self._executor.recv(1)
+            self._executor.settimeout(None)
+        except socket.timeout:  # TimeoutError from 3.10 on
+            return False
         except OSError:
             word = b""
         if not word:

@@ -58,6 +58,7 @@ class Workers(Pool):
         self._by_job: dict[int, _Worker] = {}
         self._early: dict[int, dict[str, Any]] | None = None  # told of before we knew that they are ours
         self._held = HeldJobs()
+        self._drops_held = False
         self._ended: list[dict[str, Any]] = []  # workers of whose end the thread has not learnt yet
         self._started = 0
         self._synced = 0.0
@@ -275,7 +276,7 @@ class Workers(Pool):
             lost = [number for number in self._futures if self._queue.owner(number) == job]
             futures = [self._futures.pop(number) for number in lost]
             self._changed.notify_all()
-            vain = not lost and not self._told_to_end and (worker is None or worker.calls == 0)
+            vain = not lost and outcome["state"] != "done" and (worker is None or worker.calls == 0)
         if outcome["signal"] == _SIGALRM and self._timeout:
             outcome = {**outcome, "state": "timeout", "reason": f"it took longer than {self._timeout:g}s"}
         for future in futures:
@@ -308,6 +309,10 @@ class Workers(Pool):
             if outcome["state"] in ENDED:
                 self._ended.append(outcome)
         self._held.see(outcome, "a worker", self)
+        if self._drops_held:
+            with self._lock:
+                known = [*self._jobs.values()]
+            self._drop(known)
         if outcome["state"] in ENDED:
             self._wake()
 
@@ -361,6 +366,19 @@ class Workers(Pool):
             futures = [*self._futures.values()]
         for future in futures:
             self.cancel(future)
+
+    def drop_held(self) -> None:
+        """Fails all calls if the workers are held, or become so."""
+        with self._lock:
+            self._drops_held = True
+            known = [*self._jobs.values()]
+        self._drop(known)
+
+    def _drop(self, known: Sequence[dict[str, Any]]) -> None:
+        """Not as long as a worker runs: that takes the calls."""
+        states = {outcome.get("state") for outcome in known}
+        if states == {"held"}:
+            self.break_down(f"its workers are held: {known[0]['reason']}")
 
     def end_all(self, *words: str) -> None:
         """All that runs, too: its futures get a JobFailed."""

@@ -383,7 +383,7 @@ except pergpu.CommandFailed as error:
     lines = out.splitlines()
     assert lines[0] == "ValueError max_workers must be greater than 0"
     assert lines[1] == "TypeError initializer must be a callable"
-    assert lines[2] == "CommandFailed unknown key `timeot`; did you mean `timeout`?"
+    assert lines[2] == "UnknownArgument Executor() got an unexpected keyword argument 'timeot'; did you mean 'timeout'?"
     assert "gpus" in lines[3] and "memory" in lines[4] and lines[5] == "cannot schedule new futures after shutdown"
     assert lines[6] == "CommandFailed 4"
     assert home.ps() == {}

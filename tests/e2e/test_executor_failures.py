@@ -1,0 +1,119 @@
+"""Failures of calls come back as exceptions, and no call is left pending."""
+import pytest
+
+from harness import wait_until
+from test_executor import begun, python, rest_of  # noqa: F401 (begun is a fixture)
+from test_gpu_health import world as breakable  # noqa: F401 (fixture)
+
+SAME_MISTAKE = """
+def train(lr):
+    return {"lr": lr}["learning_rate"]
+"""
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_a_mistake_of_all_calls_ends_the_program(home, reuse):
+    told = python(home, SAME_MISTAKE + f"""
+try:
+    with pool(2, reuse={reuse}) as executor:
+        futures = [executor.submit(train, lr) for lr in range(8)]
+        results = [future.result() for future in futures]
+except KeyError as error:
+    print(error, {{type(future.exception()).__name__ for future in futures}})
+""")  # fmt: skip
+    assert told == "'learning_rate' {'KeyError'}\n"
+
+
+def test_after_an_exception_in_the_block_nobody_waits_for_what_is_held(home, begun):  # noqa: F811
+    process = begun("""
+try:
+    with pool(1, name="calls") as executor:
+        futures = [executor.submit(stamp, i) for i in range(3)]
+        print("begun", flush=True)
+        while not os.path.exists("raise"):
+            time.sleep(0.01)
+        raise ZeroDivisionError
+except ZeroDivisionError:
+    print(futures[0].result(), [future.cancelled() for future in futures[1:]])
+""")
+    home.close_gate()
+    assert process.stdout.readline() == "begun\n"
+    wait_until(lambda: len(home.ps()) == 3, "the calls")
+    home.run("hold", "calls")
+    home.file("raise", "")
+    home.open_gate()
+    assert rest_of(process).splitlines()[-1] == "0 [True, True]"
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_a_call_that_asks_for_another_attempt_gets_it(home, reuse):
+    told = python(home, f"""
+def again(i):
+    if not os.path.exists(f"seen-{{i}}"):
+        open(f"seen-{{i}}", "w").close()
+        pergpu.requeue()
+    return i, os.environ["PERGPU_ATTEMPT"]
+with pool(1, reuse={reuse}) as executor:
+    futures = [executor.submit(again, i) for i in range(3)]
+    print([future.result()[0] for future in futures], executor.submit(abs, -1).result())
+    print(executor.submit(os._exit, 3).exception() is not None)
+""")  # fmt: skip
+    assert told == "[0, 1, 2] 1\nTrue\n"
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_a_call_whose_gpu_breaks_runs_again_on_another_one(home, breakable, reuse):  # noqa: F811
+    breakable.show(2)
+    breakable.join(home)
+    home.env["XIDS"] = breakable.root + "/xids"
+    told = python(home, f"""
+def train():
+    gpu = os.environ["CUDA_VISIBLE_DEVICES"]
+    open(os.environ["CLAIMS"] + f"/{{gpu}}.{{os.getpid()}}", "w").close()
+    if not os.path.exists("broken"):
+        open("broken", "w").close()
+        with open(os.environ["XIDS"] + "/" + gpu, "a") as file:
+            file.write("79\\n")
+        os._exit(1)
+    return os.path.exists("broken")
+with pergpu.Executor(1, gpus=1, timeout="60s", reuse={reuse}) as executor:
+    print(executor.submit(train).result())
+""")  # fmt: skip
+    assert told == "True\n"
+
+
+def test_the_constructor_says_what_is_wrong_in_words_of_python(home):
+    told = python(home, """
+for bad in (dict(mem_gb=3), dict(timeot="3s"), dict(command="x"), dict(memory="2 apples"), dict(retries=-1), dict(lanes=0),
+            dict(lanes="2"), dict(name="a/b"), dict(reuse=True, signal="USR1@1s"), dict(gpus=1, lanes=None)):
+    try:
+        pergpu.Executor(**{"gpus": 0, "lanes": 1, **bad})
+    except (TypeError, ValueError) as error:
+        kind = "TypeError" if isinstance(error, TypeError) else "ValueError"
+        print(kind, str(error).splitlines()[0])
+""")  # fmt: skip
+    lines = told.splitlines()
+    assert lines[:3] == [
+        "TypeError Executor() got an unexpected keyword argument 'mem_gb'; did you mean 'memory'?",
+        "TypeError Executor() got an unexpected keyword argument 'timeot'; did you mean 'timeout'?",
+        "TypeError Executor() got an unexpected keyword argument 'command'",
+    ]
+    words = ["memory", "retries", "lanes is 0", "lanes is '2'", "name is 'a/b'", "signal", "this machine has no GPU"]
+    assert [line for line, word in zip(lines[3:], words) if word not in line or not line.startswith("ValueError")] == []
+    assert len(lines) == 3 + len(words) and home.ps() == {}
+
+
+def test_an_idle_worker_gives_its_lane_back(home):
+    told = python(home, """
+def shorten():
+    import _worker
+    _worker.IDLE_LIMIT = 0.1
+with pool(1, reuse=True, initializer=shorten) as executor:
+    first = executor.submit(os.getpid).result()
+    end = time.monotonic() + 60
+    while executor.submit(os.getpid).result() == first:
+        assert time.monotonic() < end
+        time.sleep(0.5)
+    print("another worker")
+""")  # fmt: skip
+    assert told == "another worker\n" and set(home.states().values()) == {"done"}
