@@ -8,14 +8,17 @@
 #include <csignal>
 #include <cstring>
 
+#include "job/end_of_log.h"
 #include "job/text.h"
 #include "result.h"
 
 namespace pergpu {
 namespace {
 
-constexpr int kRequeueExit = 75;    // EX_TEMPFAIL of sysexits.h
-constexpr int kUsageErrorExit = 2;  // argparse and most command lines
+constexpr int kRequeueExit = 75;         // EX_TEMPFAIL of sysexits.h
+constexpr int kUsageErrorExit = 2;       // argparse and most command lines
+constexpr int kNotExecutableExit = 126;  // of shells
+constexpr int kNotFoundExit = 127;
 constexpr std::int64_t kQuickNs = 60'000'000'000;
 
 struct Verdict {
@@ -88,11 +91,15 @@ Verdict not_started(const SpawnFailure& f) {
   return {class_of_spawn_errno(f.os_errno), std::move(reason)};
 }
 
-/// What the log's last words say, with what ended the process before them.
-std::optional<Verdict> by_log(const Evidence& e, const std::string& ended) {
+/// `otherwise`: the class of its exit status alone, where the log says why but not of which class.
+std::optional<Verdict> by_log(const Evidence& e, const std::string& ended, OutcomeClass otherwise) {
   const bool is_quick = e.duration_ns > 0 && e.duration_ns < kQuickNs;
-  std::optional<FoundFailure> found = find_failure(e.log_tail, e.rules, is_quick);
-  if (!found && e.shares_mps) {
+  const std::optional<LogVerdict> found = read_end_of_log({.log_tail = e.log_tail,
+                                                           .own = e.rules,
+                                                           .is_quick = is_quick,
+                                                           .exit_code = e.exit_code,
+                                                           .signal = e.signal});
+  if (e.shares_mps && (!found || !found->cls)) {
     // What breaks the context of one client of MPS breaks that of all on the GPU.
     const std::optional<std::string> line = find_cuda_error(e.log_tail);
     if (line) {
@@ -102,8 +109,21 @@ std::optional<Verdict> by_log(const Evidence& e, const std::string& ended) {
     }
   }
   if (!found) return std::nullopt;
-  if (found->meaning.empty()) return Verdict{found->cls, ended + ": " + found->line};
-  return Verdict{found->cls, fmt::format("{}: {} ({})", ended, found->meaning, found->line)};
+  OutcomeClass cls = found->cls.value_or(otherwise);
+  // An outage does not make an exit of a signal.
+  if (e.signal && cls == OutcomeClass::Exit && !found->is_own) cls = OutcomeClass::Signal;
+  if (found->meaning.empty()) return Verdict{cls, ended + ": " + found->line};
+  return Verdict{cls, fmt::format("{}: {} ({})", ended, found->meaning, found->line)};
+}
+
+/// A shell's code for what it could not execute.  A program that has said something else meant
+/// something else by it.
+Verdict not_executed(const Evidence& e, const std::string& ended) {
+  if (!says_nothing(e.log_tail)) return {OutcomeClass::Exit, ended};
+  return {OutcomeClass::UserError,
+          ended + (e.exit_code == kNotFoundExit
+                       ? ", a shell's for a program that is not found; the log is empty"
+                       : ", a shell's for a program that may not be executed; the log is empty")};
 }
 
 Verdict exited(const Evidence& e) {
@@ -115,9 +135,10 @@ Verdict exited(const Evidence& e) {
   }
   std::string reason = fmt::format("exit code {}", code);
   if (code == kRequeueExit) return {OutcomeClass::Requeue, reason + ": asks to be started again"};
-  if (std::optional<Verdict> told = by_log(e, reason)) return *std::move(told);
-  if (code == kUsageErrorExit) return {OutcomeClass::UserError, std::move(reason)};
-  return {OutcomeClass::Exit, std::move(reason)};
+  const OutcomeClass cls = code == kUsageErrorExit ? OutcomeClass::UserError : OutcomeClass::Exit;
+  if (std::optional<Verdict> told = by_log(e, reason, cls)) return *std::move(told);
+  if (code == kNotExecutableExit || code == kNotFoundExit) return not_executed(e, reason);
+  return {cls, std::move(reason)};
 }
 
 Verdict out_of_memory(const Evidence& e) {
@@ -171,7 +192,7 @@ Verdict verdict(const Evidence& e) {
   }
   if (e.signal) {
     std::string reason = fmt::format("killed by signal {} ({})", *e.signal, signal_name(*e.signal));
-    if (std::optional<Verdict> told = by_log(e, reason)) return *std::move(told);
+    if (auto told = by_log(e, reason, OutcomeClass::Signal)) return *std::move(told);
     return {OutcomeClass::Signal, std::move(reason)};
   }
   if (e.exit_code) return exited(e);

@@ -104,3 +104,54 @@ def test_with_breaker_0_all_of_them_fail(home):
     home.submit(grid("train", 6, step("train", "breaker = 0")), "--lanes", 2)
     assert home.wait() == 1
     assert list(home.states().values()) == ["failed"] * 6
+
+
+def ended(home, *keys, **step):
+    """The only job of a sweep whose step has these keys and a script of Python."""
+    home.script("train", f"#!{sys.executable}\n" + step["code"])
+    home.submit("[steps.a]\n" + '\n'.join(['command = ["train"]', *keys]) + "\n")
+    home.wait()
+    return home.only()
+
+
+def test_an_outage_behind_a_handled_key_error_is_retried(home):
+    code = """
+try:
+    {}["cached"]
+except KeyError:
+    raise ConnectionError("the hub does not answer")
+"""
+    job = ended(home, 'retries = { max = 1, delay = "50ms" }', code=code)
+    assert (job["class"], job["attempt"]) == ("exit", 2)
+    assert "ConnectionError: the hub does not answer" in home.run("why", "@").stdout
+
+
+def test_what_was_handled_before_the_end_does_not_decide(home):
+    code = """
+print("CUDA out of memory, trying 32")
+for epoch in range(20):
+    print("epoch", epoch)
+raise ValueError("loss is nan")
+"""
+    job = ended(home, code=code)
+    assert (job["class"], job["reason"]) == ("exit", "exit code 1: ValueError: loss is nan")
+
+
+def test_the_last_exception_decides_behind_ranks_colors_and_boxes(home):
+    code = """
+print("[rank0]: Traceback (most recent call last):")
+print("[rank0]:   File 'train.py', line 3, in <module>")
+print("[rank0]: \\x1b[1;35mKeyError\\x1b[0m: 'los'")
+raise SystemExit(1)
+"""
+    job = ended(home, "retries = 2", code=code)
+    assert (job["class"], job["attempt"]) == ("user-error", 1)
+    assert job["reason"].startswith("exit code 1: KeyError: 'los'")
+
+
+def test_what_a_shell_cannot_execute_is_a_user_error_with_the_shells_line(home):
+    home.submit('[grid]\ni = [0, 1, 2, 3, 4]\n[steps.a]\nretries = 2\nshell = "pyhton train.py"\n', "--lanes", 1)
+    held(home, 2)
+    why = home.run("why", "sweep/0").stdout
+    assert "pyhton: not found" in why or "pyhton: command not found" in why
+    assert home.only("sweep/0")["attempt"] == 1

@@ -139,9 +139,10 @@ TEST(Classify, QuickTracebackIsAUserErrorAndQuoted) {
       "ModuleNotFoundError: No module named '\x1b[31mtorchh'\n";
   const Outcome quick = classify({.exit_code = 1, .duration_ns = kSecond, .log_tail = tail});
   EXPECT_EQ(quick.cls, OutcomeClass::UserError);
-  EXPECT_EQ(quick.reason, "exit code 1: ModuleNotFoundError: No module named '[31mtorchh'");
-  EXPECT_EQ(classify({.exit_code = 1, .duration_ns = 3600 * kSecond, .log_tail = tail}).cls,
-            OutcomeClass::Exit);
+  EXPECT_EQ(quick.reason, "exit code 1: ModuleNotFoundError: No module named 'torchh'");
+  const Outcome late = classify({.exit_code = 1, .duration_ns = 3600 * kSecond, .log_tail = tail});
+  EXPECT_EQ(late.cls, OutcomeClass::Exit);
+  EXPECT_EQ(late.reason, quick.reason);
 }
 
 TEST(Classify, TracebackOfAnotherKindMayPassWithARetry) {
@@ -150,6 +151,56 @@ TEST(Classify, TracebackOfAnotherKindMayPassWithARetry) {
       "ConnectionError: reset by peer\n";
   EXPECT_EQ(classify({.exit_code = 1, .duration_ns = kSecond, .log_tail = tail}).cls,
             OutcomeClass::Exit);
+}
+
+TEST(Classify, TheReasonOfAnyExceptionIsShown) {
+  const auto log = [](const std::string& line) {
+    return "Traceback (most recent call last):\n  File \"train.py\", line 1, in <module>\n" + line;
+  };
+  for (const std::string line : {"ValueError: diverged", "IndexError: list index out of range",
+                                 "__main__.Diverged: loss 1e30", "AssertionError"}) {
+    for (const std::int64_t ns : {kSecond, 3600 * kSecond}) {
+      const Outcome o = classify({.exit_code = 1, .duration_ns = ns, .log_tail = log(line + "\n")});
+      EXPECT_EQ(o.cls, OutcomeClass::Exit);
+      EXPECT_EQ(o.reason, "exit code 1: " + line);
+    }
+  }
+  const Outcome killed = classify({.signal = SIGKILL, .log_tail = log("KeyError: 'x'\n")});
+  EXPECT_EQ(killed.cls, OutcomeClass::Signal) << "what others send is no mistake";
+}
+
+TEST(Classify, AnOutageIsNoErrorOfTheUserWhateverItsExitCode) {
+  const std::string log =
+      "fatal: unable to access 'https://hub.invalid/': Could not resolve host\n";
+  for (const int code : {1, 2, 126, 127, 128}) {
+    EXPECT_EQ(classify({.exit_code = code, .duration_ns = kSecond, .log_tail = log}).cls,
+              OutcomeClass::Exit)
+        << code;
+  }
+  EXPECT_EQ(classify({.signal = SIGKILL, .log_tail = log}).cls, OutcomeClass::Signal);
+}
+
+TEST(Classify, WhatAShellCouldNotExecuteIsAUserErrorHoweverLate) {
+  const auto judged = [](int code, std::string log, std::int64_t ns = kSecond) {
+    return classify({.exit_code = code, .duration_ns = ns, .log_tail = std::move(log)});
+  };
+  const Outcome late =
+      judged(127, "epoch 9\ntrain.sh: line 9: pyhton: command not found\n", 3600 * kSecond);
+  EXPECT_EQ(late.cls, OutcomeClass::UserError);
+  EXPECT_EQ(late.reason, "exit code 127: train.sh: line 9: pyhton: command not found");
+  EXPECT_EQ(judged(126, "sh: 1: ./run.sh: Permission denied\n").cls, OutcomeClass::UserError);
+  EXPECT_EQ(judged(127, "").cls, OutcomeClass::UserError);
+  EXPECT_EQ(judged(126, "\n").cls, OutcomeClass::UserError);
+  // Another code, or other last words: the program goes on, or means something else by it.
+  EXPECT_EQ(judged(1, "sh: 1: nvidia-smi: not found\n").cls, OutcomeClass::Exit);
+  EXPECT_EQ(judged(127, "the solver has diverged\n").cls, OutcomeClass::Exit);
+  EXPECT_EQ(judged(127, "CUDA out of memory\n").cls, OutcomeClass::OomGpu);
+  EXPECT_EQ(judged(127, "sh: 1: nvidia-smi: not found\nepoch 1\nno progress\n").cls,
+            OutcomeClass::Exit);
+  EXPECT_EQ(
+      judged(127, "Traceback (most recent call last):\n  File \"a.py\", line 1\nValueError: x\n")
+          .cls,
+      OutcomeClass::Exit);
 }
 
 TEST(Classify, UsageOfResourcesIsKept) {

@@ -127,7 +127,7 @@ TEST(FindFailure, TheLastWordsDecide) {
 TEST(FindFailure, AMistakeIsOneOnlyRightAfterTheStart) {
   const std::string log = "Traceback (most recent call last):\nKeyError: 'lr'\n";
   EXPECT_EQ(class_in(log, true), OutcomeClass::UserError);
-  EXPECT_EQ(class_in(log, false), std::nullopt);
+  EXPECT_EQ(class_in(log, false), OutcomeClass::Exit);
   EXPECT_EQ(class_in("KeyError: only mentioned\n"), std::nullopt);
 }
 
@@ -143,10 +143,10 @@ TEST(FindFailure, ALineIsQuotedWithoutControlsAndCutBetweenCharacters) {
   const std::string line =
       "\x1b]0;evil\x07"
       "CUDA out of memory " +
-      std::string(178, 'x') + "ä";
+      std::string(180, 'x') + "ä";
   const std::optional<FoundFailure> found = find_failure(line, {}, false);
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->line.find('\x1b'), std::string::npos);
+  EXPECT_TRUE(found->line.starts_with("CUDA")) << found->line;
   EXPECT_TRUE(found->line.ends_with("x…")) << found->line;
 }
 
@@ -178,6 +178,8 @@ TEST(Signature, NumbersDoNotCount) {
     return signature_of({.cls = OutcomeClass::UserError, .reason = reason});
   };
   EXPECT_EQ(of("exit code 1: KeyError: 'run17'"), of("exit code 1: KeyError: 'run203'"));
+  EXPECT_EQ(of("TypeError: <function f at 0x7f678826d300>"),
+            of("TypeError: <function f at 0x7fa9be1c11e0>"));
   EXPECT_NE(of("exit code 1: KeyError: 'a'"), of("exit code 1: KeyError: 'b'"));
 }
 

@@ -1,0 +1,176 @@
+// What the end of a log says: ends that programs have written, a line for each row of the table,
+// and what is above the end.
+#include "job/end_of_log.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "job/classify.h"
+#include "job/traceback.h"
+
+namespace pergpu {
+namespace {
+
+const std::string kData = std::string(PERGPU_TEST_DATA) + "/failures/";
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file) << path;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, at);) parts.push_back(part);
+  return parts;
+}
+
+/// A log, and how it is to be judged.
+struct End {
+  std::string name = {};
+  std::string log = {};
+  std::optional<int> exit_code = std::nullopt;
+  std::optional<int> signal = std::nullopt;
+  std::string cls = {};
+  std::string reason = {};
+};
+
+const std::vector<End>& ends() {
+  static const std::vector<End> all = [] {
+    std::vector<End> out;
+    for (const std::string& line : split(read(kData + "expected.tsv"), '\n')) {
+      if (line.starts_with("#")) continue;
+      const std::vector<std::string> cells = split(line, '\t');
+      EXPECT_EQ(cells.size(), 4u) << line;
+      const std::vector<std::string> ended = split(cells.at(1), ' ');
+      End end{.name = cells[0],
+              .log = read(kData + cells[0] + ".log"),
+              .cls = cells[2],
+              .reason = cells[3]};
+      (ended.at(0) == "exit" ? end.exit_code : end.signal) = std::stoi(ended.at(1));
+      out.push_back(std::move(end));
+    }
+    return out;
+  }();
+  return all;
+}
+
+Outcome judge(const End& end, std::string log) {
+  return classify({.exit_code = end.exit_code,
+                   .signal = end.signal,
+                   .duration_ns = 5 * kSecond,
+                   .log_tail = std::move(log)});
+}
+
+/// A line of rows.txt: "CLASS | WORDS", "127 CLASS | WORDS".
+struct Example {
+  std::string words = {};
+  std::string cls = {};
+  int exit_code = 1;
+};
+
+/// "KeyError: 'x'", "numpy._core.MemoryError": not "fatal: …", "sh: …".
+bool names_an_exception(std::string_view line) {
+  const std::string_view name = exception_name(line);
+  return !name.empty() && (name.front() < 'a' || name.find('.') != name.npos) &&
+         name.find("Error:") == name.npos && name != "ERROR" && name != "Error" &&
+         !line.starts_with("java.") && !line.starts_with("cuda");
+}
+
+std::vector<Example> examples() {
+  std::vector<Example> out;
+  for (const std::string& line : split(read(kData + "rows.txt"), '\n')) {
+    const std::size_t bar = line.find(" | ");
+    if (line.starts_with("#") || bar == std::string::npos) continue;
+    Example example{.cls = line.substr(0, bar)};
+    if (const std::size_t gap = example.cls.find(' '); gap != std::string::npos) {
+      example.exit_code = std::stoi(example.cls);
+      example.cls = example.cls.substr(gap + 1);
+    }
+    for (std::size_t at = bar + 3; at < line.size(); ++at) {
+      const bool is_escape = line[at] == '\\' && at + 1 < line.size();
+      example.words += !is_escape ? line[at] : line[++at] == 'n' ? '\n' : '\t';
+    }
+    const std::string first = example.words.substr(0, example.words.find('\n'));
+    if (example.exit_code != 1 || !names_an_exception(first)) {
+      example.words = "epoch 1\n" + example.words + "\n";
+    } else {
+      example.words = "epoch 1\nTraceback (most recent call last):\n  File \"train.py\", line 3\n" +
+                      example.words + "\n";
+    }
+    out.push_back(std::move(example));
+  }
+  return out;
+}
+
+LogQuestion question(const std::string& log, int exit_code = 1) {
+  return {.log_tail = log, .is_quick = true, .exit_code = exit_code};
+}
+
+TEST(EndOfLog, EndsThatProgramsHaveWrittenAreJudgedAsExpected) {
+  EXPECT_GE(ends().size(), 150u);
+  for (const End& end : ends()) {
+    const Outcome outcome = judge(end, end.log);
+    EXPECT_EQ(to_string(outcome.cls), end.cls) << end.name;
+    EXPECT_EQ(outcome.reason, end.reason) << end.name;
+  }
+}
+
+TEST(EndOfLog, EachRowOfTheTableHasAnExampleThatItDecides) {
+  std::set<const FailureRow*> seen;
+  for (const Example& example : examples()) {
+    const auto said = read_end_of_log(question(example.words, example.exit_code));
+    if (said && said->row != nullptr) seen.insert(said->row);
+    const Outcome outcome = classify(
+        {.exit_code = example.exit_code, .duration_ns = 5 * kSecond, .log_tail = example.words});
+    EXPECT_EQ(to_string(outcome.cls), example.cls) << example.words << outcome.reason;
+  }
+  for (const auto rows : {text_rows(), exception_rows(), shell_rows()}) {
+    for (const FailureRow& row : rows) EXPECT_TRUE(seen.contains(&row)) << row.words;
+  }
+}
+
+TEST(EndOfLog, TheDocumentationListsEachRow) {
+  const std::string page = read(std::string(PERGPU_TEST_DATA) + "/../../docs/failure-words.md");
+  for (const auto rows : {text_rows(), exception_rows(), shell_rows()}) {
+    for (const FailureRow& row : rows) {
+      const std::string cell =
+          "``" + std::string(row.words) + "`` | " + std::string(row.who) + " |";
+      EXPECT_NE(page.find(cell), std::string::npos) << cell;
+    }
+  }
+}
+
+TEST(EndOfLog, WhatWasHandledAboveChangesNothing) {
+  EXPECT_TRUE(rc::check([] {
+    const auto any_end = [] { return *rc::gen::inRange<std::size_t>(0, ends().size()); };
+    const End& above = ends()[any_end()];
+    const End& end = ends()[any_end()];
+    RC_PRE(!end.log.empty());  // no words are no other end
+    const int epochs = *rc::gen::inRange(1, 60);
+    std::string log = above.log;
+    for (int i = 0; i < epochs; ++i) log += "epoch " + std::to_string(i) + " loss 0.5\n";
+    const Outcome outcome = judge(end, log + end.log);
+    RC_ASSERT(std::string(to_string(outcome.cls)) == end.cls);
+    RC_ASSERT(outcome.reason == end.reason);
+  }));
+}
+
+TEST(EndOfLog, AProgramThatGoesOnHasNotEndedByWhatItMet) {
+  for (const End& end : ends()) {
+    const std::string log = end.log + "epoch 3 loss 0.5\nepoch 4 loss 0.4\n";
+    const auto said = read_end_of_log(question(log));
+    if (said) ADD_FAILURE() << end.name << ": " << said->line;
+  }
+}
+
+}  // namespace
+}  // namespace pergpu
