@@ -120,10 +120,11 @@ std::optional<Verdict> by_log(const Evidence& e, const std::string& ended, Outco
 /// something else by it.
 Verdict not_executed(const Evidence& e, const std::string& ended) {
   if (!says_nothing(e.log_tail)) return {OutcomeClass::Exit, ended};
-  return {OutcomeClass::UserError,
-          ended + (e.exit_code == kNotFoundExit
-                       ? ", a shell's for a program that is not found; the log is empty"
-                       : ", a shell's for a program that may not be executed; the log is empty")};
+  return {
+      OutcomeClass::UserError,
+      ended + (e.exit_code == kNotFoundExit
+                   ? ", a shell's for a program that is not found; its log says nothing"
+                   : ", a shell's for a program that may not be executed; its log says nothing")};
 }
 
 Verdict exited(const Evidence& e) {

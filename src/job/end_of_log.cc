@@ -191,12 +191,19 @@ class EndOfLog {
       const FailureRow* row = row_of_line(i);
       // Words that name no cause are those of the end only where no others follow.
       const bool is_vague = row != nullptr && row->sign == Sign::Reason;
-      if (row != nullptr && (!is_vague || (plain == 0 && last == nullptr))) {
-        return judged(row, lines_[i].text, plain <= kAfterMistake);
+      if (row != nullptr && (!is_vague || (plain <= 1 && last == nullptr))) {
+        return judged(row, with_message(i), plain <= kAfterMistake);
       }
       if (kinds_[i] == LineKind::Plain && !is_of_stack(i)) ++plain;
     }
     return std::nullopt;
+  }
+
+  /// "Error in f() :", and the message below.
+  std::string with_message(std::size_t i) const {
+    std::string out(trim(lines_[i].text));
+    if (!out.ends_with(':') || i + 1 == lines_.size()) return out;
+    return out + " " + std::string(trim(lines_[i + 1].text));
   }
 
   /// Go: the line of a function stands above the one of its place.
@@ -224,7 +231,8 @@ class EndOfLog {
     if (is_missing_program()) {
       if (const FailureRow* row = row_of_text(trim(line), shell_rows())) return row;
     }
-    return row_of_text(line, text_rows());
+    const FailureRow* row = row_of_text(line, text_rows());
+    return row != nullptr && row->sign != Sign::Child ? row : nullptr;
   }
 
   bool is_in_traceback(std::size_t i) const {

@@ -183,6 +183,10 @@ constexpr FailureRow kTexts[] = {
     {"^In '*': Could not find '", Mistake, "Hydra"},
     {"^You must specify '", Mistake, "Hydra"},
 
+    // These say that a child failed.
+    {"initialization failed. See root cause above", Child, "vLLM"},
+    {"See stack trace for the root cause", Child, "vLLM"},
+
     // What nothing above knows.
     {"^Error: ", Reason, "R, click, Node.js"},
     {"^Error in ", Reason, "R"},
@@ -193,7 +197,7 @@ constexpr FailureRow kTexts[] = {
     {"^Exception in thread \"main\"", Reason, "Java"},
     {"^Caused by: ", Reason, "Java"},
     {"^panic: ", Reason, "Go"},
-    {"' panicked at ", Reason, "Rust"},
+    {"^thread '*panicked at ", Reason, "Rust"},
     {"^terminate called after throwing", Reason, "C++"},
     {"^ *what():  ", Reason, "C++"},
 };

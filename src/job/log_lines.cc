@@ -134,7 +134,8 @@ bool has(std::string_view text, std::string_view part) {
 }
 
 bool is_progress_bar(std::string_view text) {
-  return has(text, "it/s") || has(text, "s/it") || has(text, "%|") || has(text, "?B/s");
+  return has(text, "it/s") || has(text, "s/it") || has(text, "%|") || has(text, "?B/s") ||
+         has(text, "━━");
 }
 
 /// What may stand before "epoch 3": nothing, a level or a name of a logger, "Starting".
@@ -175,47 +176,24 @@ bool counts_progress(std::string_view text) {
   return false;
 }
 
-constexpr std::array<std::string_view, 40> kTrailers = {
-    "wandb:",
-    "swanlab:",
-    "COMET ",
-    "🏃",
-    "🧪",
-    "srun:",
-    "slurmstepd:",
-    "mpirun ",
-    "prterun ",
-    "make:",
-    "make[",
-    "ninja:",
-    "ERROR conda.cli.main_run",
-    "Set the environment variable HYDRA_FULL_ERROR",
-    "For simplicity, JAX has removed",
+constexpr std::array<std::string_view, 55> kTrailers = {
+    "wandb:", "swanlab:", "COMET ", "🏃", "🧪", "srun:", "slurmstepd:", "mpirun ", "prterun ",
+    "make:", "make[", "ninja:", "ERROR conda.cli.main_run",
+    "Set the environment variable HYDRA_FULL_ERROR", "For simplicity, JAX has removed",
     "The stack trace below excludes JAX-internal frames",
-    "The preceding is the original exception that occurred",
-    "CUDA kernel errors might be",
-    "For debugging consider passing",
-    "Compile with `TORCH_USE_CUDA_DSA`",
-    "Device-side assertion",
-    "Search for `cudaError",
-    "Hint: If you want to see a list of allocated",
-    "Exception raised from ",
-    "frame #",
-    "goroutine ",
-    "Detailed tracebacks of the workers",
-    "Aborted",
-    "Killed",
-    "Terminated",
-    "Segmentation fault",
-    "Execution halted",
-    "exit status ",
-    "WARNING:torch.distributed",
-    "ERROR:torch.distributed",
-    "INFO:torch.distributed",
-    "torch.distributed.elastic",
-    "Exception ignored",
-    "note: ",
-    "resource_tracker:"};
+    "The preceding is the original exception that occurred", "CUDA kernel errors might be",
+    "For debugging consider passing", "Compile with `TORCH_USE_CUDA_DSA`", "Device-side assertion",
+    "Search for `cudaError", "Hint: If you want to see a list of allocated",
+    "Exception raised from ", "frame #", "goroutine ", "Detailed tracebacks of the workers",
+    "Aborted", "Killed", "Terminated", "Segmentation fault", "Execution halted", "exit status ",
+    "WARNING:torch.distributed", "ERROR:torch.distributed", "INFO:torch.distributed",
+    "torch.distributed.elastic", "Exception ignored", "note: ", "resource_tracker:",
+    // mpirun, MPICH, DeepSpeed, shells with -x, Julia, Node.js
+    "Primary job ", "a non-zero exit code. Per user", "mpirun detected", "prterun detected",
+    "the job to be terminated", "=   ", "[INFO] [launch.py", "[ERROR] [launch.py", "+ ",
+    "Stacktrace:", "in expression starting at", "Node.js v",
+    // TensorFlow, XLA: warnings behind a time
+    ": W ", ": I ", ": E "};
 
 /// "----", "====": rules between parts.
 bool is_rule(std::string_view text) {

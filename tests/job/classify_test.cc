@@ -262,6 +262,9 @@ TEST(Classify, WithMpsABrokenContextMayBeAnothersFault) {
   EXPECT_EQ(outcome.reason,
             "exit code 1: RuntimeError: CUDA error: an illegal memory access (with MPS another job "
             "on its GPU may have caused it)");
+  e.log_tail =
+      "Traceback (most recent call last):\n  File \"a.py\", line 3\n" + e.log_tail.substr(7);
+  EXPECT_EQ(classify(e).cls, OutcomeClass::Neighbour);
   e.exit_code = std::nullopt;
   e.signal = SIGABRT;  // as programs in C++ end by an error of CUDA
   EXPECT_EQ(classify(e).cls, OutcomeClass::Neighbour);

@@ -164,6 +164,60 @@ TEST(EndOfLog, WhatWasHandledAboveChangesNothing) {
   }));
 }
 
+TEST(EndOfLog, WhatLaunchersReportIsJudgedByTheChild) {
+  const std::string frames = "Traceback (most recent call last):\n  File \"a.py\", line 3\n";
+  const std::string tag = "(EngineCore_DP0 pid=4711) ";
+  const std::vector<std::pair<std::string, OutcomeClass>> logs = {
+      {tag + "ERROR 11-27 12:00:00 [core.py:390] Traceback (most recent call last):\n" + tag +
+           "ERROR 11-27 12:00:00 [core.py:390]   File \"a.py\", line 3\n" + tag +
+           "ERROR 11-27 12:00:00 [core.py:390] torch.OutOfMemoryError: CUDA out of memory.\n" +
+           frames + "RuntimeError: Engine core initialization failed. See root cause above.\n",
+       OutcomeClass::OomGpu},
+      {frames + "KeyError: 'los'\n" +
+           "[2026-11-27 12:00:00,123] [INFO] [launch.py:315:sigkill_handler] Killing subprocess 1\n"
+           "[2026-11-27 12:00:00,124] [INFO] [launch.py:315:sigkill_handler] Killing subprocess 2\n"
+           "[2026-11-27 12:00:00,125] [INFO] [launch.py:315:sigkill_handler] Killing subprocess 3\n"
+           "[2026-11-27 12:00:00,126] [INFO] [launch.py:315:sigkill_handler] Killing subprocess 4\n"
+           "[2026-11-27 12:00:00,127] [ERROR] [launch.py:321:sigkill_handler] exits with code 1\n",
+       OutcomeClass::UserError},
+      // Of an earlier launch, which was not the end.
+      {frames + "KeyError: 'los'\n" + frames + "subprocess.CalledProcessError: no\n" + frames +
+           "subprocess.CalledProcessError: no\n",
+       OutcomeClass::Exit},
+      // Rank 1 has failed, rank 0 has lost it.
+      {"[rank1]: Traceback (most recent call last):\n[rank1]:   File \"a.py\", line 3\n"
+       "[rank1]: KeyError: 'los'\n[rank0]: Traceback (most recent call last):\n[rank0]:   File "
+       "\"a.py\", line 4\n[rank0]: RuntimeError: [../gloo/transport/tcp/pair.cc:525] Connection "
+       "closed by peer [127.0.0.1]:17\n",
+       OutcomeClass::UserError},
+  };
+  for (const auto& [log, cls] : logs) {
+    const Outcome outcome = classify({.exit_code = 1, .duration_ns = 5 * kSecond, .log_tail = log});
+    EXPECT_EQ(outcome.cls, cls) << log << outcome.reason;
+  }
+}
+
+TEST(EndOfLog, MoreOutputThanAProgramLeavesBehindMeansThatItWentOn) {
+  const auto cls = [](const std::string& log) {
+    return classify({.exit_code = 1, .duration_ns = 5 * kSecond, .log_tail = log}).cls;
+  };
+  const std::string frames = "Traceback (most recent call last):\n  File \"a.py\", line 3\n";
+  for (int lines = 0; lines < 12; ++lines) {
+    std::string after;
+    for (int i = 0; i < lines; ++i) after += "writing the table of results\n";
+    EXPECT_EQ(cls("CUDA out of memory\n" + after),
+              lines <= 5 ? OutcomeClass::OomGpu : OutcomeClass::Exit);
+    EXPECT_EQ(cls(frames + "KeyError: 'los'\n" + after),
+              lines <= 3 ? OutcomeClass::UserError : OutcomeClass::Exit);
+    EXPECT_EQ(cls("ERROR:root:no cache\n" + frames + "KeyError: 'los'\n" + after),
+              lines == 0 ? OutcomeClass::UserError : OutcomeClass::Exit);
+  }
+  for (const char* handled : {"CUDA out of memory, retrying with 32", "WARNING: CUDA out of memory",
+                              "CUDA out of memory: trying 16", "CUDA out of memory, skipping it"}) {
+    EXPECT_EQ(cls(std::string(handled) + "\n"), OutcomeClass::Exit) << handled;
+  }
+}
+
 TEST(EndOfLog, AProgramThatGoesOnHasNotEndedByWhatItMet) {
   for (const End& end : ends()) {
     const std::string log = end.log + "epoch 3 loss 0.5\nepoch 4 loss 0.4\n";
