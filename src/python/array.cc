@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <string_view>
 #include <utility>
 
 #include "python/dlpack.h"
@@ -255,7 +256,21 @@ PyObject* given_to(const char* package, const char* function, PyObject* self) {
 }
 
 PyObject* numpy(PyObject* object, PyObject*) { return given_to("numpy", "asarray", object); }
-PyObject* torch(PyObject* object, PyObject*) { return given_to("torch", "from_dlpack", object); }
+
+/// Torch before 2.3 refuses bool in DLPack: such an array goes as bytes, which become bool there.
+PyObject* torch(PyObject* object, PyObject*) {
+  Array* self = as<Array>(object);
+  if (std::string_view(self->element->name) != "bool") {
+    return given_to("torch", "from_dlpack", object);
+  }
+  Ref counts(shape(object, nullptr));
+  PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  Ref bytes(counts ? PyObject_CallFunction(type, "OiOs", object, 0, counts.get(), "uint8") : nullptr);
+  Ref tensor(bytes ? given_to("torch", "from_dlpack", bytes.get()) : nullptr);
+  Ref module(tensor ? PyImport_ImportModule("torch") : nullptr);
+  Ref boolean(module ? PyObject_GetAttrString(module.get(), "bool") : nullptr);
+  return boolean ? PyObject_CallMethod(tensor.get(), "view", "O", boolean.get()) : nullptr;
+}
 
 PyObject* item(PyObject* object, PyObject* at) {
   Ref array(numpy(object, nullptr));

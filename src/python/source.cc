@@ -54,7 +54,27 @@ Source::~Source() {
   Py_DecRef(capsule_);  // calls the deleter, as it still has its name
 }
 
+/// One of numpy.ma.  The last type that was none is remembered: mostly it is the next one's, too.
+bool Source::is_masked(PyObject* value) {
+  static PyTypeObject* plain = nullptr;
+  PyTypeObject* type = Py_TYPE(value);
+  if (type == plain) return false;
+  if (PyObject_HasAttrString(value, "mask") != 0 && PyObject_HasAttrString(value, "filled") != 0) {
+    return true;
+  }
+  Py_INCREF(type);
+  Py_XDECREF(plain);
+  plain = type;
+  return false;
+}
+
 bool Source::open(PyObject* value, const char* what, PyTypeObject* array) {
+  if (is_masked(value)) {
+    PyErr_Format(PyExc_TypeError,
+                 "%s is a masked array: its mask would be lost; hand over filled(), or data and mask",
+                 what);
+    return false;
+  }
   if (open_buffer(value, what, array)) return true;
   if (PyErr_Occurred() != nullptr) return false;
   return open_as_numpy(value, what, array) || open_dlpack(value, what);

@@ -18,7 +18,7 @@ class Source {
   ~Source();
 
   /// Of an object with a buffer (numpy's arrays, bytes, Array), or with __dlpack__ (torch, jax) on
-  /// the CPU.  `array` is the type of Array.  False: an exception is set, which calls it `what`.
+  /// the CPU.  `array` is the type of Array.  Masked arrays are refused.  False: an exception is set, which calls it `what`.
   bool open(PyObject* value, const char* what, PyTypeObject* array);
 
   const Element& element() const { return *element_; }
@@ -28,6 +28,7 @@ class Source {
   void copy_to(std::byte* to) const;
 
  private:
+  static bool is_masked(PyObject* value);
   bool open_buffer(PyObject* value, const char* what, PyTypeObject* array);
   bool open_as_numpy(PyObject* value, const char* what, PyTypeObject* array);
   bool open_dlpack(PyObject* value, const char* what);

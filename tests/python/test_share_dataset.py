@@ -355,3 +355,35 @@ def test_no_huge_pages_are_told_of():
     with pytest.warns(RuntimeWarning, match=r"'x of .*' lies in normal pages: it needs 2 huge ones of .*vm\.nr_hugepages=2"):
         data = share.dataset(own("x"), lambda: numpy.ones(3 << 20, "uint8"), huge_pages=True)
     assert data.numpy().sum() == 3 << 20
+
+
+def test_a_masked_array_is_refused_wherever_it_would_lose_its_mask():
+    masked = numpy.ma.masked_array([1.0, -999.0, 3.0], mask=[0, 1, 0])
+    with pytest.raises(TypeError, match="mask would be lost"):
+        share.dataset(own("masked"), lambda: {"x": [masked]})
+    with pytest.raises(TypeError, match="mask would be lost"):
+        share.parameters({"w": masked}, own("masked"))
+    with pytest.raises(TypeError, match="mask would be lost"):
+        share.Loader(masked, batch_size=1)
+    with share.Channel(shape=(3,), dtype="float64") as channel, channel.producer() as out:
+        out.put(numpy.zeros(3))
+        with pytest.raises(TypeError, match="mask would be lost"):
+            out.put(masked)
+        out.put(numpy.zeros(3))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: {0: numpy.ones(1 << 18)},
+    lambda: numpy.zeros(1 << 18, dtype=[("a", "f8")]),
+    lambda: numpy.zeros(1 << 18, dtype="M8[s]"),
+    lambda: numpy.zeros(1 << 18, dtype="S8"),
+])  # fmt: skip
+def test_what_each_process_would_have_for_itself_is_warned_of(make):
+    with pytest.warns(RuntimeWarning, match="each process gets a copy of its own, of [12] MiB") as caught:
+        share.dataset(own("large"), make)
+    assert caught[0].filename == __file__
+
+
+def test_small_objects_and_arrays_of_numbers_are_no_warning(recwarn):
+    share.dataset(own("small"), lambda: ({0: numpy.ones(9)}, {"x": numpy.ones(1 << 20)}, numpy.zeros(1 << 18)))
+    assert not recwarn.list

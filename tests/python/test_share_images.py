@@ -82,3 +82,8 @@ def test_images_are_cut_and_turned_by_seed_epoch_and_row():
 def test_images_that_cannot_be_are_refused(options, error, words):
     with pytest.raises(error, match=words):
         share.Images(**options)
+
+
+def test_images_whose_channels_come_first_are_refused():
+    with pytest.raises(ValueError, match=r"images of 32 channels.*moveaxis"):
+        share.Loader(numpy.zeros((8, 3, 32, 32), "uint8"), batch_size=8, transforms=share.Images(flip=True))

@@ -512,3 +512,30 @@ def test_numpy_and_torch_are_not_imported():
     code += "; import sys; print(sorted({'numpy', 'torch', 'jax'} & set(sys.modules)))"
     env = {**os.environ, "PYTHONPATH": str(PACKAGE)}
     assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("leave", [lambda model: model.double(), lambda model: model.to(dtype=model.weight.dtype).half()])
+def test_a_model_that_leaves_the_shared_memory_is_an_error_at_the_next_update(leave):
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Linear(2, 1)
+    shared = share.parameters(model, "leaves")
+    with shared.update():
+        pass
+    leave(model)
+    with pytest.raises(RuntimeError, match="'leaves' is no longer in the shared memory"):
+        shared.update()
+
+
+def test_a_module_with_a_mask_of_booleans_is_shared():
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Linear(2, 1)
+    model.register_buffer("mask", torch.tensor([True, False]))
+    shared = share.parameters(model, "masked module")
+    assert shared["mask"].dtype is torch.bool and shared["mask"].tolist() == [True, False]
+
+
+def test_conjugated_and_negated_tensors_are_shared_by_value():
+    torch = pytest.importorskip("torch")
+    value = torch.tensor([1 + 2j])
+    assert share.dataset("conj", lambda: value.conj()).torch().tolist() == [1 - 2j]
+    assert share.dataset("negative", lambda: value.conj().imag).torch().tolist() == [-2.0]

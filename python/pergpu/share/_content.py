@@ -17,17 +17,20 @@ import math
 import pickle
 import struct
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ._formats import SIZES
 from ._list import SharedList, packed
+from ._meeting import frames_of_ours
 
 MAGIC = b"PGSHARE1"
 ALIGNMENT = 64
 _PIECE = 64 << 20  # bytes that are copied before a signal is seen
 _LONGEST_HEAD = 1 << 30
 _FEW = 100
+_LARGE_PICKLE = 1 << 20  # bytes that each process would have for itself
 
 
 class NotContent(ValueError):
@@ -95,11 +98,25 @@ class Layout:
             return {"array": self._add(piece)}
         if value is None or type(value) in (bool, int, float, str):
             return {"value": value}
-        return {"pickle": self._add(_of_buffer(memoryview(pickle.dumps(value, 5))))}
+        pickled = pickle.dumps(value, 5)
+        if len(pickled) >= _LARGE_PICKLE:
+            warnings.warn(_not_shared(value, len(pickled)), RuntimeWarning, stacklevel=frames_of_ours())
+        return {"pickle": self._add(_of_buffer(memoryview(pickled)))}
 
     def _add(self, piece: Piece) -> int:
         self._pieces.append(piece)
         return len(self._pieces) - 1
+
+
+def _not_shared(value: Any, nbytes: int) -> str:
+    kind = type(value)
+    name = f"an array of {value.dtype}" if kind.__module__ == "numpy" and hasattr(value, "dtype") else f"a {kind.__qualname__}"
+    if isinstance(value, Mapping):
+        name = "a dict whose keys are not all strings"
+    return (
+        f"{name} is shared as a pickle, so each process gets a copy of its own, of {nbytes >> 20} MiB: shared are arrays of "
+        "numbers, and lists, tuples and dicts (with strings as keys) of them"
+    )
 
 
 def head_of(memory: memoryview) -> dict[str, Any]:
@@ -165,17 +182,21 @@ def piece_of(value: Any) -> Piece | None:
 def _of_tensor(torch: Any, tensor: Any) -> Piece:
     if tensor.device.type != "cpu":
         raise TypeError(f"a tensor on {tensor.device} cannot be shared with other processes: hand over `.cpu()`")
-    tensor = tensor.detach().contiguous()
+    tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     dtype = str(tensor.dtype).rpartition(".")[2]
     if dtype not in SIZES:
         raise TypeError(f"a tensor of {tensor.dtype} cannot be shared")
-    flat = tensor.reshape(-1).view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)
+    flat = tensor.reshape(-1)
+    if flat.numel() and flat.stride(0) != 1:  # of one element: contiguous all the same
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    flat = flat.view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)
     return Piece(dtype, tuple(tensor.shape), lambda into: _copy(memoryview(flat.numpy()), into))
 
 
 def _of_numpy(value: Any) -> Piece | None:
     import numpy
 
+    refuse_masked(value)
     array = numpy.asarray(value)
     dtype = array.dtype.name
     if dtype not in SIZES or array.dtype.hasobject:
@@ -192,6 +213,14 @@ def _of_numpy(value: Any) -> Piece | None:
             numpy.copyto(there, array)
 
     return Piece(dtype, tuple(int(one) for one in array.shape), write)
+
+
+def refuse_masked(value: Any) -> None:
+    """TypeError: it is an array of numpy.ma."""
+    import numpy
+
+    if isinstance(value, numpy.ma.MaskedArray):
+        raise TypeError("a masked array cannot be shared, its mask would be lost: hand over `.filled(…)`, or `.data` and `.mask`")
 
 
 def _of_buffer(buffer: memoryview) -> Piece:

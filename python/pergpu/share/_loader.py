@@ -364,6 +364,11 @@ def _images_of(transforms: Any, fields: Mapping[Any, Array]) -> dict[Any, Images
                 f"transforms: {name!r} is {array.shape} of {array.dtype}: images are uint8, (n, height, width, channels) "
                 "or (n, height, width)"
             )
+        if array.ndim == 4 and array.shape[3] > 4:
+            raise ValueError(
+                f"transforms: {name!r} is {array.shape}: that would be images of {array.shape[3]} channels. Expected is "
+                "(n, height, width, channels); numpy.moveaxis(images, 1, -1) makes it of (n, channels, height, width)"
+            )
     return dict(transforms)
 
 
@@ -377,11 +382,7 @@ def _as_numpy(memory: Any, offset: int, shape: tuple[int, ...], dtype: str) -> A
 
 
 def _as_torch(memory: Any, offset: int, shape: tuple[int, ...], dtype: str) -> Any:
-    if dtype != "bool":
-        return Array(memory, offset, shape, dtype).torch()
-    import torch  # whose older versions know no bool of others
-
-    return Array(memory, offset, shape, "uint8").torch().view(torch.bool)
+    return Array(memory, offset, shape, dtype).torch()
 
 
 def _as_jax(memory: Any, offset: int, shape: tuple[int, ...], dtype: str) -> Any:

@@ -96,6 +96,15 @@ class SharedParameters(Mapping[str, Any]):
         self._shared.attach()
         for one in places:
             one.point(self._views[one.name])
+        pointed = [(one.tensor, self._views[one.name]) for one in places if one.tensor is not None and one.piece.nbytes]
+        self._first = pointed[0] if pointed else None
+
+    def _is_left(self) -> bool:
+        """What moves or converts a module does it with all of its tensors: one is looked at."""
+        if self._first is None:
+            return False
+        tensor, view = self._first
+        return bool(tensor.data_ptr() != view.data_ptr())
 
     def __getitem__(self, name: str) -> Any:
         return self._views[name]
@@ -116,7 +125,15 @@ class SharedParameters(Mapping[str, Any]):
 
         Snapshots have all of it or nothing.  Updates do not wait for each other, and not for long for a
         snapshot: while it copies.  A thread may nest them.
+
+        RuntimeError: the model has left the shared memory, by `.to(…)`, `.double()`, `.cuda()` or the like:
+        what it learns from then on is its own.
         """
+        if self._is_left():
+            raise RuntimeError(
+                f"the model of parameters {self.name!r} is no longer in the shared memory: move or convert it (.to(), "
+                ".double(), .cuda(), …) before share.parameters(), not after it"
+            )
         return self._shared
 
     def count(self, name: str, by: int = 1) -> int:
@@ -211,8 +228,13 @@ class _Place(NamedTuple):
     piece: _content.Piece
     view: Callable[[Array], Any]
     """What the user gets of the shared array."""
-    point: Callable[[Any], None]
-    """Makes the model use it."""
+    tensor: Any
+    """Of a module: what is to use it; else None."""
+
+    def point(self, view: Any) -> None:
+        """Makes the model use it."""
+        if self.tensor is not None:
+            self.tensor.data = view
 
 
 class _Found(NamedTuple):
@@ -225,10 +247,10 @@ class _Found(NamedTuple):
 def _found(model: Any, buffers: bool) -> _Found:
     torch = sys.modules.get("torch")
     aliases: dict[str, str] = {}
-    points: dict[str, Callable[[Any], None]] = {}
+    tensors: dict[str, Any] = {}
     if torch is not None and isinstance(model, torch.nn.Module):
         arrays, aliases = _of_module(torch, model, buffers)
-        points = {name: _pointer(tensor) for name, tensor in arrays.items()}
+        tensors = arrays
     elif isinstance(model, Mapping):
         arrays = dict(model)
     else:
@@ -244,7 +266,7 @@ def _found(model: Any, buffers: bool) -> _Found:
             raise TypeError(f"{name}: {error}") from None
         if piece is None:
             raise TypeError(f"{name}: an array was expected, not {type(value).__name__}")
-        places.append(_Place(name, at, piece, _viewer(torch, value), points.get(name, lambda view: None)))
+        places.append(_Place(name, at, piece, _viewer(torch, value), tensors.get(name)))
         at += piece.nbytes + -piece.nbytes % _ALIGNMENT
     if not places:
         raise ValueError("the model has no parameters")
@@ -269,13 +291,6 @@ def _of_module(torch: Any, model: Any, buffers: bool) -> tuple[dict[str, Any], d
         if id(tensor) not in names:
             arrays[name] = tensor
     return arrays, aliases
-
-
-def _pointer(tensor: Any) -> Callable[[Any], None]:
-    def point(view: Any) -> None:
-        tensor.data = view
-
-    return point
 
 
 def _viewer(torch: Any, value: Any) -> Callable[[Array], Any]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Callable
 
 from .._share import Array
+from ._content import refuse_masked
 from ._formats import SIZES
 from ._list import SharedList
 
@@ -42,6 +43,8 @@ def _of_tensor(name: str, value: Any) -> Array | None:
         return None
     if value.device.type != "cpu":
         raise TypeError(f"{name} is on {value.device}: a loader gathers rows in the memory of the processor")
+    if value.is_conj() or value.is_neg():  # its memory has other values
+        raise _scattered(name, "resolve_conj().resolve_neg()")
     if not value.is_contiguous():
         raise _scattered(name, "contiguous()")
     dtype = str(value.dtype).rpartition(".")[2]
@@ -56,6 +59,7 @@ def _of_numpy(name: str, value: Any) -> Array | None:
         return None
     import numpy
 
+    refuse_masked(value)
     array = numpy.asarray(value)
     if array.dtype.hasobject or array.dtype.byteorder not in "=|<":
         raise TypeError(f"{name} is of {array.dtype!r}: numbers of this machine were expected")
