@@ -64,7 +64,7 @@ Coordinator::Changed Coordinator::release(const std::vector<JobId>& jobs) {
       continue;
     }
     const Job& job = *parts_.world->job(id);
-    forget_breaker({job.sweep, job.step});
+    breaker_.reset(StepKey{job.sweep, job.step});
     record(id, event::Requeued{"released"});
     refresh(id);
     out.changed.push_back(id.value);
@@ -82,7 +82,7 @@ Coordinator::Changed Coordinator::retry(const std::vector<JobId>& jobs) {
       out.unchanged.push_back(id.value);
       continue;
     }
-    forget_breaker({job.sweep, job.step});
+    breaker_.reset(StepKey{job.sweep, job.step});
     record(id, event::Requeued{"queued again by hand"});
     refresh(id);
     dependents_of(id);

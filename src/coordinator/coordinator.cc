@@ -29,6 +29,13 @@ Coordinator::Coordinator(Parts parts)
           static_cast<std::uint32_t>(getpid() * 97 + parts_.clock->now().wall_ns / kMillisecond)),
       learnt_(parts_.world->meta(), *parts_.clock,
               [this](row::Meta fact) { parts_.journal->record(std::move(fact)); }),
+      breaker_({.world = parts_.world,
+                .clock = parts_.clock,
+                .timers = parts_.timers,
+                .record = [this](JobId job, JobEvent e) { record(job, std::move(e)); },
+                .refresh = [this](JobId job) { refresh(job); },
+                .pause = [this](StepKey step, bool pauses) { queue_.pause(step, pauses); },
+                .is_frozen = [this](SweepId sweep) { return frozen_ && frozen_ == sweep; }}),
       planner_(std::make_unique<AttemptPlanner>(
           *parts_.world, parts_.home, parts_.share, parts_.read_environment,
           [this](row::Meta fact) { parts_.journal->record(std::move(fact)); })) {
@@ -524,8 +531,8 @@ const LiveAttempt* Coordinator::live(JobId job) const {
 
 bool Coordinator::idle() const {
   return live_.empty() && (!cluster_ || cluster_->idle()) && told_all() && acquiring_.empty() &&
-         ready_.empty() && not_before_.empty() && walks_ == 0 && submits_.empty() && !submitting_ &&
-         notices_->idle() && parts_.journal->idle() && parts_.journal->writable() &&
+         ready_.empty() && not_before_.empty() && breaker_.idle() && submits_.empty() &&
+         !submitting_ && notices_->idle() && parts_.journal->idle() && parts_.journal->writable() &&
          !parts_.journal->fetches();
 }
 

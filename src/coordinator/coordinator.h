@@ -24,6 +24,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "coordinator/circuit_breaker.h"
 #include "coordinator/forecast_input.h"
 #include "coordinator/gpu_care.h"
 #include "coordinator/gpu_lanes.h"
@@ -326,15 +327,6 @@ class Coordinator {
   void await_lull();
   void vacate(LiveAttempt& live, bool gone);
   void drop_environment(SweepId id);
-  void mind_breaker(const Job& job);
-  void count_mistake(const Job& job);
-  void mend_breaker(StepKey key);
-  void forget_breaker(StepKey key);
-  void forget_breakers(SweepId sweep);
-  void recover_breakers();
-  void for_each_of_step(StepKey key, std::function<void(const Job&)> act);
-  void walk_on(StepKey key, std::uint64_t walk, std::size_t from,
-               std::function<void(const Job&)> act);
 
   bool cancel_waiting(const Job& job, const std::string& reason);
   void stop_attempt(const Job& job, StopCause cause, const std::string& reason, StopHow how);
@@ -418,11 +410,6 @@ class Coordinator {
     Demand demand;      // as booked: a resubmit meanwhile may declare another one
     int overtaken = 0;  // ReadyQueue::overtaken() of its class before
   };
-  struct Breaker {
-    std::map<std::string, int> mistakes = {};  // how many failed so, by signature
-    std::string reason = {};                   // "": it has not tripped
-    std::uint64_t walk = 0;                    // its jobs are being held or let go; 0: they are not
-  };
   struct Place {
     std::string root = {};
     std::string name = {};
@@ -442,9 +429,7 @@ class Coordinator {
   Capacity capacity_;
   std::map<JobId, LiveAttempt> live_;
   std::map<JobId, Acquiring> acquiring_;  // a GPU is being made ready for it
-  std::map<StepKey, Breaker> breakers_;
-  std::uint64_t last_walk_ = 0;
-  int walks_ = 0;
+  CircuitBreaker breaker_;
   std::unordered_map<JobId, Timers::Id> not_before_;
   JobMap<Standing> ready_;      // what is in queue_
   std::vector<JobId> touched_;  // since the last flush, in order, each once

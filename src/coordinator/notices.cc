@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "coordinator/breaker.h"
+#include "coordinator/circuit_breaker.h"
 #include "number.h"
 
 namespace pergpu {

@@ -79,7 +79,7 @@ void Coordinator::recover() {
   if (parts_.mps != nullptr) parts_.mps->end_left();
   if (cluster_) cluster_->recover(on_cluster);
   refresh_all();
-  recover_breakers();
+  breaker_.recover();
   notices_->recover();
   parts_.local->adopt(std::move(local));
   parts_.fake->adopt(std::move(fake));

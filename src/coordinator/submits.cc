@@ -138,7 +138,7 @@ void Coordinator::run_submits() {
       rest_.insert(sweep);  // nothing of it may have to run
       planner_->forget(sweep);
       // What is only added is no word of a person on what has failed before.
-      if (!adds || reply.requeued > 0) forget_breakers(sweep);
+      if (!adds || reply.requeued > 0) breaker_.reset(sweep);
       declare(*parts_.world->sweep(sweep));
       ++changes_;
       if (cluster_ && parts_.world->sweep(sweep)->context.engine == kSlurm) cluster_->arrive(sweep);
