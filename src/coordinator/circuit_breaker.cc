@@ -1,11 +1,10 @@
-#include "coordinator/circuit_breaker.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
+#include "coordinator/circuit_breaker.h"
 #include "job/failures.h"
 
 namespace pergpu {
@@ -16,10 +15,6 @@ constexpr std::size_t kMostSignatures = 1000;  // of a step that fails in so man
 
 }  // namespace
 
-bool is_held_by_breaker(const Job& job) {
-  return job.state == JobState::Held && job.reason.starts_with(kHeldByBreaker);
-}
-
 void CircuitBreaker::on_ended(const Job& job) {
   const StepKey key{job.sweep, job.step};
   const Step& step = parts_.world->step_of(job);
@@ -28,7 +23,7 @@ void CircuitBreaker::on_ended(const Job& job) {
   const auto state = states_.find(key);
   const bool is_tripped = state != states_.end() && !state->second.reason.empty();
   if (is_tripped && job.state == JobState::Queued) {  // it would be tried again
-    parts_.record(job.id, event::Held{state->second.reason});
+    parts_.record(job.id, event::Held{state->second.reason, HoldCause::Breaker});
   }
   if (cls == OutcomeClass::UserError && step.spec.breaker > 0 && step.done == 0) {
     count_failure(job);
@@ -52,12 +47,13 @@ void CircuitBreaker::count_failure(const Job& job) {
   count = static_cast<int>(std::count_if(step.current.begin(), step.current.end(), failed_alike));
   if (count < step.spec.breaker) return;
   state.reason = fmt::format(
-      "{}{} jobs of step {} failed the same way and none has succeeded ({}); run the sweep again "
+      "held by the breaker: {} jobs of step {} failed the same way and none has succeeded ({}); "
+      "run the sweep again "
       "when that is mended, or `pergpu release` this job",
-      kHeldByBreaker, count, step.spec.name, job.last->outcome->reason);
+      count, step.spec.name, job.last->outcome->reason);
   scan_step(key, [this, reason = state.reason](const Job& other) {
     if (other.state != JobState::Queued) return;
-    parts_.record(other.id, event::Held{reason});
+    parts_.record(other.id, event::Held{reason, HoldCause::Breaker});
     parts_.refresh(other.id);
   });
 }

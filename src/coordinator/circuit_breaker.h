@@ -10,7 +10,6 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <string_view>
 
 #include "coordinator/timers.h"
 #include "coordinator/world.h"
@@ -18,11 +17,6 @@
 #include "os/clock.h"
 
 namespace pergpu {
-
-/// What the reason of a job begins with that the breaker holds.
-inline constexpr std::string_view kHeldByBreaker = "held by the breaker: ";
-
-bool is_held_by_breaker(const Job& job);
 
 class CircuitBreaker {
  public:

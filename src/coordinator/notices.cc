@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "coordinator/circuit_breaker.h"
 #include "number.h"
 
 namespace pergpu {

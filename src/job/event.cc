@@ -73,6 +73,21 @@ std::optional<StopCause> stop_cause_of(std::string_view name) {
   return enumerator_of(name, kAll);
 }
 
+std::string_view to_string(HoldCause c) {
+  switch (c) {
+    case HoldCause::Other:
+      return "other";
+    case HoldCause::Breaker:
+      return "breaker";
+  }
+  return "?";
+}
+
+std::optional<HoldCause> hold_cause_of(std::string_view name) {
+  static constexpr HoldCause kAll[] = {HoldCause::Other, HoldCause::Breaker};
+  return enumerator_of(name, kAll);
+}
+
 std::string_view event_name(const JobEvent& e) {
   return std::visit(
       Overloaded{[](const event::Submitted&) -> std::string_view { return "submitted"; },

@@ -51,6 +51,14 @@ std::vector<std::string> lane_names(const Placement& placement);
 /// "gpu0", "gpu1 and gpu4", "gpu0, gpu1 and gpu2".
 std::string lane_words(const Placement& placement);
 
+/// Who lets a held job go on.
+enum class HoldCause : std::uint8_t {
+  Other,    // only a person does
+  Breaker,  // the circuit breaker does, sooner or later
+};
+std::string_view to_string(HoldCause c);
+std::optional<HoldCause> hold_cause_of(std::string_view name);
+
 /// Why a running attempt is being ended by us.
 enum class StopCause : std::uint8_t { Cancel, Timeout, Memory, Idle, Stall, GpuMemory };
 std::string_view to_string(StopCause c);
@@ -99,6 +107,7 @@ struct Requeued {
 };
 struct Held {
   std::string reason = {};
+  HoldCause cause = HoldCause::Other;
   bool operator==(const Held&) const = default;
 };
 /// The intent to start.  Durable before the process exists.
@@ -146,7 +155,8 @@ struct Folded {
   Instant queued_at = {};
   std::int64_t not_before_wall_ns = 0;
   std::string reason = {};
-  std::vector<Attempt> last = {};  // at most one
+  HoldCause hold_cause = HoldCause::Other;  // of a held job
+  std::vector<Attempt> last = {};           // at most one
   bool operator==(const Folded&) const = default;
 };
 }  // namespace event

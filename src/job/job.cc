@@ -43,6 +43,7 @@ Result<void> folded(Job& job, const event::Folded& e) {
                    fmt::format("{} does not fit its newest attempt", to_string(e.state)));
   }
   job.state = e.state;
+  job.hold_cause = e.hold_cause;
   job.attempts = e.attempts;
   job.retries_used = e.retries_used;
   job.moves = e.moves;
@@ -73,6 +74,7 @@ Result<void> submitted(Job& job, Instant at) {
 Result<void> requeued(Job& job, Instant at) {
   if (is_live(job.state)) return illegal(job, "requeued");
   job.state = JobState::Queued;
+  job.hold_cause = HoldCause::Other;
   job.retries_used = 0;
   job.moves = 0;
   job.memory_growths = 0;
@@ -86,6 +88,7 @@ Result<void> requeued(Job& job, Instant at) {
 Result<void> held(Job& job, const event::Held& e) {
   if (job.state != JobState::Queued) return illegal(job, "held");
   job.state = JobState::Held;
+  job.hold_cause = e.cause;
   job.reason = e.reason;
   return {};
 }
@@ -177,6 +180,7 @@ Result<void> ended_without_start(Job& job, std::string_view event, JobState stat
                                  const std::string& reason) {
   if (job.state != JobState::Queued && job.state != JobState::Held) return illegal(job, event);
   job.state = state;
+  job.hold_cause = HoldCause::Other;
   job.not_before_wall_ns = 0;
   job.reason = reason;
   return {};
@@ -187,10 +191,19 @@ Result<void> ended_without_start(Job& job, std::string_view event, JobState stat
 bool operator==(const Job& a, const Job& b) {
   const bool same_last = a.last && b.last ? *a.last == *b.last : !a.last && !b.last;
   return same_last && a.id == b.id && a.sweep == b.sweep && a.run == b.run && a.step == b.step &&
-         a.state == b.state && a.attempts == b.attempts && a.retries_used == b.retries_used &&
-         a.moves == b.moves && a.memory_growths == b.memory_growths &&
-         a.gpu_memory_growths == b.gpu_memory_growths && a.queued_at == b.queued_at &&
-         a.not_before_wall_ns == b.not_before_wall_ns && a.reason == b.reason;
+         a.state == b.state && a.hold_cause == b.hold_cause && a.attempts == b.attempts &&
+         a.retries_used == b.retries_used && a.moves == b.moves &&
+         a.memory_growths == b.memory_growths && a.gpu_memory_growths == b.gpu_memory_growths &&
+         a.queued_at == b.queued_at && a.not_before_wall_ns == b.not_before_wall_ns &&
+         a.reason == b.reason;
+}
+
+bool is_held_by_breaker(const Job& job) {
+  return job.state == JobState::Held && job.hold_cause == HoldCause::Breaker;
+}
+
+bool is_held_for_good(const Job& job) {
+  return job.state == JobState::Held && job.hold_cause != HoldCause::Breaker;
 }
 
 std::int64_t took_ns(const Job& job) {
@@ -210,7 +223,8 @@ event::Folded fold(const Job& job) {
                       .gpu_memory_growths = job.gpu_memory_growths,
                       .queued_at = job.queued_at,
                       .not_before_wall_ns = job.not_before_wall_ns,
-                      .reason = job.reason};
+                      .reason = job.reason,
+                      .hold_cause = job.hold_cause};
   if (job.last) whole.last.push_back(*job.last);
   return whole;
 }

@@ -25,9 +25,10 @@ struct Job {
   std::int32_t run = -1;  // row of the sweep's run table; -1: a once-step's job
   std::int16_t step = 0;
   JobState state = JobState::Queued;
-  std::int16_t attempts = 0;       // how many were started, ever
-  std::int16_t retries_used = 0;   // charged, since the last Requeued
-  std::int16_t moves = 0;          // uncharged, since the last Requeued
+  HoldCause hold_cause = HoldCause::Other;  // while it is held
+  std::int16_t attempts = 0;                // how many were started, ever
+  std::int16_t retries_used = 0;            // charged, since the last Requeued
+  std::int16_t moves = 0;                   // uncharged, since the last Requeued
   std::int8_t memory_growths = 0;  // how often `grow` has given it more, since the last Requeued
   std::int8_t gpu_memory_growths = 0;
   Instant queued_at = {};               // when it last became queued
@@ -37,6 +38,11 @@ struct Job {
 };
 
 bool operator==(const Job& a, const Job& b);
+
+/// Held, and let go by the circuit breaker, sooner or later.
+bool is_held_by_breaker(const Job& job);
+/// Held, and only a person can let it go.
+bool is_held_for_good(const Job& job);
 
 /// How long its last attempt took, which ended well; 0: it did not, or that was not measured.
 std::int64_t took_ns(const Job& job);

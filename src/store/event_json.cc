@@ -24,6 +24,9 @@ void put(Json& j, const char* key, const std::string& value) {
   if (!value.empty()) j[key] = value;
 }
 
+// What a reason began with when an event did not name the cause of a hold.
+constexpr std::string_view kHeldByBreaker = "held by the breaker: ";
+
 const char* pool_name(LaneId::Pool pool) {
   switch (pool) {
     case LaneId::Pool::Gpu:
@@ -124,6 +127,10 @@ Json attempt_json(const Attempt& a) {
   return j;
 }
 
+void put_cause(Json& j, const char* key, HoldCause cause) {
+  if (cause != HoldCause::Other) j[key] = to_string(cause);
+}
+
 void put_folded(Json& j, const event::Folded& e) {
   j["state"] = to_string(e.state);
   put<std::int16_t>(j, "attempts", e.attempts, 0);
@@ -134,6 +141,7 @@ void put_folded(Json& j, const event::Folded& e) {
   put_instant(j, "queued_at", e.queued_at);
   put<std::int64_t>(j, "not_before_ns", e.not_before_wall_ns, 0);
   put(j, "reason", e.reason);
+  put_cause(j, "hold_cause", e.hold_cause);
   if (!e.last.empty()) j["last"] = attempt_json(e.last.front());
 }
 
@@ -335,6 +343,11 @@ Attempt get_attempt(Members& m) {
   return a;
 }
 
+void get_cause(Members& m, const char* key, const std::string& reason, HoldCause& cause) {
+  if (m.get_name(key, cause, hold_cause_of)) return;
+  if (reason.starts_with(kHeldByBreaker)) cause = HoldCause::Breaker;
+}
+
 event::Folded get_folded(Members& m) {
   event::Folded e;
   m.get_name("state", e.state, job_state_of);
@@ -346,6 +359,7 @@ event::Folded get_folded(Members& m) {
   m.get("queued_at", e.queued_at);
   m.get_int("not_before_ns", e.not_before_wall_ns);
   m.get("reason", e.reason);
+  if (e.state == JobState::Held) get_cause(m, "hold_cause", e.reason, e.hold_cause);
   m.get_object("last", [&](Members& last) { e.last.push_back(get_attempt(last)); });
   return e;
 }
@@ -360,12 +374,16 @@ E get_reason(Members& m) {
 std::optional<JobEvent> get_event(std::string_view kind, Members& m) {
   if (kind == "submitted") return event::Submitted{};
   if (kind == "requeued") return get_reason<event::Requeued>(m);
-  if (kind == "held") return get_reason<event::Held>(m);
   if (kind == "cancelled") return get_reason<event::Cancelled>(m);
   if (kind == "skipped") return get_reason<event::Skipped>(m);
   if (kind == "starting") return get_starting(m);
   if (kind == "ended") return get_ended(m);
   if (kind == "folded") return get_folded(m);
+  if (kind == "held") {
+    event::Held e = get_reason<event::Held>(m);
+    get_cause(m, "cause", e.reason, e.cause);
+    return e;
+  }
   if (kind == "started") {
     event::Started e;
     m.get_int("pid", e.pid);
@@ -388,7 +406,10 @@ std::string event_body(const JobEvent& event) {
   Json j = Json::object();
   std::visit(Overloaded{[](const event::Submitted&) {},
                         [&](const event::Requeued& e) { put(j, "reason", e.reason); },
-                        [&](const event::Held& e) { put(j, "reason", e.reason); },
+                        [&](const event::Held& e) {
+                          put(j, "reason", e.reason);
+                          put_cause(j, "cause", e.cause);
+                        },
                         [&](const event::Cancelled& e) { put(j, "reason", e.reason); },
                         [&](const event::Skipped& e) { put(j, "reason", e.reason); },
                         [&](const event::Starting& e) { put_starting(j, e); },

@@ -34,7 +34,7 @@ std::vector<JobEvent> one_of_each() {
                   .more_gpu_memory = true};
   return {event::Submitted{},
           event::Requeued{"retried by you"},
-          event::Held{""},
+          event::Held{"", HoldCause::Breaker},
           event::Starting{.attempt = 2, .placement = placement, .keeper = {9}},
           event::Started{.pid = 4711, .start_ticks = 1ull << 63},
           event::Stopping{StopCause::Memory, "too much", true},
@@ -50,6 +50,7 @@ std::vector<JobEvent> one_of_each() {
                         .queued_at = {4, 5},
                         .not_before_wall_ns = 6,
                         .reason = "r",
+                        .hold_cause = HoldCause::Breaker,
                         .last = {{.number = 2,
                                   .placement = placement,
                                   .keeper = {9},
@@ -105,6 +106,24 @@ TEST(EventJson, FormatOfVersionOneIsRead) {
   EXPECT_EQ(*ended, JobEvent(event::Ended{
                         {.cls = OutcomeClass::Exit, .exit_code = 3, .reason = "exit code 3"},
                         {.kind = Next::Kind::Again, .delay_ns = 5}}));
+}
+
+// A held event named no cause before: what the breaker held began with these words.
+TEST(EventJson, WhatTheBreakerHeldWithoutACauseIsKnown) {
+  const std::string reason = R"("held by the breaker: 3 jobs of step train failed the same way")";
+  const Result<JobEvent> held = event_of("held", R"({"reason":)" + reason + "}");
+  ASSERT_TRUE(held);
+  EXPECT_EQ(std::get<event::Held>(*held).cause, HoldCause::Breaker);
+  const Result<JobEvent> folded = event_of("folded", R"({"state":"held","reason":)" + reason + "}");
+  ASSERT_TRUE(folded);
+  EXPECT_EQ(std::get<event::Folded>(*folded).hold_cause, HoldCause::Breaker);
+  const Result<JobEvent> other = event_of("held", R"({"reason":"held by hand"})");
+  ASSERT_TRUE(other);
+  EXPECT_EQ(*other, JobEvent(event::Held{"held by hand"}));
+  const Result<JobEvent> failed =
+      event_of("folded", R"({"state":"failed","reason":)" + reason + "}");
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(std::get<event::Folded>(*failed).hold_cause, HoldCause::Other);
 }
 
 TEST(EventJson, FormatOfVersionTwoIsRead) {

@@ -72,7 +72,7 @@ JobEvent random_event(const Job& job) {
     case 1:
       return event::Requeued{random_text()};
     case 2:
-      return event::Held{random_text()};
+      return event::Held{random_text(), random_enum<HoldCause>(2)};
     case 3:
     case 4:
     case 5:
