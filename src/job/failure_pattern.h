@@ -1,0 +1,42 @@
+// What runs that failed the same way have in common, and how far another run is from them. Pure.
+//
+// Blamed are the values that all of them have and no run has that got further. As long as that is
+// more than one value, any of them may be the cause.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "job/likeness.h"
+
+namespace pergpu {
+
+class FailurePattern {
+ public:
+  void add_failure(const std::vector<ParameterMark>& run);
+  /// It succeeded, or ran for longer than any that failed: none of its values is the cause.
+  void add_success(const std::vector<ParameterMark>& run);
+
+  std::size_t failures() const { return failures_; }
+  const std::set<ParameterMark>& blamed() const { return blamed_; }
+  /// How many of the blamed values the run has.
+  std::size_t shared(const std::vector<ParameterMark>& run) const;
+  /// It has a blamed value.
+  bool is_suspect(const std::vector<ParameterMark>& run) const { return shared(run) > 0; }
+  /// It has all of them.
+  bool is_alike(const std::vector<ParameterMark>& run) const {
+    return !blamed_.empty() && shared(run) == blamed_.size();
+  }
+  /// How many values it shares with each failed run, added up.
+  std::uint64_t likeness(const std::vector<ParameterMark>& run) const;
+
+ private:
+  std::size_t failures_ = 0;
+  std::map<ParameterMark, std::uint64_t> failed_with_;
+  std::set<ParameterMark> blamed_;
+};
+
+}  // namespace pergpu
