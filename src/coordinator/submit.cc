@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "coordinator/added_rows.h"
+#include "coordinator/earlier_success.h"
 #include "spec/identity.h"
 #include "spec/placeholders.h"
 #include "spec/run_name.h"
@@ -59,6 +60,7 @@ class Planner {
   void plan_step(std::size_t index);
   void plan_job(std::size_t step, std::int32_t run, const JobIdentity& identity);
   void drop_unlisted();
+  void remember_successes();
   std::size_t most_rows() const;
   void event(JobId job, JobEvent e) {
     out_.rows.push_back(row::Event{.job = job, .event = std::move(e), .at = now_});
@@ -198,6 +200,17 @@ void Planner::drop_unlisted() {
   }
 }
 
+/// What is done may be run again, or belong to a row that is gone: that the command works is known.
+void Planner::remember_successes() {
+  if (known_ == nullptr || out_.adds) return;
+  for (const StepSpec& step : file_.steps) {
+    const std::optional<int> slot = known_->slot_of(step.name);
+    if (!slot) continue;
+    const StepKey key{known_->id, static_cast<std::int16_t>(*slot)};
+    if (auto fact = remembered_success(world_, key, step)) out_.rows.push_back(*std::move(fact));
+  }
+}
+
 /// Of a sweep that nothing is known of, with the environment that is stored with it.
 std::size_t Planner::most_rows() const {
   std::size_t rows = 2 + file_.runs.size() + file_.limits.size();
@@ -238,6 +251,7 @@ Result<SubmitPlan> Planner::plan() {
                                  .at = now_};
   for (std::size_t step : needs_first(file_.steps)) plan_step(step);
   drop_unlisted();
+  remember_successes();
   for (const auto& [name, value] : file_.limits) {
     auto it = world_.limits().find(name);
     if (it != world_.limits().end() && it->second != value) {
