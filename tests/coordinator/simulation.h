@@ -18,44 +18,10 @@
 #include "os/clock.h"
 #include "os/loop.h"
 #include "run/fake.h"
+#include "sim_clock.h"
 #include "simulation/archive_book.h"
 
 namespace pergpu::testing {
-
-class SimClock final : public os::Clock {
- public:
-  Instant now() override { return {.wall_ns = kStart + ns, .boot_ns = kStart + ns}; }
-  static constexpr std::int64_t kStart = 1'000'000'000'000;
-  std::int64_t ns = 0;
-};
-
-class SimTimers {
- public:
-  Timers timers() {
-    return {
-        .at = [this](std::int64_t at, std::function<void()> f) { return add(at, std::move(f)); },
-        .cancel = [this](Timers::Id id) { cancel(id); }};
-  }
-  Timers::Id add(std::int64_t at, std::function<void()> f) {
-    const Timers::Id id = ++last_;
-    due_.emplace(std::pair(at, id), std::move(f));
-    return id;
-  }
-  void cancel(Timers::Id id) {
-    std::erase_if(due_, [&](const auto& entry) { return entry.first.second == id; });
-  }
-  bool empty() const { return due_.empty(); }
-  /// Runs the next one and moves the clock to it.
-  void step(SimClock& clock) {
-    auto node = due_.extract(due_.begin());
-    clock.ns = std::max(clock.ns, node.key().first - SimClock::kStart);
-    node.mapped()();
-  }
-
- private:
-  std::map<std::pair<std::int64_t, Timers::Id>, std::function<void()>> due_;
-  Timers::Id last_ = 0;
-};
 
 /// Keeps rows; `failing` makes batches fail as a full disk does.
 class MemoryStore final : public Store {
@@ -379,19 +345,5 @@ class Simulation {
   };
   std::vector<Delivery> deliveries;  // what was to be sent
 };
-
-/// A sweep of `runs` runs with parameter x = 0 …, without steps yet.
-inline SweepSpec sweep_of(const std::string& name, int runs) {
-  SweepSpec sweep{.name = name, .folder = "/nowhere"};
-  for (int i = 0; i < runs; ++i)
-    sweep.runs.push_back({.json = "{\"x\":" + std::to_string(i) + "}"});
-  sweep.columns = {"x"};
-  return sweep;
-}
-
-inline StepSpec step_of(const std::string& name, const std::string& duration = "1s",
-                        const std::string& exit = "0") {
-  return {.name = name, .command = {"true"}, .fake = {.duration = duration, .exit = exit}};
-}
 
 }  // namespace pergpu::testing
