@@ -31,8 +31,10 @@ class HeldJobs:
             before = self._reasons.pop(job["id"], None)
             if job["state"] != "held":
                 return
-            is_known = job["reason"] == before or job["reason"] in self._reasons.values()
-            self._reasons[job["id"]] = job["reason"]
+            # What the breaker tries next changes while it holds the job for the same reason.
+            reason = job["reason"].partition("; held since")[0]
+            is_known = reason == before or reason in self._reasons.values()
+            self._reasons[job["id"]] = reason
         if is_known:
             return
         words = (

@@ -279,7 +279,6 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
   vacate(live, !evidence.lost || evidence.proven_gone);
   const bool is_told_of = !parts_.world->sweep_of(job).spec.notify.empty();
   if (job.state == JobState::Done && !is_told_of) drop_environment(job.sweep);
-  breaker_.on_ended(job);
   if (!live.record_path.empty()) {
     // Taken now, because a next attempt may follow at once; rendered and sent in the lull.
     parts_.journal->then([this, attempt = live.id, engine = live.engine, path = live.record_path,

@@ -45,10 +45,13 @@ bool Coordinator::cancel_waiting(const Job& job, const std::string& reason) {
 Coordinator::Changed Coordinator::hold(const std::vector<JobId>& jobs, const std::string& reason) {
   Changed out;
   for (JobId id : jobs) {
-    if (parts_.world->job(id)->state != JobState::Queued) {
+    const Job& job = *parts_.world->job(id);
+    if (job.state != JobState::Queued && !is_held_by_breaker(job)) {
       out.unchanged.push_back(id.value);
       continue;
     }
+    // The breaker would let it go again.
+    if (job.state == JobState::Held) record(id, event::Requeued{"held by a person"});
     record(id, event::Held{reason});
     refresh(id);
     out.changed.push_back(id.value);
@@ -121,9 +124,9 @@ void Coordinator::interrupt(SweepId id, int level) {
   for (const Step& step : sweep->steps) {
     for (JobId job : step.current) {
       if (!job) continue;
-      const JobState state = parts_.world->job(job)->state;
-      if (state == JobState::Queued) queued.push_back(job);
-      if (is_live(state)) live.push_back(job);
+      const Job& its = *parts_.world->job(job);
+      if (its.state == JobState::Queued || is_held_by_breaker(its)) queued.push_back(job);
+      if (is_live(its.state)) live.push_back(job);
     }
   }
   hold(queued, "held by Ctrl-C");

@@ -33,9 +33,11 @@ Coordinator::Coordinator(Parts parts)
                 .clock = parts_.clock,
                 .timers = parts_.timers,
                 .record = [this](JobId job, JobEvent e) { record(job, std::move(e)); },
+                .note = [this](row::Meta fact) { parts_.journal->record(std::move(fact)); },
                 .refresh = [this](JobId job) { refresh(job); },
                 .pause = [this](StepKey step, bool pauses) { queue_.pause(step, pauses); },
-                .is_frozen = [this](SweepId sweep) { return frozen_ && frozen_ == sweep; }}),
+                .is_frozen = [this](SweepId sweep) { return frozen_ && frozen_ == sweep; },
+                .probes = parts_.node.empty()}),
       planner_(std::make_unique<AttemptPlanner>(
           *parts_.world, parts_.home, parts_.share, parts_.read_environment,
           [this](row::Meta fact) { parts_.journal->record(std::move(fact)); })) {
@@ -140,13 +142,18 @@ void Coordinator::touch(JobId job) {
 void Coordinator::record(JobId job, JobEvent e, Instant at) {
   ++changes_;
   const Job& changing = *parts_.world->job(job);
-  const bool was_active = !is_ended(changing.state) && changing.state != JobState::Held;
+  const bool was_active = !is_ended(changing.state) && !is_held_for_good(changing);
   const Sweep& sweep = parts_.world->sweep_of(changing);
   const bool had_ended = sweep.open == 0;
+  using Change = CircuitBreaker::Change;
+  const auto* ended = std::get_if<event::Ended>(&e);
+  const bool is_moved = ended && ended->next.kind == Next::Kind::Again && !ended->next.charged;
+  const Change change = is_moved ? Change::Moved : ended ? Change::Ended : Change::Other;
   parts_.journal->record(row::Event{.job = job, .event = std::move(e), .at = at});
   if (had_ended && sweep.open > 0) declare(sweep);  // others may have learnt what it needs
   queue_.set_left({changing.sweep, changing.step}, queued_of(parts_.world->step_of(changing)));
   if (sweep.open == 0) rest_.insert(sweep.id);
+  breaker_.on_event(changing, change);
   notices_->saw(changing, was_active);
   touch(job);
 }
@@ -271,6 +278,7 @@ bool Coordinator::misses_gpu() const {
 
 void Coordinator::settle() {
   Journal& journal = *parts_.journal;
+  if (journal.writable() && !leaving_) breaker_.settle();
   parts_.gpus->search(misses_gpu());
   // Which lanes a job may use, and how many CPU lanes there are, is not known before the first
   // look; what runs already, not before the keepers of before have said so.

@@ -255,6 +255,7 @@ class Coordinator {
   const Machine& machine() const { return parts_.machine; }
   const os::CgroupSite& groups() const { return parts_.groups; }
   const Notices& notices() const { return *notices_; }
+  const CircuitBreaker& breaker() const { return breaker_; }
   const LiveAttempt* live(JobId job) const;
   /// What is told of a live attempt on a cluster; null: nothing, or it is on this machine.
   const store::Present* present(AttemptId attempt) const;

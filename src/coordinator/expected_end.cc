@@ -168,6 +168,9 @@ void Coordinator::estimate(ExpectedEnds& out) const {
 std::optional<std::int64_t> Coordinator::expected_end(SweepId sweep) const {
   const Sweep* asked = parts_.world->sweep(sweep);
   if (asked == nullptr || asked->open == 0) return std::nullopt;
+  const bool is_tried = std::any_of(asked->steps.begin(), asked->steps.end(),
+                                    [](const Step& step) { return step.held_by_breaker > 0; });
+  if (is_tried) return std::nullopt;  // how many of them will run nobody knows
   const ExpectedEnds& ends = expected_ends();
   const auto found = ends.sweeps.find(sweep);
   return found == ends.sweeps.end() ? std::nullopt : found->second;

@@ -45,10 +45,10 @@ std::string Coordinator::why(const Job& job) const {
       if (job.last && job.last->outcome) {
         history = fmt::format(" (attempt {}: {})", job.last->number, job.last->outcome->reason);
       }
-      return waiting_words(job) + history + growth_words(job);
+      return waiting_words(job) + history + growth_words(job) + breaker_.words_of_queued(job);
     }
     case JobState::Held:
-      return job.reason.empty() ? "held" : job.reason;
+      return (job.reason.empty() ? "held" : job.reason) + breaker_.words_of(job);
     case JobState::Starting:
       return fmt::format("is being started on {}{}", lane_words(job.last->placement),
                          where_on_cluster(job));

@@ -101,6 +101,13 @@ json events_of(const NoticeDebt& debt) {
   return events;
 }
 
+/// Why, and how it stands now: that may have changed since.
+std::string hold_words(const Coordinator& coordinator, const Sweep& sweep, const NoticeDebt& debt) {
+  if (debt.hold.empty()) return {};
+  const std::string now = coordinator.breaker().words_of(sweep);
+  return debt.hold + "; " + (now.empty() ? "nothing is held by it any more" : now);
+}
+
 }  // namespace
 
 NoticeRequest notice_request(const Coordinator& coordinator, const std::string& env_file,
@@ -117,7 +124,7 @@ NoticeRequest notice_request(const Coordinator& coordinator, const std::string& 
                  {"runs_left_out", rows.left_out},
                  {"failures", debt.failures},
                  {"failed", std::move(failed)},
-                 {"hold", debt.hold},
+                 {"hold", hold_words(coordinator, sweep, debt)},
                  {"counts", counts_of(sweep)},
                  {"file", sweep.spec.file},
                  {"submitted_at", rfc3339(sweep.submitted_at.wall_ns)},

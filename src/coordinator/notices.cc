@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kKey = "notify.";
 constexpr int kAtOnce = 4;  // helpers
 
-bool is_active(JobState state) { return !is_ended(state) && state != JobState::Held; }
+bool is_active(const Job& job) { return !is_ended(job.state) && !is_held_for_good(job); }
 
 bool is_failure(JobState state) {
   return state == JobState::Failed || state == JobState::Timeout || state == JobState::Lost;
@@ -75,7 +75,7 @@ void Notices::recover() {
 void Notices::saw(const Job& job, bool was_active) {
   if (!parts_.deliver || parts_.world->sweep_of(job).spec.notify.empty()) return;
   Touch& touch = touched_[job.sweep];
-  if (was_active && !is_active(job.state)) touch.may_have_ended = true;
+  if (was_active && !is_active(job)) touch.may_have_ended = true;
   if (was_active && is_failure(job.state)) touch.failed.push_back(job.id);
   if (is_held_by_breaker(job)) touch.hold = job.reason;
 }

@@ -96,7 +96,6 @@ void Coordinator::mind_needs(JobId id) {
   const Job& job = *parts_.world->job(id);
   const bool is_told_of = !parts_.world->sweep_of(job).spec.notify.empty();
   if (job.state == JobState::Done && !is_told_of) drop_environment(job.sweep);
-  breaker_.on_ended(job);
   refresh(id);
   dependents_of(id);
 }

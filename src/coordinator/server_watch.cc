@@ -138,8 +138,8 @@ bool Server::is_watched(Client& client, JobId id) const {
 }
 
 bool Server::is_open(JobId id) const {
-  const JobState state = coordinator_.world().job(id)->state;
-  return !is_ended(state) && state != JobState::Held;
+  const Job& job = *coordinator_.world().job(id);
+  return !is_ended(job.state) && !is_held_for_good(job);
 }
 
 void Server::changed(const std::vector<JobId>& jobs) {

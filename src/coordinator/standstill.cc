@@ -10,8 +10,9 @@ namespace {
 
 /// A barrier behind this step stays closed: a job of it, or of one that it needs, is held.
 bool is_held_up(const Sweep& sweep, const Step& step) {
-  if (step.in_state[static_cast<std::size_t>(JobState::Held)] > 0) return true;
-  if (queued_of(step) == 0) return false;
+  const int held = step.in_state[static_cast<std::size_t>(JobState::Held)];
+  if (held > step.held_by_breaker) return true;
+  if (queued_of(step) + step.held_by_breaker == 0) return false;
   return std::any_of(step.spec.needs.begin(), step.spec.needs.end(), [&](const Need& need) {
     return is_held_up(sweep, sweep.steps[static_cast<std::size_t>(need.step)]);
   });
@@ -20,7 +21,7 @@ bool is_held_up(const Sweep& sweep, const Step& step) {
 }  // namespace
 
 bool waits_for_held(const World& world, const Job& job) {
-  if (job.state != JobState::Queued) return false;
+  if (job.state != JobState::Queued && !is_held_by_breaker(job)) return false;
   const Sweep& sweep = world.sweep_of(job);
   const StepSpec& spec = world.step_of(job).spec;
   return std::any_of(spec.needs.begin(), spec.needs.end(), [&](const Need& need) {
@@ -29,7 +30,7 @@ bool waits_for_held(const World& world, const Job& job) {
       return is_held_up(sweep, needed);
     }
     const Job* other = world.job(World::current(sweep, need.step, needed.spec.once ? -1 : job.run));
-    return other != nullptr && (other->state == JobState::Held || waits_for_held(world, *other));
+    return other != nullptr && (is_held_for_good(*other) || waits_for_held(world, *other));
   });
 }
 

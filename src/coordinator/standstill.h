@@ -1,5 +1,6 @@
 // When nothing goes on by itself any more: all that is open is held, or waits for what is held.
-// Who watches an unattended sweep is to be told so then, not to wait for ever.  Pure.
+// Who watches an unattended sweep is to be told so then, not to wait for ever.  What the circuit
+// breaker holds goes on by itself.  Pure.
 #pragma once
 
 #include <unordered_set>
@@ -8,7 +9,8 @@
 
 namespace pergpu {
 
-/// Queued, and a job that it needs is held, or waits for one that is.
+/// Queued, or held by the breaker, and a job that it needs is held by a person, or waits for one
+/// that is.
 bool waits_for_held(const World& world, const Job& job);
 
 /// None of these, which are neither ended nor held, runs, can start, or will be able to before a

@@ -273,10 +273,11 @@ Result<void> World::absorb_event(const row::Event& r) {
     return corrupt("an event of job " + std::to_string(r.job.value) + ", which does not exist");
   const bool counted = is_current(*job);
   const JobState before = job->state;
+  const bool was_held = is_held_for_good(*job);
   if (counted) count(*job, -1);
   Result<void> applied = apply(*job, r.event, r.at);
   if (counted) count(*job, +1);
-  note_state(*job, before);
+  note_state(*job, before, was_held);
   if (!applied) {
     return corrupt("job " + std::to_string(r.job.value) + ": " + applied.error().message);
   }
@@ -292,13 +293,14 @@ void World::count(const Job& job, int sign) {
   if (is_ended(job.state)) step.ended += sign;
   if (is_live(job.state)) step.live += sign;
   step.in_state[static_cast<std::size_t>(job.state)] += sign;
+  if (is_held_by_breaker(job)) step.held_by_breaker += sign;
   if (const std::int64_t took = took_ns(job); job.state == JobState::Done && took > 0) {
     step.timed += sign;
     step.timed_ns += static_cast<std::uint64_t>(took) * static_cast<std::uint64_t>(sign);
   }
 }
 
-void World::note_state(const Job& job, std::optional<JobState> before) {
+void World::note_state(const Job& job, std::optional<JobState> before, bool was_held) {
   const auto is_open = [](JobState state) { return is_ended(state) ? 0 : 1; };
   open_.put(job.id, is_open(job.state) == 1);
   queued_jobs_.put(job.id, job.state == JobState::Queued);
@@ -306,7 +308,7 @@ void World::note_state(const Job& job, std::optional<JobState> before) {
   live_jobs_.put(job.id, is_live(job.state));
   Sweep& sweep = sweep_of(job);
   sweep.open += is_open(job.state) - (before ? is_open(*before) : 0);
-  sweep.held += (job.state == JobState::Held ? 1 : 0) - (before == JobState::Held ? 1 : 0);
+  sweep.held += (is_held_for_good(job) ? 1 : 0) - (was_held ? 1 : 0);
   queued_ += (job.state == JobState::Queued ? 1 : 0) - (before == JobState::Queued ? 1 : 0);
 }
 

@@ -47,6 +47,7 @@ struct Step {
   int ended = 0;
   int live = 0;
   std::array<int, kJobStates> in_state = {};
+  int held_by_breaker = 0;
   int timed = 0;               // done ones whose duration was measured,
   std::uint64_t timed_ns = 0;  // and how long they took together
 };
@@ -71,7 +72,7 @@ struct Sweep {
   // Of all its jobs, whatever version and run:
   std::int64_t jobs = 0;
   std::int64_t open = 0;  // have not ended
-  std::int64_t held = 0;
+  std::int64_t held = 0;  // only a person lets them go: not those that the breaker holds
   JobId first_job = {};
   JobId last_job = {};
 
@@ -172,7 +173,7 @@ class World {
   Result<void> absorb_job(const row::NewJob& r);
   Result<void> absorb_event(const row::Event& r);
   void count(const Job& job, int sign);
-  void note_state(const Job& job, std::optional<JobState> before);
+  void note_state(const Job& job, std::optional<JobState> before, bool was_held = false);
 
   std::map<SweepId, Sweep> sweeps_;
   std::map<SweepId, row::Archived> archived_;

@@ -415,7 +415,8 @@ constexpr StepKey kStepKeys[] = {
       "\"user-error\" }]`"},
      read_failures},
     {{"breaker", takes::whole(0, kMaxCount), "`3`",
-      "so many equal mistakes before any success hold the step's queued jobs; `0`: never"},
+      "hold the step after this many identical user errors with no success, then try the held jobs "
+      "one at a time; `0`: never"},
      read_count<&StepSpec::breaker>},
     {{"rerun", takes::only(Kind::Truth), "`true`", "may be run again after a fault of the machine"},
      read_flag<&StepSpec::rerun>},

@@ -208,7 +208,7 @@ TEST_F(AddedRows, ABreakerThatHoldsOthersStaysAsItIs) {
   sweep.steps[0].fake.exit = "2";
   Simulation sim(store, clock);
   ASSERT_TRUE(sim.submit(sweep, kAdd));
-  sim.run();
+  sim.run([&] { return sim.count(JobState::Held) > 0; });
   const int held = sim.count(JobState::Held);
   ASSERT_GT(held, 0);
   SweepSpec more = sweep;

@@ -29,8 +29,8 @@ struct Standstill : ::testing::Test {
   bool stands() const {
     std::unordered_set<JobId> open;
     for (const JobId id : jobs) {
-      const JobState state = world.job(id)->state;
-      if (!is_ended(state) && state != JobState::Held) open.insert(id);
+      const Job& job = *world.job(id);
+      if (!is_ended(job.state) && !is_held_for_good(job)) open.insert(id);
     }
     return stand_still(world, open);
   }
@@ -70,6 +70,14 @@ TEST_F(Standstill, ABarrierWaitsForEveryJobOfItsStep) {
   EXPECT_FALSE(stands());
   happens(2, event::Held{"by a person"});
   EXPECT_TRUE(stands()) << "evaluate of the held run never ends";
+}
+
+TEST_F(Standstill, IsNotWhereTheBreakerHoldsUnlessThatWaitsForAPerson) {
+  submit(1, {step_of("train"), after("evaluate", 0), after("plot", 1, Need::Scope::Ended)});
+  happens(2, event::Held{"by the breaker", HoldCause::Breaker});
+  EXPECT_FALSE(stands()) << "the breaker tries it";
+  happens(1, event::Held{"by a person"});
+  EXPECT_TRUE(stands());
 }
 
 TEST_F(Standstill, IsNotWhereNothingIsOpen) {

@@ -48,8 +48,11 @@ with pool(2, lanes=1, name="calls", {options}) as calls:
 def test_what_the_breaker_holds_is_told_to_who_attaches_too(home, begun):  # noqa: F811
     home.close_gate()
     process = begun(WARNED + """
+import time
 def f(x):
     os.system('flock -s "$GATE" true')
+    while x > 0 and not os.path.exists("go"):  # the one that is tried
+        time.sleep(0.02)
     import no_such_module
 calls = pool(1, name="calls", breaker=1)
 futures = [calls.submit(f, x) for x in range(3)]
@@ -58,13 +61,16 @@ concurrent.futures.wait(futures)
     wait_until(lambda: len(home.ps()) == 3, "the calls")
     home.open_gate()
     (told,) = warned(home)
-    assert "call f(1) (job 2) is held: held by the breaker: 1 job" in told, told
+    assert "call f(2) (job 3) is held: held by the breaker: 1 job" in told, told
+    wait_until(lambda: "is tried now" in home.run("why", "3").stdout, "the start of the one that is tried")
     process.kill()
     process.wait(timeout=harness.DEADLINE)
     attached = begun(WARNED + "concurrent.futures.wait(pergpu.attach('calls'))")
-    assert warned(home, 2)[1] == told
-    home.run("cancel", "calls")
+    assert warned(home, 2)[1].partition("; held since")[0] == told.partition("; held since")[0]
+    home.file("go", "")
     rest_of(attached)
+    assert list(home.states().values()) == ["failed"] * 3, "each was tried in the end"
+    assert len(warned(home, 2)) == 2, "what is tried next is no other reason"
 
 
 def test_where_warnings_are_errors_a_call_that_is_held_breaks_the_executor(home, begun):  # noqa: F811

@@ -63,25 +63,30 @@ def test_code_for_threads_that_says_cuda_3_is_told_that_a_jobs_gpu_is_cuda_0(gpu
     assert "not retried" in gpus.run("why", "sweep/1").stdout
 
 
-def held(home, count):
-    wait_until(lambda: list(home.states().values()).count("held") == count, "the breaker")
+def count(home, state):
+    return list(home.states().values()).count(state)
 
 
 def test_three_equal_mistakes_before_any_success_hold_the_rest(home):
-    says(home, MISTAKE)
-    home.submit(grid("train", 8, step("train")), "--lanes", 1)
-    held(home, 5)
-    assert list(home.states().values()).count("failed") == 3
-    why = home.run("why", "sweep/7").stdout
+    home.script("train", f'#!/bin/sh\n[ "$1" -lt 3 ] || flock -s "$GATE" true\nprintf "{MISTAKE}"\nexit 1\n')
+    home.close_gate()
+    home.submit(grid("train", 6, 'command = ["train", "{i}"]\n'), "--lanes", 1)
+    wait_until(lambda: count(home, "running") and count(home, "held") == 2, "the breaker")
+    assert count(home, "failed") == 3
+    why = home.run("why", "sweep/5").stdout
     assert "3 jobs of step train failed the same way" in why and "KeyError" in why
-    assert home.wait() == 1  # only held jobs are left
+    waits = home.start("wait", "sweep")
+    home.open_gate()
+    assert waits.wait() == 1
+    assert count(home, "failed") == 6, "each was tried in the end"
 
 
 def test_after_a_mend_the_same_sweep_again_goes_on(home):
     says(home, MISTAKE)
-    text = grid("train", 6, step("train"))
+    text = grid("train", 10, step("train"))
     home.submit(text, "--lanes", 1)
-    held(home, 3)
+    # Some seconds pass until the next one is tried.
+    wait_until(lambda: count(home, "failed") >= 6 and count(home, "failed") + count(home, "held") == 10, "the breaker")
     says(home, "", code=0)
     home.submit(text, "--lanes", 1)
     assert home.wait() == 0
@@ -90,13 +95,12 @@ def test_after_a_mend_the_same_sweep_again_goes_on(home):
 def test_a_success_of_a_job_that_still_runs_lets_the_others_go_on(home):
     home.script("train", f'#!/bin/sh\n[ "$1" = 0 ] && exec stamp\nprintf "{MISTAKE}"\nexit 1\n')
     home.close_gate()
-    text = grid("train", 7, 'command = ["train", "{i}"]\n')
+    text = grid("train", 15, 'command = ["train", "{i}"]\n')
     home.submit(text, "--lanes", 2)
-    held(home, 3)
+    wait_until(lambda: count(home, "held"), "the breaker")
     home.open_gate()
     assert home.wait() == 1
-    states = list(home.states().values())
-    assert (states.count("done"), states.count("failed")) == (1, 6)
+    assert (count(home, "done"), count(home, "failed")) == (1, 14)
 
 
 def test_with_breaker_0_all_of_them_fail(home):
@@ -151,7 +155,7 @@ raise SystemExit(1)
 
 def test_what_a_shell_cannot_execute_is_a_user_error_with_the_shells_line(home):
     home.submit('[grid]\ni = [0, 1, 2, 3, 4]\n[steps.a]\nretries = 2\nshell = "pyhton train.py"\n', "--lanes", 1)
-    held(home, 2)
+    wait_until(lambda: "held by the breaker" in home.run("why", "sweep/4").stdout, "the breaker")
     why = home.run("why", "sweep/0").stdout
     assert "pyhton: not found" in why or "pyhton: command not found" in why
     assert home.only("sweep/0")["attempt"] == 1

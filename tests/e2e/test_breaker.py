@@ -1,0 +1,103 @@
+"""The circuit breaker is no end of a sweep: what it holds is tried, one at a time, with nobody typing a command."""
+import re
+
+import pytest
+from test_failures import MISTAKE
+
+from harness import wait_until
+
+SWEEP = """
+[grid]
+lr = ["bad", "good", "best"]
+seed = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19]
+[steps.train]
+command = ["train", "{lr}"]
+"""
+
+
+@pytest.fixture
+def trains(home):
+    """With lr = bad it fails at once, and says so in the stamps."""
+    home.script("train", f'''#!/bin/sh
+if [ "$1" = bad ]; then
+  echo "bad $PERGPU_JOB $PERGPU_ATTEMPT $$ - train" >>"$STAMPS"
+  printf "{MISTAKE}"
+  exit 1
+fi
+exec stamp 0.02
+''')
+
+
+def count(home, state):
+    return list(home.states().values()).count(state)
+
+
+def bad_before_the_others_were_done(home):
+    whats = [line[0] for line in home.stamps.lines()]
+    last = max(i for i, what in enumerate(whats) if what == "end")
+    return whats[:last].count("bad")
+
+
+# With more lanes than six those that start at the same time have all failed by then.
+@pytest.mark.parametrize(("lanes", "most"), [(1, 6), (4, 6), (8, 8)])
+def test_one_failing_value_costs_few_attempts_and_the_other_runs_are_done(home, trains, lanes, most):
+    home.submit(SWEEP, "--lanes", lanes)
+    assert home.wait() == 1
+    assert (count(home, "done"), count(home, "failed")) == (40, 20)
+    assert home.stamps.count("end") == 40
+    assert bad_before_the_others_were_done(home) <= most
+    assert home.stamps.count("bad") == 20, "each was tried in the end"
+
+
+def test_the_failing_runs_may_come_in_any_order(home, trains):
+    rows = [("bad", 0), ("bad", 1), ("bad", 2), ("good", 0), ("bad", 3), ("best", 0), ("bad", 4), ("good", 1)]
+    text = "runs = [\n" + "".join(f'  {{ lr = "{lr}", seed = {seed} }},\n' for lr, seed in rows) + "]\n"
+    home.submit(text + "[steps.train]\ncommand = ['train', '{lr}']\n", "--lanes", 1)
+    assert home.wait() == 1
+    assert (count(home, "done"), count(home, "failed")) == (3, 5)
+    assert bad_before_the_others_were_done(home) == 3
+
+
+def test_kills_of_the_coordinator_while_one_is_tried_change_nothing(home, trains):
+    home.close_gate()
+    home.submit(SWEEP, "--lanes", 4)
+    home.until_running(1)
+    bad = home.stamps.count("bad")
+    assert bad <= 6
+    for _ in range(2):
+        home.kill_coordinator()
+        wait_until(lambda: count(home, "running") == 1, "the adoption of the one that is tried")
+        assert count(home, "failed") == bad and count(home, "held") == 59 - bad
+    why = home.run("why", "sweep/59").stdout
+    assert re.search(r"failed the same way before any succeeded \(.*KeyError.*\); held since ", why), why
+    assert re.search(r"; job \d+ \(\d+-lr=good,seed=\d+\) is tried now", why), why
+    waits = home.start("wait", "sweep")
+    home.open_gate()
+    assert waits.wait() == 1
+    assert (count(home, "done"), count(home, "failed")) == (40, 20)
+    assert home.stamps.count("start") == 40 and bad_before_the_others_were_done(home) == bad
+
+
+def test_what_a_person_holds_meanwhile_stays_held_until_it_is_released(home, trains):
+    home.close_gate()
+    home.submit(SWEEP, "--lanes", 1)
+    home.until_running(1)
+    home.run("hold", "sweep")
+    home.open_gate()
+    assert home.wait() == 1
+    assert (count(home, "done"), count(home, "held")) == (1, 56)
+    assert "held by hand" in home.run("why", "sweep/59").stdout
+    home.run("release", "sweep/59")
+    home.run("retry", "sweep/0")
+    assert home.wait() == 1
+    assert (count(home, "done"), count(home, "failed")) == (2, 3)
+
+
+def test_a_command_that_has_succeeded_before_is_not_held(home, trains):
+    text = SWEEP.replace('["bad", "good", "best"]', '["good"]')
+    home.submit(text, "--lanes", 4)
+    assert home.wait() == 0
+    home.submit(SWEEP.replace('["bad", "good", "best"]', '["bad"]'), "--lanes", 4)
+    assert home.wait() == 1
+    assert count(home, "failed") == 20
+    assert "held" not in home.run("show", "sweep").stdout
