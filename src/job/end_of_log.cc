@@ -146,7 +146,7 @@ class EndOfLog {
   Follows follows(const PythonError& error, std::size_t until) const {
     Follows out;
     // PyTorch puts its rank before each line of what nothing has caught.
-    const bool is_uncaught = error.tag.starts_with("[rank");
+    const bool is_uncaught = error.tag.starts_with("[rank") || error.tag.starts_with("rank");
     for (std::size_t i = error.last + 1; i < until; ++i) {
       const bool is_of_another =
           !error.tag.empty() && !lines_[i].tag.empty() && lines_[i].tag != error.tag;

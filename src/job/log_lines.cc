@@ -52,7 +52,7 @@ std::size_t match_front(std::string_view text, std::string_view form) {
 }
 
 // Of several processes that write to one log.
-constexpr std::array<std::string_view, 14> kTags = {
+constexpr std::array<std::string_view, 16> kTags = {
     "[rank#]: ?",  // PyTorch: each line of an uncaught exception
     "[default#]: ?",
     "[trainer#]: ?",  // torchrun --tee, with the name of its role
@@ -65,6 +65,8 @@ constexpr std::array<std::string_view, 14> kTags = {
     "[#]: ?",
     "[#] ",  // MPICH, DeepSpeed
     "rank #: ",
+    "rank#: ",
+    "[rank: #] ",
     "Rank #: ",  //
     "&~| ",      // Docker Compose
 };
@@ -163,13 +165,16 @@ bool counts_progress(std::string_view text) {
   for (const std::string_view bad : {"error", "fail", "nan"}) {
     if (has(low, bad)) return false;
   }
+  const bool is_json = low.starts_with("{");  // {'loss': 0.5, 'epoch': 1.0}
+  const std::string_view between = is_json ? " :='\"" : " :=[";
   for (const std::string_view word : {"epoch", "step", "iter", "iteration", "batch"}) {
     for (std::size_t at = low.find(word); at != std::string::npos; at = low.find(word, at + 1)) {
       if (at > 0 && is_word(low[at - 1])) continue;
       const std::size_t end = at + word.size();
-      const std::size_t number = std::min(low.find_first_not_of(" :=[", end), low.size());
+      const std::size_t number = std::min(low.find_first_not_of(between, end), low.size());
       const bool has_number =
           number > end && number <= end + 3 && number < low.size() && is_digit(low[number]);
+      if (has_number && is_json) return true;
       if (has_number && opens_progress(std::string_view(low).substr(0, at))) return true;
     }
   }
@@ -254,6 +259,38 @@ std::string without_escapes(std::string_view text) {
   return out;
 }
 
+namespace {
+
+/// "node7: Traceback (most recent call last):", and "node7:   File …" below: pdsh and others put a
+/// name of their own before each line.
+std::string tag_of_header(const std::string& header, const std::string& below) {
+  const std::size_t at = header.find("Traceback (most recent call last):");
+  if (at == header.npos || at == 0 || header.front() == ' ') return {};
+  std::string front = header.substr(0, at);
+  return below.starts_with(front + "  File \"") ? front : std::string();
+}
+
+void take_tags_of_headers(std::vector<LogLine>& lines) {
+  constexpr std::size_t kMostTags = 64;
+  std::vector<std::string> tags;
+  for (std::size_t i = 0; i + 1 < lines.size() && tags.size() < kMostTags; ++i) {
+    std::string tag = tag_of_header(lines[i].text, lines[i + 1].text);
+    if (!tag.empty() && std::find(tags.begin(), tags.end(), tag) == tags.end()) {
+      tags.push_back(std::move(tag));
+    }
+  }
+  for (LogLine& line : lines) {
+    for (const std::string& tag : tags) {
+      if (!line.text.starts_with(tag)) continue;
+      line.tag += trim(tag);
+      line.text.erase(0, tag.size());
+      break;
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<LogLine> log_lines(std::string_view log_tail) {
   std::vector<LogLine> lines;
   while (!log_tail.empty()) {
@@ -264,6 +301,7 @@ std::vector<LogLine> log_lines(std::string_view log_tail) {
     if (end > 0 || !is_bar) lines.push_back(line_of(log_tail.substr(0, end)));
     log_tail.remove_prefix(std::min(end + (is_crlf ? 2 : 1), log_tail.size()));
   }
+  take_tags_of_headers(lines);
   return lines;
 }
 

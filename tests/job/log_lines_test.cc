@@ -19,6 +19,7 @@ TEST(LogLines, TagsAndTimesAreNotOfTheText) {
        "(RayTrainWorker pid=4711, ip=10.0.0.1)", "KeyError: 'x'"},
       {"(EngineCore_DP0 pid=4711) ERROR 11-27 12:00:00 [core.py:390] KeyError: 'x'",
        "(EngineCore_DP0 pid=4711)", "KeyError: 'x'"},
+      {"rank0: KeyError: 'x'", "rank0:", "KeyError: 'x'"},
       {"trainer-1  | KeyError: 'x'", "trainer-1  |", "KeyError: 'x'"},
       {"2026-11-27 12:00:00,123 KeyError: 'x'", "", "KeyError: 'x'"},
       {"2026-11-27T12:00:00.123456Z   File \"a.py\"", "", "  File \"a.py\""},
@@ -38,6 +39,17 @@ TEST(LogLines, TagsAndTimesAreNotOfTheText) {
     EXPECT_EQ(read[0].tag, expected[1]) << expected[0];
     EXPECT_EQ(read[0].text, expected[2]) << expected[0];
   }
+}
+
+TEST(LogLines, ANameBeforeEachLineOfATracebackIsATag) {
+  const std::vector<LogLine> lines = log_lines(
+      "node7: epoch 3\nnode7: Traceback (most recent call last):\nnode7:   File \"a.py\", line 3\n"
+      "node8: epoch 3\nnode7: KeyError: 'x'\n");
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines[0], (LogLine{.text = "epoch 3", .tag = "node7:"}));
+  EXPECT_EQ(lines[2], (LogLine{.text = "  File \"a.py\", line 3", .tag = "node7:"}));
+  EXPECT_EQ(lines[3], (LogLine{.text = "node8: epoch 3", .tag = ""}));
+  EXPECT_EQ(lines[4], (LogLine{.text = "KeyError: 'x'", .tag = "node7:"}));
 }
 
 TEST(LogLines, EachUpdateOfAProgressBarIsALine) {
@@ -62,8 +74,8 @@ TEST(LogLines, KindsOfLines) {
         "[W1127 12:00:00.123456789 ProcessGroupNCCL.cpp:1250] Warning", "Killed"}},
       {LineKind::Progress,
        {"epoch 3", "Epoch: 3/10", "[step 17] loss 0.5", "INFO:root:epoch 2 loss 0.3", "iter=5",
-        "Epoch [3/10]", "2026-11-27 12:00:00 - INFO - Starting epoch 3",
-        "Train Epoch: 1 [0/60000]"}},
+        "Epoch [3/10]", "2026-11-27 12:00:00 - INFO - Starting epoch 3", "Train Epoch: 1 [0/60000]",
+        "{'loss': 0.53, 'learning_rate': 1e-4, 'epoch': 1.0}", "{\"step\": 17, \"loss\": 0.5}"}},
       {LineKind::Plain,
        {"loss is nan at step 17", "epochs: many", "stepping back", "KeyError: 'epoch 3'",
         "E1 is a good value", "NaN at step 17", "error: step 3 of the plan", "killed at epoch 3"}},
