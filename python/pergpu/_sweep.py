@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -102,14 +103,15 @@ class Sweep:
         """The sweep file, written to `path` where one is given.
 
         It is the same sweep: `pergpu run` of it, in the same folder, finds done what is done.
-        TypeError: a value that no sweep file can hold, such as None.
+        None is `{ null = true }` there.  TypeError: a value that no sweep file can hold, such as a
+        set, or an integer of more than the 64 bits that TOML has (submit() and run() take it).
         """
         lines = [f"name = {_toml.value(self.name, 'name')}"]
         if self.out:
             lines.append(f"out = {_toml.value(self.out, 'out')}")
         lines += _keys("", {k: v for k, v in self.settings.items() if not isinstance(v, Mapping)})
         if self.runs is not None:
-            rows = (f"  {_toml.value(row, f'runs[{i}]')},\n" for i, row in enumerate(self.runs))
+            rows = (f"  {_toml.value(row, f'runs[{i}]', null=True)},\n" for i, row in enumerate(self.runs))
             lines.append(f"runs = [\n{''.join(rows)}]")
         tables = {name: table for name, table in self.settings.items() if isinstance(table, Mapping)}
         if self.defaults:
@@ -123,13 +125,23 @@ class Sweep:
             Path(path).write_text(text, encoding="utf-8")
         return text
 
+    def _given(self) -> str:
+        """The sweep file that is submitted."""
+        try:
+            return self.to_toml()
+        except _toml.IntegerTooLarge:
+            whole = {"name": self.name, **({"out": self.out} if self.out else {}), **self.settings}
+            whole |= {"defaults": self.defaults} if self.defaults else {}
+            whole |= {} if self.runs is None else {"runs": self.runs}
+            return json.dumps(_toml.plain({**whole, "steps": self.steps}, "sweep", null=True))
+
     def submit(self, **options: Any) -> dict[str, Any]:
         """Puts it into the queue; what `pergpu submit --json` says of it.
 
         Options are those of `pergpu submit`: on="slurm", lanes=8, devices="0,2", rerun=True,
         only_new=True, engine="fake".  CommandFailed: something is wrong with it, and nothing was started.
         """
-        reply = dict(ask_json(["submit", "-", *_words(options)], self.to_toml(), folder=self.folder))
+        reply = dict(ask_json(["submit", "-", *_words(options)], self._given(), folder=self.folder))
         self._jobs = reply["jobs"]
         return reply
 
@@ -140,7 +152,7 @@ class Sweep:
         KeyboardInterrupt comes at the end.  Options as for submit().  CommandFailed: something is
         wrong with it, and nothing was started.  With check=True, SweepFailed: a job has failed.
         """
-        ended = follow_json(["run", "-", *_words(options)], self.to_toml(), self.folder)
+        ended = follow_json(["run", "-", *_words(options)], self._given(), self.folder)
         self._jobs = [job["id"] for job in ended["jobs"]]
         found = self.results()
         if check and found.failed:
@@ -162,7 +174,8 @@ class Sweep:
 
 def _keys(table: str, keys: Mapping[str, Any]) -> list[str]:
     where = f"[{table}] " if table else ""
-    lines = [f"{_toml.key(k)} = {_toml.value(v, f'{where}{k}')}" for k, v in keys.items()]
+    may_be_none = table == "constants"  # its values are parameters
+    lines = [f"{_toml.key(k)} = {_toml.value(v, f'{where}{k}', may_be_none)}" for k, v in keys.items()]
     return [f"\n[{table}]", *lines] if table else lines
 
 

@@ -33,32 +33,67 @@ def key(name: str) -> str:
     return name if _BARE.match(name) else text(name)
 
 
-def value(what: Any, name: str) -> str:
-    """On one line.  `name`: what it is the value of, for the error.
+class IntegerTooLarge(TypeError):
+    """TOML's integers have 64 bits; those of JSON have no limit."""
+
+
+def plain(what: Any, name: str, null: bool = False) -> Any:
+    """The same value made of what JSON knows.  `name`: what it is the value of, for the error;
+    `null`: whether it may be None.
 
     TypeError: it is nothing that a sweep file can hold.
     """
     if hasattr(what, "tolist"):
         what = what.tolist()  # of numpy: one number, or lists of them
     if isinstance(what, bool):
-        return "true" if what else "false"
+        return what
     if isinstance(what, int):
-        return str(int(what))
+        return int(what)
     if isinstance(what, float):
         if not math.isfinite(what):
             raise TypeError(f"{name} is {what}, which a sweep file cannot hold")
-        return repr(float(what))
+        return float(what)
     if isinstance(what, str):
-        return text(what)
+        return str.__str__(what)  # of an enumerator its value
     if isinstance(what, Mapping):
-        members = (f"{key(k)} = {value(v, f'{name}.{k}')}" for k, v in what.items())
-        return "{ " + ", ".join(members) + " }" if what else "{}"
+        for k in what:
+            key(k)
+        return {str.__str__(k): plain(v, f"{name}.{k}", null) for k, v in what.items()}
     if isinstance(what, (list, tuple, range)):
-        return "[" + ", ".join(value(one, name) for one in what) + "]"
+        return [plain(one, name, null) for one in what]
     if hasattr(what, "__fspath__"):
-        return text(what.__fspath__())
+        return what.__fspath__()
     if what is None:
+        if null:
+            return None
         raise TypeError(f"{name} is None, which a sweep file cannot hold: leave it out")
     raise TypeError(
         f"{name} is {type(what).__name__}; a sweep holds numbers, texts, lists and tables of these"
     )
+
+
+def value(what: Any, name: str, null: bool = False) -> str:
+    """On one line, as plain().
+
+    TypeError: it is nothing that a sweep file can hold; IntegerTooLarge: one in TOML cannot.
+    """
+    return _written(plain(what, name, null), name)
+
+
+def _written(what: Any, name: str) -> str:
+    if what is None:
+        return "{ null = true }"
+    if isinstance(what, bool):
+        return "true" if what else "false"
+    if isinstance(what, int):
+        if not -(2**63) <= what < 2**63:
+            raise IntegerTooLarge(f"{name} is {what}, and integers of TOML have 64 bits: give it as a text")
+        return str(what)
+    if isinstance(what, float):
+        return repr(what)
+    if isinstance(what, str):
+        return text(what)
+    if isinstance(what, dict):
+        members = (f"{key(k)} = {_written(v, f'{name}.{k}')}" for k, v in what.items())
+        return "{ " + ", ".join(members) + " }" if what else "{}"
+    return "[" + ", ".join(_written(one, name) for one in what) + "]"

@@ -22,6 +22,7 @@
 #include "job/redact.h"
 #include "job/schedule.h"
 #include "os/paths.h"
+#include "spec/exact_json.h"
 #include "spec/run_name.h"
 #include "spec/run_parameters.h"
 #include "spec/units.h"
@@ -275,8 +276,7 @@ json as_json(const SweepSpec& sweep, const Outlook& outlook) {
   }
   json runs = json::array();
   for (std::size_t i = 0; i < sweep.runs.size(); ++i) {
-    runs.push_back(
-        {{"run", preview.runs[i]}, {"params", json::parse(sweep.runs[i].json, nullptr, false)}});
+    runs.push_back({{"run", preview.runs[i]}, {"params", exact_json(sweep.runs[i].json)}});
   }
   json out = {{"schema", 1}, {"sweep", preview.reply.sweep}, {"steps", std::move(steps)}};
   out["runs"] = std::move(runs);

@@ -15,6 +15,7 @@
 #include "job/gpu_limit.h"
 #include "job/redact.h"
 #include "job/retry.h"
+#include "spec/exact_json.h"
 #include "spec/limit_keys.h"
 #include "spec/run_parameters.h"
 #include "spec/units.h"
@@ -248,7 +249,7 @@ nlohmann::json describe_whole(const Coordinator& coordinator, const Job& job) {
   nlohmann::json params = nlohmann::json::object();
   if (job.run >= 0) {
     const std::string_view text = sweep.runs[static_cast<std::size_t>(job.run)].json();
-    params = nlohmann::json::parse(text, nullptr, false);
+    params = exact_json(text);
     if (!params.is_object()) params = nlohmann::json::object();  // a number beyond any double
   }
   for (const auto& [name, value] : params.items()) {

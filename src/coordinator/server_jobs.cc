@@ -8,6 +8,7 @@
 
 #include "coordinator/describe.h"
 #include "coordinator/describe_usage.h"
+#include "coordinator/earlier_runs.h"
 #include "coordinator/request.h"
 #include "coordinator/selector.h"
 #include "coordinator/selector_words.h"
@@ -178,17 +179,17 @@ void Server::preview(std::uint64_t id, SweepSpec sweep, SubmitContext context) {
     SweepSpec sweep;
     SubmitContext context;
   };
-  const auto wanted = std::make_shared<const Wanted>(Wanted{std::move(sweep), std::move(context)});
+  const auto wanted = std::make_shared<Wanted>(Wanted{std::move(sweep), std::move(context)});
   when_discovered([this, id, wanted] {
-    coordinator_.fetch(coordinator_.archived_for(wanted->sweep, wanted->context),
-                       [this, id, wanted](const Result<void>& there) {
-                         Result<SubmitPreview> preview =
-                             there ? coordinator_.preview(wanted->sweep, wanted->context)
-                                   : there.error();
-                         if (!preview)
-                           return fail(id, code_of(preview.error()), preview.error().message);
-                         reply(id, json(*preview));
-                       });
+    coordinator_.fetch(
+        coordinator_.archived_for(wanted->sweep, wanted->context),
+        [this, id, wanted](const Result<void>& there) {
+          recognize_earlier_runs(coordinator_.world(), wanted->context, wanted->sweep);
+          Result<SubmitPreview> preview =
+              there ? coordinator_.preview(wanted->sweep, wanted->context) : there.error();
+          if (!preview) return fail(id, code_of(preview.error()), preview.error().message);
+          reply(id, json(*preview));
+        });
   });
 }
 
@@ -210,6 +211,7 @@ void Server::plan(std::uint64_t id, Request request) {
     coordinator_.fetch(coordinator_.archived_for(*asked->file, asked->context),
                        [this, id, asked](const Result<void>& there) {
                          if (!there) return fail(id, kUnreachable, there.error().message);
+                         recognize_earlier_runs(coordinator_.world(), asked->context, *asked->file);
                          tell_plan(id, *asked);
                        });
   });

@@ -7,6 +7,7 @@
 #include "coordinator/cluster.h"
 #include "coordinator/cluster_fit.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/earlier_runs.h"
 #include "coordinator/mps_daemons.h"
 #include "coordinator/readiness.h"
 
@@ -103,6 +104,7 @@ void Coordinator::run_submits() {
   }
   PendingSubmit pending = std::move(submits_.front());
   submits_.erase(submits_.begin());
+  recognize_earlier_runs(*parts_.world, pending.context, pending.sweep);
 
   // The same request again, because its answer was lost: the same answer.
   if (!pending.context.key.empty()) {

@@ -120,6 +120,13 @@ std::string canonical_number(double value) {
   return out + std::to_string(std::abs(exponent));
 }
 
+std::string float_text(double value) {
+  if (value == 0) return std::signbit(value) ? "-0.0" : "0.0";
+  std::string out = canonical_number(value);
+  if (out.find_first_of(".e") == std::string::npos) out += ".0";
+  return out;
+}
+
 void append_json_string(std::string& to, std::string_view text) {
   to += '"';
   for (char c : text) {

@@ -17,6 +17,8 @@ Result<std::string> canonicalise(std::string_view text);
 
 /// REQUIRES: finite.  "0.0001", "1e+30", "-0" is "0".
 std::string canonical_number(double value);
+/// The same, and so that it reads back as a float where there are integers, too: "1.0", "-0.0".
+std::string float_text(double value);
 /// Appends `text` (valid UTF-8) as a JSON string, quotes included.
 void append_json_string(std::string& to, std::string_view text);
 /// The member order: by UTF-16 code units, which differs from byte order beyond U+FFFF.

@@ -13,6 +13,7 @@
 #include "spec/report.h"
 #include "spec/schema.h"
 #include "spec/sweep_name.h"
+#include "spec/word_list.h"
 
 namespace pergpu {
 namespace {
@@ -35,17 +36,6 @@ Node table_node(Place at) {
 void put(Node& table, std::string key, Node value) {
   table.keys.push_back({std::move(key), value.at});
   table.items.push_back(std::move(value));
-}
-
-/// A value as typed.  Its quotes, if any, went to the shell, so a number that JSON would lose
-/// digits of has to be a text.
-Node value_node(std::string_view text, Place at) {
-  Node node = typed_text(text, at);
-  bool exact = !node.is(Node::Kind::Int) ||
-               (node.integer <= kMaxExactInteger && node.integer >= -kMaxExactInteger);
-  bool finite = !node.is(Node::Kind::Float) || (node.number < 1e308 && node.number > -1e308);
-  if (!exact || !finite) return text_node(std::string(text), at);
-  return node;
 }
 
 class Builder {
@@ -92,7 +82,7 @@ class Builder {
       } else if (in_command) {
         command_.push_back(word);
       } else {
-        lists_.back().values.push_back(value_node(word, place(fmt::format("value {}", word))));
+        lists_.back().values.push_back(typed_text(word, place(fmt::format("value {}", word))));
       }
     }
     for (const List& list : lists_)
@@ -114,26 +104,8 @@ class Builder {
         continue;
       }
       std::string_view text = std::string_view(option).substr(equals + 1);
-      bool is_toml = !text.empty() && (text[0] == '[' || text[0] == '{');
-      if (std::optional<Node> value = is_toml ? read_toml_value(text, at) : std::nullopt) {
-        put(grid_, name, *std::move(value));
-        continue;
-      }
-      Node list;
-      list.kind = Node::Kind::List;
-      list.at = at;
-      while (true) {
-        std::size_t comma = text.find(',');
-        std::string_view value = text.substr(0, comma);
-        if (value.empty())
-          report_.error(
-              at, fmt::format("-g {} has an empty value; for an empty text write {}=[\"\"]", name,
-                              name));
-        list.items.push_back(value_node(value, at));
-        if (comma == std::string_view::npos) break;
-        text.remove_prefix(comma + 1);
-      }
-      put(grid_, name, std::move(list));
+      if (std::optional<Node> list = read_word_list(report_, name, text, at))
+        put(grid_, name, *std::move(list));
     }
   }
 
@@ -194,7 +166,7 @@ class Builder {
                   bool is_number) {
     if (value.empty()) return;
     Place at = place(fmt::format("{} {}", option, value));
-    put(step_, std::string(key), is_number ? typed_text(value, at) : text_node(value, at));
+    put(step_, std::string(key), is_number ? number_or_text(value, at) : text_node(value, at));
   }
 
   void put_options() {

@@ -1,9 +1,10 @@
 // `pergpu run [options] [-g NAME=V1,V2]… -- CMD ARG… [::: a b c] [:::+ x y z]`: a sweep without a
 // file, the same model that load_sweep() gives.
 //
-// Lists: each -g is a parameter of that name; each `:::` one called arg1, arg2, … that `{1}`, `{2}`
-// stand for (`{}` is all of them, one after the other).  Lists multiply, `:::+` goes in step with
-// the list before it.  A command without any placeholder gets the positional values appended.
+// Lists: each -g is a parameter of that name (spec/word_list.h); each `:::` one called arg1, arg2,
+// … that `{1}`, `{2}` stand for (`{}` is all of them, one after the other).  Lists multiply, `:::+`
+// goes in step with the list before it.  A command without any placeholder gets the positional
+// values appended.
 #pragma once
 
 #include <optional>

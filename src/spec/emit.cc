@@ -13,6 +13,9 @@
 #include "spec/json_members.h"
 #include "spec/limit_keys.h"
 #include "spec/load.h"
+#include "spec/number_text.h"
+#include "spec/param_value.h"
+#include "spec/readers.h"
 #include "spec/slurm_keys.h"
 #include "spec/toml_text.h"
 #include "spec/units.h"
@@ -71,14 +74,30 @@ class Emitter {
     out_ += fmt::format("{} = {}\n", key, value);
   }
 
-  Result<std::string> literal(const Value& v) {
-    if (!v.text.empty()) return v.text;
+  /// A text as written is kept where TOML reads it as the same value.
+  Result<std::string> literal(const std::string& name, const Value& v) {
+    if (!v.text.empty()) {
+      Report unused;
+      unused.add_source("", "");
+      const std::optional<Node> node = read_toml_value(v.text, {});
+      const std::optional<ParamValue> value =
+          node ? param_value(unused, name, *node) : std::nullopt;
+      if (value && value->json == v.json && value->text == v.text) return v.text;
+      return Error{ErrorKind::Invalid, 0,
+                   fmt::format("parameter `{}`: TOML has no `{}`; write {} or \"{}\"", name, v.text,
+                               v.json, v.text)};
+    }
+    if (looks_like_json_integer(v.json) && std::to_string(to_integer(v.json)) != v.json)
+      return Error{ErrorKind::Invalid, 0,
+                   fmt::format("parameter `{}`: {} has more than the 64 bits of TOML's integers; "
+                               "write it in quotes, or the sweep in YAML or JSON",
+                               name, v.json)};
     return toml_value(nlohmann::json::parse(v.json));
   }
 
   Result<void> emit_pairs(const Row& row) {
     for (const auto& [name, value] : row) {
-      Result<std::string> text = literal(value);
+      Result<std::string> text = literal(name, value);
       if (!text) return std::move(text).error();
       line(toml_key(name), *text);
     }
@@ -143,7 +162,7 @@ class Emitter {
     for (std::size_t c = 0; c < lists.size(); ++c) {
       std::string list;
       for (const Value& value : lists[c]) {
-        Result<std::string> text = literal(value);
+        Result<std::string> text = literal(sweep_.columns[c], value);
         if (!text) failed_ = text.error().message;
         if (text) list += (list.empty() ? "" : ", ") + *text;
       }

@@ -58,7 +58,7 @@ ParsedSweep parse(std::string text, SweepFormat format, const Origin& origin,
   std::size_t invalid = find_invalid_utf8(text);
   std::uint32_t source = report.add_source(origin.shown, std::move(text));
   if (invalid != std::string_view::npos) {
-    report.error(report.place(source, invalid), "not valid UTF-8");
+    report.error(report.place(source, invalid), why_not_utf8(report.source(source).text()));
     out.diagnostics = report.take();
     return out;
   }

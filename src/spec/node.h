@@ -28,6 +28,7 @@ struct Node {
   enum class Kind : std::uint8_t { Null, Bool, Int, Float, String, List, Table };
 
   Kind kind = Kind::Null;
+  bool is_word = false;  // typed by its looks: a CSV cell, a word of the command line
   Place at = {};
   std::string text = {};         // String: its content; other scalars: as written
   std::int64_t integer = 0;      // Int (saturated), Bool (0 or 1)
@@ -71,7 +72,7 @@ std::string describe(const Node& node);
 
 /// How deep lists and tables may be nested in each other.
 inline constexpr int kMaxDepth = 64;
-/// Integers beyond this lose digits in JSON readers that use doubles.
+/// Integers beyond this lose digits in a double.
 inline constexpr std::int64_t kMaxExactInteger = std::int64_t{1} << 53;
 
 }  // namespace pergpu

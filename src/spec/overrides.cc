@@ -7,7 +7,8 @@
 #include <algorithm>
 
 #include "spec/placeholders.h"
-#include "spec/readers.h"
+#include "spec/source_text.h"
+#include "spec/word_list.h"
 
 namespace pergpu {
 namespace {
@@ -104,16 +105,12 @@ std::vector<Key> apply_overrides(
       // A parameter that is in no section would be one more of every run.
       if (member(root, "runs_from") == nullptr) continue;
     }
-    std::optional<Node> value = find_invalid_utf8(text) == std::string_view::npos
-                                    ? read_toml_value(text, at)
-                                    : std::nullopt;
-    if (!value) {
-      value.emplace();
-      value->kind = Node::Kind::String;
-      value->at = at;
-      value->text = text;
+    if (find_invalid_utf8(text) != std::string_view::npos) {
+      report.error(at, "not valid UTF-8");
+      continue;
     }
-    put(root, {name, at}, *std::move(value));
+    if (std::optional<Node> value = read_word_value(report, name, text, at))
+      put(root, {name, at}, *std::move(value));
   }
   return not_in_tree;
 }

@@ -1,4 +1,4 @@
-// Only scalars keep their text: lists and tables are rendered as their canonical JSON.
+// Only scalars keep their text: lists and tables are rendered as their JSON.
 #include "spec/param_value.h"
 
 #include <fmt/core.h>
@@ -7,14 +7,31 @@
 #include <cmath>
 
 #include "spec/canonical_json.h"
+#include "spec/number_text.h"
+#include "spec/readers.h"
 #include "spec/typed.h"
 
 namespace pergpu {
 namespace {
 
+/// All digits, also of an integer that no 64 bits hold.
+std::string integer_text(const Node& node) {
+  std::string_view text = node.text;
+  if (!text.empty() && text[0] == '+') text.remove_prefix(1);
+  if (text != "-0" && looks_like_json_integer(text)) return std::string(text);
+  return std::to_string(node.integer);
+}
+
+/// How the numbers of a value are written.
+enum class Numbers {
+  Exact,      // integers with all their digits, floats with a point
+  Canonical,  // by RFC 8785 to the letter, as doubles
+};
+
 class Writer {
  public:
-  Writer(Report& report, std::string_view name) : report_(report), name_(name) {}
+  Writer(Report* report, std::string_view name, Numbers numbers)
+      : report_(report), name_(name), numbers_(numbers) {}
 
   bool write(const Node& node, std::string& to) {
     switch (node.kind) {
@@ -25,19 +42,14 @@ class Writer {
         to += node.integer != 0 ? "true" : "false";
         return true;
       case Node::Kind::Int:
-        if (node.integer > kMaxExactInteger || node.integer < -kMaxExactInteger)
-          return fail(node,
-                      fmt::format("{} is beyond 2^53, where JSON readers lose digits; quote it "
-                                  "to pass it as a text",
-                                  node.text));
-        to += canonical_number(static_cast<double>(node.integer));
+        to += integer_text(node);
         return true;
       case Node::Kind::Float:
         if (!std::isfinite(node.number))
           return fail(node,
                       fmt::format("{} cannot be written as JSON; quote it to pass it as a text",
                                   node.text));
-        to += canonical_number(node.number);
+        to += numbers_ == Numbers::Exact ? float_text(node.number) : canonical_number(node.number);
         return true;
       case Node::Kind::String:
         if (node.text.find('\0') != std::string::npos)
@@ -82,22 +94,31 @@ class Writer {
   }
 
   bool fail(const Node& node, const std::string& why) {
-    report_.error(node.at, fmt::format("parameter `{}`: {}", name_, why));
+    if (report_ != nullptr) report_->error(node.at, fmt::format("parameter `{}`: {}", name_, why));
     return false;
   }
 
-  Report& report_;
+  Report* report_;  // null: nothing is reported
   std::string_view name_;
+  Numbers numbers_;
 };
+
+bool may_hold_floats(const Node& node) {
+  return node.is(Node::Kind::Float) || node.is(Node::Kind::List) || node.is(Node::Kind::Table);
+}
 
 }  // namespace
 
 std::optional<ParamValue> param_value(Report& report, std::string_view name, const Node& node) {
   ParamValue out;
-  if (!Writer(report, name).write(node, out.json)) return std::nullopt;
-  bool keeps_text =
-      node.is(Node::Kind::Int) || node.is(Node::Kind::Float) || node.is(Node::Kind::Bool);
+  out.is_word = node.is_word;
+  if (!Writer(&report, name, Numbers::Exact).write(node, out.json)) return std::nullopt;
+  const bool keeps_text = node.is(Node::Kind::Int) || node.is(Node::Kind::Float) ||
+                          node.is(Node::Kind::Bool) || (node.is(Node::Kind::Null) && node.is_word);
   if (keeps_text && node.text != out.json) out.text = node.text;
+  if (!may_hold_floats(node)) return out;
+  Writer(nullptr, name, Numbers::Canonical).write(node, out.value);
+  if (out.value == out.json) out.value.clear();
   return out;
 }
 

@@ -39,21 +39,51 @@ void visit_json_lines(Report& report, std::uint32_t source,
   }
 }
 
+constexpr std::string_view kBlanks = " \t";
+
+bool has_outer_blanks(std::string_view text) {
+  return !text.empty() && (kBlanks.find(text.front()) != std::string_view::npos ||
+                           kBlanks.find(text.back()) != std::string_view::npos);
+}
+
+std::string without_outer_blanks(std::string_view text) {
+  const std::size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
+  const std::size_t end = text.find_last_not_of(kBlanks);
+  return end == std::string_view::npos ? std::string()
+                                       : std::string(text.substr(begin, end - begin + 1));
+}
+
+/// A header of one column with another separator in it was hardly meant as a name.
+void check_separator(Report& report, const std::vector<Key>& header) {
+  if (header.size() != 1) return;
+  for (const auto& [separator, name] :
+       {std::pair{';', "semicolons"}, std::pair{'\t', "tabs"}, std::pair{'|', "|"}}) {
+    if (header[0].text.find(separator) == std::string::npos) continue;
+    report.error(
+        header[0].at,
+        fmt::format("the columns seem to be separated by {}; write the file with commas", name));
+    report.set_incomplete();
+    return;
+  }
+}
+
 void visit_csv_rows(Report& report, std::uint32_t source,
                     const std::function<void(Node&&)>& visit) {
   std::vector<Key> header;
   bool header_read = false;
+  bool warned_of_blanks = false;
   auto on_record = [&](const std::vector<CsvField>& fields) {
     Place at = report.place(source, fields[0].offset);
     if (!header_read) {
       header_read = true;
       for (const CsvField& f : fields) {
-        Key key{f.text, report.place(source, f.offset)};
+        Key key{f.quoted ? f.text : without_outer_blanks(f.text), report.place(source, f.offset)};
         if (std::any_of(header.begin(), header.end(),
                         [&](const Key& other) { return other.text == key.text; }))
           report.error(key.at, fmt::format("duplicate column `{}`", key.text));
         header.push_back(std::move(key));
       }
+      check_separator(report, header);
       return;
     }
     if (fields.size() != header.size()) {
@@ -74,6 +104,12 @@ void visit_csv_rows(Report& report, std::uint32_t source,
         text.text = f.text;
         row.items.push_back(std::move(text));
       } else {
+        if (!warned_of_blanks && has_outer_blanks(f.text)) {
+          warned_of_blanks = true;
+          report.warning(field_at,
+                         "a cell keeps the blanks around its text, and is no number then; remove "
+                         "them, or put the cell in quotes");
+        }
         row.items.push_back(typed_text(f.text, field_at));
       }
     }
@@ -107,7 +143,7 @@ void visit_file(Report& report, const std::string& path, const std::string& show
   std::size_t invalid = find_invalid_utf8(*text);
   std::uint32_t source = report.add_source(shown, *std::move(text));
   if (invalid != std::string_view::npos) {
-    report.error(report.place(source, invalid), "not valid UTF-8");
+    report.error(report.place(source, invalid), why_not_utf8(report.source(source).text()));
     report.set_incomplete();
     return;
   }

@@ -50,6 +50,12 @@ class Converter {
     switch (node.type()) {
       case toml::node_type::table:
         convert_table(*node.as_table(), out, depth);
+        if (is_null(out)) {
+          out.kind = Node::Kind::Null;
+          out.text = "null";
+          out.keys.clear();
+          out.items.clear();
+        }
         break;
       case toml::node_type::array:
         out.kind = Node::Kind::List;
@@ -90,6 +96,12 @@ class Converter {
   }
 
  private:
+  /// { null = true }: TOML has no null of its own.
+  static bool is_null(const Node& table) {
+    return table.keys.size() == 1 && table.keys[0].text == "null" &&
+           table.items[0].is(Node::Kind::Bool) && table.items[0].integer != 0;
+  }
+
   Place place(const toml::source_position& p) const {
     return {source_, static_cast<std::uint32_t>(p.line), static_cast<std::uint32_t>(p.column)};
   }
@@ -249,6 +261,8 @@ class Recovery {
     std::string hint;
     if (has("could not determine value type") || has("parsing boolean"))
       hint = "; a text needs quotes, true and false have none";
+    if (has("not representable in 64 bits"))
+      hint = "; put it in quotes, or write the sweep in YAML or JSON, whose integers have no limit";
     if (has("integer: expected digit") || has("floating-point: expected"))
       hint = "; a value with a unit needs quotes: \"12h\", \"64GiB\"";
     report_.error(at, fmt::format("not valid TOML: {}{}", message, hint));

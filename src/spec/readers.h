@@ -24,8 +24,12 @@ std::optional<Node> read_json_value(Report& report, std::uint32_t source, std::s
 /// it is a plain string.  Nothing is reported.
 std::optional<Node> read_toml_value(std::string_view text, Place at);
 
-/// A text without quotes whose type is guessed from its looks (a CSV cell, a word of the command
-/// line): JSON numbers, true and false; all else is a string.
+/// A text without quotes whose type is that of its looks (a CSV cell, a word of the command line):
+/// numbers in their usual spelling (number_word), true and false, null and None; all else is a
+/// string, as it is.
 Node typed_text(std::string_view text, Place at);
+
+/// Where a number is asked for (--gpus 0.50): everything that JSON would call one is a number.
+Node number_or_text(std::string_view text, Place at);
 
 }  // namespace pergpu

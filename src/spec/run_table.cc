@@ -3,7 +3,6 @@
 #include "spec/run_table.h"
 
 #include <fmt/core.h>
-#include <xxhash.h>
 
 #include <algorithm>
 
@@ -85,7 +84,7 @@ class Expansion {
           exclusion.all.begin(), exclusion.all.end(), [&](const Exclusion::Condition& c) {
             std::uint32_t value = current_[c.column];
             return value != kAbsent && std::find(c.values.begin(), c.values.end(),
-                                                 table_.pool.json(value)) != c.values.end();
+                                                 table_.pool.compared(value)) != c.values.end();
           });
       if (matches) ++hits_[e];
       any |= matches;
@@ -160,8 +159,11 @@ std::uint32_t ValuePool::add(const ParamValue& value) {
   entry.begin = block_.size();
   entry.json_size = static_cast<std::uint32_t>(value.json.size());
   entry.text_size = static_cast<std::uint32_t>(value.text.size());
+  entry.value_size = static_cast<std::uint32_t>(value.value.size());
+  entry.is_word = value.is_word;
   block_ += value.json;
   block_ += value.text;
+  block_ += value.value;
   entries_.push_back(entry);
   return static_cast<std::uint32_t>(entries_.size() - 1);
 }
@@ -184,44 +186,6 @@ const Column* RunTable::find(std::string_view name) const {
 
 std::vector<RunSpec> expand(Report& report, RunTable& table) {
   return Expansion(report, table).all();
-}
-
-void report_equal_rows(Report& report, const RunTable& table, const Axis& axis) {
-  // Cells in the order of their columns, so that the order of keys in a row does not matter.
-  auto key = [&](std::size_t row) {
-    std::vector<Cell> cells(axis.cells.begin() + static_cast<std::ptrdiff_t>(axis.begins[row]),
-                            axis.cells.begin() + static_cast<std::ptrdiff_t>(axis.begins[row + 1]));
-    std::sort(cells.begin(), cells.end(),
-              [](const Cell& a, const Cell& b) { return a.column < b.column; });
-    std::string out;
-    for (const Cell& cell : cells) {
-      out += fmt::format("{}:{}:", cell.column, table.pool.json(cell.value).size());
-      out += table.pool.json(cell.value);
-    }
-    return out;
-  };
-  struct Hashed {
-    std::uint64_t hash;
-    std::size_t row;
-  };
-  std::vector<Hashed> hashes;
-  hashes.reserve(axis.rows());
-  for (std::size_t row = 0; row < axis.rows(); ++row) {
-    std::string text = key(row);
-    hashes.push_back({XXH3_64bits(text.data(), text.size()), row});
-  }
-  std::sort(hashes.begin(), hashes.end(), [](const Hashed& a, const Hashed& b) {
-    return std::pair(a.hash, a.row) < std::pair(b.hash, b.row);
-  });
-  for (std::size_t i = 1; i < hashes.size(); ++i) {
-    if (hashes[i].hash != hashes[i - 1].hash) continue;
-    std::size_t row = hashes[i].row;
-    std::size_t before = hashes[i - 1].row;
-    if (key(row) != key(before)) continue;
-    Place first = axis.places[before];
-    report.error(axis.places[row], fmt::format("this run has the same parameters as the one at {}",
-                                               refer(report, first, axis.places[row])));
-  }
 }
 
 }  // namespace pergpu

@@ -41,12 +41,23 @@ class ValuePool {
     return std::string_view(block_).substr(entries_[i].begin + entries_[i].json_size,
                                            entries_[i].text_size);
   }
+  /// ParamValue::compared().
+  std::string_view compared(std::uint32_t i) const {
+    const Entry& entry = entries_[i];
+    return entry.value_size == 0
+               ? json(i)
+               : std::string_view(block_).substr(entry.begin + entry.json_size + entry.text_size,
+                                                 entry.value_size);
+  }
+  bool is_word(std::uint32_t i) const { return entries_[i].is_word; }
 
  private:
   struct Entry {
     std::uint64_t begin = 0;
     std::uint32_t json_size = 0;
     std::uint32_t text_size = 0;
+    std::uint32_t value_size = 0;
+    bool is_word = false;
   };
   std::string block_;
   std::vector<Entry> entries_;
@@ -74,7 +85,7 @@ struct Axis {
 struct Exclusion {
   struct Condition {
     std::uint32_t column = 0;
-    std::vector<std::string> values = {};  // canonical JSON
+    std::vector<std::string> values = {};  // ParamValue::compared()
   };
   std::vector<Condition> all = {};
   Place at = {};
@@ -94,8 +105,5 @@ struct RunTable {
 /// All combinations of the axes' rows but the excluded ones, in order; fills in Column's facts.
 /// Reports too many runs, no runs, and exclusions that match nothing.
 std::vector<RunSpec> expand(Report& report, RunTable& table);
-
-/// Reports rows of one axis that say the same.
-void report_equal_rows(Report& report, const RunTable& table, const Axis& axis);
 
 }  // namespace pergpu

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "spec/canonical_json.h"
 #include "spec/draft.h"
+#include "spec/equal_rows.h"
 #include "spec/param_value.h"
 #include "spec/placeholders.h"
 #include "spec/read_rows.h"
@@ -71,6 +71,11 @@ class RunsReader {
     if (!v) table_.columns[c].broken = true;
   }
 
+  void check_equal(Axis& rows) {
+    tell_words_apart(table_, rows);
+    report_equal_rows(report_, table_, rows);
+  }
+
   void read_grid(const Node& node) {
     if (!expect_table({report_, "grid", node})) return;
     for (std::size_t i = 0; i < node.keys.size(); ++i) {
@@ -82,19 +87,9 @@ class RunsReader {
         add_cell(axis, *c, value);
         axis.end_row(value.at);
       }
-      report_repeated(axis, node.keys[i].text);
+      tell_words_apart(table_, axis);
+      report_equal_values(report_, table_, axis, node.keys[i].text);
       grid_.push_back(std::move(axis));
-    }
-  }
-
-  /// 1 and 1.0 are the same value: they have the same canonical JSON.
-  void report_repeated(const Axis& axis, const std::string& name) {
-    std::unordered_map<std::string_view, std::size_t> seen;
-    for (std::size_t row = 0; row < axis.rows(); ++row) {
-      if (axis.begins[row] == axis.begins[row + 1]) continue;
-      std::string_view json = table_.pool.json(axis.cells[axis.begins[row]].value);
-      if (!seen.emplace(json, row).second)
-        report_.error(axis.places[row], fmt::format("`{}` has the value {} twice", name, json));
     }
   }
 
@@ -119,7 +114,7 @@ class RunsReader {
       for (const auto& [c, values] : lists) add_cell(zip_, c, values[row]);
       zip_.end_row(lists[0].second[row].at);
     }
-    report_equal_rows(report_, table_, zip_);
+    check_equal(zip_);
   }
 
   void add_row(const Node& row, const std::string& section) {
@@ -152,7 +147,7 @@ class RunsReader {
     }
     if (node.items.empty()) report_.error(node.at, "`runs` is empty: no run would be left");
     for (const Node& row : node.items) add_row(row, "`runs`");
-    report_equal_rows(report_, table_, rows_);
+    check_equal(rows_);
   }
 
   void read_rows_from(const Key& key, const Node& node) {
@@ -165,7 +160,7 @@ class RunsReader {
                [&](Node&& row) { add_row(row, "`runs_from`"); });
     if (rows_.rows() == 0 && !report_.incomplete() && !report_.failed())
       report_.error(node.at, fmt::format("`runs_from`: \"{}\" has no rows", *pattern));
-    if (root_.find("runs") == nullptr) report_equal_rows(report_, table_, rows_);
+    if (root_.find("runs") == nullptr) check_equal(rows_);
   }
 
   void read_constants(const Node& node) {
@@ -206,7 +201,7 @@ class RunsReader {
             item.items[i].is(Node::Kind::List) ? item.items[i].items : one;
         for (const Node& value : values)
           if (std::optional<ParamValue> v = param_value(report_, key.text, value))
-            condition.values.push_back(v->json);
+            condition.values.push_back(v->compared());
         exclusion.all.push_back(std::move(condition));
       }
       if (item.keys.empty())

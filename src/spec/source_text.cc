@@ -123,6 +123,13 @@ void drop_byte_order_mark(std::string& text) {
   if (text.compare(0, 3, "\xEF\xBB\xBF") == 0) text.erase(0, 3);
 }
 
+std::string why_not_utf8(std::string_view text) {
+  const std::string_view begin = text.substr(0, 2);
+  if (begin == "\xFF\xFE" || begin == "\xFE\xFF")
+    return "not valid UTF-8 but UTF-16: save the file as UTF-8";
+  return "not valid UTF-8";
+}
+
 std::size_t find_invalid_utf8(std::string_view text) {
   std::size_t i = 0;
   while (i < text.size()) {

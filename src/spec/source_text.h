@@ -66,6 +66,9 @@ void drop_byte_order_mark(std::string& text);
 /// Offset of the first byte that is not valid UTF-8, or npos.
 std::size_t find_invalid_utf8(std::string_view text);
 
+/// "not valid UTF-8", and what the bytes seem to be.
+std::string why_not_utf8(std::string_view text);
+
 /// Number of code points in valid UTF-8.
 std::size_t count_code_points(std::string_view text);
 

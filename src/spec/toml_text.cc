@@ -3,11 +3,11 @@
 
 #include <fmt/core.h>
 
-#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "spec/canonical_json.h"
-#include "spec/node.h"
 
 namespace pergpu {
 
@@ -48,15 +48,14 @@ std::string toml_key(std::string_view key) {
 }
 
 Result<std::string> toml_value(const nlohmann::json& value) {
-  if (value.is_null())
-    return Error{ErrorKind::Invalid, 0, "a parameter is null, which TOML cannot say"};
+  if (value.is_null()) return std::string("{ null = true }");
   if (value.is_string()) return toml_string(value.get_ref<const std::string&>());
-  if (value.is_number() && std::fabs(value.get<double>()) > static_cast<double>(kMaxExactInteger)) {
-    // Beyond 2^53 a number without a point would be refused as an inexact integer.
-    std::string text = canonical_json(value);
-    return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
-  }
-  if (!value.is_structured()) return canonical_json(value);
+  if (value.is_number_float()) return float_text(value.get<double>());
+  if (value.is_number_unsigned() &&
+      value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
+    return Error{ErrorKind::Invalid, 0,
+                 fmt::format("a parameter is {}, and integers of TOML have 64 bits", value.dump())};
+  if (!value.is_structured()) return value.dump();
   std::string out = value.is_array() ? "[" : "{";
   bool first = true;
   for (auto it = value.begin(); it != value.end(); ++it) {

@@ -34,13 +34,14 @@ constexpr KnownKey kRange[] = {
      "numbers that are equally far from each other, or that grow by the same factor (`\"log\"`)"},
 };
 
-Node number_node(double value, Place at) {
+/// An integer only between integers.
+Node number_node(double value, bool between_floats, Place at) {
   Node node;
   node.at = at;
   node.text = canonical_number(value);
   node.number = value;
-  bool whole =
-      value == std::floor(value) && std::fabs(value) <= static_cast<double>(kMaxExactInteger);
+  bool whole = !between_floats && value == std::floor(value) &&
+               std::fabs(value) <= static_cast<double>(kMaxExactInteger);
   node.kind = whole ? Node::Kind::Int : Node::Kind::Float;
   if (whole) node.integer = static_cast<std::int64_t>(value);
   return node;
@@ -173,6 +174,8 @@ class ListReader {
       return std::nullopt;
     }
     std::vector<Node> out;
+    const bool floats =
+        node_.find("from")->is(Node::Kind::Float) || node_.find("to")->is(Node::Kind::Float);
     for (std::int64_t i = 0; i < *n; ++i) {
       // The ends are as written, digit for digit.
       const Node* end = i == 0 ? node_.find("from") : i + 1 == *n ? node_.find("to") : nullptr;
@@ -184,7 +187,7 @@ class ListReader {
       double value = log ? std::pow(10.0, std::log10(*from) * (1 - part) + std::log10(*to) * part)
                          : *from * (1 - part) + *to * part;
       std::string digits = fmt::format("{:.{}g}", value, log ? kLogDigits : kLinearDigits);
-      out.push_back(number_node(to_double(digits), node_.at));
+      out.push_back(number_node(to_double(digits), floats, node_.at));
     }
     return out;
   }

@@ -100,7 +100,8 @@ YamlScalar type_of_plain(std::string_view text) {
     std::string_view hex = digits.substr(2);
     out.kind = Node::Kind::Int;
     auto [end, code] = std::from_chars(hex.data(), hex.data() + hex.size(), out.integer, 16);
-    if (code == std::errc::result_out_of_range) out.integer = kMaxExactInteger + 1;
+    if (code == std::errc::result_out_of_range)
+      out.trap = fmt::format("`{}` has more than 64 bits; write it in decimal", text);
     if (text[0] == '-') out.integer = -out.integer;
     out.number = static_cast<double>(out.integer);
     return out;
@@ -123,6 +124,16 @@ YamlScalar type_of_plain(std::string_view text) {
         without);
     out.kind = Node::Kind::Int;
     return out;
+  }
+  if (std::string without(text); text.find('_') != std::string_view::npos && digits[0] != '_') {
+    without.erase(std::remove(without.begin(), without.end(), '_'), without.end());
+    if (looks_like_float(without)) {
+      out.trap = fmt::format(
+          "`{0}` is a number to some YAML readers and a text to others; write {1} or \"{0}\"", text,
+          without);
+      out.kind = Node::Kind::Float;
+      return out;
+    }
   }
   // mm:ss; hh:mm:ss is a duration.
   if (std::count(text.begin(), text.end(), ':') == 1 && all_of(digits, "0123456789:") &&

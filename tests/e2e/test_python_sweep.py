@@ -108,8 +108,8 @@ def test_ctrl_c_holds_what_is_queued_and_comes_at_the_end(home):
 def test_mistakes_are_those_of_the_sweep_file(home):
     out = python(home, 'pergpu.Sweep("s", steps={"a": dict(comand="true")}).submit()', code=1)
     assert "CommandFailed" in out and "<stdin>:4:1" in out and "did you mean `command`" in out
-    out = python(home, 'pergpu.Sweep("s", steps={"a": dict(command="true")}, runs=[{"x": None}]).submit()', code=1)
-    assert "TypeError: runs[0].x is None, which a sweep file cannot hold" in out
+    out = python(home, 'pergpu.Sweep("s", steps={"a": dict(command="true", timeout=None)}).submit()', code=1)
+    assert "TypeError: [steps.a] timeout is None, which a sweep file cannot hold" in out
     out = python(home, 'pergpu.results("nothing")', code=1)
     assert "CommandFailed" in out and "nothing" in out
     assert home.ps() == {}

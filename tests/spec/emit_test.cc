@@ -67,11 +67,11 @@ TEST(Emit, RowsThatAreNoProductStayRows) {
 }
 
 TEST(Emit, WhatTomlCannotSayIsRefused) {
-  ParsedSweep null =
-      parse_sweep(R"({"constants": {"a": null}, "steps": {"m": {"command": ["t"]}}})",
-                  SweepFormat::Json, "test.json");
-  ASSERT_TRUE(null.sweep) << to_text(null.diagnostics);
-  EXPECT_FALSE(emit_toml(*null.sweep));
+  ParsedSweep large = parse_sweep(
+      R"({"constants": {"a": 18446744073709551616}, "steps": {"m": {"command": ["t"]}}})",
+      SweepFormat::Json, "test.json");
+  ASSERT_TRUE(large.sweep) << to_text(large.diagnostics);
+  EXPECT_FALSE(emit_toml(*large.sweep));
   ParsedSweep point = parse_sweep("constants: {a: .5}\nsteps: {m: {command: [t]}}\n",
                                   SweepFormat::Yaml, "test.yaml");
   ASSERT_TRUE(point.sweep) << to_text(point.diagnostics);
