@@ -145,7 +145,7 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   command.add_option("--weight", line.weight, "share lanes with other sweeps that have one")
       ->group(group);
   command.add_option("--cwd", line.cwd, "folder to run in")->group(group);
-  command.add_option("-g", line.lists, "NAME=V1,V2 or NAME=0..3: a list that {NAME} stands for")
+  command.add_option("-g", line.lists, "NAME=V1,V2 or NAME=0..3: a list that {NAME} stands for; {args}: all of them")
       ->allow_extra_args(false)
       ->group(group);
 }

@@ -57,7 +57,10 @@ json refer_to(std::string_view definition) {
 /// Neither parameters nor steps may be called as a built-in placeholder.
 json name_of_ours() {
   json out = {{"pattern", kIdentifier}};
-  out["not"]["enum"] = builtin_names();
+  std::vector<std::string_view> reserved = builtin_names();
+  std::erase_if(reserved,
+                [](std::string_view name) { return is_several_words(*builtin_of(name)); });
+  out["not"]["enum"] = reserved;
   return out;
 }
 

@@ -8,10 +8,12 @@
 #include <array>
 #include <utility>
 
+#include "spec/argument_words.h"
+
 namespace pergpu {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Builtin>, 8> kBuiltins = {{
+constexpr std::array<std::pair<std::string_view, Builtin>, 10> kBuiltins = {{
     {"config", Builtin::Config},
     {"json", Builtin::Json},
     {"out", Builtin::Out},
@@ -20,6 +22,8 @@ constexpr std::array<std::pair<std::string_view, Builtin>, 8> kBuiltins = {{
     {"index", Builtin::Index},
     {"attempt", Builtin::Attempt},
     {"runs", Builtin::Runs},
+    {"args", Builtin::Args},
+    {"overrides", Builtin::Overrides},
 }};
 
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -56,6 +60,9 @@ Result<std::string> value_of_builtin(Builtin b, const RenderScope& scope) {
     case Builtin::Runs:
       if (!scope.runs_lines) return unknown("runs", "only a once-step knows all runs");
       return scope.runs_lines();
+    case Builtin::Args:
+    case Builtin::Overrides:
+      return unknown(to_string(b), "it stands for several words");
   }
   return unknown(to_string(b), "not known");
 }
@@ -68,11 +75,56 @@ Result<std::string> value_of(const TemplatePart& part, const RenderScope& scope)
       return unknown(fmt::format("{}.{}", part.text, part.field), "no such step is known here");
     return folder;
   }
-  if (std::optional<Builtin> builtin = builtin_of(part.text))
-    return value_of_builtin(*builtin, scope);
   const std::string* text = scope.parameters.text(part.text);
+  const std::optional<Builtin> builtin = builtin_of(part.text);
+  if (builtin && (text == nullptr || !is_several_words(*builtin)))
+    return value_of_builtin(*builtin, scope);
   if (text == nullptr) return unknown(part.text, "the run has no such parameter");
   return *text;
+}
+
+}  // namespace
+
+namespace {
+
+std::string placeholder_of(Builtin b) { return fmt::format("{{{}}}", to_string(b)); }
+
+/// `${args}` is the shell's own.
+std::size_t find_in_shell(std::string_view shell, const std::string& placeholder) {
+  std::size_t at = shell.find(placeholder);
+  while (at != std::string_view::npos && at > 0 && shell[at - 1] == '$')
+    at = shell.find(placeholder, at + 1);
+  return at;
+}
+
+Result<std::vector<std::string>> words_of(Builtin b, const RenderScope& scope) {
+  if (!scope.json) return unknown(to_string(b), "a once-step belongs to no run");
+  return argument_words(*scope.json, scope.parameters,
+                        b == Builtin::Args ? ArgumentStyle::Options : ArgumentStyle::Overrides);
+}
+
+/// The placeholder that is the whole template and stands for several words.
+std::optional<Builtin> words_builtin(std::string_view t, const RenderScope& scope) {
+  for (const Builtin b : {Builtin::Args, Builtin::Overrides})
+    if (t == placeholder_of(b) && scope.parameters.text(to_string(b)) == nullptr) return b;
+  return std::nullopt;
+}
+
+Result<std::vector<std::string>> shell_argv(const std::string& shell, const RenderScope& scope) {
+  std::vector<std::string> argv = {"/bin/sh", "-c", shell};
+  const std::optional<Builtin> builtin = words_of_shell(shell);
+  if (!builtin || scope.parameters.text(to_string(*builtin)) != nullptr) return argv;
+  // Positional parameters: nothing of a value is ever read as shell.
+  const std::string placeholder = placeholder_of(*builtin);
+  std::string& text = argv[2];
+  for (std::size_t at = find_in_shell(text, placeholder); at != std::string::npos;
+       at = find_in_shell(text, placeholder))
+    text.replace(at, placeholder.size(), "\"$@\"");
+  Result<std::vector<std::string>> words = words_of(*builtin, scope);
+  if (!words) return words;
+  argv.emplace_back("/bin/sh");  // $0, as without
+  argv.insert(argv.end(), words->begin(), words->end());
+  return argv;
 }
 
 }  // namespace
@@ -101,6 +153,8 @@ bool needs_a_run(Builtin b) {
     case Builtin::Json:
     case Builtin::Run:
     case Builtin::Index:
+    case Builtin::Args:
+    case Builtin::Overrides:
       return true;
     case Builtin::Out:
     case Builtin::Metrics:
@@ -109,6 +163,20 @@ bool needs_a_run(Builtin b) {
       return false;
   }
   return false;
+}
+
+bool is_several_words(Builtin b) { return b == Builtin::Args || b == Builtin::Overrides; }
+
+std::optional<Builtin> words_of_shell(std::string_view shell) {
+  std::optional<Builtin> first;
+  std::size_t first_at = std::string_view::npos;
+  for (const Builtin b : {Builtin::Args, Builtin::Overrides}) {
+    const std::size_t at = find_in_shell(shell, placeholder_of(b));
+    if (at >= first_at) continue;
+    first = b;
+    first_at = at;
+  }
+  return first;
 }
 
 bool is_identifier(std::string_view text) {
@@ -189,10 +257,16 @@ Result<std::string> render(const Template& t, const RenderScope& scope) {
 }
 
 Result<std::vector<std::string>> render_argv(const StepSpec& step, const RenderScope& scope) {
-  if (step.command.empty()) return std::vector<std::string>{"/bin/sh", "-c", step.shell};
+  if (step.command.empty()) return shell_argv(step.shell, scope);
   std::vector<std::string> argv;
   argv.reserve(step.command.size());
   for (const Template& t : step.command) {
+    if (const std::optional<Builtin> several = words_builtin(t, scope)) {
+      Result<std::vector<std::string>> words = words_of(*several, scope);
+      if (!words) return words;
+      argv.insert(argv.end(), words->begin(), words->end());
+      continue;
+    }
     Result<std::string> text = render(t, scope);
     if (!text) return std::move(text).error();
     argv.push_back(*std::move(text));

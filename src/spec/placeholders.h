@@ -2,7 +2,8 @@
 // (spec/schema_check.cc), rendered for one attempt at a time.
 //
 // Grammar: `{name}` and `{name.name}` with names [A-Za-z_][A-Za-z0-9_]* are placeholders; `{{` and
-// `}}` give braces; any other brace stays as it is.  Texts of `shell` are never rendered.
+// `}}` give braces; any other brace stays as it is.  In a text of `shell` only {args} and
+// {overrides} mean something.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +21,29 @@
 namespace pergpu {
 
 enum class Builtin : std::uint8_t {
-  Config,   // {config}: path of the run's JSON
-  Json,     // {json}: its text
-  Out,      // {out}: the job's folder
-  Metrics,  // {metrics}: <out>/metrics.jsonl
-  Run,      // {run}: the run's folder name
-  Index,    // {index}: the run's index
-  Attempt,  // {attempt}: from 1
-  Runs,     // {runs}: JSON lines of all runs; once-steps only
+  Config,     // {config}: path of the run's JSON
+  Json,       // {json}: its text
+  Out,        // {out}: the job's folder
+  Metrics,    // {metrics}: <out>/metrics.jsonl
+  Run,        // {run}: the run's folder name
+  Index,      // {index}: the run's index
+  Attempt,    // {attempt}: from 1
+  Runs,       // {runs}: JSON lines of all runs; once-steps only
+  Args,       // {args}: --model=mlp --seed=0, a word for each parameter
+  Overrides,  // {overrides}: model=mlp seed=0, the same
 };
 std::optional<Builtin> builtin_of(std::string_view name);
 std::string_view to_string(Builtin b);
 std::vector<std::string_view> builtin_names();
-/// {config} {json} {run} {index}: meaningless in a once-step.
+/// {config} {json} {run} {index} {args} {overrides}: meaningless in a once-step.
 bool needs_a_run(Builtin b);
+/// {args} {overrides}: several words, so each is a word of its own in a command.  A parameter of
+/// that name takes its place.
+bool is_several_words(Builtin b);
+
+/// The positional parameters of `shell`, which {args} or {overrides} in it stand for; no value
+/// where it has none of them.  Both in one text are the first.
+std::optional<Builtin> words_of_shell(std::string_view shell);
 
 bool is_identifier(std::string_view text);
 
@@ -71,7 +81,8 @@ Result<RenderScope> scope_of(const RunSpec& run);
 
 /// Invalid, naming the placeholder, when `t` asks for something the scope has not.
 Result<std::string> render(const Template& t, const RenderScope& scope);
-/// The argv of a step: its rendered command, or {"/bin/sh", "-c", shell}.
+/// The argv of a step: its rendered command, or {"/bin/sh", "-c", shell}, with the words of {args}
+/// behind it where `shell` has that.
 Result<std::vector<std::string>> render_argv(const StepSpec& step, const RenderScope& scope);
 /// The step's `env`, rendered: NAME=value pairs in file order.
 Result<std::vector<std::pair<std::string, std::string>>> render_env(const StepSpec& step,

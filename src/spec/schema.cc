@@ -160,6 +160,7 @@ std::optional<SweepSpec> build_sweep(Report& report, Node root, const SchemaInpu
   if (report.failed()) return std::nullopt;
   check_rendered_durations(draft);
   if (report.failed()) return std::nullopt;
+  check_unused_parameters(draft);
   for (StepDraft& step : draft.steps) draft.sweep.steps.push_back(std::move(step.spec));
   return std::move(draft.sweep);
 }

@@ -220,7 +220,8 @@ class RunsReader {
                                   c.name));
         continue;
       }
-      if (builtin_of(c.name))
+      const std::optional<Builtin> builtin = builtin_of(c.name);
+      if (builtin && !is_several_words(*builtin))
         report_.error(c.at, fmt::format("a parameter cannot be called `{0}`: {{{0}}} is a built-in "
                                         "placeholder",
                                         c.name));

@@ -31,7 +31,8 @@ void check_name(Draft& draft, const Key& name) {
                              name.text));
   if (name.text.size() > 64)
     draft.report.error(name.at, "the name of a step may have 64 characters at most");
-  if (builtin_of(name.text))
+  const std::optional<Builtin> builtin = builtin_of(name.text);
+  if (builtin && !is_several_words(*builtin))
     draft.report.error(name.at, fmt::format("a step cannot be called `{0}`: {{{0}}} is a built-in "
                                             "placeholder",
                                             name.text));

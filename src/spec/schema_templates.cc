@@ -91,8 +91,10 @@ class TemplateCheck {
   }
 
   void check_name(const PlacedTemplate& t, std::string_view name) {
-    if (std::optional<Builtin> builtin = builtin_of(name)) return check_builtin(t, *builtin);
     const Column* column = draft_.runs.find(name);
+    const std::optional<Builtin> builtin = builtin_of(name);
+    if (builtin && (column == nullptr || !is_several_words(*builtin)))
+      return check_builtin(t, *builtin);
     if (column == nullptr) return report_unknown(t, name);
     if (step_.spec.once) {
       fail(t, fmt::format(
@@ -110,6 +112,11 @@ class TemplateCheck {
     std::string_view name = to_string(builtin);
     if (step_.spec.once && needs_a_run(builtin))
       fail(t, fmt::format("{{{}}} belongs to a run, which a once-step does not have", name));
+    const bool is_alone = t.key == "command" && t.text == fmt::format("{{{}}}", name);
+    if (is_several_words(builtin) && !is_alone)
+      fail(t, fmt::format("{{{}}} stands for several words: it has to be a word of its own, and is "
+                          "known in `command` and `shell` only",
+                          name));
     if (builtin != Builtin::Runs) return;
     if (!step_.spec.once) {
       fail(t, "{runs} is known in once-steps only (once = true)");
@@ -161,8 +168,9 @@ class TemplateCheck {
     std::vector<std::string> out;
     if (!step_.spec.once)
       for (const Column& c : draft_.runs.columns) out.push_back(c.name);
-    for (Builtin b : {Builtin::Config, Builtin::Json, Builtin::Out, Builtin::Metrics, Builtin::Run,
-                      Builtin::Index, Builtin::Attempt, Builtin::Runs}) {
+    for (Builtin b :
+         {Builtin::Config, Builtin::Json, Builtin::Out, Builtin::Metrics, Builtin::Run,
+          Builtin::Index, Builtin::Attempt, Builtin::Runs, Builtin::Args, Builtin::Overrides}) {
       bool fits = b == Builtin::Runs ? step_.spec.once : !(step_.spec.once && needs_a_run(b));
       if (fits) out.emplace_back(to_string(b));
     }
@@ -198,14 +206,29 @@ class TemplateCheck {
       if (field && is_identifier(name.substr(0, dot))) {
         check_shell_field(t, name.substr(0, dot), name.substr(dot + 1));
       } else if (is_identifier(name)) {
-        check_shell_name(t, name);
+        check_shell_name(t, name, i > 0 ? text[i - 1] : ' ');
       }
     }
   }
 
-  void check_shell_name(const PlacedTemplate& t, std::string_view name) {
+  /// {args} in a shell text becomes "$@".
+  void check_shell_words(const PlacedTemplate& t, Builtin builtin, char before) {
+    std::string_view name = to_string(builtin);
+    if (step_.spec.once)
+      fail(t, fmt::format("{{{}}} belongs to a run, which a once-step does not have", name));
+    if (before == '"' || before == '\'')
+      fail(t, fmt::format("{{{}}} stands for several words, which have their quotes already: write "
+                          "it without quotes around it",
+                          name));
+    if (words_of_shell(t.text) != builtin)
+      fail(t, "{args} and {overrides} cannot both stand in one shell text");
+  }
+
+  void check_shell_name(const PlacedTemplate& t, std::string_view name, char before) {
     std::string variable;
-    if (std::optional<Builtin> builtin = builtin_of(name)) {
+    const bool is_parameter = draft_.runs.find(name) != nullptr;
+    const std::optional<Builtin> builtin = builtin_of(name);
+    if (builtin && !(is_parameter && is_several_words(*builtin))) {
       switch (*builtin) {
         case Builtin::Config:
           variable = "PERGPU_CONFIG";
@@ -226,8 +249,11 @@ class TemplateCheck {
         case Builtin::Index:
         case Builtin::Runs:
           return report_pasted(t, name);
+        case Builtin::Args:
+        case Builtin::Overrides:
+          return check_shell_words(t, *builtin, before);
       }
-    } else if (draft_.runs.find(name) != nullptr) {
+    } else if (is_parameter) {
       variable = param_env_name(name);
     }
     if (!variable.empty()) {

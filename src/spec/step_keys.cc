@@ -329,7 +329,7 @@ constexpr StepKey kStepKeys[] = {
      false},
     {{"shell", takes::text(), "",
       "instead of `command`: a text for `/bin/sh -c`. Values reach it as environment variables "
-      "only (`\"$PERGPU_PARAM_LR\"`, `\"$PERGPU_OUT\"`); nothing is pasted"},
+      "(`\"$PERGPU_PARAM_LR\"`, `\"$PERGPU_OUT\"`) and by `{args}`; nothing is pasted"},
      read_shell,
      false},
     {{"needs", takes::texts("^[A-Za-z_][A-Za-z0-9_]*(:all|:ended)?$"), "none",

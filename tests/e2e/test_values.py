@@ -95,3 +95,29 @@ def test_equal_rows_are_refused_with_the_way_to_repeat_them(home):
     assert "to repeat runs, give them one more parameter" in refused and "-g repeat=1..3" in refused, refused
     said = home.run("submit", "--lanes", "1", "--name", "three", "-g", "repeat=1..3", "--", "true")
     assert "3 new" in said.stdout and said.stderr == ""
+
+
+def test_args_and_overrides_reach_the_program_as_words(home):
+    home.script("words", 'printf "%s|" "$@" >>"$PERGPU_OUT/words"\n')
+    home.submit(
+        "[grid]\nname = [\"it's a; b\"]\nseed = [1, 2]\n"
+        '[steps.list]\ncommand = "./words {args}"\n'
+        "[steps.shell]\nshell = './words {overrides} | cat'\n"
+    )
+    assert home.wait() == 0
+    for seed in (1, 2):
+        for step, dashes in (("list", "--"), ("shell", "")):
+            out = home.only(f"sweep/{seed - 1}/{step}")["out"]
+            assert read(out + "/words") == f"{dashes}name=it's a; b|{dashes}seed={seed}|"
+
+
+def test_a_swept_parameter_that_no_command_uses_is_warned_of(home):
+    home.file("t.py", "print(1)\n")
+    words = ["-g", "model=mlp,resnet", "-g", "seed=1,2", "--", "python3", "t.py", "--seed", "{seed}"]
+    for command in (["run", "--dry-run"], ["submit", "--lanes", "1"]):
+        said = home.run(*command, *words).stderr
+        assert "warning: no command uses `model`" in said and "{args}" in said, said
+    home.file("t.toml", '[grid]\nlr = [1, 2]\n[steps.m]\ncommand = "python3 t.py"\n')
+    assert "t.toml:2:1: warning: no command uses `lr`" in home.run("run", "t.toml", "--dry-run").stderr
+    home.file("t.py", "import pergpu\n")
+    assert "no command uses" not in home.run("run", "t.toml", "--dry-run").stderr

@@ -4,6 +4,7 @@
 #include <rapidcheck.h>
 
 #include "arbitrary.h"
+#include "spec/argument_words.h"
 
 namespace pergpu {
 namespace {
@@ -88,6 +89,55 @@ TEST_F(Placeholders, AValueWithSpacesStaysOneArgument) {
   StepSpec step;
   step.command = {"train", "--name", "{name}"};
   EXPECT_EQ(*render_argv(step, scope_), (std::vector<std::string>{"train", "--name", "two words"}));
+}
+
+TEST_F(Placeholders, ArgsAndOverridesAreAWordForEachParameter) {
+  StepSpec step;
+  step.command = {"train", "{args}", "end"};
+  EXPECT_EQ(*render_argv(step, scope_),
+            (std::vector<std::string>{"train", "--layers=[64,64]", "--lr=1e-4", "--name=two words",
+                                      "--seed=3", "end"}));
+  step.command = {"train", "{overrides}"};
+  EXPECT_EQ(
+      *render_argv(step, scope_),
+      (std::vector<std::string>{"train", "layers=[64,64]", "lr=1e-4", "name=two words", "seed=3"}));
+  EXPECT_FALSE(render("{args}", scope_));
+  step.command = {"train", "{args}"};
+  EXPECT_FALSE(render_argv(step, RenderScope())) << "a once-step has no parameters";
+}
+
+TEST(ArgumentWords, OfTablesHaveDotsAndNullIsNoOption) {
+  const RunSpec run{
+      .json = R"({"a":null,"m":{"b":{"c":1.0},"d":null,"e":{}},"t":true,"x":"--y z"})",
+      .texts = R"({"t":"True"})"};
+  const RenderScope scope = *scope_of(run);
+  EXPECT_EQ(*argument_words(run.json, scope.parameters, ArgumentStyle::Options),
+            (std::vector<std::string>{"--m.b.c=1.0", "--m.e={}", "--t=True", "--x=--y z"}));
+  EXPECT_EQ(
+      *argument_words(run.json, scope.parameters, ArgumentStyle::Overrides),
+      (std::vector<std::string>{"a=null", "m.b.c=1.0", "m.d=null", "m.e={}", "t=True", "x=--y z"}));
+}
+
+TEST_F(Placeholders, ArgsOfAShellStepArePositionalParameters) {
+  StepSpec step;
+  step.shell = "train ${args} {args} | tee x; again {args}";
+  EXPECT_EQ(*render_argv(step, scope_),
+            (std::vector<std::string>{"/bin/sh", "-c", "train ${args} \"$@\" | tee x; again \"$@\"",
+                                      "/bin/sh", "--layers=[64,64]", "--lr=1e-4",
+                                      "--name=two words", "--seed=3"}));
+}
+
+TEST_F(Placeholders, AParameterCalledArgsTakesItsPlace) {
+  run_.json = R"({"args":"--fast"})";
+  run_.texts.clear();
+  scope_ = *scope_of(run_);
+  StepSpec step;
+  step.command = {"train", "{args}"};
+  EXPECT_EQ(*render_argv(step, scope_), (std::vector<std::string>{"train", "--fast"}));
+  EXPECT_EQ(rendered("-{args}-"), "---fast-");
+  step.command.clear();
+  step.shell = "train {args}";
+  EXPECT_EQ(render_argv(step, scope_)->size(), 3U);
 }
 
 TEST_F(Placeholders, ParametersBecomeEnvironmentVariables) {

@@ -1,0 +1,150 @@
+// Runs that differ only in a parameter that no program is given do the same work, under names that
+// say otherwise.  What a program reads by itself cannot be known: a file of the command that has
+// the name pergpu in it is taken to read everything.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "spec/draft.h"
+#include "spec/placeholders.h"
+#include "spec/run_parameters.h"
+#include "spec/source_text.h"
+
+namespace pergpu {
+namespace {
+
+/// For repeated runs: nothing has to use it.
+constexpr std::string_view kRepeat = "repeat";
+constexpr std::size_t kMostProgramBytes = std::size_t{4} << 20;
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// By the environment, by config.json or by the package.
+bool names_pergpu(std::string_view text) {
+  return has(text, "PERGPU_") || has(text, "pergpu") || has(text, "config.json");
+}
+
+/// The same of a word of a command, whose path may have such a folder.
+bool is_word_of_pergpu(std::string_view word) {
+  return has(word, "PERGPU_") || has(word, "config.json") || word.starts_with("pergpu") ||
+         word.ends_with("/pergpu");
+}
+
+/// What may be the name of a file in a shell text.
+std::vector<std::string> words_in_shell(std::string_view text) {
+  constexpr std::string_view kBetween = " \t\n'\"`;|&()<>=$";
+  std::vector<std::string> words;
+  std::size_t begin = text.find_first_not_of(kBetween);
+  while (begin != std::string_view::npos) {
+    const std::size_t end = std::min(text.find_first_of(kBetween, begin), text.size());
+    words.emplace_back(text.substr(begin, end - begin));
+    begin = text.find_first_not_of(kBetween, end);
+  }
+  return words;
+}
+
+class Use {
+ public:
+  explicit Use(const Draft& draft) : draft_(draft) {
+    for (const StepDraft& step : draft.steps) {
+      if (step.spec.once) continue;  // it looks at what the others have done
+      for (const PlacedTemplate& t : step.templates) look(t);
+    }
+  }
+
+  bool of(const std::string& parameter) const {
+    return all_ || parameter == kRepeat ||
+           std::find(used_.begin(), used_.end(), parameter) != used_.end();
+  }
+  /// Looks into files, so it comes last.
+  bool reads_by_itself() const {
+    return std::any_of(draft_.steps.begin(), draft_.steps.end(), [&](const StepDraft& step) {
+      if (step.spec.once) return false;
+      const std::vector<std::string> words =
+          step.spec.shell.empty() ? step.spec.command : words_in_shell(step.spec.shell);
+      return std::any_of(words.begin(), words.end(),
+                         [&](const std::string& word) { return reads(step, word); });
+    });
+  }
+
+ private:
+  void look(const PlacedTemplate& t) {
+    if (t.key == "expect" || t.key.starts_with("fake.")) return;
+    if (t.key == "shell") return look_into_shell(t.text);
+    if (t.key == "command") all_ |= is_word_of_pergpu(t.text);
+    visit_template(t.text, [&](const TemplatePart& part) {
+      if (part.kind == TemplatePart::Kind::Name) use(part.text);
+    });
+  }
+
+  void look_into_shell(const std::string& text) {
+    all_ |= has(text, "PERGPU_CONFIG") || has(text, "config.json") || words_of_shell(text);
+    for (const Column& c : draft_.runs.columns)
+      if (has(text, param_env_name(c.name))) used_.push_back(c.name);
+    for (const std::string& word : words_in_shell(text)) all_ |= word.starts_with("pergpu");
+  }
+
+  void use(std::string_view name) {
+    const std::optional<Builtin> builtin = builtin_of(name);
+    const bool is_parameter = draft_.runs.find(name) != nullptr;
+    if (!builtin || (is_parameter && is_several_words(*builtin))) {
+      used_.emplace_back(name);
+      return;
+    }
+    switch (*builtin) {
+      case Builtin::Config:
+      case Builtin::Json:
+      case Builtin::Index:
+      case Builtin::Args:
+      case Builtin::Overrides:
+        all_ = true;
+        return;
+      case Builtin::Run:  // a name of the run, for a log
+      case Builtin::Out:
+      case Builtin::Metrics:
+      case Builtin::Attempt:
+      case Builtin::Runs:
+        return;
+    }
+  }
+
+  bool reads(const StepDraft& step, const std::string& word) const {
+    if (word.empty() || has_placeholders(word) || has_placeholders(step.spec.cwd)) return false;
+    const auto in = [](const std::string& folder, const std::string& path) {
+      return path[0] == '/' || folder.empty() ? path : folder + "/" + path;
+    };
+    const std::string folder =
+        step.spec.cwd.empty() ? draft_.folder : in(draft_.folder, step.spec.cwd);
+    const Result<std::string> text = read_text_file(in(folder, word), kMostProgramBytes);
+    return text && names_pergpu(*text);
+  }
+
+  const Draft& draft_;
+  std::vector<std::string> used_;
+  bool all_ = false;
+};
+
+}  // namespace
+
+void check_unused_parameters(Draft& draft) {
+  const Use use(draft);
+  const Column* first = nullptr;
+  std::string names;
+  for (const Column& c : draft.runs.columns) {
+    if (!c.differs || use.of(c.name)) continue;
+    if (first == nullptr) first = &c;
+    names += fmt::format("{}`{}`", names.empty() ? "" : ", ", c.name);
+  }
+  if (first == nullptr || use.reads_by_itself()) return;
+  draft.report.warning(
+      first->at,
+      fmt::format(
+          "no command uses {0}, so runs that differ only there do the same; put {{{1}}} into "
+          "a command, or {{args}} for all parameters (--{1}=...), or let the program read "
+          "{{config}}",
+          names, first->name));
+}
+
+}  // namespace pergpu
