@@ -26,6 +26,7 @@
 #include "spec/run_name.h"
 #include "spec/run_parameters.h"
 #include "spec/units.h"
+#include "view/long_text.h"
 #include "view/table.h"
 
 namespace pergpu::cli {
@@ -76,7 +77,7 @@ std::string runs_table(const SweepSpec& sweep, const std::vector<std::string>& f
     view::TableRow row = {{folders[i], view::Tone::Plain}};
     for (const std::string& name : sweep.columns) {
       const std::string* text = parameters ? parameters->text(name) : nullptr;
-      row.push_back({text ? *text : "", view::Tone::Plain});
+      row.push_back({text ? view::short_value(*text, style) : "", view::Tone::Plain});
     }
     rows.push_back(std::move(row));
   }

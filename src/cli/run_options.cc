@@ -10,6 +10,7 @@
 #include <climits>
 #include <utility>
 
+#include "cli/exec_limits.h"
 #include "coordinator/added_rows.h"
 #include "coordinator/snapshot.h"
 #include "spec/diagnostics.h"
@@ -165,6 +166,7 @@ Result<SweepSpec> sweep_of(const RunOptions& options) {
   if (!options.devices.empty() && !wants_gpu) {
     return usage("--devices: no step asks for a GPU (`gpus = 1`, or --gpus 1 for a command)");
   }
+  if (Result<void> may = check_exec_limits(*parsed->sweep); !may) return std::move(may).error();
   if (options.add) {
     if (Result<void> may = check_growth(*parsed->sweep); !may) return std::move(may).error();
   }

@@ -18,6 +18,7 @@
 #include "job/redact.h"
 #include "run/record.h"
 #include "spec/placeholders.h"
+#include "spec/start_size.h"
 #include "spec/units.h"
 
 namespace pergpu {
@@ -261,7 +262,7 @@ JobEnvironment AttemptPlanner::environment_of(const Job& job, const Rendered& r,
                              .metrics = r.scope.metrics,
                              .share = share_,
                              .marker = fmt::format("{}/{}", home_, to_string(id)),
-                             .parameters = param_env(r.scope.parameters)};
+                             .parameters = param_env(r.scope.parameters, step)};
   if (step.signal) request.signal = signal_name(step.signal->number).substr(3);  // of "SIGUSR1"
   // An AMD GPU is chosen by its UUID in any case, and has a number for HIP beside that.
   const bool is_amd = gpu::are_amd_uuids(attempt.placement.gpus);

@@ -6,6 +6,7 @@
 //   schema_runs.cc        [grid], [zip], [[runs]], runs_from, [constants], [[exclude]] -> RunTable
 //   schema_references.cc  names that refer to other parts of the file: needs, cycles, uses
 //   schema_templates.cc   placeholders
+//   schema_sizes.cc       arguments that are too long to be executed
 //   schema_unused.cc      parameters that no command uses
 #pragma once
 
@@ -76,6 +77,8 @@ void read_steps(Draft& draft, const Node* defaults, const Node* steps, Place roo
 void read_runs(Draft& draft, const Node& root);
 void check_references(Draft& draft);
 void check_templates(Draft& draft);
+/// Refuses arguments and variables that are too long to be executed.
+void check_start_sizes(Draft& draft);
 /// Warns of parameters that differ between runs and that no command seems to use.
 void check_unused_parameters(Draft& draft);
 /// After expand(): durations that depend on parameters.

@@ -159,6 +159,7 @@ std::optional<SweepSpec> build_sweep(Report& report, Node root, const SchemaInpu
   check_templates(draft);
   if (report.failed()) return std::nullopt;
   check_rendered_durations(draft);
+  check_start_sizes(draft);
   if (report.failed()) return std::nullopt;
   check_unused_parameters(draft);
   for (StepDraft& step : draft.steps) draft.sweep.steps.push_back(std::move(step.spec));

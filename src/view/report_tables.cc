@@ -13,6 +13,7 @@
 #include "view/html.h"
 #include "view/jobs.h"
 #include "view/lane_names.h"
+#include "view/long_text.h"
 #include "view/quantity.h"
 
 namespace pergpu::view {
@@ -59,7 +60,8 @@ PlotColumn parameter_column(const std::string& name, const std::vector<RunRow>& 
   PlotColumn column{.name = name};
   for (const RunRow& row : rows) {
     const auto found = histories.find(row.index);
-    column.texts.push_back(found == histories.end() ? "" : text_of(found->second->params, name));
+    column.texts.push_back(
+        found == histories.end() ? "" : shortened(text_of(found->second->params, name)));
   }
   return column;
 }
@@ -85,7 +87,7 @@ RunTable run_table(const Report& report, const std::vector<JobSnapshot>& jobs) {
   }
   if (!histories.empty()) {
     for (const auto& [name, text] : histories.begin()->second->params) {
-      if (!differ.contains(name)) table.constants.emplace_back(name, text);
+      if (!differ.contains(name)) table.constants.emplace_back(name, shortened(text));
     }
   }
   for (const MetricColumn& metric : metric_columns(report.sweep, jobs, values)) {

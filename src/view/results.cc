@@ -12,6 +12,7 @@
 
 #include "view/escape.h"
 #include "view/jobs.h"
+#include "view/long_text.h"
 #include "view/quantity.h"
 #include "view/table.h"
 
@@ -53,7 +54,7 @@ std::string final_table(const SweepSnapshot& sweep, const std::vector<JobSnapsho
     for (std::size_t i = 0; i < sweep.columns.size(); ++i) {
       const auto at = static_cast<std::size_t>(run.index);
       const bool known = run.index >= 0 && at < sweep.rows.size() && i < sweep.rows[at].size();
-      row.push_back(Cell{known ? sweep.rows[at][i] : "", Tone::Plain});
+      row.push_back(Cell{known ? short_value(sweep.rows[at][i], style) : "", Tone::Plain});
     }
     for (const std::string& step : sweep.steps) row.push_back(step_cell(run, step));
     rows.push_back(std::move(row));
@@ -67,7 +68,7 @@ std::string final_table(const SweepSnapshot& sweep, const std::vector<JobSnapsho
     for (std::size_t r = 0; r < runs.size(); ++r) {
       wider_rows[r].push_back(Cell{metric_cell(runs[r], shown[m], metrics), Tone::Plain});
     }
-    if (style.width > 0 && table_width(wider, wider_rows) > style.width) {
+    if (table_width(wider, wider_rows) > room_of(style)) {
       left_out = shown.size() - m;
       break;
     }

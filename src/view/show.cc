@@ -14,6 +14,7 @@
 #include "coordinator/snapshot.h"
 #include "view/escape.h"
 #include "view/jobs.h"
+#include "view/long_text.h"
 #include "view/metrics.h"
 #include "view/quantity.h"
 #include "view/segments.h"
@@ -147,7 +148,7 @@ std::string members_text(const json& object) {
   std::string out;
   if (!object.is_object()) return value_text(object);
   for (const auto& [name, value] : object.items()) {
-    out += (out.empty() ? "" : ", ") + name + "=" + value_text(value);
+    out += (out.empty() ? "" : ", ") + name + "=" + shortened(value_text(value));
   }
   return out;
 }
@@ -197,6 +198,18 @@ std::string command_text(const json& argv) {
   return out;
 }
 
+namespace {
+
+std::string shortened_command(const json& argv) {
+  if (!argv.is_array()) return value_text(argv);
+  std::string out;
+  for (const json& word : argv)
+    out += (out.empty() ? "" : " ") + shortened(command_text(json::array({word})));
+  return out;
+}
+
+}  // namespace
+
 std::string show_text(const json& whole, std::int64_t now_ns, const Style& style) {
   const JobSnapshot job = whole.get<JobSnapshot>();
   std::string out =
@@ -230,7 +243,7 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
   facts.add("status", job.status);
   if (whole.contains("params")) facts.add("params", members_text(whole["params"]));
   if (whole.contains("command")) facts.add("command", command_text(whole["command"]));
-  if (whole.contains("argv")) facts.add("argv", command_text(whole["argv"]));
+  if (whole.contains("argv")) facts.add("argv", shortened_command(whole["argv"]));
   facts.add("folder", text_of(whole, "cwd"));
   facts.add("out", job.out);
   facts.add("log", job.log);

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "view/escape.h"
+#include "view/long_text.h"
 #include "view/utf8.h"
 
 namespace pergpu::view {
@@ -48,7 +49,7 @@ class LineWriter {
   void write(const TableRow& row, std::string& out) const {
     std::size_t used = std::min(row.size(), columns_.size());
     while (used > 0 && row[used - 1].text.empty()) --used;
-    int room = style_.width > 0 ? style_.width : 1 << 30;
+    int room = room_of(style_);
     int blanks = 0;  // owed before the next cell
     for (std::size_t i = 0; i < used && room > blanks; ++i) {
       std::string text = cut(safe_line(row[i].text), widths_[i], cut_mark(style_));
@@ -75,7 +76,7 @@ class LineWriter {
 
 std::string render(const std::vector<Column>& columns, const std::vector<TableRow>& rows,
                    bool titled, const Style& style) {
-  const std::vector<int> widths = column_widths(columns, rows, style.width);
+  const std::vector<int> widths = column_widths(columns, rows, room_of(style));
   const LineWriter writer(columns, widths, style);
   std::string out;
   if (titled) {

@@ -121,3 +121,34 @@ def test_a_swept_parameter_that_no_command_uses_is_warned_of(home):
     assert "t.toml:2:1: warning: no command uses `lr`" in home.run("run", "t.toml", "--dry-run").stderr
     home.file("t.py", "import pergpu\n")
     assert "no command uses" not in home.run("run", "t.toml", "--dry-run").stderr
+
+
+LONG = "a" * 200_000
+
+
+def long_sweep(home, steps, name="long"):
+    home.file("s.json", json.dumps({"name": name, "grid": {"prompt": [LONG, "b"]}, "steps": steps}))
+
+
+def test_a_long_parameter_is_read_from_its_file(home):
+    script = '[ "$(wc -c <"$PERGPU_CONFIG")" -gt "$1" ] && echo "${PERGPU_PARAM_PROMPT-none}"\n'
+    home.script("read", script)
+    long_sweep(home, {"generate": {"command": ["./read", "10"]}})
+    out = home.run("run", "s.json", "--lanes", "1")
+    assert all(len(line) <= 200 for line in (out.stdout + out.stderr).splitlines())
+    logs = [read(home.only(f"long/{run}")["log"]) for run in (0, 1)]
+    assert logs == ["none\n", "b\n"]
+    for command in (["ps", "-a"], ["show", "long/0"], ["run", "s.json", "--dry-run"]):
+        lines = home.run(*command).stdout.splitlines()
+        assert lines and max(map(len, lines)) < 1000, command
+    assert home.json("show", "long/0")["jobs"][0]["params"]["prompt"] == LONG
+
+
+def test_what_no_kernel_starts_is_refused_with_its_parameter(home):
+    long_sweep(home, {"generate": {"command": ["echo", "{prompt}"]}})
+    for command in (["run", "s.json", "--dry-run"], ["submit", "s.json", "--lanes", "1"]):
+        said = home.run(*command, code=2).stderr
+        assert "(`prompt` of run 0), and the kernel takes 131071 at most: let the program read {config}" in said, said
+    long_sweep(home, {"generate": {"command": ["echo", *["{config}"] * 3], "env": {f"E{i}": "b" * 100_000 for i in range(70)}}})
+    said = home.run("submit", "s.json", "--lanes", "1", code=2).stderr
+    assert "step generate: arguments and environment of run 0 would have" in said, said

@@ -1,0 +1,33 @@
+// Cut by columns, so that no letter is halved.
+#include "view/long_text.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <string_view>
+
+#include "view/escape.h"
+#include "view/utf8.h"
+
+namespace pergpu::view {
+
+int room_of(const Style& style) {
+  constexpr int kWithoutTerminal = 200;
+  return style.width > 0 ? style.width : kWithoutTerminal;
+}
+
+std::string short_value(std::string_view text, const Style& style) {
+  constexpr std::size_t kMostRead = 1024;  // of a text that is cut in any case
+  constexpr int kWidestValue = 60;
+  return cut(safe_line(text.substr(0, kMostRead)), kWidestValue, cut_mark(style));
+}
+
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kLong = 400;
+  constexpr int kColumnsShown = 200;
+  if (text.size() <= kLong) return text;
+  return fmt::format("{}... ({} bytes)",
+                     cut(std::string_view(text).substr(0, kLong), kColumnsShown, ""), text.size());
+}
+
+}  // namespace pergpu::view

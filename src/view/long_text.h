@@ -1,0 +1,20 @@
+// Texts that may be of any length, where only their beginning is of use.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "view/style.h"
+
+namespace pergpu::view {
+
+/// Columns that a table may take: those of the terminal, or 200 where there is none.
+int room_of(const Style& style);
+
+/// A value of a table: enough of it to tell it from others.
+std::string short_value(std::string_view text, const Style& style);
+
+/// The text; of a long one the beginning, and how long it is.
+std::string shortened(const std::string& text);
+
+}  // namespace pergpu::view

@@ -1,0 +1,91 @@
+// Long values: what is kept out of the environment, and what no kernel would start.
+#include "spec/start_size.h"
+
+#include <gtest/gtest.h>
+
+#include "spec/run_parameters.h"
+#include "test_sweeps.h"
+
+namespace pergpu {
+namespace {
+
+SweepSpec sweep(const std::string& value, const std::string& step) {
+  return good(parse_sweep("{\"constants\": {\"prompt\": \"" + value +
+                              "\", \"seed\": 1}, \"steps\": "
+                              "{\"m\": {" +
+                              step + "}}}",
+                          SweepFormat::Json, "t.json"));
+}
+
+std::vector<std::string> variables(const SweepSpec& s) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : param_env(*RunParameters::parse(s.runs[0]), s.steps[0]))
+    names.push_back(name);
+  return names;
+}
+
+using Strings = std::vector<std::string>;
+
+TEST(ParameterVariables, AreThoseOfShortValuesAndThoseThatAreNamed) {
+  const std::string text(kMostParamEnvBytes, 'a');
+  EXPECT_EQ(variables(sweep("a", "\"command\": \"t {config}\"")),
+            (Strings{"PERGPU_PARAM_PROMPT", "PERGPU_PARAM_SEED"}));
+  EXPECT_EQ(variables(sweep(text, "\"command\": \"t {config}\"")), Strings{"PERGPU_PARAM_SEED"});
+  EXPECT_EQ(variables(sweep(text, "\"shell\": \"t $PERGPU_PARAM_PROMPT\"")),
+            (Strings{"PERGPU_PARAM_PROMPT", "PERGPU_PARAM_SEED"}));
+}
+
+TEST(ParameterVariables, AreNotMoreThanAStartCanHave) {
+  RunSpec run{.json = "{\"a\":1"};
+  for (int i = 0; i < 100; ++i)
+    run.json += ",\"p" + std::to_string(i) + "\":\"" + std::string(8'000, 'x') + "\"";
+  run.json += "}";
+  std::size_t bytes = 0;
+  bool has_short = false;
+  for (const auto& [name, value] : param_env(*RunParameters::parse(run), StepSpec{})) {
+    bytes += name.size() + value.size();
+    has_short |= name == "PERGPU_PARAM_A";
+  }
+  EXPECT_LE(bytes, kMostParamEnvBytesInAll);
+  EXPECT_GT(bytes, kMostParamEnvBytesInAll / 2);
+  EXPECT_TRUE(has_short);
+}
+
+TEST(StartSize, OfALongValueCountsWhereItIsUsed) {
+  const std::string text(200'000, 'a');
+  EXPECT_LT(start_size(sweep("a", "\"command\": \"t {config}\"").steps[0],
+                       {.json = "{\"prompt\":\"" + text + "\"}"})
+                ->total,
+            1'000U);
+  const SweepSpec s = sweep("a", "\"command\": [\"t\", \"--prompt={prompt}\"]");
+  const Result<StartSize> size = start_size(s.steps[0], {.json = "{\"prompt\":\"" + text + "\"}"});
+  ASSERT_TRUE(size);
+  EXPECT_EQ(size->longest, text.size() + 9);
+  EXPECT_EQ(size->where, "command");
+  EXPECT_EQ(size->parameter, "prompt");
+}
+
+TEST(StartSize, ThatNoKernelTakesIsRefused) {
+  const std::string text(131'072, 'a');
+  const auto refusal = [&](const std::string& step) {
+    const ParsedSweep parsed = parse_sweep(
+        "{\"grid\": {\"prompt\": [\"b\", \"" + text + "\"]}, \"steps\": {\"m\": {" + step + "}}}",
+        SweepFormat::Json, "t.json");
+    return parsed.sweep ? std::string() : to_text(parsed.diagnostics);
+  };
+  EXPECT_EQ(refusal("\"command\": \"wc {config}\""), "");
+  EXPECT_EQ(refusal("\"shell\": \"wc $PERGPU_CONFIG\""), "");
+  for (const char* step :
+       {"\"command\": \"t {prompt}\"", "\"command\": \"t {json}\"", "\"command\": \"t {args}\"",
+        "\"command\": \"t {overrides}\"", "\"shell\": \"t {args}\""})
+    EXPECT_NE(refusal(step).find("(`prompt` of run 1), and the kernel takes 131071"),
+              std::string::npos)
+        << step << refusal(step);
+  EXPECT_NE(refusal("\"command\": \"t\", \"env\": {\"P\": \"{prompt}\"}").find("`env`: "),
+            std::string::npos);
+  const std::string shell = refusal("\"shell\": \"t \\\"$PERGPU_PARAM_PROMPT\\\"\"");
+  EXPECT_NE(shell.find("$PERGPU_CONFIG"), std::string::npos) << shell;
+}
+
+}  // namespace
+}  // namespace pergpu
