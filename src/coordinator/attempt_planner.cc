@@ -3,6 +3,7 @@
 #include "coordinator/attempt_planner.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "coordinator/expectation.h"
 #include "coordinator/snapshot.h"
 #include "gpu/amd_uuid.h"
+#include "gpu/processes.h"
 #include "job/classify.h"
 #include "job/gpu_slot.h"
 #include "job/redact.h"
@@ -119,6 +121,7 @@ AttemptPlanner::AttemptPlanner(const World& world, std::string home, std::string
     : world_(world),
       home_(std::move(home)),
       share_(std::move(share)),
+      user_(gpu::user_name(::geteuid())),
       read_environment_(std::move(read_environment)),
       record_(std::move(record)) {}
 void AttemptPlanner::forget(SweepId sweep) { environments_.erase(sweep); }
@@ -285,6 +288,7 @@ AttemptRecord AttemptPlanner::record_of(const Job& job, const Rendered& r,
   const Attempt& attempt = *job.last;
   AttemptRecord record;
   record.id = {job.id, attempt.number};
+  record.home = home_;
   record.sweep = sweep.name;
   record.run = r.scope.run_folder;
   record.step = world_.step_of(job).spec.name;
@@ -331,6 +335,8 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand,
   plan.grace = step.grace;
   plan.idle = step.idle_timeout.value_or(std::chrono::milliseconds(0));
   plan.stall = step.stall.value_or(std::chrono::milliseconds(0));
+  plan.holder = fmt::format("job {} of sweep {} of user {} (home {})", job.id.value, sweep.name,
+                            user_, home_);
   for (const Template& output : step.outputs) {
     Result<std::string> path = render(output, r->scope);
     if (!path) return std::move(path).error();
@@ -382,6 +388,7 @@ AttemptRecord AttemptPlanner::rendered_record(const Job& job) {
   const Sweep& sweep = world_.sweep_of(job);
   AttemptRecord record;
   record.id = {job.id, attempt.number};
+  record.home = home_;
   record.sweep = sweep.name;
   record.step = world_.step_of(job).spec.name;
   record.git_commit = sweep.context.git_commit;
@@ -404,6 +411,7 @@ std::shared_ptr<const AttemptRecord> AttemptPlanner::final_record(const Job& job
     live_.erase(it);
   }
   if (!record) record = record_at_start(id, world_.out_of(job));
+  if (record && !record->home.empty() && record->home != home_) record = nullptr;  // another's
   if (!record) record = std::make_shared<AttemptRecord>(rendered_record(job));
   record->placement = attempt.placement;
   tell_end(job, *record);

@@ -81,6 +81,7 @@ class AttemptPlanner {
   const World& world_;
   std::string home_;
   std::string share_;
+  std::string user_;
   ReadEnvironment read_environment_;
   Record record_;
   std::unordered_map<SweepId, Environment> environments_;

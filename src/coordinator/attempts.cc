@@ -8,6 +8,7 @@
 #include "coordinator/attempt_planner.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/mps_daemons.h"
+#include "job/folder_in_use.h"
 #include "job/retry.h"
 #include "job/text.h"
 #include "os/file.h"
@@ -113,7 +114,8 @@ void Coordinator::acknowledge_again(AttemptId id) {
   const bool is_last =
       job != nullptr && job->last && job->last->number == id.number && job->last->outcome;
   Engine* engine = is_last ? &engine_of(parts_.world->sweep_of(*job)) : parts_.local;
-  std::string path = is_last ? parts_.world->out_of(*job) + "/attempt.json" : std::string();
+  const bool had_folder = is_last && !is_folder_in_use(*job->last->outcome);
+  std::string path = had_folder ? parts_.world->out_of(*job) + "/attempt.json" : std::string();
   std::string record = is_last ? to_json_text(*planner_->final_record(*job)) : std::string();
   parts_.journal->then([id, engine, path = std::move(path), record = std::move(record)] {
     engine->acknowledge(id, path, record);
@@ -259,6 +261,15 @@ Next Coordinator::what_follows(const Job& job, const Outcome& outcome) const {
                                 newer.value)};
 }
 
+/// The GPUs of its last attempt, if that failed.
+std::vector<std::string> Coordinator::failed_on(JobId id) const {
+  const Job& job = *parts_.world->job(id);
+  const bool has_failed = job.last && job.last->outcome &&
+                          job.last->outcome->cls != OutcomeClass::Ok &&
+                          !is_folder_in_use(*job.last->outcome);
+  return has_failed ? job.last->placement.gpus : std::vector<std::string>{};
+}
+
 /// The outcome and what follows: one event, in one transaction with the lane's next intent.
 void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
   auto node = live_.extract(id);
@@ -274,14 +285,19 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
   const Next next = what_follows(job, outcome);
   // One incident ends several jobs that share a GPU: it says nothing of job after job.
   if (!live.had_company) gpu_care_.attempt_ended(live.gpus, id, live.key, outcome.cls);
+  const bool had_folder = !is_folder_in_use(outcome);
   record(id, event::Ended{std::move(outcome), next});
+  if (!had_folder && job.state == JobState::Queued) {
+    folder_waits_->add(id, parts_.world->out_of(job), evidence.spawn_failure->object);
+  }
   learn(job, live, share);
   vacate(live, !evidence.lost || evidence.proven_gone);
   const bool is_told_of = !parts_.world->sweep_of(job).spec.notify.empty();
   if (job.state == JobState::Done && !is_told_of) drop_environment(job.sweep);
   if (!live.record_path.empty()) {
     // Taken now, because a next attempt may follow at once; rendered and sent in the lull.
-    parts_.journal->then([this, attempt = live.id, engine = live.engine, path = live.record_path,
+    parts_.journal->then([this, attempt = live.id, engine = live.engine,
+                          path = had_folder ? live.record_path : std::string(),
                           record = planner_->final_record(job)] {
       farewells_.push_back([attempt, engine, path, record] {
         engine->acknowledge(attempt, path, to_json_text(*record));

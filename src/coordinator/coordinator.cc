@@ -63,6 +63,7 @@ Coordinator::Coordinator(Parts parts)
           },
       .deliver = parts_.deliver,
       .settled = [this](SweepId id) { drop_environment(id); }});
+  folder_waits_ = make_folder_waits();
 }
 Coordinator::~Coordinator() { parts_.gpus->attend(nullptr); }
 
@@ -207,6 +208,7 @@ void Coordinator::refresh(JobId id) {
         visit_dependents(*parts_.world, job, [&](JobId d) { work.push_back(d); });
         break;
       case Readiness::Ready: {
+        if (folder_waits_->has(next)) break;
         const Instant now = parts_.clock->now();
         if (job.not_before_wall_ns > now.wall_ns) {
           if (!not_before_.contains(next)) {
@@ -334,14 +336,6 @@ void Coordinator::settle() {
     });
   }
   run_submits();
-}
-
-/// The GPUs of its last attempt, if that failed.
-std::vector<std::string> Coordinator::failed_on(JobId id) const {
-  const Job& job = *parts_.world->job(id);
-  const bool has_failed =
-      job.last && job.last->outcome && job.last->outcome->cls != OutcomeClass::Ok;
-  return has_failed ? job.last->placement.gpus : std::vector<std::string>{};
 }
 
 /// Leases and a look come first; the answer is a start or makes room again.
@@ -539,9 +533,9 @@ const LiveAttempt* Coordinator::live(JobId job) const {
 
 bool Coordinator::idle() const {
   return live_.empty() && (!cluster_ || cluster_->idle()) && told_all() && acquiring_.empty() &&
-         ready_.empty() && not_before_.empty() && breaker_.idle() && submits_.empty() &&
-         !submitting_ && notices_->idle() && parts_.journal->idle() && parts_.journal->writable() &&
-         !parts_.journal->fetches();
+         ready_.empty() && not_before_.empty() && folder_waits_->empty() && breaker_.idle() &&
+         submits_.empty() && !submitting_ && notices_->idle() && parts_.journal->idle() &&
+         parts_.journal->writable() && !parts_.journal->fetches();
 }
 
 void Coordinator::when_durable(std::function<void()> effect) {

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "coordinator/circuit_breaker.h"
+#include "coordinator/folder_waits.h"
 #include "coordinator/forecast_input.h"
 #include "coordinator/gpu_care.h"
 #include "coordinator/gpu_lanes.h"
@@ -138,6 +139,9 @@ class Coordinator {
     std::function<void(std::shared_ptr<os::Spawned>, std::function<void()>)> when_ended = {};
     /// A job or sweep changed, and that is durable: for watchers.
     std::function<void(const std::vector<JobId>&)> changed;
+    /// Runs work that may hang on files on another thread, and on this one what that returns.
+    /// Empty: such work is left out.
+    std::function<void(std::function<std::function<void()>()> work)> aside = {};
     /// Sends what [notify] asks for; empty: nobody is told anything.
     DeliverNotice deliver = {};
   };
@@ -372,6 +376,7 @@ class Coordinator {
   Next what_follows(const Job& job, const Outcome& outcome) const;
   void mind_needs(JobId id);
   std::unique_ptr<Cluster> make_cluster();
+  std::unique_ptr<FolderWaits> make_folder_waits();
   void on_exit(LiveAttempt& live, const engine_event::Exited& exited);
   void on_lost(LiveAttempt& live, const engine_event::Lost& lost);
   void examine(LiveAttempt& live, const EngineEvent& end);
@@ -455,6 +460,7 @@ class Coordinator {
   std::uint64_t changes_ = 0;                   // of jobs, so far
   mutable std::unique_ptr<ExpectedEnds> ends_;  // as they were looked into last
   std::unique_ptr<Notices> notices_;
+  std::unique_ptr<FolderWaits> folder_waits_;
 };
 
 }  // namespace pergpu

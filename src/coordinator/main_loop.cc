@@ -263,6 +263,8 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!errands) return complain(errands.error());
   Result<std::unique_ptr<Errands>> mps_errands = Errands::create(loop);
   if (!mps_errands) return complain(mps_errands.error());
+  Result<std::unique_ptr<Errands>> file_errands = Errands::create(loop);
+  if (!file_errands) return complain(file_errands.error());
   MpsDaemons mps(**mps_errands, options.run_dir + "/mps", find_mps_control());
   Server* server = nullptr;
   MeetingPlace* place = nullptr;
@@ -296,6 +298,7 @@ int coordinator_main(const CoordinatorOptions& options) {
             if (server != nullptr) server->changed(jobs);
             if (place != nullptr) place->review();
           },
+      .aside = [&](auto work) { (*file_errands)->run(std::move(work)); },
       .deliver =
           [&](const NoticeRequest& request, std::function<void(Result<void>)> done) {
             messenger.send(request.text, request.limit_ns, std::move(done));
@@ -404,6 +407,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   });
   Result<void> ran = loop.run();
   (*mps_errands).reset();
+  (*file_errands).reset();
   (*errands).reset();  // what is under way uses parts of the coordinator
   if (!ran) return complain(ran.error());
   local.release(false);

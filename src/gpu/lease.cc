@@ -8,14 +8,13 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <sstream>
 
 #include "os/file.h"
+#include "os/lock.h"
 
 namespace pergpu::gpu {
 
@@ -172,22 +171,6 @@ bool every_user_could_make_one_in(const std::string& parent) {
          open_to_all(found.st_mode);
 }
 
-// The process that /proc/locks names for the exclusive lock on `inode`; 0: it names none.
-pid_t lock_owner(const std::string& inode) {
-  const Result<std::string> locks = os::read_file("/proc/locks", 16u << 20);
-  if (!locks) return 0;
-  std::istringstream lines(*locks);
-  for (std::string line; std::getline(lines, line);) {
-    // 3: FLOCK  ADVISORY  WRITE 4711 00:19:42 0 EOF
-    std::istringstream fields(line);
-    std::string number, type, advice, access, where;
-    pid_t pid = 0;
-    if (!(fields >> number >> type >> advice >> access >> pid >> where)) continue;
-    if (type == "FLOCK" && access == "WRITE" && where == inode) return pid;
-  }
-  return 0;
-}
-
 }  // namespace
 
 Result<LeaseFolder> LeaseFolder::open() {
@@ -309,20 +292,12 @@ std::string LeaseFolder::fault(const std::string& uuid) const {
 LeaseHolder LeaseFolder::holder(const std::string& uuid) const {
   struct stat file = {};
   if (!check_uuid(uuid) || ::lstat((path_ + "/" + uuid).c_str(), &file) != 0) return {};
-  const std::string inode =
-      fmt::format("{:02x}:{:02x}:{}", major(file.st_dev), minor(file.st_dev), file.st_ino);
-  // The kernel gives the list out a page at a time and counts entries in between: one that stands
-  // behind a page's end is left out when an earlier one ends at that moment.
-  constexpr int kLooks = 3;
-  for (int look = 0; look < kLooks; ++look) {
-    const pid_t pid = lock_owner(inode);
-    if (pid <= 0) continue;
-    LeaseHolder holder{.pid = pid};
-    struct stat process = {};
-    if (::stat(fmt::format("/proc/{}", pid).c_str(), &process) == 0) holder.uid = process.st_uid;
-    return holder;
-  }
-  return {};
+  const pid_t pid = os::lock_holder(file);
+  if (pid == 0) return {};
+  LeaseHolder holder{.pid = pid};
+  struct stat process = {};
+  if (::stat(fmt::format("/proc/{}", pid).c_str(), &process) == 0) holder.uid = process.st_uid;
+  return holder;
 }
 
 std::string lease_words(const LeaseHolder& holder, uid_t me, const std::string& user_name) {

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "job/end_of_log.h"
+#include "job/folder_in_use.h"
 #include "job/text.h"
 #include "result.h"
 
@@ -78,6 +79,9 @@ bool misses_folder(const SpawnFailure& f) {
 }
 
 Verdict not_started(const SpawnFailure& f) {
+  if (f.phase == kFolderInUsePhase) {
+    return {OutcomeClass::Lost, std::string(kFolderInUseReason) + f.object};
+  }
   if (misses_folder(f)) {
     return {OutcomeClass::UserError,
             fmt::format("could not start: its working folder {} {}; make it, or submit the sweep "

@@ -15,6 +15,8 @@
 
 #include <limits>
 
+#include "job/folder_in_use.h"
+
 namespace pergpu {
 namespace {
 
@@ -165,7 +167,7 @@ Result<void> ended(Job& job, const event::Ended& e, Instant at) {
       break;
     case Next::Kind::Again:
       job.state = JobState::Queued;
-      ++spent;
+      if (!is_folder_in_use(e.outcome)) ++spent;
       job.memory_growths = grown(job.memory_growths, next.more_memory);
       job.gpu_memory_growths = grown(job.gpu_memory_growths, next.more_gpu_memory);
       job.queued_at = at;

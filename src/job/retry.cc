@@ -6,12 +6,15 @@
 
 #include <algorithm>
 
+#include "job/folder_in_use.h"
 #include "job/gpu_parts.h"
 #include "job/growth.h"
 #include "job/text.h"
 
 namespace pergpu {
 namespace {
+
+constexpr std::int64_t kFolderPauseNs = 1'000'000'000;
 
 Next final_state(JobState state, std::string reason = {}) {
   return Next{.kind = Next::Kind::Final, .state = state, .reason = std::move(reason)};
@@ -149,6 +152,9 @@ JobState end_state(OutcomeClass cls) {
 
 Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome) {
   if (job.last && job.last->stop == StopCause::Cancel) return final_state(JobState::Cancelled);
+  if (is_folder_in_use(outcome)) {  // as often as it takes: nothing of it has run
+    return Next{.kind = Next::Kind::Again, .charged = false, .delay_ns = kFolderPauseNs};
+  }
   switch (outcome.cls) {
     case OutcomeClass::Ok:
     case OutcomeClass::UserError:

@@ -14,7 +14,7 @@ inline constexpr int kMaxUnchargedMoves = 5;
 /// Cancelled are never retried.  A retry after too little memory has more where the step says so
 /// (`grow`), and is then made whatever `retries.on` says.  After too little memory of a shared GPU
 /// the next attempt has twice the share, at no charge; with `gpus = "auto"` also after more than it
-/// was given.  What was cancelled stays so, however it ended.
+/// was given.  What had to wait for its folder is started again however often.  What was cancelled stays so, however it ended.
 Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome);
 
 /// The end state of a class: Ok -> Done, Timeout -> Timeout, Lost/Unknown -> Lost,

@@ -14,6 +14,7 @@
 #include "keeper/folder.h"
 #include "keeper/outputs.h"
 #include "os/clock.h"
+#include "os/folder_lock.h"
 #include "os/proc.h"
 #include "os/process_tree.h"
 #include "os/spawn.h"
@@ -33,7 +34,7 @@ constexpr int kFirstLeaseFd = 100;  // out of the way of numbers that shell scri
 constexpr int kJobOomScore = 500;   // the kernel takes a job before the shell, and before us
 
 os::SpawnPlan spawn_plan_of(const Start& start, int log_fd, const std::vector<os::UniqueFd>& leases,
-                            const os::Cgroup* group) {
+                            const os::UniqueFd& folder_lock, const os::Cgroup* group) {
   os::SpawnPlan plan;
   plan.argv = start.argv;
   plan.env = start.env;
@@ -48,6 +49,9 @@ os::SpawnPlan spawn_plan_of(const Start& start, int log_fd, const std::vector<os
     plan.limits.push_back({.resource = limit.resource, .soft = limit.soft});
   for (std::size_t i = 0; i < leases.size(); ++i)
     plan.fds.push_back({.fd = leases[i].get(), .as = kFirstLeaseFd + static_cast<int>(i)});
+  if (folder_lock)
+    plan.fds.push_back(
+        {.fd = folder_lock.get(), .as = kFirstLeaseFd + static_cast<int>(leases.size())});
   if (group != nullptr) {
     plan.group_fd = group->born_in();
     plan.join_fds = group->join_fds();
@@ -89,7 +93,8 @@ LogStamp stamp_of_log(const os::UniqueFd& log, const Moment& now) {
 }  // namespace
 
 std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::UniqueFd> leases,
-                                                  const os::Cgroup* group) {
+                                                  const os::Cgroup* group,
+                                                  os::UniqueFd folder_lock) {
   const auto failed = [&](std::string phase, int error, std::string object) {
     return SpawnFailed{plan.id, std::move(phase), error, std::move(object)};
   };
@@ -103,10 +108,11 @@ std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::Un
     log = open_log(plan, log_error);
   }
   if (!log) return failed("open log", log_error, plan.log_path);
+  if (folder_lock) os::lock_log(log.get());
 
   Attempt attempt;
   if (!plan.outputs.empty()) attempt.stamp_ = stamp_of(log.get());
-  os::SpawnResult result = os::spawn(spawn_plan_of(plan, log.get(), leases, group));
+  os::SpawnResult result = os::spawn(spawn_plan_of(plan, log.get(), leases, folder_lock, group));
   if (const auto* failure = std::get_if<os::SpawnFailure>(&result))
     return failed(failure->phase, failure->os_errno, failure->object);
 
@@ -116,6 +122,7 @@ std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::Un
   const std::optional<os::ProcStat> stat = os::read_stat(attempt.pid_);
   attempt.start_ticks_ = stat ? stat->start_ticks : 0;
   attempt.leases_ = std::move(leases);
+  attempt.folder_lock_ = std::move(folder_lock);
   attempt.plan_ = std::move(plan);
   attempt.plan_.env = {};  // has served; may be large
   attempt.plan_.folder = {};
@@ -309,6 +316,7 @@ Exited Attempt::finish() {
     out.missing_why = std::move(missing->why);
   }
   leases_.clear();
+  folder_lock_.reset();
   return out;
 }
 

@@ -30,7 +30,7 @@ os::UniqueFd lock_folder(const std::string& out) {
 /// The first bytes of a file, "" when it cannot be read.
 std::string beginning_of(const std::string& path) {
   const os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  char buffer[256];
+  char buffer[2048];
   const ssize_t n = fd ? ::read(fd.get(), buffer, sizeof buffer) : 0;
   return n > 0 ? std::string(buffer, static_cast<std::size_t>(n)) : std::string();
 }
@@ -68,6 +68,29 @@ std::optional<Number> number_after(std::string_view text, std::string_view key) 
   return number;
 }
 
+/// Text behind `key`, as it is written; "" when it is not there or cut off.
+std::string text_after(std::string_view text, std::string_view key) {
+  const std::size_t at = text.find(key);
+  if (at == std::string_view::npos) return {};
+  text.remove_prefix(at + key.size());
+  const std::size_t end = text.find('"');
+  return end == std::string_view::npos ? std::string() : std::string(text.substr(0, end));
+}
+
+/// Jobs of two homes may have one number.
+bool is_same_job(const RecordHead& a, const RecordHead& b) {
+  return a.id.job == b.id.job && (a.home.empty() || b.home.empty() || a.home == b.home);
+}
+
+bool is_same_attempt(const RecordHead& a, const RecordHead& b) {
+  return a.id == b.id && is_same_job(a, b);
+}
+
+/// Of an attempt with this record.
+RecordHead head_of(AttemptId id, std::string_view record) {
+  return {.id = id, .home = text_after(record, "\"home\": \"")};
+}
+
 /// The sweep's umask, as it shows in the record of the start or in the log.
 mode_t record_mode(const std::string& record, const std::string& out) {
   for (const std::string& path : {record, out + "/log.txt"}) {
@@ -81,6 +104,13 @@ std::optional<RecordHead> head_of_file(const std::string& path) {
   return record_head(beginning_of(path));
 }
 
+std::optional<SetupFailure> make_folder(const Folder& folder) {
+  const mode_t mode = 0777 & ~static_cast<mode_t>(folder.umask);
+  const Result<void> made = os::make_dirs(folder.out, mode);
+  if (!made) return SetupFailure{"mkdir", made.error().os_errno, folder.out};
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<RecordHead> record_head(std::string_view text) {
@@ -88,14 +118,44 @@ std::optional<RecordHead> record_head(std::string_view text) {
   const auto attempt = number_after<std::int32_t>(text, "\"attempt\":");
   if (!job || !attempt) return std::nullopt;
   return RecordHead{.id = {{*job}, *attempt},
-                    .has_ended = text.find("\"state\": \"running\"") == std::string_view::npos};
+                    .has_ended = text.find("\"state\": \"running\"") == std::string_view::npos,
+                    .home = text_after(text, "\"home\": \"")};
+}
+
+bool prepare_ahead(const Folder& folder) {
+  if (make_folder(folder)) return false;
+  const mode_t mode = 0666 & ~static_cast<mode_t>(folder.umask);
+  return std::ranges::all_of(folder.files, [&](const FileToWrite& file) {
+    return os::write_new_file(file.path, file.content, mode) ||
+           (file.keep_if_same && has_content(file.path, file.content));
+  });
+}
+
+Claim claim_folder(const Start& start) {
+  Result<os::FolderLock> lock = os::FolderLock::take(start.folder.out, start.holder);
+  if (!lock && lock.error().kind == ErrorKind::NotFound) {
+    if (std::optional<SetupFailure> failure = make_folder(start.folder))
+      return {.failure = failure};
+    lock = os::FolderLock::take(start.folder.out, start.holder);
+  }
+  if (lock) return {.lock = *std::move(lock)};
+  const Error& error = lock.error();
+  if (error.kind == ErrorKind::Busy) {
+    // A coordinator of the release before takes it for a shortage, and tries again.
+    return {.failure = SetupFailure{std::string(kFolderInUse), EAGAIN, error.message}};
+  }
+  return {.failure =
+              SetupFailure{"lock", error.os_errno, start.folder.out + "/" + os::FolderLock::kName}};
+}
+
+bool is_fresh(const Start& start) {
+  return start.id.number == 1 && !is_there(out_file(start.folder, "log", "", ".txt")) &&
+         !is_there(out_file(start.folder, "attempt", "", ".json"));
 }
 
 std::optional<SetupFailure> prepare_folder(const Folder& folder) {
-  const mode_t dir_mode = 0777 & ~static_cast<mode_t>(folder.umask);
+  if (std::optional<SetupFailure> failure = make_folder(folder)) return failure;
   const mode_t file_mode = 0666 & ~static_cast<mode_t>(folder.umask);
-  const Result<void> made = os::make_dirs(folder.out, dir_mode);
-  if (!made) return SetupFailure{"mkdir", made.error().os_errno, folder.out};
   for (const FileToWrite& file : folder.files) {
     Result<void> written = os::write_new_file(file.path, file.content, file_mode);
     if (!written && written.error().os_errno == EEXIST) {
@@ -117,14 +177,15 @@ Taken take_folder(const Start& start) {
   const Folder& folder = start.folder;
   const std::string log = out_file(folder, "log", "", ".txt");
   const std::string record = out_file(folder, "attempt", "", ".json");
-  if (start.id.number == 1 && !is_there(log) && !is_there(record)) return {.was_fresh = true};
+  if (is_fresh(start)) return {.was_fresh = true};
 
   const os::UniqueFd lock = lock_folder(folder.out);
   const std::optional<RecordHead> earlier = head_of_file(record);
   if (has_content(record, start.record_at_start)) return {};  // done by a START before this one
   // Another home counts its jobs as this one does: only a lower number is an attempt of this job.
   std::string suffix = ".old";
-  if (earlier && earlier->id.job == start.id.job && earlier->id.number < start.id.number) {
+  const RecordHead mine = head_of(start.id, start.record_at_start);
+  if (earlier && is_same_job(*earlier, mine) && earlier->id.number < start.id.number) {
     suffix = "." + std::to_string(earlier->id.number);
   } else if (!earlier && start.id.number > 1) {
     suffix = "." + std::to_string(start.id.number - 1);
@@ -159,14 +220,14 @@ struct RecordPlace {
 };
 
 /// nullopt: the folder has seen two other jobs since.  REQUIRES: the folder is locked.
-std::optional<RecordPlace> place_of(AttemptId id, const std::string& record_path) {
+std::optional<RecordPlace> place_of(const RecordHead& mine, const std::string& record_path) {
   RecordPlace place{.path = record_path, .present = head_of_file(record_path)};
-  if (!place.present || place.present->id == id) return place;
-  const bool same_job = place.present->id.job == id.job;  // the folder has moved on
+  if (!place.present || is_same_attempt(*place.present, mine)) return place;
+  const bool same_job = is_same_job(*place.present, mine);  // the folder has moved on
   place.path = os::parent_of(record_path) +
-               (same_job ? "/attempt." + std::to_string(id.number) : "/attempt.old") + ".json";
+               (same_job ? "/attempt." + std::to_string(mine.id.number) : "/attempt.old") + ".json";
   place.present = head_of_file(place.path);
-  if (!same_job && place.present && place.present->id != id) return std::nullopt;
+  if (!same_job && place.present && !is_same_attempt(*place.present, mine)) return std::nullopt;
   return place;
 }
 
@@ -175,8 +236,9 @@ std::optional<RecordPlace> place_of(AttemptId id, const std::string& record_path
 void write_late_record(const Start& start) {
   if (start.record_path.empty()) return;
   const os::UniqueFd lock = lock_folder(os::parent_of(start.record_path));
-  const std::optional<RecordPlace> place = place_of(start.id, start.record_path);
-  if (!place || (place->present && place->present->id == start.id)) return;
+  const RecordHead mine = head_of(start.id, start.record_at_start);
+  const std::optional<RecordPlace> place = place_of(mine, start.record_path);
+  if (!place || (place->present && is_same_attempt(*place->present, mine))) return;
   const mode_t mode = 0666 & ~static_cast<mode_t>(start.folder.umask);
   (void)os::write_file_atomic(place->path, start.record_at_start, mode, /*durable=*/false);
 }
@@ -185,10 +247,11 @@ std::optional<SetupFailure> write_final_record(const Forget& forget) {
   if (forget.record_path.empty()) return std::nullopt;
   const std::string out = os::parent_of(forget.record_path);
   const os::UniqueFd lock = lock_folder(out);
-  const std::optional<RecordPlace> place = place_of(forget.id, forget.record_path);
+  const RecordHead mine = head_of(forget.id, forget.final_record);
+  const std::optional<RecordPlace> place = place_of(mine, forget.record_path);
   if (!place) return std::nullopt;
   const std::optional<RecordHead>& present = place->present;
-  if (present && present->id == forget.id && present->has_ended) return std::nullopt;
+  if (present && is_same_attempt(*present, mine) && present->has_ended) return std::nullopt;
   const Result<void> written =
       os::write_file_atomic(place->path, forget.final_record, record_mode(place->path, out),
                             /*durable=*/false);

@@ -4,8 +4,11 @@
 // ahead, perhaps at another keeper than START and, since two sockets have no order, perhaps after
 // it.  Taking the folder is START's alone, once per attempt.
 //
-// Whose log.txt is it?  attempt.json lies beside it and names job and attempt: another attempt of
-// the same job becomes log.N.txt and attempt.N.json, another job's log.old.txt and
+// Only who has the folder's lock (os/folder_lock.h) takes it and replaces files in it: START gets
+// it for the attempt's process tree.  PREPARE writes what is not there yet, and no more.
+//
+// Whose log.txt is it?  attempt.json lies beside it and names job, attempt and home: another
+// attempt of the same job becomes log.N.txt and attempt.N.json, another job's log.old.txt and
 // attempt.old.json.  Only where the folder held neither may attempt.json be missing for a while
 // (keeper.cc writes it later): then the log is of the job's attempt before.
 #pragma once
@@ -16,7 +19,7 @@
 #include <vector>
 
 #include "keeper/protocol.h"
-#include "os/fd.h"
+#include "os/folder_lock.h"
 
 namespace pergpu::keeper {
 
@@ -31,6 +34,19 @@ std::optional<SetupFailure> prepare_folder(const Folder& folder);
 
 /// Nothing of what prepare_folder() made has been removed since.
 bool is_prepared_still(const Folder& folder);
+/// The same without the right to the folder: files that are there stay as they are.  False: some of
+/// it is left to prepare_folder().
+bool prepare_ahead(const Folder& folder);
+
+struct Claim {
+  std::optional<SetupFailure> failure = std::nullopt;  // phase kFolderInUse: `object` is by whom
+  os::FolderLock lock = {};
+};
+/// Makes the folder if need be, and gets the right to it.
+Claim claim_folder(const Start& start);
+
+/// No attempt has left a log or a record there.
+bool is_fresh(const Start& start);
 
 struct Taken {
   std::optional<SetupFailure> failure = std::nullopt;
@@ -56,6 +72,7 @@ std::optional<SetupFailure> write_final_record(const Forget& forget);
 struct RecordHead {
   AttemptId id = {};
   bool has_ended = false;
+  std::string home = {};  // as it is written there; "": not told
 };
 /// nullopt when it is not a record.
 std::optional<RecordHead> record_head(std::string_view text);

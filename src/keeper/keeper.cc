@@ -273,7 +273,7 @@ void Keeper::hello() {
 }
 
 void Keeper::prepare(const Prepare& request) {
-  if (prepare_folder(request.folder)) return;  // START tries again and reports
+  if (!prepare_ahead(request.folder)) return;  // START does the rest, and reports
   prepared_out_ = request.folder.out;
   prepared_attempt_ = request.folder.attempt;
 }
@@ -292,8 +292,14 @@ void Keeper::start(Start request) {
   if (attempt_) return refuse("keeper", EBUSY, "attempt " + to_string(attempt_->id()) + " runs");
   if (kept_.size() >= kMostKept) return refuse("keeper", EBUSY, "too many outcomes not forgotten");
 
+  Claim claim = claim_folder(request);
+  if (claim.failure)
+    return refuse(std::move(claim.failure->phase), claim.failure->os_errno,
+                  std::move(claim.failure->object));
+
+  // What was prepared ahead somebody else may have changed, who had the folder since.
   const bool is_prepared = std::exchange(prepared_out_, {}) == request.folder.out &&
-                           prepared_attempt_ == request.folder.attempt &&
+                           prepared_attempt_ == request.folder.attempt && is_fresh(request) &&
                            is_prepared_still(request.folder);
   if (!is_prepared) {
     if (std::optional<SetupFailure> failure = prepare_folder(request.folder))
@@ -317,7 +323,7 @@ void Keeper::start(Start request) {
   record.record_at_start = std::move(request.record_at_start);
   const os::Cgroup* group = group_for(request);
   std::variant<Attempt, SpawnFailed> begun =
-      Attempt::begin(std::move(request), std::move(leases), group);
+      Attempt::begin(std::move(request), std::move(leases), group, claim.lock.release());
   if (auto* failure = std::get_if<SpawnFailed>(&begun)) {
     ready_.end();
     Held held;
@@ -343,8 +349,13 @@ void Keeper::signal(const Signal& request) {
 
 void Keeper::forget(const Forget& request) {
   if (attempt_ && attempt_->id() == request.id) return;  // it has not ended: a mistake
-  // A record that cannot be written (the disk is full, the folder is gone) changes no outcome.
-  (void)write_final_record(request);
+  const Held* kept = held_of(request.id);
+  const bool had_folder = kept == nullptr || !kept->failed || kept->failed->phase != kFolderInUse;
+  if (had_folder && !request.record_path.empty()) {
+    // A record that cannot be written (the disk is full, the folder is gone) changes no outcome.
+    (void)write_final_record(request);
+    os::tidy_folder(os::parent_of(request.record_path));
+  }
   record_.remove(request.id);
   std::erase_if(unwritten_of_kept_, [&](const Start& start) { return start.id == request.id; });
   std::erase_if(kept_, [&](const Held& held) { return id_of(held) == request.id; });

@@ -103,6 +103,7 @@ struct Start {
   std::int32_t cpu_milli = 0;   // limit in thousandths of a core, by a control group; 0: none
   std::int64_t idle_ns = 0;     // QUIET after so long without output; 0: not watched
   std::int64_t stall_ns = 0;    // QUIET after so long without output and CPU time; 0: not watched
+  std::string holder = {};      // who works in the folder, for those who have to wait for it
 };
 
 struct Stop {
@@ -141,6 +142,9 @@ struct Started {
   std::int32_t memory_held = 0;          // limit: 1 or 2: by cgroup of that version; 0: watched
   std::int32_t cpu_held = 0;             // the same; 0: not held
 };
+
+/// Phase of SPAWN_FAILED: somebody else works in the folder; `object` says who.
+inline constexpr std::string_view kFolderInUse = "folder in use";
 
 struct SpawnFailed {
   static constexpr Type kType = Type::SpawnFailed;
@@ -277,6 +281,7 @@ inline void fields(auto& a, MaybeConst<Start> auto& m) {
   a(m.id, m.folder, m.argv, m.env, m.cwd, m.log_path, m.record_path, m.record_at_start);
   a(m.limits, m.cpu_list, m.lease_count, m.outputs, m.memory_bytes, m.grace_ns, m.ready_path,
     m.cpu_milli, m.idle_ns, m.stall_ns);
+  a(m.holder);
 }
 inline void fields(auto& a, MaybeConst<Stop> auto& m) { a(m.id, m.kill); }
 inline void fields(auto& a, MaybeConst<Signal> auto& m) { a(m.id, m.number); }

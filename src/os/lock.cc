@@ -5,9 +5,14 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
+#include <sstream>
+
+#include "os/file.h"
 
 namespace pergpu::os {
 
@@ -25,6 +30,19 @@ std::string holder(int fd) {
   std::array<char, kLongestNote> note;
   const ssize_t size = ::pread(fd, note.data(), note.size(), 0);
   return size > 0 ? std::string(note.data(), static_cast<std::size_t>(size)) : "another process";
+}
+
+pid_t holder_in(const std::string& locks, const std::string& inode) {
+  std::istringstream lines(locks);
+  for (std::string line; std::getline(lines, line);) {
+    // 3: FLOCK  ADVISORY  WRITE 4711 00:19:42 0 EOF
+    std::istringstream fields(line);
+    std::string number, type, advice, access, where;
+    pid_t pid = 0;
+    if (!(fields >> number >> type >> advice >> access >> pid >> where)) continue;
+    if (type == "FLOCK" && access == "WRITE" && where == inode) return pid;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -51,6 +69,21 @@ Result<FileLock> FileLock::try_lock(const std::string& path, std::string_view no
     }
   }
   return Error{ErrorKind::Busy, 0, "lock " + path + ": the file is being replaced again and again"};
+}
+
+pid_t lock_holder(const struct stat& file) {
+  std::array<char, 64> inode{};
+  std::snprintf(inode.data(), inode.size(), "%02x:%02x:%llu", major(file.st_dev),
+                minor(file.st_dev), static_cast<unsigned long long>(file.st_ino));
+  // The kernel gives the list out a page at a time and counts entries in between: one that stands
+  // behind a page's end is left out when an earlier one ends at that moment.
+  constexpr int kLooks = 3;
+  for (int look = 0; look < kLooks; ++look) {
+    const Result<std::string> locks = read_file("/proc/locks", 16u << 20);
+    if (!locks) return 0;
+    if (const pid_t pid = holder_in(*locks, inode.data()); pid > 0) return pid;
+  }
+  return 0;
 }
 
 }  // namespace pergpu::os

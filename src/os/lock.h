@@ -3,6 +3,9 @@
 // files of one name.
 #pragma once
 
+#include <sys/stat.h>
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 
@@ -25,5 +28,9 @@ class FileLock {
   explicit FileLock(UniqueFd fd) : fd_(std::move(fd)) {}
   UniqueFd fd_;
 };
+
+/// The process that /proc/locks names for an exclusive flock on this file; 0: it names none.  Reads
+/// /proc: for words, not for decisions.
+pid_t lock_holder(const struct stat& file);
 
 }  // namespace pergpu::os

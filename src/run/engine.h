@@ -63,6 +63,7 @@ struct AttemptPlan {
   std::chrono::milliseconds grace{30'000};
   std::chrono::milliseconds idle{0};   // reported as Quiet after so long without output; 0: never
   std::chrono::milliseconds stall{0};  // … and with hardly any CPU time; 0: never
+  std::string holder = {};             // who works in the folder, for those who wait for it
   std::chrono::milliseconds fake_duration{1000};  // fake engine only
   int fake_exit = 0;
 };
@@ -91,7 +92,7 @@ struct Started {
 /// It could not be started: nothing runs.
 struct SpawnFailed {
   AttemptId id;
-  std::string phase;  // "mkdir", "open log", "chdir", "limit", "exec", …
+  std::string phase;  // "mkdir", "open log", "chdir", "limit", "exec", …; kFolderInUsePhase
   int os_errno = 0;
   std::string object;  // the path or value concerned
 };

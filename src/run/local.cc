@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "job/folder_in_use.h"
 #include "os/file.h"
 
 namespace pergpu {
 namespace {
+
+static_assert(keeper::kFolderInUse == kFolderInUsePhase);
 
 constexpr std::int64_t kSecondNs = 1'000'000'000;
 constexpr std::int64_t kIdleNs = 60 * kSecondNs;  // a keeper without an attempt ends after it
@@ -44,6 +47,7 @@ keeper::Start to_wire(AttemptPlan plan) {
   out.ready_path = std::move(plan.ready_path);
   out.idle_ns = std::chrono::nanoseconds(plan.idle).count();
   out.stall_ns = std::chrono::nanoseconds(plan.stall).count();
+  out.holder = std::move(plan.holder);
   return out;
 }
 

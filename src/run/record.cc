@@ -92,7 +92,8 @@ std::string to_json_text(const AttemptRecord& r) {
   w.key("schema").value(1);
   w.key("job").value(r.id.job.value);
   w.key("attempt").value(r.id.number);
-  w.key("state").value(r.state);  // the keeper reads these (keeper/folder.h)
+  w.key("state").value(r.state);
+  if (!r.home.empty()) w.key("home").value(r.home);  // the keeper reads these (keeper/folder.h)
   w.key("sweep").value(r.sweep);
   w.key("run").text_or_null(r.run);
   w.key("step").value(r.step);
@@ -146,6 +147,7 @@ std::optional<AttemptRecord> attempt_record_of(const std::string& text) {
     const json j = json::parse(text);
     AttemptRecord r;
     r.id = {{j.at("job").get<std::int64_t>()}, j.at("attempt").get<std::int32_t>()};
+    r.home = j.value("home", std::string());
     r.sweep = j.at("sweep").get<std::string>();
     r.run = text_of(j, "run");
     r.step = j.at("step").get<std::string>();

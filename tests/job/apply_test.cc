@@ -9,6 +9,7 @@
 #include <string>
 
 #include "job/builders.h"
+#include "job/folder_in_use.h"
 
 namespace pergpu {
 namespace {
@@ -223,6 +224,17 @@ TEST(Apply, UnchargedMoveCostsNoRetry) {
   EXPECT_EQ(job.retries_used, 0);
   EXPECT_EQ(job.moves, 1);
   EXPECT_EQ(job.not_before_wall_ns, 0);
+}
+
+TEST(Apply, WaitingForItsFolderIsNoMove) {
+  Job job = running_job();
+  must_apply(job,
+             ended(OutcomeClass::Lost, {.kind = Next::Kind::Again, .charged = false},
+                   std::string(kFolderInUseReason) + "job 3"),
+             at(10));
+  EXPECT_EQ(job.retries_used, 0);
+  EXPECT_EQ(job.moves, 0);
+  EXPECT_EQ(job.state, JobState::Queued);
 }
 
 TEST(Apply, AStopAtOnceStaysSo) {

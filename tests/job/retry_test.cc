@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "job/builders.h"
+#include "job/classify.h"
+#include "job/folder_in_use.h"
 #include "job/gpu_parts.h"
 
 namespace pergpu {
@@ -42,6 +46,21 @@ TEST(EndState, OfEachClass) {
         OutcomeClass::Stall, OutcomeClass::Requeue}) {
     EXPECT_EQ(end_state(cls), JobState::Failed) << to_string(cls);
   }
+}
+
+TEST(DecideNext, WhatWaitsForItsFolderIsStartedAgainHoweverOften) {
+  StepSpec step;
+  step.rerun = false;
+  Job job;
+  job.moves = 1000;
+  const Evidence evidence{
+      .spawn_failure = SpawnFailure{std::string(kFolderInUsePhase), EAGAIN, "job 3 of sweep s"}};
+  const Outcome outcome = classify(evidence);
+  EXPECT_EQ(outcome.reason, "its folder is in use by job 3 of sweep s");
+  const Next next = decide_next(job, step, outcome);
+  EXPECT_EQ(next.kind, Kind::Again);
+  EXPECT_FALSE(next.charged);
+  EXPECT_GT(next.delay_ns, 0);
 }
 
 TEST(DecideNext, WithoutRetriesAFailureIsFinal) {

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include "keeper/rig.h"
+#include "os/folder_lock.h"
 
 namespace pergpu::keeper::rig {
 namespace {
@@ -62,7 +63,8 @@ TEST_F(KeeperAttempt, SeesOnlyItsOwnEnvironmentDescriptorsAndDefaults) {
   EXPECT_NE(log.find("ONLY=mine\n"), std::string::npos) << log;
   EXPECT_NE(log.find("PERGPU_NOTIFY=" + notify_path(run(), kId)), std::string::npos) << log;
   EXPECT_EQ(log.find("HOME="), std::string::npos) << log;
-  EXPECT_NE(log.find("\n0027\n" + folder_.path() + "\n0\n1\n2\n3\n123\n"), std::string::npos)
+  // 100: the lock of its folder; 3: of `ls`.
+  EXPECT_NE(log.find("\n0027\n" + folder_.path() + "\n0\n1\n100\n2\n3\n123\n"), std::string::npos)
       << log;
   EXPECT_NE(log.find("SigBlk:\t0000000000000000"), std::string::npos) << log;
   EXPECT_NE(log.find("SigIgn:\t0000000000000000"), std::string::npos) << log;
@@ -317,6 +319,50 @@ TEST_F(KeeperAttempt, InheritsItsLease) {
   EXPECT_EQ(::read(reader.get(), text, sizeof text), 5);
   // Neither the keeper nor anybody else holds it any more.
   EXPECT_EQ(::read(reader.get(), text, sizeof text), 0);
+}
+
+TEST_F(KeeperAttempt, HasItsFolderAsLongAsItsTreeLives) {
+  start_keeper();
+  Client client = connect();
+  Start start = shell(1, "setsid sleep 1000 & while [ ! -e go ]; do sleep 0.01; done");
+  start.holder = "job 1 of sweep s";
+  client.send(start);
+  client.expect<Started>();
+  const Start other = job(2, {"true"});
+  EXPECT_EQ(os::holder_of_folder(out()), "job 1 of sweep s");
+  EXPECT_EQ(os::FolderLock::take(out(), "other").error().kind, ErrorKind::Busy);
+  spill(folder_.path() + "/go", "");
+  client.expect<Exited>();
+  EXPECT_EQ(os::holder_of_folder(out()), std::nullopt);
+  client.send(Forget{.id = start.id, .record_path = start.record_path, .final_record = "{}"});
+  client.send(other);  // of another job, in the same folder
+  client.expect<Started>();
+  EXPECT_EQ(client.expect<Exited>().exit_code, 0);
+}
+
+TEST_F(KeeperAttempt, IsRefusedWhileSomebodyElseWorksInItsFolder) {
+  start_keeper();
+  Client client = connect();
+  std::filesystem::create_directory(out());
+  spill(out() + "/log.txt", "theirs");
+  spill(out() + "/attempt.json", "theirs");
+  Result<os::FolderLock> held = os::FolderLock::take(out(), "job 9 of sweep t");
+  ASSERT_TRUE(held);
+  Start start = shell(1, "true");
+  client.send(start);
+  const SpawnFailed failed = client.expect<SpawnFailed>();
+  EXPECT_EQ(failed.phase, kFolderInUse);
+  EXPECT_EQ(failed.object, "job 9 of sweep t");
+  client.send(Forget{.id = start.id, .record_path = start.record_path, .final_record = "ours"});
+  client.send(Hello{});
+  EXPECT_TRUE(client.expect<State>().held.empty());
+  EXPECT_EQ(slurp(out() + "/log.txt"), "theirs");
+  EXPECT_EQ(slurp(out() + "/attempt.json"), "theirs");
+  held->release();
+  start.id.number = 2;
+  client.send(start);
+  client.expect<Started>();
+  EXPECT_EQ(client.expect<Exited>().exit_code, 0);
 }
 
 TEST_F(KeeperAttempt, LeaseOfTheRunningAttemptIsGivenToTheNextCoordinator) {

@@ -232,5 +232,51 @@ TEST(RecordHead, IsReadFromTheBeginning) {
   EXPECT_FALSE(record_head(""));
 }
 
+TEST_F(AttemptFolder, PreparingAheadReplacesNothing) {
+  EXPECT_TRUE(prepare_ahead(plan(1)));
+  EXPECT_EQ(read("config.json"), "{}");
+  EXPECT_TRUE(prepare_ahead(plan(1)));
+  spill(out() + "/config.json", "of another home");
+  EXPECT_FALSE(prepare_ahead(plan(1)));
+  EXPECT_EQ(read("config.json"), "of another home");
+}
+
+TEST_F(AttemptFolder, IsClaimedByOneAtATime) {
+  Start first = start(3, 1);
+  first.holder = "job 3 of sweep a";
+  Claim held = claim_folder(first);
+  ASSERT_FALSE(held.failure) << held.failure->phase;
+  const Claim refused = claim_folder(start(4, 1));
+  ASSERT_TRUE(refused.failure);
+  EXPECT_EQ(refused.failure->phase, kFolderInUse);
+  EXPECT_EQ(refused.failure->object, "job 3 of sweep a");
+  held.lock.release();
+  EXPECT_FALSE(claim_folder(start(4, 1)).failure);
+}
+
+/// Jobs are counted in each home: what is called 3.1 here may be another home's.
+TEST_F(AttemptFolder, AnotherHomesAttemptOfThatNumberIsAnotherJobs) {
+  const auto of_home = [](const std::string& home, const std::string& state) {
+    return "{\n  \"schema\": 1,\n  \"job\": 3,\n  \"attempt\": 1,\n  \"state\": \"" + state +
+           "\",\n  \"home\": \"" + home + "\",\n";
+  };
+  EXPECT_FALSE(prepare_folder(plan(1)));
+  spill(out() + "/log.txt", "theirs");
+  spill(out() + "/attempt.json", of_home("/theirs", "running"));
+  Start ours = start(3, 1);
+  ours.record_at_start = of_home("/ours", "running");
+  EXPECT_FALSE(take_folder(ours).was_fresh);
+  EXPECT_EQ(read("log.old.txt"), "theirs");
+  Forget theirs = end(3, 1);
+  theirs.final_record = of_home("/theirs", "done");
+  EXPECT_FALSE(write_final_record(theirs));
+  EXPECT_EQ(read("attempt.json"), of_home("/ours", "running"));
+  EXPECT_EQ(read("attempt.old.json"), of_home("/theirs", "done"));
+  Forget mine = end(3, 1);
+  mine.final_record = of_home("/ours", "done");
+  EXPECT_FALSE(write_final_record(mine));
+  EXPECT_EQ(read("attempt.json"), of_home("/ours", "done"));
+}
+
 }  // namespace
 }  // namespace pergpu::keeper::rig
