@@ -13,6 +13,8 @@
 #include "cli/exec_limits.h"
 #include "coordinator/added_rows.h"
 #include "coordinator/snapshot.h"
+#include "coordinator/submit.h"
+#include "os/real_path.h"
 #include "spec/diagnostics.h"
 #include "spec/load.h"
 
@@ -103,6 +105,14 @@ Result<ParsedSweep> parse(const RunOptions& options) {
   return load_sweep(options.file, load);
 }
 
+/// A sweep is known by where its results lie: the same place is always spelled the same way.
+void settle_folders(SweepSpec& sweep) {
+  sweep.folder = os::real_path(sweep.folder);
+  const std::string root = output_root(sweep);
+  const std::string real = os::real_path(root);
+  if (real != root) sweep.out = real;
+}
+
 }  // namespace
 
 void add_run_options(CLI::App& command, RunOptions& options) {
@@ -170,6 +180,7 @@ Result<SweepSpec> sweep_of(const RunOptions& options) {
   if (options.add) {
     if (Result<void> may = check_growth(*parsed->sweep); !may) return std::move(may).error();
   }
+  settle_folders(*parsed->sweep);
   return std::move(*parsed->sweep);
 }
 

@@ -158,6 +158,11 @@ class Coordinator {
   /// Those that a submit or a preview of it has to do with.
   std::vector<SweepId> archived_for(const SweepSpec& file, const SubmitContext& context) const;
 
+  /// The file as it is, or with the spelling of its output root under which a sweep of its name is
+  /// known; `then` runs at once where there is none to compare with.
+  void find_root(SweepSpec file, const SubmitContext& context,
+                 const std::function<void(SweepSpec)>& then);
+
   /// `done` runs when it is durable, or with what is wrong with it (nothing changed).
   void submit(SweepSpec sweep, SubmitContext context,
               std::function<void(Result<SubmitReply>)> done);
@@ -387,6 +392,7 @@ class Coordinator {
   void resist(LiveAttempt& live, std::string words);
   Engine& engine_of(const Sweep& sweep) const;
   void run_submits();
+  void settle_root();
   std::string why_cleaned_now(const SweepSpec& file, const SubmitContext& context) const;
   Result<void> check_place(const SweepSpec& sweep, const SubmitContext& context) const;
   Result<void> check_fits(const SweepSpec& sweep, const SubmitContext& context);
@@ -410,6 +416,7 @@ class Coordinator {
     SweepSpec sweep;
     SubmitContext context;
     std::function<void(Result<SubmitReply>)> done;
+    bool has_root = false;  // find_root() was asked
   };
   struct Acquiring {
     Choice choice;

@@ -160,13 +160,17 @@ void Server::submit(Client& client) {
   const std::uint64_t id = client.id;
   SweepSpec sweep = std::exchange(client.sweep, {});
   SubmitContext context = std::exchange(client.context, {});
-  if (client.wants.op == Request::Op::DryRun) {
-    return preview(id, std::move(sweep), std::move(context));
-  }
-  if (client.wants.op == Request::Op::Plan) {
-    client.wants.sweep = std::move(sweep);
-    client.wants.context = std::move(context);
-    return plan(id, std::exchange(client.wants, {}));
+  if (client.wants.op == Request::Op::DryRun || client.wants.op == Request::Op::Plan) {
+    auto request = std::make_shared<Request>(std::exchange(client.wants, {}));
+    request->context = std::move(context);
+    return coordinator_.find_root(
+        std::move(sweep), request->context, [this, id, request](SweepSpec file) {
+          if (request->op == Request::Op::DryRun) {
+            return preview(id, std::move(file), std::move(request->context));
+          }
+          request->sweep = std::move(file);
+          plan(id, std::move(*request));
+        });
   }
   coordinator_.submit(std::move(sweep), std::move(context), [this, id](Result<SubmitReply> result) {
     if (!result) return fail(id, code_of(result.error()), result.error().message);

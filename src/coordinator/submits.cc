@@ -1,6 +1,8 @@
 // Submits, one at a time: planned against the world, stored, and only then taken by the world.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "coordinator/attempt_planner.h"
@@ -10,17 +12,67 @@
 #include "coordinator/earlier_runs.h"
 #include "coordinator/mps_daemons.h"
 #include "coordinator/readiness.h"
+#include "os/real_path.h"
 
 namespace pergpu {
 namespace {
 
 Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
 
+/// Where sweeps of this name have their results; `numbered`: those of "name-2" and so on, too.
+std::vector<std::string> known_roots(const World& world, const std::string& name, bool numbered) {
+  std::vector<std::string> roots;
+  std::string candidate = name;
+  for (int n = 2;; ++n) {
+    const std::vector<SweepId> known = world.sweeps_named(candidate);
+    for (const SweepId id : known) {
+      const Sweep* sweep = world.sweep(id);
+      roots.push_back(sweep != nullptr ? sweep->root : world.archived().at(id).root);
+    }
+    if (!numbered || known.empty()) return roots;
+    candidate = fmt::format("{}-{}", name, n);
+  }
+}
+
 }  // namespace
 
 void Coordinator::submit(SweepSpec sweep, SubmitContext context,
                          std::function<void(Result<SubmitReply>)> done) {
   submits_.push_back({std::move(sweep), std::move(context), std::move(done)});
+}
+
+/// A path is text, and one folder has many: those of a link, of another mount of it.
+void Coordinator::find_root(SweepSpec file, const SubmitContext& context,
+                            const std::function<void(SweepSpec)>& then) {
+  constexpr std::int64_t kPatience = 5 * kSecond;  // a file server of some known root may be gone
+  const std::string root = output_root(file);
+  std::vector<std::string> known = known_roots(*parts_.world, file.name, context.unique_name);
+  if (std::ranges::find(known, root) != known.end() || known.empty() || !parts_.aside) {
+    return then(std::move(file));
+  }
+  auto waiting = std::make_shared<std::optional<SweepSpec>>(std::move(file));
+  const auto go_on = [waiting, then](const std::optional<std::string>& same) {
+    if (!*waiting) return;
+    SweepSpec its = *std::exchange(*waiting, std::nullopt);
+    if (same) its.out = *same;
+    then(std::move(its));
+  };
+  parts_.timers->at(parts_.clock->now().boot_ns + kPatience, [go_on] { go_on(std::nullopt); });
+  parts_.aside([root, known = std::move(known), go_on] {
+    return [go_on, same = os::same_folder(known, root)] { go_on(same); };
+  });
+}
+
+/// The front one's root as it is known; the next submit may be of the same sweep in other words.
+void Coordinator::settle_root() {
+  submits_.front().has_root = true;
+  submitting_ = true;
+  const SubmitContext& context = submits_.front().context;
+  find_root(submits_.front().sweep, context, [this](SweepSpec sweep) {
+    submitting_ = false;
+    submits_.front().sweep = std::move(sweep);
+    run_submits();
+  });
 }
 
 /// What no plan can mend: a step that this machine can never run.
@@ -91,6 +143,7 @@ Result<SubmitPlan> Coordinator::plan_checked(const SweepSpec& sweep, const Submi
 
 void Coordinator::run_submits() {
   if (submitting_ || submits_.empty() || !parts_.gpus->discovered()) return;
+  if (!submits_.front().has_root) return settle_root();
   auto archived = archived_for(submits_.front().sweep, submits_.front().context);
   if (!archived.empty()) {
     submitting_ = true;

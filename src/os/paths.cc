@@ -12,6 +12,7 @@
 #include <cstdlib>
 
 #include "os/file.h"
+#include "os/real_path.h"
 
 namespace pergpu::os {
 namespace {
@@ -137,7 +138,7 @@ Result<Home> find_home(const HomeSources& sources) {
     }
     Result<void> ready = private_folder(*path, sources.uid);
     if (!ready) return std::move(ready).error();
-    return Home{.path = *path, .is_explicit = true, .why_elsewhere = ""};
+    return Home{.path = real_path(*path), .is_explicit = true, .why_elsewhere = ""};
   }
 
   // The XDG rule: a relative value is to be ignored.
@@ -151,7 +152,8 @@ Result<Home> find_home(const HomeSources& sources) {
     Result<bool> network = sources.on_network(path);
     if (network && !*network) {
       Result<void> ready = private_folder(path, sources.uid);
-      if (ready) return within({.path = path, .is_explicit = false, .why_elsewhere = ""}, sources);
+      const std::string real = real_path(path);  // the user's home may be a link
+      if (ready) return within({.path = real, .is_explicit = false, .why_elsewhere = ""}, sources);
       // It exists and is not safe: using another one silently would hide its jobs.
       if (exists(path)) return std::move(ready).error();
       why = ready.error().message;

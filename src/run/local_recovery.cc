@@ -14,6 +14,7 @@
 #include "os/cgroup.h"
 #include "os/file.h"
 #include "os/proc.h"
+#include "os/real_path.h"
 #include "run/local.h"
 
 namespace pergpu {
@@ -251,7 +252,10 @@ void LocalEngine::on_state(KeeperId id, const keeper::State& state,
 
 /// Releases that gave two homes one run folder told it in the command line only.
 bool LocalEngine::is_of_this_home(const keeper::State& state) const {
-  if (!state.home.empty()) return state.home == config_.home;
+  // A release before may have spelled it through a link.
+  if (!state.home.empty()) {
+    return state.home == config_.home || os::real_path(state.home) == config_.home;
+  }
   const std::vector<std::string> words = os::arguments_of(state.pid);
   const auto home = std::find(words.begin(), words.end(), "--home");
   return home == words.end() || home + 1 == words.end() || *(home + 1) == config_.home;

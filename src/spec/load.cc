@@ -94,9 +94,17 @@ ParsedSweep load_sweep(const std::string& path, const LoadOptions& options) {
 
 ParsedSweep parse_sweep(std::string text, SweepFormat format, const std::string& path,
                         const LoadOptions& options) {
-  const std::filesystem::path file = std::filesystem::absolute(path).lexically_normal();
-  const Origin origin{
-      .shown = path, .path = path, .file = file.string(), .folder = file.parent_path().string()};
+  // Links are followed before `..` is: `link/../s.toml` lies above where the link leads.  The file
+  // itself may be a link into a collection of files: it belongs where that link lies.
+  const std::filesystem::path given(path);
+  std::error_code failed;
+  std::filesystem::path folder = std::filesystem::weakly_canonical(
+      given.has_parent_path() ? given.parent_path() : std::filesystem::path("."), failed);
+  if (failed) folder = std::filesystem::absolute(path).lexically_normal().parent_path();
+  const Origin origin{.shown = path,
+                      .path = path,
+                      .file = (folder / given.filename()).string(),
+                      .folder = folder.string()};
   return parse(std::move(text), format, origin, options);
 }
 

@@ -90,7 +90,7 @@ void read_out(Draft& draft, const Node* node) {
     }
   if (!draft.options.out.empty())
     // Relative to where the command was typed, unlike the one in the file.
-    draft.sweep.out = std::filesystem::absolute(draft.options.out).lexically_normal().string();
+    draft.sweep.out = std::filesystem::absolute(draft.options.out).string();
 }
 
 void read_limits(Draft& draft, const Node* node) {
