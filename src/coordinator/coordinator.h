@@ -27,6 +27,7 @@
 #include "coordinator/circuit_breaker.h"
 #include "coordinator/folder_waits.h"
 #include "coordinator/forecast_input.h"
+#include "coordinator/found_results.h"
 #include "coordinator/gpu_care.h"
 #include "coordinator/gpu_lanes.h"
 #include "coordinator/job_map.h"
@@ -393,10 +394,14 @@ class Coordinator {
   Engine& engine_of(const Sweep& sweep) const;
   void run_submits();
   void settle_root();
+  void look_for_results();
+  void judge_found(const std::string& folder, const std::vector<FoundResult>& results);
+  void take_verdict(FoundVerdict verdict);
   std::string why_cleaned_now(const SweepSpec& file, const SubmitContext& context) const;
   Result<void> check_place(const SweepSpec& sweep, const SubmitContext& context) const;
   Result<void> check_fits(const SweepSpec& sweep, const SubmitContext& context);
-  Result<SubmitPlan> plan_checked(const SweepSpec& sweep, const SubmitContext& context);
+  Result<SubmitPlan> plan_checked(const SweepSpec& sweep, const SubmitContext& context,
+                                  SweepId moved = {});
   std::vector<StartSnapshot> rehearse(const SweepSpec& file, const SubmitContext& context,
                                       const SubmitPlan& plan,
                                       std::vector<std::string>* folders) const;
@@ -416,7 +421,10 @@ class Coordinator {
     SweepSpec sweep;
     SubmitContext context;
     std::function<void(Result<SubmitReply>)> done;
-    bool has_root = false;  // find_root() was asked
+    bool has_root = false;    // find_root() was asked
+    bool has_looked = false;  // for results of others
+    SweepId moved = {};       // it is this one, whose folder was moved
+    std::string note = {};    // what is to be said of that
   };
   struct Acquiring {
     Choice choice;

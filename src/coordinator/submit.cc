@@ -50,8 +50,9 @@ std::vector<std::size_t> needs_first(const std::vector<StepSpec>& steps) {
 
 class Planner {
  public:
-  Planner(const World& world, const SweepSpec& sweep, const SubmitContext& context, Instant now)
-      : world_(world), file_(sweep), context_(context), now_(now) {}
+  Planner(const World& world, const SweepSpec& sweep, const SubmitContext& context, Instant now,
+          SweepId moved)
+      : world_(world), file_(sweep), context_(context), now_(now), moved_(moved) {}
 
   Result<SubmitPlan> plan();
 
@@ -70,6 +71,7 @@ class Planner {
   const SweepSpec& file_;
   const SubmitContext& context_;
   Instant now_;
+  SweepId moved_;
   const Sweep* known_ = nullptr;
   SubmitPlan out_;
   JobId next_job_;
@@ -223,7 +225,7 @@ Result<SubmitPlan> Planner::plan() {
   SweepSpec spec = file_;
   spec.runs.clear();
   if (context_.unique_name) spec.name = unique_name(world_, root, spec.name);
-  known_ = world_.sweep(world_.sweep_at(root, spec.name));
+  known_ = world_.sweep(moved_ ? moved_ : world_.sweep_at(root, spec.name));
   out_.is_new = known_ == nullptr;
   out_.adds = context_.add && known_ != nullptr;
   if (context_.add) {
@@ -276,8 +278,8 @@ std::string output_root(const SweepSpec& sweep) {
 }
 
 Result<SubmitPlan> plan_submit(const World& world, const SweepSpec& sweep,
-                               const SubmitContext& context, Instant now) {
-  return Planner(world, sweep, context, now).plan();
+                               const SubmitContext& context, Instant now, SweepId moved) {
+  return Planner(world, sweep, context, now, moved).plan();
 }
 
 SubmitReply repeated_reply(const Sweep& sweep, const SweepSpec& file) {

@@ -25,9 +25,10 @@ struct SubmitPlan {
 /// Absolute output root of a sweep: `out` relative to the sweep's folder.
 std::string output_root(const SweepSpec& sweep);
 
+/// `moved`: the known sweep that it is, whose results were moved to where the file says.
 /// Invalid: the sweep cannot be submitted as it is, and why.
 Result<SubmitPlan> plan_submit(const World& world, const SweepSpec& sweep,
-                               const SubmitContext& context, Instant now);
+                               const SubmitContext& context, Instant now, SweepId moved = {});
 
 /// The answer to a submit of this file that `sweep` has taken already.
 SubmitReply repeated_reply(const Sweep& sweep, const SweepSpec& file);

@@ -12,12 +12,19 @@
 #include "coordinator/earlier_runs.h"
 #include "coordinator/mps_daemons.h"
 #include "coordinator/readiness.h"
+#include "os/file.h"
 #include "os/real_path.h"
 
 namespace pergpu {
 namespace {
 
 Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
+
+/// What `clean` took out of this home's history and left in its place: that was somebody's word.
+bool is_cleaned(const World& world, const std::string& home, const FoundResult& result) {
+  return result.home == home && result.id.job < world.next_job_id() &&
+         sweeps_of(world, home, {result}).empty();
+}
 
 /// Where sweeps of this name have their results; `numbered`: those of "name-2" and so on, too.
 std::vector<std::string> known_roots(const World& world, const std::string& name, bool numbered) {
@@ -135,15 +142,17 @@ Result<void> Coordinator::check_place(const SweepSpec& sweep, const SubmitContex
       sweep.name, known->context.engine, sweep.name));
 }
 
-Result<SubmitPlan> Coordinator::plan_checked(const SweepSpec& sweep, const SubmitContext& context) {
+Result<SubmitPlan> Coordinator::plan_checked(const SweepSpec& sweep, const SubmitContext& context,
+                                             SweepId moved) {
   if (Result<void> fits = check_fits(sweep, context); !fits) return std::move(fits).error();
   if (Result<void> may = check_place(sweep, context); !may) return std::move(may).error();
-  return plan_submit(*parts_.world, sweep, context, parts_.clock->now());
+  return plan_submit(*parts_.world, sweep, context, parts_.clock->now(), moved);
 }
 
 void Coordinator::run_submits() {
   if (submitting_ || submits_.empty() || !parts_.gpus->discovered()) return;
   if (!submits_.front().has_root) return settle_root();
+  if (!submits_.front().has_looked) return look_for_results();
   auto archived = archived_for(submits_.front().sweep, submits_.front().context);
   if (!archived.empty()) {
     submitting_ = true;
@@ -173,11 +182,12 @@ void Coordinator::run_submits() {
     pending.done(invalid(std::move(why)));
     return;
   }
-  Result<SubmitPlan> plan = plan_checked(pending.sweep, pending.context);
+  Result<SubmitPlan> plan = plan_checked(pending.sweep, pending.context, pending.moved);
   if (!plan) {
     pending.done(std::move(plan).error());
     return;
   }
+  if (!pending.note.empty()) plan->reply.warnings.push_back(pending.note);
   plan->rows.push_back(row::Environment{plan->sweep, std::move(pending.context.env)});
 
   submitting_ = true;
@@ -209,6 +219,70 @@ void Coordinator::run_submits() {
     }
     for (const EngineEvent& e : std::exchange(deferred_, {})) on_engine(e);
   });
+}
+
+/// A new sweep in whose folder results lie: what they are is looked at before it is planned.
+void Coordinator::look_for_results() {
+  constexpr std::int64_t kPatience = 5 * kSecond;
+  constexpr std::size_t kMost = 1000;  // enough to judge by
+  PendingSubmit& front = submits_.front();
+  front.has_looked = true;
+  const std::string root = output_root(front.sweep);
+  const bool is_known = static_cast<bool>(parts_.world->sweep_at(root, front.sweep.name));
+  const bool may_run_again = front.context.rerun || front.context.add || front.context.unique_name;
+  if (is_known || may_run_again || !parts_.aside) return run_submits();
+  submitting_ = true;
+  const std::string folder = root + "/" + front.sweep.name;
+  auto is_over = std::make_shared<bool>(false);
+  const auto judge = [this, folder, is_over](const std::vector<FoundResult>& results) {
+    if (std::exchange(*is_over, true)) return;
+    judge_found(folder, results);
+  };
+  parts_.timers->at(parts_.clock->now().boot_ns + kPatience, [judge] { judge({}); });
+  parts_.aside([folder, judge] {
+    return [judge, results = find_results(folder, kMost)] { judge(results); };
+  });
+}
+
+void Coordinator::judge_found(const std::string& folder, const std::vector<FoundResult>& found) {
+  std::vector<FoundResult> results = found;
+  std::erase_if(results, [this](const FoundResult& result) {
+    return is_cleaned(*parts_.world, parts_.home, result);
+  });
+  if (results.empty()) return take_verdict({});
+  std::vector<SweepId> known = sweeps_of(*parts_.world, parts_.home, results);
+  std::vector<SweepId> archived;
+  for (const SweepId id : known) {
+    if (parts_.world->archived().contains(id)) archived.push_back(id);
+  }
+  fetch(std::move(archived), [this, folder, results, known = std::move(known)](
+                                 const Result<void>& /*what is not there counts as unknown*/) {
+    std::vector<std::pair<SweepId, std::string>> folders;
+    for (const SweepId id : known) {
+      if (const Sweep* sweep = parts_.world->sweep(id)) folders.emplace_back(id, sweep->folder());
+    }
+    parts_.aside([this, folder, results, folders = std::move(folders)] {
+      std::vector<KnownRoot> roots;
+      for (const auto& [id, path] : folders) roots.push_back({id, os::exists(path)});
+      return [this, folder, results, roots = std::move(roots)] {
+        take_verdict(
+            judge_results(*parts_.world, results, roots, folder, submits_.front().sweep.name));
+      };
+    });
+  });
+}
+
+void Coordinator::take_verdict(FoundVerdict verdict) {
+  submitting_ = false;
+  if (!verdict.why.empty()) {
+    const PendingSubmit refused = std::move(submits_.front());
+    submits_.erase(submits_.begin());
+    refused.done(invalid(std::move(verdict.why)));
+  } else {
+    submits_.front().moved = verdict.moved;
+    submits_.front().note = std::move(verdict.note);
+  }
+  run_submits();
 }
 
 void Coordinator::refresh_sweep(SweepId id) {

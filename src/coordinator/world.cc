@@ -73,6 +73,7 @@ Result<void> World::absorb_sweep(const row::Sweep& r) {
   if (!record) return corrupt("sweep " + r.name + ": " + record.error().message);
 
   Sweep& sweep = sweeps_[r.id];
+  if (sweep.id && sweep.root != r.root) forget_name(r.id, sweep.name, sweep.root);  // it was moved
   sweep.id = r.id;
   sweep.root = r.root;
   sweep.name = r.name;

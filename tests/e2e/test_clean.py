@@ -16,8 +16,8 @@ def cleaned(home, *args, **options):
     return check("clean", home.json("clean", *args, **options))
 
 
-def ended(home, name, count=2, step=WRITES):
-    home.submit(grid("train", count, step), name=name + ".toml")
+def ended(home, name, *args, count=2, step=WRITES):
+    home.submit(grid("train", count, step), *args, name=name + ".toml")
     assert home.wait(name) == 0
     return f"{home.work}/runs/{name}"
 
@@ -113,9 +113,9 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(home):
 
 def test_two_names_of_one_folder_where_the_other_sweep_is_open(home):
     folder = ended(home, "old")
-    os.symlink(home.work + "/runs", home.work + "/same")
+    os.symlink("old", home.work + "/runs/new")
     home.close_gate()
-    home.submit(grid("train", 2, 'command = ["stamp"]'), "--out", "same", "--lanes", 1, name="old.toml")
+    home.submit(grid("train", 2, 'command = ["stamp"]'), "--rerun", "--lanes", 1, name="new.toml")
     home.until_running()
     said = home.run("clean", "*", "--results", "--yes", code=2).stderr
     assert "the folder of a sweep that stays" in said and os.path.exists(folder + "/00-i=0/train/model.pt")
@@ -126,15 +126,16 @@ def test_two_names_of_one_folder_where_the_other_sweep_is_open(home):
 def test_results_of_an_ended_sweep_that_is_not_named_stay_under_whatever_name(home):
     folder = ended(home, "old")
     os.symlink("old", home.work + "/runs/new")  # one folder by two names
-    ended(home, "new")
+    ended(home, "new", "--rerun")
     said = home.run("clean", "old", "--results", "--yes", code=2).stderr
     assert "is the folder of a sweep that stays, too" in said
     cleaned(home, "new", "--yes")
-    os.symlink("runs", home.work + "/same")
-    home.submit(grid("deep", 1, WRITES), "--out", "same/old/00-i=0", name="inner.toml")
+    home.submit(grid("deep", 1, WRITES), "--out", "outer", name="inner.toml")
     assert home.wait("inner") == 0
+    os.rename(home.work + "/outer", folder + "/00-i=0/outer")  # what was there is a link by now
+    os.symlink(folder + "/00-i=0/outer", home.work + "/outer")
     said = home.run("clean", "old", "--results", "--yes", code=2).stderr
-    assert f"holds the results of a sweep that stays: {folder}/00-i=0/inner" in said
+    assert f"holds the results of a sweep that stays: {folder}/00-i=0/outer/inner" in said
     assert os.path.exists(folder + "/00-i=0/train/model.pt") and len(home.ps("old")) == 2
 
 

@@ -1,0 +1,74 @@
+// A job's number and its home tell whose results they are.  What is finished is never run again
+// without a word of the user's.
+#include "coordinator/found_results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace pergpu {
+namespace {
+
+std::string others_words(const std::vector<FoundResult>& results) {
+  std::set<std::string> homes;
+  for (const FoundResult& result : results) {
+    if (result.home.empty()) continue;
+    homes.insert(result.home);
+  }
+  if (homes.empty()) return "another sweep";
+  return fmt::format("another sweep (of home {}{})", *homes.begin(),
+                     homes.size() > 1 ? " and others" : "");
+}
+
+}  // namespace
+
+std::vector<SweepId> sweeps_of(const World& world, const std::string& home,
+                               const std::vector<FoundResult>& results) {
+  std::set<SweepId> found;
+  for (const FoundResult& result : results) {
+    if (result.home != home) continue;
+    if (const Job* job = world.job(result.id.job)) {
+      found.insert(job->sweep);
+      continue;
+    }
+    for (const SweepId id : world.archived_with(result.id.job)) found.insert(id);
+  }
+  std::erase_if(found, [&](SweepId id) { return world.is_forgotten(id); });
+  return {found.begin(), found.end()};
+}
+
+FoundVerdict judge_results(const World& world, const std::vector<FoundResult>& results,
+                           const std::vector<KnownRoot>& roots, const std::string& folder,
+                           const std::string& name) {
+  for (const KnownRoot& root : roots) {
+    const Sweep* sweep = world.sweep(root.sweep);
+    if (sweep == nullptr || root.is_there || sweep->name != name) continue;
+    const bool has_live = std::any_of(sweep->steps.begin(), sweep->steps.end(),
+                                      [](const Step& step) { return step.live > 0; });
+    if (has_live) {
+      return {.why = fmt::format("{} was moved here from {} while jobs of it run, which know only "
+                                 "the old place; wait for them, or `pergpu cancel {}`, then submit "
+                                 "it again",
+                                 folder, sweep->folder(), name)};
+    }
+    return {.moved = root.sweep,
+            .note = fmt::format("sweep {} was moved from {} to {} and goes on there", name,
+                                sweep->folder(), folder)};
+  }
+  const auto done = std::count_if(results.begin(), results.end(),
+                                  [](const FoundResult& one) { return one.state == "done"; });
+  const std::string whose = others_words(results);
+  if (done > 0) {
+    return {.why = fmt::format(
+                "{} holds finished results of {}: {} of the {} job{} there. Nothing was submitted. "
+                "To run all of them again in these folders, over the results: --rerun. To keep "
+                "them: another root (--out DIR) or another name",
+                folder, whose, done, results.size(), results.size() == 1 ? "" : "s")};
+  }
+  return {.note = fmt::format("{} holds unfinished results of {}; logs that lie there are kept as "
+                              "log.old.txt, and jobs wait for folders that are in use",
+                              folder, whose)};
+}
+
+}  // namespace pergpu
