@@ -9,10 +9,11 @@
 
 #include "spec/number_text.h"
 #include "spec/readers.h"
-#include "spec/run_table.h"
 
 namespace pergpu {
 namespace {
+
+constexpr std::int64_t kMostValues = 1'000'000;  // as of {from = ..., n = ...}
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -161,8 +162,9 @@ class Reader {
 
   bool add_range(const Range& range, std::string_view part, Node& list) {
     const std::int64_t distance = std::abs(range.to - range.from);
-    if (distance / range.step >= static_cast<std::int64_t>(kMaxRuns))
-      return fail(part, fmt::format("has more than {} values", kMaxRuns)).has_value();
+    const std::int64_t count = distance / range.step + 1;
+    if (count + static_cast<std::int64_t>(list.items.size()) > kMostValues)
+      return fail(part, fmt::format("makes more than {} values", kMostValues)).has_value();
     const std::int64_t sign = range.from <= range.to ? 1 : -1;
     for (std::int64_t i = 0; i <= distance; i += range.step) {
       const std::int64_t number = range.from + sign * i;

@@ -220,7 +220,8 @@ TEST(WordList, ThatResemblesOneOfTheseIsRefusedWithTheWayToWriteIt) {
            {"[a,b]", "words need none"},
            {"{a,b}", "words need none"},
            {"[64],[64", "brackets that do not match"},
-           {"0..99999999", "more than"}}) {
+           {"0..99999999", "more than 1000000 values"},
+           {"0..999998,0..1", "more than 1000000 values"}}) {
     const std::string text = to_text(run({"t"}, {"v=" + list}).diagnostics);
     EXPECT_NE(text.find(hint), std::string::npos) << list << ": " << text;
   }
