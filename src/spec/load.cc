@@ -98,9 +98,9 @@ ParsedSweep parse_sweep(std::string text, SweepFormat format, const std::string&
   // itself may be a link into a collection of files: it belongs where that link lies.
   const std::filesystem::path given(path);
   std::error_code failed;
-  std::filesystem::path folder = std::filesystem::weakly_canonical(
-      given.has_parent_path() ? given.parent_path() : std::filesystem::path("."), failed);
-  if (failed) folder = std::filesystem::absolute(path).lexically_normal().parent_path();
+  const std::filesystem::path whole = std::filesystem::absolute(given);
+  std::filesystem::path folder = std::filesystem::weakly_canonical(whole.parent_path(), failed);
+  if (failed) folder = whole.lexically_normal().parent_path();
   const Origin origin{.shown = path,
                       .path = path,
                       .file = (folder / given.filename()).string(),
