@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <set>
@@ -23,7 +24,7 @@ class TempDir {
  public:
   TempDir() {
     std::string pattern = testing::TempDir() + "/pergpu-os-XXXXXX";
-    path_ = ::mkdtemp(pattern.data());
+    path_ = std::filesystem::canonical(::mkdtemp(pattern.data())).string();
   }
   ~TempDir() { EXPECT_TRUE(remove_tree(path_)); }
   TempDir(const TempDir&) = delete;

@@ -51,6 +51,16 @@ TEST_F(FindHome, AnAllocationHasOneOfItsOwn) {
   EXPECT_EQ(find_home(sources_)->path, dir_ / "named");
 }
 
+TEST_F(FindHome, ThroughALinkIsTheSame) {
+  const Result<Home> home = find_home(sources_);
+  ASSERT_TRUE(home);
+  ASSERT_EQ(::symlink("user", (dir_ / "link").c_str()), 0);
+  sources_.home = dir_ / "link";
+  EXPECT_EQ(find_home(sources_)->path, home->path);
+  sources_.pergpu_home = dir_ / "link/.local/state/pergpu/machine1";
+  EXPECT_EQ(find_home(sources_)->path, home->path);
+}
+
 TEST_F(FindHome, ExplicitOnANetworkIsRefused) {
   sources_.pergpu_home = dir_ / "nfs/home";
   const Result<Home> home = find_home(sources_);
