@@ -27,19 +27,24 @@ struct Options {
 };
 
 std::string content_of(const Options& options, const std::vector<view::JobHistory>& jobs) {
-  if (options.csv) return view::jobs_csv(jobs);
   if (options.trace) {
     os::RealClock clock;
     return view::trace_text(jobs, os::host_name(), clock.now().wall_ns);
   }
+  if (!options.jsonl) return view::jobs_csv(jobs);
   std::string lines;
   for (const view::JobHistory& job : jobs) lines += to_line(view::to_json_value(job)) + "\n";
   return lines;
 }
 
 int export_jobs(const Options& options) {
-  if (options.csv + options.jsonl + options.trace != 1) {
-    say("pergpu: export: name one of --csv, --jsonl and --trace");
+  const int formats = options.csv + options.jsonl + options.trace;
+  if (formats == 0 && options.selectors.empty()) {
+    say("pergpu: name what to export: `pergpu export SWEEP` writes CSV; @ is the last sweep");
+    return kUsage;
+  }
+  if (formats > 1) {
+    say("pergpu: export writes one format; name one of --csv, --jsonl and --trace");
     return kUsage;
   }
   Result<Place> place = find_place();
@@ -67,16 +72,17 @@ void add_export(CLI::App& program, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand(
       "export", "jobs with parameters, metrics and attempts, for other programs");
-  command->add_flag("--csv", options->csv, "a table by RFC 4180, a row a job");
-  command->add_flag("--jsonl", options->jsonl, "a JSON object a job and line, with its attempts");
+  command->add_flag("--csv", options->csv, "a table by RFC 4180, one row per job (the default)");
+  command->add_flag("--jsonl", options->jsonl,
+                    "one JSON object per line and job, with its attempts");
   command->add_flag("--trace", options->trace,
                     "lanes over time, for ui.perfetto.dev (Trace Event Format)");
   command->add_option("-o,--output", options->file, "replaced when it is there; - is stdout")
       ->type_name("FILE");
   add_selectors(*command, options->selectors);
   command->footer(
-      "Without SEL the last sweep.\n"
-      "Examples:\n  pergpu export --csv thirteen -o thirteen.csv\n"
+      "Without a format CSV; with one, and without SEL, the last sweep.\n"
+      "Examples:\n  pergpu export thirteen -o thirteen.csv\n"
       "  pergpu export --trace thirteen -o thirteen.trace.json");
   command->callback(
       [options, &invocation] { invocation.action = [options] { return export_jobs(*options); }; });
