@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_code.h"
+#include "cli/standard_output.h"
 #include "view/escape.h"
 
 namespace pergpu::cli {
@@ -35,10 +36,7 @@ void add_selectors(CLI::App& command, std::vector<std::string>& selectors) {
                      "17 | SWEEP | SWEEP/RUN | SWEEP/RUN/STEP, with * | @ the last sweep");
 }
 
-bool print(std::string_view data) {
-  return std::fwrite(data.data(), 1, data.size(), stdout) == data.size() &&
-         std::fflush(stdout) == 0;
-}
+bool print(std::string_view data) { return standard_output().write(data); }
 
 void say(std::string_view text) {
   std::string out;

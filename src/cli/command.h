@@ -71,7 +71,9 @@ inline constexpr std::size_t kHiddenCommands = 4;
 /// Says what is wrong on stderr; returns the exit code.
 int fail(const Error& error);
 
-/// Data on stdout.  False when nobody reads it any more (a pipe into `head`).
+/// Data on stdout.  False when it could not be written, which has been reported and which main()
+/// turns into the exit code (cli/standard_output.h).  A pipe whose reader has left ends the
+/// program.
 bool print(std::string_view data);
 /// Talk on stderr, one or more lines; control characters are made visible.
 void say(std::string_view text);

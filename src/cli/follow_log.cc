@@ -16,6 +16,7 @@
 #include "cli/interrupts.h"
 #include "cli/json_lines.h"
 #include "cli/log_reader.h"
+#include "cli/standard_output.h"
 #include "cli/terminal.h"
 #include "cli/terminal_signs.h"
 #include "cli/watch.h"
@@ -134,8 +135,8 @@ class LogFollower {
     const bool read = plan_.as_lines      ? print(lines_.feed(job_.id, bytes))
                       : plan_.to_terminal ? print(filter_.feed(bytes))
                                           : print(bytes);
-    // `logs -f | head` ends with its reader; a job of ours is still waited for.
-    if (!read && !plan_.interrupts) leave(kOk);
+    // `logs -f` has nothing left to do; a job of ours is still waited for.
+    if (!read && !plan_.interrupts) leave(kSomeFailed);
   }
 
   void say_end() {
@@ -184,6 +185,7 @@ int follow_single(const Place& place, std::int64_t sweep_id, const Output& outpu
   Plan plan;
   plan.request = {{"op", "watch"}, {"sweep_id", sweep_id}};
   plan.interrupts.emplace(place, sweep_id, true);
+  standard_output().outlive_reader();  // the job is waited for in any case
   plan.print_job = output.json;
   plan.bell = !output.no_bell;
   return follow(place, std::move(plan));

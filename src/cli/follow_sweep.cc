@@ -17,6 +17,7 @@
 #include "cli/follow.h"
 #include "cli/interrupts.h"
 #include "cli/result_files.h"
+#include "cli/standard_output.h"
 #include "cli/terminal.h"
 #include "cli/terminal_signs.h"
 #include "cli/watch.h"
@@ -357,6 +358,7 @@ int follow_sweep(const Place& place, std::int64_t sweep_id, std::int64_t since_n
                  const Output& output) {
   Result<std::unique_ptr<os::Loop>> loop = os::Loop::create();
   if (!loop) return fail(loop.error());
+  standard_output().outlive_reader();  // how the sweep ended is the exit code
   SweepFollower follower(std::move(*loop), place, sweep_id, since_ns, output);
   return follower.follow();
 }

@@ -50,7 +50,7 @@ int print_file(const std::string& path, std::int64_t offset, std::int64_t job, b
     const bool is_read = as_json       ? print(lines.feed(job, bytes))
                          : to_terminal ? print(filter.feed(bytes))
                                        : print(bytes);
-    if (!is_read) return kOk;
+    if (!is_read) return kSomeFailed;
   }
   if (as_json) {
     print(lines.finish(job));

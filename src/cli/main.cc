@@ -13,6 +13,7 @@
 #include "cli/complete.h"
 #include "cli/exit_code.h"
 #include "cli/share.h"
+#include "cli/standard_output.h"
 #include "cli/store.h"
 #include "cli/usage.h"
 
@@ -67,11 +68,13 @@ int run_program(std::vector<std::string> words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  reserve_standard_streams();
   ::signal(SIGPIPE, SIG_IGN);
+  int code = kSomeFailed;
   try {
-    return run_program(std::vector<std::string>(argv + 1, argv + argc));
+    code = run_program(std::vector<std::string>(argv + 1, argv + argc));
   } catch (const std::exception& error) {
     say(std::string("pergpu: unexpected: ") + error.what());
-    return kSomeFailed;
   }
+  return standard_output().finish(code);
 }

@@ -40,9 +40,9 @@ Result<void> write_output(const std::string& path, std::string_view content) {
   }
   Result<void> written = os::write_file_atomic(target, content, 0666 & ~current_umask(), false);
   if (written) return {};
-  Error error = std::move(written).error();
-  error.kind = ErrorKind::Io;  // a missing folder is no selector that matched nothing
-  return error;
+  // Not the name of the draft.  A missing folder is no selector that matched nothing.
+  const int why = written.error().os_errno;
+  return Error{ErrorKind::Io, why, os_error("can't write " + path, why).message};
 }
 
 bool print_data(std::string_view data) {

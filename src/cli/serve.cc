@@ -14,6 +14,7 @@
 
 #include "cli/command.h"
 #include "cli/exit_code.h"
+#include "cli/standard_output.h"
 #include "cli/web_app.h"
 #include "os/file.h"
 #include "os/loop.h"
@@ -119,8 +120,12 @@ int serve_page(const Options& options) {
        .readonly = options.readonly},
       {.on_link =
            [&](const std::string& link) {
-             print(link + "\n");
-             if (is_first) {
+             const bool is_shown = print(link + "\n");
+             standard_output().outlive_reader();  // of `serve | head -1`
+             if (!is_shown && is_first) {
+               code = kSomeFailed;  // nobody can come in
+               loop.stop();
+             } else if (is_first) {
                say("Open it in a browser; it works once.  Ctrl-C ends the page, jobs go on.");
              } else {
                say("A browser was let in; the new link is for another one.");

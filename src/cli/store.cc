@@ -169,6 +169,9 @@ int backup(const std::string& name, bool as_json) {
   std::error_code none;
   const std::string file = std::filesystem::absolute(name, none).string();
   if (none) return fail({ErrorKind::Io, none.value(), name + ": " + none.message()});
+  if (!os::is_directory(os::parent_of(file))) {
+    return fail({ErrorKind::Io, 0, "can't write " + name + ": no folder " + os::parent_of(file)});
+  }
   const Result<Found> found = find_store("backup");
   if (!found) return fail(found.error());
   const Result<std::int64_t> bytes = back_up(*found, file);

@@ -33,6 +33,12 @@ Result<void> write_all(int fd, std::string_view content, const std::string& path
   return {};
 }
 
+/// Network file systems report a full disk or quota only here.
+Result<void> close_written(UniqueFd fd, const std::string& path) {
+  if (::close(fd.release()) < 0 && errno != EINTR) return os_error("write " + path);
+  return {};
+}
+
 /// ".<name>.<pid>.<count>.tmp" beside `path`; the name is cut to fit NAME_MAX.
 std::string temp_name(const std::string& path) {
   static std::atomic<unsigned> counter{0};
@@ -145,6 +151,7 @@ Result<void> write_file_atomic(const std::string& path, std::string_view content
     if (!written) return written;
     if (mode != 0600 && ::fchmod(fd.get(), mode) < 0) return os_error("chmod " + path);
     if (durable && ::fsync(fd.get()) < 0) return os_error("fsync " + path);
+    if (Result<void> closed = close_written(std::move(fd), path); !closed) return closed;
     if (::rename(temp.c_str(), path.c_str()) < 0) return os_error("rename " + temp + " to " + path);
     return {};
   };
@@ -161,6 +168,7 @@ Result<void> write_new_file(const std::string& path, std::string_view content, m
   if (!fd) return os_error("create " + path);
   Result<void> written = write_all(fd.get(), content, path);
   if (written && mode != 0600 && ::fchmod(fd.get(), mode) < 0) written = os_error("chmod " + path);
+  if (written) written = close_written(std::move(fd), path);
   if (!written) ::unlink(path.c_str());
   return written;
 }
