@@ -18,8 +18,13 @@ int follow_sweep(const Place& place, std::int64_t sweep_id, std::int64_t since_n
 /// The same for the one job of `run -- CMD`: its log goes to stdout, its exit code is ours.
 int follow_single(const Place& place, std::int64_t sweep_id, const Output& output);
 
-/// `logs -f`: one job's log from `offset` on, until the job has ended; its exit code.  Ctrl-C only
-/// ends the looking.
-int follow_log(const Place& place, std::int64_t job_id, std::int64_t offset, const Output& output);
+/// Where a log is taken up; the log of a later attempt is read from its beginning.
+struct LogPosition {
+  std::int64_t attempt = 0;
+  std::int64_t offset = 0;
+};
+/// `logs -f`: one job's log from a position on, until the job has ended; its exit code.  Ctrl-C
+/// only ends the looking.
+int follow_log(const Place& place, std::int64_t job_id, LogPosition from, const Output& output);
 
 }  // namespace pergpu::cli

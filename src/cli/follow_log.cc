@@ -43,9 +43,10 @@ int code_of(const JobSnapshot& job) {
 struct Plan {
   json request;                               // of the watch
   std::optional<Interrupts> interrupts = {};  // nullopt: Ctrl-C only ends the looking
-  std::int64_t offset = 0;                    // where the newest log is taken up
-  bool print_job = false;                     // --json: the job's snapshot at the end
-  bool as_lines = false;                      // --json: each line of the log as JSON
+  std::int64_t offset = 0;                    // where the log of `offset_attempt` is taken up
+  std::int64_t offset_attempt = 0;
+  bool print_job = false;  // --json: the job's snapshot at the end
+  bool as_lines = false;   // --json: each line of the log as JSON
   bool to_terminal = false;
   bool bell = false;  // when the job has ended
 };
@@ -65,7 +66,9 @@ class LogFollower {
     Result<void> watched =
         loop_->on_signals({SIGINT, SIGTERM, SIGHUP}, [this](int signal) { on_signal(signal); });
     if (!watched) return fail(watched.error());
-    auto reader = LogReader::create(*loop_, [this](std::string_view bytes) { write(bytes); });
+    auto reader = LogReader::create(
+        *loop_, [this](std::string_view bytes) { write(bytes); },
+        [this](LogReader::Restart how) { on_restart(how); });
     if (!reader) return fail(reader.error());
     reader_ = std::move(*reader);
     watch_.start();
@@ -74,11 +77,7 @@ class LogFollower {
       if (!ran) return fail(ran.error());
     }
     reader_->drain();
-    if (plan_.as_lines) {
-      print(lines_.finish(job_.id));
-    } else if (plan_.to_terminal) {
-      print(filter_.finish());
-    }
+    finish_line();
     if (job_.id != 0) say_end();
     const bool has_ended = view::is_ended(job_) || job_.state == "held";
     if (plan_.bell && has_ended && can_redraw(STDERR_FILENO))
@@ -106,7 +105,7 @@ class LogFollower {
       // `run -- CMD` shows all attempts, `logs -f` those from the newest on.
       if (followed_attempt_ != 0 || plan_.interrupts) read_missed(job);
       job_.id = job.id;
-      reader_->follow(job.log, followed_attempt_ == 0 ? plan_.offset : 0);
+      reader_->follow(job.log, job.attempt == plan_.offset_attempt ? plan_.offset : 0);
       followed_attempt_ = job.attempt;
     }
     job_ = std::move(job);
@@ -137,6 +136,24 @@ class LogFollower {
                                           : print(bytes);
     // `logs -f` has nothing left to do; a job of ours is still waited for.
     if (!read && !plan_.interrupts) leave(kSomeFailed);
+  }
+
+  /// A last line without its end.
+  void finish_line() {
+    if (plan_.print_job) return;
+    if (plan_.as_lines) {
+      print(lines_.finish(job_.id));
+    } else if (plan_.to_terminal) {
+      print(filter_.finish());
+    }
+  }
+
+  void on_restart(LogReader::Restart how) {
+    finish_line();
+    // That another file took the name is how a retry begins.
+    if (how == LogReader::Restart::Emptied) {
+      say("pergpu: log.txt was emptied; what is written from now on follows");
+    }
   }
 
   void say_end() {
@@ -191,10 +208,11 @@ int follow_single(const Place& place, std::int64_t sweep_id, const Output& outpu
   return follow(place, std::move(plan));
 }
 
-int follow_log(const Place& place, std::int64_t job_id, std::int64_t offset, const Output& output) {
+int follow_log(const Place& place, std::int64_t job_id, LogPosition from, const Output& output) {
   Plan plan;
   plan.request = {{"op", "watch"}, {"sel", {std::to_string(job_id)}}};
-  plan.offset = offset;
+  plan.offset = from.offset;
+  plan.offset_attempt = from.attempt;
   plan.as_lines = output.json;
   return follow(place, std::move(plan));
 }

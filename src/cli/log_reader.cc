@@ -1,4 +1,4 @@
-// The folder is watched, not the file: the log may not exist yet.
+// The folder is watched, not the file: the log may not exist yet, and another may take its name.
 #include "cli/log_reader.h"
 
 #include <fcntl.h>
@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "os/clock.h"
 #include "os/file.h"
@@ -18,11 +20,24 @@ namespace {
 constexpr std::int64_t kLookNs = 1'000'000'000;
 /// So that a job which writes faster than we print does not keep us from its end.
 constexpr int kBlocksAtOnce = 64;
+/// Bytes by which a file is recognized as the one that was read so far.
+constexpr std::size_t kRemembered = 64;
+/// Files kept open, so that none is read twice when it comes back under another name.
+constexpr std::size_t kMostFiles = 8;
+
+std::string bytes_before(int fd, std::int64_t offset) {
+  const auto wanted = std::min<std::int64_t>(kRemembered, offset);
+  std::string bytes(static_cast<std::size_t>(wanted), '\0');
+  const ssize_t n = ::pread(fd, bytes.data(), bytes.size(), offset - wanted);
+  bytes.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
+  return bytes;
+}
 
 }  // namespace
 
-Result<std::unique_ptr<LogReader>> LogReader::create(os::Loop& loop, Sink sink) {
-  std::unique_ptr<LogReader> reader(new LogReader(loop, std::move(sink)));
+Result<std::unique_ptr<LogReader>> LogReader::create(os::Loop& loop, Sink sink,
+                                                     OnRestart on_restart) {
+  std::unique_ptr<LogReader> reader(new LogReader(loop, std::move(sink), std::move(on_restart)));
   reader->inotify_.reset(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   if (reader->inotify_) {
     LogReader* self = reader.get();
@@ -30,7 +45,7 @@ Result<std::unique_ptr<LogReader>> LogReader::create(os::Loop& loop, Sink sink) 
       std::array<char, 4096> events;
       while (::read(self->inotify_.get(), events.data(), events.size()) > 0) {
       }
-      self->open_and_drain();
+      self->read_some();
     });
     if (!watched) return std::move(watched).error();
   }
@@ -46,39 +61,87 @@ LogReader::~LogReader() {
 void LogReader::arm() {
   os::RealClock clock;
   tick_ = loop_.at(clock.now().boot_ns + kLookNs, [this] {
-    open_and_drain();
+    read_some();
     arm();
   });
 }
 
 void LogReader::follow(const std::string& path, std::int64_t offset) {
   drain();
-  file_.reset();
+  for (File& file : files_) file.is_followed = false;
   path_ = path;
-  offset_ = offset;
   if (inotify_) {
-    ::inotify_add_watch(inotify_.get(), os::parent_of(path).c_str(), IN_MODIFY | IN_CREATE);
+    ::inotify_add_watch(inotify_.get(), os::parent_of(path).c_str(),
+                        IN_MODIFY | IN_CREATE | IN_MOVED_TO);
   }
-  open_and_drain();
+  open_newest(offset, false);
+  read_some();
 }
 
-void LogReader::open_and_drain() {
-  if (!file_ && !path_.empty()) {
-    file_.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+bool LogReader::open_newest(std::int64_t offset, bool is_restart) {
+  struct stat st {};
+  if (path_.empty() || ::stat(path_.c_str(), &st) < 0) return false;
+  for (File& file : files_) {
+    if (file.device == st.st_dev && file.inode == st.st_ino)
+      return !std::exchange(file.is_followed, true);
   }
+  os::UniqueFd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd || ::fstat(fd.get(), &st) < 0) return false;
+  if (is_restart && on_restart_) on_restart_(Restart::Replaced);
+  // Shorter than it was when the offset was computed: it has been emptied since then.
+  offset = offset > st.st_size ? 0 : offset;
+  File file{.fd = std::move(fd), .device = st.st_dev, .inode = st.st_ino, .offset = offset};
+  file.before = bytes_before(file.fd.get(), offset);
+  files_.push_back(std::move(file));
+  forget_old();
+  return true;
+}
+
+void LogReader::forget_old() {
+  if (files_.size() <= kMostFiles) return;
+  const auto over = std::find_if(files_.begin(), files_.end(),
+                                 [](const File& file) { return !file.is_followed; });
+  files_.erase(over == files_.end() ? files_.begin() : over);
+}
+
+bool LogReader::read_some() {
+  const auto read_followed = [this] {
+    bool more = false;
+    for (File& file : files_) {
+      if (file.is_followed) more = read_some(file) || more;
+    }
+    return more;
+  };
+  const bool had_one =
+      std::any_of(files_.begin(), files_.end(), [](const File& file) { return file.is_followed; });
+  // What was written under the name so far comes before what is written under it now.
+  const bool more = read_followed();
+  return (open_newest(0, had_one) && read_followed()) || more;
+}
+
+bool LogReader::read_some(File& file) {
   std::array<char, 64 << 10> block;
-  for (int blocks = 0; file_ && blocks < kBlocksAtOnce; ++blocks) {
-    const ssize_t n = ::pread(file_.get(), block.data(), block.size(), offset_);
-    if (n <= 0) return;
-    offset_ += n;
-    sink_(std::string_view(block.data(), static_cast<std::size_t>(n)));
+  for (int blocks = 0; blocks < kBlocksAtOnce; ++blocks) {
+    const ssize_t n = ::pread(file.fd.get(), block.data(), block.size(), file.offset);
+    // Looked at after the read: what was read belongs to the file as it was seen so far.
+    if (!file.before.empty() && bytes_before(file.fd.get(), file.offset) != file.before) {
+      file.offset = 0;
+      file.before.clear();
+      if (on_restart_) on_restart_(Restart::Emptied);
+      continue;
+    }
+    if (n <= 0) return false;
+    const std::string_view bytes(block.data(), static_cast<std::size_t>(n));
+    file.offset += n;
+    file.before.append(bytes.substr(bytes.size() - std::min(bytes.size(), kRemembered)));
+    if (file.before.size() > kRemembered) file.before.erase(0, file.before.size() - kRemembered);
+    sink_(bytes);
   }
+  return true;
 }
 
 void LogReader::drain() {
-  for (std::int64_t before = -1; before != offset_;) {
-    before = offset_;
-    open_and_drain();
+  while (read_some()) {
   }
 }
 

@@ -95,7 +95,9 @@ int logs(const Options& options) {
   if (options.follow && newest) {
     Result<Place> place = find_place();
     if (!place) return fail(place.error());
-    return follow_log(*place, job.id, offset, Output{.json = options.json});
+    const std::int64_t begun = job.started_at != 0 ? job.attempt : 0;
+    return follow_log(*place, job.id, {.attempt = begun, .offset = offset},
+                      Output{.json = options.json});
   }
   if (job.attempt == 0) {
     say(fmt::format("{} has not started yet ({}); `pergpu logs -f {}` waits for it",

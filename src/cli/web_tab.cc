@@ -61,6 +61,10 @@ void WebTab::send(std::string_view name, std::string_view data) {
 }
 
 void WebTab::ping() {
+  if (std::exchange(is_replaced_, false)) {  // by no retry
+    log_reset_ = true;
+    tell_log();
+  }
   if (exchange_->pending() == 0) exchange_->write("event: ping\ndata: {}\n\n");
 }
 
@@ -110,6 +114,7 @@ void WebTab::follow_log() {
   if (!has_log || log_start_ == job.started_at) return;
   const bool is_resumed = resume_at_ && told_.attempt == job.attempt;
   log_start_ = job.started_at;
+  is_replaced_ = false;
   reader_.reset();
   log_.clear();
   const std::int64_t size = file_size(job.log);
@@ -119,7 +124,16 @@ void WebTab::follow_log() {
   log_reset_ = !is_resumed || log_at_ != *resume_at_;
   resume_at_.reset();
   log_attempt_ = job.attempt;
-  auto reader = LogReader::create(loop_, [this](std::string_view bytes) { on_log(bytes); });
+  auto reader = LogReader::create(
+      loop_, [this](std::string_view bytes) { on_log(bytes); },
+      [this](LogReader::Restart how) {
+        tell_log();
+        // Another file under the name is usually a retry's, of which more is heard in a moment.
+        is_replaced_ = how == LogReader::Restart::Replaced;
+        log_reset_ = !is_replaced_;
+        log_.clear();
+        log_at_ = 0;
+      });
   if (!reader) return;
   reader_ = std::move(*reader);
   reader_->follow(job.log, log_at_);
@@ -137,7 +151,7 @@ void WebTab::on_log(std::string_view bytes) {
 }
 
 void WebTab::tell_log() {
-  if (exchange_->is_gone() || exchange_->pending() > kMostPending) return;
+  if (is_replaced_ || exchange_->is_gone() || exchange_->pending() > kMostPending) return;
   const std::size_t whole = log_.size() - serve::unfinished_utf8(log_);
   if (whole == 0 && !log_reset_) return;
   if (log_start_ < 0) return;

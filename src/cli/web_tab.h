@@ -63,6 +63,7 @@ class WebTab {
   std::string log_;               // read and not yet told
   std::int64_t log_at_ = 0;       // offset of its begin
   bool log_reset_ = false;        // it replaces what was told
+  bool is_replaced_ = false;      // another file took the log's name; whose it is isn't known yet
   std::unique_ptr<LogReader> reader_;
 };
 
