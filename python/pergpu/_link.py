@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -107,7 +108,12 @@ class Link:
         """To the coordinator, which is started where there is none."""
         place = ask_json(["coordinator", "start"])["socket"]
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as ours:
-            ours.connect(place)
+            # A path may be longer than the 107 bytes that fit into the address of a socket.
+            folder = os.open(os.path.dirname(place), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                ours.connect(f"/proc/self/fd/{folder}/{os.path.basename(place)}")
+            finally:
+                os.close(folder)
             with self._lock:
                 if self._closed.is_set():
                     raise OSError("it is closed")

@@ -32,6 +32,7 @@
 #include "os/loop.h"
 #include "os/paths.h"
 #include "os/socket.h"
+#include "os/socket_folder.h"
 #include "run/errands.h"
 #include "run/fake.h"
 #include "run/local.h"
@@ -223,6 +224,10 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!keeper) return complain(keeper.error());
   Result<std::string> self = os::own_executable();
   if (!self) return complain(self.error());
+  const Result<std::string> sockets = os::socket_folder(options.run_dir);
+  if (!sockets) return complain(sockets.error());
+  const Result<std::string> with_mps = os::socket_folder(options.run_dir, kMpsRoom);
+  if (!with_mps) return complain(with_mps.error());
   const os::CgroupSite groups = os::find_cgroups();  // before the first keeper is born
   Coordinator* coordinator = nullptr;
   auto on_engine = [&](const EngineEvent& e) { coordinator->on_engine(e); };
@@ -265,7 +270,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!mps_errands) return complain(mps_errands.error());
   Result<std::unique_ptr<Errands>> file_errands = Errands::create(loop);
   if (!file_errands) return complain(file_errands.error());
-  MpsDaemons mps(**mps_errands, options.run_dir + "/mps", find_mps_control());
+  MpsDaemons mps(**mps_errands, *with_mps + "/mps", find_mps_control());
   Server* server = nullptr;
   MeetingPlace* place = nullptr;
   Coordinator::Parts parts{
@@ -285,7 +290,7 @@ int coordinator_main(const CoordinatorOptions& options) {
       .node = task ? node_name() : std::string(),
       .allocation = allocation_of(task.has_value()),
       .program = *self,
-      .share = meeting_socket(options.run_dir),
+      .share = meeting_socket(*sockets),
       .boot_id = boot_id,
       .read_environment = [&](SweepId sweep) -> Result<std::string> {
         if (task) return own_environment();

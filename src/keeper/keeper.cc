@@ -311,8 +311,7 @@ void Keeper::start(Start request) {
     return refuse(std::move(taken.failure->phase), taken.failure->os_errno,
                   std::move(taken.failure->object));
 
-  if (options_.notify)
-    request.env.push_back("PERGPU_NOTIFY=" + notify_path(options_.run_folder, options_.id));
+  if (options_.notify) request.env.push_back("PERGPU_NOTIFY=" + options_.notify_path);
   drain_notify();
   notify_filter_ = {};
   ready_.begin(request.ready_path);

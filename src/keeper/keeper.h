@@ -27,8 +27,9 @@
 namespace pergpu::keeper {
 
 struct Options {
-  os::UniqueFd listener = {};  // non-blocking, listening on socket_path()
-  os::UniqueFd notify = {};    // datagrams of the jobs, bound to notify_path(); may be absent
+  os::UniqueFd listener = {};    // non-blocking, listening on socket_path()
+  os::UniqueFd notify = {};      // datagrams of the jobs, bound to notify_path(); may be absent
+  std::string notify_path = {};  // where jobs reach it: a path that fits into a socket's address
   std::int64_t id = 0;
   std::string run_folder = {};
   bool ends_alone = false;  // with its coordinator, and ends its attempt first: no other one comes

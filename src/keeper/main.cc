@@ -1,7 +1,7 @@
 // pergpu-keeper: started by a coordinator, not by people.
 //
-//   pergpu-keeper --listen-fd N [--notify-fd N] --id N --run-dir DIR --pergpu PATH --home DIR
-//                 [--ends-alone yes]
+//   pergpu-keeper --listen-fd N [--notify-fd N --notify-path PATH] --id N --run-dir DIR
+//                 --pergpu PATH --home DIR [--ends-alone yes]
 //                 [--group-track V:DIR] [--group-memory V:DIR] [--group-cpu V:DIR]
 //   pergpu-keeper --end-tree --pid N --start-ticks N --marker TEXT --log PATH [--group DIR]…
 //                 --limit-ms N
@@ -19,6 +19,7 @@
 
 #include "keeper/bury.h"
 #include "keeper/keeper.h"
+#include "keeper/protocol.h"
 
 namespace {
 
@@ -53,6 +54,8 @@ bool parse(int argc, char** argv, Arguments& out) {
       out.keeper.listener = inherited(value);
     else if (name == "--notify-fd")
       out.keeper.notify = inherited(value);
+    else if (name == "--notify-path")
+      out.keeper.notify_path = value;
     else if (name == "--id")
       out.keeper.id = std::atoll(value);
     else if (name == "--run-dir")
@@ -84,6 +87,9 @@ bool parse(int argc, char** argv, Arguments& out) {
     else
       return false;
   }
+  // Coordinators of the first release give no path: theirs was short, or there was no socket.
+  if (out.keeper.notify_path.empty())
+    out.keeper.notify_path = pergpu::keeper::notify_path(out.keeper.run_folder, out.keeper.id);
   return out.end_tree || (out.keeper.listener && out.keeper.id > 0);
 }
 

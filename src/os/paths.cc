@@ -30,7 +30,8 @@ Result<std::string> absolute(std::string path) {
   return std::string(here.data()) + "/" + path;
 }
 
-/// Makes `path` if need be and sees to it that only `uid` can use it.
+}  // namespace
+
 Result<void> private_folder(const std::string& path, uid_t uid) {
   const auto refused = [&path](std::string why) {
     return Error{ErrorKind::Denied, 0, "folder " + path + ": " + std::move(why)};
@@ -60,8 +61,6 @@ Result<void> private_folder(const std::string& path, uid_t uid) {
   if (::chmod(path.c_str(), 0700) < 0) return os_error("chmod " + path);
   return {};
 }
-
-}  // namespace
 
 std::string name_hash(std::string_view text) {
   std::uint64_t hash = 14695981039346656037u;  // FNV-1a
@@ -122,12 +121,22 @@ Result<Home> within(Home usual, const HomeSources& sources) {
   return usual;
 }
 
+/// SQLite opens no file whose path is longer than 512 bytes; the longest name in a home has 30.
+Result<void> short_enough(const std::string& path) {
+  constexpr std::size_t kLongest = 480;
+  if (path.size() <= kLongest) return {};
+  return Error{ErrorKind::Invalid, ENAMETOOLONG,
+               path + " has " + std::to_string(path.size()) + " bytes, and the database takes " +
+                   std::to_string(kLongest) + " at most; choose a shorter one by PERGPU_HOME"};
+}
+
 }  // namespace
 
 Result<Home> find_home(const HomeSources& sources) {
   if (!sources.pergpu_home.empty()) {
     Result<std::string> path = absolute(sources.pergpu_home);
     if (!path) return std::move(path).error();
+    if (Result<void> fits = short_enough(*path); !fits) return std::move(fits).error();
     Result<bool> network = sources.on_network(*path);
     if (!network) return std::move(network).error();
     if (*network) {
@@ -149,8 +158,11 @@ Result<Home> find_home(const HomeSources& sources) {
     why = "neither XDG_STATE_HOME nor HOME names a folder";
   } else {
     const std::string path = state + "/pergpu/" + sources.machine;
+    const Result<void> fits = short_enough(path);
     Result<bool> network = sources.on_network(path);
-    if (network && !*network) {
+    if (!fits) {
+      why = fits.error().message;
+    } else if (network && !*network) {
       Result<void> ready = private_folder(path, sources.uid);
       const std::string real = real_path(path);  // the user's home may be a link
       if (ready) return within({.path = real, .is_explicit = false, .why_elsewhere = ""}, sources);

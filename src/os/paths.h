@@ -51,6 +51,10 @@ Result<Home> find_home();
 /// stays the answer as long as it exists.
 Result<std::string> run_folder(const Home& home);
 
+/// Makes `path` if need be; it exists then, is a folder (no link) that belongs to `uid`, and only
+/// that user can use it.  ErrorKind::Denied: something else is there, which is left alone.
+Result<void> private_folder(const std::string& path, uid_t uid);
+
 /// Sixteen hexadecimal digits that tell one home from another in the names of files.
 std::string name_hash(std::string_view text);
 

@@ -12,6 +12,7 @@
 #include "os/child.h"
 #include "os/proc.h"
 #include "os/process_tree.h"
+#include "os/socket_folder.h"
 #include "os/spawn.h"
 
 namespace pergpu {
@@ -19,7 +20,6 @@ namespace {
 
 constexpr int kListenFd = 3;
 constexpr int kNotifyFd = 4;
-constexpr std::size_t kLongestSocketPath = 107;
 
 /// The coordinator's own environment, without the mark of an attempt that it may have been started
 /// from: a keeper that carries it would be taken for a part of that attempt.
@@ -44,18 +44,20 @@ Result<std::unique_ptr<KeeperLink>> KeeperLink::start(os::Loop& loop, const Keep
   const std::string notify = keeper::notify_path(site.run_dir, id.value);
   Result<os::UniqueFd> listener = os::listen_unix(socket);
   if (!listener) return std::move(listener).error();
-  os::UniqueFd notify_socket;
-  if (notify.size() <= kLongestSocketPath) {  // jobs open it by this path
-    ::unlink(notify.c_str());
-    Result<os::UniqueFd> bound = os::bind_datagram(notify);
-    if (!bound) return std::move(bound).error();
-    notify_socket = *std::move(bound);
-  }
+  const Result<std::string> short_folder = os::socket_folder(site.run_dir);
+  if (!short_folder) return short_folder.error();
+  ::unlink(notify.c_str());
+  Result<os::UniqueFd> notify_socket = os::bind_datagram(notify);
+  if (!notify_socket) return std::move(notify_socket).error();
 
   os::SpawnPlan plan;
   plan.argv = {site.keeper_program,
                "--listen-fd",
                std::to_string(kListenFd),
+               "--notify-fd",
+               std::to_string(kNotifyFd),
+               "--notify-path",
+               keeper::notify_path(*short_folder, id.value),
                "--id",
                std::to_string(id.value),
                "--run-dir",
@@ -74,11 +76,8 @@ Result<std::unique_ptr<KeeperLink>> KeeperLink::start(os::Loop& loop, const Keep
   plan.env = keeper_environment(site);
   plan.cwd = "/";
   plan.new_session = true;
-  plan.fds = {{.fd = listener->get(), .as = kListenFd}};
-  if (notify_socket) {
-    plan.argv.insert(plan.argv.end(), {"--notify-fd", std::to_string(kNotifyFd)});
-    plan.fds.push_back({.fd = notify_socket.get(), .as = kNotifyFd});
-  }
+  plan.fds = {{.fd = listener->get(), .as = kListenFd},
+              {.fd = notify_socket->get(), .as = kNotifyFd}};
   // Connected before it runs: nothing after the spawn can fail and leave one that nobody watches.
   std::unique_ptr<KeeperLink> link(new KeeperLink(loop, id, std::move(callbacks)));
   const Result<void> connected = link->reconnect(site);

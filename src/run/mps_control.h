@@ -25,6 +25,8 @@ inline constexpr char kMpsLogName[] = "CUDA_MPS_LOG_DIRECTORY";
 /// Where the daemon of a GPU has its sockets and its log, below `root`.  Short: a socket's path may
 /// have 107 bytes.
 std::string mps_folder(const std::string& root, const std::string& gpu);
+/// What the sockets of MPS need behind the folder in which "mps" lies.
+inline constexpr std::size_t kMpsRoom = 40;
 
 /// $PERGPU_MPS_CONTROL, else nvidia-cuda-mps-control in PATH; "": this machine has none.
 std::string find_mps_control();
