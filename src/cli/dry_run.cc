@@ -27,6 +27,7 @@
 #include "spec/run_parameters.h"
 #include "spec/units.h"
 #include "view/long_text.h"
+#include "view/shell_words.h"
 #include "view/table.h"
 
 namespace pergpu::cli {
@@ -61,10 +62,7 @@ std::string needs_text(const SweepSpec& sweep, const StepSpec& step) {
 
 std::string words_of(const StepSpec& step) {
   if (!step.shell.empty()) return redact_text(step.shell);
-  std::string text;
-  for (const std::string& word : redact_words(step.command))
-    text += (text.empty() ? "" : " ") + word;
-  return text;
+  return view::shell_words(redact_words(step.command));
 }
 
 std::string runs_table(const SweepSpec& sweep, const std::vector<std::string>& folders,

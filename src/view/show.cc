@@ -18,6 +18,7 @@
 #include "view/metrics.h"
 #include "view/quantity.h"
 #include "view/segments.h"
+#include "view/shell_words.h"
 #include "view/table.h"
 #include "view/usage.h"
 
@@ -178,24 +179,9 @@ std::string elements_text(const json& array) {
 
 std::string command_text(const json& argv) {
   if (!argv.is_array()) return value_text(argv);
-  std::string out;
-  for (const json& word : argv) {
-    const std::string text = value_text(word);
-    const bool harmless =
-        !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-          return std::isalnum(c) || std::string_view("-_./=:,+@%^").find(static_cast<char>(c)) !=
-                                        std::string_view::npos;
-        });
-    if (!out.empty()) out += ' ';
-    if (harmless) {
-      out += text;
-      continue;
-    }
-    out += '\'';
-    for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    out += '\'';
-  }
-  return out;
+  std::vector<std::string> words;
+  for (const json& word : argv) words.push_back(value_text(word));
+  return shell_words(words);
 }
 
 namespace {

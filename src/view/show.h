@@ -12,7 +12,7 @@ namespace pergpu::view {
 
 std::string show_text(const nlohmann::json& whole, std::int64_t now_ns, const Style& style);
 
-/// argv as one would type it: words with special characters in single quotes.
+/// argv as one would type it: words with special characters in quotes.
 std::string command_text(const nlohmann::json& argv);
 
 }  // namespace pergpu::view

@@ -23,7 +23,8 @@ export function tailOf(text: string, limit: number): string {
 }
 
 export function shellQuote(argument: string): string {
-  if (/^[A-Za-z0-9_@%+=:,./-]+$/.test(argument)) return argument;
+  // A placeholder ({lr}, {train.out}) needs no quotes.
+  if (/^(?:[A-Za-z0-9_@%+=:,./-]|\{[A-Za-z_]\w*(?:\.\w+)?\})+$/.test(argument)) return argument;
   return `'${argument.replace(/'/g, `'\\''`)}'`;
 }
 
