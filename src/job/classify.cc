@@ -88,6 +88,8 @@ Verdict not_started(const SpawnFailure& f) {
                         "again from where it lies now",
                         f.object, f.os_errno == ENOENT ? "does not exist" : "is no folder")};
   }
+  if (f.phase == kProgramPhase)
+    return {class_of_spawn_errno(f.os_errno), "could not start: " + f.object};
   std::string reason =
       fmt::format("could not start: {}{}{}", f.phase, f.object.empty() ? "" : " ", f.object);
   if (f.os_errno != 0) reason = os_error(std::move(reason), f.os_errno).message;

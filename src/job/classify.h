@@ -13,9 +13,12 @@
 
 namespace pergpu {
 
+/// The phase whose `object` says all of it: "./run.sh: no such interpreter …".
+inline constexpr std::string_view kProgramPhase = "program";
+
 /// The program was never executed.
 struct SpawnFailure {
-  std::string phase = {};  // "mkdir", "open log", "chdir", "limit", "exec", …
+  std::string phase = {};  // "mkdir", "open log", "chdir", "limit", "exec", kProgramPhase, …
   int os_errno = 0;
   std::string object = {};  // the path or value concerned
 };

@@ -17,6 +17,7 @@
 #include "os/folder_lock.h"
 #include "os/proc.h"
 #include "os/process_tree.h"
+#include "os/program_trouble.h"
 #include "os/spawn.h"
 
 namespace pergpu::keeper {
@@ -113,8 +114,15 @@ std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::Un
   Attempt attempt;
   if (!plan.outputs.empty()) attempt.stamp_ = stamp_of(log.get());
   os::SpawnResult result = os::spawn(spawn_plan_of(plan, log.get(), leases, folder_lock, group));
-  if (const auto* failure = std::get_if<os::SpawnFailure>(&result))
-    return failed(failure->phase, failure->os_errno, failure->object);
+  if (const auto* failure = std::get_if<os::SpawnFailure>(&result)) {
+    const int error = failure->os_errno;
+    const bool may_be_seen = error == ENOENT || error == ENOTDIR || error == EACCES;
+    std::string why;
+    if (failure->phase == "exec" && may_be_seen)
+      why = os::program_trouble(plan.argv[0], plan.cwd, plan.env);
+    if (!why.empty()) return failed("program", error, std::move(why));
+    return failed(failure->phase, error, failure->object);
+  }
 
   const os::Spawned& spawned = std::get<os::Spawned>(result);
   attempt.pid_ = spawned.pid;

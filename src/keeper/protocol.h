@@ -149,7 +149,7 @@ inline constexpr std::string_view kFolderInUse = "folder in use";
 struct SpawnFailed {
   static constexpr Type kType = Type::SpawnFailed;
   AttemptId id = {};
-  std::string phase = {};
+  std::string phase = {};  // "program": `object` is a whole sentence (os/program_trouble.h)
   std::int32_t os_errno = 0;
   std::string object = {};
 };

@@ -105,14 +105,14 @@ def test_one_that_writes_a_huge_log_is_done_and_the_coordinator_stays_small(home
 def test_one_whose_program_is_missing_names_it(home):
     job = run(home, 'command = ["no-such-program"]\nretries = 3')
     assert ended(job)[:2] == ("failed", "user-error") and job["attempt"] == 1
-    assert "no-such-program" in job["reason"] and "No such file" in job["reason"]
+    assert "command not found: no-such-program (not in the PATH" in job["reason"]
 
 
 def test_one_that_is_not_executable_names_what_is_wrong(home):
     home.file("plain", "echo hi\n", 0o644)
     job = run(home, 'command = ["./plain"]')
     assert job["state"] == "failed" and "plain" in job["reason"]
-    assert "Permission denied" in job["reason"]
+    assert "./plain is not executable; `chmod +x ./plain`" in job["reason"]
 
 
 def test_one_whose_folder_is_missing_names_it(home):

@@ -42,6 +42,15 @@ TEST(Classify, MissingProgramIsAUserError) {
   EXPECT_EQ(outcome.reason, "could not start: exec python9: No such file or directory");
 }
 
+TEST(Classify, WhatIsWrongWithAProgramIsSaidAsItIs) {
+  const Outcome outcome = classify(
+      {.spawn_failure = SpawnFailure{.phase = std::string(kProgramPhase),
+                                     .os_errno = ENOENT,
+                                     .object = "./x: no such interpreter \"/bin/bash\\r\""}});
+  EXPECT_EQ(outcome.cls, OutcomeClass::UserError);
+  EXPECT_EQ(outcome.reason, "could not start: ./x: no such interpreter \"/bin/bash\\r\"");
+}
+
 TEST(Classify, SpawnFailuresByErrno) {
   const auto cls = [](int code) {
     return classify(
