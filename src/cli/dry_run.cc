@@ -15,6 +15,8 @@
 #include "cli/code_copy.h"
 #include "cli/exit_code.h"
 #include "cli/submit.h"
+#include "cli/submit_checks.h"
+#include "cli/submit_context.h"
 #include "cli/terminal.h"
 #include "coordinator/array_preview.h"
 #include "coordinator/machine.h"
@@ -322,6 +324,11 @@ int dry_run(const Place& place, const SweepSpec& sweep, const RunOptions& option
   if (!outlook) return fail(outlook.error());
   if (is_on_nodes) outlook->preview.arrays.clear();
   const SubmitPreview& preview = outlook->preview;
+  if (options.engine == "local") {
+    if (Result<void> may = check_results_folder(sweep); !may) return fail(may.error());
+    for (const std::string& warning : program_warnings(sweep, environment_entries()))
+      say("warning: " + warning);
+  }
   for (const std::string& warning : preview.reply.warnings) say("warning: " + warning);
   if (options.output.json) {
     print(output_line(as_json(sweep, *outlook)));

@@ -14,6 +14,8 @@
 #include "cli/notify_channel.h"
 #include "cli/run_options.h"
 #include "cli/submit.h"
+#include "cli/submit_checks.h"
+#include "cli/submit_context.h"
 #include "os/clock.h"
 #include "spec/emit.h"
 
@@ -39,6 +41,14 @@ int run(const RunOptions& options) {
   if (!place) return fail(place.error());
   if (options.dry_run) return dry_run(*place, *sweep, options);
   if (!place->said.empty()) say("pergpu: home is " + place->home + ": " + place->said);
+  if (options.engine == "local") {
+    if (Result<void> may = check_results_folder(*sweep); !may) return fail(may.error());
+    // How one job of ours ends is said in a moment.
+    if (options.detach || !options.names_one_job(*sweep)) {
+      for (const std::string& warning : program_warnings(*sweep, environment_entries()))
+        say("warning: " + warning);
+    }
+  }
   const Result<std::vector<std::string>> untold = check_notify(*sweep, own_environment());
   if (!untold) return fail(untold.error());
   for (const std::string& warning : *untold) say("warning: " + warning);

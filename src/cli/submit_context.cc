@@ -42,13 +42,19 @@ std::string devices_of_shell() {
 
 }  // namespace
 
+std::vector<std::string> environment_entries() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry; ++entry) entries.emplace_back(*entry);
+  return entries;
+}
+
 SubmitContext capture_context(const std::string& folder, const std::string& devices) {
   SubmitContext context;
   std::array<char, PATH_MAX> cwd{};
   if (::getcwd(cwd.data(), cwd.size())) context.cwd = cwd.data();
   context.umask = current_umask();
   context.limits = soft_limits();
-  for (char** entry = environ; *entry; ++entry) context.env.emplace_back(*entry);
+  context.env = environment_entries();
   context.devices = devices.empty() ? devices_of_shell() : devices;
   const GitState git = git_state_of(folder);
   context.git_commit = git.commit;

@@ -3,10 +3,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "coordinator/snapshot.h"
 
 namespace pergpu::cli {
+
+/// "NAME=VALUE" of this process.
+std::vector<std::string> environment_entries();
 
 /// cwd, umask, soft limits, environment, a fresh key; git of `folder`.  Devices come from
 /// CUDA_VISIBLE_DEVICES when that is set and `devices` is empty.
