@@ -21,6 +21,7 @@
 #include "cli/run_options.h"
 #include "cli/submit.h"
 #include "cli/terminal.h"
+#include "spec/source_text.h"
 #include "spec/units.h"
 
 namespace pergpu::cli {
@@ -42,10 +43,13 @@ Error usage(std::string message) { return Error{ErrorKind::Invalid, 0, std::move
 /// there.
 bool is_sweep_file(const std::string& word) {
   constexpr std::array<std::string_view, 4> kEndings = {".toml", ".yaml", ".yml", ".json"};
-  const bool ends_so = std::any_of(kEndings.begin(), kEndings.end(),
-                                   [&](std::string_view ending) { return word.ends_with(ending); });
+  const std::string lower = lower_case(word);
+  const bool ends_so = std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) {
+    return lower.ends_with(ending);
+  });
   struct ::stat status {};
-  return ends_so || (::stat(word.c_str(), &status) == 0 && S_ISREG(status.st_mode));
+  return ends_so || is_pipe(word) ||
+         (::stat(word.c_str(), &status) == 0 && S_ISREG(status.st_mode));
 }
 
 /// {"train": milliseconds}

@@ -70,6 +70,7 @@ struct Draft {
   SlurmOptions slurm = {};  // [slurm]
   std::vector<StepDraft> steps = {};
   RunTable runs = {};
+  bool runs_are_incomplete = false;  // what refers to a parameter must not be called unknown
   std::vector<Key> unmatched_overrides = {};  // -p names that were found nowhere so far
 };
 

@@ -21,10 +21,11 @@ using json = nlohmann::ordered_json;
 
 // As spec/units.cc reads them.
 constexpr std::string_view kDuration =
-    "^([0-9]+(\\.[0-9]+)?w)?([0-9]+(\\.[0-9]+)?d)?([0-9]+(\\.[0-9]+)?h)?"
-    "([0-9]+(\\.[0-9]+)?(m|min))?([0-9]+(\\.[0-9]+)?s)?([0-9]+(\\.[0-9]+)?ms)?$"
+    "^([0-9]+(\\.[0-9]+)? *(w|weeks?) *)?([0-9]+(\\.[0-9]+)? *(d|days?) *)?"
+    "([0-9]+(\\.[0-9]+)? *(h|hrs?|hours?) *)?([0-9]+(\\.[0-9]+)? *(m|mins?|minutes?) *)?"
+    "([0-9]+(\\.[0-9]+)? *(s|secs?|seconds?) *)?([0-9]+(\\.[0-9]+)? *ms *)?$"
     "|^[0-9]{1,6}:[0-5][0-9]:[0-5][0-9]$";
-constexpr std::string_view kSize = "^[0-9]+(\\.[0-9]+)?([bB]|[kKmMgGtT]([iI]?[bB])?)$";
+constexpr std::string_view kSize = "^[0-9]+(\\.[0-9]+)? *([bB]|[kKmMgGtT]([iI]?[bB])?)$";
 constexpr std::string_view kIdentifier = "^[A-Za-z_][A-Za-z0-9_]*$";
 constexpr std::string_view kPlaceholder =
     "\\{[A-Za-z_][A-Za-z0-9_]*(\\.[A-Za-z_][A-Za-z0-9_]*)?\\}";

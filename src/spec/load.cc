@@ -14,7 +14,7 @@ namespace pergpu {
 namespace {
 
 std::optional<SweepFormat> format_of(const std::string& path) {
-  std::string extension = std::filesystem::path(path).extension().string();
+  std::string extension = lower_case(std::filesystem::path(path).extension().string());
   if (extension == ".toml") return SweepFormat::Toml;
   if (extension == ".yaml" || extension == ".yml") return SweepFormat::Yaml;
   if (extension == ".json") return SweepFormat::Json;
@@ -70,21 +70,42 @@ ParsedSweep parse(std::string text, SweepFormat format, const Origin& origin,
   return out;
 }
 
-ParsedSweep load_standard_input(const LoadOptions& options) {
+/// Of a text that has no file name: by its first line that says something.
+SweepFormat guessed_format(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    const std::size_t first = line.find_first_not_of(" \t\r");
+    if (first == std::string_view::npos || line[first] == '#') continue;
+    line.remove_prefix(first);
+    if (line[0] == '{') return SweepFormat::Json;
+    if (line[0] == '[') return SweepFormat::Toml;
+    if (line.starts_with("---") || line.starts_with("%YAML")) return SweepFormat::Yaml;
+    // `name = "a: b"` and `name: "a = b"`: the sign that comes first decides.
+    const std::size_t sign = line.find_first_of("=:");
+    const bool is_yaml = sign != std::string_view::npos && line[sign] == ':';
+    return is_yaml ? SweepFormat::Yaml : SweepFormat::Toml;
+  }
+  return SweepFormat::Toml;
+}
+
+/// What is no file that anybody could open again: standard input, a pipe of the shell.
+ParsedSweep load_stream(const std::string& shown, Result<std::string> text,
+                        const LoadOptions& options) {
   std::error_code failed;
-  const Origin origin{.shown = "<stdin>", .folder = std::filesystem::current_path(failed).string()};
-  if (failed) return whole_file_error(origin.shown, "current folder: " + failed.message());
-  Result<std::string> text = read_standard_input(kMaxSpecFileBytes);
-  if (!text) return whole_file_error(origin.shown, std::move(text).error().message);
-  const std::size_t first = text->find_first_not_of(" \t\r\n");
-  const bool is_json = first != std::string::npos && (*text)[first] == '{';
-  return parse(*std::move(text), is_json ? SweepFormat::Json : SweepFormat::Toml, origin, options);
+  const Origin origin{.shown = shown, .folder = std::filesystem::current_path(failed).string()};
+  if (failed) return whole_file_error(shown, "current folder: " + failed.message());
+  if (!text) return whole_file_error(shown, std::move(text).error().message);
+  const SweepFormat format = guessed_format(*text);
+  return parse(*std::move(text), format, origin, options);
 }
 
 }  // namespace
 
 ParsedSweep load_sweep(const std::string& path, const LoadOptions& options) {
-  if (path == "-") return load_standard_input(options);
+  if (path == "-") return load_stream("<stdin>", read_standard_input(kMaxSpecFileBytes), options);
+  if (is_pipe(path)) return load_stream(path, read_pipe(path, kMaxSpecFileBytes), options);
   std::optional<SweepFormat> format = format_of(path);
   if (!format) return whole_file_error(path, "a sweep file ends in .toml, .yaml, .yml or .json");
   Result<std::string> text = read_text_file(path, kMaxSpecFileBytes);

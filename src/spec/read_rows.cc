@@ -17,11 +17,20 @@ std::string join(const std::string& folder, const std::string& path) {
   return folder.back() == '/' ? folder + path : folder + "/" + path;
 }
 
-std::string_view extension_of(std::string_view path) {
+/// In lower case.
+std::string extension_of(std::string_view path) {
   std::size_t slash = path.rfind('/');
   std::string_view base = slash == std::string_view::npos ? path : path.substr(slash + 1);
   std::size_t dot = base.rfind('.');
-  return dot == std::string_view::npos ? std::string_view() : base.substr(dot + 1);
+  return dot == std::string_view::npos ? std::string()
+                                       : lower_case(std::string(base.substr(dot + 1)));
+}
+
+/// Of rows that come from a pipe: by their first character.
+std::string guessed_extension(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return "csv";
+  return text[first] == '{' ? "jsonl" : text[first] == '[' ? "json" : "csv";
 }
 
 void visit_json_lines(Report& report, std::uint32_t source,
@@ -130,7 +139,9 @@ void visit_tree(std::optional<Node> root, const std::function<void(Node&&)>& vis
 
 void visit_file(Report& report, const std::string& path, const std::string& shown, Place at,
                 const std::function<void(Node&&)>& visit) {
-  Result<std::string> text = read_text_file(path, kMaxRunsFileBytes);
+  const bool has_no_name = is_pipe(path);
+  Result<std::string> text =
+      has_no_name ? read_pipe(path, kMaxRunsFileBytes) : read_text_file(path, kMaxRunsFileBytes);
   if (!text) {
     // Files are named in messages as the user spelt them.
     std::string why = text.error().message;
@@ -141,13 +152,13 @@ void visit_file(Report& report, const std::string& path, const std::string& show
     return;
   }
   std::size_t invalid = find_invalid_utf8(*text);
+  const std::string extension = has_no_name ? guessed_extension(*text) : extension_of(path);
   std::uint32_t source = report.add_source(shown, *std::move(text));
   if (invalid != std::string_view::npos) {
     report.error(report.place(source, invalid), why_not_utf8(report.source(source).text()));
     report.set_incomplete();
     return;
   }
-  std::string_view extension = extension_of(path);
   if (extension == "jsonl" || extension == "ndjson") {
     visit_json_lines(report, source, visit);
   } else if (extension == "csv") {

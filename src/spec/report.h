@@ -23,6 +23,7 @@ class Report {
   void error(Place at, std::string message);
   void warning(Place at, std::string message);
   bool failed() const { return errors_ > 0; }
+  std::size_t errors() const { return errors_; }
 
   /// Part of the file could not be read, so what refers to it must not be called unknown.
   void set_incomplete() { incomplete_ = true; }

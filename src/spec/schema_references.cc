@@ -19,13 +19,19 @@ int index_of_step(const Draft& draft, std::string_view name) {
 void resolve_need(Draft& draft, StepDraft& step, const NeedDraft& need) {
   int index = index_of_step(draft, need.step);
   if (index < 0) {
+    constexpr std::size_t kNamed = 8;
     std::vector<std::string_view> names;
     for (const StepDraft& other : draft.steps)
       if (&other != &step) names.push_back(other.spec.name);
+    std::string hint = did_you_mean(need.step, names);
+    if (hint.empty()) {
+      for (std::size_t i = 0; i < std::min(names.size(), kNamed); ++i)
+        hint += fmt::format("{}{}", i == 0 ? "; the other steps: " : ", ", names[i]);
+      if (names.size() > kNamed) hint += ", …";
+    }
     if (!draft.report.incomplete())
-      draft.report.error(
-          need.at, fmt::format("{} needs `{}`, but no step is called so{}", step.where, need.step,
-                               did_you_mean(need.step, names)));
+      draft.report.error(need.at, fmt::format("{} needs `{}`, but no step is called so{}",
+                                              step.where, need.step, hint));
     return;
   }
   const StepDraft& other = draft.steps[static_cast<std::size_t>(index)];

@@ -26,6 +26,7 @@ class RunsReader {
     for (std::size_t i = 0; i < root_.keys.size(); ++i) {
       const std::string& key = root_.keys[i].text;
       const Node& node = root_.items[i];
+      if (!has_type_of_section(key, node)) draft_.runs_are_incomplete = true;
       if (key == "grid") read_grid(node);
       if (key == "zip") read_zip(node);
       if (key == "runs") read_rows(node);
@@ -43,6 +44,11 @@ class RunsReader {
   }
 
  private:
+  static bool has_type_of_section(std::string_view key, const Node& node) {
+    if (key == "grid" || key == "zip" || key == "constants") return node.is(Node::Kind::Table);
+    return key != "runs" || node.is(Node::Kind::List);
+  }
+
   void add_axis(Axis axis) {
     if (axis.rows() > 0) table_.axes.push_back(std::move(axis));
   }
@@ -154,12 +160,18 @@ class RunsReader {
     if (root_.find("runs") != nullptr)
       report_.error(key.at,
                     "`runs` and `runs_from` are both given; the rows come from one of them");
+    const std::size_t errors_before = report_.errors();
     std::optional<std::string> pattern = read_nonempty_text({report_, "runs_from", node});
-    if (!pattern) return;
+    if (!pattern) {
+      draft_.runs_are_incomplete = true;
+      return;
+    }
     visit_rows(report_, draft_.folder, draft_.shown_folder, *pattern, node.at,
                [&](Node&& row) { add_row(row, "`runs_from`"); });
     if (rows_.rows() == 0 && !report_.incomplete() && !report_.failed())
       report_.error(node.at, fmt::format("`runs_from`: \"{}\" has no rows", *pattern));
+    // A row that could not be read may have any parameter.
+    if (report_.errors() > errors_before) draft_.runs_are_incomplete = true;
     if (root_.find("runs") == nullptr) check_equal(rows_);
   }
 
@@ -189,7 +201,7 @@ class RunsReader {
         auto found = table_.by_name.find(key.text);
         if (found == table_.by_name.end()) {
           good = false;
-          if (!report_.incomplete())
+          if (!report_.incomplete() && !draft_.runs_are_incomplete)
             report_.error(key.at, fmt::format("[[exclude]]: no parameter is called `{}`{}",
                                               key.text, did_you_mean(key.text, names)));
           continue;

@@ -103,7 +103,8 @@ class TemplateCheck {
                   name));
       return;
     }
-    if (column->present < draft_.sweep.runs.size() && !column->broken)
+    if (column->present < draft_.sweep.runs.size() && !column->broken &&
+        !draft_.runs_are_incomplete)
       report_.error(column->missing_at, fmt::format("this run lacks `{}`, which {} uses in `{}`",
                                                     name, step_.where, t.key));
   }
@@ -187,7 +188,7 @@ class TemplateCheck {
   }
 
   void report_unknown(const PlacedTemplate& t, std::string_view name) {
-    if (report_.incomplete()) return;
+    if (report_.incomplete() || draft_.runs_are_incomplete) return;
     std::string near = near_placeholder(name);
     std::string hint = near.empty() ? fmt::format("; write {{{{{}}}}} for the text itself", name)
                                     : fmt::format("; did you mean {{{}}}?", near);

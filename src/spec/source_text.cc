@@ -114,6 +114,22 @@ Result<std::string> read_text_file(const std::string& path, std::size_t max_byte
   return read_all(fd, path, static_cast<std::size_t>(st.st_size), max_bytes);
 }
 
+bool is_pipe(const std::string& path) {
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/", "/dev/stdin"})
+    if (path.compare(0, folder.size(), folder) == 0) return true;
+  struct stat st = {};
+  return ::stat(path.c_str(), &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+}
+
+Result<std::string> read_pipe(const std::string& path, std::size_t max_bytes) {
+  constexpr std::size_t kUsual = 4096;
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return os_error(fmt::format("open {}", path));
+  Result<std::string> text = read_all(fd, path, kUsual, max_bytes);
+  ::close(fd);
+  return text;
+}
+
 Result<std::string> read_standard_input(std::size_t max_bytes) {
   constexpr std::size_t kUsual = 4096;
   return read_all(STDIN_FILENO, "standard input", kUsual, max_bytes);
@@ -150,6 +166,12 @@ std::size_t find_invalid_utf8(std::string_view text) {
     i += more + 1;
   }
   return std::string_view::npos;
+}
+
+std::string lower_case(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
+  return text;
 }
 
 std::size_t count_code_points(std::string_view text) {

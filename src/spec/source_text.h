@@ -58,6 +58,11 @@ inline constexpr std::size_t kMaxRunsFileBytes = std::size_t{1} << 30;
 /// regular file.
 Result<std::string> read_text_file(const std::string& path, std::size_t max_bytes);
 
+/// Something that can be read once and has no name of its own: a FIFO, /dev/fd/63 of `<(command)`.
+bool is_pipe(const std::string& path);
+/// What comes from it, to its end.
+Result<std::string> read_pipe(const std::string& path, std::size_t max_bytes);
+
 /// The same of what comes on standard input, to its end.
 Result<std::string> read_standard_input(std::size_t max_bytes);
 
@@ -68,6 +73,9 @@ std::size_t find_invalid_utf8(std::string_view text);
 
 /// "not valid UTF-8", and what the bytes seem to be.
 std::string why_not_utf8(std::string_view text);
+
+/// ASCII letters only.
+std::string lower_case(std::string text);
 
 /// Number of code points in valid UTF-8.
 std::size_t count_code_points(std::string_view text);

@@ -20,13 +20,28 @@ struct Unit {
   int rank;  // larger units come first
 };
 
-constexpr std::array<Unit, 7> kDurationUnits = {{
+constexpr std::array<Unit, 22> kDurationUnits = {{
     {"w", 7ULL * 86'400'000, 6},
+    {"week", 7ULL * 86'400'000, 6},
+    {"weeks", 7ULL * 86'400'000, 6},
     {"d", 86'400'000, 5},
+    {"day", 86'400'000, 5},
+    {"days", 86'400'000, 5},
     {"h", 3'600'000, 4},
-    {"min", 60'000, 3},
+    {"hr", 3'600'000, 4},
+    {"hrs", 3'600'000, 4},
+    {"hour", 3'600'000, 4},
+    {"hours", 3'600'000, 4},
     {"m", 60'000, 3},
+    {"min", 60'000, 3},
+    {"mins", 60'000, 3},
+    {"minute", 60'000, 3},
+    {"minutes", 60'000, 3},
     {"s", 1'000, 2},
+    {"sec", 1'000, 2},
+    {"secs", 1'000, 2},
+    {"second", 1'000, 2},
+    {"seconds", 1'000, 2},
     {"ms", 1, 1},
 }};
 
@@ -76,6 +91,10 @@ double take_decimal(std::string_view text, std::size_t& at) {
   return whole ? value : -1;
 }
 
+void skip_blanks(std::string_view text, std::size_t& at) {
+  while (at < text.size() && text[at] == ' ') ++at;
+}
+
 std::string_view take_letters(std::string_view text, std::size_t& at) {
   std::size_t begin = at;
   while (at < text.size() && ((text[at] | 0x20) >= 'a' && (text[at] | 0x20) <= 'z')) ++at;
@@ -113,7 +132,10 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   while (at < text.size()) {
     double value = take_decimal(text, at);
     if (value < 0) return bad(text, kDurationHint);
+    skip_blanks(text, at);
     std::string_view name = take_letters(text, at);
+    if (at < text.size()) skip_blanks(text, at);
+    if (at == text.size() && text.back() == ' ') return bad(text, "a blank stands at the end");
     const Unit* unit = find_unit(kDurationUnits, name);
     if (unit == nullptr && name.empty()) return bad(text, kDurationHint);
     if (unit == nullptr)
@@ -130,6 +152,7 @@ Result<std::uint64_t> parse_size(std::string_view text) {
   std::size_t at = 0;
   double value = take_decimal(text, at);
   if (value < 0) return bad(text, kSizeHint);
+  skip_blanks(text, at);
   std::string name(take_letters(text, at));
   for (char& c : name) c = static_cast<char>(c | 0x20);
   if (name.empty() || at != text.size()) return bad(text, kSizeHint);

@@ -12,10 +12,11 @@
 namespace pergpu {
 
 /// ms, s, m or min, h, d, w, each at most once and from large to small ("1d2h"); decimals are taken
-/// ("1.5h"); or HH:MM:SS.
+/// ("1.5h"), and so are names and blanks ("2 hours 30 minutes"); or HH:MM:SS.
 Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 
-/// B, KB MB GB TB (powers of 1000), KiB MiB GiB TiB and K M G T (powers of 1024), any case.
+/// B, KB MB GB TB (powers of 1000), KiB MiB GiB TiB and K M G T (powers of 1024), any case, also
+/// behind a blank ("16 GB").
 Result<std::uint64_t> parse_size(std::string_view text);
 
 /// Shortest text that parse_duration() reads back: "1d2h", "250ms", "0s".

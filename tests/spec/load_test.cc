@@ -3,6 +3,7 @@
 #include "spec/load.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -48,6 +49,66 @@ TEST(Load, TheStepsAndRunsOfTheDesignAreRight) {
   EXPECT_EQ(sweep.steps[2].command, (Strings{"python3", "evaluate.py", "--model",
                                              "{train.out}/model.pt", "--metrics", "{metrics}"}));
   EXPECT_EQ(sweep.steps[2].needs, (std::vector<Need>{{.step = 1}, {.step = 0}}));
+}
+
+class TemporaryFiles : public testing::Test {
+ protected:
+  std::string file(const std::string& name, const std::string& text) {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+ private:
+  std::string folder_ = [] {
+    std::string pattern = testing::TempDir() + "/pergpu-load-XXXXXX";
+    return std::string(::mkdtemp(pattern.data()));
+  }();
+};
+using FormatOfAFile = TemporaryFiles;
+
+TEST_F(FormatOfAFile, IsThatOfItsEndingInAnyCase) {
+  const std::string json = R"({"steps": {"a": {"command": ["true"]}}})";
+  const std::string yaml = "steps:\n  a:\n    command: ['true']\n";
+  const std::string toml = "[steps.a]\ncommand = ['true']\n";
+  for (const char* name : {"a.JSON", "a.Json"})
+    EXPECT_EQ(good(load_sweep(file(name, json))).name, "a");
+  for (const char* name : {"b.YAML", "b.yML"})
+    EXPECT_EQ(good(load_sweep(file(name, yaml))).name, "b");
+  EXPECT_EQ(good(load_sweep(file("c.TOML", toml))).name, "c");
+}
+
+TEST_F(FormatOfAFile, RowsAreReadByTheirEndingInAnyCase) {
+  for (const auto& [name, rows] :
+       std::vector<std::pair<std::string, std::string>>{{"r.CSV", "i\n1\n2\n"},
+                                                        {"r.JSONL", "{\"i\":1}\n{\"i\":2}\n"},
+                                                        {"r.Json", "[{\"i\":1},{\"i\":2}]"}}) {
+    file(name, rows);
+    const std::string text = "runs_from = \"" + name + "\"\n[steps.a]\ncommand = ['true']\n";
+    EXPECT_EQ(good(load_sweep(file("s.toml", text))).runs.size(), 2U) << name;
+  }
+}
+
+TEST_F(FormatOfAFile, WhatComesThroughAPipeIsReadByItsFirstLine) {
+  const auto through_pipe = [&](const std::string& text) {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    EXPECT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    ::close(ends[1]);
+    const ParsedSweep parsed = load_sweep("/dev/fd/" + std::to_string(ends[0]));
+    ::close(ends[0]);
+    return good(parsed);
+  };
+  for (const char* text : {"name = 'x'\n[steps.a]\ncommand = 'echo a:b'\n",
+                           "# a: b\n\n\"name\" = 'x'\n[steps.a]\ncommand = ['true']\n",
+                           "---\nname: x\nsteps: {a: {command: ['true']}}\n",
+                           "# y = 1\nname: \"x\"\nsteps: {a: {command: ['true']}}\n",
+                           " {\"name\": \"x\", \"steps\": {\"a\": {\"command\": [\"true\"]}}}"}) {
+    const SweepSpec sweep = through_pipe(text);
+    EXPECT_EQ(sweep.name, "x") << text;
+    EXPECT_EQ(sweep.file, "");
+  }
 }
 
 TEST(Load, EveryKeyReachesItsField) {
