@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "coordinator/attempt_planner.h"
@@ -17,6 +18,8 @@
 
 namespace pergpu {
 namespace {
+
+constexpr std::string_view kVisibleDevices = "CUDA_VISIBLE_DEVICES";
 
 Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
 
@@ -39,6 +42,17 @@ std::vector<std::string> known_roots(const World& world, const std::string& name
     if (!numbered || known.empty()) return roots;
     candidate = fmt::format("{}-{}", name, n);
   }
+}
+
+/// What the user wrote: without --devices the client sends the variable's value, "-1" for an empty
+/// one.
+std::string_view source_of_devices(const SubmitContext& context) {
+  const std::string begin = std::string(kVisibleDevices) + "=";
+  const auto entry = std::ranges::find_if(
+      context.env, [&](const std::string& text) { return text.starts_with(begin); });
+  if (entry == context.env.end()) return "--devices";
+  const std::string value = entry->substr(begin.size());
+  return context.devices == (value.empty() ? "-1" : value) ? kVisibleDevices : "--devices";
 }
 
 }  // namespace
@@ -99,13 +113,15 @@ Result<void> Coordinator::check_fits(const SweepSpec& sweep, const SubmitContext
     Demand demand = demand_of(step, pool_of(probe, step));
     if (!context.devices.empty() && demand.pool == LaneId::Pool::Gpu) {
       Result<std::vector<std::string>> devices =
-          gpu::select_gpus(parts_.gpus->last_look(), context.devices, "--devices");
+          gpu::select_gpus(parts_.gpus->last_look(), context.devices, source_of_devices(context));
       if (!devices) return std::move(devices).error();
       if (devices->empty()) {
         return invalid(fmt::format(
-            "step {} asks for a GPU, but --devices (or CUDA_VISIBLE_DEVICES of this shell) names "
-            "none; unset it, or name GPUs with --devices",
-            step.name));
+            "step {} asks for a GPU, but {} names none; {}", step.name,
+            source_of_devices(context) == kVisibleDevices ? "CUDA_VISIBLE_DEVICES of this shell"
+                                                          : "--devices",
+            source_of_devices(context) == kVisibleDevices ? "unset it, or name GPUs with --devices"
+                                                          : "name GPUs, as --devices 0,2"));
       }
       demand.devices = std::move(*devices);
     }
