@@ -66,6 +66,13 @@ test("filter: a bad pattern says so and filters nothing", () => {
   assert.equal(parseFilter("a+b", new Set()).error, null);
 });
 
+test("filter: a comparison with a column that is not there says so, and which is near", () => {
+  const columns = new Set(["loss", "lr"]);
+  assert.equal(parseFilter("los<0.5", columns).error, "no column los; did you mean loss?");
+  assert.equal(parseFilter("accuracy>=1", columns).error, "no column accuracy");
+  assert.equal(parseFilter("x=1", columns).error, null);
+});
+
 const history = (one: Job, more: Partial<HistoryJob> = {}): HistoryJob => ({ ...one, params: {}, last_metrics: {}, needs: [], attempts: [], ...more });
 
 test("columns: steps, what differs, metrics; names that collide are told apart", () => {

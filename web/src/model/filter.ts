@@ -42,6 +42,15 @@ function columnTest(column: string, sign: string, text: string): Test {
   };
 }
 
+/** "; did you mean loss?": a column that begins like it, or has it within. */
+function nearColumn(name: string, columns: ReadonlySet<string>): string {
+  const wanted = name.toLowerCase();
+  const all = [...columns];
+  const near = all.find((column) => column.toLowerCase().startsWith(wanted))
+    ?? all.find((column) => column.toLowerCase().includes(wanted) || wanted.includes(column.toLowerCase()));
+  return near === undefined ? "" : `; did you mean ${near}?`;
+}
+
 function termTest(word: string, columns: ReadonlySet<string>): Test {
   const bare = word.replace(/"/g, "");
   const parts = kTerm.exec(bare);
@@ -51,6 +60,8 @@ function termTest(word: string, columns: ReadonlySet<string>): Test {
       const test = columnTest(column, sign, text);
       return not ? (cells, all) => !test(cells, all) : test;
     }
+    // `=` may be part of what a cell says (`model=mlp`); a comparison needs its column.
+    if (sign !== "=") throw new Error(`no column ${column}${nearColumn(column, columns)}`);
   }
   const isNot = bare.startsWith("!") && bare.length > 1;
   const expression = pattern(isNot ? bare.slice(1) : bare);
