@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/complete.h"
 #include "cli/exit_code.h"
+#include "cli/overview.h"
 #include "cli/share.h"
 #include "cli/standard_output.h"
 #include "cli/store.h"
@@ -28,6 +29,8 @@ int run_program(std::vector<std::string> words) {
     say("pergpu: " + mistake);
     return kUsage;
   }
+
+  if (words.empty()) return overview();
 
   // What follows `--` belongs to the job: CLI11 never sees it.
   const auto dashes = std::find(words.begin(), words.end(), "--");
@@ -57,10 +60,10 @@ int run_program(std::vector<std::string> words) {
 
   // CLI11 takes the words last to first, and reports --help and mistakes by throwing.
   try {
-    std::reverse(words.begin(), words.end());
-    program.parse(words);
+    std::vector<std::string> reversed(words.rbegin(), words.rend());
+    program.parse(reversed);
   } catch (const CLI::ParseError& error) {
-    return explain_usage(program, error);
+    return explain_usage(program, error, words);
   }
   return invocation.action ? invocation.action() : static_cast<int>(kUsage);
 }

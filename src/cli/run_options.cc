@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/exec_limits.h"
+#include "cli/sweep_argument.h"
 #include "coordinator/added_rows.h"
 #include "coordinator/snapshot.h"
 #include "coordinator/submit.h"
@@ -98,10 +99,11 @@ Result<ParsedSweep> parse(const RunOptions& options) {
   for (const std::string& parameter : options.parameters) {
     const std::size_t equals = parameter.find('=');
     if (equals == std::string::npos || equals == 0) {
-      return usage(fmt::format("-p {}: expected KEY=VALUE, as in -p lr=1e-3", parameter));
+      return usage(fmt::format("-p {0}: expected KEY=VALUE: write -p {0}=VALUE", parameter));
     }
     load.overrides.emplace_back(parameter.substr(0, equals), parameter.substr(equals + 1));
   }
+  if (const std::string why = no_sweep_file(options.file); !why.empty()) return usage(why);
   return load_sweep(options.file, load);
 }
 

@@ -91,6 +91,10 @@ int why(const Options& options) {
                     .state = job.value("state", std::string()),
                     .why = job.value("why", std::string())});
   }
+  if (jobs.empty()) {
+    say("nothing waits: no job is queued, held or running; `pergpu why SEL` says how jobs ended");
+    return kOk;
+  }
   print(view::why_text(jobs, style_of(STDOUT_FILENO, options.output.colour)));
   return kOk;
 }

@@ -18,6 +18,8 @@ std::string mistyped_command(const std::vector<std::string>& words);
 bool takes_command_line(const std::vector<std::string>& words);
 
 /// Prints help or version on stdout (exit code 0), or the mistake on stderr (exit code 2).
-int explain_usage(const CLI::App& program, const CLI::ParseError& error);
+/// `words`: the command line.
+int explain_usage(const CLI::App& program, const CLI::ParseError& error,
+                  const std::vector<std::string>& words);
 
 }  // namespace pergpu::cli

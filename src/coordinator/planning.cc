@@ -75,7 +75,9 @@ Result<void> Planning::check_given(const ForecastInput& input, const Facts& fact
 Result<void> Planning::check() const {
   if (facts_.on > 0 && !main_.scales) {
     return Error{ErrorKind::Invalid, 0,
-                 "--on: the jobs run on lanes of several kinds; name one sweep"};
+                 "--on: the jobs run on lanes of several kinds (GPUs, CPU lanes, lanes of a "
+                 "sweep), and it counts lanes of one kind; name one sweep, or one step of it: "
+                 "SWEEP/*/STEP"};
   }
   return {};
 }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string_view>
 
+#include "coordinator/selector_hint.h"
 #include "number.h"
 
 namespace pergpu {
@@ -32,8 +33,8 @@ std::vector<std::string> parts_of(const std::string& selector) {
   return parts;
 }
 
-Error not_found(const std::string& selector) {
-  return Error{ErrorKind::NotFound, 0, fmt::format("nothing matches `{}`", selector)};
+Error not_found(const World& world, const std::string& selector) {
+  return Error{ErrorKind::NotFound, 0, nothing_named(world, selector)};
 }
 Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
 
@@ -64,13 +65,13 @@ Result<std::vector<const Sweep*>> sweeps_named(const World& world, const std::st
     const Result<SweepId> back = sweep_back(world, name);
     if (!back) return back.error();
     if (const Sweep* sweep = world.sweep(*back)) found.push_back(sweep);
-    if (found.empty()) return not_found(name);
+    if (found.empty()) return not_found(world, name);
     return found;
   }
   for (const auto& [id, sweep] : world.sweeps()) {
     if (matches(name, sweep.name) && !world.is_forgotten(id)) found.push_back(&sweep);
   }
-  if (found.empty()) return not_found(name);
+  if (found.empty()) return not_found(world, name);
   if (found.size() > 1 && !is_pattern(name)) {
     std::string list;
     for (const Sweep* sweep : found) {
@@ -123,7 +124,7 @@ Result<SweepId> sweep_back(const World& world, const std::string& name) {
   }
   for (const auto& [id, sweep] : world.archived()) all.emplace_back(sweep.at.wall_ns, id);
   const auto place = static_cast<std::size_t>(*back - 1);
-  if (place >= all.size()) return not_found(name);
+  if (place >= all.size()) return not_found(world, name);
   // The last submitted comes first.
   std::ranges::nth_element(all, all.begin() + static_cast<std::ptrdiff_t>(place), std::greater());
   return all[place].second;
@@ -160,7 +161,7 @@ Result<Selection> select_jobs(const World& world, const std::string& selector) {
     const std::int64_t attempt = named->attempt.value_or(1);
     const bool is_there = job != nullptr && !world.is_forgotten(job->sweep) &&
                           (!named->attempt || (attempt >= 1 && attempt <= job->attempts));
-    if (!is_there) return not_found(selector);
+    if (!is_there) return not_found(world, selector);
     out.jobs.push_back(job->id);
     if (named->attempt) out.attempts[job->id] = static_cast<int>(attempt);
     return out;
@@ -173,7 +174,7 @@ Result<Selection> select_jobs(const World& world, const std::string& selector) {
   Result<std::vector<const Sweep*>> sweeps = sweeps_named(world, parts.front());
   if (!sweeps) return std::move(sweeps).error();
   for (const Sweep* sweep : *sweeps) take(*sweep, parts, out);
-  if (out.jobs.empty()) return not_found(selector);
+  if (out.jobs.empty()) return not_found(world, selector);
   std::sort(out.jobs.begin(), out.jobs.end());
   return out;
 }

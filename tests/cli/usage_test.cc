@@ -16,6 +16,8 @@ TEST(MistypedCommand, NamesTheNearest) {
             std::string::npos);
   EXPECT_NE(mistyped_command({"list"}).find("did you mean `ps`?"), std::string::npos);
   EXPECT_NE(mistyped_command({"train.py"}).find("is no command"), std::string::npos);
+  EXPECT_NE(mistyped_command({"stop"}).find("did you mean `cancel`?"), std::string::npos);
+  EXPECT_NE(mistyped_command({"delete"}).find("did you mean `clean`?"), std::string::npos);
   EXPECT_EQ(mistyped_command({"ps"}), "");
   EXPECT_EQ(mistyped_command({"--help"}), "");
   EXPECT_EQ(mistyped_command({}), "");
@@ -39,7 +41,7 @@ class CommandLine : public testing::Test {
 
 TEST_F(CommandLine, AMistypedCommandIsNeverAJob) {
   refused({"statsu"}, "`statsu` is no command");
-  refused({}, "subcommand is required");
+  refused({"coordinator"}, "subcommand is required");
 }
 
 TEST_F(CommandLine, AMistypedOptionNamesTheNearest) {
