@@ -1,0 +1,39 @@
+// Values of any length in tables and lines.
+#include "view/long_text.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "view/table.h"
+#include "view/utf8.h"
+
+namespace pergpu::view {
+namespace {
+
+TEST(LongText, NeverMakesATableWiderThanTwoHundredColumnsWithoutATerminal) {
+  const std::string text(200'000, 'a');
+  const std::vector<Column> columns = {
+      {.title = "RUN"}, {.title = "VALUE", .least = 6}, {.title = "LAST"}};
+  std::istringstream lines(render_table(columns, {{Cell{"00"}, Cell{text}, Cell{"end"}}}, Style{}));
+  std::string last;
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_LE(columns_of(line), 200);
+    last = line;
+  }
+  EXPECT_EQ(count, 2U);
+  EXPECT_TRUE(last.ends_with("end")) << "what stands behind it is not pushed out";
+}
+
+TEST(LongText, IsShortenedToItsBeginning) {
+  EXPECT_EQ(shortened("short"), "short");
+  const std::string text = shortened(std::string(200'000, 'a'));
+  EXPECT_LT(text.size(), 300U);
+  EXPECT_TRUE(text.ends_with("... (200000 bytes)")) << text;
+  EXPECT_LE(columns_of(short_value(std::string(200'000, 'a'), Style{})), 60);
+  EXPECT_EQ(short_value("a\nb", Style{.width = 80}).find('\n'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace pergpu::view
