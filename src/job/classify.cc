@@ -86,7 +86,9 @@ Verdict not_started(const SpawnFailure& f) {
     return {OutcomeClass::UserError,
             fmt::format("could not start: its working folder {} {}; make it, or submit the sweep "
                         "again from where it lies now",
-                        f.object, f.os_errno == ENOENT ? "does not exist" : "is no folder")};
+                        f.object,
+                        f.os_errno == ENOENT ? "does not exist (No such file or directory)"
+                                             : "is no folder")};
   }
   if (f.phase == kProgramPhase)
     return {class_of_spawn_errno(f.os_errno), "could not start: " + f.object};
