@@ -163,6 +163,9 @@ class LogFollower {
       print(output_line(job));
       return;
     }
+    if (job_.state == "done" && !job_.reason.empty()) {
+      say(fmt::format("pergpu: {}: {}", view::name_of(job_), job_.reason));
+    }
     if (view::is_ended(job_) && job_.state != "done") {
       say(fmt::format("pergpu: {} {}: {}", view::name_of(job_), job_.state, job_.reason));
     } else if (job_.state == "held") {

@@ -319,6 +319,7 @@ class SweepFollower {
     std::string out = view::final_table(followed_.sweep, jobs, read_metrics(jobs), style);
     out += view::failures(followed_.sweep, jobs, read_tails(jobs, kFailuresShown, kTailLines),
                           kFailuresShown, style);
+    out += view::left_running(followed_.sweep, jobs, kFailuresShown, style);
     const std::map<std::string, std::int64_t> counts = view::counts_of(jobs);
     out += fmt::format("\n{}: {}\n", view::safe_line(followed_.sweep.name),
                        view::counts_text(counts, style));

@@ -180,7 +180,8 @@ void Coordinator::on_exit(LiveAttempt& live, const engine_event::Exited& exited)
           .log_tail = failed ? log_tail(parts_.world->out_of(job) + "/log.txt") : std::string(),
           .rules = step.failures,
           .peak_memory_bytes = exited.peak_memory_bytes,
-          .cpu_ns = exited.cpu_ns});
+          .cpu_ns = exited.cpu_ns},
+      exited.left_running);
 }
 
 /// What hung on a GPU and was stopped for it is judged like what exited, although its status is not
@@ -271,12 +272,14 @@ std::vector<std::string> Coordinator::failed_on(JobId id) const {
 }
 
 /// The outcome and what follows: one event, in one transaction with the lane's next intent.
-void Coordinator::end_attempt(JobId id, const Evidence& evidence) {
+void Coordinator::end_attempt(JobId id, const Evidence& evidence, const std::string& left_running) {
   auto node = live_.extract(id);
   LiveAttempt& live = node.mapped();
   if (!live.sent) live.engine->unassign(live.lane);
   const Job& job = *parts_.world->job(id);
   Outcome outcome = classify(evidence);
+  // Of one that failed the reason says why, and what it left is no surprise.
+  if (outcome.cls == OutcomeClass::Ok) outcome.reason = left_running;
   CpuShare share;
   if (parts_.telemetry != nullptr) {
     if (const CpuShare* its = parts_.telemetry->share(live.id)) share = *its;

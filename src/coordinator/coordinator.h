@@ -374,7 +374,7 @@ class Coordinator {
   void stop_mps_client(LiveAttempt& live, StopHow how);
   void disconnect_before_kill(LiveAttempt& live, bool leads);
   void check_mps(LiveAttempt& live);
-  void end_attempt(JobId id, const Evidence& evidence);
+  void end_attempt(JobId id, const Evidence& evidence, const std::string& left_running = {});
   bool is_on_cluster(const Job& job) const;
   void take_from_cluster(JobId id, JobEvent e, Instant at);
   void stop_on_cluster(const Job& job, StopCause cause, const std::string& reason, StopHow how);

@@ -23,6 +23,11 @@
 
 namespace pergpu {
 
+std::string left_running(const Job& job) {
+  const bool was_ok = job.last && job.last->outcome && job.last->outcome->cls == OutcomeClass::Ok;
+  return was_ok ? job.last->outcome->reason : std::string();
+}
+
 JobSnapshot describe(const Coordinator& coordinator, const Job& job) {
   const World& world = coordinator.world();
   const Sweep& sweep = world.sweep_of(job);
@@ -39,7 +44,8 @@ JobSnapshot describe(const Coordinator& coordinator, const Job& job) {
     s.run = sweep.runs[static_cast<std::size_t>(job.run)].folder();
     s.index = job.run;
   }
-  s.reason = job.state == JobState::Done ? std::string() : coordinator.why(job);
+  const bool was_done = job.state == JobState::Done;
+  s.reason = was_done ? left_running(job) : coordinator.why(job);
   s.log = s.out + "/log.txt";
   s.metrics = metrics_of(world, job);
   s.retries_left = std::max(0, step.spec.retries.max - job.retries_used);

@@ -8,6 +8,9 @@
 
 namespace pergpu {
 
+/// Which processes a job that was done left running, and were ended, as text; "": none.
+std::string left_running(const Job& job);
+
 JobSnapshot describe(const Coordinator& coordinator, const Job& job);
 SweepSnapshot describe(const Coordinator& coordinator, const Sweep& sweep);
 /// The same in two parts, because a sweep may have many runs: all but these, and the next

@@ -5,6 +5,7 @@
 #include "coordinator/attempt_planner.h"
 #include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/describe.h"
 #include "coordinator/readiness.h"
 #include "job/text.h"
 
@@ -72,8 +73,14 @@ std::string Coordinator::why(const Job& job) const {
       if (it != live_.end() && !it->second.resists.empty()) words += "; " + it->second.resists;
       return words;
     }
-    case JobState::Done:
-      return job.attempts > 1 ? fmt::format("done at attempt {}", job.attempts) : "done";
+    case JobState::Done: {
+      const std::string left = left_running(job);
+      return (job.attempts > 1 ? fmt::format("done at attempt {}", job.attempts) : "done") +
+             (left.empty() ? ""
+                           : fmt::format("; {} (a job lasts as long as its first process: let it "
+                                         "wait for what it starts)",
+                                         left));
+    }
     case JobState::Failed: {
       const bool user_error =
           job.last && job.last->outcome && job.last->outcome->cls == OutcomeClass::UserError;

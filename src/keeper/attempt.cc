@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "keeper/folder.h"
+#include "keeper/leftovers.h"
 #include "keeper/outputs.h"
 #include "os/clock.h"
 #include "os/folder_lock.h"
@@ -24,6 +25,7 @@ namespace pergpu::keeper {
 namespace {
 
 constexpr std::int64_t kMillisecond = 1'000'000;
+constexpr std::int64_t kLeftoverPause = 100 * kMillisecond;
 constexpr std::int64_t kLeftoverGrace = 2'000 * kMillisecond;
 constexpr std::int64_t kFirstKillAgain = 20 * kMillisecond;
 constexpr std::int64_t kLastKillAgain = 1'000 * kMillisecond;
@@ -177,8 +179,19 @@ void Attempt::on_reaped(const os::Reaped& child, Instant now) {
   ended_at_ = now;
 }
 
+/// When what the first process left is ended; nullopt: that has begun, or it lives.
+std::optional<std::int64_t> Attempt::leftovers_due() const {
+  if (!first_ || leftovers_told_) return std::nullopt;
+  return stop_was_asked_ ? 0 : ended_at_.boot_ns + kLeftoverPause;
+}
+
 void Attempt::end_leftovers(std::int64_t now_ns) {
   leftovers_told_ = true;
+  if (!stop_was_asked_) {
+    const std::vector<os::TreeMember> left = os::descendants_of(::getpid());
+    left_count_ = static_cast<std::int32_t>(left.size());
+    left_names_ = names_of(left);
+  }
   os::signal_descendants(SIGTERM);
   os::signal_descendants(SIGCONT);
   const std::int64_t kill_at = now_ns + std::min(plan_.grace_ns, kLeftoverGrace);
@@ -187,6 +200,7 @@ void Attempt::end_leftovers(std::int64_t now_ns) {
 
 void Attempt::stop(bool kill, std::int64_t now_ns) {
   quiet_.reset();
+  stop_was_asked_ = true;
   if (!kill && !first_) {
     ::kill(-pid_, SIGTERM);
     ::kill(-pid_, SIGCONT);
@@ -211,7 +225,7 @@ void Attempt::on_memory(std::int64_t now_ns) {
 
 std::vector<std::variant<Memory, Notify, Quiet>> Attempt::on_time(std::int64_t now_ns) {
   std::vector<std::variant<Memory, Notify, Quiet>> out;
-  if (first_ && !leftovers_told_) end_leftovers(now_ns);
+  if (const auto due = leftovers_due(); due && now_ns >= *due) end_leftovers(now_ns);
   if (kill_at_ns_ && now_ns >= *kill_at_ns_) {
     if (group_ != nullptr) os::kill_groups(group_->folders());
     os::kill_descendants();
@@ -233,8 +247,7 @@ std::vector<std::variant<Memory, Notify, Quiet>> Attempt::on_time(std::int64_t n
 }
 
 std::optional<std::int64_t> Attempt::next_time() const {
-  std::optional<std::int64_t> out;
-  if (first_ && !leftovers_told_) out = 0;
+  std::optional<std::int64_t> out = leftovers_due();
   for (const std::optional<std::int64_t>& time : {kill_at_ns_, complain_at_ns_, sample_at_ns_}) {
     if (time) out = std::min(out.value_or(*time), *time);
   }
@@ -323,6 +336,8 @@ Exited Attempt::finish() {
     out.missing_output = std::move(missing->path);
     out.missing_why = std::move(missing->why);
   }
+  out.left_count = left_count_;
+  out.left_names = left_names_;
   leases_.clear();
   folder_lock_.reset();
   return out;

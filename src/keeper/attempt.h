@@ -1,11 +1,12 @@
 // The one live attempt of a keeper: spawned, watched, ended, reaped.
 //
 // Life: begin() -> running -> first process reaped -> nothing left below the keeper -> finished().
-// What the first process leaves behind gets TERM at once and KILL two seconds later (or after the
-// plan's grace, if that is shorter): helpers that end with their parent have the time to, and the
-// lane is not held up by those that do not.  stop(): TERM to the job's process group, the plan's
-// grace, then KILL to the attempt's control group, if it has one, and to everything below the
-// keeper. Time is an argument (CLOCK_BOOTTIME).
+// What the first process leaves behind has a tenth of a second to end with it, as helpers do that
+// see the end of a pipe; then it gets TERM, and KILL two seconds later (or after the plan's grace,
+// if that is shorter), so that it does not hold up the lane.  What had to be ended is reported,
+// unless the attempt was stopped: it may have been the work itself.  stop(): TERM to the job's
+// process group, the plan's grace, then KILL to the attempt's control group, if it has one, and to
+// everything below the keeper. Time is an argument (CLOCK_BOOTTIME).
 #pragma once
 
 #include <cstdint>
@@ -67,6 +68,7 @@ class Attempt {
  private:
   Attempt() = default;
   void enter(const os::Cgroup* group, bool is_grouped);
+  std::optional<std::int64_t> leftovers_due() const;
   void end_leftovers(std::int64_t now_ns);
   std::optional<Memory> sample_memory();
   std::optional<Notify> complain(std::int64_t now_ns);
@@ -91,6 +93,9 @@ class Attempt {
   std::int64_t cpu_ns_ = 0;
   std::uint64_t peak_bytes_ = 0;
   bool leftovers_told_ = false;
+  bool stop_was_asked_ = false;
+  std::int32_t left_count_ = 0;  // Exited::left_count
+  std::vector<std::string> left_names_;
 
   std::optional<std::int64_t> kill_at_ns_;  // everything below the keeper is killed then
   std::int64_t kill_again_after_ns_ = 0;

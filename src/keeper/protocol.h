@@ -168,6 +168,10 @@ struct Exited {
   std::uint64_t oom_kills = 0;  // of its processes, by the kernel for want of memory
   bool oom_at_limit = false;    // the attempt's own limit; false: the machine had none left
 };
+  // What its first process left running when it ended by itself, and was ended: how many processes,
+  // and the names of some.
+  std::int32_t left_count = 0;
+  std::vector<std::string> left_names = {};
 
 struct Memory {
   static constexpr Type kType = Type::Memory;
@@ -298,7 +302,7 @@ inline void fields(auto& a, MaybeConst<SpawnFailed> auto& m) {
 }
 inline void fields(auto& a, MaybeConst<Exited> auto& m) {
   a(m.id, m.exit_code, m.signal, m.cpu_ns, m.peak_memory_bytes, m.missing_output, m.missing_why);
-  a(m.wall_ns, m.boot_ns, m.oom_kills, m.oom_at_limit);
+  a(m.wall_ns, m.boot_ns, m.oom_kills, m.oom_at_limit, m.left_count, m.left_names);
 }
 inline void fields(auto& a, MaybeConst<Memory> auto& m) { a(m.id, m.bytes); }
 inline void fields(auto& a, MaybeConst<Notify> auto& m) { a(m.id, m.line); }

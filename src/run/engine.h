@@ -109,6 +109,7 @@ struct Exited {
   bool oom_at_limit = false;            // the attempt's own limit, not the machine's
   Instant exited_at = {};               // when the keeper saw the first process end
 };
+  std::string left_running = {};        // which processes it left running, and were ended, as text
 /// Its keeper is gone and so is its tree: the status will never be known.  `local` reports it when
 /// nothing of the tree is left, however long that takes; what resists is Notified as a STATUS line.
 struct Lost {

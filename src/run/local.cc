@@ -52,6 +52,16 @@ keeper::Start to_wire(AttemptPlan plan) {
 }
 
 engine_event::Exited event_of(const keeper::Exited& exited) {
+/// "2 processes that it had left running were ended: sh, sleep"; "": there were none.
+std::string left_running(const keeper::Exited& exited) {
+  if (exited.left_count <= 0) return "";
+  std::string names;
+  for (const std::string& name : exited.left_names) names += (names.empty() ? ": " : ", ") + name;
+  const bool is_one = exited.left_count == 1;
+  return std::to_string(exited.left_count) + (is_one ? " process" : " processes") +
+         " that it had left running " + (is_one ? "was" : "were") + " ended" + names;
+}
+
   engine_event::Exited out;
   out.id = exited.id;
   out.exit_code = exited.exit_code;
@@ -63,6 +73,7 @@ engine_event::Exited event_of(const keeper::Exited& exited) {
   out.oom_kills = exited.oom_kills;
   out.oom_at_limit = exited.oom_at_limit;
   out.exited_at = {.wall_ns = exited.wall_ns, .boot_ns = exited.boot_ns};
+  out.left_running = left_running(exited);
   return out;
 }
 

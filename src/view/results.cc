@@ -107,6 +107,23 @@ std::string failures(const SweepSnapshot& sweep, const std::vector<JobSnapshot>&
   return out;
 }
 
+std::string left_running(const SweepSnapshot& sweep, const std::vector<JobSnapshot>& jobs,
+                         std::size_t limit, const Style& style) {
+  std::string out;
+  std::size_t count = 0;
+  for (const JobSnapshot& job : jobs) {
+    if (job.replaced || job.state != "done" || job.reason.empty() || ++count > limit) continue;
+    out += fmt::format("{} {} {}: {}\n", paint(style, Tone::Warn, "left running"), job.id,
+                       safe_line(name_of(job)), safe_line(job.reason));
+  }
+  if (count == 0) return out;
+  if (count > limit) {
+    out += fmt::format("and {} more: pergpu ps -a {}\n", count - limit, safe_line(sweep.name));
+  }
+  return "\n" + out +
+         "A job lasts as long as its first process: let that wait for what it starts.\n";
+}
+
 std::map<std::string, std::int64_t> counts_of(const std::vector<JobSnapshot>& jobs) {
   std::map<std::string, std::int64_t> counts;
   for (const JobSnapshot& job : jobs) {

@@ -193,8 +193,8 @@ std::string change_line(const JobSnapshot* before, const JobSnapshot& after, std
   }
   const double seconds = elapsed_s(after, now_ns);
   if (is_ended(after) && seconds >= 0) what += " after " + duration_text(seconds);
-  if (after.state != "running" && after.state != "done" && !after.reason.empty()) {
-    what += ": " + after.reason;
+  if (after.state != "running" && !after.reason.empty()) {
+    what += (after.state == "done" ? "; " : ": ") + after.reason;
   }
   if (is_failure(after) && !after.log.empty()) what += "; log: " + after.log;
   return fmt::format("{} {} {} {}\n", time_of_day(now_ns, style.utc_offset_s), after.id,

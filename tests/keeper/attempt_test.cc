@@ -2,6 +2,9 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
+#include <set>
+
+#include "keeper/leftovers.h"
 #include "keeper/rig.h"
 #include "os/folder_lock.h"
 
@@ -276,8 +279,44 @@ TEST_F(KeeperAttempt, WhatTheFirstProcessLeavesBehindIsEnded) {
                     "(setsid sh -c 'trap \"\" TERM; touch a; while :; do sleep 1000; done' &); "
                     "while [ ! -e a ]; do :; done; exit 3"));
   client.expect<Started>();
-  EXPECT_EQ(client.expect<Exited>().exit_code, 3);
+  const Exited exited = client.expect<Exited>();
+  EXPECT_EQ(exited.exit_code, 3);
+  EXPECT_EQ(exited.left_count, 3);
+  EXPECT_EQ(std::set(exited.left_names.begin(), exited.left_names.end()),
+            (std::set<std::string>{"sh", "sleep"}));
   EXPECT_TRUE(os::descendants_of(keeper_.pid).empty());
+}
+
+TEST_F(KeeperAttempt, HelpersThatEndWithTheFirstProcessWereNotLeftBehind) {
+  start_keeper();
+  Client client = connect();
+  client.send(shell(1, "mkfifo pipe; cat pipe & exec 3>pipe; exit 0"));
+  client.expect<Started>();
+  const Exited exited = client.expect<Exited>();
+  EXPECT_EQ(exited.exit_code, 0);
+  EXPECT_EQ(exited.left_count, 0);
+  EXPECT_TRUE(exited.left_names.empty());
+}
+
+TEST_F(KeeperAttempt, WhatAStopEndsWasNotLeftBehind) {
+  start_keeper();
+  Client client = connect();
+  client.send(shell(1, "setsid sleep 1000 & touch a; wait"));
+  client.expect<Started>();
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(folder_.path() + "/a"); }));
+  client.send(Stop{.id = {{1}, 1}});
+  const Exited exited = client.expect<Exited>();
+  EXPECT_EQ(exited.signal, SIGTERM);
+  EXPECT_EQ(exited.left_count, 0);
+}
+
+TEST(Leftovers, AreNamedByProgramAndScriptOnly) {
+  EXPECT_EQ(program_name("python3", {"/usr/bin/python3", "-u", "src/train.py", "--key=s3cret"}),
+            "python3 train.py");
+  EXPECT_EQ(program_name("sh", {"/bin/sh", "-c", "login s3cret"}), "sh");
+  EXPECT_EQ(program_name("login", {"login", "s3cret"}), "login");
+  EXPECT_EQ(program_name("kworker", {}), "kworker");
+  EXPECT_EQ(program_name("odd", {""}), "odd");
 }
 
 TEST_F(KeeperAttempt, ThatForksWithoutEndIsEnded) {
