@@ -216,8 +216,8 @@ Result<Outlook> estimate(const SweepSpec& sweep, const RunOptions& options) {
 Outlook outlook_of(SubmitPreview preview, const SweepSpec& sweep) {
   Outlook out{.preview = std::move(preview), .estimated = false, .note = {}};
   const SubmitReply& reply = out.preview.reply;
-  out.note =
-      fmt::format("{} new jobs, {} queued again, {} kept", reply.fresh, reply.requeued, reply.kept);
+  out.note = fmt::format("{} new jobs, {} {}, {} kept", reply.fresh, reply.requeued,
+                         again_text(reply), reply.kept);
   if (reply.dropped > 0) {
     out.note += fmt::format(", {} to be cancelled (no longer in the file)", reply.dropped);
   }
@@ -295,6 +295,7 @@ json as_json(const SweepSpec& sweep, const Outlook& outlook) {
     out["requeued"] = preview.reply.requeued;
     out["kept"] = preview.reply.kept;
     out["dropped"] = preview.reply.dropped;
+    out["outputs_gone"] = preview.reply.outputs_gone;
     out["warnings"] = preview.reply.warnings;
   }
   return out;

@@ -95,6 +95,11 @@ Result<SubmitReply> submit(Client& client, const SweepSpec& sweep, const SubmitC
   return reply->get<SubmitReply>();
 }
 
+std::string again_text(const SubmitReply& reply) {
+  if (reply.outputs_gone == 0) return "queued again";
+  return fmt::format("queued again (the outputs of {} are gone)", reply.outputs_gone);
+}
+
 std::string reply_text(const SubmitReply& reply) {
   std::string text = fmt::format("{}: {} job{}", reply.sweep, reply.jobs.size(),
                                  reply.jobs.size() == 1 ? "" : "s");
@@ -105,7 +110,7 @@ std::string reply_text(const SubmitReply& reply) {
     gap = ", ";
   };
   add(reply.fresh, "new");
-  add(reply.requeued, "queued again");
+  add(reply.requeued, again_text(reply).c_str());
   add(reply.kept, "kept");
   add(reply.dropped, "cancelled (no longer in the file)");
   return text;

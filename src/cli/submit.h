@@ -28,6 +28,8 @@ Result<SubmitLines> submit_lines(const char* op, const SweepSpec& sweep,
 Result<SubmitReply> submit(Client& client, const SweepSpec& sweep, const SubmitContext& context);
 
 /// "thirteen: 26 jobs: 26 new"; what was kept, queued again or dropped where there is any.
+/// "queued again (the outputs of 2 are gone)"
+std::string again_text(const SubmitReply& reply);
 std::string reply_text(const SubmitReply& reply);
 
 }  // namespace pergpu::cli

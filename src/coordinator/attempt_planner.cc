@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "coordinator/attempt_end.h"
+#include "coordinator/declared_outputs.h"
 #include "coordinator/expectation.h"
 #include "coordinator/snapshot.h"
 #include "gpu/amd_uuid.h"
@@ -18,6 +19,7 @@
 #include "job/classify.h"
 #include "job/gpu_slot.h"
 #include "job/redact.h"
+#include "os/expected_files.h"
 #include "run/record.h"
 #include "spec/placeholders.h"
 #include "spec/start_size.h"
@@ -107,7 +109,33 @@ Result<RenderScope> scope_of_job(const World& world, const Job& job, int attempt
   return scope;
 }
 
+/// `cwd`: where the job runs, absolute.
+Result<DeclaredOutputs> declared_outputs(const StepSpec& step, const RenderScope& scope,
+                                         const std::string& cwd) {
+  DeclaredOutputs out;
+  for (const Template& output : step.outputs) {
+    const bool is_pattern = has_wildcards(output);
+    Result<std::string> path = is_pattern ? render_pattern(output, scope) : render(output, scope);
+    if (!path) return std::move(path).error();
+    if (is_pattern) {
+      out.patterns.push_back(absolute(*path, os::escape_pattern(cwd)));
+    } else {
+      out.paths.push_back(absolute(*path, cwd));
+    }
+  }
+  return out;
+}
+
 }  // namespace
+
+Result<DeclaredOutputs> outputs_of(const World& world, const Job& job) {
+  const StepSpec& step = world.step_of(job).spec;
+  Result<RenderScope> scope = scope_of_job(world, job, std::max(1, static_cast<int>(job.attempts)));
+  if (!scope) return std::move(scope).error();
+  Result<std::string> cwd = render(step.cwd, *scope);
+  if (!cwd) return std::move(cwd).error();
+  return declared_outputs(step, *scope, working_folder(world.sweep_of(job), step, *cwd));
+}
 
 std::string metrics_of(const World& world, const Job& job) {
   const std::string usual = world.out_of(job) + "/metrics.jsonl";
@@ -337,11 +365,10 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand,
   plan.stall = step.stall.value_or(std::chrono::milliseconds(0));
   plan.holder = fmt::format("job {} of sweep {} of user {} (home {})", job.id.value, sweep.name,
                             user_, home_);
-  for (const Template& output : step.outputs) {
-    Result<std::string> path = render(output, r->scope);
-    if (!path) return std::move(path).error();
-    plan.outputs.push_back(absolute(*path, plan.cwd));
-  }
+  Result<DeclaredOutputs> outputs = declared_outputs(step, r->scope, plan.cwd);
+  if (!outputs) return std::move(outputs).error();
+  plan.outputs = std::move(outputs->paths);
+  plan.output_patterns = std::move(outputs->patterns);
   plan.fake_duration = std::chrono::milliseconds(1000);
   if (!step.fake.duration.empty()) {
     Result<std::string> text = render(step.fake.duration, r->scope);

@@ -64,6 +64,7 @@ Coordinator::Coordinator(Parts parts)
       .deliver = parts_.deliver,
       .settled = [this](SweepId id) { drop_environment(id); }});
   folder_waits_ = make_folder_waits();
+  look_for_outputs_by({});
 }
 Coordinator::~Coordinator() { parts_.gpus->attend(nullptr); }
 

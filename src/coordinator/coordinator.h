@@ -35,6 +35,7 @@
 #include "coordinator/journal.h"
 #include "coordinator/lane_use.h"
 #include "coordinator/learnt.h"
+#include "coordinator/lost_outputs.h"
 #include "coordinator/machine.h"
 #include "coordinator/notices.h"
 #include "coordinator/snapshot.h"
@@ -169,7 +170,14 @@ class Coordinator {
               std::function<void(Result<SubmitReply>)> done);
   /// What submit() would do, and what would start at once; nothing is recorded.
   /// REQUIRES: the GPUs are discovered, and nothing of archived_for() is archived.
-  Result<SubmitPreview> preview(const SweepSpec& file, const SubmitContext& context);
+  Result<SubmitPreview> preview(const SweepSpec& file, const SubmitContext& context,
+                                const LostOutputs& lost = {});
+  /// How declared outputs are looked at, on another thread.  Without it done jobs lose none.
+  void look_for_outputs_by(LookForOutputs look);
+  /// What preview() and plan() of a file have to be told; `done` runs later or at once.  REQUIRES:
+  /// nothing of archived_for() is archived.
+  void survey_outputs(const SweepSpec& file, const SubmitContext& context,
+                      std::function<void(LostOutputs)> done);
 
   struct PlanRequest {
     std::optional<SweepSpec> file = std::nullopt;  // as if it were submitted now
@@ -177,7 +185,8 @@ class Coordinator {
     std::optional<std::vector<JobId>> jobs =
         std::nullopt;  // without `file`; null: all that are open
     GivenDurations given = {};
-    int on = 0;  // as if there were so many GPUs, or lanes; 0: as it is
+    int on = 0;             // as if there were so many GPUs, or lanes; 0: as it is
+    LostOutputs lost = {};  // of `file`, as survey_outputs() found them
   };
   /// The schedule that is to be expected (docs/plan.md): `done` gets it in one of the next turns,
   /// or at once what is wrong with the request.  Nothing is recorded. REQUIRES: the GPUs are
@@ -401,7 +410,7 @@ class Coordinator {
   Result<void> check_place(const SweepSpec& sweep, const SubmitContext& context) const;
   Result<void> check_fits(const SweepSpec& sweep, const SubmitContext& context);
   Result<SubmitPlan> plan_checked(const SweepSpec& sweep, const SubmitContext& context,
-                                  SweepId moved = {});
+                                  SweepId moved, const LostOutputs& lost);
   std::vector<StartSnapshot> rehearse(const SweepSpec& file, const SubmitContext& context,
                                       const SubmitPlan& plan,
                                       std::vector<std::string>* folders) const;
@@ -421,10 +430,11 @@ class Coordinator {
     SweepSpec sweep;
     SubmitContext context;
     std::function<void(Result<SubmitReply>)> done;
-    bool has_root = false;    // find_root() was asked
-    bool has_looked = false;  // for results of others
-    SweepId moved = {};       // it is this one, whose folder was moved
-    std::string note = {};    // what is to be said of that
+    bool has_root = false;                           // find_root() was asked
+    bool has_looked = false;                         // for results of others
+    SweepId moved = {};                              // it is this one, whose folder was moved
+    std::string note = {};                           // what is to be said of that
+    std::optional<LostOutputs> lost = std::nullopt;  // nullopt: not looked for yet
   };
   struct Acquiring {
     Choice choice;
@@ -476,6 +486,7 @@ class Coordinator {
   mutable std::unique_ptr<ExpectedEnds> ends_;  // as they were looked into last
   std::unique_ptr<Notices> notices_;
   std::unique_ptr<FolderWaits> folder_waits_;
+  std::unique_ptr<OutputSurvey> output_survey_;
 };
 
 }  // namespace pergpu

@@ -176,6 +176,16 @@ Result<os::FileLock> lock_home(const CoordinatorOptions& options) {
   }
 }
 
+/// Looks for outputs on the thread of `errands`.
+LookForOutputs look_on(Errands& errands) {
+  return [&errands](std::vector<OutputsOfJob> jobs,
+                    std::function<void(std::vector<LostOutput>)> done) {
+    errands.run([jobs = std::move(jobs), done = std::move(done)]() -> std::function<void()> {
+      return [lost = find_lost(jobs), done] { done(lost); };
+    });
+  };
+}
+
 }  // namespace
 
 int coordinator_main(const CoordinatorOptions& options) {
@@ -270,6 +280,9 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!mps_errands) return complain(mps_errands.error());
   Result<std::unique_ptr<Errands>> file_errands = Errands::create(loop);
   if (!file_errands) return complain(file_errands.error());
+  // Of their own: what hangs on a disk must hold up neither a cluster nor MPS.
+  Result<std::unique_ptr<Errands>> disk_errands = Errands::create(loop);
+  if (!disk_errands) return complain(disk_errands.error());
   MpsDaemons mps(**mps_errands, *with_mps + "/mps", find_mps_control());
   Server* server = nullptr;
   MeetingPlace* place = nullptr;
@@ -310,6 +323,7 @@ int coordinator_main(const CoordinatorOptions& options) {
           }};
   if (task) parts.interruption = kStartedAnew;
   Coordinator core(std::move(parts));
+  core.look_for_outputs_by(look_on(**disk_errands));
   coordinator = &core;
 
   bool ordered_to_leave = false;
@@ -413,6 +427,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   Result<void> ran = loop.run();
   (*mps_errands).reset();
   (*file_errands).reset();
+  (*disk_errands).reset();
   (*errands).reset();  // what is under way uses parts of the coordinator
   if (!ran) return complain(ran.error());
   local.release(false);

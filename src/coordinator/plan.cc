@@ -107,8 +107,9 @@ Result<ForecastInput> Coordinator::plan_input(const PlanRequest& request,
     }
     // GPUs that are only imagined cannot be checked.
     const bool imagined = request.on > 0 && !parts_.gpus->any();
-    Result<SubmitPlan> plan = imagined ? plan_submit(world, file, request.context, now)
-                                       : plan_checked(file, request.context);
+    Result<SubmitPlan> plan = imagined
+                                  ? plan_submit(world, file, request.context, now, {}, request.lost)
+                                  : plan_checked(file, request.context, {}, request.lost);
     if (!plan) return std::move(plan).error();
     const PlannedJobs planned(world, file, *plan, now.wall_ns);
     const Sweep sweep = planned.as_sweep(plan->sweep, request.context);

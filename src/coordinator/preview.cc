@@ -40,8 +40,9 @@ std::int64_t queued_beside(const World& world, const Step& step, const Entries& 
 
 }  // namespace
 
-Result<SubmitPreview> Coordinator::preview(const SweepSpec& file, const SubmitContext& context) {
-  Result<SubmitPlan> plan = plan_checked(file, context);
+Result<SubmitPreview> Coordinator::preview(const SweepSpec& file, const SubmitContext& context,
+                                           const LostOutputs& lost) {
+  Result<SubmitPlan> plan = plan_checked(file, context, {}, lost);
   if (!plan) return std::move(plan).error();
   SubmitPreview out;
   if (context.engine == kSlurm) {

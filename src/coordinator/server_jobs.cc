@@ -188,13 +188,21 @@ void Server::preview(std::uint64_t id, SweepSpec sweep, SubmitContext context) {
     coordinator_.fetch(
         coordinator_.archived_for(wanted->sweep, wanted->context),
         [this, id, wanted](const Result<void>& there) {
+          if (!there) return fail(id, code_of(there.error()), there.error().message);
           recognize_earlier_runs(coordinator_.world(), wanted->context, wanted->sweep);
-          Result<SubmitPreview> preview =
-              there ? coordinator_.preview(wanted->sweep, wanted->context) : there.error();
-          if (!preview) return fail(id, code_of(preview.error()), preview.error().message);
-          reply(id, json(*preview));
+          coordinator_.survey_outputs(wanted->sweep, wanted->context,
+                                      [this, id, wanted](const LostOutputs& lost) {
+                                        tell_preview(id, wanted->sweep, wanted->context, lost);
+                                      });
         });
   });
+}
+
+void Server::tell_preview(std::uint64_t id, const SweepSpec& sweep, const SubmitContext& context,
+                          const LostOutputs& lost) {
+  const Result<SubmitPreview> preview = coordinator_.preview(sweep, context, lost);
+  if (!preview) return fail(id, code_of(preview.error()), preview.error().message);
+  reply(id, json(*preview));
 }
 
 /// Of a sweep's file, of what selectors name, or of all that is open.
@@ -216,7 +224,11 @@ void Server::plan(std::uint64_t id, Request request) {
                        [this, id, asked](const Result<void>& there) {
                          if (!there) return fail(id, kUnreachable, there.error().message);
                          recognize_earlier_runs(coordinator_.world(), asked->context, *asked->file);
-                         tell_plan(id, *asked);
+                         coordinator_.survey_outputs(*asked->file, asked->context,
+                                                     [this, id, asked](LostOutputs lost) {
+                                                       asked->lost = std::move(lost);
+                                                       tell_plan(id, *asked);
+                                                     });
                        });
   });
 }

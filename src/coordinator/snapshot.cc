@@ -326,6 +326,7 @@ void fields(V& v, F&& f) {
   f("kept", v.kept);
   f("requeued", v.requeued);
   f("dropped", v.dropped);
+  f("outputs_gone", v.outputs_gone);
   f("warnings", v.warnings);
 }
 

@@ -231,6 +231,7 @@ struct SubmitReply {
   std::int64_t requeued = 0;  // failed, cancelled … queued again
   std::int64_t dropped = 0;   // no longer in the file
   std::vector<std::string> warnings = {};
+  std::int64_t outputs_gone = 0;  // of the requeued: done ones whose outputs are not there any more
 };
 
 /// A job that would start at once.

@@ -51,15 +51,18 @@ std::vector<std::size_t> needs_first(const std::vector<StepSpec>& steps) {
 class Planner {
  public:
   Planner(const World& world, const SweepSpec& sweep, const SubmitContext& context, Instant now,
-          SweepId moved)
-      : world_(world), file_(sweep), context_(context), now_(now), moved_(moved) {}
+          SweepId moved, const LostOutputs& lost)
+      : world_(world), file_(sweep), context_(context), now_(now), moved_(moved), lost_(lost) {}
 
   Result<SubmitPlan> plan();
 
  private:
   void plan_runs();
   void plan_step(std::size_t index);
-  void plan_job(std::size_t step, std::int32_t run, const JobIdentity& identity);
+  bool plan_job(std::size_t step, std::int32_t run, const JobIdentity& identity,
+                bool is_need_remade);
+  std::string why_again(const Job& job, bool is_need_remade) const;
+  void tell_lost();
   void drop_unlisted();
   void remember_successes();
   std::size_t most_rows() const;
@@ -72,6 +75,7 @@ class Planner {
   const SubmitContext& context_;
   Instant now_;
   SweepId moved_;
+  const LostOutputs& lost_;
   const Sweep* known_ = nullptr;
   SubmitPlan out_;
   JobId next_job_;
@@ -80,6 +84,10 @@ class Planner {
   std::vector<bool> listed_;             // by run index
   // identities_[step][i]: of file row i, or the one job of a once-step
   std::vector<std::vector<JobIdentity>> identities_;
+  // remade_[step][i]: that job was done, and runs again because its outputs, or what it was made
+  // of, are gone.
+  std::vector<std::vector<bool>> remade_;
+  std::vector<JobId> with_lost_;  // done jobs whose outputs are gone
 };
 
 void Planner::plan_runs() {
@@ -111,7 +119,40 @@ void Planner::plan_runs() {
   }
 }
 
-void Planner::plan_job(std::size_t step, std::int32_t run, const JobIdentity& identity) {
+/// Why a job that has ended, or is held, is queued again; "": it is not.
+std::string Planner::why_again(const Job& job, bool is_need_remade) const {
+  if (job.state != JobState::Done) {
+    const bool may = is_ended(job.state) || job.state == JobState::Held;
+    return may && !context_.only_new ? "submitted again" : "";
+  }
+  if (context_.rerun) return "run again (--rerun)";
+  if (context_.only_new) return "";
+  if (const auto lost = lost_.jobs.find(job.id); lost != lost_.jobs.end()) {
+    return "its outputs are gone: " + lost->second;
+  }
+  return is_need_remade ? "what it needs is made again" : "";
+}
+
+/// What is said of done jobs whose outputs are gone, or may be.
+void Planner::tell_lost() {
+  if (!lost_.unseen.empty()) {
+    out_.reply.warnings.push_back(
+        fmt::format("whether outputs of done jobs are still there is not known: {}", lost_.unseen));
+  }
+  if (with_lost_.empty()) return;
+  const Job& first = *world_.job(with_lost_.front());
+  const std::string others =
+      with_lost_.size() > 1 ? fmt::format(" (and those of {} more)", with_lost_.size() - 1) : "";
+  out_.reply.warnings.push_back(fmt::format(
+      "outputs of done jobs are gone: job {} ({}): {}{}; {}", first.id.value, world_.path_of(first),
+      lost_.jobs.at(first.id), others,
+      context_.only_new ? "with --only-new they stay as they are"
+                        : "they run again, and what needs them (--only-new: they do not)"));
+}
+
+/// Whether it is a done job that is made again.
+bool Planner::plan_job(std::size_t step, std::int32_t run, const JobIdentity& identity,
+                       bool is_need_remade) {
   JobId old;
   if (known_ != nullptr) {
     if (std::optional<int> slot = known_->slot_of(file_.steps[step].name)) {
@@ -136,20 +177,21 @@ void Planner::plan_job(std::size_t step, std::int32_t run, const JobIdentity& id
                                     .at = now_});
     out_.reply.jobs.push_back(id.value);
     ++out_.reply.fresh;
-    return;
+    return false;
   }
   out_.reply.jobs.push_back(old.value);
-  const bool ended = is_ended(job->state);
-  const bool again = job->state == JobState::Done            ? context_.rerun
-                     : ended || job->state == JobState::Held ? !context_.only_new
-                                                             : false;
-  if (again) {
-    event(old, event::Requeued{job->state == JobState::Done ? "run again (--rerun)"
-                                                            : "submitted again"});
-    ++out_.reply.requeued;
-  } else {
+  const bool was_done = job->state == JobState::Done;
+  const bool has_lost = was_done && lost_.jobs.contains(old);
+  if (has_lost) with_lost_.push_back(old);
+  std::string why = why_again(*job, is_need_remade);
+  if (why.empty()) {
     ++out_.reply.kept;
+    return false;
   }
+  event(old, event::Requeued{std::move(why)});
+  ++out_.reply.requeued;
+  if (has_lost) ++out_.reply.outputs_gone;
+  return was_done && !context_.rerun;
 }
 
 void Planner::plan_step(std::size_t index) {
@@ -161,28 +203,33 @@ void Planner::plan_step(std::size_t index) {
   // What spans all runs is combined once, not once per job.
   std::vector<JobIdentity> shared;
   std::vector<std::size_t> same_run;
+  bool is_any_remade = false;  // of what all its jobs need
   for (const Need& need : step.needs) {
     const std::size_t other = static_cast<std::size_t>(need.step);
-    if (file_.steps[other].once) {
-      shared.push_back(identities_[other].front());
-    } else if (need.scope == Need::Scope::SameRun && !step.once) {
+    if (need.scope == Need::Scope::SameRun && !step.once && !file_.steps[other].once) {
       same_run.push_back(other);
-    } else {
-      shared.push_back(combined_identity(identities_[other]));
+      continue;
     }
+    shared.push_back(file_.steps[other].once ? identities_[other].front()
+                                             : combined_identity(identities_[other]));
+    is_any_remade |= std::ranges::find(remade_[other], true) != remade_[other].end();
   }
   if (step.once) {
     mine.push_back(job_identity(step, nullptr, shared, all_runs ? &*all_runs : nullptr));
-    plan_job(index, -1, mine.front());
+    remade_[index].push_back(plan_job(index, -1, mine.front(), is_any_remade));
     return;
   }
   mine.reserve(file_.runs.size());
   for (std::size_t i = 0; i < file_.runs.size(); ++i) {
     std::vector<JobIdentity> needs = shared;
-    for (std::size_t other : same_run) needs.push_back(identities_[other][i]);
+    bool is_need_remade = is_any_remade;
+    for (std::size_t other : same_run) {
+      needs.push_back(identities_[other][i]);
+      is_need_remade = is_need_remade || remade_[other][i];
+    }
     mine.push_back(
         job_identity(step, &file_.runs[i], std::move(needs), all_runs ? &*all_runs : nullptr));
-    plan_job(index, run_index_[i], mine.back());
+    remade_[index].push_back(plan_job(index, run_index_[i], mine.back(), is_need_remade));
   }
 }
 
@@ -237,6 +284,7 @@ Result<SubmitPlan> Planner::plan() {
   out_.sweep = known_ == nullptr ? world_.next_sweep_id() : known_->id;
   next_job_ = world_.next_job_id();
   identities_.resize(file_.steps.size());
+  remade_.resize(file_.steps.size());
 
   if (out_.is_new) out_.rows.reserve(most_rows());
   out_.rows.push_back(row::Sweep{});  // filled in below: it must come first
@@ -254,6 +302,7 @@ Result<SubmitPlan> Planner::plan() {
   for (std::size_t step : needs_first(file_.steps)) plan_step(step);
   drop_unlisted();
   remember_successes();
+  tell_lost();
   for (const auto& [name, value] : file_.limits) {
     auto it = world_.limits().find(name);
     if (it != world_.limits().end() && it->second != value) {
@@ -278,8 +327,9 @@ std::string output_root(const SweepSpec& sweep) {
 }
 
 Result<SubmitPlan> plan_submit(const World& world, const SweepSpec& sweep,
-                               const SubmitContext& context, Instant now, SweepId moved) {
-  return Planner(world, sweep, context, now, moved).plan();
+                               const SubmitContext& context, Instant now, SweepId moved,
+                               const LostOutputs& lost) {
+  return Planner(world, sweep, context, now, moved, lost).plan();
 }
 
 SubmitReply repeated_reply(const Sweep& sweep, const SweepSpec& file) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "coordinator/snapshot.h"
@@ -13,6 +14,12 @@
 #include "store/store.h"
 
 namespace pergpu {
+
+/// Outputs of done jobs that are no longer there (coordinator/lost_outputs.h).
+struct LostOutputs {
+  std::unordered_map<JobId, std::string> jobs = {};  // "/…/model.pt does not exist"
+  std::string unseen = {};  // why some could not be looked at; "": all were
+};
 
 struct SubmitPlan {
   Batch rows = {};
@@ -28,7 +35,8 @@ std::string output_root(const SweepSpec& sweep);
 /// `moved`: the known sweep that it is, whose results were moved to where the file says.
 /// Invalid: the sweep cannot be submitted as it is, and why.
 Result<SubmitPlan> plan_submit(const World& world, const SweepSpec& sweep,
-                               const SubmitContext& context, Instant now, SweepId moved = {});
+                               const SubmitContext& context, Instant now, SweepId moved = {},
+                               const LostOutputs& lost = {});
 
 /// The answer to a submit of this file that `sweep` has taken already.
 SubmitReply repeated_reply(const Sweep& sweep, const SweepSpec& file);

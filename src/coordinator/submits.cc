@@ -159,10 +159,22 @@ Result<void> Coordinator::check_place(const SweepSpec& sweep, const SubmitContex
 }
 
 Result<SubmitPlan> Coordinator::plan_checked(const SweepSpec& sweep, const SubmitContext& context,
-                                             SweepId moved) {
+                                             SweepId moved, const LostOutputs& lost) {
   if (Result<void> fits = check_fits(sweep, context); !fits) return std::move(fits).error();
   if (Result<void> may = check_place(sweep, context); !may) return std::move(may).error();
-  return plan_submit(*parts_.world, sweep, context, parts_.clock->now(), moved);
+  return plan_submit(*parts_.world, sweep, context, parts_.clock->now(), moved, lost);
+}
+
+void Coordinator::look_for_outputs_by(LookForOutputs look) {
+  output_survey_ = std::make_unique<OutputSurvey>(OutputSurvey::Parts{.world = parts_.world,
+                                                                      .timers = parts_.timers,
+                                                                      .clock = parts_.clock,
+                                                                      .look = std::move(look)});
+}
+
+void Coordinator::survey_outputs(const SweepSpec& file, const SubmitContext& context,
+                                 std::function<void(LostOutputs)> done) {
+  output_survey_->begin(file, context, std::move(done));
 }
 
 void Coordinator::run_submits() {
@@ -179,6 +191,14 @@ void Coordinator::run_submits() {
       submits_.erase(submits_.begin());
       refused.done(std::move(fetched).error());
     });
+  }
+  if (PendingSubmit& next = submits_.front(); !next.lost) {
+    submitting_ = true;
+    survey_outputs(next.sweep, next.context, [this](LostOutputs lost) {
+      submitting_ = false;
+      submits_.front().lost = std::move(lost);
+    });
+    if (submitting_) return;  // the next turn goes on
   }
   PendingSubmit pending = std::move(submits_.front());
   submits_.erase(submits_.begin());
@@ -198,7 +218,8 @@ void Coordinator::run_submits() {
     pending.done(invalid(std::move(why)));
     return;
   }
-  Result<SubmitPlan> plan = plan_checked(pending.sweep, pending.context, pending.moved);
+  Result<SubmitPlan> plan =
+      plan_checked(pending.sweep, pending.context, pending.moved, *pending.lost);
   if (!plan) {
     pending.done(std::move(plan).error());
     return;

@@ -114,7 +114,7 @@ std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::Un
   if (folder_lock) os::lock_log(log.get());
 
   Attempt attempt;
-  if (!plan.outputs.empty()) attempt.stamp_ = stamp_of(log.get());
+  if (!plan.outputs.empty() || !plan.patterns.empty()) attempt.stamp_ = stamp_of(log.get());
   os::SpawnResult result = os::spawn(spawn_plan_of(plan, log.get(), leases, folder_lock, group));
   if (const auto* failure = std::get_if<os::SpawnFailure>(&result)) {
     const int error = failure->os_errno;
@@ -332,7 +332,7 @@ Exited Attempt::finish() {
   out.peak_memory_bytes = peak_bytes_;
   out.wall_ns = ended_at_.wall_ns;
   out.boot_ns = ended_at_.boot_ns;
-  if (std::optional<MissingOutput> missing = first_missing(plan_.outputs, stamp_)) {
+  if (std::optional<MissingOutput> missing = first_missing(plan_.outputs, plan_.patterns, stamp_)) {
     out.missing_output = std::move(missing->path);
     out.missing_why = std::move(missing->why);
   }

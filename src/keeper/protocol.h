@@ -104,6 +104,7 @@ struct Start {
   std::int64_t idle_ns = 0;     // QUIET after so long without output; 0: not watched
   std::int64_t stall_ns = 0;    // QUIET after so long without output and CPU time; 0: not watched
   std::string holder = {};      // who works in the folder, for those who have to wait for it
+  std::vector<std::string> patterns = {};  // of outputs: each must match one (os/expected_files.h)
 };
 
 struct Stop {
@@ -167,11 +168,11 @@ struct Exited {
   std::int64_t boot_ns = 0;
   std::uint64_t oom_kills = 0;  // of its processes, by the kernel for want of memory
   bool oom_at_limit = false;    // the attempt's own limit; false: the machine had none left
-};
   // What its first process left running when it ended by itself, and was ended: how many processes,
   // and the names of some.
   std::int32_t left_count = 0;
   std::vector<std::string> left_names = {};
+};
 
 struct Memory {
   static constexpr Type kType = Type::Memory;
@@ -285,7 +286,7 @@ inline void fields(auto& a, MaybeConst<Start> auto& m) {
   a(m.id, m.folder, m.argv, m.env, m.cwd, m.log_path, m.record_path, m.record_at_start);
   a(m.limits, m.cpu_list, m.lease_count, m.outputs, m.memory_bytes, m.grace_ns, m.ready_path,
     m.cpu_milli, m.idle_ns, m.stall_ns);
-  a(m.holder);
+  a(m.holder, m.patterns);
 }
 inline void fields(auto& a, MaybeConst<Stop> auto& m) { a(m.id, m.kill); }
 inline void fields(auto& a, MaybeConst<Signal> auto& m) { a(m.id, m.number); }

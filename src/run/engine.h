@@ -66,6 +66,7 @@ struct AttemptPlan {
   std::string holder = {};             // who works in the folder, for those who wait for it
   std::chrono::milliseconds fake_duration{1000};  // fake engine only
   int fake_exit = 0;
+  std::vector<std::string> output_patterns = {};  // as `outputs`: each must match one such file
 };
 
 /// What a restarted coordinator expects to find.
@@ -108,8 +109,8 @@ struct Exited {
   std::uint64_t oom_kills = 0;          // of its processes, by the kernel for want of memory
   bool oom_at_limit = false;            // the attempt's own limit, not the machine's
   Instant exited_at = {};               // when the keeper saw the first process end
-};
   std::string left_running = {};        // which processes it left running, and were ended, as text
+};
 /// Its keeper is gone and so is its tree: the status will never be known.  `local` reports it when
 /// nothing of the tree is left, however long that takes; what resists is Notified as a STATUS line.
 struct Lost {

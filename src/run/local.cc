@@ -41,6 +41,7 @@ keeper::Start to_wire(AttemptPlan plan) {
   out.cpu_list.assign(plan.cpu_list.begin(), plan.cpu_list.end());
   out.lease_count = static_cast<std::uint32_t>(plan.lease_fds.size());
   out.outputs = std::move(plan.outputs);
+  out.patterns = std::move(plan.output_patterns);
   out.memory_bytes = plan.memory_bytes;
   out.cpu_milli = plan.cpu_milli;
   out.grace_ns = std::chrono::nanoseconds(plan.grace).count();
@@ -51,7 +52,6 @@ keeper::Start to_wire(AttemptPlan plan) {
   return out;
 }
 
-engine_event::Exited event_of(const keeper::Exited& exited) {
 /// "2 processes that it had left running were ended: sh, sleep"; "": there were none.
 std::string left_running(const keeper::Exited& exited) {
   if (exited.left_count <= 0) return "";
@@ -62,6 +62,7 @@ std::string left_running(const keeper::Exited& exited) {
          " that it had left running " + (is_one ? "was" : "were") + " ended" + names;
 }
 
+engine_event::Exited event_of(const keeper::Exited& exited) {
   engine_event::Exited out;
   out.id = exited.id;
   out.exit_code = exited.exit_code;
@@ -72,8 +73,8 @@ std::string left_running(const keeper::Exited& exited) {
   out.missing_why = exited.missing_why;
   out.oom_kills = exited.oom_kills;
   out.oom_at_limit = exited.oom_at_limit;
-  out.exited_at = {.wall_ns = exited.wall_ns, .boot_ns = exited.boot_ns};
   out.left_running = left_running(exited);
+  out.exited_at = {.wall_ns = exited.wall_ns, .boot_ns = exited.boot_ns};
   return out;
 }
 

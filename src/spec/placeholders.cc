@@ -26,6 +26,8 @@ constexpr std::array<std::pair<std::string_view, Builtin>, 10> kBuiltins = {{
     {"overrides", Builtin::Overrides},
 }};
 
+constexpr std::string_view kWildcards = "*?[";
+
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_name_char(char c) { return is_name_start(c) || (c >= '0' && c <= '9'); }
 
@@ -237,7 +239,11 @@ Result<RenderScope> scope_of(const RunSpec& run) {
   return scope;
 }
 
-Result<std::string> render(const Template& t, const RenderScope& scope) {
+namespace {
+
+/// `value`: what stands in a placeholder's place, of its value.
+template <typename Value>
+Result<std::string> render_with(const Template& t, const RenderScope& scope, Value value) {
   std::string out;
   std::optional<Error> failed;
   visit_template(t, [&](const TemplatePart& part) {
@@ -245,15 +251,41 @@ Result<std::string> render(const Template& t, const RenderScope& scope) {
       out += part.text;
       return;
     }
-    Result<std::string> value = value_of(part, scope);
-    if (value) {
-      out += *value;
+    Result<std::string> its = value_of(part, scope);
+    if (its) {
+      out += value(*std::move(its));
     } else if (!failed) {
-      failed = value.error();
+      failed = its.error();
     }
   });
   if (failed) return *std::move(failed);
   return out;
+}
+
+}  // namespace
+
+Result<std::string> render(const Template& t, const RenderScope& scope) {
+  return render_with(t, scope, [](std::string value) { return value; });
+}
+
+Result<std::string> render_pattern(const Template& t, const RenderScope& scope) {
+  return render_with(t, scope, [](const std::string& value) {
+    std::string out;
+    for (const char c : value) {
+      if (kWildcards.find(c) != std::string_view::npos || c == '\\') out += '\\';
+      out += c;
+    }
+    return out;
+  });
+}
+
+bool has_wildcards(const Template& t) {
+  bool found = false;
+  visit_template(t, [&](const TemplatePart& part) {
+    found |= part.kind == TemplatePart::Kind::Text &&
+             part.text.find_first_of(kWildcards) != std::string_view::npos;
+  });
+  return found;
 }
 
 Result<std::vector<std::string>> render_argv(const StepSpec& step, const RenderScope& scope) {

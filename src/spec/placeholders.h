@@ -81,6 +81,10 @@ Result<RenderScope> scope_of(const RunSpec& run);
 
 /// Invalid, naming the placeholder, when `t` asks for something the scope has not.
 Result<std::string> render(const Template& t, const RenderScope& scope);
+/// The same of a pattern for file names: what placeholders stand for matches itself only.
+Result<std::string> render_pattern(const Template& t, const RenderScope& scope);
+/// `*`, `?` or `[` in the text between placeholders: it is a pattern.
+bool has_wildcards(const Template& t);
 /// The argv of a step: its rendered command, or {"/bin/sh", "-c", shell}, with the words of {args}
 /// behind it where `shell` has that.
 Result<std::vector<std::string>> render_argv(const StepSpec& step, const RenderScope& scope);

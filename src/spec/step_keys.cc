@@ -458,7 +458,9 @@ constexpr StepKey kStepKeys[] = {
       "copied at submit, and the jobs run in the copy (docs/jobs.md#code-that-stays-as-it-was)"},
      read_snapshot},
     {{"outputs", takes::texts(), "none",
-      "files that must exist after the job, not be empty, and be newer than its start"},
+      "files that must exist after the job, not be empty, and be newer than its start; a pattern "
+      "(`\"{out}/*.ckpt\"`) needs one such match. When they are gone at the next submit, the job "
+      "runs again"},
      read_outputs},
     {{"metrics", takes::text(), "`\"{metrics}\"`",
       "the file to which the job appends its metrics, relative to `cwd` like `outputs`: "

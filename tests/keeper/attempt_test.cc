@@ -513,6 +513,27 @@ TEST_F(KeeperAttempt, OutputsMustExistBeNonEmptyAndNew) {
   EXPECT_EQ(end_of(5, "folder"), "is empty");
 }
 
+TEST_F(KeeperAttempt, AnOutputMayBeAPattern) {
+  start_keeper();
+  Client client = connect();
+  const auto end_of = [&](std::int64_t number, const std::string& script,
+                          const std::string& pattern) {
+    Start start = shell(number, "cd $O; " + script);
+    start.env.push_back("O=" + out());
+    start.patterns = {out() + "/" + pattern};
+    client.send(start);
+    client.expect<Started>();
+    const Exited exited = client.expect<Exited>();
+    EXPECT_EQ(exited.missing_output, exited.missing_why.empty() ? "" : out() + "/" + pattern);
+    return exited.missing_why;
+  };
+  EXPECT_EQ(end_of(1, "echo x >epoch=3.ckpt", "*.ckpt"), "");
+  EXPECT_EQ(end_of(2, "true", "*.ckpt"), "matches nothing that is as new as the attempt");
+  EXPECT_EQ(end_of(3, "true", "*.pt"), "matches no file");
+  EXPECT_EQ(end_of(4, ": >a.pt; : >b.pt", "?.pt"), "matches empty files only");
+  EXPECT_EQ(end_of(5, "echo x >b.pt", "?.pt"), "");
+}
+
 TEST_F(KeeperAttempt, WhatWasPreparedAndRemovedIsMadeAgain) {
   start_keeper();
   Client client = connect();

@@ -1,0 +1,61 @@
+// Before a submit is planned: which of the sweep's done jobs have lost outputs that their step
+// declares, because somebody removed them.  The deciding thread touches no disk for that: it names
+// the files in batches, and another thread looks.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coordinator/declared_outputs.h"
+#include "coordinator/submit.h"
+#include "coordinator/timers.h"
+#include "coordinator/world.h"
+#include "os/clock.h"
+#include "spec/sweep.h"
+
+namespace pergpu {
+
+struct OutputsOfJob {
+  JobId job = {};
+  DeclaredOutputs outputs = {};
+};
+
+struct LostOutput {
+  JobId job = {};
+  std::string what = {};   // "/…/model.pt does not exist"
+  bool is_certain = true;  // false: it could not be looked at
+};
+
+/// The first output of each job that is not there.  For any thread.
+std::vector<LostOutput> find_lost(const std::vector<OutputsOfJob>& jobs);
+
+/// Has find_lost() done elsewhere; `done` runs on the deciding thread, later or at once.
+using LookForOutputs = std::function<void(std::vector<OutputsOfJob> jobs,
+                                          std::function<void(std::vector<LostOutput>)> done)>;
+
+class OutputSurvey {
+ public:
+  struct Parts {
+    const World* world = nullptr;
+    const Timers* timers = nullptr;
+    os::Clock* clock = nullptr;
+    LookForOutputs look = {};  // empty: nothing is ever lost
+  };
+  explicit OutputSurvey(Parts parts) : parts_(std::move(parts)) {}
+
+  /// `done` runs exactly once, at once where there is nothing to look at.  A disk that does not
+  /// answer is waited for a few seconds: then what it holds counts as there.
+  void begin(const SweepSpec& file, const SubmitContext& context,
+             std::function<void(LostOutputs)> done) const;
+
+ private:
+  struct Walk;
+  std::vector<JobId> done_jobs(const SweepSpec& file, const SubmitContext& context) const;
+  void go_on(const std::shared_ptr<Walk>& walk) const;
+
+  Parts parts_;
+};
+
+}  // namespace pergpu
