@@ -10,6 +10,7 @@
 #include "cli/exit_code.h"
 #include "cli/history.h"
 #include "cli/output_file.h"
+#include "cli/path_option.h"
 #include "os/clock.h"
 #include "os/paths.h"
 #include "view/csv.h"
@@ -78,7 +79,8 @@ void add_export(CLI::App& program, Invocation& invocation) {
   command->add_flag("--trace", options->trace,
                     "lanes over time, for ui.perfetto.dev (Trace Event Format)");
   command->add_option("-o,--output", options->file, "replaced when it is there; - is stdout")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->transform(path_option());
   add_selectors(*command, options->selectors);
   command->footer(
       "Without a format CSV; with one, and without SEL, the last sweep.\n"

@@ -18,6 +18,7 @@
 #include "cli/exit_code.h"
 #include "cli/history.h"
 #include "cli/output_file.h"
+#include "cli/path_option.h"
 #include "cli/result_files.h"
 #include "cli/terminal.h"
 #include "cli/watch.h"
@@ -176,7 +177,8 @@ void add_report(CLI::App& program, Invocation& invocation) {
   command
       ->add_option("-o,--output", options->file,
                    "replaced when it is there; - is stdout; without it SWEEP-report.html")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->transform(path_option());
   command->footer("Example:\n  pergpu report thirteen -o thirteen.html");
   command->callback(
       [options, &invocation] { invocation.action = [options] { return report(*options); }; });

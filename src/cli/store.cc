@@ -21,6 +21,7 @@
 
 #include "cli/exit_code.h"
 #include "cli/leftovers.h"
+#include "cli/path_option.h"
 #include "coordinator/world.h"
 #include "os/clock.h"
 #include "os/file.h"
@@ -250,7 +251,8 @@ void add_store(CLI::App& program, Invocation& invocation) {
   CLI::App* backup_command =
       command->add_subcommand("backup", "copy it, also while jobs run; overwrites nothing");
   backup_command->add_option("FILE", *file, "the copy; without the environments of sweeps")
-      ->required();
+      ->required()
+      ->transform(path_option());
   backup_command->add_flag("--json", *as_json, "one JSON value on stdout");
   backup_command->footer("Example:\n  pergpu store backup pergpu-backup.db");
   backup_command->callback([file, as_json, &invocation] {

@@ -325,8 +325,10 @@ ParsedSweep sweep_from_command_line(const CommandLineOptions& options,
   }
   Node root = Builder(report, options, words).build();
   LoadOptions load;
-  if (!options.out.empty())
-    load.out = options.out[0] == '/' ? options.out : options.folder + "/" + options.out;
+  if (!options.out.empty()) {
+    const bool begins_by_itself = std::string_view("/~$").find(options.out[0]) != std::string::npos;
+    load.out = begins_by_itself ? options.out : options.folder + "/" + options.out;
+  }
   SchemaInput input;
   input.folder = options.folder;
   if (!report.failed()) out.sweep = build_sweep(report, std::move(root), input, load);

@@ -58,6 +58,15 @@ void read_command(const Field& field, NotifySpec& spec) {
     if (!words) return;
     for (PlacedText& word : *words) spec.command.push_back(std::move(word.text));
   }
+  if (!spec.command.empty() && spec.command.front().find_first_of("~$") == 0) {
+    report.error(
+        field.node.at,
+        fmt::format("`{}`: \"{}\" is no program: no shell runs this command, so nothing is "
+                    "expanded; write the path out",
+                    field.key, spec.command.front()));
+    spec.command.clear();
+    return;
+  }
   if (spec.command.empty() || spec.command.front().empty()) {
     report.error(field.node.at, fmt::format("`{}` names no program", field.key));
     spec.command.clear();

@@ -9,8 +9,10 @@
 #include "spec/draft.h"
 #include "spec/notify_keys.h"
 #include "spec/overrides.h"
+#include "spec/path_text.h"
 #include "spec/placeholders.h"
 #include "spec/slurm_keys.h"
+#include "spec/source_text.h"
 #include "spec/suggest.h"
 #include "spec/sweep_name.h"
 
@@ -80,17 +82,34 @@ void read_name(Draft& draft, const Node* node, const std::string& path) {
   draft.sweep.name = std::move(name);
 }
 
+/// A path with its variables, or what is wrong with it.
+void expand_out(Draft& draft, Place at, std::string_view name, const std::string& text) {
+  Result<std::string> path = expand_single_path(text);
+  if (path) {
+    draft.sweep.out = *std::move(path);
+  } else {
+    draft.report.error(at, fmt::format("`{}`: {}", name, path.error().message));
+  }
+}
+
 void read_out(Draft& draft, const Node* node) {
+  const bool is_given = !draft.options.out.empty();
   if (node != nullptr)
     if (std::optional<std::string> text = read_nonempty_text({draft.report, "out", *node})) {
-      draft.sweep.out = *std::move(text);
-      if (has_placeholders(draft.sweep.out))
+      if (has_placeholders(*text) && text->find("${") == std::string::npos)
         draft.report.error(node->at,
                            "`out` is one folder for the whole sweep: it takes no placeholders");
+      if (!is_given) expand_out(draft, node->at, "out", *text);
     }
-  if (!draft.options.out.empty())
-    // Relative to where the command was typed, unlike the one in the file.
-    draft.sweep.out = std::filesystem::absolute(draft.options.out).string();
+  if (!is_given) return;
+  if (find_invalid_utf8(draft.options.out) != std::string_view::npos) {
+    draft.report.error({0, 0, 0}, "`--out` is not valid UTF-8");
+    return;
+  }
+  expand_out(draft, {0, 0, 0}, "--out", draft.options.out);
+  if (draft.sweep.out.empty()) return;
+  // Relative to where the command was typed, unlike the one in the file.
+  draft.sweep.out = std::filesystem::absolute(draft.sweep.out).string();
 }
 
 void read_limits(Draft& draft, const Node* node) {
@@ -142,6 +161,13 @@ std::optional<SweepSpec> build_sweep(Report& report, Node root, const SchemaInpu
   std::size_t slash = input.path.rfind('/');
   if (slash != std::string::npos) draft.shown_folder = input.path.substr(0, slash + 1);
   draft.sweep.folder = input.folder;
+  if (find_invalid_utf8(input.folder + input.file) != std::string_view::npos) {
+    report.error({0, 0, 0},
+                 fmt::format("the path of the sweep is not valid UTF-8, and results are found by "
+                             "it: \"{}\"; rename the file or folder",
+                             with_bytes_escaped(input.file.empty() ? input.folder : input.file)));
+    return std::nullopt;
+  }
   draft.sweep.file = input.file;
   read_name(draft, root.find("name"), input.path);
   read_out(draft, root.find("out"));

@@ -8,6 +8,7 @@
 #include "spec/draft.h"
 #include "spec/equal_rows.h"
 #include "spec/param_value.h"
+#include "spec/path_text.h"
 #include "spec/placeholders.h"
 #include "spec/read_rows.h"
 #include "spec/suggest.h"
@@ -166,6 +167,13 @@ class RunsReader {
       draft_.runs_are_incomplete = true;
       return;
     }
+    Result<std::string> expanded = expand_path(*pattern);
+    if (!expanded) {
+      report_.error(node.at, fmt::format("`runs_from`: {}", expanded.error().message));
+      draft_.runs_are_incomplete = true;
+      return;
+    }
+    pattern = *std::move(expanded);
     visit_rows(report_, draft_.folder, draft_.shown_folder, *pattern, node.at,
                [&](Node&& row) { add_row(row, "`runs_from`"); });
     if (rows_.rows() == 0 && !report_.incomplete() && !report_.failed())

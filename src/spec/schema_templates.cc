@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "spec/draft.h"
+#include "spec/path_text.h"
 #include "spec/placeholders.h"
 #include "spec/suggest.h"
 #include "spec/units.h"
@@ -27,7 +28,9 @@ class TemplateCheck {
 
   void check() {
     warn_of_pasted_shell();
-    for (const PlacedTemplate& t : step_.templates) {
+    check_words_for_a_shell();
+    for (PlacedTemplate& t : step_.templates) {
+      if (names_files(t.key) && !expand_variables(t)) continue;
       if (t.key == "shell") {
         check_shell(t);
       } else {
@@ -63,6 +66,75 @@ class TemplateCheck {
             "and spaces mean something; `shell = …` passes them in the environment");
         return;
       }
+  }
+
+  /// Keys in which `~` and variables stand for something (spec/path_text.h).
+  static bool names_files(std::string_view key) {
+    return key == "cwd" || key == "outputs" || key == "metrics" || key.starts_with("env.");
+  }
+
+  /// In the template and in the step.  False, and reported: that cannot be done.
+  bool expand_variables(PlacedTemplate& t) {
+    const auto is_parameter = [this](std::string_view name) {
+      return builtin_of(name) || draft_.runs.find(name) != nullptr;
+    };
+    Result<std::string> text = expand_template(t.text, is_parameter);
+    if (!text) {
+      fail(t, text.error().message);
+      return false;
+    }
+    const std::string own = t.key.starts_with("env.") ? t.key.substr(4) : std::string();
+    if (!own.empty() && names_variable(t.text, own)) {
+      fail(t, fmt::format("its value would differ from shell to shell, and so would the job; set "
+                          "{} in the shell that submits, whose environment jobs have",
+                          own));
+      return false;
+    }
+    if ((t.key == "cwd" || t.key == "metrics") && has_wildcards(t.text)) {
+      fail(t, why_no_single_path("*"));
+      return false;
+    }
+    StepSpec& spec = step_.spec;
+    if (t.key == "cwd") spec.cwd = *text;
+    if (t.key == "metrics") spec.metrics = *text;
+    if (t.key == "outputs") std::replace(spec.outputs.begin(), spec.outputs.end(), t.text, *text);
+    for (auto& [name, value] : spec.env) {
+      if (name == own) value = *text;
+    }
+    t.text = *std::move(text);
+    return true;
+  }
+
+  /// `$own` or `${own}` in `text`.
+  static bool names_variable(std::string_view text, const std::string& own) {
+    if (text.find("${" + own + "}") != std::string_view::npos) return true;
+    for (std::size_t at = text.find("$" + own); at != std::string_view::npos;
+         at = text.find("$" + own, at + 1)) {
+      const std::string_view longer = text.substr(at + 1, own.size() + 1);
+      if (longer.size() == own.size() || !is_identifier(longer)) return true;
+    }
+    return false;
+  }
+
+  /// No shell runs the words of a list: a `~` reaches the program as it is.
+  void check_words_for_a_shell() {
+    const std::vector<Template>& command = step_.spec.command;
+    const bool runs_text = command.size() > 2 && command[1].starts_with("-");  // sh -c …
+    for (const PlacedTemplate& t : step_.templates) {
+      const bool is_path = t.text.starts_with("~/");
+      const bool is_variable =
+          t.text.size() > 1 && t.text[0] == '$' && is_identifier(t.text.substr(1, 1));
+      if (t.key != "command" || (!is_path && !is_variable)) continue;
+      if (t.text == command.front()) {
+        fail(t, fmt::format("\"{}\" is no program: no shell runs this command, so nothing is "
+                            "expanded; write the path out",
+                            t.text));
+      } else if (is_path || !runs_text) {
+        report_.warning(t.at, fmt::format("`command`: \"{}\" is passed as it is, because no shell "
+                                          "runs this command; write it out, or use `shell = …`",
+                                          t.text));
+      }
+    }
   }
 
   void fail(const PlacedTemplate& t, const std::string& what) {

@@ -15,6 +15,7 @@
 #include "spec/failure_keys.h"
 #include "spec/known_key.h"
 #include "spec/limit_keys.h"
+#include "spec/path_text.h"
 #include "spec/placeholders.h"
 #include "spec/slurm_keys.h"
 #include "spec/suggest.h"
@@ -213,7 +214,7 @@ void read_env_pass(const KeyInput& in) {
   if (!names) return;
   std::vector<std::string> out;
   for (const PlacedText& name : *names) {
-    if (name.text.empty() || name.text.find('=') != std::string::npos)
+    if (name.text.empty() || name.text.find_first_of("=$~/") != std::string::npos)
       in.field.report.error(name.at, fmt::format("`env_pass`: \"{}\" is no name of a variable; "
                                                  "values are set by `env`",
                                                  name.text));
@@ -244,6 +245,12 @@ void read_snapshot(const KeyInput& in) {
   if (!patterns) return;
   in.step.spec.snapshot.clear();
   for (PlacedText& pattern : *patterns) {
+    Result<std::string> expanded = expand_path(pattern.text);
+    if (!expanded) {
+      in.field.report.error(pattern.at, fmt::format("`snapshot`: {}", expanded.error().message));
+      continue;
+    }
+    pattern.text = *std::move(expanded);
     if (leads_out(pattern.text))
       in.field.report.error(
           pattern.at,

@@ -10,7 +10,9 @@
 
 #include "spec/canonical_json.h"
 #include "spec/number_text.h"
+#include "spec/path_text.h"
 #include "spec/read_rows.h"
+#include "spec/source_text.h"
 #include "spec/suggest.h"
 #include "spec/typed.h"
 
@@ -115,8 +117,19 @@ class ListReader {
     std::string key = fmt::format("{}.glob", name_);
     std::optional<std::string> text = read_nonempty_text({report_, key, pattern});
     if (!text) return std::nullopt;
+    const Result<std::string> expanded = expand_path(*text);
+    if (!expanded) {
+      fail(pattern.at, expanded.error().message);
+      return std::nullopt;
+    }
     std::vector<Node> out;
-    for (std::string& file : glob_files(folder_, *text)) {
+    for (std::string& file : glob_files(folder_, *expanded)) {
+      if (find_invalid_utf8(file) != std::string_view::npos) {
+        fail(pattern.at, fmt::format("\"{}\" matches a file whose name is not valid UTF-8: \"{}\"; "
+                                     "rename it, or leave it out by the pattern",
+                                     *text, with_bytes_escaped(file)));
+        return std::nullopt;
+      }
       Node node;
       node.kind = Node::Kind::String;
       node.at = pattern.at;
@@ -124,7 +137,7 @@ class ListReader {
       out.push_back(std::move(node));
     }
     if (out.empty()) {
-      fail(pattern.at, fmt::format("is empty: no file matches \"{}\"", *text));
+      fail(pattern.at, fmt::format("is empty: no file matches \"{}\"", *expanded));
       return std::nullopt;
     }
     return out;

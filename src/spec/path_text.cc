@@ -1,0 +1,142 @@
+// Placeholders are passed over: their braces mean something in ${NAME} only.
+#include "spec/path_text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "job/redact.h"
+#include "spec/placeholders.h"
+#include "spec/source_text.h"
+
+namespace pergpu {
+namespace {
+
+Error invalid(std::string why) { return Error{ErrorKind::Invalid, 0, std::move(why)}; }
+
+std::size_t end_of_name(std::string_view text, std::size_t from) {
+  std::size_t end = from;
+  while (end < text.size() && is_identifier(text.substr(from, end + 1 - from))) ++end;
+  return end;
+}
+
+/// What is wrong with such a part ("$(", "~otto").
+std::string why_unclear(std::string_view part) {
+  if (part.starts_with('~')) {
+    return fmt::format(
+        "only ~/ stands for a home folder, your own; write ./{} for a name that "
+        "begins so",
+        part);
+  }
+  return fmt::format("`{}` is no variable: write $NAME or ${{NAME}}, and $$ for a `$` itself",
+                     part);
+}
+
+using IsParameter = std::function<bool(std::string_view)>;
+
+/// Takes what begins with the `$` at `*at`, and moves behind it.
+Result<std::string> dollar(std::string_view text, std::size_t* at,
+                           const IsParameter& is_parameter) {
+  const std::size_t next = *at + 1;
+  if (next < text.size() && text[next] == '$') {
+    *at = next + 1;
+    return std::string("$");
+  }
+  const bool is_braced = next < text.size() && text[next] == '{';
+  const std::size_t begin = next + (is_braced ? 1 : 0);
+  const std::size_t end = end_of_name(text, begin);
+  const bool is_closed = !is_braced || (end < text.size() && text[end] == '}');
+  if (end == begin || !is_closed) return invalid(why_unclear(text.substr(*at, 2)));
+  *at = end + (is_braced ? 1 : 0);
+  const std::string_view name = text.substr(begin, end - begin);
+  if (is_braced && is_parameter && is_parameter(name)) {
+    return invalid(
+        fmt::format("is ${{{0}}} the variable or the parameter? Write ${0} for the "
+                    "variable, {{{0}}} for the parameter, and $${{{0}}} for a `$` "
+                    "before it",
+                    name));
+  }
+  return variable_of_shell(name);
+}
+
+/// A value in a text with placeholders: its braces are braces.
+std::string as_text(const std::string& value, bool is_template) {
+  std::string out;
+  for (const char c : value) {
+    if (is_template && (c == '{' || c == '}')) out += c;
+    out += c;
+  }
+  return out;
+}
+
+Result<std::string> expand(std::string_view text, bool is_template,
+                           const IsParameter& is_parameter) {
+  std::string out;
+  std::size_t at = 0;
+  if (text.starts_with('~')) {
+    at = std::min(text.find('/'), text.size());
+    if (at > 1) return invalid(why_unclear(text.substr(0, at)));
+    Result<std::string> home = variable_of_shell("HOME");
+    if (!home) return home;
+    out = as_text(*home, is_template);
+  }
+  while (at < text.size()) {
+    if (text[at] != '$') {
+      out += text[at++];
+      continue;
+    }
+    Result<std::string> value = dollar(text, &at, is_parameter);
+    if (!value) return value;
+    out += as_text(*value, is_template);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::string> variable_of_shell(std::string_view name) {
+  const char* value = std::getenv(std::string(name).c_str());
+  if (value == nullptr) {
+    return invalid(fmt::format(
+        "${0} is not set in this shell; set it, or write $${0} for the text itself", name));
+  }
+  if (is_secret_name(name)) {
+    return invalid(
+        fmt::format("${} looks like a secret, and what stands here is stored with the "
+                    "sweep; jobs have it in their environment",
+                    name));
+  }
+  if (find_invalid_utf8(value) != std::string_view::npos) {
+    return invalid(fmt::format("the value of ${} is not valid UTF-8", name));
+  }
+  return std::string(value);
+}
+
+Result<std::string> expand_path(std::string_view text) { return expand(text, false, {}); }
+
+Result<std::string> expand_template(std::string_view text, const IsParameter& is_parameter) {
+  return expand(text, true, is_parameter);
+}
+
+std::string with_bytes_escaped(std::string_view bytes) {
+  std::string out;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte < 0x80 ? std::string(1, c) : fmt::format("\\x{:02x}", byte);
+  }
+  return out;
+}
+
+std::string why_no_single_path(std::string_view text) {
+  if (text.find_first_of("*?[") == std::string_view::npos) return "";
+  return "is the path of one file or folder, and a pattern (`*`, `?`, `[`) may name many; write it "
+         "out";
+}
+
+Result<std::string> expand_single_path(std::string_view text) {
+  if (std::string why = why_no_single_path(text); !why.empty()) return invalid(std::move(why));
+  return expand_path(text);
+}
+
+}  // namespace pergpu

@@ -1,0 +1,86 @@
+// `~` and variables in texts that name files: expanded, or refused.
+#include "spec/path_text.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "spec/placeholders.h"
+
+namespace pergpu {
+namespace {
+
+class PathTextTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("HOME", "/homes/ann", 1);
+    ::setenv("SCRATCH", "/scratch/{ann}", 1);
+    ::setenv("API_KEY", "s3cret", 1);
+    ::setenv("LATIN", "caf\xe9", 1);
+    ::unsetenv("NOTSET");
+  }
+};
+
+std::string why(const Result<std::string>& expanded) {
+  return expanded ? "expands to " + *expanded : expanded.error().message;
+}
+
+TEST_F(PathTextTest, IsExpandedAsAShellWould) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"runs", "runs"},
+      {"~", "/homes/ann"},
+      {"~/runs", "/homes/ann/runs"},
+      {"$SCRATCH/runs", "/scratch/{ann}/runs"},
+      {"${HOME}2/$HOME", "/homes/ann2//homes/ann"},
+      {"a~/b", "a~/b"},
+      {"./~/b", "./~/b"},
+      {"cost$$5", "cost$5"},
+      {"$$SCRATCH", "$SCRATCH"},
+      {"{a}", "{a}"},
+  };
+  for (const auto& [text, expected] : cases) {
+    EXPECT_EQ(why(expand_path(text)), "expands to " + expected) << text;
+  }
+}
+
+TEST_F(PathTextTest, WhatCannotBeExpandedIsRefused) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"$NOTSET/x", "$NOTSET is not set in this shell"},
+      {"~otto/x", "only ~/ stands for a home folder"},
+      {"$API_KEY", "looks like a secret"},
+      {"$LATIN", "not valid UTF-8"},
+      {"$(date)", "is no variable"},
+      {"${SCRATCH", "is no variable"},
+      {"${SCRATCH:-x}", "is no variable"},
+      {"cost$", "is no variable"},
+      {"$5", "is no variable"},
+  };
+  for (const auto& [text, part] : cases) {
+    EXPECT_NE(why(expand_path(text)).find(part), std::string::npos) << text;
+    EXPECT_EQ(why(expand_path(text)).find("s3cret"), std::string::npos);
+  }
+  EXPECT_NE(why(expand_single_path("runs/*")).find("a pattern"), std::string::npos);
+}
+
+TEST_F(PathTextTest, PlaceholdersStayAndValuesAreNone) {
+  const auto is_parameter = [](std::string_view name) { return name == "seed"; };
+  EXPECT_EQ(why(expand_template("$SCRATCH/{seed}", is_parameter)),
+            "expands to /scratch/{{ann}}/{seed}");
+  EXPECT_EQ(why(expand_template("${HOME}/$${seed}", is_parameter)), "expands to /homes/ann/${seed}");
+  EXPECT_NE(why(expand_template("${seed}", is_parameter)).find("the variable or the parameter"),
+            std::string::npos);
+}
+
+TEST_F(PathTextTest, PatternsAreMadeOfTheTextAndNotOfValues) {
+  EXPECT_TRUE(has_wildcards("{out}/*.ckpt"));
+  EXPECT_FALSE(has_wildcards("{out}/model.pt"));
+  RenderScope scope;
+  scope.out = "/r/[a]*";
+  EXPECT_EQ(*render_pattern("{out}/?.ckpt", scope), "/r/\\[a]\\*/?.ckpt");
+}
+
+}  // namespace
+}  // namespace pergpu
