@@ -34,12 +34,21 @@ extern "C" int __clone(int (*function)(void*), void* stack, int flags, void* arg
 namespace pergpu::os {
 namespace {
 
-enum class Phase : int { None, Session, Affinity, Chdir, Fds, Limit, Exec };
+enum class Phase : int { None, Session, Affinity, Chdir, Fds, Exec };
 
 constexpr std::size_t kChildStackBytes = 32 * 1024;
 constexpr int kLastSignal = 64;
 constexpr std::size_t kKernelSignalSetBytes = 8;
+constexpr unsigned long kIgnoreSignal = 1;  // SIG_IGN
+constexpr int kIoOfProcess = 1;             // IOPRIO_WHO_PROCESS
 static_assert(sizeof(rlimit) == 16, "prlimit64 takes 64-bit limits");
+
+struct ChildLimit {
+  int resource = 0;
+  std::uint64_t soft = 0;
+  bool has_hard = false;
+  std::uint64_t hard = 0;
+};
 
 /// All that the child reads, prepared by the parent, and the failure that it writes.
 struct ChildPlan {
@@ -51,11 +60,17 @@ struct ChildPlan {
   PlacedFd* fds = nullptr;
   std::size_t fd_count = 0;
   int first_free_fd = 3;
-  const rlimit* limits = nullptr;
-  const int* limit_resources = nullptr;
+  const ChildLimit* limits = nullptr;
   std::size_t limit_count = 0;
+  const ProcessAttributes* attributes = nullptr;
+  bool set_groups = false;
+  const gid_t* groups = nullptr;
+  std::size_t group_count = 0;
   const cpu_set_t* cpus = nullptr;
   std::size_t cpus_bytes = 0;
+  bool must_pin = false;
+  std::uint64_t ignored = 0;  // signals
+  std::uint64_t blocked = 0;
   const char* oom_text = nullptr;
   std::size_t oom_bytes = 0;
   mode_t umask = 0;
@@ -69,7 +84,7 @@ struct ChildPlan {
   bool joined_all = true;
   Phase failed = Phase::None;
   int error = 0;
-  std::size_t index = 0;  // of the limit or descriptor concerned
+  std::size_t index = 0;  // of the descriptor concerned
 };
 
 /// "0" is the writer.  First of all, so that nothing that is made on the way counts elsewhere.
@@ -90,11 +105,53 @@ PERGPU_IN_CHILD void join_groups(ChildPlan& plan) {
   leave();
 }
 
-PERGPU_IN_CHILD void default_dispositions() {
-  // The kernel's struct sigaction in any of its layouts: default action, no flags, empty mask.
+PERGPU_IN_CHILD void set_dispositions(std::uint64_t ignored) {
+  // The kernel's struct sigaction: the handler first, no flags, empty mask.
   const unsigned long standard[8] = {};
-  for (int signal = 1; signal <= kLastSignal; ++signal)
-    ::syscall(SYS_rt_sigaction, signal, standard, nullptr, kKernelSignalSetBytes);
+  const unsigned long ignore[8] = {kIgnoreSignal};
+  for (int signal = 1; signal <= kLastSignal; ++signal) {
+    const bool is_ignored = (ignored >> (signal - 1) & 1U) != 0;
+    ::syscall(SYS_rt_sigaction, signal, is_ignored ? ignore : standard, nullptr,
+              kKernelSignalSetBytes);
+  }
+}
+
+/// As much of it as may be had: a job with less is better than none.
+PERGPU_IN_CHILD void set_limit(const ChildLimit& wanted) {
+  rlimit now = {};
+  if (::syscall(SYS_prlimit64, 0, wanted.resource, nullptr, &now) < 0) return;
+  rlimit next = {.rlim_cur = wanted.soft, .rlim_max = wanted.has_hard ? wanted.hard : now.rlim_max};
+  if (!wanted.has_hard && next.rlim_max < next.rlim_cur) next.rlim_max = next.rlim_cur;
+  if (next.rlim_cur > next.rlim_max) next.rlim_cur = next.rlim_max;
+  if (next.rlim_cur == now.rlim_cur && next.rlim_max == now.rlim_max) return;
+  if (::syscall(SYS_prlimit64, 0, wanted.resource, &next, nullptr) == 0) return;
+  if (next.rlim_max > now.rlim_max) next.rlim_max = now.rlim_max;
+  if (next.rlim_cur > next.rlim_max) next.rlim_cur = next.rlim_max;
+  ::syscall(SYS_prlimit64, 0, wanted.resource, &next, nullptr);
+}
+
+/// The kernel compares priorities with the soft limits of who asks for them.
+PERGPU_IN_CHILD void raise_soft_limit(int resource) {
+  rlimit limit = {};
+  if (::syscall(SYS_prlimit64, 0, resource, nullptr, &limit) < 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::syscall(SYS_prlimit64, 0, resource, &limit, nullptr);
+}
+
+PERGPU_IN_CHILD void set_attributes(const ChildPlan& plan) {
+  const ProcessAttributes& wanted = *plan.attributes;
+  raise_soft_limit(RLIMIT_NICE);
+  raise_soft_limit(RLIMIT_RTPRIO);
+  const int priority = wanted.rt_priority;  // the kernel's struct sched_param
+  ::syscall(SYS_sched_setscheduler, 0, wanted.policy, &priority);
+  ::syscall(SYS_setpriority, PRIO_PROCESS, 0, wanted.nice);
+  ::syscall(SYS_ioprio_set, kIoOfProcess, 0, wanted.io_priority);
+  ::syscall(SYS_prctl, PR_SET_TIMERSLACK, wanted.timer_slack_ns, 0, 0, 0);
+  ::syscall(SYS_personality, static_cast<unsigned long>(wanted.personality));
+  if (plan.set_groups) {
+    ::syscall(SYS_setgroups, plan.group_count, plan.groups);
+    ::syscall(SYS_setresgid, wanted.group, wanted.group, wanted.group);
+  }
 }
 
 /// Puts each descriptor in its place.  All are first copied above every target, so that no target
@@ -143,24 +200,23 @@ PERGPU_IN_CHILD void set_oom_score(const ChildPlan& plan) {
 PERGPU_IN_CHILD int child_main(void* argument) {
   ChildPlan& plan = *static_cast<ChildPlan*>(argument);
   join_groups(plan);
-  default_dispositions();
+  set_dispositions(plan.ignored);
   if (plan.new_session && ::syscall(SYS_setsid) < 0) fail(plan, Phase::Session);
   if (plan.parent_death_signal != 0) {
     ::syscall(SYS_prctl, PR_SET_PDEATHSIG, plan.parent_death_signal, 0, 0, 0);
     if (::syscall(SYS_getppid) != plan.parent_pid) leave();  // it died before the signal was armed
   }
   if (plan.set_umask) ::syscall(SYS_umask, plan.umask);
-  if (plan.cpus != nullptr && ::syscall(SYS_sched_setaffinity, 0, plan.cpus_bytes, plan.cpus) < 0)
+  if (plan.cpus != nullptr && ::syscall(SYS_sched_setaffinity, 0, plan.cpus_bytes, plan.cpus) < 0 &&
+      plan.must_pin)
     fail(plan, Phase::Affinity);
+  if (plan.attributes != nullptr) set_attributes(plan);
   if (plan.oom_text != nullptr) set_oom_score(plan);
   if (plan.cwd != nullptr && ::syscall(SYS_chdir, plan.cwd) < 0) fail(plan, Phase::Chdir);
   place_fds(plan);
-  for (std::size_t i = 0; i < plan.limit_count; ++i) {  // last: a low RLIMIT_NOFILE hinders dup3
-    if (::syscall(SYS_prlimit64, 0, plan.limit_resources[i], &plan.limits[i], nullptr) < 0)
-      fail(plan, Phase::Limit, i);
-  }
-  const unsigned long none = 0;
-  ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, kKernelSignalSetBytes);
+  for (std::size_t i = 0; i < plan.limit_count; ++i)  // last: a low RLIMIT_NOFILE hinders dup3
+    set_limit(plan.limits[i]);
+  ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &plan.blocked, nullptr, kKernelSignalSetBytes);
   exec_first(plan);
 }
 
@@ -224,64 +280,31 @@ std::vector<const char*> pointers(const std::vector<std::string>& texts) {
   return out;
 }
 
-/// Without those that the child inherits as they should be.
-struct PreparedLimits {
-  std::vector<rlimit> values = {};
-  std::vector<int> resources = {};
-  std::vector<SpawnLimit> asked = {};
-};
-
-PreparedLimits prepare_limits(const std::vector<SpawnLimit>& limits) {
-  PreparedLimits out;
-  for (const SpawnLimit& limit : limits) {
-    rlimit value = {};
-    const rlim_t soft = limit.soft == ~std::uint64_t{0} ? RLIM_INFINITY : limit.soft;
-    if (::getrlimit(static_cast<__rlimit_resource_t>(limit.resource), &value) < 0)
-      value = {.rlim_cur = 0, .rlim_max = 0};  // an unknown resource: setrlimit will say so
-    else if (value.rlim_cur == soft)
-      continue;
-    value.rlim_cur = soft;
-    value.rlim_max = std::max(value.rlim_max, value.rlim_cur);
-    out.asked.push_back(limit);
-    out.values.push_back(value);
-    out.resources.push_back(limit.resource);
-  }
-  return out;
-}
-
 struct CpuSetFree {
   void operator()(cpu_set_t* set) const { CPU_FREE(set); }
 };
 
-std::string limit_name(int resource) {
-  switch (resource) {
-    case RLIMIT_AS:
-      return "RLIMIT_AS";
-    case RLIMIT_CORE:
-      return "RLIMIT_CORE";
-    case RLIMIT_CPU:
-      return "RLIMIT_CPU";
-    case RLIMIT_DATA:
-      return "RLIMIT_DATA";
-    case RLIMIT_FSIZE:
-      return "RLIMIT_FSIZE";
-    case RLIMIT_MEMLOCK:
-      return "RLIMIT_MEMLOCK";
-    case RLIMIT_NOFILE:
-      return "RLIMIT_NOFILE";
-    case RLIMIT_NPROC:
-      return "RLIMIT_NPROC";
-    case RLIMIT_RSS:
-      return "RLIMIT_RSS";
-    case RLIMIT_STACK:
-      return "RLIMIT_STACK";
-    default:
-      return "resource " + std::to_string(resource);
+/// The one attribute that lies with the memory, which the child shares until its exec: this process
+/// has it meanwhile.
+class CoreFilter {
+ public:
+  explicit CoreFilter(const std::optional<ProcessAttributes>& attributes) {
+    if (!attributes) return;
+    const std::optional<std::uint32_t> own = own_core_filter();
+    if (!own || *own == attributes->core_filter) return;
+    if (set_core_filter(attributes->core_filter)) before_ = own;
   }
-}
+  ~CoreFilter() {
+    if (before_) (void)set_core_filter(*before_);
+  }
+  CoreFilter(const CoreFilter&) = delete;
+  CoreFilter& operator=(const CoreFilter&) = delete;
 
-SpawnFailure describe(const SpawnPlan& plan, const ChildPlan& child,
-                      const std::vector<SpawnLimit>& limits) {
+ private:
+  std::optional<std::uint32_t> before_ = std::nullopt;
+};
+
+SpawnFailure describe(const SpawnPlan& plan, const ChildPlan& child) {
   const int error = child.error;
   switch (child.failed) {
     case Phase::None:
@@ -300,12 +323,6 @@ SpawnFailure describe(const SpawnPlan& plan, const ChildPlan& child,
       return {"chdir", error, plan.cwd};
     case Phase::Fds:
       return {"fds", error, "descriptor " + std::to_string(child.index)};
-    case Phase::Limit: {
-      const SpawnLimit& limit = limits[child.index];
-      const std::string value =
-          limit.soft == ~std::uint64_t{0} ? "unlimited" : std::to_string(limit.soft);
-      return {"limit", error, limit_name(limit.resource) + "=" + value};
-    }
     case Phase::Exec:
       return {"exec", error, plan.argv[0]};
   }
@@ -345,7 +362,13 @@ SpawnResult spawn(const SpawnPlan& plan) {
   const std::vector<const char*> candidates = pointers(candidate_paths);
   std::vector<const char*> shell_argv = {"/bin/sh", nullptr};
   shell_argv.insert(shell_argv.end(), argv.begin() + 1, argv.end());
-  const PreparedLimits limits = prepare_limits(plan.limits);
+  std::vector<ChildLimit> limits;
+  for (const SpawnLimit& limit : plan.limits) {
+    limits.push_back({.resource = limit.resource,
+                      .soft = limit.soft,
+                      .has_hard = limit.hard.has_value(),
+                      .hard = limit.hard.value_or(0)});
+  }
   const std::string oom_text = plan.oom_score_adj ? std::to_string(*plan.oom_score_adj) : "";
 
   UniqueFd dev_null;
@@ -361,13 +384,15 @@ SpawnResult spawn(const SpawnPlan& plan) {
     child.first_free_fd = std::max(child.first_free_fd, placed.as + 1);
 
   std::unique_ptr<cpu_set_t, CpuSetFree> cpus;
-  if (!plan.cpus.empty()) {
-    const int highest = *std::max_element(plan.cpus.begin(), plan.cpus.end());
+  const std::vector<int>& cores =
+      plan.cpus.empty() && plan.attributes ? plan.attributes->cpus : plan.cpus;
+  child.must_pin = !plan.cpus.empty();
+  if (!cores.empty()) {
+    const int highest = *std::max_element(cores.begin(), cores.end());
     cpus.reset(CPU_ALLOC(static_cast<std::size_t>(highest) + 1));
     child.cpus_bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(highest) + 1);
     CPU_ZERO_S(child.cpus_bytes, cpus.get());
-    for (int cpu : plan.cpus)
-      CPU_SET_S(static_cast<std::size_t>(cpu), child.cpus_bytes, cpus.get());
+    for (int cpu : cores) CPU_SET_S(static_cast<std::size_t>(cpu), child.cpus_bytes, cpus.get());
     child.cpus = cpus.get();
   }
 
@@ -378,9 +403,16 @@ SpawnResult spawn(const SpawnPlan& plan) {
   child.cwd = plan.cwd.empty() ? nullptr : plan.cwd.c_str();
   child.fds = fds.data();
   child.fd_count = fds.size();
-  child.limits = limits.values.data();
-  child.limit_resources = limits.resources.data();
-  child.limit_count = limits.values.size();
+  child.limits = limits.data();
+  child.limit_count = limits.size();
+  if (plan.attributes) {
+    child.attributes = &*plan.attributes;
+    child.ignored = plan.attributes->ignored;
+    child.blocked = plan.attributes->blocked;
+    child.groups = plan.attributes->groups.data();
+    child.group_count = plan.attributes->groups.size();
+    child.set_groups = !has_groups(plan.attributes->groups, plan.attributes->group);
+  }
   child.oom_text = plan.oom_score_adj ? oom_text.c_str() : nullptr;
   child.oom_bytes = oom_text.size();
   child.set_umask = plan.umask.has_value();
@@ -392,6 +424,7 @@ SpawnResult spawn(const SpawnPlan& plan) {
   child.join_fds = plan.join_fds.data();
   child.join_count = plan.join_fds.size();
 
+  const CoreFilter filter(plan.attributes);
   const std::unique_ptr<char[]> stack(new char[kChildStackBytes]);
   const auto top = (reinterpret_cast<std::uintptr_t>(stack.get()) + kChildStackBytes) & ~15UL;
 
@@ -426,7 +459,7 @@ SpawnResult spawn(const SpawnPlan& plan) {
     return Spawned{
         .pid = pid, .pidfd = std::move(handle), .is_grouped = is_grouped && child.joined_all};
   if (!plan.sibling) (void)wait_for(pid);
-  return describe(plan, child, limits.asked);
+  return describe(plan, child);
 }
 
 }  // namespace pergpu::os

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "os/fd.h"
+#include "os/process_attributes.h"
 
 namespace pergpu::os {
 
@@ -23,11 +24,6 @@ namespace pergpu::os {
 struct PlacedFd {
   int fd = -1;
   int as = -1;
-};
-
-struct SpawnLimit {
-  int resource = 0;        // RLIMIT_…
-  std::uint64_t soft = 0;  // ~0: unlimited.  A hard limit below it is raised where that is allowed
 };
 
 struct SpawnPlan {
@@ -45,8 +41,10 @@ struct SpawnPlan {
   int parent_death_signal = 0;  // for helpers that must not outlive the thread that starts them
   std::optional<mode_t> umask = std::nullopt;
   std::optional<int> oom_score_adj = std::nullopt;  // best effort
-  std::vector<SpawnLimit> limits = {};
-  std::vector<int> cpus = {};  // empty: the parent's affinity
+  std::vector<SpawnLimit> limits = {};              // as much as may be had of what is asked for
+  std::vector<int> cpus = {};  // empty: the affinity of `attributes`, else the parent's
+  /// Best effort.  Its limits and oom_score_adj are not looked at: `limits`, `oom_score_adj`.
+  std::optional<ProcessAttributes> attributes = std::nullopt;
   // Control groups (os/cgroup.h), best effort; all borrowed.
   int group_fd = -1;               // a folder of cgroup v2: the child is born in it
   std::vector<int> join_fds = {};  // cgroup.procs files: the child joins these before its exec
@@ -59,7 +57,7 @@ struct Spawned {
 };
 
 /// Nothing runs.  `phase` is one of "dev-null", "clone", "session", "affinity", "chdir", "fds",
-/// "limit", "exec"; `object` is the path or value concerned.
+/// "exec"; `object` is the path or value concerned.
 struct SpawnFailure {
   std::string phase = {};
   int os_errno = 0;
@@ -69,7 +67,8 @@ struct SpawnFailure {
 using SpawnResult = std::variant<Spawned, SpawnFailure>;
 
 /// Returns when the program runs (its exec succeeded) or nothing does.  Signal mask and
-/// dispositions of the program are the defaults.  REQUIRES: argv is not empty.
+/// dispositions of the program are the defaults, or those of `attributes`.  REQUIRES: argv is not
+/// empty.
 SpawnResult spawn(const SpawnPlan& plan);
 
 /// The files that execvp() would try for `program`, in order.

@@ -183,16 +183,14 @@ TEST_F(KeeperAttempt, FolderThatCannotBeMadeIsAFailedMkdir) {
   EXPECT_EQ(failed.object, start.folder.out);
 }
 
-TEST_F(KeeperAttempt, LimitThatIsNotAllowedIsNamed) {
+TEST_F(KeeperAttempt, LimitThatIsNotAllowedFailsNoJob) {
   start_keeper();
   Client client = connect();
-  Start start = shell(1, "true");
+  Start start = shell(1, "exit 7");
   start.limits = {{.resource = 99, .soft = 5}};
   client.send(start);
-  const SpawnFailed failed = client.expect<SpawnFailed>();
-  EXPECT_EQ(failed.phase, "limit");
-  EXPECT_EQ(failed.os_errno, EINVAL);
-  EXPECT_EQ(failed.object, "resource 99=5");
+  client.expect<Started>();
+  EXPECT_EQ(client.expect<Exited>().exit_code, 7);
 }
 
 TEST_F(KeeperAttempt, CoresThatDoNotExistAreAFailedAffinity) {
