@@ -36,6 +36,26 @@ constexpr int kShareEvery = 10;     // samples between two that read shares, whi
 constexpr int kFirstLeaseFd = 100;  // out of the way of numbers that shell scripts use
 constexpr int kJobOomScore = 500;   // the kernel takes a job before the shell, and before us
 
+os::ProcessAttributes attributes_of(const Shell& shell) {
+  os::ProcessAttributes out;
+  for (const ShellLimit& limit : shell.limits)
+    out.limits.push_back({.resource = limit.resource, .soft = limit.soft, .hard = limit.hard});
+  out.nice = shell.nice;
+  out.policy = shell.policy;
+  out.rt_priority = shell.rt_priority;
+  out.io_priority = shell.io_priority;
+  out.cpus.assign(shell.cpus.begin(), shell.cpus.end());
+  out.ignored = shell.ignored;
+  out.blocked = shell.blocked;
+  out.timer_slack_ns = shell.timer_slack_ns;
+  out.personality = shell.personality;
+  out.core_filter = shell.core_filter;
+  out.oom_score_adj = shell.oom_score_adj;
+  out.group = shell.group;
+  out.groups.assign(shell.groups.begin(), shell.groups.end());
+  return out;
+}
+
 os::SpawnPlan spawn_plan_of(const Start& start, int log_fd, const std::vector<os::UniqueFd>& leases,
                             const os::UniqueFd& folder_lock, const os::Cgroup* group) {
   os::SpawnPlan plan;
@@ -48,8 +68,14 @@ os::SpawnPlan spawn_plan_of(const Start& start, int log_fd, const std::vector<os
   plan.umask = static_cast<mode_t>(start.folder.umask);
   plan.oom_score_adj = kJobOomScore;
   plan.cpus.assign(start.cpu_list.begin(), start.cpu_list.end());
-  for (const Limit& limit : start.limits)
-    plan.limits.push_back({.resource = limit.resource, .soft = limit.soft});
+  if (start.shell) {
+    plan.attributes = attributes_of(*start.shell);
+    plan.limits = plan.attributes->limits;
+    plan.oom_score_adj = std::max(kJobOomScore, plan.attributes->oom_score_adj);
+  } else {
+    for (const Limit& limit : start.limits)
+      plan.limits.push_back({.resource = limit.resource, .soft = limit.soft});
+  }
   for (std::size_t i = 0; i < leases.size(); ++i)
     plan.fds.push_back({.fd = leases[i].get(), .as = kFirstLeaseFd + static_cast<int>(i)});
   if (folder_lock)

@@ -209,7 +209,7 @@ void Keeper::lose_connection() {
   const std::int64_t now = os::boot_now_ns();
   if (options_.ends_alone) return leave_alone(now);
   if (is_free() || after_loss_ == AfterLoss::Wait) exit_at_ns_ = now + kAloneNs;
-  if (after_loss_ == AfterLoss::Revive && !options_.pergpu.empty()) revive_.lost(now);
+  if (after_loss_ == AfterLoss::Revive && !options_.pergpu.empty()) revive_.lost(now, yields_);
 }
 
 /// Nobody comes after this coordinator: what it has started ends with it.
@@ -242,6 +242,8 @@ void Keeper::on_frame(const Connection::Frame& frame) {
       return with(decode<Quit>(frame.payload), [&](const Quit& m) { quit(m); });
     case Type::Signal:
       return with(decode<Signal>(frame.payload), [&](const Signal& m) { signal(m); });
+    case Type::Yield:
+      return with(decode<Yield>(frame.payload), [&](const Yield& m) { yields_ = m.yields; });
     case Type::State:
     case Type::Started:
     case Type::SpawnFailed:
@@ -255,6 +257,7 @@ void Keeper::on_frame(const Connection::Frame& frame) {
 
 void Keeper::hello() {
   after_loss_ = AfterLoss::Revive;
+  yields_ = false;
   State state;
   state.keeper = options_.id;
   state.pid = ::getpid();

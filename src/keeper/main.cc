@@ -96,7 +96,7 @@ bool parse(int argc, char** argv, Arguments& out) {
 /// Nothing but the coordinator's QUIT and its own end of work ends a keeper.
 void become_hard_to_end() {
   (void)::setsid();  // fails when the starter did it
-  for (const int signal : {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2})
+  for (const int signal : {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGXFSZ})
     ::signal(signal, SIG_IGN);
   const pergpu::os::UniqueFd oom(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
   if (oom) (void)!::write(oom.get(), "-500", 4);  // only root may; others keep 0

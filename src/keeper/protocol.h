@@ -11,6 +11,7 @@
 //   FORGET   its outcome is durable               MEMORY        the watched memory was passed
 //   (once) QUIT     the coordinator leaves               NOTIFY        one line of the job
 //   SIGNAL   ahead of a timeout or cancel         QUIET         no output, or no work either
+//   YIELD    other keepers revive first
 //
 // A keeper serves one connection at a time, in the order of their arrival, and reads each to its
 // end before it takes the next: what a killed coordinator had sent is done before its successor's
@@ -46,6 +47,7 @@ enum class Type : std::uint8_t {
   Forget = 5,
   Quit = 6,
   Signal = 7,
+  Yield = 8,
   State = 65,
   Started = 66,
   SpawnFailed = 67,
@@ -83,6 +85,31 @@ struct Limit {
   std::uint64_t soft = 0;
 };
 
+/// RLIMIT_… of the submitting shell; ~0: unlimited.
+struct ShellLimit {
+  std::int32_t resource = 0;
+  std::uint64_t soft = 0;
+  std::uint64_t hard = 0;
+};
+
+/// What the job has of the shell that submitted it (os/process_attributes.h).
+struct Shell {
+  std::vector<ShellLimit> limits = {};
+  std::int32_t nice = 0;
+  std::int32_t policy = 0;
+  std::int32_t rt_priority = 0;
+  std::int32_t io_priority = 0;
+  std::vector<std::int32_t> cpus = {};
+  std::uint64_t ignored = 0;
+  std::uint64_t blocked = 0;
+  std::int64_t timer_slack_ns = 50'000;
+  std::uint32_t personality = 0;
+  std::uint32_t core_filter = 0x33;
+  std::int32_t oom_score_adj = 0;
+  std::uint32_t group = 0;
+  std::vector<std::uint32_t> groups = {};
+};
+
 struct Start {
   static constexpr Type kType = Type::Start;
   AttemptId id = {};
@@ -93,7 +120,7 @@ struct Start {
   std::string log_path = {};
   std::string record_path = {};
   std::string record_at_start = {};
-  std::vector<Limit> limits = {};
+  std::vector<Limit> limits = {};  // where there is no `shell`
   std::vector<std::int32_t> cpu_list = {};
   std::uint32_t lease_count = 0;
   std::vector<std::string> outputs = {};
@@ -105,6 +132,7 @@ struct Start {
   std::int64_t stall_ns = 0;    // QUIET after so long without output and CPU time; 0: not watched
   std::string holder = {};      // who works in the folder, for those who have to wait for it
   std::vector<std::string> patterns = {};  // of outputs: each must match one (os/expected_files.h)
+  std::optional<Shell> shell = std::nullopt;  // nullopt: it has what its keeper has
 };
 
 struct Stop {
@@ -119,6 +147,13 @@ struct Signal {
   static constexpr Type kType = Type::Signal;
   AttemptId id = {};
   std::int32_t number = 0;
+};
+
+/// This keeper has less to give to jobs than the coordinator (a lower hard limit, a higher nice
+/// value), and so had a coordinator that it starts.
+struct Yield {
+  static constexpr Type kType = Type::Yield;
+  bool yields = true;
 };
 
 /// Also writes `final_record` to `record_path`, whether the attempt is held or not.
@@ -282,14 +317,20 @@ inline void fields(auto& a, MaybeConst<FileToWrite> auto& m) {
 inline void fields(auto& a, MaybeConst<Folder> auto& m) { a(m.out, m.attempt, m.umask, m.files); }
 inline void fields(auto& a, MaybeConst<Prepare> auto& m) { a(m.folder); }
 inline void fields(auto& a, MaybeConst<Limit> auto& m) { a(m.resource, m.soft); }
+inline void fields(auto& a, MaybeConst<ShellLimit> auto& m) { a(m.resource, m.soft, m.hard); }
+inline void fields(auto& a, MaybeConst<Shell> auto& m) {
+  a(m.limits, m.nice, m.policy, m.rt_priority, m.io_priority, m.cpus, m.ignored, m.blocked);
+  a(m.timer_slack_ns, m.personality, m.core_filter, m.oom_score_adj, m.group, m.groups);
+}
 inline void fields(auto& a, MaybeConst<Start> auto& m) {
   a(m.id, m.folder, m.argv, m.env, m.cwd, m.log_path, m.record_path, m.record_at_start);
   a(m.limits, m.cpu_list, m.lease_count, m.outputs, m.memory_bytes, m.grace_ns, m.ready_path,
     m.cpu_milli, m.idle_ns, m.stall_ns);
-  a(m.holder, m.patterns);
+  a(m.holder, m.patterns, m.shell);
 }
 inline void fields(auto& a, MaybeConst<Stop> auto& m) { a(m.id, m.kill); }
 inline void fields(auto& a, MaybeConst<Signal> auto& m) { a(m.id, m.number); }
+inline void fields(auto& a, MaybeConst<Yield> auto& m) { a(m.yields); }
 inline void fields(auto& a, MaybeConst<Quiet> auto& m) {
   a(m.id, m.is_stall, m.silent_ns, m.cpu_ns);
 }

@@ -16,6 +16,7 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kFirstWait = 12 * kSecond;
 constexpr std::int64_t kLongestWait = 60 * kSecond;
+constexpr std::int64_t kYield = 3 * kSecond;
 constexpr int kLockFd = 3;
 
 }  // namespace
@@ -32,9 +33,10 @@ std::int64_t ReviveSchedule::not_too_often(std::int64_t at_ns) const {
   return fifth_last == 0 ? at_ns : std::max(at_ns, fifth_last + 60 * kSecond);
 }
 
-void ReviveSchedule::lost(std::int64_t now_ns) {
+void ReviveSchedule::lost(std::int64_t now_ns, bool yields) {
   wait_ns_ = kFirstWait;
-  next_ns_ = not_too_often(now_ns + static_cast<std::int64_t>(below(kSecond / 10)));
+  const std::int64_t first_ns = now_ns + (yields ? kYield : 0);
+  next_ns_ = not_too_often(first_ns + static_cast<std::int64_t>(below(kSecond / 10)));
 }
 
 void ReviveSchedule::started(std::int64_t now_ns) {

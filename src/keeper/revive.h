@@ -16,8 +16,8 @@ class ReviveSchedule {
  public:
   explicit ReviveSchedule(std::uint64_t seed) : random_(seed | 1) {}
 
-  /// The connection was lost.
-  void lost(std::int64_t now_ns);
+  /// The connection was lost.  `yields`: to keepers that have more to give, for a few seconds.
+  void lost(std::int64_t now_ns, bool yields = false);
   /// Somebody connected, or reviving is not wanted.
   void cancel() { next_ns_.reset(); }
   /// One was started.  It may fail before it connects, and the queue may depend on it.

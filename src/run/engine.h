@@ -16,6 +16,7 @@
 #include "ids.h"
 #include "job/event.h"
 #include "os/fd.h"
+#include "os/process_attributes.h"
 #include "result.h"
 
 namespace pergpu {
@@ -49,10 +50,11 @@ struct AttemptPlan {
   std::vector<std::string> argv = {};
   std::vector<std::string> env = {};  // NAME=value, complete
   std::string cwd = {};
-  std::string log_path = {};         // opened O_APPEND|O_CREAT for stdout and stderr
-  std::string record_path = {};      // attempt.json
-  std::string record_at_start = {};  // its content while running
-  std::vector<ResourceLimit> limits = {};
+  std::string log_path = {};               // opened O_APPEND|O_CREAT for stdout and stderr
+  std::string record_path = {};            // attempt.json
+  std::string record_at_start = {};        // its content while running
+  std::vector<ResourceLimit> limits = {};  // where there is no `shell`
+  std::optional<os::ProcessAttributes> shell = std::nullopt;  // as far as they may be had
   std::vector<int> cpu_list = {};
   std::vector<int> lease_fds = {};  // borrowed: inherited by the first process of the attempt
   std::vector<std::string> outputs =

@@ -27,7 +27,35 @@ keeper::Folder to_wire(const FolderPlan& plan) {
   return out;
 }
 
-keeper::Start to_wire(AttemptPlan plan) {
+keeper::Shell to_wire(const os::ProcessAttributes& shell) {
+  keeper::Shell out;
+  for (const os::SpawnLimit& limit : shell.limits) {
+    const std::uint64_t hard = limit.hard.value_or(limit.soft);
+    out.limits.push_back({.resource = limit.resource, .soft = limit.soft, .hard = hard});
+  }
+  out.nice = shell.nice;
+  out.policy = shell.policy;
+  out.rt_priority = shell.rt_priority;
+  out.io_priority = shell.io_priority;
+  out.cpus.assign(shell.cpus.begin(), shell.cpus.end());
+  out.ignored = shell.ignored;
+  out.blocked = shell.blocked;
+  out.timer_slack_ns = shell.timer_slack_ns;
+  out.personality = shell.personality;
+  out.core_filter = shell.core_filter;
+  out.oom_score_adj = shell.oom_score_adj;
+  out.group = shell.group;
+  out.groups.assign(shell.groups.begin(), shell.groups.end());
+  return out;
+}
+
+/// A keeper of an earlier release starts nothing where a limit is above its own hard limit.
+std::uint64_t soft_limit_for(const ResourceLimit& limit, pid_t keeper) {
+  if (keeper == 0) return limit.soft;
+  return std::min(limit.soft, os::hard_limit_of(keeper, limit.resource));
+}
+
+keeper::Start to_wire(AttemptPlan plan, pid_t keeper) {
   keeper::Start out;
   out.id = plan.id;
   out.folder = to_wire(plan.folder);
@@ -37,7 +65,9 @@ keeper::Start to_wire(AttemptPlan plan) {
   out.log_path = std::move(plan.log_path);
   out.record_path = std::move(plan.record_path);
   out.record_at_start = std::move(plan.record_at_start);
-  for (const ResourceLimit& limit : plan.limits) out.limits.push_back({limit.resource, limit.soft});
+  for (const ResourceLimit& limit : plan.limits)
+    out.limits.push_back({limit.resource, soft_limit_for(limit, keeper)});
+  if (plan.shell) out.shell = to_wire(*plan.shell);
   out.cpu_list.assign(plan.cpu_list.begin(), plan.cpu_list.end());
   out.lease_count = static_cast<std::uint32_t>(plan.lease_fds.size());
   out.outputs = std::move(plan.outputs);
@@ -131,13 +161,14 @@ LocalEngine::Keeper* LocalEngine::keeper_of(LaneId lane) {
 
 LocalEngine::Keeper* LocalEngine::any_free_keeper() {
   const auto it = std::find_if(keepers_.begin(), keepers_.end(),
-                               [](const auto& entry) { return entry.second.is_free(); });
+                               [](const auto& entry) { return entry.second.may_start(); });
   return it == keepers_.end() ? nullptr : &it->second;
 }
 
 KeeperId LocalEngine::assign(LaneId lane) {
   Keeper* keeper = keeper_of(lane);
-  if (keeper == nullptr || keeper->attempt || keeper->state_wanted) keeper = any_free_keeper();
+  if (keeper == nullptr || keeper->attempt || keeper->state_wanted || keeper->has_less)
+    keeper = any_free_keeper();
   if (keeper == nullptr) {
     const Result<KeeperId> started = start_keeper();
     if (!started) return {};  // start() tries again and reports
@@ -182,7 +213,7 @@ void LocalEngine::start(LaneId lane, AttemptPlan plan) {
   Tracked& tracked = attempts_[id];
   tracked = {.keeper = keeper->link->id(), .log_path = plan.log_path};
   const std::vector<int> leases = plan.lease_fds;
-  keeper->link->send(to_wire(std::move(plan)), leases);
+  keeper->link->send(to_wire(std::move(plan), keeper->link->pid()), leases);
 }
 
 void LocalEngine::stop(AttemptId id, StopHow how) {
@@ -305,6 +336,7 @@ void LocalEngine::on_frame(KeeperId id, os::FrameStream::Frame frame) {
     case keeper::Type::Forget:
     case keeper::Type::Quit:
     case keeper::Type::Signal:
+    case keeper::Type::Yield:
       return;  // ours to say; unknown types of later releases are passed over like them
   }
 }
@@ -382,19 +414,25 @@ void LocalEngine::schedule_trim() {
 void LocalEngine::trim() {
   const std::int64_t now = clock_.now().boot_ns;
   bool any_idle = false;
+  // One of those that are as good as this process stays: it may have to start the next one.
+  auto good = std::count_if(keepers_.begin(), keepers_.end(),
+                            [](const auto& entry) { return !entry.second.has_less; });
   for (auto it = keepers_.begin(); it != keepers_.end() && keepers_.size() > 1;) {
-    const bool is_old = it->second.is_free() && it->second.idle_since_ns + kIdleNs <= now;
+    const bool is_last = !it->second.has_less && good <= 1;
+    const bool is_old =
+        it->second.is_free() && it->second.idle_since_ns + kIdleNs <= now && !is_last;
     any_idle = any_idle || it->second.is_free();
     if (!is_old) {
       ++it;
       continue;
     }
+    if (!it->second.has_less) --good;
     if (it->second.lane) keeper_of_lane_.erase(*it->second.lane);
     it->second.link->send(keeper::Quit{.revive = false});
     leaving_.push_back(std::move(it->second.link));
     it = keepers_.erase(it);
   }
-  if (keepers_.empty()) (void)start_keeper();
+  if (good == 0) (void)start_keeper();
   if (any_idle) schedule_trim();
 }
 

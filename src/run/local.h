@@ -69,7 +69,9 @@ class LocalEngine final : public Engine {
     bool state_wanted = false;  // found, or connected to again: its STATE is still to come
     std::int64_t idle_since_ns = 0;
     std::int64_t pause_ns = 0;  // before it is connected to again
+    bool has_less = false;      // than this process to give to jobs: it starts none any more
     bool is_free() const { return !attempt && !assigned && !state_wanted; }
+    bool may_start() const { return is_free() && !has_less; }
   };
   /// An attempt from its start (or adoption) until it is acknowledged.
   struct Tracked {

@@ -1,5 +1,6 @@
 // One attempt through a real keeper: how it starts, how it fails to start, how it ends.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <set>
@@ -191,6 +192,19 @@ TEST_F(KeeperAttempt, LimitThatIsNotAllowedFailsNoJob) {
   client.send(start);
   client.expect<Started>();
   EXPECT_EQ(client.expect<Exited>().exit_code, 7);
+}
+
+TEST_F(KeeperAttempt, JobHasWhatItsShellHad) {
+  start_keeper();
+  Client client = connect();
+  Start start = shell(1, "ulimit -Sn; ulimit -Hn; nice; grep SigIgn /proc/self/status");
+  start.limits = {{.resource = RLIMIT_NOFILE, .soft = 5}};  // for keepers of an earlier release
+  start.shell = Shell{
+      .limits = {{.resource = RLIMIT_NOFILE, .soft = 70, .hard = 80}}, .nice = 12, .ignored = 1};
+  client.send(start);
+  client.expect<Started>();
+  EXPECT_EQ(client.expect<Exited>().exit_code, 0);
+  EXPECT_EQ(slurp(start.log_path), "70\n80\n12\nSigIgn:\t0000000000000001\n");
 }
 
 TEST_F(KeeperAttempt, CoresThatDoNotExistAreAFailedAffinity) {

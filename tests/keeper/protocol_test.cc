@@ -23,6 +23,7 @@ Start full_start() {
   start.outputs = {"/o/model.pt"};
   start.grace_ns = -5;
   start.ready_path = "/o/metrics.jsonl";
+  start.shell = Shell{.limits = {{7, 1024, 4096}}, .nice = -3, .cpus = {0, 1}, .groups = {4}};
   return start;
 }
 
@@ -37,6 +38,17 @@ TEST(Wire, ReadsWhatItWrote) {
   EXPECT_EQ(read->cpu_list, (std::vector<std::int32_t>{0, 3}));
   EXPECT_EQ(read->grace_ns, -5);
   EXPECT_EQ(encode(*read), encode(full_start()));
+}
+
+TEST(Wire, StartOfAnEarlierReleaseHasNoShell) {
+  Start start = full_start();
+  start.shell.reset();
+  std::string bytes = encode(start);
+  bytes.pop_back();  // the one byte that says that there is none
+  const std::optional<Start> read = decode<Start>(bytes);
+  ASSERT_TRUE(read);
+  EXPECT_FALSE(read->shell);
+  EXPECT_EQ(read->ready_path, "/o/metrics.jsonl");
 }
 
 TEST(Wire, KeepsOptionalFieldsApart) {
@@ -124,6 +136,13 @@ TEST(ReviveSchedule, FirstComesSoonAndConnectionCancelsIt) {
   EXPECT_LT(*schedule.next(), 1100 * kMs);
   schedule.cancel();
   EXPECT_FALSE(schedule.next());
+}
+
+TEST(ReviveSchedule, OneThatYieldsLetsOthersBeFirst) {
+  ReviveSchedule schedule(7);
+  schedule.lost(1000 * kMs, /*yields=*/true);
+  EXPECT_GE(*schedule.next(), 4000 * kMs);
+  EXPECT_LT(*schedule.next(), 4100 * kMs);
 }
 
 TEST(ReviveSchedule, OneThatDoesNotConnectIsFollowedByAnother) {
