@@ -230,7 +230,7 @@ Outlook outlook_of(SubmitPreview preview, const SweepSpec& sweep) {
 
 /// What needs no coordinator to be refused; "": nothing.  What GPUs there are only a look can tell.
 std::string refusal_of(const SweepSpec& sweep) {
-  const Machine machine = read_machine();
+  const Machine machine = read_whole_machine();
   Capacity capacity;
   capacity.cpus = machine.core_count();
   capacity.memory_bytes = machine.memory_bytes;

@@ -17,6 +17,7 @@
 #include "cli/standard_output.h"
 #include "cli/store.h"
 #include "cli/usage.h"
+#include "os/process_attributes.h"
 
 using namespace pergpu::cli;
 
@@ -71,7 +72,9 @@ int run_program(std::vector<std::string> words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  pergpu::os::remember_signals();  // jobs get those of the shell, not ours
   reserve_standard_streams();
+  ::signal(SIGCHLD, SIG_DFL);
   ::signal(SIGPIPE, SIG_IGN);
   int code = kSomeFailed;
   try {

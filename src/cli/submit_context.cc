@@ -3,7 +3,6 @@
 #include "cli/submit_context.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <cstdlib>
 
 #include "cli/git.h"
+#include "os/process_attributes.h"
 #include "os/random.h"
 
 namespace pergpu::cli {
@@ -21,17 +21,6 @@ mode_t current_umask() {
   const mode_t mask = ::umask(077);
   ::umask(mask);
   return mask;
-}
-
-std::vector<std::pair<int, std::uint64_t>> soft_limits() {
-  std::vector<std::pair<int, std::uint64_t>> limits;
-  for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
-    rlimit limit{};
-    if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) < 0) continue;
-    limits.emplace_back(resource, limit.rlim_cur == RLIM_INFINITY ? ~std::uint64_t{0}
-                                                                  : std::uint64_t{limit.rlim_cur});
-  }
-  return limits;
 }
 
 std::string devices_of_shell() {
@@ -53,7 +42,9 @@ SubmitContext capture_context(const std::string& folder, const std::string& devi
   std::array<char, PATH_MAX> cwd{};
   if (::getcwd(cwd.data(), cwd.size())) context.cwd = cwd.data();
   context.umask = current_umask();
-  context.limits = soft_limits();
+  context.shell = os::own_attributes();
+  for (const os::SpawnLimit& limit : context.shell->limits)
+    context.limits.emplace_back(limit.resource, limit.soft);
   context.env = environment_entries();
   context.devices = devices.empty() ? devices_of_shell() : devices;
   const GitState git = git_state_of(folder);

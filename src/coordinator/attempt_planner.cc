@@ -356,6 +356,12 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand,
   plan.log_path = r->scope.out + "/log.txt";
   plan.record_path = r->scope.out + "/attempt.json";
   for (const auto& [resource, soft] : sweep.context.limits) plan.limits.push_back({resource, soft});
+  plan.shell = sweep.context.shell;
+  if (plan.shell && step.signal) {  // what the step asks for arrives
+    const std::uint64_t asked = std::uint64_t{1} << (step.signal->number - 1);
+    plan.shell->ignored &= ~asked;
+    plan.shell->blocked &= ~asked;
+  }
   plan.cpu_list = attempt.placement.cpu_list;
   plan.memory_bytes = demand.memory_bytes.value_or(0);
   if (step.cpus && plan.cpu_list.empty()) plan.cpu_milli = 1000 * *step.cpus;

@@ -401,8 +401,9 @@ void Coordinator::begin(const Choice& choice, const Demand& demand) {
                    .demand = demand,
                    .lane = choice.lane,
                    .gpus = choice.gpus};
-  live.cpus =
-      cpu_budget(step.spec.cpus, parts_.machine.core_count(), lanes_of(sweep), lanes_taken(demand));
+  const os::ProcessAttributes* shell = sweep.context.shell ? &*sweep.context.shell : nullptr;
+  const CoreShare share = cores_within(parts_.machine, shell ? shell->cpus : std::vector<int>());
+  live.cpus = cpu_budget(step.spec.cpus, share.count, lanes_of(sweep), lanes_taken(demand));
   std::vector<LiveBudget> budgets;
   for (const auto& [other, attempt] : live_) budgets.push_back({attempt.cpus, attempt.cpu_list});
   Placement placement{.lane = live.lane,
@@ -421,8 +422,7 @@ void Coordinator::begin(const Choice& choice, const Demand& demand) {
   }
   meet(live);
   placement.mps = joins_mps(job, live);
-  placement.cpu_list = live.cpu_list =
-      choose_cores(live.cpus, parts_.machine.cores, near_cpus, budgets);
+  placement.cpu_list = live.cpu_list = choose_cores(live.cpus, share.cores, near_cpus, budgets);
   if (choice.gpus.size() > 1) placement.port = meeting_port();
   for (const LaneId& lane : pergpu::lanes_of(placement)) {
     lane_use_.occupy(lane, parts_.clock->now().boot_ns);

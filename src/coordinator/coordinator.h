@@ -126,6 +126,8 @@ class Coordinator {
     os::Clock* clock = nullptr;
     Timers* timers = nullptr;
     Machine machine = {};
+    os::Reach reach = {};        // what it can give to jobs
+    bool is_service = false;     // of a service manager, which decides that
     os::CgroupSite groups = {};  // for words only
     std::string home = {};
     std::string node = {};        // of a cluster, whose allocation this is; "": a machine by itself
@@ -296,6 +298,8 @@ class Coordinator {
   Demand asked_by(const Job& job) const;
   /// Files of the step that changed since its first start.
   std::vector<std::string> warnings_of(const Job& job) const;
+  std::string clamp_words(const SubmitContext& context) const;
+  const os::Reach& reach() const { return parts_.reach; }
 
  private:
   Result<void> check_settings(const Sweep& sweep, const std::set<JobId>& named,

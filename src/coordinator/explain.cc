@@ -7,6 +7,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/describe.h"
 #include "coordinator/readiness.h"
+#include "coordinator/shell.h"
 #include "job/text.h"
 
 namespace pergpu {
@@ -168,7 +169,18 @@ std::vector<std::string> Coordinator::warnings_of(const Job& job) const {
         fmt::format("it takes turns on its GPU, although its step says sharing = \"mps\": {}",
                     its->mps_trouble));
   }
+  const bool is_over = is_ended(job.state);
+  if (!is_over && !is_on_cluster(job)) {
+    std::string less = clamp_words(parts_.world->sweep_of(job).context);
+    if (!less.empty()) warnings.push_back(std::move(less));
+  }
   return warnings;
+}
+
+/// What jobs of this submit do not get of their shell; "": they get all.
+std::string Coordinator::clamp_words(const SubmitContext& context) const {
+  if (!context.shell || context.engine != "local") return {};
+  return clamp_warning(*context.shell, parts_.reach, parts_.is_service);
 }
 
 void Coordinator::tell_idle(LaneId id, LaneSnapshot& lane) const {

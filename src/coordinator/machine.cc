@@ -2,18 +2,18 @@
 // the affinity mask, since a quota names none.
 #include "coordinator/machine.h"
 
-#include <sched.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "os/file.h"
 #include "os/own_cgroups.h"
+#include "os/process_attributes.h"
 
 namespace pergpu {
 namespace {
@@ -69,17 +69,9 @@ std::uint64_t total_memory() {
   return at == std::string::npos ? 0 : number(std::string_view(text).substr(at)).value_or(0) * 1024;
 }
 
-}  // namespace
-
-Machine read_machine() {
+Machine read_with(std::vector<int> cores) {
   Machine machine;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) {
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(static_cast<std::size_t>(core), &set)) machine.cores.push_back(core);
-    }
-  }
+  machine.cores = std::move(cores);
   if (machine.cores.empty()) machine.cores.push_back(0);
   if (std::optional<int> quota = quota_cores(); quota && *quota < machine.core_count()) {
     machine.cores.resize(static_cast<std::size_t>(*quota));
@@ -92,5 +84,20 @@ Machine read_machine() {
   }
   return machine;
 }
+
+}  // namespace
+
+CoreShare cores_within(const Machine& machine, const std::vector<int>& affinity) {
+  if (affinity.empty()) return {machine.core_count(), machine.cores};
+  CoreShare out;
+  std::set_intersection(machine.cores.begin(), machine.cores.end(), affinity.begin(),
+                        affinity.end(), std::back_inserter(out.cores));
+  out.count = out.cores.empty() ? std::min(machine.core_count(), static_cast<int>(affinity.size()))
+                                : static_cast<int>(out.cores.size());
+  return out;
+}
+
+Machine read_machine() { return read_with(os::own_cores()); }
+Machine read_whole_machine() { return read_with(os::usable_cores()); }
 
 }  // namespace pergpu

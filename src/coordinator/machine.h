@@ -12,7 +12,16 @@ struct Machine {
   int core_count() const { return static_cast<int>(cores.size()); }
 };
 
+/// What a sweep may use whose shell has this affinity (empty: not known).
+struct CoreShare {
+  int count = 0;
+  std::vector<int> cores = {};  // empty: which ones is not known, for a quota names none
+};
+CoreShare cores_within(const Machine& machine, const std::vector<int>& affinity);
+
 /// Reads sched_getaffinity, the cgroup's cpu.max and memory.max (v2, or v1), /proc/meminfo.
 Machine read_machine();
+/// The same as a coordinator sees it that is started from here: with all cores that may be had.
+Machine read_whole_machine();
 
 }  // namespace pergpu

@@ -17,6 +17,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "coordinator/shell.h"
+
 namespace pergpu {
 namespace {
 
@@ -298,7 +300,7 @@ void fields(V& v, F&& f) {
   f("throttle", v.throttle);
 }
 
-/// Without `env` and `cwd`, whose bytes need care.
+/// Without `env` and `cwd`, whose bytes need care, and `shell`.
 template <typename V, typename F>
 requires std::is_same_v<std::remove_const_t<V>, SubmitContext>
 void fields(V& v, F&& f) {
@@ -447,12 +449,14 @@ void to_json(json& j, const SubmitContext& v) {
   json env = json::array();
   for (const std::string& entry : v.env) env.push_back(bytes_to_json(entry));
   j["env"] = std::move(env);
+  if (v.shell) j["shell"] = json_of(*v.shell);
 }
 
 void from_json(const json& j, SubmitContext& v) {
   read_fields(j, v);
   if (!j.is_object()) return;
   if (const auto cwd = j.find("cwd"); cwd != j.end()) v.cwd = bytes_from_json(*cwd);
+  if (const auto shell = j.find("shell"); shell != j.end()) v.shell = attributes_of(*shell);
   if (const auto env = j.find("env"); env != j.end() && env->is_array()) {
     for (const json& entry : *env) v.env.push_back(bytes_from_json(entry));
   }

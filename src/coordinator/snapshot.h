@@ -5,7 +5,9 @@
 //
 // The protocol (Unix socket `coordinator.sock` in the run folder, one JSON value a line):
 //   client: {"hello":1,"version":"0.1.0"}
-//   server: {"ok":true,"data":{"protocol":1,"version":"0.1.0","pid":4711,"home":"/…"}}
+//   server: {"ok":true,"data":{"protocol":1,"version":"0.1.0","pid":4711,"home":"/…",
+//           "reach":{…},"replaceable":bool}}: what it can give to jobs (coordinator/shell.h), and
+//           whether a client may start another one in its place that can give more
 // then any number of requests, answered in order with {"ok":true,"data":…} or
 // {"ok":false,"code":<exit code>,"error":"…"}:
 //   {"op":"submit","sweep":<spec/wire>,"runs":N,"context":SubmitContext} + N lines (RunSpec)
@@ -85,6 +87,7 @@
 #include <utility>
 #include <vector>
 
+#include "os/process_attributes.h"
 #include "result.h"
 
 namespace pergpu {
@@ -209,6 +212,7 @@ struct SubmitContext {
   std::string cwd = {};
   std::int64_t umask = 022;
   std::vector<std::pair<int, std::uint64_t>> limits = {};  // soft limits (resource, value)
+  std::optional<os::ProcessAttributes> shell = {};         // nullopt: of an earlier release
   std::vector<std::string> env = {};                       // NAME=value; kept in one file only
   std::int64_t lanes = 0;                                  // --lanes; 0: none
   std::string devices = {};  // --devices or CUDA_VISIBLE_DEVICES; "" all

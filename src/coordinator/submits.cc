@@ -225,6 +225,8 @@ void Coordinator::run_submits() {
     return;
   }
   if (!pending.note.empty()) plan->reply.warnings.push_back(pending.note);
+  if (std::string less = clamp_words(pending.context); !less.empty())
+    plan->reply.warnings.push_back(std::move(less));
   plan->rows.push_back(row::Environment{plan->sweep, std::move(pending.context.env)});
 
   submitting_ = true;

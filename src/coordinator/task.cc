@@ -88,6 +88,7 @@ Result<row::Sweep> sweep_here(row::Sweep sweep, std::int32_t lanes) {
   Result<SubmitRecord> record = submit_record_of(sweep.submit);
   if (!record) return std::move(record).error();
   record->context.engine = "local";
+  record->context.shell.reset();  // priorities, cores and hard limits are the cluster's
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   record->context.devices = visible == nullptr || *visible == '\0' ? "" : visible;
   record->context.lanes = record->context.devices.empty() ? lanes : 0;
