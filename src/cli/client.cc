@@ -2,6 +2,7 @@
 // hence "send it again" and requests for which that is harmless.
 #include "cli/client.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/start.h"
+#include "coordinator/shell.h"
 #include "os/clock.h"
 #include "os/terminal.h"
 
@@ -82,6 +84,11 @@ Result<Connection> Client::connect() {
   if (connection && start_ == Start::IfNeeded && replace_if_idle_and_older(*connection)) {
     connection = start_coordinator(place_, kStart);
   }
+  // Started by a shell that had less, maybe after a reboot: what was queued before deserves better.
+  if (connection && start_ == Start::IfNeeded && connection->peer().clamps) {
+    if (std::optional<Connection> fresh = replaced_by_stronger(*connection))
+      connection = std::move(*fresh);
+  }
   if (connection) peer_ = connection->peer();
   return connection;
 }
@@ -95,6 +102,10 @@ bool Client::replace_if_idle_and_older(Connection& connection) {
   const Result<json> status = unwrap_reply(*line);
   if (!status || status->value("live", 1) != 0 || status->value("queued", 1) != 0) return false;
   if (status->value("cleaning", 0) != 0) return false;  // it keeps submits out of folders
+  return ask_to_leave(connection);
+}
+
+bool Client::ask_to_leave(Connection& connection) {
   if (!connection.send(to_line({{"op", "stop"}, {"kill", false}}) + "\n")) return false;
   // It has left when it closes the connection: the first read is the reply, the second the end.
   for (int reads = 0; reads < 2; ++reads) {
@@ -102,6 +113,37 @@ bool Client::replace_if_idle_and_older(Connection& connection) {
     if (!left) return left.error().kind == ErrorKind::Unavailable;
   }
   return false;
+}
+
+/// By one from this shell that can give jobs all that it could, and more; nullopt: it stays.
+std::optional<Connection> Client::replaced_by_stronger(Connection& connection) {
+  const Peer& peer = connection.peer();
+  if (!peer.reach || !peer.replaceable || inside_a_job_of(place_)) return std::nullopt;
+  const os::Reach own = os::own_reach();
+  if (!os::covers(own, *peer.reach) || os::covers(*peer.reach, own)) return std::nullopt;
+  Result<Connection> fresh = succeed_coordinator(
+      place_, kStart, {.predecessor = static_cast<pid_t>(peer.pid), .ask_to_leave = [&] {
+                         (void)ask_to_leave(connection);
+                       }});
+  if (!fresh) return std::nullopt;
+  return std::move(*fresh);
+}
+
+std::string Client::replace_weaker(const SubmitContext& context) {
+  if (!context.shell || context.engine != "local") return {};
+  if (!connection_) {
+    Result<Connection> connection = connect();
+    if (!connection) return {};  // the submit says why
+    connection_ = std::move(*connection);
+  }
+  if (!connection_->peer().reach) return {};
+  const std::vector<std::string> lacks = clamps(*context.shell, *connection_->peer().reach);
+  if (lacks.empty()) return {};
+  std::optional<Connection> fresh = replaced_by_stronger(*connection_);
+  if (!fresh) return {};
+  connection_ = std::move(*fresh);
+  peer_ = connection_->peer();
+  return fmt::format("{}", fmt::join(lacks, ", "));
 }
 
 Result<std::string> Client::exchange(const std::string& bytes, std::optional<milliseconds> wait) {

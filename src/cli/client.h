@@ -15,6 +15,7 @@
 
 #include "cli/connection.h"
 #include "cli/place.h"
+#include "coordinator/snapshot.h"
 #include "result.h"
 
 namespace pergpu::cli {
@@ -51,6 +52,11 @@ class Client {
   /// whether the request was taken is not known.
   Result<nlohmann::json> call_unbroken(const nlohmann::json& request);
 
+  /// Before a submit: where the running coordinator can't give its jobs what this shell has, and
+  /// one that is started from here can, that takes its place (running jobs go on).  What it lacked,
+  /// "" where it stays.
+  std::string replace_weaker(const SubmitContext& context);
+
   const Place& place() const { return place_; }
   /// Of the connection that was opened last.
   const Peer& peer() const { return peer_; }
@@ -59,6 +65,8 @@ class Client {
   Result<std::string> exchange(const std::string& bytes,
                                std::optional<std::chrono::milliseconds> wait);
   bool replace_if_idle_and_older(Connection& connection);
+  bool ask_to_leave(Connection& connection);
+  std::optional<Connection> replaced_by_stronger(Connection& connection);
 
   Place place_;
   Start start_;

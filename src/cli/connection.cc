@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_code.h"
+#include "coordinator/shell.h"
 #include "os/clock.h"
 #include "os/socket.h"
 
@@ -59,6 +60,9 @@ Result<void> Connection::greet(std::chrono::milliseconds deadline) {
   peer_.version = data->value("version", std::string("unknown"));
   peer_.pid = data->value("pid", std::int64_t{0});
   peer_.home = data->value("home", std::string());
+  if (const auto reach = data->find("reach"); reach != data->end()) peer_.reach = reach_of(*reach);
+  peer_.replaceable = data->value("replaceable", false);
+  peer_.clamps = data->value("clamps", false);
   const int protocol = data->value("protocol", 0);
   if (protocol == kProtocol) return {};
   return Error{ErrorKind::Denied, 0,

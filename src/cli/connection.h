@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "os/fd.h"
+#include "os/process_attributes.h"
 #include "result.h"
 
 namespace pergpu::cli {
@@ -21,7 +22,10 @@ inline constexpr int kProtocol = 1;
 struct Peer {
   std::string version = {};
   std::int64_t pid = 0;
-  std::string home = {};  // "": an older version does not tell
+  std::string home = {};                          // "": an older version does not tell
+  std::optional<os::Reach> reach = std::nullopt;  // what it can give to jobs; the same
+  bool replaceable = false;
+  bool clamps = false;  // jobs that have not ended get less than their shells had
 };
 
 class Connection {

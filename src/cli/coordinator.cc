@@ -25,11 +25,13 @@ namespace {
 
 using nlohmann::json;
 
-int run(bool foreground) {
+int run(bool foreground, std::int32_t succeeds) {
   Result<Place> place = find_place();
   if (!place) return fail(place.error());
-  return coordinator_main(
-      {.home = place->home, .run_dir = place->run_dir, .foreground = foreground});
+  return coordinator_main({.home = place->home,
+                           .run_dir = place->run_dir,
+                           .foreground = foreground,
+                           .succeeds = succeeds});
 }
 
 int status(bool as_json, Client::Start start) {
@@ -155,8 +157,11 @@ void add_coordinator(CLI::App& program, Invocation& invocation) {
   CLI::App* run_command = command->add_subcommand("run", "be the coordinator")->group("");
   run_command->add_flag("--foreground", *foreground,
                         "a service: stays when there is nothing to do");
-  run_command->callback(
-      [foreground, &invocation] { invocation.action = [foreground] { return run(*foreground); }; });
+  auto succeeds = std::make_shared<std::int32_t>(0);
+  run_command->add_option("--succeed", *succeeds, "process that was asked to leave");
+  run_command->callback([foreground, succeeds, &invocation] {
+    invocation.action = [foreground, succeeds] { return run(*foreground, *succeeds); };
+  });
 }
 
 void add_probe(CLI::App& program, Invocation& invocation) {

@@ -58,6 +58,12 @@ int run(const RunOptions& options) {
   Client client(*place, Client::Start::IfNeeded);
   const Result<SubmitContext> context = context_of(options, *sweep);
   if (!context) return fail(context.error());
+  if (const std::string lacked = client.replace_weaker(*context); !lacked.empty()) {
+    say(
+        fmt::format("started a coordinator from this shell, since jobs would have got {} from the "
+                    "one that ran; running jobs go on",
+                    lacked));
+  }
   Result<SubmitReply> reply = submit(client, *sweep, *context);
   if (!reply) return fail(reply.error());
   if (Result<void> found = find_copies(*sweep); !found) return fail(found.error());

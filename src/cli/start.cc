@@ -52,7 +52,7 @@ std::vector<std::string> environment(const Place& place,
   return entries;
 }
 
-Result<os::Spawned> spawn_coordinator(const Place& place) {
+Result<os::Spawned> spawn_coordinator(const Place& place, pid_t predecessor) {
   Result<std::string> executable = os::own_executable();
   if (!executable) return std::move(executable).error();
   // Of a home that was named others may think that it outlives the allocation.
@@ -64,6 +64,9 @@ Result<os::Spawned> spawn_coordinator(const Place& place) {
   if (!log) return os_error("open " + place.log());
   os::SpawnPlan plan;
   plan.argv = {*executable, "coordinator", "run"};
+  if (predecessor != 0) {
+    plan.argv.insert(plan.argv.end(), {"--succeed", std::to_string(predecessor)});
+  }
   plan.env = environment(place, *allocation);
   plan.cwd = "/";
   plan.stdout_fd = log.get();
@@ -78,13 +81,6 @@ Result<os::Spawned> spawn_coordinator(const Place& place) {
   return std::move(std::get<os::Spawned>(result));
 }
 
-/// Inside a job of this very home: a coordinator started here would be ended with the job.  The
-/// job's own keeper starts one when there is none.
-bool inside_a_job_of(const Place& place) {
-  const char* mark = std::getenv(os::kMarkerName);
-  return mark != nullptr && std::string_view(mark).starts_with(place.home + "/");
-}
-
 /// Lines of the log that were written since `begin`.
 std::string last_words(const Place& place, std::int64_t begin) {
   std::string text;
@@ -95,17 +91,29 @@ std::string last_words(const Place& place, std::int64_t begin) {
 
 }  // namespace
 
+bool inside_a_job_of(const Place& place) {
+  const char* mark = std::getenv(os::kMarkerName);
+  return mark != nullptr && std::string_view(mark).starts_with(place.home + "/");
+}
+
 Result<Connection> start_coordinator(const Place& place, std::chrono::milliseconds deadline) {
+  return succeed_coordinator(place, deadline, {});
+}
+
+Result<Connection> succeed_coordinator(const Place& place, std::chrono::milliseconds deadline,
+                                       const Succession& succession) {
   const std::int64_t log_size = file_size(place.log());
   const bool waits_for_keeper = inside_a_job_of(place);
-  Result<os::Spawned> coordinator =
-      waits_for_keeper ? Result<os::Spawned>(os::Spawned{}) : spawn_coordinator(place);
+  Result<os::Spawned> coordinator = waits_for_keeper
+                                        ? Result<os::Spawned>(os::Spawned{})
+                                        : spawn_coordinator(place, succession.predecessor);
   if (!coordinator) {
     Error error = std::move(coordinator).error();
     error.kind = ErrorKind::Unavailable;
     return error;
   }
 
+  if (succession.ask_to_leave) succession.ask_to_leave();
   os::RealClock clock;
   std::int64_t end_ns = clock.now().boot_ns + deadline.count() * 1'000'000;
   bool ended = waits_for_keeper;

@@ -31,6 +31,7 @@
 #include "os/lock.h"
 #include "os/loop.h"
 #include "os/paths.h"
+#include "os/process_attributes.h"
 #include "os/socket.h"
 #include "os/socket_folder.h"
 #include "run/errands.h"
@@ -162,17 +163,20 @@ Result<std::int64_t> pause_of_readings() {
 /// (`pergpu store`): it is waited for, and named when it stays.
 Result<os::FileLock> lock_home(const CoordinatorOptions& options) {
   constexpr std::int64_t kPatience = 10 * kSecond;
-  constexpr int kPauseMs = 10;
+  const int pause_ms = options.succeeds != 0 ? 1 : 10;  // no other one that waits may be faster
   const std::int64_t end = os::boot_now_ns() + kPatience;
   const std::string note = fmt::format("the coordinator (process {})", ::getpid());
   for (;;) {
     Result<os::FileLock> lock = os::FileLock::try_lock(options.home + "/coordinator.lock", note);
     if (lock || lock.error().kind != ErrorKind::Busy) return lock;
-    if (os::connect_unix(coordinator_socket(options.run_dir), true)) return lock;
+    const Result<os::UniqueFd> other = os::connect_unix(coordinator_socket(options.run_dir), true);
+    const Result<os::PeerCredentials> who =
+        other ? os::peer_of(other->get()) : Result<os::PeerCredentials>(other.error());
+    if (other && (options.succeeds == 0 || !who || who->pid != options.succeeds)) return lock;
     if (os::boot_now_ns() > end) {
       return Error{ErrorKind::Unavailable, 0, lock.error().message + ", which does not answer"};
     }
-    ::poll(nullptr, 0, kPauseMs);
+    ::poll(nullptr, 0, pause_ms);
   }
 }
 
@@ -184,6 +188,15 @@ LookForOutputs look_on(Errands& errands) {
       return [lost = find_lost(jobs), done] { done(lost); };
     });
   };
+}
+
+/// What the shell happened to have that started this process stays with it no longer than it must:
+/// jobs have what their own shells have.  A service manager and a cluster mean what they set.
+void shed(const CoordinatorOptions& options) {
+  const bool is_allocated = std::getenv(kAllocatedGpusName) != nullptr || !os::slurm_job().empty();
+  if (!options.foreground && !options.task) os::shed_attributes(/*keep_cores=*/is_allocated);
+  os::raise_descriptor_limit();  // two for each keeper; jobs get those of who submitted them
+  ::signal(SIGXFSZ, SIG_IGN);    // a write that the limit forbids fails
 }
 
 }  // namespace
@@ -200,7 +213,8 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!lock) return complain(lock.error());
 
   store::remove_left_copies(options.home);
-  os::raise_descriptor_limit();  // two for each keeper; jobs get those of who submitted them
+  shed(options);
+  const os::Reach reach = os::own_reach();  // by trying it, so before there are threads
   os::RealClock clock;
   Result<std::unique_ptr<os::Loop>> made = os::Loop::create();
   if (!made) return complain(made.error());
@@ -298,6 +312,8 @@ int coordinator_main(const CoordinatorOptions& options) {
       .clock = &clock,
       .timers = &timers,
       .machine = machine,
+      .reach = reach,
+      .is_service = options.foreground,
       .groups = groups,
       .home = options.home,
       .node = task ? node_name() : std::string(),
@@ -334,6 +350,12 @@ int coordinator_main(const CoordinatorOptions& options) {
                     .run_dir = options.run_dir,
                     .version = PERGPU_VERSION,
                     .most_clients = std::clamp<std::size_t>(os::descriptor_limit() / 4, 64, 1024),
+                    .may_be_replaced =
+                        [&] {
+                          const bool is_busy = core.cleaning_count() > 0 || ordered_to_leave ||
+                                               place == nullptr || place->kept() > 0;
+                          return !options.foreground && !task && !is_of_allocation && !is_busy;
+                        },
                     .leave =
                         [&](bool kill) {
                           ordered_to_leave = true;

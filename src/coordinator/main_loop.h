@@ -1,6 +1,8 @@
 // The coordinator as a process: one per user and machine.
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 
@@ -13,6 +15,7 @@ struct CoordinatorOptions {
   std::string run_dir;
   std::string locks = {};   // folder of the leases; "": the one for all users
   bool foreground = false;  // stay when idle (a service manager's child)
+  pid_t succeeds = 0;       // this coordinator was asked to leave: its lock is waited for
   std::optional<TaskOptions> task = std::nullopt;  // it runs what was handed over, and no more
 };
 

@@ -14,6 +14,7 @@
 
 #include "coordinator/request.h"
 #include "coordinator/server_client.h"
+#include "coordinator/shell.h"
 #include "os/accept.h"
 #include "spec/wire.h"
 
@@ -29,6 +30,15 @@ constexpr std::size_t kMostUnread = 16u << 20;
 constexpr int kMostAcceptedAtOnce = 16;
 // Ten million runs of 400 bytes.
 constexpr std::size_t kMostSubmitBytes = std::size_t{4} << 30;
+
+/// "clamps" in the answer to hello: jobs that have not ended get less than their shells had.
+bool clamps_any(const Coordinator& coordinator) {
+  const auto& sweeps = coordinator.world().sweeps();
+  return std::any_of(sweeps.begin(), sweeps.end(), [&](const auto& entry) {
+    const Sweep& sweep = entry.second;
+    return sweep.open > 0 && !coordinator.clamp_words(sweep.context).empty();
+  });
+}
 
 bool changes_jobs(Request::Op op) {
   using Op = Request::Op;
@@ -193,7 +203,10 @@ void Server::handle(Client& client, Request request) {
       return reply(id, {{"protocol", kProtocol},
                         {"version", options_.version},
                         {"pid", getpid()},
-                        {"home", options_.home}});
+                        {"home", options_.home},
+                        {"reach", json_of(coordinator_.reach())},
+                        {"replaceable", options_.may_be_replaced()},
+                        {"clamps", clamps_any(coordinator_)}});
     case Request::Op::Plan:
       if (!request.has_sweep) return plan(id, std::move(request));
       [[fallthrough]];

@@ -29,6 +29,8 @@ class Server {
     std::string run_dir;
     std::string version;
     std::size_t most_clients = 256;
+    /// A client that can give more to jobs may start another one in its place.
+    std::function<bool()> may_be_replaced = [] { return false; };
     /// `stop`: the process leaves; `kill`: its jobs were asked to end first.
     std::function<void(bool kill)> leave;
     /// Copies the store into a new file; the answer is its size.
