@@ -221,7 +221,7 @@ print(executor.submit(int, "7").result())
     assert "did you mean pergpu_retries" in lines[2] and lines[3].startswith("ValueError nodes=2: a job of pergpu is one process")
     assert lines[4].startswith("ValueError tasks_per_node=8") and lines[5].startswith("TypeError parameter gpus_per_node must be")
     assert "put it" in lines[6] or "belongs into the function" in lines[6]
-    assert 'a size like "32G"' in lines[7] and lines[8].startswith("CommandFailed") and "there is no parameter setup" in lines[9]
+    assert 'a size like "32G"' in lines[7] and lines[8].startswith("BadArgument") and "there is no parameter setup" in lines[9]
     assert lines[10] == "[\"slurm_partition='gpu' is ignored: there is one machine to choose from\"] True"
     assert 'no cluster "slurm"' in lines[11] and 'no engine "remote"' in lines[12] and "5 times at most" in lines[13] and lines[14] == "7"
     (job,) = home.json("show", "@")["jobs"]
