@@ -186,14 +186,17 @@ int clean(const Options& options) {
     if (!parsed) return fail({ErrorKind::Invalid, 0, "--older: " + parsed.error().message});
     older_s = std::chrono::ceil<std::chrono::seconds>(*parsed).count();
   }
-  if (options.selectors.empty() && older_s == 0) {
+  std::vector<std::string> selectors = options.selectors;
+  // However old: that is all of them, as whoever types `*` says.
+  if (selectors.empty() && !options.older.empty() && older_s == 0) selectors.emplace_back("*");
+  if (selectors.empty() && older_s == 0) {
     return fail({ErrorKind::Invalid, 0, "name the sweeps, or say how old they are: --older 30d"});
   }
   Result<Place> place = find_place();
   if (!place) return fail(place.error());
   Client client(std::move(*place), Client::Start::IfNeeded);
   json request = {{"op", "clean"},
-                  {"sel", options.selectors},
+                  {"sel", selectors},
                   {"older_s", older_s},
                   {"results", options.results},
                   {"take", false}};

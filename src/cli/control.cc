@@ -29,25 +29,65 @@ struct Options {
   std::vector<std::string> selectors;
 };
 
-/// "; 1, 4 are running, 2 is done; only queued jobs can be held"
+/// "13 (thirteen/12)": the number of the job, and the run by its index.
+std::string named(const json& job) {
+  const std::string name = job.value("name", std::string());
+  const std::int64_t id = job.value("id", std::int64_t{0});
+  return name.empty() ? std::to_string(id) : fmt::format("{} ({})", id, name);
+}
+
+std::string count_of(std::size_t jobs) {
+  return fmt::format("{} job{}", jobs, jobs == 1 ? "" : "s");
+}
+
+/// "cancelled job 13 (thirteen/12)", "held 3 jobs: 2 (act/1), 3 (act/2), 4 (act/3)"
+std::string changed_text(const std::string& done, const json& reply) {
+  constexpr std::size_t kNamed = 4;
+  const std::size_t changed = reply.value("changed", json::array()).size();
+  const json names = reply.value("named", json::array());
+  if (changed == 1 && names.size() == 1) return fmt::format("{} job {}", done, named(names[0]));
+  std::string text = fmt::format("{} {}", done, count_of(changed));
+  if (changed == 0 || changed > kNamed || names.size() != changed) return text;
+  for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? ": " : ", ") + named(names[i]);
+  return text;
+}
+
+/// "; jobs 1 (act/0), 4 (act/3) are running; job 2 (act/1) is done; only queued jobs can be held"
 std::string left_text(const json& left, const std::string& rule) {
-  constexpr std::size_t kNamed = 5;
-  std::map<std::string, std::vector<std::int64_t>> by_state;
+  constexpr std::size_t kNamed = 4;
+  std::map<std::string, std::vector<std::string>> by_state;
   for (const json& job : left) {
+    const std::string state = job.value("state", std::string());
     const bool replaced = job.value("replaced", false);
-    by_state[replaced ? "replaced by a newer version" : job.value("state", std::string())]
-        .push_back(job.value("id", std::int64_t{0}));
+    const bool is_live = state == "starting" || state == "running" || state == "stopping";
+    by_state[!replaced ? state
+             : is_live ? state + " (an older version)"
+                       : std::string("replaced by a newer version")]
+        .push_back(named(job));
   }
   std::string text;
-  for (const auto& [state, ids] : by_state) {
-    text += text.empty() ? "; " : ", ";
-    for (std::size_t i = 0; i < std::min(ids.size(), kNamed); ++i) {
-      text += fmt::format("{}{}", i > 0 ? ", " : "", ids[i]);
+  for (const auto& [state, jobs] : by_state) {
+    text += jobs.size() == 1 ? "; job " : "; jobs ";
+    for (std::size_t i = 0; i < std::min(jobs.size(), kNamed); ++i) {
+      text += fmt::format("{}{}", i > 0 ? ", " : "", jobs[i]);
     }
-    if (ids.size() > kNamed) text += fmt::format(" and {} more", ids.size() - kNamed);
-    text += (ids.size() == 1 ? " is " : " are ") + state;
+    if (jobs.size() > kNamed) text += fmt::format(" and {} more", jobs.size() - kNamed);
+    text += (jobs.size() == 1 ? " is " : " are ") + state;
   }
   return text.empty() ? text : text + "; " + rule;
+}
+
+/// "; priority of act/*/work: 0 -> 5"
+std::string settings_text(const json& settings) {
+  std::string text;
+  for (const json& one : settings) {
+    const std::string from = one.value("from", std::string());
+    const std::string to = one.value("to", std::string());
+    text += fmt::format("; {} of {}: {}", one.value("key", std::string()),
+                        one.value("of", std::string()),
+                        from == to ? to + ", as before" : from + " -> " + to);
+  }
+  return text;
 }
 
 int tell(const Options& options, const json& request) {
@@ -57,8 +97,11 @@ int tell(const Options& options, const json& request) {
     print(output_line(*reply));
     return kOk;
   }
+  const json settings = reply->value("settings", json::array());
   const std::size_t changed = reply->value("changed", json::array()).size();
-  std::string text = fmt::format("{} {}{}", options.done, changed, changed == 1 ? " job" : " jobs");
+  std::string text = settings.empty() ? changed_text(options.done, *reply)
+                                      : fmt::format("{} {}", options.done, count_of(changed));
+  text += settings_text(settings);
   text += left_text(reply->value("left", json::array()), options.rule);
   say(text);
   return kOk;

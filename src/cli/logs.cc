@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -69,14 +70,28 @@ std::string candidates(const std::vector<JobSnapshot>& jobs) {
   return text;
 }
 
+/// What replaced a live job waits for its end: until then the older one's output is meant.
+void take_older(std::vector<JobSnapshot>& jobs) {
+  const auto is_older = [](const JobSnapshot& job) { return job.replaced && view::is_live(job); };
+  const auto older = std::find_if(jobs.begin(), jobs.end(), is_older);
+  if (jobs.size() != 2 || older == jobs.end()) return;
+  JobSnapshot one = *older;
+  const JobSnapshot& other = older == jobs.begin() ? jobs.back() : jobs.front();
+  if (other.out != one.out || view::is_live(other)) return;
+  say(fmt::format("job {}, an older version of {}, is {}; this is its output", one.id,
+                  view::name_of(one), one.state));
+  jobs = {std::move(one)};
+}
+
 int logs(const Options& options) {
   const Result<json> reply =
-      ask({{"op", "ps"}, {"sel", json::array({options.selector})}, {"all", true}});
+      ask({{"op", "ps"}, {"sel", json::array({options.selector})}, {"all", true}, {"older", true}});
   if (!reply) return fail(reply.error());
-  const auto jobs = reply->value("jobs", json::array()).get<std::vector<JobSnapshot>>();
+  auto jobs = reply->value("jobs", json::array()).get<std::vector<JobSnapshot>>();
   if (jobs.empty()) {
     return fail({ErrorKind::NotFound, 0, options.selector + " matches no job"});
   }
+  take_older(jobs);
   if (jobs.size() > 1) {
     return fail({ErrorKind::Invalid, 0,
                  fmt::format("{} names {} jobs; name one of them:{}", options.selector, jobs.size(),

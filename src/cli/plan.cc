@@ -73,7 +73,7 @@ Result<json> given_durations(const std::vector<std::string>& expect) {
 
 /// The first option given that only a file goes with; "" when there is none.
 std::string first_option_of_a_file(const RunOptions& run) {
-  if (run.lanes > 0) return "--lanes";
+  if (run.lanes) return "--lanes";
   if (!run.devices.empty()) return "--devices";
   if (!run.out.empty()) return "--out";
   if (!run.parameters.empty()) return "-p";

@@ -25,7 +25,7 @@ struct Options {
 
 int ps(const Options& options) {
   const Result<nlohmann::json> reply =
-      ask({{"op", "ps"}, {"sel", options.selectors}, {"all", options.all}});
+      ask({{"op", "ps"}, {"sel", options.selectors}, {"all", options.all}, {"older", true}});
   if (!reply) return fail(reply.error());
   if (options.output.json) {
     print(output_line(*reply));

@@ -41,7 +41,7 @@ int run(const RunOptions& options) {
   if (!place) return fail(place.error());
   if (options.dry_run) return dry_run(*place, *sweep, options);
   if (!place->said.empty()) say("pergpu: home is " + place->home + ": " + place->said);
-  if (options.engine == "local") {
+  if (options.engine.empty() || options.engine == "local") {
     if (Result<void> may = check_results_folder(*sweep); !may) return fail(may.error());
     // How one job of ours ends is said in a moment.
     if (options.detach || !options.names_one_job(*sweep)) {

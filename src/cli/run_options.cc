@@ -50,13 +50,13 @@ Result<ParsedSweep> parse(const RunOptions& options) {
   if (options.add && options.has_words && options.command_line.name.empty()) {
     return usage("--add needs the name of the sweep that is to have more rows: --name");
   }
-  const bool names_lanes = !options.devices.empty() || options.lanes > 0;
+  const bool names_lanes = !options.devices.empty() || options.lanes.value_or(0) > 0;
   if (options.engine == kSlurm && names_lanes) {
     return usage(fmt::format("{} names {} of this machine; with --on slurm Slurm chooses them",
-                             options.lanes > 0 ? "--lanes" : "--devices",
-                             options.lanes > 0 ? "lanes" : "GPUs"));
+                             options.lanes.value_or(0) > 0 ? "--lanes" : "--devices",
+                             options.lanes.value_or(0) > 0 ? "lanes" : "GPUs"));
   }
-  if (!options.devices.empty() && options.lanes > 0) {
+  if (!options.devices.empty() && options.lanes.value_or(0) > 0) {
     return usage("--devices names GPUs and --lanes runs without them; give one of them");
   }
   if (options.emit && options.output.json) {
@@ -119,8 +119,10 @@ void settle_folders(SweepSpec& sweep) {
 
 void add_run_options(CLI::App& command, RunOptions& options) {
   command.add_option("SWEEP", options.file, "sweep file: .toml, .yaml or .json; -: standard input");
-  command.add_option("--lanes", options.lanes, "this many CPU lanes of the sweep's own")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{100'000}));
+  command
+      .add_option("--lanes", options.lanes,
+                  "this many CPU lanes of the sweep's own; 0: none (else as at the last submit)")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{100'000}));
   command.add_option("--devices", options.devices,
                      "GPUs it may use: 0,2 or UUIDs (else CUDA_VISIBLE_DEVICES)");
   command.add_option("--out", options.out, "root of the result folders");
@@ -135,7 +137,9 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   command.add_option("--engine", options.engine, "local, or fake: only pretends to run")
       ->check(CLI::IsMember({"local", "fake"}))
       ->excludes("--on");
-  command.add_option("-p", options.parameters, "KEY=VALUE: replace a parameter of the file")
+  command
+      .add_option("-p", options.parameters,
+                  "KEY=VALUE: another value of a parameter of the file; rows that are there stay")
       ->allow_extra_args(false);
   add_output(command, options.output);
 
@@ -158,7 +162,9 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   command.add_option("--weight", line.weight, "share lanes with other sweeps that have one")
       ->group(group);
   command.add_option("--cwd", line.cwd, "folder to run in")->group(group);
-  command.add_option("-g", line.lists, "NAME=V1,V2 or NAME=0..3: a list that {NAME} stands for; {args}: all of them")
+  command
+      .add_option("-g", line.lists,
+                  "NAME=V1,V2 or NAME=0..3: a list that {NAME} stands for; {args}: all of them")
       ->allow_extra_args(false)
       ->group(group);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,9 @@ struct RunOptions {
   Output output = {};
   // Both forms.
   std::string file = {};
-  std::int64_t lanes = 0;
+  std::optional<std::int64_t> lanes = std::nullopt;  // 0: none of its own
   std::string devices = {};
-  std::string engine = "local";
+  std::string engine = {};  // "": not given
   std::string out = {};
   bool detach = false;
   bool dry_run = false;

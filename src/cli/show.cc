@@ -50,7 +50,7 @@ void add_segments(json& job, const std::vector<view::Segment>& segments) {
 }
 
 int show(const Options& options) {
-  Result<json> reply = ask({{"op", "show"}, {"sel", options.selectors}});
+  Result<json> reply = ask({{"op", "show"}, {"sel", options.selectors}, {"older", true}});
   if (!reply) return fail(reply.error());
   std::vector<view::Segment> segments;
   const Result<Place> place = find_place();
@@ -78,7 +78,7 @@ int show(const Options& options) {
 }
 
 int why(const Options& options) {
-  const Result<json> reply = ask({{"op", "why"}, {"sel", options.selectors}});
+  const Result<json> reply = ask({{"op", "why"}, {"sel", options.selectors}, {"older", true}});
   if (!reply) return fail(reply.error());
   if (options.output.json) {
     print(output_line(*reply));

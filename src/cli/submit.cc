@@ -44,7 +44,9 @@ Result<Placed> placed_by(const Allocation& allocation) {
 }  // namespace
 
 Result<SubmitContext> context_of(const RunOptions& options, const SweepSpec& sweep) {
-  Placed placed{options.devices, options.engine};
+  Placed placed{options.devices, options.engine.empty() ? "local" : options.engine};
+  const bool names_place = !options.devices.empty() || options.lanes;
+  bool is_allocated = false;
   if (options.engine == kSlurm && has_home_of_its_own() && nodes_of_shell() > 1) {
     return Error{
         ErrorKind::Invalid, 0,
@@ -52,22 +54,30 @@ Result<SubmitContext> context_of(const RunOptions& options, const SweepSpec& swe
                     "for the cluster's queue name another home by PERGPU_HOME",
                     nodes_of_shell())};
   }
-  if (options.devices.empty() && options.lanes == 0 && options.engine == "local") {
+  if (options.devices.empty() && options.lanes.value_or(0) == 0 && placed.engine == "local") {
     const Result<std::optional<Allocation>> allocation = allocation_here();
     if (!allocation) return allocation.error();
     if (*allocation) {
       Result<Placed> by = placed_by(**allocation);
       if (!by) return std::move(by).error();
       placed = *std::move(by);
+      is_allocated = true;
     }
   }
   SubmitContext context = capture_context(sweep.folder, placed.devices);
-  context.lanes = options.lanes;
+  context.lanes = options.lanes.value_or(0);
   context.engine = placed.engine;
   if (context.engine == kSlurm) context.devices.clear();  // the shell's are not those of a node
   context.rerun = options.rerun;
   context.only_new = options.only_new;
   context.add = options.add;
+  context.overrides = !options.parameters.empty();
+  context.devices_given = !options.devices.empty();
+  // Slurm, an allocation and a word of this time's place the sweep; else it is where it was.
+  if (!names_place && !is_allocated && placed.engine != kSlurm) {
+    context.inherit = {"lanes", "devices"};
+    if (options.engine.empty()) context.inherit.emplace_back("on");
+  }
   context.unique_name = options.has_words && options.command_line.name.empty();
   return context;
 }
@@ -113,6 +123,13 @@ std::string reply_text(const SubmitReply& reply) {
   add(reply.requeued, again_text(reply).c_str());
   add(reply.kept, "kept");
   add(reply.dropped, "cancelled (no longer in the file)");
+  if (reply.others > 0) {
+    text += fmt::format("; {} other{} of the sweep stay{}", reply.others,
+                        reply.others == 1 ? "" : "s", reply.others == 1 ? "s" : "");
+  }
+  for (std::size_t i = 0; i < reply.remembered.size(); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "; as before with " : " ", reply.remembered[i]);
+  }
   return text;
 }
 

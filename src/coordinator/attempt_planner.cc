@@ -7,7 +7,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "coordinator/attempt_end.h"
@@ -31,8 +30,6 @@ namespace {
 // Of larger files (a model as an argument) only size and time are noted.
 constexpr std::uint64_t kMaxHashed = 16u << 20;
 constexpr std::string_view kDefaultMetrics = "{metrics}";
-/// Of more files, one for each run perhaps, the first hashes are known to this process only.
-constexpr std::size_t kMostKept = 64;
 
 Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
 
@@ -43,14 +40,6 @@ std::string absolute(const std::string& path, const std::string& folder) {
 std::string hash_of(const std::string& content) {
   const XXH128_hash_t h = XXH3_128bits(content.data(), content.size());
   return fmt::format("xxh128:{:016x}{:016x}", h.high64, h.low64);
-}
-
-std::string key_of_code(SweepId sweep, const std::string& step) {
-  return fmt::format("code {} {}", sweep.value, step);
-}
-
-std::string code_text(const std::map<std::string, std::string>& files) {
-  return nlohmann::json(files).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 /// Everything but `metrics`, which depends on the rest.
@@ -145,13 +134,15 @@ std::string metrics_of(const World& world, const Job& job) {
 }
 
 AttemptPlanner::AttemptPlanner(const World& world, std::string home, std::string share,
-                               ReadEnvironment read_environment, Record record)
+                               ReadEnvironment read_environment, Record record, bool tells_home)
     : world_(world),
       home_(std::move(home)),
       share_(std::move(share)),
       user_(gpu::user_name(::geteuid())),
+      tells_home_(tells_home),
       read_environment_(std::move(read_environment)),
-      record_(std::move(record)) {}
+      code_(world, std::move(record),
+            [this](const Job& job, const std::string& path) { return uses(job, path); }) {}
 void AttemptPlanner::forget(SweepId sweep) { environments_.erase(sweep); }
 
 Result<AttemptPlanner::Environment> AttemptPlanner::environment(SweepId sweep) {
@@ -180,18 +171,12 @@ Result<FolderPlan> AttemptPlanner::folder(const Job& job) const {
   return folder;
 }
 
-/// An earlier coordinator may have seen the first start.
-AttemptPlanner::FirstSeen& AttemptPlanner::first_seen(const Job& job) {
-  const auto [it, fresh] = first_seen_.try_emplace({job.sweep, job.step});
-  if (!fresh) return it->second;
-  const auto kept = world_.meta().find(key_of_code(job.sweep, world_.step_of(job).spec.name));
-  if (kept == world_.meta().end()) return it->second;
-  const nlohmann::json files = nlohmann::json::parse(kept->second, nullptr, false);
-  if (!files.is_object()) return it->second;
-  for (const auto& [path, hash] : files.items()) {
-    if (hash.is_string()) it->second.emplace(path, hash.get<std::string>());
-  }
-  return it->second;
+/// Whether the file is among its arguments.
+bool AttemptPlanner::uses(const Job& job, const std::string& path) const {
+  const Result<RenderScope> scope = scope_of_job(world_, job, job.attempts);
+  if (!scope) return false;
+  const Result<std::vector<std::string>> argv = render_argv(world_.step_of(job).spec, *scope);
+  return argv && std::find(argv->begin(), argv->end(), path) != argv->end();
 }
 
 std::vector<std::pair<std::string, std::string>> AttemptPlanner::hash_files(
@@ -220,31 +205,12 @@ std::vector<std::pair<std::string, std::string>> AttemptPlanner::hash_files(
     }
     out.emplace_back(arg, known.hash);
   }
-  FirstSeen& first = first_seen(job);
-  const std::size_t before = first.size();
-  std::vector<std::string> warnings;
-  for (const auto& [arg, hash] : out) {
-    const auto [it, fresh] = first.emplace(arg, hash);
-    if (!fresh && it->second != hash) {
-      warnings.push_back(fmt::format("{} changed since the first start of step {}", arg,
-                                     world_.step_of(job).spec.name));
-    }
-  }
-  const Step& step = world_.step_of(job);
-  if (first.size() > before && first.size() <= kMostKept && step.total > 1) {
-    record_({.key = key_of_code(job.sweep, step.spec.name), .value = code_text(first)});
-  }
-  if (!warnings.empty()) {
-    warnings_[job.id] = std::move(warnings);
-  } else {
-    warnings_.erase(job.id);
-  }
+  code_.saw(job, out);
   return out;
 }
 
-std::vector<std::string> AttemptPlanner::warnings_of(const Job& job) const {
-  auto it = warnings_.find(job.id);
-  return it == warnings_.end() ? std::vector<std::string>{} : it->second;
+std::vector<std::string> AttemptPlanner::warnings_of(const Job& job) {
+  return code_.warnings_of(job);
 }
 
 /// What the templates of the job's step give for its newest attempt.
@@ -292,6 +258,7 @@ JobEnvironment AttemptPlanner::environment_of(const Job& job, const Rendered& r,
                              .out = r.scope.out,
                              .metrics = r.scope.metrics,
                              .share = share_,
+                             .home = tells_home_ ? home_ : std::string(),
                              .marker = fmt::format("{}/{}", home_, to_string(id)),
                              .parameters = param_env(r.scope.parameters, step)};
   if (step.signal) request.signal = signal_name(step.signal->number).substr(3);  // of "SIGUSR1"

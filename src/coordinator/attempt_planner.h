@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/code_versions.h"
 #include "coordinator/world.h"
 #include "job/queue.h"
 #include "os/file.h"
@@ -30,9 +31,10 @@ class AttemptPlanner {
   using ReadEnvironment = std::function<Result<std::string>(SweepId sweep)>;
   /// Takes a fact that has to outlive this process.
   using Record = std::function<void(row::Meta fact)>;
-  /// `share`: the socket where its attempts meet about shared memory; "": nowhere.
+  /// `share`: the socket where its attempts meet about shared memory; "": nowhere.  `tells_home`:
+  /// pergpu in a job asks this home.
   AttemptPlanner(const World& world, std::string home, std::string share,
-                 ReadEnvironment read_environment, Record record);
+                 ReadEnvironment read_environment, Record record, bool tells_home);
 
   /// REQUIRES: the job is Starting.  An error is the user's: a file that is gone, a text that
   /// cannot be rendered.
@@ -44,7 +46,7 @@ class AttemptPlanner {
   /// Forgets the attempt.
   std::shared_ptr<const AttemptRecord> final_record(const Job& job);
   /// "train.py changed since the first start of step train"
-  std::vector<std::string> warnings_of(const Job& job) const;
+  std::vector<std::string> warnings_of(const Job& job);
   /// A sweep was submitted again: its environment and templates may differ.
   void forget(SweepId sweep);
 
@@ -53,7 +55,6 @@ class AttemptPlanner {
     os::FileIdentity identity;
     std::string hash;
   };
-  using FirstSeen = std::map<std::string, std::string>;  // path as in argv -> hash
   using Environment = std::shared_ptr<const std::vector<std::string>>;
 
   struct Rendered {
@@ -76,18 +77,17 @@ class AttemptPlanner {
                                                               const std::vector<std::string>& argv,
                                                               const std::string& cwd);
 
-  FirstSeen& first_seen(const Job& job);
+  bool uses(const Job& job, const std::string& path) const;
 
   const World& world_;
   std::string home_;
   std::string share_;
   std::string user_;
+  bool tells_home_;
   ReadEnvironment read_environment_;
-  Record record_;
   std::unordered_map<SweepId, Environment> environments_;
   std::unordered_map<std::string, Hashed> hashes_;
-  std::map<std::pair<SweepId, std::int16_t>, FirstSeen> first_seen_;
-  std::unordered_map<JobId, std::vector<std::string>> warnings_;
+  CodeVersions code_;
   std::unordered_map<JobId, std::shared_ptr<AttemptRecord>> live_;
 };
 

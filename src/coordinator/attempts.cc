@@ -252,7 +252,9 @@ void Coordinator::resist(LiveAttempt& live, std::string words) {
 }
 
 Next Coordinator::what_follows(const Job& job, const Outcome& outcome) const {
-  Next next = decide_next(job, parts_.world->step_of(job).spec, outcome);
+  const std::int64_t began_ns = job.last->started_at.wall_ns;
+  const std::int64_t ran_ns = began_ns == 0 ? 0 : parts_.clock->now().wall_ns - began_ns;
+  Next next = decide_next(job, parts_.world->step_of(job).spec, outcome, ran_ns);
   const JobId newer = parts_.world->replaced_by(job.id);
   if (!newer || next.kind == Next::Kind::Final) return next;
   // Queued jobs are cancelled when a newer version comes, and this one came while it ran.

@@ -163,7 +163,9 @@ std::string Cluster::bring_back(const store::Record& record, JobId id) {
   if (starting == nullptr || job == nullptr || starting->attempt != job->attempts + 1) return {};
   if (is_live(job->state)) end(id, {.lost = true, .lost_why = "how it ended was not told"});
   if (job->state == JobState::Queued) return {};
-  const bool was_cancelled = job->state == JobState::Cancelled;
+  // Of a repeat, whose job is then done as before.
+  const bool was_repeat = !repeat_words(*job).empty();
+  const bool was_cancelled = job->state == JobState::Cancelled || was_repeat;
   const std::string reason = job->reason.empty() ? "cancelled" : job->reason;
   parts_.record(id, event::Requeued{"its task had begun it already"}, record.at);
   return was_cancelled ? reason : std::string();

@@ -120,15 +120,14 @@ void Coordinator::interrupt(SweepId id, int level) {
   Sweep* sweep = parts_.world->sweep(id);
   if (sweep == nullptr) return;
   std::vector<JobId> queued;
-  std::vector<JobId> live;
   for (const Step& step : sweep->steps) {
     for (JobId job : step.current) {
       if (!job) continue;
       const Job& its = *parts_.world->job(job);
       if (its.state == JobState::Queued || is_held_by_breaker(its)) queued.push_back(job);
-      if (is_live(its.state)) live.push_back(job);
     }
   }
+  const std::vector<JobId> live = parts_.world->live_of(id);
   hold(queued, "held by Ctrl-C");
   if (level >= 2) cancel(live, level >= 3, "stopped by Ctrl-C");
 }

@@ -40,7 +40,7 @@ Coordinator::Coordinator(Parts parts)
                 .probes = parts_.node.empty()}),
       planner_(std::make_unique<AttemptPlanner>(
           *parts_.world, parts_.home, parts_.share, parts_.read_environment,
-          [this](row::Meta fact) { parts_.journal->record(std::move(fact)); })) {
+          [this](row::Meta fact) { parts_.journal->record(std::move(fact)); }, parts_.tells_home)) {
   if (parts_.errands != nullptr) cluster_ = make_cluster();
   capacity_.cpus = parts_.machine.core_count();
   capacity_.memory_bytes = parts_.machine.memory_bytes;
@@ -229,6 +229,7 @@ void Coordinator::refresh(JobId id) {
         const Standing standing = standing_of(job);
         queue_.insert(ready_job(job, standing));
         ready_.put(next, standing);
+        touch(next);  // whoever watches it knows what it waited for until now
         break;
       }
     }
@@ -249,7 +250,8 @@ void Coordinator::bring_back_dependents(JobId id, std::vector<JobId>& affected) 
   const Job& job = *parts_.world->job(id);
   const bool came_back = !is_ended(job.state);
   visit_dependents(*parts_.world, job, [&](JobId d) {
-    if (came_back && parts_.world->job(d)->state == JobState::Skipped) {
+    const Job& dependent = *parts_.world->job(d);
+    if (came_back && (dependent.state == JobState::Skipped || dependent.repeat_skipped)) {
       record(d, event::Requeued{fmt::format("job {} that it needs was queued again", id.value)});
       bring_back_dependents(d, affected);
     }

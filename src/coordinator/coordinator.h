@@ -130,6 +130,7 @@ class Coordinator {
     bool is_service = false;     // of a service manager, which decides that
     os::CgroupSite groups = {};  // for words only
     std::string home = {};
+    bool tells_home = true;       // pergpu in a job asks it (PERGPU_HOME)
     std::string node = {};        // of a cluster, whose allocation this is; "": a machine by itself
     std::string allocation = {};  // of several nodes, in which this is; "": it is in none
     std::string program = {};     // pergpu itself, as the nodes of a cluster find it
@@ -172,7 +173,7 @@ class Coordinator {
               std::function<void(Result<SubmitReply>)> done);
   /// What submit() would do, and what would start at once; nothing is recorded.
   /// REQUIRES: the GPUs are discovered, and nothing of archived_for() is archived.
-  Result<SubmitPreview> preview(const SweepSpec& file, const SubmitContext& context,
+  Result<SubmitPreview> preview(const SweepSpec& file, const SubmitContext& given,
                                 const LostOutputs& lost = {});
   /// How declared outputs are looked at, on another thread.  Without it done jobs lose none.
   void look_for_outputs_by(LookForOutputs look);
@@ -199,9 +200,16 @@ class Coordinator {
   std::optional<std::int64_t> expected_end(SweepId sweep) const;
   std::optional<std::int64_t> expected_end(JobId job) const;
 
+  struct Setting {
+    std::string of;  // what selects it: "thirteen/*/train", "thirteen"
+    std::string key;
+    std::string from;
+    std::string to;
+  };
   struct Changed {
     std::vector<std::int64_t> changed;
     std::vector<std::int64_t> unchanged;
+    std::vector<Setting> settings = {};  // of set()
   };
   Changed cancel(const std::vector<JobId>& jobs, bool kill, const std::string& reason);
   /// The same of those that have not started; the others go on.
@@ -415,9 +423,8 @@ class Coordinator {
   Result<void> check_fits(const SweepSpec& sweep, const SubmitContext& context);
   Result<SubmitPlan> plan_checked(const SweepSpec& sweep, const SubmitContext& context,
                                   SweepId moved, const LostOutputs& lost);
-  std::vector<StartSnapshot> rehearse(const SweepSpec& file, const SubmitContext& context,
-                                      const SubmitPlan& plan,
-                                      std::vector<std::string>* folders) const;
+  void rehearse(const SweepSpec& file, const SubmitContext& context, const SubmitPlan& plan,
+                SubmitPreview& out) const;
 
   Result<ForecastInput> plan_input(const PlanRequest& request, std::vector<std::string>* notes);
   void go_on_planning(const std::shared_ptr<Planning>& planning,

@@ -28,6 +28,16 @@ std::string left_running(const Job& job) {
   return was_ok ? job.last->outcome->reason : std::string();
 }
 
+namespace {
+
+std::string words_of_done(const Job& job) {
+  const std::string left = left_running(job);
+  const std::string repeat = repeat_words(job);
+  return left + (left.empty() || repeat.empty() ? "" : "; ") + repeat;
+}
+
+}  // namespace
+
 JobSnapshot describe(const Coordinator& coordinator, const Job& job) {
   const World& world = coordinator.world();
   const Sweep& sweep = world.sweep_of(job);
@@ -45,7 +55,7 @@ JobSnapshot describe(const Coordinator& coordinator, const Job& job) {
     s.index = job.run;
   }
   const bool was_done = job.state == JobState::Done;
-  s.reason = was_done ? left_running(job) : coordinator.why(job);
+  s.reason = was_done ? words_of_done(job) : coordinator.why(job);
   s.log = s.out + "/log.txt";
   s.metrics = metrics_of(world, job);
   s.retries_left = std::max(0, step.spec.retries.max - job.retries_used);
@@ -117,6 +127,11 @@ SweepSnapshot describe_but_runs(const Coordinator& coordinator, const Sweep& swe
       if (job != nullptr) ++counts[static_cast<std::size_t>(job->state)];
     }
   }
+  world.live_jobs().for_each([&](JobId id) {  // what ran when the file was changed goes on
+    const Job& job = *world.job(id);
+    if (job.sweep != sweep.id || world.is_current(job)) return;
+    ++counts[static_cast<std::size_t>(job.state)];
+  });
   for (std::size_t state = 0; state < counts.size(); ++state) {
     if (counts[state] == 0) continue;
     s.counts[std::string(to_string(static_cast<JobState>(state)))] = counts[state];

@@ -17,6 +17,14 @@ bool is_fault_of_machine(OutcomeClass cls) {
   return cls == OutcomeClass::Hardware || cls == OutcomeClass::Driver;
 }
 
+/// "1: exit code 3", "1 was done"
+std::string words_of_attempt(const Attempt& attempt) {
+  const Outcome& outcome = *attempt.outcome;
+  if (outcome.cls == OutcomeClass::Ok) return fmt::format("{} was done", attempt.number);
+  if (!outcome.reason.empty()) return fmt::format("{}: {}", attempt.number, outcome.reason);
+  return fmt::format("{} ended as {}", attempt.number, to_string(outcome.cls));
+}
+
 /// Two sentences: what happened on what evidence, and what pergpu will do.
 std::string fault_words(const Job& job, const std::string& now) {
   const Outcome& outcome = *job.last->outcome;
@@ -46,7 +54,7 @@ std::string Coordinator::why(const Job& job) const {
         return fault_words(job, waiting_words(job));
       }
       if (job.last && job.last->outcome) {
-        history = fmt::format(" (attempt {}: {})", job.last->number, job.last->outcome->reason);
+        history = fmt::format(" (attempt {})", words_of_attempt(*job.last));
       }
       return waiting_words(job) + history + growth_words(job) + breaker_.words_of_queued(job);
     }
@@ -76,11 +84,14 @@ std::string Coordinator::why(const Job& job) const {
     }
     case JobState::Done: {
       const std::string left = left_running(job);
-      return (job.attempts > 1 ? fmt::format("done at attempt {}", job.attempts) : "done") +
-             (left.empty() ? ""
-                           : fmt::format("; {} (a job lasts as long as its first process: let it "
-                                         "wait for what it starts)",
-                                         left));
+      const std::string words =
+          (job.attempts > 1 ? fmt::format("done at attempt {}", job.attempts) : "done") +
+          (left.empty() ? ""
+                        : fmt::format("; {} (a job lasts as long as its first process: let it "
+                                      "wait for what it starts)",
+                                      left));
+      const std::string repeat = repeat_words(job);
+      return repeat.empty() ? words : words + "; " + repeat;
     }
     case JobState::Failed: {
       const bool user_error =

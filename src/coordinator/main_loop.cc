@@ -316,6 +316,8 @@ int coordinator_main(const CoordinatorOptions& options) {
       .is_service = options.foreground,
       .groups = groups,
       .home = options.home,
+      // On a node it is the task's; an allocation has a home of its own while none is named.
+      .tells_home = !task && !is_of_allocation && allocation_of(false).empty(),
       .node = task ? node_name() : std::string(),
       .allocation = allocation_of(task.has_value()),
       .program = *self,

@@ -83,6 +83,14 @@ std::vector<JobId> Overview::window() {
 
 Overview::Sweeps Overview::sweeps() const {
   Sweeps out;
+  // A job whose definition or row is gone from the file has its lane until it ends.
+  const World& world = coordinator_.world();
+  std::map<SweepId, std::map<std::string, std::int64_t>> old_ones;
+  world.live_jobs().for_each([&](JobId id) {
+    const Job& job = *world.job(id);
+    if (world.is_current(job) && world.is_listed(id)) return;
+    ++old_ones[job.sweep][std::string(to_string(job.state))];
+  });
   std::vector<SweepSummary> ended;
   const std::map<SweepId, Sweep>& all = coordinator_.world().sweeps();
   for (auto it = all.rbegin(); it != all.rend(); ++it) {
@@ -91,6 +99,9 @@ Overview::Sweeps Overview::sweeps() const {
     const bool is_open = sweep.open > 0;
     if (!is_open && ended.size() == kMostEndedSweepsShown) continue;
     SweepSummary summary = summary_of(sweep);
+    if (const auto old = old_ones.find(it->first); old != old_ones.end()) {
+      for (const auto& [state, count] : old->second) summary.counts[state] += count;
+    }
     for (const auto& [state, count] : summary.counts) out.counts[state] += count;
     if (!is_open) {
       ended.push_back(std::move(summary));

@@ -107,12 +107,13 @@ Result<ForecastInput> Coordinator::plan_input(const PlanRequest& request,
     }
     // GPUs that are only imagined cannot be checked.
     const bool imagined = request.on > 0 && !parts_.gpus->any();
-    Result<SubmitPlan> plan = imagined
-                                  ? plan_submit(world, file, request.context, now, {}, request.lost)
-                                  : plan_checked(file, request.context, {}, request.lost);
+    SubmitContext context = with_remembered(world, file, request.context).context;
+    context.overrides = false;  // the plan is that of the rows that the file has now
+    Result<SubmitPlan> plan = imagined ? plan_submit(world, file, context, now, {}, request.lost)
+                                       : plan_checked(file, context, {}, request.lost);
     if (!plan) return std::move(plan).error();
     const PlannedJobs planned(world, file, *plan, now.wall_ns);
-    const Sweep sweep = planned.as_sweep(plan->sweep, request.context);
+    const Sweep sweep = planned.as_sweep(plan->sweep, context);
     declare(sweep, declared, machine.capacity);
     if (sweep.context.engine == kSlurm) {
       machine.capacity.sweep_lanes[sweep.id].size = lanes_of(sweep);

@@ -38,12 +38,32 @@ std::int64_t queued_beside(const World& world, const Step& step, const Entries& 
          });
 }
 
+/// What is ready of the sweep when all that could start has its lane.
+std::vector<WaitSnapshot> waits_of(const SweepSpec& file, const SubmitPlan& plan,
+                                   const PlannedJobs& planned, const ReadyQueue& queue,
+                                   const Capacity& capacity) {
+  std::vector<WaitSnapshot> waits;
+  for (std::size_t step = 0; step < file.steps.size(); ++step) {
+    const StepKey key{plan.sweep, planned.slot_of(step)};
+    const std::vector<ReadyJob> left = queue.ready(key);
+    if (left.empty()) continue;
+    const std::string why = why_not(queue, left.front().key(), capacity);
+    waits.push_back({.step = file.steps[step].name,
+                     .jobs = static_cast<std::int64_t>(left.size()),
+                     .why = why.empty() ? "waits for its turn" : why});
+  }
+  return waits;
+}
+
 }  // namespace
 
-Result<SubmitPreview> Coordinator::preview(const SweepSpec& file, const SubmitContext& context,
+Result<SubmitPreview> Coordinator::preview(const SweepSpec& file, const SubmitContext& given,
                                            const LostOutputs& lost) {
+  Remembered remembered = with_remembered(*parts_.world, file, given);
+  const SubmitContext& context = remembered.context;
   Result<SubmitPlan> plan = plan_checked(file, context, {}, lost);
   if (!plan) return std::move(plan).error();
+  plan->reply.remembered = std::move(remembered.said);
   SubmitPreview out;
   if (context.engine == kSlurm) {
     PlannedJobs planned(*parts_.world, file, *plan, parts_.clock->now().wall_ns);
@@ -56,7 +76,7 @@ Result<SubmitPreview> Coordinator::preview(const SweepSpec& file, const SubmitCo
     out.arrays = *std::move(arrays);
     out.runs = planned.take_folders();
   } else {
-    out.starts = rehearse(file, context, *plan, &out.runs);
+    rehearse(file, context, *plan, out);
   }
   out.reply = std::move(plan->reply);
   return out;
@@ -64,10 +84,8 @@ Result<SubmitPreview> Coordinator::preview(const SweepSpec& file, const SubmitCo
 
 /// What waits of other sweeps competes as it would.  A GPU's lane is free here until the look right
 /// before a start says otherwise.
-std::vector<StartSnapshot> Coordinator::rehearse(const SweepSpec& file,
-                                                 const SubmitContext& context,
-                                                 const SubmitPlan& plan,
-                                                 std::vector<std::string>* folders) const {
+void Coordinator::rehearse(const SweepSpec& file, const SubmitContext& context,
+                           const SubmitPlan& plan, SubmitPreview& out) const {
   PlannedJobs planned(*parts_.world, file, plan, parts_.clock->now().wall_ns);
   ReadyQueue queue = queue_;
   Capacity capacity = capacity_;
@@ -120,7 +138,6 @@ std::vector<StartSnapshot> Coordinator::rehearse(const SweepSpec& file,
     }
   }
 
-  std::vector<StartSnapshot> starts;
   capacity.now_ns = parts_.clock->now().boot_ns;
   while (std::optional<Choice> choice = choose(queue, capacity)) {
     queue.take(choice->job, choice->overtaken);
@@ -132,10 +149,10 @@ std::vector<StartSnapshot> Coordinator::rehearse(const SweepSpec& file,
     StartSnapshot start{.step = file.steps[step].name, .lane = to_string(choice->lane)};
     if (!planned.of_step(step)[row].is_new) start.id = choice->job.id.value;
     if (!file.steps[step].once) start.run = planned.folder_of(row);
-    starts.push_back(std::move(start));
+    out.starts.push_back(std::move(start));
   }
-  *folders = planned.take_folders();
-  return starts;
+  out.waits = waits_of(file, plan, planned, queue, capacity);
+  out.runs = planned.take_folders();
 }
 
 }  // namespace pergpu

@@ -255,6 +255,7 @@ Result<Request> request_of(std::string_view line) {
   fields.get("failed", request.failed);
   fields.get("kill", request.kill);
   fields.get("queued", request.queued);
+  fields.get("older", request.older);
   fields.get("file", request.file);
   fields.get("release", request.release);
   if (*op == Op::Set) {

@@ -55,6 +55,7 @@ struct Request {
   bool failed = false;
   bool kill = false;
   bool queued = false;        // of Cancel: what is live stays
+  bool older = false;         // of Ps, Show, Why: live older versions of the jobs, too
   std::int64_t most = 0;      // of Watch: more jobs are refused; 0: none is too many
   bool without_runs = false;  // of Watch: of the sweep no rows and names of runs
   bool without_jobs = false;  // of Watch: none is told but for what changes

@@ -35,9 +35,11 @@ class Words {
       add_sweeps();
       add_live_jobs();
       add_numbers();
-    } else if (const Sweep* sweep = sweep_called(begin_.substr(0, first)); sweep == nullptr) {
-      return {};
-    } else if (first == last) {
+      return std::move(words_);
+    }
+    const Sweep* sweep = sweep_called(world_, begin_.substr(0, first));
+    if (sweep == nullptr) return {};
+    if (first == last) {
       add_runs(*sweep, begin_.substr(0, first + 1));
     } else {
       add_steps(*sweep, begin_.substr(first + 1, last - first - 1), begin_.substr(0, last + 1));
@@ -66,7 +68,19 @@ class Words {
     if (!found.empty() && begin_ == "@") add("@/", "");
     const std::size_t first = words_.size();
     for (const auto& [name, jobs] : found) {
-      add(std::string(name), fmt::format("{} job{}", jobs, jobs == 1 ? "" : "s"));
+      const std::vector<SweepId> named = world_.sweeps_named(std::string(name));
+      if (named.size() == 1) {
+        add(std::string(name), fmt::format("{} job{}", jobs, jobs == 1 ? "" : "s"));
+        continue;
+      }
+      for (const SweepId id : named) {  // of one name: each as it can be named
+        const Sweep* sweep = world_.sweep(id);
+        const auto archived = world_.archived().find(id);
+        const std::string root = sweep != nullptr                      ? sweep->root
+                                 : archived != world_.archived().end() ? archived->second.root
+                                                                       : std::string();
+        add(fmt::format("{}@{}", name, id.value), "results in " + root);
+      }
     }
     open_the_only_one(first);
   }
@@ -98,17 +112,6 @@ class Words {
       }
       if (from > last / 10) return;
     }
-  }
-
-  const Sweep* sweep_called(const std::string& name) const {
-    if (name.starts_with('@')) {
-      const Result<SweepId> back = sweep_back(world_, name);
-      return back ? world_.sweep(*back) : nullptr;
-    }
-    for (const SweepId id : world_.sweeps_named(name)) {
-      if (const Sweep* sweep = world_.sweep(id)) return sweep;
-    }
-    return nullptr;
   }
 
   void add_runs(const Sweep& sweep, const std::string& head) {

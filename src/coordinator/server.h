@@ -17,6 +17,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/overview.h"
 #include "coordinator/request.h"
+#include "coordinator/selector.h"
 #include "os/loop.h"
 #include "os/socket.h"
 
@@ -74,6 +75,7 @@ class Server {
   void look_at_devices(Client& client);
   void control(std::uint64_t id, const Request& request);
   void query(Client& client, const Request& request);
+  void wait(std::uint64_t id, Selection selection);
   /// Calls it once in each turn of the loop until it says that it is through, or the client leaves.
   void in_turns(std::uint64_t id, std::function<bool(Client&)> part);
   /// Jobs that are being described, in the order of the answer.

@@ -19,6 +19,42 @@ namespace pergpu {
 
 using nlohmann::json;
 
+namespace {
+
+/// Both of its names, so that nobody takes the number of a run for that of a job.
+json named(const World& world, std::int64_t job) {
+  return {{"id", job}, {"name", selector_of(world, *world.job(JobId{job}))}};
+}
+
+json change_answer(const World& world, const Coordinator::Changed& changed) {
+  constexpr std::size_t kMostNamed = 10;
+  json first = json::array();
+  for (const std::int64_t job : changed.changed) {
+    if (first.size() < kMostNamed) first.push_back(named(world, job));
+  }
+  json left = json::array();
+  for (const std::int64_t job : changed.unchanged) {
+    const Job& as_it_is = *world.job(JobId{job});
+    json one = {{"id", job},
+                {"state", to_string(as_it_is.state)},
+                {"replaced", !world.is_current(as_it_is)}};
+    if (left.size() < kMostNamed) one["name"] = selector_of(world, as_it_is);
+    left.push_back(std::move(one));
+  }
+  json settings = json::array();
+  for (const Coordinator::Setting& one : changed.settings) {
+    settings.push_back({{"of", one.of}, {"key", one.key}, {"from", one.from}, {"to", one.to}});
+  }
+  return {{"schema", 1},
+          {"changed", changed.changed},
+          {"unchanged", changed.unchanged},
+          {"left", std::move(left)},
+          {"named", std::move(first)},
+          {"settings", std::move(settings)}};
+}
+
+}  // namespace
+
 /// What it names and is archived.
 std::vector<SweepId> Server::to_fetch(const Request& request) const {
   const World& world = coordinator_.world();
@@ -88,15 +124,12 @@ void Server::tell_words(std::uint64_t id, const std::vector<std::string>& begins
 void Server::interrupt(std::uint64_t id, SweepId sweep, int level) {
   coordinator_.interrupt(sweep, level);
   const Sweep* s = coordinator_.world().sweep(sweep);
-  std::int64_t running = 0;
+  const auto running = static_cast<std::int64_t>(coordinator_.world().live_of(sweep).size());
   std::int64_t held = 0;
   if (s != nullptr) {
     for (const Step& step : s->steps) {
       for (JobId job : step.current) {
-        if (!job) continue;
-        const JobState state = coordinator_.world().job(job)->state;
-        running += is_live(state) ? 1 : 0;
-        held += state == JobState::Held ? 1 : 0;
+        held += job && coordinator_.world().job(job)->state == JobState::Held ? 1 : 0;
       }
     }
   }
@@ -118,6 +151,7 @@ void Server::query(Client& client, const Request& request) {
   } else if (op != Request::Op::Ps && op != Request::Op::Why) {
     return fail(id, kUsage, "name the jobs: JOB, SWEEP, SWEEP/RUN, SWEEP/RUN/STEP or @");
   }
+  if (request.older) selection.jobs = selection.all();
   std::vector<JobId>& jobs = selection.jobs;
   if (op == Request::Op::Ps && selectors.empty() && request.all) {
     for (const Job& job : coordinator_.world().jobs()) {
@@ -134,25 +168,34 @@ void Server::query(Client& client, const Request& request) {
     if (Result<void> live = check_attempts(coordinator_.world(), selection); !live) {
       return fail(id, code_of(live.error()), live.error().message);
     }
-    // What became of rows that were taken out of the file is no part of how the sweep fares; jobs
-    // of such rows alone were asked for by name.
-    const auto unlisted = [this](JobId job) { return !coordinator_.world().is_listed(job); };
-    if (!std::all_of(jobs.begin(), jobs.end(), unlisted)) {
-      std::erase_if(jobs, unlisted);
-    }
-    coordinator_.when_durable([this, id, wanted = std::move(jobs)] {
-      Client* waiting = find(id);
-      if (waiting == nullptr) return;
-      waiting->waiting_for = wanted;
-      waiting->waited_for = {wanted.begin(), wanted.end()};
-      for (JobId job : wanted) {
-        if (is_open(job)) waiting->waiting_open.insert(job);
-      }
-      answer_wait(*waiting);
-    });
-    return;
+    return wait(id, std::move(selection));
   }
   list(id, op, std::move(jobs));
+}
+
+/// What became of older versions, and of rows that were taken out of the file, is no part of how
+/// the sweep fares: their end is waited for, and nothing is told of it.  Jobs of such rows alone
+/// were asked for by name.
+void Server::wait(std::uint64_t id, Selection selection) {
+  std::vector<JobId> awaited = selection.all();
+  std::vector<JobId> told = std::move(selection.jobs);
+  const auto unlisted = [this](JobId job) { return !coordinator_.world().is_listed(job); };
+  if (!std::all_of(told.begin(), told.end(), unlisted)) {
+    std::erase_if(told, unlisted);
+    std::erase_if(awaited, [&](JobId job) {
+      return unlisted(job) && !is_live(coordinator_.world().job(job)->state);
+    });
+  }
+  coordinator_.when_durable([this, id, told = std::move(told), awaited = std::move(awaited)] {
+    Client* waiting = find(id);
+    if (waiting == nullptr) return;
+    waiting->waiting_for = told;
+    waiting->waited_for = {awaited.begin(), awaited.end()};
+    for (JobId job : awaited) {
+      if (is_open(job)) waiting->waiting_open.insert(job);
+    }
+    answer_wait(*waiting);
+  });
 }
 
 void Server::submit(Client& client) {
@@ -272,7 +315,9 @@ void Server::control(std::uint64_t id, const Request& request) {
   if (Result<void> live = check_attempts(coordinator_.world(), *selection); !live) {
     return fail(id, code_of(live.error()), live.error().message);
   }
-  std::vector<JobId> jobs = std::move(selection->jobs);
+  // What runs of an older version of the file is meant where something is to be kept from running.
+  const bool wants_older = op == Request::Op::Cancel || op == Request::Op::Hold;
+  std::vector<JobId> jobs = wants_older ? selection->all() : std::move(selection->jobs);
   if (jobs.empty()) {
     return fail(id, kUsage,
                 fmt::format("{}: name the jobs, or @ for the last sweep", to_string(op)));
@@ -298,19 +343,8 @@ void Server::control(std::uint64_t id, const Request& request) {
     if (!set) return fail(id, code_of(set.error()), set.error().message);
     changed = *std::move(set);
   }
-  json left = json::array();
-  for (const std::int64_t job : changed.unchanged) {
-    const Job& as_it_is = *coordinator_.world().job(JobId{job});
-    left.push_back({{"id", job},
-                    {"state", to_string(as_it_is.state)},
-                    {"replaced", !coordinator_.world().is_current(as_it_is)}});
-  }
-  coordinator_.when_durable([this, id, changed = std::move(changed), left = std::move(left)] {
-    reply(id, {{"schema", 1},
-               {"changed", changed.changed},
-               {"unchanged", changed.unchanged},
-               {"left", left}});
-  });
+  coordinator_.when_durable(
+      [this, id, answer = change_answer(coordinator_.world(), changed)] { reply(id, answer); });
 }
 
 }  // namespace pergpu

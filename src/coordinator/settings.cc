@@ -11,6 +11,7 @@
 #include <set>
 
 #include "coordinator/coordinator.h"
+#include "coordinator/selector.h"
 
 namespace pergpu {
 namespace {
@@ -25,6 +26,28 @@ JobId left_out(const World& world, const Step& step, const std::set<JobId>& name
     if (is_open(*world.job(id)) && world.is_listed(id)) return id;
   }
   return {};
+}
+
+std::string or_none(std::int64_t value) { return value == 0 ? "none" : std::to_string(value); }
+
+/// Each change, without what it is of.
+std::vector<Coordinator::Setting> change(StepSpec& step, const Settings& settings) {
+  std::vector<Coordinator::Setting> changes;
+  if (settings.priority) {
+    changes.push_back(
+        {"", "priority", std::to_string(step.priority), std::to_string(*settings.priority)});
+    step.priority = *settings.priority;
+  }
+  if (settings.weight) {
+    changes.push_back({"", "weight", or_none(step.weight), or_none(*settings.weight)});
+    step.weight = *settings.weight;
+  }
+  if (settings.max_parallel) {
+    changes.push_back({"", "max_parallel", or_none(step.max_parallel.value_or(0)),
+                       or_none(*settings.max_parallel)});
+    step.max_parallel = *settings.max_parallel > 0 ? settings.max_parallel : std::optional<int>();
+  }
+  return changes;
 }
 
 }  // namespace
@@ -51,12 +74,13 @@ Result<void> Coordinator::check_settings(const Sweep& sweep, const std::set<JobI
       const Step& step = sweep.steps[static_cast<std::size_t>(slot)];
       if (const JobId other = left_out(world, step, named)) {
         return invalid(
-            fmt::format("{} is one for all jobs of step {}, and job {} is not among those named: "
-                        "name {}/*/{}",
+            fmt::format("{} is one for all jobs of step {}, and job {} ({}) is not among those "
+                        "named: name {}/*/{}",
                         settings.priority ? "priority"
                         : settings.weight ? "weight"
                                           : "max_parallel",
-                        step.spec.name, other.value, sweep.name, step.spec.name));
+                        step.spec.name, other.value, selector_of(world, *world.job(other)),
+                        selector_of(world, sweep), step.spec.name));
       }
     }
   }
@@ -70,8 +94,9 @@ Result<void> Coordinator::check_settings(const Sweep& sweep, const std::set<JobI
   for (const Step& step : sweep.steps) {
     if (const JobId other = left_out(world, step, named)) {
       return invalid(fmt::format(
-          "lanes are one number for the whole sweep, and job {} is not among those named: name {}",
-          other.value, sweep.name));
+          "lanes are one number for the whole sweep, and job {} ({}) is not among those named: "
+          "name {}",
+          other.value, selector_of(world, *world.job(other)), selector_of(world, sweep)));
     }
   }
   return {};
@@ -100,18 +125,21 @@ Result<Coordinator::Changed> Coordinator::set(const std::vector<JobId>& jobs,
   }
   for (const auto& [id, slots] : steps) {
     const Sweep& sweep = *world.sweep(id);
+    const std::string name = selector_of(world, sweep);
     SweepSpec file = World::declared(sweep);
     for (StepSpec& step : file.steps) {
       if (!slots.contains(static_cast<std::int16_t>(*sweep.slot_of(step.name)))) continue;
-      if (settings.priority) step.priority = *settings.priority;
-      if (settings.weight) step.weight = *settings.weight;
-      if (settings.max_parallel) {
-        step.max_parallel =
-            *settings.max_parallel > 0 ? settings.max_parallel : std::optional<int>();
+      const std::string of = fmt::format("{}/{}", step.once ? name : name + "/*", step.name);
+      for (Setting& one : change(step, settings)) {
+        one.of = of;
+        out.settings.push_back(std::move(one));
       }
     }
     SubmitContext context = sweep.context;
-    if (settings.lanes) context.lanes = *settings.lanes;
+    if (settings.lanes) {
+      out.settings.push_back({name, "lanes", or_none(context.lanes), or_none(*settings.lanes)});
+      context.lanes = *settings.lanes;
+    }
     parts_.journal->record(World::row_of(sweep, file, std::move(context)));
     ++changes_;
     declare(sweep);

@@ -135,6 +135,10 @@ bool read(const json& j, StartSnapshot& value) {
   from_json(j, value);
   return j.is_object();
 }
+bool read(const json& j, WaitSnapshot& value) {
+  from_json(j, value);
+  return j.is_object();
+}
 bool read(const json& j, ArraySnapshot& value) {
   from_json(j, value);
   return j.is_object();
@@ -313,6 +317,9 @@ void fields(V& v, F&& f) {
   f("only_new", v.only_new);
   f("add", v.add);
   f("unique_name", v.unique_name);
+  f("overrides", v.overrides);
+  f("inherit", v.inherit);
+  f("devices_given", v.devices_given);
   f("git_commit", v.git_commit);
   f("git_dirty", v.git_dirty);
   f("key", v.key);
@@ -329,6 +336,9 @@ void fields(V& v, F&& f) {
   f("requeued", v.requeued);
   f("dropped", v.dropped);
   f("outputs_gone", v.outputs_gone);
+  f("others", v.others);
+  f("old_running", v.old_running);
+  f("remembered", v.remembered);
   f("warnings", v.warnings);
 }
 
@@ -339,6 +349,14 @@ void fields(V& v, F&& f) {
   f("run", v.run);
   f("step", v.step);
   f("lane", v.lane);
+}
+
+template <typename V, typename F>
+requires std::is_same_v<std::remove_const_t<V>, WaitSnapshot>
+void fields(V& v, F&& f) {
+  f("step", v.step);
+  f("jobs", v.jobs);
+  f("why", v.why);
 }
 
 template <typename V, typename F>
@@ -357,6 +375,7 @@ requires std::is_same_v<std::remove_const_t<V>, SubmitPreview>
 void fields(V& v, F&& f) {
   f("runs", v.runs);
   f("starts", v.starts);
+  f("waits", v.waits);
   f("arrays", v.arrays);
 }
 
@@ -469,6 +488,8 @@ void to_json(json& j, const SubmitReply& v) {
 void from_json(const json& j, SubmitReply& v) { read_fields(j, v); }
 void to_json(json& j, const StartSnapshot& v) { write_fields(j, v); }
 void from_json(const json& j, StartSnapshot& v) { read_fields(j, v); }
+void to_json(json& j, const WaitSnapshot& v) { write_fields(j, v); }
+void from_json(const json& j, WaitSnapshot& v) { read_fields(j, v); }
 void to_json(json& j, const ArraySnapshot& v) { write_fields(j, v); }
 void from_json(const json& j, ArraySnapshot& v) { read_fields(j, v); }
 void to_json(json& j, const SubmitPreview& v) {

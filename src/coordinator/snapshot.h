@@ -14,15 +14,19 @@
 //        -> SubmitReply, which names the jobs of these N runs (and of once-steps).  With "add":true
 //           in the context the sweep keeps its other runs as they are; refused where the steps are
 //           not those of the sweep, or one looks at all runs
-//   {"op":"ps","sel":[…],"all":bool}            -> {"schema":1,"jobs":[JobSnapshot…]}
+//   {"op":"ps","sel":[…],"all":bool}            -> {"schema":1,"jobs":[JobSnapshot…]}; with
+//           "older":true, also of "show" and "why", the live older versions of the jobs, too
 //   {"op":"show","sel":[…]}                     -> {"schema":1,"jobs":[JobSnapshot + "params",
 //   "command", …]}; the client adds "attempts" and "argv" from the records in the job's folder
 //   {"op":"why","sel":[…]}                      ->
 //   {"schema":1,"jobs":[{"id","name","state","why"}…]}
 //   {"op":"cancel"|"hold"|"release"|"retry","sel":[…],"failed":bool,"kill":bool}
-//        -> {"schema":1,"changed":[ids],"unchanged":[ids],"left":[{"id","state","replaced"}…]}:
-//           what is left is as it was.  "cancel" with "queued":true leaves what is live, too
-//   {"op":"set","sel":[…],"set":["priority=5",…]} -> the same
+//        -> {"schema":1,"changed":[ids],"unchanged":[ids],"left":[{"id","state","replaced","name"}
+//           …],"named":[{"id","name"}…]}: what is left is as it was; "named" are the first that
+//           were changed.  "cancel" with "queued":true leaves what is live, too.  "name" is what
+//           selects the job: "thirteen/3/train"
+//   {"op":"set","sel":[…],"set":["priority=5",…]} -> the same, and
+//           "settings":[{"of","key","from","to"}…]
 //   {"op":"clean","sel":[…],"older_s":N,"results":bool,"take":bool}
 //        ->
 //        {"schema":1,"sweeps":[{"id","sweep","jobs","ended_at","folder","aside","runs"}…],"left":
@@ -141,10 +145,11 @@ struct SweepSnapshot {
   std::string name = {};
   std::string root = {};
   std::vector<std::string> steps = {};
-  std::vector<std::string> columns = {};             // parameters that differ between the runs
-  std::vector<std::vector<std::string>> rows = {};   // per run index: their texts
-  std::vector<std::string> runs = {};                // per run index: folder name
-  std::map<std::string, std::int64_t> counts = {};   // state -> jobs (current versions only)
+  std::vector<std::string> columns = {};            // parameters that differ between the runs
+  std::vector<std::vector<std::string>> rows = {};  // per run index: their texts
+  std::vector<std::string> runs = {};               // per run index: folder name
+  /// state -> jobs: the current versions, and older ones that are live.
+  std::map<std::string, std::int64_t> counts = {};
   std::int64_t lanes = 0;                            // lanes its jobs can use at once
   std::optional<double> remaining_s = std::nullopt;  // expected, while it is open and that is known
   std::vector<std::string> warnings = {};
@@ -162,8 +167,9 @@ inline constexpr std::size_t kMostEndedSweepsShown = 20;
 struct SweepSummary {
   std::int64_t id = 0;
   std::string name = {};
-  std::map<std::string, std::int64_t> counts = {};  // state -> jobs (current versions only)
-  std::int64_t lanes = 0;                           // its own CPU lanes (--lanes); 0: none
+  /// state -> jobs: the current versions of listed rows, and all others that are live.
+  std::map<std::string, std::int64_t> counts = {};
+  std::int64_t lanes = 0;  // its own CPU lanes (--lanes); 0: none
 };
 
 struct LaneSnapshot {
@@ -221,6 +227,10 @@ struct SubmitContext {
   bool only_new = false;
   bool add = false;          // rows that the file does not name stay, and stay listed
   bool unique_name = false;  // `run -- …` without --name: make the name unique ("true-2")
+  bool overrides = false;    // -p NAME=VALUE was given: the sweep's other rows must not be dropped
+  /// Of "lanes", "devices" and "on": what was not given, and is that of the last submit.
+  std::vector<std::string> inherit = {};
+  bool devices_given = false;  // `devices` comes from --devices, not from the environment
   std::string git_commit = {};
   bool git_dirty = false;
   std::string key = {};  // idempotency: the same key again gives the same reply
@@ -234,6 +244,9 @@ struct SubmitReply {
   std::int64_t kept = 0;      // done or going on as they are
   std::int64_t requeued = 0;  // failed, cancelled … queued again
   std::int64_t dropped = 0;   // no longer in the file
+  std::int64_t others = 0;    // of rows that it does not name, and that stay (--add, -p)
+  std::vector<std::int64_t> old_running = {};  // live jobs of the file as it was before
+  std::vector<std::string> remembered = {};    // "--lanes 4": options of the last submit
   std::vector<std::string> warnings = {};
   std::int64_t outputs_gone = 0;  // of the requeued: done ones whose outputs are not there any more
 };
@@ -244,6 +257,13 @@ struct StartSnapshot {
   std::string run = {};                           // folder name; "" for a once-step's job
   std::string step = {};
   std::string lane = {};
+};
+
+/// Jobs that could start as far as their needs go, and that would wait for the same thing.
+struct WaitSnapshot {
+  std::string step = {};
+  std::int64_t jobs = 0;
+  std::string why = {};
 };
 
 /// An array of tasks that would be submitted to a cluster.
@@ -260,6 +280,7 @@ struct SubmitPreview {
   SubmitReply reply = {};                  // on the wire: its fields beside ours
   std::vector<std::string> runs = {};      // folder name of each row of the file
   std::vector<StartSnapshot> starts = {};  // on the lanes that are free now
+  std::vector<WaitSnapshot> waits = {};    // what would not start now, and why
   std::vector<ArraySnapshot> arrays = {};  // where a cluster runs it
 };
 
@@ -281,6 +302,8 @@ void to_json(nlohmann::json& j, const SubmitReply& v);
 void from_json(const nlohmann::json& j, SubmitReply& v);
 void to_json(nlohmann::json& j, const StartSnapshot& v);
 void from_json(const nlohmann::json& j, StartSnapshot& v);
+void to_json(nlohmann::json& j, const WaitSnapshot& v);
+void from_json(const nlohmann::json& j, WaitSnapshot& v);
 void to_json(nlohmann::json& j, const ArraySnapshot& v);
 void from_json(const nlohmann::json& j, ArraySnapshot& v);
 void to_json(nlohmann::json& j, const SubmitPreview& v);

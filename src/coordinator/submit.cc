@@ -1,7 +1,8 @@
 // Runs are matched by their canonical JSON, jobs by their identity.  What is done stays done; what
 // is queued or live goes on; what ended otherwise is queued again; what is no longer in the file
 // and has not started is cancelled.  With `add` what the file does not name stays as it is, and is
-// not even looked at but for whether it is listed.
+// not even looked at but for whether it is listed.  With `overrides` (-p) the file is not the whole
+// sweep either: its rows are added where that can be, and nothing that waits or runs is dropped.
 #include "coordinator/submit.h"
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 
 #include "coordinator/added_rows.h"
 #include "coordinator/earlier_success.h"
+#include "coordinator/selector.h"
 #include "spec/identity.h"
 #include "spec/placeholders.h"
 #include "spec/run_name.h"
@@ -63,9 +65,14 @@ class Planner {
                 bool is_need_remade);
   std::string why_again(const Job& job, bool is_need_remade) const;
   void tell_lost();
+  void note_older(JobId current);
   void drop_unlisted();
   void remember_successes();
+  void tell_older();
+  void tell_other_results(const std::string& root, const std::string& name);
   std::size_t most_rows() const;
+  Result<bool> adds();
+  void count_others();
   void event(JobId job, JobEvent e) {
     out_.rows.push_back(row::Event{.job = job, .event = std::move(e), .at = now_});
   }
@@ -80,6 +87,7 @@ class Planner {
   SubmitPlan out_;
   JobId next_job_;
   std::vector<std::string> columns_;
+  std::int64_t named_ = 0;               // jobs of the sweep so far that the file names
   std::vector<std::int32_t> run_index_;  // of file row i
   std::vector<bool> listed_;             // by run index
   // identities_[step][i]: of file row i, or the one job of a once-step
@@ -127,6 +135,7 @@ std::string Planner::why_again(const Job& job, bool is_need_remade) const {
   }
   if (context_.rerun) return "run again (--rerun)";
   if (context_.only_new) return "";
+  if (job.repeat_skipped) return "run again: its repeat was skipped";
   if (const auto lost = lost_.jobs.find(job.id); lost != lost_.jobs.end()) {
     return "its outputs are gone: " + lost->second;
   }
@@ -150,6 +159,47 @@ void Planner::tell_lost() {
                         : "they run again, and what needs them (--only-new: they do not)"));
 }
 
+/// Versions of the job that were replaced while they ran, and run.
+void Planner::note_older(JobId current) {
+  for (JobId old = current; old; old = world_.replaces(old)) {
+    if (is_live(world_.job(old)->state)) out_.reply.old_running.push_back(old.value);
+  }
+}
+
+void Planner::tell_older() {
+  constexpr std::size_t kMostNamed = 30;
+  std::vector<std::int64_t>& old = out_.reply.old_running;
+  if (old.empty()) return;
+  std::sort(old.begin(), old.end());
+  std::string ids;
+  for (std::size_t i = 0; i < std::min(old.size(), kMostNamed); ++i) {
+    ids += fmt::format(" {}", old[i]);
+  }
+  const bool is_one = old.size() == 1;
+  out_.reply.warnings.push_back(fmt::format(
+      "{} running job{} of the file as it was before; {} end{} first, then what replaces {} "
+      "starts. To end {} now: pergpu cancel{}{}",
+      old.size(), is_one ? " is" : "s are", is_one ? "it" : "they", is_one ? "s" : "",
+      is_one ? "it" : "them", is_one ? "it" : "them", ids,
+      old.size() > kMostNamed
+          ? fmt::format(" (the first {}; `pergpu ps {}` lists all)", kMostNamed, out_.reply.sweep)
+          : ""));
+}
+
+/// The same file under another root begins from nothing: --out was forgotten, or is meant.
+void Planner::tell_other_results(const std::string& root, const std::string& name) {
+  if (!out_.is_new || file_.file.empty()) return;
+  for (const SweepId id : world_.sweeps_named(name)) {
+    const Sweep* other = world_.sweep(id);
+    if (other == nullptr || other->spec.file != file_.file) continue;
+    out_.reply.warnings.push_back(
+        fmt::format("results of this file are in {}, too, as sweep {}@{}: this is another sweep, "
+                    "with results in {}. To go on with that one: --out {}",
+                    other->root, name, id.value, root, other->root));
+    return;
+  }
+}
+
 /// Whether it is a done job that is made again.
 bool Planner::plan_job(std::size_t step, std::int32_t run, const JobIdentity& identity,
                        bool is_need_remade) {
@@ -160,6 +210,7 @@ bool Planner::plan_job(std::size_t step, std::int32_t run, const JobIdentity& id
     }
   }
   const Job* job = world_.job(old);
+  named_ += job != nullptr && world_.is_listed(old) ? 1 : 0;
   if (job == nullptr || world_.identity(old) != identity) {
     const JobId id = next_job_;
     ++next_job_.value;
@@ -177,9 +228,11 @@ bool Planner::plan_job(std::size_t step, std::int32_t run, const JobIdentity& id
                                     .at = now_});
     out_.reply.jobs.push_back(id.value);
     ++out_.reply.fresh;
+    note_older(old);
     return false;
   }
   out_.reply.jobs.push_back(old.value);
+  note_older(world_.replaces(old));
   const bool was_done = job->state == JobState::Done;
   const bool has_lost = was_done && lost_.jobs.contains(old);
   if (has_lost) with_lost_.push_back(old);
@@ -242,7 +295,9 @@ void Planner::drop_unlisted() {
       const Job* job = world_.job(id);
       if (job == nullptr) continue;
       const bool listed = in_file && (job->run < 0 || listed_[static_cast<std::size_t>(job->run)]);
-      if (listed || (job->state != JobState::Queued && job->state != JobState::Held)) continue;
+      if (listed) continue;
+      note_older(id);
+      if (job->state != JobState::Queued && job->state != JobState::Held) continue;
       event(id, event::Cancelled{"no longer in the file"});
       ++out_.reply.dropped;
     }
@@ -267,6 +322,69 @@ std::size_t Planner::most_rows() const {
   return rows;
 }
 
+/// Whether the known sweep's other rows stay.  Invalid: they would have to go, and may not.
+Result<bool> Planner::adds() {
+  if (context_.add) {
+    Result<void> may = known_ == nullptr ? check_growth(file_) : check_growth(file_, *known_);
+    if (!may) return std::move(may).error();
+    return known_ != nullptr;
+  }
+  if (!context_.overrides || known_ == nullptr) return false;
+  std::vector<bool> named(known_->runs.size(), false);
+  for (const RunSpec& run : file_.runs) {
+    if (const auto known = known_->run_index.find(known_->runs, run.json)) {
+      named[static_cast<std::size_t>(*known)] = true;
+    }
+  }
+  std::int64_t others = 0;
+  for (std::size_t run = 0; run < named.size(); ++run) {
+    others += !named[run] && known_->runs[run].listed ? 1 : 0;
+  }
+  if (others == 0) return false;
+  const Result<void> may = check_growth(file_, *known_);
+  if (may) return true;
+  std::int64_t waiting = 0;
+  std::int64_t running = 0;
+  for (const Step& step : known_->steps) {
+    for (const JobId id : step.current) {
+      const Job* job = world_.job(id);
+      const bool is_other = job != nullptr && job->run >= 0 &&
+                            !named[static_cast<std::size_t>(job->run)] && world_.is_listed(id);
+      if (!is_other || is_ended(job->state)) continue;
+      ++(is_live(job->state) ? running : waiting);
+    }
+  }
+  std::string why = may.error().message;
+  if (why.starts_with("--add: ")) why.erase(0, std::string_view("--add: ").size());
+  if (waiting + running == 0) {
+    out_.reply.warnings.push_back(fmt::format(
+        "-p: the {} other run{} of sweep {} ha{} ended and {} not part of it until the file is "
+        "submitted without -p, because rows cannot be added to it: {}",
+        others, others == 1 ? "" : "s", known_->name, others == 1 ? "s" : "ve",
+        others == 1 ? "is" : "are", why));
+    return false;
+  }
+  return Error{
+      ErrorKind::Invalid, 0,
+      fmt::format(
+          "-p: sweep {} has {} other run{} with {} job{} queued or held and {} running. They "
+          "would leave the sweep and the queued ones be cancelled, because rows cannot be added "
+          "to it: {}. "
+          "Write the values into the file, use another folder (--out DIR), or cancel the "
+          "sweep first (pergpu cancel {})",
+          known_->name, others, others == 1 ? "" : "s", waiting, waiting == 1 ? "" : "s", running,
+          why, selector_of(world_, *known_))};
+}
+
+/// Jobs of the rows that this file does not name, and that stay.
+void Planner::count_others() {
+  if (!out_.adds) return;
+  for (const Step& step : known_->steps) {
+    if (step.listed) out_.reply.others += step.total;
+  }
+  out_.reply.others -= named_;
+}
+
 Result<SubmitPlan> Planner::plan() {
   const std::string root = output_root(file_);
   SweepSpec spec = file_;
@@ -274,11 +392,9 @@ Result<SubmitPlan> Planner::plan() {
   if (context_.unique_name) spec.name = unique_name(world_, root, spec.name);
   known_ = world_.sweep(moved_ ? moved_ : world_.sweep_at(root, spec.name));
   out_.is_new = known_ == nullptr;
-  out_.adds = context_.add && known_ != nullptr;
-  if (context_.add) {
-    Result<void> may = known_ == nullptr ? check_growth(file_) : check_growth(file_, *known_);
-    if (!may) return std::move(may).error();
-  }
+  Result<bool> may_add = adds();
+  if (!may_add) return std::move(may_add).error();
+  out_.adds = *may_add;
   if (out_.adds) spec.columns = columns_with(*known_, file_);
   columns_ = spec.columns;
   out_.sweep = known_ == nullptr ? world_.next_sweep_id() : known_->id;
@@ -303,6 +419,7 @@ Result<SubmitPlan> Planner::plan() {
   drop_unlisted();
   remember_successes();
   tell_lost();
+  count_others();
   for (const auto& [name, value] : file_.limits) {
     auto it = world_.limits().find(name);
     if (it != world_.limits().end() && it->second != value) {
@@ -313,6 +430,8 @@ Result<SubmitPlan> Planner::plan() {
   }
   out_.reply.sweep = spec.name;
   out_.reply.sweep_id = out_.sweep.value;
+  tell_older();
+  tell_other_results(root, spec.name);
   std::sort(out_.reply.jobs.begin(), out_.reply.jobs.end());
   return std::move(out_);
 }
@@ -330,6 +449,36 @@ Result<SubmitPlan> plan_submit(const World& world, const SweepSpec& sweep,
                                const SubmitContext& context, Instant now, SweepId moved,
                                const LostOutputs& lost) {
   return Planner(world, sweep, context, now, moved, lost).plan();
+}
+
+Remembered with_remembered(const World& world, const SweepSpec& sweep, SubmitContext context,
+                           SweepId moved) {
+  Remembered out{.context = std::move(context)};
+  SubmitContext& now = out.context;
+  const auto inherits = [&](const char* option) {
+    return std::find(now.inherit.begin(), now.inherit.end(), option) != now.inherit.end();
+  };
+  const SweepId same = moved ? moved : world.sweep_at(output_root(sweep), sweep.name);
+  const Sweep* known = now.unique_name ? nullptr : world.sweep(same);
+  if (known == nullptr || now.inherit.empty()) return out;
+  const SubmitContext& before = known->context;
+  if (inherits("on") && before.engine == kSlurm && now.engine == "local") {
+    now.engine = kSlurm;
+    now.devices.clear();
+    out.said.emplace_back("--on slurm");
+    return out;
+  }
+  if (now.engine == kSlurm) return out;
+  if (inherits("lanes") && before.lanes > 0) {
+    now.lanes = before.lanes;
+    out.said.push_back(fmt::format("--lanes {}", before.lanes));
+  }
+  if (inherits("devices") && before.devices_given && now.devices.empty()) {
+    now.devices = before.devices;
+    now.devices_given = true;
+    out.said.push_back(fmt::format("--devices {}", before.devices));
+  }
+  return out;
 }
 
 SubmitReply repeated_reply(const Sweep& sweep, const SweepSpec& file) {

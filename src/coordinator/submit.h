@@ -38,6 +38,16 @@ Result<SubmitPlan> plan_submit(const World& world, const SweepSpec& sweep,
                                const SubmitContext& context, Instant now, SweepId moved = {},
                                const LostOutputs& lost = {});
 
+/// `context` with what was not given this time taken from the last submit of the sweep; `said`:
+/// each of these options, as it would be typed.
+struct Remembered {
+  SubmitContext context = {};
+  std::vector<std::string> said = {};
+};
+/// `moved`: the sweep it was before its folder moved.
+Remembered with_remembered(const World& world, const SweepSpec& sweep, SubmitContext context,
+                           SweepId moved = {});
+
 /// The answer to a submit of this file that `sweep` has taken already.
 SubmitReply repeated_reply(const Sweep& sweep, const SweepSpec& file);
 

@@ -218,8 +218,12 @@ void Coordinator::run_submits() {
     pending.done(invalid(std::move(why)));
     return;
   }
+  Remembered remembered =
+      with_remembered(*parts_.world, pending.sweep, std::move(pending.context), pending.moved);
+  pending.context = std::move(remembered.context);
   Result<SubmitPlan> plan =
       plan_checked(pending.sweep, pending.context, pending.moved, *pending.lost);
+  if (plan) plan->reply.remembered = std::move(remembered.said);
   if (!plan) {
     pending.done(std::move(plan).error());
     return;

@@ -375,6 +375,13 @@ Step& World::step_of(const Job& job) {
 const Step& World::step_of(const Job& job) const {
   return sweep_of(job).steps[static_cast<std::size_t>(job.step)];
 }
+std::vector<JobId> World::live_of(SweepId sweep) const {
+  std::vector<JobId> live;
+  live_jobs_.for_each([&](JobId id) {
+    if (job(id)->sweep == sweep) live.push_back(id);
+  });
+  return live;
+}
 std::optional<RunSpec> World::parameters_of(const Job& job) const {
   if (job.run < 0) return std::nullopt;
   return sweep_of(job).runs[static_cast<std::size_t>(job.run)].spec();

@@ -127,6 +127,8 @@ class World {
   const JobSet& queued_jobs() const { return queued_jobs_; }
   const JobSet& held_jobs() const { return held_jobs_; }
   const JobSet& live_jobs() const { return live_jobs_; }
+  /// The live ones of a sweep, whatever version and row.
+  std::vector<JobId> live_of(SweepId sweep) const;
   std::int64_t queued() const { return queued_; }
   const std::map<std::string, std::int32_t>& limits() const { return limits_; }
   const std::map<std::string, std::string>& meta() const { return meta_; }

@@ -133,12 +133,13 @@ struct Ended {
   Next next = {};
   bool operator==(const Ended&) const = default;
 };
-/// Cancelled while queued or held (a running job goes through Stopping and Ended).
+/// Cancelled while queued or held (a running job goes through Stopping and Ended).  A repeat of a
+/// done job: the job is done, as it was.
 struct Cancelled {
   std::string reason = {};
   bool operator==(const Cancelled&) const = default;
 };
-/// A need ended otherwise than done, with no retry left.
+/// A need ended otherwise than done, with no retry left.  A repeat of a done job: as Cancelled.
 struct Skipped {
   std::string reason = {};
   bool operator==(const Skipped&) const = default;
@@ -156,7 +157,8 @@ struct Folded {
   std::int64_t not_before_wall_ns = 0;
   std::string reason = {};
   HoldCause hold_cause = HoldCause::Other;  // of a held job
-  std::vector<Attempt> last = {};           // at most one
+  bool repeat_skipped = false;
+  std::vector<Attempt> last = {};  // at most one
   bool operator==(const Folded&) const = default;
 };
 }  // namespace event

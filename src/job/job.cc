@@ -6,7 +6,8 @@
 //     │                                       │
 //     ├── ended (again) ◄─────────────────────┼──► ended (hold): held
 //     └── requeued ◄── held, every end state  └──► ended (final): done, failed, timeout, …
-//   queued, held: held (from queued), cancelled, skipped.
+//   queued, held: held (from queued), cancelled, skipped; done, where the job was done already and
+//   a repeat of it is cancelled or skipped before it started.
 //   folded: from a job that was only submitted to what it had become; kept consistent here, because
 //   every other edge relies on it (a live job has an attempt, the attempt has the last number).
 #include "job/job.h"
@@ -16,6 +17,7 @@
 #include <limits>
 
 #include "job/folder_in_use.h"
+#include "job/retry.h"
 
 namespace pergpu {
 namespace {
@@ -29,7 +31,12 @@ Error illegal(const Job& job, std::string_view event, std::string_view why = "")
 bool has_no_history(const Job& job) {
   return job.state == JobState::Queued && job.attempts == 0 && !job.last && job.retries_used == 0 &&
          job.moves == 0 && job.memory_growths == 0 && job.gpu_memory_growths == 0 &&
-         job.not_before_wall_ns == 0 && job.reason.empty();
+         job.not_before_wall_ns == 0 && job.reason.empty() && !job.repeat_skipped;
+}
+
+/// A queued or held job that a person wants to be run again, although its newest attempt went well.
+bool is_repeat(const Job& job) {
+  return job.last && job.last->outcome && job.last->outcome->cls == OutcomeClass::Ok;
 }
 
 Result<void> folded(Job& job, const event::Folded& e) {
@@ -54,6 +61,7 @@ Result<void> folded(Job& job, const event::Folded& e) {
   job.queued_at = e.queued_at;
   job.not_before_wall_ns = e.not_before_wall_ns;
   job.reason = e.reason;
+  job.repeat_skipped = e.repeat_skipped;
   if (!e.last.empty()) job.last = std::make_unique<Attempt>(e.last.front());
   return {};
 }
@@ -84,6 +92,7 @@ Result<void> requeued(Job& job, Instant at) {
   job.queued_at = at;
   job.not_before_wall_ns = 0;
   job.reason.clear();
+  job.repeat_skipped = false;
   return {};
 }
 
@@ -148,6 +157,13 @@ std::int8_t grown(std::int8_t growths, bool more) {
              : growths;
 }
 
+/// It worked for a while and asks to be started again: its moves so far led somewhere.
+bool got_on(const Job& job, const event::Ended& e, Instant at) {
+  const std::int64_t began_ns = job.last->started_at.wall_ns;
+  return e.outcome.cls == OutcomeClass::Requeue && began_ns != 0 &&
+         at.wall_ns - began_ns >= kProgressNs;
+}
+
 Result<void> ended(Job& job, const event::Ended& e, Instant at) {
   if (!is_live(job.state)) return illegal(job, "ended");
   const Next& next = e.next;
@@ -173,6 +189,7 @@ Result<void> ended(Job& job, const event::Ended& e, Instant at) {
       job.queued_at = at;
       job.not_before_wall_ns = next.delay_ns > 0 ? later(at.wall_ns, next.delay_ns) : 0;
       job.reason.clear();
+      if (got_on(job, e, at)) job.moves = 0;
       break;
   }
   return {};
@@ -181,9 +198,15 @@ Result<void> ended(Job& job, const event::Ended& e, Instant at) {
 Result<void> ended_without_start(Job& job, std::string_view event, JobState state,
                                  const std::string& reason) {
   if (job.state != JobState::Queued && job.state != JobState::Held) return illegal(job, event);
-  job.state = state;
   job.hold_cause = HoldCause::Other;
   job.not_before_wall_ns = 0;
+  if (is_repeat(job)) {  // what was done, and its results, are as they were
+    job.state = JobState::Done;
+    job.reason = fmt::format("its repeat was {} before it started: {}", event, reason);
+    job.repeat_skipped = state == JobState::Skipped;
+    return {};
+  }
+  job.state = state;
   job.reason = reason;
   return {};
 }
@@ -197,7 +220,7 @@ bool operator==(const Job& a, const Job& b) {
          a.retries_used == b.retries_used && a.moves == b.moves &&
          a.memory_growths == b.memory_growths && a.gpu_memory_growths == b.gpu_memory_growths &&
          a.queued_at == b.queued_at && a.not_before_wall_ns == b.not_before_wall_ns &&
-         a.reason == b.reason;
+         a.reason == b.reason && a.repeat_skipped == b.repeat_skipped;
 }
 
 bool is_held_by_breaker(const Job& job) {
@@ -206,6 +229,11 @@ bool is_held_by_breaker(const Job& job) {
 
 bool is_held_for_good(const Job& job) {
   return job.state == JobState::Held && job.hold_cause != HoldCause::Breaker;
+}
+
+std::string repeat_words(const Job& job) {
+  const bool is_done = job.state == JobState::Done && job.last && job.last->outcome;
+  return is_done && job.reason != job.last->outcome->reason ? job.reason : std::string();
 }
 
 std::int64_t took_ns(const Job& job) {
@@ -226,7 +254,8 @@ event::Folded fold(const Job& job) {
                       .queued_at = job.queued_at,
                       .not_before_wall_ns = job.not_before_wall_ns,
                       .reason = job.reason,
-                      .hold_cause = job.hold_cause};
+                      .hold_cause = job.hold_cause,
+                      .repeat_skipped = job.repeat_skipped};
   if (job.last) whole.last.push_back(*job.last);
   return whole;
 }

@@ -31,6 +31,7 @@ struct Job {
   std::int16_t moves = 0;                   // uncharged, since the last Requeued
   std::int8_t memory_growths = 0;  // how often `grow` has given it more, since the last Requeued
   std::int8_t gpu_memory_growths = 0;
+  bool repeat_skipped = false;          // done; a repeat comes when what it needs is queued again
   Instant queued_at = {};               // when it last became queued
   std::int64_t not_before_wall_ns = 0;  // 0: at once.  Wall clock, because it must survive a reboot
   std::string reason = {};  // why it is held, cancelled, skipped, …; empty while queued
@@ -43,6 +44,9 @@ bool operator==(const Job& a, const Job& b);
 bool is_held_by_breaker(const Job& job);
 /// Held, and only a person can let it go.
 bool is_held_for_good(const Job& job);
+
+/// Why the repeat of a done job never started: the job is done as before.  "": there was none.
+std::string repeat_words(const Job& job);
 
 /// How long its last attempt took, which ended well; 0: it did not, or that was not measured.
 std::int64_t took_ns(const Job& job);

@@ -150,7 +150,8 @@ JobState end_state(OutcomeClass cls) {
   return JobState::Failed;
 }
 
-Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome) {
+Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome,
+                 std::int64_t ran_ns) {
   if (job.last && job.last->stop == StopCause::Cancel) return final_state(JobState::Cancelled);
   if (is_folder_in_use(outcome)) {  // as often as it takes: nothing of it has run
     return Next{.kind = Next::Kind::Again, .charged = false, .delay_ns = kFolderPauseNs};
@@ -171,7 +172,7 @@ Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome) {
       }
       return move(job, outcome);
     case OutcomeClass::Requeue:
-      return move(job, outcome);
+      return ran_ns >= kProgressNs ? move_again(0) : move(job, outcome);
     case OutcomeClass::OomGpu:
     case OutcomeClass::GpuMemory: {
       const bool is_free = outcome.cls == OutcomeClass::OomGpu || was_ours_to_choose(job, step);

@@ -194,6 +194,7 @@ JobEnvironment build_environment(const EnvironmentRequest& r) {
   b.set("PERGPU_METRICS", r.metrics);
   if (!r.signal.empty()) b.set("PERGPU_SIGNAL", r.signal);
   if (!r.share.empty()) b.set("PERGPU_SHARE", r.share);
+  if (!r.home.empty()) b.set("PERGPU_HOME", r.home);
   b.set("PERGPU_ATTEMPT_ID", r.marker);
   for (const auto& [name, value] : r.parameters) b.set(name, value);
   for (const auto& [name, value] : r.step_env) b.set(name, value);

@@ -45,6 +45,7 @@ struct EnvironmentRequest {
   std::string metrics = {};
   std::string signal = {};  // "USR1": what the attempt gets ahead of its timeout; "": nothing
   std::string share = {};   // socket of the meeting place; "": there is none
+  std::string home = {};    // which `pergpu` in the job asks; "": it finds its own
   std::string marker = {};  // PERGPU_ATTEMPT_ID: finds strays of a killed keeper
   std::vector<std::pair<std::string, std::string>> parameters = {};  // PERGPU_PARAM_…
 };

@@ -142,6 +142,7 @@ void put_folded(Json& j, const event::Folded& e) {
   put<std::int64_t>(j, "not_before_ns", e.not_before_wall_ns, 0);
   put(j, "reason", e.reason);
   put_cause(j, "hold_cause", e.hold_cause);
+  put(j, "repeat_skipped", e.repeat_skipped, false);
   if (!e.last.empty()) j["last"] = attempt_json(e.last.front());
 }
 
@@ -360,6 +361,7 @@ event::Folded get_folded(Members& m) {
   m.get_int("not_before_ns", e.not_before_wall_ns);
   m.get("reason", e.reason);
   if (e.state == JobState::Held) get_cause(m, "hold_cause", e.reason, e.hold_cause);
+  m.get("repeat_skipped", e.repeat_skipped);
   m.get_object("last", [&](Members& last) { e.last.push_back(get_attempt(last)); });
   return e;
 }

@@ -1,4 +1,5 @@
-// The once-steps of a sweep are a row of their own, in front.
+// Each job that runs once for the sweep is a row of its own, behind the runs, and has its step's
+// name.
 #include "view/run_rows.h"
 
 #include <algorithm>
@@ -8,15 +9,18 @@ namespace pergpu::view {
 
 std::vector<RunRow> run_rows(const std::vector<JobSnapshot>& jobs) {
   std::map<std::int64_t, RunRow> by_index;
+  std::vector<RunRow> once;
   for (const JobSnapshot& job : jobs) {
     if (job.replaced) continue;
-    RunRow& row = by_index[job.index.value_or(-1)];
+    const bool is_once = !job.index;
+    RunRow& row = is_once ? once.emplace_back() : by_index[*job.index];
     row.index = job.index.value_or(-1);
-    row.name = job.run.empty() ? "_once" : job.run;
+    row.name = is_once ? job.step : job.run;
     row.jobs[job.step] = &job;
   }
   std::vector<RunRow> rows;
   for (auto& [index, row] : by_index) rows.push_back(std::move(row));
+  for (RunRow& row : once) rows.push_back(std::move(row));
   return rows;
 }
 

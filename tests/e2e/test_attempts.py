@@ -41,7 +41,7 @@ def test_show_tells_the_attempts_and_what_was_executed(home):
 
 def test_why_names_changed_files_and_errors_that_are_not_retried(home):
     home.script("train.sh", "#!/bin/sh\nexit 2\n")
-    home.submit(grid("train", 1, 'command = ["sh", "train.sh"]\nretries = 3'))
+    home.submit(grid("train", 2, 'command = ["sh", "train.sh"]\nretries = 3'))
     home.wait()
     said = home.run("why", "sweep/0").stdout
     assert "not retried: an error of the program or its arguments" in said
@@ -49,6 +49,9 @@ def test_why_names_changed_files_and_errors_that_are_not_retried(home):
     home.run("retry", "sweep/0")
     home.wait()
     assert "warning: " in home.run("why", "sweep/0").stdout
+    home.run("retry", "sweep/1")  # then all have run the same code, and there is nothing to warn of
+    home.wait()
+    assert "warning: " not in home.run("why", "sweep").stdout
 
 
 def test_requests_say_why_they_leave_jobs_as_they_are(home):
@@ -56,14 +59,15 @@ def test_requests_say_why_they_leave_jobs_as_they_are(home):
     home.submit(grid("train", 2, 'command = ["stamp"]'), "--lanes", 1)
     home.until_running()
     said = home.run("hold", "@").stderr
-    assert "held 1 job; 1 is running; only queued jobs can be held" in said
-    assert home.json("hold", "1")["left"] == [{"id": 1, "state": "running", "replaced": False}]
+    assert "held job 2 (sweep/1); job 1 (sweep/0) is running; only queued jobs can be held" in said
+    (left,) = home.json("hold", "1")["left"]
+    assert left == {"id": 1, "state": "running", "replaced": False, "name": "sweep/0"}
     said = home.run("release", "1", "2").stderr
-    assert "released 1 job; 1 is running; only held jobs can be released" in said
+    assert "released job 2 (sweep/1); job 1 (sweep/0) is running; only held jobs can be released" in said
     home.open_gate()
     home.wait()
     said = home.run("cancel", "@", "--color", "never").stderr
-    assert "1, 2 are done; what has ended cannot be cancelled" in said
+    assert "jobs 1 (sweep/0), 2 (sweep/1) are done; what has ended cannot be cancelled" in said
 
 
 def test_rows_that_were_removed_do_not_count_any_more(home):

@@ -93,6 +93,7 @@ def test_only_whole_sweeps_that_are_named_or_old(home):
     home.run("clean", "nothing", "--yes", code=4)
     assert "--older" in home.run("clean", "--older", "30", code=2).stderr
     assert cleaned(home, "--older", "30d", "--yes")["sweeps"] == []
+    assert [one["sweep"] for one in cleaned(home, "--older", "0s")["sweeps"]] == ["old"]
     assert "ended less than 30d ago" in cleaned(home, "old", "--older", "30d")["left"][0]["why"]
     wait_until(lambda: cleaned(home, "--older", "1s")["sweeps"], "a second")
     assert len(cleaned(home, "--older", "1s", "--yes")["sweeps"]) == 1

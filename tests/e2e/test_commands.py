@@ -191,7 +191,8 @@ def test_what_has_not_started_is_cancelled_and_what_runs_goes_on(home):
     assert (reply["changed"], reply["unchanged"]) == ([2, 3], [1])
     assert [(job["id"], job["state"]) for job in reply["left"]] == [(1, "running")]
     said = home.run("cancel", "--queued", "sweep").stderr
-    assert "cancelled 1 job; 2, 3 are cancelled, 1 is running; with --queued only what has not started" in said
+    assert said.startswith("cancelled job 4 (sweep/3); jobs 2 (sweep/1), 3 (sweep/2) are cancelled; job 1 (sweep/0) is running; ")
+    assert "with --queued only what has not started" in said
     assert "--kill" in home.run("cancel", "--queued", "--kill", "sweep", code=2).stderr
     home.open_gate()
     assert home.wait() == 1
@@ -298,7 +299,7 @@ def test_a_dry_run_shows_the_runs_and_starts_nothing(home):
     text = home.file("s.toml", grid("train", 3, 'command = ["stamp"]'))
     shown = home.run("run", "--dry-run", text)
     assert "02-i=2" in shown.stdout + shown.stderr
-    assert home.stamps.lines() == [] and home.coordinator() is None
+    assert home.stamps.lines() == [] and home.json("ps", "-a")["jobs"] == []
 
 
 def test_unnamed_commands_are_new_sweeps_each_time(home):

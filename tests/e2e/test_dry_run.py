@@ -1,7 +1,7 @@
 """What a dry run foretells, beside what the submit then does."""
 import json
 
-from harness import grid, wait_until
+from harness import grid, read, wait_until
 from test_gpus import STEP, gpus, uuid, world  # noqa: F401 (fixtures)
 
 
@@ -34,10 +34,8 @@ def test_the_lanes_that_are_free_get_the_jobs_that_a_submit_then_starts(gpus):  
 
 def test_devices_are_checked_as_the_submit_checks_them(gpus):  # noqa: F811
     path = gpus.file("sweep.toml", grid("train", 1, STEP % 0))
-    shown = gpus.run("run", path, "--dry-run", "--devices", "0,9")
-    assert "--devices is not checked" in shown.stderr and not gpus.coordinator()
-    gpus.json("gpus")
-    for dry in (["--dry-run"], []):
+    assert not gpus.coordinator()
+    for dry in (["--dry-run"], ["--dry-run"], []):
         assert "9" in gpus.run("run", path, "--devices", "0,9", *dry, code=2).stderr
 
 
@@ -94,3 +92,46 @@ def test_without_a_coordinator_it_refuses_what_the_machine_cannot_run(home):
     foretold_words = home.run("run", path, "--dry-run", code=2).stderr
     assert "step a: asks 900 TiB of memory, this machine has" in foretold_words
     assert home.run("run", path, code=2).stderr.splitlines()[-1] == foretold_words.splitlines()[-1]
+
+
+GATED = """[grid]
+i = [0, 1, 2, 3, 4, 5]
+[steps.train]
+command = ["stamp"]
+%s
+"""
+
+
+def first_and_second(home, text, *args, code=0):
+    """The answer with no coordinator, and that of the one which runs then."""
+    path = home.file("sweep.toml", text)
+    assert not home.coordinator()
+    shown = [home.run("run", path, "--dry-run", *args, code=code) for _ in range(2)]
+    assert home.coordinator() and (shown[0].stdout, shown[0].stderr) == (shown[1].stdout, shown[1].stderr)
+    assert not home.ps()
+    return shown[0]
+
+
+def test_max_parallel_holds_with_and_without_a_coordinator(home):
+    shown = first_and_second(home, GATED % "max_parallel = 2", "--lanes", 6).stdout
+    assert shown.count("/train\n") == 2
+    assert "4 jobs of step train not yet: " in shown and "max_parallel" in shown
+
+
+def test_memory_holds_with_and_without_a_coordinator(home):
+    total = int(read("/proc/meminfo").split()[1]) // 1024
+    shown = first_and_second(home, GATED % f'memory = "{total * 2 // 3}MiB"', "--lanes", 6).stdout
+    assert shown.count("/train\n") == 1
+    assert "5 jobs of step train not yet: " in shown and "memory" in shown
+
+
+def test_a_gpu_that_is_not_there_is_refused_with_and_without_a_coordinator(home):
+    said = first_and_second(home, GATED % "gpus = 1", code=2).stderr
+    assert "step train asks for a GPU and this machine has none" in said
+    assert said == home.run("run", home.work + "/sweep.toml", code=2).stderr
+
+
+def test_a_channel_that_cannot_be_used_is_refused_as_by_the_submit(home):
+    path = home.file("sweep.toml", '[notify]\nurl = "$NOWHERE"\n' + GATED % "")
+    said = [home.run("run", path, *dry, code=2).stderr for dry in (["--dry-run"], [])]
+    assert said[0] == said[1] and "NOWHERE" in said[0]

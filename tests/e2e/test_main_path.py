@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from harness import read, wait_until
+from harness import grid, read, wait_until
 
 SWEEP = """
 name = "digits"
@@ -174,12 +174,15 @@ shell = 'echo "attempt $PERGPU_ATTEMPT"; echo x >>$PERGPU_OUT/checkpoint; [ $PER
 
 def test_a_program_that_changed_since_the_first_start_is_warned_of(home):
     home.script("code.sh", "#!/bin/sh\nexit 5\n")
-    home.submit('[steps.train]\ncommand = ["./code.sh"]\n')
+    home.submit(grid("train", 2, 'command = ["./code.sh"]'))
     home.wait()
     home.script("code.sh", "#!/bin/sh\nexit 0\n")
-    home.run("retry", "@")
+    home.run("retry", "@/0")
+    assert home.wait() == 1
+    assert "code.sh changed" in home.only("@/0")["warnings"][0]
+    home.run("retry", "@/1")
     assert home.wait() == 0
-    assert "code.sh changed" in home.only()["warnings"][0]
+    assert not any(job["warnings"] for job in home.ps().values())
 
 
 def test_yaml_and_json_are_spellings_of_the_same_sweep(home):

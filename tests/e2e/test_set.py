@@ -44,7 +44,7 @@ def test_more_run_at_once_when_told_so(home):
     home.close_gate()
     home.submit(grid("train", 4, STEP + "\nmax_parallel = 1"), "--lanes", 2)
     home.until_running()
-    assert home.run("set", "sweep", "max_parallel=2").stderr == "changed 4 jobs\n"
+    assert home.run("set", "sweep", "max_parallel=2").stderr == "changed 4 jobs; max_parallel of sweep/*/train: 1 -> 2\n"
     home.until_running(2)
     home.run("set", "@", "max_parallel=none", "lanes=4")
     home.until_running(4)
@@ -68,7 +68,7 @@ def test_what_cannot_be_set_is_told_and_nothing_changes(home):
     home.open_gate()
     assert home.wait() == 0
     said = home.run("set", "sweep", "priority=5").stderr
-    assert said == "changed 0 jobs; 1, 2 are done; what has ended cannot be changed\n"
+    assert said == "changed 0 jobs; jobs 1 (sweep/0), 2 (sweep/1) are done; what has ended cannot be changed\n"
 
 
 def test_the_next_submit_has_what_the_file_says(home):

@@ -10,6 +10,7 @@
 
 #include "job/builders.h"
 #include "job/folder_in_use.h"
+#include "job/retry.h"
 
 namespace pergpu {
 namespace {
@@ -90,6 +91,69 @@ TEST(Apply, EveryStateWithEveryEvent) {
     }
   }
   EXPECT_EQ(alternatives.size(), std::variant_size_v<JobEvent>) << "an event is not in the table";
+}
+
+Job done_job() {
+  Job job = running_job();
+  must_apply(job, ended(OutcomeClass::Ok, final_next(JobState::Done), ""), at(3));
+  return job;
+}
+
+TEST(Apply, RepeatThatNeverStartedLeavesTheJobDone) {
+  for (const bool is_held : {false, true}) {
+    for (const JobEvent& e : {JobEvent(event::Cancelled{"cancelled by hand"}),
+                              JobEvent(event::Skipped{"train ended"})}) {
+      Job job = done_job();
+      const Attempt attempt = *job.last;
+      must_apply(job, event::Requeued{"run again"}, at(5));
+      if (is_held) must_apply(job, event::Held{"held"}, at(6));
+      must_apply(job, e, at(7));
+      EXPECT_EQ(job.state, JobState::Done);
+      EXPECT_EQ(*job.last, attempt);
+      EXPECT_EQ(job.attempts, 1);
+      EXPECT_TRUE(job.reason.starts_with("its repeat was ")) << job.reason;
+      EXPECT_EQ(job.repeat_skipped, std::holds_alternative<event::Skipped>(e));
+      Job folded{.id = job.id, .sweep = job.sweep, .run = job.run};
+      must_apply(folded, event::Submitted{}, at(0));
+      must_apply(folded, fold(job), at(9));
+      EXPECT_TRUE(folded == job);
+      must_apply(job, event::Requeued{"again"}, at(8));
+      EXPECT_FALSE(job.repeat_skipped);
+      EXPECT_EQ(job.reason, "");
+    }
+  }
+}
+
+TEST(Apply, RepeatOfWhatDidNotEndAsDoneIsCancelled) {
+  for (JobState state : {JobState::Failed, JobState::Timeout, JobState::Lost}) {
+    Job job = job_in(state);
+    must_apply(job, event::Requeued{"retry"});
+    must_apply(job, event::Cancelled{"cancelled by hand"});
+    EXPECT_EQ(job.state, JobState::Cancelled) << to_string(state);
+    EXPECT_EQ(job.reason, "cancelled by hand");
+  }
+}
+
+TEST(Apply, RepeatThatStartedIsWhatTheJobIs) {
+  Job job = done_job();
+  must_apply(job, event::Requeued{"run again"});
+  must_apply(job, event::Starting{.attempt = 2});
+  must_apply(job, event::Started{.pid = 9});
+  must_apply(job, event::Stopping{StopCause::Cancel, "cancelled by hand"});
+  must_apply(job, ended(OutcomeClass::Cancelled, final_next(JobState::Cancelled)));
+  EXPECT_EQ(job.state, JobState::Cancelled);
+}
+
+TEST(Apply, MovesCountSinceTheLastThatLedSomewhere) {
+  Job job = running_job();
+  job.moves = 4;
+  const Instant later{.wall_ns = job.last->started_at.wall_ns + kProgressNs, .boot_ns = 9};
+  const Next again{.kind = Next::Kind::Again, .charged = false};
+  Job other = copy(job);
+  must_apply(job, ended(OutcomeClass::Requeue, again), later);
+  EXPECT_EQ(job.moves, 0);
+  must_apply(other, ended(OutcomeClass::Lost, again), later);
+  EXPECT_EQ(other.moves, 5);
 }
 
 TEST(Apply, FoldedMakesTheSameJob) {

@@ -31,6 +31,7 @@ inline Job copy(const Job& job) {
            .moves = job.moves,
            .memory_growths = job.memory_growths,
            .gpu_memory_growths = job.gpu_memory_growths,
+           .repeat_skipped = job.repeat_skipped,
            .queued_at = job.queued_at,
            .not_before_wall_ns = job.not_before_wall_ns,
            .reason = job.reason};

@@ -153,6 +153,19 @@ TEST(DecideNext, UnchargedMovesAreCapped) {
   }
 }
 
+TEST(DecideNext, WhoAsksForAnotherStartAfterAWhileMayDoSoForEver) {
+  Job job = running_job();
+  job.moves = kMaxUnchargedMoves;
+  const Outcome asks{.cls = OutcomeClass::Requeue, .reason = "exit code 75"};
+  EXPECT_EQ(decide_next(job, {}, asks, kProgressNs - 1).kind, Kind::Final);
+  const Next next = decide_next(job, {}, asks, kProgressNs);
+  EXPECT_EQ(next.kind, Kind::Again);
+  EXPECT_FALSE(next.charged);
+  EXPECT_EQ(next.delay_ns, 1 * kSecond);
+  const Outcome lost{.cls = OutcomeClass::Lost, .reason = "lost"};
+  EXPECT_EQ(decide_next(job, {}, lost, kProgressNs).kind, Kind::Final);
+}
+
 TEST(DecideNext, TooLittleMemoryBesideOthersIsTriedAgainWithMoreAtNoCharge) {
   Job job = running_job();
   const Outcome oom{.cls = OutcomeClass::OomGpu, .reason = "why"};

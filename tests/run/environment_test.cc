@@ -54,6 +54,13 @@ TEST_F(Environment, TheMeetingPlaceIsNamedWhereThereIsOneAndNeverInherited) {
   EXPECT_EQ(value(build(), "PERGPU_SHARE"), "/h/run/share.sock");
 }
 
+TEST_F(Environment, TheHomeIsTheOneThatRunsTheJob) {
+  captured_.push_back("PERGPU_HOME=/elsewhere");
+  EXPECT_EQ(value(build(), "PERGPU_HOME"), "<unset>");
+  request_.home = "/h";
+  EXPECT_EQ(value(build(), "PERGPU_HOME"), "/h");
+}
+
 TEST_F(Environment, ThreadsAreTheBudgetWhereTheUserHasSetNone) {
   captured_.push_back("MKL_NUM_THREADS=1");
   const JobEnvironment environment = build();

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "job/gpu_parts.h"
+#include "job/retry.h"
 
 namespace pergpu::simulation {
 namespace {
@@ -105,6 +106,7 @@ void History::event(const row::Event& row, int allowed_retries) {
           [&](const event::Started&) {
             require(job.state == State::Live && !job.started, id, "started twice or too late");
             job.started = true;
+            job.started_wall_ns = row.at.wall_ns;
           },
           [&](const event::Stopping& stop) {
             require(job.state == State::Live, id, "stopping though nothing runs");
@@ -226,6 +228,9 @@ void History::ended(const row::Event& row, Known& job, const event::Ended& end,
         ++job.retries;
         require(job.retries <= allowed_retries, id,
                 fmt::format("retry {} of {}", job.retries, allowed_retries));
+      } else if (outcome.cls == OutcomeClass::Requeue && job.started &&
+                 row.at.wall_ns - job.started_wall_ns >= kProgressNs) {
+        job.moves = 0;  // it got on with its work
       } else {
         ++job.moves;
         require(job.moves <= kMostMoves, id, "moved more often than is allowed");

@@ -39,6 +39,7 @@ class History {
     SweepId sweep = {};
     State state = State::Queued;
     bool started = false;
+    std::int64_t started_wall_ns = 0;
     bool stopping = false;
     bool cancelled = false;
     bool too_long = false;  // the last stop's cause is a limit of time

@@ -153,7 +153,7 @@ TEST(FinalTable, ANarrowTerminalLosesMetricsAndSaysSo) {
             "(2 more metrics: a wider terminal, or metrics.jsonl in each run's folder)\n");
 }
 
-TEST(FinalTable, OlderVersionsAreLeftOutAndOnceStepsComeFirst) {
+TEST(FinalTable, OlderVersionsAreLeftOutAndOnceStepsComeLastByTheirName) {
   std::vector<JobSnapshot> jobs = some_jobs();
   jobs[2].replaced = true;
   JobSnapshot once;
@@ -166,10 +166,10 @@ TEST(FinalTable, OlderVersionsAreLeftOutAndOnceStepsComeFirst) {
   SweepSnapshot sweep = some_sweep();
   sweep.steps = {"classifier", "train", "evaluate"};
   EXPECT_EQ(final_table(sweep, jobs, {}, Style{}),
-            "RUN    method  classifier  train       evaluate\n"
-            "_once          done 12s\n"
-            "00     ddpm                done 2m03s  queued\n"
-            "01     edm                 running\n");
+            "RUN         method  classifier  train       evaluate\n"
+            "00          ddpm                done 2m03s  queued\n"
+            "01          edm                 running\n"
+            "classifier          done 12s\n");
 }
 
 TEST(Failures, LogAndItsLastLines) {
