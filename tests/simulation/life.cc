@@ -2,6 +2,7 @@
 #include "simulation/life.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <utility>
 
@@ -200,7 +201,12 @@ Life::Life(Surroundings& around, std::shared_ptr<const World> before)
       .boot_id = around.boot_id,
       .read_environment = [this](SweepId sweep) -> Result<std::string> {
         if (!around_.disk.has_environment(sweep)) {
-          throw Violation("a job is to start, and its sweep's environment is gone");
+          // The record of an end may be made again when all jobs of its sweep have ended.
+          bool is_open = false;
+          world->open_jobs().for_each(
+              [&](JobId id) { is_open = is_open || world->job(id)->sweep == sweep; });
+          if (is_open) throw Violation("a job is to start, and its sweep's environment is gone");
+          return os_error("read the environment of a sweep that has ended", ENOENT);
         }
         return std::string("PATH=/bin\0", 10);
       },
