@@ -75,6 +75,8 @@ class Executor(concurrent.futures.Executor):
         **keys: Any,
     ) -> None:
         _refuse_while_main_is_read()
+        if max_workers is not None and max_workers <= 0:
+            raise ValueError("max_workers must be greater than 0")
         for key in _OF_THE_CALL.intersection(keys):
             raise UnknownArgument(key)
         keys.setdefault("breaker", 0)  # a failure is an exception: the other calls go on
@@ -82,8 +84,6 @@ class Executor(concurrent.futures.Executor):
             raise ValueError(f"lanes is {lanes!r}; expected a whole number of CPU lanes, 1 or more")
         if name is not None and (not isinstance(name, str) or not name or "/" in name):
             raise ValueError(f"name is {name!r}; expected the name of a sweep, without a slash")
-        if max_workers is not None and max_workers <= 0:
-            raise ValueError("max_workers must be greater than 0")
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
         if main not in ("value", "run"):

@@ -50,6 +50,11 @@ Result<ParsedSweep> parse(const RunOptions& options) {
   if (options.add && options.has_words && options.command_line.name.empty()) {
     return usage("--add needs the name of the sweep that is to have more rows: --name");
   }
+  if (options.lanes == 0 && options.has_words && options.command_line.name.empty()) {
+    return usage(
+        "--lanes 0 takes away the lanes of a sweep's last submit, and this command has no name: "
+        "give a number of lanes, or --name");
+  }
   const bool names_lanes = !options.devices.empty() || options.lanes.value_or(0) > 0;
   if (options.engine == kSlurm && names_lanes) {
     return usage(fmt::format("{} names {} of this machine; with --on slurm Slurm chooses them",
