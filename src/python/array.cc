@@ -265,7 +265,8 @@ PyObject* torch(PyObject* object, PyObject*) {
   }
   Ref counts(shape(object, nullptr));
   PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  Ref bytes(counts ? PyObject_CallFunction(type, "OiOs", object, 0, counts.get(), "uint8") : nullptr);
+  Ref bytes(counts ? PyObject_CallFunction(type, "OiOs", object, 0, counts.get(), "uint8")
+                   : nullptr);
   Ref tensor(bytes ? given_to("torch", "from_dlpack", bytes.get()) : nullptr);
   Ref module(tensor ? PyImport_ImportModule("torch") : nullptr);
   Ref boolean(module ? PyObject_GetAttrString(module.get(), "bool") : nullptr);

@@ -70,9 +70,9 @@ bool Source::is_masked(PyObject* value) {
 
 bool Source::open(PyObject* value, const char* what, PyTypeObject* array) {
   if (is_masked(value)) {
-    PyErr_Format(PyExc_TypeError,
-                 "%s is a masked array: its mask would be lost; hand over filled(), or data and mask",
-                 what);
+    PyErr_Format(
+        PyExc_TypeError,
+        "%s is a masked array: its mask would be lost; hand over filled(), or data and mask", what);
     return false;
   }
   if (open_buffer(value, what, array)) return true;

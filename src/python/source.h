@@ -18,7 +18,8 @@ class Source {
   ~Source();
 
   /// Of an object with a buffer (numpy's arrays, bytes, Array), or with __dlpack__ (torch, jax) on
-  /// the CPU.  `array` is the type of Array.  Masked arrays are refused.  False: an exception is set, which calls it `what`.
+  /// the CPU.  `array` is the type of Array.  Masked arrays are refused.  False: an exception is
+  /// set, which calls it `what`.
   bool open(PyObject* value, const char* what, PyTypeObject* array);
 
   const Element& element() const { return *element_; }

@@ -34,7 +34,8 @@ TEST_F(ProgramTrouble, NothingIsSaidOfWhatCanBeExecuted) {
   file("by-env", "#!/usr/bin/env sh\n");
   file("split", "#!/usr/bin/env -S sh -e\n");
   file("plain", "echo hi\n");
-  for (const char* program : {"./run.sh", "./spaced.sh", "./by-env", "./split", "./plain", "sh", "true", "/bin/true"})
+  for (const char* program :
+       {"./run.sh", "./spaced.sh", "./by-env", "./split", "./plain", "sh", "true", "/bin/true"})
     EXPECT_EQ(of(program), "") << program;
 }
 

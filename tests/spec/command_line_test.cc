@@ -78,10 +78,9 @@ TEST(CommandLine, NamedListsMultiply) {
 TEST(CommandLine, ValuesAreNumbersOnlyWhenJsonWouldSayTheSame) {
   ParsedSweep parsed =
       parse({"t", ":::", "1", "007", "true", "1.50", "nan", "9007199254740993", "1e999"});
-  EXPECT_EQ(
-      jsons(*parsed.sweep),
-      (Strings{R"({"arg1":1})", R"({"arg1":"007"})", R"({"arg1":true})", R"({"arg1":"1.50"})",
-               R"({"arg1":"nan"})", R"({"arg1":9007199254740993})", R"({"arg1":"1e999"})"}));
+  EXPECT_EQ(jsons(*parsed.sweep),
+            (Strings{R"({"arg1":1})", R"({"arg1":"007"})", R"({"arg1":true})", R"({"arg1":"1.50"})",
+                     R"({"arg1":"nan"})", R"({"arg1":9007199254740993})", R"({"arg1":"1e999"})"}));
   EXPECT_EQ(argvs(parsed)[3], (Strings{"t", "1.50"}));
 }
 

@@ -69,7 +69,8 @@ TEST_F(PathTextTest, PlaceholdersStayAndValuesAreNone) {
   const auto is_parameter = [](std::string_view name) { return name == "seed"; };
   EXPECT_EQ(why(expand_template("$SCRATCH/{seed}", is_parameter)),
             "expands to /scratch/{{ann}}/{seed}");
-  EXPECT_EQ(why(expand_template("${HOME}/$${seed}", is_parameter)), "expands to /homes/ann/${seed}");
+  EXPECT_EQ(why(expand_template("${HOME}/$${seed}", is_parameter)),
+            "expands to /homes/ann/${seed}");
   EXPECT_NE(why(expand_template("${seed}", is_parameter)).find("the variable or the parameter"),
             std::string::npos);
 }

@@ -11,7 +11,8 @@ namespace pergpu::view {
 namespace {
 
 TEST(ShellWords, NothingIsAddedWhereAShellNeedsNone) {
-  for (const char* word : {"python3", "--lr=1e-4", "./a/b.py", "{model}", "{train.out}/x", "--m={model},{seed}", "a+b", "HEAD~1", "x#y", "é", "a@b:c"})
+  for (const char* word : {"python3", "--lr=1e-4", "./a/b.py", "{model}", "{train.out}/x",
+                           "--m={model},{seed}", "a+b", "HEAD~1", "x#y", "é", "a@b:c"})
     EXPECT_EQ(shell_word(word), word);
 }
 
@@ -38,7 +39,8 @@ std::vector<std::string> read_by_sh(const std::string& words) {
     text.append(block.data(), n);
   ::pclose(sh);
   std::vector<std::string> out;
-  for (std::size_t at = 0, end = 0; (end = text.find('\001', at)) != std::string::npos; at = end + 1)
+  for (std::size_t at = 0, end = 0; (end = text.find('\001', at)) != std::string::npos;
+       at = end + 1)
     out.push_back(text.substr(at, end - at));
   return out;
 }
