@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,7 +35,18 @@ constexpr std::int64_t kSampleEvery = 500 * kMillisecond;
 constexpr std::int64_t kPeakEvery = 5'000 * kMillisecond;  // of a group: one small file
 constexpr int kShareEvery = 10;     // samples between two that read shares, which is expensive
 constexpr int kFirstLeaseFd = 100;  // out of the way of numbers that shell scripts use
+constexpr int kLowLeaseFd = 10;     // where there are not so many
 constexpr int kJobOomScore = 500;   // the kernel takes a job before the shell, and before us
+
+/// The first of `count` descriptors that are only to be inherited.  REQUIRES: our limit is the one
+/// that counts, since they are placed before the program's limits are set.
+int first_lease_fd(std::size_t count) {
+  constexpr rlim_t kOthers = 32;  // that are open while they are placed
+  rlimit limit = {};
+  const bool is_low = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+                      limit.rlim_cur < kFirstLeaseFd + 2 * static_cast<rlim_t>(count) + kOthers;
+  return is_low ? kLowLeaseFd : kFirstLeaseFd;
+}
 
 os::ProcessAttributes attributes_of(const Shell& shell) {
   os::ProcessAttributes out;
@@ -76,11 +88,9 @@ os::SpawnPlan spawn_plan_of(const Start& start, int log_fd, const std::vector<os
     for (const Limit& limit : start.limits)
       plan.limits.push_back({.resource = limit.resource, .soft = limit.soft});
   }
-  for (std::size_t i = 0; i < leases.size(); ++i)
-    plan.fds.push_back({.fd = leases[i].get(), .as = kFirstLeaseFd + static_cast<int>(i)});
-  if (folder_lock)
-    plan.fds.push_back(
-        {.fd = folder_lock.get(), .as = kFirstLeaseFd + static_cast<int>(leases.size())});
+  int as = first_lease_fd(leases.size() + 1);
+  for (const os::UniqueFd& lease : leases) plan.fds.push_back({.fd = lease.get(), .as = as++});
+  if (folder_lock) plan.fds.push_back({.fd = folder_lock.get(), .as = as});
   if (group != nullptr) {
     plan.group_fd = group->born_in();
     plan.join_fds = group->join_fds();

@@ -137,6 +137,11 @@ void Keeper::finish_attempt() {
   if (group_ && (group_is_spent || !is_plain(*group_))) drop_group();
 }
 
+void Keeper::write_record_of_live() {
+  oom_kills_before_ = os::machine_oom_kills();
+  write_record(*std::exchange(unwritten_, std::nullopt));
+}
+
 void Keeper::write_records_of_kept() {
   for (const Start& start : std::exchange(unwritten_of_kept_, {})) write_late_record(start);
 }
@@ -205,6 +210,7 @@ void Keeper::on_connection(short events) {
 void Keeper::lose_connection() {
   connection_.reset();
   if (done_) return;
+  if (unwritten_) write_record_of_live();  // the next coordinator doesn't know the start
   write_records_of_kept();
   const std::int64_t now = os::boot_now_ns();
   if (options_.ends_alone) return leave_alone(now);
@@ -421,11 +427,7 @@ void Keeper::on_time() {
     for (auto& message : attempt_->on_time(now)) std::visit([&](auto& m) { send(m); }, message);
     for (std::string& line : notify_filter_.due(now)) notify(std::move(line));
   }
-  if (unwritten_ && now >= record_due_ns_) {
-    oom_kills_before_ = os::machine_oom_kills();
-    write_record(*unwritten_);
-    unwritten_.reset();
-  }
+  if (unwritten_ && now >= record_due_ns_) write_record_of_live();
   if (revive_.next() && now >= *revive_.next()) {
     start_coordinator(options_.pergpu, options_.home, options_.run_folder);
     revive_.started(now);

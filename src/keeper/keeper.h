@@ -70,6 +70,7 @@ class Keeper {
   void finish_attempt();
   void blame_machine_memory(Exited& exited);
   void drain_notify();
+  void write_record_of_live();
   void write_records_of_kept();
   void keep(Held held);
   const Held* held_of(AttemptId id) const;

@@ -83,7 +83,7 @@ def test_what_is_typed_instead_of_other_tools_is_understood(home, typist):
             else:
                 home.run(command, words[0], "--dry-run", "--lanes", 8, cwd=typist.folder)
             seen += 1
-    assert seen >= 15 and home.coordinator() is None
+    assert seen >= 15 and home.ps() == {}
     typist.follow(text)
 
 

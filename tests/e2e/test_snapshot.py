@@ -67,9 +67,9 @@ def test_changed_code_is_told_of(home):
     (first,) = home.json("show", "sweep/0")["jobs"][0]["attempts"]
     assert list(first["files"]) == ["./train.sh"]
     home.script("train.sh", "#!/bin/sh\nexit 0\n")
-    home.submit(sweep, "--rerun")
+    home.submit(grid("train", 3, RUNS))
     assert home.wait() == 0
-    assert any("./train.sh changed" in warning for warning in home.only("sweep/0")["warnings"])
+    assert any("./train.sh changed" in warning for warning in home.only("sweep/2")["warnings"])
 
 
 def test_a_folder_below_is_where_the_jobs_run(home):

@@ -87,6 +87,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case keeper::Type::Quiet:
       check_message<keeper::Quiet>(payload);
       break;
+    case keeper::Type::Yield:
+      check_message<keeper::Yield>(payload);
+      break;
     case keeper::Type::State:
       check_message<keeper::State>(payload);
       break;
