@@ -130,7 +130,7 @@ class Sweep:
         try:
             return self.to_toml()
         except _toml.IntegerTooLarge:
-            whole = {"name": self.name, **({"out": self.out} if self.out else {}), **self.settings}
+            whole: dict[str, Any] = {"name": self.name, **({"out": self.out} if self.out else {}), **self.settings}
             whole |= {"defaults": self.defaults} if self.defaults else {}
             whole |= {} if self.runs is None else {"runs": self.runs}
             return json.dumps(_toml.plain({**whole, "steps": self.steps}, "sweep", null=True))

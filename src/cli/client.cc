@@ -139,9 +139,16 @@ std::string Client::replace_weaker(const SubmitContext& context) {
   if (!connection_->peer().reach) return {};
   const std::vector<std::string> lacks = clamps(*context.shell, *connection_->peer().reach);
   if (lacks.empty()) return {};
-  std::optional<Connection> fresh = replaced_by_stronger(*connection_);
-  if (!fresh) return {};
-  connection_ = std::move(*fresh);
+  const auto before = connection_->peer().pid;
+  if (std::optional<Connection> fresh = replaced_by_stronger(*connection_)) {
+    connection_ = std::move(*fresh);
+  } else {  // it may have left all the same, and the next connection be that to a successor
+    connection_.reset();
+    Result<Connection> next = connect();
+    if (!next) return {};
+    connection_ = std::move(*next);
+    if (connection_->peer().pid == before) return {};
+  }
   peer_ = connection_->peer();
   return fmt::format("{}", fmt::join(lacks, ", "));
 }

@@ -273,7 +273,8 @@ void Coordinator::look_for_results() {
   const std::string root = output_root(front.sweep);
   const bool is_known = static_cast<bool>(parts_.world->sweep_at(root, front.sweep.name));
   const bool may_run_again = front.context.rerun || front.context.add || front.context.unique_name;
-  if (is_known || may_run_again || !parts_.aside) return run_submits();
+  const bool is_found_anyway = front.context.engine == kSlurm;  // its folders tell what has ended
+  if (is_known || may_run_again || is_found_anyway || !parts_.aside) return run_submits();
   submitting_ = true;
   const std::string folder = root + "/" + front.sweep.name;
   auto is_over = std::make_shared<bool>(false);

@@ -66,7 +66,8 @@ TEST_F(CommandLine, OptionsOfTheOtherFormAreErrorsNotIgnored) {
 }
 
 TEST_F(CommandLine, ValuesAreChecked) {
-  refused({"run", "--lanes", "0", "x.toml"}, "--lanes");
+  refused({"run", "--lanes", "-1", "x.toml"}, "--lanes");
+  refused({"run", "--lanes", "0", "--", "true"}, "--lanes");
   refused({"run", "--engine", "magic", "x.toml"}, "--engine");
   refused({"ps", "--color", "blue"}, "--color");
   refused({"wait", "--timeout", "10", "x"}, "--timeout");
@@ -104,17 +105,22 @@ TEST_F(CommandLine, VersionGoesToStdout) {
   EXPECT_EQ(program.out, std::string("pergpu ") + PERGPU_VERSION + "\n");
 }
 
-TEST_F(CommandLine, DryRunAndEmitStartNothing) {
+TEST_F(CommandLine, EmitStartsNothingAndADryRunNoJob) {
+  Program emit(scratch_, {"run", "--emit", "-g", "x=1,2", "--", "echo", "{x}"});
+  EXPECT_EQ(emit.wait(), 0) << emit.err;
+  EXPECT_NE(emit.out.find("[steps.main]"), std::string::npos) << emit.out;
+  EXPECT_FALSE(std::filesystem::exists(scratch_.home() + "/coordinator.log"));
   Program dry(scratch_, {"run", "--dry-run", "--json", "-g", "x=1,2", "--", "echo", "{x}"});
   EXPECT_EQ(dry.wait(), 0) << dry.err;
   EXPECT_NE(dry.out.find("\"schema\":1"), std::string::npos) << dry.out;
   Program table(scratch_, {"run", "--dry-run", "-g", "x=1,2", "--", "echo", "{x}"});
   EXPECT_EQ(table.wait(), 0) << table.err;
   EXPECT_NE(table.out.find("01-x=2"), std::string::npos) << table.out;
-  Program emit(scratch_, {"run", "--emit", "-g", "x=1,2", "--", "echo", "{x}"});
-  EXPECT_EQ(emit.wait(), 0) << emit.err;
-  EXPECT_NE(emit.out.find("[steps.main]"), std::string::npos) << emit.out;
-  EXPECT_FALSE(std::filesystem::exists(scratch_.home() + "/coordinator.log"));
+  Program jobs(scratch_, {"ps", "-a", "--json"});
+  EXPECT_EQ(jobs.wait(), 0) << jobs.err;
+  EXPECT_NE(jobs.out.find("\"jobs\":[]"), std::string::npos) << jobs.out;
+  Program stop(scratch_, {"coordinator", "stop"});
+  EXPECT_EQ(stop.wait(), 0) << stop.err;
 }
 
 TEST_F(CommandLine, StatusAndStopStartNothing) {

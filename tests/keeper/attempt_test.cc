@@ -82,9 +82,10 @@ TEST_F(KeeperAttempt, ProgramThatDoesNotExistIsAFailedExec) {
   Client client = connect();
   client.send(job(1, {"no-such-program"}));
   const SpawnFailed failed = client.expect<SpawnFailed>();
-  EXPECT_EQ(failed.phase, "exec");
+  EXPECT_EQ(failed.phase, "program");
   EXPECT_EQ(failed.os_errno, ENOENT);
-  EXPECT_EQ(failed.object, "no-such-program");
+  EXPECT_EQ(failed.object,
+            "command not found: no-such-program (not in the PATH you submitted with)");
 }
 
 TEST_F(KeeperAttempt, ProgramThatMayNotBeExecutedIsAFailedExec) {
@@ -93,7 +94,7 @@ TEST_F(KeeperAttempt, ProgramThatMayNotBeExecutedIsAFailedExec) {
   spill(folder_.path() + "/script", "#!/bin/sh\n");
   client.send(job(1, {folder_.path() + "/script"}));
   const SpawnFailed failed = client.expect<SpawnFailed>();
-  EXPECT_EQ(failed.phase, "exec");
+  EXPECT_EQ(failed.phase, "program");
   EXPECT_EQ(failed.os_errno, EACCES);
 }
 
@@ -230,7 +231,7 @@ TEST_F(KeeperAttempt, FailedStartIsKeptUntilForgotten) {
   const State state = next.expect<State>();
   ASSERT_EQ(state.held.size(), 1u);
   ASSERT_TRUE(state.held[0].failed);
-  EXPECT_EQ(state.held[0].failed->phase, "exec");
+  EXPECT_EQ(state.held[0].failed->phase, "program");
 }
 
 TEST_F(KeeperAttempt, EndsByTermWhenAsked) {

@@ -53,9 +53,10 @@ TEST_F(LocalEngineTest, LanesRunBesideEachOther) {
 TEST_F(LocalEngineTest, StartThatFailsIsReportedWithItsPhase) {
   run_on(kLane, plan(kFirst, {"no-such-program"}));
   const auto failed = wait_for<engine_event::SpawnFailed>(kFirst);
-  EXPECT_EQ(failed.phase, "exec");
+  EXPECT_EQ(failed.phase, "program");
   EXPECT_EQ(failed.os_errno, ENOENT);
-  EXPECT_EQ(failed.object, "no-such-program");
+  EXPECT_EQ(failed.object,
+            "command not found: no-such-program (not in the PATH you submitted with)");
   engine_->acknowledge(kFirst, "", "");
   run_on(kLane, shell(kSecond, "exit 0"));  // the lane is usable
   EXPECT_EQ(wait_for<engine_event::Exited>(kSecond).exit_code, 0);

@@ -41,7 +41,7 @@ std::vector<JobEvent> one_of_each() {
           event::Ended{outcome, next},
           event::Cancelled{"no longer in the file"},
           event::Skipped{"train failed"},
-          event::Folded{.state = JobState::Queued,
+          event::Folded{.state = JobState::Held,
                         .attempts = 2,
                         .retries_used = 1,
                         .moves = 3,
