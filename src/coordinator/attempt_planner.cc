@@ -205,7 +205,6 @@ std::vector<std::pair<std::string, std::string>> AttemptPlanner::hash_files(
     }
     out.emplace_back(arg, known.hash);
   }
-  code_.saw(job, out);
   return out;
 }
 
@@ -357,6 +356,7 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand,
 
   JobEnvironment environment = environment_of(job, *r, demand.pool, std::move(mps));
   auto live = std::make_shared<AttemptRecord>(record_of(job, *r, environment));
+  code_.saw(job, live->files);
   plan.env = std::move(environment.all);
   plan.record_at_start = to_json_text(*live);
   live_[job.id] = std::move(live);

@@ -140,6 +140,21 @@ TEST_F(KeeperSuccession, WhatTheStartKnewIsWrittenWhereAnEndMeetsNobody) {
   EXPECT_EQ(slurp(start.record_path), start.record_at_start);
 }
 
+TEST_F(KeeperSuccession, WhatTheStartKnewIsThereForWhoEndsTheAttemptOfAnother) {
+  start_keeper();
+  Start start = job(1, {"sleep", "1000"});
+  start.record_at_start = record_of(1, 1);
+  {
+    Client client = connect();
+    client.send(start);
+    client.expect<Started>();
+  }
+  Client next = connect();
+  next.send(Stop{.id = start.id, .kill = true});
+  next.expect<Exited>();
+  EXPECT_EQ(slurp(start.record_path), start.record_at_start);
+}
+
 TEST_F(KeeperSuccession, ALateRecordDoesNotTakeThePlaceOfTheNextAttempts) {
   start_keeper();
   Start first = shell(1, "exit 1");
