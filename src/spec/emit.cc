@@ -15,6 +15,7 @@
 #include "spec/load.h"
 #include "spec/number_text.h"
 #include "spec/param_value.h"
+#include "spec/path_text.h"
 #include "spec/readers.h"
 #include "spec/slurm_keys.h"
 #include "spec/toml_text.h"
@@ -57,7 +58,7 @@ class Emitter {
 
   Result<std::string> emit() {
     line("name", toml_string(sweep_.name));
-    if (!sweep_.out.empty()) line("out", toml_string(sweep_.out));
+    if (!sweep_.out.empty()) line("out", path_string(sweep_.out));
     Result<void> runs = emit_runs();
     if (!runs) return std::move(runs).error();
     if (!sweep_.limits.empty()) {
@@ -257,11 +258,11 @@ class Emitter {
     text("expect", s.expect, {});
     if (!s.env.empty()) line("env", env_text(s));
     if (s.env_pass) line("env_pass", toml_strings(*s.env_pass));
-    text("cwd", s.cwd, {});
+    if (!s.cwd.empty()) line("cwd", path_string(s.cwd));
     if (s.gpu_env == GpuEnv::Index) line("gpu_env", "\"index\"");
-    if (!s.snapshot.empty()) line("snapshot", toml_strings(s.snapshot));
-    if (!s.outputs.empty()) line("outputs", toml_strings(s.outputs));
-    text("metrics", s.metrics, normal.metrics);
+    if (!s.snapshot.empty()) line("snapshot", path_strings(s.snapshot));
+    if (!s.outputs.empty()) line("outputs", path_strings(s.outputs));
+    if (s.metrics != normal.metrics) line("metrics", path_string(s.metrics));
     if (s.slurm != normal.slurm) line("slurm", slurm_text(s.slurm));
     if (s.fake != normal.fake) line("fake", fake_text(s.fake));
   }
@@ -316,8 +317,17 @@ class Emitter {
   static std::string env_text(const StepSpec& s) {
     std::string out;
     for (const auto& [name, value] : s.env)
-      out += fmt::format("{} {} = {}", out.empty() ? "" : ",", name, toml_string(value));
+      out += fmt::format("{} {} = {}", out.empty() ? "" : ",", name, path_string(value));
     return "{" + out + " }";
+  }
+
+  /// Of a key in which variables stand for something.
+  static std::string path_string(const std::string& text) {
+    return toml_string(without_variables(text));
+  }
+  static std::string path_strings(std::vector<std::string> texts) {
+    for (std::string& text : texts) text = without_variables(text);
+    return toml_strings(texts);
   }
 
   static std::string fake_text(const FakeRun& fake) {

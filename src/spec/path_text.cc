@@ -39,9 +39,9 @@ using IsParameter = std::function<bool(std::string_view)>;
 Result<std::string> dollar(std::string_view text, std::size_t* at,
                            const IsParameter& is_parameter) {
   const std::size_t next = *at + 1;
-  if (next < text.size() && text[next] == '$') {
+  if (next < text.size() && (text[next] == '$' || text[next] == '~')) {
     *at = next + 1;
-    return std::string("$");
+    return std::string(1, text[next]);
   }
   const bool is_braced = next < text.size() && text[next] == '{';
   const std::size_t begin = next + (is_braced ? 1 : 0);
@@ -117,6 +117,27 @@ Result<std::string> expand_path(std::string_view text) { return expand(text, fal
 
 Result<std::string> expand_template(std::string_view text, const IsParameter& is_parameter) {
   return expand(text, true, is_parameter);
+}
+
+std::string without_variables(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool begins = c == '$' || (c == '~' && out.empty());
+    if (begins) out += '$';
+    out += c;
+  }
+  return out;
+}
+
+bool uses_variable(std::string_view text, std::string_view name) {
+  for (std::size_t at = text.find('$'); at != std::string_view::npos; at = text.find('$', at)) {
+    const bool is_braced = at + 1 < text.size() && text[at + 1] == '{';
+    const std::size_t begin = at + (is_braced ? 2 : 1);
+    const std::size_t end = end_of_name(text, std::min(begin, text.size()));
+    if (end > begin && text.substr(begin, end - begin) == name) return true;
+    at = std::max(end, at + 2);  // `$$` is no beginning
+  }
+  return false;
 }
 
 std::string with_bytes_escaped(std::string_view bytes) {

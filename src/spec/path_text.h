@@ -1,9 +1,9 @@
 // `~` and variables in texts that name files, in a sweep file and in options.
 //
 // `$NAME` and `${NAME}` stand for a variable of the shell that submits, `~` at the beginning for
-// its $HOME, `$$` for a `$`.  They are replaced when the sweep is read, as if the value had been
-// written there.  All else that begins so (`$(…)`, `~otto`, a variable that is not set) is a
-// mistake, because a file or folder of that very name is what nobody wants.
+// its $HOME, `$$` for a `$` and `$~` for a `~`.  They are replaced when the sweep is read, as if
+// the value had been written there.  All else that begins so (`$(…)`, `~otto`, a variable that is
+// not set) is a mistake, because a file or folder of that very name is what nobody wants.
 #pragma once
 
 #include <functional>
@@ -31,6 +31,12 @@ Result<std::string> expand_single_path(std::string_view text);
 
 /// What is wrong with `text` as the name of one file or folder: "" or "is one path, and …".
 std::string why_no_single_path(std::string_view text);
+
+/// The text that expands to `text`.
+std::string without_variables(std::string_view text);
+
+/// `$name` or `${name}` is in `text`.
+bool uses_variable(std::string_view text, std::string_view name);
 
 /// "caf\\xe9" of bytes that are no UTF-8.
 std::string with_bytes_escaped(std::string_view bytes);

@@ -84,7 +84,7 @@ class TemplateCheck {
       return false;
     }
     const std::string own = t.key.starts_with("env.") ? t.key.substr(4) : std::string();
-    if (!own.empty() && names_variable(t.text, own)) {
+    if (!own.empty() && uses_variable(t.text, own)) {
       fail(t, fmt::format("its value would differ from shell to shell, and so would the job; set "
                           "{} in the shell that submits, whose environment jobs have",
                           own));
@@ -103,17 +103,6 @@ class TemplateCheck {
     }
     t.text = *std::move(text);
     return true;
-  }
-
-  /// `$own` or `${own}` in `text`.
-  static bool names_variable(std::string_view text, const std::string& own) {
-    if (text.find("${" + own + "}") != std::string_view::npos) return true;
-    for (std::size_t at = text.find("$" + own); at != std::string_view::npos;
-         at = text.find("$" + own, at + 1)) {
-      const std::string_view longer = text.substr(at + 1, own.size() + 1);
-      if (longer.size() == own.size() || !is_identifier(longer)) return true;
-    }
-    return false;
   }
 
   /// No shell runs the words of a list: a `~` reaches the program as it is.

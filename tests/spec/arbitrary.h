@@ -179,6 +179,8 @@ inline rc::Gen<SweepSpec> arbitrary_sweep() {
         s.env = {{"B", *arbitrary_template()}, {"A", *arbitrary_template()}};
       if (*rc::gen::arbitrary<bool>()) s.env_pass = std::vector<std::string>{"HOME", "WANDB_*"};
       if (*rc::gen::arbitrary<bool>()) s.cwd = "w" + *arbitrary_template();
+      // One folder: a pattern is refused.
+      std::erase_if(s.cwd, [](char c) { return c == '*' || c == '?' || c == '['; });
       s.gpu_env = *rc::gen::elementOf(std::vector<GpuEnv>{GpuEnv::Uuid, GpuEnv::Index});
       if (s.sharing == Sharing::Mps) s.gpu_env = GpuEnv::Uuid;
       if (*rc::gen::arbitrary<bool>()) s.outputs = {"{out}/x" + *arbitrary_template()};

@@ -40,6 +40,7 @@ TEST_F(PathTextTest, IsExpandedAsAShellWould) {
       {"cost$$5", "cost$5"},
       {"$$SCRATCH", "$SCRATCH"},
       {"{a}", "{a}"},
+      {"$~/x", "~/x"},
   };
   for (const auto& [text, expected] : cases) {
     EXPECT_EQ(why(expand_path(text)), "expands to " + expected) << text;
@@ -73,6 +74,21 @@ TEST_F(PathTextTest, PlaceholdersStayAndValuesAreNone) {
             "expands to /homes/ann/${seed}");
   EXPECT_NE(why(expand_template("${seed}", is_parameter)).find("the variable or the parameter"),
             std::string::npos);
+}
+
+TEST_F(PathTextTest, AnyTextCanBeWritten) {
+  for (const std::string text : {"~", "~/x", "a~", "$HOME", "$$", "${A}", "a$"}) {
+    EXPECT_EQ(why(expand_path(without_variables(text))), "expands to " + text);
+  }
+}
+
+TEST_F(PathTextTest, FindsTheVariablesThatATextUses) {
+  EXPECT_TRUE(uses_variable("/opt/bin:$PATH", "PATH"));
+  EXPECT_TRUE(uses_variable("${PATH}:x", "PATH"));
+  EXPECT_TRUE(uses_variable("$$$PATH", "PATH"));
+  EXPECT_FALSE(uses_variable("$$PATH", "PATH"));
+  EXPECT_FALSE(uses_variable("$PATHS $", "PATH"));
+  EXPECT_FALSE(uses_variable("PATH", "PATH"));
 }
 
 TEST_F(PathTextTest, PatternsAreMadeOfTheTextAndNotOfValues) {
