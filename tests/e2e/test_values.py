@@ -52,7 +52,7 @@ def test_files_keep_types_digits_and_null(home):
         'table = { a = 2.0 }\nword = "3.10"\n' + SHOW,
         name="t.toml",
     )
-    assert home.wait() == 0
+    assert home.wait("j", "y", "l", "t") == 0
     for sweep in ("j", "y", "l"):
         assert seen(home, sweep)[0] == [expected], sweep
     assert seen(home, "t")[0] == [expected.replace(str(BIG), "1")]
