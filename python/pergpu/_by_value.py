@@ -1,5 +1,5 @@
-"""What cloudpickle cannot write of a script, or not so that it is the same when it is read: functions with a
-cache, generic functions, cached properties, named tuples, and the marks that dataclasses compare by identity."""
+"""Reducers for objects of a script that cloudpickle can't pickle, or that change on the way: functions with a
+cache, generic functions, cached properties, named tuples, and the markers that dataclasses compare by identity."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _MARKS = {
 
 
 def reduced(obj: Any, run_main: bool = False) -> Any:
-    """As __reduce__ has it; None: pickle or cloudpickle know what to do.  `run_main`: who reads it has the
-    names of the main module."""
+    """A value as __reduce__ returns it; None: leave it to pickle or cloudpickle.  `run_main`: the reader runs
+    the main module, so its names exist there."""
     if id(obj) in _MARKS:
         return getattr, (dataclasses, _MARKS[id(obj)])
     kind = type(obj)
@@ -41,7 +41,7 @@ def reduced(obj: Any, run_main: bool = False) -> Any:
 
 
 def _is_found(obj: Any, run_main: bool) -> bool:
-    """Whether who reads the pickle finds it by its name."""
+    """Whether the reader of the pickle finds the object by its name."""
     if obj.__module__ == "__main__" and not run_main:
         return False
     found: Any = sys.modules.get(obj.__module__)

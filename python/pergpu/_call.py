@@ -53,14 +53,14 @@ def main() -> None:
 
 
 def end_if_forked(owner: int, error: "BaseException | None" = None) -> None:
-    """Ends a child that a function has forked and that comes out of it, as its parent does: the call is the parent's."""
+    """Ends a child that the function forked and that returned from it.  Only the parent reports a result."""
     if os.getpid() == owner:
         return
     if error is not None:
         import traceback
 
-        traceback.print_exception(type(error), error, error.__traceback__)
-    say(f"pergpu: process {os.getpid()}, which the call has forked, came back from the function: it ends here; use os._exit() in it")
+        say("".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip("\n"))
+    say(f"pergpu: process {os.getpid()}, forked by the call, returned from the function and ends here; end it with os._exit()")
     flush()
     os._exit(1)
 
@@ -74,14 +74,14 @@ def say(line: str) -> None:
 
 
 def flush() -> None:
-    """What was printed.  Where it cannot be written a warning stands in the log: the result counts."""
+    """Writes what was printed.  If that fails, the log gets a warning, and the result still counts."""
     streams = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
     for stream in {id(stream): stream for stream in streams}.values():
         try:
             if not getattr(stream, "closed", False) and hasattr(stream, "flush"):
                 stream.flush()
         except Exception as error:
-            say(f"pergpu: what was printed could not all be written: {error}")
+            say(f"pergpu: can't write all that was printed: {error}")
 
 
 def _leave() -> None:

@@ -85,7 +85,7 @@ def forks(raises):
 with pool(1, reuse={reuse}) as executor:
     futures = [executor.submit(forks, raises) for raises in (False, True)]
     print([future.result() for future in futures])
-    print("came back from the function" in futures[0].logs(), executor.submit(abs, -1).result())
+    print("returned from the function and ends here" in futures[0].logs(), executor.submit(abs, -1).result())
 """)  # fmt: skip
     assert told == "[('of the parent', 1), ('of the parent', 1)]\nTrue 1\n"
 
