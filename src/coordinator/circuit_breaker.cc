@@ -27,6 +27,10 @@ constexpr std::int64_t kSurvivalTime = 60 * kSecond;
 /// After a first failure a free lane waits so long, at most, for what started at the same time.
 constexpr std::int64_t kShortestPatience = kSecond;
 constexpr std::int64_t kLongestPatience = 10 * kSecond;
+/// As many times `breaker` jobs of a step start at once before one has run for kFirstLook.
+constexpr int kCrowd = 2;
+constexpr std::int64_t kFirstLook = kSecond;
+constexpr std::int64_t kCrowdWait = 2 * kSecond;  // with what it takes to start them
 
 std::int64_t wait_after(int failed_probes) {
   if (failed_probes == 0) return 0;
@@ -84,6 +88,37 @@ void CircuitBreaker::on_event(const Job& job, Change change) {
     const bool may_concern = it->first == key || has_ended || is_ended(job.state);
     if (may_concern) dirty_.insert(it->first);
   }
+}
+
+void CircuitBreaker::on_start(StepKey key) {
+  if (!is_crowded(key)) return;
+  State& state = states_[key];
+  if (state.phase != Phase::Closed) return;
+  if (state.crowded_until_ns == 0) {
+    state.crowded_until_ns = parts_.clock->now().boot_ns + kCrowdWait;
+  }
+  set_pause(key, state, true);
+  wake_at(key, state, state.crowded_until_ns);
+  dirty_.insert(key);
+}
+
+/// Nothing shows yet that the step works, and enough of it runs to find out.
+bool CircuitBreaker::is_crowded(StepKey key) const {
+  const Step& step = step_of(key);
+  const int breaker = step.spec.breaker;
+  if (breaker <= 0 || static_cast<int>(step.live) + parts_.starting(key) < kCrowd * breaker) {
+    return false;
+  }
+  if (has_succeeded(*parts_.world, key)) return false;
+  const std::int64_t now = parts_.clock->now().boot_ns;
+  bool has_run = false;
+  parts_.world->live_jobs().for_each([&](JobId id) {
+    const Job& job = *parts_.world->job(id);
+    if (job.sweep != key.sweep || job.step != key.step) return;
+    const std::int64_t since = job.last->started_at.boot_ns;
+    has_run = has_run || (since > 0 && now - since >= kFirstLook);
+  });
+  return !has_run;
 }
 
 void CircuitBreaker::on_ended(StepKey key, const Job& job, Change change) {
@@ -234,12 +269,21 @@ void CircuitBreaker::decide_closed(StepKey key, State& state) {
   state.to_hold.clear();
   int most = 0;
   for (const auto& [signature, kind] : state.kinds) most = std::max(most, kind.recent);
-  if (most == 0) return end(key);
-  const std::int64_t until =
-      state.last_failure_ns + std::clamp(2 * std::min(state.longest_ns, kLongestPatience),
-                                         kShortestPatience, kLongestPatience);
-  const bool decides = step.live > 0 && most + step.live >= step.spec.breaker;
-  const bool waits = decides && parts_.clock->now().boot_ns < until;
+  const std::int64_t now = parts_.clock->now().boot_ns;
+  std::int64_t until = 0;
+  if (!is_crowded(key)) {
+    state.crowded_until_ns = 0;
+  } else {
+    if (state.crowded_until_ns == 0) state.crowded_until_ns = now + kCrowdWait;
+    until = state.crowded_until_ns;
+  }
+  if (most > 0 && step.live > 0 && most + step.live >= step.spec.breaker) {
+    const std::int64_t patience = std::clamp(2 * std::min(state.longest_ns, kLongestPatience),
+                                             kShortestPatience, kLongestPatience);
+    until = std::max(until, state.last_failure_ns + patience);
+  }
+  const bool waits = now < until;
+  if (!waits && most == 0) return end(key);
   set_pause(key, state, waits);
   if (waits) wake_at(key, state, until);
 }

@@ -1,7 +1,8 @@
 // The circuit breaker: when the first jobs of a step all fail by the same mistake, the rest would
 // too. They are held, and tried one at a time (half-open).
 //
-//   closed  counts the jobs of a step that fail the same way, as long as none has succeeded
+//   closed  counts the jobs of a step that fail the same way, as long as none has succeeded. Until
+//           one has succeeded, or has run for a while, only a few start at once
 //   open    `breaker` of them have: what is queued is held. One held job at a time runs as a probe,
 //           first the one that differs most from those that failed. If it fails the same way, the
 //           next one waits: 1 s, 2 s, 4 s ... 5 min
@@ -47,6 +48,7 @@ class CircuitBreaker {
     std::function<void(row::Meta)> note = {};
     std::function<void(JobId)> refresh = {};        // its state has changed
     std::function<void(StepKey, bool)> pause = {};  // nothing of the step starts
+    std::function<int(StepKey)> starting = {};      // its jobs that are chosen, and not live yet
     std::function<bool(SweepId)> is_frozen = {};    // no event may be recorded of its jobs now
     bool probes = true;  // false: what is held here is tried elsewhere (a node of a cluster)
   };
@@ -62,6 +64,8 @@ class CircuitBreaker {
   };
   /// REQUIRES: an event of the job was recorded just now.
   void on_event(const Job& job, Change change);
+  /// A job of the step was chosen. May pause the step at once.
+  void on_start(StepKey key);
   /// Holds, lets go, starts probes. REQUIRES: events may be recorded.
   void settle();
   /// A person has let jobs of the step go, or queued them again: what failed before counts no more,
@@ -117,7 +121,8 @@ class CircuitBreaker {
     std::int64_t timer_ns = 0;
     std::uint64_t scan = 0;  // its jobs are being held or let go; 0: they are not
     bool pauses = false;
-    std::string noted = {};  // the row, as it was written last
+    std::int64_t crowded_until_ns = 0;  // boot clock: the first ones are looked at; 0: they are not
+    std::string noted = {};             // the row, as it was written last
   };
   using Visit = std::function<void(const Job&)>;
   using States = std::map<StepKey, State>;
@@ -127,6 +132,7 @@ class CircuitBreaker {
   void count_success(State& state, const Job& job);
   void decide(StepKey key, State& state);
   void decide_closed(StepKey key, State& state);
+  bool is_crowded(StepKey key) const;
   bool trip(StepKey key, State& state);
   void hold_rest(StepKey key, State& state);
   void release_others(StepKey key, State& state);

@@ -123,6 +123,10 @@ std::string CircuitBreaker::words_of_queued(const Job& job) const {
   if (it == states_.end()) return {};
   const State& state = it->second;
   if (state.probe == job.id) return "; the breaker tries it before the other jobs of its step";
+  if (state.phase == Phase::Closed && state.crowded_until_ns != 0) {
+    return "; nothing of its step has succeeded yet: the first jobs are watched for 2 s before "
+           "more start";
+  }
   if (state.phase == Phase::Closed && state.pauses) {
     return "; a job of its step has just failed: those that run are waited for, 10 s at most";
   }

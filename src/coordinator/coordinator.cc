@@ -36,6 +36,7 @@ Coordinator::Coordinator(Parts parts)
                 .note = [this](row::Meta fact) { parts_.journal->record(std::move(fact)); },
                 .refresh = [this](JobId job) { refresh(job); },
                 .pause = [this](StepKey step, bool pauses) { queue_.pause(step, pauses); },
+                .starting = [this](StepKey step) { return count_acquiring(step); },
                 .is_frozen = [this](SweepId sweep) { return frozen_ && frozen_ == sweep; },
                 .probes = parts_.node.empty()}),
       planner_(std::make_unique<AttemptPlanner>(
@@ -305,6 +306,7 @@ void Coordinator::settle() {
       } else {
         begin(*choice, demand);
       }
+      breaker_.on_start(choice->job.step);
     }
   }
   // Whatever keeps jobs from starting, leases that nothing was chosen for go.
@@ -365,6 +367,12 @@ void Coordinator::acquire(const Choice& choice, int overtaken) {
     queue_.untake(chosen.job, before, chosen.overtaken);
   });
   parts_.gpus->fill(capacity_);
+}
+
+int Coordinator::count_acquiring(StepKey step) const {
+  return static_cast<int>(
+      std::count_if(acquiring_.begin(), acquiring_.end(),
+                    [&](const auto& entry) { return entry.second.choice.job.step == step; }));
 }
 
 /// A job that waits could use this GPU.

@@ -349,6 +349,7 @@ class Coordinator {
 
   void begin(const Choice& choice, const Demand& demand);
   void acquire(const Choice& choice, int overtaken);
+  int count_acquiring(StepKey step) const;
   int meeting_port();
   bool is_frozen(const Job& job) const { return frozen_ && job.sweep == frozen_; }
   void acknowledge_again(AttemptId id);

@@ -124,13 +124,13 @@ TEST_P(BreakerOnLanes, TheOthersOfAFailingValueAreDoneWithoutAWord) {
   ASSERT_TRUE(sim.submit(one_value_fails(), {.lanes = GetParam()}));
   sim.run([&] { return sim.count(JobState::Done) == 40; });
   EXPECT_EQ(sim.count(JobState::Done), 40);
-  EXPECT_LE(attempts(sim), std::max(6, GetParam()));
+  EXPECT_LE(attempts(sim), 6);
   sim.run();
   EXPECT_EQ(sim.count(JobState::Failed), 20);
   EXPECT_TRUE(sim.core->idle());
 }
 
-INSTANTIATE_TEST_SUITE_P(Lanes, BreakerOnLanes, ::testing::Values(1, 2, 4, 6, 8));
+INSTANTIATE_TEST_SUITE_P(Lanes, BreakerOnLanes, ::testing::Values(1, 2, 4, 6, 8, 64));
 
 TEST_F(BreakerTest, AlsoWhereOneJobRunsAtATime) {
   SweepSpec sweep = one_value_fails();

@@ -38,14 +38,13 @@ def bad_before_the_others_were_done(home):
     return whats[:last].count("bad")
 
 
-# With more lanes than six those that start at the same time have all failed by then.
-@pytest.mark.parametrize(("lanes", "most"), [(1, 6), (4, 6), (8, 8)])
-def test_one_failing_value_costs_few_attempts_and_the_other_runs_are_done(home, trains, lanes, most):
+@pytest.mark.parametrize("lanes", [1, 4, 8, 32])
+def test_one_failing_value_costs_few_attempts_and_the_other_runs_are_done(home, trains, lanes):
     home.submit(SWEEP, "--lanes", lanes)
     assert home.wait() == 1
     assert (count(home, "done"), count(home, "failed")) == (40, 20)
     assert home.stamps.count("end") == 40
-    assert bad_before_the_others_were_done(home) <= most
+    assert bad_before_the_others_were_done(home) <= 6
     assert home.stamps.count("bad") == 20, "each was tried in the end"
 
 
