@@ -2,7 +2,7 @@
 import csv
 import subprocess
 
-from harness import grid, read
+from harness import grid, read, wait_until
 from schemas import check
 
 
@@ -21,7 +21,12 @@ def repository(home):
 
 
 def attempts(home, selector):
-    return check("show", home.json("show", selector))["jobs"][0]["attempts"]
+    """What is known of them is written a moment after the last one has ended."""
+    def written():
+        found = check("show", home.json("show", selector))["jobs"][0]["attempts"]
+        return found if all(one.get("files") is not None for one in found) else None
+
+    return wait_until(written, "the records")
 
 
 def test_each_attempt_tells_its_commit_and_its_files(home):
