@@ -21,6 +21,7 @@
 #include "cli/terminal.h"
 #include "cli/terminal_signs.h"
 #include "cli/watch.h"
+#include "cli/written_records.h"
 #include "os/clock.h"
 #include "os/loop.h"
 #include "view/escape.h"
@@ -100,6 +101,7 @@ class SweepFollower {
       followed_.lanes = event.value("lanes", json::array()).get<std::vector<LaneSnapshot>>();
     } else if (kind == "end") {
       ended_ = true;
+      await_records();
       leave(exit_code());
     }
     draw_soon();
@@ -123,6 +125,12 @@ class SweepFollower {
       tell_line(view::change_line(before, job, since_ns_, clock_.now().wall_ns, style_));
     }
     followed_.take(std::move(job));
+  }
+
+  void await_records() const {
+    std::vector<JobSnapshot> jobs;
+    for (const auto& [id, job] : followed_.jobs) jobs.push_back(job);
+    cli::await_records(std::move(jobs));
   }
 
   int exit_code() const {

@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/exit_code.h"
 #include "cli/terminal.h"
+#include "cli/written_records.h"
 #include "coordinator/snapshot.h"
 #include "spec/units.h"
 #include "view/results.h"
@@ -46,6 +47,7 @@ int wait(const Options& options) {
   }
   if (!reply) return fail(reply.error());
   const auto jobs = reply->value("jobs", json::array()).get<std::vector<JobSnapshot>>();
+  await_records(jobs);
   if (options.output.json) {
     print(output_line(*reply));
   } else {

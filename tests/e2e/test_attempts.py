@@ -1,6 +1,8 @@
 """What is said of jobs that had several attempts, warnings, or that a request leaves alone."""
 import json
 
+import pytest
+
 from harness import grid, read
 
 
@@ -108,3 +110,14 @@ def test_options_without_effect_are_refused(home):
 
 def test_a_single_runs_json_has_a_schema(home):
     assert json.loads(home.run("run", "--json", "--", "true").stdout)["schema"] == 1
+
+
+@pytest.mark.parametrize("waits", ["run", "wait"])
+def test_the_records_are_written_when_run_and_wait_return(home, waits):
+    for number in range(12):
+        path = home.file(f"s{number}.toml", '[steps.a]\ncommand = ["true"]\n')
+        home.run("run" if waits == "run" else "submit", path, "--lanes", "1")
+        if waits == "wait":
+            home.run("wait", f"s{number}")
+        record = json.loads(read(f"{home.work}/runs/s{number}/00/a/attempt.json"))
+        assert record["state"] == "done", record

@@ -1,0 +1,57 @@
+#include "cli/written_records.h"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "os/file.h"
+
+namespace pergpu::cli {
+namespace {
+
+using nlohmann::json;
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kPatience{2};
+constexpr std::chrono::milliseconds kPause{2};
+/// Of the jobs that ended last: keepers write in the order in which they are told to.
+constexpr std::size_t kMost = 64;
+constexpr std::size_t kMostBytes = 4u << 20;
+
+bool may_be_unwritten(const JobSnapshot& job) {
+  return job.started_at > 0 && job.ended_at > 0 && !job.replaced && !job.out.empty();
+}
+
+bool is_written(const JobSnapshot& job) {
+  const Result<std::string> text = os::read_file(job.out + "/attempt.json", kMostBytes);
+  // Where there is no folder nothing will be written.
+  if (!text) return !os::exists(job.out);
+  const json record = json::parse(*text, nullptr, false);
+  if (!record.is_object()) return false;
+  if (record.value("job", json()) != job.id) return true;  // somebody else's
+  const json number = record.value("attempt", json());
+  if (!number.is_number_integer() || number < job.attempt) return false;
+  return record.value("state", json()) != "running";
+}
+
+}  // namespace
+
+void await_records(std::vector<JobSnapshot> jobs) {
+  std::erase_if(jobs, [](const JobSnapshot& job) { return !may_be_unwritten(job); });
+  const std::size_t most = std::min(kMost, jobs.size());
+  const auto last = jobs.begin() + static_cast<std::ptrdiff_t>(most);
+  std::partial_sort(jobs.begin(), last, jobs.end(), [](const JobSnapshot& a, const JobSnapshot& b) {
+    return a.ended_at > b.ended_at;
+  });
+  jobs.erase(last, jobs.end());
+  const steady_clock::time_point deadline = steady_clock::now() + kPatience;
+  while (true) {
+    std::erase_if(jobs, is_written);
+    if (jobs.empty() || steady_clock::now() >= deadline) return;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+}  // namespace pergpu::cli
