@@ -21,7 +21,10 @@ namespace {
 constexpr std::size_t kJobsOfATurn = 512;
 constexpr std::size_t kMostCandidates = 512;
 constexpr std::size_t kMostSignatures = 1000;  // of a step that fails in so many ways at once
-constexpr std::int64_t kLongestWait = 300 * kSecond;
+/// A probe that the machine fails so often in a row is one of many again.
+constexpr int kMostMoves = 3;
+/// How long a job whose folder is in use is passed over.
+constexpr std::int64_t kFolderWait = 5 * kSecond;
 /// A job that ran for this long, and twice as long as any that failed, is not one of them.
 constexpr std::int64_t kSurvivalTime = 60 * kSecond;
 /// After a first failure a free lane waits so long, at most, for what started at the same time.
@@ -34,18 +37,13 @@ constexpr std::int64_t kCrowdWait = 2 * kSecond;  // with what it takes to start
 
 std::int64_t wait_after(int failed_probes) {
   if (failed_probes == 0) return 0;
-  if (failed_probes > 9) return kLongestWait;
-  return std::min(kSecond << (failed_probes - 1), kLongestWait);
+  if (failed_probes > 9) return kLongestProbeWait;
+  return std::min(kSecond << (failed_probes - 1), kLongestProbeWait);
 }
 
 std::int64_t survival_time(std::int64_t longest_failure_ns) {
   if (longest_failure_ns > std::numeric_limits<std::int64_t>::max() / 2) return longest_failure_ns;
   return std::max(kSurvivalTime, 2 * longest_failure_ns);
-}
-
-bool has_failed_by_mistake(const Job& job) {
-  return job.state == JobState::Failed && job.last && job.last->outcome &&
-         job.last->outcome->cls == OutcomeClass::UserError;
 }
 
 std::int64_t duration_of(const Attempt& attempt) {
@@ -55,6 +53,11 @@ std::int64_t duration_of(const Attempt& attempt) {
 }
 
 }  // namespace
+
+bool CircuitBreaker::has_failed_by_mistake(const Job& job) {
+  return job.state == JobState::Failed && job.last && job.last->outcome &&
+         job.last->outcome->cls == OutcomeClass::UserError;
+}
 
 CircuitBreaker::~CircuitBreaker() {
   for (const auto& [key, state] : states_) {
@@ -138,13 +141,39 @@ void CircuitBreaker::on_ended(StepKey key, const Job& job, Change change) {
     state.has_success = true;
     count_success(state, job);
   }
-  const bool is_probe = job.id == state.probe;
-  if (job.state == JobState::Queued && !is_probe) state.to_hold.push_back(job.id);
   // A fault of the machine says nothing of the step: the probe is moved, and is one as before.
-  if (is_probe && change != Change::Moved) state.probe = {};
+  const bool stays = change == Change::Moved && ++state.probe_moves < kMostMoves;
+  if (job.id == state.probe && !stays) state.probe = {};
+  if (job.state == JobState::Queued && job.id != state.probe) state.to_hold.push_back(job.id);
 }
 
-void CircuitBreaker::count_failure(StepKey key, const Job& job) {
+void CircuitBreaker::on_brought_back(const Job& job) {
+  const auto it = states_.find({job.sweep, job.step});
+  if (it == states_.end() || it->second.phase == Phase::Closed) return;
+  it->second.to_hold.push_back(job.id);
+  dirty_.insert(it->first);
+}
+
+void CircuitBreaker::on_added(SweepId sweep, JobId first) {
+  for (auto it = states_.lower_bound({sweep, std::numeric_limits<std::int16_t>::min()});
+       it != states_.end() && it->first.sweep == sweep; ++it) {
+    const StepKey key = it->first;
+    State& state = it->second;
+    if (state.phase != Phase::Open && state.phase != Phase::Last) continue;
+    scan_step(key, [this, key, first](const Job& job) {
+      const auto found = states_.find(key);
+      const bool is_new = job.id >= first && job.state == JobState::Queued;
+      if (found == states_.end() || !is_new || found->second.probe == job.id) return;
+      const State& its = found->second;
+      if (its.phase == Phase::Last && !is_suspect(its, marks(job))) return;
+      parts_.record(job.id, event::Held{its.reason, HoldCause::Breaker});
+      parts_.refresh(job.id);
+    });
+  }
+}
+
+/// `counts`: towards a trip.
+void CircuitBreaker::count_failure(StepKey key, const Job& job, bool counts) {
   State& state = states_[key];
   const Outcome& outcome = *job.last->outcome;
   std::string signature = signature_of(outcome);
@@ -153,7 +182,7 @@ void CircuitBreaker::count_failure(StepKey key, const Job& job) {
   }
   Kind& kind = state.kinds[std::move(signature)];
   const std::size_t blamed = kind.pattern.blamed().size();
-  ++kind.recent;
+  if (counts) ++kind.recent;
   kind.pattern.add_failure(marks(job));
   kind.example = job.id;
   state.longest_ns = std::max(state.longest_ns, duration_of(*job.last));
@@ -174,16 +203,22 @@ void CircuitBreaker::count_failure(StepKey key, const Job& job) {
 
 void CircuitBreaker::count_success(State& state, const Job& job) {
   const std::vector<ParameterMark> run = marks(job);
-  for (auto& [signature, kind] : state.kinds) kind.pattern.add_success(run);
-  state.next.reset();
-  state.releases = true;
+  for (auto& [signature, kind] : state.kinds) {
+    const std::size_t blamed = kind.pattern.blamed().size();
+    kind.pattern.add_success(run);
+    if (kind.pattern.blamed().size() == blamed) continue;
+    state.next.reset();
+    state.releases = true;
+  }
 }
 
 void CircuitBreaker::reset(StepKey key) {
+  forgive(key);
   const auto it = states_.find(key);
   if (it == states_.end()) return;
   State& state = it->second;
   if (state.phase == Phase::Closed) return end(key);
+  state.releases = state.releases || state.phase == Phase::Last;  // it may have been cut short
   if (state.scan != 0) --scans_;
   state.scan = 0;
   set_pause(key, state, false);
@@ -199,6 +234,13 @@ void CircuitBreaker::reset(SweepId sweep) {
   const std::size_t steps = parts_.world->sweep(sweep)->steps.size();
   for (std::size_t slot = 0; slot < steps; ++slot) {
     reset(StepKey{sweep, static_cast<std::int16_t>(slot)});
+  }
+}
+
+void CircuitBreaker::forget(SweepId sweep) {
+  for (auto it = states_.lower_bound({sweep, std::numeric_limits<std::int16_t>::min()});
+       it != states_.end() && it->first.sweep == sweep;) {
+    end((it++)->first);
   }
 }
 
@@ -226,16 +268,14 @@ void CircuitBreaker::decide(StepKey key, State& state) {
   if (state.phase == Phase::Holding) state.phase = Phase::Open;  // all are held now
   for (const JobId id : std::exchange(state.to_hold, {})) {
     const bool is_waiting = parts_.world->job(id)->state == JobState::Queued;
-    if (state.phase != Phase::Open || !is_waiting || id == state.probe) continue;
+    if (!is_waiting || id == state.probe) continue;
+    const Job& job = *parts_.world->job(id);
+    const bool may_go = state.phase == Phase::Last && !is_suspect(state, marks(job));
+    if (may_go) continue;
     parts_.record(id, event::Held{state.reason, HoldCause::Breaker});
     parts_.refresh(id);
   }
-  if (state.probe) {
-    const Job* job = parts_.world->job(state.probe);
-    const bool is_one = job != nullptr && parts_.world->is_current(*job) &&
-                        (job->state == JobState::Queued || is_live(job->state));
-    if (!is_one) state.probe = {};  // somebody has held or cancelled it
-  }
+  check_probe(key, state);
   std::int64_t wake_ns = 0;
   watch_live(key, state, wake_ns);
   if (state.phase == Phase::Last && trip(key, state)) return;
@@ -250,6 +290,22 @@ void CircuitBreaker::decide(StepKey key, State& state) {
     return release_others(key, state);
   }
   try_next(key, state, wake_ns);
+}
+
+void CircuitBreaker::check_probe(StepKey key, State& state) {
+  const JobId id = state.probe;
+  if (!id) return;
+  const Job* job = parts_.world->job(id);
+  const bool is_one = job != nullptr && parts_.world->is_current(*job) &&
+                      (job->state == JobState::Queued || is_live(job->state));
+  if (!is_one) {  // somebody has held or cancelled it
+    state.probe = {};
+  } else if (job->state == JobState::Queued && parts_.waits_for_folder(id)) {
+    state.probe = {};
+    parts_.record(id, event::Held{state.reason, HoldCause::Breaker});
+    parts_.refresh(id);
+    dirty_.insert(key);
+  }
 }
 
 /// Not tripped: does it, or do others that started at the same time have to be waited for?
@@ -336,7 +392,7 @@ void CircuitBreaker::release_others(StepKey key, State& state) {
     const auto it = states_.find(key);
     if (it == states_.end() || !is_held_by_breaker(other)) return;
     if (is_suspect(it->second, marks(other))) return;
-    parts_.record(other.id, event::Requeued{"other jobs of its step got further"});
+    parts_.record(other.id, event::Requeued{"other jobs of its step got further", true});
     parts_.refresh(other.id);
   });
 }
@@ -382,11 +438,15 @@ void CircuitBreaker::try_next(StepKey key, State& state, std::int64_t wake_ns) {
                          (state.phase == Phase::Last && state.next->is_alike && others_go_on(key));
   if (!must_wait && now >= state.due.boot_ns) {
     state.probe = std::exchange(state.next, std::nullopt)->job;
-    parts_.record(state.probe, event::Requeued{"tried by the breaker"});
+    state.probe_moves = 0;
+    parts_.record(state.probe, event::Requeued{"tried by the breaker", true});
     parts_.refresh(state.probe);
     return;  // that marks the step
   }
   if (!must_wait) wake_ns = wake_ns == 0 ? state.due.boot_ns : std::min(wake_ns, state.due.boot_ns);
+  if (!state.next && state.choose_at_ns != 0) {
+    wake_ns = wake_ns == 0 ? state.choose_at_ns : std::min(wake_ns, state.choose_at_ns);
+  }
   if (wake_ns != 0) wake_at(key, state, wake_ns);
 }
 
@@ -395,8 +455,14 @@ void CircuitBreaker::try_next(StepKey key, State& state, std::int64_t wake_ns) {
 bool CircuitBreaker::choose(StepKey key, State& state) {
   const std::vector<JobId>& jobs = step_of(key).current;
   const std::size_t stride = std::max<std::size_t>(1, jobs.size() / kMostCandidates);
+  const Instant now = parts_.clock->now();
   bool holds = false;
   std::vector<JobId> doomed;
+  state.choose_at_ns = 0;
+  const auto passes_over = [&](std::int64_t wait_ns) {
+    const std::int64_t at = now.boot_ns + wait_ns;
+    state.choose_at_ns = state.choose_at_ns == 0 ? at : std::min(state.choose_at_ns, at);
+  };
   const std::size_t first = state.choices++;
   for (std::size_t offset = 0; offset < stride && !state.next; ++offset) {
     for (std::size_t i = (first + offset) % stride; i < jobs.size(); i += stride) {
@@ -406,6 +472,14 @@ bool CircuitBreaker::choose(StepKey key, State& state) {
       const Readiness readiness = pergpu::readiness(*parts_.world, *job).readiness;
       if (readiness == Readiness::Doomed) doomed.push_back(job->id);
       if (readiness != Readiness::Ready) continue;
+      if (job->not_before_wall_ns > now.wall_ns) {
+        passes_over(job->not_before_wall_ns - now.wall_ns);
+        continue;
+      }
+      if (parts_.waits_for_folder(job->id)) {
+        passes_over(kFolderWait);
+        continue;
+      }
       const std::vector<ParameterMark> run = marks(*job);
       // Of two that are equally far, the one that has not run yet.
       Candidate candidate{.job = job->id, .likeness = job->attempts > 0 ? 1u : 0u};
@@ -422,7 +496,7 @@ bool CircuitBreaker::choose(StepKey key, State& state) {
     }
   }
   for (const JobId id : doomed) {  // refresh() skips it
-    parts_.record(id, event::Requeued{"a job that it needs has failed"});
+    parts_.record(id, event::Requeued{"a job that it needs has failed", true});
     parts_.refresh(id);
   }
   return holds;

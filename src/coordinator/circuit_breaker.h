@@ -38,6 +38,9 @@
 
 namespace pergpu {
 
+/// For the next probe.
+inline constexpr std::int64_t kLongestProbeWait = 300 * kSecond;
+
 class CircuitBreaker {
  public:
   struct Parts {
@@ -46,10 +49,11 @@ class CircuitBreaker {
     const Timers* timers = nullptr;
     std::function<void(JobId, JobEvent)> record = {};
     std::function<void(row::Meta)> note = {};
-    std::function<void(JobId)> refresh = {};        // its state has changed
-    std::function<void(StepKey, bool)> pause = {};  // nothing of the step starts
-    std::function<int(StepKey)> starting = {};      // its jobs that are chosen, and not live yet
-    std::function<bool(SweepId)> is_frozen = {};    // no event may be recorded of its jobs now
+    std::function<void(JobId)> refresh = {};           // its state has changed
+    std::function<void(StepKey, bool)> pause = {};     // nothing of the step starts
+    std::function<int(StepKey)> starting = {};         // its jobs that are chosen, and not live yet
+    std::function<bool(JobId)> waits_for_folder = {};  // somebody else works in it
+    std::function<bool(SweepId)> is_frozen = {};       // no event may be recorded of its jobs now
     bool probes = true;  // false: what is held here is tried elsewhere (a node of a cluster)
   };
   explicit CircuitBreaker(Parts parts) : parts_(std::move(parts)) {}
@@ -66,6 +70,11 @@ class CircuitBreaker {
   void on_event(const Job& job, Change change);
   /// A job of the step was chosen. May pause the step at once.
   void on_start(StepKey key);
+  /// The jobs of the sweep from this one on are new: nobody has asked for them in spite of what
+  /// failed before.
+  void on_added(SweepId sweep, JobId first);
+  /// A job is queued again because one that it needs is.
+  void on_brought_back(const Job& job);
   /// Holds, lets go, starts probes. REQUIRES: events may be recorded.
   void settle();
   /// A person has let jobs of the step go, or queued them again: what failed before counts no more,
@@ -73,6 +82,8 @@ class CircuitBreaker {
   void reset(StepKey key);
   /// The same of all its steps.
   void reset(SweepId sweep);
+  /// Its results are cleaned away.
+  void forget(SweepId sweep);
   /// Takes up what the coordinator before had held, or was about to let go.
   void recover();
   /// Nothing is left for it to do, now or later.
@@ -87,6 +98,8 @@ class CircuitBreaker {
   std::string words_of_queued(const Job& job) const;
 
  private:
+  static bool has_failed_by_mistake(const Job& job);
+
   enum class Phase : std::uint8_t { Closed, Holding, Open, Last };
   /// One way in which jobs fail.
   struct Kind {
@@ -111,9 +124,11 @@ class CircuitBreaker {
     bool has_success = false;  // or a job that ran for longer than any that failed
     bool releases = false;     // some of what is held may have become others
     JobId probe = {};          // queued or live
+    int probe_moves = 0;       // how often the machine failed it, in a row
     int failed_probes = 0;     // the same way, in a row
     Instant due = {};          // of the next probe; zero: at once
     std::optional<Candidate> next = std::nullopt;
+    std::int64_t choose_at_ns = 0;  // boot clock: what can't start yet may then; 0: nothing waits
     std::size_t choices = 0;
     std::set<JobId> survivors = {};   // live ones that were counted as successes
     std::vector<JobId> to_hold = {};  // they failed, and would be tried again
@@ -128,12 +143,13 @@ class CircuitBreaker {
   using States = std::map<StepKey, State>;
 
   void on_ended(StepKey key, const Job& job, Change change);
-  void count_failure(StepKey key, const Job& job);
+  void count_failure(StepKey key, const Job& job, bool counts = true);
   void count_success(State& state, const Job& job);
   void decide(StepKey key, State& state);
   void decide_closed(StepKey key, State& state);
   bool is_crowded(StepKey key) const;
   bool trip(StepKey key, State& state);
+  void check_probe(StepKey key, State& state);
   void hold_rest(StepKey key, State& state);
   void release_others(StepKey key, State& state);
   void watch_live(StepKey key, State& state, std::int64_t& wake_ns);
@@ -145,6 +161,8 @@ class CircuitBreaker {
   void rebuild(StepKey key, State& state);
   void restore(State& state, const std::string& row);
   void note(StepKey key, State& state);
+  void forgive(StepKey key);
+  std::int64_t forgiven_wall_ns(StepKey key) const;
   void wake_at(StepKey key, State& state, std::int64_t boot_ns);
   void set_pause(StepKey key, State& state, bool pauses);
   void scan_step(StepKey key, Visit visit);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "coordinator/circuit_breaker.h"
@@ -15,7 +16,10 @@ using nlohmann::json;
 
 constexpr std::string_view kPrefix = "breaker.";
 constexpr int kMostSuccesses = 4096;  // that are looked at
-constexpr std::int64_t kLongestWait = 300 * kSecond;
+
+std::string forgiven_key(StepKey key) {
+  return fmt::format("forgiven.{}.{}", key.sweep.value, key.step);
+}
 
 std::string row_key(StepKey key) {
   return fmt::format("{}{}.{}", kPrefix, key.sweep.value, key.step);
@@ -45,17 +49,29 @@ void CircuitBreaker::note(StepKey key, State& state) {
   parts_.note({.key = row_key(key), .value = std::move(text)});
 }
 
+/// What has failed until now counts no more, also after a restart.
+void CircuitBreaker::forgive(StepKey key) {
+  if (step_of(key).in_state[static_cast<std::size_t>(JobState::Failed)] == 0) return;
+  parts_.note({.key = forgiven_key(key), .value = fmt::format("{}", parts_.clock->now().wall_ns)});
+}
+
+std::int64_t CircuitBreaker::forgiven_wall_ns(StepKey key) const {
+  const auto found = parts_.world->meta().find(forgiven_key(key));
+  if (found == parts_.world->meta().end()) return 0;
+  return std::strtoll(found->second.c_str(), nullptr, 10);
+}
+
 /// Who failed, and who succeeded, by the step's jobs.
 void CircuitBreaker::rebuild(StepKey key, State& state) {
   const Step& step = step_of(key);
+  const std::int64_t forgiven = forgiven_wall_ns(key);
   std::vector<const Job*> done;
   for (const JobId id : step.current) {
     const Job* job = parts_.world->job(id);
     if (job == nullptr || !parts_.world->is_listed(id)) continue;
     if (job->state == JobState::Done && done.size() < kMostSuccesses) done.push_back(job);
-    const bool is_mistake = job->state == JobState::Failed && job->last && job->last->outcome &&
-                            job->last->outcome->cls == OutcomeClass::UserError;
-    if (is_mistake && step.spec.breaker > 0) count_failure(key, *job);
+    if (!has_failed_by_mistake(*job) || step.spec.breaker <= 0) continue;
+    count_failure(key, *job, job->last->ended_at.wall_ns > forgiven);
   }
   for (const Job* job : done) count_success(state, *job);
   state.has_success = !done.empty();
@@ -78,7 +94,7 @@ void CircuitBreaker::restore(State& state, const std::string& row) {
       static_cast<int>(std::clamp<std::int64_t>(number_in(known, "failed"), 0, 99));
   const std::int64_t due = number_in(known, "due");
   if (due > now.wall_ns) {
-    const std::int64_t wait = std::min(due - now.wall_ns, kLongestWait);
+    const std::int64_t wait = std::min(due - now.wall_ns, kLongestProbeWait);
     state.due = {.wall_ns = now.wall_ns + wait, .boot_ns = now.boot_ns + wait};
   }
   state.noted = row;

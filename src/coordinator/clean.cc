@@ -63,7 +63,7 @@ void Coordinator::forget(const std::vector<SweepId>& sweeps, bool results) {
   for (const SweepId id : sweeps) {
     const Sweep& sweep = *parts_.world->sweep(id);
     parts_.journal->record(World::cleaned_row(id, results ? World::aside_of(sweep) : ""));
-    breaker_.reset(id);
+    breaker_.forget(id);
     ++changes_;
   }
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -37,6 +38,7 @@ Coordinator::Coordinator(Parts parts)
                 .refresh = [this](JobId job) { refresh(job); },
                 .pause = [this](StepKey step, bool pauses) { queue_.pause(step, pauses); },
                 .starting = [this](StepKey step) { return count_acquiring(step); },
+                .waits_for_folder = [this](JobId job) { return folder_waits_->has(job); },
                 .is_frozen = [this](SweepId sweep) { return frozen_ && frozen_ == sweep; },
                 .probes = parts_.node.empty()}),
       planner_(std::make_unique<AttemptPlanner>(
@@ -210,6 +212,12 @@ void Coordinator::refresh(JobId id) {
         visit_dependents(*parts_.world, job, [&](JobId d) { work.push_back(d); });
         break;
       case Readiness::Ready: {
+        if (job.attempts == std::numeric_limits<std::int16_t>::max()) {
+          record(next, event::Held{fmt::format("it has had {} attempts, and no more can be counted",
+                                               job.attempts)});
+          leave_queue(job);
+          break;
+        }
         if (folder_waits_->has(next)) break;
         const Instant now = parts_.clock->now();
         if (job.not_before_wall_ns > now.wall_ns) {
@@ -254,6 +262,7 @@ void Coordinator::bring_back_dependents(JobId id, std::vector<JobId>& affected) 
     const Job& dependent = *parts_.world->job(d);
     if (came_back && (dependent.state == JobState::Skipped || dependent.repeat_skipped)) {
       record(d, event::Requeued{fmt::format("job {} that it needs was queued again", id.value)});
+      breaker_.on_brought_back(dependent);
       bring_back_dependents(d, affected);
     }
     affected.push_back(d);

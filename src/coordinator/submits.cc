@@ -235,9 +235,10 @@ void Coordinator::run_submits() {
 
   submitting_ = true;
   if (!plan->is_new) frozen_ = plan->sweep;
+  const JobId first_new = parts_.world->next_job_id();
   Batch rows = std::move(plan->rows);
   parts_.journal->commit_first(std::move(rows), [this, sweep = plan->sweep, adds = plan->adds,
-                                                 reply = std::move(plan->reply),
+                                                 first_new, reply = std::move(plan->reply),
                                                  done = std::move(pending.done)](
                                                     const Result<void>& stored) mutable {
     submitting_ = false;
@@ -246,7 +247,8 @@ void Coordinator::run_submits() {
       rest_.insert(sweep);  // nothing of it may have to run
       planner_->forget(sweep);
       // What is only added is no word of a person on what has failed before.
-      if (!adds || reply.requeued > 0) breaker_.reset(sweep);
+      const bool asks_again = !adds || reply.requeued > 0;
+      asks_again ? breaker_.reset(sweep) : breaker_.on_added(sweep, first_new);
       declare(*parts_.world->sweep(sweep));
       ++changes_;
       if (cluster_ && parts_.world->sweep(sweep)->context.engine == kSlurm) cluster_->arrive(sweep);

@@ -103,6 +103,7 @@ struct Submitted {
 /// Queued again by a person: a new submit, retry, release.  Retries are fresh.
 struct Requeued {
   std::string reason = {};
+  bool keeps_retries = false;  // the breaker held it: it is as it was before
   bool operator==(const Requeued&) const = default;
 };
 struct Held {

@@ -81,17 +81,19 @@ Result<void> submitted(Job& job, Instant at) {
   return {};
 }
 
-Result<void> requeued(Job& job, Instant at) {
+Result<void> requeued(Job& job, const event::Requeued& e, Instant at) {
   if (is_live(job.state)) return illegal(job, "requeued");
+  const bool was_held = job.state == JobState::Held;
   job.state = JobState::Queued;
   job.hold_cause = HoldCause::Other;
+  job.reason.clear();
+  if (e.keeps_retries && was_held) return {};
   job.retries_used = 0;
   job.moves = 0;
   job.memory_growths = 0;
   job.gpu_memory_growths = 0;
   job.queued_at = at;
   job.not_before_wall_ns = 0;
-  job.reason.clear();
   job.repeat_skipped = false;
   return {};
 }
@@ -263,7 +265,7 @@ event::Folded fold(const Job& job) {
 Result<void> apply(Job& job, const JobEvent& e, Instant at) {
   return std::visit(
       Overloaded{[&](const event::Submitted&) { return submitted(job, at); },
-                 [&](const event::Requeued&) { return requeued(job, at); },
+                 [&](const event::Requeued& again) { return requeued(job, again, at); },
                  [&](const event::Held& held_event) { return held(job, held_event); },
                  [&](const event::Starting& intent) { return starting(job, intent, at); },
                  [&](const event::Started& report) { return started(job, report, at); },

@@ -375,7 +375,11 @@ E get_reason(Members& m) {
 
 std::optional<JobEvent> get_event(std::string_view kind, Members& m) {
   if (kind == "submitted") return event::Submitted{};
-  if (kind == "requeued") return get_reason<event::Requeued>(m);
+  if (kind == "requeued") {
+    event::Requeued e = get_reason<event::Requeued>(m);
+    m.get("keeps_retries", e.keeps_retries);
+    return e;
+  }
   if (kind == "cancelled") return get_reason<event::Cancelled>(m);
   if (kind == "skipped") return get_reason<event::Skipped>(m);
   if (kind == "starting") return get_starting(m);
@@ -407,7 +411,10 @@ std::optional<JobEvent> get_event(std::string_view kind, Members& m) {
 std::string event_body(const JobEvent& event) {
   Json j = Json::object();
   std::visit(Overloaded{[](const event::Submitted&) {},
-                        [&](const event::Requeued& e) { put(j, "reason", e.reason); },
+                        [&](const event::Requeued& e) {
+                          put(j, "reason", e.reason);
+                          put(j, "keeps_retries", e.keeps_retries, false);
+                        },
                         [&](const event::Held& e) {
                           put(j, "reason", e.reason);
                           put_cause(j, "cause", e.cause);

@@ -203,7 +203,7 @@ TEST_F(AddedRows, OfAOnceStepThatIsRunAgainTheOthersWait) {
   }
 }
 
-TEST_F(AddedRows, ABreakerThatHoldsOthersStaysAsItIs) {
+TEST_F(AddedRows, ABreakerThatHoldsOthersHoldsThemToo) {
   SweepSpec sweep = rows(0, 7, "1s");
   sweep.steps[0].fake.exit = "2";
   Simulation sim(store, clock);
@@ -214,7 +214,7 @@ TEST_F(AddedRows, ABreakerThatHoldsOthersStaysAsItIs) {
   SweepSpec more = sweep;
   more.runs = rows(8, 9).runs;
   ASSERT_TRUE(sim.submit(more, kAdd));
-  EXPECT_EQ(sim.count(JobState::Held), held);
+  EXPECT_EQ(sim.count(JobState::Held), held + 2);
 }
 
 TEST_F(AddedRows, ShowInTheirFoldersByWhatTheyDiffer) {

@@ -24,6 +24,7 @@ struct End {
   OutcomeClass cls = OutcomeClass::Ok;
   std::string reason = {};
   std::int64_t after_ns = kSecond;
+  int retries = 0;
 };
 const End kMistake{OutcomeClass::UserError, "exit code 1: KeyError: 'lr'", kSecond / 10};
 
@@ -45,11 +46,15 @@ class Bench {
     for (const auto& [id, end_ns] : running_) arm(id, end_ns);
     turn();
   }
-  void submit(SweepSpec sweep, SubmitContext context = {}) {
+  void submit(SweepSpec sweep, SubmitContext context = {}, JobId first_new = {}) {
     Result<SubmitPlan> plan = plan_submit(world, sweep, context, clock.now());
     ASSERT_TRUE(plan) << plan.error().message;
     for (const Row& row : plan->rows) ASSERT_TRUE(world.absorb(row));
-    if (!plan->is_new) breaker->reset(plan->sweep);
+    if (first_new) {
+      breaker->on_added(plan->sweep, first_new);
+    } else if (!plan->is_new) {
+      breaker->reset(plan->sweep);
+    }
     turn();
   }
   void record(JobId id, JobEvent e) {
@@ -65,7 +70,8 @@ class Bench {
     breaker->settle();
     for (const Job& job : world.jobs()) {
       if (pauses_ || static_cast<int>(running_.size()) >= lanes_) break;
-      if (job.state == JobState::Queued && job.not_before_wall_ns <= clock.now().wall_ns) {
+      if (job.state == JobState::Queued && job.not_before_wall_ns <= clock.now().wall_ns &&
+          !waits_for_folder.contains(job.id)) {
         start(job);
       }
     }
@@ -100,20 +106,27 @@ class Bench {
   std::unique_ptr<CircuitBreaker> breaker;
   bool probes = true;
   std::vector<JobId> started;
+  std::set<JobId> waits_for_folder;
+  int scans = 0;  // how often the step was paused
 
  private:
   void begin() {
     timers = sim_timers.timers();
-    breaker = std::make_unique<CircuitBreaker>(
-        CircuitBreaker::Parts{.world = &world,
-                              .clock = &clock,
-                              .timers = &timers,
-                              .record = [this](JobId id, JobEvent e) { record(id, std::move(e)); },
-                              .note = [this](row::Meta fact) { ASSERT_TRUE(world.absorb(fact)); },
-                              .refresh = [](JobId) {},
-                              .pause = [this](StepKey, bool pauses) { pauses_ = pauses; },
-                              .starting = [](StepKey) { return 0; },
-                              .is_frozen = [](SweepId) { return false; }});
+    breaker = std::make_unique<CircuitBreaker>(CircuitBreaker::Parts{
+        .world = &world,
+        .clock = &clock,
+        .timers = &timers,
+        .record = [this](JobId id, JobEvent e) { record(id, std::move(e)); },
+        .note = [this](row::Meta fact) { ASSERT_TRUE(world.absorb(fact)); },
+        .refresh = [](JobId) {},
+        .pause =
+            [this](StepKey, bool pauses) {
+              pauses_ = pauses;
+              scans += pauses ? 1 : 0;
+            },
+        .starting = [](StepKey) { return 0; },
+        .waits_for_folder = [this](JobId id) { return waits_for_folder.contains(id); },
+        .is_frozen = [](SweepId) { return false; }});
   }
   void start(const Job& job) {
     started.push_back(job.id);
@@ -127,10 +140,11 @@ class Bench {
     sim_timers.add(end_ns, [this, id] {
       running_.erase(id);
       const End end = ends_(*world.parameters_of(*world.job(id)));
-      const bool is_again = end.cls == OutcomeClass::Hardware && world.job(id)->moves < 2;
+      const bool is_moved = end.cls == OutcomeClass::Hardware && world.job(id)->moves < 2;
+      const bool is_again = is_moved || world.job(id)->retries_used < end.retries;
       record(id, event::Ended{{.cls = end.cls, .reason = end.reason},
                               is_again
-                                  ? Next{.kind = Next::Kind::Again, .charged = false}
+                                  ? Next{.kind = Next::Kind::Again, .charged = !is_moved}
                                   : Next{.state = end.cls == OutcomeClass::Ok ? JobState::Done
                                                                               : JobState::Failed}});
     });
@@ -234,6 +248,66 @@ TEST(CircuitBreaker, ThreeParametersOfWhichOneIsToBlame) {
   bench.run();
   EXPECT_EQ(bench.count(JobState::Done), 40);
   EXPECT_LE(attempts_before_others_were_done(bench, fails), 6);
+}
+
+TEST(CircuitBreaker, RetriesRunOutAlsoOneAtATime) {
+  for (const int lanes : {1, 2, 4}) {
+    Bench bench(sweep_with(three_rates()), lanes, [](const RunSpec& run) {
+      const bool is_mistake = has(run, R"("lr":0)") && !has(run, R"("seed":1)");
+      return is_mistake ? kMistake : End{OutcomeClass::Exit, "exit code 1", kSecond / 10, 3};
+    });
+    bench.run();
+    EXPECT_EQ(bench.count(JobState::Failed), 60);
+    for (const Job& job : bench.world.jobs()) EXPECT_LE(job.attempts, 4) << job.id.value;
+  }
+}
+
+TEST(CircuitBreaker, WhatIsAddedWhileItIsOpenIsHeldToo) {
+  Bench bench(sweep_with(three_rates()), 4, [](const RunSpec&) { return kMistake; });
+  bench.run_for(10 * kSecond);
+  const std::size_t before = bench.started.size();
+  std::vector<std::string> rows;
+  for (int i = 20; i < 80; ++i) rows.push_back(fmt::format(R"({{"lr":0,"seed":{}}})", i));
+  const JobId first = bench.world.next_job_id();
+  bench.submit(sweep_with(rows), {.add = true}, first);
+  bench.run_for(10 * kSecond);
+  EXPECT_LE(bench.started.size(), before + 4);
+  EXPECT_EQ(bench.count(JobState::Queued), 0);
+}
+
+TEST(CircuitBreaker, AProbeWhoseFolderIsInUseLetsAnotherOneGo) {
+  Bench bench(sweep_with(three_rates()), 1, bad_fails);
+  const JobId chosen{21};  // differs most from those that failed
+  bench.waits_for_folder.insert(chosen);
+  bench.run_for(60 * kSecond);
+  EXPECT_GT(bench.count(JobState::Done), 10);
+  EXPECT_NE(bench.job(chosen.value).state, JobState::Done);
+  bench.waits_for_folder.clear();
+  bench.turn();  // its folder is free
+  bench.run();
+  EXPECT_EQ(bench.count(JobState::Done), 40);
+}
+
+TEST(CircuitBreaker, ASuccessThatTellsNothingNewCostsNoLookAtTheStep) {
+  Bench bench(sweep_with(three_rates()), 1, bad_fails);
+  bench.run();
+  EXPECT_EQ(bench.count(JobState::Done), 40);
+  EXPECT_LE(bench.scans, 12);
+}
+
+TEST(CircuitBreaker, WhatAPersonReleasedIsNotHeldByTheNextCoordinator) {
+  Bench bench(sweep_with(three_rates()), 1, [](const RunSpec&) { return kMistake; });
+  bench.run([&] { return bench.count(JobState::Failed) == 4; });
+  bench.breaker->reset(SweepId{1});
+  std::vector<JobId> held;
+  for (const Job& job : bench.world.jobs()) {
+    if (job.state == JobState::Held) held.push_back(job.id);
+  }
+  for (const JobId id : held) bench.record(id, event::Requeued{"released"});
+  bench.restart();
+  EXPECT_EQ(bench.count(JobState::Held), 0);
+  bench.run([&] { return bench.count(JobState::Held) > 0; });
+  EXPECT_EQ(bench.count(JobState::Failed), 7) << "three more trip it again";
 }
 
 TEST(CircuitBreaker, WhatRunsForLongerThanTheFailedOnesFreesTheOthers) {

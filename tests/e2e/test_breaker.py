@@ -100,3 +100,45 @@ def test_a_command_that_has_succeeded_before_is_not_held(home, trains):
     assert home.wait() == 1
     assert count(home, "failed") == 20
     assert "held" not in home.run("show", "sweep").stdout
+
+
+def test_what_is_added_while_the_breaker_is_open_is_held_too(home, trains):
+    bad = '[steps.train]\ncommand = ["train", "{lr}"]\n[grid]\nlr = ["bad"]\n'
+    home.submit(bad + f"seed = {list(range(20))}\n", "--lanes", 4)
+    wait_until(lambda: count(home, "held") > 10, "held jobs")
+    home.submit(bad + f"seed = {list(range(20, 60))}\n", "--add")
+    wait_until(lambda: count(home, "held") > 45, "held jobs of the rows that were added")
+    assert home.stamps.count("bad") <= 12
+
+
+def test_retries_run_out_while_the_breaker_is_open(home):
+    home.script("train", f"""#!/bin/sh
+echo "try $PERGPU_JOB $PERGPU_ATTEMPT $$ - train" >>"$STAMPS"
+if [ "$1" -lt 3 ]; then printf "{MISTAKE}"; fi
+exit 1
+""")
+    home.submit('[grid]\nseed = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]\n[steps.train]\n'
+                'retries = { max = 2, delay = "0s" }\ncommand = ["train", "{seed}"]\n', "--lanes", 2)  # fmt: skip
+    assert home.wait() == 1
+    assert count(home, "failed") == 12
+    assert home.stamps.count("try") == 3 + 9 * 3
+
+
+def test_what_a_person_released_is_not_held_by_the_next_coordinator(home, trains):
+    home.close_gate()
+    home.script("train", f'''#!/bin/sh
+if [ -e "$GATE.works" ]; then exec stamp 0.02; fi
+printf "{MISTAKE}"
+exit 1
+''')
+    home.submit(SWEEP, "--lanes", 1)
+    wait_until(lambda: count(home, "held") > 50, "held jobs")
+    open(home.gate + ".works", "w").close()
+    home.run("release", "sweep")
+    home.until_running(1)
+    home.kill_coordinator()
+    wait_until(lambda: count(home, "running") == 1, "the adoption of the one that runs")
+    assert count(home, "held") == 0
+    home.open_gate()
+    home.wait()
+    assert count(home, "held") == 0 and count(home, "done") > 50

@@ -124,6 +124,22 @@ TEST(Apply, RepeatThatNeverStartedLeavesTheJobDone) {
   }
 }
 
+TEST(Apply, WhatTheBreakerLetsGoIsAsItWasBefore) {
+  Job job = job_in(JobState::Running);
+  must_apply(job, ended(OutcomeClass::Exit,
+                        Next{.kind = Next::Kind::Again, .charged = true, .delay_ns = 1000}));
+  Job before{.id = job.id, .sweep = job.sweep, .run = job.run};
+  must_apply(before, event::Submitted{}, at(0));
+  must_apply(before, fold(job), at(9));
+  must_apply(job, event::Held{"held by the breaker", HoldCause::Breaker}, at(8));
+  must_apply(job, event::Requeued{"tried by the breaker", true}, at(9));
+  EXPECT_TRUE(job == before);
+  EXPECT_EQ(job.retries_used, 1);
+  must_apply(job, event::Held{"held by the breaker", HoldCause::Breaker}, at(10));
+  must_apply(job, event::Requeued{"released"}, at(11));
+  EXPECT_EQ(job.retries_used, 0);
+}
+
 TEST(Apply, RepeatOfWhatDidNotEndAsDoneIsCancelled) {
   for (JobState state : {JobState::Failed, JobState::Timeout, JobState::Lost}) {
     Job job = job_in(state);

@@ -75,10 +75,12 @@ void History::event(const row::Event& row, int allowed_retries) {
   std::visit(
       Overloaded{
           [&](const event::Submitted&) { violated(id, "submitted is implied"); },
-          [&](const event::Requeued&) {
+          [&](const event::Requeued& again) {
             require(job.state == State::Held || job.state == State::Ended, id,
                     "requeued though it is queued or live");
+            const bool is_let_go = again.keeps_retries && job.state == State::Held;
             job.state = State::Queued;
+            if (is_let_go) return;
             job.retries = 0;
             job.moves = 0;
           },

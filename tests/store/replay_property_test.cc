@@ -70,7 +70,7 @@ JobEvent random_event(const Job& job) {
     case 0:
       return event::Submitted{};
     case 1:
-      return event::Requeued{random_text()};
+      return event::Requeued{random_text(), *rc::gen::arbitrary<bool>()};
     case 2:
       return event::Held{random_text(), random_enum<HoldCause>(2)};
     case 3:
