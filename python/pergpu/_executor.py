@@ -20,6 +20,7 @@ from . import _main_module, _payload, _pickling, _pool, _toml, _what
 from ._calls import Calls
 from ._future import Future
 from ._program_calls import CommandFailed, ask, ask_json
+from ._settings import OtherSettings, Settings
 from ._workers import Workers
 
 _made = itertools.count(1)
@@ -107,15 +108,18 @@ class Executor(concurrent.futures.Executor):
         jobs.check()
         if gpus and lanes is None and on == "local":
             _gpus_of_machine()
-        self._calls: Calls | Workers
+        timeout = 0.0
         if reuse:
             if keys.get("retries"):
                 raise ValueError("retries need a process for each call; leave out reuse=True")
             if keys.get("signal"):
                 raise ValueError("signal comes ahead of the timeout of a process, and warm workers have none; leave out reuse=True")
-            timeout = _seconds(keys.pop("timeout", None))
+            timeout = _seconds(keys.pop("timeout", None))  # a worker has none
             if gpus == "auto" and not (max_workers or lanes):
                 raise ValueError('how many workers gpus="auto" makes room for is not known; name max_workers')
+        jobs.keep_settings(reuse)
+        self._calls: Calls | Workers
+        if reuse:
             count = max_workers or lanes or max(1, fitting(_gpus_of_machine(), gpus))
             self._calls = Workers(count, timeout, jobs.write_head, jobs.start_workers)
         else:
@@ -233,6 +237,7 @@ class _Jobs:
         """Its folder."""
         self._folder = os.getcwd()
         self._is_here = on == "local"
+        self._placed = {"on": on, "lanes": lanes}
         self._options = ["--on", on] if lanes is None else ["--lanes", str(lanes)]
         self._keys = keys
         self._initializer = initializer
@@ -247,6 +252,16 @@ class _Jobs:
             words = str(_reworded(error))
             unknown = re.match(r"unknown key `([^`]*)`(?:; did you mean `([^`]*)`)?", words)
             raise UnknownArgument(*unknown.groups()) if unknown else BadArgument(words) from None
+
+    def keep_settings(self, reuse: bool) -> None:
+        """From here on no keys change.  BadArgument: calls of this sweep that have not ended have other ones."""
+        keys = {"max_workers" if name == "max_parallel" else name: value for name, value in self._keys.items()}
+        itself = {"reuse": reuse, "python": sys.executable, "folder": self._folder}
+        self._settings = Settings(self.sweep, {**keys, **self._placed, **itself})
+        try:
+            self._settings.check()
+        except OtherSettings as error:
+            raise BadArgument(error) from None
 
     def head(self) -> dict[str, Any]:
         """What a process is told of this one."""
@@ -273,7 +288,8 @@ class _Jobs:
         text = self._sweep_text(step, command, rows)
         words = ["submit", "-", "--add", *self._options]
         try:
-            reply: dict[str, Any] = ask_json(words, text, folder=Path(self._folder))
+            with self._settings.agreed():
+                reply: dict[str, Any] = ask_json(words, text, folder=Path(self._folder))
         except CommandFailed as error:
             raise _reworded(error) from None
         return reply
