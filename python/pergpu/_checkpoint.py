@@ -15,12 +15,11 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn, TypeVar
 
+from . import _ending
 from ._deferred_handler import DeferredHandler
 from ._metrics import flush
 
 Save = TypeVar("Save", bound=Callable[[], object])
-
-REQUEUE = 75  # exit code: start this job again, at no charge
 
 _is_handled = False
 _requested = False
@@ -108,7 +107,9 @@ def on_checkpoint(save: Save) -> Save:
 def requeue() -> NoReturn:
     """Ends the job by exit code 75: it is queued again at no charge, five times at most.
 
-    By SystemExit, as sys.exit() does; in another thread than the main one the process goes on.
+    By SystemExit, as sys.exit() does, so `finally` blocks run; in another thread than the main one the process goes on.
+    In a job the process ends also where the SystemExit is swallowed, by `except:`, `finally: return` or a
+    `__del__`: then at once, and after ten seconds in any case.  What was printed is written before; the
+    functions of atexit are left out.
     """
-    flush()
-    sys.exit(REQUEUE)
+    _ending.end(flush)

@@ -83,7 +83,7 @@ while True:
     print("x" * 999, file=sys.{stream}, flush=True)
 """)  # fmt: skip
     pipe = getattr(process, stream)
-    wait_until(lambda: waiting(pipe) > fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) - 4096)  # blocked in a write
+    wait_until(lambda: waiting(pipe) > fcntl.fcntl(pipe, 1032) - 4096)  # F_GETPIPE_SZ: blocked in a write
     process.send_signal(signal.SIGUSR1)
     code, out, err = ended(process)
     written = {"stdout": out, "stderr": err}[stream]
@@ -220,3 +220,111 @@ thread.join()
 """)  # fmt: skip
     code, out, err = ended(process)
     assert code == 0 and "main thread" in out and out.endswith("False\n"), err
+
+
+SWALLOWED = {
+    "except": """
+try: work()
+except: pass
+""",
+    "finally": """
+def batch():
+    try: work()
+    finally: return 1
+batch()
+""",
+    "del": """
+class Loader:
+    def __del__(self): work()
+Loader()
+""",
+    "weakref": """
+import weakref
+class Data: pass
+data = Data()
+watch = weakref.ref(data, lambda _: work())
+del data
+""",
+    "suppress": """
+import contextlib
+with contextlib.suppress(BaseException): work()
+""",
+    "another": """
+try: work()
+finally: raise OSError("in the finally")
+""",
+    "exit 0": """
+try: work()
+finally: sys.exit(0)
+""",
+    "handled later": """
+def batch():
+    try: work()
+    except BaseException as error: raise OSError("diverged") from error
+try: batch()
+except OSError: pass
+""",
+}
+
+
+@pytest.mark.parametrize("way", [*SWALLOWED])
+def test_what_was_saved_ends_the_process_although_the_exit_is_swallowed(way):
+    process = program(f"""
+import pergpu._ending
+pergpu._ending.LIMIT_S = 50
+@pergpu.on_checkpoint
+def save():
+    print("saved")
+def work():
+    os.kill(os.getpid(), signal.SIGUSR1)
+    time.sleep(50)
+{SWALLOWED[way]}
+print("goes on")
+""")  # fmt: skip
+    code, out, err = ended(process)
+    assert (code, out) == (75, "saved\n"), err
+    assert way in ("another", "exit 0") or "swallowed in <string>:" in err
+
+
+def test_an_exit_that_is_kept_ends_the_process_after_a_while():
+    process = program("""
+import pergpu._ending
+pergpu._ending.LIMIT_S = 0.2
+pergpu.checkpoint_requested()
+try:
+    pergpu.requeue()
+except SystemExit as error:
+    kept = error
+print("goes on")
+time.sleep(60)
+""")
+    code, out, err = ended(process)
+    assert (code, out) == (75, "goes on\n") and "has not ended 0.2 s after" in err
+
+
+@pytest.mark.parametrize("job", [True, False])
+def test_finally_blocks_and_functions_of_atexit_run_before_an_end(job):
+    process = program("""
+import atexit
+atexit.register(print, "atexit")
+with open(os.devnull):
+    try:
+        pergpu.requeue()
+    except SystemExit:
+        print("cleans up")
+        raise
+    finally:
+        print("finally")
+""", "USR1" if job else "")
+    assert ended(process) == (75, "cleans up\nfinally\natexit\n", "")
+
+
+def test_outside_of_a_job_a_requeue_is_a_plain_exit():
+    process = program("""
+try:
+    pergpu.requeue()
+except SystemExit as error:
+    print(error.code)
+threading.Thread(target=pergpu.requeue).start()
+""", "")
+    assert ended(process) == (0, "75\n", "")

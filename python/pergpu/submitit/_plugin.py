@@ -12,7 +12,6 @@ import concurrent.futures
 import contextlib
 import os
 import signal
-import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,9 +20,10 @@ from typing import Any
 from submitit.core import core, job_environment, logger, submission, utils
 
 from .._attach import attach
-from .._checkpoint import REQUEUE
 from .._deferred_handler import DeferredHandler
+from .._ending import end
 from .._future import Future
+from .._metrics import flush
 from .._pickling import describe
 from .._program import program
 from ._logs import log_of, state_of
@@ -113,7 +113,7 @@ class PergpuJobEnvironment(job_environment.JobEnvironment):
 
     def _requeue(self, countdown: int) -> None:
         logger.get_logger().info(f"Requeued job {self.job_id} ({countdown} remaining timeouts)")
-        sys.exit(REQUEUE)
+        end(flush)
 
 
 class PergpuExecutor(core.Executor):

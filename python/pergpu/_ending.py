@@ -1,0 +1,119 @@
+"""The end of a process whose state is saved: exit code 75, whatever becomes of the SystemExit.
+
+A handler's exception comes out of whatever runs at that instruction.  In a `__del__`, a callback of a weak reference, a
+bare `except:` or a `finally: return` it is lost, and the program would go on although everything was saved.  The
+interpreter lets go of an exception when it's handled, so this one ends the process then.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+REQUEUE = 75  # exit code: start this job again, at no charge
+LIMIT_S = 10.0  # for `finally` blocks, other threads and functions of atexit
+_FLUSH_S = 1.0
+
+
+class _Requeue(SystemExit):
+    """Its last reference goes when somebody has swallowed it, or at the end of the program."""
+
+    def __del__(self) -> None:
+        if _owner != os.getpid() or sys.is_finalizing():
+            return
+        swallowed_in = _frame_above()
+        if swallowed_in is None and threading.get_ident() == threading.main_thread().ident:
+            _finish()
+        where = "" if swallowed_in is None else f" in {swallowed_in.f_code.co_filename}:{swallowed_in.f_lineno}"
+        _end_now(f"the SystemExit of a requeue was swallowed{where}")
+
+
+_owner = 0  # pid of the process that is to end
+
+
+def end(flush: Callable[[], None]) -> NoReturn:
+    """Raises SystemExit with 75.  In the main thread of a job the process ends with that in any case, after LIMIT_S
+    at the latest.  `flush` writes what was reported."""
+    global _owner
+    flush()
+    is_job = "PERGPU_JOB" in os.environ or "PERGPU_SIGNAL" in os.environ
+    if not is_job or threading.current_thread() is not threading.main_thread():
+        raise SystemExit(REQUEUE)
+    _replace_hook()
+    if _owner != os.getpid():
+        _owner = os.getpid()
+        _watch(flush)
+    raise _Requeue(REQUEUE)
+
+
+def _frame_above() -> Any:
+    """Who let go of the exception; None: nobody, the program has ended."""
+    try:
+        return sys._getframe(2)
+    except ValueError:
+        return None
+
+
+def _replace_hook() -> None:
+    """An exception that replaces the SystemExit, in a `finally`, is printed and does not change the exit code."""
+    before = sys.excepthook
+
+    def hook(kind: Any, error: Any, trace: Any) -> None:
+        before(kind, error, trace)
+        _finish()
+
+    sys.excepthook = hook
+
+
+def _watch(flush: Callable[[], None]) -> None:
+    def run() -> None:
+        time.sleep(LIMIT_S)
+        flush()
+        _end_now(f"the process has not ended {LIMIT_S:g} s after its requeue")
+
+    try:
+        threading.Thread(target=run, name="pergpu-requeue", daemon=True).start()
+    except RuntimeError:  # no more threads
+        pass
+
+
+def _finish() -> NoReturn:
+    """As an interpreter ends, with the exit code of a requeue."""
+    for step in (getattr(threading, "_shutdown", None), getattr(atexit, "_run_exitfuncs", None)):
+        try:
+            if step is not None:
+                step()
+        except BaseException as error:
+            print(f"pergpu: at the end: {type(error).__name__}: {error}", file=sys.stderr)
+    _flush_streams()
+    os._exit(REQUEUE)
+
+
+def _end_now(why: str) -> NoReturn:
+    """Without `finally` blocks and functions of atexit.  Another thread flushes: this one may be inside of a write."""
+    try:
+        os.write(2, f"pergpu: {why}; it ends here, with exit code {REQUEUE}\n".encode())
+    except OSError:
+        pass
+    try:
+        flushing = threading.Thread(target=_flush_streams, daemon=True)
+        flushing.start()
+        flushing.join(_FLUSH_S)
+    except BaseException:
+        pass
+    os._exit(REQUEUE)
+
+
+def _flush_streams() -> None:
+    logging = sys.modules.get("logging")
+    handlers = [reference() for reference in getattr(logging, "_handlerList", ())]
+    for stream in (*handlers, sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BaseException:  # closed, replaced, or gone
+            pass
