@@ -7,6 +7,7 @@ import random
 import signal
 import socket
 import struct
+import subprocess
 
 import pytest
 
@@ -442,3 +443,38 @@ tell("warned", caught[0].category.__name__, caught[0].message)
     assert home.wait() == 0, jobs.logs()
     ((_, _, words),) = jobs.told("warned")
     assert words[0] == "RuntimeWarning" and "does not answer" in " ".join(words)
+
+
+def test_a_job_drops_what_is_kept_and_another_function_is_other_data(home, jobs):
+    home.close_gate()
+    jobs.submit("""
+tokens(keep=True)
+def mended():
+    tell("mended")
+    return array.array("q", range(1000))
+tokens(mended, keep=True)
+print(share.drop("tokens" + os.environ["OF"]), share.drop("tokens" + os.environ["OF"]), flush=True)
+tell("dropped")
+gate()
+tokens()
+""", count=1)
+    jobs.until_told("dropped")
+    assert jobs.held() == []
+    home.open_gate()
+    assert home.wait() == 0, jobs.logs()
+    assert len(jobs.told("loads")) == 2 and len(jobs.told("mended")) == 1 and "True False\n" in jobs.logs()
+
+
+def test_a_script_and_its_calls_have_the_same_function(home, jobs):
+    text = home.file("script.py", JOB.replace('os.environ["PERGPU_JOB"]', '"0"') + """
+import pergpu
+def in_call():
+    return memoryview(share.dataset("numbers" + os.environ["OF"], load))[7]
+if __name__ == "__main__":
+    data = share.dataset("numbers" + os.environ["OF"], load)
+    with pergpu.Executor(2, gpus=0) as executor:
+        print([executor.submit(in_call).result() for _ in range(2)])
+""")
+    done = subprocess.run(["/usr/bin/python3", text], cwd=home.work, env=home.env, text=True, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "[7, 7]\n"), done.stderr
+    assert len(jobs.told("loads")) == 1

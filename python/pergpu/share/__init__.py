@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from .._share import Array, Consumer, Item, Producer, Slot
 from ._channel import Channel
-from ._dataset import dataset
+from ._dataset import dataset, drop
 from ._formats import BadFile
 from ._images import Images
 from ._list import SharedList
@@ -58,6 +58,7 @@ __all__ = [
     "Snapshot",
     "best_of",
     "dataset",
+    "drop",
     "mean",
     "parameters",
 ]

@@ -17,12 +17,14 @@ from .._share import Array
 from . import _content, _formats
 from ._formats import Stored
 from ._meeting import frames_of_ours, meet, scoped
-from ._visit import Scope
+from ._origin import origin_of
+from ._visit import Scope, drop_held
 
 View = Literal["cow", "ro", "shared"]
 
 _seen: dict[tuple[str, Scope], _share.Memory] = {}  # what this process has attached, by full key
 _kept: set[tuple[str, Scope]] = set()  # of these, what it has asked to keep
+_by_key: dict[str, set[tuple[str, Scope]]] = {}  # the full keys of a key
 
 
 def dataset(
@@ -40,7 +42,9 @@ def dataset(
     """The data of `source`, which all processes of this user that ask for `key` have in common.
 
     `source`: a file (.npy, .npz, .safetensors, or with `dtype`), or a function that is called without arguments and
-    returns arrays, lists, and dicts and tuples of such; without one, `key` is the file.  The first
+    returns arrays, lists, and dicts and tuples of such; without one, `key` is the file.  Another function is other
+    data: the folder of its file, its name, its code and that of functions of the same module that it calls, and plain values
+    bound to it belong to the key.  The first
     process that asks loads it, the others wait for it and attach in milliseconds; where the loading
     one dies, the next one loads.  The memory is freed when the last process that asked for it ends,
     however it ends, unless `scope` or `keep` says otherwise.
@@ -95,7 +99,29 @@ def dataset(
         raise TypeError(f"the source of a dataset is a file or a function, not {type(source).__name__}")
     if dtype is not None:
         raise TypeError("dtype is of files that are nothing but values; what a function returns has its own")
-    return _once(f"function {asked.key}", source, asked)
+    return _once(f"function {asked.key} {origin_of(source)}", source, asked)
+
+
+def drop(key: str | os.PathLike[str]) -> bool:
+    """Lets go of the data of `key`: of all functions and files that this process has asked for by it, and of what the
+    coordinator holds for it.  Whether there was any.
+
+    The next dataset(key) of this process loads anew, unless another process has the data still, from which it gets it.
+    Arrays that are here stay as they are, and the memory is freed with the last of them.
+
+    >>> import array
+    >>> numbers = dataset("numbers", lambda: array.array("q", [1, 2, 3]))
+    >>> drop("numbers"), drop("numbers")
+    (True, False)
+    """
+    title = os.fspath(key)
+    places = _by_key.pop(title, set())
+    for place in places:
+        memory = _seen.pop(place, None)
+        _kept.discard(place)
+        if memory is not None:
+            memory.close()
+    return drop_held(title) or bool(places)
 
 
 class _Asked(NamedTuple):
@@ -180,6 +206,7 @@ def _once(key: str, load: Callable[[], Any], asked: _Asked) -> Any:
             title=asked.key,
         )
         _seen[place] = memory
+        _by_key.setdefault(asked.key, set()).add(place)
         if asked.keep:
             _kept.add(place)
     region = memory.map(asked.view)

@@ -166,6 +166,28 @@ class Visit:
         return taken
 
 
+def drop_held(title: str) -> bool:
+    """Makes the coordinator let go of what people know by this key; whether it held anything."""
+    if not os.environ.get("PERGPU_SHARE"):
+        return _drop_by_program(title)
+    with Visit(Wish("", title, "user", False)) as visit:
+        try:
+            visit._socket = _connected()
+            return bool(visit._ask({"op": "drop", "what": title})["names"])
+        except (OSError, _Silence):
+            return False
+
+
+def _drop_by_program(title: str) -> bool:
+    """Outside of a job, where the program knows its coordinator."""
+    from .._program_calls import CommandFailed, ask_json
+
+    try:
+        return bool(ask_json(["share", "drop", "--", title])["dropped"])
+    except (CommandFailed, OSError):  # nobody holds it, or there is no program
+        return False
+
+
 def _connected() -> socket.socket:
     path = os.environ.get("PERGPU_SHARE")
     if not path:
