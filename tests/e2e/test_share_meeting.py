@@ -478,3 +478,20 @@ if __name__ == "__main__":
     done = subprocess.run(["/usr/bin/python3", text], cwd=home.work, env=home.env, text=True, capture_output=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "[7, 7]\n"), done.stderr
     assert len(jobs.told("loads")) == 1
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_an_array_is_an_argument_of_a_call_by_its_key(home, jobs, reuse):
+    text = home.file("script.py", JOB.replace('os.environ["PERGPU_JOB"]', '"0"') + f"""
+import pergpu
+def look(array):
+    with open("/proc/self/maps") as maps:
+        return memoryview(array)[7], {{line.split()[4] for line in maps if "pergpu:data" in line}}
+if __name__ == "__main__":
+    data = share.dataset("numbers" + os.environ["OF"], load)
+    with pergpu.Executor(2, gpus=0, reuse={reuse}) as executor:
+        print(executor.submit(look, data).result() == look(data))
+""")
+    done = subprocess.run(["/usr/bin/python3", text], cwd=home.work, env=home.env, text=True, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+    assert len(jobs.told("loads")) == 1

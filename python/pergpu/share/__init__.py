@@ -33,6 +33,7 @@ from ._loader_feed import Fed
 from ._models import best_of, mean
 from ._parameters import SharedParameters, Snapshot, parameters
 from ._peers import PeerDied, PeerLeft
+from . import _sent as _sent  # from here on arrays can be pickled
 
 if TYPE_CHECKING:
     from ._pipes import AsyncConsumer, AsyncProducer, PipeChannel

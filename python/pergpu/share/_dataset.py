@@ -99,7 +99,7 @@ def dataset(
         raise TypeError(f"the source of a dataset is a file or a function, not {type(source).__name__}")
     if dtype is not None:
         raise TypeError("dtype is of files that are nothing but values; what a function returns has its own")
-    return _once(f"function {asked.key} {origin_of(source)}", source, asked)
+    return _once(f"function {asked.key}\n{origin_of(source)}", source, asked)
 
 
 def drop(key: str | os.PathLike[str]) -> bool:

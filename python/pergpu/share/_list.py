@@ -38,6 +38,9 @@ class SharedList(Sequence[Any]):
         self._ends = memoryview(ends)
         self._data = memoryview(data)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SharedList, (self._ends.obj, self._data.obj)
+
     def __len__(self) -> int:
         return len(self._ends)
 
