@@ -315,12 +315,12 @@ def test_an_exception_comes_with_its_type_its_place_and_the_workers_lines():
     assert [next(batches).tolist() for _ in range(3)] == [list(range(10 * i, 10 * i + 10)) for i in range(3)]
     for _ in range(2):
         with pytest.raises(LookupError, match="^it is here$") as error:
-            next(iter(loader))
+            next(iter(loader.rest()))
         lines = "".join(traceback.format_exception(error.type, error.value, error.tb))
         assert "at batch 3 of epoch 0, in process" in lines and 'raise error("it is here")' in lines
         assert (loader.epoch, loader.number) == (0, 3)
     loader.load_state_dict({**loader.state_dict(), "number": 4})
-    assert next(iter(loader)).tolist() == list(range(40, 50))
+    assert next(iter(loader.rest())).tolist() == list(range(40, 50))
 
 
 def test_an_exception_that_cannot_travel_is_told_in_words():

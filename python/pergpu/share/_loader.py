@@ -26,6 +26,19 @@ Output = Literal["array", "numpy", "torch", "jax"]
 _STATE = 1  # the version of state_dict()
 
 
+class Rest:
+    """Batches of a loader from where it stands."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._loader._iterated(self._loader.output, True)
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self._loader._waiting(True)
+
+
 class Loader:
     """Rows of arrays in batches: shuffled, transformed, prepared ahead by threads of C++.
 
@@ -103,6 +116,7 @@ class Loader:
         self._images = _images_of(transforms, self._fields)
         self._layout = [_part(array, self._images.get(name)) for name, array in self._fields.items()]
         self._place = (0, 0)  # epoch and number of the batch that comes next
+        self._chosen = (0, 0)  # a place from which a `for` goes on; from the middle of an epoch it starts over else
         self._closed = False
         self._map = None if map is None else self._mapped(map)
         self._native = self._opened()
@@ -127,20 +141,35 @@ class Loader:
         return self.batches * self.epochs
 
     def __iter__(self) -> Iterator[Any]:
-        """Batches from where the loader stands to the end of the epoch, or of `epochs` of them."""
+        """The batches of an epoch, or of `epochs` of them.
+
+        After a `break` the next `for` starts over, with the next epoch: it has another order, so no rows
+        are seen more often than others.  With epochs=None, and after load_state_dict(), set_epoch() or an exception of
+        the loader, it goes on; rest() goes on in any case."""
         return self._iterated(self.output)
 
-    async def __aiter__(self) -> AsyncIterator[Any]:
+    def __aiter__(self) -> AsyncIterator[Any]:
         """The same, where nobody waits but who asks."""
+        return self._waiting(False)
+
+    def rest(self) -> Rest:
+        """What a `for` that was left by `break` had still to come: `for batch in loader.rest()`, or `async for`."""
+        return Rest(self)
+
+    async def _waiting(self, goes_on: bool) -> AsyncIterator[Any]:
         import asyncio
 
-        end = self._end()
+        end = self._begun(goes_on)
         while self._place[0] < end:
             wait = self._current().wait if self._map is None else self._map_at_its_place().waiting(self._gathered)
             if wait(0):
                 await asyncio.sleep(0)  # others get their turn, too
             else:  # nothing is taken there, so a cancelled wait loses nothing
-                await asyncio.get_running_loop().run_in_executor(None, wait, None)
+                try:
+                    await asyncio.get_running_loop().run_in_executor(None, wait, None)
+                except BaseException:
+                    self._chosen = self._place
+                    raise
             yield self._next(self.output)
 
     def set_epoch(self, epoch: int) -> None:
@@ -148,6 +177,7 @@ class Loader:
         epoch = _number("epoch", epoch, 0, 1 << 40)
         if epoch != self._place[0]:
             self._go_to(epoch, 0)
+        self._chosen = self._place
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands: behind the batch that was given out last.  For JSON, or a checkpoint."""
@@ -225,17 +255,33 @@ class Loader:
         at = "closed" if self._closed else f"at batch {self._place[1]} of {self.batches} of epoch {self._place[0]}"
         return f"<pergpu.share.Loader: {self._rows()} rows, {self.batch_size} a batch, {at}>"
 
-    def _iterated(self, output: Output) -> Iterator[Any]:
-        end = self._end()
+    def _iterated(self, output: Output, goes_on: bool = False) -> Iterator[Any]:
+        end = self._begun(goes_on)
         while self._place[0] < end:
             yield self._next(output)
 
     def _end(self) -> float:
         """The epoch before which a `for` ends that begins now; one that was interrupted ended there, too."""
-        return math.inf if self.epochs is None else (self._place[0] // self.epochs + 1) * self.epochs
+        return math.inf if self.epochs is None else self._end_of(self._place[0])
+
+    def _end_of(self, epoch: int) -> int:
+        assert self.epochs is not None
+        return (epoch // self.epochs + 1) * self.epochs
+
+    def _begun(self, goes_on: bool) -> float:
+        """The end of a `for` that begins now, with the first batch of a `for` unless it goes on."""
+        if not (goes_on or self.epochs is None or self._place == self._chosen):
+            epoch = self._end_of(self._place[0])
+            if self._place[1] or epoch - self._place[0] != self.epochs:
+                self._go_to(epoch, 0)
+        return self._end()
 
     def _next(self, output: Output) -> Any:
-        batch, self._place = self._taken(output)
+        try:
+            batch, self._place = self._taken(output)
+        except BaseException:
+            self._chosen = self._place  # the batch was not given out, and comes next
+            raise
         return batch
 
     def _taken(self, output: Output) -> tuple[Any, tuple[int, int]]:
@@ -293,7 +339,7 @@ class Loader:
             native.seek(epoch, number)
         else:
             self._map.seek(lambda: native.seek(epoch, number))
-        self._place = (epoch, number)
+        self._place = self._chosen = (epoch, number)
 
     def _opened(self) -> _share.Loader:
         pairs = []
