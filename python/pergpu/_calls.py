@@ -72,6 +72,7 @@ class Calls(Pool):
             link.close()
             raise
         self._link, self._sender = link, sender
+        self._hold()
         running.add(self)
 
     def _claim_number(self, folder: str) -> int:
@@ -164,6 +165,7 @@ class Calls(Pool):
             link = self._link
             if not self._closed or self._waiting or self._sending or self._jobs:
                 return
+        self._hold_no_longer()
         if link is not None:
             link.close()
 

@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _main_module, _payload, _pickling, _pool, _toml, _what
+from . import _holder, _main_module, _payload, _pickling, _pool, _toml, _what
 from ._calls import Calls
 from ._future import Future
+from ._holder import Holder
 from ._program_calls import CommandFailed, ask, ask_json
 from ._settings import OtherSettings, Settings
 from ._workers import Workers
@@ -124,6 +125,7 @@ class Executor(concurrent.futures.Executor):
             self._calls = Workers(count, timeout, jobs.write_head, jobs.start_workers)
         else:
             self._calls = Calls(jobs.head, jobs.start_calls)
+        self._calls.holder = jobs.holder
         self._reuse = reuse
         self._pid = os.getpid()
         self._close = weakref.finalize(self, _close, self._calls, self._pid)
@@ -237,6 +239,7 @@ class _Jobs:
         """Its folder."""
         self._folder = os.getcwd()
         self._is_here = on == "local"
+        self.holder = Holder(sweep + "/_calls") if self._is_here else None
         self._placed = {"on": on, "lanes": lanes}
         self._options = ["--on", on] if lanes is None else ["--lanes", str(lanes)]
         self._keys = keys
@@ -268,6 +271,8 @@ class _Jobs:
         path = [entry or self._folder for entry in sys.path]
         passed = _PASSED if self._is_here else ("PERGPU_BIN",)  # homes and locks are a machine's own
         env = {name: os.environ[name] for name in passed if name in os.environ}
+        if self.holder is not None:
+            env[_holder.VARIABLE] = self.holder.path
         return {"path": path, "argv": sys.argv[:], "env": env, "main": self._main}
 
     def start_calls(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor
 from typing import Any
 
+from ._holder import Holder
 from ._program_calls import ask_json
 
 _NAMED_AT_ONCE = 5_000  # jobs in a command line
@@ -29,6 +30,18 @@ class Pool:
         self._cause: BaseException | None = None
         self.why_broken: str | None = None
         """Why all of it has failed; None: it has not."""
+        self.holder: Holder | None = None
+        """Of the memory of the sweep; None: nobody holds it."""
+
+    def _hold(self) -> None:
+        """The first call is there."""
+        if self.holder is not None:
+            self.holder.start()
+
+    def _hold_no_longer(self) -> None:
+        """The last one has ended, and no more come."""
+        if self.holder is not None:
+            self.holder.close()
 
     def check(self) -> None:
         """RuntimeError: nothing can be submitted any more.  BrokenExecutor: all of it has failed."""

@@ -120,6 +120,7 @@ class Workers(Pool):
             link.close()
             self._link = self._thread = self._queue = None
             raise
+        self._hold()
         running.add(self)
         return self._queue
 
@@ -161,6 +162,7 @@ class Workers(Pool):
 
     def _leave(self) -> None:
         assert self._link is not None
+        self._hold_no_longer()
         self._link.close()
         self._selector.close()
         for one in (self._listening, *(worker.connection for worker in self._by_job.values())):

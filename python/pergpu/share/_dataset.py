@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from .. import _share
+from .._holder import hold
 from .._share import Array
 from . import _content, _formats
 from ._formats import Stored
-from ._meeting import frames_of_ours, meet, scoped
+from ._meeting import frames_of_ours, meet, name_of, scoped
 from ._origin import origin_of
 from ._visit import Scope, drop_held
 
@@ -104,7 +105,7 @@ def dataset(
 
 def drop(key: str | os.PathLike[str]) -> bool:
     """Lets go of the data of `key`: of all functions and files that this process has asked for by it, and of what the
-    coordinator holds for it.  Whether there was any.
+    coordinator, or the executor whose call this is, holds for it.  Whether there was any.
 
     The next dataset(key) of this process loads anew, unless another process has the data still, from which it gets it.
     Arrays that are here stay as they are, and the memory is freed with the last of them.
@@ -119,6 +120,7 @@ def drop(key: str | os.PathLike[str]) -> bool:
     for place in places:
         memory = _seen.pop(place, None)
         _kept.discard(place)
+        hold(name_of("data", place[0]), None)
         if memory is not None:
             memory.close()
     return drop_held(title) or bool(places)

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
+from .._holder import hold
 from .._share import Memory
 from ._visit import Scope, Visit, Wish
 
@@ -52,7 +53,7 @@ def meet(
 
     `scope`: None, it is freed as soon as nobody has it open or mapped; "user", in a job the coordinator
     holds it while a process lives that asked for it; "sweep", the coordinator holds it until no job of
-    this one's sweep can run any more.  `keep`: until it is dropped (`pergpu share drop TITLE`), or the
+    this one's sweep can run any more, and the executor whose call this is as long as it is open.  `keep`: until it is dropped (`pergpu share drop TITLE`), or the
     coordinator ends.  `title`: what people know the key by.  scoped() makes keys that other sweeps do not have.
 
     ValueError: "sweep" outside of jobs, or `keep` where there is no coordinator at all.  A RuntimeWarning where there is
@@ -66,7 +67,13 @@ def meet(
         raise ValueError('scope="sweep" is for jobs of pergpu (PERGPU_JOB is not set)')
     scope = scope or "user"
     meeting = _Meeting(kind, key)
-    wish = Wish(meeting.name, (title or key)[:_LONGEST_TITLE], scope, keep)
+    memory = _met(meeting, Wish(meeting.name, (title or key)[:_LONGEST_TITLE], scope, keep), is_it, make)
+    if scope == "sweep":
+        hold(meeting.name, memory.fileno())
+    return memory
+
+
+def _met(meeting: _Meeting, wish: Wish, is_it: Callable[[Memory], bool], make: Callable[[str], Memory]) -> Memory:
     with Visit(wish) as visit:
         memory = visit.find(lambda fd: _adopted(fd, is_it))
         if memory is not None:
@@ -91,6 +98,11 @@ def meet(
         why = f"nobody holds {wish.title!r} longer than its processes: {visit.why_not}"
         warnings.warn(why, RuntimeWarning, stacklevel=frames_of_ours())
     return memory
+
+
+def name_of(kind: str, key: str) -> str:
+    """That of memory, by which the coordinator and executors know it."""
+    return f"{kind}-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
 
 def frames_of_ours() -> int:
@@ -157,7 +169,7 @@ class _Meeting:
     """Of one key."""
 
     def __init__(self, kind: str, key: str) -> None:
-        self.name = f"{kind}-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+        self.name = name_of(kind, key)
         self._path = os.path.join(_folder(), self.name)
         self._link = f"/memfd:pergpu:{self.name} (deleted)"
 

@@ -1,0 +1,122 @@
+"""Memory of a sweep that stays while its executor is open, though none of its jobs runs or waits for a moment.
+
+The coordinator lets go of such memory when no job of the sweep can run any more.  But more calls may come.  So a call that
+has made or found memory gives its executor a descriptor of it (share/_meeting.py), by the socket that VARIABLE
+names.  The next call finds the memory among the open files of the executor's process.
+"""
+
+from __future__ import annotations
+
+import array
+import itertools
+import os
+import socket
+import struct
+import threading
+
+VARIABLE = "PERGPU_HOLDER"
+_LONGEST_NAME = 100
+_PATIENCE_S = 5.0
+_numbers = itertools.count()
+
+
+class Holder:
+    """Of one executor.  Nothing happens before start()."""
+
+    def __init__(self, folder: str) -> None:
+        """`folder`: for the socket, which is there when it starts."""
+        self.path = f"{folder}/holder-{os.getpid()}-{next(_numbers)}"
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._held: dict[str, int] = {}  # descriptors by the name of the memory
+        self._socket: socket.socket | None = None
+        self._closed = False
+
+    def start(self) -> None:
+        """Once.  Where there can be no socket or thread nothing is held."""
+        if self._socket is not None:
+            return
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            at = os.open(os.path.dirname(self.path), os.O_PATH | os.O_CLOEXEC)
+            try:
+                listening.bind(f"/proc/self/fd/{at}/{os.path.basename(self.path)}")  # however long the path is
+            finally:
+                os.close(at)
+            listening.listen(128)
+            self._socket = listening
+            threading.Thread(target=self._serve, args=(listening,), name="pergpu-holder", daemon=True).start()
+        except (OSError, RuntimeError):
+            listening.close()
+
+    def close(self) -> None:
+        """Lets go of all.  May be called more than once, and at any moment."""
+        listening = self._socket
+        if listening is None or os.getpid() != self._pid:
+            return
+        try:
+            listening.shutdown(socket.SHUT_RDWR)  # the thread ends, and closes it
+        except OSError:
+            pass
+        try:
+            os.unlink(self.path)
+        except OSError:
+            pass
+        with self._lock:
+            self._closed = True
+            held, self._held = self._held, {}
+        for fd in held.values():
+            os.close(fd)
+
+    def _serve(self, listening: socket.socket) -> None:
+        with listening:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                with connection:
+                    try:
+                        self._take(connection)
+                    except OSError:
+                        pass  # it has ended
+
+    def _take(self, connection: socket.socket) -> None:
+        connection.settimeout(_PATIENCE_S)
+        name, fds, _, _ = socket.recv_fds(connection, _LONGEST_NAME, 1)
+        peer = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if not fds and peer[1] == os.getuid():
+            with self._lock:
+                dropped = self._held.pop(name.decode(errors="replace"), None)
+            if dropped is not None:
+                os.close(dropped)
+        for fd in fds:
+            unused: int | None = fd
+            with self._lock:
+                if name and peer[1] == os.getuid() and not self._closed:
+                    key = name.decode(errors="replace")
+                    unused = self._held.get(key)
+                    self._held[key] = fd
+            if unused is not None:
+                os.close(unused)
+        connection.send(b"y")
+
+
+def hold(name: str, fd: int | None) -> None:
+    """Gives memory to the executor whose call this process is, if it's there.  None: it lets go of that memory."""
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        try:
+            connection.settimeout(_PATIENCE_S)
+            at = os.open(os.path.dirname(path), os.O_PATH | os.O_CLOEXEC)
+            try:
+                connection.connect(f"/proc/self/fd/{at}/{os.path.basename(path)}")
+            finally:
+                os.close(at)
+            rights = [] if fd is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
+            connection.sendmsg([name.encode()], rights)
+            connection.recv(1)
+        except OSError:
+            pass  # the executor has gone
