@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
-from collections.abc import Callable
-from typing import Any
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from ._pickling import describe
 
 _LONGEST = 60  # letters of the whole, and of a text that is an argument
-_SECRET = re.compile(r"pass|secret|token|key|credential", re.IGNORECASE)
+_SECRET = re.compile(r"passw|passphrase|secret|credential|cookie|bearer|(^|_)(pass|pwd|auth|pat)(_|$)|authori[sz]ation|(token|key)(_|$)")
+_SECRETS = re.compile(r"(token|key)s(_|$)")  # or how many tokens
+_KNOWN = re.compile(r"(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|eyJ)[\w.-]{8}|://[^/\s:]*:[^/\s@]+@")
+
+
+class _Names(NamedTuple):
+    by_place: tuple[str, ...]
+    """With a slash in front: a name that nobody may use."""
+    rest: str
+    """Of what else comes by place."""
+
+
+_known: weakref.WeakKeyDictionary[Any, _Names] = weakref.WeakKeyDictionary()
 
 
 def call_text(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Numbers and short texts stand there, of everything else its type; of what is called a secret nothing.
+    """As it could be called, with the names of its parameters.  Numbers and short texts stand there, of everything else
+    its type; of what is called a secret, or looks like one, nothing.
 
-    >>> call_text(print, (1, [2, 3], {"a": 1}), {"sep": "-", "api_key": "x"})
-    "print(1, [2, 3], dict, sep='-', api_key=…)"
+    >>> def train(lr, layers, *, api_key): ...
+    >>> call_text(train, (0.1, [2, 3]), {"api_key": "x"})
+    'train(lr=0.1, layers=[2, 3], api_key=…)'
     """
-    words = [_short(value) for value in args]
-    words += [f"{name}={'…' if _SECRET.search(name) else _short(value)}" for name, value in kwargs.items()]
+    while isinstance(function, functools.partial):
+        args, kwargs, function = function.args + args, {**function.keywords, **kwargs}, function.func
+    words = [_shown(name, value, hint) for name, hint, value in _named(function, args)]
+    words += [_shown(name, value, name) for name, value in kwargs.items()]
     text = f"{describe(function)}({', '.join(words)})"
     text = "".join(letter if letter.isprintable() else "?" for letter in text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
@@ -30,11 +49,61 @@ def run_chunk(function: Callable[..., Any], calls: list[tuple[Any, ...]]) -> lis
     return [function(*args) for args in calls]
 
 
+def _named(function: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[tuple[str, str, Any]]:
+    """Of each argument that is given by place: the name to show, what it is called, and its value."""
+    if not args:
+        return
+    try:
+        names = _known.get(function)
+    except TypeError:  # it has no hash
+        names = None
+    if names is None:
+        names = _names_of(function)
+        try:
+            _known[function] = names
+        except TypeError:  # it is made anew each time, as a bound method, or nothing may refer to it
+            pass
+    for i, value in enumerate(args):
+        name = names.by_place[i] if i < len(names.by_place) else names.rest
+        shown = name if i < len(names.by_place) and not name.startswith("/") else ""
+        yield shown, name, value
+
+
+def _names_of(function: Callable[..., Any]) -> _Names:
+    try:
+        parameters = inspect.signature(getattr(function, "shown_as", function)).parameters.values()
+    except (TypeError, ValueError):  # of C, mostly
+        return _Names((), "")
+    by_place, rest = [], ""
+    for one in parameters:
+        if one.kind is one.POSITIONAL_OR_KEYWORD:
+            by_place.append(one.name)
+        elif one.kind is one.POSITIONAL_ONLY:
+            by_place.append("/" + one.name)
+        elif one.kind is one.VAR_POSITIONAL:
+            rest = one.name
+    return _Names(tuple(by_place), rest)
+
+
+def _shown(name: str, value: Any, hint: str) -> str:
+    words = "…" if _is_secret(hint, value) else _short(value)
+    return f"{name}={words}" if name else words
+
+
+def _is_secret(name: str, value: Any) -> bool:
+    if isinstance(value, str) and _KNOWN.search(value):
+        return True
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.lstrip("/")).lower()
+    if _SECRET.search(snake):
+        return True
+    return _SECRETS.search(snake) is not None and not isinstance(value, (int, float))
+
+
 def _short(value: Any) -> str:
     if value is None or type(value) in (bool, int, float):
         return repr(value)[:_LONGEST]
     if type(value) is str:
         return repr(value if len(value) <= _LONGEST else value[:_LONGEST] + "…")
     if type(value) in (list, tuple) and len(value) <= 4 and all(type(one) in (bool, int, float, str) for one in value):
-        return repr(value)[:_LONGEST]
+        return type(value).__name__ if any(type(one) is str and _KNOWN.search(one) for one in value) else repr(value)[:_LONGEST]
     return type(value).__name__

@@ -81,7 +81,7 @@ with pool(name="calls") as calls:
     jobs = home.ps("calls")
     assert len(jobs) == 3 and {job["state"] for job in jobs.values()} == {"done"}
     params = [job["params"] for job in home.json("show", "calls")["jobs"]]
-    assert params[0] == {"number": 0, "what": "f(1)"} and params[1]["what"] == "f(x=2, plus=10)"
+    assert params[0] == {"number": 0, "what": "f(x=1)"} and params[1]["what"] == "f(x=2, plus=10)"
 
 
 def test_what_a_call_raises_comes_back_with_its_traceback(home):
@@ -402,7 +402,7 @@ futures = [calls.submit(f, i) for i in range(%d, %d)]
     python(home, text % (3, 5))
     assert [*home.states("more").values()] == 5 * ["done"]
     out = python(home, 'print([future.result() for future in pergpu.attach("more")], pergpu.attach("more")[4])\n')
-    assert out.startswith("[0, 1, 2, 3, 4] <pergpu.Future f(4) job 5 finished>"), out
+    assert out.startswith("[0, 1, 2, 3, 4] <pergpu.Future f(i=4) job 5 finished>"), out
 
 
 def test_clean_removes_calls_and_results(home):

@@ -21,7 +21,7 @@ def warned(home, count=1):
     return read(home.work + "/warned").splitlines()
 
 
-@pytest.mark.parametrize(("options", "what"), [("", "call pow({}, 2)"), ("reuse=True", "a worker")])
+@pytest.mark.parametrize(("options", "what"), [("", "call pow(base={}, exp=2)"), ("reuse=True", "a worker")])
 def test_who_waits_for_what_is_held_is_told(home, begun, options, what):  # noqa: F811
     home.close_gate()
     process = begun(WARNED + f"""
@@ -61,7 +61,7 @@ concurrent.futures.wait(futures)
     wait_until(lambda: len(home.ps()) == 3, "the calls")
     home.open_gate()
     (told,) = warned(home)
-    assert "call f(2) (job 3) is held: held by the breaker: 1 job" in told, told
+    assert "call f(x=2) (job 3) is held: held by the breaker: 1 job" in told, told
     wait_until(lambda: "is tried now" in home.run("why", "3").stdout, "the start of the one that is tried")
     process.kill()
     process.wait(timeout=harness.DEADLINE)

@@ -83,7 +83,7 @@ def test_a_job_that_fails_leaves_the_others_and_is_told_at_the_end(home, hydra):
 
 
 def test_what_is_set_wrong_is_told_before_anything_starts(home, hydra):
-    assert "did you mean `stall`" in hydra("--multirun", "+hydra.launcher.keys.stal=3m", *ON_CPU, code=1)
+    assert "did you mean 'stall'" in hydra("--multirun", "+hydra.launcher.keys.stal=3m", *ON_CPU, code=1)
     assert "timeout" in hydra("--multirun", "hydra.launcher.timeout=soon", *ON_CPU, code=1)
     assert "not in 'PergpuLauncherConf'" in hydra("--multirun", "hydra.launcher.gpu=1", *ON_CPU, code=1)
     assert home.ps() == {}

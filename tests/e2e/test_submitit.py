@@ -42,7 +42,7 @@ except ValueError as error:
     *told, folder = json.loads(first)
     assert told == [7, 0, 1, "COMPLETED", "in 3\nto stderr\n", True]
     assert folder.startswith(home.work + "/logs/s-") and "one task" in second
-    assert [job["params"]["what"] for job in home.json("show", "@")["jobs"]] == ["f(3, y=4)"]
+    assert [job["params"]["what"] for job in home.json("show", "@")["jobs"]] == ["f(x=3, y=4)"]
 
 
 def test_what_a_function_raises_is_told_with_its_traceback(home):

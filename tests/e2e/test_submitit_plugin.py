@@ -80,7 +80,7 @@ print(pickle.loads(pickle.dumps(job)).result() == result, job.submission().args,
     assert (total, rank, tasks, folder) == (7, 0, 1, f"{home.work}/logs/{job_id}")
     assert rest == [job_id, "COMPLETED", True, True, True]
     assert second == f'True (3,) PergpuJob<job_id={job_id}, task_id=0, state="COMPLETED">'
-    assert [job["params"]["what"] for job in home.json("show", "@")["jobs"]] == ["f(3, y=4)"]
+    assert [job["params"]["what"] for job in home.json("show", "@")["jobs"]] == ["f(x=3, y=4)"]
 
 
 def test_arrays_and_batches_are_one_sweep(home, script):
@@ -124,7 +124,7 @@ for wrong in (dict(pergpu_retrys=1), dict(pergpu_timeout="soon"), dict(tasks_per
         "UncompletedJobError False True FAILED",
         "CANCELLED UncompletedJobError",
         "NameError",
-        "CommandFailed",
+        "BadArgument",
         "ValueError",
     ]
 

@@ -51,16 +51,16 @@ pergpu.watch([])
 pergpu.watch([pergpu.Executor(gpus=0).submit(print, calls)])
 """)  # fmt: skip
     lines = [re.sub(r"^\d\d:\d\d:\d\d |\d+\.\d s", "", line) for line in out.splitlines()]
-    assert lines[:3] == ["good(1, 'go'): running on lane0", "looked", "True"], out
+    assert lines[:3] == ["good(x=1, wait='go'): running on lane0", "looked", "True"], out
     ends = [line for line in lines[3:] if ": running" not in line]
     assert sorted(ends[:-2]) == [
-        "_exit(3): failed in , failed: exit code 3",
+        "_exit(status=3): failed in , failed: exit code 3",
         "bad(): failed in , ValueError: <no>",
-        "good(1, 'go'): done in , loss=0.3333",
-        "good(4): cancelled",
+        "good(x=1, wait='go'): done in , loss=0.3333",
         "good(x=2): done in , loss=0.6667",
+        "good(x=4): cancelled",
     ], out
-    assert lines[-2] == "good(5): done" and lines[-1].startswith("print(Executor): failed, "), out
+    assert lines[-2] == "good(x=5): done" and lines[-1].startswith("print(Executor): failed, "), out
 
 
 def test_the_notebook_shows_a_table_that_is_replaced(home):

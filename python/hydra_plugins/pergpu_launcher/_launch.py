@@ -93,7 +93,7 @@ class Call:
         self.func = task_function
         self._given = (context, config, state)
 
-    def __call__(self, i: int, *overrides: str) -> JobReturn:
+    def __call__(self, i: int, /, *overrides: str) -> JobReturn:
         context, config, state = self._given
         setup_globals()
         Singleton.set_state(state)

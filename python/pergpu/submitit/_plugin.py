@@ -184,7 +184,9 @@ def _call(folder: Path, path: Path, delayed: Any) -> Call:
     """With what is short of its arguments, for people who look at the queue."""
     args = tuple(map(_short, delayed.args))
     kwargs = {name: _short(value) for name, value in delayed.kwargs.items()}
-    return Task(folder, path, describe(delayed.function)), args, kwargs
+    task = Task(folder, path, describe(delayed.function))
+    task.shown_as = delayed.function
+    return task, args, kwargs
 
 
 def _short(value: Any) -> Any:
@@ -205,6 +207,11 @@ class Task:
         self._folder = folder
         self._path = path
         self.__qualname__ = name
+        self.shown_as: Any = None
+        """The function, for the names of its parameters; it doesn't go along."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "shown_as": None}
 
     def __call__(self, *_: Any, **__: Any) -> None:
         os.environ["SUBMITIT_EXECUTOR"] = PergpuJobEnvironment.name()

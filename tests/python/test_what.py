@@ -1,0 +1,62 @@
+"""The names of calls, for people: with parameters, and without secrets."""
+import functools
+
+import pytest
+
+pytest.importorskip("cloudpickle")
+from pergpu._what import call_text  # noqa: E402
+
+
+def train(lr, seed=0, *rest, api_key="", max_tokens=0, **more):
+    pass
+
+
+def shown(x):
+    pass
+
+
+class Model:
+    def fit(self, data, password, /, epochs=1):
+        pass
+
+    def __call__(self, token):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "kwargs", "text"),
+    [
+        (train, (0.2, 0), {}, "train(lr=0.2, seed=0)"),
+        (train, (0.2,), {"seed": 1, "api_key": "k", "max_tokens": 9}, "train(lr=0.2, seed=1, api_key=…, max_tokens=9)"),
+        (train, (0.2, 0, "a", [1, 2]), {"other": {}}, "train(lr=0.2, seed=0, 'a', [1, 2], other=dict)"),
+        (functools.partial(train, 0.1, seed=3), (), {"x": None}, "train(lr=0.1, seed=3, x=None)"),
+        (Model().fit, ("d", "hunter2", 3), {}, "Model.fit('d', …, epochs=3)"),
+        (Model(), ("hunter2",), {}, "Model(token=…)"),
+        (abs, (-1,), {}, "abs(-1)"),
+        (print, ("a",), {"sep": ""}, "print('a', sep='')"),
+        (lambda *tokens: 0, ("a", "b"), {}, "<lambda>(…, …)"),
+        (lambda tokens, monkey: 0, (8, "x" * 70), {}, "<lambda>(tokens=8, monkey=…)"),
+    ],
+)  # fmt: skip
+def test_a_call_is_named_as_it_could_be_written(function, args, kwargs, text):
+    assert call_text(function, args, kwargs) == text
+
+
+@pytest.mark.parametrize("name", ["token", "hf_token", "authToken", "tokens", "key", "API_KEY", "keys", "password", "db_passwd", "client_secret",
+                                  "aws_credentials", "pwd", "auth", "authorization", "session_cookie", "userPassword"])  # fmt: skip
+def test_what_is_called_a_secret_is_never_shown(name):
+    made: dict = {}
+    exec(f"def f({name}): pass", made)
+    assert call_text(made["f"], ("hunter2",), {}) == call_text(made["f"], (), {name: "hunter2"}) == f"f({name}=…)"
+    assert "hunter2" not in call_text(made["f"], (["hunter2"],), {}) + call_text(made["f"], ({"a": "hunter2"},), {})
+
+
+@pytest.mark.parametrize("name", ["tokenizer", "keypoints", "author", "path", "bypass_s", "n_tokens", "compass"])
+def test_other_names_are_no_secrets(name):
+    assert call_text(train, (1,), {name: 5}) == f"train(lr=1, {name}=5)"
+
+
+@pytest.mark.parametrize("value", ["hf_abcdefghijklmn", "ghp_0123456789abcdef", "sk-proj-0123456789", "https://ann:hunter2@host/x"])
+def test_what_looks_like_a_secret_is_not_shown(value):
+    assert call_text(shown, (value,), {}) == "shown(x=…)" and value not in call_text(shown, ([value],), {})
+    assert call_text(shown, ("https://host/a?b=c",), {}) == "shown(x='https://host/a?b=c')"
