@@ -25,7 +25,7 @@ def main() -> None:
     call = _payload.Payload(sys.argv[1])
     sys.path[:] = call.head["path"]
     sys.argv[:] = call.head["argv"]
-    os.environ.update(call.head["env"])
+    set_environment(call.head)
     owner = os.getpid()
     head: dict[str, object] = {"ok": True, "attempt": int(os.environ.get("PERGPU_ATTEMPT", "1"))}
     try:
@@ -50,6 +50,13 @@ def main() -> None:
         raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
     _write(head, pickled, buffers)
     _leave()
+
+
+def set_environment(head: "dict[str, Any]") -> None:
+    """That of the submit; what pergpu decides for a job stays as it is."""
+    os.environ.update(head["env"])
+    for name in head.get("unset", ()):
+        os.environ.pop(name, None)
 
 
 def end_if_forked(owner: int, error: "BaseException | None" = None) -> None:

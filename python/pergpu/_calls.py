@@ -19,7 +19,7 @@ from . import _payload
 from ._future import Future
 from ._held import HeldJobs
 from ._link import Link
-from ._pool import Pool, cancel, running
+from ._pool import Pool, calls_folder, cancel, running
 from ._program_calls import CommandFailed
 
 _AT_ONCE = 2_000  # calls that are handed over together
@@ -79,8 +79,7 @@ class Calls(Pool):
         """No other process that adds to this sweep gets the same."""
         with self._lock:
             if not self._folder:
-                os.makedirs(folder + "/_calls", exist_ok=True)
-                taken = [int(name) for name in os.listdir(folder + "/_calls") if name.isdigit()]
+                taken = [int(name) for name in os.listdir(calls_folder(folder)) if name.isdigit()]
                 self._next = max(taken, default=-1) + 1
                 self._folder = folder
             while True:

@@ -18,6 +18,7 @@ from typing import Any
 
 from . import _holder, _main_module, _payload, _pickling, _pool, _toml, _what
 from ._calls import Calls
+from ._environment import Environment
 from ._future import Future
 from ._holder import Holder
 from ._program_calls import CommandFailed, ask, ask_json
@@ -146,7 +147,8 @@ class Executor(concurrent.futures.Executor):
         self._calls.check()
         what = _what.call_text(fn, args, kwargs)
         try:
-            more = () if self._reuse else (self._initializer,)
+            environment = self._jobs.environment
+            more: tuple[Any, ...] = (environment.changes(),) if self._reuse else (self._initializer,)
             pickled, buffers = _pickling.dump_call(fn, args, kwargs, more, self._run_main)
         except Exception as error:
             calls = self._calls
@@ -240,6 +242,7 @@ class _Jobs:
         self._folder = os.getcwd()
         self._is_here = on == "local"
         self.holder = Holder(sweep + "/_calls") if self._is_here else None
+        self.environment = Environment(keys, self._is_here)
         self._placed = {"on": on, "lanes": lanes}
         self._options = ["--on", on] if lanes is None else ["--lanes", str(lanes)]
         self._keys = keys
@@ -270,10 +273,13 @@ class _Jobs:
         """What a process is told of this one."""
         path = [entry or self._folder for entry in sys.path]
         passed = _PASSED if self._is_here else ("PERGPU_BIN",)  # homes and locks are a machine's own
-        env = {name: os.environ[name] for name in passed if name in os.environ}
+        changes = self.environment.of_call()
+        env = {name: value for name, value in changes.items() if value is not None}
+        env.update({name: os.environ[name] for name in passed if name in os.environ})
         if self.holder is not None:
             env[_holder.VARIABLE] = self.holder.path
-        return {"path": path, "argv": sys.argv[:], "env": env, "main": self._main}
+        unset = [name for name, value in changes.items() if value is None]
+        return {"path": path, "argv": sys.argv[:], "env": env, "unset": unset, "main": self._main}
 
     def start_calls(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         command = [_plain(sys.executable), _plain(_beside("_start.py")), "_call", _plain(self.sweep) + "/_calls/{number}"]
@@ -294,7 +300,7 @@ class _Jobs:
         words = ["submit", "-", "--add", *self._options]
         try:
             with self._settings.agreed():
-                reply: dict[str, Any] = ask_json(words, text, folder=Path(self._folder))
+                reply: dict[str, Any] = ask_json(words, text, folder=Path(self._folder), env=self.environment.first)
         except CommandFailed as error:
             raise _reworded(error) from None
         return reply

@@ -60,10 +60,11 @@ def ask(
 
 
 def ask_json(
-    words: Sequence[str], given: str = "", good: Sequence[int] = (0,), folder: Path | None = None
-) -> Any:
+    words: Sequence[str], given: str = "", good: Sequence[int] = (0,), folder: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Any:  # fmt: skip
     """The same, of a command with --json."""
-    return json.loads(ask([*words, "--json"], given, good, folder))
+    return json.loads(ask([*words, "--json"], given, good, folder, env))
 
 
 def follow_json(words: Sequence[str], given: str = "", folder: Path | None = None) -> Any:

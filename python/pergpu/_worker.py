@@ -57,7 +57,7 @@ class Worker:
         self._timeout = head.head["timeout"]
         sys.path[:] = head.head["path"]
         sys.argv[:] = head.head["argv"]
-        os.environ.update(head.head["env"])
+        _call.set_environment(head.head)
         if not self._begin(head):
             return
         for unfinished in self._unfinished():
@@ -111,9 +111,11 @@ class Worker:
         if self._timeout:
             signal.setitimer(signal.ITIMER_REAL, self._timeout)
         what: dict[str, object] = {"loading": True}
+        before: "dict[str, str | None]" = {}
         try:
-            function, args, kwargs = self._queue.load(number)
+            function, args, kwargs, *more = self._queue.load(number)
             what = {}
+            before = _exchange(more[0] if more else {})
             value = function(*args, **kwargs)
             _call.end_if_forked(self._pid)
             head: dict[str, object] = {"ok": True}
@@ -128,6 +130,7 @@ class Worker:
         finally:
             if self._timeout:
                 signal.setitimer(signal.ITIMER_REAL, 0)
+        _exchange(before)
         _call.flush()
         _restore_streams(self._log)
         if buffers:
@@ -181,6 +184,17 @@ class Worker:
         if not word:
             self._executor = None
         return word != b"q"
+
+
+def _exchange(changes: "dict[str, str | None]") -> "dict[str, str | None]":
+    """Sets variables; what was there before."""
+    before = {name: os.environ.get(name) for name in changes}
+    for name, value in changes.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    return before
 
 
 def _restore_streams(log: int) -> None:

@@ -20,7 +20,7 @@ from . import _payload
 from ._future import ENDED, Future, initializer_failed
 from ._held import HeldJobs
 from ._link import Link
-from ._pool import Pool, cancel, running
+from ._pool import Pool, calls_folder, cancel, running
 from ._program_calls import CommandFailed
 from ._queue import CANCELLED, FREE, Queue
 from ._results_log import Found, Reader
@@ -88,7 +88,7 @@ class Workers(Pool):
         return future
 
     def _begin(self, folder: str) -> Queue:
-        os.makedirs(folder + "/_calls", exist_ok=True)
+        calls_folder(folder)
         number = 0
         while True:  # no other process that adds to this sweep gets the same
             path = f"{folder}/_calls/queue-{number}"

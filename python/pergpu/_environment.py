@@ -1,0 +1,58 @@
+"""The environment of a call: that of its submit.
+
+A job starts with the environment of its sweep's last hand-over, maybe another program's.  So each call brings
+along what the program had when it was submitted.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Mapping
+from typing import Any
+
+# What pergpu decides for each job, or leaves out (docs/jobs.md).
+_OF_THE_JOB = (
+    "PERGPU_*", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_MPS_*", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+    "NOTIFY_SOCKET", "RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+    "TORCHELASTIC_*", "SLURM_*",
+)  # fmt: skip
+Changes = dict[str, "str | None"]
+"""None: it is not set."""
+
+
+class Environment:
+    """Of one executor."""
+
+    def __init__(self, keys: Mapping[str, Any], is_here: bool) -> None:
+        self._own = [*(keys.get("env") or ())]
+        passed = keys.get("env_pass") or "all"
+        self._passed = None if passed == "all" else [passed] if isinstance(passed, str) else [*passed]
+        self._is_here = is_here
+        self._raw: Any = None
+        self._seen: Changes = {}
+        self.first: dict[str, str] | None = None
+        """What the first call was submitted with: jobs are handed over, and warm workers start, with that.  None: no call came yet."""
+
+    def of_call(self) -> Changes:
+        """What a call is to have, in a process that may have another program's environment."""
+        raw = dict(getattr(os.environ, "_data", os.environ))  # to decode it all costs more than the rest of a submit
+        if raw == self._raw:
+            return self._seen
+        now = dict(os.environ)
+        if self.first is None:
+            self.first = now
+        changes: Changes = {name: value for name, value in now.items() if self._is_here or self.first.get(name) != value}
+        changes.update({name: None for name in self.first if name not in now})
+        self._raw, self._seen = raw, {name: value for name, value in changes.items() if self._is_passed(name)}
+        return self._seen
+
+    def changes(self) -> Changes:
+        """The same for a process that was started with `first`."""
+        first = self.first or {}
+        return {name: value for name, value in self.of_call().items() if first.get(name) != value}
+
+    def _is_passed(self, name: str) -> bool:
+        if name in self._own or any(fnmatch.fnmatchcase(name, pattern) for pattern in _OF_THE_JOB):
+            return False
+        return self._passed is None or any(fnmatch.fnmatchcase(name, pattern) for pattern in self._passed)
