@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import _payload
-from ._future import Future
+from ._future import ENDED, Future
 from ._held import HeldJobs
 from ._link import Link
 from ._pool import Pool, calls_folder, cancel, running
-from ._program_calls import CommandFailed
+from ._program_calls import CommandFailed, ask_json
 
 _AT_ONCE = 2_000  # calls that are handed over together
 
@@ -49,10 +49,13 @@ class Calls(Pool):
 
     # In.
 
-    def submit(self, folder: str, what: str, pickled: bytes, buffers: Sequence[memoryview]) -> Future:
-        """Queues a call.  `folder`: of the sweep.  What check() raises."""
+    def submit(
+        self, folder: str, what: str, pickled: bytes, buffers: Sequence[memoryview], digest: str | None = None
+    ) -> Future:
+        """Queues a call.  `folder`: of the sweep; `digest`: by which a later run knows that it's the same.  What check() raises."""
         number = self._claim_number(folder)
-        _payload.write(self._file_of(number), self._head(), pickled, buffers, durable=False)
+        head = self._head() if digest is None else {**self._head(), "digest": digest}
+        _payload.write(self._file_of(number), head, pickled, buffers, durable=False)
         future = Future(self, number, what)
         with self._lock:
             self.check()
@@ -92,6 +95,23 @@ class Calls(Pool):
 
     def _file_of(self, number: int) -> str:
         return f"{self._folder}/_calls/{number}"
+
+    def resume(self, job: dict[str, Any], what: str) -> Future:
+        """A call of an earlier run: it has returned, or it waits or runs.  What check() raises."""
+        future = Future(self, int(job["params"]["number"]), what)
+        with self._lock:
+            self.check()
+            self._ids[future] = job["id"]
+            if job["state"] in ENDED:
+                future.see(job)
+                return future
+            if self._sender is None:
+                self._start_threads()
+            self._jobs[job["id"]] = future
+            assert self._link is not None
+            self._link.follow(job["sweep_id"])
+        self._on_job(ask_json(["show", str(job["id"])])["jobs"][0])  # what the link has told before
+        return future
 
     def adopt(self, sweep_id: int, futures: dict[int, Future]) -> None:
         """Looks after jobs that there are, by id."""

@@ -19,9 +19,11 @@ from typing import Any
 from . import _holder, _main_module, _payload, _pickling, _pool, _toml, _what
 from ._calls import Calls
 from ._environment import Environment
+from ._equal import digest_of_call
 from ._future import Future
 from ._holder import Holder
 from ._program_calls import CommandFailed, ask, ask_json
+from ._resume import Earlier
 from ._settings import OtherSettings, Settings
 from ._workers import Workers
 
@@ -49,6 +51,9 @@ class Executor(concurrent.futures.Executor):
     less than a second.  The jobs are these workers then; `timeout` is that of a call all the same, and
     there are no `retries`.
 
+    `resume`: a call that equals one of an earlier run with this `name` returns what that has returned, or
+    waits for it where it waits or runs.  Equal is: the same function, code and arguments.
+
     Functions need not be importable: closures, lambdas and what is defined in a script or a notebook
     go along by value.  What else the script does at its top doesn't happen in the processes.  With `main="run"`
     they run the script first, as the module `__mp_main__`, so its work belongs under
@@ -75,6 +80,7 @@ class Executor(concurrent.futures.Executor):
         initargs: tuple[Any, ...] = (),
         reuse: bool = False,
         main: str = "value",
+        resume: bool = False,
         **keys: Any,
     ) -> None:
         _refuse_while_main_is_read()
@@ -91,6 +97,9 @@ class Executor(concurrent.futures.Executor):
             raise TypeError("initializer must be a callable")
         if main not in ("value", "run"):
             raise ValueError(f'main is {main!r}; expected "value" or "run"')
+        if resume and (name is None or reuse):
+            need = "a process for each call; leave out reuse=True" if reuse else "the name of the sweep of the earlier run: name=…"
+            raise ValueError(f"resume=True needs {need}")
         if on not in ("local", "slurm"):
             raise ValueError(f'on is {on!r}; expected "local" or "slurm"')
         if on == "slurm" and (reuse or lanes is not None):
@@ -128,6 +137,8 @@ class Executor(concurrent.futures.Executor):
             self._calls = Calls(jobs.head, jobs.start_calls)
         self._calls.holder = jobs.holder
         self._reuse = reuse
+        self._has_name = name is not None
+        self._earlier = Earlier(self.folder) if resume else None
         self._pid = os.getpid()
         self._close = weakref.finalize(self, _close, self._calls, self._pid)
         self._close.atexit = False  # _wait_for_all() does
@@ -154,7 +165,13 @@ class Executor(concurrent.futures.Executor):
             calls = self._calls
             del self  # the error knows this frame
             return Future.failed(calls, what, error)
-        return self._calls.submit(self.folder, what, pickled, buffers)
+        if isinstance(self._calls, Workers):
+            return self._calls.submit(self.folder, what, pickled, buffers)
+        digest = digest_of_call(fn, args, kwargs) if self._has_name else None
+        earlier = self._earlier.take(digest) if self._earlier is not None else None
+        if earlier is not None:
+            return self._calls.resume(earlier, what)
+        return self._calls.submit(self.folder, what, pickled, buffers, digest)
 
     def map(
         self,
