@@ -1,20 +1,22 @@
+// A record has its attempt's number, and "running" as its state until the attempt has ended.
 #include "cli/written_records.h"
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 
+#include "os/clock.h"
 #include "os/file.h"
 
 namespace pergpu::cli {
 namespace {
 
 using nlohmann::json;
-using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kPatience{2};
+constexpr std::int64_t kPatience = 2'000'000'000;
 constexpr std::chrono::milliseconds kPause{2};
 /// Of the jobs that ended last: keepers write in the order in which they are told to.
 constexpr std::size_t kMost = 64;
@@ -46,10 +48,10 @@ void await_records(std::vector<JobSnapshot> jobs) {
     return a.ended_at > b.ended_at;
   });
   jobs.erase(last, jobs.end());
-  const steady_clock::time_point deadline = steady_clock::now() + kPatience;
+  const std::int64_t deadline = os::awake_now_ns() + kPatience;
   while (true) {
     std::erase_if(jobs, is_written);
-    if (jobs.empty() || steady_clock::now() >= deadline) return;
+    if (jobs.empty() || os::awake_now_ns() >= deadline) return;
     std::this_thread::sleep_for(kPause);
   }
 }
