@@ -13,9 +13,10 @@ from ._calls import Calls
 from ._future import ENDED, Future
 from ._held import HeldJobs
 from ._link import Link
-from ._program_calls import ask, ask_json
+from ._program_calls import CommandFailed, ask, ask_json
 from ._queue import CANCELLED, FREE, Queue
 from ._results_log import Found, Reader
+from ._words import in_python
 
 _PIECE = 1 << 20  # bytes that are read at once
 
@@ -28,7 +29,11 @@ def attach(name: str = "@") -> list[Future]:
     With `reuse` the workers end when nothing is left to do, and only then the results of their last
     calls are seen.  CommandFailed: nothing of that name.  ValueError: it is not an executor's.
     """
-    jobs = [json.loads(line) for line in ask(["export", "--jsonl", name]).split("\n") if line]
+    try:
+        lines = ask(["export", "--jsonl", name]).split("\n")
+    except CommandFailed as error:
+        raise CommandFailed("export", error.code, in_python(str(error))) from None
+    jobs = [json.loads(line) for line in lines if line]
     calls = [job for job in jobs if job["step"] == "call" and "what" in (job.get("params") or {})]
     if calls:
         return _calls(sorted(calls, key=lambda job: int(job["params"]["number"])))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import concurrent.futures
 import contextlib
+import datetime
 import itertools
 import os
 import re
@@ -25,6 +26,7 @@ from ._holder import Holder
 from ._program_calls import CommandFailed, ask, ask_json
 from ._resume import Earlier
 from ._settings import OtherSettings, Settings
+from ._words import in_python
 from ._workers import Workers
 
 _made = itertools.count(1)
@@ -84,6 +86,8 @@ class Executor(concurrent.futures.Executor):
         **keys: Any,
     ) -> None:
         _refuse_while_main_is_read()
+        if max_workers is not None and (isinstance(max_workers, bool) or not hasattr(max_workers, "__index__")):
+            raise TypeError(f"max_workers is {max_workers!r}; expected a whole number, 1 or more")
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
         for key in _OF_THE_CALL.intersection(keys):
@@ -109,6 +113,9 @@ class Executor(concurrent.futures.Executor):
         if lanes is None and not gpus and on == "local":
             lanes = max_workers or os.cpu_count()
         keys["gpus"] = gpus
+        keys = {name: _plain_value(name, value) for name, value in keys.items()}
+        if max_workers is not None and "max_parallel" in keys:
+            raise UnknownArgument("max_parallel", "max_workers")
         if max_workers is not None and not reuse:
             keys["max_parallel"] = max_workers
         self._initializer = None if initializer is None else (initializer, tuple(initargs))
@@ -430,9 +437,22 @@ def _name_of_its_own() -> str:
 
 
 def _reworded(error: CommandFailed) -> CommandFailed:
-    """For those who wrote arguments, and neither a file with lines nor options."""
-    words = re.sub(r"(?m)^<stdin>:\d+:\d+: |^ *\d+ \|.*\n *\|.*\n?", "", str(error)).replace(" in [steps.call]", "")
-    return CommandFailed("submit", error.code, words.replace("--lanes N", "lanes=N"))
+    return CommandFailed("submit", error.code, in_python(str(error)))
+
+
+def _plain_value(name: str, value: Any) -> Any:
+    """TypeError: nobody can read it.  ValueError: seconds or minutes, bytes or gigabytes?"""
+    if isinstance(value, datetime.timedelta):
+        return f"{round(value.total_seconds() * 1000)}ms"
+    plain_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if plain_number and name in ("timeout", "idle_timeout", "grace", "ready", "stall", "expect"):
+        raise BadArgument(f'{name} is {value!r}; expected a duration with its unit, such as "{value:g}s" or "12h", or a timedelta')
+    if plain_number and name in ("memory", "gpu_memory"):
+        raise BadArgument(f'{name} is {value!r}; expected a size with its unit, such as "64GiB" or "500MB"')
+    try:
+        return value if value is None else _toml.plain(value, name)
+    except TypeError as error:
+        raise TypeError(str(error).replace("a sweep holds numbers, texts, lists and tables of these", "expected numbers, str, lists and dicts of these")) from None
 
 
 def _beside(name: str) -> str:

@@ -47,8 +47,8 @@ class JobFailed(BrokenProcessPool):
 
     __module__ = "pergpu"  # where people know it from
 
-    def __init__(self, outcome: dict[str, Any], last_lines: str = "") -> None:
-        name = f"{outcome['sweep']}/{outcome['run']}"
+    def __init__(self, outcome: dict[str, Any], last_lines: str = "", what: str = "") -> None:
+        name = what.removeprefix("call ") or f"{outcome['sweep']}/{outcome['run']}"
         words = f"call {name} (job {outcome['id']}): {outcome['state']}: {outcome['reason'] or 'it left no result'}"
         if last_lines:
             words += f"\nits last lines, of {outcome['log']}:\n{last_lines}"
@@ -57,7 +57,7 @@ class JobFailed(BrokenProcessPool):
         self.job: int = outcome["id"]
         self.state: str = outcome["state"]
         self.reason: str = outcome["reason"]
-        self._made_of = (outcome, last_lines)
+        self._made_of = (outcome, last_lines, what)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._made_of
@@ -230,7 +230,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         if not self._start():
             return
         lines = self.logs().splitlines()[-_LAST_LINES:]
-        self._end(JobFailed(outcome, "\n".join(lines)))
+        self._end(JobFailed(outcome, "\n".join(lines), self.what))
 
     def break_down(self, why: str, cause: BaseException | None) -> None:
         """It cannot end any more, unless it has."""
@@ -251,7 +251,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
 
     def _unreadable(self, why: str, cause: BaseException) -> BaseException:
         known = self._outcome
-        error = JobFailed({**known, "reason": why}) if known else BrokenProcessPool(f"{self.what}: {why}")
+        error = JobFailed({**known, "reason": why}, what=self.what) if known else BrokenProcessPool(f"{self.what}: {why}")
         error.__cause__ = cause
         return error
 

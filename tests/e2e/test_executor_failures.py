@@ -117,3 +117,46 @@ with pool(1, reuse=True, initializer=shorten) as executor:
     print("another worker")
 """)  # fmt: skip
     assert told == "another worker\n" and set(home.states().values()) == {"done"}
+
+
+def test_messages_are_in_the_words_of_those_who_wrote_arguments(home):
+    told = python(home, """
+import datetime
+for wrong in (dict(timeout=3600), dict(memory=1 << 30), dict(timeout="soon"), dict(retries="x"), dict(env=["A"]), dict(priority="high"), dict(memory=object()),
+              dict(gpu="*H100*"), dict(uses="db"), dict(sharing="mps"), dict(grow={"memory": 2}, retries=1), dict(max_parallel="x"), dict(needs="a"),
+              dict(failures=[{"match": "a", "class": "b"}]), dict(name="-x"), dict(name="@")):
+    try:
+        pool(1, **wrong)
+        print("NOT REFUSED", wrong)
+    except (TypeError, ValueError) as error:
+        print(error)
+for workers in ("4", 1.5, True):
+    try:
+        pergpu.Executor(workers, gpus=0)
+    except TypeError as error:
+        print(error)
+with pool(1, timeout=datetime.timedelta(minutes=1), name="two words") as executor:
+    print(executor.submit(os._exit, 3).exception())
+try:
+    pergpu.attach("nothing")
+except RuntimeError as error:
+    print(error)
+""")  # fmt: skip
+    lines = told.splitlines()
+    assert lines[0] == 'timeout is 3600; expected a duration with its unit, such as "3600s" or "12h", or a timedelta'
+    assert lines[1] == 'memory is 1073741824; expected a size with its unit, such as "64GiB" or "500MB"'
+    assert 'a dict like {"max": 2' in lines[3] and lines[4] == "`env` must be a dict, not a list"
+    assert "call _exit(status=3) (job 1): failed: exit code 3" in told and "max_workers is '4'; expected a whole number" in told
+    for word in ("<stdin>", "[steps", "--add", "--lanes", "not the text", "not the number", " table", "[limits]", "NOT REFUSED", "pergpu:", " = "):
+        assert word not in told, (word, told)
+
+
+def test_a_sweep_of_others_is_no_place_for_calls(home):
+    """It has other steps, and nothing lies beside its calls."""
+    home.submit('name = "train"\n[steps.main]\ncommand = ["true"]\n', "--lanes", "1")
+    home.wait()
+    told = python(home, """
+error = pool(1, name="train").submit(abs, -1).exception()
+print(type(error).__name__, error)
+""")  # fmt: skip
+    assert told == "BrokenExecutor calls named 'train' are there already, of an executor with another `reuse`; choose another name\n"

@@ -1,0 +1,43 @@
+"""What `pergpu submit` says of a sweep file, in the words of those who wrote arguments: no lines, no options, no steps."""
+
+from __future__ import annotations
+
+import re
+
+_REPLACED = [
+    # Lines of the file, and where in them.
+    (r"(?m)^<stdin>:\d+:\d+: |^ *\d+ \|.*\n *\|.*\n?", ""),
+    (r"\[steps\.\w+\] (?=(names|uses|limits|asks|needs|has)\b)", "Executor() "),
+    (r" in \[steps\.\w+\]|\[steps\.\w+\]:? ", ""),
+    (r"(?m)^pergpu: ", ""),
+    # Sweeps that rows are added to.
+    (r"(--add: )?the file lacks step \w+, which sweep (.*) has: .*", r"calls named '\2' are there already, of an executor with another `reuse`; choose another name"),
+    (r"(--add: )?sweep (.*) has no step \w+: .*", r"calls named '\2' are there already, of an executor with another `reuse`; choose another name"),
+    (r"(--add: )?`command` of step \w+ is not what sweep (.*) has, whose .*", r"calls named '\2' are there already, of another Python or pergpu; choose another name"),
+    (r"(--add: )?`(\w+)` of step \w+ is not what sweep (.*) has, whose .*", r"calls named '\3' are there already, with another `\2`; choose another name"),
+    (r"--add: ", ""),
+    (r"(, or|;)? submit the whole file without --add", ""),
+    (r"--lanes N", "lanes=N"),
+    # Types and values of TOML.
+    (r"\{ max = 2, on = \[\"exit\"\] \}", '{"max": 2, "on": ["exit"]}'),
+    (r"\ba table\b", "a dict"),
+    (r"\ba text\b", "a str"),
+    (r"\btruth value\b|\bboolean\b", "bool"),
+    (r"not the (text|number) ", "not "),
+    (r"\b(gpus|sharing|retries|timeout|memory|gpu_memory) = (\"[^\"]*\"|[\d.]+)", r"\1=\2"),
+    # Arguments that have another name here.
+    (r"\bmax_parallel\b", "max_workers"),
+    (r"(uses `[^`]*`), which is not in \[limits\]", r"\1: limits are of sweep files, leave `uses` out"),
+    (r"and the step has no `(\w+)` that could grow", r"and there is no `\1` that could grow"),
+]  # fmt: skip
+
+
+def in_python(words: str) -> str:
+    """The same without what only a sweep file or a command line has.
+
+    >>> in_python('<stdin>:3:5: `timeout` must be a duration, not the text "soon" in [steps.call]')
+    '`timeout` must be a duration, not "soon"'
+    """
+    for pattern, text in _REPLACED:
+        words = re.sub(pattern, text, words)
+    return words.strip()
