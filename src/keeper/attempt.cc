@@ -69,7 +69,8 @@ os::ProcessAttributes attributes_of(const Shell& shell) {
 }
 
 os::SpawnPlan spawn_plan_of(const Start& start, int log_fd, const std::vector<os::UniqueFd>& leases,
-                            const os::UniqueFd& folder_lock, const os::Cgroup* group) {
+                            const std::vector<os::UniqueFd>& folder_locks,
+                            const os::Cgroup* group) {
   os::SpawnPlan plan;
   plan.argv = start.argv;
   plan.env = start.env;
@@ -88,9 +89,9 @@ os::SpawnPlan spawn_plan_of(const Start& start, int log_fd, const std::vector<os
     for (const Limit& limit : start.limits)
       plan.limits.push_back({.resource = limit.resource, .soft = limit.soft});
   }
-  int as = first_lease_fd(leases.size() + 1);
+  int as = first_lease_fd(leases.size() + folder_locks.size());
   for (const os::UniqueFd& lease : leases) plan.fds.push_back({.fd = lease.get(), .as = as++});
-  if (folder_lock) plan.fds.push_back({.fd = folder_lock.get(), .as = as});
+  for (const os::UniqueFd& lock : folder_locks) plan.fds.push_back({.fd = lock.get(), .as = as++});
   if (group != nullptr) {
     plan.group_fd = group->born_in();
     plan.join_fds = group->join_fds();
@@ -133,7 +134,7 @@ LogStamp stamp_of_log(const os::UniqueFd& log, const Moment& now) {
 
 std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::UniqueFd> leases,
                                                   const os::Cgroup* group,
-                                                  os::UniqueFd folder_lock) {
+                                                  std::vector<os::UniqueFd> folder_locks) {
   const auto failed = [&](std::string phase, int error, std::string object) {
     return SpawnFailed{plan.id, std::move(phase), error, std::move(object)};
   };
@@ -147,11 +148,11 @@ std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::Un
     log = open_log(plan, log_error);
   }
   if (!log) return failed("open log", log_error, plan.log_path);
-  if (folder_lock) os::lock_log(log.get());
+  if (!folder_locks.empty()) os::lock_log(log.get());
 
   Attempt attempt;
   if (!plan.outputs.empty() || !plan.patterns.empty()) attempt.stamp_ = stamp_of(log.get());
-  os::SpawnResult result = os::spawn(spawn_plan_of(plan, log.get(), leases, folder_lock, group));
+  os::SpawnResult result = os::spawn(spawn_plan_of(plan, log.get(), leases, folder_locks, group));
   if (const auto* failure = std::get_if<os::SpawnFailure>(&result)) {
     const int error = failure->os_errno;
     const bool may_be_seen = error == ENOENT || error == ENOTDIR || error == EACCES;
@@ -168,7 +169,7 @@ std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::Un
   const std::optional<os::ProcStat> stat = os::read_stat(attempt.pid_);
   attempt.start_ticks_ = stat ? stat->start_ticks : 0;
   attempt.leases_ = std::move(leases);
-  attempt.folder_lock_ = std::move(folder_lock);
+  attempt.folder_locks_ = std::move(folder_locks);
   attempt.plan_ = std::move(plan);
   attempt.plan_.env = {};  // has served; may be large
   attempt.plan_.folder = {};
@@ -375,7 +376,7 @@ Exited Attempt::finish() {
   out.left_count = left_count_;
   out.left_names = left_names_;
   leases_.clear();
-  folder_lock_.reset();
+  folder_locks_.clear();
   return out;
 }
 

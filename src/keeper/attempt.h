@@ -26,11 +26,11 @@ namespace pergpu::keeper {
 class Attempt {
  public:
   /// Starts the program; the folder is prepared.  `leases` are inherited by it and held here until
-  /// the attempt has finished, and so is the `folder`'s lock.
+  /// the attempt has finished, and so are the locks of its folder.
   /// `group`: where it runs, borrowed until the attempt has finished; nullptr: none.
   static std::variant<Attempt, SpawnFailed> begin(Start plan, std::vector<os::UniqueFd> leases,
                                                   const os::Cgroup* group,
-                                                  os::UniqueFd folder_lock = {});
+                                                  std::vector<os::UniqueFd> folder_locks = {});
 
   AttemptId id() const { return plan_.id; }
   Started started() const;
@@ -78,7 +78,7 @@ class Attempt {
 
   Start plan_;
   std::vector<os::UniqueFd> leases_;
-  os::UniqueFd folder_lock_;
+  std::vector<os::UniqueFd> folder_locks_;
   pid_t pid_ = 0;
   std::uint64_t start_ticks_ = 0;
   timespec stamp_ = {};

@@ -11,23 +11,26 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <vector>
 
 #include "os/file.h"
 #include "os/lock.h"
+#include "os/real_path.h"
 
 namespace pergpu::os {
 namespace {
 
 constexpr mode_t kMode = 0644;  // others must be able to lock it; it holds a name and no secret
+constexpr mode_t kFolderMode = 0755;
 constexpr std::size_t kLongestName = 400;
 constexpr int kRounds = 16;
+constexpr int kTries = 4;
 
 /// Nobody else's name for somebody's file, no link, no FIFO.
 bool is_lock_file(const struct stat& st) { return S_ISREG(st.st_mode) && st.st_nlink <= 1; }
 
 /// For a moment others look at the lock, too.
 bool lock_now(int fd) {
-  constexpr int kTries = 4;
   for (int i = 0; i < kTries; ++i) {
     if (i > 0) ::usleep(1000);
     if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
@@ -37,7 +40,9 @@ bool lock_now(int fd) {
   return false;
 }
 
-bool cannot_lock_files(int code) {
+bool cannot_lock_files(const Error& error) {
+  const int code = error.os_errno;
+  if (error.kind == ErrorKind::Denied) return false;  // the file is none that pergpu locks
   return code == EOPNOTSUPP || code == ENOLCK || code == ENOSYS || code == EINVAL || code == EBADF;
 }
 
@@ -51,8 +56,8 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-std::string process_words(const struct stat& st) {
-  const pid_t pid = lock_holder(st);
+std::string process_words(const struct stat& st, bool shared) {
+  const pid_t pid = lock_holder(st, shared);
   if (pid <= 0) return "another process";
   struct stat process = {};
   const std::string proc = "/proc/" + std::to_string(pid);
@@ -71,20 +76,22 @@ bool is_log_held(const std::string& folder) {
 
 constexpr char kLogHeld[] = "processes that an earlier attempt has left, which write to its log";
 
-/// Who holds the lock on this open file.
-std::string holder_of(int fd) {
-  struct stat st = {};
-  if (::fstat(fd, &st) < 0) return "another process";
-  std::array<char, kLongestName> name{};
-  const ssize_t size = S_ISREG(st.st_mode) ? ::pread(fd, name.data(), name.size(), 0) : 0;
-  if (size <= 0) return process_words(st);
-  return printable(std::string_view(name.data(), static_cast<std::size_t>(size)));
+/// Only shared locks are in the way: pergpu takes none, so the file doesn't name their holder.
+bool has_shared_lock(int fd) {
+  if (::flock(fd, LOCK_SH | LOCK_NB) < 0) return false;
+  (void)::flock(fd, LOCK_UN);
+  return true;
 }
 
-Error busy(int fd) { return {ErrorKind::Busy, EWOULDBLOCK, holder_of(fd)}; }
-
-UniqueFd open_folder(const std::string& folder) {
-  return UniqueFd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+/// Who holds the lock on this open file.
+std::string holder_of(int fd, const std::string& path) {
+  struct stat st = {};
+  if (::fstat(fd, &st) < 0) return "another process";
+  if (has_shared_lock(fd)) return process_words(st, true) + ", by a shared lock on " + path;
+  std::array<char, kLongestName> name{};
+  const ssize_t size = S_ISREG(st.st_mode) ? ::pread(fd, name.data(), name.size(), 0) : 0;
+  if (size <= 0) return process_words(st, false);
+  return printable(std::string_view(name.data(), static_cast<std::size_t>(size)));
 }
 
 bool is_remote(const std::string& folder) {
@@ -92,26 +99,78 @@ bool is_remote(const std::string& folder) {
   return remote && *remote;
 }
 
-Result<UniqueFd> lock_folder_itself(const std::string& folder) {
-  UniqueFd fd = open_folder(folder);
-  if (!fd) return os_error("open " + folder);
-  if (lock_now(fd.get())) return fd;
-  if (errno == EWOULDBLOCK) return busy(fd.get());
-  return os_error("lock " + folder);
+enum class Kind { File, HiddenFolder, Itself };
+/// What is locked to have a folder.
+struct Place {
+  std::string path = {};
+  Kind kind = Kind::File;
+  bool is_beside = false;
+};
+
+/// The names under which a folder lies in its parent: its path's, and the one that a link leads to.
+std::vector<std::string> names_of(std::string folder) {
+  while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  std::vector<std::string> names;
+  const std::string last = folder.substr(folder.rfind('/') + 1);
+  const bool is_name = !last.empty() && last != "." && last != "..";
+  if (is_name) names.push_back(folder);
+  struct stat st = {};
+  const bool is_there = ::lstat(folder.c_str(), &st) == 0;
+  if (is_name && (!is_there || !S_ISLNK(st.st_mode))) return names;
+  if (std::string real = real_path(folder); real != "/") names.push_back(std::move(real));
+  return names;
+}
+
+/// In the order in which they are locked.
+std::vector<Place> places_of(const std::string& folder, bool remote) {
+  std::vector<Place> places;
+  for (const std::string& name : names_of(folder)) {
+    places.push_back(
+        {.path = parent_of(name) + "/" + FolderLock::kName + "." + name.substr(name.rfind('/') + 1),
+         .kind = remote ? Kind::HiddenFolder : Kind::File,
+         .is_beside = true});
+  }
+  if (remote) {
+    places.push_back({.path = folder, .kind = Kind::Itself});
+  } else {
+    places.push_back({.path = folder + "/" + FolderLock::kName});
+  }
+  return places;
 }
 
 struct Opened {
   UniqueFd fd = {};
   bool is_writable = true;
 };
-Opened open_lock_file(const std::string& path) {
+
+Opened open_file(const std::string& path) {
   constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
   Opened out{UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | kFlags, kMode))};
   if (out.fd || (errno != EACCES && errno != EPERM)) return out;
   const int denied = errno;
-  out = {UniqueFd(::open(path.c_str(), O_RDONLY | kFlags)), false};
+  // Its maker's umask may keep us out until the maker has set the mode.
+  for (int i = 0; i < kTries; ++i) {
+    if (i > 0) ::usleep(1000);
+    out = {UniqueFd(::open(path.c_str(), O_RDONLY | kFlags)), false};
+    if (out.fd || errno != EACCES) break;
+  }
   if (!out.fd && errno == ENOENT) errno = denied;
   return out;
+}
+
+/// Makes it if need be.
+Opened open_place(const Place& place) {
+  constexpr int kFolder = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  switch (place.kind) {
+    case Kind::File:
+      return open_file(place.path);
+    case Kind::HiddenFolder:
+      (void)::mkdir(place.path.c_str(), kFolderMode);
+      return {UniqueFd(::open(place.path.c_str(), kFolder | O_NOFOLLOW)), false};
+    case Kind::Itself:
+      return {UniqueFd(::open(place.path.c_str(), kFolder)), false};
+  }
+  return {};
 }
 
 /// The file is ours and has no other name: what is written to it is written nowhere else.
@@ -122,57 +181,100 @@ void write_name(int fd, const struct stat& st, std::string_view name) {
   (void)!::pwrite(fd, name.data(), name.size(), 0);
 }
 
-bool leads_to(const std::string& path, const struct stat& st) {
+bool leads_to(const Place& place, const struct stat& st) {
   struct stat named = {};
-  return ::lstat(path.c_str(), &named) == 0 && named.st_dev == st.st_dev &&
-         named.st_ino == st.st_ino;
+  const int looked = place.kind == Kind::Itself ? ::stat(place.path.c_str(), &named)
+                                                : ::lstat(place.path.c_str(), &named);
+  return looked == 0 && named.st_dev == st.st_dev && named.st_ino == st.st_ino;
+}
+
+/// REQUIRES: the caller has its lock, or it can't be locked.
+void remove(const Place& place) {
+  if (place.kind == Kind::File) ::unlink(place.path.c_str());
+  if (place.kind == Kind::HiddenFolder) ::rmdir(place.path.c_str());
+}
+
+enum class Use { Take, Look };
+
+Result<UniqueFd> lock_place(const Place& place, Use use, std::string_view holder) {
+  for (int round = 0; round < kRounds; ++round) {
+    Opened opened = open_place(place);
+    if (!opened.fd) return os_error("open " + place.path);
+    const int fd = opened.fd.get();
+    if (!lock_now(fd)) {
+      if (errno == EWOULDBLOCK) {
+        return Error{ErrorKind::Busy, EWOULDBLOCK, holder_of(fd, place.path)};
+      }
+      const Error error = os_error("lock " + place.path);
+      if (place.is_beside && cannot_lock_files(error)) remove(place);
+      return error;
+    }
+    struct stat st = {};
+    if (::fstat(fd, &st) < 0) return os_error("stat " + place.path);
+    if (place.kind == Kind::File && !is_lock_file(st)) {
+      return Error{ErrorKind::Denied, EINVAL,
+                   place.path + " is no plain file, or has a second name; remove it"};
+    }
+    if (!leads_to(place, st)) continue;  // its holder has removed it
+    if (use == Use::Look) {
+      remove(place);
+      return std::move(opened.fd);
+    }
+    const bool is_ours = st.st_uid == ::geteuid();
+    if (place.kind == Kind::HiddenFolder && is_ours) (void)::fchmod(fd, kFolderMode);
+    if (place.kind != Kind::File) return std::move(opened.fd);
+    const bool can_write = is_ours && opened.is_writable;
+    if (can_write) write_name(fd, st, holder);
+    // With somebody else's file the lock is as good, but would show the name of who had it before.
+    if (!can_write && round + 1 < kRounds && ::unlink(place.path.c_str()) == 0) continue;
+    return std::move(opened.fd);
+  }
+  return Error{ErrorKind::Busy, EWOULDBLOCK, "others, one after the other"};
+}
+
+/// Both for who takes a folder and for who looks whether it could be taken: if they didn't ask for
+/// the same locks, a job would be started and refused again and again.
+Result<std::vector<UniqueFd>> lock_folder(const std::string& folder, Use use,
+                                          std::string_view holder) {
+  const bool remote = is_remote(folder);
+  std::vector<UniqueFd> fds;
+  std::vector<Place> held;
+  const auto give_back = [&](Error error) {
+    for (const Place& place : held) remove(place);
+    return error;
+  };
+  for (const Place& place : places_of(folder, remote)) {
+    Result<UniqueFd> fd = lock_place(place, use, holder);
+    const bool is_inside = place.kind == Kind::File && !place.is_beside;
+    if (!fd && is_inside && cannot_lock_files(fd.error())) {
+      fd = lock_place({.path = folder, .kind = Kind::Itself}, use, holder);
+    }
+    if (!fd) {
+      if (place.is_beside && fd.error().kind != ErrorKind::Busy) continue;  // the other must do
+      return give_back(std::move(fd).error());
+    }
+    if (use == Use::Look) continue;
+    fds.push_back(*std::move(fd));
+    if (place.is_beside) held.push_back(place);
+  }
+  if (!remote && is_log_held(folder)) {
+    return give_back({ErrorKind::Busy, EWOULDBLOCK, kLogHeld});
+  }
+  return fds;
 }
 
 }  // namespace
 
 Result<FolderLock> FolderLock::take(const std::string& folder, std::string_view holder) {
-  const auto itself = [&]() -> Result<FolderLock> {
-    Result<UniqueFd> fd = lock_folder_itself(folder);
-    if (!fd) return std::move(fd).error();
-    return FolderLock(*std::move(fd));
-  };
-  if (is_remote(folder)) return itself();
-  const std::string path = folder + "/" + FolderLock::kName;
-  for (int round = 0; round < kRounds; ++round) {
-    Opened file = open_lock_file(path);
-    if (!file.fd) return os_error("open " + path);
-    struct stat st = {};
-    if (::fstat(file.fd.get(), &st) < 0) return os_error("stat " + path);
-    if (!is_lock_file(st)) {
-      return Error{ErrorKind::Denied, EINVAL,
-                   path + " is no plain file, or has a second name; remove it"};
-    }
-    if (!lock_now(file.fd.get())) {
-      if (errno == EWOULDBLOCK) return busy(file.fd.get());
-      if (cannot_lock_files(errno)) return itself();
-      return os_error("lock " + path);
-    }
-    if (!leads_to(path, st)) continue;  // its holder has removed it
-    if (is_log_held(folder)) return Error{ErrorKind::Busy, EWOULDBLOCK, kLogHeld};
-    const bool is_ours = file.is_writable && st.st_uid == ::geteuid();
-    if (is_ours) write_name(file.fd.get(), st, holder);
-    // With somebody else's file the lock is as good, but would show the name of who had it before.
-    if (!is_ours && round + 1 < kRounds && ::unlink(path.c_str()) == 0) continue;
-    return FolderLock(std::move(file.fd));
-  }
-  return Error{ErrorKind::Busy, EWOULDBLOCK, "others, one after the other"};
+  Result<std::vector<UniqueFd>> fds = lock_folder(folder, Use::Take, holder);
+  if (!fds) return std::move(fds).error();
+  return FolderLock(*std::move(fds));
 }
 
 std::optional<std::string> holder_of_folder(const std::string& folder) {
-  const std::string path = folder + "/" + FolderLock::kName;
-  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
-  UniqueFd fd(::open(path.c_str(), kFlags));
-  if (!fd) fd = open_folder(folder);
-  if (fd && ::flock(fd.get(), LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
-    return holder_of(fd.get());
-  }
-  if (is_remote(folder) || !is_log_held(folder)) return std::nullopt;
-  return kLogHeld;
+  const Result<std::vector<UniqueFd>> fds = lock_folder(folder, Use::Look, {});
+  if (fds || fds.error().kind != ErrorKind::Busy) return std::nullopt;
+  return fds.error().message;
 }
 
 void lock_log(int fd) {
@@ -183,12 +285,15 @@ void lock_log(int fd) {
 }
 
 void tidy_folder(const std::string& folder) {
-  const std::string path = folder + "/" + FolderLock::kName;
-  const UniqueFd fd(
-      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
-  struct stat st = {};
-  if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB) < 0 || ::fstat(fd.get(), &st) < 0) return;
-  if (is_lock_file(st) && leads_to(path, st)) ::unlink(path.c_str());
+  for (const Place& place : places_of(folder, is_remote(folder))) {
+    if (place.kind == Kind::Itself) continue;
+    const UniqueFd fd(
+        ::open(place.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+    struct stat st = {};
+    if (!fd || !lock_now(fd.get()) || ::fstat(fd.get(), &st) < 0) continue;
+    const bool is_its_kind = place.kind == Kind::HiddenFolder || is_lock_file(st);
+    if (is_its_kind && leads_to(place, st)) remove(place);
+  }
 }
 
 }  // namespace pergpu::os

@@ -1,26 +1,33 @@
 // FolderLock: the right to work in a folder, for the processes of one attempt of a job.
 //
-// It is `flock(LOCK_EX)` on one open file description of <folder>/.pergpu-lock.  The descriptor is
-// inherited by the first process of the attempt, so that the kernel ends the lock when the last
-// process that has it is gone: killing all of pergpu frees no folder that is worked in.  The lock
-// is on the file itself: it does not matter by which path, user or home the folder is reached.
+// It is `flock(LOCK_EX)` on two files: .pergpu-lock in the folder, and .pergpu-lock.<name> beside
+// it, in its parent.  Their descriptors are inherited by the first process of the attempt, so that
+// the kernel ends the locks when the last process that has them is gone: killing all of pergpu
+// frees no folder that is worked in.
 //
-// Protocol: whoever has the lock checks that the path still leads to the locked file, writes its
-// name into it, and never unlocks; closing the last descriptor does.  The file may be removed by
-// whoever holds the lock (tidy_folder()).  It is a file and not the folder itself that is locked,
-// because a job may use flock on its own folder.
+// Why two?  The inner lock doesn't depend on the path, user or home by which the folder is reached,
+// and it's the one that attempts of earlier releases hold.  But a job may remove or move its folder
+// and make it again (`rm -rf "$PERGPU_OUT"`), and only the lock beside it outlives that.  Where the
+// parent can't be written to, the inner lock has to do.
+//
+// Protocol: a process that gets a lock checks that the path still leads to the locked file, writes
+// its name into it, and never unlocks; closing the last descriptor does.  A file may be removed by
+// the holder of its lock (tidy_folder()).  Files and not the folder itself are locked, because a
+// job may use flock on its own folder.
 //
 // Programs close what they inherit before they start others (Python's subprocess does), but not
-// their output: so the open log is locked, too (lock_log()), and as long as somebody has it the
+// their output: so the open log is locked, too (lock_log()), and as long as a process has it the
 // folder is in use.
 //
-// On a network file system, and where files cannot be locked, the folder is locked: the kernel does
-// that without asking a server.  Then the lock holds on this machine only.
+// On a network file system folders are locked: the kernel does that without asking a server.  They
+// are the folder itself and a hidden one beside it, and the locks hold on this machine only.  Where
+// files can't be locked for another reason, only the folder itself is.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "os/fd.h"
 #include "result.h"
@@ -37,22 +44,22 @@ class FolderLock {
   /// ErrorKind::Busy: somebody works there; the message is who.  NotFound: there is no folder.
   static Result<FolderLock> take(const std::string& folder, std::string_view holder);
 
-  explicit operator bool() const { return static_cast<bool>(fd_); }
-  int fd() const { return fd_.get(); }
-  UniqueFd release() { return std::move(fd_); }
+  explicit operator bool() const { return !fds_.empty(); }
+  std::vector<UniqueFd> release() { return std::move(fds_); }
 
  private:
-  explicit FolderLock(UniqueFd fd) : fd_(std::move(fd)) {}
-  UniqueFd fd_;
+  explicit FolderLock(std::vector<UniqueFd> fds) : fds_(std::move(fds)) {}
+  std::vector<UniqueFd> fds_;
 };
 
 /// Of the file that is to become the output of the attempt.  REQUIRES: the caller has the folder.
 void lock_log(int fd);
 
-/// Who works in the folder, as take() says it; nullopt: nobody.
+/// Who works in the folder, as take() says it; nullopt: nobody.  It tries the locks that take()
+/// tries, and gives them back at once.
 std::optional<std::string> holder_of_folder(const std::string& folder);
 
-/// Removes the lock's file unless somebody holds the lock.
+/// Removes those of the locks' files that are not locked.
 void tidy_folder(const std::string& folder);
 
 }  // namespace pergpu::os

@@ -32,7 +32,7 @@ std::string holder(int fd) {
   return size > 0 ? std::string(note.data(), static_cast<std::size_t>(size)) : "another process";
 }
 
-pid_t holder_in(const std::string& locks, const std::string& inode) {
+pid_t holder_in(const std::string& locks, const std::string& inode, bool shared) {
   std::istringstream lines(locks);
   for (std::string line; std::getline(lines, line);) {
     // 3: FLOCK  ADVISORY  WRITE 4711 00:19:42 0 EOF
@@ -40,7 +40,7 @@ pid_t holder_in(const std::string& locks, const std::string& inode) {
     std::string number, type, advice, access, where;
     pid_t pid = 0;
     if (!(fields >> number >> type >> advice >> access >> pid >> where)) continue;
-    if (type == "FLOCK" && access == "WRITE" && where == inode) return pid;
+    if (type == "FLOCK" && access == (shared ? "READ" : "WRITE") && where == inode) return pid;
   }
   return 0;
 }
@@ -71,7 +71,7 @@ Result<FileLock> FileLock::try_lock(const std::string& path, std::string_view no
   return Error{ErrorKind::Busy, 0, "lock " + path + ": the file is being replaced again and again"};
 }
 
-pid_t lock_holder(const struct stat& file) {
+pid_t lock_holder(const struct stat& file, bool shared) {
   std::array<char, 64> inode{};
   std::snprintf(inode.data(), inode.size(), "%02x:%02x:%llu", major(file.st_dev),
                 minor(file.st_dev), static_cast<unsigned long long>(file.st_ino));
@@ -81,7 +81,7 @@ pid_t lock_holder(const struct stat& file) {
   for (int look = 0; look < kLooks; ++look) {
     const Result<std::string> locks = read_file("/proc/locks", 16u << 20);
     if (!locks) return 0;
-    if (const pid_t pid = holder_in(*locks, inode.data()); pid > 0) return pid;
+    if (const pid_t pid = holder_in(*locks, inode.data(), shared); pid > 0) return pid;
   }
   return 0;
 }

@@ -29,8 +29,8 @@ class FileLock {
   UniqueFd fd_;
 };
 
-/// The process that /proc/locks names for an exclusive flock on this file; 0: it names none.  Reads
-/// /proc: for words, not for decisions.
-pid_t lock_holder(const struct stat& file);
+/// A process that /proc/locks names for an exclusive (or a shared) flock on this file; 0: it names
+/// none.  Reads /proc: for words, not for decisions.
+pid_t lock_holder(const struct stat& file, bool shared = false);
 
 }  // namespace pergpu::os

@@ -200,6 +200,51 @@ def test_a_job_waits_for_a_folder_that_another_home_works_in_and_names_it(new_ho
     wait_until(lambda: not os.path.exists(folder + "/.pergpu-lock"), "the end of the lock file")
 
 
+AWAY = {"removed": 'rm -rf "$PERGPU_OUT"', "moved": 'mv "$PERGPU_OUT" "$PERGPU_OUT.before"'}
+
+
+@pytest.mark.parametrize("how", AWAY)
+def test_a_job_that_makes_its_folder_again_is_still_alone_in_it(new_home, how):
+    shell = f"{AWAY[how]}; mkdir -p \"$PERGPU_OUT\"; exec stamp"
+    first, second = shared(new_home, f"[steps.train]\nshell = '{shell}'\n")
+    run = os.path.realpath(first.root) + "/shared/s/00"
+    first.close_gate()
+    first.run("submit", first.sweep)
+    wait_until(lambda: first.stamps.count("start") == 1, "the start")
+    second.run("submit", second.sweep)
+    wait_until(lambda: second.stamps.count("start") == 2 or "in use by job 1 of sweep s" in reason_of(second), "the reason")
+    assert first.stamps.count("start") == 1, "two live jobs in one folder"
+    for victim in [first.coordinator(), *first.keepers()]:  # neither frees the folder
+        os.kill(victim, signal.SIGKILL)
+    first.open_gate()
+    assert second.wait() == 0
+    first.run("ps")
+    assert first.wait() == 0
+    starts = [line[0] for line in first.stamps.lines()]
+    assert starts == ["start", "end"] * (len(starts) // 2)
+    wait_until(lambda: not [name for name in os.listdir(run) if name.startswith(".")], "the end of the lock files")
+
+
+def test_a_shared_lock_on_the_lock_file_is_waited_for_without_a_start(home):
+    path = os.path.realpath(home.work) + "/runs/sweep/00/train/.pergpu-lock"
+    os.makedirs(os.path.dirname(path))
+    lockers = {}
+    for _ in range(2):
+        locker = subprocess.Popen(["flock", "-s", "-F", path, "sleep", "1000"])
+        lockers[locker.pid] = locker
+        wait_until(lambda: f" {locker.pid} " in read("/proc/locks"), "its lock")
+    home.submit(ONE)
+    while lockers:  # a look finds the second one, and not a start
+        words = f" of uid {os.getuid()}, by a shared lock on {path}"
+        pid = wait_until(lambda: next((pid for pid in lockers if f"process {pid}{words}" in home.only()["reason"]), 0), words)
+        assert home.only()["attempt"] == 1 and home.stamps.count("start") == 0
+        locker = lockers.pop(pid)
+        locker.kill()
+        locker.wait()
+    assert home.wait() == 0
+    assert home.only()["attempt"] == 2 and home.stamps.count("start") == 1
+
+
 def test_a_job_that_waits_for_its_folder_can_be_cancelled(new_home):
     first, second = shared(new_home, ONE)
     first.close_gate()

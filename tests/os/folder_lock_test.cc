@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -138,9 +139,154 @@ TEST(FolderLock, LeftByAnotherUserIsTakenOver) {
   EXPECT_EQ(holder_of_folder(dir.path()), "me");
 }
 
+/// A folder in a folder of its own, where the lock beside it lies.
+class FolderLockBeside : public testing::Test {
+ protected:
+  FolderLockBeside() { make(); }
+  void make() { ASSERT_EQ(::mkdir(folder_.c_str(), 0755), 0); }
+  std::vector<std::string> names() const { return *list_dir(dir_.path()); }
+
+  const std::vector<std::string> alone_ = {"train"};
+  TempDir dir_;
+  std::string folder_ = dir_ / "train";
+  std::string beside_ = dir_ / ".pergpu-lock.train";
+};
+
+TEST_F(FolderLockBeside, OutlivesAFolderThatIsRemovedAndMadeAgain) {
+  Result<FolderLock> held = FolderLock::take(folder_, "job 1 of sweep a");
+  ASSERT_TRUE(held);
+  ASSERT_TRUE(remove_tree(folder_));
+  EXPECT_EQ(FolderLock::take(folder_, "b").error().message, "job 1 of sweep a");
+  EXPECT_EQ(holder_of_folder(folder_), "job 1 of sweep a");
+  make();
+  EXPECT_EQ(FolderLock::take(folder_, "b").error().message, "job 1 of sweep a");
+  EXPECT_EQ(holder_of_folder(folder_), "job 1 of sweep a");
+  held->release();
+  EXPECT_EQ(holder_of_folder(folder_), std::nullopt);
+  EXPECT_TRUE(FolderLock::take(folder_, "b"));
+}
+
+TEST_F(FolderLockBeside, OutlivesAFolderThatIsMovedAway) {
+  const Result<FolderLock> held = FolderLock::take(folder_, "a");
+  ASSERT_TRUE(held);
+  ASSERT_EQ(::rename(folder_.c_str(), (dir_ / "before").c_str()), 0);
+  make();
+  EXPECT_EQ(FolderLock::take(folder_, "b").error().message, "a");
+  EXPECT_EQ(FolderLock::take(dir_ / "before", "b").error().message, "a");
+}
+
+TEST_F(FolderLockBeside, IsTheSameThroughALinkToTheFolder) {
+  ASSERT_EQ(::symlink("train", (dir_ / "link").c_str()), 0);
+  for (const char* name : {"link", "train", "train//", "link/.", "link/../train/"}) {
+    Result<FolderLock> held = FolderLock::take(dir_ / name, "a");
+    ASSERT_TRUE(held) << name;
+    ASSERT_TRUE(remove_tree(folder_));
+    make();
+    EXPECT_EQ(FolderLock::take(folder_, "b").error().kind, ErrorKind::Busy) << name;
+    EXPECT_EQ(FolderLock::take(dir_ / "link", "b").error().kind, ErrorKind::Busy) << name;
+    held->release();
+    tidy_folder(dir_ / "link");
+    EXPECT_EQ(names(), (std::vector<std::string>{"link", "train"})) << name;
+  }
+}
+
+TEST_F(FolderLockBeside, AttemptsOfEarlierReleasesAreSeenAndSeeIt) {
+  const std::string inside = folder_ + "/" + FolderLock::kName;
+  {
+    const UniqueFd theirs(::open(inside.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    ASSERT_EQ(::flock(theirs.get(), LOCK_EX | LOCK_NB), 0);
+    EXPECT_EQ(FolderLock::take(folder_, "b").error().kind, ErrorKind::Busy);
+    EXPECT_TRUE(holder_of_folder(folder_));
+    EXPECT_EQ(names(), alone_);
+  }
+  const Result<FolderLock> held = FolderLock::take(folder_, "a");
+  ASSERT_TRUE(held);
+  const UniqueFd theirs(::open(inside.c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_LT(::flock(theirs.get(), LOCK_EX | LOCK_NB), 0);
+}
+
+TEST_F(FolderLockBeside, LeavesNoFileBehind) {
+  EXPECT_EQ(FolderLock::take(dir_ / "none", "a").error().kind, ErrorKind::NotFound);
+  EXPECT_EQ(holder_of_folder(folder_), std::nullopt);
+  EXPECT_EQ(*list_dir(folder_), std::vector<std::string>{});
+  EXPECT_EQ(names(), alone_);
+  {
+    const Result<FolderLock> held = FolderLock::take(folder_, "a");
+    ASSERT_TRUE(held);
+    tidy_folder(folder_);
+    EXPECT_EQ(names(), (std::vector<std::string>{".pergpu-lock.train", "train"}));
+  }
+  ASSERT_TRUE(remove_tree(folder_));
+  tidy_folder(folder_);
+  EXPECT_EQ(names(), std::vector<std::string>{});
+}
+
+TEST_F(FolderLockBeside, WithAnotherNameItIsStillLocked) {
+  Result<FolderLock> held = FolderLock::take(folder_, "a");
+  ASSERT_TRUE(held);
+  ASSERT_EQ(::link(beside_.c_str(), (dir_ / "copy").c_str()), 0);  // `cp -al` does this
+  ASSERT_TRUE(remove_tree(folder_));
+  make();
+  EXPECT_EQ(FolderLock::take(folder_, "b").error().kind, ErrorKind::Busy);
+  held->release();
+  EXPECT_TRUE(FolderLock::take(folder_, "b"));  // by the lock inside
+}
+
+TEST_F(FolderLockBeside, LookRefusesWhatIsRefusedForASharedLock) {
+  for (const std::string& path : {folder_ + "/" + FolderLock::kName, beside_}) {
+    UniqueFd shared(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    ASSERT_EQ(::write(shared.get(), "job 1, gone", 11), 11);
+    ASSERT_EQ(::flock(shared.get(), LOCK_SH | LOCK_NB), 0);
+    const Result<FolderLock> refused = FolderLock::take(folder_, "b");
+    ASSERT_FALSE(refused) << path;
+    EXPECT_EQ(refused.error().kind, ErrorKind::Busy);
+    EXPECT_NE(refused.error().message.find("by a shared lock on " + path), std::string::npos)
+        << refused.error().message;
+    EXPECT_EQ(holder_of_folder(folder_), refused.error().message);
+    shared.reset();
+    EXPECT_EQ(holder_of_folder(folder_), std::nullopt);
+  }
+}
+
+/// As another user, for a while.
+class OtherUser {
+ public:
+  OtherUser() { EXPECT_EQ(::seteuid(12345), 0); }
+  ~OtherUser() { EXPECT_EQ(::seteuid(0), 0); }
+};
+
+TEST_F(FolderLockBeside, WhereTheParentCannotBeWrittenTheInnerOneDoes) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs another user";
+  ASSERT_EQ(::chmod(dir_.path().c_str(), 0755), 0);
+  ASSERT_EQ(::chown(folder_.c_str(), 12345, 12345), 0);
+  const OtherUser other;
+  const Result<FolderLock> held = FolderLock::take(folder_, "a");
+  ASSERT_TRUE(held) << held.error().message;
+  EXPECT_EQ(names(), alone_);
+  EXPECT_EQ(FolderLock::take(folder_, "b").error().message, "a");
+  EXPECT_EQ(holder_of_folder(folder_), "a");
+}
+
+TEST_F(FolderLockBeside, IsOfAllUsersWhateverTheUmaskIs) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs another user";
+  ASSERT_EQ(::chmod(dir_.path().c_str(), 01777), 0);
+  ASSERT_EQ(::chmod(folder_.c_str(), 0777), 0);
+  const mode_t before = ::umask(077);
+  Result<FolderLock> held = FolderLock::take(folder_, "a");
+  ::umask(before);
+  ASSERT_TRUE(held);
+  ASSERT_TRUE(remove_tree(folder_));
+  make();
+  ASSERT_EQ(::chmod(folder_.c_str(), 0777), 0);
+  const OtherUser other;
+  EXPECT_EQ(FolderLock::take(folder_, "b").error().message, "a");
+  EXPECT_EQ(holder_of_folder(folder_), "a");
+  held->release();
+  EXPECT_TRUE(FolderLock::take(folder_, "b"));  // with the file that the first user left
+}
+
 /// Takers and tidiers at once: never two holders, whatever is removed and made in between.
-TEST(FolderLock, IsExclusiveWhileItsFileComesAndGoes) {
-  const TempDir dir;
+void expect_one_holder_at_a_time(const std::string& folder, const std::function<void()>& work) {
   std::atomic<int> inside = 0;
   std::atomic<int> most = 0;
   std::atomic<int> taken = 0;
@@ -148,20 +294,35 @@ TEST(FolderLock, IsExclusiveWhileItsFileComesAndGoes) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 300; ++i) {
-        Result<FolderLock> held = FolderLock::take(dir.path(), "a");
-        if (held) {
-          most = std::max<int>(most, ++inside);
-          ++taken;
-          --inside;
-          { const FolderLock gone = std::move(*held); }
-          if (i % 2 == 0) tidy_folder(dir.path());
-        }
+        Result<FolderLock> held = FolderLock::take(folder, "a");
+        if (!held) continue;
+        most = std::max<int>(most, ++inside);
+        ++taken;
+        work();
+        --inside;
+        { const FolderLock gone = std::move(*held); }
+        if (i % 2 == 0) tidy_folder(folder);
+        if (i % 3 == 0) (void)holder_of_folder(folder);
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(most, 1);
   EXPECT_GT(taken, 100);
+}
+
+TEST(FolderLock, IsExclusiveWhileItsFileComesAndGoes) {
+  const TempDir dir;
+  expect_one_holder_at_a_time(dir.path(), [] {});
+}
+
+TEST_F(FolderLockBeside, IsExclusiveWhileItsHolderMakesTheFolderAgain) {
+  expect_one_holder_at_a_time(folder_, [&] {
+    EXPECT_TRUE(remove_tree(folder_));
+    make();
+  });
+  tidy_folder(folder_);
+  EXPECT_EQ(names(), alone_);
 }
 
 }  // namespace

@@ -1,0 +1,105 @@
+// The right to a folder (os/folder_lock.h) where files can't be locked, on network file systems,
+// and while others look.  This program's flock(2) and statfs(2) are replaced by ones that fail on
+// demand.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fixture.h"
+#include "os/folder_lock.h"
+
+namespace {
+
+std::function<int(int fd, int operation)> on_flock;  // an errno; 0: go on
+bool is_network = false;
+
+}  // namespace
+
+extern "C" int flock(int fd, int operation) noexcept {
+  const int error = on_flock ? on_flock(fd, operation) : 0;
+  if (error == 0) return static_cast<int>(::syscall(SYS_flock, fd, operation));
+  errno = error;
+  return -1;
+}
+
+extern "C" int statfs(const char* path, struct statfs* out) noexcept {
+  const int done = static_cast<int>(::syscall(SYS_statfs, path, out));
+  if (done == 0 && is_network) out->f_type = 0x6969;  // NFS
+  return done;
+}
+
+namespace pergpu::os {
+namespace {
+
+bool is_file(int fd) {
+  struct stat st = {};
+  return ::fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+class FolderLockFaults : public testing::Test {
+ protected:
+  FolderLockFaults() { EXPECT_EQ(::mkdir(folder_.c_str(), 0755), 0); }
+  ~FolderLockFaults() override {
+    on_flock = {};
+    is_network = false;
+  }
+  /// What lies beside the folder.
+  std::vector<std::string> beside() const {
+    std::vector<std::string> names = *list_dir(dir_.path());
+    std::erase(names, "train");
+    return names;
+  }
+
+  TempDir dir_;
+  std::string folder_ = dir_ / "train";
+};
+
+TEST_F(FolderLockFaults, LookAsksForTheFolderWhereItIsTheFolderThatIsLocked) {
+  ASSERT_TRUE(write_file_atomic(folder_ + "/.pergpu-lock", "of a copy", 0644, false));
+  is_network = true;
+  Result<FolderLock> held = FolderLock::take(folder_, "a");
+  ASSERT_TRUE(held) << held.error().message;
+  const Result<FolderLock> refused = FolderLock::take(folder_, "b");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::Busy);
+  EXPECT_EQ(holder_of_folder(folder_), refused.error().message);
+  held->release();
+  EXPECT_EQ(holder_of_folder(folder_), std::nullopt);
+}
+
+TEST_F(FolderLockFaults, OnANetworkFileSystemItOutlivesTheFolder) {
+  is_network = true;
+  Result<FolderLock> held = FolderLock::take(folder_, "a");
+  ASSERT_TRUE(held) << held.error().message;
+  ASSERT_TRUE(remove_tree(folder_));
+  ASSERT_EQ(::mkdir(folder_.c_str(), 0755), 0);
+  EXPECT_EQ(FolderLock::take(folder_, "b").error().kind, ErrorKind::Busy);
+  EXPECT_TRUE(holder_of_folder(folder_));
+  tidy_folder(folder_);
+  EXPECT_EQ(beside().size(), 1u);
+  held->release();
+  tidy_folder(folder_);
+  EXPECT_EQ(beside(), std::vector<std::string>{});
+}
+
+TEST_F(FolderLockFaults, WhereFilesCannotBeLockedBothAskForTheFolder) {
+  on_flock = [](int fd, int) { return is_file(fd) ? EOPNOTSUPP : 0; };
+  Result<FolderLock> held = FolderLock::take(folder_, "a");
+  ASSERT_TRUE(held) << held.error().message;
+  EXPECT_EQ(FolderLock::take(folder_, "b").error().kind, ErrorKind::Busy);
+  EXPECT_TRUE(holder_of_folder(folder_));
+  EXPECT_EQ(beside(), std::vector<std::string>{});
+  held->release();
+  EXPECT_EQ(holder_of_folder(folder_), std::nullopt);
+}
+
+}  // namespace
+}  // namespace pergpu::os
