@@ -281,7 +281,7 @@ void lock_log(int fd) {
   struct statfs fs = {};
   if (::fstatfs(fd, &fs) < 0 || is_network_filesystem(static_cast<std::uint64_t>(fs.f_type)))
     return;
-  (void)::flock(fd, LOCK_EX | LOCK_NB);
+  (void)lock_now(fd);
 }
 
 void tidy_folder(const std::string& folder) {

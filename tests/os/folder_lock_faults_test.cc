@@ -101,5 +101,17 @@ TEST_F(FolderLockFaults, WhereFilesCannotBeLockedBothAskForTheFolder) {
   EXPECT_EQ(holder_of_folder(folder_), std::nullopt);
 }
 
+TEST_F(FolderLockFaults, LogIsLockedAlthoughSomebodyLooksAtThatMoment) {
+  const UniqueFd log(::open((folder_ + "/log.txt").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  int looks = 2;
+  on_flock = [&](int fd, int operation) {
+    const bool is_in_the_way = fd == log.get() && (operation & LOCK_EX) != 0 && looks-- > 0;
+    return is_in_the_way ? EWOULDBLOCK : 0;
+  };
+  lock_log(log.get());
+  on_flock = {};
+  EXPECT_TRUE(holder_of_folder(folder_));
+}
+
 }  // namespace
 }  // namespace pergpu::os
