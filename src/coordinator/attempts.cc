@@ -292,7 +292,9 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence, const std::str
   if (!live.had_company) gpu_care_.attempt_ended(live.gpus, id, live.key, outcome.cls);
   const bool had_folder = !is_folder_in_use(outcome);
   record(id, event::Ended{std::move(outcome), next});
-  if (!had_folder && job.state == JobState::Queued) {
+  if (had_folder) {
+    folder_waits_->forget(id);
+  } else if (job.state == JobState::Queued) {
     folder_waits_->add(id, parts_.world->out_of(job), evidence.spawn_failure->object);
   }
   learn(job, live, share);

@@ -1,4 +1,6 @@
 // The pause grows: short attempts are not waited for longer than they take, long ones cost little.
+// After a refused start the first pause is twice what it was after the refusal before: a look can
+// find free what a start is refused, and each start costs a number of an attempt.
 #include "coordinator/folder_waits.h"
 
 #include <algorithm>
@@ -12,6 +14,8 @@ namespace {
 
 constexpr std::int64_t kFirstPause = 100 * kMillisecond;
 constexpr std::int64_t kLastPause = kSecond;
+constexpr std::int64_t kLongestFirstPause = 60 * kSecond;
+constexpr std::int64_t kRemembered = 600 * kSecond;  // the refusals of a job that isn't started
 
 }  // namespace
 
@@ -21,12 +25,24 @@ FolderWaits::FolderWaits(Parts parts)
 FolderWaits::~FolderWaits() { *alive_ = false; }
 
 void FolderWaits::add(JobId job, std::string folder, std::string holder) {
+  const std::int64_t now_ns = parts_.clock->now().boot_ns;
+  std::erase_if(refusals_, [&](const auto& each) {
+    return !waits_.contains(each.first) && now_ns - each.second.at_ns > kRemembered;
+  });
   const auto [it, is_new] = waits_.try_emplace(job);
   it->second.folder = std::move(folder);
   it->second.holder = std::move(holder);
   if (!is_new) return;
-  it->second.pause_ns = parts_.look ? kFirstPause : kLastPause;
+  Refusals& refusals = refusals_[job];
+  const std::int64_t first_ns = parts_.look ? kFirstPause : kLastPause;
+  refusals.pause_ns = std::clamp(2 * refusals.pause_ns, first_ns, kLongestFirstPause);
+  refusals.at_ns = now_ns;
+  it->second.pause_ns = refusals.pause_ns;
   arm(job, it->second);
+}
+
+void FolderWaits::forget(JobId job) {
+  if (!waits_.contains(job)) refusals_.erase(job);
 }
 
 std::string FolderWaits::words(JobId job) const {
@@ -55,6 +71,9 @@ void FolderWaits::on_found(JobId job, std::optional<std::string> holder) {
   if (it == waits_.end()) return;
   if (!holder || !parts_.is_queued(job)) {
     waits_.erase(it);
+    if (const auto refused = refusals_.find(job); refused != refusals_.end()) {
+      refused->second.at_ns = parts_.clock->now().boot_ns;
+    }
     parts_.freed(job);
     return;
   }

@@ -35,7 +35,10 @@ class FolderWaits {
   explicit FolderWaits(Parts parts);
   ~FolderWaits();
 
+  /// Its start was refused.
   void add(JobId job, std::string folder, std::string holder);
+  /// An attempt of it had the folder: the next refusal is the first one again.
+  void forget(JobId job);
   bool has(JobId job) const { return waits_.contains(job); }
   bool empty() const { return waits_.empty(); }
   /// "waits for folder /x, in use by job 3 of …".  REQUIRES: has(job).
@@ -48,12 +51,17 @@ class FolderWaits {
     std::int64_t pause_ns = 0;
     Timers::Id timer = 0;
   };
+  struct Refusals {
+    std::int64_t pause_ns = 0;  // after the last of them
+    std::int64_t at_ns = 0;     // when the job began to wait, or waited no longer
+  };
   void arm(JobId job, Wait& wait);
   void look(JobId job);
   void on_found(JobId job, std::optional<std::string> holder);
 
   Parts parts_;
   std::map<JobId, Wait> waits_;
+  std::map<JobId, Refusals> refusals_;
   std::shared_ptr<bool> alive_;  // a look may come back later than this is gone
 };
 

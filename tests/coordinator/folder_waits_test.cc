@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -89,6 +90,43 @@ TEST_F(FolderWaitsTest, LooksOnceASecondAtMost) {
     EXPECT_LE(clock_.ns - before, kSecond);
     before = clock_.ns;
   }
+  pass();
+  EXPECT_EQ(clock_.ns - before, kSecond);
+}
+
+/// A look finds free what the start is refused.
+TEST_F(FolderWaitsTest, PauseGrowsFromRefusalToRefusalUpToAMinute) {
+  auto waits = make();
+  const auto refused = [&] {
+    const std::int64_t before = clock_.ns;
+    waits->add({1}, "/x", "a");
+    pass();
+    answer(std::nullopt);
+    return clock_.ns - before;
+  };
+  std::int64_t last = refused();
+  EXPECT_LT(last, kSecond);
+  for (int i = 0; i < 9; ++i) {
+    const std::int64_t next = refused();
+    EXPECT_EQ(next, std::min(2 * last, 60 * kSecond));
+    last = next;
+  }
+  EXPECT_EQ(refused(), 60 * kSecond);
+  waits->forget({1});  // it has had the folder
+  EXPECT_LT(refused(), kSecond);
+}
+
+TEST_F(FolderWaitsTest, LooksAreAsOftenAsEverAfterManyRefusals) {
+  auto waits = make();
+  for (int i = 0; i < 12; ++i) {
+    waits->add({1}, "/x", "a");
+    pass();
+    answer(std::nullopt);
+  }
+  waits->add({1}, "/x", "a");
+  pass();
+  answer("a");
+  const std::int64_t before = clock_.ns;
   pass();
   EXPECT_EQ(clock_.ns - before, kSecond);
 }
