@@ -1,9 +1,8 @@
-// What is asked of the end of a log without its exit status; signatures of failures.
+// What is asked of the end of a log besides its verdict; signatures of failures.
 #include "job/failures.h"
 
 #include <algorithm>
 #include <array>
-#include <utility>
 #include <vector>
 
 #include "job/end_of_log.h"
@@ -16,16 +15,6 @@ namespace {
 constexpr int kLastWords = 60;
 
 }  // namespace
-
-std::optional<FoundFailure> find_failure(std::string_view log_tail,
-                                         std::span<const FailureRule> own, bool is_quick) {
-  std::optional<LogVerdict> said =
-      read_end_of_log({.log_tail = log_tail, .own = own, .is_quick = is_quick});
-  if (!said) return std::nullopt;
-  return FoundFailure{.cls = said->cls.value_or(OutcomeClass::Exit),
-                      .line = std::move(said->line),
-                      .meaning = said->meaning};
-}
 
 std::optional<std::string> find_cuda_error(std::string_view log_tail) {
   constexpr std::array<std::string_view, 8> kErrors = {

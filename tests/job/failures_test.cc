@@ -8,14 +8,24 @@
 namespace pergpu {
 namespace {
 
-std::optional<OutcomeClass> class_in(std::string_view log, bool is_quick = true,
-                                     std::vector<FailureRule> own = {}) {
-  const std::optional<FoundFailure> found = find_failure(log, own, is_quick);
-  if (!found) return std::nullopt;
-  return found->cls;
+/// Of a program that ended with 1, within seconds or after an hour.
+Outcome judged(std::string_view log, bool is_quick = true, std::span<const FailureRule> own = {}) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  return classify({.exit_code = 1,
+                   .duration_ns = (is_quick ? 5 : 3600) * kSecond,
+                   .log_tail = std::string(log),
+                   .rules = own});
 }
 
-TEST(FindFailure, KnowsWhatFrameworksSay) {
+/// nullopt: its log says nothing.
+std::optional<OutcomeClass> class_in(std::string_view log, bool is_quick = true,
+                                     std::vector<FailureRule> own = {}) {
+  const Outcome outcome = judged(log, is_quick, own);
+  if (outcome.reason == "exit code 1") return std::nullopt;
+  return outcome.cls;
+}
+
+TEST(EndOfAFailure, KnowsWhatFrameworksSay) {
   const std::vector<std::pair<std::string, OutcomeClass>> said = {
       {"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
        OutcomeClass::OomGpu},
@@ -39,7 +49,7 @@ TEST(FindFailure, KnowsWhatFrameworksSay) {
   EXPECT_EQ(class_in(""), std::nullopt);
 }
 
-TEST(FindFailure, AGpuByANumberThatTheJobDoesNotHaveIsAMistake) {
+TEST(EndOfAFailure, AGpuByANumberThatTheJobDoesNotHaveIsAMistake) {
   const std::vector<std::string> said = {
       // PyTorch: a tensor or torch.cuda.set_device(), old and new; torch.load(); DataParallel.
       "RuntimeError: CUDA error: invalid device ordinal\n"
@@ -87,15 +97,14 @@ TEST(FindFailure, AGpuByANumberThatTheJobDoesNotHaveIsAMistake) {
   };
   for (const std::string& words : said) {
     for (const bool is_quick : {true, false}) {
-      const auto found = find_failure("epoch 1\n" + words + "\n", {}, is_quick);
-      ASSERT_TRUE(found) << words;
-      EXPECT_EQ(found->cls, OutcomeClass::UserError) << words;
-      EXPECT_EQ(found->meaning, kNotItsGpu) << words;
+      const Outcome outcome = judged("epoch 1\n" + words + "\n", is_quick);
+      EXPECT_EQ(outcome.cls, OutcomeClass::UserError) << words;
+      EXPECT_NE(outcome.reason.find(kNotItsGpu), std::string::npos) << words << outcome.reason;
     }
   }
 }
 
-TEST(FindFailure, WhoLacksTheFirstGpuOrAnotherListIsNotSaidToNameOne) {
+TEST(EndOfAFailure, WhoLacksTheFirstGpuOrAnotherListIsNotSaidToNameOne) {
   for (const char* words :
        {"RuntimeError: Attempting to deserialize object on CUDA device 0 but "
         "torch.cuda.device_count() is 0. Please use torch.load with map_location",
@@ -116,7 +125,7 @@ TEST(FindFailure, WhoLacksTheFirstGpuOrAnotherListIsNotSaidToNameOne) {
   }
 }
 
-TEST(FindFailure, TheLastWordsDecide) {
+TEST(EndOfAFailure, TheLastWordsDecide) {
   const std::string handled = "CUDA out of memory: trying a smaller batch\n";
   EXPECT_EQ(class_in(handled + "OSError: [Errno 28] No space left on device"),
             OutcomeClass::DiskFull);
@@ -124,14 +133,14 @@ TEST(FindFailure, TheLastWordsDecide) {
   EXPECT_EQ(class_in(handled + traceback + "KeyError: 'lr'\n"), OutcomeClass::UserError);
 }
 
-TEST(FindFailure, AMistakeIsOneOnlyRightAfterTheStart) {
+TEST(EndOfAFailure, AMistakeIsOneOnlyRightAfterTheStart) {
   const std::string log = "Traceback (most recent call last):\nKeyError: 'lr'\n";
   EXPECT_EQ(class_in(log, true), OutcomeClass::UserError);
   EXPECT_EQ(class_in(log, false), OutcomeClass::Exit);
   EXPECT_EQ(class_in("KeyError: only mentioned\n"), std::nullopt);
 }
 
-TEST(FindFailure, TheStepsOwnRulesComeFirst) {
+TEST(EndOfAFailure, TheStepsOwnRulesComeFirst) {
   const std::vector<FailureRule> own = {{"loss is nan", OutcomeClass::UserError},
                                         {"NCCL timeout", OutcomeClass::Requeue}};
   EXPECT_EQ(class_in("step 7: loss is nan, giving up\nCUDA out of memory\n", false, own),
@@ -139,15 +148,14 @@ TEST(FindFailure, TheStepsOwnRulesComeFirst) {
   EXPECT_EQ(class_in("NCCL timeout\n", false, own), OutcomeClass::Requeue);
 }
 
-TEST(FindFailure, ALineIsQuotedWithoutControlsAndCutBetweenCharacters) {
+TEST(EndOfAFailure, ALineIsQuotedWithoutControlsAndCutBetweenCharacters) {
   const std::string line =
       "\x1b]0;evil\x07"
       "CUDA out of memory " +
       std::string(180, 'x') + "ä";
-  const std::optional<FoundFailure> found = find_failure(line, {}, false);
-  ASSERT_TRUE(found);
-  EXPECT_TRUE(found->line.starts_with("CUDA")) << found->line;
-  EXPECT_TRUE(found->line.ends_with("x…")) << found->line;
+  const std::string reason = judged(line, false).reason;
+  EXPECT_TRUE(reason.starts_with("exit code 1: CUDA")) << reason;
+  EXPECT_TRUE(reason.ends_with("x…")) << reason;
 }
 
 TEST(Classify, ASignalAfterWordsThatNameTheCause) {
