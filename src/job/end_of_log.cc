@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <set>
 
 #include "job/log_lines.h"
 #include "job/traceback.h"
@@ -19,6 +20,7 @@ constexpr int kAfterMistake = 3;         // no retry follows, so it has to be su
 constexpr int kAfterException = 12;      // quoted as the reason, without deciding the class
 constexpr std::size_t kMostLines = 500;  // with all those that are not plain
 constexpr int kOfEmptyMessage = 30;      // "ImportError: ", and the message below
+constexpr int kMostNotes = 10;           // lines that were added to an exception (PEP 678)
 
 bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -55,6 +57,30 @@ bool indexes_devices(const std::vector<LogLine>& lines, std::size_t at) {
 
 constexpr FailureRow kJaxDevices = {"IndexError: list index out of range", Sign::WrongGpu,
                                     "JAX, in a line with jax.devices( or jax.local_devices("};
+
+/// A program named "python3\r" isn't there: a script's first line, or all its lines, end as Windows
+/// has it.  The name may stand in quotes of any language.
+bool names_a_return(std::string_view line) {
+  for (const std::string_view mark : {"\\r", "^M"}) {
+    for (std::size_t at = line.find(mark); at != line.npos; at = line.find(mark, at + 1)) {
+      std::string_view after = line.substr(at + mark.size());
+      const auto is_quote = [](char c) {
+        return c == '\'' || c == '"' || static_cast<unsigned char>(c) >= 0x80;
+      };
+      while (!after.empty() && is_quote(after.front())) after.remove_prefix(1);
+      if (after.starts_with(':')) return true;
+    }
+  }
+  return false;
+}
+
+bool says_not_found(std::string_view line) {
+  return has(line, "No such file or directory") || has(line, "not found") ||
+         has(line, "bad interpreter");
+}
+
+constexpr FailureRow kWindowsLines = {"\\r: No such file or directory", Sign::Shell,
+                                      "env, bash, dash, busybox"};
 
 const FailureRow* row_of_text(std::string_view line, std::span<const FailureRow> rows) {
   const auto row = std::find_if(rows.begin(), rows.end(),
@@ -160,7 +186,23 @@ class EndOfLog {
   bool is_at_end(const PythonError& error, int limit) const {
     const Follows after = follows(error, lines_.size());
     if (has_message_below(error)) limit = std::max(limit, kOfEmptyMessage);
-    return !after.went_on && after.plain <= limit;
+    if (after.went_on) return false;
+    return after.plain <= limit || (after.plain <= kMostNotes && has_notes_below(error));
+  }
+
+  /// All that follows stands right below it, and looks like notes: no line twice, none that says
+  /// that the program went on.  Python ends with 1 for an exception that nothing has caught.
+  bool has_notes_below(const PythonError& error) const {
+    if (question_.exit_code != 1 || error.is_logged || !error.inner.empty()) return false;
+    std::size_t end = error.last + 1;
+    std::set<std::string_view> notes;
+    for (; end < lines_.size() && kinds_[end] == LineKind::Plain; ++end) {
+      const std::string_view text = lines_[end].text;
+      if (lines_[end].tag != error.tag || says_handled(text)) return false;
+      if (!notes.insert(text).second) return false;
+    }
+    return std::none_of(kinds_.begin() + static_cast<std::ptrdiff_t>(end), kinds_.end(),
+                        [](LineKind kind) { return kind == LineKind::Plain; });
   }
 
   static bool has_message_below(const PythonError& error) {
@@ -226,12 +268,17 @@ class EndOfLog {
       case LineKind::Blank:
         return nullptr;
     }
-    if (says_handled(line)) return nullptr;
+    if (says_handled(line) || is_matlab_frame(line)) return nullptr;
     if (indexes_devices(lines_, i)) return &kJaxDevices;
-    if (is_missing_program()) {
-      if (const FailureRow* row = row_of_text(trim(line), shell_rows())) return row;
+    if (names_a_return(line) && (is_missing_program() || says_not_found(line))) {
+      return &kWindowsLines;
     }
     const FailureRow* row = row_of_text(line, text_rows());
+    // A file server that doesn't answer has the program: another start may find it.
+    const bool is_of_machine = row != nullptr && outlives_wrapping(row->sign);
+    if (is_missing_program() && !is_of_machine) {
+      if (const FailureRow* shell = row_of_text(trim(line), shell_rows())) return shell;
+    }
     return row != nullptr && row->sign != Sign::Child ? row : nullptr;
   }
 
@@ -426,6 +473,7 @@ class EndOfLog {
       case Sign::Shell:
         out.cls = OutcomeClass::UserError;
         if (has(line, "source: not found")) out.meaning = kNoSource;
+        if (&row == &kWindowsLines) out.meaning = kWindowsMeaning;
         break;
       case Sign::Outage:
         out.cls = OutcomeClass::Exit;
@@ -437,6 +485,8 @@ class EndOfLog {
     return out;
   }
 
+  static constexpr std::string_view kWindowsMeaning =
+      "the script has Windows line endings; convert it with dos2unix";
   static constexpr std::string_view kNoSource =
       "sh has no `source`: write `. venv/bin/activate`, or `bash -c '…'`";
 

@@ -113,9 +113,17 @@ std::size_t time_front(std::string_view text) {
   return syslog_front(text);
 }
 
-LogLine line_of(std::string_view raw) {
+/// "  0: ", as srun pads it: how many bytes.
+std::size_t padding_of_label(std::string_view text) {
+  const std::size_t padding = std::min(text.find_first_not_of(' '), text.size());
+  return padding > 0 && match_front(text.substr(padding), "#: ") > 0 ? padding : 0;
+}
+
+/// `is_padded`: labels of tasks have blanks before them.
+LogLine line_of(std::string_view raw, bool is_padded) {
   LogLine line{.text = without_escapes(raw)};
   std::string_view rest = line.text;
+  if (is_padded) rest.remove_prefix(padding_of_label(rest));
   constexpr int kMostPrefixes = 4;
   for (int i = 0; i < kMostPrefixes; ++i) {
     if (const std::size_t tag = tag_front(rest)) {
@@ -181,11 +189,11 @@ bool counts_progress(std::string_view text) {
   return false;
 }
 
-constexpr std::array<std::string_view, 55> kTrailers = {
-    "wandb:", "swanlab:", "COMET ", "🏃", "🧪", "srun:", "slurmstepd:", "mpirun ", "prterun ",
-    "make:", "make[", "ninja:", "ERROR conda.cli.main_run",
-    "Set the environment variable HYDRA_FULL_ERROR", "For simplicity, JAX has removed",
-    "The stack trace below excludes JAX-internal frames",
+constexpr std::array<std::string_view, 57> kTrailers = {
+    "wandb:", "swanlab:", "[neptune] ", "ClearML ", "COMET ", "🏃", "🧪",
+    "srun:", "slurmstepd:", "mpirun ", "prterun ", "make:", "make[",
+    "ninja:", "ERROR conda.cli.main_run", "Set the environment variable HYDRA_FULL_ERROR",
+    "For simplicity, JAX has removed", "The stack trace below excludes JAX-internal frames",
     "The preceding is the original exception that occurred", "CUDA kernel errors might be",
     "For debugging consider passing", "Compile with `TORCH_USE_CUDA_DSA`", "Device-side assertion",
     "Search for `cudaError", "Hint: If you want to see a list of allocated",
@@ -222,7 +230,7 @@ bool is_trailer(std::string_view text) {
 }
 
 bool is_detail(std::string_view text) {
-  if (text.front() == ' ' || text.front() == '\t') return true;
+  if (text.front() == ' ' || text.front() == '\t' || is_matlab_frame(text)) return true;
   for (const std::string_view edge : {"│", "╭", "╰", "├", "|", "+-", "❱", "# "}) {
     if (text.starts_with(edge)) return true;
   }
@@ -230,6 +238,13 @@ bool is_detail(std::string_view text) {
 }
 
 }  // namespace
+
+bool is_matlab_frame(std::string_view text) {
+  constexpr std::string_view kPlace = " (line ";
+  const std::size_t at = text.find(kPlace);
+  return at != text.npos && match_front(text.substr(at + kPlace.size()), "#)") > 0 &&
+         text.starts_with("Error in ");
+}
 
 std::string_view trim(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t");
@@ -261,10 +276,12 @@ std::string without_escapes(std::string_view text) {
 
 namespace {
 
+constexpr std::string_view kHeader = "Traceback (most recent call last)";
+
 /// "node7: Traceback (most recent call last):", and "node7:   File …" below: pdsh and others put a
 /// name of their own before each line.
 std::string tag_of_header(const std::string& header, const std::string& below) {
-  const std::size_t at = header.find("Traceback (most recent call last):");
+  const std::size_t at = header.find(kHeader);
   if (at == header.npos || at == 0 || header.front() == ' ') return {};
   std::string front = header.substr(0, at);
   return below.starts_with(front + "  File \"") ? front : std::string();
@@ -291,14 +308,55 @@ void take_tags_of_headers(std::vector<LogLine>& lines) {
 
 }  // namespace
 
-std::vector<LogLine> log_lines(std::string_view log_tail) {
+namespace {
+
+// What follows a name in programs that can't find it.
+constexpr std::array<std::string_view, 6> kAfterName = {": No such file or directory",
+                                                        "': No such file or directory",
+                                                        "’: No such file or directory",
+                                                        "': not found",
+                                                        ": not found",
+                                                        ": bad interpreter"};
+
+/// Some label has blanks before it: that of a traceback shows it.
+bool has_padded_labels(std::string_view log_tail) {
+  for (std::size_t at = log_tail.find(kHeader); at != log_tail.npos;
+       at = log_tail.find(kHeader, at + 1)) {
+    const std::size_t begin = at == 0 ? 0 : log_tail.find_last_of("\r\n", at - 1) + 1;
+    if (padding_of_label(log_tail.substr(begin, at - begin)) > 0) return true;
+  }
+  return false;
+}
+
+/// A name that was looked for with a '\r' at its end: "env: 'python3\r': No such file or
+/// directory". Newer programs write it as these two characters, older ones as it is.
+std::string with_written_returns(std::string_view text) {
+  std::string out;
+  for (std::size_t at = text.find('\r'); at != text.npos; at = text.find('\r')) {
+    const std::string_view after = text.substr(at + 1);
+    const bool is_in_name =
+        std::any_of(kAfterName.begin(), kAfterName.end(),
+                    [&](std::string_view words) { return after.starts_with(words); });
+    out += text.substr(0, at);
+    out += is_in_name ? "\\r" : "\r";
+    text = after;
+  }
+  return out += text;
+}
+
+}  // namespace
+
+std::vector<LogLine> log_lines(std::string_view raw_tail) {
+  const std::string written = with_written_returns(raw_tail);
+  std::string_view log_tail = written;
+  const bool is_padded = has_padded_labels(log_tail);
   std::vector<LogLine> lines;
   while (!log_tail.empty()) {
     const std::size_t end = std::min(log_tail.find_first_of("\r\n"), log_tail.size());
     // "\r\n" ends one line; a bar that begins with '\r' leaves an empty one, which says nothing.
     const bool is_crlf = end + 1 < log_tail.size() && log_tail.substr(end, 2) == "\r\n";
     const bool is_bar = end < log_tail.size() && log_tail[end] == '\r' && !is_crlf;
-    if (end > 0 || !is_bar) lines.push_back(line_of(log_tail.substr(0, end)));
+    if (end > 0 || !is_bar) lines.push_back(line_of(log_tail.substr(0, end), is_padded));
     log_tail.remove_prefix(std::min(end + (is_crlf ? 2 : 1), log_tail.size()));
   }
   take_tags_of_headers(lines);

@@ -77,6 +77,12 @@ std::string without_margin(std::string_view text) {
   return std::string(inner);
 }
 
+/// "+-+---- 1 ----", "+---- 2 ----": an exception that the group holds follows.
+bool is_group_rule(std::string_view text) {
+  const std::string_view inner = text.substr(indent_of(text));
+  return begins_with_any(inner, {"+-"}) && inner.find_first_of("0123456789") != inner.npos;
+}
+
 /// Reads what one process wrote.
 class Reader {
  public:
@@ -87,6 +93,7 @@ class Reader {
     const std::string_view text = lines_[i].text;
     if (in_group_ && is_group_margin(text)) {
       group_.push_back({.text = without_margin(text)});
+      if (is_group_rule(text)) members_.push_back(group_.size());
       group_last_ = i;
       return;
     }
@@ -220,6 +227,7 @@ class Reader {
     is_open_ = false;
     in_group_ = true;
     group_ = {{.text = std::string(kHeader) + ":"}};
+    members_.clear();
     group_last_ = i;
   }
 
@@ -231,12 +239,30 @@ class Reader {
     group_error_.name = all.front().name;
     group_error_.line = all.front().line;
     group_error_.last = group_last_;
+    std::map<std::size_t, std::string> held = never_raised(all);
     for (std::size_t i = 1; i < all.size(); ++i) {
-      if (all[i].name.ends_with("ExceptionGroup")) continue;
       const bool is_followed = i + 1 < all.size() && all[i + 1].link != ChainLink::None;
-      if (!is_followed) group_error_.inner.push_back(all[i].line);
+      if (!is_followed) held.emplace(all[i].last, all[i].line);
+    }
+    for (const auto& [at, line] : held) {
+      if (!exception_name(line).ends_with("ExceptionGroup")) group_error_.inner.push_back(line);
     }
     out_.push_back(group_error_);
+  }
+
+  /// Members without a traceback: a line each, where `raised` has nothing.
+  std::map<std::size_t, std::string> never_raised(const std::vector<PythonError>& raised) const {
+    std::map<std::size_t, std::string> out;
+    for (std::size_t m = 0; m < members_.size(); ++m) {
+      const std::size_t begin = members_[m];
+      const std::size_t end = m + 1 < members_.size() ? members_[m + 1] : group_.size();
+      const bool was_raised = std::any_of(
+          raised.begin(), raised.end(),
+          [&](const PythonError& error) { return error.last >= begin && error.last < end; });
+      if (was_raised || begin >= end) continue;
+      if (!exception_name(group_[begin].text).empty()) out.emplace(begin, group_[begin].text);
+    }
+    return out;
   }
 
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
@@ -258,6 +284,7 @@ class Reader {
   bool in_group_ = false;
   PythonError group_error_ = {};
   std::vector<LogLine> group_ = {};
+  std::vector<std::size_t> members_ = {};  // of group_: where each begins
   std::size_t group_last_ = 0;
   bool is_rich_group_ = false;
   bool is_sub_exception_ = false;

@@ -159,3 +159,15 @@ def test_what_a_shell_cannot_execute_is_a_user_error_with_the_shells_line(home):
     why = home.run("why", "sweep/0").stdout
     assert "pyhton: not found" in why or "pyhton: command not found" in why
     assert home.only("sweep/0")["attempt"] == 1
+
+
+def test_windows_line_endings_are_named_however_the_script_is_started(home):
+    path = home.file("c.py", "#!/usr/bin/env python3\r\nprint(1)\r\n", 0o755)
+    home.submit('[steps.a]\nretries = 2\nshell = "./c.py"\n', "--lanes", 1)
+    assert home.wait() == 1
+    job = home.only()
+    assert (job["class"], job["attempt"]) == ("user-error", 1)
+    words = "the script has Windows line endings; convert it with dos2unix"
+    assert words in job["reason"] and words in home.run("why", "@").stdout
+    told = home.run("run", "--name", "one", "--lanes", 1, "--", path, code=1)
+    assert words in told.stderr and words in home.run("why", "one").stdout

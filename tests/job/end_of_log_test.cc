@@ -1,7 +1,5 @@
 // What the end of a log says: ends that programs have written, a line for each row of the table,
 // and what is above the end.
-#include "job/end_of_log.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -10,6 +8,7 @@
 #include <sstream>
 
 #include "job/classify.h"
+#include "job/end_of_log.h"
 #include "job/traceback.h"
 
 namespace pergpu {
@@ -215,6 +214,84 @@ TEST(EndOfLog, MoreOutputThanAProgramLeavesBehindMeansThatItWentOn) {
   for (const char* handled : {"CUDA out of memory, retrying with 32", "WARNING: CUDA out of memory",
                               "CUDA out of memory: trying 16", "CUDA out of memory, skipping it"}) {
     EXPECT_EQ(cls(std::string(handled) + "\n"), OutcomeClass::Exit) << handled;
+  }
+}
+
+TEST(EndOfLog, NotesBelowAnExceptionBelongToIt) {
+  const std::string key =
+      "Traceback (most recent call last):\n  File \"a.py\", line 3\nTypeError: x\n";
+  const auto cls = [&](const std::string& after, int code = 1) {
+    return classify({.exit_code = code, .duration_ns = 5 * kSecond, .log_tail = key + after}).cls;
+  };
+  const std::string notes =
+      "note one\nnote two\nnote three\nnote four\nnote five\nnote six\nnote seven\n";
+  EXPECT_EQ(cls(notes), OutcomeClass::UserError);
+  EXPECT_EQ(cls(notes + "\nwandb: waiting\n"), OutcomeClass::UserError);
+  EXPECT_EQ(cls(notes, 3), OutcomeClass::Exit);  // it chose its code
+  EXPECT_EQ(cls(notes + "8\n9\n10\n11\n"), OutcomeClass::Exit);
+  EXPECT_EQ(cls("note one\n\n" + notes), OutcomeClass::Exit);
+  EXPECT_EQ(cls("falling back to the CPU\n" + notes), OutcomeClass::Exit);
+}
+
+TEST(EndOfLog, WhatLoggersOfExperimentsSayAtTheEndChangesNothing) {
+  const std::string key =
+      "Traceback (most recent call last):\n  File \"a.py\", line 3\nKeyError: 'x'\n";
+  const std::string log =
+      key +
+      "[neptune] [info   ] Shutting down background jobs, please wait a moment...\n"
+      "[neptune] [info   ] Done!\n"
+      "[neptune] [info   ] Waiting for the remaining 5 operations to synchronize with Neptune.\n"
+      "[neptune] [info   ] All 5 operations synced, thanks for waiting!\n"
+      "[neptune] [info   ] Explore the metadata in the Neptune app: https://neptune.example.org\n";
+  EXPECT_EQ(classify({.exit_code = 1, .duration_ns = 5 * kSecond, .log_tail = log}).cls,
+            OutcomeClass::UserError);
+}
+
+TEST(EndOfLog, AGroupOfMistakesThatWereNeverRaisedIsOne) {
+  const std::string log =
+      "  + Exception Group Traceback (most recent call last):\n  |   File \"a.py\", line 1\n"
+      "  | ExceptionGroup: eg (2 sub-exceptions)\n  +-+---------------- 1 ----------------\n"
+      "    | KeyError: 1\n    +---------------- 2 ----------------\n    | TypeError: 2\n"
+      "    +------------------------------------\n";
+  const Outcome outcome = classify({.exit_code = 1, .duration_ns = 5 * kSecond, .log_tail = log});
+  EXPECT_EQ(outcome.cls, OutcomeClass::UserError);
+  EXPECT_EQ(outcome.reason,
+            "exit code 1: ExceptionGroup: eg (2 sub-exceptions): KeyError: 1; TypeError: 2");
+}
+
+TEST(EndOfLog, WindowsLineEndingsAreNamed) {
+  for (const std::string line :
+       {"/usr/bin/env: ‘python3\\r’: No such file or directory", "env: 'python3\\r': No such file",
+        "/usr/bin/env: python3\r: No such file or directory",
+        "/usr/bin/env: 'python3\r': No such file or directory",
+        "env: can't execute 'python3\r': No such file or directory",
+        "env: »python3\\r«: Datei oder Verzeichnis nicht gefunden",
+        "bash: ./run.sh: /bin/bash^M: bad interpreter: No such file or directory",
+        "zsh:1: ./run.sh: bad interpreter: /bin/bash^M: no such file or directory",
+        "run.sh: line 2: $'\\r': command not found", "run.sh: 2: train\r: not found"}) {
+    for (const std::string after : {"", "/usr/bin/env: use -[v]S to pass options\n"}) {
+      const Outcome outcome =
+          classify({.exit_code = 127, .duration_ns = kSecond, .log_tail = line + "\n" + after});
+      EXPECT_EQ(outcome.cls, OutcomeClass::UserError) << line;
+      EXPECT_TRUE(outcome.reason.starts_with(
+          "exit code 127: the script has Windows line endings; convert it with dos2unix ("))
+          << outcome.reason;
+    }
+  }
+  const Outcome not_there = classify({.exit_code = 127,
+                                      .duration_ns = kSecond,
+                                      .log_tail = "env: ‘pyhton’: No such file or directory\n"});
+  EXPECT_EQ(not_there.reason.find("Windows"), std::string::npos);
+}
+
+TEST(EndOfLog, AFileServerThatDoesNotAnswerIsNoMissingProgram) {
+  for (const std::string words : {"Connection timed out", "Host is down"}) {
+    const Outcome outcome =
+        classify({.exit_code = 126,
+                  .duration_ns = kSecond,
+                  .log_tail = "bash: line 1: /nfs/bin/python: " + words + "\n"});
+    EXPECT_EQ(outcome.cls, OutcomeClass::Exit) << words;
+    EXPECT_EQ(outcome.reason, "exit code 126: bash: line 1: /nfs/bin/python: " + words);
   }
 }
 

@@ -52,6 +52,27 @@ TEST(LogLines, ANameBeforeEachLineOfATracebackIsATag) {
   EXPECT_EQ(lines[4], (LogLine{.text = "KeyError: 'x'", .tag = "node7:"}));
 }
 
+TEST(LogLines, LabelsOfTasksMayBePadded) {
+  const std::vector<LogLine> lines = log_lines(
+      "  0: Traceback (most recent call last):\n  0:   File \"a.py\", line 3\n 12: epoch\n"
+      "  0:     3: x\n  0: KeyError: 'x'\n");
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines[0], (LogLine{.text = "Traceback (most recent call last):", .tag = "0:"}));
+  EXPECT_EQ(lines[1], (LogLine{.text = "  File \"a.py\", line 3", .tag = "0:"}));
+  EXPECT_EQ(lines[2], (LogLine{.text = "epoch", .tag = "12:"}));
+  EXPECT_EQ(lines[3], (LogLine{.text = "    3: x", .tag = "0:"}));
+  EXPECT_EQ(lines[4], (LogLine{.text = "KeyError: 'x'", .tag = "0:"}));
+  // The line of a program is no label.
+  EXPECT_EQ(log_lines("  File \"a.py\", line 3\n    0: x\n").at(1).text, "    0: x");
+}
+
+TEST(LogLines, AReturnInANameIsWritten) {
+  EXPECT_EQ(log_lines("env: 'python3\r': No such file or directory\n").at(0).text,
+            "env: 'python3\\r': No such file or directory");
+  EXPECT_EQ(log_lines("env: python3\r: No such file or directory\r\n").at(0).text,
+            "env: python3\\r: No such file or directory");
+}
+
 TEST(LogLines, EachUpdateOfAProgressBarIsALine) {
   const std::vector<LogLine> lines =
       log_lines("\r 10%|#   | 1/10\r 20%|##  | 2/10\nTraceback\r\n\r\nlast");

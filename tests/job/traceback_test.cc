@@ -129,5 +129,20 @@ TEST(Traceback, AGroupHoldsItsExceptions) {
   EXPECT_EQ(errors[0].inner, (std::vector<std::string>{"KeyError: 'b'", "ValueError: c"}));
 }
 
+TEST(Traceback, AGroupHoldsExceptionsThatWereNeverRaised) {
+  const std::vector<PythonError> errors = errors_of(
+      "  + Exception Group Traceback (most recent call last):\n  |   File \"a.py\", line 1\n"
+      "  |     raise ExceptionGroup('eg', [KeyError(1), TypeError(2)])\n"
+      "  | ExceptionGroup: eg (4 sub-exceptions)\n  +-+---------------- 1 ----------------\n"
+      "    | KeyError: 1\n    +---------------- 2 ----------------\n"
+      "    | Traceback (most recent call last):\n    |   File \"a.py\", line 4\n"
+      "    | ValueError: c\n    +---------------- 3 ----------------\n"
+      "    | ExceptionGroup: inner (1 sub-exception)\n    +-+---------------- 1 ----------------\n"
+      "      | TypeError\n      +------------------------------------\n");
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_EQ(errors[0].inner,
+            (std::vector<std::string>{"KeyError: 1", "ValueError: c", "TypeError"}));
+}
+
 }  // namespace
 }  // namespace pergpu
