@@ -161,6 +161,14 @@ def test_what_a_shell_cannot_execute_is_a_user_error_with_the_shells_line(home):
     assert home.only("sweep/0")["attempt"] == 1
 
 
+def test_a_module_that_is_not_there_is_a_user_error_with_pythons_line(home):
+    home.submit(f'[steps.a]\nretries = 2\ncommand = ["{sys.executable}", "-m", "nosuch_module"]\n', "--lanes", 1)
+    assert home.wait() == 1
+    job = home.only()
+    assert (job["class"], job["attempt"]) == ("user-error", 1)
+    assert job["reason"].startswith(f"exit code 1: {sys.executable}: No module named nosuch_module")
+
+
 def test_windows_line_endings_are_named_however_the_script_is_started(home):
     path = home.file("c.py", "#!/usr/bin/env python3\r\nprint(1)\r\n", 0o755)
     home.submit('[steps.a]\nretries = 2\nshell = "./c.py"\n', "--lanes", 1)

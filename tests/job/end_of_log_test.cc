@@ -1,5 +1,7 @@
 // What the end of a log says: ends that programs have written, a line for each row of the table,
 // and what is above the end.
+#include "job/end_of_log.h"
+
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -8,7 +10,6 @@
 #include <sstream>
 
 #include "job/classify.h"
-#include "job/end_of_log.h"
 #include "job/traceback.h"
 
 namespace pergpu {
@@ -285,7 +286,8 @@ TEST(EndOfLog, WindowsLineEndingsAreNamed) {
 }
 
 TEST(EndOfLog, AFileServerThatDoesNotAnswerIsNoMissingProgram) {
-  for (const std::string words : {"Connection timed out", "Host is down"}) {
+  for (const std::string words : {"Transport endpoint is not connected", "Connection timed out",
+                                  "Host is down", "Remote I/O error"}) {
     const Outcome outcome =
         classify({.exit_code = 126,
                   .duration_ns = kSecond,
