@@ -32,8 +32,9 @@ json shown_argv(const json& record) {
 
 json summary_of(const json& record, std::int64_t number) {
   json attempt = {{"attempt", number}};
-  for (const char* key : {"state", "class", "started_at", "ended_at", "duration_s", "exit",
-                          "signal", "node", "lane", "gpus", "reason", "git", "files"}) {
+  for (const char* key :
+       {"state", "class", "started_at", "ended_at", "duration_s", "exit", "signal", "node", "lane",
+        "gpus", "reason", "left_running", "git", "files"}) {
     if (record.contains(key)) attempt[key] = record[key];
   }
   // Of an attempt that was tried again the class says more than what the job became.

@@ -280,7 +280,7 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence, const std::str
   if (!live.sent) live.engine->unassign(live.lane);
   const Job& job = *parts_.world->job(id);
   Outcome outcome = classify(evidence);
-  // Of one that failed the reason says why, and what it left is no surprise.
+  outcome.left_running = left_running;
   if (outcome.cls == OutcomeClass::Ok) outcome.reason = left_running;
   CpuShare share;
   if (parts_.telemetry != nullptr) {

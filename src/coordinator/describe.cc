@@ -24,8 +24,9 @@
 namespace pergpu {
 
 std::string left_running(const Job& job) {
-  const bool was_ok = job.last && job.last->outcome && job.last->outcome->cls == OutcomeClass::Ok;
-  return was_ok ? job.last->outcome->reason : std::string();
+  if (!job.last || !job.last->outcome) return {};
+  const Outcome& outcome = *job.last->outcome;
+  return outcome.cls == OutcomeClass::Ok ? outcome.reason : outcome.left_running;
 }
 
 namespace {

@@ -8,7 +8,7 @@
 
 namespace pergpu {
 
-/// Which processes a job that was done left running, and were ended, as text; "": none.
+/// Which processes a job's newest attempt left running, and were ended, as text; "": none.
 std::string left_running(const Job& job);
 
 JobSnapshot describe(const Coordinator& coordinator, const Job& job);

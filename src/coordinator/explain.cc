@@ -21,8 +21,22 @@ bool is_fault_of_machine(OutcomeClass cls) {
 std::string words_of_attempt(const Attempt& attempt) {
   const Outcome& outcome = *attempt.outcome;
   if (outcome.cls == OutcomeClass::Ok) return fmt::format("{} was done", attempt.number);
-  if (!outcome.reason.empty()) return fmt::format("{}: {}", attempt.number, outcome.reason);
+  if (!outcome.reason.empty()) return fmt::format("{}: {}", attempt.number, whole_reason(outcome));
   return fmt::format("{} ended as {}", attempt.number, to_string(outcome.cls));
+}
+
+constexpr std::string_view kFirstProcess =
+    " (a job lasts as long as its first process: let it wait for what it starts)";
+
+/// The reason of a job that has ended, and which processes its last attempt left running.
+std::string reason_of_end(const Job& job) {
+  const bool is_of_attempt = job.last && job.last->outcome && !job.last->outcome->reason.empty() &&
+                             job.reason.starts_with(job.last->outcome->reason);
+  if (!is_of_attempt || job.last->outcome->left_running.empty()) return job.reason;
+  // What it left behind may be what was to write it.
+  const bool is_cause = job.last->outcome->cls == OutcomeClass::OutputMissing;
+  return fmt::format("{}; {}{}", job.reason, job.last->outcome->left_running,
+                     is_cause ? kFirstProcess : "");
 }
 
 /// Two sentences: what happened on what evidence, and what pergpu will do.
@@ -86,10 +100,7 @@ std::string Coordinator::why(const Job& job) const {
       const std::string left = left_running(job);
       const std::string words =
           (job.attempts > 1 ? fmt::format("done at attempt {}", job.attempts) : "done") +
-          (left.empty() ? ""
-                        : fmt::format("; {} (a job lasts as long as its first process: let it "
-                                      "wait for what it starts)",
-                                      left));
+          (left.empty() ? "" : fmt::format("; {}{}", left, kFirstProcess));
       const std::string repeat = repeat_words(job);
       return repeat.empty() ? words : words + "; " + repeat;
     }
@@ -98,14 +109,14 @@ std::string Coordinator::why(const Job& job) const {
           job.last && job.last->outcome && job.last->outcome->cls == OutcomeClass::UserError;
       const bool had_retries = job.retries_used < world.step_of(job).spec.retries.max;
       return user_error && had_retries
-                 ? job.reason + "; not retried: an error of the program or its arguments"
-                 : job.reason;
+                 ? reason_of_end(job) + "; not retried: an error of the program or its arguments"
+                 : reason_of_end(job);
     }
     case JobState::Timeout:
     case JobState::Cancelled:
     case JobState::Skipped:
     case JobState::Lost:
-      return job.reason;
+      return reason_of_end(job);
   }
   return {};
 }

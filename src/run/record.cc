@@ -113,7 +113,8 @@ std::string to_json_text(const AttemptRecord& r) {
     w.key("class").value(to_string(r.outcome->cls));
     w.key("exit").value(or_null(r.outcome->exit_code));
     w.key("signal").value(or_null(r.outcome->signal));
-    w.key("reason").value(r.outcome->reason);
+    w.key("reason").value(whole_reason(*r.outcome));
+    if (!r.outcome->left_running.empty()) w.key("left_running").value(r.outcome->left_running);
     w.key("peak_memory_bytes").value(nlohmann::json(r.outcome->peak_memory_bytes));
     w.key("cpu_s").value(nlohmann::json(static_cast<double>(r.outcome->cpu_ns) / 1e9));
   }

@@ -40,6 +40,48 @@ def test_a_command_without_a_file_tells_it_too(home):
     assert "1 process that it had left running was ended: sleep" in told.stderr
 
 
+def ended(record):
+    wait_until(lambda: '"class"' in read(record, ""), "the record of the end")
+    return json.loads(read(record))
+
+
+def test_an_output_that_is_missing_because_its_writer_was_ended(home):
+    text = """name = "bg"
+[steps.train]
+shell = '(sleep 1000; echo x >$PERGPU_OUT/m.pt) & echo started'
+outputs = "{out}/m.pt"
+"""
+    told = home.run("run", home.file("s.toml", text), "--lanes", 1, code=1)
+    job = check("ps", home.json("ps", "-a"))["jobs"][0]
+    assert job["class"] == "output-missing" and "m.pt does not exist; 2 processes that" in job["reason"]
+    record = ended(job["out"] + "/attempt.json")
+    words = record["left_running"]
+    assert words.startswith("2 processes that it had left running were ended: ")
+    assert record["reason"].endswith("does not exist; " + words)
+    for shown in (told.stdout, home.run("why", "bg").stdout, home.run("show", "bg").stdout):
+        assert words in shown and "let it wait for what it starts" in shown
+    (shown,) = check("show", home.json("show", "bg"))["jobs"]
+    assert shown["attempts"][0]["left_running"] == words
+
+
+def test_every_attempt_that_failed_tells_it(home):
+    text = """[steps.train]
+shell = 'sleep 1000 & echo started; exit 3'
+retries = { max = 1, delay = "50ms" }
+"""
+    home.submit(text, "--lanes", 1)
+    assert home.wait() == 1
+    job = home.only()
+    words = "1 process that it had left running was ended: sleep"
+    assert job["reason"] == f"exit code 3; 1 of 1 retries used; {words}"
+    assert words in home.run("why", "@").stdout and words in home.run("show", "@").stdout
+    for name in ("attempt.json", "attempt.1.json"):
+        record = ended(job["out"] + "/" + name)
+        assert record["reason"] == f"exit code 3; {words}" and record["left_running"] == words
+    home.kill_coordinator()
+    assert home.only()["reason"] == job["reason"]
+
+
 def test_an_end_that_no_coordinator_saw_is_told_too(home):
     home.close_gate()
     home.submit("[steps.train]\nshell = 'stamp; sleep 1000 & exit 0'\n", "--lanes", 1)

@@ -191,5 +191,17 @@ TEST(Signature, NumbersDoNotCount) {
   EXPECT_NE(of("exit code 1: KeyError: 'a'"), of("exit code 1: KeyError: 'b'"));
 }
 
+TEST(Signature, WhatWasLeftRunningDoesNotCount) {
+  const Outcome outcome{.cls = OutcomeClass::UserError, .reason = "exit code 1: KeyError: 'a'"};
+  Outcome left = outcome;
+  left.left_running = "1 process that it had left running was ended: sleep";
+  EXPECT_EQ(signature_of(left), signature_of(outcome));
+  EXPECT_EQ(whole_reason(left), outcome.reason + "; " + left.left_running);
+  EXPECT_EQ(whole_reason(outcome), outcome.reason);
+  // Of one that was done they're the reason.
+  EXPECT_EQ(whole_reason({.reason = left.left_running, .left_running = left.left_running}),
+            left.left_running);
+}
+
 }  // namespace
 }  // namespace pergpu
