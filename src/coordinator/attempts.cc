@@ -8,10 +8,12 @@
 #include "coordinator/attempt_planner.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/mps_daemons.h"
+#include "job/failures.h"
 #include "job/folder_in_use.h"
 #include "job/retry.h"
 #include "job/text.h"
 #include "os/file.h"
+#include "spec/run_parameters.h"
 
 namespace pergpu {
 namespace {
@@ -273,6 +275,16 @@ std::vector<std::string> Coordinator::failed_on(JobId id) const {
   return has_failed ? job.last->placement.gpus : std::vector<std::string>{};
 }
 
+/// The values of its run as texts.
+std::vector<std::string> Coordinator::values_of(const Job& job) const {
+  std::vector<std::string> values;
+  const std::optional<RunSpec> run = parts_.world->parameters_of(job);
+  const Result<RunParameters> parameters = RunParameters::parse(run.value_or(RunSpec{}));
+  if (!parameters) return values;
+  for (const auto& [name, value] : parameters->all()) values.push_back(value);
+  return values;
+}
+
 /// The outcome and what follows: one event, in one transaction with the lane's next intent.
 void Coordinator::end_attempt(JobId id, const Evidence& evidence, const std::string& left_running) {
   auto node = live_.extract(id);
@@ -282,6 +294,9 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence, const std::str
   Outcome outcome = classify(evidence);
   outcome.left_running = left_running;
   if (outcome.cls == OutcomeClass::Ok) outcome.reason = left_running;
+  if (outcome.cls == OutcomeClass::UserError) {
+    outcome.mistake = mistake_without(values_of(job), outcome);
+  }
   CpuShare share;
   if (parts_.telemetry != nullptr) {
     if (const CpuShare* its = parts_.telemetry->share(live.id)) share = *its;

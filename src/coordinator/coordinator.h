@@ -396,6 +396,7 @@ class Coordinator {
   void stop_mps_client(LiveAttempt& live, StopHow how);
   void disconnect_before_kill(LiveAttempt& live, bool leads);
   void check_mps(LiveAttempt& live);
+  std::vector<std::string> values_of(const Job& job) const;
   void end_attempt(JobId id, const Evidence& evidence, const std::string& left_running = {});
   bool is_on_cluster(const Job& job) const;
   void take_from_cluster(JobId id, JobEvent e, Instant at);

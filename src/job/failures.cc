@@ -1,4 +1,4 @@
-// What is asked of the end of a log besides its verdict; signatures of failures.
+// What is asked of the end of a log besides its verdict.
 #include "job/failures.h"
 
 #include <algorithm>
@@ -29,27 +29,6 @@ std::optional<std::string> find_cuda_error(std::string_view log_tail) {
     if (is_one) return quotable(line->text);
   }
   return std::nullopt;
-}
-
-std::string signature_of(const Outcome& outcome) {
-  const auto is_hex = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-  };
-  std::string out(to_string(outcome.cls));
-  out += ' ';
-  const std::string& reason = outcome.reason;
-  for (std::size_t i = 0; i < reason.size(); ++i) {
-    if (std::string_view(reason).substr(i).starts_with("0x")) {  // an address
-      i += 2;
-      while (i < reason.size() && is_hex(reason[i])) ++i;
-      out += '#';
-    }
-    if (i == reason.size()) break;
-    const bool is_digit = reason[i] >= '0' && reason[i] <= '9';
-    if (is_digit && out.back() == '#') continue;
-    out += is_digit ? '#' : reason[i];
-  }
-  return out;
 }
 
 }  // namespace pergpu

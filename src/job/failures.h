@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "job/outcome.h"
 
@@ -28,8 +29,13 @@ inline constexpr std::string_view kNotItsGpu =
 /// The last line that names an error of CUDA or of one of its libraries, of the last 60.
 std::optional<std::string> find_cuda_error(std::string_view log_tail);
 
-/// What two attempts that failed the same way have in common: numbers, which name a run or a line,
-/// do not count.
+/// What two attempts that failed the same way have in common: the class, and the reason without
+/// what differs from run to run.  Numbers, quoted parts, paths and the last word don't count; of a
+/// KeyError, and of others whose message is a name, only the type does.
 std::string signature_of(const Outcome& outcome);
+
+/// The reason of a `user-error` without these values of its run, for Outcome::mistake; "": they
+/// make no difference to its signature.
+std::string mistake_without(const std::vector<std::string>& values, const Outcome& outcome);
 
 }  // namespace pergpu

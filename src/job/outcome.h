@@ -40,10 +40,11 @@ struct Outcome {
   OutcomeClass cls = OutcomeClass::Unknown;
   std::optional<int> exit_code = std::nullopt;  // set when it exited
   std::optional<int> signal = std::nullopt;     // set when a signal ended it
-  std::string reason = {};              // "exit code 3", "python9: No such file or directory"
-  std::string left_running = {};        // which processes it left running, and were ended; "": none
-  std::uint64_t peak_memory_bytes = 0;  // 0: not known
-  std::int64_t cpu_ns = 0;              // user + system of the tree as far as reaped
+  std::string reason = {};        // "exit code 3", "python9: No such file or directory"
+  std::string left_running = {};  // which processes it left running, and were ended; "": none
+  std::string mistake = {};       // `reason` without values of its run; "": they make no difference
+  std::uint64_t peak_memory_bytes = 0;               // 0: not known
+  std::int64_t cpu_ns = 0;                           // user + system of the tree as far as reaped
   std::optional<UsageSummary> usage = std::nullopt;  // nullopt: no reading was made of it
   bool operator==(const Outcome&) const = default;
 };

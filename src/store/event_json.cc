@@ -90,6 +90,7 @@ void put_outcome(Json& j, const Outcome& o) {
   if (o.signal) j["signal"] = *o.signal;
   put(j, "reason", o.reason);
   put(j, "left_running", o.left_running);
+  put(j, "mistake", o.mistake);
   put<std::uint64_t>(j, "peak_memory_bytes", o.peak_memory_bytes, 0);
   put<std::int64_t>(j, "cpu_ns", o.cpu_ns, 0);
   if (o.usage) j["usage"] = usage_json(*o.usage);
@@ -308,6 +309,7 @@ void get_outcome(Members& m, Outcome& o) {
   m.get_int("signal", o.signal);
   m.get("reason", o.reason);
   m.get("left_running", o.left_running);
+  m.get("mistake", o.mistake);
   m.get_int("peak_memory_bytes", o.peak_memory_bytes);
   m.get_int("cpu_ns", o.cpu_ns);
   m.get_object("usage", [&](Members& usage) { get_usage(usage, o.usage.emplace()); });

@@ -48,6 +48,38 @@ def test_one_failing_value_costs_few_attempts_and_the_other_runs_are_done(home, 
     assert home.stamps.count("bad") == 20, "each was tried in the end"
 
 
+# What a program says of lr = bad: another word in each run, which is none of its parameters.
+SAYS = {
+    "key": ("Traceback (most recent call last):\\nKeyError: '$w'\\n", 1),
+    "bare key": ("Traceback (most recent call last):\\nKeyError: $w\\n", 1),
+    "file": ("Traceback (most recent call last):\\nFileNotFoundError: [Errno 2] No such file or directory: '/data/$w/x'\\n", 1),
+    "attribute": ("Traceback (most recent call last):\\nAttributeError: '$w' object has no attribute 'x'\\n", 1),
+    "word": ("error: bad lr $w\\n", 2),
+    "usage": ("train.py: error: argument --lr: invalid float value: '$w'\\n", 2),
+    "value in the middle": ("error: no data of $2 in this version\\n", 2),
+}
+
+
+@pytest.mark.parametrize("kind", SAYS)
+def test_one_failing_value_costs_few_attempts_in_whatever_words_it_fails(home, kind):
+    text, code = SAYS[kind]
+    home.script("train", f'''#!/bin/sh
+if [ "$1" = bad ]; then
+  echo "bad $PERGPU_JOB $PERGPU_ATTEMPT $$ - train" >>"$STAMPS"
+  w=$(echo "$2$2$2" | tr a-z d-za-c)
+  printf "{text}"
+  exit {code}
+fi
+exec stamp 0.02
+''')
+    seeds = [letter * 4 for letter in "abcdefghijkl"]
+    home.submit(f'[grid]\nlr = ["bad", "good"]\nseed = {seeds}\n[steps.train]\ncommand = ["train", "{{lr}}", "{{seed}}"]\n',
+                "--lanes", 2)
+    assert home.wait() == 1
+    assert (count(home, "done"), count(home, "failed")) == (12, 12)
+    assert bad_before_the_others_were_done(home) <= 6
+
+
 def test_the_failing_runs_may_come_in_any_order(home, trains):
     rows = [("bad", 0), ("bad", 1), ("bad", 2), ("good", 0), ("bad", 3), ("best", 0), ("bad", 4), ("good", 1)]
     text = "runs = [\n" + "".join(f'  {{ lr = "{lr}", seed = {seed} }},\n' for lr, seed in rows) + "]\n"

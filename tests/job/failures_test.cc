@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "job/classify.h"
 
 namespace pergpu {
@@ -181,14 +183,95 @@ TEST(Classify, TheReasonOfAGpuThatIsNotItsOwnSaysWhatAJobSees) {
             OutcomeClass::Hardware);
 }
 
-TEST(Signature, NumbersDoNotCount) {
-  const auto of = [](const char* reason) {
-    return signature_of({.cls = OutcomeClass::UserError, .reason = reason});
+/// By the reasons alone, of runs without parameters.
+std::string signature(std::string reason) {
+  return signature_of({.cls = OutcomeClass::UserError, .reason = std::move(reason)});
+}
+
+TEST(Signature, NumbersQuotedPartsPathsAndTheLastWordDoNotCount) {
+  const std::vector<std::vector<std::string>> alike = {
+      {"exit code 1: KeyError: 'run17'", "exit code 1: KeyError: 'run203'",
+       "exit code 1: KeyError: 'a long word that is cut…", "exit code 1: KeyError: 'a'",
+       "exit code 1: KeyError: 'no such dataset: b'", "exit code 1: KeyError: lr",
+       "exit code 1: KeyError: \"it's\"", "exit code 1: KeyError"},
+      {"exit code 1: TypeError: <function f at 0x7f678826d300>",
+       "exit code 1: TypeError: <function f at 0x7fa9be1c11e0>"},
+      {"exit code 1: FileNotFoundError: [Errno 2] No such file or directory: '/data/a/train.bin'",
+       "exit code 1: FileNotFoundError: no checkpoint of mlp in /data/b"},
+      {"exit code 1: AttributeError: 'aaaaa' object has no attribute 'x'",
+       "exit code 1: AttributeError: 'bbbbb' object has no attribute 'x'",
+       "exit code 1: AttributeError: no optimizer of this name"},
+      {"exit code 1: ModuleNotFoundError: No module named 'a'",
+       "exit code 1: ModuleNotFoundError: No module named 'a.b'"},
+      {"exit code 2: error: bad lr aaaaa", "exit code 2: error: bad lr bbbbb",
+       "exit code 2: error: bad lr 'ccccc'", "exit code 2: error: bad lr 0.1",
+       "exit code 2: error: bad lr 1e-4", "exit code 2: error: bad lr ./d"},
+      {"exit code 2: train.py: error: argument --lr: invalid float value: 'bad'",
+       "exit code 2: train.py: error: argument --lr: invalid float value: 'worse'",
+       "exit code 2: main.py: error: argument --lr: invalid float value: '1e-4x'"},
+      {"exit code 2: Error: Invalid value for '--lr': 'bad' is not a valid float.",
+       "exit code 2: Error: Invalid value for '--lr': '0.1.2' is not a valid float."},
+      {"exit code 1: TypeError: f() got an unexpected keyword argument 'a'",
+       "exit code 1: TypeError: f() got an unexpected keyword argument 'b'"},
+      {"exit code 1: NotImplementedError: no optimizer sgdd",
+       "exit code 1: NotImplementedError: no optimizer adamm"},
+      {"exit code 127: ./run-a.sh: line 3: pyhton: command not found",
+       "exit code 127: ./run-b.sh: line 3: pyhton: command not found"},
+      {"could not start: ./a.py: no such interpreter \"python9\"",
+       "could not start: ./b.py: no such interpreter \"python9\""},
+      {"exit code 1: OSError: can't open ‘a’", "exit code 1: OSError: can't open ‘b’"},
   };
-  EXPECT_EQ(of("exit code 1: KeyError: 'run17'"), of("exit code 1: KeyError: 'run203'"));
-  EXPECT_EQ(of("TypeError: <function f at 0x7f678826d300>"),
-            of("TypeError: <function f at 0x7fa9be1c11e0>"));
-  EXPECT_NE(of("exit code 1: KeyError: 'a'"), of("exit code 1: KeyError: 'b'"));
+  std::vector<std::string> seen;
+  for (const std::vector<std::string>& reasons : alike) {
+    for (const std::string& reason : reasons) {
+      EXPECT_EQ(signature(reason), signature(reasons.front())) << reason;
+    }
+    if (std::find(seen.begin(), seen.end(), signature(reasons.front())) != seen.end()) {
+      ADD_FAILURE() << "as another kind: " << reasons.front();
+    }
+    seen.push_back(signature(reasons.front()));
+  }
+}
+
+TEST(Signature, TheTypeAndOtherWordsCount) {
+  const std::vector<std::string> differ = {
+      "exit code 1: KeyError: 'a'",
+      "exit code 1: NameError: name 'a' is not defined",
+      "exit code 1: TypeError: 'int' object is not callable",
+      "exit code 1: TypeError: f() missing 1 required positional argument: 'x'",
+      "exit code 1: yaml.scanner.ScannerError: mapping values are not allowed here",
+      "exit code 2: train.py: error: argument --lr: invalid float value: 'a'",
+      "exit code 2: train.py: error: argument --batch: invalid int value: 'a'",
+      "exit code 2: train.py: error: unrecognized arguments: --a",
+      "exit code 2: error: bad lr a",
+      "exit code 2: error: no dataset a",
+      "exit code 2"};
+  for (std::size_t i = 0; i < differ.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      EXPECT_NE(signature(differ[i]), signature(differ[j])) << differ[i] << " " << differ[j];
+    }
+  }
+  EXPECT_NE(signature_of({.cls = OutcomeClass::UserError, .reason = "r"}),
+            signature_of({.cls = OutcomeClass::Exit, .reason = "r"}));
+}
+
+TEST(Signature, ValuesOfTheRunDoNotCount) {
+  const auto of = [](const std::vector<std::string>& values, std::string reason) {
+    Outcome outcome{.cls = OutcomeClass::UserError, .reason = std::move(reason)};
+    outcome.mistake = mistake_without(values, outcome);
+    return signature_of(outcome);
+  };
+  EXPECT_EQ(of({"mlp", "3"}, "exit code 2: error: no optimizer for mlp in this version"),
+            of({"res net", "4"}, "exit code 2: error: no optimizer for res net in this version"));
+  EXPECT_NE(of({}, "exit code 2: error: no optimizer for mlp in this version"),
+            of({}, "exit code 2: error: no optimizer for cnn in this version"));
+  // A part of a word is no value.
+  EXPECT_NE(of({"a"}, "exit code 2: error: no data for a in this version"),
+            of({"a"}, "exit code 2: error: bad data for a in this version"));
+  // Kept only where it makes a difference, and only of mistakes.
+  const std::string reason = "exit code 1: KeyError: 'mlp'";
+  EXPECT_EQ(mistake_without({"mlp"}, {.cls = OutcomeClass::UserError, .reason = reason}), "");
+  EXPECT_EQ(mistake_without({"mlp"}, {.cls = OutcomeClass::Exit, .reason = "no mlp here"}), "");
 }
 
 TEST(Signature, WhatWasLeftRunningDoesNotCount) {

@@ -51,6 +51,7 @@ Outcome random_outcome() {
   if (*rc::gen::arbitrary<bool>()) o.signal = *rc::gen::inRange(1, 65);
   o.reason = random_text();
   o.left_running = random_text();
+  o.mistake = random_text();
   o.peak_memory_bytes = static_cast<std::uint64_t>(random_number());
   o.cpu_ns = random_number();
   return o;
