@@ -1,9 +1,11 @@
 // What runs on the errands' thread gets copies: this object belongs to the deciding one.
 #include "coordinator/mps_daemons.h"
 
+#include <csignal>
 #include <utility>
 
 #include "os/file.h"
+#include "os/proc.h"
 
 namespace pergpu {
 
@@ -84,7 +86,7 @@ void MpsDaemons::disconnect(const std::string& gpu, TreeRoots roots, MpsControl:
                             std::function<void(bool)> done) {
   errands_.run([control = control_, folder = folder_of(gpu), roots = std::move(roots), whom,
                 done = std::move(done)] {
-    const bool leads = !roots.empty() && catches_term(roots.front());
+    const bool leads = !roots.empty() && os::handles(roots.front(), SIGTERM);
     (void)control.disconnect(folder, roots, whom);
     return std::function<void()>([done, leads] { done(leads); });
   });

@@ -15,6 +15,7 @@
 #include "keeper/folder.h"
 #include "keeper/leftovers.h"
 #include "keeper/outputs.h"
+#include "keeper/signal_ahead.h"
 #include "os/clock.h"
 #include "os/folder_lock.h"
 #include "os/proc.h"
@@ -248,7 +249,9 @@ void Attempt::stop(bool kill, std::int64_t now_ns) {
 
 void Attempt::signal(int number) {
   if (first_ || std::exchange(signalled_, true)) return;
-  ::kill(-pid_, number);
+  const std::vector<GroupMember> members = members_of(pid_, number);
+  if (members.empty()) ::kill(-pid_, number);  // nothing can be read of them
+  for (const pid_t pid : signal_targets(members)) ::kill(pid, number);
 }
 
 void Attempt::on_memory(std::int64_t now_ns) {

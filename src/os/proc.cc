@@ -107,6 +107,17 @@ bool is_alive(pid_t pid, std::uint64_t start_ticks) {
   return stat && stat->start_ticks == start_ticks && !stat->ended();
 }
 
+bool handles(pid_t pid, int signal) {
+  const std::string status = slurp(path_of(pid, "status"), 16 * 1024);
+  const auto has = [&](std::string_view field) {
+    const std::size_t at = status.find(field);
+    if (at == std::string::npos) return false;
+    const std::uint64_t mask = std::strtoull(status.c_str() + at + field.size(), nullptr, 16);
+    return (mask >> (signal - 1) & 1u) != 0;
+  };
+  return has("\nSigCgt:") || has("\nSigBlk:");
+}
+
 std::optional<std::string> value_in(std::string_view environment, std::string_view name) {
   std::string_view rest = environment;
   while (!rest.empty()) {

@@ -105,14 +105,6 @@ std::string find_mps_control() {
   return find_executable(kProgram, {std::string("PATH=") + (path == nullptr ? "" : path)});
 }
 
-bool catches_term(std::int32_t pid) {
-  const Result<std::string> status = os::read_file(fmt::format("/proc/{}/status", pid), kMostText);
-  const std::size_t at = status ? status->find("\nSigCgt:") : std::string::npos;
-  if (at == std::string::npos) return false;
-  const std::uint64_t caught = std::strtoull(status->c_str() + at + 8, nullptr, 16);
-  return (caught >> (SIGTERM - 1) & 1u) != 0;
-}
-
 std::int32_t mps_daemon(const std::string& folder) {
   const Result<std::string> text = os::read_file(folder + "/" + kProgram + ".pid", kMostText);
   const std::optional<std::int32_t> pid = text ? number_in(*text) : std::nullopt;
@@ -216,7 +208,7 @@ Result<void> MpsControl::disconnect(const std::string& folder, const TreeRoots& 
   if (!clients) return std::move(clients).error();
   Result<void> all;
   for (const Client& client : *clients) {
-    if (whom == Whom::WouldDie && catches_term(client.pid)) continue;
+    if (whom == Whom::WouldDie && os::handles(client.pid, SIGTERM)) continue;
     Result<std::string> ended =
         ask(folder, fmt::format("terminate_client {} {}", client.server, client.pid));
     if (!ended && all) all = std::move(ended).error();  // it may have ended by itself

@@ -66,9 +66,6 @@ class MpsControl {
   std::string program_;
 };
 
-/// SIGTERM has a handler there; not known: it has none.
-bool catches_term(std::int32_t pid);
-
 /// The daemon whose folder this is; 0: none lives.
 std::int32_t mps_daemon(const std::string& folder);
 

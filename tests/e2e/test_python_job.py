@@ -3,6 +3,8 @@ import json
 import os
 import sys
 
+import pytest
+
 from harness import grid, read, wait_until
 
 PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../python")
@@ -98,3 +100,36 @@ def test_a_mistake_in_the_name_of_a_parameter_is_an_error_of_the_user(home):
     job = home.only("sweep/0")
     assert job["class"] == "user-error" and job["attempt"] == 1
     assert "the run has no parameter 'j'; did you mean" in read(job["log"]) or "it has i" in read(job["log"])
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_the_signal_leaves_children_of_the_job_alive(home, method):
+    home.file("train.py", """
+import multiprocessing, subprocess, sys, time
+import pergpu
+
+def work():
+    time.sleep(1000)
+
+def main():
+    pergpu.checkpoint_requested()
+    if (pergpu.out / "saved").exists():
+        return
+    children = [multiprocessing.get_context(sys.argv[1]).Process(target=work, daemon=True)]
+    children[0].start()
+    program = subprocess.Popen(["sleep", "1000"])
+    while not pergpu.checkpoint_requested():
+        time.sleep(0.01)
+    time.sleep(0.3)  # a signal would have come by now
+    alive = children[0].is_alive() and program.poll() is None
+    program.kill()
+    (pergpu.out / "saved").write_text(str(alive))
+    pergpu.requeue()
+
+if __name__ == "__main__":
+    main()
+""")
+    home.submit(f"[steps.a]\nshell = 'cd . && {sys.executable} train.py {method}; exit $?'\n"
+                "timeout = '1000s'\nsignal = 'USR1@995s'\n", env={"PYTHONPATH": PACKAGE})  # fmt: skip
+    assert home.wait() == 0
+    assert read(home.only()["out"] + "/saved") == "True"
