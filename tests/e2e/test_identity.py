@@ -14,11 +14,13 @@ from harness import LONG, PERGPU, alive, grid, read, wait_until
 
 TEXT = grid("train", 3, 'command = ["stamp"]', header='name = "one"')
 # Says `beside` where another attempt works in its folder, by a lock of its own that its children inherit.
+# A long one makes its folder again, as scripts do that overwrite their output.
 WORK = """#!/bin/sh
 say() { echo "$1 $PERGPU_JOB $PERGPU_ATTEMPT $$ $(id -u) $PERGPU_STEP" >>"$STAMPS"; }
 exec 8>>"$CROWD.$PERGPU_RUN"
 flock -n 8 || say beside
 say start
+[ "$1" = 0 ] || { rm -rf "$PERGPU_OUT"; mkdir -p "$PERGPU_OUT"; }
 sleep "$1"
 say end
 """
