@@ -42,10 +42,11 @@ std::string CodeVersions::to_text(const Files& files) {
   return all.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-CodeVersions::Files CodeVersions::files_of(const std::string& text) {
-  Files files;
+CodeVersions::Known CodeVersions::known_of(const std::string& text) {
+  Known out;
+  Files& files = out.files;
   const json all = json::parse(text, nullptr, false);
-  if (!all.is_object()) return files;
+  if (!all.is_object()) return out;
   for (const auto& [path, known] : all.items()) {
     if (known.is_string()) files[path].push_back({.hash = known.get<std::string>()});
     if (!known.is_array()) continue;
@@ -60,33 +61,38 @@ CodeVersions::Files CodeVersions::files_of(const std::string& text) {
       if (job != one.end() && job->is_number_integer()) job->get_to(version.first.value);
     }
   }
-  return files;
+  for (const auto& [path, versions] : files) {
+    if (versions.size() > 1) out.changed_by[versions.back().first].insert(path);
+  }
+  return out;
 }
 
 /// An earlier coordinator may have seen them.
-CodeVersions::Files& CodeVersions::of_step(const Job& job) {
+CodeVersions::Known& CodeVersions::of_step(const Job& job) {
   const auto [it, fresh] = steps_.try_emplace({job.sweep, job.step});
   if (!fresh) return it->second;
   const auto kept = world_.meta().find(key_of_code(job.sweep, world_.step_of(job).spec.name));
-  if (kept != world_.meta().end()) it->second = files_of(kept->second);
+  if (kept != world_.meta().end()) it->second = known_of(kept->second);
   return it->second;
 }
 
 void CodeVersions::saw(const Job& job,
                        const std::vector<std::pair<std::string, std::string>>& files) {
-  Files& known = of_step(job);
+  Known& known = of_step(job);
   bool is_news = false;
   for (const auto& [path, hash] : files) {
-    std::vector<Version>& versions = known[path];
+    std::vector<Version>& versions = known.files[path];
     if (!versions.empty() && versions.back().hash == hash) continue;
+    if (versions.size() > 1) known.changed_by[versions.back().first].erase(path);
+    if (!versions.empty()) known.changed_by[job.id].insert(path);
     const std::int64_t since = versions.empty() ? 0 : job.last->starting_at.wall_ns;
     versions.push_back({.hash = hash, .since_wall_ns = since, .first = job.id});
     if (versions.size() > kMostVersions) versions.erase(versions.begin());
     is_news = true;
   }
   const Step& step = world_.step_of(job);
-  if (is_news && known.size() <= kMostKept && step.total > 1) {
-    record_({.key = key_of_code(job.sweep, step.spec.name), .value = to_text(known)});
+  if (is_news && known.files.size() <= kMostKept && step.total > 1) {
+    record_({.key = key_of_code(job.sweep, step.spec.name), .value = to_text(known.files)});
   }
 }
 
@@ -115,9 +121,11 @@ std::vector<std::string> CodeVersions::warnings_of(const Job& job) {
   std::vector<std::string> warnings;
   if (!job.last || !world_.is_current(job)) return warnings;
   const Step& step = world_.step_of(job);
-  for (const auto& [path, versions] : of_step(job)) {
-    const bool is_its_to_tell = versions.size() > 1 && versions.back().first == job.id;
-    if (!is_its_to_tell || !differs(step, job, path, versions)) continue;
+  const Known& known = of_step(job);
+  const auto changed = known.changed_by.find(job.id);
+  if (changed == known.changed_by.end()) return warnings;
+  for (const std::string& path : changed->second) {
+    if (!differs(step, job, path, known.files.at(path))) continue;
     warnings.push_back(
         fmt::format("{} changed since the first start of step {}", path, step.spec.name));
   }

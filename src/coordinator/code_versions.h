@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,16 +39,23 @@ class CodeVersions {
   };
   using Files = std::map<std::string, std::vector<Version>>;  // path as in argv -> oldest first
 
-  Files& of_step(const Job& job);
+  struct Known {
+    Files files = {};
+    /// The files of which it was the first to run the newest version, after another one.  A job is
+    /// described often, and a step may have a file for each of its runs: only these are walked.
+    std::map<JobId, std::set<std::string>> changed_by = {};
+  };
+
+  Known& of_step(const Job& job);
   bool differs(const Step& step, const Job& job, const std::string& path,
                const std::vector<Version>& versions) const;
   static std::string to_text(const Files& files);
-  static Files files_of(const std::string& text);
+  static Known known_of(const std::string& text);
 
   const World& world_;
   Record record_;
   Uses uses_;
-  std::map<std::pair<SweepId, std::int16_t>, Files> steps_;
+  std::map<std::pair<SweepId, std::int16_t>, Known> steps_;
 };
 
 }  // namespace pergpu

@@ -91,6 +91,25 @@ TEST_F(CodeVersionsTest, TheOldCodeAgainIsTheOldCode) {
   EXPECT_EQ(all(seen), Warnings{});
 }
 
+TEST_F(CodeVersionsTest, TheJobThatRanTheNewestVersionFirstTellsOfEachFile) {
+  const auto changed = [](int job, const std::string& file) {
+    return std::to_string(job) + ": " + file + " changed since the first start of step train";
+  };
+  CodeVersions seen = versions();
+  for (const std::int64_t id : {1, 2, 3}) {
+    start(seen, id, {{"python3", "a"}, {"train.py", "a"}, {std::to_string(id - 1) + ".yaml", "a"}});
+  }
+  start(seen, 2, {{"python3", "b"}, {"train.py", "b"}, {"1.yaml", "b"}});
+  EXPECT_EQ(all(seen), (Warnings{changed(2, "python3"), changed(2, "train.py")}));
+  start(seen, 3, {{"python3", "b"}, {"train.py", "c"}, {"2.yaml", "b"}});
+  const Warnings both = {changed(2, "python3"), changed(3, "train.py")};
+  EXPECT_EQ(all(seen), both);
+  CodeVersions after = versions();
+  EXPECT_EQ(all(after), both) << "a restart knows";
+  start(after, 2, {{"python3", "b"}, {"train.py", "d"}});
+  EXPECT_EQ(all(after), (Warnings{changed(2, "python3"), changed(2, "train.py")}));
+}
+
 TEST_F(CodeVersionsTest, AFileOfOneRunIsOneRunsMatter) {
   CodeVersions seen = versions();
   for (const std::int64_t id : {1, 2, 3}) {
