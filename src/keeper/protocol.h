@@ -34,7 +34,10 @@
 
 namespace pergpu::keeper {
 
-inline constexpr std::uint32_t kProtocolVersion = 1;
+/// Raised with each field of START that has to be heeded: a keeper that says less in its STATE is
+/// given nothing to start.  Neither side refuses the other for it.
+///   2: Start::holder, patterns, shell
+inline constexpr std::uint32_t kProtocolVersion = 2;
 inline constexpr std::uint32_t kLongestPayload = 64u << 20;
 inline constexpr std::size_t kFrameHeaderBytes = 5;
 inline constexpr std::size_t kMostLeases = 64;

@@ -69,7 +69,8 @@ class LocalEngine final : public Engine {
     bool state_wanted = false;  // found, or connected to again: its STATE is still to come
     std::int64_t idle_since_ns = 0;
     std::int64_t pause_ns = 0;  // before it is connected to again
-    bool has_less = false;      // than this process to give to jobs: it starts none any more
+    /// Than this process to give to jobs, or it is of an earlier release: it starts none any more.
+    bool has_less = false;
     bool is_free() const { return !attempt && !assigned && !state_wanted; }
     bool may_start() const { return is_free() && !has_less; }
   };

@@ -241,7 +241,7 @@ void LocalEngine::on_state(KeeperId id, const keeper::State& state,
   keeper.link->know(state.pid, state.start_ticks);
   keeper.idle_since_ns = clock_.now().boot_ns;
   keeper.pause_ns = 0;
-  keeper.has_less = os::has_less(state.pid);
+  keeper.has_less = state.version < keeper::kProtocolVersion || os::has_less(state.pid);
   if (keeper.has_less) keeper.link->send(keeper::Yield{});
   for (const keeper::Held& held : state.held)
     on_held(id, held, runs(held) ? std::exchange(leases, {}) : std::vector<os::UniqueFd>());

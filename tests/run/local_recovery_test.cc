@@ -273,6 +273,26 @@ TEST_F(LocalEngineTest, EndThatIsToldBeforeTheStateIsToldOnce) {
   EXPECT_EQ(count<engine_event::Exited>(), 1u);
 }
 
+/// Whatever this release asks for in a START it would pass over.
+TEST_F(LocalEngineTest, KeeperOfAnEarlierReleaseKeepsItsJobAndStartsNoOther) {
+  const Result<os::UniqueFd> listener = os::listen_unix(keeper::socket_path(run_dir(), 7));
+  ASSERT_TRUE(listener);
+  engine_->adopt({expected(kFirst, {7})});
+  const os::UniqueFd keeper(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+  ASSERT_TRUE(keeper);
+  const keeper::Started started{.id = kFirst, .pid = 1};
+  const std::string state = keeper::frame_of(
+      keeper::State{.version = 1, .keeper = 7, .held = {{.started = started}}, .home = folder_});
+  ASSERT_EQ(::write(keeper.get(), state.data(), state.size()), static_cast<ssize_t>(state.size()));
+  EXPECT_EQ(wait_for<engine_event::Started>(kFirst).pid, 1);
+  const std::string end = keeper::frame_of(keeper::Exited{.id = kFirst, .exit_code = 3});
+  ASSERT_EQ(::write(keeper.get(), end.data(), end.size()), static_cast<ssize_t>(end.size()));
+  EXPECT_EQ(wait_for<engine_event::Exited>(kFirst).exit_code, 3);
+  engine_->acknowledge(kFirst, "", "");
+  EXPECT_NE(run_on(kLane, shell(kSecond, "exit 7")), KeeperId{7});
+  EXPECT_EQ(wait_for<engine_event::Exited>(kSecond).exit_code, 7);
+}
+
 /// Breaks this process's connections to keepers, as want of memory would.
 void break_connections(const std::string& run_dir) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
