@@ -12,8 +12,9 @@
 namespace pergpu {
 namespace {
 
-constexpr std::size_t kBatch = 256;  // jobs
-constexpr std::int64_t kPatience = 10'000'000'000;
+constexpr std::size_t kBatch = 256;               // jobs
+constexpr std::int64_t kPatience = 10 * kSecond;  // for a batch
+constexpr std::int64_t kLongest = 30 * kSecond;   // for all: no other submit goes on meanwhile
 
 }  // namespace
 
@@ -42,6 +43,8 @@ struct OutputSurvey::Walk {
   std::function<void(LostOutputs)> done = {};
   Timers::Id timer = 0;
   std::size_t batch = 0;  // the answers of earlier ones come too late
+  std::size_t seen = 0;   // jobs
+  std::int64_t end_ns = 0;
 };
 
 /// Those of the file's rows that may have lost something.
@@ -75,6 +78,7 @@ void OutputSurvey::begin(const SweepSpec& file, const SubmitContext& context,
   auto walk = std::make_shared<Walk>();
   walk->jobs = done_jobs(file, context);
   walk->done = std::move(done);
+  walk->end_ns = parts_.clock->now().boot_ns + kLongest;
   go_on(walk);
 }
 
@@ -90,15 +94,22 @@ void OutputSurvey::go_on(const std::shared_ptr<Walk>& walk) const {
   if (batch.empty()) return walk->done(std::move(walk->found));
 
   const std::size_t number = ++walk->batch;
-  walk->timer = parts_.timers->at(parts_.clock->now().boot_ns + kPatience, [walk, number] {
+  const std::int64_t end_of_batch = parts_.clock->now().boot_ns + kPatience;
+  const bool is_last = walk->end_ns <= end_of_batch;
+  walk->timer = parts_.timers->at(std::min(end_of_batch, walk->end_ns), [walk, number, is_last] {
     if (walk->batch != number) return;
     ++walk->batch;
-    walk->found.unseen = fmt::format("they did not answer within {} s", kPatience / 1'000'000'000);
+    walk->found.unseen = is_last
+                             ? fmt::format("those of {} of {} jobs were looked at within {} s",
+                                           walk->seen, walk->jobs.size(), kLongest / kSecond)
+                             : fmt::format("they did not answer within {} s", kPatience / kSecond);
     walk->done(std::move(walk->found));
   });
-  parts_.look(std::move(batch), [this, walk, number](std::vector<LostOutput> lost) {
+  const std::size_t count = batch.size();
+  parts_.look(std::move(batch), [this, walk, number, count](std::vector<LostOutput> lost) {
     if (walk->batch != number) return;
     ++walk->batch;
+    walk->seen += count;
     parts_.timers->cancel(walk->timer);
     for (LostOutput& one : lost) {
       if (one.is_certain) {

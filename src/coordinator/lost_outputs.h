@@ -46,7 +46,8 @@ class OutputSurvey {
   explicit OutputSurvey(Parts parts) : parts_(std::move(parts)) {}
 
   /// `done` runs exactly once, at once where there is nothing to look at.  A disk that does not
-  /// answer is waited for a few seconds: then what it holds counts as there.
+  /// answer, or not soon for so many, is waited for some seconds: then what is left counts as
+  /// there.
   void begin(const SweepSpec& file, const SubmitContext& context,
              std::function<void(LostOutputs)> done) const;
 
