@@ -44,9 +44,7 @@ FoundVerdict judge_results(const World& world, const std::vector<FoundResult>& r
   for (const KnownRoot& root : roots) {
     const Sweep* sweep = world.sweep(root.sweep);
     if (sweep == nullptr || root.is_there || sweep->name != name) continue;
-    const bool has_live = std::any_of(sweep->steps.begin(), sweep->steps.end(),
-                                      [](const Step& step) { return step.live > 0; });
-    if (has_live) {
+    if (!world.live_of(sweep->id).empty()) {  // of older versions, too
       return {.why = fmt::format("{} was moved here from {} while jobs of it run, which know only "
                                  "the old place; wait for them, or `pergpu cancel {}`, then submit "
                                  "it again",

@@ -55,6 +55,16 @@ TEST_F(FoundResultsTest, WhatRunsInTheOldPlaceIsWaitedFor) {
   EXPECT_NE(verdict.why.find("while jobs of it run"), std::string::npos);
 }
 
+TEST_F(FoundResultsTest, AnOlderVersionThatRunsInTheOldPlaceIsWaitedFor) {
+  take(row::Event{.job = {1}, .event = event::Starting{.attempt = 1}, .at = {}});
+  take(row::NewJob{
+      .id = {2}, .sweep = {1}, .run = -1, .step = 0, .step_name = "train", .replaces = {1}});
+  ASSERT_EQ(world_.sweep(SweepId{1})->steps[0].live, 0) << "no current job is live";
+  const FoundVerdict verdict = judge({result("running")}, false);
+  EXPECT_FALSE(verdict.moved);
+  EXPECT_NE(verdict.why.find("while jobs of it run"), std::string::npos) << verdict.why;
+}
+
 TEST_F(FoundResultsTest, FinishedOnesOfACopyAreRefused) {
   const FoundVerdict verdict = judge({result("done"), result("failed", "/home", 2)}, true);
   EXPECT_FALSE(verdict.moved);
