@@ -9,6 +9,7 @@
 #include <set>
 
 #include "job/log_lines.h"
+#include "job/quoted.h"
 #include "job/traceback.h"
 
 namespace pergpu {
@@ -88,12 +89,44 @@ const FailureRow* row_of_text(std::string_view line, std::span<const FailureRow>
   return row == rows.end() ? nullptr : &*row;
 }
 
+/// "KeyError: 'Connection refused'": what is missing may be called anything, and the exception says
+/// itself what happened.
+bool quotes_values(std::string_view name, const FailureRow* own) {
+  return name == "ValueError" || name == "AssertionError" || name == "IndexError" ||
+         name.starts_with("Unicode") || (own != nullptr && own->sign == Sign::Mistake);
+}
+
 const FailureRow* row_of_exception(std::string_view name, std::string_view line) {
-  if (const FailureRow* row = row_of_text(line, text_rows())) return row;
   const std::span<const FailureRow> rows = exception_rows();
-  const auto row = std::find_if(rows.begin(), rows.end(),
-                                [&](const FailureRow& r) { return matches_name(r.words, name); });
-  return row == rows.end() ? nullptr : &*row;
+  const auto found = std::find_if(rows.begin(), rows.end(),
+                                  [&](const FailureRow& r) { return matches_name(r.words, name); });
+  const FailureRow* own = found == rows.end() ? nullptr : &*found;
+  if (name == "KeyError") return own;
+  const FailureRow* by_text = quotes_values(name, own)
+                                  ? row_of_text(without_quoted(line), text_rows())
+                                  : row_of_text(line, text_rows());
+  return by_text != nullptr ? by_text : own;
+}
+
+/// Words that others may write, too, are an error's where the line says so, or goes no further:
+/// "CUDA kernel: out of memory (5 GiB)", not "GPU ran out of memory story".
+bool looks_like_error(std::string_view words, std::string_view line) {
+  // JSON and `level=fatal msg="…"` quote what they say.
+  const bool is_structured = line.starts_with('{') || has(line, "=\"");
+  const std::string said = is_structured ? std::string(line) : without_quoted(line);
+  if (!matches_text(words, said)) return false;
+  std::string low = said;
+  std::transform(low.begin(), low.end(), low.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  for (const std::string_view sign : {"error", "fail", "fatal", "exception", "abort", "panic",
+                                      "unable", "could not", "cannot", "can't", "couldn't"}) {
+    if (has(low, sign)) return true;
+  }
+  std::string_view last = words.substr(words.rfind('*') + 1);
+  if (last.starts_with('^')) last.remove_prefix(1);
+  const std::size_t end = said.rfind(last) + last.size();
+  const std::string_view after = trim(std::string_view(said).substr(end));
+  return after.empty() || std::string_view(".,:;!()[]-").find(after.front()) != after.npos;
 }
 
 bool is_child(const PythonError& error) {
@@ -279,6 +312,7 @@ class EndOfLog {
     if (is_missing_program() && !is_of_machine) {
       if (const FailureRow* shell = row_of_text(trim(line), shell_rows())) return shell;
     }
+    if (row != nullptr && row->is_common && !looks_like_error(row->words, line)) return nullptr;
     return row != nullptr && row->sign != Sign::Child ? row : nullptr;
   }
 

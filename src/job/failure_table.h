@@ -28,6 +28,8 @@ struct FailureRow {
   std::string_view words;
   Sign sign;
   std::string_view who;  // says so
+  /// Others may write the words, too: a line that is no exception's has to look like an error.
+  bool is_common = false;
 };
 
 /// Lines of any program.  In `words`: * is anything, # a number from 1 on, ^ at the front the

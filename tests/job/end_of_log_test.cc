@@ -197,6 +197,48 @@ TEST(EndOfLog, WhatLaunchersReportIsJudgedByTheChild) {
   }
 }
 
+TEST(EndOfLog, WordsInNamesAndDataAreNoCause) {
+  const auto cls = [](const std::string& log) {
+    return classify({.exit_code = 1, .duration_ns = 5 * kSecond, .log_tail = log}).cls;
+  };
+  const std::string frames = "Traceback (most recent call last):\n  File \"a.py\", line 3\n";
+  for (const char* mistake :
+       {"KeyError: 'Connection refused'", "KeyError: \"CUDA out of memory: it's a key\"",
+        "KeyError: (1, 'No space left on device')",
+        "AttributeError: 'Row' object has no attribute 'GPU out of memory'",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'logs/CUDA out of memory.txt'",
+        "PermissionError: [Errno 13] Permission denied: '/data/Connection refused'",
+        "ModuleNotFoundError: No module named 'Connection refused'",
+        "TypeError: f() got an unexpected keyword argument 'GPU is lost'"}) {
+    EXPECT_EQ(cls(frames + mistake + "\n"), OutcomeClass::UserError) << mistake;
+  }
+  for (const char* data :
+       {"processing sample: 'GPU ran out of memory story'",
+        "processing sample: GPU ran out of memory story", "label: 'GPU is lost'",
+        "reading: the GPU is lost in translation", "Out of memory and out of mind",
+        "answer: \"CUDA does not run out of memory\"", "a memory exhausted by time"}) {
+    EXPECT_EQ(cls(std::string(data) + "\n"), OutcomeClass::Exit) << data;
+  }
+  EXPECT_EQ(cls(frames + "ValueError: could not convert string to float: 'CUDA out of memory'\n"),
+            OutcomeClass::Exit);
+  EXPECT_EQ(cls(frames + "PermissionError: [Errno 13] Connection refused: 'host'\n"),
+            OutcomeClass::Exit)
+      << "its own words count";
+}
+
+TEST(EndOfLog, CommonWordsCountInWhatLooksLikeAnError) {
+  for (const char* error :
+       {"GPU ran out of memory", "GPU 3: out of memory (5 GiB)", "GPU is out of memory, sorry",
+        "Error: the GPU ran out of memory in layer 3",
+        "{\"level\":\"error\",\"msg\":\"GPU out of memory\"}",
+        "level=fatal msg=\"GPU out of memory while training\"",
+        "can't go on: GPU out of memory there"}) {
+    const Outcome outcome = classify(
+        {.exit_code = 1, .duration_ns = 5 * kSecond, .log_tail = std::string(error) + "\n"});
+    EXPECT_EQ(outcome.cls, OutcomeClass::OomGpu) << error;
+  }
+}
+
 TEST(EndOfLog, MoreOutputThanAProgramLeavesBehindMeansThatItWentOn) {
   const auto cls = [](const std::string& log) {
     return classify({.exit_code = 1, .duration_ns = 5 * kSecond, .log_tail = log}).cls;
