@@ -1,4 +1,4 @@
-// The thread starts with the first errand: most coordinators never have one.
+// A thread starts when there is work and none that waits for it: most coordinators need none.
 #include "run/errands.h"
 
 #include <sys/epoll.h>
@@ -17,14 +17,17 @@
 namespace pergpu {
 
 struct Errands::Impl {
-  Impl(os::Loop& l, os::UniqueFd fd) : loop(l), done_fd(std::move(fd)) {}
+  Impl(os::Loop& l, os::UniqueFd fd, std::size_t most)
+      : loop(l), done_fd(std::move(fd)), most_threads(most) {}
 
   void serve() {
     for (;;) {
       std::function<std::function<void()>()> work;
       {
         std::unique_lock<std::mutex> lock(mutex);
+        ++idle;
         wake.wait(lock, [this] { return leaving || !queue.empty(); });
+        --idle;
         if (leaving) return;
         work = std::move(queue.front());
         queue.pop_front();
@@ -59,13 +62,15 @@ struct Errands::Impl {
   std::deque<std::function<std::function<void()>()>> queue;
   std::vector<std::function<void()>> answers;
   bool leaving = false;
-  std::thread thread;
+  const std::size_t most_threads;
+  std::size_t idle = 0;
+  std::vector<std::thread> threads;  // touched by the loop's thread only
 };
 
-Result<std::unique_ptr<Errands>> Errands::create(os::Loop& loop) {
+Result<std::unique_ptr<Errands>> Errands::create(os::Loop& loop, std::size_t most_threads) {
   os::UniqueFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!fd) return os_error("eventfd");
-  auto impl = std::make_unique<Impl>(loop, std::move(fd));
+  auto impl = std::make_unique<Impl>(loop, std::move(fd), most_threads);
   Impl* raw = impl.get();
   Result<void> watched =
       loop.watch(raw->done_fd.get(), EPOLLIN, [raw](std::uint32_t) { raw->deliver(); });
@@ -80,8 +85,8 @@ Errands::~Errands() {
     const std::lock_guard<std::mutex> lock(impl_->mutex);
     impl_->leaving = true;
   }
-  impl_->wake.notify_one();
-  if (impl_->thread.joinable()) impl_->thread.join();
+  impl_->wake.notify_all();
+  for (std::thread& thread : impl_->threads) thread.join();
   impl_->loop.unwatch(impl_->done_fd.get());
 }
 
@@ -89,8 +94,10 @@ void Errands::run(std::function<std::function<void()>()> work) {
   {
     const std::lock_guard<std::mutex> lock(impl_->mutex);
     impl_->queue.push_back(std::move(work));
-    if (!impl_->thread.joinable())
-      impl_->thread = std::thread([impl = impl_.get()] { impl->serve(); });
+    const bool are_enough = impl_->idle >= impl_->queue.size();
+    if (!are_enough && impl_->threads.size() < impl_->most_threads) {
+      impl_->threads.emplace_back([impl = impl_.get()] { impl->serve(); });
+    }
   }
   impl_->wake.notify_one();
 }

@@ -1,7 +1,8 @@
-// Work that may block (files on a shared file system, programs that wait for a server), done on a
-// thread of its own, one piece after the other.
+// Work that may block (files on a shared file system, programs that wait for a server), done on
+// threads of its own.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 
@@ -12,13 +13,15 @@ namespace pergpu {
 
 class Errands {
  public:
-  static Result<std::unique_ptr<Errands>> create(os::Loop& loop);
+  /// One thread: one piece after the other.  More: a piece that hangs holds up no other one, as
+  /// long as fewer than `most_threads` do.
+  static Result<std::unique_ptr<Errands>> create(os::Loop& loop, std::size_t most_threads = 1);
   /// Drops what has not begun, waits for what is under way, and runs nothing of what they returned.
   ~Errands();
   Errands(const Errands&) = delete;
   Errands& operator=(const Errands&) = delete;
 
-  /// `work` runs on the thread; what it returns runs on the loop's thread.
+  /// `work` runs on one of the threads; what it returns runs on the loop's thread.
   void run(std::function<std::function<void()>()> work);
 
  private:

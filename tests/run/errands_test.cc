@@ -37,6 +37,35 @@ TEST(Errands, OneAfterTheOtherAndTheirResultsInTheLoop) {
   EXPECT_EQ(results, expected);
 }
 
+TEST(Errands, OneThatHangsHoldsUpNoOtherWhereThereAreMoreThreads) {
+  Result<std::unique_ptr<os::Loop>> loop = os::Loop::create();
+  ASSERT_TRUE(loop);
+  std::atomic<bool> may_end = false;
+  int results = 0;
+  constexpr int kCount = 20;
+  {
+    Result<std::unique_ptr<Errands>> errands = Errands::create(**loop, 3);
+    ASSERT_TRUE(errands);
+    for (int i = 0; i < 2; ++i) {
+      (*errands)->run([&]() -> std::function<void()> {
+        may_end.wait(false);
+        return {};
+      });
+    }
+    for (int i = 0; i < kCount; ++i) {
+      (*errands)->run([&]() -> std::function<void()> {
+        return [&] {
+          if (++results == kCount) (*loop)->stop();
+        };
+      });
+    }
+    EXPECT_TRUE((*loop)->run());
+    may_end = true;
+    may_end.notify_all();
+  }
+  EXPECT_EQ(results, kCount);
+}
+
 TEST(Errands, TheEndWaitsForWhatIsUnderWayAndForNoResult) {
   Result<std::unique_ptr<os::Loop>> loop = os::Loop::create();
   ASSERT_TRUE(loop);
