@@ -535,18 +535,4 @@ void Coordinator::gpus_discovered() {
   refresh_all();
 }
 
-void Coordinator::start_nothing_more() {
-  leaving_ = true;
-  if (parts_.telemetry != nullptr) parts_.telemetry->save();
-  learnt_.save();
-}
-
-void Coordinator::stop_all(StopCause cause, const std::string& reason) {
-  std::vector<JobId> all;
-  for (const auto& [id, live] : live_) all.push_back(id);
-  for (const JobId id : all) {
-    stop_attempt(*parts_.world->job(id), cause, reason, StopHow::TermThenKill);
-  }
-}
-
 }  // namespace pergpu
