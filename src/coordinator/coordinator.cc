@@ -17,6 +17,7 @@
 #include "coordinator/mps_daemons.h"
 #include "coordinator/notice_facts.h"
 #include "coordinator/readiness.h"
+#include "coordinator/submit_folders.h"
 #include "job/cpu_budget.h"
 
 namespace pergpu {
@@ -68,6 +69,15 @@ Coordinator::Coordinator(Parts parts)
       .settled = [this](SweepId id) { drop_environment(id); }});
   folder_waits_ = make_folder_waits();
   look_for_outputs_by({});
+  submit_folders_ = std::make_unique<SubmitFolders>(SubmitFolders::Parts{
+      .world = parts_.world,
+      .timers = parts_.timers,
+      .clock = parts_.clock,
+      .aside = parts_.aside_for_submits,
+      .home = parts_.home,
+      .fetch = [this](std::vector<SweepId> archived, std::function<void(Result<void>)> done) {
+        fetch(std::move(archived), std::move(done));
+      }});
 }
 Coordinator::~Coordinator() { parts_.gpus->attend(nullptr); }
 

@@ -27,7 +27,6 @@
 #include "coordinator/circuit_breaker.h"
 #include "coordinator/folder_waits.h"
 #include "coordinator/forecast_input.h"
-#include "coordinator/found_results.h"
 #include "coordinator/gpu_care.h"
 #include "coordinator/gpu_lanes.h"
 #include "coordinator/job_map.h"
@@ -67,6 +66,7 @@ class Cluster;
 class Errands;
 class MpsDaemons;
 class Planning;
+class SubmitFolders;
 
 /// What is known of a live attempt beyond its job: gone with the process that knows it.
 struct LiveAttempt {
@@ -147,6 +147,8 @@ class Coordinator {
     /// Runs work that may hang on files on another thread, and on this one what that returns.
     /// Empty: such work is left out.
     std::function<void(std::function<std::function<void()>()> work)> aside = {};
+    /// The same for the folders of submits: elsewhere what hangs would hold them up, too.
+    std::function<void(std::function<std::function<void()>()> work)> aside_for_submits = {};
     /// Sends what [notify] asks for; empty: nobody is told anything.
     DeliverNotice deliver = {};
   };
@@ -164,9 +166,9 @@ class Coordinator {
   std::vector<SweepId> archived_for(const SweepSpec& file, const SubmitContext& context) const;
 
   /// The file as it is, or with the spelling of its output root under which a sweep of its name is
-  /// known; `then` runs at once where there is none to compare with.
+  /// known, or why that is not known; `then` runs at once where there is none to compare with.
   void find_root(SweepSpec file, const SubmitContext& context,
-                 const std::function<void(SweepSpec)>& then);
+                 std::function<void(Result<SweepSpec>)> then);
 
   /// `done` runs when it is durable, or with what is wrong with it (nothing changed).
   void submit(SweepSpec sweep, SubmitContext context,
@@ -418,8 +420,7 @@ class Coordinator {
   void run_submits();
   void settle_root();
   void look_for_results();
-  void judge_found(const std::string& folder, const std::vector<FoundResult>& results);
-  void take_verdict(FoundVerdict verdict);
+  void refuse_submit(Error why);
   std::string why_cleaned_now(const SweepSpec& file, const SubmitContext& context) const;
   Result<void> check_place(const SweepSpec& sweep, const SubmitContext& context) const;
   Result<void> check_fits(const SweepSpec& sweep, const SubmitContext& context);
@@ -500,6 +501,7 @@ class Coordinator {
   std::unique_ptr<Notices> notices_;
   std::unique_ptr<FolderWaits> folder_waits_;
   std::unique_ptr<OutputSurvey> output_survey_;
+  std::unique_ptr<SubmitFolders> submit_folders_;
 };
 
 }  // namespace pergpu

@@ -40,7 +40,7 @@ std::vector<SweepId> sweeps_of(const World& world, const std::string& home,
 
 FoundVerdict judge_results(const World& world, const std::vector<FoundResult>& results,
                            const std::vector<KnownRoot>& roots, const std::string& folder,
-                           const std::string& name) {
+                           const std::string& name, bool is_whole) {
   for (const KnownRoot& root : roots) {
     const Sweep* sweep = world.sweep(root.sweep);
     if (sweep == nullptr || root.is_there || sweep->name != name) continue;
@@ -58,11 +58,13 @@ FoundVerdict judge_results(const World& world, const std::vector<FoundResult>& r
                                   [](const FoundResult& one) { return one.state == "done"; });
   const std::string whose = others_words(results);
   if (done > 0) {
-    return {.why = fmt::format(
-                "{} holds finished results of {}: {} of the {} job{} there. Nothing was submitted. "
-                "To run all of them again in these folders, over the results: --rerun. To keep "
-                "them: another root (--out DIR) or another name",
-                folder, whose, done, results.size(), results.size() == 1 ? "" : "s")};
+    return {
+        .why = fmt::format(
+            "{} holds finished results of {}: {} of the {}{} job{} there. Nothing was submitted. "
+            "To run all of them again in these folders, over the results: --rerun. To keep "
+            "them: another root (--out DIR) or another name",
+            folder, whose, done, is_whole ? "" : "first ", results.size(),
+            results.size() == 1 ? "" : "s")};
   }
   return {.note = fmt::format("{} holds unfinished results of {}; logs that lie there are kept as "
                               "log.old.txt, and jobs wait for folders that are in use",

@@ -26,9 +26,10 @@ struct KnownRoot {
 std::vector<SweepId> sweeps_of(const World& world, const std::string& home,
                                const std::vector<FoundResult>& results);
 
-/// REQUIRES: the sweeps among `roots` are in memory.
+/// REQUIRES: the sweeps among `roots` are in memory.  `is_whole`: the results are all that lie
+/// there.
 FoundVerdict judge_results(const World& world, const std::vector<FoundResult>& results,
                            const std::vector<KnownRoot>& roots, const std::string& folder,
-                           const std::string& name);
+                           const std::string& name, bool is_whole = true);
 
 }  // namespace pergpu

@@ -49,6 +49,7 @@ constexpr std::size_t kMaxEnvironment = 64u << 20;
 constexpr std::int64_t kLeaveAfterIdle = 60 * kSecond;
 /// What lasts for less is not told of while it runs.
 constexpr std::int64_t kPresentAfter = 3 * kSecond;
+constexpr std::size_t kDiskThreads = 16;
 constexpr char kStartedAnew[] = "the cluster started its task anew while it ran";
 
 int complain(const Error& error) {
@@ -294,8 +295,9 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!mps_errands) return complain(mps_errands.error());
   Result<std::unique_ptr<Errands>> file_errands = Errands::create(loop);
   if (!file_errands) return complain(file_errands.error());
-  // Of their own: what hangs on a disk must hold up neither a cluster nor MPS.
-  Result<std::unique_ptr<Errands>> disk_errands = Errands::create(loop);
+  // Of their own: what hangs on a disk must hold up neither a cluster nor MPS.  Several threads: a
+  // submit into a dead mount holds up none into another folder.
+  Result<std::unique_ptr<Errands>> disk_errands = Errands::create(loop, kDiskThreads);
   if (!disk_errands) return complain(disk_errands.error());
   MpsDaemons mps(**mps_errands, *with_mps + "/mps", find_mps_control());
   Server* server = nullptr;
@@ -335,6 +337,7 @@ int coordinator_main(const CoordinatorOptions& options) {
             if (place != nullptr) place->review();
           },
       .aside = [&](auto work) { (*file_errands)->run(std::move(work)); },
+      .aside_for_submits = [&](auto work) { (*disk_errands)->run(std::move(work)); },
       .deliver =
           [&](const NoticeRequest& request, std::function<void(Result<void>)> done) {
             messenger.send(request.text, request.limit_ns, std::move(done));

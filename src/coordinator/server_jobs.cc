@@ -207,11 +207,12 @@ void Server::submit(Client& client) {
     auto request = std::make_shared<Request>(std::exchange(client.wants, {}));
     request->context = std::move(context);
     return coordinator_.find_root(
-        std::move(sweep), request->context, [this, id, request](SweepSpec file) {
+        std::move(sweep), request->context, [this, id, request](Result<SweepSpec> file) {
+          if (!file) return fail(id, code_of(file.error()), file.error().message);
           if (request->op == Request::Op::DryRun) {
-            return preview(id, std::move(file), std::move(request->context));
+            return preview(id, *std::move(file), std::move(request->context));
           }
-          request->sweep = std::move(file);
+          request->sweep = *std::move(file);
           plan(id, std::move(*request));
         });
   }

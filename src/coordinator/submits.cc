@@ -13,8 +13,7 @@
 #include "coordinator/earlier_runs.h"
 #include "coordinator/mps_daemons.h"
 #include "coordinator/readiness.h"
-#include "os/file.h"
-#include "os/real_path.h"
+#include "coordinator/submit_folders.h"
 
 namespace pergpu {
 namespace {
@@ -22,27 +21,6 @@ namespace {
 constexpr std::string_view kVisibleDevices = "CUDA_VISIBLE_DEVICES";
 
 Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
-
-/// What `clean` took out of this home's history and left in its place: that was somebody's word.
-bool is_cleaned(const World& world, const std::string& home, const FoundResult& result) {
-  return result.home == home && result.id.job < world.next_job_id() &&
-         sweeps_of(world, home, {result}).empty();
-}
-
-/// Where sweeps of this name have their results; `numbered`: those of "name-2" and so on, too.
-std::vector<std::string> known_roots(const World& world, const std::string& name, bool numbered) {
-  std::vector<std::string> roots;
-  std::string candidate = name;
-  for (int n = 2;; ++n) {
-    const std::vector<SweepId> known = world.sweeps_named(candidate);
-    for (const SweepId id : known) {
-      const Sweep* sweep = world.sweep(id);
-      roots.push_back(sweep != nullptr ? sweep->root : world.archived().at(id).root);
-    }
-    if (!numbered || known.empty()) return roots;
-    candidate = fmt::format("{}-{}", name, n);
-  }
-}
 
 /// What the user wrote: without --devices the client sends the variable's value, "-1" for an empty
 /// one.
@@ -62,26 +40,9 @@ void Coordinator::submit(SweepSpec sweep, SubmitContext context,
   submits_.push_back({std::move(sweep), std::move(context), std::move(done)});
 }
 
-/// A path is text, and one folder has many: those of a link, of another mount of it.
 void Coordinator::find_root(SweepSpec file, const SubmitContext& context,
-                            const std::function<void(SweepSpec)>& then) {
-  constexpr std::int64_t kPatience = 5 * kSecond;  // a file server of some known root may be gone
-  const std::string root = output_root(file);
-  std::vector<std::string> known = known_roots(*parts_.world, file.name, context.unique_name);
-  if (std::ranges::find(known, root) != known.end() || known.empty() || !parts_.aside) {
-    return then(std::move(file));
-  }
-  auto waiting = std::make_shared<std::optional<SweepSpec>>(std::move(file));
-  const auto go_on = [waiting, then](const std::optional<std::string>& same) {
-    if (!*waiting) return;
-    SweepSpec its = *std::exchange(*waiting, std::nullopt);
-    if (same) its.out = *same;
-    then(std::move(its));
-  };
-  parts_.timers->at(parts_.clock->now().boot_ns + kPatience, [go_on] { go_on(std::nullopt); });
-  parts_.aside([root, known = std::move(known), go_on] {
-    return [go_on, same = os::same_folder(known, root)] { go_on(same); };
-  });
+                            std::function<void(Result<SweepSpec>)> then) {
+  submit_folders_->find_root(std::move(file), context.unique_name, std::move(then));
 }
 
 /// The front one's root as it is known; the next submit may be of the same sweep in other words.
@@ -89,11 +50,22 @@ void Coordinator::settle_root() {
   submits_.front().has_root = true;
   submitting_ = true;
   const SubmitContext& context = submits_.front().context;
-  find_root(submits_.front().sweep, context, [this](SweepSpec sweep) {
+  find_root(submits_.front().sweep, context, [this](Result<SweepSpec> sweep) {
     submitting_ = false;
-    submits_.front().sweep = std::move(sweep);
+    if (sweep) {
+      submits_.front().sweep = *std::move(sweep);
+    } else {
+      refuse_submit(std::move(sweep).error());
+    }
     run_submits();
   });
+}
+
+/// The front one.
+void Coordinator::refuse_submit(Error why) {
+  const PendingSubmit refused = std::move(submits_.front());
+  submits_.erase(submits_.begin());
+  refused.done(std::move(why));
 }
 
 /// What no plan can mend: a step that this machine can never run.
@@ -186,10 +158,7 @@ void Coordinator::run_submits() {
     submitting_ = true;
     return fetch(std::move(archived), [this](Result<void> fetched) {
       submitting_ = false;
-      if (fetched) return;  // the next turn goes on
-      const PendingSubmit refused = std::move(submits_.front());
-      submits_.erase(submits_.begin());
-      refused.done(std::move(fetched).error());
+      if (!fetched) refuse_submit(std::move(fetched).error());  // else the next turn goes on
     });
   }
   if (PendingSubmit& next = submits_.front(); !next.lost) {
@@ -268,67 +237,25 @@ void Coordinator::run_submits() {
 
 /// A new sweep in whose folder results lie: what they are is looked at before it is planned.
 void Coordinator::look_for_results() {
-  constexpr std::int64_t kPatience = 5 * kSecond;
-  constexpr std::size_t kMost = 1000;  // enough to judge by
   PendingSubmit& front = submits_.front();
   front.has_looked = true;
   const std::string root = output_root(front.sweep);
   const bool is_known = static_cast<bool>(parts_.world->sweep_at(root, front.sweep.name));
   const bool may_run_again = front.context.rerun || front.context.add || front.context.unique_name;
   const bool is_found_anyway = front.context.engine == kSlurm;  // its folders tell what has ended
-  if (is_known || may_run_again || is_found_anyway || !parts_.aside) return run_submits();
+  if (is_known || may_run_again || is_found_anyway) return run_submits();
   submitting_ = true;
-  const std::string folder = root + "/" + front.sweep.name;
-  auto is_over = std::make_shared<bool>(false);
-  const auto judge = [this, folder, is_over](const std::vector<FoundResult>& results) {
-    if (std::exchange(*is_over, true)) return;
-    judge_found(folder, results);
-  };
-  parts_.timers->at(parts_.clock->now().boot_ns + kPatience, [judge] { judge({}); });
-  parts_.aside([folder, judge] {
-    return [judge, results = find_results(folder, kMost)] { judge(results); };
-  });
-}
-
-void Coordinator::judge_found(const std::string& folder, const std::vector<FoundResult>& found) {
-  std::vector<FoundResult> results = found;
-  std::erase_if(results, [this](const FoundResult& result) {
-    return is_cleaned(*parts_.world, parts_.home, result);
-  });
-  if (results.empty()) return take_verdict({});
-  std::vector<SweepId> known = sweeps_of(*parts_.world, parts_.home, results);
-  std::vector<SweepId> archived;
-  for (const SweepId id : known) {
-    if (parts_.world->archived().contains(id)) archived.push_back(id);
-  }
-  fetch(std::move(archived), [this, folder, results, known = std::move(known)](
-                                 const Result<void>& /*what is not there counts as unknown*/) {
-    std::vector<std::pair<SweepId, std::string>> folders;
-    for (const SweepId id : known) {
-      if (const Sweep* sweep = parts_.world->sweep(id)) folders.emplace_back(id, sweep->folder());
+  const std::string name = front.sweep.name;
+  submit_folders_->judge(root, name, [this](FoundVerdict verdict) {
+    submitting_ = false;
+    if (verdict.why.empty()) {
+      submits_.front().moved = verdict.moved;
+      submits_.front().note = std::move(verdict.note);
+    } else {
+      refuse_submit(invalid(std::move(verdict.why)));
     }
-    parts_.aside([this, folder, results, folders = std::move(folders)] {
-      std::vector<KnownRoot> roots;
-      for (const auto& [id, path] : folders) roots.push_back({id, os::exists(path)});
-      return [this, folder, results, roots = std::move(roots)] {
-        take_verdict(
-            judge_results(*parts_.world, results, roots, folder, submits_.front().sweep.name));
-      };
-    });
+    run_submits();
   });
-}
-
-void Coordinator::take_verdict(FoundVerdict verdict) {
-  submitting_ = false;
-  if (!verdict.why.empty()) {
-    const PendingSubmit refused = std::move(submits_.front());
-    submits_.erase(submits_.begin());
-    refused.done(invalid(std::move(verdict.why)));
-  } else {
-    submits_.front().moved = verdict.moved;
-    submits_.front().note = std::move(verdict.note);
-  }
-  run_submits();
 }
 
 void Coordinator::refresh_sweep(SweepId id) {

@@ -2,6 +2,8 @@
 // these only `_once` holds results.
 #include "run/found_results.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -42,21 +44,37 @@ std::optional<FoundResult> result_in(const std::string& folder) {
 
 }  // namespace
 
-std::vector<FoundResult> find_results(const std::string& folder, std::size_t most) {
+void ResultSearch::begin() {
+  has_begun_ = true;
+  Result<std::vector<std::string>> runs = os::list_dir(folder_);
+  if (runs) {
+    runs_ = *std::move(runs);
+    std::ranges::reverse(runs_);
+  } else if (const int error = runs.error().os_errno; error != ENOENT && error != ENOTDIR) {
+    trouble_ = runs.error().message;
+  }
+}
+
+std::vector<FoundResult> ResultSearch::next(std::size_t most) {
+  if (!has_begun_) begin();
   std::vector<FoundResult> found;
-  const Result<std::vector<std::string>> runs = os::list_dir(folder);
-  if (!runs) return found;
-  for (const std::string& run : *runs) {
-    if (run.starts_with('.') || (run.starts_with('_') && run != "_once")) continue;
-    const Result<std::vector<std::string>> steps = os::list_dir(folder + "/" + run);
-    if (!steps) continue;
-    for (const std::string& step : *steps) {
-      if (found.size() >= most) return found;
-      if (std::optional<FoundResult> result = result_in(folder + "/" + run + "/" + step)) {
+  for (std::size_t looked = 0; looked < most; ++looked) {
+    if (!steps_.empty()) {
+      if (std::optional<FoundResult> result = result_in(run_ + "/" + steps_.back())) {
         found.push_back(*std::move(result));
       }
+      steps_.pop_back();
+      continue;
     }
+    if (runs_.empty()) break;
+    const std::string run = std::move(runs_.back());
+    runs_.pop_back();
+    if (run.starts_with('.') || (run.starts_with('_') && run != "_once")) continue;
+    run_ = folder_ + "/" + run;
+    if (Result<std::vector<std::string>> steps = os::list_dir(run_)) steps_ = *std::move(steps);
+    std::ranges::reverse(steps_);
   }
+  is_over_ = runs_.empty() && steps_.empty();
   return found;
 }
 
