@@ -175,8 +175,13 @@ class Coordinator {
               std::function<void(Result<SubmitReply>)> done);
   /// What submit() would do, and what would start at once; nothing is recorded.
   /// REQUIRES: the GPUs are discovered, and nothing of archived_for() is archived.
+  /// `found`: what judge_for_preview() said.
   Result<SubmitPreview> preview(const SweepSpec& file, const SubmitContext& given,
-                                const LostOutputs& lost = {});
+                                const LostOutputs& lost = {}, const FoundVerdict& found = {});
+  /// What submit() would make of results that lie in the sweep's folder; `then` runs later or at
+  /// once.
+  void judge_for_preview(const SweepSpec& file, const SubmitContext& context,
+                         const std::function<void(FoundVerdict)>& then);
   /// How declared outputs are looked at, on another thread.  Without it done jobs lose none.
   void look_for_outputs_by(LookForOutputs look);
   /// What preview() and plan() of a file have to be told; `done` runs later or at once.  REQUIRES:

@@ -57,12 +57,25 @@ std::vector<WaitSnapshot> waits_of(const SweepSpec& file, const SubmitPlan& plan
 
 }  // namespace
 
+/// As look_for_results() does for a submit.
+void Coordinator::judge_for_preview(const SweepSpec& file, const SubmitContext& context,
+                                    const std::function<void(FoundVerdict)>& then) {
+  const std::string root = output_root(file);
+  const bool is_known = static_cast<bool>(parts_.world->sweep_at(root, file.name));
+  const bool may_run_again = context.rerun || context.add || context.unique_name;
+  if (is_known || may_run_again || context.engine == kSlurm) return then({});
+  submit_folders_->judge(root, file.name, then);
+}
+
 Result<SubmitPreview> Coordinator::preview(const SweepSpec& file, const SubmitContext& given,
-                                           const LostOutputs& lost) {
-  Remembered remembered = with_remembered(*parts_.world, file, given);
+                                           const LostOutputs& lost, const FoundVerdict& found) {
+  std::string refusal = found.why.empty() ? why_cleaned_now(file, given) : found.why;
+  if (!refusal.empty()) return Error{ErrorKind::Invalid, 0, std::move(refusal)};
+  Remembered remembered = with_remembered(*parts_.world, file, given, found.moved);
   const SubmitContext& context = remembered.context;
-  Result<SubmitPlan> plan = plan_checked(file, context, {}, lost);
+  Result<SubmitPlan> plan = plan_checked(file, context, found.moved, lost);
   if (!plan) return std::move(plan).error();
+  if (!found.note.empty()) plan->reply.warnings.push_back(found.note);
   plan->reply.remembered = std::move(remembered.said);
   SubmitPreview out;
   if (context.engine == kSlurm) {

@@ -62,8 +62,13 @@ class Server {
   std::vector<SweepId> to_fetch(const Request& request) const;
   void submit(Client& client);
   void preview(std::uint64_t id, SweepSpec sweep, SubmitContext context);
-  void tell_preview(std::uint64_t id, const SweepSpec& sweep, const SubmitContext& context,
-                    const LostOutputs& lost);
+  struct Previewed {
+    SweepSpec sweep;
+    SubmitContext context;
+    FoundVerdict found = {};
+  };
+  void look_for_preview(std::uint64_t id, const std::shared_ptr<Previewed>& wanted);
+  void tell_preview(std::uint64_t id, const Previewed& wanted, const LostOutputs& lost);
   void plan(std::uint64_t id, Request request);
   void tell_plan(std::uint64_t id, const Coordinator::PlanRequest& asked);
   void watch(Client& client, const Request& request);

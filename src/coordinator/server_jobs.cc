@@ -223,28 +223,31 @@ void Server::submit(Client& client) {
 }
 
 void Server::preview(std::uint64_t id, SweepSpec sweep, SubmitContext context) {
-  struct Wanted {
-    SweepSpec sweep;
-    SubmitContext context;
-  };
-  const auto wanted = std::make_shared<Wanted>(Wanted{std::move(sweep), std::move(context)});
+  const auto wanted = std::make_shared<Previewed>(Previewed{std::move(sweep), std::move(context)});
   when_discovered([this, id, wanted] {
-    coordinator_.fetch(
-        coordinator_.archived_for(wanted->sweep, wanted->context),
-        [this, id, wanted](const Result<void>& there) {
-          if (!there) return fail(id, code_of(there.error()), there.error().message);
-          recognize_earlier_runs(coordinator_.world(), wanted->context, wanted->sweep);
-          coordinator_.survey_outputs(wanted->sweep, wanted->context,
-                                      [this, id, wanted](const LostOutputs& lost) {
-                                        tell_preview(id, wanted->sweep, wanted->context, lost);
-                                      });
-        });
+    coordinator_.judge_for_preview(wanted->sweep, wanted->context,
+                                   [this, id, wanted](FoundVerdict found) {
+                                     wanted->found = std::move(found);
+                                     look_for_preview(id, wanted);
+                                   });
   });
 }
 
-void Server::tell_preview(std::uint64_t id, const SweepSpec& sweep, const SubmitContext& context,
-                          const LostOutputs& lost) {
-  const Result<SubmitPreview> preview = coordinator_.preview(sweep, context, lost);
+void Server::look_for_preview(std::uint64_t id, const std::shared_ptr<Previewed>& wanted) {
+  coordinator_.fetch(coordinator_.archived_for(wanted->sweep, wanted->context),
+                     [this, id, wanted](const Result<void>& there) {
+                       if (!there) return fail(id, code_of(there.error()), there.error().message);
+                       recognize_earlier_runs(coordinator_.world(), wanted->context, wanted->sweep);
+                       coordinator_.survey_outputs(wanted->sweep, wanted->context,
+                                                   [this, id, wanted](const LostOutputs& lost) {
+                                                     tell_preview(id, *wanted, lost);
+                                                   });
+                     });
+}
+
+void Server::tell_preview(std::uint64_t id, const Previewed& wanted, const LostOutputs& lost) {
+  const Result<SubmitPreview> preview =
+      coordinator_.preview(wanted.sweep, wanted.context, lost, wanted.found);
   if (!preview) return fail(id, code_of(preview.error()), preview.error().message);
   reply(id, json(*preview));
 }

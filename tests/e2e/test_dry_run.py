@@ -1,5 +1,7 @@
 """What a dry run foretells, beside what the submit then does."""
 import json
+import os
+import shutil
 
 from harness import grid, read, wait_until
 from test_gpus import STEP, gpus, uuid, world  # noqa: F401 (fixtures)
@@ -129,6 +131,37 @@ def test_a_gpu_that_is_not_there_is_refused_with_and_without_a_coordinator(home)
     said = first_and_second(home, GATED % "gpus = 1", code=2).stderr
     assert "step train asks for a GPU and this machine has none" in said
     assert said == home.run("run", home.work + "/sweep.toml", code=2).stderr
+
+
+def test_results_of_others_and_moved_folders_are_judged_as_by_the_submit(home):
+    home.submit(grid("train", 2, 'command = ["stamp"]'), "--lanes", 1)
+    home.wait()
+    shutil.copytree(home.work, home.work + "/copy", ignore=shutil.ignore_patterns("copy"))
+    said = [home.run("run", "copy/sweep.toml", *dry, code=2).stderr for dry in (["--dry-run"], [])]
+    assert said[0] == said[1] and "holds finished results of another sweep" in said[0], said
+    assert len(home.ps()) == 2, "nothing was submitted"
+    assert "2 new jobs" in home.run("run", "copy/sweep.toml", "--dry-run", "--rerun").stderr
+    home.file("sub/sweep.toml", grid("train", 2, 'command = ["stamp"]'))
+    home.submit(grid("train", 2, 'command = ["stamp"]'), "--lanes", 1, name="sub/sweep.toml")
+    home.wait()
+    os.rename(home.work + "/sub", home.work + "/moved")
+    shown = home.run("run", "moved/sweep.toml", "--dry-run").stderr
+    assert "was moved from" in shown and "0 new jobs, " in shown and "2 kept" in shown, shown
+    assert "2 kept" in home.run("submit", "moved/sweep.toml", "--lanes", 1).stdout
+
+
+def test_a_project_that_was_moved_while_its_jobs_run_is_refused_as_by_the_submit(home):
+    os.mkdir(home.work + "/sub")
+    home.close_gate()
+    text = grid("train", 2, 'shell = "test $PERGPU_PARAM_I = 0 || exec stamp"')
+    home.submit(text, "--lanes", 1, name="sub/sweep.toml")
+    home.wait("sweep/0")
+    home.until_running()
+    os.rename(home.work + "/sub", home.work + "/moved")
+    said = [home.run("run", "moved/sweep.toml", *dry, code=2).stderr for dry in (["--dry-run"], [])]
+    assert said[0] == said[1] and "while jobs of it run" in said[0], said
+    home.open_gate()
+    home.wait()
 
 
 def test_a_channel_that_cannot_be_used_is_refused_as_by_the_submit(home):
