@@ -20,9 +20,11 @@ constexpr int kMostEntries = 10'000;     // looked at in one folder that is an o
 constexpr int kMostMatched = 1'000'000;  // names compared with one pattern
 
 constexpr char kAbsent[] = "does not exist";
+constexpr char kNoFolder[] = "is no folder";
 constexpr char kEmpty[] = "is empty";
 constexpr char kOld[] = "is older than the attempt";
 constexpr char kNoMatch[] = "matches no file";
+constexpr char kFileMatches[] = "matches files only, and the `/` at its end asks for a folder";
 constexpr char kEmptyMatches[] = "matches empty files only";
 constexpr char kOldMatches[] = "matches nothing that is as new as the attempt";
 
@@ -89,7 +91,7 @@ std::vector<std::string> names_of(const std::string& pattern) {
 class Search {
  public:
   Search(const std::string& pattern, std::optional<timespec> since)
-      : names_(names_of(pattern)), since_(since) {}
+      : names_(names_of(pattern)), is_folder_meant_(pattern.ends_with('/')), since_(since) {}
 
   std::string why() {
     if (names_.empty() || look("", 0)) return names_.empty() ? kNoMatch : "";
@@ -139,14 +141,16 @@ class Search {
   }
 
   bool judge(const std::string& path) {
-    const std::string why = why_not_there(path, since_);
+    const std::string why = why_not_there(is_folder_meant_ ? path + "/" : path, since_);
     if (why.empty()) return true;
+    if (why == kNoFolder && why_ == kNoMatch) why_ = kFileMatches;
     if (why == kEmpty && why_ == kNoMatch) why_ = kEmptyMatches;
     if (why == kOld) why_ = kOldMatches;
     return false;
   }
 
   std::vector<std::string> names_;
+  bool is_folder_meant_;  // by a `/` at the end
   std::optional<timespec> since_;
   std::string why_ = kNoMatch;
   int looked_ = 0;
@@ -157,8 +161,11 @@ class Search {
 std::string why_not_there(const std::string& path, std::optional<timespec> since) {
   struct stat st = {};
   if (::stat(path.c_str(), &st) < 0) {
-    if (errno == ENOENT || errno == ENOTDIR) return kAbsent;
-    return std::string("cannot be looked at: ") + std::strerror(errno);
+    const int error = errno;
+    const std::string file = path.substr(0, path.find_last_not_of('/') + 1);
+    if (error == ENOTDIR && file != path && ::stat(file.c_str(), &st) == 0) return kNoFolder;
+    if (error == ENOENT || error == ENOTDIR) return kAbsent;
+    return std::string("cannot be looked at: ") + std::strerror(error);
   }
   if (S_ISDIR(st.st_mode)) return why_folder_fails(path, st, since);
   if (S_ISREG(st.st_mode) && st.st_size == 0) return kEmpty;

@@ -49,6 +49,17 @@ TEST_F(ExpectedFiles, FoldersMayBeWildAndOfAnyDepth) {
   EXPECT_EQ(why("*/model.pt"), "matches no file");
 }
 
+TEST_F(ExpectedFiles, ASlashAtTheEndAsksForAFolder) {
+  write("x.ckpt");
+  EXPECT_EQ(why_not_there(root_ + "/x.ckpt/", {}), "is no folder");
+  EXPECT_EQ(why("x.ckpt/"), "matches files only, and the `/` at its end asks for a folder");
+  EXPECT_EQ(why("*.ckpt/"), "matches files only, and the `/` at its end asks for a folder");
+  EXPECT_TRUE(is_known_missing(why("*.ckpt/")));
+  write("y.ckpt/shard");
+  EXPECT_EQ(why("*.ckpt/"), "");
+  EXPECT_EQ(why_not_there(root_ + "/y.ckpt/", {}), "");
+}
+
 TEST_F(ExpectedFiles, LinksInACircleEnd) {
   write("a/b/model.pt");
   std::filesystem::create_directory_symlink(root_ + "/a", root_ + "/a/b/up");
