@@ -5,17 +5,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "os/file.h"
 #include "os/real_path.h"
+#include "os/utf8.h"
 
 namespace pergpu::os {
 namespace {
+
+std::string hex(unsigned char byte) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  return {kDigits[byte >> 4u], kDigits[byte & 0xfu]};
+}
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -130,12 +138,44 @@ Result<void> short_enough(const std::string& path) {
                    std::to_string(kLongest) + " at most; choose a shorter one by PERGPU_HOME"};
 }
 
+/// It is sent as JSON and shown.
+Result<void> is_text(const std::string& path) {
+  if (is_utf8(path)) return {};
+  std::string shown;
+  for (const char c : path) {
+    const bool is_plain = static_cast<unsigned char>(c) < 0x80;
+    shown += is_plain ? std::string(1, c) : "\\x" + hex(static_cast<unsigned char>(c));
+  }
+  return Error{
+      ErrorKind::Invalid, 0,
+      "the home's path is not valid UTF-8: \"" + shown + "\"; choose another by PERGPU_HOME"};
+}
+
+/// `~` was in quotes, or in a file that no shell reads.
+Result<std::string> explicit_path(const HomeSources& sources) {
+  const std::string& named = sources.pergpu_home;
+  if (!named.starts_with('~')) return absolute(named);
+  const std::size_t end = std::min(named.find('/'), named.size());
+  if (end > 1) {
+    return Error{ErrorKind::Invalid, 0,
+                 "PERGPU_HOME=" + named +
+                     ": only ~/ stands for a home folder, your own; write the path out, or ./" +
+                     named + " for a name that begins so"};
+  }
+  if (!sources.home.starts_with('/')) {
+    return Error{ErrorKind::Invalid, 0,
+                 "PERGPU_HOME=" + named + ": HOME names no folder; write the path out"};
+  }
+  return absolute(sources.home + named.substr(1));
+}
+
 }  // namespace
 
 Result<Home> find_home(const HomeSources& sources) {
   if (!sources.pergpu_home.empty()) {
-    Result<std::string> path = absolute(sources.pergpu_home);
+    Result<std::string> path = explicit_path(sources);
     if (!path) return std::move(path).error();
+    if (Result<void> text = is_text(*path); !text) return std::move(text).error();
     if (Result<void> fits = short_enough(*path); !fits) return std::move(fits).error();
     Result<bool> network = sources.on_network(*path);
     if (!network) return std::move(network).error();
@@ -158,6 +198,7 @@ Result<Home> find_home(const HomeSources& sources) {
     why = "neither XDG_STATE_HOME nor HOME names a folder";
   } else {
     const std::string path = state + "/pergpu/" + sources.machine;
+    if (Result<void> text = is_text(path); !text) return std::move(text).error();
     const Result<void> fits = short_enough(path);
     Result<bool> network = sources.on_network(path);
     if (!fits) {

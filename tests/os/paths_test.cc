@@ -40,6 +40,28 @@ TEST_F(FindHome, ExplicitIsMadePrivate) {
   EXPECT_EQ(mode_of(home->path), 0700u);
 }
 
+TEST_F(FindHome, ExplicitBelowTheUsersFolderMayBeginWithATilde) {
+  sources_.pergpu_home = "~/named";
+  const Result<Home> home = find_home(sources_);
+  ASSERT_TRUE(home) << home.error().message;
+  EXPECT_EQ(home->path, dir_ / "user/named");
+  sources_.pergpu_home = "~otto/named";
+  EXPECT_NE(find_home(sources_).error().message.find("only ~/ stands for"), std::string::npos);
+  sources_.pergpu_home = "~";
+  sources_.home = "";
+  EXPECT_NE(find_home(sources_).error().message.find("HOME names no folder"), std::string::npos);
+}
+
+TEST_F(FindHome, ThatIsNoTextIsRefused) {
+  const std::string expected = "the home's path is not valid UTF-8: \"" + (dir_ / "h\\xff");
+  sources_.pergpu_home = dir_ / "h\xff";
+  EXPECT_EQ(find_home(sources_).error().message, expected + "\"; choose another by PERGPU_HOME");
+  EXPECT_FALSE(exists(dir_ / "h\xff"));
+  sources_.pergpu_home = "";
+  sources_.home = dir_ / "h\xff";
+  EXPECT_TRUE(find_home(sources_).error().message.starts_with(expected));
+}
+
 TEST_F(FindHome, AnAllocationHasOneOfItsOwn) {
   const Result<Home> usual = find_home(sources_);
   sources_.slurm_job = "17";
