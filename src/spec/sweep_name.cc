@@ -8,6 +8,16 @@ namespace {
 
 constexpr std::size_t kMaxNameBytes = 100;
 
+/// `$NAME`, `${NAME}` or `$(…)` is in it.
+bool begins_variable(std::string_view name) {
+  for (std::size_t at = name.find('$'); at != std::string_view::npos; at = name.find('$', at + 1)) {
+    const char next = at + 1 < name.size() ? name[at + 1] : ' ';
+    const bool is_letter = (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z');
+    if (is_letter || next == '_' || next == '{' || next == '(') return true;
+  }
+  return false;
+}
+
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
 }  // namespace
@@ -19,6 +29,8 @@ std::string why_no_sweep_name(std::string_view name) {
   if (name.find('/') != std::string_view::npos) return "it becomes a folder, so it cannot have a /";
   if (name.find('*') != std::string_view::npos) return "* is a wildcard on the command line";
   if (name[0] == '.') return "it begins with a dot";
+  if (name[0] == '~' || begins_variable(name))
+    return "variables and ~ stand for nothing in `name`; write it out";
   if (name[0] == '-') return "it would look like an option";
   if (name[0] == '@') return "@ stands for the last sweep on the command line";
   if (name.find_first_not_of("0123456789.") == std::string_view::npos)
