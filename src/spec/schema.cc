@@ -11,6 +11,7 @@
 #include "spec/overrides.h"
 #include "spec/path_text.h"
 #include "spec/placeholders.h"
+#include "spec/run_name.h"
 #include "spec/slurm_keys.h"
 #include "spec/source_text.h"
 #include "spec/suggest.h"
@@ -112,6 +113,36 @@ void read_out(Draft& draft, const Node* node) {
   draft.sweep.out = std::filesystem::absolute(draft.sweep.out).string();
 }
 
+/// What no file system can hold: each job would fail when its folder is made.
+void check_out_length(Draft& draft, Place at) {
+  constexpr std::size_t kMostNameBytes = 255;
+  constexpr std::size_t kMostPathBytes = 4095;
+  constexpr std::size_t kLongestFile = 40;  // what pergpu itself writes into a job's folder
+  const SweepSpec& sweep = draft.sweep;
+  const bool is_given = !draft.options.out.empty();
+  const std::string key = is_given ? "`--out`" : "`out`";
+  if (is_given) at = {0, 0, 0};
+  for (std::size_t from = 0; from < sweep.out.size();) {
+    const std::size_t slash = std::min(sweep.out.find('/', from), sweep.out.size());
+    if (slash - from > kMostNameBytes)
+      return draft.report.error(
+          at, fmt::format("{}: a name in it has {} bytes, and file systems take {} at most", key,
+                          slash - from, kMostNameBytes));
+    from = slash + 1;
+  }
+  std::size_t step = 0;
+  for (const StepDraft& s : draft.steps) step = std::max(step, s.spec.name.size());
+  const bool is_absolute = sweep.out.starts_with('/');
+  const std::size_t root = sweep.out.size() + (is_absolute ? 0 : sweep.folder.size() + 1);
+  const std::size_t longest =
+      root + sweep.name.size() + kMaxRunNameBytes + step + kLongestFile + 4;  // slashes
+  if (longest > kMostPathBytes)
+    draft.report.error(
+        at, fmt::format("{}: paths of results would have up to {} bytes, and the system takes {} "
+                        "at most; choose a shorter folder",
+                        key, longest, kMostPathBytes));
+}
+
 void read_limits(Draft& draft, const Node* node) {
   if (node == nullptr || !expect_table({draft.report, "limits", *node})) return;
   for (std::size_t i = 0; i < node->keys.size(); ++i) {
@@ -171,6 +202,8 @@ std::optional<SweepSpec> build_sweep(Report& report, Node root, const SchemaInpu
   draft.sweep.file = input.file;
   read_name(draft, root.find("name"), input.path);
   read_out(draft, root.find("out"));
+  const Node* out = root.find("out");
+  const Place root_out_at = out == nullptr ? Place{0, 0, 0} : out->at;
   read_limits(draft, root.find("limits"));
   if (const Node* notify = root.find("notify")) draft.sweep.notify = read_notify(report, *notify);
   if (const Node* slurm = root.find("slurm")) {
@@ -181,6 +214,7 @@ std::optional<SweepSpec> build_sweep(Report& report, Node root, const SchemaInpu
   root = Node();  // a million rows need not be kept twice
   draft.sweep.runs = expand(report, draft.runs);
   name_differing_columns(draft);
+  check_out_length(draft, root_out_at);
   check_references(draft);
   check_templates(draft);
   if (report.failed()) return std::nullopt;
