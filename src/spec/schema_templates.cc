@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "spec/draft.h"
+#include "spec/output_pattern.h"
 #include "spec/path_text.h"
 #include "spec/placeholders.h"
 #include "spec/suggest.h"
@@ -92,6 +93,12 @@ class TemplateCheck {
     }
     if ((t.key == "cwd" || t.key == "metrics") && has_wildcards(t.text)) {
       fail(t, why_no_single_path("*"));
+    if (t.key == "outputs") {
+      if (std::string why = why_no_output(t.text); !why.empty()) {
+        fail(t, why);
+        return false;
+      }
+    }
       return false;
     }
     StepSpec& spec = step_.spec;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "spec/canonical_json.h"
+#include "spec/output_pattern.h"
 #include "spec/placeholders.h"
 #include "spec/sweep.h"
 
@@ -183,7 +184,11 @@ inline rc::Gen<SweepSpec> arbitrary_sweep() {
       std::erase_if(s.cwd, [](char c) { return c == '*' || c == '?' || c == '['; });
       s.gpu_env = *rc::gen::elementOf(std::vector<GpuEnv>{GpuEnv::Uuid, GpuEnv::Index});
       if (s.sharing == Sharing::Mps) s.gpu_env = GpuEnv::Uuid;
-      if (*rc::gen::arbitrary<bool>()) s.outputs = {"{out}/x" + *arbitrary_template()};
+      if (*rc::gen::arbitrary<bool>())
+        s.outputs = {"{out}/x" +
+                     *rc::gen::suchThat(arbitrary_template(), [](const std::string& text) {
+                       return why_no_output(text).empty();
+                     })};
       if (*rc::gen::arbitrary<bool>()) s.metrics = "{out}/m";
       if (*rc::gen::arbitrary<bool>()) s.fake = {.duration = "2s", .exit = "3"};
       sweep.steps.push_back(std::move(s));

@@ -1,0 +1,14 @@
+// What a text of `outputs` may hold beside `*`, `?` and `[…]`.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace pergpu {
+
+/// "", or what is wrong with a text of `outputs`, in words that follow the key: braces and extended
+/// patterns of a shell, which would be parts of a name, a `[` that is never closed, a name that no
+/// file can have.  Placeholders may stand anywhere.
+std::string why_no_output(std::string_view text);
+
+}  // namespace pergpu
