@@ -36,8 +36,8 @@ std::string why_unclear(std::string_view part) {
 using IsParameter = std::function<bool(std::string_view)>;
 
 /// Takes what begins with the `$` at `*at`, and moves behind it.
-Result<std::string> dollar(std::string_view text, std::size_t* at,
-                           const IsParameter& is_parameter) {
+Result<std::string> dollar(std::string_view text, std::size_t* at, const IsParameter& is_parameter,
+                           Emptiness empty) {
   const std::size_t next = *at + 1;
   if (next < text.size() && (text[next] == '$' || text[next] == '~')) {
     *at = next + 1;
@@ -57,7 +57,7 @@ Result<std::string> dollar(std::string_view text, std::size_t* at,
                     "before it",
                     name));
   }
-  return variable_of_shell(name);
+  return variable_of_shell(name, empty);
 }
 
 /// A value in a text with placeholders: its braces are braces.
@@ -70,8 +70,8 @@ std::string as_text(const std::string& value, bool is_template) {
   return out;
 }
 
-Result<std::string> expand(std::string_view text, bool is_template,
-                           const IsParameter& is_parameter) {
+Result<std::string> expand(std::string_view text, bool is_template, const IsParameter& is_parameter,
+                           Emptiness empty) {
   std::string out;
   std::size_t at = 0;
   if (text.starts_with('~')) {
@@ -86,7 +86,7 @@ Result<std::string> expand(std::string_view text, bool is_template,
       out += text[at++];
       continue;
     }
-    Result<std::string> value = dollar(text, &at, is_parameter);
+    Result<std::string> value = dollar(text, &at, is_parameter, empty);
     if (!value) return value;
     out += as_text(*value, is_template);
   }
@@ -95,11 +95,15 @@ Result<std::string> expand(std::string_view text, bool is_template,
 
 }  // namespace
 
-Result<std::string> variable_of_shell(std::string_view name) {
+Result<std::string> variable_of_shell(std::string_view name, Emptiness empty) {
   const char* value = std::getenv(std::string(name).c_str());
   if (value == nullptr) {
     return invalid(fmt::format(
         "${0} is not set in this shell; set it, or write $${0} for the text itself", name));
+  }
+  if (*value == '\0' && empty == Emptiness::Refused) {
+    return invalid(fmt::format(
+        "${0} is empty in this shell; set it, or write $${0} for the text itself", name));
   }
   if (is_secret_name(name)) {
     return invalid(
@@ -113,10 +117,13 @@ Result<std::string> variable_of_shell(std::string_view name) {
   return std::string(value);
 }
 
-Result<std::string> expand_path(std::string_view text) { return expand(text, false, {}); }
+Result<std::string> expand_path(std::string_view text) {
+  return expand(text, false, {}, Emptiness::Refused);
+}
 
-Result<std::string> expand_template(std::string_view text, const IsParameter& is_parameter) {
-  return expand(text, true, is_parameter);
+Result<std::string> expand_template(std::string_view text, const IsParameter& is_parameter,
+                                    Emptiness empty) {
+  return expand(text, true, is_parameter, empty);
 }
 
 std::string without_variables(std::string_view text) {

@@ -14,9 +14,12 @@
 
 namespace pergpu {
 
-/// Of the environment of this process.  Invalid, in words that follow a key: it is not set, not
-/// UTF-8, or looks like a secret, which must not be stored beside the sweep.
-Result<std::string> variable_of_shell(std::string_view name);
+/// Whether a variable may be empty.  In a path it may not: "$OUT/runs" would be "/runs".
+enum class Emptiness { Refused, Allowed };
+
+/// Of the environment of this process.  Invalid, in words that follow a key: it is not set, empty,
+/// not UTF-8, or looks like a secret, which must not be stored beside the sweep.
+Result<std::string> variable_of_shell(std::string_view name, Emptiness empty = Emptiness::Refused);
 
 /// `text` without variables.  Invalid: as above.
 Result<std::string> expand_path(std::string_view text);
@@ -24,7 +27,8 @@ Result<std::string> expand_path(std::string_view text);
 /// The same of a text with placeholders.  `${NAME}` is refused where `is_parameter(NAME)`, because
 /// `{NAME}` is a placeholder then.
 Result<std::string> expand_template(std::string_view text,
-                                    const std::function<bool(std::string_view)>& is_parameter);
+                                    const std::function<bool(std::string_view)>& is_parameter,
+                                    Emptiness empty = Emptiness::Refused);
 
 /// The same of the path of one file or folder, where a pattern would be taken for a name.
 Result<std::string> expand_single_path(std::string_view text);

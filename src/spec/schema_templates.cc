@@ -79,7 +79,9 @@ class TemplateCheck {
     const auto is_parameter = [this](std::string_view name) {
       return builtin_of(name) || draft_.runs.find(name) != nullptr;
     };
-    Result<std::string> text = expand_template(t.text, is_parameter);
+    const bool is_path = !t.key.starts_with("env.");
+    Result<std::string> text =
+        expand_template(t.text, is_parameter, is_path ? Emptiness::Refused : Emptiness::Allowed);
     if (!text) {
       fail(t, text.error().message);
       return false;
@@ -91,14 +93,14 @@ class TemplateCheck {
                           own));
       return false;
     }
-    if ((t.key == "cwd" || t.key == "metrics") && has_wildcards(t.text)) {
-      fail(t, why_no_single_path("*"));
     if (t.key == "outputs") {
       if (std::string why = why_no_output(t.text); !why.empty()) {
         fail(t, why);
         return false;
       }
     }
+    if ((t.key == "cwd" || t.key == "metrics") && has_wildcards(t.text)) {
+      fail(t, why_no_single_path("*"));
       return false;
     }
     StepSpec& spec = step_.spec;

@@ -38,6 +38,50 @@ def test_what_would_be_taken_literally_is_refused_with_its_key(home, key):
         assert f"`{key}`: is the path of one file" in home.run("run", "s.toml", "--dry-run", code=2).stderr
 
 
+@pytest.mark.parametrize("key", KEYS)
+def test_an_empty_variable_is_refused_where_it_is_part_of_a_path(home, key):
+    for path in ("$EMPTY/runs", "${EMPTY}", "x/$EMPTY"):
+        home.file("s.toml", KEYS[key].replace("@", path))
+        done = home.run("run", "s.toml", "--dry-run", code=0 if key == "env.A" else 2, env={"EMPTY": ""})
+        if key != "env.A":
+            assert f"`{key}" in done.stderr and "$EMPTY is empty in this shell" in done.stderr, done.stderr
+    home.file("s.toml", STEP)
+    for option in ("--out", "--cwd"):
+        words = ["run", "s.toml", option, "$EMPTY/x"] if option == "--out" else ["run", option, "$EMPTY", "--", "true"]
+        assert "$EMPTY is empty" in home.run(*words, code=2, env={"EMPTY": ""}).stderr
+
+
+def test_patterns_of_a_shell_are_refused_in_outputs(home):
+    for pattern in ("{out}/{a,b}.ckpt", "{out}/+(x)", "{out}/[x.ckpt", "{out}/e{1..3}"):
+        home.file("s.toml", STEP + f'outputs = ["{pattern}"]\n')
+        assert "`outputs`: " in home.run("run", "s.toml", "--dry-run", code=2).stderr, pattern
+    text = '[steps.a]\nshell = "echo x >$PERGPU_OUT/%s"\noutputs = ["{out}/x.ckpt/"]\n'
+    home.submit(text % "x.ckpt", "--lanes", 1)
+    assert home.wait() == 1 and "x.ckpt/ is no folder" in home.only()["reason"], home.only()
+    home.submit((text % "x.ckpt/y").replace('"echo', '"mkdir $PERGPU_OUT/x.ckpt; echo'), "--lanes", 1, name="t.toml")
+    assert home.wait("t") == 0
+
+
+def test_results_that_no_file_system_can_hold_are_refused(home):
+    path = home.file("s.toml", STEP)
+    for dry in (["--dry-run"], []):
+        said = home.run("run", path, *dry, "--out", "x" * 300, code=2).stderr
+        assert "`--out`: a name in it has 300 bytes" in said, said
+        said = home.run("run", path, *dry, "--out", "d/" * 2000, code=2).stderr
+        assert "`--out`: paths of results would have up to" in said and "choose a shorter folder" in said, said
+    home.file("s.toml", f'out = "{"x" * 300}"\n' + STEP)
+    assert "`out`: a name in it has 300 bytes" in home.run("submit", "s.toml", code=2).stderr
+    assert not home.ps()
+
+
+def test_variables_stand_for_nothing_in_a_name(home):
+    for name in ("$USER-c", "~c", "a${X}"):
+        home.file("s.toml", f'name = "{name}"\n' + STEP)
+        said = home.run("run", "s.toml", "--dry-run", code=2).stderr
+        assert f'a sweep cannot be called "{name}": variables and ~ stand for nothing in `name`' in said, said
+    assert "variables and ~" in home.run("run", "--name", "~c", "--", "true", code=2).stderr
+
+
 def test_options_are_refused_in_the_same_way(home):
     home.file("s.toml", STEP)
     assert "`--out`: $NOTSET is not set" in home.run("run", "s.toml", "--out", "$NOTSET", code=2).stderr

@@ -20,6 +20,7 @@ class PathTextTest : public ::testing::Test {
     ::setenv("SCRATCH", "/scratch/{ann}", 1);
     ::setenv("API_KEY", "s3cret", 1);
     ::setenv("LATIN", "caf\xe9", 1);
+    ::setenv("EMPTY", "", 1);
     ::unsetenv("NOTSET");
   }
 };
@@ -50,6 +51,8 @@ TEST_F(PathTextTest, IsExpandedAsAShellWould) {
 TEST_F(PathTextTest, WhatCannotBeExpandedIsRefused) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"$NOTSET/x", "$NOTSET is not set in this shell"},
+      {"$EMPTY/x", "$EMPTY is empty in this shell"},
+      {"a/${EMPTY}", "$EMPTY is empty in this shell"},
       {"~otto/x", "only ~/ stands for a home folder"},
       {"$API_KEY", "looks like a secret"},
       {"$LATIN", "not valid UTF-8"},
