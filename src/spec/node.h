@@ -28,7 +28,8 @@ struct Node {
   enum class Kind : std::uint8_t { Null, Bool, Int, Float, String, List, Table };
 
   Kind kind = Kind::Null;
-  bool is_word = false;  // typed by its looks: a CSV cell, a word of the command line
+  bool is_word = false;    // typed by its looks: a CSV cell, a word of the command line
+  bool is_broken = false;  // reported: what it says is not what was meant
   Place at = {};
   std::string text = {};         // String: its content; other scalars: as written
   std::int64_t integer = 0;      // Int (saturated), Bool (0 or 1)

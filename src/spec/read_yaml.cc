@@ -74,7 +74,8 @@ class TreeBuilder : public YAML::EventHandler {
     bool plain = tag == "?";
     if (plain && value_expected_or_item()) {
       YamlScalar typed = type_of_plain(value);
-      if (!typed.trap.empty()) report_.error(at, std::move(typed.trap));
+      node.is_broken = !typed.trap.empty();
+      if (node.is_broken) report_.error(at, std::move(typed.trap));
       node.kind = typed.kind;
       node.integer = typed.integer;
       node.number = typed.number;

@@ -27,7 +27,7 @@ struct Column {
   std::size_t present = 0;  // number of runs that have it
   Place missing_at = {};    // the row of the first run without it
   bool differs = false;
-  bool broken = false;  // one of its values was refused
+  bool broken = false;  // one of its values was refused: nothing further is said of it
 };
 
 /// All values in one block: a string object for each would cost more than the values.
@@ -73,6 +73,7 @@ struct Axis {
   std::vector<std::size_t> begins = {0};  // row i: cells[begins[i]] … cells[begins[i + 1]]
   std::vector<Cell> cells = {};
   std::vector<Place> places = {};  // of each row
+  bool broken = false;             // a value of it was refused: what else is wrong is unknown
 
   std::size_t rows() const { return places.size(); }
   void end_row(Place at) {

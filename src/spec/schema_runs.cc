@@ -74,13 +74,14 @@ class RunsReader {
 
   void add_cell(Axis& axis, std::uint32_t c, const Node& value) {
     std::optional<ParamValue> v = param_value(report_, table_.columns[c].name, value);
-    if (v) axis.cells.push_back({c, table_.pool.add(*v)});
-    if (!v) table_.columns[c].broken = true;
+    const bool is_good = v && !value.is_broken;
+    if (is_good) axis.cells.push_back({c, table_.pool.add(*v)});
+    if (!is_good) table_.columns[c].broken = axis.broken = true;
   }
 
   void check_equal(Axis& rows) {
     tell_words_apart(table_, rows);
-    report_equal_rows(report_, table_, rows);
+    if (!rows.broken) report_equal_rows(report_, table_, rows);
   }
 
   void read_grid(const Node& node) {
@@ -88,6 +89,7 @@ class RunsReader {
     for (std::size_t i = 0; i < node.keys.size(); ++i) {
       std::optional<std::uint32_t> c = column(node.keys[i], "[grid]");
       auto values = value_list(report_, draft_.folder, node.keys[i].text, node.items[i]);
+      if (!values && c) table_.columns[*c].broken = true;
       if (!values || !c) continue;
       Axis axis;
       for (const Node& value : *values) {
@@ -95,7 +97,7 @@ class RunsReader {
         axis.end_row(value.at);
       }
       tell_words_apart(table_, axis);
-      report_equal_values(report_, table_, axis, node.keys[i].text);
+      if (!axis.broken) report_equal_values(report_, table_, axis, node.keys[i].text);
       grid_.push_back(std::move(axis));
     }
   }
@@ -106,6 +108,7 @@ class RunsReader {
     for (std::size_t i = 0; i < node.keys.size(); ++i) {
       std::optional<std::uint32_t> c = column(node.keys[i], "[zip]");
       auto values = value_list(report_, draft_.folder, node.keys[i].text, node.items[i]);
+      if (!values && c) table_.columns[*c].broken = true;
       if (!values || !c) continue;
       if (!lists.empty() && lists[0].second.size() != values->size()) {
         report_.error(node.items[i].at,
@@ -219,14 +222,19 @@ class RunsReader {
         std::vector<Node> one = {item.items[i]};
         const std::vector<Node>& values =
             item.items[i].is(Node::Kind::List) ? item.items[i].items : one;
-        for (const Node& value : values)
+        for (const Node& value : values) {
+          good = good && !value.is_broken;
           if (std::optional<ParamValue> v = param_value(report_, key.text, value))
             condition.values.push_back(v->compared());
+        }
         exclusion.all.push_back(std::move(condition));
       }
       if (item.keys.empty())
         report_.error(item.at, "an empty [[exclude]] would leave out all runs");
-      if (good && !item.keys.empty()) table_.exclusions.push_back(std::move(exclusion));
+      const bool is_known =
+          std::none_of(exclusion.all.begin(), exclusion.all.end(),
+                       [&](const auto& one) { return table_.columns[one.column].broken; });
+      if (good && is_known && !item.keys.empty()) table_.exclusions.push_back(std::move(exclusion));
     }
   }
 

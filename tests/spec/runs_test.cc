@@ -61,6 +61,29 @@ TEST(Runs, OfRangesHaveExactEndsAndShortNumbers) {
             (Strings{R"({"a":3})", R"({"a":2})", R"({"a":1})"}));
 }
 
+TEST(Runs, WhoseValuesCouldNotBeReadAreNotCalledWrongOtherwise) {
+  const std::string step = "[steps.t]\ncommand = [\"t\", \"{a}\"]\n";
+  for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
+           {"[grid]\na = { glob = \"no/such/*.bin\" }\n", "no file matches"},
+           {"[grid]\na = \"0..3\"\n", "`a`"},
+           {"[zip]\na = { glob = \"no/such/*.bin\" }\nb = [1, 2]\n", "no file matches"},
+           {"[[exclude]]\na = 1\n[grid]\na = \"0..3\"\n", "`a`"}}) {
+    const std::vector<std::string> found = mistakes(parse_toml(text + step));
+    ASSERT_EQ(found.size(), 1U) << text << to_text(parse_toml(text + step).diagnostics);
+    EXPECT_NE(found[0].find(why), std::string::npos) << found[0];
+  }
+  const ParsedSweep yaml =
+      parse_sweep("grid: {a: [-0.0, 1_0, Yes, 0, true]}\nsteps: {t: {command: \"t {a}\"}}\n",
+                  SweepFormat::Yaml, "t.yaml");
+  const ParsedSweep exclude =
+      parse_sweep("grid: {a: [1, 2]}\nexclude: [{a: 1_0}]\nsteps: {t: {command: \"t {a}\"}}\n",
+                  SweepFormat::Yaml, "t.yaml");
+  EXPECT_EQ(exclude.diagnostics.size(), 1U) << to_text(exclude.diagnostics);
+  ASSERT_EQ(yaml.diagnostics.size(), 2U) << to_text(yaml.diagnostics);
+  EXPECT_NE(yaml.diagnostics[0].message.find("`1_0` is a number to some"), std::string::npos);
+  EXPECT_NE(yaml.diagnostics[1].message.find("`Yes` is a truth value"), std::string::npos);
+}
+
 TEST(Runs, ThatMatchAnExcludeAreLeftOut) {
   EXPECT_EQ(
       runs_of("[grid]\na = [1, 2, 3]\nb = [\"x\", \"y\"]\n[[exclude]]\na = [1, 3.0]\nb = \"x\"\n"
