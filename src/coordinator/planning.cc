@@ -73,7 +73,7 @@ Result<void> Planning::check_given(const ForecastInput& input, const Facts& fact
 }
 
 Result<void> Planning::check() const {
-  if (facts_.on > 0 && !main_.scales) {
+  if (facts_.on > 0 && main_.any && !main_.scales) {
     return Error{ErrorKind::Invalid, 0,
                  "--on: the jobs run on lanes of several kinds (GPUs, CPU lanes, lanes of a "
                  "sweep), and it counts lanes of one kind; name one sweep, or one step of it: "
@@ -101,6 +101,7 @@ Planning::MainLanes Planning::main_lanes() const {
     main.count = static_cast<int>(usable_gpus(input_.machine).size());
     return main;
   }
+  main.any = !pools.empty();
   main.scales = pools.size() == 1;
   if (!main.scales) return main;
   std::tie(main.pool, main.sweep) = *pools.begin();

@@ -55,6 +55,7 @@ class Planning {
     SweepId sweep = {};  // Pool::Sweep: whose
     int count = 0;
     bool scales = true;  // they are of one kind, so that "with N" has a meaning
+    bool any = true;     // something is left that needs one
   };
   /// One question after the other, each a forecast.
   struct Question {

@@ -185,6 +185,16 @@ def test_done_jobs_of_a_file_are_not_planned_again(home):
     assert "nothing is left" in home.run("plan", home.file("sweep.toml", text % "[0, 1]")).stdout
 
 
+def test_with_other_lanes_nothing_is_left_of_a_finished_sweep(home):
+    text = grid("train", 2, 'command = ["true"]\nexpect = "1h"')
+    home.submit(text, "--lanes", 1)
+    home.wait()
+    path = home.work + "/sweep.toml"
+    plain, other = home.run("plan", path), home.run("plan", path, "--on", 4)
+    assert other.stdout == plain.stdout and other.stderr == plain.stderr
+    assert plan(home, "sweep", "--on", 2)["total_s"] == 0
+
+
 def test_on_gpus_those_that_others_use_are_left_out_and_said(gpus):  # noqa: F811
     gpus.world.show(2)
     text = grid("train", 4, STEP % 0 + '\nexpect = "1h"')
