@@ -67,14 +67,58 @@ std::optional<Range> range_of(std::string_view text) {
   return range;
 }
 
-/// "0.1..0.5", "0..=3", "range(4)": meant as a range, and none of those that are known.
+/// "np.logspace(-4,-1,4)": a call that makes a list, in Python, a shell or Hydra.
+bool is_call_for_list(std::string_view text) {
+  constexpr std::array<std::string_view, 8> kKnown = {
+      "range", "arange", "linspace", "logspace", "geomspace", "seq", "choice", "interval"};
+  const std::size_t open = text.find('(');
+  if (open == std::string_view::npos) return false;
+  std::string_view name = text.substr(0, open);
+  if (const std::size_t dot = name.rfind('.'); dot != std::string_view::npos)
+    name.remove_prefix(dot + 1);
+  return std::find(kKnown.begin(), kKnown.end(), name) != kKnown.end();
+}
+
+/// "a{1..3}", "a{x,y}": what a shell would have made several words of.
+bool has_words_in_braces(std::string_view text) {
+  for (std::size_t at = text.find('{'); at != std::string_view::npos; at = text.find('{', at + 1)) {
+    const std::size_t end = text.find('}', at);
+    if (end == std::string_view::npos) return false;
+    const std::string_view inner = text.substr(at + 1, end - at - 1);
+    const bool is_list = at > 0 && inner.find(',') != std::string_view::npos &&
+                         inner.find_first_of("\"':={ ") == std::string_view::npos;
+    if (is_list || range_of(inner)) return true;
+  }
+  return false;
+}
+
+/// "0.1..0.5", "0..=3", "0..n", "1…5", "range(4)", "$(seq 3)": meant as a range or a list, and none
+/// of those that are known.
 bool resembles_range(std::string_view text) {
-  if (text.substr(0, 6) == "range(") return true;
+  constexpr std::string_view kEllipsis = "…";
+  if (is_call_for_list(text) || has_words_in_braces(text)) return true;
+  if (text.starts_with("$(") || (text.size() > 1 && text.front() == '`' && text.back() == '`'))
+    return true;
+  if (text == "..." || text == kEllipsis) return true;
+  if (const std::size_t at = text.find(kEllipsis); at != std::string_view::npos)
+    return looks_like_json_number(text.substr(0, at));
   const std::size_t dots = text.find("..");
-  if (dots == 0 || dots == std::string_view::npos) return false;
-  return looks_like_json_number(text.substr(0, dots)) &&
-         (dots + 2 == text.size() || is_digit(text[dots + 2]) || text[dots + 2] == '=' ||
-          text[dots + 2] == '.' || text[dots + 2] == '-');
+  return dots != std::string_view::npos && looks_like_json_number(text.substr(0, dots));
+}
+
+/// "1:5", "1-5", "0:1:0.1": whole numbers that grow, or three numbers as MATLAB has them.  Dates
+/// (2024-01-05) and times (12:30:00) are no such thing.
+bool resembles_slice(std::string_view text) {
+  const std::size_t first = text.find_first_of(":-", 1);
+  if (first == std::string_view::npos) return false;
+  const std::string_view from = text.substr(0, first);
+  const std::string_view rest = text.substr(first + 1);
+  const std::size_t second = text[first] == ':' ? rest.find(':') : std::string_view::npos;
+  if (second != std::string_view::npos)
+    return looks_like_json_number(from) && looks_like_json_number(rest.substr(0, second)) &&
+           looks_like_json_number(rest.substr(second + 1));
+  return looks_like_json_integer(from) && looks_like_json_integer(rest) &&
+         to_integer(from) < to_integer(rest);
 }
 
 void set_place(Node& node, Place at) {
@@ -108,8 +152,16 @@ class Reader {
     list.at = at_;
     const std::optional<std::vector<std::string_view>> parts = split(text);
     if (!parts) return fail(text, "has brackets that do not match");
-    for (std::string_view part : *parts)
+    if (parts->size() == 1 && resembles_slice(text))
+      return fail(text, fmt::format("is one text; for a range write {0}=FROM..TO or "
+                                    "{0}={{from = 0.1, to = 0.5, n = 5}}, for the text "
+                                    "{0}=[\"{1}\"]",
+                                    name_, text));
+    const bool begins_with_numbers = parts->size() > 2 && looks_like_json_number(parts->front());
+    for (std::string_view part : *parts) {
+      if (part == ".." && begins_with_numbers) return fail_range(text);
       if (!add(part, list)) return std::nullopt;
+    }
     return list;
   }
 
@@ -140,6 +192,15 @@ class Reader {
     return std::nullopt;
   }
 
+  std::optional<Node> fail_range(std::string_view text) {
+    return fail(
+        text,
+        fmt::format("is no range: 0..3 is 0,1,2,3, 0..10..5 is 0,5,10; for other numbers write "
+                    "{0}={{from = 0.1, to = 0.5, n = 5}}, where scale = \"log\" may stand, else "
+                    "the values with commas; for a text {0}=[\"{1}\"]",
+                    name_, text));
+  }
+
   bool add(std::string_view part, Node& list) {
     if (part.empty()) {
       report_.error(at_, fmt::format("-g {} has an empty value; for an empty text write {}=[\"\"]",
@@ -147,12 +208,7 @@ class Reader {
       return true;  // and look at the others
     }
     if (const std::optional<Range> range = range_of(part)) return add_range(*range, part, list);
-    if (resembles_range(part))
-      return fail(part,
-                  fmt::format("is no range: 0..3 is 0,1,2,3, 0..10..5 is 0,5,10; for other numbers "
-                              "write {}={{from = 0.1, to = 0.5, n = 5}}, for a text {}=[\"{}\"]",
-                              name_, name_, part))
-          .has_value();
+    if (resembles_range(part)) return fail_range(part).has_value();
     std::optional<Node> value;
     if (is_bracket(part[0]) || is_quote(part[0])) value = read_written(part, at_);
     if (!value && is_bracket(part[0])) return fail(part, kNoValue).has_value();

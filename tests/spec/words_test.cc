@@ -217,6 +217,21 @@ TEST(WordList, ThatResemblesOneOfTheseIsRefusedWithTheWayToWriteIt) {
            {"0..10..0", "0..3 is 0,1,2,3"},
            {"range(4)", "0..3 is 0,1,2,3"},
            {"0..", "0..3 is 0,1,2,3"},
+           {"0..x", "0..3 is 0,1,2,3"},
+           {"1…5", "0..3 is 0,1,2,3"},
+           {"1,2,...,5", "0..3 is 0,1,2,3"},
+           {"1,2,…,5", "0..3 is 0,1,2,3"},
+           {"1,2,..,5", "0..3 is 0,1,2,3"},
+           {"logspace(-4,-1,4)", "else the values with commas"},
+           {"np.linspace(0,1,3)", "{from = 0.1, to = 0.5, n = 5}"},
+           {"choice(a,b)", "the values with commas"},
+           {"a{1..3}", "the values with commas"},
+           {"a{x,y}", "the values with commas"},
+           {"$(seq 3)", "0..3 is 0,1,2,3"},
+           {"`seq 3`", "0..3 is 0,1,2,3"},
+           {"1:5", "for the text v=[\"1:5\"]"},
+           {"1-5", "for a range write v=FROM..TO"},
+           {"0:1:0.1", "v={from = 0.1, to = 0.5, n = 5}"},
            {"[a,b]", "words need none"},
            {"{a,b}", "words need none"},
            {"[64],[64", "brackets that do not match"},
@@ -224,6 +239,15 @@ TEST(WordList, ThatResemblesOneOfTheseIsRefusedWithTheWayToWriteIt) {
            {"0..999998,0..1", "more than 1000000 values"}}) {
     const std::string text = to_text(run({"t"}, {"v=" + list}).diagnostics);
     EXPECT_NE(text.find(hint), std::string::npos) << list << ": " << text;
+  }
+}
+
+TEST(WordList, OfDatesTimesRatiosAndCallsIsText) {
+  for (const std::string list :
+       {"2024-01-05", "12:30:00", "1:5,2:5", "1-5,6-9", "5:1", "a-b", "-1", "1e-4", "f(1,2)",
+        "uniform(0,1)", "..", "../x", "a..b", "x.py", "host:80", "[\"1:5\"]", "'1:5'"}) {
+    const ParsedSweep parsed = run({"t", "{v}"}, {"v=" + list});
+    EXPECT_TRUE(parsed.sweep) << list << ": " << to_text(parsed.diagnostics);
   }
 }
 
