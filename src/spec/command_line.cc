@@ -219,6 +219,12 @@ class Builder {
       report_.error(
           place(fmt::format("word \"{}\"", command_[0])),
           "the whole command is one word; write its words without the quotes, or `sh -c '…'`");
+    const std::size_t equals = command_[0].find('=');
+    if (equals != std::string::npos && is_identifier(command_[0].substr(0, equals)))
+      report_.error(place(fmt::format("word \"{}\"", command_[0])),
+                    fmt::format("`{0}` before the program needs a shell: write `env {0} …`, or set "
+                                "it before pergpu, as in `{0} pergpu run -- …`",
+                                command_[0]));
     bool any = false;
     Node list;
     list.kind = Node::Kind::List;

@@ -44,6 +44,21 @@ void read_on(const Field& field, NotifySpec& spec) {
   }
 }
 
+/// A step would have the keys `shell` and `env` for it.
+std::string without_key_of_steps(std::string message, const std::string& command) {
+  constexpr std::string_view kSteps =
+      "needs a shell: write `shell = …`, or put it in single quotes";
+  if (const std::size_t env = message.find("write it as `env ="); env != std::string::npos)
+    return message.substr(0, env) + "write `env NAME=VALUE …` before it";
+  const std::size_t at = message.find(kSteps);
+  if (at == std::string::npos) return message;
+  if (command.starts_with('~') || command.starts_with('$'))
+    return "no shell runs this command, so nothing is expanded; write the path out";
+  return message.replace(at, kSteps.size(),
+                         "needs a shell, and none runs this command: put it into a script, write "
+                         "[\"sh\", \"-c\", \"…\"], or put it in single quotes");
+}
+
 void read_command(const Field& field, NotifySpec& spec) {
   Report& report = field.report;
   if (field.node.is(Node::Kind::String)) {
@@ -51,7 +66,9 @@ void read_command(const Field& field, NotifySpec& spec) {
     if (!text) return;
     Result<std::vector<std::string>> words = split_command(*text);
     if (!words)
-      return report.error(field.node.at, fmt::format("`{}`: {}", field.key, words.error().message));
+      return report.error(
+          field.node.at,
+          fmt::format("`{}`: {}", field.key, without_key_of_steps(words.error().message, *text)));
     spec.command = *std::move(words);
   } else {
     std::optional<std::vector<PlacedText>> words = read_texts(field);

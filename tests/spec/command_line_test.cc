@@ -166,6 +166,13 @@ TEST(CommandLine, WhatCannotBeMeantIsRefused) {
   EXPECT_FALSE(parse({"t"}, twice).sweep);
 }
 
+TEST(CommandLine, AnAssignmentBeforeTheProgramIsRefusedWithWhatToWrite) {
+  const std::string text = to_text(parse({"FOO=1", "python3", "x"}).diagnostics);
+  EXPECT_NE(text.find("write `env FOO=1 …`"), std::string::npos) << text;
+  EXPECT_TRUE(parse({"env", "FOO=1", "python3", "x"}).sweep);
+  EXPECT_TRUE(parse({"./a=b"}).sweep) << "a program of that name";
+}
+
 TEST(CommandLine, BracesWithoutListsStay) {
   EXPECT_EQ(argvs(parse({"find", ".", "-exec", "ls", "{}", "{1}"})),
             (std::vector<Strings>{{"find", ".", "-exec", "ls", "{}", "{1}"}}));

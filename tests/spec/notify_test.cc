@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "spec/diagnostics.h"
 #include "spec/load.h"
 #include "spec/wire.h"
 
@@ -33,6 +34,20 @@ timeout = "5s")");
   EXPECT_EQ(channels[2].token, "") << "Slack's URL is all the secret there is";
   for (const NotifyChannel& channel : channels)
     EXPECT_TRUE(channel.on_failure && channel.on_hold && channel.on_end);
+}
+
+TEST(Notify, ACommandThatNeedsAShellIsRefusedWithWhatTheSectionHas) {
+  for (const auto& [command, why] : std::vector<std::pair<std::string, std::string>>{
+           {"~/bin/x", "`notify.command`: no shell runs this command, so nothing is expanded"},
+           {"$HOME/bin/x", "no shell runs this command, so nothing is expanded"},
+           {"./x | mail me", "`|` needs a shell, and none runs this command: put it into a script"},
+           {"FOO=1 ./x", "`FOO=1` before the program needs a shell: write `env NAME=VALUE …`"},
+           {"./x $HOME", "[\"sh\", \"-c\", \"…\"]"}}) {
+    const ParsedSweep parsed = parse("[notify]\ncommand = \"" + command + "\"");
+    const std::string text = to_text(parsed.diagnostics);
+    EXPECT_NE(text.find(why), std::string::npos) << text;
+    EXPECT_EQ(text.find("`shell = "), std::string::npos) << text;
+  }
 }
 
 TEST(Notify, SeveralTablesChooseTheirEvents) {
