@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -33,12 +34,13 @@ json change_answer(const World& world, const Coordinator::Changed& changed) {
     if (first.size() < kMostNamed) first.push_back(named(world, job));
   }
   json left = json::array();
+  std::map<std::pair<JobState, bool>, std::size_t> of_state;  // a client shows them by state
   for (const std::int64_t job : changed.unchanged) {
     const Job& as_it_is = *world.job(JobId{job});
-    json one = {{"id", job},
-                {"state", to_string(as_it_is.state)},
-                {"replaced", !world.is_current(as_it_is)}};
-    if (left.size() < kMostNamed) one["name"] = selector_of(world, as_it_is);
+    const bool is_current = world.is_current(as_it_is);
+    json one = {{"id", job}, {"state", to_string(as_it_is.state)}, {"replaced", !is_current}};
+    if (++of_state[{as_it_is.state, is_current}] <= kMostNamed)
+      one["name"] = selector_of(world, as_it_is);
     left.push_back(std::move(one));
   }
   json settings = json::array();
