@@ -26,6 +26,7 @@
 #include "os/terminal.h"
 #include "view/escape.h"
 #include "view/jobs.h"
+#include "view/long_text.h"
 
 namespace pergpu::cli {
 namespace {
@@ -164,13 +165,14 @@ class LogFollower {
       return;
     }
     if (job_.state == "done" && !job_.reason.empty()) {
-      say(fmt::format("pergpu: {}: {}", view::name_of(job_), job_.reason));
+      say(fmt::format("pergpu: {}: {}", view::name_of(job_), view::short_reason(job_.reason)));
     }
     if (view::is_ended(job_) && job_.state != "done") {
-      say(fmt::format("pergpu: {} {}: {}", view::name_of(job_), job_.state, job_.reason));
+      say(fmt::format("pergpu: {} {}: {}", view::name_of(job_), job_.state,
+                      view::short_reason(job_.reason)));
     } else if (job_.state == "held") {
       say(fmt::format("pergpu: {} is held: {}; `pergpu release {}` lets it go on",
-                      view::name_of(job_), job_.reason, job_.id));
+                      view::name_of(job_), view::short_reason(job_.reason), job_.id));
     }
   }
 

@@ -30,4 +30,13 @@ std::string shortened(const std::string& text) {
                      cut(std::string_view(text).substr(0, kLong), kColumnsShown, ""), text.size());
 }
 
+std::string short_reason(const std::string& reason) {
+  constexpr std::size_t kEnd = 120;
+  const std::string begin = shortened(reason);
+  if (begin == reason) return reason;
+  std::size_t end = reason.size() - kEnd;
+  while (end < reason.size() && (static_cast<unsigned char>(reason[end]) & 0xc0u) == 0x80) ++end;
+  return begin + " ..." + reason.substr(end);
+}
+
 }  // namespace pergpu::view

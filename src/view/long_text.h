@@ -17,4 +17,8 @@ std::string short_value(std::string_view text, const Style& style);
 /// The text; of a long one the beginning, and how long it is.
 std::string shortened(const std::string& text);
 
+/// Why a job ended as it did; of a long reason its beginning and its end, which says what is wrong
+/// with what is named before it.
+std::string short_reason(const std::string& reason);
+
 }  // namespace pergpu::view

@@ -91,7 +91,7 @@ std::string failures(const SweepSnapshot& sweep, const std::vector<JobSnapshot>&
   for (const JobSnapshot& job : jobs) {
     if (job.replaced || !is_failure(job) || ++count > limit) continue;
     out += fmt::format("\n{} {} {}: {}\n", paint(style, Tone::Bad, safe_line(job.state)), job.id,
-                       safe_line(name_of(job)), safe_line(job.reason));
+                       safe_line(name_of(job)), safe_line(short_reason(job.reason)));
     if (job.log.empty()) continue;
     out += fmt::format("  {}\n", safe_line(job.log));
     const auto tail = tails.find(job.id);
@@ -114,7 +114,7 @@ std::string left_running(const SweepSnapshot& sweep, const std::vector<JobSnapsh
   for (const JobSnapshot& job : jobs) {
     if (job.replaced || job.state != "done" || job.reason.empty() || ++count > limit) continue;
     out += fmt::format("{} {} {}: {}\n", paint(style, Tone::Warn, "left running"), job.id,
-                       safe_line(name_of(job)), safe_line(job.reason));
+                       safe_line(name_of(job)), safe_line(short_reason(job.reason)));
   }
   if (count == 0) return out;
   if (count > limit) {

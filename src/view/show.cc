@@ -65,7 +65,7 @@ std::string joined(const std::vector<std::string>& texts) {
 std::string state_text(const JobSnapshot& job) {
   std::string text = job.state;
   if (job.cls && *job.cls != "ok") text += fmt::format(" ({})", *job.cls);
-  if (!job.reason.empty()) text += ": " + job.reason;
+  if (!job.reason.empty()) text += ": " + short_reason(job.reason);
   return text;
 }
 

@@ -11,6 +11,7 @@
 
 #include "view/escape.h"
 #include "view/jobs.h"
+#include "view/long_text.h"
 #include "view/natural_order.h"
 #include "view/quantity.h"
 #include "view/results.h"
@@ -194,7 +195,7 @@ std::string change_line(const JobSnapshot* before, const JobSnapshot& after, std
   const double seconds = elapsed_s(after, now_ns);
   if (is_ended(after) && seconds >= 0) what += " after " + duration_text(seconds);
   if (after.state != "running" && !after.reason.empty()) {
-    what += (after.state == "done" ? "; " : ": ") + after.reason;
+    what += (after.state == "done" ? "; " : ": ") + short_reason(after.reason);
   }
   if (is_failure(after) && !after.log.empty()) what += "; log: " + after.log;
   return fmt::format("{} {} {} {}\n", time_of_day(now_ns, style.utc_offset_s), after.id,

@@ -35,5 +35,15 @@ TEST(LongText, IsShortenedToItsBeginning) {
   EXPECT_EQ(short_value("a\nb", Style{.width = 80}).find('\n'), std::string::npos);
 }
 
+TEST(LongText, OfAReasonKeepsWhatIsSaidAtItsEnd) {
+  EXPECT_EQ(short_reason("exit code 1"), "exit code 1");
+  const std::string reason =
+      short_reason("output " + std::string(200'000, 'a') + ": does not exist");
+  EXPECT_LT(reason.size(), 400U);
+  EXPECT_TRUE(reason.starts_with("output aaa")) << reason;
+  EXPECT_NE(reason.find("(200023 bytes)"), std::string::npos) << reason;
+  EXPECT_TRUE(reason.ends_with("aaa: does not exist")) << reason;
+}
+
 }  // namespace
 }  // namespace pergpu::view
