@@ -26,6 +26,7 @@
 
 #include "coordinator/circuit_breaker.h"
 #include "coordinator/folder_waits.h"
+#include "coordinator/found_results.h"
 #include "coordinator/forecast_input.h"
 #include "coordinator/gpu_care.h"
 #include "coordinator/gpu_lanes.h"
