@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "coordinator/allocation_watch.h"
 #include "coordinator/coordinator.h"
@@ -179,6 +180,17 @@ Result<os::FileLock> lock_home(const CoordinatorOptions& options) {
     }
     ::poll(nullptr, 0, pause_ms);
   }
+}
+
+/// Whether nothing is under way any more.
+bool leave_all(const std::vector<Errands*>& all) {
+  constexpr std::chrono::seconds kPatience{3};
+  bool is_over = true;
+  for (Errands* errands : all) {
+    // One that hangs was waited for long enough.
+    is_over = errands->leave(is_over ? kPatience : std::chrono::seconds(0)) && is_over;
+  }
+  return is_over;
 }
 
 /// Looks for outputs on the thread of `errands`.
@@ -453,14 +465,30 @@ int coordinator_main(const CoordinatorOptions& options) {
   });
   Result<void> ran = loop.run();
   (*mps_errands).reset();
-  (*file_errands).reset();
-  (*disk_errands).reset();
   (*errands).reset();  // what is under way uses parts of the coordinator
-  if (!ran) return complain(ran.error());
-  local.release(false);
-  if (!task) return 0;
-  if (Result<void> told = task->finish(*records, world); !told) return complain(told.error());
-  return task->exit_code(world);
+  const bool is_stuck = !leave_all({file_errands->get(), disk_errands->get()});
+  if (!is_stuck) {
+    (*file_errands).reset();
+    (*disk_errands).reset();
+  }
+  const auto finish = [&] {
+    if (!ran) return complain(ran.error());
+    local.release(false);
+    if (!task) return 0;
+    if (Result<void> told = task->finish(*records, world); !told) return complain(told.error());
+    return task->exit_code(world);
+  };
+  const int code = finish();
+  if (!is_stuck) return code;
+  // A thread hangs on a disk: the parts that it may use stay, and what others wait for is let go,
+  // since the kernel may keep a dead process's descriptors for as long as its thread hangs.
+  std::fputs("pergpu: a file system does not answer; leaving without it\n", stderr);
+  met->reset();
+  opened->reset();
+  store->reset();
+  *lock = os::FileLock();
+  std::fflush(nullptr);
+  ::_exit(code);
 }
 
 }  // namespace pergpu

@@ -29,6 +29,7 @@ struct Errands::Impl {
         wake.wait(lock, [this] { return leaving || !queue.empty(); });
         --idle;
         if (leaving) return;
+        ++under_way;
         work = std::move(queue.front());
         queue.pop_front();
       }
@@ -36,7 +37,9 @@ struct Errands::Impl {
       {
         const std::lock_guard<std::mutex> lock(mutex);
         answers.push_back(std::move(answer));
+        --under_way;
       }
+      ended.notify_all();
       const std::uint64_t one = 1;
       (void)!::write(done_fd.get(), &one, sizeof one);
     }
@@ -64,6 +67,8 @@ struct Errands::Impl {
   bool leaving = false;
   const std::size_t most_threads;
   std::size_t idle = 0;
+  std::size_t under_way = 0;
+  std::condition_variable ended;
   std::vector<std::thread> threads;  // touched by the loop's thread only
 };
 
@@ -79,6 +84,13 @@ Result<std::unique_ptr<Errands>> Errands::create(os::Loop& loop, std::size_t mos
 }
 
 Errands::Errands(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+bool Errands::leave(std::chrono::nanoseconds patience) {
+  std::unique_lock<std::mutex> lock(impl_->mutex);
+  impl_->leaving = true;
+  impl_->wake.notify_all();
+  return impl_->ended.wait_for(lock, patience, [this] { return impl_->under_way == 0; });
+}
 
 Errands::~Errands() {
   {

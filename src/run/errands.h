@@ -2,6 +2,7 @@
 // threads of its own.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -20,6 +21,10 @@ class Errands {
   ~Errands();
   Errands(const Errands&) = delete;
   Errands& operator=(const Errands&) = delete;
+
+  /// Begins nothing more.  Whether nothing was under way any more within `patience`: else a disk
+  /// hangs, and so would the destructor.
+  bool leave(std::chrono::nanoseconds patience);
 
   /// `work` runs on one of the threads; what it returns runs on the loop's thread.
   void run(std::function<std::function<void()>()> work);

@@ -2,6 +2,7 @@
 //
 //   "ENOSPC" "EIO" "EROFS"   writes and syncs fail
 //   "delay 5000"             syncs take so many milliseconds longer
+//   "hang"                   what is below a folder "dead-mount", anywhere, does not answer
 //   no such file             the disk is well
 //
 // $FAULTY_DISK.hit is there once a call has failed.
@@ -56,7 +57,7 @@ bool fails(int fd, bool is_sync) {
   char text[64];
   const std::string_view what = order(text);
   errno = before;
-  if (what.empty() || !lies_in_home(fd)) return false;
+  if (what.empty() || what.starts_with("hang") || !lies_in_home(fd)) return false;
   if (what.starts_with("delay ")) {
     if (is_sync) ::usleep(static_cast<useconds_t>(std::atol(text + 6)) * 1000);
     return false;
@@ -71,6 +72,14 @@ bool fails(int fd, bool is_sync) {
 
 extern "C" {
 
+char* realpath(const char* path, char* out) {
+  static const auto call = real<char*(const char*, char*)>("realpath");
+  char text[64];
+  while (std::strstr(path, "/dead-mount") != nullptr && order(text).starts_with("hang")) {
+    ::usleep(10'000);
+  }
+  return call(path, out);
+}
 ssize_t write(int fd, const void* bytes, size_t count) {
   static const auto call = real<ssize_t(int, const void*, size_t)>("write");
   return fails(fd, false) ? -1 : call(fd, bytes, count);

@@ -95,5 +95,28 @@ TEST(Errands, TheEndWaitsForWhatIsUnderWayAndForNoResult) {
   opener.join();
 }
 
+TEST(Errands, LeavingWaitsNoLongerThanItMay) {
+  Result<std::unique_ptr<os::Loop>> loop = os::Loop::create();
+  ASSERT_TRUE(loop);
+  std::atomic<bool> began = false;
+  std::atomic<bool> may_end = false;
+  Result<std::unique_ptr<Errands>> errands = Errands::create(**loop);
+  ASSERT_TRUE(errands);
+  EXPECT_TRUE((*errands)->leave(std::chrono::seconds(0))) << "nothing is under way";
+  errands = Errands::create(**loop);
+  ASSERT_TRUE(errands);
+  (*errands)->run([&]() -> std::function<void()> {
+    began = true;
+    began.notify_one();
+    may_end.wait(false);
+    return {};
+  });
+  began.wait(false);
+  EXPECT_FALSE((*errands)->leave(std::chrono::milliseconds(10)));
+  may_end = true;
+  may_end.notify_one();
+  EXPECT_TRUE((*errands)->leave(std::chrono::minutes(1)));
+}
+
 }  // namespace
 }  // namespace pergpu
