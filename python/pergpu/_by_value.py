@@ -40,6 +40,30 @@ def reduced(obj: Any, run_main: bool = False) -> Any:
     return None
 
 
+def with_module(obj: type, reduced: Any) -> Any:
+    """Of a class as cloudpickle reduces it.  Some versions leave out what a base class has, too: its module."""
+    if isinstance(reduced, tuple) and len(reduced) > 2 and isinstance(reduced[2], tuple) and isinstance(reduced[2][0], dict):
+        reduced[2][0].setdefault("__module__", obj.__module__)
+    return reduced
+
+
+def of_result(obj: type, reduced: Any) -> Any:
+    """The same for a class on its way back: where the reader has it, it stays as it is there."""
+    reduced = with_module(obj, reduced)
+    if isinstance(reduced, tuple) and len(reduced) == 6:
+        return (*reduced[:2], (reduced[5], reduced[2]), None, None, _set_state_of_new)
+    return reduced
+
+
+def _set_state_of_new(made: type, how_and_state: Any) -> None:
+    set_state, state = how_and_state
+    found: Any = sys.modules["__main__"]
+    for name in state[0].get("__qualname__", made.__qualname__).split("."):
+        found = getattr(found, name, None)
+    if found is not made:
+        set_state(made, state)
+
+
 def _is_found(obj: Any, run_main: bool) -> bool:
     """Whether the reader of the pickle finds the object by its name."""
     if obj.__module__ == "__main__" and not run_main:

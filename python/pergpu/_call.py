@@ -162,12 +162,15 @@ def _dump_by_value(value: object, buffers: _payload.Buffers) -> bytes:
     class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         def reducer_override(self, what: "Any") -> "Any":
             kind = type(what)
-            if kind.__name__ in _SPECIAL or (kind is type and what.__module__ == "__main__"):
+            is_class_of_main = isinstance(what, type) and what.__module__ == "__main__"
+            if kind.__name__ in _SPECIAL or is_class_of_main:
                 from pergpu import _by_value
 
                 reduced = _by_value.reduced(what)
                 if reduced is not None:
                     return reduced
+                if is_class_of_main:
+                    return _by_value.of_result(what, super().reducer_override(what))
             if kind.__name__.endswith("Storage") and _is_of_gpu(what):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")

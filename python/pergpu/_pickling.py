@@ -63,7 +63,8 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
             name = getattr(obj, "__name__", "")  # such as torch.backends.cudnn
             if sys.modules.get(name) is obj:
                 return importlib.import_module, (name,)
-        return super().reducer_override(obj)
+        reduced = super().reducer_override(obj)
+        return _by_value.with_module(obj, reduced) if isinstance(obj, type) else reduced
 
 
 def dump_call(

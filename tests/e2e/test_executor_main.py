@@ -205,3 +205,38 @@ for keys in ({"main": "spawn"}, {"main": None}):
     text = 'import pergpu\ntry:\n    pergpu.Executor(gpus=0, main="run")\nexcept ValueError as error:\n    print(error)'
     done = subprocess.run([sys.executable, "-c", text], cwd=home.work, text=True, capture_output=True, env=environment(home))
     assert "this session has no file" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_classes_of_the_script_keep_their_module_and_stay_as_they_are(home, reuse):
+    """Also those with a base class of the script, and after one has come back as a result."""
+    told = guarded(home, """
+import abc
+LIMIT = 1
+class Base(abc.ABC):
+    @abc.abstractmethod
+    def limit(self): ...
+class Model(Base):
+    def limit(self):
+        return LIMIT
+class Deep(Model):
+    class Inner:
+        pass
+class Color(enum.Enum):
+    RED = 1
+    def limit(self):
+        return LIMIT
+def pickles():
+    return [pickle.loads(pickle.dumps(kind())).limit() for kind in (Model, Deep)], Deep.__module__
+def returns():
+    return Model(), Deep, Color.RED, Deep.Inner
+""", f"""
+before = Model.limit, vars(Color)["limit"]
+with pool({reuse}) as executor:
+    print(executor.submit(pickles).result())
+    model, deep, color, inner = executor.submit(returns).result()
+    print(type(model) is Model, deep is Deep, color is Color.RED, inner is Deep.Inner, before == (Model.limit, vars(Color)["limit"]))
+    LIMIT += 1
+    print(model.limit(), color.limit(), executor.submit(pickles).result()[0])
+""")  # fmt: skip
+    assert told == "([1, 1], '__main__')\nTrue True True True True\n2 2 [2, 2]\n"
