@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
 import os
 import signal
+import sys
+import types
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -221,7 +224,32 @@ class Task:
         for left in (result, result.with_suffix(result.suffix + ".save_tmp")):  # by an attempt before
             left.unlink(missing_ok=True)
         _link(paths, os.environ)
+        _put_names_into_main()
         submission.process_job(self._folder)
+
+
+def _put_names_into_main() -> None:
+    """submitit brings functions and classes of a script by value.  From here on its loading puts them into `__main__`, where
+    pickle looks for them, so that children of multiprocessing can be given them."""
+    load = utils.DelayedSubmission.load
+
+    def loading(path: Any) -> Any:
+        delayed = load(path)
+        function = delayed.function
+        while isinstance(function, functools.partial):
+            function = function.func
+        function = getattr(function, "__func__", function)
+        if not isinstance(function, (types.FunctionType, type)):
+            function = type(function)
+        called = function if isinstance(function, types.FunctionType) else getattr(function, "__call__", None)
+        main = vars(sys.modules["__main__"])
+        for value in (function, *getattr(called, "__globals__", {}).values()):
+            name = getattr(value, "__qualname__", ".")
+            if getattr(value, "__module__", None) == "__main__" and name.isidentifier():
+                main.setdefault(name, value)
+        return delayed
+
+    utils.DelayedSubmission.load = loading
 
 
 def _link(paths: Any, env: Mapping[str, str]) -> None:
