@@ -16,6 +16,7 @@
 #include "cli/terminal.h"
 #include "os/clock.h"
 #include "view/jobs.h"
+#include "view/long_text.h"
 #include "view/segments.h"
 
 namespace pergpu::cli {
@@ -89,7 +90,7 @@ int why(const Options& options) {
     jobs.push_back({.id = job.value("id", std::int64_t{0}),
                     .name = job.value("name", std::string()),
                     .state = job.value("state", std::string()),
-                    .why = job.value("why", std::string())});
+                    .why = view::short_reason(job.value("why", std::string()))});
   }
   if (jobs.empty()) {
     say("nothing waits: no job is queued, held or running; `pergpu why SEL` says how jobs ended");

@@ -12,6 +12,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/expectation.h"
 #include "coordinator/planned_jobs.h"
+#include "coordinator/submit_folders.h"
 
 namespace pergpu {
 namespace {

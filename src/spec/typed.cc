@@ -26,6 +26,7 @@ bool has_nul(const Field& f) {
 }  // namespace
 
 void wrong_type(const Field& f, std::string_view expected) {
+  if (f.node.is_broken) return;  // its type is a guess
   f.report.error(f.node.at,
                  fmt::format("`{}` must be {}, not {}", f.key, expected, describe(f.node)));
 }

@@ -202,7 +202,7 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
       fmt::format("{} {}\n", job.id, paint(style, Tone::Bold, safe_line(name_of(job))));
   Facts facts(style);
   facts.add("state", state_text(job), tone_of_state(job.state));
-  facts.add("why", text_of(whole, "why"));
+  facts.add("why", short_reason(text_of(whole, "why")));
   if (job.replaced) facts.add("version", "an older one: its definition has changed since");
   if (job.node) facts.add("node", *job.node);
   if (job.lane) facts.add("lane", lane_text_of(job));

@@ -1,7 +1,6 @@
 """What a dry run foretells, beside what the submit then does."""
 import json
 import os
-import shutil
 
 from harness import grid, read, wait_until
 from test_gpus import STEP, gpus, uuid, world  # noqa: F401 (fixtures)
@@ -136,7 +135,10 @@ def test_a_gpu_that_is_not_there_is_refused_with_and_without_a_coordinator(home)
 def test_results_of_others_and_moved_folders_are_judged_as_by_the_submit(home):
     home.submit(grid("train", 2, 'command = ["stamp"]'), "--lanes", 1)
     home.wait()
-    shutil.copytree(home.work, home.work + "/copy", ignore=shutil.ignore_patterns("copy"))
+    for i in range(2):
+        record = f"runs/sweep/{i:02}-i={i}/train/attempt.json"
+        home.file("copy/" + record, read(f"{home.work}/{record}"))
+    home.file("copy/sweep.toml", read(home.work + "/sweep.toml"))
     said = [home.run("run", "copy/sweep.toml", *dry, code=2).stderr for dry in (["--dry-run"], [])]
     assert said[0] == said[1] and "holds finished results of another sweep" in said[0], said
     assert len(home.ps()) == 2, "nothing was submitted"

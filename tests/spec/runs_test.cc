@@ -75,6 +75,9 @@ TEST(Runs, WhoseValuesCouldNotBeReadAreNotCalledWrongOtherwise) {
   const ParsedSweep yaml =
       parse_sweep("grid: {a: [-0.0, 1_0, Yes, 0, true]}\nsteps: {t: {command: \"t {a}\"}}\n",
                   SweepFormat::Yaml, "t.yaml");
+  const ParsedSweep name =
+      parse_sweep("name: y\nsteps: {t: {command: \"t\"}}\n", SweepFormat::Yaml, "t.yaml");
+  EXPECT_EQ(name.diagnostics.size(), 1U) << to_text(name.diagnostics);
   const ParsedSweep exclude =
       parse_sweep("grid: {a: [1, 2]}\nexclude: [{a: 1_0}]\nsteps: {t: {command: \"t {a}\"}}\n",
                   SweepFormat::Yaml, "t.yaml");
