@@ -88,6 +88,7 @@ constexpr FailureRow kTexts[] = {
 
     // Memory of the machine.
     {"can't allocate memory: you tried to allocate", HostMemory, "PyTorch on the CPU"},
+    {"not enough memory: you tried to allocate", HostMemory, "PyTorch on the CPU of Windows and macOS"},
     {"DataLoader worker (pid*is killed by signal: Killed", HostMemory, "PyTorch"},
     {"The exit codes of the workers are {SIGKILL(-9)", HostMemory, "joblib"},
     {"_exceptions._ArrayMemoryError", HostMemory, "NumPy 1 and 2"},

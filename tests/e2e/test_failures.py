@@ -177,5 +177,5 @@ def test_windows_line_endings_are_named_however_the_script_is_started(home):
     assert (job["class"], job["attempt"]) == ("user-error", 1)
     words = "the script has Windows line endings; convert it with dos2unix"
     assert words in job["reason"] and words in home.run("why", "@").stdout
-    told = home.run("run", "--name", "one", "--lanes", 1, "--", path, code=1)
+    told = home.run("run", "--name", "one", "--lanes", 1, "--", path, code=127)
     assert words in told.stderr and words in home.run("why", "one").stdout
