@@ -55,9 +55,10 @@ class Holder:
         if listening is None or os.getpid() != self._pid:
             return
         try:
-            listening.shutdown(socket.SHUT_RDWR)  # the thread ends, and closes it
+            listening.shutdown(socket.SHUT_RDWR)  # the thread ends
         except OSError:
             pass
+        listening.close()
         try:
             os.unlink(self.path)
         except OSError:
