@@ -171,6 +171,12 @@ def _dump_by_value(value: object, buffers: _payload.Buffers) -> bytes:
                     return reduced
                 if is_class_of_main:
                     return _by_value.of_result(what, super().reducer_override(what))
+            if kind.__name__ in ("Tensor", "Parameter") and kind.__module__.startswith("torch"):
+                from pergpu import _tensors
+
+                reduced = _tensors.reduced(what)
+                if reduced is not None:
+                    return reduced
             if kind.__name__.endswith("Storage") and _is_of_gpu(what):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")

@@ -18,6 +18,7 @@ from typing import Any
 from . import _payload
 from ._future import ENDED, Future
 from ._held import HeldJobs
+from ._large import Large
 from ._link import Link
 from ._pool import Pool, calls_folder, cancel, running
 from ._program_calls import CommandFailed, ask_json
@@ -35,6 +36,7 @@ class Calls(Pool):
         super().__init__()
         self._head = head
         self._hand_over = hand_over
+        self._large = Large()
         self._folder = ""
         self._next = 0  # a number that may be free
         self._waiting: deque[Future] = deque()
@@ -55,7 +57,8 @@ class Calls(Pool):
         """Queues a call.  `folder`: of the sweep; `digest`: by which a later run knows that it's the same.  What check() raises."""
         number = self._claim_number(folder)
         head = self._head() if digest is None else {**self._head(), "digest": digest}
-        _payload.write(self._file_of(number), head, pickled, buffers, durable=False)
+        placed = self._large.placed(self._folder + "/_calls", buffers)
+        _payload.write(self._file_of(number), head, pickled, placed, durable=False)
         future = Future(self, number, what)
         with self._lock:
             self.check()
@@ -133,6 +136,7 @@ class Calls(Pool):
                 self._early.clear()
             rows = [{"number": one.number, "what": one.what} for one in self._sending]
             try:
+                self._large.sync()
                 for name in (*(f"/_calls/{row['number']}" for row in rows), "/_calls"):
                     _sync(self._folder + name)
                 self._know(self._hand_over(rows))

@@ -59,6 +59,14 @@ class Buffers(list[memoryview]):
         return False
 
 
+class Beside:
+    """A buffer that lies in a file of its own, in the same folder."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        self.size = size
+
+
 def load(pickled: bytes, buffers: "Sequence[Any]" = ()) -> "Any":
     """The object.  Names of the main module that came along by value (_pickling.py) are put into the
     one here, where pickle looks for them.  Whatever unpickling raises."""
@@ -74,18 +82,21 @@ class NotAPayload(ValueError):
     """The file is damaged, or no such file at all."""
 
 
-def write(path: "Path", head: "dict[str, Any]", pickled: bytes, buffers: "Sequence[memoryview]" = (), durable: bool = True) -> None:
+def write(path: "Path", head: "dict[str, Any]", pickled: bytes, buffers: "Sequence[Union[memoryview, Beside]]" = (), durable: bool = True) -> None:
     """Puts a file there, whole or not at all; if it is to be `durable`, also when the power fails.
 
     `buffers` are flat, contiguous bytes.  What is in `head` must be of marshal's types.
     """
-    head = {**head, "pickle": len(pickled), "buffers": [len(buffer) for buffer in buffers]}
+    inside = [buffer for buffer in buffers if not isinstance(buffer, Beside)]
+    head = {**head, "pickle": len(pickled), "buffers": [len(buffer) for buffer in inside]}
+    if len(inside) < len(buffers):
+        head["beside"] = [(i, one.name, one.size) for i, one in enumerate(buffers) if isinstance(one, Beside)]
     packed = marshal.dumps(head, 4)
     temporary = f"{os.fspath(path)}.{os.getpid()}.new"
     try:
         with io.FileIO(temporary, "x") as raw:
             _write_all(raw, b"%s%8d\n%s" % (MAGIC, len(packed), packed))
-            for part in (pickled, *buffers):
+            for part in (pickled, *inside):
                 _write_all(raw, bytes(-raw.tell() % ALIGNMENT))
                 _write_all(raw, part)
             if durable:
@@ -135,6 +146,9 @@ class Payload:
             file.seek(places[0][0])
             pickled = file.read(self._sizes[0])
             buffers = [_buffer(file, begin, end) for begin, end in places[1:]]
+        for i, name, size in self.head.get("beside", ()):
+            with open(os.path.join(os.path.dirname(self.path), name), "rb") as file:
+                buffers.insert(i, _buffer(file, 0, size))
         return load(pickled, buffers)
 
     def _places(self) -> "list[tuple[int, int]]":

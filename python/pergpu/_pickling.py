@@ -18,7 +18,7 @@ from typing import Any
 
 import cloudpickle
 
-from . import _by_value
+from . import _by_value, _tensors
 from ._payload import Buffers
 
 Pickled = tuple[bytes, list[memoryview]]
@@ -59,6 +59,9 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
             return reduced
         if type(obj).__module__.partition(".")[0] == "torch" and getattr(obj, "is_cuda", False) is True:
             raise _OnGpu
+        reduced = _tensors.reduced(obj)
+        if reduced is not None:
+            return reduced
         if isinstance(obj, types.ModuleType) and type(obj) is not types.ModuleType:
             name = getattr(obj, "__name__", "")  # such as torch.backends.cudnn
             if sys.modules.get(name) is obj:

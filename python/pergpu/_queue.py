@@ -54,7 +54,7 @@ class Queue:
         with self._locked():
             return self._header()[0]
 
-    def append(self, pickled: bytes, buffers: "Sequence[memoryview]" = ()) -> int:
+    def append(self, pickled: bytes, buffers: "Sequence[memoryview | _payload.Beside]" = ()) -> int:
         """One more call; its number."""
         with self._locked():
             count, first = self._header()

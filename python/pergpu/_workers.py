@@ -19,6 +19,7 @@ from typing import Any
 from . import _payload
 from ._future import ENDED, Future, initializer_failed
 from ._held import HeldJobs
+from ._large import Large
 from ._link import Link
 from ._pool import Pool, calls_folder, cancel, running
 from ._program_calls import CommandFailed
@@ -52,6 +53,7 @@ class Workers(Pool):
         self._write_head = head
         self._start = start
         self._queue: Queue | None = None
+        self._large = Large()
         self._futures: dict[int, Future] = {}  # those that have not ended, by number
         self._jobs: dict[int, dict[str, Any]] = {}  # of workers that have not ended, with what is known
         self._idle: list[_Worker] = []
@@ -77,7 +79,7 @@ class Workers(Pool):
         with self._lock:
             self.check()
             queue = self._queue or self._begin(folder)
-            number = queue.append(pickled, buffers)
+            number = queue.append(pickled, self._large.placed(queue.folder, buffers))
             future = self._futures[number] = Future(self, number, what)
             idle = self._idle.pop() if self._idle else None
             short = len(self._jobs) < min(self._count, len(self._futures))

@@ -1,4 +1,6 @@
 """A result that a call has returned is never lost, whatever the function has done to its process."""
+import os
+
 import pytest
 
 from test_executor import python
@@ -106,3 +108,20 @@ with pool(1, timeout="1s", grace="1s", breaker=0) as executor:
     print([str(one.message) for one in caught if "has returned" in str(one.message)])
 """)  # fmt: skip
     assert told.splitlines()[0] == "returned timeout" and "after that its process ended as timeout" in told
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_a_large_argument_of_many_calls_is_written_once(home, reuse):
+    pytest.importorskip("numpy")
+    told = python(home, f"""
+import numpy
+array = numpy.ones(1 << 20)
+def total(array, i):
+    array[0] = 9
+    return array.sum() + i
+with pool(2, reuse={reuse}, name="large") as executor:
+    print([int(future.result()) - (1 << 20) for future in [executor.submit(total, array.copy(), i) for i in range(5)]])
+""")  # fmt: skip
+    assert told == "[8, 9, 10, 11, 12]\n"
+    found = [os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(home.work + "/runs/large/_calls") for name in names]
+    assert [size for size in found if size > 1 << 20] == [8 << 20]
