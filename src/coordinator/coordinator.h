@@ -26,8 +26,8 @@
 
 #include "coordinator/circuit_breaker.h"
 #include "coordinator/folder_waits.h"
-#include "coordinator/found_results.h"
 #include "coordinator/forecast_input.h"
+#include "coordinator/found_results.h"
 #include "coordinator/gpu_care.h"
 #include "coordinator/gpu_lanes.h"
 #include "coordinator/job_map.h"

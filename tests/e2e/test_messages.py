@@ -50,6 +50,7 @@ def test_what_no_job_will_find_is_said_at_submit(home):
         for args in (["submit"], ["run", "--dry-run"]):
             err = home.run(*args, path).stderr
             assert "warning: " in err and words in err, err
+        home.wait()
     for fine in ('["python3", "-c", "1"]', '["python3", "-m", "x"]', '["sh", "{out}/x"]', '["{i}"]', '["true"]'):
         path = home.file("s.toml", f"[zip]\ni = [1]\n[steps.train]\ncommand = {fine}\n")
         assert "warning" not in home.run("run", "--dry-run", path).stderr

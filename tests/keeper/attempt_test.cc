@@ -68,7 +68,8 @@ TEST_F(KeeperAttempt, SeesOnlyItsOwnEnvironmentDescriptorsAndDefaults) {
   EXPECT_NE(log.find("PERGPU_NOTIFY=" + notify_path(run(), kId)), std::string::npos) << log;
   EXPECT_EQ(log.find("HOME="), std::string::npos) << log;
   // 100 and 101: the locks of its folder; 3: of `ls`.
-  EXPECT_NE(log.find("\n0027\n" + folder_.path() + "\n0\n1\n100\n101\n2\n3\n123\n"), std::string::npos)
+  EXPECT_NE(log.find("\n0027\n" + folder_.path() + "\n0\n1\n100\n101\n2\n3\n123\n"),
+            std::string::npos)
       << log;
   EXPECT_NE(log.find("SigBlk:\t0000000000000000"), std::string::npos) << log;
   EXPECT_NE(log.find("SigIgn:\t0000000000000000"), std::string::npos) << log;
