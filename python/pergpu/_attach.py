@@ -45,6 +45,7 @@ def attach(name: str = "@") -> list[Future]:
 
 def _calls(jobs: Sequence[Mapping[str, Any]]) -> list[Future]:
     calls = Calls(dict, _nothing)
+    calls.no_result = "it left no result, or its program had given no name: then results that were read are removed at the end"
     by_id = {job["id"]: Future(calls, job["params"]["number"], job["params"]["what"]) for job in jobs}
     for job in jobs:
         by_id[job["id"]].see(dict(job))
@@ -59,6 +60,8 @@ def _nothing(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _calls_of_workers(workers: Sequence[dict[str, Any]]) -> list[Future]:
     futures: list[Future] = []
     for queue in sorted({job["params"]["queue"] for job in workers}, key=lambda name: int(name.rpartition("-")[2])):
+        if not os.path.exists(os.path.join(workers[0]["out"], "../../_calls", queue)):
+            continue  # the program has read all of it, and has ended
         futures += _Queued([job for job in workers if job["params"]["queue"] == queue]).futures
     return futures
 

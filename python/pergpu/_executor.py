@@ -26,6 +26,7 @@ from ._holder import Holder
 from ._program_calls import CommandFailed, ask, ask_json
 from ._resume import Earlier
 from ._settings import OtherSettings, Settings
+from ._tidy import Tidy, finish_all, forget_all, keep_of
 from ._words import in_python
 from ._workers import Workers
 
@@ -143,6 +144,9 @@ class Executor(concurrent.futures.Executor):
         else:
             self._calls = Calls(jobs.head, jobs.start_calls)
         self._calls.holder = jobs.holder
+        self._calls.tidy = None if name else Tidy(self.folder)
+        if name:
+            keep_of(self.folder)
         self._reuse = reuse
         self._has_name = name is not None
         self._earlier = Earlier(self.folder) if resume else None
@@ -232,6 +236,8 @@ class Executor(concurrent.futures.Executor):
             if kind is not None and os.getpid() == self._pid:
                 self._calls.drop_held()
             return self.shutdown()
+        if self._calls.tidy is not None:
+            self._calls.tidy.keep()
         count = self._calls.leave()
         if count > 0:
             words = f"pergpu.attach({self.name!r}) gives their futures, `pergpu cancel {self.name}` ends them"
@@ -499,7 +505,9 @@ def _wait_for_all() -> None:
     for calls in [*_pool.running]:
         calls.close()
         calls.join()
+    finish_all()
 
 
 atexit.register(_wait_for_all)
 os.register_at_fork(after_in_child=_pool.running.clear)
+os.register_at_fork(after_in_child=forget_all)

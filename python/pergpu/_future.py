@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from . import _payload
 from ._program_calls import ask, ask_json
 from ._results_log import Found
+from ._tidy import Tidy
 
 
 class Backend(Protocol):
@@ -110,6 +111,10 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         job = f" job {self._outcome['id']}" if self._outcome else ""
         return f"<pergpu.Future {self.what}{job} {self._state.lower().partition('_')[0]}>"
 
+    @property
+    def _tidy(self) -> Tidy | None:
+        return getattr(self._calls, "tidy", None)
+
     # What concurrent.futures has.
 
     def cancel(self) -> bool:
@@ -198,7 +203,10 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         try:
             found = _payload.Payload(os.path.join(outcome["out"], "result"))
         except (OSError, _payload.NotAPayload) as why:
-            self.fail({**outcome, "reason": outcome["reason"] or ("" if isinstance(why, FileNotFoundError) else str(why))})
+            words = str(why)
+            if isinstance(why, FileNotFoundError):
+                words = getattr(self._calls, "no_result", "") if state == "done" else ""
+            self.fail({**outcome, "reason": outcome["reason"] or words})
             return True
         if found.head["attempt"] != outcome["attempt"]:
             self.fail(outcome)
@@ -216,8 +224,12 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         self._outcome = outcome or self._outcome
         if not self._start():
             return
+        if self._tidy is not None and not found.head["ok"]:
+            self._tidy.keep()
         if found.head["ok"]:
             self._unread = found
+            if self._tidy is not None:
+                self._tidy.returned(self.number)
             self._end(None)
         elif found.head.get("loading"):
             self._end(self._unreadable(f"its process cannot read the call: {found.head['words']}", exception_of(found)))
@@ -227,6 +239,8 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
     def fail(self, outcome: dict[str, Any]) -> None:
         """Its job has ended without either."""
         self._outcome = outcome
+        if self._tidy is not None:
+            self._tidy.keep()
         if not self._start():
             return
         lines = self.logs().splitlines()[-_LAST_LINES:]
@@ -278,6 +292,8 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
             try:
                 if unread is not None:
                     self._result = unread.load()
+                    if self._tidy is not None:
+                        self._tidy.read(unread.path)
             except (KeyboardInterrupt, MemoryError):
                 self._unread = unread  # another time
                 raise

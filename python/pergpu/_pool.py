@@ -12,6 +12,7 @@ from typing import Any
 
 from ._holder import Holder
 from ._program_calls import ask_json
+from ._tidy import Tidy
 
 _NAMED_AT_ONCE = 5_000  # jobs in a command line
 
@@ -32,6 +33,10 @@ class Pool:
         """Why all of it has failed; None: it has not."""
         self.holder: Holder | None = None
         """Of the memory of the sweep; None: nobody holds it."""
+        self.tidy: Tidy | None = None
+        """None: what the calls leave stays."""
+        self.no_result = ""
+        """Why a call that is done may have none, for people."""
 
     def _hold(self) -> None:
         """The first call is there."""

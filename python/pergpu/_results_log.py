@@ -29,6 +29,11 @@ class Found:
         self.head = head
         self._pickled = pickled
 
+    @property
+    def path(self) -> "str | None":
+        """Of its own file."""
+        return self.head.get("file")
+
     def load(self) -> "Any":
         """Whatever unpickling it raises."""
         if "file" in self.head:

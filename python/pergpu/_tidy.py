@@ -1,0 +1,76 @@
+"""What an executor without a name leaves behind: nobody else asks for it, so arguments and results go.
+
+The arguments of a call go when it has returned.  Results that were read go at the normal end of the program: after an
+exception that nobody caught they are still there, for attach().  What can be run again, and logs, stay.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+
+_all: list[Tidy] = []
+
+
+class Tidy:
+    """Of one executor."""
+
+    def __init__(self, sweep: str) -> None:
+        """`sweep`: its folder."""
+        self.folder = sweep + "/_calls"
+        self._lock = threading.Lock()
+        self._read: set[str] = set()
+        self._unread = 0
+        self._is_kept = False
+        _all.append(self)
+
+    def keep(self) -> None:
+        """All of it: a call has failed, or calls go on without this program."""
+        self._is_kept = True
+
+    def returned(self, number: int) -> None:
+        with self._lock:
+            self._unread += 1
+        _remove(f"{self.folder}/{number}")  # warm workers have none of that name
+
+    def read(self, path: str | None) -> None:
+        """The result of a call.  None: it's in no file of its own."""
+        with self._lock:
+            self._unread -= 1
+            if path is not None:
+                self._read.add(path)
+
+    def finish(self) -> None:
+        for path in self._read:
+            _remove(path)
+        if not self._is_kept and not self._unread:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def finish_all() -> None:
+    """The program ends."""
+    if not hasattr(sys, "last_value") and not hasattr(sys, "last_exc"):
+        for one in _all:
+            one.finish()
+    _all.clear()
+
+
+def keep_of(sweep: str) -> None:
+    """Another executor adds to the sweep, by its name."""
+    for one in _all:
+        if one.folder == sweep + "/_calls":
+            one.keep()
+
+
+def forget_all() -> None:
+    """In a forked child: they are its parent's."""
+    _all.clear()
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
