@@ -31,26 +31,30 @@ class Environment:
         self._is_here = is_here
         self._raw: Any = None
         self._seen: Changes = {}
+        self._changes: Changes = {}
         self.first: dict[str, str] | None = None
         """What the first call was submitted with: jobs are handed over, and warm workers start, with that.  None: no call came yet."""
 
     def of_call(self) -> Changes:
         """What a call is to have, in a process that may have another program's environment."""
-        raw = dict(getattr(os.environ, "_data", os.environ))  # to decode it all costs more than the rest of a submit
+        raw = getattr(os.environ, "_data", os.environ)  # to decode it all costs more than the rest of a submit
         if raw == self._raw:
             return self._seen
+        raw = dict(raw)
         now = dict(os.environ)
         if self.first is None:
             self.first = now
         changes: Changes = {name: value for name, value in now.items() if self._is_here or self.first.get(name) != value}
         changes.update({name: None for name in self.first if name not in now})
-        self._raw, self._seen = raw, {name: value for name, value in changes.items() if self._is_passed(name)}
-        return self._seen
+        seen: Changes = {name: value for name, value in changes.items() if self._is_passed(name)}
+        self._changes = {name: value for name, value in seen.items() if self.first.get(name) != value}
+        self._raw, self._seen = raw, seen
+        return seen
 
     def changes(self) -> Changes:
         """The same for a process that was started with `first`."""
-        first = self.first or {}
-        return {name: value for name, value in self.of_call().items() if first.get(name) != value}
+        self.of_call()
+        return self._changes
 
     def _is_passed(self, name: str) -> bool:
         if name in self._own or any(fnmatch.fnmatchcase(name, pattern) for pattern in _OF_THE_JOB):

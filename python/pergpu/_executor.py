@@ -144,7 +144,7 @@ class Executor(concurrent.futures.Executor):
         else:
             self._calls = Calls(jobs.head, jobs.start_calls)
         self._calls.holder = jobs.holder
-        self._calls.tidy = None if name else Tidy(self.folder)
+        self._calls.tidy = None if name else Tidy(self.folder, not reuse)
         if name:
             keep_of(self.folder)
         self._reuse = reuse
@@ -169,8 +169,8 @@ class Executor(concurrent.futures.Executor):
         self._calls.check()
         what = _what.call_text(fn, args, kwargs)
         try:
-            environment = self._jobs.environment
-            more: tuple[Any, ...] = (environment.changes(),) if self._reuse else (self._initializer,)
+            changes = self._jobs.environment.changes() if self._reuse else {}
+            more: tuple[Any, ...] = ((changes,) if changes else ()) if self._reuse else (self._initializer,)
             pickled, buffers = _pickling.dump_call(fn, args, kwargs, more, self._run_main)
         except Exception as error:
             calls = self._calls

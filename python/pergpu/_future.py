@@ -49,7 +49,7 @@ class JobFailed(BrokenProcessPool):
     __module__ = "pergpu"  # where people know it from
 
     def __init__(self, outcome: dict[str, Any], last_lines: str = "", what: str = "") -> None:
-        name = what.removeprefix("call ") or f"{outcome['sweep']}/{outcome['run']}"
+        name = f"{outcome['sweep']}/{outcome['run']}" + (f", {what}" if what else "")
         words = f"call {name} (job {outcome['id']}): {outcome['state']}: {outcome['reason'] or 'it left no result'}"
         if last_lines:
             words += f"\nits last lines, of {outcome['log']}:\n{last_lines}"
@@ -92,6 +92,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         self.number = number
         """Of the call in its sweep, from 0."""
         self._calls = calls
+        self._tidy: Tidy | None = getattr(calls, "tidy", None)
         self.what = what
         """The call, in a line for people."""
         self._outcome: dict[str, Any] | None = None
@@ -110,10 +111,6 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
     def __repr__(self) -> str:
         job = f" job {self._outcome['id']}" if self._outcome else ""
         return f"<pergpu.Future {self.what}{job} {self._state.lower().partition('_')[0]}>"
-
-    @property
-    def _tidy(self) -> Tidy | None:
-        return getattr(self._calls, "tidy", None)
 
     # What concurrent.futures has.
 

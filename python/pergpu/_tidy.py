@@ -17,8 +17,9 @@ _all: list[Tidy] = []
 class Tidy:
     """Of one executor."""
 
-    def __init__(self, sweep: str) -> None:
-        """`sweep`: its folder."""
+    def __init__(self, sweep: str, has_files: bool) -> None:
+        """`sweep`: its folder; `has_files`: each call has a file for its arguments."""
+        self._has_files = has_files
         self.folder = sweep + "/_calls"
         self._lock = threading.Lock()
         self._read: set[str] = set()
@@ -33,7 +34,8 @@ class Tidy:
     def returned(self, number: int) -> None:
         with self._lock:
             self._unread += 1
-        _remove(f"{self.folder}/{number}")  # warm workers have none of that name
+        if self._has_files:
+            _remove(f"{self.folder}/{number}")
 
     def read(self, path: str | None) -> None:
         """The result of a call.  None: it's in no file of its own."""

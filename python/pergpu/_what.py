@@ -91,12 +91,17 @@ def _shown(name: str, value: Any, hint: str) -> str:
 
 
 def _is_secret(name: str, value: Any) -> bool:
-    if isinstance(value, str) and _KNOWN.search(value):
+    if type(value) is str and _KNOWN.search(value):
         return True
+    of_one, of_many = _sounds_secret(name) if name else (False, False)
+    return of_one or (of_many and not isinstance(value, (int, float)))
+
+
+@functools.lru_cache(1000)
+def _sounds_secret(name: str) -> tuple[bool, bool]:
+    """Like one, or like several."""
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.lstrip("/")).lower()
-    if _SECRET.search(snake):
-        return True
-    return _SECRETS.search(snake) is not None and not isinstance(value, (int, float))
+    return _SECRET.search(snake) is not None, _SECRETS.search(snake) is not None
 
 
 def _short(value: Any) -> str:

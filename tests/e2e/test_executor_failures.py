@@ -146,7 +146,7 @@ except RuntimeError as error:
     assert lines[0] == 'timeout is 3600; expected a duration with its unit, such as "3600s" or "12h", or a timedelta'
     assert lines[1] == 'memory is 1073741824; expected a size with its unit, such as "64GiB" or "500MB"'
     assert 'a dict like {"max": 2' in lines[3] and lines[4] == "`env` must be a dict, not a list"
-    assert "call _exit(status=3) (job 1): failed: exit code 3" in told and "max_workers is '4'; expected a whole number" in told
+    assert "call two words/00, _exit(status=3) (job 1): failed: exit code 3" in told and "max_workers is '4'; expected a whole number" in told
     for word in ("<stdin>", "[steps", "--add", "--lanes", "not the text", "not the number", " table", "[limits]", "NOT REFUSED", "pergpu:", " = "):
         assert word not in told, (word, told)
 
