@@ -149,7 +149,7 @@ with lanes(3, name="loops"):
     except Exception as error:
         print(type(error).__name__, "lock" in str(error))
 """)  # fmt: skip
-    assert lines[0] == "ValueError no 1 True" and lines[1].startswith("JobFailed call f("), lines
+    assert lines[0] == "ValueError no 1 True" and lines[1].startswith("JobFailed call loops/"), lines
     assert lines[2:] == ["[3, 4]", "no 1", "[3, 4]", "PicklingError True"]
 
 
