@@ -41,8 +41,8 @@ class Tidy:
         """The result of a call.  None: it's in no file of its own."""
         with self._lock:
             self._unread -= 1
-            if path is not None:
-                self._read.add(path)
+        if path is not None:
+            self._read.add(path)
 
     def finish(self) -> None:
         for path in self._read:

@@ -40,7 +40,8 @@ def call_text(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
     words = [_shown(name, value, hint) for name, hint, value in _named(function, args)]
     words += [_shown(name, value, name) for name, value in kwargs.items()]
     text = f"{describe(function)}({', '.join(words)})"
-    text = "".join(letter if letter.isprintable() else "?" for letter in text)
+    if not text.isprintable():
+        text = "".join(letter if letter.isprintable() else "?" for letter in text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
