@@ -12,11 +12,13 @@ import itertools
 import os
 import socket
 import struct
+import sys
 import threading
 
 VARIABLE = "PERGPU_HOLDER"
 _LONGEST_NAME = 100
 _PATIENCE_S = 5.0
+_END_S = 2.0  # for the thread, which ends at once unless a call is talking to it
 _numbers = itertools.count()
 
 
@@ -30,6 +32,7 @@ class Holder:
         self._lock = threading.Lock()
         self._held: dict[str, int] = {}  # descriptors by the name of the memory
         self._socket: socket.socket | None = None
+        self._thread: threading.Thread | None = None
         self._closed = False
 
     def start(self) -> None:
@@ -45,7 +48,9 @@ class Holder:
                 os.close(at)
             listening.listen(128)
             self._socket = listening
-            threading.Thread(target=self._serve, args=(listening,), name="pergpu-holder", daemon=True).start()
+            thread = threading.Thread(target=self._serve, args=(listening,), name="pergpu-holder", daemon=True)
+            thread.start()
+            self._thread = thread
         except (OSError, RuntimeError):
             listening.close()
 
@@ -59,6 +64,9 @@ class Holder:
         except OSError:
             pass
         listening.close()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread() and not sys.is_finalizing():
+            thread.join(_END_S)
         try:
             os.unlink(self.path)
         except OSError:
