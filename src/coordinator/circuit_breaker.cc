@@ -181,7 +181,7 @@ void CircuitBreaker::count_failure(StepKey key, const Job& job, bool counts) {
     std::erase_if(state.kinds, [](const auto& entry) { return !entry.second.is_tripped; });
   }
   Kind& kind = state.kinds[std::move(signature)];
-  const std::size_t blamed = kind.pattern.blamed().size();
+  const std::set<ParameterMark> blamed = kind.pattern.blamed();
   if (counts) ++kind.recent;
   kind.pattern.add_failure(marks(job));
   kind.example = job.id;
@@ -189,7 +189,7 @@ void CircuitBreaker::count_failure(StepKey key, const Job& job, bool counts) {
   state.last_failure_ns = parts_.clock->now().boot_ns;
   state.survivors.erase(job.id);
   state.next.reset();
-  state.releases = state.releases || kind.pattern.blamed().size() != blamed;
+  state.releases = state.releases || kind.pattern.blamed() != blamed;
   const bool is_open = state.phase == Phase::Open;
   if (is_open && kind.recent >= step_of(key).spec.breaker) kind.is_tripped = true;
   if (job.id != state.probe) return;
@@ -204,9 +204,9 @@ void CircuitBreaker::count_failure(StepKey key, const Job& job, bool counts) {
 void CircuitBreaker::count_success(State& state, const Job& job) {
   const std::vector<ParameterMark> run = marks(job);
   for (auto& [signature, kind] : state.kinds) {
-    const std::size_t blamed = kind.pattern.blamed().size();
+    const std::set<ParameterMark> blamed = kind.pattern.blamed();
     kind.pattern.add_success(run);
-    if (kind.pattern.blamed().size() == blamed) continue;
+    if (kind.pattern.blamed() == blamed) continue;
     state.next.reset();
     state.releases = true;
   }

@@ -250,6 +250,22 @@ TEST(CircuitBreaker, ThreeParametersOfWhichOneIsToBlame) {
   EXPECT_LE(attempts_before_others_were_done(bench, fails), 6);
 }
 
+TEST(CircuitBreaker, TwoValuesThatFailTheSameWayComeLast) {
+  std::vector<std::string> rows;
+  for (int i = 0; i < 80; ++i) {
+    rows.push_back(fmt::format(R"({{"fixed":1,"lr":{},"seed":{}}})", i / 20, i % 20));
+  }
+  const auto fails = [](const RunSpec& run) {
+    return has(run, R"("lr":0)") || has(run, R"("lr":1)");
+  };
+  Bench bench(sweep_with(rows), 4,
+              [&](const RunSpec& run) { return fails(run) ? kMistake : End{}; });
+  bench.run();
+  EXPECT_EQ(bench.count(JobState::Done), 40);
+  EXPECT_EQ(bench.count(JobState::Failed), 40);
+  EXPECT_LE(attempts_before_others_were_done(bench, fails), 12);
+}
+
 TEST(CircuitBreaker, RetriesRunOutAlsoOneAtATime) {
   for (const int lanes : {1, 2, 4}) {
     Bench bench(sweep_with(three_rates()), lanes, [](const RunSpec& run) {

@@ -32,6 +32,21 @@ TEST(FailurePattern, ARunThatHasOnlySomeOfTheBlamedValuesIsSuspectButNotAlike) {
   EXPECT_TRUE(pattern.is_alike(run(7, 5, 9)));
 }
 
+TEST(FailurePattern, TwoValuesThatFailAreBothBlamed) {
+  FailurePattern pattern;
+  for (std::uint32_t seed = 0; seed < 3; ++seed) {
+    pattern.add_failure(run(7, 1, seed));
+    pattern.add_failure(run(7, 2, seed));
+  }
+  pattern.add_success(run(7, 3, 0));
+  for (std::uint32_t lr = 1; lr < 3; ++lr) {
+    EXPECT_TRUE(pattern.is_suspect(run(7, lr, 9))) << lr;
+    EXPECT_TRUE(pattern.is_alike(run(7, lr, 9))) << lr;
+  }
+  EXPECT_FALSE(pattern.is_suspect(run(7, 3, 9)));
+  EXPECT_FALSE(pattern.is_suspect(run(7, 4, 0)));
+}
+
 TEST(FailurePattern, NothingIsBlamedBeforeAFailureOrWithoutParameters) {
   FailurePattern pattern;
   EXPECT_FALSE(pattern.is_suspect(run(1, 2, 3)));
