@@ -23,6 +23,9 @@ from ._payload import Buffers
 
 Pickled = tuple[bytes, list[memoryview]]
 
+_SIMPLE = frozenset((type(None), bool, int, float, str))
+_modules_by_value: Any = getattr(cloudpickle.cloudpickle, "_PICKLE_BY_VALUE_MODULES", ())
+
 
 class _OnGpu(Exception):
     """A tensor in the memory of a GPU."""
@@ -57,11 +60,12 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         reduced = _by_value.reduced(obj, self._run_main)
         if reduced is not None:
             return reduced
-        if type(obj).__module__.partition(".")[0] == "torch" and getattr(obj, "is_cuda", False) is True:
-            raise _OnGpu
-        reduced = _tensors.reduced(obj)
-        if reduced is not None:
-            return reduced
+        if kind.__module__.partition(".")[0] == "torch":
+            if getattr(obj, "is_cuda", False) is True:
+                raise _OnGpu
+            reduced = _tensors.reduced(obj)
+            if reduced is not None:
+                return reduced
         if isinstance(obj, types.ModuleType) and type(obj) is not types.ModuleType:
             name = getattr(obj, "__name__", "")  # such as torch.backends.cudnn
             if sys.modules.get(name) is obj:
@@ -82,6 +86,9 @@ def dump_call(
     pickle.PicklingError: something of it cannot be pickled, or is on a GPU; it says what.
     """
     try:
+        are_simple = _SIMPLE.issuperset(map(type, args)) and _SIMPLE.issuperset(map(type, kwargs.values()))
+        if are_simple and not more and _is_by_name(function):
+            return pickle.dumps((function, args, kwargs), 5), []  # the same bytes, in a quarter of the time
         return dump((function, args, kwargs, *more), run_main)
     except Exception as error:
         name = describe(function)
@@ -91,6 +98,13 @@ def dump_call(
             except Exception as of_it:
                 raise pickle.PicklingError(f"{what} of {name} {_words(of_it)}") from error
         raise pickle.PicklingError(f"the call of {name} {_words(error)}") from error
+
+
+def _is_by_name(function: Any) -> bool:
+    """Whether it's a plain function of a module that is imported in the other process, so cloudpickle leaves it to pickle."""
+    if type(function) is not types.FunctionType or function.__module__ == "__main__" or _modules_by_value:
+        return False
+    return getattr(sys.modules.get(function.__module__), function.__qualname__, None) is function
 
 
 def describe(function: Callable[..., Any]) -> str:
