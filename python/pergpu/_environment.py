@@ -53,7 +53,8 @@ class Environment:
 
     def changes(self) -> Changes:
         """The same for a process that was started with `first`."""
-        self.of_call()
+        if getattr(os.environ, "_data", os.environ) != self._raw:
+            self.of_call()
         return self._changes
 
     def _is_passed(self, name: str) -> bool:

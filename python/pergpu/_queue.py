@@ -49,23 +49,24 @@ class Queue:
         if create:
             os.ftruncate(self._index, _HEADER.size + _FIRST * _ENTRY.size)
         self._map = mmap.mmap(self._index, 0)
+        self._locked = _Locked(self._lock, self._index)
 
     def __len__(self) -> int:
-        with self._locked():
+        with self._locked:
             return self._header()[0]
 
     def append(self, pickled: bytes, buffers: "Sequence[memoryview | _payload.Beside]" = ()) -> int:
         """One more call; its number."""
-        with self._locked():
+        with self._locked:
             count, first = self._header()
             begin, length = self._end, len(pickled)
             if buffers:
                 _payload.write(f"{self.folder}/call-{count}", {}, pickled, buffers, durable=False)
                 begin = _IN_FILE
             else:
-                view = memoryview(pickled)
-                while view:
-                    view = view[os.write(self._calls, view) :]
+                written = os.write(self._calls, pickled)
+                while written < length:
+                    written += os.write(self._calls, memoryview(pickled)[written:])
                 self._end += length
             if _HEADER.size + (count + 1) * _ENTRY.size > len(self._map):
                 os.ftruncate(self._index, _HEADER.size + 2 * count * _ENTRY.size)
@@ -76,7 +77,7 @@ class Queue:
 
     def take(self, job: int) -> "int | None":
         """The number of the next call that is free, which is this job's from now on."""
-        with self._locked():
+        with self._locked:
             count, first = self._header()
             while first < count:
                 begin, length, owner = self._entry(first)
@@ -90,7 +91,7 @@ class Queue:
 
     def cancel(self, number: int) -> bool:
         """False: it is taken."""
-        with self._locked():
+        with self._locked:
             begin, length, owner = self._entry(number)
             if owner == FREE:
                 self._put(number, begin, length, CANCELLED)
@@ -102,12 +103,12 @@ class Queue:
 
     def taken_by(self, job: int) -> "list[int]":
         """The numbers of those that a job has taken, with and without a result."""
-        with self._locked():
+        with self._locked:
             return [number for number in range(self._header()[0]) if self._entry(number)[2] == job]
 
     def free(self) -> int:
         """How many nobody has taken."""
-        with self._locked():
+        with self._locked:
             count, first = self._header()
             return sum(self._entry(number)[2] == FREE for number in range(first, count))
 
@@ -128,7 +129,7 @@ class Queue:
         with self._lock:
             os.close(self._index)
             os.close(self._calls)
-            self._index = self._calls = -1
+            self._index = self._calls = self._locked.fd = -1
 
     def _header(self) -> "tuple[int, int]":
         count, first = _HEADER.unpack_from(self._map, 0)
@@ -144,21 +145,18 @@ class Queue:
     def _put(self, number: int, begin: int, length: int, owner: int) -> None:
         _ENTRY.pack_into(self._map, _HEADER.size + number * _ENTRY.size, begin, length, owner)
 
-    def _locked(self) -> "_Locked":
-        return _Locked(self._lock, self._index)
-
 
 class _Locked:
     """Of all threads and of all processes."""
 
     def __init__(self, lock: threading.Lock, fd: int) -> None:
         self._lock = lock
-        self._fd = fd
+        self.fd = fd
 
     def __enter__(self) -> None:
         self._lock.acquire()
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        fcntl.flock(self.fd, fcntl.LOCK_EX)
 
     def __exit__(self, *_: object) -> None:
-        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        fcntl.flock(self.fd, fcntl.LOCK_UN)
         self._lock.release()

@@ -6,10 +6,10 @@ exception that nobody caught they are still there, for attach().  What can be ru
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import sys
-import threading
 
 _all: list[Tidy] = []
 
@@ -21,9 +21,9 @@ class Tidy:
         """`sweep`: its folder; `has_files`: each call has a file for its arguments."""
         self._has_files = has_files
         self.folder = sweep + "/_calls"
-        self._lock = threading.Lock()
-        self._read: set[str] = set()
-        self._unread = 0
+        self._paths: set[str] = set()  # of results that were read
+        self._returned = itertools.count()  # each step is one for all threads, and costs less than a lock
+        self._read = itertools.count()
         self._is_kept = False
         _all.append(self)
 
@@ -32,22 +32,20 @@ class Tidy:
         self._is_kept = True
 
     def returned(self, number: int) -> None:
-        with self._lock:
-            self._unread += 1
+        next(self._returned)
         if self._has_files:
             _remove(f"{self.folder}/{number}")
 
     def read(self, path: str | None) -> None:
         """The result of a call.  None: it's in no file of its own."""
-        with self._lock:
-            self._unread -= 1
+        next(self._read)
         if path is not None:
-            self._read.add(path)
+            self._paths.add(path)
 
     def finish(self) -> None:
-        for path in self._read:
+        for path in self._paths:
             _remove(path)
-        if not self._is_kept and not self._unread:
+        if next(self._returned) == next(self._read) and not self._is_kept:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ._pickling import describe
@@ -17,14 +18,24 @@ _SECRETS = re.compile(r"(token|key)s(_|$)")  # or how many tokens
 _KNOWN = re.compile(r"(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|eyJ)[\w.-]{8}|://[^/\s:]*:[^/\s@]+@")
 
 
+class _Place(NamedTuple):
+    """Of one parameter."""
+
+    shown: str
+    """Before the value."""
+    is_secret: bool
+    are_secrets: bool
+    """Unless it's a number of them."""
+
+
 class _Names(NamedTuple):
-    by_place: tuple[str, ...]
-    """With a slash in front: a name that nobody may use."""
-    rest: str
+    by_place: tuple[_Place, ...]
+    rest: _Place
     """Of what else comes by place."""
 
 
 _known: weakref.WeakKeyDictionary[Any, _Names] = weakref.WeakKeyDictionary()
+_known_of_methods: weakref.WeakKeyDictionary[Any, _Names] = weakref.WeakKeyDictionary()  # by their functions
 
 
 def call_text(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -37,8 +48,13 @@ def call_text(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
     """
     while isinstance(function, functools.partial):
         args, kwargs, function = function.args + args, {**function.keywords, **kwargs}, function.func
-    words = [_shown(name, value, hint) for name, hint, value in _named(function, args)]
-    words += [_shown(name, value, name) for name, value in kwargs.items()]
+    words = []
+    if args:
+        by_place, rest = _names(function)
+        words = [_shown(place, value) for place, value in zip(by_place, args)]
+        words += [_shown(rest, value) for value in args[len(by_place) :]]
+    if kwargs:
+        words += [_shown(_place(name), value) for name, value in kwargs.items()]
     text = f"{describe(function)}({', '.join(words)})"
     if not text.isprintable():
         text = "".join(letter if letter.isprintable() else "?" for letter in text)
@@ -50,59 +66,51 @@ def run_chunk(function: Callable[..., Any], calls: list[tuple[Any, ...]]) -> lis
     return [function(*args) for args in calls]
 
 
-def _named(function: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[tuple[str, str, Any]]:
-    """Of each argument that is given by place: the name to show, what it is called, and its value."""
-    if not args:
-        return
+def _names(function: Callable[..., Any]) -> _Names:
+    known, key = _known, function
+    if type(function) is types.MethodType:  # made anew each time
+        known, key = _known_of_methods, function.__func__
     try:
-        names = _known.get(function)
+        names = known.get(key)
     except TypeError:  # it has no hash
         names = None
     if names is None:
         names = _names_of(function)
         try:
-            _known[function] = names
-        except TypeError:  # it is made anew each time, as a bound method, or nothing may refer to it
+            known[key] = names
+        except TypeError:  # nothing may refer to it
             pass
-    for i, value in enumerate(args):
-        name = names.by_place[i] if i < len(names.by_place) else names.rest
-        shown = name if i < len(names.by_place) and not name.startswith("/") else ""
-        yield shown, name, value
+    return names
 
 
 def _names_of(function: Callable[..., Any]) -> _Names:
+    rest = _Place("", False, False)
     try:
         parameters = inspect.signature(getattr(function, "shown_as", function)).parameters.values()
     except (TypeError, ValueError):  # of C, mostly
-        return _Names((), "")
-    by_place, rest = [], ""
+        return _Names((), rest)
+    by_place = []
     for one in parameters:
         if one.kind is one.POSITIONAL_OR_KEYWORD:
-            by_place.append(one.name)
+            by_place.append(_place(one.name))
         elif one.kind is one.POSITIONAL_ONLY:
-            by_place.append("/" + one.name)
+            by_place.append(_place(one.name)._replace(shown=""))  # nobody may write the name
         elif one.kind is one.VAR_POSITIONAL:
-            rest = one.name
+            rest = _place(one.name)._replace(shown="")
     return _Names(tuple(by_place), rest)
 
 
-def _shown(name: str, value: Any, hint: str) -> str:
-    words = "…" if _is_secret(hint, value) else _short(value)
-    return f"{name}={words}" if name else words
-
-
-def _is_secret(name: str, value: Any) -> bool:
-    if type(value) is str and _KNOWN.search(value):
-        return True
-    of_one, of_many = _sounds_secret(name) if name else (False, False)
-    return of_one or (of_many and not isinstance(value, (int, float)))
-
-
 @functools.lru_cache(1000)
-def _sounds_secret(name: str) -> tuple[bool, bool]:
-    """Like one, or like several."""
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.lstrip("/")).lower()
-    return _SECRET.search(snake) is not None, _SECRETS.search(snake) is not None
+def _place(name: str) -> _Place:
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return _Place(f"{name}=", _SECRET.search(snake) is not None, _SECRETS.search(snake) is not None)
+
+
+def _shown(place: _Place, value: Any) -> str:
+    shown, is_secret, are_secrets = place
+    if is_secret or (are_secrets and not isinstance(value, (int, float))) or (type(value) is str and _KNOWN.search(value)):
+        return shown + "…"
+    return shown + _short(value)
 
 
 def _short(value: Any) -> str:

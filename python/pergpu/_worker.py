@@ -115,7 +115,8 @@ class Worker:
         try:
             function, args, kwargs, *more = self._queue.load(number)
             what = {}
-            before = _exchange(more[0] if more else {})
+            if more:
+                before = _exchange(more[0])
             value = function(*args, **kwargs)
             _call.end_if_forked(self._pid)
             head: dict[str, object] = {"ok": True}
@@ -130,7 +131,8 @@ class Worker:
         finally:
             if self._timeout:
                 signal.setitimer(signal.ITIMER_REAL, 0)
-        _exchange(before)
+        if before:
+            _exchange(before)
         _call.flush()
         _restore_streams(self._log)
         if buffers:

@@ -79,7 +79,7 @@ class Workers(Pool):
         with self._lock:
             self.check()
             queue = self._queue or self._begin(folder)
-            number = queue.append(pickled, self._large.placed(queue.folder, buffers))
+            number = queue.append(pickled, self._large.placed(queue.folder, buffers) if buffers else ())
             future = self._futures[number] = Future(self, number, what)
             idle = self._idle.pop() if self._idle else None
             short = len(self._jobs) < min(self._count, len(self._futures))

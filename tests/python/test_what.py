@@ -42,6 +42,12 @@ def test_a_call_is_named_as_it_could_be_written(function, args, kwargs, text):
     assert call_text(function, args, kwargs) == text
 
 
+def test_methods_are_named_without_what_they_are_bound_to():
+    for _ in range(2):
+        assert call_text(Model().fit, ("d", "hunter2", 3), {}) == "Model.fit('d', …, epochs=3)"
+        assert call_text(Model.fit, (Model(), "d", "hunter2", 3), {}) == "Model.fit(Model, 'd', …, epochs=3)"
+
+
 @pytest.mark.parametrize("name", ["token", "hf_token", "authToken", "tokens", "key", "API_KEY", "keys", "password", "db_passwd", "client_secret",
                                   "aws_credentials", "pwd", "auth", "authorization", "session_cookie", "userPassword"])  # fmt: skip
 def test_what_is_called_a_secret_is_never_shown(name):
