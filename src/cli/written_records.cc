@@ -17,13 +17,15 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kPatience = 2'000'000'000;
+constexpr std::int64_t kFresh = 10'000'000'000;  // what ended earlier is written, or never will be
 constexpr std::chrono::milliseconds kPause{2};
 /// Of the jobs that ended last: keepers write in the order in which they are told to.
 constexpr std::size_t kMost = 64;
 constexpr std::size_t kMostBytes = 4u << 20;
 
-bool may_be_unwritten(const JobSnapshot& job) {
-  return job.started_at > 0 && job.ended_at > 0 && !job.replaced && !job.out.empty();
+bool may_be_unwritten(const JobSnapshot& job, std::int64_t now_wall_ns) {
+  const bool is_fresh = now_wall_ns - job.ended_at < kFresh;
+  return is_fresh && job.started_at > 0 && job.ended_at > 0 && !job.replaced && !job.out.empty();
 }
 
 bool is_written(const JobSnapshot& job) {
@@ -41,7 +43,8 @@ bool is_written(const JobSnapshot& job) {
 }  // namespace
 
 void await_records(std::vector<JobSnapshot> jobs) {
-  std::erase_if(jobs, [](const JobSnapshot& job) { return !may_be_unwritten(job); });
+  const std::int64_t now = os::RealClock().now().wall_ns;
+  std::erase_if(jobs, [&](const JobSnapshot& job) { return !may_be_unwritten(job, now); });
   const std::size_t most = std::min(kMost, jobs.size());
   const auto last = jobs.begin() + static_cast<std::ptrdiff_t>(most);
   std::partial_sort(jobs.begin(), last, jobs.end(), [](const JobSnapshot& a, const JobSnapshot& b) {

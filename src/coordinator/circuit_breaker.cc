@@ -96,10 +96,10 @@ void CircuitBreaker::on_event(const Job& job, Change change) {
 void CircuitBreaker::on_start(StepKey key) {
   if (!is_crowded(key)) return;
   State& state = states_[key];
+  const std::int64_t now = parts_.clock->now().boot_ns;
   if (state.phase != Phase::Closed) return;
-  if (state.crowded_until_ns == 0) {
-    state.crowded_until_ns = parts_.clock->now().boot_ns + kCrowdWait;
-  }
+  if (state.crowded_until_ns == 0) state.crowded_until_ns = now + kCrowdWait;
+  if (now >= state.crowded_until_ns) return;  // once
   set_pause(key, state, true);
   wake_at(key, state, state.crowded_until_ns);
   dirty_.insert(key);
@@ -142,8 +142,9 @@ void CircuitBreaker::on_ended(StepKey key, const Job& job, Change change) {
     count_success(state, job);
   }
   // A fault of the machine says nothing of the step: the probe is moved, and is one as before.
-  const bool stays = change == Change::Moved && ++state.probe_moves < kMostMoves;
-  if (job.id == state.probe && !stays) state.probe = {};
+  const bool is_probe = job.id == state.probe;
+  const bool stays = is_probe && change == Change::Moved && ++state.probe_moves < kMostMoves;
+  if (is_probe && !stays) state.probe = {};
   if (job.state == JobState::Queued && job.id != state.probe) state.to_hold.push_back(job.id);
 }
 
@@ -154,22 +155,8 @@ void CircuitBreaker::on_brought_back(const Job& job) {
   dirty_.insert(it->first);
 }
 
-void CircuitBreaker::on_added(SweepId sweep, JobId first) {
-  for (auto it = states_.lower_bound({sweep, std::numeric_limits<std::int16_t>::min()});
-       it != states_.end() && it->first.sweep == sweep; ++it) {
-    const StepKey key = it->first;
-    State& state = it->second;
-    if (state.phase != Phase::Open && state.phase != Phase::Last) continue;
-    scan_step(key, [this, key, first](const Job& job) {
-      const auto found = states_.find(key);
-      const bool is_new = job.id >= first && job.state == JobState::Queued;
-      if (found == states_.end() || !is_new || found->second.probe == job.id) return;
-      const State& its = found->second;
-      if (its.phase == Phase::Last && !is_suspect(its, marks(job))) return;
-      parts_.record(job.id, event::Held{its.reason, HoldCause::Breaker});
-      parts_.refresh(job.id);
-    });
-  }
+void CircuitBreaker::on_added(const std::vector<JobId>& jobs) {
+  for (const JobId id : jobs) on_brought_back(*parts_.world->job(id));
 }
 
 /// `counts`: towards a trip.
@@ -266,15 +253,7 @@ void CircuitBreaker::settle() {
 void CircuitBreaker::decide(StepKey key, State& state) {
   if (state.phase == Phase::Closed) return decide_closed(key, state);
   if (state.phase == Phase::Holding) state.phase = Phase::Open;  // all are held now
-  for (const JobId id : std::exchange(state.to_hold, {})) {
-    const bool is_waiting = parts_.world->job(id)->state == JobState::Queued;
-    if (!is_waiting || id == state.probe) continue;
-    const Job& job = *parts_.world->job(id);
-    const bool may_go = state.phase == Phase::Last && !is_suspect(state, marks(job));
-    if (may_go) continue;
-    parts_.record(id, event::Held{state.reason, HoldCause::Breaker});
-    parts_.refresh(id);
-  }
+  if (!hold_some(key, state)) return;
   check_probe(key, state);
   std::int64_t wake_ns = 0;
   watch_live(key, state, wake_ns);
@@ -290,6 +269,25 @@ void CircuitBreaker::decide(StepKey key, State& state) {
     return release_others(key, state);
   }
   try_next(key, state, wake_ns);
+}
+
+/// Of what waits for that.  False: the rest follows in the next turn, and nothing starts until
+/// then.
+bool CircuitBreaker::hold_some(StepKey key, State& state) {
+  for (std::size_t held = 0; held < kJobsOfATurn && !state.to_hold.empty(); ++held) {
+    const JobId id = state.to_hold.back();
+    state.to_hold.pop_back();
+    const Job& job = *parts_.world->job(id);
+    if (job.state != JobState::Queued || id == state.probe) continue;
+    const bool may_go = state.phase == Phase::Last && !is_suspect(state, marks(job));
+    if (may_go) continue;
+    parts_.record(id, event::Held{state.reason, HoldCause::Breaker});
+    parts_.refresh(id);
+  }
+  const bool is_done = state.to_hold.empty();
+  set_pause(key, state, !is_done);
+  if (!is_done) wake_at(key, state, parts_.clock->now().boot_ns);
+  return is_done;
 }
 
 void CircuitBreaker::check_probe(StepKey key, State& state) {
@@ -308,7 +306,8 @@ void CircuitBreaker::check_probe(StepKey key, State& state) {
   }
 }
 
-/// Not tripped: does it, or do others that started at the same time have to be waited for?
+/// Not tripped: does it, or do the first jobs, or others that started at the same time, have to be
+/// waited for?
 void CircuitBreaker::decide_closed(StepKey key, State& state) {
   const Step& step = step_of(key);
   const bool works = has_succeeded(*parts_.world, key);
@@ -327,9 +326,7 @@ void CircuitBreaker::decide_closed(StepKey key, State& state) {
   for (const auto& [signature, kind] : state.kinds) most = std::max(most, kind.recent);
   const std::int64_t now = parts_.clock->now().boot_ns;
   std::int64_t until = 0;
-  if (!is_crowded(key)) {
-    state.crowded_until_ns = 0;
-  } else {
+  if (is_crowded(key)) {
     if (state.crowded_until_ns == 0) state.crowded_until_ns = now + kCrowdWait;
     until = state.crowded_until_ns;
   }
@@ -339,7 +336,7 @@ void CircuitBreaker::decide_closed(StepKey key, State& state) {
     until = std::max(until, state.last_failure_ns + patience);
   }
   const bool waits = now < until;
-  if (!waits && most == 0) return end(key);
+  if (!waits && most == 0 && state.crowded_until_ns == 0) return end(key);
   set_pause(key, state, waits);
   if (waits) wake_at(key, state, until);
 }

@@ -70,9 +70,8 @@ class CircuitBreaker {
   void on_event(const Job& job, Change change);
   /// A job of the step was chosen. May pause the step at once.
   void on_start(StepKey key);
-  /// The jobs of the sweep from this one on are new: nobody has asked for them in spite of what
-  /// failed before.
-  void on_added(SweepId sweep, JobId first);
+  /// Jobs of the sweep are new: nobody has asked for them in spite of what failed before.
+  void on_added(const std::vector<JobId>& jobs);
   /// A job is queued again because one that it needs is.
   void on_brought_back(const Job& job);
   /// Holds, lets go, starts probes. REQUIRES: events may be recorded.
@@ -131,7 +130,7 @@ class CircuitBreaker {
     std::int64_t choose_at_ns = 0;  // boot clock: what can't start yet may then; 0: nothing waits
     std::size_t choices = 0;
     std::set<JobId> survivors = {};   // live ones that were counted as successes
-    std::vector<JobId> to_hold = {};  // they failed, and would be tried again
+    std::vector<JobId> to_hold = {};  // they failed and would be tried again, or are new
     Timers::Id timer = 0;
     std::int64_t timer_ns = 0;
     std::uint64_t scan = 0;  // its jobs are being held or let go; 0: they are not
@@ -149,6 +148,7 @@ class CircuitBreaker {
   void decide_closed(StepKey key, State& state);
   bool is_crowded(StepKey key) const;
   bool trip(StepKey key, State& state);
+  bool hold_some(StepKey key, State& state);
   void check_probe(StepKey key, State& state);
   void hold_rest(StepKey key, State& state);
   void release_others(StepKey key, State& state);

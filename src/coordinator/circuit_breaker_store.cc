@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "coordinator/circuit_breaker.h"
 #include "coordinator/earlier_success.h"
@@ -125,7 +126,7 @@ void CircuitBreaker::recover() {
         continue;
       }
       for (auto& [signature, kind] : state.kinds) {
-        kind.is_tripped = kind.recent >= step.spec.breaker;
+        kind.is_tripped = std::cmp_greater_equal(kind.pattern.failures(), step.spec.breaker);
         kind.recent = 0;
       }
       state.failed_probes = 0;

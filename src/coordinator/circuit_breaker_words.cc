@@ -79,6 +79,7 @@ std::string CircuitBreaker::next_words(StepKey key, const State& state, const Jo
   }
   if (state.phase == Phase::Holding || state.scan != 0)
     return "the next one to try is being chosen";
+  if (!state.next && state.choose_at_ns != 0) return "the next one is tried when it may start";
   if (!state.next) return "the next one is tried when what it needs is done";
   const bool is_it = job != nullptr && job->id == state.next->job;
   const std::string name = is_it ? "this job" : name_of(state.next->job);
@@ -123,14 +124,12 @@ std::string CircuitBreaker::words_of_queued(const Job& job) const {
   if (it == states_.end()) return {};
   const State& state = it->second;
   if (state.probe == job.id) return "; the breaker tries it before the other jobs of its step";
-  if (state.phase == Phase::Closed && state.crowded_until_ns != 0) {
+  if (state.phase != Phase::Closed || !state.pauses) return {};
+  if (parts_.clock->now().boot_ns < state.crowded_until_ns) {
     return "; nothing of its step has succeeded yet: the first jobs are watched for 2 s before "
            "more start";
   }
-  if (state.phase == Phase::Closed && state.pauses) {
-    return "; a job of its step has just failed: those that run are waited for, 10 s at most";
-  }
-  return {};
+  return "; a job of its step has just failed: those that run are waited for, 10 s at most";
 }
 
 }  // namespace pergpu

@@ -1,6 +1,7 @@
 // What people ask for: cancel, hold, release, retry, Ctrl-C.  Each is a set of events; nothing is
 // answered before they are durable (server.cc uses when_durable()).
 #include <algorithm>
+#include <set>
 
 #include "coordinator/coordinator.h"
 #include "gpu/lanes.h"
@@ -61,13 +62,15 @@ Coordinator::Changed Coordinator::hold(const std::vector<JobId>& jobs, const std
 
 Coordinator::Changed Coordinator::release(const std::vector<JobId>& jobs) {
   Changed out;
+  std::set<StepKey> steps;
   for (JobId id : jobs) {
     if (parts_.world->job(id)->state != JobState::Held) {
       out.unchanged.push_back(id.value);
       continue;
     }
     const Job& job = *parts_.world->job(id);
-    breaker_.reset(StepKey{job.sweep, job.step});
+    const StepKey step{job.sweep, job.step};
+    if (steps.insert(step).second) breaker_.reset(step);
     record(id, event::Requeued{"released"});
     refresh(id);
     out.changed.push_back(id.value);
@@ -77,6 +80,7 @@ Coordinator::Changed Coordinator::release(const std::vector<JobId>& jobs) {
 
 Coordinator::Changed Coordinator::retry(const std::vector<JobId>& jobs) {
   Changed out;
+  std::set<StepKey> steps;
   for (JobId id : jobs) {
     const Job& job = *parts_.world->job(id);
     const bool is_cleaned = is_cleaning(job.sweep) || parts_.world->is_half_moved(job.sweep);
@@ -85,7 +89,8 @@ Coordinator::Changed Coordinator::retry(const std::vector<JobId>& jobs) {
       out.unchanged.push_back(id.value);
       continue;
     }
-    breaker_.reset(StepKey{job.sweep, job.step});
+    const StepKey step{job.sweep, job.step};
+    if (steps.insert(step).second) breaker_.reset(step);
     record(id, event::Requeued{"queued again by hand"});
     refresh(id);
     dependents_of(id);

@@ -72,8 +72,11 @@ std::string Coordinator::why(const Job& job) const {
       }
       return waiting_words(job) + history + growth_words(job) + breaker_.words_of_queued(job);
     }
-    case JobState::Held:
-      return (job.reason.empty() ? "held" : job.reason) + breaker_.words_of(job);
+    case JobState::Held: {
+      const bool waits = folder_waits_->has(job.id);
+      return (job.reason.empty() ? "held" : job.reason) + breaker_.words_of(job) +
+             (waits ? "; " + folder_waits_->words(job.id) : "");
+    }
     case JobState::Starting:
       return fmt::format("is being started on {}{}", lane_words(job.last->placement),
                          where_on_cluster(job));

@@ -92,20 +92,20 @@ std::unique_ptr<FolderWaits> Coordinator::make_folder_waits() {
       });
     };
   }
-  return std::make_unique<FolderWaits>(
-      FolderWaits::Parts{.clock = parts_.clock,
-                         .timers = parts_.timers,
-                         .look = std::move(look),
-                         .is_queued =
-                             [this](JobId id) {
-                               const Job* job = parts_.world->job(id);
-                               return job != nullptr && job->state == JobState::Queued;
-                             },
-                         .freed =
-                             [this](JobId id) {
-                               if (parts_.world->job(id) != nullptr) refresh(id);
-                             },
-                         .changed = [this](JobId id) { touch(id); }});
+  return std::make_unique<FolderWaits>(FolderWaits::Parts{
+      .clock = parts_.clock,
+      .timers = parts_.timers,
+      .look = std::move(look),
+      .is_queued =
+          [this](JobId id) {
+            const Job* job = parts_.world->job(id);
+            return job != nullptr && (job->state == JobState::Queued || is_held_by_breaker(*job));
+          },
+      .freed =
+          [this](JobId id) {
+            if (parts_.world->job(id) != nullptr) refresh(id);
+          },
+      .changed = [this](JobId id) { touch(id); }});
 }
 
 }  // namespace pergpu

@@ -308,7 +308,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   Result<std::unique_ptr<Errands>> file_errands = Errands::create(loop);
   if (!file_errands) return complain(file_errands.error());
   // Of their own: what hangs on a disk must hold up neither a cluster nor MPS.  Several threads: a
-  // submit into a dead mount holds up none into another folder.
+  // look into a dead mount, which is given up after a while, keeps its thread.
   Result<std::unique_ptr<Errands>> disk_errands = Errands::create(loop, kDiskThreads);
   if (!disk_errands) return complain(disk_errands.error());
   MpsDaemons mps(**mps_errands, *with_mps + "/mps", find_mps_control());

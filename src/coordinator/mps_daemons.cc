@@ -86,7 +86,7 @@ void MpsDaemons::disconnect(const std::string& gpu, TreeRoots roots, MpsControl:
                             std::function<void(bool)> done) {
   errands_.run([control = control_, folder = folder_of(gpu), roots = std::move(roots), whom,
                 done = std::move(done)] {
-    const bool leads = !roots.empty() && os::handles(roots.front(), SIGTERM);
+    const bool leads = !roots.empty() && os::catches(roots.front(), SIGTERM);
     (void)control.disconnect(folder, roots, whom);
     return std::function<void()>([done, leads] { done(leads); });
   });

@@ -33,6 +33,14 @@ std::string_view source_of_devices(const SubmitContext& context) {
   return context.devices == (value.empty() ? "-1" : value) ? kVisibleDevices : "--devices";
 }
 
+std::vector<JobId> new_jobs(const SubmitReply& reply, JobId first_new) {
+  std::vector<JobId> jobs;
+  for (const std::int64_t id : reply.jobs) {
+    if (JobId{id} >= first_new) jobs.push_back(JobId{id});
+  }
+  return jobs;
+}
+
 }  // namespace
 
 void Coordinator::submit(SweepSpec sweep, SubmitContext context,
@@ -217,7 +225,7 @@ void Coordinator::run_submits() {
       planner_->forget(sweep);
       // What is only added is no word of a person on what has failed before.
       const bool asks_again = !adds || reply.requeued > 0;
-      asks_again ? breaker_.reset(sweep) : breaker_.on_added(sweep, first_new);
+      asks_again ? breaker_.reset(sweep) : breaker_.on_added(new_jobs(reply, first_new));
       declare(*parts_.world->sweep(sweep));
       ++changes_;
       if (cluster_ && parts_.world->sweep(sweep)->context.engine == kSlurm) cluster_->arrive(sweep);

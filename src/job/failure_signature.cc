@@ -50,7 +50,7 @@ std::size_t end_of_quote(std::string_view text, std::size_t at) {
   return text.npos;
 }
 
-std::string without_quoted(std::string_view text) {
+std::string with_quotes_hidden(std::string_view text) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
     if (const std::size_t end = end_of_quote(text, at); end != text.npos) {
@@ -93,7 +93,7 @@ std::size_t begin_of_exception(std::string_view reason) {
 
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
-  const std::string plain = without_quoted(text);
+  const std::string plain = with_quotes_hidden(text);
   std::string_view rest = plain;
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find(' '), rest.size());

@@ -22,7 +22,9 @@ constexpr std::array<std::string_view, 8> kShells = {"sh",  "bash", "dash", "zsh
 
 /// By the program that runs: a script has a name of its own.
 bool is_shell(std::string_view program) {
-  const std::string_view name = program.substr(program.rfind('/') + 1);
+  std::string_view name = program.substr(program.rfind('/') + 1);
+  constexpr std::string_view kReplaced = " (deleted)";
+  if (name.ends_with(kReplaced)) name.remove_suffix(kReplaced.size());
   return std::find(kShells.begin(), kShells.end(), name) != kShells.end();
 }
 

@@ -89,7 +89,8 @@ std::string holder_of(int fd, const std::string& path) {
   if (::fstat(fd, &st) < 0) return "another process";
   if (has_shared_lock(fd)) return process_words(st, true) + ", by a shared lock on " + path;
   std::array<char, kLongestName> name{};
-  const ssize_t size = S_ISREG(st.st_mode) ? ::pread(fd, name.data(), name.size(), 0) : 0;
+  // With a second name it may be somebody's file, whose text is nobody's business.
+  const ssize_t size = is_lock_file(st) ? ::pread(fd, name.data(), name.size(), 0) : 0;
   if (size <= 0) return process_words(st, false);
   return printable(std::string_view(name.data(), static_cast<std::size_t>(size)));
 }

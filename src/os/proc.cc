@@ -66,6 +66,15 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
   return out;
 }
 
+/// Whether the mask of /proc/<pid>/status that `field` begins has the signal.
+bool has_signal(pid_t pid, int signal, std::string_view field) {
+  const std::string status = slurp(path_of(pid, "status"), 16 * 1024);
+  const std::size_t at = status.find(field);
+  if (at == std::string::npos) return false;
+  const std::uint64_t mask = std::strtoull(status.c_str() + at + field.size(), nullptr, 16);
+  return (mask >> (signal - 1) & 1u) != 0;
+}
+
 }  // namespace
 
 std::optional<ProcStat> stat_in(pid_t pid, std::string_view text) {
@@ -107,15 +116,10 @@ bool is_alive(pid_t pid, std::uint64_t start_ticks) {
   return stat && stat->start_ticks == start_ticks && !stat->ended();
 }
 
+bool catches(pid_t pid, int signal) { return has_signal(pid, signal, "\nSigCgt:"); }
+
 bool handles(pid_t pid, int signal) {
-  const std::string status = slurp(path_of(pid, "status"), 16 * 1024);
-  const auto has = [&](std::string_view field) {
-    const std::size_t at = status.find(field);
-    if (at == std::string::npos) return false;
-    const std::uint64_t mask = std::strtoull(status.c_str() + at + field.size(), nullptr, 16);
-    return (mask >> (signal - 1) & 1u) != 0;
-  };
-  return has("\nSigCgt:") || has("\nSigBlk:");
+  return catches(pid, signal) || has_signal(pid, signal, "\nSigBlk:");
 }
 
 std::optional<std::string> value_in(std::string_view environment, std::string_view name) {

@@ -53,7 +53,9 @@ std::vector<std::string> arguments_of(pid_t pid);
 /// Where /proc/<pid>/<link> points to ("exe", "fd/1"), "" when it cannot be read.
 std::string link_of(pid_t pid, std::string_view link);
 
-/// It has a handler for the signal, or blocks it to wait for it; false when that cannot be read.
+/// It has a handler for the signal; false when that cannot be read.
+bool catches(pid_t pid, int signal);
+/// The same, or it blocks the signal to wait for it.
 bool handles(pid_t pid, int signal);
 
 /// The process that traces `pid` (a debugger); 0: none.

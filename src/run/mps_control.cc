@@ -208,7 +208,7 @@ Result<void> MpsControl::disconnect(const std::string& folder, const TreeRoots& 
   if (!clients) return std::move(clients).error();
   Result<void> all;
   for (const Client& client : *clients) {
-    if (whom == Whom::WouldDie && os::handles(client.pid, SIGTERM)) continue;
+    if (whom == Whom::WouldDie && os::catches(client.pid, SIGTERM)) continue;
     Result<std::string> ended =
         ask(folder, fmt::format("terminate_client {} {}", client.server, client.pid));
     if (!ended && all) all = std::move(ended).error();  // it may have ended by itself

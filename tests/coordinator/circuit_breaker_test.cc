@@ -51,7 +51,11 @@ class Bench {
     ASSERT_TRUE(plan) << plan.error().message;
     for (const Row& row : plan->rows) ASSERT_TRUE(world.absorb(row));
     if (first_new) {
-      breaker->on_added(plan->sweep, first_new);
+      std::vector<JobId> added;
+      for (const Job& job : world.jobs()) {
+        if (job.id >= first_new) added.push_back(job.id);
+      }
+      breaker->on_added(added);
     } else if (!plan->is_new) {
       breaker->reset(plan->sweep);
     }
@@ -289,6 +293,46 @@ TEST(CircuitBreaker, WhatIsAddedWhileItIsOpenIsHeldToo) {
   bench.run_for(10 * kSecond);
   EXPECT_LE(bench.started.size(), before + 4);
   EXPECT_EQ(bench.count(JobState::Queued), 0);
+}
+
+TEST(CircuitBreaker, RowsThatAreAddedWhileOthersAreLetGoKeepNoneOfThem) {
+  std::vector<std::string> rows;
+  for (int i = 0; i < 4000; ++i) {
+    rows.push_back(fmt::format(R"({{"lr":{},"seed":{}}})", i < 2000 ? 0 : 1, i % 2000));
+  }
+  Bench bench(sweep_with(rows), 2,
+              [](const RunSpec& run) { return is_bad(run) ? kMistake : End{.after_ns = kMinute}; });
+  bench.run([&] { return bench.count(JobState::Done) == 1; });
+  bench.submit(sweep_with({R"({"lr":0,"seed":9001})", R"({"lr":1,"seed":9002})"}), {.add = true},
+               bench.world.next_job_id());
+  bench.run_for(kSecond);
+  EXPECT_EQ(
+      bench.count(JobState::Queued) + bench.count(JobState::Running) + bench.count(JobState::Done),
+      2001);
+  EXPECT_TRUE(is_held_by_breaker(bench.job(4001)));
+}
+
+TEST(CircuitBreaker, AReleaseOfOneJobKeepsTheSuspectsHeldOverARestart) {
+  Bench bench(sweep_with(three_rates()), 2,
+              [](const RunSpec& run) { return is_bad(run) ? kMistake : End{.after_ns = kMinute}; });
+  bench.run([&] { return bench.count(JobState::Held) > 0; });
+  bench.run_for(kSecond);
+  bench.breaker->reset(SweepId{1});
+  bench.run([&] { return bench.count(JobState::Done) == 1; });
+  bench.run_for(kSecond);
+  const int held = bench.count(JobState::Held);
+  ASSERT_GT(held, 10);
+  bench.restart();
+  bench.run_for(kSecond);
+  EXPECT_EQ(bench.count(JobState::Held), held);
+}
+
+TEST(CircuitBreaker, TheFirstJobsAreWatchedOnce) {
+  Bench bench(sweep_with(three_rates()), 30, [](const RunSpec&) {
+    return End{OutcomeClass::Exit, "exit code 3", kSecond / 3};
+  });
+  bench.run_for(3 * kSecond);
+  EXPECT_EQ(bench.count(JobState::Failed), 60) << "they are no mistakes";
 }
 
 TEST(CircuitBreaker, AProbeWhoseFolderIsInUseLetsAnotherOneGo) {
