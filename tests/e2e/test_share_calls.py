@@ -45,7 +45,8 @@ print({{link for link in here() if "memfd:pergpu" in link}})
 """)
     assert told == 2 * "[(1, 1.0), (2, 2.0), (3, 3.0)] [7, 7]\n" + "set()\n"
     assert len(jobs.told("loads")) == 2
-    assert memory_of_ours(home) == [] and not [name for name in os.listdir(home.work + "/runs/calls/_calls") if "holder" in name]
+    harness.wait_until(lambda: memory_of_ours(home) == [], "the end of its memory")
+    assert not [name for name in os.listdir(home.work + "/runs/calls/_calls") if "holder" in name]
 
 
 def test_calls_that_are_queued_when_the_executor_is_closed_have_it(home, jobs, script):  # noqa: F811
