@@ -330,9 +330,13 @@ class _Hasher:
             return self._add_global(what, reduced)
         self._say("object", "" if not self._with_globals and _is_ours(kind.__module__) else kind.__module__, kind.__qualname__)
         for i, part in enumerate(reduced):
-            if i > 2 and part is not None:
-                part = [*part] if i < 5 else part
-            self.add(part)
+            if i == 2 and type(part) is dict:
+                self._say("state", len(part))
+                for name, value in sorted(part.items()):
+                    self._say(name)
+                    self.add_bound(f"attribute {name!r} of {kind.__qualname__}", value)
+                continue
+            self.add([*part] if i in (3, 4) and part is not None else part)
 
     def _add_global(self, what: Any, name: str) -> None:
         """What is pickled by its name."""

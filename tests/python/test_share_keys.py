@@ -1,9 +1,14 @@
 """What belongs to the key of shared data: the function that makes it, and where it comes from."""
+import argparse
+import dataclasses
+import datetime
 import functools
 import gc
 import os
+import pathlib
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -82,6 +87,63 @@ def test_all_that_can_be_called_has_an_origin(source):
     assert origin_of(source) == origin_of(source) != origin_of(load)
 
 
+@dataclasses.dataclass
+class Config:
+    n: int
+
+
+class Tagged(numpy.ndarray):
+    pass
+
+
+BOUND = {
+    "list": lambda n: [n],
+    "tuple of lists": lambda n: ([n],),
+    "dict": lambda n: {"n": n},
+    "path": lambda n: pathlib.Path(str(n)),
+    "dataclass": Config,
+    "namespace": lambda n: argparse.Namespace(n=n),
+    "array": lambda n: numpy.array([n]),
+    "date": lambda n: datetime.date(2000, 1, n),
+    "function in a list": lambda n: [lambda: n],
+}
+
+
+@pytest.mark.parametrize("make", BOUND.values(), ids=BOUND)
+def test_values_of_each_type_belong_to_the_key(make):
+    for bind in (lambda x: functools.partial(load, x), lambda x: functools.partial(load, 1, other=x), lambda x: lambda: x, lambda x: lambda y=x: y):
+        assert origin_of(bind(make(1))) == origin_of(bind(make(1))) != origin_of(bind(make(2)))
+
+
+def test_the_object_of_a_method_and_a_callable_object_belong_to_the_key():
+    assert [shown(source) for source in (Project(1).load, Project(2).load, Project(3), Project(4))] == [[1], [2], [3], [4]]
+    assert origin_of(Project([1]).load) == origin_of(Project([1]).load) != origin_of(Project([2]).load)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (functools.partial(load, threading.Lock()), "argument 1 of the partial of load (lock) can't be compared"),
+        (functools.partial(load, 1, other=threading.Lock()), "'other' of the partial of load (lock) can't be compared"),
+        (closure(threading.Lock()), "'value' of closure.<locals>.<lambda> (lock) can't be compared"),
+        (closure(numpy.ones(2).view(Tagged)), "'value' of closure.<locals>.<lambda> (Tagged) can't be compared"),
+        (Project(threading.Lock()).load, "attribute 'value' of Project (lock) can't be compared"),
+        (Project(threading.Lock()), "attribute 'value' of Project (lock) can't be compared"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_refused(source, words):
+    with pytest.raises(TypeError) as refused:
+        share.dataset("train", source)
+    assert str(refused.value).startswith(words) and "pass plain values" in str(refused.value)
+
+
+def test_what_a_helper_has_is_not_refused():
+    text = "def make(held):\n    def helper(): return held and 1\n    return helper\nhelper = make(held)\ndef load(): return helper()"
+    made = {"__name__": "data", "held": threading.Lock()}
+    exec(compile(text, "<cell>", "exec"), made)
+    assert origin_of(made["load"]) == origin_of(made["load"])
+
+
 def module(text, name="data"):
     made = {"__name__": name}
     exec(compile(text, "<cell>", "exec"), made)
@@ -110,18 +172,22 @@ print(origin_of(load), origin_of(functools.partial(load, 1, y=2)))
     assert len(told) == 1
 
 
+calls = []
+
+
+def counted():
+    calls.append(1)
+    return numpy.zeros(3)
+
+
 def test_what_was_dropped_is_loaded_again():
-    calls = []
+    calls.clear()
 
-    def make():
-        calls.append(1)
-        return numpy.zeros(3)
-
-    first = share.dataset("train", make).numpy()
-    assert share.dataset("train", make) is not None and len(calls) == 1
+    first = share.dataset("train", counted).numpy()
+    assert share.dataset("train", counted) is not None and len(calls) == 1
     share.dataset("train", lambda: numpy.ones(1))
     assert share.drop("train") and not share.drop("train") and not share.drop("nothing")
-    share.dataset("train", make)
+    share.dataset("train", counted)
     assert len(calls) == 2 and first.tolist() == [0, 0, 0]
 
 

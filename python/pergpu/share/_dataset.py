@@ -44,7 +44,7 @@ def dataset(
 
     `source`: a file (.npy, .npz, .safetensors, or with `dtype`), or a function that is called without arguments and
     returns arrays, lists, and dicts and tuples of such; without one, `key` is the file.  Another function is other
-    data: the folder of its file, its name, its code and that of functions of the same module that it calls, and plain values
+    data: the folder of its file, its name, its code and that of functions of the same module that it calls, and the values
     bound to it belong to the key.  The first
     process that asks loads it, the others wait for it and attach in milliseconds; where the loading
     one dies, the next one loads.  The memory is freed when the last process that asked for it ends,
@@ -72,6 +72,7 @@ def dataset(
     the coordinator; of a file, a copy in memory does.  A file that is mapped as it is is the same for
     all: the kernel holds its pages as long as it has room for them.
 
+    TypeError: a value that can't be compared is bound to the function.
     ValueError: the file is damaged, holds what cannot be shared, or not `shape` values; "sweep" or `keep` outside of a job.
     OSError: it cannot be read.  MemoryError: there is not so much memory.  Whatever `source` raises.
     RuntimeWarning: the coordinator cannot hold it now, as it was asked to.
