@@ -13,9 +13,21 @@ from typing import Any, NamedTuple
 from ._pickling import describe
 
 _LONGEST = 60  # letters of the whole, and of a text that is an argument
-_SECRET = re.compile(r"passw|passphrase|secret|credential|cookie|bearer|(^|_)(pass|pwd|auth|pat)(_|$)|authori[sz]ation|(token|key)(_|$)")
+_SECRET = re.compile(
+    r"passw|passphrase|passcode|secret|credential|cookie|bearer|private_?(key|pem)|conn(ection)?_?str|authori[sz]ation"
+    r"|(^|_)(pass|pwd|pw|auth|pat|pem|creds?|dsn|jwt|otp|sas)(_|\d|$)|(token|key)(_|$)"
+)
 _SECRETS = re.compile(r"(token|key)s(_|$)")  # or how many tokens
-_KNOWN = re.compile(r"(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|eyJ)[\w.-]{8}|://[^/\s:]*:[^/\s@]+@")
+_CALLED = (
+    r"(?:passwo?r?d|pwd|pass|pw|passphrase|passcode|secret|credentials?|creds?|cookie|token|key|sig|signature|auth|authorization|bearer|pem)"
+)
+_KNOWN = re.compile(
+    r"(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|eyJ|AIza|[sr]k_(live|test)_|npm_|pypi-|dapi)[\w.-]{8}"
+    r"|://[^/\s@]+@|hooks\.slack\.com/services/|-----BEGIN [A-Z ]*PRIVATE KEY"
+    rf"|(?i:\b(bearer|basic)\s+\S|{_CALLED}[\"']?\s*[=:]\s*\S|(?<!\S)--?[\w-]{{0,40}}?{_CALLED}\s+\S)"
+)
+_IS_NAME = re.compile(rf"(?i)-{{0,2}}[\w.-]{{0,40}}?{_CALLED}:?")  # then the next one is the secret
+_SEARCHED = 2000  # letters: of a longer text only the first ones could be shown
 
 
 class _Place(NamedTuple):
@@ -26,6 +38,8 @@ class _Place(NamedTuple):
     is_secret: bool
     are_secrets: bool
     """Unless it's a number of them."""
+    hides_text: bool = False
+    """It's unknown what it's called."""
 
 
 class _Names(NamedTuple):
@@ -86,9 +100,11 @@ def _names(function: Callable[..., Any]) -> _Names:
 def _names_of(function: Callable[..., Any]) -> _Names:
     rest = _Place("", False, False)
     try:
-        parameters = inspect.signature(getattr(function, "shown_as", function)).parameters.values()
+        parameters = list(inspect.signature(getattr(function, "shown_as", function)).parameters.values())
     except (TypeError, ValueError):  # of C, mostly
-        return _Names((), rest)
+        return _Names((), rest._replace(hides_text=True))
+    takes_all = {one.kind for one in parameters} >= {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    is_wrapper = takes_all and (len(parameters) == 2 or "<locals>" in getattr(function, "__qualname__", ""))
     by_place = []
     for one in parameters:
         if one.kind is one.POSITIONAL_OR_KEYWORD:
@@ -96,7 +112,7 @@ def _names_of(function: Callable[..., Any]) -> _Names:
         elif one.kind is one.POSITIONAL_ONLY:
             by_place.append(_place(one.name)._replace(shown=""))  # nobody may write the name
         elif one.kind is one.VAR_POSITIONAL:
-            rest = _place(one.name)._replace(shown="")
+            rest = _place(one.name)._replace(shown="", hides_text=is_wrapper)
     return _Names(tuple(by_place), rest)
 
 
@@ -107,17 +123,20 @@ def _place(name: str) -> _Place:
 
 
 def _shown(place: _Place, value: Any) -> str:
-    shown, is_secret, are_secrets = place
-    if is_secret or (are_secrets and not isinstance(value, (int, float))) or (type(value) is str and _KNOWN.search(value)):
-        return shown + "…"
-    return shown + _short(value)
+    if place.is_secret or (place.are_secrets and not isinstance(value, (int, float))):
+        return place.shown + "…"
+    if type(value) is str and (place.hides_text or _KNOWN.search(value[:_SEARCHED])):
+        return place.shown + "…"
+    return place.shown + _short(value, place.hides_text)
 
 
-def _short(value: Any) -> str:
+def _short(value: Any, hides_text: bool) -> str:
     if value is None or type(value) in (bool, int, float):
         return repr(value)[:_LONGEST]
     if type(value) is str:
         return repr(value if len(value) <= _LONGEST else value[:_LONGEST] + "…")
     if type(value) in (list, tuple) and len(value) <= 4 and all(type(one) in (bool, int, float, str) for one in value):
-        return type(value).__name__ if any(type(one) is str and _KNOWN.search(one) for one in value) else repr(value)[:_LONGEST]
+        texts = [one[:_SEARCHED] for one in value if type(one) is str]
+        if not texts or not (hides_text or any(_KNOWN.search(one) or _IS_NAME.fullmatch(one) for one in texts)):
+            return repr(value)[:_LONGEST]
     return type(value).__name__
