@@ -40,16 +40,17 @@ def reduced(obj: Any, run_main: bool = False) -> Any:
     return None
 
 
-def with_module(obj: type, reduced: Any) -> Any:
-    """Of a class as cloudpickle reduces it.  Some versions leave out what a base class has, too: its module."""
+def with_names(obj: type, reduced: Any) -> Any:
+    """Of a class as cloudpickle reduces it.  It leaves out the qualified name, and some versions the module where a base class has one."""
     if isinstance(reduced, tuple) and len(reduced) > 2 and isinstance(reduced[2], tuple) and isinstance(reduced[2][0], dict):
         reduced[2][0].setdefault("__module__", obj.__module__)
+        reduced[2][0].setdefault("__qualname__", obj.__qualname__)
     return reduced
 
 
 def of_result(obj: type, reduced: Any) -> Any:
     """The same for a class on its way back: where the reader has it, it stays as it is there."""
-    reduced = with_module(obj, reduced)
+    reduced = with_names(obj, reduced)
     if isinstance(reduced, tuple) and len(reduced) == 6:
         return (*reduced[:2], (reduced[5], reduced[2]), None, None, _set_state_of_new)
     return reduced
@@ -57,10 +58,7 @@ def of_result(obj: type, reduced: Any) -> Any:
 
 def _set_state_of_new(made: type, how_and_state: Any) -> None:
     set_state, state = how_and_state
-    found: Any = sys.modules["__main__"]
-    for name in state[0].get("__qualname__", made.__qualname__).split("."):
-        found = getattr(found, name, None)
-    if found is not made:
+    if find(sys.modules["__main__"], state[0].get("__qualname__", made.__qualname__)) is not made:
         set_state(made, state)
 
 
@@ -68,10 +66,15 @@ def _is_found(obj: Any, run_main: bool) -> bool:
     """Whether the reader of the pickle finds the object by its name."""
     if obj.__module__ == "__main__" and not run_main:
         return False
-    found: Any = sys.modules.get(obj.__module__)
-    for name in obj.__qualname__.split("."):
+    return find(sys.modules.get(obj.__module__), obj.__qualname__) is obj
+
+
+def find(module: Any, qualified_name: str) -> Any:
+    """What has this name there, such as a class in a class; None: nothing."""
+    found = module
+    for name in qualified_name.split("."):
         found = getattr(found, name, None)
-    return found is obj
+    return found
 
 
 def _cached(function: Callable[..., Any], parameters: dict[str, Any]) -> Any:

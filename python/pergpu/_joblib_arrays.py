@@ -10,7 +10,6 @@ write into that file.
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import tempfile
@@ -18,8 +17,7 @@ import threading
 import weakref
 from typing import Any
 
-from ._payload import Buffers
-from ._pickling import Pickled, _Pickler
+from ._pickling import Pickled, _Pickler, dump_by
 
 
 class Arrays:
@@ -34,10 +32,7 @@ class Arrays:
 
     def dump(self, what: Any, used: set[_File]) -> Pickled:
         """As _pickling.dump(), but for the arrays: their files are in `used`, to be released."""
-        buffers = Buffers()
-        file = io.BytesIO()
-        _ArrayPickler(self, used, file, buffers, False).dump_all(what)
-        return file.getvalue(), buffers
+        return dump_by(lambda file, buffers, around: _ArrayPickler(self, used, file, buffers, False, around), what)
 
     def reduce(self, array: Any, used: set[_File]) -> Any:
         """How an array is pickled; NotImplemented: as ever."""

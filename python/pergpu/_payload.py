@@ -73,7 +73,7 @@ def load(pickled: bytes, buffers: "Sequence[Any]" = ()) -> "Any":
     file = io.BytesIO(pickled)
     unpickler = c_pickle().Unpickler(file, buffers=buffers)
     what = unpickler.load()
-    if file.tell() < len(pickled):
+    while file.tell() < len(pickled):
         vars(sys.modules["__main__"]).update(unpickler.load())
     return what
 

@@ -36,27 +36,42 @@ class _GlobalsOfMain(dict[str, Any]):
 
 
 class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
-    def __init__(self, file: io.BytesIO, buffers: Buffers, run_main: bool) -> None:
+    def __init__(self, file: io.BytesIO, buffers: Buffers, run_main: bool, around: bool = True) -> None:
         super().__init__(file, 5, buffer_callback=buffers.take)
         self._main = sys.modules["__main__"]
         self._run_main = run_main
         self.globals_ref[id(self._main.__dict__)] = _GlobalsOfMain(main=True)
         self._of_main: dict[str, Any] = {}  # functions and classes that went by value
+        self._around = around
+        self.has_more = False
+        """Whether a class goes along only because something that is defined in it does, if `around` allows that."""
 
     def dump_all(self, what: Any) -> None:
         self.dump(what)
-        if self._of_main:
-            self.dump(self._of_main)
+        count = 0
+        while count < len(self._of_main):  # a class may bring along others
+            names = dict([*self._of_main.items()][count:])
+            count += len(names)
+            self.dump(names)
+
+    def _found(self, qualified_name: str, obj: Any) -> None:
+        """Pickle finds a class in a class by way of the outer one."""
+        name, _, inner = qualified_name.partition(".")
+        if not inner:
+            self._of_main[name] = obj
+        elif self._around and name not in self._of_main:
+            self.has_more = True
+            self._of_main[name] = getattr(self._main, name)
 
     def reducer_override(self, obj: Any) -> Any:
         kind = type(obj)
         if kind is _GlobalsOfMain:
             return vars, (self._main,)
         if isinstance(obj, (type, types.FunctionType, _by_value.Cached)) and obj.__module__ == "__main__":
-            if getattr(self._main, obj.__qualname__, None) is obj:
+            if _by_value.find(self._main, obj.__qualname__) is obj:
                 if self._run_main:
                     return obj.__qualname__
-                self._of_main[obj.__qualname__] = obj
+                self._found(obj.__qualname__, obj)
         reduced = _by_value.reduced(obj, self._run_main)
         if reduced is not None:
             return reduced
@@ -71,7 +86,7 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
             if sys.modules.get(name) is obj:
                 return importlib.import_module, (name,)
         reduced = super().reducer_override(obj)
-        return _by_value.with_module(obj, reduced) if isinstance(obj, type) else reduced
+        return _by_value.with_names(obj, reduced) if isinstance(obj, type) else reduced
 
 
 def dump_call(
@@ -125,11 +140,23 @@ def _words(error: Exception) -> str:
 
 
 def dump(what: Any, run_main: bool = False) -> Pickled:
-    """Two pickles, one behind the other: `what`, and the names of the main module that came along by value.
+    """Pickles, one behind the other: `what`, and the names of the main module that came along by value.
     Large buffers are beside them.  Whatever pickling raises."""
-    buffers = Buffers()
-    file = io.BytesIO()
-    _Pickler(file, buffers, run_main).dump_all(what)
+    return dump_by(lambda file, buffers, around: _Pickler(file, buffers, run_main, around), what)
+
+
+def dump_by(make: Callable[[io.BytesIO, Buffers, bool], _Pickler], what: Any) -> Pickled:
+    """The same by another pickler."""
+    for around in (True, False):
+        buffers = Buffers()
+        file = io.BytesIO()
+        pickler = make(file, buffers, around)
+        try:
+            pickler.dump_all(what)
+            break
+        except Exception:
+            if not pickler.has_more:
+                raise  # otherwise it may be such a class that holds a lock
     return file.getvalue(), buffers
 
 

@@ -240,3 +240,43 @@ with pool({reuse}) as executor:
     print(model.limit(), color.limit(), executor.submit(pickles).result()[0])
 """)  # fmt: skip
     assert told == "([1, 1], '__main__')\nTrue True True True True\n2 2 [2, 2]\n"
+
+
+@pytest.mark.parametrize("main", ["value", "run"])
+@pytest.mark.parametrize("reuse", [False, True])
+def test_names_in_classes_of_the_script_are_found(home, main, reuse):
+    """Also where the outer class goes along for that alone, and where it can't go along."""
+    home.file("helper.py", "import pickle\ndef copies(x):\n    return pickle.loads(pickle.dumps(x))\n")
+    told = guarded(home, """
+class Base:
+    pass
+class Net(Base):
+    class Block(Base):
+        class Kind(enum.Enum):
+            RED = 1
+        def method(self):
+            return 1
+    @staticmethod
+    def make(i):
+        return Net.Block()
+class Locked:
+    lock = threading.Lock()
+    class Inner:
+        pass
+def look():
+    assert type(pickle.loads(pickle.dumps(Net.Block()))) is Net.Block and pickle.loads(pickle.dumps(Net.Block.Kind.RED)) is Net.Block.Kind.RED
+    return [one.__qualname__ for one in (Net.Block, Net.Block.Kind, Net.Block.method, Net.make)]
+def of_pool(make):
+    with multiprocessing.get_context("fork").Pool(1) as children:
+        return children.map(make, [1])
+def name(x):
+    return type(x).__qualname__
+""", f"""
+import helper
+with pool({reuse}, main={main!r}) as executor:
+    print(executor.submit(look).result())
+    futures = [executor.submit(helper.copies, Net.Block()), executor.submit(helper.copies, Net.Block.Kind.RED)]
+    print([type(future.result()) for future in futures] == [Net.Block, Net.Block.Kind])
+    print(type(executor.submit(of_pool, Net.make).result()[0]) is Net.Block, executor.submit(name, Locked.Inner()).result())
+""")  # fmt: skip
+    assert told == "['Net.Block', 'Net.Block.Kind', 'Net.Block.method', 'Net.make']\nTrue\nTrue Locked.Inner\n"
