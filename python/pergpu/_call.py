@@ -163,7 +163,7 @@ def _dump_by_value(value: object, buffers: _payload.Buffers) -> bytes:
         def reducer_override(self, what: "Any") -> "Any":
             kind = type(what)
             is_class_of_main = isinstance(what, type) and what.__module__ == "__main__"
-            if kind.__name__ in _SPECIAL or is_class_of_main:
+            if kind.__name__ in _SPECIAL or is_class_of_main or kind.__name__ == "function" and "registry" in vars(what):
                 from pergpu import _by_value
 
                 reduced = _by_value.reduced(what)

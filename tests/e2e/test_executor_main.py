@@ -280,3 +280,34 @@ with pool({reuse}, main={main!r}) as executor:
     print(type(executor.submit(of_pool, Net.make).result()[0]) is Net.Block, executor.submit(name, Locked.Inner()).result())
 """)  # fmt: skip
     assert told == "['Net.Block', 'Net.Block.Kind', 'Net.Block.method', 'Net.make']\nTrue\nTrue Locked.Inner\n"
+
+
+@pytest.mark.parametrize("main", ["value", "run"])
+@pytest.mark.parametrize("reuse", [False, True])
+def test_generic_functions_and_methods_come_back(home, main, reuse):
+    told = guarded(home, """
+class Net:
+    @functools.singledispatchmethod
+    def kind(self, x):
+        return "object"
+    @kind.register
+    def _(self, x: int):
+        return "int"
+@functools.singledispatch
+def kind(x):
+    return "object"
+@kind.register(int)
+def _(x):
+    return "int"
+def returns():
+    @functools.singledispatch
+    def local(x):
+        return "object"
+    local.register(Net, lambda x: "Net")
+    return Net(), Net, kind, local
+""", f"""
+with pool({reuse}, main={main!r}) as executor:
+    net, net_class, kind, local = executor.submit(returns).result()
+    print(type(net) is Net, net_class is Net, net.kind(1), net.kind("a"), kind(1), kind("a"), local(1), local(Net()))
+""")  # fmt: skip
+    assert told == "True True int object int object object Net\n"
