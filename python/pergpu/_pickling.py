@@ -11,10 +11,11 @@ from __future__ import annotations
 import importlib
 import io
 import pickle
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ForwardRef
 
 import cloudpickle
 
@@ -23,6 +24,8 @@ from ._payload import Buffers
 
 Pickled = tuple[bytes, list[memoryview]]
 
+_NAME = re.compile(r"[^\W\d]\w*")
+_STANDARD: Any = getattr(sys, "stdlib_module_names", ("collections", "dataclasses", "datetime", "decimal", "enum", "pathlib", "types", "typing"))
 _SIMPLE = frozenset((type(None), bool, int, float, str))
 _modules_by_value: Any = getattr(cloudpickle.cloudpickle, "_PICKLE_BY_VALUE_MODULES", ())
 
@@ -44,7 +47,7 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         self._of_main: dict[str, Any] = {}  # functions and classes that went by value
         self._around = around
         self.has_more = False
-        """Whether a class goes along only because something that is defined in it does, if `around` allows that."""
+        """Whether there is what `around` brings along: classes around those that go along, and names in annotations."""
 
     def dump_all(self, what: Any) -> None:
         self.dump(what)
@@ -63,6 +66,21 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
             self.has_more = True
             self._of_main[name] = getattr(self._main, name)
 
+    def _bring_annotated(self, obj: Any) -> None:
+        """typing.get_type_hints() looks for names in texts among those of the module."""
+        try:
+            annotations = vars(obj).get("__annotations__") if isinstance(obj, type) else getattr(obj, "__annotations__", None)
+            if not annotations or not self._around:
+                return
+            known = vars(self._main)
+            for annotation in [*annotations.values()]:
+                for name in _names_in(annotation):
+                    if name in known and name not in self._of_main and _is_light(known[name]):
+                        self.has_more = True
+                        self._of_main[name] = known[name]
+        except Exception:  # whatever annotations raise: they are of no use for the call itself
+            return
+
     def reducer_override(self, obj: Any) -> Any:
         kind = type(obj)
         if kind is _GlobalsOfMain:
@@ -72,6 +90,8 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
                 if self._run_main:
                     return obj.__qualname__
                 self._found(obj.__qualname__, obj)
+            if not self._run_main:
+                self._bring_annotated(obj)
         reduced = _by_value.reduced(obj, self._run_main)
         if reduced is not None:
             return reduced
@@ -87,6 +107,32 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
                 return importlib.import_module, (name,)
         reduced = super().reducer_override(obj)
         return _by_value.with_names(obj, reduced) if isinstance(obj, type) else reduced
+
+
+def _names_in(annotation: Any) -> Iterator[str]:
+    """Of annotations that are texts, or hold some."""
+    if isinstance(annotation, str):
+        yield from _NAME.findall(annotation)
+    elif isinstance(annotation, ForwardRef):
+        yield from _NAME.findall(annotation.__forward_arg__)
+    else:
+        for part in getattr(annotation, "__args__", None) or ():
+            yield from _names_in(part)
+
+
+def _is_light(annotation: Any) -> bool:
+    """Whether it may be brought for annotations alone: nothing of other packages is imported for these."""
+    parts = getattr(annotation, "__args__", None)
+    if isinstance(parts, tuple):
+        return all(isinstance(part, (str, int, list, type(None), type(Ellipsis))) or _is_light(part) for part in parts)
+    if isinstance(annotation, types.ModuleType):
+        module = annotation.__name__
+    elif isinstance(annotation, (type, types.FunctionType)):
+        module = annotation.__module__
+    else:
+        module = type(annotation).__module__
+        return module in ("typing", "types")
+    return module == "__main__" or module.partition(".")[0] in _STANDARD
 
 
 def dump_call(
@@ -156,7 +202,7 @@ def dump_by(make: Callable[[io.BytesIO, Buffers, bool], _Pickler], what: Any) ->
             break
         except Exception:
             if not pickler.has_more:
-                raise  # otherwise it may be such a class that holds a lock
+                raise  # otherwise it may be what was brought along, such as a class that holds a lock
     return file.getvalue(), buffers
 
 

@@ -311,3 +311,34 @@ with pool({reuse}, main={main!r}) as executor:
     print(type(net) is Net, net_class is Net, net.kind(1), net.kind("a"), kind(1), kind("a"), local(1), local(Net()))
 """)  # fmt: skip
     assert told == "True True int object int object object Net\n"
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_names_in_annotations_are_found(home, reuse):
+    """They are texts; what can't go along, or is of another package, stays away."""
+    home.file("helper.py", "class Heavy:\n    pass\n")
+    home.file("hints.py", "import typing\ndef of(x):\n    return list(typing.get_type_hints(x).values())\n")
+    told = guarded(home, """
+import helper, hints
+@dataclasses.dataclass
+class Slot:
+    next: "typing.Optional[Link]" = None
+class Link:
+    slot: "Slot"
+class Locked:
+    lock = threading.Lock()
+Links = typing.List["Link"]
+def annotated(a: "Slot", b: "Links", c: typing.Optional["Link"]) -> "None":
+    pass
+def look():
+    return hints.of(annotated) == [Slot, typing.List[Link], typing.Optional[Link], type(None)] and hints.of(Link) == [Slot]
+def heavy(x: "helper.Heavy", y: "Locked"):
+    return "helper" in sys.modules
+""", f"""
+with pool({reuse}) as executor:
+    print(executor.submit(heavy, 1, 2).result())
+    print(executor.submit(hints.of, annotated).result() == [Slot, typing.List[Link], typing.Optional[Link], type(None)])
+    print(executor.submit(hints.of, Slot).result() == [typing.Optional[Link]])
+    print(executor.submit(look).result())
+""")  # fmt: skip
+    assert told == "False\nTrue\nTrue\nTrue\n"
