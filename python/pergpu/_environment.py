@@ -25,9 +25,11 @@ class Environment:
     """Of one executor."""
 
     def __init__(self, keys: Mapping[str, Any], is_here: bool) -> None:
-        self._own = [*(keys.get("env") or ())]
-        passed = keys.get("env_pass") or "all"
-        self._passed = None if passed == "all" else [passed] if isinstance(passed, str) else [*passed]
+        own, passed = keys.get("env"), keys.get("env_pass")
+        self._own = [*own] if isinstance(own, Mapping) else []  # the executor refuses other ones in a moment
+        self._passed = [passed] if isinstance(passed, str) else passed if isinstance(passed, list) and passed else None
+        if passed == "all":
+            self._passed = None
         self._is_here = is_here
         self._raw: Any = None
         self._seen: Changes = {}

@@ -6,7 +6,9 @@ import atexit
 import concurrent.futures
 import contextlib
 import datetime
+import difflib
 import itertools
+import math
 import os
 import re
 import sys
@@ -93,6 +95,16 @@ class Executor(concurrent.futures.Executor):
             raise ValueError("max_workers must be greater than 0")
         for key in _OF_THE_CALL.intersection(keys):
             raise UnknownArgument(key)
+        for key in _OF_OTHERS.intersection(keys):
+            if keys.pop(key) is not None:
+                raise UnknownArgument(key)
+        for key, is_so in (("reuse", reuse), ("resume", resume)):
+            if not isinstance(is_so, int) and type(is_so).__module__ != "numpy":
+                raise TypeError(f"{key} is {is_so!r}; expected True or False")
+        if not isinstance(out, (str, os.PathLike)):
+            raise TypeError(f"out is {out!r}; expected the path of a folder")
+        if not hasattr(initargs, "__iter__"):
+            raise TypeError(f"initargs is {initargs!r}; expected a tuple of the initializer's arguments, such as ({initargs!r},)")
         keys.setdefault("breaker", 0)  # a failure is an exception: the other calls go on
         if lanes is not None and (type(lanes) is not int or lanes < 1):
             raise ValueError(f"lanes is {lanes!r}; expected a whole number of CPU lanes, 1 or more")
@@ -286,8 +298,13 @@ class _Jobs:
             ask(["submit", "-", "--emit"], self._sweep_text("call", [sys.executable], [{"number": 0}]))
         except CommandFailed as error:
             words = str(_reworded(error))
-            unknown = re.match(r"unknown key `([^`]*)`(?:; did you mean `([^`]*)`)?", words)
-            raise UnknownArgument(*unknown.groups()) if unknown else BadArgument(words) from None
+            unknown = re.match(r"unknown key `([^`]*)`(?: in `([^`]*)`)?(?:; did you mean `([^`]*)`)?", words)
+            if unknown is None:
+                raise BadArgument(words) from None
+            name, owner, close = unknown.groups()
+            if owner is None:
+                raise UnknownArgument(name, close) from None
+            raise BadArgument(f"{owner} has no key {name!r}" + (f"; did you mean {close!r}?" if close else "")) from None
 
     def keep_settings(self, reuse: bool) -> None:
         """From here on no keys change.  BadArgument: calls of this sweep that have not ended have other ones."""
@@ -394,7 +411,10 @@ class UnknownArgument(CommandFailed, TypeError):
     __module__ = "pergpu"
 
     def __init__(self, name: str, close: str | None = None) -> None:
-        close = _USUAL.get(name, close)
+        own = difflib.get_close_matches(name, _OWN, 1, 0.8)
+        close = _USUAL.get(name) or (own[0] if own and name != own[0] else close)
+        if close in _OF_THE_CALL:
+            close = None
         words = f"Executor() got an unexpected keyword argument {name!r}"
         super().__init__("submit", 2, words + (f"; did you mean {close!r}?" if close else ""))
         self._named = (name, close)
@@ -405,6 +425,8 @@ class UnknownArgument(CommandFailed, TypeError):
 
 # Keys of a step that say what a job runs, and when.
 _OF_THE_CALL = frozenset(("command", "shell", "cwd", "needs", "once", "outputs"))
+_OF_OTHERS = frozenset(("max_tasks_per_child", "mp_context"))  # None is their default in the standard library
+_OWN = ("max_workers", "lanes", "on", "name", "out", "initializer", "initargs", "reuse", "main", "resume")
 _USUAL = {  # words of others
     "mem": "memory",
     "mem_gb": "memory",
@@ -448,11 +470,14 @@ def _reworded(error: CommandFailed) -> CommandFailed:
 
 def _plain_value(name: str, value: Any) -> Any:
     """TypeError: nobody can read it.  ValueError: seconds or minutes, bytes or gigabytes?"""
-    if isinstance(value, datetime.timedelta):
+    if isinstance(value, datetime.timedelta) and value >= datetime.timedelta(0):
         return f"{round(value.total_seconds() * 1000)}ms"
     plain_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if plain_number and name in ("timeout", "idle_timeout", "grace", "ready", "stall", "expect"):
-        raise BadArgument(f'{name} is {value!r}; expected a duration with its unit, such as "{value:g}s" or "12h", or a timedelta')
+    if name in ("timeout", "idle_timeout", "grace", "ready", "stall", "expect") and (plain_number or isinstance(value, datetime.timedelta)):
+        such = f"{value:g}s" if plain_number and 0 < value < math.inf else "90s"
+        raise BadArgument(f'{name} is {value!r}; expected a duration with its unit, such as "{such}" or "12h", or a timedelta')
+    if plain_number and name == "gpu":
+        raise BadArgument(f'gpu is {value!r}; expected the name or a pattern of a GPU model, such as "*H100*"; did you mean gpus={value!r}?')
     if plain_number and name in ("memory", "gpu_memory"):
         raise BadArgument(f'{name} is {value!r}; expected a size with its unit, such as "64GiB" or "500MB"')
     try:

@@ -18,8 +18,16 @@ _REPLACED = [
     (r"--add: ", ""),
     (r"(, or|;)? submit the whole file without --add", ""),
     (r"--lanes N", "lanes=N"),
+    # Names.
+    (r'a sweep cannot be called ("[^\n]*"): ', r"name can't be \1: "),
+    (r"it would look like an option", "it begins with -"),
+    (r"@ stands for the last sweep on the command line", "it begins with @"),
+    (r"a number stands for a job on the command line", "a number is the id of a job"),
     # Types and values of TOML.
     (r"\{ max = 2, on = \[\"exit\"\] \}", '{"max": 2, "on": ["exit"]}'),
+    (r"\{ partition = \"gpu\", time = \"12h\" \}", '{"partition": "gpu", "time": "12h"}'),
+    (r"\ba list of texts\b", "a list of str"),
+    (r"`(\w+)\[\]` must", r"each of `\1` must"),
     (r"\ba table\b", "a dict"),
     (r"\ba text\b", "a str"),
     (r"\btruth value\b|\bboolean\b", "bool"),

@@ -160,3 +160,48 @@ error = pool(1, name="train").submit(abs, -1).exception()
 print(type(error).__name__, error)
 """)  # fmt: skip
     assert told == "BrokenExecutor calls named 'train' are there already, of an executor with another `reuse`; choose another name\n"
+
+
+def test_the_constructor_names_the_argument_that_is_wrong(home):
+    told = python(home, """
+import datetime, multiprocessing
+for wrong in (dict(initargs=3), dict(out=3), dict(out=b"runs"), dict(reuse="yes"), dict(resume=None), dict(env_pass=3), dict(env_pass=[3]), dict(env=3),
+              dict(timeout=-1), dict(timeout=float("nan")), dict(timeout=datetime.timedelta(seconds=-1)), dict(gpu=1), dict(max_worker=3), dict(initarg=()),
+              dict(workdir="x"), dict(slurm={"a": 1}), dict(retries={"max": 1, "onn": ["exit"]}), dict(mp_context=multiprocessing.get_context("fork")),
+              dict(max_tasks_per_child=1), dict(name="-x"), dict(name="@"), dict(name="12"), dict(slurm=3)):
+    try:
+        pergpu.Executor(**{"gpus": 0, "lanes": 1, **wrong})
+        print("NOT REFUSED", wrong)
+    except (TypeError, ValueError) as error:
+        print("TypeError" if isinstance(error, TypeError) else "ValueError", error)
+with pergpu.Executor(gpus=0, lanes=1, mp_context=None, max_tasks_per_child=None, initargs=[], reuse=0) as executor:
+    print(executor.submit(abs, -1).result())
+""")  # fmt: skip
+    unexpected = "TypeError Executor() got an unexpected keyword argument"
+    duration = 'expected a duration with its unit, such as "90s" or "12h", or a timedelta'
+    assert told.splitlines() == [
+        "TypeError initargs is 3; expected a tuple of the initializer's arguments, such as (3,)",
+        "TypeError out is 3; expected the path of a folder",
+        "TypeError out is b'runs'; expected the path of a folder",
+        "TypeError reuse is 'yes'; expected True or False",
+        "TypeError resume is None; expected True or False",
+        "ValueError `env_pass` must be a list of str, not 3",
+        "ValueError each of `env_pass` must be a str (in quotes), not 3",
+        "ValueError `env` must be a dict, not 3",
+        f"ValueError timeout is -1; {duration}",
+        f"ValueError timeout is nan; {duration}",
+        f"ValueError timeout is datetime.timedelta(days=-1, seconds=86399); {duration}",
+        'ValueError gpu is 1; expected the name or a pattern of a GPU model, such as "*H100*"; did you mean gpus=1?',
+        f"{unexpected} 'max_worker'; did you mean 'max_workers'?",
+        f"{unexpected} 'initarg'; did you mean 'initargs'?",
+        f"{unexpected} 'workdir'",
+        "ValueError slurm has no key 'a'",
+        "ValueError retries has no key 'onn'; did you mean 'on'?",
+        f"{unexpected} 'mp_context'",
+        f"{unexpected} 'max_tasks_per_child'",
+        "ValueError name can't be \"-x\": it begins with -",
+        "ValueError name can't be \"@\": it begins with @",
+        "ValueError name can't be \"12\": a number is the id of a job",
+        'ValueError `slurm` must be a dict like {"partition": "gpu", "time": "12h"}, not 3',
+        "1",
+    ]
