@@ -27,6 +27,7 @@ def main() -> None:
     sys.argv[:] = call.head["argv"]
     set_environment(call.head)
     owner = os.getpid()
+    folder = os.environ["PERGPU_OUT"]  # the function may change the environment
     head: dict[str, object] = {"ok": True, "attempt": int(os.environ.get("PERGPU_ATTEMPT", "1"))}
     try:
         head["loading"] = True
@@ -46,9 +47,9 @@ def main() -> None:
     except BaseException as error:
         end_if_forked(owner, error)
         told, pickled, buffers = failure(error)
-        _write({**head, **told}, pickled, buffers)
+        _write(folder, {**head, **told}, pickled, buffers)
         raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
-    _write(head, pickled, buffers)
+    _write(folder, head, pickled, buffers)
     _leave()
 
 
@@ -75,7 +76,7 @@ def end_if_forked(owner: int, error: "BaseException | None" = None) -> None:
 def say(line: str) -> None:
     """A line on the log, wherever sys.stderr goes."""
     try:
-        os.write(2, (line + "\n").encode())
+        os.write(2, (line + "\n").encode("utf-8", "backslashreplace"))  # names of files may have lone surrogates
     except OSError:
         pass
 
@@ -108,23 +109,83 @@ def _leave() -> None:
 
 
 def failure(error: BaseException) -> "tuple[dict[str, Any], bytes, list[memoryview]]":
-    """What is told of an exception: a head, and a pickle of it, of its parts (type, args and attributes) where
-    it cannot be read as a whole, or an empty one.  It is printed, too."""
+    """What is told of an exception: a head, and a pickle of what _future.py makes it of.  It is printed, too."""
     import traceback
 
-    begin = error.__traceback__ and error.__traceback__.tb_next  # our own line is no news
-    text = "".join(traceback.format_exception(type(error), error, begin))
+    words = _words(error)
+    try:
+        begin = error.__traceback__ and error.__traceback__.tb_next  # our own line is no news
+        text = "".join(traceback.format_exception(type(error), error, begin))
+    except BaseException:  # it runs code of the exception
+        text = words + "\n"
     flush()
     say(text.rstrip("\n"))
-    head = {"ok": False, "traceback": text, "words": f"{_name(error)}: {error}"[:10_000]}
-    for what in (error, (type(error), error.args, vars(error))):  # many exceptions can be written and not be read
-        try:
-            pickled, buffers = dump(what)
-            if _payload.c_pickle().loads(pickled, buffers=buffers) is not None:
-                return head, pickled, buffers
-        except BaseException:
-            pass
-    return head, b"", []
+    head = {"ok": False, "traceback": text, "words": words[:10_000]}
+    return (head, *(_dump_readable(error) or _dump_readable(_parts(error)) or (b"", [])))
+
+
+def _parts(error: BaseException) -> "Any":
+    """The exception itself, if it can be pickled and read.  Otherwise a tuple of its type, args and attributes, without
+    attributes that can't be pickled; the members of a group are replaced in the same way.  Otherwise its text."""
+    if _dump_readable(error):  # many exceptions can be pickled and not be read
+        return error
+    try:
+        args: Any = error.args
+        group = getattr(__import__("builtins"), "BaseExceptionGroup", ())
+        if isinstance(error, group):
+            members: Any = error
+            args = (members.message, [_parts(member) for member in members.exceptions])
+        attributes = {**vars(error)}
+        if _dump_readable((type(error), args, attributes)):
+            return type(error), args, attributes
+        kept = {name: value for name, value in attributes.items() if _dump_readable((value,))}
+        if len(kept) < len(attributes):
+            names = ", ".join(str(name) for name in attributes if name not in kept)
+            say(f"pergpu: {_name(error)}: left out, since they can't be pickled: {names}")
+        if not isinstance(error, group):
+            stripped = _with_attributes(error, kept)
+            if _dump_readable(stripped):
+                return stripped
+        if _dump_readable((type(error), args, kept)):
+            return type(error), args, kept
+    except BaseException:  # it runs code of the exception
+        pass
+    return _words(error)
+
+
+def _with_attributes(error: BaseException, attributes: "dict[str, Any]") -> "BaseException | None":
+    """A copy that has them and no others.  Some types pickle more than their `args`, such as the file's name of an OSError."""
+    try:
+        reduced: Any = error.__reduce__()
+        if reduced[0] is not type(error):
+            return None
+        copy: BaseException = type(error).__new__(type(error), *reduced[1])
+        copy.args = error.args
+        state = reduced[2] if len(reduced) > 2 and reduced[2] else {}
+        for name, value in state.items():
+            if name in attributes or name not in vars(error):
+                setattr(copy, name, value)
+        return copy
+    except BaseException:
+        return None
+
+
+def _dump_readable(what: "Any") -> "tuple[bytes, list[memoryview]] | None":
+    """As dump(); None: it can't be pickled, or what was pickled can't be read."""
+    if what is None:
+        return None
+    try:
+        pickled, buffers = dump(what)
+        return None if _payload.c_pickle().loads(pickled, buffers=buffers) is None else (pickled, buffers)
+    except BaseException:
+        return None
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return f"{_name(error)}: {error}"
+    except BaseException:
+        return f"{_name(error)}: <its text can't be read: str() failed>"
 
 
 def _name(error: BaseException) -> str:
@@ -132,8 +193,7 @@ def _name(error: BaseException) -> str:
     return of.__qualname__ if of.__module__ in ("builtins", "__main__") else f"{of.__module__}.{of.__qualname__}"
 
 
-def _write(head: "dict[str, object]", pickled: bytes, buffers: "list[memoryview]") -> None:
-    folder = os.environ["PERGPU_OUT"]
+def _write(folder: str, head: "dict[str, object]", pickled: bytes, buffers: "list[memoryview]") -> None:
     try:
         _payload.write(folder + "/result", head, pickled, buffers)
     except FileNotFoundError:  # the function may do with its folder what it likes

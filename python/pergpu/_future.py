@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import concurrent.futures
 import json
 import logging
@@ -311,14 +312,27 @@ def exception_of(found: _payload.Payload | Found) -> BaseException:
     """What a call has raised."""
     error: BaseException = RemoteError(found.head["words"])
     try:
-        loaded = found.load()
-        if isinstance(loaded, tuple):
-            kind, args, attributes = loaded
-            loaded = kind.__new__(kind, *args)
-            loaded.args = args
-            vars(loaded).update(attributes)
+        loaded = _from_parts(found.load())
         error = loaded if isinstance(loaded, BaseException) else error
     except BaseException:  # reading it may run anything, and this is a thread that others need
         pass
     error.__cause__ = RemoteTraceback(found.head["traceback"])
+    return error
+
+
+def _from_parts(what: Any) -> Any:
+    """The exception that _call.py took apart."""
+    if isinstance(what, str):
+        return RemoteError(what)
+    if not isinstance(what, tuple):
+        return what
+    kind, args, attributes = what
+    group: Any = getattr(builtins, "BaseExceptionGroup", None)
+    error: BaseException
+    if group is not None and issubclass(kind, group):
+        error = group.__new__(kind, args[0], [_from_parts(member) for member in args[1]])
+    else:
+        error = kind.__new__(kind, *args)
+        error.args = args
+    vars(error).update(attributes)
     return error

@@ -106,7 +106,7 @@ with pool() as calls:
     print(calls.submit(len, "good").result())
 """)  # fmt: skip
     lines = out.splitlines()
-    assert lines[:3] == ["ValueError bad | in f", "Odd 1 | in f", "RemoteError Closed: words | in f"], out
+    assert lines[:3] == ["ValueError bad | in f", "Odd 1 | in f", "Closed words | in f"], out
     assert "pergpu.RemoteTraceback" in out and 'raise {"value": ValueError("bad")' in out and lines[-1] == "4"
     assert sorted(home.states().values()) == ["done"] + 4 * ["failed"]
 

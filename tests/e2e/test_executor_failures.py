@@ -1,4 +1,6 @@
 """Failures of calls come back as exceptions, and no call is left pending."""
+import sys
+
 import pytest
 
 from harness import wait_until
@@ -205,3 +207,80 @@ with pergpu.Executor(gpus=0, lanes=1, mp_context=None, max_tasks_per_child=None,
         'ValueError `slurm` must be a dict like {"partition": "gpu", "time": "12h"}, not 3',
         "1",
     ]
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_any_exception_comes_back_as_what_it_is(home, reuse):
+    told = python(home, f"""
+import errno, threading
+class Odd(Exception):
+    def __init__(self, a, b):
+        super().__init__(f"{{a}}{{b}}")
+class Mute(Exception):
+    def __str__(self):
+        return self.missing
+    __repr__ = __str__
+def surrogates():
+    raise ValueError("cannot read " + os.fsdecode(b"caf\\xe9.png"))
+def mute():
+    raise Mute(1)
+def attribute():
+    error = ValueError("diverged")
+    error.lock, error.step = threading.Lock(), 7
+    raise error
+def of_file():
+    error = FileNotFoundError(errno.ENOENT, "gone", "data.bin")
+    error.lock = threading.Lock()
+    raise error
+with pool(1, reuse={reuse}) as calls:
+    for call in (surrogates, mute, attribute, of_file):
+        error = calls.submit(call).exception()
+        print(type(error).__name__, ascii(error) if call is not mute else error.args, vars(error), getattr(error, "filename", None))
+    print(calls.submit(os.getpid).result() > 0)
+""")  # fmt: skip
+    assert told.splitlines() == [
+        "ValueError ValueError('cannot read caf\\udce9.png') {} None",
+        "Mute (1,) {} None",
+        "ValueError ValueError('diverged') {'step': 7} None",
+        "FileNotFoundError FileNotFoundError(2, 'gone') {} data.bin",
+        "True",
+    ]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="ExceptionGroup is new in Python 3.11")
+@pytest.mark.parametrize("reuse", [False, True])
+def test_a_group_comes_back_with_its_members(home, reuse):
+    told = python(home, f"""
+import threading
+class Odd(Exception):
+    def __init__(self, a, b):
+        super().__init__(f"{{a}}{{b}}")
+class Group(ExceptionGroup):
+    def __new__(cls, members):
+        return super().__new__(cls, "of mine", members)
+def group(kind):
+    members = [Odd(1, 2), KeyError("k"), ValueError(threading.Lock()), ExceptionGroup("inner", [Odd(3, 4)])]
+    raise Group(members) if kind else ExceptionGroup("outer", members)
+with pool(1, reuse={reuse}) as calls:
+    for kind in (0, 1):
+        error = calls.submit(group, kind).exception()
+        print(type(error).__name__, error.message, [type(one).__name__ for one in error.exceptions], error.exceptions[3].exceptions)
+""")  # fmt: skip
+    members = "['Odd', 'KeyError', 'RemoteError', 'ExceptionGroup'] (Odd('34'),)"
+    assert told.splitlines() == [f"ExceptionGroup outer {members}", f"Group of mine {members}"]
+
+
+def test_a_function_may_change_what_pergpu_has_set(home):
+    told = python(home, """
+def change(how):
+    if how == "clear":
+        os.environ.clear()
+    elif how == "pop":
+        os.environ.pop("PERGPU_OUT")
+    else:
+        os.environ["PERGPU_OUT"] = how
+    return how
+with pool(1) as calls:
+    print([calls.submit(change, how).result() for how in ("clear", "pop", "/nowhere")])
+""")  # fmt: skip
+    assert told == "['clear', 'pop', '/nowhere']\n"
