@@ -83,13 +83,13 @@ def say(line: str) -> None:
 
 def flush() -> None:
     """Writes what was printed.  If that fails, the log gets a warning, and the result still counts."""
-    streams = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+    streams: list[Any] = [getattr(sys, name, None) for name in ("stdout", "stderr", "__stdout__", "__stderr__")]  # `del` is allowed
     for stream in {id(stream): stream for stream in streams}.values():
         try:
             if not getattr(stream, "closed", False) and hasattr(stream, "flush"):
                 stream.flush()
-        except Exception as error:
-            say(f"pergpu: can't write all that was printed: {error}")
+        except BaseException as error:  # it may run the function's code
+            say(f"pergpu: can't write all that was printed: {_words(error)}")
 
 
 def _leave() -> None:

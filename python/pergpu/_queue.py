@@ -14,6 +14,7 @@ Like _payload.py it is loaded without the rest of the package, too.
 import fcntl
 import mmap
 import os
+import resource
 import struct
 import threading
 
@@ -34,6 +35,7 @@ _HEADER = struct.Struct("<QQ")  # calls that there are; the first one that may b
 _ENTRY = struct.Struct("<QQQ")  # begin and length of its pickle; FREE, CANCELLED, or the job's id
 _IN_FILE = (1 << 64) - 1  # as a begin
 _FIRST = 4096  # entries at first
+_HIGH = 512  # descriptors from here on
 
 
 class Queue:
@@ -42,14 +44,34 @@ class Queue:
     def __init__(self, folder: str, create: bool = False) -> None:
         self.folder = folder
         self._lock = threading.Lock()
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if create else 0)
-        self._index = os.open(folder + "/index", flags, 0o666)
-        self._calls = os.open(folder + "/calls", flags | os.O_APPEND, 0o666)
+        self._open(os.O_CREAT | os.O_EXCL if create else 0)
         self._end = os.fstat(self._calls).st_size
         if create:
             os.ftruncate(self._index, _HEADER.size + _FIRST * _ENTRY.size)
-        self._map = mmap.mmap(self._index, 0)
+        self._maps: list[mmap.mmap] = []
+        self._map_index()
         self._locked = _Locked(self._lock, self._index)
+
+    def _open(self, more: int = 0) -> None:
+        flags = os.O_RDWR | os.O_CLOEXEC | more
+        self._index = high(os.open(self.folder + "/index", flags, 0o666))
+        self._calls = high(os.open(self.folder + "/calls", flags | os.O_APPEND, 0o666))
+
+    def _map_index(self) -> None:
+        self._map = mmap.mmap(self._index, 0)
+        self._maps.append(self._map)  # one that goes closes a descriptor, whoever has its number by now
+
+    def descriptors(self) -> "list[int]":
+        """Of its files."""
+        return [self._index, self._calls]
+
+    def reopen(self, lost: "set[int]") -> None:
+        """After a function has closed some.  REQUIRES: no other thread uses it."""
+        for fd in self.descriptors():
+            if fd not in lost:
+                os.close(fd)
+        self._open()
+        self._locked.fd = self._index
 
     def __len__(self) -> int:
         with self._locked:
@@ -70,7 +92,7 @@ class Queue:
                 self._end += length
             if _HEADER.size + (count + 1) * _ENTRY.size > len(self._map):
                 os.ftruncate(self._index, _HEADER.size + 2 * count * _ENTRY.size)
-                self._map = mmap.mmap(self._index, 0)
+                self._map_index()
             self._put(count, begin, length, FREE)
             _HEADER.pack_into(self._map, 0, count + 1, first)
             return count
@@ -138,12 +160,23 @@ class Queue:
     def _entry(self, number: int) -> "tuple[int, int, int]":
         at = _HEADER.size + number * _ENTRY.size
         if at + _ENTRY.size > len(self._map):  # another process has made it larger
-            self._map = mmap.mmap(self._index, 0)
+            self._map_index()
         begin, length, owner = _ENTRY.unpack_from(self._map, at)
         return begin, length, owner
 
     def _put(self, number: int, begin: int, length: int, owner: int) -> None:
         _ENTRY.pack_into(self._map, _HEADER.size + number * _ENTRY.size, begin, length, owner)
+
+
+def high(fd: int) -> int:
+    """The same file, by a number that a function of the user will hardly close or get."""
+    try:
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        duplicate = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, soft // 2 if 0 < soft < 2 * _HIGH else _HIGH)
+    except OSError:
+        return fd  # the limit is nearly reached
+    os.close(fd)
+    return duplicate
 
 
 class _Locked:

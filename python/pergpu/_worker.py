@@ -13,13 +13,17 @@ A call that takes longer than it may ends the process by SIGALRM, also one that 
 C function.
 """
 
+import fcntl
 import os
+import select
 import signal
 import socket
 import sys
 import time
 
 TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 if TYPE_CHECKING or __package__:
     from . import _call, _main_module, _payload, _queue, _results_log
@@ -30,6 +34,7 @@ else:
     import _queue
     import _results_log
 
+_signal: "Any" = __import__("_signal")  # without the enums of `signal`, which cost microseconds
 SYNC_PERIOD = 1.0  # seconds
 OF_THE_CALL = ("exit", "signal", "user-error", "oom-host", "timeout", "stall", "cancelled")
 IDLE_LIMIT = 60.0  # seconds without a call: then the lane is for others
@@ -43,13 +48,15 @@ class Worker:
         self._job = int(os.environ["PERGPU_JOB"])
         self._attempt = int(os.environ["PERGPU_ATTEMPT"])
         self._pid = os.getpid()
-        self._log = os.dup(2)
+        self._streams = _Streams()
         self._out = os.environ["PERGPU_OUT"]
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        # Of each attempt one: a frame that was cut off would hide what comes behind it.
-        self._results = os.open(f"{self._out}/results-{self._attempt}", flags, 0o666)
+        self._results = self._open_results()
         self._synced = time.monotonic()
         self._executor = self._connected()
+        self._watch_descriptors()
+        self._environ = os.environ
+        self._environment = _variables(os.environ).copy()
+        self._mask = _signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
     def run(self) -> None:
         """Until there is nothing to do any more."""
@@ -67,7 +74,7 @@ class Worker:
             if number is not None:
                 self._call(number)
             elif not self._more():
-                os.fdatasync(self._results)
+                self._sync()
                 return
 
     def _begin(self, head: "_payload.Payload") -> bool:
@@ -76,6 +83,9 @@ class Worker:
             initializer = head.load()
             if initializer is not None:
                 initializer[0](*initializer[1])
+            self._streams.take()
+            self._environment = _variables(os.environ).copy()
+            self._repair()
             return True
         except SystemExit:
             raise
@@ -108,47 +118,114 @@ class Worker:
             return None
 
     def _call(self, number: int) -> None:
+        self._reset_signals()
         if self._timeout:
             signal.setitimer(signal.ITIMER_REAL, self._timeout)
         what: dict[str, object] = {"loading": True}
-        before: "dict[str, str | None]" = {}
         try:
             function, args, kwargs, *more = self._queue.load(number)
             what = {}
             if more:
-                before = _exchange(more[0])
+                _set(more[0])
             value = function(*args, **kwargs)
             _call.end_if_forked(self._pid)
             head: dict[str, object] = {"ok": True}
             pickled, buffers = _call.dump(value)
             del value, function, args, kwargs
         except SystemExit:
+            _signal.setitimer(signal.ITIMER_REAL, 0)
             raise  # it ends this process
         except BaseException as error:
             _call.end_if_forked(self._pid, error)
             head, pickled, buffers = _call.failure(error)
             head.update(what)
-        finally:
-            if self._timeout:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-        if before:
-            _exchange(before)
-        _call.flush()
-        _restore_streams(self._log)
+        _call.flush()  # within the time of the call: it may have made its stdout a pipe that is full
+        if self._timeout:
+            _signal.setitimer(signal.ITIMER_REAL, 0)
+        self._repair()
         if buffers:
             path = f"{self._out}/result-{number}"
-            _payload.write(path, {}, pickled, buffers)
+            try:
+                _payload.write(path, {}, pickled, buffers)
+            except FileNotFoundError:  # a function has removed the folder
+                self._keep_results()
+                _payload.write(path, {}, pickled, buffers)
             head["file"] = path
             pickled = b""
         self._tell(_results_log.frame(number, head, pickled))
 
-    def _tell(self, frame: bytes) -> None:
-        view = memoryview(frame)
+    def _reset_signals(self) -> None:
+        """So that the call can be ended, whatever an earlier one has done."""
+        if _signal.pthread_sigmask(_signal.SIG_BLOCK, ()) != self._mask:
+            _signal.signal(_signal.SIGALRM, _signal.SIG_IGN)  # drops one that is pending
+            _signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+        if self._timeout:
+            _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
+
+    def _repair(self) -> None:
+        """What the worker and the next call need, whatever this one has done to it."""
+        if os.environ is not self._environ:
+            os.environ = self._environ
+        if _variables(self._environ) != self._environment:
+            _restore(self._environment)
+        if any(event & select.POLLNVAL for _, event in self._closed.poll(0)):
+            self._reopen()
+        self._streams.restore()
+
+    def _watch_descriptors(self) -> None:
+        """One system call finds out whether all are open."""
+        self._descriptors = [self._results, *self._queue.descriptors(), *self._streams.descriptors()]
+        if self._executor is not None:
+            self._descriptors.append(self._executor.fileno())
+        self._closed = select.poll()
+        for fd in self._descriptors:
+            self._closed.register(fd, 0)
+
+    def _reopen(self) -> None:
+        """A function has closed files that aren't its own."""
+        lost = {fd for fd in self._descriptors if not _is_open(fd)}  # before their numbers are given again
+        self._streams.reopen(lost)
+        if not lost.isdisjoint(self._queue.descriptors()):
+            self._queue.reopen(lost)
+        if self._results in lost:
+            self._results = self._open_results()
+        if self._executor is not None and self._executor.fileno() in lost:
+            self._executor.detach()
+            self._executor = self._connected()
+        self._watch_descriptors()
+
+    def _open_results(self) -> int:
+        """Of each attempt one: a frame that was cut off would hide what comes behind it."""
+        os.makedirs(self._out, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        return _queue.high(os.open(f"{self._out}/results-{self._attempt}", flags, 0o666))
+
+    def _keep_results(self) -> None:
+        """Makes the folder and the file of results again, if a function has removed them."""
+        if os.fstat(self._results).st_nlink:
+            os.makedirs(self._out, exist_ok=True)
+            return
+        with open(f"/proc/self/fd/{self._results}", "rb") as file:
+            until_now = file.read()
+        os.close(self._results)
+        self._results = self._open_results()
+        self._watch_descriptors()
+        self._write(until_now)
+
+    def _sync(self) -> None:
+        self._keep_results()
+        os.fdatasync(self._results)
+
+    def _write(self, frames: bytes) -> None:
+        view = memoryview(frames)
         while view:
             view = view[os.write(self._results, view) :]
+
+    def _tell(self, frame: bytes) -> None:
+        self._write(frame)
         now = time.monotonic()
         if now - self._synced > SYNC_PERIOD:
-            os.fdatasync(self._results)
+            self._sync()
             self._synced = now
         if self._executor is not None:
             try:
@@ -162,6 +239,7 @@ class Worker:
         executor = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             executor.connect(f"/proc/self/fd/{folder}/socket")  # however long the path is
+            executor = socket.socket(fileno=_queue.high(executor.detach()))
             executor.sendall(_results_log.frame(_queue.FREE, {"job": self._job, "attempt": self._attempt}, b""))
             return executor
         except OSError:
@@ -188,26 +266,114 @@ class Worker:
         return word != b"q"
 
 
-def _exchange(changes: "dict[str, str | None]") -> "dict[str, str | None]":
-    """Sets variables; what was there before."""
-    before = {name: os.environ.get(name) for name in changes}
+def _set(changes: "dict[str, str | None]") -> None:
     for name, value in changes.items():
         if value is None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    return before
 
 
-def _restore_streams(log: int) -> None:
-    """The next call can print, whatever this one has done to sys.stdout and sys.stderr."""
-    for number, name in enumerate(("stdout", "stderr"), 1):
+def _variables(environ: "Any") -> "dict[bytes, bytes]":
+    """What os.environ keeps them in: to compare that costs less than a microsecond."""
+    variables: dict[bytes, bytes] = environ._data
+    return variables
+
+
+def _restore(wanted: "dict[bytes, bytes]") -> None:
+    """Makes the environment what it was."""
+    now = _variables(os.environ)
+    for name in [name for name in now if name not in wanted]:
+        del os.environ[os.fsdecode(name)]
+    for name, value in wanted.items():
+        if now.get(name) != value:
+            os.environ[os.fsdecode(name)] = os.fsdecode(value)
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        fcntl.fcntl(fd, fcntl.F_GETFD)
+        return True
+    except OSError:
+        return False
+
+
+class _Streams:
+    """stdout and stderr.  Each call finds those with which the worker began, or that the initializer left."""
+
+    def __init__(self) -> None:
+        self._kept = [_queue.high(os.dup(fd)) for fd in _STREAMS]
+        self._paths = [os.readlink(f"/proc/self/fd/{fd}") for fd in _STREAMS]
+        self.take()
+
+    def take(self) -> None:
+        """Those of now."""
+        for i, fd in enumerate(_STREAMS):
+            if _is_open(fd):
+                os.dup2(fd, self._kept[i], inheritable=False)
+        self._files = [_file_of(fd) for fd in self._kept]
+        self._objects: list[Any] = [getattr(sys, name, None) for name in _STREAMS.values()]
+
+    def descriptors(self) -> "list[int]":
+        return self._kept
+
+    def reopen(self, lost: "set[int]") -> None:
+        """Of the copies those that a function has closed."""
+        for i, (fd, kept) in enumerate(zip(_STREAMS, self._kept[:])):
+            if kept not in lost:
+                continue
+            if _file_of(fd) == self._files[i]:
+                self._kept[i] = _queue.high(os.dup(fd))
+                continue
+            try:
+                again = os.open(self._paths[i], os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            except OSError:
+                again = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            self._kept[i] = _queue.high(again)
+            self._files[i] = _file_of(self._kept[i])
+
+    def restore(self) -> None:
+        """Three microseconds, if they are what they were."""
+        if not self._are_whole():
+            self._repair()
+
+    def _are_whole(self) -> bool:
+        (out_file, error_file), (out, error) = self._files, self._objects
         try:
-            os.fstat(number)
-        except OSError:
-            os.dup2(log, number)
-        if getattr(getattr(sys, name), "closed", True):
-            setattr(sys, name, getattr(sys, f"__{name}__"))
+            if sys.stdout is not out or sys.stderr is not error or out.closed or error.closed:
+                return False
+            status = os.fstat(1)
+            if (status.st_dev, status.st_ino) != out_file:
+                return False
+            status = os.fstat(2)
+            return (status.st_dev, status.st_ino) == error_file
+        except BaseException:  # deleted, closed, detached, or of the user
+            return False
+
+    def _repair(self) -> None:
+        for i, (fd, name) in enumerate(_STREAMS.items()):
+            if _file_of(fd) != self._files[i]:
+                os.dup2(self._kept[i], fd)
+            stream = self._objects[i]
+            try:
+                is_closed = getattr(stream, "closed", False)
+            except BaseException:  # detached, or of the user
+                is_closed = True
+            if is_closed or stream is None:
+                stream = self._objects[i] = open(fd, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
+            if getattr(sys, name, None) is not stream:
+                setattr(sys, name, stream)
+
+
+_STREAMS = {1: "stdout", 2: "stderr"}
+
+
+def _file_of(fd: int) -> "tuple[int, int] | None":
+    try:
+        status = os.fstat(fd)
+        return status.st_dev, status.st_ino
+    except OSError:
+        return None
 
 
 def main() -> None:

@@ -270,8 +270,9 @@ with pool(1, reuse={reuse}) as calls:
     assert told.splitlines() == [f"ExceptionGroup outer {members}", f"Group of mine {members}"]
 
 
-def test_a_function_may_change_what_pergpu_has_set(home):
-    told = python(home, """
+@pytest.mark.parametrize("reuse", [False, True])
+def test_a_function_may_change_what_pergpu_has_set(home, reuse):
+    told = python(home, f"""
 def change(how):
     if how == "clear":
         os.environ.clear()
@@ -280,7 +281,7 @@ def change(how):
     else:
         os.environ["PERGPU_OUT"] = how
     return how
-with pool(1) as calls:
+with pool(1, reuse={reuse}) as calls:
     print([calls.submit(change, how).result() for how in ("clear", "pop", "/nowhere")])
 """)  # fmt: skip
     assert told == "['clear', 'pop', '/nowhere']\n"

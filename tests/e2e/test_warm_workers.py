@@ -178,3 +178,119 @@ except ValueError as error:
 """)  # fmt: skip
     assert out == "retries need a process for each call; leave out reuse=True\n"
     assert json.dumps(home.ps()) == "{}" and harness.DEADLINE
+
+
+def test_each_call_has_the_environment_of_its_submit(home):
+    out = python(home, WARM + """
+def begin():
+    os.environ["OF_INITIALIZER"] = "i"
+def change(how):
+    if how == "set":
+        os.environ["LEFT"], os.environ["OF_INITIALIZER"] = "leak", "leak"
+    elif how == "clear":
+        os.environ.clear()
+    elif how == "replace":
+        os.environ = {}
+    return how
+def seen():
+    import subprocess
+    child = subprocess.run(["/bin/sh", "-c", "echo $LEFT $OF_INITIALIZER $OF_SUBMIT"], stdout=subprocess.PIPE, text=True).stdout.split()
+    return child, [os.environ.get(name) for name in ("LEFT", "OF_INITIALIZER", "OF_SUBMIT", "PERGPU_JOB")]
+with warm(1, initializer=begin) as calls:
+    job = calls.submit(os.getenv, "PERGPU_JOB").result()
+    for how in ("set", "clear", "replace", "set"):
+        os.environ["OF_SUBMIT"] = how
+        changed = calls.submit(change, how)
+        del os.environ["OF_SUBMIT"]
+        print(changed.result(), calls.submit(seen).result() == (["i"], [None, "i", None, job]))
+""")  # fmt: skip
+    assert out.splitlines() == ["set True", "clear True", "replace True", "set True"]
+
+
+def test_a_call_may_remove_its_folder(home):
+    out = python(home, WARM + """
+import numpy, shutil
+with warm(1, name="w") as calls:
+    print(calls.submit(abs, -7).result())
+    calls.submit(eval, "__import__('shutil').rmtree(__import__('os').environ['PERGPU_OUT'])").result()
+    print(calls.submit(numpy.ones, 10**6).result().sum(), calls.submit(abs, -5).result())
+print([future.result() for future in pergpu.attach("w")][0::3])
+""")  # fmt: skip
+    assert out.splitlines() == ["7", "1000000.0 5", "[7, 5]"]
+
+
+def test_no_call_takes_the_timeout_from_the_next(home):
+    out = python(home, WARM + """
+import signal
+def change(how):
+    if how == "ignore":
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    elif how == "block":
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    else:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        time.sleep(1.5)
+    return how
+with warm(1, timeout="1s") as calls:
+    for how in ("ignore", "block", "pending"):
+        print(calls.submit(change, how).result(), calls.submit(abs, -1).result(), calls.submit(time.sleep, 30).exception().state)
+""")  # fmt: skip
+    assert out.splitlines() == ["ignore 1 timeout", "block 1 timeout", "pending 1 timeout"]
+
+
+def test_each_call_can_print(home):
+    out = python(home, WARM + """
+import io
+class Broken(io.StringIO):
+    closed = property(lambda self: 1 / 0)
+class Exits(io.StringIO):
+    def flush(self):
+        raise KeyboardInterrupt
+class Raises(io.StringIO):
+    def write(self, text):
+        raise OSError
+    flush = write
+def change(how):
+    if how in ("null", "full", "pipe"):
+        if how == "pipe":
+            out, fd = os.pipe()
+            os.close(out)
+        else:
+            fd = os.open("/dev/" + how, os.O_WRONLY)
+        os.dup2(fd, 1)
+        os.close(fd)
+        try:
+            print("lost")
+        except OSError:
+            pass
+    elif how == "close":
+        sys.stdout.close()
+    elif how == "detach":
+        sys.stdout.detach()
+    elif how == "delete":
+        del sys.stdout, sys.stderr
+    elif how == "fds":
+        os.closerange(3, 100)
+    elif how == "all":
+        os.closerange(0, 5000)
+    else:
+        sys.stdout = sys.stderr = {"broken": Broken, "exits": Exits, "raises": Raises}[how]()
+    return how
+def prints(how):
+    print("after", how, flush=True)
+    print("also", how, file=sys.stderr)
+    return how
+for reuse in (True, False):
+    with warm(1, reuse=reuse) as calls:
+        jobs = set()
+        for how in ("null", "full", "pipe", "close", "detach", "delete", "fds", "broken", "exits", "raises", "all"):
+            one = calls.submit(change, how)
+            assert one.result() == how
+            if reuse:
+                two = calls.submit(prints, how)
+                assert two.result() == how
+                jobs.add(two.job)
+                assert f"after {how}\\n" in two.logs() and f"also {how}\\n" in two.logs(), (how, two.logs())
+        print(len(jobs))
+""")  # fmt: skip
+    assert out.splitlines() == ["1", "0"], out
