@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 _PLAIN = (type(None), bool, int, float, complex, type(Ellipsis), type(NotImplemented))
+_CACHED: Any = type(functools.lru_cache(len))
 _ARRAYS = ("ndarray", "memmap", "matrix", "recarray")  # of numpy: those that have nothing but their values
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _NOT_OF_A_CLASS = frozenset(
@@ -156,6 +157,8 @@ class _Hasher:
             self.add_bound(f"{key!r} of {name}", value)
         if is_ours or _is_ours(function.__module__):
             self._add_attributes(vars(function))
+            if self._with_globals:
+                self._say(_annotations_of(function))
         self._add_globals(function, is_ours)
 
     def _add_globals(self, function: types.FunctionType, is_ours: bool) -> None:
@@ -166,12 +169,14 @@ class _Hasher:
                 raise NotComparable
             if value is _Hasher:
                 continue
-            wrapped = getattr(value, "__wrapped__", value) if not isinstance(value, type) else None
+            wrapped = value.__wrapped__ if type(value) is _CACHED else value
             is_function = isinstance(wrapped, types.FunctionType) and wrapped.__module__ == function.__module__
             if not self._with_globals:
                 if is_function:
                     self._add_attributes({name: value})
             elif is_ours and isinstance(value, types.ModuleType):
+                if name in names.of_wholes and _is_ours(value.__name__):
+                    raise NotComparable
                 self._say(name)
                 self._add_used(value, names)
             elif is_ours or is_function:
@@ -202,6 +207,8 @@ class _Hasher:
             for end in range(1, len(parts) + 1):
                 module = sys.modules.get(".".join(parts[:end]))
                 if module is not None:
+                    if "getattr" in _names_of(function.__code__).of_globals and _is_ours(module.__name__):
+                        raise NotComparable
                     self._add_used(module, _names_of(function.__code__))
                 elif not name or _place_of(parts[0]) == "program":
                     raise NotComparable
@@ -243,6 +250,7 @@ class _Hasher:
         self._add_attributes(own)
 
     def _add_attributes(self, values: dict[str, Any]) -> None:
+        self._say(len(values))
         for name, value in sorted(values.items()):
             self._say(name)
             if self._with_globals:
@@ -364,6 +372,8 @@ class _Names(NamedTuple):
     """What a code mentions, with the functions in it."""
 
     of_globals: tuple[str, ...]
+    of_wholes: frozenset[str]
+    """Globals of which more is used than attributes."""
     of_imports: tuple[str, ...]
     of_all: tuple[str, ...]
 
@@ -379,8 +389,12 @@ def _words_of(code: types.CodeType) -> tuple[Any, ...]:
 def _names_of(code: types.CodeType) -> _Names:
     import dis
 
-    found, imports, every = set(), set(), {*code.co_names}
+    found, wholes, imports, every = set(), set(), set(), {*code.co_names}
+    last = ""
     for one in dis.get_instructions(code):
+        if last and one.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+            wholes.add(last)
+        last = one.argval if one.opname in ("LOAD_GLOBAL", "LOAD_NAME") else ""
         if one.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
             found.add(one.argval)
         elif one.opname == "IMPORT_NAME":
@@ -389,14 +403,15 @@ def _names_of(code: types.CodeType) -> _Names:
         if isinstance(constant, types.CodeType):
             inner = _names_of(constant)
             found.update(inner.of_globals)
+            wholes.update(inner.of_wholes)
             imports.update(inner.of_imports)
             every.update(inner.of_all)
-    return _Names(tuple(sorted(found)), tuple(sorted(imports)), tuple(sorted(every)))
+    return _Names(tuple(sorted(found)), frozenset(wholes), tuple(sorted(imports)), tuple(sorted(every)))
 
 
-def _annotations_of(what: type) -> Any:
+def _annotations_of(what: Any) -> Any:
     if sys.version_info < (3, 14):
-        return vars(what).get("__annotations__")
+        return vars(what).get("__annotations__") if isinstance(what, type) else what.__annotations__
     import importlib
 
     annotations: Any = importlib.import_module("annotationlib")

@@ -107,6 +107,7 @@ CHANGED = {
     "abstract class": "class B(abc.ABC):\n    @abc.abstractmethod\n    def m(self): ...\n    def n(self): return @@\nclass C(B):\n    def m(self): return 1\nf = C().m",
     "class method": "class C:\n    @staticmethod\n    def m(): return @@\n    @classmethod\n    def k(cls): return cls.m()\nf = C.k",
     "own descriptor": "class D:\n    def __init__(self, v): self.v = v\n    def __get__(self, *_): return self.v\nclass C: x = D([@@])\ndef f(): return C.x",
+    "annotation": "def f(x: '@@' = 1): return f.__annotations__",
     "handled lines": "def f():\n    x = 1\n    if @@ == 1: x = 2\n    return x",
 }  # fmt: skip
 
@@ -173,3 +174,12 @@ def test_code_that_finds_its_names_itself_is_not_compared():
     exec("import sys\ndef f(): return eval('1')\ndef g(): return globals()\ndef h(): return sys", made)
     assert digest_of_call(made["f"], (), {}) is None and digest_of_call(made["g"], (), {}) is None
     assert digest_of_call(made["h"], (), {}) is not None
+
+
+@pytest.mark.parametrize("use", ["import near\ndef f(): return getattr(near, 'f')()", "import near\ndef g(m): return m.f()\ndef f(): return g(near)",
+                                 "import near\ndef f():\n    import near as n\n    return getattr(n, 'f')()", "def f():\n    import absent_module\nimport near"])  # fmt: skip
+def test_a_module_whose_names_are_looked_up_is_not_compared(use, tmp_path):
+    (tmp_path / "near.py").write_text("def f(): return 1")
+    (tmp_path / "program.py").write_text(use + "\nfrom pergpu._equal import digest_of_call as d\nprint(d(f, (), {}))")
+    text = subprocess.run([sys.executable, "-B", str(tmp_path / "program.py")], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert (text == "None\n") == ("absent" not in use)
