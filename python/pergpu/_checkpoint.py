@@ -109,7 +109,7 @@ def requeue() -> NoReturn:
 
     By SystemExit, as sys.exit() does, so `finally` blocks run; in another thread than the main one the process goes on.
     In a job the process ends also where the SystemExit is swallowed, by `except:`, `finally: return` or a
-    `__del__`: then at once, and after ten seconds in any case.  What was printed is written before; the
+    `__del__`: then at once, and after ten seconds in any case, or three if the signal has come.  What was printed is written before; the
     functions of atexit are left out.
     """
-    _ending.end(flush)
+    _ending.end(flush, _requested)

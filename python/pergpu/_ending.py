@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 REQUEUE = 75  # exit code: start this job again, at no charge
 LIMIT_S = 10.0  # for `finally` blocks, other threads and functions of atexit
+AFTER_SIGNAL_S = 3.0  # the same once the signal has come: its lead isn't known here, and may be 5 s
 _FLUSH_S = 1.0
 
 
@@ -36,9 +37,9 @@ class _Requeue(SystemExit):
 _owner = 0  # pid of the process that is to end
 
 
-def end(flush: Callable[[], None]) -> NoReturn:
+def end(flush: Callable[[], None], is_signaled: bool = False) -> NoReturn:
     """Raises SystemExit with 75.  In the main thread of a job the process ends with that in any case, after LIMIT_S
-    at the latest.  `flush` writes what was reported."""
+    at the latest, or AFTER_SIGNAL_S.  `flush` writes what was reported."""
     global _owner
     flush()
     is_job = "PERGPU_JOB" in os.environ or "PERGPU_SIGNAL" in os.environ
@@ -47,7 +48,7 @@ def end(flush: Callable[[], None]) -> NoReturn:
     _replace_hook()
     if _owner != os.getpid():
         _owner = os.getpid()
-        _watch(flush)
+        _watch(flush, min(LIMIT_S, AFTER_SIGNAL_S) if is_signaled else LIMIT_S)
     raise _Requeue(REQUEUE)
 
 
@@ -70,11 +71,11 @@ def _replace_hook() -> None:
     sys.excepthook = hook
 
 
-def _watch(flush: Callable[[], None]) -> None:
+def _watch(flush: Callable[[], None], limit_s: float) -> None:
     def run() -> None:
-        time.sleep(LIMIT_S)
+        time.sleep(limit_s)
         flush()
-        _end_now(f"the process has not ended {LIMIT_S:g} s after its requeue")
+        _end_now(f"the process has not ended {limit_s:g} s after its requeue")
 
     try:
         threading.Thread(target=run, name="pergpu-requeue", daemon=True).start()

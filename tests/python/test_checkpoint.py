@@ -271,7 +271,7 @@ except OSError: pass
 def test_what_was_saved_ends_the_process_although_the_exit_is_swallowed(way):
     process = program(f"""
 import pergpu._ending
-pergpu._ending.LIMIT_S = 50
+pergpu._ending.LIMIT_S = pergpu._ending.AFTER_SIGNAL_S = 50
 @pergpu.on_checkpoint
 def save():
     print("saved")
@@ -300,6 +300,36 @@ time.sleep(60)
 """)
     code, out, err = ended(process)
     assert (code, out) == (75, "goes on\n") and "has not ended 0.2 s after" in err
+
+
+@pytest.mark.parametrize("way", ["kept", "thread", "atexit", "polled"])
+def test_after_the_signal_the_process_ends_within_a_short_lead(way):
+    process = program(f"""
+import atexit
+if {way!r} == "atexit":
+    atexit.register(time.sleep, 60)
+if {way!r} == "polled":
+    pergpu.checkpoint_requested()
+else:
+    pergpu.on_checkpoint(lambda: print("saved", flush=True))
+if {way!r} == "thread":
+    threading.Thread(target=time.sleep, args=(60,)).start()
+try:
+    os.kill(os.getpid(), signal.SIGUSR1)
+    if pergpu.checkpoint_requested():
+        print("saved", flush=True)
+        pergpu.requeue()
+    time.sleep(60)
+except SystemExit as error:
+    if {way!r} in ("thread", "atexit"):
+        raise
+    kept = error
+time.sleep(60)
+""")
+    process.stdout.readline()
+    begin = time.monotonic()
+    code, _, err = ended(process)
+    assert code == 75 and "has not ended 3 s after" in err and time.monotonic() - begin < 5
 
 
 @pytest.mark.parametrize("job", [True, False])

@@ -116,7 +116,7 @@ class PergpuJobEnvironment(job_environment.JobEnvironment):
 
     def _requeue(self, countdown: int) -> None:
         logger.get_logger().info(f"Requeued job {self.job_id} ({countdown} remaining timeouts)")
-        end(flush)
+        end(flush, is_signaled=True)
 
 
 class PergpuExecutor(core.Executor):
