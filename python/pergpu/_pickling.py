@@ -51,18 +51,16 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
 
     def dump_all(self, what: Any) -> None:
         self.dump(what)
+        names = self._of_main
         count = 0
-        while count < len(self._of_main):  # a class may bring along others
-            names = dict([*self._of_main.items()][count:])
-            count += len(names)
-            self.dump(names)
+        while count < len(names):  # a class may bring along others
+            more = dict([*names.items()][count:])
+            count += len(more)
+            self.dump(more)
 
-    def _found(self, qualified_name: str, obj: Any) -> None:
+    def _bring_outer(self, name: str) -> None:
         """Pickle finds a class in a class by way of the outer one."""
-        name, _, inner = qualified_name.partition(".")
-        if not inner:
-            self._of_main[name] = obj
-        elif self._around and name not in self._of_main:
+        if self._around:
             self.has_more = True
             self._of_main[name] = getattr(self._main, name)
 
@@ -70,11 +68,11 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         """typing.get_type_hints() looks for names in texts among those of the module."""
         try:
             annotations = vars(obj).get("__annotations__") if isinstance(obj, type) else getattr(obj, "__annotations__", None)
-            if not annotations or not self._around:
+            if not annotations:
                 return
             known = vars(self._main)
-            for annotation in [*annotations.values()]:
-                for name in _names_in(annotation):
+            for annotation in annotations.values():
+                for name in () if type(annotation) is type else _names_in(annotation):
                     if name in known and name not in self._of_main and _is_light(known[name]):
                         self.has_more = True
                         self._of_main[name] = known[name]
@@ -86,11 +84,17 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         if kind is _GlobalsOfMain:
             return vars, (self._main,)
         if isinstance(obj, (type, types.FunctionType, _by_value.Cached)) and obj.__module__ == "__main__":
-            if _by_value.find(self._main, obj.__qualname__) is obj:
+            name = obj.__qualname__
+            if "." not in name:
+                if getattr(self._main, name, None) is obj:
+                    if self._run_main:
+                        return name
+                    self._of_main[name] = obj
+            elif (self._run_main or name.partition(".")[0] not in self._of_main) and _by_value.find(self._main, name) is obj:
                 if self._run_main:
-                    return obj.__qualname__
-                self._found(obj.__qualname__, obj)
-            if not self._run_main:
+                    return name
+                self._bring_outer(name.partition(".")[0])
+            if self._around and not self._run_main:
                 self._bring_annotated(obj)
         reduced = _by_value.reduced(obj, self._run_main)
         if reduced is not None:
