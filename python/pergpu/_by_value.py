@@ -31,6 +31,8 @@ def reduced(obj: Any, run_main: bool = False) -> Any:
         return _cached, (obj.__wrapped__, obj.cache_parameters())
     if kind is functools.cached_property:
         return functools.cached_property, (obj.func,), {"attrname": obj.attrname}
+    if kind is functools.singledispatchmethod:  # from 3.13 on it has a cache of weak references
+        return functools.singledispatchmethod, (obj.func,), {"dispatcher": obj.dispatcher}
     if kind is types.FunctionType and hasattr(obj, "registry") and hasattr(obj, "_clear_cache"):
         if not _is_found(obj, run_main):
             registry = dict(obj.registry)

@@ -249,7 +249,7 @@ def _dump_by_value(value: object, buffers: _payload.Buffers) -> bytes:
 
 
 # Types that _by_value.py knows: it comes with the package, which takes milliseconds.
-_SPECIAL = {"_lru_cache_wrapper", "cached_property", "_FIELD_BASE", "_MISSING_TYPE", "_KW_ONLY_TYPE", "_HAS_DEFAULT_FACTORY_CLASS"}
+_SPECIAL = {"_lru_cache_wrapper", "cached_property", "singledispatchmethod", "_FIELD_BASE", "_MISSING_TYPE", "_KW_ONLY_TYPE", "_HAS_DEFAULT_FACTORY_CLASS"}
 
 
 def _is_of_gpu(what: "Any") -> bool:
