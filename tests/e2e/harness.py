@@ -348,9 +348,12 @@ def close(homes):
         left.update(descendants())
         return not left
 
-    with contextlib.suppress(AssertionError):
-        wait_until(all_gone, deadline=15)
-    remains = dict(left)
+    for deadline in (5, 15):
+        with contextlib.suppress(AssertionError):
+            wait_until(all_gone, deadline=deadline)
+        for home in homes if left else ():  # one that keepers have revived waited for the lock until now
+            home.stop()
+    remains = dict(left) if not all_gone() else {}
     while not all_gone():
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
