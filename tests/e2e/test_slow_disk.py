@@ -55,3 +55,25 @@ def test_jobs_that_end_meanwhile_are_recorded_once(slow):
     assert slow.wait() == 1
     assert sorted(job["exit"] for job in slow.ps().values()) == [0, 1]
     assert sorted(slow.stamps.of("start")) == [1, 2]
+
+
+def test_a_mount_that_hangs_keeps_no_coordinator(home):
+    """Neither the answers to others nor its end wait for the look at a submit's folder."""
+    control = home.root + "/disk"
+    home.env.update(LD_PRELOAD=FAULTY_DISK, FAULTY_DISK=control)
+    home.submit(grid("train", 1, 'command = ["stamp"]', header='name = "s"'))
+    assert home.wait() == 0
+    del home.env["LD_PRELOAD"]  # of the clients
+    with open(control, "w") as f:
+        f.write("hang")
+    hanging = home.start("submit", home.file("s.toml", grid("train", 1, 'command = ["stamp"]', header='name = "s"')),
+                         "--out", home.work + "/dead-mount/runs")  # fmt: skip
+    pid = home.coordinator()
+    wait_until(lambda: len(os.listdir(f"/proc/{pid}/task")) > 2, "the thread that hangs")
+    assert len(home.json("ps", "-a")["jobs"]) == 1 and hanging.poll() is None
+    hanging.kill()  # it would ask the next coordinator
+    hanging.wait()
+    home.run("coordinator", "stop")
+    wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the end of the coordinator")
+    os.unlink(control)
+    assert len(home.json("ps", "-a")["jobs"]) == 1
