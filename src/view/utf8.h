@@ -9,13 +9,12 @@
 #include <string>
 #include <string_view>
 
+#include "os/utf8.h"
+
 namespace pergpu::view {
 
-inline constexpr std::uint32_t kInvalid = 0xffffffff;
-
-/// The code point at `*at`, which is moved behind it.  kInvalid (one byte is consumed) when the
-/// bytes are not UTF-8.  REQUIRES: *at < text.size().
-std::uint32_t next_code_point(std::string_view text, std::size_t* at);
+inline constexpr std::uint32_t kInvalid = os::kInvalidCodePoint;
+using os::next_code_point;
 
 void append_utf8(std::string& out, std::uint32_t code_point);
 
