@@ -4,6 +4,7 @@
 #include <array>
 
 #include "job/failures.h"
+#include "job/quoted.h"
 #include "job/traceback.h"
 
 namespace pergpu {
@@ -25,42 +26,6 @@ constexpr std::array<std::string_view, 10> kNamesMissing = {
 
 bool names_what_is_missing(std::string_view name) {
   return std::find(kNamesMissing.begin(), kNamesMissing.end(), name) != kNamesMissing.end();
-}
-
-struct Quote {
-  std::string_view opening;
-  std::string_view closing;
-};
-constexpr std::array<Quote, 6> kQuotes = {
-    {{"'", "'"}, {"\"", "\""}, {"`", "`"}, {"‘", "’"}, {"“", "”"}, {"«", "»"}}};
-
-/// Where the quoted part that begins at `at` ends; npos: none begins there.  Not "can't".
-std::size_t end_of_quote(std::string_view text, std::size_t at) {
-  if (at > 0 && is_word(text[at - 1])) return text.npos;
-  for (const Quote& quote : kQuotes) {
-    if (!text.substr(at).starts_with(quote.opening)) continue;
-    std::size_t end = at + quote.opening.size();
-    for (end = text.find(quote.closing, end); end != text.npos;
-         end = text.find(quote.closing, end + 1)) {
-      const std::size_t after = end + quote.closing.size();
-      if (after == text.size() || !is_word(text[after])) return after;
-    }
-    return text.size();  // a long reason is cut
-  }
-  return text.npos;
-}
-
-std::string with_quotes_hidden(std::string_view text) {
-  std::string out;
-  for (std::size_t at = 0; at < text.size();) {
-    if (const std::size_t end = end_of_quote(text, at); end != text.npos) {
-      out += kValue;
-      at = end;
-    } else {
-      out += text[at++];
-    }
-  }
-  return out;
 }
 
 /// "(see" -> "see", "lr:" -> "lr"
@@ -93,7 +58,7 @@ std::size_t begin_of_exception(std::string_view reason) {
 
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
-  const std::string plain = with_quotes_hidden(text);
+  const std::string plain = replace_quoted(text, kValue);
   std::string_view rest = plain;
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find(' '), rest.size());
