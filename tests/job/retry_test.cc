@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <limits>
 
 #include "job/builders.h"
 #include "job/classify.h"
@@ -62,24 +61,6 @@ TEST(DecideNext, WhatWaitsForItsFolderIsStartedAgainHoweverOften) {
   EXPECT_EQ(next.kind, Kind::Again);
   EXPECT_FALSE(next.charged);
   EXPECT_GT(next.delay_ns, 0);
-}
-
-TEST(DecideNext, WithoutAnAttemptNumberLeftItIsFinal) {
-  const StepSpec step = with_retries(40'000);
-  Job job;
-  job.attempts = std::numeric_limits<std::int16_t>::max();
-  const Outcome in_use{.cls = OutcomeClass::Lost,
-                       .reason = std::string(kFolderInUseReason) + "job 3"};
-  for (const Outcome& outcome :
-       {in_use, Outcome{.cls = OutcomeClass::Lost, .reason = "its keeper died"},
-        Outcome{.cls = OutcomeClass::Exit, .reason = "exit code 1"}}) {
-    const Next next = decide_next(job, step, outcome);
-    EXPECT_EQ(next.kind, Kind::Final) << outcome.reason;
-    EXPECT_EQ(next.state, end_state(outcome.cls));
-    EXPECT_NE(next.reason.find("given up after 32767 starts"), std::string::npos) << next.reason;
-  }
-  job.attempts -= 1;
-  EXPECT_EQ(decide_next(job, step, in_use).kind, Kind::Again);
 }
 
 TEST(DecideNext, WithoutRetriesAFailureIsFinal) {
