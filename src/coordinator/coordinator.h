@@ -425,6 +425,7 @@ class Coordinator {
   Engine& engine_of(const Sweep& sweep) const;
   void run_submits();
   void settle_root();
+  bool may_find_results(const SweepSpec& file, const SubmitContext& context) const;
   void look_for_results();
   void refuse_submit(Error why);
   std::string why_cleaned_now(const SweepSpec& file, const SubmitContext& context) const;

@@ -58,14 +58,10 @@ std::vector<WaitSnapshot> waits_of(const SweepSpec& file, const SubmitPlan& plan
 
 }  // namespace
 
-/// As look_for_results() does for a submit.
 void Coordinator::judge_for_preview(const SweepSpec& file, const SubmitContext& context,
                                     const std::function<void(FoundVerdict)>& then) {
-  const std::string root = output_root(file);
-  const bool is_known = static_cast<bool>(parts_.world->sweep_at(root, file.name));
-  const bool may_run_again = context.rerun || context.add || context.unique_name;
-  if (is_known || may_run_again || context.engine == kSlurm) return then({});
-  submit_folders_->judge(root, file.name, then);
+  if (!may_find_results(file, context)) return then({});
+  submit_folders_->judge(output_root(file), file.name, then);
 }
 
 Result<SubmitPreview> Coordinator::preview(const SweepSpec& file, const SubmitContext& given,

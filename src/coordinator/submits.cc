@@ -243,18 +243,21 @@ void Coordinator::run_submits() {
   });
 }
 
-/// A new sweep in whose folder results lie: what they are is looked at before it is planned.
+/// A new sweep, in whose folder results of others may lie.
+bool Coordinator::may_find_results(const SweepSpec& file, const SubmitContext& context) const {
+  const bool is_known = static_cast<bool>(parts_.world->sweep_at(output_root(file), file.name));
+  const bool may_run_again = context.rerun || context.add || context.unique_name;
+  const bool is_found_anyway = context.engine == kSlurm;  // its folders tell what has ended
+  return !is_known && !may_run_again && !is_found_anyway;
+}
+
+/// What they are is looked at before the sweep is planned.
 void Coordinator::look_for_results() {
   PendingSubmit& front = submits_.front();
   front.has_looked = true;
-  const std::string root = output_root(front.sweep);
-  const bool is_known = static_cast<bool>(parts_.world->sweep_at(root, front.sweep.name));
-  const bool may_run_again = front.context.rerun || front.context.add || front.context.unique_name;
-  const bool is_found_anyway = front.context.engine == kSlurm;  // its folders tell what has ended
-  if (is_known || may_run_again || is_found_anyway) return run_submits();
+  if (!may_find_results(front.sweep, front.context)) return run_submits();
   submitting_ = true;
-  const std::string name = front.sweep.name;
-  submit_folders_->judge(root, name, [this](FoundVerdict verdict) {
+  submit_folders_->judge(output_root(front.sweep), front.sweep.name, [this](FoundVerdict verdict) {
     submitting_ = false;
     if (verdict.why.empty()) {
       submits_.front().moved = verdict.moved;
