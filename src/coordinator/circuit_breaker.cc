@@ -31,9 +31,9 @@ constexpr std::int64_t kSurvivalTime = 60 * kSecond;
 constexpr std::int64_t kShortestPatience = kSecond;
 constexpr std::int64_t kLongestPatience = 10 * kSecond;
 /// As many times `breaker` jobs of a step start at once before one has run for kFirstLook.
-constexpr int kCrowd = 2;
+constexpr int kSlowStartFactor = 2;
 constexpr std::int64_t kFirstLook = kSecond;
-constexpr std::int64_t kCrowdWait = 2 * kSecond;  // with what it takes to start them
+constexpr std::int64_t kSlowStartTime = 2 * kSecond;  // with what it takes to start them
 
 std::int64_t wait_after(int failed_probes) {
   if (failed_probes == 0) return 0;
@@ -94,22 +94,23 @@ void CircuitBreaker::on_event(const Job& job, Change change) {
 }
 
 void CircuitBreaker::on_start(StepKey key) {
-  if (!is_crowded(key)) return;
+  if (!needs_slow_start(key)) return;
   State& state = states_[key];
   const std::int64_t now = parts_.clock->now().boot_ns;
   if (state.phase != Phase::Closed) return;
-  if (state.crowded_until_ns == 0) state.crowded_until_ns = now + kCrowdWait;
-  if (now >= state.crowded_until_ns) return;  // once
+  if (state.slow_start_until_ns == 0) state.slow_start_until_ns = now + kSlowStartTime;
+  if (now >= state.slow_start_until_ns) return;  // once
   set_pause(key, state, true);
-  wake_at(key, state, state.crowded_until_ns);
+  wake_at(key, state, state.slow_start_until_ns);
   dirty_.insert(key);
 }
 
 /// Nothing shows yet that the step works, and enough of it runs to find out.
-bool CircuitBreaker::is_crowded(StepKey key) const {
+bool CircuitBreaker::needs_slow_start(StepKey key) const {
   const Step& step = step_of(key);
   const int breaker = step.spec.breaker;
-  if (breaker <= 0 || static_cast<int>(step.live) + parts_.starting(key) < kCrowd * breaker) {
+  if (breaker <= 0 ||
+      static_cast<int>(step.live) + parts_.starting(key) < kSlowStartFactor * breaker) {
     return false;
   }
   if (has_succeeded(*parts_.world, key)) return false;
@@ -200,7 +201,7 @@ void CircuitBreaker::count_success(State& state, const Job& job) {
 }
 
 void CircuitBreaker::reset(StepKey key) {
-  forgive(key);
+  note_reset(key);
   const auto it = states_.find(key);
   if (it == states_.end()) return;
   State& state = it->second;
@@ -326,9 +327,9 @@ void CircuitBreaker::decide_closed(StepKey key, State& state) {
   for (const auto& [signature, kind] : state.kinds) most = std::max(most, kind.recent);
   const std::int64_t now = parts_.clock->now().boot_ns;
   std::int64_t until = 0;
-  if (is_crowded(key)) {
-    if (state.crowded_until_ns == 0) state.crowded_until_ns = now + kCrowdWait;
-    until = state.crowded_until_ns;
+  if (needs_slow_start(key)) {
+    if (state.slow_start_until_ns == 0) state.slow_start_until_ns = now + kSlowStartTime;
+    until = state.slow_start_until_ns;
   }
   if (most > 0 && step.live > 0 && most + step.live >= step.spec.breaker) {
     const std::int64_t patience = std::clamp(2 * std::min(state.longest_ns, kLongestPatience),
@@ -336,7 +337,7 @@ void CircuitBreaker::decide_closed(StepKey key, State& state) {
     until = std::max(until, state.last_failure_ns + patience);
   }
   const bool waits = now < until;
-  if (!waits && most == 0 && state.crowded_until_ns == 0) return end(key);
+  if (!waits && most == 0 && state.slow_start_until_ns == 0) return end(key);
   set_pause(key, state, waits);
   if (waits) wake_at(key, state, until);
 }

@@ -135,8 +135,9 @@ class CircuitBreaker {
     std::int64_t timer_ns = 0;
     std::uint64_t scan = 0;  // its jobs are being held or let go; 0: they are not
     bool pauses = false;
-    std::int64_t crowded_until_ns = 0;  // boot clock: the first ones are looked at; 0: they are not
-    std::string noted = {};             // the row, as it was written last
+    std::int64_t slow_start_until_ns =
+        0;                   // boot clock: the first ones are looked at; 0: they are not
+    std::string noted = {};  // the row, as it was written last
   };
   using Visit = std::function<void(const Job&)>;
   using States = std::map<StepKey, State>;
@@ -146,7 +147,7 @@ class CircuitBreaker {
   void count_success(State& state, const Job& job);
   void decide(StepKey key, State& state);
   void decide_closed(StepKey key, State& state);
-  bool is_crowded(StepKey key) const;
+  bool needs_slow_start(StepKey key) const;
   bool trip(StepKey key, State& state);
   bool hold_some(StepKey key, State& state);
   void check_probe(StepKey key, State& state);
@@ -161,8 +162,8 @@ class CircuitBreaker {
   void rebuild(StepKey key, State& state);
   void restore(State& state, const std::string& row);
   void note(StepKey key, State& state);
-  void forgive(StepKey key);
-  std::int64_t forgiven_wall_ns(StepKey key) const;
+  void note_reset(StepKey key);
+  std::int64_t reset_wall_ns(StepKey key) const;
   void wake_at(StepKey key, State& state, std::int64_t boot_ns);
   void set_pause(StepKey key, State& state, bool pauses);
   void scan_step(StepKey key, Visit visit);

@@ -18,8 +18,8 @@ using nlohmann::json;
 constexpr std::string_view kPrefix = "breaker.";
 constexpr int kMostSuccesses = 4096;  // that are looked at
 
-std::string forgiven_key(StepKey key) {
-  return fmt::format("forgiven.{}.{}", key.sweep.value, key.step);
+std::string reset_key(StepKey key) {
+  return fmt::format("breaker-reset.{}.{}", key.sweep.value, key.step);
 }
 
 std::string row_key(StepKey key) {
@@ -51,13 +51,13 @@ void CircuitBreaker::note(StepKey key, State& state) {
 }
 
 /// What has failed until now counts no more, also after a restart.
-void CircuitBreaker::forgive(StepKey key) {
+void CircuitBreaker::note_reset(StepKey key) {
   if (step_of(key).in_state[static_cast<std::size_t>(JobState::Failed)] == 0) return;
-  parts_.note({.key = forgiven_key(key), .value = fmt::format("{}", parts_.clock->now().wall_ns)});
+  parts_.note({.key = reset_key(key), .value = fmt::format("{}", parts_.clock->now().wall_ns)});
 }
 
-std::int64_t CircuitBreaker::forgiven_wall_ns(StepKey key) const {
-  const auto found = parts_.world->meta().find(forgiven_key(key));
+std::int64_t CircuitBreaker::reset_wall_ns(StepKey key) const {
+  const auto found = parts_.world->meta().find(reset_key(key));
   if (found == parts_.world->meta().end()) return 0;
   return std::strtoll(found->second.c_str(), nullptr, 10);
 }
@@ -65,14 +65,14 @@ std::int64_t CircuitBreaker::forgiven_wall_ns(StepKey key) const {
 /// Who failed, and who succeeded, by the step's jobs.
 void CircuitBreaker::rebuild(StepKey key, State& state) {
   const Step& step = step_of(key);
-  const std::int64_t forgiven = forgiven_wall_ns(key);
+  const std::int64_t reset_ns = reset_wall_ns(key);
   std::vector<const Job*> done;
   for (const JobId id : step.current) {
     const Job* job = parts_.world->job(id);
     if (job == nullptr || !parts_.world->is_listed(id)) continue;
     if (job->state == JobState::Done && done.size() < kMostSuccesses) done.push_back(job);
     if (!has_failed_by_mistake(*job) || step.spec.breaker <= 0) continue;
-    count_failure(key, *job, job->last->ended_at.wall_ns > forgiven);
+    count_failure(key, *job, job->last->ended_at.wall_ns > reset_ns);
   }
   for (const Job* job : done) count_success(state, *job);
   state.has_success = !done.empty();

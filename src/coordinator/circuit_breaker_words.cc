@@ -125,7 +125,7 @@ std::string CircuitBreaker::words_of_queued(const Job& job) const {
   const State& state = it->second;
   if (state.probe == job.id) return "; the breaker tries it before the other jobs of its step";
   if (state.phase != Phase::Closed || !state.pauses) return {};
-  if (parts_.clock->now().boot_ns < state.crowded_until_ns) {
+  if (parts_.clock->now().boot_ns < state.slow_start_until_ns) {
     return "; nothing of its step has succeeded yet: the first jobs are watched for 2 s before "
            "more start";
   }
