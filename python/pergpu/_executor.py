@@ -89,39 +89,15 @@ class Executor(concurrent.futures.Executor):
         **keys: Any,
     ) -> None:
         _refuse_while_main_is_read()
-        if max_workers is not None and (isinstance(max_workers, bool) or not hasattr(max_workers, "__index__")):
-            raise TypeError(f"max_workers is {max_workers!r}; expected a whole number, 1 or more")
-        if max_workers is not None and max_workers <= 0:
-            raise ValueError("max_workers must be greater than 0")
+        _check_arguments(max_workers, lanes, on, name, out, main)
+        _check_switches(on, lanes, name, reuse, resume)
+        _check_initializer(initializer, initargs)
         for key in _OF_THE_CALL.intersection(keys):
             raise UnknownArgument(key)
         for key in _OF_OTHERS.intersection(keys):
             if keys.pop(key) is not None:
                 raise UnknownArgument(key)
-        for key, is_so in (("reuse", reuse), ("resume", resume)):
-            if not isinstance(is_so, int) and type(is_so).__module__ != "numpy":
-                raise TypeError(f"{key} is {is_so!r}; expected True or False")
-        if not isinstance(out, (str, os.PathLike)):
-            raise TypeError(f"out is {out!r}; expected the path of a folder")
-        if not hasattr(initargs, "__iter__"):
-            raise TypeError(f"initargs is {initargs!r}; expected a tuple of the initializer's arguments, such as ({initargs!r},)")
         keys.setdefault("breaker", 0)  # a failure is an exception: the other calls go on
-        if lanes is not None and (type(lanes) is not int or lanes < 1):
-            raise ValueError(f"lanes is {lanes!r}; expected a whole number of CPU lanes, 1 or more")
-        if name is not None and (not isinstance(name, str) or not name or "/" in name):
-            raise ValueError(f"name is {name!r}; expected the name of a sweep, without a slash")
-        if initializer is not None and not callable(initializer):
-            raise TypeError("initializer must be a callable")
-        if main not in ("value", "run"):
-            raise ValueError(f'main is {main!r}; expected "value" or "run"')
-        if resume and (name is None or reuse):
-            need = "a process for each call; leave out reuse=True" if reuse else "the name of the sweep of the earlier run: name=…"
-            raise ValueError(f"resume=True needs {need}")
-        if on not in ("local", "slurm"):
-            raise ValueError(f'on is {on!r}; expected "local" or "slurm"')
-        if on == "slurm" and (reuse or lanes is not None):
-            what = "reuse=True: warm workers live" if reuse else "lanes: they are"
-            raise ValueError(f"on=\"slurm\" does not go with {what} on this machine")
         self.name = name or _name_of_its_own()
         if lanes is None and not gpus and on == "local":
             lanes = max_workers or os.cpu_count()
@@ -271,6 +247,42 @@ class Executor(concurrent.futures.Executor):
     @property
     def _broken(self) -> str | None:  # where the executors of the standard library have it
         return self._calls.why_broken
+
+
+def _check_arguments(max_workers: Any, lanes: Any, on: Any, name: Any, out: Any, main: Any) -> None:
+    if max_workers is not None and (isinstance(max_workers, bool) or not hasattr(max_workers, "__index__")):
+        raise TypeError(f"max_workers is {max_workers!r}; expected a whole number, 1 or more")
+    if max_workers is not None and max_workers <= 0:
+        raise ValueError("max_workers must be greater than 0")
+    if not isinstance(out, (str, os.PathLike)):
+        raise TypeError(f"out is {out!r}; expected the path of a folder")
+    if lanes is not None and (type(lanes) is not int or lanes < 1):
+        raise ValueError(f"lanes is {lanes!r}; expected a whole number of CPU lanes, 1 or more")
+    if name is not None and (not isinstance(name, str) or not name or "/" in name):
+        raise ValueError(f"name is {name!r}; expected the name of a sweep, without a slash")
+    if main not in ("value", "run"):
+        raise ValueError(f'main is {main!r}; expected "value" or "run"')
+    if on not in ("local", "slurm"):
+        raise ValueError(f'on is {on!r}; expected "local" or "slurm"')
+
+
+def _check_switches(on: str, lanes: Any, name: Any, reuse: Any, resume: Any) -> None:
+    for key, is_so in (("reuse", reuse), ("resume", resume)):
+        if not isinstance(is_so, int) and type(is_so).__module__ != "numpy":
+            raise TypeError(f"{key} is {is_so!r}; expected True or False")
+    if resume and (name is None or reuse):
+        need = "a process for each call; leave out reuse=True" if reuse else "the name of the sweep of the earlier run: name=…"
+        raise ValueError(f"resume=True needs {need}")
+    if on == "slurm" and (reuse or lanes is not None):
+        what = "reuse=True: warm workers live" if reuse else "lanes: they are"
+        raise ValueError(f'on="slurm" does not go with {what} on this machine')
+
+
+def _check_initializer(initializer: Any, initargs: Any) -> None:
+    if not hasattr(initargs, "__iter__"):
+        raise TypeError(f"initargs is {initargs!r}; expected a tuple of the initializer's arguments, such as ({initargs!r},)")
+    if initializer is not None and not callable(initializer):
+        raise TypeError("initializer must be a callable")
 
 
 class _Jobs:
