@@ -74,10 +74,11 @@ void Coordinator::on_engine(const EngineEvent& e) {
                    if (is_new) {
                      record(id.job, event::Started{started.pid, started.start_ticks});
                    }
-                   arm_timers(live);
+                   // One that was lost while nobody was there hasn't failed by its time, either.
+                   if (started.has_keeper) arm_timers(live);
                    observe(live, started, is_new);
                    watch_gpu_memory();
-                   if (job.state == JobState::Stopping) resume_stop(live);
+                   if (job.state == JobState::Stopping && started.has_keeper) resume_stop(live);
                  },
                  [&](const engine_event::SpawnFailed& failed) {
                    end_attempt(id.job,

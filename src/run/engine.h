@@ -91,6 +91,9 @@ struct Started {
   /// After adopt() only: the attempt's leases, given back by its keeper, in the order of
   /// AttemptPlan::lease_fds.  Holding one holds the lease.
   std::vector<std::shared_ptr<os::UniqueFd>> leases = {};
+  /// False after adopt() only: its keeper was killed, by whose record it had started.  Its end
+  /// follows, and nothing can stop it before.
+  bool has_keeper = true;
 };
 /// It could not be started: nothing runs.
 struct SpawnFailed {

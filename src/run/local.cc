@@ -341,7 +341,8 @@ void LocalEngine::on_frame(KeeperId id, os::FrameStream::Frame frame) {
   }
 }
 
-void LocalEngine::on_started(const keeper::Started& started, std::vector<os::UniqueFd> leases) {
+void LocalEngine::on_started(const keeper::Started& started, std::vector<os::UniqueFd> leases,
+                             bool has_keeper) {
   const auto it = attempts_.find(started.id);
   if (it == attempts_.end()) return;
   it->second.pid = started.pid;
@@ -352,7 +353,8 @@ void LocalEngine::on_started(const keeper::Started& started, std::vector<os::Uni
                               .pid = started.pid,
                               .start_ticks = started.start_ticks,
                               .memory_held = started.memory_held,
-                              .cpu_held = started.cpu_held};
+                              .cpu_held = started.cpu_held,
+                              .has_keeper = has_keeper};
   for (os::UniqueFd& lease : leases)
     event.leases.push_back(std::make_shared<os::UniqueFd>(std::move(lease)));
   emit(event);

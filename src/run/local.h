@@ -105,7 +105,8 @@ class LocalEngine final : public Engine {
 
   void on_state(KeeperId id, const keeper::State& state, std::vector<os::UniqueFd> leases);
   void on_held(KeeperId id, const keeper::Held& held, std::vector<os::UniqueFd> leases);
-  void on_started(const keeper::Started& started, std::vector<os::UniqueFd> leases);
+  void on_started(const keeper::Started& started, std::vector<os::UniqueFd> leases,
+                  bool has_keeper = true);
   void on_failed(KeeperId id, const keeper::SpawnFailed& failed);
   void on_exited(KeeperId id, const keeper::Exited& exited);
 

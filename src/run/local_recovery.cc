@@ -124,7 +124,7 @@ void LocalEngine::recover(AttemptId id, const std::string& why, const Records& r
   if (const auto recorded = records.find(id); recorded != records.end()) {
     const keeper::Held& last = recorded->second.held;
     tracked.keeper = recorded->second.keeper;
-    if (last.started) on_started(*last.started, {});
+    if (last.started) on_started(*last.started, {}, false);
     tracked.ended = last.failed || last.exited;
     if (last.exited) return tell(*last.exited);
     if (last.failed) return tell(*last.failed);

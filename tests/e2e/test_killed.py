@@ -50,6 +50,23 @@ def test_a_job_that_ends_while_no_coordinator_lives_is_recorded_with_its_status(
     assert [job["exit"] for job in home.ps().values()] == [0, 1, 2]
 
 
+def test_what_was_killed_with_its_keeper_was_lost_however_late_that_is_seen(home):
+    """A container that is put away and comes back later: the job's time has passed, and it had no part in that."""
+    home.close_gate()
+    home.submit(grid("train", 1, 'command = ["stamp"]\ntimeout = "2s"'), "--lanes", 1)
+    home.until_running(1)
+    wait_until(lambda: home.only()["state"] == "running", "its start")
+    for stopped in (home.coordinator(), *home.keepers()):
+        os.kill(stopped, signal.SIGSTOP)  # so that neither sees the other's end
+    for victim in (home.coordinator(), *home.keepers(), home.stamps.of("start", 3)[0]):
+        os.kill(victim, signal.SIGKILL)
+    began = time.monotonic()
+    wait_until(lambda: time.monotonic() > began + 2.1, "the end of the job's time")
+    home.open_gate()
+    assert home.wait() == 0
+    assert [attempt["class"] for attempt in home.json("show", "sweep/0")["jobs"][0]["attempts"]] == ["lost", "ok"]
+
+
 def test_a_record_keeps_what_it_said_at_the_start_when_another_coordinator_ends_it(home):
     home.close_gate()
     home.submit(grid("train", 1, 'command = ["stamp"]\ncwd = "/"'), "--lanes", 1)
