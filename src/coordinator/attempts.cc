@@ -180,6 +180,7 @@ void Coordinator::on_exit(LiveAttempt& live, const engine_event::Exited& exited)
           .driver_fault = faults.driver,
           .gpu_notes = faults.notes,
           .shares_mps = job.last->placement.mps && live.had_company && live.mps_trouble.empty(),
+          .asks_for_gpus = step.gpus > 0,
           .log_tail = failed ? log_tail(parts_.world->out_of(job) + "/log.txt") : std::string(),
           .rules = step.failures,
           .peak_memory_bytes = exited.peak_memory_bytes,

@@ -117,6 +117,10 @@ std::optional<Verdict> by_log(const Evidence& e, const std::string& ended, Outco
     }
   }
   if (!found) return std::nullopt;
+  if (!e.asks_for_gpus && found->row != nullptr && found->row->sign == Sign::NoGpu) {
+    return Verdict{OutcomeClass::UserError,
+                   fmt::format("{}: {} ({})", ended, kSeesNoGpu, found->line)};
+  }
   OutcomeClass cls = found->cls.value_or(otherwise);
   // An outage does not make an exit of a signal.
   if (e.signal && cls == OutcomeClass::Exit && !found->is_own) cls = OutcomeClass::Signal;

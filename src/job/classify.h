@@ -52,7 +52,8 @@ struct Evidence {
   std::string driver_fault = {};  // the driver is not in order
   std::string gpu_notes = {};     // for the reason only
 
-  bool shares_mps = false;  // others were on its GPU by MPS, as it was
+  bool shares_mps = false;    // others were on its GPU by MPS, as it was
+  bool asks_for_gpus = true;  // false: it was started so that it sees none
 
   std::string log_tail = {};                // the end of the log, if the caller has it
   std::span<const FailureRule> rules = {};  // the step's own, for the log

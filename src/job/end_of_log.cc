@@ -165,6 +165,7 @@ bool outlives_wrapping(Sign sign) {
     case Sign::Outage:
       return true;
     case Sign::WrongGpu:
+    case Sign::NoGpu:
     case Sign::Mistake:
     case Sign::Shell:
     case Sign::Child:
@@ -512,6 +513,7 @@ class EndOfLog {
       case Sign::Outage:
         out.cls = OutcomeClass::Exit;
         break;
+      case Sign::NoGpu:  // what it was given decides
       case Sign::Child:
       case Sign::Reason:
         break;

@@ -26,6 +26,18 @@ constexpr FailureRow kTexts[] = {
     {"was explicitly assigned to /job:*/device:GPU:# but", WrongGpu, "TensorFlow, in a graph"},
     {"'visible_device_list' listed an invalid*id '#", WrongGpu, "TensorFlow: set_visible_devices()"},
 
+    // No GPU at all, which may be the machine's fault unless the job was to have none.
+    {"No CUDA GPUs are available", NoGpu, "PyTorch"},
+    {"no CUDA-capable device is detected", NoGpu, "CUDA, and all that pass its error on"},
+    {"cudaErrorNoDevice", NoGpu, "CUDA: CuPy, RAPIDS, Thrust"},
+    {"CUDA_ERROR_NO_DEVICE", NoGpu, "CUDA's driver: TensorFlow, JAX, Numba"},
+    {"device but torch.cuda.is_available() is False", NoGpu, "PyTorch: torch.load()"},
+    {"No supported gpu backend found", NoGpu, "Lightning: accelerator=\"gpu\""},
+    {"no supported devices found for platform CUDA", NoGpu, "JAX"},
+    {"'cuda' is not in the list of known backends", NoGpu, "JAX"},
+    {"Unknown backend: 'gpu' requested", NoGpu, "JAX"},
+    {"0 active drivers ([])", NoGpu, "Triton"},
+
     // Memory of a GPU.
     {"CUDA out of memory", GpuMemory, "PyTorch"},
     {"OutOfMemoryError: CUDA", GpuMemory, "PyTorch"},

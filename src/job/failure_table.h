@@ -17,6 +17,7 @@ enum class Sign {
   Driver,      // driver
   DiskFull,    // disk-full
   WrongGpu,    // user-error: it names a GPU that the job does not have
+  NoGpu,       // it sees none at all: user-error where its step asks for none, else exit
   Mistake,     // user-error within the first minute, else exit: of the program or of its call
   Outage,      // exit: the network, or a server, did not answer
   Shell,       // user-error with exit code 126 or 127: what was to be executed is not there

@@ -26,6 +26,10 @@ inline constexpr std::size_t kLogTailBytes = 64 * 1024;
 inline constexpr std::string_view kNotItsGpu =
     "asked for a GPU that is not its own: a job sees only its own GPUs, the first is always cuda:0";
 
+/// What it meets whose step doesn't ask for a GPU: none is the default.
+inline constexpr std::string_view kSeesNoGpu =
+    "a job with gpus = 0 sees no GPU; gpus = 1 in its step, or --gpus 1, gives it one";
+
 /// The last line that names an error of CUDA or of one of its libraries, of the last 60.
 std::optional<std::string> find_cuda_error(std::string_view log_tail);
 
