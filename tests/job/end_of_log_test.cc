@@ -67,6 +67,7 @@ Outcome judge(const End& end, std::string log) {
   return classify({.exit_code = end.exit_code,
                    .signal = end.signal,
                    .duration_ns = 5 * kSecond,
+                   .asks_for_gpus = !end.name.starts_with("gpu-none-"),
                    .log_tail = std::move(log)});
 }
 
@@ -147,6 +148,23 @@ TEST(EndOfLog, TheDocumentationListsEachRow) {
       EXPECT_NE(page.find(cell), std::string::npos) << cell;
     }
   }
+}
+
+TEST(EndOfLog, AJobThatWasToSeeNoGpuIsToldHowToGetOne) {
+  Evidence none{.exit_code = 1,
+                .duration_ns = 600 * kSecond,
+                .asks_for_gpus = false,
+                .log_tail =
+                    "Traceback (most recent call last):\n  File \"train.py\", line 3\n"
+                    "RuntimeError: No CUDA GPUs are available\n"};
+  const Outcome outcome = classify(none);
+  EXPECT_EQ(outcome.cls, OutcomeClass::UserError) << "however late: no second start can heal it";
+  EXPECT_EQ(
+      outcome.reason,
+      "exit code 1: a job with gpus = 0 sees no GPU; gpus = 1 in its step, or --gpus 1, gives "
+      "it one (RuntimeError: No CUDA GPUs are available)");
+  none.asks_for_gpus = true;
+  EXPECT_EQ(classify(none).cls, OutcomeClass::Exit) << "its GPU may be broken";
 }
 
 TEST(EndOfLog, WhatWasHandledAboveChangesNothing) {
