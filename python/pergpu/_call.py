@@ -50,6 +50,8 @@ def main() -> None:
         _write(folder, {**head, **told}, pickled, buffers)
         raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
     _write(folder, head, pickled, buffers)
+    if _lives_on():
+        _tell_returned()
     _leave()
 
 
@@ -90,6 +92,31 @@ def flush() -> None:
                 stream.flush()
         except BaseException as error:  # it may run the function's code
             say(f"pergpu: can't write all that was printed: {_words(error)}")
+
+
+def _lives_on() -> bool:
+    """Whether its process can't end yet: an interpreter waits for threads and for children of multiprocessing."""
+    threading: Any = sys.modules.get("threading")
+    processes: Any = sys.modules.get("multiprocessing.process")
+    others: "list[Any]" = []
+    try:
+        if threading is not None:
+            others += [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
+        if processes is not None:
+            others += processes.active_children()
+        return any(not one.daemon for one in others)
+    except Exception:  # the function may have replaced anything
+        return False
+
+
+def _tell_returned() -> None:
+    """The result counts from now on, not from the end of the process (Future.see)."""
+    try:
+        from pergpu import _notify
+
+        _notify._tell(f"STATUS={_payload.RETURNED}", patience_s=1)
+    except Exception:  # then the result counts at the end
+        pass
 
 
 def _leave() -> None:

@@ -98,6 +98,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         """The call, in a line for people."""
         self._outcome: dict[str, Any] | None = None
         self._unread: _payload.Payload | Found | None = None
+        self._has_returned = False  # and its process goes on
         self._reading = threading.Lock()
         self._changing = threading.Lock()  # who asks and who tells may cancel at once
 
@@ -178,8 +179,9 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
 
     def kill(self, now: bool = False) -> None:
         """Ends it, wherever it is: SIGTERM, its grace, SIGKILL; `now`: SIGKILL at once.  Of a call that
-        runs the result is a JobFailed then."""
-        if not self.cancel() and not self.done():
+        runs the result is a JobFailed then; one that has returned, and whose process goes on, keeps its result."""
+        lives_on = self._has_returned and self._outcome is not None and self._outcome["state"] not in ENDED
+        if not self.cancel() and (lives_on or not self.done()):
             ask_json(["cancel", *(["--kill"] if now else []), str(self.job)])
 
     # What _calls.py tells it.
@@ -189,13 +191,17 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         self._outcome = outcome
         state = outcome["state"]
         if state in ("starting", "running", "stopping"):
-            self._start()
+            if self._start() and outcome.get("status") == _payload.RETURNED and not self._has_returned:
+                self._see_returned(outcome)
             return False
+        if state not in ENDED:
+            return False
+        if self._has_returned:
+            self._warn_unless_done(outcome)
+            return True
         if state == "cancelled" and self._state != "RUNNING":
             self.give_up()
             return True
-        if state not in ENDED:
-            return False
         if not self._start():
             return True
         try:
@@ -211,11 +217,26 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         elif found.head.get("initializer"):
             initializer_failed(self._calls, found)
         else:
-            if found.head["ok"] and state != "done":
-                words = f"{self.what} (job {outcome['id']}) has returned; after that its process ended as {state}: {outcome['reason']}"
-                warnings.warn(words, RuntimeWarning, stacklevel=2)
+            if found.head["ok"]:
+                self._warn_unless_done(outcome)
             self.finish(found, outcome)
         return True
+
+    def _see_returned(self, outcome: dict[str, Any]) -> None:
+        """It has returned, and its process goes on: threads of it, or children."""
+        try:
+            found = _payload.Payload(os.path.join(outcome["out"], "result"))
+        except (OSError, _payload.NotAPayload):
+            return  # its end will tell
+        if found.head["ok"] and found.head["attempt"] == outcome["attempt"]:
+            self._has_returned = True
+            self.finish(found, outcome)
+
+    def _warn_unless_done(self, outcome: dict[str, Any]) -> None:
+        state = outcome["state"]
+        if state != "done":
+            words = f"{self.what} (job {outcome['id']}) has returned; after that its process ended as {state}: {outcome['reason']}"
+            warnings.warn(words, RuntimeWarning, stacklevel=3)
 
     def finish(self, found: _payload.Payload | Found, outcome: dict[str, Any] | None) -> None:
         """It has returned or raised."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"pergpu payload 1\n"
 ALIGNMENT = 64
+RETURNED = "returned; its threads or children go on"  # a status: the result is written, and counts
 LARGE = 1 << 16  # bytes: smaller buffers stay in the pickle
 MAPPED_FROM = 1 << 20  # bytes: smaller buffers are read, which costs less than to map them
 

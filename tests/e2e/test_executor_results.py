@@ -92,22 +92,27 @@ with pool(1, reuse={reuse}) as executor:
     assert told == "[('of the parent', 1), ('of the parent', 1)]\nTrue 1\n"
 
 
-def test_a_result_counts_although_the_process_was_ended_after_it(home):
-    """A thread that lives on holds the process until the timeout."""
+@pytest.mark.parametrize("of", ["threading.Thread", "multiprocessing.Process"])
+def test_a_result_counts_from_the_return_whatever_holds_the_process_after_it(home, of):
     told = python(home, """
-import threading, warnings
+import multiprocessing, threading, warnings
 def lives_on():
-    threading.Thread(target=time.sleep, args=(1000,)).start()
+    %s(target=time.sleep, args=(1000,)).start()
     return "returned"
-with pool(1, timeout="1s", grace="1s", breaker=0) as executor:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    with pool(1, grace="1s") as executor:
         future = executor.submit(lives_on)
-        concurrent.futures.wait([future])
+        print(future.result(timeout=60), future.done(), future.outcome["state"])
+        future.kill()
+        while future.outcome["state"] not in ("cancelled", "failed"):
+            time.sleep(0.01)
     print(future.result(), future.outcome["state"])
-    print([str(one.message) for one in caught if "has returned" in str(one.message)])
-""")  # fmt: skip
-    assert told.splitlines()[0] == "returned timeout" and "after that its process ended as timeout" in told
+print([str(one.message) for one in caught if "has returned" in str(one.message)])
+""" % of)  # fmt: skip
+    lines = told.splitlines()
+    assert lines[:2] == ["returned True running", "returned cancelled"]
+    assert "after that its process ended as cancelled" in lines[2]
 
 
 @pytest.mark.parametrize("reuse", [False, True])
