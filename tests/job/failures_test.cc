@@ -110,8 +110,6 @@ TEST(EndOfAFailure, WhoLacksTheFirstGpuOrAnotherListIsNotSaidToNameOne) {
   for (const char* words :
        {"RuntimeError: Attempting to deserialize object on CUDA device 0 but "
         "torch.cuda.device_count() is 0. Please use torch.load with map_location",
-        "RuntimeError: No CUDA GPUs are available",
-        "RuntimeError: CUDA error: no CUDA-capable device is detected",
         "RuntimeError: /job:localhost/replica:0/task:0/device:GPU:0 unknown device.",
         "InvalidArgumentError: Cannot assign a device for operation a: node a was explicitly "
         "assigned "
@@ -124,6 +122,10 @@ TEST(EndOfAFailure, WhoLacksTheFirstGpuOrAnotherListIsNotSaidToNameOne) {
         "IndexError: list index out of range", "\nIndexError: list index out of range",
         "AssertionError: Invalid device ids"}) {
     EXPECT_EQ(class_in(words, false), std::nullopt) << words;
+  }
+  for (const char* words : {"RuntimeError: No CUDA GPUs are available",
+                            "RuntimeError: CUDA error: no CUDA-capable device is detected"}) {
+    EXPECT_EQ(class_in(words, false), OutcomeClass::Exit) << words;
   }
 }
 
