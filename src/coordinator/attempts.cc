@@ -230,12 +230,11 @@ void Coordinator::examine(LiveAttempt& live, const EngineEvent& end) {
       const gpu::GpuLane* facts = parts_.gpus->facts(uuid);
       gpus.emplace_back(uuid, facts == nullptr ? uuid : to_string(facts->id));
     }
-    std::int64_t since = attempt.starting_at.boot_ns;
-    // Neighbours had theirs, and looks come every second: an older one has not ended this attempt.
-    if (it->second.had_company) {
-      since = std::max(since, parts_.clock->now().boot_ns - kNeighbourly);
-    }
-    it->second.faults = gpu_care_.faults(look, gpus, since);
+    // A GPU that broke is broken for all. Of the errors of programs its neighbors had theirs, and
+    // looks come every second: an older one hasn't ended this attempt.
+    const std::int64_t notes_from =
+        it->second.had_company ? parts_.clock->now().boot_ns - kNeighbourly : 0;
+    it->second.faults = gpu_care_.faults(look, gpus, attempt.starting_at.boot_ns, notes_from);
     it->second.examining = false;
     on_engine(end);
   });

@@ -62,10 +62,11 @@ bool GpuCare::release(const std::string& uuid) {
 
 gpu::AttemptFaults GpuCare::faults(const GpuLook& look,
                                    const std::vector<std::pair<std::string, std::string>>& gpus,
-                                   std::int64_t started_boot_ns) const {
+                                   std::int64_t started_boot_ns,
+                                   std::int64_t notes_from_boot_ns) const {
   std::vector<gpu::AttemptGpu> asked;
   for (const auto& [uuid, name] : gpus) asked.push_back({uuid, name, held_.counted(uuid)});
-  return gpu::faults_of(look, xids_, asked, started_boot_ns);
+  return gpu::faults_of(look, xids_, asked, started_boot_ns, notes_from_boot_ns);
 }
 
 bool GpuCare::has_broken(const std::vector<std::string>& gpus, const GpuLook& look,

@@ -38,7 +38,7 @@ class GpuCare {
   /// REQUIRES: they are still that attempt's.
   gpu::AttemptFaults faults(const GpuLook& look,
                             const std::vector<std::pair<std::string, std::string>>& gpus,
-                            std::int64_t started_boot_ns) const;
+                            std::int64_t started_boot_ns, std::int64_t notes_from_boot_ns) const;
 
   /// One of them is lost, its driver advises a recovery, or it has reported an error of the
   /// hardware since then.

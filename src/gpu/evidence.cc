@@ -42,12 +42,16 @@ std::vector<std::int64_t> XidHistory::since(const std::string& uuid,
 }
 
 AttemptFaults faults_of(const GpuLook& look, const XidHistory& xids,
-                        const std::vector<AttemptGpu>& gpus, std::int64_t started_boot_ns) {
+                        const std::vector<AttemptGpu>& gpus, std::int64_t started_boot_ns,
+                        std::int64_t notes_from_boot_ns) {
   AttemptFaults faults;
   for (const AttemptGpu& gpu : gpus) {
+    const std::vector<std::int64_t> recent = xids.since(gpu.uuid, notes_from_boot_ns);
     for (const std::int64_t number : xids.since(gpu.uuid, started_boot_ns)) {
       const XidEntry* entry = xid_entry(number);
       const XidKind kind = entry != nullptr ? entry->kind : XidKind::Ignore;
+      const bool is_note = kind != XidKind::Hardware && kind != XidKind::Driver;
+      if (is_note && std::ranges::find(recent, number) == recent.end()) continue;
       std::string& words = kind == XidKind::Hardware ? faults.hardware
                            : kind == XidKind::Driver ? faults.driver
                                                      : faults.notes;

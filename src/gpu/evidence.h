@@ -37,8 +37,10 @@ class XidHistory {
 };
 
 /// `look`: asked for at the attempt's end; an incomplete one says little, and what it does not say
-/// is not invented.  `xids`: with those of that look.  REQUIRES: the GPUs are still the attempt's.
+/// is not invented.  `xids`: with those of that look.  What broke counts from the attempt's start
+/// on, notes only from `notes_from_boot_ns` on.  REQUIRES: the GPUs are still the attempt's.
 AttemptFaults faults_of(const GpuLook& look, const XidHistory& xids,
-                        const std::vector<AttemptGpu>& gpus, std::int64_t started_boot_ns);
+                        const std::vector<AttemptGpu>& gpus, std::int64_t started_boot_ns,
+                        std::int64_t notes_from_boot_ns = 0);
 
 }  // namespace pergpu::gpu

@@ -53,6 +53,18 @@ TEST(AttemptFaults, AreToldApartByWhoseTheyAre) {
   EXPECT_EQ(found.notes, "gpu0 reported " + xid_words(31)) << "once";
 }
 
+TEST(AttemptFaults, OfASharedGpuTheErrorsOfProgramsCountWhenTheyAreRecent) {
+  XidHistory history;
+  history.take({.xids = {{"GPU-a", 79, kStart}, {"GPU-a", 31, kStart}}});
+  const auto found = [&] {
+    return faults_of(looked(), history, {{"GPU-a", "gpu0"}}, kStart, kEnd - 5 * kSecond);
+  };
+  EXPECT_NE(found().hardware.find("Xid 79"), std::string::npos) << "it's broken for all";
+  EXPECT_EQ(found().notes, "") << "a neighbor's";
+  history.take({.xids = {{"GPU-a", 31, kEnd}}});
+  EXPECT_NE(found().notes.find("Xid 31"), std::string::npos);
+}
+
 TEST(AttemptFaults, AReadingCountsUnlessAPersonWaivedIt) {
   EXPECT_NE(faults(looked({.repair_pending = true}), {}).hardware, "");
   EXPECT_NE(faults(looked({.health = GpuHealth::Lost}), {}).hardware, "");
