@@ -18,7 +18,7 @@ def test_kills_lose_no_call(home, begun, reuse):  # noqa: F811
 def work(i, path={home.work + "/began"!r}):
     with open(path, "a") as began:
         began.write(".")
-    time.sleep(0.02)
+    time.sleep(0.06)
     return i * i
 with pool(4, reuse={reuse}, timeout=None, breaker=0) as executor:
     futures = [executor.submit(work, i) for i in range({CALLS})]
@@ -45,12 +45,14 @@ print(json.dumps([wrong, ended]))
         if what == "coordinator":
             home.kill_coordinator()
             continue
-        # One that is there: with fresh processes it may end by itself before it's hit.
-        pid = wait_until(lambda: rng.choice(home.processes(of_calls) or [0]), f"a process of {of_calls}")
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        # It may end by itself before it's hit; at the end there are none.
+        wait_until(lambda: process.poll() is not None or home.processes(of_calls), f"a process of {of_calls}")
+        with contextlib.suppress(ProcessLookupError, IndexError):
+            os.kill(rng.choice(home.processes(of_calls)), signal.SIGKILL)
             killed += 1
+    print(f"{killed} of {WORKERS} killed")
     wrong, ended = json.loads(rest_of(process).splitlines()[-1])
+    print(f"{len(ended)} calls ended by that")
     assert not wrong
     assert len(ended) <= killed and set(ended) <= {"killed by signal 9 (SIGKILL)"}
     wait_until(lambda: not any(alive(pid) for pid in home.processes(of_calls)), "the end of all calls")
