@@ -83,6 +83,8 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         kind = type(obj)
         if kind is _GlobalsOfMain:
             return vars, (self._main,)
+        if kind is types.CodeType:
+            return _with_file_name(obj, self.dispatch_table[types.CodeType](obj))
         if isinstance(obj, (type, types.FunctionType, _by_value.Cached)) and obj.__module__ == "__main__":
             name = obj.__qualname__
             if "." not in name:
@@ -111,6 +113,12 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
                 return importlib.import_module, (name,)
         reduced = super().reducer_override(obj)
         return _by_value.with_names(obj, reduced) if isinstance(obj, type) else reduced
+
+
+def _with_file_name(code: types.CodeType, reduced: Any) -> Any:
+    """Releases of cloudpickle since 3.1.1 leave the name out; without it a traceback has no line of the source."""
+    make, parts = reduced
+    return make, tuple(code.co_filename if type(part) is str and part == "<dynamic-code>" else part for part in parts)
 
 
 def _names_in(annotation: Any) -> Iterator[str]:
