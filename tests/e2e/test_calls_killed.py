@@ -53,6 +53,6 @@ print(json.dumps([wrong, ended]))
     print(f"{killed} of {WORKERS} killed")
     wrong, ended = json.loads(rest_of(process).splitlines()[-1])
     print(f"{len(ended)} calls ended by that")
-    assert not wrong
+    assert killed and not wrong
     assert len(ended) <= killed and set(ended) <= {"killed by signal 9 (SIGKILL)"}
     wait_until(lambda: not any(alive(pid) for pid in home.processes(of_calls)), "the end of all calls")
