@@ -74,7 +74,7 @@ void Coordinator::on_engine(const EngineEvent& e) {
                    if (is_new) {
                      record(id.job, event::Started{started.pid, started.start_ticks});
                    }
-                   // One that was lost while nobody was there hasn't failed by its time, either.
+                   // Without a keeper it is lost, however much of its time has passed.
                    if (started.has_keeper) arm_timers(live);
                    observe(live, started, is_new);
                    watch_gpu_memory();

@@ -135,9 +135,8 @@ class CircuitBreaker {
     std::int64_t timer_ns = 0;
     std::uint64_t scan = 0;  // its jobs are being held or let go; 0: they are not
     bool pauses = false;
-    std::int64_t slow_start_until_ns =
-        0;                   // boot clock: the first ones are looked at; 0: they are not
-    std::string noted = {};  // the row, as it was written last
+    std::int64_t slow_start_until_ns = 0;  // boot clock; 0: not begun
+    std::string noted = {};                // the row, as it was written last
   };
   using Visit = std::function<void(const Job&)>;
   using States = std::map<StepKey, State>;
