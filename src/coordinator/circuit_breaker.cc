@@ -14,6 +14,7 @@
 #include "coordinator/readiness.h"
 #include "coordinator/standstill.h"
 #include "job/failures.h"
+#include "job/retry_wait.h"
 
 namespace pergpu {
 namespace {
@@ -470,8 +471,8 @@ bool CircuitBreaker::choose(StepKey key, State& state) {
       const Readiness readiness = pergpu::readiness(*parts_.world, *job).readiness;
       if (readiness == Readiness::Doomed) doomed.push_back(job->id);
       if (readiness != Readiness::Ready) continue;
-      if (job->not_before_wall_ns > now.wall_ns) {
-        passes_over(job->not_before_wall_ns - now.wall_ns);
+      if (const std::int64_t wait = retry_wait_ns(*job, now, now.boot_ns); wait > 0) {
+        passes_over(wait);
         continue;
       }
       if (parts_.waits_for_folder(job->id)) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "coordinator/attempt_planner.h"
+#include "coordinator/began.h"
 #include "coordinator/cluster.h"
 #include "coordinator/expectation.h"
 #include "coordinator/expected_ends.h"
@@ -19,6 +20,7 @@
 #include "coordinator/readiness.h"
 #include "coordinator/submit_folders.h"
 #include "job/cpu_budget.h"
+#include "job/retry_wait.h"
 
 namespace pergpu {
 
@@ -230,13 +232,13 @@ void Coordinator::refresh(JobId id) {
         }
         if (folder_waits_->has(next)) break;
         const Instant now = parts_.clock->now();
-        if (job.not_before_wall_ns > now.wall_ns) {
+        const std::int64_t wait = retry_wait_ns(job, now, began_ns(lane_use_, now.boot_ns));
+        if (wait > 0) {
           if (!not_before_.contains(next)) {
-            not_before_[next] = parts_.timers->at(
-                now.boot_ns + (job.not_before_wall_ns - now.wall_ns), [this, next] {
-                  not_before_.erase(next);
-                  refresh(next);
-                });
+            not_before_[next] = parts_.timers->at(later_by(now.boot_ns, wait), [this, next] {
+              not_before_.erase(next);
+              refresh(next);
+            });
           }
           break;
         }

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include "coordinator/attempt_planner.h"
+#include "coordinator/began.h"
 #include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/describe.h"
 #include "coordinator/readiness.h"
 #include "coordinator/shell.h"
+#include "job/retry_wait.h"
 #include "job/text.h"
 
 namespace pergpu {
@@ -134,10 +136,8 @@ std::string Coordinator::where_on_cluster(const Job& job) const {
 /// What keeps a ready job from starting.
 std::string Coordinator::waiting_words(const Job& job) const {
   const Instant now = parts_.clock->now();
-  if (job.not_before_wall_ns > now.wall_ns) {
-    return fmt::format("waits {} before it is tried again",
-                       duration_text(job.not_before_wall_ns - now.wall_ns));
-  }
+  const std::int64_t wait = retry_wait_ns(job, now, began_ns(lane_use_, now.boot_ns));
+  if (wait > 0) return fmt::format("waits {} before it is tried again", duration_text(wait));
   if (is_on_cluster(job)) return cluster_->why(job.id);
   if (!parts_.local->may_start())
     return "what was left running by the coordinator before is being looked into";

@@ -9,6 +9,7 @@
 #include "coordinator/expectation.h"
 #include "coordinator/readiness.h"
 #include "job/growth.h"
+#include "job/retry_wait.h"
 
 namespace pergpu {
 namespace {
@@ -124,7 +125,7 @@ void ForecastInputBuilder::add_job(const Job& job, bool asked) {
   forecast.duration_ns = or_forever(expected.ns);
   const bool is_elsewhere = parts_.world->sweep_of(job).context.engine == kSlurm;
   forecast.cores = is_elsewhere ? 0 : expected.cores;  // they are another machine's
-  forecast.not_before_ns = std::max<std::int64_t>(job.not_before_wall_ns - parts_.now.wall_ns, 0);
+  forecast.not_before_ns = retry_wait_ns(job, parts_.now, parts_.now.boot_ns);
   add(job.id, std::move(forecast), asked, name_of(job));
 }
 
@@ -219,8 +220,7 @@ void ForecastInputBuilder::add_planned(const SweepSpec& file, const SubmitPlan& 
       forecast.cores = expected.cores;
       if (job != nullptr && job->state == JobState::Queued) {
         forecast.growths = growths_of(*job);
-        forecast.not_before_ns =
-            std::max<std::int64_t>(job->not_before_wall_ns - parts_.now.wall_ns, 0);
+        forecast.not_before_ns = retry_wait_ns(*job, parts_.now, parts_.now.boot_ns);
       }
       of_step_[key].push_back(add(entry.id, std::move(forecast), true,
                                   {.sweep = plan.reply.sweep,

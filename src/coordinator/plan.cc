@@ -112,7 +112,7 @@ Result<ForecastInput> Coordinator::plan_input(const PlanRequest& request,
     Result<SubmitPlan> plan = imagined ? plan_submit(world, file, context, now, {}, request.lost)
                                        : plan_checked(file, context, {}, request.lost);
     if (!plan) return std::move(plan).error();
-    const PlannedJobs planned(world, file, *plan, now.wall_ns);
+    const PlannedJobs planned(world, file, *plan, now);
     const Sweep sweep = planned.as_sweep(plan->sweep, context);
     declare(sweep, declared, machine.capacity);
     if (sweep.context.engine == kSlurm) {

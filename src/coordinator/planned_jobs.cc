@@ -8,10 +8,12 @@
 #include <unordered_set>
 #include <variant>
 
+#include "job/retry_wait.h"
+
 namespace pergpu {
 
 PlannedJobs::PlannedJobs(const World& world, const SweepSpec& file, const SubmitPlan& plan,
-                         std::int64_t now_wall_ns)
+                         Instant now)
     : file_(file) {
   const Sweep* known = world.sweep(plan.sweep);
   std::unordered_map<std::string_view, const row::Run*> new_runs;
@@ -57,7 +59,7 @@ PlannedJobs::PlannedJobs(const World& world, const SweepSpec& file, const Submit
         const Job& job = *world.job(entry.id);
         const bool again = requeued.contains(entry.id);
         entry.becomes = again ? JobState::Queued : job.state;
-        entry.waits = !again && job.not_before_wall_ns > now_wall_ns;
+        entry.waits = !again && retry_wait_ns(job, now, now.boot_ns) > 0;
         const Job* older = world.job(world.replaces(entry.id));
         if (older != nullptr && is_live(older->state)) entry.older = older->id;
       }
@@ -83,8 +85,8 @@ Sweep PlannedJobs::as_sweep(SweepId id, const SubmitContext& context) const {
     const auto slot = static_cast<std::size_t>(slots_[step]);
     if (sweep.steps.size() <= slot) sweep.steps.resize(slot + 1);
     sweep.steps[slot].spec = file_.steps[step];
-    sweep.open += std::ranges::count_if(entries_[step],
-                                        [](const Entry& entry) { return !is_ended(entry.becomes); });
+    sweep.open += std::ranges::count_if(
+        entries_[step], [](const Entry& entry) { return !is_ended(entry.becomes); });
   }
   return sweep;
 }

@@ -25,8 +25,7 @@ class PlannedJobs {
     JobId older = {};    // which lives; {}: there is none
   };
 
-  PlannedJobs(const World& world, const SweepSpec& file, const SubmitPlan& plan,
-              std::int64_t now_wall_ns);
+  PlannedJobs(const World& world, const SweepSpec& file, const SubmitPlan& plan, Instant now);
 
   const std::vector<Entry>& of_step(std::size_t step) const { return entries_[step]; }
   /// Queued, and all that it needs is there.

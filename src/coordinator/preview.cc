@@ -76,7 +76,7 @@ Result<SubmitPreview> Coordinator::preview(const SweepSpec& file, const SubmitCo
   plan->reply.remembered = std::move(remembered.said);
   SubmitPreview out;
   if (context.engine == kSlurm) {
-    PlannedJobs planned(*parts_.world, file, *plan, parts_.clock->now().wall_ns);
+    PlannedJobs planned(*parts_.world, file, *plan, parts_.clock->now());
     Result<std::vector<ArraySnapshot>> arrays = preview_arrays(
         file, context,
         [&](std::size_t step, std::size_t row) { return planned.of_step(step)[row].becomes; },
@@ -96,7 +96,7 @@ Result<SubmitPreview> Coordinator::preview(const SweepSpec& file, const SubmitCo
 /// before a start says otherwise.
 void Coordinator::rehearse(const SweepSpec& file, const SubmitContext& context,
                            const SubmitPlan& plan, SubmitPreview& out) const {
-  PlannedJobs planned(*parts_.world, file, plan, parts_.clock->now().wall_ns);
+  PlannedJobs planned(*parts_.world, file, plan, parts_.clock->now());
   ReadyQueue queue = queue_;
   Capacity capacity = capacity_;
   parts_.gpus->fill(capacity);
