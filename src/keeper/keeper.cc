@@ -26,6 +26,8 @@ constexpr std::int64_t kRecordAfterNs = 100'000'000;
 constexpr std::size_t kMostPending = 256 * 1024;  // unread by the coordinator: drop NOTIFY
 constexpr std::size_t kMostKept = 16;
 constexpr std::size_t kLongestDatagram = 4096;
+constexpr int kMostAtOnce = 1024;     // children reaped, datagrams read, in a turn
+constexpr int kMostDrained = 10'000;  // datagrams of the attempt before: more than a socket holds
 
 os::UniqueFd watch_children() {
   // Stops and continuations are of no interest.
@@ -85,7 +87,8 @@ void Keeper::wait_for_events() {
       {.fd = attempt_ ? attempt_->memory_fd() : -1, .events = POLLIN, .revents = 0},
   };
   timespec wait = {};
-  const std::optional<std::int64_t> next = next_time();
+  std::optional<std::int64_t> next = next_time();
+  if (more_children_) next = 0;
   if (next) {
     const std::int64_t left = std::max<std::int64_t>(*next - os::boot_now_ns(), 0);
     wait = {.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
@@ -95,7 +98,7 @@ void Keeper::wait_for_events() {
   if (fds[2].revents != 0) on_notify();
   if (fds[3].revents != 0 && ready_.is_ready()) notify("READY=1");
   if (fds[4].revents != 0) attempt_->on_memory(os::boot_now_ns());
-  if (fds[0].revents != 0) on_children();
+  if (fds[0].revents != 0 || more_children_) on_children();
   if (fds[1].revents != 0 && connection_) {
     on_connection(fds[1].revents);
   } else if (fds[1].revents != 0) {
@@ -107,10 +110,12 @@ void Keeper::wait_for_events() {
 void Keeper::on_children() {
   signalfd_siginfo ignored[4];
   (void)!::read(signals_.get(), ignored, sizeof ignored);
-  for (;;) {
+  more_children_ = true;
+  for (int i = 0; i < kMostAtOnce; ++i) {  // a job may start processes faster than they are reaped
     const os::ReapResult reaped = os::reap_any();
     if (reaped.child && attempt_) attempt_->on_reaped(*reaped.child, clock_.now());
     if (reaped.child) continue;
+    more_children_ = false;
     if (!reaped.any_left && attempt_ && attempt_->first_has_ended()) finish_attempt();
     return;
   }
@@ -390,13 +395,15 @@ void Keeper::tell(const Held& held) {
 
 void Keeper::drain_notify() {
   char datagram[kLongestDatagram];
-  while (options_.notify && os::receive_own(options_.notify.get(), datagram, sizeof datagram)) {
+  for (int i = 0; options_.notify && i < kMostDrained; ++i) {
+    if (!os::receive_own(options_.notify.get(), datagram, sizeof datagram)) return;
   }
 }
 
+/// A part of what came: a job may send faster than it is read.
 void Keeper::on_notify() {
   char datagram[kLongestDatagram];
-  for (;;) {
+  for (int i = 0; i < kMostAtOnce; ++i) {
     const Result<std::size_t> size =
         os::receive_own(options_.notify.get(), datagram, sizeof datagram);
     if (!size) return;

@@ -102,7 +102,8 @@ class Keeper {
   std::int64_t record_due_ns_ = 0;
   std::optional<std::int64_t> oom_kills_before_;  // of the machine, when the record was written
   AfterLoss after_loss_ = AfterLoss::Revive;
-  bool yields_ = false;  // others revive first
+  bool yields_ = false;         // others revive first
+  bool more_children_ = false;  // have ended than were reaped in the last turn
   ReviveSchedule revive_;
   std::optional<std::int64_t> exit_at_ns_;
   bool done_ = false;

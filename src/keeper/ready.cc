@@ -12,23 +12,36 @@
 namespace pergpu::keeper {
 namespace {
 
-/// Whether a line ends at or after `offset`.
-bool has_line_after(const std::string& path, off_t offset) {
-  const os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) return false;
-  struct stat st = {};
-  if (::fstat(fd.get(), &st) < 0) return false;
-  if (st.st_size < offset) offset = 0;  // it was truncated: all of it is new
-  char buffer[4096];
-  for (;;) {
-    const ssize_t n = ::pread(fd.get(), buffer, sizeof buffer, offset);
-    if (n <= 0) return false;
-    if (std::memchr(buffer, '\n', static_cast<std::size_t>(n)) != nullptr) return true;
-    offset += n;
-  }
+constexpr std::size_t kMostRead = 1u << 20;  // of the file, in a look
+constexpr int kMostEventReads = 16;          // of 4096 bytes each, in a look
+
+/// Nothing else is opened: a device may be one that acts when it is.
+os::UniqueFd open_regular(const std::string& path, struct stat& st) {
+  if (::stat(path.c_str(), &st) < 0 || !S_ISREG(st.st_mode)) return {};
+  os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd || ::fstat(fd.get(), &st) < 0 || !S_ISREG(st.st_mode)) return {};
+  return fd;
 }
 
 }  // namespace
+
+/// Whether a line ends in what was not read before.  A part of it in one look: the file may be as
+/// long as a disk, or be written to faster than it is read.
+bool ReadyWatch::has_line() {
+  struct stat st = {};
+  const os::UniqueFd fd = open_regular(path_, st);
+  if (!fd) return false;
+  if (st.st_size < read_to_) read_to_ = 0;  // it was truncated: all of it is new
+  char buffer[4096];
+  for (std::size_t read = 0; read < kMostRead;) {
+    const ssize_t n = ::pread(fd.get(), buffer, sizeof buffer, read_to_);
+    if (n <= 0) return false;
+    if (std::memchr(buffer, '\n', static_cast<std::size_t>(n)) != nullptr) return true;
+    read_to_ += n;
+    read += static_cast<std::size_t>(n);
+  }
+  return false;
+}
 
 void ReadyWatch::begin(const std::string& path) {
   fd_.reset();
@@ -36,7 +49,7 @@ void ReadyWatch::begin(const std::string& path) {
   path_ = path;
   watches_file_ = false;
   struct stat st = {};
-  size_at_start_ = ::stat(path.c_str(), &st) == 0 ? st.st_size : 0;
+  read_to_ = ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : 0;
   fd_.reset(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
   if (!fd_) return;
   const std::string folder = path.substr(0, path.rfind('/'));
@@ -52,7 +65,7 @@ void ReadyWatch::watch_file() {
 bool ReadyWatch::is_ready() {
   alignas(inotify_event) char buffer[4096];
   bool appeared = false;
-  for (;;) {
+  for (int reads = 0; reads < kMostEventReads; ++reads) {  // what is left is told again
     const ssize_t n = ::read(fd_.get(), buffer, sizeof buffer);
     if (n <= 0) break;
     const std::string_view name = std::string_view(path_).substr(path_.rfind('/') + 1);
@@ -66,7 +79,7 @@ bool ReadyWatch::is_ready() {
   if (appeared) watches_file_ = false;
   if (!appeared && !watches_file_) return false;  // another file of the folder
   watch_file();  // before the look, so that nothing is missed in between
-  if (!has_line_after(path_, size_at_start_)) return false;
+  if (!has_line()) return false;
   end();
   return true;
 }

@@ -1,5 +1,6 @@
 // Tells when a job has written the first whole line of its metrics file: its start-up is over.
-// inotify, so a silent job costs nothing.
+// inotify, so a silent job costs nothing.  Only a regular file is read, a bounded part of it at a
+// time: the job, or whoever may write to its folder, can put anything in its place.
 #pragma once
 
 #include <sys/types.h>
@@ -24,10 +25,11 @@ class ReadyWatch {
 
  private:
   void watch_file();
+  bool has_line();
 
   os::UniqueFd fd_;
   std::string path_;
-  off_t size_at_start_ = 0;
+  off_t read_to_ = 0;
   bool watches_file_ = false;
 };
 
