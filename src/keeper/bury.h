@@ -1,9 +1,10 @@
-// Ending the processes of an attempt whose keeper is dead.  Runs as a process of its own
-// (`pergpu-keeper --end-tree`), because it reads all of /proc and waits, which the deciding thread
-// of a coordinator must not.
+// Ending the processes of an attempt whose keeper is dead, and a keeper that does not answer with
+// all that is below it.  Runs as a process of its own (`pergpu-keeper --end-tree`, `--end-keeper`),
+// because it reads all of /proc and waits, which the deciding thread of a coordinator must not.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "os/process_tree.h"
 
@@ -11,5 +12,9 @@ namespace pergpu::keeper {
 
 /// Stops and kills until a look finds nothing (kTreeGone), at most for `limit_ns` (kTreeLeft).
 int end_tree(const os::TreeMarks& marks, std::int64_t limit_ns);
+
+/// The same for this keeper.  What is below it goes first: once it is gone nothing says of a
+/// process without any mark of its attempt whose it was.
+int end_keeper(const std::string& run_folder, std::int64_t id, std::int64_t limit_ns);
 
 }  // namespace pergpu::keeper

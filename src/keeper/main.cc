@@ -5,6 +5,7 @@
 //                 [--group-track V:DIR] [--group-memory V:DIR] [--group-cpu V:DIR]
 //   pergpu-keeper --end-tree --pid N --start-ticks N --marker TEXT --log PATH [--group DIR]…
 //                 --limit-ms N
+//   pergpu-keeper --end-keeper --id N --run-dir DIR --limit-ms N
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
@@ -30,6 +31,7 @@ constexpr int kUsage = 2;
 struct Arguments {
   Options keeper = {};
   bool end_tree = false;
+  bool end_keeper = false;
   pergpu::os::TreeMarks marks = {};
   std::int64_t limit_ms = 10'000;
 };
@@ -46,6 +48,10 @@ bool parse(int argc, char** argv, Arguments& out) {
     const std::string_view name = argv[i];
     if (name == "--end-tree") {
       out.end_tree = true;
+      continue;
+    }
+    if (name == "--end-keeper") {
+      out.end_keeper = true;
       continue;
     }
     if (i + 1 == argc) return false;
@@ -90,6 +96,7 @@ bool parse(int argc, char** argv, Arguments& out) {
   // Coordinators of the first release give no path: theirs was short, or there was no socket.
   if (out.keeper.notify_path.empty())
     out.keeper.notify_path = pergpu::keeper::notify_path(out.keeper.run_folder, out.keeper.id);
+  if (out.end_keeper) return out.keeper.id > 0 && !out.keeper.run_folder.empty();
   return out.end_tree || (out.keeper.listener && out.keeper.id > 0);
 }
 
@@ -112,6 +119,9 @@ int main(int argc, char** argv) {
   }
   if (arguments.end_tree)
     return pergpu::keeper::end_tree(arguments.marks, arguments.limit_ms * 1'000'000);
+  if (arguments.end_keeper)
+    return pergpu::keeper::end_keeper(arguments.keeper.run_folder, arguments.keeper.id,
+                                      arguments.limit_ms * 1'000'000);
 
   become_hard_to_end();
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0, 0, 0) < 0) {

@@ -5,10 +5,12 @@
 #include "os/process_tree.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -220,6 +222,44 @@ void kill_descendants() {
     if (!any_new) break;
   }
   for (const pid_t pid : found) ::kill(pid, SIGKILL);
+}
+
+std::vector<TreeMember> find_keepers(const std::string& run_folder, std::int64_t number) {
+  std::vector<TreeMember> out;
+  for (const pid_t pid : all_processes()) {
+    struct stat owner = {};
+    const std::string folder = "/proc/" + std::to_string(pid);
+    if (::stat(folder.c_str(), &owner) < 0 || owner.st_uid != ::geteuid()) continue;
+    const std::vector<std::string> words = arguments_of(pid);
+    const auto says = [&](std::string_view name, const std::string& value) {
+      const auto at = std::find(words.begin(), words.end(), name);
+      return at != words.end() && at + 1 != words.end() && (value.empty() || *(at + 1) == value);
+    };
+    if (!says("--listen-fd", "") || !says("--run-dir", run_folder) ||
+        !says("--id", std::to_string(number)))
+      continue;
+    std::optional<ProcStat> stat = read_stat(pid);
+    if (stat && !stat->ended()) out.push_back(member_of(*std::move(stat)));
+  }
+  return out;
+}
+
+void kill_from_root(const TreeMember& root) {
+  std::set<std::pair<pid_t, std::uint64_t>> stopped;
+  std::vector<TreeMember> below;
+  signal_member(root, SIGSTOP);
+  for (int round = 0; round < kMostStopRounds; ++round) {
+    bool any_new = false;
+    below = descendants_of(root.pid);
+    for (const TreeMember& member : below) {
+      if (!stopped.insert({member.pid, member.start_ticks}).second) continue;
+      any_new = true;
+      signal_member(member, SIGSTOP);
+    }
+    if (!any_new) break;
+  }
+  for (const TreeMember& member : below) signal_member(member, SIGKILL);
+  signal_member(root, SIGKILL);
 }
 
 std::vector<TreeMember> find_tree(const TreeMarks& marks) {

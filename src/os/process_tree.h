@@ -41,6 +41,14 @@ std::string why_left(const std::vector<TreeMember>& members);
 /// for, because a debugger holds them.
 std::string why_left_below(pid_t root);
 
+/// The living keeper of this number and run folder, by the words that it was started with; more
+/// than one where somebody has copied them.  Of this user only.
+std::vector<TreeMember> find_keepers(const std::string& run_folder, std::int64_t number);
+
+/// Stops `root`, so that it neither starts nor takes anything more, and everything below it, until
+/// nothing new appears; kills what is below it, then `root`.  Does not wait for their ends.
+void kill_from_root(const TreeMember& root);
+
 /// How the processes of an attempt without a keeper are recognised.
 struct TreeMarks {
   pid_t pid = 0;                         // its first process and session; 0: not known

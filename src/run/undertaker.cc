@@ -17,14 +17,16 @@
 namespace pergpu {
 namespace {
 
-constexpr std::size_t kAtOnce = 4;
+constexpr std::size_t kAtOnce = 8;
 constexpr std::int64_t kRoundMs = 10'000;
+constexpr std::int64_t kKeeperRoundMs = 3'000;
 constexpr std::int64_t kPauseNs = 5'000'000'000;
 
 }  // namespace
 
 struct Undertaker::Burial {
-  os::TreeMarks marks = {};
+  std::string key = {};  // a tree's marker, or a keeper's
+  std::vector<std::string> words = {};
   Callbacks callbacks = {};
   os::Spawned helper = {};
   os::UniqueFd said = {};  // what it printed: the processes that are left
@@ -57,11 +59,36 @@ Undertaker::~Undertaker() {
   for (const auto& [marker, burial] : burials_) end_helper(burial->helper);
 }
 
-void Undertaker::end(os::TreeMarks marks, Callbacks callbacks) {
+void Undertaker::end(const os::TreeMarks& marks, Callbacks callbacks) {
+  std::vector<std::string> words = {"--end-tree",
+                                    "--pid",
+                                    std::to_string(marks.pid),
+                                    "--start-ticks",
+                                    std::to_string(marks.start_ticks),
+                                    "--marker",
+                                    marks.marker,
+                                    "--log",
+                                    marks.log_path,
+                                    "--limit-ms",
+                                    std::to_string(kRoundMs)};
+  for (const std::string& group : marks.groups) words.insert(words.end(), {"--group", group});
+  enqueue(marks.marker, std::move(words), std::move(callbacks));
+}
+
+void Undertaker::end_keeper(const std::string& run_folder, KeeperId id, Callbacks callbacks) {
+  const std::string number = std::to_string(id.value);
+  enqueue("keeper " + number,
+          {"--end-keeper", "--id", number, "--run-dir", run_folder, "--limit-ms",
+           std::to_string(kKeeperRoundMs)},
+          std::move(callbacks));
+}
+
+void Undertaker::enqueue(std::string key, std::vector<std::string> words, Callbacks callbacks) {
   auto burial = std::make_shared<Burial>();
-  burial->marks = std::move(marks);
+  burial->key = std::move(key);
+  burial->words = std::move(words);
   burial->callbacks = std::move(callbacks);
-  burials_[burial->marks.marker] = burial;
+  burials_[burial->key] = burial;
   waiting_.push_back(burial);
   start_some();
 }
@@ -75,16 +102,9 @@ void Undertaker::start_some() {
 }
 
 void Undertaker::start(const std::shared_ptr<Burial>& burial) {
-  const os::TreeMarks& marks = burial->marks;
   os::SpawnPlan plan;
-  plan.argv = {keeper_program_, "--end-tree",
-               "--pid",         std::to_string(marks.pid),
-               "--start-ticks", std::to_string(marks.start_ticks),
-               "--marker",      marks.marker,
-               "--log",         marks.log_path,
-               "--limit-ms",    std::to_string(kRoundMs)};
-  for (const std::string& group : marks.groups)
-    plan.argv.insert(plan.argv.end(), {"--group", group});
+  plan.argv = {keeper_program_};
+  plan.argv.insert(plan.argv.end(), burial->words.begin(), burial->words.end());
   plan.cwd = "/";
   plan.parent_death_signal = SIGKILL;  // the next coordinator decides anew what is to be ended
   burial->said.reset(::memfd_create("pergpu-end-tree", MFD_CLOEXEC));
@@ -118,7 +138,7 @@ void Undertaker::start(const std::shared_ptr<Burial>& burial) {
 
 void Undertaker::gone(const Burial& burial) {
   const auto on_gone = burial.callbacks.on_gone;
-  burials_.erase(burial.marks.marker);
+  burials_.erase(burial.key);
   on_gone();
 }
 

@@ -1,5 +1,6 @@
-// Ends process trees whose keeper is dead, without blocking the deciding thread: each in a helper
-// process (`pergpu-keeper --end-tree`), few at a time, repeated until the tree is gone.
+// Ends process trees whose keeper is dead, and keepers that do not answer with what is below them,
+// without blocking the deciding thread: each in a helper process (`pergpu-keeper --end-tree`,
+// `--end-keeper`), few at a time, repeated until it is gone.
 //
 // Helpers end with their undertaker, killed coordinator or not: what one that outlived it killed
 // might be the next attempt.  REQUIRES: end() is called by a thread that lives as long.
@@ -11,7 +12,9 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "ids.h"
 #include "os/loop.h"
 #include "os/process_tree.h"
 
@@ -30,12 +33,15 @@ class Undertaker {
     std::function<void(const std::string& why)> on_left;
   };
   /// Callbacks never run inside the call.
-  void end(os::TreeMarks marks, Callbacks callbacks);
+  void end(const os::TreeMarks& marks, Callbacks callbacks);
+  /// The keeper of this number, killed with everything below it.
+  void end_keeper(const std::string& run_folder, KeeperId id, Callbacks callbacks);
   /// No further round for the tree of this marker, and no callback: its keeper lives.
   void cancel(const std::string& marker);
 
  private:
   struct Burial;
+  void enqueue(std::string key, std::vector<std::string> words, Callbacks callbacks);
   void start_some();
   void start(const std::shared_ptr<Burial>& burial);
   void gone(const Burial& burial);
@@ -45,7 +51,7 @@ class Undertaker {
   std::string keeper_program_;
   std::deque<std::shared_ptr<Burial>> waiting_;
   std::size_t running_ = 0;
-  std::map<std::string, std::shared_ptr<Burial>> burials_;  // by marker, until the tree is gone
+  std::map<std::string, std::shared_ptr<Burial>> burials_;  // by key, until it is gone
   std::shared_ptr<bool> alive_;  // timers and watches may fire after our end
 };
 
