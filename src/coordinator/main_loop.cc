@@ -276,7 +276,10 @@ int coordinator_main(const CoordinatorOptions& options) {
                      .boot_id = boot_id,
                      .groups = groups,
                      .on_event = on_engine,
-                     .keepers_end_alone = task.has_value()});
+                     .keepers_end_alone = task.has_value(),
+                     .grace_of = [&world](AttemptId id) -> std::chrono::nanoseconds {
+                       return world.step_of(*world.job(id.job)).spec.grace;
+                     }});
   FakeEngine fake(
       clock, [&](std::int64_t at, std::function<void()> f) { return loop.at(at, std::move(f)); },
       on_engine);

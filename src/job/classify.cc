@@ -220,6 +220,10 @@ bool may_be_the_machine(StopCause stop) {
 
 Outcome classify(const Evidence& evidence) {
   Verdict v = verdict(evidence);
+  // What was asked for stands, and this is why nothing more is known of the end.
+  if (evidence.stop && evidence.lost && !evidence.lost_why.empty()) {
+    v.reason += "; " + evidence.lost_why;
+  }
   if (!evidence.gpu_notes.empty() && v.cls != OutcomeClass::Ok) {
     v.reason += "; " + evidence.gpu_notes;
   }

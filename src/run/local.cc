@@ -122,6 +122,7 @@ LocalEngine::LocalEngine(os::Loop& loop, os::Clock& clock, Config config)
             .groups = config_.groups,
             .keepers_end_alone = config_.keepers_end_alone},
       undertaker_(loop, config_.keeper_program),
+      stop_watch_(watch_parts()),
       stack_writer_(loop, config_.pergpu_program),
       alive_(std::make_shared<bool>(true)) {}
 
@@ -129,6 +130,7 @@ LocalEngine::~LocalEngine() {
   *alive_ = false;
   if (trim_timer_ != 0) loop_.cancel(trim_timer_);
   if (adopt_timer_ != 0) loop_.cancel(adopt_timer_);
+  if (wake_timer_ != 0) loop_.cancel(wake_timer_);
 }
 
 // ---- choosing a keeper -----------------------------------------------------------------------
@@ -211,18 +213,23 @@ void LocalEngine::start(LaneId lane, AttemptPlan plan) {
   keeper->assigned = false;
   keeper->attempt = id;
   Tracked& tracked = attempts_[id];
-  tracked = {.keeper = keeper->link->id(), .log_path = plan.log_path};
+  tracked = {.keeper = keeper->link->id(), .log_path = plan.log_path, .grace = plan.grace};
+  watch_stopped();
   const std::vector<int> leases = plan.lease_fds;
   keeper->link->send(to_wire(std::move(plan), keeper->link->pid()), leases);
 }
 
 void LocalEngine::stop(AttemptId id, StopHow how) {
   const auto it = attempts_.find(id);
+  // Of one that its keeper has not told of yet Started, when it comes, brings the stop again.
+  if (expected_.contains(id)) return watch_stop(id, how);
   if (it == attempts_.end() || it->second.ended) return;
   it->second.stop = how;
   const auto keeper = keepers_.find(it->second.keeper);
   if (keeper == keepers_.end()) return;  // its tree is being ended already
+  (void)wake(it->second.keeper);
   keeper->second.link->send(keeper::Stop{.id = id, .kill = how == StopHow::Kill});
+  watch_stop(id, how);
 }
 
 void LocalEngine::signal(AttemptId id, int number) {
@@ -286,6 +293,7 @@ void LocalEngine::release(bool revive) {
   for (auto& [id, keeper] : keepers_) keeper.link->send(keeper::Quit{.revive = revive});
   keepers_.clear();
   keeper_of_lane_.clear();
+  stop_watch_.forget_all();
   attempts_.clear();
   expected_.clear();
   unexpected_.clear();

@@ -8,8 +8,12 @@
 // its processes are found and ended, and only when none is left it is reported as Lost.  A keeper
 // is gone when its process is, or when nobody listens on its socket; a connection that breaks
 // proves nothing and is made again.
+//
+// A job may stop its keeper (SIGSTOP): the keeper is made to go on.  One that does not end what it
+// was told to end, and does not answer, is ended with everything below it (stop_watch.h).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -24,6 +28,7 @@
 #include "run/engine.h"
 #include "run/keeper_link.h"
 #include "run/stack_writer.h"
+#include "run/stop_watch.h"
 #include "run/undertaker.h"
 
 namespace pergpu {
@@ -40,6 +45,8 @@ class LocalEngine final : public Engine {
     std::function<void(const EngineEvent&)> on_event = {};
     bool keepers_end_alone = false;          // keeper_link.h
     std::int64_t answer_ns = 5'000'000'000;  // what a found keeper has to say what it holds
+    /// From SIGTERM to SIGKILL, of an attempt that an earlier coordinator has started.
+    std::function<std::chrono::nanoseconds(AttemptId)> grace_of = {};
   };
   LocalEngine(os::Loop& loop, os::Clock& clock, Config config);
   ~LocalEngine() override;
@@ -67,6 +74,7 @@ class LocalEngine final : public Engine {
     bool assigned = false;                      // chosen for a start that has not come yet
     std::optional<AttemptId> attempt = std::nullopt;
     bool state_wanted = false;  // found, or connected to again: its STATE is still to come
+    bool was_asked = false;     // for a sign of life, which is still to come
     std::int64_t idle_since_ns = 0;
     std::int64_t pause_ns = 0;  // before it is connected to again
     /// Than this process to give to jobs, or it is of an earlier release: it starts none any more.
@@ -80,6 +88,7 @@ class LocalEngine final : public Engine {
     std::int32_t pid = 0;
     std::uint64_t start_ticks = 0;
     std::string log_path = {};
+    std::optional<std::chrono::nanoseconds> grace = std::nullopt;  // of its plan
     std::vector<std::string> groups = {};  // control groups, as its keeper told
     bool started_told = false;
     bool ended = false;
@@ -109,6 +118,18 @@ class LocalEngine final : public Engine {
                   bool has_keeper = true);
   void on_failed(KeeperId id, const keeper::SpawnFailed& failed);
   void on_exited(KeeperId id, const keeper::Exited& exited);
+
+  // What is to end although its keeper does not see to it (local_stop.cc).
+  StopWatch::Parts watch_parts();
+  void watch_stop(AttemptId id, StopHow how);
+  KeeperId holder_of(AttemptId id) const;
+  bool is_pending(AttemptId id) const;
+  void ask_keeper(KeeperId id);
+  bool has_answered(KeeperId id) const;
+  void end_keeper(AttemptId id, KeeperId keeper);
+  void watch_stopped();
+  void wake_keepers();
+  bool wake(KeeperId id) const;
 
   void on_keeper_broken(KeeperId id, const std::string& why);
   void reconnect(KeeperId id);
@@ -151,6 +172,7 @@ class LocalEngine final : public Engine {
   Config config_;
   KeeperSite site_;
   Undertaker undertaker_;
+  StopWatch stop_watch_;
   StackWriter stack_writer_;
   std::map<KeeperId, Keeper> keepers_;
   std::map<LaneId, KeeperId> keeper_of_lane_;
@@ -159,6 +181,7 @@ class LocalEngine final : public Engine {
   std::set<AttemptId> unexpected_;                 // run, or may, and nobody knows them
   std::set<KeeperId> unreachable_;                 // have a socket, could not be connected to yet
   std::set<KeeperId> foreign_;                     // of another home
+  std::set<KeeperId> silent_;                      // did not answer and were ended, or are being
   bool unlisted_ = false;                          // the run folder could not be read yet
   std::vector<std::unique_ptr<KeeperLink>> leaving_;
   bool is_adopting_ = false;  // not every keeper has said what it holds
@@ -167,6 +190,7 @@ class LocalEngine final : public Engine {
   bool knows_numbers_ = false;
   os::Loop::TimerId trim_timer_ = 0;
   os::Loop::TimerId adopt_timer_ = 0;
+  os::Loop::TimerId wake_timer_ = 0;
   std::shared_ptr<bool> alive_;
 };
 

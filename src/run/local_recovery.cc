@@ -24,6 +24,7 @@ constexpr std::int64_t kSecondNs = 1'000'000'000;
 constexpr std::int64_t kShortestPauseNs = kSecondNs / 50;
 constexpr std::int64_t kLongestPauseNs = 30 * kSecondNs;
 constexpr std::string_view kRecordSuffix = ".rec";
+const std::string kSilent = "its keeper did not answer, and was ended with it";
 
 /// "k17" -> 17, also "k17.rec" with `suffix`; 0: another file.
 std::int64_t keeper_number(std::string_view name, std::string_view suffix) {
@@ -86,9 +87,10 @@ void LocalEngine::on_keeper_gone(KeeperId id, const std::string& why) {
   }
   Records records;
   read_record(id, records);
+  const std::string& reason = silent_.contains(id) ? kSilent : why;
   if (!record_serves) ::unlink(keeper::record_path(site_.run_dir, id.value).c_str());
   if (orphans.empty()) remove_group_of(id);
-  for (const AttemptId attempt : orphans) recover(attempt, why, records);
+  for (const AttemptId attempt : orphans) recover(attempt, reason, records);
   if (keepers_.empty()) schedule_trim();
   adopt_found();
 }
@@ -190,6 +192,7 @@ void LocalEngine::adopt(std::vector<ExpectedAttempt> expected) {
   is_adopting_ = true;
   starts_wait_ = true;
   find_keepers();
+  watch_stopped();
   const std::int64_t now = clock_.now().boot_ns;
   adopt_timer_ = loop_.at(now + config_.answer_ns, [this] {
     adopt_timer_ = 0;
@@ -238,6 +241,8 @@ void LocalEngine::on_state(KeeperId id, const keeper::State& state,
                            std::vector<os::UniqueFd> leases) {
   if (!is_of_this_home(state)) return leave_alone(id);
   Keeper& keeper = keepers_.at(id);
+  keeper.was_asked = false;
+  if (!keeper.state_wanted) return;  // a sign of life: what it holds is known
   keeper.link->know(state.pid, state.start_ticks);
   keeper.idle_since_ns = clock_.now().boot_ns;
   keeper.pause_ns = 0;
@@ -449,7 +454,7 @@ void LocalEngine::recover_expected(const ExpectedAttempt& one, const Records& re
                        .pid = one.pid,
                        .start_ticks = one.start_ticks,
                        .log_path = one.out + "/log.txt"};
-  recover(one.id, "its keeper was killed", records);
+  recover(one.id, silent_.contains(one.keeper) ? kSilent : "its keeper was killed", records);
 }
 
 }  // namespace pergpu

@@ -139,6 +139,12 @@ TEST(Classify, AStopOfOursIsNoSuccessEvenWithExitCodeZero) {
 
 TEST(Classify, LostOnlyWhenTheTreeIsProvenGone) {
   EXPECT_EQ(classify({.lost = true, .lost_why = "its keeper was killed"}).cls, OutcomeClass::Lost);
+  const Outcome stopped = classify({.lost = true,
+                                    .lost_why = "its keeper was killed",
+                                    .stop = StopCause::Timeout,
+                                    .stop_reason = "stopped after its timeout of 3 s"});
+  EXPECT_EQ(stopped.cls, OutcomeClass::Timeout);
+  EXPECT_EQ(stopped.reason, "stopped after its timeout of 3 s; its keeper was killed");
   EXPECT_EQ(classify({.lost = true, .proven_gone = false}).cls, OutcomeClass::Unknown);
 }
 
