@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "coordinator/coordinator.h"
+#include "coordinator/unheard.h"
 #include "job/classify.h"
 #include "job/text.h"
 
@@ -80,7 +81,11 @@ void Coordinator::stop_attempt(const Job& job, StopCause cause, const std::strin
   if (!already || outranks || (at_once && !job.last->stop_at_once)) {
     record(job.id, event::Stopping{cause, reason, at_once});
   }
-  if (!live.sent) return;  // launch() or Started will see the state
+  if (is_unheard(live)) {  // its keeper may never answer; if it does, Started sees the state
+    return parts_.journal->then(
+        [engine = live.engine, id = live.id, how] { engine->stop(id, how); });
+  }
+  if (!live.sent) return;  // launch() will see the state
   if (live.has_ended()) return;
   if (notice) return give_notice(live);
   // A second cancel does not cut short what the first one granted.

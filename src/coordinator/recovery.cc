@@ -9,8 +9,14 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/expectation.h"
 #include "coordinator/mps_daemons.h"
+#include "coordinator/unheard.h"
 
 namespace pergpu {
+namespace {
+
+constexpr std::int64_t kToAnswer = 15 * kSecond;
+
+}  // namespace
 
 void Coordinator::recover() {
   const World& world = *parts_.world;
@@ -83,6 +89,19 @@ void Coordinator::recover() {
   notices_->recover();
   parts_.local->adopt(std::move(local));
   parts_.fake->adopt(std::move(fake));
+  // By then a keeper that lives has answered, as a rule.  The limits of what it has hold anyway,
+  // and what was to stop still is.  What resists its burial has no keeper: it is lost, not late.
+  if (live_.empty()) return;
+  parts_.timers->at(parts_.clock->now().boot_ns + kToAnswer, [this] {
+    for (auto& [id, live] : live_) {
+      if (!is_unheard(live) || !live.resists.empty()) continue;
+      const Attempt& attempt = *parts_.world->job(id)->last;
+      if (attempt.started_at.boot_ns != 0) arm_timers(live);
+      if (attempt.stop) {
+        live.engine->stop(live.id, attempt.stop_at_once ? StopHow::Kill : StopHow::TermThenKill);
+      }
+    }
+  });
 }
 
 }  // namespace pergpu
