@@ -15,6 +15,7 @@ from ._program_calls import CommandFailed, ask_json
 
 _TRIES = 20
 _LONGEST_PAUSE = 5.0  # seconds
+_STOPPED = "the coordinator was stopped"
 _HELLO = {"hello": 1, "version": "0.1.0"}
 
 
@@ -43,6 +44,7 @@ class Link:
         self._told = threading.Event()
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
+        self._has_begun = False
         self._thread = threading.Thread(target=self._run, name="pergpu-link", daemon=True)
         if sweep_id is not None:
             self._told.set()
@@ -99,14 +101,18 @@ class Link:
                 return self._on_lost(str(error))
             except (OSError, ValueError, CommandFailed) as error:
                 why = str(error)
+            if _STOPPED in why:  # somebody has: the next command that is typed starts one
+                self._closed.wait(_LONGEST_PAUSE)
+                continue
             failed += 1
             if failed == _TRIES:
                 return self._on_lost(why)
             self._closed.wait(min(0.05 * 2**failed, _LONGEST_PAUSE) if failed > 1 else 0)
 
     def _connected(self) -> io.BufferedReader:
-        """To the coordinator, which is started where there is none."""
-        place = ask_json(["coordinator", "start"])["socket"]
+        """To the coordinator, which is started where there is none, but not again after a stop."""
+        unless = ["--unless-stopped"] if self._has_begun else []
+        place = ask_json(["coordinator", "start", *unless])["socket"]
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as ours:
             # A path may be longer than the 107 bytes that fit into the address of a socket.
             folder = os.open(os.path.dirname(place), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -123,6 +129,7 @@ class Link:
             watch = {"op": "watch", "sweep_id": self._sweep_id, "grows": True, "without_runs": True}
             self._socket.sendall(f"{json.dumps(_HELLO)}\n{json.dumps(watch)}\n".encode())
             self._take(json.loads(stream.readline() or "{}"))
+            self._has_begun = True
             return stream
         except BaseException:
             stream.close()

@@ -12,6 +12,7 @@
 
 #include "cli/start.h"
 #include "coordinator/shell.h"
+#include "coordinator/stop_mark.h"
 #include "os/clock.h"
 #include "os/terminal.h"
 
@@ -74,6 +75,11 @@ Result<Connection> Client::connect() {
   if (absent && start_ == Start::Never) {
     return Error{ErrorKind::NotFound, 0, "no coordinator is running (home " + place_.home + ")"};
   }
+  // Whoever watches or waits did not ask for another one after a stop.
+  const bool was_connected = peer_.pid != 0;
+  if (absent && was_connected && !stop_mark(place_.home).empty()) {
+    return Error{ErrorKind::NotFound, 0, kStoppedWords};
+  }
   if (absent) connection = start_coordinator(place_, kStart);
   if (connection && !is_of(place_, connection->peer())) {
     return Error{ErrorKind::Denied, 0,
@@ -106,7 +112,8 @@ bool Client::replace_if_idle_and_older(Connection& connection) {
 }
 
 bool Client::ask_to_leave(Connection& connection) {
-  if (!connection.send(to_line({{"op", "stop"}, {"kill", false}}) + "\n")) return false;
+  const json request = {{"op", "stop"}, {"kill", false}, {"replaced", true}};
+  if (!connection.send(to_line(request) + "\n")) return false;
   // It has left when it closes the connection: the first read is the reply, the second the end.
   for (int reads = 0; reads < 2; ++reads) {
     const Result<std::string> left = connection.read_line(kGreeting);
@@ -193,6 +200,7 @@ Result<json> Client::call(const json& request, const std::vector<std::string>& m
       return reply;
     }
     Error error = std::move(line).error();
+    if (error.kind == ErrorKind::NotFound && peer_.pid != 0) error.kind = ErrorKind::Unavailable;
     if (error.kind != ErrorKind::Io) return error;
     const std::optional<milliseconds> pause = backoff_.next(clock.now().boot_ns);
     if (!pause) {

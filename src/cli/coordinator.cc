@@ -13,6 +13,7 @@
 #include "cli/exit_code.h"
 #include "cli/user_unit.h"
 #include "coordinator/main_loop.h"
+#include "coordinator/stop_mark.h"
 #include "gpu/probe_main.h"
 #include "os/cgroup_site.h"
 #include "os/file.h"
@@ -25,22 +26,40 @@ namespace {
 
 using nlohmann::json;
 
-int run(bool foreground, std::int32_t succeeds) {
+struct RunOptions {
+  bool foreground = false;
+  bool was_asked_for = false;
+  std::int32_t succeeds = 0;
+};
+
+int run(const RunOptions& options) {
   Result<Place> place = find_place();
   if (!place) return fail(place.error());
   return coordinator_main({.home = place->home,
                            .run_dir = place->run_dir,
-                           .foreground = foreground,
-                           .succeeds = succeeds});
+                           .foreground = options.foreground,
+                           .was_asked_for = options.was_asked_for,
+                           .succeeds = options.succeeds});
 }
 
-int status(bool as_json, Client::Start start) {
+struct StatusOptions {
+  bool as_json = false;
+  bool unless_stopped = false;  // of `start`: fails after `stop`
+};
+
+int status(const StatusOptions& options, Client::Start start) {
+  if (options.unless_stopped) {
+    const Result<Place> place = find_place();
+    if (place && !stop_mark(place->home).empty()) {
+      return fail({ErrorKind::Unavailable, 0, kStoppedWords});
+    }
+  }
   const Result<json> reply = ask({{"op", "status"}}, start);
   if (!reply) {
     fail(reply.error());
     return kUnreachable;
   }
-  if (as_json) {
+  if (options.as_json) {
     print(output_line(*reply));
     return kOk;
   }
@@ -129,12 +148,16 @@ void add_coordinator(CLI::App& program, Invocation& invocation) {
   command->footer("Example:\n  pergpu coordinator status");
 
   const auto add_status = [&](const char* name, const char* summary, Client::Start start) {
-    auto as_json = std::make_shared<bool>(false);
+    auto options = std::make_shared<StatusOptions>();
     CLI::App* shows = command->add_subcommand(name, summary);
-    shows->add_flag("--json", *as_json, "one JSON value on stdout");
+    shows->add_flag("--json", options->as_json, "one JSON value on stdout");
+    if (start == Client::Start::IfNeeded) {
+      shows->add_flag("--unless-stopped", options->unless_stopped, "for programs that wait")
+          ->group("");
+    }
     shows->footer(fmt::format("Example:\n  pergpu coordinator {} --json", name));
-    shows->callback([as_json, start, &invocation] {
-      invocation.action = [as_json, start] { return status(*as_json, start); };
+    shows->callback([options, start, &invocation] {
+      invocation.action = [options, start] { return status(*options, start); };
     });
   };
   add_status("status", "is one running, and what it has", Client::Start::Never);
@@ -153,15 +176,15 @@ void add_coordinator(CLI::App& program, Invocation& invocation) {
   enable_command->footer("Example:\n  pergpu coordinator enable");
   enable_command->callback([&invocation] { invocation.action = enable; });
 
-  auto foreground = std::make_shared<bool>(false);
+  auto options = std::make_shared<RunOptions>();
   CLI::App* run_command = command->add_subcommand("run", "be the coordinator")->group("");
-  run_command->add_flag("--foreground", *foreground,
+  run_command->add_flag("--foreground", options->foreground,
                         "a service: stays when there is nothing to do");
-  auto succeeds = std::make_shared<std::int32_t>(0);
-  run_command->add_option("--succeed", *succeeds, "process that was asked to leave");
-  run_command->callback([foreground, succeeds, &invocation] {
-    invocation.action = [foreground, succeeds] { return run(*foreground, *succeeds); };
-  });
+  run_command->add_flag("--asked-for", options->was_asked_for,
+                        "by a command: starts although the last one was stopped");
+  run_command->add_option("--succeed", options->succeeds, "process that was asked to leave");
+  run_command->callback(
+      [options, &invocation] { invocation.action = [options] { return run(*options); }; });
 }
 
 void add_probe(CLI::App& program, Invocation& invocation) {

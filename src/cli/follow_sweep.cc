@@ -55,10 +55,7 @@ class SweepFollower {
         signs_(STDERR_FILENO, !output.no_bell, !output.no_osc),
         watch_(*loop_, client_, {{"op", "watch"}, {"sweep_id", sweep_id}},
                {.on_event = [this](const json& event) { on_event(event); },
-                .on_gap =
-                    [this](const std::string&) {
-                      tell("the coordinator is gone; another one takes over");
-                    },
+                .on_gap = [this](const std::string& words) { tell(words); },
                 .on_failed = [this](const Error& why) { leave(fail_with(why)); }}) {}
 
   int follow() {

@@ -63,7 +63,7 @@ Result<os::Spawned> spawn_coordinator(const Place& place, pid_t predecessor) {
       ::open(place.log().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!log) return os_error("open " + place.log());
   os::SpawnPlan plan;
-  plan.argv = {*executable, "coordinator", "run"};
+  plan.argv = {*executable, "coordinator", "run", "--asked-for"};
   if (predecessor != 0) {
     plan.argv.insert(plan.argv.end(), {"--succeed", std::to_string(predecessor)});
   }

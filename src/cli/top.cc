@@ -144,8 +144,8 @@ class Top {
         watch_(*loop_, client_, request(),
                {.on_event = [this](const json& event) { on_event(event); },
                 .on_gap =
-                    [this](const std::string&) {
-                      snapshot_.trouble = "the coordinator is gone; another one takes over";
+                    [this](const std::string& words) {
+                      snapshot_.trouble = words;
                       draw_soon();
                     },
                 .on_failed = [this](const Error& why) { leave(why); }}) {}

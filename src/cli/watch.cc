@@ -2,12 +2,21 @@
 // the pauses between the tries are timers, so signals are answered in them.
 #include "cli/watch.h"
 
+#include <utility>
+
+#include "coordinator/stop_mark.h"
 #include "os/child.h"
 #include "os/clock.h"
 
 namespace pergpu::cli {
 
 using nlohmann::json;
+
+namespace {
+
+constexpr char kGoneWords[] = "the coordinator is gone; another one takes over";
+
+}  // namespace
 
 Watch::Watch(os::Loop& loop, Client& client, const json& request, Callbacks callbacks)
     : loop_(loop), client_(client), request_(to_line(request)), callbacks_(std::move(callbacks)) {}
@@ -20,9 +29,13 @@ void Watch::start() {
   retry_ = 0;
   while (os::reap_any().child) {
   }  // coordinators that we started and that have ended
+  const bool was_connected = client_.peer().pid != 0;
   Result<Connection> connection = client_.connect();
   if (!connection && connection.error().kind == ErrorKind::Io) {
-    return try_again(connection.error());
+    return try_again();
+  }
+  if (!connection && connection.error().kind == ErrorKind::NotFound && was_connected) {
+    return await_command();
   }
   if (!connection) {
     over_ = true;
@@ -30,13 +43,14 @@ void Watch::start() {
   }
   auto stream = os::LineStream::open(loop_, connection->release(),
                                      {.on_line = [this](std::string_view line) { on_line(line); },
-                                      .on_close = [this](const Error& why) { on_close(why); }},
+                                      .on_close = [this](const Error&) { on_close(); }},
                                      std::size_t{1} << 31);
   if (!stream) {
     over_ = true;
     return callbacks_.on_failed(stream.error());
   }
   stream_ = std::move(*stream);
+  is_stopped_ = false;
   stream_->send(request_);
 }
 
@@ -55,13 +69,14 @@ void Watch::on_line(std::string_view line) {
   if (event.is_object() && event.contains("event")) callbacks_.on_event(event);
 }
 
-void Watch::on_close(const Error& why) {
+void Watch::on_close() {
   stream_.reset();
-  if (!over_) try_again(why);
+  if (!over_) try_again();
 }
 
-void Watch::try_again(const Error& why) {
-  callbacks_.on_gap(why.message);
+void Watch::try_again() {
+  if (!stop_mark(client_.place().home).empty()) return await_command();
+  callbacks_.on_gap(kGoneWords);
   os::RealClock clock;
   const Instant now = clock.now();
   const auto pause = backoff_.next(now.boot_ns);
@@ -73,6 +88,13 @@ void Watch::try_again(const Error& why) {
              client_.place().log()});
   }
   retry_ = loop_.at(now.boot_ns + pause->count() * 1'000'000, [this] { start(); });
+}
+
+/// It was stopped: only what somebody types starts another one, and that is followed then.
+void Watch::await_command() {
+  constexpr std::int64_t kPauseNs = 500'000'000;
+  if (!std::exchange(is_stopped_, true)) callbacks_.on_gap(kStoppedWords);
+  retry_ = loop_.at(os::boot_now_ns() + kPauseNs, [this] { start(); });
 }
 
 }  // namespace pergpu::cli

@@ -1,6 +1,7 @@
 // A stream of changes from the coordinator, on an event loop, that outlives coordinators: when the
 // connection breaks it connects again (starting a new coordinator if need be, with the back-off of
-// cli/client.h), sends its request again and goes on with a fresh snapshot.
+// cli/client.h, but none after `pergpu coordinator stop`: then it waits for one), sends its request
+// again and goes on with a fresh snapshot.
 #pragma once
 
 #include <functional>
@@ -19,8 +20,8 @@ class Watch {
  public:
   struct Callbacks {
     std::function<void(const nlohmann::json& event)> on_event;
-    /// The connection broke; connecting again is under way.
-    std::function<void(const std::string& why)> on_gap;
+    /// The connection broke; connecting again is under way.  `words`: for people.
+    std::function<void(const std::string& words)> on_gap;
     /// It could not be mended, or the request was refused.  The watch is over.
     std::function<void(const Error& why)> on_failed;
   };
@@ -37,8 +38,9 @@ class Watch {
 
  private:
   void on_line(std::string_view line);
-  void on_close(const Error& why);
-  void try_again(const Error& why);
+  void on_close();
+  void try_again();
+  void await_command();
 
   os::Loop& loop_;
   Client& client_;
@@ -48,6 +50,7 @@ class Watch {
   std::unique_ptr<os::LineStream> stream_;
   os::Loop::TimerId retry_ = 0;
   bool over_ = false;
+  bool is_stopped_ = false;  // by `pergpu coordinator stop`: nobody starts one
 };
 
 }  // namespace pergpu::cli

@@ -23,8 +23,8 @@ WebFeed::WebFeed(os::Loop& loop, Client& client, std::string name, const nlohman
                     on_change_();
                   },
               .on_gap =
-                  [this](const std::string&) {
-                    topic_.gap("the coordinator is gone; another one takes over");
+                  [this](const std::string& words) {
+                    topic_.gap(words);
                     on_change_();
                   },
               .on_failed =

@@ -22,6 +22,7 @@
 #include "coordinator/meeting_place.h"
 #include "coordinator/mps_daemons.h"
 #include "coordinator/server.h"
+#include "coordinator/stop_mark.h"
 #include "gpu/allocated_gpus.h"
 #include "gpu/probe_inventory.h"
 #include "os/cgroup_site.h"
@@ -221,9 +222,13 @@ int coordinator_main(const CoordinatorOptions& options) {
     return complain({ErrorKind::Unavailable, 0, "the kernel does not tell its boot id: /proc?"});
   const Result<std::int64_t> reading_pause = pause_of_readings();
   if (!reading_pause) return complain(reading_pause.error());
+  const StopGate gate(options.home,
+                      options.was_asked_for || options.foreground || options.succeeds != 0);
   Result<os::FileLock> lock = lock_home(options);
   if (!lock && lock.error().kind == ErrorKind::Busy) return 0;  // without a word
   if (!lock) return complain(lock.error());
+  if (!options.task && gate.is_shut()) return 0;
+  if (!options.task) remove_stop_mark(options.home);
 
   store::remove_left_copies(options.home);
   shed(options);
@@ -364,6 +369,12 @@ int coordinator_main(const CoordinatorOptions& options) {
 
   bool ordered_to_leave = false;
   bool kill_jobs = false;
+  const auto leave = [&](bool sticks) {
+    // Without the mark keepers wait all the same, since each is told to.
+    if (sticks && !task) (void)write_stop_mark(options.home);
+    ordered_to_leave = true;
+    core.start_nothing_more();
+  };
   Result<std::unique_ptr<Server>> opened =
       Server::open(loop, core,
                    {.home = options.home,
@@ -377,12 +388,12 @@ int coordinator_main(const CoordinatorOptions& options) {
                           return !options.foreground && !task && !is_of_allocation && !is_busy;
                         },
                     .leave =
-                        [&](bool kill) {
-                          ordered_to_leave = true;
-                          kill_jobs = kill;
-                          core.start_nothing_more();
+                        [&](bool kill, bool replaced) {
+                          leave(/*sticks=*/!replaced);
+                          kill_jobs = kill_jobs || kill;  // who asked for that waits for it
                           if (kill)
                             core.stop_all(StopCause::Cancel, "pergpu coordinator stop --kill");
+                          return kill_jobs;
                         },
                     .backup =
                         [&](std::string file, std::function<void(Result<std::int64_t>)> done) {
@@ -433,8 +444,7 @@ int coordinator_main(const CoordinatorOptions& options) {
       loop.on_signals({SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}, [&](int signal) {
         if (task) return task->on_signal(signal, core, *records);
         if (signal != SIGTERM && signal != SIGINT) return;
-        ordered_to_leave = true;  // jobs go on: keepers wait for the next one
-        core.start_nothing_more();
+        leave(/*sticks=*/true);  // jobs go on: keepers wait for the next one
       });
   if (!signals) return complain(signals.error());
 
@@ -444,9 +454,8 @@ int coordinator_main(const CoordinatorOptions& options) {
                               .clock = &clock,
                               .timers = &timers,
                               .ended = [&](const std::string& words) {
-                                ordered_to_leave = true;
+                                leave(/*sticks=*/false);
                                 kill_jobs = true;
-                                core.start_nothing_more();
                                 core.stop_all(StopCause::Cancel, words);
                               }});
   if (is_of_allocation) allocation.begin();
@@ -467,6 +476,7 @@ int coordinator_main(const CoordinatorOptions& options) {
     if (ordered_to_leave && settled && (!kill_jobs || core.live_count() == 0)) loop.stop();
   });
   Result<void> ran = loop.run();
+  server->tell_left();
   (*mps_errands).reset();
   (*errands).reset();  // what is under way uses parts of the coordinator
   const bool is_stuck = !leave_all({file_errands->get(), disk_errands->get()});

@@ -13,9 +13,10 @@ namespace pergpu {
 struct CoordinatorOptions {
   std::string home;
   std::string run_dir;
-  std::string locks = {};   // folder of the leases; "": the one for all users
-  bool foreground = false;  // stay when idle (a service manager's child)
-  pid_t succeeds = 0;       // this coordinator was asked to leave: its lock is waited for
+  std::string locks = {};      // folder of the leases; "": the one for all users
+  bool foreground = false;     // stay when idle (a service manager's child)
+  bool was_asked_for = false;  // by a command: it starts although its home was stopped before
+  pid_t succeeds = 0;          // this coordinator was asked to leave: its lock is waited for
   std::optional<TaskOptions> task = std::nullopt;  // it runs what was handed over, and no more
 };
 

@@ -254,6 +254,8 @@ Result<Request> request_of(std::string_view line) {
   fields.get("all", request.all);
   fields.get("failed", request.failed);
   fields.get("kill", request.kill);
+  fields.get("wait", request.waits);
+  fields.get("replaced", request.replaced);
   fields.get("queued", request.queued);
   fields.get("older", request.older);
   fields.get("file", request.file);

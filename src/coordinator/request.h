@@ -54,6 +54,10 @@ struct Request {
   bool all = false;
   bool failed = false;
   bool kill = false;
+  // Of Stop.  {"op":"stop","kill":bool} -> what it waits for: {"pid":N,"kill":bool,"jobs":N,
+  // "longest_s":N}, and the coordinator leaves; "kill": also where an earlier one asked for that.
+  bool waits = false;         // "wait": a second line {"event":"left","running":N} when it leaves
+  bool replaced = false;      // the client has started another one, which waits to take over
   bool queued = false;        // of Cancel: what is live stays
   bool older = false;         // of Ps, Show, Why: live older versions of the jobs, too
   std::int64_t most = 0;      // of Watch: more jobs are refused; 0: none is too many

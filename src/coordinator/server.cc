@@ -230,8 +230,7 @@ void Server::handle(Client& client, Request request) {
     case Request::Op::Usage:
       return tell_usage(id, request);
     case Request::Op::Stop:
-      reply(id, json::object());
-      return options_.leave(request.kill);
+      return stop(id, request);
     case Request::Op::Backup:
       return options_.backup(request.file, [this, id](const Result<std::int64_t>& bytes) {
         if (!bytes) return fail(id, code_of(bytes.error()), bytes.error().message);

@@ -32,8 +32,9 @@ class Server {
     std::size_t most_clients = 256;
     /// A client that can give more to jobs may start another one in its place.
     std::function<bool()> may_be_replaced = [] { return false; };
-    /// `stop`: the process leaves; `kill`: its jobs were asked to end first.
-    std::function<void(bool kill)> leave;
+    /// `stop`: the process leaves; `kill`: its jobs are to end first.  `replaced`: another
+    /// coordinator follows at once.  Whether jobs are to end first, by this request or by another.
+    std::function<bool(bool kill, bool replaced)> leave;
     /// Copies the store into a new file; the answer is its size.
     std::function<void(std::string file, std::function<void(Result<std::int64_t>)> done)> backup;
     /// What the store keeps of an attempt's usage.
@@ -48,6 +49,8 @@ class Server {
   /// These jobs changed, and that is durable.
   void changed(const std::vector<JobId>& jobs);
   std::size_t clients() const { return clients_.size(); }
+  /// The process leaves now: for those that wait for it.
+  void tell_left();
 
  private:
   struct Client;
@@ -96,6 +99,7 @@ class Server {
   void move(std::uint64_t id, SweepId sweep, bool is_moved);
   void end_cleaning(std::uint64_t id, SweepId sweep);
   void interrupt(std::uint64_t id, SweepId sweep, int level);
+  void stop(std::uint64_t id, const Request& request);
   void tell_gpus(std::uint64_t id, const std::string& release);
   void tell_usage(std::uint64_t id, const Request& request);
   void tell_words(std::uint64_t id, const std::vector<std::string>& begins);
@@ -126,6 +130,7 @@ class Server {
   std::uint64_t next_client_ = 1;
   std::vector<std::function<void()>> frozen_requests_;
   std::vector<std::function<void()>> early_requests_;  // wait for the first look at the GPUs
+  std::vector<std::uint64_t> stopping_;                // clients that wait until it has left
 };
 
 }  // namespace pergpu

@@ -19,6 +19,11 @@ TEST(Request, OfEachKindIsRead) {
   EXPECT_EQ(cancel->op, Request::Op::Cancel);
   EXPECT_EQ(cancel->selectors, (std::vector<std::string>{"@", "17"}));
   EXPECT_TRUE(cancel->kill);
+  EXPECT_FALSE(cancel->waits);
+  const Result<Request> stop = request_of(R"({"op":"stop","kill":false,"wait":true})");
+  ASSERT_TRUE(stop);
+  EXPECT_TRUE(stop->waits);
+  EXPECT_FALSE(stop->replaced);
   const Result<Request> interrupt = request_of(R"({"op":"interrupt","sweep_id":3,"level":2})");
   ASSERT_TRUE(interrupt);
   EXPECT_EQ(interrupt->sweep_id, 3);

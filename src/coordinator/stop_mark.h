@@ -1,0 +1,38 @@
+// That a home's coordinator was stopped: a small file in the home, there from `pergpu coordinator
+// stop` (or SIGTERM) until a command starts a coordinator again.  What nobody typed starts none
+// meanwhile: a keeper that lost its coordinator, a client that watches.
+#pragma once
+
+#include <string>
+
+#include "result.h"
+
+namespace pergpu {
+
+/// For who watches, or waits, while it is stopped.
+inline constexpr char kStoppedWords[] =
+    "the coordinator was stopped (`pergpu coordinator stop`): its jobs go on, and the next pergpu "
+    "command that you type starts it again";
+
+/// Differs for each stop; "": it was not stopped, or that cannot be read.
+std::string stop_mark(const std::string& home);
+Result<void> write_stop_mark(const std::string& home);
+void remove_stop_mark(const std::string& home);
+
+/// Whether a coordinator that is about to serve a home may.  Made when its process begins; asked
+/// when it has the lock of the home.
+class StopGate {
+ public:
+  /// `was_asked_for`: by a command, or a service manager; else a keeper started it.
+  StopGate(std::string home, bool was_asked_for);
+  /// What was stopped before this process began stops only what nobody asked for; what was stopped
+  /// since then, both.
+  bool is_shut() const;
+
+ private:
+  std::string home_;
+  bool was_asked_for_;
+  std::string before_;
+};
+
+}  // namespace pergpu
