@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/exit_code.h"
+#include "cli/stop.h"
 #include "cli/user_unit.h"
 #include "coordinator/main_loop.h"
 #include "coordinator/stop_mark.h"
@@ -71,19 +72,6 @@ int status(const StatusOptions& options, Client::Start start) {
                     view::safe_line(value.is_string() ? value.get<std::string>() : to_line(value)));
   }
   print(out);
-  return kOk;
-}
-
-int stop(bool kill) {
-  const Result<json> reply = ask({{"op", "stop"}, {"kill", kill}}, Client::Start::Never);
-  if (!reply && reply.error().kind == ErrorKind::NotFound) {
-    say("no coordinator is running");
-    return kOk;
-  }
-  if (!reply) return fail(reply.error());
-  say(kill ? "the coordinator has left, its jobs were ended"
-           : "the coordinator has left; running jobs go on, the next `pergpu` command starts "
-             "another one that takes them over");
   return kOk;
 }
 
@@ -164,12 +152,14 @@ void add_coordinator(CLI::App& program, Invocation& invocation) {
   add_status("start", "start one where none is running, and say what it has",
              Client::Start::IfNeeded);
 
-  auto kill = std::make_shared<bool>(false);
-  CLI::App* stop_command = command->add_subcommand("stop", "let it leave; running jobs go on");
-  stop_command->add_flag("--kill", *kill, "end all running jobs first");
+  auto stop = std::make_shared<StopOptions>();
+  CLI::App* stop_command =
+      command->add_subcommand("stop", "let it leave and wait until it has; running jobs go on");
+  stop_command->add_flag("--kill", stop->kill, "end all running jobs first");
+  stop_command->add_flag("--json", stop->as_json, "one JSON value on stdout");
   stop_command->footer("Example:\n  pergpu coordinator stop");
   stop_command->callback(
-      [kill, &invocation] { invocation.action = [kill] { return stop(*kill); }; });
+      [stop, &invocation] { invocation.action = [stop] { return stop_coordinator(*stop); }; });
 
   CLI::App* enable_command =
       command->add_subcommand("enable", "write a systemd user unit: the queue survives a reboot");

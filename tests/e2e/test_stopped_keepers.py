@@ -50,13 +50,16 @@ def begin(home, script, runs, **keys):
     return home.stamps.of("start", 3)
 
 
-@pytest.mark.parametrize("how", ["timeout", "cancel"])
+@pytest.mark.parametrize("how", ["timeout", "cancel", "stop"])
 def test_a_job_ends_although_it_keeps_its_keeper_stopped(home, how):
     limits = {"timeout": '"2s"'} if how == "timeout" else {}
     pids = begin(home, STOPS_ITS_KEEPER, 6, grace='"1s"', **limits)
     asked = time.monotonic()
     if how == "cancel":
         home.run("cancel", "--kill", "*")
+    if how == "stop":
+        home.run("coordinator", "stop", "--kill")
+        assert not any(map(alive, pids))
     wait_until(lambda: not any(map(alive, pids)), "their ends")
     home.wait()
     slow = 8 if "ASAN_OPTIONS" in os.environ else 0

@@ -1,0 +1,121 @@
+"""`pergpu coordinator stop` tells facts, and sticks."""
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from harness import LONG, alive, wait_until
+from schemas import check
+from test_stopped_keepers import STUBBORN, TRACER, begin, sweep
+
+STOPPED = "the coordinator was stopped"
+
+
+def revive(home):
+    """What a keeper starts that has lost its coordinator.  It is at its end when it must not serve."""
+    return home.run("coordinator", "run", code=0)
+
+
+def test_stop_returns_when_the_process_is_gone_and_nobody_but_a_command_starts_another(home):
+    (pid,) = begin(home, STUBBORN, 1, grace='"0s"')
+    first = home.coordinator()
+    said = home.run("coordinator", "stop").stderr
+    assert not alive(first) and alive(pid)
+    assert "running jobs go on" in said
+    revive(home)
+    assert home.coordinator() is None
+    assert home.run("coordinator", "stop").stderr.startswith("no coordinator is running; jobs of the last one may be")
+    assert home.only()["state"] == "running"  # asked for by a command
+    home.kill_coordinator()
+    wait_until(home.coordinator, "one that its keeper starts")  # nobody has stopped that
+
+
+def test_a_stop_outlives_the_coordinator_that_was_told_to_stop(home):
+    """It is killed before its keepers know."""
+    (pid,) = begin(home, STUBBORN, 1, grace='"2s"')
+    first = home.coordinator()
+    stop = home.start("coordinator", "stop", "--kill")
+    wait_until(lambda: home.stamps.count("term"), "the job's SIGTERM")
+    os.kill(first, signal.SIGKILL)
+    said = stop.communicate()[1]
+    assert stop.returncode == 1 and "was ended before its jobs were" in said, said
+    revive(home)
+    assert home.coordinator() is None
+    home.run("coordinator", "stop", "--kill")  # starts one, for there are keepers
+    assert not alive(pid) and home.coordinator() is None
+    assert home.only()["state"] == "cancelled"
+
+
+def test_stop_with_kill_returns_when_the_jobs_are_gone(home):
+    pids = begin(home, STUBBORN, 3, grace='"1s"')
+    first = home.coordinator()
+    said = home.run("coordinator", "stop", "--kill").stderr
+    assert not alive(first) and not any(map(alive, pids))
+    assert "waiting for 3 jobs to end" in said and "3 jobs ended" in said
+    assert home.stamps.count("term") == 3  # they had their grace
+    assert set(home.states().values()) == {"cancelled"}
+
+
+def test_a_stop_without_kill_does_not_undo_one_with_it(home):
+    (pid,) = begin(home, STUBBORN, 1, grace='"1s"')
+    first = home.start("coordinator", "stop", "--kill")
+    wait_until(lambda: home.stamps.count("term"), "the job's SIGTERM")
+    assert "1 job ended" in home.run("coordinator", "stop").stderr
+    assert not alive(pid)
+    assert first.wait() == 0
+
+
+def test_stop_ends_what_an_earlier_one_has_left(home):
+    (pid,) = begin(home, STUBBORN, 1, grace='"0s"')
+    home.run("coordinator", "stop")
+    home.run("coordinator", "stop", "--kill")
+    assert not alive(pid) and home.only()["state"] == "cancelled"
+
+
+def test_who_watches_starts_none_after_a_stop_and_follows_the_next_one(home):
+    home.script("job", STUBBORN)
+    watcher = home.start("run", home.file("sweep.toml", sweep("job", 1, grace='"0s"')))
+    home.until_running()
+    before = home.json("coordinator", "status")["clients"]
+    waiter = home.start("wait", "@")
+    wait_until(lambda: home.json("coordinator", "status")["clients"] > before, "the waiter")
+    home.run("coordinator", "stop")
+    out, said = waiter.communicate()
+    assert waiter.returncode == 3 and STOPPED in said
+    for line in watcher.stderr:
+        if STOPPED in line:
+            break
+    assert home.coordinator() is None
+    home.run("cancel", "@")
+    assert watcher.wait() == 1
+    assert home.coordinator() is not None
+
+
+def test_what_json_says_of_a_stop(home):
+    def stopped(*args):
+        return check("coordinator-stop", json.loads(home.run("coordinator", "stop", "--json", *args).stdout))
+
+    none = stopped()
+    assert none["stopped"] and none["pid"] is None and none["left"] == []
+    begin(home, STUBBORN, 2, grace='"0s"')
+    first = home.coordinator()
+    one = stopped()
+    assert one["stopped"] and one["pid"] == first and one["running"] == 2
+    assert stopped("--kill")["running"] == 0
+
+
+@pytest.mark.skipif(not LONG, reason="takes 20 s; set PERGPU_LONG=1")
+def test_stop_says_what_is_left(home):
+    """A debugger keeps the job's process: it has been killed, and cannot be waited for."""
+    (pid,) = begin(home, STUBBORN, 1, grace='"0s"')
+    tracer = subprocess.Popen(["/usr/bin/python3", "-c", TRACER, str(pid)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert tracer.stdout.readline()
+    try:
+        done = home.run("coordinator", "stop", "--kill", code=1)
+        assert "1 job did not end" in done.stderr and "traces it" in done.stderr
+        assert home.coordinator() is not None
+    finally:
+        tracer.communicate()
+    wait_until(lambda: home.coordinator() is None, "its end")
