@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 
 #include "os/fd.h"
+#include "os/folder_walk.h"
 
 namespace pergpu::os {
 namespace {
@@ -21,43 +21,6 @@ using Dir = std::unique_ptr<DIR, decltype([](DIR* dir) { ::closedir(dir); })>;
 
 bool is_dots(const char* name) {
   return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
-}
-
-Result<void> write_all(int fd, std::string_view content, const std::string& path) {
-  while (!content.empty()) {
-    const ssize_t n = ::write(fd, content.data(), content.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return os_error("write " + path);
-    content.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return {};
-}
-
-/// Network file systems report a full disk or quota only here.
-Result<void> close_written(UniqueFd fd, const std::string& path) {
-  if (::close(fd.release()) < 0 && errno != EINTR) return os_error("write " + path);
-  return {};
-}
-
-/// ".<name>.<pid>.<count>.tmp" beside `path`; the name is cut to fit NAME_MAX.
-std::string temp_name(const std::string& path) {
-  static std::atomic<unsigned> counter{0};
-  const std::size_t slash = path.rfind('/');
-  const std::size_t start = slash == std::string::npos ? 0 : slash + 1;
-  return path.substr(0, start) + "." + path.substr(start, 200) + "." + std::to_string(::getpid()) +
-         "." + std::to_string(counter.fetch_add(1, std::memory_order_relaxed)) + ".tmp";
-}
-
-Result<void> make_one(const std::string& path, mode_t mode) {
-  if (::mkdir(path.c_str(), mode) < 0) return os_error("mkdir " + path);
-  struct stat st {};
-  if (::stat(path.c_str(), &st) < 0) return os_error("stat " + path);
-  if ((st.st_mode & 0777) == (mode & 0777)) return {};
-  // The umask took something away; what the parent handed down (set-group-id) stays.
-  if (::chmod(path.c_str(), (st.st_mode & 07000) | (mode & 07777)) < 0) {
-    return os_error("chmod " + path);
-  }
-  return {};
 }
 
 /// Empties the folder open at `fd` (taken over).
@@ -90,17 +53,15 @@ Result<void> empty_dir(UniqueFd fd, const std::string& path) {
 
 }  // namespace
 
-Result<std::string> read_file(const std::string& path, std::size_t limit) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) return os_error("open " + path);
+Result<std::string> read_open_file(int fd, const std::string& path, std::size_t limit) {
   struct stat st {};
-  if (::fstat(fd.get(), &st) < 0) return os_error("stat " + path);
+  if (::fstat(fd, &st) < 0) return os_error("stat " + path);
   // The size is only a hint: files of /proc say 0, and a file may grow while it is read.
   std::string content(std::min(limit, static_cast<std::size_t>(st.st_size)) + 1, '\0');
   std::size_t used = 0;
   while (true) {
     if (used == content.size()) content.resize(content.size() + std::max<std::size_t>(used, 4096));
-    const ssize_t n = ::read(fd.get(), content.data() + used, content.size() - used);
+    const ssize_t n = ::read(fd, content.data() + used, content.size() - used);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return os_error("read " + path);
     if (n == 0) break;
@@ -115,17 +76,26 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
   return content;
 }
 
-Result<std::string> read_tail(const std::string& path, std::size_t bytes) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+Result<std::string> read_file(const std::string& path, std::size_t limit) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return os_error("open " + path);
-  const off_t size = ::lseek(fd.get(), 0, SEEK_END);
+  return read_open_file(fd.get(), path, limit);
+}
+
+Result<std::string> read_open_tail(int fd, const std::string& path, std::size_t bytes) {
+  const off_t size = ::lseek(fd, 0, SEEK_END);
   if (size < 0) return os_error("seek in " + path);
   std::string tail(std::min(bytes, static_cast<std::size_t>(size)), '\0');
-  const ssize_t n =
-      ::pread(fd.get(), tail.data(), tail.size(), size - static_cast<off_t>(tail.size()));
+  const ssize_t n = ::pread(fd, tail.data(), tail.size(), size - static_cast<off_t>(tail.size()));
   if (n < 0) return os_error("read " + path);
   tail.resize(static_cast<std::size_t>(n));
   return tail;
+}
+
+Result<std::string> read_tail(const std::string& path, std::size_t bytes) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return os_error("open " + path);
+  return read_open_tail(fd.get(), path, bytes);
 }
 
 Result<void> write_kernel_file(const std::string& path, std::string_view value) {
@@ -137,57 +107,20 @@ Result<void> write_kernel_file(const std::string& path, std::string_view value) 
 
 Result<void> write_file_atomic(const std::string& path, std::string_view content, mode_t mode,
                                bool durable) {
-  // One may be left of a killed process that had our pid.
-  std::string temp;
-  UniqueFd fd;
-  do {
-    temp = temp_name(path);
-    fd.reset(::open(temp.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  } while (!fd && errno == EEXIST);
-  if (!fd) return os_error("create " + temp);
-
-  const auto write = [&]() -> Result<void> {
-    Result<void> written = write_all(fd.get(), content, path);
-    if (!written) return written;
-    if (mode != 0600 && ::fchmod(fd.get(), mode) < 0) return os_error("chmod " + path);
-    if (durable && ::fsync(fd.get()) < 0) return os_error("fsync " + path);
-    if (Result<void> closed = close_written(std::move(fd), path); !closed) return closed;
-    if (::rename(temp.c_str(), path.c_str()) < 0) return os_error("rename " + temp + " to " + path);
-    return {};
-  };
-  Result<void> written = write();
-  if (!written) {
-    ::unlink(temp.c_str());
-    return written;
-  }
-  return durable ? sync_dir(parent_of(path)) : Result<void>{};
+  const Result<HeldFolder> folder = HeldFolder::open(parent_of(path), Links::Anyones);
+  if (!folder) return os_error("create " + path, folder.error().os_errno);
+  return folder->write_file_atomic(name_of(path), content, mode, durable);
 }
 
 Result<void> write_new_file(const std::string& path, std::string_view content, mode_t mode) {
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!fd) return os_error("create " + path);
-  Result<void> written = write_all(fd.get(), content, path);
-  if (written && mode != 0600 && ::fchmod(fd.get(), mode) < 0) written = os_error("chmod " + path);
-  if (written) written = close_written(std::move(fd), path);
-  if (!written) ::unlink(path.c_str());
-  return written;
+  const Result<HeldFolder> folder = HeldFolder::open(parent_of(path), Links::Anyones);
+  if (!folder) return os_error("create " + path, folder.error().os_errno);
+  return folder->write_new_file(name_of(path), content, mode);
 }
 
 Result<void> make_dirs(const std::string& path, mode_t mode) {
-  Result<void> made = make_one(path, mode);
-  if (made) return {};
-  if (made.error().os_errno == EEXIST) {
-    if (is_directory(path)) return {};
-    return Error{ErrorKind::Invalid, ENOTDIR, "mkdir " + path + ": a file of that name is there"};
-  }
-  const std::string parent = parent_of(path);
-  if (made.error().os_errno != ENOENT || parent == path || parent == ".") return made;
-  Result<void> above = make_dirs(parent, mode);
-  if (!above) return above;
-  made = make_one(path, mode);
-  // Somebody else may have made it meanwhile.
-  if (!made && made.error().os_errno == EEXIST && is_directory(path)) return {};
-  return made;
+  const Result<HeldFolder> made = HeldFolder::make(path, mode, Links::Anyones);
+  return made ? Result<void>() : made.error();
 }
 
 Result<void> sync_dir(const std::string& path) {
@@ -222,9 +155,10 @@ bool is_directory(const std::string& path) {
   return ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-Result<std::vector<std::string>> list_dir(const std::string& path) {
-  const Dir dir(::opendir(path.c_str()));
+Result<std::vector<std::string>> list_open_dir(UniqueFd fd, const std::string& path) {
+  const Dir dir(::fdopendir(fd.get()));
   if (!dir) return os_error("open folder " + path);
+  fd.release();  // closedir closes it
   std::vector<std::string> names;
   while (true) {
     errno = 0;
@@ -237,16 +171,24 @@ Result<std::vector<std::string>> list_dir(const std::string& path) {
   return names;
 }
 
-Result<void> remove_tree(const std::string& path) {
-  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return {};
+Result<std::vector<std::string>> list_dir(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return os_error("open folder " + path);
+  return list_open_dir(std::move(fd), path);
+}
+
+Result<void> remove_tree_in(int folder, const std::string& name, const std::string& path) {
+  if (::unlinkat(folder, name.c_str(), 0) == 0 || errno == ENOENT) return {};
   if (errno != EISDIR && errno != EPERM) return os_error("remove " + path);
-  UniqueFd dir(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  UniqueFd dir(::openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!dir) return os_error("open folder " + path);
   Result<void> emptied = empty_dir(std::move(dir), path);
   if (!emptied) return emptied;
-  if (::rmdir(path.c_str()) < 0) return os_error("remove folder " + path);
+  if (::unlinkat(folder, name.c_str(), AT_REMOVEDIR) < 0) return os_error("remove folder " + path);
   return {};
 }
+
+Result<void> remove_tree(const std::string& path) { return remove_tree_in(AT_FDCWD, path, path); }
 
 bool is_network_filesystem(std::uint64_t magic) {
   switch (magic & 0xffffffffu) {
@@ -276,6 +218,14 @@ Result<bool> on_network_filesystem(const std::string& path) {
     at = parent;
   }
   return is_network_filesystem(static_cast<std::uint64_t>(fs.f_type));
+}
+
+std::string name_of(const std::string& path) {
+  const std::size_t end = path.find_last_not_of('/');
+  if (end == std::string::npos) return {};
+  const std::size_t slash = path.rfind('/', end);
+  const std::size_t begin = slash == std::string::npos ? 0 : slash + 1;
+  return path.substr(begin, end + 1 - begin);
 }
 
 std::string parent_of(const std::string& path) {

@@ -1,5 +1,6 @@
-// Whole-file operations.  Modes are exact: the process's umask plays no part (pergpu serves sweeps
-// with umasks of their own; the caller passes `0666 & ~umask`).
+// Whole-file operations, which follow every link on the way: for folders that others may write to
+// there are os/folder_walk.h and os/written_file.h.  Modes are exact: the process's umask plays no
+// part (pergpu serves sweeps with umasks of their own; the caller passes `0666 & ~umask`).
 #pragma once
 
 #include <sys/types.h>
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "os/fd.h"
 #include "result.h"
 
 namespace pergpu::os {
@@ -21,6 +23,10 @@ Result<std::string> read_file(const std::string& path, std::size_t limit);
 
 /// At most the last `bytes` bytes.
 Result<std::string> read_tail(const std::string& path, std::size_t bytes);
+
+/// The same of an open file; `path` is for messages.
+Result<std::string> read_open_file(int fd, const std::string& path, std::size_t limit);
+Result<std::string> read_open_tail(int fd, const std::string& path, std::size_t bytes);
 
 /// Temp file beside `path`, then rename: a reader sees the old content or the new one, never a
 /// part. `durable`: file and folder are synced, so that the new content survives a power cut.
@@ -59,10 +65,15 @@ bool is_directory(const std::string& path);
 
 /// Names in a folder, sorted, without "." and "..".
 Result<std::vector<std::string>> list_dir(const std::string& path);
+/// The same of an open folder; `path` is for messages.
+Result<std::vector<std::string>> list_open_dir(UniqueFd fd, const std::string& path);
 
 /// Removes a file or a folder with everything in it; symlinks are removed, never followed.  A path
 /// that does not exist is success.
 Result<void> remove_tree(const std::string& path);
+
+/// The same of an entry of an open folder; `path` is for messages.
+Result<void> remove_tree_in(int folder, const std::string& name, const std::string& path);
 
 /// Whether `path` (or its nearest existing parent) lies on a file system that other machines may
 /// mount too: NFS, Lustre, GPFS, SMB/CIFS, BeeGFS, AFS, Ceph, 9p.
@@ -72,5 +83,7 @@ bool is_network_filesystem(std::uint64_t magic);
 
 /// "/a/b" -> "/a"; "b" -> "."; "/a" -> "/".
 std::string parent_of(const std::string& path);
+/// "/a/b" -> "b"; "b" -> "b"; "/" -> "".
+std::string name_of(const std::string& path);
 
 }  // namespace pergpu::os

@@ -1,0 +1,348 @@
+// openat2(2) opens a path without links at once; else the folders are opened one by one.
+//
+// The mode of a new folder is set by its descriptor, and only if that is the folder that was made:
+// it is made with the sticky bit, which no folder has by chance, and the bit is then taken away.
+#include "os/folder_walk.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <utility>
+#include <vector>
+
+#include "os/file.h"
+
+namespace pergpu::os {
+namespace {
+
+constexpr int kFolder = O_PATH | O_DIRECTORY | O_CLOEXEC;
+constexpr int kMostLinks = 40;  // as the kernel
+/// Others may change names while we walk; they don't keep us for long.
+constexpr int kTries = 16;
+
+/// Without a single link; -1: it can't be opened so, or the kernel can't (before 5.6).
+int open_linkless(const std::string& path) {
+  struct {
+    std::uint64_t flags = static_cast<std::uint64_t>(kFolder);
+    std::uint64_t mode = 0;
+    std::uint64_t resolve = 0x04;  // RESOLVE_NO_SYMLINKS
+  } how;
+  constexpr long kOpenat2 = 437;  // on every architecture
+  return static_cast<int>(::syscall(kOpenat2, AT_FDCWD, path.c_str(), &how, sizeof how));
+}
+
+bool is_group_of_ours(gid_t group) {
+  if (::geteuid() == 0 || group == ::getegid()) return true;
+  std::vector<gid_t> groups(NGROUPS_MAX);
+  const int count = ::getgroups(NGROUPS_MAX, groups.data());
+  if (count < 0) return false;
+  const auto end = groups.begin() + count;
+  return std::find(groups.begin(), end, group) != end;
+}
+
+/// chmod by one who is in none of its groups takes set-group-id away.
+bool loses_group_by_chmod(int folder) {
+  struct stat st = {};
+  if (::fstat(folder, &st) < 0) return true;
+  return (st.st_mode & S_ISGID) != 0 && !is_group_of_ours(st.st_gid);
+}
+
+/// False: errno; EEXIST or a swapped name (ENOENT, ENOTDIR, ELOOP) is to be looked at again.
+bool make_folder(int parent, const std::string& name, mode_t mode) {
+  const bool keeps_mode = loses_group_by_chmod(parent);
+  const mode_t bits = mode & 0777;
+  if (::mkdirat(parent, name.c_str(), keeps_mode ? bits : bits | S_ISVTX) < 0) return false;
+  if (keeps_mode) return true;
+  const UniqueFd made(
+      ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat st = {};
+  if (!made && errno == EACCES) return true;  // the process's umask keeps even us out
+  if (!made || ::fstat(made.get(), &st) < 0) return false;
+  // Another folder that has been given its name, or a file system that keeps no such bits.
+  if (st.st_uid != ::geteuid() || (st.st_mode & S_ISVTX) == 0) return true;
+  return ::fchmod(made.get(), (st.st_mode & (S_ISUID | S_ISGID)) | (mode & 07777)) == 0;
+}
+
+bool may_follow(uid_t owner) { return owner == 0 || owner == ::geteuid(); }
+
+Error foreign_link(const std::string& link, uid_t owner) {
+  return {ErrorKind::Denied, ELOOP,
+          link + " is a link that belongs to uid " + std::to_string(owner) +
+              "; links of other users aren't followed.  Remove it, or name the folder that it "
+              "leads to"};
+}
+
+Result<std::string> target_of(int link, const std::string& path) {
+  std::array<char, PATH_MAX> buffer = {};
+  const ssize_t size = ::readlinkat(link, "", buffer.data(), buffer.size());
+  if (size < 0) return os_error("read link " + path);
+  return std::string(buffer.data(), static_cast<std::size_t>(size));
+}
+
+/// Opens the folders of a path one by one.
+class Walk {
+ public:
+  Walk(Links links, std::optional<mode_t> make) : links_(links), make_(make) {}
+
+  /// From `fd` on, whose path is `at`.
+  Result<UniqueFd> run(UniqueFd fd, std::string at, const std::string& path) {
+    fd_ = std::move(fd);
+    at_ = std::move(at);
+    if (Result<void> begun = push(path); !begun) return std::move(begun).error();
+    while (!rest_.empty()) {
+      const std::string name = std::move(rest_.back());
+      rest_.pop_back();
+      if (Result<void> done = enter(name); !done) return std::move(done).error();
+    }
+    return std::move(fd_);
+  }
+
+ private:
+  /// Puts the names of a path before what is left.
+  Result<void> push(const std::string& path) {
+    if (path.starts_with('/')) {
+      fd_.reset(::open("/", kFolder));
+      at_.clear();
+    } else if (!fd_) {
+      fd_.reset(::open(".", kFolder));
+      at_ = ".";
+    }
+    if (!fd_) return os_error("open folder " + path);
+    std::vector<std::string> names;
+    for (std::size_t from = 0; from <= path.size();) {
+      const std::size_t slash = std::min(path.find('/', from), path.size());
+      std::string name = path.substr(from, slash - from);
+      if (!name.empty() && name != ".") names.push_back(std::move(name));
+      from = slash + 1;
+    }
+    rest_.insert(rest_.end(), names.rbegin(), names.rend());
+    return {};
+  }
+
+  Result<void> enter(const std::string& name) {
+    const std::string path = at_ + "/" + name;
+    for (int i = 0; i < kTries; ++i) {
+      UniqueFd next(::openat(fd_.get(), name.c_str(), kFolder | O_NOFOLLOW));
+      if (next) {
+        fd_ = std::move(next);
+        at_ = path;
+        return {};
+      }
+      if (errno == ENOENT && make_) {
+        if (make_folder(fd_.get(), name, *make_) || errno == EEXIST) continue;
+        if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) continue;
+        return os_error("mkdir " + path);
+      }
+      if (errno != ENOTDIR && errno != ELOOP) return os_error("open folder " + path);
+      const UniqueFd link(::openat(fd_.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+      struct stat st = {};
+      if (!link || ::fstat(link.get(), &st) < 0 || S_ISDIR(st.st_mode)) continue;
+      if (S_ISLNK(st.st_mode)) return follow(link.get(), st.st_uid, path);
+      if (!make_) return os_error("open folder " + path, ENOTDIR);
+      return Error{ErrorKind::Invalid, ENOTDIR, "mkdir " + path + ": a file of that name is there"};
+    }
+    return os_error((make_ ? "mkdir " : "open folder ") + path, make_ ? EAGAIN : ENOENT);
+  }
+
+  Result<void> follow(int link, uid_t owner, const std::string& path) {
+    if (links_ == Links::OursOnly && !may_follow(owner)) return foreign_link(path, owner);
+    if (++followed_ > kMostLinks) return os_error("open folder " + path, ELOOP);
+    const Result<std::string> target = target_of(link, path);
+    if (!target) return target.error();
+    return push(*target);
+  }
+
+  Links links_;
+  std::optional<mode_t> make_;
+  UniqueFd fd_;
+  std::string at_;                 // where fd_ is, for messages
+  std::vector<std::string> rest_;  // names to enter, the next one last
+  int followed_ = 0;
+};
+
+Result<UniqueFd> open_path(const std::string& path, Links links) {
+  UniqueFd fd(links == Links::Anyones ? ::open(path.c_str(), kFolder) : open_linkless(path));
+  if (fd) return fd;
+  return Walk(links, std::nullopt).run({}, {}, path);
+}
+
+Result<UniqueFd> make_path(const std::string& path, mode_t mode, Links links) {
+  UniqueFd fd(links == Links::Anyones ? ::open(path.c_str(), kFolder) : open_linkless(path));
+  if (fd) return fd;
+  const int why = errno;
+  const std::string parent = parent_of(path);
+  const std::string name = name_of(path);
+  const bool is_below = why == ENOENT && parent != "." && parent != path && !name.empty() &&
+                        name != "." && name != "..";
+  if (!is_below) return Walk(links, mode).run({}, {}, path);
+  Result<UniqueFd> above = make_path(parent, mode, links);
+  if (!above) return above;
+  return Walk(links, mode).run(*std::move(above), parent == "/" ? std::string() : parent, name);
+}
+
+Result<void> write_all(int fd, std::string_view content, const std::string& path) {
+  while (!content.empty()) {
+    const ssize_t n = ::write(fd, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return os_error("write " + path);
+    content.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+/// Network file systems report a full disk or quota only here.
+Result<void> close_written(UniqueFd fd, const std::string& path) {
+  if (::close(fd.release()) < 0 && errno != EINTR) return os_error("write " + path);
+  return {};
+}
+
+/// ".<name>.<pid>.<count>.tmp"; the name is cut to fit NAME_MAX.
+std::string temp_name(const std::string& name) {
+  static std::atomic<unsigned> counter{0};
+  return "." + name.substr(0, 200) + "." + std::to_string(::getpid()) + "." +
+         std::to_string(counter.fetch_add(1, std::memory_order_relaxed)) + ".tmp";
+}
+
+constexpr int kNewFile = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+
+}  // namespace
+
+Result<HeldFolder> HeldFolder::open(const std::string& path, Links links) {
+  Result<UniqueFd> fd = open_path(path, links);
+  if (!fd) return std::move(fd).error();
+  return HeldFolder(*std::move(fd), path);
+}
+
+Result<HeldFolder> HeldFolder::make(const std::string& path, mode_t mode, Links links) {
+  Result<UniqueFd> fd = make_path(path, mode, links);
+  if (!fd) return std::move(fd).error();
+  return HeldFolder(*std::move(fd), path);
+}
+
+std::string HeldFolder::path_of(std::string_view name) const {
+  std::string path = path_;
+  if (!path.ends_with('/')) path += '/';
+  return path.append(name);
+}
+
+Result<UniqueFd> HeldFolder::open_itself() const {
+  UniqueFd fd(::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return os_error("open folder " + path_);
+  return fd;
+}
+
+Result<std::optional<struct stat>> HeldFolder::look_at(const std::string& name) const {
+  struct stat st = {};
+  if (::fstatat(fd_.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0) return std::optional(st);
+  if (errno == ENOENT) return std::optional<struct stat>();
+  return os_error("look at " + path_of(name));
+}
+
+Result<std::vector<std::string>> HeldFolder::names() const {
+  Result<UniqueFd> itself = open_itself();
+  if (!itself) return std::move(itself).error();
+  return list_open_dir(*std::move(itself), path_);
+}
+
+Result<HeldFolder> HeldFolder::open_folder(const std::string& name) const {
+  UniqueFd fd(::openat(fd_.get(), name.c_str(), kFolder | O_NOFOLLOW));
+  if (!fd) return os_error("open folder " + path_of(name));
+  return HeldFolder(std::move(fd), path_of(name));
+}
+
+Result<void> HeldFolder::write_new_file(const std::string& name, std::string_view content,
+                                        mode_t mode) const {
+  const std::string path = path_of(name);
+  UniqueFd fd(::openat(fd_.get(), name.c_str(), kNewFile, 0600));
+  if (!fd) return os_error("create " + path);
+  Result<void> written = write_all(fd.get(), content, path);
+  if (written && mode != 0600 && ::fchmod(fd.get(), mode) < 0) written = os_error("chmod " + path);
+  if (written) written = close_written(std::move(fd), path);
+  if (!written) ::unlinkat(fd_.get(), name.c_str(), 0);
+  return written;
+}
+
+Result<void> HeldFolder::write_file_atomic(const std::string& name, std::string_view content,
+                                           mode_t mode, bool durable) const {
+  const std::string path = path_of(name);
+  // One may be left of a killed process that had our pid.
+  std::string temp;
+  UniqueFd fd;
+  do {
+    temp = temp_name(name);
+    fd.reset(::openat(fd_.get(), temp.c_str(), kNewFile, 0600));
+  } while (!fd && errno == EEXIST);
+  if (!fd) return os_error("create " + path_of(temp));
+
+  const auto write = [&]() -> Result<void> {
+    Result<void> written = write_all(fd.get(), content, path);
+    if (!written) return written;
+    if (mode != 0600 && ::fchmod(fd.get(), mode) < 0) return os_error("chmod " + path);
+    if (durable && ::fsync(fd.get()) < 0) return os_error("fsync " + path);
+    if (Result<void> closed = close_written(std::move(fd), path); !closed) return closed;
+    return rename(temp, name);
+  };
+  Result<void> written = write();
+  if (!written) {
+    ::unlinkat(fd_.get(), temp.c_str(), 0);
+    return written;
+  }
+  return durable ? sync() : Result<void>();
+}
+
+Result<void> HeldFolder::sync() const {
+  const Result<UniqueFd> itself = open_itself();
+  if (!itself) return itself.error();
+  return ::fsync(itself->get()) == 0 ? Result<void>() : os_error("fsync folder " + path_);
+}
+
+Result<void> HeldFolder::rename(const std::string& from, const std::string& to) const {
+  if (::renameat(fd_.get(), from.c_str(), fd_.get(), to.c_str()) == 0) return {};
+  return os_error("rename " + path_of(from) + " to " + path_of(to));
+}
+
+Result<void> HeldFolder::remove_tree(const std::string& name) const {
+  return remove_tree_in(fd_.get(), name, path_of(name));
+}
+
+bool is_foreign_link(const Error& error) {
+  return error.kind == ErrorKind::Denied && error.os_errno == ELOOP;
+}
+
+Result<void> check_links(const std::string& path) {
+  std::string at = path;
+  for (int i = 0; i < kMostLinks; ++i) {
+    const Result<HeldName> file = walk_to(at);
+    if (!file) return is_foreign_link(file.error()) ? file.error() : Result<void>();
+    const int folder = file->folder.fd();
+    const UniqueFd link(::openat(folder, file->name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    struct stat st = {};
+    if (!link || ::fstat(link.get(), &st) < 0 || !S_ISLNK(st.st_mode)) return {};
+    if (!may_follow(st.st_uid)) return foreign_link(at, st.st_uid);
+    Result<std::string> target = target_of(link.get(), at);
+    if (!target) return {};
+    at = target->starts_with('/') ? *std::move(target) : parent_of(at) + "/" + *target;
+  }
+  return {};
+}
+
+Result<HeldName> walk_to(const std::string& path) {
+  Result<HeldFolder> folder = HeldFolder::open(parent_of(path));
+  if (!folder) return std::move(folder).error();
+  return HeldName{.folder = *std::move(folder), .name = name_of(path)};
+}
+
+Result<void> write_walked(const std::string& path, std::string_view content, mode_t mode,
+                          bool durable) {
+  const Result<HeldName> file = walk_to(path);
+  if (!file) return file.error();
+  return file->folder.write_file_atomic(file->name, content, mode, durable);
+}
+
+}  // namespace pergpu::os

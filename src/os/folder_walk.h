@@ -1,0 +1,91 @@
+// Folders in which others may rename things: walked by descriptors, never twice by a name.
+//
+// A name that was looked at may lead elsewhere by the time it is used.  So each folder of a path is
+// opened in the one above it, once, and what follows is done in the open folder (openat, mkdirat,
+// renameat, fchmod).  Symlinks on the way are followed only if this user or root owns them, much as
+// by the kernel's protected_symlinks: another user's may lead to files that only this user can
+// reach.
+//
+// Thread: every function may be called on any thread.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "os/fd.h"
+#include "result.h"
+
+namespace pergpu::os {
+
+enum class Links : std::uint8_t {
+  OursOnly,  // of this user and of root
+  Anyones,   // where nobody else can write
+};
+
+/// A folder that is held open: it stays the same one, whatever its name leads to by now.
+class HeldFolder {
+ public:
+  /// is_foreign_link(error): a link of another user is in the way; the message names it.
+  static Result<HeldFolder> open(const std::string& path, Links links = Links::OursOnly);
+  /// Makes what is missing of the path; new folders get `mode` (set-group-id is inherited).
+  static Result<HeldFolder> make(const std::string& path, mode_t mode,
+                                 Links links = Links::OursOnly);
+
+  /// For the …at() calls only (O_PATH).
+  int fd() const { return fd_.get(); }
+  const std::string& path() const { return path_; }
+  std::string path_of(std::string_view name) const;
+
+  // Names are those of entries: without a slash.
+
+  /// For flock, fsync and reading its entries.
+  Result<UniqueFd> open_itself() const;
+  /// Of the entry itself, links not followed; nullopt: it isn't there.
+  Result<std::optional<struct stat>> look_at(const std::string& name) const;
+  /// Of all entries, sorted.
+  Result<std::vector<std::string>> names() const;
+  /// A folder in it; a link is refused, whoever owns it.
+  Result<HeldFolder> open_folder(const std::string& name) const;
+  /// As write_new_file() and write_file_atomic() of os/file.h.
+  Result<void> write_new_file(const std::string& name, std::string_view content, mode_t mode) const;
+  Result<void> write_file_atomic(const std::string& name, std::string_view content, mode_t mode,
+                                 bool durable) const;
+  /// The names in it are on disk.
+  Result<void> sync() const;
+  Result<void> rename(const std::string& from, const std::string& to) const;
+  /// As remove_tree() of os/file.h.
+  Result<void> remove_tree(const std::string& name) const;
+
+ private:
+  HeldFolder(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  UniqueFd fd_;
+  std::string path_;
+};
+
+bool is_foreign_link(const Error& error);
+/// Of a path whose links are all to be followed, the last one, too: an error only if one of them is
+/// another user's.
+Result<void> check_links(const std::string& path);
+
+/// A file by its folder and its name there.
+struct HeldName {
+  HeldFolder folder;
+  std::string name = {};
+};
+/// The file needn't be there.
+Result<HeldName> walk_to(const std::string& path);
+
+/// write_file_atomic() into a folder that others may write to.
+Result<void> write_walked(const std::string& path, std::string_view content, mode_t mode,
+                          bool durable);
+
+}  // namespace pergpu::os

@@ -1,0 +1,132 @@
+// Walking by descriptors (os/folder_walk.h).
+#include "os/folder_walk.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include "fixture.h"
+
+namespace pergpu::os {
+namespace {
+
+constexpr uid_t kOther = 61001;
+
+mode_t mode_of(const std::string& path) {
+  struct stat st = {};
+  EXPECT_EQ(::lstat(path.c_str(), &st), 0) << path;
+  return st.st_mode & 07777;
+}
+
+/// A link that belongs to another user.  REQUIRES: this one is root.
+void plant(const std::string& target, const std::string& link) {
+  ASSERT_EQ(::symlink(target.c_str(), link.c_str()), 0) << link;
+  ASSERT_EQ(::lchown(link.c_str(), kOther, kOther), 0);
+}
+
+bool is_root() { return ::geteuid() == 0; }
+
+TEST(HeldFolder, IsFoundThroughLinksOfItsUser) {
+  const TempDir dir;
+  ASSERT_TRUE(make_dirs(dir / "a/b", 0755));
+  ASSERT_EQ(::symlink("a", (dir / "link").c_str()), 0);
+  ASSERT_EQ(::symlink((dir / "link/b/../b").c_str(), (dir / "far").c_str()), 0);
+  for (const char* path : {"a/b", "link/b", "far", "far/", "a//./b", "link/../a/b"}) {
+    const Result<HeldFolder> folder = HeldFolder::open(dir / path);
+    ASSERT_TRUE(folder) << folder.error().message;
+    ASSERT_TRUE(folder->write_file_atomic("f", path, 0600, true));
+    EXPECT_EQ(*read_file(dir / "a/b/f", 100), path);
+  }
+  EXPECT_EQ(HeldFolder::open(dir / "no").error().kind, ErrorKind::NotFound);
+  ASSERT_EQ(::symlink("loop", (dir / "loop").c_str()), 0);
+  EXPECT_EQ(HeldFolder::open(dir / "loop").error().os_errno, ELOOP);
+  EXPECT_FALSE(is_foreign_link(HeldFolder::open(dir / "loop").error()));
+}
+
+TEST(HeldFolder, StaysTheSameOneWhateverItsNameLeadsTo) {
+  const TempDir dir;
+  ASSERT_TRUE(make_dirs(dir / "a", 0755));
+  ASSERT_TRUE(make_dirs(dir / "victim", 0700));
+  const Result<HeldFolder> folder = HeldFolder::open(dir / "a");
+  ASSERT_TRUE(folder);
+  ASSERT_EQ(::rename((dir / "a").c_str(), (dir / "b").c_str()), 0);
+  ASSERT_EQ(::symlink("victim", (dir / "a").c_str()), 0);
+  EXPECT_TRUE(folder->write_new_file("new", "1", 0600));
+  EXPECT_EQ(folder->write_new_file("new", "1", 0600).error().os_errno, EEXIST);
+  EXPECT_TRUE(folder->write_file_atomic("f", "2", 0600, false));
+  EXPECT_TRUE(folder->rename("f", "g"));
+  EXPECT_EQ(*list_dir(dir / "b"), (std::vector<std::string>{"g", "new"}));
+  EXPECT_EQ(*folder->names(), *list_dir(dir / "b"));
+  EXPECT_TRUE(folder->remove_tree("g"));
+  EXPECT_TRUE(list_dir(dir / "victim")->empty());
+}
+
+TEST(HeldFolder, IsMadeWithItsModeWhateverTheUmask) {
+  const TempDir dir;
+  ASSERT_EQ(::chmod(dir.path().c_str(), 02755), 0);
+  for (const mode_t mask : {0, 022, 077}) {
+    const mode_t before = ::umask(mask);
+    const std::string path = dir / std::to_string(mask) + "/inner";
+    const Result<HeldFolder> made = HeldFolder::make(path, 0775);
+    ::umask(before);
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_EQ(mode_of(path), 02775u);
+    EXPECT_EQ(mode_of(parent_of(path)), 02775u);
+    EXPECT_TRUE(HeldFolder::make(path, 0700)) << "it's there";
+    EXPECT_EQ(mode_of(path), 02775u) << "as it was made";
+  }
+  ASSERT_TRUE(write_new_file(dir / "file", "", 0600));
+  const Result<HeldFolder> below = HeldFolder::make(dir / "file/x", 0755);
+  ASSERT_FALSE(below);
+  EXPECT_NE(below.error().message.find("file: a file of that name"), std::string::npos)
+      << below.error().message;
+}
+
+TEST(HeldFolder, LinksOfAnotherUserAreNamedNotFollowed) {
+  if (!is_root()) GTEST_SKIP() << "needs root, to make a link of another user";
+  const TempDir dir;
+  ASSERT_TRUE(make_dirs(dir / "victim/a", 0700));
+  ASSERT_TRUE(make_dirs(dir / "runs", 0777));
+  plant(dir / "victim", dir / "runs/s");
+  for (const char* path : {"runs/s", "runs/s/a", "runs/s/new/deep"}) {
+    for (const Result<HeldFolder>& folder :
+         {HeldFolder::open(dir / path), HeldFolder::make(dir / path, 0777)}) {
+      ASSERT_FALSE(folder) << path;
+      EXPECT_TRUE(is_foreign_link(folder.error())) << folder.error().message;
+      EXPECT_EQ(folder.error().message.find(dir / "runs/s is a link that belongs to uid 61001"), 0u)
+          << folder.error().message;
+    }
+  }
+  // Also behind a link of the user's own.
+  ASSERT_EQ(::symlink("runs/s", (dir / "mine").c_str()), 0);
+  EXPECT_TRUE(is_foreign_link(HeldFolder::open(dir / "mine").error()));
+  EXPECT_EQ(*list_dir(dir / "victim"), std::vector<std::string>{"a"});
+  EXPECT_TRUE(HeldFolder::open(dir / "runs/s/a", Links::Anyones));
+  EXPECT_FALSE(write_walked(dir / "runs/s/f", "", 0644, false));
+  EXPECT_EQ(*list_dir(dir / "victim"), std::vector<std::string>{"a"});
+}
+
+TEST(CheckLinks, FindsThoseOfAnotherUserWhereverTheyAre) {
+  if (!is_root()) GTEST_SKIP() << "needs root, to make a link of another user";
+  const TempDir dir;
+  ASSERT_TRUE(make_dirs(dir / "a", 0755));
+  ASSERT_TRUE(write_new_file(dir / "a/f", "", 0600));
+  ASSERT_EQ(::symlink("a/f", (dir / "mine").c_str()), 0);
+  ASSERT_EQ(::symlink("gone", (dir / "dangling").c_str()), 0);
+  plant("a/f", dir / "theirs");
+  plant("a", dir / "folder");
+  ASSERT_EQ(::symlink("theirs", (dir / "indirect").c_str()), 0);
+  for (const char* path : {"a/f", "mine", "dangling", "no/such", "a"})
+    EXPECT_TRUE(check_links(dir / path)) << path;
+  for (const char* path : {"theirs", "folder/f", "folder/new", "indirect"}) {
+    const Result<void> may = check_links(dir / path);
+    ASSERT_FALSE(may) << path;
+    EXPECT_TRUE(is_foreign_link(may.error())) << may.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace pergpu::os
