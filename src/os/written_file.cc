@@ -1,0 +1,76 @@
+// On some file systems (NFS for root, SMB, FUSE) what a user makes belongs to somebody else: then
+// the folder, which a keeper made, too, has the same owner.
+#include "os/written_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "os/file.h"
+
+namespace pergpu::os {
+namespace {
+
+Error refused(const std::string& path, const std::string& why) {
+  return {ErrorKind::Denied, 0, "can't read " + path + ": " + why};
+}
+
+bool may_have_written(const HeldFolder& folder, const struct stat& file) {
+  if (file.st_uid == ::geteuid() || file.st_uid == 0) return true;
+  struct stat own = {};
+  return ::fstat(folder.fd(), &own) == 0 && own.st_uid == file.st_uid;
+}
+
+}  // namespace
+
+Result<UniqueFd> open_written(const HeldFolder& folder, const std::string& name, Writer writer) {
+  const std::string path = folder.path_of(name);
+  UniqueFd fd(::openat(folder.fd(), name.c_str(),
+                       O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!fd && errno == ELOOP)
+    return refused(path, "it's a link, not the file that was written there; remove the link");
+  if (!fd) return os_error("open " + path);
+  struct stat st = {};
+  if (::fstat(fd.get(), &st) < 0) return os_error("stat " + path);
+  if (S_ISDIR(st.st_mode)) return os_error("open " + path, EISDIR);
+  if (!S_ISREG(st.st_mode)) return refused(path, "it's no regular file; remove it");
+  if (st.st_nlink > 1) {
+    return refused(
+        path,
+        "it has a second name (a hard link), so it may be another file; put a copy in its place");
+  }
+  if (writer == Writer::Keeper && !may_have_written(folder, st)) {
+    return refused(path, "it belongs to uid " + std::to_string(st.st_uid) +
+                             ", so it wasn't written by your job");
+  }
+  return fd;
+}
+
+Result<UniqueFd> open_written(const std::string& path, Writer writer) {
+  const Result<HeldName> file = walk_to(path);
+  if (!file) return file.error();
+  return open_written(file->folder, file->name, writer);
+}
+
+Result<std::string> read_written(const HeldFolder& folder, const std::string& name, Writer writer,
+                                 std::size_t limit) {
+  const Result<UniqueFd> fd = open_written(folder, name, writer);
+  if (!fd) return fd.error();
+  return read_open_file(fd->get(), folder.path_of(name), limit);
+}
+
+Result<std::string> read_written(const std::string& path, Writer writer, std::size_t limit) {
+  const Result<HeldName> file = walk_to(path);
+  if (!file) return file.error();
+  return read_written(file->folder, file->name, writer, limit);
+}
+
+Result<std::string> read_written_tail(const std::string& path, Writer writer, std::size_t bytes) {
+  const Result<UniqueFd> fd = open_written(path, writer);
+  if (!fd) return fd.error();
+  return read_open_tail(fd->get(), path, bytes);
+}
+
+}  // namespace pergpu::os

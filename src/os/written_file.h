@@ -1,0 +1,33 @@
+// Reading files that a keeper or a job wrote into a results folder that others may write to.
+//
+// Such a file is a regular one with one name, reached through no link of another user
+// (os/folder_walk.h).  Anything else in its place may lead to a private file of this user's, or
+// never end: it is refused, and the message says what it is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "os/fd.h"
+#include "os/folder_walk.h"
+#include "result.h"
+
+namespace pergpu::os {
+
+enum class Writer : std::uint8_t {
+  Keeper,  // logs, records: owned by this user, by root, or by who owns their folder
+  Job,     // metrics: a container may write as another user
+};
+
+/// os_errno ENOENT: it isn't there.
+Result<UniqueFd> open_written(const std::string& path, Writer writer);
+Result<UniqueFd> open_written(const HeldFolder& folder, const std::string& name, Writer writer);
+
+/// As read_file() and read_tail() of os/file.h.
+Result<std::string> read_written(const std::string& path, Writer writer, std::size_t limit);
+Result<std::string> read_written(const HeldFolder& folder, const std::string& name, Writer writer,
+                                 std::size_t limit);
+Result<std::string> read_written_tail(const std::string& path, Writer writer, std::size_t bytes);
+
+}  // namespace pergpu::os

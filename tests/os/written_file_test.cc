@@ -1,0 +1,75 @@
+// Files that a keeper or a job wrote (os/written_file.h), and what may lie in their place.
+#include "os/written_file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "fixture.h"
+
+namespace pergpu::os {
+namespace {
+
+class WrittenFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(make_dirs(dir_ / "out", 0755));
+    ASSERT_TRUE(write_new_file(dir_ / "secret", "secret", 0600));
+  }
+  /// Refused, and the message says why.
+  void expect_refused(const std::string& why, Writer writer = Writer::Job) const {
+    const Result<std::string> text = read_written(path_, writer, 100);
+    ASSERT_FALSE(text);
+    EXPECT_EQ(text.error().kind, ErrorKind::Denied);
+    EXPECT_NE(text.error().message.find(path_), std::string::npos) << text.error().message;
+    EXPECT_NE(text.error().message.find(why), std::string::npos) << text.error().message;
+    EXPECT_FALSE(read_written_tail(path_, writer, 100));
+  }
+
+  TempDir dir_;
+  std::string path_ = dir_ / "out/log.txt";
+};
+
+TEST_F(WrittenFile, IsReadUpToALimit) {
+  EXPECT_EQ(read_written(path_, Writer::Keeper, 100).error().kind, ErrorKind::NotFound);
+  ASSERT_TRUE(write_new_file(path_, "one\ntwo\n", 0644));
+  EXPECT_EQ(*read_written(path_, Writer::Keeper, 8), "one\ntwo\n");
+  EXPECT_EQ(read_written(path_, Writer::Keeper, 7).error().kind, ErrorKind::Invalid);
+  EXPECT_EQ(*read_written_tail(path_, Writer::Keeper, 4), "two\n");
+}
+
+TEST_F(WrittenFile, IsNoLinkAlthoughItsFolderMayBeBehindOne) {
+  ASSERT_EQ(::symlink((dir_ / "secret").c_str(), path_.c_str()), 0);
+  expect_refused("it's a link");
+  ASSERT_TRUE(write_file_atomic(path_, "mine", 0644, false));
+  ASSERT_EQ(::symlink("out", (dir_ / "link").c_str()), 0);
+  EXPECT_EQ(*read_written(dir_ / "link/log.txt", Writer::Keeper, 10), "mine");
+}
+
+TEST_F(WrittenFile, HasOneName) {
+  ASSERT_EQ(::link((dir_ / "secret").c_str(), path_.c_str()), 0);
+  expect_refused("a second name");
+}
+
+TEST_F(WrittenFile, IsNoFifoAndNoDevice) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  expect_refused("no regular file");  // and doesn't wait for a writer
+  EXPECT_TRUE(remove_tree(path_));
+  ASSERT_EQ(::symlink("/dev/zero", path_.c_str()), 0);
+  expect_refused("it's a link");
+}
+
+TEST_F(WrittenFile, OfAKeeperBelongsToTheUserOrToWhoOwnsItsFolder) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to make files of another user";
+  ASSERT_TRUE(write_new_file(path_, "theirs", 0644));
+  ASSERT_EQ(::chown(path_.c_str(), 61001, 61001), 0);
+  expect_refused("belongs to uid 61001", Writer::Keeper);
+  EXPECT_EQ(*read_written(path_, Writer::Job, 10), "theirs") << "written in a container";
+  // A file system on which all of the user's files have another owner.
+  ASSERT_EQ(::chown((dir_ / "out").c_str(), 61001, 61001), 0);
+  EXPECT_EQ(*read_written(path_, Writer::Keeper, 10), "theirs");
+}
+
+}  // namespace
+}  // namespace pergpu::os
