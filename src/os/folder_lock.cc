@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "os/file.h"
+#include "os/folder_walk.h"
 #include "os/lock.h"
 #include "os/real_path.h"
 
@@ -68,9 +69,10 @@ std::string process_words(const struct stat& st, bool shared) {
 
 /// Somebody has the log of an attempt as output.
 bool is_log_held(const std::string& folder) {
-  const std::string path = folder + "/" + FolderLock::kLog;
-  const UniqueFd fd(
-      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  const Result<HeldFolder> held = HeldFolder::open(folder);
+  if (!held) return false;
+  const UniqueFd fd(::openat(held->fd(), FolderLock::kLog,
+                             O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
   return fd && ::flock(fd.get(), LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
@@ -108,6 +110,21 @@ struct Place {
   bool is_beside = false;
 };
 
+/// A place by the folder that it lies in, or by itself: the folder is walked to once.
+struct HeldPlace {
+  HeldFolder folder;
+  std::string name = {};
+  Kind kind = Kind::File;
+};
+Result<HeldPlace> hold(const Place& place) {
+  const bool is_itself = place.kind == Kind::Itself;
+  Result<HeldFolder> folder = HeldFolder::open(is_itself ? place.path : parent_of(place.path));
+  if (!folder) return std::move(folder).error();
+  return HeldPlace{.folder = *std::move(folder),
+                   .name = is_itself ? std::string(".") : name_of(place.path),
+                   .kind = place.kind};
+}
+
 /// The names under which a folder lies in its parent: its path's, and the one that a link leads to.
 std::vector<std::string> names_of(std::string folder) {
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
@@ -144,15 +161,17 @@ struct Opened {
   bool is_writable = true;
 };
 
-Opened open_file(const std::string& path) {
+Opened open_file(const HeldPlace& place) {
   constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
-  Opened out{UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | kFlags, kMode))};
+  const int folder = place.folder.fd();
+  const char* name = place.name.c_str();
+  Opened out{UniqueFd(::openat(folder, name, O_RDWR | O_CREAT | kFlags, kMode))};
   if (out.fd || (errno != EACCES && errno != EPERM)) return out;
   const int denied = errno;
   // Its maker's umask may keep us out until the maker has set the mode.
   for (int i = 0; i < kTries; ++i) {
     if (i > 0) ::usleep(1000);
-    out = {UniqueFd(::open(path.c_str(), O_RDONLY | kFlags)), false};
+    out = {UniqueFd(::openat(folder, name, O_RDONLY | kFlags)), false};
     if (out.fd || errno != EACCES) break;
   }
   if (!out.fd && errno == ENOENT) errno = denied;
@@ -160,16 +179,16 @@ Opened open_file(const std::string& path) {
 }
 
 /// Makes it if need be.
-Opened open_place(const Place& place) {
-  constexpr int kFolder = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+Opened open_place(const HeldPlace& place) {
+  constexpr int kFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   switch (place.kind) {
     case Kind::File:
-      return open_file(place.path);
+      return open_file(place);
     case Kind::HiddenFolder:
-      (void)::mkdir(place.path.c_str(), kFolderMode);
-      return {UniqueFd(::open(place.path.c_str(), kFolder | O_NOFOLLOW)), false};
+      (void)::mkdirat(place.folder.fd(), place.name.c_str(), kFolderMode);
+      return {UniqueFd(::openat(place.folder.fd(), place.name.c_str(), kFolder)), false};
     case Kind::Itself:
-      return {UniqueFd(::open(place.path.c_str(), kFolder)), false};
+      return {UniqueFd(::openat(place.folder.fd(), ".", kFolder)), false};
   }
   return {};
 }
@@ -182,24 +201,35 @@ void write_name(int fd, const struct stat& st, std::string_view name) {
   (void)!::pwrite(fd, name.data(), name.size(), 0);
 }
 
+bool is_same(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/// By its whole path, as others will walk to it.
 bool leads_to(const Place& place, const struct stat& st) {
-  struct stat named = {};
-  const int looked = place.kind == Kind::Itself ? ::stat(place.path.c_str(), &named)
-                                                : ::lstat(place.path.c_str(), &named);
-  return looked == 0 && named.st_dev == st.st_dev && named.st_ino == st.st_ino;
+  const Result<HeldPlace> now = hold(place);
+  if (!now) return false;
+  const Result<std::optional<struct stat>> named = now->folder.look_at(now->name);
+  return named && *named && is_same(**named, st);
 }
 
 /// REQUIRES: the caller has its lock, or it can't be locked.
+void remove(const HeldPlace& place) {
+  if (place.kind == Kind::File) ::unlinkat(place.folder.fd(), place.name.c_str(), 0);
+  if (place.kind == Kind::HiddenFolder)
+    ::unlinkat(place.folder.fd(), place.name.c_str(), AT_REMOVEDIR);
+}
 void remove(const Place& place) {
-  if (place.kind == Kind::File) ::unlink(place.path.c_str());
-  if (place.kind == Kind::HiddenFolder) ::rmdir(place.path.c_str());
+  if (const Result<HeldPlace> held = hold(place); held) remove(*held);
 }
 
 enum class Use { Take, Look };
 
 Result<UniqueFd> lock_place(const Place& place, Use use, std::string_view holder) {
   for (int round = 0; round < kRounds; ++round) {
-    Opened opened = open_place(place);
+    const Result<HeldPlace> there = hold(place);
+    if (!there) return there.error();
+    Opened opened = open_place(*there);
     if (!opened.fd) return os_error("open " + place.path);
     const int fd = opened.fd.get();
     if (!lock_now(fd)) {
@@ -207,7 +237,7 @@ Result<UniqueFd> lock_place(const Place& place, Use use, std::string_view holder
         return Error{ErrorKind::Busy, EWOULDBLOCK, holder_of(fd, place.path)};
       }
       const Error error = os_error("lock " + place.path);
-      if (place.is_beside && cannot_lock_files(error)) remove(place);
+      if (place.is_beside && cannot_lock_files(error)) remove(*there);
       return error;
     }
     struct stat st = {};
@@ -218,7 +248,7 @@ Result<UniqueFd> lock_place(const Place& place, Use use, std::string_view holder
     }
     if (!leads_to(place, st)) continue;  // its holder has removed it
     if (use == Use::Look) {
-      remove(place);
+      remove(*there);
       return std::move(opened.fd);
     }
     const bool is_ours = st.st_uid == ::geteuid();
@@ -227,7 +257,8 @@ Result<UniqueFd> lock_place(const Place& place, Use use, std::string_view holder
     const bool can_write = is_ours && opened.is_writable;
     if (can_write) write_name(fd, st, holder);
     // With somebody else's file the lock is as good, but would show the name of who had it before.
-    if (!can_write && round + 1 < kRounds && ::unlink(place.path.c_str()) == 0) continue;
+    const bool may_replace = !can_write && round + 1 < kRounds;
+    if (may_replace && ::unlinkat(there->folder.fd(), there->name.c_str(), 0) == 0) continue;
     return std::move(opened.fd);
   }
   return Error{ErrorKind::Busy, EWOULDBLOCK, "others, one after the other"};
@@ -288,12 +319,14 @@ void lock_log(int fd) {
 void tidy_folder(const std::string& folder) {
   for (const Place& place : places_of(folder, is_remote(folder))) {
     if (place.kind == Kind::Itself) continue;
-    const UniqueFd fd(
-        ::open(place.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+    const Result<HeldPlace> there = hold(place);
+    if (!there) continue;
+    const UniqueFd fd(::openat(there->folder.fd(), there->name.c_str(),
+                               O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
     struct stat st = {};
     if (!fd || !lock_now(fd.get()) || ::fstat(fd.get(), &st) < 0) continue;
     const bool is_its_kind = place.kind == Kind::HiddenFolder || is_lock_file(st);
-    if (is_its_kind && leads_to(place, st)) remove(place);
+    if (is_its_kind && leads_to(place, st)) remove(*there);
   }
 }
 

@@ -1,14 +1,22 @@
-// Walking by descriptors (os/folder_walk.h).
+// Walking by descriptors (os/folder_walk.h), also while somebody else swaps the names all the time.
 #include "os/folder_walk.h"
 
+#include <fcntl.h>
+#include <linux/fs.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "fixture.h"
+#include "os/folder_lock.h"
+#include "os/written_file.h"
 
 namespace pergpu::os {
 namespace {
@@ -106,6 +114,7 @@ TEST(HeldFolder, LinksOfAnotherUserAreNamedNotFollowed) {
   EXPECT_EQ(*list_dir(dir / "victim"), std::vector<std::string>{"a"});
   EXPECT_TRUE(HeldFolder::open(dir / "runs/s/a", Links::Anyones));
   EXPECT_FALSE(write_walked(dir / "runs/s/f", "", 0644, false));
+  EXPECT_FALSE(FolderLock::take(dir / "runs/s", "me"));
   EXPECT_EQ(*list_dir(dir / "victim"), std::vector<std::string>{"a"});
 }
 
@@ -126,6 +135,134 @@ TEST(CheckLinks, FindsThoseOfAnotherUserWhereverTheyAre) {
     ASSERT_FALSE(may) << path;
     EXPECT_TRUE(is_foreign_link(may.error())) << may.error().message;
   }
+}
+
+/// Another user, who may rename everything in `runs`, and does so as fast as possible.
+class Adversary {
+ public:
+  explicit Adversary(const TempDir& dir) : dir_(dir) {
+    plant(dir_ / "victim", dir_ / "runs/link");
+    thread_ = std::thread([this] {
+      while (!stop_) turn();
+    });
+  }
+  ~Adversary() {
+    stop_ = true;
+    thread_.join();
+  }
+  unsigned swaps() const { return swaps_; }
+
+ private:
+  void turn() {
+    exchange("runs/s", "runs/link");
+    // What has just been made becomes a link, or a folder that is nobody else's business.
+    if (exchange("runs/fresh", "runs/link")) exchange("runs/fresh", "runs/link");
+    if (exchange("runs/fresh", "runs/private")) exchange("runs/fresh", "runs/private");
+  }
+  bool exchange(const char* a, const char* b) {
+    const bool done = ::renameat2(AT_FDCWD, (dir_ / a).c_str(), AT_FDCWD, (dir_ / b).c_str(),
+                                  RENAME_EXCHANGE) == 0;
+    if (done) ++swaps_;
+    return done;
+  }
+
+  const TempDir& dir_;
+  std::atomic<bool> stop_ = false;
+  std::atomic<unsigned> swaps_ = 0;
+  std::thread thread_;
+};
+
+class FolderRace : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!is_root()) GTEST_SKIP() << "needs root, to make links of another user";
+    for (const char* folder : {"victim/sub", "runs/s", "runs/private"})
+      ASSERT_TRUE(make_dirs(dir_ / folder, 0700));
+    ASSERT_EQ(::chmod((dir_ / "runs").c_str(), 0777), 0);
+    for (const char* file : {"victim/config.json", "victim/log.txt", "victim/sub/f"})
+      ASSERT_TRUE(write_new_file(dir_ / file, "secret", 0600));
+  }
+  /// Nothing that happened touched what is private.
+  void expect_untouched() const {
+    ASSERT_EQ(mode_of(dir_ / "victim"), 0700u);
+    ASSERT_EQ(*list_dir(dir_ / "victim"),
+              (std::vector<std::string>{"config.json", "log.txt", "sub"}));
+    for (const char* file : {"victim/config.json", "victim/log.txt", "victim/sub/f"})
+      ASSERT_EQ(*read_file(dir_ / file, 100), "secret") << file;
+  }
+  void operation(int number) const;
+
+  TempDir dir_;
+};
+
+void FolderRace::operation(int number) const {
+  const std::string s = dir_ / "runs/s";
+  switch (number % 6) {
+    case 0: {
+      (void)HeldFolder::make(dir_ / "runs/fresh/a", 0777);
+      const Result<HeldFolder> runs = HeldFolder::open(dir_ / "runs");
+      ASSERT_TRUE(runs);
+      (void)runs->remove_tree("fresh");
+      break;
+    }
+    case 1:
+      (void)write_walked(s + "/config.json", "mine", 0666, false);
+      break;
+    case 2:
+      if (const Result<HeldFolder> folder = HeldFolder::open(s); folder) {
+        (void)folder->rename("config.json", "log.txt");
+        (void)folder->remove_tree("sub");
+      }
+      break;
+    case 3: {
+      const Result<std::string> text = read_written(s + "/config.json", Writer::Keeper, 100);
+      ASSERT_TRUE(!text || *text == "mine") << *text;
+      break;
+    }
+    case 4:
+      (void)FolderLock::take(s, "me");
+      break;
+    case 5:
+      (void)HeldFolder::make(s + "/sub/deep", 0777);
+      break;
+  }
+}
+
+// ./test takes 2,000 operations; PERGPU_RACES says how many others.
+TEST_F(FolderRace, WhoeverSwapsNamesGainsNothing) {
+  const char* wanted = std::getenv("PERGPU_RACES");
+  const int operations = wanted != nullptr ? std::atoi(wanted) : 2'000;
+  const Adversary adversary(dir_);
+  for (int i = 0; i < operations; ++i) {
+    ASSERT_NO_FATAL_FAILURE(operation(i)) << i;
+    ASSERT_NO_FATAL_FAILURE(expect_untouched()) << i;
+  }
+  EXPECT_GT(adversary.swaps(), 0u);
+}
+
+// The mode is set on the folder that was made, not on one that has got its name.
+TEST_F(FolderRace, APrivateFolderUnderTheFreshNameKeepsItsMode) {
+  ASSERT_TRUE(write_new_file(dir_ / "runs/private/marker", "", 0600));
+  const mode_t before = ::umask(077);
+  {
+    const Adversary adversary(dir_);
+    for (int i = 0; i < 1'000; ++i) {
+      (void)HeldFolder::make(dir_ / "runs/fresh", 0777);
+      (void)::rmdir((dir_ / "runs/fresh").c_str());  // unless it isn't the fresh one
+    }
+  }
+  ::umask(before);
+  int found = 0;
+  const std::vector<std::string> names = *list_dir(dir_ / "runs");
+  for (const std::string& name : names) {
+    const std::string path = dir_ / "runs/" + name;
+    struct stat st = {};
+    if (::lstat((path + "/marker").c_str(), &st) != 0) continue;
+    EXPECT_EQ(mode_of(path), 0700u);
+    ++found;
+  }
+  EXPECT_EQ(found, 1);
+  ASSERT_NO_FATAL_FAILURE(expect_untouched());
 }
 
 }  // namespace
