@@ -18,6 +18,7 @@
 #include "keeper/signal_ahead.h"
 #include "os/clock.h"
 #include "os/folder_lock.h"
+#include "os/folder_walk.h"
 #include "os/proc.h"
 #include "os/process_tree.h"
 #include "os/program_trouble.h"
@@ -102,17 +103,20 @@ os::SpawnPlan spawn_plan_of(const Start& start, int log_fd, const std::vector<os
 
 /// A run's folder may be writable for a group: what somebody planted there under the log's name (a
 /// symlink or another name of the user's files, a FIFO that would hold us up) is not written to.
-os::UniqueFd open_log(const Start& start, int& error) {
+Result<os::UniqueFd> open_log(const Start& start) {
+  const Result<os::HeldName> file = os::walk_to(start.log_path);
+  if (!file) return file.error();
   const mode_t before = ::umask(static_cast<mode_t>(start.folder.umask));
-  os::UniqueFd log(
-      ::open(start.log_path.c_str(),
-             O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK, 0666));
-  error = errno;
+  os::UniqueFd log(::openat(
+      file->folder.fd(), file->name.c_str(),
+      O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK, 0666));
+  const int error = errno;
   ::umask(before);
   struct stat st = {};
-  if (!log || ::fstat(log.get(), &st) < 0) return {};
-  error = !S_ISREG(st.st_mode) ? EINVAL : st.st_nlink != 1 ? EMLINK : 0;
-  if (error != 0) return {};
+  if (!log) return os_error("open " + start.log_path, error);
+  if (::fstat(log.get(), &st) < 0) return os_error("stat " + start.log_path);
+  if (!S_ISREG(st.st_mode)) return os_error("open " + start.log_path, EINVAL);
+  if (st.st_nlink != 1) return os_error("open " + start.log_path, EMLINK);
   // The job inherits the open file; on a regular one O_NONBLOCK means nothing, but it can be seen.
   (void)::fcntl(log.get(), F_SETFL, O_APPEND);
   return log;
@@ -143,12 +147,14 @@ std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::Un
   if (leases.size() != plan.lease_count)
     return failed("lease", EBADF, std::to_string(plan.lease_count) + " descriptors");
 
-  int log_error = 0;
-  os::UniqueFd log = open_log(plan, log_error);
-  if (!log && log_error == ENOENT && !prepare_folder(plan.folder)) {  // removed right now
-    log = open_log(plan, log_error);
+  Result<os::UniqueFd> opened = open_log(plan);
+  if (!opened && opened.error().os_errno == ENOENT && !prepare_folder(plan.folder)) {
+    opened = open_log(plan);  // it was removed right now
   }
-  if (!log) return failed("open log", log_error, plan.log_path);
+  if (!opened && os::is_foreign_link(opened.error()))
+    return failed("program", ELOOP, opened.error().message);
+  if (!opened) return failed("open log", opened.error().os_errno, plan.log_path);
+  os::UniqueFd log = *std::move(opened);
   if (!folder_locks.empty()) os::lock_log(log.get());
 
   Attempt attempt;

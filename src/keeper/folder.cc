@@ -11,27 +11,32 @@
 #include <charconv>
 
 #include "os/file.h"
+#include "os/folder_walk.h"
+#include "os/written_file.h"
 
 namespace pergpu::keeper {
 namespace {
 
 constexpr std::size_t kLargestKeptFile = 64u << 20;
+constexpr char kLog[] = "log.txt";
+constexpr char kRecord[] = "attempt.json";
 
 /// Serialises the moving-aside with a late final record of the attempt before, which another keeper
 /// may be writing.  Waited for a few milliseconds only: a job can hold a lock on its own folder for
 /// ever.
-os::UniqueFd lock_folder(const std::string& out) {
+os::UniqueFd lock_folder(const os::HeldFolder& out) {
   constexpr int kTries = 10;
-  os::UniqueFd fd(::open(out.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  for (int i = 0; fd && i < kTries && ::flock(fd.get(), LOCK_EX | LOCK_NB) < 0; ++i) ::usleep(1000);
-  return fd;
+  Result<os::UniqueFd> fd = out.open_itself();
+  if (!fd) return {};
+  for (int i = 0; i < kTries && ::flock(fd->get(), LOCK_EX | LOCK_NB) < 0; ++i) ::usleep(1000);
+  return *std::move(fd);
 }
 
-/// The first bytes of a file, "" when it cannot be read.
-std::string beginning_of(const std::string& path) {
-  const os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+/// The first bytes of a record, "" when it cannot be read.
+std::string beginning_of(const os::HeldFolder& out, const std::string& name) {
+  const Result<os::UniqueFd> fd = os::open_written(out, name, os::Writer::Keeper);
   char buffer[2048];
-  const ssize_t n = fd ? ::read(fd.get(), buffer, sizeof buffer) : 0;
+  const ssize_t n = fd ? ::read(fd->get(), buffer, sizeof buffer) : 0;
   return n > 0 ? std::string(buffer, static_cast<std::size_t>(n)) : std::string();
 }
 
@@ -41,17 +46,9 @@ bool is_there(const std::string& path) {
   return ::lstat(path.c_str(), &st) == 0;
 }
 
-std::string out_file(const Folder& folder, const char* name, const std::string& suffix,
-                     const char* extension) {
-  return folder.out + "/" + name + suffix + extension;
-}
-
-bool has_content(const std::string& path, std::string_view content) {
-  struct stat st = {};
-  if (::lstat(path.c_str(), &st) < 0 || !S_ISREG(st.st_mode) ||
-      st.st_size != static_cast<off_t>(content.size()))
-    return false;
-  const Result<std::string> present = os::read_file(path, kLargestKeptFile);
+bool has_content(const os::HeldName& file, std::string_view content) {
+  const Result<std::string> present =
+      os::read_written(file.folder, file.name, os::Writer::Keeper, kLargestKeptFile);
   return present && *present == content;
 }
 
@@ -92,23 +89,26 @@ RecordHead head_of(AttemptId id, std::string_view record) {
 }
 
 /// The sweep's umask, as it shows in the record of the start or in the log.
-mode_t record_mode(const std::string& record, const std::string& out) {
-  for (const std::string& path : {record, out + "/log.txt"}) {
-    struct stat st = {};
-    if (::lstat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode)) return st.st_mode & 0666;
+mode_t record_mode(const os::HeldFolder& out, const std::string& record) {
+  for (const std::string& name : {record, std::string(kLog)}) {
+    const Result<std::optional<struct stat>> st = out.look_at(name);
+    if (st && *st && S_ISREG((*st)->st_mode)) return (*st)->st_mode & 0666;
   }
   return 0644;
 }
 
-std::optional<RecordHead> head_of_file(const std::string& path) {
-  return record_head(beginning_of(path));
+std::optional<RecordHead> head_of_file(const os::HeldFolder& out, const std::string& name) {
+  return record_head(beginning_of(out, name));
 }
 
-std::optional<SetupFailure> make_folder(const Folder& folder) {
-  const mode_t mode = 0777 & ~static_cast<mode_t>(folder.umask);
-  const Result<void> made = os::make_dirs(folder.out, mode);
-  if (!made) return SetupFailure{"mkdir", made.error().os_errno, folder.out};
-  return std::nullopt;
+/// "program": the message is a whole sentence, which names the link and its owner.
+SetupFailure failure_of(const char* phase, const Error& error, const std::string& object) {
+  if (os::is_foreign_link(error)) return {"program", error.os_errno, error.message};
+  return {phase, error.os_errno, object};
+}
+
+Result<os::HeldFolder> make_folder(const Folder& folder) {
+  return os::HeldFolder::make(folder.out, 0777 & ~static_cast<mode_t>(folder.umask));
 }
 
 }  // namespace
@@ -123,46 +123,53 @@ std::optional<RecordHead> record_head(std::string_view text) {
 }
 
 bool prepare_ahead(const Folder& folder) {
-  if (make_folder(folder)) return false;
+  if (!make_folder(folder)) return false;
   const mode_t mode = 0666 & ~static_cast<mode_t>(folder.umask);
-  return std::ranges::all_of(folder.files, [&](const FileToWrite& file) {
-    return os::write_new_file(file.path, file.content, mode) ||
-           (file.keep_if_same && has_content(file.path, file.content));
+  return std::ranges::all_of(folder.files, [&](const FileToWrite& wanted) {
+    const Result<os::HeldName> file = os::walk_to(wanted.path);
+    if (!file) return false;
+    return file->folder.write_new_file(file->name, wanted.content, mode) ||
+           (wanted.keep_if_same && has_content(*file, wanted.content));
   });
 }
 
 Claim claim_folder(const Start& start) {
-  Result<os::FolderLock> lock = os::FolderLock::take(start.folder.out, start.holder);
-  if (!lock && lock.error().kind == ErrorKind::NotFound) {
-    if (std::optional<SetupFailure> failure = make_folder(start.folder))
-      return {.failure = failure};
-    lock = os::FolderLock::take(start.folder.out, start.holder);
+  constexpr int kTries = 2;  // it may be removed right now
+  const std::string& out = start.folder.out;
+  for (int i = 1;; ++i) {
+    if (const Result<os::HeldFolder> made = make_folder(start.folder); !made)
+      return {.failure = failure_of("mkdir", made.error(), out)};
+    Result<os::FolderLock> lock = os::FolderLock::take(out, start.holder);
+    if (lock) return {.lock = *std::move(lock)};
+    const Error& error = lock.error();
+    if (error.kind == ErrorKind::NotFound && i < kTries) continue;
+    if (error.kind == ErrorKind::Busy) {
+      // A coordinator of the release before takes it for a shortage, and tries again.
+      return {.failure = SetupFailure{std::string(kFolderInUse), EAGAIN, error.message}};
+    }
+    return {.failure = failure_of("lock", error, out + "/" + os::FolderLock::kName)};
   }
-  if (lock) return {.lock = *std::move(lock)};
-  const Error& error = lock.error();
-  if (error.kind == ErrorKind::Busy) {
-    // A coordinator of the release before takes it for a shortage, and tries again.
-    return {.failure = SetupFailure{std::string(kFolderInUse), EAGAIN, error.message}};
-  }
-  return {.failure =
-              SetupFailure{"lock", error.os_errno, start.folder.out + "/" + os::FolderLock::kName}};
 }
 
 bool is_fresh(const Start& start) {
-  return start.id.number == 1 && !is_there(out_file(start.folder, "log", "", ".txt")) &&
-         !is_there(out_file(start.folder, "attempt", "", ".json"));
+  return start.id.number == 1 && !is_there(start.folder.out + "/" + kLog) &&
+         !is_there(start.folder.out + "/" + kRecord);
 }
 
 std::optional<SetupFailure> prepare_folder(const Folder& folder) {
-  if (std::optional<SetupFailure> failure = make_folder(folder)) return failure;
+  if (const Result<os::HeldFolder> made = make_folder(folder); !made)
+    return failure_of("mkdir", made.error(), folder.out);
   const mode_t file_mode = 0666 & ~static_cast<mode_t>(folder.umask);
-  for (const FileToWrite& file : folder.files) {
-    Result<void> written = os::write_new_file(file.path, file.content, file_mode);
+  for (const FileToWrite& wanted : folder.files) {
+    const Result<os::HeldName> file = os::walk_to(wanted.path);
+    if (!file) return failure_of("write", file.error(), wanted.path);
+    Result<void> written = file->folder.write_new_file(file->name, wanted.content, file_mode);
     if (!written && written.error().os_errno == EEXIST) {
-      if (file.keep_if_same && has_content(file.path, file.content)) continue;
-      written = os::write_file_atomic(file.path, file.content, file_mode, /*durable=*/false);
+      if (wanted.keep_if_same && has_content(*file, wanted.content)) continue;
+      written = file->folder.write_file_atomic(file->name, wanted.content, file_mode,
+                                               /*durable=*/false);
     }
-    if (!written) return SetupFailure{"write", written.error().os_errno, file.path};
+    if (!written) return SetupFailure{"write", written.error().os_errno, wanted.path};
   }
   return std::nullopt;
 }
@@ -174,14 +181,15 @@ bool is_prepared_still(const Folder& folder) {
 }
 
 Taken take_folder(const Start& start) {
-  const Folder& folder = start.folder;
-  const std::string log = out_file(folder, "log", "", ".txt");
-  const std::string record = out_file(folder, "attempt", "", ".json");
   if (is_fresh(start)) return {.was_fresh = true};
-
-  const os::UniqueFd lock = lock_folder(folder.out);
-  const std::optional<RecordHead> earlier = head_of_file(record);
-  if (has_content(record, start.record_at_start)) return {};  // done by a START before this one
+  const Result<os::HeldFolder> held = os::HeldFolder::open(start.folder.out);
+  if (!held) return {.failure = failure_of("open folder", held.error(), start.folder.out)};
+  const os::HeldFolder& out = *held;
+  const os::UniqueFd lock = lock_folder(out);
+  const std::optional<RecordHead> earlier = head_of_file(out, kRecord);
+  const Result<std::string> record =
+      os::read_written(out, kRecord, os::Writer::Keeper, kLargestKeptFile);
+  if (record && *record == start.record_at_start) return {};  // done by a START before this one
   // Another home counts its jobs as this one does: only a lower number is an attempt of this job.
   std::string suffix = ".old";
   const RecordHead mine = head_of(start.id, start.record_at_start);
@@ -190,17 +198,17 @@ Taken take_folder(const Start& start) {
   } else if (!earlier && start.id.number > 1) {
     suffix = "." + std::to_string(start.id.number - 1);
   }
-  const std::string old_log = out_file(folder, "log", suffix, ".txt");
-  const std::string old_record = out_file(folder, "attempt", suffix, ".json");
-  if (::rename(log.c_str(), old_log.c_str()) == 0) {
-    ::unlink(old_record.c_str());  // of an earlier log of that name
-  } else if (errno != ENOENT) {
-    return {.failure = SetupFailure{"rename", errno, log}};
+  const std::string old_record = "attempt" + suffix + ".json";
+  const Result<void> moved = out.rename(kLog, "log" + suffix + ".txt");
+  if (moved) {
+    ::unlinkat(out.fd(), old_record.c_str(), 0);  // of an earlier log of that name
+  } else if (moved.error().os_errno != ENOENT) {
+    return {.failure = SetupFailure{"rename", moved.error().os_errno, out.path_of(kLog)}};
   }
-  const std::string stacks = out_file(folder, "stacks", "", ".txt");
-  (void)::rename(stacks.c_str(), out_file(folder, "stacks", suffix, ".txt").c_str());
-  if (::rename(record.c_str(), old_record.c_str()) < 0 && errno != ENOENT)
-    return {.failure = SetupFailure{"rename", errno, record}};
+  (void)out.rename("stacks.txt", "stacks" + suffix + ".txt");
+  const Result<void> kept = out.rename(kRecord, old_record);
+  if (!kept && kept.error().os_errno != ENOENT)
+    return {.failure = SetupFailure{"rename", kept.error().os_errno, out.path_of(kRecord)}};
   write_record(start);
   return {};
 }
@@ -208,25 +216,24 @@ Taken take_folder(const Start& start) {
 void write_record(const Start& start) {
   if (start.record_path.empty()) return;
   const mode_t mode = 0666 & ~static_cast<mode_t>(start.folder.umask);
-  (void)os::write_file_atomic(start.record_path, start.record_at_start, mode, /*durable=*/false);
+  (void)os::write_walked(start.record_path, start.record_at_start, mode, /*durable=*/false);
 }
 
 namespace {
 
 /// Where the record of an attempt that has ended belongs, and what lies there.
 struct RecordPlace {
-  std::string path = {};
+  std::string name = {};
   std::optional<RecordHead> present = std::nullopt;
 };
 
 /// nullopt: the folder has seen two other jobs since.  REQUIRES: the folder is locked.
-std::optional<RecordPlace> place_of(const RecordHead& mine, const std::string& record_path) {
-  RecordPlace place{.path = record_path, .present = head_of_file(record_path)};
+std::optional<RecordPlace> place_of(const RecordHead& mine, const os::HeldName& record) {
+  RecordPlace place{.name = record.name, .present = head_of_file(record.folder, record.name)};
   if (!place.present || is_same_attempt(*place.present, mine)) return place;
   const bool same_job = is_same_job(*place.present, mine);  // the folder has moved on
-  place.path = os::parent_of(record_path) +
-               (same_job ? "/attempt." + std::to_string(mine.id.number) : "/attempt.old") + ".json";
-  place.present = head_of_file(place.path);
+  place.name = (same_job ? "attempt." + std::to_string(mine.id.number) : "attempt.old") + ".json";
+  place.present = head_of_file(record.folder, place.name);
   if (!same_job && place.present && !is_same_attempt(*place.present, mine)) return std::nullopt;
   return place;
 }
@@ -235,27 +242,32 @@ std::optional<RecordPlace> place_of(const RecordHead& mine, const std::string& r
 
 void write_late_record(const Start& start) {
   if (start.record_path.empty()) return;
-  const os::UniqueFd lock = lock_folder(os::parent_of(start.record_path));
+  const Result<os::HeldName> record = os::walk_to(start.record_path);
+  if (!record) return;
+  const os::UniqueFd lock = lock_folder(record->folder);
   const RecordHead mine = head_of(start.id, start.record_at_start);
-  const std::optional<RecordPlace> place = place_of(mine, start.record_path);
+  const std::optional<RecordPlace> place = place_of(mine, *record);
   if (!place || (place->present && is_same_attempt(*place->present, mine))) return;
   const mode_t mode = 0666 & ~static_cast<mode_t>(start.folder.umask);
-  (void)os::write_file_atomic(place->path, start.record_at_start, mode, /*durable=*/false);
+  (void)record->folder.write_file_atomic(place->name, start.record_at_start, mode,
+                                         /*durable=*/false);
 }
 
 std::optional<SetupFailure> write_final_record(const Forget& forget) {
   if (forget.record_path.empty()) return std::nullopt;
-  const std::string out = os::parent_of(forget.record_path);
-  const os::UniqueFd lock = lock_folder(out);
+  const Result<os::HeldName> record = os::walk_to(forget.record_path);
+  if (!record) return failure_of("write", record.error(), forget.record_path);
+  const os::UniqueFd lock = lock_folder(record->folder);
   const RecordHead mine = head_of(forget.id, forget.final_record);
-  const std::optional<RecordPlace> place = place_of(mine, forget.record_path);
+  const std::optional<RecordPlace> place = place_of(mine, *record);
   if (!place) return std::nullopt;
   const std::optional<RecordHead>& present = place->present;
   if (present && is_same_attempt(*present, mine) && present->has_ended) return std::nullopt;
-  const Result<void> written =
-      os::write_file_atomic(place->path, forget.final_record, record_mode(place->path, out),
-                            /*durable=*/false);
-  if (!written) return SetupFailure{"write", written.error().os_errno, place->path};
+  const Result<void> written = record->folder.write_file_atomic(
+      place->name, forget.final_record, record_mode(record->folder, place->name),
+      /*durable=*/false);
+  if (!written)
+    return SetupFailure{"write", written.error().os_errno, record->folder.path_of(place->name)};
   return std::nullopt;
 }
 

@@ -278,5 +278,43 @@ TEST_F(AttemptFolder, AnotherHomesAttemptOfThatNumberIsAnotherJobs) {
   EXPECT_EQ(read("attempt.json"), of_home("/ours", "done"));
 }
 
+TEST_F(AttemptFolder, ALinkOfAnotherUserIsNamedAndNothingBehindItIsTouched) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to make a link of another user";
+  const std::string victim = folder_.path() + "/victim";
+  std::filesystem::create_directories(victim);
+  ASSERT_EQ(::chmod(victim.c_str(), 0700), 0);
+  for (const char* name : {"config.json", "log.txt", "attempt.json"})
+    spill(victim + "/" + name, "precious");
+  for (const std::string& link : {out(), out().substr(0, out().rfind('/'))}) {
+    std::filesystem::remove_all(folder_.path() + "/runs");
+    std::filesystem::create_directories(link.substr(0, link.rfind('/')));
+    ASSERT_EQ(::symlink(victim.c_str(), link.c_str()), 0);
+    ASSERT_EQ(::lchown(link.c_str(), 61001, 61001), 0);
+    const auto refused = [&](const std::optional<SetupFailure>& failure) {
+      ASSERT_TRUE(failure);
+      EXPECT_EQ(failure->phase, "program") << "the object is a whole sentence";
+      EXPECT_EQ(failure->object.find(link + " is a link that belongs to uid 61001"), 0u)
+          << failure->object;
+    };
+    Start start = this->start(3, 2);
+    EXPECT_FALSE(prepare_ahead(start.folder));
+    refused(claim_folder(start).failure);
+    refused(prepare_folder(start.folder));
+    refused(write_final_record(end(3, 2)));
+    EXPECT_TRUE(take_folder(start).failure || link != out());
+    write_record(start);
+    write_late_record(start);
+  }
+  int files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(victim)) {
+    EXPECT_EQ(slurp(file.path()), "precious") << file.path();
+    ++files;
+  }
+  EXPECT_EQ(files, 3);
+  struct stat st = {};
+  ASSERT_EQ(::stat(victim.c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777, 0700u);
+}
+
 }  // namespace
 }  // namespace pergpu::keeper::rig

@@ -1,0 +1,53 @@
+"""A neighbor who may write to the folders that results lie in, and puts links, FIFOs and devices there."""
+import os
+import stat
+
+import pytest
+
+from harness import grid, read
+
+ROOT = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be another user")
+OTHER = 61001
+SECRET = "s3cret-of-a-private-file"
+
+
+def plant(target, link):
+    """A link that belongs to the neighbor."""
+    os.makedirs(os.path.dirname(link), exist_ok=True)
+    os.symlink(target, link)
+    os.lchown(link, OTHER, OTHER)
+
+
+def private(home):
+    """A folder that only the user can enter, with names that pergpu gives to files, too."""
+    folder = home.root + "/private"
+    os.makedirs(folder + "/00/a")
+    os.chmod(folder, 0o700)
+    for name in ("config.json", "log.txt", "attempt.json", "00/a/model.pt"):
+        with open(f"{folder}/{name}", "w") as f:
+            f.write(SECRET)
+    return folder
+
+
+def assert_untouched(folder):
+    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+    assert sorted(os.listdir(folder)) == ["00", "attempt.json", "config.json", "log.txt"]
+    for name in ("config.json", "log.txt", "attempt.json", "00/a/model.pt"):
+        assert read(f"{folder}/{name}") == SECRET
+
+
+@ROOT
+@pytest.mark.parametrize("where", ["runs/sweep/00-i=0/a", "runs/sweep/00-i=0"])
+def test_a_link_in_the_place_of_a_folder_is_refused_and_named(home, where):
+    folder = private(home)
+    plant(folder, f"{home.work}/{where}")
+    home.submit(grid("a", 1, 'command = ["true"]'))
+    home.wait()
+    job = home.only()
+    assert (job["state"], job["class"]) == ("failed", "user-error")
+    assert job["out"].startswith(f"{home.work}/{where}"), "the test planted its link elsewhere"
+    assert f"{home.work}/{where} is a link that belongs to uid {OTHER}" in home.run("why", "@").stdout
+    assert_untouched(folder)
+    os.unlink(f"{home.work}/{where}")
+    home.run("retry", "@")
+    assert home.wait() == 0
