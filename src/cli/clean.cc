@@ -117,7 +117,7 @@ class Removal {
       problems.push_back(removed.error().message);
       return;
     }
-    if (!folder.empty() && !is_broken_ && ask({{"op", "status"}})) ::rmdir(folder.c_str());
+    if (!folder.empty() && !is_broken_ && ask({{"op", "status"}})) remove_empty_folder(folder);
     const json done = {{"op", "cleaned"}, {"sweep_id", id}};
     if (!is_broken_ && ask(done)) return;
     if (const Result<json> told = client_.call(done); !told) {

@@ -18,6 +18,7 @@
 #include "job/json_depth.h"
 #include "os/fd.h"
 #include "os/file.h"
+#include "os/folder_walk.h"
 
 namespace pergpu::cli {
 namespace {
@@ -25,6 +26,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMostRead = 4u << 20;  // of a record
+constexpr char kRecord[] = "attempt.json";
 constexpr std::string_view kAsideBegin = ".cleaned-";
 constexpr int kMostNames = 1'000;  // for a run of which some was put aside before
 
@@ -45,6 +47,26 @@ Result<std::optional<struct stat>> look_at(const std::string& path, bool follow 
   return cannot(os_error("look at " + path).message);
 }
 
+/// A folder by descriptors; nullopt: it isn't there.
+Result<std::optional<os::HeldFolder>> hold(const std::string& path) {
+  Result<os::HeldFolder> folder = os::HeldFolder::open(path);
+  if (folder) return std::optional(*std::move(folder));
+  const int why = folder.error().os_errno;
+  if (why == ENOENT || why == ENOTDIR) return std::optional<os::HeldFolder>();
+  return cannot(folder.error().message);
+}
+
+/// The folder of a sweep's results, which is no link; nullopt: it isn't there.
+Result<std::optional<os::HeldFolder>> hold_results(const std::string& path) {
+  const Result<std::optional<os::HeldFolder>> root = hold(os::parent_of(path));
+  if (!root) return root.error();
+  if (!*root) return std::optional<os::HeldFolder>();
+  Result<os::HeldFolder> folder = (*root)->open_folder(os::name_of(path));
+  if (folder) return std::optional(*std::move(folder));
+  if (folder.error().os_errno == ENOENT) return std::optional<os::HeldFolder>();
+  return cannot(folder.error().message);
+}
+
 /// Of a folder that is not there: an error when the one it was made in is not there either.
 Result<void> check_root(const std::string& folder) {
   const std::string root = os::parent_of(folder);
@@ -56,21 +78,23 @@ Result<void> check_root(const std::string& folder) {
                 "or clean without --results");
 }
 
-void measure(const std::string& path, dev_t device, Size& size) {
-  struct stat info = {};
-  if (::lstat(path.c_str(), &info) != 0) return;
-  if (info.st_dev != device) {
+void measure(const os::HeldFolder& folder, const std::string& name, dev_t device, Size& size) {
+  const Result<std::optional<struct stat>> info = folder.look_at(name);
+  if (!info || !*info) return;
+  if ((*info)->st_dev != device) {
     size.mounted = true;
     return;
   }
-  if (!S_ISDIR(info.st_mode)) {
+  if (!S_ISDIR((*info)->st_mode)) {
     ++size.files;
-    size.bytes += static_cast<std::int64_t>(info.st_size);
+    size.bytes += static_cast<std::int64_t>((*info)->st_size);
     return;
   }
-  const Result<std::vector<std::string>> names = os::list_dir(path);
+  const Result<os::HeldFolder> inner = folder.open_folder(name);
+  const Result<std::vector<std::string>> names =
+      inner ? inner->names() : Result<std::vector<std::string>>(inner.error());
   if (!names) return;
-  for (const std::string& name : *names) measure(path + "/" + name, device, size);
+  for (const std::string& entry : *names) measure(*inner, entry, device, size);
 }
 
 bool is_ours(const struct stat& info) {
@@ -81,12 +105,16 @@ Error not_ours(const std::string& aside) {
   return cannot(aside + " is not what was put aside there, and stays");
 }
 
-/// A record of an attempt; null: there is none.
-Result<json> read_record(const std::string& path) {
-  const Result<std::optional<struct stat>> info = look_at(path);
-  if (!info) return info.error();
+/// A record of an attempt in its folder; null: there is none.
+Result<json> read_record(const os::HeldFolder& folder) {
+  const Result<std::optional<struct stat>> info = folder.look_at(kRecord);
+  if (!info) return cannot(info.error().message);
   if (!*info || !S_ISREG((*info)->st_mode)) return json();
-  const Result<std::string> text = os::read_file(path, kMostRead);
+  // Only looked at: one with a second name, of a backup, is as good.
+  const os::UniqueFd fd(
+      ::openat(folder.fd(), kRecord, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) return cannot(os_error("open " + folder.path_of(kRecord)).message);
+  const Result<std::string> text = os::read_open_file(fd.get(), folder.path_of(kRecord), kMostRead);
   if (!text && text.error().kind == ErrorKind::Invalid) return json();  // too long for a record
   if (!text) return cannot(text.error().message);
   if (nests_deeper_than(*text, kMostNestedJson)) return json();
@@ -138,12 +166,11 @@ SweepResults results_of(const json& sweep) {
 
 Size measure_results(const SweepResults& results) {
   Size size;
-  const Result<std::optional<struct stat>> info = look_at(results.folder);
-  if (!info || !*info || !S_ISDIR((*info)->st_mode)) return size;
-  for (const std::string& run : results.runs) {
-    measure(results.folder + "/" + run, (*info)->st_dev, size);
-  }
-  measure(results.aside, (*info)->st_dev, size);
+  const Result<std::optional<os::HeldFolder>> folder = hold_results(results.folder);
+  struct stat info = {};
+  if (!folder || !*folder || ::fstat((*folder)->fd(), &info) != 0) return size;
+  for (const std::string& run : results.runs) measure(**folder, run, info.st_dev, size);
+  measure(**folder, os::name_of(results.aside), info.st_dev, size);
   return size;
 }
 
@@ -181,6 +208,9 @@ Result<void> OtherFolders::check(const std::string& folder) const {
 }
 
 Result<void> check_folder(const SweepResults& results, const OtherFolders& others) {
+  // First of all: the others look by the folder's name, and would follow a planted link.
+  const Result<std::optional<os::HeldFolder>> root = hold(os::parent_of(results.folder));
+  if (!root) return root.error();
   const Result<std::optional<struct stat>> info = look_at(results.folder);
   if (!info) return info.error();
   if (!*info) return check_root(results.folder);
@@ -192,29 +222,49 @@ Result<void> check_folder(const SweepResults& results, const OtherFolders& other
   return others.check(results.folder);
 }
 
+namespace {
+
+Result<void> check_run(const os::HeldFolder& folder, const std::string& run,
+                       const SweepResults& results,
+                       const std::function<bool(const json& record)>& is_over) {
+  const Result<os::HeldFolder> steps = folder.open_folder(run);
+  if (!steps) return cannot(steps.error().message);
+  const Result<std::vector<std::string>> names = steps->names();
+  if (!names) return cannot(names.error().message);
+  for (const std::string& name : *names) {
+    const Result<std::optional<struct stat>> info = steps->look_at(name);
+    if (!info) return cannot(info.error().message);
+    if (!*info || !S_ISDIR((*info)->st_mode)) continue;
+    const Result<os::HeldFolder> step = steps->open_folder(name);
+    if (!step) return cannot(step.error().message);
+    const Result<json> record = read_record(*step);
+    if (!record) return record.error();
+    if (record->is_null()) continue;
+    const std::string path = step->path_of(kRecord);
+    const std::int64_t began = std::max(from_rfc3339(text_of(*record, "starting_at")),
+                                        from_rfc3339(text_of(*record, "started_at")));
+    if (began > results.ended_at_ns) {
+      return invalid(path + " tells of an attempt that began after the sweep had ended");
+    }
+    if (text_of(*record, "state") == "running" && !is_over(*record)) {
+      return invalid(path + " tells of an attempt that runs, and is none of this sweep");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<void> check_attempts(const SweepResults& results,
                             const std::function<bool(const json& record)>& is_over) {
+  const Result<std::optional<os::HeldFolder>> folder = hold_results(results.folder);
+  if (!folder) return folder.error();
+  if (!*folder) return {};
   for (const std::string& run : results.runs) {
-    const std::string folder = results.folder + "/" + run;
-    const Result<std::optional<struct stat>> info = look_at(folder);
-    if (!info) return info.error();
+    const Result<std::optional<struct stat>> info = (*folder)->look_at(run);
+    if (!info) return cannot(info.error().message);
     if (!*info || !S_ISDIR((*info)->st_mode)) continue;
-    const Result<std::vector<std::string>> steps = os::list_dir(folder);
-    if (!steps) return cannot(steps.error().message);
-    for (const std::string& step : *steps) {
-      const std::string path = fmt::format("{}/{}/attempt.json", folder, step);
-      const Result<json> record = read_record(path);
-      if (!record) return record.error();
-      if (record->is_null()) continue;
-      const std::int64_t began = std::max(from_rfc3339(text_of(*record, "starting_at")),
-                                          from_rfc3339(text_of(*record, "started_at")));
-      if (began > results.ended_at_ns) {
-        return invalid(path + " tells of an attempt that began after the sweep had ended");
-      }
-      if (text_of(*record, "state") == "running" && !is_over(*record)) {
-        return invalid(path + " tells of an attempt that runs, and is none of this sweep");
-      }
-    }
+    if (Result<void> may = check_run(**folder, run, results, is_over); !may) return may;
   }
   return {};
 }
@@ -222,53 +272,62 @@ Result<void> check_attempts(const SweepResults& results,
 Result<void> put_aside(const SweepResults& results, bool& is_back) {
   is_back = false;
   const auto failure = [&](const std::string& what) { return cannot(os_error(what).message); };
-  constexpr int kFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  const os::UniqueFd folder(::open(results.folder.c_str(), kFolder));
-  if (!folder && errno == ENOENT) return {};
-  if (!folder) return failure("open folder " + results.folder);
-  const std::string name = results.aside.substr(results.aside.rfind('/') + 1);
-  if (::mkdirat(folder.get(), name.c_str(), 0700) != 0 && errno != EEXIST) {
+  const Result<std::optional<os::HeldFolder>> held = hold_results(results.folder);
+  if (!held) return held.error();
+  if (!*held) return {};
+  const os::HeldFolder& folder = **held;
+  const std::string name = os::name_of(results.aside);
+  if (::mkdirat(folder.fd(), name.c_str(), 0700) != 0 && errno != EEXIST) {
     is_back = true;
     return failure("make " + results.aside);
   }
-  const os::UniqueFd aside(::openat(folder.get(), name.c_str(), kFolder));
+  const Result<os::HeldFolder> aside = folder.open_folder(name);
   struct stat info = {};
-  if (!aside || ::fstat(aside.get(), &info) != 0 || !is_ours(info)) {
+  if (!aside || ::fstat(aside->fd(), &info) != 0 || !is_ours(info)) {
     is_back = true;
     return not_ours(results.aside);
   }
 
-  Moves moves(folder.get(), aside.get());
+  Moves moves(folder.fd(), aside->fd());
   std::optional<Error> error;
   for (const std::string& run : results.runs) {
     if (moves.move(run)) continue;
     error = failure(fmt::format("move {}/{} to {}", results.folder, run, results.aside));
     break;
   }
-  for (const std::string& changed : {results.aside, results.folder}) {
+  for (const os::HeldFolder* changed : {&*aside, &folder}) {
     if (error) break;
-    if (Result<void> synced = os::sync_dir(changed); !synced) error = synced.error();
+    if (Result<void> synced = changed->sync(); !synced) error = synced.error();
   }
   if (!error) return {};
   moves.undo();
-  is_back = ::unlinkat(folder.get(), name.c_str(), AT_REMOVEDIR) == 0;  // else something is in it
+  is_back = ::unlinkat(folder.fd(), name.c_str(), AT_REMOVEDIR) == 0;  // else something is in it
   if (!is_back) error->message += "; some of its results lie in " + results.aside;
   return *std::move(error);
 }
 
 Result<void> remove_aside(const std::string& aside, Size& size) {
-  const Result<std::optional<struct stat>> info = look_at(aside);
-  if (!info) return info.error();
-  if (!*info) return check_root(os::parent_of(aside));
-  const std::string_view name = std::string_view(aside).substr(aside.rfind('/') + 1);
+  const std::string folder = os::parent_of(aside);
+  const Result<std::optional<os::HeldFolder>> held = hold(folder);
+  if (!held) return held.error();
+  if (!*held) return check_root(folder);
+  const std::string name = os::name_of(aside);
+  const Result<std::optional<struct stat>> info = (*held)->look_at(name);
+  if (!info) return cannot(info.error().message);
+  if (!*info) return {};
   if (!is_ours(**info) || !name.starts_with(kAsideBegin)) return not_ours(aside);
   Size its;
-  measure(aside, (*info)->st_dev, its);
+  measure(**held, name, (*info)->st_dev, its);
   if (its.mounted) return cannot(aside + " has another file system in it, and stays");
-  if (Result<void> removed = os::remove_tree(aside); !removed) return removed;
+  if (Result<void> removed = (*held)->remove_tree(name); !removed) return removed;
   size.files += its.files;
   size.bytes += its.bytes;
   return {};
+}
+
+void remove_empty_folder(const std::string& folder) {
+  const Result<os::HeldName> held = os::walk_to(folder);
+  if (held) ::unlinkat(held->folder.fd(), held->name.c_str(), AT_REMOVEDIR);
 }
 
 }  // namespace pergpu::cli

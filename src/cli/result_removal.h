@@ -64,5 +64,7 @@ Result<void> check_attempts(const SweepResults& results,
 Result<void> put_aside(const SweepResults& results, bool& is_back);
 /// Removes what lies aside, now or since a process that was killed; adds it to `size`.
 Result<void> remove_aside(const std::string& aside, Size& size);
+/// A sweep's folder with nothing left in it.
+void remove_empty_folder(const std::string& folder);
 
 }  // namespace pergpu::cli

@@ -139,5 +139,28 @@ TEST_F(ResultRemoval, AttemptsThatAreNoneOfTheSweepAreSeen) {
   EXPECT_TRUE(check_attempts(old, never));
 }
 
+TEST_F(ResultRemoval, WhatAnotherUsersLinkLeadsToStays) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to make a link of another user";
+  fs::rename(root, scratch.path() + "/private");
+  fs::create_directory_symlink(scratch.path() + "/private", root);
+  ASSERT_EQ(::lchown(root.c_str(), 61001, 61001), 0);
+  const Result<void> may = check_folder(old, OtherFolders({}));
+  ASSERT_FALSE(may);
+  EXPECT_NE(may.error().message.find(root + " is a link that belongs to uid 61001"),
+            std::string::npos)
+      << may.error().message;
+  EXPECT_FALSE(check_attempts(old, never));
+  EXPECT_EQ(measure_results(old).files, 0);
+  EXPECT_FALSE(put_aside(old, is_back));
+  Size size;
+  EXPECT_FALSE(remove_aside(old.aside, size));
+  remove_empty_folder(old.folder);
+  EXPECT_EQ(names(scratch.path() + "/private/old"), (Names{"00", "01"}));
+  // One of the user's own is followed, above the sweep's folder.
+  ASSERT_EQ(::lchown(root.c_str(), 0, 0), 0);
+  EXPECT_TRUE(check_folder(old, OtherFolders({})));
+  EXPECT_TRUE(put_aside(old, is_back));
+}
+
 }  // namespace
 }  // namespace pergpu::cli

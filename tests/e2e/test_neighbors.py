@@ -1,5 +1,6 @@
 """A neighbor who may write to the folders that results lie in, and puts links, FIFOs and devices there."""
 import os
+import shutil
 import stat
 
 import pytest
@@ -51,3 +52,23 @@ def test_a_link_in_the_place_of_a_folder_is_refused_and_named(home, where):
     os.unlink(f"{home.work}/{where}")
     home.run("retry", "@")
     assert home.wait() == 0
+
+
+@ROOT
+def test_clean_removes_nothing_behind_such_a_link(home):
+    home.submit('[steps.a]\ncommand = ["true"]\n', name="s.toml")
+    assert home.wait() == 0
+    folder = home.root + "/private"
+    shutil.copytree(home.work + "/runs", folder)
+    os.chmod(folder, 0o700)
+    before = sorted(os.walk(folder))
+    os.rename(home.work + "/runs", home.work + "/moved")
+    plant(folder, home.work + "/runs")
+    for options in (["--results"], ["--results", "--yes"]):
+        said = home.run("clean", "s", *options, code=1).stderr
+        assert f"{home.work}/runs is a link that belongs to uid {OTHER}" in said
+    assert sorted(os.walk(folder)) == before
+    os.unlink(home.work + "/runs")
+    os.rename(home.work + "/moved", home.work + "/runs")
+    home.run("clean", "s", "--results", "--yes")
+    assert not os.path.exists(home.work + "/runs/s")
