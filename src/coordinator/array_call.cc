@@ -12,6 +12,7 @@
 
 #include "job/text.h"
 #include "os/file.h"
+#include "os/folder_walk.h"
 #include "run/environment.h"
 #include "run/slurm_words.h"
 
@@ -79,12 +80,13 @@ ArrayCall array_call(const Sweep& sweep, const ArrayPlan& plan, const std::strin
 Result<void> make_handover(const std::string& folder, const std::string& owner,
                            const std::string& handover, std::int64_t umask) {
   const auto mode = static_cast<mode_t>(0666 & ~umask);
-  Result<void> made = os::make_dirs(folder, static_cast<mode_t>(0777 & ~umask));
+  const auto held = os::HeldFolder::make(folder, static_cast<mode_t>(0777 & ~umask));
+  Result<void> made = held ? Result<void>() : held.error();
   if (made) {
-    made = os::write_file_atomic(folder + "/" + kOwner, to_text(Owner{owner}), mode, true);
+    made = os::write_walked(folder + "/" + kOwner, to_text(Owner{owner}), mode, true);
   }
   if (!made) return made;
-  return os::write_file_atomic(folder + "/" + store::kHandoverName, handover, mode, true);
+  return os::write_walked(folder + "/" + store::kHandoverName, handover, mode, true);
 }
 
 Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
@@ -93,7 +95,7 @@ Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
   const auto mode = static_cast<mode_t>(0666 & ~call.umask);
   const std::string script = folder + "/" + kScript;
   Result<void> made = make_handover(folder, call.owner, handover, call.umask);
-  if (made) made = os::write_file_atomic(script, script_text(call.request), mode, true);
+  if (made) made = os::write_walked(script, script_text(call.request), mode, true);
   if (!made) return Error{ErrorKind::Unavailable, made.error().os_errno, made.error().message};
   const Result<void> may = check_claim(os::parent_of(folder), call.owner);
   Result<std::int64_t> number =
@@ -105,7 +107,7 @@ Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
   // Of a folder that is noted as neither, the next coordinator asks the cluster.
   if (number) {
     const std::string note = fmt::format("{}\n", *number);
-    (void)os::write_file_atomic(folder + "/" + kSubmitted, note, mode, true);
+    (void)os::write_walked(folder + "/" + kSubmitted, note, mode, true);
   } else if (surely_not_taken(number.error().kind)) {
     take_back(folder, call.umask);
   }
@@ -114,8 +116,9 @@ Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
 
 void take_back(const std::string& folder, std::int64_t umask) {
   const auto mode = static_cast<mode_t>(0666 & ~umask);
-  (void)os::write_file_atomic(folder + "/" + kClosed, "", mode, true);
-  (void)os::remove_tree(folder);
+  (void)os::write_walked(folder + "/" + kClosed, "", mode, true);
+  const Result<os::HeldName> held = os::walk_to(folder);
+  if (held) (void)held->folder.remove_tree(held->name);
 }
 
 bool surely_not_taken(ErrorKind kind) {

@@ -7,7 +7,8 @@
 #include <optional>
 
 #include "coordinator/snapshot.h"
-#include "os/file.h"
+#include "os/folder_walk.h"
+#include "os/written_file.h"
 
 namespace pergpu {
 
@@ -27,7 +28,7 @@ void close_record(const std::string& folder, const AttemptRecord& end) {
   constexpr std::size_t kLongest = 4u << 20;
   const std::string moved = fmt::format("{}/attempt.{}.json", folder, end.id.number);
   for (const std::string& path : {folder + "/attempt.json", moved}) {
-    const Result<std::string> text = os::read_file(path, kLongest);
+    const Result<std::string> text = os::read_written(path, os::Writer::Keeper, kLongest);
     std::optional<AttemptRecord> record = text ? attempt_record_of(*text) : std::nullopt;
     if (!record || record->id.number != end.id.number) continue;
     const nlohmann::json told = nlohmann::json::parse(*text, nullptr, false);
@@ -38,7 +39,7 @@ void close_record(const std::string& folder, const AttemptRecord& end) {
     record->ended_at = end.ended_at;
     record->state = end.state;
     record->outcome = end.outcome;
-    (void)os::write_file_atomic(path, to_json_text(*record), 0644, false);
+    (void)os::write_walked(path, to_json_text(*record), 0644, false);
     return;
   }
 }

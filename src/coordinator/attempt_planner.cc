@@ -19,6 +19,7 @@
 #include "job/gpu_slot.h"
 #include "job/redact.h"
 #include "os/expected_files.h"
+#include "os/written_file.h"
 #include "run/record.h"
 #include "spec/placeholders.h"
 #include "spec/start_size.h"
@@ -370,7 +371,7 @@ std::shared_ptr<AttemptRecord> record_at_start(AttemptId id, const std::string& 
   constexpr std::size_t kLongest = 4u << 20;
   for (const std::string& path :
        {out + "/attempt.json", fmt::format("{}/attempt.{}.json", out, id.number)}) {
-    const Result<std::string> text = os::read_file(path, kLongest);
+    const Result<std::string> text = os::read_written(path, os::Writer::Keeper, kLongest);
     std::optional<AttemptRecord> record = text ? attempt_record_of(*text) : std::nullopt;
     if (record && record->id == id) return std::make_shared<AttemptRecord>(*std::move(record));
   }

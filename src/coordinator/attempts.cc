@@ -12,7 +12,7 @@
 #include "job/folder_in_use.h"
 #include "job/retry.h"
 #include "job/text.h"
-#include "os/file.h"
+#include "os/written_file.h"
 #include "spec/run_parameters.h"
 
 namespace pergpu {
@@ -23,7 +23,7 @@ constexpr std::int64_t kNeighbourly = 5 * kSecond;  // how old what a shared GPU
 
 /// The end of a failed job's log: its last words tell a mistake from an accident.
 std::string log_tail(const std::string& path) {
-  Result<std::string> tail = os::read_tail(path, kLogTailBytes);
+  Result<std::string> tail = os::read_written_tail(path, os::Writer::Keeper, kLogTailBytes);
   return tail ? std::move(*tail) : std::string();
 }
 

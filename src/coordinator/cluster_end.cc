@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "coordinator/cluster.h"
-#include "os/file.h"
+#include "os/folder_walk.h"
 #include "store/end_request.h"
 
 namespace pergpu {
@@ -171,8 +171,8 @@ Cluster::Told Cluster::tell(const std::vector<EndOrder>& orders,
   Told told;
   for (const EndOrder& order : orders) {
     Result<void> one =
-        os::write_file_atomic(order.folder + "/" + store::end_request_name(order.task.index),
-                              to_text(order.requests), 0644, false);
+        os::write_walked(order.folder + "/" + store::end_request_name(order.task.index),
+                         to_text(order.requests), 0644, false);
     // In a folder that was removed nobody would look.
     if (!one && one.error().kind != ErrorKind::NotFound) told.by_folder = one;
     all.push_back(order.task);

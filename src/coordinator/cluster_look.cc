@@ -11,7 +11,7 @@
 #include "coordinator/array_call.h"
 #include "coordinator/cluster.h"
 #include "coordinator/handover_news.h"
-#include "os/file.h"
+#include "os/folder_walk.h"
 
 namespace pergpu {
 namespace {
@@ -319,7 +319,7 @@ void Cluster::close(Array& array, std::int32_t index, Task& task) {
 void Cluster::mark_when_durable(std::string path) {
   parts_.when_durable([this, path = std::move(path)] {
     parts_.errands->run([path] {
-      (void)os::write_file_atomic(path, "", 0644, false);
+      (void)os::write_walked(path, "", 0644, false);
       return [] {};
     });
   });

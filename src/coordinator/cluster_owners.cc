@@ -7,7 +7,7 @@
 
 #include "coordinator/array_call.h"
 #include "coordinator/cluster.h"
-#include "os/file.h"
+#include "os/folder_walk.h"
 
 namespace pergpu {
 namespace {
@@ -83,7 +83,7 @@ void Cluster::knows_all_of(const std::string& folder) {
     parts_.errands->run([folder, from = parts_.from] {
       const Result<std::optional<Owner>> owner = owner_of(folder);
       if (owner && *owner == Owner{from, true}) {  // still
-        (void)os::write_file_atomic(folder + "/" + kOwner, to_text(Owner{from}), 0644, false);
+        (void)os::write_walked(folder + "/" + kOwner, to_text(Owner{from}), 0644, false);
       }
       return [] {};
     });

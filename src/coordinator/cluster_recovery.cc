@@ -11,7 +11,7 @@
 #include "coordinator/array_call.h"
 #include "coordinator/cluster.h"
 #include "coordinator/handover_search.h"
-#include "os/file.h"
+#include "os/folder_walk.h"
 #include "run/environment.h"
 
 namespace pergpu {
@@ -182,7 +182,7 @@ Result<Cluster::Doubt> Cluster::settle_doubt(const std::string& folder, const st
   if (!number) return number.error();
   if (*number != 0) return Doubt{*number};
   // A submit that is still on its way finds this when its tasks begin.
-  Result<void> written = os::write_file_atomic(folder + "/" + kWithdrawn, "", 0644, true);
+  Result<void> written = os::write_walked(folder + "/" + kWithdrawn, "", 0644, true);
   if (!written) return written.error();
   number = number_of(key);
   if (!number) return number.error();

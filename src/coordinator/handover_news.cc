@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "os/file.h"
+#include "os/written_file.h"
 
 namespace pergpu {
 namespace {
@@ -56,7 +57,8 @@ HandoverNews news_of(const WatchedHandover& handover, bool sees) {
   for (const auto& [index, read] : handover.read) {
     const std::string name = store::present_name(index);
     if (!sees || !std::binary_search(names->begin(), names->end(), name)) continue;
-    const Result<std::string> text = os::read_file(handover.folder + "/" + name, kLongestPresent);
+    const Result<std::string> text =
+        os::read_written(handover.folder + "/" + name, os::Writer::Keeper, kLongestPresent);
     Result<std::vector<store::Present>> told =
         text ? store::present_of(*text) : Result<std::vector<store::Present>>(text.error());
     if (told) out.present.emplace_back(index, *std::move(told));

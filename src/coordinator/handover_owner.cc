@@ -4,7 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "os/file.h"
+#include "os/folder_walk.h"
+#include "os/written_file.h"
 
 namespace pergpu {
 namespace {
@@ -13,7 +14,7 @@ constexpr std::size_t kLongest = 1u << 16;
 
 /// "": there is none.
 Result<std::string> text_of(const std::string& path) {
-  Result<std::string> text = os::read_file(path, kLongest);
+  Result<std::string> text = os::read_written(path, os::Writer::Job, kLongest);
   if (!text && text.error().kind == ErrorKind::NotFound) return std::string();
   return text;
 }
@@ -44,10 +45,10 @@ Result<std::string> claimant_of(const std::string& root) {
 }
 
 Result<void> claim(const std::string& root, const std::string& who, std::int64_t umask) {
-  Result<void> made = os::make_dirs(root, static_cast<mode_t>(0777 & ~umask));
-  if (!made) return made;
+  const auto made = os::HeldFolder::make(root, static_cast<mode_t>(0777 & ~umask));
+  if (!made) return made.error();
   const auto mode = static_cast<mode_t>(0666 & ~umask);
-  return os::write_file_atomic(root + "/" + kOwner, to_text(Owner{who}), mode, true);
+  return os::write_walked(root + "/" + kOwner, to_text(Owner{who}), mode, true);
 }
 
 Result<void> check_claim(const std::string& root, const std::string& who) {

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "os/file.h"
+#include "os/folder_walk.h"
+#include "os/written_file.h"
 #include "store/end_request.h"
 
 namespace pergpu {
@@ -17,7 +19,8 @@ namespace {
 constexpr std::size_t kLongest = 512u << 20;
 
 Result<std::int64_t> noted_number(const std::string& folder) {
-  const Result<std::string> text = os::read_file(folder + "/" + kSubmitted, 64);
+  const Result<std::string> text =
+      os::read_written(folder + "/" + kSubmitted, os::Writer::Keeper, 64);
   if (text) return std::atoll(text->c_str());
   if (text.error().kind == ErrorKind::NotFound) return std::int64_t{0};
   return text.error();
@@ -30,7 +33,8 @@ void read_end_requests(const std::vector<std::string>& names, FoundHandover& fou
   for (const std::int32_t task : tasks) {
     const std::string name = store::end_request_name(task);
     if (!std::binary_search(names.begin(), names.end(), name)) continue;
-    const Result<std::string> text = os::read_file(found.folder + "/" + name, kLongest);
+    const Result<std::string> text =
+        os::read_written(found.folder + "/" + name, os::Writer::Keeper, kLongest);
     if (!text) continue;
     const Result<store::EndRequests> requests = store::end_requests_of(*text);
     if (!requests) continue;
@@ -56,7 +60,7 @@ Result<std::optional<FoundHandover>> read_handover(const HandoverQuestion& quest
   const bool is_ours = found.owner == Owner{from};
   if (found.closed.all && (question.reruns || (is_ours && !question.is_new))) return none;
   const std::string path = folder + "/" + store::kHandoverName;
-  const Result<std::string> text = os::read_file(path, kLongest);
+  const Result<std::string> text = os::read_written(path, os::Writer::Keeper, kLongest);
   if (!text && text.error().kind == ErrorKind::NotFound) return none;
   if (!text) return text.error();
   Result<store::Handover> handover = store::handover_of(*text);
@@ -64,8 +68,7 @@ Result<std::optional<FoundHandover>> read_handover(const HandoverQuestion& quest
   found.handover = *std::move(handover);
   if (takes && found.owner.who != from) {
     found.owner = Owner{from, true};
-    Result<void> taken =
-        os::write_file_atomic(folder + "/" + kOwner, to_text(found.owner), 0644, true);
+    Result<void> taken = os::write_walked(folder + "/" + kOwner, to_text(found.owner), 0644, true);
     if (!taken) return std::move(taken).error();
   }
   found.is_new_here = question.is_new || found.owner != Owner{from};
@@ -116,7 +119,7 @@ Result<HandoverAnswer> find_handovers(const HandoverQuestion& question) {
       if (!owner) return owner.error();
       if (takes && *owner && (*owner)->who != question.from) {  // somebody has just taken it away
         Result<void> back =
-            os::write_file_atomic(folder + "/" + kOwner, to_text(Owner{question.from}), 0644, true);
+            os::write_walked(folder + "/" + kOwner, to_text(Owner{question.from}), 0644, true);
         if (!back) return std::move(back).error();
       }
       continue;

@@ -5,6 +5,7 @@
 
 #include "coordinator/node_room.h"
 #include "os/file.h"
+#include "os/folder_walk.h"
 #include "run/environment.h"
 
 namespace pergpu {
@@ -36,7 +37,7 @@ Result<std::shared_ptr<os::Spawned>> start_step(slurm::Steps& steps, const slurm
   const std::string number = steps.allocation() + "\n";
   const auto mode = static_cast<mode_t>(0666 & ~call.umask);
   const bool is_ours = ready || ready.error().kind != ErrorKind::Busy;
-  if (ready) ready = os::write_file_atomic(folder + "/" + kSubmitted, number, mode, true);
+  if (ready) ready = os::write_walked(folder + "/" + kSubmitted, number, mode, true);
   Result<std::shared_ptr<os::Spawned>> started =
       ready ? steps.start(call) : Result<std::shared_ptr<os::Spawned>>(ready.error());
   if (started) return started;

@@ -17,6 +17,8 @@
 #include "coordinator/telemetry.h"
 #include "os/clock.h"
 #include "os/file.h"
+#include "os/folder_walk.h"
+#include "os/written_file.h"
 #include "run/slurm_client.h"
 #include "store/end_request.h"
 #include "store/present.h"
@@ -34,7 +36,8 @@ constexpr std::int64_t kLookPauseOfStep = kSecond;
 
 /// nullopt: nothing final is there (yet); another machine may have written it just now.
 std::optional<bool> was_done(const store::HandedNeed& need) {
-  const Result<std::string> text = os::read_file(need.out + "/attempt.json", 16u << 20);
+  const Result<std::string> text =
+      os::read_written(need.out + "/attempt.json", os::Writer::Keeper, 16u << 20);
   if (!text) return std::nullopt;
   const nlohmann::json record = nlohmann::json::parse(*text, nullptr, false);
   if (!record.is_object() || record.value("job", std::int64_t{0}) != need.job.value) {
@@ -64,8 +67,8 @@ std::optional<bool> are_done(const std::vector<store::HandedNeed>& needs, std::i
 
 /// What the task is asked to end, as far as it can be seen from here.
 std::vector<store::EndRequest> asked(const TaskOptions& options) {
-  const Result<std::string> text =
-      os::read_file(options.folder + "/" + store::end_request_name(options.task), kLongest);
+  const Result<std::string> text = os::read_written(
+      options.folder + "/" + store::end_request_name(options.task), os::Writer::Keeper, kLongest);
   if (!text) return {};
   Result<store::EndRequests> requests = store::end_requests_of(*text);
   return requests ? std::move(requests->jobs) : std::vector<store::EndRequest>();
@@ -106,7 +109,7 @@ Result<Task> Task::read(TaskOptions options) {
     return out;
   }
   const std::string path = out.options_.folder + "/" + store::kHandoverName;
-  Result<std::string> text = os::read_file(path, kLongest);
+  Result<std::string> text = os::read_written(path, os::Writer::Keeper, kLongest);
   if (!text) return std::move(text).error();
   Result<store::Handover> handover = store::handover_of(*text);
   if (!handover) return Error{ErrorKind::Corrupt, 0, path + ", " + handover.error().message};
@@ -213,7 +216,7 @@ void Task::tell_present(Coordinator& core, os::Loop& loop, Errands& errands) con
   }
   errands.run(
       [path = options_.folder + "/" + store::present_name(options_.task), text = to_text(present)] {
-        (void)os::write_file_atomic(path, text, 0644, false);
+        (void)os::write_walked(path, text, 0644, false);
         return [] {};
       });
   loop.at(os::boot_now_ns() + kPresentPause,

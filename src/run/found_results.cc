@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "os/file.h"
+#include "os/written_file.h"
 
 namespace pergpu {
 namespace {
@@ -27,7 +28,8 @@ std::string home_in(const nlohmann::json& record) {
 }
 
 std::optional<FoundResult> result_in(const std::string& folder) {
-  const Result<std::string> text = os::read_file(folder + "/attempt.json", kLongest);
+  const Result<std::string> text =
+      os::read_written(folder + "/attempt.json", os::Writer::Keeper, kLongest);
   if (!text) return std::nullopt;
   const nlohmann::json record = nlohmann::json::parse(*text, nullptr, false);
   if (!record.is_object()) return std::nullopt;

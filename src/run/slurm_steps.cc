@@ -11,6 +11,7 @@
 
 #include "os/fd.h"
 #include "os/file.h"
+#include "os/folder_walk.h"
 #include "os/proc.h"
 #include "run/slurm_environment.h"
 #include "run/slurm_script.h"
@@ -77,8 +78,11 @@ Result<std::shared_ptr<os::Spawned>> Steps::start(const StepCall& call) {
   const std::string program = client_.find("srun");
   if (program.empty()) return Error{ErrorKind::Unavailable, 0, "there is no srun in PATH"};
   plan.argv.front() = program;
-  const os::UniqueFd said(
-      ::open(call.output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666 & ~call.umask));
+  const Result<os::HeldName> output = os::walk_to(call.output);
+  if (!output) return output.error();
+  const os::UniqueFd said(::openat(output->folder.fd(), output->name.c_str(),
+                                   O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
+                                   0666 & ~call.umask));
   if (!said) return os_error("open " + call.output);
   plan.stdout_fd = said.get();
   plan.stderr_fd = said.get();

@@ -17,6 +17,7 @@
 #include "os/child.h"
 #include "os/fd.h"
 #include "os/file.h"
+#include "os/folder_walk.h"
 #include "os/process_tree.h"
 #include "os/spawn.h"
 
@@ -152,8 +153,12 @@ Result<void> write_stacks(pid_t root, const std::string& path) {
   const std::vector<os::TreeMember> tree = os::descendants_of(root);
   if (tree.empty())
     return Error{ErrorKind::NotFound, 0, "no process below " + std::to_string(root)};
-  ::unlink(path.c_str());  // never written through a link
-  os::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
+  const Result<os::HeldName> file = os::walk_to(path);
+  if (!file) return file.error();
+  const int folder = file->folder.fd();
+  ::unlinkat(folder, file->name.c_str(), 0);  // never written through a link
+  os::UniqueFd fd(::openat(folder, file->name.c_str(),
+                           O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
   if (!fd) return os_error("open " + path);
   Page page(std::move(fd));
   for (std::size_t i = 0; i < std::min(tree.size(), kMostProcesses); ++i)

@@ -9,7 +9,7 @@
 #include <chrono>
 #include <utility>
 
-#include "os/file.h"
+#include "os/folder_walk.h"
 
 namespace pergpu {
 namespace {
@@ -121,7 +121,7 @@ Result<void> RecordStore::finish(bool closed) {
   wake_.notify_one();
   if (thread_.joinable()) thread_.join();
   whole_.closed = closed;
-  Result<void> written = os::write_file_atomic(path_of(0), to_text(whole_), kMode, true);
+  Result<void> written = os::write_walked(path_of(0), to_text(whole_), kMode, true);
   if (!written) return written;
   for (std::int32_t part = 1; part <= parts_written_; ++part) ::unlink(path_of(part).c_str());
   return {};
@@ -176,7 +176,7 @@ void RecordStore::write(std::vector<Pending> group) {
   Result<void> written;
   const bool tells = !file.records.empty() || !file.usage.empty();
   if (tells) {
-    written = os::write_file_atomic(path_of(parts_written_ + 1), to_text(file), kMode, true);
+    written = os::write_walked(path_of(parts_written_ + 1), to_text(file), kMode, true);
   }
   if (!written) {
     attempts_ = before;

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "job/json_depth.h"
-#include "os/file.h"
+#include "os/written_file.h"
 #include "store/event_json.h"
 #include "store/json_number.h"
 
@@ -80,7 +80,7 @@ Record record_of(const Json& j) {
 
 Result<RecordFile> read(const std::string& folder, const RecordName& name) {
   const std::string path = folder + "/" + to_string(name);
-  Result<std::string> text = os::read_file(path, kLongest);
+  Result<std::string> text = os::read_written(path, os::Writer::Keeper, kLongest);
   if (!text) return std::move(text).error();
   Result<RecordFile> file = records_of(*text);
   if (!file) return Error{ErrorKind::Corrupt, 0, path + ": " + file.error().message};
