@@ -10,9 +10,9 @@
 #include <array>
 #include <cerrno>
 #include <climits>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +22,7 @@
 #include "coordinator/submit.h"
 #include "os/fd.h"
 #include "os/file.h"
+#include "os/folder_walk.h"
 #include "os/random.h"
 #include "spec/placeholders.h"
 
@@ -61,15 +62,18 @@ Error failed(const char* what, const std::string& path) {
   return os_error(fmt::format("snapshot: {} {}", what, path), errno);
 }
 
-Result<void> copy_file(const std::string& from, const std::string& to, mode_t mask, Hash& hash) {
+Result<void> copy_file(const std::string& from, const os::HeldFolder& folder,
+                       const std::string& name, mode_t mask, Hash& hash) {
+  const std::string to = folder.path_of(name);
   const os::UniqueFd in(::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info {};
   if (!in || ::fstat(in.get(), &info) < 0) return failed("open", from);
   if (!S_ISREG(info.st_mode)) {
     return Error{ErrorKind::Invalid, 0, fmt::format("snapshot: {} is no file any more", from)};
   }
-  const os::UniqueFd out(
-      ::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, info.st_mode & 0777 & ~mask));
+  const os::UniqueFd out(::openat(folder.fd(), name.c_str(),
+                                  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                                  info.st_mode & 0777 & ~mask));
   if (!out) return failed("make", to);
   hash.text((info.st_mode & 0100) != 0 ? "x" : "-");
   std::array<char, 1 << 16> bytes{};
@@ -93,18 +97,21 @@ Result<void> copy_file(const std::string& from, const std::string& to, mode_t ma
   return {};
 }
 
-Result<void> link_folder(const std::string& from, const std::string& to, Hash& hash) {
+Result<void> link_folder(const std::string& from, const os::HeldFolder& folder,
+                         const std::string& name, Hash& hash) {
   const std::unique_ptr<char, void (*)(void*)> target(::realpath(from.c_str(), nullptr), std::free);
   if (target == nullptr) return failed("follow", from);
   hash.text(target.get());
-  if (::symlink(target.get(), to.c_str()) < 0) return failed("make", to);
+  if (::symlinkat(target.get(), folder.fd(), name.c_str()) < 0)
+    return failed("make", folder.path_of(name));
   return {};
 }
 
 /// All of it on disk.
-Result<void> sync_all(const std::string& folder) {
-  const os::UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd || ::syncfs(fd.get()) < 0) return failed("sync", folder);
+Result<void> sync_all(const os::HeldFolder& folder) {
+  const Result<os::UniqueFd> fd = folder.open_itself();
+  if (!fd) return fd.error();
+  if (::syncfs(fd->get()) < 0) return failed("sync", folder.path());
   return {};
 }
 
@@ -112,22 +119,25 @@ Result<std::string> fill(const std::string& folder, const std::string& copy,
                          const std::vector<CodeFile>& files, const std::string& cwd) {
   const mode_t mask = own_umask();
   Hash hash;
-  if (Result<void> made = os::make_dirs(cwd.empty() ? copy : copy + "/" + cwd, kFolderMode & ~mask);
-      !made) {
-    return std::move(made).error();
+  const Result<os::HeldFolder> whole = os::HeldFolder::make(copy, kFolderMode & ~mask);
+  if (!whole) return whole.error();
+  if (!cwd.empty()) {
+    const auto made = os::HeldFolder::make(copy + "/" + cwd, kFolderMode & ~mask);
+    if (!made) return made.error();
   }
   for (const CodeFile& file : files) {
     hash.text(file.path);
     const std::string from = folder + "/" + file.path;
     const std::string to = copy + "/" + file.path;
-    Result<void> copied = os::make_dirs(os::parent_of(to), kFolderMode & ~mask);
-    if (copied) {
-      copied = file.kind == CodeFile::Kind::File ? copy_file(from, to, mask, hash)
-                                                 : link_folder(from, to, hash);
-    }
+    const auto held = os::HeldFolder::make(os::parent_of(to), kFolderMode & ~mask);
+    if (!held) return held.error();
+    const std::string name = os::name_of(to);
+    Result<void> copied = file.kind == CodeFile::Kind::File
+                              ? copy_file(from, *held, name, mask, hash)
+                              : link_folder(from, *held, name, hash);
     if (!copied) return std::move(copied).error();
   }
-  if (Result<void> synced = sync_all(copy); !synced) return std::move(synced).error();
+  if (Result<void> synced = sync_all(*whole); !synced) return std::move(synced).error();
   return hash.hex();
 }
 
@@ -143,23 +153,22 @@ Result<std::string> copy_of(const SweepSpec& sweep, const StepSpec& step) {
   Result<std::vector<CodeFile>> files = files_of(sweep, step);
   if (!files) return std::move(files).error();
   const std::string shelf = output_root(sweep) + "/" + sweep.name + "/_snapshot";
-  if (Result<void> made = os::make_dirs(shelf, kFolderMode & ~own_umask()); !made) {
-    return std::move(made).error();
-  }
-  const std::string unfinished = shelf + "/.new-" + os::random_hex(8);
+  const Result<os::HeldFolder> held = os::HeldFolder::make(shelf, kFolderMode & ~own_umask());
+  if (!held) return held.error();
+  const std::string draft = ".new-" + os::random_hex(8);
   const std::string cwd = has_placeholders(step.cwd) ? std::string() : step.cwd;
-  Result<std::string> hash = fill(sweep.folder, unfinished, *files, cwd);
+  Result<std::string> hash = fill(sweep.folder, shelf + "/" + draft, *files, cwd);
   std::string copy = hash ? shelf + "/" + *hash : std::string();
-  const bool is_there = hash && ::rename(unfinished.c_str(), copy.c_str()) == 0;
-  if (is_there) {
-    if (Result<void> synced = os::sync_dir(shelf); !synced) return std::move(synced).error();
+  const Result<void> named = hash ? held->rename(draft, *hash) : Result<void>();
+  if (hash && named) {
+    if (Result<void> synced = held->sync(); !synced) return std::move(synced).error();
     return copy;
   }
-  const int why = errno;
-  (void)os::remove_tree(unfinished);
+  (void)held->remove_tree(draft);
   if (!hash) return std::move(hash).error();
-  if (os::is_directory(copy)) return copy;  // of an earlier submit
-  errno = why;
+  const Result<std::optional<struct stat>> there = held->look_at(*hash);
+  if (there && *there && S_ISDIR((*there)->st_mode)) return copy;  // of an earlier submit
+  errno = named.error().os_errno;
   return failed("name", copy);
 }
 

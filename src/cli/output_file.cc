@@ -10,6 +10,7 @@
 
 #include "cli/command.h"
 #include "os/file.h"
+#include "os/folder_walk.h"
 #include "os/terminal.h"
 #include "view/escape.h"
 
@@ -26,6 +27,9 @@ mode_t current_umask() {
 
 Result<void> write_output(const std::string& path, std::string_view content) {
   std::string target = path;
+  if (Result<void> may = os::check_links(path); !may) {
+    return Error{ErrorKind::Invalid, 0, "can't write " + path + ": " + may.error().message};
+  }
   if (os::is_directory(path)) {
     return Error{ErrorKind::Invalid, 0, path + " is a folder; name a file in it"};
   }
@@ -38,7 +42,7 @@ Result<void> write_output(const std::string& path, std::string_view content) {
     const std::filesystem::path real = std::filesystem::canonical(path, failed);
     if (!failed) target = real.string();
   }
-  Result<void> written = os::write_file_atomic(target, content, 0666 & ~current_umask(), false);
+  Result<void> written = os::write_walked(target, content, 0666 & ~current_umask(), false);
   if (written) return {};
   // Not the name of the draft.  A missing folder is no selector that matched nothing.
   const int why = written.error().os_errno;

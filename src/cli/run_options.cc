@@ -15,6 +15,7 @@
 #include "coordinator/added_rows.h"
 #include "coordinator/snapshot.h"
 #include "coordinator/submit.h"
+#include "os/folder_walk.h"
 #include "os/real_path.h"
 #include "spec/diagnostics.h"
 #include "spec/load.h"
@@ -113,11 +114,17 @@ Result<ParsedSweep> parse(const RunOptions& options) {
 }
 
 /// A sweep is known by where its results lie: the same place is always spelled the same way.
-void settle_folders(SweepSpec& sweep) {
+Result<void> settle_folders(SweepSpec& sweep) {
   sweep.folder = os::real_path(sweep.folder);
   const std::string root = output_root(sweep);
+  // Where such a link leads today would be where the results lie from now on.
+  const Result<os::HeldFolder> held = os::HeldFolder::open(root + "/" + sweep.name);
+  if (!held && os::is_foreign_link(held.error())) {
+    return usage("can't write results to " + root + ": " + held.error().message);
+  }
   const std::string real = os::real_path(root);
   if (real != root) sweep.out = real;
+  return {};
 }
 
 }  // namespace
@@ -193,7 +200,7 @@ Result<SweepSpec> sweep_of(const RunOptions& options) {
   if (options.add) {
     if (Result<void> may = check_growth(*parsed->sweep); !may) return std::move(may).error();
   }
-  settle_folders(*parsed->sweep);
+  if (Result<void> may = settle_folders(*parsed->sweep); !may) return std::move(may).error();
   return std::move(*parsed->sweep);
 }
 

@@ -55,6 +55,25 @@ def test_a_link_in_the_place_of_a_folder_is_refused_and_named(home, where):
 
 
 @ROOT
+def test_a_submit_into_a_root_that_is_such_a_link_is_refused(home):
+    folder = private(home)
+    plant(folder, home.work + "/runs")
+    path = home.file("sweep.toml", '[steps.a]\ncommand = ["true"]\n')
+    said = home.run("submit", path, code=2).stderr
+    assert f"{home.work}/runs is a link that belongs to uid {OTHER}" in said
+    assert_untouched(folder)
+    os.unlink(home.work + "/runs")
+    plant(folder, home.work + "/runs/sweep")
+    assert f"{home.work}/runs/sweep is a link" in home.run("submit", path, code=2).stderr
+    shutil.rmtree(home.work + "/runs")
+    plant(folder, home.work + "/runs")
+    # The user's own link is as good as the folder.
+    os.lchown(home.work + "/runs", os.getuid(), os.getgid())
+    home.run("submit", path)
+    assert home.wait() == 0 and home.only()["out"].startswith(folder + "/")
+
+
+@ROOT
 def test_clean_removes_nothing_behind_such_a_link(home):
     home.submit('[steps.a]\ncommand = ["true"]\n', name="s.toml")
     assert home.wait() == 0
@@ -72,3 +91,16 @@ def test_clean_removes_nothing_behind_such_a_link(home):
     os.rename(home.work + "/moved", home.work + "/runs")
     home.run("clean", "s", "--results", "--yes")
     assert not os.path.exists(home.work + "/runs/s")
+
+
+@ROOT
+def test_output_through_such_a_link_is_refused(home):
+    home.submit('[steps.a]\ncommand = ["true"]\n')
+    home.wait()
+    secret = home.file("secret", SECRET)
+    plant(secret, home.work + "/page.html")
+    plant(home.root, home.work + "/folder")
+    for path in ("page.html", "folder/page.html"):
+        said = home.run("report", "@", "-o", path, code=2).stderr
+        assert f"is a link that belongs to uid {OTHER}" in said
+    assert read(secret) == SECRET and not os.path.exists(home.root + "/page.html")
