@@ -10,7 +10,7 @@
 #include "job/json_depth.h"
 #include "job/redact.h"
 #include "number.h"
-#include "os/file.h"
+#include "os/written_file.h"
 
 namespace pergpu::cli {
 namespace {
@@ -47,7 +47,8 @@ json summary_of(const json& record, std::int64_t number) {
 json attempt_record(const JobSnapshot& job, std::int64_t number) {
   const std::string name =
       number == job.attempt ? "attempt.json" : fmt::format("attempt.{}.json", number);
-  const Result<std::string> text = os::read_file(job.out + "/" + name, kMostRead);
+  const Result<std::string> text =
+      os::read_written(job.out + "/" + name, os::Writer::Keeper, kMostRead);
   if (!text) return nullptr;
   if (nests_deeper_than(*text, kMostNestedJson)) return nullptr;
   json record = json::parse(*text, nullptr, false);

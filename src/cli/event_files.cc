@@ -1,7 +1,6 @@
 // Best effort throughout: a job may be writing, or its folder may be gone.
 #include "cli/event_files.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 
 #include "os/fd.h"
 #include "os/file.h"
+#include "os/written_file.h"
 
 namespace pergpu::cli {
 namespace {
@@ -93,11 +93,11 @@ EventFile newest_event_file(const std::string& folder) {
 }
 
 view::NewestScalars newest_scalars(const std::string& path) {
-  os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  Result<os::UniqueFd> fd = os::open_written(path, os::Writer::Job);
   struct stat st {};
-  if (!fd || ::fstat(fd.get(), &st) < 0 || !S_ISREG(st.st_mode)) return {};
+  if (!fd || ::fstat(fd->get(), &st) < 0) return {};
   const auto size = static_cast<std::uint64_t>(st.st_size);
-  Reader reader(std::move(fd));
+  Reader reader(*std::move(fd));
   view::NewestScalars newest;
   while (const std::optional<std::string_view> head = reader.next(view::kRecordHead)) {
     const std::optional<std::uint64_t> length = view::record_length(*head);

@@ -1,7 +1,6 @@
 // The folder is watched, not the file: the log may not exist yet, and another may take its name.
 #include "cli/log_reader.h"
 
-#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 
 #include "os/clock.h"
 #include "os/file.h"
+#include "os/written_file.h"
 
 namespace pergpu::cli {
 namespace {
@@ -79,14 +79,16 @@ void LogReader::follow(const std::string& path, std::int64_t offset) {
 }
 
 bool LogReader::open_newest(std::int64_t offset, bool is_restart) {
+  if (path_.empty()) return false;
+  // What isn't a log as a keeper writes it is as one that isn't there.
+  Result<os::UniqueFd> opened = os::open_written(path_, os::Writer::Keeper);
   struct stat st {};
-  if (path_.empty() || ::stat(path_.c_str(), &st) < 0) return false;
+  if (!opened || ::fstat(opened->get(), &st) < 0) return false;
   for (File& file : files_) {
     if (file.device == st.st_dev && file.inode == st.st_ino)
       return !std::exchange(file.is_followed, true);
   }
-  os::UniqueFd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd || ::fstat(fd.get(), &st) < 0) return false;
+  os::UniqueFd fd = *std::move(opened);
   if (is_restart && on_restart_) on_restart_(Restart::Replaced);
   // Shorter than it was when the offset was computed: it has been emptied since then.
   offset = offset > st.st_size ? 0 : offset;

@@ -1,7 +1,7 @@
 // `pergpu logs`: a job's output.  The client reads the file itself; the coordinator only says where
 // it is.
-#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -20,6 +20,7 @@
 #include "os/fd.h"
 #include "os/file.h"
 #include "os/terminal.h"
+#include "os/written_file.h"
 #include "view/escape.h"
 #include "view/jobs.h"
 
@@ -35,15 +36,19 @@ struct Options {
   std::int64_t lines = -1;
 };
 
+/// As much as was written when it was opened: a job may write faster than this prints.
 int print_file(const std::string& path, std::int64_t offset, std::int64_t job, bool as_json) {
-  const os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return fail(os_error("open " + path));
+  const Result<os::UniqueFd> fd = os::open_written(path, os::Writer::Keeper);
+  if (!fd) return fail(fd.error());
+  struct stat st = {};
+  if (::fstat(fd->get(), &st) < 0) return fail(os_error("stat " + path));
   const bool to_terminal = os::is_terminal(STDOUT_FILENO);
   view::LogFilter filter;
   JsonLines lines;
   std::array<char, 64 << 10> block;
-  for (;;) {
-    const ssize_t n = ::pread(fd.get(), block.data(), block.size(), offset);
+  while (offset < st.st_size) {
+    const auto most = std::min<std::int64_t>(st.st_size - offset, std::ssize(block));
+    const ssize_t n = ::pread(fd->get(), block.data(), static_cast<std::size_t>(most), offset);
     if (n < 0) return fail(os_error("read " + path));
     if (n == 0) break;
     offset += n;
@@ -108,6 +113,8 @@ int logs(const Options& options) {
   if (!newest) path = fmt::format("{}/log.{}.txt", os::parent_of(job.log), attempt);
   const std::int64_t offset = options.lines < 0 ? 0 : offset_of_last_lines(path, options.lines);
   if (options.follow && newest) {
+    const Result<os::UniqueFd> may = os::open_written(path, os::Writer::Keeper);
+    if (!may && may.error().kind == ErrorKind::Denied) return fail(may.error());
     Result<Place> place = find_place();
     if (!place) return fail(place.error());
     const std::int64_t begun = job.started_at != 0 ? job.attempt : 0;

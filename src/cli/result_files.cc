@@ -85,7 +85,7 @@ view::TailsOfJobs read_tails(const std::vector<JobSnapshot>& jobs, std::size_t j
   for (const JobSnapshot& job : jobs) {
     if (job.replaced || !view::is_failure(job) || job.log.empty()) continue;
     if (tails.size() == jobs_limit) break;
-    tails[job.id] = last_lines(job.log, lines);
+    tails[job.id] = last_lines(job.log, lines, 0, os::Writer::Keeper);
   }
   return tails;
 }
@@ -93,7 +93,7 @@ view::TailsOfJobs read_tails(const std::vector<JobSnapshot>& jobs, std::size_t j
 std::string newest_of(const JobSnapshot& job) {
   const view::Metrics metrics = newest_metrics(job.metrics);
   if (!metrics.empty()) return view::metrics_text(metrics);
-  const std::vector<std::string> lines = last_lines(job.log, 1);
+  const std::vector<std::string> lines = last_lines(job.log, 1, 0, os::Writer::Keeper);
   return lines.empty() ? std::string() : std::string(view::after_carriage_return(lines.back()));
 }
 

@@ -1,7 +1,6 @@
 // Files are read from their end in blocks; a log of a gigabyte costs the same as a short one.
 #include "cli/tail.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,13 +14,12 @@ namespace {
 
 constexpr std::int64_t kBlock = 64 << 10;
 
-os::UniqueFd open_regular(const std::string& path, std::int64_t* size) {
-  // O_NONBLOCK: somebody may have put a FIFO there.
-  os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+os::UniqueFd open_sized(const std::string& path, os::Writer writer, std::int64_t* size) {
+  Result<os::UniqueFd> fd = os::open_written(path, writer);
   struct stat st {};
-  if (!fd || ::fstat(fd.get(), &st) < 0 || !S_ISREG(st.st_mode)) return {};
+  if (!fd || ::fstat(fd->get(), &st) < 0) return {};
   *size = st.st_size;
-  return fd;
+  return *std::move(fd);
 }
 
 std::string read_range(int fd, std::int64_t begin, std::int64_t end) {
@@ -45,13 +43,13 @@ bool is_blank(std::string_view line) {
 
 std::int64_t file_size(const std::string& path) {
   struct stat st {};
-  return ::stat(path.c_str(), &st) == 0 ? st.st_size : 0;
+  return ::lstat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : 0;
 }
 
-std::vector<std::string> last_lines(const std::string& path, std::size_t count,
-                                    std::int64_t begin) {
+std::vector<std::string> last_lines(const std::string& path, std::size_t count, std::int64_t begin,
+                                    os::Writer writer) {
   std::int64_t size = 0;
-  const os::UniqueFd fd = open_regular(path, &size);
+  const os::UniqueFd fd = open_sized(path, writer, &size);
   if (!fd) return {};
   return last_lines_in(read_range(fd.get(), std::max(begin, size - kBlock), size), count);
 }
@@ -72,18 +70,22 @@ std::vector<std::string> last_lines_in(std::string_view text, std::size_t count)
 
 std::int64_t offset_of_last_lines(const std::string& path, std::int64_t count) {
   std::int64_t size = 0;
-  const os::UniqueFd fd = open_regular(path, &size);
+  const os::UniqueFd fd = open_sized(path, os::Writer::Keeper, &size);
   if (!fd || count <= 0) return size;
   std::int64_t seen = 0;
+  std::int64_t line_end = size;
   for (std::int64_t end = size; end > 0;) {
     const std::int64_t begin = std::max<std::int64_t>(0, end - kBlock);
     const std::string block = read_range(fd.get(), begin, end);
     for (std::size_t i = block.size(); i-- > 0;) {
       const std::int64_t at = begin + static_cast<std::int64_t>(i);
       // The file's very last '\n' ends the last line and begins none.
-      if (block[i] == '\n' && at != size - 1 && ++seen == count) return at + 1;
+      if (block[i] != '\n' || at == size - 1) continue;
+      if (++seen == count) return at + 1;
+      line_end = at;
     }
     end = begin;
+    if (end > 0 && line_end - end >= kLongestLine) return end;
   }
   return 0;
 }

@@ -1,4 +1,5 @@
-// The ends of files that others are writing: logs and metrics.
+// The ends of files that others are writing: logs and metrics.  What isn't as they are written
+// (os/written_file.h) is as one that isn't there.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +7,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "os/written_file.h"
 
 namespace pergpu::cli {
 
@@ -15,11 +18,13 @@ std::int64_t file_size(const std::string& path);
 /// At most `count` last lines of what stands behind `begin`, without line ends; blank lines are
 /// left out.  Reads at most 64 KiB.  Empty when there is nothing to read.
 std::vector<std::string> last_lines(const std::string& path, std::size_t count,
-                                    std::int64_t begin = 0);
+                                    std::int64_t begin = 0, os::Writer writer = os::Writer::Job);
 /// The same of a text.
 std::vector<std::string> last_lines_in(std::string_view text, std::size_t count);
 
-/// Where the last `count` lines of the file begin (a last line without '\n' counts).
+/// Where the last `count` lines of the file begin (a last line without '\n' counts).  A line is
+/// looked for through kLongestLine bytes.
+inline constexpr std::int64_t kLongestLine = 64 << 20;
 std::int64_t offset_of_last_lines(const std::string& path, std::int64_t count);
 
 }  // namespace pergpu::cli

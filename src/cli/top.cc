@@ -416,7 +416,7 @@ int print_once(const Place& place, const Options& options) {
   view::settle(state, snapshot, surface);
   if (const auto job = snapshot.jobs.find(state.selected); job != snapshot.jobs.end()) {
     snapshot.log_of = job->first;
-    for (const std::string& text : last_lines(job->second.log, kLogLines)) {
+    for (const std::string& text : last_lines(job->second.log, kLogLines, 0, os::Writer::Keeper)) {
       snapshot.log += text + "\n";
     }
   }

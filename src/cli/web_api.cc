@@ -10,8 +10,8 @@
 #include "cli/result_files.h"
 #include "cli/terminal.h"
 #include "cli/web_app.h"
-#include "os/file.h"
 #include "os/paths.h"
+#include "os/written_file.h"
 #include "view/metric_points.h"
 
 namespace pergpu::cli {
@@ -102,7 +102,8 @@ void WebApp::send_points(const Exchange& exchange, std::int64_t job) {
   const json selector = json::array({std::to_string(job)});
   forward(exchange, {{"op", "show"}, {"sel", selector}}, [](const json& reply) {
     const JobSnapshot snapshot = first_job(reply).get<JobSnapshot>();
-    const Result<std::string> lines = os::read_tail(snapshot.metrics, kMostMetricsBytes);
+    const Result<std::string> lines =
+        os::read_written_tail(snapshot.metrics, os::Writer::Job, kMostMetricsBytes);
     return view::metric_points(lines ? std::string_view(*lines) : std::string_view(), kMostPoints);
   });
 }

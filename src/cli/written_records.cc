@@ -10,6 +10,7 @@
 
 #include "os/clock.h"
 #include "os/file.h"
+#include "os/written_file.h"
 
 namespace pergpu::cli {
 namespace {
@@ -29,7 +30,8 @@ bool may_be_unwritten(const JobSnapshot& job, std::int64_t now_wall_ns) {
 }
 
 bool is_written(const JobSnapshot& job) {
-  const Result<std::string> text = os::read_file(job.out + "/attempt.json", kMostBytes);
+  const Result<std::string> text =
+      os::read_written(job.out + "/attempt.json", os::Writer::Keeper, kMostBytes);
   // Where there is no folder nothing will be written.
   if (!text) return !os::exists(job.out);
   const json record = json::parse(*text, nullptr, false);

@@ -44,6 +44,26 @@ TEST(LastLines, WhatIsNoFileHasNone) {
   EXPECT_TRUE(last_lines(fifo, 5).empty());  // and does not block
 }
 
+TEST(LastLines, WhatALinkLeadsToHasNone) {
+  const Scratch scratch;
+  const std::string path = scratch.path() + "/log.txt";
+  write(scratch.path() + "/secret", "secret\n");
+  ASSERT_EQ(::symlink("secret", path.c_str()), 0);
+  EXPECT_TRUE(last_lines(path, 5).empty());
+  EXPECT_EQ(file_size(path), 0);
+  EXPECT_EQ(offset_of_last_lines(path, 5), 0);
+}
+
+TEST(OffsetOfLastLines, LooksForALineNoFurtherThanALongOneReaches) {
+  const Scratch scratch;
+  const std::string path = scratch.path() + "/log.txt";
+  write(path, "one\n");
+  constexpr std::int64_t kHuge = std::int64_t{1} << 42;
+  ASSERT_EQ(::truncate(path.c_str(), kHuge), 0);  // takes no room
+  const std::int64_t offset = offset_of_last_lines(path, 5);
+  EXPECT_GE(offset, kHuge - kLongestLine - (1 << 20));
+}
+
 TEST(OffsetOfLastLines, CountsAHalfWrittenLine) {
   const Scratch scratch;
   const std::string path = scratch.path() + "/log.txt";

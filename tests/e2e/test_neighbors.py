@@ -1,11 +1,14 @@
 """A neighbor who may write to the folders that results lie in, and puts links, FIFOs and devices there."""
+import contextlib
+import json
 import os
 import shutil
 import stat
+import threading
 
 import pytest
 
-from harness import grid, read
+from harness import grid, read, wait_until
 
 ROOT = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be another user")
 OTHER = 61001
@@ -91,6 +94,78 @@ def test_clean_removes_nothing_behind_such_a_link(home):
     os.rename(home.work + "/moved", home.work + "/runs")
     home.run("clean", "s", "--results", "--yes")
     assert not os.path.exists(home.work + "/runs/s")
+
+
+SHOWN = [["logs", "@"], ["logs", "-n", "5", "@"], ["logs", "-f", "@"], ["logs", "--json", "@"], ["why", "@"],
+         ["show", "@"], ["show", "@", "--json"], ["ps", "-a", "--json"], ["report", "@", "-o", "-"],
+         ["export", "@"]]  # fmt: skip
+
+
+def show_all(home, refused):
+    """What every command shows; `logs` must refuse with these words."""
+    for args in SHOWN:
+        shown = home.run(*args, code=None)
+        assert SECRET not in shown.stdout + shown.stderr, args
+        assert len(shown.stdout) < 10_000_000, args
+        if args[0] == "logs":
+            assert shown.returncode != 0 and refused in shown.stderr, (args, shown)
+
+
+def test_what_lies_in_the_place_of_a_log_reaches_no_output(home):
+    home.submit('[steps.a]\nshell = "echo said; exit 3"\n')
+    home.wait()
+    job = home.only()
+    secret = home.file("secret", f"ValueError: {SECRET}\n")
+    log, metrics = job["log"], job["metrics"]
+    for make, refused in [
+        (lambda path: os.symlink(secret, path), "it's a link"),
+        (lambda path: os.link(secret, path), "a second name"),
+        (os.mkfifo, "no regular file"),
+        (lambda path: os.symlink("/dev/zero", path), "it's a link"),
+    ]:
+        for path in (log, metrics):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            make(path)
+        show_all(home, refused)
+
+
+def test_a_fifo_that_somebody_writes_to_holds_nobody_up(home):
+    home.submit('[steps.a]\nshell = "echo said; exit 3"\n')
+    home.wait()
+    job = home.only()
+    for path in (job["log"], job["metrics"], job["out"] + "/attempt.json"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        os.mkfifo(path)
+    ends = [os.open(path, os.O_RDWR) for path in (job["log"], job["metrics"])]
+
+    def write():
+        with contextlib.suppress(OSError):
+            while True:
+                os.write(ends[0], SECRET.encode() + b"\n")
+
+    writer = threading.Thread(target=write, daemon=True)
+    os.set_blocking(ends[0], False)
+    writer.start()
+    show_all(home, "no regular file")
+    writer.join()
+    for end in ends:
+        os.close(end)
+
+
+def test_the_reason_of_a_failure_quotes_no_private_file(home):
+    secret = home.file("secret", f"Traceback (most recent call last):\nValueError: {SECRET}\n")
+    home.submit(f"""[steps.a]
+shell = 'rm "$PERGPU_OUT/log.txt"; ln -s {secret} "$PERGPU_OUT/log.txt"; exit 1'
+retries = 0
+""")
+    home.wait()
+    assert home.only()["state"] == "failed"
+    for args in (["why", "@"], ["ps", "-a", "--json"], ["report", "@", "-o", "-"]):
+        assert SECRET not in home.run(*args, code=None).stdout, args
+    wait_until(lambda: json.loads(read(home.only()["out"] + "/attempt.json"))["state"] == "failed", "the record")
+    assert SECRET not in read(home.only()["out"] + "/attempt.json")
 
 
 @ROOT
