@@ -33,22 +33,25 @@ _pergpu() {
     if ((i == 0)) || [[ -n $space ]]; then words+=("$piece"); else words[-1]+=$piece; fi
   done
 
-  # The word without its quotes, and how much of it readline keeps by itself.
-  local cur=${words[-1]} quote='' head=''
-  case $cur in
-    \'* | \"*) quote=${cur:0:1} cur=${cur:1} ;;
-    *)
-      if [[ -n $piece && $COMP_WORDBREAKS == *"$piece"* ]]; then head=$cur; else head=${cur%"$piece"}; fi
-      head=${head//\\/} cur=${cur//\\/}
-      ;;
-  esac
-  words=("${words[@]//[\\\'\"]/}")
-  words[-1]=$cur
+  # The words without their quotes, and how much of the last one readline keeps by itself.
+  local text value quote before given=() cur head
+  for text in "${words[@]}"; do
+    _pergpu_unquote "$text"
+    given+=("$value")
+  done
+  cur=$value head=$before
+  if [[ -z $quote ]]; then
+    text=${words[-1]}
+    if [[ -z $piece || $COMP_WORDBREAKS != *"$piece"* ]]; then text=${text%"$piece"}; fi
+    _pergpu_unquote "$text"
+    head=$value quote=''
+  fi
 
   local answers=() answer
-  mapfile -t answers < <("${words[0]/#~\//$HOME/}" complete -- "${words[@]:1}" 2>/dev/null)
+  mapfile -t answers < <("${given[0]/#~\//$HOME/}" complete -- "${given[@]:1}" 2>/dev/null)
   if [[ ${answers[0]-} == $'\t'* ]]; then
-    local kind=${answers[0]#$'\t'} value=$cur found=() endings
+    local kind=${answers[0]#$'\t'} found=() endings
+    value=$cur
     [[ $cur == --*=* ]] && value=${cur#*=}
     case $kind in
       commands) mapfile -t found < <(compgen -c -- "$value") ;;
@@ -69,10 +72,45 @@ _pergpu() {
   for answer in "${answers[@]}"; do
     answer=${answer%%$'\t'*}
     answer=${answer#"$head"}
-    if [[ -z $quote && $answer == *[!A-Za-z0-9_./,=:@%+-]* ]]; then printf -v answer %q "$answer"; fi
+    _pergpu_quote
     COMPREPLY+=("$answer")
   done
   if ((${#COMPREPLY[@]} == 1)) && [[ ${COMPREPLY[0]} == */ ]]; then compopt -o nospace 2>/dev/null; fi
+}
+
+# What the text $1 means to the shell: value.  The quote that is open at its end, and what is before that: quote, before.
+_pergpu_unquote() {
+  local text=$1 sign i
+  value='' quote='' before=''
+  for ((i = 0; i < ${#text}; ++i)); do
+    sign=${text:i:1}
+    case $quote$sign in
+      \\) value+=${text:$((++i)):1} ;;
+      \' | \") quote=$sign before=$value ;;
+      \'\' | \"\") quote='' ;;
+      \"\\)
+        if [[ ${text:i+1:1} == [\\\"\$\`] ]]; then sign=${text:$((++i)):1}; fi
+        value+=$sign
+        ;;
+      *) value+=$sign ;;
+    esac
+  done
+}
+
+# Makes the shell read $answer as it is, behind the quote that is open: names are other people's text.
+_pergpu_quote() {
+  local sign replaced
+  case $quote in
+    \') replaced="'\\''" answer=${answer//\'/"$replaced"} ;;
+    \")
+      for sign in \\ \" \$ \`; do
+        replaced=\\$sign
+        answer=${answer//"$sign"/"$replaced"}
+      done
+      replaced="\"'!'\"" answer=${answer//!/"$replaced"}
+      ;;
+    *) if [[ $answer == *[!A-Za-z0-9_./,=:@%+-]* ]]; then printf -v answer %q "$answer"; fi ;;
+  esac
 }
 complete -F _pergpu pergpu
 )sh";

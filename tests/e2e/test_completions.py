@@ -1,4 +1,5 @@
 """What a shell offers when somebody presses Tab: by the printed scripts, in real shells."""
+import json
 import os
 import re
 import shutil
@@ -92,6 +93,26 @@ def test_names_of_sweeps_runs_and_steps_and_numbers_of_jobs(home):
     assert dict(asked(home, "logs", "3"))["3"].startswith("thirteen/")
     assert tab(home, "pergpu attach nothing") == []
     home.open_gate()
+    home.wait("*")
+
+
+def test_names_are_only_text_whatever_quote_is_open(home):
+    marker = home.root + "/marker"
+    names = [f"a`touch {marker.replace('/', '?')}`", "b`touch marker`", "c it's; touch marker;'", 'd "; touch marker; "$ 5',
+             "e back\\slash\\", "f wow!now&then", "g$ (touch marker)"]  # fmt: skip
+    for i, name in enumerate(names):
+        home.submit(f'name = {json.dumps(name)}\n[steps.a]\ncommand = ["true"]\n', name=f"{i}.toml")
+    for name in names:
+        for quote in ("'", '"', ""):
+            answers = tab(home, f"pergpu ps {quote}{name[0]}")
+            assert len(answers) == 2, (name, quote, answers)
+            typed = f"printf %s {quote}{answers[0]}{quote}"
+            told = subprocess.run(["bash", "--norc", "-c", typed], cwd=home.work, capture_output=True, text=True)
+            assert (told.stdout, told.stderr) == (name, ""), (quote, answers)
+            # What was completed is completed further.
+            (again, *_) = tab(home, f"pergpu ps {quote}{answers[0]}/") if quote != '"' else ["a"]
+            assert again.endswith("a"), (quote, again)
+    assert not os.path.exists(home.work + "/marker")
     home.wait("*")
 
 
