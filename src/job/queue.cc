@@ -76,7 +76,7 @@ ReadyJob ReadyQueue::job_of(const ClassKey& key, const Entry& entry) {
 
 void ReadyQueue::update_head(ClassKey key, Class& c) {
   std::optional<Head> now;
-  if (!c.ready.empty() && !c.pauses) {
+  if (!c.ready.empty() && c.pauses == 0) {
     const Entry& first = *c.ready.begin();
     now = Head{.priority = c.demand.priority,
                .expected_ns = expected_of(c),
@@ -134,9 +134,11 @@ ReadyQueue::Class* ReadyQueue::class_of(const ReadyJob& job) {
   return &c;
 }
 
-void ReadyQueue::pause(StepKey key, bool pauses) {
+void ReadyQueue::pause(StepKey key, bool pauses, PauseCause cause) {
+  const auto bit = static_cast<unsigned>(cause);
   for (auto it = classes_.find(key); it != classes_.end() && it->first.step == key; ++it) {
-    it->second.pauses = pauses;
+    const unsigned others = it->second.pauses & ~bit;
+    it->second.pauses = static_cast<std::uint8_t>(pauses ? others | bit : others);
     update_head(it->first, it->second);
   }
 }
@@ -226,7 +228,7 @@ const Demand* ReadyQueue::demand(ClassKey key) const {
 
 std::optional<ReadyJob> ReadyQueue::first_within(ClassKey key, std::int64_t ns) const {
   const auto found = classes_.find(key);
-  if (found == classes_.end() || found->second.pauses || ns <= 0) return std::nullopt;
+  if (found == classes_.end() || found->second.pauses != 0 || ns <= 0) return std::nullopt;
   const std::set<Entry>& ready = found->second.ready;
   const auto first = ready.lower_bound(
       {.expected_ns = ns, .run = std::numeric_limits<std::int32_t>::min(), .id = {}});

@@ -97,13 +97,16 @@ struct ReadyJob {
   bool operator==(const ReadyJob&) const = default;
 };
 
+/// What keeps a whole step from starting.
+enum class PauseCause : std::uint8_t { Breaker = 1, Storage = 2 };
+
 class ReadyQueue {
  public:
   /// Makes a step known, or changes what it asks for (`set SEL priority=…`).  Jobs of a shape that
   /// is not among `shapes` ask for `demand`.
   void declare(StepKey key, const Demand& demand, const std::map<GpuShape, Demand>& shapes = {});
-  /// Nothing of a step that pauses is chosen.
-  void pause(StepKey key, bool pauses);
+  /// Nothing of a step that pauses, for whatever cause, is chosen.
+  void pause(StepKey key, bool pauses, PauseCause cause = PauseCause::Breaker);
   /// How many jobs of the step are still to start, ready or not.  take() counts down.
   void set_left(StepKey key, std::int64_t jobs);
 
@@ -157,7 +160,7 @@ class ReadyQueue {
     Demand demand = {};
     std::int64_t left = 0;  // of its step
     int overtaken = 0;
-    bool pauses = false;
+    std::uint8_t pauses = 0;  // PauseCause, one bit each
     std::set<Entry> ready = {};
     std::optional<Head> head = std::nullopt;  // as it stands in heads_
   };

@@ -147,6 +147,21 @@ TEST(ReadyQueue, TheLongestThatIsOverInTime) {
   EXPECT_FALSE(queue.first_within(key(1, 0), 50));
 }
 
+TEST(ReadyQueue, AStepThatPausesForTwoCausesPausesUntilBothAreOver) {
+  ReadyQueue queue;
+  queue.declare(key(1, 0), Demand{});
+  queue.insert(ready(1, key(1, 0), 0));
+  queue.pause(key(1, 0), true, PauseCause::Storage);
+  queue.pause(key(1, 0), true);
+  queue.pause(key(1, 0), false, PauseCause::Storage);
+  EXPECT_TRUE(queue.heads().empty());
+  queue.pause(key(1, 0), true, PauseCause::Storage);
+  queue.pause(key(1, 0), false);
+  EXPECT_TRUE(queue.heads().empty());
+  queue.pause(key(1, 0), false, PauseCause::Storage);
+  EXPECT_EQ(queue.heads().size(), 1u);
+}
+
 TEST(ReadyQueue, ManyJobsOfOneStepAreOneHead) {
   ReadyQueue queue;
   queue.declare(key(1, 0), {});
