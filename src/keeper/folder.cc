@@ -12,7 +12,9 @@
 
 #include "os/file.h"
 #include "os/folder_walk.h"
+#include "os/room.h"
 #include "os/written_file.h"
+#include "storage_errno.h"
 
 namespace pergpu::keeper {
 namespace {
@@ -174,6 +176,13 @@ std::optional<SetupFailure> prepare_folder(const Folder& folder) {
   return std::nullopt;
 }
 
+std::optional<SetupFailure> lacks_room(const Folder& folder) {
+  if (!os::seems_full(folder.out)) return std::nullopt;
+  const Result<void> written = os::try_writing(folder.out);
+  if (written || !is_storage_errno(written.error().os_errno)) return std::nullopt;
+  return SetupFailure{"write in", written.error().os_errno, folder.out};
+}
+
 bool is_prepared_still(const Folder& folder) {
   if (folder.files.empty()) return is_there(folder.out);
   return std::all_of(folder.files.begin(), folder.files.end(),
@@ -209,14 +218,16 @@ Taken take_folder(const Start& start) {
   const Result<void> kept = out.rename(kRecord, old_record);
   if (!kept && kept.error().os_errno != ENOENT)
     return {.failure = SetupFailure{"rename", kept.error().os_errno, out.path_of(kRecord)}};
-  write_record(start);
+  const Result<void> written = write_record(start);
+  if (!written && is_storage_errno(written.error().os_errno))
+    return {.failure = SetupFailure{"write", written.error().os_errno, start.record_path}};
   return {};
 }
 
-void write_record(const Start& start) {
-  if (start.record_path.empty()) return;
+Result<void> write_record(const Start& start) {
+  if (start.record_path.empty()) return {};
   const mode_t mode = 0666 & ~static_cast<mode_t>(start.folder.umask);
-  (void)os::write_walked(start.record_path, start.record_at_start, mode, /*durable=*/false);
+  return os::write_walked(start.record_path, start.record_at_start, mode, /*durable=*/false);
 }
 
 namespace {

@@ -20,6 +20,7 @@
 
 #include "keeper/protocol.h"
 #include "os/folder_lock.h"
+#include "result.h"
 
 namespace pergpu::keeper {
 
@@ -31,6 +32,10 @@ struct SetupFailure {
 };
 
 std::optional<SetupFailure> prepare_folder(const Folder& folder);
+
+/// The disk of the folder, which is there, is full: what starts on it can't even write its log.
+/// That of an attempt before, and its files, stay where they are.
+std::optional<SetupFailure> lacks_room(const Folder& folder);
 
 /// Nothing of what prepare_folder() made has been removed since.
 bool is_prepared_still(const Folder& folder);
@@ -54,11 +59,11 @@ struct Taken {
       false;  // held no log and no record: this attempt's record is still to be written
 };
 /// Moves an earlier attempt's log and record aside and, unless the folder was fresh, writes this
-/// one's record.  REQUIRES: the attempt has not started.
+/// one's record; a full or failing disk is a failure.  REQUIRES: the attempt has not started.
 Taken take_folder(const Start& start);
 
 /// attempt.json as it is at the start.  A record that cannot be written is no reason to end a job.
-void write_record(const Start& start);
+Result<void> write_record(const Start& start);
 
 /// The same for an attempt that has ended, under its number where another has followed it.  Writes
 /// nothing where that attempt has a record already.

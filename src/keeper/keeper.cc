@@ -144,7 +144,7 @@ void Keeper::finish_attempt() {
 
 void Keeper::write_record_of_live() {
   oom_kills_before_ = os::machine_oom_kills();
-  write_record(*std::exchange(unwritten_, std::nullopt));
+  (void)write_record(*std::exchange(unwritten_, std::nullopt));
 }
 
 void Keeper::write_records_of_kept() {
@@ -319,6 +319,8 @@ void Keeper::start(Start request) {
     if (std::optional<SetupFailure> failure = prepare_folder(request.folder))
       return refuse(std::move(failure->phase), failure->os_errno, std::move(failure->object));
   }
+  if (std::optional<SetupFailure> failure = lacks_room(request.folder))
+    return refuse(std::move(failure->phase), failure->os_errno, std::move(failure->object));
 
   Taken taken = take_folder(request);
   if (taken.failure)
