@@ -1,0 +1,98 @@
+// Which sweeps wait for a disk, and who tries: with looks that the test answers.
+#include "coordinator/storage_waits.h"
+
+#include <cerrno>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "simulation.h"
+
+namespace pergpu::testing {
+namespace {
+
+/// The waits alone, with looks that the test answers.
+struct LookTest : ::testing::Test {
+  LookTest() : sim(store, clock) {
+    for (const char* name : {"a", "b"}) {
+      SweepSpec sweep = sweep_of(name, 3);
+      sweep.steps.push_back(step_of("main", "1000s", "0"));
+      EXPECT_TRUE(sim.submit(std::move(sweep)));
+    }
+    waits = std::make_unique<StorageWaits>(StorageWaits::Parts{
+        .world = &sim.world,
+        .clock = &clock,
+        .timers = sim.timers.get(),
+        .look = [this](const std::string&,
+                       StorageWaits::Found f) { looks.push_back(std::move(f)); },
+        .pause = [this](StepKey key, bool pauses) { paused[key.sweep.value] = pauses; },
+        .is_starting = [](JobId) { return true; },
+        .changed = [](SweepId) {},
+        .lasts = [](SweepId) {}});
+  }
+  void refuse(std::int64_t job) {
+    waits->add(sim.job(job), SpawnFailure{"mkdir", ENOSPC, "/data/out/x"});
+  }
+  void answer(int code, std::uint64_t device) {
+    sim.run([&] { return !looks.empty(); });
+    StorageWaits::Found found = std::move(looks.front());
+    looks.erase(looks.begin());
+    found({.os_errno = code, .device = device});
+    waits->settle();
+  }
+  MemoryStore store;
+  SimClock clock;
+  Simulation sim;
+  std::unique_ptr<StorageWaits> waits;
+  std::vector<StorageWaits::Found> looks;
+  std::map<std::int64_t, bool> paused;
+};
+
+TEST_F(LookTest, NothingIsStartedBeforeALookSaysThatItWorks) {
+  refuse(1);
+  EXPECT_TRUE(paused[1]);
+  EXPECT_FALSE(paused[2]) << "another sweep, whose disk may be another one";
+  for (int i = 0; i < 5; ++i) {
+    answer(ENOSPC, 7);
+    EXPECT_TRUE(paused[1]);
+  }
+  answer(0, 7);
+  EXPECT_FALSE(paused[1]);
+  waits->on_start({1});
+  EXPECT_TRUE(paused[1]) << "one tries, the others wait for it";
+}
+
+TEST_F(LookTest, SweepsOnOneFileSystemTryTogether) {
+  refuse(1);
+  refuse(4);
+  answer(ENOSPC, 7);
+  answer(ENOSPC, 7);  // the second one joins the first
+  answer(0, 7);
+  EXPECT_FALSE(paused[1]);
+  EXPECT_FALSE(paused[2]);
+  waits->on_start({4});
+  EXPECT_TRUE(paused[1]);
+  EXPECT_TRUE(paused[2]);
+  EXPECT_TRUE(waits->has({1}));
+  EXPECT_TRUE(waits->has({2}));
+}
+
+TEST_F(LookTest, StartsThatLooksDidNotForetellFailLessAndLessOften) {
+  refuse(1);
+  std::int64_t last = 0;
+  for (int i = 0; i < 12; ++i) {
+    const std::int64_t before = clock.now().boot_ns;
+    answer(0, 7);
+    const std::int64_t took = clock.now().boot_ns - before;
+    EXPECT_GE(took, last);
+    EXPECT_LE(took, 300 * kSecond);
+    last = took;
+    waits->on_start({1});
+    refuse(1);
+  }
+  EXPECT_EQ(last, 300 * kSecond);
+}
+
+}  // namespace
+}  // namespace pergpu::testing
