@@ -24,6 +24,7 @@
 #include "spec/placeholders.h"
 #include "spec/start_size.h"
 #include "spec/units.h"
+#include "storage_errno.h"
 
 namespace pergpu {
 namespace {
@@ -31,8 +32,6 @@ namespace {
 // Of larger files (a model as an argument) only size and time are noted.
 constexpr std::uint64_t kMaxHashed = 16u << 20;
 constexpr std::string_view kDefaultMetrics = "{metrics}";
-
-Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
 
 std::string absolute(const std::string& path, const std::string& folder) {
   return path.empty() || path.front() == '/' ? path : folder + "/" + path;
@@ -150,8 +149,10 @@ Result<AttemptPlanner::Environment> AttemptPlanner::environment(SweepId sweep) {
   if (auto it = environments_.find(sweep); it != environments_.end()) return it->second;
   Result<std::string> text = read_environment_(sweep);
   if (!text) {
-    return invalid(fmt::format("the sweep's environment cannot be read: {}; submit the sweep again",
-                               text.error().message));
+    const bool is_disk = is_storage_errno(text.error().os_errno);
+    return Error{ErrorKind::Invalid, text.error().os_errno,
+                 fmt::format("the sweep's environment cannot be read: {}{}", text.error().message,
+                             is_disk ? "" : "; submit the sweep again")};
   }
   Environment shared = std::make_shared<std::vector<std::string>>(entries_of(*text));
   environments_.emplace(sweep, shared);

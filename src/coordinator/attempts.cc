@@ -9,7 +9,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/mps_daemons.h"
 #include "job/failures.h"
-#include "job/folder_in_use.h"
+#include "job/not_started.h"
 #include "job/retry.h"
 #include "job/text.h"
 #include "os/written_file.h"
@@ -117,7 +117,7 @@ void Coordinator::acknowledge_again(AttemptId id) {
   const bool is_last =
       job != nullptr && job->last && job->last->number == id.number && job->last->outcome;
   Engine* engine = is_last ? &engine_of(parts_.world->sweep_of(*job)) : parts_.local;
-  const bool had_folder = is_last && !is_folder_in_use(*job->last->outcome);
+  const bool had_folder = is_last && !has_not_begun(*job->last->outcome);
   std::string path = had_folder ? parts_.world->out_of(*job) + "/attempt.json" : std::string();
   std::string record = is_last ? to_json_text(*planner_->final_record(*job)) : std::string();
   parts_.journal->then([id, engine, path = std::move(path), record = std::move(record)] {
@@ -272,7 +272,7 @@ std::vector<std::string> Coordinator::failed_on(JobId id) const {
   const Job& job = *parts_.world->job(id);
   const bool has_failed = job.last && job.last->outcome &&
                           job.last->outcome->cls != OutcomeClass::Ok &&
-                          !is_folder_in_use(*job.last->outcome);
+                          !has_not_begun(*job.last->outcome);
   return has_failed ? job.last->placement.gpus : std::vector<std::string>{};
 }
 
@@ -306,9 +306,13 @@ void Coordinator::end_attempt(JobId id, const Evidence& evidence, const std::str
   const Next next = what_follows(job, outcome);
   // One incident ends several jobs that share a GPU: it says nothing of job after job.
   if (!live.had_company) gpu_care_.attempt_ended(live.gpus, id, live.key, outcome.cls);
-  const bool had_folder = !is_folder_in_use(outcome);
+  const bool is_in_use = is_folder_in_use(outcome);
+  const bool lacks_disk = is_storage_failure(outcome) && evidence.spawn_failure;
+  const bool had_folder = !is_in_use && !lacks_disk;
   record(id, event::Ended{std::move(outcome), next});
-  if (had_folder) {
+  if (lacks_disk) {
+    storage_waits_->add(job, *evidence.spawn_failure);
+  } else if (!is_in_use) {
     folder_waits_->forget(id);
   } else if (job.state == JobState::Queued) {
     folder_waits_->add(id, parts_.world->out_of(job), evidence.spawn_failure->object);

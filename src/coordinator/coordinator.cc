@@ -21,8 +21,17 @@
 #include "coordinator/submit_folders.h"
 #include "job/cpu_budget.h"
 #include "job/retry_wait.h"
+#include "storage_errno.h"
 
 namespace pergpu {
+namespace {
+
+/// Any other error of the preparation is the user's; its words say enough.
+int storage_errno_of(const Error& error) {
+  return is_storage_errno(error.os_errno) ? error.os_errno : 0;
+}
+
+}  // namespace
 
 Coordinator::Coordinator(Parts parts)
     : parts_(std::move(parts)),
@@ -70,6 +79,7 @@ Coordinator::Coordinator(Parts parts)
       .deliver = parts_.deliver,
       .settled = [this](SweepId id) { drop_environment(id); }});
   folder_waits_ = make_folder_waits();
+  storage_waits_ = make_storage_waits();
   look_for_outputs_by({});
   submit_folders_ = std::make_unique<SubmitFolders>(SubmitFolders::Parts{
       .world = parts_.world,
@@ -298,6 +308,7 @@ void Coordinator::settle() {
   // look; what runs already, not before the keepers of before have said so.
   if (parts_.gpus->discovered() && parts_.local->may_start() && journal.writable() && !frozen_ &&
       !leaving_) {
+    storage_waits_->settle();
     parts_.gpus->fill(capacity_);
     const auto avoided = [this](JobId id) { return failed_on(id); };
     capacity_.now_ns = parts_.clock->now().boot_ns;
@@ -315,6 +326,7 @@ void Coordinator::settle() {
         begin(*choice, demand);
       }
       breaker_.on_start(choice->job.step);
+      storage_waits_->on_start(choice->job.id);
     }
   }
   // Whatever keeps jobs from starting, leases that nothing was chosen for go.
@@ -337,7 +349,7 @@ void Coordinator::settle() {
     if (plan) {
       *p.plan = std::move(*plan);
     } else {
-      *p.failure = plan.error().message;
+      *p.failure = plan.error();
     }
   }
   journal.flush();  // which code was seen first
@@ -406,7 +418,7 @@ void Coordinator::begin(const Choice& choice, const Demand& demand) {
   foldered_.erase(id);
 
   auto plan = std::make_shared<AttemptPlan>();
-  auto failure = std::make_shared<std::string>();
+  auto failure = std::make_shared<Error>();
   to_plan_.push_back({plan, failure, id});
   parts_.journal->then([this, attempt, plan, failure] {
     auto it = live_.find(attempt.job);
@@ -415,20 +427,24 @@ void Coordinator::begin(const Choice& choice, const Demand& demand) {
   });
 }
 
-void Coordinator::launch(JobId id, const std::shared_ptr<AttemptPlan>& plan,
-                         const std::string& failure) {
+void Coordinator::launch(JobId id, const std::shared_ptr<AttemptPlan>& plan, const Error& failure) {
   LiveAttempt& live = live_.at(id);
   const Job& job = *parts_.world->job(id);
   const bool is_stopped = job.state == JobState::Stopping;  // while its intent was being stored
-  if ((is_stopped || !failure.empty()) && is_frozen(job)) {
-    return defer(engine_event::SpawnFailed{.id = live.id, .phase = "prepare", .object = failure});
+  const bool has_failed = !failure.message.empty();
+  if ((is_stopped || has_failed) && is_frozen(job)) {
+    return defer(engine_event::SpawnFailed{.id = live.id,
+                                           .phase = "prepare",
+                                           .os_errno = storage_errno_of(failure),
+                                           .object = failure.message});
   }
   if (is_stopped) {
     end_attempt(id, Evidence{.stop = job.last->stop, .stop_reason = job.last->stop_reason});
     return;
   }
-  if (!failure.empty()) {
-    end_attempt(id, Evidence{.spawn_failure = SpawnFailure{"prepare", 0, failure}});
+  if (has_failed) {
+    end_attempt(id, Evidence{.spawn_failure = SpawnFailure{"prepare", storage_errno_of(failure),
+                                                           failure.message}});
     return;
   }
   if (!job.last->placement.mps) return send(live, plan);

@@ -39,6 +39,7 @@
 #include "coordinator/machine.h"
 #include "coordinator/notices.h"
 #include "coordinator/snapshot.h"
+#include "coordinator/storage_waits.h"
 #include "coordinator/submit.h"
 #include "coordinator/telemetry.h"
 #include "coordinator/timers.h"
@@ -293,6 +294,7 @@ class Coordinator {
   const os::CgroupSite& groups() const { return parts_.groups; }
   const Notices& notices() const { return *notices_; }
   const CircuitBreaker& breaker() const { return breaker_; }
+  const StorageWaits& storage_waits() const { return *storage_waits_; }
   const LiveAttempt* live(JobId job) const;
   /// What is told of a live attempt on a cluster; null: nothing, or it is on this machine.
   const store::Present* present(AttemptId attempt) const;
@@ -362,7 +364,7 @@ class Coordinator {
   bool is_frozen(const Job& job) const { return frozen_ && job.sweep == frozen_; }
   void acknowledge_again(AttemptId id);
   void defer(const EngineEvent& e);
-  void launch(JobId id, const std::shared_ptr<AttemptPlan>& plan, const std::string& failure);
+  void launch(JobId id, const std::shared_ptr<AttemptPlan>& plan, const Error& failure);
   void send(LiveAttempt& live, const std::shared_ptr<AttemptPlan>& plan);
   void prepare_next();
   void await_lull();
@@ -414,6 +416,7 @@ class Coordinator {
   void mind_needs(JobId id);
   std::unique_ptr<Cluster> make_cluster();
   std::unique_ptr<FolderWaits> make_folder_waits();
+  std::unique_ptr<StorageWaits> make_storage_waits();
   void on_exit(LiveAttempt& live, const engine_event::Exited& exited);
   void on_lost(LiveAttempt& live, const engine_event::Lost& lost);
   void examine(LiveAttempt& live, const EngineEvent& end);
@@ -468,7 +471,7 @@ class Coordinator {
   };
   struct Prepared {
     std::shared_ptr<AttemptPlan> plan;
-    std::shared_ptr<std::string> failure;
+    std::shared_ptr<Error> failure;  // without a message: there is none
     JobId job;
   };
 
@@ -507,6 +510,7 @@ class Coordinator {
   mutable std::unique_ptr<ExpectedEnds> ends_;  // as they were looked into last
   std::unique_ptr<Notices> notices_;
   std::unique_ptr<FolderWaits> folder_waits_;
+  std::unique_ptr<StorageWaits> storage_waits_;
   std::unique_ptr<OutputSurvey> output_survey_;
   std::unique_ptr<SubmitFolders> submit_folders_;
 };

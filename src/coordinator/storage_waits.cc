@@ -10,7 +10,10 @@
 #include <vector>
 
 #include "coordinator/clock_text.h"
+#include "coordinator/coordinator.h"
+#include "os/room.h"
 #include "result.h"
+#include "storage_errno.h"
 
 namespace pergpu {
 namespace {
@@ -261,6 +264,41 @@ std::string StorageWaits::words(SweepId sweep) const {
       "no job is charged for it",
       clock_text(outage.since.wall_ns, parts_.clock->now().wall_ns), what,
       advice(outage.os_errno, place_of(outage.phase, outage.object)));
+}
+
+std::unique_ptr<StorageWaits> Coordinator::make_storage_waits() {
+  std::function<void(std::string, StorageWaits::Found)> look;
+  if (parts_.aside_for_submits) {
+    look = [this](std::string folder, StorageWaits::Found found) {
+      parts_.aside_for_submits([folder = std::move(folder), found = std::move(found)] {
+        const Result<void> tried = os::try_writing(folder);
+        const int code = tried ? 0 : tried.error().os_errno;
+        // Others (no permission) are for a start to tell.
+        const StorageWaits::Look seen{.os_errno = is_storage_errno(code) ? code : 0,
+                                      .device = os::device_of(folder)};
+        return [found, seen] { found(seen); };
+      });
+    };
+  }
+  return std::make_unique<StorageWaits>(StorageWaits::Parts{
+      .world = parts_.world,
+      .clock = parts_.clock,
+      .timers = parts_.timers,
+      .look = std::move(look),
+      .pause = [this](StepKey key, bool pauses) { queue_.pause(key, pauses, PauseCause::Storage); },
+      .is_starting =
+          [this](JobId id) {
+            const Job* job = parts_.world->job(id);
+            const bool is_live = job != nullptr && live_.contains(id) && job->last->pid == 0;
+            return is_live || acquiring_.contains(id);
+          },
+      .changed =
+          [this](SweepId id) {
+            parts_.world->queued_jobs().for_each([&](JobId job) {
+              if (parts_.world->job(job)->sweep == id) touch(job);
+            });
+          },
+      .lasts = [](SweepId) {}});
 }
 
 }  // namespace pergpu

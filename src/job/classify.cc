@@ -9,9 +9,10 @@
 #include <cstring>
 
 #include "job/end_of_log.h"
-#include "job/folder_in_use.h"
+#include "job/not_started.h"
 #include "job/text.h"
 #include "result.h"
+#include "storage_errno.h"
 
 namespace pergpu {
 namespace {
@@ -60,17 +61,14 @@ OutcomeClass class_of_spawn_errno(int code) {
     case EDQUOT:
     case EROFS:
       return OutcomeClass::DiskFull;
-    // The machine is short of something, or a disk or file server fails: another try may succeed,
-    // and the job has spent nothing.
+    // The machine is short of something: another try may succeed, and the job has spent nothing.
     case EAGAIN:
     case ENOMEM:
     case EMFILE:
     case ENFILE:
-    case EIO:
-    case ESTALE:
       return OutcomeClass::Lost;
   }
-  return OutcomeClass::UserError;
+  return is_storage_errno(code) ? OutcomeClass::Lost : OutcomeClass::UserError;
 }
 
 /// Where it was to run: `cwd`, the sweep file's folder, or the copy of the code.
@@ -92,8 +90,9 @@ Verdict not_started(const SpawnFailure& f) {
   }
   if (f.phase == kProgramPhase)
     return {class_of_spawn_errno(f.os_errno), "could not start: " + f.object};
-  std::string reason =
-      fmt::format("could not start: {}{}{}", f.phase, f.object.empty() ? "" : " ", f.object);
+  std::string reason = fmt::format(
+      "{}{}{}{}", is_storage_errno(f.os_errno) ? kStorageReason : "could not start: ", f.phase,
+      f.object.empty() ? "" : " ", f.object);
   if (f.os_errno != 0) reason = os_error(std::move(reason), f.os_errno).message;
   if (f.os_errno == ENOEXEC) reason += " (a script needs a first line such as #!/bin/sh)";
   return {class_of_spawn_errno(f.os_errno), std::move(reason)};

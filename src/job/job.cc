@@ -16,7 +16,7 @@
 
 #include <limits>
 
-#include "job/folder_in_use.h"
+#include "job/not_started.h"
 #include "job/retry.h"
 
 namespace pergpu {
@@ -185,7 +185,7 @@ Result<void> ended(Job& job, const event::Ended& e, Instant at) {
       break;
     case Next::Kind::Again:
       job.state = JobState::Queued;
-      if (!is_folder_in_use(e.outcome)) ++spent;
+      if (!has_not_begun(e.outcome)) ++spent;
       job.memory_growths = grown(job.memory_growths, next.more_memory);
       job.gpu_memory_growths = grown(job.gpu_memory_growths, next.more_gpu_memory);
       job.queued_at = at;

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "job/folder_in_use.h"
 #include "job/gpu_parts.h"
 #include "job/growth.h"
+#include "job/not_started.h"
 #include "job/text.h"
 
 namespace pergpu {
@@ -156,6 +156,8 @@ Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome,
   if (is_folder_in_use(outcome)) {  // as often as it takes: nothing of it has run
     return Next{.kind = Next::Kind::Again, .charged = false, .delay_ns = kFolderPauseNs};
   }
+  // The same; when its turn is, is up to who looks at that disk (coordinator/storage_waits.h).
+  if (is_storage_failure(outcome)) return Next{.kind = Next::Kind::Again, .charged = false};
   switch (outcome.cls) {
     case OutcomeClass::Ok:
     case OutcomeClass::UserError:

@@ -8,6 +8,7 @@
 
 #include "job/folder_in_use.h"
 #include "os/file.h"
+#include "storage_errno.h"
 
 namespace pergpu {
 namespace {
@@ -173,7 +174,10 @@ KeeperId LocalEngine::assign(LaneId lane) {
     keeper = any_free_keeper();
   if (keeper == nullptr) {
     const Result<KeeperId> started = start_keeper();
-    if (!started) return {};  // start() tries again and reports
+    if (!started) {  // start() tries again and reports
+      start_errno_ = started.error().os_errno;
+      return {};
+    }
     keeper = &keepers_.at(*started);
   }
   if (keeper->lane && keeper->lane != lane) keeper_of_lane_.erase(*keeper->lane);
@@ -207,8 +211,13 @@ void LocalEngine::start(LaneId lane, AttemptPlan plan) {
     keeper = keeper_of(lane);
   }
   if (keeper == nullptr || !keeper->assigned) {
-    return emit_later(engine_event::SpawnFailed{
-        .id = id, .phase = "keeper", .os_errno = EAGAIN, .object = site_.keeper_program});
+    // Its sockets lie in the run folder.
+    const bool is_disk = is_storage_errno(start_errno_);
+    return emit_later(
+        engine_event::SpawnFailed{.id = id,
+                                  .phase = is_disk ? "make a socket in" : "keeper",
+                                  .os_errno = is_disk ? start_errno_ : EAGAIN,
+                                  .object = is_disk ? site_.run_dir : site_.keeper_program});
   }
   keeper->assigned = false;
   keeper->attempt = id;

@@ -188,6 +188,7 @@ class LocalEngine final : public Engine {
   bool starts_wait_ = false;  // … and what they hold is not known from their records either
   std::int64_t last_keeper_ = 0;
   bool knows_numbers_ = false;
+  int start_errno_ = 0;  // of the last keeper that could not be started
   os::Loop::TimerId trim_timer_ = 0;
   os::Loop::TimerId adopt_timer_ = 0;
   os::Loop::TimerId wake_timer_ = 0;

@@ -216,7 +216,7 @@ class Simulation {
     engine = std::make_unique<FakeEngine>(
         clock,
         [this](std::int64_t at, std::function<void()> f) { sim_timers.add(at, std::move(f)); },
-        [this](const EngineEvent& e) { core->on_engine(e); });
+        [this](const EngineEvent& e) { core->on_engine(disk_errno == 0 ? e : refused(e)); });
     gpus = std::make_unique<GpuLanes>(GpuLanes::Parts{
         .inventory = &inventory,
         .loop = loop.get(),
@@ -257,6 +257,15 @@ class Simulation {
     core->recover();
     gpus->discover([this] { core->gpus_discovered(); });
     turn();
+  }
+
+  /// On a disk that fails no attempt starts.
+  EngineEvent refused(const EngineEvent& e) {
+    const auto* started = std::get_if<engine_event::Started>(&e);
+    if (started == nullptr) return e;
+    ++refusals;
+    return engine_event::SpawnFailed{
+        .id = started->id, .phase = "mkdir", .os_errno = disk_errno, .object = "/data/out/a"};
   }
 
   /// One turn of the loop without time passing.
@@ -325,6 +334,8 @@ class Simulation {
 
   MemoryStore& store;
   SimClock& clock;
+  int disk_errno = 0;  // what the disk of the results answers; 0: it is well
+  int refusals = 0;
   SimTimers sim_timers;
   SimInventory inventory;
   std::unique_ptr<os::Loop> loop;

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "job/builders.h"
-#include "job/folder_in_use.h"
+#include "job/not_started.h"
 #include "job/retry.h"
 
 namespace pergpu {
@@ -311,6 +311,17 @@ TEST(Apply, WaitingForItsFolderIsNoMove) {
   must_apply(job,
              ended(OutcomeClass::Lost, {.kind = Next::Kind::Again, .charged = false},
                    std::string(kFolderInUseReason) + "job 3"),
+             at(10));
+  EXPECT_EQ(job.retries_used, 0);
+  EXPECT_EQ(job.moves, 0);
+  EXPECT_EQ(job.state, JobState::Queued);
+}
+
+TEST(Apply, AStartThatTheDiskRefusedIsNoMove) {
+  Job job = running_job();
+  must_apply(job,
+             ended(OutcomeClass::DiskFull, {.kind = Next::Kind::Again, .charged = false},
+                   std::string(kStorageReason) + "open log"),
              at(10));
   EXPECT_EQ(job.retries_used, 0);
   EXPECT_EQ(job.moves, 0);

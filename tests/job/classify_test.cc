@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <csignal>
 
+#include "job/not_started.h"
+
 namespace pergpu {
 namespace {
 
@@ -62,6 +64,26 @@ TEST(Classify, SpawnFailuresByErrno) {
     EXPECT_EQ(cls(machine), OutcomeClass::Lost);
   }
   for (int user : {ENOENT, EACCES, ENOTDIR, ENOEXEC}) EXPECT_EQ(cls(user), OutcomeClass::UserError);
+}
+
+TEST(Classify, StartsThatAFailingDiskRefusesAreToldApart) {
+  const auto outcome_of = [](const std::string& phase, int code) {
+    return classify(
+        {.spawn_failure = SpawnFailure{.phase = phase, .os_errno = code, .object = "/o/log.txt"}});
+  };
+  for (const int code : {ENOSPC, EDQUOT, EROFS, EIO, ESTALE, ENOTCONN, EUCLEAN, ETIMEDOUT}) {
+    for (const std::string phase : {"mkdir", "open log", "write", "lock", "exec", "chdir"}) {
+      EXPECT_TRUE(is_storage_failure(outcome_of(phase, code))) << phase << " " << code;
+    }
+  }
+  for (const int code : {ENOENT, EACCES, EAGAIN, ENOMEM, EMFILE, ENAMETOOLONG}) {
+    EXPECT_FALSE(is_storage_failure(outcome_of("open log", code))) << code;
+  }
+  EXPECT_EQ(outcome_of("open log", ENOSPC).reason,
+            "could not start yet: open log /o/log.txt: No space left on device");
+  // What ran and found the disk full ended by itself.
+  EXPECT_FALSE(is_storage_failure(
+      classify({.exit_code = 1, .log_tail = "OSError: [Errno 28] No space left on device\n"})));
 }
 
 TEST(Classify, MissingOutputIsNoSuccess) {

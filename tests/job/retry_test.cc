@@ -63,6 +63,20 @@ TEST(DecideNext, WhatWaitsForItsFolderIsStartedAgainHoweverOften) {
   EXPECT_GT(next.delay_ns, 0);
 }
 
+TEST(DecideNext, AFailingDiskDelaysAStartAndCostsNothing) {
+  StepSpec step;
+  step.rerun = false;
+  Job job;
+  job.moves = 1000;
+  for (const int code : {ENOSPC, EIO}) {
+    const Outcome outcome =
+        classify({.spawn_failure = SpawnFailure{"open log", code, "/o/log.txt"}});
+    const Next next = decide_next(job, step, outcome);
+    EXPECT_EQ(next.kind, Kind::Again);
+    EXPECT_FALSE(next.charged);
+  }
+}
+
 TEST(DecideNext, WithoutRetriesAFailureIsFinal) {
   for (OutcomeClass cls :
        {OutcomeClass::Ok, OutcomeClass::UserError, OutcomeClass::Exit, OutcomeClass::Signal,

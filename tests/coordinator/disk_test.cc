@@ -1,0 +1,103 @@
+// Sweeps whose disk is full or failing: what that costs, and that they go on.
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "simulation.h"
+
+namespace pergpu::testing {
+namespace {
+
+SweepSpec work(const std::string& name, int runs) {
+  SweepSpec sweep = sweep_of(name, runs);
+  sweep.steps.push_back(step_of("main", "1s", "0"));
+  sweep.steps[0].retries.max = 2;
+  return sweep;
+}
+
+struct DiskTest : ::testing::Test {
+  MemoryStore store;
+  SimClock clock;
+};
+
+TEST_F(DiskTest, FailsForAWhileAndNoJobPaysForIt) {
+  for (const int code : {ENOSPC, EDQUOT, EROFS, EIO, ESTALE}) {
+    store.clear();
+    Simulation sim(store, clock);
+    ASSERT_TRUE(sim.submit(work("a", 300)));
+    sim.run([&] { return sim.count(JobState::Done) >= 20; });
+    sim.disk_errno = code;
+    sim.run_for(3600 * kSecond);
+    EXPECT_EQ(sim.count(JobState::Failed) + sim.count(JobState::Lost), 0) << code;
+    EXPECT_LT(sim.refusals, 40) << code << ": the pauses between starts grow";
+    EXPECT_GT(sim.refusals, 4) << code;
+    sim.disk_errno = 0;
+    sim.run_for(600 * kSecond);
+    EXPECT_EQ(sim.count(JobState::Done), 300) << code;
+    for (const Job& job : sim.world.jobs()) {
+      EXPECT_EQ(job.retries_used + job.moves, 0) << job.id.value;
+    }
+  }
+}
+
+TEST_F(DiskTest, OneStartAtATimeTries) {
+  Simulation sim(store, clock);
+  ASSERT_TRUE(sim.submit(work("a", 50)));
+  sim.disk_errno = ENOSPC;
+  sim.run_for(kSecond / 10);
+  const int at_first = sim.refusals;
+  EXPECT_LE(at_first, 4) << "one for each lane";
+  for (int i = 0; i < 5; ++i) {
+    const int before = sim.refusals;
+    sim.run([&] { return sim.refusals > before; });
+    EXPECT_EQ(sim.refusals, before + 1);
+    EXPECT_EQ(sim.core->live_count(), 0u);
+  }
+}
+
+TEST_F(DiskTest, SaysWhichFolderSinceWhenAndWhatToDo) {
+  Simulation sim(store, clock);
+  ASSERT_TRUE(sim.submit(work("a", 9)));
+  sim.disk_errno = ENOSPC;
+  sim.run_for(kSecond);
+  const std::string why = sim.core->why(sim.job(7));
+  for (const char* words :
+       {"since ", "mkdir /data/out/a: No space left on device", "df -h /data/out/a", "by itself"}) {
+    EXPECT_NE(why.find(words), std::string::npos) << why;
+  }
+  sim.disk_errno = 0;
+  sim.run();
+  EXPECT_EQ(sim.count(JobState::Done), 9);
+}
+
+TEST_F(DiskTest, CancelledJobsOfAnOutageLeaveNothingPaused) {
+  Simulation sim(store, clock);
+  ASSERT_TRUE(sim.submit(work("a", 9)));
+  sim.disk_errno = EIO;
+  sim.run_for(kSecond);
+  std::vector<JobId> all;
+  for (const Job& job : sim.world.jobs()) all.push_back(job.id);
+  sim.core->cancel(all, false, "enough");
+  sim.run_for(kSecond);
+  sim.disk_errno = 0;
+  EXPECT_TRUE(sim.core->storage_waits().empty());
+  sim.core->retry(all);
+  sim.run();
+  EXPECT_EQ(sim.count(JobState::Done), 9);
+}
+
+TEST_F(DiskTest, ARestartMeanwhileChangesNothing) {
+  {
+    Simulation sim(store, clock);
+    ASSERT_TRUE(sim.submit(work("a", 30)));
+    sim.disk_errno = EIO;
+    sim.run_for(60 * kSecond);
+  }
+  Simulation sim(store, clock);
+  sim.run();
+  EXPECT_EQ(sim.count(JobState::Done), 30);
+  for (const Job& job : sim.world.jobs()) EXPECT_EQ(job.retries_used + job.moves, 0);
+}
+
+}  // namespace
+}  // namespace pergpu::testing
