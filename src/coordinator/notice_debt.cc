@@ -35,6 +35,7 @@ json to_json(const ChannelState& state) {
   if (debt.failures > 0) out["failures"] = debt.failures;
   for (const JobId job : debt.failed) out["failed"].push_back(job.value);
   if (!debt.hold.empty()) out["hold"] = debt.hold;
+  if (!debt.outage.empty()) out["outage"] = debt.outage;
   if (debt.ended_wall_ns != 0) out["ended_ns"] = debt.ended_wall_ns;
   if (state.tries > 0) out["tries"] = state.tries;
   if (!state.trouble.empty()) out["trouble"] = state.trouble;
@@ -61,6 +62,7 @@ ChannelState state_of(const json& object) {
     }
   }
   state.owed.hold = text_of(object, "hold");
+  state.owed.outage = text_of(object, "outage");
   state.owed.ended_wall_ns = number_of(object, "ended_ns");
   state.tries =
       static_cast<int>(std::clamp<std::int64_t>(number_of(object, "tries"), 0, kMostTries));
@@ -81,6 +83,7 @@ NoticeDebt joined(NoticeDebt older, const NoticeDebt& newer) {
     if (older.failed.size() < kMostNamed) older.failed.push_back(job);
   }
   if (!newer.hold.empty()) older.hold = newer.hold;
+  if (!newer.outage.empty()) older.outage = newer.outage;
   if (newer.ended_wall_ns != 0) older.ended_wall_ns = newer.ended_wall_ns;
   return older;
 }
@@ -90,6 +93,7 @@ std::string to_words(const NoticeDebt& debt) {
   if (debt.failures > 0)
     parts.push_back(fmt::format("{} failure{}", debt.failures, debt.failures == 1 ? "" : "s"));
   if (!debt.hold.empty()) parts.emplace_back("that jobs are held");
+  if (!debt.outage.empty()) parts.emplace_back("that a disk lets no job start");
   if (debt.ended_wall_ns != 0) parts.emplace_back("the end");
   std::string out;
   for (std::size_t i = 0; i < parts.size(); ++i) {

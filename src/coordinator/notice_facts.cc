@@ -97,6 +97,7 @@ json events_of(const NoticeDebt& debt) {
   json events = json::array();
   if (debt.failures > 0) events.push_back("failure");
   if (!debt.hold.empty()) events.push_back("hold");
+  if (!debt.outage.empty()) events.push_back("outage");
   if (debt.ended_wall_ns != 0) events.push_back("end");
   return events;
 }
@@ -106,6 +107,15 @@ std::string hold_words(const Coordinator& coordinator, const Sweep& sweep, const
   if (debt.hold.empty()) return {};
   const std::string now = coordinator.breaker().words_of(sweep);
   return debt.hold + "; " + (now.empty() ? "nothing is held by it any more" : now);
+}
+
+/// How it stands now.
+std::string outage_words(const Coordinator& coordinator, const Sweep& sweep,
+                         const NoticeDebt& debt) {
+  if (debt.outage.empty()) return {};
+  const StorageWaits& waits = coordinator.storage_waits();
+  return waits.has(sweep.id) ? waits.words(sweep.id)
+                             : debt.outage + "; since then jobs have started again";
 }
 
 }  // namespace
@@ -125,6 +135,7 @@ NoticeRequest notice_request(const Coordinator& coordinator, const std::string& 
                  {"failures", debt.failures},
                  {"failed", std::move(failed)},
                  {"hold", hold_words(coordinator, sweep, debt)},
+                 {"outage", outage_words(coordinator, sweep, debt)},
                  {"counts", counts_of(sweep)},
                  {"file", sweep.spec.file},
                  {"submitted_at", rfc3339(sweep.submitted_at.wall_ns)},

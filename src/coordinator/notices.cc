@@ -80,6 +80,12 @@ void Notices::saw(const Job& job, bool was_active) {
   if (is_held_by_breaker(job)) touch.hold = job.reason;
 }
 
+void Notices::saw_outage(SweepId id, std::string words) {
+  const Sweep* sweep = parts_.world->sweep(id);
+  if (!parts_.deliver || sweep == nullptr || sweep->spec.notify.empty()) return;
+  touched_[id].outage = std::move(words);
+}
+
 void Notices::settle() {
   if (touched_.empty() && changed_.empty()) return;
   const std::map<SweepId, Touch> touched = std::exchange(touched_, {});
@@ -98,7 +104,7 @@ void Notices::settle() {
 /// What the turn brought, to each channel that wants to know.
 void Notices::book(const Sweep& sweep, const Touch& touch) {
   const bool has_ended = touch.may_have_ended && sweep.open == sweep.held;
-  if (touch.failed.empty() && touch.hold.empty() && !has_ended) return;
+  if (touch.failed.empty() && touch.hold.empty() && touch.outage.empty() && !has_ended) return;
   const Instant now = parts_.clock->now();
   for (const NotifyChannel& channel : channels_of(sweep.spec.notify)) {
     NoticeDebt news;
@@ -106,6 +112,7 @@ void Notices::book(const Sweep& sweep, const Touch& touch) {
       for (const JobId job : touch.failed) add_failure(news, job);
     }
     if (channel.on_hold) news.hold = touch.hold;
+    if (channel.on_hold) news.outage = touch.outage;
     if (channel.on_end && has_ended) news.ended_wall_ns = now.wall_ns;
     if (news.empty()) continue;
     ChannelState& state = states_[sweep.id][key_of(channel)];

@@ -58,6 +58,8 @@ class Notices {
   void recover();
   /// After the event was recorded; `was_active`: before it the job was queued or live.
   void saw(const Job& job, bool was_active);
+  /// A disk keeps the sweep's jobs from starting, in words.
+  void saw_outage(SweepId id, std::string words);
   /// REQUIRES: before the turn is flushed, and before its sweeps are archived.
   void settle();
 
@@ -72,6 +74,7 @@ class Notices {
   struct Touch {
     std::vector<JobId> failed = {};
     std::string hold = {};
+    std::string outage = {};
     bool may_have_ended = false;
   };
   void book(const Sweep& sweep, const Touch& touch);

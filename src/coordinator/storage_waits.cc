@@ -298,7 +298,7 @@ std::unique_ptr<StorageWaits> Coordinator::make_storage_waits() {
               if (parts_.world->job(job)->sweep == id) touch(job);
             });
           },
-      .lasts = [](SweepId) {}});
+      .lasts = [this](SweepId id) { notices_->saw_outage(id, storage_waits_->words(id)); }});
 }
 
 }  // namespace pergpu

@@ -88,6 +88,10 @@ std::string title_of(const Notice& notice) {
     if (notice.has("failure")) title += ",";
     title += " " + jobs_text(count_of(notice, "held")) + " held";
   }
+  if (notice.has("outage")) {
+    if (notice.has("failure") || notice.has("hold")) title += ",";
+    title += " a disk lets no job start";
+  }
   return title;
 }
 
@@ -169,6 +173,7 @@ Result<Notice> notice_of(const json& object) {
     notice.failures = object.at("failures").get<std::int64_t>();
     notice.failed = object.at("failed").get<std::vector<JobSnapshot>>();
     notice.hold = object.at("hold").get<std::string>();
+    notice.outage = object.value("outage", std::string());
     notice.counts = object.at("counts").get<std::map<std::string, std::int64_t>>();
     notice.file = object.at("file").get<std::string>();
     notice.submitted_at = from_rfc3339(object.at("submitted_at").get<std::string>());
@@ -188,13 +193,14 @@ Message message_of(const Notice& notice, const MetricsOfJobs& metrics) {
     message.text = fmt::format("on {}: this channel works\n", safe_line(notice.host));
     return message;
   }
-  message.is_bad =
-      notice.failures > 0 || !notice.hold.empty() || (notice.has("end") && !all_done(notice));
+  message.is_bad = notice.failures > 0 || !notice.hold.empty() || !notice.outage.empty() ||
+                   (notice.has("end") && !all_done(notice));
   message.text = fmt::format("on {}", safe_line(notice.host));
   if (const double seconds = duration_of(notice); seconds >= 0)
     message.text += ", " + duration_text(seconds) + " after its submit";
   message.text += fmt::format(": {}\n", counts_text(notice.counts, plain));
   if (!notice.hold.empty()) message.text += "\n" + one_line(notice.hold) + "\n";
+  if (!notice.outage.empty()) message.text += "\n" + one_line(notice.outage) + "\n";
   message.text += failures_text(notice);
   message.table = table_of(notice, metrics);
   if (!message.table.empty()) message.text += "\n" + message.table;
@@ -231,6 +237,7 @@ json facts_of(const Notice& notice, const Message& message) {
           {"failures", notice.failures},
           {"failed", std::move(failed)},
           {"hold", notice.hold.empty() ? json(nullptr) : json(one_line(notice.hold))},
+          {"outage", notice.outage.empty() ? json(nullptr) : json(one_line(notice.outage))},
           {"submitted_at",
            notice.submitted_at == 0 ? json(nullptr) : json(rfc3339(notice.submitted_at))},
           {"ended_at", notice.ended_at == 0 ? json(nullptr) : json(rfc3339(notice.ended_at))},

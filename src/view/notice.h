@@ -18,13 +18,14 @@ namespace pergpu::view {
 
 /// What is to be told (coordinator/notice_facts.h writes it).
 struct Notice {
-  std::vector<std::string> events = {};  // "failure", "hold", "end", "test"
+  std::vector<std::string> events = {};  // "failure", "hold", "outage", "end", "test"
   SweepSnapshot sweep = {};              // `rows` and `runs`: of those that the table shows
   std::vector<JobSnapshot> jobs = {};    // of these rows; `index` is the row
   std::int64_t runs_left_out = 0;
   std::int64_t failures = 0;                        // since the last message
   std::vector<JobSnapshot> failed = {};             // the first of them
   std::string hold = {};                            // why pergpu held jobs
+  std::string outage = {};                          // why a disk lets no job start
   std::map<std::string, std::int64_t> counts = {};  // state -> jobs of the sweep
   std::string file = {};
   std::string host = {};

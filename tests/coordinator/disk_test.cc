@@ -1,5 +1,6 @@
 // Sweeps whose disk is full or failing: what that costs, and that they go on.
 #include <cerrno>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,24 @@ TEST_F(DiskTest, SaysWhichFolderSinceWhenAndWhatToDo) {
   sim.disk_errno = 0;
   sim.run();
   EXPECT_EQ(sim.count(JobState::Done), 9);
+}
+
+TEST_F(DiskTest, ChannelsAreToldOfOneThatLasts) {
+  Simulation sim(store, clock);
+  SweepSpec sweep = work("a", 9);
+  NotifySpec notify;
+  notify.slack = "$SLACK";
+  sweep.notify.push_back(notify);
+  ASSERT_TRUE(sim.submit(std::move(sweep)));
+  sim.disk_errno = EROFS;
+  sim.run_for(8 * kSecond);
+  EXPECT_TRUE(sim.deliveries.empty());
+  sim.run_for(8 * kSecond);
+  ASSERT_EQ(sim.deliveries.size(), 1u);
+  const auto notice = nlohmann::json::parse(sim.deliveries[0].request.text).at("notice");
+  EXPECT_EQ(notice.at("events"), nlohmann::json::array({"outage"}));
+  EXPECT_NE(notice.at("outage").get<std::string>().find("Read-only file system"),
+            std::string::npos);
 }
 
 TEST_F(DiskTest, CancelledJobsOfAnOutageLeaveNothingPaused) {

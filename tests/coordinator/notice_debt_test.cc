@@ -32,6 +32,17 @@ TEST(NoticeDebt, JoinedKeepsWhatIsNewer) {
   EXPECT_EQ(to_words(joined(older, failures(1))), "1 failure, that jobs are held and the end");
 }
 
+TEST(NoticeDebt, KeepsWhichDiskLetsNoJobStart) {
+  const NoticeDebt debt = joined({.outage = "old"}, {.outage = "/data is full"});
+  EXPECT_FALSE(debt.empty());
+  EXPECT_EQ(to_words(debt), "that a disk lets no job start");
+  ChannelStates states;
+  states["slack"].owed = debt;
+  const Result<ChannelStates> read = channel_states_of(to_text(states));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->at("slack").owed, debt);
+}
+
 TEST(NoticeDebt, TheFirstFailureIsDueAtOnceAndLaterOnesTogether) {
   ChannelState state{.owed = failures(1), .since_ns = kNow};
   EXPECT_LE(due_ns(state), kNow + kSecond);

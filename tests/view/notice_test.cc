@@ -51,6 +51,20 @@ Notice some_notice() {
   return notice;
 }
 
+TEST(NoticeText, SaysThatADiskLetsNoJobStart) {
+  Notice notice = some_notice();
+  notice.events = {"outage"};
+  notice.failed = {};
+  notice.failures = 0;
+  notice.outage = "since 12:00:00 no job of this sweep can be started: mkdir /data: full";
+  const Message message = message_of(notice, {});
+  EXPECT_EQ(message.title, "thirteen: a disk lets no job start");
+  EXPECT_TRUE(message.is_bad);
+  EXPECT_NE(message.text.find("mkdir /data: full"), std::string::npos) << message.text;
+  EXPECT_EQ(facts_of(notice, message).at("outage"), notice.outage);
+  EXPECT_TRUE(facts_of(some_notice(), message).at("outage").is_null());
+}
+
 TEST(NoticeText, SaysWhatHappenedWhereAndWhy) {
   const Message message = message_of(some_notice(), {{17, {{"fid", "3.2"}}}});
   EXPECT_EQ(message.title, "thirteen ended: 1 done, 1 failed");
