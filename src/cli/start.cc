@@ -22,6 +22,7 @@
 #include "os/child.h"
 #include "os/clock.h"
 #include "os/paths.h"
+#include "os/process_attributes.h"
 #include "os/process_tree.h"
 #include "os/spawn.h"
 
@@ -73,6 +74,7 @@ Result<os::Spawned> spawn_coordinator(const Place& place, pid_t predecessor) {
   plan.stderr_fd = log.get();
   plan.new_session = true;
   plan.umask = 077;
+  plan.limits = os::raised_limits();  // it may not even be loaded with those of this shell
   os::SpawnResult result = os::spawn(plan);
   if (auto* failure = std::get_if<os::SpawnFailure>(&result)) {
     return os_error(fmt::format("start a coordinator ({} {})", failure->phase, failure->object),

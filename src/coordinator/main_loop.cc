@@ -210,12 +210,12 @@ void shed(const CoordinatorOptions& options) {
   const bool is_allocated = std::getenv(kAllocatedGpusName) != nullptr || !os::slurm_job().empty();
   if (!options.foreground && !options.task) os::shed_attributes(/*keep_cores=*/is_allocated);
   os::raise_descriptor_limit();  // two for each keeper; jobs get those of who submitted them
-  ::signal(SIGXFSZ, SIG_IGN);    // a write that the limit forbids fails
 }
 
 }  // namespace
 
 int coordinator_main(const CoordinatorOptions& options) {
+  os::raise_own_limits();
   // Without it, every start would look like that of the machine: what runs would be given up.
   const std::string boot_id = os::boot_id();
   if (boot_id.empty())

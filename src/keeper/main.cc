@@ -21,6 +21,7 @@
 #include "keeper/bury.h"
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
+#include "os/process_attributes.h"
 
 namespace {
 
@@ -103,8 +104,9 @@ bool parse(int argc, char** argv, Arguments& out) {
 /// Nothing but the coordinator's QUIT and its own end of work ends a keeper.
 void become_hard_to_end() {
   (void)::setsid();  // fails when the starter did it
-  for (const int signal : {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGXFSZ})
+  for (const int signal : {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2})
     ::signal(signal, SIG_IGN);
+  pergpu::os::raise_own_limits();
   const pergpu::os::UniqueFd oom(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
   if (oom) (void)!::write(oom.get(), "-500", 4);  // only root may; others keep 0
 }

@@ -203,6 +203,16 @@ std::vector<gid_t> groups_of(pid_t process) {
   return out;
 }
 
+constexpr int kOwnLimits[] = {RLIMIT_FSIZE, RLIMIT_CPU,   RLIMIT_AS,
+                              RLIMIT_DATA,  RLIMIT_NPROC, RLIMIT_STACK};
+
+/// Of a stack much more than it needs would only move where memory is mapped.
+rlim_t enough_of(int resource, const rlimit& limit) {
+  constexpr rlim_t kStack = rlim_t{8} << 20;
+  if (resource != RLIMIT_STACK) return limit.rlim_max;
+  return std::max(limit.rlim_cur, std::min(limit.rlim_max, kStack));
+}
+
 void raise_soft_limit(int resource) {
   rlimit limit = limit_now(resource);
   if (limit.rlim_cur == limit.rlim_max) return;
@@ -304,12 +314,29 @@ std::uint64_t hard_limit_of(pid_t process, int resource) {
                                                                            : RLIM_INFINITY;
 }
 
+void raise_own_limits() {
+  for (const int resource : kOwnLimits) {
+    rlimit limit = limit_now(resource);
+    const rlim_t enough = enough_of(resource, limit);
+    if (limit.rlim_cur == enough) continue;
+    limit.rlim_cur = enough;
+    (void)set_limit(resource, limit);
+  }
+  for (const int signal : {SIGXFSZ, SIGXCPU, SIGPIPE}) ::signal(signal, SIG_IGN);
+}
+
+std::vector<SpawnLimit> raised_limits() {
+  std::vector<SpawnLimit> out;
+  for (const int resource : kOwnLimits) {
+    const rlimit limit = limit_now(resource);
+    out.push_back({.resource = resource, .soft = enough_of(resource, limit)});
+  }
+  return out;
+}
+
 void shed_attributes(bool keep_cores) {
   // The kernel compares with the soft limit.
-  for (const int resource : {RLIMIT_NICE, RLIMIT_RTPRIO, RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE,
-                             RLIMIT_CPU, RLIMIT_NOFILE}) {
-    raise_soft_limit(resource);
-  }
+  for (const int resource : {RLIMIT_NICE, RLIMIT_RTPRIO}) raise_soft_limit(resource);
   const sched_param none = {};
   if (policy_now() != SCHED_OTHER) (void)::sched_setscheduler(0, SCHED_OTHER, &none);
   shed_nice();

@@ -75,9 +75,17 @@ bool has_less(pid_t process);
 /// Hard limit of a process; ~0 where that cannot be read.
 std::uint64_t hard_limit_of(pid_t process, int resource);
 
+/// What the shell that starts a daemon happens to have must not end it: takes as much as the hard
+/// limits allow of file size, CPU time, memory, processes and stack, and ignores the signals by
+/// which the kernel tells that one is reached. Then a call fails instead. To be called first of
+/// all.
+void raise_own_limits();
+/// The same limits for a program that is about to be started.
+std::vector<SpawnLimit> raised_limits();
+
 /// Gives up what the shell happened to have that started this daemon, as far as it can be had
-/// again: priorities, limits, and, unless `keep_cores`, its affinity.  To be called before threads
-/// are started.
+/// again: priorities, their limits, and, unless `keep_cores`, its affinity.  To be called before
+/// threads are started.
 void shed_attributes(bool keep_cores);
 
 /// The affinity of this process, ascending.
