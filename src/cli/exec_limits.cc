@@ -39,22 +39,23 @@ Result<void> check_exec_limits(const SweepSpec& sweep) {
   const std::size_t inherited = inherited_bytes();
   std::optional<Error> refused;
   for (const StepSpec& step : sweep.steps) {
-    if (step.once) continue;
     // A list of variables is short.
     const std::size_t others = kOwnVariables + (step.env_pass ? 0 : inherited);
-    visit_large_runs(sweep.runs, [&](std::size_t run) {
-      const Result<StartSize> size = start_size(step, sweep.runs[run]);
-      if (!size || size->total + others <= limit) return true;
+    visit_start_sizes(step, sweep.runs, [&](const StartOfRun& start) {
+      const std::size_t bytes = start.size.total + others;
+      if (bytes <= limit) return true;
       const std::string longest =
-          size->parameter.empty() ? ""
-                                  : fmt::format(", its longest parameter is `{}`", size->parameter);
+          start.size.parameter.empty()
+              ? ""
+              : fmt::format(", its longest parameter is `{}`", start.size.parameter);
       refused =
           Error{ErrorKind::Invalid, 0,
                 fmt::format(
-                    "step {}: arguments and environment of run {} would have {} bytes{}, and the "
+                    "step {}: arguments and environment{} would have {} bytes{}, and the "
                     "kernel takes {} (a quarter of the stack's limit, ulimit -s); let the program "
-                    "read {{config}}",
-                    step.name, run, size->total + others, longest, limit)};
+                    "read {}",
+                    step.name, start.run < 0 ? "" : fmt::format(" of run {}", start.run), bytes,
+                    longest, limit, start.run < 0 ? "a file" : "{config}")};
       return false;
     });
     if (refused) return *std::move(refused);

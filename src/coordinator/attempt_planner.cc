@@ -102,10 +102,13 @@ Result<RenderScope> scope_of_job(const World& world, const Job& job, int attempt
 Result<DeclaredOutputs> declared_outputs(const StepSpec& step, const RenderScope& scope,
                                          const std::string& cwd) {
   DeclaredOutputs out;
+  std::size_t bytes = 0;
   for (const Template& output : step.outputs) {
     const bool is_pattern = has_wildcards(output);
     Result<std::string> path = is_pattern ? render_pattern(output, scope) : render(output, scope);
     if (!path) return std::move(path).error();
+    bytes += path->size();
+    if (bytes > kMostStartBytes) return too_long(output, bytes);
     if (is_pattern) {
       out.patterns.push_back(absolute(*path, os::escape_pattern(cwd)));
     } else {

@@ -14,6 +14,7 @@
 #include "coordinator/mps_daemons.h"
 #include "coordinator/readiness.h"
 #include "coordinator/submit_folders.h"
+#include "spec/start_size.h"
 
 namespace pergpu {
 namespace {
@@ -39,6 +40,19 @@ std::vector<JobId> new_jobs(const SubmitReply& reply, JobId first_new) {
     if (JobId{id} >= first_new) jobs.push_back(JobId{id});
   }
   return jobs;
+}
+
+/// Clients have said so, unless they are of an earlier release or another's program.
+Result<void> check_starts(const SweepSpec& sweep) {
+  for (const StepSpec& step : sweep.steps) {
+    std::string why;
+    visit_start_sizes(step, sweep.runs, [&](const StartOfRun& start) {
+      why = why_too_long(start);
+      return why.empty();
+    });
+    if (!why.empty()) return invalid(fmt::format("step {}: {}", step.name, why));
+  }
+  return {};
 }
 
 }  // namespace
@@ -142,6 +156,7 @@ Result<SubmitPlan> Coordinator::plan_checked(const SweepSpec& sweep, const Submi
                                              SweepId moved, const LostOutputs& lost) {
   if (Result<void> fits = check_fits(sweep, context); !fits) return std::move(fits).error();
   if (Result<void> may = check_place(sweep, context); !may) return std::move(may).error();
+  if (Result<void> may = check_starts(sweep); !may) return std::move(may).error();
   return plan_submit(*parts_.world, sweep, context, parts_.clock->now(), moved, lost);
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "spec/argument_words.h"
@@ -92,24 +93,12 @@ namespace {
 std::string placeholder_of(Builtin b) { return fmt::format("{{{}}}", to_string(b)); }
 
 /// `${args}` is the shell's own.
-std::size_t find_in_shell(std::string_view shell, const std::string& placeholder) {
-  std::size_t at = shell.find(placeholder);
+std::size_t find_in_shell(std::string_view shell, const std::string& placeholder,
+                          std::size_t from = 0) {
+  std::size_t at = shell.find(placeholder, from);
   while (at != std::string_view::npos && at > 0 && shell[at - 1] == '$')
     at = shell.find(placeholder, at + 1);
   return at;
-}
-
-Result<std::vector<std::string>> words_of(Builtin b, const RenderScope& scope) {
-  if (!scope.json) return unknown(to_string(b), "a once-step belongs to no run");
-  return argument_words(*scope.json, scope.parameters,
-                        b == Builtin::Args ? ArgumentStyle::Options : ArgumentStyle::Overrides);
-}
-
-/// The placeholder that is the whole template and stands for several words.
-std::optional<Builtin> words_builtin(std::string_view t, const RenderScope& scope) {
-  for (const Builtin b : {Builtin::Args, Builtin::Overrides})
-    if (t == placeholder_of(b) && scope.parameters.text(to_string(b)) == nullptr) return b;
-  return std::nullopt;
 }
 
 Result<std::vector<std::string>> shell_argv(const std::string& shell, const RenderScope& scope) {
@@ -118,10 +107,14 @@ Result<std::vector<std::string>> shell_argv(const std::string& shell, const Rend
   if (!builtin || scope.parameters.text(to_string(*builtin)) != nullptr) return argv;
   // Positional parameters: nothing of a value is ever read as shell.
   const std::string placeholder = placeholder_of(*builtin);
-  std::string& text = argv[2];
-  for (std::size_t at = find_in_shell(text, placeholder); at != std::string::npos;
-       at = find_in_shell(text, placeholder))
-    text.replace(at, placeholder.size(), "\"$@\"");
+  std::string text;
+  std::size_t from = 0;
+  for (std::size_t at = find_in_shell(shell, placeholder); at != std::string::npos;
+       at = find_in_shell(shell, placeholder, from)) {
+    text.append(shell, from, at - from).append("\"$@\"");
+    from = at + placeholder.size();
+  }
+  argv[2] = text.append(shell, from);
   Result<std::vector<std::string>> words = words_of(*builtin, scope);
   if (!words) return words;
   argv.emplace_back("/bin/sh");  // $0, as without
@@ -130,6 +123,18 @@ Result<std::vector<std::string>> shell_argv(const std::string& shell, const Rend
 }
 
 }  // namespace
+
+Result<std::vector<std::string>> words_of(Builtin b, const RenderScope& scope) {
+  if (!scope.json) return unknown(to_string(b), "a once-step belongs to no run");
+  return argument_words(*scope.json, scope.parameters,
+                        b == Builtin::Args ? ArgumentStyle::Options : ArgumentStyle::Overrides);
+}
+
+std::optional<Builtin> words_builtin(std::string_view t, const RenderScope& scope) {
+  for (const Builtin b : {Builtin::Args, Builtin::Overrides})
+    if (t == placeholder_of(b) && scope.parameters.text(to_string(b)) == nullptr) return b;
+  return std::nullopt;
+}
 
 std::optional<Builtin> builtin_of(std::string_view name) {
   for (const auto& [text, builtin] : kBuiltins)
@@ -247,22 +252,62 @@ Result<std::string> render_with(const Template& t, const RenderScope& scope, Val
   std::string out;
   std::optional<Error> failed;
   visit_template(t, [&](const TemplatePart& part) {
+    if (failed) return;
     if (part.kind == TemplatePart::Kind::Text) {
       out += part.text;
-      return;
-    }
-    Result<std::string> its = value_of(part, scope);
-    if (its) {
+    } else if (Result<std::string> its = value_of(part, scope)) {
       out += value(*std::move(its));
-    } else if (!failed) {
+    } else {
       failed = its.error();
     }
+    // Some values in a text of a megabyte could fill any memory.
+    if (!failed && out.size() > kMostArgumentBytes) failed = too_long(t, out.size());
   });
   if (failed) return *std::move(failed);
   return out;
 }
 
+/// Values of parameters are not copied for it: one of a megabyte may stand there a million times.
+Result<std::size_t> size_of(const TemplatePart& part, const RenderScope& scope) {
+  if (part.kind == TemplatePart::Kind::Text) return part.text.size();
+  const std::optional<Builtin> builtin = builtin_of(part.text);
+  if (part.kind == TemplatePart::Kind::Name) {
+    const std::string* text = scope.parameters.text(part.text);
+    const bool is_value = text != nullptr && (!builtin || is_several_words(*builtin));
+    if (is_value) return text->size();
+    if (builtin == Builtin::Json && scope.json) return scope.json->size();
+  }
+  const Result<std::string> value = value_of(part, scope);
+  if (!value) return value.error();
+  return value->size();
+}
+
 }  // namespace
+
+Error too_long(const Template& t, std::size_t bytes) {
+  constexpr std::size_t kShown = 60;
+  return Error{
+      ErrorKind::Invalid, 0,
+      fmt::format("`{}{}` would have {} bytes or more, which no program can be given; let "
+                  "it read {{config}}, the file of the parameters",
+                  std::string_view(t).substr(0, kShown), t.size() > kShown ? "…" : "", bytes)};
+}
+
+Result<std::size_t> rendered_size(const Template& t, const RenderScope& scope) {
+  std::size_t size = 0;
+  std::optional<Error> failed;
+  visit_template(t, [&](const TemplatePart& part) {
+    if (failed) return;
+    const Result<std::size_t> its = size_of(part, scope);
+    if (its) {
+      size += *its;
+    } else {
+      failed = its.error();
+    }
+  });
+  if (failed) return *std::move(failed);
+  return size;
+}
 
 Result<std::string> render(const Template& t, const RenderScope& scope) {
   return render_with(t, scope, [](std::string value) { return value; });
@@ -292,16 +337,21 @@ Result<std::vector<std::string>> render_argv(const StepSpec& step, const RenderS
   if (step.command.empty()) return shell_argv(step.shell, scope);
   std::vector<std::string> argv;
   argv.reserve(step.command.size());
+  std::size_t bytes = 0;
   for (const Template& t : step.command) {
     if (const std::optional<Builtin> several = words_builtin(t, scope)) {
       Result<std::vector<std::string>> words = words_of(*several, scope);
       if (!words) return words;
-      argv.insert(argv.end(), words->begin(), words->end());
-      continue;
+      for (const std::string& word : *words) bytes += word.size();
+      argv.insert(argv.end(), std::make_move_iterator(words->begin()),
+                  std::make_move_iterator(words->end()));
+    } else {
+      Result<std::string> text = render(t, scope);
+      if (!text) return std::move(text).error();
+      bytes += text->size();
+      argv.push_back(*std::move(text));
     }
-    Result<std::string> text = render(t, scope);
-    if (!text) return std::move(text).error();
-    argv.push_back(*std::move(text));
+    if (bytes > kMostStartBytes) return too_long(t, bytes);
   }
   return argv;
 }
@@ -310,9 +360,12 @@ Result<std::vector<std::pair<std::string, std::string>>> render_env(const StepSp
                                                                     const RenderScope& scope) {
   std::vector<std::pair<std::string, std::string>> env;
   env.reserve(step.env.size());
+  std::size_t bytes = 0;
   for (const auto& [name, value] : step.env) {
     Result<std::string> text = render(value, scope);
     if (!text) return std::move(text).error();
+    bytes += name.size() + text->size();
+    if (bytes > kMostStartBytes) return too_long(value, bytes);
     env.emplace_back(name, *std::move(text));
   }
   return env;

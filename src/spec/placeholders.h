@@ -79,15 +79,32 @@ struct RenderScope {
 /// A scope with the run's JSON and parameters set.
 Result<RenderScope> scope_of(const RunSpec& run);
 
-/// Invalid, naming the placeholder, when `t` asks for something the scope has not.
+/// The longest text that render() gives: one argument or "NAME=value" (MAX_ARG_STRLEN less its
+/// terminator).  Values may be longer, and each may stand in a text as often as one likes.
+inline constexpr std::size_t kMostArgumentBytes = 131'071;
+/// So much the kernel takes in all at most, however large the stack may be; the arguments of
+/// render_argv(), and the variables of render_env(), are no more.
+inline constexpr std::size_t kMostStartBytes = std::size_t{6} << 20;
+
+/// Invalid, naming the placeholder, when `t` asks for something the scope has not, or its beginning
+/// when it would be longer than that.
 Result<std::string> render(const Template& t, const RenderScope& scope);
 /// The same of a pattern for file names: what placeholders stand for matches itself only.
 Result<std::string> render_pattern(const Template& t, const RenderScope& scope);
 /// `*`, `?` or `[` in the text between placeholders: it is a pattern.
 bool has_wildcards(const Template& t);
+/// How long render() would make it if nothing were too long.  Makes no such text.
+Result<std::size_t> rendered_size(const Template& t, const RenderScope& scope);
+/// What render() says of `t` that would have more than so many bytes.
+Error too_long(const Template& t, std::size_t bytes);
 /// The argv of a step: its rendered command, or {"/bin/sh", "-c", shell}, with the words of {args}
 /// behind it where `shell` has that.
 Result<std::vector<std::string>> render_argv(const StepSpec& step, const RenderScope& scope);
+/// The words of {args} or {overrides}.
+Result<std::vector<std::string>> words_of(Builtin b, const RenderScope& scope);
+/// Of a word of `command` that is {args} or {overrides} and nothing else.
+std::optional<Builtin> words_builtin(std::string_view t, const RenderScope& scope);
+
 /// The step's `env`, rendered: NAME=value pairs in file order.
 Result<std::vector<std::pair<std::string, std::string>>> render_env(const StepSpec& step,
                                                                     const RenderScope& scope);

@@ -1,8 +1,5 @@
 // Arguments that no kernel takes: better refused here than by each job.
-#include <fmt/core.h>
-
 #include "spec/draft.h"
-#include "spec/run_parameters.h"
 #include "spec/start_size.h"
 
 namespace pergpu {
@@ -18,19 +15,10 @@ Place place_of(const StepDraft& step, const std::string& key) {
 
 void check_start_sizes(Draft& draft) {
   for (const StepDraft& step : draft.steps) {
-    if (step.spec.once) continue;
-    visit_large_runs(draft.sweep.runs, [&](std::size_t run) {
-      const Result<StartSize> size = start_size(step.spec, draft.sweep.runs[run]);
-      if (!size || size->longest <= kMostArgumentBytes) return true;
-      const std::string why =
-          size->parameter.empty() ? "" : fmt::format(" (`{}` of run {})", size->parameter, run);
-      draft.report.error(
-          place_of(step, size->where),
-          fmt::format(
-              "`{}`: one argument or variable would have {} bytes{}, and the kernel takes {} "
-              "at most: let the program read {}, the file of the parameters",
-              size->where, size->longest, why, kMostArgumentBytes,
-              size->where == "shell" ? "$PERGPU_CONFIG" : "{config}"));
+    visit_start_sizes(step.spec, draft.sweep.runs, [&](const StartOfRun& start) {
+      const std::string why = why_too_long(start);
+      if (why.empty()) return true;
+      draft.report.error(place_of(step, start.size.where), why);
       return false;
     });
   }

@@ -1,8 +1,12 @@
 // What a program start is made of, as the kernel counts it: strings, and a pointer to each.
 #include "spec/start_size.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -50,35 +54,138 @@ std::vector<std::pair<std::string, std::string>> param_env(const RunParameters& 
   return out;
 }
 
+namespace {
+
+/// Words of {args} or {overrides}: the same each time.
+class Words {
+ public:
+  explicit Words(const RenderScope& scope) : scope_(scope) {}
+  Result<std::vector<std::size_t>> sizes(Builtin b) {
+    auto [it, is_new] = known_.try_emplace(b);
+    if (!is_new) return it->second;
+    const Result<std::vector<std::string>> words = words_of(b, scope_);
+    if (!words) return words.error();
+    for (const std::string& word : *words) it->second.push_back(word.size());
+    return it->second;
+  }
+
+ private:
+  const RenderScope& scope_;
+  std::map<Builtin, std::vector<std::size_t>> known_;
+};
+
+Result<void> add_command(StartSize& size, const StepSpec& step, const RenderScope& scope) {
+  Words words(scope);
+  for (const Template& t : step.command) {
+    if (const std::optional<Builtin> several = words_builtin(t, scope)) {
+      const Result<std::vector<std::size_t>> sizes = words.sizes(*several);
+      if (!sizes) return sizes.error();
+      for (const std::size_t bytes : *sizes) add(size, bytes, "command");
+      continue;
+    }
+    const Result<std::size_t> bytes = rendered_size(t, scope);
+    if (!bytes) return bytes.error();
+    add(size, *bytes, "command");
+  }
+  return {};
+}
+
+Result<StartSize> size_of(const StepSpec& step, const RenderScope& scope) {
+  StartSize size;
+  if (!step.command.empty()) {
+    if (Result<void> added = add_command(size, step, scope); !added)
+      return std::move(added).error();
+  } else {
+    const Result<std::vector<std::string>> argv = render_argv(step, scope);
+    if (!argv) return argv.error();
+    for (const std::string& word : *argv) add(size, word.size(), "shell");
+  }
+  for (const auto& [name, value] : step.env) {
+    const Result<std::size_t> bytes = rendered_size(value, scope);
+    if (!bytes) return bytes.error();
+    add(size, name.size() + 1 + *bytes, "env");
+  }
+  return size;
+}
+
+/// How often values may stand in what is given to its program.
+std::size_t count_placeholders(const StepSpec& step) {
+  std::size_t count = 0;
+  const auto look = [&](const Template& t) {
+    visit_template(t, [&](const TemplatePart& part) {
+      count += part.kind == TemplatePart::Kind::Text ? 0 : 1;
+    });
+  };
+  for (const Template& t : step.command) look(t);
+  for (const auto& [name, value] : step.env) look(value);
+  return count;
+}
+
+/// Runs with less cannot make anything too long.
+std::size_t large_run_bytes(const StepSpec& step) {
+  constexpr std::size_t kLarge = 4096;
+  return std::min(kLarge,
+                  kMostArgumentBytes / 2 / std::max<std::size_t>(count_placeholders(step), 1));
+}
+
+}  // namespace
+
 Result<StartSize> start_size(const StepSpec& step, const RunSpec& run) {
   Result<RenderScope> scope = scope_of(run);
   if (!scope) return std::move(scope).error();
   scope->step_out = [](std::string_view name) { return std::string(name); };
-  StartSize size;
-  const Result<std::vector<std::string>> argv = render_argv(step, *scope);
-  if (!argv) return argv.error();
-  for (const std::string& word : *argv)
-    add(size, word.size(), step.shell.empty() ? "command" : "shell");
-  const auto env = render_env(step, *scope);
-  if (!env) return env.error();
-  for (const auto& [name, value] : *env) add(size, name.size() + 1 + value.size(), "env");
+  Result<StartSize> size = size_of(step, *scope);
+  if (!size) return size;
   for (const auto& [name, value] : param_env(scope->parameters, step))
-    add(size, name.size() + 1 + value.size(), step.shell.empty() ? "command" : "shell");
+    add(*size, name.size() + 1 + value.size(), step.shell.empty() ? "command" : "shell");
   const auto& all = scope->parameters.all();
   const auto longest = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return a.second.size() < b.second.size();
   });
-  if (longest != all.end()) size.parameter = longest->first;
+  if (longest != all.end()) size->parameter = longest->first;
   return size;
 }
 
-void visit_large_runs(const std::vector<RunSpec>& runs,
-                      const std::function<bool(std::size_t)>& visit) {
-  constexpr std::size_t kLarge = 4096;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const bool is_large = runs[i].json.size() + runs[i].texts.size() > kLarge;
-    if ((i == 0 || is_large) && !visit(i)) return;
+Result<StartSize> start_size_once(const StepSpec& step, const std::string& runs_lines) {
+  RenderScope scope;
+  scope.step_out = [](std::string_view name) { return std::string(name); };
+  scope.runs_lines = [&] { return runs_lines; };
+  return size_of(step, scope);
+}
+
+void visit_start_sizes(const StepSpec& step, const std::vector<RunSpec>& runs,
+                       const std::function<bool(const StartOfRun&)>& visit) {
+  if (step.once) {
+    // Where the lines are too long that is another mistake, and told.
+    std::size_t bytes = 0;
+    for (const RunSpec& run : runs) bytes += run.json.size() + 1;
+    const bool has_lines = uses_runs(step) && bytes <= kMostArgumentBytes;
+    Result<StartSize> size = start_size_once(step, has_lines ? runs_lines(runs) : std::string());
+    if (size) (void)visit({.size = *std::move(size)});
+    return;
   }
+  const std::size_t large = large_run_bytes(step);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (i > 0 && runs[i].json.size() + runs[i].texts.size() <= large) continue;
+    Result<StartSize> size = start_size(step, runs[i]);
+    const auto number = static_cast<std::int64_t>(i);
+    if (size && !visit({.run = number, .size = *std::move(size)})) return;
+  }
+}
+
+std::string why_too_long(const StartOfRun& start) {
+  const StartSize& size = start.size;
+  if (size.longest <= kMostArgumentBytes) return {};
+  const std::string why = size.parameter.empty() || start.run < 0
+                              ? ""
+                              : fmt::format(" (`{}` of run {})", size.parameter, start.run);
+  return fmt::format(
+      "`{}`: one argument or variable would have {} bytes{}, and the kernel takes {} at most: let "
+      "the program read {}",
+      size.where, size.longest, why, kMostArgumentBytes,
+      start.run < 0           ? "a file"
+      : size.where == "shell" ? "$PERGPU_CONFIG, the file of the parameters"
+                              : "{config}, the file of the parameters");
 }
 
 }  // namespace pergpu

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -10,13 +11,11 @@
 
 #include "job/step.h"
 #include "result.h"
+#include "spec/placeholders.h"
 #include "spec/run_parameters.h"
 #include "spec/sweep.h"
 
 namespace pergpu {
-
-/// One argument or "NAME=value" (MAX_ARG_STRLEN less its terminator).
-inline constexpr std::size_t kMostArgumentBytes = 131'071;
 
 /// Longer values, and the longest where all of them together would be more than the second, are put
 /// into the environment only where the step's command or shell text names the variable.
@@ -34,12 +33,23 @@ struct StartSize {
   std::string parameter = {};  // the longest of the run; "" where it has none
 };
 
-/// Folders are taken to be short.
+/// Folders are taken to be short.  Nothing is rendered: a file of a megabyte may ask for a
+/// terabyte.
 Result<StartSize> start_size(const StepSpec& step, const RunSpec& run);
+/// Of a once-step; `runs_lines`: what {runs} is.
+Result<StartSize> start_size_once(const StepSpec& step, const std::string& runs_lines);
 
-/// Calls `visit` with the number of each run that may have a long parameter, and of the first;
-/// stops when it returns false.
-void visit_large_runs(const std::vector<RunSpec>& runs,
-                      const std::function<bool(std::size_t)>& visit);
+/// `run` -1: of a once-step.
+struct StartOfRun {
+  std::int64_t run = -1;
+  StartSize size = {};
+};
+/// Visits the one start of a once-step; of another step those of the first run, and of runs whose
+/// parameters are long for what the step does with them, until `visit` returns false.
+void visit_start_sizes(const StepSpec& step, const std::vector<RunSpec>& runs,
+                       const std::function<bool(const StartOfRun&)>& visit);
+
+/// What a start that has too long an argument or variable is refused with; "": it has none.
+std::string why_too_long(const StartOfRun& start);
 
 }  // namespace pergpu

@@ -87,5 +87,67 @@ TEST(StartSize, ThatNoKernelTakesIsRefused) {
   EXPECT_NE(shell.find("$PERGPU_CONFIG"), std::string::npos) << shell;
 }
 
+/// A file of a megabyte would be a terabyte of arguments.
+TEST(StartSize, IsFoundOutWithoutMakingTheText) {
+  const std::string value(1'000'000, 'a');
+  std::string many;
+  for (int i = 0; i < 300'000; ++i) many += "{n}";
+  StepSpec step;
+  step.command = {"echo", many};
+  const RunSpec run{.json = "{\"n\":\"" + value + "\"}"};
+  const Result<StartSize> size = start_size(step, run);
+  ASSERT_TRUE(size);
+  EXPECT_EQ(size->longest, 300'000u * value.size());
+  const Result<RenderScope> scope = scope_of(run);
+  const Result<std::string> text = render(many, *scope);
+  ASSERT_FALSE(text) << "who renders it nevertheless gets no further than one value";
+  EXPECT_NE(text.error().message.find("which no program can be given"), std::string::npos);
+  step.command.assign(200'000, "{args}");
+  EXPECT_EQ(start_size(step, run)->longest, value.size() + 4);
+  EXPECT_FALSE(render_argv(step, *scope));
+}
+
+TEST(StartSize, OfManyShortValuesInOneArgumentIsSeenInEveryRun) {
+  std::string many;
+  for (int i = 0; i < 500; ++i) many += "{n}";
+  const std::string value(1'000, 'a');
+  const ParsedSweep parsed =
+      parse_sweep("{\"grid\": {\"n\": [\"b\", \"c\", \"" + value +
+                      "\"]}, \"steps\": {\"m\": {\"command\": [\"t\", \"" + many + "\"]}}}",
+                  SweepFormat::Json, "t.json");
+  EXPECT_FALSE(parsed.sweep);
+  EXPECT_NE(to_text(parsed.diagnostics).find("500000 bytes (`n` of run 2)"), std::string::npos)
+      << to_text(parsed.diagnostics);
+}
+
+TEST(StartSize, OfAOnceStepIsLookedAtToo) {
+  std::string rows;
+  for (int i = 0; i < 1'000; ++i) rows += (i > 0 ? "," : "") + std::to_string(i);
+  std::string many;
+  for (int i = 0; i < 20; ++i) many += "{runs}";
+  const auto refusal = [&](const std::string& command) {
+    const ParsedSweep parsed = parse_sweep(
+        "{\"grid\": {\"i\": [" + rows + "]}, \"steps\": {\"m\": {\"command\": \"t\"}, \"sum\": {" +
+            "\"once\": true, \"needs\": \"m\", " + command + "}}}",
+        SweepFormat::Json, "t.json");
+    return parsed.sweep ? std::string() : to_text(parsed.diagnostics);
+  };
+  EXPECT_EQ(refusal("\"command\": [\"t\", \"{runs}\"]"), "");
+  EXPECT_NE(refusal("\"command\": [\"t\", \"" + many + "\"]").find("the kernel takes 131071"),
+            std::string::npos);
+  EXPECT_NE(refusal("\"shell\": \": " + std::string(140'000, 'x') + "\"").find("`shell`"),
+            std::string::npos);
+}
+
+TEST(ShellWords, StandForEachOfTheirPlaceholders) {
+  StepSpec step;
+  for (int i = 0; i < 20'000; ++i) step.shell += ": {args} ${args};";
+  const Result<RenderScope> scope = scope_of({.json = "{\"a\":1}"});
+  const Result<std::vector<std::string>> argv = render_argv(step, *scope);
+  ASSERT_TRUE(argv);
+  EXPECT_TRUE((*argv)[2].starts_with(": \"$@\" ${args};: \"$@\" ${args};"));
+  EXPECT_EQ((*argv)[2].find("{args} $"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace pergpu
