@@ -46,14 +46,35 @@ class Expansion {
     }
     if (table_.exclusions.empty()) runs.reserve(count);
     for (std::size_t a = 0; a < table_.axes.size(); ++a) enter_row(a);
+    std::size_t bytes = 0;
     do {
-      if (!is_excluded()) runs.push_back(write_run(runs.empty()));
+      if (is_excluded()) continue;
+      runs.push_back(write_run(runs.empty()));
+      bytes += runs.back().json.size() + runs.back().texts.size();
+      if (bytes > kMaxRunsBytes) return too_large(runs);
     } while (advance());
     finish(runs);
     return runs;
   }
 
  private:
+  /// Values of a megabyte may stand in a million runs.
+  std::vector<RunSpec> too_large(const std::vector<RunSpec>& runs) {
+    std::uint32_t longest = kAbsent;
+    for (std::uint32_t c = 0; c < current_.size(); ++c) {
+      const bool is_longer = current_[c] != kAbsent &&
+                             (longest == kAbsent || table_.pool.json(current_[c]).size() >
+                                                        table_.pool.json(current_[longest]).size());
+      if (is_longer) longest = c;
+    }
+    report_.error(longest == kAbsent ? Place{} : table_.columns[longest].at,
+                  fmt::format("the parameters of all runs would be more than {} GiB (run {} is the "
+                              "first too many); put `{}` into a file, and its path into the sweep",
+                              kMaxRunsBytes >> 30, runs.size() - 1,
+                              longest == kAbsent ? "" : table_.columns[longest].name));
+    return {};
+  }
+
   void enter_row(std::size_t a) {
     const Axis& axis = table_.axes[a];
     for (std::size_t i = axis.begins[row_[a]]; i < axis.begins[row_[a] + 1]; ++i)

@@ -17,6 +17,8 @@
 namespace pergpu {
 
 inline constexpr std::size_t kMaxRuns = 10'000'000;
+/// Of the parameters of all runs together, as JSON: client and coordinator keep them in memory.
+inline constexpr std::size_t kMaxRunsBytes = std::size_t{2} << 30;
 inline constexpr std::size_t kMaxColumns = 2'000;
 
 /// A parameter, by the number of its column.
