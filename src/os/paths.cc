@@ -20,6 +20,8 @@
 namespace pergpu::os {
 namespace {
 
+constexpr char kRunFolderFile[] = "/run-folder";
+
 std::string hex(unsigned char byte) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   return {kDigits[byte >> 4u], kDigits[byte & 0xfu]};
@@ -221,12 +223,26 @@ Result<Home> find_home(const HomeSources& sources) {
   return within({.path = path, .is_explicit = false, .why_elsewhere = why}, sources);
 }
 
+std::string run_folder_in(const std::string& home) { return home + "/run"; }
+
+Result<std::string> remembered_run_folder(const std::string& home) {
+  return read_file(home + kRunFolderFile, PATH_MAX);
+}
+
+Result<void> remember_run_folder(const std::string& home, const std::string& folder) {
+  const Result<std::string> known = remembered_run_folder(home);
+  if (known && *known == folder) return {};
+  if (!known && known.error().kind == ErrorKind::NotFound && folder == run_folder_in(home)) {
+    return {};
+  }
+  return write_file_atomic(home + kRunFolderFile, folder, 0600, false);
+}
+
 Result<std::string> run_folder(const Home& home) {
   const uid_t uid = ::getuid();
   // The first choice stays as long as it exists: a shell without XDG_RUNTIME_DIR (cron) and a
   // coordinator that a keeper revives must find the sockets of the one that is running.
-  const std::string remembered_in = home.path + "/run-folder";
-  if (Result<std::string> known = read_file(remembered_in, PATH_MAX)) {
+  if (Result<std::string> known = remembered_run_folder(home.path)) {
     struct stat st {};
     if (::lstat(known->c_str(), &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == uid &&
         (st.st_mode & 077) == 0) {
@@ -240,12 +256,12 @@ Result<std::string> run_folder(const Home& home) {
     // One for each home: a coordinator ends what runs in its run folder and is not of its home.
     const std::string path = runtime + "/pergpu/" + name_hash(home.path);
     if (private_folder(runtime + "/pergpu", uid) && private_folder(path, uid)) {
-      Result<void> remembered = write_file_atomic(remembered_in, path, 0600, false);
+      Result<void> remembered = remember_run_folder(home.path, path);
       if (!remembered) return std::move(remembered).error();
       return path;
     }
   }
-  const std::string path = home.path + "/run";
+  const std::string path = run_folder_in(home.path);
   Result<void> ready = private_folder(path, uid);
   if (!ready) return std::move(ready).error();
   return path;

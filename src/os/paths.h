@@ -50,6 +50,12 @@ Result<Home> find_home();
 /// $XDG_RUNTIME_DIR/pergpu, else <home>/run.  The second is remembered in <home>/run-folder and
 /// stays the answer as long as it exists.
 Result<std::string> run_folder(const Home& home);
+/// <home>/run: where sockets lie when they can't lie elsewhere.
+std::string run_folder_in(const std::string& home);
+/// What run_folder() has remembered; ErrorKind::NotFound: nothing.
+Result<std::string> remembered_run_folder(const std::string& home);
+/// From now on run_folder() gives this one, which exists.
+Result<void> remember_run_folder(const std::string& home, const std::string& folder);
 
 /// Makes `path` if need be; it exists then, is a folder (no link) that belongs to `uid`, and only
 /// that user can use it.  ErrorKind::Denied: something else is there, which is left alone.

@@ -211,6 +211,26 @@ TEST(RunFolder, TwoHomesShareNone) {
   EXPECT_EQ(*folder_of("a"), *a);
 }
 
+TEST(RunFolder, ThatWasRememberedLastIsGiven) {
+  const TempDir dir;
+  ASSERT_EQ(::chmod(dir.path().c_str(), 0700), 0);
+  const Variable runtime("XDG_RUNTIME_DIR", dir.path());
+  const auto folder = [&] {
+    return *run_folder({.path = dir.path(), .is_explicit = false, .why_elsewhere = ""});
+  };
+  const std::string first = folder();
+  EXPECT_EQ(*remembered_run_folder(dir.path()), first);
+  ASSERT_TRUE(make_dirs(run_folder_in(dir.path()), 0700));
+  ASSERT_TRUE(remember_run_folder(dir.path(), run_folder_in(dir.path())));
+  EXPECT_EQ(folder(), run_folder_in(dir.path()));
+}
+
+TEST(RunFolder, OfAnExplicitHomeNeedsNoMemory) {
+  const TempDir dir;
+  ASSERT_TRUE(remember_run_folder(dir.path(), run_folder_in(dir.path())));
+  EXPECT_FALSE(remembered_run_folder(dir.path()));
+}
+
 TEST(RunFolder, RuntimeFolderOfOthersIsNotUsed) {
   const TempDir dir;
   ASSERT_TRUE(make_dirs(dir / "runtime", 0777));
