@@ -21,6 +21,7 @@ namespace pergpu::keeper {
 namespace {
 
 constexpr std::int64_t kAloneNs = 60'000'000'000;  // an idle keeper without a coordinator ends then
+constexpr std::int64_t kLookAtFilesNs = 1'000'000'000;
 /// A job that ends sooner gets the record of its end only: two files less to make.
 constexpr std::int64_t kRecordAfterNs = 100'000'000;
 constexpr std::size_t kMostPending = 256 * 1024;  // unread by the coordinator: drop NOTIFY
@@ -62,8 +63,9 @@ std::optional<std::int64_t> earlier(std::optional<std::int64_t> a, std::optional
 
 Keeper::Keeper(Options options)
     : options_(std::move(options)),
+      files_(std::move(options_.files)),
       signals_(watch_children()),
-      record_(record_path(options_.run_folder, options_.id), os::boot_id()),
+      record_(files_.record(), os::boot_id()),
       revive_(static_cast<std::uint64_t>(os::boot_now_ns()) ^
               (static_cast<std::uint64_t>(::getpid()) << 32)) {
   exit_at_ns_ = os::boot_now_ns() + kAloneNs;
@@ -79,10 +81,10 @@ void Keeper::wait_for_events() {
   const bool wants_write = connection_ && connection_->wants_write();
   pollfd fds[5] = {
       {.fd = signals_.get(), .events = POLLIN, .revents = 0},
-      {.fd = connection_ ? connection_->fd() : options_.listener.get(),
+      {.fd = connection_ ? connection_->fd() : files_.listener(),
        .events = static_cast<short>(wants_write ? POLLIN | POLLOUT : POLLIN),
        .revents = 0},
-      {.fd = options_.notify.get(), .events = POLLIN, .revents = 0},
+      {.fd = files_.notify(), .events = POLLIN, .revents = 0},
       {.fd = ready_.fd(), .events = POLLIN, .revents = 0},
       {.fd = attempt_ ? attempt_->memory_fd() : -1, .events = POLLIN, .revents = 0},
   };
@@ -167,7 +169,7 @@ const os::Cgroup* Keeper::group_for(const Start& request) {
   if (group_ && is_plain(*group_) && !limits.any()) return &*group_;
   drop_group();
   Result<os::Cgroup> made =
-      os::Cgroup::make(options_.groups, os::cgroup_name(options_.home, options_.id), limits);
+      os::Cgroup::make(options_.groups, os::cgroup_name(files_.home(), files_.id()), limits);
   if (!made || made->folders().empty()) return nullptr;
   group_ = *std::move(made);
   return &*group_;
@@ -185,16 +187,15 @@ void Keeper::keep(Held held) {
   if (last.exited) send(*last.exited);
   if (last.failed) send(*last.failed);
   if (connection_) return;
-  if (options_.ends_alone) {
-    exit_at_ns_ = os::boot_now_ns();
+  if (options_.ends_alone || !files_.has_home()) {
+    exit_at_ns_ = os::boot_now_ns();  // nobody will ask
   } else if (after_loss_ == AfterLoss::Wait) {
     exit_at_ns_ = os::boot_now_ns() + kAloneNs;
   }
 }
 
 void Keeper::accept_connection() {
-  os::UniqueFd fd(
-      ::accept4(options_.listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  os::UniqueFd fd(::accept4(files_.listener(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd || !is_ours(fd)) return;
   connection_ = std::make_unique<Connection>(std::move(fd));
   revive_.cancel();
@@ -219,8 +220,20 @@ void Keeper::lose_connection() {
   write_records_of_kept();
   const std::int64_t now = os::boot_now_ns();
   if (options_.ends_alone) return leave_alone(now);
+  restore_files("");  // before the next coordinator looks for them
+  look_at_files_ns_ = now + kLookAtFilesNs;
   if (is_free() || after_loss_ == AfterLoss::Wait) exit_at_ns_ = now + kAloneNs;
   if (after_loss_ == AfterLoss::Revive && !options_.pergpu.empty()) revive_.lost(now, yields_);
+}
+
+/// So that the next coordinator finds it, and what it holds, wherever it looks.
+void Keeper::restore_files(const std::string& folder) {
+  const std::string before = files_.record();
+  if (!files_.restore(folder) || record_.is_at(files_.record())) return;
+  if (record_.is_at(before)) ::unlink(before.c_str());  // it has moved
+  record_ = RecordFile(files_.record(), os::boot_id());
+  for (const Held& held : kept_) record_.put(id_of(held), held);
+  if (attempt_) record_.put(attempt_->id(), Held{.started = attempt_->started()});
 }
 
 /// Nobody comes after this coordinator: what it has started ends with it.
@@ -230,6 +243,13 @@ void Keeper::leave_alone(std::int64_t now) {
   } else {
     exit_at_ns_ = now;
   }
+}
+
+/// Without its home no coordinator can take up what it holds, and one that it started would make an
+/// empty home there.  Its attempt runs to its end.
+void Keeper::leave_to_itself(std::int64_t now) {
+  revive_.cancel();
+  if (!attempt_) exit_at_ns_ = now;
 }
 
 void Keeper::on_frame(const Connection::Frame& frame) {
@@ -255,6 +275,9 @@ void Keeper::on_frame(const Connection::Frame& frame) {
       return with(decode<Signal>(frame.payload), [&](const Signal& m) { signal(m); });
     case Type::Yield:
       return with(decode<Yield>(frame.payload), [&](const Yield& m) { yields_ = m.yields; });
+    case Type::Rebind:
+      return with(decode<Rebind>(frame.payload),
+                  [&](const Rebind& m) { restore_files(m.run_folder); });
     case Type::State:
     case Type::Started:
     case Type::SpawnFailed:
@@ -270,11 +293,11 @@ void Keeper::hello() {
   after_loss_ = AfterLoss::Revive;
   yields_ = false;
   State state;
-  state.keeper = options_.id;
+  state.keeper = files_.id();
   state.pid = ::getpid();
   const std::optional<os::ProcStat> self = os::read_stat(state.pid);
   state.start_ticks = self ? self->start_ticks : 0;
-  state.home = options_.home;
+  state.home = files_.home();
   state.held = kept_;
   std::vector<int> leases;
   if (attempt_) {
@@ -327,7 +350,7 @@ void Keeper::start(Start request) {
     return refuse(std::move(taken.failure->phase), taken.failure->os_errno,
                   std::move(taken.failure->object));
 
-  if (options_.notify) request.env.push_back("PERGPU_NOTIFY=" + options_.notify_path);
+  if (files_.notify() >= 0) request.env.push_back("PERGPU_NOTIFY=" + files_.notify_path());
   drain_notify();
   notify_filter_ = {};
   ready_.begin(request.ready_path);
@@ -397,8 +420,8 @@ void Keeper::tell(const Held& held) {
 
 void Keeper::drain_notify() {
   char datagram[kLongestDatagram];
-  for (int i = 0; options_.notify && i < kMostDrained; ++i) {
-    if (!os::receive_own(options_.notify.get(), datagram, sizeof datagram)) return;
+  for (int i = 0; files_.notify() >= 0 && i < kMostDrained; ++i) {
+    if (!os::receive_own(files_.notify(), datagram, sizeof datagram)) return;
   }
 }
 
@@ -406,8 +429,7 @@ void Keeper::drain_notify() {
 void Keeper::on_notify() {
   char datagram[kLongestDatagram];
   for (int i = 0; i < kMostAtOnce; ++i) {
-    const Result<std::size_t> size =
-        os::receive_own(options_.notify.get(), datagram, sizeof datagram);
+    const Result<std::size_t> size = os::receive_own(files_.notify(), datagram, sizeof datagram);
     if (!size) return;
     const std::string_view text(datagram, *size);
     for (std::string& line : notify_filter_.accept(text, os::boot_now_ns()))
@@ -424,6 +446,7 @@ std::optional<std::int64_t> Keeper::next_time() const {
   std::optional<std::int64_t> next = earlier(exit_at_ns_, revive_.next());
   if (attempt_) next = earlier(next, earlier(attempt_->next_time(), notify_filter_.next_due()));
   if (unwritten_) next = earlier(next, record_due_ns_);
+  if (!connection_ && look_at_files_ns_ != 0) next = earlier(next, look_at_files_ns_);
   return next;
 }
 
@@ -437,8 +460,13 @@ void Keeper::on_time() {
     for (std::string& line : notify_filter_.due(now)) notify(std::move(line));
   }
   if (unwritten_ && now >= record_due_ns_) write_record_of_live();
+  if (!connection_ && look_at_files_ns_ != 0 && now >= look_at_files_ns_) {
+    restore_files("");
+    look_at_files_ns_ = now + kLookAtFilesNs;
+  }
+  if (revive_.next() && !files_.has_home()) leave_to_itself(now);
   if (revive_.next() && now >= *revive_.next()) {
-    start_coordinator(options_.pergpu, options_.home, options_.run_folder);
+    start_coordinator(options_.pergpu, files_.home(), files_.run_folder());
     revive_.started(now);
   }
   if (exit_at_ns_ && now >= *exit_at_ns_) {
@@ -450,9 +478,8 @@ void Keeper::on_time() {
 }
 
 void Keeper::remove_files(bool with_record) {
-  ::unlink(socket_path(options_.run_folder, options_.id).c_str());
-  ::unlink(notify_path(options_.run_folder, options_.id).c_str());
-  if (with_record) ::unlink(record_path(options_.run_folder, options_.id).c_str());
+  files_.remove();
+  if (with_record && record_.is_at(files_.record())) ::unlink(files_.record().c_str());
 }
 
 }  // namespace pergpu::keeper

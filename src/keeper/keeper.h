@@ -15,6 +15,7 @@
 
 #include "keeper/attempt.h"
 #include "keeper/connection.h"
+#include "keeper/files.h"
 #include "keeper/notify.h"
 #include "keeper/protocol.h"
 #include "keeper/ready.h"
@@ -27,14 +28,9 @@
 namespace pergpu::keeper {
 
 struct Options {
-  os::UniqueFd listener = {};    // non-blocking, listening on socket_path()
-  os::UniqueFd notify = {};      // datagrams of the jobs, bound to notify_path(); may be absent
-  std::string notify_path = {};  // where jobs reach it: a path that fits into a socket's address
-  std::int64_t id = 0;
-  std::string run_folder = {};
+  Files::Options files = {};
   bool ends_alone = false;  // with its coordinator, and ends its attempt first: no other one comes
   std::string pergpu = {};  // program for `coordinator run`; empty: none is started
-  std::string home = {};
   os::CgroupSite groups = {};  // where the groups of attempts are made
 };
 
@@ -52,6 +48,7 @@ class Keeper {
   void accept_connection();
   void on_connection(short events);
   void leave_alone(std::int64_t now);
+  void leave_to_itself(std::int64_t now);
   void on_frame(const Connection::Frame& frame);
   void on_notify();
   void on_time();
@@ -65,6 +62,7 @@ class Keeper {
   void forget(const Forget& request);
   void quit(const Quit& request);
 
+  void restore_files(const std::string& folder);
   const os::Cgroup* group_for(const Start& request);
   void drop_group();
   void finish_attempt();
@@ -86,6 +84,7 @@ class Keeper {
   }
 
   Options options_;
+  Files files_;
   os::RealClock clock_;
   os::UniqueFd signals_;
   RecordFile record_;
@@ -106,6 +105,7 @@ class Keeper {
   bool more_children_ = false;  // have ended than were reaped in the last turn
   ReviveSchedule revive_;
   std::optional<std::int64_t> exit_at_ns_;
+  std::int64_t look_at_files_ns_ = 0;  // while no coordinator is connected, which would tell
   bool done_ = false;
 };
 

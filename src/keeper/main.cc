@@ -1,7 +1,7 @@
 // pergpu-keeper: started by a coordinator, not by people.
 //
 //   pergpu-keeper --listen-fd N [--notify-fd N --notify-path PATH] --id N --run-dir DIR
-//                 --pergpu PATH --home DIR [--ends-alone yes]
+//                 --pergpu PATH --home DIR [--home-id DEVICE:INODE] [--ends-alone yes]
 //                 [--group-track V:DIR] [--group-memory V:DIR] [--group-cpu V:DIR]
 //   pergpu-keeper --end-tree --pid N --start-ticks N --marker TEXT --log PATH [--group DIR]…
 //                 --limit-ms N
@@ -58,21 +58,23 @@ bool parse(int argc, char** argv, Arguments& out) {
     if (i + 1 == argc) return false;
     const char* value = argv[++i];
     if (name == "--listen-fd")
-      out.keeper.listener = inherited(value);
+      out.keeper.files.listener = inherited(value);
     else if (name == "--notify-fd")
-      out.keeper.notify = inherited(value);
+      out.keeper.files.notify = inherited(value);
     else if (name == "--notify-path")
-      out.keeper.notify_path = value;
+      out.keeper.files.notify_path = value;
     else if (name == "--id")
-      out.keeper.id = std::atoll(value);
+      out.keeper.files.id = std::atoll(value);
     else if (name == "--run-dir")
-      out.keeper.run_folder = value;
+      out.keeper.files.run_folder = value;
     else if (name == "--ends-alone")
       out.keeper.ends_alone = std::string_view(value) == "yes";
     else if (name == "--pergpu")
       out.keeper.pergpu = value;
     else if (name == "--home")
-      out.keeper.home = value;
+      out.keeper.files.home = value;
+    else if (name == "--home-id")
+      continue;  // for others to read: tells it from a folder that gets the home's name later
     else if (name == "--group-track")
       out.keeper.groups.track = pergpu::os::cgroup_place_of(value);
     else if (name == "--group-memory")
@@ -95,10 +97,11 @@ bool parse(int argc, char** argv, Arguments& out) {
       return false;
   }
   // Coordinators of the first release give no path: theirs was short, or there was no socket.
-  if (out.keeper.notify_path.empty())
-    out.keeper.notify_path = pergpu::keeper::notify_path(out.keeper.run_folder, out.keeper.id);
-  if (out.end_keeper) return out.keeper.id > 0 && !out.keeper.run_folder.empty();
-  return out.end_tree || (out.keeper.listener && out.keeper.id > 0);
+  pergpu::keeper::Files::Options& files = out.keeper.files;
+  if (files.notify_path.empty())
+    files.notify_path = pergpu::keeper::notify_path(files.run_folder, files.id);
+  if (out.end_keeper) return files.id > 0 && !files.run_folder.empty();
+  return out.end_tree || (files.listener && files.id > 0);
 }
 
 /// Nothing but the coordinator's QUIT and its own end of work ends a keeper.
@@ -122,7 +125,8 @@ int main(int argc, char** argv) {
   if (arguments.end_tree)
     return pergpu::keeper::end_tree(arguments.marks, arguments.limit_ms * 1'000'000);
   if (arguments.end_keeper)
-    return pergpu::keeper::end_keeper(arguments.keeper.run_folder, arguments.keeper.id,
+    return pergpu::keeper::end_keeper(arguments.keeper.files.run_folder,
+                                      arguments.keeper.files.id,
                                       arguments.limit_ms * 1'000'000);
 
   become_hard_to_end();

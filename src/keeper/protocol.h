@@ -12,6 +12,7 @@
 //   (once) QUIT     the coordinator leaves               NOTIFY        one line of the job
 //   SIGNAL   ahead of a timeout or cancel         QUIET         no output, or no work either
 //   YIELD    other keepers revive first
+//   REBIND   its files in the run folder are gone, or the folder is another
 //
 // A keeper serves one connection at a time, in the order of their arrival, and reads each to its
 // end before it takes the next: what a killed coordinator had sent is done before its successor's
@@ -51,6 +52,7 @@ enum class Type : std::uint8_t {
   Quit = 6,
   Signal = 7,
   Yield = 8,
+  Rebind = 9,
   State = 65,
   Started = 66,
   SpawnFailed = 67,
@@ -157,6 +159,13 @@ struct Signal {
 struct Yield {
   static constexpr Type kType = Type::Yield;
   bool yields = true;
+};
+
+/// Make again what is missing of your files in this folder.  A keeper of an earlier release passes
+/// over it, and can't be found again by the next coordinator.
+struct Rebind {
+  static constexpr Type kType = Type::Rebind;
+  std::string run_folder = {};
 };
 
 /// Also writes `final_record` to `record_path`, whether the attempt is held or not.
@@ -334,6 +343,7 @@ inline void fields(auto& a, MaybeConst<Start> auto& m) {
 inline void fields(auto& a, MaybeConst<Stop> auto& m) { a(m.id, m.kill); }
 inline void fields(auto& a, MaybeConst<Signal> auto& m) { a(m.id, m.number); }
 inline void fields(auto& a, MaybeConst<Yield> auto& m) { a(m.yields); }
+inline void fields(auto& a, MaybeConst<Rebind> auto& m) { a(m.run_folder); }
 inline void fields(auto& a, MaybeConst<Quiet> auto& m) {
   a(m.id, m.is_stall, m.silent_ns, m.cpu_ns);
 }

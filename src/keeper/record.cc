@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "os/named_file.h"
+
 namespace pergpu::keeper {
 namespace {
 
@@ -20,6 +22,8 @@ void cut(std::string& text) { text.resize(std::min(text.size(), kLongestText)); 
 RecordFile::RecordFile(const std::string& path, std::string boot_id)
     : boot_id_(std::move(boot_id)),
       fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)) {}
+
+bool RecordFile::is_at(const std::string& path) const { return os::leads_to(path, fd_.get()); }
 
 void RecordFile::put(AttemptId id, const Held& held) {
   Held small = held;

@@ -22,6 +22,9 @@ class RecordFile {
   /// outcome `lost` instead of known, nothing worse.
   RecordFile(const std::string& path, std::string boot_id);
 
+  /// `path` leads to it.
+  bool is_at(const std::string& path) const;
+
   /// Stores `held` in the slot of its attempt.
   void put(AttemptId id, const Held& held);
   void remove(AttemptId id);

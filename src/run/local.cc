@@ -354,6 +354,7 @@ void LocalEngine::on_frame(KeeperId id, os::FrameStream::Frame frame) {
     case keeper::Type::Quit:
     case keeper::Type::Signal:
     case keeper::Type::Yield:
+    case keeper::Type::Rebind:
       return;  // ours to say; unknown types of later releases are passed over like them
   }
 }

@@ -139,7 +139,11 @@ class KeeperTest : public testing::Test {
  protected:
   static constexpr std::int64_t kId = 7;
 
-  void SetUp() override { std::filesystem::create_directory(run()); }
+  void SetUp() override { make_run_folder(); }
+  void make_run_folder() const {
+    std::filesystem::create_directories(run());
+    std::filesystem::permissions(run(), std::filesystem::perms::owner_all);
+  }
   void TearDown() override {
     if (keeper_.pid == 0) return;
     // Stopping what is below it first keeps a failing test from leaving jobs behind.
@@ -150,7 +154,8 @@ class KeeperTest : public testing::Test {
     EXPECT_TRUE(eventually([&] { return os::remove_groups(group_folders()); }));
   }
 
-  std::string run() const { return folder_.path() + "/run"; }
+  std::string run() const { return folder_.path() + run_name_; }
+  std::string home() const { return folder_.path() + home_name_; }
   std::string out(const std::string& name = "out") const { return folder_.path() + "/" + name; }
 
   void start_keeper(const std::string& pergpu = "") {
@@ -169,7 +174,7 @@ class KeeperTest : public testing::Test {
                  "--run-dir",
                  run(),
                  "--home",
-                 folder_.path(),
+                 home(),
                  "--pergpu",
                  pergpu};
     const auto add_place = [&](const char* name, const os::CgroupPlace& place) {
@@ -233,7 +238,9 @@ class KeeperTest : public testing::Test {
   }
 
   TempFolder folder_;
-  os::CgroupSite groups_;  // handed to the keeper; none unless a test sets it
+  std::string home_name_;          // "": the folder
+  std::string run_name_ = "/run";  // as in a home; set it before make_run_folder()
+  os::CgroupSite groups_;          // handed to the keeper; none unless a test sets it
   os::Spawned keeper_;
 };
 
