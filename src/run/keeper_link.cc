@@ -7,9 +7,11 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "os/child.h"
+#include "os/paths.h"
 #include "os/proc.h"
 #include "os/process_tree.h"
 #include "os/socket_folder.h"
@@ -66,6 +68,7 @@ Result<std::unique_ptr<KeeperLink>> KeeperLink::start(os::Loop& loop, const Keep
                site.pergpu_program,
                "--home",
                site.home};
+  if (!site.home_id.empty()) plan.argv.insert(plan.argv.end(), {"--home-id", site.home_id});
   if (site.keepers_end_alone) plan.argv.insert(plan.argv.end(), {"--ends-alone", "yes"});
   const auto add_place = [&](const char* name, const os::CgroupPlace& place) {
     if (place) plan.argv.insert(plan.argv.end(), {name, os::to_text(place)});
@@ -82,12 +85,12 @@ Result<std::unique_ptr<KeeperLink>> KeeperLink::start(os::Loop& loop, const Keep
   std::unique_ptr<KeeperLink> link(new KeeperLink(loop, id, std::move(callbacks)));
   const Result<void> connected = link->reconnect(site);
   if (!connected) {
-    remove_keeper_sockets(site, id);
+    remove_keeper_sockets(site.run_dir, id);
     return connected.error();
   }
   os::SpawnResult result = os::spawn(plan);
   if (const auto* failure = std::get_if<os::SpawnFailure>(&result)) {
-    remove_keeper_sockets(site, id);
+    remove_keeper_sockets(site.run_dir, id);
     return os_error("start " + site.keeper_program + ": " + failure->phase, failure->os_errno);
   }
   os::Spawned spawned = std::get<os::Spawned>(std::move(result));
@@ -98,8 +101,10 @@ Result<std::unique_ptr<KeeperLink>> KeeperLink::start(os::Loop& loop, const Keep
 }
 
 Result<std::unique_ptr<KeeperLink>> KeeperLink::find(os::Loop& loop, const KeeperSite& site,
-                                                     KeeperId id, Callbacks callbacks) {
+                                                     KeeperId id, Callbacks callbacks,
+                                                     const std::string& born_in) {
   std::unique_ptr<KeeperLink> link(new KeeperLink(loop, id, std::move(callbacks)));
+  link->folder_ = born_in;
   const Result<void> connected = link->reconnect(site);
   if (!connected) return connected.error();
   return link;
@@ -110,10 +115,30 @@ KeeperLink::~KeeperLink() {
 }
 
 Result<void> KeeperLink::reconnect(const KeeperSite& site) {
-  Result<os::UniqueFd> connected =
-      os::connect_unix(keeper::socket_path(site.run_dir, id_.value), /*nonblocking=*/true);
-  if (!connected) return std::move(connected).error();
-  return open(*std::move(connected));
+  std::vector<std::string> folders = {site.run_dir};
+  for (const std::string& other : {folder_, os::run_folder_in(site.home)}) {
+    if (!other.empty() && other != site.run_dir) folders.push_back(other);
+  }
+  Error why;
+  for (const std::string& folder : folders) {
+    Result<os::UniqueFd> connected =
+        os::connect_unix(keeper::socket_path(folder, id_.value), /*nonblocking=*/true);
+    if (connected) {
+      folder_ = folder;
+      return open(*std::move(connected));
+    }
+    // That nobody listens is certain when it is so everywhere.
+    if (why.message.empty() || nobody_listens(why)) why = std::move(connected).error();
+  }
+  return why;
+}
+
+bool KeeperLink::is_alive() const {
+  return pidfd_ ? !os::has_ended(pidfd_) : pid_ != 0 && os::is_alive(pid_, start_ticks_);
+}
+
+bool nobody_listens(const Error& error) {
+  return error.os_errno == ENOENT || error.os_errno == ECONNREFUSED;
 }
 
 Result<void> KeeperLink::open(os::UniqueFd socket) {
@@ -175,9 +200,9 @@ void KeeperLink::gone(const std::string& why) {
   if (on_gone) on_gone(why);
 }
 
-void remove_keeper_sockets(const KeeperSite& site, KeeperId id) {
-  ::unlink(keeper::socket_path(site.run_dir, id.value).c_str());
-  ::unlink(keeper::notify_path(site.run_dir, id.value).c_str());
+void remove_keeper_sockets(const std::string& run_dir, KeeperId id) {
+  ::unlink(keeper::socket_path(run_dir, id.value).c_str());
+  ::unlink(keeper::notify_path(run_dir, id.value).c_str());
 }
 
 }  // namespace pergpu

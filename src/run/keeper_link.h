@@ -23,6 +23,7 @@ struct KeeperSite {
   std::string keeper_program = {};
   std::string pergpu_program = {};  // what a keeper starts when its coordinator is gone
   std::string home = {};
+  std::string home_id = {};  // home_identity()
   std::string boot_id = {};
   os::CgroupSite groups = {};      // where keepers make the groups of their attempts
   bool keepers_end_alone = false;  // when their coordinator is gone, and their attempts with them
@@ -41,9 +42,11 @@ class KeeperLink {
   /// Starts a new keeper.  It can be spoken to at once: its socket listens before it runs.
   static Result<std::unique_ptr<KeeperLink>> start(os::Loop& loop, const KeeperSite& site,
                                                    KeeperId id, Callbacks callbacks);
-  /// Connects to one that an earlier coordinator left.
+  /// Connects to one that an earlier coordinator left.  `born_in`: the folder in which its sockets
+  /// were at its start, where that is known.
   static Result<std::unique_ptr<KeeperLink>> find(os::Loop& loop, const KeeperSite& site,
-                                                  KeeperId id, Callbacks callbacks);
+                                                  KeeperId id, Callbacks callbacks,
+                                                  const std::string& born_in = {});
   ~KeeperLink();
   KeeperLink(const KeeperLink&) = delete;
   KeeperLink& operator=(const KeeperLink&) = delete;
@@ -54,8 +57,13 @@ class KeeperLink {
       stream_->send(static_cast<std::uint8_t>(Message::kType), keeper::encode(message), fds);
   }
 
-  /// After on_broken.  os_errno ENOENT or ECONNREFUSED: nobody listens; see end_unreachable().
+  /// After on_broken, in whatever folder it listens now.  os_errno ENOENT or ECONNREFUSED: in none;
+  /// see end_unreachable().
   Result<void> reconnect(const KeeperSite& site);
+  /// Where it was connected to.
+  const std::string& folder() const { return folder_; }
+  /// Its process lives, as far as is known here.
+  bool is_alive() const;
   /// Nobody listens on its socket.  A process that lives all the same can never be spoken to again:
   /// it is killed, so that its end is certain before anything is decided about its attempt.
   void end_unreachable();
@@ -82,10 +90,14 @@ class KeeperLink {
   std::uint64_t start_ticks_ = 0;
   bool is_child_ = false;
   os::UniqueFd pidfd_;
+  std::string folder_;
   std::unique_ptr<os::FrameStream> stream_;
 };
 
+/// Nobody has this socket: a keeper that lives may make it again.
+bool nobody_listens(const Error& error);
+
 /// Removes the socket files of a keeper that is gone; its record stays.
-void remove_keeper_sockets(const KeeperSite& site, KeeperId id);
+void remove_keeper_sockets(const std::string& run_dir, KeeperId id);
 
 }  // namespace pergpu

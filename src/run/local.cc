@@ -2,12 +2,14 @@
 #include "run/local.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "job/folder_in_use.h"
 #include "os/file.h"
+#include "os/paths.h"
 #include "storage_errno.h"
 
 namespace pergpu {
@@ -119,6 +121,7 @@ LocalEngine::LocalEngine(os::Loop& loop, os::Clock& clock, Config config)
             .keeper_program = config_.keeper_program,
             .pergpu_program = config_.pergpu_program,
             .home = config_.home,
+            .home_id = home_identity(config_.home),
             .boot_id = config_.boot_id,
             .groups = config_.groups,
             .keepers_end_alone = config_.keepers_end_alone},
@@ -137,10 +140,14 @@ LocalEngine::~LocalEngine() {
 // ---- choosing a keeper -----------------------------------------------------------------------
 
 Result<KeeperId> LocalEngine::start_keeper() {
+  if (!config_.has_home()) {
+    return Error{ErrorKind::Unavailable, 0, "the home " + config_.home + " is gone"};
+  }
+  // It may have been removed a moment ago.
+  if (!os::is_directory(site_.run_dir)) (void)os::private_folder(site_.run_dir, ::geteuid());
   if (Result<void> known = learn_numbers(); !known) return std::move(known).error();
   const KeeperId id = {++last_keeper_};
-  // Best effort: the files of the keepers themselves tell, too, as long as they are there.
-  (void)os::write_file_atomic(site_.run_dir + kLastNumber, std::to_string(id.value), 0600, false);
+  write_last_number();
   Result<std::unique_ptr<KeeperLink>> link = KeeperLink::start(loop_, site_, id, callbacks_of(id));
   if (!link) return std::move(link).error();
   Keeper& keeper = keepers_[id];

@@ -21,12 +21,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "os/clock.h"
 #include "os/loop.h"
 #include "run/engine.h"
 #include "run/keeper_link.h"
+#include "run/living_keepers.h"
 #include "run/stack_writer.h"
 #include "run/stop_watch.h"
 #include "run/undertaker.h"
@@ -42,6 +44,8 @@ class LocalEngine final : public Engine {
     std::string home = {};
     std::string boot_id = {};
     os::CgroupSite groups = {};
+    /// The run folder is still that of this home, and may be written to.
+    std::function<bool()> has_home = [] { return true; };
     std::function<void(const EngineEvent&)> on_event = {};
     bool keepers_end_alone = false;          // keeper_link.h
     std::int64_t answer_ns = 5'000'000'000;  // what a found keeper has to say what it holds
@@ -66,6 +70,10 @@ class LocalEngine final : public Engine {
   std::int32_t keeper_pid(AttemptId id) const override;
   void release(bool revive) override;
 
+  /// Keepers whose files are not all in this folder make them again there; new ones get theirs
+  /// there.
+  void restore_files(const std::string& run_dir);
+
  private:
   static constexpr char kLastNumber[] = "/last-keeper";  // in the run folder: numbers given so far
   struct Keeper {
@@ -77,6 +85,8 @@ class LocalEngine final : public Engine {
     bool was_asked = false;     // for a sign of life, which is still to come
     std::int64_t idle_since_ns = 0;
     std::int64_t pause_ns = 0;  // before it is connected to again
+    std::int64_t unheard_since_ns =
+        0;  // it lives, and nobody listens on its socket; 0: it is not so
     /// Than this process to give to jobs, or it is of an earlier release: it starts none any more.
     bool has_less = false;
     bool is_free() const { return !attempt && !assigned && !state_wanted; }
@@ -106,6 +116,7 @@ class LocalEngine final : public Engine {
 
   Result<KeeperId> start_keeper();
   Result<void> learn_numbers();
+  void write_last_number() const;
   Keeper* keeper_of(LaneId lane);
   Keeper* any_free_keeper();
   KeeperLink::Callbacks callbacks_of(KeeperId id);
@@ -139,6 +150,12 @@ class LocalEngine final : public Engine {
   void find_keepers();
   void find_keeper(KeeperId id);
   void find_again(std::function<void()> find);
+  void await_hidden();
+  bool is_hidden(KeeperId id);
+  void remove_sockets(KeeperId id) const;
+  void unlink_record(KeeperId id) const;
+  std::vector<std::string> run_folders() const;
+  Result<std::vector<KeeperId>> list_keepers(std::string_view suffix) const;
   void adopt_found();
   void give_up_waiting();
   bool is_settled(const ExpectedAttempt& one, const Records& records) const;
@@ -182,7 +199,13 @@ class LocalEngine final : public Engine {
   std::set<KeeperId> unreachable_;                 // have a socket, could not be connected to yet
   std::set<KeeperId> foreign_;                     // of another home
   std::set<KeeperId> silent_;                      // did not answer and were ended, or are being
-  bool unlisted_ = false;                          // the run folder could not be read yet
+  /// Live by /proc, and nobody listens on their sockets; since when.
+  struct Hidden {
+    LivingKeeper process = {};
+    std::int64_t since_ns = 0;
+  };
+  std::map<KeeperId, Hidden> hidden_;
+  bool unlisted_ = false;  // the run folder could not be read yet
   std::vector<std::unique_ptr<KeeperLink>> leaving_;
   bool is_adopting_ = false;  // not every keeper has said what it holds
   bool starts_wait_ = false;  // … and what they hold is not known from their records either

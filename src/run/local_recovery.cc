@@ -4,6 +4,7 @@
 // No path from here may end a tree whose keeper lives.  So an attempt is buried only when the
 // keeper that got it is gone, or when every keeper that can be found has said that it has not got
 // it; its keeper's own record, left in the run folder, decides before that.
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +13,9 @@
 
 #include "number.h"
 #include "os/cgroup.h"
+#include "os/child.h"
 #include "os/file.h"
+#include "os/paths.h"
 #include "os/proc.h"
 #include "os/real_path.h"
 #include "run/local.h"
@@ -25,6 +28,8 @@ constexpr std::int64_t kShortestPauseNs = kSecondNs / 50;
 constexpr std::int64_t kLongestPauseNs = 30 * kSecondNs;
 constexpr std::string_view kRecordSuffix = ".rec";
 const std::string kSilent = "its keeper did not answer, and was ended with it";
+/// Times Config::answer_ns: how long a keeper that lives has to make its socket again.
+constexpr std::int64_t kPatience = 12;
 
 /// "k17" -> 17, also "k17.rec" with `suffix`; 0: another file.
 std::int64_t keeper_number(std::string_view name, std::string_view suffix) {
@@ -45,10 +50,6 @@ Result<std::vector<KeeperId>> keepers_in(const std::string& run_dir, std::string
   return out;
 }
 
-bool nobody_listens(const Error& error) {
-  return error.os_errno == ENOENT || error.os_errno == ECONNREFUSED;
-}
-
 bool runs(const keeper::Held& held) { return held.started && !held.exited; }
 
 }  // namespace
@@ -58,21 +59,72 @@ bool runs(const keeper::Held& held) { return held.started && !held.exited; }
 Result<void> LocalEngine::learn_numbers() {
   if (knows_numbers_) return {};
   for (const std::string_view suffix : {std::string_view(), kRecordSuffix}) {
-    Result<std::vector<KeeperId>> found = keepers_in(site_.run_dir, suffix);
+    Result<std::vector<KeeperId>> found = list_keepers(suffix);
     if (!found) return std::move(found).error();
     for (const KeeperId id : *found) last_keeper_ = std::max(last_keeper_, id.value);
   }
   Result<std::string> last = os::read_file(site_.run_dir + kLastNumber, 32);
   if (!last && last.error().kind != ErrorKind::NotFound) return std::move(last).error();
   if (last) last_keeper_ = std::max(last_keeper_, whole_number<std::int64_t>(*last).value_or(0));
+  if (!last) {  // a new run folder, or it was emptied
+    for (const LivingKeeper& living : living_keepers(config_.home))
+      last_keeper_ = std::max(last_keeper_, living.id.value);
+  }
   knows_numbers_ = true;
   return {};
+}
+
+/// Best effort: the files of the keepers themselves tell, too, as long as they are there.
+void LocalEngine::write_last_number() const {
+  if (!config_.has_home()) return;
+  const std::string number = std::to_string(last_keeper_);
+  (void)os::write_file_atomic(site_.run_dir + kLastNumber, number, 0600, false);
+}
+
+// ---- files that are gone -----------------------------------------------------------------------
+
+void LocalEngine::restore_files(const std::string& run_dir) {
+  site_.run_dir = run_dir;
+  if (knows_numbers_ && !os::exists(run_dir + kLastNumber)) write_last_number();
+  for (const auto& [id, keeper] : keepers_) {
+    const bool is_whole = os::exists(keeper::socket_path(run_dir, id.value)) &&
+                          os::exists(keeper::notify_path(run_dir, id.value)) &&
+                          os::exists(keeper::record_path(run_dir, id.value));
+    if (!is_whole) keeper.link->send(keeper::Rebind{.run_folder = run_dir});
+  }
+}
+
+/// Where keepers have their files: <home>/run is the last resort.  None: what lies there now is
+/// another home's.
+std::vector<std::string> LocalEngine::run_folders() const {
+  if (!config_.has_home()) return {};
+  const std::string last = os::run_folder_in(config_.home);
+  return last == site_.run_dir ? std::vector{last} : std::vector{site_.run_dir, last};
+}
+
+Result<std::vector<KeeperId>> LocalEngine::list_keepers(std::string_view suffix) const {
+  std::set<KeeperId> all;
+  for (const std::string& folder : run_folders()) {
+    Result<std::vector<KeeperId>> found = keepers_in(folder, suffix);
+    if (!found) return std::move(found).error();
+    all.insert(found->begin(), found->end());
+  }
+  return std::vector<KeeperId>(all.begin(), all.end());
+}
+
+void LocalEngine::remove_sockets(KeeperId id) const {
+  for (const std::string& folder : run_folders()) remove_keeper_sockets(folder, id);
+}
+
+void LocalEngine::unlink_record(KeeperId id) const {
+  for (const std::string& folder : run_folders())
+    ::unlink(keeper::record_path(folder, id.value).c_str());
 }
 
 // ---- keepers that are gone, and those that only seem so ----------------------------------------
 
 void LocalEngine::on_keeper_gone(KeeperId id, const std::string& why) {
-  remove_keeper_sockets(site_, id);
+  remove_sockets(id);
   std::erase_if(leaving_, [&](const auto& link) { return link->id() == id; });
   const auto it = keepers_.find(id);
   if (it == keepers_.end()) return;
@@ -88,7 +140,7 @@ void LocalEngine::on_keeper_gone(KeeperId id, const std::string& why) {
   Records records;
   read_record(id, records);
   const std::string& reason = silent_.contains(id) ? kSilent : why;
-  if (!record_serves) ::unlink(keeper::record_path(site_.run_dir, id.value).c_str());
+  if (!record_serves) unlink_record(id);
   if (orphans.empty()) remove_group_of(id);
   for (const AttemptId attempt : orphans) recover(attempt, reason, records);
   if (keepers_.empty()) schedule_trim();
@@ -115,8 +167,15 @@ void LocalEngine::reconnect(KeeperId id) {
   const auto it = keepers_.find(id);
   if (it == keepers_.end()) return;
   const Result<void> connected = it->second.link->reconnect(site_);
-  if (connected) return it->second.link->send(keeper::Hello{});
-  if (nobody_listens(connected.error())) return it->second.link->end_unreachable();
+  Keeper& keeper = it->second;
+  if (connected) return keeper.link->send(keeper::Hello{});
+  if (nobody_listens(connected.error())) {
+    const std::int64_t now = clock_.now().boot_ns;
+    if (keeper.unheard_since_ns == 0) keeper.unheard_since_ns = now;
+    const bool is_waited_for = now < keeper.unheard_since_ns + kPatience * config_.answer_ns;
+    if (!keeper.link->is_alive() || !is_waited_for) return keeper.link->end_unreachable();
+    keeper.pause_ns = std::min(keeper.pause_ns, kSecondNs / 2);  // it makes its socket again
+  }
   on_keeper_broken(id, connected.error().message);
 }
 
@@ -204,24 +263,59 @@ void LocalEngine::adopt(std::vector<ExpectedAttempt> expected) {
 }
 
 void LocalEngine::find_keepers() {
-  const Result<std::vector<KeeperId>> found = keepers_in(site_.run_dir, {});
+  const Result<std::vector<KeeperId>> found = list_keepers({});
   unlisted_ = !found;
   if (unlisted_) return find_again([this] { find_keepers(); });
   for (const KeeperId id : *found) {
     if (keepers_.count(id) == 0 && foreign_.count(id) == 0) find_keeper(id);
   }
+  await_hidden();
+}
+
+/// Keepers of expected attempts that live although nothing in the run folder tells of them.
+void LocalEngine::await_hidden() {
+  const auto is_missing = [this](const auto& entry) {
+    return entry.second.keeper && !is_known(entry.second.keeper);
+  };
+  if (std::none_of(expected_.begin(), expected_.end(), is_missing)) return;
+  for (LivingKeeper& living : living_keepers(config_.home)) {
+    const bool is_of_other = !living.home_id.empty() && living.home_id != site_.home_id;
+    if (is_of_other || is_known(living.id)) continue;
+    const KeeperId id = living.id;
+    hidden_[id] = {.process = std::move(living), .since_ns = clock_.now().boot_ns};
+    find_keeper(id);
+  }
+}
+
+/// One that lives and can't be spoken to for long is killed, as KeeperLink::end_unreachable() does.
+bool LocalEngine::is_hidden(KeeperId id) {
+  const auto it = hidden_.find(id);
+  if (it == hidden_.end()) return false;
+  const LivingKeeper& process = it->second.process;
+  const Result<os::UniqueFd> pidfd = os::open_pidfd(process.pid);
+  if (!os::is_alive(process.pid, process.start_ticks)) {
+    hidden_.erase(it);
+    return false;
+  }
+  const std::int64_t end = it->second.since_ns + kPatience * config_.answer_ns;
+  if (pidfd && clock_.now().boot_ns >= end) (void)os::send_signal(*pidfd, SIGKILL);
+  return true;
 }
 
 void LocalEngine::find_keeper(KeeperId id) {
   unreachable_.erase(id);
-  Result<std::unique_ptr<KeeperLink>> link = KeeperLink::find(loop_, site_, id, callbacks_of(id));
+  const auto hidden = hidden_.find(id);
+  const std::string born_in = hidden == hidden_.end() ? "" : hidden->second.process.run_dir;
+  Result<std::unique_ptr<KeeperLink>> link =
+      KeeperLink::find(loop_, site_, id, callbacks_of(id), born_in);
   if (link) {
+    hidden_.erase(id);
     Keeper& keeper = keepers_[id];
     keeper.link = *std::move(link);
     keeper.state_wanted = true;
     keeper.link->send(keeper::Hello{});
-  } else if (nobody_listens(link.error())) {
-    remove_keeper_sockets(site_, id);
+  } else if (nobody_listens(link.error()) && !is_hidden(id)) {
+    remove_sockets(id);
   } else {
     unreachable_.insert(id);
     find_again([this, id] { find_keeper(id); });
@@ -246,6 +340,9 @@ void LocalEngine::on_state(KeeperId id, const keeper::State& state,
   keeper.link->know(state.pid, state.start_ticks);
   keeper.idle_since_ns = clock_.now().boot_ns;
   keeper.pause_ns = 0;
+  keeper.unheard_since_ns = 0;
+  if (keeper.link->folder() != site_.run_dir)
+    keeper.link->send(keeper::Rebind{.run_folder = site_.run_dir});
   keeper.has_less = state.version < keeper::kProtocolVersion || os::has_less(state.pid);
   if (keeper.has_less) keeper.link->send(keeper::Yield{});
   for (const keeper::Held& held : state.held)
@@ -350,7 +447,7 @@ void LocalEngine::adopt_found() {
 
 Result<LocalEngine::Records> LocalEngine::records_of_the_gone() const {
   Records out;
-  Result<std::vector<KeeperId>> found = keepers_in(site_.run_dir, kRecordSuffix);
+  Result<std::vector<KeeperId>> found = list_keepers(kRecordSuffix);
   if (!found) return std::move(found).error();
   for (const KeeperId id : *found) {
     if (!is_known(id)) read_record(id, out);
@@ -359,10 +456,12 @@ Result<LocalEngine::Records> LocalEngine::records_of_the_gone() const {
 }
 
 void LocalEngine::read_record(KeeperId id, Records& into) const {
-  const std::string path = keeper::record_path(site_.run_dir, id.value);
-  for (keeper::Held& held : keeper::read_record(path, site_.boot_id)) {
-    const AttemptId attempt = keeper::id_of(held);
-    into.emplace(attempt, Recorded{.keeper = id, .held = std::move(held)});
+  for (const std::string& folder : run_folders()) {
+    const std::string path = keeper::record_path(folder, id.value);
+    for (keeper::Held& held : keeper::read_record(path, site_.boot_id)) {
+      const AttemptId attempt = keeper::id_of(held);
+      into.emplace(attempt, Recorded{.keeper = id, .held = std::move(held)});
+    }
   }
 }
 
@@ -372,7 +471,7 @@ void LocalEngine::remove_record_of(KeeperId id) {
   const bool is_needed = !id || is_known(id) || !foreign_.empty() || is_adopting_ ||
                          std::any_of(attempts_.begin(), attempts_.end(),
                                      [&](const auto& entry) { return entry.second.keeper == id; });
-  if (!is_needed) ::unlink(keeper::record_path(site_.run_dir, id.value).c_str());
+  if (!is_needed) unlink_record(id);
 }
 
 /// Ran under a keeper that is gone, and the store knows nothing of it (an older copy of it was put
@@ -390,7 +489,7 @@ void LocalEngine::end_unexpected(const Records& records) {
 
 /// Files and groups of keepers that were killed.
 void LocalEngine::remove_leftovers() {
-  const Result<std::vector<KeeperId>> found = keepers_in(site_.run_dir, kRecordSuffix);
+  const Result<std::vector<KeeperId>> found = list_keepers(kRecordSuffix);
   for (const KeeperId id : found ? *found : std::vector<KeeperId>()) remove_record_of(id);
   for (const std::string& name : os::groups_of_home(config_.groups, config_.home)) {
     const KeeperId id = {os::keeper_of_cgroup(name, config_.home)};
@@ -441,11 +540,11 @@ bool LocalEngine::is_settled(const ExpectedAttempt& one, const Records& records)
 
 /// A keeper that does not answer runs, by its record, what the store knows nothing of.
 bool LocalEngine::holds_up_starts(KeeperId id) const {
-  const std::vector<keeper::Held> record =
-      keeper::read_record(keeper::record_path(site_.run_dir, id.value), site_.boot_id);
-  return std::any_of(record.begin(), record.end(), [this](const keeper::Held& held) {
-    const AttemptId attempt = keeper::id_of(held);
-    return runs(held) && expected_.count(attempt) == 0 && attempts_.count(attempt) == 0;
+  Records records;
+  read_record(id, records);
+  return std::any_of(records.begin(), records.end(), [this](const auto& entry) {
+    const auto& [attempt, recorded] = entry;
+    return runs(recorded.held) && expected_.count(attempt) == 0 && attempts_.count(attempt) == 0;
   });
 }
 

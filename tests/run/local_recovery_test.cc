@@ -374,6 +374,61 @@ TEST_F(LocalEngineTest, KeepersOfAnotherHomeAreLeftAlone) {
   EXPECT_EQ(wait_for<engine_event::Exited>(kFirst).exit_code, 0);
 }
 
+TEST_F(LocalEngineTest, KeeperWhoseFilesWereRemovedAfterItsCoordinatorIsWaitedFor) {
+  const KeeperId keeper =
+      run_on(kLane, shell(kFirst, "while [ ! -e go ]; do sleep 0.01; done; exit 7"));
+  const auto before = wait_for<engine_event::Started>(kFirst);
+  kill_coordinator();
+  std::filesystem::remove_all(run_dir());
+  make_run_dir();
+  open_engine();
+  engine_->adopt({expected(kFirst, keeper, before)});
+  EXPECT_EQ(wait_for<engine_event::Started>(kFirst).pid, before.pid);
+  std::ofstream(folder_ + "/go") << "";
+  EXPECT_EQ(wait_for<engine_event::Exited>(kFirst).exit_code, 7);
+  EXPECT_EQ(count<engine_event::Lost>(), 0u);
+  EXPECT_GT(engine_->assign(kOtherLane).value, 0);
+}
+
+TEST_F(LocalEngineTest, KeeperThatNeverMakesItsSocketAgainIsKilled) {
+  const KeeperId keeper = run_on(kLane, plan(kFirst, {"sleep", "1000"}));
+  const auto before = wait_for<engine_event::Started>(kFirst);
+  ASSERT_EQ(::kill(engine_->keeper_pids().at(0), SIGSTOP), 0);
+  kill_coordinator();
+  std::filesystem::remove(keeper::socket_path(run_dir(), keeper.value));
+  open_engine();
+  engine_->adopt({expected(kFirst, keeper, before)});
+  EXPECT_TRUE(wait_for<engine_event::Lost>(kFirst).proven_gone);
+  EXPECT_TRUE(gone(before.pid));
+  EXPECT_TRUE(gone(all_keepers_.at(0).pid));
+}
+
+TEST_F(LocalEngineTest, FilesOfKeepersAreAskedForAgain) {
+  const KeeperId keeper = run_on(kLane, plan(kFirst, {"sleep", "1000"}));
+  const auto before = wait_for<engine_event::Started>(kFirst);
+  for (const auto& file : std::filesystem::directory_iterator(run_dir()))
+    std::filesystem::remove(file.path());
+  engine_->restore_files(run_dir());
+  EXPECT_TRUE(
+      until([&] { return std::filesystem::exists(keeper::record_path(run_dir(), keeper.value)); }));
+  kill_coordinator();
+  open_engine();
+  EXPECT_GT(engine_->assign(kOtherLane), keeper) << "the last number is remembered";
+  engine_->adopt({expected(kFirst, keeper, before)});
+  EXPECT_EQ(wait_for<engine_event::Started>(kFirst).pid, before.pid);
+}
+
+TEST_F(LocalEngineTest, FilesInTheFolderOfAnotherHomeAreNotTouched) {
+  const KeeperId keeper = run_on(kLane, plan(kFirst, {"sleep", "1000"}));
+  wait_for<engine_event::Started>(kFirst);
+  has_home_ = false;
+  ASSERT_EQ(::kill(engine_->keeper_pids().at(0), SIGKILL), 0);
+  wait_for<engine_event::Lost>(kFirst);
+  EXPECT_TRUE(std::filesystem::exists(keeper::socket_path(run_dir(), keeper.value)));
+  EXPECT_TRUE(std::filesystem::exists(keeper::record_path(run_dir(), keeper.value)));
+  EXPECT_FALSE(engine_->assign(kOtherLane)) << "its files would lie there";
+}
+
 TEST_F(LocalEngineTest, NumberOfAKeeperIsNotGivenTwice) {
   const KeeperId first = engine_->assign(kLane);
   kill_coordinator();

@@ -35,7 +35,7 @@ class LocalEngineTest : public testing::Test {
   void SetUp() override {
     std::string pattern = testing::TempDir() + "pergpu-XXXXXX";
     folder_ = ::mkdtemp(pattern.data());
-    std::filesystem::create_directory(run_dir());
+    make_run_dir();
     loop_ = *os::Loop::create();
     loop_->on_turn([this] {
       if (condition_ && condition_()) loop_->stop();
@@ -56,6 +56,10 @@ class LocalEngineTest : public testing::Test {
   }
 
   std::string run_dir() const { return folder_ + "/run"; }
+  void make_run_dir() const {
+    std::filesystem::create_directory(run_dir());
+    std::filesystem::permissions(run_dir(), std::filesystem::perms::owner_all);
+  }
   std::string out(AttemptId id) const { return folder_ + "/out" + std::to_string(id.job.value); }
 
   void open_engine() {
@@ -67,6 +71,7 @@ class LocalEngineTest : public testing::Test {
                             .home = home_.empty() ? folder_ : home_,
                             .boot_id = os::boot_id(),
                             .groups = groups_,
+                            .has_home = [this] { return has_home_; },
                             .on_event = [this](const EngineEvent& e) { events_.push_back(e); },
                             .answer_ns = 200'000'000});
   }
@@ -166,6 +171,7 @@ class LocalEngineTest : public testing::Test {
 
   std::string folder_;
   std::string home_;  // "": the folder
+  bool has_home_ = true;
   os::CgroupSite groups_;
   os::RealClock clock_;
   std::unique_ptr<os::Loop> loop_;

@@ -1,0 +1,32 @@
+// Keepers that live, by /proc: for when their sockets can't be found.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ids.h"
+
+namespace pergpu {
+
+struct LivingKeeper {
+  KeeperId id = {};
+  pid_t pid = 0;
+  std::uint64_t start_ticks = 0;
+  std::string run_dir = {};  // where its sockets were at its start
+  std::string home_id = {};  // home_identity() at its start; "": an earlier release doesn't tell
+};
+
+/// This user's whose home has this path, as far as they can be seen from here.  Reads all of /proc.
+std::vector<LivingKeeper> living_keepers(const std::string& home);
+
+/// Tells a folder from others that have, or get, its path: "DEVICE:INODE"; "": there is none.
+std::string home_identity(const std::string& home);
+
+/// "job 3 (process 4711)" of each attempt that these have, for people; of one without an attempt
+/// "keeper process 4711".
+std::string words_of(const std::vector<LivingKeeper>& keepers);
+
+}  // namespace pergpu
