@@ -36,6 +36,9 @@ class AttemptPlanner {
   AttemptPlanner(const World& world, std::string home, std::string share,
                  ReadEnvironment read_environment, Record record, bool tells_home);
 
+  /// As at construction, for the attempts to come.
+  void use_share(std::string share) { share_ = std::move(share); }
+
   /// REQUIRES: the job is Starting.  An error is the user's: a file that is gone, a text that
   /// cannot be rendered.
   Result<AttemptPlan> plan(const Job& job, const Demand& demand,

@@ -300,6 +300,8 @@ void Coordinator::refresh_all() {
 
 // ---- starting ------------------------------------------------------------------------------
 
+void Coordinator::use_share(std::string socket) { planner_->use_share(std::move(socket)); }
+
 void Coordinator::settle() {
   Journal& journal = *parts_.journal;
   if (journal.writable() && !leaving_) breaker_.settle();

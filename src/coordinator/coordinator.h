@@ -265,6 +265,8 @@ class Coordinator {
   void stop_all(StopCause cause, const std::string& reason);
   /// Before the process leaves: what is queued stays queued, for the next coordinator.
   void start_nothing_more();
+  /// The socket of the meeting place has moved: for attempts to come.
+  void use_share(std::string socket);
   /// Runs `effect` once all that was decided so far is durable.
   void when_durable(std::function<void()> effect);
 

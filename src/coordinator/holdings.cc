@@ -179,6 +179,11 @@ void Holdings::let_go() {
   std::erase_if(held_, [](const auto& one) { return one.second.who.is_nobody(); });
 }
 
+void Holdings::move_table(std::string table) {
+  table_ = std::move(table);
+  save();
+}
+
 void Holdings::save() const {
   json lines = json::array();
   for (const json& one : list()) {

@@ -58,6 +58,9 @@ class Holdings {
   /// It is held for these, too.  REQUIRES: it is held.
   void add(const std::string& name, const HeldFor& who);
 
+  /// The file is this one from now on.
+  void move_table(std::string table);
+
   void process_ended(pid_t pid);
   /// Sweeps of which `can_run` is false are over.
   void review(const std::function<bool(SweepId)>& can_run);

@@ -21,6 +21,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/meeting_place.h"
 #include "coordinator/mps_daemons.h"
+#include "coordinator/run_folder.h"
 #include "coordinator/server.h"
 #include "coordinator/stop_mark.h"
 #include "gpu/allocated_gpus.h"
@@ -460,6 +461,24 @@ int coordinator_main(const CoordinatorOptions& options) {
                               }});
   if (is_of_allocation) allocation.begin();
   IdleWatch idle(loop, clock, core, **opened, **met);
+  std::optional<RunFolder> run_folder;
+  if (!task) {
+    run_folder.emplace(RunFolder::Parts{
+        .loop = &loop,
+        .clock = &clock,
+        .home = options.home,
+        .path = options.run_dir,
+        .has_home = [] { return true; },
+        .is_whole = [&] { return server->is_reachable() && place->is_reachable(); },
+        .restore = [&](const std::string& folder) -> Result<void> {
+          Result<void> restored = server->listen(folder);
+          if (restored) restored = place->listen(folder);
+          const Result<std::string> reached = os::socket_folder(folder);
+          if (restored && reached) core.use_share(meeting_socket(*reached));
+          return restored;
+        },
+        .tell_keepers = [&](const std::string& folder) { local.restore_files(folder); }});
+  }
   core.recover();
   if (task) {
     task->begin(core, loop, **errands);

@@ -25,6 +25,8 @@ constexpr int kMostAcceptedAtOnce = 16;
 /// A frame beyond it is not even read: its connection is closed without a word.
 constexpr std::size_t kMostFrameBytes = 1u << 20;
 
+std::string table_in(const std::string& run_dir) { return run_dir + "/share.json"; }
+
 std::string text_of(const json& object) {
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -46,7 +48,7 @@ struct MeetingPlace::Visitor {
 MeetingPlace::MeetingPlace(os::Loop& loop, Options options)
     : loop_(loop),
       options_(std::move(options)),
-      holdings_(options_.run_dir + "/share.json", options_.most_held) {}
+      holdings_(table_in(options_.run_dir), options_.most_held) {}
 
 MeetingPlace::~MeetingPlace() {
   if (listener_) loop_.unwatch(listener_.get());
@@ -56,14 +58,27 @@ MeetingPlace::~MeetingPlace() {
 Result<std::unique_ptr<MeetingPlace>> MeetingPlace::open(os::Loop& loop, Options options) {
   std::unique_ptr<MeetingPlace> place(new MeetingPlace(loop, std::move(options)));
   place->holdings_.recover(place->options_.can_run);
-  Result<os::UniqueFd> listener = os::listen_unix(meeting_socket(place->options_.run_dir));
-  if (!listener) return std::move(listener).error();
-  place->listener_ = std::move(*listener);
-  Result<void> watched = loop.watch(place->listener_.get(), EPOLLIN,
-                                    [raw = place.get()](std::uint32_t) { raw->accept(); });
-  if (!watched) return std::move(watched).error();
+  Result<void> listens = place->listen(place->options_.run_dir);
+  if (!listens) return std::move(listens).error();
   loop.on_turn([raw = place.get()] { raw->dropped_.clear(); });
   return place;
+}
+
+Result<void> MeetingPlace::listen(const std::string& run_dir) {
+  if (is_reachable() && run_dir == options_.run_dir) return {};
+  const std::string path = meeting_socket(run_dir);
+  Result<os::UniqueFd> listener = os::listen_unix(path);
+  if (!listener) return std::move(listener).error();
+  Result<void> watched = loop_.watch(listener->get(), EPOLLIN, [this](std::uint32_t) { accept(); });
+  if (!watched) return watched;
+  if (listener_) {
+    loop_.unwatch(listener_.get());
+    holdings_.move_table(table_in(run_dir));
+  }
+  listener_ = *std::move(listener);
+  name_ = os::NamedFile(path);
+  options_.run_dir = run_dir;
+  return {};
 }
 
 void MeetingPlace::accept() {

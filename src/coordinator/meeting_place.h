@@ -24,6 +24,7 @@
 #include "coordinator/holdings.h"
 #include "coordinator/meeting_request.h"
 #include "os/loop.h"
+#include "os/named_file.h"
 #include "os/socket.h"
 #include "result.h"
 
@@ -46,6 +47,11 @@ class MeetingPlace {
   /// Takes up what an earlier coordinator held (Holdings::recover).
   static Result<std::unique_ptr<MeetingPlace>> open(os::Loop& loop, Options options);
   ~MeetingPlace();
+
+  /// Its socket has its name.
+  bool is_reachable() const { return name_.is_there(); }
+  /// Makes the socket and the table anew in this folder; connections go on.
+  Result<void> listen(const std::string& run_dir);
 
   /// Jobs changed: what is held for sweeps that are over now is let go of.
   void review();
@@ -78,6 +84,7 @@ class MeetingPlace {
   Options options_;
   Holdings holdings_;
   os::UniqueFd listener_;
+  os::NamedFile name_;  // of its socket
   Visitors visitors_;
   Visitors dropped_;  // destroyed at the end of the turn
   std::uint64_t next_visitor_ = 1;

@@ -62,12 +62,8 @@ Server::~Server() {
 Result<std::unique_ptr<Server>> Server::open(os::Loop& loop, Coordinator& coordinator,
                                              Options options) {
   std::unique_ptr<Server> server(new Server(loop, coordinator, std::move(options)));
-  Result<os::UniqueFd> listener = os::listen_unix(coordinator_socket(server->options_.run_dir));
-  if (!listener) return std::move(listener).error();
-  server->listener_ = std::move(*listener);
-  Result<void> watched = loop.watch(server->listener_.get(), EPOLLIN,
-                                    [raw = server.get()](std::uint32_t) { raw->accept(); });
-  if (!watched) return std::move(watched).error();
+  Result<void> listens = server->listen(server->options_.run_dir);
+  if (!listens) return std::move(listens).error();
   loop.on_turn([raw = server.get()] {
     raw->dropped_.clear();
     if (!raw->coordinator_.frozen()) {
@@ -78,6 +74,20 @@ Result<std::unique_ptr<Server>> Server::open(os::Loop& loop, Coordinator& coordi
     }
   });
   return server;
+}
+
+Result<void> Server::listen(const std::string& run_dir) {
+  if (is_reachable() && run_dir == options_.run_dir) return {};
+  const std::string path = coordinator_socket(run_dir);
+  Result<os::UniqueFd> listener = os::listen_unix(path);
+  if (!listener) return std::move(listener).error();
+  Result<void> watched = loop_.watch(listener->get(), EPOLLIN, [this](std::uint32_t) { accept(); });
+  if (!watched) return watched;
+  if (listener_) loop_.unwatch(listener_.get());
+  listener_ = *std::move(listener);
+  name_ = os::NamedFile(path);
+  options_.run_dir = run_dir;
+  return {};
 }
 
 void Server::accept() {

@@ -19,6 +19,7 @@
 #include "coordinator/request.h"
 #include "coordinator/selector.h"
 #include "os/loop.h"
+#include "os/named_file.h"
 #include "os/socket.h"
 
 namespace pergpu {
@@ -45,6 +46,11 @@ class Server {
   static Result<std::unique_ptr<Server>> open(os::Loop& loop, Coordinator& coordinator,
                                               Options options);
   ~Server();
+
+  /// Its socket has its name.
+  bool is_reachable() const { return name_.is_there(); }
+  /// Makes the socket anew in this folder; connections go on.
+  Result<void> listen(const std::string& run_dir);
 
   /// These jobs changed, and that is durable.
   void changed(const std::vector<JobId>& jobs);
@@ -125,6 +131,7 @@ class Server {
   Options options_;
   Overview overview_;
   os::UniqueFd listener_;
+  os::NamedFile name_;  // of its socket
   Clients clients_;
   Clients dropped_;  // destroyed at the end of the turn
   std::uint64_t next_client_ = 1;
