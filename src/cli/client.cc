@@ -24,6 +24,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kGreeting{10'000};
 constexpr milliseconds kStart{15'000};
+constexpr std::int64_t kRestoring = 2'000'000'000;
+constexpr int kRestoringPauseMs = 20;
 
 std::optional<std::array<int, 3>> parse_version(const std::string& text) {
   std::array<int, 3> parts{};
@@ -71,6 +73,9 @@ std::string output_line(const json& value) {
 
 Result<Connection> Client::connect() {
   Result<Connection> connection = Connection::open(place_.socket(), kGreeting);
+  if (!connection && connection.error().kind == ErrorKind::NotFound) {
+    connection = connect_again();
+  }
   const bool absent = !connection && connection.error().kind == ErrorKind::NotFound;
   if (absent && start_ == Start::Never) {
     return Error{ErrorKind::NotFound, 0, "no coordinator is running (home " + place_.home + ")"};
@@ -97,6 +102,20 @@ Result<Connection> Client::connect() {
   }
   if (connection) peer_ = connection->peer();
   return connection;
+}
+
+/// Its sockets may have been removed: it makes them again, maybe elsewhere.  Where no coordinator
+/// may be started, one that has the home's lock is given time for that.
+Result<Connection> Client::connect_again() {
+  const std::int64_t end_ns = os::boot_now_ns() + kRestoring;
+  for (;;) {
+    place_ = found_again(place_);
+    Result<Connection> connection = Connection::open(place_.socket(), kGreeting);
+    const bool absent = !connection && connection.error().kind == ErrorKind::NotFound;
+    const bool waits = absent && start_ == Start::Never && os::boot_now_ns() < end_ns;
+    if (!waits || !is_served(place_)) return connection;
+    ::poll(nullptr, 0, kRestoringPauseMs);
+  }
 }
 
 // True when the coordinator was asked to leave and has left.

@@ -64,6 +64,7 @@ class Client {
  private:
   Result<std::string> exchange(const std::string& bytes,
                                std::optional<std::chrono::milliseconds> wait);
+  Result<Connection> connect_again();
   bool replace_if_idle_and_older(Connection& connection);
   bool ask_to_leave(Connection& connection);
   std::optional<Connection> replaced_by_stronger(Connection& connection);

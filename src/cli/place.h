@@ -17,6 +17,13 @@ struct Place {
   std::string log() const { return home + "/coordinator.log"; }
 };
 
+/// With the folder in which there is a socket now: a coordinator whose sockets were removed may
+/// have made them elsewhere.
+Place found_again(const Place& place);
+
+/// A process that can be seen from here has the home's lock.
+bool is_served(const Place& place);
+
 /// By os/paths.h.  Every failure here means that no coordinator can be reached (exit 3).
 Result<Place> find_place();
 

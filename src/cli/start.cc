@@ -120,7 +120,7 @@ Result<Connection> succeed_coordinator(const Place& place, std::chrono::millisec
   std::int64_t end_ns = clock.now().boot_ns + deadline.count() * 1'000'000;
   bool ended = waits_for_keeper;
   for (int pause_ms = 1;; pause_ms = std::min(2 * pause_ms, 50)) {
-    Result<Connection> connection = Connection::open(place.socket(), deadline);
+    Result<Connection> connection = Connection::open(found_again(place).socket(), deadline);
     if (connection || connection.error().kind != ErrorKind::NotFound) return connection;
     const std::int64_t now_ns = clock.now().boot_ns;
     if (now_ns >= end_ns) break;
