@@ -300,16 +300,21 @@ void Coordinator::refresh_all() {
 
 // ---- starting ------------------------------------------------------------------------------
 
+void Coordinator::hold_starts(std::string why) { starts_held_ = std::move(why); }
+
 void Coordinator::use_share(std::string socket) { planner_->use_share(std::move(socket)); }
+
+bool Coordinator::may_begin() const {
+  return parts_.journal->writable() && !leaving_ && starts_held_.empty();
+}
 
 void Coordinator::settle() {
   Journal& journal = *parts_.journal;
-  if (journal.writable() && !leaving_) breaker_.settle();
+  if (may_begin()) breaker_.settle();
   parts_.gpus->search(misses_gpu());
   // Which lanes a job may use, and how many CPU lanes there are, is not known before the first
   // look; what runs already, not before the keepers of before have said so.
-  if (parts_.gpus->discovered() && parts_.local->may_start() && journal.writable() && !frozen_ &&
-      !leaving_) {
+  if (parts_.gpus->discovered() && parts_.local->may_start() && may_begin() && !frozen_) {
     storage_waits_->settle();
     parts_.gpus->fill(capacity_);
     const auto avoided = [this](JobId id) { return failed_on(id); };
@@ -332,9 +337,9 @@ void Coordinator::settle() {
     }
   }
   // Whatever keeps jobs from starting, leases that nothing was chosen for go.
-  const bool may_start = journal.writable() && !leaving_;
+  const bool may_start = may_begin();
   parts_.gpus->settle([&](const std::string& uuid) { return may_start && wants_gpu(uuid); });
-  if (cluster_) cluster_->settle(journal.writable() && !frozen_ && !leaving_);
+  if (cluster_) cluster_->settle(may_start && !frozen_);
   notices_->settle();
   archive_ended();
   if (!touched_.empty()) {

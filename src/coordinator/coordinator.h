@@ -265,6 +265,8 @@ class Coordinator {
   void stop_all(StopCause cause, const std::string& reason);
   /// Before the process leaves: what is queued stays queued, for the next coordinator.
   void start_nothing_more();
+  /// Nothing is started as long as `why` isn't empty; what runs goes on.
+  void hold_starts(std::string why);
   /// The socket of the meeting place has moved: for attempts to come.
   void use_share(std::string socket);
   /// Runs `effect` once all that was decided so far is durable.
@@ -359,6 +361,8 @@ class Coordinator {
   bool is_of(const LiveAttempt& live, const GpuProcess& process) const;
   void tell_idle(LaneId id, LaneSnapshot& lane) const;
 
+  /// Nothing that concerns all jobs speaks against it.
+  bool may_begin() const;
   void begin(const Choice& choice, const Demand& demand);
   void acquire(const Choice& choice, int overtaken);
   int count_acquiring(StepKey step) const;
@@ -501,6 +505,7 @@ class Coordinator {
   std::map<SweepId, Place> cleaning_;  // whose results are being removed
   bool submitting_ = false;
   bool leaving_ = false;
+  std::string starts_held_ = {};    // why nothing is started; "": something may be
   SweepId frozen_ = {};             // its resubmit is being stored: its jobs do not change
   std::vector<JobId> missed_ = {};  // of these: what has to be refreshed then
   std::vector<EngineEvent> deferred_;

@@ -62,6 +62,7 @@ std::string Coordinator::why(const Job& job) const {
         return "nothing is started because the store cannot be written: " +
                parts_.journal->failure();
       }
+      if (!starts_held_.empty()) return "nothing is started: " + starts_held_;
       const ReadinessVerdict verdict = readiness(world, job);
       if (verdict.readiness != Readiness::Ready) return verdict.words;
       if (folder_waits_->has(job.id)) return folder_waits_->words(job.id);

@@ -33,7 +33,7 @@ void Coordinator::acquire(const Choice& choice, int overtaken) {
     const Job& asked = *parts_.world->job(job);
     const bool still = asked.state == JobState::Queued &&
                        readiness(*parts_.world, asked).readiness == Readiness::Ready;
-    if (is_ready && still && parts_.journal->writable() && !frozen_ && !leaving_) {
+    if (is_ready && still && may_begin() && !frozen_) {
       begin(chosen, booked);
       return;
     }

@@ -19,6 +19,7 @@
 
 #include "coordinator/allocation_watch.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/home_watch.h"
 #include "coordinator/meeting_place.h"
 #include "coordinator/mps_daemons.h"
 #include "coordinator/run_folder.h"
@@ -162,6 +163,8 @@ Result<std::int64_t> pause_of_readings() {
                            text)};
 }
 
+std::string lock_note() { return fmt::format("the coordinator (process {})", ::getpid()); }
+
 /// One coordinator per home; ErrorKind::Busy: another one serves it.  A holder of the lock that
 /// does not answer is still starting, or was killed and is not quite gone, or is no coordinator
 /// (`pergpu store`): it is waited for, and named when it stays.
@@ -169,9 +172,9 @@ Result<os::FileLock> lock_home(const CoordinatorOptions& options) {
   constexpr std::int64_t kPatience = 10 * kSecond;
   const int pause_ms = options.succeeds != 0 ? 1 : 10;  // no other one that waits may be faster
   const std::int64_t end = os::boot_now_ns() + kPatience;
-  const std::string note = fmt::format("the coordinator (process {})", ::getpid());
   for (;;) {
-    Result<os::FileLock> lock = os::FileLock::try_lock(options.home + "/coordinator.lock", note);
+    Result<os::FileLock> lock =
+        os::FileLock::try_lock(options.home + "/coordinator.lock", lock_note());
     if (lock || lock.error().kind != ErrorKind::Busy) return lock;
     const Result<os::UniqueFd> other = os::connect_unix(coordinator_socket(options.run_dir), true);
     const Result<os::PeerCredentials> who =
@@ -262,6 +265,15 @@ int coordinator_main(const CoordinatorOptions& options) {
                                        });
   if (!loaded) return complain(loaded.error());
   Journal journal(world, **store, clock);
+  std::optional<HomeWatch> home;  // a task's is its cluster's
+  if (!task) {
+    home.emplace(HomeWatch::Parts{.clock = &clock,
+                                  .home = options.home,
+                                  .store = options.home + "/pergpu.db",
+                                  .lock = &*lock,
+                                  .note = lock_note(),
+                                  .is_new = world.next_job_id() == JobId{1}});
+  }
 
   Result<std::string> keeper = os::find_program("pergpu-keeper");
   if (!keeper) return complain(keeper.error());
@@ -281,6 +293,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                      .home = options.home,
                      .boot_id = boot_id,
                      .groups = groups,
+                     .has_home = [&] { return !home || home->has_home(); },
                      .on_event = on_engine,
                      .keepers_end_alone = task.has_value(),
                      .grace_of = [&world](AttemptId id) -> std::chrono::nanoseconds {
@@ -367,6 +380,12 @@ int coordinator_main(const CoordinatorOptions& options) {
   Coordinator core(std::move(parts));
   core.look_for_outputs_by(look_on(**disk_errands));
   coordinator = &core;
+  const auto look_at_home = [&] {
+    if (!home || !home->look()) return;
+    core.hold_starts(home->trouble());
+    const std::string& trouble = home->trouble();
+    fmt::print(stderr, "pergpu: {}\n", trouble.empty() ? "the home is in order again" : trouble);
+  };
 
   bool ordered_to_leave = false;
   bool kill_jobs = false;
@@ -382,6 +401,11 @@ int coordinator_main(const CoordinatorOptions& options) {
                     .run_dir = options.run_dir,
                     .version = PERGPU_VERSION,
                     .most_clients = std::clamp<std::size_t>(os::descriptor_limit() / 4, 64, 1024),
+                    .trouble =
+                        [&] {
+                          look_at_home();
+                          return home ? home->trouble() : std::string();
+                        },
                     .may_be_replaced =
                         [&] {
                           const bool is_busy = core.cleaning_count() > 0 || ordered_to_leave ||
@@ -462,13 +486,18 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (is_of_allocation) allocation.begin();
   IdleWatch idle(loop, clock, core, **opened, **met);
   std::optional<RunFolder> run_folder;
-  if (!task) {
+  if (home) {
+    look_at_home();
     run_folder.emplace(RunFolder::Parts{
         .loop = &loop,
         .clock = &clock,
         .home = options.home,
         .path = options.run_dir,
-        .has_home = [] { return true; },
+        .has_home =
+            [&] {
+              look_at_home();
+              return home->has_home();
+            },
         .is_whole = [&] { return server->is_reachable() && place->is_reachable(); },
         .restore = [&](const std::string& folder) -> Result<void> {
           Result<void> restored = server->listen(folder);
@@ -493,6 +522,9 @@ int coordinator_main(const CoordinatorOptions& options) {
     const bool settled = journal.idle() && core.told_all() && mps.idle();
     if (task && settled && task->should_leave(core)) loop.stop();
     if (ordered_to_leave && settled && (!kill_jobs || core.live_count() == 0)) loop.stop();
+    if (!home) return;
+    const bool is_spent = home->is_given_up() && settled && core.live_count() == 0;
+    if (is_spent || home->is_succeeded()) loop.stop();
   });
   Result<void> ran = loop.run();
   server->tell_left();
@@ -505,7 +537,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   }
   const auto finish = [&] {
     if (!ran) return complain(ran.error());
-    local.release(false);
+    local.release(/*revive=*/home && home->is_succeeded());
     if (!task) return 0;
     if (Result<void> told = task->finish(*records, world); !told) return complain(told.error());
     return task->exit_code(world);

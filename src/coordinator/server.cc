@@ -47,6 +47,13 @@ bool changes_jobs(Request::Op op) {
          op == Op::Cleaned || op == Op::Interrupt;
 }
 
+/// What may have to wait for another coordinator: not what ends jobs.
+bool adds_work(Request::Op op) {
+  using Op = Request::Op;
+  return op == Op::Submit || op == Op::Retry || op == Op::Release || op == Op::Set ||
+         op == Op::Clean || op == Op::Backup;
+}
+
 }  // namespace
 
 Server::Server(os::Loop& loop, Coordinator& coordinator, Options options)
@@ -200,6 +207,14 @@ void Server::take(Client& client, std::string_view line) {
 
 void Server::handle(Client& client, Request request) {
   const std::uint64_t id = client.id;
+  if (adds_work(request.op)) {
+    if (const std::string trouble = options_.trouble(); !trouble.empty()) {
+      fail(id, kUnreachable, trouble);
+      // Its runs may be on their way.
+      if (request.op == Request::Op::Submit) client.stream->close_when_flushed();
+      return;
+    }
+  }
   if (changes_jobs(request.op)) return change(id, request);
   if (std::vector<SweepId> archived = to_fetch(request); !archived.empty()) {
     return coordinator_.fetch(std::move(archived), [this, id, request](const Result<void>& there) {
@@ -278,6 +293,7 @@ void Server::when_discovered(std::function<void()> request) {
 
 json Server::status() const {
   const World& world = coordinator_.world();
+  const std::string trouble = options_.trouble();
   const auto shown = std::count_if(world.sweeps().begin(), world.sweeps().end(),
                                    [&](const auto& one) { return !world.is_forgotten(one.first); });
   return {{"schema", 1},
@@ -293,7 +309,7 @@ json Server::status() const {
           {"live", coordinator_.live_count()},
           {"clients", clients_.size()},
           {"cleaning", coordinator_.cleaning_count()},
-          {"store", coordinator_.store_failure()},
+          {"store", trouble.empty() ? coordinator_.store_failure() : trouble},
           {"gpus", coordinator_.gpu_lanes().trouble()},
           {"groups", coordinator_.groups().words}};
 }

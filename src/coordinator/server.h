@@ -31,6 +31,8 @@ class Server {
     std::string run_dir;
     std::string version;
     std::size_t most_clients = 256;
+    /// Why nothing new may be taken at present; "": it may.
+    std::function<std::string()> trouble = [] { return std::string(); };
     /// A client that can give more to jobs may start another one in its place.
     std::function<bool()> may_be_replaced = [] { return false; };
     /// `stop`: the process leaves; `kill`: its jobs are to end first.  `replaced`: another

@@ -1,9 +1,12 @@
-"""Sockets or their folder are removed while jobs run."""
+"""Sockets, their folder or the whole home are removed while jobs run."""
 import os
 import shutil
 
 import pytest
-from harness import grid
+from harness import alive, grid, read, wait_until
+
+# Appends what it does; ends when its gate is open.
+ONE = '[steps.train]\ncommand = ["stamp"]\n'
 
 
 @pytest.fixture
@@ -79,3 +82,69 @@ def test_what_ended_while_neither_sockets_nor_coordinator_were_there_is_known(ru
     assert home.wait() == 1
     assert {job["exit_code"] for job in home.ps().values()} == {3}
     assert home.stamps.count("start") == 2
+
+
+def test_a_home_that_is_removed_while_jobs_run_starts_nothing_more(home):
+    home.close_gate()
+    sweep = home.file("s.toml", grid("train", 3, 'command = ["stamp"]', 'name = "s"'))
+    home.run("submit", sweep, "--lanes", "1")
+    home.until_running()
+    first = home.coordinator()
+    shutil.rmtree(home.path)
+    refused = home.run("submit", sweep, "--lanes", "1", code=3).stderr
+    job = home.stamps.lines()[0][3]
+    assert f"jobs of a home that was at {home.path} before" in refused and f"job 1 (process {job})" in refused
+    assert home.run("ps").returncode == 0
+    home.open_gate()
+    wait_until(lambda: not alive(first), "the end of the first coordinator")
+    assert [line[0] for line in home.stamps.lines()] == ["start", "end"]
+    # What is done isn't run again unless it is asked for.
+    again = lambda: home.run("submit", sweep, "--lanes", "1", code=None).stderr  # noqa: E731
+    wait_until(lambda: "holds finished results" in again(), "the refusal")
+    home.run("submit", sweep, "--lanes", "1", "--rerun")
+    assert home.wait() == 0
+    assert home.stamps.count("start") == 4
+
+
+def test_a_coordinator_whose_home_was_replaced_says_so_and_ends_with_its_jobs(runtime):
+    home = runtime
+    home.close_gate()
+    home.submit(grid("train", 2, 'command = ["stamp"]'), "--lanes", "1")
+    home.until_running()
+    first = home.coordinator()
+    shutil.rmtree(home.path)
+    refused = home.run("run", "--name", "other", "--", "true", code=3).stderr
+    assert "was replaced by another folder" in refused and f"process {first}" in refused
+    (waits,) = [job for job in home.ps().values() if job["state"] == "queued"]
+    assert "nothing is started: the home" in home.run("why", waits["id"]).stdout
+    home.open_gate()
+    wait_until(lambda: not alive(first), "its end")
+    assert home.stamps.count("start") == 1
+    home.run("run", "--name", "other", "--", "true")
+
+
+def test_a_home_that_is_moved_back_is_taken_up_again(home):
+    home.close_gate()
+    home.submit(grid("train", 2, 'command = ["stamp"]'), "--lanes", "1")
+    home.until_running()
+    pid = home.coordinator()
+    os.rename(home.path, home.path + "-moved")
+    wait_until(lambda: "was removed or moved away" in read(home.path + "-moved/coordinator.log"), "the word")
+    home.open_gate()
+    wait_until(lambda: home.stamps.count("end") == 1, "the end of the first")
+    os.rename(home.path + "-moved", home.path)
+    assert home.wait() == 0
+    assert home.coordinator() == pid and home.stamps.count("start") == 2
+
+
+def test_a_lock_that_is_removed_lets_no_second_coordinator_in(home):
+    home.close_gate()
+    home.submit(ONE)
+    home.until_running()
+    pid = home.coordinator()
+    os.remove(home.path + "/coordinator.lock")
+    wait_until(lambda: os.path.exists(home.path + "/coordinator.lock"), "the lock")
+    home.run("coordinator", "run")  # it leaves, since the first one answers
+    assert home.coordinator() == pid
+    home.open_gate()
+    assert home.wait() == 0
