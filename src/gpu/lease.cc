@@ -31,12 +31,22 @@ std::string draft_name(const std::string& path) {
   return fmt::format("{}.new.{}.{}", path, ::getpid(), ++counter);
 }
 
+// What has to be done first, with "or" behind it; "": nothing.
+std::string room_advice(int error, const std::string& folder) {
+  if (error == ENOSPC || error == EDQUOT) return fmt::format("make room in {}, or ", folder);
+  if (error == EROFS) {
+    return fmt::format("mount {} writable (in a container: that of the host), or ", folder);
+  }
+  return {};
+}
+
 // Makes `path` with mode 1777; somebody else's folder of the same name is success.
 Result<void> make_folder(const std::string& path) {
   const std::string draft = draft_name(path);
   if (::mkdir(draft.c_str(), 0700) != 0) {
     Error error = os_error("make lock folder " + path);
-    error.message += "; somebody who may write there makes it (mode 1777) for all users";
+    error.message += "; " + room_advice(error.os_errno, os::parent_of(path)) +
+                     "somebody who may write there makes it (mode 1777) for all users";
     return error;
   }
   Error error;
@@ -56,7 +66,14 @@ Result<void> make_file(const std::string& path) {
   const std::string draft = draft_name(path);
   os::UniqueFd fd(
       ::open(draft.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode));
-  if (!fd) return os_error("make lock file " + draft);
+  if (!fd) {
+    Error error = os_error("make lock file " + path);
+    const std::string advice = room_advice(error.os_errno, os::parent_of(path));
+    if (!advice.empty()) {
+      error.message += "; " + advice + "set PERGPU_LOCKS to another folder for all users";
+    }
+    return error;
+  }
   Error error;
   if (::fchmod(fd.get(), kFileMode) != 0) {
     error = os_error("chmod 644 " + draft);
@@ -165,10 +182,26 @@ Error no_folder() {
           "users; set PERGPU_LOCKS to one folder (mode 1777) for all users"};
 }
 
+Error no_other_folder(Error why) {
+  why.message +=
+      ". No other folder is used in its place: users whose locks lie in two folders would have one "
+      "GPU at the same time";
+  return why;
+}
+
 bool every_user_could_make_one_in(const std::string& parent) {
   struct stat found = {};
   return ::stat(parent.c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
          open_to_all(found.st_mode);
+}
+
+// Whether `path` is the one that all users take: it exists, or any of them could make it.  An error
+// is one that others need not have.
+Result<bool> is_for_all(const std::string& path) {
+  struct stat found = {};
+  if (::lstat(path.c_str(), &found) == 0) return true;
+  if (errno != ENOENT && errno != ENOTDIR) return no_other_folder(os_error("lock folder " + path));
+  return every_user_could_make_one_in(os::parent_of(path));
 }
 
 }  // namespace
@@ -176,14 +209,18 @@ bool every_user_could_make_one_in(const std::string& parent) {
 Result<LeaseFolder> LeaseFolder::open() {
   const char* chosen = std::getenv("PERGPU_LOCKS");
   if (chosen != nullptr && *chosen != '\0') return open_at(chosen);
-  for (const char* path : kFolders) {
-    struct stat found = {};
-    if (::lstat(path, &found) != 0) {
-      // Root could make one where others cannot: then they would lie in two folders.
-      if (!every_user_could_make_one_in(os::parent_of(path))) continue;
+  return open_first({std::begin(kFolders), std::end(kFolders)});
+}
+
+Result<LeaseFolder> LeaseFolder::open_first(const std::vector<std::string>& places) {
+  for (const std::string& path : places) {
+    // Root could make one where others cannot: then they would lie in two folders.
+    const Result<bool> is_it = is_for_all(path);
+    if (!is_it) return is_it.error();
+    if (!*is_it) continue;
+    if (!os::exists(path)) {
       if (Result<void> made = make_folder(path); !made) {
-        if (made.error().kind == ErrorKind::Full) continue;  // a read-only or full file system
-        return std::move(made).error();
+        return no_other_folder(std::move(made).error());
       }
     }
     if (Result<void> fits = check_folder(path, false); !fits) return std::move(fits).error();
@@ -198,13 +235,11 @@ Result<std::optional<LeaseFolder>> LeaseFolder::find() {
   std::vector<std::string> paths(std::begin(kFolders), std::end(kFolders));
   if (is_own_choice) paths = {chosen};
   for (const std::string& path : paths) {
+    const Result<bool> is_it = is_for_all(path);
+    if (!is_it) return is_it.error();
+    if (!*is_it && !is_own_choice) continue;
     struct stat found = {};
-    if (::lstat(path.c_str(), &found) != 0) {
-      if (is_own_choice || every_user_could_make_one_in(os::parent_of(path))) {
-        return std::optional<LeaseFolder>();
-      }
-      continue;
-    }
+    if (::lstat(path.c_str(), &found) != 0) return std::optional<LeaseFolder>();
     if (Result<void> fits = check_folder(path, is_own_choice, false); !fits) {
       return std::move(fits).error();
     }

@@ -55,6 +55,9 @@ class LeaseFolder {
   /// $PERGPU_LOCKS, else the first of /run/lock/pergpu, /var/lock/pergpu, /dev/shm/pergpu-locks
   /// that every user of the machine finds or could make: the choice must not depend on who asks.
   static Result<LeaseFolder> open();
+  /// The first of `places` of which that is true.  One that can't be made (it is full, say) is an
+  /// error and not passed over: other users may have made it before.
+  static Result<LeaseFolder> open_first(const std::vector<std::string>& places);
   /// `path` itself, made with mode 1777 when missing.
   static Result<LeaseFolder> open_at(const std::string& path);
 

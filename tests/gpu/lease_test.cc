@@ -2,7 +2,9 @@
 #include "gpu/lease.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -226,6 +228,57 @@ TEST(LeaseFolder, EnvironmentVariableOverrides) {
   ASSERT_TRUE(folder) << folder.error().message;
   EXPECT_EQ(folder->path(), temp / "mine");
   EXPECT_EQ(mode_of(temp / "mine"), 01777u);
+}
+
+/// A file system on which nothing can be made.
+struct NoRoom {
+  const char* options;
+  unsigned long flags;
+  const char* advice;
+};
+
+class LeaseFolderWithoutRoom : public testing::TestWithParam<NoRoom> {};
+
+TEST_P(LeaseFolderWithoutRoom, IsAnErrorAndNoOtherFolderIsTaken) {
+  const TempFolder temp;
+  for (const char* name : {"first", "second"}) {
+    ASSERT_EQ(::mkdir((temp / name).c_str(), 0700), 0);
+    ASSERT_EQ(::chmod((temp / name).c_str(), 01777), 0);
+  }
+  const std::string first = temp / "first/pergpu";
+  const std::string second = temp / "second/pergpu";
+  enum : std::uint8_t { kRight, kNoMounts, kTaken, kWrongWords };
+  const int code = in_child([&]() -> int {
+    const NoRoom& room = GetParam();
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", (temp / "first").c_str(), "tmpfs", room.flags, room.options) != 0)
+      return kNoMounts;
+    const Result<LeaseFolder> folder = LeaseFolder::open_first({first, second});
+    if (folder) return kTaken;
+    const std::string& words = folder.error().message;
+    const bool is_said = words.find("make lock folder " + first) != std::string::npos &&
+                         words.find(room.advice) != std::string::npos;
+    return is_said && !os::exists(second) ? kRight : kWrongWords;
+  });
+  if (code == kNoMounts) GTEST_SKIP() << "needs the right to mount";
+  EXPECT_EQ(code, kRight);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, LeaseFolderWithoutRoom,
+                         testing::Values(NoRoom{"mode=1777,nr_inodes=1", 0, "make room in "},
+                                         NoRoom{"mode=1777", MS_RDONLY, "writable"}));
+
+TEST(LeaseFolder, WhereNobodyCanMakeOneTheNextPlaceIsTaken) {
+  const TempFolder temp;
+  for (const auto& [name, mode] : {std::pair{"closed", 0755}, std::pair{"open", 01777}}) {
+    ASSERT_EQ(::mkdir((temp / name).c_str(), 0700), 0);
+    ASSERT_EQ(::chmod((temp / name).c_str(), static_cast<mode_t>(mode)), 0);
+  }
+  const Result<LeaseFolder> folder = LeaseFolder::open_first(
+      {temp / "nowhere/pergpu", temp / "closed/pergpu", temp / "open/pergpu"});
+  ASSERT_TRUE(folder) << folder.error().message;
+  EXPECT_EQ(folder->path(), temp / "open/pergpu");
 }
 
 TEST(LeaseOfAnotherUser, LocksTheFilesThatTheFirstUserMade) {
