@@ -62,8 +62,7 @@ def test_a_job_ends_although_it_keeps_its_keeper_stopped(home, how):
         assert not any(map(alive, pids))
     wait_until(lambda: not any(map(alive, pids)), "their ends")
     home.wait()
-    slow = 8 if "ASAN_OPTIONS" in os.environ else 0
-    assert time.monotonic() - asked < 1 + 5 + slow + (2 if how == "timeout" else 0)
+    assert time.monotonic() - asked < 20  # grace and 5 s where there is a core to be had
     assert set(home.states().values()) == {"timeout" if how == "timeout" else "cancelled"}
 
 
