@@ -143,8 +143,9 @@ class Stop {
 
   /// An ended process is still seen by its number until init takes it, at once as a rule.
   void await_reaping() const {
-    constexpr int kLooks = 40;
-    for (int i = 0; i < kLooks && os::read_stat(static_cast<pid_t>(pid_)); ++i) {
+    constexpr std::int64_t kPatienceNs = 200'000'000;
+    const std::int64_t end = os::boot_now_ns() + kPatienceNs;
+    while (os::read_stat(static_cast<pid_t>(pid_)) && os::boot_now_ns() < end) {
       ::poll(nullptr, 0, 5);
     }
   }

@@ -198,6 +198,7 @@ class LocalEngine final : public Engine {
   std::set<AttemptId> unexpected_;                 // run, or may, and nobody knows them
   std::set<KeeperId> unreachable_;                 // have a socket, could not be connected to yet
   std::set<KeeperId> foreign_;                     // of another home
+  std::set<KeeperId> woken_;                       // were stopped, and that was said
   std::set<KeeperId> silent_;                      // did not answer and were ended, or are being
   /// Live by /proc, and nobody listens on their sockets; since when.
   struct Hidden {

@@ -120,7 +120,7 @@ void LocalEngine::wake_keepers() {
   for (const auto& [id, keeper] : keepers_) {
     if (keeper.is_free()) continue;
     any_busy = true;
-    if (!wake(id)) continue;
+    if (!wake(id) || !woken_.insert(id).second) continue;  // said once
     std::fprintf(stderr, "pergpu: keeper %lld was stopped (SIGSTOP) and goes on\n",
                  static_cast<long long>(id.value));
   }

@@ -109,6 +109,45 @@ TEST_F(CoordinatorTest, RetriesAreChargedOncePerFailure) {
   EXPECT_EQ(sim.job(1).attempts, 3);
 }
 
+TEST_F(CoordinatorTest, AStepOfTheWallClockNeitherStretchesNorCutsARetrysDelay) {
+  for (const std::int64_t step : {-3600 * kSecond, 3600 * kSecond}) {
+    MemoryStore memory;
+    SweepSpec sweep = sweep_of("again", 1);
+    sweep.steps.push_back(step_of("main", "1s", "1"));
+    sweep.steps[0].retries = {.max = 1, .delay = std::chrono::seconds(8)};
+    Simulation sim(memory, clock);
+    ASSERT_TRUE(sim.submit(sweep));
+    sim.run([&] { return sim.job(1).state == JobState::Queued && sim.job(1).attempts == 1; });
+    const std::int64_t ended = clock.now().boot_ns;
+    clock.step_ns += step;
+    EXPECT_EQ(sim.core->why(sim.job(1)).find("waits 8"), 0u) << sim.core->why(sim.job(1));
+    sim.run([&] { return sim.job(1).attempts == 2; });
+    EXPECT_GE(clock.now().boot_ns - ended, 8 * kSecond) << step;
+    EXPECT_LE(clock.now().boot_ns - ended, 11 * kSecond) << step;
+  }
+}
+
+TEST_F(CoordinatorTest, ADelayThatWasReadIsNoLongerThanItWasWhateverTheClockSays) {
+  for (const char* boot : {"boot-1", "boot-2"}) {
+    MemoryStore memory;
+    clock = {};
+    {
+      SweepSpec sweep = sweep_of("again", 1);
+      sweep.steps.push_back(step_of("main", "1s", "1"));
+      sweep.steps[0].retries = {.max = 1, .delay = std::chrono::seconds(8)};
+      Simulation before(memory, clock);
+      ASSERT_TRUE(before.submit(sweep));
+      before.run([&] { return before.job(1).attempts == 1 && !is_live(before.job(1).state); });
+    }
+    clock.step_ns = -3600 * kSecond;
+    if (std::string(boot) == "boot-2") clock.ns = 0;  // it counts from there
+    const std::int64_t read = clock.now().boot_ns;
+    Simulation after(memory, clock, boot);
+    after.run([&] { return after.job(1).attempts == 2; });
+    EXPECT_LE(clock.now().boot_ns - read, 11 * kSecond) << boot;
+  }
+}
+
 TEST_F(CoordinatorTest, RowsGoneFromTheFileAreCancelledAndNewOnesGetTheNextIndex) {
   SweepSpec sweep = sweep_of("rows", 3);
   sweep.steps.push_back(step_of("main", "10s"));

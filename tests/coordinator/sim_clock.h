@@ -15,9 +15,10 @@ namespace pergpu::testing {
 
 class SimClock final : public os::Clock {
  public:
-  Instant now() override { return {.wall_ns = kStart + ns, .boot_ns = kStart + ns}; }
+  Instant now() override { return {.wall_ns = kStart + ns + step_ns, .boot_ns = kStart + ns}; }
   static constexpr std::int64_t kStart = 1'000'000'000'000;
   std::int64_t ns = 0;
+  std::int64_t step_ns = 0;  // by which the wall clock was set
 };
 
 class SimTimers {
