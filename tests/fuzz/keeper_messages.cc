@@ -78,6 +78,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case keeper::Type::Forget:
       check_message<keeper::Forget>(payload);
       break;
+    case keeper::Type::Rebind:
+      check_message<keeper::Rebind>(payload);
+      break;
     case keeper::Type::Quit:
       check_message<keeper::Quit>(payload);
       break;

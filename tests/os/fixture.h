@@ -23,7 +23,7 @@ namespace pergpu::os {
 class TempDir {
  public:
   TempDir() {
-    std::string pattern = testing::TempDir() + "/pergpu-os-XXXXXX";
+    std::string pattern = ::testing::TempDir() + "/pergpu-os-XXXXXX";
     path_ = std::filesystem::canonical(::mkdtemp(pattern.data())).string();
   }
   ~TempDir() { EXPECT_TRUE(remove_tree(path_)); }
