@@ -11,25 +11,28 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "cli/code_files.h"
+#include "coordinator/code_place.h"
 #include "coordinator/submit.h"
 #include "os/fd.h"
 #include "os/file.h"
 #include "os/folder_walk.h"
+#include "os/private_path.h"
 #include "os/random.h"
 #include "spec/placeholders.h"
 
 namespace pergpu::cli {
 namespace {
 
-constexpr mode_t kFolderMode = 0777;  // less the umask, as what the user makes
+constexpr mode_t kFolderMode = 0700;  // whatever the umask: others can't reach what is in it
+constexpr int kMostNames = 100;       // of copies that were changed
 
 class Hash {
  public:
@@ -62,9 +65,40 @@ Error failed(const char* what, const std::string& path) {
   return os_error(fmt::format("snapshot: {} {}", what, path), errno);
 }
 
+/// Reads all of a file; `take` may fail with errno.  Adds it to the hash.
+Result<void> read_through(int file, const std::string& path, Hash& hash,
+                          const std::function<bool(const char*, std::size_t)>& take) {
+  struct stat info {};
+  if (::fstat(file, &info) < 0) return failed("look at", path);
+  hash.text((info.st_mode & 0100) != 0 ? "x" : "-");
+  std::array<char, 1 << 16> bytes{};
+  std::uint64_t size = 0;
+  for (;;) {
+    const ssize_t got = ::read(file, bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failed("read", path);
+    if (got == 0) break;
+    hash.add(bytes.data(), static_cast<std::size_t>(got));
+    size += static_cast<std::uint64_t>(got);
+    if (!take(bytes.data(), static_cast<std::size_t>(got))) return failed("write a copy of", path);
+  }
+  hash.add(&size, sizeof size);
+  return {};
+}
+
+bool write_all(int file, const char* data, std::size_t size) {
+  while (size > 0) {
+    const ssize_t put = ::write(file, data, size);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return false;
+    data += put;
+    size -= static_cast<std::size_t>(put);
+  }
+  return true;
+}
+
 Result<void> copy_file(const std::string& from, const os::HeldFolder& folder,
                        const std::string& name, mode_t mask, Hash& hash) {
-  const std::string to = folder.path_of(name);
   const os::UniqueFd in(::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info {};
   if (!in || ::fstat(in.get(), &info) < 0) return failed("open", from);
@@ -74,27 +108,27 @@ Result<void> copy_file(const std::string& from, const os::HeldFolder& folder,
   const os::UniqueFd out(::openat(folder.fd(), name.c_str(),
                                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                                   info.st_mode & 0777 & ~mask));
-  if (!out) return failed("make", to);
-  hash.text((info.st_mode & 0100) != 0 ? "x" : "-");
-  std::array<char, 1 << 16> bytes{};
-  std::uint64_t size = 0;
-  for (;;) {
-    const ssize_t got = ::read(in.get(), bytes.data(), bytes.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return failed("read", from);
-    if (got == 0) break;
-    const auto count = static_cast<std::size_t>(got);
-    hash.add(bytes.data(), count);
-    size += count;
-    for (std::size_t done = 0; done < count;) {
-      const ssize_t put = ::write(out.get(), bytes.data() + done, count - done);
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) return failed("write", to);
-      done += static_cast<std::size_t>(put);
-    }
-  }
-  hash.add(&size, sizeof size);
-  return {};
+  if (!out) return failed("make", folder.path_of(name));
+  return read_through(in.get(), from, hash, [&](const char* data, std::size_t size) {
+    return write_all(out.get(), data, size);
+  });
+}
+
+/// Of a copy.
+bool hash_file(const std::string& path, Hash& hash) {
+  const os::UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat info {};
+  if (!file || ::fstat(file.get(), &info) < 0 || !S_ISREG(info.st_mode)) return false;
+  return static_cast<bool>(
+      read_through(file.get(), path, hash, [](const char*, std::size_t) { return true; }));
+}
+
+bool hash_link(const std::string& path, Hash& hash) {
+  std::array<char, PATH_MAX> target{};
+  const ssize_t size = ::readlink(path.c_str(), target.data(), target.size());
+  if (size < 0) return false;
+  hash.text({target.data(), static_cast<std::size_t>(size)});
+  return true;
 }
 
 Result<void> link_folder(const std::string& from, const os::HeldFolder& folder,
@@ -119,17 +153,17 @@ Result<std::string> fill(const std::string& folder, const std::string& copy,
                          const std::vector<CodeFile>& files, const std::string& cwd) {
   const mode_t mask = own_umask();
   Hash hash;
-  const Result<os::HeldFolder> whole = os::HeldFolder::make(copy, kFolderMode & ~mask);
+  const Result<os::HeldFolder> whole = os::HeldFolder::make(copy, kFolderMode);
   if (!whole) return whole.error();
   if (!cwd.empty()) {
-    const auto made = os::HeldFolder::make(copy + "/" + cwd, kFolderMode & ~mask);
+    const auto made = os::HeldFolder::make(copy + "/" + cwd, kFolderMode);
     if (!made) return made.error();
   }
   for (const CodeFile& file : files) {
     hash.text(file.path);
     const std::string from = folder + "/" + file.path;
     const std::string to = copy + "/" + file.path;
-    const auto held = os::HeldFolder::make(os::parent_of(to), kFolderMode & ~mask);
+    const auto held = os::HeldFolder::make(os::parent_of(to), kFolderMode);
     if (!held) return held.error();
     const std::string name = os::name_of(to);
     Result<void> copied = file.kind == CodeFile::Kind::File
@@ -149,35 +183,87 @@ Result<std::vector<CodeFile>> files_of(const SweepSpec& sweep, const StepSpec& s
   return error;
 }
 
-Result<std::string> copy_of(const SweepSpec& sweep, const StepSpec& step) {
+/// What is in a copy, as fill() has hashed it; "": not all of it is there.
+std::string hash_of_copy(const std::string& copy, const std::vector<CodeFile>& files) {
+  Hash hash;
+  for (const CodeFile& file : files) {
+    hash.text(file.path);
+    const std::string path = copy + "/" + file.path;
+    const bool is_file = file.kind == CodeFile::Kind::File;
+    if (is_file ? !hash_file(path, hash) : !hash_link(path, hash)) return {};
+  }
+  return hash.hex();
+}
+
+/// Of a rename.
+bool is_taken(int code) { return code == EEXIST || code == ENOTEMPTY || code == ENOTDIR; }
+
+/// One of an earlier submit that is as it was made.  Jobs may have added files to it.
+bool is_whole(const std::string& copy, const std::vector<CodeFile>& files,
+              const std::string& hash) {
+  return check_code_place(copy) && hash_of_copy(copy, files) == hash;
+}
+
+/// Where copies of the sweep's code lie: only this user can write there.
+Result<os::HeldFolder> open_shelf(const SweepSpec& sweep, const CodeSite& site) {
+  const std::string folder = output_root(sweep) + "/" + sweep.name;
+  const auto results = os::HeldFolder::make(folder, 0777 & ~own_umask());
+  if (!results) return results.error();
+  const std::string beside = code_beside_results(folder);
+  Result<void> may = os::check_private(folder);
+  if (may) {
+    Result<os::HeldFolder> shelf = os::HeldFolder::make(beside, kFolderMode);
+    if (!shelf) return shelf;
+    may = os::check_private(beside);
+    if (may) return shelf;
+  }
+  if (may.error().kind != ErrorKind::Denied) return std::move(may).error();
+  if (site.is_remote) {
+    return Error{ErrorKind::Invalid, 0,
+                 fmt::format("snapshot: {}, so the jobs' code isn't safe in {}. Take that right "
+                             "away (chmod go-w), or choose another folder with --out",
+                             may.error().message, folder)};
+  }
+  return os::HeldFolder::make(code_in_home(site.home, folder), kFolderMode);
+}
+
+Result<std::string> copy_of(const SweepSpec& sweep, const StepSpec& step, const CodeSite& site) {
   Result<std::vector<CodeFile>> files = files_of(sweep, step);
   if (!files) return std::move(files).error();
-  const std::string shelf = output_root(sweep) + "/" + sweep.name + "/_snapshot";
-  const Result<os::HeldFolder> held = os::HeldFolder::make(shelf, kFolderMode & ~own_umask());
-  if (!held) return held.error();
+  const Result<os::HeldFolder> shelf = open_shelf(sweep, site);
+  if (!shelf) return shelf.error();
   const std::string draft = ".new-" + os::random_hex(8);
   const std::string cwd = has_placeholders(step.cwd) ? std::string() : step.cwd;
-  Result<std::string> hash = fill(sweep.folder, shelf + "/" + draft, *files, cwd);
-  std::string copy = hash ? shelf + "/" + *hash : std::string();
-  const Result<void> named = hash ? held->rename(draft, *hash) : Result<void>();
-  if (hash && named) {
-    if (Result<void> synced = held->sync(); !synced) return std::move(synced).error();
-    return copy;
+  Result<std::string> hash = fill(sweep.folder, shelf->path_of(draft), *files, cwd);
+  if (!hash) {
+    (void)shelf->remove_tree(draft);
+    return hash;
   }
-  (void)held->remove_tree(draft);
-  if (!hash) return std::move(hash).error();
-  const Result<std::optional<struct stat>> there = held->look_at(*hash);
-  if (there && *there && S_ISDIR((*there)->st_mode)) return copy;  // of an earlier submit
-  errno = named.error().os_errno;
-  return failed("name", copy);
+  const auto name_it = [&](const std::string& name) -> Result<void> {
+    Result<void> named = shelf->rename(draft, name);
+    return named ? shelf->sync() : named;
+  };
+  std::string name = *hash;
+  Result<void> named = name_it(name);
+  for (int i = 2; !named && is_taken(named.error().os_errno) && i <= kMostNames; ++i) {
+    if (is_whole(shelf->path_of(name), *files, *hash)) {
+      named = shelf->remove_tree(draft);
+      break;
+    }
+    name = fmt::format("{}-{}", *hash, i);  // what has that one was changed
+    named = name_it(name);
+  }
+  if (named) return shelf->path_of(name);
+  (void)shelf->remove_tree(draft);
+  return os_error("snapshot: name " + shelf->path_of(name), named.error().os_errno);
 }
 
 }  // namespace
 
-Result<void> copy_code(SweepSpec& sweep) {
+Result<void> copy_code(SweepSpec& sweep, const CodeSite& site) {
   for (StepSpec& step : sweep.steps) {
     if (step.snapshot.empty()) continue;
-    Result<std::string> copy = copy_of(sweep, step);
+    Result<std::string> copy = copy_of(sweep, step, site);
     if (!copy) return std::move(copy).error();
     step.copy = *std::move(copy);
   }

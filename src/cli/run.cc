@@ -53,11 +53,12 @@ int run(const RunOptions& options) {
   if (!untold) return fail(untold.error());
   for (const std::string& warning : *untold) say("warning: " + warning);
 
-  if (Result<void> copied = copy_code(*sweep); !copied) return fail(copied.error());
-  const std::int64_t began_ns = os::RealClock().now().wall_ns;
-  Client client(*place, Client::Start::IfNeeded);
   const Result<SubmitContext> context = context_of(options, *sweep);
   if (!context) return fail(context.error());
+  const CodeSite site{.home = place->home, .is_remote = context->engine == kSlurm};
+  if (Result<void> copied = copy_code(*sweep, site); !copied) return fail(copied.error());
+  const std::int64_t began_ns = os::RealClock().now().wall_ns;
+  Client client(*place, Client::Start::IfNeeded);
   if (const std::string lacked = client.replace_weaker(*context); !lacked.empty()) {
     say(
         fmt::format("started a coordinator from this shell, since jobs would have got {} from the "

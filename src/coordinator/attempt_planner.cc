@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "coordinator/attempt_end.h"
+#include "coordinator/code_place.h"
 #include "coordinator/declared_outputs.h"
 #include "coordinator/expectation.h"
 #include "coordinator/snapshot.h"
@@ -314,6 +315,9 @@ Result<AttemptPlan> AttemptPlanner::plan(const Job& job, const Demand& demand,
   const StepSpec& step = world_.step_of(job).spec;
   const Attempt& attempt = *job.last;
 
+  if (!step.copy.empty()) {
+    if (Result<void> may = check_copy(step.copy); !may) return std::move(may).error();
+  }
   Result<Rendered> r = rendered(job);
   if (!r) return std::move(r).error();
   Result<FolderPlan> folder = this->folder(job);

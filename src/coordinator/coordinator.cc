@@ -31,6 +31,14 @@ int storage_errno_of(const Error& error) {
   return is_storage_errno(error.os_errno) ? error.os_errno : 0;
 }
 
+/// What is refused (ErrorKind::Denied) is told in whole sentences.
+SpawnFailure not_prepared(const Error& error) {
+  const bool is_refused = error.kind == ErrorKind::Denied;
+  return {.phase = std::string(is_refused ? kProgramPhase : "prepare"),
+          .os_errno = storage_errno_of(error),
+          .object = error.message};
+}
+
 }  // namespace
 
 Coordinator::Coordinator(Parts parts)
@@ -440,18 +448,16 @@ void Coordinator::launch(JobId id, const std::shared_ptr<AttemptPlan>& plan, con
   const bool is_stopped = job.state == JobState::Stopping;  // while its intent was being stored
   const bool has_failed = !failure.message.empty();
   if ((is_stopped || has_failed) && is_frozen(job)) {
-    return defer(engine_event::SpawnFailed{.id = live.id,
-                                           .phase = "prepare",
-                                           .os_errno = storage_errno_of(failure),
-                                           .object = failure.message});
+    const SpawnFailure why = not_prepared(failure);
+    return defer(engine_event::SpawnFailed{
+        .id = live.id, .phase = why.phase, .os_errno = why.os_errno, .object = why.object});
   }
   if (is_stopped) {
     end_attempt(id, Evidence{.stop = job.last->stop, .stop_reason = job.last->stop_reason});
     return;
   }
   if (has_failed) {
-    end_attempt(id, Evidence{.spawn_failure = SpawnFailure{"prepare", storage_errno_of(failure),
-                                                           failure.message}});
+    end_attempt(id, Evidence{.spawn_failure = not_prepared(failure)});
     return;
   }
   if (!job.last->placement.mps) return send(live, plan);
