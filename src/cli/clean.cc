@@ -20,11 +20,13 @@
 #include <optional>
 
 #include "cli/client.h"
+#include "cli/code_removal.h"
 #include "cli/command.h"
 #include "cli/exit_code.h"
 #include "cli/result_removal.h"
 #include "cli/terminal.h"
 #include "coordinator/snapshot.h"
+#include "os/file.h"
 #include "spec/units.h"
 #include "view/quantity.h"
 #include "view/table.h"
@@ -88,7 +90,7 @@ bool is_of(Client& client, const SweepResults& one, const json& record) {
 /// connection of `client` lives.
 class Removal {
  public:
-  explicit Removal(Client& client) : client_(client) {}
+  Removal(Client& client, std::string home) : client_(client), home_(std::move(home)) {}
 
   /// Puts the results of a sweep aside, whereupon it is forgotten.  Kind Unavailable: nothing more
   /// may be moved.
@@ -98,8 +100,12 @@ class Removal {
     if (!may) return may;
     // To look at all that may have taken long.
     if (Result<void> there = ask({{"op", "moving"}, {"sweep_id", one.id}}); !there) return there;
-    bool is_back = false;
-    if (Result<void> moved = put_aside(one, is_back); !moved) {
+    const CodeRemoval code(home_, one.folder, os::name_of(one.aside));
+    bool is_back = true;
+    Result<void> moved = code.put_aside();
+    if (moved) moved = put_aside(one, is_back);
+    if (!moved) {
+      if (is_back) code.put_back();
       if (is_back) (void)ask({{"op", "cleaned"}, {"sweep_id", one.id}});
       return Error{ErrorKind::Io, moved.error().os_errno, moved.error().message};
     }
@@ -113,7 +119,10 @@ class Removal {
   /// What lies aside of a sweep that is forgotten.  `folder`: the sweep's, which goes if nothing
   /// else is in it and it is still protected; "": it is not.
   void finish(std::int64_t id, const std::string& aside, const std::string& folder) {
-    if (Result<void> removed = remove_aside(aside, size); !removed) {
+    Result<void> removed = remove_aside(aside, size);
+    if (removed)
+      removed = CodeRemoval(home_, os::parent_of(aside), os::name_of(aside)).remove_aside();
+    if (!removed) {
       problems.push_back(removed.error().message);
       return;
     }
@@ -138,6 +147,7 @@ class Removal {
   }
 
   Client& client_;
+  std::string home_;
   bool is_broken_ = false;
 };
 
@@ -194,6 +204,7 @@ int clean(const Options& options) {
   }
   Result<Place> place = find_place();
   if (!place) return fail(place.error());
+  const std::string home = place->home;
   Client client(std::move(*place), Client::Start::IfNeeded);
   json request = {{"op", "clean"},
                   {"sel", selectors},
@@ -217,7 +228,7 @@ int clean(const Options& options) {
     if (!reply) return fail(reply.error());
   }
   const OtherFolders others_now(others_of(*reply));
-  Removal removal(client);
+  Removal removal(client, home);
   Size all;
   std::int64_t jobs = 0;
   json sweeps = json::array();
@@ -236,6 +247,10 @@ int clean(const Options& options) {
       all.files += size->files;
       all.bytes += size->bytes;
       moved.push_back(one);
+    }
+    if (options.yes && !options.results) {
+      const Result<void> removed = CodeRemoval(home, one.folder, os::name_of(one.aside)).remove();
+      if (!removed) removal.problems.push_back(removed.error().message);
     }
     jobs += sweep.value("jobs", std::int64_t{0});
     sweeps.push_back(shown(sweep, size));

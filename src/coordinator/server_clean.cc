@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "coordinator/cluster.h"
+#include "coordinator/code_place.h"
 #include "coordinator/request.h"
 #include "coordinator/selector.h"
 #include "coordinator/server.h"
@@ -35,7 +36,7 @@ json described(const World& world, const Sweep& sweep, bool results) {
   if (sweep.context.engine == kSlurm) runs.push_back(Cluster::kFolder);
   const bool has_copy = std::any_of(sweep.steps.begin(), sweep.steps.end(),
                                     [](const Step& step) { return !step.spec.copy.empty(); });
-  if (has_copy) runs.push_back("_snapshot");
+  if (has_copy) runs.push_back(kCodeFolder);
   if (sweep.context.add) runs.push_back("_calls");  // of executors (python/pergpu/_calls.py)
   one["runs"] = std::move(runs);
   return one;

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from harness import grid, read
+from harness import grid, read, wait_until
 
 ROOT = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to give files to another user")
 OTHER = 61001
@@ -42,6 +42,17 @@ def test_copies_lie_in_the_home_where_others_may_write_to_the_results(home):
     assert os.path.dirname(where) == f"{os.path.realpath(home.path)}/code/{shelf}"
     assert os.stat(where).st_mode & 0o077 == 0
     assert not os.path.exists(root + "/sweep/_snapshot")
+    home.run("clean", "sweep", "--results", "--yes")
+    assert in_home(home) == []
+    wait_until(lambda: os.listdir(root) == [], "the removal of the results")
+
+
+def test_clean_of_the_history_alone_leaves_no_code_in_the_home(home):
+    code(home)
+    home.submit(grid("train", 1, RUNS), "--out", shared(home))
+    assert home.wait() == 0 and len(in_home(home)) == 1
+    home.run("clean", "sweep", "--yes")
+    assert in_home(home) == [] and os.path.exists(home.work + "/shared/sweep/00-i=0/train/word")
 
 
 def test_on_a_cluster_such_a_folder_is_refused(home):
