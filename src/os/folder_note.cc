@@ -1,0 +1,94 @@
+// Inode, device and boot, each in decimal but the last: "131073 8 1 6f0c…".
+#include "os/folder_note.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "os/clock.h"
+#include "os/fd.h"
+#include "os/file.h"
+
+namespace pergpu::os {
+namespace {
+
+struct Mark {
+  std::uint64_t inode = 0;
+  unsigned device_major = 0;
+  unsigned device_minor = 0;
+  std::string boot = {};
+};
+
+bool keeps_inodes(int folder) {
+  struct statfs fs = {};
+  if (::fstatfs(folder, &fs) < 0) return false;
+  switch (static_cast<std::uint32_t>(fs.f_type)) {
+    case 0x65735546:  // FUSE
+    case 0x517B:      // SMB
+    case 0xFE534D42:  // SMB 2
+    case 0xFF534D42:  // CIFS
+    case 0x01021997:  // 9p
+      return false;
+  }
+  return true;
+}
+
+std::optional<Mark> mark_of(const std::string& path) {
+  const UniqueFd folder(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  struct stat st = {};
+  if (!folder || ::fstat(folder.get(), &st) < 0 || !keeps_inodes(folder.get())) return std::nullopt;
+  return Mark{.inode = st.st_ino,
+              .device_major = gnu_dev_major(st.st_dev),
+              .device_minor = gnu_dev_minor(st.st_dev),
+              .boot = boot_id()};
+}
+
+std::optional<Mark> mark_in(const std::string& note) {
+  const Result<std::string> text = read_file(note, 256);
+  if (!text) return std::nullopt;
+  std::istringstream words(*text);
+  Mark mark;
+  words >> mark.inode >> mark.device_major >> mark.device_minor >> mark.boot;
+  return words ? std::optional(std::move(mark)) : std::nullopt;
+}
+
+/// Devices may be numbered otherwise after a reboot; those without a disk of their own (NFS, btrfs,
+/// tmpfs), by each mount.
+bool is_same(const Mark& a, const Mark& b) {
+  if (a.inode != b.inode) return false;
+  if (a.boot != b.boot || a.device_major == 0 || b.device_major == 0) return true;
+  return a.device_major == b.device_major && a.device_minor == b.device_minor;
+}
+
+}  // namespace
+
+Result<void> note_folder(const std::string& path, const std::string& note) {
+  const std::optional<Mark> mark = mark_of(path);
+  if (!mark) {
+    ::unlink(note.c_str());
+    return {};
+  }
+  const std::string folder = parent_of(note);
+  if (::mkdir(folder.c_str(), 0700) < 0 && errno != EEXIST) return os_error("mkdir " + folder);
+  std::ostringstream text;
+  text << mark->inode << ' ' << mark->device_major << ' ' << mark->device_minor << ' ' << mark->boot
+       << '\n';
+  return write_file_atomic(note, text.str(), 0600, /*durable=*/false);
+}
+
+bool is_noted_folder(const std::string& path, const std::string& note) {
+  const std::optional<Mark> noted = mark_in(note);
+  if (!noted) return true;
+  const std::optional<Mark> now = mark_of(path);
+  return !now || is_same(*noted, *now);
+}
+
+}  // namespace pergpu::os
