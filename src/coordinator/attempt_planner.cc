@@ -22,6 +22,7 @@
 #include "os/expected_files.h"
 #include "os/written_file.h"
 #include "run/record.h"
+#include "run/root_note.h"
 #include "spec/placeholders.h"
 #include "spec/start_size.h"
 #include "spec/units.h"
@@ -148,6 +149,10 @@ AttemptPlanner::AttemptPlanner(const World& world, std::string home, std::string
       code_(world, std::move(record),
             [this](const Job& job, const std::string& path) { return uses(job, path); }) {}
 void AttemptPlanner::forget(SweepId sweep) { environments_.erase(sweep); }
+
+void AttemptPlanner::forget_root(const Sweep& sweep) const {
+  ::unlink(root_note(home_, sweep.folder()).c_str());
+}
 
 Result<AttemptPlanner::Environment> AttemptPlanner::environment(SweepId sweep) {
   if (auto it = environments_.find(sweep); it != environments_.end()) return it->second;

@@ -52,6 +52,8 @@ class AttemptPlanner {
   std::vector<std::string> warnings_of(const Job& job);
   /// A sweep was submitted again: its environment and templates may differ.
   void forget(SweepId sweep);
+  /// Whatever folder its output root is at its next start is the one from then on.
+  void forget_root(const Sweep& sweep) const;
 
  private:
   struct Hashed {

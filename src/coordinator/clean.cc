@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "coordinator/attempt_planner.h"
 #include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
 
@@ -64,6 +65,7 @@ void Coordinator::forget(const std::vector<SweepId>& sweeps, bool results) {
     const Sweep& sweep = *parts_.world->sweep(id);
     parts_.journal->record(World::cleaned_row(id, results ? World::aside_of(sweep) : ""));
     breaker_.forget(id);
+    planner_->forget_root(sweep);
     ++changes_;
   }
 }

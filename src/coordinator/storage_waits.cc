@@ -11,8 +11,12 @@
 
 #include "coordinator/clock_text.h"
 #include "coordinator/coordinator.h"
+#include "job/not_started.h"
+#include "os/file.h"
+#include "os/folder_note.h"
 #include "os/room.h"
 #include "result.h"
+#include "run/root_note.h"
 #include "storage_errno.h"
 
 namespace pergpu {
@@ -124,10 +128,13 @@ void StorageWaits::look(OutageId id) {
   // Where reading fails, as of a program, writing beside it says nothing.
   const bool is_of_writing = outage.phase != "exec" && outage.phase != "chdir" &&
                              outage.phase != "prepare" && outage.object.starts_with('/');
-  if (!parts_.look || !is_of_writing) return on_found(id, {});
-  parts_.look(outage.object, [this, id, alive = alive_](Look found) {
-    if (*alive) on_found(id, found);
-  });
+  const bool is_of_root = outage.phase == kRootReplacedPhase;
+  if (!parts_.look || !(is_of_root || is_of_writing)) return on_found(id, {});
+  Found found = [this, id, alive = alive_](Look seen) {
+    if (*alive) on_found(id, seen);
+  };
+  is_of_root ? parts_.look_at_roots(outage.sweeps, std::move(found))
+             : parts_.look(outage.object, std::move(found));
 }
 
 void StorageWaits::on_found(OutageId id, const Look& found) {
@@ -256,14 +263,20 @@ void StorageWaits::tell_changed(const Outage& outage) {
 
 std::string StorageWaits::words(SweepId sweep) const {
   const Outage& outage = outages_.at(of_.at(sweep));
+  const std::string since = clock_text(outage.since.wall_ns, parts_.clock->now().wall_ns);
+  if (outage.phase == kRootReplacedPhase) {
+    return fmt::format(
+        "since {} no job of this sweep can be started: {}. pergpu looks again by itself; no job is "
+        "charged for it",
+        since, root_replaced_words(outage.object));
+  }
   const std::string what =
       os_error(outage.phase + (outage.object.empty() ? "" : " " + outage.object), outage.os_errno)
           .message;
   return fmt::format(
       "since {} no job of this sweep can be started: {}. To do: {}. pergpu tries again by itself; "
       "no job is charged for it",
-      clock_text(outage.since.wall_ns, parts_.clock->now().wall_ns), what,
-      advice(outage.os_errno, place_of(outage.phase, outage.object)));
+      since, what, advice(outage.os_errno, place_of(outage.phase, outage.object)));
 }
 
 std::unique_ptr<StorageWaits> Coordinator::make_storage_waits() {
@@ -280,11 +293,28 @@ std::unique_ptr<StorageWaits> Coordinator::make_storage_waits() {
       });
     };
   }
+  const auto look_at_roots = [this](const std::set<SweepId>& sweeps, StorageWaits::Found found) {
+    std::vector<std::pair<std::string, std::string>> noted;
+    for (const SweepId id : sweeps) {
+      const Sweep* sweep = parts_.world->sweep(id);
+      if (sweep == nullptr) continue;
+      noted.emplace_back(sweep->root, root_note(parts_.home, sweep->folder()));
+    }
+    parts_.aside_for_submits([noted = std::move(noted), found = std::move(found)] {
+      const bool are_same = std::ranges::all_of(noted, [](const auto& one) {
+        // Where nothing lies a start would make another one.
+        return os::exists(one.first) && os::is_noted_folder(one.first, one.second);
+      });
+      const StorageWaits::Look seen{.os_errno = are_same ? 0 : ESTALE};
+      return [found, seen] { found(seen); };
+    });
+  };
   return std::make_unique<StorageWaits>(StorageWaits::Parts{
       .world = parts_.world,
       .clock = parts_.clock,
       .timers = parts_.timers,
       .look = std::move(look),
+      .look_at_roots = look_at_roots,
       .pause = [this](StepKey key, bool pauses) { queue_.pause(key, pauses, PauseCause::Storage); },
       .is_starting =
           [this](JobId id) {

@@ -43,6 +43,8 @@ class StorageWaits {
     /// Tries whether a folder can be written to, on another thread: disks may hang.  Empty: nobody
     /// looks, and after each pause a job is tried.
     std::function<void(std::string folder, Found found)> look = {};
+    /// The same for sweeps whose output root is another folder than before (ESTALE).
+    std::function<void(const std::set<SweepId>& sweeps, Found found)> look_at_roots = {};
     std::function<void(StepKey, bool)> pause = {};  // nothing of the step starts
     std::function<bool(JobId)> is_starting = {};    // it was chosen, and doesn't run yet
     std::function<void(SweepId)> changed = {};      // of its jobs, why they wait

@@ -238,6 +238,7 @@ void Coordinator::run_submits() {
     if (stored) {
       rest_.insert(sweep);  // nothing of it may have to run
       planner_->forget(sweep);
+      if (!adds) planner_->forget_root(*parts_.world->sweep(sweep));
       // What is only added is no word of a person on what has failed before.
       const bool asks_again = !adds || reply.requeued > 0;
       asks_again ? breaker_.reset(sweep) : breaker_.on_added(new_jobs(reply, first_new));

@@ -88,6 +88,8 @@ Verdict not_started(const SpawnFailure& f) {
                         f.os_errno == ENOENT ? "does not exist (No such file or directory)"
                                              : "is no folder")};
   }
+  if (f.phase == kRootReplacedPhase)
+    return {OutcomeClass::Lost, std::string(kStorageReason) + root_replaced_words(f.object)};
   if (f.phase == kProgramPhase)
     return {class_of_spawn_errno(f.os_errno), "could not start: " + f.object};
   std::string reason = fmt::format(

@@ -3,6 +3,7 @@
 // be tried again however often; told apart by the beginning of their reason.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "job/folder_in_use.h"
@@ -12,6 +13,17 @@ namespace pergpu {
 
 /// Of starts that failed by an error of storage_errno.h.
 inline constexpr std::string_view kStorageReason = "could not start yet: ";
+
+/// Phase of a SpawnFailure: `object`, the sweep's output root, is another folder than before.
+inline constexpr std::string_view kRootReplacedPhase = "use another folder at";
+
+/// What happened, and what to do.
+inline std::string root_replaced_words(const std::string& root) {
+  return root +
+         " is another folder than the one that this sweep has its results in. To do: bring that "
+         "one "
+         "back (rename it, mount its disk), or submit the sweep again to go on in this one";
+}
 
 inline bool is_storage_failure(const Outcome& outcome) {
   return (outcome.cls == OutcomeClass::DiskFull || outcome.cls == OutcomeClass::Lost) &&

@@ -11,6 +11,7 @@
 #include <charconv>
 
 #include "os/file.h"
+#include "os/folder_note.h"
 #include "os/folder_walk.h"
 #include "os/room.h"
 #include "os/written_file.h"
@@ -113,6 +114,19 @@ Result<os::HeldFolder> make_folder(const Folder& folder) {
   return os::HeldFolder::make(folder.out, 0777 & ~static_cast<mode_t>(folder.umask));
 }
 
+/// A root that was removed is made again, and is the one from then on.
+Result<os::HeldFolder> make_folder_in(const Root& root, const Folder& folder) {
+  const bool is_new = !is_there(root.path) || !is_there(root.note);
+  Result<os::HeldFolder> made = make_folder(folder);
+  // What can't be noted (the home is full, or gone) is no reason to start nothing.
+  if (made && is_new && !root.note.empty()) (void)os::note_folder(root.path, root.note);
+  return made;
+}
+
+bool is_replaced(const Root& root) {
+  return !root.note.empty() && !os::is_noted_folder(root.path, root.note);
+}
+
 }  // namespace
 
 std::optional<RecordHead> record_head(std::string_view text) {
@@ -124,8 +138,8 @@ std::optional<RecordHead> record_head(std::string_view text) {
                     .home = text_after(text, "\"home\": \"")};
 }
 
-bool prepare_ahead(const Folder& folder) {
-  if (!make_folder(folder)) return false;
+bool prepare_ahead(const Folder& folder, const Root& root) {
+  if (is_replaced(root) || !make_folder_in(root, folder)) return false;
   const mode_t mode = 0666 & ~static_cast<mode_t>(folder.umask);
   return std::ranges::all_of(folder.files, [&](const FileToWrite& wanted) {
     const Result<os::HeldName> file = os::walk_to(wanted.path);
@@ -138,8 +152,10 @@ bool prepare_ahead(const Folder& folder) {
 Claim claim_folder(const Start& start) {
   constexpr int kTries = 2;  // it may be removed right now
   const std::string& out = start.folder.out;
+  if (is_replaced(start.root))
+    return {.failure = SetupFailure{std::string(kRootReplaced), ESTALE, start.root.path}};
   for (int i = 1;; ++i) {
-    if (const Result<os::HeldFolder> made = make_folder(start.folder); !made)
+    if (const Result<os::HeldFolder> made = make_folder_in(start.root, start.folder); !made)
       return {.failure = failure_of("mkdir", made.error(), out)};
     Result<os::FolderLock> lock = os::FolderLock::take(out, start.holder);
     if (lock) return {.lock = *std::move(lock)};

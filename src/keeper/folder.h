@@ -41,10 +41,11 @@ std::optional<SetupFailure> lacks_room(const Folder& folder);
 bool is_prepared_still(const Folder& folder);
 /// The same without the right to the folder: files that are there stay as they are.  False: some of
 /// it is left to prepare_folder().
-bool prepare_ahead(const Folder& folder);
+bool prepare_ahead(const Folder& folder, const Root& root = {});
 
 struct Claim {
-  std::optional<SetupFailure> failure = std::nullopt;  // phase kFolderInUse: `object` is by whom
+  // Phase kFolderInUse: `object` is by whom; kRootReplaced: nothing was touched.
+  std::optional<SetupFailure> failure = std::nullopt;
   os::FolderLock lock = {};
 };
 /// Makes the folder if need be, and gets the right to it.

@@ -310,7 +310,7 @@ void Keeper::hello() {
 }
 
 void Keeper::prepare(const Prepare& request) {
-  if (!prepare_ahead(request.folder)) return;  // START does the rest, and reports
+  if (!prepare_ahead(request.folder, request.root)) return;  // START does the rest, and reports
   prepared_out_ = request.folder.out;
   prepared_attempt_ = request.folder.attempt;
 }

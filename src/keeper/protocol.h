@@ -73,6 +73,12 @@ struct FileToWrite {
   bool keep_if_same = false;
 };
 
+/// The sweep's output root, in which `Folder::out` lies.
+struct Root {
+  std::string path = {};
+  std::string note = {};  // a file (os/folder_note.h) that says which folder it was; "": unknown
+};
+
 struct Folder {
   std::string out = {};
   std::int32_t attempt = 1;
@@ -83,6 +89,7 @@ struct Folder {
 struct Prepare {
   static constexpr Type kType = Type::Prepare;
   Folder folder = {};
+  Root root = {};
 };
 
 struct Limit {
@@ -138,6 +145,7 @@ struct Start {
   std::string holder = {};      // who works in the folder, for those who have to wait for it
   std::vector<std::string> patterns = {};  // of outputs: each must match one (os/expected_files.h)
   std::optional<Shell> shell = std::nullopt;  // nullopt: it has what its keeper has
+  Root root = {};
 };
 
 struct Stop {
@@ -193,6 +201,8 @@ struct Started {
 
 /// Phase of SPAWN_FAILED: somebody else works in the folder; `object` says who.
 inline constexpr std::string_view kFolderInUse = "folder in use";
+/// Phase of SPAWN_FAILED (ESTALE): `object`, the root, is another folder than the one noted.
+inline constexpr std::string_view kRootReplaced = "use another folder at";
 
 struct SpawnFailed {
   static constexpr Type kType = Type::SpawnFailed;
@@ -327,7 +337,8 @@ inline void fields(auto& a, MaybeConst<FileToWrite> auto& m) {
   a(m.path, m.content, m.keep_if_same);
 }
 inline void fields(auto& a, MaybeConst<Folder> auto& m) { a(m.out, m.attempt, m.umask, m.files); }
-inline void fields(auto& a, MaybeConst<Prepare> auto& m) { a(m.folder); }
+inline void fields(auto& a, MaybeConst<Root> auto& m) { a(m.path, m.note); }
+inline void fields(auto& a, MaybeConst<Prepare> auto& m) { a(m.folder, m.root); }
 inline void fields(auto& a, MaybeConst<Limit> auto& m) { a(m.resource, m.soft); }
 inline void fields(auto& a, MaybeConst<ShellLimit> auto& m) { a(m.resource, m.soft, m.hard); }
 inline void fields(auto& a, MaybeConst<Shell> auto& m) {
@@ -338,7 +349,7 @@ inline void fields(auto& a, MaybeConst<Start> auto& m) {
   a(m.id, m.folder, m.argv, m.env, m.cwd, m.log_path, m.record_path, m.record_at_start);
   a(m.limits, m.cpu_list, m.lease_count, m.outputs, m.memory_bytes, m.grace_ns, m.ready_path,
     m.cpu_milli, m.idle_ns, m.stall_ns);
-  a(m.holder, m.patterns, m.shell);
+  a(m.holder, m.patterns, m.shell, m.root);
 }
 inline void fields(auto& a, MaybeConst<Stop> auto& m) { a(m.id, m.kill); }
 inline void fields(auto& a, MaybeConst<Signal> auto& m) { a(m.id, m.number); }

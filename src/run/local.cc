@@ -8,14 +8,17 @@
 #include <cerrno>
 
 #include "job/folder_in_use.h"
+#include "job/not_started.h"
 #include "os/file.h"
 #include "os/paths.h"
+#include "run/root_note.h"
 #include "storage_errno.h"
 
 namespace pergpu {
 namespace {
 
 static_assert(keeper::kFolderInUse == kFolderInUsePhase);
+static_assert(keeper::kRootReplaced == kRootReplacedPhase);
 
 constexpr std::int64_t kSecondNs = 1'000'000'000;
 constexpr std::int64_t kIdleNs = 60 * kSecondNs;  // a keeper without an attempt ends after it
@@ -28,6 +31,12 @@ keeper::Folder to_wire(const FolderPlan& plan) {
   for (const FileToWrite& file : plan.files)
     out.files.push_back({file.path, file.content, file.keep_if_same});
   return out;
+}
+
+/// `out`: <root>/<sweep>/<run>/<step>
+keeper::Root root_of(const std::string& home, const std::string& out) {
+  const std::string sweep = os::parent_of(os::parent_of(out));
+  return {.path = os::parent_of(sweep), .note = root_note(home, sweep)};
 }
 
 keeper::Shell to_wire(const os::ProcessAttributes& shell) {
@@ -203,7 +212,9 @@ void LocalEngine::unassign(LaneId lane) {
 void LocalEngine::prepare(LaneId lane, const FolderPlan& folder) {
   Keeper* keeper = keeper_of(lane);
   if (keeper == nullptr) keeper = any_free_keeper();
-  if (keeper != nullptr) keeper->link->send(keeper::Prepare{.folder = to_wire(folder)});
+  if (keeper == nullptr) return;
+  keeper->link->send(
+      keeper::Prepare{.folder = to_wire(folder), .root = root_of(config_.home, folder.out)});
 }
 
 void LocalEngine::start(LaneId lane, AttemptPlan plan) {
@@ -232,7 +243,9 @@ void LocalEngine::start(LaneId lane, AttemptPlan plan) {
   tracked = {.keeper = keeper->link->id(), .log_path = plan.log_path, .grace = plan.grace};
   watch_stopped();
   const std::vector<int> leases = plan.lease_fds;
-  keeper->link->send(to_wire(std::move(plan), keeper->link->pid()), leases);
+  keeper::Start wire = to_wire(std::move(plan), keeper->link->pid());
+  wire.root = root_of(config_.home, wire.folder.out);
+  keeper->link->send(wire, leases);
 }
 
 void LocalEngine::stop(AttemptId id, StopHow how) {

@@ -4,9 +4,11 @@
 #include <cerrno>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "job/not_started.h"
 #include "simulation.h"
 
 namespace pergpu::testing {
@@ -26,6 +28,8 @@ struct LookTest : ::testing::Test {
         .timers = sim.timers.get(),
         .look = [this](const std::string&,
                        StorageWaits::Found f) { looks.push_back(std::move(f)); },
+        .look_at_roots = [this](const std::set<SweepId>&,
+                                StorageWaits::Found f) { looks_at_roots.push_back(std::move(f)); },
         .pause = [this](StepKey key, bool pauses) { paused[key.sweep.value] = pauses; },
         .is_starting = [](JobId) { return true; },
         .changed = [](SweepId) {},
@@ -46,6 +50,7 @@ struct LookTest : ::testing::Test {
   Simulation sim;
   std::unique_ptr<StorageWaits> waits;
   std::vector<StorageWaits::Found> looks;
+  std::vector<StorageWaits::Found> looks_at_roots;
   std::map<std::int64_t, bool> paused;
 };
 
@@ -76,6 +81,20 @@ TEST_F(LookTest, SweepsOnOneFileSystemTryTogether) {
   EXPECT_TRUE(paused[2]);
   EXPECT_TRUE(waits->has({1}));
   EXPECT_TRUE(waits->has({2}));
+}
+
+TEST_F(LookTest, ARootThatWasReplacedIsWaitedForByName) {
+  waits->add(sim.job(1), SpawnFailure{std::string(kRootReplacedPhase), ESTALE, "/data/out"});
+  EXPECT_TRUE(paused[1]);
+  EXPECT_NE(waits->words({1}).find("/data/out is another folder than the one"), std::string::npos);
+  for (const int code : {ESTALE, 0}) {
+    EXPECT_TRUE(paused[1]);
+    sim.run([&] { return !looks_at_roots.empty(); });
+    std::exchange(looks_at_roots, {}).front()({.os_errno = code});
+    waits->settle();
+  }
+  EXPECT_FALSE(paused[1]);
+  EXPECT_TRUE(looks.empty()) << "that it can be written to says nothing";
 }
 
 TEST_F(LookTest, StartsThatLooksDidNotForetellFailLessAndLessOften) {

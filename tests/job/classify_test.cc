@@ -37,6 +37,14 @@ TEST(Classify, NoEvidenceIsNeverSuccess) {
   EXPECT_FALSE(outcome.reason.empty());
 }
 
+TEST(Classify, ARootThatWasReplacedChargesNothingAndIsNamed) {
+  const Outcome outcome = classify(
+      {.spawn_failure = SpawnFailure{std::string(kRootReplacedPhase), ESTALE, "/data/out"}});
+  EXPECT_TRUE(is_storage_failure(outcome));
+  EXPECT_EQ(outcome.reason.find("could not start yet: /data/out is another folder than"), 0u)
+      << outcome.reason;
+}
+
 TEST(Classify, MissingProgramIsAUserError) {
   const Outcome outcome = classify(
       {.spawn_failure = SpawnFailure{.phase = "exec", .os_errno = ENOENT, .object = "python9"}});

@@ -241,6 +241,35 @@ TEST_F(AttemptFolder, PreparingAheadReplacesNothing) {
   EXPECT_EQ(read("config.json"), "of another home");
 }
 
+TEST_F(AttemptFolder, InARootThatWasReplacedNothingIsTouched) {
+  const std::string root = folder_.path() + "/runs";
+  const Root noted{.path = root, .note = folder_.path() + "/roots/1"};
+  Start start = this->start(3, 1);
+  start.root = noted;
+  const auto claim = [&] { return claim_folder(start).failure; };
+  ASSERT_FALSE(claim()) << "the first one is noted";
+  ASSERT_TRUE(std::filesystem::exists(noted.note));
+
+  std::filesystem::rename(root, root + ".away");
+  std::filesystem::create_directory(root);
+  const std::optional<SetupFailure> refused = claim();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->phase, kRootReplaced);
+  EXPECT_EQ(refused->os_errno, ESTALE);
+  EXPECT_EQ(refused->object, root);
+  EXPECT_FALSE(prepare_ahead(start.folder, noted));
+  EXPECT_TRUE(std::filesystem::is_empty(root));
+
+  std::filesystem::remove(root);
+  std::filesystem::rename(root + ".away", root);
+  EXPECT_FALSE(claim()) << "it is back";
+
+  std::filesystem::remove_all(root);
+  EXPECT_TRUE(prepare_ahead(start.folder, noted)) << "one that was removed is made again";
+  EXPECT_FALSE(claim()) << "and is the one from then on";
+  EXPECT_FALSE(claim_folder(this->start(4, 1)).failure) << "of a coordinator that notes none";
+}
+
 TEST_F(AttemptFolder, IsClaimedByOneAtATime) {
   Start first = start(3, 1);
   first.holder = "job 3 of sweep a";

@@ -1,0 +1,15 @@
+// Where a home notes which folder the output root of a sweep is (os/folder_note.h).
+#pragma once
+
+#include <string>
+
+#include "os/paths.h"
+
+namespace pergpu {
+
+/// `sweep`: <output root>/<sweep's name>.
+inline std::string root_note(const std::string& home, const std::string& sweep) {
+  return home + "/roots/" + os::name_hash(sweep);
+}
+
+}  // namespace pergpu
