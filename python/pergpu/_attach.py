@@ -6,9 +6,11 @@ import glob
 import json
 import os
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from . import _payload
 from ._calls import Calls
 from ._future import ENDED, Future
 from ._held import HeldJobs
@@ -132,7 +134,12 @@ class _Queued:
         found: list[tuple[int, Found]] = []
         for path in glob.glob(glob.escape(job["out"]) + "/results-*"):
             reader, at = self._read_to.get(path, (Reader(), 0))
-            with open(path, "rb") as file:
+            try:
+                file = _payload.open_ours(path)
+            except _payload.NotOurs as error:
+                warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+                continue
+            with file:
                 file.seek(at)
                 while piece := file.read(_PIECE):
                     at += len(piece)

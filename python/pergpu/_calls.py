@@ -91,7 +91,7 @@ class Calls(Pool):
             while True:
                 number, self._next = self._next, self._next + 1
                 try:
-                    os.close(os.open(self._file_of(number), os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+                    os.close(os.open(self._file_of(number), os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
                     return number
                 except FileExistsError:
                     continue

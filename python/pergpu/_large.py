@@ -52,7 +52,7 @@ class Large:
             self._next += 1
             path = f"{folder}/{name}"
             try:
-                with open(path, "xb", buffering=0) as file:
+                with open(path, "xb", buffering=0, opener=_payload._open_new) as file:
                     view = buffer
                     while view:
                         view = view[file.write(view) :]

@@ -95,7 +95,7 @@ def write(path: "Path", head: "dict[str, Any]", pickled: bytes, buffers: "Sequen
     packed = marshal.dumps(head, 4)
     temporary = f"{os.fspath(path)}.{os.getpid()}.new"
     try:
-        with io.FileIO(temporary, "x") as raw:
+        with io.FileIO(temporary, "x", opener=_open_new) as raw:
             _write_all(raw, b"%s%8d\n%s" % (MAGIC, len(packed), packed))
             for part in (pickled, *inside):
                 _write_all(raw, bytes(-raw.tell() % ALIGNMENT))
@@ -111,6 +111,11 @@ def write(path: "Path", head: "dict[str, Any]", pickled: bytes, buffers: "Sequen
         raise
 
 
+def _open_new(path: str, flags: int) -> int:
+    """Whatever the umask, nobody else can write to it: it would not be read then."""
+    return os.open(path, flags, 0o644)
+
+
 def _write_all(raw: io.FileIO, data: "bytes | memoryview") -> None:
     """A write takes 2 GiB at most."""
     view = memoryview(data)
@@ -118,15 +123,64 @@ def _write_all(raw: io.FileIO, data: "bytes | memoryview") -> None:
         view = view[raw.write(view) :]
 
 
+class NotOurs(NotAPayload):
+    """Another user may have written it."""
+
+
+def open_ours(path: "Path") -> io.BufferedReader:
+    """To read what is unpickled, which runs code.  NotOurs; OSError."""
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+    try:
+        check_ours(file.fileno(), path)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def check_ours(fd: int, path: "Path") -> None:
+    """NotOurs: others may have written the file, or put it in the place of ours."""
+    found = os.fstat(fd)
+    others = found.st_mode & 0o022
+    is_regular = found.st_mode & 0o170000 == 0o100000
+    if is_regular and not others and found.st_uid in (0, os.geteuid()):
+        return
+    new = _new_beside(path) if is_regular else None
+    # Some file systems give all files to one user, or one mode.
+    if new is not None and found.st_uid in (0, os.geteuid(), new.st_uid) and not others & ~new.st_mode:
+        return
+    why = f"others can write to it (mode {found.st_mode & 0o7777:04o})" if others else f"it belongs to uid {found.st_uid}"
+    if not is_regular:
+        why = "it's no regular file"
+    raise NotOurs(
+        f"{os.fspath(path)} isn't read, for {why}: another user may have put it there, and reading it runs what is in it. "
+        "Remove it and start the call again"
+    )
+
+
+def _new_beside(path: "Path") -> "os.stat_result | None":
+    """What a private file looks like in that folder; None: none can be made."""
+    name = f"{os.fspath(path)}.{os.getpid()}.probe"
+    try:
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+    try:
+        os.unlink(name)
+        return os.fstat(fd)
+    finally:
+        os.close(fd)
+
+
 class Payload:
     """A file that was opened: the head is read, the rest only when it is asked for.
 
-    NotAPayload: it is damaged.  OSError: it is not there, or cannot be read.
+    NotAPayload: it is damaged, or NotOurs.  OSError: it is not there, or cannot be read.
     """
 
     def __init__(self, path: "Path") -> None:
         self.path = os.fspath(path)
-        with open(path, "rb") as file:
+        with open_ours(path) as file:
             begin = file.read(len(MAGIC) + 9)
             try:
                 if not begin.startswith(MAGIC):
@@ -143,12 +197,12 @@ class Payload:
     def load(self) -> "Any":
         """The object.  Whatever unpickling it raises."""
         places = self._places()
-        with open(self.path, "rb") as file:
+        with open_ours(self.path) as file:
             file.seek(places[0][0])
             pickled = file.read(self._sizes[0])
             buffers = [_buffer(file, begin, end) for begin, end in places[1:]]
         for i, name, size in self.head.get("beside", ()):
-            with open(os.path.join(os.path.dirname(self.path), name), "rb") as file:
+            with open_ours(os.path.join(os.path.dirname(self.path), name)) as file:
                 buffers.insert(i, _buffer(file, 0, size))
         return load(pickled, buffers)
 

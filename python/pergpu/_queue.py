@@ -39,7 +39,7 @@ _HIGH = 512  # descriptors from here on
 
 
 class Queue:
-    """Threads may share one, forked processes must not.  OSError: a file cannot be used."""
+    """Threads may share one, forked processes must not.  OSError: a file cannot be used.  NotOurs: another user may have written it."""
 
     def __init__(self, folder: str, create: bool = False) -> None:
         self.folder = folder
@@ -54,8 +54,14 @@ class Queue:
 
     def _open(self, more: int = 0) -> None:
         flags = os.O_RDWR | os.O_CLOEXEC | more
-        self._index = high(os.open(self.folder + "/index", flags, 0o666))
-        self._calls = high(os.open(self.folder + "/calls", flags | os.O_APPEND, 0o666))
+        self._index = self._opened("index", flags)
+        self._calls = self._opened("calls", flags | os.O_APPEND)
+
+    def _opened(self, name: str, flags: int) -> int:
+        path = f"{self.folder}/{name}"
+        fd = high(os.open(path, flags, 0o644))
+        _payload.check_ours(fd, path)
+        return fd
 
     def _map_index(self) -> None:
         self._map = mmap.mmap(self._index, 0)

@@ -198,7 +198,10 @@ class Worker:
         """Of each attempt one: a frame that was cut off would hide what comes behind it."""
         os.makedirs(self._out, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        return _queue.high(os.open(f"{self._out}/results-{self._attempt}", flags, 0o666))
+        path = f"{self._out}/results-{self._attempt}"
+        fd = _queue.high(os.open(path, flags, 0o644))
+        _payload.check_ours(fd, path)
+        return fd
 
     def _keep_results(self) -> None:
         """Makes the folder and the file of results again, if a function has removed them."""

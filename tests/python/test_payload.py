@@ -52,6 +52,34 @@ def test_what_is_cut_off_or_no_payload_is_refused(tmp_path):
         _payload.Payload(tmp_path / "nothing")
 
 
+def test_what_others_may_have_written_is_not_read(tmp_path):
+    mask = os.umask(0)
+    try:
+        path = written(tmp_path, "mine")
+    finally:
+        os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o644 and _payload.Payload(path).load() == "mine"
+    known = _payload.Payload(path)
+    for mode in (0o664, 0o646):
+        path.chmod(mode)
+        for read in (lambda: _payload.Payload(path), known.load):
+            with pytest.raises(_payload.NotOurs, match=rf"file isn't read, for others can write to it \(mode {mode:04o}\)"):
+                read()
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(_payload.NotOurs, match="no regular file"):
+        _payload.Payload(path)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be another user")
+def test_what_belongs_to_another_user_is_not_read(tmp_path):
+    path = written(tmp_path, "theirs", [memoryview(b"x" * 100)])
+    os.chown(path, 61001, 61001)
+    with pytest.raises(_payload.NotOurs, match="it belongs to uid 61001"):
+        _payload.Payload(path)
+
+
 def test_a_fresh_interpreter_reads_pickles_without_functools(tmp_path):
     code = """if True:
         import sys
