@@ -21,6 +21,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr mode_t kOthersWrite = 022;  // a task would not read it then (os::Writer::User)
 constexpr milliseconds kSpare{120'000};
 constexpr milliseconds kWarningBesideGrace{60'000};
 
@@ -86,16 +87,17 @@ Result<void> make_handover(const std::string& folder, const std::string& owner,
     made = os::write_walked(folder + "/" + kOwner, to_text(Owner{owner}), mode, true);
   }
   if (!made) return made;
-  return os::write_walked(folder + "/" + store::kHandoverName, handover, mode, true);
+  return os::write_walked(folder + "/" + store::kHandoverName, handover, mode & ~kOthersWrite,
+                          true);
 }
 
 Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
                                 const std::string& handover) {
   const std::string& folder = call.request.folder;
   const auto mode = static_cast<mode_t>(0666 & ~call.umask);
-  const std::string script = folder + "/" + kScript;
+  const std::string script = script_text(call.request);
   Result<void> made = make_handover(folder, call.owner, handover, call.umask);
-  if (made) made = os::write_walked(script, script_text(call.request), mode, true);
+  if (made) made = os::write_walked(folder + "/" + kScript, script, mode & ~kOthersWrite, true);
   if (!made) return Error{ErrorKind::Unavailable, made.error().os_errno, made.error().message};
   const Result<void> may = check_claim(os::parent_of(folder), call.owner);
   Result<std::int64_t> number =

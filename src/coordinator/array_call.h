@@ -64,7 +64,7 @@ TaskEnd step_end(const std::string& name, const std::string& output);
 inline constexpr char kSubmitted[] = "submitted";
 inline constexpr char kWithdrawn[] = "withdrawn";
 inline constexpr char kClosed[] = "closed";
-inline constexpr char kScript[] = "script.sh";
+inline constexpr char kScript[] = "script.sh";  // for people: sbatch gets the text
 
 /// Which tasks of a handover are closed, by the names of the files in its folder.
 struct ClosedTasks {

@@ -109,7 +109,8 @@ Result<Task> Task::read(TaskOptions options) {
     return out;
   }
   const std::string path = out.options_.folder + "/" + store::kHandoverName;
-  Result<std::string> text = os::read_written(path, os::Writer::Keeper, kLongest);
+  // It has the commands: another user's would run as this one.
+  Result<std::string> text = os::read_written(path, os::Writer::User, kLongest);
   if (!text) return std::move(text).error();
   Result<store::Handover> handover = store::handover_of(*text);
   if (!handover) return Error{ErrorKind::Corrupt, 0, path + ", " + handover.error().message};

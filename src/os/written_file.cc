@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 
 #include "os/file.h"
+#include "os/random.h"
 
 namespace pergpu::os {
 namespace {
@@ -21,6 +23,28 @@ bool may_have_written(const HeldFolder& folder, const struct stat& file) {
   if (file.st_uid == ::geteuid() || file.st_uid == 0) return true;
   struct stat own = {};
   return ::fstat(folder.fd(), &own) == 0 && own.st_uid == file.st_uid;
+}
+
+/// What a private file of ours looks like there; nullopt: none can be made.
+std::optional<struct stat> new_file_in(const HeldFolder& folder) {
+  const std::string name = ".probe-" + random_hex(8);
+  const UniqueFd made(::openat(folder.fd(), name.c_str(),
+                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!made) return std::nullopt;
+  ::unlinkat(folder.fd(), name.c_str(), 0);
+  struct stat st = {};
+  if (::fstat(made.get(), &st) < 0) return std::nullopt;
+  return st;
+}
+
+/// Some file systems give all files to one user, or one mode: a new file shows it.
+bool is_ours_alone(const HeldFolder& folder, const struct stat& file) {
+  constexpr mode_t kOthersWrite = 022;
+  const mode_t others = file.st_mode & kOthersWrite;
+  const bool is_ours = file.st_uid == ::geteuid() || file.st_uid == 0;
+  if (is_ours && others == 0) return true;
+  const std::optional<struct stat> made = new_file_in(folder);
+  return made && (is_ours || made->st_uid == file.st_uid) && (others & ~made->st_mode) == 0;
 }
 
 }  // namespace
@@ -44,6 +68,11 @@ Result<UniqueFd> open_written(const HeldFolder& folder, const std::string& name,
   if (writer == Writer::Keeper && !may_have_written(folder, st)) {
     return refused(path, "it belongs to uid " + std::to_string(st.st_uid) +
                              ", so it wasn't written by your job");
+  }
+  if (writer == Writer::User && !is_ours_alone(folder, st)) {
+    return refused(path, "another user may have written it (it belongs to uid " +
+                             std::to_string(st.st_uid) +
+                             (st.st_mode & 022 ? ", and others can write to it)" : ")"));
   }
   return fd;
 }

@@ -18,6 +18,7 @@ namespace pergpu::os {
 enum class Writer : std::uint8_t {
   Keeper,  // logs, records: owned by this user, by root, or by who owns their folder
   Job,     // metrics: a container may write as another user
+  User,    // what is executed: nobody but this user and root can have written it
 };
 
 /// os_errno ENOENT: it isn't there.

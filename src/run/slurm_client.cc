@@ -134,6 +134,7 @@ Result<Client::Said> Client::call(std::vector<std::string> argv, const SubmitCal
   ProgramCall call{.argv = std::move(argv),
                    .env = submit == nullptr ? own_environment() : submit->environment,
                    .cwd = submit == nullptr ? "/" : submit->cwd,
+                   .input = submit == nullptr ? std::string() : submit->script,
                    .limit_ns = kLimit,
                    .most_said = kMostQueue};
   std::erase_if(call.env, [](const std::string& entry) { return is_option(entry); });
@@ -161,7 +162,7 @@ Result<Client::Said> Client::call(std::vector<std::string> argv, const SubmitCal
 Result<std::int64_t> Client::submit(const SubmitCall& submit) {
   SubmitCall cleaned = submit;
   cleaned.environment = step_environment(submit.environment);
-  Result<Said> said = call({"sbatch", "--parsable", submit.script}, &cleaned);
+  Result<Said> said = call({"sbatch", "--parsable"}, &cleaned);
   if (!said) return std::move(said).error();
   std::int64_t number = 0;
   const std::string& text = said->output;  // "12"; of another cluster "12;cluster"

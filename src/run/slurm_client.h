@@ -13,7 +13,7 @@
 namespace pergpu::slurm {
 
 struct SubmitCall {
-  std::string script = {};
+  std::string script = {};  // its text: what sbatch reads by a name could be replaced before
   std::vector<std::string> environment = {};  // NAME=value: what sbatch hands on to the job
   std::string cwd = {};
   std::uint32_t umask = 022;

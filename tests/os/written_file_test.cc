@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <vector>
 
 #include "fixture.h"
 
@@ -69,6 +70,22 @@ TEST_F(WrittenFile, OfAKeeperBelongsToTheUserOrToWhoOwnsItsFolder) {
   // A file system on which all of the user's files have another owner.
   ASSERT_EQ(::chown((dir_ / "out").c_str(), 61001, 61001), 0);
   EXPECT_EQ(*read_written(path_, Writer::Keeper, 10), "theirs");
+}
+
+TEST_F(WrittenFile, ThatIsExecutedIsOfItsUserAlone) {
+  ASSERT_TRUE(write_new_file(path_, "mine", 0644));
+  EXPECT_EQ(*read_written(path_, Writer::User, 10), "mine");
+  for (const mode_t mode : {0664, 0646}) {
+    ASSERT_EQ(::chmod(path_.c_str(), mode), 0);
+    expect_refused("others can write to it", Writer::User);
+  }
+  ASSERT_EQ(::chmod(path_.c_str(), 0644), 0);
+  EXPECT_EQ(*list_dir(dir_ / "out"), std::vector<std::string>{"log.txt"});
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to make files of another user";
+  ASSERT_EQ(::chown(path_.c_str(), 61001, 61001), 0);
+  expect_refused("it belongs to uid 61001", Writer::User);
+  ASSERT_EQ(::chown((dir_ / "out").c_str(), 61001, 61001), 0);
+  expect_refused("it belongs to uid 61001", Writer::User);
 }
 
 }  // namespace

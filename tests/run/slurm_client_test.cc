@@ -34,7 +34,7 @@ struct SlurmClient : ::testing::Test {
   }
   Result<std::int64_t> submit(const std::string& body) {
     program("sbatch", body);
-    return client.submit({.script = "s.sh",
+    return client.submit({.script = "#!/bin/sh\n",
                           .environment = {"PATH=" + folder, "SBATCH_PARTITION=x", "A=b"},
                           .cwd = folder,
                           .umask = 027});
@@ -68,11 +68,12 @@ TEST_F(SlurmClient, TellsTheNumberOfTheArray) {
 }
 
 TEST_F(SlurmClient, SubmitsWithTheSweepsEnvironmentFolderAndMask) {
-  ASSERT_TRUE(submit("env > got; umask >> got; pwd >> got; echo \"$@\" >> got; echo 1"));
+  ASSERT_TRUE(
+      submit("env > got; umask >> got; pwd >> got; echo \"$@\" >> got; cat >> got; echo 1"));
   const std::string got = read("got");
   EXPECT_NE(got.find("A=b\n"), std::string::npos) << got;
   EXPECT_EQ(got.find("SBATCH_PARTITION"), std::string::npos) << got;
-  EXPECT_NE(got.find("0027\n" + folder + "\n--parsable s.sh\n"), std::string::npos) << got;
+  EXPECT_NE(got.find("0027\n" + folder + "\n--parsable\n#!/bin/sh\n"), std::string::npos) << got;
 }
 
 // The words are those of sbatch 22.05.
@@ -180,8 +181,8 @@ std::string module_with(const std::string& folder, const std::string& name,
 
 TEST_F(SlurmClient, FindsSbatchInThePathOfTheSweep) {
   const std::string module = module_with(folder, "sbatch", "echo 12");
-  const Result<std::int64_t> number =
-      client.submit({.script = "s.sh", .environment = {"PATH=/none:" + module}, .cwd = folder});
+  const Result<std::int64_t> number = client.submit(
+      {.script = "#!/bin/sh\n", .environment = {"PATH=/none:" + module}, .cwd = folder});
   ASSERT_TRUE(number) << number.error().message;
   EXPECT_EQ(*number, 12);
 }
