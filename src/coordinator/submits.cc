@@ -229,34 +229,39 @@ void Coordinator::run_submits() {
   if (!plan->is_new) frozen_ = plan->sweep;
   const JobId first_new = parts_.world->next_job_id();
   Batch rows = std::move(plan->rows);
-  parts_.journal->commit_first(std::move(rows), [this, sweep = plan->sweep, adds = plan->adds,
-                                                 first_new, reply = std::move(plan->reply),
-                                                 done = std::move(pending.done)](
-                                                    const Result<void>& stored) mutable {
-    submitting_ = false;
-    frozen_ = {};
-    if (stored) {
-      rest_.insert(sweep);  // nothing of it may have to run
-      planner_->forget(sweep);
-      if (!adds) planner_->forget_root(*parts_.world->sweep(sweep));
-      // What is only added is no word of a person on what has failed before.
-      const bool asks_again = !adds || reply.requeued > 0;
-      asks_again ? breaker_.reset(sweep) : breaker_.on_added(new_jobs(reply, first_new));
-      declare(*parts_.world->sweep(sweep));
-      ++changes_;
-      if (cluster_ && parts_.world->sweep(sweep)->context.engine == kSlurm) cluster_->arrive(sweep);
-      adds ? refresh_added(reply) : refresh_sweep(sweep);
-    }
-    // What would have happened to its jobs while they were frozen.
-    for (const JobId missed : std::exchange(missed_, {})) refresh(missed);
-    if (stored) {
-      done(std::move(reply));
-    } else {
-      done(Error{stored.error().kind, stored.error().os_errno,
-                 "the submit could not be stored, nothing was changed: " + stored.error().message});
-    }
-    for (const EngineEvent& e : std::exchange(deferred_, {})) on_engine(e);
-  });
+  const Sweep* known = parts_.world->sweep(plan->sweep);
+  // An executor of another program that goes on with a sweep; not one whose calls wait.
+  const bool takes_root = !plan->adds || known == nullptr || known->open == 0;
+  parts_.journal->commit_first(
+      std::move(rows), [this, sweep = plan->sweep, adds = plan->adds, takes_root, first_new,
+                        reply = std::move(plan->reply),
+                        done = std::move(pending.done)](const Result<void>& stored) mutable {
+        submitting_ = false;
+        frozen_ = {};
+        if (stored) {
+          rest_.insert(sweep);  // nothing of it may have to run
+          planner_->forget(sweep);
+          if (takes_root) planner_->forget_root(*parts_.world->sweep(sweep));
+          // What is only added is no word of a person on what has failed before.
+          const bool asks_again = !adds || reply.requeued > 0;
+          asks_again ? breaker_.reset(sweep) : breaker_.on_added(new_jobs(reply, first_new));
+          declare(*parts_.world->sweep(sweep));
+          ++changes_;
+          if (cluster_ && parts_.world->sweep(sweep)->context.engine == kSlurm)
+            cluster_->arrive(sweep);
+          adds ? refresh_added(reply) : refresh_sweep(sweep);
+        }
+        // What would have happened to its jobs while they were frozen.
+        for (const JobId missed : std::exchange(missed_, {})) refresh(missed);
+        if (stored) {
+          done(std::move(reply));
+        } else {
+          done(Error{
+              stored.error().kind, stored.error().os_errno,
+              "the submit could not be stored, nothing was changed: " + stored.error().message});
+        }
+        for (const EngineEvent& e : std::exchange(deferred_, {})) on_engine(e);
+      });
 }
 
 /// A new sweep, in whose folder results of others may lie.

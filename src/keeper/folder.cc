@@ -114,12 +114,14 @@ Result<os::HeldFolder> make_folder(const Folder& folder) {
   return os::HeldFolder::make(folder.out, 0777 & ~static_cast<mode_t>(folder.umask));
 }
 
-/// A root that was removed is made again, and is the one from then on.
+/// A root that was removed is made again, and is the one from then on for all that have it.
 Result<os::HeldFolder> make_folder_in(const Root& root, const Folder& folder) {
-  const bool is_new = !is_there(root.path) || !is_there(root.note);
+  const bool is_new = !is_there(root.path);
   Result<os::HeldFolder> made = make_folder(folder);
+  if (!made || root.note.empty()) return made;
+  if (is_new) os::forget_notes(root.note);
   // What can't be noted (the home is full, or gone) is no reason to start nothing.
-  if (made && is_new && !root.note.empty()) (void)os::note_folder(root.path, root.note);
+  if (!is_there(root.note)) (void)os::note_folder(root.path, root.note);
   return made;
 }
 

@@ -12,6 +12,7 @@
 #include <optional>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "os/clock.h"
 #include "os/fd.h"
@@ -77,11 +78,19 @@ Result<void> note_folder(const std::string& path, const std::string& note) {
     return {};
   }
   const std::string folder = parent_of(note);
+  (void)::mkdir(parent_of(folder).c_str(), 0700);
   if (::mkdir(folder.c_str(), 0700) < 0 && errno != EEXIST) return os_error("mkdir " + folder);
   std::ostringstream text;
   text << mark->inode << ' ' << mark->device_major << ' ' << mark->device_minor << ' ' << mark->boot
        << '\n';
   return write_file_atomic(note, text.str(), 0600, /*durable=*/false);
+}
+
+void forget_notes(const std::string& note) {
+  const std::string folder = parent_of(note);
+  const Result<std::vector<std::string>> names = list_dir(folder);
+  if (!names) return;
+  for (const std::string& name : *names) ::unlink((folder + "/" + name).c_str());
 }
 
 bool is_noted_folder(const std::string& path, const std::string& note) {

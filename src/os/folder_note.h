@@ -14,8 +14,11 @@
 namespace pergpu::os {
 
 /// Notes the folder that `path` leads to now; no note is left of one that can't be known again.
-/// Makes the folder that holds `note` (0700), and none above it.
+/// Makes the folder that holds `note` (0700), and the one above it, but none above that.
 Result<void> note_folder(const std::string& path, const std::string& note);
+
+/// Removes all notes that lie beside this one, and this one: of a folder that is gone.
+void forget_notes(const std::string& note);
 
 /// False: another folder lies at `path` than the one noted.  True also where nothing is noted, and
 /// where nothing lies at `path`.

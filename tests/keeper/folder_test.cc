@@ -243,7 +243,8 @@ TEST_F(AttemptFolder, PreparingAheadReplacesNothing) {
 
 TEST_F(AttemptFolder, InARootThatWasReplacedNothingIsTouched) {
   const std::string root = folder_.path() + "/runs";
-  const Root noted{.path = root, .note = folder_.path() + "/roots/1"};
+  const Root noted{.path = root, .note = folder_.path() + "/roots/a/1"};
+  const Root of_another{.path = root, .note = folder_.path() + "/roots/a/2"};
   Start start = this->start(3, 1);
   start.root = noted;
   const auto claim = [&] { return claim_folder(start).failure; };
@@ -263,10 +264,12 @@ TEST_F(AttemptFolder, InARootThatWasReplacedNothingIsTouched) {
   std::filesystem::remove(root);
   std::filesystem::rename(root + ".away", root);
   EXPECT_FALSE(claim()) << "it is back";
+  EXPECT_TRUE(prepare_ahead(start.folder, of_another));
 
   std::filesystem::remove_all(root);
   EXPECT_TRUE(prepare_ahead(start.folder, noted)) << "one that was removed is made again";
   EXPECT_FALSE(claim()) << "and is the one from then on";
+  EXPECT_TRUE(prepare_ahead(start.folder, of_another)) << "for others, too";
   EXPECT_FALSE(claim_folder(this->start(4, 1)).failure) << "of a coordinator that notes none";
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "fixture.h"
 
@@ -15,7 +16,7 @@ namespace {
 struct FolderNote : ::testing::Test {
   TempDir dir;
   std::string root = dir / "root";
-  std::string note = dir / "notes/1";
+  std::string note = dir / "notes/a/1";
 
   void SetUp() override {
     ASSERT_TRUE(make_dirs(root, 0755));
@@ -52,7 +53,7 @@ TEST_F(FolderNote, CanBeNotedAgain) {
 }
 
 TEST_F(FolderNote, WhatIsNotNotedMayBeAnyFolder) {
-  EXPECT_TRUE(is_noted_folder(root, dir / "notes/2"));
+  EXPECT_TRUE(is_noted_folder(root, dir / "notes/a/2"));
   ASSERT_TRUE(write_file_atomic(note, "no note", 0600, false));
   EXPECT_TRUE(is_noted_folder(root, note));
   ASSERT_TRUE(write_file_atomic(note, "", 0600, false));
@@ -70,8 +71,16 @@ TEST_F(FolderNote, OfAnotherBootOnlyTheInodeCounts) {
   EXPECT_FALSE(is_noted_folder(root, note));
 }
 
+TEST_F(FolderNote, AllNotesOfOneFolderAreForgottenTogether) {
+  ASSERT_TRUE(note_folder(root, dir / "notes/a/2"));
+  ASSERT_TRUE(note_folder(root, dir / "notes/b/1"));
+  forget_notes(note);
+  EXPECT_EQ(*list_dir(dir / "notes/a"), std::vector<std::string>());
+  EXPECT_TRUE(exists(dir / "notes/b/1"));
+}
+
 TEST_F(FolderNote, MakesNoHomeAgain) {
-  EXPECT_FALSE(note_folder(root, dir / "no/notes/1"));
+  EXPECT_FALSE(note_folder(root, dir / "no/notes/a/1"));
   EXPECT_FALSE(exists(dir / "no"));
 }
 
