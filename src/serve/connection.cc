@@ -5,6 +5,10 @@
 //
 // A connection has kPatience for the next whole request, or for taking what is written; a stream
 // has none while there is nothing to take.
+//
+// Closing a socket with unread bytes resets the connection, and the client may lose the answer that
+// it hasn't read yet.  So the last answer is followed by an end of our half, and what the client
+// still sends is read and thrown away until it closes, too, for kDraining at most.
 #include "serve/connection.h"
 
 #include <sys/epoll.h>
@@ -20,6 +24,7 @@ namespace pergpu::serve {
 namespace {
 
 constexpr std::int64_t kPatience = 60'000'000'000;
+constexpr std::int64_t kDraining = 5'000'000'000;
 constexpr std::size_t kReadBytes = 16u << 10;
 
 std::int64_t now_s() { return os::RealClock().now().wall_ns / 1'000'000'000; }
@@ -51,8 +56,8 @@ Result<void> Connection::start() {
 void Connection::arm() {
   if (deadline_ != 0) loop_.cancel(deadline_);
   deadline_ = 0;
-  if (exchange_ && pending() == 0) return;  // it is we who are slow
-  deadline_ = loop_.at(os::boot_now_ns() + kPatience, [this] {
+  if (exchange_ && pending() == 0 && !is_draining_) return;  // it is we who are slow
+  deadline_ = loop_.at(os::boot_now_ns() + (is_draining_ ? kDraining : kPatience), [this] {
     deadline_ = 0;
     const std::shared_ptr<Connection> alive = shared_from_this();
     close();
@@ -77,7 +82,7 @@ void Connection::read() {
   const ssize_t n = ::recv(fd_.get(), block.data(), block.size(), 0);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0) return close();
-  if (is_streaming_) return;  // nothing that a client may say then has a meaning
+  if (is_streaming_ || is_draining_) return;  // nothing that a client may say then has a meaning
   parser_.add({block.data(), static_cast<std::size_t>(n)});
   take_request();
 }
@@ -150,7 +155,7 @@ void Connection::flush() {
   }
   out_.clear();
   sent_ = 0;
-  if (is_last_) return close();
+  if (is_last_) return drain();
   arm();
   if (exchange_ && exchange_->on_drained) exchange_->on_drained();
   if (is_closed_) return;
@@ -158,12 +163,21 @@ void Connection::flush() {
   if (!is_closed_) set_interest();
 }
 
+/// The answer is out; the client learns so, and may take its time to stop sending.
+void Connection::drain() {
+  if (std::exchange(is_draining_, true)) return;
+  if (::shutdown(fd_.get(), SHUT_WR) < 0) return close();
+  arm();
+  set_interest();
+}
+
 void Connection::set_interest() {
   if (is_closed_) return;
-  const bool reads = !is_last_ && (!exchange_ || is_streaming_);
+  const bool reads = is_draining_ || (!is_last_ && (!exchange_ || is_streaming_));
   const bool answers = exchange_ && !is_streaming_;
-  const std::uint32_t wanted = (reads ? EPOLLIN : 0u) | (answers ? EPOLLRDHUP : 0u) |
-                               (pending() > 0 || is_last_ ? EPOLLOUT : 0u);
+  const bool writes = !is_draining_ && (pending() > 0 || is_last_);
+  const std::uint32_t wanted =
+      (reads ? EPOLLIN : 0u) | (answers ? EPOLLRDHUP : 0u) | (writes ? EPOLLOUT : 0u);
   if (wanted == interest_) return;
   interest_ = wanted;
   // Cannot fail for a watched descriptor.

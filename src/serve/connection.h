@@ -44,6 +44,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void take_request();
   void set_interest();
   void arm();
+  void drain();
   void close();
 
   os::Loop& loop_;
@@ -56,7 +57,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::uint32_t interest_ = 0;
   os::Loop::TimerId deadline_ = 0;
   bool is_streaming_ = false;
-  bool is_last_ = false;  // close when everything is written
+  bool is_last_ = false;      // close when everything is written
+  bool is_draining_ = false;  // everything is written; what the client still sends is thrown away
   bool is_closed_ = false;
 };
 

@@ -168,6 +168,11 @@ def test_who_has_neither_session_nor_token_is_told_nothing(server):
     assert status == 200 and "Set-Cookie" not in fields, "the page itself tells nothing"
 
 
+def test_a_body_that_is_too_long_is_refused_in_words(server):
+    status, _, body = server.ask("POST", "/api/login", server.origin(), "x" * (8 << 20))
+    assert status == 413 and b"too long" in body
+
+
 def test_other_hosts_origins_and_methods_are_refused(home, server):
     home.submit(grid("work", 1, STAMPS), "--lanes", 1)
     action = {**server.token(), "Content-Type": "application/json"}

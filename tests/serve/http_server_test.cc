@@ -243,6 +243,21 @@ TEST_F(HttpServerTest, NonsenseIsRefusedAndTheConnectionEnds) {
   EXPECT_TRUE(text.starts_with("HTTP/1.1 400 ")) << text;
 }
 
+TEST_F(HttpServerTest, ABodyThatIsTooLongIsRefusedInWordsThatArrive) {
+  answer_ = [](const std::shared_ptr<Exchange>&) { FAIL() << "no request has come"; };
+  std::string text;
+  run([&] {
+    const os::UniqueFd fd = connect();
+    const std::string body(std::size_t{8} << 20, 'x');
+    send(fd, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: " + std::to_string(body.size()) +
+                 "\r\n\r\n");
+    send(fd, body);  // as Python's http.client does: the answer is read when all was sent
+    text = read_until(fd, "never");
+  });
+  EXPECT_TRUE(text.starts_with("HTTP/1.1 413 ")) << text;
+  EXPECT_NE(text.find("the body of the request is too long"), text.npos);
+}
+
 TEST_F(HttpServerTest, APortThatSomebodyHasIsBusy) {
   const auto again = os::listen_loopback(port_);
   ASSERT_FALSE(again);
