@@ -77,6 +77,7 @@ void WebApp::answer(const Exchange& exchange) {
   if (const std::optional<HttpResponse> refusal = serve::refuse(request, rules_)) {
     return exchange->reply(*refusal);
   }
+  if (serve::has_secret(request, rules_)) exchange->let_in();
   if (request.path == serve::kLoginPath && request.method == "POST") return login(exchange);
   if (request.path == "/metrics") return send_metrics(exchange);
   const Words path = parts_of(request.path);
@@ -95,6 +96,7 @@ void WebApp::login(const Exchange& exchange) {
         "This link was used before, or is another server's. `pergpu serve` prints a new one each "
         "time one is used."));
   }
+  exchange->let_in();
   exchange->reply({.type = "application/json",
                    .body = to_line({{"schema", 1}, {"session", rules_.session}}) + "\n"});
   make_link();

@@ -196,6 +196,9 @@ void Exchange::write(std::string_view bytes) {
 void Exchange::end_stream() {
   if (connection_ != nullptr) connection_->end_stream();
 }
+void Exchange::let_in() {
+  if (connection_ != nullptr) connection_->let_in();
+}
 std::size_t Exchange::pending() const {
   return connection_ != nullptr ? connection_->pending() : 0;
 }

@@ -37,6 +37,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void end_stream();
   std::size_t pending() const { return out_.size() - sent_; }
 
+  /// Its client has sent the session or the token.
+  void let_in() { is_let_in_ = true; }
+  bool is_let_in() const { return is_let_in_; }
+  int fd() const { return fd_.get(); }
+  /// At once.  REQUIRES: the caller holds it until this returns.
+  void close();
+
  private:
   void on_ready(std::uint32_t events);
   void read();
@@ -45,7 +52,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void set_interest();
   void arm();
   void drain();
-  void close();
 
   os::Loop& loop_;
   os::UniqueFd fd_;
@@ -59,6 +65,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool is_streaming_ = false;
   bool is_last_ = false;      // close when everything is written
   bool is_draining_ = false;  // everything is written; what the client still sends is thrown away
+  bool is_let_in_ = false;
   bool is_closed_ = false;
 };
 

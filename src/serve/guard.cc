@@ -45,6 +45,11 @@ bool is_same_secret(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
+bool has_secret(const HttpRequest& request, const GuardRules& rules) {
+  const std::string_view bearer = bearer_of(request);
+  return is_same_secret(bearer, rules.secret) || is_same_secret(bearer, rules.session);
+}
+
 std::optional<HttpResponse> refuse(const HttpRequest& request, const GuardRules& rules) {
   // Another name for this address is a site that points its own name here (DNS rebinding).
   if (!is_one_of(rules.hosts, request.field("host"))) {

@@ -26,6 +26,9 @@ inline constexpr std::string_view kLoginPath = "/api/login";
 /// What to answer a request that is not let through; nullopt: it may pass.
 std::optional<HttpResponse> refuse(const HttpRequest& request, const GuardRules& rules);
 
+/// It comes with the token or the session.
+bool has_secret(const HttpRequest& request, const GuardRules& rules);
+
 /// Takes as long for a near miss as for a far one.
 bool is_same_secret(std::string_view a, std::string_view b);
 

@@ -2,17 +2,26 @@
 #include "serve/http_server.h"
 
 #include <sys/epoll.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "os/tcp.h"
+#include "os/tcp_owners.h"
 #include "serve/connection.h"
+#include "serve/crowd.h"
 
 namespace pergpu::serve {
 namespace {
 
 constexpr std::size_t kMostConnections = 128;
+/// Those that wait longer are taken in the next turn of the loop.
+constexpr int kMostAtOnce = 64;
 
 }  // namespace
 
@@ -20,22 +29,56 @@ struct HttpServer::Impl {
   Impl(os::Loop& on, os::UniqueFd socket, Handler call)
       : loop(on), listener(std::move(socket)), handler(std::move(call)) {}
 
+  struct Held {
+    std::shared_ptr<Connection> connection;
+    std::optional<uid_t> uid = std::nullopt;  // of the client; found out when it is needed
+  };
+
   os::Loop& loop;
   os::UniqueFd listener;
   Handler handler;
-  std::map<Connection*, std::shared_ptr<Connection>> connections;
+  std::uint64_t last_number = 0;
+  std::map<std::uint64_t, Held> connections;  // the oldest first
 
   void accept() {
-    for (;;) {
+    for (int i = 0; i < kMostAtOnce; ++i) {
       Result<os::UniqueFd> fd = os::accept_tcp(listener.get());
-      if (!fd) return;  // none waits; or no descriptor is left, and one was turned away
-      if (connections.size() >= kMostConnections) continue;
-      auto connection = std::make_shared<Connection>(
-          loop, std::move(*fd),
-          Connection::Callbacks{.on_request = handler,
-                                .on_close = [this](Connection& c) { connections.erase(&c); }});
-      if (connection->start()) connections.emplace(connection.get(), connection);
+      if (!fd) {
+        // None waits; or no descriptor is left, and one was turned away: the next one has room.
+        const int why = fd.error().os_errno;
+        if (why == EMFILE || why == ENFILE) make_room();
+        return;
+      }
+      add(std::move(*fd));
+      if (connections.size() <= kMostConnections || make_room()) continue;
+      const std::shared_ptr<Connection> newest = connections.rbegin()->second.connection;
+      newest->close();
     }
+  }
+
+  void add(os::UniqueFd fd) {
+    const std::uint64_t number = ++last_number;
+    auto connection = std::make_shared<Connection>(
+        loop, std::move(fd),
+        Connection::Callbacks{.on_request = handler, .on_close = [this, number](Connection&) {
+                                connections.erase(number);
+                              }});
+    if (connection->start()) connections.emplace(number, Held{.connection = connection});
+  }
+
+  /// False: there is nobody to send away.
+  bool make_room() {
+    const os::TcpOwners owners = os::TcpOwners::read();
+    std::vector<Guest> guests;
+    std::vector<std::shared_ptr<Connection>> all;
+    for (auto& [number, held] : connections) {
+      if (!held.uid) held.uid = owners.of_peer(held.connection->fd());
+      guests.push_back({.uid = held.uid, .is_let_in = held.connection->is_let_in()});
+      all.push_back(held.connection);
+    }
+    const std::vector<std::size_t> leaving = to_close(guests, ::geteuid());
+    for (const std::size_t index : leaving) all[index]->close();
+    return !leaving.empty();
   }
 };
 

@@ -38,6 +38,9 @@ class Exchange {
   /// Bytes that were written and that the kernel has not taken.
   std::size_t pending() const;
 
+  /// The client has shown that it may ask: its connection isn't closed to make room for others.
+  void let_in();
+
   bool is_gone() const { return connection_ == nullptr; }
   /// Called from the loop, once, when the client has gone or the server ends.
   std::function<void()> on_gone = {};
@@ -54,7 +57,8 @@ class HttpServer {
  public:
   using Handler = std::function<void(const std::shared_ptr<Exchange>& exchange)>;
 
-  /// Serves what connects to `listener`.  The loop outlives the server.
+  /// Serves what connects to `listener`.  The loop outlives the server.  Of too many connections
+  /// those of other users that weren't let in are closed, the oldest first (serve/crowd.h).
   static Result<std::unique_ptr<HttpServer>> open(os::Loop& loop, os::UniqueFd listener,
                                                   Handler handler);
   ~HttpServer();

@@ -5,6 +5,8 @@ import json
 import os
 import signal
 import stat
+import subprocess
+import sys
 import time
 import urllib.parse
 
@@ -166,6 +168,43 @@ def test_who_has_neither_session_nor_token_is_told_nothing(server):
         assert server.ask("GET", "/api/hello", fields)[0] == 401
     status, fields, _ = server.ask("GET", "/")
     assert status == 200 and "Set-Cookie" not in fields, "the page itself tells nothing"
+
+
+CROWD = """
+import socket, sys, time
+held = []
+for _ in range(400):
+    held.append(socket.create_connection(("127.0.0.1", int(sys.argv[1])), 20))
+print("full", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be another user")
+def test_idle_connections_of_another_user_shut_nobody_out(server):
+    # Two of the owner's that were not let in yet: no session, no token, older than all others.
+    early = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=DEADLINE) for _ in range(2)]
+    for connection in early:
+        connection.connect()
+    crowd = subprocess.Popen(
+        [os.path.realpath(sys.executable), "-c", CROWD, str(server.port)],
+        user=61001, group=61001, extra_groups=[], stdout=subprocess.PIPE, text=True,
+    )
+    try:
+        assert crowd.stdout.readline() == "full\n"
+        session = server.log_in()
+        for fields in (session, server.token()):
+            assert server.ask("GET", "/api/hello", fields)[0] == 200
+        for connection in early:
+            connection.request("GET", "/api/hello", headers=session)
+            response = connection.getresponse()
+            assert response.status == 200, "the connections of the page's owner stay"
+            response.read()
+            connection.close()
+    finally:
+        crowd.kill()
+        crowd.wait()
+        crowd.stdout.close()
 
 
 def test_a_body_that_is_too_long_is_refused_in_words(server):

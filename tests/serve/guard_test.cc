@@ -41,6 +41,20 @@ TEST(Guard, OwnPageIsLetThrough) {
   EXPECT_EQ(status_of(post()), 200);
 }
 
+TEST(Guard, TheSessionAndTheTokenAreSecretsAndNothingElse) {
+  HttpRequest request = get("/");
+  EXPECT_TRUE(has_secret(request, rules()));
+  request.fields["authorization"] = "Bearer " + kSecret;
+  EXPECT_TRUE(has_secret(request, rules()));
+  for (const std::string& wrong :
+       {std::string(), kSecret, std::string("Bearer "), "Bearer " + kSecret + "a"}) {
+    request.fields["authorization"] = wrong;
+    EXPECT_FALSE(has_secret(request, rules())) << wrong;
+  }
+  request.fields.erase("authorization");
+  EXPECT_FALSE(has_secret(request, rules()));
+}
+
 TEST(Guard, AnotherHostIsRefusedWhateverElseIsRight) {
   for (const char* host : {"", "evil.example:7171", "127.0.0.1", "127.0.0.1:7172",
                            "127.0.0.1:7171.evil.example", "LOCALHOST:7171"}) {

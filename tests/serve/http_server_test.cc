@@ -243,6 +243,31 @@ TEST_F(HttpServerTest, NonsenseIsRefusedAndTheConnectionEnds) {
   EXPECT_TRUE(text.starts_with("HTTP/1.1 400 ")) << text;
 }
 
+TEST_F(HttpServerTest, TooManyIdleConnectionsShutNobodyOutThatWasLetIn) {
+  answer_ = [](const std::shared_ptr<Exchange>& exchange) {
+    if (exchange->request().path == "/in") exchange->let_in();
+    exchange->reply({.body = "[answer]"});
+  };
+  std::string before, after, fresh, oldest;
+  run([&] {
+    const os::UniqueFd known = connect();
+    send(known, "GET /in HTTP/1.1\r\nHost: h\r\n\r\n");
+    before = read_until(known, "[answer]");
+    std::vector<os::UniqueFd> idle;
+    for (int i = 0; i < 300; ++i) idle.push_back(connect());
+    const os::UniqueFd late = connect();
+    send(late, "GET /late HTTP/1.1\r\nHost: h\r\n\r\n");
+    fresh = read_until(late, "[answer]");
+    oldest = read_until(idle.front(), "never");  // returns: it was closed
+    send(known, "GET /in HTTP/1.1\r\nHost: h\r\n\r\n");
+    after = read_until(known, "[answer]");
+  });
+  EXPECT_TRUE(before.starts_with("HTTP/1.1 200 ")) << before;
+  EXPECT_TRUE(fresh.starts_with("HTTP/1.1 200 ")) << fresh;
+  EXPECT_TRUE(after.starts_with("HTTP/1.1 200 ")) << after;
+  EXPECT_EQ(oldest, "");
+}
+
 TEST_F(HttpServerTest, ABodyThatIsTooLongIsRefusedInWordsThatArrive) {
   answer_ = [](const std::shared_ptr<Exchange>&) { FAIL() << "no request has come"; };
   std::string text;
