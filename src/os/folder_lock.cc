@@ -11,11 +11,12 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "os/file.h"
 #include "os/folder_walk.h"
-#include "os/lock.h"
+#include "os/lock_holder.h"
 #include "os/real_path.h"
 
 namespace pergpu::os {
@@ -57,14 +58,9 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-std::string process_words(const struct stat& st, bool shared) {
-  const pid_t pid = lock_holder(st, shared);
-  if (pid <= 0) return "another process";
-  struct stat process = {};
-  const std::string proc = "/proc/" + std::to_string(pid);
-  std::string words = "process " + std::to_string(pid);
-  if (::stat(proc.c_str(), &process) == 0) words += " of uid " + std::to_string(process.st_uid);
-  return words;
+std::string process_words(const struct stat& st) {
+  const std::optional<LockHolder> holder = find_lock_holder(st);
+  return holder ? words_of(*holder) : "another process";
 }
 
 /// Somebody has the log of an attempt as output.
@@ -89,11 +85,11 @@ bool has_shared_lock(int fd) {
 std::string holder_of(int fd, const std::string& path) {
   struct stat st = {};
   if (::fstat(fd, &st) < 0) return "another process";
-  if (has_shared_lock(fd)) return process_words(st, true) + ", by a shared lock on " + path;
+  if (has_shared_lock(fd)) return process_words(st) + ", by a shared lock on " + path;
   std::array<char, kLongestName> name{};
   // With a second name it may be somebody's file, whose text is nobody's business.
   const ssize_t size = is_lock_file(st) ? ::pread(fd, name.data(), name.size(), 0) : 0;
-  if (size <= 0) return process_words(st, false);
+  if (size <= 0) return process_words(st);
   return printable(std::string_view(name.data(), static_cast<std::size_t>(size)));
 }
 

@@ -5,14 +5,13 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
-#include <sstream>
+#include <optional>
 
 #include "os/file.h"
+#include "os/lock_holder.h"
 
 namespace pergpu::os {
 
@@ -26,23 +25,18 @@ void write_note(int fd, std::string_view note) {
   if (::ftruncate(fd, 0) == 0) (void)!::pwrite(fd, note.data(), note.size(), 0);
 }
 
+/// The note, and the process where that is another program than those that write notes.
 std::string holder(int fd) {
-  std::array<char, kLongestNote> note;
-  const ssize_t size = ::pread(fd, note.data(), note.size(), 0);
-  return size > 0 ? std::string(note.data(), static_cast<std::size_t>(size)) : "another process";
-}
-
-pid_t holder_in(const std::string& locks, const std::string& inode, bool shared) {
-  std::istringstream lines(locks);
-  for (std::string line; std::getline(lines, line);) {
-    // 3: FLOCK  ADVISORY  WRITE 4711 00:19:42 0 EOF
-    std::istringstream fields(line);
-    std::string number, type, advice, access, where;
-    pid_t pid = 0;
-    if (!(fields >> number >> type >> advice >> access >> pid >> where)) continue;
-    if (type == "FLOCK" && access == (shared ? "READ" : "WRITE") && where == inode) return pid;
-  }
-  return 0;
+  std::array<char, kLongestNote> buffer;
+  const ssize_t size = ::pread(fd, buffer.data(), buffer.size(), 0);
+  const std::string note(buffer.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+  struct stat file {};
+  std::optional<LockHolder> process;
+  if (::fstat(fd, &file) == 0) process = find_lock_holder(file);
+  if (note.empty()) return process ? words_of(*process) : "another process";
+  const bool is_its_note = !process || process->pid == ::getpid() || process->program.empty() ||
+                           process->program.starts_with("pergpu");
+  return is_its_note ? note : note + " (now: " + words_of(*process) + ")";
 }
 
 }  // namespace
@@ -72,16 +66,17 @@ Result<FileLock> FileLock::try_lock(const std::string& path, std::string_view no
 }
 
 pid_t lock_holder(const struct stat& file, bool shared) {
-  std::array<char, 64> inode{};
-  std::snprintf(inode.data(), inode.size(), "%02x:%02x:%llu", major(file.st_dev),
-                minor(file.st_dev), static_cast<unsigned long long>(file.st_ino));
+  const std::string where = where_of(file);
   // The kernel gives the list out a page at a time and counts entries in between: one that stands
   // behind a page's end is left out when an earlier one ends at that moment.
   constexpr int kLooks = 3;
   for (int look = 0; look < kLooks; ++look) {
     const Result<std::string> locks = read_file("/proc/locks", 16u << 20);
     if (!locks) return 0;
-    if (const pid_t pid = holder_in(*locks, inode.data(), shared); pid > 0) return pid;
+    for (const ListedLock& lock : locks_in(*locks, where)) {
+      const bool is_asked = lock.kind == "FLOCK" && lock.access == (shared ? "READ" : "WRITE");
+      if (is_asked && lock.pid > 0) return lock.pid;
+    }
   }
   return 0;
 }
