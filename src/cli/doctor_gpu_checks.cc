@@ -403,11 +403,16 @@ Findings leases(const DoctorFacts& facts) {
     }
     const std::string user =
         holder->second.uid ? user_of(facts, *holder->second.uid) : std::string("another user");
-    findings.push_back({.state = State::Note,
-                        .what = fmt::format("{}: {}", gpu_name(gpu),
-                                            gpu::lease_words(holder->second, facts.uid, user)),
-                        .why = "your jobs get their turn on it at the end of a job",
-                        .mend = ""});
+    const bool has_turns = gpu::is_pergpu(holder->second);
+    findings.push_back(
+        {.state = State::Note,
+         .what = fmt::format("{}: {}", gpu_name(gpu),
+                             gpu::lease_words(holder->second, facts.uid, user)),
+         .why = has_turns ? "your jobs get their turn on it at the end of a job"
+                          : "no job of yours starts on it as long as that process has the lock",
+         .mend = has_turns ? std::string()
+                           : fmt::format("ask {} to end process {}", user,
+                                         holder->second.pid.value_or(0))});
   }
   if (leases.is_chosen) {
     findings.push_back({.state = State::Note,

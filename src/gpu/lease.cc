@@ -14,7 +14,7 @@
 #include <cstdlib>
 
 #include "os/file.h"
-#include "os/lock.h"
+#include "os/lock_holder.h"
 
 namespace pergpu::gpu {
 
@@ -327,17 +327,25 @@ std::string LeaseFolder::fault(const std::string& uuid) const {
 LeaseHolder LeaseFolder::holder(const std::string& uuid) const {
   struct stat file = {};
   if (!check_uuid(uuid) || ::lstat((path_ + "/" + uuid).c_str(), &file) != 0) return {};
-  const pid_t pid = os::lock_holder(file);
-  if (pid == 0) return {};
-  LeaseHolder holder{.pid = pid};
-  struct stat process = {};
-  if (::stat(fmt::format("/proc/{}", pid).c_str(), &process) == 0) holder.uid = process.st_uid;
-  return holder;
+  std::optional<os::LockHolder> found = os::find_lock_holder(file);
+  if (!found) return {};
+  return {.pid = found->pid, .uid = found->uid, .program = std::move(found->program)};
+}
+
+bool is_pergpu(const LeaseHolder& holder) {
+  return holder.program.empty() || holder.program.starts_with("pergpu");
 }
 
 std::string lease_words(const LeaseHolder& holder, uid_t me, const std::string& user_name) {
-  if (!holder.uid) return "used by another user (pergpu)";
-  if (*holder.uid == me) {
+  if (!holder.uid) {
+    return "used by a process that isn't visible here: of another user, or in another container";
+  }
+  const bool is_mine = *holder.uid == me;
+  if (!is_pergpu(holder)) {
+    return fmt::format("locked by {}, process {} of {}, which isn't pergpu", holder.program,
+                       holder.pid.value_or(0), is_mine ? "yours" : user_name);
+  }
+  if (is_mine) {
     return fmt::format("held by another pergpu of yours (pid {})", holder.pid.value_or(0));
   }
   return fmt::format("used by {} (pergpu)", user_name);

@@ -44,11 +44,14 @@ class Lease {
   os::UniqueFd fd_;
 };
 
-/// Who holds a lease, as far as /proc tells.
+/// Who holds a lease, as far as /proc shows it.
 struct LeaseHolder {
   std::optional<pid_t> pid = std::nullopt;
   std::optional<uid_t> uid = std::nullopt;
+  std::string program = {};  // the name that ps shows; "": unknown
 };
+/// False: another program has locked the file, and follows none of the rules above.
+bool is_pergpu(const LeaseHolder& holder);
 
 class LeaseFolder {
  public:
@@ -76,7 +79,7 @@ class LeaseFolder {
   /// Somebody waits for the lease.  REQUIRES: the caller holds it and waits for it no longer.
   bool contended(const std::string& uuid) const;
 
-  /// From /proc/locks; empty fields where the holder is not visible from here.  Reads /proc: for
+  /// Of whatever program; empty fields where the holder is not visible from here.  Reads /proc: for
   /// words, not for decisions.
   LeaseHolder holder(const std::string& uuid) const;
 
@@ -96,8 +99,9 @@ class LeaseFolder {
   std::string path_;
 };
 
-/// "used by alice (pergpu)", "used by another user": what others are shown, nothing of the jobs.
-/// `me` is the asking uid: "held by a process of yours (pid 4711)".
+/// "used by alice (pergpu)": what others are shown, nothing of the jobs.  `me` is the asking uid:
+/// "held by another pergpu of yours (pid 4711)".  Of another program: "locked by flock, process
+/// 4711 of alice, which isn't pergpu".
 std::string lease_words(const LeaseHolder& holder, uid_t me, const std::string& user_name);
 
 }  // namespace pergpu::gpu

@@ -231,6 +231,9 @@ TEST(DoctorLeases, OthersAreNamedAndOursAreFine) {
   DoctorFacts facts = good_machine();
   facts.leases.holders = {{"GPU-0", {.pid = 5, .uid = 1000}}, {"GPU-1", {.pid = 6, .uid = 1001}}};
   EXPECT_TRUE(is(facts, "leases", State::Note, "gpu1: used by bob (pergpu)"));
+  facts.leases.holders["GPU-1"].program = "flock";
+  EXPECT_TRUE(is(facts, "leases", State::Note, "gpu1: locked by flock, process 6 of bob",
+                 "ask bob to end process 6"));
   facts.leases.holders.erase("GPU-1");
   EXPECT_TRUE(is(facts, "leases", State::Ok, "you have gpu0"));
   facts.leases.is_chosen = true;

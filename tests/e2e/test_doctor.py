@@ -142,7 +142,7 @@ def test_a_lease_of_ours_is_fine(gpus, machine):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs a second user")
-def test_a_lease_of_another_user_is_named(gpus, machine):
+def test_another_program_of_another_user_that_has_a_lease_is_named(gpus, machine):
     path = f"{gpus.world.root}/locks/{uuid(1)}"
     with open(path, "w"):
         os.chmod(path, 0o644)
@@ -151,7 +151,7 @@ def test_a_lease_of_another_user_is_named(gpus, machine):
         inode = f":{os.stat(path).st_ino} "
         wait_until(lambda: inode in read("/proc/locks"), "the lock")
         words = [finding["what"] for finding in of(doctor(gpus), "leases")]
-        assert "gpu1: used by uid 12345 (pergpu)" in words
+        assert f"gpu1: locked by flock, process {other.pid} of uid 12345, which isn't pergpu" in words
     finally:
         subprocess.run(["pkill", "-P", str(other.pid)], check=True)
         other.wait()

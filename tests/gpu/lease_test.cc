@@ -149,9 +149,32 @@ TEST_F(LeaseTest, NamesTheHolder) {
 
 TEST(LeaseWords, TellTheUserAndNothingOfTheJobs) {
   EXPECT_EQ(lease_words({.pid = 7, .uid = 1001}, 1002, "alice"), "used by alice (pergpu)");
-  EXPECT_EQ(lease_words({}, 1002, ""), "used by another user (pergpu)");
+  EXPECT_EQ(lease_words({}, 1002, ""),
+            "used by a process that isn't visible here: of another user, or in another container");
   EXPECT_EQ(lease_words({.pid = 7, .uid = 1002}, 1002, "me"),
             "held by another pergpu of yours (pid 7)");
+}
+
+TEST(LeaseWords, NameAnyOtherProgramAsSuch) {
+  const LeaseHolder holder{.pid = 7, .uid = 1001, .program = "flock"};
+  EXPECT_EQ(lease_words(holder, 1002, "alice"),
+            "locked by flock, process 7 of alice, which isn't pergpu");
+  EXPECT_EQ(lease_words(holder, 1001, "alice"),
+            "locked by flock, process 7 of yours, which isn't pergpu");
+  for (const char* program : {"", "pergpu", "pergpu-keeper"}) {
+    EXPECT_TRUE(is_pergpu({.pid = 7, .uid = 1001, .program = program})) << program;
+  }
+}
+
+TEST_F(LeaseTest, NamesAHolderWithASharedLock) {
+  const Result<os::UniqueFd> fd = folder_.open_lock(kUuid);
+  ASSERT_TRUE(fd);
+  const os::UniqueFd other(::open((folder_.path() + "/" + kUuid).c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::flock(other.get(), LOCK_SH | LOCK_NB), 0);
+  ASSERT_EQ(folder_.take(kUuid).error().kind, ErrorKind::Busy);
+  const LeaseHolder holder = folder_.holder(kUuid);
+  EXPECT_EQ(holder.pid, ::getpid());
+  EXPECT_FALSE(is_pergpu(holder)) << holder.program;
 }
 
 TEST_F(LeaseTest, SymlinkFifoFolderAndHardLinkAreRefused) {
