@@ -12,6 +12,9 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <utility>
+
+#include "gpu/yield_patience.h"
 
 namespace pergpu::gpu {
 
@@ -26,8 +29,6 @@ constexpr std::array<milliseconds, 3> kAfterClose{milliseconds{1}, milliseconds{
                                                   milliseconds{20}};
 /// For events that never come: a lost inotify queue, a replaced file.
 constexpr milliseconds kFallback{1'000};
-/// How long a waiter may take to react before it counts as stopped.
-constexpr milliseconds kYield{250};
 
 }  // namespace
 
@@ -39,7 +40,8 @@ struct LeaseWatch::Impl {
     int wanted_watch = -1;
     bool wanting = false;  // LOCK_SH on `wanted` is held
     int want_failures = 0;
-    bool yielding = false;
+    bool yielding = false;                  // waits for another one to take it
+    bool has_yielded = false;               // the next try shows whether another one took it
     std::size_t step = kAfterClose.size();  // next delay after a close; past the end: kFallback
     std::optional<os::Loop::TimerId> timer = std::nullopt;
   };
@@ -64,6 +66,7 @@ struct LeaseWatch::Impl {
   Callback callback;
   os::UniqueFd inotify = {};
   std::map<std::string, Wait> waits = {};
+  YieldPatience patience = {};
 };
 
 void LeaseWatch::Impl::arm(const std::string& uuid, Wait& wait, milliseconds delay) {
@@ -73,8 +76,10 @@ void LeaseWatch::Impl::arm(const std::string& uuid, Wait& wait, milliseconds del
   wait.timer = loop.at(when, [this, uuid] {
     const auto entry = waits.find(uuid);
     if (entry == waits.end()) return;
-    entry->second.timer.reset();
-    entry->second.yielding = false;
+    Wait& due = entry->second;
+    due.timer.reset();
+    const bool is_over = std::exchange(due.yielding, false);
+    if (is_over) patience.in_vain(uuid);
     try_now(uuid);
   });
 }
@@ -83,7 +88,9 @@ void LeaseWatch::Impl::try_now(const std::string& uuid) {
   const auto entry = waits.find(uuid);
   Wait& wait = entry->second;
   Result<Lease> lease = attempt(uuid, wait);
-  if (!lease && lease.error().kind == ErrorKind::Busy) {
+  const bool is_busy = !lease && lease.error().kind == ErrorKind::Busy;
+  if (std::exchange(wait.has_yielded, false) && is_busy) patience.taken(uuid);
+  if (is_busy) {
     const bool soon = wait.step < kAfterClose.size();
     arm(uuid, wait, soon ? kAfterClose[wait.step++] : kFallback);
     return;
@@ -208,11 +215,11 @@ void LeaseWatch::wait_for(const std::string& uuid, Manner manner) {
   const auto [entry, is_new] = impl_->waits.try_emplace(uuid);
   if (!is_new) return;
   Impl::Wait& wait = entry->second;
-  wait.yielding = manner == Manner::AfterYield;
+  wait.yielding = wait.has_yielded = manner == Manner::AfterYield;
   // Announced at once: another user's contended() may come before the first try.  What fails here
   // fails again at the first try, which reports it.
   if (impl_->open_files(uuid, wait)) impl_->want(wait);
-  impl_->arm(uuid, wait, wait.yielding ? kYield : milliseconds{0});
+  impl_->arm(uuid, wait, wait.yielding ? impl_->patience.of(uuid) : milliseconds{0});
 }
 
 void LeaseWatch::stop(const std::string& uuid) {

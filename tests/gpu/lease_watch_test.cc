@@ -13,6 +13,7 @@
 #include <set>
 #include <sstream>
 
+#include "gpu/yield_patience.h"
 #include "support.h"
 
 namespace pergpu::gpu {
@@ -187,6 +188,27 @@ TEST_F(LeaseWatchTest, AfterYieldDoesNotWaitForAWaiterThatIsStopped) {
   watch_->wait_for(kUuid, LeaseWatch::Manner::AfterYield);
   held->release();
   loop_.run_until([&] { return !got_.empty(); });
+}
+
+TEST_F(LeaseWatchTest, AFalseWaiterCostsLessEachTime) {
+  Result<os::UniqueFd> false_waiter = folder_->open_wanted(kUuid);
+  ASSERT_TRUE(false_waiter);
+  ASSERT_EQ(::flock(false_waiter->get(), LOCK_SH | LOCK_NB), 0);
+  const auto hand_over = [&] {
+    Result<Lease> held = folder_->take(kUuid);
+    EXPECT_TRUE(held);
+    got_.clear();
+    const std::int64_t begin_ns = loop_.clock().now().boot_ns;
+    watch_->wait_for(kUuid, LeaseWatch::Manner::AfterYield);
+    held->release();
+    loop_.run_until([&] { return !got_.empty(); });
+    leases_.clear();
+    return (loop_.clock().now().boot_ns - begin_ns) / 1'000'000;
+  };
+  EXPECT_GE(hand_over(), YieldPatience::kMost.count());
+  std::int64_t total_ms = 0;
+  for (int i = 0; i < 20; ++i) total_ms += hand_over();
+  EXPECT_LT(total_ms, 10 * YieldPatience::kMost.count()) << "20 times";
 }
 
 // A coordinator in small: jobs of 4 ms on every GPU it can lease, hand-over as gpu/lease.h asks.
