@@ -162,6 +162,7 @@ bool outlives_wrapping(Sign sign) {
     case Sign::Hardware:
     case Sign::Driver:
     case Sign::DiskFull:
+    case Sign::NoProcess:
     case Sign::Outage:
       return true;
     case Sign::WrongGpu:
@@ -498,6 +499,10 @@ class EndOfLog {
       case Sign::DiskFull:
         out.cls = OutcomeClass::DiskFull;
         break;
+      case Sign::NoProcess:
+        out.cls = OutcomeClass::Lost;
+        out.meaning = kNoProcess;
+        break;
       case Sign::WrongGpu:
         out.cls = OutcomeClass::UserError;
         out.meaning = kNotItsGpu;
@@ -523,6 +528,8 @@ class EndOfLog {
 
   static constexpr std::string_view kWindowsMeaning =
       "the script has Windows line endings; convert it with dos2unix";
+  static constexpr std::string_view kNoProcess =
+      "the machine let it start no further process or thread";
   static constexpr std::string_view kNoSource =
       "sh has no `source`: write `. venv/bin/activate`, or `bash -c '…'`";
 

@@ -140,6 +140,15 @@ constexpr FailureRow kTexts[] = {
     {"unsupported display driver / cuda driver combination", Driver, "CUDA"},
     {"cudaErrorSystemNotReady", Driver, "CUDA"},
 
+    // Processes and threads, of which the machine has no more to give.
+    {": Cannot fork", NoProcess, "dash"},
+    {"fork*Resource temporarily unavailable", NoProcess, "bash, BusyBox, make, git"},
+    {"fork failed: resource temporarily unavailable", NoProcess, "zsh"},
+    {"Thread creation failed: Resource temporarily unavailable", NoProcess, "OpenMP of GCC"},
+    {"thread*Resource temporarily unavailable", NoProcess, "OpenBLAS, Rust"},
+    {"can't start new thread", NoProcess, "Python"},
+    {"failed to create new OS thread", NoProcess, "Go"},
+
     // Disks.
     {"No space left on device", DiskFull, "libc"},
     {"Disk quota exceeded", DiskFull, "libc"},

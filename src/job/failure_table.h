@@ -16,6 +16,7 @@ enum class Sign {
   Hardware,    // hardware
   Driver,      // driver
   DiskFull,    // disk-full
+  NoProcess,   // lost: the machine let it start no further process or thread
   WrongGpu,    // user-error: it names a GPU that the job does not have
   NoGpu,       // it sees none at all: user-error where its step asks for none, else exit
   Mistake,     // user-error within the first minute, else exit: of the program or of its call
