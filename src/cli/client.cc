@@ -6,10 +6,14 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "cli/command.h"
 #include "cli/start.h"
 #include "coordinator/shell.h"
 #include "coordinator/stop_mark.h"
@@ -202,6 +206,14 @@ Result<json> Client::call_unbroken(const json& request) {
                "the coordinator has left: " + line.error().message};
 }
 
+std::optional<milliseconds> Client::pause_before(const json& request, const Error& failed) {
+  const std::optional<milliseconds> pause = backoff_.next(os::boot_now_ns());
+  const bool lives = failed.os_errno == ENFILE || is_served(place_);
+  if (pause || !lives || request.value("op", "") != "wait") return pause;
+  if (!std::exchange(said_turned_away_, true)) say(std::string("pergpu: ") + kTurnedAwayWords);
+  return kTurnedAwayPause;
+}
+
 Result<json> Client::call(const json& request, const std::vector<std::string>& more_lines,
                           std::optional<milliseconds> wait) {
   std::string bytes = to_line(request) + "\n";
@@ -221,11 +233,16 @@ Result<json> Client::call(const json& request, const std::vector<std::string>& m
     Error error = std::move(line).error();
     if (error.kind == ErrorKind::NotFound && peer_.pid != 0) error.kind = ErrorKind::Unavailable;
     if (error.kind != ErrorKind::Io) return error;
-    const std::optional<milliseconds> pause = backoff_.next(clock.now().boot_ns);
+    std::optional<milliseconds> pause = pause_before(request, error);
     if (!pause) {
       return Error{
           ErrorKind::Unavailable, error.os_errno,
           error.message + "; five new tries in a minute did not help; see " + place_.log()};
+    }
+    if (wait) {
+      *left = *wait - milliseconds((clock.now().boot_ns - begin_ns) / 1'000'000);
+      if (*left <= milliseconds(0)) return Error{ErrorKind::Busy, 0, "no answer in time"};
+      pause = std::min(*pause, *left);
     }
     ::poll(nullptr, 0, static_cast<int>(pause->count()));
   }

@@ -33,6 +33,13 @@ class Backoff {
   std::deque<std::int64_t> tries_;
 };
 
+/// Of those who have all the time in the world, while a coordinator lives that takes nobody: it has
+/// no file descriptors left, say.
+inline constexpr std::chrono::milliseconds kTurnedAwayPause{1'000};
+inline constexpr char kTurnedAwayWords[] =
+    "the coordinator runs but takes no connections, as when it has no file descriptors left; "
+    "waiting until it does";
+
 class Client {
  public:
   enum class Start { IfNeeded, Never };
@@ -65,6 +72,9 @@ class Client {
   Result<std::string> exchange(const std::string& bytes,
                                std::optional<std::chrono::milliseconds> wait);
   Result<Connection> connect_again();
+  /// How long to wait before `request` is tried again; nullopt: no more.
+  std::optional<std::chrono::milliseconds> pause_before(const nlohmann::json& request,
+                                                        const Error& failed);
   bool replace_if_idle_and_older(Connection& connection);
   bool ask_to_leave(Connection& connection);
   std::optional<Connection> replaced_by_stronger(Connection& connection);
@@ -74,6 +84,7 @@ class Client {
   Peer peer_;
   std::optional<Connection> connection_;
   Backoff backoff_;
+  bool said_turned_away_ = false;
 };
 
 /// Is version `a` ("0.1.0") older than `b`?  False when either is not made of numbers and dots.

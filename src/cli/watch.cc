@@ -50,7 +50,7 @@ void Watch::start() {
     return callbacks_.on_failed(stream.error());
   }
   stream_ = std::move(*stream);
-  is_stopped_ = false;
+  is_stopped_ = is_turned_away_ = false;
   stream_->send(request_);
 }
 
@@ -76,11 +76,15 @@ void Watch::on_close() {
 
 void Watch::try_again() {
   if (!stop_mark(client_.place().home).empty()) return await_command();
-  callbacks_.on_gap(kGoneWords);
   os::RealClock clock;
   const Instant now = clock.now();
-  const auto pause = backoff_.next(now.boot_ns);
-  if (!pause) {
+  auto pause = backoff_.next(now.boot_ns);
+  if (pause) {
+    callbacks_.on_gap(kGoneWords);
+  } else if (is_served(client_.place())) {
+    pause = kTurnedAwayPause;
+    if (!std::exchange(is_turned_away_, true)) callbacks_.on_gap(kTurnedAwayWords);
+  } else {
     over_ = true;
     return callbacks_.on_failed(
         {ErrorKind::Unavailable, 0,

@@ -50,6 +50,7 @@ class Watch {
   std::unique_ptr<os::LineStream> stream_;
   os::Loop::TimerId retry_ = 0;
   bool over_ = false;
+  bool is_turned_away_ = false;
   bool is_stopped_ = false;  // by `pergpu coordinator stop`: nobody starts one
 };
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -100,7 +101,12 @@ Result<void> Server::listen(const std::string& run_dir) {
 void Server::accept() {
   for (int i = 0; i < kMostAcceptedAtOnce; ++i) {  // the others are still there in the next turn
     Result<os::UniqueFd> fd = os::accept_from(listener_.get());
-    if (!fd) return;
+    if (!fd) {
+      // None waits; or no descriptor is left, and one was turned away: the next one has room.
+      const int why = fd.error().os_errno;
+      if (why == EMFILE || why == ENFILE) (void)make_room();
+      return;
+    }
     Result<os::PeerCredentials> peer = os::peer_of(fd->get());
     if (!peer || peer->uid != getuid()) continue;  // closed: not of this user
     if (clients_.size() >= options_.most_clients && !make_room()) continue;

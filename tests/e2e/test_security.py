@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from harness import grid, read, wait_until
+from harness import DEADLINE, grid, read, wait_until
 from test_terminal import Terminal
 
 ROOT = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be another user")
@@ -84,6 +84,43 @@ def test_forgotten_connections_keep_nobody_out(home):
         home.submit('[steps.b]\ncommand = ["true"]\n', name="b.toml")
         assert home.wait("b") == 0
         assert home.json("coordinator", "status")["clients"] <= 1024
+
+
+def watcher(home):
+    """A connection that watches everything; None: it was closed without a greeting."""
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(home.path + "/run/coordinator.sock")
+    client.settimeout(DEADLINE)
+    heard = b""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        client.sendall(b'{"hello":1,"version":"0"}\n{"op":"watch","all":true}\n')
+        while b'"snapshot"' not in heard:
+            piece = client.recv(65536)
+            if not piece:
+                break
+            heard += piece
+        else:
+            return client
+    client.close()
+    return None
+
+
+def test_wait_outlasts_a_coordinator_without_descriptors(home):
+    few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (80, 80))}
+    home.close_gate()
+    home.submit(grid("a", 1, 'command = ["stamp"]'), **few)
+    home.until_running()
+    watchers = []
+    while client := watcher(home):
+        watchers.append(client)
+        assert len(watchers) < 80
+    waiting = home.start("wait", "@", **few)
+    assert "takes no connections" in waiting.stderr.readline()
+    assert waiting.poll() is None
+    for client in watchers:
+        client.close()
+    home.open_gate()
+    assert waiting.wait(DEADLINE) == 0
 
 
 def test_a_request_without_end_ends_its_connection_only(home):
