@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { bytes, duration, number, plural, span, ticking, valueText } from "../src/model/format";
 import { formatRoute, joinList, parseRoute, splitList, withQuery, type Route } from "../src/model/route";
 import { metricLine, spoken, usageSeries } from "../src/model/series";
-import { plainText, shellLine, tailOf } from "../src/model/text";
+import { plainText, shellLine, tailOf, visibleMarks } from "../src/model/text";
 import { waitingLines } from "../src/model/waiting";
 import type { UsageSeries } from "../src/model/types";
 import { chance, iso, job } from "./jobs";
@@ -27,6 +27,17 @@ test("addresses: the ones people write", () => {
   for (const home of ["", "#", "#/"]) assert.equal(parseRoute(home).view, "overview");
   for (const bad of ["#/nothing", "#/sweep", "#/sweep/x", "#/sweep/0", "#/job/1/2", "#/plan/3", "#/job/-1"]) assert.equal(parseRoute(bad).view, "unknown", bad);
   assert.equal(formatRoute(withQuery(parseRoute("#/sweep/3?sort=a"), { sort: null, group: "lr" })), "#/sweep/3?group=lr");
+});
+
+test("marks that reorder or hide text are made visible, and nothing else is changed", () => {
+  const shown = (text: string): unknown => JSON.parse(visibleMarks(JSON.stringify({ [text]: text })));
+  const cases: [string, string][] = [
+    ["run\u202egpj.exe", "run\\u202egpj.exe"], ["a\u2066b\u2069c", "a\\u2066b\\u2069c"],
+    ["\\\u200f\u061c", "\\\\u200f\\u061c"], ["\ufeffx\u{e0041}", "\\ufeffx\\ue0041"],
+  ];
+  for (const [text, want] of cases) assert.deepEqual(shown(text), { [want]: want });
+  // Joiners of scripts and emoji, letters that are written from right to left.
+  for (const text of ["plain", "שלום", "👩\u200d💻", "نمی\u200cخواهم", "\"\\n"]) assert.deepEqual(shown(text), { [text]: text });
 });
 
 test("lists: any texts, round and back", () => {

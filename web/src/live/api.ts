@@ -1,5 +1,6 @@
 // Requests to the server.  Errors are words for people.
 import type { Action } from "../model/states";
+import { visibleMarks } from "../model/text";
 import type { Changed } from "../model/types";
 import { credentials } from "./session";
 
@@ -25,7 +26,7 @@ async function answer<T>(response: Response): Promise<T> {
   const text = await response.text();
   let value: unknown = null;
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(visibleMarks(text));
   } catch {
     // Told below: what is no JSON is no answer.
   }

@@ -2,6 +2,7 @@
 // is hidden; one that was lost goes on behind the last event.  Events are handed over once a frame.
 import type { Heard } from "../model/event_parser";
 import type { LiveEvent } from "../model/store";
+import { visibleMarks } from "../model/text";
 import { serverNow } from "./api";
 import { listen } from "./listen";
 import { credentials } from "./session";
@@ -82,7 +83,7 @@ export class Stream {
   private take({ name, data, id }: Heard): void {
     if (id === null) return; // a sign of life
     try {
-      this.waiting.push({ name, data: JSON.parse(data) as Record<string, unknown>, at: serverNow() });
+      this.waiting.push({ name, data: JSON.parse(visibleMarks(data)) as Record<string, unknown>, at: serverNow() });
     } catch {
       return; // no event of ours
     }

@@ -5,6 +5,15 @@
 const kSequences = /\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?|\x9b[0-?]*[ -/]*[@-~]/g;
 const kControls = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/g;
 
+// Marks that reorder or hide text ("trojan source"), as is_deceptive() of src/view/escape.cc has them.
+const kMarks = /[\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e007f}]/gu;
+
+/** JSON with such marks, in whose strings they are then visible: `\u202e`. */
+export function visibleMarks(json: string): string {
+  const show = (mark: string) => `\\\\u${(mark.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
+  return json.replace(kMarks, show);
+}
+
 export function plainText(text: string): string {
   const clean = text.replace(kSequences, "").replace(/\r+\n/g, "\n").replace(kControls, "");
   if (!clean.includes("\r")) return clean;
