@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,6 +54,19 @@ std::vector<std::string> environment(const Place& place,
   return entries;
 }
 
+/// A FIFO in its place would hold us up, and a link would lead elsewhere.
+Result<os::UniqueFd> open_log(const std::string& path) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  os::UniqueFd log(::open(path.c_str(), kFlags, 0600));
+  struct stat info = {};
+  const bool is_fifo = !log && errno == ENXIO;
+  if (!log && !is_fifo) return os_error("open " + path);
+  if (is_fifo || ::fstat(log.get(), &info) < 0 || !S_ISREG(info.st_mode)) {
+    return Error{ErrorKind::Invalid, 0, path + " is no regular file; remove it"};
+  }
+  return log;
+}
+
 Result<os::Spawned> spawn_coordinator(const Place& place, pid_t predecessor) {
   Result<std::string> executable = os::own_executable();
   if (!executable) return std::move(executable).error();
@@ -60,9 +74,8 @@ Result<os::Spawned> spawn_coordinator(const Place& place, pid_t predecessor) {
   const Result<std::optional<Allocation>> allocation =
       has_home_of_its_own() ? allocation_here() : std::optional<Allocation>();
   if (!allocation) return allocation.error();
-  const os::UniqueFd log(
-      ::open(place.log().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!log) return os_error("open " + place.log());
+  const Result<os::UniqueFd> log = open_log(place.log());
+  if (!log) return log.error();
   os::SpawnPlan plan;
   plan.argv = {*executable, "coordinator", "run", "--asked-for"};
   if (predecessor != 0) {
@@ -70,8 +83,8 @@ Result<os::Spawned> spawn_coordinator(const Place& place, pid_t predecessor) {
   }
   plan.env = environment(place, *allocation);
   plan.cwd = "/";
-  plan.stdout_fd = log.get();
-  plan.stderr_fd = log.get();
+  plan.stdout_fd = log->get();
+  plan.stderr_fd = log->get();
   plan.new_session = true;
   plan.umask = 077;
   plan.limits = os::raised_limits();  // it may not even be loaded with those of this shell

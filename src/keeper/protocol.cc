@@ -41,7 +41,7 @@ std::uint32_t record_checksum(std::string_view boot_id, std::string_view payload
 
 std::vector<Held> read_record(const std::string& path, std::string_view boot_id) {
   std::vector<Held> out;
-  const os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) return out;
   std::string bytes(kRecordSlotBytes, '\0');
   while (::read(fd.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(kRecordSlotBytes)) {

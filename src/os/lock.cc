@@ -44,7 +44,8 @@ std::string holder(int fd) {
 Result<FileLock> FileLock::try_lock(const std::string& path, std::string_view note) {
   // Again when the file was replaced between open and lock.
   for (int attempt = 0; attempt < 16; ++attempt) {
-    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    UniqueFd fd(::open(path.c_str(), kFlags, 0600));
     if (!fd) return os_error("open lock file " + path);
     while (::flock(fd.get(), LOCK_EX | LOCK_NB) < 0) {
       if (errno == EINTR) continue;
@@ -56,6 +57,9 @@ Result<FileLock> FileLock::try_lock(const std::string& path, std::string_view no
     struct stat held {};
     struct stat named {};
     if (::fstat(fd.get(), &held) < 0) return os_error("stat lock file " + path);
+    if (!S_ISREG(held.st_mode)) {
+      return Error{ErrorKind::Invalid, 0, "lock file " + path + " is no regular file; remove it"};
+    }
     if (::stat(path.c_str(), &named) == 0 && held.st_dev == named.st_dev &&
         held.st_ino == named.st_ino) {
       if (!note.empty()) write_note(fd.get(), note);

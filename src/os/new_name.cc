@@ -42,7 +42,7 @@ Result<void> rename_to_new(const std::string& from, const std::string& to) {
 Result<void> move_to_new(const std::string& from, const std::string& to) {
   Result<void> renamed = rename_to_new(from, to);
   if (renamed || renamed.error().os_errno != EXDEV) return renamed;
-  const UniqueFd in(::open(from.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  const UniqueFd in(::open(from.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!in) return os_error("open " + from);
   const std::string draft = draft_of(to);
   ::unlink(draft.c_str());  // of one that was killed

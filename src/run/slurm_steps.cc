@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <set>
 #include <string_view>
@@ -80,10 +81,13 @@ Result<std::shared_ptr<os::Spawned>> Steps::start(const StepCall& call) {
   plan.argv.front() = program;
   const Result<os::HeldName> output = os::walk_to(call.output);
   if (!output) return output.error();
-  const os::UniqueFd said(::openat(output->folder.fd(), output->name.c_str(),
-                                   O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
-                                   0666 & ~call.umask));
+  const os::UniqueFd said(::openat(
+      output->folder.fd(), output->name.c_str(),
+      O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0666 & ~call.umask));
   if (!said) return os_error("open " + call.output);
+  struct stat info = {};
+  if (::fstat(said.get(), &info) < 0) return os_error("stat " + call.output);
+  if (!S_ISREG(info.st_mode) || info.st_nlink != 1) return os_error("open " + call.output, EINVAL);
   plan.stdout_fd = said.get();
   plan.stderr_fd = said.get();
   os::SpawnResult result = os::spawn(plan);

@@ -96,7 +96,7 @@ Result<Header> read_header(const std::string& path) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) != 0) return os_error("stat " + path);
   if (!S_ISREG(info.st_mode)) return refused(path, "is no regular file");
-  os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return os_error("open " + path);
   std::array<unsigned char, 100> header = {};
   const ssize_t got = ::pread(fd.get(), header.data(), header.size(), 0);
@@ -111,6 +111,18 @@ Result<Header> read_header(const std::string& path) {
   }
   return Header{.version = static_cast<std::int32_t>(big_endian(&header[60])),
                 .is_copy = std::memcmp(&header[kFormatOffset], kWithoutLog.data(), 2) == 0};
+}
+
+/// SQLite opens these as it opens any file, and a FIFO would hold it up for good.
+Result<void> check_companions(const std::string& path) {
+  for (const char* suffix : {"-wal", "-journal", "-shm"}) {
+    const std::string beside = path + suffix;
+    struct stat info = {};
+    if (::stat(beside.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+      return Error{ErrorKind::Corrupt, 0, beside + " is no regular file; remove it"};
+    }
+  }
+  return {};
 }
 
 /// SQLite would take the pages of any log that lies beside the file.
@@ -201,6 +213,7 @@ Result<LockedFile> lock_store_file(const std::string& path) {
   Result<void> known = check_version(path, header->version);
   if (!known) return std::move(known).error();
   if (header->is_copy && os::exists(path + "-wal")) return log_of_another(path);
+  if (Result<void> regular = check_companions(path); !regular) return std::move(regular).error();
 
   Result<Database> database =
       Database::open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE);

@@ -86,6 +86,26 @@ def test_forgotten_connections_keep_nobody_out(home):
         assert home.json("coordinator", "status")["clients"] <= 1024
 
 
+FILES_OF_THE_HOME = ["coordinator.log", "coordinator.lock", "pergpu.db-journal"]
+
+
+def test_fifos_in_the_place_of_files_of_the_home_hold_nobody_up(home):
+    home.submit(grid("a", 1, 'command = ["true"]'))
+    assert home.wait() == 0
+    home.stop()
+    for name in FILES_OF_THE_HOME:
+        path = f"{home.path}/{name}"
+        if os.path.exists(path):
+            os.rename(path, path + ".kept")
+        os.mkfifo(path)
+        refused = home.run("ps", code=None)  # which ends
+        assert refused.returncode != 0 and path in refused.stderr, name
+        os.remove(path)
+        if os.path.exists(path + ".kept"):
+            os.rename(path + ".kept", path)
+    assert home.only()["state"] == "done"
+
+
 def watcher(home):
     """A connection that watches everything; None: it was closed without a greeting."""
     client = socket.socket(socket.AF_UNIX)

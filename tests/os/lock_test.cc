@@ -1,6 +1,7 @@
 #include "os/lock.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,6 +67,16 @@ TEST(FileLock, SymlinkIsRefused) {
   ASSERT_EQ(::symlink("elsewhere", (dir / "lock").c_str()), 0);
   EXPECT_FALSE(FileLock::try_lock(dir / "lock"));
   EXPECT_FALSE(exists(dir / "elsewhere"));
+}
+
+TEST(FileLock, AFifoIsRefusedAndNamed) {
+  const TempDir dir;
+  ASSERT_EQ(::mkfifo((dir / "lock").c_str(), 0600), 0);
+  const Result<FileLock> refused = FileLock::try_lock(dir / "lock", "us");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::Invalid);
+  EXPECT_EQ(refused.error().message,
+            "lock file " + dir / "lock" + " is no regular file; remove it");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <functional>
 
@@ -61,6 +62,18 @@ TEST(StoreRefusal, EmptyFile) {
   const Folder folder;
   write_bytes(folder / "store.db", "");
   expect_refused(folder / "store.db", "is empty");
+}
+
+TEST(StoreRefusal, FifoInThePlaceOfItsLogOrJournal) {
+  for (const char* suffix : {"-wal", "-journal"}) {
+    const Folder folder;
+    const std::string path = folder / "store.db";
+    make_store(path);
+    const std::string beside = path + suffix;
+    ::unlink(beside.c_str());
+    ASSERT_EQ(::mkfifo(beside.c_str(), 0600), 0);
+    expect_refused(path, suffix + std::string(" is no regular file; remove it"));
+  }
 }
 
 TEST(StoreRefusal, FileOfAnotherProgram) {
