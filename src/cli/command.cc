@@ -8,6 +8,7 @@
 #include "cli/exit_code.h"
 #include "cli/standard_output.h"
 #include "view/escape.h"
+#include "view/long_text.h"
 
 namespace pergpu::cli {
 
@@ -42,7 +43,7 @@ void say(std::string_view text) {
   std::string out;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
-    out += view::safe_line(text.substr(0, end)) + "\n";
+    out += view::safe_line(view::short_line(text.substr(0, end))) + "\n";
     if (end == std::string_view::npos) break;
     text.remove_prefix(end + 1);
   }

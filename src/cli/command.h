@@ -75,7 +75,7 @@ int fail(const Error& error);
 /// turns into the exit code (cli/standard_output.h).  A pipe whose reader has left ends the
 /// program.
 bool print(std::string_view data);
-/// Talk on stderr, one or more lines; control characters are made visible.
+/// Talk on stderr, one or more lines; control characters are made visible, long lines shortened.
 void say(std::string_view text);
 
 /// One request of a command: connects, starts a coordinator if need be, says where the home is when

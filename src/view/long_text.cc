@@ -30,6 +30,22 @@ std::string shortened(const std::string& text) {
                      cut(std::string_view(text).substr(0, kLong), kColumnsShown, ""), text.size());
 }
 
+std::string short_line(std::string_view line) {
+  constexpr std::size_t kLong = 10'000;
+  constexpr std::size_t kBegin = 1'500;
+  constexpr std::size_t kEnd = 1'000;
+  if (line.size() <= kLong) return std::string(line);
+  const auto is_within_letter = [&](std::size_t at) {
+    return at < line.size() && (static_cast<unsigned char>(line[at]) & 0xc0u) == 0x80;
+  };
+  std::size_t begin = kBegin;
+  while (begin > 0 && is_within_letter(begin)) --begin;
+  std::size_t end = line.size() - kEnd;
+  while (is_within_letter(end)) ++end;
+  return fmt::format("{} ... ({} bytes left out) ... {}", line.substr(0, begin), end - begin,
+                     line.substr(end));
+}
+
 std::string short_reason(const std::string& reason) {
   constexpr std::size_t kEnd = 120;
   const std::string begin = shortened(reason);

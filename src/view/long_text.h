@@ -21,4 +21,8 @@ std::string shortened(const std::string& text);
 /// with what is named before it.
 std::string short_reason(const std::string& reason);
 
+/// A line of a message, which may repeat what it's about: of a long one the beginning and the end,
+/// and how much is left out.  Two paths of the longest kind still fit.
+std::string short_line(std::string_view line);
+
 }  // namespace pergpu::view

@@ -20,6 +20,16 @@ def reason_of(home, *command):
     return home.only("one")["reason"]
 
 
+def test_what_is_given_is_not_repeated_at_length(home):
+    long = "x" * 100_000
+    sweep = home.file("long.toml", f'{long} = 1\n[steps.a]\ncommand = ["true"]\n')
+    for words in (["show", long], ["ps", long], ["run", long], ["run", sweep], [long], ["ps", "--" + long],
+                  ["wait", "--timeout", long], ["submit", sweep, "--lanes", long]):  # fmt: skip
+        said = home.run(*words, code=None)
+        assert said.returncode != 0 and said.stderr, words[0][:20]
+        assert len(said.stdout + said.stderr) < 20_000, words[0][:20]
+
+
 def test_a_program_that_cannot_be_started_says_why(home):
     home.script("crlf.sh", "#!/bin/bash\r\necho hi\r\n")
     home.script("gone.py", "#!/opt/conda/envs/gone/bin/python\nprint(1)\n")

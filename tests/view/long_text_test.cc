@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "view/escape.h"
 #include "view/table.h"
 #include "view/utf8.h"
 
@@ -43,6 +44,27 @@ TEST(LongText, OfAReasonKeepsWhatIsSaidAtItsEnd) {
   EXPECT_TRUE(reason.starts_with("output aaa")) << reason;
   EXPECT_NE(reason.find("(200023 bytes)"), std::string::npos) << reason;
   EXPECT_TRUE(reason.ends_with("aaa: does not exist")) << reason;
+}
+
+TEST(LongText, OfAMessageKeepsBothEnds) {
+  const std::string usual = std::string(4'096, 'a') + " and " + std::string(4'096, 'b');
+  EXPECT_EQ(short_line(usual), usual) << "two paths";
+  const std::string line =
+      short_line("no job is named \"" + std::string(100'000, 'a') + "\"; see ps");
+  EXPECT_LT(line.size(), 3'000U);
+  EXPECT_TRUE(line.starts_with("no job is named \"aaa")) << line;
+  EXPECT_TRUE(line.ends_with("aaa\"; see ps")) << line;
+  EXPECT_NE(line.find(" ... (97526 bytes left out) ... "), std::string::npos) << line;
+}
+
+TEST(LongText, OfAMessageHalvesNoLetter) {
+  for (std::size_t shift = 0; shift < 4; ++shift) {
+    std::string text(shift, 'x');
+    while (text.size() < 20'000) text += "\U0001f600";
+    EXPECT_EQ(short_line(text).find("\xf0\x9f\x98 "), std::string::npos);
+    EXPECT_TRUE(safe_line(short_line(text)).find("\\x") == std::string::npos) << shift;
+  }
+  EXPECT_LT(short_line(std::string(50'000, '\x80')).size(), 60'000U) << "no text at all";
 }
 
 }  // namespace
