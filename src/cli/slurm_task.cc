@@ -16,6 +16,7 @@
 #include "number.h"
 #include "os/file.h"
 #include "os/paths.h"
+#include "os/random.h"
 
 namespace pergpu::cli {
 namespace {
@@ -34,15 +35,17 @@ Result<std::int32_t> task_index() {
       fmt::format("SLURM_ARRAY_TASK_ID is `{}`: this is executed by a task of an array", text)};
 }
 
-/// A folder of this task, new and empty: an earlier start of the same one may have left it.
+/// A folder of this task, new and empty: an earlier start of the same one may have left it.  Others
+/// can predict its name; where one of them has taken it, it gets another.
 Result<std::string> make_home(const std::string& handover, std::int32_t task) {
   std::string folder = variable("TMPDIR");
   if (folder.empty() || folder.front() != '/') folder = "/tmp";
   const std::string name = os::name_hash(fmt::format("{}/{}", handover, task));
   const std::string home = fmt::format("{}/pergpu-{}-{}", folder, ::getuid(), name);
-  if (Result<void> removed = os::remove_tree(home); !removed) return std::move(removed).error();
-  if (::mkdir(home.c_str(), 0700) < 0) return os_error("mkdir " + home);
-  return home;
+  if (os::remove_tree(home) && ::mkdir(home.c_str(), 0700) == 0) return home;
+  const std::string other = home + "-" + os::random_hex(8);
+  if (::mkdir(other.c_str(), 0700) < 0) return os_error("mkdir " + other);
+  return other;
 }
 
 /// 0 where Slurm says nothing of it.
