@@ -9,6 +9,7 @@
 
 #include "job/job.h"
 #include "store/event_json.h"
+#include "store/row_sum.h"
 
 namespace pergpu::store {
 
@@ -89,6 +90,9 @@ Result<void> Compaction::read(std::int64_t most, Slice& slice) {
     Result<JobEvent> event = event_of(oldest_.text(4), oldest_.text(5));
     if (!event) return contradiction(event.error().message);
     folding.at = {.wall_ns = oldest_.integer(2), .boot_ns = oldest_.integer(3)};
+    const Result<void> intact =
+        sum_of_event(id, folding.at, oldest_.text(4)).check(oldest_.text(5));
+    if (!intact) return contradiction(intact.error().message);
     const Result<void> applied = apply(folding.job, *event, folding.at);
     if (!applied) return contradiction(applied.error().message);
     slice.last_seq = oldest_.integer(0);
@@ -115,6 +119,8 @@ Result<void> Compaction::take_up(std::int64_t id, Slice& slice) {
     const Instant at{.wall_ns = folded_.integer(0), .boot_ns = folded_.integer(1)};
     Result<JobEvent> event = event_of("folded", folded_.text(2));
     if (!event) return contradiction(event.error().message);
+    const Result<void> intact = sum_of_event(id, at, "folded").check(folded_.text(2));
+    if (!intact) return contradiction(intact.error().message);
     applied = apply(folding.job, *event, at);
     if (!applied) return contradiction(applied.error().message);
   }
@@ -124,7 +130,8 @@ Result<void> Compaction::take_up(std::int64_t id, Slice& slice) {
 
 Result<void> Compaction::write(const Slice& slice) {
   for (const auto& [id, folding] : slice.jobs) {
-    const std::string body = event_body(pergpu::fold(folding.job));
+    const std::string body =
+        sum_of_event(id, folding.at, "folded").put_into(event_body(pergpu::fold(folding.job)));
     fold_.bind(1, id);
     fold_.bind(2, folding.at.wall_ns);
     fold_.bind(3, folding.at.boot_ns);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "store/event_json.h"
+#include "store/row_sum.h"
 
 namespace pergpu::store {
 namespace {
@@ -35,13 +36,21 @@ bool fits(const Statement& s, int column) {
   return std::in_range<Int>(s.integer(column));
 }
 
+Error in_row(const std::string& row, Error error) {
+  error.message = row + ": " + error.message;
+  return error;
+}
+
 Result<MaybeRow> sweep_of(const Statement& s) {
-  return MaybeRow(row::Sweep{.id = {s.integer(0)},
-                             .root = std::string(s.text(1)),
-                             .name = std::string(s.text(2)),
-                             .spec = std::string(s.text(3)),
-                             .submit = std::string(s.text(4)),
-                             .at = instant_at(s, 5)});
+  row::Sweep sweep{.id = {s.integer(0)},
+                   .root = std::string(s.text(1)),
+                   .name = std::string(s.text(2)),
+                   .spec = without_sum(s.text(3)),
+                   .submit = std::string(s.text(4)),
+                   .at = instant_at(s, 5)};
+  Result<void> intact = sum_of_sweep(sweep).check(s.text(3));
+  if (intact) return MaybeRow(std::move(sweep));
+  return in_row(fmt::format("table sweeps, row {}", s.integer(0)), std::move(intact).error());
 }
 
 Result<MaybeRow> run_of(const Statement& s) {
@@ -71,26 +80,25 @@ Result<MaybeRow> job_of(const Statement& s) {
 
 Result<MaybeRow> folded_of(const Statement& s) {
   if (s.is_null(3)) return MaybeRow();  // all its events lie in the journal
+  const Instant at = instant_at(s, 1);
   Result<JobEvent> event = event_of("folded", s.text(3));
-  if (event) {
-    return MaybeRow(
-        row::Event{.job = {s.integer(0)}, .event = *std::move(event), .at = instant_at(s, 1)});
+  const Result<void> intact = sum_of_event(s.integer(0), at, "folded").check(s.text(3));
+  if (event && intact) {
+    return MaybeRow(row::Event{.job = {s.integer(0)}, .event = *std::move(event), .at = at});
   }
-  Error error = std::move(event).error();
-  error.message = fmt::format("table folded, row {}: {}", s.integer(0), error.message);
-  return error;
+  return in_row(fmt::format("table folded, row {}", s.integer(0)),
+                event ? intact.error() : std::move(event).error());
 }
 
 Result<MaybeRow> event_row_of(const Statement& s) {
+  const Instant at = instant_at(s, 2);
   Result<JobEvent> event = event_of(s.text(4), s.text(5));
-  if (event) {
-    return MaybeRow(
-        row::Event{.job = {s.integer(1)}, .event = *std::move(event), .at = instant_at(s, 2)});
+  const Result<void> intact = sum_of_event(s.integer(1), at, s.text(4)).check(s.text(5));
+  if (event && intact) {
+    return MaybeRow(row::Event{.job = {s.integer(1)}, .event = *std::move(event), .at = at});
   }
-  Error error = std::move(event).error();
-  error.message =
-      fmt::format("table events, seq {}, job {}: {}", s.integer(0), s.integer(1), error.message);
-  return error;
+  return in_row(fmt::format("table events, seq {}, job {}", s.integer(0), s.integer(1)),
+                event ? intact.error() : std::move(event).error());
 }
 
 /// What belongs to a sweep, in the order in which it is replayed.  Column 0 is the key.

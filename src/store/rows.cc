@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "store/event_json.h"
+#include "store/row_sum.h"
 
 namespace pergpu::store {
 namespace {
@@ -180,10 +181,11 @@ Result<void> RowWriter::write_many(Statement& statement, std::span<const Row> ro
 }
 
 Result<void> RowWriter::write(const row::Sweep& r) {
+  const std::string spec = sum_of_sweep(r).put_into(r.spec);
   sweep_.bind(1, r.id.value);
   sweep_.bind(2, r.root);
   sweep_.bind(3, r.name);
-  sweep_.bind(4, r.spec);
+  sweep_.bind(4, spec);
   sweep_.bind(5, r.submit);
   sweep_.bind(6, r.at.wall_ns);
   sweep_.bind(7, r.at.boot_ns);
@@ -209,11 +211,12 @@ Result<void> RowWriter::write(const row::NewJob& r) {
 }
 
 Result<void> RowWriter::write(const row::Event& r) {
-  const std::string body = event_body(r.event);
+  const std::string_view kind = event_name(r.event);
+  const std::string body = sum_of_event(r.job.value, r.at, kind).put_into(event_body(r.event));
   event_.bind(1, r.job.value);
   event_.bind(2, r.at.wall_ns);
   event_.bind(3, r.at.boot_ns);
-  event_.bind(4, event_name(r.event));
+  event_.bind(4, kind);
   event_.bind(5, body);
   return event_.run();
 }

@@ -149,6 +149,25 @@ TEST(StoreRefusal, EventThatMakesNoSenseNamesItsRow) {
   expect_refused(folder / "store.db", "seq 18");
 }
 
+TEST(StoreRefusal, RowsWhoseBytesChangedAreNamed) {
+  struct Change {
+    std::string sql;
+    std::string words;
+  };
+  const Change changes[] = {
+      {"UPDATE events SET body = replace(body, 'reason 9', 'reason 8') WHERE seq = 10", "seq 10"},
+      {"UPDATE events SET at_wall = at_wall + 1 WHERE seq = 10", "seq 10"},
+      {"UPDATE sweeps SET name = name || 'x'", "table sweeps, row 1"},
+      {"UPDATE sweeps SET submit = '{\"x\":1}'", "table sweeps, row 1"}};
+  for (const Change& change : changes) {
+    const Folder folder;
+    make_store(folder / "store.db");
+    sql(folder / "store.db", change.sql);
+    expect_refused(folder / "store.db", change.words);
+    expect_refused(folder / "store.db", "its checksum doesn't fit");
+  }
+}
+
 TEST(StoreRefusal, LogWithoutItsStore) {
   const Folder folder;
   write_bytes(folder / "store.db-wal", "what is left of a store");
