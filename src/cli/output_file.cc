@@ -5,9 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <system_error>
-
 #include "cli/command.h"
 #include "os/file.h"
 #include "os/folder_walk.h"
@@ -26,23 +23,20 @@ mode_t current_umask() {
 }  // namespace
 
 Result<void> write_output(const std::string& path, std::string_view content) {
-  std::string target = path;
-  if (Result<void> may = os::check_links(path); !may) {
-    return Error{ErrorKind::Invalid, 0, "can't write " + path + ": " + may.error().message};
+  const Result<os::HeldName> file = os::walk_through(path);
+  if (!file && os::is_foreign_link(file.error())) {
+    return Error{ErrorKind::Invalid, 0, "can't write " + path + ": " + file.error().message};
   }
   if (os::is_directory(path)) {
     return Error{ErrorKind::Invalid, 0, path + " is a folder; name a file in it"};
   }
-  if (os::exists(path)) {
-    if (!os::is_regular(path)) {
-      return Error{ErrorKind::Invalid, 0,
-                   path + " is no regular file; `-o -` writes to stdout, which may go anywhere"};
-    }
-    std::error_code failed;
-    const std::filesystem::path real = std::filesystem::canonical(path, failed);
-    if (!failed) target = real.string();
+  if (os::exists(path) && !os::is_regular(path)) {
+    return Error{ErrorKind::Invalid, 0,
+                 path + " is no regular file; `-o -` writes to stdout, which may go anywhere"};
   }
-  Result<void> written = os::write_walked(target, content, 0666 & ~current_umask(), false);
+  const mode_t mode = 0666 & ~current_umask();
+  const Result<void> written =
+      file ? file->folder.write_file_atomic(file->name, content, mode, false) : file.error();
   if (written) return {};
   // Not the name of the draft.  A missing folder is no selector that matched nothing.
   const int why = written.error().os_errno;

@@ -315,21 +315,21 @@ bool is_foreign_link(const Error& error) {
   return error.kind == ErrorKind::Denied && error.os_errno == ELOOP;
 }
 
-Result<void> check_links(const std::string& path) {
+Result<HeldName> walk_through(const std::string& path) {
   std::string at = path;
   for (int i = 0; i < kMostLinks; ++i) {
-    const Result<HeldName> file = walk_to(at);
-    if (!file) return is_foreign_link(file.error()) ? file.error() : Result<void>();
+    Result<HeldName> file = walk_to(at);
+    if (!file) return file;
     const int folder = file->folder.fd();
     const UniqueFd link(::openat(folder, file->name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat st = {};
-    if (!link || ::fstat(link.get(), &st) < 0 || !S_ISLNK(st.st_mode)) return {};
+    if (!link || ::fstat(link.get(), &st) < 0 || !S_ISLNK(st.st_mode)) return file;
     if (!may_follow(st.st_uid)) return foreign_link(at, st.st_uid);
     Result<std::string> target = target_of(link.get(), at);
-    if (!target) return {};
+    if (!target) return std::move(target).error();
     at = target->starts_with('/') ? *std::move(target) : parent_of(at) + "/" + *target;
   }
-  return {};
+  return os_error("open " + path, ELOOP);
 }
 
 Result<HeldName> walk_to(const std::string& path) {

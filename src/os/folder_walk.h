@@ -72,9 +72,6 @@ class HeldFolder {
 };
 
 bool is_foreign_link(const Error& error);
-/// Of a path whose links are all to be followed, the last one, too: an error only if one of them is
-/// another user's.
-Result<void> check_links(const std::string& path);
 
 /// A file by its folder and its name there.
 struct HeldName {
@@ -83,6 +80,9 @@ struct HeldName {
 };
 /// The file needn't be there.
 Result<HeldName> walk_to(const std::string& path);
+/// The same of what `path` leads to, if it's a link: what is done with the name then isn't done
+/// through a link that was planted meanwhile.
+Result<HeldName> walk_through(const std::string& path);
 
 /// write_file_atomic() into a folder that others may write to.
 Result<void> write_walked(const std::string& path, std::string_view content, mode_t mode,

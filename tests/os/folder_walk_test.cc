@@ -118,7 +118,30 @@ TEST(HeldFolder, LinksOfAnotherUserAreNamedNotFollowed) {
   EXPECT_EQ(*list_dir(dir / "victim"), std::vector<std::string>{"a"});
 }
 
-TEST(CheckLinks, FindsThoseOfAnotherUserWhereverTheyAre) {
+TEST(WalkThrough, HoldsTheFileThatLinksOfItsUserLeadTo) {
+  const TempDir dir;
+  ASSERT_TRUE(make_dirs(dir / "a", 0755));
+  ASSERT_EQ(::symlink("a/f", (dir / "mine").c_str()), 0);
+  ASSERT_EQ(::symlink((dir / "mine").c_str(), (dir / "far").c_str()), 0);
+  ASSERT_EQ(::symlink("loop", (dir / "loop").c_str()), 0);
+  for (const char* path : {"a/f", "mine", "far"}) {
+    const Result<HeldName> file = walk_through(dir / path);
+    ASSERT_TRUE(file) << file.error().message;
+    EXPECT_EQ(file->name, "f");
+    ASSERT_TRUE(file->folder.write_file_atomic(file->name, path, 0600, false));
+    EXPECT_EQ(*read_file(dir / "a/f", 100), path);
+  }
+  EXPECT_EQ(walk_through(dir / "loop").error().os_errno, ELOOP);
+  // What is planted later is replaced, and not written through.
+  const Result<HeldName> held = walk_through(dir / "a/f");
+  ASSERT_TRUE(held && write_new_file(dir / "secret", "mine", 0600));
+  ASSERT_EQ(::unlink((dir / "a/f").c_str()), 0);
+  ASSERT_EQ(::symlink("../secret", (dir / "a/f").c_str()), 0);
+  ASSERT_TRUE(held->folder.write_file_atomic(held->name, "page", 0600, false));
+  EXPECT_EQ(*read_file(dir / "secret", 100), "mine");
+}
+
+TEST(WalkThrough, FindsLinksOfAnotherUserWhereverTheyAre) {
   if (!is_root()) GTEST_SKIP() << "needs root, to make a link of another user";
   const TempDir dir;
   ASSERT_TRUE(make_dirs(dir / "a", 0755));
@@ -128,10 +151,12 @@ TEST(CheckLinks, FindsThoseOfAnotherUserWhereverTheyAre) {
   plant("a/f", dir / "theirs");
   plant("a", dir / "folder");
   ASSERT_EQ(::symlink("theirs", (dir / "indirect").c_str()), 0);
-  for (const char* path : {"a/f", "mine", "dangling", "no/such", "a"})
-    EXPECT_TRUE(check_links(dir / path)) << path;
+  for (const char* path : {"a/f", "mine", "dangling", "no/such", "a"}) {
+    const Result<HeldName> may = walk_through(dir / path);
+    EXPECT_TRUE(may || !is_foreign_link(may.error())) << path;
+  }
   for (const char* path : {"theirs", "folder/f", "folder/new", "indirect"}) {
-    const Result<void> may = check_links(dir / path);
+    const Result<HeldName> may = walk_through(dir / path);
     ASSERT_FALSE(may) << path;
     EXPECT_TRUE(is_foreign_link(may.error())) << may.error().message;
   }
