@@ -10,14 +10,15 @@
 
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "os/file.h"
 #include "os/folder_walk.h"
+#include "os/lock.h"
 #include "os/lock_holder.h"
-#include "os/real_path.h"
 
 namespace pergpu::os {
 namespace {
@@ -121,6 +122,15 @@ Result<HeldPlace> hold(const Place& place) {
                    .kind = place.kind};
 }
 
+/// Where an open folder lies; resolving its path could follow a link that another user has put
+/// there meanwhile.
+std::string location_of(const HeldFolder& folder) {
+  const std::string link = "/proc/self/fd/" + std::to_string(folder.fd());
+  std::array<char, PATH_MAX> buffer = {};
+  const ssize_t size = ::readlink(link.c_str(), buffer.data(), buffer.size());
+  return {buffer.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
+}
+
 /// The names under which a folder lies in its parent: its path's, and the one that a link leads to.
 std::vector<std::string> names_of(std::string folder) {
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
@@ -131,7 +141,10 @@ std::vector<std::string> names_of(std::string folder) {
   struct stat st = {};
   const bool is_there = ::lstat(folder.c_str(), &st) == 0;
   if (is_name && (!is_there || !S_ISLNK(st.st_mode))) return names;
-  if (std::string real = real_path(folder); real != "/") names.push_back(std::move(real));
+  const Result<HeldFolder> held = HeldFolder::open(folder);
+  if (!held) return names;
+  std::string real = location_of(*held);
+  if (real.starts_with('/') && real != "/") names.push_back(std::move(real));
   return names;
 }
 

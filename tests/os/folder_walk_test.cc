@@ -162,6 +162,22 @@ TEST(WalkThrough, FindsLinksOfAnotherUserWhereverTheyAre) {
   }
 }
 
+// Not even for a moment: a lock file beside the folder that it leads to would lie there.
+TEST(FolderLockBeside, IsNotPutBehindALinkOfAnotherUser) {
+  if (!is_root()) GTEST_SKIP() << "needs root, to make a link of another user";
+  const TempDir dir;
+  ASSERT_TRUE(make_dirs(dir / "victim/a", 0700));
+  plant("victim", dir / "theirs");
+  ASSERT_EQ(::symlink("theirs/a", (dir / "mine").c_str()), 0);
+  const timespec long_ago[2] = {{.tv_sec = 1, .tv_nsec = 0}, {.tv_sec = 1, .tv_nsec = 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, (dir / "victim").c_str(), long_ago, 0), 0);
+  EXPECT_FALSE(FolderLock::take(dir / "mine", "me"));
+  EXPECT_FALSE(holder_of_folder(dir / "mine"));
+  struct stat st = {};
+  ASSERT_EQ(::stat((dir / "victim").c_str(), &st), 0);
+  EXPECT_EQ(st.st_mtim.tv_sec, 1) << "something was made in it";
+}
+
 /// Another user, who may rename everything in `runs`, and does so as fast as possible.
 class Adversary {
  public:
