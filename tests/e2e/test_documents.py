@@ -7,17 +7,32 @@ from harness import read
 from pages import ROOT, page, pages
 
 
-def test_every_promise_names_tests_that_exist():
-    (table,) = re.findall("## Promises\n(.*?)\n## ", page("docs/architecture.md"), re.S)
+def check_tests_of(table):
+    """Those that it names exist; how many these are."""
     sources = "".join(map(read, glob.glob(ROOT + "/tests/*/*_test.cc")))
-    promises = re.findall(r"^\| (\d)\. .*$", table, re.M)
-    assert promises == list("123456789")
     for suite, name in re.findall(r"`([A-Z]\w+)\.(\w+)`", table):
         assert re.search(rf"TEST(_F|_P)?\({suite},\s+{name}\)|RC_GTEST_PROP\({suite}, {name}", sources), name
-    named = re.findall(r"`(test_\w+\.py)::(\w+)`", table)
-    for file, function in named:
-        assert f"def {function}(" in page("tests/e2e/" + file), function
-    assert len(named) > 10
+    named = re.findall(r"`(tests/\w+/)?(test_\w+\.py)(?:::(\w+))?`", table)
+    for folder, file, function in named:
+        places = [folder] if folder else ["tests/e2e/", "tests/security/"]
+        text = "".join(read(f"{ROOT}/{place}{file}", "") for place in places)
+        assert text, f"there is no {file}"
+        assert not function or f"def {function}(" in text, function
+    return len(named)
+
+
+def test_every_promise_names_tests_that_exist():
+    (table,) = re.findall("## Promises\n(.*?)\n## ", page("docs/architecture.md"), re.S)
+    promises = re.findall(r"^\| (\d)\. .*$", table, re.M)
+    assert promises == list("123456789")
+    assert check_tests_of(table) > 10
+
+
+def test_every_threat_names_tests_that_exist():
+    (table,) = re.findall("## Threat model\n(.*?)\n## ", page("docs/security.md"), re.S)
+    for row in re.findall(r"^\|.*\|$", table, re.M)[2:]:
+        assert re.search(r"`(tests/\w+/)?test_\w+\.py|`[A-Z]\w+\.\w+`", row.split("|")[-2]), row
+    assert check_tests_of(table) > 10
 
 
 def test_links_between_the_documents_lead_somewhere():
