@@ -114,6 +114,7 @@ TEST(ProcessAttributes, WhatCanBeHadAgainIsShed) {
     if (::sched_setaffinity(0, sizeof one, &one) != 0 || ::setrlimit(RLIMIT_FSIZE, &files) != 0 ||
         ::sched_setscheduler(0, SCHED_BATCH, &none) != 0)
       return false;
+    raise_own_limits();
     shed_attributes(/*keep_cores=*/false);
     ::getrlimit(RLIMIT_FSIZE, &files);
     return own_cores() == all && ::sched_getscheduler(0) == SCHED_OTHER &&

@@ -128,7 +128,7 @@ TEST(StartSize, OfAOnceStepIsLookedAtToo) {
   const auto refusal = [&](const std::string& command) {
     const ParsedSweep parsed = parse_sweep(
         "{\"grid\": {\"i\": [" + rows + "]}, \"steps\": {\"m\": {\"command\": \"t\"}, \"sum\": {" +
-            "\"once\": true, \"needs\": \"m\", " + command + "}}}",
+            "\"once\": true, \"needs\": \"m:all\", " + command + "}}}",
         SweepFormat::Json, "t.json");
     return parsed.sweep ? std::string() : to_text(parsed.diagnostics);
   };
