@@ -222,6 +222,7 @@ bool is_glog(std::string_view text) {
 }
 
 bool is_trailer(std::string_view text) {
+  if (has(text, "fork: ")) return false;  // make couldn't start its first program
   if (std::any_of(kTrailers.begin(), kTrailers.end(),
                   [&](std::string_view front) { return text.starts_with(front); })) {
     return true;

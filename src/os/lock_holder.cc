@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
@@ -47,7 +48,7 @@ bool is_in_the_way(const ListedLock& lock) {
 Has has_lock(pid_t pid, std::string_view where) {
   const std::string folder = "/proc/" + std::to_string(pid) + "/fdinfo";
   const Dir dir(::opendir(folder.c_str()));
-  if (!dir) return Has::Unknown;
+  if (!dir) return errno == ENOENT ? Has::No : Has::Unknown;  // it has ended, or is another user's
   while (const dirent* entry = ::readdir(dir.get())) {
     if (entry->d_name[0] == '.') continue;
     const UniqueFd fd(::openat(::dirfd(dir.get()), entry->d_name, O_RDONLY | O_CLOEXEC));

@@ -163,7 +163,7 @@ TEST(WalkThrough, FindsLinksOfAnotherUserWhereverTheyAre) {
 }
 
 // Not even for a moment: a lock file beside the folder that it leads to would lie there.
-TEST(FolderLockBeside, IsNotPutBehindALinkOfAnotherUser) {
+TEST(FolderLockPlace, IsNotBehindALinkOfAnotherUser) {
   if (!is_root()) GTEST_SKIP() << "needs root, to make a link of another user";
   const TempDir dir;
   ASSERT_TRUE(make_dirs(dir / "victim/a", 0700));
