@@ -44,7 +44,7 @@ TEST(Wire, StartOfAnEarlierReleaseHasNoShell) {
   Start start = full_start();
   start.shell.reset();
   std::string bytes = encode(start);
-  bytes.resize(bytes.size() - 2 * sizeof(std::uint32_t));  // of an empty root
+  bytes.resize(bytes.size() - 3 * sizeof(std::uint32_t));  // of an empty root
   ASSERT_TRUE(decode<Start>(bytes));
   bytes.pop_back();  // the one byte that says that there is none
   const std::optional<Start> read = decode<Start>(bytes);
