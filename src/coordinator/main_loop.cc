@@ -517,6 +517,8 @@ int coordinator_main(const CoordinatorOptions& options) {
   gpus.discover([&] { core.gpus_discovered(); });
   loop.on_turn([&] {
     if (task) task->mind_time(core);
+    // Nothing starts for a home that is going.
+    if (run_folder && run_folder->has_seen_removal()) look_at_home();
     core.settle();
     if (!options.foreground && !task) idle.check();
     const bool settled = journal.idle() && core.told_all() && mps.idle();

@@ -39,6 +39,8 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::string& path() const { return parts_.path; }
+  /// Something was removed from the home or this folder, and the look comes in a moment.
+  bool has_seen_removal() const { return watch_.is_pending(); }
 
  private:
   void look();

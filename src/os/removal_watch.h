@@ -26,6 +26,8 @@ class RemovalWatch {
   /// Watches what these names lead to now, too.  False: not all of them can be watched (one isn't
   /// there, or the user has no inotify watch left).
   bool follow(const std::vector<std::string>& folders);
+  /// Something was removed, and `removed` hasn't run since.
+  bool is_pending() const { return timer_ != 0; }
 
  private:
   void on_event();

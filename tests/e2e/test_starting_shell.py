@@ -31,9 +31,9 @@ def ignored(pid):
 
 def test_coordinator_and_keepers_take_what_they_can_have_and_jobs_what_their_shell_has(home):
     home.close_gate()
-    shown = "; ".join(f"ulimit -{letter}" for letter in SOFT)
+    shown = "; ".join(f"ulimit -{letter}" for letter in SOFT)  # dash has no -u
     text = f"""[steps.train]
-shell = '{shown}; grep SigIgn /proc/self/status; echo start $PERGPU_JOB >>$STAMPS; flock -s $GATE true'
+shell = 'bash -c "{shown}"; grep SigIgn /proc/self/status; echo start $PERGPU_JOB 1 $$ >>$STAMPS; flock -s $GATE true'
 """
     submit(home, home.file("train.toml", text))
     home.until_running()

@@ -52,7 +52,7 @@ def test_clean_of_the_history_alone_leaves_no_code_in_the_home(home):
     home.submit(grid("train", 1, RUNS), "--out", shared(home))
     assert home.wait() == 0 and len(in_home(home)) == 1
     home.run("clean", "sweep", "--yes")
-    assert in_home(home) == [] and os.path.exists(home.work + "/shared/sweep/00-i=0/train/word")
+    assert in_home(home) == [] and os.path.exists(home.work + "/shared/sweep/00/train/word")
 
 
 def test_on_a_cluster_such_a_folder_is_refused(home):
