@@ -148,7 +148,7 @@ def test_what_is_not_there_because_its_disk_is_not(home):
     assert "is not there: is its file system not mounted?" in said
     os.symlink("runs", home.work + "/runs")  # a loop: what cannot be looked at
     said = home.run("clean", "old", "--results", "--yes", code=1).stderr
-    assert "look at " + folder in said and len(home.ps("old")) == 2
+    assert "Too many levels of symbolic links" in said and len(home.ps("old")) == 2
     os.remove(home.work + "/runs")
     os.rename(home.work + "/unmounted", home.work + "/runs")
     assert cleaned(home, "old", "--results", "--yes")["files"] >= 8 and not os.path.exists(folder)

@@ -110,8 +110,8 @@ def test_names_are_only_text_whatever_quote_is_open(home):
             told = subprocess.run(["bash", "--norc", "-c", typed], cwd=home.work, capture_output=True, text=True)
             assert (told.stdout, told.stderr) == (name, ""), (quote, answers)
             # What was completed is completed further.
-            (again, *_) = tab(home, f"pergpu ps {quote}{answers[0]}/") if quote != '"' else ["a"]
-            assert again.endswith("a"), (quote, again)
+            (again, *_) = tab(home, f"pergpu ps {quote}{answers[0]}/") if quote != '"' else ["/00"]
+            assert again.endswith("/00"), (quote, again)
     assert not os.path.exists(home.work + "/marker")
     home.wait("*")
 

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "job/gpu_parts.h"
+#include "job/not_started.h"
 #include "job/retry.h"
 
 namespace pergpu::simulation {
@@ -211,7 +212,7 @@ void History::ended(const row::Event& row, Known& job, const event::Ended& end,
   const bool of_the_machine =
       outcome.cls == OutcomeClass::Lost || outcome.cls == OutcomeClass::Requeue ||
       outcome.cls == OutcomeClass::Driver || outcome.cls == OutcomeClass::Hardware ||
-      outcome.cls == OutcomeClass::Neighbour;
+      outcome.cls == OutcomeClass::Neighbour || has_not_begun(outcome);
   lanes_.erase(job.lane);
   if (job.share > 0) taken_[job.gpu] -= job.share;
   switch (end.next.kind) {
