@@ -70,7 +70,7 @@ TROUBLES = {
 def test_each_job_is_done_once_and_none_is_charged(home, disk, trouble):
     begin, heal, words = TROUBLES[trouble]
     # What a job tells goes elsewhere: those that run meanwhile don't fail by themselves.
-    text = grid("train", COUNT, 'shell = "echo start $PERGPU_JOB >>$STAMPS; sleep 0.02"\nretries = 2')
+    text = grid("train", COUNT, 'shell = "echo start $PERGPU_JOB 1 $$ >>$STAMPS; sleep 0.02"\nretries = 2')
     home.submit(text, "--lanes", 3, "--out", disk.path + "/out", name="train.toml")
     wait_until(lambda: home.stamps.count("start") >= 5, "some jobs")
     begin(disk)
@@ -113,7 +113,7 @@ def test_a_home_without_room_or_inodes_fails_no_job(home):
     if os.getuid() != 0 or subprocess.run(command, capture_output=True).returncode:
         pytest.skip("cannot mount a small file system here")
     try:
-        text = grid("train", COUNT, 'shell = "echo start $PERGPU_JOB >>$STAMPS; sleep 0.02"\nretries = 0')
+        text = grid("train", COUNT, 'shell = "echo start $PERGPU_JOB 1 $$ >>$STAMPS; sleep 0.02"\nretries = 0')
         home.submit(text, "--lanes", 2, name="train.toml")
         wait_until(lambda: home.stamps.count("start") >= 5, "some jobs")
         os.mkdir(path + "/filler")
