@@ -116,7 +116,8 @@ def test_a_sweep_of_which_slurm_has_tasks_begins_nowhere_else(slurm, home, drain
 
 def test_a_sweep_that_slurm_does_not_take_keeps_no_other_from_it(slurm, home):
     in_the_place_of(home, "sbatch", '''
-grep -q "full/" "$2" || exec $REAL "$@"
+script=$(cat)
+printf "%s" "$script" | grep -q "full/" || { printf "%s" "$script" | $REAL "$@"; exit; }
 echo "sbatch: error: Batch job submission failed: Job violates accounting policy (MaxSubmitJobs)" >&2
 exit 1
 ''')
@@ -251,7 +252,7 @@ gpu_memory = "900GiB"
 @long
 def test_a_task_that_disappears_again_and_again_is_held(slurm, home):
     # As on a node that has no pergpu, with a Slurm that forgets at once what has ended.
-    in_the_place_of(home, "sbatch", 'sed -i "s/^exec .*/exit 1/" "$2"; exec $REAL "$@"')
+    in_the_place_of(home, "sbatch", 'sed "s/^exec .*/exit 1/" | $REAL "$@"')
     in_the_place_of(home, "squeue", '$REAL "$@" | grep -v FAILED')
     submit(home, 'name = "two"\nsteps.train.command = "stamp 0"\n')
     wait_until(lambda: home.only()["state"] == "held", "its hold", 60)
