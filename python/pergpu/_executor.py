@@ -508,9 +508,17 @@ def _plain(path: str) -> str:
 
 
 def _seconds(timeout: str | None) -> float:
-    """Of a text such as "1h30m", which was checked; 0: none."""
-    units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
-    return sum(float(n) * units[unit] for n, unit in re.findall(r"([0-9.]+)\s*(ms|s|m|h|d)", timeout or ""))
+    """Of a duration in any way that sweep files have; 0: none.  BadArgument: it isn't one."""
+    if timeout is None:
+        return 0
+    sweep = f'name = "one"\n[steps.call]\ncommand = ["true"]\ntimeout = {_toml.value(timeout, "timeout")}\n'
+    written = re.search(r'^timeout = "([^"]*)"$', ask(["submit", "-", "--emit"], sweep), re.MULTILINE)
+    units = {"d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
+    parts = re.fullmatch("".join(rf"(?:(\d+){unit})?" for unit in units), written[1] if written else "")
+    seconds = sum(int(n or 0) * length for n, length in zip(parts.groups(), units.values())) if parts else 0
+    if not seconds:
+        raise BadArgument(f"timeout is {timeout!r}, which can't be read")
+    return seconds
 
 
 def fitting(machine: int, gpus: float) -> int:

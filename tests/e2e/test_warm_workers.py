@@ -63,6 +63,17 @@ with warm(2, timeout="2s") as calls:
     assert reason == "exit code 3 True 5" and rest == "timeout it took longer than 2s good"
 
 
+def test_the_time_of_a_call_is_written_in_any_way(home):
+    out = python(home, WARM + """
+import datetime
+texts = ["01:30:05", "2 hours 30 minutes", "1w2d", "1.5h", "90 min", "250ms", datetime.timedelta(seconds=2.5), None]
+print([warm(1, timeout=text)._calls._timeout for text in texts])
+with warm(1, timeout="00:00:01") as calls:
+    print(calls.submit(time.sleep, 100).exception().reason)
+""")  # fmt: skip
+    assert out == "[5405.0, 9000.0, 777600.0, 5400.0, 5400.0, 0.25, 2.5, 0]\nit took longer than 1s\n"
+
+
 def test_large_arguments_and_results_are_files(home):
     out = python(home, WARM + """
 import numpy
