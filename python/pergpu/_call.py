@@ -37,9 +37,11 @@ def main() -> None:
         if initializer is not None:
             head["initializer"] = True
             initializer[0](*initializer[1])
+            end_if_promised("the initializer has returned")
             del head["initializer"]
         value = function(*args, **kwargs)
         end_if_forked(owner)
+        end_if_promised("the call has returned")
         del function, args, kwargs
         pickled, buffers = dump(value)
     except SystemExit:
@@ -47,6 +49,7 @@ def main() -> None:
     except BaseException as error:
         end_if_forked(owner, error)
         told, pickled, buffers = failure(error)
+        end_if_promised("the call has raised an exception")
         _write(folder, {**head, **told}, pickled, buffers)
         raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
     _write(folder, head, pickled, buffers)
@@ -73,6 +76,13 @@ def end_if_forked(owner: int, error: "BaseException | None" = None) -> None:
     say(f"pergpu: process {os.getpid()}, forked by the call, returned from the function and ends here; end it with os._exit()")
     flush()
     os._exit(1)
+
+
+def end_if_promised(what: str) -> None:
+    """Ends the process for its next attempt where the function went on after pergpu.requeue(), and kept the SystemExit."""
+    ending: Any = sys.modules.get("pergpu._ending")
+    if ending is not None:
+        ending.end_if_promised(what)
 
 
 def say(line: str) -> None:

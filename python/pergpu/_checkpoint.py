@@ -110,6 +110,6 @@ def requeue() -> NoReturn:
     By SystemExit, as sys.exit() does, so `finally` blocks run; in another thread than the main one the process goes on.
     In a job the process ends also where the SystemExit is swallowed, by `except:`, `finally: return` or a
     `__del__`: then at once, and after ten seconds in any case, or three if the signal has come.  What was printed is written before; the
-    functions of atexit are left out.
+    functions of atexit are left out.  If it is kept, what the program or the call comes to afterwards doesn't count.
     """
     _ending.end(flush, _requested)

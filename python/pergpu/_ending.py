@@ -2,7 +2,9 @@
 
 A handler's exception comes out of whatever runs at that instruction.  In a `__del__`, a callback of a weak reference, a
 bare `except:` or a `finally: return` it is lost, and the program would go on although everything was saved.  The
-interpreter lets go of an exception when it's handled, so this one ends the process then.
+interpreter lets go of an exception when it's handled, so this one ends the process then.  Who keeps it (in a list, or
+in a variable of a frame that its traceback knows) ends with 75 as well: where a call would tell what it came to,
+and at the end of the program.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ class _Requeue(SystemExit):
 
 
 _owner = 0  # pid of the process that is to end
+_is_finishing = False
 
 
 def end(flush: Callable[[], None], is_signaled: bool = False) -> NoReturn:
@@ -48,8 +51,22 @@ def end(flush: Callable[[], None], is_signaled: bool = False) -> NoReturn:
     _replace_hook()
     if _owner != os.getpid():
         _owner = os.getpid()
+        atexit.register(_at_exit)
         _watch(flush, min(LIMIT_S, AFTER_SIGNAL_S) if is_signaled else LIMIT_S)
     raise _Requeue(REQUEUE)
+
+
+def end_if_promised(what: str) -> None:
+    """`what` stands where the process was to end, after a requeue."""
+    if _owner == os.getpid():
+        _say(f"{what} after its requeue; it ends here, with exit code {REQUEUE}")
+        _finish()
+
+
+def _at_exit() -> None:
+    """The program has ended by itself, or by another SystemExit."""
+    if _owner == os.getpid() and not _is_finishing:
+        _finish()
 
 
 def _frame_above() -> Any:
@@ -85,22 +102,21 @@ def _watch(flush: Callable[[], None], limit_s: float) -> None:
 
 def _finish() -> NoReturn:
     """As an interpreter ends, with the exit code of a requeue."""
+    global _is_finishing
+    _is_finishing = True
     for step in (getattr(threading, "_shutdown", None), getattr(atexit, "_run_exitfuncs", None)):
         try:
             if step is not None:
                 step()
         except BaseException as error:
-            print(f"pergpu: at the end: {type(error).__name__}: {error}", file=sys.stderr)
+            _say(f"at the end: {type(error).__name__}: {error}")
     _flush_streams()
     os._exit(REQUEUE)
 
 
 def _end_now(why: str) -> NoReturn:
     """Without `finally` blocks and functions of atexit.  Another thread flushes: this one may be inside of a write."""
-    try:
-        os.write(2, f"pergpu: {why}; it ends here, with exit code {REQUEUE}\n".encode())
-    except OSError:
-        pass
+    _say(f"{why}; it ends here, with exit code {REQUEUE}")
     try:
         flushing = threading.Thread(target=_flush_streams, daemon=True)
         flushing.start()
@@ -108,6 +124,14 @@ def _end_now(why: str) -> NoReturn:
     except BaseException:
         pass
     os._exit(REQUEUE)
+
+
+def _say(words: str) -> None:
+    """Wherever sys.stderr goes."""
+    try:
+        os.write(2, f"pergpu: {words}\n".encode("utf-8", "backslashreplace"))
+    except OSError:
+        pass
 
 
 def _flush_streams() -> None:

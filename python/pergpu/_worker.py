@@ -83,6 +83,7 @@ class Worker:
             initializer = head.load()
             if initializer is not None:
                 initializer[0](*initializer[1])
+                _call.end_if_promised("the initializer has returned")
             self._streams.take()
             self._environment = _variables(os.environ).copy()
             self._repair()
@@ -91,6 +92,7 @@ class Worker:
             raise
         except BaseException as error:
             told, pickled, _ = _call.failure(error)
+            _call.end_if_promised("the initializer has raised an exception")
             self._tell(_results_log.frame(_queue.CANCELLED, {**told, "initializer": True}, pickled))
             raise SystemExit(1) from None
 
@@ -129,6 +131,7 @@ class Worker:
                 _set(more[0])
             value = function(*args, **kwargs)
             _call.end_if_forked(self._pid)
+            _call.end_if_promised("the call has returned")
             head: dict[str, object] = {"ok": True}
             pickled, buffers = _call.dump(value)
             del value, function, args, kwargs
@@ -138,6 +141,7 @@ class Worker:
         except BaseException as error:
             _call.end_if_forked(self._pid, error)
             head, pickled, buffers = _call.failure(error)
+            _call.end_if_promised("the call has raised an exception")
             head.update(what)
         _call.flush()  # within the time of the call: it may have made its stdout a pipe that is full
         if self._timeout:

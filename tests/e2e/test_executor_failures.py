@@ -64,6 +64,38 @@ with pool(1, reuse={reuse}) as executor:
 
 
 @pytest.mark.parametrize("reuse", [False, True])
+def test_a_call_that_keeps_the_exit_of_its_requeue_gets_another_attempt_all_the_same(home, reuse):
+    told = python(home, f"""
+import contextlib
+kept = []
+class Failed(Exception):
+    def __init__(self, a, b):
+        super().__init__(a)
+def again(how):
+    if os.path.exists("seen " + how):
+        return how
+    open("seen " + how, "w").close()
+    if how == "stack":
+        with contextlib.ExitStack() as stack:
+            stack.callback(lambda: 1 / 0)
+            pergpu.requeue()
+    try:
+        pergpu.requeue()
+    except BaseException as error:
+        kept.append(error) if how != "itself" else None
+        itself = error
+        if how == "raise":
+            raise Failed(1, 2) from None
+        if how == "exit":
+            sys.exit(0)
+        return "WENT ON"
+with pool(5, reuse={reuse}) as executor:
+    print([future.result() for future in [executor.submit(again, how) for how in ("stack", "list", "itself", "raise", "exit")]])
+""")  # fmt: skip
+    assert told == "['stack', 'list', 'itself', 'raise', 'exit']\n"
+
+
+@pytest.mark.parametrize("reuse", [False, True])
 def test_a_call_whose_gpu_breaks_runs_again_on_another_one(home, breakable, reuse):  # noqa: F811
     breakable.show(2)
     breakable.join(home)

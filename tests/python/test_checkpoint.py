@@ -302,6 +302,25 @@ time.sleep(60)
     assert (code, out) == (75, "goes on\n") and "has not ended 0.2 s after" in err
 
 
+@pytest.mark.parametrize("end", ["", "sys.exit(0)", "sys.exit('text')", "raise OSError"])
+@pytest.mark.parametrize("kept", ["kept.append(error)", "itself = error"])
+def test_a_program_that_keeps_the_exit_and_ends_by_itself_is_started_again(kept, end):
+    process = program(f"""
+import atexit
+kept = []
+def work():
+    try:
+        pergpu.requeue()
+    except SystemExit as error:
+        {kept}
+        {end}
+pergpu.checkpoint_requested()
+atexit.register(print, "at the end")
+work()
+""")  # fmt: skip
+    assert ended(process)[:2] == (75, "at the end\n")
+
+
 @pytest.mark.parametrize("way", ["kept", "thread", "atexit", "polled"])
 def test_after_the_signal_the_process_ends_within_a_short_lead(way):
     process = program(f"""
