@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 import threading
 import warnings
@@ -14,8 +13,9 @@ from . import _payload
 from ._calls import Calls
 from ._future import ENDED, Future
 from ._held import HeldJobs
+from ._known import NOTHING, exported, exported_of, settings_file
 from ._link import Link
-from ._program_calls import CommandFailed, ask, ask_json
+from ._program_calls import CommandFailed, ask_json
 from ._queue import CANCELLED, FREE, Queue
 from ._results_log import Found, Reader
 from ._words import in_python
@@ -23,19 +23,23 @@ from ._words import in_python
 _PIECE = 1 << 20  # bytes that are read at once
 
 
-def attach(name: str = "@") -> list[Future]:
+def attach(name: str = "@", *, out: str | os.PathLike[str] | None = None) -> list[Future]:
     """The futures of an executor's calls, in the order in which they were submitted, by its name; "@":
     of the one that was used last.  Also after the Python that had submitted them was killed, and
     after a reboot: what has ended has its result.
 
+    `out`: the root of the executor's folders.  None: "runs", where the name is there, else wherever
+    it is.
+
     With `reuse` the workers end when nothing is left to do, and only then the results of their last
     calls are seen.  CommandFailed: nothing of that name.  ValueError: it is not an executor's.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"name is {name!r}; expected that of an executor, as str")
     try:
-        lines = ask(["export", "--jsonl", name]).split("\n")
+        jobs = _jobs_of(name, out)
     except CommandFailed as error:
         raise CommandFailed("export", error.code, in_python(str(error))) from None
-    jobs = [json.loads(line) for line in lines if line]
     calls = [job for job in jobs if job["step"] == "call" and "what" in (job.get("params") or {})]
     if calls:
         return _calls(sorted(calls, key=lambda job: int(job["params"]["number"])))
@@ -43,6 +47,14 @@ def attach(name: str = "@") -> list[Future]:
     if workers:
         return _calls_of_workers(workers)
     raise ValueError(f"{name} is no executor's: none of its jobs is a call")
+
+
+def _jobs_of(name: str, out: str | os.PathLike[str] | None) -> list[dict[str, Any]]:
+    sweep = os.path.join(os.path.abspath("runs" if out is None else out), name)
+    jobs = exported_of(sweep) if out is not None or os.path.exists(settings_file(sweep)) else []
+    if not jobs and out is not None:
+        raise CommandFailed("export", NOTHING, f"no calls are named {name!r} in {os.path.dirname(sweep)}")
+    return jobs or exported(name)
 
 
 def _calls(jobs: Sequence[Mapping[str, Any]]) -> list[Future]:

@@ -167,10 +167,19 @@ class Executor(concurrent.futures.Executor):
         if isinstance(self._calls, Workers):
             return self._calls.submit(self.folder, what, pickled, buffers)
         digest = digest_of_call(fn, args, kwargs) if self._has_name else None
-        earlier = self._earlier.take(digest) if self._earlier is not None else None
+        earlier = self._taken(digest)
         if earlier is not None:
             return self._calls.resume(earlier, what)
         return self._calls.submit(self.folder, what, pickled, buffers, digest)
+
+    def _taken(self, digest: str | None) -> dict[str, Any] | None:
+        """An earlier call that is equal.  What submit() raises."""
+        try:
+            return self._earlier.take(digest) if self._earlier is not None else None
+        except CommandFailed as error:  # to run all of them again would be wrong
+            self._calls.break_down(str(error), error)
+            self._calls.check()
+            raise
 
     def map(
         self,
@@ -358,8 +367,9 @@ class _Jobs:
         text = self._sweep_text(step, command, rows)
         words = ["submit", "-", "--add", *self._options]
         try:
-            with self._settings.agreed():
+            with self._settings.agreed() as tell:
                 reply: dict[str, Any] = ask_json(words, text, folder=Path(self._folder), env=self.environment.first)
+                tell(reply["sweep_id"])
         except CommandFailed as error:
             raise _reworded(error) from None
         return reply

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections import deque
@@ -10,7 +9,7 @@ from typing import Any
 
 from . import _payload
 from ._future import ENDED
-from ._program_calls import CommandFailed, ask
+from ._known import exported_of
 
 
 class Earlier:
@@ -24,7 +23,7 @@ class Earlier:
 
     def take(self, digest: str | None) -> dict[str, Any] | None:
         """A job of an equal call that has returned, or that waits or runs; each one once, so equal calls of one run
-        stay as many as they are."""
+        stay as many as they are.  CommandFailed: nobody can tell."""
         if digest is None:
             return None
         with self._lock:
@@ -34,14 +33,9 @@ class Earlier:
             return jobs.popleft() if jobs else None
 
     def _found(self) -> dict[str, deque[dict[str, Any]]]:
-        try:
-            lines = ask(["export", "--jsonl", os.path.basename(self._sweep)]).split("\n")
-        except CommandFailed:  # nothing of that name
-            return {}
-        below = os.path.realpath(self._sweep) + os.sep
         found: dict[str, list[dict[str, Any]]] = {}
-        for job in (json.loads(line) for line in lines if line):
-            if job["step"] != "call" or not os.path.realpath(job["out"]).startswith(below):
+        for job in exported_of(self._sweep):
+            if job["step"] != "call":
                 continue
             digest = self._digest_of(job)
             if digest is not None and (job["state"] not in ENDED or _has_returned(job)):

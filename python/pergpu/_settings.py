@@ -11,11 +11,11 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ._future import ENDED
-from ._program_calls import CommandFailed, ask_json
+from ._known import SWEEP_ID, jobs_of, settings_file
 
 # What makes a job the one that it is: jobs of other ones can never stand in one sweep.
 _FIXED = ("reuse", "env", "python", "folder")
@@ -35,27 +35,29 @@ class Settings:
     def check(self) -> None:
         """OtherSettings: the sweep has calls that these would change."""
         with contextlib.suppress(OSError, ValueError):
-            with open(self._path(), encoding="utf-8") as file:
-                self._compare(json.load(file))
+            with open(settings_file(self._sweep), encoding="utf-8") as file:
+                known, _ = _read(file.read())
+            self._compare(known)
 
     @contextlib.contextmanager
-    def agreed(self) -> Iterator[None]:
-        """Meanwhile nobody else hands over.  OtherSettings, as check()."""
-        with open(self._path(), "a+", encoding="utf-8") as file:
+    def agreed(self) -> Iterator[Callable[[int], None]]:
+        """Meanwhile nobody else hands over; who does tells the id of the sweep.  OtherSettings, as check()."""
+        with open(settings_file(self._sweep), "a+", encoding="utf-8") as file:
+
+            def write(sweep_id: int | None) -> None:
+                file.truncate(0)
+                file.write(json.dumps(self._values if sweep_id is None else {**self._values, SWEEP_ID: sweep_id}))
+                file.flush()
+
             with contextlib.suppress(OSError):  # a file system without locks
                 fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
-            known = _read(file.read())
+            known, known_id = _read(file.read())
             if known != self._values:
                 if known is not None:
                     self._compare(known)
-                file.truncate(0)
-                file.write(json.dumps(self._values))
-                file.flush()
-            yield
-
-    def _path(self) -> str:
-        return self._sweep + "/_calls/settings.json"
+                write(known_id)
+            yield lambda sweep_id: write(sweep_id) if sweep_id != known_id else None
 
     def _compare(self, known: Any) -> None:
         if not isinstance(known, dict):
@@ -64,7 +66,7 @@ class Settings:
         if not others:
             return
         never = [name for name in others if name in _FIXED]
-        jobs = self._jobs()
+        jobs = jobs_of(self._sweep)
         open_jobs = [job for job in jobs if job["state"] not in ENDED]
         if not (jobs if never else open_jobs):
             return
@@ -77,21 +79,14 @@ class Settings:
             f"{calls} named {name!r} would get these settings, too: {told}; choose another name, or wait until they have ended"
         )
 
-    def _jobs(self) -> list[dict[str, Any]]:
-        """Of the sweep, as they stand."""
-        try:
-            jobs: list[dict[str, Any]] = ask_json(["ps", "-a", os.path.basename(self._sweep)])["jobs"]
-        except CommandFailed:  # nothing of that name
-            return []
-        below = os.path.realpath(self._sweep) + os.sep
-        return [job for job in jobs if os.path.realpath(job["out"]).startswith(below)]
 
-
-def _read(text: str) -> Any:
+def _read(text: str) -> tuple[Any, int | None]:
+    """The settings, and the id of the sweep."""
     try:
-        return json.loads(text)
+        known = json.loads(text)
     except ValueError:
-        return None
+        return None, None
+    return known, known.pop(SWEEP_ID, None) if isinstance(known, dict) else None
 
 
 def _shown(values: Mapping[str, Any], name: str) -> str:

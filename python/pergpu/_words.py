@@ -19,6 +19,10 @@ _REPLACED = [
     (r"(, or|;)? submit the whole file without --add", ""),
     (r"--lanes N", "lanes=N"),
     # Names.
+    (r"^no sweep is called `(.*)`; (there|did)", r"no calls are named '\1'; \2"),
+    (r"^no sweep is called `(.*)`", r"no calls are named '\1'"),
+    (r"^`(.*)` names (\d+) sweeps; type the one you mean.*", r"calls named '\1' are in \2 folders; say which: attach('\1', out=…)"),
+    (r"(?m)^  \S+@\d+, (submitted .*), results in (.*)", r'  out="\2": \1'),
     (r'a sweep cannot be called ("[^\n]*"): ', r"name can't be \1: "),
     (r"it would look like an option", "it begins with -"),
     (r"@ stands for the last sweep on the command line", "it begins with @"),

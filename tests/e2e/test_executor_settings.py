@@ -57,3 +57,70 @@ print(type(error).__name__, str(error).partition(":")[0])
 print([future.result() for future in futures])
 """)  # fmt: skip
     assert told == "BrokenExecutor 2 calls named 'train' would get these settings, too\n[None, None]\n"
+
+
+def test_one_name_in_two_folders_is_two_sweeps(home):
+    """Settings, results of earlier runs, and attach() are those of the folder."""
+    told = python(home, """
+def train(i):
+    with open(os.environ["STAMPS"], "a") as file:
+        file.write(f"start {i} 1 1 - -\\n")
+    return i, os.getcwd()[-1]
+def project(folder, count):
+    os.makedirs(folder, exist_ok=True)
+    os.chdir(folder)
+    with pool(1, name="train", resume=True) as executor:
+        found = [executor.submit(train, i).result() for i in range(count)]
+    os.chdir("..")
+    return found
+print(project("a", 2), project("b", 1), project("a", 3))
+try:
+    pergpu.attach("train")
+except pergpu.CommandFailed as error:
+    print(error)
+print([len(pergpu.attach("train", out=folder + "/runs")) for folder in "ab"])
+for name, out in (("train", "c"), ("nothing", None), (17.5, None)):
+    try:
+        pergpu.attach(name, out=out)
+    except (pergpu.CommandFailed, TypeError) as error:
+        print(error)
+os.chdir("b")
+print([future.result() for future in pergpu.attach("train")])
+for wrong in (dict(env={"A": "1"}), dict(reuse=True)):
+    try:
+        pool(1, name="train", **wrong)
+    except ValueError as error:
+        print(str(error).partition("choose")[0])
+os.chdir("../a")
+os.unlink("runs/train/_calls/settings.json")
+print([future.job for future in pergpu.attach("train", out="runs")])
+""")  # fmt: skip
+    lines = told.replace(home.work, "").splitlines()
+    assert lines[0] == "[(0, 'a'), (1, 'a')] [(0, 'b')] [(0, 'a'), (1, 'a'), (2, 'a')]"
+    assert home.stamps.of("start") == [0, 1, 0, 2], "what project a has is not run again"
+    assert lines[1] == "calls named 'train' are in 2 folders; say which: attach('train', out=…)"
+    assert [line.partition(":")[0] for line in lines[2:4]] == ['  out="/a/runs"', '  out="/b/runs"']
+    assert lines[4:6] == ["[3, 1]", "no calls are named 'train' in /c"]
+    assert lines[6].startswith("no calls are named 'nothing'; there ")
+    assert lines[7:9] == ["name is 17.5; expected that of an executor, as str", "[(0, 'b')]"]
+    assert "env is none there" in lines[9] and "reuse is False there" in lines[10] and lines[11:] == ["[1, 2, 4]"]
+
+
+def test_queued_calls_keep_their_settings_also_if_another_folder_has_the_name(home, begun):  # noqa: F811
+    process = begun("""
+with pool(1, name="train", out="elsewhere") as executor:
+    executor.submit(abs, -1).result()
+one = pool(1, name="train", timeout="60s")
+future = one.submit(stamp, 3)
+print(future.job, flush=True)
+try:
+    pool(1, name="train", timeout="1s")
+except ValueError as error:
+    print(str(error).partition(";")[0], flush=True)
+print(future.result())
+""")
+    home.close_gate()
+    told = [process.stdout.readline(), process.stdout.readline()]
+    home.open_gate()
+    assert told == ["2\n", "1 call named 'train' would get these settings, too: timeout is '60s' there, '1s' here\n"], rest_of(process)
+    assert rest_of(process) == "9\n"
