@@ -38,11 +38,13 @@ class NotComparable(Exception):
         self.kind = kind
 
 
-def digest_of_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-    """None: it holds something that can't be compared."""
+def digest_of_call(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, ...] = ()
+) -> str | None:
+    """`given`: what comes along with the call.  None: it holds something that can't be compared."""
     hasher = _Hasher()
     try:
-        hasher.add((function, args, kwargs))
+        hasher.add((function, args, kwargs, given))
     except Exception:  # whatever the parts raise: then the call is none that was before
         return None
     return hasher.digest()
@@ -392,7 +394,7 @@ def _names_of(code: types.CodeType) -> _Names:
     found, wholes, imports, every = set(), set(), set(), {*code.co_names}
     last = ""
     for one in dis.get_instructions(code):
-        if last and one.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+        if last and one.opname not in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR"):
             wholes.add(last)
         last = one.argval if one.opname in ("LOAD_GLOBAL", "LOAD_NAME") else ""
         if one.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):

@@ -57,7 +57,8 @@ class Executor(concurrent.futures.Executor):
     there are no `retries`.
 
     `resume`: a call that equals one of an earlier run with this `name` returns what that has returned, or
-    waits for it where it waits or runs.  Equal is: the same function, code and arguments.
+    waits for it where it waits or runs.  Equal is: the same function, code and arguments,
+    initializer and arguments of the program.
 
     Functions need not be importable: closures, lambdas and what is defined in a script or a notebook
     go along by value.  What else the script does at its top doesn't happen in the processes.  With `main="run"`
@@ -166,7 +167,7 @@ class Executor(concurrent.futures.Executor):
             return Future.failed(calls, what, error)
         if isinstance(self._calls, Workers):
             return self._calls.submit(self.folder, what, pickled, buffers)
-        digest = digest_of_call(fn, args, kwargs) if self._has_name else None
+        digest = digest_of_call(fn, args, kwargs, self._jobs.given()) if self._has_name else None
         earlier = self._taken(digest)
         if earlier is not None:
             return self._calls.resume(earlier, what)
@@ -349,6 +350,10 @@ class _Jobs:
         unset = [name for name, value in changes.items() if value is None]
         return {"path": path, "argv": sys.argv[:], "env": env, "unset": unset, "main": self._main}
 
+    def given(self) -> tuple[Any, ...]:
+        """What comes along with each call, and may change what it returns."""
+        return self._initializer, _text_of(self._main["file"]) if self._run_main else None, _arguments_of_program()
+
     def start_calls(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         command = [_plain(sys.executable), _plain(_beside("_start.py")), "_call", _plain(self.sweep) + "/_calls/{number}"]
         return self._submit("call", command, rows)
@@ -506,6 +511,19 @@ def _plain_value(name: str, value: Any) -> Any:
         return value if value is None else _toml.plain(value, name)
     except TypeError as error:
         raise TypeError(str(error).replace("a sweep holds numbers, texts, lists and tables of these", "expected numbers, str, lists and dicts of these")) from None
+
+
+def _text_of(path: str) -> bytes | None:
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return None
+
+
+def _arguments_of_program() -> list[str]:
+    """Without the path of the script, which may be written in several ways.  Those of a notebook are new ones with each start."""
+    is_notebook = "ipykernel" in sys.modules and getattr(sys.modules["__main__"], "__file__", None) is None
+    return [] if is_notebook else sys.argv[1:]
 
 
 def _beside(name: str) -> str:

@@ -80,6 +80,38 @@ with pool(1, name="calls", resume=True) as executor:
     assert len(home.ps("calls")) == 3 and home.stamps.count("start") == 3
 
 
+def test_what_comes_along_with_a_call_is_compared(home):
+    """Initializer, its arguments, the program's own, and the script where the call runs it."""
+    home.file("shared.py", "value = None\n")
+    script = """
+import shared
+def begin(x):
+    shared.value = (x, {of_code})
+def train(i):
+    return shared.value, sys.argv[1:], __name__ == "__main__" or TOP
+TOP = sum([{top}])
+if __name__ == "__main__":
+    sys.argv[:] = {argv}
+    with pool(1, name="calls", resume=True, initializer=begin, initargs={initargs}, main="{main}") as executor:
+        future = executor.submit(train, 1)
+        print(future.job, future.result())
+"""
+    first = dict(of_code=1, argv=["x", "--lr", "1"], initargs=(5,), main="value", top=3)
+    changes = [{}, {"argv": ["./x", "--lr", "1"]}, {"argv": ["x", "--lr", "2"]}, {"initargs": (6,)}, {"of_code": 2},
+               {"main": "run"}, {"main": "run", "top": "1, 2"}, {}]  # fmt: skip
+    told = [python(home, script.format(**{**first, **change})).strip() for change in changes]
+    assert told == [
+        "1 ((5, 1), ['--lr', '1'], True)",
+        "1 ((5, 1), ['--lr', '1'], True)",
+        "2 ((5, 1), ['--lr', '2'], True)",
+        "3 ((6, 1), ['--lr', '1'], True)",
+        "4 ((5, 2), ['--lr', '1'], True)",
+        "5 ((5, 1), ['--lr', '1'], 3)",
+        "6 ((5, 1), ['--lr', '1'], 3)",
+        "1 ((5, 1), ['--lr', '1'], True)",
+    ]
+
+
 def test_it_needs_a_name_and_processes_of_calls(home):
     told = python(home, """
 for wrong in (dict(), dict(name="a", reuse=True)):
