@@ -171,11 +171,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
     def logs(self) -> str:
         """What its newest attempt has printed, on stdout and stderr."""
         outcome = self._outcome or ask_json(["show", str(self.job)])["jobs"][0]
-        try:
-            with open(outcome["log"], encoding="utf-8", errors="replace") as file:
-                return file.read()
-        except FileNotFoundError:
-            return ""
+        return _text_of(outcome["log"])
 
     def kill(self, now: bool = False) -> None:
         """Ends it, wherever it is: SIGTERM, its grace, SIGKILL; `now`: SIGKILL at once.  Of a call that
@@ -262,8 +258,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
             self._tidy.keep()
         if not self._start():
             return
-        lines = self.logs().splitlines()[-_LAST_LINES:]
-        self._end(JobFailed(outcome, "\n".join(lines), self.what))
+        self._end(JobFailed(outcome, last_lines(outcome["log"]), self.what))
 
     def break_down(self, why: str, cause: BaseException | None) -> None:
         """It cannot end any more, unless it has."""
@@ -320,6 +315,19 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
                 self._exception = self._unreadable(f"its result cannot be read here: {type(error).__name__}: {error}", error)
             finally:
                 del self
+
+
+def _text_of(log: str) -> str:
+    try:
+        with open(log, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def last_lines(log: str) -> str:
+    """What a process said before its end."""
+    return "\n".join(_text_of(log).splitlines()[-_LAST_LINES:])
 
 
 def initializer_failed(calls: Backend, found: _payload.Payload | Found) -> None:

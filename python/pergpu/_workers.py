@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import _payload
-from ._future import ENDED, Future, initializer_failed
+from ._future import ENDED, Future, initializer_failed, last_lines
 from ._held import HeldJobs
 from ._large import Large
 from ._link import Link
@@ -288,7 +288,9 @@ class Workers(Pool):
         self._vain = self._vain + 1 if vain else 0
         if self._vain >= _VAIN:
             why = outcome["reason"] or outcome["state"]
-            self.break_down(f"workers end before they take a call: {why}; log: {outcome['log']}")
+            lines = last_lines(outcome["log"])
+            said = f"the last lines, of {outcome['log']}:\n{lines}" if lines else f"log: {outcome['log']}"
+            self.break_down(f"workers end before they take a call: {why}; {said}")
 
     def _end_workers(self) -> None:
         with self._lock:

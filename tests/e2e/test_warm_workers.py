@@ -109,7 +109,9 @@ def fail():
     raise OSError("no data")
 def leave():
     os._exit(7)
-for begin in (fail, leave):
+def say():
+    sys.exit("the data isn't mounted")
+for begin in (fail, leave, say):
     with warm(1, initializer=begin) as calls:
         futures = [calls.submit(abs, i) for i in range(3)]
         print({type(future.exception()).__name__ for future in futures}, futures[0].exception())
@@ -117,6 +119,8 @@ for begin in (fail, leave):
     told = [line for line in out.splitlines() if line.startswith("{")]
     assert told[0] == "{'BrokenExecutor'} the initializer has failed: OSError: no data"
     assert told[1].startswith("{'BrokenExecutor'} workers end before they take a call: exit code 7; log: /"), out
+    assert told[2].startswith("{'BrokenExecutor'} workers end before they take a call: exit code 1; the last lines, of /"), out
+    assert "\nthe data isn't mounted\n" in out
 
 
 def test_what_is_killed_goes_on_and_is_found_again(home, begun):  # noqa: F811
