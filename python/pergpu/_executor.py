@@ -69,8 +69,8 @@ class Executor(concurrent.futures.Executor):
     HeldWarning says so, once for each reason.  When the `with` block raises, held calls are cancelled.
 
     Nothing is started before the first call.  TypeError: there is no such argument, or the initializer
-    cannot be called.  ValueError: a value is wrong, or the machine has no GPU.  RuntimeError: a child
-    process reads the script.
+    cannot be called.  ValueError: a value is wrong, or the machine never has what a call asks for.
+    RuntimeError: a child process reads the script.
     """
 
     def __init__(
@@ -126,6 +126,7 @@ class Executor(concurrent.futures.Executor):
             if gpus == "auto" and not (max_workers or lanes):
                 raise ValueError('how many workers gpus="auto" makes room for is not known; name max_workers')
         jobs.keep_settings(reuse)
+        jobs.check_machine(reuse)
         self._calls: Calls | Workers
         if reuse:
             count = max_workers or lanes or max(1, fitting(_gpus_of_machine(), gpus))
@@ -354,9 +355,23 @@ class _Jobs:
         """What comes along with each call, and may change what it returns."""
         return self._initializer, _text_of(self._main["file"]) if self._run_main else None, _arguments_of_program()
 
+    def check_machine(self, reuse: bool) -> None:
+        """BadArgument: this machine never has what a call asks for, or there can be no folder."""
+        root = os.path.dirname(self.sweep)
+        can_write = os.path.isdir(root) and os.access(root, os.W_OK | os.X_OK)
+        if not self._is_here or can_write and not _asks_much(self._keys):
+            return
+        try:
+            if reuse:
+                self._submit("worker", self._command("_worker", "queue"), [{"queue": "", "number": 0}], "--dry-run")
+            else:
+                self._submit("call", self._command("_call", "number"), [{"number": 0, "what": ""}], "--dry-run")
+        except CommandFailed as error:
+            if error.code == 2:  # else there may be a coordinator when the first call comes
+                raise BadArgument(error) from None
+
     def start_calls(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        command = [_plain(sys.executable), _plain(_beside("_start.py")), "_call", _plain(self.sweep) + "/_calls/{number}"]
-        return self._submit("call", command, rows)
+        return self._hand_over("call", self._command("_call", "number"), rows)
 
     def write_head(self, path: str, timeout: float) -> None:
         pickled, buffers = _pickling.dump(self._initializer, self._run_main)
@@ -364,17 +379,22 @@ class _Jobs:
 
     def start_workers(self, queue: str, first: int, count: int) -> dict[str, Any]:
         rows = [{"queue": os.path.basename(queue), "number": i} for i in range(first, first + count)]
-        start = [_plain(sys.executable), _plain(_beside("_start.py"))]
-        words = [*start, "_worker", _plain(self.sweep) + "/_calls/{queue}"]
-        return self._submit("worker", words, rows)
+        return self._hand_over("worker", self._command("_worker", "queue"), rows)
 
-    def _submit(self, step: str, command: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def _command(self, what: str, file: str) -> list[str]:
+        return [_plain(sys.executable), _plain(_beside("_start.py")), what, _plain(self.sweep) + f"/_calls/{{{file}}}"]
+
+    def _hand_over(self, step: str, command: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        with self._settings.agreed() as tell:
+            reply = self._submit(step, command, rows)
+            tell(reply["sweep_id"])
+        return reply
+
+    def _submit(self, step: str, command: Sequence[str], rows: Sequence[Mapping[str, Any]], *options: str) -> dict[str, Any]:
         text = self._sweep_text(step, command, rows)
-        words = ["submit", "-", "--add", *self._options]
+        words = ["submit", "-", "--add", *self._options, *options]
         try:
-            with self._settings.agreed() as tell:
-                reply: dict[str, Any] = ask_json(words, text, folder=Path(self._folder), env=self.environment.first)
-                tell(reply["sweep_id"])
+            reply: dict[str, Any] = ask_json(words, text, folder=Path(self._folder), env=self.environment.first)
         except CommandFailed as error:
             raise _reworded(error) from None
         return reply
@@ -511,6 +531,13 @@ def _plain_value(name: str, value: Any) -> Any:
         return value if value is None else _toml.plain(value, name)
     except TypeError as error:
         raise TypeError(str(error).replace("a sweep holds numbers, texts, lists and tables of these", "expected numbers, str, lists and dicts of these")) from None
+
+
+def _asks_much(keys: Mapping[str, Any]) -> bool:
+    """Whether there may be machines that never have it: to ask costs some hundredths of a second."""
+    gpus = keys.get("gpus")
+    many = isinstance(gpus, (int, float)) and gpus > 1
+    return many or any(keys.get(name) is not None for name in ("cpus", "memory", "gpu_memory", "gpu", "sharing"))
 
 
 def _text_of(path: str) -> bytes | None:

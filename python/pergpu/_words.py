@@ -10,6 +10,10 @@ _REPLACED = [
     (r"\[steps\.\w+\] (?=(names|uses|limits|asks|needs|has)\b)", "Executor() "),
     (r" in \[steps\.\w+\]|\[steps\.\w+\]:? ", ""),
     (r"(?m)^pergpu: ", ""),
+    (r"(?m)^step (call|worker):? (?=(asks|shares)\b)", r"a \1 "),
+    (r"(?m)^(snapshot of )?step \w+: ", ""),
+    (r"choose a folder with --out", "choose another `out`"),
+    (r", or name GPUs with --devices", ""),
     # Sweeps that rows are added to.
     (r"(--add: )?the file lacks step \w+, which sweep (.*) has: .*", r"calls named '\2' are there already, of an executor with another `reuse`; choose another name"),
     (r"(--add: )?sweep (.*) has no step \w+: .*", r"calls named '\2' are there already, of an executor with another `reuse`; choose another name"),

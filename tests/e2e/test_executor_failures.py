@@ -153,6 +153,31 @@ with pool(1, reuse=True, initializer=shorten) as executor:
     assert told == "another worker\n" and set(home.states().values()) == {"done"}
 
 
+@pytest.mark.parametrize("reuse", [False, True])
+def test_what_the_machine_never_has_is_told_by_the_constructor(home, breakable, reuse):  # noqa: F811
+    breakable.show(2)
+    breakable.join(home)
+    home.file("file", "")
+    told = python(home, f"""
+for much in (dict(cpus=100_000), dict(memory="1000 TB"), dict(gpus=3), dict(gpus=1, gpu_memory="900GiB"), dict(gpus=1, gpu="*NONE*"),
+             dict(out="/proc/nothing"), dict(out="file")):
+    try:
+        pergpu.Executor(1, **{{"gpus": 0, "reuse": {reuse}, **much}})
+        print("NOT REFUSED", much)
+    except ValueError as error:
+        print(str(error).replace(os.getcwd(), ""))
+with pool(1, reuse={reuse}, name="few", cpus=1, memory="1GiB", out="new") as executor:
+    print(executor.submit(abs, -1).result(), pool(1, reuse={reuse}, name="few", cpus=1, memory="1GiB", out="new"))
+""")  # fmt: skip
+    lines = told.splitlines()
+    who = "a worker" if reuse else "a call"
+    words = [f"{who} asks 100000 cpus, this", f"{who} asks 909.5 TiB of memory, this", f"{who} asks 3 GPUs, it", f"{who} asks 1 GPU ", f"{who} asks 1 GPU *NONE*",
+             "can't write results to /proc/nothing (", "can't write results to /file ("]  # fmt: skip
+    assert [(line, word) for line, word in zip(lines, words) if not line.startswith(word)] == [], told
+    assert "--" not in told and "step" not in told and lines[len(words) :] == ["1 <pergpu.Executor few>"]
+    assert len(home.ps()) == 1, "what was only looked at is no job"
+
+
 def test_messages_are_in_the_words_of_those_who_wrote_arguments(home):
     told = python(home, """
 import datetime
@@ -181,7 +206,8 @@ except RuntimeError as error:
     assert lines[1] == 'memory is 1073741824; expected a size with its unit, such as "64GiB" or "500MB"'
     assert 'a dict like {"max": 2' in lines[3] and lines[4] == "`env` must be a dict, not a list"
     assert "call two words/00, _exit(status=3) (job 1): failed: exit code 3" in told and "max_workers is '4'; expected a whole number" in told
-    for word in ("<stdin>", "[steps", "--add", "--lanes", "not the text", "not the number", " table", "[limits]", "NOT REFUSED", "pergpu:", " = "):
+    assert "no calls are named 'nothing'; there " in told
+    for word in ("<stdin>", "sweep is", "[steps", "--add", "--lanes", "not the text", "not the number", " table", "[limits]", "NOT REFUSED", "pergpu:", " = "):
         assert word not in told, (word, told)
 
 
