@@ -40,6 +40,8 @@ _REPLACED = [
     (r"\ba text\b", "a str"),
     (r"\btruth value\b|\bboolean\b", "bool"),
     (r"not the (text|number) ", "not "),
+    (r"\bnot true\b", "not True"),
+    (r"\bnot false\b", "not False"),
     (r"\b(gpus|sharing|retries|timeout|memory|gpu_memory) = (\"[^\"]*\"|[\d.]+)", r"\1=\2"),
     # Arguments that have another name here.
     (r"\bmax_parallel\b", "max_workers"),

@@ -183,7 +183,7 @@ def test_messages_are_in_the_words_of_those_who_wrote_arguments(home):
 import datetime
 for wrong in (dict(timeout=3600), dict(memory=1 << 30), dict(timeout="soon"), dict(retries="x"), dict(env=["A"]), dict(priority="high"), dict(memory=object()),
               dict(gpu="*H100*"), dict(uses="db"), dict(sharing="mps"), dict(grow={"memory": 2}, retries=1), dict(max_parallel="x"), dict(needs="a"),
-              dict(failures=[{"match": "a", "class": "b"}]), dict(name="-x"), dict(name="@")):
+              dict(failures=[{"match": "a", "class": "b"}]), dict(name="-x"), dict(name="@"), dict(gpus=True), dict(cpus=False)):
     try:
         pool(1, **wrong)
         print("NOT REFUSED", wrong)
@@ -206,6 +206,7 @@ except RuntimeError as error:
     assert lines[1] == 'memory is 1073741824; expected a size with its unit, such as "64GiB" or "500MB"'
     assert 'a dict like {"max": 2' in lines[3] and lines[4] == "`env` must be a dict, not a list"
     assert "call two words/00, _exit(status=3) (job 1): failed: exit code 3" in told and "max_workers is '4'; expected a whole number" in told
+    assert 'or "auto", not True\n' in told and "`cpus` must be a whole number, not False\n" in told
     assert "no calls are named 'nothing'; there " in told
     for word in ("<stdin>", "sweep is", "[steps", "--add", "--lanes", "not the text", "not the number", " table", "[limits]", "NOT REFUSED", "pergpu:", " = "):
         assert word not in told, (word, told)
