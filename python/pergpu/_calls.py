@@ -18,6 +18,7 @@ from typing import Any
 from . import _payload
 from ._future import ENDED, Future
 from ._held import HeldJobs
+from ._known import exported_of
 from ._large import Large
 from ._link import Link
 from ._pool import Pool, calls_folder, cancel, running
@@ -86,6 +87,8 @@ class Calls(Pool):
         with self._lock:
             if not self._folder:
                 taken = [int(name) for name in os.listdir(calls_folder(folder)) if name.isdigit()]
+                if not taken and self.tidy is None:  # somebody may have removed the folder of a sweep that pergpu knows
+                    taken = _known_numbers(folder)
                 self._next = max(taken, default=-1) + 1
                 self._folder = folder
             while True:
@@ -319,6 +322,13 @@ class Calls(Pool):
             while self._jobs:
                 self._changed.wait()
         link.join()
+
+
+def _known_numbers(sweep: str) -> list[int]:
+    """Of calls whose jobs are there: another call of that number and name would be taken for the same."""
+    with contextlib.suppress(CommandFailed, OSError):  # who hands over tells
+        return [int(job["params"]["number"]) for job in exported_of(sweep) if job["step"] == "call"]
+    return []
 
 
 def _sync(path: str) -> None:

@@ -112,6 +112,18 @@ if __name__ == "__main__":
     ]
 
 
+def test_after_its_folder_was_removed_a_call_runs_again(home):
+    told = python(home, """
+import shutil, subprocess
+for _ in range(2):
+    with pool(1, name="calls", resume=True) as executor:
+        print(executor.submit(abs, -3).result())
+    subprocess.run([os.environ["PERGPU_BIN"], "wait", "calls"], stdout=subprocess.DEVNULL)
+    os.rename("runs/calls", f"removed.{time.monotonic()}")
+""")  # fmt: skip
+    assert told == "3\n3\n" and len(home.ps("calls")) == 2
+
+
 def test_it_needs_a_name_and_processes_of_calls(home):
     told = python(home, """
 for wrong in (dict(), dict(name="a", reuse=True)):
