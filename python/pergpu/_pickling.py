@@ -107,6 +107,11 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
             reduced = _tensors.reduced(obj)
             if reduced is not None:
                 return reduced
+        if kind.__name__ == "Array" and "pergpu.share" in sys.modules:
+            from .share import Array, _sent
+
+            if kind is Array:
+                return _sent.by_reference(obj)
         if isinstance(obj, types.ModuleType) and type(obj) is not types.ModuleType:
             name = getattr(obj, "__name__", "")  # such as torch.backends.cudnn
             if sys.modules.get(name) is obj:

@@ -59,6 +59,20 @@ print([future.result()[0] for future in futures])
     assert told == "[2, 3]\n"
 
 
+@pytest.mark.parametrize("reuse", [False, True])
+def test_arrays_that_a_call_returns_are_copies(home, jobs, script, reuse):  # noqa: F811
+    assert script(f"""
+def returns():
+    shared = share.dataset("returned", load)
+    memoryview(shared)[0] = 70  # of its own from now on
+    return dict(loss=0.5, y=shared)
+with executor(reuse={reuse}) as pool:
+    future = pool.submit(returns)
+y = future.result()["y"]
+print(future.result()["loss"], type(y).__name__, memoryview(y)[0], memoryview(y)[7])
+""") == "0.5 Array 70 7\n"
+
+
 def test_what_a_call_drops_is_loaded_again(home, jobs, script):  # noqa: F811
     told = script("""
 def dropping():

@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+from multiprocessing.reduction import ForkingPickler
 
 import pytest
 
@@ -44,15 +45,19 @@ def test_another_process_maps_the_same_memory(way, view):
         assert list(pool.apply(list, [data["names"]])) == ["a"] * 101
 
 
+def sent_to_a_process(what):
+    return bytes(ForkingPickler.dumps(what))
+
+
 def test_a_reference_is_short_and_an_array_that_is_in_no_dataset_is_copied(tmp_path):
     data = share.dataset("sent", make)
-    assert len(pickle.dumps(data["x"])) < 1000
+    assert len(sent_to_a_process(data["x"])) < 1000
     loader = share.Loader({"x": data["x"]}, batch_size=8, shuffle=False)
     batch = next(iter(loader))["x"]
-    again = pickle.loads(pickle.dumps(batch))
+    again = pickle.loads(sent_to_a_process(batch))
     assert isinstance(again, share.Array) and (again.numpy() == batch.numpy()).all() and again.shape == (8, 10)
     half = share.Array(bytearray(8), 0, (4,), "bfloat16")
-    assert memoryview(pickle.loads(pickle.dumps(half))).nbytes == 8
+    assert memoryview(pickle.loads(sent_to_a_process(half))).nbytes == 8
 
 
 def test_of_a_mapped_file_its_path_goes_along(tmp_path):
@@ -61,14 +66,34 @@ def test_of_a_mapped_file_its_path_goes_along(tmp_path):
     array = share.dataset(path)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert is_the_same(pool.apply(looks, [[array]]), looks([array]))
-    sent = pickle.dumps(array)
+    sent = sent_to_a_process(array)
     numpy.save(path, numpy.arange(9.0))
     with pytest.raises(LookupError, match="was changed"):
         pickle.loads(sent)
 
 
 def test_what_nobody_has_any_more_is_told_by_its_key(tmp_path):
-    text = "import pickle, sys, numpy\nfrom pergpu import share\nsys.stdout.buffer.write(pickle.dumps(share.dataset('my tokens', lambda: numpy.ones(3))))"
+    text = (
+        "import sys, numpy\nfrom multiprocessing.reduction import ForkingPickler as Pickler\nfrom pergpu import share\n"
+        "sys.stdout.buffer.write(Pickler.dumps(share.dataset('my tokens', lambda: numpy.ones(3))))"
+    )
     sent = subprocess.run([sys.executable, "-c", text], stdout=subprocess.PIPE, check=True, env=os.environ).stdout
     with pytest.raises(LookupError, match="the shared data 'my tokens' is in no process"):
         pickle.loads(sent)
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_any_other_pickle_has_a_copy(protocol):
+    data = share.dataset("sent", make)
+    buffers = []
+    beside = {"buffer_callback": buffers.append} if protocol == 5 else {}
+    for array in (data["x"], data["y"], data["none"], share.Array(bytearray(b"abcdefgh"), 0, (4,), "bfloat16")):
+        for pickled, lies in ((pickle.dumps(array, protocol), []), (pickle.dumps(array, protocol, **beside), buffers)):
+            again = pickle.loads(pickled, buffers=[bytes(one) for one in lies])
+            assert (again.dtype, again.shape, again.readonly) == (array.dtype, array.shape, False)
+            assert bytes(memoryview(again)) == bytes(memoryview(array))
+            assert not lies or len(pickled) < 300
+        buffers.clear()
+    again = pickle.loads(pickle.dumps(data["x"]))
+    again.numpy()[0] = -1
+    assert data["x"].numpy()[0, 0] == 0

@@ -23,6 +23,7 @@ from typing import Any, Callable, NamedTuple, NoReturn
 
 from .. import _share
 from .._share import Array
+from . import _sent
 from ._map_worker import Died, Given, Worker
 from ._peers import PeerDied, name_of
 
@@ -208,7 +209,7 @@ def _begin_of(function: Any, names: list[Any], kind: str) -> bytes:
     if not callable(function):
         raise TypeError(f"map is {function!r}: a function was expected")
     try:
-        pickled = pickle.dumps(function)
+        pickled = _sent.dumps(function)
     except Exception as error:
         raise TypeError(
             f"map is {function!r}, which other processes cannot find by its name ({error}): define it at the top level of a "

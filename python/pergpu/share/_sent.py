@@ -2,16 +2,20 @@
 
 What lies in the memory of a dataset, or in a file that is mapped, goes as a reference: the other process maps the same
 memory.  Where an array lies is read from /proc/self/maps, so nothing has to be kept of it.  Any other array goes as a
-copy.
+copy.  So does every array in any other pickle, such as a result or a file: who reads that may come when the memory is gone.
 """
 
 from __future__ import annotations
 
 import copyreg
 import ctypes
+import io
 import os
+import pickle
 import re
-from typing import Any, NamedTuple
+from collections import ChainMap
+from multiprocessing.reduction import ForkingPickler
+from typing import Any, Callable, NamedTuple, SupportsIndex, cast
 
 from .. import _share
 from .._share import Array
@@ -19,6 +23,8 @@ from . import _content
 from ._dataset import View, _flat, _mapped, _seen
 from ._formats import Stored
 from ._meeting import meet
+
+Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
 
 _OF_DATA = re.compile(r"/memfd:pergpu:data-[0-9a-f]{32} \(deleted\)\Z")
 
@@ -31,7 +37,8 @@ class _Mapping(NamedTuple):
     path: str
 
 
-def _reduced(array: Array) -> tuple[Any, ...]:
+def by_reference(array: Array) -> Reduced:
+    """How it's pickled for a process that reads it at once."""
     address = array.__array_interface__["data"][0]
     found = _mapping_of(address, array.nbytes) if array.nbytes else None
     if found is not None:
@@ -42,7 +49,34 @@ def _reduced(array: Array) -> tuple[Any, ...]:
             return _of_dataset, (head["key"], found.view, at, array.shape, array.dtype)
         if found.path.startswith("/") and os.path.isfile(found.path):
             return _of_file, (found.path, _version(found.path), found.view, at, array.shape, array.dtype)
-    return _copied, (ctypes.string_at(address, array.nbytes), array.shape, array.dtype)
+    return _as_copy(array)
+
+
+def dumps(what: Any) -> bytes:
+    """Its pickle, for a process that reads it at once."""
+    file = io.BytesIO()
+    pickler = pickle.Pickler(file)
+    others: Any = copyreg.dispatch_table
+    pickler.dispatch_table = ChainMap({Array: by_reference}, others)
+    pickler.dump(what)
+    return file.getvalue()
+
+
+def _as_copy(array: Array) -> Reduced:
+    return _copied, (_Content(array), array.shape, array.dtype)
+
+
+class _Content:
+    """The bytes of an array: beside the pickle, where it may have such."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Reduced:
+        address = self._array.__array_interface__["data"][0]
+        if protocol.__index__() < 5:
+            return bytes, (ctypes.string_at(address, self._array.nbytes),)
+        return memoryview, (pickle.PickleBuffer(cast(Any, self._array)),)
 
 
 def _mapping_of(address: int, nbytes: int) -> _Mapping | None:
@@ -102,8 +136,10 @@ def _of_file(
         os.close(fd)
 
 
-def _copied(content: bytes, shape: tuple[int, ...], dtype: str) -> Array:
-    return Array(bytearray(content), 0, shape, dtype)
+def _copied(content: bytes | memoryview, shape: tuple[int, ...], dtype: str) -> Array:
+    is_ours = isinstance(content, memoryview) and not content.readonly
+    return Array(content if is_ours else bytearray(content), 0, shape, dtype)
 
 
-copyreg.pickle(Array, _reduced)  # type: ignore[arg-type]  # it knows tuples of two kinds only
+copyreg.pickle(Array, _as_copy)
+ForkingPickler.register(Array, by_reference)
