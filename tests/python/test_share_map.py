@@ -495,6 +495,19 @@ def test_a_script_may_have_the_function_in_itself(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "[0, 2, 4]\n[6, 8, 10]\n", "")
 
 
+@pytest.mark.parametrize("way", ["spawn", "forkserver"])
+def test_a_child_of_multiprocessing_may_have_the_loader(tmp_path, way):
+    """The script is the module `__mp_main__` there."""
+    done = script(tmp_path, SCRIPT + f"""
+if __name__ == "__main__":
+    import multiprocessing
+    child = multiprocessing.get_context("{way}").Process(target=main)
+    child.start()
+    child.join()
+""")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[0, 2, 4]\n[6, 8, 10]\n", "")
+
+
 def test_a_script_that_does_its_work_when_it_is_read_is_told(tmp_path):
     done = script(tmp_path, SCRIPT + "main()\n")
     assert done.returncode == 1 and 'belongs under `if __name__ == "__main__":`' in done.stderr

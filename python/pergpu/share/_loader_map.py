@@ -216,7 +216,7 @@ def _begin_of(function: Any, names: list[Any], kind: str) -> bytes:
             "module or script; what it needs besides goes along by functools.partial, or as attributes of an object that is "
             "called"
         ) from error
-    main = _main() if b"__main__" in pickled else {}
+    main = _main() if b"__main__" in pickled or b"__mp_main__" in pickled else {}  # its name in a child of multiprocessing
     path = [os.getcwd() if not entry else entry for entry in sys.path]
     return pickle.dumps(
         {
