@@ -21,23 +21,23 @@ _MARKS = {
 }
 
 
-def reduced(obj: Any, run_main: bool = False) -> Any:
-    """A value as __reduce__ returns it; None: leave it to pickle or cloudpickle.  `run_main`: the reader runs
-    the main module, so its names exist there."""
+def reduced(obj: Any, goes_by_value: str | None = "__main__") -> Any:
+    """A value as __reduce__ returns it; None: leave it to pickle or cloudpickle.  `goes_by_value`: the module whose
+    names the reader may not have."""
     if id(obj) in _MARKS:
         return getattr, (dataclasses, _MARKS[id(obj)])
     kind = type(obj)
-    if kind is Cached and not _is_found(obj, run_main):
+    if kind is Cached and not _is_found(obj, goes_by_value):
         return _cached, (obj.__wrapped__, obj.cache_parameters())
     if kind is functools.cached_property:
         return functools.cached_property, (obj.func,), {"attrname": obj.attrname}
     if kind is functools.singledispatchmethod:  # from 3.13 on it has a cache of weak references
         return functools.singledispatchmethod, (obj.func,), {"dispatcher": obj.dispatcher}
     if kind is types.FunctionType and hasattr(obj, "registry") and hasattr(obj, "_clear_cache"):
-        if not _is_found(obj, run_main):
+        if not _is_found(obj, goes_by_value):
             registry = dict(obj.registry)
             return _generic, (registry.pop(object), registry)
-    if kind is type and obj.__bases__ == (tuple,) and hasattr(obj, "_field_defaults") and not _is_found(obj, run_main):
+    if kind is type and obj.__bases__ == (tuple,) and hasattr(obj, "_field_defaults") and not _is_found(obj, goes_by_value):
         return _of_named_tuple(obj)
     return None
 
@@ -64,9 +64,9 @@ def _set_state_of_new(made: type, how_and_state: Any) -> None:
         set_state(made, state)
 
 
-def _is_found(obj: Any, run_main: bool) -> bool:
+def _is_found(obj: Any, goes_by_value: str | None) -> bool:
     """Whether the reader of the pickle finds the object by its name."""
-    if obj.__module__ == "__main__" and not run_main:
+    if obj.__module__ == goes_by_value:
         return False
     return find(sys.modules.get(obj.__module__), obj.__qualname__) is obj
 

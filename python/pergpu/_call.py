@@ -227,7 +227,7 @@ def _words(error: BaseException) -> str:
 
 def _name(error: BaseException) -> str:
     of = type(error)
-    return of.__qualname__ if of.__module__ in ("builtins", "__main__") else f"{of.__module__}.{of.__qualname__}"
+    return of.__qualname__ if of.__module__ in ("builtins", *_main_module.NAMES) else f"{of.__module__}.{of.__qualname__}"
 
 
 def _write(folder: str, head: "dict[str, object]", pickled: bytes, buffers: "list[memoryview]") -> None:

@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+NAMES = ("__main__", "__mp_main__")  # the second one is multiprocessing's, in its children
+
 _replaced: "list[Any]" = []  # keeps the module that this process began with
 
 
@@ -35,7 +37,13 @@ def of_program(run: bool) -> "dict[str, Any]":
         raise ValueError('main="run" needs a script or a module: this session has no file that another process could run')
     if not run and (file is None or not _is_guarded(file)):
         name = file = None
-    return {"name": name, "file": file, "package": getattr(main, "__package__", None), "run": run}
+    package = getattr(main, "__package__", None)
+    return {"name": name, "file": file, "package": package, "run": run, "called": name_of(main)}
+
+
+def name_of(main: "Any") -> str:
+    """What functions and classes of it have as their module."""
+    return NAMES[getattr(main, "__name__", None) == NAMES[1]]
 
 
 def _is_guarded(file: str) -> bool:
@@ -66,7 +74,7 @@ def take_place(known: "dict[str, Any]") -> None:
         spec: Any = type(sys.__spec__)
         main.__spec__ = spec(known["name"], None, origin=known["file"])
     _replaced.append(sys.modules["__main__"])
-    sys.modules["__main__"] = main
+    sys.modules["__main__"] = sys.modules[known["called"]] = main
 
 
 def _run(known: "dict[str, Any]") -> None:

@@ -2,7 +2,8 @@
 variable it is that cannot go along.
 
 What is defined in the main module goes by value.  In the other process its functions have the names of
-`__main__` there (_main_module.py) as their globals.  With main="run" the other process runs the main
+`__main__` there (_main_module.py) as their globals.  In a child of multiprocessing, or in a call with main="run", that
+module is called `__mp_main__`.  With main="run" the other process runs the main
 module itself, and everything of it goes by name.
 """
 
@@ -19,7 +20,7 @@ from typing import Any, ForwardRef
 
 import cloudpickle
 
-from . import _by_value, _tensors
+from . import _by_value, _main_module, _tensors
 from ._payload import Buffers
 
 Pickled = tuple[bytes, list[memoryview]]
@@ -42,7 +43,11 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
     def __init__(self, file: io.BytesIO, buffers: Buffers, run_main: bool, around: bool = True) -> None:
         super().__init__(file, 5, buffer_callback=buffers.take)
         self._main = sys.modules["__main__"]
+        self._name_of_main = _main_module.name_of(self._main)
         self._run_main = run_main
+        self._goes_by_value = None if run_main else self._name_of_main
+        if self._goes_by_value == "__mp_main__":
+            cloudpickle.register_pickle_by_value(self._main)  # as it does with `__main__`
         self.globals_ref[id(self._main.__dict__)] = _GlobalsOfMain(main=True)
         self._of_main: dict[str, Any] = {}  # functions and classes that went by value
         self._around = around
@@ -83,9 +88,13 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         kind = type(obj)
         if kind is _GlobalsOfMain:
             return vars, (self._main,)
+        if obj is self._main:
+            return importlib.import_module, (self._name_of_main,)
         if kind is types.CodeType:
             return _with_file_name(obj, self.dispatch_table[types.CodeType](obj))
-        if isinstance(obj, (type, types.FunctionType, _by_value.Cached)) and obj.__module__ == "__main__":
+        if isinstance(obj, (type, types.FunctionType, _by_value.Cached)) and obj.__module__ == self._name_of_main:
+            if kind is types.FunctionType:  # a module that was run by multiprocessing has copies of them
+                self.globals_ref.setdefault(id(obj.__globals__), _GlobalsOfMain(main=True))
             name = obj.__qualname__
             if "." not in name:
                 if getattr(self._main, name, None) is obj:
@@ -98,7 +107,7 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
                 self._bring_outer(name.partition(".")[0])
             if self._around and not self._run_main:
                 self._bring_annotated(obj)
-        reduced = _by_value.reduced(obj, self._run_main)
+        reduced = _by_value.reduced(obj, self._goes_by_value)
         if reduced is not None:
             return reduced
         if kind.__module__.partition(".")[0] == "torch":
@@ -149,7 +158,7 @@ def _is_light(annotation: Any) -> bool:
     else:
         module = type(annotation).__module__
         return module in ("typing", "types")
-    return module == "__main__" or module.partition(".")[0] in _STANDARD
+    return module in _main_module.NAMES or module.partition(".")[0] in _STANDARD
 
 
 def dump_call(
@@ -180,7 +189,7 @@ def dump_call(
 
 def _is_by_name(function: Any) -> bool:
     """Whether it's a plain function of a module that is imported in the other process, so cloudpickle leaves it to pickle."""
-    if type(function) is not types.FunctionType or function.__module__ == "__main__" or _modules_by_value:
+    if type(function) is not types.FunctionType or function.__module__ in _main_module.NAMES or _modules_by_value:
         return False
     return getattr(sys.modules.get(function.__module__), function.__qualname__, None) is function
 

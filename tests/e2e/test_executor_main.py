@@ -181,6 +181,38 @@ with pool(main="run") as executor:
     assert told == "True\n"
 
 
+@pytest.mark.parametrize("main", ["value", "run"])
+def test_a_child_of_multiprocessing_may_submit(home, main):
+    """The script is the module `__mp_main__` there."""
+    told = guarded(home, """
+import dataclasses
+FACTOR = 3
+@dataclasses.dataclass
+class Point:
+    x: int
+class Pair(typing.NamedTuple):
+    x: "Point"
+def times(x):
+    return FACTOR * x
+@functools.lru_cache
+def of(pair):
+    return times(pair.x)
+def calls(point, pair):
+    copy = pickle.loads(pickle.dumps(point))
+    return Point(times(copy.x)), Pair(of(pair)), (lambda: FACTOR)(), typing.get_type_hints(Pair)["x"] is Point
+def submits(main):
+    for reuse in (False, True):
+        with pool(reuse, main=main) as executor:
+            point, pair, factor, is_found = executor.submit(calls, Point(2), Pair(3)).result()
+        print(type(point) is Point, type(pair) is Pair, point.x, pair.x, factor, is_found)
+""", f"""
+child = multiprocessing.get_context("spawn").Process(target=submits, args=("{main}",))
+child.start()
+child.join()
+""")  # fmt: skip
+    assert told == 2 * "True True 6 9 3 True\n"
+
+
 def test_a_script_that_is_run_submits_nothing_again(home):
     """main="run" and no guard: the process of the call would submit the call once more."""
     told = python(home, """
