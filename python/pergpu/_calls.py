@@ -21,7 +21,7 @@ from ._held import HeldJobs
 from ._known import exported_of
 from ._large import Large
 from ._link import Link
-from ._pool import Pool, calls_folder, cancel, running
+from ._pool import INTERRUPTED, Pool, calls_folder, cancel, running
 from ._program_calls import CommandFailed, ask_json
 
 _AT_ONCE = 2_000  # calls that are handed over together
@@ -61,24 +61,36 @@ class Calls(Pool):
         placed = self._large.placed(self._folder + "/_calls", buffers)
         _payload.write(self._file_of(number), head, pickled, placed, durable=False)
         future = Future(self, number, what)
-        with self._lock:
-            self.check()
-            if self._sender is None:
-                self._start_threads()
-            self._waiting.append(future)
-            self._changed.notify_all()
+        try:
+            with self._lock:
+                self.check()
+                if self._sender is None:
+                    self._start_threads()
+                self._waiting.append(future)
+                self._changed.notify_all()
+        except BaseException:  # such as Ctrl-C, which comes at any moment
+            with self._lock:
+                self._changed.notify_all()
+            raise
         return future
 
     def _start_threads(self) -> None:
         """RuntimeError: the interpreter ends."""
-        link = Link(None, self._on_job, self.break_down)
-        sender = threading.Thread(target=self._send, name="pergpu-submit", daemon=True)
         try:
+            link = Link(None, self._on_job, self.break_down)
+            sender = threading.Thread(target=self._send, name="pergpu-submit", daemon=True)
+            self._link, self._sender = link, sender
             sender.start()
         except RuntimeError:
-            link.close()
+            if self._link is not None:
+                self._link.close()
+            self._link = self._sender = None
             raise
-        self._link, self._sender = link, sender
+        except BaseException as error:
+            if self._sender is not None and self._sender.ident is None:
+                self._sender = None  # it has not started
+            self.break_down(INTERRUPTED, error)
+            raise
         self._hold()
         running.add(self)
 

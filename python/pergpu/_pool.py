@@ -14,6 +14,7 @@ from ._holder import Holder
 from ._program_calls import ask_json
 from ._tidy import Tidy
 
+INTERRUPTED = "its first call was interrupted while it was submitted: make another executor"  # why it has failed
 _NAMED_AT_ONCE = 5_000  # jobs in a command line
 
 # Those that may still have something to hand over or to wait for, when the interpreter ends.

@@ -20,8 +20,10 @@ import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
+
+    Method = TypeVar("Method", bound=Callable[..., Any])
 
 if TYPE_CHECKING or __package__:
     from . import _payload
@@ -38,6 +40,23 @@ _FIRST = 4096  # entries at first
 _HIGH = 512  # descriptors from here on
 
 
+def _alone(method: "Method") -> "Method":
+    """Of all threads and of all processes.  A handler of Python may raise at any moment, as that of Ctrl-C does.
+    It runs after the call of a function, or where one of Python begins: nothing of the kind lies between taking a lock
+    and what gives it back."""
+
+    def in_turn(self: "Queue", *args: "Any") -> "Any":
+        with self._lock:
+            try:
+                fcntl.flock(self._index, fcntl.LOCK_EX)
+                return method(self, *args)
+            finally:
+                fcntl.flock(self._index, fcntl.LOCK_UN)
+
+    in_turn.__doc__ = method.__doc__
+    return in_turn  # type: ignore[return-value]
+
+
 class Queue:
     """Threads may share one, forked processes must not.  OSError: a file cannot be used.  NotOurs: another user may have written it."""
 
@@ -45,12 +64,10 @@ class Queue:
         self.folder = folder
         self._lock = threading.Lock()
         self._open(os.O_CREAT | os.O_EXCL if create else 0)
-        self._end = os.fstat(self._calls).st_size
         if create:
             os.ftruncate(self._index, _HEADER.size + _FIRST * _ENTRY.size)
         self._maps: list[mmap.mmap] = []
         self._map_index()
-        self._locked = _Locked(self._lock, self._index)
 
     def _open(self, more: int = 0) -> None:
         flags = os.O_RDWR | os.O_CLOEXEC | more
@@ -77,68 +94,66 @@ class Queue:
             if fd not in lost:
                 os.close(fd)
         self._open()
-        self._locked.fd = self._index
 
+    @_alone
     def __len__(self) -> int:
-        with self._locked:
-            return self._header()[0]
+        return self._header()[0]
 
+    @_alone
     def append(self, pickled: bytes, buffers: "Sequence[memoryview | _payload.Beside]" = ()) -> int:
         """One more call; its number."""
-        with self._locked:
-            count, first = self._header()
-            begin, length = self._end, len(pickled)
-            if buffers:
-                _payload.write(f"{self.folder}/call-{count}", {}, pickled, buffers, durable=False)
-                begin = _IN_FILE
-            else:
-                written = os.write(self._calls, pickled)
-                while written < length:
-                    written += os.write(self._calls, memoryview(pickled)[written:])
-                self._end += length
-            if _HEADER.size + (count + 1) * _ENTRY.size > len(self._map):
-                os.ftruncate(self._index, _HEADER.size + 2 * count * _ENTRY.size)
-                self._map_index()
-            self._put(count, begin, length, FREE)
-            _HEADER.pack_into(self._map, 0, count + 1, first)
-            return count
+        count, first = self._header()
+        begin, length = os.lseek(self._calls, 0, os.SEEK_END), len(pickled)  # an append may have been interrupted
+        if buffers:
+            _payload.write(f"{self.folder}/call-{count}", {}, pickled, buffers, durable=False)
+            begin = _IN_FILE
+        else:
+            written = os.write(self._calls, pickled)
+            while written < length:
+                written += os.write(self._calls, memoryview(pickled)[written:])
+        if _HEADER.size + (count + 1) * _ENTRY.size > len(self._map):
+            os.ftruncate(self._index, _HEADER.size + 2 * count * _ENTRY.size)
+            self._map_index()
+        self._put(count, begin, length, FREE)
+        _HEADER.pack_into(self._map, 0, count + 1, first)
+        return count
 
+    @_alone
     def take(self, job: int) -> "int | None":
         """The number of the next call that is free, which is this job's from now on."""
-        with self._locked:
-            count, first = self._header()
-            while first < count:
-                begin, length, owner = self._entry(first)
-                if owner == FREE:
-                    self._put(first, begin, length, job)
-                    _HEADER.pack_into(self._map, 0, count, first + 1)
-                    return first
-                first += 1
-            _HEADER.pack_into(self._map, 0, count, first)
-            return None
+        count, first = self._header()
+        while first < count:
+            begin, length, owner = self._entry(first)
+            if owner == FREE:
+                self._put(first, begin, length, job)
+                _HEADER.pack_into(self._map, 0, count, first + 1)
+                return first
+            first += 1
+        _HEADER.pack_into(self._map, 0, count, first)
+        return None
 
+    @_alone
     def cancel(self, number: int) -> bool:
         """False: it is taken."""
-        with self._locked:
-            begin, length, owner = self._entry(number)
-            if owner == FREE:
-                self._put(number, begin, length, CANCELLED)
-            return owner in (FREE, CANCELLED)
+        begin, length, owner = self._entry(number)
+        if owner == FREE:
+            self._put(number, begin, length, CANCELLED)
+        return owner in (FREE, CANCELLED)
 
     def owner(self, number: int) -> int:
         """FREE, CANCELLED or the id of the job that has taken it."""
         return self._entry(number)[2]
 
+    @_alone
     def taken_by(self, job: int) -> "list[int]":
         """The numbers of those that a job has taken, with and without a result."""
-        with self._locked:
-            return [number for number in range(self._header()[0]) if self._entry(number)[2] == job]
+        return [number for number in range(self._header()[0]) if self._entry(number)[2] == job]
 
+    @_alone
     def free(self) -> int:
         """How many nobody has taken."""
-        with self._locked:
-            count, first = self._header()
-            return sum(self._entry(number)[2] == FREE for number in range(first, count))
+        count, first = self._header()
+        return sum(self._entry(number)[2] == FREE for number in range(first, count))
 
     def load(self, number: int) -> "Any":
         """A call.  Whatever unpickling it raises."""
@@ -157,7 +172,7 @@ class Queue:
         with self._lock:
             os.close(self._index)
             os.close(self._calls)
-            self._index = self._calls = self._locked.fd = -1
+            self._index = self._calls = -1
 
     def _header(self) -> "tuple[int, int]":
         count, first = _HEADER.unpack_from(self._map, 0)
@@ -183,19 +198,3 @@ def high(fd: int) -> int:
         return fd  # the limit is nearly reached
     os.close(fd)
     return duplicate
-
-
-class _Locked:
-    """Of all threads and of all processes."""
-
-    def __init__(self, lock: threading.Lock, fd: int) -> None:
-        self._lock = lock
-        self.fd = fd
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        fcntl.flock(self.fd, fcntl.LOCK_EX)
-
-    def __exit__(self, *_: object) -> None:
-        fcntl.flock(self.fd, fcntl.LOCK_UN)
-        self._lock.release()

@@ -21,7 +21,7 @@ from ._future import ENDED, Future, initializer_failed, last_lines
 from ._held import HeldJobs
 from ._large import Large
 from ._link import Link
-from ._pool import Pool, calls_folder, cancel, running
+from ._pool import INTERRUPTED, Pool, calls_folder, cancel, running
 from ._program_calls import CommandFailed
 from ._queue import CANCELLED, FREE, Queue
 from ._results_log import Found, Reader
@@ -76,17 +76,22 @@ class Workers(Pool):
 
     def submit(self, folder: str, what: str, pickled: bytes, buffers: Sequence[memoryview]) -> Future:
         """Queues a call.  `folder`: of the sweep, where the first one makes the queue.  What check() raises."""
-        with self._lock:
-            self.check()
-            queue = self._queue or self._begin(folder)
-            number = queue.append(pickled, self._large.placed(queue.folder, buffers) if buffers else ())
-            future = self._futures[number] = Future(self, number, what)
-            idle = self._idle.pop() if self._idle else None
-            short = len(self._jobs) < min(self._count, len(self._futures))
-        if idle is not None:
-            _say(idle, b"w")
-        elif short:
-            self._wake()
+        try:
+            with self._lock:
+                self.check()
+                queue = self._queue or self._begin(folder)
+                number = queue.append(pickled, self._large.placed(queue.folder, buffers) if buffers else ())
+                future = self._futures[number] = Future(self, number, what)
+                short = len(self._jobs) < min(self._count, len(self._futures))
+                if self._idle:
+                    _say(self._idle[-1], b"w")
+                    del self._idle[-1]
+                    short = False
+            if short:
+                self._wake()
+        except BaseException:  # such as Ctrl-C, which comes at any moment
+            self._wake()  # the thread wakes up who is to take the call, if it is there
+            raise
         return future
 
     def _begin(self, folder: str) -> Queue:
@@ -100,7 +105,7 @@ class Workers(Pool):
             except FileExistsError:
                 number += 1
         self._write_head(path + "/head", float(self._timeout))
-        self._queue = Queue(path, create=True)
+        queue = Queue(path, create=True)
         self._selector = selectors.DefaultSelector()
         at = os.open(path, os.O_PATH | os.O_CLOEXEC)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -112,7 +117,23 @@ class Workers(Pool):
         self._wake_out, self._wake_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._selector.register(listening, selectors.EVENT_READ)
         self._selector.register(self._wake_out, selectors.EVENT_READ)
-        # Both now: at the end of an interpreter, when it waits for calls, no thread can be started.
+        try:
+            self._queue = queue
+            self._start_threads()
+        except RuntimeError:
+            self._queue = None
+            raise
+        except BaseException as error:
+            if self._thread is not None and self._thread.ident is None:
+                self._thread = None  # it has not started
+            self.break_down(INTERRUPTED, error)
+            raise
+        self._hold()
+        running.add(self)
+        return queue
+
+    def _start_threads(self) -> None:
+        """Both now: at the end of an interpreter, when it waits for calls, no thread can be started: RuntimeError."""
         link = Link(None, self._on_job, self.break_down)
         thread = threading.Thread(target=self._serve, name="pergpu-workers", daemon=True)
         self._link, self._thread = link, thread
@@ -120,11 +141,8 @@ class Workers(Pool):
             thread.start()
         except RuntimeError:
             link.close()
-            self._link = self._thread = self._queue = None
+            self._link = self._thread = None
             raise
-        self._hold()
-        running.add(self)
-        return self._queue
 
     def _wake(self) -> None:
         with self._lock:
@@ -147,6 +165,7 @@ class Workers(Pool):
 
     def _turn(self) -> None:
         self._start_workers()
+        self._wake_idle()
         for key, _ in self._selector.select():
             if key.fileobj is self._listening:
                 self._accept()
@@ -251,6 +270,13 @@ class Workers(Pool):
                     is_told = True
                 elif key.data is not None:
                     is_told = self._read(key.data) or is_told
+
+    def _wake_idle(self) -> None:
+        """Of a submit() that was interrupted the call may be there, and nobody knows of it."""
+        assert self._queue is not None
+        with self._lock:
+            if self._idle and self._queue.free() > 0:
+                _say(self._idle.pop(), b"w")
 
     def _give_work(self, worker: _Worker) -> None:
         assert self._queue is not None

@@ -112,3 +112,61 @@ except KeyboardInterrupt:
 print(future.result())
 """)  # fmt: skip
     assert out == "interrupted\n256\n"
+
+
+INTERRUPT = """
+def interrupted(at, submit):
+    # Ctrl-C at one of the places where Python handles signals: functions of Python begin, those of C return.
+    def hook(frame, event, _):
+        nonlocal at
+        at -= event in ("call", "c_return")
+        if at == 0:
+            raise KeyboardInterrupt
+    sys.setprofile(hook)
+    try:
+        return [submit()]
+    except KeyboardInterrupt:
+        return []
+    finally:
+        sys.setprofile(None)
+"""
+
+
+def test_an_interrupted_submit_to_workers_holds_nothing_up(home):
+    """Each time they wait for a call; what is submitted next goes to them at once."""
+    out = python(home, INTERRUPT + """
+with pool(1, reuse=True, timeout=None) as calls:
+    calls.submit(abs, 0).result()
+    at, came = 0, []
+    while not came:
+        at += 1
+        came = interrupted(at, lambda: calls.submit(abs, -at))
+        assert calls.submit(divmod, at, 1).result(20) == (at, 0)
+    print(at > 50, came[0].result(20) == at)
+    began = time.monotonic()
+print(time.monotonic() - began < 20)
+""")  # fmt: skip
+    assert out == "True True\nTrue\n"
+
+
+def test_an_interrupted_submit_of_calls_holds_nothing_up(home):
+    """Also the last one, which no other submit follows; the first one may cost the executor, in words."""
+    out = python(home, INTERRUPT + """
+for reuse in (False, True):
+    first = []
+    for at in (*range(20, 60, 3), *range(60, 260, 40)):
+        calls = pool(2, reuse=reuse, timeout=None, name=f"first-{reuse}-{at}")
+        interrupted(at, lambda: calls.submit(abs, -at))
+        try:
+            first.append((calls.submit(abs, -at), at, calls))
+        except concurrent.futures.BrokenExecutor as error:
+            assert "was interrupted while it was submitted" in str(error)
+        calls.shutdown(wait=False)
+    print([(at, future.result(30)) for future, at, _ in first if future.result(30) != at])
+with pool(2) as calls:
+    futures = [calls.submit(abs, 0)]
+    for at in range(1, 400, 25):
+        futures += interrupted(at, lambda: calls.submit(abs, -at))
+    print(all(future.result(30) >= 0 for future in futures))
+""")  # fmt: skip
+    assert out == "[]\n[]\nTrue\n"

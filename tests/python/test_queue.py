@@ -1,4 +1,6 @@
 """The queue of warm workers: each call is taken once, whoever asks and whoever dies."""
+import fcntl
+import itertools
 import os
 import pickle
 import signal
@@ -85,3 +87,32 @@ def test_processes_that_are_killed_lose_no_other_call(tmp_path):
     for job, numbers in told.items():
         assert numbers == sorted(set(numbers)) and set(numbers) <= set(owners[job])
         assert len(owners[job]) - len(numbers) <= 1, "told of each one but the last"
+
+
+def test_an_exception_from_a_signals_handler_at_any_place_leaves_it_free_and_whole(tmp_path):
+    """Python calls handlers where its own functions begin, and where those of C return."""
+    queue = made(tmp_path)
+    buffers = [memoryview(b"x" * 100_000)]
+    for change in (lambda: queue.append(b"cut off"), lambda: queue.append(b"cut off", buffers), lambda: queue.cancel(0)):
+        for at in itertools.count(1):
+            left = at
+
+            def interrupt(_frame, event, _what):
+                nonlocal left
+                left -= event in ("call", "c_return")
+                if left == 0:
+                    raise KeyboardInterrupt
+
+            sys.setprofile(interrupt)
+            try:
+                change()
+            except KeyboardInterrupt:
+                pass
+            sys.setprofile(None)
+            assert not queue._lock.locked(), at
+            other = os.open(tmp_path / "index", os.O_RDWR)
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.close(other)
+            assert queue.load(queue.append(pickle.dumps(at))) == at
+            if left > 1:  # it has come to its end
+                break
