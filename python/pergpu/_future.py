@@ -7,6 +7,7 @@ import concurrent.futures
 import json
 import logging
 import os
+import re
 import threading
 import warnings
 from concurrent.futures import BrokenExecutor
@@ -36,6 +37,7 @@ class Backend(Protocol):
 
 ENDED = ("done", "failed", "timeout", "lost", "cancelled", "skipped")  # states of a job
 _LAST_LINES = 10
+_OTHER_CALLS = re.compile(r"\A.*^pergpu: iteration \d+ begins, call \d+$\n?", re.DOTALL | re.MULTILINE)  # in the log of a worker
 
 
 class JobFailed(BrokenProcessPool):
@@ -326,8 +328,8 @@ def _text_of(log: str) -> str:
 
 
 def last_lines(log: str) -> str:
-    """What a process said before its end."""
-    return "\n".join(_text_of(log).splitlines()[-_LAST_LINES:])
+    """What a process said before its end; a worker, since its last call began."""
+    return "\n".join(_OTHER_CALLS.sub("", _text_of(log)).splitlines()[-_LAST_LINES:])
 
 
 def initializer_failed(calls: Backend, found: _payload.Payload | Found) -> None:

@@ -57,6 +57,7 @@ class Worker:
         self._environ = os.environ
         self._environment = _variables(os.environ).copy()
         self._mask = _signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        self._begun = 0  # calls
 
     def run(self) -> None:
         """Until there is nothing to do any more."""
@@ -121,6 +122,8 @@ class Worker:
 
     def _call(self, number: int) -> None:
         self._reset_signals()
+        self._begun += 1
+        self._streams.separate(f"pergpu: iteration {self._begun} begins, call {number}")
         if self._timeout:
             signal.setitimer(signal.ITIMER_REAL, self._timeout)
         what: dict[str, object] = {"loading": True}
@@ -311,6 +314,7 @@ class _Streams:
     def __init__(self) -> None:
         self._kept = [_queue.high(os.dup(fd)) for fd in _STREAMS]
         self._paths = [os.readlink(f"/proc/self/fd/{fd}") for fd in _STREAMS]
+        self._separated = 0  # size of the log
         self.take()
 
     def take(self) -> None:
@@ -338,6 +342,16 @@ class _Streams:
                 again = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
             self._kept[i] = _queue.high(again)
             self._files[i] = _file_of(self._kept[i])
+
+    def separate(self, line: str) -> None:
+        """Puts a line between what was printed until now, if there is any, and what comes next.  Who reads the end of
+        the log for the cause of a failure (src/job/end_of_log.h) takes it for progress, and looks at nothing above it."""
+        try:
+            if os.fstat(self._kept[1]).st_size != self._separated:
+                os.write(self._kept[1], f"\n{line}\n".encode())
+                self._separated = os.fstat(self._kept[1]).st_size
+        except OSError:
+            pass
 
     def restore(self) -> None:
         """Three microseconds, if they are what they were."""

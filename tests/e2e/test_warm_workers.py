@@ -309,3 +309,34 @@ for reuse in (True, False):
         print(len(jobs))
 """)  # fmt: skip
     assert out.splitlines() == ["1", "0"], out
+
+
+def test_how_a_call_ends_its_worker_is_told_by_its_own_output(home):
+    """Not by what an earlier call has raised or printed."""
+    out = python(home, WARM + """
+def raises(words):
+    raise RuntimeError(words)
+def prints(words):
+    print(words, end="")
+def ends(code):
+    with open("ends", "a") as file:
+        file.write("x")
+    print("goes", flush=True)
+    os._exit(code)
+def dies():
+    os.kill(os.getpid(), 9)
+for words in ("diverged", "CUDA error: uncorrectable ECC error encountered", "CUDA error: out of memory", "No space left on device"):
+    for earlier in (raises, prints):
+        with warm(1) as calls:
+            calls.submit(earlier, words).exception()
+            error = calls.submit(ends, 3).exception()
+            print(error.reason, error.outcome["class"], str(error).splitlines()[2:])
+with warm(1) as calls:
+    calls.submit(raises, "diverged").exception()
+    error = calls.submit(dies).exception()
+    print(error.reason, "last lines" in str(error))
+    last = calls.submit(raises, "own words")
+    print(last.exception(), "RuntimeError: own words" in last.logs())
+print(os.path.getsize("ends"))
+""")  # fmt: skip
+    assert out.splitlines() == [*["exit code 3 exit ['goes']"] * 8, "killed by signal 9 (SIGKILL) False", "own words True", "8"], out
