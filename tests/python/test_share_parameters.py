@@ -526,6 +526,55 @@ def test_a_model_that_leaves_the_shared_memory_is_an_error_at_the_next_update(le
         shared.update()
 
 
+def leaves_in_part(way, model, torch):
+    if way == "layer":
+        model[1] = torch.nn.Linear(2, 3)
+    elif way == "double":
+        model[1].double()
+    elif way == "data":
+        model[1].bias.data = torch.zeros(2)
+    else:
+        model[1].bias = torch.nn.Parameter(torch.zeros(2))
+
+
+@pytest.mark.parametrize("way", ["layer", "double", "data", "parameter"])
+@pytest.mark.parametrize("layers", [2, 100])
+def test_a_model_that_leaves_in_part_is_an_error_soon(way, layers):
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(layers)))
+    shared = share.parameters(model, f"leaves {way} {layers}")
+    leaves_in_part(way, model, torch)
+    words = rf"no longer in the shared memory \(1\.{'weight and 1 more' if way in ('layer', 'double') else 'bias'}\)"
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=words):
+            shared.snapshot()
+        with pytest.raises(RuntimeError, match=words):
+            for _ in range(1 + layers // 16):
+                with shared.update():
+                    pass
+
+
+def test_a_model_may_change_around_its_parameters():
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 2))
+    shared = share.parameters(model, "changes around")
+    model.insert(0, torch.nn.Sequential(model[0]))
+    del model[1]
+    model[1].running_mean = torch.ones(2)
+    model.append(torch.nn.Dropout())
+    model.load_state_dict(model.state_dict())
+    with shared.update():
+        model[0][0].weight.data += 1
+    assert (shared.snapshot()["0.weight"] == model[0][0].weight).all()
+    layer = torch.nn.Linear(2, 2)
+    of_layer = share.parameters(torch.nn.Sequential(layer), "of a layer")
+    with of_layer.update():
+        pass
+    layer.double()
+    with pytest.raises(RuntimeError, match="no longer in the shared memory"):
+        of_layer.update()
+
+
 def test_a_module_with_a_mask_of_booleans_is_shared():
     torch = pytest.importorskip("torch")
     model = torch.nn.Linear(2, 1)

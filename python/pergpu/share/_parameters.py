@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, cast
@@ -22,6 +23,7 @@ from ._visit import Scope
 
 
 _ALIGNMENT = 64
+_LOOKED_AT = 32  # tensors at an update, on average: some microseconds
 
 
 def parameters(model: Any, name: str = "model", *, buffers: bool = True, scope: Scope = "sweep") -> SharedParameters:
@@ -96,15 +98,15 @@ class SharedParameters(Mapping[str, Any]):
         self._shared.attach()
         for one in places:
             one.point(self._views[one.name])
-        pointed = [(one.tensor, self._views[one.name]) for one in places if one.tensor is not None and one.piece.nbytes]
-        self._first = pointed[0] if pointed else None
+        self._model = _Model(found.model, {one.name: one.tensor for one in places if one.tensor is not None and one.piece.nbytes})
 
-    def _is_left(self) -> bool:
-        """What moves or converts a module does it with all of its tensors: one is looked at."""
-        if self._first is None:
-            return False
-        tensor, view = self._first
-        return bool(tensor.data_ptr() != view.data_ptr())
+    def _check_model(self, wholly: bool) -> None:
+        left = self._model.left(wholly)
+        if left:
+            raise RuntimeError(
+                f"the model of parameters {self.name!r} is no longer in the shared memory ({left}): move, convert or change it "
+                "(.to(), .double(), .cuda(), a new layer, …) before share.parameters(), not after it"
+            )
 
     def __getitem__(self, name: str) -> Any:
         return self._views[name]
@@ -126,14 +128,11 @@ class SharedParameters(Mapping[str, Any]):
         Snapshots have all of it or nothing.  Updates do not wait for each other, and not for long for a
         snapshot: while it copies.  A thread may nest them.
 
-        RuntimeError: the model has left the shared memory, by `.to(…)`, `.double()`, `.cuda()` or the like:
-        what it learns from then on is its own.
+        RuntimeError: the model has left the shared memory, as a whole or in part, by `.to(…)`, `.double()`,
+        `.cuda()`, a new layer or the like: what it learns from then on is its own.  Of a large model all is
+        looked at once in some updates.
         """
-        if self._is_left():
-            raise RuntimeError(
-                f"the model of parameters {self.name!r} is no longer in the shared memory: move or convert it (.to(), "
-                ".double(), .cuda(), …) before share.parameters(), not after it"
-            )
+        self._check_model(False)
         return self._shared
 
     def count(self, name: str, by: int = 1) -> int:
@@ -171,7 +170,7 @@ class SharedParameters(Mapping[str, Any]):
         It waits for the updates under way, at most `timeout` seconds; those that would begin wait for it.
         What is written outside of update() may be there in part, number by number.  TimeoutError: a
         process has been inside an update all the time; with `torn` the copy is taken all the same, and
-        says so.  ValueError: called inside an update.
+        says so.  ValueError: called inside an update.  RuntimeError: the model has left the shared memory.
         """
         return self._taken(timeout, torn)[1]
 
@@ -206,6 +205,7 @@ class SharedParameters(Mapping[str, Any]):
         return f"<pergpu SharedParameters {self.name!r}: {len(self)} arrays, {self._shared.nbytes} bytes>"
 
     def _taken(self, timeout: float, torn: bool) -> tuple[bytearray, Snapshot]:
+        self._check_model(True)
         memory = bytearray(self._shared.nbytes)
         counters, cut_updates, is_torn = self._shared.snapshot(memory, timeout, torn)
         copies = {}
@@ -242,6 +242,46 @@ class _Found(NamedTuple):
     aliases: dict[str, str]
     """Of tied parameters: other name -> name."""
     nbytes: int
+    model: Any
+    """The torch module; else None."""
+
+
+class _Model:
+    """Whether a module still has the tensors that lie in the shared memory.  What it was made of is compared first,
+    because that is quick."""
+
+    def __init__(self, model: Any, tensors: dict[str, Any]) -> None:
+        self._model: Callable[[], Any] | None = None if model is None else weakref.ref(model)
+        buffers = set() if model is None else {id(buffer) for buffer in model.buffers()}  # modules replace these by themselves
+        parameters = {name: tensor for name, tensor in tensors.items() if id(tensor) not in buffers}
+        self._tensors = [(tensor, tensor.data_ptr()) for tensor in parameters.values()]
+        self._names = {tensor.data_ptr(): name for name, tensor in parameters.items()}
+        self._parts = self._parts_of(model)
+        self._updates = 0
+
+    def _parts_of(self, model: Any) -> list[tuple[dict[str, Any], str, Any]]:
+        if model is None:
+            return []
+        held = [held for module in model.modules() for held in (module._modules, module._parameters)]
+        return [(parts, name, part) for parts in held for name, part in parts.items()]
+
+    def left(self, wholly: bool) -> str:
+        """What of it is elsewhere, for people.  If not `wholly`, at some calls the first tensor alone is looked at."""
+        self._updates += 1
+        some = self._tensors
+        if not wholly and self._updates % (1 + len(self._tensors) // _LOOKED_AT):
+            some = some[:1]
+        if all(tensor.data_ptr() == at for tensor, at in some):
+            if some is not self._tensors or all(parts.get(name) is part for parts, name, part in self._parts):
+                return ""
+        model = self._model() if self._model is not None else None  # None: the user has its layers
+        tensors = model.parameters() if model is not None else [tensor for tensor, _ in self._tensors]
+        has = {tensor.data_ptr() for tensor in tensors}
+        missing = [name for at, name in self._names.items() if at not in has]
+        if not missing:
+            self._parts = self._parts_of(model)
+            return ""
+        return f"{missing[0]} and {len(missing) - 1} more" if len(missing) > 1 else missing[0]
 
 
 def _found(model: Any, buffers: bool) -> _Found:
@@ -270,7 +310,7 @@ def _found(model: Any, buffers: bool) -> _Found:
         at += piece.nbytes + -piece.nbytes % _ALIGNMENT
     if not places:
         raise ValueError("the model has no parameters")
-    return _Found(places, aliases, at)
+    return _Found(places, aliases, at, model if tensors else None)
 
 
 def _of_module(torch: Any, model: Any, buffers: bool) -> tuple[dict[str, Any], dict[str, str]]:
