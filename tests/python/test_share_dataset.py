@@ -1,4 +1,5 @@
 """Data that is there once: loaded by one, seen by all, hurt by nobody, gone with the last."""
+import collections
 import contextlib
 import inspect
 import json
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import warnings
 
 import pytest
 
@@ -367,6 +369,43 @@ def test_no_huge_pages_are_told_of():
     with pytest.warns(RuntimeWarning, match=r"'x of .*' lies in normal pages: it needs 2 huge ones of .*vm\.nr_hugepages=2"):
         data = share.dataset(own("x"), lambda: numpy.ones(3 << 20, "uint8"), huge_pages=True)
     assert data.numpy().sum() == 3 << 20
+
+
+class Quantity(numpy.ndarray):
+    unit = "km"
+
+
+class Names(list):
+    pass
+
+
+GIVEN = {}
+
+
+def test_of_a_type_that_comes_back_as_a_plain_one_a_warning_tells():
+    arrays = [numpy.arange(3.0)]
+    matrix = arrays[0].view(numpy.recarray)
+    for value in (arrays[0].view(Quantity), matrix, Names(arrays), Names(["a"] * 101), collections.defaultdict(list, x=arrays[0])):
+        GIVEN["it"] = value
+        with pytest.warns(RuntimeWarning, match=f"a {type(value).__name__} is shared as a (plain array|list|dict): its type") as told:
+            share.dataset(own(f"typed {type(value).__name__} {len(value)}"), lambda: {"in": GIVEN["it"]})
+        assert len(told) == 1 and told[0].filename == __file__
+    records = numpy.rec.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for i, value in enumerate((collections.OrderedDict(x=arrays[0]), arrays, {1: arrays[0]}, records, {})):
+            GIVEN["it"] = value
+            share.dataset(own(f"plain {i}"), lambda: GIVEN["it"])
+
+
+def test_a_tensor_that_is_not_one_block_of_numbers_is_refused():
+    torch = pytest.importorskip("torch")
+    sparse = GIVEN["it"] = torch.eye(3).to_sparse()
+    with pytest.raises(TypeError, match=r"a tensor of torch.sparse_coo cannot be shared .* hand over `.to_dense\(\)`"):
+        share.dataset(own("sparse"), lambda: {"x": GIVEN["it"]})
+    with pytest.raises(TypeError, match="w: a tensor of torch.sparse_coo cannot be shared"):
+        share.parameters({"w": sparse}, own("sparse"))
+    share.dataset(own("parameter"), lambda: torch.nn.Parameter(torch.ones(3)))
 
 
 def test_a_masked_array_is_refused_wherever_it_would_lose_its_mask():

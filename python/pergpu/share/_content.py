@@ -18,6 +18,7 @@ import pickle
 import struct
 import sys
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -84,6 +85,9 @@ class Layout:
     def _tree_of(self, value: Any) -> dict[str, Any]:
         if isinstance(value, Piece):
             return {"array": self._add(value)}
+        lost = _type_that_is_lost(value)
+        if lost:
+            warnings.warn(lost, RuntimeWarning, stacklevel=frames_of_ours())
         if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
             return {"dict": {name: self._tree_of(one) for name, one in value.items()}}
         if type(value) is tuple:
@@ -106,6 +110,30 @@ class Layout:
     def _add(self, piece: Piece) -> int:
         self._pieces.append(piece)
         return len(self._pieces) - 1
+
+
+def _type_that_is_lost(value: Any) -> str:
+    """What to say of a value that comes back as what its type is made of; "": nothing."""
+    kind = type(value)
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    plain: tuple[type, ...] = ()
+    if isinstance(value, dict):
+        plain = dict, OrderedDict
+    elif isinstance(value, list):
+        plain = (list,)
+    elif numpy is not None and isinstance(value, numpy.ndarray) and not isinstance(value, numpy.ma.MaskedArray):
+        plain = numpy.ndarray, numpy.memmap
+    elif torch is not None and isinstance(value, torch.Tensor):
+        plain = torch.Tensor, torch.nn.Parameter
+    if not plain or kind in plain or (plain[0] is dict and not all(isinstance(name, str) for name in value)):
+        return ""
+    if plain[0] not in (dict, list) and piece_of(value) is None:
+        return ""
+    name = plain[0].__name__ if plain[0] in (dict, list) else "plain array"
+    return (
+        f"a {kind.__qualname__} is shared as a {name}: its type, and what else it has, are lost. Return a {name} and share what is "
+        "missing beside it, or make it anew of what share.dataset() returns"
+    )
 
 
 def _not_shared(value: Any, nbytes: int) -> str:
@@ -182,6 +210,9 @@ def piece_of(value: Any) -> Piece | None:
 def _of_tensor(torch: Any, tensor: Any) -> Piece:
     if tensor.device.type != "cpu":
         raise TypeError(f"a tensor on {tensor.device} cannot be shared with other processes: hand over `.cpu()`")
+    if tensor.layout != torch.strided or getattr(tensor, "is_nested", False):
+        kind = "a nested tensor" if tensor.layout == torch.strided else f"a tensor of {tensor.layout}"
+        raise TypeError(f"{kind} cannot be shared with other processes: hand over `.to_dense()`, or the tensors that it is made of")
     tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     dtype = str(tensor.dtype).rpartition(".")[2]
     if dtype not in SIZES:
