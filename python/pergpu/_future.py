@@ -20,6 +20,9 @@ from ._results_log import Found
 from ._tidy import Tidy
 
 
+_SLOTS: Any = BaseException
+
+
 class Backend(Protocol):
     """What a future asks of those who run its call."""
 
@@ -347,7 +350,12 @@ def exception_of(found: _payload.Payload | Found) -> BaseException:
         error = loaded if isinstance(loaded, BaseException) else error
     except BaseException:  # reading it may run anything, and this is a thread that others need
         pass
-    error.__cause__ = RemoteTraceback(found.head["traceback"])
+    return caused_by(error, RemoteTraceback(found.head["traceback"]))
+
+
+def caused_by(error: BaseException, cause: BaseException) -> BaseException:
+    """The same one.  A class may refuse assignments, as a frozen dataclass does."""
+    _SLOTS.__cause__.__set__(error, cause)
     return error
 
 
@@ -363,7 +371,10 @@ def _from_parts(what: Any) -> Any:
     if group is not None and issubclass(kind, group):
         error = group.__new__(kind, args[0], [_from_parts(member) for member in args[1]])
     else:
-        error = kind.__new__(kind, *args)
-        error.args = args
+        try:
+            error = kind.__new__(kind, *args)
+        except Exception:  # it takes other ones
+            error = BaseException.__new__(kind)
+        _SLOTS.args.__set__(error, args)
     vars(error).update(attributes)
     return error

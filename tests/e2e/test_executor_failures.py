@@ -271,7 +271,7 @@ with pergpu.Executor(gpus=0, lanes=1, mp_context=None, max_tasks_per_child=None,
 @pytest.mark.parametrize("reuse", [False, True])
 def test_any_exception_comes_back_as_what_it_is(home, reuse):
     told = python(home, f"""
-import errno, threading
+import dataclasses, errno, threading
 class Odd(Exception):
     def __init__(self, a, b):
         super().__init__(f"{{a}}{{b}}")
@@ -291,8 +291,22 @@ def of_file():
     error = FileNotFoundError(errno.ENOENT, "gone", "data.bin")
     error.lock = threading.Lock()
     raise error
+@dataclasses.dataclass(frozen=True)
+class Frozen(Exception):
+    step: int
+def frozen():
+    raise Frozen(7)
+class New(ValueError):
+    def __new__(cls, a, b):
+        made = super().__new__(cls, a)
+        made.b = b
+        return made
+    def __init__(self, a, b):
+        super().__init__(a)
+def of_new():
+    raise New(1, 2)
 with pool(1, reuse={reuse}) as calls:
-    for call in (surrogates, mute, attribute, of_file):
+    for call in (surrogates, mute, attribute, of_file, frozen, of_new):
         error = calls.submit(call).exception()
         print(type(error).__name__, ascii(error) if call is not mute else error.args, vars(error), getattr(error, "filename", None))
     print(calls.submit(os.getpid).result() > 0)
@@ -302,6 +316,8 @@ with pool(1, reuse={reuse}) as calls:
         "Mute (1,) {} None",
         "ValueError ValueError('diverged') {'step': 7} None",
         "FileNotFoundError FileNotFoundError(2, 'gone') {} data.bin",
+        "Frozen Frozen(step=7) {'step': 7} None",
+        "New New(1) {'b': 2} None",
         "True",
     ]
 

@@ -260,9 +260,8 @@ def _tell(died: Died, epoch: int, number: int) -> NoReturn:
 
 
 def _raised(told: tuple[bytes | None, str, str], pid: int, epoch: int, number: int) -> BaseException:
-    from .._future import RemoteError, RemoteTraceback
+    from .._future import RemoteError, RemoteTraceback, caused_by
 
     pickled, words, text = told
     error: BaseException = RemoteError(words) if pickled is None else pickle.loads(pickled)
-    error.__cause__ = RemoteTraceback(f"map, at batch {number} of epoch {epoch}, in process {pid}:\n{text}")
-    return error
+    return caused_by(error, RemoteTraceback(f"map, at batch {number} of epoch {epoch}, in process {pid}:\n{text}"))
