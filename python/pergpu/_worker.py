@@ -58,6 +58,7 @@ class Worker:
         self._environment = _variables(os.environ).copy()
         self._mask = _signal.pthread_sigmask(signal.SIG_BLOCK, ())
         self._begun = 0  # calls
+        self._main = sys.modules["__main__"]
 
     def run(self) -> None:
         """Until there is nothing to do any more."""
@@ -81,6 +82,7 @@ class Worker:
     def _begin(self, head: "_payload.Payload") -> bool:
         try:
             _main_module.take_place(head.head["main"])
+            self._main = sys.modules["__main__"]
             initializer = head.load()
             if initializer is not None:
                 initializer[0](*initializer[1])
@@ -171,6 +173,8 @@ class Worker:
 
     def _repair(self) -> None:
         """What the worker and the next call need, whatever this one has done to it."""
+        if sys.modules.get("__main__") is not self._main:
+            sys.modules["__main__"] = self._main
         if os.environ is not self._environ:
             os.environ = self._environ
         if _variables(self._environ) != self._environment:

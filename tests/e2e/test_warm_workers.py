@@ -311,6 +311,26 @@ for reuse in (True, False):
     assert out.splitlines() == ["1", "0"], out
 
 
+def test_each_call_finds_the_main_module(home):
+    out = python(home, WARM + """
+import types
+def changes(how):
+    if how == "delete":
+        del sys.modules["__main__"]
+    else:
+        sys.modules["__main__"] = types.ModuleType("__main__")
+def other():
+    return 3
+def calls_another():
+    return other(), sys.modules["__main__"].other is other
+with warm(1) as calls:
+    for how in ("delete", "replace"):
+        calls.submit(changes, how).exception()
+        print(calls.submit(calls_another).result())
+""")  # fmt: skip
+    assert out == 2 * "(3, True)\n"
+
+
 def test_how_a_call_ends_its_worker_is_told_by_its_own_output(home):
     """Not by what an earlier call has raised or printed."""
     out = python(home, WARM + """
