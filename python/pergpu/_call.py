@@ -274,6 +274,8 @@ def _dump_by_value(value: object, buffers: _payload.Buffers) -> bytes:
                 reduced = _tensors.reduced(what)
                 if reduced is not None:
                     return reduced
+            if kind is io.TextIOWrapper and what is not sys.stdout and what is not sys.stderr:
+                raise TypeError("cannot pickle an open file")  # cloudpickle would take its content along
             if kind.__name__.endswith("Storage") and _is_of_gpu(what):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")

@@ -121,6 +121,8 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
 
             if kind is Array:
                 return _sent.by_reference(obj)
+        if kind is io.TextIOWrapper and obj is not sys.stdout and obj is not sys.stderr:
+            raise TypeError("cannot pickle an open file")  # cloudpickle would take its content along
         if isinstance(obj, types.ModuleType) and type(obj) is not types.ModuleType:
             name = getattr(obj, "__name__", "")  # such as torch.backends.cudnn
             if sys.modules.get(name) is obj:

@@ -137,6 +137,24 @@ with pool() as calls:
     assert len(home.ps()) == 1
 
 
+def test_an_open_file_is_neither_an_argument_nor_a_result(home):
+    out = python(home, """
+def opens():
+    return open(__file__)
+def streams(out):
+    return out is sys.stdout, sys.stderr
+with pool(1, reuse=True) as calls:
+    print(repr(calls.submit(len, open(__file__)).exception()))
+    print(repr(calls.submit(opens).exception()))
+    print(calls.submit(streams, sys.stdout).result() == (True, sys.stderr))
+""")  # fmt: skip
+    assert out.splitlines() == [
+        "PicklingError('argument 0 of len cannot be given to another process: cannot pickle an open file')",
+        "TypeError('cannot pickle an open file')",
+        "True",
+    ]
+
+
 def test_a_call_that_dies_costs_nothing_but_itself(home):
     out = python(home, """
 import ctypes, signal
