@@ -24,7 +24,7 @@ DeviceVerdict judge_device_code(int code);
 /// Fills in what a failed nvmlInit or nvmlDeviceGetCount says about the machine.
 GpuLook failed_look(int code, const std::string& what);
 
-/// Remembers what does not change while NVML is initialised, so that a look is two or three calls a
+/// Remembers what does not change while NVML is initialized, so that a look is two or three calls a
 /// GPU, and a lost GPU keeps its name.
 class DeviceLooker {
  public:

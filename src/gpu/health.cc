@@ -97,7 +97,7 @@ constexpr XidEntry kXids[] = {
     {139, XidKind::Application, Lift::Reset, kProgram},
     {140, XidKind::Hardware, Lift::Reset, "an uncorrectable memory error that was not repaired"},
     {141, XidKind::Ignore, Lift::Reset, kNote},
-    {143, XidKind::Hardware, Lift::Reset, "the GPU could not be initialised"},
+    {143, XidKind::Hardware, Lift::Reset, "the GPU could not be initialized"},
     {144, XidKind::Hardware, Lift::Reset, kNvlink},
     {145, XidKind::Hardware, Lift::Reset, kNvlink},
     {146, XidKind::Hardware, Lift::Reset, kNvlink},

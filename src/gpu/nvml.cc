@@ -120,7 +120,7 @@ NvmlAnswer<std::vector<NvmlProcess>> list_processes(ListProcesses list, NvmlDevi
 std::string nvml_words(int code) {
   static constexpr std::pair<int, const char*> kWords[] = {
       {0, "no error"},
-      {1, "NVML is not initialised"},
+      {1, "NVML is not initialized"},
       {2, "NVML refuses an argument"},
       {3, "not supported by this GPU or driver"},
       {4, "no permission"},

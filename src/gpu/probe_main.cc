@@ -1,6 +1,6 @@
 // Where NVIDIA has no driver, AMD's GPUs are looked for.
 //
-// Blocking and single-threaded: whoever asks has the deadline.  NVML stays initialised between
+// Blocking and single-threaded: whoever asks has the deadline.  NVML stays initialized between
 // looks (initialising costs a second a GPU), and the probe leaves after a minute without a request
 // so that an idle coordinator keeps no GPU awake and no driver from being replaced.  While jobs run
 // on GPUs it is told to stay: the driver keeps their errors (Xids) for those only who have asked
@@ -121,7 +121,7 @@ class Looker {
     const std::vector<std::string>& asked = request.usage->gpus;
     const auto before = [&](int index) { tell({request.id, "gpu", index, {}}); };
     if (!asked.empty()) {
-      answer.gpus = initialised_ ? devices_.usage(*nvml_, asked, request.skip, before)
+      answer.gpus = initialized_ ? devices_.usage(*nvml_, asked, request.skip, before)
                                  : amd_.usage(asked, request.skip, before);
     }
     answer.cost_ns = os::own_cpu_ns() - before_ns;
@@ -151,7 +151,7 @@ class Looker {
       }
       nvml_.emplace(std::move(*loaded));
     }
-    if (!initialised_ || is_stale_) {
+    if (!initialized_ || is_stale_) {
       tell({request.id, "init", -1, {}});
       restart_if_stale();
       if (const int code = nvml_->init(); code != nvml_code::kSuccess) {
@@ -161,8 +161,8 @@ class Looker {
       }
       driver_ = nvml_->driver_version();
       cuda_ = nvml_->cuda_version();
-      initialised_ = true;
-      initialised_ns_ = clock_.now().boot_ns;
+      initialized_ = true;
+      initialized_ns_ = clock_.now().boot_ns;
     }
     GpuLook look = devices_.look(*nvml_, request.skip, [&](int index) {
       tell({request.id, "gpu", index, {}});
@@ -180,7 +180,7 @@ class Looker {
     if (!is_needed && clock_.now().boot_ns - looked_ns_ > kIdleMs * 1'000'000ll) close();
   }
   std::vector<GpuXid> take_xids() {
-    if (!initialised_) return {};
+    if (!initialized_) return {};
     return devices_.take_xids(*nvml_, clock_.now().boot_ns);
   }
   // NVML never recovers a lost GPU, nor one that a container was given back, nor one whose driver
@@ -190,13 +190,13 @@ class Looker {
       return reading.health == GpuHealth::Lost || reading.health == GpuHealth::Error;
     });
     const bool is_suspect = is_lost || !look.complete || look.gpus.empty();
-    return is_suspect && clock_.now().boot_ns - initialised_ns_ > kRestartNs;
+    return is_suspect && clock_.now().boot_ns - initialized_ns_ > kRestartNs;
   }
   void restart_if_stale() {
     if (std::exchange(is_stale_, false)) close();
   }
   void close() {
-    if (!std::exchange(initialised_, false)) return;
+    if (!std::exchange(initialized_, false)) return;
     devices_.forget(*nvml_);
     nvml_->shutdown();
   }
@@ -207,11 +207,11 @@ class Looker {
   AmdLooker amd_;
   os::TreeReader trees_ = {};
   std::optional<Nvml> nvml_ = std::nullopt;
-  std::string driver_ = {};  // told by who was initialised
+  std::string driver_ = {};  // told by who was initialized
   std::string cuda_ = {};
-  bool initialised_ = false;
+  bool initialized_ = false;
   bool is_stale_ = false;
-  std::int64_t initialised_ns_ = 0;
+  std::int64_t initialized_ns_ = 0;
   std::int64_t looked_ns_ = 0;
   os::RealClock clock_ = {};
 };

@@ -1,4 +1,4 @@
-// getrandom(2) gives up to 256 bytes at once and whole, once the kernel's pool is initialised,
+// getrandom(2) gives up to 256 bytes at once and whole, once the kernel's pool is initialized,
 // which it waits for; a signal may end that wait.  Nothing secret can be made without it: then the
 // program ends.
 #include "os/random.h"

@@ -33,7 +33,7 @@ constexpr std::uint32_t kMemoryV2Version = 40u | (2u << 24);
 constexpr int kInsufficientSize = 7;
 constexpr int kGpuIsLost = 15;
 
-int initialised = 0;
+int initialized = 0;
 
 void pause_ms(int ms) {
   timespec time{.tv_sec = ms / 1000, .tv_nsec = (ms % 1000) * 1'000'000L};
@@ -60,7 +60,7 @@ int suffer(const fake_nvml::Faults& faults, const char* function) {
 const Gpu* gpu_of(const World& world, void* handle, const char* function, int& code) {
   code = suffer(world->faults, function);
   if (code != kSuccess) return nullptr;
-  if (initialised == 0) {
+  if (initialized == 0) {
     code = kUninitialized;
     return nullptr;
   }
@@ -136,7 +136,7 @@ int list_processes(void* handle, unsigned* count, void* out, bool compute, const
 
 int initialise(const char* function) {
   const int code = suffer(fake_nvml::current_scenario()->faults, function);
-  if (code == kSuccess) ++initialised;
+  if (code == kSuccess) ++initialized;
   return code;
 }
 
@@ -144,7 +144,7 @@ int count_devices(unsigned* count, const char* function) {
   const World world = fake_nvml::current_scenario();
   const int code = suffer(world->faults, function);
   if (code == kSuccess) *count = static_cast<unsigned>(world->gpus.size());
-  return initialised == 0 ? kUninitialized : code;
+  return initialized == 0 ? kUninitialized : code;
 }
 
 int open_device(unsigned index, void** handle, const char* function) {
@@ -399,8 +399,8 @@ FAKE nvmlDeviceGetComputeMode(void* handle, int* mode) {
 #endif
 
 FAKE nvmlShutdown() {
-  if (initialised == 0) return kUninitialized;
-  --initialised;
+  if (initialized == 0) return kUninitialized;
+  --initialized;
   return kSuccess;
 }
 
