@@ -4,9 +4,9 @@ import os
 import subprocess
 
 import pytest
-from harness import grid, read, wait_until
+from harness import LONG, grid, read, wait_until
 
-COUNT = 60
+COUNT = 300 if LONG else 60
 
 
 class Disk:

@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from harness import alive, read, stat_of, wait_until
+from harness import LONG, alive, read, stat_of, wait_until
+
+RUNS = 20 if LONG else 6
 
 # Does not end by SIGTERM.
 STUBBORN = """#!/bin/sh
@@ -53,7 +55,7 @@ def begin(home, script, runs, **keys):
 @pytest.mark.parametrize("how", ["timeout", "cancel", "stop"])
 def test_a_job_ends_although_it_keeps_its_keeper_stopped(home, how):
     limits = {"timeout": '"2s"'} if how == "timeout" else {}
-    pids = begin(home, STOPS_ITS_KEEPER, 6, grace='"1s"', **limits)
+    pids = begin(home, STOPS_ITS_KEEPER, RUNS, grace='"1s"', **limits)
     asked = time.monotonic()
     if how == "cancel":
         home.run("cancel", "--kill", "*")
