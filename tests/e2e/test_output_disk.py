@@ -45,7 +45,11 @@ class Disk:
     def read_only(self, is_so):
         """Not while a file is open for writing: jobs have their logs."""
         command = ["mount", "-o", "remount," + ("ro" if is_so else "rw"), self.path]
+        if is_so:
+            self.home.run("hold", "train")
         wait_until(lambda: not subprocess.run(command, capture_output=True).returncode, "the remount")
+        if is_so:
+            self.home.run("release", "train")
 
     def close(self):
         self.home.stop()
