@@ -13,8 +13,8 @@ import io
 import os
 import pickle
 import re
+import sys
 from collections import ChainMap
-from multiprocessing.reduction import ForkingPickler
 from typing import Any, Callable, NamedTuple, SupportsIndex, cast
 
 from .. import _share
@@ -141,5 +141,22 @@ def _copied(content: bytes | memoryview, shape: tuple[int, ...], dtype: str) -> 
     return Array(content if is_ours else bytearray(content), 0, shape, dtype)
 
 
-copyreg.pickle(Array, _as_copy)
-ForkingPickler.register(Array, by_reference)
+_LIVE_READERS = ("multiprocessing.reduction", "torch.multiprocessing.queue")
+
+
+def _register() -> None:
+    """With multiprocessing's own pickler, where the program has imported it: nothing is imported for that."""
+    reduction: Any = sys.modules.get("multiprocessing.reduction")
+    if reduction is not None:
+        reduction.ForkingPickler.register(Array, by_reference)
+
+
+def _reduced(array: Array) -> Reduced:
+    """Of any pickler that has no other way: a copy, but in the first array that multiprocessing sends."""
+    _register()
+    caller = sys._getframe(1).f_globals.get("__name__")
+    return by_reference(array) if caller in _LIVE_READERS else _as_copy(array)
+
+
+copyreg.pickle(Array, _reduced)
+_register()
