@@ -26,7 +26,7 @@ from ._program_calls import CommandFailed
 from ._queue import CANCELLED, FREE, Queue
 from ._results_log import Found, Reader
 
-_VAIN = 3  # workers in a row that end before they have taken a call
+_VAIN = 3  # workers that end before they have taken a call, and no other one returns one meanwhile
 _SIGALRM = 14
 
 Start = Callable[[str, int, int], "dict[str, Any]"]
@@ -256,6 +256,7 @@ class Workers(Pool):
                 initializer_failed(self, found)
             else:
                 worker.calls += 1
+                self._vain = 0
                 self._finish(number, worker.job, found)
         return True
 
