@@ -125,8 +125,7 @@ int main(int argc, char** argv) {
   if (arguments.end_tree)
     return pergpu::keeper::end_tree(arguments.marks, arguments.limit_ms * 1'000'000);
   if (arguments.end_keeper)
-    return pergpu::keeper::end_keeper(arguments.keeper.files.run_folder,
-                                      arguments.keeper.files.id,
+    return pergpu::keeper::end_keeper(arguments.keeper.files.run_folder, arguments.keeper.files.id,
                                       arguments.limit_ms * 1'000'000);
 
   become_hard_to_end();

@@ -70,7 +70,8 @@ TEST_F(SmallDisk, WithoutInodesIsSeen) {
 }
 
 TEST_F(SmallDisk, ThatIsReadOnlyIsSeen) {
-  if (!mount("size=1m") || !remount_read_only()) GTEST_SKIP() << "no file system can be mounted here";
+  if (!mount("size=1m") || !remount_read_only())
+    GTEST_SKIP() << "no file system can be mounted here";
   const Result<void> written = try_writing(dir());
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().os_errno, EROFS);
