@@ -56,3 +56,23 @@ print(json.dumps([wrong, ended]))
     assert killed and not wrong
     assert len(ended) <= killed and set(ended) <= {"killed by signal 9 (SIGKILL)"}
     wait_until(lambda: not any(alive(pid) for pid in home.processes(of_calls)), "the end of all calls")
+
+
+def test_workers_killed_before_their_first_call_break_nothing_while_others_return_calls(home, begun):  # noqa: F811
+    process = begun("""
+def work(i):
+    time.sleep(0.03)
+    return os.getpid()
+with pool(2, reuse=True) as executor:
+    print(executor.submit(work, 0).result(), flush=True)
+    futures = [executor.submit(work, i) for i in range(150)]
+    print(sum(future.exception() is None for future in futures))
+""")
+    seen = {int(process.stdout.readline())}
+    for _ in range(5):
+        wait_until(lambda: process.poll() is not None or set(home.processes("_start.py _worker")) - seen, "a fresh worker")
+        for pid in set(home.processes("_start.py _worker")) - seen:
+            seen.add(pid)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    assert 140 <= int(rest_of(process)) <= 150 and len(seen) > 5
