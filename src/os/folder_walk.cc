@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "os/file.h"
+#include "os/path_names.h"
 
 namespace pergpu::os {
 namespace {
@@ -114,13 +115,7 @@ class Walk {
       at_ = ".";
     }
     if (!fd_) return os_error("open folder " + path);
-    std::vector<std::string> names;
-    for (std::size_t from = 0; from <= path.size();) {
-      const std::size_t slash = std::min(path.find('/', from), path.size());
-      std::string name = path.substr(from, slash - from);
-      if (!name.empty() && name != ".") names.push_back(std::move(name));
-      from = slash + 1;
-    }
+    const std::vector<std::string> names = names_in(path);
     rest_.insert(rest_.end(), names.rbegin(), names.rend());
     return {};
   }

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "os/file.h"
+#include "os/path_names.h"
 
 namespace pergpu::os {
 namespace {
@@ -67,13 +67,7 @@ class Walk {
 
  private:
   void push(const std::string& path) {
-    std::vector<std::string> names;
-    for (std::size_t from = 0; from <= path.size();) {
-      const std::size_t slash = std::min(path.find('/', from), path.size());
-      std::string name = path.substr(from, slash - from);
-      if (!name.empty() && name != ".") names.push_back(std::move(name));
-      from = slash + 1;
-    }
+    const std::vector<std::string> names = names_in(path);
     rest_.insert(rest_.end(), names.rbegin(), names.rend());
   }
 

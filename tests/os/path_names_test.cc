@@ -1,0 +1,27 @@
+// What is left of a path when it is taken apart.
+#include "os/path_names.h"
+
+#include <gtest/gtest.h>
+
+namespace pergpu::os {
+namespace {
+
+using Names = std::vector<std::string>;
+
+TEST(PathNames, AreThoseBetweenTheSlashes) {
+  EXPECT_EQ(names_in("/a/b c/d"), (Names{"a", "b c", "d"}));
+  EXPECT_EQ(names_in("a"), (Names{"a"}));
+}
+
+TEST(PathNames, LeaveOutWhatLeadsNowhere) {
+  EXPECT_EQ(names_in("//a/./b/"), (Names{"a", "b"}));
+  EXPECT_EQ(names_in("/"), Names{});
+  EXPECT_EQ(names_in(""), Names{});
+}
+
+TEST(PathNames, KeepTheWayUp) {
+  EXPECT_EQ(names_in("a/../.b/..."), (Names{"a", "..", ".b", "..."}));
+}
+
+}  // namespace
+}  // namespace pergpu::os
