@@ -86,7 +86,7 @@ class SubmitFoldersTest : public ::testing::Test {
   }
   Result<SweepSpec> find_root(const std::string& out) {
     const SubmitFolders looked = folders();
-    SweepSpec file{.name = "s", .folder = "/work"};
+    SweepSpec file{.name = "s", .folder = "/project"};
     file.out = out;
     int answers = 0;
     Result<SweepSpec> found = Error{ErrorKind::Unavailable, 0, "no answer"};
