@@ -46,7 +46,7 @@ Result<void> make_folder(const std::string& path) {
   if (::mkdir(draft.c_str(), 0700) != 0) {
     Error error = os_error("make lock folder " + path);
     error.message += "; " + room_advice(error.os_errno, os::parent_of(path)) +
-                     "somebody who may write there makes it (mode 1777) for all users";
+                     "ask an administrator to make it, with mode 1777, for all users";
     return error;
   }
   Error error;
