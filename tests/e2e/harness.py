@@ -128,6 +128,16 @@ def descendants(root=None):
     return found
 
 
+def fill(folder):
+    """Takes all the room of its file system, by a file "filler"."""
+    with open(folder + "/filler", "wb", buffering=0) as f:
+        try:
+            while f.write(b"\0" * 4096):
+                pass
+        except OSError:
+            pass
+
+
 class Stamps:
     def __init__(self, path):
         self.path = path

@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import pytest
-from harness import LONG, alive, grid, read, wait_until
+from harness import LONG, alive, fill, grid, read, wait_until
 
 COUNT = 300 if LONG else 60
 
@@ -25,12 +25,7 @@ class Disk:
             pytest.skip("cannot mount a small file system here")
 
     def fill(self):
-        with open(self.path + "/filler", "wb", buffering=0) as f:
-            try:
-                while f.write(b"\0" * 65536):
-                    pass
-            except OSError:
-                pass
+        fill(self.path)
 
     def take_inodes(self):
         os.mkdir(self.path + "/filler")

@@ -14,17 +14,18 @@ def waiting(home):
     return home.work + "/runs"
 
 
-def until_it_waits(home, root):
+def replace(home, root):
+    """Another folder of its name; the sweep waits for it."""
+    os.rename(root, root + ".away")
+    os.mkdir(root)
+    home.open_gate()
     words = f"{root} is another folder than the one that this sweep has its results in"
     wait_until(lambda: words in home.run("why", "sweep/2").stdout, "the reason")
 
 
 def test_a_root_that_was_replaced_is_waited_for_and_works_when_it_is_back(home):
     root = waiting(home)
-    os.rename(root, root + ".away")
-    os.mkdir(root)
-    home.open_gate()
-    until_it_waits(home, root)
+    replace(home, root)
     assert os.listdir(root) == [] and home.stamps.count("start") == 1
     os.rmdir(root)
     os.rename(root + ".away", root)
@@ -34,10 +35,7 @@ def test_a_root_that_was_replaced_is_waited_for_and_works_when_it_is_back(home):
 
 def test_a_submit_goes_on_in_the_root_that_is_there_now(home):
     root = waiting(home)
-    os.rename(root, root + ".away")
-    os.mkdir(root)
-    home.open_gate()
-    until_it_waits(home, root)
+    replace(home, root)
     home.kill_coordinator()
     home.submit(grid("train", 3, STAMP))
     home.wait("sweep")

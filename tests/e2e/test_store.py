@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from harness import grid, read, wait_until
+from harness import fill, grid, read, wait_until
 from test_security import ask, connect
 from test_terminal import Terminal
 
@@ -44,21 +44,12 @@ def small_disk(home):
     subprocess.run(["umount", "-l", home.path], check=True)
 
 
-def fill(home):
-    with open(home.path + "/filler", "wb", buffering=0) as f:
-        try:
-            while f.write(b"\0" * 4096):
-                pass
-        except OSError:
-            pass
-
-
 def test_a_full_disk_stops_new_starts_kills_no_job_says_so_and_heals(small_disk):
     home = small_disk
     home.close_gate()
     home.submit(grid("train", 40, 'command = ["stamp"]'), "--lanes", 2)
     home.until_running(2)
-    fill(home)
+    fill(home.path)
     home.open_gate()
     wait_until(lambda: home.json("coordinator", "status")["store"], "the failure")
     wait_until(lambda: home.stamps.count("end") >= 2, "the ends of those that ran")
