@@ -3,6 +3,7 @@ later: each job is done, once, and none was charged for it."""
 import contextlib
 import os
 import subprocess
+import sys
 
 import pytest
 from harness import LONG, alive, fill, grid, read, wait_until
@@ -11,16 +12,11 @@ COUNT = 300 if LONG else 60
 
 
 class Disk:
-    """A file system of its own for the results."""
+    """A small file system of its own, for the results or the home."""
 
-    def __init__(self, home):
-        self.home = home
-        self.path = home.root + "/disk"
-        os.mkdir(self.path)
-        self.mount("tmpfs", "-o", "size=8m,nr_inodes=4000,mode=755")
-
-    def mount(self, kind, *options):
-        command = ["mount", "-t", kind, *options, "none", self.path]
+    def __init__(self, home, path, inodes=4000):
+        self.home, self.path = home, path
+        command = ["mount", "-t", "tmpfs", "-o", f"size=8m,nr_inodes={inodes},mode=700", "none", path]
         if os.getuid() != 0 or subprocess.run(command, capture_output=True).returncode:
             pytest.skip("cannot mount a small file system here")
 
@@ -52,23 +48,54 @@ class Disk:
         subprocess.run(["umount", "-l", self.path], check=True)
 
 
+class FailingDisk:
+    """A file system of its own (failing_disk.py) whose writes fail by any error."""
+
+    def __init__(self, home, path):
+        self.home, self.path = home, path
+        self.orders = home.root + "/orders"
+        os.makedirs(home.root + "/behind")
+        program = os.path.join(os.path.dirname(__file__), "failing_disk.py")
+        self.server = subprocess.Popen([sys.executable, program, home.root + "/behind", path, self.orders])
+        wait_until(lambda: os.path.ismount(path) or self.server.poll() is not None, "the file system")
+        if self.server.poll() is not None:
+            pytest.skip("cannot mount a file system of FUSE here")
+
+    def fail(self, error):
+        with open(self.orders + ".new", "w") as f:
+            f.write(error)
+        os.rename(self.orders + ".new", self.orders)
+
+    def heal(self):
+        os.remove(self.orders)
+
+    def close(self):
+        self.home.stop()
+        subprocess.run(["umount", "-l", self.path], check=True)
+        self.server.wait()
+
+
+TROUBLES = {
+    "full": (Disk, Disk.fill, Disk.free, "No space left on device"),
+    "without inodes": (Disk, Disk.take_inodes, Disk.free, "No space left on device"),
+    "read-only": (Disk, lambda disk: disk.read_only(True), lambda disk: disk.read_only(False), "Read-only file system"),
+    "failing": (FailingDisk, lambda disk: disk.fail("EIO"), FailingDisk.heal, "Input/output error"),
+}
+
+
 @pytest.fixture
-def disk(home):
-    its = Disk(home)
+def disk(home, request):
+    path = home.root + "/disk"
+    os.mkdir(path)
+    kind = TROUBLES[request.node.callspec.params["trouble"]][0] if "trouble" in request.fixturenames else Disk
+    its = kind(home, path)
     yield its
     its.close()
 
 
-TROUBLES = {
-    "full": (Disk.fill, Disk.free, "No space left on device"),
-    "without inodes": (Disk.take_inodes, Disk.free, "No space left on device"),
-    "read-only": (lambda disk: disk.read_only(True), lambda disk: disk.read_only(False), "Read-only file system"),
-}
-
-
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_each_job_is_done_once_and_none_is_charged(home, disk, trouble):
-    begin, heal, words = TROUBLES[trouble]
+    _, begin, heal, words = TROUBLES[trouble]
     # What a job tells goes elsewhere: those that run meanwhile don't fail by themselves.
     text = grid("train", COUNT, 'shell = "echo start $PERGPU_JOB 1 $$ >>$STAMPS; sleep 0.02"\nretries = 2')
     home.submit(text, "--lanes", 3, "--out", disk.path + "/out", name="train.toml")
@@ -106,31 +133,38 @@ def test_a_disk_without_room_starts_no_retry_that_could_not_say_a_word(home, dis
     assert "said" in read(disk.path + "/out/train/_once/train/log.txt", "") or home.only("train")["state"] == "done"
 
 
-def test_a_home_without_room_or_inodes_fails_no_job(home):
+HOME_TROUBLES = {
+    "full": (Disk, Disk.fill, Disk.free),
+    "without inodes": (lambda home, path: Disk(home, path, 200), Disk.take_inodes, Disk.free),
+    "read-only": (FailingDisk, lambda disk: disk.fail("EROFS"), FailingDisk.heal),
+    "failing": (FailingDisk, lambda disk: disk.fail("EIO"), FailingDisk.heal),
+}
+
+
+@pytest.mark.parametrize("trouble", HOME_TROUBLES)
+def test_a_home_that_cannot_be_written_to_fails_no_job(home, trouble):
     """The store, and the sockets of keepers, lie there."""
-    path = home.path
-    command = ["mount", "-t", "tmpfs", "-o", "size=8m,nr_inodes=200,mode=700", "none", path]
-    if os.getuid() != 0 or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("cannot mount a small file system here")
+    make, begin, heal = HOME_TROUBLES[trouble]
+    disk = make(home, home.path)
     try:
         text = grid("train", COUNT, 'shell = "echo start $PERGPU_JOB 1 $$ >>$STAMPS; sleep 0.02"\nretries = 0')
         home.submit(text, "--lanes", 2, name="train.toml")
         wait_until(lambda: home.stamps.count("start") >= 5, "some jobs")
-        os.mkdir(path + "/filler")
-        try:
-            for i in range(200):
-                open(f"{path}/filler/{i}", "w").close()
-        except OSError:
-            pass
-        keepers = list(home.keepers())
-        for pid in keepers:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, 9)  # others can hardly be started now: only where a socket's inode is free again
-        wait_until(lambda: not any(map(alive, keepers)), "the ends of the keepers")
-        subprocess.run(["rm", "-r", path + "/filler"], check=True)
+        begin(disk)
+        if trouble == "without inodes":  # the store still has its files: only new keepers' sockets find no room
+            keepers = list(home.keepers())
+            for pid in keepers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, 9)
+            wait_until(lambda: not any(map(alive, keepers)), "the ends of the keepers")
+        else:
+            wait_until(lambda: home.json("coordinator", "status")["store"], "the failure")
+            assert home.stamps.count("start") < COUNT
+        heal(disk)
         assert home.wait("train") == 0
         assert set(home.states("train").values()) == {"done"}
-        assert set(home.stamps.of("start")) == set(range(1, COUNT + 1))
+        starts = home.stamps.of("start")
+        assert set(starts) == set(range(1, COUNT + 1))
+        assert trouble == "without inodes" or len(starts) == COUNT, "each started once"
     finally:
-        home.stop()
-        subprocess.run(["umount", "-l", path], check=True)
+        disk.close()
