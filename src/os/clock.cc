@@ -34,11 +34,20 @@ std::optional<bool> clock_is_synchronised() {
   return (state.status & STA_UNSYNC) == 0;
 }
 
-std::string boot_id() {
+namespace {
+
+std::string read_boot_id() {
   Result<std::string> text = read_file("/proc/sys/kernel/random/boot_id", 256);
   if (!text) return "";
   while (!text->empty() && text->back() == '\n') text->pop_back();
   return *text;
+}
+
+}  // namespace
+
+std::string boot_id() {
+  static const std::string id = read_boot_id();
+  return id.empty() ? read_boot_id() : id;
 }
 
 }  // namespace pergpu::os
