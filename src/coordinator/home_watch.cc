@@ -70,9 +70,7 @@ std::string HomeWatch::find_earlier() {
   if (!may_have_earlier_) return {};
   std::vector<LivingKeeper> earlier = living_keepers(parts_.home);
   const std::string own = home_identity(parts_.home);
-  std::erase_if(earlier, [&](const LivingKeeper& keeper) {
-    return keeper.home_id.empty() || keeper.home_id == own;
-  });
+  std::erase_if(earlier, [&](const LivingKeeper& keeper) { return keeper.words.has_home_id(own); });
   may_have_earlier_ = !earlier.empty();
   if (earlier.empty()) return {};
   return fmt::format(

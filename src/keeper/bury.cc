@@ -44,9 +44,10 @@ int end_tree(const os::TreeMarks& marks, std::int64_t limit_ns) {
   return code;
 }
 
-int end_keeper(const std::string& run_folder, std::int64_t id, std::int64_t limit_ns) {
+int end_keeper(const std::string& home, const std::string& home_id, std::int64_t id,
+               std::int64_t limit_ns) {
   return repeat(limit_ns, [&] {
-    const std::vector<os::TreeMember> keepers = os::find_keepers(run_folder, id);
+    const std::vector<os::TreeMember> keepers = os::find_keepers(home, home_id, id);
     for (const os::TreeMember& keeper : keepers) os::kill_from_root(keeper);
     return keepers;
   });

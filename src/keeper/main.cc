@@ -5,7 +5,7 @@
 //                 [--group-track V:DIR] [--group-memory V:DIR] [--group-cpu V:DIR]
 //   pergpu-keeper --end-tree --pid N --start-ticks N --marker TEXT --log PATH [--group DIR]…
 //                 --limit-ms N
-//   pergpu-keeper --end-keeper --id N --run-dir DIR --limit-ms N
+//   pergpu-keeper --end-keeper --id N --home DIR [--home-id DEVICE:INODE] --limit-ms N
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
@@ -33,6 +33,8 @@ struct Arguments {
   Options keeper = {};
   bool end_tree = false;
   bool end_keeper = false;
+  std::string home = {};     // of the keeper to end
+  std::string home_id = {};  // a keeper has it for others to read (os/keeper_words.h)
   pergpu::os::TreeMarks marks = {};
   std::int64_t limit_ms = 10'000;
 };
@@ -72,9 +74,9 @@ bool parse(int argc, char** argv, Arguments& out) {
     else if (name == "--pergpu")
       out.keeper.pergpu = value;
     else if (name == "--home")
-      out.keeper.files.home = value;
+      out.home = value;
     else if (name == "--home-id")
-      continue;  // for others to read: tells it from a folder that gets the home's name later
+      out.home_id = value;
     else if (name == "--group-track")
       out.keeper.groups.track = pergpu::os::cgroup_place_of(value);
     else if (name == "--group-memory")
@@ -100,7 +102,8 @@ bool parse(int argc, char** argv, Arguments& out) {
   pergpu::keeper::Files::Options& files = out.keeper.files;
   if (files.notify_path.empty())
     files.notify_path = pergpu::keeper::notify_path(files.run_folder, files.id);
-  if (out.end_keeper) return files.id > 0 && !files.run_folder.empty();
+  if (out.end_keeper) return files.id > 0 && !out.home.empty();
+  files.home = out.home;
   return out.end_tree || (files.listener && files.id > 0);
 }
 
@@ -125,7 +128,7 @@ int main(int argc, char** argv) {
   if (arguments.end_tree)
     return pergpu::keeper::end_tree(arguments.marks, arguments.limit_ms * 1'000'000);
   if (arguments.end_keeper)
-    return pergpu::keeper::end_keeper(arguments.keeper.files.run_folder, arguments.keeper.files.id,
+    return pergpu::keeper::end_keeper(arguments.home, arguments.home_id, arguments.keeper.files.id,
                                       arguments.limit_ms * 1'000'000);
 
   become_hard_to_end();

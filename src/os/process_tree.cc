@@ -17,6 +17,7 @@
 
 #include "os/cgroup.h"
 #include "os/child.h"
+#include "os/keeper_words.h"
 #include "os/proc.h"
 
 namespace pergpu::os {
@@ -127,10 +128,8 @@ class LivingKeepers {
     const auto [known, is_new] = is_keeper_.try_emplace(pid, false);
     if (!is_new) return known->second;
     if (home_.empty()) return false;
-    const std::vector<std::string> words = arguments_of(pid);
-    const auto home = std::find(words.begin(), words.end(), "--home");
-    known->second = home != words.end() && home + 1 != words.end() && *(home + 1) == home_ &&
-                    std::find(words.begin(), words.end(), "--listen-fd") != words.end();
+    const std::optional<KeeperWords> words = keeper_words(pid);
+    known->second = words && words->has_home(home_);
     return known->second;
   }
 
@@ -224,19 +223,15 @@ void kill_descendants() {
   for (const pid_t pid : found) ::kill(pid, SIGKILL);
 }
 
-std::vector<TreeMember> find_keepers(const std::string& run_folder, std::int64_t number) {
+std::vector<TreeMember> find_keepers(const std::string& home, const std::string& home_id,
+                                     std::int64_t number) {
   std::vector<TreeMember> out;
   for (const pid_t pid : all_processes()) {
     struct stat owner = {};
     const std::string folder = "/proc/" + std::to_string(pid);
     if (::stat(folder.c_str(), &owner) < 0 || owner.st_uid != ::geteuid()) continue;
-    const std::vector<std::string> words = arguments_of(pid);
-    const auto says = [&](std::string_view name, const std::string& value) {
-      const auto at = std::find(words.begin(), words.end(), name);
-      return at != words.end() && at + 1 != words.end() && (value.empty() || *(at + 1) == value);
-    };
-    if (!says("--listen-fd", "") || !says("--run-dir", run_folder) ||
-        !says("--id", std::to_string(number)))
+    const std::optional<KeeperWords> words = keeper_words(pid);
+    if (!words || words->number != number || !words->has_home(home) || !words->has_home_id(home_id))
       continue;
     std::optional<ProcStat> stat = read_stat(pid);
     if (stat && !stat->ended()) out.push_back(member_of(*std::move(stat)));

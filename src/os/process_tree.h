@@ -41,9 +41,11 @@ std::string why_left(const std::vector<TreeMember>& members);
 /// for, because a debugger holds them.
 std::string why_left_below(pid_t root);
 
-/// The living keeper of this number and run folder, by the words that it was started with; more
-/// than one where somebody has copied them.  Of this user only.
-std::vector<TreeMember> find_keepers(const std::string& run_folder, std::int64_t number);
+/// The living keeper of this home and number, wherever its sockets are, by the words that it was
+/// started with (os/keeper_words.h); more than one where somebody has copied them.  Of this user
+/// only.
+std::vector<TreeMember> find_keepers(const std::string& home, const std::string& home_id,
+                                     std::int64_t number);
 
 /// Stops `root`, so that it neither starts nor takes anything more, and everything below it, until
 /// nothing new appears; kills what is below it, then `root`.  Does not wait for their ends.

@@ -1,17 +1,14 @@
-// A keeper is known by the words that KeeperLink::start() gives it.
+// Which process is whose keeper is decided in one place (os/keeper_words.h).
 #include "run/living_keepers.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <optional>
 
-#include "number.h"
 #include "os/file.h"
 #include "os/proc.h"
 #include "os/process_tree.h"
-#include "os/real_path.h"
 
 namespace pergpu {
 namespace {
@@ -20,11 +17,6 @@ bool is_ours(pid_t pid) {
   struct stat process = {};
   return ::stat(("/proc/" + std::to_string(pid)).c_str(), &process) == 0 &&
          process.st_uid == ::geteuid();
-}
-
-std::string word_after(const std::vector<std::string>& words, const char* name) {
-  const auto at = std::find(words.begin(), words.end(), name);
-  return at == words.end() || at + 1 == words.end() ? std::string() : *(at + 1);
 }
 
 /// "HOME/17.2" -> "job 17 (process 4711)"; "": it is no attempt's.
@@ -41,19 +33,12 @@ std::string attempt_words(pid_t pid) {
 std::vector<LivingKeeper> living_keepers(const std::string& home) {
   std::vector<LivingKeeper> found;
   for (const pid_t pid : os::all_processes()) {
-    const std::vector<std::string> words = os::arguments_of(pid);
-    if (std::find(words.begin(), words.end(), "--listen-fd") == words.end()) continue;
-    const std::string its_home = word_after(words, "--home");
-    const auto number = whole_number<std::int64_t>(word_after(words, "--id"));
-    const bool is_its = its_home == home || (!its_home.empty() && os::real_path(its_home) == home);
-    if (!is_its || number.value_or(0) <= 0 || !is_ours(pid)) continue;
+    const std::optional<os::KeeperWords> words = os::keeper_words(pid);
+    if (!words || words->number <= 0 || !words->has_home(home) || !is_ours(pid)) continue;
     const std::optional<os::ProcStat> stat = os::read_stat(pid);
     if (!stat || stat->ended()) continue;
-    found.push_back({.id = {*number},
-                     .pid = pid,
-                     .start_ticks = stat->start_ticks,
-                     .run_dir = word_after(words, "--run-dir"),
-                     .home_id = word_after(words, "--home-id")});
+    found.push_back(
+        {.id = {words->number}, .pid = pid, .start_ticks = stat->start_ticks, .words = *words});
   }
   return found;
 }

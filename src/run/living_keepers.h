@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ids.h"
+#include "os/keeper_words.h"
 
 namespace pergpu {
 
@@ -15,8 +16,7 @@ struct LivingKeeper {
   KeeperId id = {};
   pid_t pid = 0;
   std::uint64_t start_ticks = 0;
-  std::string run_dir = {};  // where its sockets were at its start
-  std::string home_id = {};  // home_identity() at its start; "": an earlier release doesn't tell
+  os::KeeperWords words = {};  // home_id: home_identity() at its start
 };
 
 /// This user's whose home has this path, as far as they can be seen from here.  Reads all of /proc.

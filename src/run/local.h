@@ -199,7 +199,8 @@ class LocalEngine final : public Engine {
   std::set<KeeperId> unreachable_;                 // have a socket, could not be connected to yet
   std::set<KeeperId> foreign_;                     // of another home
   std::set<KeeperId> woken_;                       // were stopped, and that was said
-  std::set<KeeperId> silent_;                      // did not answer and were ended, or are being
+  std::set<KeeperId> silent_;                      // did not answer: their end is their attempt's
+  std::set<KeeperId> being_ended_;                 // of those
   /// Live by /proc, and nobody listens on their sockets; since when.
   struct Hidden {
     LivingKeeper process = {};

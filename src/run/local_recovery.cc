@@ -279,11 +279,11 @@ void LocalEngine::await_hidden() {
   };
   if (std::none_of(expected_.begin(), expected_.end(), is_missing)) return;
   for (LivingKeeper& living : living_keepers(config_.home)) {
-    const bool is_of_other = !living.home_id.empty() && living.home_id != site_.home_id;
-    if (is_of_other || is_known(living.id)) continue;
+    if (!living.words.has_home_id(site_.home_id) || is_known(living.id)) continue;
     const KeeperId id = living.id;
     hidden_[id] = {.process = std::move(living), .since_ns = clock_.now().boot_ns};
     find_keeper(id);
+    (void)wake(id);  // a stopped one makes no socket
   }
 }
 
@@ -305,7 +305,8 @@ bool LocalEngine::is_hidden(KeeperId id) {
 void LocalEngine::find_keeper(KeeperId id) {
   unreachable_.erase(id);
   const auto hidden = hidden_.find(id);
-  const std::string born_in = hidden == hidden_.end() ? "" : hidden->second.process.run_dir;
+  const std::string born_in =
+      hidden == hidden_.end() ? "" : hidden->second.process.words.run_folder;
   Result<std::unique_ptr<KeeperLink>> link =
       KeeperLink::find(loop_, site_, id, callbacks_of(id), born_in);
   if (link) {
@@ -336,6 +337,7 @@ void LocalEngine::on_state(KeeperId id, const keeper::State& state,
   if (!is_of_this_home(state)) return leave_alone(id);
   Keeper& keeper = keepers_.at(id);
   keeper.was_asked = false;
+  if (!being_ended_.contains(id)) silent_.erase(id);
   if (!keeper.state_wanted) return;  // a sign of life: what it holds is known
   keeper.link->know(state.pid, state.start_ticks);
   keeper.idle_since_ns = clock_.now().boot_ns;

@@ -92,19 +92,22 @@ bool LocalEngine::has_answered(KeeperId id) const {
 
 /// Its end shows as that of any keeper, and its attempt is recovered, buried and lost then.
 void LocalEngine::end_keeper(AttemptId id, KeeperId keeper) {
-  if (!silent_.insert(keeper).second) return;  // under way
+  if (!being_ended_.insert(keeper).second) return;
   const std::string words =
       "keeper " + std::to_string(keeper.value) + " does not answer: it is ended, and the job";
-  std::fprintf(stderr, "pergpu: job %lld: %s\n", static_cast<long long>(id.job.value),
-               words.c_str());
+  if (silent_.insert(keeper).second) {
+    std::fprintf(stderr, "pergpu: job %lld: %s\n", static_cast<long long>(id.job.value),
+                 words.c_str());
+  }
   const auto say = [this, id](const std::string& what) {
     emit(engine_event::Notified{.id = id, .line = std::string(keeper::kResists) + what});
   };
   say(words);
   const auto on_gone = [this, keeper] {
+    being_ended_.erase(keeper);  // the helper may not have seen it: again then
     if (keepers_.contains(keeper)) reconnect(keeper);  // nobody listens any more
   };
-  undertaker_.end_keeper(site_.run_dir, keeper, {.on_gone = on_gone, .on_left = say});
+  undertaker_.end_keeper(config_.home, site_.home_id, keeper, {.on_gone = on_gone, .on_left = say});
 }
 
 void LocalEngine::watch_stopped() {
@@ -117,13 +120,17 @@ void LocalEngine::watch_stopped() {
 
 void LocalEngine::wake_keepers() {
   bool any_busy = false;
+  const auto see_to = [this](KeeperId id) {
+    if (!wake(id) || !woken_.insert(id).second) return;  // said once
+    std::fprintf(stderr, "pergpu: keeper %lld was stopped (SIGSTOP) and goes on\n",
+                 static_cast<long long>(id.value));
+  };
   for (const auto& [id, keeper] : keepers_) {
     if (keeper.is_free()) continue;
     any_busy = true;
-    if (!wake(id) || !woken_.insert(id).second) continue;  // said once
-    std::fprintf(stderr, "pergpu: keeper %lld was stopped (SIGSTOP) and goes on\n",
-                 static_cast<long long>(id.value));
+    see_to(id);
   }
+  for (const KeeperId id : unreachable_) see_to(id);
   if (any_busy || is_adopting_) watch_stopped();
 }
 
@@ -134,8 +141,13 @@ bool LocalEngine::wake(KeeperId id) const {
     return let_go_on(it->second.link->pid());
   }
   if (it == keepers_.end() && !unreachable_.contains(id)) return false;
+  if (const auto hidden = hidden_.find(id); hidden != hidden_.end()) {
+    const LivingKeeper& process = hidden->second.process;
+    return os::is_alive(process.pid, process.start_ticks) && let_go_on(process.pid);
+  }
   bool goes_on = false;  // it has not said yet which process it is
-  for (const os::TreeMember& keeper : os::find_keepers(site_.run_dir, id.value)) {
+  for (const LivingKeeper& keeper : living_keepers(config_.home)) {
+    if (keeper.id != id || !keeper.words.has_home_id(site_.home_id)) continue;
     goes_on = let_go_on(keeper.pid) || goes_on;
   }
   return goes_on;

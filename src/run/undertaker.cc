@@ -75,10 +75,11 @@ void Undertaker::end(const os::TreeMarks& marks, Callbacks callbacks) {
   enqueue(marks.marker, std::move(words), std::move(callbacks));
 }
 
-void Undertaker::end_keeper(const std::string& run_folder, KeeperId id, Callbacks callbacks) {
+void Undertaker::end_keeper(const std::string& home, const std::string& home_id, KeeperId id,
+                            Callbacks callbacks) {
   const std::string number = std::to_string(id.value);
   enqueue("keeper " + number,
-          {"--end-keeper", "--id", number, "--run-dir", run_folder, "--limit-ms",
+          {"--end-keeper", "--id", number, "--home", home, "--home-id", home_id, "--limit-ms",
            std::to_string(kKeeperRoundMs)},
           std::move(callbacks));
 }

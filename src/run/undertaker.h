@@ -34,8 +34,9 @@ class Undertaker {
   };
   /// Callbacks never run inside the call.
   void end(const os::TreeMarks& marks, Callbacks callbacks);
-  /// The keeper of this number, killed with everything below it.
-  void end_keeper(const std::string& run_folder, KeeperId id, Callbacks callbacks);
+  /// The keeper of this home and number, killed with everything below it.
+  void end_keeper(const std::string& home, const std::string& home_id, KeeperId id,
+                  Callbacks callbacks);
   /// No further round for the tree of this marker, and no callback: its keeper lives.
   void cancel(const std::string& marker);
 

@@ -1,4 +1,5 @@
 """A job ends whatever it does to its keeper: it may be stopped, or not answer."""
+import contextlib
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import time
 import pytest
 
 from harness import LONG, alive, read, stat_of, wait_until
+from test_run_folder import for_good, runtime  # noqa: F401
 
 RUNS = 20 if LONG else 6
 
@@ -68,19 +70,55 @@ def test_a_job_ends_although_it_keeps_its_keeper_stopped(home, how):
     assert set(home.states().values()) == {"timeout" if how == "timeout" else "cancelled"}
 
 
-def test_a_keeper_that_does_not_answer_is_ended_and_why_says_so(home):
-    (pid,) = begin(home, STUBBORN, 1, grace='"0s"')
-    keeper = stat_of(pid)[1]
-    tracer = subprocess.Popen(["/usr/bin/python3", "-c", TRACER, str(keeper)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+@contextlib.contextmanager
+def held(pid):
+    tracer = subprocess.Popen(["/usr/bin/python3", "-c", TRACER, str(pid)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert tracer.stdout.readline()
     try:
+        yield
+    finally:
+        tracer.communicate()
+
+
+def test_a_keeper_that_does_not_answer_is_ended_and_why_says_so(home):
+    (pid,) = begin(home, STUBBORN, 1, grace='"0s"')
+    with held(stat_of(pid)[1]):
         home.run("cancel", "@")
         home.wait()
         assert home.only()["state"] == "cancelled"
         assert "its keeper did not answer" in home.json("why", "@")["jobs"][0]["why"]
         assert not alive(pid)
-    finally:
-        tracer.communicate()
+
+
+def lose_run_folder(home):
+    """For good: sockets and records move to <home>/run."""
+    for_good(home)
+    wait_until(lambda: any(name.endswith(".rec") for name in os.listdir(home.json("coordinator", "status")["home"] + "/run")), "the keeper's files")
+
+
+def test_a_keeper_that_does_not_answer_is_ended_after_the_run_folder_moved(runtime):  # noqa: F811
+    (pid,) = begin(runtime, STUBBORN, 1, grace='"0s"')
+    lose_run_folder(runtime)
+    with held(stat_of(pid)[1]):
+        runtime.run("cancel", "--kill", "@")
+        runtime.wait()
+        assert runtime.only()["state"] == "cancelled" and not alive(pid)
+
+
+@pytest.mark.parametrize("how", ["timeout", "cancel", "stop"])
+def test_a_stopped_keeper_goes_on_and_its_job_ends_after_the_run_folder_moved(runtime, how):  # noqa: F811
+    limits = {"timeout": '"2s"'} if how == "timeout" else {}
+    (pid,) = begin(runtime, STUBBORN, 1, grace='"0s"', **limits)
+    lose_run_folder(runtime)
+    os.kill(stat_of(pid)[1], signal.SIGSTOP)
+    runtime.kill_coordinator()
+    if how == "cancel":
+        runtime.run("cancel", "--kill", "@")
+    if how == "stop":
+        runtime.run("coordinator", "stop", "--kill")
+        assert not alive(pid)
+    runtime.wait()
+    assert runtime.only()["state"] == ("timeout" if how == "timeout" else "cancelled") and not alive(pid)
 
 
 def test_a_timeout_holds_although_the_keeper_was_stopped_when_the_coordinator_was_killed(home):

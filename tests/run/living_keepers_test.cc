@@ -15,8 +15,8 @@ TEST_F(LocalEngineTest, LivingKeepersAreFoundByTheirHome) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].id, id);
   EXPECT_EQ(found[0].pid, engine_->keeper_pids().at(0));
-  EXPECT_EQ(found[0].run_dir, run_dir());
-  EXPECT_EQ(found[0].home_id, home_identity(folder_));
+  EXPECT_EQ(found[0].words.run_folder, run_dir());
+  EXPECT_EQ(found[0].words.home_id, home_identity(folder_));
   EXPECT_EQ(words_of(found), "job 1 (process " + std::to_string(started.pid) + ")");
   EXPECT_TRUE(living_keepers(folder_ + "/another").empty());
 }

@@ -393,7 +393,7 @@ TEST_F(LocalEngineTest, KeeperWhoseFilesWereRemovedAfterItsCoordinatorIsWaitedFo
 TEST_F(LocalEngineTest, KeeperThatNeverMakesItsSocketAgainIsKilled) {
   const KeeperId keeper = run_on(kLane, plan(kFirst, {"sleep", "1000"}));
   const auto before = wait_for<engine_event::Started>(kFirst);
-  ASSERT_EQ(::kill(engine_->keeper_pids().at(0), SIGSTOP), 0);
+  seize(keeper_of(before));
   kill_coordinator();
   std::filesystem::remove(keeper::socket_path(run_dir(), keeper.value));
   open_engine();

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -55,7 +57,7 @@ class LocalEngineTest : public testing::Test {
     std::filesystem::remove_all(folder_, ignored);
   }
 
-  std::string run_dir() const { return folder_ + "/run"; }
+  std::string run_dir() const { return folder_ + "/" + run_name_; }
   void make_run_dir() const {
     std::filesystem::create_directory(run_dir());
     std::filesystem::permissions(run_dir(), std::filesystem::perms::owner_all);
@@ -66,7 +68,7 @@ class LocalEngineTest : public testing::Test {
     engine_ = std::make_unique<LocalEngine>(
         *loop_, clock_,
         LocalEngine::Config{.run_dir = run_dir(),
-                            .keeper_program = PERGPU_BINARY_DIR "/pergpu-keeper",
+                            .keeper_program = keeper_program_,
                             .pergpu_program = "/bin/true",
                             .home = home_.empty() ? folder_ : home_,
                             .boot_id = os::boot_id(),
@@ -164,12 +166,25 @@ class LocalEngineTest : public testing::Test {
             .start_ticks = started.start_ticks,
             .out = out(id)};
   }
+  /// Of the attempt that runs.
+  pid_t keeper_of(const engine_event::Started& started) const {
+    const std::optional<os::ProcStat> stat = os::read_stat(started.pid);
+    return stat ? stat->parent : 0;
+  }
+  /// As a debugger does: the process neither runs nor heeds SIGCONT.  It can be killed.
+  static void seize(pid_t pid) {
+    ASSERT_EQ(::ptrace(PTRACE_SEIZE, pid, nullptr, nullptr), 0);
+    ASSERT_EQ(::ptrace(PTRACE_INTERRUPT, pid, nullptr, nullptr), 0);
+    ASSERT_EQ(::waitpid(pid, nullptr, __WALL), pid);
+  }
   bool gone(std::int32_t pid) const {
     const std::optional<os::ProcStat> stat = os::read_stat(pid);
     return !stat || stat->ended();
   }
 
   std::string folder_;
+  std::string run_name_ = "run";
+  std::string keeper_program_ = PERGPU_BINARY_DIR "/pergpu-keeper";
   std::string home_;  // "": the folder
   bool has_home_ = true;
   os::CgroupSite groups_;

@@ -16,16 +16,13 @@ namespace {
 
 class LocalStopTest : public LocalEngineTest {
  protected:
-  /// Of the attempt that runs.
-  pid_t keeper_of(const engine_event::Started& started) const {
-    const std::optional<os::ProcStat> stat = os::read_stat(started.pid);
-    return stat ? stat->parent : 0;
-  }
-  /// As a debugger does: the process neither runs nor heeds SIGCONT.  It can be killed.
-  static void seize(pid_t pid) {
-    ASSERT_EQ(::ptrace(PTRACE_SEIZE, pid, nullptr, nullptr), 0);
-    ASSERT_EQ(::ptrace(PTRACE_INTERRUPT, pid, nullptr, nullptr), 0);
-    ASSERT_EQ(::waitpid(pid, nullptr, __WALL), pid);
+  /// As when the run folder goes for good: sockets and records move to another.
+  void move_run_folder(KeeperId keeper) {
+    run_name_ = "moved";
+    make_run_dir();
+    engine_->restore_files(run_dir());
+    EXPECT_TRUE(until(
+        [&] { return std::filesystem::exists(keeper::record_path(run_dir(), keeper.value)); }));
   }
   /// It writes its pid to `name` when it is there.
   std::string marked(const std::string& name, const std::string& command) const {
@@ -119,6 +116,57 @@ TEST_F(LocalStopTest, StoppedKeeperOfACoordinatorBeforeGoesOnAndIsAdopted) {
   open_engine();
   engine_->adopt({expected(kFirst, keeper, started)});
   EXPECT_EQ(wait_for<engine_event::Started>(kFirst).pid, started.pid);
+}
+
+TEST_F(LocalStopTest, KeeperThatDoesNotAnswerIsEndedWhereverItsFilesAre) {
+  const KeeperId keeper = run_on(kLane, shell(kFirst, "exec sleep 1000"));
+  const auto started = wait_for<engine_event::Started>(kFirst);
+  move_run_folder(keeper);
+  seize(keeper_of(started));
+  engine_->stop(kFirst, StopHow::Kill);
+  EXPECT_EQ(wait_for<engine_event::Lost>(kFirst).why,
+            "its keeper did not answer, and was ended with it");
+  EXPECT_TRUE(gone(started.pid));
+}
+
+TEST_F(LocalStopTest, StoppedKeeperGoesOnWhereverItsFilesAre) {
+  const KeeperId keeper = run_on(kLane, shell(kFirst, "exec sleep 1000"));
+  const auto started = wait_for<engine_event::Started>(kFirst);
+  move_run_folder(keeper);
+  kill_coordinator();
+  ASSERT_EQ(::kill(keeper_of(started), SIGSTOP), 0);
+  open_engine();
+  engine_->adopt({expected(kFirst, keeper, started)});
+  EXPECT_EQ(wait_for<engine_event::Started>(kFirst).pid, started.pid);
+}
+
+TEST_F(LocalStopTest, StoppedKeeperWithoutASocketGoesOnAndMakesIt) {
+  const KeeperId keeper = run_on(kLane, shell(kFirst, "exec sleep 1000"));
+  const auto started = wait_for<engine_event::Started>(kFirst);
+  ASSERT_EQ(::kill(keeper_of(started), SIGSTOP), 0);
+  kill_coordinator();
+  std::filesystem::remove(keeper::socket_path(run_dir(), keeper.value));
+  open_engine();
+  engine_->adopt({expected(kFirst, keeper, started)});
+  EXPECT_EQ(wait_for<engine_event::Started>(kFirst).pid, started.pid);
+}
+
+TEST_F(LocalStopTest, KeeperThatAHelperDidNotFindIsEndedByTheNext) {
+  keeper_program_ = folder_ + "/keeper";
+  std::ofstream(keeper_program_) << "#!/bin/sh\n"
+                                 << "if [ \"$1\" = --end-keeper ] && mkdir " << folder_
+                                 << "/once 2>/dev/null; then exit 0; fi\n"
+                                 << "exec " PERGPU_BINARY_DIR "/pergpu-keeper \"$@\"\n";
+  std::filesystem::permissions(keeper_program_, std::filesystem::perms::owner_all);
+  engine_.reset();
+  open_engine();
+  run_on(kLane, shell(kFirst, "exec sleep 1000"));
+  const auto started = wait_for<engine_event::Started>(kFirst);
+  seize(keeper_of(started));
+  engine_->stop(kFirst, StopHow::Kill);
+  EXPECT_EQ(wait_for<engine_event::Lost>(kFirst).why,
+            "its keeper did not answer, and was ended with it");
+  EXPECT_TRUE(gone(started.pid));
 }
 
 TEST_F(LocalStopTest, KeeperThatAnswersAndCannotEndItsAttemptStays) {
