@@ -222,7 +222,9 @@ void Keeper::lose_connection() {
   if (options_.ends_alone) return leave_alone(now);
   restore_files("");  // before the next coordinator looks for them
   look_at_files_ns_ = now + kLookAtFilesNs;
-  if (is_free() || after_loss_ == AfterLoss::Wait) exit_at_ns_ = now + kAloneNs;
+  // Without its home nobody comes after this coordinator.
+  const std::int64_t alone_ns = files_.has_home() ? kAloneNs : 0;
+  if (is_free() || after_loss_ == AfterLoss::Wait) exit_at_ns_ = now + alone_ns;
   if (after_loss_ == AfterLoss::Revive && !options_.pergpu.empty()) revive_.lost(now, yields_);
 }
 

@@ -144,6 +144,7 @@ LocalEngine::~LocalEngine() {
   if (trim_timer_ != 0) loop_.cancel(trim_timer_);
   if (adopt_timer_ != 0) loop_.cancel(adopt_timer_);
   if (wake_timer_ != 0) loop_.cancel(wake_timer_);
+  if (foreign_timer_ != 0) loop_.cancel(foreign_timer_);
 }
 
 // ---- choosing a keeper -----------------------------------------------------------------------
@@ -329,7 +330,13 @@ void LocalEngine::release(bool revive) {
   is_adopting_ = false;
 }
 
-bool LocalEngine::may_start() const { return !starts_wait_ && unexpected_.empty(); }
+bool LocalEngine::may_start() const {
+  const auto is_expected = [this](KeeperId id) {
+    return std::any_of(expected_.begin(), expected_.end(),
+                       [id](const auto& entry) { return entry.second.keeper == id; });
+  };
+  return !starts_wait_ && unexpected_.empty() && !foreign_.has_unexpected(is_expected);
+}
 
 // ---- what keepers say ------------------------------------------------------------------------
 
@@ -339,7 +346,11 @@ void LocalEngine::on_frame(KeeperId id, os::FrameStream::Frame frame) {
     // Whatever it was about, the next STATE will say it again.
     keepers_.at(id).link->break_off("it said something that cannot be understood");
   };
-  if (keepers_.count(id) == 0) return;  // it was told to leave
+  const auto sender = keepers_.find(id);
+  if (sender == keepers_.end()) return;  // it was told to leave
+  // Whose it is isn't known before its STATE, which says all of it.
+  const bool is_new = sender->second.state_wanted && sender->second.link->pid() == 0;
+  if (is_new && static_cast<keeper::Type>(frame.type) != keeper::Type::State) return;
   switch (static_cast<keeper::Type>(frame.type)) {
     case keeper::Type::State:
       return pass(keeper::decode<keeper::State>(frame.payload),

@@ -27,6 +27,7 @@
 #include "os/clock.h"
 #include "os/loop.h"
 #include "run/engine.h"
+#include "run/foreign_keepers.h"
 #include "run/keeper_link.h"
 #include "run/living_keepers.h"
 #include "run/stack_writer.h"
@@ -161,12 +162,18 @@ class LocalEngine final : public Engine {
   bool is_settled(const ExpectedAttempt& one, const Records& records) const;
   bool holds_up_starts(KeeperId id) const;
   bool is_known(KeeperId id) const;
-  bool is_of_this_home(const keeper::State& state) const;
-  void leave_alone(KeeperId id);
   Result<Records> records_of_the_gone() const;
+
+  // Keepers of other homes (local_foreign.cc).
+  std::optional<ForeignKeepers::Keeper> foreign_of(KeeperId id, const keeper::State& state) const;
+  void leave_alone(KeeperId id, const ForeignKeepers::Keeper& foreign);
+  void watch_foreign();
+  void look_at_foreign();
+  bool is_proven_of(const ForeignKeepers::Keeper& foreign, AttemptId id) const;
+
   void read_record(KeeperId id, Records& into) const;
   void remove_record_of(KeeperId id);
-  void recover_expected(const ExpectedAttempt& one, const Records& records);
+  void recover_expected(const ExpectedAttempt& one, const Records& records, const std::string& why);
   void end_unexpected(const Records& records);
   void recover(AttemptId id, const std::string& why, const Records& records);
   void bury(AttemptId id, const std::string& why);
@@ -197,10 +204,10 @@ class LocalEngine final : public Engine {
   std::map<AttemptId, ExpectedAttempt> expected_;  // of adopt(), not yet found
   std::set<AttemptId> unexpected_;                 // run, or may, and nobody knows them
   std::set<KeeperId> unreachable_;                 // have a socket, could not be connected to yet
-  std::set<KeeperId> foreign_;                     // of another home
-  std::set<KeeperId> woken_;                       // were stopped, and that was said
-  std::set<KeeperId> silent_;                      // did not answer: their end is their attempt's
-  std::set<KeeperId> being_ended_;                 // of those
+  ForeignKeepers foreign_;
+  std::set<KeeperId> woken_;        // were stopped, and that was said
+  std::set<KeeperId> silent_;       // did not answer: their end is their attempt's
+  std::set<KeeperId> being_ended_;  // of those
   /// Live by /proc, and nobody listens on their sockets; since when.
   struct Hidden {
     LivingKeeper process = {};
@@ -217,6 +224,7 @@ class LocalEngine final : public Engine {
   os::Loop::TimerId trim_timer_ = 0;
   os::Loop::TimerId adopt_timer_ = 0;
   os::Loop::TimerId wake_timer_ = 0;
+  os::Loop::TimerId foreign_timer_ = 0;
   std::shared_ptr<bool> alive_;
 };
 

@@ -17,7 +17,6 @@
 #include "os/file.h"
 #include "os/paths.h"
 #include "os/proc.h"
-#include "os/real_path.h"
 #include "run/local.h"
 
 namespace pergpu {
@@ -194,7 +193,7 @@ void LocalEngine::recover(AttemptId id, const std::string& why, const Records& r
 }
 
 bool LocalEngine::is_known(KeeperId id) const {
-  return keepers_.count(id) != 0 || unreachable_.count(id) != 0 || foreign_.count(id) != 0 ||
+  return keepers_.count(id) != 0 || unreachable_.count(id) != 0 || foreign_.contains(id) ||
          std::any_of(leaving_.begin(), leaving_.end(),
                      [&](const auto& link) { return link->id() == id; });
 }
@@ -267,7 +266,7 @@ void LocalEngine::find_keepers() {
   unlisted_ = !found;
   if (unlisted_) return find_again([this] { find_keepers(); });
   for (const KeeperId id : *found) {
-    if (keepers_.count(id) == 0 && foreign_.count(id) == 0) find_keeper(id);
+    if (keepers_.count(id) == 0 && !foreign_.contains(id)) find_keeper(id);
   }
   await_hidden();
 }
@@ -279,8 +278,14 @@ void LocalEngine::await_hidden() {
   };
   if (std::none_of(expected_.begin(), expected_.end(), is_missing)) return;
   for (LivingKeeper& living : living_keepers(config_.home)) {
-    if (!living.words.has_home_id(site_.home_id) || is_known(living.id)) continue;
     const KeeperId id = living.id;
+    if (is_known(id)) continue;
+    if (!living.words.has_home_id(site_.home_id)) {
+      const bool is_busy = !os::children_of(living.pid).empty();
+      foreign_.add({.process = std::move(living), .is_earlier = true, .is_busy = is_busy});
+      watch_foreign();
+      continue;
+    }
     hidden_[id] = {.process = std::move(living), .since_ns = clock_.now().boot_ns};
     find_keeper(id);
     (void)wake(id);  // a stopped one makes no socket
@@ -334,11 +339,11 @@ void LocalEngine::find_again(std::function<void()> find) {
 
 void LocalEngine::on_state(KeeperId id, const keeper::State& state,
                            std::vector<os::UniqueFd> leases) {
-  if (!is_of_this_home(state)) return leave_alone(id);
   Keeper& keeper = keepers_.at(id);
   keeper.was_asked = false;
   if (!being_ended_.contains(id)) silent_.erase(id);
   if (!keeper.state_wanted) return;  // a sign of life: what it holds is known
+  if (const auto foreign = foreign_of(id, state)) return leave_alone(id, *foreign);
   keeper.link->know(state.pid, state.start_ticks);
   keeper.idle_since_ns = clock_.now().boot_ns;
   keeper.pause_ns = 0;
@@ -354,26 +359,6 @@ void LocalEngine::on_state(KeeperId id, const keeper::State& state,
   keeper.state_wanted = false;
   adopt_found();
   schedule_trim();
-}
-
-/// Releases that gave two homes one run folder told it in the command line only.
-bool LocalEngine::is_of_this_home(const keeper::State& state) const {
-  // A release before may have spelled it through a link.
-  if (!state.home.empty()) {
-    return state.home == config_.home || os::real_path(state.home) == config_.home;
-  }
-  const std::vector<std::string> words = os::arguments_of(state.pid);
-  const auto home = std::find(words.begin(), words.end(), "--home");
-  return home == words.end() || home + 1 == words.end() || *(home + 1) == config_.home;
-}
-
-void LocalEngine::leave_alone(KeeperId id) {
-  foreign_.insert(id);
-  auto node = keepers_.extract(id);
-  // What it said is still being read: its connection goes later.
-  loop_.at(clock_.now().boot_ns,
-           [link = std::shared_ptr<KeeperLink>(std::move(node.mapped().link))] {});
-  adopt_found();
 }
 
 void LocalEngine::on_held(KeeperId id, const keeper::Held& held, std::vector<os::UniqueFd> leases) {
@@ -442,7 +427,13 @@ void LocalEngine::adopt_found() {
   starts_wait_ = false;
   if (adopt_timer_ != 0) loop_.cancel(std::exchange(adopt_timer_, 0));
   end_unexpected(*records);
-  for (auto& [id, one] : std::exchange(expected_, {})) recover_expected(one, *records);
+  for (auto& [id, one] : std::exchange(expected_, {})) {
+    if (foreign_.earlier(one.keeper) != nullptr) {
+      expected_.emplace(id, std::move(one));  // until that has ended
+    } else {
+      recover_expected(one, *records, "its keeper was killed");
+    }
+  }
   if (keepers_.empty()) (void)start_keeper();
   remove_leftovers();
 }
@@ -523,7 +514,7 @@ void LocalEngine::give_up_waiting() {
     }
     const ExpectedAttempt one = std::move(it->second);
     it = expected_.erase(it);
-    recover_expected(one, *records);
+    recover_expected(one, *records, "its keeper was killed");
   }
   starts_wait_ = std::any_of(unreachable_.begin(), unreachable_.end(),
                              [this](KeeperId id) { return holds_up_starts(id); }) ||
@@ -537,7 +528,8 @@ void LocalEngine::give_up_waiting() {
 bool LocalEngine::is_settled(const ExpectedAttempt& one, const Records& records) const {
   const auto keeper = keepers_.find(one.keeper);
   if (keeper != keepers_.end()) return !keeper->second.state_wanted;
-  return unreachable_.count(one.keeper) == 0 && records.count(one.id) != 0;
+  return unreachable_.count(one.keeper) == 0 && foreign_.earlier(one.keeper) == nullptr &&
+         records.count(one.id) != 0;
 }
 
 /// A keeper that does not answer runs, by its record, what the store knows nothing of.
@@ -550,12 +542,13 @@ bool LocalEngine::holds_up_starts(KeeperId id) const {
   });
 }
 
-void LocalEngine::recover_expected(const ExpectedAttempt& one, const Records& records) {
+void LocalEngine::recover_expected(const ExpectedAttempt& one, const Records& records,
+                                   const std::string& why) {
   attempts_[one.id] = {.keeper = one.keeper,
                        .pid = one.pid,
                        .start_ticks = one.start_ticks,
                        .log_path = one.out + "/log.txt"};
-  recover(one.id, silent_.contains(one.keeper) ? kSilent : "its keeper was killed", records);
+  recover(one.id, silent_.contains(one.keeper) ? kSilent : why, records);
 }
 
 }  // namespace pergpu

@@ -64,7 +64,8 @@ bool LocalEngine::is_pending(AttemptId id) const {
   const KeeperId holder = holder_of(id);
   const auto it = attempts_.find(id);
   if (it != attempts_.end() && (it->second.ended || it->second.is_buried)) return false;
-  return keepers_.contains(holder) || unreachable_.contains(holder);
+  return keepers_.contains(holder) || unreachable_.contains(holder) ||
+         foreign_.earlier(holder) != nullptr;
 }
 
 /// HELLO: each is answered, also by keepers of earlier releases.
@@ -92,6 +93,8 @@ bool LocalEngine::has_answered(KeeperId id) const {
 
 /// Its end shows as that of any keeper, and its attempt is recovered, buried and lost then.
 void LocalEngine::end_keeper(AttemptId id, KeeperId keeper) {
+  const ForeignKeepers::Keeper* foreign = foreign_.earlier(keeper);
+  if (foreign != nullptr && !is_proven_of(*foreign, id)) return;
   if (!being_ended_.insert(keeper).second) return;
   const std::string words =
       "keeper " + std::to_string(keeper.value) + " does not answer: it is ended, and the job";
@@ -107,7 +110,8 @@ void LocalEngine::end_keeper(AttemptId id, KeeperId keeper) {
     being_ended_.erase(keeper);  // the helper may not have seen it: again then
     if (keepers_.contains(keeper)) reconnect(keeper);  // nobody listens any more
   };
-  undertaker_.end_keeper(config_.home, site_.home_id, keeper, {.on_gone = on_gone, .on_left = say});
+  const std::string& home_id = foreign ? foreign->process.words.home_id : site_.home_id;
+  undertaker_.end_keeper(config_.home, home_id, keeper, {.on_gone = on_gone, .on_left = say});
 }
 
 void LocalEngine::watch_stopped() {

@@ -1,6 +1,7 @@
 """Sockets, their folder or the whole home are removed while jobs run."""
 import os
 import shutil
+import signal
 
 import pytest
 from harness import alive, grid, read, wait_until
@@ -153,3 +154,73 @@ def test_a_lock_that_is_removed_lets_no_second_coordinator_in(home):
     assert home.coordinator() == pid
     home.open_gate()
     assert home.wait() == 0
+
+
+@pytest.mark.parametrize("how", ["stop", "kill", "stop before", "kill, replaced"])
+def test_jobs_of_a_removed_home_are_left_alone_by_the_coordinator_of_the_next(runtime, how):
+    home = runtime
+    home.close_gate()
+    sweep = home.file("s.toml", grid("train", 2, 'command = ["stamp"]', 'name = "s"'))
+    home.run("submit", sweep, "--lanes", "1")
+    home.until_running()
+    folder = home.json("coordinator", "status")["home"]
+    if how == "stop before":
+        home.run("coordinator", "stop")
+    shutil.rmtree(folder)
+    if how in ("stop", "kill, replaced"):
+        os.mkdir(folder, 0o700)
+    if how == "stop":
+        home.run("coordinator", "stop")
+    if "kill" in how:
+        home.kill_coordinator()
+    assert home.ps() == {}
+    refused = home.run("submit", sweep, "--lanes", "1", code=3).stderr
+    assert f"job 1 (process {home.stamps.lines()[0][3]})" in refused
+    home.open_gate()
+    wait_until(lambda: home.stamps.count("end") == 1, "its own end")
+    again = lambda: home.run("submit", sweep, "--lanes", "1", "--rerun", code=None).returncode  # noqa: E731
+    wait_until(lambda: again() == 0, "the next home's turn")
+    assert home.wait() == 0
+    assert [job["attempt"] for job in home.ps().values()] == [1, 1]
+    assert home.stamps.count("start") == 3
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_a_job_that_runs_while_its_home_is_moved_to_another_disk_runs_once(runtime, how):
+    home = runtime
+    home.close_gate()
+    home.submit(grid("train", 2, 'command = ["stamp"]'), "--lanes", "1")
+    wait_until(lambda: "running" in home.states().values(), "a start, stored")
+    if how == "stop":
+        home.run("coordinator", "stop")
+    first = home.coordinator()
+    shutil.copytree(home.path, home.root + "/disk")
+    shutil.rmtree(home.path)
+    os.symlink(home.root + "/disk", home.path)
+    if how == "kill":
+        os.kill(first, signal.SIGKILL)
+    assert sorted(job["state"] for job in home.ps().values()) == ["queued", "running"]
+    home.open_gate()
+    assert home.wait() == 0
+    assert [job["attempt"] for job in home.ps().values()] == [1, 1]
+    assert home.stamps.count("start") == home.stamps.count("end") == 2
+
+
+def test_a_job_whose_home_was_moved_under_another_path_is_not_killed(home):
+    """Its sockets and its keeper's record were in the home, and are gone."""
+    home.close_gate()
+    home.submit('name = "moved"\n' + ONE)
+    wait_until(lambda: home.only()["state"] == "running", "its start, stored")
+    first = home.coordinator()
+    disk = home.root + "/disk"
+    shutil.copytree(home.path, disk, ignore=shutil.ignore_patterns("run"))
+    shutil.rmtree(home.path)
+    os.symlink(disk, home.path)
+    os.kill(first, signal.SIGKILL)
+    home.path = home.env["PERGPU_HOME"] = disk
+    home.run("run", "--name", "other", "--", "true")  # the next coordinator has looked at what runs
+    job = home.only("moved")
+    assert (job["state"], job["attempt"]) == ("running", 1)
+    home.open_gate()
+    home.wait()
+    assert home.stamps.lines()[1][:3] == ("end", 1, 1)  # how it ended is lost, and it runs again

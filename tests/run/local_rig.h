@@ -58,6 +58,7 @@ class LocalEngineTest : public testing::Test {
   }
 
   std::string run_dir() const { return folder_ + "/" + run_name_; }
+  std::string home() const { return home_.empty() ? folder_ : home_; }
   void make_run_dir() const {
     std::filesystem::create_directory(run_dir());
     std::filesystem::permissions(run_dir(), std::filesystem::perms::owner_all);
@@ -70,7 +71,7 @@ class LocalEngineTest : public testing::Test {
         LocalEngine::Config{.run_dir = run_dir(),
                             .keeper_program = keeper_program_,
                             .pergpu_program = "/bin/true",
-                            .home = home_.empty() ? folder_ : home_,
+                            .home = home(),
                             .boot_id = os::boot_id(),
                             .groups = groups_,
                             .has_home = [this] { return has_home_; },
@@ -143,7 +144,7 @@ class LocalEngineTest : public testing::Test {
     plan.id = id;
     plan.folder = {.out = out(id), .attempt = id.number, .files = {}, .umask = 022};
     plan.argv = std::move(argv);
-    plan.env = {"PATH=/usr/bin:/bin", "PERGPU_ATTEMPT_ID=" + folder_ + "/" + to_string(id)};
+    plan.env = {"PATH=/usr/bin:/bin", "PERGPU_ATTEMPT_ID=" + home() + "/" + to_string(id)};
     plan.cwd = folder_;
     plan.log_path = out(id) + "/log.txt";
     plan.record_path = out(id) + "/attempt.json";
