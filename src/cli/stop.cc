@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -19,7 +20,9 @@
 #include "os/clock.h"
 #include "os/file.h"
 #include "os/lock.h"
+#include "os/paths.h"
 #include "os/proc.h"
+#include "run/living_keepers.h"
 
 namespace pergpu::cli {
 namespace {
@@ -44,15 +47,26 @@ bool has_ended_within(const os::UniqueFd& process, seconds patience) {
   return ::poll(&end, 1, static_cast<int>(wait.count())) > 0;
 }
 
-/// Keepers that a coordinator has left: their jobs run on.
-bool has_keepers(const Place& place) {
-  const Result<std::vector<std::string>> names = os::list_dir(place.run_dir);
-  if (!names) return false;
-  for (const std::string& name : *names) {
+bool has_keeper_socket(const std::string& folder) {
+  const Result<std::vector<std::string>> names = os::list_dir(folder);
+  if (!names) return names.error().kind != ErrorKind::NotFound;
+  return std::any_of(names->begin(), names->end(), [](const std::string& name) {
     const bool is_number = name.find_first_not_of("0123456789", 1) == std::string::npos;
-    if (name.size() > 1 && name[0] == 'k' && is_number) return true;
-  }
-  return false;
+    return name.size() > 1 && name[0] == 'k' && is_number;
+  });
+}
+
+/// Keepers that a coordinator has left: their jobs run on.  Where sockets can't be in the run
+/// folder they are in <home>/run, and for a moment in neither; by /proc not all are seen
+/// everywhere.
+bool has_keepers(const Place& place) {
+  if (has_keeper_socket(place.run_dir)) return true;
+  if (has_keeper_socket(os::run_folder_in(place.home))) return true;
+  const std::string identity = home_identity(place.home);
+  const std::vector<LivingKeeper> living = living_keepers(place.home);
+  return std::any_of(living.begin(), living.end(), [&](const LivingKeeper& keeper) {
+    return keeper.words.home_id.empty() || keeper.words.home_id == identity;
+  });
 }
 
 /// A job that keeps the coordinator from leaving.

@@ -1,4 +1,6 @@
 """Sockets, their folder or the whole home are removed while jobs run."""
+import glob
+import json
 import os
 import shutil
 import signal
@@ -88,6 +90,38 @@ def test_what_ended_while_neither_sockets_nor_coordinator_were_there_is_known(ru
     assert home.wait() == 1
     assert {job["exit"] for job in home.ps().values()} == {3}
     assert home.stamps.count("start") == 2
+
+
+def test_stop_with_kill_ends_jobs_whose_sockets_moved_after_a_stop(runtime):
+    """Between the two a logout removes the run folder, and a login makes it again."""
+    home = runtime
+    home.close_gate()
+    home.submit(ONE)
+    home.until_running()
+    job = home.stamps.lines()[0][3]
+    home.run("coordinator", "stop")
+    for_good(home)
+    wait_until(lambda: glob.glob(home.path + "/pergpu/*/run/k*"), "its keeper's sockets in the home")
+    os.remove(home.root + "/rt")
+    os.makedirs(home.runtime, mode=0o700)
+    assert json.loads(home.run("coordinator", "stop", "--json").stdout)["running"] is None
+    assert "jobs of the last one may be" in home.run("coordinator", "stop").stderr
+    assert "1 job ended" in home.run("coordinator", "stop", "--kill").stderr
+    assert not alive(job) and home.only()["state"] == "cancelled"
+
+
+def test_stop_with_kill_ends_jobs_whose_sockets_are_nowhere(runtime):
+    home = runtime
+    home.close_gate()
+    home.submit(ONE)
+    home.until_running()
+    job = home.stamps.lines()[0][3]
+    home.run("coordinator", "stop")
+    for folder, _, names in os.walk(home.runtime):
+        for name in names:
+            os.remove(f"{folder}/{name}")
+    home.run("coordinator", "stop", "--kill")
+    assert not alive(job)
 
 
 def test_a_home_that_is_removed_while_jobs_run_starts_nothing_more(home):
