@@ -108,8 +108,11 @@ class Stop {
       Result<Connection> connection = client.connect();
       if (connection || connection.error().kind != ErrorKind::NotFound) return connection;
       const Result<os::FileLock> lock = os::FileLock::try_lock(place_.home + "/coordinator.lock");
-      if (lock) (void)write_stop_mark(place_.home);
-      if (lock || lock.error().kind != ErrorKind::Busy) return connection;
+      if (lock || lock.error().kind != ErrorKind::Busy) {
+        const Result<void> marked = lock ? write_stop_mark(place_.home) : lock.error();
+        if (!marked) unmarked_ = marked.error().message;
+        return connection;
+      }
       if (os::boot_now_ns() > end) {
         return Error{ErrorKind::Unavailable, 0,
                      fmt::format("can't stop the coordinator: {}, which does not answer on {}",
@@ -121,25 +124,19 @@ class Stop {
 
   int none_runs() {
     const bool may_run = has_keepers(place_);
-    if (options_.as_json) {
-      print(output_line({{"schema", 1},
-                         {"stopped", true},
-                         {"pid", nullptr},
-                         {"running", may_run ? json(nullptr) : json(0)},
-                         {"left", json::array()},
-                         {"why", ""}}));
-      return kOk;
+    if (!options_.as_json) {
+      say(may_run
+              ? "no coordinator is running; jobs of the last one may be (`pergpu coordinator stop "
+                "--kill` ends them)"
+              : "no coordinator is running");
     }
-    say(may_run
-            ? "no coordinator is running; jobs of the last one may be (`pergpu coordinator stop "
-              "--kill` ends them)"
-            : "no coordinator is running");
-    return kOk;
+    return tell(true, may_run ? kUnknown : 0, {}, "");
   }
 
   int wait(Connection& connection, const json& reply, const os::UniqueFd* process) {
     const bool tells = reply.contains("pid");  // one of an earlier release leaves without a word
     kills_ = reply.value("kill", options_.kill);
+    unmarked_ = reply.value("unmarked", std::string());
     const std::int64_t jobs = reply.value("jobs", std::int64_t{0});
     const seconds longest{kills_ ? reply.value("longest_s", std::int64_t{0}) : 0};
     if (kills_ && jobs > 0) {
@@ -173,7 +170,7 @@ class Stop {
       say("the coordinator has left; running jobs go on, the next `pergpu` command starts another "
           "one that takes them over");
     }
-    return kOk;
+    return tell(true, running, {}, "");
   }
 
   /// Somebody killed it before its jobs had ended.
@@ -244,8 +241,8 @@ class Stop {
   }
 
   /// `running`: jobs that go on, or kUnknown.
-  int tell(bool is_stopped, std::int64_t running, const std::vector<Left>& left,
-           const std::string& why) {
+  int tell(bool is_stopped, std::int64_t running, const std::vector<Left>& left, std::string why) {
+    if (!unmarked_.empty()) why += (why.empty() ? "" : "; ") + unmarked_words(unmarked_);
     if (options_.as_json) {
       json jobs = json::array();
       for (const Left& one : left) {
@@ -253,7 +250,7 @@ class Stop {
       }
       print(output_line({{"schema", 1},
                          {"stopped", is_stopped},
-                         {"pid", pid_},
+                         {"pid", pid_ == 0 ? json(nullptr) : json(pid_)},
                          {"running", running == kUnknown ? json(nullptr) : json(running)},
                          {"left", jobs},
                          {"why", why}}));
@@ -265,13 +262,14 @@ class Stop {
     if (!options_.as_json && left.size() > kMostNamed) {
       say(fmt::format("  and {} more: `pergpu ps`", left.size() - kMostNamed));
     }
-    return is_stopped ? kOk : kSomeFailed;
+    return why.empty() ? kOk : kSomeFailed;
   }
 
   Place place_;
   StopOptions options_;
   std::int64_t pid_ = 0;
   bool kills_ = false;
+  std::string unmarked_ = {};  // why the stop mark could not be left
 };
 
 }  // namespace

@@ -232,7 +232,10 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!lock && lock.error().kind == ErrorKind::Busy) return 0;  // without a word
   if (!lock) return complain(lock.error());
   if (!options.task && gate.is_shut()) return 0;
-  if (!options.task) remove_stop_mark(options.home);
+  if (!options.task) {
+    remove_stop_mark(options.home);
+    reserve_stop_mark(options.home);
+  }
 
   store::remove_left_copies(options.home);
   shed(options);
@@ -389,11 +392,11 @@ int coordinator_main(const CoordinatorOptions& options) {
 
   bool ordered_to_leave = false;
   bool kill_jobs = false;
-  const auto leave = [&](bool sticks) {
-    // Without the mark keepers wait all the same, since each is told to.
-    if (sticks && !task) (void)write_stop_mark(options.home);
+  const auto leave = [&](bool sticks) -> Result<void> {
     ordered_to_leave = true;
     core.start_nothing_more();
+    // Without the mark keepers wait all the same, since each is told to.
+    return sticks && !task ? write_stop_mark(options.home) : Result<void>();
   };
   Result<std::unique_ptr<Server>> opened =
       Server::open(loop, core,
@@ -414,11 +417,12 @@ int coordinator_main(const CoordinatorOptions& options) {
                         },
                     .leave =
                         [&](bool kill, bool replaced) {
-                          leave(/*sticks=*/!replaced);
+                          const Result<void> marked = leave(/*sticks=*/!replaced);
                           kill_jobs = kill_jobs || kill;  // who asked for that waits for it
                           if (kill)
                             core.stop_all(StopCause::Cancel, "pergpu coordinator stop --kill");
-                          return kill_jobs;
+                          return Server::Leaving{.kills = kill_jobs,
+                                                 .unmarked = marked ? "" : marked.error().message};
                         },
                     .backup =
                         [&](std::string file, std::function<void(Result<std::int64_t>)> done) {
@@ -469,7 +473,8 @@ int coordinator_main(const CoordinatorOptions& options) {
       loop.on_signals({SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}, [&](int signal) {
         if (task) return task->on_signal(signal, core, *records);
         if (signal != SIGTERM && signal != SIGINT) return;
-        leave(/*sticks=*/true);  // jobs go on: keepers wait for the next one
+        const Result<void> marked = leave(/*sticks=*/true);  // jobs go on: keepers wait
+        if (!marked) fmt::print(stderr, "pergpu: {}\n", unmarked_words(marked.error().message));
       });
   if (!signals) return complain(signals.error());
 
@@ -479,7 +484,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                               .clock = &clock,
                               .timers = &timers,
                               .ended = [&](const std::string& words) {
-                                leave(/*sticks=*/false);
+                                (void)leave(/*sticks=*/false);
                                 kill_jobs = true;
                                 core.stop_all(StopCause::Cancel, words);
                               }});

@@ -26,6 +26,10 @@ namespace pergpu {
 
 class Server {
  public:
+  struct Leaving {
+    bool kills = false;         // jobs are to end first, by this request or by another
+    std::string unmarked = {};  // why the stop mark could not be left; "": it could, or need not be
+  };
   struct Options {
     std::string home;
     std::string run_dir;
@@ -36,8 +40,8 @@ class Server {
     /// A client that can give more to jobs may start another one in its place.
     std::function<bool()> may_be_replaced = [] { return false; };
     /// `stop`: the process leaves; `kill`: its jobs are to end first.  `replaced`: another
-    /// coordinator follows at once.  Whether jobs are to end first, by this request or by another.
-    std::function<bool(bool kill, bool replaced)> leave;
+    /// coordinator follows at once.
+    std::function<Leaving(bool kill, bool replaced)> leave;
     /// Copies the store into a new file; the answer is its size.
     std::function<void(std::string file, std::function<void(Result<std::int64_t>)> done)> backup;
     /// What the store keeps of an attempt's usage.

@@ -28,10 +28,11 @@ std::int64_t longest_grace_s(const Coordinator& coordinator) {
 }  // namespace
 
 void Server::stop(std::uint64_t id, const Request& request) {
-  const bool kills = options_.leave(request.kill, request.replaced);
+  const Leaving leaving = options_.leave(request.kill, request.replaced);
   if (request.waits) stopping_.push_back(id);
   reply(id, {{"pid", getpid()},
-             {"kill", kills},
+             {"kill", leaving.kills},
+             {"unmarked", leaving.unmarked},
              {"jobs", coordinator_.live_count()},
              {"longest_s", longest_grace_s(coordinator_)}});
 }

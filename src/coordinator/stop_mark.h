@@ -14,10 +14,16 @@ inline constexpr char kStoppedWords[] =
     "the coordinator was stopped (`pergpu coordinator stop`): its jobs go on, and the next pergpu "
     "command that you type starts it again";
 
+/// Where the mark could not be left.
+std::string unmarked_words(const std::string& why);
+
 /// Differs for each stop; "": it was not stopped, or that cannot be read.
 std::string stop_mark(const std::string& home);
+/// Needs no room on the disk after reserve_stop_mark().
 Result<void> write_stop_mark(const std::string& home);
 void remove_stop_mark(const std::string& home);
+/// Best effort: without it a mark is written where there is room.
+void reserve_stop_mark(const std::string& home);
 
 /// Whether a coordinator that is about to serve a home may.  Made when its process begins; asked
 /// when it has the lock of the home.

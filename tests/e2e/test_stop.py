@@ -1,21 +1,24 @@
 """`pergpu coordinator stop` tells facts, and sticks."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 
 import pytest
 
-from harness import LONG, alive, wait_until
+from harness import DEADLINE, LONG, alive, fill, wait_until
 from schemas import check
 from test_stopped_keepers import STUBBORN, TRACER, begin, sweep
 
 STOPPED = "the coordinator was stopped"
 
 
-def revive(home):
-    """What a keeper starts that has lost its coordinator.  It is at its end when it must not serve."""
-    return home.run("coordinator", "run", code=0)
+def nobody_revives(home):
+    """What a keeper starts that has lost its coordinator is at its end when it must not serve; so is one
+    that a keeper may have started at the same moment."""
+    home.run("coordinator", "run", code=0)
+    wait_until(lambda: home.coordinator() is None, "its end")
 
 
 def test_stop_returns_when_the_process_is_gone_and_nobody_but_a_command_starts_another(home):
@@ -24,8 +27,7 @@ def test_stop_returns_when_the_process_is_gone_and_nobody_but_a_command_starts_a
     said = home.run("coordinator", "stop").stderr
     assert not alive(first) and alive(pid)
     assert "running jobs go on" in said
-    revive(home)
-    assert home.coordinator() is None
+    nobody_revives(home)
     assert home.run("coordinator", "stop").stderr.startswith("no coordinator is running; jobs of the last one may be")
     assert home.only()["state"] == "running"  # asked for by a command
     home.kill_coordinator()
@@ -41,8 +43,7 @@ def test_a_stop_outlives_the_coordinator_that_was_told_to_stop(home):
     os.kill(first, signal.SIGKILL)
     said = stop.communicate()[1]
     assert stop.returncode == 1 and "was ended before its jobs were" in said, said
-    revive(home)
-    assert home.coordinator() is None
+    nobody_revives(home)
     home.run("coordinator", "stop", "--kill")  # starts one, for there are keepers
     assert not alive(pid) and home.coordinator() is None
     assert home.only()["state"] == "cancelled"
@@ -91,6 +92,47 @@ def test_who_watches_starts_none_after_a_stop_and_follows_the_next_one(home):
     home.run("cancel", "@")
     assert watcher.wait() == 1
     assert home.coordinator() is not None
+
+
+@pytest.fixture
+def small_disk(home):
+    """The home has a small file system of its own."""
+    if os.getuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "none", home.path]).returncode:
+        pytest.skip("cannot mount a small file system here")
+    yield home
+    home.stop()
+    subprocess.run(["umount", "-l", home.path], check=True)
+
+
+def test_a_stop_sticks_although_the_home_is_full(small_disk):
+    home = small_disk
+    begin(home, STUBBORN, 1, grace='"0s"')
+    before = home.json("coordinator", "status")["clients"]
+    waiter = home.start("wait", "@")
+    wait_until(lambda: home.json("coordinator", "status")["clients"] > before, "the waiter")
+    fill(home.path)
+    home.run("coordinator", "stop")
+    try:
+        assert STOPPED in waiter.communicate(timeout=DEADLINE)[1] and waiter.returncode == 3
+        nobody_revives(home)
+    finally:
+        os.remove(home.path + "/filler")
+        home.run("coordinator", "stop", "--kill")
+
+
+def test_a_stop_that_cannot_be_recorded_says_so(home):
+    os.makedirs(home.path + "/coordinator-stopped/in-its-place")
+    (pid,) = begin(home, STUBBORN, 1, grace='"0s"')
+    first = home.coordinator()
+    said = home.run("coordinator", "stop", code=1).stderr
+    assert "the coordinator has left" in said and "can't record that the coordinator was stopped" in said
+    assert not alive(first) and alive(pid)
+    told = check("coordinator-stop", json.loads(home.run("coordinator", "stop", "--json", code=1).stdout))
+    assert told["stopped"] and told["pid"] is None and "can't record" in told["why"]
+    home.run("coordinator", "stop", "--kill", code=1)
+    assert not alive(pid)
+    shutil.rmtree(home.path + "/coordinator-stopped")
+    assert home.run("coordinator", "stop").stderr == "no coordinator is running\n"
 
 
 def test_what_json_says_of_a_stop(home):
