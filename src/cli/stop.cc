@@ -34,6 +34,7 @@ using std::chrono::seconds;
 constexpr seconds kAnswer{10};   // of a coordinator that is starting, or asked what is left
 constexpr seconds kLeaving{15};  // beyond the longest grace: the last is ended 5 s after it
 constexpr seconds kProcess{10};  // from its last line to its end
+constexpr seconds kKilled{1};    // from the end of a killed one's connection to its own
 constexpr std::int64_t kUnknown = -1;
 constexpr std::size_t kMostNamed = 5;
 
@@ -137,7 +138,7 @@ class Stop {
     const bool tells = reply.contains("pid");  // one of an earlier release leaves without a word
     kills_ = reply.value("kill", options_.kill);
     unmarked_ = reply.value("unmarked", std::string());
-    const std::int64_t jobs = reply.value("jobs", std::int64_t{0});
+    const std::int64_t jobs = reply.value("jobs", tells ? std::int64_t{0} : kUnknown);
     const seconds longest{kills_ ? reply.value("longest_s", std::int64_t{0}) : 0};
     if (kills_ && jobs > 0) {
       say(fmt::format("waiting for {} to end: SIGTERM now, SIGKILL after the grace of at most {} s",
@@ -146,7 +147,10 @@ class Stop {
     Result<std::string> line = connection.read_line(longest + kLeaving);
     if (!line && line.error().kind == ErrorKind::Busy) return still_there();
     const Result<json> left = line ? unwrap_reply(*line) : Result<json>(line.error());
-    if (!left && tells && kills_) return broke_off();
+    if (!left && tells && kills_) {
+      const bool lives = process != nullptr && !has_ended_within(*process, kKilled);
+      return lives ? lost_touch() : broke_off();
+    }
     if (process != nullptr && !has_ended_within(*process, kProcess)) return hangs();
     await_reaping();
     return gone(left ? left->value("running", std::int64_t{0}) : kUnknown, jobs);
@@ -163,7 +167,9 @@ class Stop {
 
   int gone(std::int64_t running, std::int64_t asked) {
     if (options_.as_json) return tell(true, running, {}, "");
-    if (kills_) {
+    if (kills_ && asked == kUnknown) {
+      say("the coordinator has left; one of its release doesn't report which jobs it ended");
+    } else if (kills_) {
       say(asked == 0 ? "the coordinator has left; no job was running"
                      : fmt::format("the coordinator has left, {} ended", jobs_text(asked)));
     } else {
@@ -179,6 +185,15 @@ class Stop {
         false, kUnknown, {},
         fmt::format("the coordinator (process {}) was ended before its jobs were; those may "
                     "run on: `pergpu coordinator stop --kill` again ends them",
+                    pid_));
+  }
+
+  int lost_touch() {
+    return tell(
+        false, kUnknown, {},
+        fmt::format("the coordinator (process {}) is still there, but its connection broke; "
+                    "it leaves when its jobs are gone: `pergpu coordinator stop --kill` "
+                    "again waits for that",
                     pid_));
   }
 

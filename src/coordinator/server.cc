@@ -135,7 +135,9 @@ bool Server::make_room() {
   };
   return oldest([](const Client& c) { return !c.greeted; }) ||
          oldest([](const Client& c) { return c.stream->peer_has_left(); }) ||
-         oldest([](const Client& c) { return !c.watching && !c.unanswered && c.cleaning.empty(); });
+         oldest([](const Client& c) {
+           return !c.watching && !c.unanswered && !c.stopping && c.cleaning.empty();
+         });
 }
 
 void Server::drop(Client& client) {

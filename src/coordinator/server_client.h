@@ -53,6 +53,8 @@ struct Server::Client {
   nlohmann::json told_sweeps;
   nlohmann::json told_devices;
 
+  bool stopping = false;  // waits until this process has left
+
   // wait: answered when none of these is open any more.
   std::vector<JobId> waiting_for;
   std::unordered_set<JobId> waited_for;  // the same

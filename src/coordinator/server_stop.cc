@@ -29,7 +29,11 @@ std::int64_t longest_grace_s(const Coordinator& coordinator) {
 
 void Server::stop(std::uint64_t id, const Request& request) {
   const Leaving leaving = options_.leave(request.kill, request.replaced);
-  if (request.waits) stopping_.push_back(id);
+  Client* client = find(id);
+  if (request.waits && client != nullptr) {
+    client->stopping = true;
+    stopping_.push_back(id);
+  }
   reply(id, {{"pid", getpid()},
              {"kill", leaving.kills},
              {"unmarked", leaving.unmarked},

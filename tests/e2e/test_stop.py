@@ -1,8 +1,11 @@
 """`pergpu coordinator stop` tells facts, and sticks."""
+import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
+import socket
 import subprocess
 
 import pytest
@@ -92,6 +95,61 @@ def test_who_watches_starts_none_after_a_stop_and_follows_the_next_one(home):
     home.run("cancel", "@")
     assert watcher.wait() == 1
     assert home.coordinator() is not None
+
+
+def test_a_crowd_pushes_nobody_out_who_waits_for_the_end(home):
+    status = home.json("coordinator", "start")
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    (pid,) = begin(home, STUBBORN, 1, grace='"60s"')
+    stop = home.start("coordinator", "stop", "--kill")
+    wait_until(lambda: home.stamps.count("term"), "the job's SIGTERM")
+    with contextlib.ExitStack() as crowd:
+        for _ in range(1100):  # of at most 1,024
+            one = crowd.enter_context(socket.socket(socket.AF_UNIX))
+            one.settimeout(DEADLINE)
+            one.connect(status["socket"])
+            one.sendall(b'{"hello":1,"version":"0.1.0"}\n')
+            assert one.recv(4096)
+        home.run("cancel", "--kill", "@")
+        said = stop.communicate(timeout=DEADLINE)[1]
+    assert stop.returncode == 0 and "1 job ended" in said
+    assert not alive(pid)
+
+
+# Answers `stop` with what it was given and breaks the connection; it ends, or lives on.
+STAND_IN = """
+import json, os, socket, sys
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[1])
+server.listen()
+print("there", flush=True)
+client, _ = server.accept()
+lines = client.makefile("r")
+for data in ({"protocol": 1, "version": "0.1.0", "pid": os.getpid()}, json.loads(sys.argv[2])):
+    lines.readline()
+    client.sendall(json.dumps({"ok": True, "data": data}).encode() + b"\\n")
+client.shutdown(socket.SHUT_RDWR)
+if sys.argv[3] == "lives":
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(
+    "reply, then, code, words",
+    [
+        ({"pid": 1, "kill": True, "jobs": 1}, "lives", 1, "is still there, but its connection broke"),
+        ({"pid": 1, "kill": True, "jobs": 1}, "ends", 1, "was ended before its jobs were"),
+        ({}, "ends", 0, "doesn't report which jobs it ended"),
+    ],
+)
+def test_what_stop_says_when_the_connection_ends_without_a_word(home, reply, then, code, words):
+    os.mkdir(home.path + "/run", 0o700)
+    command = ["/usr/bin/python3", "-c", STAND_IN, home.path + "/run/coordinator.sock", json.dumps(reply), then]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout.readline()
+        assert words in home.run("coordinator", "stop", "--kill", code=code).stderr
+        server.stdin.close()
 
 
 @pytest.fixture
