@@ -7,6 +7,7 @@ import io
 import json
 import os
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,32 @@ _HELLO = {"hello": 1, "version": "0.1.0"}
 
 class Refused(RuntimeError):
     """The coordinator has answered, and does not want to."""
+
+
+class _StopNotice:
+    """Tells the program of a stop, once however many links wait for its end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_told = False
+
+    def tell(self, words: str) -> None:
+        with self._lock:
+            if self._is_told:
+                return
+            self._is_told = True
+        try:
+            print(words, file=sys.stderr, flush=True)
+        except (OSError, ValueError, AttributeError):  # closed, or replaced
+            pass
+
+    def over(self) -> None:
+        """A coordinator answers again: the next stop is another one."""
+        with self._lock:
+            self._is_told = False
+
+
+_stop_notice = _StopNotice()
 
 
 class Link:
@@ -102,6 +129,7 @@ class Link:
             except (OSError, ValueError, CommandFailed) as error:
                 why = str(error)
             if _STOPPED in why:  # somebody has: the next command that is typed starts one
+                _stop_notice.tell(why)
                 self._closed.wait(_LONGEST_PAUSE)
                 continue
             failed += 1
@@ -130,6 +158,7 @@ class Link:
             self._socket.sendall(f"{json.dumps(_HELLO)}\n{json.dumps(watch)}\n".encode())
             self._take(json.loads(stream.readline() or "{}"))
             self._has_begun = True
+            _stop_notice.over()
             return stream
         except BaseException:
             stream.close()

@@ -360,3 +360,20 @@ with pool(1, reuse={reuse}) as calls:
     print([calls.submit(change, how).result() for how in ("clear", "pop", "/nowhere")])
 """)  # fmt: skip
     assert told == "['clear', 'pop', '/nowhere']\n"
+
+
+def test_a_program_is_told_once_that_the_coordinator_was_stopped_and_goes_on_after_the_next_start(home, begun):  # noqa: F811
+    process = begun("""
+with pool(1, name="one") as one, pool(1, name="two") as two:
+    futures = [one.submit(stamp, 0), two.submit(stamp, 1)]
+    print([future.result() for future in futures])
+""")
+    home.close_gate()
+    home.until_running(2)
+    home.run("coordinator", "stop")
+    told = process.stdout.readline()
+    assert told.startswith("pergpu: the coordinator was stopped") and "starts it again" in told
+    assert home.coordinator() is None
+    home.open_gate()
+    home.run("ps")
+    assert rest_of(process) == "[0, 1]\n"
