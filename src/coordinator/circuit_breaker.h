@@ -52,7 +52,7 @@ class CircuitBreaker {
     std::function<void(JobId)> refresh = {};           // its state has changed
     std::function<void(StepKey, bool)> pause = {};     // nothing of the step starts
     std::function<int(StepKey)> starting = {};         // its jobs that are chosen, and not live yet
-    std::function<bool(JobId)> waits_for_folder = {};  // somebody else works in it
+    std::function<bool(JobId)> waits_for_folder = {};  // another's, or a disk's trouble
     std::function<bool(SweepId)> is_frozen = {};       // no event may be recorded of its jobs now
     bool probes = true;  // false: what is held here is tried elsewhere (a node of a cluster)
   };

@@ -50,17 +50,19 @@ Coordinator::Coordinator(Parts parts)
           static_cast<std::uint32_t>(getpid() * 97 + parts_.clock->now().wall_ns / kMillisecond)),
       learnt_(parts_.world->meta(), *parts_.clock,
               [this](row::Meta fact) { parts_.journal->record(std::move(fact)); }),
-      breaker_({.world = parts_.world,
-                .clock = parts_.clock,
-                .timers = parts_.timers,
-                .record = [this](JobId job, JobEvent e) { record(job, std::move(e)); },
-                .note = [this](row::Meta fact) { parts_.journal->record(std::move(fact)); },
-                .refresh = [this](JobId job) { refresh(job); },
-                .pause = [this](StepKey step, bool pauses) { queue_.pause(step, pauses); },
-                .starting = [this](StepKey step) { return count_acquiring(step); },
-                .waits_for_folder = [this](JobId job) { return folder_waits_->has(job); },
-                .is_frozen = [this](SweepId sweep) { return frozen_ && frozen_ == sweep; },
-                .probes = parts_.node.empty()}),
+      breaker_(
+          {.world = parts_.world,
+           .clock = parts_.clock,
+           .timers = parts_.timers,
+           .record = [this](JobId job, JobEvent e) { record(job, std::move(e)); },
+           .note = [this](row::Meta fact) { parts_.journal->record(std::move(fact)); },
+           .refresh = [this](JobId job) { refresh(job); },
+           .pause = [this](StepKey step, bool pauses) { queue_.pause(step, pauses); },
+           .starting = [this](StepKey step) { return count_acquiring(step); },
+           .waits_for_folder =
+               [this](JobId job) { return folder_waits_->has(job) || storage_waits_->holds(job); },
+           .is_frozen = [this](SweepId sweep) { return frozen_ && frozen_ == sweep; },
+           .probes = parts_.node.empty()}),
       planner_(std::make_unique<AttemptPlanner>(
           *parts_.world, parts_.home, parts_.share, parts_.read_environment,
           [this](row::Meta fact) { parts_.journal->record(std::move(fact)); }, parts_.tells_home)) {
@@ -249,6 +251,10 @@ void Coordinator::refresh(JobId id) {
           break;
         }
         if (folder_waits_->has(next)) break;
+        if (storage_waits_->holds(next)) {
+          leave_queue(job);
+          break;
+        }
         const Instant now = parts_.clock->now();
         const std::int64_t wait = retry_wait_ns(job, now, began_ns(lane_use_, now.boot_ns));
         if (wait > 0) {
@@ -331,6 +337,7 @@ void Coordinator::settle() {
       const int overtaken = queue_.overtaken(choice->job.key());
       queue_.take(choice->job, choice->overtaken);
       ready_.erase(choice->job.id);
+      storage_waits_->on_start(choice->job.id);
       const Demand& demand = *queue_.demand(choice->job.key());
       capacity_.occupy(choice->job.step, demand, choice->lane, choice->gpus,
                        fmt::format("runs job {}", choice->job.id.value),
@@ -341,7 +348,6 @@ void Coordinator::settle() {
         begin(*choice, demand);
       }
       breaker_.on_start(choice->job.step);
-      storage_waits_->on_start(choice->job.id);
     }
   }
   // Whatever keeps jobs from starting, leases that nothing was chosen for go.
@@ -533,9 +539,10 @@ const LiveAttempt* Coordinator::live(JobId job) const {
 
 bool Coordinator::idle() const {
   return live_.empty() && (!cluster_ || cluster_->idle()) && told_all() && acquiring_.empty() &&
-         ready_.empty() && not_before_.empty() && folder_waits_->empty() && breaker_.idle() &&
-         submits_.empty() && !submitting_ && notices_->idle() && parts_.journal->idle() &&
-         parts_.journal->writable() && !parts_.journal->fetches();
+         ready_.empty() && not_before_.empty() && folder_waits_->empty() &&
+         storage_waits_->empty() && breaker_.idle() && submits_.empty() && !submitting_ &&
+         notices_->idle() && parts_.journal->idle() && parts_.journal->writable() &&
+         !parts_.journal->fetches();
 }
 
 void Coordinator::when_durable(std::function<void()> effect) {

@@ -66,7 +66,7 @@ std::string Coordinator::why(const Job& job) const {
       const ReadinessVerdict verdict = readiness(world, job);
       if (verdict.readiness != Readiness::Ready) return verdict.words;
       if (folder_waits_->has(job.id)) return folder_waits_->words(job.id);
-      if (storage_waits_->has(job.sweep)) return storage_waits_->words(job.sweep);
+      if (storage_waits_->has(job)) return storage_waits_->words(job);
       std::string history;
       if (job.last && job.last->outcome && is_fault_of_machine(job.last->outcome->cls)) {
         return fault_words(job, waiting_words(job));

@@ -93,7 +93,7 @@ std::string to_words(const NoticeDebt& debt) {
   if (debt.failures > 0)
     parts.push_back(fmt::format("{} failure{}", debt.failures, debt.failures == 1 ? "" : "s"));
   if (!debt.hold.empty()) parts.emplace_back("that jobs are held");
-  if (!debt.outage.empty()) parts.emplace_back("that a disk lets no job start");
+  if (!debt.outage.empty()) parts.emplace_back("that a disk keeps jobs from starting");
   if (debt.ended_wall_ns != 0) parts.emplace_back("the end");
   std::string out;
   for (std::size_t i = 0; i < parts.size(); ++i) {

@@ -18,7 +18,7 @@ struct NoticeDebt {
   std::int64_t failures = 0;       // jobs that failed
   std::vector<JobId> failed = {};  // the first of them, kMostNamed at most
   std::string hold = {};           // why pergpu held jobs; "": it held none
-  std::string outage = {};         // which disk lets no job start, and why; "": none does
+  std::string outage = {};         // which disk keeps jobs from starting, and why; "": none does
   std::int64_t ended_wall_ns = 0;  // when nothing was left to run; 0: that is not owed
   bool empty() const {
     return failures == 0 && hold.empty() && outage.empty() && ended_wall_ns == 0;

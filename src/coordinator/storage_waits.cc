@@ -1,5 +1,7 @@
 // Whether the trial runs is seen in settle(), from its state: there are many ways not to begin (its
 // GPU is taken, it is cancelled), and after each of them the next job is tried.
+//
+// A job whose start failed leaves the queue, or it would be the first one of its step each time.
 #include "coordinator/storage_waits.h"
 
 #include <fmt/format.h>
@@ -28,6 +30,12 @@ constexpr std::int64_t kLongestPause = 10 * kSecond;  // between looks
 constexpr std::int64_t kLongestFirstPause = 300 * kSecond;
 constexpr std::int64_t kNews = 10 * kSecond;  // what is over sooner is no news
 
+/// Each job may have a program and a working folder of its own; all of a sweep write below one
+/// folder.
+bool is_of_step(const SpawnFailure& failure) {
+  return failure.phase == "exec" || failure.phase == "chdir";
+}
+
 /// The folder where it failed.
 std::string place_of(const std::string& phase, const std::string& object) {
   const bool is_folder = phase == "mkdir" || phase.ends_with(" in");
@@ -54,229 +62,328 @@ StorageWaits::StorageWaits(Parts parts)
 
 StorageWaits::~StorageWaits() { *alive_ = false; }
 
+// ---- failures ------------------------------------------------------------------------------
+
 void StorageWaits::add(const Job& job, const SpawnFailure& failure) {
-  const auto known = of_.find(job.sweep);
-  if (known == of_.end()) {
-    Outage outage;
-    outage.sweeps = {job.sweep};
-    outage.object = failure.object;
-    outage.phase = failure.phase;
-    outage.os_errno = failure.os_errno;
-    outage.since = parts_.clock->now();
-    return begin(job.sweep, std::move(outage));
-  }
-  Outage& outage = outages_.at(known->second);
-  outage.object = failure.object;
-  outage.phase = failure.phase;
-  outage.os_errno = failure.os_errno;
-  // Others that were on their way when it began say nothing new.
-  if (outage.is_trying && outage.trial == job.id) wait(known->second, outage);
+  const Scope scope{job.sweep, is_of_step(failure) ? job.step : kAllSteps};
+  leave_other(job.id, scope);
+  const bool is_new = !outages_.contains(scope);
+  Outage& outage = outage_of(scope);
+  const bool was_trial = outage.trial == job.id;
+  refuse(scope, outage, job, failure);
+  if (is_new || (!outage.is_wide && !was_trial)) {
+    widen(scope, outage);
+  } else if (was_trial) {
+    ++outage.failed_trials;
+    wait(scope, outage);
+  }  // else it was on its way when the outage began, and says nothing new
+  update_pauses();
 }
 
-void StorageWaits::begin(SweepId sweep, Outage outage) {
-  const OutageId id = ++last_;
-  Outage& its = outages_[id] = std::move(outage);
-  of_[sweep] = id;
-  its.lasts_timer = parts_.timers->at(its.since.boot_ns + kNews, [this, id] {
-    const auto it = outages_.find(id);
-    if (it == outages_.end()) return;
-    it->second.lasts_timer = 0;
-    for (const SweepId told : it->second.sweeps) parts_.lasts(told);
-  });
-  wait(id, its);
-  tell_changed(its);
+StorageWaits::Outage* StorageWaits::find(Scope scope, int id) {
+  const auto it = outages_.find(scope);
+  return it == outages_.end() || it->second.id != id ? nullptr : &it->second;
 }
+
+StorageWaits::Outage& StorageWaits::outage_of(Scope scope) {
+  Outage& outage = outages_[scope];
+  if (outage.id == 0) outage.id = ++last_;
+  return outage;
+}
+
+void StorageWaits::refuse(Scope scope, Outage& outage, const Job& job,
+                          const SpawnFailure& failure) {
+  outage.failure = failure;
+  const auto [it, is_new] = refusals_.try_emplace(job.id);
+  if (is_new) it->second = {.scope = scope, .since = parts_.clock->now()};
+  it->second.failure = failure;
+  if (!is_new && outage.freed != job.id) return;
+  if (outage.freed == job.id) outage.freed = {};
+  outage.refused.push_back(job.id);
+}
+
+/// What keeps it now is another trouble than the one that it was tried for.
+void StorageWaits::leave_other(JobId job, Scope scope) {
+  const auto it = refusals_.find(job);
+  if (it == refusals_.end() || it->second.scope == scope) return;
+  Outage& other = outages_.at(it->second.scope);
+  if (other.freed == job) other.freed = {};
+  if (other.trial == job) other.trial = {};
+  std::erase(other.refused, job);
+  refusals_.erase(it);
+}
+
+void StorageWaits::widen(Scope scope, Outage& outage) {
+  outage.is_wide = true;
+  outage.failed_trials = 0;
+  outage.since = parts_.clock->now();
+  if (outage.lasts_timer != 0) parts_.timers->cancel(outage.lasts_timer);
+  outage.lasts_timer =
+      parts_.timers->at(outage.since.boot_ns + kNews, [this, scope, id = outage.id] {
+        Outage* its = find(scope, id);
+        if (its == nullptr) return;
+        its->lasts_timer = 0;
+        parts_.lasts(scope.sweep);
+      });
+  wait(scope, outage);
+  parts_.changed(scope.sweep);
+}
+
+// ---- looks ---------------------------------------------------------------------------------
 
 /// The first pause of all, or after a trial that failed: looks say that it works, and it doesn't.
-void StorageWaits::wait(OutageId id, Outage& outage) {
+void StorageWaits::wait(Scope scope, Outage& outage) {
   outage.is_trying = false;
   outage.trial = {};
-  outage.pause_ns = first_pause(outage);
-  pause(outage, true);
-  arm(id, outage);
+  outage.pause_ns = kFirstPause;
+  for (int i = 0; i < outage.failed_trials && outage.pause_ns < kLongestFirstPause; ++i)
+    outage.pause_ns *= 2;
+  outage.pause_ns = std::min(outage.pause_ns, kLongestFirstPause);
+  arm(scope, outage);
 }
 
-/// Twice the one before where that is not long ago.  A disk that fails now and then is looked at as
-/// soon as ever.
-std::int64_t StorageWaits::first_pause(const Outage& outage) {
-  const std::int64_t now_ns = parts_.clock->now().boot_ns;
-  std::erase_if(past_, [&](const auto& each) {
-    return now_ns - each.second.at_ns > 4 * each.second.pause_ns + kLongestPause;
-  });
-  std::int64_t before = 0;
-  for (const SweepId sweep : outage.sweeps) {
-    if (const auto it = past_.find(sweep); it != past_.end())
-      before = std::max(before, it->second.pause_ns);
-  }
-  const std::int64_t pause_ns = std::clamp(2 * before, kFirstPause, kLongestFirstPause);
-  for (const SweepId sweep : outage.sweeps) past_[sweep] = {.pause_ns = pause_ns, .at_ns = now_ns};
-  return pause_ns;
-}
-
-void StorageWaits::arm(OutageId id, Outage& outage) {
+void StorageWaits::arm(Scope scope, Outage& outage) {
   const std::int64_t now_ns = parts_.clock->now().boot_ns;
   if (outage.timer != 0) parts_.timers->cancel(outage.timer);
-  outage.timer = parts_.timers->at(now_ns + outage.pause_ns, [this, id] { look(id); });
-  outage.pause_ns = std::max(std::min(2 * outage.pause_ns, kLongestPause), kFirstPause);
+  outage.timer = parts_.timers->at(now_ns + outage.pause_ns,
+                                   [this, scope, id = outage.id] { look(scope, id); });
+  outage.pause_ns = std::min(2 * outage.pause_ns, kLongestPause);
 }
 
-void StorageWaits::look(OutageId id) {
-  const auto it = outages_.find(id);
-  if (it == outages_.end()) return;
-  Outage& outage = it->second;
-  outage.timer = 0;
+/// Whose failure the next look and trial are about.
+const SpawnFailure& StorageWaits::subject(const Outage& outage) const {
+  if (outage.is_wide || outage.refused.empty()) return outage.failure;
+  return refusals_.at(outage.refused.front()).failure;
+}
+
+/// Empty: a look would say nothing.
+std::string StorageWaits::place_to_look_at(Scope scope, const Outage& outage) const {
+  const SpawnFailure& failure = subject(outage);
   // Where reading fails, as of a program, writing beside it says nothing.
-  const bool is_of_writing = outage.phase != "exec" && outage.phase != "chdir" &&
-                             outage.phase != "prepare" && outage.object.starts_with('/');
-  const bool is_of_root = outage.phase == kRootReplacedPhase;
-  if (!parts_.look || !(is_of_root || is_of_writing)) return on_found(id, {});
-  Found found = [this, id, alive = alive_](Look seen) {
-    if (*alive) on_found(id, seen);
-  };
-  is_of_root ? parts_.look_at_roots(outage.sweeps, std::move(found))
-             : parts_.look(outage.object, std::move(found));
+  if (is_of_step(failure) || failure.phase == "prepare" || !failure.object.starts_with('/'))
+    return {};
+  const Sweep* sweep = parts_.world->sweep(scope.sweep);
+  // That one job's folder is bad must not keep the others.
+  if (outage.is_wide && sweep != nullptr && failure.object.starts_with(sweep->folder() + "/"))
+    return sweep->folder();
+  return failure.object;
 }
 
-void StorageWaits::on_found(OutageId id, const Look& found) {
-  const auto it = outages_.find(id);
-  if (it == outages_.end()) return;
-  it->second.device = found.device;
-  if (found.os_errno != 0) {
-    it->second.os_errno = found.os_errno;
-    arm(id, it->second);
-  } else {
-    try_one(it->second);
-  }
-  join_by_device(id);
-}
-
-/// Those on the same file system become one: the oldest, which is looked at and tried for all.
-void StorageWaits::join_by_device(OutageId id) {
-  const std::uint64_t device = outages_.at(id).device;
-  if (device == 0) return;
-  const auto oldest = std::find_if(outages_.begin(), outages_.end(), [&](const auto& entry) {
-    return entry.second.device == device;
+void StorageWaits::look(Scope scope, int id) {
+  Outage* outage = find(scope, id);
+  if (outage == nullptr) return;
+  outage->timer = 0;
+  const bool is_of_root = subject(*outage).phase == kRootReplacedPhase;
+  std::string place = place_to_look_at(scope, *outage);
+  if (!parts_.look || (!is_of_root && place.empty())) return on_found(scope, id, {});
+  turns_.ask(outage->device, [this, scope, id, is_of_root, place = std::move(place)](int turn) {
+    Found found = [this, scope, id, turn, alive = alive_](Look seen) {
+      if (!*alive) return;
+      turns_.end(turn);
+      on_found(scope, id, seen);
+    };
+    if (find(scope, id) == nullptr) return turns_.end(turn);
+    is_of_root ? parts_.look_at_root(scope.sweep, std::move(found))
+               : parts_.look(place, std::move(found));
   });
-  if (oldest->first == id) return;
-  Outage joins = std::move(outages_.at(id));
-  outages_.erase(id);
-  for (const Timers::Id timer : {joins.timer, joins.lasts_timer}) {
-    if (timer != 0) parts_.timers->cancel(timer);
-  }
-  Outage& its = oldest->second;
-  for (const SweepId sweep : joins.sweeps) {
-    of_[sweep] = oldest->first;
-    its.sweeps.insert(sweep);
-    if (its.lasts_timer == 0) parts_.lasts(sweep);
-  }
-  its.steps.insert(joins.steps.begin(), joins.steps.end());
-  pause(its, !its.is_trying || its.trial);
 }
 
-void StorageWaits::try_one(Outage& outage) {
-  outage.is_trying = true;
-  outage.trial = {};
-  pause(outage, false);
+void StorageWaits::on_found(Scope scope, int id, const Look& found) {
+  Outage* outage = find(scope, id);
+  if (outage == nullptr || outage->is_trying || outage->timer != 0) return;  // it went on meanwhile
+  outage->device = found.device;
+  if (found.os_errno == 0) {
+    outage->is_trying = true;  // settle() chooses
+    return update_pauses();
+  }
+  if (outage->is_wide) {
+    outage->failure.os_errno = found.os_errno;
+  } else if (!outage->refused.empty()) {
+    outage->refused.push_back(outage->refused.front());
+    outage->refused.pop_front();
+  }
+  arm(scope, *outage);
+}
+
+// ---- trials --------------------------------------------------------------------------------
+
+void StorageWaits::set_trial(Outage& outage, JobId job) {
+  outage.trial = job;
+  outage.trial_attempt = parts_.world->job(job)->attempts + 1;
 }
 
 void StorageWaits::on_start(JobId id) {
   if (outages_.empty()) return;
   const Job& job = *parts_.world->job(id);
-  const auto known = of_.find(job.sweep);
-  if (known == of_.end()) return;
-  Outage& outage = outages_.at(known->second);
-  if (!outage.is_trying || outage.trial) return;
-  outage.trial = id;
-  outage.trial_attempt = job.attempts + 1;
-  pause(outage, true);
+  for (const Scope scope : {Scope{job.sweep}, Scope{job.sweep, job.step}}) {
+    const auto it = outages_.find(scope);
+    if (it != outages_.end() && it->second.is_trying && !it->second.trial)
+      set_trial(it->second, id);
+  }
+  update_pauses();
 }
 
 void StorageWaits::settle() {
-  std::vector<OutageId> over;
-  for (auto& [id, outage] : outages_) {
-    if (drop_ended(outage)) {
-      over.push_back(id);
-      continue;
-    }
-    pause(outage, !outage.is_trying || outage.trial);  // a submit may have brought steps
-    if (!outage.trial) continue;
-    const Job* job = parts_.world->job(outage.trial);
-    const bool runs = job == nullptr || (job->last && job->last->number >= outage.trial_attempt &&
-                                         job->last->pid != 0);
-    if (runs) {
-      over.push_back(id);
-    } else if (!parts_.is_starting(outage.trial)) {
-      outage.trial = {};  // it was not started after all: another one
-      pause(outage, false);
-    }
+  if (outages_.empty()) return;
+  std::vector<Scope> over;
+  for (auto& [scope, outage] : outages_) {
+    if (is_over(scope, outage)) over.push_back(scope);
   }
-  for (const OutageId id : over) end(id);
+  for (const Scope scope : over) end(scope);
+  update_pauses();  // a submit may have brought steps
 }
 
-/// Nothing of them is left to start.  True: of none of them.
-bool StorageWaits::drop_ended(Outage& outage) {
-  for (auto it = outage.sweeps.begin(); it != outage.sweeps.end();) {
-    const Sweep* sweep = parts_.world->sweep(*it);
-    if (sweep != nullptr && sweep->open > 0) {
-      ++it;
-      continue;
-    }
-    std::erase_if(outage.steps, [&](const StepKey& step) {
-      if (step.sweep == *it) parts_.pause(step, false);
-      return step.sweep == *it;
-    });
-    of_.erase(*it);
-    it = outage.sweeps.erase(it);
-  }
-  return outage.sweeps.empty();
+bool StorageWaits::is_over(Scope scope, Outage& outage) {
+  const Sweep* sweep = parts_.world->sweep(scope.sweep);
+  if (sweep == nullptr || sweep->open == 0) return true;
+  if (outage.trial) review_trial(scope, outage);
+  if (outage.is_trying && !outage.trial) free_next(outage);
+  return !outage.is_wide && outage.refused.empty() && !outage.freed;
 }
 
-void StorageWaits::end(OutageId id) {
-  auto node = outages_.extract(id);
-  Outage& outage = node.mapped();
+void StorageWaits::review_trial(Scope scope, Outage& outage) {
+  const JobId id = outage.trial;
+  const Job* job = parts_.world->job(id);
+  const bool runs = job == nullptr ||
+                    (job->last && job->last->number >= outage.trial_attempt && job->last->pid != 0);
+  const bool may_run = parts_.is_starting(id) || (outage.freed == id && parts_.is_ready(id));
+  if (!runs && may_run) return;
+  outage.trial = {};
+  if (outage.freed == id) {
+    outage.freed = {};
+    refusals_.erase(id);
+  }
+  if (!runs) return;  // it was not started after all: another one
+  outage.failed_trials = 0;
+  if (std::exchange(outage.is_wide, false)) parts_.changed(scope.sweep);
+}
+
+/// While it is wide, one that failed is tried only where no other one of its step could be.
+void StorageWaits::free_next(Outage& outage) {
+  if (outage.freed && !parts_.is_ready(outage.freed) && !parts_.is_starting(outage.freed)) {
+    refusals_.erase(outage.freed);
+    outage.freed = {};
+  }
+  while (!outage.freed && !outage.refused.empty()) {
+    const JobId id = outage.refused.front();
+    const Job* job = parts_.world->job(id);
+    if (outage.is_wide && job != nullptr && parts_.has_ready({job->sweep, job->step})) return;
+    outage.refused.pop_front();
+    outage.freed = id;
+    parts_.freed(id);
+    if (parts_.is_ready(id)) break;
+    outage.freed = {};  // somebody holds it, or it waits for something else
+    refusals_.erase(id);
+  }
+  if (!outage.is_wide && outage.freed) set_trial(outage, outage.freed);
+}
+
+void StorageWaits::end(Scope scope) {
+  auto node = outages_.extract(scope);
+  const Outage& outage = node.mapped();
   for (const Timers::Id timer : {outage.timer, outage.lasts_timer}) {
     if (timer != 0) parts_.timers->cancel(timer);
   }
-  const std::int64_t now_ns = parts_.clock->now().boot_ns;
-  for (const SweepId sweep : outage.sweeps) {
-    of_.erase(sweep);
-    if (const auto it = past_.find(sweep); it != past_.end()) it->second.at_ns = now_ns;
+  refusals_.erase(outage.freed);
+  for (const JobId job : outage.refused) {
+    refusals_.erase(job);
+    parts_.freed(job);
   }
-  pause(outage, false);
-  tell_changed(outage);
+  parts_.changed(scope.sweep);
 }
 
-void StorageWaits::pause(Outage& outage, bool pauses) {
-  for (const SweepId id : outage.sweeps) {
-    const Sweep* sweep = parts_.world->sweep(id);
+void StorageWaits::update_pauses() {
+  std::set<StepKey> now;
+  for (const auto& [scope, outage] : outages_) {
+    if (!outage.is_closed()) continue;
+    const Sweep* sweep = parts_.world->sweep(scope.sweep);
     const std::size_t steps = sweep == nullptr ? 0 : sweep->steps.size();
-    for (std::size_t slot = 0; slot < steps; ++slot) {
-      outage.steps.insert({id, static_cast<std::int16_t>(slot)});
+    for (std::size_t i = 0; i < steps; ++i) {
+      const auto slot = static_cast<std::int16_t>(i);
+      if (scope.step == kAllSteps || scope.step == slot) now.insert({scope.sweep, slot});
     }
   }
-  for (const StepKey& step : outage.steps) parts_.pause(step, pauses);
-}
-
-void StorageWaits::tell_changed(const Outage& outage) {
-  for (const SweepId sweep : outage.sweeps) parts_.changed(sweep);
-}
-
-std::string StorageWaits::words(SweepId sweep) const {
-  const Outage& outage = outages_.at(of_.at(sweep));
-  const std::string since = clock_text(outage.since.wall_ns, parts_.clock->now().wall_ns);
-  if (outage.phase == kRootReplacedPhase) {
-    return fmt::format(
-        "since {} no job of this sweep can be started: {}. pergpu looks again by itself; no job is "
-        "charged for it",
-        since, root_replaced_words(outage.object));
+  for (const StepKey& step : now) parts_.pause(step, true);
+  for (const StepKey& step : paused_) {
+    if (!now.contains(step)) parts_.pause(step, false);
   }
-  const std::string what =
-      os_error(outage.phase + (outage.object.empty() ? "" : " " + outage.object), outage.os_errno)
+  paused_ = std::move(now);
+}
+
+// ---- words ---------------------------------------------------------------------------------
+
+bool StorageWaits::holds(JobId job) const {
+  const auto it = refusals_.find(job);
+  return it != refusals_.end() && outages_.at(it->second.scope).freed != job;
+}
+
+/// The wide outage that keeps a job, and its scope.
+const StorageWaits::Outage* StorageWaits::wide_of(const Job& job, Scope* scope) const {
+  for (const Scope one : {Scope{job.sweep}, Scope{job.sweep, job.step}}) {
+    const auto it = outages_.find(one);
+    if (it == outages_.end() || !it->second.is_wide) continue;
+    *scope = one;
+    return &it->second;
+  }
+  return nullptr;
+}
+
+bool StorageWaits::has(const Job& job) const {
+  Scope scope;
+  return refusals_.contains(job.id) || wide_of(job, &scope) != nullptr;
+}
+
+bool StorageWaits::has(SweepId sweep) const {
+  const auto it = outages_.lower_bound(Scope{sweep});
+  return it != outages_.end() && it->first.sweep == sweep;
+}
+
+std::string StorageWaits::words(const Job& job) const {
+  Scope scope;
+  if (const Outage* outage = wide_of(job, &scope)) {
+    const char* what = scope.step == kAllSteps ? "no job of this sweep is started"
+                                               : "no job of this step is started";
+    return words(outage->failure, outage->since, what);
+  }
+  const Refusal& refusal = refusals_.at(job.id);
+  return words(refusal.failure, refusal.since, "this job cannot be started");
+}
+
+/// Of what keeps most.
+std::string StorageWaits::words(SweepId sweep) const {
+  const auto first = outages_.lower_bound(Scope{sweep});
+  auto most = first;
+  for (auto it = first; it != outages_.end() && it->first.sweep == sweep; ++it) {
+    if (it->second.is_wide && !most->second.is_wide) most = it;
+  }
+  const auto& [scope, outage] = *most;
+  if (!outage.is_wide) {
+    const std::size_t jobs = outage.refused.size() + (outage.freed ? 1 : 0);
+    return words(
+        subject(outage), outage.since,
+        fmt::format("{} job{} of this sweep cannot be started", jobs, jobs == 1 ? "" : "s"));
+  }
+  if (scope.step == kAllSteps)
+    return words(outage.failure, outage.since, "no job of this sweep is started");
+  const Sweep& its = *parts_.world->sweep(sweep);
+  const std::string& step = its.steps[static_cast<std::size_t>(scope.step)].spec.name;
+  return words(outage.failure, outage.since, fmt::format("no job of step {} is started", step));
+}
+
+std::string StorageWaits::words(const SpawnFailure& failure, Instant since,
+                                const std::string& what) const {
+  const std::string from = clock_text(since.wall_ns, parts_.clock->now().wall_ns);
+  if (failure.phase == kRootReplacedPhase) {
+    return fmt::format("since {} {}: {}. pergpu looks again by itself; no job is charged for it",
+                       from, what, root_replaced_words(failure.object));
+  }
+  const std::string why =
+      os_error(failure.phase + (failure.object.empty() ? "" : " ") + failure.object,
+               failure.os_errno)
           .message;
   return fmt::format(
-      "since {} no job of this sweep can be started: {}. To do: {}. pergpu tries again by itself; "
-      "no job is charged for it",
-      since, what, advice(outage.os_errno, place_of(outage.phase, outage.object)));
+      "since {} {}: {}. To do: {}. pergpu tries again by itself; no job is charged for it", from,
+      what, why, advice(failure.os_errno, place_of(failure.phase, failure.object)));
 }
 
 std::unique_ptr<StorageWaits> Coordinator::make_storage_waits() {
@@ -293,19 +400,14 @@ std::unique_ptr<StorageWaits> Coordinator::make_storage_waits() {
       });
     };
   }
-  const auto look_at_roots = [this](const std::set<SweepId>& sweeps, StorageWaits::Found found) {
-    std::vector<std::pair<std::string, std::string>> noted;
-    for (const SweepId id : sweeps) {
-      const Sweep* sweep = parts_.world->sweep(id);
-      if (sweep == nullptr) continue;
-      noted.emplace_back(sweep->root, root_note(parts_.home, sweep->folder()));
-    }
-    parts_.aside_for_submits([noted = std::move(noted), found = std::move(found)] {
-      const bool are_same = std::ranges::all_of(noted, [](const auto& one) {
-        // Where nothing lies a start would make another one.
-        return os::exists(one.first) && os::is_noted_folder(one.first, one.second);
-      });
-      const StorageWaits::Look seen{.os_errno = are_same ? 0 : ESTALE};
+  const auto look_at_root = [this](SweepId id, StorageWaits::Found found) {
+    const Sweep* sweep = parts_.world->sweep(id);
+    if (sweep == nullptr) return found({});
+    parts_.aside_for_submits([root = sweep->root, note = root_note(parts_.home, sweep->folder()),
+                              found = std::move(found)] {
+      // Where nothing lies a start would make another one.
+      const bool is_same = os::exists(root) && os::is_noted_folder(root, note);
+      const StorageWaits::Look seen{.os_errno = is_same ? 0 : ESTALE};
       return [found, seen] { found(seen); };
     });
   };
@@ -314,13 +416,24 @@ std::unique_ptr<StorageWaits> Coordinator::make_storage_waits() {
       .clock = parts_.clock,
       .timers = parts_.timers,
       .look = std::move(look),
-      .look_at_roots = look_at_roots,
+      .look_at_root = look_at_root,
       .pause = [this](StepKey key, bool pauses) { queue_.pause(key, pauses, PauseCause::Storage); },
+      .has_ready = [this](StepKey key) { return queue_.size(key) > 0; },
+      .is_ready =
+          [this](JobId id) {
+            const Job* job = parts_.world->job(id);
+            return job != nullptr && job->state == JobState::Queued &&
+                   (ready_.contains(id) || not_before_.contains(id) || is_on_cluster(*job));
+          },
       .is_starting =
           [this](JobId id) {
             const Job* job = parts_.world->job(id);
             const bool is_live = job != nullptr && live_.contains(id) && job->last->pid == 0;
             return is_live || acquiring_.contains(id);
+          },
+      .freed =
+          [this](JobId id) {
+            if (parts_.world->job(id) != nullptr) refresh(id);
           },
       .changed =
           [this](SweepId id) {

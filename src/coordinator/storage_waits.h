@@ -1,26 +1,29 @@
-// Sweeps whose jobs cannot be started because a disk is full, read-only or failing.
+// Jobs that cannot be started because a disk is full, read-only or failing.
 //
-//   waiting  nothing of the sweeps starts; the folder is looked at now and then, less and less
-//   often trying   it could be written to: one job, of all the sweeps that wait for this disk, is
-//   started over     that job runs: all the others follow by themselves. Had it failed the same
-//   way, the
-//            first pause would be twice as long as before
+//   wide    nothing of the sweep (of the step, where a program or a working folder failed) starts.
+//           Its folder is looked at now and then, less and less often; when it could be written to,
+//           one job is started: another one than those that failed, since their folders alone may
+//           be bad.  Had that failed the same way, the pause would be twice as long as before.
+//   narrow  that job ran: all others follow.  Those that failed wait each for itself, and are tried
+//           one after the other; each that runs has the next one follow at once.
 //
 // A start that fails so costs the job nothing (job/not_started.h); but each takes the number of an
-// attempt, so that looks come first, and starts fewer and fewer. Sweeps whose folders turn out to
-// lie on one file system wait together.
+// attempt, so that looks come first, and starts fewer and fewer.  No outage decides for another.
+// Those on one file system only take turns with their looks (look_turns.h).
 //
-// Kept in memory only: after a restart the first starts fail, and the sweeps wait again. Thread:
-// the deciding one.
+// Kept in memory only: after a restart the first starts fail, and the jobs wait again.  Thread: the
+// deciding one.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 
+#include "coordinator/look_turns.h"
 #include "coordinator/timers.h"
 #include "coordinator/world.h"
 #include "job/classify.h"
@@ -43,12 +46,15 @@ class StorageWaits {
     /// Tries whether a folder can be written to, on another thread: disks may hang.  Empty: nobody
     /// looks, and after each pause a job is tried.
     std::function<void(std::string folder, Found found)> look = {};
-    /// The same for sweeps whose output root is another folder than before (ESTALE).
-    std::function<void(const std::set<SweepId>& sweeps, Found found)> look_at_roots = {};
+    /// The same for a sweep whose output root is another folder than before (ESTALE).
+    std::function<void(SweepId sweep, Found found)> look_at_root = {};
     std::function<void(StepKey, bool)> pause = {};  // nothing of the step starts
+    std::function<bool(StepKey)> has_ready = {};    // jobs that holds() says nothing of
+    std::function<bool(JobId)> is_ready = {};       // it starts by itself, at once or later
     std::function<bool(JobId)> is_starting = {};    // it was chosen, and doesn't run yet
+    std::function<void(JobId)> freed = {};          // holds() has changed
     std::function<void(SweepId)> changed = {};      // of its jobs, why they wait
-    std::function<void(SweepId)> lasts = {};        // it has gone on for a while: people are told
+    std::function<void(SweepId)> lasts = {};        // it has gone on for a while: tell people
   };
   explicit StorageWaits(Parts parts);
   ~StorageWaits();
@@ -57,57 +63,77 @@ class StorageWaits {
 
   /// A start of the job failed by an error of storage_errno.h.
   void add(const Job& job, const SpawnFailure& failure);
-  /// A job was chosen to start.  May pause its step at once.
+  /// A job was chosen, and the start isn't recorded yet.  May pause its step at once.
   void on_start(JobId job);
   /// Once per turn, before jobs are chosen.
   void settle();
 
-  bool has(SweepId sweep) const { return of_.contains(sweep); }
+  /// Its own start has failed, and its turn to be tried hasn't come: it is no matter of the queue.
+  bool holds(JobId job) const;
+  bool has(const Job& job) const;
+  bool has(SweepId sweep) const;
   bool empty() const { return outages_.empty(); }
-  /// Which folder, why, since when and what to do.  REQUIRES: has(sweep).
+  /// Which folder, why, since when and what to do.  REQUIRES: has(…).
+  std::string words(const Job& job) const;
   std::string words(SweepId sweep) const;
 
  private:
-  using OutageId = int;
+  static constexpr std::int16_t kAllSteps = -1;
+  /// What may share the trouble of a job.
+  struct Scope {
+    SweepId sweep = {};
+    std::int16_t step = kAllSteps;
+    auto operator<=>(const Scope&) const = default;
+  };
   struct Outage {
-    std::set<SweepId> sweeps = {};
-    std::set<StepKey> steps = {};  // that pause, or have
-    std::string object = {};       // what could not be written, and
-    std::string phase = {};        // what was to be done with it
-    int os_errno = 0;
-    Instant since = {};
+    int id = 0;  // a timer or a look may come when another outage has its scope
+    bool is_wide = true;
+    SpawnFailure failure = {};  // the newest
+    Instant since = {};         // that it is wide
+    int failed_trials = 0;      // in a row
     std::int64_t pause_ns = 0;  // before the next look
     Timers::Id timer = 0;
     Timers::Id lasts_timer = 0;
-    std::uint64_t device = 0;
-    bool is_trying = false;
+    std::uint64_t device = 0;  // of the last look
+    bool is_trying = false;    // a wide one without a trial: the next job that starts is it
     JobId trial = {};
     std::int32_t trial_attempt = 0;
+    std::deque<JobId> refused = {};  // in the order in which they are tried
+    JobId freed = {};                // one of them, whose turn it is
+    bool is_closed() const { return is_wide && (!is_trying || trial); }
   };
-  /// What a sweep has met before: a disk on which starts fail again and again is tried less often.
-  struct Past {
-    std::int64_t pause_ns = 0;  // the first one, last time
-    std::int64_t at_ns = 0;     // when it began, or the outage was over
+  struct Refusal {
+    Scope scope = {};
+    SpawnFailure failure = {};
+    Instant since = {};
   };
 
-  void begin(SweepId sweep, Outage outage);
-  void wait(OutageId id, Outage& outage);
-  std::int64_t first_pause(const Outage& outage);
-  void arm(OutageId id, Outage& outage);
-  void look(OutageId id);
-  void on_found(OutageId id, const Look& found);
-  void join_by_device(OutageId id);
-  void try_one(Outage& outage);
-  bool drop_ended(Outage& outage);
-  void end(OutageId id);
-  void pause(Outage& outage, bool pauses);
-  void tell_changed(const Outage& outage);
+  Outage* find(Scope scope, int id);
+  Outage& outage_of(Scope scope);
+  void refuse(Scope scope, Outage& outage, const Job& job, const SpawnFailure& failure);
+  void leave_other(JobId job, Scope scope);
+  void widen(Scope scope, Outage& outage);
+  void wait(Scope scope, Outage& outage);
+  void arm(Scope scope, Outage& outage);
+  void look(Scope scope, int id);
+  void on_found(Scope scope, int id, const Look& found);
+  std::string place_to_look_at(Scope scope, const Outage& outage) const;
+  const SpawnFailure& subject(const Outage& outage) const;
+  bool is_over(Scope scope, Outage& outage);
+  void review_trial(Scope scope, Outage& outage);
+  void free_next(Outage& outage);
+  void set_trial(Outage& outage, JobId job);
+  void end(Scope scope);
+  void update_pauses();
+  const Outage* wide_of(const Job& job, Scope* scope) const;
+  std::string words(const SpawnFailure& failure, Instant since, const std::string& what) const;
 
   Parts parts_;
-  std::map<OutageId, Outage> outages_;
-  std::map<SweepId, OutageId> of_;
-  std::map<SweepId, Past> past_;
-  OutageId last_ = 0;
+  std::map<Scope, Outage> outages_;
+  std::map<JobId, Refusal> refusals_;  // each of them is in `refused` of its outage, or `freed`
+  std::set<StepKey> paused_;
+  LookTurns turns_;
+  int last_ = 0;
   std::shared_ptr<bool> alive_;  // a look may come back later than this is gone
 };
 

@@ -90,7 +90,7 @@ std::string title_of(const Notice& notice) {
   }
   if (notice.has("outage")) {
     if (notice.has("failure") || notice.has("hold")) title += ",";
-    title += " a disk lets no job start";
+    title += " a disk keeps jobs from starting";
   }
   return title;
 }

@@ -25,7 +25,7 @@ struct Notice {
   std::int64_t failures = 0;                        // since the last message
   std::vector<JobSnapshot> failed = {};             // the first of them
   std::string hold = {};                            // why pergpu held jobs
-  std::string outage = {};                          // why a disk lets no job start
+  std::string outage = {};                          // why a disk keeps jobs from starting
   std::map<std::string, std::int64_t> counts = {};  // state -> jobs of the sweep
   std::string file = {};
   std::string host = {};

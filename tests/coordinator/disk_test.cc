@@ -56,6 +56,73 @@ TEST_F(DiskTest, OneStartAtATimeTries) {
   }
 }
 
+TEST_F(DiskTest, AFolderOfOneJobKeepsThatJobOnly) {
+  const SpawnFailure of_reading{"chdir", ENOTCONN, "/net/dead"};
+  const SpawnFailure of_writing{"mkdir", EUCLEAN, "/data/out/a/runs/2"};
+  for (const SpawnFailure& failure : {of_reading, of_writing}) {
+    store.clear();
+    Simulation sim(store, clock);
+    ASSERT_TRUE(sim.submit(work("a", 40)));
+    for (const std::int64_t job : {1, 3, 20}) sim.bad[{job}] = failure;
+    sim.run_for(120 * kSecond);
+    EXPECT_EQ(sim.count(JobState::Done), 37) << failure.phase;
+    EXPECT_LT(sim.refusals, 20) << failure.phase << ": they are tried less and less often";
+    EXPECT_NE(sim.core->why(sim.job(3)).find("this job cannot be started: " + failure.phase),
+              std::string::npos)
+        << sim.core->why(sim.job(3));
+    sim.bad.erase({20});
+    sim.run_for(1800 * kSecond);
+    EXPECT_EQ(sim.count(JobState::Done), 38) << "each has its own trial";
+    sim.bad.clear();
+    sim.run();
+    EXPECT_EQ(sim.count(JobState::Done), 40);
+    EXPECT_TRUE(sim.core->storage_waits().empty());
+    for (const Job& job : sim.world.jobs()) EXPECT_EQ(job.retries_used + job.moves, 0);
+  }
+}
+
+TEST_F(DiskTest, AStepWhoseProgramFailsKeepsNoOtherStep) {
+  Simulation sim(store, clock);
+  SweepSpec sweep = work("a", 20);
+  sweep.steps.push_back(step_of("other", "1s", "0"));
+  ASSERT_TRUE(sim.submit(std::move(sweep)));
+  for (const Job& job : sim.world.jobs()) {
+    if (job.step == 0) sim.bad[job.id] = {"exec", EIO, "/net/train"};
+  }
+  sim.run_for(300 * kSecond);
+  EXPECT_EQ(sim.count(JobState::Done), 20);
+  EXPECT_LT(sim.refusals, 20);
+  sim.bad.clear();
+  sim.run();
+  EXPECT_EQ(sim.count(JobState::Done), 40);
+}
+
+TEST_F(DiskTest, ASweepOnABadDiskKeepsNoOtherSweep) {
+  Simulation sim(store, clock);
+  ASSERT_TRUE(sim.submit(work("a", 20)));
+  ASSERT_TRUE(sim.submit(work("b", 20)));
+  for (std::int64_t job = 1; job <= 20; ++job) sim.bad[{job}] = {"mkdir", EROFS, "/data/out/a"};
+  sim.run_for(60 * kSecond);
+  EXPECT_EQ(sim.count(JobState::Done), 20);
+  EXPECT_EQ(sim.core->why(sim.job(40)).find("/data/out/a"), std::string::npos);
+}
+
+TEST_F(DiskTest, JobsThatWaitForADiskCanBeHeldAndReleased) {
+  Simulation sim(store, clock);
+  ASSERT_TRUE(sim.submit(work("a", 6)));
+  for (const std::int64_t job : {1, 2, 3}) sim.bad[{job}] = {"chdir", EIO, "/net/dead"};
+  sim.run_for(20 * kSecond);
+  sim.core->hold({{1}}, "");
+  sim.core->cancel({{2}}, false, "enough");
+  sim.bad.clear();
+  sim.run_for(600 * kSecond);
+  EXPECT_EQ(sim.count(JobState::Done), 4);
+  sim.core->release({{1}});
+  sim.core->retry({{2}});
+  sim.run();
+  EXPECT_EQ(sim.count(JobState::Done), 6);
+}
+
 TEST_F(DiskTest, SaysWhichFolderSinceWhenAndWhatToDo) {
   Simulation sim(store, clock);
   ASSERT_TRUE(sim.submit(work("a", 9)));

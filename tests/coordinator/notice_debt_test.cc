@@ -35,7 +35,7 @@ TEST(NoticeDebt, JoinedKeepsWhatIsNewer) {
 TEST(NoticeDebt, KeepsWhichDiskLetsNoJobStart) {
   const NoticeDebt debt = joined({.outage = "old"}, {.outage = "/data is full"});
   EXPECT_FALSE(debt.empty());
-  EXPECT_EQ(to_words(debt), "that a disk lets no job start");
+  EXPECT_EQ(to_words(debt), "that a disk keeps jobs from starting");
   ChannelStates states;
   states["slack"].owed = debt;
   const Result<ChannelStates> read = channel_states_of(to_text(states));

@@ -216,7 +216,7 @@ class Simulation {
     engine = std::make_unique<FakeEngine>(
         clock,
         [this](std::int64_t at, std::function<void()> f) { sim_timers.add(at, std::move(f)); },
-        [this](const EngineEvent& e) { core->on_engine(disk_errno == 0 ? e : refused(e)); });
+        [this](const EngineEvent& e) { core->on_engine(refused(e)); });
     gpus = std::make_unique<GpuLanes>(GpuLanes::Parts{
         .inventory = &inventory,
         .loop = loop.get(),
@@ -263,9 +263,14 @@ class Simulation {
   EngineEvent refused(const EngineEvent& e) {
     const auto* started = std::get_if<engine_event::Started>(&e);
     if (started == nullptr) return e;
+    SpawnFailure failure{"mkdir", disk_errno, "/data/out/a"};
+    if (const auto its = bad.find(started->id.job); its != bad.end()) failure = its->second;
+    if (failure.os_errno == 0) return e;
     ++refusals;
-    return engine_event::SpawnFailed{
-        .id = started->id, .phase = "mkdir", .os_errno = disk_errno, .object = "/data/out/a"};
+    return engine_event::SpawnFailed{.id = started->id,
+                                     .phase = failure.phase,
+                                     .os_errno = failure.os_errno,
+                                     .object = failure.object};
   }
 
   /// One turn of the loop without time passing.
@@ -334,7 +339,8 @@ class Simulation {
 
   MemoryStore& store;
   SimClock& clock;
-  int disk_errno = 0;  // what the disk of the results answers; 0: it is well
+  int disk_errno = 0;                 // what the disk of the results answers; 0: it is well
+  std::map<JobId, SpawnFailure> bad;  // jobs whose own folder it is that fails
   int refusals = 0;
   SimTimers sim_timers;
   SimInventory inventory;

@@ -2,6 +2,7 @@
 later: each job is done, once, and none was charged for it."""
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 
@@ -93,6 +94,15 @@ def disk(home, request):
     its.close()
 
 
+@pytest.fixture
+def disk_that_fails(home):
+    path = home.root + "/disk"
+    os.mkdir(path)
+    its = FailingDisk(home, path)
+    yield its
+    its.close()
+
+
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_each_job_is_done_once_and_none_is_charged(home, disk, trouble):
     _, begin, heal, words = TROUBLES[trouble]
@@ -131,6 +141,46 @@ def test_a_disk_without_room_starts_no_retry_that_could_not_say_a_word(home, dis
     disk.free()
     assert home.wait("train") == 0
     assert "said" in read(disk.path + "/out/train/_once/train/log.txt", "") or home.only("train")["state"] == "done"
+
+
+def test_a_dead_working_folder_of_one_run_keeps_only_that_run(home, disk_that_fails):
+    """Its file server has died (ENOTCONN)."""
+    os.mkdir(disk_that_fails.path + "/inside")
+    places = home.root + "/places"
+    os.mkdir(places)
+    for i in range(10):
+        os.mkdir(f"{places}/{i}") if i != 2 else os.symlink(disk_that_fails.path + "/inside", places + "/2")
+    disk_that_fails.server.kill()
+    disk_that_fails.server.wait()
+    home.submit(grid("train", 10, f'shell = "true"\ncwd = "{places}/{{i}}"'), "--lanes", 1, name="train.toml")
+    wait_until(lambda: list(home.states("train").values()).count("done") == 9, "the other runs")
+    (waiting,) = [job for job in home.ps("train").values() if job["state"] != "done"]
+    assert waiting["state"] in ("queued", "starting"), waiting
+    id = str(waiting["id"])
+    wait_until(lambda: "this job cannot be started: chdir " + places + "/2" in home.run("why", id).stdout, "words of it")
+    os.remove(places + "/2")
+    os.mkdir(places + "/2")
+    assert home.wait("train") == 0
+    assert {job["retries_left"] for job in home.ps("train").values()} == {0}
+
+
+def test_a_sweep_whose_root_was_replaced_keeps_no_other_of_its_disk(home, disk):
+    home.close_gate()
+    for name in "ab":
+        text = grid(name, 20, 'shell = "echo start $PERGPU_JOB 1 $$ >>$STAMPS; flock -s $GATE true"')
+        home.submit(text, "--lanes", 1, "--out", f"{disk.path}/{name}", name=name + ".toml")
+    home.until_running(2)
+    disk.fill()
+    home.open_gate()
+    for name in "ab":
+        wait_until(lambda: "No space left" in home.run("why", name).stdout, "words of both")
+    shutil.move(disk.path + "/a", home.root + "/moved")
+    os.mkdir(disk.path + "/a")
+    disk.free()
+    assert home.wait("b") == 0
+    assert set(home.states("a").values()) != {"done"}
+    os.rmdir(disk.path + "/a")
+    shutil.move(home.root + "/moved", disk.path + "/a")
 
 
 HOME_TROUBLES = {

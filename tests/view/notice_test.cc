@@ -58,7 +58,7 @@ TEST(NoticeText, SaysThatADiskLetsNoJobStart) {
   notice.failures = 0;
   notice.outage = "since 12:00:00 no job of this sweep can be started: mkdir /data: full";
   const Message message = message_of(notice, {});
-  EXPECT_EQ(message.title, "thirteen: a disk lets no job start");
+  EXPECT_EQ(message.title, "thirteen: a disk keeps jobs from starting");
   EXPECT_TRUE(message.is_bad);
   EXPECT_NE(message.text.find("mkdir /data: full"), std::string::npos) << message.text;
   EXPECT_EQ(facts_of(notice, message).at("outage"), notice.outage);
