@@ -40,18 +40,31 @@ std::string room_advice(int error, const std::string& folder) {
   return {};
 }
 
+// By a descriptor: where others can rename it, the name may lead to a private folder by now.
+Result<void> open_to_all_users(const std::string& path, mode_t expected) {
+  const os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat found = {};
+  if (!fd || ::fstat(fd.get(), &found) != 0) return os_error("open folder " + path);
+  if (found.st_uid != ::geteuid() || (found.st_mode & kFolderMode) != expected) {
+    return Error{ErrorKind::Denied, 0, fmt::format("folder {} was replaced by another one", path)};
+  }
+  if (::fchmod(fd.get(), kFolderMode) != 0) return os_error("chmod 1777 " + path);
+  return {};
+}
+
 // Makes `path` with mode 1777; somebody else's folder of the same name is success.
 Result<void> make_folder(const std::string& path) {
+  constexpr mode_t kDraftMode = S_ISVTX | 0700;  // a user's private folders have no sticky bit
   const std::string draft = draft_name(path);
-  if (::mkdir(draft.c_str(), 0700) != 0) {
+  if (::mkdir(draft.c_str(), kDraftMode) != 0) {
     Error error = os_error("make lock folder " + path);
     error.message += "; " + room_advice(error.os_errno, os::parent_of(path)) +
                      "ask an administrator to make it, with mode 1777, for all users";
     return error;
   }
   Error error;
-  if (::chmod(draft.c_str(), kFolderMode) != 0) {
-    error = os_error("chmod 1777 " + draft);
+  if (Result<void> opened = open_to_all_users(draft, kDraftMode); !opened) {
+    error = std::move(opened).error();
   } else if (::renameat2(AT_FDCWD, draft.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) {
     return {};
   } else {
@@ -167,7 +180,9 @@ Result<void> check_folder(const std::string& path, bool is_own_choice, bool may_
   if (open_to_all(found.st_mode)) return {};
   const bool ours = found.st_uid == ::geteuid();
   if (is_own_choice && ours && (found.st_mode & (S_IWGRP | S_IWOTH)) == 0) return {};
-  if (!is_own_choice && ours && may_mend && ::chmod(path.c_str(), kFolderMode) == 0) return {};
+  if (!is_own_choice && ours && may_mend && open_to_all_users(path, found.st_mode & kFolderMode)) {
+    return {};
+  }
   return Error{ErrorKind::Denied, 0,
                fmt::format("lock folder {} has mode {:o} of uid {} instead of 1777{}", path,
                            found.st_mode & kModeBits, found.st_uid, advice)};

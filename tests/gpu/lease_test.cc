@@ -2,6 +2,7 @@
 #include "gpu/lease.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/mount.h>
@@ -9,7 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <fstream>
+#include <string>
+#include <thread>
 
 #include "support.h"
 
@@ -372,6 +377,41 @@ TEST(LeaseFolderFind, WhatCannotBeReliedOnIsRefused) {
   const Result<std::optional<LeaseFolder>> found = LeaseFolder::find();
   ASSERT_FALSE(found);
   EXPECT_NE(found.error().message.find("is not a folder"), std::string::npos);
+}
+
+// A neighbor in a folder that both may write to: gives a private folder the draft's name.
+TEST(LeaseFolder, APrivateFolderUnderTheDraftsNameKeepsItsMode) {
+  constexpr int kTries = 1000;
+  const TempFolder temp;
+  const std::string secret = temp / "secret";
+  ASSERT_EQ(::mkdir(secret.c_str(), 0700), 0);
+  std::atomic<int> current{0};
+  std::atomic<bool> is_over{false};
+  std::thread neighbor([&] {
+    const std::string drafts = fmt::format("{}.new.{}.", temp / "locks", ::getpid());
+    int first = 1;  // of the drafts that may come next; earlier tests made some
+    while (!is_over) {
+      for (int n = first; n < first + 64; ++n) {
+        const std::string draft = drafts + std::to_string(n);
+        if (::renameat2(AT_FDCWD, secret.c_str(), AT_FDCWD, draft.c_str(), RENAME_EXCHANGE) == 0) {
+          ::renameat2(AT_FDCWD, secret.c_str(), AT_FDCWD, draft.c_str(), RENAME_EXCHANGE);
+          first = n;
+        }
+      }
+      first = std::max(first, current.load() - 8);
+    }
+  });
+  for (int n = 0; n < kTries; ++n) {
+    current = n;
+    (void)LeaseFolder::open_at(temp / "locks");
+    ::rmdir((temp / "locks").c_str());
+    struct stat found = {};
+    const bool is_there = ::lstat(secret.c_str(), &found) == 0;  // or it is the draft just now
+    if (is_there && found.st_ino != 0 && (found.st_mode & 07777) == 01777) break;
+  }
+  is_over = true;
+  neighbor.join();
+  EXPECT_EQ(mode_of(secret), 0700);
 }
 
 TEST_F(LeaseTest, FaultNamesFilesThatNobodyCanLock) {
