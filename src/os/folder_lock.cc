@@ -29,8 +29,13 @@ constexpr std::size_t kLongestName = 400;
 constexpr int kRounds = 16;
 constexpr int kTries = 4;
 
-/// Nobody else's name for somebody's file, no link, no FIFO.
-bool is_lock_file(const struct stat& st) { return S_ISREG(st.st_mode) && st.st_nlink <= 1; }
+/// No second name of a file, no link, no FIFO.  A file of ours with text that others can't read is
+/// a private one that a neighbor has moved here: write_name() writes into files of kMode only.
+bool is_lock_file(const struct stat& st) {
+  const bool is_private =
+      st.st_uid == ::geteuid() && st.st_size > 0 && (st.st_mode & 0777) != kMode;
+  return S_ISREG(st.st_mode) && st.st_nlink <= 1 && !is_private;
+}
 
 /// For a moment others look at the lock, too.
 bool lock_now(int fd) {
@@ -202,10 +207,12 @@ Opened open_place(const HeldPlace& place) {
   return {};
 }
 
-/// The file is ours and has no other name: what is written to it is written nowhere else.
-void write_name(int fd, const struct stat& st, std::string_view name) {
-  if ((st.st_mode & 0777) != kMode) (void)::fchmod(fd, kMode);
+/// The file is ours and has no other name: what is written to it is written nowhere else.  Where
+/// its mode can't be set it stays empty, as is_lock_file() expects.
+void write_name(int fd, struct stat st, std::string_view name) {
   if (st.st_size > 0) (void)!::ftruncate(fd, 0);
+  if ((st.st_mode & 0777) != kMode) (void)::fchmod(fd, kMode);
+  if (::fstat(fd, &st) < 0 || (st.st_mode & 0777) != kMode) return;
   name = name.substr(0, kLongestName);
   (void)!::pwrite(fd, name.data(), name.size(), 0);
 }
@@ -253,7 +260,9 @@ Result<UniqueFd> lock_place(const Place& place, Use use, std::string_view holder
     if (::fstat(fd, &st) < 0) return os_error("stat " + place.path);
     if (place.kind == Kind::File && !is_lock_file(st)) {
       return Error{ErrorKind::Denied, EINVAL,
-                   place.path + " is no plain file, or has a second name; remove it"};
+                   place.path +
+                       " isn't a lock file of pergpu: it isn't a regular file, has a "
+                       "second name, or is a private file; move it away"};
     }
     if (!leads_to(place, st)) continue;  // its holder has removed it
     if (use == Use::Look) {

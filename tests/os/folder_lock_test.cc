@@ -19,6 +19,18 @@ namespace {
 
 std::string lock_of(const TempDir& dir) { return dir / FolderLock::kName; }
 
+TEST(FolderLock, APrivateFileThatWasMovedToItsNameKeepsItsTextAndMode) {
+  const TempDir dir;
+  ASSERT_TRUE(write_new_file(lock_of(dir), "KEY", 0600));
+  EXPECT_EQ(FolderLock::take(dir.path(), "job 1").error().kind, ErrorKind::Denied);
+  EXPECT_NE(holder_of_folder(dir.path()), std::nullopt);
+  tidy_folder(dir.path());
+  EXPECT_EQ(*read_file(lock_of(dir), 100), "KEY");
+  struct stat st = {};
+  ASSERT_EQ(::stat(lock_of(dir).c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777, 0600U);
+}
+
 TEST(FolderLock, HasOneHolderAtATimeAndNamesIt) {
   const TempDir dir;
   Result<FolderLock> first = FolderLock::take(dir.path(), "job 1 of sweep a");
