@@ -1,6 +1,7 @@
 // The folder is watched, not the file: the log may not exist yet, and another may take its name.
 #include "cli/log_reader.h"
 
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -31,6 +32,14 @@ std::string bytes_before(int fd, std::int64_t offset) {
   const ssize_t n = ::pread(fd, bytes.data(), bytes.size(), offset - wanted);
   bytes.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
   return bytes;
+}
+
+/// Somebody wants the program to end; the loop has yet to hear of it.
+bool is_asked_to_end() {
+  sigset_t pending;
+  if (::sigpending(&pending) != 0) return false;
+  const auto has = [&](int signal) { return ::sigismember(&pending, signal) == 1; };
+  return has(SIGINT) || has(SIGTERM) || has(SIGHUP);
 }
 
 }  // namespace
@@ -121,9 +130,17 @@ bool LogReader::read_some() {
   return (open_newest(0, had_one) && read_followed()) || more;
 }
 
+void LogReader::skip_hole(File& file) {
+  const std::int64_t data = os::next_data(file.fd.get(), file.offset);
+  if (data == file.offset) return;
+  file.offset = data;
+  file.before = bytes_before(file.fd.get(), data);
+}
+
 bool LogReader::read_some(File& file) {
   std::array<char, 64 << 10> block;
   for (int blocks = 0; blocks < kBlocksAtOnce; ++blocks) {
+    skip_hole(file);
     const ssize_t n = ::pread(file.fd.get(), block.data(), block.size(), file.offset);
     // Looked at after the read: what was read belongs to the file as it was seen so far.
     if (!file.before.empty() && bytes_before(file.fd.get(), file.offset) != file.before) {
@@ -143,7 +160,7 @@ bool LogReader::read_some(File& file) {
 }
 
 void LogReader::drain() {
-  while (read_some()) {
+  while (read_some() && !is_asked_to_end()) {
   }
 }
 

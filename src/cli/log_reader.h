@@ -3,7 +3,8 @@
 // inotify reports growth; where it can't (a network file system), a look each second does.  The
 // file is opened as soon as it exists.  It may be emptied in place (`: >log.txt`, logrotate's
 // copytruncate) or replaced (a new file under its name): reading goes on with what is written then.
-// A file that was renamed is read on as well, for the job may still write to it.
+// A file that was renamed is read on as well, for the job may still write to it.  Holes are passed
+// over.
 #pragma once
 
 #include <sys/types.h>
@@ -35,7 +36,8 @@ class LogReader {
   /// Gives out what is left of the file so far, then follows `path` from `offset`.  A file that
   /// was read under another name is taken up where it was left.
   void follow(const std::string& path, std::int64_t offset = 0);
-  /// Gives out everything that has been written by now.
+  /// Gives out everything that has been written by now; stops early when a signal waits for the
+  /// loop, for an hour's output must not keep Ctrl-C waiting.
   void drain();
 
  private:
@@ -56,6 +58,7 @@ class LogReader {
   /// Whether more may be there.
   bool read_some();
   bool read_some(File& file);
+  static void skip_hole(File& file);
   void arm();
 
   os::Loop& loop_;

@@ -47,6 +47,8 @@ int print_file(const std::string& path, std::int64_t offset, std::int64_t job, b
   JsonLines lines;
   std::array<char, 64 << 10> block;
   while (offset < st.st_size) {
+    offset = os::next_data(fd->get(), offset);
+    if (offset >= st.st_size) break;
     const auto most = std::min<std::int64_t>(st.st_size - offset, std::ssize(block));
     const ssize_t n = ::pread(fd->get(), block.data(), static_cast<std::size_t>(most), offset);
     if (n < 0) return fail(os_error("read " + path));

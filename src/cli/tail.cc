@@ -76,6 +76,7 @@ std::int64_t offset_of_last_lines(const std::string& path, std::int64_t count) {
   std::int64_t line_end = size;
   for (std::int64_t end = size; end > 0;) {
     const std::int64_t begin = std::max<std::int64_t>(0, end - kBlock);
+    if (os::next_data(fd.get(), begin) >= end) return end;  // a hole, which no job's log has
     const std::string block = read_range(fd.get(), begin, end);
     for (std::size_t i = block.size(); i-- > 0;) {
       const std::int64_t at = begin + static_cast<std::int64_t>(i);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 
@@ -81,6 +82,14 @@ Result<UniqueFd> open_written(const std::string& path, Writer writer) {
   const Result<HeldName> file = walk_to(path);
   if (!file) return file.error();
   return open_written(file->folder, file->name, writer);
+}
+
+std::int64_t next_data(int fd, std::int64_t offset) {
+  const off_t data = ::lseek(fd, offset, SEEK_DATA);
+  if (data >= 0) return data;
+  struct stat st = {};
+  const bool is_hole = errno == ENXIO && ::fstat(fd, &st) == 0;
+  return is_hole ? std::max<std::int64_t>(offset, st.st_size) : offset;
 }
 
 Result<std::string> read_written(const HeldFolder& folder, const std::string& name, Writer writer,

@@ -25,6 +25,10 @@ enum class Writer : std::uint8_t {
 Result<UniqueFd> open_written(const std::string& path, Writer writer);
 Result<UniqueFd> open_written(const HeldFolder& folder, const std::string& name, Writer writer);
 
+/// Where the file has bytes again at or after `offset`; its size where only a hole is left. Another
+/// user who may write to it can make it terabytes long without a byte on the disk.
+std::int64_t next_data(int fd, std::int64_t offset);
+
 /// As read_file() and read_tail() of os/file.h.
 Result<std::string> read_written(const std::string& path, Writer writer, std::size_t limit);
 Result<std::string> read_written(const HeldFolder& folder, const std::string& name, Writer writer,

@@ -1,5 +1,7 @@
 // Ends of files, growing logs, and which commit a folder is at.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -115,6 +117,46 @@ class LogReaderTest : public testing::Test {
   std::string got_;
   std::size_t wanted_ = 1u << 30;
 };
+
+TEST_F(LogReaderTest, StopsDrainingWhenItIsAskedToEnd) {
+  const std::string path = scratch_.path() + "/log.txt";
+  const std::size_t size = 32 << 20;
+  write(path, std::string(size, 'x'));
+  sigset_t term;
+  ::sigemptyset(&term);
+  ::sigaddset(&term, SIGTERM);
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &term, nullptr), 0);
+  ASSERT_EQ(::raise(SIGTERM), 0);
+  reader_->follow(path);
+  reader_->drain();
+  const std::size_t at_once = got_.size();
+  int signal = 0;
+  ::sigwait(&term, &signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &term, nullptr);
+  EXPECT_LT(at_once, size);
+  reader_->drain();
+  EXPECT_EQ(got_.size(), size);
+}
+
+TEST_F(LogReaderTest, PassesOverAHole) {
+  const std::string path = scratch_.path() + "/log.txt";
+  write(path, "one\n");
+  reader_->follow(path);
+  ASSERT_EQ(::truncate(path.c_str(), off_t{1} << 40), 0);
+  append(path, "two\n");
+  reader_->drain();
+  EXPECT_LT(got_.size(), 1U << 20);
+  EXPECT_TRUE(got_.starts_with("one\n") && got_.ends_with("two\n"));
+}
+
+TEST(OffsetOfLastLines, EndsAtAHole) {
+  const Scratch scratch;
+  const std::string path = scratch.path() + "/log.txt";
+  write(path, "one\n");
+  ASSERT_EQ(::truncate(path.c_str(), off_t{1} << 40), 0);
+  append(path, "two\nthree\n");
+  EXPECT_GT(offset_of_last_lines(path, 5), off_t{1} << 39);
+}
 
 TEST_F(LogReaderTest, FollowsAFileThatDoesNotExistYet) {
   const std::string path = scratch_.path() + "/log.txt";

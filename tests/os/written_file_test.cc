@@ -1,6 +1,7 @@
 // Files that a keeper or a job wrote (os/written_file.h), and what may lie in their place.
 #include "os/written_file.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,6 +32,20 @@ class WrittenFile : public testing::Test {
   TempDir dir_;
   std::string path_ = dir_ / "out/log.txt";
 };
+
+TEST(NextData, PassesOverHolesAndStaysWhereBytesAre) {
+  const TempDir dir;
+  const UniqueFd fd(::open((dir / "f").c_str(), O_RDWR | O_CREAT, 0600));
+  ASSERT_EQ(::pwrite(fd.get(), "text", 4, 0), 4);
+  EXPECT_EQ(next_data(fd.get(), 2), 2);
+  EXPECT_EQ(next_data(fd.get(), 4), 4);  // its end: what is written next comes there
+  EXPECT_EQ(next_data(fd.get(), 9), 9);
+  constexpr std::int64_t kFar = std::int64_t{1} << 40;
+  ASSERT_EQ(::ftruncate(fd.get(), kFar), 0);
+  const std::int64_t hole = next_data(fd.get(), 1 << 20);
+  if (hole == 1 << 20) GTEST_SKIP() << "this file system tells of no holes";
+  EXPECT_EQ(hole, kFar);
+}
 
 TEST_F(WrittenFile, IsReadUpToALimit) {
   EXPECT_EQ(read_written(path_, Writer::Keeper, 100).error().kind, ErrorKind::NotFound);
