@@ -101,25 +101,41 @@ os::SpawnPlan spawn_plan_of(const Start& start, int log_fd, const std::vector<os
   return plan;
 }
 
-/// A run's folder may be writable for a group: what somebody planted there under the log's name (a
-/// symlink or another name of the user's files, a FIFO that would hold us up) is not written to.
+/// Ours, with nothing in it: the log of a START before this one, which started nothing.
+bool is_untouched_log(const struct stat& st) {
+  return S_ISREG(st.st_mode) && st.st_nlink == 1 && st.st_size == 0 && st.st_uid == ::geteuid();
+}
+
+/// A run's folder may be writable for a group: what a neighbor has put there under the log's name
+/// (a link, a file of their own, another file of the user's, a FIFO) is not written to.  The log of
+/// the attempt before was moved aside, so this one is a new file.
 Result<os::UniqueFd> open_log(const Start& start) {
+  constexpr int kTries = 4;  // a neighbor may put one there again
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK;
   const Result<os::HeldName> file = os::walk_to(start.log_path);
   if (!file) return file.error();
-  const mode_t before = ::umask(static_cast<mode_t>(start.folder.umask));
-  os::UniqueFd log(::openat(
-      file->folder.fd(), file->name.c_str(),
-      O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK, 0666));
-  const int error = errno;
-  ::umask(before);
-  struct stat st = {};
-  if (!log) return os_error("open " + start.log_path, error);
-  if (::fstat(log.get(), &st) < 0) return os_error("stat " + start.log_path);
-  if (!S_ISREG(st.st_mode)) return os_error("open " + start.log_path, EINVAL);
-  if (st.st_nlink != 1) return os_error("open " + start.log_path, EMLINK);
-  // The job inherits the open file; on a regular one O_NONBLOCK means nothing, but it can be seen.
-  (void)::fcntl(log.get(), F_SETFL, O_APPEND);
-  return log;
+  const int folder = file->folder.fd();
+  const char* name = file->name.c_str();
+  for (int i = 0; i < kTries; ++i) {
+    const mode_t before = ::umask(static_cast<mode_t>(start.folder.umask));
+    os::UniqueFd log(::openat(folder, name, kFlags | O_CREAT | O_EXCL, 0666));
+    const int error = errno;
+    ::umask(before);
+    if (!log && error != EEXIST) return os_error("open " + start.log_path, error);
+    if (!log) {
+      log.reset(::openat(folder, name, kFlags));
+      struct stat st = {};
+      if (!log && errno == EISDIR) return os_error("open " + start.log_path, EISDIR);
+      if (!log || ::fstat(log.get(), &st) < 0 || !is_untouched_log(st)) {
+        (void)file->folder.rename(file->name, "log.old.txt");
+        continue;
+      }
+    }
+    // The job inherits the open file; on a regular one O_NONBLOCK means nothing, but can be seen.
+    (void)::fcntl(log.get(), F_SETFL, O_APPEND);
+    return log;
+  }
+  return os_error("open " + start.log_path, EEXIST);
 }
 
 Moment moment_now() {

@@ -87,7 +87,9 @@ Result<std::shared_ptr<os::Spawned>> Steps::start(const StepCall& call) {
   if (!said) return os_error("open " + call.output);
   struct stat info = {};
   if (::fstat(said.get(), &info) < 0) return os_error("stat " + call.output);
-  if (!S_ISREG(info.st_mode) || info.st_nlink != 1) return os_error("open " + call.output, EINVAL);
+  const bool is_ours = info.st_uid == ::geteuid() || info.st_uid == 0;
+  if (!S_ISREG(info.st_mode) || info.st_nlink != 1 || !is_ours)
+    return os_error("open " + call.output, EINVAL);
   plan.stdout_fd = said.get();
   plan.stderr_fd = said.get();
   os::SpawnResult result = os::spawn(plan);

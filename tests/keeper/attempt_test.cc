@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <set>
 
@@ -149,27 +151,35 @@ TEST_F(KeeperAttempt, WhatLiesUnderTheLogsNameIsMovedAsideNeverWrittenTo) {
   }
 }
 
-TEST_F(KeeperAttempt, LogThatIsNoFileOfItsOwnIsAFailedOpen) {
+TEST_F(KeeperAttempt, TheLogIsANewFileWhateverANeighborPutsThereMeanwhile) {
   start_keeper();
   Client client = connect();
   std::filesystem::create_directory(out());
-  spill(out() + "/victim", "mine");
-  const std::pair<std::function<void(const std::string&)>, int> traps[] = {
-      {[&](const std::string& log) { std::filesystem::create_symlink(out() + "/victim", log); },
-       ELOOP},
-      {[&](const std::string& log) { std::filesystem::create_hard_link(out() + "/victim", log); },
-       EMLINK},
-      {[](const std::string& log) { ASSERT_EQ(::mkfifo(log.c_str(), 0666), 0); }, ENXIO}};
+  const std::string victim = out() + "/victim";
+  const std::function<void(const std::string&)> traps[] = {
+      [&](const std::string& log) { std::filesystem::create_symlink(victim, log); },
+      [&](const std::string& log) { std::filesystem::create_hard_link(victim, log); },
+      [&](const std::string& log) { spill(log, "a private file of the user's"); },
+      [&](const std::string& log) {
+        spill(log, "");
+        (void)!::chown(log.c_str(), 65534, 65534);  // by root only; else it's as good as a new one
+      },
+      [](const std::string& log) { ASSERT_EQ(::mkfifo(log.c_str(), 0666), 0); }};
+  spill(victim, "mine");
   std::int64_t number = 0;
-  for (const auto& [trap, error] : traps) {
+  for (const auto& trap : traps) {
     Start start = shell(++number, "echo said");
-    start.log_path = out() + "/trap" + std::to_string(number);  // a name that nothing moves aside
+    start.log_path = out() + "/trap" + std::to_string(number);  // a name that isn't moved before
     trap(start.log_path);
     client.send(start);
-    const SpawnFailed failed = client.expect<SpawnFailed>();
-    EXPECT_EQ(failed.phase, "open log");
-    EXPECT_EQ(failed.os_errno, error);
-    EXPECT_EQ(slurp(out() + "/victim"), "mine");
+    client.expect<Started>();
+    EXPECT_EQ(client.expect<Exited>().exit_code, 0);
+    client.send(Forget{.id = {{number}, 1}});
+    EXPECT_EQ(slurp(start.log_path), "said\n");
+    EXPECT_EQ(slurp(victim), "mine");
+    struct stat st = {};
+    ASSERT_EQ(::lstat(start.log_path.c_str(), &st), 0);
+    EXPECT_EQ(st.st_uid, ::geteuid());
   }
 }
 
