@@ -2,6 +2,7 @@
 // cannot make us read or write outside, crash, or wait past a deadline.
 #include <fcntl.h>
 
+#include <array>
 #include <random>
 #include <thread>
 

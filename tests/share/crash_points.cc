@@ -12,6 +12,7 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <thread>

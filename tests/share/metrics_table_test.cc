@@ -3,6 +3,7 @@
 #include <rapidcheck.h>
 #include <sys/ptrace.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>

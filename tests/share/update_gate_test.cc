@@ -2,6 +2,7 @@
 // stopped keep anybody waiting.
 #include "share/update_gate.h"
 
+#include <array>
 #include <thread>
 
 #include "share/rig.h"

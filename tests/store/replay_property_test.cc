@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <limits>
 #include <map>
 
 #include "job/job.h"
