@@ -3,6 +3,7 @@
 #include "cli/client.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <unistd.h>
 

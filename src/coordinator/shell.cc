@@ -2,6 +2,7 @@
 #include "coordinator/shell.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 
 #include <algorithm>

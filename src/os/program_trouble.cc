@@ -30,7 +30,7 @@ std::string absolute(const std::string& path, const std::string& cwd) {
 std::string_view last_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 /// In double quotes, with what can't be seen made visible.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '\r') {
@@ -113,12 +113,12 @@ std::string env_trouble(const std::string& program, std::string_view argument,
   if (wanted.empty() || wanted.starts_with('-') || wanted.find('/') != std::string::npos) return {};
   const std::size_t blank = wanted.find_first_of(kBlanks);
   if (blank != std::string::npos) {
-    return program + ": its first line makes `env` look for a program named " + quoted(wanted) +
+    return program + ": its first line makes `env` look for a program named " + in_quotes(wanted) +
            "; write `env -S " + wanted + "` there";
   }
   const std::string why = not_in_path(wanted, cwd, env);
   if (why.empty()) return {};
-  return program + ": its first line asks for " + quoted(wanted) + ", which is " + why;
+  return program + ": its first line asks for " + in_quotes(wanted) + ", which is " + why;
 }
 
 std::string interpreter_trouble(const std::string& program, std::string_view first_line,
@@ -129,7 +129,7 @@ std::string interpreter_trouble(const std::string& program, std::string_view fir
   if (interpreter.empty()) return {};
   const bool is_from_windows = line.ends_with('\r');
   const auto missing = [&](const std::string& name) {
-    const std::string says = program + ": no such interpreter " + quoted(name);
+    const std::string says = program + ": no such interpreter " + in_quotes(name);
     if (is_from_windows)
       return says + " (the file has Windows line endings); convert it with dos2unix";
     return says + " (its first line names it); correct that line" +
@@ -138,7 +138,7 @@ std::string interpreter_trouble(const std::string& program, std::string_view fir
   const std::string path = absolute(interpreter, cwd);
   if (!exists(path)) return missing(interpreter);
   if (is_directory(path) || ::access(path.c_str(), X_OK) < 0) {
-    return program + ": the interpreter " + quoted(interpreter) +
+    return program + ": the interpreter " + in_quotes(interpreter) +
            " that its first line names is not executable";
   }
   if (last_name(interpreter) != "env" || end == std::string::npos) return {};
@@ -175,7 +175,7 @@ std::string content_trouble(const std::string& program, const std::string& path,
   if (!bytes.starts_with(ELFMAG)) return {};
   const std::string loader = loader_of(path);
   if (loader.empty() || exists(loader)) return {};
-  return program + " was built for another system: its loader " + quoted(loader) +
+  return program + " was built for another system: its loader " + in_quotes(loader) +
          " is not on this machine";
 }
 

@@ -22,7 +22,7 @@ constexpr std::string_view kMark = "pergpu-status:";
 constexpr std::size_t kLongestAnswer = 200;
 
 /// In the quotes of curl's configuration.
-std::string quoted(std::string_view text) {
+std::string curl_quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -53,9 +53,9 @@ std::string curl_config(const HttpPost& request) {
   std::string out = fmt::format(
       "silent\nshow-error\ngloboff\nproto = \"=http,https\"\nconnect-timeout = {}\nmax-time = {}\n"
       "user-agent = \"pergpu/{}\"\nurl = {}\n",
-      kConnectSeconds, kAllSeconds, PERGPU_VERSION, quoted(request.url));
+      kConnectSeconds, kAllSeconds, PERGPU_VERSION, curl_quoted(request.url));
   for (const std::string& header : request.headers)
-    out += fmt::format("header = {}\n", quoted(header));
+    out += fmt::format("header = {}\n", curl_quoted(header));
   out += "header = \"Expect:\"\n";  // no question before the body
   out += "data-binary = \"@/dev/fd/3\"\n";
   out += fmt::format("write-out = \"%{{stderr}}\\n{}%{{http_code}}\\n\"\n", kMark);

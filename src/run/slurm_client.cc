@@ -3,6 +3,7 @@
 #include "run/slurm_client.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>

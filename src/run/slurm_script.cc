@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kMiB = 1u << 20;
 
 /// For /bin/sh.
-std::string quoted(std::string_view text) {
+std::string shell_quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
     if (c == '\'') {
@@ -119,7 +119,7 @@ std::string script_text(const ArrayRequest& r) {
   }
   // Signals that come before the program can take them mean what its files say when it begins.
   out += "trap '' USR1 USR2\nexec";
-  for (const std::string& word : r.command) out += " " + quoted(word);
+  for (const std::string& word : r.command) out += " " + shell_quoted(word);
   return out + "\n";
 }
 

@@ -15,7 +15,7 @@ namespace pergpu::view {
 namespace {
 
 /// Of a label's value.
-std::string quoted(std::string_view text) {
+std::string label_value(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '\\' || c == '"') out += '\\';
@@ -35,7 +35,7 @@ std::string head(std::string_view name, std::string_view type, std::string_view 
 std::string labels(std::initializer_list<std::pair<std::string_view, std::string_view>> pairs) {
   std::string out = "{";
   for (const auto& [name, value] : pairs) {
-    out += (out.size() > 1 ? "," : "") + std::string(name) + "=" + quoted(value);
+    out += (out.size() > 1 ? "," : "") + std::string(name) + "=" + label_value(value);
   }
   return out + "}";
 }
