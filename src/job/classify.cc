@@ -10,6 +10,7 @@
 
 #include "job/end_of_log.h"
 #include "job/not_started.h"
+#include "job/signal_names.h"
 #include "job/text.h"
 #include "result.h"
 #include "storage_errno.h"
@@ -237,8 +238,8 @@ Outcome classify(const Evidence& evidence) {
 }
 
 std::string signal_name(int number) {
-  const char* short_name = ::sigabbrev_np(number);
-  if (short_name == nullptr) return fmt::format("signal {}", number);
+  const std::string_view short_name = short_signal_name(number);
+  if (short_name.empty()) return fmt::format("signal {}", number);
   return fmt::format("SIG{}", short_name);
 }
 

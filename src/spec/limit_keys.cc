@@ -3,12 +3,12 @@
 
 #include <fmt/core.h>
 #include <signal.h>
-#include <string.h>
 
 #include <string_view>
 #include <vector>
 
 #include "job/growth.h"
+#include "job/signal_names.h"
 #include "spec/suggest.h"
 #include "spec/units.h"
 
@@ -17,17 +17,16 @@ namespace {
 
 std::vector<std::string_view> signal_names() {
   std::vector<std::string_view> out;
-  for (int number = 1; number < NSIG; ++number) {
-    const char* name = ::sigabbrev_np(number);
-    if (name != nullptr && number != SIGKILL && number != SIGSTOP) out.emplace_back(name);
+  for (int number = 1; number < kMostSignals; ++number) {
+    const std::string_view name = short_signal_name(number);
+    if (!name.empty() && number != SIGKILL && number != SIGSTOP) out.emplace_back(name);
   }
   return out;
 }
 
 int number_of(std::string_view name) {
-  for (int number = 1; number < NSIG; ++number) {
-    const char* known = ::sigabbrev_np(number);
-    if (known != nullptr && name == known) return number;
+  for (int number = 1; number < kMostSignals; ++number) {
+    if (name == short_signal_name(number)) return number;
   }
   return 0;
 }
@@ -103,8 +102,8 @@ std::optional<EarlySignal> read_early_signal(const Field& field) {
 }
 
 std::string signal_text(const EarlySignal& signal) {
-  const char* name = ::sigabbrev_np(signal.number);
-  return fmt::format("{}@{}", name != nullptr ? name : "TERM", format_duration(signal.ahead));
+  const std::string_view name = short_signal_name(signal.number);
+  return fmt::format("{}@{}", name.empty() ? "TERM" : name, format_duration(signal.ahead));
 }
 
 std::optional<std::chrono::milliseconds> read_limit_of_time(const Field& field) {
