@@ -3,8 +3,6 @@
 // program ends.
 #include "os/random.h"
 
-#include <sys/random.h>
-
 #include <array>
 #include <cassert>
 #include <cerrno>
@@ -12,12 +10,14 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "os/system_calls.h"
+
 namespace pergpu::os {
 
 std::string random_hex(std::size_t bytes) {
   std::array<unsigned char, 64> block{};
   assert(bytes <= block.size());
-  while (::getrandom(block.data(), bytes, 0) != static_cast<ssize_t>(bytes)) {
+  while (call::getrandom(block.data(), bytes) != static_cast<ssize_t>(bytes)) {
     if (errno == EINTR) continue;
     std::fprintf(stderr, "pergpu: the kernel gives no random bytes: %s\n", std::strerror(errno));
     std::abort();

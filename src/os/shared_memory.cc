@@ -3,7 +3,6 @@
 #include "os/shared_memory.h"
 
 #include <fcntl.h>
-#include <linux/memfd.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "number.h"
 #include "os/file.h"
 #include "os/proc.h"
+#include "os/system_calls.h"
 
 namespace pergpu::os {
 namespace {
@@ -32,11 +32,15 @@ std::string_view name_in(std::string_view link) {
 
 /// When it was made, else when it was last changed from outside.
 std::int64_t made_at(const std::string& path) {
-  struct statx found {};
-  if (::statx(AT_FDCWD, path.c_str(), 0, STATX_BTIME | STATX_CTIME, &found) != 0) return 0;
-  const statx_timestamp& at =
-      (found.stx_mask & STATX_BTIME) != 0 ? found.stx_btime : found.stx_ctime;
-  return at.tv_sec * 1'000'000'000 + at.tv_nsec;
+  call::StatxTimes found;
+  if (call::statx(AT_FDCWD, path.c_str(), 0, call::kStatxBtime | call::kStatxCtime, &found) == 0) {
+    const bool is_told = (found.mask & call::kStatxBtime) != 0;
+    const call::StatxTime& at = is_told ? found.born : found.changed;
+    return at.seconds * 1'000'000'000 + at.nanoseconds;
+  }
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return 0;
+  return std::int64_t{status.st_ctim.tv_sec} * 1'000'000'000 + status.st_ctim.tv_nsec;
 }
 
 MemoryId id_of(const struct stat& status) {

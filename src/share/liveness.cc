@@ -17,6 +17,7 @@
 
 #include "os/child.h"
 #include "os/proc.h"
+#include "os/system_calls.h"
 
 namespace pergpu::share {
 namespace {
@@ -194,7 +195,7 @@ bool Hold::is_mine() const {
 void Hold::enter_list() {
   auto* page = reinterpret_cast<Page*>(pages_ + page_size());
   robust_list_head* head = list_of_this_thread();
-  thread_ = ::gettid();
+  thread_ = os::call::gettid();
   long distance = reinterpret_cast<std::byte*>(word()) - reinterpret_cast<std::byte*>(&page->next);
   bool fits = head != nullptr && head->futex_offset == distance;
   if (fits) head->list_op_pending = &page->next;
@@ -240,7 +241,8 @@ void Hold::renew() {
   // Marked by the kernel, that is by the end of our thread: no list has the node any more.  Marked
   // by somebody who writes what he likes: then this thread's list may still have it.
   if (leave_list()) list_of_this_thread()->list_op_pending = nullptr;
-  if (thread_ == ::gettid() || ::syscall(SYS_tgkill, ::getpid(), thread_, 0) != 0) enter_list();
+  if (thread_ == os::call::gettid() || ::syscall(SYS_tgkill, ::getpid(), thread_, 0) != 0)
+    enter_list();
 }
 
 void Hold::release() {
@@ -260,7 +262,7 @@ void Hold::release() {
   if (left) list_of_this_thread()->list_op_pending = nullptr;
   wake(*word());
   bool in_other_list =
-      !left && thread_ != ::gettid() && ::syscall(SYS_tgkill, ::getpid(), thread_, 0) == 0;
+      !left && thread_ != os::call::gettid() && ::syscall(SYS_tgkill, ::getpid(), thread_, 0) == 0;
   if (in_other_list) {
     // Another living thread's list leads through the node: these two pages stay, without the shared
     // one, until the process ends.
