@@ -5,7 +5,6 @@
 #include "os/folder_walk.h"
 
 #include <fcntl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +16,9 @@
 #include <vector>
 
 #include "os/file.h"
+#include "os/kernel.h"
 #include "os/path_names.h"
+#include "os/system_calls.h"
 
 namespace pergpu::os {
 namespace {
@@ -27,15 +28,12 @@ constexpr int kMostLinks = 40;  // as the kernel
 /// Others may change names while we walk; they don't keep us for long.
 constexpr int kTries = 16;
 
-/// Without a single link; -1: it can't be opened so, or the kernel can't (before 5.6).
+/// Without a single link; -1: it can't be opened so, or the kernel can't.
 int open_linkless(const std::string& path) {
-  struct {
-    std::uint64_t flags = static_cast<std::uint64_t>(kFolder);
-    std::uint64_t mode = 0;
-    std::uint64_t resolve = 0x04;  // RESOLVE_NO_SYMLINKS
-  } how;
-  constexpr long kOpenat2 = 437;  // on every architecture
-  return static_cast<int>(::syscall(kOpenat2, AT_FDCWD, path.c_str(), &how, sizeof how));
+  if (!kernel_has(KernelCall::OpenAt2)) return -1;
+  const call::OpenHow how = {
+      .flags = static_cast<std::uint64_t>(kFolder), .mode = 0, .resolve = call::kResolveNoSymlinks};
+  return call::openat2(AT_FDCWD, path.c_str(), how);
 }
 
 bool is_group_of_ours(gid_t group) {

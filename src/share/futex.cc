@@ -13,11 +13,12 @@
 #include <cerrno>
 
 #include "os/clock.h"
+#include "os/kernel.h"
+#include "os/system_calls.h"
 
 namespace pergpu::share {
 namespace {
 
-constexpr long kFutexWaitv = 449;  // on every architecture
 constexpr std::uint32_t k32Bits = 2;
 constexpr std::int64_t kLookAgainNs = 20'000'000;
 
@@ -27,9 +28,6 @@ struct WaitvEntry {
   std::uint32_t flags = k32Bits;
   std::uint32_t reserved = 0;
 };
-
-enum class Ability : int { Unknown, Many, One };
-std::atomic<Ability> ability{Ability::Unknown};
 
 timespec as_timespec(std::int64_t ns) {
   ns = std::max<std::int64_t>(ns, 0);
@@ -51,20 +49,9 @@ Woken wait(const Word& word, std::uint32_t value, std::int64_t deadline_ns) {
                               FUTEX_BITSET_MATCH_ANY));
 }
 
-bool watches_many() {
-  Ability known = ability.load(std::memory_order_relaxed);
-  if (known == Ability::Unknown) {
-    // No words at all is EINVAL where the call exists, ENOSYS or EPERM where it does not.
-    bool there = ::syscall(kFutexWaitv, nullptr, 0, 0, nullptr, 0) < 0 && errno == EINVAL;
-    known = there ? Ability::Many : Ability::One;
-    ability.store(known, std::memory_order_relaxed);
-  }
-  return known == Ability::Many;
-}
+bool watches_many() { return os::kernel_has(os::KernelCall::FutexWaitv); }
 
-void pretend_old_kernel(bool old) {
-  ability.store(old ? Ability::One : Ability::Unknown, std::memory_order_relaxed);
-}
+void pretend_old_kernel(bool old) { os::pretend_missing(os::KernelCall::FutexWaitv, old); }
 
 Woken wait_any(std::span<const Watched> words, std::int64_t deadline_ns) {
   if (words.size() == 1) return wait(*words[0].word, words[0].value, deadline_ns);
@@ -80,7 +67,7 @@ Woken wait_any(std::span<const Watched> words, std::int64_t deadline_ns) {
     entries[i].address = reinterpret_cast<std::uintptr_t>(words[i].word);
   }
   timespec at = as_timespec(deadline_ns);
-  return outcome_of(::syscall(kFutexWaitv, entries.data(), count, 0,
+  return outcome_of(::syscall(os::call::kFutexWaitv, entries.data(), count, 0,
                               deadline_ns == kForever ? nullptr : &at, CLOCK_MONOTONIC));
 }
 
