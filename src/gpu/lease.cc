@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 
 #include "os/file.h"
 #include "os/lock_holder.h"
+#include "os/new_name.h"
 
 namespace pergpu::gpu {
 
@@ -65,7 +65,7 @@ Result<void> make_folder(const std::string& path) {
   Error error;
   if (Result<void> opened = open_to_all_users(draft, kDraftMode); !opened) {
     error = std::move(opened).error();
-  } else if (::renameat2(AT_FDCWD, draft.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) {
+  } else if (os::give_new_name(draft, path)) {
     return {};
   } else {
     error = os_error(fmt::format("rename {} to {}", draft, path));
@@ -90,7 +90,7 @@ Result<void> make_file(const std::string& path) {
   Error error;
   if (::fchmod(fd.get(), kFileMode) != 0) {
     error = os_error("chmod 644 " + draft);
-  } else if (::renameat2(AT_FDCWD, draft.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) {
+  } else if (os::give_new_name(draft, path)) {
     return {};
   } else {
     error = os_error(fmt::format("rename {} to {}", draft, path));

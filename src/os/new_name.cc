@@ -3,14 +3,17 @@
 #include "os/new_name.h"
 
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 
 #include "os/fd.h"
 #include "os/file.h"
+#include "os/kernel.h"
+#include "os/system_calls.h"
 
 namespace pergpu::os {
 namespace {
@@ -25,17 +28,40 @@ Result<void> copy_all(int from, int to, const std::string& path) {
   }
 }
 
+/// Without a flag: only an empty folder of ours can be replaced, and by one that is empty, too.
+bool rename_folder(const std::string& from, const std::string& to) {
+  struct stat there = {};
+  if (::lstat(to.c_str(), &there) == 0) {
+    errno = EEXIST;
+    return false;
+  }
+  return ::rename(from.c_str(), to.c_str()) == 0;
+}
+
 }  // namespace
 
 std::string draft_of(const std::string& path) { return path + ".pergpu-draft"; }
 
-Result<void> rename_to_new(const std::string& from, const std::string& to) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) != 0) {
-    if (errno != EINVAL && errno != ENOSYS) return os_error("rename " + from + " to " + to);
-    // Some file systems lack the flag; a second name is given without replacing one everywhere.
-    if (::link(from.c_str(), to.c_str()) != 0) return os_error("link " + from + " to " + to);
-    ::unlink(from.c_str());
+bool rename_exclusively(const std::string& from, const std::string& to) {
+  if (!kernel_has(KernelCall::RenameAt2)) {
+    errno = ENOSYS;
+    return false;
   }
+  return call::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), call::kRenameNoReplace) == 0;
+}
+
+bool give_new_name(const std::string& from, const std::string& to) {
+  if (rename_exclusively(from, to)) return true;
+  if (errno != EINVAL && errno != ENOSYS) return false;
+  // Some file systems lack the flag; a second name is given without replacing one everywhere.
+  if (is_directory(from)) return rename_folder(from, to);
+  if (::link(from.c_str(), to.c_str()) != 0) return false;
+  ::unlink(from.c_str());
+  return true;
+}
+
+Result<void> rename_to_new(const std::string& from, const std::string& to) {
+  if (!give_new_name(from, to)) return os_error("rename " + from + " to " + to);
   return sync_dir(parent_of(to));
 }
 

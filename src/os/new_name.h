@@ -8,6 +8,13 @@
 
 namespace pergpu::os {
 
+// These two: a file or folder.  False: errno; EEXIST: `to` is there.
+
+/// By one call.  EINVAL or ENOSYS: the file system or the kernel can't.
+bool rename_exclusively(const std::string& from, const std::string& to);
+/// By two calls where it must be.
+bool give_new_name(const std::string& from, const std::string& to);
+
 /// Both: the folder of `to` is synced; os_errno EEXIST: `to` is there.
 
 /// os_errno EXDEV: `to` is on another file system.  REQUIRES: `from` is synced.

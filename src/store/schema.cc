@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/fs.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 
 #include "os/fd.h"
 #include "os/file.h"
+#include "os/new_name.h"
 #include "store/migrations.h"
 
 namespace pergpu::store {
@@ -22,7 +22,7 @@ namespace {
 
 // Never over an existing file: two programs may create the same store at the same time.
 Result<void> move_into_place(const std::string& from, const std::string& to) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
+  if (os::rename_exclusively(from, to)) {
     return os::sync_dir(os::parent_of(to));
   }
   if (errno == EEXIST) {

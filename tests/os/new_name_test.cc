@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 
 #include "fixture.h"
+#include "os/kernel.h"
 
 namespace pergpu::os {
 namespace {
@@ -65,6 +67,29 @@ TEST(NewName, WhatIsThereStaysAsItIs) {
     EXPECT_EQ(list_dir(folder)->size(), 2u) << "a draft is left";
     EXPECT_TRUE(remove_tree(folder));
   }
+}
+
+/// Neither by a file system nor by a kernel that has no call for it.
+TEST(NewName, IsGivenToFilesAndFoldersWithoutTheCallForIt) {
+  const TempDir dir;
+  pretend_missing(KernelCall::RenameAt2, true);
+  write(dir / "from", "new");
+  write(dir / "file", "precious");
+  EXPECT_TRUE(make_dirs(dir / "draft", 0700));
+  EXPECT_TRUE(make_dirs(dir / "folder", 0700));
+  for (const char* from : {"from", "draft"}) {
+    for (const char* to : {"file", "folder"}) {
+      EXPECT_FALSE(give_new_name(dir / from, dir / to)) << from << " " << to;
+      EXPECT_EQ(errno, EEXIST);
+    }
+    const std::string to = std::string(from) + "-moved";
+    EXPECT_TRUE(give_new_name(dir / from, dir / to));
+    EXPECT_FALSE(exists(dir / from));
+    EXPECT_TRUE(exists(dir / to));
+  }
+  pretend_missing(KernelCall::RenameAt2, false);
+  EXPECT_EQ(content(dir / "file"), "precious");
+  EXPECT_EQ(content(dir / "from-moved"), "new");
 }
 
 // Whoever may write to the folder, too, puts a link where the draft will be.
