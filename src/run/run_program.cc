@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "os/clock.h"
 #include "os/file.h"
 #include "os/spawn.h"
+#include "os/unnamed_file.h"
 
 namespace pergpu {
 namespace {
@@ -68,8 +68,9 @@ bool await(const os::Spawned& program, const Pipe& out, const Pipe& err, std::in
 }  // namespace
 
 Result<os::UniqueFd> memory_file(std::string_view text) {
-  os::UniqueFd fd(::memfd_create("pergpu", MFD_CLOEXEC));
-  if (!fd) return os_error("memfd_create");
+  Result<os::UniqueFd> made = os::make_unnamed_file();
+  if (!made) return made;
+  os::UniqueFd fd = *std::move(made);
   while (!text.empty()) {
     const ssize_t n = ::write(fd.get(), text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;

@@ -4,7 +4,6 @@
 
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -13,6 +12,7 @@
 #include "os/child.h"
 #include "os/clock.h"
 #include "os/spawn.h"
+#include "os/unnamed_file.h"
 
 namespace pergpu {
 namespace {
@@ -108,7 +108,7 @@ void Undertaker::start(const std::shared_ptr<Burial>& burial) {
   plan.argv.insert(plan.argv.end(), burial->words.begin(), burial->words.end());
   plan.cwd = "/";
   plan.parent_death_signal = SIGKILL;  // the next coordinator decides anew what is to be ended
-  burial->said.reset(::memfd_create("pergpu-end-tree", MFD_CLOEXEC));
+  if (Result<os::UniqueFd> said = os::make_unnamed_file()) burial->said = *std::move(said);
   plan.stdout_fd = burial->said.get();
   os::SpawnResult result = os::spawn(plan);
   if (const auto* failure = std::get_if<os::SpawnFailure>(&result))
