@@ -1,4 +1,4 @@
-// The process is watched by its pidfd, which is opened before it is asked to leave.  Its jobs are
+// The process is watched by a handle, which is opened before it is asked to leave.  Its jobs are
 // gone when it says so in its last line: it does not leave before their process trees have ended.
 #include "cli/stop.h"
 
@@ -86,7 +86,7 @@ class Stop {
     if (!connection && connection.error().kind == ErrorKind::NotFound) return none_runs();
     if (!connection) return fail(connection.error());
     pid_ = connection->peer().pid;
-    Result<os::UniqueFd> process = os::open_pidfd(static_cast<pid_t>(pid_));
+    Result<os::UniqueFd> process = os::open_handle(static_cast<pid_t>(pid_));
     const json request = {{"op", "stop"}, {"kill", options_.kill}, {"wait", true}};
     if (Result<void> sent = connection->send(to_line(request) + "\n"); !sent) {
       return fail(sent.error());

@@ -276,7 +276,7 @@ void MeetingPlace::wake(const std::string& name) {
 bool MeetingPlace::follow(pid_t pid) {
   if (processes_.contains(pid)) return true;
   if (pid <= 0 || processes_.size() >= options_.most_processes) return false;
-  Result<os::UniqueFd> fd = os::open_pidfd(pid);
+  Result<os::UniqueFd> fd = os::open_handle(pid);
   if (!fd) return false;
   const Result<void> watched =
       loop_.watch(fd->get(), EPOLLIN, [this, pid](std::uint32_t) { process_ended(pid); });

@@ -21,6 +21,7 @@
 #include "os/child.h"
 #include "os/file.h"
 #include "os/paths.h"
+#include "os/proc.h"
 
 namespace pergpu::os {
 namespace {
@@ -77,17 +78,17 @@ std::vector<std::string> with_subfolders(const std::string& folder) {
   return out;
 }
 
-/// Those that are still there after each was given a handle: a pid cannot mean another process
-/// then.
+/// Those that are still there after each one's start time was read: a pid cannot mean another
+/// process then.
 void kill_each(const std::vector<std::string>& folders) {
-  std::vector<std::pair<pid_t, UniqueFd>> handles;
+  std::vector<ProcStat> found;
   for (const pid_t pid : processes_in(folders)) {
-    if (Result<UniqueFd> pidfd = open_pidfd(pid)) handles.emplace_back(pid, *std::move(pidfd));
+    if (std::optional<ProcStat> stat = read_stat(pid)) found.push_back(*std::move(stat));
   }
   const std::vector<pid_t> still = processes_in(folders);
-  for (const auto& [pid, pidfd] : handles) {
-    if (std::find(still.begin(), still.end(), pid) != still.end())
-      (void)send_signal(pidfd, SIGKILL);
+  for (const ProcStat& stat : found) {
+    if (std::find(still.begin(), still.end(), stat.pid) != still.end())
+      (void)send_signal(stat.pid, stat.start_ticks, SIGKILL);
   }
 }
 

@@ -1,16 +1,19 @@
-// glibc 2.36 declares <sys/pidfd.h> without extern "C"; this is the one place that includes it.
+// Without pidfds a signal goes to a number, right after its start time was compared: a process that
+// nobody waits for could end, and its number be given away, in between.
 #include "os/child.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <cerrno>
 #include <string>
 
-extern "C" {
-#include <sys/pidfd.h>
-}
+#include "os/end_watch.h"
+#include "os/kernel.h"
+#include "os/proc.h"
+#include "os/system_calls.h"
 
 namespace pergpu::os {
 namespace {
@@ -32,6 +35,14 @@ pid_t wait_quietly(pid_t pid, int* status, int flags, rusage* usage) {
     const pid_t got = ::wait4(pid, status, flags, usage);
     if (got >= 0 || errno != EINTR) return got;
   }
+}
+
+/// Also a zombie is there, as for a pidfd.
+Result<void> kill_if_there(const WatchedProcess& process, int signal) {
+  const std::optional<ProcStat> stat = read_stat(process.pid);
+  const bool is_there = stat && stat->start_ticks == process.start_ticks;
+  if (is_there && ::kill(process.pid, signal) == 0) return {};
+  return os_error("send signal " + std::to_string(signal), is_there ? errno : ESRCH);
 }
 
 }  // namespace
@@ -66,19 +77,44 @@ Result<Reaped> wait_for(pid_t pid) {
 }
 
 Result<UniqueFd> open_pidfd(pid_t pid) {
-  UniqueFd fd(::pidfd_open(pid, 0));  // close-on-exec by definition
+  UniqueFd fd(call::pidfd_open(pid));  // close-on-exec by definition
   if (!fd) return os_error("pidfd_open of process " + std::to_string(pid));
   return fd;
 }
 
-Result<void> send_signal(const UniqueFd& pidfd, int signal) {
-  if (::pidfd_send_signal(pidfd.get(), signal, nullptr, 0) < 0)
-    return os_error("send signal " + std::to_string(signal));
-  return {};
+Result<UniqueFd> open_handle(pid_t pid) {
+  if (kernel_has_pidfds()) return open_pidfd(pid);
+  const std::optional<ProcStat> stat = read_stat(pid);
+  if (!stat) return os_error("look for process " + std::to_string(pid), ESRCH);
+  Result<EndWatch> watch = EndWatch::make();
+  if (!watch) return std::move(watch).error();
+  return (*std::move(watch)).begin({.pid = pid, .start_ticks = stat->start_ticks});
 }
 
-bool has_ended(const UniqueFd& pidfd) {
-  pollfd p = {.fd = pidfd.get(), .events = POLLIN, .revents = 0};
+Result<void> send_signal(const UniqueFd& handle, int signal) {
+  if (kernel_has_pidfds()) {
+    if (call::pidfd_send_signal(handle.get(), signal) == 0) return {};
+    return os_error("send signal " + std::to_string(signal));
+  }
+  const std::optional<WatchedProcess> process = watched_by(handle.get());
+  if (!process) return os_error("send signal " + std::to_string(signal), ESRCH);
+  return kill_if_there(*process, signal);
+}
+
+Result<void> send_signal(pid_t pid, std::uint64_t start_ticks, int signal) {
+  if (!kernel_has_pidfds()) return kill_if_there({.pid = pid, .start_ticks = start_ticks}, signal);
+  const Result<UniqueFd> pidfd = open_pidfd(pid);
+  if (!pidfd) return pidfd.error();
+  if (!is_alive(pid, start_ticks)) return os_error("send signal " + std::to_string(signal), ESRCH);
+  return send_signal(*pidfd, signal);
+}
+
+bool has_ended(const UniqueFd& handle) {
+  if (!kernel_has_pidfds()) {
+    if (const std::optional<WatchedProcess> process = watched_by(handle.get()))
+      return has_ended(*process);
+  }
+  pollfd p = {.fd = handle.get(), .events = POLLIN, .revents = 0};
   return ::poll(&p, 1, 0) > 0;
 }
 

@@ -1,7 +1,9 @@
 // Processes that were started: how they ended, and handles that cannot hit a stranger.
 //
-// A wait status is decoded here and nowhere else; the rest of pergpu sees ExitStatus.  A pidfd
-// keeps naming the same process after its pid was given to another one.
+// A wait status is decoded here and nowhere else; the rest of pergpu sees ExitStatus.  A handle
+// keeps naming the same process after its pid was given to another one: a pidfd, or where the
+// kernel has none what stands in for it (os/end_watch.h).  Both become readable when the process
+// has ended.
 #pragma once
 
 #include <sys/types.h>
@@ -51,10 +53,14 @@ std::optional<Reaped> reap(pid_t pid);
 Result<Reaped> wait_for(pid_t pid);
 
 /// ErrorKind::NotFound when no such process exists.
+Result<UniqueFd> open_handle(pid_t pid);
+/// The same, but an error with os_errno ENOSYS or EPERM where the kernel has no pidfds.
 Result<UniqueFd> open_pidfd(pid_t pid);
 /// ErrorKind::NotFound when the process has been reaped; never reaches another one.
-Result<void> send_signal(const UniqueFd& pidfd, int signal);
-/// True when the process behind `pidfd` has ended (a zombie has).
-bool has_ended(const UniqueFd& pidfd);
+Result<void> send_signal(const UniqueFd& handle, int signal);
+/// To the process of this start time, without a handle: ErrorKind::NotFound when it has ended.
+Result<void> send_signal(pid_t pid, std::uint64_t start_ticks, int signal);
+/// True when the process behind `handle` has ended (a zombie has).
+bool has_ended(const UniqueFd& handle);
 
 }  // namespace pergpu::os

@@ -1,7 +1,8 @@
 // Why plain kill() is right below a keeper: a direct child's pid stays taken until the keeper reaps
 // it, and the walk goes top-down, so a deeper child's parent is stopped, hence cannot reap it,
 // before that child is signalled.  In a tree without a keeper nothing holds the pids: there every
-// signal goes through a pidfd whose process was compared with the start time that was found.
+// signal goes through a pidfd whose process was compared with the start time that was found (where
+// the kernel has none: to the number, right after that).
 #include "os/process_tree.h"
 
 #include <signal.h>
@@ -52,9 +53,7 @@ TreeMember member_of(ProcStat stat) {
 
 /// Signals exactly the process that was found.
 void signal_member(const TreeMember& member, int signal) {
-  const Result<UniqueFd> pidfd = open_pidfd(member.pid);
-  if (!pidfd) return;
-  if (is_alive(member.pid, member.start_ticks)) (void)send_signal(*pidfd, signal);
+  (void)send_signal(member.pid, member.start_ticks, signal);
 }
 
 using Snapshot = std::unordered_map<pid_t, ProcStat>;

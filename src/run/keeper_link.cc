@@ -156,7 +156,7 @@ void KeeperLink::know(std::int32_t pid, std::uint64_t start_ticks) {
   if (pidfd_) return;
   pid_ = pid;
   start_ticks_ = start_ticks;
-  Result<os::UniqueFd> pidfd = os::open_pidfd(pid);
+  Result<os::UniqueFd> pidfd = os::open_handle(pid);
   if (pidfd && os::is_alive(pid, start_ticks)) watch_end(*std::move(pidfd));
 }
 

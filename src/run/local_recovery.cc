@@ -297,13 +297,12 @@ bool LocalEngine::is_hidden(KeeperId id) {
   const auto it = hidden_.find(id);
   if (it == hidden_.end()) return false;
   const LivingKeeper& process = it->second.process;
-  const Result<os::UniqueFd> pidfd = os::open_pidfd(process.pid);
   if (!os::is_alive(process.pid, process.start_ticks)) {
     hidden_.erase(it);
     return false;
   }
   const std::int64_t end = it->second.since_ns + kPatience * config_.answer_ns;
-  if (pidfd && clock_.now().boot_ns >= end) (void)os::send_signal(*pidfd, SIGKILL);
+  if (clock_.now().boot_ns >= end) (void)os::send_signal(process.pid, process.start_ticks, SIGKILL);
   return true;
 }
 

@@ -25,9 +25,8 @@ bool is_stopped(pid_t pid) {
 }
 
 bool let_go_on(pid_t pid) {
-  if (!is_stopped(pid)) return false;
-  const Result<os::UniqueFd> process = os::open_pidfd(pid);
-  return process && os::send_signal(*process, SIGCONT);
+  const std::optional<os::ProcStat> stat = os::read_stat(pid);
+  return stat && stat->state == 'T' && os::send_signal(pid, stat->start_ticks, SIGCONT);
 }
 
 }  // namespace
