@@ -94,6 +94,7 @@ os::SpawnPlan spawn_plan_of(const Start& start, int log_fd, const std::vector<os
   int as = first_lease_fd(leases.size() + folder_locks.size());
   for (const os::UniqueFd& lease : leases) plan.fds.push_back({.fd = lease.get(), .as = as++});
   for (const os::UniqueFd& lock : folder_locks) plan.fds.push_back({.fd = lock.get(), .as = as++});
+  plan.is_watched = false;  // the keeper waits for it
   if (group != nullptr) {
     plan.group_fd = group->born_in();
     plan.join_fds = group->join_fds();

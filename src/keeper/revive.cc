@@ -66,6 +66,7 @@ void start_coordinator(const std::string& pergpu, const std::string& home,
   plan.cwd = "/";
   plan.new_session = true;
   plan.sibling = true;
+  plan.is_watched = false;
   plan.umask = 077;
   plan.oom_score_adj = 0;
   (void)os::spawn(plan);  // a failure is tried again when the next revival is due

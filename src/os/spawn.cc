@@ -5,7 +5,6 @@
 #include "os/spawn.h"
 
 #include <fcntl.h>
-#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -18,10 +17,9 @@
 #include <memory>
 
 #include "os/child.h"
-
-#ifndef CLOSE_RANGE_CLOEXEC
-#define CLOSE_RANGE_CLOEXEC 4U
-#endif
+#include "os/end_watch.h"
+#include "os/kernel.h"
+#include "os/system_calls.h"
 
 // The child runs on memory that the sanitizers believe to be the parent's.
 #define PERGPU_IN_CHILD __attribute__((no_sanitize("address", "thread", "undefined")))
@@ -80,6 +78,7 @@ struct ChildPlan {
   pid_t parent_pid = 0;
   const int* join_fds = nullptr;
   std::size_t join_count = 0;
+  bool has_close_range = true;
 
   bool joined_all = true;
   Phase failed = Phase::None;
@@ -154,10 +153,45 @@ PERGPU_IN_CHILD void set_attributes(const ChildPlan& plan) {
   }
 }
 
+/// A line of getdents64().
+struct FolderEntry {
+  std::uint64_t inode = 0;
+  std::int64_t offset = 0;
+  unsigned short bytes = 0;
+  unsigned char type = 0;
+  char name[1] = {};
+};
+
+/// Descriptors from 3 on, one by one: what close_range() does at once.
+PERGPU_IN_CHILD bool close_each_at_exec() {
+  const long folder =
+      ::syscall(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (folder < 0) return false;
+  alignas(FolderEntry) char block[4096];
+  long size = 0;
+  while ((size = ::syscall(SYS_getdents64, folder, block, sizeof block)) > 0) {
+    for (long at = 0; at < size;) {
+      const auto* entry = reinterpret_cast<const FolderEntry*>(block + at);
+      at += entry->bytes;
+      int fd = 0;
+      for (const char* digit = entry->name; *digit >= '0' && *digit <= '9'; ++digit)
+        fd = fd * 10 + (*digit - '0');
+      if (fd >= 3) ::syscall(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
+    }
+  }
+  ::syscall(SYS_close, folder);
+  return size == 0;
+}
+
+PERGPU_IN_CHILD bool close_all_at_exec(bool has_close_range) {
+  if (!has_close_range) return close_each_at_exec();
+  return ::syscall(call::kCloseRange, 3U, ~0U, call::kCloseRangeCloexec) == 0;
+}
+
 /// Puts each descriptor in its place.  All are first copied above every target, so that no target
 /// overwrites a source that is still needed.
 PERGPU_IN_CHILD void place_fds(ChildPlan& plan) {
-  if (::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) < 0) fail(plan, Phase::Fds);
+  if (!close_all_at_exec(plan.has_close_range)) fail(plan, Phase::Fds);
   for (std::size_t i = 0; i < plan.fd_count; ++i) {
     const long copy = ::syscall(SYS_fcntl, plan.fds[i].fd, F_DUPFD_CLOEXEC, plan.first_free_fd);
     if (copy < 0) fail(plan, Phase::Fds, i);
@@ -220,16 +254,12 @@ PERGPU_IN_CHILD int child_main(void* argument) {
   exec_first(plan);
 }
 
-#ifndef CLONE_INTO_CGROUP
-#define CLONE_INTO_CGROUP 0x200000000ULL
-#endif
-
 /// clone3(), which the C library does not offer: the child calls child_main(plan) on its own stack
 /// and never returns.  -1 and errno as usual; ENOSYS where this processor's calls are not known
 /// here.
-long clone_into_group(clone_args& args, ChildPlan& plan) {
+long clone_into_group(call::CloneArguments& args, ChildPlan& plan) {
 #if defined(__x86_64__)
-  long result = SYS_clone3;
+  long result = call::kClone3;
   register void* argument asm("r8") = &plan;
   register int (*function)(void*) asm("r9") = child_main;
   asm volatile(
@@ -247,7 +277,7 @@ long clone_into_group(clone_args& args, ChildPlan& plan) {
 #elif defined(__aarch64__)
   register long result asm("x0") = reinterpret_cast<long>(&args);
   register long size asm("x1") = sizeof args;
-  register long number asm("x8") = SYS_clone3;
+  register long number asm("x8") = call::kClone3;
   register void* argument asm("x9") = &plan;
   register int (*function)(void*) asm("x10") = child_main;
   asm volatile(
@@ -270,6 +300,33 @@ long clone_into_group(clone_args& args, ChildPlan& plan) {
   errno = static_cast<int>(-result);
   return -1;
 }
+
+/// A handle of the child, by the kernel or by what stands in for it.
+class Handle {
+ public:
+  explicit Handle(bool is_wanted) : is_wanted_(is_wanted), by_kernel_(kernel_has_pidfds()) {}
+
+  /// False: errno; nothing may be started.
+  bool prepare() {
+    if (by_kernel_ || !is_wanted_) return true;
+    Result<EndWatch> watch = EndWatch::make();
+    if (!watch) errno = watch.error().os_errno;
+    if (watch) watch_ = *std::move(watch);
+    return watch_.has_value();
+  }
+  int clone_flag() const { return by_kernel_ ? call::kClonePidfd : 0; }
+  int* pidfd() { return &pidfd_; }
+  UniqueFd take(pid_t pid) {
+    if (watch_) return (*std::move(watch_)).begin(pid);
+    return UniqueFd(pidfd_);
+  }
+
+ private:
+  bool is_wanted_;
+  bool by_kernel_;
+  int pidfd_ = -1;
+  std::optional<EndWatch> watch_ = std::nullopt;
+};
 
 /// Null-terminated array of pointers into `texts`.
 std::vector<const char*> pointers(const std::vector<std::string>& texts) {
@@ -421,8 +478,18 @@ SpawnResult spawn(const SpawnPlan& plan) {
   child.parent_death_signal = plan.parent_death_signal;
   child.parent_pid = ::getpid();
 
-  child.join_fds = plan.join_fds.data();
-  child.join_count = plan.join_fds.size();
+  std::vector<int> join_fds = plan.join_fds;
+  UniqueFd group;  // where nobody can be born in it
+  const bool joins_group = plan.group_fd >= 0 && !kernel_has(KernelCall::CloneIntoGroup);
+  if (joins_group) {
+    group.reset(::openat(plan.group_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC));
+    if (group) join_fds.push_back(group.get());
+  }
+  child.join_fds = join_fds.data();
+  child.join_count = join_fds.size();
+  child.has_close_range = kernel_has(KernelCall::CloseRange);
+  Handle handle(plan.is_watched);
+  if (!handle.prepare()) return SpawnFailure{"clone", errno, plan.argv[0]};
 
   const CoreFilter filter(plan.attributes);
   const std::unique_ptr<char[]> stack(new char[kChildStackBytes]);
@@ -432,15 +499,14 @@ SpawnResult spawn(const SpawnPlan& plan) {
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  int pidfd = -1;
   const int flags =
-      CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD | (plan.sibling ? CLONE_PARENT : 0);
+      CLONE_VM | CLONE_VFORK | handle.clone_flag() | SIGCHLD | (plan.sibling ? CLONE_PARENT : 0);
   pid_t pid = -1;
-  bool is_grouped = true;
-  if (plan.group_fd >= 0) {
-    clone_args args = {};
-    args.flags = static_cast<std::uint64_t>(flags & ~SIGCHLD) | CLONE_INTO_CGROUP;
-    args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
+  bool is_grouped = !joins_group || group;
+  if (plan.group_fd >= 0 && !joins_group) {
+    call::CloneArguments args;
+    args.flags = static_cast<std::uint64_t>(flags & ~SIGCHLD) | call::kCloneIntoCgroup;
+    args.pidfd = reinterpret_cast<std::uintptr_t>(handle.pidfd());
     args.exit_signal = plan.sibling ? 0 : SIGCHLD;
     args.stack = reinterpret_cast<std::uintptr_t>(stack.get());
     args.stack_size = top - args.stack;
@@ -448,16 +514,17 @@ SpawnResult spawn(const SpawnPlan& plan) {
     pid = static_cast<pid_t>(clone_into_group(args, child));
     is_grouped = pid >= 0;
   }
-  // Without the group where that is not possible: an old kernel, a filter, a group that is gone.
-  if (pid < 0) pid = ::__clone(child_main, reinterpret_cast<void*>(top), flags, &child, &pidfd);
+  // Without the group where that is not possible: one that is gone.
+  if (pid < 0)
+    pid = ::__clone(child_main, reinterpret_cast<void*>(top), flags, &child, handle.pidfd());
   const int clone_error = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 
   if (pid < 0) return SpawnFailure{"clone", clone_error, plan.argv[0]};
-  UniqueFd handle(pidfd);
+  UniqueFd pidfd = handle.take(pid);
   if (child.failed == Phase::None)
     return Spawned{
-        .pid = pid, .pidfd = std::move(handle), .is_grouped = is_grouped && child.joined_all};
+        .pid = pid, .pidfd = std::move(pidfd), .is_grouped = is_grouped && child.joined_all};
   if (!plan.sibling) (void)wait_for(pid);
   return describe(plan, child);
 }

@@ -38,6 +38,7 @@ struct SpawnPlan {
   bool new_session = false;
   bool sibling =
       false;  // child of the caller's parent: the caller can neither wait for nor adopt it
+  bool is_watched = true;       // false: nobody asks for Spawned::pidfd, and it may be missing
   int parent_death_signal = 0;  // for helpers that must not outlive the thread that starts them
   std::optional<mode_t> umask = std::nullopt;
   std::optional<int> oom_score_adj = std::nullopt;  // best effort
@@ -46,13 +47,13 @@ struct SpawnPlan {
   /// Best effort.  Its limits and oom_score_adj are not looked at: `limits`, `oom_score_adj`.
   std::optional<ProcessAttributes> attributes = std::nullopt;
   // Control groups (os/cgroup.h), best effort; all borrowed.
-  int group_fd = -1;               // a folder of cgroup v2: the child is born in it
+  int group_fd = -1;               // a folder of cgroup v2: the child is born in it, or joins it
   std::vector<int> join_fds = {};  // cgroup.procs files: the child joins these before its exec
 };
 
 struct Spawned {
   pid_t pid = 0;
-  UniqueFd pidfd = {};
+  UniqueFd pidfd = {};      // a handle of os/child.h
   bool is_grouped = false;  // it is in every group that the plan asked for
 };
 
