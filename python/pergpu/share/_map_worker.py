@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import array
 import ctypes
+import errno
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import weakref
 from collections import deque
@@ -54,6 +56,18 @@ class Died(Exception):
         self.pid, self.signal, self.status = pid, signal, status
 
 
+def _unnamed_file() -> int:
+    """In memory; a Python that was built for an old C library can't."""
+    if hasattr(os, "memfd_create"):
+        try:
+            return os.memfd_create("pergpu:map")
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.EPERM):
+                raise
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
 class Worker:
     """One process, from its start to end()."""
 
@@ -68,7 +82,7 @@ class Worker:
         self._life = -1  # end of a pipe: the kernel kills the worker when nobody has it any more
         _workers.add(self)
         self.pid = 0
-        begin = os.memfd_create("pergpu:map")
+        begin = _unnamed_file()
         try:
             with open(begin, "wb", closefd=False) as file:
                 file.write(given.begin)
