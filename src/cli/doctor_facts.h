@@ -16,6 +16,7 @@
 #include "gpu/inventory.h"
 #include "gpu/lease.h"
 #include "os/cgroup_site.h"
+#include "os/kernel.h"
 #include "os/login.h"
 #include "os/space.h"
 #include "view/segments.h"
@@ -86,6 +87,7 @@ struct DoctorFacts {
 
   // The machine.
   std::string kernel = {};  // "6.1.0-13-amd64"
+  std::vector<os::KernelCall> missing_calls = {};
   bool in_container = false;
   bool has_systemd = false;
   bool has_user_manager = false;

@@ -171,6 +171,7 @@ void gather_home(DoctorFacts& facts) {
 
 void gather_machine(DoctorFacts& facts) {
   facts.kernel = small_file("/proc/sys/kernel/osrelease");
+  facts.missing_calls = os::missing_kernel_calls();
   facts.in_container = gpu::in_pid_namespace() || os::exists(root() + "/.dockerenv") ||
                        os::exists(root() + "/run/.containerenv");
   const Machine machine = read_machine();

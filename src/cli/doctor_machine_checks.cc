@@ -314,23 +314,55 @@ std::array<int, 2> kernel_version(std::string_view text) {
   return parts;
 }
 
+using KernelVersion = std::array<int, 2>;
+constexpr KernelVersion kOldestKernel = {4, 18};
+
+/// Another call stands in for each of them; where that is weaker it's told.
+Findings missing_calls(const DoctorFacts& facts, const KernelVersion& version) {
+  Findings findings;
+  std::string others;
+  for (const os::KernelCall missing : facts.missing_calls) {
+    const os::KernelCallFacts call = os::facts_of(missing);
+    const bool is_forbidden = version >= kernel_version(call.since);
+    std::string name = is_forbidden ? fmt::format("{} (forbidden by a filter)", call.name)
+                                    : fmt::format("{} (Linux {})", call.name, call.since);
+    if (call.without.empty()) {
+      others += (others.empty() ? "" : ", ") + std::move(name);
+      continue;
+    }
+    const bool is_lost = missing == os::KernelCall::MemfdCreate;
+    findings.push_back({.state = is_lost ? State::Warning : State::Note,
+                        .what = "no kernel call " + std::move(name),
+                        .why = std::string(call.without),
+                        .mend = is_forbidden ? "allow it in the container's seccomp profile" : ""});
+  }
+  if (!others.empty()) {
+    findings.push_back({.state = State::Note,
+                        .what = "no kernel call " + std::move(others),
+                        .why = "others are used instead, and everything is as with a newer kernel",
+                        .mend = ""});
+  }
+  return findings;
+}
+
 Findings kernel(const DoctorFacts& facts) {
-  const std::array<int, 2> version = kernel_version(facts.kernel);
   constexpr const char* kWhy =
       "pergpu starts, ends and follows processes by calls of newer kernels";
+  const KernelVersion version = kernel_version(facts.kernel);
+  Findings findings = missing_calls(facts, version);
+  view::Finding& first = *findings.insert(findings.begin(), view::Finding{.why = kWhy});
+  first.what = "Linux " + facts.kernel;
   if (version[0] == 0) {
-    return {{.state = State::Unknown,
-             .what = "the kernel does not tell its version",
-             .why = kWhy,
-             .mend = "uname -r"}};
+    first.state = State::Unknown;
+    first.what = "the kernel does not tell its version";
+    first.mend = "uname -r";
+  } else if (version < kOldestKernel) {
+    first.state = State::Warning;
+    first.what += ": older than 4.18";
+    first.why = "pergpu isn't tested with kernels this old";
+    first.mend = "install a newer kernel, then reboot";
   }
-  if (version < std::array<int, 2>{5, 11}) {
-    return {{.state = State::Problem,
-             .what = fmt::format("Linux {}: older than 5.11", facts.kernel),
-             .why = "no job can be started: close_range with CLOSE_RANGE_CLOEXEC is missing",
-             .mend = "install a newer kernel, then reboot"}};
-  }
-  return {{.state = State::Ok, .what = "Linux " + facts.kernel, .why = kWhy}};
+  return findings;
 }
 
 constexpr Check kChecks[] = {

@@ -357,14 +357,33 @@ TEST(DoctorClock, WrongUnkeptOrSlow) {
   EXPECT_TRUE(is(facts, "clock", State::Problem, "before pergpu was written", "set-ntp"));
 }
 
-TEST(DoctorKernel, OneThatIsTooOldIsAProblem) {
+TEST(DoctorKernel, OneThatIsTooOldIsToMend) {
   DoctorFacts facts = good_machine();
-  facts.kernel = "5.10.0-28-amd64";
-  EXPECT_TRUE(is(facts, "kernel", State::Problem, "older than 5.11"));
-  facts.kernel = "5.11.0";
-  EXPECT_TRUE(is(facts, "kernel", State::Ok, "5.11.0"));
+  facts.kernel = "4.15.0-213-generic";
+  EXPECT_TRUE(is(facts, "kernel", State::Warning, "older than 4.18"));
+  facts.kernel = "4.18.0-553.el8";
+  EXPECT_TRUE(is(facts, "kernel", State::Ok, "4.18.0"));
   facts.kernel = "";
   EXPECT_TRUE(is(facts, "kernel", State::Unknown, "does not tell"));
+}
+
+TEST(DoctorKernel, CallsThatAreMissingAreNamedWithWhatIsWeaker) {
+  DoctorFacts facts = good_machine();
+  facts.kernel = "4.18.0-553.el8";
+  facts.missing_calls = {os::KernelCall::PidfdOpen, os::KernelCall::OpenAt2,
+                         os::KernelCall::CloseRange, os::KernelCall::FutexWaitv};
+  EXPECT_TRUE(is(facts, "kernel", State::Note, "pidfd_open (Linux 5.3)"));
+  EXPECT_TRUE(is(facts, "kernel", State::Note, "futex_waitv (Linux 5.16)"));
+  EXPECT_TRUE(is(facts, "kernel", State::Note,
+                 "openat2 (Linux 5.6), close_range with CLOSE_RANGE_CLOEXEC (Linux 5.11)"));
+  for (const view::Finding& finding : of(facts, "kernel")) EXPECT_FALSE(finding.why.empty());
+}
+
+TEST(DoctorKernel, CallThatAFilterForbidsIsToldApart) {
+  DoctorFacts facts = good_machine();
+  facts.missing_calls = {os::KernelCall::PidfdOpen, os::KernelCall::MemfdCreate};
+  EXPECT_TRUE(is(facts, "kernel", State::Note, "pidfd_open (forbidden by a filter)", "seccomp"));
+  EXPECT_TRUE(is(facts, "kernel", State::Warning, "memfd_create (forbidden", "seccomp"));
 }
 
 TEST(DoctorCgroups, AreToMendWhereAUserManagerCanGiveThem) {
