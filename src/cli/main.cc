@@ -42,7 +42,8 @@ int run_program(std::vector<std::string> words) {
   }
 
   CLI::App program("pergpu: many training jobs, one machine, one GPU each", "pergpu");
-  program.set_version_flag("--version", "pergpu " PERGPU_VERSION);
+  program.set_version_flag(
+      "--version", "pergpu " PERGPU_VERSION " (commit " PERGPU_COMMIT ", " PERGPU_TARGET ")");
   program.require_subcommand(1);
   program.footer("Example:\n  pergpu run thirteen.toml\n`pergpu COMMAND --help` has one for each.");
   for (const auto add :

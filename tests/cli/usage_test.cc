@@ -99,10 +99,16 @@ TEST_F(CommandLine, EveryCommandHasHelpWithAnExample) {
   EXPECT_EQ(program.out.find("probe"), std::string::npos);
 }
 
-TEST_F(CommandLine, VersionGoesToStdout) {
+TEST_F(CommandLine, VersionCommitAndTargetGoToStdout) {
   Program program(scratch_, {"--version"});
   EXPECT_EQ(program.wait(), 0);
-  EXPECT_EQ(program.out, std::string("pergpu ") + PERGPU_VERSION + "\n");
+  const std::string begin = std::string("pergpu ") + PERGPU_VERSION + " (commit ";
+  EXPECT_TRUE(program.out.starts_with(begin)) << program.out;
+  const std::size_t comma = program.out.find(", ");
+  ASSERT_NE(comma, std::string::npos) << program.out;
+  EXPECT_GT(comma, begin.size());
+  EXPECT_NE(program.out.find("-linux", comma), std::string::npos) << program.out;
+  EXPECT_TRUE(program.out.ends_with(")\n")) << program.out;
 }
 
 TEST_F(CommandLine, EmitStartsNothingAndADryRunNoJob) {

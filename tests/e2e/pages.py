@@ -26,6 +26,7 @@ STATE = "/data/alice/.local/state/pergpu/5b2f"  # and PERGPU_HOME
 FILE = re.compile(r"(?:#|//) ([\w./-]+\.\w+)\n")
 WITHOUT_TERMINAL = re.compile(r"\d\d:\d\d:\d\d (\d+ \S+/|\S+: )")
 VARIES = [
+    (re.compile(r"\(commit [\w-]+, [\w.-]+\)"), "(commit <commit>, <target>)"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z?"), "<instant>"),
     (re.compile(r"\b(\d+d)?(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b|\b(\d+d)?(\d+h)?\d+m\b"), "<time>"),
     (re.compile(r"\b(lane|gpu)\d+"), "<lane>"),

@@ -1,7 +1,14 @@
-"""What the build does where something that it needs is missing."""
+"""What the build does where something that it needs is missing, and what it says of itself."""
 import pathlib
 import subprocess
 
+FACTS = """
+cmake_minimum_required(VERSION 3.25)
+project(facts LANGUAGES NONE)
+include({root}/cmake/build-facts.cmake)
+get_source_file_property(facts src/cli/main.cc COMPILE_DEFINITIONS)
+message(STATUS "facts: ${{facts}}")
+"""
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -21,3 +28,27 @@ def test_a_build_without_the_page_needs_no_npm(tmp_path):
     done = embed_page(tmp_path / "page.cc", "OFF", env={"PATH": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     assert "none" in (tmp_path / "page.cc").read_text()
+
+
+def build_facts(folder, *options):
+    folder.mkdir(exist_ok=True)
+    (folder / "CMakeLists.txt").write_text(FACTS.format(root=ROOT))
+    command = ["/usr/bin/cmake", "-S", folder, "-B", folder / "build", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return next(line for line in done.stdout.splitlines() if "facts: " in line)
+
+
+def test_a_build_says_which_commit_it_is_of(tmp_path):
+    def git(*words):
+        names = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        return subprocess.run(["git", *names, *words], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "first")
+    commit = git("rev-parse", "--short=12", "HEAD").strip()
+    assert f'PERGPU_COMMIT="{commit}"' in build_facts(tmp_path)
+    # An archive, although it lies in a repository.
+    assert 'PERGPU_COMMIT="unknown"' in build_facts(tmp_path / "archive")
+    given = build_facts(tmp_path / "archive", "-DPERGPU_COMMIT=abc", "-DPERGPU_TARGET=x86_64-linux-gnu.2.17")
+    assert 'PERGPU_COMMIT="abc"' in given and 'PERGPU_TARGET="x86_64-linux-gnu.2.17"' in given
