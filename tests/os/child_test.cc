@@ -62,12 +62,12 @@ TEST(Child, SignalAfterTheReapReachesNobody) {
   EXPECT_EQ(sent.error().kind, ErrorKind::NotFound);
 }
 
-TEST(Child, PidfdOfNobodyIsNotFound) {
+TEST(Child, HandleOfNobodyIsNotFound) {
   const Spawned child = start("exit 0");
   ASSERT_TRUE(wait_for(child.pid));
-  const Result<UniqueFd> pidfd = open_pidfd(child.pid);
-  ASSERT_FALSE(pidfd);
-  EXPECT_EQ(pidfd.error().kind, ErrorKind::NotFound);
+  const Result<UniqueFd> handle = open_handle(child.pid);
+  ASSERT_FALSE(handle);
+  EXPECT_EQ(handle.error().kind, ErrorKind::NotFound);
 }
 
 }  // namespace
