@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "os/free_memory.h"
+#include "os/kernel.h"
 #include "os/system_calls.h"
 
 namespace pergpu::share {
@@ -45,6 +46,12 @@ int reserve(int fd, std::uint64_t size) {
 
 Result<os::UniqueFd> make(const std::string& name, std::uint64_t size, unsigned flags) {
   os::UniqueFd fd(os::call::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
+  if (!fd && !os::kernel_has(os::KernelCall::MemfdCreate)) {
+    return Error{ErrorKind::Unavailable, errno,
+                 "make " + words(size) +
+                     ": the kernel has no memfd_create (Linux 3.17), or a filter forbids it; "
+                     "without it no memory can be shared"};
+  }
   if (!fd) return os_error("make " + words(size));
   if (int failed = reserve(fd.get(), size); failed != 0) {
     Error error = os_error("reserve " + words(size), failed);
