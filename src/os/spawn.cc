@@ -27,7 +27,11 @@
 // The C library's clone() under the name that ThreadSanitizer does not replace: its replacement
 // takes the call for a fork and notes in the shared memory that threads must not be started any
 // more.
+#if defined(__GLIBC__)
 extern "C" int __clone(int (*function)(void*), void* stack, int flags, void* argument, ...);
+#else
+#define __clone clone
+#endif
 
 namespace pergpu::os {
 namespace {
