@@ -2,10 +2,10 @@
 // for: nothing is fetched from elsewhere, framed, guessed, or told to other sites.
 #include "serve/http.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -93,6 +93,20 @@ std::string_view found(const std::map<std::string, std::string>& map, const std:
   return at == map.end() ? std::string_view() : std::string_view(at->second);
 }
 
+/// In the words of HTTP, whatever the language of this process.
+std::string date_of(std::int64_t now_s) {
+  constexpr std::array kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  constexpr std::array kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                  "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  const std::time_t seconds = now_s;
+  std::tm now = {};
+  ::gmtime_r(&seconds, &now);
+  return fmt::format("{}, {:02} {} {} {:02}:{:02}:{:02} GMT",
+                     kDays[static_cast<std::size_t>(now.tm_wday)], now.tm_mday,
+                     kMonths[static_cast<std::size_t>(now.tm_mon)], now.tm_year + 1900, now.tm_hour,
+                     now.tm_min, now.tm_sec);
+}
+
 }  // namespace
 
 std::string_view HttpRequest::field(const std::string& name) const { return found(fields, name); }
@@ -113,9 +127,8 @@ HttpResponse error_response(int status, std::string_view words) {
 
 std::string head_of(const HttpResponse& response, std::int64_t length, bool keep_alive,
                     std::int64_t now_s) {
-  std::string head =
-      fmt::format("HTTP/1.1 {} {}\r\nDate: {:%a, %d %b %Y %H:%M:%S} GMT\r\n", response.status,
-                  reason_of(response.status), fmt::gmtime(static_cast<std::time_t>(now_s)));
+  std::string head = fmt::format("HTTP/1.1 {} {}\r\nDate: {}\r\n", response.status,
+                                 reason_of(response.status), date_of(now_s));
   if (!response.type.empty()) head += fmt::format("Content-Type: {}\r\n", response.type);
   if (length >= 0) head += fmt::format("Content-Length: {}\r\n", length);
   head += keep_alive ? "Connection: keep-alive\r\n" : "Connection: close\r\n";
