@@ -164,13 +164,12 @@ TEST_F(OldKernel, GroupThatIsGoneIsTold) {
 TEST_F(OldKernel, TreeOfADeadKeeperIsEnded) {
   ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0, 0, 0), 0);
   SpawnPlan plan = shell("sleep 1000 & sleep 1000");
-  plan.env.push_back(std::string(kMarkerName) + "=/home/of/a/test/1");
+  plan.env.push_back(std::string(kMarkerName) + "=/nowhere/1");
   plan.new_session = true;
   const Spawned child = start(plan);
   const std::optional<ProcStat> stat = read_stat(child.pid);
   ASSERT_TRUE(stat);
-  const TreeMarks marks{
-      .pid = child.pid, .start_ticks = stat->start_ticks, .marker = "/home/of/a/test/1"};
+  const TreeMarks marks{.pid = child.pid, .start_ticks = stat->start_ticks, .marker = "/nowhere/1"};
   const std::int64_t end = boot_now_ns() + 30'000'000'000;
   while (!kill_tree(marks).empty() && boot_now_ns() < end) {
     while (reap_any().child) {
