@@ -148,7 +148,7 @@ class _Queued:
             reader, at = self._read_to.get(path, (Reader(), 0))
             try:
                 file = _payload.open_ours(path)
-            except _payload.NotOurs as error:
+            except (OSError, _payload.NotOurs) as error:
                 warnings.warn(str(error), RuntimeWarning, stacklevel=2)
                 continue
             with file:

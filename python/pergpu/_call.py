@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 if TYPE_CHECKING or __package__:
-    from . import _main_module, _payload
+    from . import _main_module, _payload, _private
 else:
     import _main_module
     import _payload
+    import _private
 
 
 def main() -> None:
-    call = _payload.Payload(sys.argv[1])
+    at = _private.open_private(os.path.dirname(sys.argv[1]))
+    call = _payload.Payload(sys.argv[1], at)
     sys.path[:] = call.head["path"]
     sys.argv[:] = call.head["argv"]
     set_environment(call.head)
@@ -33,6 +35,7 @@ def main() -> None:
         head["loading"] = True
         _main_module.take_place(call.head["main"])
         function, args, kwargs, initializer = call.load()
+        os.close(at)
         del head["loading"], call
         if initializer is not None:
             head["initializer"] = True
@@ -234,7 +237,7 @@ def _write(folder: str, head: "dict[str, object]", pickled: bytes, buffers: "lis
     try:
         _payload.write(folder + "/result", head, pickled, buffers)
     except FileNotFoundError:  # the function may do with its folder what it likes
-        os.makedirs(folder, exist_ok=True)
+        os.close(_private.open_folder(folder, 0o777))
         _payload.write(folder + "/result", head, pickled, buffers)
 
 

@@ -15,13 +15,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from . import _payload
+from . import _payload, _private
+from ._calls_folder import CallsFolder
 from ._future import ENDED, Future
 from ._held import HeldJobs
 from ._known import exported_of
-from ._large import Large
+from ._large import Large, sync_in
 from ._link import Link
-from ._pool import INTERRUPTED, Pool, calls_folder, cancel, running
+from ._pool import INTERRUPTED, Pool, cancel, running
 from ._program_calls import CommandFailed, ask_json
 
 _AT_ONCE = 2_000  # calls that are handed over together
@@ -33,13 +34,13 @@ HandOver = Callable[[Sequence["dict[str, Any]"]], "dict[str, Any]"]
 class Calls(Pool):
     """Calls that get a process each.  `head`: what _call.py is to know of the one that submits."""
 
-    def __init__(self, head: Callable[[], dict[str, Any]], hand_over: HandOver) -> None:
+    def __init__(self, head: Callable[[], dict[str, Any]], hand_over: HandOver, folder: CallsFolder | None = None) -> None:
         super().__init__()
+        self._folder = folder  # None: no calls come in
         self._head = head
         self._hand_over = hand_over
         self._large = Large()
-        self._folder = ""
-        self._next = 0  # a number that may be free
+        self._next: int | None = None  # a number that may be free; None: nobody has looked
         self._waiting: deque[Future] = deque()
         self._sending: list[Future] = []
         self._jobs: dict[int, Future] = {}  # those that have not ended
@@ -53,13 +54,15 @@ class Calls(Pool):
     # In.
 
     def submit(
-        self, folder: str, what: str, pickled: bytes, buffers: Sequence[memoryview], digest: str | None = None
+        self, what: str, pickled: bytes, buffers: Sequence[memoryview], digest: str | None = None
     ) -> Future:
         """Queues a call.  `folder`: of the sweep; `digest`: by which a later run knows that it's the same.  What check() raises."""
-        number = self._claim_number(folder)
+        assert self._folder is not None
+        at = self._folder.made()
+        number = self._claim_number(at)
         head = self._head() if digest is None else {**self._head(), "digest": digest}
-        placed = self._large.placed(self._folder + "/_calls", buffers)
-        _payload.write(self._file_of(number), head, pickled, placed, durable=False)
+        placed = self._large.placed(self._folder.path, at, buffers)
+        _payload.write(self._file_of(number), head, pickled, placed, durable=False, at=at)
         future = Future(self, number, what)
         try:
             with self._lock:
@@ -94,25 +97,26 @@ class Calls(Pool):
         self._hold()
         running.add(self)
 
-    def _claim_number(self, folder: str) -> int:
+    def _claim_number(self, at: int) -> int:
         """No other process that adds to this sweep gets the same."""
         with self._lock:
-            if not self._folder:
-                taken = [int(name) for name in os.listdir(calls_folder(folder)) if name.isdigit()]
+            if self._next is None:
+                taken = [int(name) for name in os.listdir(at) if name.isdigit()]
                 if not taken and self.tidy is None:  # somebody may have removed the folder of a sweep that pergpu knows
-                    taken = _known_numbers(folder)
+                    assert self._folder is not None
+                    taken = _known_numbers(self._folder.sweep)
                 self._next = max(taken, default=-1) + 1
-                self._folder = folder
             while True:
                 number, self._next = self._next, self._next + 1
                 try:
-                    os.close(os.open(self._file_of(number), os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+                    os.close(_private.open_in(at, str(number), os.O_CREAT | os.O_EXCL))
                     return number
                 except FileExistsError:
                     continue
 
     def _file_of(self, number: int) -> str:
-        return f"{self._folder}/_calls/{number}"
+        assert self._folder is not None
+        return f"{self._folder.path}/{number}"
 
     def resume(self, job: dict[str, Any], what: str) -> Future:
         """A call of an earlier run: it has returned, or it waits or runs.  What check() raises."""
@@ -152,8 +156,11 @@ class Calls(Pool):
             rows = [{"number": one.number, "what": one.what} for one in self._sending]
             try:
                 self._large.sync()
-                for name in (*(f"/_calls/{row['number']}" for row in rows), "/_calls"):
-                    _sync(self._folder + name)
+                assert self._folder is not None
+                at = self._folder.made()
+                for row in rows:
+                    sync_in(at, str(row["number"]))
+                os.fsync(at)
                 self._know(self._hand_over(rows))
             except Exception as error:  # who waits for these calls must not wait for ever
                 self.break_down(str(error) or repr(error), error)
@@ -341,11 +348,3 @@ def _known_numbers(sweep: str) -> list[int]:
     with contextlib.suppress(CommandFailed, OSError):  # who hands over tells
         return [int(job["params"]["number"]) for job in exported_of(sweep) if job["step"] == "call"]
     return []
-
-
-def _sync(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

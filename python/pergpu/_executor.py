@@ -21,6 +21,7 @@ from typing import Any
 
 from . import _holder, _main_module, _payload, _pickling, _pool, _toml, _what
 from ._calls import Calls
+from ._calls_folder import CallsFolder
 from ._environment import Environment
 from ._equal import digest_of_call
 from ._future import Future
@@ -112,7 +113,8 @@ class Executor(concurrent.futures.Executor):
         self.folder = os.path.join(os.path.abspath(out), self.name)
         """Of the sweep: what its calls leave is below it."""
         self._run_main = main == "run"
-        self._jobs = jobs = _Jobs(self.folder, lanes, on, keys, self._initializer, self._run_main)
+        calls = CallsFolder(self.folder)
+        self._jobs = jobs = _Jobs(calls, lanes, on, keys, self._initializer, self._run_main)
         jobs.check()
         if gpus and lanes is None and on == "local":
             _gpus_of_machine()
@@ -130,11 +132,11 @@ class Executor(concurrent.futures.Executor):
         self._calls: Calls | Workers
         if reuse:
             count = max_workers or lanes or max(1, fitting(_gpus_of_machine(), gpus))
-            self._calls = Workers(count, timeout, jobs.write_head, jobs.start_workers)
+            self._calls = Workers(count, timeout, jobs.write_head, jobs.start_workers, calls)
         else:
-            self._calls = Calls(jobs.head, jobs.start_calls)
+            self._calls = Calls(jobs.head, jobs.start_calls, calls)
         self._calls.holder = jobs.holder
-        self._calls.tidy = None if name else Tidy(self.folder, not reuse)
+        self._calls.tidy = None if name else Tidy(calls, not reuse)
         if name:
             keep_of(self.folder)
         self._reuse = reuse
@@ -167,12 +169,12 @@ class Executor(concurrent.futures.Executor):
             del self  # the error knows this frame
             return Future.failed(calls, what, error)
         if isinstance(self._calls, Workers):
-            return self._calls.submit(self.folder, what, pickled, buffers)
+            return self._calls.submit(what, pickled, buffers)
         digest = digest_of_call(fn, args, kwargs, self._jobs.given()) if self._has_name else None
         earlier = self._taken(digest)
         if earlier is not None:
             return self._calls.resume(earlier, what)
-        return self._calls.submit(self.folder, what, pickled, buffers, digest)
+        return self._calls.submit(what, pickled, buffers, digest)
 
     def _taken(self, digest: str | None) -> dict[str, Any] | None:
         """An earlier call that is equal.  What submit() raises."""
@@ -300,13 +302,14 @@ class _Jobs:
     """How calls become jobs.  It does not know the executor, which ends when nobody knows it any more."""
 
     def __init__(
-        self, sweep: str, lanes: int | None, on: str, keys: Mapping[str, Any], initializer: Any, run_main: bool
+        self, calls: CallsFolder, lanes: int | None, on: str, keys: Mapping[str, Any], initializer: Any, run_main: bool
     ) -> None:
-        self.sweep = sweep
+        self.sweep = calls.sweep
         """Its folder."""
+        self.calls = calls
         self._folder = os.getcwd()
         self._is_here = on == "local"
-        self.holder = Holder(sweep + "/_calls") if self._is_here else None
+        self.holder = Holder(calls) if self._is_here else None
         self.environment = Environment(keys, self._is_here)
         self._placed = {"on": on, "lanes": lanes}
         self._options = ["--on", on] if lanes is None else ["--lanes", str(lanes)]
@@ -333,7 +336,7 @@ class _Jobs:
         """From here on no keys change.  BadArgument: calls of this sweep that have not ended have other ones."""
         keys = {"max_workers" if name == "max_parallel" else name: value for name, value in self._keys.items()}
         itself = {"reuse": reuse, "python": sys.executable, "folder": self._folder}
-        self._settings = Settings(self.sweep, {**keys, **self._placed, **itself})
+        self._settings = Settings(self.sweep, {**keys, **self._placed, **itself}, self.calls)
         try:
             self._settings.check()
         except OtherSettings as error:
@@ -373,9 +376,9 @@ class _Jobs:
     def start_calls(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return self._hand_over("call", self._command("_call", "number"), rows)
 
-    def write_head(self, path: str, timeout: float) -> None:
+    def write_head(self, path: str, at: int, timeout: float) -> None:
         pickled, buffers = _pickling.dump(self._initializer, self._run_main)
-        _payload.write(path, {**self.head(), "timeout": timeout}, pickled, buffers)
+        _payload.write(path, {**self.head(), "timeout": timeout}, pickled, buffers, at=at)
 
     def start_workers(self, queue: str, first: int, count: int) -> dict[str, Any]:
         rows = [{"queue": os.path.basename(queue), "number": i} for i in range(first, first + count)]

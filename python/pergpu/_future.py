@@ -14,7 +14,7 @@ from concurrent.futures import BrokenExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol
 
-from . import _payload
+from . import _payload, _private
 from ._program_calls import ask, ask_json
 from ._results_log import Found
 from ._tidy import Tidy
@@ -324,15 +324,18 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
 
 def _text_of(log: str) -> str:
     try:
-        with open(log, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        return _private.read_log(log)
     except FileNotFoundError:
         return ""
 
 
 def last_lines(log: str) -> str:
     """What a process said before its end; a worker, since its last call began."""
-    return "\n".join(_OTHER_CALLS.sub("", _text_of(log)).splitlines()[-_LAST_LINES:])
+    try:
+        text = _text_of(log)
+    except OSError:  # it can't be read, or is another user's
+        text = ""
+    return "\n".join(_OTHER_CALLS.sub("", text).splitlines()[-_LAST_LINES:])
 
 
 def initializer_failed(calls: Backend, found: _payload.Payload | Found) -> None:

@@ -15,6 +15,9 @@ import struct
 import sys
 import threading
 
+from . import _private
+from ._calls_folder import CallsFolder
+
 VARIABLE = "PERGPU_HOLDER"
 _LONGEST_NAME = 100
 _PATIENCE_S = 5.0
@@ -25,9 +28,11 @@ _numbers = itertools.count()
 class Holder:
     """Of one executor.  Nothing happens before start()."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: CallsFolder) -> None:
         """`folder`: for the socket, which is there when it starts."""
-        self.path = f"{folder}/holder-{os.getpid()}-{next(_numbers)}"
+        self._folder = folder
+        self._name = f"holder-{os.getpid()}-{next(_numbers)}"
+        self.path = f"{folder.path}/{self._name}"
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._held: dict[str, int] = {}  # descriptors by the name of the memory
@@ -41,11 +46,7 @@ class Holder:
             return
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            at = os.open(os.path.dirname(self.path), os.O_PATH | os.O_CLOEXEC)
-            try:
-                listening.bind(f"/proc/self/fd/{at}/{os.path.basename(self.path)}")  # however long the path is
-            finally:
-                os.close(at)
+            listening.bind(f"/proc/self/fd/{self._folder.made()}/{self._name}")  # however long the path is
             listening.listen(128)
             self._socket = listening
             thread = threading.Thread(target=self._serve, args=(listening,), name="pergpu-holder", daemon=True)
@@ -68,7 +69,7 @@ class Holder:
         if thread is not None and thread is not threading.current_thread() and not sys.is_finalizing():
             thread.join(_END_S)
         try:
-            os.unlink(self.path)
+            os.unlink(self._name, dir_fd=self._folder.found())
         except OSError:
             pass
         with self._lock:
@@ -93,8 +94,8 @@ class Holder:
     def _take(self, connection: socket.socket) -> None:
         connection.settimeout(_PATIENCE_S)
         name, fds, _, _ = socket.recv_fds(connection, _LONGEST_NAME, 1)
-        peer = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        if not fds and peer[1] == os.getuid():
+        is_ours = _uid_of(connection) == os.getuid()
+        if not fds and is_ours:
             with self._lock:
                 dropped = self._held.pop(name.decode(errors="replace"), None)
             if dropped is not None:
@@ -102,13 +103,19 @@ class Holder:
         for fd in fds:
             unused: int | None = fd
             with self._lock:
-                if name and peer[1] == os.getuid() and not self._closed:
+                if name and is_ours and not self._closed:
                     key = name.decode(errors="replace")
                     unused = self._held.get(key)
                     self._held[key] = fd
             if unused is not None:
                 os.close(unused)
         connection.send(b"y")
+
+
+def _uid_of(connection: socket.socket) -> int:
+    """Of who is at the other end."""
+    uid: int = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+    return uid
 
 
 def hold(name: str, fd: int | None) -> None:
@@ -119,11 +126,13 @@ def hold(name: str, fd: int | None) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
             connection.settimeout(_PATIENCE_S)
-            at = os.open(os.path.dirname(path), os.O_PATH | os.O_CLOEXEC)
+            at = _private.open_folder(os.path.dirname(path))
             try:
                 connection.connect(f"/proc/self/fd/{at}/{os.path.basename(path)}")
             finally:
                 os.close(at)
+            if _uid_of(connection) != os.getuid():
+                return  # another user has put it there
             rights = [] if fd is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
             connection.sendmsg([name.encode()], rights)
             connection.recv(1)

@@ -10,21 +10,24 @@ write into that file.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-import tempfile
 import threading
 import weakref
 from typing import Any
 
+from . import _payload, _private
+from ._calls_folder import CallsFolder
 from ._pickling import Pickled, _Pickler, dump_by
 
 
 class Arrays:
     """Of one loop.  `folder`: where the files go.  max_nbytes or mode is None: arrays go with the tasks."""
 
-    def __init__(self, folder: str, max_nbytes: int | None, mode: str | None) -> None:
-        self._folder = folder
+    def __init__(self, folder: str, calls: CallsFolder | None, max_nbytes: int | None, mode: str | None) -> None:
+        self._folder = os.fspath(folder)
+        self._calls = calls  # in which that folder is; None: it was chosen by the program
         self._max_nbytes = max_nbytes
         self._mode = mode
         self._lock = threading.RLock()  # an array may be collected at any moment
@@ -73,8 +76,14 @@ class Arrays:
     def _write(self, array: Any) -> str:
         import numpy
 
-        os.makedirs(self._folder, exist_ok=True)
-        fd, path = tempfile.mkstemp(".npy", dir=self._folder)
+        if self._calls is not None:
+            self._calls.made()
+        path = f"{self._folder}/{os.getpid()}-{os.urandom(8).hex()}.npy"
+        at = _private.open_folder(self._folder, 0o777 if self._calls is None else 0o700)
+        try:
+            fd = _private.open_in(at, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        finally:
+            os.close(at)
         with open(fd, "wb") as file:
             numpy.save(file, array, allow_pickle=False)
         return path
@@ -86,7 +95,11 @@ class Arrays:
                 self._written[number].users = 0
                 self._forget(number)
         try:
-            os.rmdir(self._folder)
+            above = _private.open_folder(os.path.dirname(self._folder))
+            try:
+                os.rmdir(os.path.basename(self._folder), dir_fd=above)
+            finally:
+                os.close(above)
         except OSError:
             pass  # another loop's are there, or there were none
 
@@ -99,10 +112,8 @@ class _File:
 
 
 def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass
+    with contextlib.suppress(FileNotFoundError):
+        _private.remove(path)
 
 
 class _ArrayPickler(_Pickler):
@@ -123,7 +134,10 @@ class _ArrayPickler(_Pickler):
 def _load(path: str, mode: Any) -> Any:
     import numpy
 
-    return numpy.asarray(numpy.load(path, mmap_mode=mode))
+    with _payload.open_ours(path) as file:
+        mapped = numpy.load(f"/proc/self/fd/{file.fileno()}", mmap_mode=mode)
+    mapped.filename = path  # by which others are told of it
+    return numpy.asarray(mapped)
 
 
 # Arrays that are mapped from a file: numpy.memmap, and views of one.

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from . import _private
 from ._program_calls import CommandFailed, ask, ask_json
 
 SWEEP_ID = "sweep_id"  # in the file of the settings
@@ -65,7 +66,7 @@ def _in_folder(sweep: str, ask_for: Callable[..., list[Job]]) -> list[Job]:
 
 def _sweep_id(sweep: str) -> int | None:
     try:
-        with open(settings_file(sweep), encoding="utf-8") as file:
+        with open(_private.open_record(settings_file(sweep)), encoding="utf-8") as file:
             known = json.load(file)[SWEEP_ID]
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from . import _private
 from ._table import put_of_job
 
 _PAUSE_S = 0.25
@@ -151,7 +152,7 @@ class _Writer:
 
     def _append(self, path: str) -> None:
         try:
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+            fd = _private.open_by_path(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
             try:
                 while self._text:
                     count = os.write(fd, self._text)

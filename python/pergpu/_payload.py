@@ -10,6 +10,7 @@ The processes that run calls load this without the rest of the package, before t
 modules: it imports nothing that costs a millisecond.
 """
 
+import errno
 import io
 import marshal
 import os
@@ -18,9 +19,14 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, Union
+    from typing import Any, Optional, Union
 
     Path = Union[str, os.PathLike[str]]
+
+if TYPE_CHECKING or __package__:
+    from . import _private
+else:
+    import _private
 
 MAGIC = b"pergpu payload 1\n"
 ALIGNMENT = 64
@@ -83,7 +89,10 @@ class NotAPayload(ValueError):
     """The file is damaged, or no such file at all."""
 
 
-def write(path: "Path", head: "dict[str, Any]", pickled: bytes, buffers: "Sequence[Union[memoryview, Beside]]" = (), durable: bool = True) -> None:
+def write(
+    path: "Path", head: "dict[str, Any]", pickled: bytes, buffers: "Sequence[Union[memoryview, Beside]]" = (), durable: bool = True,
+    at: "Optional[int]" = None,
+) -> None:  # fmt: skip
     """Puts a file there, whole or not at all; if it is to be `durable`, also when the power fails.
 
     `buffers` are flat, contiguous bytes.  What is in `head` must be of marshal's types.
@@ -93,27 +102,35 @@ def write(path: "Path", head: "dict[str, Any]", pickled: bytes, buffers: "Sequen
     if len(inside) < len(buffers):
         head["beside"] = [(i, one.name, one.size) for i, one in enumerate(buffers) if isinstance(one, Beside)]
     packed = marshal.dumps(head, 4)
-    temporary = f"{os.fspath(path)}.{os.getpid()}.new"
+    if at is None:
+        folder = _private.open_folder(os.path.dirname(path))
+        try:
+            _write_in(folder, path, 0o644, packed, (pickled, *inside), durable)
+        finally:
+            os.close(folder)
+    else:  # the private folder (_private.py) in which it lies
+        _write_in(at, path, 0o600, packed, (pickled, *inside), durable)
+
+
+def _write_in(at: int, path: "Path", mode: int, packed: bytes, parts: "Sequence[Union[bytes, memoryview]]", durable: bool) -> None:
+    """Whatever the umask, nobody else can write to it: it would not be read then."""
+    name = os.path.basename(path)
+    temporary = f"{name}.{os.getpid()}.new"
     try:
-        with io.FileIO(temporary, "x", opener=_open_new) as raw:
+        with io.FileIO(temporary, "x", opener=lambda new, flags: os.open(new, flags, mode, dir_fd=at)) as raw:
             _write_all(raw, b"%s%8d\n%s" % (MAGIC, len(packed), packed))
-            for part in (pickled, *inside):
+            for part in parts:
                 _write_all(raw, bytes(-raw.tell() % ALIGNMENT))
                 _write_all(raw, part)
             if durable:
                 os.fsync(raw.fileno())
-        os.rename(temporary, path)
+        os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=at)
     except BaseException:
         try:
-            os.unlink(temporary)
+            os.unlink(temporary, dir_fd=at)
         except OSError:
             pass
         raise
-
-
-def _open_new(path: str, flags: int) -> int:
-    """Whatever the umask, nobody else can write to it: it would not be read then."""
-    return os.open(path, flags, 0o644)
 
 
 def _write_all(raw: io.FileIO, data: "bytes | memoryview") -> None:
@@ -127,29 +144,48 @@ class NotOurs(NotAPayload):
     """Another user may have written it."""
 
 
-def open_ours(path: "Path") -> io.BufferedReader:
+def open_ours(path: "Path", at: "Optional[int]" = None) -> io.BufferedReader:
     """To read what is unpickled, which runs code.  NotOurs; OSError."""
-    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+    folder = _private.open_folder(os.path.dirname(path)) if at is None else at
     try:
-        check_ours(file.fileno(), path)
+        return open(open_ours_in(folder, path, os.O_RDONLY), "rb")
+    finally:
+        if at is None:
+            os.close(folder)
+
+
+def open_ours_in(at: int, path: "Path", flags: int, mode: int = 0o600) -> int:
+    """A descriptor, in the open folder."""
+    try:
+        fd = _private.open_in(at, path, flags, mode)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        # A link: open it itself, and say so.
+        fd = os.open(os.path.basename(path), os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    try:
+        check_ours(fd, path, at)
     except BaseException:
-        file.close()
+        os.close(fd)
         raise
-    return file
+    return fd
 
 
-def check_ours(fd: int, path: "Path") -> None:
+def check_ours(fd: int, path: "Path", at: int) -> None:
     """NotOurs: others may have written the file, or put it in the place of ours."""
     found = os.fstat(fd)
     others = found.st_mode & 0o022
     is_regular = found.st_mode & 0o170000 == 0o100000
-    if is_regular and not others and found.st_uid in (0, os.geteuid()):
+    is_one = found.st_nlink <= 1
+    if is_regular and is_one and not others and found.st_uid in (0, os.geteuid()):
         return
-    new = _new_beside(path) if is_regular else None
+    new = _private.new_beside(at, os.fspath(path)) if is_regular and is_one else None
     # Some file systems give all files to one user, or one mode.
     if new is not None and found.st_uid in (0, os.geteuid(), new.st_uid) and not others & ~new.st_mode:
         return
     why = f"others can write to it (mode {found.st_mode & 0o7777:04o})" if others else f"it belongs to uid {found.st_uid}"
+    if not is_one:
+        why = "it has other names"
     if not is_regular:
         why = "it's no regular file"
     raise NotOurs(
@@ -158,29 +194,16 @@ def check_ours(fd: int, path: "Path") -> None:
     )
 
 
-def _new_beside(path: "Path") -> "os.stat_result | None":
-    """What a private file looks like in that folder; None: none can be made."""
-    name = f"{os.fspath(path)}.{os.getpid()}.probe"
-    try:
-        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return None
-    try:
-        os.unlink(name)
-        return os.fstat(fd)
-    finally:
-        os.close(fd)
-
-
 class Payload:
     """A file that was opened: the head is read, the rest only when it is asked for.
 
     NotAPayload: it is damaged, or NotOurs.  OSError: it is not there, or cannot be read.
     """
 
-    def __init__(self, path: "Path") -> None:
+    def __init__(self, path: "Path", at: "Optional[int]" = None) -> None:
         self.path = os.fspath(path)
-        with open_ours(path) as file:
+        self._at = at  # the open folder in which it lies: stays open until load(); None: it's opened by its path
+        with open_ours(path, at) as file:
             begin = file.read(len(MAGIC) + 9)
             try:
                 if not begin.startswith(MAGIC):
@@ -197,12 +220,12 @@ class Payload:
     def load(self) -> "Any":
         """The object.  Whatever unpickling it raises."""
         places = self._places()
-        with open_ours(self.path) as file:
+        with open_ours(self.path, self._at) as file:
             file.seek(places[0][0])
             pickled = file.read(self._sizes[0])
             buffers = [_buffer(file, begin, end) for begin, end in places[1:]]
         for i, name, size in self.head.get("beside", ()):
-            with open_ours(os.path.join(os.path.dirname(self.path), name)) as file:
+            with open_ours(os.path.join(os.path.dirname(self.path), name), self._at) as file:
                 buffers.insert(i, _buffer(file, 0, size))
         return load(pickled, buffers)
 

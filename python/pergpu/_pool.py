@@ -59,14 +59,6 @@ class Pool:
             raise RuntimeError("cannot schedule new futures after shutdown")
 
 
-def calls_folder(sweep: str) -> str:
-    """Where arguments and environments of the calls lie: nobody else may read them."""
-    folder = sweep + "/_calls"
-    os.makedirs(folder, exist_ok=True)
-    os.chmod(folder, 0o700)
-    return folder
-
-
 def cancel(jobs: Sequence[int], *words: str) -> list[int]:
     """`pergpu cancel`, with these options; the ids of those that were cancelled."""
     changed: list[int] = []

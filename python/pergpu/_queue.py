@@ -21,14 +21,15 @@ import threading
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, TypeVar
+    from typing import Any, Optional, TypeVar
 
     Method = TypeVar("Method", bound=Callable[..., Any])
 
 if TYPE_CHECKING or __package__:
-    from . import _payload
+    from . import _payload, _private
 else:
     import _payload
+    import _private
 
 FREE = 0
 CANCELLED = (1 << 64) - 1
@@ -60,9 +61,11 @@ def _alone(method: "Method") -> "Method":
 class Queue:
     """Threads may share one, forked processes must not.  OSError: a file cannot be used.  NotOurs: another user may have written it."""
 
-    def __init__(self, folder: str, create: bool = False) -> None:
+    def __init__(self, folder: str, create: bool = False, at: "Optional[int]" = None) -> None:
+        """`at`: the folder, if it's open already (open_private()): it's the queue's from now on."""
         self.folder = folder
         self._lock = threading.Lock()
+        self.at = high(_private.open_private(folder) if at is None else at)
         self._open(os.O_CREAT | os.O_EXCL if create else 0)
         if create:
             os.ftruncate(self._index, _HEADER.size + _FIRST * _ENTRY.size)
@@ -76,9 +79,7 @@ class Queue:
 
     def _opened(self, name: str, flags: int) -> int:
         path = f"{self.folder}/{name}"
-        fd = high(os.open(path, flags, 0o644))
-        _payload.check_ours(fd, path)
-        return fd
+        return high(_payload.open_ours_in(self.at, path, flags))
 
     def _map_index(self) -> None:
         self._map = mmap.mmap(self._index, 0)
@@ -86,13 +87,14 @@ class Queue:
 
     def descriptors(self) -> "list[int]":
         """Of its files."""
-        return [self._index, self._calls]
+        return [self.at, self._index, self._calls]
 
     def reopen(self, lost: "set[int]") -> None:
         """After a function has closed some.  REQUIRES: no other thread uses it."""
         for fd in self.descriptors():
             if fd not in lost:
                 os.close(fd)
+        self.at = high(_private.open_private(self.folder))
         self._open()
 
     @_alone
@@ -105,7 +107,7 @@ class Queue:
         count, first = self._header()
         begin, length = os.lseek(self._calls, 0, os.SEEK_END), len(pickled)  # an append may have been interrupted
         if buffers:
-            _payload.write(f"{self.folder}/call-{count}", {}, pickled, buffers, durable=False)
+            _payload.write(f"{self.folder}/call-{count}", {}, pickled, buffers, durable=False, at=self.at)
             begin = _IN_FILE
         else:
             written = os.write(self._calls, pickled)
@@ -159,7 +161,7 @@ class Queue:
         """A call.  Whatever unpickling it raises."""
         begin, length, _ = self._entry(number)
         if begin == _IN_FILE:
-            return _payload.Payload(f"{self.folder}/call-{number}").load()
+            return _payload.Payload(f"{self.folder}/call-{number}", self.at).load()
         return _payload.load(os.pread(self._calls, length, begin))
 
     def sync(self) -> None:
@@ -172,7 +174,8 @@ class Queue:
         with self._lock:
             os.close(self._index)
             os.close(self._calls)
-            self._index = self._calls = -1
+            os.close(self.at)
+            self.at = self._index = self._calls = -1
 
     def _header(self) -> "tuple[int, int]":
         count, first = _HEADER.unpack_from(self._map, 0)

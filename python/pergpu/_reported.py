@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from . import _private
 from ._job import NotAJob
 from ._table import Slot, folder_of, own_folder, slots_of
 
@@ -219,7 +220,7 @@ def _of_table(folder: str) -> list[Reported]:
 
 def _params(out: str) -> dict[str, Any]:
     try:
-        with open(out + "/config.json", encoding="utf-8") as file:
+        with open(_private.open_record(out + "/config.json"), encoding="utf-8") as file:
             found = json.load(file)
     except (OSError, ValueError):
         return {}
@@ -269,7 +270,7 @@ class _File:
 
     def read(self, path: str) -> None:
         try:
-            with open(path, "rb") as file:
+            with open(_private.open_by_path(path, os.O_RDONLY), "rb") as file:
                 status = os.fstat(file.fileno())
                 which = (status.st_dev, status.st_ino)
                 if which != self._which or status.st_size < self._read:

@@ -14,6 +14,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from . import _private
+from ._calls_folder import CallsFolder
 from ._future import ENDED
 from ._known import SWEEP_ID, jobs_of, settings_file
 
@@ -28,21 +30,22 @@ class OtherSettings(Exception):
 class Settings:
     """`sweep`: its folder.  `values`: JSON's types, by names that the user of an Executor knows."""
 
-    def __init__(self, sweep: str, values: Mapping[str, Any]) -> None:
+    def __init__(self, sweep: str, values: Mapping[str, Any], folder: CallsFolder) -> None:
         self._sweep = sweep
+        self._folder = folder
         self._values = json.loads(json.dumps({name: one for name, one in values.items() if one is not None}, default=str))
 
     def check(self) -> None:
         """OtherSettings: the sweep has calls that these would change."""
         with contextlib.suppress(OSError, ValueError):
-            with open(settings_file(self._sweep), encoding="utf-8") as file:
+            with open(self._opened(self._folder.found(), os.O_RDONLY), encoding="utf-8") as file:
                 known, _ = _read(file.read())
             self._compare(known)
 
     @contextlib.contextmanager
     def agreed(self) -> Iterator[Callable[[int], None]]:
         """Meanwhile nobody else hands over; who does tells the id of the sweep.  OtherSettings, as check()."""
-        with open(settings_file(self._sweep), "a+", encoding="utf-8") as file:
+        with open(self._opened(self._folder.made(), os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+", encoding="utf-8") as file:
 
             def write(sweep_id: int | None) -> None:
                 file.truncate(0)
@@ -58,6 +61,9 @@ class Settings:
                     self._compare(known)
                 write(known_id)
             yield lambda sweep_id: write(sweep_id) if sweep_id != known_id else None
+
+    def _opened(self, at: int, flags: int) -> int:
+        return _private.open_regular(at, settings_file(self._sweep), flags)
 
     def _compare(self, known: Any) -> None:
         if not isinstance(known, dict):

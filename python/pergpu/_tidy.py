@@ -6,10 +6,13 @@ exception that nobody caught they are still there, for attach().  What can be ru
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
-import shutil
 import sys
+
+from . import _private
+from ._calls_folder import CallsFolder
 
 _all: list[Tidy] = []
 
@@ -17,10 +20,10 @@ _all: list[Tidy] = []
 class Tidy:
     """Of one executor."""
 
-    def __init__(self, sweep: str, has_files: bool) -> None:
-        """`sweep`: its folder; `has_files`: each call has a file for its arguments."""
+    def __init__(self, folder: CallsFolder, has_files: bool) -> None:
+        """`has_files`: each call has a file for its arguments."""
         self._has_files = has_files
-        self.folder = sweep + "/_calls"
+        self.folder = folder
         self._paths: set[str] = set()  # of results that were read
         self._returned = itertools.count()  # each step is one for all threads, and costs less than a lock
         self._read = itertools.count()
@@ -34,7 +37,8 @@ class Tidy:
     def returned(self, number: int) -> None:
         next(self._returned)
         if self._has_files:
-            _remove(f"{self.folder}/{number}")
+            with contextlib.suppress(OSError):
+                os.unlink(str(number), dir_fd=self.folder.found())
 
     def read(self, path: str | None) -> None:
         """The result of a call.  None: it's in no file of its own."""
@@ -44,9 +48,10 @@ class Tidy:
 
     def finish(self) -> None:
         for path in self._paths:
-            _remove(path)
+            with contextlib.suppress(OSError):
+                _private.remove(path)
         if next(self._returned) == next(self._read) and not self._is_kept:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.remove()
 
 
 def finish_all() -> None:
@@ -60,17 +65,10 @@ def finish_all() -> None:
 def keep_of(sweep: str) -> None:
     """Another executor adds to the sweep, by its name."""
     for one in _all:
-        if one.folder == sweep + "/_calls":
+        if one.folder.sweep == sweep:
             one.keep()
 
 
 def forget_all() -> None:
     """In a forked child: they are its parent's."""
     _all.clear()
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 if TYPE_CHECKING or __package__:
-    from . import _call, _main_module, _payload, _queue, _results_log
+    from . import _call, _main_module, _payload, _private, _queue, _results_log
 else:
     import _call
     import _main_module
     import _payload
+    import _private
     import _queue
     import _results_log
 
@@ -62,7 +63,7 @@ class Worker:
 
     def run(self) -> None:
         """Until there is nothing to do any more."""
-        head = _payload.Payload(self._folder + "/head")
+        head = _payload.Payload(self._folder + "/head", self._queue.at)
         self._timeout = head.head["timeout"]
         sys.path[:] = head.head["path"]
         sys.argv[:] = head.head["argv"]
@@ -106,7 +107,7 @@ class Worker:
         done: set[int] = set()
         for attempt in range(1, self._attempt):
             try:
-                with open(f"{self._out}/results-{attempt}", "rb") as file:
+                with _payload.open_ours(f"{self._out}/results-{attempt}") as file:
                     done.update(number for number, _ in _results_log.Reader().feed(file.read()))
             except FileNotFoundError:
                 pass
@@ -117,7 +118,7 @@ class Worker:
         import json
 
         try:
-            with open(f"{self._out}/attempt.{self._attempt - 1}.json", "rb") as file:
+            with open(_private.open_record(f"{self._out}/attempt.{self._attempt - 1}.json"), "rb") as file:
                 return json.load(file).get("class")
         except (OSError, ValueError):
             return None
@@ -207,17 +208,17 @@ class Worker:
 
     def _open_results(self) -> int:
         """Of each attempt one: a frame that was cut off would hide what comes behind it."""
-        os.makedirs(self._out, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        path = f"{self._out}/results-{self._attempt}"
-        fd = _queue.high(os.open(path, flags, 0o644))
-        _payload.check_ours(fd, path)
-        return fd
+        out = _private.open_folder(self._out, 0o777)
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+            return _queue.high(_payload.open_ours_in(out, f"{self._out}/results-{self._attempt}", flags, 0o644))
+        finally:
+            os.close(out)
 
     def _keep_results(self) -> None:
         """Makes the folder and the file of results again, if a function has removed them."""
         if os.fstat(self._results).st_nlink:
-            os.makedirs(self._out, exist_ok=True)
+            os.close(_private.open_folder(self._out, 0o777))
             return
         with open(f"/proc/self/fd/{self._results}", "rb") as file:
             until_now = file.read()
@@ -249,18 +250,15 @@ class Worker:
 
     def _connected(self) -> "socket.socket | None":
         """None: the executor is gone."""
-        folder = os.open(self._folder, os.O_PATH | os.O_CLOEXEC)
         executor = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            executor.connect(f"/proc/self/fd/{folder}/socket")  # however long the path is
+            executor.connect(f"/proc/self/fd/{self._queue.at}/socket")  # however long the path is
             executor = socket.socket(fileno=_queue.high(executor.detach()))
             executor.sendall(_results_log.frame(_queue.FREE, {"job": self._job, "attempt": self._attempt}, b""))
             return executor
         except OSError:
             executor.close()
             return None
-        finally:
-            os.close(folder)
 
     def _more(self) -> bool:
         """Whether to look again."""
@@ -341,7 +339,7 @@ class _Streams:
                 self._kept[i] = _queue.high(os.dup(fd))
                 continue
             try:
-                again = os.open(self._paths[i], os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+                again = _private.open_record(self._paths[i], os.O_WRONLY | os.O_APPEND)
             except OSError:
                 again = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
             self._kept[i] = _queue.high(again)

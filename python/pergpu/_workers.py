@@ -16,12 +16,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import _payload
+from . import _private
+from ._calls_folder import CallsFolder
 from ._future import ENDED, Future, initializer_failed, last_lines
 from ._held import HeldJobs
 from ._large import Large
 from ._link import Link
-from ._pool import INTERRUPTED, Pool, calls_folder, cancel, running
+from ._pool import INTERRUPTED, Pool, cancel, running
 from ._program_calls import CommandFailed
 from ._queue import CANCELLED, FREE, Queue
 from ._results_log import Found, Reader
@@ -46,8 +47,9 @@ class Workers(Pool):
     """As Calls (_calls.py), of which it has the methods.  At most `count` workers; a call that takes longer
     than `timeout` seconds ends its worker, 0: it may."""
 
-    def __init__(self, count: int, timeout: float, head: Callable[[str, float], None], start: Start) -> None:
+    def __init__(self, count: int, timeout: float, head: Callable[[str, int, float], None], start: Start, folder: CallsFolder) -> None:
         super().__init__()
+        self._folder = folder
         self._count = count
         self._timeout = timeout
         self._write_head = head
@@ -74,13 +76,13 @@ class Workers(Pool):
 
     # In.
 
-    def submit(self, folder: str, what: str, pickled: bytes, buffers: Sequence[memoryview]) -> Future:
+    def submit(self, what: str, pickled: bytes, buffers: Sequence[memoryview]) -> Future:
         """Queues a call.  `folder`: of the sweep, where the first one makes the queue.  What check() raises."""
         try:
             with self._lock:
                 self.check()
-                queue = self._queue or self._begin(folder)
-                number = queue.append(pickled, self._large.placed(queue.folder, buffers) if buffers else ())
+                queue = self._queue or self._begin()
+                number = queue.append(pickled, self._large.placed(queue.folder, queue.at, buffers) if buffers else ())
                 future = self._futures[number] = Future(self, number, what)
                 short = len(self._jobs) < min(self._count, len(self._futures))
                 if self._idle:
@@ -94,23 +96,26 @@ class Workers(Pool):
             raise
         return future
 
-    def _begin(self, folder: str) -> Queue:
-        calls_folder(folder)
+    def _begin(self) -> Queue:
+        calls = self._folder.made()
         number = 0
         while True:  # no other process that adds to this sweep gets the same
-            path = f"{folder}/_calls/queue-{number}"
             try:
-                os.mkdir(path)
+                os.mkdir(f"queue-{number}", 0o700, dir_fd=calls)
                 break
             except FileExistsError:
                 number += 1
-        self._write_head(path + "/head", float(self._timeout))
-        queue = Queue(path, create=True)
+        path = f"{self._folder.path}/queue-{number}"
+        at = _private.private_in(calls, path)
+        try:
+            self._write_head(path + "/head", at, float(self._timeout))
+        except BaseException:
+            os.close(at)
+            raise
+        queue = Queue(path, create=True, at=at)
         self._selector = selectors.DefaultSelector()
-        at = os.open(path, os.O_PATH | os.O_CLOEXEC)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listening.bind(f"/proc/self/fd/{at}/socket")  # however long the path is
-        os.close(at)
+        listening.bind(f"/proc/self/fd/{queue.at}/socket")  # however long the path is
         listening.listen(128)
         listening.setblocking(False)
         self._listening = listening
@@ -189,7 +194,7 @@ class Workers(Pool):
         for one in (self._listening, *(worker.connection for worker in self._by_job.values())):
             one.close()
         assert self._queue is not None
-        os.unlink(self._queue.folder + "/socket")
+        os.unlink("socket", dir_fd=self._queue.at)
         with self._lock:  # others wake this thread, and append
             self._queue.close()
             os.close(self._wake_in)

@@ -98,8 +98,9 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):
             keys["env"] = {**dict.fromkeys(self.MAX_NUM_THREADS_VARS, str(threads)), **keys.get("env", {})}
         self._executor = Executor(self._width(n_jobs), **keys)
         self._keys.setdefault("name", self._executor.name)
-        folder = more.get("temp_folder") or os.path.join(self._executor.folder, "_calls", "arrays")
-        self._arrays = Arrays(folder, more.get("max_nbytes"), more.get("mmap_mode"))
+        calls = None if more.get("temp_folder") else self._executor._jobs.calls
+        folder = more["temp_folder"] if calls is None else calls.path + "/arrays"
+        self._arrays = Arrays(folder, calls, more.get("max_nbytes"), more.get("mmap_mode"))
         self._aborted = False
         return count
 

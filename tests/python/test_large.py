@@ -5,15 +5,19 @@ import sys
 import pytest
 
 pytest.importorskip("cloudpickle")
-from pergpu import _payload, _pickling  # noqa: E402
+from pergpu import _payload, _pickling, _private  # noqa: E402
 from pergpu._large import LARGE, Large  # noqa: E402
 
 
 def written(large, folder, number, what):
     pickled, buffers = _pickling.dump(what)
-    _payload.write(f"{folder}/{number}", {}, pickled, large.placed(str(folder), buffers), durable=False)
-    large.sync()
-    return _payload.Payload(f"{folder}/{number}").load()
+    at = _private.open_private(folder)
+    try:
+        _payload.write(f"{folder}/{number}", {}, pickled, large.placed(str(folder), at, buffers), durable=False, at=at)
+        large.sync()
+        return _payload.Payload(f"{folder}/{number}", at).load()
+    finally:
+        os.close(at)
 
 
 def sizes(folder):

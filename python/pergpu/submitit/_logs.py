@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from .. import _private
 from .._future import Future
 
 STATES = {
@@ -44,7 +45,6 @@ def log_of(outcome: Mapping[str, Any] | None) -> str | None:
 
 def _read(path: str) -> str | None:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        return _private.read_log(path)
     except FileNotFoundError:
         return None
