@@ -384,34 +384,39 @@ TEST(LeaseFolder, APrivateFolderUnderTheDraftsNameKeepsItsMode) {
   constexpr int kTries = 1000;
   const TempFolder temp;
   const std::string secret = temp / "secret";
-  ASSERT_EQ(::mkdir(secret.c_str(), 0700), 0);
-  std::atomic<int> current{0};
+  const auto mode_of_open = [](const os::UniqueFd& folder) {
+    struct stat found = {};
+    return ::fstat(folder.get(), &found) == 0 ? found.st_mode & 07777 : 0;
+  };
   std::atomic<bool> is_over{false};
+  std::atomic<int> opened{0};
   std::thread neighbor([&] {
     const std::string drafts = fmt::format("{}.new.{}.", temp / "locks", ::getpid());
-    int first = 1;  // of the drafts that may come next; earlier tests made some
-    while (!is_over) {
-      for (int n = first; n < first + 64; ++n) {
-        const std::string draft = drafts + std::to_string(n);
-        if (::renameat2(AT_FDCWD, secret.c_str(), AT_FDCWD, draft.c_str(), RENAME_EXCHANGE) == 0) {
-          ::renameat2(AT_FDCWD, secret.c_str(), AT_FDCWD, draft.c_str(), RENAME_EXCHANGE);
-          first = n;
-        }
-      }
-      first = std::max(first, current.load() - 8);
+    const auto take = [&](int n) {
+      const std::string draft = drafts + std::to_string(n);
+      return ::renameat2(AT_FDCWD, secret.c_str(), AT_FDCWD, draft.c_str(), RENAME_EXCHANGE) == 0;
+    };
+    int before = -1;  // drafts of earlier tests of this process
+    for (int n = 0; !is_over && before < 0; n = n == 4096 ? 0 : n + 1) {
+      if (take(n)) before = n - opened;
     }
+    while (!is_over) (void)take(before + opened);
   });
-  for (int n = 0; n < kTries; ++n) {
-    current = n;
+  mode_t mode = 0700;
+  for (int n = 0; n < kTries && mode == 0700; ++n) {
+    // What the swaps have left under its name goes.
+    ::rmdir(secret.c_str());
+    if (::mkdir(secret.c_str(), 0700) != 0) continue;
+    const os::UniqueFd held(::open(secret.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (mode_of_open(held) != 0700) continue;
+    ++opened;
     (void)LeaseFolder::open_at(temp / "locks");
+    mode = mode_of_open(held);
     ::rmdir((temp / "locks").c_str());
-    struct stat found = {};
-    const bool is_there = ::lstat(secret.c_str(), &found) == 0;  // or it is the draft just now
-    if (is_there && found.st_ino != 0 && (found.st_mode & 07777) == 01777) break;
   }
   is_over = true;
   neighbor.join();
-  EXPECT_EQ(mode_of(secret), 0700);
+  EXPECT_EQ(mode, 0700U);
 }
 
 TEST_F(LeaseTest, FaultNamesFilesThatNobodyCanLock) {
