@@ -92,14 +92,19 @@ def test_what_ended_while_neither_sockets_nor_coordinator_were_there_is_known(ru
     assert home.stamps.count("start") == 2
 
 
-def test_stop_with_kill_ends_jobs_whose_sockets_moved_after_a_stop(runtime):
-    """Between the two a logout removes the run folder, and a login makes it again."""
-    home = runtime
+def left_running(home):
+    """The pid of a job that a stopped coordinator has left."""
     home.close_gate()
     home.submit(ONE)
     home.until_running()
-    job = home.stamps.lines()[0][3]
     home.run("coordinator", "stop")
+    return home.stamps.lines()[0][3]
+
+
+def test_stop_with_kill_ends_jobs_whose_sockets_moved_after_a_stop(runtime):
+    """Between the two a logout removes the run folder, and a login makes it again."""
+    home = runtime
+    job = left_running(home)
     for_good(home)
     wait_until(lambda: glob.glob(home.path + "/pergpu/*/run/k*"), "its keeper's sockets in the home")
     os.remove(home.root + "/rt")
@@ -112,11 +117,7 @@ def test_stop_with_kill_ends_jobs_whose_sockets_moved_after_a_stop(runtime):
 
 def test_stop_with_kill_ends_jobs_whose_sockets_are_nowhere(runtime):
     home = runtime
-    home.close_gate()
-    home.submit(ONE)
-    home.until_running()
-    job = home.stamps.lines()[0][3]
-    home.run("coordinator", "stop")
+    job = left_running(home)
     for folder, _, names in os.walk(home.runtime):
         for name in names:
             os.remove(f"{folder}/{name}")
