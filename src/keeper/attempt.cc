@@ -107,6 +107,18 @@ bool is_untouched_log(const struct stat& st) {
   return S_ISREG(st.st_mode) && st.st_nlink == 1 && st.st_size == 0 && st.st_uid == ::geteuid();
 }
 
+/// To the first free name of log.old.txt, log.old.1.txt, …: a log that lies there is kept.
+void move_aside(const os::HeldName& file) {
+  constexpr int kMostNames = 1000;
+  for (int i = 0; i < kMostNames; ++i) {
+    const std::string name = "log.old" + (i == 0 ? "" : "." + std::to_string(i)) + ".txt";
+    const Result<std::optional<struct stat>> taken = file.folder.look_at(name);
+    if (taken && *taken) continue;
+    (void)file.folder.rename(file.name, name);
+    return;
+  }
+}
+
 /// A run's folder may be writable for a group: what a neighbor has put there under the log's name
 /// (a link, a file of their own, another file of the user's, a FIFO) is not written to.  The log of
 /// the attempt before was moved aside, so this one is a new file.
@@ -128,7 +140,7 @@ Result<os::UniqueFd> open_log(const Start& start) {
       struct stat st = {};
       if (!log && errno == EISDIR) return os_error("open " + start.log_path, EISDIR);
       if (!log || ::fstat(log.get(), &st) < 0 || !is_untouched_log(st)) {
-        (void)file->folder.rename(file->name, "log.old.txt");
+        move_aside(*file);
         continue;
       }
     }

@@ -178,9 +178,23 @@ TEST_F(KeeperAttempt, TheLogIsANewFileWhateverANeighborPutsThereMeanwhile) {
     EXPECT_EQ(slurp(start.log_path), "said\n");
     EXPECT_EQ(slurp(victim), "mine");
     struct stat st = {};
-    ASSERT_EQ(::lstat(start.log_path.c_str(), &st), 0);
-    EXPECT_EQ(st.st_uid, ::geteuid());
+    EXPECT_TRUE(::lstat(start.log_path.c_str(), &st) == 0 && st.st_uid == ::geteuid());
   }
+}
+
+TEST_F(KeeperAttempt, WhatIsMovedAsideReplacesNoEarlierLog) {
+  start_keeper();
+  Client client = connect();
+  std::filesystem::create_directory(out());
+  spill(out() + "/log.old.txt", "of an earlier job");
+  Start start = shell(1, "echo said");
+  start.log_path = out() + "/trap";
+  spill(start.log_path, "planted");
+  client.send(start);
+  client.expect<Started>();
+  EXPECT_EQ(client.expect<Exited>().exit_code, 0);
+  EXPECT_EQ(slurp(out() + "/log.old.txt"), "of an earlier job");
+  EXPECT_EQ(slurp(out() + "/log.old.1.txt"), "planted");
 }
 
 TEST_F(KeeperAttempt, FolderThatCannotBeMadeIsAFailedMkdir) {
