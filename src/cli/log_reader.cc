@@ -34,7 +34,7 @@ std::string bytes_before(int fd, std::int64_t offset) {
   return bytes;
 }
 
-/// Somebody wants the program to end; the loop has yet to hear of it.
+/// A signal that asks the program to end is pending.
 bool is_asked_to_end() {
   sigset_t pending;
   if (::sigpending(&pending) != 0) return false;

@@ -36,8 +36,8 @@ class LogReader {
   /// Gives out what is left of the file so far, then follows `path` from `offset`.  A file that
   /// was read under another name is taken up where it was left.
   void follow(const std::string& path, std::int64_t offset = 0);
-  /// Gives out everything that has been written by now; stops early when a signal waits for the
-  /// loop, for an hour's output must not keep Ctrl-C waiting.
+  /// Gives out everything that has been written by now; returns early when a signal asks the
+  /// program to end.
   void drain();
 
  private:
