@@ -29,11 +29,11 @@ constexpr int kMostLinks = 40;  // as the kernel
 constexpr int kTries = 16;
 
 /// Without a single link; -1: it can't be opened so, or the kernel can't.
-int open_linkless(const std::string& path) {
+int open_linkless(const std::string& path, int from = AT_FDCWD) {
   if (!kernel_has(KernelCall::OpenAt2)) return -1;
   const call::OpenHow how = {
       .flags = static_cast<std::uint64_t>(kFolder), .mode = 0, .resolve = call::kResolveNoSymlinks};
-  return call::openat2(AT_FDCWD, path.c_str(), how);
+  return call::openat2(from, path.c_str(), how);
 }
 
 bool is_group_of_ours(gid_t group) {
@@ -52,20 +52,38 @@ bool loses_group_by_chmod(int folder) {
   return (st.st_mode & S_ISGID) != 0 && !is_group_of_ours(st.st_gid);
 }
 
-/// False: errno; EEXIST or a swapped name (ENOENT, ENOTDIR, ELOOP) is to be looked at again.
-bool make_folder(int parent, const std::string& name, mode_t mode) {
+bool is_empty(int folder) {
+  UniqueFd itself(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Result<std::vector<std::string>> names = list_open_dir(std::move(itself), ".");
+  return names && names->empty();
+}
+
+struct MadeFolder {
+  bool is_there = false;  // false: errno; EEXIST or a swapped name (ENOENT, ENOTDIR, ELOOP) is to
+                          // be looked at again
+  UniqueFd fd = {};       // the folder that was made; none: it can't be told which one that is
+};
+
+MadeFolder make_folder(int parent, const std::string& name, mode_t mode) {
   const bool keeps_mode = loses_group_by_chmod(parent);
   const mode_t bits = mode & 0777;
-  if (::mkdirat(parent, name.c_str(), keeps_mode ? bits : bits | S_ISVTX) < 0) return false;
-  if (keeps_mode) return true;
-  const UniqueFd made(
-      ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (::mkdirat(parent, name.c_str(), keeps_mode ? bits : bits | S_ISVTX) < 0) return {};
+  UniqueFd made(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat st = {};
-  if (!made && errno == EACCES) return true;  // the process's umask keeps even us out
-  if (!made || ::fstat(made.get(), &st) < 0) return false;
+  // EACCES: the process's umask keeps even us out.
+  if (!made && (errno == EACCES || keeps_mode)) return {.is_there = true};
+  if (!made || ::fstat(made.get(), &st) < 0) return {};
+  const bool is_ours = st.st_uid == ::geteuid();
+  if (keeps_mode) return {true, is_ours ? std::move(made) : UniqueFd()};
   // Another folder that has been given its name, or a file system that keeps no such bits.
-  if (st.st_uid != ::geteuid() || (st.st_mode & S_ISVTX) == 0) return true;
-  return ::fchmod(made.get(), (st.st_mode & (S_ISUID | S_ISGID)) | (mode & 07777)) == 0;
+  if ((st.st_mode & S_ISVTX) == 0) return {.is_there = true};
+  if (!is_ours) {
+    // Root's folders on a file server belong to another user there.  Nobody gains a right by this.
+    if (is_empty(made.get())) (void)::fchmod(made.get(), st.st_mode & 07777 & ~S_ISVTX);
+    return {.is_there = true};
+  }
+  if (::fchmod(made.get(), (st.st_mode & (S_ISUID | S_ISGID)) | (mode & 07777)) < 0) return {};
+  return {true, std::move(made)};
 }
 
 bool may_follow(uid_t owner) { return owner == 0 || owner == ::geteuid(); }
@@ -75,6 +93,21 @@ Error foreign_link(const std::string& link, uid_t owner) {
           link + " is a link that belongs to uid " + std::to_string(owner) +
               "; links of other users aren't followed.  Remove it, or name the folder that it "
               "leads to"};
+}
+
+Error shared_link(const std::string& link) {
+  return {ErrorKind::Denied, ELOOP,
+          link +
+              " is a link in a folder that other users can write to, so they may have put it "
+              "there; it isn't followed.  Replace it by a folder, or let no other user write "
+              "to the folders above it (chmod go-w)"};
+}
+
+/// True also if that can't be told.
+bool is_shared(int folder) {
+  struct stat st = {};
+  if (::fstat(folder, &st) < 0) return true;
+  return !may_follow(st.st_uid) || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
 Result<std::string> target_of(int link, const std::string& path) {
@@ -88,6 +121,9 @@ Result<std::string> target_of(int link, const std::string& path) {
 class Walk {
  public:
   Walk(Links links, std::optional<mode_t> make) : links_(links), make_(make) {}
+
+  /// The last folder that was entered is one that this walk made.
+  bool is_new() const { return is_new_; }
 
   /// From `fd` on, whose path is `at`.
   Result<UniqueFd> run(UniqueFd fd, std::string at, const std::string& path) {
@@ -122,13 +158,11 @@ class Walk {
     const std::string path = at_ + "/" + name;
     for (int i = 0; i < kTries; ++i) {
       UniqueFd next(::openat(fd_.get(), name.c_str(), kFolder | O_NOFOLLOW));
-      if (next) {
-        fd_ = std::move(next);
-        at_ = path;
-        return {};
-      }
+      if (next) return go_to(std::move(next), path, false);
       if (errno == ENOENT && make_) {
-        if (make_folder(fd_.get(), name, *make_) || errno == EEXIST) continue;
+        MadeFolder made = make_folder(fd_.get(), name, *make_);
+        if (made.fd) return go_to(std::move(made.fd), path, true);
+        if (made.is_there || errno == EEXIST) continue;
         if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) continue;
         return os_error("mkdir " + path);
       }
@@ -143,8 +177,18 @@ class Walk {
     return os_error((make_ ? "mkdir " : "open folder ") + path, make_ ? EAGAIN : ENOENT);
   }
 
+  Result<void> go_to(UniqueFd folder, const std::string& path, bool is_new) {
+    if (links_ == Links::OursUntilShared) was_shared_ = was_shared_ || is_shared(fd_.get());
+    fd_ = std::move(folder);
+    at_ = path;
+    is_new_ = is_new;
+    return {};
+  }
+
   Result<void> follow(int link, uid_t owner, const std::string& path) {
-    if (links_ == Links::OursOnly && !may_follow(owner)) return foreign_link(path, owner);
+    if (links_ != Links::Anyones && !may_follow(owner)) return foreign_link(path, owner);
+    was_shared_ = was_shared_ || is_shared(fd_.get());
+    if (links_ == Links::OursUntilShared && was_shared_) return shared_link(path);
     if (++followed_ > kMostLinks) return os_error("open folder " + path, ELOOP);
     const Result<std::string> target = target_of(link, path);
     if (!target) return target.error();
@@ -157,6 +201,8 @@ class Walk {
   std::string at_;                 // where fd_ is, for messages
   std::vector<std::string> rest_;  // names to enter, the next one last
   int followed_ = 0;
+  bool is_new_ = false;
+  bool was_shared_ = false;  // others can write to a folder that it came through
 };
 
 Result<UniqueFd> open_path(const std::string& path, Links links) {
@@ -165,18 +211,41 @@ Result<UniqueFd> open_path(const std::string& path, Links links) {
   return Walk(links, std::nullopt).run({}, {}, path);
 }
 
-Result<UniqueFd> make_path(const std::string& path, mode_t mode, Links links) {
+struct MadePath {
+  UniqueFd fd = {};
+  bool is_new = false;
+};
+Result<MadePath> finish(Walk walk, UniqueFd from, std::string at, const std::string& path) {
+  Result<UniqueFd> fd = walk.run(std::move(from), std::move(at), path);
+  if (!fd) return std::move(fd).error();
+  return MadePath{.fd = *std::move(fd), .is_new = walk.is_new()};
+}
+
+Result<MadePath> make_path(const std::string& path, mode_t mode, Links links) {
   UniqueFd fd(links == Links::Anyones ? ::open(path.c_str(), kFolder) : open_linkless(path));
-  if (fd) return fd;
+  if (fd) return MadePath{.fd = std::move(fd)};
   const int why = errno;
   const std::string parent = parent_of(path);
   const std::string name = name_of(path);
   const bool is_below = why == ENOENT && parent != "." && parent != path && !name.empty() &&
                         name != "." && name != "..";
-  if (!is_below) return Walk(links, mode).run({}, {}, path);
-  Result<UniqueFd> above = make_path(parent, mode, links);
+  if (!is_below) return finish(Walk(links, mode), {}, {}, path);
+  Result<MadePath> above = make_path(parent, mode, links);
   if (!above) return above;
-  return Walk(links, mode).run(*std::move(above), parent == "/" ? std::string() : parent, name);
+  return finish(Walk(links, mode), std::move(above->fd), parent == "/" ? std::string() : parent,
+                name);
+}
+
+/// `path`: relative to the open folder `from`, which lies at `at`.
+Result<UniqueFd> walk_from(int from, const std::string& at, const std::string& path,
+                           std::optional<mode_t> make) {
+  const std::vector<std::string> names = names_in(path);
+  if (names.empty() || path.starts_with('/') || std::ranges::find(names, "..") != names.end())
+    return Error{ErrorKind::Invalid, EINVAL, "open folder " + at + "/" + path};
+  if (UniqueFd fd(open_linkless(path, from)); fd) return fd;
+  UniqueFd base(::openat(from, ".", kFolder));
+  if (!base) return os_error("open folder " + at);
+  return Walk(Links::OursUntilShared, make).run(std::move(base), at, path);
 }
 
 Result<void> write_all(int fd, std::string_view content, const std::string& path) {
@@ -213,9 +282,15 @@ Result<HeldFolder> HeldFolder::open(const std::string& path, Links links) {
 }
 
 Result<HeldFolder> HeldFolder::make(const std::string& path, mode_t mode, Links links) {
-  Result<UniqueFd> fd = make_path(path, mode, links);
-  if (!fd) return std::move(fd).error();
-  return HeldFolder(*std::move(fd), path);
+  Result<MadePath> made = make_path(path, mode, links);
+  if (!made) return std::move(made).error();
+  return HeldFolder(std::move(made->fd), path);
+}
+
+Result<FoundFolder> HeldFolder::find_or_make(const std::string& path, mode_t mode) {
+  Result<MadePath> made = make_path(path, mode, Links::OursOnly);
+  if (!made) return std::move(made).error();
+  return FoundFolder{.folder = HeldFolder(std::move(made->fd), path), .is_new = made->is_new};
 }
 
 std::string HeldFolder::path_of(std::string_view name) const {
@@ -247,6 +322,18 @@ Result<HeldFolder> HeldFolder::open_folder(const std::string& name) const {
   UniqueFd fd(::openat(fd_.get(), name.c_str(), kFolder | O_NOFOLLOW));
   if (!fd) return os_error("open folder " + path_of(name));
   return HeldFolder(std::move(fd), path_of(name));
+}
+
+Result<HeldFolder> HeldFolder::open_below(const std::string& path) const {
+  Result<UniqueFd> fd = walk_from(fd_.get(), path_, path, std::nullopt);
+  if (!fd) return std::move(fd).error();
+  return HeldFolder(*std::move(fd), path_of(path));
+}
+
+Result<HeldFolder> HeldFolder::make_below(const std::string& path, mode_t mode) const {
+  Result<UniqueFd> fd = walk_from(fd_.get(), path_, path, mode);
+  if (!fd) return std::move(fd).error();
+  return HeldFolder(*std::move(fd), path_of(path));
 }
 
 Result<void> HeldFolder::write_new_file(const std::string& name, std::string_view content,
@@ -331,9 +418,27 @@ Result<HeldName> walk_to(const std::string& path) {
   return HeldName{.folder = *std::move(folder), .name = name_of(path)};
 }
 
+Result<HeldName> walk_below(const std::string& root, const std::string& path) {
+  const std::string folder = parent_of(path);
+  if (!folder.starts_with(root + "/"))
+    return Error{ErrorKind::Invalid, EINVAL, path + " isn't below " + root};
+  const Result<HeldFolder> base = HeldFolder::open(root);
+  if (!base) return base.error();
+  Result<HeldFolder> held = base->open_below(folder.substr(root.size() + 1));
+  if (!held) return std::move(held).error();
+  return HeldName{.folder = *std::move(held), .name = name_of(path)};
+}
+
 Result<void> write_walked(const std::string& path, std::string_view content, mode_t mode,
                           bool durable) {
   const Result<HeldName> file = walk_to(path);
+  if (!file) return file.error();
+  return file->folder.write_file_atomic(file->name, content, mode, durable);
+}
+
+Result<void> write_below(const std::string& root, const std::string& path, std::string_view content,
+                         mode_t mode, bool durable) {
+  const Result<HeldName> file = walk_below(root, path);
   if (!file) return file.error();
   return file->folder.write_file_atomic(file->name, content, mode, durable);
 }

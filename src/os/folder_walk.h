@@ -4,7 +4,8 @@
 // opened in the one above it, once, and what follows is done in the open folder (openat, mkdirat,
 // renameat, fchmod).  Symlinks on the way are followed only if this user or root owns them, much as
 // by the kernel's protected_symlinks: another user's may lead to files that only this user can
-// reach.
+// reach.  Others can also move a link of this user, so open_below() and make_below() follow none
+// where others can write.
 //
 // Thread: every function may be called on any thread.
 #pragma once
@@ -26,9 +27,12 @@
 namespace pergpu::os {
 
 enum class Links : std::uint8_t {
-  OursOnly,  // of this user and of root
-  Anyones,   // where nobody else can write
+  OursOnly,         // of this user and of root
+  OursUntilShared,  // the same, as long as no folder on the way can be written to by others
+  Anyones,          // where nobody else can write
 };
+
+struct FoundFolder;
 
 /// A folder that is held open: it stays the same one, whatever its name leads to by now.
 class HeldFolder {
@@ -38,6 +42,8 @@ class HeldFolder {
   /// Makes what is missing of the path; new folders get `mode` (set-group-id is inherited).
   static Result<HeldFolder> make(const std::string& path, mode_t mode,
                                  Links links = Links::OursOnly);
+  /// As make(), and tells whether the last folder of the path was there.
+  static Result<FoundFolder> find_or_make(const std::string& path, mode_t mode);
 
   /// For the …at() calls only (O_PATH).
   int fd() const { return fd_.get(); }
@@ -54,6 +60,12 @@ class HeldFolder {
   Result<std::vector<std::string>> names() const;
   /// A folder in it; a link is refused, whoever owns it.
   Result<HeldFolder> open_folder(const std::string& name) const;
+  /// `path`: relative, without "..".  Links of this user and of root are followed only as long as
+  /// no other user can write to a folder from this one on down: others may have moved them there.
+  /// is_foreign_link(error) for a link that isn't followed.
+  Result<HeldFolder> open_below(const std::string& path) const;
+  /// The same, and makes what is missing; new folders get `mode`.
+  Result<HeldFolder> make_below(const std::string& path, mode_t mode) const;
   /// As write_new_file() and write_file_atomic() of os/file.h.
   Result<void> write_new_file(const std::string& name, std::string_view content, mode_t mode) const;
   Result<void> write_file_atomic(const std::string& name, std::string_view content, mode_t mode,
@@ -71,6 +83,13 @@ class HeldFolder {
   std::string path_;
 };
 
+/// What HeldFolder::find_or_make() returns.
+struct FoundFolder {
+  HeldFolder folder;
+  bool is_new = false;  // made by this call, and not another one that was given its name since
+};
+
+/// The error is a link that isn't followed; its message is a whole sentence.
 bool is_foreign_link(const Error& error);
 
 /// A file by its folder and its name there.
@@ -84,8 +103,14 @@ Result<HeldName> walk_to(const std::string& path);
 /// through a link that was planted meanwhile.
 Result<HeldName> walk_through(const std::string& path);
 
+/// The same of a path below `root`: what is below it is walked by HeldFolder::open_below().
+Result<HeldName> walk_below(const std::string& root, const std::string& path);
+
 /// write_file_atomic() into a folder that others may write to.
 Result<void> write_walked(const std::string& path, std::string_view content, mode_t mode,
                           bool durable);
+/// The same by walk_below().
+Result<void> write_below(const std::string& root, const std::string& path, std::string_view content,
+                         mode_t mode, bool durable);
 
 }  // namespace pergpu::os

@@ -93,6 +93,80 @@ TEST(HeldFolder, IsMadeWithItsModeWhateverTheUmask) {
       << below.error().message;
 }
 
+struct HeldFolderBelow : ::testing::Test {
+  TempDir dir;
+  Result<HeldFolder> root = Error{};
+
+  void SetUp() override {
+    ASSERT_TRUE(make_dirs(dir / "root/a/b", 0755));
+    ASSERT_TRUE(make_dirs(dir / "away/b", 0755));
+    ASSERT_EQ(::symlink("../away", (dir / "root/link").c_str()), 0);
+    ASSERT_EQ(::symlink((dir / "away").c_str(), (dir / "root/a/link").c_str()), 0);
+    ASSERT_EQ(::symlink("root", (dir / "way").c_str()), 0);
+    root = HeldFolder::open(dir / "way");
+    ASSERT_TRUE(root);
+  }
+  void share(const std::string& path, mode_t mode = 0775) const {
+    ASSERT_EQ(::chmod((dir / path).c_str(), mode), 0);
+  }
+};
+
+TEST_F(HeldFolderBelow, LinksAreFollowedWhereNobodyElseCanWrite) {
+  for (const char* path : {"a/b", "link/b", "a/link/b", "a//./b/"}) {
+    EXPECT_TRUE(root->open_below(path)) << path;
+    ASSERT_TRUE(root->make_below(path, 0755)) << path;
+  }
+  ASSERT_TRUE(root->make_below("link/new/run", 0750));
+  EXPECT_EQ(mode_of(dir / "away/new/run"), 0750U);
+  EXPECT_EQ(root->open_below("no").error().kind, ErrorKind::NotFound);
+}
+
+/// Another user can have put them there.
+TEST_F(HeldFolderBelow, LinksAreRefusedFromAFolderOnThatOthersCanWriteTo) {
+  for (const mode_t mode : {0775U, 0757U, 01777U}) {
+    share("root", mode);
+    for (const char* path : {"link", "a/link"}) {
+      const Result<HeldFolder> refused = root->open_below(path);
+      ASSERT_FALSE(refused) << path;
+      EXPECT_TRUE(is_foreign_link(refused.error()));
+      EXPECT_EQ(refused.error().message.find((dir / "way/") + path + " is a link in a folder"), 0U)
+          << refused.error().message;
+      EXPECT_FALSE(root->make_below(std::string(path) + "/new", 0755));
+    }
+    EXPECT_TRUE(root->make_below("a/b/c", 0755)) << "without a link it is no matter";
+  }
+  share("root", 0755);
+  share("root/a");
+  EXPECT_TRUE(root->open_below("link/b"));
+  EXPECT_FALSE(root->open_below("a/link/b"));
+  EXPECT_FALSE(exists(dir / "away/new"));
+}
+
+TEST_F(HeldFolderBelow, NoPathLeadsOutOfIt) {
+  for (const char* path : {"..", "a/../..", "/", "", ".", "a/b/../c"}) {
+    EXPECT_EQ(root->open_below(path).error().kind, ErrorKind::Invalid) << path;
+    EXPECT_EQ(root->make_below(path, 0755).error().kind, ErrorKind::Invalid) << path;
+  }
+}
+
+TEST_F(HeldFolderBelow, FilesAreWrittenOnlyWhereItWalks) {
+  EXPECT_TRUE(write_below(dir / "way", dir / "way/link/b/f", "1", 0644, false));
+  share("root");
+  EXPECT_FALSE(write_below(dir / "way", dir / "way/link/b/f", "2", 0644, false));
+  EXPECT_FALSE(write_below(dir / "way", dir / "away/b/f", "3", 0644, false));
+  EXPECT_EQ(*read_file(dir / "away/b/f", 9), "1");
+}
+
+TEST(HeldFolder, TellsWhetherItMadeTheLastFolder) {
+  const TempDir dir;
+  EXPECT_TRUE(HeldFolder::find_or_make(dir / "a/b", 0755)->is_new);
+  EXPECT_FALSE(HeldFolder::find_or_make(dir / "a/b", 0755)->is_new);
+  EXPECT_FALSE(HeldFolder::find_or_make(dir / "a", 0755)->is_new);
+  ASSERT_EQ(::symlink("c", (dir / "link").c_str()), 0);
+  EXPECT_TRUE(HeldFolder::find_or_make(dir / "link", 0755)->is_new);
+  EXPECT_FALSE(HeldFolder::find_or_make(dir / "link", 0755)->is_new);
+}
+
 TEST(HeldFolder, LinksOfAnotherUserAreNamedNotFollowed) {
   if (!is_root()) GTEST_SKIP() << "needs root, to make a link of another user";
   const TempDir dir;
