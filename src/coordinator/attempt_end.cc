@@ -9,6 +9,7 @@
 #include "coordinator/snapshot.h"
 #include "os/folder_walk.h"
 #include "os/written_file.h"
+#include "run/root_note.h"
 
 namespace pergpu {
 
@@ -39,7 +40,7 @@ void close_record(const std::string& folder, const AttemptRecord& end) {
     record->ended_at = end.ended_at;
     record->state = end.state;
     record->outcome = end.outcome;
-    (void)os::write_walked(path, to_json_text(*record), 0644, false);
+    (void)os::write_below(output_root_of(folder), path, to_json_text(*record), 0644, false);
     return;
   }
 }

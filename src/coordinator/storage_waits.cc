@@ -406,7 +406,8 @@ std::unique_ptr<StorageWaits> Coordinator::make_storage_waits() {
     parts_.aside_for_submits([root = sweep->root, note = root_note(parts_.home, sweep->folder()),
                               found = std::move(found)] {
       // Where nothing lies a start would make another one.
-      const bool is_same = os::exists(root) && os::is_noted_folder(root, note);
+      const Result<os::HeldFolder> held = os::HeldFolder::open(root);
+      const bool is_same = held && os::is_noted_folder(*held, note);
       const StorageWaits::Look seen{.os_errno = is_same ? 0 : ESTALE};
       return [found, seen] { found(seen); };
     });

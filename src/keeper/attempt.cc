@@ -17,6 +17,7 @@
 #include "keeper/outputs.h"
 #include "keeper/signal_ahead.h"
 #include "os/clock.h"
+#include "os/file.h"
 #include "os/folder_lock.h"
 #include "os/folder_walk.h"
 #include "os/proc.h"
@@ -108,13 +109,13 @@ bool is_untouched_log(const struct stat& st) {
 }
 
 /// To the first free name of log.old.txt, log.old.1.txt, …: a log that lies there is kept.
-void move_aside(const os::HeldName& file) {
+void move_aside(const os::HeldFolder& out, const std::string& log) {
   constexpr int kMostNames = 1000;
   for (int i = 0; i < kMostNames; ++i) {
     const std::string name = "log.old" + (i == 0 ? "" : "." + std::to_string(i)) + ".txt";
-    const Result<std::optional<struct stat>> taken = file.folder.look_at(name);
+    const Result<std::optional<struct stat>> taken = out.look_at(name);
     if (taken && *taken) continue;
-    (void)file.folder.rename(file.name, name);
+    (void)out.rename(log, name);
     return;
   }
 }
@@ -122,13 +123,12 @@ void move_aside(const os::HeldName& file) {
 /// A run's folder may be writable for a group: what a neighbor has put there under the log's name
 /// (a link, a file of their own, another file of the user's, a FIFO) is not written to.  The log of
 /// the attempt before was moved aside, so this one is a new file.
-Result<os::UniqueFd> open_log(const Start& start) {
+Result<os::UniqueFd> open_log(const Start& start, const os::HeldFolder& out) {
   constexpr int kTries = 4;  // a neighbor may put one there again
   constexpr int kFlags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK;
-  const Result<os::HeldName> file = os::walk_to(start.log_path);
-  if (!file) return file.error();
-  const int folder = file->folder.fd();
-  const char* name = file->name.c_str();
+  const int folder = out.fd();
+  const std::string log_name = os::name_of(start.log_path);
+  const char* name = log_name.c_str();
   for (int i = 0; i < kTries; ++i) {
     const mode_t before = ::umask(static_cast<mode_t>(start.folder.umask));
     os::UniqueFd log(::openat(folder, name, kFlags | O_CREAT | O_EXCL, 0666));
@@ -140,7 +140,7 @@ Result<os::UniqueFd> open_log(const Start& start) {
       struct stat st = {};
       if (!log && errno == EISDIR) return os_error("open " + start.log_path, EISDIR);
       if (!log || ::fstat(log.get(), &st) < 0 || !is_untouched_log(st)) {
-        move_aside(*file);
+        move_aside(out, log_name);
         continue;
       }
     }
@@ -166,7 +166,8 @@ LogStamp stamp_of_log(const os::UniqueFd& log, const Moment& now) {
 
 }  // namespace
 
-std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::UniqueFd> leases,
+std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, os::HeldFolder out,
+                                                  std::vector<os::UniqueFd> leases,
                                                   const os::Cgroup* group,
                                                   std::vector<os::UniqueFd> folder_locks) {
   const auto failed = [&](std::string phase, int error, std::string object) {
@@ -176,12 +177,14 @@ std::variant<Attempt, SpawnFailed> Attempt::begin(Start plan, std::vector<os::Un
   if (leases.size() != plan.lease_count)
     return failed("lease", EBADF, std::to_string(plan.lease_count) + " descriptors");
 
-  Result<os::UniqueFd> opened = open_log(plan);
-  if (!opened && opened.error().os_errno == ENOENT && !prepare_folder(plan.folder)) {
-    opened = open_log(plan);  // it was removed right now
+  if (os::parent_of(plan.log_path) != plan.folder.out)
+    return failed("open log", EINVAL, plan.log_path);
+
+  Result<os::UniqueFd> opened = open_log(plan, out);
+  if (!opened && opened.error().os_errno == ENOENT) {  // it was removed right now
+    const Result<os::HeldFolder> again = make_folder(plan.folder, plan.root);
+    if (again && !prepare_folder(plan.folder, *again)) opened = open_log(plan, *again);
   }
-  if (!opened && os::is_foreign_link(opened.error()))
-    return failed("program", ELOOP, opened.error().message);
   if (!opened) return failed("open log", opened.error().os_errno, plan.log_path);
   os::UniqueFd log = *std::move(opened);
   if (!folder_locks.empty()) os::lock_log(log.get());

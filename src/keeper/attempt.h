@@ -20,15 +20,17 @@
 #include "os/cgroup.h"
 #include "os/child.h"
 #include "os/fd.h"
+#include "os/folder_walk.h"
 
 namespace pergpu::keeper {
 
 class Attempt {
  public:
-  /// Starts the program; the folder is prepared.  `leases` are inherited by it and held here until
-  /// the attempt has finished, and so are the locks of its folder.
-  /// `group`: where it runs, borrowed until the attempt has finished; nullptr: none.
-  static std::variant<Attempt, SpawnFailed> begin(Start plan, std::vector<os::UniqueFd> leases,
+  /// Starts the program; its folder `out` is prepared.  `leases` are inherited by it and held here
+  /// until the attempt has finished, and so are the locks of its folder. `group`: where it runs,
+  /// borrowed until the attempt has finished; nullptr: none.
+  static std::variant<Attempt, SpawnFailed> begin(Start plan, os::HeldFolder out,
+                                                  std::vector<os::UniqueFd> leases,
                                                   const os::Cgroup* group,
                                                   std::vector<os::UniqueFd> folder_locks = {});
 

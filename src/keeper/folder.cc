@@ -49,10 +49,10 @@ bool is_there(const std::string& path) {
   return ::lstat(path.c_str(), &st) == 0;
 }
 
-bool has_content(const os::HeldName& file, std::string_view content) {
+bool has_content(const os::HeldFolder& out, const FileToWrite& file) {
   const Result<std::string> present =
-      os::read_written(file.folder, file.name, os::Writer::Keeper, kLargestKeptFile);
-  return present && *present == content;
+      os::read_written(out, os::name_of(file.path), os::Writer::Keeper, kLargestKeptFile);
+  return present && *present == file.content;
 }
 
 /// The number behind `key`; nullopt when it is not there or cut off.
@@ -107,26 +107,71 @@ std::optional<RecordHead> head_of_file(const os::HeldFolder& out, const std::str
 /// "program": the message is a whole sentence, which names the link and its owner.
 SetupFailure failure_of(const char* phase, const Error& error, const std::string& object) {
   if (os::is_foreign_link(error)) return {"program", error.os_errno, error.message};
+  if (error.kind == ErrorKind::Busy && error.os_errno == ESTALE)
+    return {std::string(kRootReplaced), ESTALE, error.message};
   return {phase, error.os_errno, object};
 }
 
-Result<os::HeldFolder> make_folder(const Folder& folder) {
-  return os::HeldFolder::make(folder.out, 0777 & ~static_cast<mode_t>(folder.umask));
+Error replaced(const Root& root) { return {ErrorKind::Busy, ESTALE, root.path}; }
+
+/// The path below the root; "": the coordinator tells no root.
+std::string below(const Root& root, const std::string& path) {
+  const std::string start = root.path + "/";
+  return !root.path.empty() && path.starts_with(start) ? path.substr(start.size()) : std::string();
+}
+
+/// Two keepers may find a removed root at the same time: the one that hasn't made it again waits
+/// for the note of the other.
+bool is_noted_soon(const os::HeldFolder& folder, const std::string& note) {
+  constexpr int kTries = 20;
+  for (int i = 0; i < kTries; ++i) {
+    if (i > 0) ::usleep(1000);
+    if (os::is_noted_folder(folder, note)) return true;
+  }
+  return false;
 }
 
 /// A root that was removed is made again, and is the one from then on for all that have it.
-Result<os::HeldFolder> make_folder_in(const Root& root, const Folder& folder) {
-  const bool is_new = !is_there(root.path);
-  Result<os::HeldFolder> made = make_folder(folder);
-  if (!made || root.note.empty()) return made;
-  if (is_new) os::forget_notes(root.note);
+Result<os::HeldFolder> make_root(const Root& root, mode_t mode) {
+  Result<os::FoundFolder> found = os::HeldFolder::find_or_make(root.path, mode);
+  if (!found) return std::move(found).error();
+  if (root.note.empty()) return std::move(found->folder);
   // What can't be noted (the home is full, or gone) is no reason to start nothing.
-  if (!is_there(root.note)) (void)os::note_folder(root.path, root.note);
-  return made;
+  if (found->is_new) {
+    (void)os::note_new_folder(found->folder, root.note);
+  } else if (!is_there(root.note)) {
+    (void)os::note_folder(found->folder, root.note);
+  }
+  if (!is_noted_soon(found->folder, root.note)) return replaced(root);
+  return std::move(found->folder);
 }
 
-bool is_replaced(const Root& root) {
-  return !root.note.empty() && !os::is_noted_folder(root.path, root.note);
+Result<os::HeldFolder> open_folder(const Root& root, const std::string& path) {
+  const std::string rest = below(root, path);
+  if (rest.empty()) return os::HeldFolder::open(path);
+  const Result<os::HeldFolder> held = os::HeldFolder::open(root.path);
+  if (!held) return held.error();
+  if (!root.note.empty() && !os::is_noted_folder(*held, root.note)) return replaced(root);
+  return held->open_below(rest);
+}
+
+Result<os::HeldName> walk_to(const Root& root, const std::string& path) {
+  Result<os::HeldFolder> folder = open_folder(root, os::parent_of(path));
+  if (!folder) return std::move(folder).error();
+  return os::HeldName{.folder = *std::move(folder), .name = os::name_of(path)};
+}
+
+bool is_same_folder(const os::HeldFolder& a, const os::HeldFolder& b) {
+  struct stat one = {};
+  struct stat other = {};
+  return ::fstat(a.fd(), &one) == 0 && ::fstat(b.fd(), &other) == 0 && one.st_dev == other.st_dev &&
+         one.st_ino == other.st_ino;
+}
+
+/// A symlink that leads nowhere is there, too.
+bool is_in(const os::HeldFolder& folder, const std::string& name) {
+  const Result<std::optional<struct stat>> st = folder.look_at(name);
+  return st && *st;
 }
 
 }  // namespace
@@ -140,56 +185,66 @@ std::optional<RecordHead> record_head(std::string_view text) {
                     .home = text_after(text, "\"home\": \"")};
 }
 
+Result<os::HeldFolder> make_folder(const Folder& folder, const Root& root) {
+  const mode_t mode = 0777 & ~static_cast<mode_t>(folder.umask);
+  const std::string rest = below(root, folder.out);
+  if (rest.empty()) return os::HeldFolder::make(folder.out, mode);
+  const Result<os::HeldFolder> held = make_root(root, mode);
+  if (!held) return held.error();
+  return held->make_below(rest, mode);
+}
+
 bool prepare_ahead(const Folder& folder, const Root& root) {
-  if (is_replaced(root) || !make_folder_in(root, folder)) return false;
+  const Result<os::HeldFolder> out = make_folder(folder, root);
+  if (!out) return false;
   const mode_t mode = 0666 & ~static_cast<mode_t>(folder.umask);
   return std::ranges::all_of(folder.files, [&](const FileToWrite& wanted) {
-    const Result<os::HeldName> file = os::walk_to(wanted.path);
-    if (!file) return false;
-    return file->folder.write_new_file(file->name, wanted.content, mode) ||
-           (wanted.keep_if_same && has_content(*file, wanted.content));
+    return out->write_new_file(os::name_of(wanted.path), wanted.content, mode) ||
+           (wanted.keep_if_same && has_content(*out, wanted));
   });
 }
 
 Claim claim_folder(const Start& start) {
   constexpr int kTries = 2;  // it may be removed right now
-  const std::string& out = start.folder.out;
-  if (is_replaced(start.root))
-    return {.failure = SetupFailure{std::string(kRootReplaced), ESTALE, start.root.path}};
+  const std::string& path = start.folder.out;
   for (int i = 1;; ++i) {
-    if (const Result<os::HeldFolder> made = make_folder_in(start.root, start.folder); !made)
-      return {.failure = failure_of("mkdir", made.error(), out)};
-    Result<os::FolderLock> lock = os::FolderLock::take(out, start.holder);
-    if (lock) return {.lock = *std::move(lock)};
+    Result<os::HeldFolder> out = make_folder(start.folder, start.root);
+    if (!out) return {.failure = failure_of("mkdir", out.error(), path)};
+    Result<os::FolderLock> lock = os::FolderLock::take(path, start.holder);
+    if (lock) {
+      // The lock is looked for by the path: it's of this folder only if that still leads here.
+      const Result<os::HeldFolder> now = open_folder(start.root, path);
+      if (now && is_same_folder(*now, *out))
+        return {.lock = *std::move(lock), .out = *std::move(out)};
+      if (i < kTries) continue;
+      if (!now) return {.failure = failure_of("open folder", now.error(), path)};
+      return {.failure = SetupFailure{"open folder", ESTALE, path}};
+    }
     const Error& error = lock.error();
     if (error.kind == ErrorKind::NotFound && i < kTries) continue;
     if (error.kind == ErrorKind::Busy) {
       // A coordinator of the release before takes it for a shortage, and tries again.
       return {.failure = SetupFailure{std::string(kFolderInUse), EAGAIN, error.message}};
     }
-    return {.failure = failure_of("lock", error, out + "/" + os::FolderLock::kName)};
+    return {.failure = failure_of("lock", error, path + "/" + os::FolderLock::kName)};
   }
 }
 
-bool is_fresh(const Start& start) {
-  return start.id.number == 1 && !is_there(start.folder.out + "/" + kLog) &&
-         !is_there(start.folder.out + "/" + kRecord);
+bool is_fresh(const Start& start, const os::HeldFolder& out) {
+  return start.id.number == 1 && !is_in(out, kLog) && !is_in(out, kRecord);
 }
 
-std::optional<SetupFailure> prepare_folder(const Folder& folder) {
-  if (const Result<os::HeldFolder> made = make_folder(folder); !made)
-    return failure_of("mkdir", made.error(), folder.out);
-  const mode_t file_mode = 0666 & ~static_cast<mode_t>(folder.umask);
+std::optional<SetupFailure> prepare_folder(const Folder& folder, const os::HeldFolder& out) {
+  const mode_t mode = 0666 & ~static_cast<mode_t>(folder.umask);
   for (const FileToWrite& wanted : folder.files) {
-    const Result<os::HeldName> file = os::walk_to(wanted.path);
-    if (!file) return failure_of("write", file.error(), wanted.path);
-    Result<void> written = file->folder.write_new_file(file->name, wanted.content, file_mode);
+    Result<void> written = out.write_new_file(os::name_of(wanted.path), wanted.content, mode);
     if (!written && written.error().os_errno == EEXIST) {
-      if (wanted.keep_if_same && has_content(*file, wanted.content)) continue;
-      written = file->folder.write_file_atomic(file->name, wanted.content, file_mode,
-                                               /*durable=*/false);
+      if (wanted.keep_if_same && has_content(out, wanted)) continue;
+      written =
+          out.write_file_atomic(os::name_of(wanted.path), wanted.content, mode, /*durable=*/false);
     }
-    if (!written) return SetupFailure{"write", written.error().os_errno, wanted.path};
+    if (!written)
+      return SetupFailure{"write", written.error().os_errno, out.path_of(os::name_of(wanted.path))};
   }
   return std::nullopt;
 }
@@ -201,17 +256,13 @@ std::optional<SetupFailure> lacks_room(const Folder& folder) {
   return SetupFailure{"write in", written.error().os_errno, folder.out};
 }
 
-bool is_prepared_still(const Folder& folder) {
-  if (folder.files.empty()) return is_there(folder.out);
-  return std::all_of(folder.files.begin(), folder.files.end(),
-                     [](const FileToWrite& file) { return is_there(file.path); });
+bool is_prepared_still(const Folder& folder, const os::HeldFolder& out) {
+  return std::ranges::all_of(
+      folder.files, [&](const FileToWrite& file) { return is_in(out, os::name_of(file.path)); });
 }
 
-Taken take_folder(const Start& start) {
-  if (is_fresh(start)) return {.was_fresh = true};
-  const Result<os::HeldFolder> held = os::HeldFolder::open(start.folder.out);
-  if (!held) return {.failure = failure_of("open folder", held.error(), start.folder.out)};
-  const os::HeldFolder& out = *held;
+Taken take_folder(const Start& start, const os::HeldFolder& out) {
+  if (is_fresh(start, out)) return {.was_fresh = true};
   const os::UniqueFd lock = lock_folder(out);
   const std::optional<RecordHead> earlier = head_of_file(out, kRecord);
   const Result<std::string> record =
@@ -236,16 +287,24 @@ Taken take_folder(const Start& start) {
   const Result<void> kept = out.rename(kRecord, old_record);
   if (!kept && kept.error().os_errno != ENOENT)
     return {.failure = SetupFailure{"rename", kept.error().os_errno, out.path_of(kRecord)}};
-  const Result<void> written = write_record(start);
+  const Result<void> written = write_record(start, out);
   if (!written && is_storage_errno(written.error().os_errno))
     return {.failure = SetupFailure{"write", written.error().os_errno, start.record_path}};
   return {};
 }
 
-Result<void> write_record(const Start& start) {
+Result<void> write_record(const Start& start, const os::HeldFolder& out) {
   if (start.record_path.empty()) return {};
   const mode_t mode = 0666 & ~static_cast<mode_t>(start.folder.umask);
-  return os::write_walked(start.record_path, start.record_at_start, mode, /*durable=*/false);
+  return out.write_file_atomic(os::name_of(start.record_path), start.record_at_start, mode,
+                               /*durable=*/false);
+}
+
+Result<void> write_record(const Start& start) {
+  if (start.record_path.empty()) return {};
+  const Result<os::HeldFolder> out = open_folder(start.root, os::parent_of(start.record_path));
+  if (!out) return out.error();
+  return write_record(start, *out);
 }
 
 namespace {
@@ -271,7 +330,7 @@ std::optional<RecordPlace> place_of(const RecordHead& mine, const os::HeldName& 
 
 void write_late_record(const Start& start) {
   if (start.record_path.empty()) return;
-  const Result<os::HeldName> record = os::walk_to(start.record_path);
+  const Result<os::HeldName> record = walk_to(start.root, start.record_path);
   if (!record) return;
   const os::UniqueFd lock = lock_folder(record->folder);
   const RecordHead mine = head_of(start.id, start.record_at_start);
@@ -284,7 +343,7 @@ void write_late_record(const Start& start) {
 
 std::optional<SetupFailure> write_final_record(const Forget& forget) {
   if (forget.record_path.empty()) return std::nullopt;
-  const Result<os::HeldName> record = os::walk_to(forget.record_path);
+  const Result<os::HeldName> record = walk_to(forget.root, forget.record_path);
   if (!record) return failure_of("write", record.error(), forget.record_path);
   const os::UniqueFd lock = lock_folder(record->folder);
   const RecordHead mine = head_of(forget.id, forget.final_record);

@@ -4,6 +4,9 @@
 // ahead, perhaps at another keeper than START and, since two sockets have no order, perhaps after
 // it.  Taking the folder is START's alone, once per attempt.
 //
+// The folder is opened once, below the sweep's output root, and all that a START does is done in
+// the open folder: others may rename what lies in the root.
+//
 // Only who has the folder's lock (os/folder_lock.h) takes it and replaces files in it: START gets
 // it for the attempt's process tree.  PREPARE writes what is not there yet, and no more.
 //
@@ -20,6 +23,7 @@
 
 #include "keeper/protocol.h"
 #include "os/folder_lock.h"
+#include "os/folder_walk.h"
 #include "result.h"
 
 namespace pergpu::keeper {
@@ -31,14 +35,20 @@ struct SetupFailure {
   std::string object = {};
 };
 
-std::optional<SetupFailure> prepare_folder(const Folder& folder);
+/// Makes the folder if need be, and what is missing above it.  A link on the way from the root is
+/// followed only where no other user can write (os/folder_walk.h).
+/// ErrorKind::Busy: the root is another folder than the one that was noted.
+Result<os::HeldFolder> make_folder(const Folder& folder, const Root& root);
+
+/// Writes the files of a folder that make_folder() has made.
+std::optional<SetupFailure> prepare_folder(const Folder& folder, const os::HeldFolder& out);
 
 /// The disk of the folder, which is there, is full: what starts on it can't even write its log.
 /// That of an attempt before, and its files, stay where they are.
 std::optional<SetupFailure> lacks_room(const Folder& folder);
 
-/// Nothing of what prepare_folder() made has been removed since.
-bool is_prepared_still(const Folder& folder);
+/// None of the files that prepare_folder() wrote has been removed since.
+bool is_prepared_still(const Folder& folder, const os::HeldFolder& out);
 /// The same without the right to the folder: files that are there stay as they are.  False: some of
 /// it is left to prepare_folder().
 bool prepare_ahead(const Folder& folder, const Root& root = {});
@@ -47,12 +57,13 @@ struct Claim {
   // Phase kFolderInUse: `object` is by whom; kRootReplaced: nothing was touched.
   std::optional<SetupFailure> failure = std::nullopt;
   os::FolderLock lock = {};
+  std::optional<os::HeldFolder> out = std::nullopt;  // there unless it failed
 };
 /// Makes the folder if need be, and gets the right to it.
 Claim claim_folder(const Start& start);
 
 /// No attempt has left a log or a record there.
-bool is_fresh(const Start& start);
+bool is_fresh(const Start& start, const os::HeldFolder& out);
 
 struct Taken {
   std::optional<SetupFailure> failure = std::nullopt;
@@ -61,9 +72,11 @@ struct Taken {
 };
 /// Moves an earlier attempt's log and record aside and, unless the folder was fresh, writes this
 /// one's record; a full or failing disk is a failure.  REQUIRES: the attempt has not started.
-Taken take_folder(const Start& start);
+Taken take_folder(const Start& start, const os::HeldFolder& out);
 
 /// attempt.json as it is at the start.  A record that cannot be written is no reason to end a job.
+Result<void> write_record(const Start& start, const os::HeldFolder& out);
+/// The same, for who doesn't hold the folder.
 Result<void> write_record(const Start& start);
 
 /// The same for an attempt that has ended, under its number where another has followed it.  Writes

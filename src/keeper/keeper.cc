@@ -336,18 +336,19 @@ void Keeper::start(Start request) {
     return refuse(std::move(claim.failure->phase), claim.failure->os_errno,
                   std::move(claim.failure->object));
 
+  const os::HeldFolder& out = *claim.out;
   // What was prepared ahead somebody else may have changed, who had the folder since.
   const bool is_prepared = std::exchange(prepared_out_, {}) == request.folder.out &&
-                           prepared_attempt_ == request.folder.attempt && is_fresh(request) &&
-                           is_prepared_still(request.folder);
+                           prepared_attempt_ == request.folder.attempt && is_fresh(request, out) &&
+                           is_prepared_still(request.folder, out);
   if (!is_prepared) {
-    if (std::optional<SetupFailure> failure = prepare_folder(request.folder))
+    if (std::optional<SetupFailure> failure = prepare_folder(request.folder, out))
       return refuse(std::move(failure->phase), failure->os_errno, std::move(failure->object));
   }
   if (std::optional<SetupFailure> failure = lacks_room(request.folder))
     return refuse(std::move(failure->phase), failure->os_errno, std::move(failure->object));
 
-  Taken taken = take_folder(request);
+  Taken taken = take_folder(request, out);
   if (taken.failure)
     return refuse(std::move(taken.failure->phase), taken.failure->os_errno,
                   std::move(taken.failure->object));
@@ -359,11 +360,12 @@ void Keeper::start(Start request) {
   Start record;  // what write_record() needs
   record.id = request.id;
   record.folder.umask = request.folder.umask;
+  record.root = request.root;
   record.record_path = request.record_path;
   record.record_at_start = std::move(request.record_at_start);
   const os::Cgroup* group = group_for(request);
-  std::variant<Attempt, SpawnFailed> begun =
-      Attempt::begin(std::move(request), std::move(leases), group, claim.lock.release());
+  std::variant<Attempt, SpawnFailed> begun = Attempt::begin(
+      std::move(request), *std::move(claim.out), std::move(leases), group, claim.lock.release());
   if (auto* failure = std::get_if<SpawnFailed>(&begun)) {
     ready_.end();
     Held held;

@@ -182,6 +182,7 @@ struct Forget {
   AttemptId id = {};
   std::string record_path = {};  // empty: writes nothing
   std::string final_record = {};
+  Root root = {};
 };
 
 struct Quit {
@@ -358,7 +359,9 @@ inline void fields(auto& a, MaybeConst<Rebind> auto& m) { a(m.run_folder); }
 inline void fields(auto& a, MaybeConst<Quiet> auto& m) {
   a(m.id, m.is_stall, m.silent_ns, m.cpu_ns);
 }
-inline void fields(auto& a, MaybeConst<Forget> auto& m) { a(m.id, m.record_path, m.final_record); }
+inline void fields(auto& a, MaybeConst<Forget> auto& m) {
+  a(m.id, m.record_path, m.final_record, m.root);
+}
 inline void fields(auto& a, MaybeConst<Quit> auto& m) { a(m.revive); }
 inline void fields(auto& a, MaybeConst<Started> auto& m) {
   a(m.id, m.pid, m.start_ticks, m.groups, m.memory_held, m.cpu_held);

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "os/clock.h"
-#include "os/fd.h"
 #include "os/file.h"
 
 namespace pergpu::os {
@@ -42,10 +41,9 @@ bool keeps_inodes(int folder) {
   return true;
 }
 
-std::optional<Mark> mark_of(const std::string& path) {
-  const UniqueFd folder(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+std::optional<Mark> mark_of(const HeldFolder& folder) {
   struct stat st = {};
-  if (!folder || ::fstat(folder.get(), &st) < 0 || !keeps_inodes(folder.get())) return std::nullopt;
+  if (::fstat(folder.fd(), &st) < 0 || !keeps_inodes(folder.fd())) return std::nullopt;
   return Mark{.inode = st.st_ino,
               .device_major = gnu_dev_major(st.st_dev),
               .device_minor = gnu_dev_minor(st.st_dev),
@@ -71,8 +69,8 @@ bool is_same(const Mark& a, const Mark& b) {
 
 }  // namespace
 
-Result<void> note_folder(const std::string& path, const std::string& note) {
-  const std::optional<Mark> mark = mark_of(path);
+Result<void> note_folder(const HeldFolder& noted, const std::string& note) {
+  const std::optional<Mark> mark = mark_of(noted);
   if (!mark) {
     ::unlink(note.c_str());
     return {};
@@ -86,17 +84,22 @@ Result<void> note_folder(const std::string& path, const std::string& note) {
   return write_file_atomic(note, text.str(), 0600, /*durable=*/false);
 }
 
-void forget_notes(const std::string& note) {
-  const std::string folder = parent_of(note);
-  const Result<std::vector<std::string>> names = list_dir(folder);
-  if (!names) return;
-  for (const std::string& name : *names) ::unlink((folder + "/" + name).c_str());
+Result<void> note_new_folder(const HeldFolder& noted, const std::string& note) {
+  // First this one: as long as a note is there, no other folder is taken for this one.
+  Result<void> written = note_folder(noted, note);
+  if (!written) ::unlink(note.c_str());
+  const Result<std::vector<std::string>> names = list_dir(parent_of(note));
+  if (!names) return written;
+  for (const std::string& name : *names) {
+    if (name != name_of(note)) ::unlink((parent_of(note) + "/" + name).c_str());
+  }
+  return written;
 }
 
-bool is_noted_folder(const std::string& path, const std::string& note) {
+bool is_noted_folder(const HeldFolder& folder, const std::string& note) {
   const std::optional<Mark> noted = mark_in(note);
   if (!noted) return true;
-  const std::optional<Mark> now = mark_of(path);
+  const std::optional<Mark> now = mark_of(folder);
   return !now || is_same(*noted, *now);
 }
 

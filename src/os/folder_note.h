@@ -9,19 +9,19 @@
 
 #include <string>
 
+#include "os/folder_walk.h"
 #include "result.h"
 
 namespace pergpu::os {
 
-/// Notes the folder that `path` leads to now; no note is left of one that can't be known again.
-/// Makes the folder that holds `note` (0700), and the one above it, but none above that.
-Result<void> note_folder(const std::string& path, const std::string& note);
+/// Notes the folder; no note is left of one that can't be known again.  Makes the folder that holds
+/// `note` (0700), and the one above it, but none above that.
+Result<void> note_folder(const HeldFolder& noted, const std::string& note);
 
-/// Removes all notes that lie beside this one, and this one: of a folder that is gone.
-void forget_notes(const std::string& note);
+/// The same of a folder that replaces one that is gone: removes all notes that lie beside this one.
+Result<void> note_new_folder(const HeldFolder& noted, const std::string& note);
 
-/// False: another folder lies at `path` than the one noted.  True also where nothing is noted, and
-/// where nothing lies at `path`.
-bool is_noted_folder(const std::string& path, const std::string& note);
+/// False: it's another folder than the one noted.  True also where nothing is noted.
+bool is_noted_folder(const HeldFolder& folder, const std::string& note);
 
 }  // namespace pergpu::os

@@ -35,8 +35,7 @@ keeper::Folder to_wire(const FolderPlan& plan) {
 
 /// `out`: <root>/<sweep>/<run>/<step>
 keeper::Root root_of(const std::string& home, const std::string& out) {
-  const std::string sweep = os::parent_of(os::parent_of(out));
-  return {.path = os::parent_of(sweep), .note = root_note(home, sweep)};
+  return {.path = output_root_of(out), .note = root_note(home, os::parent_of(os::parent_of(out)))};
 }
 
 keeper::Shell to_wire(const os::ProcessAttributes& shell) {
@@ -300,8 +299,10 @@ void LocalEngine::acknowledge(AttemptId id, std::string record_path, std::string
     if (const Result<KeeperId> started = start_keeper(); started) keeper = keepers_.find(*started);
   }
   if (keeper == keepers_.end()) return;
-  keeper->second.link->send(keeper::Forget{
-      .id = id, .record_path = std::move(record_path), .final_record = std::move(final_record)});
+  keeper::Forget wire{
+      .id = id, .record_path = std::move(record_path), .final_record = std::move(final_record)};
+  if (!wire.record_path.empty()) wire.root = root_of(config_.home, os::parent_of(wire.record_path));
+  keeper->second.link->send(wire);
 }
 
 std::vector<std::int32_t> LocalEngine::keeper_pids() const {

@@ -20,6 +20,7 @@
 #include "os/folder_walk.h"
 #include "os/process_tree.h"
 #include "os/spawn.h"
+#include "run/root_note.h"
 
 namespace pergpu {
 namespace {
@@ -153,7 +154,7 @@ Result<void> write_stacks(pid_t root, const std::string& path) {
   const std::vector<os::TreeMember> tree = os::descendants_of(root);
   if (tree.empty())
     return Error{ErrorKind::NotFound, 0, "no process below " + std::to_string(root)};
-  const Result<os::HeldName> file = os::walk_to(path);
+  const Result<os::HeldName> file = os::walk_below(output_root_of(os::parent_of(path)), path);
   if (!file) return file.error();
   const int folder = file->folder.fd();
   ::unlinkat(folder, file->name.c_str(), 0);  // never written through a link

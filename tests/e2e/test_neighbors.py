@@ -40,6 +40,38 @@ def assert_untouched(folder):
         assert read(f"{folder}/{name}") == SECRET
 
 
+@pytest.mark.parametrize("where", ["runs/sweep/00/a", "runs/sweep/00"])
+def test_a_link_of_the_user_is_not_followed_where_others_can_write(home, where):
+    """A neighbor can have moved it there."""
+    folder = private(home)
+    link = f"{home.work}/{where}"
+    os.makedirs(os.path.dirname(link))
+    os.symlink(folder, link)
+    os.chmod(home.work + "/runs", 0o775)
+    home.submit(grid("a", 1, 'command = ["true"]'))
+    home.wait()
+    job = home.only()
+    assert (job["state"], job["class"]) == ("failed", "user-error")
+    assert f"{link} is a link in a folder that other users can write to" in home.run("why", "@").stdout
+    assert_untouched(folder)
+    os.unlink(link)
+    os.makedirs(home.root + "/disk/a")
+    os.symlink(home.root + "/disk" + ("/a" if where.endswith("a") else ""), link)
+    os.chmod(home.work + "/runs", 0o755)
+    home.run("retry", "@")
+    assert home.wait() == 0 and os.path.exists(home.root + "/disk/a/log.txt")
+
+
+def test_a_sweep_behind_a_link_where_others_can_write_is_not_submitted(home):
+    folder = private(home)
+    os.makedirs(home.work + "/runs")
+    os.symlink(folder, home.work + "/runs/sweep")
+    os.chmod(home.work + "/runs", 0o775)
+    said = home.run("submit", home.file("sweep.toml", grid("a", 1, 'command = ["true"]')), code=2).stderr
+    assert f"{home.work}/runs/sweep is a link in a folder that other users can write to" in said
+    assert_untouched(folder)
+
+
 @ROOT
 @pytest.mark.parametrize("where", ["runs/sweep/00/a", "runs/sweep/00"])
 def test_a_link_in_the_place_of_a_folder_is_refused_and_named(home, where):

@@ -117,12 +117,12 @@ TEST_F(KeeperAttempt, LogThatCannotBeOpenedIsAFailedOpen) {
   start_keeper();
   Client client = connect();
   Start start = shell(1, "true");
-  start.log_path = out();  // a folder
+  start.log_path = folder_.path() + "/log.txt";  // outside of the job's folder
   client.send(start);
   const SpawnFailed failed = client.expect<SpawnFailed>();
   EXPECT_EQ(failed.phase, "open log");
-  EXPECT_EQ(failed.os_errno, EISDIR);
-  EXPECT_EQ(failed.object, out());
+  EXPECT_EQ(failed.os_errno, EINVAL);
+  EXPECT_EQ(failed.object, start.log_path);
 }
 
 TEST_F(KeeperAttempt, WhatLiesUnderTheLogsNameIsMovedAsideNeverWrittenTo) {

@@ -1,5 +1,8 @@
 #include "keeper/folder.h"
 
+#include <atomic>
+#include <thread>
+
 #include "keeper/rig.h"
 
 namespace pergpu::keeper::rig {
@@ -28,6 +31,16 @@ class AttemptFolder : public testing::Test {
     start.record_at_start = record(job, number, "running");
     return start;
   }
+  /// The folder as make_folder() makes it for job and attempt, below no root that is known.
+  os::HeldFolder made(const Folder& folder) const {
+    Result<os::HeldFolder> held = make_folder(folder, {});
+    EXPECT_TRUE(held);
+    return *std::move(held);
+  }
+  std::optional<SetupFailure> prepare(std::int32_t attempt) const {
+    return prepare_folder(plan(attempt), made(plan(attempt)));
+  }
+  Taken take(const Start& start) const { return take_folder(start, made(start.folder)); }
   Forget end(std::int64_t job, std::int32_t number) const {
     return {.id = {{job}, number},
             .record_path = out() + "/attempt.json",
@@ -48,7 +61,7 @@ class AttemptFolder : public testing::Test {
 };
 
 TEST_F(AttemptFolder, IsMadeWithTheUmaskOfTheSweep) {
-  EXPECT_FALSE(prepare_folder(plan(1)));
+  EXPECT_FALSE(prepare(1));
   EXPECT_EQ(read("config.json"), "{}");
   struct stat st = {};
   ASSERT_EQ(::stat((out() + "/config.json").c_str(), &st), 0);
@@ -58,33 +71,33 @@ TEST_F(AttemptFolder, IsMadeWithTheUmaskOfTheSweep) {
 }
 
 TEST_F(AttemptFolder, UnchangedConfigIsNotTouched) {
-  EXPECT_FALSE(prepare_folder(plan(1)));
+  EXPECT_FALSE(prepare(1));
   struct stat before = {};
   struct stat after = {};
   ASSERT_EQ(::stat((out() + "/config.json").c_str(), &before), 0);
-  EXPECT_FALSE(prepare_folder(plan(2)));
+  EXPECT_FALSE(prepare(2));
   ASSERT_EQ(::stat((out() + "/config.json").c_str(), &after), 0);
   EXPECT_EQ(before.st_ino, after.st_ino);
 }
 
 TEST_F(AttemptFolder, PreparingMovesNothing) {
-  EXPECT_FALSE(prepare_folder(plan(1)));
+  EXPECT_FALSE(prepare(1));
   leave(3, 1);
-  EXPECT_FALSE(prepare_folder(plan(1)));
-  EXPECT_FALSE(prepare_folder(plan(2)));
+  EXPECT_FALSE(prepare(1));
+  EXPECT_FALSE(prepare(2));
   EXPECT_EQ(read("log.txt"), "log of 3.1");
 }
 
 TEST_F(AttemptFolder, FreshOneIsTakenWithoutARecord) {
-  EXPECT_FALSE(prepare_folder(plan(1)));
-  EXPECT_TRUE(take_folder(start(3, 1)).was_fresh);
+  EXPECT_FALSE(prepare(1));
+  EXPECT_TRUE(take(start(3, 1)).was_fresh);
   EXPECT_FALSE(is_there("attempt.json"));
 }
 
 TEST_F(AttemptFolder, EarlierAttemptMovesAside) {
-  EXPECT_FALSE(prepare_folder(plan(1)));
+  EXPECT_FALSE(prepare(1));
   leave(3, 1);
-  EXPECT_FALSE(take_folder(start(3, 2)).was_fresh);
+  EXPECT_FALSE(take(start(3, 2)).was_fresh);
   EXPECT_EQ(read("log.1.txt"), "log of 3.1");
   EXPECT_EQ(read("attempt.1.json"), record(3, 1, "running"));
   EXPECT_EQ(read("attempt.json"), record(3, 2, "running"));
@@ -92,65 +105,65 @@ TEST_F(AttemptFolder, EarlierAttemptMovesAside) {
 }
 
 TEST_F(AttemptFolder, TakenTwiceMovesOnce) {
-  EXPECT_FALSE(prepare_folder(plan(1)));
+  EXPECT_FALSE(prepare(1));
   leave(3, 1);
-  take_folder(start(3, 2));
+  take(start(3, 2));
   spill(out() + "/log.txt", "log of 3.2");
-  take_folder(start(3, 2));
+  take(start(3, 2));
   EXPECT_EQ(read("log.txt"), "log of 3.2");
   EXPECT_EQ(read("log.1.txt"), "log of 3.1");
 }
 
 TEST_F(AttemptFolder, AttemptThatNeverRanLeavesANumberFree) {
-  EXPECT_FALSE(prepare_folder(plan(1)));
+  EXPECT_FALSE(prepare(1));
   leave(3, 1);
-  take_folder(start(3, 3));  // the second one was lost before it started
+  take(start(3, 3));  // the second one was lost before it started
   EXPECT_EQ(read("log.1.txt"), "log of 3.1");
   EXPECT_FALSE(is_there("log.2.txt"));
 }
 
 TEST_F(AttemptFolder, EarlierJobOfTheSameFolderMovesAside) {
-  EXPECT_FALSE(prepare_folder(plan(1)));
+  EXPECT_FALSE(prepare(1));
   leave(2, 4);
-  take_folder(start(3, 1));
+  take(start(3, 1));
   EXPECT_EQ(read("log.old.txt"), "log of 2.4");
   EXPECT_EQ(read("attempt.old.json"), record(2, 4, "running"));
 }
 
 TEST_F(AttemptFolder, JobOfTheSameNumberInAnotherHomeIsAnotherJob) {
-  EXPECT_FALSE(prepare_folder(plan(1)));
+  EXPECT_FALSE(prepare(1));
   leave(3, 1, "done");
-  take_folder(start(3, 1));
+  take(start(3, 1));
   EXPECT_EQ(read("log.old.txt"), "log of 3.1");
   EXPECT_EQ(read("attempt.old.json"), record(3, 1, "done"));
   EXPECT_EQ(read("attempt.json"), record(3, 1, "running"));
 }
 
 TEST_F(AttemptFolder, RecordOfAnOlderLogGoesWithIt) {
-  EXPECT_FALSE(prepare_folder(plan(1)));
+  EXPECT_FALSE(prepare(1));
   leave(1, 1, "done");
-  take_folder(start(2, 1));
+  take(start(2, 1));
   spill(out() + "/log.txt", "log of 2.1");
   std::filesystem::remove(out() + "/attempt.json");  // as if it could not be written
-  take_folder(start(3, 1));
+  take(start(3, 1));
   EXPECT_EQ(read("log.old.txt"), "log of 2.1");
   EXPECT_FALSE(is_there("attempt.old.json"));
 }
 
 TEST_F(AttemptFolder, LateEndGoesToWhereItsRecordWasMoved) {
-  EXPECT_FALSE(prepare_folder(plan(1)));
+  EXPECT_FALSE(prepare(1));
   leave(3, 1);
-  take_folder(start(3, 2));
+  take(start(3, 2));
   EXPECT_FALSE(write_final_record(end(3, 1)));
   EXPECT_EQ(read("attempt.1.json"), record(3, 1, "done"));
   EXPECT_EQ(read("attempt.json"), record(3, 2, "running"));
 }
 
 TEST_F(AttemptFolder, LateEndOfAnAttemptWithoutARecordGoesBesideItsLog) {
-  EXPECT_FALSE(prepare_folder(plan(1)));
-  EXPECT_TRUE(take_folder(start(3, 1)).was_fresh);
+  EXPECT_FALSE(prepare(1));
+  EXPECT_TRUE(take(start(3, 1)).was_fresh);
   spill(out() + "/log.txt", "log of 3.1");  // it ended before its record was due
-  take_folder(start(3, 2));
+  take(start(3, 2));
   EXPECT_EQ(read("log.1.txt"), "log of 3.1");
   EXPECT_FALSE(write_final_record(end(3, 1)));
   EXPECT_EQ(read("attempt.1.json"), record(3, 1, "done"));
@@ -158,9 +171,9 @@ TEST_F(AttemptFolder, LateEndOfAnAttemptWithoutARecordGoesBesideItsLog) {
 }
 
 TEST_F(AttemptFolder, LateEndOfAnotherJobGoesToItsOldRecord) {
-  EXPECT_FALSE(prepare_folder(plan(1)));
+  EXPECT_FALSE(prepare(1));
   leave(2, 1);
-  take_folder(start(3, 1));
+  take(start(3, 1));
   EXPECT_FALSE(write_final_record(end(2, 1)));
   EXPECT_EQ(read("attempt.old.json"), record(2, 1, "done"));
   EXPECT_FALSE(write_final_record(end(1, 1)));  // whose files are gone
@@ -169,15 +182,15 @@ TEST_F(AttemptFolder, LateEndOfAnotherJobGoesToItsOldRecord) {
 }
 
 TEST_F(AttemptFolder, NumberedFilesOfAnotherJobMisleadNobody) {
-  EXPECT_FALSE(prepare_folder(plan(1)));
+  EXPECT_FALSE(prepare(1));
   spill(out() + "/log.1.txt", "log of 2.1");
   spill(out() + "/attempt.1.json", record(2, 1, "failed"));
   leave(2, 2, "failed");
-  take_folder(start(3, 1));
+  take(start(3, 1));
   spill(out() + "/log.txt", "log of 3.1");
   EXPECT_FALSE(write_final_record(end(3, 1)));
   EXPECT_EQ(read("attempt.json"), record(3, 1, "done"));
-  take_folder(start(3, 2));
+  take(start(3, 2));
   EXPECT_EQ(read("log.1.txt"), "log of 3.1");
   EXPECT_EQ(read("attempt.1.json"), record(3, 1, "done"));
 }
@@ -185,7 +198,7 @@ TEST_F(AttemptFolder, NumberedFilesOfAnotherJobMisleadNobody) {
 TEST_F(AttemptFolder, RecordThatIsWrittenAtTheEndOnlyHasTheModeOfTheLog) {
   for (const mode_t mode : {0600u, 0640u, 0664u}) {
     std::filesystem::remove_all(out());
-    EXPECT_FALSE(prepare_folder(plan(1)));
+    EXPECT_FALSE(prepare(1));
     spill(out() + "/log.txt", "log");
     ASSERT_EQ(::chmod((out() + "/log.txt").c_str(), mode), 0);
     EXPECT_FALSE(write_final_record(end(17, 1)));
@@ -196,13 +209,13 @@ TEST_F(AttemptFolder, RecordThatIsWrittenAtTheEndOnlyHasTheModeOfTheLog) {
 }
 
 TEST_F(AttemptFolder, LinksUnderTheNamesOfItsFilesAreReplacedNeverFollowed) {
-  EXPECT_FALSE(prepare_folder(plan(1)));
+  EXPECT_FALSE(prepare(1));
   const std::string victim = folder_.path() + "/victim";
   for (const char* name : {"config.json", "attempt.json"}) {
     spill(victim, "{}");  // even the content that would be kept
     std::filesystem::remove(out() + "/" + name);
     std::filesystem::create_symlink(victim, out() + "/" + name);
-    EXPECT_FALSE(prepare_folder(plan(1)));
+    EXPECT_FALSE(prepare(1));
     EXPECT_FALSE(write_final_record(end(17, 1)));
     EXPECT_FALSE(std::filesystem::is_symlink(out() + "/" + name)) << name;
     EXPECT_EQ(slurp(victim), "{}");
@@ -210,7 +223,7 @@ TEST_F(AttemptFolder, LinksUnderTheNamesOfItsFilesAreReplacedNeverFollowed) {
 }
 
 TEST_F(AttemptFolder, EndReplacesTheRecordOfTheStartOnce) {
-  EXPECT_FALSE(prepare_folder(plan(1)));
+  EXPECT_FALSE(prepare(1));
   leave(3, 1);
   EXPECT_FALSE(write_final_record(end(3, 1)));
   EXPECT_EQ(read("attempt.json"), record(3, 1, "done"));
@@ -273,6 +286,80 @@ TEST_F(AttemptFolder, InARootThatWasReplacedNothingIsTouched) {
   EXPECT_FALSE(claim_folder(this->start(4, 1)).failure) << "of a coordinator that notes none";
 }
 
+/// Another user who can write there may be faster than the keeper.
+TEST_F(AttemptFolder, AFolderThatTakesThePlaceOfARemovedRootIsNotTheRoot) {
+  const std::string root = folder_.path() + "/runs";
+  Start start = this->start(3, 1);
+  start.root = {.path = root, .note = folder_.path() + "/roots/a/1"};
+  ASSERT_FALSE(claim_folder(start).failure);
+  const std::string noted = slurp(start.root.note);
+  std::filesystem::rename(root, root + ".away");
+  std::filesystem::create_directories(out());
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(claim_folder(start).failure) << i;
+    EXPECT_FALSE(prepare_ahead(start.folder, start.root)) << i;
+  }
+  Forget end = this->end(3, 1);
+  end.root = start.root;
+  EXPECT_TRUE(write_final_record(end));
+  EXPECT_TRUE(std::filesystem::is_empty(out()));
+  EXPECT_EQ(slurp(start.root.note), noted);
+}
+
+/// A neighbor can move a link of the user to where results are to go.
+TEST_F(AttemptFolder, ALinkOfTheUserIsNotFollowedWhereOthersCanWrite) {
+  const std::string victim = folder_.path() + "/victim";
+  const std::string run = out().substr(0, out().rfind('/'));
+  Start start = this->start(3, 1);
+  start.root = {.path = folder_.path() + "/runs"};
+  Forget end = this->end(3, 1);
+  end.root = start.root;
+  for (const std::string& link : {out(), run, run.substr(0, run.rfind('/'))}) {
+    std::filesystem::remove_all(folder_.path() + "/runs");
+    std::filesystem::remove_all(victim);
+    std::filesystem::create_directories(link.substr(0, link.rfind('/')));
+    std::filesystem::create_directories(victim + out().substr(link.size()));
+    ASSERT_EQ(::symlink(victim.c_str(), link.c_str()), 0);
+    ASSERT_EQ(::chmod((folder_.path() + "/runs").c_str(), 0775), 0);
+    const std::optional<SetupFailure> refused = claim_folder(start).failure;
+    ASSERT_TRUE(refused) << link;
+    EXPECT_EQ(refused->phase, "program") << "the object is a whole sentence";
+    EXPECT_EQ(refused->object.find(link + " is a link in a folder that other users can write to"),
+              0u)
+        << refused->object;
+    EXPECT_FALSE(prepare_ahead(start.folder, start.root));
+    EXPECT_FALSE(write_record(start));
+    write_late_record(start);
+    EXPECT_TRUE(write_final_record(end));
+    EXPECT_TRUE(std::filesystem::is_empty(victim + out().substr(link.size())));
+
+    ASSERT_EQ(::chmod((folder_.path() + "/runs").c_str(), 0755), 0);
+    EXPECT_FALSE(claim_folder(start).failure) << "where nobody else writes it's the user's wish";
+  }
+}
+
+/// Of two keepers that find it removed, one makes it; the other one waits for the note.
+TEST_F(AttemptFolder, ARemovedRootIsMadeAgainByOneOfMany) {
+  const std::string root = folder_.path() + "/runs";
+  Start first = start(3, 1);
+  first.root = {.path = root, .note = folder_.path() + "/roots/a/1"};
+  ASSERT_FALSE(claim_folder(first).failure);
+  for (int round = 0; round < 20; ++round) {
+    std::filesystem::remove_all(root);
+    std::atomic<int> refused = 0;
+    std::vector<std::thread> keepers;
+    for (int i = 0; i < 4; ++i) {
+      keepers.emplace_back([&, i] {
+        Start mine = first;
+        mine.folder.out += std::to_string(i);
+        if (claim_folder(mine).failure) ++refused;
+      });
+    }
+    for (std::thread& keeper : keepers) keeper.join();
+    EXPECT_EQ(refused, 0);
+  }
+}
+
 TEST_F(AttemptFolder, IsClaimedByOneAtATime) {
   Start first = start(3, 1);
   first.holder = "job 3 of sweep a";
@@ -292,12 +379,12 @@ TEST_F(AttemptFolder, AnotherHomesAttemptOfThatNumberIsAnotherJobs) {
     return "{\n  \"schema\": 1,\n  \"job\": 3,\n  \"attempt\": 1,\n  \"state\": \"" + state +
            "\",\n  \"home\": \"" + home + "\",\n";
   };
-  EXPECT_FALSE(prepare_folder(plan(1)));
+  EXPECT_FALSE(prepare(1));
   spill(out() + "/log.txt", "theirs");
   spill(out() + "/attempt.json", of_home("/theirs", "running"));
   Start ours = start(3, 1);
   ours.record_at_start = of_home("/ours", "running");
-  EXPECT_FALSE(take_folder(ours).was_fresh);
+  EXPECT_FALSE(take(ours).was_fresh);
   EXPECT_EQ(read("log.old.txt"), "theirs");
   Forget theirs = end(3, 1);
   theirs.final_record = of_home("/theirs", "done");
@@ -331,9 +418,7 @@ TEST_F(AttemptFolder, ALinkOfAnotherUserIsNamedAndNothingBehindItIsTouched) {
     Start start = this->start(3, 2);
     EXPECT_FALSE(prepare_ahead(start.folder));
     refused(claim_folder(start).failure);
-    refused(prepare_folder(start.folder));
     refused(write_final_record(end(3, 2)));
-    EXPECT_TRUE(take_folder(start).failure || link != out());
     (void)write_record(start);
     write_late_record(start);
   }
