@@ -118,7 +118,8 @@ Result<void> settle_folders(SweepSpec& sweep) {
   sweep.folder = os::real_path(sweep.folder);
   const std::string root = output_root(sweep);
   // Where such a link leads today would be where the results lie from now on.
-  const Result<os::HeldFolder> held = os::HeldFolder::open(root + "/" + sweep.name);
+  Result<os::HeldFolder> held = os::HeldFolder::open(root);
+  if (held) held = held->open_below(sweep.name);
   if (!held && os::is_foreign_link(held.error())) {
     return usage("can't write results to " + root + ": " + held.error().message);
   }
