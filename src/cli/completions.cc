@@ -134,7 +134,7 @@ _pergpu() {
   for answer in $answers; do
     word=${answer%%$'\t'*}
     [[ -n $word ]] || continue
-    shown=${word//:/\\:}
+    shown=${${word//\\/\\\\}//:/\\:}
     [[ $answer == *$'\t'* ]] && shown+=:${answer#*$'\t'}
     if [[ $word == */ ]]; then open+=("$shown"); else closed+=("$shown"); fi
   done

@@ -1,6 +1,8 @@
 """What a shell offers when somebody presses Tab: by the printed scripts, in real shells."""
+import contextlib
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -8,7 +10,7 @@ import subprocess
 
 import pytest
 
-from harness import grid, wait_until
+from harness import grid, read, wait_until
 from test_gpus import gpus, uuid, world  # noqa: F401 (fixtures)
 
 ASK = """source "$1"; shift
@@ -177,6 +179,47 @@ def test_the_scripts_of_other_shells_have_no_mistake(home, shell):
     script = home.file("completion", home.run("completions", shell).stdout)
     done = subprocess.run([shell, "-n", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+ZSHRC = """autoload -U compinit && compinit -u -D && source ./completion.zsh
+written() { print -r -- "$BUFFER" >./completed && exit; }
+ready() { : >./ready; }
+zle -N written && bindkey '^T' written && zle -N zle-line-init ready
+"""
+
+
+def completed_by_zsh(home, line):
+    """What is in the line after a Tab, without its quotes."""
+    home.file("completion.zsh", home.run("completions", "zsh").stdout)
+    home.file(".zshrc", ZSHRC)
+    for name in ("ready", "completed"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{home.work}/{name}")
+    ours, its = pty.openpty()
+    path = os.path.dirname(home.program) + ":" + home.env["PATH"]
+    shell = subprocess.Popen(["zsh", "-d", "-i"], env=home.env | {"PATH": path, "ZDOTDIR": home.work, "TERM": "dumb"},
+                             cwd=home.work, stdin=its, stdout=its, stderr=its, start_new_session=True)  # fmt: skip
+    try:
+        wait_until(lambda: os.path.exists(home.work + "/ready"), "the prompt of zsh")
+        os.write(ours, (line + "\t\x14").encode())
+        shell.wait(timeout=60)
+        typed = read(home.work + "/completed").rstrip("\n")
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(ours), os.close(its)
+    return subprocess.run(["zsh", "-f", "-c", f"print -r -- {typed}"], capture_output=True, text=True).stdout[:-1]
+
+
+def test_zsh_offers_names_as_they_are(home):
+    if shutil.which("zsh") is None:
+        pytest.skip("zsh is not installed")
+    names = ["a back\\slash", "b twice\\\\", "c colon: and\\:", "d it's `touch marker`"]
+    for i, name in enumerate(names):
+        home.submit(f'name = {json.dumps(name)}\n[steps.a]\ncommand = ["true"]\n', name=f"{i}.toml")
+    home.wait("*")
+    assert [completed_by_zsh(home, f"pergpu ps {name[0]}") for name in names] == [f"pergpu ps {name}" for name in names]
+    assert not os.path.exists(home.work + "/marker")
 
 
 def test_fish_offers_them_with_what_they_mean(home):
