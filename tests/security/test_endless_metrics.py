@@ -1,4 +1,5 @@
 """A job offers metrics that never end: with `max_starting` its keeper reads them, and still hears everybody."""
+import signal
 import time
 
 import pytest
@@ -20,10 +21,17 @@ grace = "1s"
     return home.stamps.of("start", 3)
 
 
+def check_that_keepers_told(home, signals):
+    """How it ended only a keeper that hears can say; one that doesn't is killed after the grace, with its job."""
+    assert {job["signal"] for job in home.ps().values()} <= signals
+    assert "does not answer" not in home.coordinator_log()
+
+
 def test_its_timeout_ends_it(home):
     pids = begin(home, 'timeout = "1s"')
     home.wait()
     assert set(home.states().values()) == {"timeout"} and not any(map(alive, pids))
+    check_that_keepers_told(home, {signal.SIGTERM})
 
 
 @pytest.mark.skipif(not LONG, reason="the other ways to end a job: set PERGPU_LONG=1")
@@ -36,3 +44,4 @@ def test_a_command_ends_it(home, command):
     assert time.monotonic() - asked < 20  # grace and 5 s where there is a core to be had
     home.wait()
     assert set(home.states().values()) == {"cancelled"}
+    check_that_keepers_told(home, {signal.SIGTERM, signal.SIGKILL})
