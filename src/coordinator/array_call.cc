@@ -21,7 +21,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr mode_t kOthersWrite = 022;  // a task would not read it then (os::Writer::User)
 constexpr milliseconds kSpare{120'000};
 constexpr milliseconds kWarningBesideGrace{60'000};
 
@@ -80,24 +79,23 @@ ArrayCall array_call(const Sweep& sweep, const ArrayPlan& plan, const std::strin
 
 Result<void> make_handover(const std::string& folder, const std::string& owner,
                            const std::string& handover, std::int64_t umask) {
-  const auto mode = static_cast<mode_t>(0666 & ~umask);
+  const mode_t mode = handover_mode(umask);
   const auto held = os::HeldFolder::make(folder, static_cast<mode_t>(0777 & ~umask));
   Result<void> made = held ? Result<void>() : held.error();
   if (made) {
     made = os::write_walked(folder + "/" + kOwner, to_text(Owner{owner}), mode, true);
   }
   if (!made) return made;
-  return os::write_walked(folder + "/" + store::kHandoverName, handover, mode & ~kOthersWrite,
-                          true);
+  return os::write_walked(folder + "/" + store::kHandoverName, handover, mode, true);
 }
 
 Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
                                 const std::string& handover) {
   const std::string& folder = call.request.folder;
-  const auto mode = static_cast<mode_t>(0666 & ~call.umask);
+  const mode_t mode = handover_mode(call.umask);
   const std::string script = script_text(call.request);
   Result<void> made = make_handover(folder, call.owner, handover, call.umask);
-  if (made) made = os::write_walked(folder + "/" + kScript, script, mode & ~kOthersWrite, true);
+  if (made) made = os::write_walked(folder + "/" + kScript, script, mode, true);
   if (!made) return Error{ErrorKind::Unavailable, made.error().os_errno, made.error().message};
   const Result<void> may = check_claim(os::parent_of(folder), call.owner);
   Result<std::int64_t> number =
@@ -117,7 +115,7 @@ Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
 }
 
 void take_back(const std::string& folder, std::int64_t umask) {
-  const auto mode = static_cast<mode_t>(0666 & ~umask);
+  const mode_t mode = handover_mode(umask);
   (void)os::write_walked(folder + "/" + kClosed, "", mode, true);
   const Result<os::HeldName> held = os::walk_to(folder);
   if (held) (void)held->folder.remove_tree(held->name);

@@ -25,7 +25,7 @@ void tell_end(const Job& job, AttemptRecord& record) {
   record.outcome = attempt.outcome;
 }
 
-void close_record(const std::string& folder, const AttemptRecord& end) {
+void close_record(const std::string& folder, const AttemptRecord& end, mode_t mode) {
   constexpr std::size_t kLongest = 4u << 20;
   const std::string moved = fmt::format("{}/attempt.{}.json", folder, end.id.number);
   for (const std::string& path : {folder + "/attempt.json", moved}) {
@@ -40,7 +40,7 @@ void close_record(const std::string& folder, const AttemptRecord& end) {
     record->ended_at = end.ended_at;
     record->state = end.state;
     record->outcome = end.outcome;
-    (void)os::write_below(output_root_of(folder), path, to_json_text(*record), 0644, false);
+    (void)os::write_below(output_root_of(folder), path, to_json_text(*record), mode, false);
     return;
   }
 }

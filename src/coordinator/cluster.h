@@ -20,6 +20,8 @@
 // runs on a thread of its own, and what it finds comes back in a later turn.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -209,7 +211,7 @@ class Cluster {
   void give_back(Array& array, Task& task);
   void close(Array& array, std::int32_t index, Task& task);
   void forget_closed();
-  void mark_when_durable(std::string path);
+  void mark_when_durable(const Array& array, const std::string& name);
   bool is_news(const store::Record& record, JobId id) const;
   std::string bring_back(const store::Record& record, JobId id);
   void ask_what_was();
@@ -219,7 +221,7 @@ class Cluster {
   void recovered(SweepId id, std::vector<FoundHandover> found, const std::string& claimant);
   void go_on_with(const FoundHandover& found);
   void close_found(const FoundHandover& found);
-  void knows_all_of(const std::string& folder);
+  void knows_all_of(const std::string& folder, mode_t mode);
   void end_orphans(SweepId sweep);
   /// For an errand, as the next ones are.
   HandoverAnswer answer(const HandoverQuestion& question);
@@ -239,7 +241,7 @@ class Cluster {
     std::int64_t number = 0;
     bool withdrawn = false;
   };
-  Result<Doubt> settle_doubt(const std::string& folder, const std::string& key);
+  Result<Doubt> settle_doubt(const std::string& folder, const std::string& key, mode_t mode);
   bool withdraw();
   void withdrew(const std::string& key, const Result<Doubt>& doubt);
   void give_up_on(JobId id, const std::string& words);
@@ -251,6 +253,8 @@ class Cluster {
   void see_queue(const std::vector<slurm::QueueRecord>& queue);
   void ask_soon();
   void wake_at(std::int64_t boot_ns);
+  /// Of files beside what was handed over of it.
+  mode_t mode_of(SweepId id) const;
   static std::string folder_of(const Sweep& sweep) { return sweep.folder() + "/" + kFolder; }
 
   Parts parts_;

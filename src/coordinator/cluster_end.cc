@@ -33,6 +33,7 @@ bool is_not_to_run(const Job& job) {
 struct Cluster::EndOrder {
   TaskName name = {};
   std::string folder = {};
+  mode_t mode = 0;  // of the request
   slurm::ArrayTask task = {};
   store::EndRequests requests = {};
   bool all = true;        // of the task's jobs are to end
@@ -82,7 +83,10 @@ bool Cluster::is_held_in_vain(const Task& task) const {
 }
 
 Cluster::EndOrder Cluster::order_of(const TaskName& name, const Array& array, Task& task) const {
-  EndOrder order{.name = name, .folder = array.folder, .task = {array.number, name.second}};
+  EndOrder order{.name = name,
+                 .folder = array.folder,
+                 .mode = mode_of(array.step.sweep),
+                 .task = {array.number, name.second}};
   for (const JobId id : task.jobs) {
     const Job& job = *parts_.world->job(id);
     const bool stops = is_cancelled(job);
@@ -172,7 +176,7 @@ Cluster::Told Cluster::tell(const std::vector<EndOrder>& orders,
   for (const EndOrder& order : orders) {
     Result<void> one =
         os::write_walked(order.folder + "/" + store::end_request_name(order.task.index),
-                         to_text(order.requests), 0644, false);
+                         to_text(order.requests), order.mode, false);
     // In a folder that was removed nobody would look.
     if (!one && one.error().kind != ErrorKind::NotFound) told.by_folder = one;
     all.push_back(order.task);

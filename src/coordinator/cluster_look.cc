@@ -311,15 +311,15 @@ void Cluster::give_back(Array& array, Task& task) {
 /// The same where its own records do not say so.
 void Cluster::close(Array& array, std::int32_t index, Task& task) {
   if (task.closed) return;
-  mark_when_durable(array.folder + "/" + closed_name(index));
+  mark_when_durable(array, closed_name(index));
   give_back(array, task);
 }
 
 /// What is closed is not read again: only when all that it told is in the store.
-void Cluster::mark_when_durable(std::string path) {
-  parts_.when_durable([this, path = std::move(path)] {
-    parts_.errands->run([path] {
-      (void)os::write_walked(path, "", 0644, false);
+void Cluster::mark_when_durable(const Array& array, const std::string& name) {
+  parts_.when_durable([this, path = array.folder + "/" + name, mode = mode_of(array.step.sweep)] {
+    parts_.errands->run([path, mode] {
+      (void)os::write_walked(path, "", mode, false);
       return [] {};
     });
   });
@@ -331,7 +331,7 @@ void Cluster::forget_closed() {
       ++it;
       continue;
     }
-    if (it->second.others.empty()) mark_when_durable(it->second.folder + "/" + kClosed);
+    if (it->second.others.empty()) mark_when_durable(it->second, kClosed);
     it = arrays_.erase(it);
   }
 }

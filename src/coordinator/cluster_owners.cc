@@ -77,13 +77,18 @@ void Cluster::stop_looking_at(const Array& array) {
   arrays_.erase(std::string(array.key));
 }
 
+mode_t Cluster::mode_of(SweepId id) const {
+  const Sweep* sweep = parts_.world->sweep(id);
+  return handover_mode(sweep == nullptr ? 077 : sweep->context.umask);
+}
+
 /// What it has told is in the store, once that is durable.
-void Cluster::knows_all_of(const std::string& folder) {
-  parts_.when_durable([this, folder] {
-    parts_.errands->run([folder, from = parts_.from] {
+void Cluster::knows_all_of(const std::string& folder, mode_t mode) {
+  parts_.when_durable([this, folder, mode] {
+    parts_.errands->run([folder, mode, from = parts_.from] {
       const Result<std::optional<Owner>> owner = owner_of(folder);
       if (owner && *owner == Owner{from, true}) {  // still
-        (void)os::write_walked(folder + "/" + kOwner, to_text(Owner{from}), 0644, false);
+        (void)os::write_walked(folder + "/" + kOwner, to_text(Owner{from}), mode, false);
       }
       return [] {};
     });

@@ -160,7 +160,8 @@ HandoverAnswer Cluster::answer(const HandoverQuestion& question) {
   HandoverAnswer out = *std::move(found);
   for (FoundHandover& one : out.found) {
     if (one.number != 0 || one.closed.all || one.owner.who != parts_.from) continue;
-    const Result<Doubt> doubt = settle_doubt(one.folder, one.handover.key);
+    const Result<Doubt> doubt =
+        settle_doubt(one.folder, one.handover.key, handover_mode(question.umask));
     if (!doubt) return {.trouble = doubt.error().message};
     one.number = doubt->number;
     one.withdrawn = one.withdrawn || doubt->withdrawn;
@@ -177,12 +178,13 @@ Result<std::int64_t> Cluster::number_of(const std::string& key) {
   return std::int64_t{0};
 }
 
-Result<Cluster::Doubt> Cluster::settle_doubt(const std::string& folder, const std::string& key) {
+Result<Cluster::Doubt> Cluster::settle_doubt(const std::string& folder, const std::string& key,
+                                             mode_t mode) {
   Result<std::int64_t> number = number_of(key);
   if (!number) return number.error();
   if (*number != 0) return Doubt{*number};
   // A submit that is still on its way finds this when its tasks begin.
-  Result<void> written = os::write_walked(folder + "/" + kWithdrawn, "", 0644, true);
+  Result<void> written = os::write_walked(folder + "/" + kWithdrawn, "", mode, true);
   if (!written) return written.error();
   number = number_of(key);
   if (!number) return number.error();
@@ -274,7 +276,7 @@ void Cluster::go_on_with(const FoundHandover& found) {
 }
 
 void Cluster::close_found(const FoundHandover& found) {
-  if (found.owner == Owner{parts_.from, true}) knows_all_of(found.folder);
+  if (found.owner == Owner{parts_.from, true}) knows_all_of(found.folder, mode_of(found.sweep));
   const auto it = arrays_.find(found.handover.key);
   if (it == arrays_.end()) return;
   Array& array = it->second;
@@ -293,10 +295,11 @@ bool Cluster::withdraw() {
   });
   if (to_withdraw_.empty()) return false;
   const std::string key = *to_withdraw_.begin();
-  const std::string folder = arrays_.at(key).folder;
+  const Array& array = arrays_.at(key);
   busy_ = true;
-  parts_.errands->run([this, key, folder]() -> std::function<void()> {
-    const Result<Doubt> doubt = settle_doubt(folder, key);
+  parts_.errands->run([this, key, folder = array.folder,
+                       mode = mode_of(array.step.sweep)]() -> std::function<void()> {
+    const Result<Doubt> doubt = settle_doubt(folder, key, mode);
     return [this, key, doubt] {
       busy_ = false;
       next_withdrawal_ns_ = parts_.clock->now().boot_ns + kRecoveryPause;

@@ -47,8 +47,7 @@ Result<std::string> claimant_of(const std::string& root) {
 Result<void> claim(const std::string& root, const std::string& who, std::int64_t umask) {
   const auto made = os::HeldFolder::make(root, static_cast<mode_t>(0777 & ~umask));
   if (!made) return made.error();
-  const auto mode = static_cast<mode_t>(0666 & ~umask);
-  return os::write_walked(root + "/" + kOwner, to_text(Owner{who}), mode, true);
+  return os::write_walked(root + "/" + kOwner, to_text(Owner{who}), handover_mode(umask), true);
 }
 
 Result<void> check_claim(const std::string& root, const std::string& who) {

@@ -7,6 +7,8 @@
 // its handover, then looks at the first.  So one of the two sees the other.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,6 +28,10 @@ struct Owner {
 std::string to_text(const Owner& owner);
 /// "login2:/var/tmp/pergpu-1000" for people.
 std::string words_of_owner(const std::string& who);
+
+/// Of the files of handovers: whom the sweep's umask lets can read them, and nobody else can write
+/// them, for a task reads no commands that others may have written (os::Writer::User).
+constexpr mode_t handover_mode(std::int64_t umask) { return static_cast<mode_t>(0644 & ~umask); }
 
 // Every call blocks.
 

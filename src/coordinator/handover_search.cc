@@ -68,7 +68,8 @@ Result<std::optional<FoundHandover>> read_handover(const HandoverQuestion& quest
   found.handover = *std::move(handover);
   if (takes && found.owner.who != from) {
     found.owner = Owner{from, true};
-    Result<void> taken = os::write_walked(folder + "/" + kOwner, to_text(found.owner), 0644, true);
+    const mode_t mode = handover_mode(question.umask);
+    Result<void> taken = os::write_walked(folder + "/" + kOwner, to_text(found.owner), mode, true);
     if (!taken) return std::move(taken).error();
   }
   found.is_new_here = question.is_new || found.owner != Owner{from};
@@ -118,8 +119,8 @@ Result<HandoverAnswer> find_handovers(const HandoverQuestion& question) {
       const Result<std::optional<Owner>> owner = owner_of(folder);
       if (!owner) return owner.error();
       if (takes && *owner && (*owner)->who != question.from) {  // somebody has just taken it away
-        Result<void> back =
-            os::write_walked(folder + "/" + kOwner, to_text(Owner{question.from}), 0644, true);
+        Result<void> back = os::write_walked(folder + "/" + kOwner, to_text(Owner{question.from}),
+                                             handover_mode(question.umask), true);
         if (!back) return std::move(back).error();
       }
       continue;

@@ -68,9 +68,10 @@ void Coordinator::end_on_cluster(JobId id, const Evidence& evidence, bool writes
   // Its task cannot write that down any more.
   AttemptRecord end{.id = {id, job.last->number}, .placement = job.last->placement};
   tell_end(job, end);
-  when_durable([this, folder = parts_.world->out_of(job), end = std::move(end)] {
-    parts_.errands->run([folder, end] {
-      close_record(folder, end);
+  const auto mode = static_cast<mode_t>(0666 & ~parts_.world->sweep_of(job).context.umask);
+  when_durable([this, folder = parts_.world->out_of(job), end = std::move(end), mode] {
+    parts_.errands->run([folder, end, mode] {
+      close_record(folder, end, mode);
       return [] {};
     });
   });

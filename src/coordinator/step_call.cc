@@ -35,7 +35,7 @@ Result<std::shared_ptr<os::Spawned>> start_step(slurm::Steps& steps, const slurm
   if (ready) ready = check_claim(os::parent_of(folder), owner);
   // Of a step that is not begun after all the list of steps tells.
   const std::string number = steps.allocation() + "\n";
-  const auto mode = static_cast<mode_t>(0666 & ~call.umask);
+  const mode_t mode = handover_mode(call.umask);
   const bool is_ours = ready || ready.error().kind != ErrorKind::Busy;
   if (ready) ready = os::write_walked(folder + "/" + kSubmitted, number, mode, true);
   Result<std::shared_ptr<os::Spawned>> started =

@@ -87,15 +87,13 @@ void end_asked(Coordinator& core, const std::vector<store::EndRequest>& requests
 }
 
 /// It is not for somebody's other machine, and its lanes are those of this allocation.
-Result<row::Sweep> sweep_here(row::Sweep sweep, std::int32_t lanes) {
-  Result<SubmitRecord> record = submit_record_of(sweep.submit);
-  if (!record) return std::move(record).error();
-  record->context.engine = "local";
-  record->context.shell.reset();  // priorities, cores and hard limits are the cluster's
+row::Sweep sweep_here(row::Sweep sweep, SubmitRecord submit, std::int32_t lanes) {
+  submit.context.engine = "local";
+  submit.context.shell.reset();  // priorities, cores and hard limits are the cluster's
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  record->context.devices = visible == nullptr || *visible == '\0' ? "" : visible;
-  record->context.lanes = record->context.devices.empty() ? lanes : 0;
-  sweep.submit = to_text(*record);
+  submit.context.devices = visible == nullptr || *visible == '\0' ? "" : visible;
+  submit.context.lanes = submit.context.devices.empty() ? lanes : 0;
+  sweep.submit = to_text(submit);
   return sweep;
 }
 
@@ -159,9 +157,10 @@ Result<Task> Task::read(TaskOptions options) {
 
 Result<std::unique_ptr<RecordStore>> Task::open_store() {
   Batch rows;
-  Result<row::Sweep> sweep = sweep_here(handover_.sweep, handover_.lanes);
-  if (!sweep) return std::move(sweep).error();
-  rows.emplace_back(*std::move(sweep));
+  Result<SubmitRecord> submit = submit_record_of(handover_.sweep.submit);
+  if (!submit) return std::move(submit).error();
+  mode_ = handover_mode(submit->context.umask);
+  rows.emplace_back(sweep_here(handover_.sweep, *std::move(submit), handover_.lanes));
   std::int32_t next = 0;
   for (const row::Run& run : handover_.runs) {
     // Runs that are none of its business only keep their places.
@@ -176,6 +175,7 @@ Result<std::unique_ptr<RecordStore>> Task::open_store() {
   return RecordStore::open({.folder = options_.folder,
                             .task = options_.task,
                             .life = life_,
+                            .mode = mode_,
                             .rows = std::move(rows),
                             .told = std::move(told_)});
 }
@@ -215,11 +215,11 @@ void Task::tell_present(Coordinator& core, os::Loop& loop, Errands& errands) con
     if (rollup != nullptr && rollup->last()) one.reading = *rollup->last();
     present.push_back(std::move(one));
   }
-  errands.run(
-      [path = options_.folder + "/" + store::present_name(options_.task), text = to_text(present)] {
-        (void)os::write_walked(path, text, 0644, false);
-        return [] {};
-      });
+  errands.run([path = options_.folder + "/" + store::present_name(options_.task),
+               text = to_text(present), mode = mode_] {
+    (void)os::write_walked(path, text, mode, false);
+    return [] {};
+  });
   loop.at(os::boot_now_ns() + kPresentPause,
           [this, &core, &loop, &errands] { tell_present(core, loop, errands); });
 }

@@ -15,6 +15,8 @@
 // goes on waiting.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -47,6 +49,7 @@ class Task {
   /// 0: its jobs are done, or whether they are is told by records alone (`jobs_each`).
   int exit_code(const World& world) const;
 
+  /// Before anything is told.
   Result<std::unique_ptr<RecordStore>> open_store();
   /// Once a turn, before anything is started: nothing more is where no time is left for it.
   void mind_time(Coordinator& core);
@@ -68,6 +71,7 @@ class Task {
   store::Handover handover_;
   std::vector<store::Record> told_;
   std::int32_t life_ = 1;
+  mode_t mode_ = 0600;  // of the files by which it tells
   bool closed_ = false;
   bool ended_ = false;  // by the cluster
   bool time_is_up_ = false;

@@ -14,7 +14,6 @@
 namespace pergpu {
 namespace {
 
-constexpr mode_t kMode = 0644;
 /// How long what nobody waits for may be held back.
 constexpr std::chrono::milliseconds kPatience{1000};
 
@@ -121,7 +120,7 @@ Result<void> RecordStore::finish(bool closed) {
   wake_.notify_one();
   if (thread_.joinable()) thread_.join();
   whole_.closed = closed;
-  Result<void> written = os::write_walked(path_of(0), to_text(whole_), kMode, true);
+  Result<void> written = os::write_walked(path_of(0), to_text(whole_), parts_.mode, true);
   if (!written) return written;
   for (std::int32_t part = 1; part <= parts_written_; ++part) ::unlink(path_of(part).c_str());
   return {};
@@ -176,7 +175,7 @@ void RecordStore::write(std::vector<Pending> group) {
   Result<void> written;
   const bool tells = !file.records.empty() || !file.usage.empty();
   if (tells) {
-    written = os::write_walked(path_of(parts_written_ + 1), to_text(file), kMode, true);
+    written = os::write_walked(path_of(parts_written_ + 1), to_text(file), parts_.mode, true);
   }
   if (!written) {
     attempts_ = before;

@@ -6,6 +6,8 @@
 // process alone.
 #pragma once
 
+#include <sys/types.h>
+
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -27,6 +29,7 @@ class RecordStore final : public Store {
     std::string folder = {};  // of the handover
     std::int32_t task = 0;
     std::int32_t life = 1;  // no file of it may be there
+    mode_t mode = 0600;     // of its files
     Batch rows = {};        // what load() begins with: of the sweep, its runs and jobs
     std::vector<store::Record> told = {};  // by earlier lives, in order
   };

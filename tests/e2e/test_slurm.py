@@ -23,8 +23,8 @@ command = "stamp 0"
 """
 
 
-def submit(home, text, *args):
-    return home.submit(text, "--on", "slurm", *args)
+def submit(home, text, *args, **options):
+    return home.submit(text, "--on", "slurm", *args, **options)
 
 
 def table(text):

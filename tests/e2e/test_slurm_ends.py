@@ -83,14 +83,16 @@ name = "killed"
 [steps.train]
 command = "stamp 0"
 rerun = false
-""")  # fmt: skip
+""", umask=0o077)  # fmt: skip
     home.until_running()
     wait_until(lambda: home.only()["state"] == "running", "a running job")
     (task,) = home.processes("slurm-task")
     os.kill(task, signal.SIGKILL)
     home.wait()
     assert home.only()["state"] == "lost", home.only()
-    wait_until(lambda: json.loads(read(home.only()["out"] + "/attempt.json"))["state"] == "lost", "the record")
+    record = home.only()["out"] + "/attempt.json"
+    wait_until(lambda: json.loads(read(record))["state"] == "lost", "the record")
+    assert os.stat(record).st_mode & 0o777 == 0o600
 
 
 def test_a_node_that_fails_loses_the_attempt_and_no_retry(new_slurm, home):

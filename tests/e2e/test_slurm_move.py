@@ -1,4 +1,5 @@
 """A sweep on Slurm that goes on from another login node: another home, the same folders."""
+import contextlib
 import os
 import random
 import time
@@ -31,8 +32,8 @@ def elsewhere(slurm, home, new_home):
     other.stop()
 
 
-def submit(home, where):
-    return home.json("submit", f"{where.work}/sweep.toml", "--on", "slurm")
+def submit(home, where, **options):
+    return home.json("submit", f"{where.work}/sweep.toml", "--on", "slurm", **options)
 
 
 def ended(home):
@@ -110,6 +111,38 @@ def test_what_is_cancelled_there_ends(slurm, home, elsewhere):
     assert set(elsewhere.states().values()) <= {"cancelled", "skipped"}
     wait_until(lambda: not slurm.open(), "the end of Slurm's jobs")
     assert home.stamps.count("start") == 3
+
+
+def modes_below(folder):
+    """{name: modes that files and folders of it have}."""
+    out = {}
+    for at, folders, files in os.walk(folder):
+        for name in folders + files:
+            with contextlib.suppress(FileNotFoundError):  # a draft
+                out.setdefault(name, set()).add(os.lstat(f"{at}/{name}").st_mode & 0o777)
+    return out
+
+
+def test_files_of_a_private_sweep_stay_private_whoever_writes_them(slurm, home, elsewhere):
+    seen = {}
+
+    def has_seen(name):
+        for each, modes in modes_below(home.work + "/runs").items():
+            seen.setdefault(each, set()).update(modes)
+        return name in seen
+
+    home.close_gate()
+    submit(home, home, umask=0o077)
+    home.until_running(3)
+    submit(elsewhere, home, umask=0o077)
+    wait_until(lambda: list(elsewhere.states().values()).count("running") == 3, "what runs")
+    wait_until(lambda: has_seen("now.0.json"), "what a task tells of what runs")
+    elsewhere.run("cancel", "moves")
+    wait_until(lambda: ended(elsewhere), "its end")
+    wait_until(lambda: has_seen("closed"), "the end of what was handed over")
+    assert {"owner", "handover.jsonl", "submitted", "0.1.1.jsonl", "end.0.json", "attempt.json"} <= set(seen)
+    open_to_others = {name: modes for name, modes in seen.items() if any(mode & 0o077 for mode in modes)}
+    assert {name for name in open_to_others if not name.startswith(".pergpu-lock")} == set()
 
 
 def test_another_command_does_not_begin_in_a_folder_that_is_in_use(slurm, home, elsewhere):

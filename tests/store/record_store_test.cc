@@ -109,6 +109,22 @@ TEST(RecordStore, PutsOneFileInThePlaceOfTheParts) {
   EXPECT_EQ(life->file.records.size(), 2u);
 }
 
+TEST(RecordStore, ItsFilesHaveTheModeThatIsAskedFor) {
+  const Folder folder;
+  RecordStore::Parts its = parts(folder);
+  its.mode = 0640;
+  auto store = RecordStore::open(std::move(its));
+  const auto mode_of = [&](const char* name) {
+    struct stat st = {};
+    EXPECT_EQ(::stat((folder.path + name).c_str(), &st), 0) << name;
+    return st.st_mode & 0777;
+  };
+  ASSERT_TRUE(store_now(**store, {event({17}, event::Starting{.attempt = 1}, 2)}));
+  EXPECT_EQ(mode_of("/4.1.1.jsonl"), 0640u);
+  ASSERT_TRUE((*store)->finish(true));
+  EXPECT_EQ(mode_of("/4.1.jsonl"), 0640u);
+}
+
 TEST(RecordStore, ASecondLifeBeginsWithWhatWasTold) {
   const Folder folder;
   {
