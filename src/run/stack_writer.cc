@@ -41,6 +41,7 @@ void StackWriter::write(std::int32_t root, const std::string& path,
   plan.argv = {pergpu_program_, "stacks", "--below", std::to_string(root), "--out", path};
   for (char** entry = environ; *entry != nullptr; ++entry) plan.env.emplace_back(*entry);
   plan.cwd = "/";
+  plan.umask = 077;  // the sweep's may be narrower than ours
   plan.parent_death_signal = SIGKILL;
   os::SpawnResult result = os::spawn(plan);
   const auto fail_later = [this, helper] {

@@ -100,6 +100,14 @@ def test_a_sleeping_job_stalls_with_its_stacks_on_disk_and_a_spinning_one_does_n
     assert os.listdir(job["out"]).count("log.1.txt") == 1
 
 
+def test_stacks_are_private_whatever_umask_the_coordinator_has(home):
+    home.start("coordinator", "run", "--foreground", umask=0)
+    wait_until(lambda: home.run("ps", code=None).returncode == 0, "a coordinator")
+    home.submit('[steps.a]\nstall = "1s"\ncommand = ["sleep", "1000"]', umask=0o077)
+    assert home.wait() == 1
+    assert os.stat(home.only()["out"] + "/stacks.txt").st_mode & 0o777 == 0o600
+
+
 def test_show_says_how_quiet_jobs_are_watched(home):
     home.close_gate()
     home.submit('[steps.a]\nstall = true\nidle_timeout = "2h"\ncommand = ["stamp"]')
