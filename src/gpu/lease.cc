@@ -1,6 +1,9 @@
 // Files and the folder appear under their names with their final modes (made under another name,
 // then renamed without replacing): a user's umask or a kill between two calls must not leave a lock
 // that others cannot open, and nobody may ever see a half-made folder and choose another one.
+//
+// The folder is walked to anew for each use, and what is done there is done in the folder that was
+// found: another user who may rename it could put a link to a private folder in its place.
 #include "gpu/lease.h"
 
 #include <fcntl.h>
@@ -13,6 +16,7 @@
 #include <cstdlib>
 
 #include "os/file.h"
+#include "os/folder_walk.h"
 #include "os/lock_holder.h"
 #include "os/new_name.h"
 
@@ -23,6 +27,8 @@ namespace {
 constexpr mode_t kFolderMode = 01777;
 constexpr mode_t kFileMode = 0644;
 constexpr mode_t kModeBits = 07777;
+constexpr char kMendAdvice[] =
+    "; make it a folder with `chmod 1777`, or set PERGPU_LOCKS to another one for all users";
 
 bool open_to_all(mode_t mode) { return (mode & kFolderMode) == kFolderMode; }
 
@@ -40,9 +46,28 @@ std::string room_advice(int error, const std::string& folder) {
   return {};
 }
 
+// For calls that take paths.  Where `folder` is by now, or what lies in its place, doesn't matter.
+std::string within(const os::HeldFolder& folder, const std::string& name) {
+  return fmt::format("/proc/self/fd/{}/{}", folder.fd(), name);
+}
+
+Error no_folder_there(const std::string& path) {
+  return {ErrorKind::Denied, 0, fmt::format("lock folder {} is not a folder{}", path, kMendAdvice)};
+}
+
+// The lock folder itself; a link in its place is refused, whoever owns it.
+Result<os::HeldFolder> hold(const std::string& path) {
+  const Result<os::HeldName> place = os::walk_to(path);
+  if (!place) return place.error();
+  Result<os::HeldFolder> held = place->folder.open_folder(place->name);
+  const int code = held ? 0 : held.error().os_errno;
+  if (code == ENOTDIR || code == ELOOP) return no_folder_there(path);
+  return held;
+}
+
 // By a descriptor: where others can rename it, the name may lead to a private folder by now.
-Result<void> open_to_all_users(const std::string& path, mode_t expected) {
-  const os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+Result<void> open_to_all_users(const std::string& at, const std::string& path, mode_t expected) {
+  const os::UniqueFd fd(::open(at.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat found = {};
   if (!fd || ::fstat(fd.get(), &found) != 0) return os_error("open folder " + path);
   if (found.st_uid != ::geteuid() || (found.st_mode & kFolderMode) != expected) {
@@ -55,28 +80,35 @@ Result<void> open_to_all_users(const std::string& path, mode_t expected) {
 // Makes `path` with mode 1777; somebody else's folder of the same name is success.
 Result<void> make_folder(const std::string& path) {
   constexpr mode_t kDraftMode = S_ISVTX | 0700;  // a user's private folders have no sticky bit
-  const std::string draft = draft_name(path);
-  if (::mkdir(draft.c_str(), kDraftMode) != 0) {
-    Error error = os_error("make lock folder " + path);
+  const auto cannot_make = [&path](int code) {
+    Error error = os_error("make lock folder " + path, code);
     error.message += "; " + room_advice(error.os_errno, os::parent_of(path)) +
                      "ask an administrator to make it, with mode 1777, for all users";
     return error;
-  }
+  };
+  const Result<os::HeldName> place = os::walk_to(path);
+  if (!place && os::is_foreign_link(place.error())) return place.error();
+  if (!place) return cannot_make(place.error().os_errno);
+  const std::string made = within(place->folder, place->name);
+  const std::string draft = draft_name(made);
+  if (::mkdir(draft.c_str(), kDraftMode) != 0) return cannot_make(errno);
   Error error;
-  if (Result<void> opened = open_to_all_users(draft, kDraftMode); !opened) {
+  if (Result<void> opened = open_to_all_users(draft, path, kDraftMode); !opened) {
     error = std::move(opened).error();
-  } else if (os::give_new_name(draft, path)) {
+  } else if (os::give_new_name(draft, made)) {
     return {};
   } else {
-    error = os_error(fmt::format("rename {} to {}", draft, path));
+    error = os_error("make lock folder " + path);
   }
   ::rmdir(draft.c_str());
   if (error.os_errno == EEXIST) return {};
   return error;
 }
 
-Result<void> make_file(const std::string& path) {
-  const std::string draft = draft_name(path);
+Result<void> make_file(const os::HeldFolder& folder, const std::string& name) {
+  const std::string path = folder.path_of(name);
+  const std::string made = within(folder, name);
+  const std::string draft = draft_name(made);
   os::UniqueFd fd(
       ::open(draft.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode));
   if (!fd) {
@@ -89,11 +121,11 @@ Result<void> make_file(const std::string& path) {
   }
   Error error;
   if (::fchmod(fd.get(), kFileMode) != 0) {
-    error = os_error("chmod 644 " + draft);
-  } else if (os::give_new_name(draft, path)) {
+    error = os_error("chmod 644 " + path);
+  } else if (os::give_new_name(draft, made)) {
     return {};
   } else {
-    error = os_error(fmt::format("rename {} to {}", draft, path));
+    error = os_error("make lock file " + path);
   }
   ::unlink(draft.c_str());
   if (error.os_errno == EEXIST) return {};
@@ -110,8 +142,9 @@ Result<void> check_uuid(const std::string& uuid) {
                fmt::format("\"{}\" is no GPU UUID: expected letters, digits and '-'", uuid)};
 }
 
-// `fd` is a regular file with one link, and the one that lies at `path`.
-Result<void> check_file(int fd, const std::string& path) {
+// `fd` is a regular file with one link, and the one of that name.
+Result<void> check_file(int fd, const os::HeldFolder& folder, const std::string& name) {
+  const std::string path = folder.path_of(name);
   struct stat opened = {};
   if (::fstat(fd, &opened) != 0) return os_error("stat of the open lock file " + path);
   if (!S_ISREG(opened.st_mode)) {
@@ -119,11 +152,10 @@ Result<void> check_file(int fd, const std::string& path) {
                  fmt::format("lock file {} is not a regular file (mode {:o}); remove it", path,
                              opened.st_mode)};
   }
-  struct stat named = {};
-  if (::fstatat(AT_FDCWD, path.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0) {
-    return os_error("stat " + path);
-  }
-  if (opened.st_dev != named.st_dev || opened.st_ino != named.st_ino) {
+  const Result<std::optional<struct stat>> named = folder.look_at(name);
+  if (!named) return named.error();
+  if (!*named) return os_error("stat " + path, ENOENT);
+  if (opened.st_dev != (*named)->st_dev || opened.st_ino != (*named)->st_ino) {
     return Error{ErrorKind::NotFound, 0, fmt::format("lock file {} was replaced", path)};
   }
   if (opened.st_nlink != 1) {
@@ -139,13 +171,23 @@ Result<void> check_file(int fd, const std::string& path) {
 // Opened read-only, made when missing.  O_NONBLOCK: a FIFO of that name must not stop us.
 Result<os::UniqueFd> open_file(const std::string& folder, const std::string& name) {
   const std::string path = folder + "/" + name;
-  // The file can appear or be replaced between two calls; a second round settles that.
+  // The folder may have to be made, then the file, and either can appear or be replaced meanwhile.
+  constexpr int kLast = 3;
   for (int round = 0;; ++round) {
-    os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const Result<os::HeldFolder> held = hold(folder);
+    if (!held) {
+      if (held.error().kind != ErrorKind::NotFound || round == kLast) return held.error();
+      // The whole folder may have been cleaned away.
+      Result<void> made = make_folder(folder);
+      if (!made) return std::move(made).error();
+      continue;
+    }
+    constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    os::UniqueFd fd(::openat(held->fd(), name.c_str(), kFlags));
     if (fd) {
-      Result<void> checked = check_file(fd.get(), path);
+      Result<void> checked = check_file(fd.get(), *held, name);
       if (checked) return fd;
-      if (checked.error().kind != ErrorKind::NotFound || round == 2) {
+      if (checked.error().kind != ErrorKind::NotFound || round == kLast) {
         return std::move(checked).error();
       }
       continue;
@@ -155,37 +197,33 @@ Result<os::UniqueFd> open_file(const std::string& folder, const std::string& nam
       error.message += "; every user must be able to read it: its owner or root does chmod 644";
     }
     if (error.os_errno == ELOOP) error.message += "; a symbolic link lies there: remove it";
-    if (error.os_errno != ENOENT || round == 2) return error;
-    // The whole folder may have been cleaned away.
-    if (!os::is_directory(folder)) {
-      Result<void> folder_made = make_folder(folder);
-      if (!folder_made) return std::move(folder_made).error();
-    }
-    Result<void> made = make_file(path);
-    if (!made) return std::move(made).error();
+    if (error.os_errno != ENOENT || round == kLast) return error;
+    Result<void> made = make_file(*held, name);
+    const bool is_gone = !made && made.error().kind == ErrorKind::NotFound;
+    if (!made && !is_gone) return std::move(made).error();
   }
 }
 
 // Whether the lock folder `path` can be relied on.  `is_own_choice`: $PERGPU_LOCKS may name a
 // private folder, for one user and for tests.  `may_mend`: one of ours is opened to all.
 Result<void> check_folder(const std::string& path, bool is_own_choice, bool may_mend = true) {
-  struct stat found = {};
-  if (::lstat(path.c_str(), &found) != 0) return os_error("lock folder " + path);
-  const std::string advice =
-      "; make it a folder with `chmod 1777`, or set PERGPU_LOCKS to another one for all users";
-  if (!S_ISDIR(found.st_mode)) {
-    return Error{ErrorKind::Denied, 0,
-                 fmt::format("lock folder {} is not a folder{}", path, advice)};
-  }
+  const Result<os::HeldName> place = os::walk_to(path);
+  if (!place) return place.error();
+  const Result<std::optional<struct stat>> there = place->folder.look_at(place->name);
+  if (!there) return there.error();
+  if (!*there) return os_error("lock folder " + path, ENOENT);
+  const struct stat& found = **there;
+  if (!S_ISDIR(found.st_mode)) return no_folder_there(path);
   if (open_to_all(found.st_mode)) return {};
   const bool ours = found.st_uid == ::geteuid();
   if (is_own_choice && ours && (found.st_mode & (S_IWGRP | S_IWOTH)) == 0) return {};
-  if (!is_own_choice && ours && may_mend && open_to_all_users(path, found.st_mode & kFolderMode)) {
+  if (!is_own_choice && ours && may_mend &&
+      open_to_all_users(within(place->folder, place->name), path, found.st_mode & kFolderMode)) {
     return {};
   }
   return Error{ErrorKind::Denied, 0,
                fmt::format("lock folder {} has mode {:o} of uid {} instead of 1777{}", path,
-                           found.st_mode & kModeBits, found.st_uid, advice)};
+                           found.st_mode & kModeBits, found.st_uid, kMendAdvice)};
 }
 
 constexpr const char* kFolders[] = {"/run/lock/pergpu", "/var/lock/pergpu",
@@ -202,6 +240,12 @@ Error no_other_folder(Error why) {
       ". No other folder is used in its place: users whose locks lie in two folders would have one "
       "GPU at the same time";
   return why;
+}
+
+// The last name of a path is looked up in the folder above.
+std::string without_slash(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
 }
 
 bool every_user_could_make_one_in(const std::string& parent) {
@@ -248,7 +292,7 @@ Result<std::optional<LeaseFolder>> LeaseFolder::find() {
   const char* chosen = std::getenv("PERGPU_LOCKS");
   const bool is_own_choice = chosen != nullptr && *chosen != '\0';
   std::vector<std::string> paths(std::begin(kFolders), std::end(kFolders));
-  if (is_own_choice) paths = {chosen};
+  if (is_own_choice) paths = {without_slash(chosen)};
   for (const std::string& path : paths) {
     const Result<bool> is_it = is_for_all(path);
     if (!is_it) return is_it.error();
@@ -264,13 +308,14 @@ Result<std::optional<LeaseFolder>> LeaseFolder::find() {
 }
 
 Result<LeaseFolder> LeaseFolder::open_at(const std::string& path) {
+  const std::string folder = without_slash(path);
   struct stat found = {};
-  if (::lstat(path.c_str(), &found) != 0) {
-    if (errno != ENOENT) return os_error("lock folder " + path);
-    if (Result<void> made = make_folder(path); !made) return std::move(made).error();
+  if (::lstat(folder.c_str(), &found) != 0) {
+    if (errno != ENOENT) return os_error("lock folder " + folder);
+    if (Result<void> made = make_folder(folder); !made) return std::move(made).error();
   }
-  if (Result<void> fits = check_folder(path, true); !fits) return std::move(fits).error();
-  return LeaseFolder(path);
+  if (Result<void> fits = check_folder(folder, true); !fits) return std::move(fits).error();
+  return LeaseFolder(folder);
 }
 
 Result<os::UniqueFd> LeaseFolder::open_lock(const std::string& uuid) const {
@@ -284,14 +329,14 @@ Result<os::UniqueFd> LeaseFolder::open_wanted(const std::string& uuid) const {
 }
 
 Result<Lease> LeaseFolder::try_lock(const std::string& uuid, os::UniqueFd& fd) const {
-  const std::string path = path_ + "/" + uuid;
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) {
       return Error{ErrorKind::Busy, EWOULDBLOCK, fmt::format("{} is used by another", uuid)};
     }
-    return os_error("lock " + path);
+    return os_error(fmt::format("lock {}/{}", path_, uuid));
   }
-  if (Result<void> checked = check_file(fd.get(), path); !checked) {
+  const Result<os::HeldFolder> held = hold(path_);
+  if (Result<void> checked = held ? check_file(fd.get(), *held, uuid) : held.error(); !checked) {
     fd.reset();  // a lock on a file that nobody else can find is none
     return std::move(checked).error();
   }

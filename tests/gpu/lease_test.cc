@@ -215,6 +215,56 @@ TEST_F(LeaseTest, FolderThatWasCleanedAwayIsMadeAgain) {
   EXPECT_EQ(mode_of(folder_.path()), 01777u);
 }
 
+/// Another user who may rename the folder puts a link in its place.
+class LeaseFolderThatWasReplaced : public LeaseTest {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(folder_.take(kUuid));
+    ASSERT_EQ(::mkdir(private_.c_str(), 0700), 0);
+    ASSERT_EQ(::rename((temp_ / "locks").c_str(), (temp_ / "away").c_str()), 0);
+  }
+  void TearDown() override {
+    EXPECT_EQ(mode_of(private_), 0700u);
+    EXPECT_TRUE(os::list_dir(private_)->empty());
+  }
+  void expect_unused() {
+    const Result<Lease> lease = folder_.take(kUuid);
+    ASSERT_FALSE(lease);
+    EXPECT_NE(lease.error().kind, ErrorKind::NotFound) << "that would be tried again";
+    EXPECT_FALSE(folder_.open_wanted(kUuid));
+    EXPECT_FALSE(folder_.contended(kUuid));
+  }
+  const std::string private_ = temp_ / "private";
+};
+
+TEST_F(LeaseFolderThatWasReplaced, ByALinkLeadsNowhere) {
+  ASSERT_EQ(::symlink(private_.c_str(), (temp_ / "locks").c_str()), 0);
+  expect_unused();
+}
+
+TEST_F(LeaseFolderThatWasReplaced, WithWhatIsAboveItByALinkOfAnotherLeadsNowhere) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a link of another user";
+  const std::string link = temp_ / "link";
+  ASSERT_EQ(::symlink(private_.c_str(), link.c_str()), 0);
+  ASSERT_EQ(::lchown(link.c_str(), 61002, 61002), 0);
+  EXPECT_FALSE(LeaseFolder::open_at(link + "/locks"));
+}
+
+TEST_F(LeaseFolderThatWasReplaced, AnOpenLeaseIsNotGoneOnWith) {
+  ASSERT_EQ(::rename((temp_ / "away").c_str(), (temp_ / "locks").c_str()), 0);
+  Result<os::UniqueFd> fd = folder_.open_lock(kUuid);
+  ASSERT_TRUE(fd);
+  ASSERT_EQ(::rename((temp_ / "locks").c_str(), (temp_ / "away").c_str()), 0);
+  ASSERT_EQ(::symlink((temp_ / "away").c_str(), (temp_ / "locks").c_str()), 0);
+  EXPECT_FALSE(folder_.try_lock(kUuid, *fd));
+}
+
+TEST_F(LeaseTest, ASlashBehindTheFolderMeansNothing) {
+  const Result<LeaseFolder> folder = LeaseFolder::open_at(temp_ / "locks//");
+  ASSERT_TRUE(folder) << folder.error().message;
+  EXPECT_TRUE(folder->take(kUuid));
+}
+
 TEST_F(LeaseTest, NameThatIsNoUuidReachesNoFile) {
   for (const char* name : {"", "../x", "a/b", ".", "GPU 1", "x.wanted"}) {
     const Result<Lease> lease = folder_.take(name);
