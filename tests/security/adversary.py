@@ -1,11 +1,15 @@
 """The other user of tests/security/test_race.py: swaps names in a results folder as fast as it can.
 
-    adversary.py RESULTS PRIVATE FILE HOSTILE
+    adversary.py RESULTS PRIVATE FILE HOSTILE OWN
 
 A folder's name gets a link to PRIVATE, or a folder of this user; a file's name a link to FILE or
-/dev/zero, a FIFO, or what HOSTILE says.  Mostly the names are swapped back at once, so that commands
-go on and meet the next swap.  Ends when its standard input does, and prints how often it swapped.
+/dev/zero, a FIFO, or what HOSTILE says.  OWN is a folder of files that are the first user's alone, but
+can be moved: they get names of locks and of files of runs.  A folder of that kind, RESULTS/.folder,
+gets the name of the folder for locks of GPUs, RESULTS/locks.  Mostly the names are swapped back at
+once, so that commands go on and meet the next swap.  Ends when its standard input does, and prints how
+often it swapped.
 """
+import contextlib
 import ctypes
 import os
 import random
@@ -14,10 +18,11 @@ import shutil
 import sys
 import threading
 
-results, private, secret, hostile = sys.argv[1:]
+results, private, secret, hostile, own = sys.argv[1:]
 traps = results + "/.traps"
 libc = ctypes.CDLL(None)
-EXCHANGE = 2
+NOREPLACE, EXCHANGE = 1, 2
+LOCK, LOCK_FOLDER, OWN_FOLDER = ".pergpu-lock", "locks", "../.folder"
 FILES = ("config.json", "log.txt", "attempt.json", "metrics.jsonl")
 swaps = 0
 over = threading.Event()
@@ -41,15 +46,28 @@ def make_own_file(path):
     os.chmod(path, 0o777)
 
 
+def move_own_file(path):
+    for name in names(own)[:1]:
+        os.rename(f"{own}/{name}", path)
+
+
+def is_private(path):
+    return os.lstat(path).st_mode & 0o077 == 0
+
+
 FOLDER_TRAPS = {"private": make_link_to_private, "own": os.mkdir}
-FILE_TRAPS = {"secret": make_link_to_secret, "zero": make_endless, "fifo": os.mkfifo}
+FILE_TRAPS = {"secret": make_link_to_secret, "zero": make_endless, "fifo": os.mkfifo, "moved": move_own_file}
+LOCK_TRAPS = {**FILE_TRAPS, "file": make_own_file}
+LOCK_FOLDER_TRAPS = {**FOLDER_TRAPS, OWN_FOLDER: None}
 CODE_TRAPS = {"file": make_own_file, "secret": make_link_to_secret}
-MAKERS = {**FOLDER_TRAPS, **FILE_TRAPS, **CODE_TRAPS}
+MAKERS = {**FOLDER_TRAPS, **LOCK_TRAPS, **CODE_TRAPS}
 
 
 def lay(kind):
     """Puts a new trap there, for one that pergpu has replaced, or that stays where it was put."""
     path = f"{traps}/{kind}"
+    if kind == OWN_FOLDER or kind == "moved" and os.path.lexists(path) and is_private(path):
+        return  # there are few of them
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
         if os.path.exists(path):  # somebody's who lets nobody remove it
@@ -66,6 +84,13 @@ def exchange(path, trap):
     return done
 
 
+def move(path, to):
+    global swaps
+    done = libc.renameat2(-100, path, -100, to, NOREPLACE) == 0
+    swaps += done
+    return done
+
+
 def names(folder):
     try:
         return os.listdir(folder)
@@ -76,13 +101,21 @@ def names(folder):
 def inside(run, step):
     """[(path, kinds)] of a run's folder."""
     folder = f"{run}/{step}"
-    return [(run, FOLDER_TRAPS), (folder, FOLDER_TRAPS), *((f"{folder}/{name}", FILE_TRAPS) for name in FILES)]
+    return [(run, FOLDER_TRAPS), (folder, FOLDER_TRAPS), *((f"{folder}/{name}", FILE_TRAPS) for name in FILES),
+            *locks(run, step)]  # fmt: skip
+
+
+def locks(run, step):
+    return [(f"{run}/{LOCK}.{step}", LOCK_TRAPS), (f"{run}/{step}/{LOCK}", LOCK_TRAPS)]
 
 
 def targets():
     """[(path, kinds)]: what is there, some runs of it, and the runs that come next."""
     found = []
-    for sweep in (f"{results}/{name}" for name in names(results) if name != ".traps"):
+    if LOCK_FOLDER in names(results):
+        folder = f"{results}/{LOCK_FOLDER}"
+        found += [(folder, LOCK_FOLDER_TRAPS)] * 10 + [(f"{folder}/{name}", LOCK_TRAPS) for name in names(folder)]
+    for sweep in (f"{results}/{name}" for name in names(results) if name[0] != "." and name != LOCK_FOLDER):
         found.append((sweep, FOLDER_TRAPS))
         there = names(sweep)
         runs = sorted(name for name in there if re.match(r"\d+-i=\d+$", name))
@@ -91,7 +124,12 @@ def targets():
         last = runs[-1] if runs else None
         for ahead in (1, 2, 3) if last else ():
             width, number = last.index("-"), int(last.split("-")[0]) + ahead
-            found += inside(f"{sweep}/{number:0{width}}-i={number}", "a")[:2] * 3
+            run = f"{sweep}/{number:0{width}}-i={number}"
+            found += inside(run, "a")[:2] * 3
+            if random.random() < 0.1:
+                with contextlib.suppress(OSError):
+                    os.mkdir(run)
+            found += locks(run, "a")
         for name in there:
             if name.startswith((".cleaned", "_snapshot")):
                 found.append((f"{sweep}/{name}", FOLDER_TRAPS))
@@ -109,12 +147,18 @@ def turn():
     if not chosen:
         over.wait(0.001)
     for _ in range(30):
+        random.shuffle(chosen)
+        planted = []
         for path, trap, kind in chosen:
             if exchange(path, trap):
                 if random.random() < 0.0002:
                     lay(kind)  # the trap stays
                 else:
                     exchange(path, trap)
+            elif b"/.pergpu-lock" in path and move(trap, path):  # it isn't made yet
+                planted.append((path, trap))
+        for path, trap in planted:
+            move(path, trap)
 
 
 os.mkdir(traps)
