@@ -10,6 +10,7 @@
 #include <map>
 #include <utility>
 
+#include "job/output_root.h"
 #include "job/text.h"
 #include "os/file.h"
 #include "os/folder_walk.h"
@@ -80,13 +81,16 @@ ArrayCall array_call(const Sweep& sweep, const ArrayPlan& plan, const std::strin
 Result<void> make_handover(const std::string& folder, const std::string& owner,
                            const std::string& handover, std::int64_t umask) {
   const mode_t mode = handover_mode(umask);
-  const auto held = os::HeldFolder::make(folder, static_cast<mode_t>(0777 & ~umask));
+  const auto held =
+      os::make_below(output_root_of(folder), folder, static_cast<mode_t>(0777 & ~umask));
   Result<void> made = held ? Result<void>() : held.error();
   if (made) {
-    made = os::write_walked(folder + "/" + kOwner, to_text(Owner{owner}), mode, true);
+    made = os::write_below(output_root_of(folder), folder + "/" + kOwner, to_text(Owner{owner}),
+                           mode, true);
   }
   if (!made) return made;
-  return os::write_walked(folder + "/" + store::kHandoverName, handover, mode, true);
+  return os::write_below(output_root_of(folder), folder + "/" + store::kHandoverName, handover,
+                         mode, true);
 }
 
 Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
@@ -95,7 +99,8 @@ Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
   const mode_t mode = handover_mode(call.umask);
   const std::string script = script_text(call.request);
   Result<void> made = make_handover(folder, call.owner, handover, call.umask);
-  if (made) made = os::write_walked(folder + "/" + kScript, script, mode, true);
+  if (made)
+    made = os::write_below(output_root_of(folder), folder + "/" + kScript, script, mode, true);
   if (!made) return Error{ErrorKind::Unavailable, made.error().os_errno, made.error().message};
   const Result<void> may = check_claim(os::parent_of(folder), call.owner);
   Result<std::int64_t> number =
@@ -107,7 +112,7 @@ Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
   // Of a folder that is noted as neither, the next coordinator asks the cluster.
   if (number) {
     const std::string note = fmt::format("{}\n", *number);
-    (void)os::write_walked(folder + "/" + kSubmitted, note, mode, true);
+    (void)os::write_below(output_root_of(folder), folder + "/" + kSubmitted, note, mode, true);
   } else if (surely_not_taken(number.error().kind)) {
     take_back(folder, call.umask);
   }
@@ -116,8 +121,8 @@ Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
 
 void take_back(const std::string& folder, std::int64_t umask) {
   const mode_t mode = handover_mode(umask);
-  (void)os::write_walked(folder + "/" + kClosed, "", mode, true);
-  const Result<os::HeldName> held = os::walk_to(folder);
+  (void)os::write_below(output_root_of(folder), folder + "/" + kClosed, "", mode, true);
+  const Result<os::HeldName> held = os::walk_below(output_root_of(folder), folder);
   if (held) (void)held->folder.remove_tree(held->name);
 }
 

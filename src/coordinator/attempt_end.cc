@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "coordinator/snapshot.h"
+#include "job/output_root.h"
 #include "os/folder_walk.h"
 #include "os/written_file.h"
-#include "run/root_note.h"
 
 namespace pergpu {
 

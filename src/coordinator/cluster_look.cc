@@ -11,6 +11,8 @@
 #include "coordinator/array_call.h"
 #include "coordinator/cluster.h"
 #include "coordinator/handover_news.h"
+#include "job/output_root.h"
+#include "os/file.h"
 #include "os/folder_walk.h"
 
 namespace pergpu {
@@ -319,7 +321,7 @@ void Cluster::close(Array& array, std::int32_t index, Task& task) {
 void Cluster::mark_when_durable(const Array& array, const std::string& name) {
   parts_.when_durable([this, path = array.folder + "/" + name, mode = mode_of(array.step.sweep)] {
     parts_.errands->run([path, mode] {
-      (void)os::write_walked(path, "", mode, false);
+      (void)os::write_below(output_root_of(os::parent_of(path)), path, "", mode, false);
       return [] {};
     });
   });

@@ -7,6 +7,7 @@
 
 #include "coordinator/array_call.h"
 #include "coordinator/cluster.h"
+#include "job/output_root.h"
 #include "os/folder_walk.h"
 
 namespace pergpu {
@@ -88,7 +89,8 @@ void Cluster::knows_all_of(const std::string& folder, mode_t mode) {
     parts_.errands->run([folder, mode, from = parts_.from] {
       const Result<std::optional<Owner>> owner = owner_of(folder);
       if (owner && *owner == Owner{from, true}) {  // still
-        (void)os::write_walked(folder + "/" + kOwner, to_text(Owner{from}), mode, false);
+        (void)os::write_below(output_root_of(folder), folder + "/" + kOwner, to_text(Owner{from}),
+                              mode, false);
       }
       return [] {};
     });

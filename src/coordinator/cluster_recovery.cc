@@ -11,6 +11,7 @@
 #include "coordinator/array_call.h"
 #include "coordinator/cluster.h"
 #include "coordinator/handover_search.h"
+#include "job/output_root.h"
 #include "os/folder_walk.h"
 #include "run/environment.h"
 
@@ -184,7 +185,8 @@ Result<Cluster::Doubt> Cluster::settle_doubt(const std::string& folder, const st
   if (!number) return number.error();
   if (*number != 0) return Doubt{*number};
   // A submit that is still on its way finds this when its tasks begin.
-  Result<void> written = os::write_walked(folder + "/" + kWithdrawn, "", mode, true);
+  Result<void> written =
+      os::write_below(output_root_of(folder), folder + "/" + kWithdrawn, "", mode, true);
   if (!written) return written.error();
   number = number_of(key);
   if (!number) return number.error();

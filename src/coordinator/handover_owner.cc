@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "os/file.h"
 #include "os/folder_walk.h"
 #include "os/written_file.h"
 
@@ -45,9 +46,11 @@ Result<std::string> claimant_of(const std::string& root) {
 }
 
 Result<void> claim(const std::string& root, const std::string& who, std::int64_t umask) {
-  const auto made = os::HeldFolder::make(root, static_cast<mode_t>(0777 & ~umask));
+  const std::string results = os::parent_of(os::parent_of(root));
+  const auto made = os::make_below(results, root, static_cast<mode_t>(0777 & ~umask));
   if (!made) return made.error();
-  return os::write_walked(root + "/" + kOwner, to_text(Owner{who}), handover_mode(umask), true);
+  return os::write_below(results, root + "/" + kOwner, to_text(Owner{who}), handover_mode(umask),
+                         true);
 }
 
 Result<void> check_claim(const std::string& root, const std::string& who) {

@@ -15,6 +15,7 @@
 
 #include "coordinator/array_call.h"
 #include "coordinator/telemetry.h"
+#include "job/output_root.h"
 #include "os/clock.h"
 #include "os/file.h"
 #include "os/folder_walk.h"
@@ -217,7 +218,7 @@ void Task::tell_present(Coordinator& core, os::Loop& loop, Errands& errands) con
   }
   errands.run([path = options_.folder + "/" + store::present_name(options_.task),
                text = to_text(present), mode = mode_] {
-    (void)os::write_walked(path, text, mode, false);
+    (void)os::write_below(output_root_of(os::parent_of(path)), path, text, mode, false);
     return [] {};
   });
   loop.at(os::boot_now_ns() + kPresentPause,

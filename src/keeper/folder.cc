@@ -13,6 +13,7 @@
 #include "os/file.h"
 #include "os/folder_note.h"
 #include "os/folder_walk.h"
+#include "os/path_names.h"
 #include "os/room.h"
 #include "os/written_file.h"
 #include "storage_errno.h"
@@ -114,12 +115,6 @@ SetupFailure failure_of(const char* phase, const Error& error, const std::string
 
 Error replaced(const Root& root) { return {ErrorKind::Busy, ESTALE, root.path}; }
 
-/// The path below the root; "": the coordinator tells no root.
-std::string below(const Root& root, const std::string& path) {
-  const std::string start = root.path + "/";
-  return !root.path.empty() && path.starts_with(start) ? path.substr(start.size()) : std::string();
-}
-
 /// Two keepers may find a removed root at the same time: the one that hasn't made it again waits
 /// for the note of the other.
 bool is_noted_soon(const os::HeldFolder& folder, const std::string& note) {
@@ -147,7 +142,7 @@ Result<os::HeldFolder> make_root(const Root& root, mode_t mode) {
 }
 
 Result<os::HeldFolder> open_folder(const Root& root, const std::string& path) {
-  const std::string rest = below(root, path);
+  const std::string rest = os::path_below(root.path, path);
   if (rest.empty()) return os::HeldFolder::open(path);
   const Result<os::HeldFolder> held = os::HeldFolder::open(root.path);
   if (!held) return held.error();
@@ -187,7 +182,7 @@ std::optional<RecordHead> record_head(std::string_view text) {
 
 Result<os::HeldFolder> make_folder(const Folder& folder, const Root& root) {
   const mode_t mode = 0777 & ~static_cast<mode_t>(folder.umask);
-  const std::string rest = below(root, folder.out);
+  const std::string rest = os::path_below(root.path, folder.out);
   if (rest.empty()) return os::HeldFolder::make(folder.out, mode);
   const Result<os::HeldFolder> held = make_root(root, mode);
   if (!held) return held.error();

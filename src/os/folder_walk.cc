@@ -419,21 +419,17 @@ Result<HeldName> walk_to(const std::string& path) {
 }
 
 Result<HeldName> walk_below(const std::string& root, const std::string& path) {
-  const std::string folder = parent_of(path);
-  if (!folder.starts_with(root + "/"))
-    return Error{ErrorKind::Invalid, EINVAL, path + " isn't below " + root};
   const Result<HeldFolder> base = HeldFolder::open(root);
   if (!base) return base.error();
-  Result<HeldFolder> held = base->open_below(folder.substr(root.size() + 1));
+  Result<HeldFolder> held = base->open_below(path_below(root, parent_of(path)));
   if (!held) return std::move(held).error();
   return HeldName{.folder = *std::move(held), .name = name_of(path)};
 }
 
-Result<void> write_walked(const std::string& path, std::string_view content, mode_t mode,
-                          bool durable) {
-  const Result<HeldName> file = walk_to(path);
-  if (!file) return file.error();
-  return file->folder.write_file_atomic(file->name, content, mode, durable);
+Result<HeldFolder> make_below(const std::string& root, const std::string& path, mode_t mode) {
+  const Result<HeldFolder> base = HeldFolder::make(root, mode);
+  if (!base) return base.error();
+  return base->make_below(path_below(root, path), mode);
 }
 
 Result<void> write_below(const std::string& root, const std::string& path, std::string_view content,

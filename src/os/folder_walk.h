@@ -99,17 +99,17 @@ struct HeldName {
 };
 /// The file needn't be there.
 Result<HeldName> walk_to(const std::string& path);
-/// The same of what `path` leads to, if it's a link: what is done with the name then isn't done
-/// through a link that was planted meanwhile.
-Result<HeldName> walk_through(const std::string& path);
-
 /// The same of a path below `root`: what is below it is walked by HeldFolder::open_below().
 Result<HeldName> walk_below(const std::string& root, const std::string& path);
+/// As walk_to(), of what `path` leads to, if it's a link: what is done with the name then isn't
+/// done through a link that was planted meanwhile.
+Result<HeldName> walk_through(const std::string& path);
 
-/// write_file_atomic() into a folder that others may write to.
-Result<void> write_walked(const std::string& path, std::string_view content, mode_t mode,
-                          bool durable);
-/// The same by walk_below().
+/// Makes `path`, which lies below `root`, and the root, if need be: what is below the root is
+/// walked by HeldFolder::make_below().
+Result<HeldFolder> make_below(const std::string& root, const std::string& path, mode_t mode);
+
+/// write_file_atomic() into a folder that others may write to; `path` as for walk_below().
 Result<void> write_below(const std::string& root, const std::string& path, std::string_view content,
                          mode_t mode, bool durable);
 

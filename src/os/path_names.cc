@@ -17,4 +17,9 @@ std::vector<std::string> names_in(std::string_view path) {
   return names;
 }
 
+std::string path_below(const std::string& root, const std::string& path) {
+  const std::string start = root.ends_with('/') ? root : root + '/';
+  return !root.empty() && path.starts_with(start) ? path.substr(start.size()) : std::string();
+}
+
 }  // namespace pergpu::os

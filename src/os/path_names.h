@@ -10,4 +10,7 @@ namespace pergpu::os {
 /// In the order in which they are entered, ".." among them; without "." and empty names.
 std::vector<std::string> names_in(std::string_view path);
 
+/// The part of `path` that lies below the folder `root`; "": it lies elsewhere, or is the folder.
+std::string path_below(const std::string& root, const std::string& path);
+
 }  // namespace pergpu::os

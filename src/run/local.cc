@@ -9,6 +9,7 @@
 
 #include "job/folder_in_use.h"
 #include "job/not_started.h"
+#include "job/output_root.h"
 #include "os/file.h"
 #include "os/paths.h"
 #include "run/root_note.h"

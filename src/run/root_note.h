@@ -9,11 +9,6 @@
 
 namespace pergpu {
 
-/// `out`: a folder of results, <output root>/<sweep>/<run>/<step>.
-inline std::string output_root_of(const std::string& out) {
-  return os::parent_of(os::parent_of(os::parent_of(out)));
-}
-
 /// `sweep`: <output root>/<sweep's name>.
 inline std::string root_note(const std::string& home, const std::string& sweep) {
   return home + "/roots/" + os::name_hash(os::parent_of(sweep)) + "/" + os::name_hash(sweep);

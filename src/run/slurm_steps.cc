@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "job/output_root.h"
 #include "os/fd.h"
 #include "os/file.h"
 #include "os/folder_walk.h"
@@ -79,7 +80,8 @@ Result<std::shared_ptr<os::Spawned>> Steps::start(const StepCall& call) {
   const std::string program = client_.find("srun");
   if (program.empty()) return Error{ErrorKind::Unavailable, 0, "there is no srun in PATH"};
   plan.argv.front() = program;
-  const Result<os::HeldName> output = os::walk_to(call.output);
+  const Result<os::HeldName> output =
+      os::walk_below(output_root_of(os::parent_of(call.output)), call.output);
   if (!output) return output.error();
   const os::UniqueFd said(::openat(
       output->folder.fd(), output->name.c_str(),

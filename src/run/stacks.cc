@@ -13,6 +13,7 @@
 #include <cstring>
 #include <vector>
 
+#include "job/output_root.h"
 #include "job/redact.h"
 #include "os/child.h"
 #include "os/fd.h"
@@ -20,7 +21,6 @@
 #include "os/folder_walk.h"
 #include "os/process_tree.h"
 #include "os/spawn.h"
-#include "run/root_note.h"
 
 namespace pergpu {
 namespace {

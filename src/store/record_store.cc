@@ -9,6 +9,7 @@
 #include <chrono>
 #include <utility>
 
+#include "job/output_root.h"
 #include "os/folder_walk.h"
 
 namespace pergpu {
@@ -120,7 +121,8 @@ Result<void> RecordStore::finish(bool closed) {
   wake_.notify_one();
   if (thread_.joinable()) thread_.join();
   whole_.closed = closed;
-  Result<void> written = os::write_walked(path_of(0), to_text(whole_), parts_.mode, true);
+  Result<void> written = os::write_below(output_root_of(parts_.folder), path_of(0), to_text(whole_),
+                                         parts_.mode, true);
   if (!written) return written;
   for (std::int32_t part = 1; part <= parts_written_; ++part) ::unlink(path_of(part).c_str());
   return {};
@@ -175,7 +177,8 @@ void RecordStore::write(std::vector<Pending> group) {
   Result<void> written;
   const bool tells = !file.records.empty() || !file.usage.empty();
   if (tells) {
-    written = os::write_walked(path_of(parts_written_ + 1), to_text(file), parts_.mode, true);
+    written = os::write_below(output_root_of(parts_.folder), path_of(parts_written_ + 1),
+                              to_text(file), parts_.mode, true);
   }
   if (!written) {
     attempts_ = before;

@@ -84,6 +84,7 @@ class World {
     (void)os::remove_tree(root_);
   }
 
+  const std::string& results() const { return results_; }
   std::string at(const std::string& name) const { return results_ + "/" + name; }
 
   void reset() {
@@ -210,7 +211,7 @@ class Operations {
     const std::string where = path();
     switch (what % 6) {
       case 0:
-        (void)os::write_walked(where, "walked", 0666, false);
+        (void)os::write_below(world_.results(), where, "walked", 0666, false);
         break;
       case 1:
         check_text(os::read_written(where, os::Writer::Keeper, 100));

@@ -30,9 +30,9 @@ mode_t mode_of(const std::string& path) {
 }
 
 /// A link that belongs to another user.  REQUIRES: this one is root.
-void plant(const std::string& target, const std::string& link) {
+void plant(const std::string& target, const std::string& link, uid_t uid = kOther) {
   ASSERT_EQ(::symlink(target.c_str(), link.c_str()), 0) << link;
-  ASSERT_EQ(::lchown(link.c_str(), kOther, kOther), 0);
+  ASSERT_EQ(::lchown(link.c_str(), uid, uid), 0);
 }
 
 bool is_root() { return ::geteuid() == 0; }
@@ -150,8 +150,10 @@ TEST_F(HeldFolderBelow, NoPathLeadsOutOfIt) {
 }
 
 TEST_F(HeldFolderBelow, FilesAreWrittenOnlyWhereItWalks) {
+  ASSERT_TRUE(make_below(dir / "way", dir / "way/link/b/c", 0755));
   EXPECT_TRUE(write_below(dir / "way", dir / "way/link/b/f", "1", 0644, false));
   share("root");
+  EXPECT_FALSE(make_below(dir / "way", dir / "way/link/b/d", 0755));
   EXPECT_FALSE(write_below(dir / "way", dir / "way/link/b/f", "2", 0644, false));
   EXPECT_FALSE(write_below(dir / "way", dir / "away/b/f", "3", 0644, false));
   EXPECT_EQ(*read_file(dir / "away/b/f", 9), "1");
@@ -187,7 +189,7 @@ TEST(HeldFolder, LinksOfAnotherUserAreNamedNotFollowed) {
   EXPECT_TRUE(is_foreign_link(HeldFolder::open(dir / "mine").error()));
   EXPECT_EQ(*list_dir(dir / "victim"), std::vector<std::string>{"a"});
   EXPECT_TRUE(HeldFolder::open(dir / "runs/s/a", Links::Anyones));
-  EXPECT_FALSE(write_walked(dir / "runs/s/f", "", 0644, false));
+  EXPECT_FALSE(write_below(dir / "runs", dir / "runs/s/f", "", 0644, false));
   EXPECT_FALSE(FolderLock::take(dir / "runs/s", "me"));
   EXPECT_EQ(*list_dir(dir / "victim"), std::vector<std::string>{"a"});
 }
@@ -255,8 +257,9 @@ TEST(FolderLockPlace, IsNotBehindALinkOfAnotherUser) {
 /// Another user, who may rename everything in `runs`, and does so as fast as possible.
 class Adversary {
  public:
-  explicit Adversary(const TempDir& dir) : dir_(dir) {
-    plant(dir_ / "victim", dir_ / "runs/link");
+  /// `uid`: the owner of the link that is moved.
+  explicit Adversary(const TempDir& dir, uid_t uid = kOther) : dir_(dir) {
+    plant(dir_ / "victim", dir_ / "runs/link", uid);
     thread_ = std::thread([this] {
       while (!stop_) turn();
     });
@@ -321,7 +324,7 @@ void FolderRace::operation(int number) const {
       break;
     }
     case 1:
-      (void)write_walked(s + "/config.json", "mine", 0666, false);
+      (void)write_below(dir_ / "runs", s + "/config.json", "mine", 0666, false);
       break;
     case 2:
       if (const Result<HeldFolder> folder = HeldFolder::open(s); folder) {
@@ -344,12 +347,33 @@ void FolderRace::operation(int number) const {
 }
 
 // ./test takes 2,000 operations; PERGPU_RACES says how many others.
-TEST_F(FolderRace, WhoeverSwapsNamesGainsNothing) {
+int operations() {
   const char* wanted = std::getenv("PERGPU_RACES");
-  const int operations = wanted != nullptr ? std::atoi(wanted) : 2'000;
+  return wanted != nullptr ? std::atoi(wanted) : 2'000;
+}
+
+TEST_F(FolderRace, WhoeverSwapsNamesGainsNothing) {
   const Adversary adversary(dir_);
-  for (int i = 0; i < operations; ++i) {
+  for (int i = 0; i < operations(); ++i) {
     ASSERT_NO_FATAL_FAILURE(operation(i)) << i;
+    ASSERT_NO_FATAL_FAILURE(expect_untouched()) << i;
+  }
+  EXPECT_GT(adversary.swaps(), 0u);
+}
+
+TEST_F(FolderRace, ALinkOfTheUserThatIsMovedThereLeadsNowhere) {
+  const std::string runs = dir_ / "runs";
+  const Adversary adversary(dir_, ::geteuid());
+  for (int i = 0; i < operations(); ++i) {
+    if (i % 2 == 0) {
+      (void)make_below(runs, runs + "/fresh/a", 0777);
+      const Result<HeldFolder> root = HeldFolder::open(runs);
+      ASSERT_TRUE(root);
+      (void)root->remove_tree("fresh");
+    } else if (write_below(runs, runs + "/s/config.json", "mine", 0666, false)) {
+      const Result<HeldName> file = walk_below(runs, runs + "/s/config.json");
+      if (file) (void)file->folder.rename(file->name, "log.txt");
+    }
     ASSERT_NO_FATAL_FAILURE(expect_untouched()) << i;
   }
   EXPECT_GT(adversary.swaps(), 0u);

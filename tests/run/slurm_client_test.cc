@@ -200,7 +200,10 @@ TEST_F(SlurmClient, LooksInAFurtherPathForWhatItsOwnDoesNotHave) {
 }
 
 TEST_F(SlurmClient, StepsAreStartedAndListedByProgramsOfAFurtherPath) {
-  const StepCall call{.name = "s", .cwd = folder, .output = folder + "/said", .command = {"true"}};
+  const std::string handover = folder + "/sweep/.slurm/key";
+  ASSERT_TRUE(os::make_dirs(handover, 0755));
+  const StepCall call{
+      .name = "s", .cwd = folder, .output = handover + "/said", .command = {"true"}};
   Steps steps("17");
   EXPECT_FALSE(steps.start(call));
   EXPECT_FALSE(steps.list());
@@ -210,7 +213,7 @@ TEST_F(SlurmClient, StepsAreStartedAndListedByProgramsOfAFurtherPath) {
   const auto started = steps.start(call);
   ASSERT_TRUE(started) << started.error().message;
   ASSERT_TRUE(os::wait_for((*started)->pid));
-  EXPECT_EQ(read("said"), "--jobid=17\n");
+  EXPECT_EQ(read("sweep/.slurm/key/said"), "--jobid=17\n");
 }
 
 TEST_F(SlurmClient, EndsManyInFewRequests) {

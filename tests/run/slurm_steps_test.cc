@@ -20,11 +20,13 @@ namespace {
 constexpr char kBefore[] = "what lay there\n";
 constexpr uid_t kAnother = 61002;
 
-struct SlurmSteps : ::testing::Test {
+struct SlurmStepOutput : ::testing::Test {
   void SetUp() override {
     std::string name = "/tmp/pergpu-steps-XXXXXX";
     folder = ::mkdtemp(name.data());
-    output = folder + "/task-0.txt";
+    const std::string handover = folder + "/sweep/.slurm/key";
+    ASSERT_TRUE(os::make_dirs(handover, 0755));
+    output = handover + "/task-0.txt";
     const std::string srun = "#!/bin/sh\necho said\necho complained >&2\n: >" + folder + "/ran\n";
     ASSERT_TRUE(os::write_file_atomic(folder + "/srun", srun, 0755, false));
     umask_before = ::umask(0);
@@ -56,11 +58,11 @@ struct SlurmSteps : ::testing::Test {
     EXPECT_NE(step.error().message.find(output), std::string::npos) << what;
     EXPECT_FALSE(os::exists(folder + "/ran")) << what;
   }
-  void write(const std::string& path) const {
-    ASSERT_TRUE(os::write_new_file(path, kBefore, 0600));
+  void write(const std::string& file) const {
+    ASSERT_TRUE(os::write_new_file(file, kBefore, 0600));
   }
-  static std::string read(const std::string& path) {
-    const Result<std::string> text = os::read_file(path, 1u << 20);
+  static std::string read(const std::string& file) {
+    const Result<std::string> text = os::read_file(file, 1u << 20);
     return text ? *text : "";
   }
 
@@ -71,7 +73,7 @@ struct SlurmSteps : ::testing::Test {
   std::string output;
 };
 
-TEST_F(SlurmSteps, WhatSrunSaysIsAppendedToAFileOfTheSweepsModes) {
+TEST_F(SlurmStepOutput, WhatSrunSaysIsAppendedToAFileOfTheSweepsModes) {
   run();
   struct stat st = {};
   ASSERT_EQ(::stat(output.c_str(), &st), 0);
@@ -80,7 +82,7 @@ TEST_F(SlurmSteps, WhatSrunSaysIsAppendedToAFileOfTheSweepsModes) {
   EXPECT_EQ(read(output), "said\ncomplained\nsaid\ncomplained\n");
 }
 
-TEST_F(SlurmSteps, NothingIsStartedWhoseOutputWouldGoThroughALink) {
+TEST_F(SlurmStepOutput, NothingIsStartedWhoseOutputWouldGoThroughALink) {
   const std::string file = folder + "/private";
   write(file);
   ASSERT_EQ(::symlink(file.c_str(), output.c_str()), 0);
@@ -95,7 +97,7 @@ TEST_F(SlurmSteps, NothingIsStartedWhoseOutputWouldGoThroughALink) {
   EXPECT_EQ(read(file), kBefore);
 }
 
-TEST_F(SlurmSteps, NothingIsStartedWhoseOutputIsNoRegularFile) {
+TEST_F(SlurmStepOutput, NothingIsStartedWhoseOutputIsNoRegularFile) {
   ASSERT_EQ(::mkfifo(output.c_str(), 0600), 0);
   expect_refused("a FIFO that nobody reads");
   const os::UniqueFd reader(::open(output.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
@@ -106,7 +108,7 @@ TEST_F(SlurmSteps, NothingIsStartedWhoseOutputIsNoRegularFile) {
   expect_refused("a folder");
 }
 
-TEST_F(SlurmSteps, NothingIsStartedWhoseOutputIsAnotherUsersFile) {
+TEST_F(SlurmStepOutput, NothingIsStartedWhoseOutputIsAnotherUsersFile) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make a file of another user";
   write(output);
   ASSERT_EQ(::chmod(output.c_str(), 0666), 0);

@@ -23,10 +23,15 @@ class Folder {
  public:
   Folder() {
     std::string name = "/tmp/pergpu-records-XXXXXX";
-    path = ::mkdtemp(name.data());
+    root_ = ::mkdtemp(name.data());
+    path = root_ + "/sweep/.slurm/key";
+    (void)os::make_dirs(path, 0755);
   }
-  ~Folder() { (void)os::remove_tree(path); }
+  ~Folder() { (void)os::remove_tree(root_); }
   std::string path = {};
+
+ private:
+  std::string root_ = {};
 };
 
 row::Event event(JobId job, JobEvent e, std::int64_t at) {
