@@ -93,7 +93,7 @@ EventFile newest_event_file(const std::string& folder) {
 }
 
 view::NewestScalars newest_scalars(const std::string& path) {
-  Result<os::UniqueFd> fd = os::open_written(path, os::Writer::Job);
+  Result<os::UniqueFd> fd = os::open_written(path, os::Writer::Job, os::kResultLevels + kDeepest);
   struct stat st {};
   if (!fd || ::fstat(fd->get(), &st) < 0) return {};
   const auto size = static_cast<std::uint64_t>(st.st_size);

@@ -48,6 +48,13 @@ bool is_ours_alone(const HeldFolder& folder, const struct stat& file) {
   return made && (is_ours || made->st_uid == file.st_uid) && (others & ~made->st_mode) == 0;
 }
 
+Result<HeldName> walk_to_result(const std::string& path, int levels) {
+  std::string root = parent_of(path);
+  for (int i = 0; i < levels; ++i) root = parent_of(root);
+  const bool is_below = path.starts_with('/') && parent_of(path) != root;
+  return is_below ? walk_below(root, path) : walk_to(path);
+}
+
 }  // namespace
 
 Result<UniqueFd> open_written(const HeldFolder& folder, const std::string& name, Writer writer) {
@@ -78,8 +85,8 @@ Result<UniqueFd> open_written(const HeldFolder& folder, const std::string& name,
   return fd;
 }
 
-Result<UniqueFd> open_written(const std::string& path, Writer writer) {
-  const Result<HeldName> file = walk_to(path);
+Result<UniqueFd> open_written(const std::string& path, Writer writer, int levels) {
+  const Result<HeldName> file = walk_to_result(path, levels);
   if (!file) return file.error();
   return open_written(file->folder, file->name, writer);
 }
@@ -100,7 +107,7 @@ Result<std::string> read_written(const HeldFolder& folder, const std::string& na
 }
 
 Result<std::string> read_written(const std::string& path, Writer writer, std::size_t limit) {
-  const Result<HeldName> file = walk_to(path);
+  const Result<HeldName> file = walk_to_result(path, kResultLevels);
   if (!file) return file.error();
   return read_written(file->folder, file->name, writer, limit);
 }

@@ -1,8 +1,9 @@
 // Reading files that a keeper or a job wrote into a results folder that others may write to.
 //
-// Such a file is a regular one with one name, reached through no link of another user
-// (os/folder_walk.h).  Anything else in its place may lead to a private file of this user's, or
-// never end: it is refused, and the message says what it is.
+// Such a file is a regular one with one name, reached through no link of another user and, where
+// others can write, through none at all (walk_below() of os/folder_walk.h).  Anything else in its
+// place may lead to a private file of this user's, or never end: it is refused, and the message
+// says what it is.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,11 @@ enum class Writer : std::uint8_t {
   User,    // what is executed: nobody but this user and root can have written it
 };
 
+/// So many of the last folders of a path may lie where others can write: <sweep>/<run>/<step>.
+inline constexpr int kResultLevels = 3;
+
 /// os_errno ENOENT: it isn't there.
-Result<UniqueFd> open_written(const std::string& path, Writer writer);
+Result<UniqueFd> open_written(const std::string& path, Writer writer, int levels = kResultLevels);
 Result<UniqueFd> open_written(const HeldFolder& folder, const std::string& name, Writer writer);
 
 /// Where the file has bytes again at or after `offset`; its size where only a hole is left. Another

@@ -58,9 +58,23 @@ TEST_F(WrittenFile, IsReadUpToALimit) {
 TEST_F(WrittenFile, IsNoLinkAlthoughItsFolderMayBeBehindOne) {
   ASSERT_EQ(::symlink((dir_ / "secret").c_str(), path_.c_str()), 0);
   expect_refused("it's a link");
-  ASSERT_TRUE(write_file_atomic(path_, "mine", 0644, false));
-  ASSERT_EQ(::symlink("out", (dir_ / "link").c_str()), 0);
-  EXPECT_EQ(*read_written(dir_ / "link/log.txt", Writer::Keeper, 10), "mine");
+  const std::string run = dir_ / "root/sweep/run";
+  const std::string path = run + "/link/log.txt";
+  ASSERT_TRUE(make_dirs(run + "/step", 0755));
+  ASSERT_TRUE(write_file_atomic(run + "/step/log.txt", "mine", 0644, false));
+  ASSERT_EQ(::symlink("step", (run + "/link").c_str()), 0);
+  EXPECT_EQ(*read_written(path, Writer::Keeper, 10), "mine");
+  // A neighbor can have moved it there.
+  for (const char* shared : {"root", "root/sweep", "root/sweep/run"}) {
+    ASSERT_EQ(::chmod((dir_ / shared).c_str(), 0775), 0);
+    for (const Result<std::string>& text :
+         {read_written(path, Writer::Keeper, 10), read_written_tail(path, Writer::Job, 10)}) {
+      ASSERT_FALSE(text) << shared;
+      EXPECT_TRUE(is_foreign_link(text.error())) << text.error().message;
+    }
+    ASSERT_EQ(::chmod((dir_ / shared).c_str(), 0755), 0);
+  }
+  EXPECT_TRUE(read_written(path, Writer::Job, 10));
 }
 
 TEST_F(WrittenFile, HasOneName) {
