@@ -170,16 +170,19 @@ std::vector<Place> places_of(const std::string& folder, bool remote) {
   return places;
 }
 
+enum class Use { Take, Look };
+
 struct Opened {
   UniqueFd fd = {};
   bool is_writable = true;
 };
 
-Opened open_file(const HeldPlace& place) {
+Opened open_file(const HeldPlace& place, Use use) {
   constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+  const int create = use == Use::Take ? O_CREAT : 0;
   const int folder = place.folder.fd();
   const char* name = place.name.c_str();
-  Opened out{UniqueFd(::openat(folder, name, O_RDWR | O_CREAT | kFlags, kMode))};
+  Opened out{UniqueFd(::openat(folder, name, O_RDWR | create | kFlags, kMode))};
   if (out.fd || (errno != EACCES && errno != EPERM)) return out;
   const int denied = errno;
   // Its maker's umask may keep us out until the maker has set the mode.
@@ -192,14 +195,14 @@ Opened open_file(const HeldPlace& place) {
   return out;
 }
 
-/// Makes it if need be.
-Opened open_place(const HeldPlace& place) {
+/// Makes it if need be, but not for a look: its holder may be removing the folder.
+Opened open_place(const HeldPlace& place, Use use) {
   constexpr int kFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   switch (place.kind) {
     case Kind::File:
-      return open_file(place);
+      return open_file(place, use);
     case Kind::HiddenFolder:
-      (void)::mkdirat(place.folder.fd(), place.name.c_str(), kFolderMode);
+      if (use == Use::Take) (void)::mkdirat(place.folder.fd(), place.name.c_str(), kFolderMode);
       return {UniqueFd(::openat(place.folder.fd(), place.name.c_str(), kFolder)), false};
     case Kind::Itself:
       return {UniqueFd(::openat(place.folder.fd(), ".", kFolder)), false};
@@ -239,13 +242,13 @@ void remove(const Place& place) {
   if (const Result<HeldPlace> held = hold(place); held) remove(*held);
 }
 
-enum class Use { Take, Look };
-
+/// No descriptor: a look has found nothing there that could be locked.
 Result<UniqueFd> lock_place(const Place& place, Use use, std::string_view holder) {
   for (int round = 0; round < kRounds; ++round) {
     const Result<HeldPlace> there = hold(place);
     if (!there) return there.error();
-    Opened opened = open_place(*there);
+    Opened opened = open_place(*there, use);
+    if (!opened.fd && use == Use::Look && errno == ENOENT) return UniqueFd();
     if (!opened.fd) return os_error("open " + place.path);
     const int fd = opened.fd.get();
     if (!lock_now(fd)) {
@@ -265,10 +268,7 @@ Result<UniqueFd> lock_place(const Place& place, Use use, std::string_view holder
                        "second name, or is a private file; move it away"};
     }
     if (!leads_to(place, st)) continue;  // its holder has removed it
-    if (use == Use::Look) {
-      remove(*there);
-      return std::move(opened.fd);
-    }
+    if (use == Use::Look) return std::move(opened.fd);
     const bool is_ours = st.st_uid == ::geteuid();
     if (place.kind == Kind::HiddenFolder && is_ours) (void)::fchmod(fd, kFolderMode);
     if (place.kind != Kind::File) return std::move(opened.fd);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -155,7 +156,7 @@ TEST(FolderLock, LeftByAnotherUserIsTakenOver) {
 class FolderLockBeside : public testing::Test {
  protected:
   FolderLockBeside() { make(); }
-  void make() { ASSERT_EQ(::mkdir(folder_.c_str(), 0755), 0); }
+  void make() { ASSERT_EQ(::mkdir(folder_.c_str(), 0755), 0) << std::strerror(errno); }
   std::vector<std::string> names() const { return *list_dir(dir_.path()); }
 
   const std::vector<std::string> alone_ = {"train"};
@@ -308,7 +309,8 @@ void expect_one_holder_at_a_time(const std::string& folder, const std::function<
       for (int i = 0; i < 300; ++i) {
         Result<FolderLock> held = FolderLock::take(folder, "a");
         if (!held) continue;
-        most = std::max<int>(most, ++inside);
+        const int now = ++inside;
+        if (now > 1) most = now;
         ++taken;
         work();
         --inside;
@@ -319,7 +321,7 @@ void expect_one_holder_at_a_time(const std::string& folder, const std::function<
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(most, 1);
+  EXPECT_EQ(most, 0) << "at once";
   EXPECT_GT(taken, 100);
 }
 
@@ -330,7 +332,8 @@ TEST(FolderLock, IsExclusiveWhileItsFileComesAndGoes) {
 
 TEST_F(FolderLockBeside, IsExclusiveWhileItsHolderMakesTheFolderAgain) {
   expect_one_holder_at_a_time(folder_, [&] {
-    EXPECT_TRUE(remove_tree(folder_));
+    const Result<void> removed = remove_tree(folder_);
+    EXPECT_TRUE(removed) << removed.error().message;
     make();
   });
   tidy_folder(folder_);
