@@ -3,11 +3,11 @@
     adversary.py RESULTS PRIVATE FILE HOSTILE OWN
 
 A folder's name gets a link to PRIVATE, or a folder of this user; a file's name a link to FILE or
-/dev/zero, a FIFO, or what HOSTILE says.  OWN is a folder of files that are the first user's alone, but
-can be moved: they get names of locks and of files of runs.  A folder of that kind, RESULTS/.folder,
-gets the name of the folder for locks of GPUs, RESULTS/locks.  Mostly the names are swapped back at
-once, so that commands go on and meet the next swap.  Ends when its standard input does, and prints how
-often it swapped.
+/dev/zero, a FIFO, or what HOSTILE says.  OWN is a folder of things of the first user's that can be
+moved: private files get names of locks and of files of runs; links to FILE, names of files; links to
+PRIVATE, names of folders.  A private folder, RESULTS/.folder, gets the name of the folder for locks of
+GPUs, RESULTS/locks.  Mostly the names are swapped back at once, so that commands go on and meet the
+next swap.  Ends when its standard input does, and prints how often it swapped.
 """
 import contextlib
 import ctypes
@@ -15,6 +15,7 @@ import os
 import random
 import re
 import shutil
+import stat
 import sys
 import threading
 
@@ -46,27 +47,37 @@ def make_own_file(path):
     os.chmod(path, 0o777)
 
 
-def move_own_file(path):
-    for name in names(own)[:1]:
-        os.rename(f"{own}/{name}", path)
+def mover(kind):
+    """Of one of the first user's things, as long as there is one."""
+
+    def move_own(path):
+        for name in [name for name in names(own) if name.startswith(kind)][:1]:
+            os.rename(f"{own}/{name}", path)
+
+    return move_own
 
 
-def is_private(path):
-    return os.lstat(path).st_mode & 0o077 == 0
+def is_of_first_user(path):
+    if not os.path.lexists(path):
+        return False
+    st = os.lstat(path)
+    return st.st_uid != os.getuid() and (stat.S_ISLNK(st.st_mode) or st.st_mode & 0o077 == 0)
 
 
-FOLDER_TRAPS = {"private": make_link_to_private, "own": os.mkdir}
-FILE_TRAPS = {"secret": make_link_to_secret, "zero": make_endless, "fifo": os.mkfifo, "moved": move_own_file}
-LOCK_TRAPS = {**FILE_TRAPS, "file": make_own_file}
+MOVERS = {kind: mover(kind) for kind in ("file", "link-to-folder", "link-to-file")}
+FOLDER_TRAPS = {"private": make_link_to_private, "own": os.mkdir, "link-to-folder": MOVERS["link-to-folder"]}
+FILE_TRAPS = {"secret": make_link_to_secret, "zero": make_endless, "fifo": os.mkfifo, "file": MOVERS["file"],
+              "link-to-file": MOVERS["link-to-file"]}  # fmt: skip
+LOCK_TRAPS = {**FILE_TRAPS, "hostile": make_own_file}
 LOCK_FOLDER_TRAPS = {**FOLDER_TRAPS, OWN_FOLDER: None}
-CODE_TRAPS = {"file": make_own_file, "secret": make_link_to_secret}
+CODE_TRAPS = {"hostile": make_own_file, "secret": make_link_to_secret}
 MAKERS = {**FOLDER_TRAPS, **LOCK_TRAPS, **CODE_TRAPS}
 
 
 def lay(kind):
     """Puts a new trap there, for one that pergpu has replaced, or that stays where it was put."""
     path = f"{traps}/{kind}"
-    if kind == OWN_FOLDER or kind == "moved" and os.path.lexists(path) and is_private(path):
+    if kind == OWN_FOLDER or kind in MOVERS and is_of_first_user(path):
         return  # there are few of them
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)

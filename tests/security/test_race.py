@@ -150,17 +150,20 @@ class Race:
 
 
 def movable_things(lab):
-    """A folder of files that others can move, and nothing else; these, and such a folder."""
+    """A folder of files that others can move, and nothing else, and of links; the files, and such a folder."""
     folder = lab.shared + "/.own"
-    paths = [lab.shared + "/.folder", *(f"{folder}/{i}" for i in range(MOVABLE))]
+    paths = [lab.shared + "/.folder", *(f"{folder}/file-{i}" for i in range(MOVABLE))]
     os.mkdir(folder)
     os.mkdir(paths[0], 0o700)
     for path in paths[1:]:
         with open(path, "w") as f:
             f.write(f'{{"step": 1, "reason": "ValueError: {MOVED}"}}\n')
         os.chmod(path, 0o600)
-    for path in (folder, *paths):
-        os.chown(path, OURS, GROUP)
+    for i in range(MOVABLE):
+        os.symlink(lab.private, f"{folder}/link-to-folder-{i}")
+        os.symlink(lab.private + "/log.txt", f"{folder}/link-to-file-{i}")
+    for path in (folder, paths[0], *(f"{folder}/{name}" for name in os.listdir(folder))):
+        os.chown(path, OURS, GROUP, follow_symlinks=False)
     os.chmod(folder, 0o2775)
     return folder, paths
 
