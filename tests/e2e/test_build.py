@@ -1,4 +1,5 @@
 """What the build does where something that it needs is missing, and what it says of itself."""
+import os
 import pathlib
 import subprocess
 
@@ -12,8 +13,8 @@ message(STATUS "facts: ${{facts}}")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def embed_page(out, page, **options):
-    command = ["/usr/bin/cmake", "-P", ROOT / "cmake/embed-page.cmake", ROOT / "web", out, page]
+def embed_page(out, page, web=ROOT / "web", **options):
+    command = ["/usr/bin/cmake", "-P", ROOT / "cmake/embed-page.cmake", web, out, page]
     return subprocess.run(command, capture_output=True, text=True, timeout=100, **options)
 
 
@@ -28,6 +29,18 @@ def test_a_build_without_the_page_needs_no_npm(tmp_path):
     done = embed_page(tmp_path / "page.cc", "OFF", env={"PATH": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     assert "none" in (tmp_path / "page.cc").read_text()
+
+
+def test_a_page_that_cannot_be_built_fails_the_build(tmp_path):
+    web = tmp_path / "web"
+    (web / "node_modules").mkdir(parents=True)
+    (web / "node_modules/.package-lock.json").touch()
+    (web / "package-lock.json").touch()
+    os.utime(web / "package-lock.json", (0, 0))  # what is installed is what is locked
+    (web / "build.mjs").write_text("throw new Error('no such component')")
+    done = embed_page(tmp_path / "page.cc", "ON", web=web)
+    assert done.returncode != 0 and not (tmp_path / "page.cc").exists()
+    assert "no such component" in done.stderr and "-DPERGPU_PAGE=OFF" in done.stderr
 
 
 def build_facts(folder, *options):
