@@ -1,9 +1,13 @@
 # What `pergpu --version` says of a build: the commit that was configured, and what it was built for.
-# An archive of the sources has no commit of its own, unless whoever builds it names it.
+# A source distribution has its commit in the file COMMIT (tools/release).  Another archive of the
+# sources has none, unless whoever builds it names it.
 set(PERGPU_COMMIT "" CACHE STRING "the commit of these sources; empty: asked of git")
 set(PERGPU_TARGET "" CACHE STRING "what is built for; empty: asked of the compiler")
 
 set(commit "${PERGPU_COMMIT}")
+if(NOT commit AND EXISTS ${PROJECT_SOURCE_DIR}/COMMIT)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/COMMIT commit LIMIT_COUNT 1)
+endif()
 # A folder of sources may lie in a repository that isn't theirs.
 if(NOT commit AND EXISTS ${PROJECT_SOURCE_DIR}/.git)
   execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} describe --always --dirty --abbrev=12 --exclude=*

@@ -1,5 +1,6 @@
 # cmake -P embed-page.cmake WEB OUT PAGE: builds web/ with npm and writes OUT, the C++ source that holds
 # the page.  Fails if that isn't possible.  If PAGE is false OUT holds no page, and npm is not needed.
+# A source distribution has the page in WEB/page, built already (tools/release): npm is not needed either.
 cmake_minimum_required(VERSION 3.25)
 file(REAL_PATH "${CMAKE_ARGV3}" web)
 file(REAL_PATH "${CMAKE_ARGV4}" out)
@@ -19,26 +20,34 @@ function(fail why)
     "To build pergpu without the page, configure with -DPERGPU_PAGE=OFF.")
 endfunction()
 
-find_program(NPM npm)
-if(NOT NPM)
-  fail("npm is not installed")
-endif()
-
-# npm ci takes seconds and asks the registry: only when what is installed is not what is locked.
-set(installed "${web}/node_modules/.package-lock.json")
-if(NOT EXISTS "${installed}" OR "${web}/package-lock.json" IS_NEWER_THAN "${installed}")
-  execute_process(COMMAND "${NPM}" ci --ignore-scripts --no-audit --no-fund
-    WORKING_DIRECTORY "${web}" RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said)
-  if(failed)
-    fail("npm ci in web/ failed:\n${said}")
+function(build_page dist)
+  find_program(NPM npm)
+  if(NOT NPM)
+    fail("npm is not installed")
   endif()
-  file(TOUCH "${installed}")
-endif()
-get_filename_component(folder "${out}" DIRECTORY)
-execute_process(COMMAND node build.mjs "${folder}/dist" WORKING_DIRECTORY "${web}"
-  RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said)
-if(failed)
-  fail("node build.mjs in web/ failed:\n${said}")
+
+  # npm ci takes seconds and asks the registry: only when what is installed is not what is locked.
+  set(installed "${web}/node_modules/.package-lock.json")
+  if(NOT EXISTS "${installed}" OR "${web}/package-lock.json" IS_NEWER_THAN "${installed}")
+    execute_process(COMMAND "${NPM}" ci --ignore-scripts --no-audit --no-fund
+      WORKING_DIRECTORY "${web}" RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said)
+    if(failed)
+      fail("npm ci in web/ failed:\n${said}")
+    endif()
+    file(TOUCH "${installed}")
+  endif()
+  execute_process(COMMAND node build.mjs "${dist}" WORKING_DIRECTORY "${web}"
+    RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said)
+  if(failed)
+    fail("node build.mjs in web/ failed:\n${said}")
+  endif()
+endfunction()
+
+set(dist "${web}/page")
+if(NOT EXISTS "${dist}")
+  get_filename_component(folder "${out}" DIRECTORY)
+  set(dist "${folder}/dist")
+  build_page("${dist}")
 endif()
 
 set(arrays "")
@@ -46,8 +55,8 @@ set(rows "")
 set(number 0)
 foreach(file index.html app.js app.css icon.svg)
   # Compressed by build.mjs.
-  file(READ "${folder}/dist/${file}.gz" hex HEX)
-  file(SHA256 "${folder}/dist/${file}.gz" hash)
+  file(READ "${dist}/${file}.gz" hex HEX)
+  file(SHA256 "${dist}/${file}.gz" hash)
   string(SUBSTRING "${hash}" 0 16 hash)
   string(LENGTH "${hex}" size)
   math(EXPR size "${size} / 2")

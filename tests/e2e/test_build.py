@@ -31,6 +31,16 @@ def test_a_build_without_the_page_needs_no_npm(tmp_path):
     assert "none" in (tmp_path / "page.cc").read_text()
 
 
+def test_a_source_distribution_has_the_page_and_needs_no_npm(tmp_path):
+    web = tmp_path / "web"
+    (web / "page").mkdir(parents=True)
+    for name in ("index.html", "app.js", "app.css", "icon.svg"):
+        (web / "page" / (name + ".gz")).write_bytes(b"\x1f\x8b" + name.encode())
+    done = embed_page(tmp_path / "page.cc", "ON", web=web, env={"PATH": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert '.path = "/app.js"' in (tmp_path / "page.cc").read_text()
+
+
 def test_a_page_that_cannot_be_built_fails_the_build(tmp_path):
     web = tmp_path / "web"
     (web / "node_modules").mkdir(parents=True)
@@ -63,5 +73,7 @@ def test_a_build_says_which_commit_it_is_of(tmp_path):
     assert f'PERGPU_COMMIT="{commit}"' in build_facts(tmp_path)
     # An archive, although it lies in a repository.
     assert 'PERGPU_COMMIT="unknown"' in build_facts(tmp_path / "archive")
+    (tmp_path / "archive/COMMIT").write_text("0123456789ab\n")
+    assert 'PERGPU_COMMIT="0123456789ab"' in build_facts(tmp_path / "archive")
     given = build_facts(tmp_path / "archive", "-DPERGPU_COMMIT=abc", "-DPERGPU_TARGET=x86_64-linux-gnu.2.17")
     assert 'PERGPU_COMMIT="abc"' in given and 'PERGPU_TARGET="x86_64-linux-gnu.2.17"' in given
