@@ -136,7 +136,9 @@ int main(int argc, char** argv) {
     std::perror("pergpu-keeper: PR_SET_CHILD_SUBREAPER");
     return 1;
   }
-  ::mallopt(M_TRIM_THRESHOLD, 64 * 1024);  // what a large START took is given back
+#ifdef __GLIBC__  // what a large START took is given back; musl does so anyway
+  ::mallopt(M_TRIM_THRESHOLD, 64 * 1024);
   ::mallopt(M_MMAP_THRESHOLD, 64 * 1024);
+#endif
   return pergpu::keeper::Keeper(std::move(arguments.keeper)).run();
 }

@@ -45,8 +45,8 @@ std::optional<Mark> mark_of(const HeldFolder& folder) {
   struct stat st = {};
   if (::fstat(folder.fd(), &st) < 0 || !keeps_inodes(folder.fd())) return std::nullopt;
   return Mark{.inode = st.st_ino,
-              .device_major = gnu_dev_major(st.st_dev),
-              .device_minor = gnu_dev_minor(st.st_dev),
+              .device_major = major(st.st_dev),
+              .device_minor = minor(st.st_dev),
               .boot = boot_id()};
 }
 

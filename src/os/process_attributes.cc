@@ -56,13 +56,11 @@ Signals signals_now() {
 
 rlimit limit_now(int resource) {
   rlimit limit = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
-  (void)::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
+  (void)::getrlimit(resource, &limit);
   return limit;
 }
 
-bool set_limit(int resource, const rlimit& limit) {
-  return ::setrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0;
-}
+bool set_limit(int resource, const rlimit& limit) { return ::setrlimit(resource, &limit) == 0; }
 
 std::vector<SpawnLimit> limits_now() {
   std::vector<SpawnLimit> out;

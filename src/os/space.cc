@@ -15,7 +15,7 @@ std::uint64_t value_of(rlim_t value) {
 
 Limit limit_of(int resource) {
   rlimit limit = {};
-  if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) < 0) return {};
+  if (::getrlimit(resource, &limit) < 0) return {};
   return {.soft = value_of(limit.rlim_cur), .hard = value_of(limit.rlim_max)};
 }
 
