@@ -1,5 +1,6 @@
 """The source distribution: the committed files, the page, built, and the commit."""
 import filecmp
+import functools
 import os
 import shutil
 import tarfile
@@ -8,13 +9,15 @@ from . import zig
 from .steps import ROOT, WORK, fresh, output
 
 
+@functools.cache
 def commit():
+    """The commit that is released, also if another is checked out meanwhile."""
     return output("git", "rev-parse", "--short=12", "HEAD").strip()
 
 
 def epoch():
     """When the commit was made: the date of all that a release has in it."""
-    return output("git", "log", "-1", "--format=%ct").strip()
+    return output("git", "log", "-1", "--format=%ct", commit()).strip()
 
 
 def is_dirty():
@@ -25,7 +28,7 @@ def export(step):
     """The committed files, in a folder of their own."""
     folder = fresh(WORK / "checkout")
     archive = WORK / "checkout.tar"
-    step.run("git", "-c", "tar.umask=0022", "archive", "-o", archive, "HEAD", cwd=ROOT)
+    step.run("git", "-c", "tar.umask=0022", "archive", "-o", archive, commit(), cwd=ROOT)
     step.run("tar", "-xf", archive, "-C", folder)
     archive.unlink()
     return folder
