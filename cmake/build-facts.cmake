@@ -1,24 +1,7 @@
-# What `pergpu --version` says of a build: the commit that was configured, and what it was built for.
-# A source distribution has its commit in the file COMMIT (tools/release).  Another archive of the
-# sources has none, unless whoever builds it names it.
+# What `pergpu --version` prints of a build: the commit, and what it was built for.  The commit is looked
+# up in each build; a new one compiles one small file and links pergpu again, nothing else.
 set(PERGPU_COMMIT "" CACHE STRING "the commit of these sources; empty: asked of git")
 set(PERGPU_TARGET "" CACHE STRING "what is built for; empty: asked of the compiler")
-
-set(commit "${PERGPU_COMMIT}")
-if(NOT commit AND EXISTS ${PROJECT_SOURCE_DIR}/COMMIT)
-  file(STRINGS ${PROJECT_SOURCE_DIR}/COMMIT commit LIMIT_COUNT 1)
-endif()
-# A folder of sources may lie in a repository that isn't theirs.
-if(NOT commit AND EXISTS ${PROJECT_SOURCE_DIR}/.git)
-  execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} describe --always --dirty --abbrev=12 --exclude=*
-    OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
-  if(failed)
-    set(commit "")
-  endif()
-endif()
-if(NOT commit)
-  set(commit unknown)
-endif()
 
 set(target "${PERGPU_TARGET}")
 if(NOT target)
@@ -28,5 +11,10 @@ if(NOT target)
   set(target "${CMAKE_SYSTEM_PROCESSOR}-linux")
 endif()
 
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cli/main.cc PROPERTIES
-  COMPILE_DEFINITIONS "PERGPU_COMMIT=\"${commit}\";PERGPU_TARGET=\"${target}\"")
+set(facts ${CMAKE_BINARY_DIR}/build_facts.cc)
+add_custom_target(pergpu_build_facts BYPRODUCTS ${facts}
+  COMMAND ${CMAKE_COMMAND} -DSOURCES=${PROJECT_SOURCE_DIR} -DOUT=${facts} -DTARGET=${target}
+    -DCOMMIT=${PERGPU_COMMIT} -P ${CMAKE_CURRENT_LIST_DIR}/write-build-facts.cmake
+  COMMENT "the commit that pergpu --version prints" VERBATIM)
+target_sources(pergpu PRIVATE ${facts})
+add_dependencies(pergpu pergpu_build_facts)

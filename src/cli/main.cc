@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/build_facts.h"
 #include "cli/command.h"
 #include "cli/complete.h"
 #include "cli/exit_code.h"
@@ -42,8 +43,8 @@ int run_program(std::vector<std::string> words) {
   }
 
   CLI::App program("pergpu: many training jobs, one machine, one GPU each", "pergpu");
-  program.set_version_flag(
-      "--version", "pergpu " PERGPU_VERSION " (commit " PERGPU_COMMIT ", " PERGPU_TARGET ")");
+  program.set_version_flag("--version", std::string("pergpu " PERGPU_VERSION " (commit ") +
+                                            kBuildCommit + ", " + kBuildTarget + ")");
   program.require_subcommand(1);
   program.footer("Example:\n  pergpu run thirteen.toml\n`pergpu COMMAND --help` has one for each.");
   for (const auto add :

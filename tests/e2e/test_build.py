@@ -1,14 +1,22 @@
 """What the build does where something that it needs is missing, and what it says of itself."""
 import os
 import pathlib
+import re
 import subprocess
+
+import pytest
 
 FACTS = """
 cmake_minimum_required(VERSION 3.25)
-project(facts LANGUAGES NONE)
+project(facts LANGUAGES CXX)
+add_executable(pergpu main.cc)
+target_include_directories(pergpu PRIVATE {root}/src)
 include({root}/cmake/build-facts.cmake)
-get_source_file_property(facts src/cli/main.cc COMPILE_DEFINITIONS)
-message(STATUS "facts: ${{facts}}")
+"""
+MAIN = """
+#include <cstdio>
+#include "cli/build_facts.h"
+int main() { std::printf("%s, %s", pergpu::cli::kBuildCommit, pergpu::cli::kBuildTarget); }
 """
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -53,27 +61,61 @@ def test_a_page_that_cannot_be_built_fails_the_build(tmp_path):
     assert "no such component" in done.stderr and "-DPERGPU_PAGE=OFF" in done.stderr
 
 
-def build_facts(folder, *options):
-    folder.mkdir(exist_ok=True)
-    (folder / "CMakeLists.txt").write_text(FACTS.format(root=ROOT))
-    command = ["/usr/bin/cmake", "-S", folder, "-B", folder / "build", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stderr
-    return next(line for line in done.stdout.splitlines() if "facts: " in line)
+def run(*command, cwd=None):
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, f"{command}:\n{done.stdout}{done.stderr}"
+    return done.stdout
 
 
-def test_a_build_says_which_commit_it_is_of(tmp_path):
+@pytest.fixture
+def git(tmp_path):
+    """git(WORD…) in the folder of a test, which is a repository with one commit."""
     def git(*words):
-        names = ["-c", "user.name=a", "-c", "user.email=a@b"]
-        return subprocess.run(["git", *names, *words], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+        return run("git", "-c", "user.name=a", "-c", "user.email=a@b", *words, cwd=tmp_path).strip()
 
     git("init", "-q")
     git("commit", "-q", "--allow-empty", "-m", "first")
-    commit = git("rev-parse", "--short=12", "HEAD").strip()
-    assert f'PERGPU_COMMIT="{commit}"' in build_facts(tmp_path)
+    return git
+
+
+def commit_of(folder, given=""):
+    """That of these sources."""
+    out = folder / "build_facts.cc"
+    run("/usr/bin/cmake", f"-DSOURCES={folder}", f"-DOUT={out}", "-DTARGET=x86_64-linux-gnu", f"-DCOMMIT={given}",
+        "-P", ROOT / "cmake/write-build-facts.cmake")
+    return re.search('kBuildCommit = "(.*)"', out.read_text())[1]
+
+
+def test_a_build_says_which_commit_it_is_of(tmp_path, git):
+    head = git("rev-parse", "--short=12", "HEAD")
+    assert commit_of(tmp_path) == head
+    (tmp_path / "known").touch()
+    assert commit_of(tmp_path) == head
+    git("add", "known")
+    assert commit_of(tmp_path) == head + "-dirty"
     # An archive, although it lies in a repository.
-    assert 'PERGPU_COMMIT="unknown"' in build_facts(tmp_path / "archive")
+    (tmp_path / "archive").mkdir()
+    assert commit_of(tmp_path / "archive") == "unknown"
     (tmp_path / "archive/COMMIT").write_text("0123456789ab\n")
-    assert 'PERGPU_COMMIT="0123456789ab"' in build_facts(tmp_path / "archive")
-    given = build_facts(tmp_path / "archive", "-DPERGPU_COMMIT=abc", "-DPERGPU_TARGET=x86_64-linux-gnu.2.17")
-    assert 'PERGPU_COMMIT="abc"' in given and 'PERGPU_TARGET="x86_64-linux-gnu.2.17"' in given
+    assert commit_of(tmp_path / "archive") == "0123456789ab"
+    assert commit_of(tmp_path / "archive", "abc") == "abc"
+
+
+def test_a_new_commit_compiles_one_file_again_and_nothing_does_without(tmp_path, git):
+    (tmp_path / "CMakeLists.txt").write_text(FACTS.format(root=ROOT))
+    (tmp_path / "main.cc").write_text(MAIN)
+    folder = tmp_path / "build"
+
+    def build():
+        run("/usr/bin/cmake", "--build", folder)
+        made = {path.name: path.stat().st_mtime_ns for path in folder.rglob("*") if path.suffix in (".o", "")}
+        return run(folder / "pergpu"), {name: made[name] for name in ("main.cc.o", "build_facts.cc.o", "pergpu")}
+
+    run("/usr/bin/cmake", "-S", tmp_path, "-B", folder, "-G", "Ninja", "-DPERGPU_TARGET=vax-linux")
+    told, before = build()
+    assert told == git("rev-parse", "--short=12", "HEAD") + ", vax-linux"
+    assert build() == (told, before)
+    git("commit", "-q", "--allow-empty", "-m", "second")
+    told, after = build()
+    assert told == git("rev-parse", "--short=12", "HEAD") + ", vax-linux"
+    assert {name for name in after if after[name] != before[name]} == {"build_facts.cc.o", "pergpu"}
