@@ -44,7 +44,7 @@ extern "C" {
 // libpergpu_share.so.1).
 #define PERGPU_SHARE_ABI 1
 PERGPU_SHARE_API uint32_t pergpu_share_abi(void);
-// Of pergpu, "0.1.0"; never freed.
+// Of pergpu, "0.2.0"; never freed.
 PERGPU_SHARE_API const char* pergpu_share_version(void);
 
 // ---- errors ----

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     out: Path
     """The job's folder, which is there and stays between attempts (PERGPU_OUT)."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Best",

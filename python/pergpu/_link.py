@@ -12,12 +12,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from . import __version__
 from ._program_calls import CommandFailed, ask_json
 
 _TRIES = 20
 _LONGEST_PAUSE = 5.0  # seconds
 _STOPPED = "the coordinator was stopped"
-_HELLO = {"hello": 1, "version": "0.1.0"}
+_HELLO = {"hello": 1, "version": __version__}
 
 
 class Refused(RuntimeError):

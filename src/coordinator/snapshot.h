@@ -4,8 +4,8 @@
 // wire ("2026-11-21T13:00:00.123Z"), wall-clock nanoseconds here (0: not yet).
 //
 // The protocol (Unix socket `coordinator.sock` in the run folder, one JSON value a line):
-//   client: {"hello":1,"version":"0.1.0"}
-//   server: {"ok":true,"data":{"protocol":1,"version":"0.1.0","pid":4711,"home":"/…",
+//   client: {"hello":1,"version":"0.2.0"}
+//   server: {"ok":true,"data":{"protocol":1,"version":"0.2.0","pid":4711,"home":"/…",
 //           "reach":{…},"replaceable":bool}}: what it can give to jobs (coordinator/shell.h), and
 //           whether a client may start another one in its place that can give more
 // then any number of requests, answered in order with {"ok":true,"data":…} or

@@ -47,6 +47,14 @@ def test_its_version_is_that_of_the_programs():
     with open(root + "/CMakeLists.txt", encoding="utf-8") as file:
         (version,) = re.findall(r"project\(pergpu VERSION ([0-9.]+)", file.read())
     assert pergpu.__version__ == version
+    for path, begin in (
+        ("python/hydra_plugins/pergpu_launcher/__init__.py", '__version__ = "'),
+        ("man/pergpu.1", '"pergpu '),
+        ("include/pergpu_share.h", '// Of pergpu, "'),
+        ("CHANGELOG.md", "# Changelog\n\n## "),
+    ):
+        with open(f"{root}/{path}", encoding="utf-8") as file:
+            assert begin + version in file.read(), path
 
 
 def test_without_its_compiled_part_the_rest_works_and_says_what_to_do(tmp_path):

@@ -136,7 +136,7 @@ createServer(async (request, reply) => {
     try { const body = await readFile(new URL(name, dist)); reply.writeHead(200, { "content-type": kTypes[name.split(".")[1]], "content-security-policy": kPolicy }); return reply.end(body); } catch { return json({ error: "no such file" }, 404); }
   }
   const job = jobs.get(Number(path[2])), sweep = sweeps.find((s) => s.id === Number(url.searchParams.get("sweep") ?? path[2]));
-  if (path[1] === "hello") return json({ schema: 1, version: "0.1.0", host: "box", home: "/data/alice/.local/state/pergpu", readonly: process.env.READONLY === "1" });
+  if (path[1] === "hello") return json({ schema: 1, version: "0.2.0", host: "box", home: "/data/alice/.local/state/pergpu", readonly: process.env.READONLY === "1" });
   if (path[1] === "plan") return json(process.env.MISSING ? { missing: [{ sweep: "thirteen", step: "evaluate", jobs: 9 }] } : plan());
   if (path[1] === "sweeps") return sweep ? json({ schema: 1, jobs: jobsOf(sweep.id).map((j) => ({ ...wire(j), params: j.x.params, last_metrics: j.x.metrics, needs: [], attempts: j.x.attempts })) }) : json({ error: "no such sweep" }, 404);
   if (path[1] === "jobs") return !job ? json({ error: `no job ${path[2]}` }, 404) : json(path[3] === "usage" ? series(job) : path[3] === "metrics" ? metrics() : show(job));

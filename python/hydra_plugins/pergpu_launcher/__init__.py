@@ -5,4 +5,4 @@ launcher is.  So what costs time to import is in _launch.py, whose underscore ke
 there is something to launch.  `hydra_plugins` belongs to all plugins: it has no __init__.py.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
