@@ -469,7 +469,9 @@ def test_workers_end_when_their_loaders_process_is_killed(tmp_path, code):
             for pidfd in pidfds:
                 ends(pidfd)
         finally:
-            subprocess.run(["kill", "-9", *map(str, filter(None, [*workers, child]))], capture_output=True)
+            for pid in filter(None, [*workers, child]):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 def test_workers_are_kept_from_ctrl_c_from_their_first_instruction_on(monkeypatch):

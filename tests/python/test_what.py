@@ -33,7 +33,8 @@ class Model:
         (Model().fit, ("d", "hunter2", 3), {}, "Model.fit('d', …, epochs=3)"),
         (Model(), ("hunter2",), {}, "Model(token=…)"),
         (abs, (-1,), {}, "abs(-1)"),
-        (print, ("a",), {"sep": ""}, "print('a', sep='')"),
+        # Nothing tells what its places are before Python 3.11.
+        (print, ("a",), {"sep": ""}, "print('a', sep='')" if print.__text_signature__ else "print(…, sep='')"),
         (lambda *tokens: 0, ("a", "b"), {}, "<lambda>(…, …)"),
         (lambda tokens, monkey: 0, (8, "x" * 70), {}, "<lambda>(tokens=8, monkey=…)"),
     ],
