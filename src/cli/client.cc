@@ -20,6 +20,7 @@
 #include "coordinator/stop_mark.h"
 #include "os/clock.h"
 #include "os/terminal.h"
+#include "version.h"
 
 namespace pergpu::cli {
 namespace {

@@ -16,6 +16,7 @@
 #include "coordinator/shell.h"
 #include "os/clock.h"
 #include "os/socket.h"
+#include "version.h"
 
 namespace pergpu::cli {
 namespace {

@@ -13,6 +13,7 @@
 #include "cli/doctor_gather.h"
 #include "cli/exit_code.h"
 #include "cli/terminal.h"
+#include "version.h"
 
 namespace pergpu::cli {
 namespace {

@@ -24,6 +24,7 @@
 #include "os/mounts.h"
 #include "os/paths.h"
 #include "run/environment.h"
+#include "version.h"
 
 namespace pergpu::cli {
 namespace {

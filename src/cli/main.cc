@@ -19,6 +19,7 @@
 #include "cli/store.h"
 #include "cli/usage.h"
 #include "os/process_attributes.h"
+#include "version.h"
 
 using namespace pergpu::cli;
 

@@ -12,6 +12,7 @@
 #include "cli/web_app.h"
 #include "os/paths.h"
 #include "os/written_file.h"
+#include "version.h"
 #include "view/metric_points.h"
 
 namespace pergpu::cli {

@@ -45,6 +45,7 @@
 #include "spec/units.h"
 #include "store/copies.h"
 #include "store/store.h"
+#include "version.h"
 
 namespace pergpu {
 namespace {

@@ -4,6 +4,7 @@
 #include "python/ends.h"
 #include "python/object.h"
 #include "python/region.h"
+#include "version.h"
 
 namespace pergpu::python {
 namespace {

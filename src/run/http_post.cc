@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "run/run_program.h"
+#include "version.h"
 
 namespace pergpu {
 namespace {

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "program.h"
+#include "version.h"
 
 namespace pergpu::cli {
 namespace {

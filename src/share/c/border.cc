@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "os/clock.h"
+#include "version.h"
 
 namespace pergpu::share {
 namespace {

@@ -16,6 +16,7 @@
 
 #include "result.h"
 #include "share/slot.h"
+#include "version.h"
 
 namespace pergpu::share {
 
