@@ -69,12 +69,12 @@ class Builder {
         bool linked = word == ":::+";
         if (linked && lists_.empty())
           report_.error(place(word),
-                        "`:::+` goes in step with the list before it, but there is none");
+                        "`:::+` pairs with the list before it, but there is no list before it");
         in_command = false;
         lists_.push_back({.linked = linked && !lists_.empty()});
       } else if (word == "::::" || word == "::::+") {
         report_.error(place(word),
-                      "lists from files are not taken here; write `::: $(cat FILE)`, or a "
+                      "lists from files aren't supported here; write `::: $(cat FILE)`, or use a "
                       "sweep file with runs_from");
         in_command = false;
         lists_.push_back({});
@@ -86,7 +86,7 @@ class Builder {
       }
     }
     for (const List& list : lists_)
-      if (list.values.empty()) report_.error(root_.at, "a `:::` has no values");
+      if (list.values.empty()) report_.error(root_.at, "no values after `:::`");
   }
 
   void named_lists() {
@@ -96,7 +96,7 @@ class Builder {
       std::size_t equals = option.find('=');
       std::string name = option.substr(0, equals);
       if (equals == std::string::npos || !is_identifier(name)) {
-        report_.error(at, "-g takes NAME=V1,V2 with the name of a parameter");
+        report_.error(at, "-g expects NAME=V1,V2, where NAME is a parameter name");
         continue;
       }
       if (grid_.find(name) != nullptr) {
@@ -140,9 +140,8 @@ class Builder {
       if (!lists_[i].linked) groups.push_back({.first = i, .rows = lists_[i].values.size()});
       ++groups.back().count;
       if (lists_[i].values.size() != groups.back().rows)
-        report_.error(root_.at,
-                      fmt::format("a `:::+` has {} values, the list it goes in step with {}",
-                                  lists_[i].values.size(), groups.back().rows));
+        report_.error(root_.at, fmt::format("`:::+` has {} values, but the list before it has {}",
+                                            lists_[i].values.size(), groups.back().rows));
     }
     if (report_.failed()) return;
     Node rows;
@@ -212,13 +211,12 @@ class Builder {
   void put_command() {
     if (command_.empty()) {
       report_.error(root_.at,
-                    "no command: write it after `--`, as in `pergpu run -- python3 train.py`");
+                    "no command given; put it after `--`, as in `pergpu run -- python3 train.py`");
       return;
     }
     if (command_.size() == 1 && command_[0].find(' ') != std::string::npos)
-      report_.error(
-          place(fmt::format("word \"{}\"", command_[0])),
-          "the whole command is one word; write its words without the quotes, or `sh -c '…'`");
+      report_.error(place(fmt::format("word \"{}\"", command_[0])),
+                    "the whole command is one quoted word; remove the quotes, or use `sh -c '…'`");
     const std::size_t equals = command_[0].find('=');
     if (equals != std::string::npos && is_identifier(command_[0].substr(0, equals)))
       report_.error(place(fmt::format("word \"{}\"", command_[0])),
@@ -271,15 +269,17 @@ class Builder {
       } else if (number && !lists_.empty()) {
         std::size_t n = static_cast<std::size_t>(to_integer(inner));
         if (n == 0 || n > lists_.size()) {
-          report_.error(at, fmt::format("{{{}}}: there are {} lists (:::)", inner, lists_.size()));
+          report_.error(at,
+                        fmt::format("{{{}}}: there are only {} lists (:::)", inner, lists_.size()));
         } else {
           out += "{" + positional(n - 1) + "}";
         }
       } else if (!lists_.empty() && is_parallel_only(inner)) {
         report_.error(
-            at, fmt::format("{{{}}} of GNU parallel is not known here; there are {{}}, {{1}}, "
-                            "{{index}} and {{out}}",
-                            inner));
+            at,
+            fmt::format(
+                "{{{}}} of GNU parallel isn't supported; use {{}}, {{1}}, {{index}} and {{out}}",
+                inner));
       } else {
         out += word.substr(i, end - i + 1);
         i = end;

@@ -73,7 +73,7 @@ class Splitter {
   void single_quotes() {
     in_word_ = true;
     std::size_t end = text_.find('\'', at_ + 1);
-    if (end == std::string_view::npos) return fail("a ' is never closed");
+    if (end == std::string_view::npos) return fail("unclosed '");
     word_ += text_.substr(at_ + 1, end - at_ - 1);
     at_ = end + 1;
   }
@@ -93,12 +93,12 @@ class Splitter {
       }
       word_ += c;
     }
-    if (at_ >= text_.size()) return fail("a \" is never closed");
+    if (at_ >= text_.size()) return fail("unclosed \"");
     ++at_;
   }
 
   void backslash() {
-    if (at_ + 1 >= text_.size()) return fail("a \\ stands at the end");
+    if (at_ + 1 >= text_.size()) return fail("\\ at the end of the command");
     if (text_[at_ + 1] != '\n') {
       in_word_ = true;
       word_ += text_[at_ + 1];

@@ -19,21 +19,19 @@ std::vector<CsvError> visit_csv(std::string_view text,
       if (field.quoted) {
         while (true) {
           std::size_t quote = text.find('"', at + 1);
-          if (quote == std::string_view::npos)
-            return {{field.offset, "a quoted field is never closed"}};
+          if (quote == std::string_view::npos) return {{field.offset, "unclosed quoted field"}};
           field.text += text.substr(at + 1, quote - at - 1);
           at = quote + 1;
           if (at >= text.size() || text[at] != '"') break;
           field.text += '"';
         }
         if (at < text.size() && std::string_view(",\r\n").find(text[at]) == std::string_view::npos)
-          return {{at, "after a closing quote comes a comma or the end of the line"}};
+          return {{at, "expected a comma or the end of the line after a closing quote"}};
       } else {
         std::size_t end = std::min(text.find_first_of(",\r\n", at), text.size());
         field.text = text.substr(at, end - at);
         if (std::size_t quote = field.text.find('"'); quote != std::string::npos)
-          return {
-              {at + quote, "a field with a quote in it must be quoted itself: \"a \"\"b\"\" c\""}};
+          return {{at + quote, "a field that contains quotes must be quoted: \"a \"\"b\"\" c\""}};
         at = end;
       }
       more = at < text.size() && text[at] == ',';

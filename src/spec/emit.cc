@@ -90,8 +90,8 @@ class Emitter {
     }
     if (looks_like_json_integer(v.json) && std::to_string(to_integer(v.json)) != v.json)
       return Error{ErrorKind::Invalid, 0,
-                   fmt::format("parameter `{}`: {} has more than the 64 bits of TOML's integers; "
-                               "write it in quotes, or the sweep in YAML or JSON",
+                   fmt::format("parameter `{}`: {} doesn't fit TOML's 64-bit integers; put it in "
+                               "quotes, or write the sweep in YAML or JSON",
                                name, v.json)};
     return toml_value(nlohmann::json::parse(v.json));
   }
@@ -355,12 +355,12 @@ Result<std::string> emit_toml(const SweepSpec& sweep) {
   ParsedSweep back = parse_sweep(*text, SweepFormat::Toml, "emitted.toml");
   if (!back.sweep)
     return Error{ErrorKind::Invalid, 0,
-                 "this sweep cannot be written as TOML:\n" + to_text(back.diagnostics)};
+                 "can't write this sweep as TOML:\n" + to_text(back.diagnostics)};
   back.sweep->file = sweep.file;
   back.sweep->folder = sweep.folder;
   if (*back.sweep != sweep)
     return Error{ErrorKind::Invalid, 0,
-                 "this sweep cannot be written as TOML without a change of its values"};
+                 "can't write this sweep as TOML without changing its values"};
   return text;
 }
 

@@ -15,7 +15,7 @@ namespace pergpu {
 namespace {
 
 constexpr std::string_view kHowToRepeat =
-    "to repeat runs, give them one more parameter: repeat = [1, 2, 3], or -g repeat=1..3";
+    "to repeat runs, add a parameter: repeat = [1, 2, 3], or -g repeat=1..3";
 
 std::span<const Cell> cells_of(const Axis& axis, std::size_t row) {
   return std::span(axis.cells).subspan(axis.begins[row], axis.begins[row + 1] - axis.begins[row]);

@@ -32,8 +32,8 @@ std::optional<OutcomeClass> read_class(const Field& field, const std::string& na
   const std::optional<OutcomeClass> cls = outcome_class_of(name);
   if (cls && is_one_of(allowed, name)) return cls;
   std::string hint = did_you_mean(name, listed(allowed));
-  if (hint.empty()) hint = fmt::format("; it can be {}", one_of(listed(allowed)));
-  field.report.error(at, fmt::format("`{}`: unknown outcome `{}`{}", field.key, name, hint));
+  if (hint.empty()) hint = fmt::format("; expected {}", one_of(listed(allowed)));
+  field.report.error(at, fmt::format("`{}`: unknown failure class `{}`{}", field.key, name, hint));
   return std::nullopt;
 }
 
@@ -47,11 +47,11 @@ void read_retried(const MemberInput<RetryPolicy>& in) {
   if (!names) return;
   for (const PlacedText& name : *names) {
     if (is_one_of(kNever, name.text)) {
-      field.report.error(name.at, fmt::format("`{}`: `{}` is never retried; it can be {}",
-                                              field.key, name.text, one_of(listed(allowed))));
+      field.report.error(name.at, fmt::format("`{}`: `{}` is never retried; expected {}", field.key,
+                                              name.text, one_of(listed(allowed))));
     } else if (is_one_of(kMoved, name.text)) {
-      field.report.error(name.at, fmt::format("`{}`: `{}` costs no retry: the job is started again "
-                                              "in any case",
+      field.report.error(name.at, fmt::format("`{}`: `{}` never uses up a retry: the job always "
+                                              "starts again; remove it from the list",
                                               field.key, name.text));
     } else if (const auto retried = read_class(field, name.text, name.at, allowed)) {
       in.to.on.push_back(*retried);
@@ -68,10 +68,10 @@ constexpr MemberKey<RetryPolicy> kRetryKeys[] = {
     {{"on",
       {.kind = KeyType::Kind::Texts, .choices = kRetried},
       "`[\"exit\", \"signal\", \"timeout\", \"oom-host\", \"output-missing\", \"stall\"]`",
-      "what may be retried (docs/failures.md)"},
+      "failure classes to retry (docs/failures.md)"},
      read_retried},
     {{"delay", takes::duration(), "`\"1s\"`",
-      "wait before the first retry; it doubles from retry to retry"},
+      "wait before the first retry; doubles with each retry"},
      [](const MemberInput<RetryPolicy>& in) {
        if (const auto delay = read_duration(in.field)) in.to.delay = *delay;
      }},
@@ -86,8 +86,9 @@ struct RuleDraft {
 void read_match(const MemberInput<RuleDraft>& in) {
   auto text = read_nonempty_text(in.field);
   if (text && text->find('\n') != std::string::npos) {
-    in.field.report.error(in.field.node.at,
-                          "`failures[].match` has a line break; it is looked for in one line");
+    in.field.report.error(
+        in.field.node.at,
+        "`failures[].match` contains a line break, but it's matched against single lines");
     text.reset();
   }
   in.to.is_good &= text.has_value();
@@ -103,8 +104,9 @@ void read_told(const MemberInput<RuleDraft>& in) {
 }
 
 constexpr MemberKey<RuleDraft> kRuleKeys[] = {
-    {{"match", takes::text(), "", "text that a line of the log contains", true}, read_match},
-    {{"class", takes::choice(kTold), "", "what the attempt then ended as (docs/failures.md)", true},
+    {{"match", takes::text(), "", "text to find in a line of the log", true}, read_match},
+    {{"class", takes::choice(kTold), "",
+      "failure class of an attempt that matches (docs/failures.md)", true},
      read_told},
 };
 

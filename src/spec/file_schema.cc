@@ -171,13 +171,13 @@ json described(const KnownKey& key) {
 json list() {
   // A pattern inside of a list is not the files that match it.
   json item = {{"not", {{"type", "object"}, {"required", json::array({"glob"})}}}};
-  return {{"description", "values, the files that match a pattern, or a range of numbers"},
+  return {{"description", "values, files that match a pattern, or a range of numbers"},
           {"anyOf",
            json::array({list_of(std::move(item), 1), table(glob_keys()), table(range_keys())})}};
 }
 
 json step() {
-  json out = {{"description", "what is done for each run, or once for the sweep"}};
+  json out = {{"description", "a command to run for each run, or once for the sweep"}};
   out.update(table(step_keys(false)));
   json either = json::array();
   for (const char* key : {"command", "shell"}) either.push_back({{"required", json::array({key})}});
@@ -192,9 +192,8 @@ std::string sweep_file_schema() {
               {"$id", "https://pergpu.invalid/schema/1/sweep.json"},
               {"title", "pergpu sweep file"},
               {"description",
-               "Which runs there are, and which steps each of them goes through "
-               "(docs/sweep-file.md). TOML, "
-               "YAML and JSON are spellings of the same data."}};
+               "The runs of a sweep and the steps of each run (docs/sweep-file.md), in TOML, YAML "
+               "or JSON."}};
   out.update(table(section_keys()));
   out["$defs"] = {{"list", list()}, {"step", step()}};
   return out.dump(2) + "\n";

@@ -35,9 +35,10 @@ std::optional<int> read_signal_number(const Field& field, std::string_view name)
   if (name.starts_with("SIG")) name.remove_prefix(3);
   const int number = number_of(name);
   if (number == SIGKILL || number == SIGSTOP) {
-    field.report.error(field.node.at, fmt::format("`{}`: no program can do anything about {}; "
-                                                  "USR1, INT or TERM are usual",
-                                                  field.key, name));
+    field.report.error(
+        field.node.at,
+        fmt::format("`{}`: a program can't handle {}; use a signal such as USR1, INT or TERM",
+                    field.key, name));
     return std::nullopt;
   }
   if (number == 0) {
@@ -70,9 +71,10 @@ constexpr KeyType kFactor = {
     .kind = KeyType::Kind::Factor, .min = 1, .max = static_cast<std::int64_t>(kMostGrowth)};
 
 constexpr MemberKey<Growth> kGrowthKeys[] = {
-    {{"memory", kFactor, "", "times more `memory` after an attempt that had too little"},
+    {{"memory", kFactor, "", "multiply `memory` by this after an attempt that ran out of it"},
      read_factor<&Growth::memory>},
-    {{"gpu_memory", kFactor, "", "times more `gpu_memory` after an attempt that had too little"},
+    {{"gpu_memory", kFactor, "",
+      "multiply `gpu_memory` by this after an attempt that ran out of it"},
      read_factor<&Growth::gpu_memory>},
 };
 
@@ -94,8 +96,9 @@ std::optional<EarlySignal> read_early_signal(const Field& field) {
   if (!ahead) {
     field.report.error(field.node.at, fmt::format("`{}`: {}", field.key, ahead.error().message));
   } else if (ahead->count() == 0) {
-    field.report.error(field.node.at,
-                       fmt::format("`{}`: the time ahead of the end is zero", field.key));
+    field.report.error(
+        field.node.at,
+        fmt::format("`{}`: the time before the end must be more than zero", field.key));
   }
   if (!number || !ahead || ahead->count() == 0) return std::nullopt;
   return EarlySignal{.number = *number, .ahead = *ahead};
@@ -109,7 +112,7 @@ std::string signal_text(const EarlySignal& signal) {
 std::optional<std::chrono::milliseconds> read_limit_of_time(const Field& field) {
   std::optional<std::chrono::milliseconds> time = read_duration(field);
   if (!time || time->count() != 0) return time;
-  field.report.error(field.node.at, fmt::format("`{}` is zero", field.key));
+  field.report.error(field.node.at, fmt::format("`{}` must be more than zero", field.key));
   return std::nullopt;
 }
 

@@ -15,8 +15,8 @@ std::string describe(const Node& node) {
     case Node::Kind::Float:
       return fmt::format("the number {}", node.text);
     case Node::Kind::String:
-      return node.text.size() > 60 ? fmt::format("a text of {} bytes", node.text.size())
-                                   : fmt::format("the text \"{}\"", node.text);
+      return node.text.size() > 60 ? fmt::format("a string of {} bytes", node.text.size())
+                                   : fmt::format("the string \"{}\"", node.text);
     case Node::Kind::List:
       return "a list";
     case Node::Kind::Table:

@@ -98,12 +98,13 @@ std::string variable_of(std::string_view text) {
 
 std::string why_no_url(std::string_view url) {
   const std::size_t begin = scheme_end(url);
-  if (begin == 0) return "it does not begin with https:// or http://";
+  if (begin == 0) return "it must begin with https:// or http://";
   const auto is_bad = [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == '\x7f'; };
-  if (std::any_of(url.begin(), url.end(), is_bad)) return "it holds a blank or a control character";
+  if (std::any_of(url.begin(), url.end(), is_bad))
+    return "it contains a space or a control character";
   const std::size_t end = std::min(url.find_first_of("/?#", begin), url.size());
   const std::string_view host = url.substr(begin, end - begin);
-  return host.empty() ? "it names no host" : "";
+  return host.empty() ? "it has no host name" : "";
 }
 
 bool is_ntfy_topic(std::string_view text) {

@@ -27,7 +27,7 @@ void read_on(const Field& field, NotifySpec& spec) {
   const std::vector<std::string_view> events(kEvents.begin(), kEvents.end());
   spec.on_failure = spec.on_hold = spec.on_end = false;
   if (names->empty())
-    field.report.error(field.node.at, "`notify.on` is empty: nothing would ever be sent");
+    field.report.error(field.node.at, "`notify.on` is empty, so nothing would ever be sent");
   for (const PlacedText& name : *names) {
     if (name.text == "failure") {
       spec.on_failure = true;
@@ -37,7 +37,7 @@ void read_on(const Field& field, NotifySpec& spec) {
       spec.on_end = true;
     } else {
       std::string hint = did_you_mean(name.text, events);
-      if (hint.empty()) hint = fmt::format("; it can be {}", one_of(events));
+      if (hint.empty()) hint = fmt::format("; expected {}", one_of(events));
       field.report.error(name.at,
                          fmt::format("`notify.on`: unknown event `{}`{}", name.text, hint));
     }
@@ -53,10 +53,10 @@ std::string without_key_of_steps(std::string message, const std::string& command
   const std::size_t at = message.find(kSteps);
   if (at == std::string::npos) return message;
   if (command.starts_with('~') || command.starts_with('$'))
-    return "no shell runs this command, so nothing is expanded; write the path out";
+    return "this command doesn't run in a shell, so nothing is expanded; write the full path";
   return message.replace(at, kSteps.size(),
-                         "needs a shell, and none runs this command: put it into a script, write "
-                         "[\"sh\", \"-c\", \"…\"], or put it in single quotes");
+                         "needs a shell, but this command doesn't run in one: put it into a "
+                         "script, write [\"sh\", \"-c\", \"…\"], or put it in single quotes");
 }
 
 void read_command(const Field& field, NotifySpec& spec) {
@@ -76,16 +76,15 @@ void read_command(const Field& field, NotifySpec& spec) {
     for (PlacedText& word : *words) spec.command.push_back(std::move(word.text));
   }
   if (!spec.command.empty() && spec.command.front().find_first_of("~$") == 0) {
-    report.error(
-        field.node.at,
-        fmt::format("`{}`: \"{}\" is no program: no shell runs this command, so nothing is "
-                    "expanded; write the path out",
-                    field.key, spec.command.front()));
+    report.error(field.node.at,
+                 fmt::format("`{}`: \"{}\" isn't a program: the command doesn't run in a shell, so "
+                             "nothing is expanded; write the full path",
+                             field.key, spec.command.front()));
     spec.command.clear();
     return;
   }
   if (spec.command.empty() || spec.command.front().empty()) {
-    report.error(field.node.at, fmt::format("`{}` names no program", field.key));
+    report.error(field.node.at, fmt::format("`{}` has no program", field.key));
     spec.command.clear();
   }
 }
@@ -96,10 +95,10 @@ std::string read_variable(const Field& field, std::string_view why) {
   if (!text) return "";
   if (!variable_of(*text).empty()) return *text;
   // The text is not repeated: it may be the secret itself.
-  field.report.error(field.node.at,
-                     fmt::format("`{0}` must name a variable of the environment, like "
-                                 "{0} = \"$NAME\": {1}",
-                                 field.key.substr(field.key.rfind('.') + 1), why));
+  field.report.error(
+      field.node.at,
+      fmt::format("`{0}` must name an environment variable, like {0} = \"$NAME\": {1}",
+                  field.key.substr(field.key.rfind('.') + 1), why));
   return "";
 }
 
@@ -107,8 +106,8 @@ std::string read_variable(const Field& field, std::string_view why) {
 bool has_no_dollar(const Field& field, const std::string& text) {
   if (text.find('$') == std::string::npos) return true;
   field.report.error(field.node.at,
-                     fmt::format("`{}`: a variable stands alone, as in \"$NAME\"; its value is the "
-                                 "whole text",
+                     fmt::format("`{}`: a variable can't be part of a longer string; write "
+                                 "\"$NAME\" and put the whole value into the variable",
                                  field.key));
   return false;
 }
@@ -117,10 +116,10 @@ bool is_good_url(const Field& field, const std::string& url) {
   std::string why = why_no_url(url);
   if (why.empty() && names_user(url))
     why =
-        "it holds a user or a password, and the file is no place for them: write \"$NAME\", and "
-        "put the URL into that variable";
+        "it contains a user name or a password, which don't belong in the file: write \"$NAME\", "
+        "and put the URL into that variable";
   if (why.empty()) return true;
-  field.report.error(field.node.at, fmt::format("`{}` cannot be sent to: {}", field.key, why));
+  field.report.error(field.node.at, fmt::format("`{}` isn't a valid URL: {}", field.key, why));
   return false;
 }
 
@@ -163,25 +162,26 @@ constexpr MemberKey<NotifySpec> kNotifyKeys[] = {
     {{"on",
       {.kind = KeyType::Kind::Texts, .choices = kEvents},
       "`[\"failure\", \"hold\", \"end\"]`",
-      "what is told of (docs/notifications.md)"},
+      "events to report (docs/notifications.md)"},
      [](const Input& in) { read_on(in.field, in.to); }},
     {{"command", takes::only(KeyType::Kind::Words), "",
-      "program that gets the facts as JSON on its standard input"},
+      "program that receives the notification as JSON on standard input"},
      [](const Input& in) { read_command(in.field, in.to); }},
-    {{"webhook", takes::text(), "", "URL to which the facts are posted as JSON, or `\"$NAME\"`"},
+    {{"webhook", takes::text(), "",
+      "URL that receives the notification as a JSON POST, or `\"$NAME\"`"},
      [](const Input& in) { in.to.webhook = read_url(in.field); }},
-    {{"ntfy", takes::text(), "", "topic of ntfy.sh, URL of a topic elsewhere, or `\"$NAME\"`"},
+    {{"ntfy", takes::text(), "",
+      "topic on ntfy.sh, URL of a topic on another server, or `\"$NAME\"`"},
      [](const Input& in) { in.to.ntfy = read_topic(in.field); }},
     {{"slack", takes::text(kVariable), "",
-      "`\"$NAME\"`: the variable that holds the URL of an incoming webhook of Slack"},
+      "`\"$NAME\"`: the environment variable with the URL of a Slack incoming webhook"},
      [](const Input& in) {
-       in.to.slack =
-           read_variable(in.field, "whoever knows the URL of a Slack hook can write there");
+       in.to.slack = read_variable(in.field, "the URL of a Slack webhook is a secret");
      }},
     {{"token", takes::text(kVariable), "",
-      "`\"$NAME\"`: the variable that holds the bearer token for `webhook` and `ntfy`"},
+      "`\"$NAME\"`: the environment variable with the bearer token for `webhook` and `ntfy`"},
      [](const Input& in) {
-       in.to.token = read_variable(in.field, "the file is no place for a secret");
+       in.to.token = read_variable(in.field, "secrets don't belong in the file");
      }},
     {{"timeout", takes::limit_of_time(), "`\"60s\"`", "time limit of `command`"},
      [](const Input& in) { read_timeout(in.field, in.to); }},
@@ -192,11 +192,13 @@ NotifySpec read_table(Report& report, const Node& table) {
   (void)read_members({report, "notify", table}, kNotifyKeys, spec);
   const auto has = [&](std::string_view key) { return table.find(key) != nullptr; };
   if (!has("command") && !has("webhook") && !has("ntfy") && !has("slack"))
-    report.error(table.at, "[notify] tells nobody: add `command`, `webhook`, `ntfy` or `slack`");
+    report.error(table.at, "[notify] has no channel: add `command`, `webhook`, `ntfy` or `slack`");
   if (has("token") && !has("webhook") && !has("ntfy"))
-    report.error(table.find("token")->at, "`token` is for `webhook` and `ntfy`, and there is none");
+    report.error(table.find("token")->at,
+                 "`token` needs `webhook` or `ntfy`: add one of them, or remove `token`");
   if (has("timeout") && !has("command"))
-    report.error(table.find("timeout")->at, "`timeout` is that of `command`, and there is none");
+    report.error(table.find("timeout")->at,
+                 "`timeout` needs `command`: add it, or remove `timeout`");
   return spec;
 }
 

@@ -79,18 +79,17 @@ std::string why_no_name(std::string_view name) {
                              std::string_view("+@!?*").find(name[i]) != std::string_view::npos;
     if (is_extended) {
       return fmt::format(
-          "`{0}(` is no pattern here, which are `*`, `?` and `[ab]`; write each file as an entry "
-          "of its own, or [{0}]( for the name itself",
+          "`{0}(` isn't a supported pattern; use `*`, `?` or `[ab]`, list each file separately, or "
+          "write [{0}]( for the name itself",
           name[i]);
     }
     if (name[i] != '[') continue;
     const std::size_t end = end_of_set(name, i);
-    if (end == std::string_view::npos)
-      return "a `[` is never closed; write \\[ for the sign itself";
+    if (end == std::string_view::npos) return "unclosed `[`; write \\[ for a literal bracket";
     i = end - 1;
   }
   if (name.size() > kMostNameBytes && name.find_first_of("*?[\\") == std::string_view::npos) {
-    return fmt::format("a name in it has {} bytes, and file systems take {} at most", name.size(),
+    return fmt::format("it contains a name of {} bytes; file systems allow at most {}", name.size(),
                        kMostNameBytes);
   }
   return {};
@@ -101,8 +100,8 @@ std::string why_no_name(std::string_view name) {
 std::string why_no_output(std::string_view text) {
   if (const std::string_view braces = braces_of(text); !braces.empty()) {
     return fmt::format(
-        "{} stands for nothing here: write each file as an entry of its own (all must exist), or a "
-        "pattern of `*`, `?` and `[ab]` (one match is enough); {{{{ and }}}} are braces of a name",
+        "{} isn't expanded here: list each file separately (all must exist), or use a pattern of "
+        "`*`, `?` and `[ab]` (one match is enough); write {{{{ and }}}} for literal braces",
         braces);
   }
   const std::string names = marked(text);

@@ -92,7 +92,8 @@ std::vector<Key> apply_overrides(
     Place at{report.add_source(fmt::format("-p {}={}", name, text), text), 0, 0};
     if (!is_identifier(name)) {
       report.error(
-          at, fmt::format("-p takes NAME=VALUE with the name of a parameter, not \"{}\"", name));
+          at,
+          fmt::format("-p expects NAME=VALUE, where NAME is a parameter name, not \"{}\"", name));
       continue;
     }
     if (std::find(seen.begin(), seen.end(), name) != seen.end()) {

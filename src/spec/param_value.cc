@@ -46,14 +46,15 @@ class Writer {
         return true;
       case Node::Kind::Float:
         if (!std::isfinite(node.number))
-          return fail(node,
-                      fmt::format("{} cannot be written as JSON; quote it to pass it as a text",
-                                  node.text));
+          return fail(
+              node,
+              fmt::format("{} can't be written as JSON; put it in quotes to pass it as a string",
+                          node.text));
         to += numbers_ == Numbers::Exact ? float_text(node.number) : canonical_number(node.number);
         return true;
       case Node::Kind::String:
         if (node.text.find('\0') != std::string::npos)
-          return fail(node, "it holds a NUL character, which no program could be given");
+          return fail(node, "it contains a NUL character, which can't be passed to a program");
         append_json_string(to, node.text);
         return true;
       case Node::Kind::List: {

@@ -25,11 +25,9 @@ std::size_t end_of_name(std::string_view text, std::size_t from) {
 std::string why_unclear(std::string_view part) {
   if (part.starts_with('~')) {
     return fmt::format(
-        "only ~/ stands for a home folder, your own; write ./{} for a name that "
-        "begins so",
-        part);
+        "only ~/ is expanded, to your home folder; write ./{} for a name that begins with ~", part);
   }
-  return fmt::format("`{}` is no variable: write $NAME or ${{NAME}}, and $$ for a `$` itself",
+  return fmt::format("`{}` isn't a variable: write $NAME or ${{NAME}}, and $$ for a literal `$`",
                      part);
 }
 
@@ -52,9 +50,8 @@ Result<std::string> dollar(std::string_view text, std::size_t* at, const IsParam
   const std::string_view name = text.substr(begin, end - begin);
   if (is_braced && is_parameter && is_parameter(name)) {
     return invalid(
-        fmt::format("is ${{{0}}} the variable or the parameter? Write ${0} for the "
-                    "variable, {{{0}}} for the parameter, and $${{{0}}} for a `$` "
-                    "before it",
+        fmt::format("${{{0}}} could be the variable or the parameter: write ${0} for the variable, "
+                    "{{{0}}} for the parameter, or $${{{0}}} for a `$` before the parameter",
                     name));
   }
   return variable_of_shell(name, empty);
@@ -99,16 +96,16 @@ Result<std::string> variable_of_shell(std::string_view name, Emptiness empty) {
   const char* value = std::getenv(std::string(name).c_str());
   if (value == nullptr) {
     return invalid(fmt::format(
-        "${0} is not set in this shell; set it, or write $${0} for the text itself", name));
+        "${0} is not set in this shell; set it, or write $${0} for the literal text", name));
   }
   if (*value == '\0' && empty == Emptiness::Refused) {
     return invalid(fmt::format(
-        "${0} is empty in this shell; set it, or write $${0} for the text itself", name));
+        "${0} is empty in this shell; set it, or write $${0} for the literal text", name));
   }
   if (is_secret_name(name)) {
     return invalid(
-        fmt::format("${} looks like a secret, and what stands here is stored with the "
-                    "sweep; jobs have it in their environment",
+        fmt::format("${} looks like a secret, and this value would be stored with the sweep; let "
+                    "the job read it from its environment",
                     name));
   }
   if (find_invalid_utf8(value) != std::string_view::npos) {
@@ -158,8 +155,8 @@ std::string with_bytes_escaped(std::string_view bytes) {
 
 std::string why_no_single_path(std::string_view text) {
   if (text.find_first_of("*?[") == std::string_view::npos) return "";
-  return "is the path of one file or folder, and a pattern (`*`, `?`, `[`) may name many; write it "
-         "out";
+  return "must be the path of one file or folder, not a pattern (`*`, `?`, `[`); write the full "
+         "path";
 }
 
 Result<std::string> expand_single_path(std::string_view text) {

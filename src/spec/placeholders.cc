@@ -44,7 +44,7 @@ Error unknown(std::string_view placeholder, std::string_view why) {
 }
 
 Result<std::string> value_of_builtin(Builtin b, const RenderScope& scope) {
-  if (needs_a_run(b) && !scope.json) return unknown(to_string(b), "a once-step belongs to no run");
+  if (needs_a_run(b) && !scope.json) return unknown(to_string(b), "a once-step has no run");
   switch (b) {
     case Builtin::Config:
       return scope.config;
@@ -61,21 +61,20 @@ Result<std::string> value_of_builtin(Builtin b, const RenderScope& scope) {
     case Builtin::Attempt:
       return std::to_string(scope.attempt);
     case Builtin::Runs:
-      if (!scope.runs_lines) return unknown("runs", "only a once-step knows all runs");
+      if (!scope.runs_lines) return unknown("runs", "only a once-step can use it");
       return scope.runs_lines();
     case Builtin::Args:
     case Builtin::Overrides:
-      return unknown(to_string(b), "it stands for several words");
+      return unknown(to_string(b), "it expands to several words");
   }
-  return unknown(to_string(b), "not known");
+  return unknown(to_string(b), "unknown placeholder");
 }
 
 Result<std::string> value_of(const TemplatePart& part, const RenderScope& scope) {
   if (part.kind == TemplatePart::Kind::StepField) {
     std::string folder;
     if (part.field == "out" && scope.step_out) folder = scope.step_out(part.text);
-    if (folder.empty())
-      return unknown(fmt::format("{}.{}", part.text, part.field), "no such step is known here");
+    if (folder.empty()) return unknown(fmt::format("{}.{}", part.text, part.field), "unknown step");
     return folder;
   }
   const std::string* text = scope.parameters.text(part.text);
@@ -125,7 +124,7 @@ Result<std::vector<std::string>> shell_argv(const std::string& shell, const Rend
 }  // namespace
 
 Result<std::vector<std::string>> words_of(Builtin b, const RenderScope& scope) {
-  if (!scope.json) return unknown(to_string(b), "a once-step belongs to no run");
+  if (!scope.json) return unknown(to_string(b), "a once-step has no run");
   return argument_words(*scope.json, scope.parameters,
                         b == Builtin::Args ? ArgumentStyle::Options : ArgumentStyle::Overrides);
 }
@@ -288,8 +287,8 @@ Error too_long(const Template& t, std::size_t bytes) {
   constexpr std::size_t kShown = 60;
   return Error{
       ErrorKind::Invalid, 0,
-      fmt::format("`{}{}` would have {} bytes or more, which no program can be given; let "
-                  "it read {{config}}, the file of the parameters",
+      fmt::format("`{}{}` would have at least {} bytes, too many to pass to a program; read the "
+                  "parameters from the file {{config}} instead",
                   std::string_view(t).substr(0, kShown), t.size() > kShown ? "…" : "", bytes)};
 }
 

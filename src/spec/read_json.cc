@@ -55,8 +55,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     Frame& frame = open_.back();
     Key key{std::move(name), at};
     if (const Place* first = frame.seen.add(frame.node, key)) {
-      report_.error(at, fmt::format("duplicate key `{}`; it is already given at line {}", key.text,
-                                    first->line));
+      report_.error(
+          at, fmt::format("duplicate key `{}`; first given at line {}", key.text, first->line));
       frame.skip_next = true;
     } else {
       frame.node.keys.push_back(std::move(key));
@@ -118,8 +118,9 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     frame.node.kind = kind;
     frame.node.at = next_token();
     if (open_.size() >= static_cast<std::size_t>(kMaxDepth)) {
-      report_.error(frame.node.at,
-                    fmt::format("lists and tables are nested deeper than {}", kMaxDepth));
+      report_.error(
+          frame.node.at,
+          fmt::format("lists and objects are nested more than {} levels deep", kMaxDepth));
       return false;
     }
     open_.push_back(std::move(frame));

@@ -68,9 +68,8 @@ void check_separator(Report& report, const std::vector<Key>& header) {
   for (const auto& [separator, name] :
        {std::pair{';', "semicolons"}, std::pair{'\t', "tabs"}, std::pair{'|', "|"}}) {
     if (header[0].text.find(separator) == std::string::npos) continue;
-    report.error(
-        header[0].at,
-        fmt::format("the columns seem to be separated by {}; write the file with commas", name));
+    report.error(header[0].at,
+                 fmt::format("the columns seem to be separated by {}; use commas", name));
     report.set_incomplete();
     return;
   }
@@ -96,8 +95,8 @@ void visit_csv_rows(Report& report, std::uint32_t source,
       return;
     }
     if (fields.size() != header.size()) {
-      report.error(
-          at, fmt::format("this row has {} fields, the header {}", fields.size(), header.size()));
+      report.error(at, fmt::format("this row has {} fields, but the header has {}", fields.size(),
+                                   header.size()));
       return;
     }
     Node row;
@@ -116,8 +115,8 @@ void visit_csv_rows(Report& report, std::uint32_t source,
         if (!warned_of_blanks && has_outer_blanks(f.text)) {
           warned_of_blanks = true;
           report.warning(field_at,
-                         "a cell keeps the blanks around its text, and is no number then; remove "
-                         "them, or put the cell in quotes");
+                         "this number has spaces around it, so it would be a string; remove the "
+                         "spaces, or put the cell in quotes");
         }
         row.items.push_back(typed_text(f.text, field_at));
       }
@@ -127,7 +126,8 @@ void visit_csv_rows(Report& report, std::uint32_t source,
   for (const CsvError& e : visit_csv(report.source(source).text(), on_record))
     report.error(report.place(source, e.offset), fmt::format("not valid CSV: {}", e.message));
   if (!header_read)
-    report.error({source, 0, 0}, "this file has no header: its first line names the parameters");
+    report.error({source, 0, 0},
+                 "this file has no header; its first line must name the parameters");
 }
 
 /// A file that is one tree: a table is one run, a list is many.
@@ -170,10 +170,9 @@ void visit_file(Report& report, const std::string& path, const std::string& show
   } else if (extension == "yaml" || extension == "yml") {
     visit_tree(read_yaml(report, source), visit);
   } else {
-    report.error(at,
-                 fmt::format("`runs_from`: {}: runs are read from .jsonl, .csv, .json, .toml and "
-                             ".yaml files",
-                             shown));
+    report.error(at, fmt::format("`runs_from`: {}: unknown file type; expected a .jsonl, .csv, "
+                                 ".json, .toml or .yaml file",
+                                 shown));
     report.set_incomplete();
   }
 }

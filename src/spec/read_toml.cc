@@ -52,7 +52,8 @@ class Converter {
     Node out;
     out.at = place(node.source().begin);
     if (depth > kMaxDepth) {
-      report_.error(out.at, fmt::format("lists and tables are nested deeper than {}", kMaxDepth));
+      report_.error(out.at,
+                    fmt::format("lists and tables are nested more than {} levels deep", kMaxDepth));
       return out;
     }
     switch (node.type()) {
@@ -260,7 +261,7 @@ class Recovery {
       return;
     }
     if (has("parsing string: unescaped control characters") && at_line_end) {
-      report_.error(at, "not valid TOML: this text is not closed on its line");
+      report_.error(at, "not valid TOML: this string isn't closed on its line");
       return;
     }
     std::string_view prefix = "Error while parsing ";
@@ -268,11 +269,13 @@ class Recovery {
                                                                 : what);
     std::string hint;
     if (has("could not determine value type") || has("parsing boolean"))
-      hint = "; a text needs quotes, true and false have none";
+      hint = "; put strings in quotes, but not true and false";
     if (has("not representable in 64 bits"))
-      hint = "; put it in quotes, or write the sweep in YAML or JSON, whose integers have no limit";
+      hint =
+          "; put it in quotes, or write the sweep in YAML or JSON, which have no limit for "
+          "integers";
     if (has("integer: expected digit") || has("floating-point: expected"))
-      hint = "; a value with a unit needs quotes: \"12h\", \"64GiB\"";
+      hint = "; put a value with a unit in quotes: \"12h\", \"64GiB\"";
     report_.error(at, fmt::format("not valid TOML: {}{}", message, hint));
   }
 
@@ -336,8 +339,7 @@ class Recovery {
         [](const std::string& a, const std::string& b) { return a.empty() ? b : a + "." + b; });
     std::string name =
         d.is_table ? fmt::format("table [{}]", dotted) : fmt::format("key `{}`", d.path.back());
-    std::string where =
-        first.line > 0 ? fmt::format("; it is already given at line {}", first.line) : "";
+    std::string where = first.line > 0 ? fmt::format("; first given at line {}", first.line) : "";
     report_.error(d.at, fmt::format("duplicate {}{}", name, where));
   }
 

@@ -29,7 +29,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (++documents_ > 1) {
       report_.error(place(mark),
-                    "a second YAML document begins here; a sweep file is one document");
+                    "a second YAML document begins here; a sweep file must be a single document");
       report_.set_incomplete();
     }
   }
@@ -50,9 +50,9 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    report_.error(place(mark),
-                  "aliases (*name) are not supported; write the value out, or use defaults or "
-                  "constants");
+    report_.error(
+        place(mark),
+        "aliases (*name) are not supported; repeat the value, or use defaults or constants");
     report_.set_incomplete();
     Node node;
     node.at = place(mark);
@@ -66,7 +66,7 @@ class TreeBuilder : public YAML::EventHandler {
     check_tag(tag, at);
     // What goes in is UTF-8, but escapes may give half a character.
     if (find_invalid_utf8(value) != std::string::npos)
-      report_.error(at, "not valid YAML: an escape in this text is no character");
+      report_.error(at, "not valid YAML: an escape in this string isn't a valid character");
     Node node;
     node.kind = Node::Kind::String;
     node.at = at;
@@ -145,8 +145,9 @@ class TreeBuilder : public YAML::EventHandler {
     check_tag(tag, frame.node.at);
     // Once: yaml-cpp itself gives up a little deeper.
     if (open_.size() == static_cast<std::size_t>(kMaxDepth))
-      report_.error(frame.node.at,
-                    fmt::format("lists and tables are nested deeper than {}", kMaxDepth));
+      report_.error(
+          frame.node.at,
+          fmt::format("lists and mappings are nested more than {} levels deep", kMaxDepth));
     open_.push_back(std::move(frame));
   }
 
@@ -175,21 +176,21 @@ class TreeBuilder : public YAML::EventHandler {
 
   void put_key(Frame& frame, Node node, bool plain) {
     if (!node.is(Node::Kind::String)) {
-      report_.error(node.at, "a key must be a plain text");
+      report_.error(node.at, "a key must be a string");
       frame.skip_next = true;
       return;
     }
     if (plain && node.text == "<<") {
       report_.error(node.at,
-                    "merge keys (<<) are not supported; use defaults for what steps share");
+                    "merge keys (<<) are not supported; use defaults for keys that steps share");
       report_.set_incomplete();
       frame.skip_next = true;
       return;
     }
     Key key{std::move(node.text), node.at};
     if (const Place* first = frame.seen.add(frame.node, key)) {
-      report_.error(key.at, fmt::format("duplicate key `{}`; it is already given at line {}",
-                                        key.text, first->line));
+      report_.error(
+          key.at, fmt::format("duplicate key `{}`; first given at line {}", key.text, first->line));
       frame.skip_next = true;
       return;
     }
@@ -249,7 +250,7 @@ std::optional<Node> read_yaml(Report& report, std::uint32_t source) {
     std::size_t tab = indent.find('\t');
     if (tab != std::string_view::npos) {
       at.column = static_cast<std::uint32_t>(tab + 1);
-      report.error(at, "not valid YAML: a tab indents this line; YAML takes spaces only");
+      report.error(at, "not valid YAML: a tab indents this line; YAML allows only spaces");
     } else {
       report.error(at, fmt::format("not valid YAML: {}", e.msg));
     }

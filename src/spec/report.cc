@@ -63,7 +63,7 @@ std::vector<Diagnostic> Report::take() {
   if (left_out_ > 0) {
     Diagnostic d;
     d.file = sources_.empty() ? std::string() : sources_.front().path();
-    d.message = fmt::format("{} more mistakes are not shown", left_out_);
+    d.message = fmt::format("{} more errors are not shown", left_out_);
     all.push_back(std::move(d));
   }
   return all;

@@ -22,7 +22,7 @@ Result<RunParameters> RunParameters::parse(const RunSpec& run) {
       if (key == name && value[0] == '"') text = decode_json_string(value);
   };
   read = visit_members(run.texts, replace);
-  if (!read) return Error{ErrorKind::Corrupt, 0, "texts of a run: " + read.error().message};
+  if (!read) return Error{ErrorKind::Corrupt, 0, "strings of a run: " + read.error().message};
   return out;
 }
 

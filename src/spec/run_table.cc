@@ -39,7 +39,8 @@ class Expansion {
     for (const Axis& axis : table_.axes) {
       if (axis.rows() == 0) return runs;  // reported where the list is empty
       if (count > kMaxRuns / axis.rows()) {
-        report_.error(axis.places[0], fmt::format("the lists make more than {} runs", kMaxRuns));
+        report_.error(axis.places[0],
+                      fmt::format("the lists multiply to more than {} runs", kMaxRuns));
         return runs;
       }
       count *= axis.rows();
@@ -68,8 +69,8 @@ class Expansion {
       if (is_longer) longest = c;
     }
     report_.error(longest == kAbsent ? Place{} : table_.columns[longest].at,
-                  fmt::format("the parameters of all runs would be more than {} GiB (run {} is the "
-                              "first too many); put `{}` into a file, and its path into the sweep",
+                  fmt::format("the parameters of all runs would exceed {} GiB (at run {}); put "
+                              "`{}` into a file, and its path into the sweep",
                               kMaxRunsBytes >> 30, runs.size() - 1,
                               longest == kAbsent ? "" : table_.columns[longest].name));
     return {};
@@ -159,7 +160,7 @@ class Expansion {
     for (std::size_t e = 0; e < hits_.size(); ++e)
       if (hits_[e] == 0) report_.warning(table_.exclusions[e].at, "this exclude matches no run");
     if (runs.empty() && !table_.exclusions.empty())
-      report_.error(table_.exclusions.back().at, "no run is left: all of them are excluded");
+      report_.error(table_.exclusions.back().at, "no runs left: [[exclude]] removes all of them");
   }
 
   Report& report_;

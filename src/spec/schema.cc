@@ -28,33 +28,32 @@ constexpr KeyType kLimits = {.kind = Kind::Limits, .min = 1, .max = 1'000'000};
 // In the order of the reference.
 constexpr KnownKey kSections[] = {
     {"name", takes::text("^([^0-9./*@ -][^/*]*|[0-9][^/*]*[^0-9./*][^/*]*)$"), "the file's name",
-     "name of the sweep; its folder is called so"},
+     "name of the sweep and of its folder"},
     {"out", takes::text(), "`\"runs\"`",
-     "folder for the results, relative to the file; `--out` replaces it"},
-    {"grid", takes::only(Kind::Lists), "", "lists that multiply; the last key varies fastest"},
-    {"zip", takes::only(Kind::Lists), "", "lists of equal length that go in step"},
-    {"runs", takes::only(Kind::Rows), "", "explicit rows, one table a run"},
+     "folder for the results, relative to the file; `--out` overrides it"},
+    {"grid", takes::only(Kind::Lists), "",
+     "lists of values; every combination is a run, and the last key varies fastest"},
+    {"zip", takes::only(Kind::Lists), "", "lists of equal length, combined element by element"},
+    {"runs", takes::only(Kind::Rows), "", "explicit runs, one table per run"},
     {"runs_from", takes::text(), "",
-     "rows of a file beside the sweep file: `.jsonl` (an object a line), `.csv` (a header, then "
-     "rows), `.json`, `.toml` or `.yaml` (one object, or a list); a pattern like "
-     "`\"configs/*.json\"` takes all that match, sorted"},
-    {"constants", takes::only(Kind::Values), "", "parameters that all runs share"},
+     "file with the runs, relative to the sweep file: `.jsonl` (one object per line), `.csv` (a "
+     "header, then rows), `.json`, `.toml` or `.yaml` (one object, or a list); a pattern like "
+     "`\"configs/*.json\"` reads all matching files, sorted"},
+    {"constants", takes::only(Kind::Values), "", "parameters shared by all runs"},
     {"exclude", takes::only(Kind::Rows), "",
-     "leaves out the runs that have all of these values; a list means any of its values"},
+     "removes the runs that have all of these values; a list matches any of its values"},
     {"defaults", takes::only(Kind::Defaults), "",
-     "keys of steps that all steps share; a step's own keys replace them, `env` is merged name by "
-     "name"},
+     "keys for all steps; a step's own keys override them, and `env` is merged by name"},
     {"slurm", takes::table(slurm_keys), "",
-     "how a Slurm cluster is asked, for all steps; what a step's own `slurm` says replaces it "
-     "(docs/slurm.md)"},
+     "Slurm options for all steps; a step's own `slurm` overrides them (docs/slurm.md)"},
     {"limits", kLimits, "",
-     "named numbers: `license = 2` lets two jobs that `uses = [\"license\"]` run at a time, over "
-     "all sweeps of a user"},
+     "named limits: with `license = 2`, two jobs with `uses = [\"license\"]` run at a time, across "
+     "all your sweeps"},
     {"notify", takes::either(takes::table(notify_keys), kNotifyTables), "",
-     "who is told of failures, held jobs and the end, and how; several as `[[notify]]` "
-     "(docs/notifications.md)"},
-    {"steps", takes::only(Kind::Steps), "",
-     "what is done for each run: `[steps.NAME]`, a table of the keys of a step", true},
+     "where to send notifications about failures, held jobs and the end; write `[[notify]]` for "
+     "several (docs/notifications.md)"},
+    {"steps", takes::only(Kind::Steps), "", "steps of each run: one table `[steps.NAME]` per step",
+     true},
 };
 
 void read_name(Draft& draft, const Node* node, const std::string& path) {
@@ -67,19 +66,18 @@ void read_name(Draft& draft, const Node* node, const std::string& path) {
     name = *std::move(text);
     at = node->at;
   } else if (path.empty()) {
-    draft.report.error(at,
-                       "standard input has no name that could be the sweep's: add name = \"…\"");
+    draft.report.error(at, "a sweep from standard input needs a name: add name = \"…\"");
     return;
   } else {
     name = std::filesystem::path(path).stem().string();
   }
   if (std::string why = why_no_sweep_name(name); !why.empty())
     draft.report.error(
-        at, node != nullptr
-                ? fmt::format("a sweep cannot be called \"{}\": {}", name, why)
-                : fmt::format("the file's name cannot be the name of the sweep ({}): add "
-                              "name = \"…\"",
-                              why));
+        at,
+        node != nullptr
+            ? fmt::format("a sweep can't be named \"{}\": {}", name, why)
+            : fmt::format("the file's name can't be the name of the sweep ({}): add name = \"…\"",
+                          why));
   draft.sweep.name = std::move(name);
 }
 
@@ -98,8 +96,8 @@ void read_out(Draft& draft, const Node* node) {
   if (node != nullptr)
     if (std::optional<std::string> text = read_nonempty_text({draft.report, "out", *node})) {
       if (has_placeholders(*text) && text->find("${") == std::string::npos)
-        draft.report.error(node->at,
-                           "`out` is one folder for the whole sweep: it takes no placeholders");
+        draft.report.error(
+            node->at, "`out` is one folder for the whole sweep, so it can't contain placeholders");
       if (!is_given) expand_out(draft, node->at, "out", *text);
     }
   if (!is_given) return;
@@ -126,7 +124,7 @@ void check_out_length(Draft& draft, Place at) {
     const std::size_t slash = std::min(sweep.out.find('/', from), sweep.out.size());
     if (slash - from > kMostNameBytes)
       return draft.report.error(
-          at, fmt::format("{}: a name in it has {} bytes, and file systems take {} at most", key,
+          at, fmt::format("{}: it contains a name of {} bytes; file systems allow at most {}", key,
                           slash - from, kMostNameBytes));
     from = slash + 1;
   }
@@ -137,10 +135,9 @@ void check_out_length(Draft& draft, Place at) {
   const std::size_t longest =
       root + sweep.name.size() + kMaxRunNameBytes + step + kLongestFile + 4;  // slashes
   if (longest > kMostPathBytes)
-    draft.report.error(
-        at, fmt::format("{}: paths of results would have up to {} bytes, and the system takes {} "
-                        "at most; choose a shorter folder",
-                        key, longest, kMostPathBytes));
+    draft.report.error(at, fmt::format("{}: paths of results would have up to {} bytes, but the "
+                                       "system allows at most {}; choose a shorter folder",
+                                       key, longest, kMostPathBytes));
 }
 
 void read_limits(Draft& draft, const Node* node) {
@@ -149,7 +146,7 @@ void read_limits(Draft& draft, const Node* node) {
     const Key& name = node->keys[i];
     std::string key = fmt::format("limits.{}", name.text);
     if (name.text.empty() || name.text.find_first_of("/*@= \t\r\n") != std::string::npos)
-      draft.report.error(name.at, fmt::format("a limit cannot be called \"{}\"", name.text));
+      draft.report.error(name.at, fmt::format("a limit can't be named \"{}\"", name.text));
     std::optional<std::int64_t> n =
         read_whole({draft.report, key, node->items[i]}, kLimits.min, kLimits.max);
     draft.sweep.limits.emplace_back(name.text, n ? static_cast<int>(*n) : 1);
@@ -163,7 +160,7 @@ void check_top_level(Report& report, const Node& root) {
     if (std::find(known.begin(), known.end(), key.text) != known.end()) continue;
     std::string hint = did_you_mean(key.text, known);
     if (hint.empty())
-      hint = "; a parameter belongs in [grid] or [constants], a key of a step in [steps.NAME]";
+      hint = "; put parameters in [grid] or [constants], and keys of a step in [steps.NAME]";
     report.error(key.at, fmt::format("unknown key `{}` at the top level{}", key.text, hint));
   }
 }
@@ -181,7 +178,7 @@ std::optional<SweepSpec> build_sweep(Report& report, Node root, const SchemaInpu
                                      const LoadOptions& options) {
   if (!root.is(Node::Kind::Table)) {
     report.error(root.at,
-                 fmt::format("a sweep file is a table of sections, not {}", describe(root)));
+                 fmt::format("a sweep file must be a table of sections, not {}", describe(root)));
     return std::nullopt;
   }
   check_top_level(report, root);
@@ -193,10 +190,10 @@ std::optional<SweepSpec> build_sweep(Report& report, Node root, const SchemaInpu
   if (slash != std::string::npos) draft.shown_folder = input.path.substr(0, slash + 1);
   draft.sweep.folder = input.folder;
   if (find_invalid_utf8(input.folder + input.file) != std::string_view::npos) {
-    report.error({0, 0, 0},
-                 fmt::format("the path of the sweep is not valid UTF-8, and results are found by "
-                             "it: \"{}\"; rename the file or folder",
-                             with_bytes_escaped(input.file.empty() ? input.folder : input.file)));
+    report.error(
+        {0, 0, 0},
+        fmt::format("the path of the sweep is not valid UTF-8: \"{}\"; rename the file or folder",
+                    with_bytes_escaped(input.file.empty() ? input.folder : input.file)));
     return std::nullopt;
   }
   draft.sweep.file = input.file;

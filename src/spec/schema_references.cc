@@ -26,21 +26,20 @@ void resolve_need(Draft& draft, StepDraft& step, const NeedDraft& need) {
     std::string hint = did_you_mean(need.step, names);
     if (hint.empty()) {
       for (std::size_t i = 0; i < std::min(names.size(), kNamed); ++i)
-        hint += fmt::format("{}{}", i == 0 ? "; the other steps: " : ", ", names[i]);
+        hint += fmt::format("{}{}", i == 0 ? "; other steps: " : ", ", names[i]);
       if (names.size() > kNamed) hint += ", …";
     }
     if (!draft.report.incomplete())
-      draft.report.error(need.at, fmt::format("{} needs `{}`, but no step is called so{}",
+      draft.report.error(need.at, fmt::format("{} needs `{}`, but there is no such step{}",
                                               step.where, need.step, hint));
     return;
   }
   const StepDraft& other = draft.steps[static_cast<std::size_t>(index)];
   if (step.spec.once && !other.spec.once && need.scope == Need::Scope::SameRun)
-    draft.report.error(
-        need.at,
-        fmt::format("{0} is a once-step and belongs to no run; write \"{1}:all\" (when all "
-                    "are done) or \"{1}:ended\"",
-                    step.where, need.step));
+    draft.report.error(need.at,
+                       fmt::format("{0} is a once-step, so it needs all runs of {1}: write "
+                                   "\"{1}:all\" (when all are done) or \"{1}:ended\"",
+                                   step.where, need.step));
   for (const Need& earlier : step.spec.needs)
     if (earlier.step == index)
       draft.report.error(need.at, fmt::format("{} needs `{}` twice", step.where, need.step));
@@ -83,7 +82,7 @@ class CircleSearch {
     Place at = draft_.steps[step].at;
     for (const NeedDraft& need : draft_.steps[step].needs)
       if (need.step == draft_.steps[closes_at].spec.name) at = need.at;
-    draft_.report.error(at, fmt::format("steps need each other in a circle: {}", circle));
+    draft_.report.error(at, fmt::format("circular dependency between steps: {}", circle));
   }
 
   Draft& draft_;

@@ -64,9 +64,9 @@ class RunsReader {
     if (c == sections_.size()) {
       sections_.push_back(section);
     } else if (sections_[c] != section) {
-      report_.error(
-          key.at, fmt::format("parameter `{}` is already given in {} at {}", key.text, sections_[c],
-                              refer(report_, table_.columns[c].at, key.at)));
+      report_.error(key.at,
+                    fmt::format("parameter `{}` is given twice; first in {} at {}", key.text,
+                                sections_[c], refer(report_, table_.columns[c].at, key.at)));
       return std::nullopt;
     }
     return c;
@@ -111,10 +111,11 @@ class RunsReader {
       if (!values && c) table_.columns[*c].broken = true;
       if (!values || !c) continue;
       if (!lists.empty() && lists[0].second.size() != values->size()) {
-        report_.error(node.items[i].at,
-                      fmt::format("lists of [zip] go in step: `{}` has {} values, `{}` has {}",
-                                  table_.columns[lists[0].first].name, lists[0].second.size(),
-                                  node.keys[i].text, values->size()));
+        report_.error(
+            node.items[i].at,
+            fmt::format("lists of [zip] must have equal lengths: `{}` has {} values, `{}` has {}",
+                        table_.columns[lists[0].first].name, lists[0].second.size(),
+                        node.keys[i].text, values->size()));
         continue;
       }
       lists.emplace_back(*c, *std::move(values));
@@ -155,15 +156,14 @@ class RunsReader {
       wrong_type({report_, "runs", node}, "a list of tables ([[runs]] in TOML)");
       return;
     }
-    if (node.items.empty()) report_.error(node.at, "`runs` is empty: no run would be left");
+    if (node.items.empty()) report_.error(node.at, "`runs` is empty; it needs at least one run");
     for (const Node& row : node.items) add_row(row, "`runs`");
     check_equal(rows_);
   }
 
   void read_rows_from(const Key& key, const Node& node) {
     if (root_.find("runs") != nullptr)
-      report_.error(key.at,
-                    "`runs` and `runs_from` are both given; the rows come from one of them");
+      report_.error(key.at, "`runs` and `runs_from` are both given; use only one of them");
     const std::size_t errors_before = report_.errors();
     std::optional<std::string> pattern = read_nonempty_text({report_, "runs_from", node});
     if (!pattern) {
@@ -213,8 +213,8 @@ class RunsReader {
         if (found == table_.by_name.end()) {
           good = false;
           if (!report_.incomplete() && !draft_.runs_are_incomplete)
-            report_.error(key.at, fmt::format("[[exclude]]: no parameter is called `{}`{}",
-                                              key.text, did_you_mean(key.text, names)));
+            report_.error(key.at, fmt::format("[[exclude]]: unknown parameter `{}`{}", key.text,
+                                              did_you_mean(key.text, names)));
           continue;
         }
         Exclusion::Condition condition;
@@ -229,8 +229,7 @@ class RunsReader {
         }
         exclusion.all.push_back(std::move(condition));
       }
-      if (item.keys.empty())
-        report_.error(item.at, "an empty [[exclude]] would leave out all runs");
+      if (item.keys.empty()) report_.error(item.at, "an empty [[exclude]] would remove all runs");
       const bool is_known =
           std::none_of(exclusion.all.begin(), exclusion.all.end(),
                        [&](const auto& one) { return table_.columns[one.column].broken; });
@@ -242,27 +241,25 @@ class RunsReader {
     std::unordered_map<std::string, const Column*> upper;
     for (const Column& c : table_.columns) {
       if (!is_identifier(c.name)) {
-        report_.error(c.at,
-                      fmt::format("a parameter cannot be called `{}`: letters, digits and _ only, "
-                                  "and no digit first",
-                                  c.name));
+        report_.error(c.at, fmt::format("a parameter can't be named `{}`: use only letters, digits "
+                                        "and _, and don't start with a digit",
+                                        c.name));
         continue;
       }
       const std::optional<Builtin> builtin = builtin_of(c.name);
       if (builtin && !is_several_words(*builtin))
-        report_.error(c.at, fmt::format("a parameter cannot be called `{0}`: {{{0}}} is a built-in "
-                                        "placeholder",
-                                        c.name));
+        report_.error(
+            c.at, fmt::format("a parameter can't be named `{0}`: {{{0}}} is a built-in placeholder",
+                              c.name));
       for (const StepDraft& step : draft_.steps)
         if (step.spec.name == c.name)
-          report_.error(c.at, fmt::format("parameter `{}` is called like the step at line {}",
+          report_.error(c.at, fmt::format("parameter `{}` has the same name as the step at line {}",
                                           c.name, step.at.line));
       auto [other, is_new] = upper.emplace(param_env_name(c.name), &c);
       if (!is_new)
-        report_.error(c.at,
-                      fmt::format("parameters `{}` and `{}` differ only in case, so both would be "
-                                  "${} in a job",
-                                  other->second->name, c.name, other->first));
+        report_.error(c.at, fmt::format("parameters `{}` and `{}` differ only in case, so both "
+                                        "would be ${} in a job; rename one of them",
+                                        other->second->name, c.name, other->first));
     }
   }
 
@@ -281,7 +278,7 @@ class RunsReader {
       if (!is_unmatched(c.name)) names.push_back(c.name);
     for (const Key& key : unmatched) {
       std::string hint = did_you_mean(key.text, names);
-      if (hint.empty()) hint = "; -p only replaces: add it to [constants] or [grid]";
+      if (hint.empty()) hint = "; -p only replaces parameters: add it to [constants] or [grid]";
       report_.error(key.at, fmt::format("the file has no parameter `{}`{}", key.text, hint));
     }
   }

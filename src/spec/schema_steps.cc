@@ -25,17 +25,16 @@ StepDraft read_defaults(Draft& draft, const Node* defaults) {
 
 void check_name(Draft& draft, const Key& name) {
   if (!is_identifier(name.text))
-    draft.report.error(
-        name.at, fmt::format("a step cannot be called `{}`: letters, digits and _ only, and no "
-                             "digit first",
-                             name.text));
+    draft.report.error(name.at, fmt::format("a step can't be named `{}`: use only letters, digits "
+                                            "and _, and don't start with a digit",
+                                            name.text));
   if (name.text.size() > 64)
-    draft.report.error(name.at, "the name of a step may have 64 characters at most");
+    draft.report.error(name.at, "the name of a step can have at most 64 characters");
   const std::optional<Builtin> builtin = builtin_of(name.text);
   if (builtin && !is_several_words(*builtin))
-    draft.report.error(name.at, fmt::format("a step cannot be called `{0}`: {{{0}}} is a built-in "
-                                            "placeholder",
-                                            name.text));
+    draft.report.error(
+        name.at,
+        fmt::format("a step can't be named `{0}`: {{{0}}} is a built-in placeholder", name.text));
 }
 
 /// A key that could do nothing is a mistake; what [defaults] says need not fit every step.
@@ -46,23 +45,21 @@ void check_growth(Draft& draft, const StepDraft& step) {
     draft.report.error(step.grow_at, fmt::format("{}: `grow` {}", step.where, what));
   };
   if (spec.grow == Growth{}) return;  // told already, or an empty table
-  if (spec.retries.max == 0)
-    wrong("gives the next attempt more, and there is none without `retries`");
+  if (spec.retries.max == 0) wrong("needs `retries`: without it there is no next attempt");
   if (spec.grow.memory > 0 && !spec.memory_bytes)
-    wrong("names memory, and the step has no `memory` that could grow");
+    wrong("names memory, but the step has no `memory` that could grow");
   if (spec.grow.gpu_memory > 0 && !spec.gpu_memory_bytes)
-    wrong("names gpu_memory, and the step has no `gpu_memory` that could grow");
+    wrong("names gpu_memory, but the step has no `gpu_memory` that could grow");
 }
 
 /// The jobs run in the copy, and it holds nothing else.
 void check_snapshot(Draft& draft, const StepDraft& step) {
   const StepSpec& spec = step.spec;
   if (spec.snapshot.empty() || spec.cwd.empty() || !leads_out(spec.cwd)) return;
-  draft.report.error(
-      step.wrote("cwd") ? step.cwd_at : step.snapshot_at,
-      fmt::format("{}: with `snapshot` jobs run in a copy of the sweep file's folder, "
-                  "and `cwd` \"{}\" is not below it",
-                  step.where, spec.cwd));
+  draft.report.error(step.wrote("cwd") ? step.cwd_at : step.snapshot_at,
+                     fmt::format("{}: with `snapshot`, jobs run in a copy of the sweep file's "
+                                 "folder, but `cwd` \"{}\" is outside of it",
+                                 step.where, spec.cwd));
 }
 
 void check_sharing(Draft& draft, const StepDraft& step) {
@@ -72,48 +69,45 @@ void check_sharing(Draft& draft, const StepDraft& step) {
         step.at, fmt::format("{}: sharing = \"{}\" {}", step.where, to_string(spec.sharing), what));
   };
   if (step.wrote("sharing") && spec.gpus == 0)
-    error(step.wrote("gpus") ? "is for jobs on GPUs: gpus = 0.25, or leave `sharing` out"
-                             : "is for jobs on GPUs: add gpus = 0.25, or \"auto\"");
+    error(step.wrote("gpus") ? "needs a GPU: set gpus = 0.25, or remove `sharing`"
+                             : "needs a GPU: add gpus = 0.25, or \"auto\"");
   const bool has_share = spec.gpu_share > 0 || spec.gpu_auto;
   if (spec.sharing == Sharing::Mps && spec.gpus > 0 && !has_share)
-    error("is for jobs that share a GPU, and these have theirs alone: gpus = 0.25, or \"auto\"");
+    error("is for jobs that share a GPU, but these don't: set gpus = 0.25, or \"auto\"");
   if (spec.sharing == Sharing::Mps && spec.gpus > 0 && spec.gpu_env == GpuEnv::Index)
-    error("knows GPUs by UUID only: leave gpu_env = \"index\" out");
+    error("identifies GPUs only by UUID: remove gpu_env = \"index\"");
   if (spec.sharing == Sharing::Mig && spec.gpus > 1)
-    error("gives one instance, for a program sees no more of them: gpus = 1");
+    error("gives a job one instance, because CUDA shows a program only one: set gpus = 1");
 }
 
 void check_whole(Draft& draft, const StepDraft& step) {
   bool command = step.wrote("command");
   bool shell = step.wrote("shell");
   if (command && shell)
-    draft.report.error(step.at,
-                       fmt::format("{} has both `command` and `shell`; one of them says what "
-                                   "to execute",
-                                   step.where));
+    draft.report.error(
+        step.at, fmt::format("{} has both `command` and `shell`; keep one of them", step.where));
   if (!command && !shell && !draft.report.incomplete())
     draft.report.error(step.at, fmt::format("{} has neither `command` nor `shell`", step.where));
   if (step.wrote("gpu") && step.spec.gpus == 0)
-    draft.report.error(
-        step.at, fmt::format("{} names a `gpu` but asks for none: {}", step.where,
-                             step.wrote("gpus") ? "gpus = 1, or leave `gpu` out" : "add gpus = 1"));
+    draft.report.error(step.at, fmt::format("{} has `gpu` but requests no GPU: {}", step.where,
+                                            step.wrote("gpus") ? "set gpus = 1, or remove `gpu`"
+                                                               : "add gpus = 1"));
   const StepSpec& spec = step.spec;
   if (spec.signal && spec.timeout && spec.signal->ahead >= *spec.timeout)
     draft.report.error(
         step.signal_at,
-        fmt::format("{}: `signal` comes {} before the end, and `timeout` is {}", step.where,
+        fmt::format("{}: `signal` comes {} before the end, but `timeout` is only {}", step.where,
                     format_duration(spec.signal->ahead), format_duration(*spec.timeout)));
   if (step.wrote("gpu_memory") && spec.gpus == 0)
     draft.report.error(
         step.gpu_memory_at,
-        fmt::format("{} limits `gpu_memory` but asks for no GPU: {}", step.where,
-                    step.wrote("gpus") ? "gpus = 1, or leave `gpu_memory` out" : "add gpus = 1"));
+        fmt::format("{} limits `gpu_memory` but requests no GPU: {}", step.where,
+                    step.wrote("gpus") ? "set gpus = 1, or remove `gpu_memory`" : "add gpus = 1"));
   check_sharing(draft, step);
   if (spec.gpus > 0 && spec.outsiders == Outsiders::Fit && !spec.gpu_memory_bytes)
-    draft.report.error(
-        step.at, fmt::format("{} runs beside others where there is room (outsiders = \"fit\"), and "
-                             "does not say how much it needs: add gpu_memory = \"…GiB\"",
-                             step.where));
+    draft.report.error(step.at, fmt::format("{} has outsiders = \"fit\", so it must state how much "
+                                            "memory it needs: add gpu_memory = \"…GiB\"",
+                                            step.where));
   check_growth(draft, step);
   check_snapshot(draft, step);
 }

@@ -63,8 +63,8 @@ class TemplateCheck {
       if (t.key == "command" && t.text == command[2]) {
         report_.warning(
             t.at,
-            "`command`: values are pasted into this text for the shell, where their quotes "
-            "and spaces mean something; `shell = …` passes them in the environment");
+            "`command`: values are pasted into this shell command, where quotes and spaces have a "
+            "meaning; use `shell = …`, which passes values in the environment");
         return;
       }
   }
@@ -88,8 +88,8 @@ class TemplateCheck {
     }
     const std::string own = t.key.starts_with("env.") ? t.key.substr(4) : std::string();
     if (!own.empty() && uses_variable(t.text, own)) {
-      fail(t, fmt::format("its value would differ from shell to shell, and so would the job; set "
-                          "{} in the shell that submits, whose environment jobs have",
+      fail(t, fmt::format("its value can differ between shells, which would change the job; set {} "
+                          "in the shell that you submit from, because jobs get its environment",
                           own));
       return false;
     }
@@ -124,13 +124,14 @@ class TemplateCheck {
           t.text.size() > 1 && t.text[0] == '$' && is_identifier(t.text.substr(1, 1));
       if (t.key != "command" || (!is_path && !is_variable)) continue;
       if (t.text == command.front()) {
-        fail(t, fmt::format("\"{}\" is no program: no shell runs this command, so nothing is "
-                            "expanded; write the path out",
+        fail(t, fmt::format("\"{}\" isn't a program: the command doesn't run in a shell, so "
+                            "nothing is expanded; write the full path",
                             t.text));
       } else if (is_path || !runs_text) {
-        report_.warning(t.at, fmt::format("`command`: \"{}\" is passed as it is, because no shell "
-                                          "runs this command; write it out, or use `shell = …`",
-                                          t.text));
+        report_.warning(t.at,
+                        fmt::format("`command`: \"{}\" isn't expanded, because this command "
+                                    "doesn't run in a shell; write the value, or use `shell = …`",
+                                    t.text));
       }
     }
   }
@@ -167,10 +168,9 @@ class TemplateCheck {
       return check_builtin(t, *builtin);
     if (column == nullptr) return report_unknown(t, name);
     if (step_.spec.once) {
-      fail(t, fmt::format(
-                  "{{{}}} is a parameter of runs, which a once-step does not have; {{runs}} gives "
-                  "the JSON lines of all runs",
-                  name));
+      fail(t, fmt::format("{{{}}} is a parameter of a run, but a once-step has no run; {{runs}} "
+                          "gives all runs as JSON lines",
+                          name));
       return;
     }
     if (column->present < draft_.sweep.runs.size() && !column->broken &&
@@ -182,21 +182,21 @@ class TemplateCheck {
   void check_builtin(const PlacedTemplate& t, Builtin builtin) {
     std::string_view name = to_string(builtin);
     if (step_.spec.once && needs_a_run(builtin))
-      fail(t, fmt::format("{{{}}} belongs to a run, which a once-step does not have", name));
+      fail(t, fmt::format("{{{}}} belongs to a run, but a once-step has no run", name));
     const bool is_alone = t.key == "command" && t.text == fmt::format("{{{}}}", name);
     if (is_several_words(builtin) && !is_alone)
-      fail(t, fmt::format("{{{}}} stands for several words: it has to be a word of its own, and is "
-                          "known in `command` and `shell` only",
+      fail(t, fmt::format("{{{}}} expands to several words: it must be a separate word, and works "
+                          "only in `command` and `shell`",
                           name));
     if (builtin != Builtin::Runs) return;
     if (!step_.spec.once) {
-      fail(t, "{runs} is known in once-steps only (once = true)");
+      fail(t, "{runs} works only in once-steps (once = true)");
       return;
     }
     std::size_t bytes = 0;
     for (const RunSpec& run : draft_.sweep.runs) bytes += run.json.size() + 1;
     if (bytes > kMaxArgumentBytes)
-      fail(t, fmt::format("{{runs}} would be {} bytes, but an argument can hold {} at most", bytes,
+      fail(t, fmt::format("{{runs}} would be {} bytes, but an argument can have at most {}", bytes,
                           kMaxArgumentBytes));
   }
 
@@ -220,12 +220,11 @@ class TemplateCheck {
       return;
     }
     if (other == &step_) {
-      fail(t, fmt::format("{{{}.out}} is this step itself: write {{out}}", name));
+      fail(t, fmt::format("{{{}.out}} is this step's own folder: write {{out}}", name));
       return;
     }
     if (step_.spec.once && !other->spec.once) {
-      fail(t, fmt::format("{{{}.out}} is a folder of each run, and a once-step belongs to no run",
-                          name));
+      fail(t, fmt::format("{{{}.out}} is a folder of each run, but a once-step has no run", name));
       return;
     }
     std::size_t index = static_cast<std::size_t>(other - draft_.steps.data());
@@ -260,7 +259,7 @@ class TemplateCheck {
   void report_unknown(const PlacedTemplate& t, std::string_view name) {
     if (report_.incomplete() || draft_.runs_are_incomplete) return;
     std::string near = near_placeholder(name);
-    std::string hint = near.empty() ? fmt::format("; write {{{{{}}}}} for the text itself", name)
+    std::string hint = near.empty() ? fmt::format("; write {{{{{}}}}} for the literal text", name)
                                     : fmt::format("; did you mean {{{}}}?", near);
     fail(t, fmt::format("unknown placeholder {{{}}}{}", name, hint));
   }
@@ -286,13 +285,13 @@ class TemplateCheck {
   void check_shell_words(const PlacedTemplate& t, Builtin builtin, char before) {
     std::string_view name = to_string(builtin);
     if (step_.spec.once)
-      fail(t, fmt::format("{{{}}} belongs to a run, which a once-step does not have", name));
+      fail(t, fmt::format("{{{}}} belongs to a run, but a once-step has no run", name));
     if (before == '"' || before == '\'')
-      fail(t, fmt::format("{{{}}} stands for several words, which have their quotes already: write "
-                          "it without quotes around it",
+      fail(t, fmt::format("{{{}}} expands to several words that are already quoted: remove the "
+                          "quotes around it",
                           name));
     if (words_of_shell(t.text) != builtin)
-      fail(t, "{args} and {overrides} cannot both stand in one shell text");
+      fail(t, "one shell command can't contain both {args} and {overrides}");
   }
 
   void check_shell_name(const PlacedTemplate& t, std::string_view name, char before) {
@@ -328,16 +327,16 @@ class TemplateCheck {
       variable = param_env_name(name);
     }
     if (!variable.empty()) {
-      fail(t, fmt::format("nothing is pasted into a shell text: write \"${}\" for {{{}}}", variable,
-                          name));
+      fail(t,
+           fmt::format("values aren't pasted into a shell command: write \"${}\" instead of {{{}}}",
+                       variable, name));
       return;
     }
     std::string near = near_placeholder(name);
     if (!near.empty() && !report_.incomplete())
-      fail(t,
-           fmt::format("unknown placeholder {{{}}}; did you mean {{{}}}? In a shell text it is an "
-                       "environment variable",
-                       name, near));
+      fail(t, fmt::format("unknown placeholder {{{}}}; did you mean {{{}}}? In a shell command "
+                          "it's an environment variable",
+                          name, near));
   }
 
   void check_shell_field(const PlacedTemplate& t, std::string_view name, std::string_view field) {
@@ -347,10 +346,9 @@ class TemplateCheck {
 
   /// For values that have no environment variable of their own.
   void report_pasted(const PlacedTemplate& t, std::string_view name) {
-    fail(t, fmt::format(
-                "nothing is pasted into a shell text: set env = {{ VALUE = \"{{{}}}\" }} and write "
-                "\"$VALUE\"",
-                name));
+    fail(t, fmt::format("values aren't pasted into a shell command: set env = {{ VALUE = "
+                        "\"{{{}}}\" }} and write \"$VALUE\"",
+                        name));
   }
 
   Draft& draft_;

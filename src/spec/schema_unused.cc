@@ -138,13 +138,11 @@ void check_unused_parameters(Draft& draft) {
     names += fmt::format("{}`{}`", names.empty() ? "" : ", ", c.name);
   }
   if (first == nullptr || use.reads_by_itself()) return;
-  draft.report.warning(
-      first->at,
-      fmt::format(
-          "no command uses {0}, so runs that differ only there do the same; put {{{1}}} into "
-          "a command, or {{args}} for all parameters (--{1}=...), or let the program read "
-          "{{config}}",
-          names, first->name));
+  draft.report.warning(first->at,
+                       fmt::format("no command uses {0}, so runs that differ only in it do the "
+                                   "same work; put {{{1}}} into a command, or {{args}} for all "
+                                   "parameters (--{1}=...), or let the program read {{config}}",
+                                   names, first->name));
 }
 
 }  // namespace pergpu

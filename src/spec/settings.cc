@@ -49,11 +49,11 @@ std::string refusal(std::string_view key) {
   if (std::any_of(of_step.begin(), of_step.end(),
                   [&](const KnownKey& known) { return known.name == key; })) {
     return fmt::format(
-        "`{}` cannot be set, only {}: change the sweep file and submit it again, what is done and "
-        "what runs stays",
+        "`{}` can't be set, only {}: change the sweep file and submit it again; done and running "
+        "jobs stay as they are",
         key, one_of(names));
   }
-  return fmt::format("`{}` is nothing that can be set, only {}{}", key, one_of(names),
+  return fmt::format("unknown setting `{}`; expected {}{}", key, one_of(names),
                      did_you_mean(key, names));
 }
 
@@ -97,7 +97,8 @@ Result<Settings> settings_of(const std::vector<std::string>& words) {
         is_setting(word) ? read(word, out) : fmt::format("`{}`: expected KEY=VALUE", word);
     if (!mistake.empty()) mistakes += (mistakes.empty() ? "" : "\n") + mistake;
   }
-  if (words.empty()) mistakes = "say what to set: priority=N, weight=N, max_parallel=N or lanes=N";
+  if (words.empty())
+    mistakes = "nothing to set; expected priority=N, weight=N, max_parallel=N or lanes=N";
   if (!mistakes.empty()) return Error{ErrorKind::Invalid, 0, std::move(mistakes)};
   return out;
 }

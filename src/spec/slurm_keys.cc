@@ -89,7 +89,8 @@ void read_time(const MemberInput<SlurmOptions>& in) {
   if (*time < kShortest) {
     in.field.report.error(
         in.field.node.at,
-        fmt::format("`{}` must be a minute at least: Slurm counts minutes", in.field.key));
+        fmt::format("`{}` must be at least one minute, because Slurm counts minutes",
+                    in.field.key));
     return;
   }
   in.to.time = *time;
@@ -98,11 +99,11 @@ void read_time(const MemberInput<SlurmOptions>& in) {
 /// Why sbatch must not get it; "": it may.
 std::string why_not(std::string_view extra) {
   if (!extra.starts_with("--") || extra.size() < 3) {
-    return "must be a long option of sbatch, with its value: \"--mail-type=END\"";
+    return "must be a long sbatch option with its value, like \"--mail-type=END\"";
   }
   const bool is_printable = std::all_of(extra.begin(), extra.end(),
                                         [](unsigned char c) { return c >= ' ' && c != 0x7f; });
-  if (!is_printable) return "holds a control character";
+  if (!is_printable) return "contains a control character";
   const std::string_view name = extra.substr(0, extra.find('='));
   const auto words = [](const auto& option) {
     const auto& [taken, instead] = option;
@@ -132,24 +133,25 @@ void read_extra(const MemberInput<SlurmOptions>& in) {
 }
 
 constexpr MemberKey<SlurmOptions> kSlurmKeys[] = {
-    {{"partition", takes::text(kWord), "the cluster's", "partition, or several: `\"a,b\"`"},
+    {{"partition", takes::text(kWord), "the cluster's default", "partition, or several: `\"a,b\"`"},
      read_word<&SlurmOptions::partition>},
-    {{"account", takes::text(kWord), "the user's", "account that is charged"},
+    {{"account", takes::text(kWord), "your default", "account to charge"},
      read_word<&SlurmOptions::account>},
-    {{"qos", takes::text(kWord), "the account's", "quality of service"},
+    {{"qos", takes::text(kWord), "the account's default", "quality of service"},
      read_word<&SlurmOptions::qos>},
-    {{"constraint", takes::text(kWord), "none", "features that a node must have"},
+    {{"constraint", takes::text(kWord), "none", "node features required"},
      read_word<&SlurmOptions::constraint>},
     {{"time", takes::limit_of_time(), "from `timeout`, else the partition's",
       "time limit of an allocation"},
      read_time},
     {{"jobs_per_allocation", takes::whole(1, 1'000'000), "`1`",
-      "so many jobs share an allocation, one after another on each of its lanes"},
+      "number of jobs run back to back in one allocation, per lane"},
      read_number<&SlurmOptions::jobs_per_allocation>},
     {{"lanes", takes::whole(1, 1024), "`1`",
-      "so many of them at a time: the allocation has so many times what a job asks for"},
+      "number of jobs run at the same time in one allocation, which requests this many times the "
+      "resources of a job"},
      read_number<&SlurmOptions::lanes>},
-    {{"extra", takes::texts("^--"), "none", "further options of sbatch: `[\"--exclusive\"]`"},
+    {{"extra", takes::texts("^--"), "none", "more sbatch options: `[\"--exclusive\"]`"},
      read_extra},
 };
 

@@ -180,12 +180,12 @@ std::string why_too_long(const StartOfRun& start) {
                               ? ""
                               : fmt::format(" (`{}` of run {})", size.parameter, start.run);
   return fmt::format(
-      "`{}`: one argument or variable would have {} bytes{}, and the kernel takes {} at most: let "
+      "`{}`: one argument or variable would have {} bytes{}, but the kernel allows at most {}: let "
       "the program read {}",
       size.where, size.longest, why, kMostArgumentBytes,
       start.run < 0           ? "a file"
-      : size.where == "shell" ? "$PERGPU_CONFIG, the file of the parameters"
-                              : "{config}, the file of the parameters");
+      : size.where == "shell" ? "the parameters from the file $PERGPU_CONFIG"
+                              : "the parameters from the file {config}");
 }
 
 }  // namespace pergpu

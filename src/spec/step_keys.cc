@@ -98,9 +98,9 @@ void read_needs(const KeyInput& in) {
     } else if (scope == "ended") {
       draft.scope = Need::Scope::Ended;
     } else if (colon != std::string::npos) {
-      in.field.report.error(need.at,
-                            fmt::format("`needs`: \"{}\": after the colon comes `all` or `ended`{}",
-                                        need.text, did_you_mean(scope, {"all", "ended"})));
+      in.field.report.error(
+          need.at, fmt::format("`needs`: \"{}\": expected `all` or `ended` after the colon{}",
+                               need.text, did_you_mean(scope, {"all", "ended"})));
     }
     in.step.needs.push_back(std::move(draft));
   }
@@ -128,10 +128,9 @@ void read_gpus(const KeyInput& in) {
     const int share =
         is_part ? std::min(static_cast<int>(node.number * kWholeGpu + 1e-6), kWholeGpu - 1) : 0;
     if (share < kLeastShare) {
-      in.field.report.error(
-          node.at, fmt::format("`gpus` must be a whole number, or the share of one GPU "
-                               "that a job has beside others, from 0.01 to below 1, not {}",
-                               node.text));
+      in.field.report.error(node.at, fmt::format("`gpus` must be a whole number, or a share of one "
+                                                 "GPU of at least 0.01 and less than 1, not {}",
+                                                 node.text));
       return;
     }
     in.step.spec.gpus = 1;
@@ -174,7 +173,7 @@ void read_env(const KeyInput& in) {
     Report& report = in.field.report;
     if (!is_identifier(name.text)) {
       report.error(name.at,
-                   fmt::format("`{}` cannot be the name of an environment variable", name.text));
+                   fmt::format("`{}` can't be the name of an environment variable", name.text));
       continue;
     }
     static constexpr std::array<std::string_view, 3> kOurs = {
@@ -215,9 +214,9 @@ void read_env_pass(const KeyInput& in) {
   std::vector<std::string> out;
   for (const PlacedText& name : *names) {
     if (name.text.empty() || name.text.find_first_of("=$~/") != std::string::npos)
-      in.field.report.error(name.at, fmt::format("`env_pass`: \"{}\" is no name of a variable; "
-                                                 "values are set by `env`",
-                                                 name.text));
+      in.field.report.error(
+          name.at, fmt::format("`env_pass`: \"{}\" isn't a variable name; use `env` to set values",
+                               name.text));
     out.push_back(name.text);
   }
   in.step.spec.env_pass = std::move(out);
@@ -253,8 +252,8 @@ void read_snapshot(const KeyInput& in) {
     pattern.text = *std::move(expanded);
     if (leads_out(pattern.text))
       in.field.report.error(
-          pattern.at,
-          fmt::format("`snapshot`: \"{}\" is no path below the sweep file's folder", pattern.text));
+          pattern.at, fmt::format("`snapshot`: \"{}\" isn't a path inside the sweep file's folder",
+                                  pattern.text));
     in.step.spec.snapshot.push_back(std::move(pattern.text));
   }
 }
@@ -271,7 +270,7 @@ void read_uses(const KeyInput& in) {
 
 constexpr MemberKey<StepDraft> kFakeKeys[] = {
     {{"duration", takes::with_placeholders(takes::duration()), "`expect`, else `\"1s\"`",
-      "how long an attempt takes"},
+      "duration of an attempt"},
      [](const MemberInput<StepDraft>& in) {
        read_duration_template({in.field, in.to, in.type}, in.to.spec.fake.duration);
      }},
@@ -329,45 +328,43 @@ constexpr std::array<std::string_view, 2> kGpuEnvs = {"uuid", "index"};
 // In the order of the reference.
 constexpr StepKey kStepKeys[] = {
     {{"command", takes::only(Kind::Words), "",
-      "what to execute: a list is executed as it is; a text is split like a shell would split it, "
-      "without any expansion: pipes, redirections, variables and wildcards are refused unless "
-      "quoted"},
+      "program and arguments: a list runs as written; a string is split into words as in a shell, "
+      "but nothing is expanded. Unquoted pipes, redirections, variables and wildcards are errors"},
      read_command,
      false},
     {{"shell", takes::text(), "",
-      "instead of `command`: a text for `/bin/sh -c`. Values reach it as environment variables "
-      "(`\"$PERGPU_PARAM_LR\"`, `\"$PERGPU_OUT\"`) and by `{args}`; nothing is pasted"},
+      "instead of `command`: a command for `/bin/sh -c`. It gets values as environment variables "
+      "(`\"$PERGPU_PARAM_LR\"`, `\"$PERGPU_OUT\"`) and through `{args}`; nothing is pasted into "
+      "it"},
      read_shell,
      false},
     {{"needs", takes::texts("^[A-Za-z_][A-Za-z0-9_]*(:all|:ended)?$"), "none",
-      "steps that come before: `\"train\"` of the same run, `\"train:all\"` when all runs of it "
-      "are done, `\"train:ended\"` when all have ended, however"},
+      "steps that must finish first: `\"train\"` of the same run, `\"train:all\"` when all its "
+      "runs are done, `\"train:ended\"` when all have ended, failed or not"},
      read_needs,
      false},
     {{"once", takes::only(Kind::Truth), "`false`",
-      "one job for the whole sweep; it knows no parameters of runs"},
+      "one job for the whole sweep, without the parameters of a run"},
      read_once,
      false},
     {{"gpus", takes::either(takes::whole(0, kMaxCount), kShare), "`0`",
-      "GPUs of a job, all for itself (docs/jobs.md#several-gpus); `0.25`: a share of one, beside "
-      "other jobs with shares (docs/jobs.md#a-share-of-a-gpu); `\"auto\"`: as many beside each "
-      "other as that gains (docs/jobs.md#as-many-as-a-gpu-takes)"},
+      "number of whole GPUs per job (docs/gpu-sharing.md#multi-gpu-jobs); `0.25`: a share of one "
+      "GPU (docs/gpu-sharing.md#shares); `\"auto\"`: as many jobs per GPU as pays off "
+      "(docs/gpu-sharing.md#automatic-packing)"},
      read_gpus},
-    {{"gpu", takes::text(), "any", "pattern of the model, `\"*H100*\"`; with `gpus`"},
+    {{"gpu", takes::text(), "any", "pattern for the GPU model, `\"*H100*\"`; needs `gpus`"},
      [](const KeyInput& in) {
        if (std::optional<std::string> text = read_nonempty_text(in.field)) in.step.spec.gpu = *text;
      }},
     {{"sharing", takes::choice(kSharings), "`\"time\"`",
-      "how jobs with shares have a GPU beside each other: they take turns (`\"time\"`), or their "
-      "kernels run at the same time (`\"mps\"`, docs/gpus.md#mps); `\"mig\"`: only on instances of "
-      "GPUs that are cut into some"},
+      "how jobs with shares use a GPU: `\"time\"` is time slicing, `\"mps\"` runs their kernels at "
+      "the same time (docs/gpu-sharing.md#mps), `\"mig\"` uses only MIG instances"},
      read_sharing},
     {{"outsiders", takes::choice(kOutsiders), "`\"avoid\"`",
-      "a GPU that others use: `\"avoid\"` it, `\"fit\"` beside them where enough memory is free, "
-      "or "
-      "`\"ignore\"` them (docs/gpus.md#beside-others)"},
+      "GPUs that other processes use: `\"avoid\"` them, `\"fit\"` the job in if enough memory is "
+      "free, or `\"ignore\"` the processes (docs/gpus.md#other-processes-on-a-gpu)"},
      read_outsiders},
-    {{"cpus", takes::whole(1, kMaxCount), "a share of the cores", "CPUs reserved for a job"},
+    {{"cpus", takes::whole(1, kMaxCount), "a share of the cores", "CPU cores reserved for a job"},
      read_count<&StepSpec::cpus>},
     {{"memory", takes::only(Kind::Size), "",
       "memory reserved for a job, and its limit (docs/jobs.md#its-limits)"},
@@ -376,110 +373,111 @@ constexpr StepKey kStepKeys[] = {
          in.step.spec.memory_bytes = bytes;
      }},
     {{"gpu_memory", takes::only(Kind::Size), "",
-      "limit of the memory on each of its GPUs; a GPU that has less is not chosen "
+      "memory limit on each of the job's GPUs; GPUs with less memory aren't used "
       "(docs/jobs.md#its-limits)"},
      [](const KeyInput& in) {
        in.step.spec.gpu_memory_bytes = read_size(in.field);
        in.step.gpu_memory_at = in.field.node.at;
      }},
     {{"overcommit", takes::only(Kind::Truth), "`false`",
-      "`true`: start even when the reservations exceed the machine"},
+      "`true`: start even if the reservations exceed the machine"},
      read_flag<&StepSpec::overcommit>},
     {{"timeout", kLimitOfTime, "none", "time limit of an attempt"}, read_time<&StepSpec::timeout>},
-    {{"idle_timeout", kLimitOfTime, "none",
-      "ends a job that writes nothing to its log for so long"},
+    {{"idle_timeout", kLimitOfTime, "none", "end a job whose log gets no output for this long"},
      read_time<&StepSpec::idle_timeout>},
     {{"stall", takes::either(takes::only(Kind::Truth), kLimitOfTime), "none",
-      "ends a job that for so long writes nothing to its log, takes hardly any CPU time and has no "
-      "work on its GPU (docs/failures.md#jobs-that-hang); `true` is `\"45m\"`, longer than the "
-      "watchdogs of frameworks"},
+      "end a job that for this long writes no log, uses almost no CPU time and leaves its GPU idle "
+      "(docs/failures.md#jobs-that-hang); `true` is `\"45m\"`, longer than the watchdogs of "
+      "frameworks"},
      [](const KeyInput& in) {
        if (auto stall = read_stall(in.field)) in.step.spec.stall = *stall;
      }},
     {{"signal", takes::text("^(SIG)?[A-Z0-9]+@.+$"), "none",
-      "`\"USR1@120s\"`: the job gets this signal so long before its `timeout`, and before the "
-      "SIGTERM of a cancel (docs/jobs.md#a-signal-ahead). Any named signal (1 to 31) but KILL and "
-      "STOP"},
+      "pre-stop signal: `\"USR1@120s\"` sends USR1 120 s before the `timeout`, and before the "
+      "SIGTERM of a cancel (docs/jobs.md#pre-stop-signal). Any named signal from 1 to 31 except "
+      "KILL and STOP"},
      [](const KeyInput& in) {
        in.step.spec.signal = read_early_signal(in.field);
        in.step.signal_at = in.field.node.at;
      }},
-    {{"grace", takes::duration(), "`\"30s\"`", "from the polite signal to the final one"},
+    {{"grace", takes::duration(), "`\"30s\"`", "time between SIGTERM and SIGKILL"},
      read_time<&StepSpec::grace>},
     {{"retries", takes::either(takes::whole(0, 1000), kRetryTable), "`0`",
-      "how often a failed attempt is tried again: a number, or `{ max = 2, on = [\"oom-host\", "
+      "how many times to retry a failed job: a number, or `{ max = 2, on = [\"oom-host\", "
       "\"lost\"], delay = \"60s\" }` (docs/failures.md)"},
      read_retries},
     {{"grow", takes::table(growth_keys), "none",
-      "`{ memory = 1.5, gpu_memory = 2 }`: how many times more a retry has after an attempt that "
-      "had too little (docs/failures.md#more-memory); needs `retries` and the limit it names"},
+      "`{ memory = 1.5, gpu_memory = 2 }`: factors for the limits of the retry after an attempt "
+      "ran out of memory (docs/failures.md#more-memory); needs `retries` and the limits it names"},
      [](const KeyInput& in) {
        in.step.spec.grow = read_growth(in.field).value_or(Growth{});
        in.step.grow_at = in.field.node.at;
      }},
     {{"failures", takes::tables(failure_keys), "none",
-      "what lines of the log say of a failed attempt: `[{ match = \"loss is nan\", class = "
-      "\"user-error\" }]`"},
+      "rules that classify a failed attempt by a line of its log: `[{ match = \"loss is nan\", "
+      "class = \"user-error\" }]`"},
      read_failures},
     {{"breaker", takes::whole(0, kMaxCount), "`3`",
       "hold the step after this many identical user errors with no success, then try the held jobs "
       "one at a time; `0`: never"},
      read_count<&StepSpec::breaker>},
-    {{"rerun", takes::only(Kind::Truth), "`true`", "may be run again after a fault of the machine"},
+    {{"rerun", takes::only(Kind::Truth), "`true`", "run again after a fault of the machine"},
      read_flag<&StepSpec::rerun>},
     {{"max_parallel", takes::whole(1, kMaxCount), "",
-      "at most so many jobs of this step at a time"},
+      "maximum number of this step's jobs that run at a time"},
      read_count<&StepSpec::max_parallel>},
-    {{"uses", takes::texts(), "none", "names of `[limits]`; a job takes one unit of each"},
+    {{"uses", takes::texts(), "none", "names of `[limits]`; a job uses one unit of each"},
      read_uses},
-    {{"max_starting", takes::whole(1, kMaxCount), "", "at most so many in start-up at a time"},
+    {{"max_starting", takes::whole(1, kMaxCount), "",
+      "maximum number of this step's jobs in start-up at a time"},
      read_count<&StepSpec::max_starting>},
-    {{"ready", takes::duration(), "`\"2m\"`", "after this a job has started up at the latest"},
+    {{"ready", takes::duration(), "`\"2m\"`", "time after which a job counts as started up"},
      read_time<&StepSpec::ready>},
-    {{"priority", takes::whole(-kMaxCount, kMaxCount), "`0`", "higher goes first"},
+    {{"priority", takes::whole(-kMaxCount, kMaxCount), "`0`",
+      "jobs with a higher priority start first"},
      read_count<&StepSpec::priority>},
-    {{"weight", takes::whole(1, 1000), "none: by age",
-      "sweeps of one priority that have it share the lanes, in proportion "
+    {{"weight", takes::whole(1, 1000), "none: oldest first",
+      "sweeps of equal priority share the lanes in proportion to their weights "
       "(docs/jobs.md#several-sweeps)"},
      read_count<&StepSpec::weight>},
     {{"expect", takes::with_placeholders(takes::duration()),
-      "as the last time, else as jobs like it, else unknown",
+      "last duration, else that of similar jobs, else unknown",
       "expected duration: `\"40m\"`, `\"{minutes}m\"`"},
      [](const KeyInput& in) { read_duration_template(in, in.step.spec.expect); }},
-    {{"env", takes::only(Kind::Variables), "none", "table of added environment variables"},
-     read_env},
+    {{"env", takes::only(Kind::Variables), "none", "environment variables to add"}, read_env},
     {{"env_pass", takes::texts("^[^=]+$"), "`\"all\"`",
-      "which inherited variables a job gets: a list of names or patterns (`[\"PATH\", \"HOME\", "
-      "\"WANDB_*\"]`); what pergpu itself sets is not affected"},
+      "inherited variables a job gets: names or patterns (`[\"PATH\", \"HOME\", \"WANDB_*\"]`); "
+      "variables that pergpu sets are always included"},
      read_env_pass},
-    {{"cwd", takes::text(), "the sweep file's folder", "working directory, relative to it"},
+    {{"cwd", takes::text(), "the sweep file's folder",
+      "working directory, relative to the sweep file's folder"},
      read_cwd},
     {{"gpu_env", takes::choice(kGpuEnvs), "`\"uuid\"`",
-      "`\"index\"` for programs that want numbers in `CUDA_VISIBLE_DEVICES`"},
+      "`\"index\"` for programs that need numbers in `CUDA_VISIBLE_DEVICES`"},
      [](const KeyInput& in) {
        if (std::optional<std::size_t> choice = read_choice_of(in))
          in.step.spec.gpu_env = *choice == 0 ? GpuEnv::Uuid : GpuEnv::Index;
      }},
     {{"snapshot", takes::texts(), "none",
-      "patterns of the code, below the sweep file's folder (`[\"*.py\", \"models/**\"]`): it is "
-      "copied at submit, and the jobs run in the copy (docs/jobs.md#code-that-stays-as-it-was)"},
+      "patterns of code files in the sweep file's folder (`[\"*.py\", \"models/**\"]`): they are "
+      "copied at submit, and jobs run in the copy (docs/jobs.md#code-snapshots)"},
      read_snapshot},
     {{"outputs", takes::texts(), "none",
-      "files that must exist after the job, not be empty, and be newer than its start; a pattern "
-      "(`\"{out}/*.ckpt\"`) needs one such match. When they are gone at the next submit, the job "
+      "files that the job must write: not empty, and newer than its start; a pattern "
+      "(`\"{out}/*.ckpt\"`) needs one such match. If they are gone at the next submit, the job "
       "runs again"},
      read_outputs},
     {{"metrics", takes::text(), "`\"{metrics}\"`",
-      "the file to which the job appends its metrics, relative to `cwd` like `outputs`: "
+      "file that the job appends its metrics to, relative to `cwd` like `outputs`: "
       "`\"{out}/scores.jsonl\"`. `{metrics}` elsewhere in the step and `$PERGPU_METRICS` are this "
-      "path; in this key itself `{metrics}` is `<out>/metrics.jsonl`"},
+      "path; in this key, `{metrics}` is `<out>/metrics.jsonl`"},
      read_path<&StepSpec::metrics>},
     {{"slurm", takes::table(slurm_keys), "as `[slurm]`",
-      "how a Slurm cluster is asked for this step's jobs: `{ partition = \"gpu\", time = "
-      "\"12h\" }` (docs/slurm.md)"},
+      "Slurm options for this step's jobs: `{ partition = \"gpu\", time = \"12h\" }` "
+      "(docs/slurm.md)"},
      [](const KeyInput& in) { read_slurm(in.field, in.step.spec.slurm); }},
     {{"fake", takes::table(fake_keys), "",
-      "`{ duration = \"2s\", exit = 0 }`: what the fake engine pretends"},
+      "`{ duration = \"2s\", exit = 0 }`: result that the fake engine simulates"},
      read_fake},
 };
 
@@ -523,10 +521,10 @@ void read_step_key(Draft& draft, StepDraft& step, const Key& key, const Node& va
     return;
   }
   if (is_defaults && !found->in_defaults) {
-    draft.report.error(key.at,
-                       fmt::format("`{}` belongs to one step; [defaults] holds what all steps "
-                                   "share",
-                                   key.text));
+    draft.report.error(
+        key.at,
+        fmt::format("`{}` must be set per step; [defaults] is for keys that all steps share",
+                    key.text));
     return;
   }
   // What [defaults] said of this key no longer counts; `env` is merged name by name instead.

@@ -25,16 +25,17 @@ bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x
 std::string why_no_sweep_name(std::string_view name) {
   if (name.empty()) return "it is empty";
   if (name.size() > kMaxNameBytes) return "it is longer than 100 bytes";
-  if (std::any_of(name.begin(), name.end(), is_control)) return "it has control characters";
-  if (name.find('/') != std::string_view::npos) return "it becomes a folder, so it cannot have a /";
+  if (std::any_of(name.begin(), name.end(), is_control)) return "it contains control characters";
+  if (name.find('/') != std::string_view::npos)
+    return "it becomes a folder name, so it can't contain /";
   if (name.find('*') != std::string_view::npos) return "* is a wildcard on the command line";
   if (name[0] == '.') return "it begins with a dot";
   if (name[0] == '~' || begins_variable(name))
-    return "variables and ~ stand for nothing in `name`; write it out";
+    return "variables and ~ aren't expanded in `name`; write the full name";
   if (name[0] == '-') return "it would look like an option";
-  if (name[0] == '@') return "@ stands for the last sweep on the command line";
+  if (name[0] == '@') return "@ means the last sweep on the command line";
   if (name.find_first_not_of("0123456789.") == std::string_view::npos)
-    return "a number stands for a job on the command line";
+    return "a number means a job on the command line";
   if (name.front() == ' ' || name.back() == ' ') return "it begins or ends with a space";
   return {};
 }

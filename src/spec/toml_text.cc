@@ -54,7 +54,7 @@ Result<std::string> toml_value(const nlohmann::json& value) {
   if (value.is_number_unsigned() &&
       value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
     return Error{ErrorKind::Invalid, 0,
-                 fmt::format("a parameter is {}, and integers of TOML have 64 bits", value.dump())};
+                 fmt::format("a parameter is {}, but TOML integers have 64 bits", value.dump())};
   if (!value.is_structured()) return value.dump();
   std::string out = value.is_array() ? "[" : "{";
   bool first = true;

@@ -18,8 +18,9 @@ std::string reason_of(const Error& error) {
 
 bool has_nul(const Field& f) {
   if (f.node.text.find('\0') == std::string::npos) return false;
-  f.report.error(f.node.at,
-                 fmt::format("`{}` holds a NUL character, which no program could be given", f.key));
+  f.report.error(
+      f.node.at,
+      fmt::format("`{}` contains a NUL character, which can't be passed to a program", f.key));
   return true;
 }
 
@@ -35,7 +36,7 @@ std::optional<std::string> read_text(const Field& f) {
   if (!f.node.is(Node::Kind::String)) {
     bool scalar =
         f.node.is(Node::Kind::Int) || f.node.is(Node::Kind::Float) || f.node.is(Node::Kind::Bool);
-    wrong_type(f, scalar ? "a text (in quotes)" : "a text");
+    wrong_type(f, scalar ? "a string (in quotes)" : "a text");
     return std::nullopt;
   }
   if (has_nul(f)) return std::nullopt;
@@ -110,7 +111,7 @@ std::optional<std::vector<PlacedText>> read_texts(const Field& f) {
     return out;
   }
   if (!f.node.is(Node::Kind::List)) {
-    wrong_type(f, "a list of texts");
+    wrong_type(f, "a list of strings");
     return std::nullopt;
   }
   bool good = true;

@@ -116,7 +116,7 @@ Result<std::chrono::milliseconds> parse_clock(std::string_view text) {
     ++at;
   }
   if (parts[1] > 59 || parts[2] > 59)
-    return bad(text, "minutes and seconds of HH:MM:SS go up to 59");
+    return bad(text, "minutes and seconds of HH:MM:SS must be at most 59");
   double seconds = parts[0] * 3600 + parts[1] * 60 + parts[2];
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
@@ -135,12 +135,13 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
     skip_blanks(text, at);
     std::string_view name = take_letters(text, at);
     if (at < text.size()) skip_blanks(text, at);
-    if (at == text.size() && text.back() == ' ') return bad(text, "a blank stands at the end");
+    if (at == text.size() && text.back() == ' ') return bad(text, "it ends with a space");
     const Unit* unit = find_unit(kDurationUnits, name);
     if (unit == nullptr && name.empty()) return bad(text, kDurationHint);
     if (unit == nullptr)
-      return bad(text, fmt::format("`{}` is no unit of time; use ms, s, m, h, d or w", name));
-    if (unit->rank >= last_rank) return bad(text, "units go from large to small, each once: 1d2h");
+      return bad(text, fmt::format("`{}` isn't a unit of time; use ms, s, m, h, d or w", name));
+    if (unit->rank >= last_rank)
+      return bad(text, "write units from large to small, each once: 1d2h");
     last_rank = unit->rank;
     total += value * static_cast<double>(unit->factor);
   }
@@ -159,10 +160,10 @@ Result<std::uint64_t> parse_size(std::string_view text) {
   const Unit* unit = find_unit(kSizeUnits, name);
   if (unit == nullptr)
     return bad(text,
-               fmt::format("`{}` is no unit of size; use KB, MB, GB, TB or KiB, MiB, GiB, TiB",
+               fmt::format("`{}` isn't a unit of size; use KB, MB, GB, TB or KiB, MiB, GiB, TiB",
                            text.substr(text.size() - name.size())));
   double bytes = value * static_cast<double>(unit->factor);
-  if (bytes > kMaxBytes) return bad(text, "larger than any machine");
+  if (bytes > kMaxBytes) return bad(text, "too large");
   // Whole numbers are multiplied as such: a double would lose bytes beyond 2^53.
   if (value == std::floor(value) && value < 9e15)
     return static_cast<std::uint64_t>(value) * unit->factor;

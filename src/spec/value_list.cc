@@ -26,14 +26,14 @@ constexpr std::array<std::string_view, 2> kScales = {"linear", "log"};
 
 constexpr KnownKey kGlob[] = {
     {"glob", takes::text(), "",
-     "the files that match this pattern, sorted, as paths relative to the sweep file", true},
+     "files that match this pattern, sorted, as paths relative to the sweep file", true},
 };
 constexpr KnownKey kRange[] = {
     {"from", takes::only(KeyType::Kind::Number), "", "the first number", true},
     {"to", takes::only(KeyType::Kind::Number), "", "the last number", true},
-    {"n", kCount, "", "how many numbers, with both ends", true},
+    {"n", kCount, "", "number of values, including both ends", true},
     {"scale", takes::choice(kScales), "`\"linear\"`",
-     "numbers that are equally far from each other, or that grow by the same factor (`\"log\"`)"},
+     "`\"linear\"`: equal steps; `\"log\"`: equal factors"},
 };
 
 /// An integer only between integers.
@@ -82,14 +82,13 @@ class ListReader {
 
   std::optional<std::vector<Node>> written_out() {
     if (node_.items.empty()) {
-      fail(node_.at, "is an empty list: no run would be left");
+      fail(node_.at, "is an empty list; it needs at least one value");
       return std::nullopt;
     }
     bool good = true;
     for (const Node& item : node_.items)
       if (item.is(Node::Kind::Table) && item.find("glob") != nullptr) {
-        fail(item.at,
-             fmt::format("has a glob inside of its list; write {} = {{ glob = … }}", name_));
+        fail(item.at, fmt::format("has a glob inside its list; write {} = {{ glob = … }}", name_));
         good = false;
       }
     if (!good) return std::nullopt;
@@ -126,7 +125,7 @@ class ListReader {
     for (std::string& file : glob_files(folder_, *expanded)) {
       if (find_invalid_utf8(file) != std::string_view::npos) {
         fail(pattern.at, fmt::format("\"{}\" matches a file whose name is not valid UTF-8: \"{}\"; "
-                                     "rename it, or leave it out by the pattern",
+                                     "rename it, or change the pattern",
                                      *text, with_bytes_escaped(file)));
         return std::nullopt;
       }
@@ -179,11 +178,11 @@ class ListReader {
     }
     if (!good || !from || !to || !n) return std::nullopt;
     if (log && (*from <= 0 || *to <= 0)) {
-      fail(node_.at, "has a logarithmic scale: `from` and `to` must be greater than 0");
+      fail(node_.at, "has a log scale, so `from` and `to` must be greater than 0");
       return std::nullopt;
     }
     if (*from == *to) {
-      fail(node_.at, "goes from a number to the same number");
+      fail(node_.at, "has the same number for `from` and `to`");
       return std::nullopt;
     }
     std::vector<Node> out;

@@ -151,12 +151,12 @@ class Reader {
     list.kind = Node::Kind::List;
     list.at = at_;
     const std::optional<std::vector<std::string_view>> parts = split(text);
-    if (!parts) return fail(text, "has brackets that do not match");
+    if (!parts) return fail(text, "has unbalanced brackets");
     if (parts->size() == 1 && resembles_slice(text))
-      return fail(text, fmt::format("is one text; for a range write {0}=FROM..TO or "
-                                    "{0}={{from = 0.1, to = 0.5, n = 5}}, for the text "
-                                    "{0}=[\"{1}\"]",
-                                    name_, text));
+      return fail(text,
+                  fmt::format("is a single string; for a range write {0}=FROM..TO or {0}={{from = "
+                              "0.1, to = 0.5, n = 5}}, for the string {0}=[\"{1}\"]",
+                              name_, text));
     const bool begins_with_numbers = parts->size() > 2 && looks_like_json_number(parts->front());
     for (std::string_view part : *parts) {
       if (part == ".." && begins_with_numbers) return fail_range(text);
@@ -176,13 +176,14 @@ class Reader {
     if (is_quote(text[0]))
       if (std::optional<Node> written = read_written(text, at_)) return written;
     if (is_list_of_numbers(text))
-      return fail(text, fmt::format("is a text; for a list write {}=[{}]", name_, text));
+      return fail(text, fmt::format("is a string; for a list write {}=[{}]", name_, text));
     return typed_text(text, at_);
   }
 
  private:
   static constexpr std::string_view kNoValue =
-      "is no value in TOML or JSON, where texts have quotes; without brackets, words need none";
+      "isn't a valid TOML or JSON value, where strings need quotes; outside of brackets, words "
+      "need no quotes";
 
   static bool is_bracket(char c) { return c == '[' || c == '{'; }
   static bool is_quote(char c) { return c == '"' || c == '\''; }
@@ -195,16 +196,17 @@ class Reader {
   std::optional<Node> fail_range(std::string_view text) {
     return fail(
         text,
-        fmt::format("is no range: 0..3 is 0,1,2,3, 0..10..5 is 0,5,10; for other numbers write "
-                    "{0}={{from = 0.1, to = 0.5, n = 5}}, where scale = \"log\" may stand, else "
-                    "the values with commas; for a text {0}=[\"{1}\"]",
+        fmt::format("isn't a range: 0..3 is 0,1,2,3, and 0..10..5 is 0,5,10. For other numbers "
+                    "write {0}={{from = 0.1, to = 0.5, n = 5}}, with scale = \"log\" if you like, "
+                    "or the values with commas; for a string write {0}=[\"{1}\"]",
                     name_, text));
   }
 
   bool add(std::string_view part, Node& list) {
     if (part.empty()) {
-      report_.error(at_, fmt::format("-g {} has an empty value; for an empty text write {}=[\"\"]",
-                                     name_, name_));
+      report_.error(
+          at_, fmt::format("-g {} has an empty value; for an empty string write {}=[\"\"]", name_,
+                           name_));
       return true;  // and look at the others
     }
     if (const std::optional<Range> range = range_of(part)) return add_range(*range, part, list);
@@ -220,7 +222,7 @@ class Reader {
     const std::int64_t distance = std::abs(range.to - range.from);
     const std::int64_t count = distance / range.step + 1;
     if (count + static_cast<std::int64_t>(list.items.size()) > kMostValues)
-      return fail(part, fmt::format("makes more than {} values", kMostValues)).has_value();
+      return fail(part, fmt::format("has more than {} values", kMostValues)).has_value();
     const std::int64_t sign = range.from <= range.to ? 1 : -1;
     for (std::int64_t i = 0; i <= distance; i += range.step) {
       const std::int64_t number = range.from + sign * i;

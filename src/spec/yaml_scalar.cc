@@ -66,7 +66,7 @@ YamlScalar type_of_plain(std::string_view text) {
   }
   if (std::string meant = old_boolean(text); !meant.empty()) {
     out.trap = fmt::format(
-        "`{0}` is a truth value to some YAML readers and a text to others; write {1} or \"{0}\"",
+        "`{0}` is a boolean in some YAML readers and a string in others; write {1} or \"{0}\"",
         text, meant);
     out.kind = Node::Kind::Bool;  // one mistake, not also a wrong type
     out.integer = meant == "true" ? 1 : 0;
@@ -81,7 +81,7 @@ YamlScalar type_of_plain(std::string_view text) {
     if (digits.size() > 1 && digits[0] == '0') {
       std::string_view rest = digits.substr(std::min(digits.find_first_not_of('0'), digits.size()));
       out.trap = fmt::format(
-          "`{}` is octal to some YAML readers and decimal to others; write {} or \"{}\"", text,
+          "`{}` is octal in some YAML readers and decimal in others; write {} or \"{}\"", text,
           rest.empty() ? "0" : rest, text);
     }
     return out;
@@ -89,8 +89,8 @@ YamlScalar type_of_plain(std::string_view text) {
   if (digits.size() > 2 && digits[0] == '0' && (digits[1] == 'o' || digits[1] == 'b')) {
     if (all_of(digits.substr(2), "01234567_"))
       out.trap = fmt::format(
-          "`{0}` is a number to some YAML readers and a text to others; write it in decimal or as "
-          "\"{0}\"",
+          "`{0}` is a number in some YAML readers and a string in others; write it in decimal or "
+          "as \"{0}\"",
           text);
     if (!out.trap.empty()) out.kind = Node::Kind::Int;
     return out;
@@ -113,14 +113,14 @@ YamlScalar type_of_plain(std::string_view text) {
   }
   if (digits == ".inf" || digits == ".Inf" || digits == ".INF" || text == ".nan" ||
       text == ".NaN" || text == ".NAN") {
-    out.trap = fmt::format("`{0}` cannot be written as JSON; use a text: \"{0}\"", text);
+    out.trap = fmt::format("`{0}` can't be written as JSON; use a string: \"{0}\"", text);
     return out;
   }
   if (all_of(digits, "0123456789_") && digits[0] != '_') {
     std::string without(text);
     without.erase(std::remove(without.begin(), without.end(), '_'), without.end());
     out.trap = fmt::format(
-        "`{0}` is a number to some YAML readers and a text to others; write {1} or \"{0}\"", text,
+        "`{0}` is a number in some YAML readers and a string in others; write {1} or \"{0}\"", text,
         without);
     out.kind = Node::Kind::Int;
     return out;
@@ -129,8 +129,8 @@ YamlScalar type_of_plain(std::string_view text) {
     without.erase(std::remove(without.begin(), without.end(), '_'), without.end());
     if (looks_like_float(without)) {
       out.trap = fmt::format(
-          "`{0}` is a number to some YAML readers and a text to others; write {1} or \"{0}\"", text,
-          without);
+          "`{0}` is a number in some YAML readers and a string in others; write {1} or \"{0}\"",
+          text, without);
       out.kind = Node::Kind::Float;
       return out;
     }
@@ -139,7 +139,7 @@ YamlScalar type_of_plain(std::string_view text) {
   if (std::count(text.begin(), text.end(), ':') == 1 && all_of(digits, "0123456789:") &&
       digits[0] != ':' && digits.back() != ':') {
     out.trap = fmt::format(
-        "`{0}` is a number in base 60 to some YAML readers and a text to others; write \"{0}\"",
+        "`{0}` is a base-60 number in some YAML readers and a string in others; write \"{0}\"",
         text);
     return out;
   }

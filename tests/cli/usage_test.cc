@@ -73,7 +73,7 @@ TEST_F(CommandLine, ValuesAreChecked) {
   refused({"ps", "--color", "blue"}, "--color");
   refused({"wait", "--timeout", "10", "x"}, "--timeout");
   refused({"run", "--timeout", "10", "--", "true"}, "timeout");
-  refused({"run", "--gpu-memory", "10GiB", "--", "true"}, "asks for no GPU");
+  refused({"run", "--gpu-memory", "10GiB", "--", "true"}, "requests no GPU");
   refused({"logs", "-n", "-5", "17"}, "--lines");
 }
 

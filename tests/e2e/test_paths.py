@@ -20,8 +20,8 @@ KEYS = {
 REFUSED = {
     "$NOTSET/x": "$NOTSET is not set in this shell",
     "~otto/x": "only ~/ stands for a home folder",
-    "a$(date)": "is no variable",
-    "${HOME:-x}": "is no variable",
+    "a$(date)": "isn't a variable",
+    "${HOME:-x}": "isn't a variable",
     "$API_KEY": "looks like a secret",
 }
 SECRET = {"API_KEY": "s3cret"}
@@ -66,11 +66,11 @@ def test_results_that_no_file_system_can_hold_are_refused(home):
     path = home.file("s.toml", STEP)
     for dry in (["--dry-run"], []):
         said = home.run("run", path, *dry, "--out", "x" * 300, code=2).stderr
-        assert "`--out`: a name in it has 300 bytes" in said, said
+        assert "`--out`: it contains a name of 300 bytes" in said, said
         said = home.run("run", path, *dry, "--out", "d/" * 2000, code=2).stderr
         assert "`--out`: paths of results would have up to" in said and "choose a shorter folder" in said, said
     home.file("s.toml", f'out = "{"x" * 300}"\n' + STEP)
-    assert "`out`: a name in it has 300 bytes" in home.run("submit", "s.toml", code=2).stderr
+    assert "`out`: it contains a name of 300 bytes" in home.run("submit", "s.toml", code=2).stderr
     assert not home.ps()
 
 
@@ -78,7 +78,7 @@ def test_variables_stand_for_nothing_in_a_name(home):
     for name in ("$USER-c", "~c", "a${X}"):
         home.file("s.toml", f'name = "{name}"\n' + STEP)
         said = home.run("run", "s.toml", "--dry-run", code=2).stderr
-        assert f'a sweep cannot be called "{name}": variables and ~ stand for nothing in `name`' in said, said
+        assert f'a sweep can't be named "{name}": variables and ~ aren't expanded in `name`' in said, said
     assert "variables and ~" in home.run("run", "--name", "~c", "--", "true", code=2).stderr
 
 
@@ -158,10 +158,10 @@ def test_env_pass_takes_names(home):
 
 def test_no_shell_expands_the_words_of_a_command(home):
     home.file("s.toml", '[steps.a]\ncommand = ["~/bin/train"]\n')
-    assert '"~/bin/train" is no program' in home.run("run", "s.toml", "--dry-run", code=2).stderr
+    assert '"~/bin/train" isn\'t a program' in home.run("run", "s.toml", "--dry-run", code=2).stderr
     home.file("s.toml", '[steps.a]\ncommand = ["cat", "$HOME/x"]\n')
     told = home.run("run", "s.toml", "--dry-run").stderr
-    assert "warning" in told and "passed as it is" in told
+    assert "warning" in told and '"$HOME/x" isn\'t expanded' in told
     home.file("s.toml", STEP + '[notify]\ncommand = ["~/bin/tell"]\n')
     assert "`notify.command`" in home.run("run", "s.toml", "--dry-run", code=2).stderr
 

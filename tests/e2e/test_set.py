@@ -57,7 +57,7 @@ def test_what_cannot_be_set_is_told_and_nothing_changes(home):
     home.submit(grid("train", 2, STEP), "--lanes", 1)
     home.until_running()
     said = home.run("set", "sweep", "priority=5", "lanes=0", "timeout=1h", code=2).stderr
-    assert "lanes=0: expected a whole number from 1" in said and "`timeout` cannot be set" in said
+    assert "lanes=0: expected a whole number from 1" in said and "`timeout` can't be set" in said
     assert "name sweep/*/train" in home.run("set", "sweep/0", "priority=5", code=2).stderr
     assert "name sweep" in home.run("set", "sweep/0", "lanes=2", code=2).stderr
     assert "name the jobs" in home.run("set", "priority=5", code=2).stderr

@@ -35,7 +35,7 @@ def test_mistakes_are_told_by_line_and_nothing_starts(home):
     said = given(home, SWEEP.replace("shell", "shel") + "gpus = 'x'\n", code=2).stderr
     assert "<stdin>:5:1: " in said and "`shell`" in said and "<stdin>:6:8: " in said
     said = given(home, SWEEP.replace('name = "piped"\n', ""), code=2).stderr
-    assert "standard input has no name" in said and 'add name = "…"' in said
+    assert "a sweep from standard input needs a name" in said and 'add name = "…"' in said
     said = given(home, "\xff\n".encode("latin-1").decode("latin-1"), code=2).stderr
     assert "<stdin>:1:" in said
     assert home.ps() == {}

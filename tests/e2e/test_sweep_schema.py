@@ -21,7 +21,7 @@ true false 0 1 2 255 256 1000 1001 1000000 1000001 -1 1.5 0.25 0.005 11
 [{match="x",class="exit"}] [{match="x",class="timeout"}] [{match="x"}] [{match="",class="exit"}]
 """.split()
 # What a schema cannot know.
-ONLY_PERGPU = "no step is called so|is not in \\[limits\\]|needs a shell|nothing is pasted"
+ONLY_PERGPU = "there is no such step|is not in \\[limits\\]|needs a shell|values aren't pasted"
 
 
 def parsed(text):
@@ -31,7 +31,7 @@ def parsed(text):
 def refusals(home, text):
     """{line: messages} of what pergpu says of a sweep file; nothing is started."""
     done = home.run("run", "--emit", home.file("sweep.toml", text), code=None)
-    assert done.returncode in (0, 2) and "more mistakes" not in done.stderr, done.stderr
+    assert done.returncode in (0, 2) and "more errors" not in done.stderr, done.stderr
     found = {}
     for line, message in re.findall(r"^\S*sweep\.toml:(\d+):\d+: (?!warning: )(.*)$", done.stderr, re.M):
         found.setdefault(int(line), []).append(message)

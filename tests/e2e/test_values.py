@@ -32,7 +32,7 @@ def test_ranges_and_lists_of_the_command_line_are_what_they_look_like(home):
         f"{seed} {layers}" for seed in range(3) for layers in ("[64]", "[64,64]")
     )
     refused = home.run("run", "--dry-run", "-g", "lr=0.1..0.5", "--", "true", code=2).stderr
-    assert "-g lr=0.1..0.5: `0.1..0.5` is no range: 0..3 is 0,1,2,3" in refused, refused
+    assert "-g lr=0.1..0.5: `0.1..0.5` isn't a range: 0..3 is 0,1,2,3" in refused, refused
 
 
 def test_files_keep_types_digits_and_null(home):
@@ -92,7 +92,7 @@ except TypeError as error:
 
 def test_equal_rows_are_refused_with_the_way_to_repeat_them(home):
     refused = home.run("run", "--dry-run", "--", "true", ":::", "a", "a", code=2).stderr
-    assert "to repeat runs, give them one more parameter" in refused and "-g repeat=1..3" in refused, refused
+    assert "to repeat runs, add a parameter" in refused and "-g repeat=1..3" in refused, refused
     said = home.run("submit", "--lanes", "1", "--name", "three", "-g", "repeat=1..3", "--", "true")
     assert "3 new" in said.stdout and said.stderr == ""
 
@@ -148,7 +148,7 @@ def test_what_no_kernel_starts_is_refused_with_its_parameter(home):
     long_sweep(home, {"generate": {"command": ["echo", "{prompt}"]}})
     for command in (["run", "s.json", "--dry-run"], ["submit", "s.json", "--lanes", "1"]):
         said = home.run(*command, code=2).stderr
-        assert "(`prompt` of run 0), and the kernel takes 131071 at most: let the program read {config}" in said, said
+        assert "(`prompt` of run 0), but the kernel allows at most 131071: let the program read {config}" in said, said
     long_sweep(home, {"generate": {"command": ["echo", *["{config}"] * 3], "env": {f"E{i}": "b" * 100_000 for i in range(70)}}})
     said = home.run("submit", "s.json", "--lanes", "1", code=2).stderr
     assert "step generate: arguments and environment of run 0 would have" in said, said

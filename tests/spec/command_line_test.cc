@@ -133,15 +133,17 @@ TEST(CommandLine, MistakesNameTheOptionOrTheWord) {
   ParsedSweep parsed = parse({"t", "{lrr}"}, options);
   EXPECT_FALSE(parsed.sweep);
   std::string text = to_text(parsed.diagnostics);
-  EXPECT_NE(text.find("-g lr: -g takes NAME=V1,V2"), std::string::npos) << text;
+  EXPECT_NE(text.find("-g lr: -g expects NAME=V1,V2"), std::string::npos) << text;
   options.lists = {"lr=1"};
   text = to_text(parse({"t", "{lrr}"}, options).diagnostics);
   EXPECT_EQ(
       text,
-      "--gpus two: `gpus` must be a whole number, a share like 0.25, or \"auto\", not the text "
+      "--gpus two: `gpus` must be a whole number, a share like 0.25, or \"auto\", not the string "
       "\"two\"\n"
-      "--memory 64: `memory` must be a size, not the text \"64\": sizes need a unit: 64GiB, 500MB\n"
-      "--name a/b: a sweep cannot be called \"a/b\": it becomes a folder, so it cannot have a /\n"
+      "--memory 64: `memory` must be a size, not the string \"64\": sizes need a unit: 64GiB, "
+      "500MB\n"
+      "--name a/b: a sweep can't be named \"a/b\": it becomes a folder name, so it can't contain "
+      "/\n"
       "word \"{lrr}\": `command`: unknown placeholder {lrr}; did you mean {lr}?\n");
 }
 

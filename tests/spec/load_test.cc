@@ -235,7 +235,7 @@ TEST(Overrides, ThatAreWrongNameTheOption) {
   std::string text = to_text(parsed.diagnostics);
   EXPECT_NE(text.find("-p a-b=1: "), std::string::npos) << text;
   EXPECT_NE(text.find("-p x is given twice"), std::string::npos) << text;
-  EXPECT_NE(text.find("-p out=1: a parameter cannot be called `out`"), std::string::npos) << text;
+  EXPECT_NE(text.find("-p out=1: a parameter can't be named `out`"), std::string::npos) << text;
   EXPECT_NE(text.find("-p y=inf: parameter `y`: inf cannot"), std::string::npos) << text;
 }
 

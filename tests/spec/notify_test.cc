@@ -38,9 +38,11 @@ timeout = "5s")");
 
 TEST(Notify, ACommandThatNeedsAShellIsRefusedWithWhatTheSectionHas) {
   for (const auto& [command, why] : std::vector<std::pair<std::string, std::string>>{
-           {"~/bin/x", "`notify.command`: no shell runs this command, so nothing is expanded"},
-           {"$HOME/bin/x", "no shell runs this command, so nothing is expanded"},
-           {"./x | mail me", "`|` needs a shell, and none runs this command: put it into a script"},
+           {"~/bin/x",
+            "`notify.command`: this command doesn't run in a shell, so nothing is expanded"},
+           {"$HOME/bin/x", "this command doesn't run in a shell, so nothing is expanded"},
+           {"./x | mail me",
+            "`|` needs a shell, but this command doesn't run in one: put it into a script"},
            {"FOO=1 ./x", "`FOO=1` before the program needs a shell: write `env NAME=VALUE …`"},
            {"./x $HOME", "[\"sh\", \"-c\", \"…\"]"}}) {
     const ParsedSweep parsed = parse("[notify]\ncommand = \"" + command + "\"");

@@ -21,16 +21,16 @@ TEST(OutputPattern, OfTheKnownKindsIsGood) {
 
 TEST(OutputPattern, OfAShellIsRefusedWithWhatToWrite) {
   for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
-           {"{out}/{a,b}.ckpt", "{a,b} stands for nothing here: write each file as an entry"},
-           {"{out}/e{1..3}.ckpt", "{1..3} stands for nothing"},
-           {"{out}/+(x)", "`+(` is no pattern here"},
-           {"@(a|b).pt", "`@(` is no pattern here"},
-           {"!(x)", "`!(` is no pattern here"},
-           {"*(x)", "`*(` is no pattern here"},
-           {"[x.ckpt", "a `[` is never closed; write \\[ for"},
-           {"a[b/c].pt", "a `[` is never closed"},
-           {"x[[:digit:].pt", "a `[` is never closed"},
-           {std::string(300, 'a') + "/x", "a name in it has 300 bytes"}}) {
+           {"{out}/{a,b}.ckpt", "{a,b} isn't expanded here: list each file separately"},
+           {"{out}/e{1..3}.ckpt", "{1..3} isn't expanded"},
+           {"{out}/+(x)", "`+(` isn't a supported pattern"},
+           {"@(a|b).pt", "`@(` isn't a supported pattern"},
+           {"!(x)", "`!(` isn't a supported pattern"},
+           {"*(x)", "`*(` isn't a supported pattern"},
+           {"[x.ckpt", "unclosed `[`; write \\[ for"},
+           {"a[b/c].pt", "unclosed `[`"},
+           {"x[[:digit:].pt", "unclosed `[`"},
+           {std::string(300, 'a') + "/x", "it contains a name of 300 bytes"}}) {
     EXPECT_NE(why_no_output(text).find(why), std::string::npos)
         << text << ": " << why_no_output(text);
   }

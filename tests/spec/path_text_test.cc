@@ -56,11 +56,11 @@ TEST_F(PathTextTest, WhatCannotBeExpandedIsRefused) {
       {"~otto/x", "only ~/ stands for a home folder"},
       {"$API_KEY", "looks like a secret"},
       {"$LATIN", "not valid UTF-8"},
-      {"$(date)", "is no variable"},
-      {"${SCRATCH", "is no variable"},
-      {"${SCRATCH:-x}", "is no variable"},
-      {"cost$", "is no variable"},
-      {"$5", "is no variable"},
+      {"$(date)", "isn't a variable"},
+      {"${SCRATCH", "isn't a variable"},
+      {"${SCRATCH:-x}", "isn't a variable"},
+      {"cost$", "isn't a variable"},
+      {"$5", "isn't a variable"},
   };
   for (const auto& [text, part] : cases) {
     EXPECT_NE(why(expand_path(text)).find(part), std::string::npos) << text;

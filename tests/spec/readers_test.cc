@@ -52,12 +52,12 @@ TEST(ReadToml, SeveralBrokenStatementsAreAllReported) {
   Strings found =
       tree(read_toml, "a = 1\na = 2\nb = \nc = [1,\n2\n[t]\nx = 1\n[t]\ny = 2\n[u]\nz = yes\n");
   Strings expected = {
-      "error duplicate key `a`; it is already given at line 1",
+      "error duplicate key `a`; first given at line 1",
       "error not valid TOML: key-value pair: expected value, saw '\\n'",
       "error not valid TOML: array: expected comma or closing ']', saw '['",
-      "error duplicate table [t]; it is already given at line 6",
-      "error not valid TOML: value: could not determine value type; a text needs quotes, true "
-      "and false have none"};
+      "error duplicate table [t]; first given at line 6",
+      "error not valid TOML: value: could not determine value type; put strings in quotes, but not "
+      "true and false"};
   ASSERT_GE(found.size(), expected.size());
   found.resize(expected.size());
   EXPECT_EQ(found, expected);
@@ -170,7 +170,7 @@ TEST(Mistakes, OfAThousandRowsAreCountedNotListed) {
                                    SweepFormat::Json, "t.json");
   EXPECT_FALSE(parsed.sweep);
   EXPECT_EQ(parsed.diagnostics.size(), 101U);
-  EXPECT_EQ(parsed.diagnostics.back().message, "900 more mistakes are not shown");
+  EXPECT_EQ(parsed.diagnostics.back().message, "900 more errors are not shown");
 }
 
 }  // namespace

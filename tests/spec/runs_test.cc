@@ -83,8 +83,8 @@ TEST(Runs, WhoseValuesCouldNotBeReadAreNotCalledWrongOtherwise) {
                   SweepFormat::Yaml, "t.yaml");
   EXPECT_EQ(exclude.diagnostics.size(), 1U) << to_text(exclude.diagnostics);
   ASSERT_EQ(yaml.diagnostics.size(), 2U) << to_text(yaml.diagnostics);
-  EXPECT_NE(yaml.diagnostics[0].message.find("`1_0` is a number to some"), std::string::npos);
-  EXPECT_NE(yaml.diagnostics[1].message.find("`Yes` is a truth value"), std::string::npos);
+  EXPECT_NE(yaml.diagnostics[0].message.find("`1_0` is a number in some"), std::string::npos);
+  EXPECT_NE(yaml.diagnostics[1].message.find("`Yes` is a boolean"), std::string::npos);
 }
 
 TEST(Runs, ThatMatchAnExcludeAreLeftOut) {

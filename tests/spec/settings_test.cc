@@ -23,7 +23,7 @@ TEST(Settings, EveryMistakeIsTold) {
   EXPECT_EQ(mistakes({"priority=high", "lanes=0", "prioriti=1"}),
             "priority=high: expected a whole number from -1000000 to 1000000\n"
             "lanes=0: expected a whole number from 1 to 100000\n"
-            "`prioriti` is nothing that can be set, only `priority`, `weight`, `max_parallel` or "
+            "unknown setting `prioriti`; expected `priority`, `weight`, `max_parallel` or "
             "`lanes`; "
             "did you mean `priority`?");
   EXPECT_EQ(mistakes({"max_parallel=0"}),
@@ -33,7 +33,8 @@ TEST(Settings, EveryMistakeIsTold) {
   EXPECT_EQ(mistakes({"priority=1", "priority=2"}), "`priority` is given twice");
   EXPECT_NE(mistakes({"timeout=2h"}).find("change the sweep file and submit it again"),
             std::string::npos);
-  EXPECT_EQ(mistakes({}), "say what to set: priority=N, weight=N, max_parallel=N or lanes=N");
+  EXPECT_EQ(mistakes({}),
+            "nothing to set; expected priority=N, weight=N, max_parallel=N or lanes=N");
   for (const char* word : {"priority=", "priority=1.5", "priority= 1", "priority=99999999999",
                            "lanes=-1", "lanes=+1", "17"}) {
     EXPECT_NE(mistakes({word}), "none") << word;

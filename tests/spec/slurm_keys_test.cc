@@ -96,7 +96,7 @@ TEST(SlurmExtra, OtherOptionsAreHandedOnAsTheyAre) {
 
 TEST(SlurmExtra, OnlyLongOptionsInOneLineAreOptions) {
   for (const char* text : {"-N2", "exclusive", "--", ""}) {
-    EXPECT_NE(refusal(text).find("must be a long option of sbatch"), std::string::npos) << text;
+    EXPECT_NE(refusal(text).find("must be a long sbatch option"), std::string::npos) << text;
   }
   EXPECT_NE(refusal("--mail-user=a\\n#SBATCH --array=1").find("control character"),
             std::string::npos);

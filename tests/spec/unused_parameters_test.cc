@@ -22,8 +22,8 @@ std::string command(const std::string& text) { return "[steps.m]\ncommand = '''"
 
 TEST(UnusedParameters, AreNamedWithTheWayToUseThem) {
   const std::string text = warning_of(command("t --a {a}"));
-  EXPECT_NE(text.find("t.toml:3:1: warning: no command uses `b`, so runs that differ only there do "
-                      "the same; put {b} into a command, or {args}"),
+  EXPECT_NE(text.find("t.toml:3:1: warning: no command uses `b`, so runs that differ only in it do "
+                      "the same work; put {b} into a command, or {args}"),
             std::string::npos)
       << text;
   EXPECT_NE(warning_of(command("t")).find("no command uses `a`, `b`"), std::string::npos);
@@ -86,13 +86,13 @@ TEST(UnusedParameters, OfACommandLineAreNamedToo) {
 
 TEST(SeveralWords, HaveTheirPlaces) {
   for (const auto& [step, hint] : std::vector<std::pair<std::string, std::string>>{
-           {"command = 't x{args}'", "a word of its own"},
-           {"command = 't {a}'\nenv = { X = '{args}' }", "a word of its own"},
-           {"command = 't {a}'\ncwd = '{overrides}'", "a word of its own"},
-           {"shell = 't \"{args}\"'", "without quotes around it"},
-           {"shell = 't {args} {overrides}'", "cannot both"},
-           {"once = true\ncommand = 't {args}'", "a once-step does not have"},
-           {"once = true\nshell = 't {args}'", "a once-step does not have"}}) {
+           {"command = 't x{args}'", "must be a separate word"},
+           {"command = 't {a}'\nenv = { X = '{args}' }", "must be a separate word"},
+           {"command = 't {a}'\ncwd = '{overrides}'", "must be a separate word"},
+           {"shell = 't \"{args}\"'", "remove the quotes around it"},
+           {"shell = 't {args} {overrides}'", "can't contain both"},
+           {"once = true\ncommand = 't {args}'", "a once-step has no run"},
+           {"once = true\nshell = 't {args}'", "a once-step has no run"}}) {
     const ParsedSweep parsed = parse_toml("[grid]\na = [1, 2]\n[steps.m]\n" + step + "\n");
     EXPECT_FALSE(parsed.sweep) << step;
     EXPECT_NE(to_text(parsed.diagnostics).find(hint), std::string::npos)

@@ -222,19 +222,19 @@ TEST(WordList, ThatResemblesOneOfTheseIsRefusedWithTheWayToWriteIt) {
            {"1,2,...,5", "0..3 is 0,1,2,3"},
            {"1,2,…,5", "0..3 is 0,1,2,3"},
            {"1,2,..,5", "0..3 is 0,1,2,3"},
-           {"logspace(-4,-1,4)", "else the values with commas"},
+           {"logspace(-4,-1,4)", "or the values with commas"},
            {"np.linspace(0,1,3)", "{from = 0.1, to = 0.5, n = 5}"},
            {"choice(a,b)", "the values with commas"},
            {"a{1..3}", "the values with commas"},
            {"a{x,y}", "the values with commas"},
            {"$(seq 3)", "0..3 is 0,1,2,3"},
            {"`seq 3`", "0..3 is 0,1,2,3"},
-           {"1:5", "for the text v=[\"1:5\"]"},
+           {"1:5", "for the string v=[\"1:5\"]"},
            {"1-5", "for a range write v=FROM..TO"},
            {"0:1:0.1", "v={from = 0.1, to = 0.5, n = 5}"},
-           {"[a,b]", "words need none"},
-           {"{a,b}", "words need none"},
-           {"[64],[64", "brackets that do not match"},
+           {"[a,b]", "words need no quotes"},
+           {"{a,b}", "words need no quotes"},
+           {"[64],[64", "unbalanced brackets"},
            {"0..99999999", "more than 1000000 values"},
            {"0..999998,0..1", "more than 1000000 values"}}) {
     const std::string text = to_text(run({"t"}, {"v=" + list}).diagnostics);
@@ -266,8 +266,8 @@ TEST(Overrides, AreTypedAsWordsAre) {
   EXPECT_EQ(jsons(good(with("0..1"))), (Strings{R"({"v":0})", R"({"v":1})"}));
   for (const auto& [value, hint] : std::vector<std::pair<std::string, std::string>>{
            {"1e-3,1e-4", "for a list write v=[1e-3,1e-4]"},
-           {"[a,b]", "no value in TOML or JSON"},
-           {"0..0.5", "is no range"}}) {
+           {"[a,b]", "isn't a valid TOML or JSON value"},
+           {"0..0.5", "isn't a range"}}) {
     const std::string text = to_text(with(value).diagnostics);
     EXPECT_NE(text.find(hint), std::string::npos) << text;
   }
