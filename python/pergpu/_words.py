@@ -17,8 +17,8 @@ _REPLACED = [
     # Sweeps that rows are added to.
     (r"(--add: )?the file lacks step \w+, which sweep (.*) has: .*", r"calls named '\2' are there already, of an executor with another `reuse`; choose another name"),
     (r"(--add: )?sweep (.*) has no step \w+: .*", r"calls named '\2' are there already, of an executor with another `reuse`; choose another name"),
-    (r"(--add: )?`command` of step \w+ is not what sweep (.*) has, whose .*", r"calls named '\2' are there already, of another Python or pergpu; choose another name"),
-    (r"(--add: )?`(\w+)` of step \w+ is not what sweep (.*) has, whose .*", r"calls named '\3' are there already, with another `\2`; choose another name"),
+    (r"(--add: )?`command` of step \w+ is not what sweep (.*) has, and .*", r"calls named '\2' are there already, of another Python or pergpu; choose another name"),
+    (r"(--add: )?`(\w+)` of step \w+ is not what sweep (.*) has, and .*", r"calls named '\3' are there already, with another `\2`; choose another name"),
     (r"--add: ", ""),
     (r"(, or|;)? submit the whole file without --add", ""),
     (r"--lanes N", "lanes=N"),

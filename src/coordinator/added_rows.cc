@@ -51,18 +51,18 @@ std::string difference(const SweepSpec& file, const StepSpec& a, const SweepSpec
 Result<void> check_growth(const SweepSpec& file) {
   for (const StepSpec& step : file.steps) {
     if (uses_runs(step)) {
-      return refused(fmt::format(
-          "step {} is given all runs of the sweep ({{runs}}), and more are to come; submit the "
-          "whole file without --add",
-          step.name));
+      return refused(
+          fmt::format("step {} uses all runs of the sweep ({{runs}}), so runs can't be added; "
+                      "submit the whole file without --add",
+                      step.name));
     }
     for (const Need& need : step.needs) {
       const StepSpec& needed = file.steps[static_cast<std::size_t>(need.step)];
       if (effective_scope(step, need, needed) == Need::Scope::SameRun) continue;
-      return refused(fmt::format(
-          "step {} needs {} of all runs of the sweep, and more are to come; submit the whole file "
-          "without --add",
-          step.name, needed.name));
+      return refused(
+          fmt::format("step {} needs {} of all runs of the sweep, so runs can't be added; submit "
+                      "the whole file without --add",
+                      step.name, needed.name));
     }
   }
   return {};
@@ -75,23 +75,22 @@ Result<void> check_growth(const SweepSpec& file, const Sweep& known) {
     const StepSpec* ours = step_named(file, theirs.name);
     if (ours == nullptr) {
       return refused(
-          fmt::format("the file lacks step {}, which sweep {} has: a sweep keeps its "
-                      "steps while rows are added",
+          fmt::format("the file lacks step {}, which sweep {} has: --add can't change the steps",
                       theirs.name, known.name));
     }
     const std::string key = difference(file, *ours, declared, theirs);
     if (key.empty()) continue;
-    return refused(fmt::format(
-        "`{}` of step {} is not what sweep {} has, whose other rows are to stay as they are; "
-        "submit the whole file without --add, or give the sweep another name",
-        key, theirs.name, known.name));
+    return refused(
+        fmt::format("`{}` of step {} is not what sweep {} has, and --add can't change existing "
+                    "rows; submit the whole file without --add, or give the sweep another name",
+                    key, theirs.name, known.name));
   }
   for (const StepSpec& ours : file.steps) {
     if (step_named(declared, ours.name) != nullptr) continue;
-    return refused(fmt::format(
-        "sweep {} has no step {}: a sweep keeps its steps while rows are added; submit the whole "
-        "file without --add",
-        known.name, ours.name));
+    return refused(
+        fmt::format("sweep {} has no step {}: --add can't change the steps; submit the whole file "
+                    "without --add",
+                    known.name, ours.name));
   }
   return {};
 }

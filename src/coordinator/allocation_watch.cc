@@ -35,7 +35,7 @@ void AllocationWatch::ask() {
     if (is_forgotten && ++forgotten_ < kTimesForgotten) return [this] { begin(); };
     const std::string what = state.empty() ? "is over" : slurm::state_words(state);
     return [this, what] {
-      parts_.ended(fmt::format("Slurm job {}, whose GPUs it had, {}", parts_.job, what));
+      parts_.ended(fmt::format("Slurm job {}, which had these GPUs, {}", parts_.job, what));
     };
   });
 }

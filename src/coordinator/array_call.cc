@@ -154,7 +154,7 @@ TaskEnd task_end(const std::optional<slurm::QueueRecord>& seen, const std::strin
     end.evidence = {.lost = true, .lost_why = end.words};
   };
   if (!seen) {
-    lost(fmt::format("{} has ended without a word, and Slurm has forgotten how", name));
+    lost(fmt::format("{} ended without reporting a result, and Slurm has no record of it", name));
     return end;
   }
   const std::string& state = seen->state;
@@ -177,16 +177,17 @@ TaskEnd task_end(const std::optional<slurm::QueueRecord>& seen, const std::strin
     const std::string how = seen->exit_code != 0 ? fmt::format(", exit {}", seen->exit_code)
                             : seen->signal != 0  ? fmt::format(", signal {}", seen->signal)
                                                  : std::string();
-    lost(
-        fmt::format("{} ended as {}{} without a word; what it said: {}", name, state, how, output));
+    lost(fmt::format("{} ended as {}{} without reporting a result; its output: {}", name, state,
+                     how, output));
     end.holds = true;
   }
   return end;
 }
 
 TaskEnd step_end(const std::string& name, const std::string& output) {
-  TaskEnd end{.words = fmt::format("{} has ended without a word; what it said: {}", name, output),
-              .holds = true};
+  TaskEnd end{
+      .words = fmt::format("{} ended without reporting a result; its output: {}", name, output),
+      .holds = true};
   end.evidence = {.lost = true, .lost_why = end.words};
   return end;
 }

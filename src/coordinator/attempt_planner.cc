@@ -160,7 +160,7 @@ Result<AttemptPlanner::Environment> AttemptPlanner::environment(SweepId sweep) {
   if (!text) {
     const bool is_disk = is_storage_errno(text.error().os_errno);
     return Error{ErrorKind::Invalid, text.error().os_errno,
-                 fmt::format("the sweep's environment cannot be read: {}{}", text.error().message,
+                 fmt::format("can't read the sweep's environment: {}{}", text.error().message,
                              is_disk ? "" : "; submit the sweep again")};
   }
   Environment shared = std::make_shared<std::vector<std::string>>(entries_of(*text));

@@ -93,7 +93,7 @@ void Coordinator::on_engine(const EngineEvent& e) {
                    live.memory_bytes = exceeded.bytes;
                    const std::uint64_t limit = live.demand.memory_bytes.value_or(exceeded.bytes);
                    stop_attempt(job, StopCause::Memory,
-                                fmt::format("memory {} passed its limit of {}",
+                                fmt::format("memory {} exceeded its limit of {}",
                                             size_text(exceeded.bytes), size_text(limit)),
                                 StopHow::Kill);
                  },

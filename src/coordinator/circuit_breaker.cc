@@ -391,7 +391,7 @@ void CircuitBreaker::release_others(StepKey key, State& state) {
     const auto it = states_.find(key);
     if (it == states_.end() || !is_held_by_breaker(other)) return;
     if (is_suspect(it->second, marks(other))) return;
-    parts_.record(other.id, event::Requeued{"other jobs of its step got further", true});
+    parts_.record(other.id, event::Requeued{"other jobs of its step succeeded", true});
     parts_.refresh(other.id);
   });
 }
@@ -438,7 +438,7 @@ void CircuitBreaker::try_next(StepKey key, State& state, std::int64_t wake_ns) {
   if (!must_wait && now >= state.due.boot_ns) {
     state.probe = std::exchange(state.next, std::nullopt)->job;
     state.probe_moves = 0;
-    parts_.record(state.probe, event::Requeued{"tried by the breaker", true});
+    parts_.record(state.probe, event::Requeued{"tried by the circuit breaker", true});
     parts_.refresh(state.probe);
     return;  // that marks the step
   }
@@ -495,7 +495,7 @@ bool CircuitBreaker::choose(StepKey key, State& state) {
     }
   }
   for (const JobId id : doomed) {  // refresh() skips it
-    parts_.record(id, event::Requeued{"a job that it needs has failed", true});
+    parts_.record(id, event::Requeued{"a job it needs has failed", true});
     parts_.refresh(id);
   }
   return holds;

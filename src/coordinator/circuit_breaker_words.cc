@@ -58,15 +58,15 @@ std::string CircuitBreaker::next_words(StepKey key, const State& state, const Jo
     return fmt::format("{} is tried {}", name_of(state.probe), runs ? "now" : "next");
   }
   if (state.phase == Phase::Holding || state.scan != 0)
-    return "the next one to try is being chosen";
-  if (!state.next && state.choose_at_ns != 0) return "the next one is tried when it may start";
-  if (!state.next) return "the next one is tried when what it needs is done";
+    return "the circuit breaker is choosing the next job to try";
+  if (!state.next && state.choose_at_ns != 0) return "the next job is tried when it can start";
+  if (!state.next) return "the next job is tried when the jobs it needs are done";
   const bool is_it = job != nullptr && job->id == state.next->job;
   const std::string name = is_it ? "this job" : name_of(state.next->job);
   if (state.phase == Phase::Last && state.next->is_alike && others_go_on(key)) {
     const std::string blamed = blamed_words(state);
     return fmt::format("{} is tried when the other runs are done{}", name,
-                       blamed.empty() ? "" : ": those that failed have " + blamed);
+                       blamed.empty() ? "" : ": the failed ones have " + blamed);
   }
   const std::int64_t left = state.due.boot_ns - now.boot_ns;
   return left > 0 ? fmt::format("{} is tried in {}", name, duration_text(left))
@@ -79,7 +79,7 @@ std::string CircuitBreaker::words_of(const Job& job) const {
   const std::string next = next_words(it->first, it->second, &job);
   const std::int64_t now = parts_.clock->now().wall_ns;
   const std::int64_t since = it->second.since_wall_ns;
-  return fmt::format("; held since {}{}{}; `pergpu release {}` starts this one",
+  return fmt::format("; held since {}{}{}; to start this job now: `pergpu release {}`",
                      clock_text(since == 0 ? now : since, now), next.empty() ? "" : "; ", next,
                      job.id.value);
 }
@@ -103,13 +103,14 @@ std::string CircuitBreaker::words_of_queued(const Job& job) const {
   const auto it = states_.find({job.sweep, job.step});
   if (it == states_.end()) return {};
   const State& state = it->second;
-  if (state.probe == job.id) return "; the breaker tries it before the other jobs of its step";
+  if (state.probe == job.id)
+    return "; the circuit breaker tries it before the other jobs of its step";
   if (state.phase != Phase::Closed || !state.pauses) return {};
   if (parts_.clock->now().boot_ns < state.slow_start_until_ns) {
-    return "; nothing of its step has succeeded yet: the first jobs are watched for 2 s before "
-           "more start";
+    return "; no job of its step has succeeded yet, so pergpu watches the first jobs for 2 s "
+           "before it starts more";
   }
-  return "; a job of its step has just failed: those that run are waited for, 10 s at most";
+  return "; a job of its step just failed, so pergpu waits up to 10 s for the running ones";
 }
 
 }  // namespace pergpu

@@ -37,19 +37,19 @@ std::string Coordinator::why_not_cleaned(const Sweep& sweep, const CleanFacts& f
     return fmt::format("{} of its jobs {} not ended", sweep.open, sweep.open == 1 ? "has" : "have");
   }
   if (const auto live = facts.live.find(sweep.id); live != facts.live.end()) {
-    return fmt::format("what job {} has left behind is not gone yet", live->second.value);
+    return fmt::format("processes left behind by job {} are still running", live->second.value);
   }
   if (cluster_) {
     std::string rest = cluster_->why_not_gone(sweep, /*strictly=*/facts.results);
     if (!rest.empty()) return rest;
   }
-  if (notices_->owes(sweep.id)) return "a message that tells of it is not delivered yet";
+  if (notices_->owes(sweep.id)) return "a notification about it is still pending";
   if (is_cleaning(sweep.id)) return "another `pergpu clean` is removing its results";
   const std::string inside = sweep.folder() + "/";
   const auto other = std::ranges::lower_bound(facts.folders, inside, {}, &CleanFacts::Folder::path);
   if (other == facts.folders.end() || !other->path.starts_with(inside)) return "";
   const Sweep* known = world.sweep(other->sweep);
-  return fmt::format("the results of sweep {} lie in its folder",
+  return fmt::format("its folder contains the results of sweep {}",
                      known != nullptr ? known->name : world.archived().at(other->sweep).name);
 }
 
@@ -88,12 +88,12 @@ std::string Coordinator::why_cleaned_now(const SweepSpec& file,
     return one.second.root == root && (context.unique_name || one.second.name == file.name);
   });
   if (is_now) {
-    return "`pergpu clean` is removing results from that folder; submit it again when it has ended";
+    return "`pergpu clean` is removing results from that folder; submit again when it has finished";
   }
   if (context.unique_name || !world.is_half_moved(world.sweep_at(root, file.name))) return "";
   return fmt::format(
-      "`pergpu clean` was ended while it put results of that sweep aside; `pergpu clean {} "
-      "--results --yes` goes on, then submit it again",
+      "`pergpu clean` was interrupted while it removed results of that sweep; finish it with "
+      "`pergpu clean {} --results --yes`, then submit again",
       file.name);
 }
 

@@ -78,10 +78,10 @@ bool Cluster::has_open(SweepId sweep) const {
 std::string Cluster::why_not_gone(const Sweep& sweep, bool strictly) const {
   const auto trouble = troubles_.find(sweep.id);
   if (to_recover_.contains(sweep.id) && trouble == troubles_.end()) {
-    return "what Slurm has of it is not known yet";
+    return "its state in Slurm isn't known yet";
   }
   if (to_recover_.contains(sweep.id) && strictly) {
-    return "what Slurm has of it is not known: " + trouble->second;
+    return "its state in Slurm isn't known: " + trouble->second;
   }
   const auto has_told = [this](JobId id) {
     const JobState state = parts_.world->job(id)->state;
@@ -92,9 +92,9 @@ std::string Cluster::why_not_gone(const Sweep& sweep, bool strictly) const {
     if (array.step.sweep != sweep.id || !counts) continue;
     for (const auto& [index, task] : array.tasks) {
       if (task.closed || std::all_of(task.jobs.begin(), task.jobs.end(), has_told)) continue;
-      return array.others.empty()
-                 ? "Slurm has tasks of it that are not gone yet"
-                 : "Slurm has tasks of it for pergpu on " + words_of_owner(array.others);
+      return array.others.empty() ? "some of its tasks are still in Slurm"
+                                  : "Slurm still has tasks that were submitted by pergpu on " +
+                                        words_of_owner(array.others);
     }
   }
   return "";
@@ -235,7 +235,7 @@ void Cluster::refuse(const Array& array, const std::string& words) {
   for (const auto& [index, task] : array.tasks) {
     for (const JobId job : task.jobs) {
       if (parts_.world->job(job)->state != JobState::Queued) continue;
-      parts_.record(job, event::Held{"Slurm refuses it: " + words}, parts_.clock->now());
+      parts_.record(job, event::Held{"Slurm rejected it: " + words}, parts_.clock->now());
     }
   }
 }
@@ -266,25 +266,26 @@ void Cluster::wake_at(std::int64_t boot_ns) {
 std::string Cluster::why_not_handed(JobId id) const {
   const JobId older = parts_.world->replaces(id);
   if (older && holds(older)) {
-    return fmt::format("waits until its earlier version (job {}) has left Slurm", older.value);
+    return fmt::format("waits for its earlier version (job {}) to leave Slurm", older.value);
   }
   const SweepId sweep = parts_.world->job(id)->sweep;
   const auto own = troubles_.find(sweep);
-  if (own != troubles_.end()) return "is to be handed over to Slurm, but " + own->second;
+  if (own != troubles_.end()) return "waits to be submitted to Slurm: " + own->second;
   const std::string refusal = pauses_.words(sweep);
-  if (!refusal.empty()) return "is to be handed over to Slurm, but " + refusal;
+  if (!refusal.empty()) return "waits to be submitted to Slurm: " + refusal;
   if (!trouble_.empty()) {
-    return "is to be handed over to Slurm, which does not answer: " + trouble_;
+    return "waits to be submitted to Slurm, which doesn't respond: " + trouble_;
   }
-  return steps_ ? fmt::format("waits for room on the nodes of Slurm job {}", steps_->allocation())
-                : "is to be handed over to Slurm";
+  return steps_ ? fmt::format("waits for free resources on the nodes of Slurm job {}",
+                              steps_->allocation())
+                : "waits to be submitted to Slurm";
 }
 
 std::string Cluster::why(JobId id) const {
   const auto place = places_.find(id);
   if (place == places_.end()) return why_not_handed(id);
   const Array& array = arrays_.at(place->second.array);
-  if (array.number == 0) return "is being handed over to Slurm";
+  if (array.number == 0) return "is being submitted to Slurm";
   const Task& task = array.tasks.at(place->second.task);
   const std::string name = task_name(array, place->second.task);
   if (!array.unread.empty()) return fmt::format("{}: {}", name, array.unread);
@@ -321,7 +322,9 @@ std::string Cluster::where(JobId id) const {
   const auto place = places_.find(id);
   if (place == places_.end()) {
     const auto trouble = troubles_.find(parts_.world->job(id)->sweep);
-    return trouble == troubles_.end() ? "" : "nothing is known of its task: " + trouble->second;
+    return trouble == troubles_.end()
+               ? ""
+               : "the state of its Slurm task is unknown: " + trouble->second;
   }
   const Array& array = arrays_.at(place->second.array);
   const Task& task = array.tasks.at(place->second.task);
@@ -333,7 +336,7 @@ std::string Cluster::where(JobId id) const {
   } else if (is_live(job.state) && !node.empty()) {
     out += " on " + node;
   }
-  if (!array.unread.empty()) out += ", whose records cannot be read: " + array.unread;
+  if (!array.unread.empty()) out += "; can't read its records: " + array.unread;
   return out;
 }
 

@@ -163,13 +163,13 @@ std::string Cluster::bring_back(const store::Record& record, JobId id) {
   const auto* starting = std::get_if<event::Starting>(&record.event);
   const Job* job = parts_.world->job(id);
   if (starting == nullptr || job == nullptr || starting->attempt != job->attempts + 1) return {};
-  if (is_live(job->state)) end(id, {.lost = true, .lost_why = "how it ended was not told"});
+  if (is_live(job->state)) end(id, {.lost = true, .lost_why = "its result was never reported"});
   if (job->state == JobState::Queued) return {};
   // Of a repeat, whose job is then done as before.
   const bool was_repeat = !repeat_words(*job).empty();
   const bool was_cancelled = job->state == JobState::Cancelled || was_repeat;
   const std::string reason = job->reason.empty() ? "cancelled" : job->reason;
-  parts_.record(id, event::Requeued{"its task had begun it already"}, record.at);
+  parts_.record(id, event::Requeued{"its task had already started it"}, record.at);
   return was_cancelled ? reason : std::string();
 }
 
@@ -441,7 +441,7 @@ void Cluster::judge(Array& array, std::int32_t index, Task& task) {
     // What it was running is gone; the task's next life says the same.
     for (const JobId id : task.jobs) {
       if (is_place_of(array, id) && is_live(parts_.world->job(id)->state)) {
-        end(id, {.lost = true, .lost_why = "Slurm has put its task back into the queue"});
+        end(id, {.lost = true, .lost_why = "Slurm requeued its task"});
       }
     }
   }
@@ -493,7 +493,7 @@ void Cluster::give_up_on(JobId id, const std::string& words) {
   if (++wordless_[id] < kMostWordless) return;
   wordless_.erase(id);
   parts_.record(id,
-                event::Held{fmt::format("{} times its task ended before it could begin: {}",
+                event::Held{fmt::format("its task ended {} times before the job could start: {}",
                                         kMostWordless, words)},
                 parts_.clock->now());
 }

@@ -66,7 +66,7 @@ void Cluster::close_as_told(Array& array, const ClosedTasks& closed) {
     const std::vector<JobId> jobs = task.jobs;
     for (const JobId id : jobs) {
       if (is_place_of(array, id) && is_live(parts_.world->job(id)->state)) {
-        end(id, {.lost = true, .lost_why = "how it ended was not told"});
+        end(id, {.lost = true, .lost_why = "its result was never reported"});
       }
     }
     give_back(array, task);

@@ -338,15 +338,15 @@ void Cluster::hold_beside(const FoundHandover& found, const store::HandedJob& ha
   if (parts_.world->job(id)->state != JobState::Queued) return;
   if (found.number == 0) {
     const char* words =
-        "another pergpu's task is to run in its folder by another command: release it when that "
-        "has ended";
+        "another pergpu has queued a task with a different command for its folder: release the job "
+        "when that task has ended";
     parts_.record(id, event::Held{words}, parts_.clock->now());
     return;
   }
   const std::string task = fmt::format("{}_{}", found.number, handed.task);
   parts_.record(id,
-                event::Held{fmt::format("Slurm job {} has its folder for another command: `scancel "
-                                        "{}`, then release it",
+                event::Held{fmt::format("Slurm job {} uses its folder with a different command: "
+                                        "run `scancel {}`, then release the job",
                                         task, task)},
                 parts_.clock->now());
 }
@@ -364,7 +364,7 @@ void Cluster::end_orphans(SweepId sweep) {
     if (parts_.world->job(id)->sweep == sweep && !holds(id)) orphans.push_back(id);
   });
   for (const JobId id : orphans) {
-    end(id, {.lost = true, .lost_why = "what was handed over to Slurm is not there any more"});
+    end(id, {.lost = true, .lost_why = "its submission to Slurm no longer exists"});
   }
 }
 

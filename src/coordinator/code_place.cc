@@ -27,10 +27,10 @@ Result<void> check_copy(const std::string& copy) {
   const Error& why = may.error();
   if (is_storage_errno(why.os_errno)) return may;
   const std::string what = why.os_errno == 0
-                               ? "others may have changed the copy of its code in " + copy
+                               ? "another user may have changed the copy of its code in " + copy
                                : "the copy of its code in " + copy + " can't be reached";
   return Error{ErrorKind::Denied, 0,
-               what + " (" + why.message + "); submit the sweep again, which makes a safe copy"};
+               what + " (" + why.message + "); submit the sweep again to make a new copy"};
 }
 
 }  // namespace pergpu

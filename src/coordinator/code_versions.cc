@@ -127,7 +127,7 @@ std::vector<std::string> CodeVersions::warnings_of(const Job& job) {
   for (const std::string& path : changed->second) {
     if (!differs(step, job, path, known.files.at(path))) continue;
     warnings.push_back(
-        fmt::format("{} changed since the first start of step {}", path, step.spec.name));
+        fmt::format("{} has changed since step {} first started", path, step.spec.name));
   }
   return warnings;
 }

@@ -52,7 +52,7 @@ Coordinator::Changed Coordinator::hold(const std::vector<JobId>& jobs, const std
       continue;
     }
     // The breaker would let it go again.
-    if (job.state == JobState::Held) record(id, event::Requeued{"held by a person", true});
+    if (job.state == JobState::Held) record(id, event::Requeued{"held by hand", true});
     record(id, event::Held{reason});
     refresh(id);
     out.changed.push_back(id.value);

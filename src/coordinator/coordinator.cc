@@ -245,8 +245,8 @@ void Coordinator::refresh(JobId id) {
         break;
       case Readiness::Ready: {
         if (job.attempts == std::numeric_limits<std::int16_t>::max()) {
-          record(next, event::Held{fmt::format("it has had {} attempts, and no more can be counted",
-                                               job.attempts)});
+          record(next,
+                 event::Held{fmt::format("it has had {} attempts, the maximum", job.attempts)});
           leave_queue(job);
           break;
         }
@@ -297,7 +297,7 @@ void Coordinator::bring_back_dependents(JobId id, std::vector<JobId>& affected) 
   visit_dependents(*parts_.world, job, [&](JobId d) {
     const Job& dependent = *parts_.world->job(d);
     if (came_back && (dependent.state == JobState::Skipped || dependent.repeat_skipped)) {
-      record(d, event::Requeued{fmt::format("job {} that it needs was queued again", id.value)});
+      record(d, event::Requeued{fmt::format("job {}, which it needs, was queued again", id.value)});
       breaker_.on_brought_back(dependent);
       bring_back_dependents(d, affected);
     }

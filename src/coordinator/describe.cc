@@ -182,11 +182,11 @@ std::string ranges_text(const std::vector<int>& cores) {
 std::string signal_words(const StepSpec& step) {
   const std::string ahead = format_duration(step.signal->ahead);
   const std::string name = signal_name(step.signal->number);
-  return fmt::format("{} {} before {}the TERM of a cancel", name, ahead,
-                     step.timeout ? "timeout, and before " : "");
+  return fmt::format("{} {} before {}the SIGTERM of a cancel", name, ahead,
+                     step.timeout ? "the timeout, and before " : "");
 }
 
-constexpr char kMemoryWatched[] = "watched every 0.5 s, killed when it is passed";
+constexpr char kMemoryWatched[] = "checked every 0.5 s; the job is killed above it";
 
 std::string memory_group(int version) {
   return version == 2 ? "enforced by cgroup v2 (memory.max)"
@@ -200,17 +200,17 @@ std::string cpu_group(int version) {
 
 std::string gpu_memory_words(const Coordinator& coordinator, const Job& job) {
   const Demand asked = coordinator.asked_by(job);
-  if (!asked.gpu_memory_bytes && asked.share == 0) return "not held: it runs without a GPU";
+  if (!asked.gpu_memory_bytes && asked.share == 0) return "not enforced: it runs without a GPU";
   const bool is_told = !coordinator.gpu_lanes().last_look().in_container;
   if (!is_told && (asked.share > 0 || asked.outsiders != Outsiders::Avoid)) {
-    return "not held: the GPU may have other users, and in a container the driver does not say "
-           "whose memory it is";
+    return "not enforced: other processes may use the GPU, and in a container the driver doesn't "
+           "report memory per process";
   }
-  std::string most = share_text(asked.share) + " of the GPU's";
+  std::string most = share_text(asked.share) + " of the GPU's memory";
   if (asked.promise_bytes > 0)
-    most = format_size(asked.promise_bytes) + " where others have the rest";
+    most = format_size(asked.promise_bytes) + " if other jobs reserve the rest";
   if (asked.gpu_memory_bytes) most = format_size(ended_above(*asked.gpu_memory_bytes));
-  return fmt::format("watched: memory of its {} each second, ended above {}",
+  return fmt::format("checked every second: memory of its {}; the job is ended above {}",
                      is_told ? "processes on the GPU" : "GPU", most);
 }
 
@@ -222,10 +222,10 @@ nlohmann::json held_by(const Coordinator& coordinator, const Job& job, const Ste
   nlohmann::json out = nlohmann::json::object();
   if (step.timeout) out["timeout"] = "enforced by pergpu";
   if (step.signal) out["signal"] = signal_words(step);
-  if (step.idle_timeout) out["idle_timeout"] = "watched: output to the log";
+  if (step.idle_timeout) out["idle_timeout"] = "checks log output";
   if (step.stall) {
-    out["stall"] = std::string("watched: output to the log, CPU time") +
-                   (step.gpus > 0 ? ", GPU utilization" : "");
+    out["stall"] =
+        std::string("checks log output, CPU time") + (step.gpus > 0 ? ", GPU utilization" : "");
   }
   if (step.gpu_memory_bytes || coordinator.asked_by(job).share > 0) {
     out["gpu_memory"] = gpu_memory_words(coordinator, job);
@@ -236,14 +236,14 @@ nlohmann::json held_by(const Coordinator& coordinator, const Job& job, const Ste
   }
   if (step.cpus && runs) {
     if (!live->cpu_list.empty()) {
-      out["cpus"] = "enforced by affinity to cores " + ranges_text(live->cpu_list);
+      out["cpus"] = "enforced by CPU affinity to cores " + ranges_text(live->cpu_list);
     } else {
       out["cpus"] =
-          live->cpu_held == 0 ? "told to the job, not enforced" : cpu_group(live->cpu_held);
+          live->cpu_held == 0 ? "passed to the job, not enforced" : cpu_group(live->cpu_held);
     }
   } else if (step.cpus) {
-    out["cpus"] = "by affinity where the shares of all live jobs fit the cores, else " +
-                  (groups.cpu ? cpu_group(groups.cpu.version) : "told to the job, not enforced");
+    out["cpus"] = "by CPU affinity if the shares of all running jobs fit the cores, else " +
+                  (groups.cpu ? cpu_group(groups.cpu.version) : "passed to the job, not enforced");
   }
   return out;
 }

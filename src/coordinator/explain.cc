@@ -19,16 +19,16 @@ bool is_fault_of_machine(OutcomeClass cls) {
   return cls == OutcomeClass::Hardware || cls == OutcomeClass::Driver;
 }
 
-/// "1: exit code 3", "1 was done"
+/// "1: exit code 3", "1 succeeded"
 std::string words_of_attempt(const Attempt& attempt) {
   const Outcome& outcome = *attempt.outcome;
-  if (outcome.cls == OutcomeClass::Ok) return fmt::format("{} was done", attempt.number);
+  if (outcome.cls == OutcomeClass::Ok) return fmt::format("{} succeeded", attempt.number);
   if (!outcome.reason.empty()) return fmt::format("{}: {}", attempt.number, whole_reason(outcome));
   return fmt::format("{} ended as {}", attempt.number, to_string(outcome.cls));
 }
 
 constexpr std::string_view kFirstProcess =
-    " (a job lasts as long as its first process: let it wait for what it starts)";
+    " (a job ends with its first process; make that process wait for the processes it starts)";
 
 /// The reason of a job that has ended, and which processes its last attempt left running.
 std::string reason_of_end(const Job& job) {
@@ -46,10 +46,10 @@ std::string fault_words(const Job& job, const std::string& now) {
   const Outcome& outcome = *job.last->outcome;
   const bool is_driver = outcome.cls == OutcomeClass::Driver;
   return fmt::format(
-      "Attempt {} ended by a fault of the {} ({}). The job is started again at no charge, {} (now: "
-      "{}).",
+      "Attempt {} failed because of a {} fault ({}). The job starts again without using up a "
+      "retry, {} (now: {}).",
       job.last->number, is_driver ? "driver" : "hardware", outcome.reason,
-      is_driver ? "as soon as the driver is in order" : "on another GPU where there is one", now);
+      is_driver ? "as soon as the driver works again" : "on another GPU if there is one", now);
 }
 
 }  // namespace
@@ -59,10 +59,9 @@ std::string Coordinator::why(const Job& job) const {
   switch (job.state) {
     case JobState::Queued: {
       if (!parts_.journal->writable()) {
-        return "nothing is started because the store cannot be written: " +
-               parts_.journal->failure();
+        return "no jobs start because the store can't be written: " + parts_.journal->failure();
       }
-      if (!starts_held_.empty()) return "nothing is started: " + starts_held_;
+      if (!starts_held_.empty()) return "no jobs start: " + starts_held_;
       const ReadinessVerdict verdict = readiness(world, job);
       if (verdict.readiness != Readiness::Ready) return verdict.words;
       if (folder_waits_->has(job.id)) return folder_waits_->words(job.id);
@@ -88,7 +87,7 @@ std::string Coordinator::why(const Job& job) const {
       auto it = live_.find(job.id);
       if (it != live_.end() && !it->second.resists.empty()) return it->second.resists;
       if (it != live_.end() && it->second.examining) {
-        return "it has failed, and its GPU is looked at before that is judged";
+        return "it has failed; checking its GPU for hardware errors";
       }
       if (it != live_.end() && !it->second.status.empty()) return it->second.status;
       const store::Present* present = this->present({job.id, job.last->number});
@@ -106,7 +105,7 @@ std::string Coordinator::why(const Job& job) const {
     case JobState::Done: {
       const std::string left = left_running(job);
       const std::string words =
-          (job.attempts > 1 ? fmt::format("done at attempt {}", job.attempts) : "done") +
+          (job.attempts > 1 ? fmt::format("done on attempt {}", job.attempts) : "done") +
           (left.empty() ? "" : fmt::format("; {}{}", left, kFirstProcess));
       const std::string repeat = repeat_words(job);
       return repeat.empty() ? words : words + "; " + repeat;
@@ -116,7 +115,7 @@ std::string Coordinator::why(const Job& job) const {
           job.last && job.last->outcome && job.last->outcome->cls == OutcomeClass::UserError;
       const bool had_retries = job.retries_used < world.step_of(job).spec.retries.max;
       return user_error && had_retries
-                 ? reason_of_end(job) + "; not retried: an error of the program or its arguments"
+                 ? reason_of_end(job) + "; not retried: an error in the program or its arguments"
                  : reason_of_end(job);
     }
     case JobState::Timeout:
@@ -139,18 +138,17 @@ std::string Coordinator::where_on_cluster(const Job& job) const {
 std::string Coordinator::waiting_words(const Job& job) const {
   const Instant now = parts_.clock->now();
   const std::int64_t wait = retry_wait_ns(job, now, began_ns(lane_use_, now.boot_ns));
-  if (wait > 0) return fmt::format("waits {} before it is tried again", duration_text(wait));
+  if (wait > 0) return fmt::format("waits {} before the next attempt", duration_text(wait));
   if (is_on_cluster(job)) return cluster_->why(job.id);
   if (!parts_.local->may_start())
-    return "what was left running by the coordinator before is being looked into";
+    return "waits while the coordinator checks jobs that were running before it restarted";
   if (const auto at = acquiring_.find(job.id); at != acquiring_.end()) {
-    return at->second.choice.gpus.size() > 1 ? "its GPUs are being looked at"
-                                             : "its GPU is being looked at";
+    return at->second.choice.gpus.size() > 1 ? "checking its GPUs" : "checking its GPU";
   }
   const StepKey step{job.sweep, job.step};
   const bool wants_gpu = queue_.demand(step)->pool == LaneId::Pool::Gpu;
   if (wants_gpu && !parts_.gpus->driver_trouble().empty()) {
-    return "no job starts on a GPU: " + parts_.gpus->driver_trouble();
+    return "no jobs start on GPUs: " + parts_.gpus->driver_trouble();
   }
   const std::string blocked = why_not(queue_, class_of(job), capacity_);
   return blocked.empty() ? "waits for its turn" : blocked;
@@ -192,9 +190,8 @@ std::vector<std::string> Coordinator::warnings_of(const Job& job) const {
   std::vector<std::string> warnings = planner_->warnings_of(job);
   const LiveAttempt* its = live(job.id);
   if (its != nullptr && !its->mps_trouble.empty()) {
-    warnings.push_back(
-        fmt::format("it takes turns on its GPU, although its step says sharing = \"mps\": {}",
-                    its->mps_trouble));
+    warnings.push_back(fmt::format(
+        "it uses time slicing on its GPU instead of sharing = \"mps\": {}", its->mps_trouble));
   }
   const bool is_over = is_ended(job.state);
   if (!is_over && !is_on_cluster(job)) {

@@ -45,28 +45,27 @@ FoundVerdict judge_results(const World& world, const std::vector<FoundResult>& r
     const Sweep* sweep = world.sweep(root.sweep);
     if (sweep == nullptr || root.is_there || sweep->name != name) continue;
     if (!world.live_of(sweep->id).empty()) {  // of older versions, too
-      return {.why = fmt::format("{} was moved here from {} while jobs of it run, which know only "
-                                 "the old place; wait for them, or `pergpu cancel {}`, then submit "
-                                 "it again",
-                                 folder, sweep->folder(), name)};
+      return {.why =
+                  fmt::format("{} was moved here from {} while its jobs are running in the old "
+                              "folder; wait for them, or run `pergpu cancel {}`, then submit again",
+                              folder, sweep->folder(), name)};
     }
     return {.moved = root.sweep,
-            .note = fmt::format("sweep {} was moved from {} to {} and goes on there", name,
+            .note = fmt::format("sweep {} was moved from {} to {} and continues there", name,
                                 sweep->folder(), folder)};
   }
   const auto done = std::count_if(results.begin(), results.end(),
                                   [](const FoundResult& one) { return one.state == "done"; });
   const std::string whose = others_words(results);
   if (done > 0) {
-    return {
-        .why = fmt::format(
-            "{} holds finished results of {}: {} of the {}{} job{} there. Nothing was submitted. "
-            "To run all of them again in these folders, over the results: --rerun. To keep "
-            "them: another root (--out DIR) or another name",
-            folder, whose, done, is_whole ? "" : "first ", results.size(),
-            results.size() == 1 ? "" : "s")};
+    return {.why = fmt::format(
+                "{} contains results of {}: {} of the {}{} job{} there have finished. Nothing was "
+                "submitted. To run all of them again and overwrite the results, pass --rerun. To "
+                "keep the results, use another folder (--out DIR) or another name",
+                folder, whose, done, is_whole ? "" : "first ", results.size(),
+                results.size() == 1 ? "" : "s")};
   }
-  return {.note = fmt::format("{} holds unfinished results of {}; logs that lie there are kept as "
+  return {.note = fmt::format("{} contains unfinished results of {}; existing logs are kept as "
                               "log.old.txt, and jobs wait for folders that are in use",
                               folder, whose)};
 }

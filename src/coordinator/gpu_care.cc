@@ -37,12 +37,12 @@ void GpuCare::attempt_ended(const std::vector<std::string>& gpus, JobId job, Ste
   ends_.ended(gpus, job, step, cls);
   for (const std::string& uuid : ends_.gpus_of(job)) {
     if (ends_.is_lemon(uuid)) {
-      suspect(uuid, fmt::format("jobs of {} different steps failed on it one after the other, and "
-                                "then succeeded on another GPU",
-                                kLemonSteps));
+      suspect(uuid,
+              fmt::format(
+                  "jobs of {} different steps failed on it in a row, then succeeded on another GPU",
+                  kLemonSteps));
     } else if (ends_.is_broken_by_word(uuid)) {
-      suspect(uuid, fmt::format("{} jobs one after the other ended on it with an error of the "
-                                "hardware in their logs",
+      suspect(uuid, fmt::format("{} jobs in a row ended on it with a hardware error in their logs",
                                 kWordsOfJobs));
     }
   }

@@ -43,7 +43,7 @@ bool GpuLanes::take_readings(const GpuLook& look) {
     if (l.listed) continue;
     // An empty reading would pass for a clean one.
     l.reading = {
-        .uuid = l.facts.uuid, .health = GpuHealth::Lost, .note = "the driver does not list it"};
+        .uuid = l.facts.uuid, .health = GpuHealth::Lost, .note = "the driver doesn't list it"};
   }
   return is_news;
 }

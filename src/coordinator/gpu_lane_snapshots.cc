@@ -28,17 +28,18 @@ std::vector<LaneSnapshot> GpuLanes::snapshots_of(const Lane& l) const {
       break;
     case Phase::Looking:
       s.state = "busy";
-      s.why = fmt::format("is looked at for job {}", l.job.value);
+      s.why = fmt::format("being checked for job {}", l.job.value);
       break;
     case Phase::InUse:
       s.state = l.words.empty() ? "busy" : "dirty";
       s.why = l.words;
-      if (s.why.empty() && !quarantine.empty()) s.why = "is quarantined after it: " + quarantine;
+      if (s.why.empty() && !quarantine.empty())
+        s.why = "will be quarantined after this job: " + quarantine;
       s.job = l.job.value;
       break;
     case Phase::Settling:
       s.state = "busy";
-      s.why = fmt::format("is being cleared after job {}", l.job.value);
+      s.why = fmt::format("being cleaned up after job {}", l.job.value);
       break;
     case Phase::LeasedByOther:
     case Phase::Closed:

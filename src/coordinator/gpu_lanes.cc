@@ -21,7 +21,7 @@ constexpr std::int64_t kLookAgain = 2 * kSecond;  // a foreign or dirty GPU: NVM
 constexpr int kMostDoublings = 5;                 // of that, while no job wants the GPU: 64 s
 constexpr const char* kQuarantined = "quarantined";
 constexpr const char* kDriverUpdated =
-    "the NVIDIA driver was updated: reboot the machine, or reload the driver's module";
+    "the NVIDIA driver was updated: reboot the machine, or reload the driver's kernel module";
 
 }  // namespace
 
@@ -150,13 +150,13 @@ void GpuLanes::fill(Capacity& capacity) const {
       case Phase::Idle:
       case Phase::Ready:
       case Phase::Doubtful:
-        it->busy = closed.empty() && l.gathers ? "is ready, others are looked at" : closed;
+        it->busy = closed.empty() && l.gathers ? "is ready, other GPUs are being checked" : closed;
         break;
       case Phase::LeasedByOther:
         it->busy = l.words;
         break;
       case Phase::Looking:
-        it->busy = "is being looked at";
+        it->busy = "is being checked";
         it->ends = true;
         if (!l.waiter) it->free_at_ns = parts_.clock->now().boot_ns;
         break;
@@ -172,7 +172,7 @@ void GpuLanes::fill(Capacity& capacity) const {
       case Phase::Settling:
         it->ends = true;
         it->free_at_ns = l.settling_since;  // in a moment: nothing is to be lent until then
-        it->busy = fmt::format("is being cleared after job {}", l.job.value);
+        it->busy = fmt::format("is being cleaned up after job {}", l.job.value);
         break;
       case Phase::Closed:
         if (!closed.empty()) {
@@ -341,7 +341,7 @@ void GpuLanes::become_ready(Lane& l) {
     l.lease.release();
     l.phase = Phase::LeasedByOther;
     l.state = "leased";
-    l.words = "is given to another user in turn";
+    l.words = "is passed to another user, whose turn it is";
     answer(l, false);  // the job may have another GPU meanwhile
     parts_.changed();
     return;
@@ -438,7 +438,7 @@ void GpuLanes::judge_lane(Lane& l, bool complete, const std::string& why) {
     return;
   }
   if (!complete) {
-    close(l, "unknown", why.empty() ? "the GPU's state is not known" : why);
+    close(l, "unknown", why.empty() ? "the GPU's state is unknown" : why);
     return;
   }
   l.verdict = verdict_of(l, l.outsiders);
@@ -472,7 +472,7 @@ void GpuLanes::occupy(const std::string& uuid, JobId job, const Demand& demand, 
     l = &lanes_.emplace_back();
     l->facts.uuid = uuid;
     l->facts.id = {.pool = LaneId::Pool::Gpu};
-    l->reading = {.uuid = uuid, .health = GpuHealth::Unknown, .note = "not looked at yet"};
+    l->reading = {.uuid = uuid, .health = GpuHealth::Unknown, .note = "not checked yet"};
   }
   if (demand.share > 0) {
     auto own = std::ranges::find(l->tenants, job, &Tenant::job);
@@ -502,7 +502,7 @@ void GpuLanes::tell(const std::string& uuid, JobId job, const std::string& words
 void GpuLanes::vacate(const std::string& uuid, JobId job, bool gone) {
   Lane* l = lane(uuid);
   if (l == nullptr) return;
-  if (!gone) l->remains = fmt::format("something of job {} may still run", job.value);
+  if (!gone) l->remains = fmt::format("processes of job {} may still be running", job.value);
   if (l->tenants.empty()) return settle_lane(*l);
   leave(*l, job);
 }

@@ -17,7 +17,7 @@ constexpr int kLooksAbove = 2;
 
 std::string_view what_is_passed(const Demand& demand) {
   if (demand.gpu_memory_bytes) return "its limit of";
-  return demand.promise_bytes > 0 ? "what its like needed, with a margin" : "its share of";
+  return demand.promise_bytes > 0 ? "what similar jobs needed, plus a margin:" : "its share of";
 }
 
 bool is_watched(const LiveAttempt& live) {
@@ -86,7 +86,7 @@ void Coordinator::judge_gpu_memory(const GpuLook& look) {
     }
     const bool is_named = facts != nullptr && (live.gpus.size() > 1 || !declared);
     stop_attempt(job, StopCause::GpuMemory,
-                 fmt::format("GPU memory {}{} passed {} {}", size_text(used->bytes),
+                 fmt::format("GPU memory {}{} exceeded {} {}", size_text(used->bytes),
                              is_named ? " on " + to_string(facts->id) : "",
                              what_is_passed(live.demand), size_text(declared.value_or(most))),
                  StopHow::TermThenKill);

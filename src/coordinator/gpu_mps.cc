@@ -137,7 +137,7 @@ void Coordinator::check_mps(LiveAttempt& live) {
                       its.checks_mps = false;
                       its.is_mps_client = is_client.value_or(false);
                       if (is_client && !*is_client && ++its.mps_misses == kMisses) {
-                        its.mps_trouble = "none of its processes is a client";
+                        its.mps_trouble = "none of its processes is an MPS client";
                         touch(id.job);
                       }
                     });

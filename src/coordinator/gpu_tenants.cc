@@ -55,13 +55,13 @@ void GpuLanes::join(Lane& l, JobId job, const Demand& demand, std::function<void
 /// What keeps everybody from joining now; "": nothing does.
 std::string GpuLanes::closed_to_all(const Lane& l, bool is_valid, const std::string& why) const {
   if (l.phase != Phase::InUse) return "its jobs have ended";
-  if (!is_valid) return why.empty() ? "the GPU's state is not known" : why;
+  if (!is_valid) return why.empty() ? "the GPU's state is unknown" : why;
   if (l.reading.health != GpuHealth::Ok) return l.reading.note;
-  if (!l.lease) return "its lease is still with a job of an earlier coordinator";
+  if (!l.lease) return "a job of an earlier coordinator still has its lease";
   if (std::string words = closed_words(l); !words.empty()) return words;
   if (std::string words = remains_words(l); !words.empty()) return words;
   if (folder_ && folder_->contended(l.facts.uuid)) {
-    return "is given to another user when its jobs have ended";
+    return "is passed to another user when its jobs have ended";
   }
   std::uint64_t promised = 0;
   for (const Tenant& tenant : l.tenants) {
@@ -71,12 +71,12 @@ std::string GpuLanes::closed_to_all(const Lane& l, bool is_valid, const std::str
   for (const GpuProcess& process : l.reading.processes) {
     // Of one that has ended, as a rule: its memory is to be the next one's.
     if (!look_.in_container && process.compute && !process.matched) {
-      return fmt::format("after a job still used by pid {}", process.pid);
+      return fmt::format("still used by pid {} after a job ended", process.pid);
     }
     listed += process.memory_bytes.value_or(0);
   }
   if (look_.in_container && promised > 0 && listed > promised) {
-    return fmt::format("{} in use, {} promised to its jobs", gpu::bytes_in_words(listed),
+    return fmt::format("{} in use, but only {} reserved for its jobs", gpu::bytes_in_words(listed),
                        gpu::bytes_in_words(promised));
   }
   return {};
@@ -94,7 +94,7 @@ std::string GpuLanes::closed_to(const Lane& l, const Demand& demand) const {
   const std::uint64_t left =
       gpu::unexplained_bytes(l.reading, idle_.of(l.facts.uuid).value_or(gpu::kMaxIdleBytes));
   if (left <= gpu::kCleanAboveIdleBytes) return {};
-  return fmt::format("{} in use that no process explains", gpu::bytes_in_words(left));
+  return fmt::format("{} in use that belongs to no known process", gpu::bytes_in_words(left));
 }
 
 void GpuLanes::judge_joiners(Lane& l, std::int64_t number, bool is_valid, const std::string& why) {

@@ -96,9 +96,9 @@ Result<HandoverAnswer> find_handovers(const HandoverQuestion& question) {
   // A file system that is not mounted is no empty one.
   if (!question.is_new && !os::exists(question.root) &&
       std::none_of(question.homes.begin(), question.homes.end(), is_there)) {
-    return Error{
-        ErrorKind::Unavailable, 0,
-        fmt::format("{} is not there: is its file system mounted?", question.homes.front())};
+    return Error{ErrorKind::Unavailable, 0,
+                 fmt::format("{} doesn't exist; check that its file system is mounted",
+                             question.homes.front())};
   }
   Result<std::string> claimant = claimant_of(question.root);
   if (!claimant) return std::move(claimant).error();

@@ -99,15 +99,15 @@ Result<void> Holdings::take(const std::string& name, const std::string& title, o
   Result<os::SharedMemory> memory = os::memory_of(fd.get());
   if (!memory) return std::move(memory).error();
   if (memory->name != std::string(kPrefix) + name) {
-    return Error{ErrorKind::Invalid, 0,
-                 fmt::format("memory named `{}{}` was expected, `{}` was given", kPrefix, name,
-                             memory->name)};
+    return Error{
+        ErrorKind::Invalid, 0,
+        fmt::format("expected memory named `{}{}`, got `{}`", kPrefix, name, memory->name)};
   }
   if (held_.size() >= most_ && !held_.contains(name)) {
-    return Error{ErrorKind::Full, 0,
-                 fmt::format("{} segments are held, and no more can be: a limit of open files "
-                             "(ulimit -n)",
-                             most_)};
+    return Error{
+        ErrorKind::Full, 0,
+        fmt::format("{} segments are open, the maximum; raise the limit of open files (ulimit -n)",
+                    most_)};
   }
   Holding& holding = held_[name];
   holding.name = name;

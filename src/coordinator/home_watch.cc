@@ -33,9 +33,9 @@ bool HomeWatch::look() {
   std::string trouble;
   if (!lost_.empty()) {
     trouble = fmt::format(
-        "{} while its coordinator (process {}) was running. Running jobs go on, and the "
-        "coordinator ends with the last of them; submit again then. `pergpu coordinator stop "
-        "--kill` ends them now",
+        "{} while its coordinator (process {}) was running. Running jobs continue, and the "
+        "coordinator exits after the last of them; submit again then. To end them now: `pergpu "
+        "coordinator stop --kill`",
         lost_, ::getpid());
   } else {
     trouble = find_earlier();
@@ -74,9 +74,9 @@ std::string HomeWatch::find_earlier() {
   may_have_earlier_ = !earlier.empty();
   if (earlier.empty()) return {};
   return fmt::format(
-      "jobs of a home that was at {} before, and was removed or replaced, still run: {}. They "
-      "would be taken for those of this home: wait until they have ended, or end them (`kill`); "
-      "or name another home by PERGPU_HOME",
+      "jobs of an earlier home at {}, which was removed or replaced, are still running: {}. They "
+      "could be mistaken for jobs of this home: wait until they have ended, end them (`kill`), or "
+      "set PERGPU_HOME to another folder",
       parts_.home, words_of(earlier));
 }
 

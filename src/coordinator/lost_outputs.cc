@@ -99,10 +99,10 @@ void OutputSurvey::go_on(const std::shared_ptr<Walk>& walk) const {
   walk->timer = parts_.timers->at(std::min(end_of_batch, walk->end_ns), [walk, number, is_last] {
     if (walk->batch != number) return;
     ++walk->batch;
-    walk->found.unseen = is_last
-                             ? fmt::format("those of {} of {} jobs were looked at within {} s",
-                                           walk->seen, walk->jobs.size(), kLongest / kSecond)
-                             : fmt::format("they did not answer within {} s", kPatience / kSecond);
+    walk->found.unseen =
+        is_last ? fmt::format("only {} of {} jobs could be checked within {} s", walk->seen,
+                              walk->jobs.size(), kLongest / kSecond)
+                : fmt::format("the file system didn't respond within {} s", kPatience / kSecond);
     walk->done(std::move(walk->found));
   });
   const std::size_t count = batch.size();

@@ -55,7 +55,7 @@ constexpr std::int64_t kLeaveAfterIdle = 60 * kSecond;
 /// What lasts for less is not told of while it runs.
 constexpr std::int64_t kPresentAfter = 3 * kSecond;
 constexpr std::size_t kDiskThreads = 16;
-constexpr char kStartedAnew[] = "the cluster started its task anew while it ran";
+constexpr char kStartedAnew[] = "the cluster restarted its task while it ran";
 
 int complain(const Error& error) {
   fmt::print(stderr, "pergpu coordinator: {}\n", error.message);
@@ -182,7 +182,7 @@ Result<os::FileLock> lock_home(const CoordinatorOptions& options) {
         other ? os::peer_of(other->get()) : Result<os::PeerCredentials>(other.error());
     if (other && (options.succeeds == 0 || !who || who->pid != options.succeeds)) return lock;
     if (os::boot_now_ns() > end) {
-      return Error{ErrorKind::Unavailable, 0, lock.error().message + ", which does not answer"};
+      return Error{ErrorKind::Unavailable, 0, lock.error().message + ", which doesn't respond"};
     }
     ::poll(nullptr, 0, pause_ms);
   }
@@ -224,7 +224,8 @@ int coordinator_main(const CoordinatorOptions& options) {
   // Without it, every start would look like that of the machine: what runs would be given up.
   const std::string boot_id = os::boot_id();
   if (boot_id.empty())
-    return complain({ErrorKind::Unavailable, 0, "the kernel does not tell its boot id: /proc?"});
+    return complain({ErrorKind::Unavailable, 0,
+                     "can't read the kernel's boot id; check that /proc is mounted"});
   const Result<std::int64_t> reading_pause = pause_of_readings();
   if (!reading_pause) return complain(reading_pause.error());
   const StopGate gate(options.home,
@@ -388,7 +389,7 @@ int coordinator_main(const CoordinatorOptions& options) {
     if (!home || !home->look()) return;
     core.hold_starts(home->trouble());
     const std::string& trouble = home->trouble();
-    fmt::print(stderr, "pergpu: {}\n", trouble.empty() ? "the home is in order again" : trouble);
+    fmt::print(stderr, "pergpu: {}\n", trouble.empty() ? "the home is back in order" : trouble);
   };
 
   bool ordered_to_leave = false;
@@ -432,7 +433,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                             (*store)->backup(std::move(file), std::move(done));
                           } else {
                             done(Error{ErrorKind::Invalid, 0,
-                                       file + " is no name of a copy in " + options.home});
+                                       file + " isn't a valid name for a copy in " + options.home});
                           }
                         },
                     .read_usage =
@@ -554,7 +555,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!is_stuck) return code;
   // A thread hangs on a disk: the parts that it may use stay, and what others wait for is let go,
   // since the kernel may keep a dead process's descriptors for as long as its thread hangs.
-  std::fputs("pergpu: a file system does not answer; leaving without it\n", stderr);
+  std::fputs("pergpu: a file system doesn't respond; exiting without waiting for it\n", stderr);
   met->reset();
   opened->reset();
   store->reset();

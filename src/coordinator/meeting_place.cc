@@ -101,9 +101,11 @@ void MeetingPlace::accept() {
     raw->stream = *std::move(stream);
     visitors_.push_back(std::move(visitor));
     if (!has_room) {
-      turn_away(*raw, fmt::format("{} processes meet already, and no more can: a limit of open "
-                                  "files (ulimit -n)",
-                                  options_.most_visitors));
+      turn_away(
+          *raw,
+          fmt::format(
+              "{} processes are connected, the maximum; raise the limit of open files (ulimit -n)",
+              options_.most_visitors));
     }
   }
 }
@@ -158,20 +160,20 @@ void MeetingPlace::turn_away(Visitor& visitor, const std::string& why) {
 void MeetingPlace::on_frame(Visitor& visitor, os::FrameStream::Frame frame) {
   if (visitor.gone) return;
   if (visitor.stream->pending() > 0) return drop(visitor);  // it does not read the answers
-  if (frame.type != kMeetingAsks) return refuse(visitor, "a frame of type `q` was expected");
+  if (frame.type != kMeetingAsks) return refuse(visitor, "expected a frame of type `q`");
   Result<MeetingRequest> request = meeting_request_of(frame.payload);
   if (!request) return refuse(visitor, request.error().message);
   using Op = MeetingRequest::Op;
   const std::size_t expected = request->op == Op::Put ? 1 : 0;
   if (frame.fds.size() != expected) {
-    return refuse(visitor, fmt::format("{} descriptors were expected with this request, {} came",
+    return refuse(visitor, fmt::format("expected {} descriptors with this request, got {}",
                                        expected, frame.fds.size()));
   }
   if (visitor.state == Visitor::State::Waits) {
-    return refuse(visitor, "an answer is still to come: one request at a time");
+    return refuse(visitor, "the previous request isn't answered yet; send one request at a time");
   }
   if ((visitor.state == Visitor::State::Makes) != (request->op == Op::Put)) {
-    return refuse(visitor, "`put`, and nothing else, is for whom was told that it is `yours`");
+    return refuse(visitor, "expected `put` after the answer `yours`, and only then");
   }
   switch (request->op) {
     case Op::Get:
@@ -204,7 +206,7 @@ void MeetingPlace::get(Visitor& visitor, MeetingRequest request) {
   if (visitor.wants.scope == MeetingRequest::Scope::Sweep) {
     const std::optional<SweepId> sweep = options_.sweep_of(visitor.wants.job);
     if (!sweep || !options_.can_run(*sweep)) {
-      return turn_away(visitor, fmt::format("job {} is of no sweep that can still run",
+      return turn_away(visitor, fmt::format("job {} doesn't belong to a sweep that can still run",
                                             visitor.wants.job.value));
     }
     visitor.who.sweeps.insert(*sweep);
@@ -212,7 +214,7 @@ void MeetingPlace::get(Visitor& visitor, MeetingRequest request) {
   if (follow(visitor.pid)) {
     if (visitor.who.is_nobody()) visitor.who.processes.insert(visitor.pid);
   } else if (visitor.who.is_nobody()) {
-    return turn_away(visitor, "the end of the process that asks cannot be seen from here");
+    return turn_away(visitor, "can't watch the requesting process from here");
   }
   seek(visitor);
 }

@@ -45,7 +45,7 @@ Result<MeetingRequest> get_of(const json& object) {
   }
   request.name = *name;
   const std::optional<std::string> title = text_in(object, "title");
-  if (!title || title->empty()) return malformed("`title` must be a text");
+  if (!title || title->empty()) return malformed("`title` must be a string");
   request.title = *title;
   const std::optional<bool> keep = flag_in(object, "keep");
   if (!keep) return malformed("`keep` must be true or false");
@@ -81,13 +81,14 @@ bool is_meeting_name(std::string_view name) {
 
 Result<MeetingRequest> meeting_request_of(std::string_view text) {
   if (text.size() > kMostMeetingBytes) {
-    return malformed(fmt::format("{} bytes, at most {} are read", text.size(), kMostMeetingBytes));
+    return malformed(
+        fmt::format("{} bytes, but at most {} are allowed", text.size(), kMostMeetingBytes));
   }
   if (nests_deeper_than(text, kMostNestedJson)) {
-    return malformed(fmt::format("nested deeper than {}", kMostNestedJson));
+    return malformed(fmt::format("nested more than {} levels deep", kMostNestedJson));
   }
   const json object = json::parse(text, nullptr, false);
-  if (!object.is_object()) return malformed("one JSON object was expected");
+  if (!object.is_object()) return malformed("expected one JSON object");
   const std::string op = text_in(object, "op").value_or("");
   if (op == "get") return get_of(object);
   if (op == "put") return MeetingRequest{.op = Op::Put};

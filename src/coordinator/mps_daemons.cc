@@ -14,7 +14,7 @@ MpsDaemons::MpsDaemons(Errands& errands, std::string root, const std::string& pr
 
 std::string MpsDaemons::why_not() const {
   if (is_there_) return {};
-  return "nvidia-cuda-mps-control, which comes with the NVIDIA driver, is not in PATH";
+  return "nvidia-cuda-mps-control isn't in PATH; it comes with the NVIDIA driver";
 }
 
 void MpsDaemons::hold(const std::string& gpu, AttemptId id,

@@ -92,8 +92,8 @@ std::string to_words(const NoticeDebt& debt) {
   std::vector<std::string> parts;
   if (debt.failures > 0)
     parts.push_back(fmt::format("{} failure{}", debt.failures, debt.failures == 1 ? "" : "s"));
-  if (!debt.hold.empty()) parts.emplace_back("that jobs are held");
-  if (!debt.outage.empty()) parts.emplace_back("that a disk keeps jobs from starting");
+  if (!debt.hold.empty()) parts.emplace_back("held jobs");
+  if (!debt.outage.empty()) parts.emplace_back("a disk problem that keeps jobs from starting");
   if (debt.ended_wall_ns != 0) parts.emplace_back("the end");
   std::string out;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -126,7 +126,7 @@ bool put_off(ChannelState& state, std::string why, std::int64_t now_ns) {
   state.not_before_ns = now_ns + pause_after(state.tries);
   if (state.tries < kMostTries) return false;
   state.owed = {};
-  state.trouble = shortened(fmt::format("given up after {} tries: {}", state.tries, state.trouble));
+  state.trouble = shortened(fmt::format("gave up after {} tries: {}", state.tries, state.trouble));
   state.tries = 0;
   state.not_before_ns = 0;
   return true;
@@ -149,7 +149,8 @@ std::string to_text(const ChannelStates& states) {
 Result<ChannelStates> channel_states_of(const std::string& text) {
   ChannelStates states;
   if (text.empty()) return states;
-  if (nests_deeper_than(text, kMostNestedJson)) return Error{ErrorKind::Corrupt, 0, "too deep"};
+  if (nests_deeper_than(text, kMostNestedJson))
+    return Error{ErrorKind::Corrupt, 0, "nested too deep"};
   const json whole = json::parse(text, nullptr, false);
   if (!whole.is_object()) return Error{ErrorKind::Corrupt, 0, "not a JSON object"};
   for (const auto& [key, value] : whole.items()) {

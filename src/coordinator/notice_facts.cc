@@ -106,7 +106,7 @@ json events_of(const NoticeDebt& debt) {
 std::string hold_words(const Coordinator& coordinator, const Sweep& sweep, const NoticeDebt& debt) {
   if (debt.hold.empty()) return {};
   const std::string now = coordinator.breaker().words_of(sweep);
-  return debt.hold + "; " + (now.empty() ? "nothing is held by it any more" : now);
+  return debt.hold + "; " + (now.empty() ? "no jobs are held by it now" : now);
 }
 
 /// How it stands now.
@@ -115,7 +115,7 @@ std::string outage_words(const Coordinator& coordinator, const Sweep& sweep,
   if (debt.outage.empty()) return {};
   const StorageWaits& waits = coordinator.storage_waits();
   return waits.has(sweep.id) ? waits.words(sweep.id)
-                             : debt.outage + "; since then jobs have started again";
+                             : debt.outage + "; jobs have started again since then";
 }
 
 }  // namespace

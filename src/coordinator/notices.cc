@@ -50,8 +50,7 @@ void Notices::recover() {
     const std::optional<SweepId> id = sweep_of_key(it->first);
     Result<ChannelStates> states = channel_states_of(it->second);
     if (!id || !states) {
-      complain(
-          fmt::format("what the store says of {} makes no sense and is passed over", it->first));
+      complain(fmt::format("ignored an invalid entry in the store: {}", it->first));
       continue;
     }
     const bool is_archived = parts_.world->archived().contains(*id);
@@ -62,14 +61,14 @@ void Notices::recover() {
   if (states_.empty()) return;
   if (archived.empty()) return wake_at(parts_.clock->now().boot_ns);
   std::vector<SweepId> sweeps = archived;
-  parts_.fetch(std::move(sweeps),
-               [this, archived = std::move(archived)](const Result<void>& fetched) {
-                 if (!fetched) {
-                   complain("news of earlier sweeps cannot be sent: " + fetched.error().message);
-                   for (const SweepId id : archived) states_.erase(id);
-                 }
-                 wake_at(parts_.clock->now().boot_ns);
-               });
+  parts_.fetch(
+      std::move(sweeps), [this, archived = std::move(archived)](const Result<void>& fetched) {
+        if (!fetched) {
+          complain("can't send notifications of earlier sweeps: " + fetched.error().message);
+          for (const SweepId id : archived) states_.erase(id);
+        }
+        wake_at(parts_.clock->now().boot_ns);
+      });
 }
 
 void Notices::saw(const Job& job, bool was_active) {
@@ -184,7 +183,7 @@ void Notices::on_delivered(SweepId id, const std::string& key, const Result<void
         if (key_of(known) == key) channel = shown(known);
       }
     }
-    complain(fmt::format("sweep {}: {} was not told of {}: {}",
+    complain(fmt::format("sweep {}: couldn't notify {} about {}: {}",
                          sweep == nullptr ? std::to_string(id.value) : sweep->name, channel, lost,
                          state.trouble));
   }
@@ -239,11 +238,11 @@ std::vector<std::string> Notices::words_of(const Sweep& sweep) const {
       if (found != states->second.end()) state = &found->second;
     }
     if (state == nullptr || (!state->owes() && state->trouble.empty())) {
-      out.push_back(words + "told of all there was");
+      out.push_back(words + "all notifications sent");
       continue;
     }
     if (state->owes()) {
-      words += "is to be told of " + to_words(joined(state->sending, state->owed));
+      words += "pending: " + to_words(joined(state->sending, state->owed));
       if (state->tries > 0)
         words += fmt::format("; {} failed {}", state->tries, state->tries == 1 ? "try" : "tries");
       if (!state->trouble.empty()) words += "; ";

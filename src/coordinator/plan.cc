@@ -17,11 +17,10 @@ namespace {
 constexpr std::size_t kEventsOfATurn = 500;
 
 Error too_many(std::size_t jobs) {
-  return Error{
-      ErrorKind::Invalid, 0,
-      fmt::format("{} jobs would be open, and a plan is drawn of at most {}; the status view "
-                  "of a running sweep tells the expected end of more",
-                  jobs, kMostPlanned)};
+  return Error{ErrorKind::Invalid, 0,
+               fmt::format("{} jobs would be open, but a plan covers at most {}; for larger "
+                           "sweeps, the status view shows the expected end",
+                           jobs, kMostPlanned)};
 }
 
 }  // namespace
@@ -103,7 +102,7 @@ Result<ForecastInput> Coordinator::plan_input(const PlanRequest& request,
   if (request.file) {
     const SweepSpec& file = *request.file;
     if (request.context.add) {
-      return Error{ErrorKind::Invalid, 0, "a plan is made of a whole file, without --add"};
+      return Error{ErrorKind::Invalid, 0, "a plan needs the whole file, without --add"};
     }
     // GPUs that are only imagined cannot be checked.
     const bool imagined = request.on > 0 && !parts_.gpus->any();
@@ -143,13 +142,14 @@ Result<ForecastInput> Coordinator::plan_input(const PlanRequest& request,
     unknown += !input.asked[i] && is_unknown && job.kind != ForecastJob::Kind::Held ? 1 : 0;
   }
   if (uses_gpus && !parts_.gpus->driver_trouble().empty()) {
-    closed.push_back("no job starts on a GPU now: " + parts_.gpus->driver_trouble());
+    closed.push_back("no jobs start on GPUs now: " + parts_.gpus->driver_trouble());
   }
   if (uses_gpus) notes->insert(notes->end(), closed.begin(), closed.end());
   if (unknown > 0) {
-    notes->push_back(fmt::format(
-        "of {} other job{} nobody knows how long they take: each keeps its lane for ever here",
-        unknown, unknown == 1 ? "" : "s"));
+    notes->push_back(
+        fmt::format("the duration of {} other job{} is unknown: the plan assumes that each keeps "
+                    "its lane forever",
+                    unknown, unknown == 1 ? "" : "s"));
   }
   input.machine = std::move(machine);
   return input;

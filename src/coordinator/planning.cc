@@ -75,9 +75,8 @@ Result<void> Planning::check_given(const ForecastInput& input, const Facts& fact
 Result<void> Planning::check() const {
   if (facts_.on > 0 && main_.any && !main_.scales) {
     return Error{ErrorKind::Invalid, 0,
-                 "--on: the jobs run on lanes of several kinds (GPUs, CPU lanes, lanes of a "
-                 "sweep), and it counts lanes of one kind; name one sweep, or one step of it: "
-                 "SWEEP/*/STEP"};
+                 "--on works for lanes of one kind, but the jobs run on several kinds (GPUs, CPU "
+                 "lanes, lanes of a sweep); name one sweep, or one step of it: SWEEP/*/STEP"};
   }
   return {};
 }
@@ -157,7 +156,7 @@ ForecastMachine Planning::with_lanes(int count) const {
     }
     const auto gpu = std::find_if(gpus.begin(), gpus.end(),
                                   [&](const GpuLane& g) { return g.uuid == usable[i]; });
-    gpu->busy = "is not there";
+    gpu->busy = "doesn't exist";
   }
   GpuLane like;
   for (const GpuLane& gpu : gpus) {
@@ -171,7 +170,7 @@ ForecastMachine Planning::with_lanes(int count) const {
   for (int more = static_cast<int>(usable.size()); more < count; ++more) {
     GpuLane gpu = like;
     gpu.id = {.pool = LaneId::Pool::Gpu, .slot = ++last_slot};
-    gpu.uuid = fmt::format("one more, {}", more);
+    gpu.uuid = fmt::format("additional GPU {}", more);
     for (auto& [key, step] : machine.steps) {
       if (!step.demand.devices.empty()) step.demand.devices.push_back(gpu.uuid);
     }

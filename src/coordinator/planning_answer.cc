@@ -85,7 +85,7 @@ std::string Planning::bound_words() const {
     case LowerBound::By::Cpus:
       return fmt::format("{} cores: {} of reserved core time", bound_.at_once, work);
     case LowerBound::By::Memory:
-      return fmt::format("{} of memory: what the jobs reserve of it", size_text(bound_.at_once));
+      return fmt::format("{} of memory: reserved by the jobs", size_text(bound_.at_once));
   }
   return "";
 }
@@ -214,7 +214,7 @@ json Planning::stuck_json() const {
     out.push_back({{"sweep", where.first},
                    {"step", where.second},
                    {"jobs", stuck.first},
-                   {"why", stuck.second.empty() ? "needs jobs that do not start" : stuck.second}});
+                   {"why", stuck.second.empty() ? "needs jobs that never start" : stuck.second}});
   }
   return out;
 }

@@ -70,7 +70,7 @@ void Coordinator::end_stalled(LiveAttempt& live, const std::string& words) {
     if (it == live_.end() || it->second.id != id || it->second.has_ended()) return;
     if (job.state != JobState::Running) return;
     stop_attempt(job, StopCause::Stall,
-                 words + (written ? "; stacks in " + path : "; its stacks could not be written"),
+                 words + (written ? "; stacks in " + path : "; couldn't write its stacks"),
                  StopHow::TermThenKill);
   });
 }

@@ -34,8 +34,8 @@ ReadinessVerdict one_need(const World& world, const Sweep& sweep, const Job& job
       if (needed.done == needed.total) return {};
       if (needed.ended > needed.done) {
         return {Readiness::Doomed,
-                fmt::format("{} of {} jobs of step {} did not end as done",
-                            needed.ended - needed.done, needed.total, needed.spec.name)};
+                fmt::format("{} of {} jobs of step {} didn't succeed", needed.ended - needed.done,
+                            needed.total, needed.spec.name)};
       }
       return {Readiness::Waits, fmt::format("waits for all of step {}: {} of {} are done",
                                             needed.spec.name, needed.done, needed.total)};

@@ -57,15 +57,15 @@ class Fields {
   void get(const char* key, std::string& to) {
     const json* value = find(key);
     if (value == nullptr) return;
-    if (!value->is_string()) return fail(key, "a text");
+    if (!value->is_string()) return fail(key, "a string");
     to = value->get<std::string>();
   }
   void get(const char* key, std::vector<std::string>& to) {
     const json* value = find(key);
     if (value == nullptr) return;
-    if (!value->is_array()) return fail(key, "a list of texts");
+    if (!value->is_array()) return fail(key, "a list of strings");
     for (const json& item : *value) {
-      if (!item.is_string()) return fail(key, "a list of texts");
+      if (!item.is_string()) return fail(key, "a list of strings");
       to.push_back(item.get<std::string>());
     }
   }
@@ -211,7 +211,7 @@ std::string_view to_string(Request::Op op) {
 
 Result<Request> request_of(std::string_view line) {
   if (nests_deeper_than(line, kMostNestedJson))
-    return malformed(fmt::format("nested deeper than {}", kMostNestedJson));
+    return malformed(fmt::format("nested more than {} levels deep", kMostNestedJson));
   const json object = json::parse(line, nullptr, false);
   if (!object.is_object())
     return Error{ErrorKind::Invalid, 0, "a request must be one JSON object on a line"};
@@ -250,7 +250,8 @@ Result<Request> request_of(std::string_view line) {
   fields.get("without_runs", request.without_runs);
   fields.get("without_jobs", request.without_jobs);
   fields.get("grows", request.grows);
-  if (request.grows && !request.sweep_id) fields.fail("sweep_id", "the number of what grows");
+  if (request.grows && !request.sweep_id)
+    fields.fail("sweep_id", "the number of the sweep to add to");
   fields.get("all", request.all);
   fields.get("failed", request.failed);
   fields.get("kill", request.kill);
@@ -272,7 +273,7 @@ Result<Request> request_of(std::string_view line) {
     fields.get("take", request.clean.take);
   }
   if (*op == Op::Usage) read_usage(fields, request);
-  if (*op == Op::Backup && !request.file.starts_with('/')) fields.fail("file", "a whole path");
+  if (*op == Op::Backup && !request.file.starts_with('/')) fields.fail("file", "an absolute path");
   const bool is_of_a_sweep =
       *op == Op::Interrupt || *op == Op::Moving || *op == Op::Moved || *op == Op::Cleaned;
   if (is_of_a_sweep && !request.sweep_id) fields.fail("sweep_id", "a whole number");

@@ -57,15 +57,15 @@ bool RunFolder::restore_in(const std::string& folder) {
   Result<void> made = os::private_folder(folder, ::getuid());
   if (made) made = parts_.restore(folder);
   if (made) {
-    fmt::print(stderr, "pergpu: sockets in {} were removed; they were made again in {}\n",
-               parts_.path, folder);
+    fmt::print(stderr, "pergpu: sockets in {} were removed; created new ones in {}\n", parts_.path,
+               folder);
     parts_.path = folder;
     said_.clear();
     return true;
   }
   if (made.error().message != said_) {
     said_ = made.error().message;
-    fmt::print(stderr, "pergpu: sockets in {} were removed and can't be made again in {}: {}\n",
+    fmt::print(stderr, "pergpu: sockets in {} were removed; can't create new ones in {}: {}\n",
                parts_.path, folder, said_);
   }
   return false;

@@ -276,9 +276,10 @@ Result<void> check_attempts(const World& world, const Selection& selection) {
     const Job& job = *world.job(id);
     if (is_live(job.state) && job.attempts == attempt) continue;
     std::string message = fmt::format("attempt {} of job {} is over", attempt, id.value);
-    message += is_live(job.state) ? fmt::format("; the live one is {}.{}", id.value, job.attempts)
-                                  : fmt::format(" and the job is {}; name the job: {}",
-                                                to_string(job.state), id.value);
+    message +=
+        is_live(job.state)
+            ? fmt::format("; the running one is {}.{}", id.value, job.attempts)
+            : fmt::format(" and the job is {}; name the job: {}", to_string(job.state), id.value);
     return Error{ErrorKind::Invalid, 0, std::move(message)};
   }
   return {};

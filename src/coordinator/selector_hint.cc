@@ -61,7 +61,7 @@ std::string no_job(const World& world, const std::string& selector) {
   const Job* job = id ? world.job(JobId{*id}) : nullptr;
   if (job == nullptr || world.is_forgotten(job->sweep) || dot == std::string::npos)
     return fmt::format("there is no job {}", selector.substr(0, dot));
-  return fmt::format("`{}`: job {} has had {} attempt{}", selector, *id, job->attempts,
+  return fmt::format("`{}`: job {} has had only {} attempt{}", selector, *id, job->attempts,
                      job->attempts == 1 ? "" : "s");
 }
 

@@ -191,8 +191,9 @@ void Server::take(Client& client, std::string_view line) {
     Result<RunSpec> run = run_from_wire(line);
     client.run_bytes += line.size();
     if (run && client.run_bytes > kMostSubmitBytes) {
-      run = Error{ErrorKind::Invalid, 0,
-                  fmt::format("more than {} bytes of runs; split the sweep", kMostSubmitBytes)};
+      run =
+          Error{ErrorKind::Invalid, 0,
+                fmt::format("the runs take more than {} bytes; split the sweep", kMostSubmitBytes)};
     }
     if (!run) {
       fail(client.id, kUsage, "submit: " + run.error().message);

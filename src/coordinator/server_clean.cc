@@ -51,7 +51,8 @@ Result<std::set<SweepId>> sweeps_named(const World& world,
     if (is_job || selector.find('/') != std::string::npos) {
       return Error{
           ErrorKind::Invalid, 0,
-          fmt::format("`{}`: whole sweeps are cleaned; name SWEEP, with *, or @", selector)};
+          fmt::format("`{}`: clean removes whole sweeps; name SWEEP (it can contain *), or @",
+                      selector)};
     }
     Result<Selection> selected = select_jobs(world, selector);
     if (!selected) return std::move(selected).error();
@@ -73,7 +74,7 @@ void Server::clean(std::uint64_t id, const Request& request) {
     if (!found) return fail(id, code_of(found.error()), found.error().message);
     named = *std::move(found);
   } else if (asked.older_s == 0) {
-    return fail(id, kUsage, "clean: name the sweeps, or say how old they are: --older 30d");
+    return fail(id, kUsage, "clean: name the sweeps, or give their age: --older 30d");
   } else {
     for (const auto& [sweep, known] : world.sweeps()) {
       if (!world.is_forgotten(sweep)) named.insert(sweep);
@@ -91,7 +92,7 @@ void Server::clean(std::uint64_t id, const Request& request) {
     std::string why = coordinator_.why_not_cleaned(sweep, facts);
     const bool is_young =
         asked.older_s > 0 && now - world.last_touched_ns(sweep) < asked.older_s * kSecondNs;
-    if (why.empty() && is_young) why = "it has ended less than " + age + " ago";
+    if (why.empty() && is_young) why = "it ended less than " + age + " ago";
     if (why.empty()) {
       sweeps.push_back(described(world, sweep, asked.results));
       taken.push_back(one);

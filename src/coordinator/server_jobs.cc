@@ -333,7 +333,7 @@ void Server::control(std::uint64_t id, const Request& request) {
       const JobState state = coordinator_.world().job(job)->state;
       return state != JobState::Failed && state != JobState::Timeout && state != JobState::Lost;
     });
-    if (jobs.empty()) return fail(id, kNothingMatched, "nothing of that has failed");
+    if (jobs.empty()) return fail(id, kNothingMatched, "none of these jobs has failed");
   }
   Coordinator::Changed changed;
   if (op == Request::Op::Cancel && request.queued) {

@@ -51,7 +51,7 @@ void Server::watch(Client& client, const Request& request) {
   }
   if (request.most > 0 && std::cmp_greater(jobs.size(), request.most)) {
     return fail(client.id, kUsage,
-                fmt::format("{} jobs are more than the {} that can be shown; `pergpu attach`, "
+                fmt::format("the view is limited to {1} jobs, but there are {0}; `pergpu attach`, "
                             "`ps` and `export` have no limit",
                             jobs.size(), request.most));
   }

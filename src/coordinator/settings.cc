@@ -64,39 +64,36 @@ Result<void> Coordinator::check_settings(const Sweep& sweep, const std::set<JobI
     if (job.sweep == sweep.id) slots.insert(job.step);
   }
   if (settings.weight && sweep.context.engine == kSlurm) {
-    return invalid(
-        fmt::format("sweep {} is run by Slurm, which shares among its users itself: it "
-                    "has no weight",
-                    sweep.name));
+    return invalid(fmt::format(
+        "sweep {} runs on Slurm, which has its own fair-share rules: you can't set a weight",
+        sweep.name));
   }
   if (settings.priority || settings.weight || settings.max_parallel) {
     for (const std::int16_t slot : slots) {
       const Step& step = sweep.steps[static_cast<std::size_t>(slot)];
       if (const JobId other = left_out(world, step, named)) {
-        return invalid(
-            fmt::format("{} is one for all jobs of step {}, and job {} ({}) is not among those "
-                        "named: name {}/*/{}",
-                        settings.priority ? "priority"
-                        : settings.weight ? "weight"
-                                          : "max_parallel",
-                        step.spec.name, other.value, selector_of(world, *world.job(other)),
-                        selector_of(world, sweep), step.spec.name));
+        return invalid(fmt::format(
+            "{} applies to all jobs of step {}, but you didn't name job {} ({}): name {}/*/{}",
+            settings.priority ? "priority"
+            : settings.weight ? "weight"
+                              : "max_parallel",
+            step.spec.name, other.value, selector_of(world, *world.job(other)),
+            selector_of(world, sweep), step.spec.name));
       }
     }
   }
   if (!settings.lanes) return {};
   if (!sweep.context.devices.empty()) {
-    return invalid(fmt::format(
-        "sweep {} was submitted for GPUs (--devices, or CUDA_VISIBLE_DEVICES of its shell) and has "
-        "no lanes of its own",
-        sweep.name));
+    return invalid(
+        fmt::format("sweep {} was submitted for GPUs (--devices, or CUDA_VISIBLE_DEVICES of its "
+                    "shell), so you can't set its lanes",
+                    sweep.name));
   }
   for (const Step& step : sweep.steps) {
     if (const JobId other = left_out(world, step, named)) {
       return invalid(fmt::format(
-          "lanes are one number for the whole sweep, and job {} ({}) is not among those named: "
-          "name {}",
-          other.value, selector_of(world, *world.job(other)), selector_of(world, sweep)));
+          "lanes apply to the whole sweep, but you didn't name job {} ({}): name {}", other.value,
+          selector_of(world, *world.job(other)), selector_of(world, sweep)));
     }
   }
   return {};

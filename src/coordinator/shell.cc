@@ -244,7 +244,7 @@ std::vector<std::string> clamps(const os::ProcessAttributes& shell, const os::Re
   std::set_difference(shell.groups.begin(), shell.groups.end(), reach.groups.begin(),
                       reach.groups.end(), std::back_inserter(missing));
   if (!missing.empty())
-    out.push_back(fmt::format("no membership of group {}", groups_text(missing)));
+    out.push_back(fmt::format("no membership in group {}", groups_text(missing)));
   if (shell.group != reach.group)
     out.push_back(fmt::format("group {} instead of {}", reach.group, shell.group));
   return out;

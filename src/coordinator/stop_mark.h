@@ -11,8 +11,8 @@ namespace pergpu {
 
 /// For who watches, or waits, while it is stopped.
 inline constexpr char kStoppedWords[] =
-    "the coordinator was stopped (`pergpu coordinator stop`): its jobs go on, and the next pergpu "
-    "command that you type starts it again";
+    "the coordinator was stopped (`pergpu coordinator stop`): its jobs continue, and the next "
+    "pergpu command starts it again";
 
 /// Where the mark could not be left.
 std::string unmarked_words(const std::string& why);

@@ -48,11 +48,11 @@ std::string advice(int code, const std::string& folder) {
     case ENOSPC:
       return fmt::format("free space or inodes there (df -h {0}; df -i {0})", folder);
     case EDQUOT:
-      return "free some of your quota there, or have it raised";
+      return "free some of your quota there, or ask for more";
     case EROFS:
-      return "have it mounted for writing";
+      return "mount it read-write";
   }
-  return "have that disk or file server looked at";
+  return "check that disk or file server";
 }
 
 }  // namespace
@@ -341,12 +341,12 @@ bool StorageWaits::has(SweepId sweep) const {
 std::string StorageWaits::words(const Job& job) const {
   Scope scope;
   if (const Outage* outage = wide_of(job, &scope)) {
-    const char* what = scope.step == kAllSteps ? "no job of this sweep is started"
-                                               : "no job of this step is started";
+    const char* what = scope.step == kAllSteps ? "no job of this sweep can start"
+                                               : "no job of this step can start";
     return words(outage->failure, outage->since, what);
   }
   const Refusal& refusal = refusals_.at(job.id);
-  return words(refusal.failure, refusal.since, "this job cannot be started");
+  return words(refusal.failure, refusal.since, "this job can't start");
 }
 
 /// Of what keeps most.
@@ -359,30 +359,29 @@ std::string StorageWaits::words(SweepId sweep) const {
   const auto& [scope, outage] = *most;
   if (!outage.is_wide) {
     const std::size_t jobs = outage.refused.size() + (outage.freed ? 1 : 0);
-    return words(
-        subject(outage), outage.since,
-        fmt::format("{} job{} of this sweep cannot be started", jobs, jobs == 1 ? "" : "s"));
+    return words(subject(outage), outage.since,
+                 fmt::format("{} job{} of this sweep can't start", jobs, jobs == 1 ? "" : "s"));
   }
   if (scope.step == kAllSteps)
-    return words(outage.failure, outage.since, "no job of this sweep is started");
+    return words(outage.failure, outage.since, "no job of this sweep can start");
   const Sweep& its = *parts_.world->sweep(sweep);
   const std::string& step = its.steps[static_cast<std::size_t>(scope.step)].spec.name;
-  return words(outage.failure, outage.since, fmt::format("no job of step {} is started", step));
+  return words(outage.failure, outage.since, fmt::format("no job of step {} can start", step));
 }
 
 std::string StorageWaits::words(const SpawnFailure& failure, Instant since,
                                 const std::string& what) const {
   const std::string from = clock_text(since.wall_ns, parts_.clock->now().wall_ns);
   if (failure.phase == kRootReplacedPhase) {
-    return fmt::format("since {} {}: {}. pergpu looks again by itself; no job is charged for it",
-                       from, what, root_replaced_words(failure.object));
+    return fmt::format("since {} {}: {}. pergpu keeps checking, and this uses up no retries", from,
+                       what, root_replaced_words(failure.object));
   }
   const std::string why =
       os_error(failure.phase + (failure.object.empty() ? "" : " ") + failure.object,
                failure.os_errno)
           .message;
   return fmt::format(
-      "since {} {}: {}. To do: {}. pergpu tries again by itself; no job is charged for it", from,
+      "since {} {}: {}. To fix this: {}. pergpu keeps trying, and this uses up no retries", from,
       what, why, advice(failure.os_errno, place_of(failure.phase, failure.object)));
 }
 

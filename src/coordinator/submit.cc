@@ -139,14 +139,14 @@ std::string Planner::why_again(const Job& job, bool is_need_remade) const {
   if (const auto lost = lost_.jobs.find(job.id); lost != lost_.jobs.end()) {
     return "its outputs are gone: " + lost->second;
   }
-  return is_need_remade ? "what it needs is made again" : "";
+  return is_need_remade ? "a job it needs runs again" : "";
 }
 
 /// What is said of done jobs whose outputs are gone, or may be.
 void Planner::tell_lost() {
   if (!lost_.unseen.empty()) {
     out_.reply.warnings.push_back(
-        fmt::format("whether outputs of done jobs are still there is not known: {}", lost_.unseen));
+        fmt::format("can't tell whether the outputs of done jobs still exist: {}", lost_.unseen));
   }
   if (with_lost_.empty()) return;
   const Job& first = *world_.job(with_lost_.front());
@@ -155,8 +155,9 @@ void Planner::tell_lost() {
   out_.reply.warnings.push_back(fmt::format(
       "outputs of done jobs are gone: job {} ({}): {}{}; {}", first.id.value, world_.path_of(first),
       lost_.jobs.at(first.id), others,
-      context_.only_new ? "with --only-new they stay as they are"
-                        : "they run again, and what needs them (--only-new: they do not)"));
+      context_.only_new
+          ? "because of --only-new they don't run again"
+          : "they run again, and so do the jobs that need them (unless you pass --only-new)"));
 }
 
 /// Versions of the job that were replaced while they ran, and run.
@@ -177,8 +178,8 @@ void Planner::tell_older() {
   }
   const bool is_one = old.size() == 1;
   out_.reply.warnings.push_back(fmt::format(
-      "{} running job{} of the file as it was before; {} end{} first, then what replaces {} "
-      "starts. To end {} now: pergpu cancel{}{}",
+      "{} running job{} from an earlier version of the file; {} end{} first, then the replacement "
+      "for {} starts. To end {} now: pergpu cancel{}{}",
       old.size(), is_one ? " is" : "s are", is_one ? "it" : "they", is_one ? "s" : "",
       is_one ? "it" : "them", is_one ? "it" : "them", ids,
       old.size() > kMostNamed
@@ -193,8 +194,8 @@ void Planner::tell_other_results(const std::string& root, const std::string& nam
     const Sweep* other = world_.sweep(id);
     if (other == nullptr || other->spec.file != file_.file) continue;
     out_.reply.warnings.push_back(
-        fmt::format("results of this file are in {}, too, as sweep {}@{}: this is another sweep, "
-                    "with results in {}. To go on with that one: --out {}",
+        fmt::format("this file also has results in {}, as sweep {}@{}; the new sweep has its "
+                    "results in {}. To continue the earlier one: --out {}",
                     other->root, name, id.value, root, other->root));
     return;
   }
@@ -357,23 +358,21 @@ Result<bool> Planner::adds() {
   std::string why = may.error().message;
   if (why.starts_with("--add: ")) why.erase(0, std::string_view("--add: ").size());
   if (waiting + running == 0) {
-    out_.reply.warnings.push_back(fmt::format(
-        "-p: the {} other run{} of sweep {} ha{} ended and {} not part of it until the file is "
-        "submitted without -p, because rows cannot be added to it: {}",
-        others, others == 1 ? "" : "s", known_->name, others == 1 ? "s" : "ve",
-        others == 1 ? "is" : "are", why));
+    out_.reply.warnings.push_back(
+        fmt::format("-p: the {} other run{} of sweep {} ha{} ended and {} not part of it until you "
+                    "submit the file without -p, because rows can't be added to it: {}",
+                    others, others == 1 ? "" : "s", known_->name, others == 1 ? "s" : "ve",
+                    others == 1 ? "is" : "are", why));
     return false;
   }
   return Error{
       ErrorKind::Invalid, 0,
-      fmt::format(
-          "-p: sweep {} has {} other run{} with {} job{} queued or held and {} running. They "
-          "would leave the sweep and the queued ones be cancelled, because rows cannot be added "
-          "to it: {}. "
-          "Write the values into the file, use another folder (--out DIR), or cancel the "
-          "sweep first (pergpu cancel {})",
-          known_->name, others, others == 1 ? "" : "s", waiting, waiting == 1 ? "" : "s", running,
-          why, selector_of(world_, *known_))};
+      fmt::format("-p: sweep {} has {} other run{} with {} job{} queued or held and {} running. "
+                  "They would leave the sweep, and the queued ones would be cancelled, because "
+                  "rows can't be added to it: {}. Write the values into the file, use another "
+                  "folder (--out DIR), or cancel the sweep first (pergpu cancel {})",
+                  known_->name, others, others == 1 ? "" : "s", waiting, waiting == 1 ? "" : "s",
+                  running, why, selector_of(world_, *known_))};
 }
 
 /// Jobs of the rows that this file does not name, and that stay.

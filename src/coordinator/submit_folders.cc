@@ -22,8 +22,7 @@ constexpr std::size_t kMost = 1000;            // results: enough to judge by
 constexpr std::size_t kAtOnce = 32;            // folders
 
 constexpr std::string_view kThen =
-    "Nothing was submitted. See whether its file server is there (`ls` of it answers), and submit "
-    "it again";
+    "Nothing was submitted. Check that its file server responds (try `ls`), then submit again";
 
 /// What `clean` took out of this home's history and left in its place: that was somebody's word.
 bool is_cleaned(const World& world, const std::string& home, const FoundResult& result) {
@@ -72,8 +71,8 @@ void SubmitFolders::find_root(SweepSpec file, bool has_unique_name, Rooted then)
         // Its own disk is well: the one that hangs is another.
         if (*has_answered) return then(std::move(*own));
         then(Error{ErrorKind::Invalid, 0,
-                   fmt::format("{} did not answer within {} s, so whether a sweep {} has its "
-                               "results there is not known. {}",
+                   fmt::format("{} didn't respond within {} s, so pergpu can't tell whether sweep "
+                               "{} has its results there. {}",
                                root, kPatience / kSecond, own->name, kThen)});
       });
 }
@@ -103,19 +102,18 @@ void SubmitFolders::search(const std::shared_ptr<Search>& search) const {
       search->begun_ns + kPatience, [search] { return search->files.next(kAtOnce); },
       [this, search](const std::vector<FoundResult>& found) { take(search, found); },
       [search] {
-        search->then(
-            {.why = fmt::format("{} could not be looked at within {} s, so whether finished "
-                                "results lie there is not known. {}",
-                                search->folder, kPatience / kSecond, kThen)});
+        search->then({.why = fmt::format("{} couldn't be read within {} s, so pergpu can't tell "
+                                         "whether it contains results. {}",
+                                         search->folder, kPatience / kSecond, kThen)});
       });
 }
 
 void SubmitFolders::take(const std::shared_ptr<Search>& search,
                          const std::vector<FoundResult>& found) const {
   if (const std::string& trouble = search->files.trouble(); !trouble.empty()) {
-    return search->then({.why = fmt::format("whether finished results lie there is not known: {}. "
-                                            "{}",
-                                            trouble, kThen)});
+    return search->then(
+        {.why = fmt::format("can't tell whether the folder contains results: {}. {}", trouble,
+                            kThen)});
   }
   for (const FoundResult& result : found) {
     if (!is_cleaned(*parts_.world, parts_.home, result)) search->results.push_back(result);
@@ -168,10 +166,10 @@ void SubmitFolders::compare_roots(const std::shared_ptr<Search>& search,
       judged,
       [search, folders, looked] {
         const std::string& where = folders[std::min(looked->load(), folders.size() - 1)].second;
-        search->then({.why = fmt::format("{} holds results, and {} did not answer within {} s, so "
-                                         "whether they were moved or copied from there is not "
-                                         "known. {}",
-                                         search->folder, where, kPatience / kSecond, kThen)});
+        search->then(
+            {.why = fmt::format("{} contains results, and {} didn't respond within {} s, so pergpu "
+                                "can't tell whether they were moved or copied from there. {}",
+                                search->folder, where, kPatience / kSecond, kThen)});
       });
 }
 

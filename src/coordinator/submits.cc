@@ -101,8 +101,8 @@ Result<void> Coordinator::check_fits(const SweepSpec& sweep, const SubmitContext
     if (wants_gpu && !parts_.gpus->any() && context.lanes == 0) {
       const std::string& trouble = parts_.gpus->trouble();
       return invalid(fmt::format(
-          "step {} asks for a GPU and this machine has none{}; --lanes N runs it on N CPU lanes",
-          step.name, trouble.empty() ? "" : " that can be looked at (" + trouble + ")"));
+          "step {} asks for a GPU, but this machine has none{}; --lanes N runs it on N CPU lanes",
+          step.name, trouble.empty() ? "" : " that pergpu can read (" + trouble + ")"));
     }
     Demand demand = demand_of(step, pool_of(probe, step));
     if (!context.devices.empty() && demand.pool == LaneId::Pool::Gpu) {
@@ -115,16 +115,16 @@ Result<void> Coordinator::check_fits(const SweepSpec& sweep, const SubmitContext
             source_of_devices(context) == kVisibleDevices ? "CUDA_VISIBLE_DEVICES of this shell"
                                                           : "--devices",
             source_of_devices(context) == kVisibleDevices ? "unset it, or name GPUs with --devices"
-                                                          : "name GPUs, as --devices 0,2"));
+                                                          : "name GPUs, like --devices 0,2"));
       }
       demand.devices = std::move(*devices);
     }
     if (demand.pool == LaneId::Pool::Gpu && demand.sharing == Sharing::Mps) {
-      const std::string why = parts_.mps == nullptr ? "there is none" : parts_.mps->why_not();
+      const std::string why = parts_.mps == nullptr ? "MPS isn't available" : parts_.mps->why_not();
       if (!why.empty()) {
-        return invalid(
-            fmt::format("step {} shares GPUs by MPS: {}; without `sharing` its jobs take turns",
-                        step.name, why));
+        return invalid(fmt::format(
+            "step {} shares GPUs by MPS: {}; without `sharing` its jobs use time slicing",
+            step.name, why));
       }
     }
     const std::string never = never_fits(demand, capacity_);
@@ -142,14 +142,14 @@ Result<void> Coordinator::check_place(const SweepSpec& sweep, const SubmitContex
                                ? cluster_->why_not_gone(*known, /*strictly=*/true)
                                : std::string();
   if (!rest.empty()) {
-    return invalid(fmt::format(
-        "sweep {} has ended here, but {}: submit it again when they are gone", sweep.name, rest));
+    return invalid(fmt::format("sweep {} has ended here, but {}: submit again when they are gone",
+                               sweep.name, rest));
   }
   if (known->open == 0) return {};
-  return invalid(fmt::format(
-      "sweep {} has jobs that have not ended and was submitted with --on {}; submit it there, or "
-      "cancel them first (pergpu cancel {})",
-      sweep.name, known->context.engine, sweep.name));
+  return invalid(
+      fmt::format("sweep {} was submitted with --on {} and still has jobs; submit it there, or "
+                  "cancel them first (pergpu cancel {})",
+                  sweep.name, known->context.engine, sweep.name));
 }
 
 Result<SubmitPlan> Coordinator::plan_checked(const SweepSpec& sweep, const SubmitContext& context,
@@ -256,9 +256,8 @@ void Coordinator::run_submits() {
         if (stored) {
           done(std::move(reply));
         } else {
-          done(Error{
-              stored.error().kind, stored.error().os_errno,
-              "the submit could not be stored, nothing was changed: " + stored.error().message});
+          done(Error{stored.error().kind, stored.error().os_errno,
+                     "couldn't store the submit, nothing was changed: " + stored.error().message});
         }
         for (const EngineEvent& e : std::exchange(deferred_, {})) on_engine(e);
       });

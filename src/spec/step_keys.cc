@@ -75,7 +75,7 @@ void read_command(const KeyInput& in) {
     }
   }
   if (spec.command.empty() || spec.command[0].empty())
-    in.field.report.error(node.at, "`command` names no program");
+    in.field.report.error(node.at, "`command` has no program");
 }
 
 void read_shell(const KeyInput& in) {

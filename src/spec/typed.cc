@@ -36,7 +36,7 @@ std::optional<std::string> read_text(const Field& f) {
   if (!f.node.is(Node::Kind::String)) {
     bool scalar =
         f.node.is(Node::Kind::Int) || f.node.is(Node::Kind::Float) || f.node.is(Node::Kind::Bool);
-    wrong_type(f, scalar ? "a string (in quotes)" : "a text");
+    wrong_type(f, scalar ? "a string (in quotes)" : "a string");
     return std::nullopt;
   }
   if (has_nul(f)) return std::nullopt;

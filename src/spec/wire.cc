@@ -428,7 +428,7 @@ Result<SweepSpec> sweep_from_wire(std::string_view text) {
   for (const StepSpec& step : sweep.steps)
     for (const Need& need : step.needs)
       if (need.step < 0 || static_cast<std::size_t>(need.step) >= sweep.steps.size())
-        return corrupt(fmt::format("step `{}` needs step number {}, which is not there", step.name,
+        return corrupt(fmt::format("step `{}` needs step number {}, which doesn't exist", step.name,
                                    need.step));
   return sweep;
 }

@@ -133,14 +133,14 @@ TEST_F(AddedRows, AreRefusedWhereAStepLooksAtAllRuns) {
   best.needs = {{.step = 0}};
   sweep.steps.push_back(best);
   EXPECT_EQ(refusal(sim, sweep),
-            "--add: step best needs main of all runs of the sweep, and more are to come; submit "
+            "--add: step best needs main of all runs of the sweep, so runs can't be added; submit "
             "the whole file without --add");
   sweep.steps[1].needs[0].scope = Need::Scope::Ended;
   EXPECT_NE(refusal(sim, sweep), "");
   sweep.steps[1].needs = {};
   sweep.steps[1].command = {"echo", "{runs}"};
   EXPECT_EQ(refusal(sim, sweep),
-            "--add: step best is given all runs of the sweep ({runs}), and more are to come; "
+            "--add: step best uses all runs of the sweep ({runs}), so runs can't be added; "
             "submit the whole file without --add");
   ASSERT_TRUE(sim.submit(sweep));
   EXPECT_NE(refusal(sim, rows(2, 3)), "");  // nor to a sweep that has such a step
@@ -153,8 +153,8 @@ TEST_F(AddedRows, AreRefusedWhereTheStepsAreOthers) {
   two.steps[1].needs = {{.step = 0}};
   ASSERT_TRUE(sim.submit(two, kAdd));
   EXPECT_EQ(refusal(sim, rows(2, 3)),
-            "--add: the file lacks step after, which sweep grows has: a sweep keeps its steps "
-            "while rows are added");
+            "--add: the file lacks step after, which sweep grows has: --add can't change the "
+            "steps");
   SweepSpec more = two;
   more.runs = rows(2, 3).runs;
   more.steps.push_back(step_of("third"));
@@ -162,8 +162,8 @@ TEST_F(AddedRows, AreRefusedWhereTheStepsAreOthers) {
   more.steps.pop_back();
   more.steps[0].command = {"false"};
   EXPECT_EQ(refusal(sim, more),
-            "--add: `command` of step main is not what sweep grows has, whose other rows are to "
-            "stay as they are; submit the whole file without --add, or give the sweep another "
+            "--add: `command` of step main is not what sweep grows has, and --add can't change "
+            "existing rows; submit the whole file without --add, or give the sweep another "
             "name");
   more.steps[0].command = two.steps[0].command;
   more.steps[1].needs = {};

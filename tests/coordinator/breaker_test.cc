@@ -250,7 +250,7 @@ TEST_F(BreakerTest, WhySaysSinceWhenAndWhatIsTriedNext) {
   EXPECT_NE(why.find("; job 24 (23-lr=1,seed=3) is tried now"), std::string::npos) << why;
   sim.run([&] { return sim.count(JobState::Done) == 2; });
   const std::string last = sim.core->why(sim.job(20));
-  EXPECT_NE(last.find("is tried when the other runs are done: those that failed have"),
+  EXPECT_NE(last.find("is tried when the other runs are done: the failed ones have"),
             std::string::npos)
       << last;
   EXPECT_NE(last.find("lr=0"), std::string::npos) << last;

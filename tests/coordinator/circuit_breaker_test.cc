@@ -221,7 +221,7 @@ TEST(CircuitBreaker, OnlyAFewStartUntilTheFirstHaveRunForAMoment) {
               [](const RunSpec&) { return End{.after_ns = 60 * kMinute}; });
   EXPECT_EQ(bench.count(JobState::Running), 6);
   const std::string why = bench.breaker->words_of_queued(bench.job(7));
-  EXPECT_NE(why.find("watched for 2 s"), std::string::npos) << why;
+  EXPECT_NE(why.find("watches the first jobs for 2 s"), std::string::npos) << why;
   bench.run_for(3 * kSecond);
   EXPECT_EQ(bench.count(JobState::Running), 8) << "no lane is idle";
   EXPECT_EQ(bench.breaker->words_of_queued(bench.job(9)), "");
@@ -518,7 +518,7 @@ TEST(CircuitBreaker, WhatAPersonReleasesOrCancelsIsNoMatterOfProbes) {
   bench.record(JobId{60}, event::Requeued{"released"});
   bench.breaker->reset(StepKey{SweepId{1}, 0});
   bench.record(JobId{59}, event::Cancelled{"cancelled by hand"});
-  bench.record(JobId{58}, event::Requeued{"held by a person"});
+  bench.record(JobId{58}, event::Requeued{"held by hand"});
   bench.record(JobId{58}, event::Held{"held by hand"});
   bench.run();
   EXPECT_EQ(bench.world.job(probe)->state, JobState::Done);

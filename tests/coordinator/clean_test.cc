@@ -126,7 +126,7 @@ TEST_F(CleanTest, ResultsThatHoldThoseOfAnotherSweepStay) {
   live_once(sim);
   ASSERT_TRUE(sim.submit(inner));
   sim.run();
-  EXPECT_EQ(why_not(sim, 1), "the results of sweep inner lie in its folder");
+  EXPECT_EQ(why_not(sim, 1), "its folder contains the results of sweep inner");
   EXPECT_EQ(why_not(sim, 1, /*results=*/false), "");
   EXPECT_EQ(why_not(sim, 2), "");
   sim.core->forget({SweepId{3}}, true);
@@ -162,7 +162,7 @@ TEST_F(CleanTest, AFolderThatBeginsAlikeIsNotInside) {
   deep.out = "runs/sweep/00/train";
   ASSERT_TRUE(sim.submit(deep));
   sim.run();
-  EXPECT_EQ(why_not(sim, 4), "the results of sweep deep lie in its folder");
+  EXPECT_EQ(why_not(sim, 4), "its folder contains the results of sweep deep");
 }
 
 TEST_F(CleanTest, ItsAgeCountsFromWhenAJobWasQueuedLast) {

@@ -45,7 +45,7 @@ class CodeVersionsTest : public ::testing::Test {
   MemoryStore store;
   SimClock clock;
   Simulation sim{store, clock};
-  const Warnings changed_at_2 = {"2: train.py changed since the first start of step train"};
+  const Warnings changed_at_2 = {"2: train.py has changed since step train first started"};
 };
 
 TEST_F(CodeVersionsTest, OnceAndWhileTheNewestAttemptsDiffer) {
@@ -93,7 +93,7 @@ TEST_F(CodeVersionsTest, TheOldCodeAgainIsTheOldCode) {
 
 TEST_F(CodeVersionsTest, TheJobThatRanTheNewestVersionFirstTellsOfEachFile) {
   const auto changed = [](int job, const std::string& file) {
-    return std::to_string(job) + ": " + file + " changed since the first start of step train";
+    return std::to_string(job) + ": " + file + " has changed since step train first started";
   };
   CodeVersions seen = versions();
   for (const std::int64_t id : {1, 2, 3}) {

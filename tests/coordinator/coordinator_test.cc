@@ -67,7 +67,7 @@ TEST_F(CoordinatorTest, NothingStartsBeforeItIsKnownWhatRunsAlready) {
   ASSERT_TRUE(sim.submit(train_and_evaluate(1)));
   EXPECT_EQ(sim.core->live_count(), 0u);
   EXPECT_EQ(sim.core->why(sim.job(1)),
-            "what was left running by the coordinator before is being looked into");
+            "waits while the coordinator checks jobs that were running before it restarted");
   sim.local.knows_the_past = true;
   sim.turn();
   EXPECT_EQ(sim.core->live_count(), 1u);

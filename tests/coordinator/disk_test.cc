@@ -67,7 +67,7 @@ TEST_F(DiskTest, AFolderOfOneJobKeepsThatJobOnly) {
     sim.run_for(120 * kSecond);
     EXPECT_EQ(sim.count(JobState::Done), 37) << failure.phase;
     EXPECT_LT(sim.refusals, 20) << failure.phase << ": they are tried less and less often";
-    EXPECT_NE(sim.core->why(sim.job(3)).find("this job cannot be started: " + failure.phase),
+    EXPECT_NE(sim.core->why(sim.job(3)).find("this job can't start: " + failure.phase),
               std::string::npos)
         << sim.core->why(sim.job(3));
     sim.bad.erase({20});

@@ -44,7 +44,7 @@ class FoundResultsTest : public testing::Test {
 TEST_F(FoundResultsTest, ResultsWhoseOldFolderIsGoneWereMoved) {
   const FoundVerdict verdict = judge({result("done")}, false);
   EXPECT_EQ(verdict.moved, SweepId{1});
-  EXPECT_EQ(verdict.note, "sweep s was moved from /old/s to /new/s and goes on there");
+  EXPECT_EQ(verdict.note, "sweep s was moved from /old/s to /new/s and continues there");
   EXPECT_EQ(verdict.why, "");
 }
 
@@ -52,7 +52,7 @@ TEST_F(FoundResultsTest, WhatRunsInTheOldPlaceIsWaitedFor) {
   take(row::Event{.job = {1}, .event = event::Starting{.attempt = 1}, .at = {}});
   const FoundVerdict verdict = judge({result("running")}, false);
   EXPECT_FALSE(verdict.moved);
-  EXPECT_NE(verdict.why.find("while jobs of it run"), std::string::npos);
+  EXPECT_NE(verdict.why.find("while its jobs are running"), std::string::npos);
 }
 
 TEST_F(FoundResultsTest, AnOlderVersionThatRunsInTheOldPlaceIsWaitedFor) {
@@ -62,14 +62,14 @@ TEST_F(FoundResultsTest, AnOlderVersionThatRunsInTheOldPlaceIsWaitedFor) {
   ASSERT_EQ(world_.sweep(SweepId{1})->steps[0].live, 0) << "no current job is live";
   const FoundVerdict verdict = judge({result("running")}, false);
   EXPECT_FALSE(verdict.moved);
-  EXPECT_NE(verdict.why.find("while jobs of it run"), std::string::npos) << verdict.why;
+  EXPECT_NE(verdict.why.find("while its jobs are running"), std::string::npos) << verdict.why;
 }
 
 TEST_F(FoundResultsTest, FinishedOnesOfACopyAreRefused) {
   const FoundVerdict verdict = judge({result("done"), result("failed", "/home", 2)}, true);
   EXPECT_FALSE(verdict.moved);
-  EXPECT_NE(verdict.why.find("/new/s holds finished results of another sweep (of home /home): 1 of "
-                             "the 2 jobs there"),
+  EXPECT_NE(verdict.why.find("/new/s contains results of another sweep (of home /home): 1 of "
+                             "the 2 jobs there have finished"),
             std::string::npos)
       << verdict.why;
 }
@@ -83,7 +83,7 @@ TEST_F(FoundResultsTest, AnotherHomesJobOfThatNumberIsNotOurs) {
 TEST_F(FoundResultsTest, UnfinishedOnesAreSaid) {
   const FoundVerdict verdict = judge({result("failed", "")}, true);
   EXPECT_EQ(verdict.why, "");
-  EXPECT_EQ(verdict.note.find("/new/s holds unfinished results of another sweep"), 0u);
+  EXPECT_EQ(verdict.note.find("/new/s contains unfinished results of another sweep"), 0u);
 }
 
 TEST_F(FoundResultsTest, AMovedSweepIsKnownByItsNewRootOnly) {

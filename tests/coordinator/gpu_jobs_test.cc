@@ -73,7 +73,7 @@ struct ResubmitTest : GpuJobsTest {
     for (std::uint64_t gib : {std::uint64_t{40}, std::uint64_t{8}}) {
       sweep.steps[0].memory_bytes = gib << 30;
       ASSERT_TRUE(sim->submit(sweep));
-      EXPECT_EQ(sim->core->why(sim->job(1)), "its GPU is being looked at");
+      EXPECT_EQ(sim->core->why(sim->job(1)), "checking its GPU");
     }
     sim->run_for(kSecond);
     sim->core->cancel({JobId{1}}, true, "cancelled by hand");

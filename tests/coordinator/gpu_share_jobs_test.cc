@@ -154,7 +154,8 @@ TEST_F(GpuShareTest, OfOneWithALimitThatCounts) {
 TEST_F(GpuShareTest, IsNotAskedOfASlurmCluster) {
   const Result<void> refused = check_for_cluster(sharing(250, 1));
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("gpus = 0.25: Slurm gives whole GPUs"), std::string::npos)
+  EXPECT_NE(refused.error().message.find("gpus = 0.25: Slurm allocates only whole GPUs"),
+            std::string::npos)
       << refused.error().message;
 }
 

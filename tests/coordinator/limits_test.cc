@@ -164,7 +164,7 @@ TEST_F(LimitsTest, AStalledJobIsEndedAfterItsStacks) {
   sim.run();
   EXPECT_EQ(sim.job(1).last->outcome->cls, OutcomeClass::Stall);
   EXPECT_EQ(sim.job(1).last->outcome->reason,
-            "no output for 45m, 1s of CPU time (stall); its stacks could not be written");
+            "no output for 45m, 1s of CPU time (stall); couldn't write its stacks");
 }
 
 struct StallOnGpu : LimitsTest {
@@ -213,8 +213,7 @@ TEST_F(StallOnGpu, IsNoneWhereALaterLookShowsWork) { EXPECT_EQ(state_with(0, 5),
 TEST_F(StallOnGpu, IsOneWhereItsGpuIsLostAndIsTheMachinesFault) {
   EXPECT_EQ(run(0, [&] { shown.look.gpus[0].health = GpuHealth::Lost; }), JobState::Queued);
   EXPECT_EQ(outcome.cls, OutcomeClass::Hardware);
-  EXPECT_NE(outcome.reason.find("(stall); its stacks could not be written; gpu0: "),
-            std::string::npos)
+  EXPECT_NE(outcome.reason.find("(stall); couldn't write its stacks; gpu0: "), std::string::npos)
       << outcome.reason;
   EXPECT_EQ(retries_used, 0);
   EXPECT_TRUE(quarantined);

@@ -70,7 +70,7 @@ TEST_F(OutputSurveyTest, ADiskThatAnswersIsLookedAtWhole) {
 }
 
 TEST_F(OutputSurveyTest, ADiskThatDoesNotAnswerIsWaitedForTenSeconds) {
-  EXPECT_EQ(survey(0).unseen, "they did not answer within 10 s");
+  EXPECT_EQ(survey(0).unseen, "the file system didn't respond within 10 s");
   EXPECT_EQ(took_ns, 10 * kSecond);
   EXPECT_EQ(batches, 1);
 }
@@ -78,7 +78,7 @@ TEST_F(OutputSurveyTest, ADiskThatDoesNotAnswerIsWaitedForTenSeconds) {
 TEST_F(OutputSurveyTest, ManyOutputsOnASlowDiskAreWaitedForThirtySecondsInAll) {
   const LostOutputs lost = survey(9 * kSecond);
   EXPECT_EQ(took_ns, 30 * kSecond);
-  EXPECT_EQ(lost.unseen, "those of 768 of 800 jobs were looked at within 30 s");
+  EXPECT_EQ(lost.unseen, "only 768 of 800 jobs could be checked within 30 s");
   EXPECT_EQ(lost.jobs.size(), 3u) << "what was seen counts";
 }
 

@@ -390,7 +390,9 @@ TEST_F(MeetingPlaceTest, WhatCannotBeUnderstoodIsRefusedInWordsAndLeavesNothing)
       {.bytes = put, .fds = {file.get()}, .is_maker = true, .words = "no shared memory"},
       {.bytes = put, .fds = {growing.get()}, .is_maker = true, .words = "size is not sealed"},
       {.bytes = put, .fds = {misnamed.get()}, .is_maker = true, .words = kOther},
-      {.bytes = frame(get().dump()), .is_maker = true, .words = "`put`, and nothing else"},
+      {.bytes = frame(get().dump()),
+       .is_maker = true,
+       .words = "expected `put` after the answer `yours`, and only then"},
   };
   made(get_to_keep(kOther));  // whose name is in use
   visitor().leave();
@@ -464,7 +466,8 @@ TEST_F(MeetingPlaceTest, MoreThanCanBeHeldIsNotHeld) {
   for (const char* digit : {"1", "2", "3"}) EXPECT_EQ(put(begin + digit).is(), "held");
   const Answer no = put(begin + "4");
   EXPECT_EQ(no.is(), "no");
-  EXPECT_NE(no.object["why"].get<std::string>().find("3 segments are held"), std::string::npos);
+  EXPECT_NE(no.object["why"].get<std::string>().find("3 segments are open, the maximum"),
+            std::string::npos);
   EXPECT_EQ(small->held(), 3u);
 }
 

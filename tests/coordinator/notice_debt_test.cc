@@ -29,13 +29,13 @@ TEST(NoticeDebt, JoinedKeepsWhatIsNewer) {
   EXPECT_EQ(older.hold, "new");
   EXPECT_EQ(older.ended_wall_ns, 1);
   EXPECT_EQ(joined(older, failures(2)).failures, 2);
-  EXPECT_EQ(to_words(joined(older, failures(1))), "1 failure, that jobs are held and the end");
+  EXPECT_EQ(to_words(joined(older, failures(1))), "1 failure, held jobs and the end");
 }
 
 TEST(NoticeDebt, KeepsWhichDiskLetsNoJobStart) {
   const NoticeDebt debt = joined({.outage = "old"}, {.outage = "/data is full"});
   EXPECT_FALSE(debt.empty());
-  EXPECT_EQ(to_words(debt), "that a disk keeps jobs from starting");
+  EXPECT_EQ(to_words(debt), "a disk problem that keeps jobs from starting");
   ChannelStates states;
   states["slack"].owed = debt;
   const Result<ChannelStates> read = channel_states_of(to_text(states));

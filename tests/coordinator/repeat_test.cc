@@ -123,7 +123,7 @@ TEST_F(RepeatTest, WaitingForALaneItSaysThatItWasDone) {
   sim.run();
   ASSERT_TRUE(sim.submit(sweep, {.lanes = 1, .rerun = true}));
   const std::string why = sim.core->why(sim.job(2));
-  EXPECT_NE(why.find("(attempt 1 was done)"), std::string::npos) << why;
+  EXPECT_NE(why.find("(attempt 1 succeeded)"), std::string::npos) << why;
 }
 
 }  // namespace

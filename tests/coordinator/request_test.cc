@@ -64,7 +64,7 @@ TEST(Request, FieldOfAnotherTypeIsNamed) {
   EXPECT_EQ(refusal(R"({"op":"watch","sweep_id":18446744073709551615})"),
             "malformed request: `sweep_id` must be a whole number");
   EXPECT_EQ(refusal(R"({"op":"ps","sel":["a",1]})"),
-            "malformed request: `sel` must be a list of texts");
+            "malformed request: `sel` must be a list of strings");
   EXPECT_EQ(refusal(R"({"op":"ps","all":1})"), "malformed request: `all` must be true or false");
   EXPECT_EQ(refusal(R"({"op":"interrupt"})"),
             "malformed request: `sweep_id` must be a whole number");
@@ -72,7 +72,7 @@ TEST(Request, FieldOfAnotherTypeIsNamed) {
             "malformed request: `most` must be a number of jobs");
   EXPECT_EQ(refusal(R"({"op":"interrupt","sweep_id":1,"level":4})"),
             "malformed request: `level` must be 1, 2 or 3");
-  EXPECT_EQ(refusal(R"({"op":["ps"]})"), "malformed request: `op` must be a text");
+  EXPECT_EQ(refusal(R"({"op":["ps"]})"), "malformed request: `op` must be a string");
 }
 
 TEST(Request, OnlyOfASweepIsItWatchedHowItGrows) {
@@ -82,7 +82,7 @@ TEST(Request, OnlyOfASweepIsItWatchedHowItGrows) {
   EXPECT_TRUE(watch->grows);
   EXPECT_TRUE(watch->without_jobs);
   EXPECT_EQ(refusal(R"({"op":"watch","sel":["@"],"grows":true})"),
-            "malformed request: `sweep_id` must be the number of what grows");
+            "malformed request: `sweep_id` must be the number of the sweep to add to");
   EXPECT_EQ(refusal(R"({"op":"watch","sweep_id":3,"grows":1})"),
             "malformed request: `grows` must be true or false");
 }
@@ -126,7 +126,7 @@ TEST(Request, WhatToSetIsReadAndEveryMistakeTold) {
   EXPECT_EQ(set->op, Request::Op::Set);
   EXPECT_EQ(set->set, (Settings{.priority = 5, .lanes = 2}));
   EXPECT_EQ(refusal(R"({"op":"set","sel":["@"],"set":"priority=5"})"),
-            "malformed request: `set` must be a list of texts");
+            "malformed request: `set` must be a list of strings");
   EXPECT_NE(refusal(R"({"op":"set","sel":["@"],"set":["lanes=0"]})").find("lanes=0: expected"),
             std::string::npos);
   EXPECT_NE(refusal(R"({"op":"set","sel":["@"]})"), "accepted");
@@ -166,7 +166,7 @@ TEST(Request, NumberOfRunsIsBounded) {
 TEST(Request, DepthIsBoundedSoThatNoStackEnds) {
   const std::string deep(5'000'000, '[');
   EXPECT_EQ(refusal(R"({"op":"submit","sweep":{"x":)" + deep),
-            "malformed request: nested deeper than 100");
+            "malformed request: nested more than 100 levels deep");
 }
 
 }  // namespace

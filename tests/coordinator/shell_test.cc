@@ -89,7 +89,7 @@ TEST(Shell, WhatIsNotGivenIsNamedOnceAndNothingElse) {
       clamps(shell, reach),
       (std::vector<std::string>{"512 open files instead of 1024 (ulimit -n)",
                                 "nice 10 instead of -3", "scheduling policy idle instead of batch",
-                                "cores 0-1 instead of 0-2,5", "no membership of group 4"}));
+                                "cores 0-1 instead of 0-2,5", "no membership in group 4"}));
   reach = reach_for(shell);
   reach.limits[0].hard = 2000;  // the soft limit fits
   EXPECT_EQ(clamps(shell, reach),

@@ -58,7 +58,7 @@ def test_where_the_others_could_not_stay_as_they_are_it_is_refused(home):
         (STEP.replace("stamp", "true") + '[steps.after]\nneeds = ["train"]\ncommand = ["true"]\n', "`command` of step train"),
         (STEP + all_runs, "step best needs train of all runs of the sweep"),
         (STEP + all_runs.replace("train:all", "train:ended"), "step best needs train of all runs"),
-        ('[steps.list]\nonce = true\ncommand = ["echo", "{runs}"]\n', "step list is given all runs of the sweep ({runs})"),
+        ('[steps.list]\nonce = true\ncommand = ["echo", "{runs}"]\n', "step list uses all runs of the sweep ({runs})"),
     ):  # fmt: skip
         path = home.file("sweep.toml", rows(1, steps=steps))
         for dry in ([], ["--dry-run"]):

@@ -46,7 +46,7 @@ def test_why_names_changed_files_and_errors_that_are_not_retried(home):
     home.submit(grid("train", 2, 'command = ["sh", "train.sh"]\nretries = 3'))
     home.wait()
     said = home.run("why", "sweep/0").stdout
-    assert "not retried: an error of the program or its arguments" in said
+    assert "not retried: an error in the program or its arguments" in said
     home.script("train.sh", "#!/bin/sh\nexit 0\n")
     home.run("retry", "sweep/0")
     home.wait()

@@ -222,7 +222,7 @@ def test_of_a_client_that_was_killed_early_the_sweep_is_still_there(home):
     said = home.run("clean", "old", "--yes", code=2).stderr
     assert ".cleaned-1: --results removes them" in said
     said = home.run("submit", home.file("old.toml", grid("train", 2, WRITES)), code=2).stderr
-    assert "`pergpu clean old --results --yes` goes on" in said
+    assert "finish it with `pergpu clean old --results --yes`" in said
     told = cleaned(home, "old", "--results", "--yes")
     assert told["files"] >= 8 and told["problems"] == [] and not os.path.exists(folder)
     assert home.submit(grid("train", 2, WRITES), name="old.toml")["new"] == 2

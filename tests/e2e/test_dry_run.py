@@ -128,7 +128,7 @@ def test_memory_holds_with_and_without_a_coordinator(home):
 
 def test_a_gpu_that_is_not_there_is_refused_with_and_without_a_coordinator(home):
     said = first_and_second(home, GATED % "gpus = 1", code=2).stderr
-    assert "step train asks for a GPU and this machine has none" in said
+    assert "step train asks for a GPU, but this machine has none" in said
     assert said == home.run("run", home.work + "/sweep.toml", code=2).stderr
 
 
@@ -140,7 +140,7 @@ def test_results_of_others_and_moved_folders_are_judged_as_by_the_submit(home):
         home.file("copy/" + record, read(f"{home.work}/{record}"))
     home.file("copy/sweep.toml", read(home.work + "/sweep.toml"))
     said = [home.run("run", "copy/sweep.toml", *dry, code=2).stderr for dry in (["--dry-run"], [])]
-    assert said[0] == said[1] and "holds finished results of another sweep" in said[0], said
+    assert said[0] == said[1] and "contains results of another sweep" in said[0], said
     assert len(home.ps()) == 2, "nothing was submitted"
     assert "2 new jobs" in home.run("run", "copy/sweep.toml", "--dry-run", "--rerun").stderr
     home.file("sub/sweep.toml", grid("train", 2, 'command = ["stamp"]'))
@@ -161,7 +161,7 @@ def test_a_project_that_was_moved_while_its_jobs_run_is_refused_as_by_the_submit
     home.until_running()
     os.rename(home.work + "/sub", home.work + "/moved")
     said = [home.run("run", "moved/sweep.toml", *dry, code=2).stderr for dry in (["--dry-run"], [])]
-    assert said[0] == said[1] and "while jobs of it run" in said[0], said
+    assert said[0] == said[1] and "while its jobs are running" in said[0], said
     home.open_gate()
     home.wait()
 

@@ -124,8 +124,8 @@ def test_why_says_what_happened_and_what_follows(gpus):
     gpus.submit(grid("train", 1, STEP), "--devices", "0")
     wait_until(lambda: gpus.only()["attempt"] == 1 and gpus.only()["class"], "its end")
     why = gpus.run("why", "@").stdout
-    assert "Attempt 1 ended by a fault of the hardware (exit code 1; gpu0 reported Xid 79: " in why
-    assert "is started again at no charge, on another GPU where there is one" in why
+    assert "Attempt 1 failed because of a hardware fault (exit code 1; gpu0 reported Xid 79: " in why
+    assert "starts again without using up a retry, on another GPU if there is one" in why
 
 
 def test_a_quarantine_outlives_the_coordinator_and_ends_by_a_persons_word(gpus):
@@ -161,7 +161,7 @@ def test_a_job_goes_on_when_its_gpu_is_put_in_quarantine(gpus):
     gpus.submit(grid("b", 1, 'gpus = 1\ncommand = ["train"]'), name="b.toml")
     gpus.until_running(2)
     gpu = gpu_state(gpus, 0)
-    assert gpu["state"] == "busy" and "is quarantined after it" in gpu["why"]
+    assert gpu["state"] == "busy" and "will be quarantined after this job" in gpu["why"]
     gpus.open_gate()
     assert gpus.wait() == 0 and gpus.wait("sweep") == 0
     wait_until(lambda: gpu_state(gpus, 0)["state"] == "quarantined", "the quarantine")
@@ -180,7 +180,7 @@ def test_a_driver_that_was_updated_holds_gpu_jobs_and_nothing_else(gpus):
     gpus.submit(grid("train", 1, 'gpus = 1\ncommand = ["updates"]'))
     wait_until(lambda: gpus.only()["class"], "its end")
     assert gpus.only()["class"] == "driver" and gpus.only()["state"] == "queued"
-    wait_until(lambda: "no job starts on a GPU: the NVIDIA driver was updated" in gpus.run("why", "@").stdout, "why")
+    wait_until(lambda: "no jobs start on GPUs: the NVIDIA driver was updated" in gpus.run("why", "@").stdout, "why")
     gpus.submit('[steps.cpu]\ncommand = ["stamp"]\n', name="cpu.toml")
     assert gpus.wait("cpu") == 0
     gpus.world.show()
@@ -257,7 +257,7 @@ def test_a_gpu_whose_fault_shows_in_logs_only_is_believed_to_be_broken_at_the_se
     gpus.submit(grid("train", 1, STEP), name="second.toml")
     assert gpus.wait("second") == 0
     gpu = gpu_state(gpus, 0)
-    assert gpu["state"] == "quarantined" and "2 jobs one after the other ended on it" in gpu["why"]
+    assert gpu["state"] == "quarantined" and "2 jobs in a row ended on it" in gpu["why"]
     gpus.submit(grid("train", 3, STEP), name="third.toml")
     assert gpus.wait("third") == 0
     assert gpus.stamps.of("start", 4)[2:] == [uuid(0)] + [uuid(1)] * 4

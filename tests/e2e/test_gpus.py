@@ -236,7 +236,7 @@ def test_a_job_above_its_gpu_memory_is_ended_and_may_have_more(gpus):
     assert gpus.wait("growing") == 0
     job = gpus.json("show", "growing")["jobs"][0]
     assert job["attempt"] == 2 and job["limits"]["gpu_memory"] == "8GiB"
-    assert job["limits_held"]["gpu_memory"].startswith("watched: memory of its")
+    assert job["limits_held"]["gpu_memory"].startswith("checked every second: memory of its")
 
 
 def test_a_job_fits_beside_others_where_enough_memory_is_free(gpus):

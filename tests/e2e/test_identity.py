@@ -367,7 +367,7 @@ def test_results_of_a_copy_are_not_trained_over_in_silence(home, new_home, knows
     other = home if knows == "the same home" else new_home()
     copy = shutil.copytree(project, other.work + "/copy")
     refused = other.run("submit", copy + "/s.toml", code=2)
-    assert f"{os.path.realpath(copy)}/runs/one holds finished results of another sweep (of home {home.path})" in refused.stderr
+    assert f"{os.path.realpath(copy)}/runs/one contains results of another sweep (of home {home.path})" in refused.stderr
     assert "3 of the 3 jobs there" in refused.stderr and "--rerun" in refused.stderr and "--out" in refused.stderr
     assert read(copy + "/runs/one/00-i=0/train/model") == "trained 0"
     assert other.run("ps", "-a").stdout.count("copy") == 0
@@ -382,5 +382,5 @@ def test_unfinished_results_of_others_are_said(home, new_home):
     other = new_home()
     copy = shutil.copytree(home.work, other.work + "/copy")
     reply = other.json("submit", copy + "/sweep.toml")
-    assert "holds unfinished results of another sweep" in reply["warnings"][0]
+    assert "contains unfinished results of another sweep" in reply["warnings"][0]
     other.wait()

@@ -60,7 +60,7 @@ def test_a_watch_of_more_jobs_than_can_be_shown_is_refused(home):
         stream.sendall((json.dumps({**watch, "most": RUNS - 1}) + "\n" + json.dumps({**watch, "most": RUNS}) + "\n").encode())
         with stream.makefile() as answers:
             refused = json.loads(answers.readline())
-            assert refused["code"] == 2 and f"{RUNS} jobs are more than the {RUNS - 1}" in refused["error"]
+            assert refused["code"] == 2 and f"limited to {RUNS - 1} jobs, but there are {RUNS}" in refused["error"]
             assert json.loads(answers.readline())["event"] == "snapshot"
 
 

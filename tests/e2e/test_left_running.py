@@ -19,7 +19,7 @@ def test_what_was_ended_is_told_wherever_one_looks(home):
     assert job["state"] == "done" and job["reason"].startswith(WORDS)
     assert set(job["reason"].removeprefix(WORDS).split(", ")) == {"sh", "sleep"}
     why = home.run("why", "bg").stdout
-    assert job["reason"] in why and "let it wait for what it starts" in why
+    assert job["reason"] in why and "make that process wait for the processes it starts" in why
     assert job["reason"] in home.run("show", "bg").stdout
     record = job["out"] + "/attempt.json"
     wait_until(lambda: '"class"' in read(record, ""), "the record of the end")
@@ -59,7 +59,7 @@ outputs = "{out}/m.pt"
     assert words.startswith("2 processes that it had left running were ended: ")
     assert record["reason"].endswith("does not exist; " + words)
     for shown in (told.stdout, home.run("why", "bg").stdout, home.run("show", "bg").stdout):
-        assert words in shown and "let it wait for what it starts" in shown
+        assert words in shown and "make that process wait for the processes it starts" in shown
     (shown,) = check("show", home.json("show", "bg"))["jobs"]
     assert shown["attempts"][0]["left_running"] == words
 

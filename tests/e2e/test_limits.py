@@ -159,7 +159,7 @@ def test_memory_that_is_passed_ends_the_job_with_its_figures_and_no_neighbour(ho
     words = held(home)["memory"]
     if by == "groups" and "enforced by cgroup" not in words:
         pytest.skip("no memory groups here: " + offered)
-    assert words.startswith("enforced by cgroup" if by == "groups" else "watched every 0.5 s"), words
+    assert words.startswith("enforced by cgroup" if by == "groups" else "checked every 0.5 s"), words
     assert words in home.run("show", "neighbour").stdout
     text = '[steps.eat]\nmemory = "100MiB"\ncommand = ["python3", "-S", "eat.py"]\n'
     home.submit(text, "--lanes", 1, name="eat.toml")
@@ -195,8 +195,8 @@ def test_show_says_what_holds_each_limit(home):
     home.until_running()
     by = held(home)
     assert by["timeout"] == "enforced by pergpu"
-    assert by["memory"] == "watched every 0.5 s, killed when it is passed"
-    assert by["cpus"].startswith("enforced by affinity to cores ")
+    assert by["memory"] == "checked every 0.5 s; the job is killed above it"
+    assert by["cpus"].startswith("enforced by CPU affinity to cores ")
     shown = home.run("show", "@").stdout
     for name, words in by.items():
         assert f"{name}: {words}" in shown

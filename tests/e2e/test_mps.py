@@ -142,7 +142,7 @@ def test_without_a_daemon_a_job_takes_turns_and_is_warned_of(mps):
     open(mps.refuse, "w").close()
     mps.submit(grid("train", 1, step(keys="rerun = false\n")))
     mps.until_running(1)
-    assert "it takes turns on its GPU" in mps.run("why", "1").stdout
+    assert "it uses time slicing on its GPU" in mps.run("why", "1").stdout
     assert "a fake refusal" in mps.run("why", "1").stdout
     mps.open_gate()
     assert mps.wait() == 0 and mps.stamps.count("start") == 1
@@ -159,7 +159,7 @@ def test_a_job_is_stopped_though_the_control_program_hangs(mps):
 def test_a_job_that_passes_the_daemon_by_is_warned_of(mps):
     mps.submit(grid("train", 1, step("--without")))
     mps.until_running(1)
-    wait_until(lambda: "none of its processes is a client" in mps.run("why", "1").stdout, "a warning")
+    wait_until(lambda: "none of its processes is an MPS client" in mps.run("why", "1").stdout, "a warning")
     mps.open_gate()
     assert mps.wait() == 0
 
@@ -197,4 +197,4 @@ def test_a_machine_without_it_refuses_the_sweep(mps):
     mps.env["PERGPU_MPS_CONTROL"] = ""
     path = mps.file("s.toml", grid("train", 1, step()))
     told = mps.run("submit", path, code=2).stderr
-    assert "shares GPUs by MPS" in told and "nvidia-cuda-mps-control" in told and "take turns" in told
+    assert "shares GPUs by MPS" in told and "nvidia-cuda-mps-control" in told and "use time slicing" in told

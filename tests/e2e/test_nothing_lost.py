@@ -19,7 +19,7 @@ def edited_while_it_runs(home):
 
 def test_a_submit_names_what_runs_the_old_command(home):
     said = edited_while_it_runs(home).stderr
-    assert "2 running jobs are of the file as it was before" in said and "pergpu cancel 1 2\n" in said
+    assert "2 running jobs are from an earlier version of the file" in said and "pergpu cancel 1 2\n" in said
     assert home.json("submit", "edit.toml", "--lanes", 2)["old_running"] == [1, 2]
     home.open_gate()
     assert home.wait() == 0
@@ -89,7 +89,7 @@ def test_a_repeat_that_never_started_leaves_what_is_done(home):
     assert home.json("submit", "sweep.toml", "--rerun")["requeued"] == 4
     home.until_running(5)
     queued = [job for job in home.ps().values() if job["state"] == "queued"]
-    assert len(queued) == 3 and all("(attempt 1 was done)" in job["reason"] for job in queued)
+    assert len(queued) == 3 and all("(attempt 1 succeeded)" in job["reason"] for job in queued)
     home.run("hold", queued[0]["id"])
     assert home.run("cancel", "--queued", "sweep").stderr.startswith("cancelled 3 jobs: ")
     home.open_gate()
@@ -142,7 +142,7 @@ def test_of_two_sweeps_of_one_name_each_can_be_named(home):
     home.close_gate()
     home.submit(grid("train", 2, STEP), "--lanes", 1)
     said = home.run("submit", "sweep.toml", "--lanes", 1, "--out", home.root + "/other").stderr
-    assert f"results of this file are in {home.work}/runs, too, as sweep sweep@1" in said
+    assert f"this file also has results in {home.work}/runs, as sweep sweep@1" in said
     said = home.run("cancel", "sweep", code=2).stderr
     for number, root in ((1, home.work + "/runs"), (2, home.root + "/other")):
         assert f"\n  sweep@{number}, submitted " in said and f"results in {root}\n" in said + "\n"

@@ -76,7 +76,7 @@ def free_port():
 
 
 def debts_are_paid(home):
-    return all(line.endswith(": told of all there was") for line in shown(home))
+    return all(line.endswith(": all notifications sent") for line in shown(home))
 
 
 def shown(home, selector="sweep/0"):

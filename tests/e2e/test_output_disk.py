@@ -114,7 +114,7 @@ def test_each_job_is_done_once_and_none_is_charged(home, disk, trouble):
     queued = str(COUNT)
     wait_until(lambda: words in home.run("why", queued).stdout, "words of it")
     why = home.run("why", queued).stdout
-    assert disk.path + "/out" in why and "since" in why and "tries again by itself" in why, why
+    assert disk.path + "/out" in why and "since" in why and "pergpu keeps trying" in why, why
     home.kill_coordinator()
     home.json("ps")  # starts another one
     wait_until(lambda: words in home.run("why", queued).stdout, "words of it after a restart")
@@ -157,7 +157,7 @@ def test_a_dead_working_folder_of_one_run_keeps_only_that_run(home, disk_that_fa
     (waiting,) = [job for job in home.ps("train").values() if job["state"] != "done"]
     assert waiting["state"] in ("queued", "starting"), waiting
     id = str(waiting["id"])
-    wait_until(lambda: "this job cannot be started: chdir " + places + "/2" in home.run("why", id).stdout, "words of it")
+    wait_until(lambda: "this job can't start: chdir " + places + "/2" in home.run("why", id).stdout, "words of it")
     os.remove(places + "/2")
     os.mkdir(places + "/2")
     assert home.wait("train") == 0

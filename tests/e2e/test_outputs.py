@@ -64,7 +64,7 @@ def test_only_new_leaves_jobs_without_outputs_and_says_so(home):
     os.remove(outs["00-seed=0/train"] + "/model.pt")
     reply = home.json("submit", "sweep.toml", "--only-new")
     assert (reply["kept"], reply["requeued"], reply["outputs_gone"]) == (5, 0, 0)
-    assert "with --only-new they stay as they are" in reply["warnings"][0]
+    assert "because of --only-new they don't run again" in reply["warnings"][0]
 
 
 def test_a_dry_run_and_a_plan_know_what_is_gone(home):
@@ -138,5 +138,5 @@ def test_a_disk_that_cannot_be_looked_at_costs_nothing(home):
     os.symlink(link, link)  # a circle: ELOOP
     reply = home.json("submit", "sweep.toml")
     assert reply["outputs_gone"] == 0 and reply["kept"] == 5
-    assert "whether outputs of done jobs are still there is not known" in reply["warnings"][0]
+    assert "can't tell whether the outputs of done jobs still exist" in reply["warnings"][0]
     wait_until(lambda: home.wait() == 0, "nothing new")

@@ -35,7 +35,7 @@ def test_what_would_be_taken_literally_is_refused_with_its_key(home, key):
         assert f"`{key}`" in told and why in told and "s3cret" not in told, (path, told)
     if key in ("out", "cwd", "metrics"):
         home.file("s.toml", KEYS[key].replace("@", "some/*"))
-        assert f"`{key}`: is the path of one file" in home.run("run", "s.toml", "--dry-run", code=2).stderr
+        assert f"`{key}`: must be the path of one file" in home.run("run", "s.toml", "--dry-run", code=2).stderr
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -76,7 +76,7 @@ def test_changed_code_is_warned_of_also_after_a_kill(home):
     home.script("train.sh", "#!/bin/sh\nexec stamp  # changed\n")
     home.run("cancel", "--kill", "sweep/0")
     home.until_running(2)
-    warning = "./train.sh changed since the first start of step train"
+    warning = "./train.sh has changed since step train first started"
     assert home.only("sweep/1")["warnings"] == [warning]
     assert warning in home.run("ps").stdout and warning in home.run("why", "sweep/1").stdout
     home.open_gate()

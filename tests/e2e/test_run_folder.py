@@ -134,14 +134,14 @@ def test_a_home_that_is_removed_while_jobs_run_starts_nothing_more(home):
     shutil.rmtree(home.path)
     refused = home.run("submit", sweep, "--lanes", "1", code=3).stderr
     job = home.stamps.lines()[0][3]
-    assert f"jobs of a home that was at {home.path} before" in refused and f"job 1 (process {job})" in refused
+    assert f"jobs of an earlier home at {home.path}" in refused and f"job 1 (process {job})" in refused
     assert home.run("ps").returncode == 0
     home.open_gate()
     wait_until(lambda: not alive(first), "the end of the first coordinator")
     assert [line[0] for line in home.stamps.lines()] == ["start", "end"]
     # What is done isn't run again unless it is asked for.
     again = lambda: home.run("submit", sweep, "--lanes", "1", code=None).stderr  # noqa: E731
-    wait_until(lambda: "holds finished results" in again(), "the refusal")
+    wait_until(lambda: "contains results" in again(), "the refusal")
     home.run("submit", sweep, "--lanes", "1", "--rerun")
     assert home.wait() == 0
     assert home.stamps.count("start") == 4
@@ -157,7 +157,7 @@ def test_a_coordinator_whose_home_was_replaced_says_so_and_ends_with_its_jobs(ru
     refused = home.run("run", "--name", "other", "--", "true", code=3).stderr
     assert "was replaced by another folder" in refused and f"process {first}" in refused
     (waits,) = [job for job in home.ps().values() if job["state"] == "queued"]
-    assert "nothing is started: the home" in home.run("why", waits["id"]).stdout
+    assert "no jobs start: the home" in home.run("why", waits["id"]).stdout
     home.open_gate()
     wait_until(lambda: not alive(first), "its end")
     assert home.stamps.count("start") == 1

@@ -154,7 +154,7 @@ def test_a_request_without_end_ends_its_connection_only(home):
             client.sendall(b"x" * (1 << 20))
         assert client.recv(1) == b""
     deep = b'{"op":"submit","runs":0,"context":{},"sweep":{"x":' + b"[" * 1_000_000
-    assert "nested deeper" in ask(connect(home, hello=True), deep)["error"]
+    assert "levels deep" in ask(connect(home, hello=True), deep)["error"]
     for line in (b'{"op":"watch","sel":[]}', b'{"op":"interrupt","sweep_id":1e300}', b"\xff\x00"):
         ask(connect(home, hello=True), line)
     assert home.coordinator() == coordinator

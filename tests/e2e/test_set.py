@@ -61,7 +61,7 @@ def test_what_cannot_be_set_is_told_and_nothing_changes(home):
     assert "name sweep/*/train" in home.run("set", "sweep/0", "priority=5", code=2).stderr
     assert "name sweep" in home.run("set", "sweep/0", "lanes=2", code=2).stderr
     assert "name the jobs" in home.run("set", "priority=5", code=2).stderr
-    assert "say what to set" in home.run("set", "sweep", code=2).stderr
+    assert "nothing to set" in home.run("set", "sweep", code=2).stderr
     home.run("set", "nothing", "priority=5", code=4)
     shown = home.json("show", "sweep")["jobs"]
     assert all("priority" not in job["limits"] for job in shown)

@@ -245,7 +245,7 @@ def test_what_is_this_machines_is_refused_for_a_cluster(home):
     assert "Slurm chooses" in home.run("run", text, "--on", "slurm", "--devices", 0, code=2).stderr
     assert "`uses` counts jobs on this machine" in home.run("run", text, "--on", "slurm", code=2).stderr
     home.file("s.toml", "[steps.train]\ncommand = 'true'\nweight = 2\n")
-    assert "Slurm shares a cluster by rules" in home.run("run", text, "--on", "slurm", code=2).stderr
+    assert "Slurm has its own fair-share rules" in home.run("run", text, "--on", "slurm", code=2).stderr
     assert home.states() == {}
 
 

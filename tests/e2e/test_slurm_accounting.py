@@ -109,7 +109,7 @@ def fail_nodes(slurm, home):
 
 
 @pytest.mark.parametrize(("happens", "words"), [
-    (kill_task, " ended as FAILED, signal 9 without a word"),
+    (kill_task, " ended as FAILED, signal 9 without reporting a result"),
     (fail_nodes, ": its node failed"),
 ], ids=["task", "node"])  # fmt: skip
 def test_a_task_that_said_no_word_is_lost(slurm, home, asked, happens, words):

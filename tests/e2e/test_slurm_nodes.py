@@ -159,6 +159,6 @@ def test_a_step_that_does_not_begin_is_told_with_its_words(two_nodes, place):
     place.env["PATH"] = f"{place.work}/bin:{place.env['PATH']}"
     out, err = end(salloc(place, RUN, *GPUS))
     job = jobs_of(out)["00-x=1/train"]
-    assert job["state"] == "held" and "without a word" in job["reason"], job
+    assert job["state"] == "held" and "without reporting a result" in job["reason"], job
     said = job["reason"].rpartition(" ")[2]
     assert "no step today" in read(said)

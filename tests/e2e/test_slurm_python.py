@@ -90,7 +90,7 @@ with on_slurm(name="refused", slurm={"partition": "nobodys"}) as calls:
     concurrent.futures.wait([calls.submit(pow, 0, 2)])
 """)
     (told,) = warned(home)
-    assert told.startswith("HeldWarning: call pow(base=0, exp=2) (job 1) is held: Slurm refuses it: sbatch says: "), told
+    assert told.startswith("HeldWarning: call pow(base=0, exp=2) (job 1) is held: Slurm rejected it: sbatch says: "), told
     assert "nobodys" in told and "`pergpu release 1` lets it go on" in told
     home.run("cancel", "refused")
     assert rest_of(process) == ""

@@ -104,8 +104,8 @@ def test_a_sweep_of_which_slurm_has_tasks_begins_nowhere_else(slurm, home, drain
     submit(home, TWO_STEPS)
     wait_until(lambda: len(slurm.open()) == 6, "both arrays in Slurm's hands")
     home.run("cancel", "two")
-    assert "Slurm has tasks of it" in home.run("submit", "sweep.toml", "--lanes", 1, code=2).stderr
-    assert "not gone yet" in home.run("clean", "two", "--yes", code=None).stderr
+    assert "some of its tasks are still in Slurm" in home.run("submit", "sweep.toml", "--lanes", 1, code=2).stderr
+    assert "some of its tasks are still in Slurm" in home.run("clean", "two", "--yes", code=None).stderr
     os.remove(home.work + "/is_deaf")
     gone(slurm)
     drained()

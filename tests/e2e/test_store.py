@@ -266,7 +266,7 @@ def test_the_coordinator_copies_into_its_home_only(home):
     home.wait()
     with connect(home, hello=True) as client:
         for path in (home.work + "/copy-1.db", home.path + "/copy-1/../../copy-1.db", home.path + "/env"):
-            assert "no name of a copy" in ask(client, json.dumps({"op": "backup", "file": path}).encode())["error"]
+            assert "isn't a valid name for a copy" in ask(client, json.dumps({"op": "backup", "file": path}).encode())["error"]
 
 
 def test_json_is_ascii_on_a_terminal(home):

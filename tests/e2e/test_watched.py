@@ -113,7 +113,7 @@ def test_show_says_how_quiet_jobs_are_watched(home):
     home.submit('[steps.a]\nstall = true\nidle_timeout = "2h"\ncommand = ["stamp"]')
     (job,) = home.json("show", "@")["jobs"]
     assert job["limits"]["stall"] == "45m"
-    assert job["limits_held"]["stall"] == "watched: output to the log, CPU time"
-    assert job["limits_held"]["idle_timeout"] == "watched: output to the log"
+    assert job["limits_held"]["stall"] == "checks log output, CPU time"
+    assert job["limits_held"]["idle_timeout"] == "checks log output"
     home.open_gate()
     assert home.wait() == 0

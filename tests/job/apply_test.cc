@@ -132,7 +132,7 @@ TEST(Apply, WhatTheBreakerLetsGoIsAsItWasBefore) {
   must_apply(before, event::Submitted{}, at(0));
   must_apply(before, fold(job), at(9));
   must_apply(job, event::Held{"held by the breaker", HoldCause::Breaker}, at(8));
-  must_apply(job, event::Requeued{"tried by the breaker", true}, at(9));
+  must_apply(job, event::Requeued{"tried by the circuit breaker", true}, at(9));
   EXPECT_TRUE(job == before);
   EXPECT_EQ(job.retries_used, 1);
   must_apply(job, event::Held{"held by the breaker", HoldCause::Breaker}, at(10));

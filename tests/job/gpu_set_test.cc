@@ -69,7 +69,7 @@ TEST_F(GpuSetTest, AnOutsiderWeighsMoreThanALink) {
 
 TEST_F(GpuSetTest, OneThatHasToBeInItIsKept) {
   m.capacity.gpus[2].outsiders = m.capacity.gpus[3].outsiders = "used by alice";
-  m.capacity.gpus[1].busy = "is being looked at";
+  m.capacity.gpus[1].busy = "is being checked";
   Demand demand = on_gpus("pair", 2);
   demand.outsiders = Outsiders::Ignore;
   m.queue.declare(kPair, demand);

@@ -129,7 +129,7 @@ def test_more_memory_than_was_promised_is_not_to_be_had(home):
 def test_a_program_that_passes_the_daemon_by_is_told_of(home):
     home.submit(step(f"unset CUDA_MPS_PIPE_DIRECTORY; exec {CUDA} 1 spin 1000", gpus=0.25, sharing="mps"))
     until_ready(home, 1)
-    print(wait_until(lambda: "none of its processes is a client" in (text := home.run("why", "@").stdout) and text, "it"))
+    print(wait_until(lambda: "none of its processes is an MPS client" in (text := home.run("why", "@").stdout) and text, "it"))
     home.run("cancel", "@")
     home.wait()
     until_gone(home)

@@ -35,7 +35,7 @@ std::vector<JobEvent> one_of_each() {
                   .more_memory = true,
                   .more_gpu_memory = true};
   return {event::Submitted{},
-          event::Requeued{"tried by the breaker", true},
+          event::Requeued{"tried by the circuit breaker", true},
           event::Held{"", HoldCause::Breaker},
           event::Starting{.attempt = 2, .placement = placement, .keeper = {9}},
           event::Started{.pid = 4711, .start_ticks = 1ull << 63},
