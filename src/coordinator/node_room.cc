@@ -50,7 +50,7 @@ const slurm::AllocationNode* node_for(const StepSpec& step,
 std::string never_fits(const StepSpec& step, const std::vector<slurm::AllocationNode>& nodes) {
   if (step.gpu_share > 0 || step.gpu_auto) {
     return fmt::format(
-        "requests {} of a GPU, but Slurm gives only whole GPUs in an allocation of several nodes: "
+        "asks for {} of a GPU, but Slurm gives only whole GPUs in an allocation of several nodes: "
         "set gpus = 1",
         step.gpu_auto ? "an automatic share" : share_text(step.gpu_share));
   }
@@ -68,7 +68,7 @@ std::string never_fits(const StepSpec& step, const std::vector<slurm::Allocation
                                  step.cpus.value_or(1), step.cpus.value_or(1) == 1 ? "" : "s");
   if (step.memory_bytes) asks += " and " + size_text(*step.memory_bytes);
   return fmt::format(
-      "requests {} on one node, but no node of the allocation has that (at most {} and {})", asks,
+      "asks for {} on one node, but no node of the allocation has that (at most {} and {})", asks,
       gpus, cpus);
 }
 

@@ -126,12 +126,12 @@ std::vector<GpuReading> AmdLooker::look(const std::set<int>& skip,
     GpuReading& reading = gpus.emplace_back(known.facts);
     if (!known.is_there) {
       reading.health = GpuHealth::Error;
-      reading.note = "the kernel's driver does not list it any more";
+      reading.note = "the kernel driver no longer lists it";
       continue;
     }
     if (skip.count(reading.index) > 0) {
       reading.health = GpuHealth::Unknown;
-      reading.note = "the driver hung when it was asked about this GPU";
+      reading.note = "the driver hung on a query for this GPU";
       continue;
     }
     before(reading.index);
@@ -139,7 +139,7 @@ std::vector<GpuReading> AmdLooker::look(const std::set<int>& skip,
     const std::optional<std::uint64_t> used = number_of(used_file);
     if (!used) {
       reading.health = GpuHealth::Unknown;
-      reading.note = "its memory in use cannot be read: " + used_file;
+      reading.note = "can't read its memory use: " + used_file;
       continue;
     }
     reading.used_bytes = *used;

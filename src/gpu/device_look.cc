@@ -101,7 +101,7 @@ GpuLook DeviceLooker::look(Nvml& nvml, const std::set<int>& skip,
     reading.index = number;
     if (skip.count(number) > 0) {
       reading.health = GpuHealth::Unknown;
-      reading.note = "the driver hung when it was asked about this GPU";
+      reading.note = "the driver hung on a query for this GPU";
     } else {
       before(number);
       int code = nvml_code::kSuccess;
@@ -232,9 +232,8 @@ std::vector<GpuReading> DeviceLooker::read_instances(Nvml& nvml, Known& gpu, boo
   if (!readings.empty()) return readings;
   GpuReading& whole = readings.emplace_back(gpu.facts);
   whole.health = verdict.health == GpuHealth::Ok ? GpuHealth::Unknown : verdict.health;
-  whole.note = code == nvml_code::kSuccess
-                   ? "it is to be cut into instances (MIG is on), and none was made"
-                   : "its instances (MIG is on) cannot be told: " + nvml_words(code);
+  whole.note = code == nvml_code::kSuccess ? "MIG mode is on, but it has no instances"
+                                           : "can't read its MIG instances: " + nvml_words(code);
   return readings;
 }
 
@@ -292,7 +291,7 @@ void DeviceLooker::read(Nvml& nvml, Known& known, GpuReading& reading, bool in_c
       // Guessing who is on a GPU would put two jobs on it.
       reading.health = GpuHealth::Unknown;
       reading.note = fmt::format(
-          "driver {} lists processes in a layout that this version of pergpu does not know",
+          "driver {} lists processes in a format that this version of pergpu doesn't support",
           nvml.driver_version());
       return;
     }

@@ -44,7 +44,7 @@ std::string unmatched_words(const std::vector<GpuProcess>& who, const GpuReading
                        process_in_words(who.front(), "pid"), and_more(who.size()),
                        left_words(reading.device_holders));
   }
-  return fmt::format("used by a process that is not visible {} ({}){}",
+  return fmt::format("used by a process that isn't visible {} ({}){}",
                      question.in_container ? "in this container" : "here",
                      process_in_words(who.front(), question.in_container ? "host pid" : "pid"),
                      and_more(who.size()));
@@ -56,13 +56,13 @@ std::string health_words(const GpuReading& reading) {
     case GpuHealth::Ok:
       return {};
     case GpuHealth::Unknown:
-      return reading.note.empty() ? "the driver did not answer for it" : reading.note;
+      return reading.note.empty() ? "the driver didn't report its state" : reading.note;
     case GpuHealth::Lost:
       return reading.note.empty() ? "the driver has lost it" : reading.note;
     case GpuHealth::Error:
       return reading.note.empty() ? "the driver reports an error" : reading.note;
   }
-  return "its health is not known";
+  return "its health is unknown";
 }
 
 }  // namespace
@@ -123,8 +123,8 @@ UseVerdict judge(const GpuReading& reading, const UseQuestion& question) {
   }
   if (!ignore && !unmatched.empty() && question.after_job) {
     // As a rule the remains of that job, which the driver lists a little longer.
-    return {GpuUse::Dirty, "after a job still " + unmatched_words(unmatched, reading, question),
-            unmatched};
+    return {GpuUse::Dirty,
+            "after a job ended, still " + unmatched_words(unmatched, reading, question), unmatched};
   }
   if (!ignore && !unmatched.empty()) {
     return {GpuUse::UnknownHolder, unmatched_words(unmatched, reading, question), unmatched};
@@ -136,9 +136,10 @@ UseVerdict judge(const GpuReading& reading, const UseQuestion& question) {
                std::back_inserter(left), is_ours);
   if (!left.empty()) {
     if (question.after_job) {
-      return {GpuUse::Dirty, "a job has ended but is not gone: " + left_words(left), left};
+      return {GpuUse::Dirty, "processes of an ended job are still running: " + left_words(left),
+              left};
     }
-    return {GpuUse::Ours, "used by a job of another lane: " + left_words(left), left};
+    return {GpuUse::Ours, "used by a job on another lane: " + left_words(left), left};
   }
 
   // Others are told to be ignored and are there: memory says nothing about us.
@@ -148,7 +149,7 @@ UseVerdict judge(const GpuReading& reading, const UseQuestion& question) {
   const std::uint64_t above = in_use > idle ? in_use - idle : 0;
   const std::vector<GpuProcess>& holders = reading.device_holders;
   const std::string held =
-      holders.empty() ? std::string(", and no process to explain it")
+      holders.empty() ? std::string(", but by no known process")
                       : fmt::format("; its device file is open in {}", left_words(holders));
   if (question.after_job && above > kCleanAboveIdleBytes) {
     return {GpuUse::Dirty,

@@ -154,8 +154,7 @@ const XidEntry* xid_entry(std::int64_t number) {
 
 std::string xid_words(std::int64_t number) {
   const XidEntry* entry = xid_entry(number);
-  return fmt::format("Xid {}: {}", number,
-                     entry != nullptr ? entry->words : "an error that pergpu does not know");
+  return fmt::format("Xid {}: {}", number, entry != nullptr ? entry->words : "unknown error");
 }
 
 std::string recovery_words(int action) {
@@ -165,9 +164,9 @@ std::string recovery_words(int action) {
     case kRecoveryReboot:
       return "reboot the machine";
     case 3:
-      return "stop what uses its links to other GPUs (drain P2P)";
+      return "stop programs that use its links to other GPUs (drain P2P)";
     case 4:
-      return "stop what uses it, and reset it (drain and reset)";
+      return "stop programs that use it, then reset it (drain and reset)";
     case 5:
       return "recover its IMEX domain";
   }
@@ -208,7 +207,7 @@ std::optional<GpuFault> fault_of(const GpuReading& reading, unsigned conditions)
     fault.lift = Lift::Reboot;
   }
   if ((found & kRepairPending) != 0) {
-    add("its memory waits for a reset to be repaired (row remapping pending)");
+    add("its memory needs a reset to be repaired (row remapping pending)");
   }
   if ((found & kRecoveryAdvised) != 0) {
     add("the driver advises: " + recovery_words(*reading.recovery_action));

@@ -69,7 +69,7 @@ Result<std::vector<const GpuLane*>> find_gpus(const std::vector<GpuLane>& lanes,
     if (lower(lane.uuid).compare(0, prefix.size(), prefix) != 0) continue;
     if (found != nullptr) {
       return Error{ErrorKind::Invalid, 0,
-                   fmt::format("{}: \"{}\" fits several GPUs: {} and {}; write more of the UUID",
+                   fmt::format("{}: \"{}\" matches several GPUs: {} and {}; write more of the UUID",
                                source, entry, found->uuid, lane.uuid)};
     }
     found = &lane;
@@ -77,7 +77,7 @@ Result<std::vector<const GpuLane*>> find_gpus(const std::vector<GpuLane>& lanes,
   if (found != nullptr) return std::vector<const GpuLane*>{found};
   return Error{
       ErrorKind::Invalid, 0,
-      fmt::format("{}: \"{}\" is neither the number of a GPU nor the beginning of its UUID; {}",
+      fmt::format("{}: \"{}\" is neither a GPU number nor the beginning of a GPU's UUID; {}",
                   source, entry, all_gpus(lanes))};
 }
 
@@ -111,10 +111,10 @@ Result<std::vector<std::string>> select_gpus(const GpuLook& look, std::string_vi
     begin = comma + 1;
     if (entry == "-1" || entry == "NoDevFiles") break;
     if (entry.empty()) {
-      return Error{ErrorKind::Invalid, 0,
-                   fmt::format("{}: \"{}\" has an empty entry; write it as 0,2 or as UUIDs with "
-                               "commas between them",
-                               source, list)};
+      return Error{
+          ErrorKind::Invalid, 0,
+          fmt::format("{}: \"{}\" has an empty entry; write 0,2 or UUIDs separated by commas",
+                      source, list)};
     }
     const Result<std::vector<const GpuLane*>> found = find_gpus(lanes, entry, source);
     if (!found) return found.error();

@@ -39,9 +39,9 @@ std::string draft_name(const std::string& path) {
 
 // What has to be done first, with "or" behind it; "": nothing.
 std::string room_advice(int error, const std::string& folder) {
-  if (error == ENOSPC || error == EDQUOT) return fmt::format("make room in {}, or ", folder);
+  if (error == ENOSPC || error == EDQUOT) return fmt::format("free space in {}, or ", folder);
   if (error == EROFS) {
-    return fmt::format("mount {} writable (in a container: that of the host), or ", folder);
+    return fmt::format("mount {} read-write (in a container: the host's), or ", folder);
   }
   return {};
 }
@@ -81,9 +81,9 @@ Result<void> open_to_all_users(const std::string& at, const std::string& path, m
 Result<void> make_folder(const std::string& path) {
   constexpr mode_t kDraftMode = S_ISVTX | 0700;  // a user's private folders have no sticky bit
   const auto cannot_make = [&path](int code) {
-    Error error = os_error("make lock folder " + path, code);
+    Error error = os_error("create lock folder " + path, code);
     error.message += "; " + room_advice(error.os_errno, os::parent_of(path)) +
-                     "ask an administrator to make it, with mode 1777, for all users";
+                     "ask an administrator to create it with mode 1777 for all users";
     return error;
   };
   const Result<os::HeldName> place = os::walk_to(path);
@@ -98,7 +98,7 @@ Result<void> make_folder(const std::string& path) {
   } else if (os::give_new_name(draft, made)) {
     return {};
   } else {
-    error = os_error("make lock folder " + path);
+    error = os_error("create lock folder " + path);
   }
   ::rmdir(draft.c_str());
   if (error.os_errno == EEXIST) return {};
@@ -112,7 +112,7 @@ Result<void> make_file(const os::HeldFolder& folder, const std::string& name) {
   os::UniqueFd fd(
       ::open(draft.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode));
   if (!fd) {
-    Error error = os_error("make lock file " + path);
+    Error error = os_error("create lock file " + path);
     const std::string advice = room_advice(error.os_errno, os::parent_of(path));
     if (!advice.empty()) {
       error.message += "; " + advice + "set PERGPU_LOCKS to another folder for all users";
@@ -139,7 +139,7 @@ Result<void> check_uuid(const std::string& uuid) {
   };
   if (!uuid.empty() && uuid.size() <= 96 && std::ranges::all_of(uuid, fits)) return {};
   return Error{ErrorKind::Invalid, 0,
-               fmt::format("\"{}\" is no GPU UUID: expected letters, digits and '-'", uuid)};
+               fmt::format("\"{}\" isn't a GPU UUID: expected letters, digits and '-'", uuid)};
 }
 
 // `fd` is a regular file with one link, and the one of that name.
@@ -194,9 +194,10 @@ Result<os::UniqueFd> open_file(const std::string& folder, const std::string& nam
     }
     Error error = os_error("open lock file " + path);
     if (error.os_errno == EACCES) {
-      error.message += "; every user must be able to read it: its owner or root does chmod 644";
+      error.message +=
+          "; every user must be able to read it: ask its owner or root to run chmod 644";
     }
-    if (error.os_errno == ELOOP) error.message += "; a symbolic link lies there: remove it";
+    if (error.os_errno == ELOOP) error.message += "; it's a symbolic link: remove it";
     if (error.os_errno != ENOENT || round == kLast) return error;
     Result<void> made = make_file(*held, name);
     const bool is_gone = !made && made.error().kind == ErrorKind::NotFound;
@@ -237,8 +238,8 @@ Error no_folder() {
 
 Error no_other_folder(Error why) {
   why.message +=
-      ". No other folder is used in its place: users whose locks lie in two folders would have one "
-      "GPU at the same time";
+      ". pergpu doesn't use another folder instead, because users with locks in different folders "
+      "could use the same GPU at the same time";
   return why;
 }
 
@@ -398,15 +399,15 @@ bool is_pergpu(const LeaseHolder& holder) {
 
 std::string lease_words(const LeaseHolder& holder, uid_t me, const std::string& user_name) {
   if (!holder.uid) {
-    return "used by a process that isn't visible here: of another user, or in another container";
+    return "used by a process that isn't visible here: another user's, or in another container";
   }
   const bool is_mine = *holder.uid == me;
   if (!is_pergpu(holder)) {
     return fmt::format("locked by {}, process {} of {}, which isn't pergpu", holder.program,
-                       holder.pid.value_or(0), is_mine ? "yours" : user_name);
+                       holder.pid.value_or(0), is_mine ? "your user" : user_name);
   }
   if (is_mine) {
-    return fmt::format("held by another pergpu of yours (pid {})", holder.pid.value_or(0));
+    return fmt::format("held by your other pergpu (pid {})", holder.pid.value_or(0));
   }
   return fmt::format("used by {} (pergpu)", user_name);
 }

@@ -121,7 +121,7 @@ std::string nvml_words(int code) {
   static constexpr std::pair<int, const char*> kWords[] = {
       {0, "no error"},
       {1, "NVML is not initialized"},
-      {2, "NVML refuses an argument"},
+      {2, "NVML rejected an argument"},
       {3, "not supported by this GPU or driver"},
       {4, "no permission"},
       {6, "not found"},
@@ -247,7 +247,7 @@ Result<Nvml> Nvml::load(const std::string& path) {
   if (f.init == nullptr || f.device_count == nullptr || f.device == nullptr || f.uuid == nullptr) {
     ::dlclose(library);
     return Error{ErrorKind::Unavailable, 0,
-                 fmt::format("{} is no NVML: it lacks nvmlInit, nvmlDeviceGetCount, "
+                 fmt::format("{} isn't NVML: it lacks nvmlInit, nvmlDeviceGetCount, "
                              "nvmlDeviceGetHandleByIndex or nvmlDeviceGetUUID",
                              path)};
   }

@@ -121,7 +121,7 @@ void carry_identities(GpuLook& look, const GpuLook& previous) {
       continue;
     }
     kept.health = GpuHealth::Lost;
-    kept.note = "the driver does not list it any more";
+    kept.note = "the driver no longer lists it";
     const auto is_taken = [&](const GpuReading& reading) {
       return reading.index == kept.index && reading.instance == kept.instance;
     };
@@ -288,10 +288,10 @@ bool ProbeInventory::Impl::is_stuck() const {
 
 std::optional<std::string> ProbeInventory::Impl::reason_not_to_start() {
   if (is_stuck())
-    return pause_why + "; that probe is still stuck in the kernel, no other is started";
+    return pause_why + "; that probe is still stuck in the kernel, so no new one starts";
   const std::int64_t wait_ns = start_not_before_ns - clock.now().boot_ns;
   if (wait_ns <= 0) return std::nullopt;
-  return fmt::format("{}; asked again in {}", pause_why,
+  return fmt::format("{}; next try in {}", pause_why,
                      seconds_in_words(milliseconds{wait_ns / 1'000'000 + 1}));
 }
 

@@ -155,7 +155,7 @@ class Looker {
       tell({request.id, "init", -1, {}});
       restart_if_stale();
       if (const int code = nvml_->init(); code != nvml_code::kSuccess) {
-        GpuLook look = failed_look(code, "initialise NVML");
+        GpuLook look = failed_look(code, "initialize NVML");
         look.library = nvml_->library_version();
         return look;
       }

@@ -372,7 +372,7 @@ Result<ProbeRequest> parse_request(std::string_view line) {
   if (json.contains("stay")) fields.flag("stay", request.stay);
   const char* bad = op == "usage" ? read(fields, request.usage.emplace()) : nullptr;
   if (bad == nullptr) bad = fields.bad();
-  if (bad != nullptr) return bad_line(fmt::format("no or no right \"{}\"", bad), line);
+  if (bad != nullptr) return bad_line(fmt::format("missing or invalid \"{}\"", bad), line);
   if (op != "look" && op != "rest" && op != "usage")
     return bad_line(fmt::format("unknown op \"{}\"", op), line);
   return request;
@@ -405,7 +405,7 @@ Result<ProbeAnswer> parse_answer(std::string_view line) {
     answer = std::move(progress);
   }
   if (bad == nullptr) bad = fields.bad();
-  if (bad != nullptr) return bad_line(fmt::format("no or no right \"{}\"", bad), line);
+  if (bad != nullptr) return bad_line(fmt::format("missing or invalid \"{}\"", bad), line);
   return answer;
 }
 

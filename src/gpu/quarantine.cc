@@ -28,7 +28,7 @@ std::string way_out(const Quarantine& quarantine, const std::string& name) {
   switch (quarantine.lift) {
     case Lift::Reset:
       return fmt::format("reset it{} {}, or reboot the machine",
-                         quarantine.shown ? ", or" : ", which does not show by itself, and then",
+                         quarantine.shown ? ", or" : ", which pergpu can't detect, and then",
                          by_hand);
     case Lift::Reboot:
       return "reboot the machine, or " + by_hand;

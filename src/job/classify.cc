@@ -83,11 +83,11 @@ Verdict not_started(const SpawnFailure& f) {
   }
   if (misses_folder(f)) {
     return {OutcomeClass::UserError,
-            fmt::format("could not start: its working folder {} {}; make it, or submit the sweep "
-                        "again from where it lies now",
+            fmt::format("could not start: its working folder {} {}; create it, or submit the sweep "
+                        "again from its new location",
                         f.object,
                         f.os_errno == ENOENT ? "does not exist (No such file or directory)"
-                                             : "is no folder")};
+                                             : "is not a folder")};
   }
   if (f.phase == kRootReplacedPhase)
     return {OutcomeClass::Lost, std::string(kStorageReason) + root_replaced_words(f.object)};
@@ -113,9 +113,9 @@ std::optional<Verdict> by_log(const Evidence& e, const std::string& ended, Outco
     // What breaks the context of one client of MPS breaks that of all on the GPU.
     const std::optional<std::string> line = find_cuda_error(e.log_tail);
     if (line) {
-      return Verdict{
-          OutcomeClass::Neighbour,
-          fmt::format("{}: {} (with MPS another job on its GPU may have caused it)", ended, *line)};
+      return Verdict{OutcomeClass::Neighbour,
+                     fmt::format("{}: {} (with MPS, another job on its GPU may have caused it)",
+                                 ended, *line)};
     }
   }
   if (!found) return std::nullopt;
@@ -134,11 +134,11 @@ std::optional<Verdict> by_log(const Evidence& e, const std::string& ended, Outco
 /// something else by it.
 Verdict not_executed(const Evidence& e, const std::string& ended) {
   if (!says_nothing(e.log_tail)) return {OutcomeClass::Exit, ended};
-  return {
-      OutcomeClass::UserError,
-      ended + (e.exit_code == kNotFoundExit
-                   ? ", a shell's for a program that is not found; its log says nothing"
-                   : ", a shell's for a program that may not be executed; its log says nothing")};
+  return {OutcomeClass::UserError,
+          ended + (e.exit_code == kNotFoundExit
+                       ? ": a shell exits with this if it can't find a program; its log is empty"
+                       : ": a shell exits with this if it can't execute a program; its log is "
+                         "empty")};
 }
 
 Verdict exited(const Evidence& e) {
@@ -149,7 +149,7 @@ Verdict exited(const Evidence& e) {
                                                      words_or(e.missing_why, "does not exist"))};
   }
   std::string reason = fmt::format("exit code {}", code);
-  if (code == kRequeueExit) return {OutcomeClass::Requeue, reason + ": asks to be started again"};
+  if (code == kRequeueExit) return {OutcomeClass::Requeue, reason + ": requests a restart"};
   const OutcomeClass cls = code == kUsageErrorExit ? OutcomeClass::UserError : OutcomeClass::Exit;
   if (std::optional<Verdict> told = by_log(e, reason, cls)) return *std::move(told);
   if (code == kNotExecutableExit || code == kNotFoundExit) return not_executed(e, reason);
@@ -159,9 +159,9 @@ Verdict exited(const Evidence& e) {
 Verdict out_of_memory(const Evidence& e) {
   const std::string peak = size_text(e.peak_memory_bytes);
   if (!e.oom_at_limit || e.memory_limit_bytes == 0) {
-    return {
-        OutcomeClass::OomHost,
-        fmt::format("killed by the kernel: the machine had no memory left (its peak: {})", peak)};
+    return {OutcomeClass::OomHost,
+            fmt::format("killed by the kernel: the machine ran out of memory (the job's peak: {})",
+                        peak)};
   }
   return {OutcomeClass::OomHost,
           fmt::format("killed by the kernel: memory reached its limit of {} (peak {})",
@@ -180,7 +180,7 @@ std::optional<Verdict> by_gpu(const Evidence& e) {
   if (e.exit_code == 0 || e.exit_code == kRequeueExit) return std::nullopt;
   const std::string ended = e.exit_code ? fmt::format("exit code {}", *e.exit_code)
                             : e.signal  ? fmt::format("killed by {}", signal_name(*e.signal))
-                                        : std::string("its exit status is not known");
+                                        : std::string("its exit status is unknown");
   return by_machine(e, ended);
 }
 
@@ -195,14 +195,14 @@ Verdict verdict(const Evidence& e) {
   if (e.spawn_failure) return not_started(*e.spawn_failure);
   if (e.lost) {
     if (e.proven_gone) return {OutcomeClass::Lost, words_or(e.lost_why, "lost")};
-    return {OutcomeClass::Unknown, words_or(e.lost_why, "its exit status is not known")};
+    return {OutcomeClass::Unknown, words_or(e.lost_why, "its exit status is unknown")};
   }
   // A program may survive the end of a part of it and fail in words of its own.
   if (e.oom_kills > 0 && e.exit_code.value_or(1) != 0) return out_of_memory(e);
   if (std::optional<Verdict> told = by_gpu(e)) return *std::move(told);
   if (e.signal && *e.signal == e.early_signal) {
     return {OutcomeClass::Timeout,
-            fmt::format("ended by {}, which it was sent ahead of its timeout of {}",
+            fmt::format("ended by its pre-stop signal {}, sent before its timeout of {}",
                         signal_name(*e.signal), duration_text(e.timeout_ns))};
   }
   if (e.signal) {
@@ -211,7 +211,7 @@ Verdict verdict(const Evidence& e) {
     return {OutcomeClass::Signal, std::move(reason)};
   }
   if (e.exit_code) return exited(e);
-  return {OutcomeClass::Unknown, "its exit status is not known"};
+  return {OutcomeClass::Unknown, "its exit status is unknown"};
 }
 
 }  // namespace

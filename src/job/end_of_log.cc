@@ -529,7 +529,7 @@ class EndOfLog {
   static constexpr std::string_view kWindowsMeaning =
       "the script has Windows line endings; convert it with dos2unix";
   static constexpr std::string_view kNoProcess =
-      "the machine let it start no further process or thread";
+      "the machine couldn't start another process or thread";
   static constexpr std::string_view kNoSource =
       "sh has no `source`: write `. venv/bin/activate`, or `bash -c '…'`";
 

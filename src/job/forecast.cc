@@ -167,7 +167,7 @@ void Forecast::end(std::uint32_t job) {
     const bool was_its = std::find(span.gpus.begin(), span.gpus.end(), gpu.uuid) != span.gpus.end();
     const std::vector<std::string>& leaving = machine_.leaving;
     if (was_its && std::find(leaving.begin(), leaving.end(), gpu.uuid) != leaving.end()) {
-      gpu.busy = "is not there any more";
+      gpu.busy = "is gone";
     }
   }
   for (const std::uint32_t follower : links_.followers[job]) {

@@ -20,9 +20,8 @@ inline constexpr std::string_view kRootReplacedPhase = "use another folder at";
 /// What happened, and what to do.
 inline std::string root_replaced_words(const std::string& root) {
   return root +
-         " is another folder than the one that this sweep has its results in. To do: bring that "
-         "one "
-         "back (rename it, mount its disk), or submit the sweep again to go on in this one";
+         " isn't the folder that holds this sweep's results. To fix this: restore that folder "
+         "(rename it back, or mount its disk), or submit the sweep again to continue in this one";
 }
 
 inline bool is_storage_failure(const Outcome& outcome) {

@@ -64,9 +64,10 @@ Next move_again(int moves) {
 
 Next move(const Job& job, const Outcome& outcome) {
   if (job.moves < kMaxUnchargedMoves) return move_again(job.moves);
-  return final_state(JobState::Failed,
-                     fmt::format("{}; given up after {} starts that ended by no fault of the job's",
-                                 outcome.reason, job.moves + 1));
+  return final_state(
+      JobState::Failed,
+      fmt::format("{}; gave up after {} starts that failed through no fault of the job",
+                  outcome.reason, job.moves + 1));
 }
 
 /// It has a GPU alone until it is known what its like need, and less of it then.
@@ -170,7 +171,7 @@ Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome,
       if (!step.rerun) {
         return final_state(
             end_state(outcome.cls),
-            outcome.reason + "; not started again because the step says rerun = false");
+            outcome.reason + "; not started again because the step has rerun = false");
       }
       return move(job, outcome);
     case OutcomeClass::Requeue:

@@ -104,9 +104,9 @@ Result<std::vector<UsageBucket>> minutes_of_bytes(std::string_view bytes, std::i
       stat.most = in.take_float();
       stat.sum = static_cast<double>(mean) * static_cast<double>(stat.count);
       if (!std::isfinite(mean) || !std::isfinite(stat.least) || !std::isfinite(stat.most)) {
-        return damaged("a value that is no number");
+        return damaged("a value that isn't a number");
       }
-      if (in.ok() && stat.count == 0) return damaged("a measure that nobody told");
+      if (in.ok() && stat.count == 0) return damaged("a measure without readings");
       if (i < kMeasures) minute.stats[i] = stat;
     }
     if (!in.ok()) return damaged("cut off");

@@ -65,12 +65,12 @@ std::string gpu_words(const Demand& demand, const Capacity& capacity) {
   }
   const std::string kind = demand.gpu_pattern.empty() ? "" : fmt::format(" {}", demand.gpu_pattern);
   if (allowed == 0) {
-    return fmt::format("there is no GPU{}{} that it may use", kind, with_memory(demand));
+    return fmt::format("there is no GPU{}{} that it can use", kind, with_memory(demand));
   }
-  std::string asks = demand.gpus > 1 ? fmt::format("asks {} GPUs, ", demand.gpus) : "";
-  if (demand.share > 0) asks = fmt::format("asks {} of a GPU, ", share_text(demand.share));
+  std::string asks = demand.gpus > 1 ? fmt::format("asks for {} GPUs, ", demand.gpus) : "";
+  if (demand.share > 0) asks = fmt::format("asks for {} of a GPU, ", share_text(demand.share));
   if (demand.is_auto && demand.share == kWholeGpu) {
-    asks = "asks a GPU alone (what its like need is not known, or leaves no room), ";
+    asks = "asks for a GPU to itself (what similar jobs need is unknown, or leaves no room), ";
   }
   std::string words = busy == allowed && allowed > 1
                           ? fmt::format("all {}{} GPUs are in use", allowed, kind)
@@ -82,7 +82,7 @@ std::string gpu_words(const Demand& demand, const Capacity& capacity) {
     words += fmt::format(" ({}: {})", to_string(notable->id), notable->busy);
   }
   if (foreign > 0) {
-    words += fmt::format(", {} used by others ({}: {}{})", foreign, to_string(example->id),
+    words += fmt::format(", {} used by other processes ({}: {}{})", foreign, to_string(example->id),
                          example->outsiders, room_words(demand, *example));
   }
   return words + parts_words(demand, capacity);
@@ -91,17 +91,18 @@ std::string gpu_words(const Demand& demand, const Capacity& capacity) {
 std::string lane_words(StepKey key, const Demand& demand, const Capacity& capacity) {
   if (demand.pool == LaneId::Pool::Gpu) return gpu_words(demand, capacity);
   const LanePool* pool = cpu_pool(demand, key.sweep, capacity);
-  if (pool == nullptr || pool->size <= 0) return "there is no lane it could run on";
+  if (pool == nullptr || pool->size <= 0) return "there is no lane it can run on";
   return fmt::format("waits for a free lane: {} of {} are in use", pool->in_use(), pool->size);
 }
 
 std::string words(StepKey key, const Demand& demand, const Capacity& capacity, const Claim& claim,
                   const Finding& found) {
-  const std::string kept_for =
-      found.kept && claim.demand
-          ? fmt::format("; the room there is is kept for step {}, which was overtaken too often",
-                        claim.demand->step_name)
-          : "";
+  const std::string kept_for = found.kept && claim.demand
+                                   ? fmt::format(
+                                         "; free resources are reserved for step {}, which other "
+                                         "jobs have bypassed too often",
+                                         claim.demand->step_name)
+                                   : "";
   switch (found.obstacle) {
     case Obstacle::None:
       return "";
@@ -114,17 +115,18 @@ std::string words(StepKey key, const Demand& demand, const Capacity& capacity, c
                          use.live, use.live == 1 ? "" : "s", kept_for);
     }
     case Obstacle::MaxStarting:
-      return fmt::format("max_starting = {} of step {} is reached: others are still in start-up",
-                         *demand.max_starting, demand.step_name);
+      return fmt::format(
+          "max_starting = {} of step {} is reached: other jobs are still starting up",
+          *demand.max_starting, demand.step_name);
     case Obstacle::TooBig:
       return never_fits(demand, capacity);
     case Obstacle::Lane:
       return lane_words(key, demand, capacity) + kept_for;
     case Obstacle::Cpus:
-      return fmt::format("asks {} cpus, {} of {} are reserved{}", demand.reserved_cpus(),
+      return fmt::format("asks for {} CPUs, but {} of {} are reserved{}", demand.reserved_cpus(),
                          capacity.reserved_cpus, capacity.cpus, kept_for);
     case Obstacle::Memory:
-      return fmt::format("asks {} of memory, {} of {} are reserved{}",
+      return fmt::format("asks for {} of memory, but {} of {} are reserved{}",
                          size_text(demand.reserved_memory()), size_text(capacity.reserved_memory),
                          size_text(capacity.memory_bytes), kept_for);
   }
@@ -151,7 +153,7 @@ std::string why_not(const ReadyQueue& queue, ClassKey key, const Capacity& capac
   std::string text = words(key.step, *asked, capacity, claim, found);
   const bool is_due = claim.demand == nullptr && queue.overtaken(key) >= kMaxOvertaken;
   if (is_due && !found.gpus.empty() && gathers_gpus(*asked, capacity, found)) {
-    text += fmt::format("; {} {} kept for it", found.gpus.size(),
+    text += fmt::format("; {} {} reserved for it", found.gpus.size(),
                         found.gpus.size() == 1 ? "is" : "are");
   }
   return text;
@@ -159,10 +161,11 @@ std::string why_not(const ReadyQueue& queue, ClassKey key, const Capacity& capac
 
 std::string never_fits(const Demand& demand, const Capacity& capacity) {
   if (capacity.cpus > 0 && demand.reserved_cpus() > capacity.cpus) {
-    return fmt::format("asks {} cpus, this machine has {}", demand.reserved_cpus(), capacity.cpus);
+    return fmt::format("asks for {} CPUs, but this machine has {}", demand.reserved_cpus(),
+                       capacity.cpus);
   }
   if (capacity.memory_bytes > 0 && demand.reserved_memory() > capacity.memory_bytes) {
-    return fmt::format("asks {} of memory, this machine has {}",
+    return fmt::format("asks for {} of memory, but this machine has {}",
                        size_text(demand.reserved_memory()), size_text(capacity.memory_bytes));
   }
   if (demand.pool == LaneId::Pool::Gpu) {
@@ -177,9 +180,9 @@ std::string never_fits(const Demand& demand, const Capacity& capacity) {
         if (demand.gpu_memory_bytes) names += fmt::format(" ({})", size_text(gpu.memory_bytes));
       }
       std::string_view note;
-      if (any_instance && demand.gpus > 1) note = "; of MIG instances a program sees one at most";
-      if (demand.sharing == Sharing::Mig) note = "; sharing = \"mig\" wants an instance of a GPU";
-      return fmt::format("asks {} GPU{}{}{}, it may use {} of this machine's {}{}{}{}",
+      if (any_instance && demand.gpus > 1) note = "; a program can use at most one MIG instance";
+      if (demand.sharing == Sharing::Mig) note = "; sharing = \"mig\" needs a MIG instance";
+      return fmt::format("asks for {} GPU{}{}{}, but can use {} of this machine's {}{}{}{}",
                          std::max(1, demand.gpus), demand.gpus > 1 ? "s" : "",
                          demand.gpu_pattern.empty() ? "" : " " + demand.gpu_pattern,
                          with_memory(demand), allowed, capacity.gpus.size(),

@@ -122,7 +122,7 @@ void become_hard_to_end() {
 int main(int argc, char** argv) {
   Arguments arguments;
   if (!parse(argc, argv, arguments)) {
-    std::fputs("pergpu-keeper is started by pergpu; use `pergpu run`\n", stderr);
+    std::fputs("pergpu starts pergpu-keeper by itself; use `pergpu run`\n", stderr);
     return kUsage;
   }
   if (arguments.end_tree)

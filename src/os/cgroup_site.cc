@@ -95,13 +95,13 @@ void choose_v2(const CgroupFacts& facts, const std::string& folder, bool asked,
   CgroupSite& site = choice.site;
   if (folder.empty()) return;
   if (!facts.may_write(folder) || !facts.may_write(folder + "/cgroup.procs"))
-    return say(site, "cgroup v2: no group may be made in " + folder +
-                         " (systemd-run --user --scope -p Delegate=yes gives one)");
+    return say(site, "cgroup v2: can't create groups in " + folder +
+                         " (run under systemd-run --user --scope -p Delegate=yes)");
   const bool is_delegated = asked || facts.is_delegated(folder);
   if (!is_delegated && facts.has_systemd)
     return say(site, "cgroup v2: " + folder +
-                         " belongs to systemd, which did not delegate it (systemd-run --user "
-                         "--scope -p Delegate=yes gives a group)");
+                         " belongs to systemd, which hasn't delegated it (run under systemd-run "
+                         "--user --scope -p Delegate=yes)");
   site.track = {2, folder};
   say(site, "cgroup v2: jobs are ended as whole groups below " + folder);
   const std::string handed_on = facts.read(folder + "/cgroup.subtree_control");
@@ -118,7 +118,7 @@ void choose_v2(const CgroupFacts& facts, const std::string& folder, bool asked,
       choice.vacate = folder;
       choice.controllers.push_back(name);
     } else if (has_controller(offered, name)) {
-      say(site, std::string(name) + " is not handed on there");
+      say(site, std::string(name) + " controller isn't available there");
     }
   }
 }
@@ -130,7 +130,7 @@ void choose_v1(const CgroupFacts& facts, const char* controller, const char* wha
   if (folder.empty()) return;
   if (!facts.may_write(folder))
     return say(site,
-               std::string("cgroup v1: no ") + controller + " group may be made in " + folder);
+               std::string("cgroup v1: no ") + controller + " group can be created in " + folder);
   place = {1, folder};
   say(site, std::string("cgroup v1: ") + what + " below " + folder);
 }
@@ -207,7 +207,7 @@ CgroupSite find_cgroups() {
   if (Result<void> done = hand_on(choice); !done) {
     choice.site.memory = {};
     choice.site.cpu = {};
-    say(choice.site, "its controllers cannot be handed on: " + done.error().message);
+    say(choice.site, "can't enable its controllers: " + done.error().message);
   }
   return choice.site;
 }

@@ -20,13 +20,13 @@ constexpr int kMostEntries = 10'000;     // looked at in one folder that is an o
 constexpr int kMostMatched = 1'000'000;  // names compared with one pattern
 
 constexpr char kAbsent[] = "does not exist";
-constexpr char kNoFolder[] = "is no folder";
+constexpr char kNoFolder[] = "is not a folder";
 constexpr char kEmpty[] = "is empty";
 constexpr char kOld[] = "is older than the attempt";
 constexpr char kNoMatch[] = "matches no file";
-constexpr char kFileMatches[] = "matches files only, and the `/` at its end asks for a folder";
-constexpr char kEmptyMatches[] = "matches empty files only";
-constexpr char kOldMatches[] = "matches nothing that is as new as the attempt";
+constexpr char kFileMatches[] = "matches only files, but the trailing `/` requires a folder";
+constexpr char kEmptyMatches[] = "matches only empty files";
+constexpr char kOldMatches[] = "matches nothing newer than the start of the attempt";
 
 bool is_before(const timespec& a, const timespec& b) {
   return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
@@ -108,7 +108,7 @@ class Search {
     const Folder dir(::opendir(folder.empty() ? "/" : folder.c_str()));
     if (!dir) {
       if (errno != ENOENT && errno != ENOTDIR) {
-        why_ = "cannot be looked for: " + folder + ": " + std::strerror(errno);
+        why_ = "cannot be searched: " + folder + ": " + std::strerror(errno);
       }
       return false;
     }
@@ -165,7 +165,7 @@ std::string why_not_there(const std::string& path, std::optional<timespec> since
     const std::string file = path.substr(0, path.find_last_not_of('/') + 1);
     if (error == ENOTDIR && file != path && ::stat(file.c_str(), &st) == 0) return kNoFolder;
     if (error == ENOENT || error == ENOTDIR) return kAbsent;
-    return std::string("cannot be looked at: ") + std::strerror(error);
+    return std::string("cannot be read: ") + std::strerror(error);
   }
   if (S_ISDIR(st.st_mode)) return why_folder_fails(path, st, since);
   if (S_ISREG(st.st_mode) && st.st_size == 0) return kEmpty;

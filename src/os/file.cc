@@ -67,9 +67,9 @@ Result<std::string> read_open_file(int fd, const std::string& path, std::size_t 
     if (n == 0) break;
     used += static_cast<std::size_t>(n);
     if (used > limit) {
-      return Error{ErrorKind::Invalid, 0,
-                   "read " + path + ": longer than the " + std::to_string(limit) +
-                       " bytes that are expected at most"};
+      return Error{
+          ErrorKind::Invalid, 0,
+          "read " + path + ": longer than the limit of " + std::to_string(limit) + " bytes"};
     }
   }
   content.resize(used);

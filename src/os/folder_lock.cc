@@ -78,7 +78,7 @@ bool is_log_held(const std::string& folder) {
   return fd && ::flock(fd.get(), LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
-constexpr char kLogHeld[] = "processes that an earlier attempt has left, which write to its log";
+constexpr char kLogHeld[] = "processes left by an earlier attempt, which still write to its log";
 
 /// Only shared locks are in the way: pergpu takes none, so the file doesn't name their holder.
 bool has_shared_lock(int fd) {
@@ -279,7 +279,7 @@ Result<UniqueFd> lock_place(const Place& place, Use use, std::string_view holder
     if (may_replace && ::unlinkat(there->folder.fd(), there->name.c_str(), 0) == 0) continue;
     return std::move(opened.fd);
   }
-  return Error{ErrorKind::Busy, EWOULDBLOCK, "others, one after the other"};
+  return Error{ErrorKind::Busy, EWOULDBLOCK, "several processes in turn"};
 }
 
 /// Both for who takes a folder and for who looks whether it could be taken: if they didn't ask for

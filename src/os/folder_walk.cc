@@ -90,8 +90,8 @@ bool may_follow(uid_t owner) { return owner == 0 || owner == ::geteuid(); }
 
 Error foreign_link(const std::string& link, uid_t owner) {
   return {ErrorKind::Denied, ELOOP,
-          link + " is a link that belongs to uid " + std::to_string(owner) +
-              "; links of other users aren't followed.  Remove it, or name the folder that it "
+          link + " is a symbolic link that belongs to uid " + std::to_string(owner) +
+              "; pergpu doesn't follow links of other users. Remove it, or name the folder that it "
               "leads to"};
 }
 
@@ -172,7 +172,7 @@ class Walk {
       if (!link || ::fstat(link.get(), &st) < 0 || S_ISDIR(st.st_mode)) continue;
       if (S_ISLNK(st.st_mode)) return follow(link.get(), st.st_uid, path);
       if (!make_) return os_error("open folder " + path, ENOTDIR);
-      return Error{ErrorKind::Invalid, ENOTDIR, "mkdir " + path + ": a file of that name is there"};
+      return Error{ErrorKind::Invalid, ENOTDIR, "mkdir " + path + ": a file with that name exists"};
     }
     return os_error((make_ ? "mkdir " : "open folder ") + path, make_ ? EAGAIN : ENOENT);
   }

@@ -241,11 +241,11 @@ struct FrameStream::Impl {
       take_fds(message, fds);
       if (n == 0) return close({ErrorKind::Unavailable, 0, "peer closed the connection"});
       if (fds.size() + partial_fds.size() > 2 * kMaxFds) {
-        return close({ErrorKind::Corrupt, 0, "more descriptors received than a frame can have"});
+        return close({ErrorKind::Corrupt, 0, "received more descriptors than a frame can have"});
       }
       if (message.msg_flags & MSG_CTRUNC) {
         return close({ErrorKind::Io, EMFILE,
-                      "receive: descriptors were lost on the way; raise the limit of open files"});
+                      "receive: descriptors were lost; raise the limit of open files (ulimit -n)"});
       }
       take({buffer.data(), static_cast<std::size_t>(n)}, std::move(fds));
     }

@@ -58,7 +58,7 @@ Result<FileLock> FileLock::try_lock(const std::string& path, std::string_view no
     struct stat named {};
     if (::fstat(fd.get(), &held) < 0) return os_error("stat lock file " + path);
     if (!S_ISREG(held.st_mode)) {
-      return Error{ErrorKind::Invalid, 0, "lock file " + path + " is no regular file; remove it"};
+      return Error{ErrorKind::Invalid, 0, "lock file " + path + " isn't a regular file; remove it"};
     }
     if (::stat(path.c_str(), &named) == 0 && held.st_dev == named.st_dev &&
         held.st_ino == named.st_ino) {
@@ -66,7 +66,7 @@ Result<FileLock> FileLock::try_lock(const std::string& path, std::string_view no
       return FileLock(std::move(fd));
     }
   }
-  return Error{ErrorKind::Busy, 0, "lock " + path + ": the file is being replaced again and again"};
+  return Error{ErrorKind::Busy, 0, "lock " + path + ": the file keeps being replaced"};
 }
 
 pid_t lock_holder(const struct stat& file, bool shared) {

@@ -53,11 +53,11 @@ Result<void> private_folder(const std::string& path, uid_t uid) {
     if (!made) return made;
     if (::lstat(path.c_str(), &st) < 0) return os_error("folder " + path);
   }
-  if (S_ISLNK(st.st_mode)) return refused("it is a symlink; name the folder itself");
+  if (S_ISLNK(st.st_mode)) return refused("it is a symlink; use the folder itself");
   if (!S_ISDIR(st.st_mode)) return refused("it is not a folder");
   if (st.st_uid != uid) {
     return refused("it belongs to uid " + std::to_string(st.st_uid) + ", not to you (uid " +
-                   std::to_string(uid) + "); choose another by PERGPU_HOME");
+                   std::to_string(uid) + "); set PERGPU_HOME to another folder");
   }
   if (st.st_mode & 022) return refused("others can write to it; chmod 700 it");
   if ((st.st_mode & 077) == 0) return {};
@@ -136,8 +136,9 @@ Result<void> short_enough(const std::string& path) {
   constexpr std::size_t kLongest = 480;
   if (path.size() <= kLongest) return {};
   return Error{ErrorKind::Invalid, ENAMETOOLONG,
-               path + " has " + std::to_string(path.size()) + " bytes, and the database takes " +
-                   std::to_string(kLongest) + " at most; choose a shorter one by PERGPU_HOME"};
+               path + " has " + std::to_string(path.size()) +
+                   " bytes, but the database is limited to " + std::to_string(kLongest) +
+                   "; set PERGPU_HOME to a shorter path"};
 }
 
 /// It is sent as JSON and shown.
@@ -150,7 +151,7 @@ Result<void> is_text(const std::string& path) {
   }
   return Error{
       ErrorKind::Invalid, 0,
-      "the home's path is not valid UTF-8: \"" + shown + "\"; choose another by PERGPU_HOME"};
+      "the home's path is not valid UTF-8: \"" + shown + "\"; set PERGPU_HOME to another folder"};
 }
 
 /// `~` was in quotes, or in a file that no shell reads.
@@ -161,12 +162,12 @@ Result<std::string> explicit_path(const HomeSources& sources) {
   if (end > 1) {
     return Error{ErrorKind::Invalid, 0,
                  "PERGPU_HOME=" + named +
-                     ": only ~/ stands for a home folder, your own; write the path out, or ./" +
-                     named + " for a name that begins so"};
+                     ": only ~/ is expanded, to your home folder; write the full path, or ./" +
+                     named + " for a name that begins with ~"};
   }
   if (!sources.home.starts_with('/')) {
     return Error{ErrorKind::Invalid, 0,
-                 "PERGPU_HOME=" + named + ": HOME names no folder; write the path out"};
+                 "PERGPU_HOME=" + named + ": HOME isn't set to a folder; write the full path"};
   }
   return absolute(sources.home + named.substr(1));
 }
@@ -184,8 +185,8 @@ Result<Home> find_home(const HomeSources& sources) {
     if (*network) {
       return Error{ErrorKind::Invalid, 0,
                    "PERGPU_HOME=" + sources.pergpu_home +
-                       ": on a network file system, where locks and the database do not hold; "
-                       "name a folder on a local disk"};
+                       ": it's on a network file system, where locks and the database aren't "
+                       "reliable; use a folder on a local disk"};
     }
     Result<void> ready = private_folder(*path, sources.uid);
     if (!ready) return std::move(ready).error();
@@ -197,7 +198,7 @@ Result<Home> find_home(const HomeSources& sources) {
   if (!state.starts_with('/')) state = sources.home.empty() ? "" : sources.home + "/.local/state";
   std::string why;
   if (!state.starts_with('/')) {
-    why = "neither XDG_STATE_HOME nor HOME names a folder";
+    why = "neither XDG_STATE_HOME nor HOME is set to a folder";
   } else {
     const std::string path = state + "/pergpu/" + sources.machine;
     if (Result<void> text = is_text(path); !text) return std::move(text).error();

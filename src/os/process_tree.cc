@@ -178,7 +178,7 @@ std::string why_left(const TreeMember& member) {
     case 'Z':
     case 'X':
       return out + "has ended, but process " + std::to_string(tracer_of(member.pid)) +
-             " traces it and keeps it";
+             " is tracing it";
     default:
       return out + "was killed and is still there (state " + member.state + ")";
   }
@@ -282,9 +282,9 @@ std::vector<TreeMember> find_tree(const TreeMarks& marks) {
     const Claim claim = claim_of(stat, marks, session_is_ours);
     if (claim == Claim::None && in_group.count(pid) == 0) continue;
     if (keepers.have(pid)) {
-      if (claim == Claim::Strong) spare(stat, "has a keeper that lives");
+      if (claim == Claim::Strong) spare(stat, "has a running keeper");
     } else if (claim == Claim::Weak && !has_environment(pid)) {
-      spare(stat, "starts or ends at this moment: whose it is cannot be told");
+      spare(stat, "is just starting or ending, so its owner is unknown");
     } else if (seen.insert(pid).second) {
       found.push_back(pid);
     }

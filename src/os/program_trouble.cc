@@ -77,8 +77,7 @@ std::string access_trouble(const std::string& program, const std::string& path) 
   struct statvfs where {};
   const bool is_noexec = ::statvfs(path.c_str(), &where) == 0 && (where.f_flag & ST_NOEXEC) != 0;
   if (is_noexec) {
-    return program + " lies on a file system that is mounted noexec" +
-           or_by_interpreter(program, "; write ");
+    return program + " is on a file system mounted noexec" + or_by_interpreter(program, "; write ");
   }
   if (::access(path.c_str(), X_OK) == 0) return {};
   return program + " is not executable; `chmod +x " + program + "`" +

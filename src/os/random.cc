@@ -19,7 +19,8 @@ std::string random_hex(std::size_t bytes) {
   assert(bytes <= block.size());
   while (call::getrandom(block.data(), bytes) != static_cast<ssize_t>(bytes)) {
     if (errno == EINTR) continue;
-    std::fprintf(stderr, "pergpu: the kernel gives no random bytes: %s\n", std::strerror(errno));
+    std::fprintf(stderr, "pergpu: can't get random bytes from the kernel: %s\n",
+                 std::strerror(errno));
     std::abort();
   }
   constexpr char kDigits[] = "0123456789abcdef";

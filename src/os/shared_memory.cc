@@ -122,7 +122,7 @@ class Finder {
 Result<SharedMemory> memory_of(int fd) {
   const auto refused = [](const char* why) {
     return Error{ErrorKind::Invalid, 0,
-                 std::string("the descriptor is no shared memory of a fixed size: ") + why};
+                 std::string("the descriptor isn't shared memory of a fixed size: ") + why};
   };
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0) return refused("it cannot be sealed");

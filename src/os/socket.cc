@@ -40,7 +40,7 @@ Result<Address> address_of(const std::string& path) {
   }
   if (name.empty() || name.size() >= sizeof address.un.sun_path) {
     return Error{ErrorKind::Invalid, ENAMETOOLONG,
-                 "socket " + path + ": its last name must have 1 to about 80 characters"};
+                 "socket " + path + ": its file name must have 1 to about 80 characters"};
   }
   name.copy(address.un.sun_path, name.size());
   address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size() + 1);
@@ -62,10 +62,9 @@ Result<void> remove_dead_socket(const std::string& path, int type, const Address
   struct stat st {};
   if (::lstat(path.c_str(), &st) < 0) return errno == ENOENT ? Result<void>{} : os_error(path);
   if (!S_ISSOCK(st.st_mode)) {
-    return Error{ErrorKind::Invalid, EEXIST,
-                 "socket " + path +
-                     ": a file that is no socket is there; remove it or choose "
-                     "another folder"};
+    return Error{
+        ErrorKind::Invalid, EEXIST,
+        "socket " + path + ": the file there isn't a socket; remove it or choose another folder"};
   }
   Result<UniqueFd> probe = make_socket(type | SOCK_NONBLOCK);
   if (!probe) return std::move(probe).error();

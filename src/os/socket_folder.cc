@@ -39,7 +39,7 @@ Result<std::string> link_in(const std::string& place, const std::string& folder,
   if (!ready) return std::move(ready).error();
   std::string link = place + "/" + name_hash(folder);
   if (link.size() + 1 + room > kLongestPath)
-    return Error{ErrorKind::Invalid, ENAMETOOLONG, link + " is too long, too"};
+    return Error{ErrorKind::Invalid, ENAMETOOLONG, link + " is too long as well"};
   if (target_of(link) == folder) return link;
   remove_dangling(place);
   if (::symlink(folder.c_str(), link.c_str()) == 0 || target_of(link) == folder) return link;
@@ -66,8 +66,9 @@ Result<std::string> socket_folder(const std::string& folder, std::size_t room,
     why += (why.empty() ? "" : "; ") + link.error().message;
   }
   return Error{ErrorKind::Denied, 0,
-               folder + " is too long a path for sockets, and no short link to it can be made (" +
-                   why + "); choose a shorter PERGPU_HOME"};
+               folder +
+                   " is too long a path for sockets, and pergpu can't create a short link to it (" +
+                   why + "); set PERGPU_HOME to a shorter path"};
 }
 
 Result<std::string> socket_folder(const std::string& folder, std::size_t room) {

@@ -67,11 +67,11 @@ Result<UniqueFd> open_written(const HeldFolder& folder, const std::string& name,
   struct stat st = {};
   if (::fstat(fd.get(), &st) < 0) return os_error("stat " + path);
   if (S_ISDIR(st.st_mode)) return os_error("open " + path, EISDIR);
-  if (!S_ISREG(st.st_mode)) return refused(path, "it's no regular file; remove it");
+  if (!S_ISREG(st.st_mode)) return refused(path, "it isn't a regular file; remove it");
   if (st.st_nlink > 1) {
     return refused(
         path,
-        "it has a second name (a hard link), so it may be another file; put a copy in its place");
+        "it has a second name (a hard link), so it may be another file; replace it with a copy");
   }
   if (writer == Writer::Keeper && !may_have_written(folder, st)) {
     return refused(path, "it belongs to uid " + std::to_string(st.st_uid) +

@@ -79,7 +79,7 @@ void FakeEngine::adopt(std::vector<ExpectedAttempt> expected) {
   for (const ExpectedAttempt& one : expected) {
     at(clock_.now().boot_ns, [this, id = one.id] {
       on_event_(engine_event::Lost{
-          .id = id, .why = "pretended attempts end with the coordinator", .proven_gone = true});
+          .id = id, .why = "simulated attempts end with the coordinator", .proven_gone = true});
     });
   }
 }

@@ -66,7 +66,7 @@ std::string curl_config(const HttpPost& request) {
 Result<std::string> post(const HttpPost& request, const std::vector<std::string>& env) {
   if (find_executable("curl", env).empty()) {
     return Error{ErrorKind::Unavailable, 0,
-                 "there is no program `curl`, which sends it: install the package curl"};
+                 "can't find `curl`, which sends notifications: install the package curl"};
   }
   const Result<ProgramEnd> end = run_program({.argv = {"curl", "-q", "-K", "-"},
                                               .env = env,
@@ -79,15 +79,15 @@ Result<std::string> post(const HttpPost& request, const std::vector<std::string>
   if (status >= 200 && status < 300) return fmt::format("HTTP {}", status);
   std::string why;
   if (status >= 300 && status < 400) {
-    why = fmt::format("HTTP {}: it was moved; give the new URL", status);
+    why = fmt::format("HTTP {}: the URL has moved; use the new one", status);
   } else if (status != 0) {
     const std::string answer = first_line(end->output);
     why = fmt::format("HTTP {}{}{}", status, answer.empty() ? "" : ": ", answer);
   } else if (!end->status) {
-    why = "curl took too long";
+    why = "curl timed out";
   } else {
     why = first_line(end->complaint.substr(0, end->complaint.rfind(kMark)));
-    if (why.empty()) why = "curl failed and said nothing";
+    if (why.empty()) why = "curl failed without a message";
   }
   return Error{ErrorKind::Unavailable, 0, std::move(why)};
 }

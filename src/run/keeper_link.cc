@@ -176,17 +176,17 @@ void KeeperLink::break_off(const std::string& why) {
 void KeeperLink::end_unreachable() {
   stream_.reset();
   if (pid_ != 0) know(pid_, start_ticks_);  // it could not be watched before
-  if (!pidfd_) return gone("its keeper ended");
+  if (!pidfd_) return gone("its keeper exited");
   if (!os::has_ended(pidfd_)) (void)os::send_signal(pidfd_, SIGKILL);
 }
 
 void KeeperLink::on_process_ended() {
-  std::string why = "its keeper ended";
+  std::string why = "its keeper exited";
   if (is_child_) {
     const std::optional<os::Reaped> reaped = os::reap(pid_);
     const auto* by_signal = reaped ? std::get_if<os::Signaled>(&reaped->status) : nullptr;
     if (by_signal != nullptr)
-      why = "its keeper was ended by signal " + std::to_string(by_signal->signal);
+      why = "its keeper was killed by signal " + std::to_string(by_signal->signal);
   }
   gone(why);
 }

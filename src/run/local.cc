@@ -101,7 +101,7 @@ std::string left_running(const keeper::Exited& exited) {
   for (const std::string& name : exited.left_names) names += (names.empty() ? ": " : ", ") + name;
   const bool is_one = exited.left_count == 1;
   return std::to_string(exited.left_count) + (is_one ? " process" : " processes") +
-         " that it had left running " + (is_one ? "was" : "were") + " ended" + names;
+         " that it left running " + (is_one ? "was" : "were") + " ended" + names;
 }
 
 engine_event::Exited event_of(const keeper::Exited& exited) {
@@ -346,7 +346,7 @@ void LocalEngine::on_frame(KeeperId id, os::FrameStream::Frame frame) {
   const auto pass = [&]<typename Message>(std::optional<Message> message, auto handle) {
     if (message) return handle(*message);
     // Whatever it was about, the next STATE will say it again.
-    keepers_.at(id).link->break_off("it said something that cannot be understood");
+    keepers_.at(id).link->break_off("it sent an invalid message");
   };
   const auto sender = keepers_.find(id);
   if (sender == keepers_.end()) return;  // it was told to leave
@@ -421,7 +421,7 @@ void LocalEngine::on_exited(KeeperId id, const keeper::Exited& exited) {
   unexpected_.erase(exited.id);
   if (!end_tracking(id, exited.id)) return;
   const bool by_burial = attempts_.at(exited.id).is_buried && exited.signal == SIGKILL;
-  if (by_burial) return lose(exited.id, "its keeper was taken for dead");
+  if (by_burial) return lose(exited.id, "its keeper was presumed dead");
   tell(exited);
 }
 
@@ -429,7 +429,7 @@ void LocalEngine::tell(const keeper::Exited& exited) { emit(event_of(exited)); }
 
 void LocalEngine::tell(const keeper::SpawnFailed& failed) {
   // The keeper itself refused: nothing that the job could help.
-  if (failed.phase == "keeper") return lose(failed.id, "its keeper refused it: " + failed.object);
+  if (failed.phase == "keeper") return lose(failed.id, "its keeper rejected it: " + failed.object);
   emit(engine_event::SpawnFailed{.id = failed.id,
                                  .phase = failed.phase,
                                  .os_errno = failed.os_errno,

@@ -26,7 +26,7 @@ constexpr std::int64_t kSecondNs = 1'000'000'000;
 constexpr std::int64_t kShortestPauseNs = kSecondNs / 50;
 constexpr std::int64_t kLongestPauseNs = 30 * kSecondNs;
 constexpr std::string_view kRecordSuffix = ".rec";
-const std::string kSilent = "its keeper did not answer, and was ended with it";
+const std::string kSilent = "its keeper didn't respond, so pergpu ended it and the job";
 /// Times Config::answer_ns: how long a keeper that lives has to make its socket again.
 constexpr std::int64_t kPatience = 12;
 
@@ -153,7 +153,7 @@ void LocalEngine::on_keeper_broken(KeeperId id, const std::string& why) {
   keeper.state_wanted = true;
   keeper.assigned = false;
   if (keeper.pause_ns > kShortestPauseNs) {  // not the end of a keeper, nor an accident
-    std::fprintf(stderr, "pergpu: keeper %lld: %s; connecting again\n",
+    std::fprintf(stderr, "pergpu: keeper %lld: %s; reconnecting\n",
                  static_cast<long long>(id.value), why.c_str());
   }
   keeper.pause_ns = std::clamp(2 * keeper.pause_ns, kShortestPauseNs, kLongestPauseNs);
@@ -397,7 +397,7 @@ void LocalEngine::lose_undelivered(KeeperId id, const keeper::State& state) {
   for (const AttemptId attempt : lost) {
     free_keeper(id, attempt);
     attempts_.at(attempt).ended = true;
-    lose(attempt, "its keeper was never told to start it");
+    lose(attempt, "its keeper never received the request to start it");
   }
 }
 

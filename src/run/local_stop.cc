@@ -96,7 +96,7 @@ void LocalEngine::end_keeper(AttemptId id, KeeperId keeper) {
   if (foreign != nullptr && !is_proven_of(*foreign, id)) return;
   if (!being_ended_.insert(keeper).second) return;
   const std::string words =
-      "keeper " + std::to_string(keeper.value) + " does not answer: it is ended, and the job";
+      "keeper " + std::to_string(keeper.value) + " doesn't respond: ending it and the job";
   if (silent_.insert(keeper).second) {
     std::fprintf(stderr, "pergpu: job %lld: %s\n", static_cast<long long>(id.job.value),
                  words.c_str());

@@ -27,11 +27,11 @@ Result<void> answer_of(int fd) {
       nlohmann::json::parse(text, text + (n > 0 ? n : 0), nullptr, /*allow_exceptions=*/false);
   const auto ok = said.is_object() ? said.find("ok") : said.end();
   if (!said.is_object() || ok == said.end() || !ok->is_boolean())
-    return unavailable("the helper that sends it ended without an answer");
+    return unavailable("the helper process exited without a result");
   if (ok->get<bool>()) return {};
   const auto why = said.find("said");
   const bool has_words = why != said.end() && why->is_string();
-  return unavailable(has_words ? why->get<std::string>() : "it did not arrive");
+  return unavailable(has_words ? why->get<std::string>() : "it wasn't delivered");
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ void Messenger::send(const std::string& request, std::int64_t limit_ns,
   helper->timer = loop_.at(os::boot_now_ns() + limit_ns, [this, helper, alive = alive_] {
     helper->timer = 0;
     (void)os::send_signal(helper->process.pidfd, SIGKILL);
-    if (*alive) finish(helper, unavailable("it took too long and was given up"));
+    if (*alive) finish(helper, unavailable("it timed out"));
   });
 }
 

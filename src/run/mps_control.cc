@@ -122,9 +122,9 @@ Result<std::string> MpsControl::ask(const std::string& folder, const std::string
   call.most_said = kMostText;
   Result<ProgramEnd> end = run_program(call);
   if (!end) return std::move(end).error();
-  if (!end->status) return trouble(fmt::format("MPS does not answer to `{}`", command));
+  if (!end->status) return trouble(fmt::format("MPS doesn't respond to `{}`", command));
   if (!has_succeeded(*end)) {
-    return trouble(fmt::format("MPS refuses `{}`: {}", command, last_line(end->complaint)));
+    return trouble(fmt::format("MPS rejected `{}`: {}", command, last_line(end->complaint)));
   }
   return std::move(end->output);
 }
@@ -132,7 +132,7 @@ Result<std::string> MpsControl::ask(const std::string& folder, const std::string
 Result<void> MpsControl::launch(const std::string& folder, const std::string& gpu) const {
   constexpr std::size_t kLongestFolder = 80;  // its sockets are below it, with names of up to 20
   if (folder.size() > kLongestFolder) {
-    return trouble(fmt::format("{} is too long for the sockets of MPS", folder));
+    return trouble(fmt::format("{} is too long a path for MPS sockets", folder));
   }
   if (Result<void> cleared = os::remove_tree(folder); !cleared) return cleared;
   if (Result<void> made = os::make_dirs(folder, 0700); !made) return made;
@@ -147,11 +147,11 @@ Result<void> MpsControl::launch(const std::string& folder, const std::string& gp
   if (!has_succeeded(*end)) {
     const Result<std::string> text = os::read_tail(said, kMostText);
     const std::string why = text ? last_line(*text) : std::string();
-    return trouble(fmt::format("{} -d {}{}", kProgram, end->status ? "failed" : "does not end",
+    return trouble(fmt::format("{} -d {}{}", kProgram, end->status ? "failed" : "doesn't exit",
                                why.empty() ? "" : ": " + why));
   }
   if (!await([&] { return mps_daemon(folder) != 0; })) {
-    return trouble(fmt::format("{} -d has started no daemon", kProgram));
+    return trouble(fmt::format("{} -d didn't start a daemon", kProgram));
   }
   return {};
 }

@@ -92,7 +92,7 @@ bool add_hosts(std::string_view name, std::vector<std::string>& out) {
 
 Result<std::vector<std::string>> hosts_of(std::string_view text) {
   std::vector<std::string> out;
-  const Error wrong{ErrorKind::Corrupt, 0, fmt::format("`{}` is no list of nodes", text)};
+  const Error wrong{ErrorKind::Corrupt, 0, fmt::format("`{}` isn't a list of nodes", text)};
   while (!text.empty()) {
     std::size_t end = 0;
     for (bool inside = false; end < text.size() && (inside || text[end] != ','); ++end) {
@@ -131,7 +131,7 @@ Result<std::vector<AllocationNode>> parse_allocation(std::string_view text) {
     }
   }
   if (out.empty()) {
-    return Error{ErrorKind::Corrupt, 0, "scontrol says nothing of the nodes of the job"};
+    return Error{ErrorKind::Corrupt, 0, "scontrol doesn't report the nodes of the job"};
   }
   return out;
 }

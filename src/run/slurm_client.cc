@@ -126,10 +126,8 @@ Result<Client::Said> Client::call(std::vector<std::string> argv, const SubmitCal
   std::string program = find(name);
   if (program.empty() && submit != nullptr) program = find_executable(name, submit->environment);
   if (program.empty()) {
-    return Error{
-        ErrorKind::Unavailable, 0,
-        fmt::format("there is no {} in PATH: is Slurm installed here, or its module loaded?",
-                    name)};
+    return Error{ErrorKind::Unavailable, 0,
+                 fmt::format("there is no {} in PATH: install Slurm, or load its module", name)};
   }
   argv.front() = program;
   ProgramCall call{.argv = std::move(argv),
@@ -169,7 +167,8 @@ Result<std::int64_t> Client::submit(const SubmitCall& submit) {
   const std::string& text = said->output;  // "12"; of another cluster "12;cluster"
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (wrong != std::errc{} || number <= 0) {
-    return Error{ErrorKind::Io, 0, fmt::format("sbatch says `{}`", one_line(text))};
+    return Error{ErrorKind::Io, 0,
+                 fmt::format("unexpected output of sbatch: `{}`", one_line(text))};
   }
   return number;
 }

@@ -43,7 +43,7 @@ std::optional<std::int64_t> number(std::string_view text) {
 }
 
 Error corrupt(std::string_view line) {
-  return Error{ErrorKind::Corrupt, 0, fmt::format("squeue says `{}`", line)};
+  return Error{ErrorKind::Corrupt, 0, fmt::format("unexpected output of squeue: `{}`", line)};
 }
 
 /// The next line that is not empty; nullopt: there is none.
@@ -159,7 +159,7 @@ Result<std::vector<QueueRecord>> parse_steps(std::string_view text) {
 
 Result<std::vector<QueueRecord>> parse_accounting(std::string_view text) {
   const auto refused = [](std::string_view line) {
-    return Error{ErrorKind::Corrupt, 0, fmt::format("sacct says `{}`", line)};
+    return Error{ErrorKind::Corrupt, 0, fmt::format("unexpected output of sacct: `{}`", line)};
   };
   std::vector<QueueRecord> out;
   while (!text.empty()) {

@@ -90,7 +90,7 @@ std::string process_text(const os::TreeMember& member) {
   std::string out = fmt::format("process {} ({}), state {}\n  {}\n", member.pid, member.name,
                                 member.state, command_of(member.pid));
   const Result<std::vector<std::string>> threads = os::list_dir(folder + "/task");
-  if (!threads) return out + "  has ended meanwhile\n";
+  if (!threads) return out + "  has ended\n";
   for (std::size_t i = 0; i < std::min(threads->size(), kMostThreads); ++i)
     out += thread_text(folder, (*threads)[i]);
   if (threads->size() > kMostThreads)
@@ -134,7 +134,7 @@ void add_tool_stacks(Page& page, const std::vector<os::TreeMember>& tree) {
     const bool is_python = member.name.find("python") != std::string::npos;
     const std::string pid = std::to_string(member.pid);
     if ((is_python && !py_spy.empty()) || !gdb.empty()) {
-      if (runs++ == kMostToolRuns) return page.add("\nno more of them: too many processes\n");
+      if (runs++ == kMostToolRuns) return page.add("\nstopped here: too many processes\n");
     }
     if (is_python && !py_spy.empty()) {
       run_tool(page, {py_spy, "dump", "--pid", pid});

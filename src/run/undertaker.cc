@@ -43,7 +43,7 @@ void end_helper(const os::Spawned& helper) {
 std::string what_it_said(int fd) {
   char text[1024];
   const ssize_t n = ::pread(fd, text, sizeof text, 0);
-  if (n <= 0) return "some of its processes cannot be ended";
+  if (n <= 0) return "can't end some of its processes";
   return std::string(text, static_cast<std::size_t>(n));
 }
 

@@ -168,7 +168,7 @@ TEST(DoctorDriver, GpusOfAmdAreAsGood) {
     EXPECT_TRUE(of(facts, check).empty()) << check;
   }
   facts.look.gpus[0].health = GpuHealth::Unknown;
-  facts.look.gpus[0].note = "its memory in use cannot be read";
+  facts.look.gpus[0].note = "can't read its memory use";
   EXPECT_TRUE(is(facts, "gpu", State::Problem, "gpu0: its memory", "amdgpu"));
 }
 
@@ -178,7 +178,8 @@ TEST(DoctorGpu, EachBrokenOneIsNamedWithWhatMendsIt) {
   facts.look.gpus[0].note = "the GPU is lost";
   facts.look.gpus[1].repair_pending = true;
   EXPECT_TRUE(is(facts, "gpu", State::Problem, "gpu0: the GPU is lost", "reboot"));
-  EXPECT_TRUE(is(facts, "gpu", State::Warning, "gpu1: its memory waits", "--gpu-reset -i 1"));
+  EXPECT_TRUE(
+      is(facts, "gpu", State::Warning, "gpu1: its memory needs a reset", "--gpu-reset -i 1"));
   facts.look.gpus[1].recovery_action = 1;
   EXPECT_TRUE(is(facts, "gpu", State::Problem, "gpu1: ", "--gpu-reset -i 1"));
   facts.look.gpus[1].repair_failed = true;
@@ -388,10 +389,10 @@ TEST(DoctorKernel, CallThatAFilterForbidsIsToldApart) {
 
 TEST(DoctorCgroups, AreToMendWhereAUserManagerCanGiveThem) {
   DoctorFacts facts = good_machine();
-  facts.groups = {.words = "cgroup v2: no group may be made"};
-  EXPECT_TRUE(is(facts, "cgroups", State::Warning, "no group may be made", "Delegate=yes"));
+  facts.groups = {.words = "cgroup v2: can't create groups"};
+  EXPECT_TRUE(is(facts, "cgroups", State::Warning, "can't create groups", "Delegate=yes"));
   facts.has_user_manager = false;
-  EXPECT_TRUE(is(facts, "cgroups", State::Note, "no group may be made"));
+  EXPECT_TRUE(is(facts, "cgroups", State::Note, "can't create groups"));
   facts.has_user_manager = true;
   facts.groups.words = "PERGPU_CGROUP=none: no control groups are used";
   EXPECT_TRUE(is(facts, "cgroups", State::Note, "PERGPU_CGROUP=none"));

@@ -95,8 +95,8 @@ TEST_F(GpuLanesTest, AnAdoptedGpuThatTheDriverDoesNotListGetsNoJob) {
   lanes->vacate(first, JobId{1}, true);
   run_for(kSecond);
   EXPECT_EQ(shown_as(first).state, "unusable");
-  EXPECT_EQ(shown_as(first).why, "the driver does not list it");
-  EXPECT_EQ(busy(first), "the driver does not list it");
+  EXPECT_EQ(shown_as(first).why, "the driver doesn't list it");
+  EXPECT_EQ(busy(first), "the driver doesn't list it");
   EXPECT_EQ(busy(second), "");
   run_for(20 * kSecond);
   EXPECT_EQ(acquire(first), false);
@@ -106,7 +106,7 @@ TEST_F(GpuLanesTest, AGpuThatIsNotListedAnyMoreIsClosedUntilItIs) {
   discover();
   shown.look.gpus = {gpu_reading(0)};
   EXPECT_EQ(acquire(first), true);
-  EXPECT_EQ(shown_as(second).why, "the driver does not list it");
+  EXPECT_EQ(shown_as(second).why, "the driver doesn't list it");
   EXPECT_NE(busy(second), "");
   shown.look.gpus = {gpu_reading(0), gpu_reading(1)};
   run_for(20 * kSecond);

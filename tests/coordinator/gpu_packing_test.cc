@@ -80,7 +80,8 @@ TEST_F(GpuPackingTest, TheFirstIsAloneUntilItsNeedIsKnownThenOthersJoinIt) {
   sim->run_for(8 * kSecond);
   EXPECT_EQ(sim->count(JobState::Running), 1);
   EXPECT_EQ(sim->core->why(sim->job(2)),
-            "asks a GPU alone (what its like need is not known, or leaves no room), the only GPU "
+            "asks for a GPU to itself (what similar jobs need is unknown, or leaves no room), the "
+            "only GPU "
             "is in use; 1 of gpu0 is taken by 1 job, with 80 GiB of its memory");
   sim->run_for(12 * kSecond);
   EXPECT_EQ(sim->count(JobState::Running), 4) << "19.6 of 80 GiB each";

@@ -84,7 +84,7 @@ TEST(NoticeDebt, IsGivenUpAfterSomeHours) {
   EXPECT_GE(now - kNow, 5 * 3600 * kSecond);
   EXPECT_LE(now - kNow, 8 * 3600 * kSecond);
   EXPECT_FALSE(state.owes());
-  EXPECT_NE(state.trouble.find("given up after 34 tries: no route to host"), std::string::npos);
+  EXPECT_NE(state.trouble.find("gave up after 34 tries: no route to host"), std::string::npos);
 }
 
 TEST(NoticeDebt, AnArrivalSettlesWhatWasSentAndNoMore) {

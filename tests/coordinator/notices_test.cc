@@ -176,7 +176,7 @@ TEST_F(NoticesTest, WhatNeverArrivesIsGivenUpAndSaidSo) {
   EXPECT_FALSE(keeps_environment());
   const std::vector<std::string> words = sim.core->notices().words_of(*sim.world.sweep(SweepId{1}));
   ASSERT_EQ(words.size(), 1U);
-  EXPECT_NE(words[0].find("slack $SLACK: given up after"), std::string::npos) << words[0];
+  EXPECT_NE(words[0].find("slack $SLACK: gave up after"), std::string::npos) << words[0];
 }
 
 TEST_F(NoticesTest, AKillBetweenTheEventAndItsMessageLosesNothing) {

@@ -125,8 +125,9 @@ TEST_F(LookTest, AnotherJobThanTheOneThatFailedTries) {
 TEST_F(LookTest, ARootThatWasReplacedIsWaitedForByName) {
   waits->add(sim.job(1), SpawnFailure{std::string(kRootReplacedPhase), ESTALE, "/data/out"});
   EXPECT_TRUE(paused[1]);
-  EXPECT_NE(waits->words(SweepId{1}).find("/data/out is another folder than the one"),
-            std::string::npos);
+  EXPECT_NE(
+      waits->words(SweepId{1}).find("/data/out isn't the folder that holds this sweep's results"),
+      std::string::npos);
   for (const int code : {ESTALE, 0}) {
     EXPECT_TRUE(paused[1]);
     sim.run([&] { return !looks_at_roots.empty(); });

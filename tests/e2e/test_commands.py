@@ -254,7 +254,7 @@ def test_a_home_may_begin_with_a_tilde_and_has_to_be_text(home):
     for env in ({"PERGPU_HOME": home.root + "/h\udcff"}, {"PERGPU_HOME": "", "HOME": home.root + "/h\udcff", "XDG_STATE_HOME": ""}):
         said = home.run("ps", env=env, code=3).stderr
         assert "the home's path is not valid UTF-8" in said and "PERGPU_HOME" in said, said
-    assert "only ~/ stands for a home folder" in home.run("ps", env={"PERGPU_HOME": "~otto"}, code=3).stderr
+    assert "only ~/ is expanded, to your home folder" in home.run("ps", env={"PERGPU_HOME": "~otto"}, code=3).stderr
 
 
 def test_a_job_reads_nothing_from_the_terminal(home):

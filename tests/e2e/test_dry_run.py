@@ -91,7 +91,7 @@ def test_the_first_look_at_slow_gpus_is_waited_for(gpus):  # noqa: F811
 def test_without_a_coordinator_it_refuses_what_the_machine_cannot_run(home):
     path = home.file("sweep.toml", '[steps.a]\nmemory = "900TiB"\ncommand = ["true"]\n')
     foretold_words = home.run("run", path, "--dry-run", code=2).stderr
-    assert "step a: asks 900 TiB of memory, this machine has" in foretold_words
+    assert "step a: asks for 900 TiB of memory, but this machine has" in foretold_words
     assert home.run("run", path, code=2).stderr.splitlines()[-1] == foretold_words.splitlines()[-1]
 
 

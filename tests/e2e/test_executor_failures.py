@@ -171,7 +171,7 @@ with pool(1, reuse={reuse}, name="few", cpus=1, memory="1GiB", out="new") as exe
 """)  # fmt: skip
     lines = told.splitlines()
     who = "a worker" if reuse else "a call"
-    words = [f"{who} asks 100000 cpus, this", f"{who} asks 909.5 TiB of memory, this", f"{who} asks 3 GPUs, it", f"{who} asks 1 GPU ", f"{who} asks 1 GPU *NONE*",
+    words = [f"{who} asks for 100000 CPUs, but this", f"{who} asks for 909.5 TiB of memory, but this", f"{who} asks for 3 GPUs, but", f"{who} asks for 1 GPU ", f"{who} asks for 1 GPU *NONE*",
              "can't write results to /proc/nothing (", "can't write results to /file ("]  # fmt: skip
     assert [(line, word) for line, word in zip(lines, words) if not line.startswith(word)] == [], told
     assert "--" not in told and "step" not in told and lines[len(words) :] == ["1 <pergpu.Executor few>"]

@@ -39,7 +39,7 @@ def test_as_many_are_put_on_a_gpu_as_it_takes_once_one_was_alone(packed):
     packed.world.show([{"uuid": uuid(0), "utilization": 20}])
     packed.submit(grid("train", 9, step(19 * GIB, 8)))
     packed.until_running(1)
-    assert "asks a GPU alone (what its like need is not known" in packed.run("why", "9").stdout
+    assert "asks for a GPU to itself (what similar jobs need is unknown" in packed.run("why", "9").stdout
     assert packed.wait() == 0
     starts = [line[0] for line in packed.stamps.lines()]
     assert starts[:2] == ["start", "end"] and most_on_one_gpu(packed.stamps) == 4

@@ -470,7 +470,7 @@ def test_a_gpu_that_is_cut_into_nothing_gets_no_job_until_it_is(gpus):
     gpus.world.show([{"mig": True}, {}])
     gpus.submit(grid("train", 2, STEP % 0))
     assert gpus.wait() == 0 and set(gpus.stamps.of("start", 4)) == {uuid(1)}
-    assert "none was made" in gpu_state(gpus, 0)["why"]
+    assert "it has no instances" in gpu_state(gpus, 0)["why"]
 
 
 def test_a_model_pattern_chooses_the_gpu(gpus):

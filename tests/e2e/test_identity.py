@@ -287,7 +287,7 @@ def test_what_closes_descriptors_but_keeps_its_output_holds_the_folder(new_home)
     for victim in [first.coordinator(), *first.keepers(), parent]:
         os.kill(victim, signal.SIGKILL)
     second.run("submit", second.sweep)
-    wait_until(lambda: "processes that an earlier attempt has left" in reason_of(second), "the reason")
+    wait_until(lambda: "processes left by an earlier attempt" in reason_of(second), "the reason")
     first.open_gate()
     assert second.wait() == 0
     assert [line[0] for line in first.stamps.lines()] == ["start", "end", "start", "end"]

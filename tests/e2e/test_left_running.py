@@ -8,7 +8,7 @@ TEXT = """name = "bg"
 [steps.train]
 shell = 'sleep 1000 & sh -c "sleep 1001; true" & echo started'
 """
-WORDS = "3 processes that it had left running were ended: "
+WORDS = "3 processes that it left running were ended: "
 
 
 def test_what_was_ended_is_told_wherever_one_looks(home):
@@ -37,7 +37,7 @@ def test_the_last_table_and_the_lines_of_several_jobs_tell_it(home):
 
 def test_a_command_without_a_file_tells_it_too(home):
     told = home.run("run", "--lanes", 1, "--", "sh", "-c", "sleep 1000 & exit 0")
-    assert "1 process that it had left running was ended: sleep" in told.stderr
+    assert "1 process that it left running was ended: sleep" in told.stderr
 
 
 def ended(record):
@@ -56,7 +56,7 @@ outputs = "{out}/m.pt"
     assert job["class"] == "output-missing" and "m.pt does not exist; 2 processes that" in job["reason"]
     record = ended(job["out"] + "/attempt.json")
     words = record["left_running"]
-    assert words.startswith("2 processes that it had left running were ended: ")
+    assert words.startswith("2 processes that it left running were ended: ")
     assert record["reason"].endswith("does not exist; " + words)
     for shown in (told.stdout, home.run("why", "bg").stdout, home.run("show", "bg").stdout):
         assert words in shown and "make that process wait for the processes it starts" in shown
@@ -72,7 +72,7 @@ retries = { max = 1, delay = "50ms" }
     home.submit(text, "--lanes", 1)
     assert home.wait() == 1
     job = home.only()
-    words = "1 process that it had left running was ended: sleep"
+    words = "1 process that it left running was ended: sleep"
     assert job["reason"] == f"exit code 3; 1 of 1 retries used; {words}"
     assert words in home.run("why", "@").stdout and words in home.run("show", "@").stdout
     for name in ("attempt.json", "attempt.1.json"):
@@ -89,7 +89,7 @@ def test_an_end_that_no_coordinator_saw_is_told_too(home):
     home.kill_coordinator()
     home.open_gate()
     assert home.wait() == 0
-    assert home.only()["reason"] == "1 process that it had left running was ended: sleep"
+    assert home.only()["reason"] == "1 process that it left running was ended: sleep"
 
 
 def test_nothing_is_told_of_jobs_that_waited_or_were_cancelled(home):

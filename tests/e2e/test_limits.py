@@ -218,7 +218,7 @@ def test_a_kill_while_the_machine_has_no_memory_is_oom_host(home, kills, cls):
     assert home.wait() == 1
     job = home.only()
     assert job["class"] == cls
-    assert ("the machine had no memory left" in job["reason"]) == (cls == "oom-host")
+    assert ("the machine ran out of memory" in job["reason"]) == (cls == "oom-host")
 
 
 def test_groups_of_a_killed_keeper_are_removed(home):

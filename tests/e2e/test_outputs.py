@@ -125,7 +125,7 @@ def test_a_pattern_that_matches_nothing_is_named(home):
     home.wait()
     job = home.only()
     assert job["class"] == "output-missing"
-    assert job["reason"] == f"output {job['out']}/*.pt matches empty files only"
+    assert job["reason"] == f"output {job['out']}/*.pt matches only empty files"
     home.file("sweep.toml", "[steps.train]\nshell = 'echo x >$PERGPU_OUT/a.pt'\noutputs = ['{out}/*.pt', '{out}/*.ckpt']\n")
     home.run("run", "sweep.toml", code=None)
     assert home.only()["reason"].endswith("*.ckpt matches no file")

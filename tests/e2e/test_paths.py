@@ -19,7 +19,7 @@ KEYS = {
 }
 REFUSED = {
     "$NOTSET/x": "$NOTSET is not set in this shell",
-    "~otto/x": "only ~/ stands for a home folder",
+    "~otto/x": "only ~/ is expanded, to your home folder",
     "a$(date)": "isn't a variable",
     "${HOME:-x}": "isn't a variable",
     "$API_KEY": "looks like a secret",

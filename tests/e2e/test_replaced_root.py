@@ -19,7 +19,7 @@ def replace(home, root):
     os.rename(root, root + ".away")
     os.mkdir(root)
     home.open_gate()
-    words = f"{root} is another folder than the one that this sweep has its results in"
+    words = f"{root} isn't the folder that holds this sweep's results"
     wait_until(lambda: words in home.run("why", "sweep/2").stdout, "the reason")
 
 

@@ -214,7 +214,7 @@ def test_stop_says_what_is_left(home):
     assert tracer.stdout.readline()
     try:
         done = home.run("coordinator", "stop", "--kill", code=1)
-        assert "1 job did not end" in done.stderr and "traces it" in done.stderr
+        assert "1 job did not end" in done.stderr and "is tracing it" in done.stderr
         assert home.coordinator() is not None
     finally:
         tracer.communicate()

@@ -86,7 +86,7 @@ def test_a_keeper_that_does_not_answer_is_ended_and_why_says_so(home):
         home.run("cancel", "@")
         home.wait()
         assert home.only()["state"] == "cancelled"
-        assert "its keeper did not answer" in home.json("why", "@")["jobs"][0]["why"]
+        assert "its keeper didn't respond" in home.json("why", "@")["jobs"][0]["why"]
         assert not alive(pid)
 
 

@@ -214,20 +214,20 @@ TEST_F(DeviceLook, OrphanIsLookedForOnlyWhenMemoryIsInUseThatNobodyExplains) {
 
 TEST(FailedLook, SaysWhatTheMachineLacks) {
   for (const int code : {nvml_code::kDriverNotLoaded, nvml_code::kLibraryNotFound}) {
-    const GpuLook look = failed_look(code, "initialise NVML");
+    const GpuLook look = failed_look(code, "initialize NVML");
     EXPECT_TRUE(look.no_driver) << code;
     EXPECT_TRUE(look.complete) << code;
   }
-  const GpuLook mismatch = failed_look(nvml_code::kVersionMismatch, "initialise NVML");
+  const GpuLook mismatch = failed_look(nvml_code::kVersionMismatch, "initialize NVML");
   EXPECT_TRUE(mismatch.driver_mismatch);
   EXPECT_FALSE(mismatch.complete);
   EXPECT_NE(mismatch.why.find("restart the machine"), std::string::npos);
-  const GpuLook blocked = failed_look(nvml_code::kOperatingSystem, "initialise NVML");
+  const GpuLook blocked = failed_look(nvml_code::kOperatingSystem, "initialize NVML");
   EXPECT_FALSE(blocked.complete);
   EXPECT_FALSE(blocked.no_driver);
   EXPECT_NE(blocked.why.find("in a container"), std::string::npos);
-  EXPECT_EQ(failed_look(999, "initialise NVML").why,
-            "initialise NVML: unknown driver error (NVML 999)");
+  EXPECT_EQ(failed_look(999, "initialize NVML").why,
+            "initialize NVML: unknown driver error (NVML 999)");
 }
 
 TEST_F(DeviceLook, ReadsWhatAilsAGpu) {
@@ -366,7 +366,7 @@ TEST_F(DeviceLook, AGpuThatIsCutIntoNothingIsNoOnes) {
   EXPECT_EQ(seen.gpus[0].uuid, "GPU-00000000-0000-0000-0000-000000000000");
   EXPECT_EQ(seen.gpus[0].instance, -1);
   EXPECT_EQ(seen.gpus[0].health, GpuHealth::Unknown);
-  EXPECT_EQ(seen.gpus[0].note, "it is to be cut into instances (MIG is on), and none was made");
+  EXPECT_EQ(seen.gpus[0].note, "MIG mode is on, but it has no instances");
 }
 
 TEST_F(DeviceLook, InstancesOfALostGpuAreLost) {

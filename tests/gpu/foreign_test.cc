@@ -76,7 +76,7 @@ TEST(Judge, MemoryWithoutAnyProcessIsAnUnknownHolderAbove500MiB) {
   reading.used_bytes += kMiB;
   const UseVerdict verdict = judge(reading, question());
   EXPECT_EQ(verdict.use, GpuUse::UnknownHolder);
-  EXPECT_EQ(verdict.words, "501 MiB above idle in use, and no process to explain it");
+  EXPECT_EQ(verdict.words, "501 MiB above idle in use, but by no known process");
 }
 
 TEST(Judge, HolderOfTheDeviceFileIsNamedForUnexplainedMemory) {
@@ -93,7 +93,7 @@ TEST(Judge, WhoKeepsTheDeviceOfAProgramThatHasEndedIsNamed) {
   GpuReading reading = idle_gpu();
   reading.processes = {{.pid = 4711, .memory_bytes = 2048 * kMiB, .matched = false}};
   EXPECT_EQ(judge(reading, question()).words,
-            "used by a process that is not visible here (pid 4711, 2.0 GiB)");
+            "used by a process that isn't visible here (pid 4711, 2.0 GiB)");
   reading.device_holders = {{.pid = 4720, .uid = 1001, .command = "python3"}};
   const UseVerdict verdict = judge(reading, question());
   EXPECT_EQ(verdict.use, GpuUse::UnknownHolder);
@@ -110,7 +110,7 @@ TEST(Judge, UnmatchedPidInAContainerIsAnUnknownHolder) {
   const UseVerdict verdict = judge(reading, q);
   EXPECT_EQ(verdict.use, GpuUse::UnknownHolder);
   EXPECT_EQ(verdict.words,
-            "used by a process that is not visible in this container (host pid 4711)");
+            "used by a process that isn't visible in this container (host pid 4711)");
 }
 
 TEST(Judge, HostPidThatHappensToBeOursInAContainerIsNotBelieved) {
@@ -190,8 +190,7 @@ TEST(JudgeAfterJob, CleanWhenMemoryIsBackWithin300MiB) {
   reading.used_bytes += kMiB;
   const UseVerdict verdict = judge(reading, q);
   EXPECT_EQ(verdict.use, GpuUse::Dirty);
-  EXPECT_EQ(verdict.words,
-            "301 MiB above idle still in use after a job, and no process to explain it");
+  EXPECT_EQ(verdict.words, "301 MiB above idle still in use after a job, but by no known process");
 }
 
 TEST(JudgeAfterJob, ProcessOfOursThatIsLeftIsDirty) {
@@ -202,7 +201,8 @@ TEST(JudgeAfterJob, ProcessOfOursThatIsLeftIsDirty) {
   q.after_job = true;
   const UseVerdict verdict = judge(reading, q);
   EXPECT_EQ(verdict.use, GpuUse::Dirty);
-  EXPECT_EQ(verdict.words, "a job has ended but is not gone: python3, pid 200, 1.0 GiB");
+  EXPECT_EQ(verdict.words,
+            "processes of an ended job are still running: python3, pid 200, 1.0 GiB");
 }
 
 TEST(JudgeAfterJob, OrphanOfOursThatNvmlDoesNotListIsDirty) {

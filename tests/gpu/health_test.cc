@@ -78,7 +78,7 @@ TEST(XidTable, KnowsWhoseFaultItIs) {
 
 TEST(XidWords, NameNumberAndMeaning) {
   EXPECT_EQ(xid_words(79), "Xid 79: the GPU has fallen off the bus");
-  EXPECT_EQ(xid_words(999), "Xid 999: an error that pergpu does not know");
+  EXPECT_EQ(xid_words(999), "Xid 999: unknown error");
 }
 
 TEST(FaultOf, AHealthyGpuHasNone) {

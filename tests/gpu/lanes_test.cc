@@ -69,7 +69,7 @@ TEST(SelectGpus, NamesWhatIsThereWhenAnEntryFitsNothing) {
   EXPECT_EQ(refused("7"),
             "--devices: there is no GPU 7; this machine has 0 = GPU-5a2b0000-aa, "
             "1 = GPU-5a2c0000-bb, 2 = GPU-77000000-cc");
-  EXPECT_NE(refused("GPU-9").find("neither the number of a GPU nor the beginning of its UUID"),
+  EXPECT_NE(refused("GPU-9").find("neither a GPU number nor the beginning of a GPU's UUID"),
             std::string::npos);
 }
 
@@ -112,7 +112,7 @@ TEST(SelectGpus, TakesInstancesByNumberAndUuidAndAllOfAGpuByItsNumber) {
   EXPECT_NE(chosen("0:0").front().find("no GPU 0:0"), std::string::npos);
   EXPECT_NE(chosen("1,1:3").front().find("names GPU 1:3 (MIG-cc) twice"), std::string::npos);
   for (const char* wrong : {"1:", ":1", "1:-1", "1:x"}) {
-    EXPECT_NE(chosen(wrong).front().find("neither the number"), std::string::npos) << wrong;
+    EXPECT_NE(chosen(wrong).front().find("neither a GPU number"), std::string::npos) << wrong;
   }
 }
 
@@ -120,7 +120,7 @@ TEST(SelectGpus, RefusesDoublesAndGaps) {
   EXPECT_EQ(refused("0,GPU-5a2b"), "--devices: \"0,GPU-5a2b\" names GPU 0 (GPU-5a2b0000-aa) twice");
   EXPECT_NE(refused("0,,1").find("empty entry"), std::string::npos);
   EXPECT_NE(refused("0,").find("empty entry"), std::string::npos);
-  EXPECT_NE(refused("MIG-1234").find("neither the number"), std::string::npos);
+  EXPECT_NE(refused("MIG-1234").find("neither a GPU number"), std::string::npos);
   EXPECT_NE(refused("-2").find("there is no GPU -2"), std::string::npos);
 }
 

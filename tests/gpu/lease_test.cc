@@ -155,9 +155,8 @@ TEST_F(LeaseTest, NamesTheHolder) {
 TEST(LeaseWords, TellTheUserAndNothingOfTheJobs) {
   EXPECT_EQ(lease_words({.pid = 7, .uid = 1001}, 1002, "alice"), "used by alice (pergpu)");
   EXPECT_EQ(lease_words({}, 1002, ""),
-            "used by a process that isn't visible here: of another user, or in another container");
-  EXPECT_EQ(lease_words({.pid = 7, .uid = 1002}, 1002, "me"),
-            "held by another pergpu of yours (pid 7)");
+            "used by a process that isn't visible here: another user's, or in another container");
+  EXPECT_EQ(lease_words({.pid = 7, .uid = 1002}, 1002, "me"), "held by your other pergpu (pid 7)");
 }
 
 TEST(LeaseWords, NameAnyOtherProgramAsSuch) {
@@ -294,7 +293,7 @@ TEST(LeaseFolder, ExistingOnesAreTakenOnlyIfNobodyCouldReplaceTheFiles) {
   EXPECT_FALSE(LeaseFolder::open_at(temp / "file"));
   const Result<LeaseFolder> nowhere = LeaseFolder::open_at(temp / "no/such");
   ASSERT_FALSE(nowhere);
-  EXPECT_NE(nowhere.error().message.find("make lock folder " + (temp / "no/such:")),
+  EXPECT_NE(nowhere.error().message.find("create lock folder " + (temp / "no/such:")),
             std::string::npos)
       << nowhere.error().message;
 }
@@ -335,7 +334,7 @@ TEST_P(LeaseFolderWithoutRoom, IsAnErrorAndNoOtherFolderIsTaken) {
     const Result<LeaseFolder> folder = LeaseFolder::open_first({first, second});
     if (folder) return kTaken;
     const std::string& words = folder.error().message;
-    const bool is_said = words.find("make lock folder " + first) != std::string::npos &&
+    const bool is_said = words.find("create lock folder " + first) != std::string::npos &&
                          words.find(room.advice) != std::string::npos;
     return is_said && !os::exists(second) ? kRight : kWrongWords;
   });
@@ -344,7 +343,7 @@ TEST_P(LeaseFolderWithoutRoom, IsAnErrorAndNoOtherFolderIsTaken) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, LeaseFolderWithoutRoom,
-                         testing::Values(NoRoom{"mode=1777,nr_inodes=1", 0, "make room in "},
+                         testing::Values(NoRoom{"mode=1777,nr_inodes=1", 0, "free space in "},
                                          NoRoom{"mode=1777", MS_RDONLY, "writable"}));
 
 TEST(LeaseFolder, WhereNobodyCanMakeOneTheNextPlaceIsTaken) {

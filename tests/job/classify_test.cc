@@ -41,7 +41,7 @@ TEST(Classify, ARootThatWasReplacedChargesNothingAndIsNamed) {
   const Outcome outcome = classify(
       {.spawn_failure = SpawnFailure{std::string(kRootReplacedPhase), ESTALE, "/data/out"}});
   EXPECT_TRUE(is_storage_failure(outcome));
-  EXPECT_EQ(outcome.reason.find("could not start yet: /data/out is another folder than"), 0u)
+  EXPECT_EQ(outcome.reason.find("could not start yet: /data/out isn't the folder that holds"), 0u)
       << outcome.reason;
 }
 
@@ -148,7 +148,7 @@ TEST(Classify, KillForWantOfMemoryNamesPeakAndLimit) {
   outcome = classify(evidence);
   EXPECT_EQ(outcome.cls, OutcomeClass::OomHost);
   EXPECT_EQ(outcome.reason,
-            "killed by the kernel: the machine had no memory left (its peak: 99 MiB)");
+            "killed by the kernel: the machine ran out of memory (the job's peak: 99 MiB)");
   // It went on without the part that was killed, and succeeded.
   evidence.exit_code = 0;
   EXPECT_EQ(classify(evidence).cls, OutcomeClass::Ok);
@@ -293,7 +293,7 @@ TEST(Classify, DeathByTheSignalAheadIsATimeout) {
   const Evidence evidence{.signal = SIGUSR1, .timeout_ns = 3600 * kSecond, .early_signal = SIGUSR1};
   EXPECT_EQ(classify(evidence).cls, OutcomeClass::Timeout);
   EXPECT_EQ(classify(evidence).reason,
-            "ended by SIGUSR1, which it was sent ahead of its timeout of 1h");
+            "ended by its pre-stop signal SIGUSR1, sent before its timeout of 1h");
   EXPECT_EQ(classify({.signal = SIGUSR2, .early_signal = SIGUSR1}).cls, OutcomeClass::Signal);
   EXPECT_EQ(classify({.exit_code = 75, .early_signal = SIGUSR1}).cls, OutcomeClass::Requeue);
 }
@@ -304,9 +304,10 @@ TEST(Classify, WithMpsABrokenContextMayBeAnothersFault) {
              .log_tail = "step 1\nRuntimeError: CUDA error: an illegal memory access\n"};
   const Outcome outcome = classify(e);
   EXPECT_EQ(outcome.cls, OutcomeClass::Neighbour);
-  EXPECT_EQ(outcome.reason,
-            "exit code 1: RuntimeError: CUDA error: an illegal memory access (with MPS another job "
-            "on its GPU may have caused it)");
+  EXPECT_EQ(
+      outcome.reason,
+      "exit code 1: RuntimeError: CUDA error: an illegal memory access (with MPS, another job "
+      "on its GPU may have caused it)");
   e.log_tail =
       "Traceback (most recent call last):\n  File \"a.py\", line 3\n" + e.log_tail.substr(7);
   EXPECT_EQ(classify(e).cls, OutcomeClass::Neighbour);

@@ -279,7 +279,7 @@ TEST(Signature, ValuesOfTheRunDoNotCount) {
 TEST(Signature, WhatWasLeftRunningDoesNotCount) {
   const Outcome outcome{.cls = OutcomeClass::UserError, .reason = "exit code 1: KeyError: 'a'"};
   Outcome left = outcome;
-  left.left_running = "1 process that it had left running was ended: sleep";
+  left.left_running = "1 process that it left running was ended: sleep";
   EXPECT_EQ(signature_of(left), signature_of(outcome));
   EXPECT_EQ(whole_reason(left), outcome.reason + "; " + left.left_running);
   EXPECT_EQ(whole_reason(outcome), outcome.reason);

@@ -125,7 +125,7 @@ TEST(Forecast, OneWithoutAKnownDurationKeepsItsLaneForEver) {
 TEST(Forecast, WhatFindsNoLaneSaysWhyInTheSchedulersWords) {
   Case c(0);
   c.add(0, kMinute);
-  EXPECT_EQ(c.outcome().why_not[0], "there is no lane it could run on");
+  EXPECT_EQ(c.outcome().why_not[0], "there is no lane it can run on");
 }
 
 TEST(Forecast, AGpuThatIsLeavingIsNotGivenToAnother) {

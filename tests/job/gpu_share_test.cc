@@ -150,9 +150,10 @@ TEST(GpuShare, AJobThatWasOvertakenTooOftenGetsAGpuThatNobodyJoinsAnyMore) {
   }
   m.add(kPart);
   EXPECT_FALSE(m.start()) << "nobody knows when the other one is over";
-  EXPECT_EQ(why_not(m.queue, kPart, m.capacity),
-            "asks 0.4 of a GPU, 0 of 1 GPUs in use; the room there is is kept for step whole, "
-            "which was overtaken too often");
+  EXPECT_EQ(
+      why_not(m.queue, kPart, m.capacity),
+      "asks for 0.4 of a GPU, 0 of 1 GPUs in use; free resources are reserved for step whole, "
+      "which other jobs have bypassed too often");
   m.end(lasting);
   EXPECT_EQ(m.start()->job.id, whole);
 }

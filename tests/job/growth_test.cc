@@ -150,7 +150,7 @@ TEST(GpuMemory, KeepsAJobFromAGpuThatHasLess) {
   queue.declare(kStep, demand);
   EXPECT_FALSE(choose(queue, capacity));
   EXPECT_EQ(why_not(queue, kStep, capacity),
-            "there is no GPU with 100 GiB of memory that it may use");
+            "there is no GPU with 100 GiB of memory that it can use");
   EXPECT_EQ(never_fits(demand, capacity),
             "asks 1 GPU with 100 GiB of memory, it may use 0 of this machine's 2: GPU (16 GiB), "
             "GPU (80 GiB)");

@@ -155,7 +155,8 @@ TEST(Choose, BesideOutsidersWhereThereIsRoomButRatherAlone) {
   m.capacity.gpus[0].free_bytes -= 1;
   EXPECT_FALSE(m.start());
   EXPECT_EQ(why_not(m.queue, key(1), m.capacity),
-            "1 of 2 GPUs in use, 1 used by others (gpu0: used by alice; 17 GiB of memory free, 17 "
+            "1 of 2 GPUs in use, 1 used by other processes (gpu0: used by alice; 17 GiB of memory "
+            "free, 17 "
             "GiB needed)");
 }
 
@@ -220,7 +221,7 @@ TEST(Choose, MaxStartingEndsWithStartUp) {
   m.add(key(1), 5);
   EXPECT_EQ(m.start_all(), 2);
   EXPECT_EQ(why_not(m.queue, key(1), m.capacity),
-            "max_starting = 2 of step train is reached: others are still in start-up");
+            "max_starting = 2 of step train is reached: other jobs are still starting up");
   m.capacity.started_up(key(1));
   EXPECT_EQ(m.start_all(), 1);
 }
@@ -292,9 +293,10 @@ TEST(Choose, RoomIsNotKeptFromJobsThatReserveNothing) {
   ASSERT_TRUE(choice);
   EXPECT_EQ(choice->job.step, key(3));
   EXPECT_TRUE(choice->overtaken.empty());
-  EXPECT_EQ(why_not(m.queue, key(2), m.capacity),
-            "asks 4 cpus, 4 of 16 are reserved; the room there is is kept for step big, which was "
-            "overtaken too often");
+  EXPECT_EQ(
+      why_not(m.queue, key(2), m.capacity),
+      "asks for 4 CPUs, but 4 of 16 are reserved; free resources are reserved for step big, which "
+      "other jobs have bypassed too often");
   // The big job's lane is kept too: two of four lanes are left.
   EXPECT_EQ(m.start_all(), 1);
 }
@@ -310,7 +312,7 @@ TEST(Choose, WhatCanNeverFitKeepsNoRoom) {
     ASSERT_TRUE(choice);
     m.end(*choice);
   }
-  EXPECT_EQ(why_not(m.queue, key(1), m.capacity), "asks 64 cpus, this machine has 16");
+  EXPECT_EQ(why_not(m.queue, key(1), m.capacity), "asks for 64 CPUs, but this machine has 16");
 }
 
 TEST(WhyNot, SaysNothingOfAClassThatCouldStart) {
@@ -337,9 +339,9 @@ TEST(WhyNot, CountsLanesAndGpus) {
 TEST(NeverFits, NamesWhatTheMachineHas) {
   const Machine m(2, 1);
   EXPECT_EQ(never_fits({.cpus = 16}, m.capacity), "");
-  EXPECT_EQ(never_fits({.cpus = 17}, m.capacity), "asks 17 cpus, this machine has 16");
+  EXPECT_EQ(never_fits({.cpus = 17}, m.capacity), "asks for 17 CPUs, but this machine has 16");
   EXPECT_EQ(never_fits({.memory_bytes = 65 * kGib}, m.capacity),
-            "asks 65 GiB of memory, this machine has 64 GiB");
+            "asks for 65 GiB of memory, but this machine has 64 GiB");
   EXPECT_EQ(never_fits({.memory_bytes = 65 * kGib, .overcommit = true}, m.capacity), "");
   Demand demand = gpu_demand();
   EXPECT_EQ(never_fits(demand, m.capacity), "");

@@ -60,10 +60,11 @@ TEST_F(WideJob, GetsTheNextGpusThatAreFree) {
   m.add(kNarrow);
   EXPECT_FALSE(m.start());
   EXPECT_EQ(why_not(m.queue, kNarrow, m.capacity),
-            "1 of 2 GPUs in use; the room there is is kept for step wide, which was overtaken too "
+            "1 of 2 GPUs in use; free resources are reserved for step wide, which other jobs have "
+            "bypassed too "
             "often");
   EXPECT_EQ(why_not(m.queue, kWide, m.capacity),
-            "asks 2 GPUs, 1 of 2 GPUs in use; 1 is kept for it");
+            "asks for 2 GPUs, 1 of 2 GPUs in use; 1 is reserved for it");
   m.end(first);
   const std::optional<Choice> choice = m.start();
   ASSERT_TRUE(choice);

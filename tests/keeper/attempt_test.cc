@@ -566,9 +566,9 @@ TEST_F(KeeperAttempt, AnOutputMayBeAPattern) {
     return exited.missing_why;
   };
   EXPECT_EQ(end_of(1, "echo x >epoch=3.ckpt", "*.ckpt"), "");
-  EXPECT_EQ(end_of(2, "true", "*.ckpt"), "matches nothing that is as new as the attempt");
+  EXPECT_EQ(end_of(2, "true", "*.ckpt"), "matches nothing newer than the start of the attempt");
   EXPECT_EQ(end_of(3, "true", "*.pt"), "matches no file");
-  EXPECT_EQ(end_of(4, ": >a.pt; : >b.pt", "?.pt"), "matches empty files only");
+  EXPECT_EQ(end_of(4, ": >a.pt; : >b.pt", "?.pt"), "matches only empty files");
   EXPECT_EQ(end_of(5, "echo x >b.pt", "?.pt"), "");
 }
 

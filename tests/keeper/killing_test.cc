@@ -278,9 +278,9 @@ TEST_F(Unkillable, ThatIsTracedIsNamedAndHasNotEndedUntilItIsLetGo) {
   if (::ptrace(PTRACE_SEIZE, started.pid, nullptr, nullptr) < 0)
     GTEST_SKIP() << "this machine lets nobody trace a process: " << std::strerror(errno);
   client.send(Stop{.id = {{1}, 1}, .kill = true});
-  EXPECT_EQ(client.expect<Notify>().line,
-            "RESISTS=process " + std::to_string(started.pid) + " (sleep) has ended, but process " +
-                std::to_string(::getpid()) + " traces it and keeps it");
+  EXPECT_EQ(client.expect<Notify>().line, "RESISTS=process " + std::to_string(started.pid) +
+                                              " (sleep) has ended, but process " +
+                                              std::to_string(::getpid()) + " is tracing it");
   client.send(Hello{});  // a coordinator that comes later learns it, too
   const State state = client.expect<State>();
   ASSERT_EQ(state.held.size(), 1u);

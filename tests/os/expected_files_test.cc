@@ -30,7 +30,7 @@ class ExpectedFiles : public ::testing::Test {
 
 TEST_F(ExpectedFiles, OneMatchThatIsNotEmptySuffices) {
   write("epoch=1.ckpt", "");
-  EXPECT_EQ(why("*.ckpt"), "matches empty files only");
+  EXPECT_EQ(why("*.ckpt"), "matches only empty files");
   write("epoch=2.ckpt");
   EXPECT_EQ(why("*.ckpt"), "");
   EXPECT_EQ(why("epoch=[2-9].ckpt"), "");
@@ -52,8 +52,8 @@ TEST_F(ExpectedFiles, FoldersMayBeWildAndOfAnyDepth) {
 TEST_F(ExpectedFiles, ASlashAtTheEndAsksForAFolder) {
   write("x.ckpt");
   EXPECT_EQ(why_not_there(root_ + "/x.ckpt/", {}), "is no folder");
-  EXPECT_EQ(why("x.ckpt/"), "matches files only, and the `/` at its end asks for a folder");
-  EXPECT_EQ(why("*.ckpt/"), "matches files only, and the `/` at its end asks for a folder");
+  EXPECT_EQ(why("x.ckpt/"), "matches only files, but the trailing `/` requires a folder");
+  EXPECT_EQ(why("*.ckpt/"), "matches only files, but the trailing `/` requires a folder");
   EXPECT_TRUE(is_known_missing(why("*.ckpt/")));
   write("y.ckpt/shard");
   EXPECT_EQ(why("*.ckpt/"), "");

@@ -127,7 +127,7 @@ TEST(MakeDirs, FileInTheWayIsNamed) {
   ASSERT_TRUE(write_file_atomic(dir / "f", "", 0600, false));
   const Result<void> on_it = make_dirs(dir / "f", 0700);
   ASSERT_FALSE(on_it);
-  EXPECT_NE(on_it.error().message.find("a file of that name"), std::string::npos);
+  EXPECT_NE(on_it.error().message.find("a file with that name exists"), std::string::npos);
   EXPECT_FALSE(make_dirs(dir / "f/below", 0700));
 }
 

@@ -89,7 +89,7 @@ TEST(HeldFolder, IsMadeWithItsModeWhateverTheUmask) {
   ASSERT_TRUE(write_new_file(dir / "file", "", 0600));
   const Result<HeldFolder> below = HeldFolder::make(dir / "file/x", 0755);
   ASSERT_FALSE(below);
-  EXPECT_NE(below.error().message.find("file: a file of that name"), std::string::npos)
+  EXPECT_NE(below.error().message.find("file: a file with that name exists"), std::string::npos)
       << below.error().message;
 }
 

@@ -46,16 +46,18 @@ TEST_F(FindHome, ExplicitBelowTheUsersFolderMayBeginWithATilde) {
   ASSERT_TRUE(home) << home.error().message;
   EXPECT_EQ(home->path, dir_ / "user/named");
   sources_.pergpu_home = "~otto/named";
-  EXPECT_NE(find_home(sources_).error().message.find("only ~/ stands for"), std::string::npos);
+  EXPECT_NE(find_home(sources_).error().message.find("only ~/ is expanded"), std::string::npos);
   sources_.pergpu_home = "~";
   sources_.home = "";
-  EXPECT_NE(find_home(sources_).error().message.find("HOME names no folder"), std::string::npos);
+  EXPECT_NE(find_home(sources_).error().message.find("HOME isn't set to a folder"),
+            std::string::npos);
 }
 
 TEST_F(FindHome, ThatIsNoTextIsRefused) {
   const std::string expected = "the home's path is not valid UTF-8: \"" + (dir_ / "h\\xff");
   sources_.pergpu_home = dir_ / "h\xff";
-  EXPECT_EQ(find_home(sources_).error().message, expected + "\"; choose another by PERGPU_HOME");
+  EXPECT_EQ(find_home(sources_).error().message,
+            expected + "\"; set PERGPU_HOME to another folder");
   EXPECT_FALSE(exists(dir_ / "h\xff"));
   sources_.pergpu_home = "";
   sources_.home = dir_ / "h\xff";

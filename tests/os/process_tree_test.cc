@@ -186,7 +186,7 @@ TEST_F(ProcessTree, AttemptWhoseKeeperLivesIsThereAndNotHit) {
   wait_ready(2);
   const std::vector<TreeMember> found = kill_tree({.marker = own_marker()});
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].spared, "has a keeper that lives");
+  EXPECT_EQ(found[0].spared, "has a running keeper");
   EXPECT_TRUE(is_alive(found[0].pid, found[0].start_ticks));
   EXPECT_NE(read_stat(found[0].pid)->state, 'T');
   // Without its keeper it is an orphan.

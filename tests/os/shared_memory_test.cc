@@ -53,7 +53,7 @@ TEST(SharedMemory, WhatIsSomethingElseIsRefusedAndSaysWhy) {
   EXPECT_NE(why(memory("a", F_SEAL_SHRINK).get()).find("size is not sealed"), std::string::npos);
   EXPECT_NE(why(memory("a", F_SEAL_GROW).get()).find("size is not sealed"), std::string::npos);
   const UniqueFd file(::open((dir / "memfd:a (deleted)").c_str(), O_RDWR | O_CREAT, 0600));
-  EXPECT_NE(why(file.get()).find("no shared memory"), std::string::npos);
+  EXPECT_NE(why(file.get()).find("isn't shared memory"), std::string::npos);
   const auto [one, other] = socket_pair();
   EXPECT_NE(why(one.get()).find("cannot be sealed"), std::string::npos);
   EXPECT_NE(why(-1).find("cannot be sealed"), std::string::npos);

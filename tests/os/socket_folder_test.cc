@@ -93,7 +93,7 @@ TEST_F(SocketFolder, WhereNoLinkCanBeMadeItIsRefusedWithWhatToDo) {
   const std::string folder = folder_of(200);
   const Result<std::string> name = socket_folder(folder, kUsualName, {"/proc/no"});
   ASSERT_FALSE(name);
-  EXPECT_NE(name.error().message.find("shorter PERGPU_HOME"), std::string::npos);
+  EXPECT_NE(name.error().message.find("set PERGPU_HOME to a shorter path"), std::string::npos);
   EXPECT_NE(name.error().message.find("/proc/no"), std::string::npos);
 }
 

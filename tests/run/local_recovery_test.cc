@@ -29,7 +29,7 @@ TEST_F(LocalEngineTest, KilledKeeperLosesItsAttemptAndNothingOfItRuns) {
   ASSERT_EQ(::kill(engine_->keeper_pids().at(0), SIGKILL), 0);
   const auto lost = wait_for<engine_event::Lost>(kFirst);
   EXPECT_TRUE(lost.proven_gone);
-  EXPECT_EQ(lost.why, "its keeper was ended by signal 9");
+  EXPECT_EQ(lost.why, "its keeper was killed by signal 9");
   EXPECT_TRUE(gone(started.pid));
   EXPECT_TRUE(gone(child));
   engine_->acknowledge(kFirst, out(kFirst) + "/attempt.json", "lost");

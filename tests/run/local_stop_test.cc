@@ -67,7 +67,7 @@ TEST_F(LocalStopTest, KeeperThatDoesNotAnswerIsEndedWithAllThatIsBelowIt) {
   engine_->stop(kFirst, StopHow::Kill);
   const auto lost = wait_for<engine_event::Lost>(kFirst);
   EXPECT_TRUE(lost.proven_gone);
-  EXPECT_EQ(lost.why, "its keeper did not answer, and was ended with it");
+  EXPECT_EQ(lost.why, "its keeper didn't respond, so pergpu ended it and the job");
   EXPECT_LT(clock_.now().boot_ns - asked, 5'000'000'000);
   EXPECT_TRUE(gone(started.pid));
   EXPECT_TRUE(gone(below));
@@ -103,7 +103,7 @@ TEST_F(LocalStopTest, KeeperThatNeverAnsweredTheNextCoordinatorIsEndedByItsStop)
   engine_->adopt({expected(kFirst, keeper, started)});
   engine_->stop(kFirst, StopHow::Kill);
   const auto lost = wait_for<engine_event::Lost>(kFirst);
-  EXPECT_EQ(lost.why, "its keeper did not answer, and was ended with it");
+  EXPECT_EQ(lost.why, "its keeper didn't respond, so pergpu ended it and the job");
   EXPECT_TRUE(gone(started.pid));
   EXPECT_TRUE(until([&] { return engine_->may_start(); }));
 }
@@ -177,7 +177,7 @@ TEST_F(LocalStopTest, KeeperThatAnswersAndCannotEndItsAttemptStays) {
   seize(started.pid);
   engine_->stop(kFirst, StopHow::Kill);
   const auto resists = wait_for<engine_event::Notified>(kFirst);
-  EXPECT_NE(resists.line.find("traces it"), std::string::npos) << resists.line;
+  EXPECT_NE(resists.line.find("is tracing it"), std::string::npos) << resists.line;
   EXPECT_FALSE(gone(keeper));
   (void)::waitpid(started.pid, nullptr, __WALL);
   EXPECT_EQ(wait_for<engine_event::Exited>(kFirst).signal, SIGKILL);

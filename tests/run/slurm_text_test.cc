@@ -182,7 +182,7 @@ TEST(Words, SayWhatAReasonMeans) {
   EXPECT_EQ(reason_words("Resources"), "waits for free resources of the cluster");
   EXPECT_EQ(reason_words("AssocGrpGRES"), "waits for a limit of its association (AssocGrpGRES)");
   EXPECT_EQ(reason_words("ReqNodeNotAvail, UnavailableNodes:n0"),
-            "waits: nodes that it needs are not available");
+            "waits: nodes it needs aren't available");
   EXPECT_EQ(reason_words("SomethingNew"), "waits; Slurm says: SomethingNew");
 }
 

@@ -53,7 +53,7 @@ TEST_F(PathTextTest, WhatCannotBeExpandedIsRefused) {
       {"$NOTSET/x", "$NOTSET is not set in this shell"},
       {"$EMPTY/x", "$EMPTY is empty in this shell"},
       {"a/${EMPTY}", "$EMPTY is empty in this shell"},
-      {"~otto/x", "only ~/ stands for a home folder"},
+      {"~otto/x", "only ~/ is expanded, to your home folder"},
       {"$API_KEY", "looks like a secret"},
       {"$LATIN", "not valid UTF-8"},
       {"$(date)", "isn't a variable"},

@@ -22,7 +22,7 @@ std::vector<JobEvent> one_of_each() {
                         .exit_code = 0,
                         .signal = 9,
                         .reason = "killed by signal 9 (SIGKILL)\n\"é\"",
-                        .left_running = "1 process that it had left running was ended: sleep",
+                        .left_running = "1 process that it left running was ended: sleep",
                         .mistake = "error: no data for #",
                         .peak_memory_bytes = 1u << 31,
                         .cpu_ns = 77,
