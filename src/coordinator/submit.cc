@@ -146,7 +146,7 @@ std::string Planner::why_again(const Job& job, bool is_need_remade) const {
 void Planner::tell_lost() {
   if (!lost_.unseen.empty()) {
     out_.reply.warnings.push_back(
-        fmt::format("can't tell whether the outputs of done jobs still exist: {}", lost_.unseen));
+        fmt::format("can't check whether the outputs of done jobs still exist: {}", lost_.unseen));
   }
   if (with_lost_.empty()) return;
   const Job& first = *world_.job(with_lost_.front());

@@ -71,7 +71,7 @@ void SubmitFolders::find_root(SweepSpec file, bool has_unique_name, Rooted then)
         // Its own disk is well: the one that hangs is another.
         if (*has_answered) return then(std::move(*own));
         then(Error{ErrorKind::Invalid, 0,
-                   fmt::format("{} didn't respond within {} s, so pergpu can't tell whether sweep "
+                   fmt::format("{} didn't respond within {} s, so pergpu can't check whether sweep "
                                "{} has its results there. {}",
                                root, kPatience / kSecond, own->name, kThen)});
       });
@@ -112,7 +112,7 @@ void SubmitFolders::take(const std::shared_ptr<Search>& search,
                          const std::vector<FoundResult>& found) const {
   if (const std::string& trouble = search->files.trouble(); !trouble.empty()) {
     return search->then(
-        {.why = fmt::format("can't tell whether the folder contains results: {}. {}", trouble,
+        {.why = fmt::format("can't check whether the folder contains results: {}. {}", trouble,
                             kThen)});
   }
   for (const FoundResult& result : found) {
@@ -168,7 +168,7 @@ void SubmitFolders::compare_roots(const std::shared_ptr<Search>& search,
         const std::string& where = folders[std::min(looked->load(), folders.size() - 1)].second;
         search->then(
             {.why = fmt::format("{} contains results, and {} didn't respond within {} s, so pergpu "
-                                "can't tell whether they were moved or copied from there. {}",
+                                "can't check whether they were moved or copied from there. {}",
                                 search->folder, where, kPatience / kSecond, kThen)});
       });
 }

@@ -17,12 +17,13 @@ constexpr std::int64_t kLookAgainNs = 1'000'000;
 const Word kNobody{0};  // only to sleep on: nobody changes it
 
 Error corrupt(const char* what) {
-  return Error{ErrorKind::Corrupt, 0,
-               std::string("channel: ") + what + " make no sense: their memory was written over"};
+  return Error{
+      ErrorKind::Corrupt, 0,
+      std::string("channel: ") + what + " are damaged: another process overwrote their memory"};
 }
 
 Error is_complete() {
-  return Error{ErrorKind::Invalid, EINVAL, "channel: it is complete, no producer may come"};
+  return Error{ErrorKind::Invalid, EINVAL, "channel: it is complete, so no producer can join"};
 }
 
 enum class Kind { Producers, Consumers };
@@ -69,13 +70,14 @@ Result<Entrance> enter(const Layout& layout, Kind kind) {
   std::uint32_t count = producers ? layout.geometry().producers : layout.geometry().consumers;
   return Error{ErrorKind::Busy, EBUSY,
                std::string("channel: all places for ") + (producers ? "producers" : "consumers") +
-                   " (" + std::to_string(count) + ") are taken by processes that live, or closed"};
+                   " (" + std::to_string(count) + ") are closed or taken by running processes"};
 }
 
 /// REQUIRES: the gate; the place can be taken, and what its last owner left is in order.
 Result<Hold> take_place(const Channel::Core& core, Place& place, std::uint64_t at, Owner& mine) {
   mine = this_process();
-  if (mine.start == 0) return os_error("attach to a channel: read when this process began", EMFILE);
+  if (mine.start == 0)
+    return os_error("attach to a channel: read the start time of this process", EMFILE);
   Result<Hold> hold = Hold::take(core.segment.fd(), at);
   if (!hold) return hold;
   mine.epoch = next_epoch(Owner::unpack(place.owner.load()).epoch);

@@ -28,7 +28,7 @@ Result<Geometry> Geometry::plan(std::uint32_t producers, std::uint32_t consumers
     if (ends < 1 || ends > kMostEnds) {
       return invalid(std::to_string(producers) + " producers and " + std::to_string(consumers) +
                      " consumers: 1 to " + std::to_string(kMostEnds) +
-                     " of each, because one wait of the kernel watches " +
+                     " of each, because one kernel wait can watch at most " +
                      std::to_string(kMostWatched) + " words");
     }
   }
@@ -59,7 +59,7 @@ Result<Geometry> Geometry::plan(std::uint32_t producers, std::uint32_t consumers
   std::uint64_t count = std::uint64_t{producers} * g.slots;
   if (g.slot_stride > kMostBytes / count) {
     return invalid(std::to_string(count) + " slots of " + std::to_string(slot_bytes) +
-                   " bytes: more than a machine has");
+                   " bytes: more than a machine's memory");
   }
   g.total_bytes = g.slots_at + count * g.slot_stride;
   return g;
@@ -83,7 +83,7 @@ Layout Layout::create(std::byte* base, const Geometry& geometry, std::string_vie
 
 Result<Layout> Layout::read(std::byte* base, std::uint64_t size) {
   auto corrupt = [](std::string message) {
-    return Error{ErrorKind::Corrupt, 0, "the segment is no channel: " + std::move(message)};
+    return Error{ErrorKind::Corrupt, 0, "the segment isn't a channel: " + std::move(message)};
   };
   if (size < sizeof(ChannelHeader)) return corrupt("only " + std::to_string(size) + " bytes");
   // Copied before it is checked: whoever has the segment can change it in between.
@@ -95,11 +95,11 @@ Result<Layout> Layout::read(std::byte* base, std::uint64_t size) {
   };
   auto word = [&field](std::size_t at) { return field(at, std::uint32_t{0}); };
   if (field(offsetof(ChannelHeader, magic), std::uint64_t{0}) != kChannelMagic) {
-    return corrupt("it does not begin like one");
+    return corrupt("wrong magic number");
   }
   if (std::uint32_t abi = word(offsetof(ChannelHeader, abi)); abi != kChannelAbi) {
-    return corrupt("made by another version of pergpu (layout " + std::to_string(abi) +
-                   ", this one knows " + std::to_string(kChannelAbi) + ")");
+    return corrupt("created by another version of pergpu (layout " + std::to_string(abi) +
+                   ", this one supports " + std::to_string(kChannelAbi) + ")");
   }
   Result<Geometry> geometry = Geometry::plan(
       word(offsetof(ChannelHeader, producers)), word(offsetof(ChannelHeader, consumers)),
@@ -110,7 +110,7 @@ Result<Layout> Layout::read(std::byte* base, std::uint64_t size) {
   if (word(offsetof(ChannelHeader, page_bytes)) != geometry->page_bytes ||
       field(offsetof(ChannelHeader, total_bytes), std::uint64_t{0}) != geometry->total_bytes ||
       geometry->total_bytes > size) {
-    return corrupt("its size and what it claims to hold do not fit");
+    return corrupt("its size doesn't match its header");
   }
   return Layout(base, *geometry);
 }

@@ -9,9 +9,9 @@ namespace pergpu::share {
 namespace {
 
 constexpr const char* kBadReadyRing =
-    "a ring of published items holds what no producer puts there: its memory was written over";
+    "a ring of published items is damaged: another process overwrote its memory";
 constexpr const char* kNotOurs =
-    "this consumer was detached, another process has its place, or it came here by fork()";
+    "this consumer was detached, replaced by another process, or inherited by fork()";
 /// So often producers are looked at while there is something to take.
 constexpr std::uint32_t kLookEvery = 64;
 
@@ -198,7 +198,7 @@ Result<void> Consumer::release(const Item& item) {
   if (!known || !lanes_[item.producer].held[item.slot]) {
     return Error{ErrorKind::Invalid, EINVAL,
                  "channel: slot " + std::to_string(item.slot) + " of producer " +
-                     std::to_string(item.producer) + " is not held: it was released before"};
+                     std::to_string(item.producer) + " isn't held: it was already released"};
   }
   Link& link = lanes_[item.producer];
   link.held[item.slot] = false;

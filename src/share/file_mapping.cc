@@ -16,13 +16,13 @@ Result<void> all_of_it_is_there(int fd, std::uint64_t offset, std::size_t size) 
   if (::fstat(fd, &status) != 0) return os_error("look at descriptor " + std::to_string(fd));
   if (!S_ISREG(status.st_mode)) {
     return Error{ErrorKind::Invalid, EINVAL,
-                 "descriptor " + std::to_string(fd) + " is not that of an ordinary file"};
+                 "descriptor " + std::to_string(fd) + " isn't a regular file"};
   }
   std::uint64_t length = static_cast<std::uint64_t>(status.st_size);
   if (size > 0 && offset <= length && size <= length - offset) return {};
   return Error{ErrorKind::Invalid, EINVAL,
                std::to_string(size) + " bytes from " + std::to_string(offset) +
-                   " on cannot be mapped: the file has " + std::to_string(length) + " bytes"};
+                   " on can't be mapped: the file has " + std::to_string(length) + " bytes"};
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ Result<Gate> Gate::enter(const Layout& layout) {
   std::uint32_t pid = Owner::unpack(layout.header().gate.load()).pid;
   return Error{ErrorKind::Busy, EBUSY,
                "channel: process " + std::to_string(pid) +
-                   " has been attaching or cleaning up for 2 s: is it stopped?"};
+                   " has been attaching or cleaning up for 2 s; check whether it is stopped"};
 }
 
 Gate::Gate(Gate&& other) noexcept

@@ -57,33 +57,34 @@ std::uint64_t batches_of(const LoaderOptions& options) {
 Result<void> check_place(const LoaderOptions& o, std::uint64_t epoch, std::uint64_t number) {
   std::uint64_t batches = batches_of(o);
   if (number > batches) {
-    return wrong("an epoch has " + std::to_string(batches) + " batches, there is no number " +
+    return wrong("an epoch has " + std::to_string(batches) + " batches, so there is no batch " +
                  std::to_string(number));
   }
-  if (epoch > kMostBatches / batches) return wrong("no epoch is " + std::to_string(epoch));
+  if (epoch > kMostBatches / batches) return wrong("invalid epoch " + std::to_string(epoch));
   return {};
 }
 
 Result<void> check(const LoaderOptions& o) {
-  if (o.fields.empty()) return wrong("a loader needs an array");
-  if (o.batch == 0) return wrong("a batch has at least one row");
+  if (o.fields.empty()) return wrong("a loader needs at least one array");
+  if (o.batch == 0) return wrong("a batch needs at least one row");
   if (o.ahead == 0 || o.ahead > kMostAheadOfOne) {
-    return wrong("a loader prepares 1 to " + std::to_string(kMostAheadOfOne) +
+    return wrong("a loader can prepare 1 to " + std::to_string(kMostAheadOfOne) +
                  " batches ahead, not " + std::to_string(o.ahead));
   }
   if (o.threads == 0 || o.threads > kMostThreads) {
-    return wrong("a loader has 1 to " + std::to_string(kMostThreads) + " threads, not " +
+    return wrong("a loader can have 1 to " + std::to_string(kMostThreads) + " threads, not " +
                  std::to_string(o.threads));
   }
   if (o.shards == 0 || o.shard >= o.shards) {
-    return wrong("shard " + std::to_string(o.shard) + " is none of " + std::to_string(o.shards));
+    return wrong("shard " + std::to_string(o.shard) + " isn't less than the number of shards, " +
+                 std::to_string(o.shards));
   }
   if (o.rows > kMostBytes) return wrong("no array has " + std::to_string(o.rows) + " rows");
   std::uint64_t bytes = 0;
   for (const LoaderField& field : o.fields) {
     if (field.kernel && field.kernel->transform().in_bytes() != field.row_bytes) {
       return wrong("an image has " + std::to_string(field.kernel->transform().in_bytes()) +
-                   " bytes, a row of its array " + std::to_string(field.row_bytes));
+                   " bytes, but a row of its array has " + std::to_string(field.row_bytes));
     }
     if (field.row_bytes > kMostBytes || field.out_bytes() > kMostBytes) {
       return wrong("a row of " + std::to_string(field.row_bytes) + " bytes is too long");
@@ -93,12 +94,12 @@ Result<void> check(const LoaderOptions& o) {
                    std::to_string(field.out_bytes()) + " bytes is too large");
     }
     bytes += field.out_bytes() * o.batch + kPage;
-    if (bytes > kMostBytes) return wrong("the arrays of a batch are too large together");
+    if (bytes > kMostBytes) return wrong("the arrays of a batch are too large in total");
   }
   std::uint64_t batches = batches_of(o);
   if (batches == 0) {
-    return wrong("an epoch of " + std::to_string(rows_of_shard(o)) + " rows has no batch of " +
-                 std::to_string(o.batch));
+    return wrong("an epoch of " + std::to_string(rows_of_shard(o)) +
+                 " rows is smaller than a batch of " + std::to_string(o.batch));
   }
   return check_place(o, o.epoch, o.number);
 }
@@ -336,8 +337,9 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderOptions options) {
   const std::uint64_t wanted = impl.slot_bytes * (std::uint64_t{impl.options.ahead} + 1);
   if (std::uint64_t free = os::free_memory(); wanted > free) {
     return Error{ErrorKind::Full, ENOMEM,
-                 std::to_string(impl.options.ahead + 1) + " batches have " +
-                     std::to_string(wanted) + " bytes, and " + std::to_string(free) + " are free"};
+                 std::to_string(impl.options.ahead + 1) + " batches need " +
+                     std::to_string(wanted) + " bytes, but only " + std::to_string(free) +
+                     " are free"};
   }
   std::unique_lock lock(impl.mutex);
   for (std::uint32_t i = 0; i <= impl.options.ahead; ++i) {

@@ -18,7 +18,7 @@ constexpr int kMostTries = 10'000;
 constexpr int kTriesAtOnce = 16;
 
 Error corrupt(std::string message) {
-  return Error{ErrorKind::Corrupt, 0, "the segment is no table of metrics: " + std::move(message)};
+  return Error{ErrorKind::Corrupt, 0, "the segment isn't a metrics table: " + std::move(message)};
 }
 
 /// A slot at one moment.
@@ -136,13 +136,13 @@ Result<MetricsTable> MetricsTable::create(std::byte* memory, std::size_t size,
                                           std::string_view key) {
   if (key.size() >= kMetricKeyBytes || key.find('\0') != std::string_view::npos) {
     return Error{ErrorKind::Invalid, EINVAL,
-                 "the key of a table of metrics has " + std::to_string(key.size()) +
-                     " bytes: at most " + std::to_string(kMetricKeyBytes - 1) +
-                     ", and no NUL, were expected"};
+                 "the key of a metrics table has " + std::to_string(key.size()) +
+                     " bytes; expected at most " + std::to_string(kMetricKeyBytes - 1) +
+                     " and no NUL"};
   }
   if (size < bytes(1) || (size - sizeof(MetricsHeader)) / sizeof(MetricsSlot) > UINT32_MAX) {
     return Error{ErrorKind::Invalid, EINVAL,
-                 std::to_string(size) + " bytes are no table of metrics: one slot needs " +
+                 std::to_string(size) + " bytes are too few for a metrics table: one slot needs " +
                      std::to_string(bytes(1))};
   }
   auto slots = static_cast<std::uint32_t>((size - sizeof(MetricsHeader)) / sizeof(MetricsSlot));
@@ -160,16 +160,16 @@ Result<MetricsTable> MetricsTable::open(std::byte* memory, std::size_t size) {
   if (size < bytes(1)) return corrupt("only " + std::to_string(size) + " bytes");
   MetricsHeader header;  // copied before it is checked: others can write into it
   std::memcpy(&header, memory, sizeof(header));
-  if (header.magic != kMetricsMagic) return corrupt("it does not begin like one");
+  if (header.magic != kMetricsMagic) return corrupt("wrong magic number");
   if (header.abi != kMetricsAbi || header.slot_bytes != sizeof(MetricsSlot)) {
-    return corrupt("made by another version of pergpu (layout " + std::to_string(header.abi) +
-                   ", this one knows " + std::to_string(kMetricsAbi) + ")");
+    return corrupt("created by another version of pergpu (layout " + std::to_string(header.abi) +
+                   ", this one supports " + std::to_string(kMetricsAbi) + ")");
   }
   if (header.slots == 0 || header.total_bytes != bytes(header.slots) || header.total_bytes > size) {
-    return corrupt("its size and what it claims to hold do not fit");
+    return corrupt("its size doesn't match its header");
   }
   const auto* end = static_cast<const char*>(std::memchr(header.key, 0, sizeof(header.key)));
-  if (end == nullptr) return corrupt("its key has no end");
+  if (end == nullptr) return corrupt("its key isn't terminated");
   return MetricsTable(memory, header.slots, std::string(static_cast<const char*>(header.key), end));
 }
 

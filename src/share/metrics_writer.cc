@@ -138,13 +138,13 @@ Result<MetricsWriter> MetricsWriter::claim(const MetricsTable& table, const Iden
                                            std::int64_t now_ns) {
   if (identity.place.size() > kMetricPlaceBytes) {
     return Error{ErrorKind::Invalid, EINVAL,
-                 "the place of a job in a table of metrics has " +
-                     std::to_string(identity.place.size()) + " bytes: at most " +
-                     std::to_string(kMetricPlaceBytes) + " were expected"};
+                 "the place of a job in a metrics table has " +
+                     std::to_string(identity.place.size()) + " bytes; expected at most " +
+                     std::to_string(kMetricPlaceBytes)};
   }
   Owner self = this_process();
   if (self.start == 0) {
-    return Error{ErrorKind::Unavailable, 0, "/proc does not tell when this process was started"};
+    return Error{ErrorKind::Unavailable, 0, "can't read the start time of this process from /proc"};
   }
   // Twice: what was free may have been taken meanwhile.
   for (int turn = 0; turn < 2; ++turn) {
@@ -152,8 +152,8 @@ Result<MetricsWriter> MetricsWriter::claim(const MetricsTable& table, const Iden
     if (writer || writer.error().kind != ErrorKind::Full) return writer;
   }
   return Error{ErrorKind::Full, ENOSPC,
-               "the table of metrics has " + std::to_string(table.slots()) +
-                   " slots, and as many processes report"};
+               "all " + std::to_string(table.slots()) +
+                   " slots of the metrics table are taken by processes that report"};
 }
 
 Result<MetricsWriter> MetricsWriter::take(const MetricsTable& table, const Identity& identity,

@@ -88,8 +88,8 @@ Parameters::Parameters(ParametersHeader* header, std::span<std::byte> memory,
 Result<std::unique_ptr<Parameters>> Parameters::lay_out(std::span<std::byte> memory,
                                                         std::string_view head,
                                                         std::uint64_t data_bytes) {
-  if (!is_aligned(memory)) return invalid("the memory does not begin at a multiple of 64");
-  if (data_bytes % 8 != 0) return invalid("the data's size is no multiple of 8");
+  if (!is_aligned(memory)) return invalid("the memory isn't aligned to 64 bytes");
+  if (data_bytes % 8 != 0) return invalid("the data's size isn't a multiple of 8");
   std::uint64_t offset = data_offset_for(head.size());
   if (offset > memory.size() || data_bytes > memory.size() - offset) {
     return invalid(std::to_string(memory.size()) + " bytes are too few for " +
@@ -112,11 +112,11 @@ Result<std::unique_ptr<Parameters>> Parameters::open(std::span<std::byte> memory
   auto* header = reinterpret_cast<ParametersHeader*>(memory.data());
   if (!is_aligned(memory) || memory.size() < sizeof(ParametersHeader) ||
       header->magic.load(std::memory_order_acquire) != kMagic) {
-    return invalid("the memory does not begin as parameters");
+    return invalid("wrong magic number");
   }
   if (header->version != kVersion) {
-    return invalid("version " + std::to_string(header->version) + " was made by another pergpu; " +
-                   std::to_string(kVersion) + " was expected");
+    return invalid("version " + std::to_string(header->version) +
+                   " was created by another pergpu; expected " + std::to_string(kVersion));
   }
   // Read once: whoever has the memory can change them after they were checked.
   std::uint64_t head_bytes = std::atomic_ref(header->head_bytes).load(std::memory_order_relaxed);
@@ -146,7 +146,7 @@ namespace {
 
 Error no_descriptor() {
   return Error{ErrorKind::Unavailable, EMFILE,
-               "parameters: no descriptor is left to look at this process"};
+               "parameters: no free descriptor to identify this process"};
 }
 
 /// One at a time names counters.
@@ -167,7 +167,7 @@ class Naming {
       if (now >= patience) {
         return Error{ErrorKind::Busy, EBUSY,
                      "parameters: process " + std::to_string(Owner::unpack(found).pid) +
-                         " has been naming a counter for 2 s: is it stopped?"};
+                         " has been creating a counter for 2 s; check whether it is stopped"};
       }
       wait(kNobody, 0, now + kLookAgainNs);
     }
@@ -205,8 +205,8 @@ Result<std::size_t> Parameters::counter(std::string_view name) {
     return i;
   };
   if (name.empty() || name.size() > kLongestName) {
-    return invalid("a counter's name has 1 to " + std::to_string(kLongestName) + " bytes, not " +
-                   std::to_string(name.size()));
+    return invalid("a counter's name must have 1 to " + std::to_string(kLongestName) +
+                   " bytes, not " + std::to_string(name.size()));
   }
   std::size_t at = known();
   if (at < kMostCounters && !name_of(header_->counters[at]).empty()) return at;
@@ -214,9 +214,9 @@ Result<std::size_t> Parameters::counter(std::string_view name) {
   if (!naming) return std::move(naming).error();
   at = known();  // somebody else's, meanwhile
   if (at == kMostCounters) {
-    return Error{ErrorKind::Full, ENOSPC,
-                 "parameters: there are " + std::to_string(kMostCounters) +
-                     " counters, which is all there can be"};
+    return Error{
+        ErrorKind::Full, ENOSPC,
+        "parameters: there are " + std::to_string(kMostCounters) + " counters, the maximum"};
   }
   CounterPlace& place = header_->counters[at];
   if (name_of(place).empty()) {
@@ -258,7 +258,7 @@ Result<Parameters::Snapshot> Parameters::snapshot(std::span<std::byte> into,
                    std::to_string(into.size()));
   }
   if (gate_.is_inside()) {
-    return invalid("a snapshot inside an update would wait for itself: leave the update first");
+    return invalid("a snapshot inside an update would deadlock: leave the update first");
   }
   if (taking_.exchange(true)) {
     return Error{ErrorKind::Busy, EBUSY,

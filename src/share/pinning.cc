@@ -69,8 +69,8 @@ Result<Runtime> find_runtime() {
     tried += (tried.empty() ? "" : ", ") + name + " (which lacks cudaHostRegister)";
   }
   return Error{ErrorKind::NotFound, 0,
-               "pin memory: there is no CUDA runtime here (tried " + tried +
-                   "): import torch before, or name one by PERGPU_CUDART"};
+               "pin memory: can't find a CUDA runtime (tried " + tried +
+                   "): import torch first, or set PERGPU_CUDART to its path"};
 }
 
 }  // namespace

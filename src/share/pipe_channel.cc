@@ -23,7 +23,7 @@ namespace {
 constexpr std::uint64_t kPipeMagic = 0x65706970'75677065;  // "epgupipe"
 
 constexpr std::int64_t kLongestNs = 200'000'000;
-constexpr const char* kForked = "this end is closed, or came here by fork()";
+constexpr const char* kForked = "this end is closed, or was inherited by fork()";
 
 Error invalid(std::string message) {
   return Error{ErrorKind::Invalid, EINVAL, "channel over pipes: " + std::move(message)};
@@ -45,7 +45,7 @@ Result<void> make_pipe(os::UniqueFd& read_end, os::UniqueFd& write_end, std::uin
   return Error{ErrorKind::Unavailable, errno,
                "channel over pipes: a pipe has " + std::to_string(size) + " bytes, " +
                    std::to_string(slots) + " slots need " + std::to_string(needed) +
-                   ": take fewer slots, or close pipes; this user has more than "
+                   ": use fewer slots, or close pipes; you have more than "
                    "/proc/sys/fs/pipe-user-pages-soft allows"};
 }
 
@@ -136,7 +136,7 @@ Result<void> PipeEnd::open(const os::UniqueFd& segment) {
   Result<Mapping> mapping = memory->map(View::Shared);
   if (!mapping) return std::move(mapping).error();
   mapping_ = std::move(*mapping);
-  Error corrupt{ErrorKind::Corrupt, 0, "the segment is no channel over pipes"};
+  Error corrupt{ErrorKind::Corrupt, 0, "the segment isn't a channel over pipes"};
   if (mapping_.size() < sizeof(Header) || header().magic != kPipeMagic) return corrupt;
   slots_ = header().slots;
   Result<Geometry> geometry =
@@ -247,15 +247,15 @@ Acquired PipeProducer::acquire(std::int64_t deadline_ns) {
       break;
     case Got::Corrupt:
       result.outcome = Outcome::Corrupt;
-      result.why = "a pipe brought what no consumer writes";
+      result.why = "a pipe delivered invalid data from a consumer";
       break;
   }
   return result;
 }
 
 Result<void> PipeProducer::publish(const Slot& slot, std::uint64_t bytes) {
-  if (!is_ours()) return invalid("this producer is closed, or came here by fork()");
-  if (slot.index >= slots_ || !held_[slot.index]) return invalid("the slot is not held");
+  if (!is_ours()) return invalid("this producer is closed, or was inherited by fork()");
+  if (slot.index >= slots_ || !held_[slot.index]) return invalid("the slot isn't held");
   if (bytes > slot_bytes_) return invalid(std::to_string(bytes) + " bytes are too many");
   Result<void> sent =
       write_token({.slot = slot.index, .bytes = bytes, .sequence = ++header().sequence});
@@ -264,7 +264,7 @@ Result<void> PipeProducer::publish(const Slot& slot, std::uint64_t bytes) {
 }
 
 Result<void> PipeProducer::abandon(const Slot& slot) {
-  if (slot.index >= slots_ || !held_[slot.index]) return invalid("the slot is not held");
+  if (slot.index >= slots_ || !held_[slot.index]) return invalid("the slot isn't held");
   held_[slot.index] = false;
   spare_.push_back(slot.index);
   return {};
@@ -325,7 +325,7 @@ Taken PipeConsumer::take(std::int64_t deadline_ns) {
     }
     case Got::Corrupt:
       result.outcome = Outcome::Corrupt;
-      result.why = "a pipe brought what no producer writes";
+      result.why = "a pipe delivered invalid data from a producer";
       break;
   }
   return result;
@@ -338,8 +338,8 @@ void PipeConsumer::close() {
 }
 
 Result<void> PipeConsumer::release(const Item& item) {
-  if (!is_ours()) return invalid("this consumer is closed, or came here by fork()");
-  if (item.slot >= slots_ || !held_[item.slot]) return invalid("the slot is not held");
+  if (!is_ours()) return invalid("this consumer is closed, or was inherited by fork()");
+  if (item.slot >= slots_ || !held_[item.slot]) return invalid("the slot isn't held");
   Result<void> given = write_token({.slot = item.slot});
   if (given) held_[item.slot] = false;
   return given;

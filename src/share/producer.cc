@@ -13,11 +13,11 @@ namespace pergpu::share {
 namespace {
 
 constexpr const char* kBadFreeRing =
-    "a ring of free slots holds what no consumer puts there: its memory was written over";
+    "a ring of free slots is damaged: another process overwrote its memory";
 constexpr const char* kBadReadyRing =
-    "a ring of published items makes no sense: its memory was written over";
+    "a ring of published items is damaged: another process overwrote its memory";
 constexpr const char* kNotOurs =
-    "this producer was detached, another process has its place, or it came here by fork()";
+    "this producer was detached, replaced by another process, or inherited by fork()";
 
 Error invalid(std::string message) {
   return Error{ErrorKind::Invalid, EINVAL, "channel: " + std::move(message)};
@@ -230,7 +230,7 @@ Result<void> Producer::check(const Slot& slot) const {
   }
   if (slot.index >= at_.size() || at_[slot.index] != At::Held) {
     return invalid("slot " + std::to_string(slot.index) +
-                   " is not held: it was published or abandoned before");
+                   " isn't held: it was already published or abandoned");
   }
   return {};
 }

@@ -115,7 +115,7 @@ Result<void> Mapping::keep(std::size_t offset, std::size_t size) const {
 Result<Segment> Segment::create(std::string_view name, std::uint64_t size, Pages pages) {
   constexpr std::uint64_t kMost = std::numeric_limits<off_t>::max() - kHugePage;
   if (size == 0 || size > kMost) {
-    return Error{ErrorKind::Invalid, EINVAL, words(size) + " cannot be had"};
+    return Error{ErrorKind::Invalid, EINVAL, words(size) + " can't be allocated"};
   }
   std::string full_name = "pergpu:" + std::string(name.substr(0, 200));
   if (pages == Pages::Huge) {
@@ -133,7 +133,7 @@ Result<Segment> Segment::adopt(os::UniqueFd&& fd) {
   int seals = ::fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kFixedSize) != kFixedSize) {
     return Error{ErrorKind::Invalid, EINVAL,
-                 "the descriptor is no segment: memory that was made by pergpu has a fixed size"};
+                 "the descriptor isn't a segment: memory created by pergpu has a fixed size"};
   }
   struct stat status = {};
   if (::fstat(fd.get(), &status) != 0) return os_error("look at a segment");
@@ -158,7 +158,8 @@ bool Segment::sealed() const {
 
 Result<Mapping> Segment::map(View view) const {
   if (view == View::Shared && sealed()) {
-    return Error{ErrorKind::Denied, EPERM, "the segment is sealed: nobody can write for all"};
+    return Error{ErrorKind::Denied, EPERM,
+                 "the segment is sealed, so it can't be mapped for shared writing"};
   }
   return Mapping::map(fd_.get(), 0, static_cast<std::size_t>(size_), view);
 }

@@ -73,27 +73,28 @@ std::uint32_t bits_of(const ImageTransform& t, std::uint32_t channel, std::uint3
 Result<void> check(const ImageTransform& t) {
   auto wrong = [](std::string why) { return Error{ErrorKind::Invalid, EINVAL, std::move(why)}; };
   constexpr std::uint32_t kMost = 1 << 20;
-  if (t.height == 0 || t.width == 0 || t.channels == 0) return wrong("an image has no side of 0");
+  if (t.height == 0 || t.width == 0 || t.channels == 0)
+    return wrong("an image needs a height, a width and channels above 0");
   if (t.height > kMost || t.width > kMost || t.channels > kMost || t.padding > kMost) {
-    return wrong("no side of an image has more than " + std::to_string(kMost) + " pixels");
+    return wrong("a side of an image can have at most " + std::to_string(kMost) + " pixels");
   }
   if (t.rows() > t.height + 2 * t.padding || t.columns() > t.width + 2 * t.padding) {
     return wrong("a crop of " + std::to_string(t.rows()) + " x " + std::to_string(t.columns()) +
-                 " does not fit into an image of " + std::to_string(t.height) + " x " +
+                 " doesn't fit into an image of " + std::to_string(t.height) + " x " +
                  std::to_string(t.width) + " with a padding of " + std::to_string(t.padding));
   }
   for (const std::vector<float>* of_channels : {&t.mean, &t.deviation}) {
     if (!of_channels->empty() && of_channels->size() != t.channels) {
-      return wrong("a mean and a deviation have a value for each of the " +
+      return wrong("a mean and a deviation need one value for each of the " +
                    std::to_string(t.channels) + " channels, not " +
                    std::to_string(of_channels->size()));
     }
   }
   for (float deviation : t.deviation) {
-    if (!(deviation > 0)) return wrong("a deviation is more than 0");
+    if (!(deviation > 0)) return wrong("a deviation must be more than 0");
   }
   if (t.type == Type::UInt8 && (!t.mean.empty() || !t.deviation.empty())) {
-    return wrong("bytes are not normalised: ask for float32, float16 or bfloat16");
+    return wrong("bytes can't be normalized; use float32, float16 or bfloat16");
   }
   return {};
 }

@@ -107,7 +107,7 @@ Result<void> UpdateGate::attach() {
   std::uint64_t me = who_we_are();
   if (me == 0) {
     return Error{ErrorKind::Unavailable, EMFILE,
-                 "parameters: no descriptor is left to look at this process"};
+                 "parameters: no free descriptor to identify this process"};
   }
   for (bool also_dead : {false, true}) {
     for (std::size_t i = 0; i < places_.size(); ++i) {
@@ -125,7 +125,7 @@ Result<void> UpdateGate::attach() {
   }
   return Error{ErrorKind::Full, ENOSPC,
                "parameters: all " + std::to_string(places_.size()) +
-                   " places are taken by processes that are alive"};
+                   " places are taken by running processes"};
 }
 
 /// The pid of one that lives and is inside; 0: nobody is.

@@ -18,8 +18,8 @@ namespace {
 
 Error exists(const std::string& file) {
   return Error{ErrorKind::Invalid, EEXIST,
-               fmt::format("{} exists, and a backup overwrites nothing: name another file, or move "
-                           "it away",
+               fmt::format("{} already exists, and a backup doesn't overwrite files: choose "
+                           "another file, or move this one away",
                            file)};
 }
 

@@ -61,7 +61,7 @@ void count(const Row& row, CheckReport& report) {
 Error newer(const std::string& path, std::int64_t version) {
   return Error{ErrorKind::Unavailable, 0,
                fmt::format("{} was written by a newer pergpu (its schema is version {}, this one "
-                           "knows up to {}): check it with that version",
+                           "supports up to {}): check it with that version",
                            path, version, kSchemaVersion)};
 }
 

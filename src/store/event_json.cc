@@ -448,11 +448,11 @@ Result<JobEvent> event_of(std::string_view kind, std::string_view body) {
   };
   if (nests_deeper_than(body, kMostNestedJson)) return corrupt("its body is nested too deep");
   const Json j = Json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (!j.is_object()) return corrupt("its body is no JSON object");
+  if (!j.is_object()) return corrupt("its body isn't a JSON object");
   Members members(j);
   std::optional<JobEvent> event = get_event(kind, members);
   if (!event) return corrupt("unknown kind");
-  if (!members.problem().empty()) return corrupt("cannot be: " + members.problem());
+  if (!members.problem().empty()) return corrupt("invalid: " + members.problem());
   return *std::move(event);
 }
 

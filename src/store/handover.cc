@@ -101,7 +101,7 @@ class Lines {
 
   Json next() {
     ++number_;
-    if (text_.empty()) throw std::invalid_argument("it ends here");
+    if (text_.empty()) throw std::invalid_argument("unexpected end");
     const std::size_t end = text_.find('\n');
     const std::string_view line = text_.substr(0, end);
     text_ = end == std::string_view::npos ? std::string_view() : text_.substr(end + 1);
@@ -117,7 +117,7 @@ class Lines {
 };
 
 void read_head(const Json& j, Handover& out) {
-  if (whole<int>(j.at("handover")) != kFormat) throw std::invalid_argument("another format");
+  if (whole<int>(j.at("handover")) != kFormat) throw std::invalid_argument("unknown format");
   j.at("key").get_to(out.key);
   j.at("from").get_to(out.from);
   out.lanes = whole<std::int32_t>(j.at("lanes"));

@@ -133,10 +133,9 @@ Result<void> take_steps(Database& database, std::int64_t version) {
 }
 
 Error not_brought(const Database& database, Error error) {
-  error.message = fmt::format(
-      "the store {} could not be brought to schema version {} and is as it "
-      "was ({})",
-      database.path(), kSchemaVersion, error.message);
+  error.message =
+      fmt::format("can't upgrade the store {} to schema version {}; it is unchanged ({})",
+                  database.path(), kSchemaVersion, error.message);
   return error;
 }
 

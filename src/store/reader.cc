@@ -281,7 +281,7 @@ Result<void> refuse_what_lies_beyond(Database& database) {
         for_each_row(database, sql.c_str(), [&](const Statement& s) -> Result<void> {
           if (s.integer(0) <= s.integer(1)) return {};  // NULL, of an empty table, reads as 0
           return Error{ErrorKind::Corrupt, 0,
-                       fmt::format("table {} has {} {}, and table {} has not", bound.table,
+                       fmt::format("table {} has {} {}, but table {} doesn't", bound.table,
                                    bound.key, s.integer(0), bound.owners)};
         });
     if (!bounded) return bounded;

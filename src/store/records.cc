@@ -44,7 +44,7 @@ std::string from_hex(std::string_view text) {
     unsigned byte = 0;
     const auto [end, wrong] = std::from_chars(text.data() + i, text.data() + i + 2, byte, 16);
     if (wrong != std::errc{} || end != text.data() + i + 2)
-      throw std::invalid_argument("no hexadecimal digit");
+      throw std::invalid_argument("not a hexadecimal digit");
     out += static_cast<char>(byte);
   }
   return out;
@@ -172,7 +172,7 @@ Result<Life> read_life(const std::string& folder, const RecordName& after) {
   if (whole.error().kind != ErrorKind::NotFound) return std::move(whole).error();
   if (out.parts > after.part) return out;
   return Error{ErrorKind::NotFound, 0,
-               fmt::format("{}: nothing more of task {}", folder, after.task)};
+               fmt::format("{}: no more records of task {}", folder, after.task)};
 }
 
 std::vector<RecordName> lives_in(const std::vector<std::string>& names) {

@@ -71,7 +71,7 @@ Result<void> RowSum::check(std::string_view object) const {
   const std::string expected = fmt::format("{:08x}", of(before_sum(object, begin)));
   if (object.substr(begin + kMember.size(), kDigits) == expected) return {};
   return Error{ErrorKind::Corrupt, 0,
-               "its checksum doesn't fit: bytes of it have changed since it was written"};
+               "its checksum doesn't match: it has changed since it was written"};
 }
 
 std::string without_sum(std::string_view object) {

@@ -78,7 +78,7 @@ Result<void> check_version(const std::string& path, std::int64_t version) {
   if (version > kSchemaVersion) {
     return Error{ErrorKind::Corrupt, 0,
                  fmt::format("{} was written by a newer pergpu (its schema is version {}, this one "
-                             "knows up to {}): use that version, or another PERGPU_HOME",
+                             "supports up to {}): use that version, or another PERGPU_HOME",
                              path, version, kSchemaVersion)};
   }
   if (version < 1) return refused(path, fmt::format("has the unknown schema version {}", version));
@@ -95,16 +95,16 @@ struct Header {
 Result<Header> read_header(const std::string& path) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) != 0) return os_error("stat " + path);
-  if (!S_ISREG(info.st_mode)) return refused(path, "is no regular file");
+  if (!S_ISREG(info.st_mode)) return refused(path, "isn't a regular file");
   os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return os_error("open " + path);
   std::array<unsigned char, 100> header = {};
   const ssize_t got = ::pread(fd.get(), header.data(), header.size(), 0);
   if (got < 0) return os_error("read " + path);
   if (got == 0) return refused(path, "is empty");
-  if (got < static_cast<ssize_t>(header.size())) return refused(path, "is cut off");
+  if (got < static_cast<ssize_t>(header.size())) return refused(path, "is truncated");
   if (std::memcmp(header.data(), "SQLite format 3", 16) != 0) {
-    return refused(path, "is no SQLite file");
+    return refused(path, "isn't a SQLite file");
   }
   if (big_endian(&header[68]) != static_cast<std::uint32_t>(kApplicationId)) {
     return refused(path, "is a SQLite file of another program");
@@ -119,7 +119,7 @@ Result<void> check_companions(const std::string& path) {
     const std::string beside = path + suffix;
     struct stat info = {};
     if (::stat(beside.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-      return Error{ErrorKind::Corrupt, 0, beside + " is no regular file; remove it"};
+      return Error{ErrorKind::Corrupt, 0, beside + " isn't a regular file; remove it"};
     }
   }
   return {};
@@ -127,10 +127,10 @@ Result<void> check_companions(const std::string& path) {
 
 /// SQLite would take the pages of any log that lies beside the file.
 Error log_of_another(const std::string& path) {
-  return Error{ErrorKind::Corrupt, 0,
-               fmt::format("{0} is a copy, and {0}-wal beside it the log of another store: move "
-                           "{0}-wal away",
-                           path)};
+  return Error{
+      ErrorKind::Corrupt, 0,
+      fmt::format("{0} is a copy, but {0}-wal is the log of another store: move {0}-wal away",
+                  path)};
 }
 
 Error explain(const std::string& path, Error error) {
@@ -153,8 +153,8 @@ Result<void> expect(Database& database, const std::string& pragma, const std::st
   if (!answer) return std::move(answer).error();
   if (*answer == expected) return {};
   return Error{ErrorKind::Io, 0,
-               fmt::format("{}: `{}` answers `{}`, expected `{}`", database.path(), pragma, *answer,
-                           expected)};
+               fmt::format("{}: `{}` returned `{}`, expected `{}`", database.path(), pragma,
+                           *answer, expected)};
 }
 
 /// A large store is not read whole: of its tables those that every start reads; the rest when it is
@@ -196,8 +196,8 @@ Result<void> configure(Database& database) {
 
 Error refused(const std::string& path, const std::string& what) {
   return Error{ErrorKind::Corrupt, 0,
-               fmt::format("{0} {1}: move {0} and {0}-wal away, both, before a backup takes its "
-                           "place; pergpu never replaces it by an empty one",
+               fmt::format("{0} {1}: move both {0} and {0}-wal away before you restore a backup; "
+                           "pergpu never replaces the store with an empty one",
                            path, what)};
 }
 

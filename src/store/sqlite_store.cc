@@ -321,8 +321,8 @@ class SqliteStore final : public Store {
 
   Error unreadable(Error error) const {
     error.message = fmt::format(
-        "{}: an ended sweep cannot be read ({}); `pergpu store check` says more; everything else "
-        "goes on, and before any file is moved the coordinator has to be stopped",
+        "{}: can't read an ended sweep ({}); for details run `pergpu store check`; everything else "
+        "continues. Stop the coordinator before you move any file",
         database_.path(), error.message);
     return error;
   }
@@ -493,7 +493,7 @@ Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path, Foldin
   if (!writer || !compaction) {
     Error error = writer ? std::move(compaction).error() : std::move(writer).error();
     return store::refused(path,
-                          "has other tables than this version expects (" + error.message + ")");
+                          "has different tables than this version expects (" + error.message + ")");
   }
   return std::unique_ptr<Store>(
       std::make_unique<SqliteStore>(std::move(log), *std::move(database), *std::move(writer),

@@ -214,8 +214,8 @@ def test_an_archived_sweep_can_be_watched_by_its_number(home):
 
 
 @pytest.mark.parametrize("tables, lacks", [
-    (("sweeps WHERE id", "archive WHERE sweep"), "table runs has sweep 3, and table sweeps has not"),
-    (("sweeps WHERE id", "archive WHERE sweep", "runs WHERE sweep"), "table jobs has sweep 3, and table sweeps has not"),
+    (("sweeps WHERE id", "archive WHERE sweep"), "table runs has sweep 3, but table sweeps doesn't"),
+    (("sweeps WHERE id", "archive WHERE sweep", "runs WHERE sweep"), "table jobs has sweep 3, but table sweeps doesn't"),
 ])
 def test_a_store_without_its_last_sweep_is_refused_as_it_was(home, tables, lacks):
     three_sweeps(home)
@@ -246,7 +246,7 @@ def test_damage_in_an_ended_sweep_is_said_when_it_is_asked_for(home):
     assert [job["id"] for job in home.json("ps")["jobs"]] == [7]
     refused = home.run("ps", "first", code=3).stderr
     assert "job 2" in refused and "exploded" in refused and "pergpu.db" in refused
-    assert "has to be stopped" in refused
+    assert "Stop the coordinator before" in refused
     assert "exploded" in home.run("submit", "first.toml", code=3).stderr
     home.run("release", "third")
     assert home.run("wait", "third").returncode == 0

@@ -163,7 +163,7 @@ def test_a_wide_job_waits_for_the_gpu_of_another_user_and_holds_none_meanwhile(n
     first.submit(grid("train", 1, STEP % 0))
     first.until_running()
     second.submit(SEVERAL % ("0", 2))
-    wait_until(lambda: "another pergpu" in second.run("why", "@").stdout, "the lease that is waited for")
+    wait_until(lambda: "your other pergpu" in second.run("why", "@").stdout, "the lease that is waited for")
     first.submit(grid("train", 1, STEP % 0), name="more.toml")
     first.until_running(2)
     first.open_gate()

@@ -152,7 +152,7 @@ def test_what_lies_in_the_place_of_a_log_reaches_no_output(home):
     for make, refused in [
         (lambda path: os.symlink(secret, path), "it's a link"),
         (lambda path: os.link(secret, path), "a second name"),
-        (os.mkfifo, "no regular file"),
+        (os.mkfifo, "isn't a regular file"),
         (lambda path: os.symlink("/dev/zero", path), "it's a link"),
     ]:
         for path in (log, metrics):
@@ -180,7 +180,7 @@ def test_a_fifo_that_somebody_writes_to_holds_nobody_up(home):
     writer = threading.Thread(target=write, daemon=True)
     os.set_blocking(ends[0], False)
     writer.start()
-    show_all(home, "no regular file")
+    show_all(home, "isn't a regular file")
     writer.join()
     for end in ends:
         os.close(end)

@@ -138,5 +138,5 @@ def test_a_disk_that_cannot_be_looked_at_costs_nothing(home):
     os.symlink(link, link)  # a circle: ELOOP
     reply = home.json("submit", "sweep.toml")
     assert reply["outputs_gone"] == 0 and reply["kept"] == 5
-    assert "can't tell whether the outputs of done jobs still exist" in reply["warnings"][0]
+    assert "can't check whether the outputs of done jobs still exist" in reply["warnings"][0]
     wait_until(lambda: home.wait() == 0, "nothing new")

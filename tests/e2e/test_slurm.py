@@ -218,7 +218,7 @@ def test_without_a_controller_jobs_wait_and_why_says_so(new_slurm, home):
     home.env.update(slurm.env)
     slurm.kill_controller()
     submit(home, TWO_STEPS)
-    wait_until(lambda: "does not answer" in home.run("why", "1").stdout, "words about Slurm")
+    wait_until(lambda: "doesn't respond" in home.run("why", "1").stdout, "words about Slurm")
     slurm.start_controller()
     assert home.wait() == 0
     assert home.stamps.count("start") == 6

@@ -190,7 +190,7 @@ def test_a_backup_made_while_jobs_run_can_take_the_stores_place(home):
     assert b"sesame-open" not in open(copy, "rb").read()
     assert sorted(os.listdir(home.work)).count("copy.db.pergpu-draft") == 0
     before = open(copy, "rb").read()
-    assert "overwrites nothing" in home.run("store", "backup", "copy.db", code=2).stderr
+    assert "a backup doesn't overwrite files" in home.run("store", "backup", "copy.db", code=2).stderr
     assert open(copy, "rb").read() == before
     home.open_gate()
     assert home.wait() == 0
@@ -225,7 +225,7 @@ def test_a_backup_on_another_disk_is_whole_and_leaves_nothing_in_the_home(home, 
         with sqlite3.connect(elsewhere + "/copy.db") as copy:
             assert copy.execute("SELECT count(*) FROM jobs").fetchone() == (3,)
         copy.close()
-        assert "overwrites nothing" in home.run("store", "backup", elsewhere + "/copy.db", code=2).stderr
+        assert "a backup doesn't overwrite files" in home.run("store", "backup", elsewhere + "/copy.db", code=2).stderr
     assert not [name for name in os.listdir(home.path) if name.startswith("copy-")]
     assert bool(home.coordinator()) == runs, "a backup starts none"
 

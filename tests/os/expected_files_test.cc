@@ -51,7 +51,7 @@ TEST_F(ExpectedFiles, FoldersMayBeWildAndOfAnyDepth) {
 
 TEST_F(ExpectedFiles, ASlashAtTheEndAsksForAFolder) {
   write("x.ckpt");
-  EXPECT_EQ(why_not_there(root_ + "/x.ckpt/", {}), "is no folder");
+  EXPECT_EQ(why_not_there(root_ + "/x.ckpt/", {}), "is not a folder");
   EXPECT_EQ(why("x.ckpt/"), "matches only files, but the trailing `/` requires a folder");
   EXPECT_EQ(why("*.ckpt/"), "matches only files, but the trailing `/` requires a folder");
   EXPECT_TRUE(is_known_missing(why("*.ckpt/")));

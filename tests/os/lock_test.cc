@@ -76,7 +76,7 @@ TEST(FileLock, AFifoIsRefusedAndNamed) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::Invalid);
   EXPECT_EQ(refused.error().message,
-            "lock file " + dir / "lock" + " is no regular file; remove it");
+            "lock file " + dir / "lock" + " isn't a regular file; remove it");
 }
 
 }  // namespace

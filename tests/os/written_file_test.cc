@@ -84,7 +84,7 @@ TEST_F(WrittenFile, HasOneName) {
 
 TEST_F(WrittenFile, IsNoFifoAndNoDevice) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
-  expect_refused("no regular file");  // and doesn't wait for a writer
+  expect_refused("isn't a regular file");  // and doesn't wait for a writer
   EXPECT_TRUE(remove_tree(path_));
   ASSERT_EQ(::symlink("/dev/zero", path_.c_str()), 0);
   expect_refused("it's a link");

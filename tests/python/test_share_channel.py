@@ -103,7 +103,7 @@ def test_a_slot_is_not_sent_after_an_exception_nor_when_nobody_has_it():
         out.slot(timeout=0)
     held[0].abandon()
     held[1].publish()
-    with pytest.raises(ValueError, match="before"):
+    with pytest.raises(ValueError, match="already"):
         held[1].publish()
     assert batches.get(timeout=0).sequence == 1
     with pytest.raises(TimeoutError):
@@ -270,7 +270,7 @@ def test_options_that_cannot_be_are_told():
         ({"slot_bytes": 1, "producers": 0}, ValueError, "producers is 0"),
         ({"slot_bytes": 1, "consumers": 1000}, ValueError, "1000 consumers"),
         ({"slot_bytes": 1, "consumers": 2.5}, ValueError, "consumers is 2.5"),
-        ({"slot_bytes": 2**50}, ValueError, "more than a machine has|1 to"),
+        ({"slot_bytes": 2**50}, ValueError, "more than a machine's memory|1 to"),
     ):
         with pytest.raises(error, match=words):
             share.Channel(**wrong)
@@ -312,7 +312,7 @@ def test_a_channel_goes_by_its_descriptor():
         other.put(b"xy")
     assert bytes(batches.get()) == b"xy"
     for wrong in (native.Memory.create("test", 4096), native.Channel.create("test", 2, 10, 1, 1)):
-        with pytest.raises(ValueError, match="no channel|not made by"):
+        with pytest.raises(ValueError, match="isn't a channel|not made by"):
             share.Channel.from_fd(wrong.fileno())
         os.fstat(wrong.fileno())
     with pytest.raises(OSError):

@@ -72,7 +72,7 @@ def test_images_are_cut_and_turned_by_seed_epoch_and_row():
     "options, error, words",
     [
         ({"dtype": "int8"}, ValueError, "not 'int8'"),
-        ({"dtype": "uint8", "mean": 0.5}, ValueError, "bytes are not normalised"),
+        ({"dtype": "uint8", "mean": 0.5}, ValueError, "bytes can't be normalized"),
         ({"crop": 0}, ValueError, "crop is 0"),
         ({"crop": (1, 2, 3)}, ValueError, r"\(height, width\)"),
         ({"padding": -1}, ValueError, "padding is -1"),

@@ -509,10 +509,10 @@ X = numpy.zeros((20, 4))
 @pytest.mark.parametrize(
     "data, options, error, words",
     [
-        ({}, {}, ValueError, "a loader needs an array"),
+        ({}, {}, ValueError, "a loader needs at least one array"),
         ({"x": X, "y": X[:19]}, {}, ValueError, "arrays of 20 and of 19 rows"),
-        ({"x": X[:0]}, {}, ValueError, "an epoch of 0 rows has no batch"),
-        ({"x": X}, {"drop_last": True, "batch_size": 21}, ValueError, "an epoch of 20 rows has no batch of 21"),
+        ({"x": X[:0]}, {}, ValueError, "an epoch of 0 rows is smaller than a batch"),
+        ({"x": X}, {"drop_last": True, "batch_size": 21}, ValueError, "an epoch of 20 rows is smaller than a batch of 21"),
         ({"x": X[:, :2]}, {}, ValueError, r"'x' do not lie one behind the other: hand over .copy\(\)"),
         ({"x": numpy.array([None])}, {}, TypeError, "'x' is of dtype"),
         ({"x": numpy.array(["a"])}, {}, TypeError, "'x' is of str32: known are"),

@@ -305,7 +305,7 @@ def state_of(pid):
 def test_a_snapshot_inside_an_update_is_refused():
     shared = share.parameters({"w": doubles(1)}, "w")
     with shared.update(), shared.update():
-        with pytest.raises(ValueError, match="inside an update would wait for itself"):
+        with pytest.raises(ValueError, match="inside an update would deadlock"):
             shared.snapshot()
     assert shared.snapshot(timeout=0).torn is False
     with pytest.raises(RuntimeError, match="not inside an update"):

@@ -66,4 +66,4 @@ try:
 except RuntimeError as error:
     print(error)
 """
-    assert "no CUDA runtime here (tried /nowhere/libcudart.so)" in python(text, env={**os.environ, "PERGPU_CUDART": "/nowhere/libcudart.so"})
+    assert "can't find a CUDA runtime (tried /nowhere/libcudart.so)" in python(text, env={**os.environ, "PERGPU_CUDART": "/nowhere/libcudart.so"})

@@ -63,7 +63,7 @@ TEST(CApiWithoutMemory, IsAnErrorAndADescriptorStaysTheCallers) {
       code = with_allocations(
           count, [&, fd = fd] { return pergpu_share_memory_adopt(fd, &adopted, &error); });
       if (code == PERGPU_SHARE_FULL) {
-        EXPECT_STREQ(error.message, "there is not so much memory");
+        EXPECT_STREQ(error.message, "out of memory");
       }
       EXPECT_TRUE(count > 0 || code == PERGPU_SHARE_FULL);
     }

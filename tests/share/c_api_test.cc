@@ -92,7 +92,7 @@ TEST(CApi, NullIsTold) {
       pergpu_share_loader_release(nullptr, 0, &error),
   };
   for (std::int32_t code : told) EXPECT_EQ(code, PERGPU_SHARE_INVALID);
-  EXPECT_STREQ(error.message, "NULL where something is needed");
+  EXPECT_STREQ(error.message, "a required pointer is NULL");
   EXPECT_EQ(pergpu_share_mapping_data(nullptr), nullptr);
   EXPECT_EQ(pergpu_share_mapping_size(nullptr), 0u);
   pergpu_share_memory_free(nullptr);
@@ -290,7 +290,7 @@ TEST(CApi, PlacesAndFlagsThatAreNotThereAreRefused) {
   options.slot_bytes = 64;
   options.page_aligned = 2;
   EXPECT_EQ(pergpu_share_channel_create(&options, &channel, &error), PERGPU_SHARE_INVALID);
-  EXPECT_STREQ(error.message, "page_aligned is 2: 0 or 1 was expected");
+  EXPECT_STREQ(error.message, "page_aligned is 2: expected 0 or 1");
   options.page_aligned = 0;
   options.reserved = 1;
   EXPECT_EQ(pergpu_share_channel_create(&options, &channel, &error), PERGPU_SHARE_INVALID);

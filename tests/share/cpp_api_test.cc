@@ -20,7 +20,7 @@ TEST(CppApi, WhatFailsThrowsWithTheWordsOfTheLibrary) {
   } catch (const pergpu_share::Error& error) {
     EXPECT_EQ(error.code(), PERGPU_SHARE_INVALID);
     EXPECT_EQ(error.os_errno(), EINVAL);
-    EXPECT_STREQ(error.what(), "0 bytes of memory cannot be had");
+    EXPECT_STREQ(error.what(), "0 bytes of memory can't be allocated");
   }
   EXPECT_THROW(pergpu_share::Memory::adopt(-1), pergpu_share::Error);
   EXPECT_THROW(pergpu_share::Channel({.slot_bytes = 0}), pergpu_share::Error);

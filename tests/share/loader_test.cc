@@ -338,28 +338,28 @@ TEST(Loader, WhatDoesNotFitIsRefusedWithTheNumbers) {
     Result<std::unique_ptr<Loader>> loader = Loader::open(std::move(options));
     return loader ? std::string("opened") : loader.error().message;
   };
-  EXPECT_EQ(words({}), "a loader needs an array");
+  EXPECT_EQ(words({}), "a loader needs at least one array");
   LoaderOptions late = arrays.options(10);
   late.number = 12;
-  EXPECT_EQ(words(late), "an epoch has 11 batches, there is no number 12");
+  EXPECT_EQ(words(late), "an epoch has 11 batches, so there is no batch 12");
   LoaderOptions few = arrays.options(200);
   few.drop_last = true;
-  EXPECT_EQ(words(few), "an epoch of 103 rows has no batch of 200");
+  EXPECT_EQ(words(few), "an epoch of 103 rows is smaller than a batch of 200");
   LoaderOptions shard = arrays.options(10);
   shard.shard = 1;
-  EXPECT_EQ(words(shard), "shard 1 is none of 1");
+  EXPECT_EQ(words(shard), "shard 1 isn't less than the number of shards, 1");
   LoaderOptions large = arrays.options(1u << 31);
   large.fields[0].row_bytes = std::size_t{1} << 46;
   EXPECT_NE(words(large).find("is too large"), std::string::npos);
   LoaderOptions none = arrays.options(10);
   none.batch = 0;
-  EXPECT_EQ(words(none), "a batch has at least one row");
+  EXPECT_EQ(words(none), "a batch needs at least one row");
   LoaderOptions threads = arrays.options(10);
   threads.threads = 0;
   EXPECT_EQ(words(threads), "a loader has 1 to 1024 threads, not 0");
   LoaderOptions ahead = arrays.options(10);
   ahead.ahead = 0;
-  EXPECT_EQ(words(ahead), "a loader prepares 1 to 65536 batches ahead, not 0");
+  EXPECT_EQ(words(ahead), "a loader can prepare 1 to 65536 batches ahead, not 0");
   LoaderOptions much = arrays.options(1u << 31);
   much.ahead = 1 << 15;
   EXPECT_NE(words(much).find("are free"), std::string::npos);
@@ -367,7 +367,7 @@ TEST(Loader, WhatDoesNotFitIsRefusedWithTheNumbers) {
   ImageTransform transform;
   transform.height = transform.width = transform.channels = 2;
   image.fields[1].kernel = *ImageKernel::make(transform);
-  EXPECT_EQ(words(image), "an image has 8 bytes, a row of its array 13");
+  EXPECT_EQ(words(image), "an image has 8 bytes, but a row of its array has 13");
 }
 
 }  // namespace

@@ -185,7 +185,7 @@ TEST(MetricsTable, OfAFullTableTheSlotOfTheOldestDeadIsTakenAndOfTheLivingNone) 
   ASSERT_FALSE(sixth);
   EXPECT_EQ(sixth.error().kind, ErrorKind::Full);
   EXPECT_EQ(sixth.error().message,
-            "the table of metrics has 3 slots, and as many processes report");
+            "all 3 slots of the metrics table are taken by processes that report");
 }
 
 /// What a reader is to see, told by a map.
@@ -483,9 +483,10 @@ TEST(MetricsTable, OtherMemoryIsNoTable) {
   EXPECT_FALSE(MetricsTable::open(memory.mapping.data(), size));
   header->slots = 2;
   header->abi = 9;
-  EXPECT_EQ(MetricsTable::open(memory.mapping.data(), size).error().message,
-            "the segment is no table of metrics: made by another version of pergpu (layout 9, this "
-            "one knows 1)");
+  EXPECT_EQ(
+      MetricsTable::open(memory.mapping.data(), size).error().message,
+      "the segment isn't a metrics table: created by another version of pergpu (layout 9, this "
+      "one supports 1)");
   header->abi = kMetricsAbi;
   std::memset(header->key, 'x', sizeof(header->key));
   EXPECT_FALSE(MetricsTable::open(memory.mapping.data(), size));

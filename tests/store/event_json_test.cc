@@ -168,8 +168,8 @@ TEST(EventJson, UnknownMembersAreIgnored) {
 TEST(EventJson, WhatMakesNoSenseIsRefusedWithItsName) {
   const std::pair<std::pair<const char*, const char*>, const char*> cases[] = {
       {{"exploded", "{}"}, "unknown kind"},
-      {{"held", "{"}, "no JSON object"},
-      {{"held", "[]"}, "no JSON object"},
+      {{"held", "{"}, "isn't a JSON object"},
+      {{"held", "[]"}, "isn't a JSON object"},
       {{"held", R"({"reason":3})"}, "reason = 3"},
       {{"started", R"({"pid":"x"})"}, "pid = \"x\""},
       {{"started", R"({"pid":99999999999})"}, "pid = 99999999999"},

@@ -49,12 +49,12 @@ void expect_refused(const std::string& path, const std::string& words) {
   EXPECT_TRUE(bytes_of(path) == before) << "the file was changed";
 }
 
-constexpr const char* kWayOut = "pergpu never replaces it by an empty one";
+constexpr const char* kWayOut = "pergpu never replaces the store with an empty one";
 
 TEST(StoreRefusal, NoSqliteFile) {
   const Folder folder;
   write_bytes(folder / "store.db", std::string(5'000, 'x'));
-  expect_refused(folder / "store.db", "is no SQLite file");
+  expect_refused(folder / "store.db", "isn't a SQLite file");
   expect_refused(folder / "store.db", kWayOut);
 }
 
@@ -72,7 +72,7 @@ TEST(StoreRefusal, FifoInThePlaceOfItsLogOrJournal) {
     const std::string beside = path + suffix;
     ::unlink(beside.c_str());
     ASSERT_EQ(::mkfifo(beside.c_str(), 0600), 0);
-    expect_refused(path, suffix + std::string(" is no regular file; remove it"));
+    expect_refused(path, suffix + std::string(" isn't a regular file; remove it"));
   }
 }
 
@@ -164,7 +164,7 @@ TEST(StoreRefusal, RowsWhoseBytesChangedAreNamed) {
     make_store(folder / "store.db");
     sql(folder / "store.db", change.sql);
     expect_refused(folder / "store.db", change.words);
-    expect_refused(folder / "store.db", "its checksum doesn't fit");
+    expect_refused(folder / "store.db", "its checksum doesn't match");
   }
 }
 

@@ -75,7 +75,7 @@ std::int32_t outcome_of(Outcome outcome) {
 
 Result<bool> flag(std::uint32_t value, const char* name) {
   if (value <= 1) return value == 1;
-  return invalid(std::string(name) + " is " + std::to_string(value) + ": 0 or 1 was expected");
+  return invalid(std::string(name) + " is " + std::to_string(value) + ": expected 0 or 1");
 }
 
 }  // namespace pergpu::share

@@ -40,7 +40,7 @@ std::int32_t guarded(pergpu_share_error* error, Body&& body) noexcept {
   try {
     if (Result<void> done = body(); !done) code = tell(error, done.error());
   } catch (const std::bad_alloc&) {
-    code = tell(error, ErrorKind::Full, ENOMEM, "there is not so much memory");
+    code = tell(error, ErrorKind::Full, ENOMEM, "out of memory");
   } catch (const std::exception& caught) {
     code = tell(error, ErrorKind::Io, 0, caught.what());
   }
@@ -60,7 +60,7 @@ void quietly(Body&& body) noexcept {
 template <typename... Pointers>
 Result<void> all_there(Pointers... pointers) {
   if ((... && (pointers != nullptr))) return {};
-  return invalid("NULL where something is needed");
+  return invalid("a required pointer is NULL");
 }
 
 // Structs that begin with struct_size.
@@ -74,8 +74,7 @@ Result<void> check_sized(const T* one, const char* name, std::uint32_t first = s
   if (one == nullptr) return invalid(std::string(name) + " is NULL");
   if (one->struct_size >= first && one->struct_size <= kLargestStruct) return {};
   return invalid(std::string(name) + ": struct_size is " + std::to_string(one->struct_size) +
-                 ": sizeof the struct was expected, " + std::to_string(sizeof(T)) +
-                 " in this version");
+                 ": expected sizeof the struct, " + std::to_string(sizeof(T)) + " in this version");
 }
 
 /// As this version knows it.  ErrorKind::Invalid: it asks for what a later version can do.
@@ -88,8 +87,7 @@ Result<T> read_sized(const T* from, const char* name) {
   for (std::uint32_t i = sizeof(T); i < from->struct_size; ++i) {
     if (bytes[i] == 0) continue;
     return invalid(std::string(name) + ": byte " + std::to_string(i) +
-                   " is not zero: it belongs to a later version of the library than " +
-                   PERGPU_VERSION);
+                   " is not zero: it needs a later version of the library than " + PERGPU_VERSION);
   }
   value.struct_size = sizeof(T);
   return value;

@@ -90,7 +90,7 @@ std::int32_t pergpu_share_channel_adopt(int fd, pergpu_share_channel** channel,
     if (!copy && errno == EBADF) {
       return invalid("descriptor " + std::to_string(fd) + " is not open");
     }
-    if (!copy) return pergpu::os_error("copy descriptor " + std::to_string(fd));
+    if (!copy) return pergpu::os_error("duplicate descriptor " + std::to_string(fd));
     Result<Channel> adopted = Channel::adopt(std::move(copy));
     if (!adopted) return std::move(adopted).error();
     *channel = new pergpu_share_channel{std::move(*adopted)};

@@ -71,7 +71,7 @@ Result<ImageKernel> kernel_of(const pergpu_share_image* image) {
   transform.random_flip = *flip;
   transform.type = *type;
   if (read->scale != 0 && *type == Type::UInt8) {
-    return invalid("image: bytes are not scaled: ask for float32, float16 or bfloat16");
+    return invalid("image: bytes can't be scaled; use float32, float16 or bfloat16");
   }
   if (read->scale != 0) transform.scale = read->scale;
   // First without them, so that it is known how many channels can be.
@@ -137,7 +137,7 @@ Result<LoaderOptions> options_of(const pergpu_share_loader_options* from) {
 Result<void> check_process(const pergpu_share_loader& loader) {
   if (loader.process == ::getpid()) return {};
   return Error{ErrorKind::Unavailable, 0,
-               "the loader came here by fork(): its threads are in process " +
+               "a loader can't be used after fork(): its threads are in process " +
                    std::to_string(loader.process)};
 }
 
