@@ -200,7 +200,7 @@ Result<void> World::adopt(const std::vector<SweepId>& sweeps, World&& part) {
         known != archived_.end() && sweep != nullptr && is_archived_as(*sweep, known->second);
     if (!is_that) {
       return corrupt("the store contradicts itself: sweep " + std::to_string(id.value) +
-                     " is not what was archived; `pergpu store check` may say more");
+                     " is not what was archived; for details run `pergpu store check`");
     }
   }
   for (const SweepId id : sweeps) archived_.erase(id);

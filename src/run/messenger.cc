@@ -80,7 +80,7 @@ void Messenger::send(const std::string& request, std::int64_t limit_ns,
   os::SpawnResult result = os::spawn(plan);
   if (const auto* failure = std::get_if<os::SpawnFailure>(&result))
     return fail_later(helper,
-                      os_error("cannot start " + pergpu_program_, failure->os_errno).message);
+                      os_error("can't start " + pergpu_program_, failure->os_errno).message);
   helper->process = std::get<os::Spawned>(std::move(result));
   const int fd = helper->process.pidfd.get();
   const Result<void> watched =

@@ -111,7 +111,7 @@ Result<ProgramEnd> run_program(const ProgramCall& call) {
   os::SpawnResult result = os::spawn(plan);
   if (const auto* failure = std::get_if<os::SpawnFailure>(&result)) {
     const std::string& object = failure->object.empty() ? call.argv.front() : failure->object;
-    return os_error("cannot start " + object, failure->os_errno);
+    return os_error("can't start " + object, failure->os_errno);
   }
   const os::Spawned program = std::get<os::Spawned>(std::move(result));
   out->write.reset();

@@ -112,7 +112,7 @@ void Undertaker::start(const std::shared_ptr<Burial>& burial) {
   plan.stdout_fd = burial->said.get();
   os::SpawnResult result = os::spawn(plan);
   if (const auto* failure = std::get_if<os::SpawnFailure>(&result))
-    return try_again(burial, "cannot start " + keeper_program_ + ": " + failure->phase + ": " +
+    return try_again(burial, "can't start " + keeper_program_ + ": " + failure->phase + ": " +
                                  std::strerror(failure->os_errno));
   burial->helper = std::get<os::Spawned>(std::move(result));
   ++running_;
