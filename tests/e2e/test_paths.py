@@ -78,7 +78,7 @@ def test_variables_stand_for_nothing_in_a_name(home):
     for name in ("$USER-c", "~c", "a${X}"):
         home.file("s.toml", f'name = "{name}"\n' + STEP)
         said = home.run("run", "s.toml", "--dry-run", code=2).stderr
-        assert f'a sweep can't be named "{name}": variables and ~ aren't expanded in `name`' in said, said
+        assert f"a sweep can't be named \"{name}\": variables and ~ aren't expanded in `name`" in said, said
     assert "variables and ~" in home.run("run", "--name", "~c", "--", "true", code=2).stderr
 
 
