@@ -102,7 +102,7 @@ void SubmitFolders::search(const std::shared_ptr<Search>& search) const {
       search->begun_ns + kPatience, [search] { return search->files.next(kAtOnce); },
       [this, search](const std::vector<FoundResult>& found) { take(search, found); },
       [search] {
-        search->then({.why = fmt::format("{} couldn't be read within {} s, so pergpu can't tell "
+        search->then({.why = fmt::format("{} couldn't be read within {} s, so pergpu can't check "
                                          "whether it contains results. {}",
                                          search->folder, kPatience / kSecond, kThen)});
       });
