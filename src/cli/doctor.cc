@@ -34,8 +34,7 @@ int doctor(const Output& output) {
 void add_doctor(CLI::App& program, Invocation& invocation) {
   auto output = std::make_shared<Output>();
   CLI::App* command = program.add_subcommand(
-      "doctor",
-      "what this machine offers and what is wrong; exit code 1 when something is to mend");
+      "doctor", "check this machine and this shell; exit code 1 if something needs fixing");
   add_output(*command, *output);
   command->footer("Example:\n  pergpu doctor");
   command->callback(

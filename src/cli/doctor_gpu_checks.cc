@@ -56,30 +56,30 @@ std::string user_of(const DoctorFacts& facts, uid_t uid) {
 
 // ---- driver ----
 
-constexpr const char* kWhyDriver = "without it no job gets a GPU; CPU jobs run all the same";
+constexpr const char* kWhyDriver = "without a driver, no job gets a GPU; CPU jobs still run";
 
 Findings without_driver(const DoctorFacts& facts) {
   if (facts.gpus_on_bus == 0) {
     return {{.state = State::Note,
              .what = "no NVIDIA GPU",
-             .why = "steps that ask for GPUs run with `--lanes N` only, on CPU lanes"}};
+             .why = "steps that request GPUs run only with `--lanes N`, on CPU lanes"}};
   }
   const std::string gpus = counted(facts.gpus_on_bus, "NVIDIA GPU") + " on the PCI bus";
   if (facts.in_container && !facts.has_device_files) {
     return {{.state = State::Note,
-             .what = gpus + " of the machine, none of them given to this container",
+             .what = gpus + ", but none is passed to this container",
              .why = kWhyDriver,
              .mend = "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=utility,compute …"}};
   }
   if (facts.kernel_module.empty()) {
     return {{.state = State::Problem,
-             .what = gpus + ", and no driver is loaded",
+             .what = gpus + ", but no driver is loaded",
              .why = kWhyDriver,
              .mend = "sudo modprobe nvidia\n"
-                     "where there is no such module: install the driver, then reboot"}};
+                     "if there is no such module: install the driver, then reboot"}};
   }
   return {{.state = State::Problem,
-           .what = fmt::format("{}, driver {} is loaded, and programs do not reach it: {}", gpus,
+           .what = fmt::format("{}, and driver {} is loaded, but programs can't use it: {}", gpus,
                                facts.kernel_module, facts.look.why),
            .why = kWhyDriver,
            .mend = fmt::format("install libnvidia-ml.so.1 of version {} (Debian: sudo apt install "
@@ -99,18 +99,18 @@ Findings driver(const DoctorFacts& facts) {
              .what = fmt::format("the driver was updated: its library is {}, the loaded kernel "
                                  "module {}",
                                  known(look.library), known(facts.kernel_module)),
-             .why = "every program that starts to use CUDA now fails: no job starts on a GPU; "
-                    "running ones and CPU jobs go on",
+             .why = "programs that start to use CUDA now fail, so no job starts on a GPU; running "
+                    "jobs and CPU jobs continue",
              .mend = "sudo reboot\n"
-                     "or, when nothing uses a GPU: sudo rmmod nvidia_uvm nvidia_drm "
-                     "nvidia_modeset nvidia; sudo modprobe nvidia"}};
+                     "or, if nothing uses a GPU: sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset "
+                     "nvidia; sudo modprobe nvidia"}};
   }
   if (!look.complete) {
     return {{.state = State::Problem,
-             .what = "the NVIDIA driver gives no whole answer: " + look.why,
-             .why = "the state of the GPUs is unknown: nothing new starts on them",
+             .what = "the NVIDIA driver's answer is incomplete: " + look.why,
+             .why = "the state of the GPUs is unknown, so no new job starts on them",
              .mend = "sudo dmesg | grep -i nvrm\n"
-                     "a driver that hangs comes back by a reboot"}};
+                     "if the driver hangs: sudo reboot"}};
   }
   if (look.gpus.empty()) {
     return {{.state = State::Warning,
@@ -121,7 +121,7 @@ Findings driver(const DoctorFacts& facts) {
   }
   if (gpu::is_amd(look)) {
     return {{.state = State::Ok,
-             .what = "AMD GPUs, by the kernel's driver (amdgpu)",
+             .what = "AMD GPUs, through the kernel's driver (amdgpu)",
              .why = kWhyDriver}};
   }
   std::string what = "NVIDIA driver " + (look.driver.empty() ? "of unknown version" : look.driver);
@@ -135,10 +135,10 @@ Findings driver(const DoctorFacts& facts) {
 std::string mend_of(const GpuReading& gpu, gpu::Lift lift) {
   if (lift == gpu::Lift::Reboot || gpu.health == GpuHealth::Lost) {
     return "sudo reboot\n"
-           "where it comes back as it is: power, cooling, its seat in the slot, then the vendor";
+           "if the fault returns: check power, cooling and the slot, then contact the vendor";
   }
   return fmt::format(
-      "pergpu coordinator stop; sudo nvidia-smi --gpu-reset -i {}   # nothing may use it\n"
+      "pergpu coordinator stop; sudo nvidia-smi --gpu-reset -i {}   # while nothing uses it\n"
       "or: sudo reboot",
       gpu.index);
 }
@@ -152,8 +152,8 @@ void add_closed(const DoctorFacts& facts, const GpuReading& gpu, Findings& findi
     findings.push_back(
         {.state = State::Warning,
          .what = fmt::format("{}: {}: {}", gpu_name(gpu), known.state, known.why),
-         .why = "no job of yours starts on it",
-         .mend = is_dirty ? "end what is left of the job (`pergpu gpus` names it): kill PID"
+         .why = "your jobs don't start on it",
+         .mend = is_dirty ? "end the job's leftover processes (`pergpu gpus` lists them): kill PID"
                           : "pergpu gpus --release " + view::number_of(known)});
   }
 }
@@ -180,15 +180,14 @@ Findings health(const DoctorFacts& facts) {
       const bool works = gpu::conditions_of(gpu) == gpu::kRepairPending;
       findings.push_back({.state = works ? State::Warning : State::Problem,
                           .what = fmt::format("{}: {}", gpu_name(gpu), fault->words),
-                          .why = "no job starts on it, the others have the other GPUs",
+                          .why = "no job starts on it; jobs use the other GPUs",
                           .mend = mend_of(gpu, fault->lift)});
     } else if (gpu.health != GpuHealth::Ok) {
-      findings.push_back(
-          {.state = State::Problem,
-           .what = fmt::format("{}: {}", gpu_name(gpu), gpu.note),
-           .why = "no job starts on it while the driver does not say that it is well",
-           .mend = gpu::is_amd(facts.look) ? "sudo dmesg | grep -i amdgpu"
-                                           : "sudo dmesg | grep -i nvrm"});
+      findings.push_back({.state = State::Problem,
+                          .what = fmt::format("{}: {}", gpu_name(gpu), gpu.note),
+                          .why = "no job starts on it until the driver reports it healthy",
+                          .mend = gpu::is_amd(facts.look) ? "sudo dmesg | grep -i amdgpu"
+                                                          : "sudo dmesg | grep -i nvrm"});
     } else {
       add_closed(facts, gpu, findings);
     }
@@ -206,8 +205,8 @@ Findings xid(const DoctorFacts& facts) {
   if (!has_gpus(facts) || gpu::is_amd(facts.look)) return {};
   if (!facts.xids) {
     return {{.state = State::Unknown,
-             .what = "the kernel's log is not yours to read",
-             .why = "critical errors (Xids) from before pergpu's first job are seen there only",
+             .what = "you can't read the kernel log",
+             .why = "only that log has the critical errors (Xids) from before pergpu's first job",
              .mend = "sudo dmesg | grep 'NVRM: Xid'"}};
   }
   std::map<std::pair<std::string, std::int64_t>, int> counts;
@@ -229,13 +228,13 @@ Findings xid(const DoctorFacts& facts) {
                             gpu::xid_words(number),
                             count == 1 ? "" : fmt::format(" ({} times)", count)),
         .why =
-            "the kernel's log has it since the machine was started; ended a program then, as a "
-            "rule its own fault",
+            "in the kernel log since boot; this error ends a program and is usually that program's "
+            "own fault",
         .mend = ""};
     if (is_broken) {
       finding.why =
-          "the kernel's log has it since the machine was started; jobs on this GPU may fail until "
-          "it was reset or the machine restarted";
+          "in the kernel log since boot; jobs on this GPU may fail until you reset the GPU or "
+          "reboot";
       finding.mend = entry->lift == gpu::Lift::Reset && is_known ? mend_of(*of_it, gpu::Lift::Reset)
                                                                  : std::string("sudo reboot");
     }
@@ -243,8 +242,8 @@ Findings xid(const DoctorFacts& facts) {
   }
   if (!findings.empty()) return findings;
   return {{.state = State::Ok,
-           .what = "no critical error (Xid) in the kernel's log",
-           .why = "they tell of GPUs that break"}};
+           .what = "no critical error (Xid) in the kernel log",
+           .why = "Xids report GPUs that fail"}};
 }
 
 // ---- settings ----
@@ -263,28 +262,27 @@ Findings mig(const DoctorFacts& facts) {
   if (const std::string names = names_of(gpus, is_cut); !names.empty()) {
     findings.push_back({.state = State::Ok,
                         .what = "MIG instances: " + names,
-                        .why = "each is a lane; a job with several GPUs is given none of them, "
-                               "for a program sees one instance at most"});
+                        .why = "each is a lane; multi-GPU jobs don't get any, since a program can "
+                               "use only one instance"});
   }
   if (const std::string names = names_of(gpus, is_empty); !names.empty()) {
     findings.push_back({.state = State::Warning,
-                        .what = names + ": MIG is on, and there are no instances",
-                        .why = "no program can use it until some are made, or MIG is off",
+                        .what = names + ": MIG is on, but there are no instances",
+                        .why = "no program can use it until you create instances or turn MIG off",
                         .mend = commands_for(gpus, is_empty, "mig -lgip") +
                                 "   # sizes, for: mig -cgi SIZE,… -C\n" +
                                 commands_for(gpus, is_empty, "-mig 0") +
-                                "   # or no instances; nothing may use it"});
+                                "   # or turn MIG off, while nothing uses it"});
   }
   if (const std::string names = names_of(gpus, changes); !names.empty()) {
     findings.push_back({.state = State::Warning,
                         .what = names + ": MIG changes at the next reset",
-                        .why = "from then on jobs find another GPU than before",
+                        .why = "after that reset, the GPU has other lanes than now",
                         .mend = commands_for(gpus, changes, "--gpu-reset")});
   }
   const bool is_told = std::ranges::any_of(gpus, [](const GpuReading& gpu) { return !!gpu.mig; });
   if (findings.empty() && is_told) {
-    findings.push_back(
-        {.state = State::Ok, .what = "MIG is off", .why = "jobs are given whole GPUs"});
+    findings.push_back({.state = State::Ok, .what = "MIG is off", .why = "jobs get whole GPUs"});
   }
   return findings;
 }
@@ -293,8 +291,8 @@ Findings persistence(const DoctorFacts& facts) {
   if (!has_gpus(facts)) return {};
   const auto is_off = [](const GpuReading& gpu) { return gpu.persistent == false; };
   constexpr const char* kWhy =
-      "without it the driver puts a GPU to sleep when its last program ends, and the next one "
-      "waits until it is awake";
+      "without it, a GPU sleeps after its last program ends, and the next program waits until it "
+      "wakes up";
   if (const std::string names = names_of(facts.look.gpus, is_off); !names.empty()) {
     return {{.state = State::Note,
              .what = "persistence mode is off: " + names,
@@ -321,14 +319,14 @@ Findings compute_mode(const DoctorFacts& facts) {
   if (const std::string names = names_of(gpus, is_closed); !names.empty()) {
     findings.push_back({.state = State::Problem,
                         .what = names + ": computing is prohibited (compute mode)",
-                        .why = "every job on it fails when it begins to use CUDA",
+                        .why = "jobs on it fail as soon as they use CUDA",
                         .mend = commands_for(gpus, is_closed, "-c DEFAULT")});
   }
   if (const std::string names = names_of(gpus, is_narrow); !names.empty()) {
     findings.push_back({.state = State::Note,
                         .what = names + ": one process at a time (compute mode)",
-                        .why = "a job whose second process uses the same GPU fails; pergpu keeps "
-                               "jobs apart by itself",
+                        .why = "a job with two processes on the same GPU fails; pergpu keeps jobs "
+                               "apart without this mode",
                         .mend = commands_for(gpus, is_narrow, "-c DEFAULT")});
   }
   return findings;
@@ -355,26 +353,26 @@ Findings outsiders(const DoctorFacts& facts) {
     if (verdict.words.empty() || verdict.startable() || verdict.use == gpu::GpuUse::Ours) continue;
     findings.push_back({.state = State::Note,
                         .what = fmt::format("{}: {}", gpu_name(gpu), verdict.words),
-                        .why = "it is used outside pergpu: jobs wait until it is free, unless "
-                               "their step says outsiders = \"fit\" or \"ignore\"",
+                        .why = "your jobs wait until it is free, unless their step sets outsiders "
+                               "= \"fit\" or \"ignore\"",
                         .mend = ""});
   }
   if (facts.look.in_container) {
-    findings.push_back(
-        {.state = State::Note,
-         .what = "a container with process ids of its own",
-         .why = "the driver reports ids of the host: who computes on a GPU cannot be named",
-         .mend = "docker run --pid=host …"});
+    findings.push_back({.state = State::Note,
+                        .what = "a container with its own process IDs",
+                        .why = "the driver reports the host's process IDs, so pergpu can't "
+                               "identify the processes on a GPU",
+                        .mend = "docker run --pid=host …"});
   }
   if (!findings.empty()) return findings;
   return {{.state = State::Ok,
-           .what = "nobody computes on a GPU outside pergpu",
-           .why = "a GPU that somebody uses is left alone"}};
+           .what = "no process outside pergpu uses a GPU",
+           .why = "jobs don't start on a GPU that other processes use"}};
 }
 
 Findings leases(const DoctorFacts& facts) {
   const LeaseFacts& leases = facts.leases;
-  constexpr const char* kWhy = "users agree by locks in one folder on whose turn it is on a GPU";
+  constexpr const char* kWhy = "users take turns on a GPU through lock files in one folder";
   if (!leases.error.empty()) {
     return {{.state = State::Problem,
              .what = leases.error,
@@ -383,15 +381,15 @@ Findings leases(const DoctorFacts& facts) {
   }
   if (!has_gpus(facts)) return {};
   if (leases.folder.empty()) {
-    return {{.state = State::Ok, .what = "no GPU was leased since the boot", .why = kWhy}};
+    return {{.state = State::Ok, .what = "no GPU has been leased since boot", .why = kWhy}};
   }
   Findings findings;
   for (const std::string& fault : leases.faults) {
     findings.push_back(
         {.state = State::Problem,
          .what = fault,
-         .why = "nobody can lease that GPU",
-         .mend = fmt::format("look who made it, then remove it: ls -l {}", leases.folder)});
+         .why = "no user can lease that GPU",
+         .mend = fmt::format("check the owner, then remove it: ls -l {}", leases.folder)});
   }
   std::string mine;
   for (const GpuReading& gpu : facts.look.gpus) {
@@ -408,22 +406,22 @@ Findings leases(const DoctorFacts& facts) {
         {.state = State::Note,
          .what = fmt::format("{}: {}", gpu_name(gpu),
                              gpu::lease_words(holder->second, facts.uid, user)),
-         .why = has_turns ? "your jobs get their turn on it at the end of a job"
-                          : "no job of yours starts on it as long as that process has the lock",
+         .why = has_turns ? "your jobs get a turn on it when a job there ends"
+                          : "your jobs don't start on it while that process holds the lock",
          .mend = has_turns ? std::string()
                            : fmt::format("ask {} to end process {}", user,
                                          holder->second.pid.value_or(0))});
   }
   if (leases.is_chosen) {
     findings.push_back({.state = State::Note,
-                        .what = fmt::format("leases lie in {} (PERGPU_LOCKS)", leases.folder),
-                        .why = "users with another folder and you do not see each other's leases",
-                        .mend = "unset PERGPU_LOCKS, unless all users have the same"});
+                        .what = fmt::format("leases are in {} (PERGPU_LOCKS)", leases.folder),
+                        .why = "you and users of another folder don't see each other's leases",
+                        .mend = "unset PERGPU_LOCKS, unless all users set the same folder"});
   } else if (leases.owner != 0 && leases.owner != facts.uid) {
     findings.push_back(
         {.state = State::Note,
          .what = fmt::format("{} belongs to {}", leases.folder, user_of(facts, leases.owner)),
-         .why = "the owner of the folder can replace the locks of others",
+         .why = "the owner of the folder can replace other users' locks",
          .mend = fmt::format("echo 'd {} 1777 root root -' | sudo tee /etc/tmpfiles.d/pergpu.conf; "
                              "sudo systemd-tmpfiles --create",
                              leases.folder)});
@@ -438,7 +436,7 @@ Findings leases(const DoctorFacts& facts) {
 Findings devices(const DoctorFacts& facts) {
   if (!has_gpus(facts) || !facts.visible_devices) return {};
   constexpr const char* kWhy =
-      "`run` and `submit` of a shell take its CUDA_VISIBLE_DEVICES as --devices";
+      "`run` and `submit` use this shell's CUDA_VISIBLE_DEVICES as --devices";
   const Result<std::vector<std::string>> chosen =
       gpu::select_gpus(facts.look, *facts.visible_devices, "CUDA_VISIBLE_DEVICES");
   if (!chosen) {
@@ -448,11 +446,11 @@ Findings devices(const DoctorFacts& facts) {
              .mend = "unset CUDA_VISIBLE_DEVICES"}};
   }
   return {{.state = State::Note,
-           .what = fmt::format("CUDA_VISIBLE_DEVICES={} of this shell: {} of {}",
+           .what = fmt::format("CUDA_VISIBLE_DEVICES={} in this shell: {} of {}",
                                *facts.visible_devices, chosen->size(),
                                counted(static_cast<std::int64_t>(facts.look.gpus.size()), "GPU")),
            .why = kWhy,
-           .mend = "unset CUDA_VISIBLE_DEVICES   # for all of them"}};
+           .mend = "unset CUDA_VISIBLE_DEVICES   # to use all GPUs"}};
 }
 
 constexpr Check kChecks[] = {

@@ -28,7 +28,7 @@ int budget_of(const DoctorFacts& facts) {
 /// Of each GPU's lane: "2 cores and 15.6 GiB a GPU".
 std::string share_text(const DoctorFacts& facts) {
   const auto lanes = static_cast<std::uint64_t>(gpu_count(facts));
-  return fmt::format("{} and {} a GPU", counted(budget_of(facts), "core"),
+  return fmt::format("{} and {} per GPU", counted(budget_of(facts), "core"),
                      bytes_text(facts.memory_bytes / lanes));
 }
 
@@ -38,14 +38,13 @@ Findings cores(const DoctorFacts& facts) {
       fmt::format("{}, {} of memory", counted(facts.cores, "core"), bytes_text(facts.memory_bytes));
   if (gpus > 0) what += ": " + share_text(facts);
   constexpr const char* kWhy =
-      "a job that declares no `cpus` gets its share of the cores, and its libraries so many "
-      "threads";
+      "a job without `cpus` gets its share of the cores, and its libraries use that many threads";
   if (gpus > facts.cores) {
     return {{.state = State::Warning,
              .what = what + ", fewer cores than GPUs",
-             .why = "jobs wait for a core while their GPU waits for them",
+             .why = "jobs wait for a core while their GPU is idle",
              .mend = facts.cores < facts.online_cores
-                         ? fmt::format("let it have more of the machine's {}: docker run --cpus …, "
+                         ? fmt::format("allow more of the machine's {} cores: docker run --cpus …, "
                                        "taskset, or the batch system's --cpus-per-task",
                                        facts.online_cores)
                          : std::string("use fewer GPUs at once: pergpu run --devices …")}};
@@ -54,8 +53,8 @@ Findings cores(const DoctorFacts& facts) {
     return {
         {.state = State::Note,
          .what = fmt::format("{}; the machine has {}", what, counted(facts.online_cores, "core")),
-         .why = "an affinity or a control group keeps this shell from the others",
-         .mend = "taskset -pc $$; cat /proc/self/cgroup   # which of the two"}};
+         .why = "a CPU affinity or a cgroup limits this shell to these cores",
+         .mend = "taskset -pc $$; cat /proc/self/cgroup   # shows which of the two"}};
   }
   return {{.state = State::Ok, .what = std::move(what), .why = kWhy}};
 }
@@ -69,17 +68,17 @@ Findings threads(const DoctorFacts& facts) {
     if (code != std::errc{} || count <= budget) continue;
     findings.push_back(
         {.state = State::Warning,
-         .what = fmt::format("{}={} is set in this shell, and a job has {}", name, count,
+         .what = fmt::format("{}={} is set in this shell, but a job has {}", name, count,
                              counted(budget, "core")),
-         .why = "pergpu sets it to a job's cores only where it is unset: jobs beside each other "
-                "start more threads than there are cores, and each becomes slower",
+         .why = "pergpu sets it to a job's cores only if it is unset. Jobs that run at the same "
+                "time start more threads than there are cores and slow each other down",
          .mend = "unset " + name});
   }
   return findings;
 }
 
 Findings numa(const DoctorFacts& facts) {
-  constexpr const char* kWhy = "a job is pinned to cores near its GPU where all jobs fit";
+  constexpr const char* kWhy = "jobs are pinned to cores near their GPU if all jobs fit";
   if (facts.numa_nodes < 2) {
     return {{.state = State::Ok, .what = "one NUMA node", .why = kWhy}};
   }
@@ -96,10 +95,10 @@ Findings numa(const DoctorFacts& facts) {
   if (!told.empty()) what += ": " + told;
   if (untold.empty()) return {{.state = State::Ok, .what = std::move(what), .why = kWhy}};
   return {{.state = State::Note,
-           .what = fmt::format("{}; the machine does not tell that of {}", what, untold),
-           .why = "jobs there are not pinned near their GPU, and their data may cross nodes",
-           .mend = "a virtual machine: give it the host's NUMA topology; else the BIOS's settings "
-                   "of the PCIe slots"}};
+           .what = fmt::format("{}; the machine doesn't report the node of {}", what, untold),
+           .why = "jobs on them aren't pinned near their GPU, and their data may cross nodes",
+           .mend = "in a virtual machine: give it the host's NUMA topology; otherwise check the "
+                   "BIOS settings of the PCIe slots"}};
 }
 
 /// Less is worth a word: containers come with 64 MiB.
@@ -107,11 +106,11 @@ constexpr std::uint64_t kLeastShm = kGiB;
 
 Findings shm(const DoctorFacts& facts) {
   constexpr const char* kWhy =
-      "data loaders hand batches to their program in /dev/shm; where it is full they end with "
-      "\"bus error\" or \"no space left on device\"";
+      "data loaders pass batches through /dev/shm; when it is full, they fail with \"bus error\" "
+      "or \"no space left on device\"";
   if (!facts.shm) {
     return {{.state = State::Problem,
-             .what = "/dev/shm is not there",
+             .what = "/dev/shm does not exist",
              .why = kWhy,
              .mend = "sudo mount -t tmpfs -o mode=1777,size=50% tmpfs /dev/shm"}};
   }
@@ -125,24 +124,24 @@ Findings shm(const DoctorFacts& facts) {
                                         : "sudo mount -o remount,size=50% /dev/shm"}};
   }
   if (facts.shm->free_bytes < kLeastShm) {
-    return {
-        {.state = State::Warning,
-         .what = room,
-         .why = kWhy,
-         .mend = "ls -lS /dev/shm   # what programs that were killed left there can be removed"}};
+    return {{.state = State::Warning,
+             .what = room,
+             .why = kWhy,
+             .mend = "ls -lS /dev/shm   # you can remove what killed programs left there"}};
   }
   return {{.state = State::Ok, .what = room, .why = kWhy}};
 }
 
 /// Each segment once, however many processes have it.
 Findings shared(const DoctorFacts& facts) {
-  constexpr const char* kWhy = "what jobs share is in memory once, whatever adds up for them";
+  constexpr const char* kWhy =
+      "jobs share one copy in memory, although each process seems to have its own";
   Findings findings;
   for (const view::Segment& segment : facts.segments) {
     const bool is_forgotten = segment.keep && segment.processes == 0;
     findings.push_back({.state = is_forgotten ? State::Note : State::Ok,
                         .what = view::segment_line(segment, facts.wall_ns),
-                        .why = is_forgotten ? "it is kept, and no process has it" : kWhy,
+                        .why = is_forgotten ? "it is kept, but no process uses it" : kWhy,
                         .mend = is_forgotten ? "pergpu share drop " + segment.name : ""});
   }
   if (findings.empty()) {
@@ -180,72 +179,71 @@ Findings limits(const DoctorFacts& facts) {
   if (limits.open_files.soft < kManyOpenFiles) {
     add(limits.open_files.soft < kLeastOpenFiles ? State::Warning : State::Note,
         fmt::format("at most {} open files (ulimit -n)", limits.open_files.soft),
-        "jobs have the limits of the shell that submits; loaders with many workers keep a file "
-        "open "
-        "for each batch and fail with \"too many open files\"",
+        "jobs inherit the limits of the shell that submits. Data loaders with many workers keep a "
+        "file open per batch and fail with \"too many open files\"",
         raise_limit('n', "nofile", limits.open_files, kManyOpenFiles));
   }
   if (limits.processes.soft < kLeastProcesses) {
     add(State::Warning,
-        fmt::format("at most {} processes and threads of yours (ulimit -u)", limits.processes.soft),
-        "all jobs count together, with each of their threads; what comes after cannot be started",
+        fmt::format("at most {} processes and threads per user (ulimit -u)", limits.processes.soft),
+        "all your jobs and their threads count together; once the limit is reached, no process can "
+        "start",
         raise_limit('u', "nproc", limits.processes, os::kUnlimited));
   }
   if (limits.address_space_bytes.soft != os::kUnlimited) {
     add(State::Warning,
-        fmt::format("at most {} of addresses a process (ulimit -v)",
+        fmt::format("at most {} of address space per process (ulimit -v)",
                     bytes_text(limits.address_space_bytes.soft)),
-        "CUDA reserves far more addresses than it uses memory: programs fail when they begin to "
-        "use "
-        "it. The key `memory` of a step limits what is used",
+        "CUDA reserves far more address space than memory, so programs fail as soon as they use "
+        "it. To limit memory, set `memory` of a step",
         raise_limit('v', "as", limits.address_space_bytes, os::kUnlimited));
   }
   if (limits.file_bytes.soft != os::kUnlimited) {
     add(State::Warning,
         fmt::format("files of at most {} (ulimit -f)", bytes_text(limits.file_bytes.soft)),
-        "who writes a larger checkpoint or log is ended by SIGXFSZ",
+        "a job that writes a larger checkpoint or log is killed by SIGXFSZ",
         raise_limit('f', "fsize", limits.file_bytes, os::kUnlimited));
   }
   if (limits.cpu_seconds.soft != os::kUnlimited) {
     add(State::Warning,
-        fmt::format("at most {} s of CPU time a process (ulimit -t)", limits.cpu_seconds.soft),
-        "a job that has used them is ended by SIGXCPU; `timeout` of a step is in hours of the "
-        "clock",
+        fmt::format("at most {} s of CPU time per process (ulimit -t)", limits.cpu_seconds.soft),
+        "a process that uses more is killed by SIGXCPU; to limit wall-clock time, set `timeout` of "
+        "a step",
         raise_limit('t', "cpu", limits.cpu_seconds, os::kUnlimited));
   }
   if (!findings.empty()) return findings;
-  return {
-      {.state = State::Ok,
-       .what = fmt::format("{} open files, {} processes; no limit of addresses, file sizes and "
-                           "CPU time",
-                           limit_text(limits.open_files.soft), limit_text(limits.processes.soft)),
-       .why = "jobs have the limits (ulimit) of the shell that submits"}};
+  return {{.state = State::Ok,
+           .what = fmt::format(
+               "{} open files, {} processes; no limit on address space, file size or CPU time",
+               limit_text(limits.open_files.soft), limit_text(limits.processes.soft)),
+           .why = "jobs inherit the limits (ulimit) of the shell that submits"}};
 }
 
 Findings folder(const DoctorFacts& facts) {
   const FolderFacts& here = facts.here;
   if (here.path.empty()) return {};
-  constexpr const char* kWhy = "`runs/` with logs and results is made beside the sweep file";
+  constexpr const char* kWhy =
+      "pergpu creates `runs/`, with logs and results, next to the sweep file";
   Findings findings;
   if (here.on_network) {
     findings.push_back(
         {.state = State::Note,
          .what = fmt::format("{} is on a network file system ({})", here.path, here.type),
-         .why = "logs and results of sweeps here cross the network, and all jobs stand still when "
-                "its server does. The queue itself is elsewhere (home)",
+         .why = "logs and results of sweeps here cross the network, and all jobs stall if the file "
+                "server stalls. The queue itself is elsewhere (see home)",
          .mend = "pergpu run --out /a/local/folder …"});
   }
   if (!here.writable) {
     findings.push_back({.state = State::Note,
-                        .what = fmt::format("{} is not yours to write to", here.path),
+                        .what = fmt::format("you can't write to {}", here.path),
                         .why = kWhy,
-                        .mend = "pergpu run --out /a/folder/of/yours …"});
+                        .mend = "pergpu run --out /a/writable/folder …"});
   }
   if (here.space && here.space->free_bytes < kGiB) {
     findings.push_back(
         {.state = State::Warning,
          .what = fmt::format("{}: {} free", here.path, bytes_text(here.space->free_bytes)),
-         .why = "jobs end as disk-full, and new ones wait until there is room",
+         .why = "jobs fail as disk-full, and new ones wait until there is space",
          .mend = fmt::format("du -xsh {}/* | sort -h", here.path)});
   }
   if (!findings.empty()) return findings;
@@ -262,9 +260,8 @@ constexpr std::int64_t kTooEarlyNs = 1'735'689'600'000'000'000;
 
 Findings clock(const DoctorFacts& facts) {
   constexpr const char* kWhy =
-      "times of attempts, logs and reports are of the wall clock, and outputs have to be newer "
-      "than "
-      "the attempt's start; durations and limits are counted by another clock";
+      "attempts, logs and reports have wall-clock times, and outputs must be newer than the start "
+      "of the attempt. Durations and limits use another clock";
   if (facts.wall_ns < kTooEarlyNs) {
     return {{.state = State::Problem,
              .what = "the clock shows a time before pergpu was written",
@@ -274,7 +271,7 @@ Findings clock(const DoctorFacts& facts) {
   Findings findings;
   if (facts.clock_synchronised == false) {
     findings.push_back({.state = State::Note,
-                        .what = "nothing keeps the clock right (no NTP)",
+                        .what = "the clock is not synchronized (no NTP)",
                         .why = kWhy,
                         .mend = "sudo timedatectl set-ntp true"});
   }
@@ -284,19 +281,19 @@ Findings clock(const DoctorFacts& facts) {
   if (std::find(kSlow.begin(), kSlow.end(), source) != kSlow.end()) {
     findings.push_back({.state = State::Note,
                         .what = fmt::format("the kernel's clock source is {}", source),
-                        .why = "each look at the clock is a system call then, and training loops "
-                               "that measure themselves look often",
+                        .why = "reading the clock then takes a system call, and training loops "
+                               "that measure time read it often",
                         .mend = "sudo dmesg | grep -i clocksource   # why it is not tsc"});
   }
   if (!findings.empty()) return findings;
   if (!facts.clock_synchronised) {
     return {{.state = State::Unknown,
-             .what = "the kernel does not say whether the clock is kept right",
+             .what = "the kernel doesn't report whether the clock is synchronized",
              .why = kWhy,
              .mend = "timedatectl"}};
   }
   return {{.state = State::Ok,
-           .what = source.empty() ? "kept right" : fmt::format("kept right, source {}", source),
+           .what = source.empty() ? "synchronized" : fmt::format("synchronized, source {}", source),
            .why = kWhy}};
 }
 
@@ -347,14 +344,14 @@ Findings missing_calls(const DoctorFacts& facts, const KernelVersion& version) {
 
 Findings kernel(const DoctorFacts& facts) {
   constexpr const char* kWhy =
-      "pergpu starts, ends and follows processes by calls of newer kernels";
+      "pergpu starts, tracks and ends processes with system calls of newer kernels";
   const KernelVersion version = kernel_version(facts.kernel);
   Findings findings = missing_calls(facts, version);
   view::Finding& first = *findings.insert(findings.begin(), view::Finding{.why = kWhy});
   first.what = "Linux " + facts.kernel;
   if (version[0] == 0) {
     first.state = State::Unknown;
-    first.what = "the kernel does not tell its version";
+    first.what = "the kernel doesn't report its version";
     first.mend = "uname -r";
   } else if (version < kOldestKernel) {
     first.state = State::Warning;

@@ -16,8 +16,8 @@ constexpr std::uint64_t kMiB = 1024 * 1024;
 Findings cgroups(const DoctorFacts& facts) {
   const os::CgroupSite& groups = facts.groups;
   constexpr const char* kWhy =
-      "with control groups the kernel holds jobs to their `memory` and `cpus` and ends them whole; "
-      "without, memory is watched and what a job started is looked for";
+      "with cgroups, the kernel enforces `memory` and `cpus` and ends all processes of a job. "
+      "Without them, pergpu samples memory and searches for a job's processes";
   if (groups.memory && groups.cpu && groups.track) {
     return {{.state = State::Ok, .what = groups.words, .why = kWhy}};
   }
@@ -27,8 +27,8 @@ Findings cgroups(const DoctorFacts& facts) {
   if (is_mendable) {
     mend =
         "pergpu coordinator enable   # a unit with Delegate=yes\n"
-        "or, for once: pergpu coordinator stop; systemd-run --user --scope -p Delegate=yes pergpu "
-        "ps";
+        "or, this time only: pergpu coordinator stop; systemd-run --user --scope -p Delegate=yes "
+        "pergpu ps";
   }
   return {{.state = is_mendable ? State::Warning : State::Note,
            .what = groups.words,
@@ -39,7 +39,7 @@ Findings cgroups(const DoctorFacts& facts) {
 constexpr const char* kLingerOn = "loginctl enable-linger";
 
 Findings logout(const DoctorFacts& facts) {
-  constexpr const char* kWhy = "jobs are meant to go on after a logout";
+  constexpr const char* kWhy = "jobs should keep running after a logout";
   if (!facts.has_systemd) {
     return {{.state = State::Ok, .what = "no systemd: a logout ends nothing", .why = kWhy}};
   }
@@ -50,19 +50,19 @@ Findings logout(const DoctorFacts& facts) {
     case os::Keeping::UserManager:
       if (facts.lingers) {
         return {{.state = State::Ok,
-                 .what = "your user manager lingers: a logout ends nothing",
+                 .what = "your systemd user manager stays (lingering): a logout ends nothing",
                  .why = kWhy}};
       }
       return {{.state = State::Warning,
-               .what = "your user manager ends with your last session, and pergpu with it",
-               .why = "the jobs end too and are started again by the next pergpu command",
+               .what = "your systemd user manager ends with your last session and ends pergpu too",
+               .why = "the jobs end too; the next pergpu command starts them again",
                .mend = kLingerOn}};
     case os::Keeping::Session:
       break;
   }
   if (!facts.logout_ends) {
     return {{.state = State::Unknown,
-             .what = "logind's files do not tell whether a logout ends what you leave behind",
+             .what = "logind's files don't show whether a logout ends your processes",
              .why = kWhy,
              .mend = "busctl get-property org.freedesktop.login1 /org/freedesktop/login1 "
                      "org.freedesktop.login1.Manager KillUserProcesses"}};
@@ -72,16 +72,18 @@ Findings logout(const DoctorFacts& facts) {
              .what = "a logout ends nothing (logind: KillUserProcesses=no)",
              .why = kWhy}};
   }
-  return {{.state = State::Warning,
-           .what = "a logout ends the coordinator and all jobs (logind: KillUserProcesses=yes)",
-           .why = "nothing recorded is lost, but the night is; the next pergpu command starts them "
-                  "again",
-           .mend = fmt::format("pergpu coordinator enable   # and what it prints\n{}", kLingerOn)}};
+  return {
+      {.state = State::Warning,
+       .what = "a logout ends the coordinator and all jobs (logind: KillUserProcesses=yes)",
+       .why =
+           "your jobs stop until the next pergpu command starts them again; their records are kept",
+       .mend =
+           fmt::format("pergpu coordinator enable   # then run what it prints\n{}", kLingerOn)}};
 }
 
 Findings reboot(const DoctorFacts& facts) {
   constexpr const char* kWhy =
-      "else the queue goes on when somebody types a pergpu command after a reboot";
+      "otherwise the queue continues only once you run a pergpu command after a reboot";
   if (!facts.has_systemd) {
     return {{.state = State::Note,
              .what = "no systemd: nothing starts the coordinator after a reboot",
@@ -90,18 +92,18 @@ Findings reboot(const DoctorFacts& facts) {
   }
   const UnitFacts& unit = facts.unit;
   if (!unit.is_there) {
-    return {
-        {.state = State::Note,
-         .what = "nothing starts the coordinator after a reboot",
-         .why = kWhy,
-         .mend = fmt::format("pergpu coordinator enable   # and what it prints\n{}", kLingerOn)}};
+    return {{.state = State::Note,
+             .what = "nothing starts the coordinator after a reboot",
+             .why = kWhy,
+             .mend = fmt::format("pergpu coordinator enable   # then run what it prints\n{}",
+                                 kLingerOn)}};
   }
   if (!unit.program_is_there) {
     return {{.state = State::Warning,
-             .what = fmt::format("{} starts {}, which is not there", unit.path,
+             .what = fmt::format("{} starts {}, which does not exist", unit.path,
                                  unit.program.empty() ? std::string("nothing") : unit.program),
              .why = kWhy,
-             .mend = "pergpu coordinator enable   # and what it prints"}};
+             .mend = "pergpu coordinator enable   # then run what it prints"}};
   }
   if (!unit.is_enabled) {
     return {{.state = State::Note,
@@ -112,7 +114,7 @@ Findings reboot(const DoctorFacts& facts) {
   if (!facts.lingers) {
     return {{.state = State::Note,
              .what = "the coordinator starts at your first login after a reboot",
-             .why = "a user who does not linger has no services before that",
+             .why = "without lingering, your services don't start before you log in",
              .mend = kLingerOn}};
   }
   return {{.state = State::Ok,
@@ -124,8 +126,9 @@ constexpr std::uint64_t kLittleRoom = 1024 * kMiB;
 constexpr std::uint64_t kNoRoom = 64 * kMiB;
 
 Findings home(const DoctorFacts& facts) {
-  constexpr const char* kWhy = "queue and history lie there; without them nothing starts";
-  constexpr const char* kElsewhere = "export PERGPU_HOME=/a/local/folder/of/yours";
+  constexpr const char* kWhy =
+      "pergpu keeps its queue and history there and starts nothing without them";
+  constexpr const char* kElsewhere = "export PERGPU_HOME=/a/local/folder";
   if (!facts.home.error.empty()) {
     return {{.state = State::Problem, .what = facts.home.error, .why = kWhy, .mend = kElsewhere}};
   }
@@ -134,28 +137,29 @@ Findings home(const DoctorFacts& facts) {
   if (folder.type == "tmpfs" || folder.type == "ramfs") {
     findings.push_back({.state = State::Warning,
                         .what = fmt::format("{} is in memory ({})", folder.path, folder.type),
-                        .why = "queue and history are gone after a reboot or a power cut",
+                        .why = "a reboot or a power failure deletes the queue and the history",
                         .mend = kElsewhere});
   }
   if (folder.space && folder.space->free_bytes < kLittleRoom) {
     findings.push_back(
         {.state = folder.space->free_bytes < kNoRoom ? State::Problem : State::Warning,
          .what = fmt::format("{}: {} free", folder.path, bytes_text(folder.space->free_bytes)),
-         .why = "a store that cannot be written starts no job, until there is room",
+         .why = "no job starts while the store can't be written",
          .mend = fmt::format("df -h {0}; du -xsh {0}/* | sort -h", folder.path)});
   }
   if (folder.space && folder.space->total_files > 0 && folder.space->free_files < 1000) {
     findings.push_back(
         {.state = State::Warning,
          .what = fmt::format("{}: room for {} more files", folder.path, folder.space->free_files),
-         .why = "a store that cannot be written starts no job, until there is room",
+         .why = "no job starts while the store can't be written",
          .mend = fmt::format("df -i {}", folder.path)});
   }
   if (!facts.home.why_elsewhere.empty()) {
-    findings.push_back({.state = State::Note,
-                        .what = fmt::format("it is {}: {}", folder.path, facts.home.why_elsewhere),
-                        .why = "locks and the store hold on local file systems only",
-                        .mend = kElsewhere});
+    findings.push_back(
+        {.state = State::Note,
+         .what = fmt::format("home is {}: {}", folder.path, facts.home.why_elsewhere),
+         .why = "locks and the store are reliable only on a local file system",
+         .mend = kElsewhere});
   }
   if (!findings.empty()) return findings;
   return {{.state = State::Ok,
@@ -167,7 +171,7 @@ Findings home(const DoctorFacts& facts) {
 }
 
 Findings programs(const DoctorFacts& facts) {
-  constexpr const char* kWhy = "each job runs under a keeper, a program of its own";
+  constexpr const char* kWhy = "each job runs under a keeper, a separate program";
   if (facts.keeper.empty()) {
     return {{.state = State::Problem,
              .what = facts.keeper_error,
@@ -181,36 +185,38 @@ Findings programs(const DoctorFacts& facts) {
 
 Findings coordinator(const DoctorFacts& facts) {
   const CoordinatorFacts& it = facts.coordinator;
-  constexpr const char* kWhy = "it decides what starts where; jobs outlive it";
+  constexpr const char* kWhy = "it decides which job starts where; jobs keep running without it";
   switch (it.state) {
     case CoordinatorFacts::State::None:
-      return {{.state = State::Ok, .what = "none runs; the next command starts one", .why = kWhy}};
+      return {
+          {.state = State::Ok, .what = "not running; the next command starts one", .why = kWhy}};
     case CoordinatorFacts::State::Silent:
       return {{.state = State::Problem,
                .what = it.why,
-               .why = "jobs go on, and nothing new starts",
+               .why = "running jobs continue, but no new job starts",
                .mend = "pergpu coordinator status\n"
-                       "where that fails, too: kill its process; the next command starts another, "
-                       "which takes the jobs over"}};
+                       "if that fails too: kill its process; the next command starts another one, "
+                       "which takes over the jobs"}};
     case CoordinatorFacts::State::Runs:
       break;
   }
   Findings findings;
   if (!it.store.empty()) {
     findings.push_back({.state = State::Problem,
-                        .what = "its store cannot be written: " + it.store,
-                        .why = "no job starts until it can; those that run go on",
+                        .what = "it can't write its store: " + it.store,
+                        .why = "no job starts until it can; running jobs continue",
                         .mend = "df -h " + facts.home.folder.path});
   }
   if (it.version != facts.version) {
     findings.push_back({.state = State::Note,
-                        .what = fmt::format("version {} runs (pid {}), and this is {}", it.version,
-                                            it.pid, facts.version),
-                        .why = "it goes on with what it is able to do",
-                        .mend = "pergpu coordinator stop   # jobs go on under the next one"});
+                        .what = fmt::format("version {} is running (pid {}), but this is {}",
+                                            it.version, it.pid, facts.version),
+                        .why = "it keeps working, without the changes in this version",
+                        .mend = "pergpu coordinator stop   # jobs keep running; the next command "
+                                "starts this version"});
   }
   if (!findings.empty()) return findings;
-  return {{.state = State::Ok, .what = fmt::format("runs (pid {})", it.pid), .why = kWhy}};
+  return {{.state = State::Ok, .what = fmt::format("running (pid {})", it.pid), .why = kWhy}};
 }
 
 constexpr Check kChecks[] = {

@@ -77,7 +77,7 @@ std::string summary(const std::vector<Finding>& findings, const Style& style) {
   const bool is_fine = std::none_of(findings.begin(), findings.end(), [](const Finding& finding) {
     return is_to_mend(finding.state);
   });
-  return (is_fine ? "nothing to mend: " : "") + out;
+  return (is_fine ? "nothing to fix: " : "") + out;
 }
 
 }  // namespace
@@ -110,7 +110,7 @@ std::string doctor_text(const std::vector<Finding>& findings, const Style& style
     out += safe_line(finding.check) + blanks_after(finding.check, kCheckWidth);
     out += safe_line(finding.what) + "\n";
     if (finding.state == FindingState::Ok) continue;
-    out += labelled("why", finding.why) + labelled("mend", finding.mend);
+    out += labelled("why", finding.why) + labelled("fix", finding.mend);
   }
   return out + summary(findings, style) + "\n";
 }

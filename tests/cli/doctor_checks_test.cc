@@ -133,13 +133,12 @@ TEST(DoctorDriver, AMachineWithoutGpusIsNoProblem) {
 TEST(DoctorDriver, AGpuOnTheBusNeedsModuleAndLibrary) {
   DoctorFacts facts = good_machine();
   facts.look = {.complete = true, .why = "load libnvidia-ml.so.1: no", .no_driver = true};
-  EXPECT_TRUE(
-      is(facts, "driver", State::Problem, "programs do not reach it: load lib", "550.54.15"));
+  EXPECT_TRUE(is(facts, "driver", State::Problem, "programs can't use it: load lib", "550.54.15"));
   facts.kernel_module = "";
   EXPECT_TRUE(is(facts, "driver", State::Problem, "no driver is loaded", "modprobe nvidia"));
   facts.in_container = true;
   facts.has_device_files = false;
-  EXPECT_TRUE(is(facts, "driver", State::Note, "none of them given", "--gpus all"));
+  EXPECT_TRUE(is(facts, "driver", State::Note, "none is passed to this container", "--gpus all"));
 }
 
 TEST(DoctorDriver, AnUpdateUnderTheLoadedModuleNamesBothVersions) {
@@ -208,13 +207,13 @@ TEST(DoctorXid, HardwareIsAWarningAndAProgramsFaultANote) {
   EXPECT_TRUE(is(facts, "xid", State::Note, "gpu0: Xid 31"));
   EXPECT_EQ(of(facts, "xid").size(), 2u) << "63 is a note of the driver's own";
   facts.xids.reset();
-  EXPECT_TRUE(is(facts, "xid", State::Unknown, "not yours to read", "dmesg"));
+  EXPECT_TRUE(is(facts, "xid", State::Unknown, "can't read the kernel log", "dmesg"));
 }
 
 TEST(DoctorSettings, MigPersistenceAndComputeMode) {
   DoctorFacts facts = good_machine();
   facts.look.gpus[1].mig = facts.look.gpus[1].mig_pending = true;
-  EXPECT_TRUE(is(facts, "mig", State::Warning, "gpu1: MIG is on, and there are no instances",
+  EXPECT_TRUE(is(facts, "mig", State::Warning, "gpu1: MIG is on, but there are no instances",
                  "nvidia-smi -i 1 -mig 0"));
   facts.look.gpus[1].instance = 2;
   EXPECT_TRUE(is(facts, "mig", State::Ok, "MIG instances: gpu1:2"));
@@ -253,7 +252,7 @@ TEST(DoctorOutsiders, AreThoseWhoComputeWithoutALeaseOfTheirs) {
   facts.look.gpus[1].processes = {{.pid = 4711, .uid = 1001, .command = "python3"}};
   EXPECT_TRUE(is(facts, "outsiders", State::Note, "gpu1: used by bob (python3"));
   facts.leases.holders = {{"GPU-1", {.pid = 6, .uid = 1001}}};
-  EXPECT_TRUE(is(facts, "outsiders", State::Ok, "nobody computes"));
+  EXPECT_TRUE(is(facts, "outsiders", State::Ok, "no process outside pergpu"));
   facts.look.in_container = true;
   EXPECT_TRUE(is(facts, "outsiders", State::Note, "a container", "--pid=host"));
 }
@@ -288,7 +287,7 @@ TEST(DoctorNuma, GpusWithoutANodeAreNamed) {
   DoctorFacts facts = good_machine();
   EXPECT_TRUE(is(facts, "numa", State::Ok, "2 NUMA nodes: gpu0 on 0, gpu1 on 1"));
   facts.look.gpus[0].numa_node = -1;
-  EXPECT_TRUE(is(facts, "numa", State::Note, "does not tell that of gpu0"));
+  EXPECT_TRUE(is(facts, "numa", State::Note, "doesn't report the node of gpu0"));
   facts.numa_nodes = 1;
   EXPECT_TRUE(is(facts, "numa", State::Ok, "one NUMA node"));
 }
@@ -302,7 +301,7 @@ TEST(DoctorShm, SmallFullOrMissing) {
   facts.shm = os::Space{.total_bytes = 64 * kGiB, .free_bytes = 1u << 20};
   EXPECT_TRUE(is(facts, "shm", State::Warning, "1 MiB of 64.0 GiB", "ls -lS /dev/shm"));
   facts.shm.reset();
-  EXPECT_TRUE(is(facts, "shm", State::Problem, "not there", "mount"));
+  EXPECT_TRUE(is(facts, "shm", State::Problem, "does not exist", "mount"));
 }
 
 TEST(DoctorShared, EachIsListedAndWhatNobodyHasIsANote) {
@@ -327,7 +326,7 @@ TEST(DoctorLimits, EachThatEndsOrBreaksJobsIsNamed) {
   facts.limits.file_bytes.soft = kGiB;
   facts.limits.cpu_seconds.soft = 3600;
   EXPECT_TRUE(is(facts, "limits", State::Warning, "100 processes", "ulimit -Su unlimited"));
-  EXPECT_TRUE(is(facts, "limits", State::Warning, "8.0 GiB of addresses", "ulimit -Sv"));
+  EXPECT_TRUE(is(facts, "limits", State::Warning, "8.0 GiB of address space", "ulimit -Sv"));
   EXPECT_TRUE(is(facts, "limits", State::Warning, "files of at most 1.0 GiB", "ulimit -Sf"));
   EXPECT_TRUE(is(facts, "limits", State::Warning, "3600 s of CPU time", "ulimit -St"));
 }
@@ -341,7 +340,7 @@ TEST(DoctorFolder, NetworkRoomAndRights) {
   facts = good_machine();
   facts.here.writable = false;
   facts.here.space->free_bytes = 5;
-  EXPECT_TRUE(is(facts, "folder", State::Note, "not yours to write to"));
+  EXPECT_TRUE(is(facts, "folder", State::Note, "you can't write to"));
   EXPECT_TRUE(is(facts, "folder", State::Warning, "0 MiB free", "du -xsh"));
 }
 
@@ -353,7 +352,7 @@ TEST(DoctorClock, WrongUnkeptOrSlow) {
   EXPECT_TRUE(is(facts, "clock", State::Note, "hpet", "dmesg"));
   facts.clock_source = "tsc";
   facts.clock_synchronised.reset();
-  EXPECT_TRUE(is(facts, "clock", State::Unknown, "does not say"));
+  EXPECT_TRUE(is(facts, "clock", State::Unknown, "doesn't report whether"));
   facts.wall_ns = 0;
   EXPECT_TRUE(is(facts, "clock", State::Problem, "before pergpu was written", "set-ntp"));
 }
@@ -365,7 +364,7 @@ TEST(DoctorKernel, OneThatIsTooOldIsToMend) {
   facts.kernel = "4.18.0-553.el8";
   EXPECT_TRUE(is(facts, "kernel", State::Ok, "4.18.0"));
   facts.kernel = "";
-  EXPECT_TRUE(is(facts, "kernel", State::Unknown, "does not tell"));
+  EXPECT_TRUE(is(facts, "kernel", State::Unknown, "doesn't report its version"));
 }
 
 TEST(DoctorKernel, CallsThatAreMissingAreNamedWithWhatIsWeaker) {
@@ -403,7 +402,7 @@ TEST(DoctorLogout, DependsOnWhereTheCoordinatorLives) {
   facts.lingers = false;
   EXPECT_TRUE(is(facts, "logout", State::Warning, "your last session", "enable-linger"));
   facts.keeping = os::Keeping::Session;
-  EXPECT_TRUE(is(facts, "logout", State::Unknown, "do not tell", "busctl"));
+  EXPECT_TRUE(is(facts, "logout", State::Unknown, "don't show", "busctl"));
   facts.logout_ends = false;
   EXPECT_TRUE(is(facts, "logout", State::Ok, "KillUserProcesses=no"));
   facts.logout_ends = true;
@@ -422,7 +421,7 @@ TEST(DoctorReboot, TheUnitMustBeThereWholeEnabledAndItsUserLinger) {
   facts.unit.is_enabled = false;
   EXPECT_TRUE(is(facts, "reboot", State::Note, "not enabled", "enable --now"));
   facts.unit.program_is_there = false;
-  EXPECT_TRUE(is(facts, "reboot", State::Warning, "/usr/bin/pergpu, which is not there"));
+  EXPECT_TRUE(is(facts, "reboot", State::Warning, "/usr/bin/pergpu, which does not exist"));
   facts.unit = {};
   EXPECT_TRUE(is(facts, "reboot", State::Note, "nothing starts", "coordinator enable"));
   facts.has_systemd = false;

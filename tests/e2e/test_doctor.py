@@ -129,7 +129,7 @@ def test_a_quarantine_is_told_by_the_coordinator_which_stays_as_it_is(gpus, mach
     finding = only(findings, "gpu", "warning")
     assert finding["what"].startswith("gpu0: quarantined: ") and "Xid 79" in finding["what"]
     assert finding["mend"] == "pergpu gpus --release 0"
-    assert f"runs (pid {pid})" == only(findings, "coordinator", "ok")["what"]
+    assert f"running (pid {pid})" == only(findings, "coordinator", "ok")["what"]
     assert alive(pid) and gpus.json("coordinator", "status")["pid"] == pid
 
 
@@ -216,7 +216,7 @@ def test_people_read_the_same_and_nothing_raw(gpus, machine):
     (line,) = [line for line in text.splitlines() if line.startswith("problem  gpu ")]
     assert "gpu1: the GPU is lost" in line
     assert re.search(r"^ +why +no job starts on it", text, re.M)
-    assert re.search(r"^ +mend +sudo reboot", text, re.M)
+    assert re.search(r"^ +fix +sudo reboot", text, re.M)
     assert re.search(r"^\d+ problems?, ", text.splitlines()[-1])
     assert "\x1b[" in gpus.run("doctor", "--color=always", code=1).stdout
 

@@ -27,7 +27,7 @@ TEST(DoctorText, SaysWhyAndHowToMendWhatIsNotFine) {
             "ok       driver        NVIDIA driver 550.54.15\n"
             "problem  gpu           gpu3: the GPU is lost\n"
             "                       why   no job starts on it\n"
-            "                       mend  sudo reboot\n"
+            "                       fix   sudo reboot\n"
             "                             or call the vendor\n"
             "note     leases        gpu1: used by bob\n"
             "                       why   w\n"
@@ -39,7 +39,7 @@ TEST(DoctorText, SaysSoWhereNothingIsToMend) {
   findings.erase(findings.begin() + 1);
   findings.push_back(findings.back());
   const std::string text = doctor_text(findings, Style{});
-  EXPECT_NE(text.find("\nnothing to mend: 2 notes, 1 ok\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nnothing to fix: 2 notes, 1 ok\n"), std::string::npos) << text;
 }
 
 TEST(DoctorText, NothingReachesATerminalRawOrIsCut) {
