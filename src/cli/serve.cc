@@ -63,9 +63,8 @@ Result<os::UniqueFd> listen_for(const Options& options) {
   if (options.port) {
     Result<os::UniqueFd> listener = os::listen_loopback(*options.port);
     if (listener || listener.error().kind != ErrorKind::Busy) return listener;
-    return Error{
-        ErrorKind::Unavailable, 0,
-        fmt::format("port {} is in use; `--port 0` takes one that is free", *options.port)};
+    return Error{ErrorKind::Unavailable, 0,
+                 fmt::format("port {} is in use; `--port 0` picks a free one", *options.port)};
   }
   for (int i = 0;; ++i) {
     Result<os::UniqueFd> listener = os::listen_loopback(static_cast<std::uint16_t>(kPort + i));
@@ -126,9 +125,9 @@ int serve_page(const Options& options) {
                code = kSomeFailed;  // nobody can come in
                loop.stop();
              } else if (is_first) {
-               say("Open it in a browser; it works once.  Ctrl-C ends the page, jobs go on.");
+               say("Open it in a browser; it works once. Ctrl-C stops the page; jobs continue.");
              } else {
-               say("A browser was let in; the new link is for another one.");
+               say("A browser has logged in; use the new link for another one.");
              }
              is_first = false;
            },
@@ -152,19 +151,21 @@ int serve_page(const Options& options) {
 void add_serve(CLI::App& program, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand(
-      "serve", "the web page, on this machine's loopback address; prints a link that works once");
+      "serve", "serve the web page on the loopback address; prints a link that works once");
   command
       ->add_option("--port", options->port,
-                   fmt::format("0: any that is free; without it {}, or the next one", kPort))
+                   fmt::format("0: any free port (default: {}, or the next free one)", kPort))
       ->check(CLI::Range(0, 65535));
   command
       ->add_option("--host", options->hosts,
-                   "NAME:PORT under which a tunnel brings browsers here; may be repeated")
+                   "NAME:PORT that a browser uses through a tunnel or proxy; may be repeated")
       ->allow_extra_args(false);
-  command->add_flag("--readonly", options->readonly, "show only; change no job");
+  command->add_flag("--readonly", options->readonly, "allow no changes to jobs");
   command->footer(
-      "Example:\n  pergpu serve\nFrom another machine:\n"
-      "  ssh -L 7171:127.0.0.1:7171 box     then open the link here");
+      "Example:\n"
+      "  pergpu serve\n"
+      "From another machine:\n"
+      "  ssh -L 7171:127.0.0.1:7171 box     # then open the link here");
   command->callback(
       [options, &invocation] { invocation.action = [options] { return serve_page(*options); }; });
 }

@@ -84,7 +84,7 @@ void WebApp::route_job(const Exchange& exchange, std::int64_t job, const std::st
   if (what == "why") return forward(exchange, {{"op", "why"}, {"sel", selector}}, first_job);
   if (what == "usage") return send_usage(exchange, job);
   if (what == "metrics") return send_points(exchange, job);
-  exchange->reply(error_response(404, "of a job there are why, usage and metrics"));
+  exchange->reply(error_response(404, "unknown address; a job has why, usage and metrics"));
 }
 
 void WebApp::send_usage(const Exchange& exchange, std::int64_t job) {
@@ -93,7 +93,8 @@ void WebApp::send_usage(const Exchange& exchange, std::int64_t job) {
     const std::string_view text = exchange->request().parameter(name);
     if (text.empty()) continue;
     const std::int64_t number = serve::number_in(text);
-    if (number == 0) return exchange->reply(error_response(400, "attempt and step are numbers"));
+    if (number == 0)
+      return exchange->reply(error_response(400, "attempt and step must be numbers"));
     request[name] = number;
   }
   forward(exchange, request);
@@ -122,22 +123,22 @@ void WebApp::send_history(const Exchange& exchange, std::int64_t sweep) {
   for (const SweepSummary& shown : all_.sweeps) {
     if (shown.id == sweep) selectors.push_back(shown.name);
   }
-  asker_.ask(
-      {{"op", "ps"}, {"sel", std::move(selectors)}, {"all", true}},
-      [this, exchange, sweep](const Result<json>& reply) {
-        if (!reply) return exchange->reply(failure_response(reply.error()));
-        std::vector<std::int64_t> jobs;
-        for (const json& job : reply->value("jobs", json::array())) {
-          if (job.value("sweep_id", std::int64_t{0}) != sweep) continue;
-          jobs.push_back(job.value("id", std::int64_t{0}));
-        }
-        if (jobs.empty()) return exchange->reply(error_response(404, "no such sweep"));
-        if (jobs.size() > kMostJobs) {
-          return exchange->reply(
-              error_response(413, "more jobs than a page holds; `pergpu export` has no limit"));
-        }
-        read_histories(exchange, std::make_shared<Histories>(Histories{.jobs = std::move(jobs)}));
-      });
+  asker_.ask({{"op", "ps"}, {"sel", std::move(selectors)}, {"all", true}},
+             [this, exchange, sweep](const Result<json>& reply) {
+               if (!reply) return exchange->reply(failure_response(reply.error()));
+               std::vector<std::int64_t> jobs;
+               for (const json& job : reply->value("jobs", json::array())) {
+                 if (job.value("sweep_id", std::int64_t{0}) != sweep) continue;
+                 jobs.push_back(job.value("id", std::int64_t{0}));
+               }
+               if (jobs.empty()) return exchange->reply(error_response(404, "no such sweep"));
+               if (jobs.size() > kMostJobs) {
+                 return exchange->reply(error_response(
+                     413, "too many jobs for a page; use `pergpu export`, which has no limit"));
+               }
+               read_histories(exchange,
+                              std::make_shared<Histories>(Histories{.jobs = std::move(jobs)}));
+             });
 }
 
 /// One slice, and the next one when it has come: in between everything else goes on.
@@ -160,7 +161,8 @@ void WebApp::read_histories(const Exchange& exchange, const std::shared_ptr<Hist
 /// {"jobs":[17,18],"kill":false}
 void WebApp::act(const Exchange& exchange, const std::string& op) {
   if (op != "cancel" && op != "hold" && op != "release" && op != "retry") {
-    return exchange->reply(error_response(404, "cancel, hold, release and retry can be asked for"));
+    return exchange->reply(
+        error_response(404, "unknown action; expected cancel, hold, release or retry"));
   }
   const json body = json::parse(exchange->request().body, nullptr, false);
   const bool is_object = body.is_object() && body.contains("jobs") && body["jobs"].is_array();
@@ -171,12 +173,13 @@ void WebApp::act(const Exchange& exchange, const std::string& op) {
   json selectors = json::array();
   for (const json& job : body["jobs"]) {
     if (!job.is_number_integer() || job.get<std::int64_t>() <= 0) {
-      return exchange->reply(error_response(400, "`jobs` holds what is no number of a job"));
+      return exchange->reply(error_response(400, "`jobs` must contain only job numbers"));
     }
     selectors.push_back(std::to_string(job.get<std::int64_t>()));
   }
   const json kill = body.value("kill", json(false));
-  if (!kill.is_boolean()) return exchange->reply(error_response(400, "`kill` is true or false"));
+  if (!kill.is_boolean())
+    return exchange->reply(error_response(400, "`kill` must be true or false"));
   forward(exchange, {{"op", op}, {"sel", std::move(selectors)}, {"kill", kill}});
 }
 

@@ -29,10 +29,9 @@ constexpr std::int64_t kKeepFeed = 60 * kSecond;
 constexpr std::size_t kMostTabs = 64;
 
 constexpr std::string_view kNoPage =
-    "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>pergpu</title>"
-    "<h1>The page was left out of this build</h1>"
-    "<p>pergpu was built without its page (PERGPU_PAGE=OFF). What the page would show is at "
-    "<code>/api</code> and <code>/metrics</code>.</p></html>\n";
+    "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>pergpu</title><h1>This build "
+    "has no web page</h1><p>pergpu was built without its web page (PERGPU_PAGE=OFF). The data is "
+    "at <code>/api</code> and <code>/metrics</code>.</p></html>\n";
 
 std::vector<std::string> parts_of(const std::string& path) {
   std::vector<std::string> parts;
@@ -91,10 +90,10 @@ void WebApp::login(const Exchange& exchange) {
   const json body = json::parse(exchange->request().body, nullptr, false);
   const json token = body.is_object() ? body.value("token", json()) : json();
   if (!token.is_string() || !serve::is_same_secret(token.get<std::string>(), link_token_)) {
-    return exchange->reply(serve::error_response(
-        403,
-        "This link was used before, or is another server's. `pergpu serve` prints a new one each "
-        "time one is used."));
+    return exchange->reply(
+        serve::error_response(403,
+                              "This link has been used, or belongs to another server. `pergpu "
+                              "serve` prints a new link after each use."));
   }
   exchange->let_in();
   exchange->reply({.type = "application/json",
@@ -166,8 +165,7 @@ void WebApp::open_tab(const Exchange& exchange) {
   for (const auto& [name, value] : request.query) {
     const std::int64_t number = serve::number_in(value);
     if ((name != "sweep" && name != "log") || number == 0) {
-      return exchange->reply(
-          serve::error_response(400, "sweep=NUMBER and log=JOB are what can be asked for"));
+      return exchange->reply(serve::error_response(400, "expected only sweep=NUMBER and log=JOB"));
     }
   }
   if (tabs_.size() >= kMostTabs) {
@@ -234,7 +232,7 @@ void WebApp::route_api(const Exchange& exchange, const Words& path) {
   if (number > 0 && is(4, "sweeps") && path[3] == "history") return send_history(exchange, number);
   if (number > 0 && is(3, "jobs")) return route_job(exchange, number, "");
   if (number > 0 && is(4, "jobs")) return route_job(exchange, number, path[3]);
-  exchange->reply(serve::error_response(404, "no such address (docs/web.md)"));
+  exchange->reply(serve::error_response(404, "unknown address (see docs/web.md)"));
 }
 
 }  // namespace pergpu::cli

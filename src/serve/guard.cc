@@ -53,21 +53,22 @@ bool has_secret(const HttpRequest& request, const GuardRules& rules) {
 std::optional<HttpResponse> refuse(const HttpRequest& request, const GuardRules& rules) {
   // Another name for this address is a site that points its own name here (DNS rebinding).
   if (!is_one_of(rules.hosts, request.field("host"))) {
-    return error_response(403, "this name is not one that pergpu serve answers to (--host)");
+    return error_response(
+        403, "unknown host name; to allow it, start pergpu serve with --host NAME:PORT");
   }
   const bool has_origin = request.fields.contains("origin");
   if (has_origin && !is_own_origin(request, rules)) {
-    return error_response(403, "another site asks");
+    return error_response(403, "requests from other sites are refused");
   }
   // Browsers say where a request comes from; a link that the user follows is "none".  A link on
   // another site to the page itself is let through: what it opens is ours, and is not told to it.
   const std::string_view site = request.field("sec-fetch-site");
   const bool is_navigation = request.field("sec-fetch-mode") == "navigate" && is_reading(request);
   if (!site.empty() && site != "same-origin" && site != "none" && !is_navigation) {
-    return error_response(403, "another site asks");
+    return error_response(403, "requests from other sites are refused");
   }
   if (!is_reading(request) && request.method != "POST") {
-    return error_response(405, "GET, HEAD and POST are known here");
+    return error_response(405, "only GET, HEAD and POST are supported");
   }
   const bool is_login = !is_reading(request) && request.path == kLoginPath;
   if (is_reading(request) && is_one_of(rules.open, request.path)) return std::nullopt;
@@ -79,7 +80,8 @@ std::optional<HttpResponse> refuse(const HttpRequest& request, const GuardRules&
   }
   if (is_reading(request)) return std::nullopt;
   // Browsers say with every POST which page sends it; a session without that is in other hands.
-  if (!by_token && !has_origin) return error_response(403, "a POST needs Origin or the token");
+  if (!by_token && !has_origin)
+    return error_response(403, "a POST needs an Origin header or the token");
   if (rules.readonly && !is_login)
     return error_response(403, "pergpu serve was started with --readonly");
   if (!request.field("content-type").starts_with("application/json")) {

@@ -59,13 +59,12 @@ std::optional<HttpRequest> HttpParser::next() {
     const std::size_t taken = parser.put(boost::asio::buffer(unread_), code);
     unread_.erase(0, taken);
     if (code == http::error::need_more) break;
-    if (code == http::error::header_limit)
-      return refuse(431, "the head of the request is too long");
-    if (code == http::error::body_limit) return refuse(413, "the body of the request is too long");
-    if (code) return refuse(400, "this is no HTTP request: " + code.message());
+    if (code == http::error::header_limit) return refuse(431, "the request headers are too long");
+    if (code == http::error::body_limit) return refuse(413, "the request body is too long");
+    if (code) return refuse(400, "not an HTTP request: " + code.message());
   }
   if (!parser.is_done()) {
-    if (unread_.size() > kMostHeadBytes) return refuse(431, "the head of the request is too long");
+    if (unread_.size() > kMostHeadBytes) return refuse(431, "the request headers are too long");
     return std::nullopt;
   }
 
@@ -77,7 +76,7 @@ std::optional<HttpRequest> HttpParser::next() {
   request.body = std::move(message.body());
   const auto target = message.target();
   if (!split_target({target.data(), target.size()}, request.path, request.query)) {
-    return refuse(400, "the target of the request is malformed");
+    return refuse(400, "malformed request target");
   }
   for (const auto& field : message) {
     const auto name = field.name_string();
@@ -85,7 +84,7 @@ std::optional<HttpRequest> HttpParser::next() {
     if (!request.fields
              .emplace(small({name.data(), name.size()}), std::string(value.data(), value.size()))
              .second) {
-      return refuse(400, "a field of the request comes twice");
+      return refuse(400, "duplicate header field");
     }
   }
   return request;

@@ -136,7 +136,7 @@ def test_a_link_lets_one_browser_in_and_a_new_one_is_printed(home, serve):
     assert session != server.token(), "what a browser has ends with the server"
     assert server.link != first
     status, _, body = server.use(first)
-    assert status == 403 and b"used before" in body
+    assert status == 403 and b"has been used" in body
     for wrong in ({"token": "0" * 32}, {"token": ""}, {"token": 1}, {}, [1], "x"):
         assert server.ask("POST", "/api/login", server.origin(), json.dumps(wrong))[0] == 403, wrong
     assert server.ask("POST", "/api/login", server.origin(), "{")[0] == 403

@@ -280,7 +280,7 @@ TEST_F(HttpServerTest, ABodyThatIsTooLongIsRefusedInWordsThatArrive) {
     text = read_until(fd, "never");
   });
   EXPECT_TRUE(text.starts_with("HTTP/1.1 413 ")) << text;
-  EXPECT_NE(text.find("the body of the request is too long"), text.npos);
+  EXPECT_NE(text.find("the request body is too long"), text.npos);
 }
 
 TEST_F(HttpServerTest, APortThatSomebodyHasIsBusy) {

@@ -65,7 +65,7 @@ test("a link is good for once, and gives no cookie", async () => {
   await page.context().close();
   const other = await openPage(browser);
   await other.goto(serve.link);
-  await until(other, () => /used before/.test(document.querySelector("#said")?.textContent ?? ""));
+  await until(other, () => /has been used/.test(document.querySelector("#said")?.textContent ?? ""));
   assert.equal(await other.evaluate(() => localStorage.getItem("pergpu-session")), null);
   await other.context().close();
 });

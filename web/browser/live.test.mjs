@@ -77,7 +77,7 @@ test("filter, sort and group; all of it survives a reload", async () => {
   assert.deepEqual(await runs(page), shown);
   assert.equal(await page.locator("#filter").inputValue(), "train=done lr=0.1");
   await page.locator("#filter").fill("lr=[");
-  await until(page, () => document.querySelector("#filter-says")?.textContent.includes("Not a pattern"));
+  await until(page, () => document.querySelector("#filter-says")?.textContent.includes("Invalid filter"));
   assert.equal((await runs(page)).length, 9, "a bad pattern filters nothing");
   await page.locator("#filter").fill("");
   await page.getByLabel("Group by").selectOption("lr");

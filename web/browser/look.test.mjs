@@ -75,8 +75,8 @@ test("nothing is wider than a telephone", async () => {
 
 test("the chosen colours stay", async () => {
   const page = await open("#/", ".sweeps", { colorScheme: "light" });
-  await page.getByRole("button", { name: /^Colours/ }).click();
-  await page.getByRole("button", { name: /^Colours/ }).click();
+  await page.getByRole("button", { name: /^Color theme/ }).click();
+  await page.getByRole("button", { name: /^Color theme/ }).click();
   await page.reload();
   await page.waitForSelector(".sweeps");
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");

@@ -19,7 +19,7 @@ function View() {
     case "job": return <JobView key={id} id={id ?? 0} />;
     case "plan": return <PlanView />;
     case "gpus": return <GpusView />;
-    case "unknown": return <><h1>Nothing here</h1><p>There is no such view. <a href="#/">Overview</a></p></>;
+    case "unknown": return <><h1>Page not found</h1><p>This view doesn't exist. <a href="#/">Overview</a></p></>;
   }
 }
 
@@ -52,7 +52,7 @@ export function App() {
   return (
     <>
       <svg width="0" height="0" class="defs" aria-hidden="true"><Patterns /></svg>
-      <a class="skip" href="#main" onClick={skip}>To the content</a>
+      <a class="skip" href="#main" onClick={skip}>Skip to content</a>
       <Header onHelp={() => setHelp(true)} />
       <Banners />
       <main id="main" ref={main} tabIndex={-1}><View /></main>

@@ -73,7 +73,7 @@ test("a batch comes to what its events come to one by one", () => {
 });
 
 test("a gap lasts until a snapshot of its topic", () => {
-  let state = reduceAll(kEmpty, [event("gap", { topic: "all", why: "the coordinator is gone" }), event("gap", { topic: "sweep", why: "gone" })]);
+  let state = reduceAll(kEmpty, [event("gap", { topic: "all", why: "the coordinator has ended" }), event("gap", { topic: "sweep", why: "gone" })]);
   assert.equal(state.gaps.length, 2);
   state = reduce(state, event("gap", { topic: "all", why: "still" }));
   assert.deepEqual(state.gaps.find((gap) => gap.topic === "all")?.why, "still");

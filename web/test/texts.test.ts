@@ -103,8 +103,8 @@ test("metrics by step, or else by line", () => {
   assert.deepEqual(at([{ step: 2, loss: 1 }, { step: 1, loss: 3 }, { step: 3 }]), { x: [1, 2], y: [3, 1], axis: "step" });
   assert.deepEqual(at([{ step: 1, loss: 1 }, { loss: 2 }]), { x: [1, 2], y: [1, 2], axis: "line" });
   assert.equal(at([{ step: 1 }]), null);
-  assert.equal(spoken([null, 2, 1, null], String), "last 1, least 1, most 2");
-  assert.equal(spoken([null], String), "nothing known");
+  assert.equal(spoken([null, 2, 1, null], String), "last 1, min 1, max 2");
+  assert.equal(spoken([null], String), "no data");
 });
 
 test("what waits for the same reason is one line; held ones first", () => {

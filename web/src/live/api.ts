@@ -32,8 +32,8 @@ async function answer<T>(response: Response): Promise<T> {
   }
   if (response.ok && value !== null) return value as T;
   const error = (value as { error?: string } | null)?.error;
-  if (response.status === 401) throw new ApiError(401, "This browser is not let in, or not any more.");
-  throw new ApiError(response.status, error ?? `The server answered ${response.status}.`);
+  if (response.status === 401) throw new ApiError(401, "This browser is not logged in.");
+  throw new ApiError(response.status, error ?? `The server returned status ${response.status}.`);
 }
 
 async function ask<T>(path: string, init: RequestInit & { headers?: Record<string, string> }): Promise<T> {

@@ -36,7 +36,7 @@ export async function enterByLink(): Promise<string> {
     });
     const reply = (await response.json()) as { session?: string; error?: string };
     if (reply.session) keep(reply.session);
-    return reply.session ? "" : (reply.error ?? `The server answered ${response.status}.`);
+    return reply.session ? "" : (reply.error ?? `The server returned status ${response.status}.`);
   } catch {
     return "pergpu serve does not answer.";
   }

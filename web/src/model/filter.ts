@@ -22,7 +22,7 @@ function pattern(text: string): RegExp {
 function columnTest(column: string, sign: string, text: string): Test {
   const wanted = asNumber(text);
   if (sign !== "=") {
-    if (wanted === null) throw new Error(`${column}${sign} needs a number behind it`);
+    if (wanted === null) throw new Error(`${column}${sign} needs a number after it`);
     return (cells) => {
       const value = asNumber(cells(column));
       if (value === null) return false;

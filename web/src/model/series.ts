@@ -56,9 +56,9 @@ export function metricLine(metrics: MetricSeries, name: string): MetricLine | nu
 /** What a chart shows, in words, for who does not see it. */
 export function spoken(y: readonly (number | null)[], text: (v: number) => string): string {
   const known = y.filter((v): v is number => v !== null);
-  if (known.length === 0) return "nothing known";
+  if (known.length === 0) return "no data";
   const last = known[known.length - 1] as number;
   const min = known.reduce((a, b) => Math.min(a, b));
   const max = known.reduce((a, b) => Math.max(a, b));
-  return `last ${text(last)}, least ${text(min)}, most ${text(max)}`;
+  return `last ${text(last)}, min ${text(min)}, max ${text(max)}`;
 }

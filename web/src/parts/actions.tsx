@@ -11,13 +11,13 @@ import { Dialog } from "./dialog";
 const kActions: Action[] = ["cancel", "hold", "release", "retry"];
 const kTitles: Record<Action, string> = { cancel: "Cancel", hold: "Hold", release: "Release", retry: "Retry" };
 const kHints: Record<Action, string> = {
-  cancel: "End live jobs, take queued ones out of the queue",
-  hold: "Let queued jobs wait until they are released",
+  cancel: "End live jobs and remove queued jobs from the queue",
+  hold: "Hold queued jobs until released",
   release: "Queue held jobs again",
-  retry: "Run ended jobs again, with fresh retries",
+  retry: "Queue ended jobs again, with fresh retries",
 };
 const kDone: Record<Action, string> = {
-  cancel: "cancelled or being ended", hold: "held", release: "queued again", retry: "queued again",
+  cancel: "cancelled or ending", hold: "held", release: "queued again", retry: "queued again",
 };
 
 function resultText(action: Action, result: Changed): string {
@@ -25,7 +25,7 @@ function resultText(action: Action, result: Changed): string {
   const words = [`${plural(result.changed.length, "job")} ${kDone[action]}`];
   if (left.length > 0) {
     const some = left.slice(0, 3).map((one) => `${one.id} is ${one.replaced ? "an older version" : one.state}`).join(", ");
-    words.push(`${left.length} left as ${left.length === 1 ? "it is" : "they are"}: ${some}${left.length > 3 ? " …" : ""}`);
+    words.push(`${left.length} unchanged: ${some}${left.length > 3 ? " …" : ""}`);
   }
   return `${words.join("; ")}.`;
 }
@@ -41,12 +41,12 @@ function Confirm({ jobs, onDo, onClose }: { jobs: Job[]; onDo: (kill: boolean) =
       </ul>
       {liveOnes > 0 && (
         <>
-          <p>{liveOnes === 1 ? "One of them is live: it" : `${liveOnes} of them are live: each`} gets SIGTERM, has its grace to save its work, then SIGKILL.</p>
-          <label class="check"><input type="checkbox" checked={kill} onChange={(e) => setKill(e.currentTarget.checked)} /> Kill at once, without grace</label>
+          <p>{liveOnes === 1 ? "One of them is live: it" : `${liveOnes} of them are live: each`} gets SIGTERM, then SIGKILL after its grace period.</p>
+          <label class="check"><input type="checkbox" checked={kill} onChange={(e) => setKill(e.currentTarget.checked)} /> Kill at once, without a grace period</label>
         </>
       )}
       <div class="buttons">
-        <button type="button" onClick={onClose}>Leave them</button>
+        <button type="button" onClick={onClose}>Don't cancel</button>
         <button type="button" class="danger" onClick={() => onDo(kill)}>{kill ? "Kill" : "Cancel"} {plural(jobs.length, "job")}</button>
       </div>
     </Dialog>
@@ -65,7 +65,7 @@ export function Actions({ jobs, isAlone = false, retryDone = false }: { jobs: Jo
     try {
       say(resultText(action, await act(action, of.map((job) => job.id), kill)));
     } catch (error) {
-      say(`Could not ${action}: ${error instanceof Error ? error.message : String(error)}`, true);
+      say(`Can't ${action}: ${error instanceof Error ? error.message : String(error)}`, true);
     }
     setBusy(false);
   };

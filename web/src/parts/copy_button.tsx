@@ -11,7 +11,7 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
       say(`${what} copied`);
       window.setTimeout(() => setDone(false), 2000);
     } catch {
-      say("The browser does not let this page copy. Select the text instead.", true);
+      say("The browser doesn't allow this page to copy. Select the text instead.", true);
     }
   };
   return <button type="button" class="small" aria-label={`Copy ${what}`} onClick={copy}>{isDone ? "Copied" : "Copy"}</button>;

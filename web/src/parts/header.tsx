@@ -38,7 +38,7 @@ export function Header({ onHelp }: { onHelp: () => void }) {
       <span class="grow" />
       {about && <span class="host soft" title={`${about.home}, pergpu ${about.version}`}>{about.host}{about.readonly ? ", read only" : ""}</span>}
       <span class={`link ${state}`} role="status">{kLinkWords[state]}</span>
-      <button type="button" class="icon" aria-label={`Colours: ${look}. Change to ${kNext[look]}`} title={`Colours: ${look}`} onClick={() => setTheme(kNext[look])}>
+      <button type="button" class="icon" aria-label={`Color theme: ${look}. Change to ${kNext[look]}`} title={`Color theme: ${look}`} onClick={() => setTheme(kNext[look])}>
         <span aria-hidden="true">{kThemeSigns[look]}</span>
       </button>
       <button type="button" class="icon" aria-label="Help and keys" title="Help (?)" onClick={onHelp}><span aria-hidden="true">?</span></button>

@@ -37,8 +37,8 @@ export function LogView({ id, path, follows, setFollows }: { id: number; path: s
         <span class="grow" />
         <label class="check"><input type="checkbox" checked={follows} onChange={(e) => setFollows(e.currentTarget.checked)} /> Follow</label>
       </div>
-      {!log ? <p class="empty">There is no log yet.</p>
-        : text === "" ? <p class="empty">Nothing is written to it yet.</p>
+      {!log ? <p class="empty">No log yet.</p>
+        : text === "" ? <p class="empty">The log is empty so far.</p>
           : <pre class="log" ref={box} tabIndex={0} role="group" aria-label="End of the log">{text}</pre>}
       <p class="soft path">{path}</p>
     </section>

@@ -9,13 +9,13 @@ export function Banners() {
   return (
     <div class="banners" aria-live="assertive">
       {state === "logged-out" && (
-        <p class="banner bad">This browser is not let in, or not any more. Open the link that <code>pergpu serve</code> printed last.</p>
+        <p class="banner bad">This browser is not logged in. Open the last link that <code>pergpu serve</code> printed.</p>
       )}
       {state === "reconnecting" && (
-        <p class="banner warn"><code>pergpu serve</code> does not answer; trying again. What is shown may be old. Jobs go on without it.</p>
+        <p class="banner warn"><code>pergpu serve</code> does not answer; reconnecting. This page may show old data. Jobs keep running.</p>
       )}
-      {gaps.length > 0 && <p class="banner warn">{gaps[0]?.why || "The coordinator is gone; another one takes over."}{!gaps[0]?.isFinal && " What is shown may be old. Jobs go on."}</p>}
-      {trouble !== "" && <p class="banner warn">GPUs cannot be seen: {trouble}</p>}
+      {gaps.length > 0 && <p class="banner warn">{gaps[0]?.why || "The coordinator has ended; another one takes over."}{!gaps[0]?.isFinal && " This page may show old data. Jobs keep running."}</p>}
+      {trouble !== "" && <p class="banner warn">Can't read the GPUs: {trouble}</p>}
     </div>
   );
 }

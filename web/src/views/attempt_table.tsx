@@ -11,10 +11,10 @@ export function AttemptTable({ bars, most }: { bars: readonly Bar[]; most: numbe
     <div class="scroll short" role="group" aria-label="Attempts" tabIndex={0}>
       <table>
         <caption>
-          {plural(new Set(bars.map((bar) => `${bar.job}.${bar.number}`)).size, "attempt")}, the newest first{bars.length > most ? `; the first ${most} of them` : ""}
+          {plural(new Set(bars.map((bar) => `${bar.job}.${bar.number}`)).size, "attempt")}, newest first{bars.length > most ? `; only the first ${most} are shown` : ""}
         </caption>
         <thead>
-          <tr><th scope="col">Lane</th><th scope="col">Job</th><th scope="col">Name</th><th scope="col">Ended as</th><th scope="col">Started</th><th scope="col">Took</th></tr>
+          <tr><th scope="col">Lane</th><th scope="col">Job</th><th scope="col">Name</th><th scope="col">Outcome</th><th scope="col">Started</th><th scope="col">Duration</th></tr>
         </thead>
         <tbody>
           {shown.map((bar) => (

@@ -12,7 +12,7 @@ function Holders({ gpu }: { gpu: Gpu }) {
     <ul class="plain-list">
       {gpu.holders.map((holder) => (
         <li key={holder.pid}>
-          {holder.job !== null ? <a href={`#/job/${holder.job}`}>job {holder.job}</a> : <>{holder.user || "somebody"}: {holder.command || `process ${holder.pid}`}</>}
+          {holder.job !== null ? <a href={`#/job/${holder.job}`}>job {holder.job}</a> : <>{holder.user || "unknown user"}: {holder.command || `process ${holder.pid}`}</>}
           {holder.memory_bytes !== null && <span class="soft"> {bytes(holder.memory_bytes)}</span>}
         </li>
       ))}
@@ -52,15 +52,15 @@ export function GpusView() {
     <>
       <h1>GPUs</h1>
       {!all ? <p class="empty">Loading …</p> : all.gpus.length === 0 ? (
-        <p class="empty card">{all.trouble ? `GPUs cannot be seen: ${all.trouble}.` : "This machine has no GPU that pergpu can use."} Jobs without GPUs run on {plural(all.cpu_lanes, "CPU lane")}. <code>pergpu doctor</code> looks closer.</p>
+        <p class="empty card">{all.trouble ? `Can't read the GPUs: ${all.trouble}.` : "This machine has no GPU that pergpu can use."} Jobs without GPUs run on {plural(all.cpu_lanes, "CPU lane")}. For details, run <code>pergpu doctor</code>.</p>
       ) : (
         <section class="card" aria-label="GPUs">
           <div class="scroll" role="group" aria-label="Table of GPUs" tabIndex={0}>
             <table class="gpus">
-              <caption>{plural(all.gpus.length, "GPU")}. Use, power and clock are read while a job of yours runs on it; – is what is not known.</caption>
+              <caption>{plural(all.gpus.length, "GPU")}. Utilization, power and clock are read only while your jobs run. – means unknown.</caption>
               <thead>
                 <tr>
-                  <th scope="col" class="n">No.</th><th scope="col">Model</th><th scope="col">State</th><th scope="col">Held by</th><th scope="col" class="n">Busy</th>
+                  <th scope="col" class="n">No.</th><th scope="col">Model</th><th scope="col">State</th><th scope="col">Used by</th><th scope="col" class="n">Busy</th>
                   <th scope="col" class="n">Memory</th><th scope="col" class="n">Power</th><th scope="col" class="n">Hottest</th><th scope="col" class="n">Clock</th><th scope="col">Slowed by</th>
                 </tr>
               </thead>

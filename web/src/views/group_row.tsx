@@ -37,7 +37,7 @@ export const GroupRow = memo<Props>(function GroupRow({ group, columns, name, at
       {firstNumber >= 0 && columns.slice(firstNumber).map((column) => {
         const of = group.aggregates.get(column.id);
         return (
-          <td key={column.id} class="n" title={of ? `mean of ${of.count}, least and most` : undefined}>
+          <td key={column.id} class="n" title={of ? `mean, min and max of ${of.count}` : undefined}>
             {groupCellText(group, column)}
           </td>
         );

@@ -62,7 +62,7 @@ export function JobView({ id }: { id: number }) {
       {(reason || job.reason) && reason !== job.state && <p class="why">{reason || job.reason}</p>}
       {job.reason && reason !== job.reason && !reason.includes(job.reason) && <p class="why soft">{job.reason}</p>}
       {job.warnings.length > 0 && <ul class="notes warn" aria-label="Warnings">{job.warnings.map((text) => <li key={text}>{text}</li>)}</ul>}
-      {job.replaced && <p class="notes warn">This is an older version: the definition in the sweep file has changed since.{shown?.replaced_by && <> The newer one is <a href={`#/job/${shown.replaced_by}`}>job {shown.replaced_by}</a>.</>}</p>}
+      {job.replaced && <p class="notes warn">This is an older version: the definition in the sweep file has changed since then.{shown?.replaced_by && <> The newer version is <a href={`#/job/${shown.replaced_by}`}>job {shown.replaced_by}</a>.</>}</p>}
       {error && <p class="notes bad">{error}</p>}
       {shown && <Attempts job={shown} chosen={attempt} choose={(n) => setQuery({ attempt: n === job.attempt ? null : String(n) })} />}
       <LogView id={id} path={job.log} follows={query.follow !== "no"} setFollows={(f) => setQuery({ follow: f ? null : "no" })} />

@@ -39,9 +39,9 @@ export function UsageCharts({ id, attempt, isLive }: { id: number; attempt: numb
   }) : []), [value]);
   return (
     <section class="card" aria-labelledby="usage-title">
-      <h2 id="usage-title">What it used</h2>
+      <h2 id="usage-title">Resource usage</h2>
       {charts.length === 0 && (
-        <p class="empty">{error ?? (attempt === 0 ? "It has not started yet." : !value ? "Loading …" : "Nothing was read: of jobs that are over, only those longer than a minute have a series.")}</p>
+        <p class="empty">{error ?? (attempt === 0 ? "Not started yet." : !value ? "Loading …" : "No data: an ended attempt has usage data only if it ran longer than a minute.")}</p>
       )}
       <div class="plots">
         {charts.map(({ key, title, text, series }) => (
@@ -51,7 +51,7 @@ export function UsageCharts({ id, attempt, isLive }: { id: number; attempt: numb
           />
         ))}
       </div>
-      {charts.length > 0 && value && <p class="soft">A point is the mean of {value.step_s === 1 ? "a second" : plural(value.step_s, "second")}, the shade its least and most. Gaps are not known.</p>}
+      {charts.length > 0 && value && <p class="soft">Each point is the mean of {plural(value.step_s, "second")}; the shaded band shows min and max. Gaps mean no data.</p>}
     </section>
   );
 }
@@ -66,7 +66,7 @@ export function MetricCharts({ id, attempt, isLive }: { id: number; attempt: num
   return (
     <section class="card" aria-labelledby="metrics-title">
       <h2 id="metrics-title">Metrics</h2>
-      {lines.length === 0 && <p class="empty">{error ?? (value ? <>None: the job has written no numbers to <code>$PERGPU_METRICS</code>.</> : "Loading …")}</p>}
+      {lines.length === 0 && <p class="empty">{error ?? (value ? <>No metrics: the job has written no numbers to <code>$PERGPU_METRICS</code>.</> : "Loading …")}</p>}
       <div class="plots">
         {lines.map(({ name, line }) => (
           <LineChart key={`${name} ${line.axis}`} title={name} words={spoken(line.y, number)} x={line.x} y={line.y} isTime={false} text={number} sync={`metrics-${line.axis}`} />

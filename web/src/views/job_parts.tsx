@@ -21,8 +21,8 @@ export function Attempts({ job, chosen, choose }: { job: ShownJob; chosen: numbe
       <h2 id="attempts-title">Attempts</h2>
       <div class="scroll" role="group" aria-labelledby="attempts-title" tabIndex={0}>
         <table>
-          <caption>{plural(job.attempts.length, "attempt")}; {job.retries_left === 0 ? "no retry is left" : `${plural(job.retries_left, "retry").replace("retrys", "retries")} left`}</caption>
-          <thead><tr><th scope="col" class="n">No.</th><th scope="col">Ended as</th><th scope="col">Evidence</th><th scope="col">Lane</th><th scope="col">Started</th><th scope="col" class="n">Took</th><th scope="col">In words</th><th scope="col">Usage</th></tr></thead>
+          <caption>{plural(job.attempts.length, "attempt")}; {job.retries_left === 0 ? "no retries left" : `${plural(job.retries_left, "retry").replace("retrys", "retries")} left`}</caption>
+          <thead><tr><th scope="col" class="n">No.</th><th scope="col">Outcome</th><th scope="col">Exit</th><th scope="col">Lane</th><th scope="col">Started</th><th scope="col" class="n">Duration</th><th scope="col">Reason</th><th scope="col">Usage</th></tr></thead>
           <tbody>
             {[...job.attempts].reverse().map((one) => {
               const n = attemptNumber(one);
@@ -67,10 +67,10 @@ export function Command({ job }: { job: ShownJob }) {
       </div>
       <pre class="command" tabIndex={0} role="group" aria-label="Command">{whole}</pre>
       <p class="soft">
-        {job.argv ? "What was executed at last" : "As in the sweep file"}, with secrets hidden.
-        {job.attempt > 0 && <> What the environment was stands in <code>{job.out}/attempt.json</code>: names of all variables, values of those that pergpu set.</>}
+        {job.argv ? "Command of the last attempt" : "Command in the sweep file"}, with secrets hidden.
+        {job.attempt > 0 && <> <code>{job.out}/attempt.json</code> records the environment: the names of all variables, and the values that pergpu set.</>}
         {job.file && <> The sweep file is <code>{job.file}</code>.</>}
-        {job.git_commit && <> Commit <code>{job.git_commit.slice(0, 12)}</code>{job.git_dirty ? ", with changes that were not committed" : ""}.</>}
+        {job.git_commit && <> Commit <code>{job.git_commit.slice(0, 12)}</code>{job.git_dirty ? ", with uncommitted changes" : ""}.</>}
       </p>
     </section>
   );
@@ -97,23 +97,23 @@ export function Facts({ job }: { job: ShownJob }) {
   const last = job.last_attempt;
   return (
     <section class="card" aria-labelledby="facts-title">
-      <h2 id="facts-title">Limits and facts</h2>
+      <h2 id="facts-title">Limits and details</h2>
       <table class="facts">
-        <caption class="hidden">Limits of the job and what is known of it</caption>
+        <caption class="hidden">Limits and details of the job</caption>
         <tbody>
           {Object.entries(job.limits ?? {}).map(([name, value]) => (
-            <tr key={name}><th scope="row">{kLimitNames[name] ?? name}</th><td>{value}{job.limits_held?.[name] && <span class="soft">, held by: {job.limits_held[name]}</span>}</td></tr>
+            <tr key={name}><th scope="row">{kLimitNames[name] ?? name}</th><td>{value}{job.limits_held?.[name] && <span class="soft">, enforced by: {job.limits_held[name]}</span>}</td></tr>
           ))}
           {job.needs.length > 0 && <tr><th scope="row">needs</th><td>{job.needs.join(", ")}</td></tr>}
           <tr><th scope="row">queued</th><td><Ago at={job.queued_at} /></td></tr>
           {job.expected_s !== null && <tr><th scope="row">expected</th><td>{duration(job.expected_s)}</td></tr>}
-          {job.learnt && <tr><th scope="row">learnt</th><td>from {plural(job.learnt.jobs, "job")} like it: {duration(job.learnt.duration_s)} on average{job.learnt.memory_bytes !== null && `, at most ${bytes(job.learnt.memory_bytes)}`}{job.learnt.gpu_memory_bytes !== null && `, on the GPU ${bytes(job.learnt.gpu_memory_bytes)}`}</td></tr>}
-          {last && last.peak_memory_bytes > 0 && <tr><th scope="row">most memory</th><td>{bytes(last.peak_memory_bytes)}</td></tr>}
+          {job.learnt && <tr><th scope="row">learned</th><td>from {plural(job.learnt.jobs, "similar job")}: {duration(job.learnt.duration_s)} on average{job.learnt.memory_bytes !== null && `, at most ${bytes(job.learnt.memory_bytes)} of memory`}{job.learnt.gpu_memory_bytes !== null && `, at most ${bytes(job.learnt.gpu_memory_bytes)} of GPU memory`}</td></tr>}
+          {last && last.peak_memory_bytes > 0 && <tr><th scope="row">peak memory</th><td>{bytes(last.peak_memory_bytes)}</td></tr>}
           {last && last.cpu_s > 0 && <tr><th scope="row">CPU time</th><td>{duration(last.cpu_s)}</td></tr>}
           {last && last.cpu_list.length > 0 && <tr><th scope="row">pinned to</th><td>{plural(last.cpu_list.length, "core")}: {last.cpu_list.join(", ")}</td></tr>}
           {last && last.pid > 0 && <tr><th scope="row">process</th><td>{last.pid}</td></tr>}
           <tr><th scope="row">folder</th><td class="path">{job.out}</td></tr>
-          {job.notify?.map((text) => <tr key={text}><th scope="row">told</th><td>{text}</td></tr>)}
+          {job.notify?.map((text) => <tr key={text}><th scope="row">notifications</th><td>{text}</td></tr>)}
         </tbody>
       </table>
     </section>

@@ -34,7 +34,7 @@ function Sweeps({ sweeps }: { sweeps: SweepSummary[] }) {
     <section class="card" aria-labelledby="sweeps-title">
       <h2 id="sweeps-title">Sweeps</h2>
       {sweeps.length === 0
-        ? <p class="empty">No sweep yet. <code>pergpu submit sweep.toml</code> starts one; it appears here by itself.</p>
+        ? <p class="empty">No sweeps yet. Start one with <code>pergpu submit sweep.toml</code>; it appears here automatically.</p>
         : <ul class="sweeps">{[...sweeps].sort((a, b) => b.id - a.id).map((sweep) => <SweepRow key={sweep.id} sweep={sweep} />)}</ul>}
     </section>
   );
@@ -47,7 +47,7 @@ function Waiting({ all }: { all: AllState }) {
   return (
     <section class="card" aria-labelledby="waiting-title">
       <h2 id="waiting-title">Waiting</h2>
-      {lines.length === 0 ? <p class="empty">Nothing waits.</p> : (
+      {lines.length === 0 ? <p class="empty">No jobs are waiting.</p> : (
         <ul class="lines">
           {lines.slice(0, kMostWaiting).map((line) => (
             <li key={`${line.ids[0]}`}>
@@ -61,7 +61,7 @@ function Waiting({ all }: { all: AllState }) {
         </ul>
       )}
       {(told > known || lines.length > kMostWaiting) && (
-        <p class="soft">{lines.length > kMostWaiting ? `${lines.length - kMostWaiting} more reasons. ` : ""}{told > known ? `Of ${plural(told, "waiting job")} the first ${known} are looked at here.` : ""}</p>
+        <p class="soft">{lines.length > kMostWaiting ? `${lines.length - kMostWaiting} more reasons. ` : ""}{told > known ? `This list covers only the first ${known} of ${plural(told, "waiting job")}.` : ""}</p>
       )}
     </section>
   );
@@ -74,7 +74,7 @@ function Failed({ all }: { all: AllState }) {
   if (failed.length === 0) return null;
   return (
     <section class="card" aria-labelledby="failed-title">
-      <h2 id="failed-title">Failed last</h2>
+      <h2 id="failed-title">Recent failures</h2>
       <ul class="lines">
         {failed.slice(0, kMostFailed).map((job) => (
           <li key={job.id}>

@@ -12,14 +12,14 @@ export function PlanTable({ plan }: { plan: Plan }) {
   return (
     <div class="scroll short" role="group" aria-label="Schedule" tabIndex={0}>
       <table>
-        <caption>{plural(plan.jobs.length, "job")}, by their starts{plan.jobs.length > kMostRows ? `; the first ${kMostRows}` : ""}</caption>
+        <caption>{plural(plan.jobs.length, "job")}, by start time{plan.jobs.length > kMostRows ? `; only the first ${kMostRows} are shown` : ""}</caption>
         <thead><tr><th scope="col">Lane</th><th scope="col">Sweep</th><th scope="col">Job</th><th scope="col">Starts</th><th scope="col">Ends</th><th scope="col">Takes</th></tr></thead>
         <tbody>
           {plan.jobs.slice(0, kMostRows).map((job, i) => (
             <tr key={i}>
               <td>{job.lanes.join(", ")}</td><td>{job.sweep}</td>
               <td>{job.id === null ? jobName(job) : <a href={`#/job/${job.id}`}>{jobName(job)}</a>}</td>
-              <td>{job.live ? "runs already" : at(job.start_s)}</td><td>{at(job.end_s)}</td><td class="n">{duration(job.end_s - job.start_s)}</td>
+              <td>{job.live ? "already running" : at(job.start_s)}</td><td>{at(job.end_s)}</td><td class="n">{duration(job.end_s - job.start_s)}</td>
             </tr>
           ))}
         </tbody>
@@ -33,13 +33,13 @@ export function MissingDurations({ missing }: { missing: Missing["missing"] }) {
   return (
     <section class="card" aria-labelledby="missing-title">
       <h2 id="missing-title">How long do these take?</h2>
-      <p>There is no plan yet, because nothing is known of how long these steps take:</p>
+      <p>No plan yet: the durations of these steps are unknown:</p>
       <ul class="lines">{missing.map((one) => <li key={`${one.sweep}/${one.step}`}><b>{one.sweep}/{one.step}</b> <span class="soft">({plural(one.jobs, "job")})</span></li>)}</ul>
-      <p>Any of these helps:</p>
+      <p>To get a plan, do one of the following:</p>
       <ul>
-        <li>wait until one job of each step is done: what it took is learnt;</li>
-        <li>write it into the sweep file: <code>expect = "1h"</code> in <code>[steps.{first?.step ?? "train"}]</code>;</li>
-        <li>say it for once: <code>pergpu plan {first?.sweep ?? ""} {missing.map((one) => `--expect ${one.step}=1h`).join(" ")}</code>.</li>
+        <li>wait until one job of each step is done: pergpu then uses its duration;</li>
+        <li>set the duration in the sweep file: <code>expect = "1h"</code> in <code>[steps.{first?.step ?? "train"}]</code>;</li>
+        <li>set it for one plan: <code>pergpu plan {first?.sweep ?? ""} {missing.map((one) => `--expect ${one.step}=1h`).join(" ")}</code>.</li>
       </ul>
     </section>
   );

@@ -27,9 +27,9 @@ function Summary({ state, setQuery }: { state: SweepState; setQuery: SetQuery })
         <li><b>{done} of {all}</b> jobs ended</li>
         <li><b>{sweep.runs.length.toLocaleString("en-US")}</b> {sweep.runs.length === 1 ? "run" : "runs"} × {plural(sweep.steps.length, "step")}</li>
         {done === all && all > 0
-          ? <li><b>over</b> nothing is queued or live</li>
-          : <li><b>{state.endAt === null ? "not known" : <Until at={state.endAt} />}</b> expected end</li>}
-        <li><b>{sweep.lanes}</b> {sweep.lanes === 1 ? "lane" : "lanes"} to use</li>
+          ? <li><b>ended</b> no job is queued or live</li>
+          : <li><b>{state.endAt === null ? "unknown" : <Until at={state.endAt} />}</b> expected end</li>}
+        <li><b>{sweep.lanes}</b> {sweep.lanes === 1 ? "lane" : "lanes"} available</li>
       </ul>
       <Progress counts={sweep.counts} />
       <CountList counts={sweep.counts} to={(name) => setQuery({ filter: name })} />
@@ -67,7 +67,7 @@ function Waiting({ id, error }: { id: number; error: string | null }) {
     <>
       <h1>Sweep {id}</h1>
       {error && <p class="notes bad">{error}</p>}
-      <p class="empty">{hasAll && !isKnown && state === "live" ? "Nothing is known of this sweep yet. If there is none of this number, nothing will come." : "Loading …"} <a href="#/">Overview</a></p>
+      <p class="empty">{hasAll && !isKnown && state === "live" ? "No data about this sweep yet. There may be no sweep with this number." : "Loading …"} <a href="#/">Overview</a></p>
     </>
   );
 }
@@ -83,7 +83,7 @@ export function SweepView({ id }: { id: number }) {
     <>
       <nav class="crumbs" aria-label="Where"><a href="#/">Sweeps</a> / {state.sweep.name}</nav>
       <Summary state={state} setQuery={setQuery} />
-      {error && <p class="notes warn">Attempts and metrics could not be read: {error}</p>}
+      {error && <p class="notes warn">Can't read attempts and metrics: {error}</p>}
       <SweepChart
         steps={state.sweep.steps} jobs={state.jobs} lanes={state.lanes} history={history}
         span={query.span ?? ""} asTable={query.chart === "table"} setQuery={setQuery}

@@ -98,9 +98,9 @@ export function SweepChart(props: Props) {
         </label>
         <button type="button" class="small" aria-pressed={props.asTable} onClick={() => props.setQuery({ chart: props.asTable ? null : "table" })}>As a table</button>
       </div>
-      {!chart && <p class="empty">{attempts.length === 0 ? "Nothing has started yet. Bars appear here as jobs start." : "Nothing ran in this span."}</p>}
+      {!chart && <p class="empty">{attempts.length === 0 ? "Nothing has started yet. Bars appear here as jobs start." : "No job ran in this time span."}</p>}
       {chart && !props.asTable && (
-        <LaneChart title={`Attempts on ${chart.lanes.length} lanes over time. Arrow keys go from bar to bar.`} {...chart} now={0} offset={offset()} axis={axis} draw={draw} notes={notes} />
+        <LaneChart title={`Attempts on ${chart.lanes.length} lanes over time. Arrow keys move between bars.`} {...chart} now={0} offset={offset()} axis={axis} draw={draw} notes={notes} />
       )}
       {chart && props.asTable && <AttemptTable bars={chart.bars} most={kTableRows} />}
     </section>

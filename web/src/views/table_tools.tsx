@@ -43,7 +43,7 @@ function FilterBox({ table, filter, setQuery }: Pick<Props, "table" | "filter" |
         onKeyDown={(e) => { if (e.key === "Escape" && text !== "") { e.preventDefault(); type(""); } }}
       />
       <span id="filter-says" class={isBad ? "bad-text" : "soft"} aria-live="polite">
-        {isBad ? `Not a pattern, so all are shown: ${table.filterError}`
+        {isBad ? `Invalid filter, showing all runs: ${table.filterError}`
           : filter ? `${table.shown.length} of ${plural(count(table), "run")}` : plural(count(table), "run")}
       </span>
     </span>
@@ -64,14 +64,14 @@ function ColumnChoice({ table, cols, setQuery }: Pick<Props, "table" | "cols" | 
     <details class="pop">
       <summary>Columns</summary>
       <div class="pop-body">
-        <label class="check"><input type="checkbox" checked={isAll} onChange={() => setQuery({ cols: isAll ? null : "all" })} /> <b>all, also those that do not differ</b></label>
+        <label class="check"><input type="checkbox" checked={isAll} onChange={() => setQuery({ cols: isAll ? null : "all" })} /> <b>all, including columns with the same value in all runs</b></label>
         {table.set.all.filter((column) => column.kind !== "run").map((column) => (
           <label key={column.id} class="check">
             <input type="checkbox" checked={shown.has(column.id)} onChange={() => toggle(column.id)} /> {column.title}
             {column.kind === "param" || column.kind === "metric" ? <span class="soft">{column.kind === "param" ? "parameter" : "metric"}</span> : null}
           </label>
         ))}
-        {cols.length > 0 && <button type="button" class="small" onClick={() => setQuery({ cols: null })}>As at first</button>}
+        {cols.length > 0 && <button type="button" class="small" onClick={() => setQuery({ cols: null })}>Reset</button>}
       </div>
     </details>
   );
