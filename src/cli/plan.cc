@@ -64,7 +64,7 @@ Result<json> given_durations(const std::vector<std::string>& expect) {
     const Result<std::chrono::milliseconds> duration = parse_duration(one.substr(equals + 1));
     if (!duration) return usage(fmt::format("--expect {}: {}", one, duration.error().message));
     if (duration->count() <= 0) {
-      return usage(fmt::format("--expect {}: a job takes longer than that", one));
+      return usage(fmt::format("--expect {}: expected a duration above 0", one));
     }
     given[one.substr(0, equals)] = duration->count();
   }
@@ -90,14 +90,14 @@ Result<SubmitLines> request_of(const PlanOptions& options) {
     const std::string misplaced = first_option_of_a_file(options.run);
     if (!misplaced.empty()) {
       return usage(
-          fmt::format("{} goes with a sweep file; what is submitted already has its own; "
-                      "--on N plans for N GPUs or lanes",
+          fmt::format("{} needs a sweep file, since submitted sweeps have their own; to plan for N "
+                      "GPUs or lanes, use --on N",
                       misplaced));
     }
     lines.request = {{"op", "plan"}, {"sel", options.words}};
   } else {
     if (options.words.size() > 1) {
-      return usage(fmt::format("one sweep file ({}) or selectors, not both", *file));
+      return usage(fmt::format("pass one sweep file ({}) or selectors, not both", *file));
     }
     RunOptions run = options.run;
     run.file = *file;
@@ -143,7 +143,7 @@ bool ask_for(const json& missing, json& request, const PlanOptions& options) {
         request["expect"][name] = duration->count();
         break;
       }
-      say(duration ? "a job takes longer than that" : duration.error().message);
+      say(duration ? "expected a duration above 0" : duration.error().message);
     }
   }
   return true;
@@ -183,22 +183,23 @@ int plan(const PlanOptions& options) {
 
 void add_plan(CLI::App& program, Invocation& invocation) {
   auto options = std::make_shared<PlanOptions>();
-  CLI::App* command =
-      program.add_subcommand("plan", "who would run where and when, and until when");
+  CLI::App* command = program.add_subcommand("plan", "predict which job runs where and when");
   command->add_option("WHAT", options->words,
-                      "a sweep file, as if it were submitted now; or jobs (default: all)");
+                      "a sweep file, planned as if submitted now; or jobs (default: all)");
   command->add_option("--expect", options->expect, "STEP=DURATION: how long a job of a step takes")
       ->allow_extra_args(false);
-  command->add_option("--on", options->on, "as if there were so many GPUs, or lanes")
+  command->add_option("--on", options->on, "plan for this number of GPUs or lanes")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{10'000}));
   RunOptions& run = options->run;
-  command->add_option("--lanes", run.lanes, "of a file: so many CPU lanes of the sweep's own")
+  command
+      ->add_option("--lanes", run.lanes,
+                   "for a sweep file: number of CPU lanes for this sweep alone")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{100'000}));
-  command->add_option("--devices", run.devices, "of a file: GPUs it may use: 0,2 or UUIDs");
-  command->add_option("--out", run.out, "of a file: root of the result folders");
-  command->add_flag("--rerun", run.rerun, "of a file: repeat what is done, too");
-  command->add_flag("--only-new", run.only_new, "of a file: leave failed jobs as they are");
-  command->add_option("-p", run.parameters, "of a file: KEY=VALUE: replace a parameter")
+  command->add_option("--devices", run.devices, "for a sweep file: GPUs it may use: 0,2 or UUIDs");
+  command->add_option("--out", run.out, "for a sweep file: root of the result folders");
+  command->add_flag("--rerun", run.rerun, "for a sweep file: run done jobs again too");
+  command->add_flag("--only-new", run.only_new, "for a sweep file: don't retry failed jobs");
+  command->add_option("-p", run.parameters, "for a sweep file: KEY=VALUE: replace a parameter")
       ->allow_extra_args(false);
   add_output(*command, options->output);
   command->footer(
@@ -206,9 +207,8 @@ void add_plan(CLI::App& program, Invocation& invocation) {
       "  pergpu plan thirteen.toml --expect train=1h --expect evaluate=14m\n"
       "  pergpu plan thirteen.toml --on 4\n"
       "  pergpu plan thirteen\n"
-      "Durations come from `expect` in the file or from jobs of the step that are done; nothing "
-      "is\n"
-      "started and nothing recorded.");
+      "Durations come from `expect` in the file or from done jobs of the step.\n"
+      "Nothing is started or recorded.");
   command->callback(
       [options, &invocation] { invocation.action = [options] { return plan(*options); }; });
 }

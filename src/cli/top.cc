@@ -63,8 +63,8 @@ json request() { return {{"op", "watch"}, {"all", true}}; }
 
 Error too_old(const Client& client) {
   return {ErrorKind::Unavailable, 0,
-          fmt::format("the coordinator is of version {}, which cannot tell of everything at once; "
-                      "`pergpu coordinator stop` lets it leave (jobs go on)",
+          fmt::format("`top` needs a newer coordinator than version {}; stop it with `pergpu "
+                      "coordinator stop` (jobs keep running)",
                       client.peer().version)};
 }
 
@@ -93,7 +93,7 @@ std::vector<std::string> lines_in(std::string_view text) {
   return lines;
 }
 
-/// "cancelled 2 jobs; 17 stays as it is: done"
+/// "cancelled 2 jobs; 17 is unchanged: done"
 std::string changed_text(Kind kind, const json& reply) {
   const char* done = kind == Kind::Cancel    ? "cancelled"
                      : kind == Kind::Kill    ? "killed"
@@ -104,7 +104,7 @@ std::string changed_text(Kind kind, const json& reply) {
   std::string text = fmt::format("{} {} job{}", done, changed, changed == 1 ? "" : "s");
   const json left = reply.value("left", json::array());
   if (!left.empty()) {
-    text += fmt::format("; {} stays as it is: {}", left[0].value("id", std::int64_t{0}),
+    text += fmt::format("; {} is unchanged: {}", left[0].value("id", std::int64_t{0}),
                         left[0].value("state", std::string()));
   }
   if (left.size() > 1) text += fmt::format(", and {} more", left.size() - 1);
@@ -439,8 +439,8 @@ bool is_drawable_on() {
 int top(const Options& options) {
   if (!options.once && !is_drawable_on()) {
     return fail({ErrorKind::Invalid, 0,
-                 "top needs a terminal on stdin and stdout (TERM neither empty nor `dumb`); "
-                 "`pergpu top --once` prints one frame"});
+                 "top needs a terminal on stdin and stdout, and a TERM that is neither empty nor "
+                 "`dumb`; print one frame with `pergpu top --once`"});
   }
   Result<Place> place = find_place();
   if (!place) return fail(place.error());
@@ -457,15 +457,15 @@ int top(const Options& options) {
 void add_top(CLI::App& program, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand(
-      "top", "all sweeps on one screen: lanes, jobs, a log; keys steer them");
-  command->add_flag("--once", options->once, "print one frame as text, without a terminal");
-  command->add_flag("--readonly", options->readonly, "change no job, whatever key is pressed");
+      "top", "show lanes, jobs and logs of all sweeps on one screen; control jobs with keys");
+  command->add_flag("--once", options->once, "print one frame; needs no terminal");
+  command->add_flag("--readonly", options->readonly, "allow no changes to jobs");
   command
       ->add_option("--palette", options->palette,
                    "standard (green, red) or colour-blind (blue, yellow)")
       ->check(CLI::IsMember({"standard", "colour-blind"}));
   add_output(*command, options->output, false);
-  command->footer("Example:\n  pergpu top --readonly\nIn it `?` tells the keys.");
+  command->footer("Example:\n  pergpu top --readonly\nPress ? for the list of keys.");
   command->callback(
       [options, &invocation] { invocation.action = [options] { return top(*options); }; });
 }

@@ -129,7 +129,7 @@ class Drawing {
   std::string take() {
     out_ = fmt::format(
         "<svg class=\"gantt\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"attempts by lane and "
-        "time; the table of attempts below has the same\">\n"
+        "time; the table of attempts below has the same data\">\n"
         "<defs><pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
         "patternTransform=\"rotate(45)\"><rect class=\"hatch0\" width=\"6\" height=\"6\"/><rect "
         "class=\"hatch1\" width=\"2\" height=\"6\"/></pattern></defs>\n",
@@ -311,15 +311,14 @@ std::string gantt_legend(const Gantt& gantt) {
   for (std::size_t i = 0; i < gantt.steps.size(); ++i) {
     out += entry(fmt::format("bar s{}", i % kColours), gantt.steps[i]);
   }
-  out += entry("bar failed", "failed") + entry("bar other", "cancelled, or made way") +
+  out += entry("bar failed", "failed") + entry("bar other", "cancelled or requeued") +
          entry("bar live s0", "still running") + "</p>\n";
   if (!has_strips(gantt)) return out;
   constexpr std::array<std::string_view, kLevels> kWords = {
-      "below 20 %", "20 to 40", "40 to 60", "60 to 80", "80 % and more", "more than promised"};
+      "below 20 %", "20 to 40", "40 to 60", "60 to 80", "80 % and more", "more than reserved"};
   out +=
-      "<p class=\"legend\">Below a bar: how busy its GPU was; on lanes without a GPU, cores used "
-      "of "
-      "those promised. Nothing is drawn where it is not known.\n";
+      "<p class=\"legend\">Below a bar: how busy its GPU was or, on lanes without a GPU, the share "
+      "of its reserved cores in use. No strip: not known.\n";
   for (std::size_t level = 0; level < kWords.size(); ++level) {
     out += entry(fmt::format("heat h{}", level), kWords[level]);
   }

@@ -77,7 +77,7 @@ bool all_done(const Notice& notice) {
 std::string title_of(const Notice& notice) {
   const Style plain;
   const std::string sweep = safe_line(notice.sweep.name);
-  if (notice.has("test")) return "a test of pergpu's notifications for " + sweep;
+  if (notice.has("test")) return "test of pergpu's notifications for " + sweep;
   if (notice.has("end") && all_done(notice))
     return fmt::format("{} is done: {}", sweep, jobs_text(count_of(notice, "done")));
   if (notice.has("end"))
@@ -107,12 +107,12 @@ std::string failures_text(const Notice& notice) {
   for (const JobSnapshot& failed : notice.failed) {
     const JobSnapshot job = without_secrets(failed);
     out += fmt::format("\n{}: {} {}: {}\n", safe_line(job.state), job.id, safe_line(name_of(job)),
-                       job.reason.empty() ? "run again since" : job.reason);
+                       job.reason.empty() ? "run again since then" : job.reason);
     if (!job.log.empty()) out += fmt::format("  {}\n", safe_line(job.log));
   }
   const auto named = static_cast<std::int64_t>(notice.failed.size());
   if (notice.failures > named) {
-    out += fmt::format("\nand {} more that failed: pergpu ps -a {}\n", notice.failures - named,
+    out += fmt::format("\nand {} more failed: pergpu ps -a {}\n", notice.failures - named,
                        safe_line(notice.sweep.name));
   }
   return out;
@@ -163,7 +163,8 @@ bool Notice::has(const std::string& event) const {
 }
 
 Result<Notice> notice_of(const json& object) {
-  if (!object.is_object()) return Error{ErrorKind::Corrupt, 0, "a notice is no JSON object"};
+  if (!object.is_object())
+    return Error{ErrorKind::Corrupt, 0, "the notification is not a JSON object"};
   try {
     Notice notice;
     notice.events = object.at("events").get<std::vector<std::string>>();
@@ -181,7 +182,8 @@ Result<Notice> notice_of(const json& object) {
     if (ended.is_string()) notice.ended_at = from_rfc3339(ended.get<std::string>());
     return notice;
   } catch (const json::exception& error) {
-    return Error{ErrorKind::Corrupt, 0, std::string("a notice: ") + error.what()};
+    return Error{ErrorKind::Corrupt, 0,
+                 std::string("can't read the notification: ") + error.what()};
   }
 }
 
@@ -197,7 +199,7 @@ Message message_of(const Notice& notice, const MetricsOfJobs& metrics) {
                    (notice.has("end") && !all_done(notice));
   message.text = fmt::format("on {}", safe_line(notice.host));
   if (const double seconds = duration_of(notice); seconds >= 0)
-    message.text += ", " + duration_text(seconds) + " after its submit";
+    message.text += ", " + duration_text(seconds) + " after the submit";
   message.text += fmt::format(": {}\n", counts_text(notice.counts, plain));
   if (!notice.hold.empty()) message.text += "\n" + one_line(notice.hold) + "\n";
   if (!notice.outage.empty()) message.text += "\n" + one_line(notice.outage) + "\n";

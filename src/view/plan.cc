@@ -111,8 +111,8 @@ std::string chart_text(const json& plan, double total_s, const Style& style) {
   chart.lanes = std::move(shown);
   std::string out = lane_chart(chart, style);
   if (idle > 0) {
-    out += fmt::format("{} idle from begin to end\n",
-                       plural(static_cast<std::int64_t>(idle), "more lane"));
+    out +=
+        fmt::format("{} idle throughout\n", plural(static_cast<std::int64_t>(idle), "more lane"));
   }
   return out;
 }
@@ -125,7 +125,7 @@ std::string durations_text(const json& plan) {
         fmt::format("{}{} {} ({}{})", text.empty() ? "" : ", ", safe_line(text_of(step, "step")),
                     time_text(number(step, "mean_s").value_or(0)),
                     plural(static_cast<std::int64_t>(number(step, "jobs").value_or(0)), "job"),
-                    source == "learnt"  ? ", learnt from those that are done"
+                    source == "learnt"  ? ", learned from done jobs"
                     : source == "given" ? ", as given"
                                         : "");
   }
@@ -165,9 +165,9 @@ std::string headline(const json& plan, const std::optional<double>& total_s, con
   const auto lanes = static_cast<std::int64_t>(number(plan, "lane_count").value_or(0));
   std::string text = fmt::format("{}: {}", names_of(plan), plural(jobs, "job"));
   if (lanes > 0) text += " on " + lanes_text(plan, lanes);
-  if (!total_s) return text + ", and others that would not start\n";
+  if (!total_s) return text + ", and others can't start\n";
   const std::string end = time_of_day(from_rfc3339(text_of(plan, "end_at")), style.utc_offset_s);
-  return fmt::format("{}, all ended in {} ({})\n", text, time_text(*total_s), end);
+  return fmt::format("{}, done in {} ({})\n", text, time_text(*total_s), end);
 }
 
 }  // namespace
@@ -175,7 +175,7 @@ std::string headline(const json& plan, const std::optional<double>& total_s, con
 std::string plan_text(const json& plan, const Style& style) {
   const std::optional<double> total = number(plan, "total_s");
   const json jobs = list(plan, "jobs");
-  if (jobs.empty() && list(plan, "stuck").empty()) return "nothing is left to do\n";
+  if (jobs.empty() && list(plan, "stuck").empty()) return "nothing left to do\n";
   double shown_s = total.value_or(0);
   for (const json& job : jobs) shown_s = std::max(shown_s, number(job, "end_s").value_or(0));
 
@@ -183,7 +183,7 @@ std::string plan_text(const json& plan, const Style& style) {
   if (total) out += fmt::format("total        {}\n", time_text(*total));
   out += fmt::format("lower bound  {}\n", time_text(number(plan, "lower_bound_s").value_or(0)));
   const json bound = plan.value("bound_by", json::object());
-  out += fmt::format("binds        {}\n", safe_line(text_of(bound, "words")));
+  out += fmt::format("bottleneck   {}\n", safe_line(text_of(bound, "words")));
   if (const std::optional<double> idle = number(plan, "idle_share")) {
     out += fmt::format(
         "idle         {:.0f} % of {}\n", *idle * 100,
@@ -194,8 +194,9 @@ std::string plan_text(const json& plan, const Style& style) {
   }
   const std::optional<double> with_expect = number(plan, "with_expect_s");
   if (total && with_expect && *with_expect < *total * 0.99) {
-    out += fmt::format("with expect  {}: in the sweep file it lets the longest start first\n",
-                       time_text(*with_expect));
+    out += fmt::format(
+        "with expect  {}: set `expect` in the sweep file, and the longest jobs start first\n",
+        time_text(*with_expect));
   }
   const std::string with_lanes = with_lanes_text(plan);
   return with_lanes.empty() ? out : out + "\n" + with_lanes;
@@ -205,13 +206,13 @@ std::vector<std::string> plan_notes(const json& plan) {
   std::vector<std::string> notes;
   const auto held = static_cast<std::int64_t>(number(plan, "held").value_or(0));
   if (held > 0) {
-    notes.push_back(fmt::format("{} held, or need{} one that is: not counted",
+    notes.push_back(fmt::format("{} held, or need{} a held job: not counted",
                                 plural(held, "job") + (held == 1 ? " is" : " are"),
                                 held == 1 ? "s" : ""));
   }
   for (const json& stuck : list(plan, "stuck")) {
     notes.push_back(
-        fmt::format("{} of step {} would not start: {}",
+        fmt::format("{} of step {} can't start: {}",
                     plural(static_cast<std::int64_t>(number(stuck, "jobs").value_or(0)), "job"),
                     text_of(stuck, "step"), text_of(stuck, "why")));
   }
@@ -227,9 +228,8 @@ std::string missing_text(const json& missing) {
     const std::string step = text_of(one, "step");
     const auto jobs = static_cast<std::int64_t>(number(one, "jobs").value_or(0));
     text += fmt::format(
-        "{}how long does step {} of {} take ({})? None of it is done yet, and its file does not "
-        "say: "
-        "write expect = \"1h\" into [steps.{}], or give --expect {}=1h",
+        "{}can't estimate step {} of {} ({}): no job of it is done yet, and its file has no "
+        "`expect`; write expect = \"1h\" into [steps.{}], or pass --expect {}=1h",
         text.empty() ? "" : "\n", step, text_of(one, "sweep"), plural(jobs, "job"), step, step);
   }
   return text;

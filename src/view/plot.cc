@@ -160,7 +160,7 @@ std::string plot(const PlotColumn& parameter, const Scale& x, const PlotColumn& 
   }
   std::string out = fmt::format(
       "<figure><figcaption>{} by {}</figcaption>\n<svg viewBox=\"0 0 {} {}\" role=\"img\" "
-      "aria-label=\"{} by {}; the table of runs has the same\">\n",
+      "aria-label=\"{} by {}; the table of runs has the same data\">\n",
       title_of(metric.name, y), title_of(parameter.name, x), svg_number(kLeft + kWidth + 8),
       svg_number(kTop + kHeight + kBottom), html_text(metric.name), html_text(parameter.name));
   out += axes(x, y);
@@ -172,7 +172,7 @@ std::string plot(const PlotColumn& parameter, const Scale& x, const PlotColumn& 
         svg_number(static_cast<double>(at.second) / 2), html_text(spot.first + more));
   }
   if (nowhere > 0) {
-    out += fmt::format("<text class=\"axis\" x=\"{}\" y=\"{}\">{} without a place</text>\n",
+    out += fmt::format("<text class=\"axis\" x=\"{}\" y=\"{}\">{} not shown: no value</text>\n",
                        svg_number(kLeft + kWidth / 2), svg_number(kTop + kHeight + 29), nowhere);
   }
   return out + "</svg></figure>\n";
@@ -205,8 +205,8 @@ std::string plots_html(const std::vector<PlotColumn>& parameters,
   out = "<div class=\"plots\">\n" + out + "</div>\n";
   if (all > drawn) {
     out += fmt::format(
-        "<p>{} more plots of {} metrics against {} parameters are left out; the table of runs has "
-        "their values.</p>\n",
+        "<p>{} more plots ({} metrics by {} parameters) are left out; the table of runs has their "
+        "values.</p>\n",
         all - drawn, up.size(), across.size());
   }
   return out;

@@ -45,7 +45,7 @@ constexpr std::array<std::string_view, 11> kStates = {"queued",    "held",    "s
                                                       "cancelled", "skipped", "lost"};
 
 std::string jobs_text(const TopSnapshot& s) {
-  std::string out = head("pergpu_jobs", "gauge", "Jobs of the sweeps that are shown, by state.");
+  std::string out = head("pergpu_jobs", "gauge", "Jobs of the shown sweeps, by state.");
   for (const std::string_view state : kStates) {
     const auto count = s.counts.find(std::string(state));
     out += fmt::format("pergpu_jobs{} {}\n", labels({{"state", state}}),
@@ -86,12 +86,12 @@ std::string gpus_text(const TopSnapshot& s) {
                 [](const GpuSnapshot& gpu) -> Known {
                   return gpu.state == "busy" || gpu.state == "free" ? 1.0 : 0.0;
                 }) +
-      gpu_gauge(s, "pergpu_gpu_utilization_ratio", "Share of the time in which a kernel ran.",
+      gpu_gauge(s, "pergpu_gpu_utilization_ratio", "Share of time with a kernel running.",
                 [](const GpuSnapshot& gpu) -> Known {
                   if (!gpu.busy_percent) return std::nullopt;
                   return *gpu.busy_percent / 100;
                 }) +
-      gpu_gauge(s, "pergpu_gpu_memory_used_bytes", "Memory in use, whoever uses it.",
+      gpu_gauge(s, "pergpu_gpu_memory_used_bytes", "GPU memory in use by all processes.",
                 [](const GpuSnapshot& gpu) -> Known {
                   if (gpu.memory_bytes <= 0) return std::nullopt;
                   return static_cast<double>(gpu.used_bytes);
@@ -118,7 +118,7 @@ std::string lanes_text(const TopSnapshot& s) {
   }
   if (samples.empty()) return samples;
   return head("pergpu_lane_idle_seconds_total", "counter",
-              "Time without a job, since the coordinator began.") +
+              "Time without a job since the coordinator started.") +
          samples;
 }
 
@@ -170,16 +170,16 @@ void AttemptTally::forget(std::int64_t job) {
 
 std::string AttemptTally::text() const {
   std::string out = head("pergpu_attempts_ended_total", "counter",
-                         "Attempts that have ended since this server began, by class.");
+                         "Attempts that ended since this server started, by class.");
   for (const auto& [cls, count] : ended_) {
     out += fmt::format("pergpu_attempts_ended_total{} {}\n", labels({{"class", cls}}), count);
   }
   return out +
          head("pergpu_attempt_seconds", "histogram",
-              "How long attempts ran that have ended since this server began.") +
+              "Run time of attempts that ended since this server started.") +
          ran_.text("pergpu_attempt_seconds") +
          head("pergpu_queue_wait_seconds", "histogram",
-              "How long attempts waited that have started since this server began.") +
+              "Queue time of attempts that started since this server started.") +
          waited_.text("pergpu_queue_wait_seconds");
 }
 

@@ -111,7 +111,7 @@ class Page {
         date_and_time(r_.now_ns, r_.utc_offset_s), zone_text(r_.utc_offset_s),
         html_text(r_.machine.version), html_text(r_.machine.host));
     if (!r_.selector.empty()) {
-      out += fmt::format("<p>Of this sweep only <code>{}</code>.</p>\n", html_text(r_.selector));
+      out += fmt::format("<p>Only <code>{}</code> of this sweep.</p>\n", html_text(r_.selector));
     }
     out +=
         "<ul class=\"tiles\">\n" + tile(fmt::format("{} of {}", count("done"), all), "jobs done");
@@ -147,9 +147,10 @@ class Page {
       rows += fact("git commit", fmt::format("{}: {} job{}", code, jobs, jobs == 1 ? "" : "s"));
     }
     for (const std::string& warning : r_.sweep.warnings) rows += fact("warning", warning);
-    return out + section("summary", "Summary",
-                         facts("summary-table",
-                               "the sweep; parameters are those that all runs share", rows));
+    return out +
+           section("summary", "Summary",
+                   facts("summary-table",
+                         "the sweep, with the parameters that are the same in all runs", rows));
   }
 
   static std::string joined(const std::vector<std::string>& texts) {
@@ -164,7 +165,7 @@ class Page {
     for (const JobHistory& history : r_.jobs) {
       if (history.attempts.empty() || history.attempts.back().git_commit.empty()) continue;
       const AttemptFacts& last = history.attempts.back();
-      ++found[last.git_commit + (last.git_dirty ? " and changes" : "")];
+      ++found[last.git_commit + (last.git_dirty ? " with uncommitted changes" : "")];
     }
     return found;
   }
@@ -184,19 +185,19 @@ class Page {
                       .shares = shares,
                       .utc_offset_s = r_.utc_offset_s};
     std::string out =
-        "<p class=\"soft\">A row a lane, with the part of the time in which it was busy; a bar an "
-        "attempt, with the index of its run. Time counts from the first start.</p>\n" +
+        "<p class=\"soft\">One row per lane, with its busy share of the time; one bar per attempt, "
+        "with the index of its run. Times are relative to the first start.</p>\n" +
         gantt_legend(gantt) + "<div class=\"scroll\">" + gantt_svg(gantt) + "</div>\n";
     if (r_.without_series > 0) {
       out += fmt::format(
-          "<p>Of {} long attempts more the use over time is not drawn: those on GPUs come first, "
+          "<p>Usage over time is not drawn for {} more long attempts: attempts on GPUs come first, "
           "then the longest.</p>\n",
           r_.without_series);
     }
     if (timeline_.left_out > 0) {
       out += fmt::format(
-          "<p>{} attempts are not drawn: the records of their times, in the jobs' folders, are "
-          "gone.</p>\n",
+          "<p>{} attempts are not drawn: the records of their times are missing from the jobs' "
+          "folders.</p>\n",
           timeline_.left_out);
     }
     return out;
@@ -208,34 +209,35 @@ class Page {
     std::string rows = fact("makespan, seconds", seconds_text(e.span_s)) +
                        fact("lower bound, seconds", seconds_text(e.bound_s)) +
                        fact("makespan / lower bound", ratio_text(e)) +
-                       fact("longest chain of needs, seconds", seconds_text(e.chain_s)) +
+                       fact("longest chain of dependencies, seconds", seconds_text(e.chain_s)) +
                        fact("work of all attempts, seconds", seconds_text(e.work_s));
     for (const PoolUse& pool : e.pools) {
       const std::string lanes = lanes_text(pool.pool);
       rows += fact(fmt::format("work on {}, seconds", lanes), seconds_text(pool.work_s)) +
-              fact(fmt::format("{} that were used", lanes), std::to_string(pool.lanes));
+              fact(fmt::format("{} used", lanes), std::to_string(pool.lanes));
     }
-    return "<p>The lower bound is the longest chain of jobs that need each other, or the work of "
-           "the attempts divided by the lanes that were used, whichever is longer: no schedule of "
-           "these attempts on these lanes ends earlier. Pauses before retries, limits such as "
-           "<code>max_parallel</code> and times without a submitted job are not in it.</p>\n" +
+    return "<p>The lower bound is the longest chain of dependent jobs, or the work of the attempts "
+           "divided by the lanes used, whichever is longer. No schedule of these attempts on these "
+           "lanes can end earlier. It ignores pauses before retries, limits such as "
+           "<code>max_parallel</code>, and times without a submitted job.</p>\n" +
            facts("efficiency-table", "computed from the measured times", rows) + lanes_html(e) +
            facts("cpu-table",
-                 "cores: what was promised to the attempts, and what they used on average",
+                 "cores that were reserved for the attempts, and that they used on average",
                  cpu_rows(e.cpu));
   }
 
   static std::string cpu_rows(const CpuUse& cpu) {
     std::string rows;
     if (cpu.cores > 0) rows += fact("cores of the machine for jobs", std::to_string(cpu.cores));
-    rows += fact("most cores promised at once", fmt::format("{:.0f}", cpu.most_shares));
+    rows += fact("most cores reserved at once", fmt::format("{:.0f}", cpu.most_shares));
     if (cpu.cores > 0) {
-      rows += fact("seconds with more promised than there are", seconds_text(cpu.beyond_cores_s));
+      rows +=
+          fact("seconds with more cores reserved than available", seconds_text(cpu.beyond_cores_s));
     }
     rows += fact("most cores used at once", fmt::format("{:.2f}", cpu.most_used)) +
-            fact("attempts that used more than their share", std::to_string(cpu.over_share));
+            fact("attempts that used more than they reserved", std::to_string(cpu.over_share));
     if (cpu.unknown > 0) {
-      rows += fact("attempts whose use is not known", std::to_string(cpu.unknown));
+      rows += fact("attempts with unknown usage", std::to_string(cpu.unknown));
     }
     return rows;
   }
@@ -256,16 +258,17 @@ class Page {
     if (m.memory_bytes > 0) {
       rows += fact("memory", size_text(static_cast<std::int64_t>(m.memory_bytes)));
     }
-    return facts("machine-table", "the machine, as it was when this page was made", rows) +
-           gpus_html(m.gpus);
+    return facts("machine-table", "the machine, when this page was made", rows) + gpus_html(m.gpus);
   }
 
   std::string foot() const {
-    return "</main>\n<footer class=\"soft\">\n<p>For programs: "
-           "<code>pandas.read_html(file)</code> reads the tables; the JSON below, in the element "
-           "<code>pergpu-data</code>, has every job with its attempts. "
-           "<code>pergpu export --trace</code> writes the timeline for ui.perfetto.dev.</p>\n"
-           "</footer>\n<script type=\"application/json\" id=\"pergpu-data\">" +
+    return "</main>\n"
+           "<footer class=\"soft\">\n"
+           "<p>For programs: <code>pandas.read_html(file)</code> reads the tables. The element "
+           "<code>pergpu-data</code> below contains all jobs and attempts as JSON. <code>pergpu "
+           "export --trace</code> writes the timeline for ui.perfetto.dev.</p>\n"
+           "</footer>\n"
+           "<script type=\"application/json\" id=\"pergpu-data\">" +
            script_json(data().dump(-1, ' ', true, json::error_handler_t::replace)) +
            "</script>\n<script>" + std::string(kReportScript) + "</script>\n</body>\n</html>\n";
   }

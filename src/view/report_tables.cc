@@ -108,7 +108,7 @@ std::string runs_html(const Report& report, const RunTable& table) {
     columns.push_back(step + " seconds");
   }
   for (const PlotColumn& metric : table.metrics) columns.push_back(metric.name);
-  HtmlTable html("runs-table", "a row a run; seconds are those of the newest attempt", columns);
+  HtmlTable html("runs-table", "one row per run, with the seconds of the newest attempt", columns);
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
     const RunRow& row = table.rows[r];
     std::vector<HtmlCell> cells = {number_cell(row.index < 0 ? "" : std::to_string(row.index)),
@@ -142,7 +142,7 @@ std::string lane_text(const std::string& lane, const std::string& node) {
 }  // namespace
 
 std::string jobs_html(const Report& report) {
-  HtmlTable html("jobs-table", "a row a job; times and cause are those of its newest attempt",
+  HtmlTable html("jobs-table", "one row per job, with the times and cause of its newest attempt",
                  {"job", "run", "step", "state", "cause", "reason", "attempts", "exit", "signal",
                   "lane", "queued", "started", "ended", "seconds"});
   for (const JobHistory& history : report.jobs) {
@@ -167,7 +167,7 @@ std::string jobs_html(const Report& report) {
 
 std::string attempts_html(const Report& report) {
   HtmlTable html("attempts-table",
-                 "a row an attempt: one execution of a job; cores and GPU busy are means",
+                 "one row per attempt (one execution of a job); cores and GPU busy are means",
                  {"job", "run", "step", "attempt", "outcome", "reason", "lane", "started", "ended",
                   "seconds", "CPU seconds", "cores used", "share of cores", "peak memory bytes",
                   "GPU busy percent", "peak GPU memory bytes"});
@@ -197,12 +197,12 @@ std::string attempts_html(const Report& report) {
                 integer_cell(most_bytes(usage.gpu_memory_bytes))});
     }
   }
-  return html.size() == 0 ? "<p>No attempt was made yet.</p>\n" : html.take();
+  return html.size() == 0 ? "<p>No attempts yet.</p>\n" : html.take();
 }
 
 std::string lanes_html(const Efficiency& efficiency) {
   HtmlTable html("lanes-table",
-                 "how long each lane was busy, of the time from the first start to the last end",
+                 "how long each lane was busy between the first start and the last end",
                  {"lane", "attempts", "busy seconds", "busy percent"});
   for (const LaneUse& lane : efficiency.lanes) {
     html.add({text_cell(lane.lane), number_cell(std::to_string(lane.attempts)),
@@ -231,7 +231,7 @@ std::string failures_html(const Report& report) {
     ends += fmt::format("<h3>{} {}: {}</h3>\n<p class=\"soft\">{}</p>\n", job.id,
                         html_text(short_name_of(job)), html_text(job.reason), html_text(job.log));
     if (tail->second.empty()) {
-      ends += "<p>Its log is empty, or gone.</p>\n";
+      ends += "<p>Its log is empty or missing.</p>\n";
       continue;
     }
     ends += "<pre>";
@@ -248,7 +248,7 @@ std::string failures_html(const Report& report) {
   const std::size_t failed = html.size();
   std::string out = "<p>By cause: " + counts + ".</p>\n" + html.take() + ends;
   if (failed > report.tails.size()) {
-    out += fmt::format("<p>Of {} more, <code>pergpu logs</code> shows the end.</p>\n",
+    out += fmt::format("<p>For {} more, see <code>pergpu logs</code>.</p>\n",
                        failed - report.tails.size());
   }
   return out;
@@ -256,7 +256,7 @@ std::string failures_html(const Report& report) {
 
 std::string gpus_html(const std::vector<GpuSnapshot>& gpus) {
   if (gpus.empty()) return "";
-  HtmlTable html("gpus-table", "GPUs, as they were when this page was made",
+  HtmlTable html("gpus-table", "GPUs, when this page was made",
                  {"GPU", "model", "UUID", "PCI", "memory bytes", "state"});
   for (const GpuSnapshot& gpu : gpus) {
     html.add({number_cell(number_of(gpu)), text_cell(gpu.name), text_cell(gpu.uuid),

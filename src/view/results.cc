@@ -77,9 +77,9 @@ std::string final_table(const SweepSnapshot& sweep, const std::vector<JobSnapsho
   }
   std::string out = render_table(columns, rows, style);
   if (left_out > 0) {
-    out +=
-        fmt::format("({} more metric{}: a wider terminal, or metrics.jsonl in each run's folder)\n",
-                    left_out, left_out == 1 ? "" : "s");
+    out += fmt::format(
+        "({} more metric{}: use a wider terminal, or see metrics.jsonl in each run's folder)\n",
+        left_out, left_out == 1 ? "" : "s");
   }
   return out;
 }
@@ -101,7 +101,7 @@ std::string failures(const SweepSnapshot& sweep, const std::vector<JobSnapshot>&
     }
   }
   if (count > limit) {
-    out += fmt::format("\nand {} more that failed: pergpu ps -a {}\n", count - limit,
+    out += fmt::format("\nand {} more failed: pergpu ps -a {}\n", count - limit,
                        safe_line(sweep.name));
   }
   return out;
@@ -120,8 +120,7 @@ std::string left_running(const SweepSnapshot& sweep, const std::vector<JobSnapsh
   if (count > limit) {
     out += fmt::format("and {} more: pergpu ps -a {}\n", count - limit, safe_line(sweep.name));
   }
-  return "\n" + out +
-         "A job lasts as long as its first process: let that wait for what it starts.\n";
+  return "\n" + out + "A job ends with its first process: make that process wait for the others.\n";
 }
 
 std::map<std::string, std::int64_t> counts_of(const std::vector<JobSnapshot>& jobs) {

@@ -43,8 +43,8 @@ std::string stays_text(const Segment& segment) {
   if (segment.keep) return "until it is dropped";
   std::string names;
   for (const auto& [id, name] : segment.sweeps) names += (names.empty() ? "" : ", ") + name;
-  if (!names.empty()) return fmt::format("until {} is over", names);
-  return "while a process has it";
+  if (!names.empty()) return fmt::format("until {} ends", names);
+  return "while a process uses it";
 }
 
 std::string counted(std::int64_t count, std::string_view thing, std::string_view things) {

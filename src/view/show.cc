@@ -203,7 +203,7 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
   Facts facts(style);
   facts.add("state", state_text(job), tone_of_state(job.state));
   facts.add("why", short_reason(text_of(whole, "why")));
-  if (job.replaced) facts.add("version", "an older one: its definition has changed since");
+  if (job.replaced) facts.add("version", "older: the job's definition has changed since");
   if (job.node) facts.add("node", *job.node);
   if (job.lane) facts.add("lane", lane_text_of(job));
   facts.add("gpus", joined(job.gpus));
@@ -213,7 +213,7 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
   facts.add("time", duration_text(elapsed_s(job, now_ns)));
   if (job.expected_s) facts.add("expected", duration_text(*job.expected_s));
   if (const auto learnt = whole.find("learnt"); learnt != whole.end()) {
-    facts.add("learnt", learnt_text(*learnt));
+    facts.add("learned", learnt_text(*learnt));
   }
   if (const auto usage = whole.find("usage"); usage != whole.end()) {
     const std::vector<std::string> lines = usage_lines(*usage);
@@ -246,7 +246,8 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
   if (whole.contains("needs")) facts.add("needs", elements_text(whole["needs"]));
   facts.add("file", text_of(whole, "file"));
   if (const std::string commit = text_of(whole, "git_commit"); !commit.empty()) {
-    facts.add("git", commit + (text_of(whole, "git_dirty") == "true" ? " and changes" : ""));
+    facts.add("git",
+              commit + (text_of(whole, "git_dirty") == "true" ? " with uncommitted changes" : ""));
   }
   for (const std::string& code : files_of_newest(whole)) facts.add("code", code);
   if (whole.contains("last_attempt")) facts.add("newest", members_text(whole["last_attempt"]));

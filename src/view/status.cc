@@ -168,7 +168,7 @@ std::vector<std::string> status_lines(const Followed& followed, std::int64_t now
   }
   if (hidden > 0)
     lines.push_back(fit(fmt::format("and {} more lane{}", hidden, hidden == 1 ? "" : "s"), style));
-  const std::string keys = fmt::format("q: detach{}Ctrl-C: hold what is queued", separator(style));
+  const std::string keys = fmt::format("q: detach{}Ctrl-C: hold queued jobs", separator(style));
   const std::string last = followed.message.empty() ? keys : followed.message;
   lines.push_back(
       paint(style, followed.message.empty() ? Tone::Dim : Tone::Warn, fit(last, style)));

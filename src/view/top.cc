@@ -36,7 +36,7 @@ void draw_headline(Grid& grid, const TopSnapshot& s, const TopState& state,
   if (!s.trouble.empty()) {
     grid.put(0, column, s.trouble, look_of(Tone::Warn, state.palette), room - column);
   } else if (!s.known) {
-    grid.put(0, column, "asking the coordinator", {}, room - column);
+    grid.put(0, column, "connecting to the coordinator", {}, room - column);
   } else {
     grid.put(0, column, counts_text(s.counts, plain_style(surface)), {}, room - column);
   }
@@ -148,7 +148,7 @@ void draw_last_line(Grid& grid, int row, const TopState& state) {
                look_of(Tone::Bold, state.palette));
       return;
     case Mode::Page:
-      grid.put(row, 0, "up and down: scroll, any other key: back");
+      grid.put(row, 0, "up, down: scroll; any other key: back");
       return;
     case Mode::Jobs:
       break;

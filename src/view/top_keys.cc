@@ -90,12 +90,12 @@ void open_filter(TopState& state) {
 /// What would change a job.  Cancelling is only asked about here.
 TopAction change(TopState& state, Kind kind, const TopSnapshot& snapshot) {
   if (state.readonly) {
-    say(state, "--readonly: jobs are not changed from here", Tone::Warn);
+    say(state, "--readonly: you can't change jobs here", Tone::Warn);
     return {};
   }
   std::vector<std::int64_t> jobs = chosen(state);
   if (jobs.empty()) {
-    say(state, "no job is chosen", Tone::Warn);
+    say(state, "no job is selected", Tone::Warn);
     return {};
   }
   if (kind == Kind::Hold && is_held(jobs.front(), snapshot)) kind = Kind::Release;
@@ -109,7 +109,7 @@ TopAction change(TopState& state, Kind kind, const TopSnapshot& snapshot) {
 
 TopAction ask(TopState& state, Kind kind) {
   if (state.selected != 0) return {kind, {state.selected}};
-  say(state, "no job is chosen", Tone::Warn);
+  say(state, "no job is selected", Tone::Warn);
   return {};
 }
 
@@ -140,10 +140,10 @@ void next_log(TopState& state) {
 }
 
 void next_palette(TopState& state) {
-  if (state.palette == Palette::None) return say(state, "no colours: see --color");
+  if (state.palette == Palette::None) return say(state, "no colors: see --color");
   const bool is_standard = state.palette == Palette::Standard;
   state.palette = is_standard ? Palette::ColourBlind : Palette::Standard;
-  say(state, is_standard ? "colours for the colour-blind" : "standard colours");
+  say(state, is_standard ? "colors for color blindness" : "standard colors");
 }
 
 TopAction press_character(TopState& state, char c, const TopSnapshot& snapshot) {
@@ -323,29 +323,29 @@ TopStep press(TopState state, const TopKey& key, const TopSnapshot& snapshot,
 TopState::Page help_page(bool readonly) {
   TopState::Page page{.title = "keys of pergpu top"};
   page.lines = {
-      "up down j k        one job up or down",
-      "PgUp PgDn Home End by pages, to the first, to the last",
-      "/ F3 F4            filter: words that all have to be there; !word must not be;",
-      "                   state=failed: in this field (sweep run step lane id reason)",
+      "up down j k        select the job above or below",
+      "PgUp PgDn Home End a page up or down, the first job, the last job",
+      "/ F3 F4            filter: all words must match; !word must not match;",
+      "                   state=failed: match one field (sweep run step lane id reason)",
       "f                  filter by state",
-      ", . < >            sort by the column before, by the next one",
+      ", . < >            sort by the previous or next column",
       "o F6               sort by: o order, i id, j job, s state, t time, l lane",
-      "i                  the other way round",
-      "Space              tag a job: p, r, c and K are about the tagged ones",
-      "Esc                no filter, no tags",
-      "w                  why it waits, or ended so",
-      "Enter              all that is known of it",
-      "l                  the log: some lines, the whole screen, none",
-      "s                  charts or not",
-      "C                  other colours (blue and yellow)",
-      "Ctrl-L             draw everything anew",
-      "q F10 Ctrl-C       leave; all jobs go on",
+      "i                  reverse the order",
+      "Space              tag a job: p, r, c and K then act on tagged jobs",
+      "Esc                clear the filter and tags",
+      "w                  why the job waits, or how it ended",
+      "Enter              all details of the job",
+      "l                  log: some lines, full screen, off",
+      "s                  charts on or off",
+      "C                  the other colors (blue and yellow)",
+      "Ctrl-L             redraw",
+      "q F10 Ctrl-C       leave; jobs keep running",
       "",
-      readonly ? "--readonly, so these do nothing:" : "These change jobs:",
+      readonly ? "These do nothing (--readonly):" : "These change jobs:",
       "p                  hold queued jobs, release held ones",
-      "r                  retry what ended",
-      "c T F9             cancel (asks): SIGTERM, the grace, SIGKILL",
-      "K                  kill (asks): SIGKILL at once",
+      "r                  retry ended jobs",
+      "c T F9             cancel (asks first): SIGTERM, then SIGKILL after the grace",
+      "K                  kill (asks first): SIGKILL at once",
   };
   return page;
 }

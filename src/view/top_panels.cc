@@ -212,7 +212,7 @@ void draw_jobs(Grid& grid, int row, int rows, const TopSnapshot& snapshot, const
   }
   if (jobs.empty() && rows > 1) {
     const bool is_filtered = !state.filter.empty() && !snapshot.jobs.empty();
-    grid.put(row, 2, is_filtered ? "no job passes the filter; Esc shows all" : "no jobs",
+    grid.put(row, 2, is_filtered ? "no job matches the filter; Esc shows all" : "no jobs",
              look_of(Tone::Dim, state.palette));
   }
 }
@@ -229,7 +229,7 @@ void draw_log(Grid& grid, int row, int rows, const TopSnapshot& snapshot, const 
   const std::vector<std::string> lines = last_lines_of(
       is_its ? snapshot.log : std::string_view(), static_cast<std::size_t>(std::max(rows - 1, 0)));
   if (lines.empty()) {
-    grid.put(row, 2, job->second.attempt == 0 ? "not started yet" : "nothing so far",
+    grid.put(row, 2, job->second.attempt == 0 ? "not started yet" : "no output yet",
              look_of(Tone::Dim, state.palette), grid.columns() - 2);
   }
   for (const std::string& line : lines) grid.put(row++, 0, line);

@@ -68,7 +68,7 @@ std::vector<std::string> usage_lines(const json& usage) {
   line.add(now("resident_bytes"), [](double v) { return bytes(v) + " now"; });
   line.add(most("resident_bytes"), [](double v) { return bytes(v) + " at most"; });
   line.add(most("proportional_bytes"),
-           [](double v) { return bytes(v) + " with what is shared counted once"; });
+           [](double v) { return bytes(v) + " with shared memory counted once"; });
   line.end("memory ", lines);
   const auto total = [&](const char* name) -> std::optional<double> {
     const auto value = usage.find(name);
@@ -107,7 +107,8 @@ std::string learnt_text(const json& learnt) {
   const double jobs = value("jobs").value_or(0);
   line.end("", lines);
   if (lines.empty()) return {};
-  return fmt::format("{} (of {:.0f} {} like it)", lines.front(), jobs, jobs == 1 ? "job" : "jobs");
+  return fmt::format("{} (from {:.0f} similar {})", lines.front(), jobs,
+                     jobs == 1 ? "job" : "jobs");
 }
 
 }  // namespace pergpu::view

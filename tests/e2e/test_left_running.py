@@ -31,7 +31,7 @@ def test_what_was_ended_is_told_wherever_one_looks(home):
 def test_the_last_table_and_the_lines_of_several_jobs_tell_it(home):
     home.file("s.toml", TEXT + "[steps.next]\nneeds = ['train']\ncommand = ['true']\n")
     told = home.run("run", "s.toml", "--lanes", 1)
-    assert f"bg/00/train: {WORDS}" in told.stdout and "let that wait for what it starts" in told.stdout
+    assert f"bg/00/train: {WORDS}" in told.stdout and "make that process wait for the others" in told.stdout
     assert f"; {WORDS}" in told.stderr
 
 

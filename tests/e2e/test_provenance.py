@@ -43,7 +43,7 @@ def test_each_attempt_tells_its_commit_and_its_files(home):
     assert (before["git"], before["files"]) == (first["git"], first["files"])
     assert after["git"] == {"commit": commit, "dirty": True} and after["files"] != before["files"]
     shown = home.run("show", "sweep/0").stdout
-    assert f"{commit} and changes" in shown and "./train.sh " + after["files"]["./train.sh"][:12] in shown
+    assert f"{commit} with uncommitted changes" in shown and "./train.sh " + after["files"]["./train.sh"][:12] in shown
 
 
 def test_tables_and_the_report_tell_it_too(home):

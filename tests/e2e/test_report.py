@@ -160,7 +160,7 @@ def test_a_sweep_that_runs_and_a_part_of_one(home):
     home.wait()
     html = page(home, "sweep/1")
     assert [run["index"] for run in html.rows("runs-table")] == ["1"]
-    assert "Of this sweep only <code>sweep/1</code>" in html.text
+    assert "Only <code>sweep/1</code> of this sweep" in html.text
 
 
 def test_where_the_page_goes(home):

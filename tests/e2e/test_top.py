@@ -174,7 +174,7 @@ def test_hold_release_and_retry_of_tagged_jobs(home):
     home.run("cancel", "s/1")
     screen.until("1 cancelled")
     screen.type("r")
-    screen.until("queued again 1 job; 3 stays as it is: queued", "2 queued")
+    screen.until("queued again 1 job; 3 is unchanged: queued", "2 queued")
     screen.leave()
 
 
@@ -185,7 +185,7 @@ def test_readonly_changes_nothing(home):
     screen.until("1 running, 1 queued", "log of 1")
     for key in "cKpr":
         screen.type(key)
-        screen.until("--readonly: jobs are not changed from here")
+        screen.until("--readonly: you can't change jobs here")
         screen.type("y")
         screen.until("q leave", gone=["--readonly"])
     assert list(home.states().values()) == ["running", "queued"]

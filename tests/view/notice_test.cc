@@ -70,7 +70,7 @@ TEST(NoticeText, SaysWhatHappenedWhereAndWhy) {
   EXPECT_EQ(message.title, "thirteen ended: 1 done, 1 failed");
   EXPECT_TRUE(message.is_bad);
   EXPECT_EQ(message.text,
-            "on alpha, 2h14m after its submit: 1 done, 1 failed\n"
+            "on alpha, 2h14m after the submit: 1 done, 1 failed\n"
             "\n"
             "failed: 18 thirteen/01-method=edm/train: exit code 1: cannot log in with token=***\n"
             "  /data/runs/thirteen/01-method=edm/train/log.txt\n"
@@ -100,7 +100,7 @@ TEST(NoticeText, CountsWhatItDoesNotName) {
   notice.failures = 1000;
   notice.runs_left_out = 960;
   const std::string text = message_of(notice, {}).text;
-  EXPECT_NE(text.find("and 999 more that failed"), std::string::npos) << text;
+  EXPECT_NE(text.find("and 999 more failed"), std::string::npos) << text;
   EXPECT_NE(text.find("and 960 more runs"), std::string::npos) << text;
 }
 

@@ -125,16 +125,16 @@ json story() {
 
 TEST(PlanText, TellsScheduleTotalBoundIdleShareAndWhatOtherNumbersOfLanesWouldDo) {
   EXPECT_EQ(plan_text(story(), plain(46)),
-            "thirteen: 2 jobs on 3 GPUs, all ended in 1h (14:00:00)\n"
+            "thirteen: 2 jobs on 3 GPUs, done in 1h (14:00:00)\n"
             "\n"
             "gpu0  00 train-------------------------------|\n"
             "gpu1  01 train-------------------------------|\n"
             "      0s                  30m\n"
-            "1 more lane idle from begin to end\n"
+            "1 more lane idle throughout\n"
             "\n"
             "total        1h\n"
             "lower bound  1h\n"
-            "binds        the longest job, thirteen/00-method=edm/train\n"
+            "bottleneck   the longest job, thirteen/00-method=edm/train\n"
             "idle         33 % of 3 GPUs\n"
             "durations    train 1h (2 jobs, as given)\n"
             "\n"
@@ -144,7 +144,7 @@ TEST(PlanText, TellsScheduleTotalBoundIdleShareAndWhatOtherNumbersOfLanesWouldDo
 
 TEST(PlanText, NotesNameWhatIsHeldAndWhatIsLeftOut) {
   EXPECT_EQ(plan_notes(story()),
-            (std::vector<std::string>{"1 job is held, or needs one that is: not counted",
+            (std::vector<std::string>{"1 job is held, or needs a held job: not counted",
                                       "gpu3 is foreign: used by alice"}));
 }
 
@@ -153,15 +153,15 @@ TEST(PlanText, MissingDurationsAreAskedForAndNamedWithTheWayToGiveThem) {
   missing.push_back({{"sweep", "thirteen"}, {"step", "train"}, {"jobs", 13}});
   EXPECT_EQ(
       missing_text(missing),
-      "how long does step train of thirteen take (13 jobs)? None of it is done yet, and its "
-      "file does not say: write expect = \"1h\" into [steps.train], or give --expect train=1h");
+      "can't estimate step train of thirteen (13 jobs): no job of it is done yet, and its file has "
+      "no `expect`; write expect = \"1h\" into [steps.train], or pass --expect train=1h");
   EXPECT_EQ(missing_question(missing[0]),
             "How long does a job of step train take (13 of thirteen)? ");
 }
 
 TEST(PlanText, OfNothingSaysSo) {
   EXPECT_EQ(plan_text({{"schema", 1}, {"total_s", 0}, {"jobs", json::array()}}, plain(80)),
-            "nothing is left to do\n");
+            "nothing left to do\n");
 }
 
 TEST(PlanText, WhatCannotStartIsNoTotal) {
@@ -171,9 +171,9 @@ TEST(PlanText, WhatCannotStartIsNoTotal) {
   plan["stuck"] = json::array();
   plan["stuck"].push_back(
       {{"sweep", "thirteen"}, {"step", "evaluate"}, {"jobs", 2}, {"why", "all GPUs are in use"}});
-  EXPECT_NE(plan_text(plan, plain(80)).find("and others that would not start"), std::string::npos);
+  EXPECT_NE(plan_text(plan, plain(80)).find("and others can't start"), std::string::npos);
   EXPECT_EQ(plan_text(plan, plain(80)).find("total "), std::string::npos);
-  EXPECT_EQ(plan_notes(plan)[1], "2 jobs of step evaluate would not start: all GPUs are in use");
+  EXPECT_EQ(plan_notes(plan)[1], "2 jobs of step evaluate can't start: all GPUs are in use");
 }
 
 }  // namespace

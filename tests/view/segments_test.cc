@@ -38,7 +38,7 @@ TEST(SegmentsText, ALineEachAndTheirSum) {
       "KEY        KIND        SIZE    AGE  PROCESSES  JOBS           STAYS\n"
       "tokens     data     3.0 MiB  2m05s          5  17-19, 21, 22  until thirteen is over\n"
       "images     data     1.0 MiB   0.0s          0  -              until it is dropped\n"
-      "channel-3  channel    512 B      -          1  17             while a process has it\n"
+      "channel-3  channel    512 B      -          1  17             while a process uses it\n"
       "3 segments, 4.0 MiB\n";
   EXPECT_EQ(segments_text(some(), kNow, Style{}), expected);
   EXPECT_EQ(segments_text({}, kNow, Style{}), "");
@@ -50,7 +50,7 @@ TEST(SegmentsText, OneInALine) {
             "tokens: 3.0 MiB, 2m05s old, 5 processes (jobs 17-19, 21, 22), stays until thirteen is "
             "over");
   EXPECT_EQ(segment_line(all[2], kNow),
-            "channel-3: 512 B, 1 process (job 17), stays while a process has it");
+            "channel-3: 512 B, 1 process (job 17), stays while a process uses it");
 }
 
 TEST(SegmentsJson, IsReadAgainAsItWas) {

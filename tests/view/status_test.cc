@@ -71,7 +71,7 @@ TEST(StatusView, ARowPerLaneInNaturalOrder) {
                 "gpu0   01-method=edm/train  2m11s / ~3m05s  step 100, loss 0.41",
                 "gpu2   -                           foreign  used by alice/python",
                 "gpu10  -",
-                "q: detach · Ctrl-C: hold what is queued",
+                "q: detach · Ctrl-C: hold queued jobs",
             }));
 }
 
@@ -110,7 +110,7 @@ TEST(StatusView, LanesWithAJobStayWhenThereIsNoRoom) {
                 "gpu0   01-method=edm/train  2m11s / ~3m05s  step 100, loss 0.41",
                 "gpu10  09-method=edm/train           2m11s",
                 "and 1 more lane",
-                "q: detach · Ctrl-C: hold what is queued",
+                "q: detach · Ctrl-C: hold queued jobs",
             }));
 }
 

@@ -150,7 +150,7 @@ TEST(FinalTable, ANarrowTerminalLosesMetricsAndSaysSo) {
             "00   ddpm    done 2m03s   queued    0.41\n"
             "01   edm     running\n"
             "02   flow    failed 0.4s\n"
-            "(2 more metrics: a wider terminal, or metrics.jsonl in each run's folder)\n");
+            "(2 more metrics: use a wider terminal, or see metrics.jsonl in each run's folder)\n");
 }
 
 TEST(FinalTable, OlderVersionsAreLeftOutAndOnceStepsComeLastByTheirName) {
@@ -184,7 +184,7 @@ TEST(Failures, LogAndItsLastLines) {
 TEST(Failures, ManyAreCounted) {
   std::vector<JobSnapshot> jobs(5, some_jobs()[2]);
   const std::string text = failures(some_sweep(), jobs, {}, 2, Style{});
-  EXPECT_NE(text.find("and 3 more that failed: pergpu ps -a thirteen"), std::string::npos);
+  EXPECT_NE(text.find("and 3 more failed: pergpu ps -a thirteen"), std::string::npos);
 }
 
 TEST(Counts, EachWithItsWord) {
@@ -294,7 +294,7 @@ TEST(ShowText, UsageHasALineForEachPartOfTheMachineThatIsKnown) {
        {"  usage     0.50 cores now, 1.23 cores on average, 9 processes at most\n",
         "            memory 1.0 MiB now, 2.0 MiB at most\n", "            disk 1.0 KiB read\n",
         "            GPU 97 % busy on average, 300 W on average, slowed by power-cap, hw-thermal\n",
-        "  learnt    1m03s (of 3 jobs like it)\n"}) {
+        "  learned   1m03s (from 3 similar jobs)\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
   }
 }

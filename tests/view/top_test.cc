@@ -173,9 +173,9 @@ TEST(TopFrame, TenThousandJobsScrollToTheLastOne) {
 }
 
 TEST(TopFrame, SaysWhenItKnowsNothing) {
-  EXPECT_TRUE(has(drawn({}), "asking the coordinator"));
+  EXPECT_TRUE(has(drawn({}), "connecting to the coordinator"));
   TopSnapshot s = at_work();
-  s.trouble = "the coordinator is gone; another one takes over";
+  s.trouble = "the coordinator has ended; another one takes over";
   EXPECT_TRUE(has(drawn(s), "another one takes over"));
   EXPECT_TRUE(has(drawn(s), "thirteen/01-method=edm/train"));
   TopSnapshot empty;
@@ -183,7 +183,7 @@ TEST(TopFrame, SaysWhenItKnowsNothing) {
   EXPECT_TRUE(has(drawn(empty), "no jobs"));
   TopState state;
   state.filter = "nothing like it";
-  EXPECT_TRUE(has(drawn(at_work(), state), "no job passes the filter"));
+  EXPECT_TRUE(has(drawn(at_work(), state), "no job matches the filter"));
 }
 
 TEST(TopFrame, UtilizationIsShownWhereItIsTold) {
