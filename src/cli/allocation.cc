@@ -19,21 +19,21 @@ namespace {
 std::string_view short_name(std::string_view host) { return host.substr(0, host.find('.')); }
 
 Result<Allocation> ask(const std::string& job) {
-  constexpr char kWayOut[] = "or name the GPUs by --devices";
+  constexpr char kWayOut[] = "or name the GPUs with --devices";
   slurm::Client client;
   Result<std::string> text = client.show({"job", "-d", job});
   if (!text) {
     return Error{
         ErrorKind::Unavailable, 0,
-        fmt::format("inside Slurm job {}, whose GPUs cannot be found out: {}; try again, {}", job,
-                    text.error().message, kWayOut)};
+        fmt::format(
+            "can't find the GPUs of Slurm job {}, which this shell is in: {}; try again, {}", job,
+            text.error().message, kWayOut)};
   }
   if (slurm::is_over(slurm::parse_job_state(*text))) {
-    return Error{
-        ErrorKind::Unavailable, 0,
-        fmt::format("the allocation of this shell, Slurm job {}, is over: leave the shell, "
-                    "or name the GPUs by --devices and a home by PERGPU_HOME",
-                    job)};
+    return Error{ErrorKind::Unavailable, 0,
+                 fmt::format("the allocation of this shell, Slurm job {}, is over: leave the "
+                             "shell, or name the GPUs with --devices and a home with PERGPU_HOME",
+                             job)};
   }
   const Result<std::vector<slurm::AllocationNode>> nodes = slurm::parse_allocation(*text);
   if (!nodes) {
@@ -46,10 +46,11 @@ Result<Allocation> ask(const std::string& job) {
   const Result<std::string> node = client.show({"node", only.name});
   const std::string host = node ? slurm::parse_node_host(*node) : std::string();
   if (!host.empty() && short_name(host) != short_name(os::host_name())) {
-    return Error{ErrorKind::Invalid, 0,
-                 fmt::format("inside Slurm job {}, whose node is {}, and this is {}: "
-                             "`srun --pty pergpu run …` runs there",
-                             job, only.name, os::host_name())};
+    return Error{
+        ErrorKind::Invalid, 0,
+        fmt::format(
+            "Slurm job {} has node {}, but this is {}: run it there with `srun --pty pergpu run …`",
+            job, only.name, os::host_name())};
   }
   for (const int gpu : only.gpus) out.gpus.push_back(std::to_string(gpu));
   return out;

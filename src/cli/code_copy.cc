@@ -103,7 +103,7 @@ Result<void> copy_file(const std::string& from, const os::HeldFolder& folder,
   struct stat info {};
   if (!in || ::fstat(in.get(), &info) < 0) return failed("open", from);
   if (!S_ISREG(info.st_mode)) {
-    return Error{ErrorKind::Invalid, 0, fmt::format("snapshot: {} is no file any more", from)};
+    return Error{ErrorKind::Invalid, 0, fmt::format("snapshot: {} is no longer a file", from)};
   }
   const os::UniqueFd out(::openat(folder.fd(), name.c_str(),
                                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -220,8 +220,8 @@ Result<os::HeldFolder> open_shelf(const SweepSpec& sweep, const CodeSite& site) 
   if (may.error().kind != ErrorKind::Denied) return std::move(may).error();
   if (site.is_remote) {
     return Error{ErrorKind::Invalid, 0,
-                 fmt::format("snapshot: {}, so the jobs' code isn't safe in {}. Take that right "
-                             "away (chmod go-w), or choose another folder with --out",
+                 fmt::format("snapshot: {}, so the jobs' code isn't safe in {}. Remove that "
+                             "permission (chmod go-w), or choose another folder with --out",
                              may.error().message, folder)};
   }
   return os::HeldFolder::make(code_in_home(site.home, folder), kFolderMode);
@@ -275,7 +275,7 @@ Result<void> find_copies(const SweepSpec& sweep) {
     if (step.copy.empty() || os::is_directory(step.copy)) continue;
     return Error{
         ErrorKind::Io, 0,
-        fmt::format("snapshot of step {}: {} was removed meanwhile; submit the sweep again",
+        fmt::format("snapshot of step {}: {} was removed during the submit; submit the sweep again",
                     step.name, step.copy)};
   }
   return {};

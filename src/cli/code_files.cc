@@ -108,8 +108,8 @@ class Walk {
     bytes_ += size;
     if (found_.size() <= kMostCodeFiles && bytes_ <= kMostCodeBytes) return {};
     return Error{ErrorKind::Invalid, 0,
-                 fmt::format("more than {} files or {} match in {}; name the code, and data by its "
-                             "absolute path",
+                 fmt::format("more than {} files or {} match in {}; name only the code, and use "
+                             "absolute paths for data",
                              kMostCodeFiles, format_size(kMostCodeBytes), folder_)};
   }
 
@@ -140,7 +140,7 @@ Result<std::vector<CodeFile>> code_files(const std::string& folder,
     if (!found) return std::move(found).error();
     if (!*found) {
       return Error{ErrorKind::Invalid, 0,
-                   fmt::format("\"{}\" names no file in {}", pattern, folder)};
+                   fmt::format("\"{}\" matches no file in {}", pattern, folder)};
     }
   }
   return walk.take();

@@ -22,19 +22,20 @@ const std::vector<std::string>& command_names() {
 }
 
 void add_output(CLI::App& command, Output& output, bool with_json) {
-  if (with_json) command.add_flag("--json", output.json, "one JSON value on stdout");
+  if (with_json) command.add_flag("--json", output.json, "print one JSON value to stdout");
   command.add_option("--color", output.colour, "auto, always or never (also NO_COLOR)")
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 
 void add_signs(CLI::App& command, Output& output) {
-  command.add_flag("--no-bell", output.no_bell, "no bell at the end");
-  command.add_flag("--no-osc", output.no_osc, "no progress in the terminal's tab or task bar");
+  command.add_flag("--no-bell", output.no_bell, "don't ring the bell at the end");
+  command.add_flag("--no-osc", output.no_osc,
+                   "don't show progress in the terminal's tab or task bar");
 }
 
 void add_selectors(CLI::App& command, std::vector<std::string>& selectors) {
   command.add_option("SEL", selectors,
-                     "17 | SWEEP | SWEEP/RUN | SWEEP/RUN/STEP, with * | @ the last sweep");
+                     "17 | SWEEP | SWEEP/RUN | SWEEP/RUN/STEP; * matches any; @ is the last sweep");
 }
 
 bool print(std::string_view data) { return standard_output().write(data); }

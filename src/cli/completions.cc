@@ -189,7 +189,7 @@ void add_completions(CLI::App& program, Invocation& invocation) {
   for (const auto& [shell, script] : kScripts) shells.emplace_back(shell);
   auto chosen = std::make_shared<std::string>();
   CLI::App* command =
-      program.add_subcommand("completions", "print a script by which a shell completes pergpu");
+      program.add_subcommand("completions", "print a completion script for your shell");
   command->add_option("SHELL", *chosen, "bash, zsh or fish")
       ->required()
       ->check(CLI::IsMember(shells));

@@ -85,7 +85,7 @@ std::string settings_text(const json& settings) {
     const std::string to = one.value("to", std::string());
     text += fmt::format("; {} of {}: {}", one.value("key", std::string()),
                         one.value("of", std::string()),
-                        from == to ? to + ", as before" : from + " -> " + to);
+                        from == to ? to + " (unchanged)" : from + " -> " + to);
   }
   return text;
 }
@@ -117,9 +117,11 @@ int control(const Options& options) {
 
 int cancel_jobs(Options options) {
   if (options.queued && options.kill) {
-    return fail({ErrorKind::Invalid, 0, "--queued leaves what runs and --kill ends it at once"});
+    return fail({ErrorKind::Invalid, 0,
+                 "--queued and --kill exclude each other: --queued keeps running jobs, --kill ends "
+                 "them at once"});
   }
-  if (options.queued) options.rule = "with --queued only what has not started is cancelled";
+  if (options.queued) options.rule = "--queued cancels only jobs that have not started";
   return control(options);
 }
 
@@ -155,17 +157,18 @@ CLI::App* add(CLI::App& program, Invocation& invocation, const char* verb, const
 void add_control(CLI::App& program, Invocation& invocation) {
   std::shared_ptr<Options> options;
   CLI::App* cancel =
-      add(program, invocation, "cancel", "cancelled", "what has ended cannot be cancelled",
-          "end jobs: SIGTERM, their grace, SIGKILL", options);
+      add(program, invocation, "cancel", "cancelled", "ended jobs can't be cancelled",
+          "end jobs: SIGTERM, then SIGKILL after their `grace`", options);
   cancel->get_option("SEL")->required();
-  cancel->add_flag("--kill", options->kill, "SIGKILL at once");
-  cancel->add_flag("--queued", options->queued, "only what has not started; what runs goes on");
+  cancel->add_flag("--kill", options->kill, "send SIGKILL at once");
+  cancel->add_flag("--queued", options->queued,
+                   "only jobs that have not started; running jobs continue");
   cancel->footer("Examples:\n  pergpu cancel thirteen\n  pergpu cancel --queued thirteen");
   cancel->callback(
       [options, &invocation] { invocation.action = [options] { return cancel_jobs(*options); }; });
 
   CLI::App* hold = add(program, invocation, "hold", "held", "only queued jobs can be held",
-                       "let queued jobs wait until they are released", options);
+                       "hold queued jobs until released", options);
   hold->get_option("SEL")->required();
   hold->footer("Example:\n  pergpu hold 'thirteen/*/evaluate'");
 
@@ -174,16 +177,16 @@ void add_control(CLI::App& program, Invocation& invocation) {
   release->get_option("SEL")->required();
   release->footer("Example:\n  pergpu release thirteen");
 
-  CLI::App* retry = add(program, invocation, "retry", "queued again",
-                        "only what ended otherwise than done is run again (all: run --rerun)",
-                        "run ended jobs again, with fresh retries", options);
-  retry->add_flag("--failed", options->failed,
-                  "only those that failed; without SEL, of the last sweep");
+  CLI::App* retry =
+      add(program, invocation, "retry", "queued again",
+          "retry queues only ended jobs that are not done (to repeat done jobs: run --rerun)",
+          "queue failed, cancelled and skipped jobs again, with fresh retries", options);
+  retry->add_flag("--failed", options->failed, "only failed jobs; default SEL: the last sweep");
   retry->footer("Example:\n  pergpu retry --failed thirteen");
 
   CLI::App* change =
-      add(program, invocation, "set", "changed", "what has ended cannot be changed",
-          "change priority, weight, max_parallel or lanes of what has not ended", options);
+      add(program, invocation, "set", "changed", "ended jobs can't be changed",
+          "change priority, weight, max_parallel or lanes of jobs that have not ended", options);
   change->get_option("SEL")->required()->description(
       "jobs, as SWEEP or SWEEP/*/STEP; then priority=N, weight=N|none, max_parallel=N|none, "
       "lanes=N");

@@ -135,7 +135,8 @@ Outlook outlook_of(SubmitPreview preview, const SweepSpec& sweep) {
   }
   if (reply.others > 0) out.note += fmt::format(", {} others stay", reply.others);
   for (std::size_t i = 0; i < reply.remembered.size(); ++i) {
-    out.note += fmt::format("{}{}", i == 0 ? "; as before with " : " ", reply.remembered[i]);
+    out.note +=
+        fmt::format("{}{}", i == 0 ? "; as in the last submit: " : " ", reply.remembered[i]);
   }
   // Of a coordinator of another version: it may not have told them.
   for (std::size_t i = out.preview.runs.size(); i < sweep.runs.size(); ++i) {
@@ -162,15 +163,15 @@ std::string starts_text(const std::vector<StartSnapshot>& starts, const view::St
 std::string waits_text(const std::vector<WaitSnapshot>& waits) {
   std::string out;
   for (const WaitSnapshot& wait : waits) {
-    out += fmt::format("{} job{} of step {} not yet: {}\n", wait.jobs, wait.jobs == 1 ? "" : "s",
+    out += fmt::format("{} job{} of step {} would wait: {}\n", wait.jobs, wait.jobs == 1 ? "" : "s",
                        wait.step, wait.why);
   }
   return out;
 }
 
 std::string scripts_text(const std::vector<ArraySnapshot>& arrays) {
-  if (arrays.empty()) return "\nSlurm would be asked for nothing\n";
-  std::string out = "\nSlurm would be asked for:\n";
+  if (arrays.empty()) return "\nno job would be submitted to Slurm\n";
+  std::string out = "\nwould be submitted to Slurm:\n";
   for (const ArraySnapshot& array : arrays) {
     const std::string jobs = fmt::format("{} job{}", array.jobs, array.jobs == 1 ? "" : "s");
     out += fmt::format("\n# {}: {}, {} in {} task{}\n{}", array.name, array.step, jobs, array.tasks,
@@ -253,8 +254,9 @@ int dry_run(const Place& place, const SweepSpec& sweep, const RunOptions& option
   const bool is_on_cluster = options.engine == kSlurm || !preview.arrays.empty();
   out += is_on_cluster ? scripts_text(preview.arrays)
          : is_on_nodes
-             ? "\neach job as a step, as soon as a node of the allocation has room for it\n"
-             : "\nat once:\n" + starts_text(preview.starts, style) + waits_text(preview.waits);
+             ? "\neach job runs as a step, as soon as a node of the allocation has room for it\n"
+             : "\nwould start at once:\n" + starts_text(preview.starts, style) +
+                   waits_text(preview.waits);
   print(out);
   say(outlook.note);
   return kOk;

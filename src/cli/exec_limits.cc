@@ -51,9 +51,8 @@ Result<void> check_exec_limits(const SweepSpec& sweep) {
       refused =
           Error{ErrorKind::Invalid, 0,
                 fmt::format(
-                    "step {}: arguments and environment{} would have {} bytes{}, and the "
-                    "kernel takes {} (a quarter of the stack's limit, ulimit -s); let the program "
-                    "read {}",
+                    "step {}: arguments and environment{} have {} bytes{}, but the kernel accepts "
+                    "only {} (a quarter of the stack limit, ulimit -s); let the program read {}",
                     step.name, start.run < 0 ? "" : fmt::format(" of run {}", start.run), bytes,
                     longest, limit, start.run < 0 ? "a file" : "{config}")};
       return false;

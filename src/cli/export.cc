@@ -41,11 +41,11 @@ std::string content_of(const Options& options, const std::vector<view::JobHistor
 int export_jobs(const Options& options) {
   const int formats = options.csv + options.jsonl + options.trace;
   if (formats == 0 && options.selectors.empty()) {
-    say("pergpu: name what to export: `pergpu export SWEEP` writes CSV; @ is the last sweep");
+    say("pergpu: nothing to export: `pergpu export SWEEP` writes CSV; @ is the last sweep");
     return kUsage;
   }
   if (formats > 1) {
-    say("pergpu: export writes one format; name one of --csv, --jsonl and --trace");
+    say("pergpu: export writes one format: pass only one of --csv, --jsonl and --trace");
     return kUsage;
   }
   Result<Place> place = find_place();
@@ -71,20 +71,22 @@ int export_jobs(const Options& options) {
 
 void add_export(CLI::App& program, Invocation& invocation) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = program.add_subcommand(
-      "export", "jobs with parameters, metrics and attempts, for other programs");
-  command->add_flag("--csv", options->csv, "a table by RFC 4180, one row per job (the default)");
-  command->add_flag("--jsonl", options->jsonl,
-                    "one JSON object per line and job, with its attempts");
+  CLI::App* command =
+      program.add_subcommand("export", "export jobs with parameters, metrics and attempts");
+  command->add_flag("--csv", options->csv, "CSV (RFC 4180), one row per job (the default)");
+  command->add_flag("--jsonl", options->jsonl, "JSON Lines: one object per job, with its attempts");
   command->add_flag("--trace", options->trace,
-                    "lanes over time, for ui.perfetto.dev (Trace Event Format)");
-  command->add_option("-o,--output", options->file, "replaced when it is there; - is stdout")
+                    "timeline of the lanes for ui.perfetto.dev (Trace Event Format)");
+  command
+      ->add_option("-o,--output", options->file,
+                   "output file, overwritten if it exists; - is stdout (the default)")
       ->type_name("FILE")
       ->transform(path_option());
   add_selectors(*command, options->selectors);
   command->footer(
-      "Without a format CSV; with one, and without SEL, the last sweep.\n"
-      "Examples:\n  pergpu export thirteen -o thirteen.csv\n"
+      "The default format is CSV. If you pass a format, SEL defaults to the last sweep.\n"
+      "Examples:\n"
+      "  pergpu export thirteen -o thirteen.csv\n"
       "  pergpu export --trace thirteen -o thirteen.trace.json");
   command->callback(
       [options, &invocation] { invocation.action = [options] { return export_jobs(*options); }; });

@@ -153,7 +153,7 @@ class LogFollower {
     finish_line();
     // That another file took the name is how a retry begins.
     if (how == LogReader::Restart::Emptied) {
-      say("pergpu: log.txt was emptied; what is written from now on follows");
+      say("pergpu: log.txt was emptied; new output follows");
     }
   }
 
@@ -171,7 +171,7 @@ class LogFollower {
       say(fmt::format("pergpu: {} {}: {}", view::name_of(job_), job_.state,
                       view::short_reason(job_.reason)));
     } else if (job_.state == "held") {
-      say(fmt::format("pergpu: {} is held: {}; `pergpu release {}` lets it go on",
+      say(fmt::format("pergpu: {} is held: {}; `pergpu release {}` queues it again",
                       view::name_of(job_), view::short_reason(job_.reason), job_.id));
     }
   }

@@ -330,7 +330,7 @@ class SweepFollower {
                        view::counts_text(counts, style));
     print(out);
     if (counts.contains("held")) {
-      say(fmt::format("held jobs go on with `pergpu release {}` or the same `pergpu run` again",
+      say(fmt::format("to continue held jobs: `pergpu release {}`, or the same `pergpu run` again",
                       followed_.sweep.name));
     }
   }

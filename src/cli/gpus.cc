@@ -49,12 +49,13 @@ int release(const std::string& list, const Output& output) {
 
 void add_gpus(CLI::App& program, Invocation& invocation) {
   auto output = std::make_shared<Output>();
-  CLI::App* command = program.add_subcommand("gpus", "GPUs and lanes: who uses each");
+  CLI::App* command =
+      program.add_subcommand("gpus", "list GPUs and lanes, and which job or process uses each");
   add_output(*command, *output);
   auto released = std::make_shared<std::string>();
   command
       ->add_option("--release", *released,
-                   "use GPUs in quarantine again: numbers or beginnings of UUIDs, as `0,GPU-5a`")
+                   "use quarantined GPUs again: numbers or UUID prefixes, such as 0,GPU-5a")
       ->type_name("GPUS");
   command->footer("Examples:\n  pergpu gpus --json\n  pergpu gpus --release 3");
   command->callback([output, released, &invocation] {

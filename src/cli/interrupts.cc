@@ -21,14 +21,14 @@ std::string jobs(std::int64_t count) {
 }  // namespace
 
 Result<std::string> Interrupts::next() {
-  if (level_ == kKill) return Error{ErrorKind::Busy, 0, "leaving; SIGKILL was sent"};
+  if (level_ == kKill) return Error{ErrorKind::Busy, 0, "exiting; SIGKILL was sent"};
   const int level = level_ == 0 && single_ ? kStop : level_ + 1;
   const Result<json> reply =
       client_.call({{"op", "interrupt"}, {"sweep_id", sweep_id_}, {"level", level}}, {}, wait_);
   if (!reply && reply.error().kind == ErrorKind::Busy) {
     return Error{ErrorKind::Unavailable, 0,
                  fmt::format("the coordinator has not confirmed it within {} s (a full or stalled "
-                             "disk?); Ctrl-C again asks again",
+                             "disk?); press Ctrl-C to try again",
                              wait_.count() / 1000)};
   }
   if (!reply) return reply.error();
@@ -36,7 +36,7 @@ Result<std::string> Interrupts::next() {
   const std::int64_t running = reply->value("running", std::int64_t{0});
   const std::int64_t held = reply->value("held", std::int64_t{0});
   if (level == kHold) {
-    return fmt::format("{} held, {} running: waiting for them. Ctrl-C again: stop them. q: detach",
+    return fmt::format("{} held; waiting for {} running. Ctrl-C again: stop them. q: detach",
                        jobs(held), running);
   }
   if (level == kStop) {
@@ -45,7 +45,7 @@ Result<std::string> Interrupts::next() {
         "again: SIGKILL now",
         jobs(running), held);
   }
-  return fmt::format("killing {} (SIGKILL), {} held. Ctrl-C again: leave at once", jobs(running),
+  return fmt::format("killing {} (SIGKILL), {} held. Ctrl-C again: exit at once", jobs(running),
                      held);
 }
 

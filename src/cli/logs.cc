@@ -101,14 +101,14 @@ int logs(const Options& options) {
   take_older(jobs);
   if (jobs.size() > 1) {
     return fail({ErrorKind::Invalid, 0,
-                 fmt::format("{} names {} jobs; name one of them:{}", options.selector, jobs.size(),
-                             candidates(jobs))});
+                 fmt::format("{} matches {} jobs; name one of them:{}", options.selector,
+                             jobs.size(), candidates(jobs))});
   }
   const JobSnapshot& job = jobs.front();
   const std::int64_t attempt = attempt_of(options.selector);
   if (attempt > job.attempt) {
     return fail({ErrorKind::NotFound, 0,
-                 fmt::format("job {} has had {} attempts so far", job.id, job.attempt)});
+                 fmt::format("job {} has only {} attempts so far", job.id, job.attempt)});
   }
   std::string path = job.log;
   const bool newest = attempt == 0 || attempt == job.attempt;
@@ -135,14 +135,14 @@ int logs(const Options& options) {
 
 void add_logs(CLI::App& program, Invocation& invocation) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = program.add_subcommand("logs", "a job's output");
-  command->add_option("SEL", options->selector, "one job, or one attempt of it: 17, 17.2")
+  CLI::App* command = program.add_subcommand("logs", "print a job's output");
+  command->add_option("SEL", options->selector, "a job (17) or one attempt of it (17.2)")
       ->required();
   command->add_flag("-f,--follow", options->follow,
-                    "as it grows, until the job ends; exit with its code");
+                    "follow the output until the job ends; exit with its code");
   command->add_option("-n,--lines", options->lines, "only the last N lines")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000'000}));
-  command->add_flag("--json", options->json, "each line as a JSON value");
+  command->add_flag("--json", options->json, "print each line as a JSON object");
   command->footer("Example:\n  pergpu logs -f thirteen/3/train");
   command->callback(
       [options, &invocation] { invocation.action = [options] { return logs(*options); }; });

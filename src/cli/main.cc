@@ -47,7 +47,9 @@ int run_program(std::vector<std::string> words) {
   program.set_version_flag("--version", std::string("pergpu " PERGPU_VERSION " (commit ") +
                                             kBuildCommit + ", " + kBuildTarget + ")");
   program.require_subcommand(1);
-  program.footer("Example:\n  pergpu run thirteen.toml\n`pergpu COMMAND --help` has one for each.");
+  program.footer(
+      "Example:\n  pergpu run thirteen.toml\nFor an example of each command, run `pergpu COMMAND "
+      "--help`.");
   for (const auto add :
        {add_run,         add_submit,      add_attach, add_ps,     add_show,   add_why,
         add_logs,        add_control,     add_wait,   add_clean,  add_plan,   add_gpus,
@@ -84,7 +86,7 @@ int main(int argc, char** argv) {
   try {
     code = run_program(std::vector<std::string>(argv + 1, argv + argc));
   } catch (const std::exception& error) {
-    say(std::string("pergpu: unexpected: ") + error.what());
+    say(std::string("pergpu: internal error: ") + error.what());
   }
   return standard_output().finish(code);
 }

@@ -51,17 +51,17 @@ Result<Environment> environment_of(const std::string& file) {
   const Result<std::string> text = os::read_file(file, kMostEnvironment);
   if (!text)
     return Error{ErrorKind::NotFound, 0,
-                 "the environment of the submit cannot be read: " + text.error().message};
+                 "can't read the environment of the submit: " + text.error().message};
   return entries_of(*text);
 }
 
 Error broken(const std::string& why) {
-  return Error{ErrorKind::Corrupt, 0, "the request makes no sense: " + why};
+  return Error{ErrorKind::Corrupt, 0, "can't parse the request: " + why};
 }
 
 Result<NotifyChannel> channel_of(const json& object) {
   const auto kind = notify_kind_of(object.value("kind", std::string()));
-  if (!kind) return broken("no such kind of channel");
+  if (!kind) return broken("unknown kind of channel");
   NotifyChannel channel{
       .kind = *kind,
       .command = object.value("command", std::vector<std::string>()),
@@ -69,13 +69,13 @@ Result<NotifyChannel> channel_of(const json& object) {
       .token = object.value("token", std::string()),
       .timeout = std::chrono::milliseconds(object.value("timeout_ms", kUsualHookTime.count()))};
   const bool is_command = *kind == NotifyChannel::Kind::Command;
-  if (is_command && channel.command.empty()) return broken("a command without words");
+  if (is_command && channel.command.empty()) return broken("an empty command");
   return channel;
 }
 
 Result<std::string> send(const std::string& text) {
   const json request = json::parse(text, nullptr, false);
-  if (!request.is_object()) return broken("no JSON object");
+  if (!request.is_object()) return broken("not a JSON object");
   const Result<NotifyChannel> channel = channel_of(request.value("channel", json::object()));
   if (!channel) return channel.error();
   Result<view::Notice> notice = view::notice_of(request.value("notice", json()));
@@ -104,7 +104,7 @@ Result<std::string> last_file() {
     if (!file.empty()) return file;
   }
   return Error{ErrorKind::Invalid, 0,
-               "the last sweep has no file; name one: pergpu notify test sweep.toml"};
+               "the last sweep has no sweep file; name one: pergpu notify test sweep.toml"};
 }
 
 struct TestOptions {
@@ -126,7 +126,7 @@ int test(TestOptions options) {
   const std::vector<NotifyChannel> channels = channels_of(parsed.sweep->notify);
   if (channels.empty())
     return fail({ErrorKind::Invalid, 0,
-                 options.file + " has no [notify] (docs/notifications.md says how one looks)"});
+                 options.file + " has no [notify] section (docs/notifications.md has an example)"});
   os::RealClock clock;
   view::Notice notice{.events = {"test"}, .file = parsed.sweep->file, .host = host_name()};
   notice.sweep.name = parsed.sweep->name;
@@ -156,20 +156,21 @@ int test(TestOptions options) {
 }  // namespace
 
 void add_notify(CLI::App& program, Invocation& invocation) {
-  CLI::App* command = program.add_subcommand("notify", "what [notify] of a sweep file sends");
+  CLI::App* command = program.add_subcommand("notify", "test the notifications of a sweep file");
   command->require_subcommand(1);
   command->footer("Example:\n  pergpu notify test thirteen.toml");
 
   auto options = std::make_shared<TestOptions>();
-  CLI::App* test_command =
-      command->add_subcommand("test", "a test message through each channel, and what came back");
-  test_command->add_option("SWEEP", options->file, "sweep file (else that of the last sweep)");
-  test_command->add_flag("--json", options->json, "one JSON value on stdout");
+  CLI::App* test_command = command->add_subcommand(
+      "test", "send a test message through each channel and print the replies");
+  test_command->add_option("SWEEP", options->file, "sweep file (default: that of the last sweep)");
+  test_command->add_flag("--json", options->json, "print one JSON value to stdout");
   test_command->footer("Example:\n  pergpu notify test thirteen.toml");
   test_command->callback(
       [options, &invocation] { invocation.action = [options] { return test(*options); }; });
 
-  CLI::App* send_command = command->add_subcommand("send", "be the helper that sends")->group("");
+  CLI::App* send_command =
+      command->add_subcommand("send", "send the notification on stdin")->group("");
   send_command->callback([&invocation] { invocation.action = send_request; });
 }
 

@@ -72,7 +72,7 @@ Result<Address> address_of(const NotifyChannel& channel, const Environment& envi
     const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' '; };
     if (std::any_of(token->begin(), token->end(), is_control))
       return invalid(
-          fmt::format("the value of {} holds a control character", variable_of(channel.token)));
+          fmt::format("the value of {} contains a control character", variable_of(channel.token)));
     address.token = *std::move(token);
   }
   return address;
@@ -175,12 +175,14 @@ Result<std::vector<std::string>> check_notify(const SweepSpec& sweep,
     const bool is_relative = program.find('/') != std::string::npos && program.front() != '/';
     if (is_relative) program = sweep.folder + "/" + program;
     if (find_executable(program, environment).empty())
-      warnings.push_back(fmt::format("[notify] {}: there is no such program yet", shown(channel)));
+      warnings.push_back(
+          fmt::format("[notify] {}: no such program yet; create it before the first notification",
+                      shown(channel)));
   }
   if (needs_curl && find_executable("curl", environment).empty())
     warnings.push_back(
-        "[notify]: there is no program `curl`, and without it nothing is sent over HTTP: install "
-        "the package curl");
+        "[notify]: `curl` is not installed, so no notification is sent over HTTP; install the "
+        "package curl");
   return warnings;
 }
 

@@ -32,7 +32,7 @@ Result<void> write_output(const std::string& path, std::string_view content) {
   }
   if (os::exists(path) && !os::is_regular(path)) {
     return Error{ErrorKind::Invalid, 0,
-                 path + " is no regular file; `-o -` writes to stdout, which may go anywhere"};
+                 path + " is not a regular file; to write to it, redirect stdout: -o - > FILE"};
   }
   const mode_t mode = 0666 & ~current_umask();
   const Result<void> written =

@@ -52,9 +52,9 @@ int ps(const Options& options) {
 void add_ps(CLI::App& program, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
-      program.add_subcommand("ps", "list jobs: queued and running ones of all sweeps");
-  command->add_flag("-a,--all", options->all, "ended ones too");
-  command->add_flag("-q,--quiet", options->quiet, "ids only");
+      program.add_subcommand("ps", "list the queued and running jobs of all sweeps");
+  command->add_flag("-a,--all", options->all, "list ended jobs too");
+  command->add_flag("-q,--quiet", options->quiet, "print only job numbers");
   add_selectors(*command, options->selectors);
   add_output(*command, options->output);
   command->footer("Example:\n  pergpu ps -a 'thirteen/*/train'");

@@ -112,18 +112,18 @@ Result<view::Report> gather(Client& client, const std::string& selector) {
     if (job.sweep_id != snapshot->sweep.id) {
       return Error{
           ErrorKind::Invalid, 0,
-          fmt::format("`{}` names jobs of several sweeps, {} and {} among them; a report is "
-                      "of one",
-                      selector, snapshot->sweep.name, job.sweep)};
+          fmt::format(
+              "`{}` matches jobs of several sweeps, such as {} and {}; a report covers one sweep",
+              selector, snapshot->sweep.name, job.sweep)};
     }
     jobs.push_back(job.id);
   }
   if (jobs.size() > kMostJobs) {
     return Error{
         ErrorKind::Invalid, 0,
-        fmt::format("`{}` names {} jobs; a page holds {} at most: name fewer, or use `pergpu "
-                    "export`",
-                    selector, jobs.size(), kMostJobs)};
+        fmt::format(
+            "`{}` matches {} jobs, but a page holds at most {}: name fewer, or use `pergpu export`",
+            selector, jobs.size(), kMostJobs)};
   }
   Result<std::vector<view::JobHistory>> histories = read_history(client, jobs);
   if (!histories) return std::move(histories).error();
@@ -171,12 +171,14 @@ int report(const Options& options) {
 
 void add_report(CLI::App& program, Invocation& invocation) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = program.add_subcommand("report", "a sweep as one HTML page, for the browser");
+  CLI::App* command =
+      program.add_subcommand("report", "write a report of a sweep as one HTML page");
   command->add_option("SEL", options->selector,
-                      "a sweep, or jobs of one; without it the last sweep");
+                      "a sweep, or jobs of one sweep (default: the last sweep)");
   command
-      ->add_option("-o,--output", options->file,
-                   "replaced when it is there; - is stdout; without it SWEEP-report.html")
+      ->add_option(
+          "-o,--output", options->file,
+          "output file, overwritten if it exists; - is stdout (default: SWEEP-report.html)")
       ->type_name("FILE")
       ->transform(path_option());
   command->footer("Example:\n  pergpu report thirteen -o thirteen.html");

@@ -61,8 +61,8 @@ int run(const RunOptions& options) {
   Client client(*place, Client::Start::IfNeeded);
   if (const std::string lacked = client.replace_weaker(*context); !lacked.empty()) {
     say(
-        fmt::format("started a coordinator from this shell, since jobs would have got {} from the "
-                    "one that ran; running jobs go on",
+        fmt::format("replaced the coordinator by one from this shell, because the old one would "
+                    "give jobs {}; running jobs continue",
                     lacked));
   }
   Result<SubmitReply> reply = submit(client, *sweep, *context);
@@ -98,7 +98,7 @@ int attach(const AttachOptions& options) {
   for (const JobSnapshot& job : found) {
     if (job.sweep_id != found.front().sweep_id) {
       return fail({ErrorKind::Invalid, 0,
-                   fmt::format("{} names jobs of {} and of {}; attach to one sweep",
+                   fmt::format("{} matches jobs of {} and of {}; attach to one sweep",
                                options.selector, found.front().sweep, job.sweep)});
     }
   }
@@ -126,28 +126,31 @@ std::shared_ptr<RunOptions> add(CLI::App& program, Invocation& invocation, const
 
 void add_run(CLI::App& program, Invocation& invocation) {
   CLI::App* command = nullptr;
-  const auto options =
-      add(program, invocation, "run", "submit a sweep and follow it to its end", false, &command);
-  command->add_flag("--detach", options->detach, "submit only");
+  const auto options = add(program, invocation, "run", "submit a sweep and follow it until it ends",
+                           false, &command);
+  command->add_flag("--detach", options->detach, "submit without following");
   add_signs(*command, options->output);
   command->footer(
       "Examples:\n"
       "  pergpu run thirteen.toml --lanes 8\n"
       "  pergpu run --gpus 1 -g lr=1e-3,1e-4 -- python3 train.py --lr {lr}\n"
       "  pergpu run -- gzip -k ::: a.txt b.txt\n"
-      "Ctrl-C holds what is queued, a second one stops what runs; q leaves it all running.");
+      "Ctrl-C holds queued jobs, a second Ctrl-C stops running jobs; q detaches, and jobs keep "
+      "running.");
 }
 
 void add_submit(CLI::App& program, Invocation& invocation) {
   CLI::App* command = nullptr;
-  add(program, invocation, "submit", "as run --detach", true, &command);
+  add(program, invocation, "submit", "submit a sweep without following it (same as run --detach)",
+      true, &command);
   command->footer("Example:\n  pergpu submit thirteen.toml --json");
 }
 
 void add_attach(CLI::App& program, Invocation& invocation) {
   auto options = std::make_shared<AttachOptions>();
   CLI::App* command = program.add_subcommand("attach", "follow a sweep again");
-  command->add_option("SEL", options->selector, "SWEEP, @ (the last one), or any job of it");
+  command->add_option("SEL", options->selector,
+                      "a sweep, @ (the last sweep), or any job of the sweep");
   add_output(*command, options->output);
   add_signs(*command, options->output);
   command->footer("Example:\n  pergpu attach thirteen");

@@ -49,33 +49,33 @@ std::string first_command_line_option(const CommandLineOptions& given) {
 Result<ParsedSweep> parse(const RunOptions& options) {
   if (options.rerun && options.only_new) return usage("--rerun and --only-new exclude each other");
   if (options.add && options.has_words && options.command_line.name.empty()) {
-    return usage("--add needs the name of the sweep that is to have more rows: --name");
+    return usage("--add needs the name of the sweep to add rows to: --name");
   }
   if (options.lanes == 0 && options.has_words && options.command_line.name.empty()) {
     return usage(
-        "--lanes 0 takes away the lanes of a sweep's last submit, and this command has no name: "
-        "give a number of lanes, or --name");
+        "--lanes 0 removes the lanes of the sweep's last submit, so the sweep needs a name: pass "
+        "--name, or a number of lanes");
   }
   const bool names_lanes = !options.devices.empty() || options.lanes.value_or(0) > 0;
   if (options.engine == kSlurm && names_lanes) {
-    return usage(fmt::format("{} names {} of this machine; with --on slurm Slurm chooses them",
-                             options.lanes.value_or(0) > 0 ? "--lanes" : "--devices",
-                             options.lanes.value_or(0) > 0 ? "lanes" : "GPUs"));
+    return usage(
+        fmt::format("{} chooses {} of this machine, but with --on slurm, Slurm chooses them",
+                    options.lanes.value_or(0) > 0 ? "--lanes" : "--devices",
+                    options.lanes.value_or(0) > 0 ? "lanes" : "GPUs"));
   }
   if (!options.devices.empty() && options.lanes.value_or(0) > 0) {
-    return usage("--devices names GPUs and --lanes runs without them; give one of them");
+    return usage("--devices uses GPUs, but --lanes uses none; pass only one of them");
   }
   if (options.emit && options.output.json) {
-    return usage("--emit prints a sweep file in TOML; --json does not go with it");
+    return usage("--emit prints a sweep file in TOML, so --json can't be used with it");
   }
   if (options.has_words && !options.file.empty()) {
-    return usage(
-        fmt::format("either a sweep file ({}) or a command after `--`, not both", options.file));
+    return usage(fmt::format("pass either a sweep file ({}) or a command after `--`, not both",
+                             options.file));
   }
   if (options.has_words) {
     if (!options.parameters.empty()) {
-      return usage(
-          "-p replaces a parameter of a sweep file; for a command, -g NAME=V1,V2 gives one");
+      return usage("-p replaces a parameter of a sweep file; for a command, use -g NAME=V1,V2");
     }
     std::array<char, PATH_MAX> cwd{};
     if (!::getcwd(cwd.data(), cwd.size())) {
@@ -95,10 +95,9 @@ Result<ParsedSweep> parse(const RunOptions& options) {
   }
   const std::string misplaced = first_command_line_option(options.command_line);
   if (!misplaced.empty()) {
-    return usage(
-        fmt::format("{} is for commands (`pergpu run {} … -- CMD`); with a sweep file, "
-                    "write it into the file",
-                    misplaced, misplaced));
+    return usage(fmt::format(
+        "{} is for commands (`pergpu run {} … -- CMD`); for a sweep file, set it in the file",
+        misplaced, misplaced));
   }
   LoadOptions load;
   load.out = options.out;
@@ -133,51 +132,59 @@ Result<void> settle_folders(SweepSpec& sweep) {
 void add_run_options(CLI::App& command, RunOptions& options) {
   command.add_option("SWEEP", options.file, "sweep file: .toml, .yaml or .json; -: standard input");
   command
-      .add_option("--lanes", options.lanes,
-                  "this many CPU lanes of the sweep's own; 0: none (else as at the last submit)")
+      .add_option(
+          "--lanes", options.lanes,
+          "number of CPU lanes for this sweep alone; 0: none (default: as in the last submit)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{100'000}));
   command.add_option("--devices", options.devices,
-                     "GPUs it may use: 0,2 or UUIDs (else CUDA_VISIBLE_DEVICES)");
+                     "GPUs it may use: 0,2 or UUIDs (default: CUDA_VISIBLE_DEVICES)");
   command.add_option("--out", options.out, "root of the result folders");
   command.add_flag("--dry-run", options.dry_run, "show runs and steps; start nothing");
   command.add_flag("--emit", options.emit, "print the sweep file; start nothing");
-  command.add_flag("--rerun", options.rerun, "repeat what is done, too");
-  command.add_flag("--only-new", options.only_new, "leave failed and cancelled jobs as they are");
+  command.add_flag("--rerun", options.rerun, "run done jobs again too");
+  command.add_flag("--only-new", options.only_new, "don't retry failed and cancelled jobs");
   command.add_flag("--add", options.add,
-                   "add the file's rows to the sweep; those it does not name stay");
+                   "add the file's rows to the sweep; keep rows that are not in the file");
   command.add_option("--on", options.engine, "local (this machine) or slurm (docs/slurm.md)")
       ->check(CLI::IsMember({"local", "slurm"}));
-  command.add_option("--engine", options.engine, "local, or fake: only pretends to run")
+  command.add_option("--engine", options.engine, "local, or fake (runs nothing)")
       ->check(CLI::IsMember({"local", "fake"}))
       ->excludes("--on");
   command
       .add_option("-p", options.parameters,
-                  "KEY=VALUE: another value of a parameter of the file; rows that are there stay")
+                  "KEY=VALUE: change a parameter of the file; existing rows stay")
       ->allow_extra_args(false);
   add_output(command, options.output);
 
   const std::string group = "With a command after `--`";
   CommandLineOptions& line = options.command_line;
-  command.add_option("--name", line.name, "the sweep's name")->group(group);
+  command.add_option("--name", line.name, "name of the sweep")->group(group);
   command
       .add_option("--gpus", line.gpus,
-                  "GPUs for each job; 0.25: a share of one; auto: as many jobs on one as gain")
+                  "GPUs per job; 0.25: a share of a GPU; auto: pack as many jobs on a GPU as fit")
       ->group(group);
-  command.add_option("--cpus", line.cpus, "cores to reserve for each job")->group(group);
-  command.add_option("--memory", line.memory, "memory to reserve and not to exceed: 32GiB")
+  command.add_option("--cpus", line.cpus, "cores to reserve per job")->group(group);
+  command.add_option("--memory", line.memory, "memory to reserve per job, also its limit: 32GiB")
       ->group(group);
-  command.add_option("--gpu-memory", line.gpu_memory, "GPU memory not to exceed: 20GiB")
+  command.add_option("--gpu-memory", line.gpu_memory, "GPU memory limit per job: 20GiB")
       ->group(group);
-  command.add_option("--timeout", line.timeout, "of each attempt: 90s, 12h")->group(group);
-  command.add_option("--retries", line.retries, "tries after a failure")->group(group);
-  command.add_option("--max-parallel", line.max_parallel, "at most so many at once")->group(group);
-  command.add_option("--priority", line.priority, "higher goes first")->group(group);
-  command.add_option("--weight", line.weight, "share lanes with other sweeps that have one")
+  command.add_option("--timeout", line.timeout, "time limit of each attempt: 90s, 12h")
+      ->group(group);
+  command.add_option("--retries", line.retries, "retries after a failure")->group(group);
+  command
+      .add_option("--max-parallel", line.max_parallel, "maximum number of jobs at the same time")
+      ->group(group);
+  command.add_option("--priority", line.priority, "jobs with a higher priority start first")
+      ->group(group);
+  command
+      .add_option("--weight", line.weight,
+                  "share of the lanes, relative to other sweeps with a weight")
       ->group(group);
   command.add_option("--cwd", line.cwd, "folder to run in")->group(group);
   command
-      .add_option("-g", line.lists,
-                  "NAME=V1,V2 or NAME=0..3: a list that {NAME} stands for; {args}: all of them")
+      .add_option(
+          "-g", line.lists,
+          "NAME=V1,V2 or NAME=0..3: values for {NAME} in the command; {args} is all of them")
       ->allow_extra_args(false)
       ->group(group);
 }
@@ -188,14 +195,14 @@ Result<SweepSpec> sweep_of(const RunOptions& options) {
   std::string text = to_text(parsed->diagnostics);
   if (!parsed->sweep) {
     while (!text.empty() && text.back() == '\n') text.pop_back();
-    return usage(text.empty() ? "there is no sweep" : text);
+    return usage(text.empty() ? "no sweep found" : text);
   }
   if (!text.empty()) say(text);
   const std::vector<StepSpec>& steps = parsed->sweep->steps;
   const bool wants_gpu =
       std::any_of(steps.begin(), steps.end(), [](const StepSpec& step) { return step.gpus > 0; });
   if (!options.devices.empty() && !wants_gpu) {
-    return usage("--devices: no step asks for a GPU (`gpus = 1`, or --gpus 1 for a command)");
+    return usage("--devices: no step requests a GPU (`gpus = 1`, or --gpus 1 for a command)");
   }
   if (Result<void> may = check_exec_limits(*parsed->sweep); !may) return std::move(may).error();
   if (options.add) {

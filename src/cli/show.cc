@@ -93,7 +93,7 @@ int why(const Options& options) {
                     .why = view::short_reason(job.value("why", std::string()))});
   }
   if (jobs.empty()) {
-    say("nothing waits: no job is queued, held or running; `pergpu why SEL` says how jobs ended");
+    say("no job is queued, held or running; `pergpu why SEL` shows how jobs ended");
     return kOk;
   }
   print(view::why_text(jobs, style_of(STDOUT_FILENO, options.output.colour)));
@@ -115,14 +115,14 @@ CLI::App* add(CLI::App& program, Invocation& invocation, const char* name, const
 }  // namespace
 
 void add_show(CLI::App& program, Invocation& invocation) {
-  CLI::App* command = add(program, invocation, "show", "all that is known of a job", show);
+  CLI::App* command = add(program, invocation, "show", "show all details of a job", show);
   command->get_option("SEL")->required();
   command->footer("Example:\n  pergpu show 17");
 }
 
 void add_why(CLI::App& program, Invocation& invocation) {
-  add(program, invocation, "why", "why jobs wait, or ended as they did; without SEL all that wait",
-      why)
+  add(program, invocation, "why",
+      "explain why jobs wait or how they ended (default: all waiting jobs)", why)
       ->footer("Example:\n  pergpu why thirteen/3/evaluate");
 }
 

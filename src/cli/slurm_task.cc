@@ -30,9 +30,10 @@ Result<std::int32_t> task_index() {
   const std::string text = variable("SLURM_ARRAY_TASK_ID");
   const std::optional<std::int32_t> task = whole_number<std::int32_t>(text);
   if (task && *task >= 0) return *task;
-  return Error{
-      ErrorKind::Invalid, 0,
-      fmt::format("SLURM_ARRAY_TASK_ID is `{}`: this is executed by a task of an array", text)};
+  return Error{ErrorKind::Invalid, 0,
+               fmt::format("SLURM_ARRAY_TASK_ID is `{}`, which is not a task number: only a task "
+                           "of a Slurm array runs this command",
+                           text)};
 }
 
 /// A folder of this task, new and empty: an earlier start of the same one may have left it.  Others
@@ -80,9 +81,10 @@ int run_task(const std::string& folder, bool is_step) {
 void add_slurm_task(CLI::App& program, Invocation& invocation) {
   auto folder = std::make_shared<std::string>();
   auto is_step = std::make_shared<bool>(false);
-  CLI::App* command = program.add_subcommand("slurm-task", "run what was handed over")->group("");
-  command->add_option("folder", *folder, "of the handover")->required();
-  command->add_flag("--step", *is_step, "it is a step of an allocation, with one task");
+  CLI::App* command =
+      program.add_subcommand("slurm-task", "run jobs that pergpu submitted to Slurm")->group("");
+  command->add_option("folder", *folder, "folder of the submission")->required();
+  command->add_flag("--step", *is_step, "run as a step of an allocation, with one task");
   command->callback([folder, is_step, &invocation] {
     invocation.action = [folder, is_step] { return run_task(*folder, *is_step); };
   });

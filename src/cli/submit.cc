@@ -25,19 +25,19 @@ Result<Placed> placed_by(const Allocation& allocation) {
   if (allocation.nodes == 1) {
     const std::string devices = devices_of(allocation);
     if (!allocation.gpus.empty()) {
-      say(fmt::format("in Slurm job {}: GPUs {} of this machine", allocation.job, devices));
+      say(fmt::format("in Slurm job {}: using GPUs {} of this machine", allocation.job, devices));
     }
     return Placed{devices, "local"};
   }
   if (!has_home_of_its_own()) {
     return Error{
         ErrorKind::Invalid, 0,
-        fmt::format("inside Slurm job {}, which has {} nodes, and with PERGPU_HOME set: its "
-                    "nodes are used by the allocation's own home only; unset PERGPU_HOME, "
-                    "or say --on slurm, --devices or --lanes",
-                    allocation.job, allocation.nodes)};
+        fmt::format(
+            "Slurm job {} has {} nodes, and PERGPU_HOME is set: only the allocation's own home "
+            "uses its nodes. Unset PERGPU_HOME, or pass --on slurm, --devices or --lanes",
+            allocation.job, allocation.nodes)};
   }
-  say(fmt::format("in Slurm job {}: its {} nodes", allocation.job, allocation.nodes));
+  say(fmt::format("in Slurm job {}: using its {} nodes", allocation.job, allocation.nodes));
   return Placed{"", kSlurm};
 }
 
@@ -50,8 +50,8 @@ Result<SubmitContext> context_of(const RunOptions& options, const SweepSpec& swe
   if (options.engine == kSlurm && has_home_of_its_own() && nodes_of_shell() > 1) {
     return Error{
         ErrorKind::Invalid, 0,
-        fmt::format("--on slurm inside an allocation of {} nodes, which are used without it; "
-                    "for the cluster's queue name another home by PERGPU_HOME",
+        fmt::format("--on slurm is not needed inside an allocation of {} nodes: pergpu uses them "
+                    "by default. To use the cluster's queue, set PERGPU_HOME to another home",
                     nodes_of_shell())};
   }
   if (options.devices.empty() && options.lanes.value_or(0) == 0 && placed.engine == "local") {
@@ -87,7 +87,7 @@ Result<SubmitLines> submit_lines(const char* op, const SweepSpec& sweep,
   json spec = json::parse(to_wire(sweep), nullptr, false);
   if (spec.is_discarded()) {
     return Error{ErrorKind::Invalid, 0,
-                 "the sweep holds text that is not UTF-8 and cannot be submitted"};
+                 "can't submit the sweep: it contains text that is not UTF-8"};
   }
   SubmitLines lines;
   lines.request = {
@@ -128,7 +128,7 @@ std::string reply_text(const SubmitReply& reply) {
                         reply.others == 1 ? "" : "s", reply.others == 1 ? "s" : "");
   }
   for (std::size_t i = 0; i < reply.remembered.size(); ++i) {
-    text += fmt::format("{}{}", i == 0 ? "; as before with " : " ", reply.remembered[i]);
+    text += fmt::format("{}{}", i == 0 ? "; as in the last submit: " : " ", reply.remembered[i]);
   }
   return text;
 }

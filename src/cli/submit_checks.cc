@@ -118,7 +118,7 @@ Result<void> check_results_folder(const SweepSpec& sweep) {
   }
   std::string why;
   if (!os::is_directory(nearest)) {
-    why = nearest + " is no folder";
+    why = nearest + " is not a folder";
   } else if (const int error = error_of_writing(nearest); is_lasting(error)) {
     why = fmt::format("{}: {}", nearest, std::strerror(error));
   }

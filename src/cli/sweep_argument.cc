@@ -100,7 +100,7 @@ std::string no_sweep_file(const std::string& file) {
   }
   if (os::is_directory(file)) return text + sweep_files_in(file);
   if (os::is_regular(file) && is_slurm_script(file)) {
-    return text + "; docs/coming-from.md shows what a Slurm script looks like as one";
+    return text + "; docs/coming-from.md shows how to turn a Slurm script into one";
   }
   const std::string command = as_command(file);
   if (!command.empty()) {

@@ -27,7 +27,7 @@ struct Habit {
 };
 constexpr std::array<Habit, 40> kHabits = {{
     {"status", "coordinator status", "`pergpu` alone counts the jobs"},
-    {"stop", "cancel", "`coordinator stop` ends the coordinator only, jobs go on"},
+    {"stop", "cancel", "`coordinator stop` stops only the coordinator; jobs keep running"},
     {"start", "run"},
     {"exec", "run"},
     {"sbatch", "submit"},
@@ -52,13 +52,13 @@ constexpr std::array<Habit, 40> kHabits = {{
     {"pause", "hold"},
     {"resume", "release"},
     {"continue", "release"},
-    {"rerun", "retry", "`run --rerun` repeats what is done, too"},
+    {"rerun", "retry", "`run --rerun` also runs done jobs again"},
     {"restart", "retry"},
     {"rm", "clean", "to end jobs: `cancel`"},
     {"remove", "clean", "to end jobs: `cancel`"},
     {"delete", "clean", "to end jobs: `cancel`"},
     {"best", "export", "it prints parameters and metrics; in Python: pergpu.best()"},
-    {"results", "export", "`report` makes a page of them"},
+    {"results", "export", "`report` writes a page"},
     {"csv", "export"},
     {"html", "report"},
     {"web", "serve"},
@@ -104,7 +104,8 @@ std::string meant_option(const CLI::App& program, const CLI::App& command) {
   return did_you_mean(*unknown, {names.begin(), names.end()});
 }
 
-/// "`coordinator statsu` is no command; did you mean `status`?"; "" when that is not what is wrong.
+/// "unknown command `coordinator statsu`; did you mean `status`?"; "" when that is not what is
+/// wrong.
 std::string mistyped_subcommand(const CLI::App& program, const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::App* known : command.get_subcommands([](const CLI::App*) { return true; })) {
@@ -112,7 +113,7 @@ std::string mistyped_subcommand(const CLI::App& program, const CLI::App& command
   }
   const std::vector<std::string> left = program.remaining(true);
   if (names.empty() || left.empty() || left.front().starts_with("-")) return "";
-  return fmt::format("`{} {}` is no command{}", command.get_name(), left.front(),
+  return fmt::format("unknown command `{} {}`{}", command.get_name(), left.front(),
                      did_you_mean(left.front(), {names.begin(), names.end()}));
 }
 
@@ -135,11 +136,11 @@ std::string meant_lanes(const std::vector<std::string>& words) {
       const bool is_number =
           !count.empty() && count.find_first_not_of("0123456789") == std::string::npos;
       if (is_number) {
-        return fmt::format("{}: for N jobs at once without GPUs write --lanes {}",
+        return fmt::format("{}: to run N jobs at once without GPUs, write --lanes {}",
                            word == habit ? word + " " + count : word, count);
       }
       if (word == habit)
-        return fmt::format("{}: for N jobs at once without GPUs write --lanes N", word);
+        return fmt::format("{}: to run N jobs at once without GPUs, write --lanes N", word);
     }
   }
   return {};
@@ -161,8 +162,7 @@ std::string meant_parameter(const std::vector<std::string>& words,
     if (equals == std::string::npos || !is_identifier(std::string_view(word).substr(0, equals))) {
       continue;
     }
-    return fmt::format("{0} was not expected: write -p {0} to replace a parameter of the file",
-                       word);
+    return fmt::format("unexpected {0}: to replace a parameter of the file, write -p {0}", word);
   }
   return {};
 }
@@ -195,14 +195,14 @@ std::string meant_jobs(const CLI::App& program, const CLI::App& command,
   const CLI::Option* selector = command.get_option_no_throw("SEL");
   if (selector == nullptr) return {};
   if (wants_all && command.get_name() != "ps") {
-    return fmt::format("{0}: there is no {1}; for the jobs of all sweeps write pergpu {0} '*'",
+    return fmt::format("{0} has no option {1}; for the jobs of all sweeps, write pergpu {0} '*'",
                        command.get_name(), left.front());
   }
   if (dynamic_cast<const CLI::RequiredError*>(&error) == nullptr || selector->count() > 0)
     return {};
   return fmt::format(
-      "{0}: SEL is missing: name the jobs, as `pergpu {0} 17` (a job), SWEEP, SWEEP/3 (a run), "
-      "'*' (all) or @ (the last sweep)",
+      "{0}: SEL is missing: name the jobs, such as `pergpu {0} 17` (a job), SWEEP, SWEEP/3 (a "
+      "run), '*' (all) or @ (the last sweep)",
       command.get_name());
 }
 
@@ -222,10 +222,11 @@ std::string mistyped_command(const std::vector<std::string>& words) {
     if (!habit->note.empty()) note = fmt::format(" ({})", habit->note);
   }
   if (!meant.empty()) {
-    return fmt::format("`{}` is no command; did you mean `{}`?{}; `pergpu --help` lists them", word,
-                       meant, note);
+    return fmt::format(
+        "unknown command `{}`; did you mean `{}`?{}; `pergpu --help` lists the commands", word,
+        meant, note);
   }
-  return fmt::format("`{}` is no command{}; `pergpu --help` lists them", word,
+  return fmt::format("unknown command `{}`{}; `pergpu --help` lists the commands", word,
                      meant_program_or_sweep(word));
 }
 

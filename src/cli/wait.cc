@@ -42,7 +42,7 @@ int wait(const Options& options) {
   Client client(std::move(*place), Client::Start::IfNeeded);
   const Result<json> reply = client.call({{"op", "wait"}, {"sel", selectors}}, {}, timeout);
   if (!reply && reply.error().kind == ErrorKind::Busy) {
-    say(fmt::format("pergpu: not all have ended within {}", options.timeout));
+    say(fmt::format("pergpu: not all jobs have ended within {}", options.timeout));
     return kTimedOut;
   }
   if (!reply) return fail(reply.error());
@@ -64,7 +64,7 @@ int wait(const Options& options) {
 
 void add_wait(CLI::App& program, Invocation& invocation) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = program.add_subcommand("wait", "until jobs are ended or held");
+  CLI::App* command = program.add_subcommand("wait", "wait until jobs have ended or are held");
   add_selectors(*command, options->selectors);
   command->add_option("--timeout", options->timeout, "give up after this long, with exit code 124");
   add_output(*command, options->output);

@@ -143,7 +143,7 @@ TEST_F(Follow, CtrlCHoldsThenStopsThenKills) {
   Program program(scratch_, {"run", "t.toml"});
   ASSERT_TRUE(program.says("running"));
   program.signal(SIGINT);
-  ASSERT_TRUE(program.says("1 job held, 1 running: waiting for them. Ctrl-C again: stop them"));
+  ASSERT_TRUE(program.says("1 job held; waiting for 1 running. Ctrl-C again: stop them"));
   program.signal(SIGINT);
   ASSERT_TRUE(program.says("stopping 1 job (SIGTERM"));
   program.signal(SIGINT);
@@ -165,7 +165,7 @@ TEST_F(Follow, AfterCtrlCRunningJobsAreWaitedFor) {
   Program program(scratch_, {"run", "t.toml"});
   ASSERT_TRUE(program.says("running"));
   program.signal(SIGINT);
-  ASSERT_TRUE(program.says("waiting for them"));
+  ASSERT_TRUE(program.says("waiting for 1 running"));
   fake.raise("end");
   EXPECT_EQ(program.wait(), 130);
   EXPECT_NE(program.out.find("1 done, 1 held"), std::string::npos) << program.out;
@@ -175,7 +175,7 @@ TEST_F(Follow, AFourthCtrlCLeavesAtOnce) {
   FakeCoordinator fake(scratch_.socket(), accepting(interruptible({})));
   Program program(scratch_, {"run", "t.toml"});
   ASSERT_TRUE(program.says("running"));
-  for (const char* words : {"waiting for them", "stopping 1", "killing 1"}) {
+  for (const char* words : {"waiting for 1 running", "stopping 1", "killing 1"}) {
     program.signal(SIGINT);
     ASSERT_TRUE(program.says(words));
   }

@@ -16,7 +16,7 @@ TEST(MistypedCommand, NamesTheNearest) {
   EXPECT_NE(mistyped_command({"statsu"}).find("did you mean `coordinator status`?"),
             std::string::npos);
   EXPECT_NE(mistyped_command({"list"}).find("did you mean `ps`?"), std::string::npos);
-  EXPECT_NE(mistyped_command({"train.py"}).find("is no command"), std::string::npos);
+  EXPECT_NE(mistyped_command({"train.py"}).find("unknown command `train.py`"), std::string::npos);
   EXPECT_NE(mistyped_command({"stop"}).find("did you mean `cancel`?"), std::string::npos);
   EXPECT_NE(mistyped_command({"delete"}).find("did you mean `clean`?"), std::string::npos);
   EXPECT_EQ(mistyped_command({"ps"}), "");
@@ -41,7 +41,7 @@ class CommandLine : public testing::Test {
 };
 
 TEST_F(CommandLine, AMistypedCommandIsNeverAJob) {
-  refused({"statsu"}, "`statsu` is no command");
+  refused({"statsu"}, "unknown command `statsu`");
   refused({"coordinator"}, "subcommand is required");
 }
 

@@ -87,7 +87,7 @@ def test_a_dry_run_foretells_what_is_added(home):
     home.run("coordinator", "stop")
     wait_until(lambda: home.coordinator() is None, "its end")
     shown = home.run("submit", path, "--add", "--dry-run").stderr
-    assert "1 new jobs, 0 queued again, 0 kept, 4 others stay; as before with --lanes 3\n" == shown
+    assert "1 new jobs, 0 queued again, 0 kept, 4 others stay; as in the last submit: --lanes 3\n" == shown
 
 
 class Watcher:

@@ -69,7 +69,7 @@ def test_requests_say_why_they_leave_jobs_as_they_are(home):
     home.open_gate()
     home.wait()
     said = home.run("cancel", "@", "--color", "never").stderr
-    assert "jobs 1 (sweep/0), 2 (sweep/1) are done; what has ended cannot be cancelled" in said
+    assert "jobs 1 (sweep/0), 2 (sweep/1) are done; ended jobs can't be cancelled" in said
 
 
 def test_rows_that_were_removed_do_not_count_any_more(home):
@@ -102,7 +102,7 @@ def test_options_without_effect_are_refused(home):
     said = home.run("run", "--gpus", "1", "--devices", "0", "--lanes", "2", "--", "true", code=2)
     assert "--devices" in said.stderr and "--lanes" in said.stderr
     said = home.run("run", "--devices", "0", "--", "true", code=2).stderr
-    assert "no step asks for a GPU" in said
+    assert "no step requests a GPU" in said
     assert "--json" in home.run("run", "--emit", "--json", "--", "true", code=2).stderr
     assert "write it after `ps`" in home.run("--json", "ps", code=2).stderr
     assert home.coordinator() is None

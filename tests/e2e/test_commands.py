@@ -192,7 +192,7 @@ def test_what_has_not_started_is_cancelled_and_what_runs_goes_on(home):
     assert [(job["id"], job["state"]) for job in reply["left"]] == [(1, "running")]
     said = home.run("cancel", "--queued", "sweep").stderr
     assert said.startswith("cancelled job 4 (sweep/3); jobs 2 (sweep/1), 3 (sweep/2) are cancelled; job 1 (sweep/0) is running; ")
-    assert "with --queued only what has not started" in said
+    assert "--queued cancels only jobs that have not started" in said
     assert "--kill" in home.run("cancel", "--queued", "--kill", "sweep", code=2).stderr
     home.open_gate()
     assert home.wait() == 1

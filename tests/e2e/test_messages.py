@@ -159,7 +159,7 @@ def test_what_is_not_there_names_what_is(home):
         "x*": "nothing matches `x*`; there are baselines",
     }.items():
         assert words in refused(home, "ps", selector, code=4), selector
-    assert "nothing waits" in home.run("why").stderr
+    assert "no job is queued, held or running" in home.run("why").stderr
 
 
 def test_alone_it_says_how_things_are(home):

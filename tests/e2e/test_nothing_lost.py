@@ -61,7 +61,7 @@ def test_one_more_value_is_added(home):
     home.submit(grid("train", 4, STEP), "--lanes", 1)
     home.until_running()
     said = home.run("submit", "sweep.toml", "-p", "i=9").stdout
-    assert said == "sweep 1 sweep: 1 job: 1 new; 4 others of the sweep stay; as before with --lanes 1\n"
+    assert said == "sweep 1 sweep: 1 job: 1 new; 4 others of the sweep stay; as in the last submit: --lanes 1\n"
     assert list(home.states().values()).count("queued") == 4
     shown = home.run("run", "sweep.toml", "-p", "i=[9, 10]", "--dry-run")
     assert "1 new jobs, 0 queued again, 1 kept, 4 others stay" in shown.stderr
@@ -112,7 +112,7 @@ def test_a_repeat_has_the_lanes_of_the_first_submit(home):
     assert home.wait() == 0
     home.close_gate()
     said = home.run("submit", "sweep.toml", "--rerun").stdout
-    assert said == "sweep 1 sweep: 4 jobs: 4 queued again; as before with --lanes 3\n"
+    assert said == "sweep 1 sweep: 4 jobs: 4 queued again; as in the last submit: --lanes 3\n"
     home.until_running(7)
     assert list(home.states().values()).count("running") == 3
     assert home.json("submit", "sweep.toml", "--lanes", 0)["remembered"] == []
@@ -157,7 +157,7 @@ def test_of_two_sweeps_of_one_name_each_can_be_named(home):
 
 
 def test_why_says_that_nothing_waits(home):
-    assert "nothing waits" in home.run("why").stderr
+    assert "no job is queued, held or running" in home.run("why").stderr
 
 
 def test_pergpu_in_a_job_asks_the_home_that_runs_it(home):

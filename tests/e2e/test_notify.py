@@ -256,7 +256,7 @@ def test_a_submit_without_the_variable_is_refused_and_one_without_the_program_is
     text = told(notify='command = "./hook.sh"\nntfy = "$TOPIC"')
     env = {"PATH": home.work + "/bin", "TOPIC": "http://127.0.0.1:9/x"}
     said = home.run("submit", home.file("t.toml", text), env=env).stderr
-    assert "hook.sh: there is no such program" in said and "install the package curl" in said
+    assert "hook.sh: no such program yet" in said and "install the package curl" in said
 
 
 @pytest.mark.parametrize("step, state", [('command = ["true"]', 1), ('command = ["false"]', 2)])

@@ -68,7 +68,7 @@ def test_what_cannot_be_set_is_told_and_nothing_changes(home):
     home.open_gate()
     assert home.wait() == 0
     said = home.run("set", "sweep", "priority=5").stderr
-    assert said == "changed 0 jobs; jobs 1 (sweep/0), 2 (sweep/1) are done; what has ended cannot be changed\n"
+    assert said == "changed 0 jobs; jobs 1 (sweep/0), 2 (sweep/1) are done; ended jobs can't be changed\n"
 
 
 def test_jobs_that_cannot_be_changed_have_both_names_for_each_state(home):

@@ -290,7 +290,7 @@ def test_a_dry_run_asks_slurm_nothing(home):
     home.run("run", file, "--lanes", 1)
     home.run("coordinator", "start")
     assert home.json("run", file, "--on", "slurm", "--dry-run")["arrays"] == []
-    assert "asked for nothing" in home.run("run", file, "--on", "slurm", "--dry-run").stdout
+    assert "no job would be submitted to Slurm" in home.run("run", file, "--on", "slurm", "--dry-run").stdout
 
 
 def test_a_dry_run_shows_the_type_of_gpu_and_how_many_run_at_once(home):

@@ -77,7 +77,7 @@ def test_salloc_of_4_of_8_gpus_uses_exactly_those(slurm, place):
     place.open_gate()
     for allocation, gpus, name in ((first, given[0], "inside"), (second, given[1], "other")):
         out, err = allocation.end()
-        assert f"in Slurm job {allocation.job}: GPUs" in err, err
+        assert f"in Slurm job {allocation.job}: using GPUs" in err, err
         jobs = json.loads(out)["jobs"]
         assert {job["state"] for job in jobs} == {"done"} and {job["sweep"] for job in jobs} == {name}
         assert {int(job["gpus"][0]) for job in jobs} == gpus
@@ -125,7 +125,7 @@ def test_an_allocation_without_gpus_has_none(slurm, place):
 def test_where_slurm_does_not_answer_nothing_is_started(slurm, place):
     place.env["SLURM_JOB_ID"] = "4711"
     err = place.run("run", "sweep.toml", code=None).stderr
-    assert "inside Slurm job 4711" in err and "--devices" in err, err
+    assert "can't find the GPUs of Slurm job 4711" in err and "--devices" in err, err
     assert place.stamps.count("start") == 0 and not place.processes("coordinator run")
 
 

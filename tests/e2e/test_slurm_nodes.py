@@ -79,7 +79,7 @@ def test_its_nodes_are_used_and_no_gpu_twice(two_nodes, place):
     assert place.stamps.count("start") == 4, "no more at once than there are GPUs"
     place.open_gate()
     out, err = end(allocation)
-    assert f"in Slurm job {allocation.job}: its 2 nodes" in err, err
+    assert f"in Slurm job {allocation.job}: using its 2 nodes" in err, err
     jobs = jobs_of(out)
     assert {job["state"] for job in jobs.values()} == {"done"} and len(jobs) == 12, out + err
     assert {job["node"] for job in jobs.values()} == {"n0", "n1"}
@@ -148,8 +148,8 @@ def test_what_no_node_has_is_held_with_words(two_nodes, place):
 def test_other_places_are_named_where_they_do_not_go_together(two_nodes, place):
     command = "pergpu run sweep.toml --on slurm; PERGPU_HOME=$HOME/other pergpu run sweep.toml; echo $?"
     out, err = end(salloc(place, command, *GPUS))
-    assert out.strip() == "2" and "--on slurm inside an allocation of 2 nodes" in err, out + err
-    assert "PERGPU_HOME set" in err and place.stamps.count("start") == 0
+    assert out.strip() == "2" and "--on slurm is not needed inside an allocation of 2 nodes" in err, out + err
+    assert "PERGPU_HOME is set" in err and place.stamps.count("start") == 0
 
 
 @long

@@ -85,7 +85,7 @@ def test_what_names_nothing_or_too_much_is_refused_and_nothing_starts(home):
     sweep = home.file("sweep.toml", grid("train", 1, 'snapshot = ["*.sh", "modles/*.py"]\ncommand = ["./train.sh"]'))
     for rehearsal in ((), ("--dry-run",)):
         said = home.run("run", sweep, *rehearsal, code=2).stderr
-        assert f'snapshot of step train: "modles/*.py" names no file in {home.work}' in said
+        assert f'snapshot of step train: "modles/*.py" matches no file in {home.work}' in said
     with open(home.work + "/huge.sh", "w") as huge:
         huge.truncate(2 << 30)
     sweep = home.file("sweep.toml", grid("train", 1, 'snapshot = ["*.sh"]\ncommand = ["./train.sh"]'))
