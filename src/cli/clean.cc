@@ -65,7 +65,7 @@ Result<void> check(const SweepResults& one, bool results, const OtherFolders& ot
   struct stat info = {};
   if (::lstat(one.aside.c_str(), &info) != 0) return {};  // its results stay, wherever they are
   return Error{ErrorKind::Invalid, 0,
-               "a `clean` that did not end has put some of its results into " + one.aside +
+               "an interrupted `clean` has moved some of its results to " + one.aside +
                    ": --results removes them"};
 }
 
@@ -111,9 +111,11 @@ class Removal {
     }
     Result<void> told = ask({{"op", "moved"}, {"sweep_id", one.id}});
     if (told) return {};
-    return Error{ErrorKind::Unavailable, 0,
-                 fmt::format("{}; its results lie in {}: clean again, by its name if it is known",
-                             told.error().message, one.aside)};
+    return Error{
+        ErrorKind::Unavailable, 0,
+        fmt::format(
+            "{}; its results are in {}: run `clean` again, with the sweep's name if you know it",
+            told.error().message, one.aside)};
   }
 
   /// What lies aside of a sweep that is forgotten.  `folder`: the sweep's, which goes if nothing
@@ -200,7 +202,7 @@ int clean(const Options& options) {
   // However old: that is all of them, as whoever types `*` says.
   if (selectors.empty() && !options.older.empty() && older_s == 0) selectors.emplace_back("*");
   if (selectors.empty() && older_s == 0) {
-    return fail({ErrorKind::Invalid, 0, "name the sweeps, or say how old they are: --older 30d"});
+    return fail({ErrorKind::Invalid, 0, "name the sweeps, or their age: --older 30d"});
   }
   Result<Place> place = find_place();
   if (!place) return fail(place.error());
@@ -289,12 +291,10 @@ int clean(const Options& options) {
   if (sweeps.empty() && all.files == 0) {
     say("nothing to clean");
   } else if (!options.yes && options.results) {
-    say(fmt::format("{}, {}: nothing has been removed; --yes does it", what, size));
+    say(fmt::format("dry run: {}, {}; pass --yes to delete them", what, size));
   } else if (!options.yes) {
-    say(
-        fmt::format("{}: nothing has been forgotten; --yes does it, and with --results their "
-                    "folders go, too",
-                    what));
+    say(fmt::format(
+        "dry run: {}; pass --yes to forget them, and --results to delete their folders too", what));
   } else {
     say(fmt::format("forgot {}; {}", what,
                     options.results ? "removed " + size : "their results stay"));
@@ -306,13 +306,15 @@ int clean(const Options& options) {
 
 void add_clean(CLI::App& program, Invocation& invocation) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      program.add_subcommand("clean", "forget ended sweeps, and remove their results");
+  CLI::App* command = program.add_subcommand(
+      "clean", "forget ended sweeps and, with --results, delete their folders");
   add_selectors(*command, options->selectors);
-  command->get_option("SEL")->description("whole sweeps, with *, or @ the last one");
-  command->add_option("--older", options->older, "only what has ended so long ago: 30d, 12h");
-  command->add_flag("--results", options->results, "remove their result folders, too");
-  command->add_flag("--yes", options->yes, "do it; else only say what would go");
+  command->get_option("SEL")->description(
+      "whole sweeps: a name, a pattern with *, or @ for the last one");
+  command->add_option("--older", options->older,
+                      "only sweeps that ended at least this long ago: 30d, 12h");
+  command->add_flag("--results", options->results, "delete their result folders too");
+  command->add_flag("--yes", options->yes, "delete; without it, only show what would be deleted");
   add_output(*command, options->output);
   command->footer("Example:\n  pergpu clean --older 30d --results --yes");
   command->callback(

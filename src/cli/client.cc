@@ -94,9 +94,9 @@ Result<Connection> Client::connect() {
   if (absent) connection = start_coordinator(place_, kStart);
   if (connection && !is_of(place_, connection->peer())) {
     return Error{ErrorKind::Denied, 0,
-                 place_.socket() + " is served by the coordinator of another home, " +
-                     connection->peer().home + "; when it has left, remove " + place_.home +
-                     "/run-folder"};
+                 place_.socket() + " belongs to the coordinator of another home, " +
+                     connection->peer().home + "; when that one has stopped, remove " +
+                     place_.home + "/run-folder"};
   }
   if (connection && start_ == Start::IfNeeded && replace_if_idle_and_older(*connection)) {
     connection = start_coordinator(place_, kStart);
@@ -201,11 +201,11 @@ Result<std::string> Client::exchange(const std::string& bytes, std::optional<mil
 }
 
 Result<json> Client::call_unbroken(const json& request) {
-  if (!connection_) return Error{ErrorKind::Unavailable, 0, "the coordinator has left"};
+  if (!connection_) return Error{ErrorKind::Unavailable, 0, "the coordinator has stopped"};
   const Result<std::string> line = exchange(to_line(request) + "\n", std::nullopt);
   if (line) return unwrap_reply(*line);
   return Error{ErrorKind::Unavailable, line.error().os_errno,
-               "the coordinator has left: " + line.error().message};
+               "the coordinator has stopped: " + line.error().message};
 }
 
 std::optional<milliseconds> Client::pause_before(const json& request, const Error& failed) {
@@ -237,13 +237,13 @@ Result<json> Client::call(const json& request, const std::vector<std::string>& m
     if (error.kind != ErrorKind::Io) return error;
     std::optional<milliseconds> pause = pause_before(request, error);
     if (!pause) {
-      return Error{
-          ErrorKind::Unavailable, error.os_errno,
-          error.message + "; five new tries in a minute did not help; see " + place_.log()};
+      return Error{ErrorKind::Unavailable, error.os_errno,
+                   error.message + "; gave up after 5 reconnects in a minute; see " + place_.log()};
     }
     if (wait) {
       *left = *wait - milliseconds((clock.now().boot_ns - begin_ns) / 1'000'000);
-      if (*left <= milliseconds(0)) return Error{ErrorKind::Busy, 0, "no answer in time"};
+      if (*left <= milliseconds(0))
+        return Error{ErrorKind::Busy, 0, "the coordinator did not answer in time"};
       pause = std::min(*pause, *left);
     }
     ::poll(nullptr, 0, static_cast<int>(pause->count()));

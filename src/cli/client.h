@@ -37,8 +37,8 @@ class Backoff {
 /// no file descriptors left, say.
 inline constexpr std::chrono::milliseconds kTurnedAwayPause{1'000};
 inline constexpr char kTurnedAwayWords[] =
-    "the coordinator runs but takes no connections, as when it has no file descriptors left; "
-    "waiting until it does";
+    "the coordinator runs but accepts no connections (it may have run out of file descriptors); "
+    "waiting";
 
 class Client {
  public:

@@ -49,14 +49,15 @@ Result<void> Connection::greet(std::chrono::milliseconds deadline) {
   Result<std::string> line = read_line(deadline);
   if (!line && line.error().kind == ErrorKind::Busy) {
     return Error{ErrorKind::Unavailable, 0,
-                 fmt::format("the coordinator gives no answer within {} s; see `pergpu coordinator "
-                             "status`, or end it with kill",
+                 fmt::format("the coordinator did not answer within {} s; run `pergpu coordinator "
+                             "status`, or kill its process",
                              deadline.count() / 1000)};
   }
   if (!line) return std::move(line).error();
   Result<json> data = unwrap_reply(*line);
   if (!data) {
-    return Error{ErrorKind::Denied, 0, "the coordinator refuses us: " + data.error().message};
+    return Error{ErrorKind::Denied, 0,
+                 "the coordinator refused the connection: " + data.error().message};
   }
   peer_.version = data->value("version", std::string("unknown"));
   peer_.pid = data->value("pid", std::int64_t{0});
@@ -67,9 +68,9 @@ Result<void> Connection::greet(std::chrono::milliseconds deadline) {
   const int protocol = data->value("protocol", 0);
   if (protocol == kProtocol) return {};
   return Error{ErrorKind::Denied, 0,
-               fmt::format("the running coordinator (version {}, pid {}) speaks protocol {}, this "
-                           "pergpu (version {}) speaks {}; let it finish, or end it with `pergpu "
-                           "coordinator stop` of that version: its jobs go on",
+               fmt::format("the running coordinator (version {}, pid {}) uses protocol {}, but "
+                           "this pergpu (version {}) uses {}; let it finish, or stop it with "
+                           "`pergpu coordinator stop` of that version (jobs keep running)",
                            peer_.version, peer_.pid, protocol, PERGPU_VERSION, kProtocol)};
 }
 
@@ -104,12 +105,13 @@ Result<std::string> Connection::read_line(std::optional<std::chrono::millisecond
     pollfd poll_fd{.fd = fd_.get(), .events = POLLIN, .revents = 0};
     const int ready = ::poll(&poll_fd, 1, timeout_ms);
     if (ready < 0 && errno != EINTR) return broken(std::strerror(errno));
-    if (ready == 0 && timeout_ms == 0) return Error{ErrorKind::Busy, 0, "no answer in time"};
+    if (ready == 0 && timeout_ms == 0)
+      return Error{ErrorKind::Busy, 0, "the coordinator did not answer in time"};
     if (ready <= 0) continue;
     const ssize_t n = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return broken(std::strerror(errno));
-    if (n == 0) return broken("it was closed");
+    if (n == 0) return broken("the coordinator closed it");
     read_.append(buffer.data(), static_cast<std::size_t>(n));
   }
 }
@@ -118,7 +120,7 @@ Result<json> unwrap_reply(std::string_view line) {
   json reply = json::parse(line, nullptr, false);
   if (!reply.is_object() || !reply.contains("ok") || !reply["ok"].is_boolean()) {
     return Error{ErrorKind::Unavailable, 0,
-                 fmt::format("the coordinator's answer makes no sense: {:.200}", line)};
+                 fmt::format("can't parse the coordinator's answer: {:.200}", line)};
   }
   if (reply["ok"].get<bool>()) return reply.contains("data") ? reply["data"] : json(nullptr);
   const int code = reply.contains("code") && reply["code"].is_number_integer()
@@ -126,7 +128,7 @@ Result<json> unwrap_reply(std::string_view line) {
                        : static_cast<int>(kSomeFailed);
   const bool worded = reply.contains("error") && reply["error"].is_string();
   return Error{kind_of_exit_code(code), 0,
-               worded ? reply["error"].get<std::string>() : "the coordinator gives no reason"};
+               worded ? reply["error"].get<std::string>() : "the coordinator gave no reason"};
 }
 
 }  // namespace pergpu::cli

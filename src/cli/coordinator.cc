@@ -95,9 +95,9 @@ Result<std::string> unit_environment() {
 int enable() {
   if (!has_user_manager()) {
     return fail({ErrorKind::Unavailable, 0,
-                 "there is no systemd user manager here ($XDG_RUNTIME_DIR/systemd/private does not "
-                 "exist), so nothing can start the coordinator after a reboot; start it from cron "
-                 "(`@reboot pergpu ps`) or by any pergpu command"});
+                 "no systemd user manager ($XDG_RUNTIME_DIR/systemd/private does not exist), so "
+                 "systemd can't start the coordinator after a reboot; start it from cron (`@reboot "
+                 "pergpu ps`) or with any pergpu command"});
   }
   const std::string path = user_unit_path();
   if (path.empty()) {
@@ -119,28 +119,33 @@ int enable() {
   Result<void> written = os::make_dirs(os::parent_of(path), 0755);
   if (written) written = os::write_file_atomic(path, unit, 0644, false);
   if (!written) return fail(written.error());
-  say(fmt::format(
-      "wrote {}\nnow:\n  pergpu coordinator stop   # the unit's takes over; jobs go on\n"
-      "  systemctl --user daemon-reload\n"
-      "  systemctl --user enable --now pergpu.service\n"
-      "  loginctl enable-linger    # it starts at boot and stays after a logout",
-      path));
+  say(
+      fmt::format("wrote {}\n"
+                  "now:\n"
+                  "  pergpu coordinator stop   # the unit's takes over; jobs keep running\n"
+                  "  systemctl --user daemon-reload\n"
+                  "  systemctl --user enable --now pergpu.service\n"
+                  "  loginctl enable-linger    # start at boot and stay after a logout",
+                  path));
   return kOk;
 }
 
 }  // namespace
 
 void add_coordinator(CLI::App& program, Invocation& invocation) {
-  CLI::App* command = program.add_subcommand("coordinator", "the background process");
+  CLI::App* command =
+      program.add_subcommand("coordinator", "check, start, stop or enable the background process");
   command->require_subcommand(1);
   command->footer("Example:\n  pergpu coordinator status");
 
   const auto add_status = [&](const char* name, const char* summary, Client::Start start) {
     auto options = std::make_shared<StatusOptions>();
     CLI::App* shows = command->add_subcommand(name, summary);
-    shows->add_flag("--json", options->as_json, "one JSON value on stdout");
+    shows->add_flag("--json", options->as_json, "print one JSON value to stdout");
     if (start == Client::Start::IfNeeded) {
-      shows->add_flag("--unless-stopped", options->unless_stopped, "for programs that wait")
+      shows
+          ->add_flag("--unless-stopped", options->unless_stopped,
+                     "fail if the last one was stopped")
           ->group("");
     }
     shows->footer(fmt::format("Example:\n  pergpu coordinator {} --json", name));
@@ -148,31 +153,33 @@ void add_coordinator(CLI::App& program, Invocation& invocation) {
       invocation.action = [options, start] { return status(*options, start); };
     });
   };
-  add_status("status", "is one running, and what it has", Client::Start::Never);
-  add_status("start", "start one where none is running, and say what it has",
+  add_status("status", "show whether a coordinator is running, and its state",
+             Client::Start::Never);
+  add_status("start", "start a coordinator unless one is running; show its state",
              Client::Start::IfNeeded);
 
   auto stop = std::make_shared<StopOptions>();
-  CLI::App* stop_command =
-      command->add_subcommand("stop", "let it leave and wait until it has; running jobs go on");
+  CLI::App* stop_command = command->add_subcommand(
+      "stop", "stop the coordinator and wait until it has stopped; running jobs continue");
   stop_command->add_flag("--kill", stop->kill, "end all running jobs first");
-  stop_command->add_flag("--json", stop->as_json, "one JSON value on stdout");
+  stop_command->add_flag("--json", stop->as_json, "print one JSON value to stdout");
   stop_command->footer("Example:\n  pergpu coordinator stop");
   stop_command->callback(
       [stop, &invocation] { invocation.action = [stop] { return stop_coordinator(*stop); }; });
 
-  CLI::App* enable_command =
-      command->add_subcommand("enable", "write a systemd user unit: the queue survives a reboot");
+  CLI::App* enable_command = command->add_subcommand(
+      "enable", "write a systemd user unit that continues the queue after a reboot");
   enable_command->footer("Example:\n  pergpu coordinator enable");
   enable_command->callback([&invocation] { invocation.action = enable; });
 
   auto options = std::make_shared<RunOptions>();
-  CLI::App* run_command = command->add_subcommand("run", "be the coordinator")->group("");
+  CLI::App* run_command =
+      command->add_subcommand("run", "run the coordinator in this process")->group("");
   run_command->add_flag("--foreground", options->foreground,
-                        "a service: stays when there is nothing to do");
+                        "run as a service: stay even if there is nothing to do");
   run_command->add_flag("--asked-for", options->was_asked_for,
-                        "by a command: starts although the last one was stopped");
-  run_command->add_option("--succeed", options->succeeds, "process that was asked to leave");
+                        "started by a command: start even if the last one was stopped");
+  run_command->add_option("--succeed", options->succeeds, "process to take over from");
   run_command->callback(
       [options, &invocation] { invocation.action = [options] { return run(*options); }; });
 }
@@ -185,8 +192,9 @@ void add_probe(CLI::App& program, Invocation& invocation) {
 void add_stacks(CLI::App& program, Invocation& invocation) {
   auto below = std::make_shared<std::int32_t>(0);
   auto out = std::make_shared<std::string>();
-  CLI::App* command = program.add_subcommand("stacks", "what a job's processes do")->group("");
-  command->add_option("--below", *below, "process whose descendants are meant")->required();
+  CLI::App* command =
+      program.add_subcommand("stacks", "write the stacks of a job's processes")->group("");
+  command->add_option("--below", *below, "process whose descendants to look at")->required();
   command->add_option("--out", *out, "file")->required();
   command->callback([below, out, &invocation] {
     invocation.action = [below, out] {

@@ -131,8 +131,8 @@ Result<std::unique_ptr<CursesScreen>> CursesScreen::open(bool wants_colour, bool
   if (screen->screen_ == nullptr) {
     const char* type = std::getenv("TERM");
     return Error{ErrorKind::Invalid, 0,
-                 std::string("top: the terminal's type `") + (type ? type : "") +
-                     "` (TERM) is not known; `pergpu top --once` prints one frame"};
+                 std::string("top: unknown terminal type `") + (type ? type : "") +
+                     "` (TERM); print one frame with `pergpu top --once`"};
   }
   ::cbreak();
   ::noecho();

@@ -23,8 +23,8 @@ using nlohmann::json;
 constexpr std::chrono::milliseconds kFirstAnswer{30'000};
 constexpr std::size_t kSweepsShown = 8;
 constexpr std::string_view kHints =
-    "`pergpu run sweep.toml` or `pergpu run -- python train.py` starts something, `pergpu top` "
-    "watches it;\n`pergpu --help` lists all commands\n";
+    "to start jobs: `pergpu run sweep.toml` or `pergpu run -- python train.py`; to watch them: "
+    "`pergpu top`\n`pergpu --help` lists all commands\n";
 
 Result<json> look(Client& client) {
   Result<Connection> connection = client.connect();
@@ -36,8 +36,8 @@ Result<json> look(Client& client) {
   json event = json::parse(*line, nullptr, false);
   if (event.is_object() && event.contains("counts")) return event;
   return Error{ErrorKind::Unavailable, 0,
-               "the running coordinator is of another version; `pergpu coordinator stop` lets it "
-               "leave (jobs go on)"};
+               "the running coordinator has another version; stop it with `pergpu coordinator "
+               "stop` (jobs keep running)"};
 }
 
 /// "12 done, 2 failed", what is open first.
@@ -75,7 +75,7 @@ int overview() {
   Client client(std::move(*place), Client::Start::Never);
   const Result<json> event = look(client);
   if (!event && event.error().kind == ErrorKind::NotFound) {
-    print(fmt::format("No coordinator is running, so no job is.\n\n{}", kHints));
+    print(fmt::format("No coordinator is running, so no jobs are running.\n\n{}", kHints));
     return kOk;
   }
   if (!event) return fail(event.error());

@@ -74,7 +74,7 @@ Result<void> check_root(const std::string& folder) {
   if (!info) return info.error();
   if (*info) return {};
   return cannot(root +
-                " is not there: is its file system not mounted?  If it was removed, make it anew, "
+                " does not exist: is its file system mounted? If you removed it, create it again, "
                 "or clean without --results");
 }
 
@@ -102,7 +102,7 @@ bool is_ours(const struct stat& info) {
 }
 
 Error not_ours(const std::string& aside) {
-  return cannot(aside + " is not what was put aside there, and stays");
+  return cannot(aside + " is not the folder that `clean` moved there; it is kept");
 }
 
 /// A record of an attempt in its folder; null: there is none.
@@ -190,21 +190,21 @@ OtherFolders::OtherFolders(const std::vector<std::string>& folders) {
 
 Result<void> OtherFolders::check(const std::string& folder) const {
   if (!all_seen_) {
-    return cannot("whether it is the folder of another sweep, too, cannot be told: " +
+    return cannot("can't check whether another sweep has the same folder: " +
                   all_seen_.error().message);
   }
   const Result<std::optional<struct stat>> info = look_at(folder, /*follow=*/true);
   if (!info) return info.error();
   if (!*info) return {};
   if (folders_.contains({(*info)->st_dev, (*info)->st_ino})) {
-    return invalid(folder + " is the folder of a sweep that stays, too");
+    return invalid(folder + " is also the folder of a sweep that is kept");
   }
   std::error_code failed;
   const std::string inside = std::filesystem::canonical(folder, failed).string() + "/";
   if (failed) return cannot("look at " + folder + ": " + failed.message());
   const auto other = std::ranges::lower_bound(paths_, inside);
   if (other == paths_.end() || !other->starts_with(inside)) return {};
-  return invalid(folder + " holds the results of a sweep that stays: " + *other);
+  return invalid(folder + " contains the results of a sweep that is kept: " + *other);
 }
 
 Result<void> check_folder(const SweepResults& results, const OtherFolders& others) {
@@ -216,8 +216,8 @@ Result<void> check_folder(const SweepResults& results, const OtherFolders& other
   if (!*info) return check_root(results.folder);
   if (!S_ISDIR((*info)->st_mode)) {
     return invalid(results.folder +
-                   " is no folder but a link or a file, and is not followed: without --results "
-                   "only the history goes");
+                   " is a link or a file, not a folder, so its results are kept; clean without "
+                   "--results to remove only the history");
   }
   return others.check(results.folder);
 }
@@ -244,10 +244,10 @@ Result<void> check_run(const os::HeldFolder& folder, const std::string& run,
     const std::int64_t began = std::max(from_rfc3339(text_of(*record, "starting_at")),
                                         from_rfc3339(text_of(*record, "started_at")));
     if (began > results.ended_at_ns) {
-      return invalid(path + " tells of an attempt that began after the sweep had ended");
+      return invalid(path + " records an attempt that began after the sweep had ended");
     }
     if (text_of(*record, "state") == "running" && !is_over(*record)) {
-      return invalid(path + " tells of an attempt that runs, and is none of this sweep");
+      return invalid(path + " records a running attempt of another sweep");
     }
   }
   return {};
@@ -302,7 +302,7 @@ Result<void> put_aside(const SweepResults& results, bool& is_back) {
   if (!error) return {};
   moves.undo();
   is_back = ::unlinkat(folder.fd(), name.c_str(), AT_REMOVEDIR) == 0;  // else something is in it
-  if (!is_back) error->message += "; some of its results lie in " + results.aside;
+  if (!is_back) error->message += "; some of its results are in " + results.aside;
   return *std::move(error);
 }
 
@@ -318,7 +318,7 @@ Result<void> remove_aside(const std::string& aside, Size& size) {
   if (!is_ours(**info) || !name.starts_with(kAsideBegin)) return not_ours(aside);
   Size its;
   measure(**held, name, (*info)->st_dev, its);
-  if (its.mounted) return cannot(aside + " has another file system in it, and stays");
+  if (its.mounted) return cannot(aside + " contains another file system, so it is kept");
   if (Result<void> removed = (*held)->remove_tree(name); !removed) return removed;
   size.files += its.files;
   size.bytes += its.bytes;

@@ -86,7 +86,7 @@ Result<json> ask_meeting_place(const Place& place, const json& request,
   }
   Result<std::unique_ptr<os::Loop>> loop = os::Loop::create();
   if (!loop) return std::move(loop).error();
-  Result<json> answer = Error{ErrorKind::Unavailable, 0, "the coordinator does not answer"};
+  Result<json> answer = Error{ErrorKind::Unavailable, 0, "the coordinator did not answer"};
   Result<std::unique_ptr<os::FrameStream>> stream =
       os::FrameStream::open(**loop, *std::move(fd),
                             {.on_frame =
@@ -106,7 +106,8 @@ Result<json> ask_meeting_place(const Place& place, const json& request,
               [&] { (*loop)->stop(); });
   if (Result<void> ran = (*loop)->run(); !ran) return std::move(ran).error();
   if (!answer) return answer;
-  if (!answer->is_object()) return Error{ErrorKind::Corrupt, 0, "the coordinator answers nonsense"};
+  if (!answer->is_object())
+    return Error{ErrorKind::Corrupt, 0, "can't parse the coordinator's answer"};
   const std::string is = answer->value("is", std::string());
   if (is == "wrong" || is == "no") {
     return Error{ErrorKind::Invalid, 0, answer->value("why", std::string())};

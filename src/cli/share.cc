@@ -51,15 +51,15 @@ int drop(const std::string& key, bool as_json) {
   const auto names =
       is_absent ? std::vector<std::string>() : answer->value("names", std::vector<std::string>());
   if (names.empty()) {
-    return fail({ErrorKind::NotFound, 0,
-                 fmt::format("nothing is held by the key `{}`{}; `pergpu share list` shows what is",
-                             key, is_absent ? " (no coordinator runs)" : "")});
+    return fail(
+        {ErrorKind::NotFound, 0,
+         fmt::format("no memory is held under the key `{}`{}; `pergpu share list` lists the keys",
+                     key, is_absent ? " (no coordinator is running)" : "")});
   }
   if (as_json) {
     print(output_line({{"schema", 1}, {"dropped", names}}));
   } else {
-    say(fmt::format("`{}` is held no longer; it is freed when the last process that has it ends",
-                    key));
+    say(fmt::format("dropped `{}`; it is freed when the last process that uses it ends", key));
   }
   return kOk;
 }
@@ -67,13 +67,13 @@ int drop(const std::string& key, bool as_json) {
 }  // namespace
 
 void add_share(CLI::App& program, Invocation& invocation) {
-  CLI::App* command = program.add_subcommand("share", "the memory that jobs share");
+  CLI::App* command = program.add_subcommand("share", "list or drop memory that jobs share");
   command->require_subcommand(1);
   command->footer("Example:\n  pergpu share list");
 
   auto output = std::make_shared<Output>();
   CLI::App* list_command =
-      command->add_subcommand("list", "what there is of it, who has it, how long it stays");
+      command->add_subcommand("list", "list shared memory: size, users and lifetime");
   add_output(*list_command, *output);
   list_command->footer("Example:\n  pergpu share list --json");
   list_command->callback(
@@ -82,9 +82,10 @@ void add_share(CLI::App& program, Invocation& invocation) {
   auto key = std::make_shared<std::string>();
   auto as_json = std::make_shared<bool>(false);
   CLI::App* drop_command = command->add_subcommand(
-      "drop", "hold it no longer; processes that have it go on with what they have");
-  drop_command->add_option("KEY", *key, "its key, or its name (share list --json)")->required();
-  drop_command->add_flag("--json", *as_json, "one JSON value on stdout");
+      "drop", "stop holding it; processes that use it keep it until they end");
+  drop_command->add_option("KEY", *key, "key or name of the memory (see share list --json)")
+      ->required();
+  drop_command->add_flag("--json", *as_json, "print one JSON value to stdout");
   drop_command->footer("Example:\n  pergpu share drop tokens");
   drop_command->callback([key, as_json, &invocation] {
     invocation.action = [key, as_json] { return drop(*key, *as_json); };

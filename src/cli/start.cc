@@ -62,7 +62,7 @@ Result<os::UniqueFd> open_log(const std::string& path) {
   const bool is_fifo = !log && errno == ENXIO;
   if (!log && !is_fifo) return os_error("open " + path);
   if (is_fifo || ::fstat(log.get(), &info) < 0 || !S_ISREG(info.st_mode)) {
-    return Error{ErrorKind::Invalid, 0, path + " is no regular file; remove it"};
+    return Error{ErrorKind::Invalid, 0, path + " is not a regular file; remove it"};
   }
   return log;
 }
@@ -100,8 +100,8 @@ Result<os::Spawned> spawn_coordinator(const Place& place, pid_t predecessor) {
 std::string last_words(const Place& place, std::int64_t begin) {
   std::string text;
   for (const std::string& line : last_lines(place.log(), 5, begin)) text += "\n  " + line;
-  return text.empty() ? fmt::format("; nothing in {}", place.log())
-                      : fmt::format("; the last of {}:{}", place.log(), text);
+  return text.empty() ? fmt::format("; {} has no message", place.log())
+                      : fmt::format("; the last lines of {}:{}", place.log(), text);
 }
 
 }  // namespace
@@ -147,14 +147,14 @@ Result<Connection> succeed_coordinator(const Place& place, std::chrono::millisec
   }
   if (waits_for_keeper) {
     return Error{ErrorKind::Unavailable, 0,
-                 "no coordinator answers, and none can be started inside a job: it would be ended "
-                 "with the job"};
+                 "no coordinator answers, and pergpu can't start one inside a job, since it would "
+                 "end with the job"};
   }
   return Error{
       ErrorKind::Unavailable, 0,
       fmt::format("the coordinator {}{}",
-                  ended ? "ended before it answered"
-                        : fmt::format("does not answer within {} s", deadline.count() / 1000),
+                  ended ? "exited before it answered"
+                        : fmt::format("did not answer within {} s", deadline.count() / 1000),
                   last_words(place, log_size))};
 }
 

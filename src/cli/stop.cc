@@ -116,7 +116,7 @@ class Stop {
       }
       if (os::boot_now_ns() > end) {
         return Error{ErrorKind::Unavailable, 0,
-                     fmt::format("can't stop the coordinator: {}, which does not answer on {}",
+                     fmt::format("can't stop the coordinator: {}, but it doesn't answer on {}",
                                  lock.error().message, place_.socket())};
       }
       ::poll(nullptr, 0, 20);
@@ -126,10 +126,10 @@ class Stop {
   int none_runs() {
     const bool may_run = has_keepers(place_);
     if (!options_.as_json) {
-      say(may_run
-              ? "no coordinator is running; jobs of the last one may be (`pergpu coordinator stop "
-                "--kill` ends them)"
-              : "no coordinator is running");
+      say(may_run ? "no coordinator is running, but jobs of the last one may be (`pergpu "
+                    "coordinator stop "
+                    "--kill` ends them)"
+                  : "no coordinator is running");
     }
     return tell(true, may_run ? kUnknown : 0, {}, "");
   }
@@ -168,24 +168,23 @@ class Stop {
   int gone(std::int64_t running, std::int64_t asked) {
     if (options_.as_json) return tell(true, running, {}, "");
     if (kills_ && asked == kUnknown) {
-      say("the coordinator has left; one of its release doesn't report which jobs it ended");
+      say("the coordinator has stopped; one of its release doesn't report which jobs it ended");
     } else if (kills_) {
-      say(asked == 0 ? "the coordinator has left; no job was running"
-                     : fmt::format("the coordinator has left, {} ended", jobs_text(asked)));
+      say(asked == 0 ? "the coordinator has stopped; no job was running"
+                     : fmt::format("the coordinator has stopped; {} ended", jobs_text(asked)));
     } else {
-      say("the coordinator has left; running jobs go on, the next `pergpu` command starts another "
-          "one that takes them over");
+      say("the coordinator has stopped; running jobs continue, and the next `pergpu` command "
+          "starts a coordinator that takes them over");
     }
     return tell(true, running, {}, "");
   }
 
   /// Somebody killed it before its jobs had ended.
   int broke_off() {
-    return tell(
-        false, kUnknown, {},
-        fmt::format("the coordinator (process {}) was ended before its jobs were; those may "
-                    "run on: `pergpu coordinator stop --kill` again ends them",
-                    pid_));
+    return tell(false, kUnknown, {},
+                fmt::format("the coordinator (process {}) ended before its jobs, which may still "
+                            "run; end them with `pergpu coordinator stop --kill` again",
+                            pid_));
   }
 
   int lost_touch() {
@@ -198,24 +197,24 @@ class Stop {
   }
 
   int hangs() {
-    return tell(false, kUnknown, {},
-                fmt::format("the coordinator is through, but its process {} is still there: it "
-                            "waits for a file system or a cluster that does not answer; nothing "
-                            "that was recorded is lost",
-                            pid_));
+    return tell(
+        false, kUnknown, {},
+        fmt::format("the coordinator has finished, but its process {} still exists: it waits for a "
+                    "file system or a cluster that doesn't answer; no record is lost",
+                    pid_));
   }
 
   int still_there() {
     const std::vector<Left> left = what_is_left();
     const std::string store = store_trouble();
-    std::string why = fmt::format("the coordinator (process {}) is still there: ", pid_);
+    std::string why = fmt::format("the coordinator (process {}) is still running: ", pid_);
     if (!store.empty()) {
-      why += fmt::format("its store can't be written ({}); it leaves when that is over", store);
+      why += fmt::format("it can't write its store ({}); it stops when it can", store);
     } else if (!left.empty()) {
-      why += fmt::format("{} did not end; it leaves when they are gone",
+      why += fmt::format("{} did not end; it stops when they have ended",
                          jobs_text(static_cast<std::int64_t>(left.size())));
     } else {
-      why += "it does not say what it waits for; see " + place_.log();
+      why += "it reports no reason; see " + place_.log();
     }
     return tell(false, static_cast<std::int64_t>(left.size()), left, why);
   }

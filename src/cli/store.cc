@@ -76,7 +76,7 @@ Result<Found> find_store(const std::string& command) {
   found.path = found.place.home + "/pergpu.db";
   found.note = fmt::format("`pergpu store {}` (process {})", command, ::getpid());
   if (!os::exists(found.path) && !os::exists(found.path + "-wal")) {
-    return Error{ErrorKind::NotFound, 0, "there is no store yet: " + found.path};
+    return Error{ErrorKind::NotFound, 0, "no store yet: " + found.path};
   }
   Result<os::FileLock> turn = store::lock_copies(found.place.home, found.note);
   if (!turn) return taken(std::move(turn).error());
@@ -146,10 +146,11 @@ Result<std::string> copy_home(const Found& found) {
 }
 
 Error exists(const std::string& file) {
-  return Error{ErrorKind::Invalid, EEXIST,
-               fmt::format("{} exists, and a backup overwrites nothing: name another file, or move "
-                           "it away",
-                           file)};
+  return Error{
+      ErrorKind::Invalid, EEXIST,
+      fmt::format(
+          "{} already exists, and a backup overwrites no file: name another file, or move it away",
+          file)};
 }
 
 /// The size of the copy.
@@ -226,8 +227,8 @@ int check(bool as_json) {
   }
   if (fine) return kOk;
   say(
-      fmt::format("{0} is damaged; the way out: `pergpu coordinator stop --kill`, move {0} and "
-                  "{0}-wal away, both, put a backup in its place, or begin anew",
+      fmt::format("{0} is damaged. To recover: run `pergpu coordinator stop --kill`, move both {0} "
+                  "and {0}-wal away, then restore a backup or start with an empty store",
                   found->path));
   return kSomeFailed;
 }
@@ -235,25 +236,27 @@ int check(bool as_json) {
 }  // namespace
 
 void add_store(CLI::App& program, Invocation& invocation) {
-  CLI::App* command = program.add_subcommand("store", "the file that remembers everything");
+  CLI::App* command =
+      program.add_subcommand("store", "check or back up the file with the queue and history");
   command->require_subcommand(1);
   command->footer("Example:\n  pergpu store backup pergpu-backup.db");
 
   auto as_json = std::make_shared<bool>(false);
   CLI::App* check_command =
-      command->add_subcommand("check", "read all of it; exit code 1 when it is damaged");
-  check_command->add_flag("--json", *as_json, "one JSON value on stdout");
+      command->add_subcommand("check", "read the whole store; exit code 1 if it is damaged");
+  check_command->add_flag("--json", *as_json, "print one JSON value to stdout");
   check_command->footer("Example:\n  pergpu store check");
   check_command->callback(
       [as_json, &invocation] { invocation.action = [as_json] { return check(*as_json); }; });
 
   auto file = std::make_shared<std::string>();
   CLI::App* backup_command =
-      command->add_subcommand("backup", "copy it, also while jobs run; overwrites nothing");
-  backup_command->add_option("FILE", *file, "the copy; without the environments of sweeps")
+      command->add_subcommand("backup", "copy the store, also while jobs run; overwrites no file");
+  backup_command
+      ->add_option("FILE", *file, "the new file; it doesn't contain the environments of sweeps")
       ->required()
       ->transform(path_option());
-  backup_command->add_flag("--json", *as_json, "one JSON value on stdout");
+  backup_command->add_flag("--json", *as_json, "print one JSON value to stdout");
   backup_command->footer("Example:\n  pergpu store backup pergpu-backup.db");
   backup_command->callback([file, as_json, &invocation] {
     invocation.action = [file, as_json] { return backup(*file, *as_json); };

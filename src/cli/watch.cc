@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr char kGoneWords[] = "the coordinator is gone; another one takes over";
+constexpr char kGoneWords[] = "the coordinator has ended; another one takes over";
 
 }  // namespace
 
@@ -88,7 +88,7 @@ void Watch::try_again() {
     over_ = true;
     return callbacks_.on_failed(
         {ErrorKind::Unavailable, 0,
-         "the coordinator is gone and five new ones in a minute did not help; see " +
+         "the coordinator has ended; gave up after 5 restarts in a minute; see " +
              client_.place().log()});
   }
   retry_ = loop_.at(now.boot_ns + pause->count() * 1'000'000, [this] { start(); });

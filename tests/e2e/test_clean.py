@@ -35,7 +35,7 @@ def test_without_yes_it_only_says_what_would_go(home):
     assert not told["done"] and (sweep["sweep"], sweep["jobs"], sweep["folder"]) == ("old", 2, folder)
     assert sweep["bytes"] == told["bytes"] > 2000 and sweep["files"] == told["files"] >= 8
     said = home.run("clean", "old")
-    assert "old" in said.stdout and "nothing has been forgotten; --yes does it" in said.stderr
+    assert "old" in said.stdout and "pass --yes to forget them" in said.stderr
     assert len(home.ps("old")) == 2 and len(os.listdir(folder)) == 2
 
 
@@ -106,7 +106,7 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(home):
     os.rename(folder, elsewhere)
     os.symlink(elsewhere, folder)
     said = home.run("clean", "old", "--results", "--yes", code=2).stderr
-    assert "is not followed" in said and len(home.ps("old")) == 2
+    assert "is a link or a file, not a folder" in said and len(home.ps("old")) == 2
     assert os.path.exists(elsewhere + "/00-i=0/train/model.pt")
     cleaned(home, "old", "--yes")
     assert os.path.exists(elsewhere + "/00-i=0/train/model.pt")
@@ -119,7 +119,7 @@ def test_two_names_of_one_folder_where_the_other_sweep_is_open(home):
     home.submit(grid("train", 2, 'command = ["stamp"]'), "--rerun", "--lanes", 1, name="new.toml")
     home.until_running()
     said = home.run("clean", "*", "--results", "--yes", code=2).stderr
-    assert "the folder of a sweep that stays" in said and os.path.exists(folder + "/00-i=0/train/model.pt")
+    assert "the folder of a sweep that is kept" in said and os.path.exists(folder + "/00-i=0/train/model.pt")
     home.open_gate()
     assert home.wait() == 0
 
@@ -129,14 +129,14 @@ def test_results_of_an_ended_sweep_that_is_not_named_stay_under_whatever_name(ho
     os.symlink("old", home.work + "/runs/new")  # one folder by two names
     ended(home, "new", "--rerun")
     said = home.run("clean", "old", "--results", "--yes", code=2).stderr
-    assert "is the folder of a sweep that stays, too" in said
+    assert "is also the folder of a sweep that is kept" in said
     cleaned(home, "new", "--yes")
     home.submit(grid("deep", 1, WRITES), "--out", "outer", name="inner.toml")
     assert home.wait("inner") == 0
     os.rename(home.work + "/outer", folder + "/00-i=0/outer")  # what was there is a link by now
     os.symlink(folder + "/00-i=0/outer", home.work + "/outer")
     said = home.run("clean", "old", "--results", "--yes", code=2).stderr
-    assert f"holds the results of a sweep that stays: {folder}/00-i=0/outer/inner" in said
+    assert f"contains the results of a sweep that is kept: {folder}/00-i=0/outer/inner" in said
     assert os.path.exists(folder + "/00-i=0/train/model.pt") and len(home.ps("old")) == 2
 
 
@@ -145,7 +145,7 @@ def test_what_is_not_there_because_its_disk_is_not(home):
     until_recorded(folder)
     os.rename(home.work + "/runs", home.work + "/unmounted")
     said = home.run("clean", "old", "--results", "--yes", code=1).stderr
-    assert "is not there: is its file system not mounted?" in said
+    assert "does not exist: is its file system mounted?" in said
     os.symlink("runs", home.work + "/runs")  # a loop: what cannot be looked at
     said = home.run("clean", "old", "--results", "--yes", code=1).stderr
     assert "Too many levels of symbolic links" in said and len(home.ps("old")) == 2
@@ -169,8 +169,8 @@ def test_attempts_that_are_none_of_the_sweep_keep_the_folder(home):
     own = json.loads(read(folder + "/01-i=1/train/attempt.json"))
     for change, words in (
         ({"starting_at": "2199-01-01T00:00:00.000Z", "state": "done"}, "began after the sweep had ended"),
-        ({"starting_at": "2001-01-01T00:00:00.000Z", "state": "running"}, "an attempt that runs"),
-        ({"state": "running", "job": 99}, "an attempt that runs"),
+        ({"starting_at": "2001-01-01T00:00:00.000Z", "state": "running"}, "a running attempt of another sweep"),
+        ({"state": "running", "job": 99}, "a running attempt of another sweep"),
     ):
         home.file("runs/old/01-i=1/train/attempt.json", json.dumps({**own, "started_at": None, **change}))
         for yes in ((), ("--yes",)):
@@ -187,7 +187,7 @@ def test_what_lies_in_the_place_of_the_aside_is_not_followed(home):
     os.mkdir(home.work + "/mine")
     os.symlink(home.work + "/mine", folder + "/.cleaned-1")
     told = cleaned(home, "old", "--results", "--yes", code=1)
-    assert "is not what was put aside there" in told["problems"][0] and told["sweeps"] == []
+    assert "is not the folder that `clean` moved there" in told["problems"][0] and told["sweeps"] == []
     assert os.listdir(home.work + "/mine") == [] and len(home.ps("old")) == 2
     assert os.path.exists(folder + "/00-i=0/train/model.pt")
     assert home.submit(grid("train", 2, WRITES), name="old.toml")["kept"] == 2

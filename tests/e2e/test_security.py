@@ -135,7 +135,7 @@ def test_wait_outlasts_a_coordinator_without_descriptors(home):
         watchers.append(client)
         assert len(watchers) < 80
     waiting = home.start("wait", "@", **few)
-    assert "takes no connections" in waiting.stderr.readline()
+    assert "accepts no connections" in waiting.stderr.readline()
     assert waiting.poll() is None
     for client in watchers:
         client.close()

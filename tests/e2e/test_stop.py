@@ -31,7 +31,7 @@ def test_stop_returns_when_the_process_is_gone_and_nobody_but_a_command_starts_a
     assert not alive(first) and alive(pid)
     assert "running jobs go on" in said
     nobody_revives(home)
-    assert home.run("coordinator", "stop").stderr.startswith("no coordinator is running; jobs of the last one may be")
+    assert home.run("coordinator", "stop").stderr.startswith("no coordinator is running, but jobs of the last one may be")
     assert home.only()["state"] == "running"  # asked for by a command
     home.kill_coordinator()
     wait_until(home.coordinator, "one that its keeper starts")  # nobody has stopped that
@@ -45,7 +45,7 @@ def test_a_stop_outlives_the_coordinator_that_was_told_to_stop(home):
     wait_until(lambda: home.stamps.count("term"), "the job's SIGTERM")
     os.kill(first, signal.SIGKILL)
     said = stop.communicate()[1]
-    assert stop.returncode == 1 and "was ended before its jobs were" in said, said
+    assert stop.returncode == 1 and "ended before its jobs" in said, said
     nobody_revives(home)
     home.run("coordinator", "stop", "--kill")  # starts one, for there are keepers
     assert not alive(pid) and home.coordinator() is None
@@ -139,7 +139,7 @@ if sys.argv[3] == "lives":
     "reply, then, code, words",
     [
         ({"pid": 1, "kill": True, "jobs": 1}, "lives", 1, "is still there, but its connection broke"),
-        ({"pid": 1, "kill": True, "jobs": 1}, "ends", 1, "was ended before its jobs were"),
+        ({"pid": 1, "kill": True, "jobs": 1}, "ends", 1, "ended before its jobs"),
         ({}, "ends", 0, "doesn't report which jobs it ended"),
     ],
 )
