@@ -1,4 +1,4 @@
-"""The futures of calls that another Python has submitted."""
+"""The futures of calls that another Python process submitted."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _PIECE = 1 << 20  # bytes that are read at once
 
 
 def attach(name: str = "@", *, out: str | os.PathLike[str] | None = None) -> list[Future]:
-    """The futures of an executor's calls, in the order in which they were submitted, by its name; "@":
-    of the one that was used last.  Also after the Python that had submitted them was killed, and
-    after a reboot: what has ended has its result.
+    """Returns the futures of an executor's calls, in the order of submission.
 
-    `out`: the root of the executor's folders.  None: "runs", where the name is there, else wherever
-    it is.
+    `name`: the executor's name; "@" is the one that was used last.  This also works after the Python
+    process that submitted the calls was killed, and after a reboot: finished calls have their results.
 
-    With `reuse` the workers end when nothing is left to do, and only then the results of their last
-    calls are seen.  CommandFailed: nothing of that name.  ValueError: it is not an executor's.
+    `out`: the root of the executor's folders.  None: "runs" if the name is there, else any folder.
+
+    With `reuse`, workers end when no work is left.  The results of their last calls appear only then.
+    CommandFailed: no sweep has that name.  ValueError: the sweep isn't an executor's.
     """
     if not isinstance(name, str):
-        raise TypeError(f"name is {name!r}; expected that of an executor, as str")
+        raise TypeError(f"name is {name!r}; expected the name of an executor, as str")
     try:
         jobs = _jobs_of(name, out)
     except CommandFailed as error:
@@ -46,7 +46,7 @@ def attach(name: str = "@", *, out: str | os.PathLike[str] | None = None) -> lis
     workers = [job for job in jobs if job["step"] == "worker" and "queue" in (job.get("params") or {})]
     if workers:
         return _calls_of_workers(workers)
-    raise ValueError(f"{name} is no executor's: none of its jobs is a call")
+    raise ValueError(f"{name} isn't the sweep of an executor: none of its jobs is a call")
 
 
 def _jobs_of(name: str, out: str | os.PathLike[str] | None) -> list[dict[str, Any]]:
@@ -59,7 +59,7 @@ def _jobs_of(name: str, out: str | os.PathLike[str] | None) -> list[dict[str, An
 
 def _calls(jobs: Sequence[Mapping[str, Any]]) -> list[Future]:
     calls = Calls(dict, _nothing)
-    calls.no_result = "it left no result, or its program had given no name: then results that were read are removed at the end"
+    calls.no_result = "it left no result, or its executor had no name: results that were read are then removed at the end"
     by_id = {job["id"]: Future(calls, job["params"]["number"], job["params"]["what"]) for job in jobs}
     for job in jobs:
         by_id[job["id"]].see(dict(job))
@@ -81,7 +81,7 @@ def _calls_of_workers(workers: Sequence[dict[str, Any]]) -> list[Future]:
 
 
 class _Queued:
-    """A queue whose executor is gone: what came of its calls is read when a worker ends."""
+    """A queue whose executor is gone: the results of its calls are read when a worker ends."""
 
     def __init__(self, workers: Sequence[dict[str, Any]]) -> None:
         first = workers[0]
@@ -104,7 +104,7 @@ class _Queued:
             self._link = Link(first["sweep_id"], self._on_job, self.break_down)
 
     def _go_on(self) -> None:
-        """Where no worker is left for what nobody has taken, those that failed begin again."""
+        """If calls are waiting and no worker is left, restarts the workers that failed."""
         if self._queue.free() and all(job["state"] in ENDED for job in self._jobs.values()):
             ended = [str(job["id"]) for job in self._jobs.values() if job["state"] != "done"]
             for job in ask_json(["retry", *ended])["changed"] if ended else ():

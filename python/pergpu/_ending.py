@@ -1,10 +1,10 @@
-"""The end of a process whose state is saved: exit code 75, whatever becomes of the SystemExit.
+"""Ends a process whose state is saved with exit code 75, even if the SystemExit is lost.
 
-A handler's exception comes out of whatever runs at that instruction.  In a `__del__`, a callback of a weak reference, a
-bare `except:` or a `finally: return` it is lost, and the program would go on although everything was saved.  The
-interpreter lets go of an exception when it's handled, so this one ends the process then.  Who keeps it (in a list, or
-in a variable of a frame that its traceback knows) ends with 75 as well: where a call would tell what it came to,
-and at the end of the program.
+A handler's exception is raised in the code that runs at that moment.  A `__del__`, a weak reference's
+callback, a bare `except:` or a `finally: return` swallows it.  The program would then continue although its
+state was saved.  The interpreter drops an exception once it's handled, and dropping this one ends the
+process.  Code may also keep the exception, in a list or in a variable of a traced-back frame.  Then the
+process ends with 75 where a call would report its result, and at the end of the program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FLUSH_S = 1.0
 
 
 class _Requeue(SystemExit):
-    """Its last reference goes when somebody has swallowed it, or at the end of the program."""
+    """Its last reference is dropped when the exception was swallowed, or at the end of the program."""
 
     def __del__(self) -> None:
         if _owner != os.getpid() or sys.is_finalizing():
@@ -33,7 +33,7 @@ class _Requeue(SystemExit):
         if swallowed_in is None and threading.get_ident() == threading.main_thread().ident:
             _finish()
         where = "" if swallowed_in is None else f" in {swallowed_in.f_code.co_filename}:{swallowed_in.f_lineno}"
-        _end_now(f"the SystemExit of a requeue was swallowed{where}")
+        _end_now(f"the SystemExit of requeue() was swallowed{where}")
 
 
 _owner = 0  # pid of the process that is to end
@@ -41,8 +41,8 @@ _is_finishing = False
 
 
 def end(flush: Callable[[], None], is_signaled: bool = False) -> NoReturn:
-    """Raises SystemExit with 75.  In the main thread of a job the process ends with that in any case, after LIMIT_S
-    at the latest, or AFTER_SIGNAL_S.  `flush` writes what was reported."""
+    """Raises SystemExit with 75.  In the main thread of a job the process ends with that in any case, after at most
+    LIMIT_S, or AFTER_SIGNAL_S.  `flush` writes reported values."""
     global _owner
     flush()
     is_job = "PERGPU_JOB" in os.environ or "PERGPU_SIGNAL" in os.environ
@@ -57,9 +57,9 @@ def end(flush: Callable[[], None], is_signaled: bool = False) -> NoReturn:
 
 
 def end_if_promised(what: str) -> None:
-    """`what` stands where the process was to end, after a requeue."""
+    """Call this where the process should have ended, after a requeue; `what` names the place."""
     if _owner == os.getpid():
-        _say(f"{what} after its requeue; it ends here, with exit code {REQUEUE}")
+        _say(f"{what} after requeue(); the process ends here, with exit code {REQUEUE}")
         _finish()
 
 
@@ -70,7 +70,7 @@ def _at_exit() -> None:
 
 
 def _frame_above() -> Any:
-    """Who let go of the exception; None: nobody, the program has ended."""
+    """The frame that dropped the exception; None: the program has ended."""
     try:
         return sys._getframe(2)
     except ValueError:
@@ -92,7 +92,7 @@ def _watch(flush: Callable[[], None], limit_s: float) -> None:
     def run() -> None:
         time.sleep(limit_s)
         flush()
-        _end_now(f"the process has not ended {limit_s:g} s after its requeue")
+        _end_now(f"the process has not ended {limit_s:g} s after requeue()")
 
     try:
         threading.Thread(target=run, name="pergpu-requeue", daemon=True).start()
@@ -101,7 +101,7 @@ def _watch(flush: Callable[[], None], limit_s: float) -> None:
 
 
 def _finish() -> NoReturn:
-    """As an interpreter ends, with the exit code of a requeue."""
+    """Ends as an interpreter does, with the exit code of a requeue."""
     global _is_finishing
     _is_finishing = True
     for step in (getattr(threading, "_shutdown", None), getattr(atexit, "_run_exitfuncs", None)):
@@ -115,8 +115,8 @@ def _finish() -> NoReturn:
 
 
 def _end_now(why: str) -> NoReturn:
-    """Without `finally` blocks and functions of atexit.  Another thread flushes: this one may be inside of a write."""
-    _say(f"{why}; it ends here, with exit code {REQUEUE}")
+    """Skips `finally` blocks and atexit functions.  Another thread flushes: this one may be inside a write."""
+    _say(f"{why}; the process ends here, with exit code {REQUEUE}")
     try:
         flushing = threading.Thread(target=_flush_streams, daemon=True)
         flushing.start()

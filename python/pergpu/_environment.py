@@ -1,7 +1,7 @@
-"""The environment of a call: that of its submit.
+"""The environment of a call: that of the program at its submit.
 
-A job starts with the environment of its sweep's last hand-over, maybe another program's.  So each call brings
-along what the program had when it was submitted.
+A job starts with the environment of the last submission to its sweep, which may be another program's.  So each
+call brings the environment that its program had when it was submitted.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Environment:
         self._seen: Changes = {}
         self._changes: Changes = {}
         self.first: dict[str, str] | None = None
-        """What the first call was submitted with: jobs are handed over, and warm workers start, with that.  None: no call came yet."""
+        """The environment of the first call, for submitting jobs and starting warm workers.  None: no call came yet."""
 
     def of_call(self) -> Changes:
-        """What a call is to have, in a process that may have another program's environment."""
+        """The environment for a call, in a process that may have another program's."""
         raw = getattr(os.environ, "_data", os.environ)  # to decode it all costs more than the rest of a submit
         if raw == self._raw:
             return self._seen

@@ -1,8 +1,9 @@
-"""Which calls are equal: the same function, with the same code and arguments, in another run of a program.
+"""Decides which calls are equal: the same function, code and arguments, in another run of a program.
 
-A pickle doesn't show it, since it depends on what else is in memory.  So what a pickle is made of is hashed: values by type and
-content, arrays by their bytes, functions and classes of the program by their code and what belongs to them, all else as it would be
-pickled.  What can't be compared makes the whole call one that can't: a wrong result is worse than a call that runs again.
+A pickle can't decide that, since it depends on other objects in memory.  So the parts of a pickle are hashed:
+values by type and content, arrays by their bytes, functions and classes of the program by their code and the
+values that belong to it, everything else as it would be pickled.  If a part can't be compared, the whole call
+can't: a wrong result is worse than a call that runs again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _HEAP_TYPE = 1 << 9  # made by a class statement
 
 
 class NotComparable(Exception):
-    """`what`: the value that is bound to the function, where there is one."""
+    """`what`: the value that is bound to the function, if there is one."""
 
     def __init__(self, what: str = "", kind: type | None = None) -> None:
         super().__init__(what)
@@ -41,7 +42,7 @@ class NotComparable(Exception):
 def digest_of_call(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, ...] = ()
 ) -> str | None:
-    """`given`: what comes along with the call.  None: it holds something that can't be compared."""
+    """`given`: data that travels with the call.  None: a part of it can't be compared."""
     hasher = _Hasher()
     try:
         hasher.add((function, args, kwargs, given))

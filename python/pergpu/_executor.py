@@ -38,39 +38,40 @@ _PASSED = ("PERGPU_HOME", "PERGPU_BIN", "PERGPU_LOCKS")  # so that a call may su
 
 
 class Executor(concurrent.futures.Executor):
-    """Runs each call in a process of its own, on a GPU of its own, with all that pergpu does for a job.
+    """Runs each call in its own process, on its own GPU, with all that pergpu does for a job.
 
         with pergpu.Executor(gpus=1, timeout="2h", retries=1) as pool:
             futures = [pool.submit(train, lr=lr) for lr in (0.1, 0.01, 0.001)]
             best = min(future.result() for future in futures)
 
-    `gpus`, `cpus`, `memory`, `gpu_memory`, `timeout`, `retries` and all other keys that a step of a
-    sweep file has (docs/sweep-file.md) are those of each call.  `max_workers`: so many at once; None:
-    as many as the machine has room for.  `lanes`: CPU lanes to run on instead of GPUs.  `on`: "local",
-    this machine, or "slurm" (docs/slurm.md); how Slurm is to be asked is the key `slurm` then, such as
-    dict(partition="gpu", time="2h"), and `out` lies where the nodes see it.  `name`: of the
-    sweep that the calls belong to, by which `ps`, `top`, `report` and attach() know them; calls are
-    added to one that is there.  Default: one that tells program and time.  `out`: the root of the
-    result folders.  `initializer(*initargs)` is called in each process before the function.
+    `gpus`, `cpus`, `memory`, `gpu_memory`, `timeout`, `retries` and all other keys of a step in a sweep
+    file (docs/sweep-file.md) apply to each call.  `max_workers`: at most N calls at once; None: as many
+    as fit on the machine.  `lanes`: CPU lanes to run on instead of GPUs.  `on`: "local", this machine, or
+    "slurm" (docs/slurm.md).  For Slurm, pass its options with the key `slurm`, such as
+    dict(partition="gpu", time="2h"), and put `out` where the nodes can see it.  `name`: the name of the
+    calls' sweep for `ps`, `top`, `report` and attach(); calls are added to an existing sweep of that
+    name.  Default: the program's name and the time.  `out`: the root of the result folders.
+    `initializer(*initargs)` is called in each process before the function.
 
-    `reuse`: the processes stay, and take one call after the other, which is worth it for many calls of
-    less than a second.  The jobs are these workers then; `timeout` is that of a call all the same, and
-    there are no `retries`.
+    `reuse`: the processes stay, and run one call after another, which pays off for many calls of less
+    than a second.  The jobs are then these workers; `timeout` still applies to each call, and there are
+    no `retries`.
 
-    `resume`: a call that equals one of an earlier run with this `name` returns what that has returned, or
-    waits for it where it waits or runs.  Equal is: the same function, code and arguments,
-    initializer and arguments of the program.
+    `resume`: a call that equals one of an earlier run with this `name` returns that call's result, or
+    waits for it if it is queued or running.  Equal calls have the same function, code and arguments, the
+    same initializer, and the same program arguments.
 
-    Functions need not be importable: closures, lambdas and what is defined in a script or a notebook
-    go along by value.  What else the script does at its top doesn't happen in the processes.  With `main="run"`
-    they run the script first, as the module `__mp_main__`, so its work belongs under
-    `if __name__ == "__main__":`, as with multiprocessing.  The processes start in the current folder with the search path of this one.
+    Functions need not be importable: closures, lambdas and functions of a script or a notebook are sent by
+    value.  The rest of the script's top level doesn't run in the processes.  With `main="run"` they run the
+    script first, as the module `__mp_main__`.  Then put the script's work under
+    `if __name__ == "__main__":`, as with multiprocessing.  The processes start in the current folder, with
+    this process's search path.
 
-    A call that is held, by `pergpu hold` or Slurm's refusal, waits until somebody releases it: a
-    HeldWarning says so, once for each reason.  When the `with` block raises, held calls are cancelled.
+    A call held by `pergpu hold`, or because Slurm refused its job, waits until you release it.  You get a
+    HeldWarning, once for each reason.  When the `with` block raises, held calls are cancelled.
 
-    Nothing is started before the first call.  TypeError: there is no such argument, or the initializer
-    cannot be called.  ValueError: a value is wrong, or the machine never has what a call asks for.
+    Nothing is started before the first call.  TypeError: unknown argument, or the initializer can't be
+    called.  ValueError: a value is wrong, or the machine can never provide what a call asks for.
     RuntimeError: a child process reads the script.
     """
 
@@ -111,7 +112,7 @@ class Executor(concurrent.futures.Executor):
             keys["max_parallel"] = max_workers
         self._initializer = None if initializer is None else (initializer, tuple(initargs))
         self.folder = os.path.join(os.path.abspath(out), self.name)
-        """Of the sweep: what its calls leave is below it."""
+        """The sweep's folder: the results of its calls are below it."""
         self._run_main = main == "run"
         calls = CallsFolder(self.folder)
         self._jobs = jobs = _Jobs(calls, lanes, on, keys, self._initializer, self._run_main)
@@ -123,10 +124,10 @@ class Executor(concurrent.futures.Executor):
             if keys.get("retries"):
                 raise ValueError("retries need a process for each call; leave out reuse=True")
             if keys.get("signal"):
-                raise ValueError("signal comes ahead of the timeout of a process, and warm workers have none; leave out reuse=True")
+                raise ValueError("signal comes before the timeout of a process, and warm workers have none; leave out reuse=True")
             timeout = _seconds(keys.pop("timeout", None))  # a worker has none
             if gpus == "auto" and not (max_workers or lanes):
-                raise ValueError('how many workers gpus="auto" makes room for is not known; name max_workers')
+                raise ValueError('with gpus="auto" the number of workers that fit is unknown; set max_workers')
         jobs.keep_settings(reuse)
         jobs.check_machine(reuse)
         self._calls: Calls | Workers
@@ -150,11 +151,11 @@ class Executor(concurrent.futures.Executor):
         return f"<pergpu.Executor {self.name}>"
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
-        """Queues a call; its Future.
+        """Queues a call; returns its Future.
 
-        What cannot be given to another process becomes the future's exception.  RuntimeError: the
-        executor was shut down.  BrokenExecutor: it has failed as a whole, because the initializer
-        has, or because no coordinator can be reached.
+        If an argument can't be sent to another process, the future gets the exception.  RuntimeError:
+        the executor was shut down.  BrokenExecutor: the whole executor has failed, because its
+        initializer failed or no coordinator can be reached.
         """
         if _over:
             raise RuntimeError("cannot schedule new futures after interpreter shutdown")
@@ -177,7 +178,7 @@ class Executor(concurrent.futures.Executor):
         return self._calls.submit(what, pickled, buffers, digest)
 
     def _taken(self, digest: str | None) -> dict[str, Any] | None:
-        """An earlier call that is equal.  What submit() raises."""
+        """An earlier call that is equal.  Raises as submit() does."""
         try:
             return self._earlier.take(digest) if self._earlier is not None else None
         except CommandFailed as error:  # to run all of them again would be wrong
@@ -193,10 +194,10 @@ class Executor(concurrent.futures.Executor):
         chunksize: int = 1,
         buffersize: int | None = None,
     ) -> Iterator[Any]:
-        """The results of fn for the items, in their order.
+        """Returns the results of fn for the items, in their order.
 
-        `chunksize`: so many items in one job, which is worth it where they take less than a process
-        needs to start.  `buffersize`: only so many jobs ahead of what was taken from the iterator.
+        `chunksize`: items per job; use it if an item takes less time than a process needs to start.
+        `buffersize`: at most this many jobs are submitted ahead of the results that you have taken.
         TimeoutError: a result is not there `timeout` seconds after this call.
         """
         if chunksize < 1:
@@ -220,8 +221,8 @@ class Executor(concurrent.futures.Executor):
         return _in_order(self._calls, None if ahead is None else self, futures, fn, calls, end)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Accepts no more calls.  `cancel_futures`: takes those back that have not started.  `wait`:
-        until the others have ended."""
+        """Accepts no more calls.  `cancel_futures`: cancels calls that have not started.  `wait`: waits until
+        the other calls have ended."""
         if os.getpid() != self._pid:
             return  # the calls are those of the process that has forked this one
         self._calls.close()
@@ -231,8 +232,8 @@ class Executor(concurrent.futures.Executor):
             self._calls.join()
 
     def __exit__(self, kind: type[BaseException] | None, *more: Any) -> None:
-        """shutdown(), but for a KeyboardInterrupt: then nothing is waited for, and the calls go on.  After
-        another exception calls that are held are cancelled: nobody would release them."""
+        """shutdown(), but after a KeyboardInterrupt it doesn't wait, and the calls continue.  After another
+        exception, held calls are cancelled, since nothing would release them."""
         if kind is None or not issubclass(kind, KeyboardInterrupt) or os.getpid() != self._pid:
             if kind is not None and os.getpid() == self._pid:
                 self._calls.drop_held()
@@ -241,15 +242,15 @@ class Executor(concurrent.futures.Executor):
             self._calls.tidy.keep()
         count = self._calls.leave()
         if count > 0:
-            words = f"pergpu.attach({self.name!r}) gives their futures, `pergpu cancel {self.name}` ends them"
-            print(f"pergpu: {count} calls go on; {words}", file=sys.stderr)
+            words = f"pergpu.attach({self.name!r}) returns their futures, `pergpu cancel {self.name}` ends them"
+            print(f"pergpu: {count} calls are still running or queued; {words}", file=sys.stderr)
 
     def terminate_workers(self) -> None:
-        """Accepts no more calls and ends those there are: SIGTERM, their grace, SIGKILL."""
+        """Accepts no more calls and ends the existing ones: SIGTERM, then SIGKILL after their grace period."""
         self._end_all()
 
     def kill_workers(self) -> None:
-        """The same with SIGKILL at once."""
+        """The same, with SIGKILL at once."""
         self._end_all("--kill")
 
     def _end_all(self, *words: str) -> None:
@@ -288,7 +289,7 @@ def _check_switches(on: str, lanes: Any, name: Any, reuse: Any, resume: Any) -> 
         raise ValueError(f"resume=True needs {need}")
     if on == "slurm" and (reuse or lanes is not None):
         what = "reuse=True: warm workers live" if reuse else "lanes: they are"
-        raise ValueError(f'on="slurm" does not go with {what} on this machine')
+        raise ValueError(f'on="slurm" does not work with {what} on this machine')
 
 
 def _check_initializer(initializer: Any, initargs: Any) -> None:
@@ -299,7 +300,7 @@ def _check_initializer(initializer: Any, initargs: Any) -> None:
 
 
 class _Jobs:
-    """How calls become jobs.  It does not know the executor, which ends when nobody knows it any more."""
+    """Turns calls into jobs.  It has no reference to the executor, so that the executor can be collected."""
 
     def __init__(
         self, calls: CallsFolder, lanes: int | None, on: str, keys: Mapping[str, Any], initializer: Any, run_main: bool
@@ -319,7 +320,7 @@ class _Jobs:
         self._main = _main_module.of_program(run_main)
 
     def check(self) -> None:
-        """What a coordinator would find wrong with the keys is said before anything is queued."""
+        """Reports errors in the keys before anything is queued, as a coordinator would."""
         try:
             ask(["submit", "-", "--emit"], self._sweep_text("call", [sys.executable], [{"number": 0}]))
         except CommandFailed as error:
@@ -333,7 +334,7 @@ class _Jobs:
             raise BadArgument(f"{owner} has no key {name!r}" + (f"; did you mean {close!r}?" if close else "")) from None
 
     def keep_settings(self, reuse: bool) -> None:
-        """From here on no keys change.  BadArgument: calls of this sweep that have not ended have other ones."""
+        """From here on no keys change.  BadArgument: unfinished calls of this sweep have other keys."""
         keys = {"max_workers" if name == "max_parallel" else name: value for name, value in self._keys.items()}
         itself = {"reuse": reuse, "python": sys.executable, "folder": self._folder}
         self._settings = Settings(self.sweep, {**keys, **self._placed, **itself}, self.calls)
@@ -343,7 +344,7 @@ class _Jobs:
             raise BadArgument(error) from None
 
     def head(self) -> dict[str, Any]:
-        """What a process is told of this one."""
+        """The data about this process that each call's process needs."""
         path = [entry or self._folder for entry in sys.path]
         passed = _PASSED if self._is_here else ("PERGPU_BIN",)  # homes and locks are a machine's own
         changes = self.environment.of_call()
@@ -355,11 +356,11 @@ class _Jobs:
         return {"path": path, "argv": sys.argv[:], "env": env, "unset": unset, "main": self._main}
 
     def given(self) -> tuple[Any, ...]:
-        """What comes along with each call, and may change what it returns."""
+        """Data that travels with each call, and may change its result."""
         return self._initializer, _text_of(self._main["file"]) if self._run_main else None, _arguments_of_program()
 
     def check_machine(self, reuse: bool) -> None:
-        """BadArgument: this machine never has what a call asks for, or there can be no folder."""
+        """BadArgument: this machine can never provide what a call asks for, or the folder can't be made."""
         root = os.path.dirname(self.sweep)
         can_write = os.path.isdir(root) and os.access(root, os.W_OK | os.X_OK)
         if not self._is_here or can_write and not _asks_much(self._keys):
@@ -433,7 +434,7 @@ def _in_order(
 
 
 def _take_back(backend: Calls | Workers, futures: Iterable[Future]) -> None:
-    """All of them at once, where each would be a command of its own."""
+    """Gives all of them together, since separate commands would take longer."""
     left = [future for future in futures if not future.done()]
     if isinstance(backend, Calls) and left:
         with contextlib.suppress(CommandFailed, OSError):  # they run, then
@@ -502,7 +503,7 @@ def _refuse_while_main_is_read() -> None:
     process = sys.modules.get("multiprocessing.process")
     if process is not None and getattr(process.current_process(), "_inheriting", False):
         raise RuntimeError(
-            "the main module is being read by a child process, which would submit all its calls again: put the program's "
+            "a child process is reading the main module, and would submit all its calls again: put the program's "
             'own work under `if __name__ == "__main__":`'
         )
 
@@ -519,7 +520,7 @@ def _reworded(error: CommandFailed) -> CommandFailed:
 
 
 def _plain_value(name: str, value: Any) -> Any:
-    """TypeError: nobody can read it.  ValueError: seconds or minutes, bytes or gigabytes?"""
+    """TypeError: no sweep file can hold the value.  ValueError: its unit is unclear (seconds or minutes?)."""
     if isinstance(value, datetime.timedelta) and value >= datetime.timedelta(0):
         return f"{round(value.total_seconds() * 1000)}ms"
     plain_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -533,11 +534,11 @@ def _plain_value(name: str, value: Any) -> Any:
     try:
         return value if value is None else _toml.plain(value, name)
     except TypeError as error:
-        raise TypeError(str(error).replace("a sweep holds numbers, texts, lists and tables of these", "expected numbers, str, lists and dicts of these")) from None
+        raise TypeError(str(error).replace("a sweep holds numbers, strings, lists and dicts of these", "expected numbers, str, lists and dicts of these")) from None
 
 
 def _asks_much(keys: Mapping[str, Any]) -> bool:
-    """Whether there may be machines that never have it: to ask costs some hundredths of a second."""
+    """Whether some machines can never provide it: asking costs some hundredths of a second."""
     gpus = keys.get("gpus")
     many = isinstance(gpus, (int, float)) and gpus > 1
     return many or any(keys.get(name) is not None for name in ("cpus", "memory", "gpu_memory", "gpu", "sharing"))
@@ -551,7 +552,7 @@ def _text_of(path: str) -> bytes | None:
 
 
 def _arguments_of_program() -> list[str]:
-    """Without the path of the script, which may be written in several ways.  Those of a notebook are new ones with each start."""
+    """Without the path of the script, which has several spellings.  A notebook's paths change with each start."""
     is_notebook = "ipykernel" in sys.modules and getattr(sys.modules["__main__"], "__file__", None) is None
     return [] if is_notebook else sys.argv[1:]
 
@@ -561,7 +562,7 @@ def _beside(name: str) -> str:
 
 
 def _plain(path: str) -> str:
-    """As a text of a sweep file in which nothing is to be replaced."""
+    """As a string of a sweep file, without placeholders."""
     return path.replace("{", "{{").replace("}", "}}")
 
 
@@ -575,12 +576,12 @@ def _seconds(timeout: str | None) -> float:
     parts = re.fullmatch("".join(rf"(?:(\d+){unit})?" for unit in units), written[1] if written else "")
     seconds = sum(int(n or 0) * length for n, length in zip(parts.groups(), units.values())) if parts else 0
     if not seconds:
-        raise BadArgument(f"timeout is {timeout!r}, which can't be read")
+        raise BadArgument(f"timeout is {timeout!r}, which isn't a duration")
     return seconds
 
 
 def fitting(machine: int, gpus: float) -> int:
-    """How many calls fit on the machine's GPUs at once, with so many each, or a share of one."""
+    """How many calls fit on the machine's GPUs at once, with N GPUs each, or a share of one."""
     return machine * int(1 / gpus + 1e-9) if 0 < gpus < 1 else machine // max(1, int(gpus))
 
 
@@ -588,12 +589,12 @@ def _gpus_of_machine() -> int:
     """ValueError: there is none."""
     count = len(ask_json(["gpus"])["gpus"])
     if count == 0:
-        raise ValueError("this machine has no GPU; gpus=0, or lanes=N, runs the calls on CPU lanes")
+        raise ValueError("this machine has no GPU; use gpus=0 or lanes=N to run the calls on CPU lanes")
     return count
 
 
 def _close(calls: Calls | Workers, pid: int) -> None:
-    """Not in a forked process: it has neither the threads nor, maybe, a lock that is open."""
+    """Not in a forked process: it has no threads, and a lock may be held there."""
     if os.getpid() == pid:
         calls.close()
 
@@ -602,7 +603,7 @@ _over = False
 
 
 def _wait_for_all() -> None:
-    """As the executors of the standard library do: the interpreter does not end before the calls."""
+    """As the standard library's executors do: the interpreter does not end before the calls."""
     global _over
     _over = True
     for calls in [*_pool.running]:

@@ -1,4 +1,4 @@
-"""What is to become of a call, and what became of it."""
+"""The future of a call, and its result."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _SLOTS: Any = BaseException
 
 
 class Backend(Protocol):
-    """What a future asks of those who run its call."""
+    """The interface between a future and the object that runs its call."""
 
     def cancel(self, future: Future) -> bool:
-        """Takes it back; False: it has started."""
+        """Cancels it; False: it has started."""
 
     def has_started(self, future: Future) -> bool: ...
 
@@ -44,12 +44,12 @@ _OTHER_CALLS = re.compile(r"\A.*^pergpu: iteration \d+ begins, call \d+$\n?", re
 
 
 class JobFailed(BrokenProcessPool):
-    """A call has ended without a result and without an exception of its own: it was killed, ran out of
-    time or of memory, or ended its process.  Or the call could not be read in its process, or its result
-    in this one: what was raised then is the cause.
+    """A call ended with neither a result nor an exception: it was killed, ran out of time or memory, or
+    ended its process.  Or its process could not read the call, or this process could not read the
+    result: then the exception of the reader is the cause.
 
-    Only this call is concerned; its executor goes on.  `state` and `reason` are those of
-    `pergpu show`, `job` is its id, `outcome` all that is known of it.
+    Only this call is affected; its executor continues.  `state` and `reason` are those of
+    `pergpu show`, `job` is its id, `outcome` holds all known data.
     """
 
     __module__ = "pergpu"  # where people know it from
@@ -58,7 +58,7 @@ class JobFailed(BrokenProcessPool):
         name = f"{outcome['sweep']}/{outcome['run']}" + (f", {what}" if what else "")
         words = f"call {name} (job {outcome['id']}): {outcome['state']}: {outcome['reason'] or 'it left no result'}"
         if last_lines:
-            words += f"\nits last lines, of {outcome['log']}:\n{last_lines}"
+            words += f"\nits last lines, from {outcome['log']}:\n{last_lines}"
         super().__init__(words)
         self.outcome = outcome
         self.job: int = outcome["id"]
@@ -71,13 +71,13 @@ class JobFailed(BrokenProcessPool):
 
 
 class RemoteError(RuntimeError):
-    """A call has raised an exception that cannot be brought here; its words are the message."""
+    """A call raised an exception that can't be recreated here; the message has its text."""
 
     __module__ = "pergpu"
 
 
 class RemoteTraceback(Exception):
-    """Where an exception was raised: the cause of the one that comes here."""
+    """Shows where an exception was raised: the cause of the exception that you get here."""
 
     __module__ = "pergpu"
 
@@ -88,7 +88,7 @@ class RemoteTraceback(Exception):
 class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no [] before 3.9 at run time
     """A Future of concurrent.futures whose call is a job.
 
-    `result()` reads the result when it is asked for; until then it lies in the job's folder.
+    `result()` reads the result when you ask for it; until then it stays in the job's folder.
     """
 
     _state: str
@@ -96,11 +96,11 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
     def __init__(self, calls: Backend, number: int, what: str) -> None:
         super().__init__()
         self.number = number
-        """Of the call in its sweep, from 0."""
+        """The call's number in its sweep, from 0."""
         self._calls = calls
         self._tidy: Tidy | None = getattr(calls, "tidy", None)
         self.what = what
-        """The call, in a line for people."""
+        """The call, as a line to show."""
         self._outcome: dict[str, Any] | None = None
         self._unread: _payload.Payload | Found | None = None
         self._has_returned = False  # and its process goes on
@@ -109,7 +109,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
 
     @classmethod
     def failed(cls, calls: Backend, what: str, error: BaseException) -> Future:
-        """Of a call that was never queued."""
+        """For a call that was never queued."""
         future = cls(calls, -1, what)
         future.set_running_or_notify_cancel()
         future.set_exception(error)
@@ -122,7 +122,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
     # What concurrent.futures has.
 
     def cancel(self) -> bool:
-        """Takes the call back, unless it has started: then False (and see kill())."""
+        """Cancels the call, unless it has started: then returns False (see kill())."""
         return self._calls.cancel(self)
 
     def running(self) -> bool:
@@ -130,9 +130,9 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         return super().running() or (not self.done() and self._calls.has_started(self))
 
     def result(self, timeout: float | None = None) -> Any:
-        """What the call has returned; what it has raised is raised, with its traceback as the cause.
+        """Returns the result of the call, or raises its exception, with its traceback as the cause.
 
-        JobFailed: it has ended without either.  TimeoutError: not within `timeout` seconds.
+        JobFailed: the call ended with neither.  TimeoutError: not within `timeout` seconds.
         CancelledError: it was cancelled before it started.
         """
         try:
@@ -143,7 +143,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
             del self  # the exception knows this frame, and the future knows the exception
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """The same, without raising it; None where it has returned."""
+        """The call's exception, without raising it; None if the call has returned."""
         try:
             super().exception(timeout)
             self._read()
@@ -159,28 +159,29 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
 
     @property
     def job(self) -> int:
-        """Its id, for all commands of pergpu.  Waits until it has one, which takes milliseconds."""
+        """The job's id, for all commands of pergpu.  Waits until there is one, which takes milliseconds."""
         return self._calls.job_of(self)
 
     @property
     def outcome(self) -> dict[str, Any] | None:
-        """The newest that is known of its job: `state`, `reason`, `class`, `exit`, `attempt`, `lane`, …
-        (docs/json.md); None as long as it waits to be handed over."""
+        """The newest known data of its job: `state`, `reason`, `class`, `exit`, `attempt`, `lane`, …
+        (docs/json.md); None until the call is submitted to the coordinator."""
         return self._outcome
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """The newest values of what it has reported, by name."""
+        """The newest values that it has reported, by name."""
         return dict(json.loads(ask(["export", "--jsonl", str(self.job)])).get("last_metrics") or {})
 
     def logs(self) -> str:
-        """What its newest attempt has printed, on stdout and stderr."""
+        """The output of its newest attempt, stdout and stderr."""
         outcome = self._outcome or ask_json(["show", str(self.job)])["jobs"][0]
         return _text_of(outcome["log"])
 
     def kill(self, now: bool = False) -> None:
-        """Ends it, wherever it is: SIGTERM, its grace, SIGKILL; `now`: SIGKILL at once.  Of a call that
-        runs the result is a JobFailed then; one that has returned, and whose process goes on, keeps its result."""
+        """Ends the call, wherever it runs: SIGTERM, then SIGKILL after its grace period; `now`: SIGKILL at once.
+        The result of a running call is then a JobFailed.  A call that has returned keeps its result, even if its
+        process is still running."""
         lives_on = self._has_returned and self._outcome is not None and self._outcome["state"] not in ENDED
         if not self.cancel() and (lives_on or not self.done()):
             ask_json(["cancel", *(["--kill"] if now else []), str(self.job)])
@@ -188,7 +189,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
     # What _calls.py tells it.
 
     def see(self, outcome: dict[str, Any]) -> bool:
-        """Its job stands so; whether it has ended with that."""
+        """Takes the job's new state; returns whether the call has ended."""
         self._outcome = outcome
         state = outcome["state"]
         if state in ("starting", "running", "stopping"):
@@ -224,7 +225,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         return True
 
     def _see_returned(self, outcome: dict[str, Any]) -> None:
-        """It has returned, and its process goes on: threads of it, or children."""
+        """The call has returned, and its process is still running: it has threads or children."""
         try:
             found = _payload.Payload(os.path.join(outcome["out"], "result"))
         except (OSError, _payload.NotAPayload):
@@ -236,7 +237,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
     def _warn_unless_done(self, outcome: dict[str, Any]) -> None:
         state = outcome["state"]
         if state != "done":
-            words = f"{self.what} (job {outcome['id']}) has returned; after that its process ended as {state}: {outcome['reason']}"
+            words = f"{self.what} (job {outcome['id']}) has returned; then its process ended as {state}: {outcome['reason']}"
             warnings.warn(words, RuntimeWarning, stacklevel=3)
 
     def finish(self, found: _payload.Payload | Found, outcome: dict[str, Any] | None) -> None:
@@ -257,7 +258,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
             self._end(exception_of(found))
 
     def fail(self, outcome: dict[str, Any]) -> None:
-        """Its job has ended without either."""
+        """Its job ended with neither a result nor an exception."""
         self._outcome = outcome
         if self._tidy is not None:
             self._tidy.keep()
@@ -273,7 +274,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
             self._end(error)
 
     def _end(self, error: BaseException | None) -> None:
-        """None: with what is unread."""
+        """None: only with results that are not read yet."""
         try:
             if error is None:
                 self.set_result(None)
@@ -299,7 +300,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         return given_up
 
     def _start(self) -> bool:
-        """False: it was cancelled meanwhile."""
+        """False: it has been cancelled."""
         with self._changing:
             if self._state == "PENDING":
                 return self.set_running_or_notify_cancel()
@@ -330,7 +331,7 @@ def _text_of(log: str) -> str:
 
 
 def last_lines(log: str) -> str:
-    """What a process said before its end; a worker, since its last call began."""
+    """The output of a process before its end; of a worker, since its last call began."""
     try:
         text = _text_of(log)
     except OSError:  # it can't be read, or is another user's
@@ -339,14 +340,14 @@ def last_lines(log: str) -> str:
 
 
 def initializer_failed(calls: Backend, found: _payload.Payload | Found) -> None:
-    """That is everybody's end, as with the executors of the standard library, which log it, too."""
+    """Ends all calls, as with the standard library's executors, which log it, too."""
     error = exception_of(found)
     logging.getLogger("concurrent.futures").critical("Exception in initializer:", exc_info=error)
     calls.break_down(f"the initializer has failed: {found.head['words']}", error)
 
 
 def exception_of(found: _payload.Payload | Found) -> BaseException:
-    """What a call has raised."""
+    """The exception of a call."""
     error: BaseException = RemoteError(found.head["words"])
     try:
         loaded = _from_parts(found.load())

@@ -1,4 +1,4 @@
-"""What is said of calls that are held: who waits for them may not know that somebody has to let them go."""
+"""Warnings about held calls: a program that waits for one may not know that it must be released."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from ._future import Backend
 
 
 class HeldWarning(UserWarning):
-    """A call waits until somebody lets it go on: `pergpu hold`, the breaker or a refusal of Slurm's holds
-    its job.  The words say which call, why, and the command."""
+    """A call waits until you release it: `pergpu hold`, the circuit breaker or a refusal of Slurm's holds
+    its job.  The message has the call, the reason, and the command."""
 
     __module__ = "pergpu"  # where people know it from
 
 
 class HeldJobs:
-    """Which jobs of an executor are held.  It warns of each reason once, as long as one is held for it:
-    a hold of a whole sweep is one warning."""
+    """The held jobs of an executor.  Warns once for each reason, as long as a job is held for it: a hold of a
+    whole sweep is one warning."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._reasons: dict[int, str] = {}
 
     def see(self, job: dict[str, Any], what: str, backend: Backend) -> None:
-        """The job stands so.  `what` it is, for people.  Where a filter makes an error of the warning all
-        calls of `backend` fail: nobody is there to catch it."""
+        """Takes the job's state.  `what` is the call's text.  If a filter turns the warning into an error, all calls
+        of `backend` fail, since no code could catch it."""
         with self._lock:
             before = self._reasons.pop(job["id"], None)
             if job["state"] != "held":
@@ -38,8 +38,8 @@ class HeldJobs:
         if is_known:
             return
         words = (
-            f"{what} (job {job['id']}) is held: {job['reason']}; `pergpu release {job['id']}` lets it go on, "
-            f"`pergpu release {job['sweep']}` all that is held with it"
+            f"{what} (job {job['id']}) is held: {job['reason']}; `pergpu release {job['id']}` releases it, "
+            f"`pergpu release {job['sweep']}` all jobs that are held with it"
         )
         try:
             # Not warn(): this thread runs no line of the program, and a second hold is to be told like the first.

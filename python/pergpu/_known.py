@@ -1,7 +1,7 @@
-"""What pergpu knows of the sweep in a folder.
+"""Looks up the sweep of a folder.
 
-Its name alone doesn't tell: sweeps of other folders may have the same one.  So the id of the sweep lies beside its calls, with
-their settings (_settings.py).
+A sweep's name alone isn't enough: sweeps of other folders may have the same name.  So the sweep's id is stored
+with its calls and their settings (_settings.py).
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ def settings_file(sweep: str) -> str:
 
 
 def jobs_of(sweep: str) -> list[Job]:
-    """As `ps` tells them; none: there is no sweep in this folder.  CommandFailed: nobody can tell."""
+    """As `ps` reports them; empty: this folder has no sweep.  CommandFailed: the query failed."""
     return _in_folder(sweep, _listed)
 
 
 def exported_of(sweep: str) -> list[Job]:
-    """The same as `export` tells them."""
+    """As `export` reports them."""
     return _in_folder(sweep, exported)
 
 
 def exported(*names: str) -> list[Job]:
-    """CommandFailed: nothing of these names."""
+    """CommandFailed: no jobs have these names."""
     return [json.loads(line) for line in ask(["export", "--jsonl", *names]).split("\n") if line]
 
 

@@ -1,10 +1,9 @@
-"""Calls as pickles: functions by value where nobody could import them, and an error that says which
-variable it is that cannot go along.
+"""Calls as pickles: functions that can't be imported go by value, and errors name the variable that can't be sent.
 
-What is defined in the main module goes by value.  In the other process its functions have the names of
-`__main__` there (_main_module.py) as their globals.  In a child of multiprocessing, or in a call with main="run", that
-module is called `__mp_main__`.  With main="run" the other process runs the main
-module itself, and everything of it goes by name.
+Definitions of the main module go by value.  In the other process, the globals of its functions are the names
+of `__main__` there (_main_module.py).  In a child of multiprocessing, or in a call with main="run", that
+module is called `__mp_main__`.  With main="run" the other process runs the main module itself, and everything
+in it goes by name.
 """
 
 from __future__ import annotations
@@ -149,7 +148,7 @@ def _names_in(annotation: Any) -> Iterator[str]:
 
 
 def _is_light(annotation: Any) -> bool:
-    """Whether it may be brought for annotations alone: nothing of other packages is imported for these."""
+    """Whether it may be sent only for annotations: other packages are not imported for these."""
     parts = getattr(annotation, "__args__", None)
     if isinstance(parts, tuple):
         return all(isinstance(part, (str, int, list, type(None), type(Ellipsis))) or _is_light(part) for part in parts)
@@ -170,9 +169,9 @@ def dump_call(
     more: tuple[Any, ...] = (),
     run_main: bool = False,
 ) -> Pickled:
-    """What _call.py loads, and _worker.py; `more`: what else comes along, an initializer.
+    """The pickle that _call.py and _worker.py load; `more`: other objects to send, such as an initializer.
 
-    pickle.PicklingError: something of it cannot be pickled, or is on a GPU; it says what.
+    pickle.PicklingError: a part can't be pickled, or is on a GPU; the message names it.
     """
     try:
         are_simple = _SIMPLE.issuperset(map(type, args)) and _SIMPLE.issuperset(map(type, kwargs.values()))
@@ -197,7 +196,7 @@ def _is_by_name(function: Any) -> bool:
 
 
 def describe(function: Callable[..., Any]) -> str:
-    """Its name, for people."""
+    """A name to show."""
     while hasattr(function, "func"):  # a functools.partial
         function = function.func
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
@@ -207,15 +206,15 @@ def describe(function: Callable[..., Any]) -> str:
 def _words(error: Exception) -> str:
     if isinstance(error, _OnGpu):
         return (
-            "is, or holds, a tensor in the memory of a GPU, which no other process can be given: "
-            "make it in the function, or hand over `.cpu()`"
+            "is, or holds, a tensor in GPU memory, which can't be sent to another process: "
+            "create it in the function, or pass `.cpu()`"
         )
-    return f"cannot be given to another process: {error}"
+    return f"can't be sent to another process: {error}"
 
 
 def dump(what: Any, run_main: bool = False) -> Pickled:
-    """Pickles, one behind the other: `what`, and the names of the main module that came along by value.
-    Large buffers are beside them.  Whatever pickling raises."""
+    """Two pickles, one after the other: `what`, and the names of the main module that are sent by value.
+    Large buffers are kept outside.  Raises whatever pickling raises."""
     return dump_by(lambda file, buffers, around: _Pickler(file, buffers, run_main, around), what)
 
 
@@ -248,12 +247,12 @@ def _named(
     if code is not None:
         for name, cell in zip(code.co_freevars, function.__closure__ or ()):
             try:
-                yield f"`{name}`, which surrounds the body", cell.cell_contents
+                yield f"`{name}`, a variable of an enclosing function", cell.cell_contents
             except ValueError:  # it has no value yet
                 continue
         for name in code.co_names:
             if name in function.__globals__:
-                yield f"the global `{name}`, which is used in the body", function.__globals__[name]
+                yield f"the global `{name}`, which the function uses", function.__globals__[name]
     for name, value in getattr(getattr(function, "__self__", None), "__dict__", {}).items():
         yield f"`self.{name}`", value
     if more:

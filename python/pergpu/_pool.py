@@ -1,5 +1,5 @@
-"""What calls in fresh processes (_calls.py) and calls for warm workers (_workers.py) have in common: whether
-more may come in, and the commands that end jobs."""
+"""The common part of calls in fresh processes (_calls.py) and calls for warm workers (_workers.py): whether
+more calls are accepted, and the commands that end jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._holder import Holder
 from ._program_calls import ask_json
 from ._tidy import Tidy
 
-INTERRUPTED = "its first call was interrupted while it was submitted: make another executor"  # why it has failed
+INTERRUPTED = "its first call was interrupted during its submit: create another executor"  # why it has failed
 _NAMED_AT_ONCE = 5_000  # jobs in a command line
 
 # Those that may still have something to hand over or to wait for, when the interpreter ends.
@@ -22,7 +22,7 @@ running: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class Pool:
-    """Whether calls may come in.  All of it is changed under `_lock`."""
+    """Whether calls are accepted.  All of it is changed under `_lock`."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
@@ -31,13 +31,13 @@ class Pool:
         self._closed = False
         self._cause: BaseException | None = None
         self.why_broken: str | None = None
-        """Why all of it has failed; None: it has not."""
+        """Why all calls have failed; None: they have not."""
         self.holder: Holder | None = None
-        """Of the memory of the sweep; None: nobody holds it."""
+        """Keeps the sweep's shared memory; None: not kept."""
         self.tidy: Tidy | None = None
-        """None: what the calls leave stays."""
+        """None: the files of the calls stay."""
         self.no_result = ""
-        """Why a call that is done may have none, for people."""
+        """Why a finished call may have no result, readable."""
 
     def _hold(self) -> None:
         """The first call is there."""
@@ -50,9 +50,9 @@ class Pool:
             self.holder.close()
 
     def check(self) -> None:
-        """RuntimeError: nothing can be submitted any more.  BrokenExecutor: all of it has failed."""
+        """RuntimeError: no more calls are accepted.  BrokenExecutor: all calls have failed."""
         if os.getpid() != self._pid:
-            raise RuntimeError("this executor belongs to the process that has forked this one: make another one")
+            raise RuntimeError("this executor belongs to the parent of this forked process: create another one")
         if self.why_broken is not None:
             raise BrokenExecutor(self.why_broken) from self._cause
         if self._closed:
@@ -60,7 +60,7 @@ class Pool:
 
 
 def cancel(jobs: Sequence[int], *words: str) -> list[int]:
-    """`pergpu cancel`, with these options; the ids of those that were cancelled."""
+    """Runs `pergpu cancel` with these options; returns the ids of the cancelled jobs."""
     changed: list[int] = []
     for i in range(0, len(jobs), _NAMED_AT_ONCE):
         changed += ask_json(["cancel", *words, *map(str, jobs[i : i + _NAMED_AT_ONCE])])["changed"]

@@ -1,4 +1,4 @@
-"""Calls of earlier runs of a program that equal those of this one: what they returned counts, or is waited for."""
+"""Calls of earlier runs that equal calls of this one: their results are used, or waited for."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Earlier:
         self._jobs: dict[str, deque[dict[str, Any]]] | None = None
 
     def take(self, digest: str | None) -> dict[str, Any] | None:
-        """A job of an equal call that has returned, or that waits or runs; each one once, so equal calls of one run
-        stay as many as they are.  CommandFailed: nobody can tell."""
+        """A job of an equal call that has returned, waits or runs.  Each job is used once, so N equal calls of a run
+        stay N calls.  CommandFailed: the program can't be asked."""
         if digest is None:
             return None
         with self._lock:

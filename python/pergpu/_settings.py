@@ -1,8 +1,8 @@
 """The settings that all calls of one sweep have in common.
 
-A sweep has one definition of its step.  The last hand-over decides about timeout, memory, retries and the like, for all
-jobs that haven't ended.  So the settings are kept beside the calls.  An executor with other settings is refused
-while there are such jobs.
+A sweep has one definition of its step.  The last submission sets timeout, memory, retries and similar settings
+for all unfinished jobs.  So the settings are stored with the calls.  As long as there are such jobs, an
+executor with other settings is refused.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _FIXED = ("reuse", "env", "python", "folder")
 
 
 class OtherSettings(Exception):
-    """The sweep has calls under other settings; the words say which."""
+    """The sweep has calls with other settings; the message lists them."""
 
 
 class Settings:
-    """`sweep`: its folder.  `values`: JSON's types, by names that the user of an Executor knows."""
+    """`sweep`: its folder.  `values`: JSON types, by argument names of an Executor."""
 
     def __init__(self, sweep: str, values: Mapping[str, Any], folder: CallsFolder) -> None:
         self._sweep = sweep
@@ -44,7 +44,8 @@ class Settings:
 
     @contextlib.contextmanager
     def agreed(self) -> Iterator[Callable[[int], None]]:
-        """Meanwhile nobody else hands over; who does tells the id of the sweep.  OtherSettings, as check()."""
+        """Locks the settings: no other process submits inside the block, which gets a setter for the sweep's id.
+    OtherSettings, as check()."""
         with open(self._opened(self._folder.made(), os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+", encoding="utf-8") as file:
 
             def write(sweep_id: int | None) -> None:
@@ -76,13 +77,13 @@ class Settings:
         open_jobs = [job for job in jobs if job["state"] not in ENDED]
         if not (jobs if never else open_jobs):
             return
-        told = "; ".join(f"{name} is {_shown(known, name)} there, {_shown(self._values, name)} here" for name in never or others)
+        differences = "; ".join(f"{name} is {_shown(known, name)} there, {_shown(self._values, name)} here" for name in never or others)
         name = os.path.basename(self._sweep)
         if never:
-            raise OtherSettings(f"there are calls named {name!r} already, with which these can't stand: {told}; choose another name")
+            raise OtherSettings(f"calls named {name!r} already exist with settings that conflict with these: {differences}; choose another name")
         calls = "1 call" if len(open_jobs) == 1 else f"{len(open_jobs)} calls"
         raise OtherSettings(
-            f"{calls} named {name!r} would get these settings, too: {told}; choose another name, or wait until they have ended"
+            f"{calls} named {name!r} would get these settings, too: {differences}; choose another name, or wait until they have ended"
         )
 
 

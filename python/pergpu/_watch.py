@@ -1,8 +1,8 @@
-"""How calls go, while one waits for them: a table that stays up to date in a notebook, lines elsewhere.
+"""Shows the state of calls while you wait: a table that is updated in a notebook, lines elsewhere.
 
-The table is HTML that IPython is asked to replace in place; no extension of the notebook is needed, and
-what is saved with it is how it stood last.  Elsewhere a line tells of each call that starts or ends, as
-in a log.  Nothing of the results is read for that.
+The table is HTML that IPython replaces in place; the notebook needs no extension, and a saved notebook has the
+table's last state.  Elsewhere, each call that starts or ends gets a line, as in a log.  No results are read
+for that.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _COLOURS = {"running": "#1a73e8", "failed": "#c5221f", "cancelled": "#80868b", "
 
 
 def watch(futures: Iterable[Future], every: float = 1.0, timeout: float | None = None) -> None:
-    """Shows how calls go until all of them have ended, or for `timeout` seconds.
+    """Shows the state of calls until all have ended, or for `timeout` seconds.
 
-    In a notebook a table, with the newest metrics, that is replaced `every` so many seconds; elsewhere a
-    line for each call that starts or ends.  To interrupt it does nothing to the calls.
+    In a notebook: a table with the newest metrics, replaced every `every` seconds.  Elsewhere: a line for each
+    call that starts or ends.  You can interrupt it without affecting the calls.
     """
     calls = list(futures)
     end = None if timeout is None else time.monotonic() + timeout
@@ -46,7 +46,7 @@ def watch(futures: Iterable[Future], every: float = 1.0, timeout: float | None =
 
 
 class _Row:
-    """How a call stands."""
+    """The state of a call."""
 
     def __init__(self, call: Future) -> None:
         outcome = call.outcome or {}
@@ -70,7 +70,7 @@ class _Row:
 
 
 class _Metrics:
-    """The newest values that calls have reported."""
+    """The newest values that the calls have reported."""
 
     def __init__(self) -> None:
         self._known: dict[Future, dict[str, Any]] = {}
@@ -129,7 +129,7 @@ class _Table:
 
 
 def _most_telling(rows: Sequence[_Row]) -> list[_Row]:
-    """In the order of the calls; where they are too many, the first ones of each state in turn."""
+    """In the order of the calls; if there are too many, the first ones of each state in turn."""
     if len(rows) <= _MOST_ROWS:
         return [*rows]
     best = sorted(range(len(rows)), key=lambda i: (_ORDER.index(rows[i].state), i))[:_MOST_ROWS]

@@ -1,4 +1,4 @@
-"""What a call is, in a line for people, and several calls as one."""
+"""Describes a call as one line of text, and several calls as one."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ _known_of_methods: weakref.WeakKeyDictionary[Any, _Names] = weakref.WeakKeyDicti
 
 
 def call_text(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """As it could be called, with the names of its parameters.  Numbers and short texts stand there, of everything else
-    its type; of what is called a secret, or looks like one, nothing.
+    """The call's text, with parameter names.  Shows numbers and short strings; for other values, the type.  Omits
+    values that are called a secret or look like one.
 
     >>> def train(lr, layers, *, api_key): ...
     >>> call_text(train, (0.1, [2, 3]), {"api_key": "x"})
@@ -76,7 +76,7 @@ def call_text(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
 
 
 def run_chunk(function: Callable[..., Any], calls: list[tuple[Any, ...]]) -> list[Any]:
-    """Several calls, one behind the other."""
+    """Several calls, one after the other."""
     return [function(*args) for args in calls]
 
 

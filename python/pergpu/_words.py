@@ -1,4 +1,4 @@
-"""What `pergpu submit` says of a sweep file, in the words of those who wrote arguments: no lines, no options, no steps."""
+"""Translates the messages of `pergpu submit` from sweep files to Python arguments: without lines, options and steps."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _REPLACED = [
     (r"choose a folder with --out", "choose another `out`"),
     (r", or name GPUs with --devices", ""),
     # Sweeps that rows are added to.
-    (r"(--add: )?the file lacks step \w+, which sweep (.*) has: .*", r"calls named '\2' are there already, of an executor with another `reuse`; choose another name"),
-    (r"(--add: )?sweep (.*) has no step \w+: .*", r"calls named '\2' are there already, of an executor with another `reuse`; choose another name"),
-    (r"(--add: )?`command` of step \w+ is not what sweep (.*) has, and .*", r"calls named '\2' are there already, of another Python or pergpu; choose another name"),
-    (r"(--add: )?`(\w+)` of step \w+ is not what sweep (.*) has, and .*", r"calls named '\3' are there already, with another `\2`; choose another name"),
+    (r"(--add: )?the file lacks step \w+, which sweep (.*) has: .*", r"calls named '\2' already exist, from an executor with another `reuse`; choose another name"),
+    (r"(--add: )?sweep (.*) has no step \w+: .*", r"calls named '\2' already exist, from an executor with another `reuse`; choose another name"),
+    (r"(--add: )?`command` of step \w+ is not what sweep (.*) has, and .*", r"calls named '\2' already exist, from another Python or pergpu; choose another name"),
+    (r"(--add: )?`(\w+)` of step \w+ is not what sweep (.*) has, and .*", r"calls named '\3' already exist, with another `\2`; choose another name"),
     (r"--add: ", ""),
     (r"(, or|;)? submit the whole file without --add", ""),
     (r"--lanes N", "lanes=N"),

@@ -130,9 +130,9 @@ with pool() as calls:
     print(calls.submit(len, "good").result())
 """)  # fmt: skip
     gpu, lock, generator, argument, good = out.splitlines()
-    assert "the global `weights`, which is used in the body of of_gpu is, or holds, a tensor in the memory of a GPU" in gpu
+    assert "the global `weights`, which the function uses of of_gpu is, or holds, a tensor in GPU memory" in gpu
     assert "the global `lock`" in lock and "_thread.lock" in lock
-    assert generator.startswith("PicklingError(\"argument 0 of print cannot") and "generator" in generator
+    assert generator.startswith("PicklingError(\"argument 0 of print can't be sent") and "generator" in generator
     assert "argument 0 of <lambda> is, or holds, a tensor" in argument and good == "4"
     assert len(home.ps()) == 1
 
@@ -149,7 +149,7 @@ with pool(1, reuse=True) as calls:
     print(calls.submit(streams, sys.stdout).result() == (True, sys.stderr))
 """)  # fmt: skip
     assert out.splitlines() == [
-        "PicklingError('argument 0 of len cannot be given to another process: cannot pickle an open file')",
+        'PicklingError("argument 0 of len can\'t be sent to another process: cannot pickle an open file")',
         "TypeError('cannot pickle an open file')",
         "True",
     ]
@@ -268,7 +268,7 @@ with pool(1, name="c", reuse={reuse}) as calls:
     process.send_signal(signal.SIGINT)
     told = process.stdout.read()
     assert process.wait(timeout=harness.DEADLINE) == -signal.SIGINT
-    assert "pergpu: 3 calls go on; pergpu.attach('c') gives" in told and told.endswith("KeyboardInterrupt\n"), told
+    assert "pergpu: 3 calls are still running or queued; pergpu.attach('c') returns" in told and told.endswith("KeyboardInterrupt\n"), told
     home.open_gate()
     assert python(home, 'print([future.result() for future in pergpu.attach("c")])\n') == "[0, 1, 4]\n"
     assert home.stamps.of("start") == [0, 1, 2]

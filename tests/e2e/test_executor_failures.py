@@ -220,7 +220,7 @@ def test_a_sweep_of_others_is_no_place_for_calls(home):
 error = pool(1, name="train").submit(abs, -1).exception()
 print(type(error).__name__, error)
 """)  # fmt: skip
-    assert told == "BrokenExecutor calls named 'train' are there already, of an executor with another `reuse`; choose another name\n"
+    assert told == "BrokenExecutor calls named 'train' already exist, from an executor with another `reuse`; choose another name\n"
 
 
 def test_the_constructor_names_the_argument_that_is_wrong(home):

@@ -35,7 +35,7 @@ with pool(2, lanes=1, name="calls", {options}) as calls:
     # Of several that are held one is named, whichever is seen first.
     told = [
         f"HeldWarning: {what.format(i)} (job {2 + i}) is held: held by hand; "
-        f"`pergpu release {2 + i}` lets it go on, `pergpu release calls` all that"
+        f"`pergpu release {2 + i}` releases it, `pergpu release calls` all jobs that"
         for i in range(1 if options else 2)
     ]
     assert warned(home)[0].startswith(tuple(told))

@@ -112,7 +112,7 @@ print([str(one.message) for one in caught if "has returned" in str(one.message)]
 """ % of)  # fmt: skip
     lines = told.splitlines()
     assert lines[:2] == ["returned True running", "returned cancelled"]
-    assert "after that its process ended as cancelled" in lines[2]
+    assert "then its process ended as cancelled" in lines[2]
 
 
 @pytest.mark.parametrize("reuse", [False, True])

@@ -102,7 +102,7 @@ print([future.job for future in pergpu.attach("train", out="runs")])
     assert [line.partition(":")[0] for line in lines[2:4]] == ['  out="/a/runs"', '  out="/b/runs"']
     assert lines[4:6] == ["[3, 1]", "no calls are named 'train' in /c"]
     assert lines[6].startswith("no calls are named 'nothing'; there ")
-    assert lines[7:9] == ["name is 17.5; expected that of an executor, as str", "[(0, 'b')]"]
+    assert lines[7:9] == ["name is 17.5; expected the name of an executor, as str", "[(0, 'b')]"]
     assert "env is none there" in lines[9] and "reuse is False there" in lines[10] and lines[11:] == ["[1, 2, 4]"]
 
 

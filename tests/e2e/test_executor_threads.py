@@ -84,7 +84,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), future.done())
 print(future.result(), calls.submit(pow, 2, 8).result())
 """)  # fmt: skip
     assert out.splitlines() == [
-        "this executor belongs to the process that has forked this one: make another one",
+        "this executor belongs to the parent of this forked process: create another one",
         "3 False",
         "None 256",
     ]

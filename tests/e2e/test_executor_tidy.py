@@ -67,4 +67,4 @@ def test_attach_says_where_a_result_went(home):
     left(home)
     told = subprocess.run([sys.executable, "-c", "import pergpu\nprint(pergpu.attach()[0].exception())"], cwd=home.work,
                           env=environment(home), text=True, capture_output=True, timeout=100)  # fmt: skip
-    assert "results that were read are removed at the end" in told.stdout, told.stderr
+    assert "results that were read are then removed at the end" in told.stdout, told.stderr

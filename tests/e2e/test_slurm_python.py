@@ -91,7 +91,7 @@ with on_slurm(name="refused", slurm={"partition": "nobodys"}) as calls:
 """)
     (told,) = warned(home)
     assert told.startswith("HeldWarning: call pow(base=0, exp=2) (job 1) is held: Slurm rejected it: sbatch says: "), told
-    assert "nobodys" in told and "`pergpu release 1` lets it go on" in told
+    assert "nobodys" in told and "`pergpu release 1` releases it" in told
     home.run("cancel", "refused")
     assert rest_of(process) == ""
 

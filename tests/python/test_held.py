@@ -32,8 +32,8 @@ def see():
 
 def test_what_why_and_how_to_let_it_go_on_are_told(see):
     (words,) = see((3, "held", "held by hand"))
-    assert words == ("call f() (job 3) is held: held by hand; `pergpu release 3` lets it go on, "
-                     "`pergpu release s` all that is held with it")  # fmt: skip
+    assert words == ("call f() (job 3) is held: held by hand; `pergpu release 3` releases it, "
+                     "`pergpu release s` all jobs that are held with it")  # fmt: skip
 
 
 def test_a_hold_of_many_is_told_once_and_another_reason_is_told(see):
