@@ -1,10 +1,10 @@
 """A call of an executor in its own process: `python .../pergpu/_start.py _call FILE`.
 
-The file has the function with its arguments; what it returns or raises is written into the job's
-folder as `result`, for the one who waits for it (_future.py).  The interpreter is given the search
-path and the arguments of the one that submitted the call.
+The file holds the function and its arguments.  The result or the exception is written to `result` in the
+job's folder, where _future.py reads it.  The interpreter gets the search path and the arguments of the
+program that submitted the call.
 
-Like _payload.py it is loaded without the rest of the package.
+Like _payload.py, this module is loaded without the rest of the package.
 """
 
 import os
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def set_environment(head: "dict[str, Any]") -> None:
-    """That of the submit; what pergpu decides for a job stays as it is."""
+    """Sets the environment of the submit; variables that pergpu sets for a job stay as they are."""
     os.environ.update(head["env"])
     for name in head.get("unset", ()):
         os.environ.pop(name, None)
@@ -82,14 +82,14 @@ def end_if_forked(owner: int, error: "BaseException | None" = None) -> None:
 
 
 def end_if_promised(what: str) -> None:
-    """Ends the process for its next attempt where the function went on after pergpu.requeue(), and kept the SystemExit."""
+    """Ends the process for its next attempt, if the function kept the SystemExit of pergpu.requeue()."""
     ending: Any = sys.modules.get("pergpu._ending")
     if ending is not None:
         ending.end_if_promised(what)
 
 
 def say(line: str) -> None:
-    """A line on the log, wherever sys.stderr goes."""
+    """Writes a line to the log, wherever sys.stderr goes."""
     try:
         os.write(2, (line + "\n").encode("utf-8", "backslashreplace"))  # names of files may have lone surrogates
     except OSError:
@@ -97,18 +97,18 @@ def say(line: str) -> None:
 
 
 def flush() -> None:
-    """Writes what was printed.  If that fails, the log gets a warning, and the result still counts."""
+    """Flushes printed output.  If that fails, the log gets a warning, and the result still counts."""
     streams: list[Any] = [getattr(sys, name, None) for name in ("stdout", "stderr", "__stdout__", "__stderr__")]  # `del` is allowed
     for stream in {id(stream): stream for stream in streams}.values():
         try:
             if not getattr(stream, "closed", False) and hasattr(stream, "flush"):
                 stream.flush()
         except BaseException as error:  # it may run the function's code
-            say(f"pergpu: can't write all that was printed: {_words(error)}")
+            say(f"pergpu: can't write all printed output: {_words(error)}")
 
 
 def _lives_on() -> bool:
-    """Whether its process can't end yet: an interpreter waits for threads and for children of multiprocessing."""
+    """Whether the process can't end yet: an interpreter waits for threads and for children of multiprocessing."""
     threading: Any = sys.modules.get("threading")
     processes: Any = sys.modules.get("multiprocessing.process")
     others: "list[Any]" = []
@@ -123,7 +123,7 @@ def _lives_on() -> bool:
 
 
 def _tell_returned() -> None:
-    """The result counts from now on, not from the end of the process (Future.see)."""
+    """Makes the result count from now on, not from the end of the process (Future.see)."""
     try:
         from pergpu import _notify
 
@@ -133,8 +133,8 @@ def _tell_returned() -> None:
 
 
 def _leave() -> None:
-    """Ends the process as an interpreter does, but for taking its modules apart: that costs milliseconds,
-    and libraries that crash in it would turn a result into a failure."""
+    """Ends the process as an interpreter does, but without unloading its modules: that costs milliseconds,
+    and a library that crashes in it would turn a result into a failure."""
     import atexit
 
     threading: Any = sys.modules.get("threading")
@@ -149,7 +149,7 @@ def _leave() -> None:
 
 
 def failure(error: BaseException) -> "tuple[dict[str, Any], bytes, list[memoryview]]":
-    """What is told of an exception: a head, and a pickle of what _future.py makes it of.  It is printed, too."""
+    """Describes an exception: a head, and a pickle from which _future.py rebuilds it.  Also prints it."""
     import traceback
 
     words = _words(error)
@@ -165,8 +165,8 @@ def failure(error: BaseException) -> "tuple[dict[str, Any], bytes, list[memoryvi
 
 
 def _parts(error: BaseException) -> "Any":
-    """The exception itself, if it can be pickled and read.  Otherwise a tuple of its type, args and attributes, without
-    attributes that can't be pickled; the members of a group are replaced in the same way.  Otherwise its text."""
+    """The exception itself, if it can be pickled and read.  Otherwise a tuple of its type, args and attributes,
+    without attributes that can't be pickled; members of a group are replaced in the same way.  Otherwise its text."""
     if _dump_readable(error):  # many exceptions can be pickled and not be read
         return error
     try:
@@ -181,7 +181,7 @@ def _parts(error: BaseException) -> "Any":
         kept = {name: value for name, value in attributes.items() if _dump_readable((value,))}
         if len(kept) < len(attributes):
             names = ", ".join(str(name) for name in attributes if name not in kept)
-            say(f"pergpu: {_name(error)}: left out, since they can't be pickled: {names}")
+            say(f"pergpu: {_name(error)}: these attributes can't be pickled and are left out: {names}")
         if not isinstance(error, group):
             stripped = _with_attributes(error, kept)
             if _dump_readable(stripped):
@@ -194,7 +194,7 @@ def _parts(error: BaseException) -> "Any":
 
 
 def _with_attributes(error: BaseException, attributes: "dict[str, Any]") -> "BaseException | None":
-    """A copy that has them and no others.  Some types pickle more than their `args`, such as the file's name of an OSError."""
+    """A copy with these and no others.  Some types pickle more than their `args`, such as the file name of an OSError."""
     try:
         reduced: Any = error.__reduce__()
         if reduced[0] is not type(error):
@@ -211,7 +211,7 @@ def _with_attributes(error: BaseException, attributes: "dict[str, Any]") -> "Bas
 
 
 def _dump_readable(what: "Any") -> "tuple[bytes, list[memoryview]] | None":
-    """As dump(); None: it can't be pickled, or what was pickled can't be read."""
+    """Like dump(); None: it can't be pickled, or the pickle can't be read."""
     if what is None:
         return None
     try:
@@ -242,7 +242,7 @@ def _write(folder: str, head: "dict[str, object]", pickled: bytes, buffers: "lis
 
 
 def dump(value: object) -> "tuple[bytes, list[memoryview]]":
-    """As a pickle with its buffers beside it.  What only cloudpickle can write is written by that."""
+    """A pickle and its separate buffers.  Uses cloudpickle only for objects that pickle can't write."""
     buffers = _payload.Buffers()
     by_value = sys.modules.get("cloudpickle")
     if by_value is None and "torch" not in sys.modules:
@@ -295,5 +295,5 @@ _SPECIAL = {"_lru_cache_wrapper", "cached_property", "singledispatchmethod", "_F
 
 
 def _is_of_gpu(what: "Any") -> bool:
-    """Of torch: its tensors are pickled as views of their storages."""
+    """Pickles torch tensors as views of their storages."""
     return type(what).__module__.startswith("torch") and str(what.device.type) == "cuda"

@@ -1,8 +1,8 @@
-"""The calls of an executor, on their way into the queue and out of it.
+"""The calls of an executor, on their way into the queue and back.
 
-Who submits writes the call into a file and goes on.  One thread hands over what has gathered, all of
-it at once, as rows that are added to a sweep; another one reads how the jobs go (_link.py) and tells
-the futures.  Nothing that was handed over needs this process any more: `attach` finds it again.
+submit() writes the call to a file and returns.  One thread submits the collected calls together, as rows
+added to a sweep.  Another thread follows the jobs (_link.py) and updates the futures.  Submitted calls
+don't need this process any more: `attach` finds them again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ._program_calls import CommandFailed, ask_json
 _AT_ONCE = 2_000  # calls that are handed over together
 
 HandOver = Callable[[Sequence["dict[str, Any]"]], "dict[str, Any]"]
-"""Makes jobs of the rows; what `pergpu submit --json` says of them."""
+"""Turns the rows into jobs; returns the output of `pergpu submit --json`."""
 
 
 class Calls(Pool):
-    """Calls that get a process each.  `head`: what _call.py is to know of the one that submits."""
+    """Calls that get a process each.  `head`: data about the submitting program for _call.py."""
 
     def __init__(self, head: Callable[[], dict[str, Any]], hand_over: HandOver, folder: CallsFolder | None = None) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Calls(Pool):
         return future
 
     def _start_threads(self) -> None:
-        """RuntimeError: the interpreter ends."""
+        """RuntimeError: the interpreter is shutting down."""
         try:
             link = Link(None, self._on_job, self.break_down)
             sender = threading.Thread(target=self._send, name="pergpu-submit", daemon=True)
@@ -119,7 +119,7 @@ class Calls(Pool):
         return f"{self._folder.path}/{number}"
 
     def resume(self, job: dict[str, Any], what: str) -> Future:
-        """A call of an earlier run: it has returned, or it waits or runs.  What check() raises."""
+        """A call of an earlier run that has returned, waits or runs.  Raises as check() does."""
         future = Future(self, int(job["params"]["number"]), what)
         with self._lock:
             self.check()
@@ -136,7 +136,7 @@ class Calls(Pool):
         return future
 
     def adopt(self, sweep_id: int, futures: dict[int, Future]) -> None:
-        """Looks after jobs that there are, by id."""
+        """Follows existing jobs, by id."""
         with self._lock:
             self._closed = True
             self._ids.update({future: job for job, future in futures.items()})
@@ -215,7 +215,7 @@ class Calls(Pool):
             link.close()
 
     def break_down(self, why: str, cause: BaseException | None = None) -> None:
-        """All that has not ended fails, and nothing is accepted any more."""
+        """Fails every call that has not ended, and accepts no more."""
         with self._lock:
             if self.why_broken is not None:
                 return
@@ -270,7 +270,7 @@ class Calls(Pool):
         return future.cancelled()
 
     def cancel_queued(self, only: Iterable[Future] | None = None) -> None:
-        """All that has not started, or what has not of some."""
+        """Cancels all calls that have not started, or those among the given ones."""
         with self._lock:
             chosen = {*self._waiting, *self._sending, *self._jobs.values()}
             if only is not None:
@@ -287,7 +287,7 @@ class Calls(Pool):
             self._given_up(cancel(jobs, "--queued"))
 
     def drop_held(self) -> None:
-        """Cancels calls that are held, and from now on each that becomes so."""
+        """Cancels held calls, now and whenever a call becomes held."""
         with self._lock:
             self._drops_held = True
             held = [job for job, future in self._jobs.items() if future.outcome and future.outcome["state"] == "held"]
@@ -299,7 +299,7 @@ class Calls(Pool):
                 self._given_up(cancel(held, "--queued"))
 
     def end_all(self, *words: str) -> None:
-        """All that runs, too: its futures get a JobFailed."""
+        """Ends running calls, too: their futures get a JobFailed."""
         self.cancel_queued()
         with self._lock:
             jobs = [*self._jobs]
@@ -314,7 +314,7 @@ class Calls(Pool):
     # The end.
 
     def close(self) -> None:
-        """Nothing more comes in."""
+        """Accepts no more calls."""
         with self._lock:
             self._closed = True
             self._changed.notify_all()
@@ -322,7 +322,7 @@ class Calls(Pool):
             self._leave_when_done()
 
     def leave(self) -> int:
-        """They go on without this process; how many have not ended."""
+        """Lets the calls continue without this process; returns how many have not ended."""
         self.close()
         if self._sender is not None:
             self._sender.join()  # until all are handed over
@@ -331,8 +331,8 @@ class Calls(Pool):
             return len(self._jobs)
 
     def join(self) -> None:
-        """Waits until all that came in has ended.  To be closed before.  A callback does not wait: it
-        runs in a thread that has to do with it."""
+        """Waits until all calls have ended.  REQUIRES: closed.  A callback does not wait: it runs in a thread
+        that this waits for."""
         link, sender = self._link, self._sender
         if link is None or sender is None or link.is_here() or sender is threading.current_thread():
             return
@@ -344,7 +344,7 @@ class Calls(Pool):
 
 
 def _known_numbers(sweep: str) -> list[int]:
-    """Of calls whose jobs are there: another call of that number and name would be taken for the same."""
+    """For calls whose jobs exist: another call with the same number and name would be taken for the same one."""
     with contextlib.suppress(CommandFailed, OSError):  # who hands over tells
         return [int(job["params"]["number"]) for job in exported_of(sweep) if job["step"] == "call"]
     return []

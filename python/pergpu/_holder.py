@@ -1,8 +1,8 @@
-"""Memory of a sweep that stays while its executor is open, though none of its jobs runs or waits for a moment.
+"""Keeps a sweep's shared memory while its executor is open, even if none of its jobs runs or waits for a moment.
 
-The coordinator lets go of such memory when no job of the sweep can run any more.  But more calls may come.  So a call that
-has made or found memory gives its executor a descriptor of it (share/_meeting.py), by the socket that VARIABLE
-names.  The next call finds the memory among the open files of the executor's process.
+The coordinator frees such memory when no job of the sweep can run any more.  But more calls may come.  So a
+call that made or found memory sends its executor a descriptor of it (share/_meeting.py), by the socket that
+VARIABLE names.  The next call finds the memory among the open files of the executor's process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _numbers = itertools.count()
 
 
 class Holder:
-    """Of one executor.  Nothing happens before start()."""
+    """Holds memory for one executor.  Nothing happens before start()."""
 
     def __init__(self, folder: CallsFolder) -> None:
         """`folder`: for the socket, which is there when it starts."""
@@ -41,7 +41,7 @@ class Holder:
         self._closed = False
 
     def start(self) -> None:
-        """Once.  Where there can be no socket or thread nothing is held."""
+        """Call it once.  If no socket or thread can be made, nothing is held."""
         if self._socket is not None:
             return
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -56,7 +56,7 @@ class Holder:
             listening.close()
 
     def close(self) -> None:
-        """Lets go of all.  May be called more than once, and at any moment."""
+        """Frees everything.  May be called more than once, and at any moment."""
         listening = self._socket
         if listening is None or os.getpid() != self._pid:
             return
@@ -119,7 +119,7 @@ def _uid_of(connection: socket.socket) -> int:
 
 
 def hold(name: str, fd: int | None) -> None:
-    """Gives memory to the executor whose call this process is, if it's there.  None: it lets go of that memory."""
+    """Sends memory to the executor of this process's call, if it still exists.  None: it drops that memory."""
     path = os.environ.get(VARIABLE)
     if not path:
         return

@@ -1,11 +1,10 @@
-"""The large arrays of a loop of joblib, each in one file however many tasks are given it.
+"""The large arrays of a joblib loop, each in one file, however many tasks use it.
 
-A grid search gives the same data to hundreds of tasks; each of them has a file of its own for its
-arguments, which would hold the data again.  So an array from max_nbytes on is written once, and mapped
-by the jobs as mmap_mode says, which is joblib's promise for all its backends: "r", read-only, where
-nothing else is asked for.  A file goes when its array is gone and no task is left that was given it.
-An array that is mapped from a file already goes as the place in its file: tasks that write into it
-write into that file.
+A grid search passes the same data to hundreds of tasks.  Each task has its own file of arguments, which
+would hold the data again.  So an array of at least max_nbytes is written once.  Jobs map it with mmap_mode,
+as joblib promises for all its backends: "r", read-only, unless you ask for another mode.  A file is removed
+when its array is gone and no task is left that uses it.  An array that is already mapped from a file is
+passed as the place in its file: tasks that write to it write to that file.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ._pickling import Pickled, _Pickler, dump_by
 
 
 class Arrays:
-    """Of one loop.  `folder`: where the files go.  max_nbytes or mode is None: arrays go with the tasks."""
+    """For one loop.  `folder`: where the files go.  max_nbytes or mode is None: arrays are pickled with the tasks."""
 
     def __init__(self, folder: str, calls: CallsFolder | None, max_nbytes: int | None, mode: str | None) -> None:
         self._folder = os.fspath(folder)
@@ -38,7 +37,7 @@ class Arrays:
         return dump_by(lambda file, buffers, around: _ArrayPickler(self, used, file, buffers, False, around), what)
 
     def reduce(self, array: Any, used: set[_File]) -> Any:
-        """How an array is pickled; NotImplemented: as ever."""
+        """How an array is pickled; NotImplemented: as usual."""
         mapped = _mapped(array)
         if mapped is not None:
             return _view, _place(array, mapped)

@@ -28,7 +28,7 @@ class Large:
         return [self._placed(folder, at, buffer) if len(buffer) >= LARGE else buffer for buffer in buffers]
 
     def sync(self) -> None:
-        """What was written stays when the power fails."""
+        """Makes written data survive a power failure."""
         with self._lock:
             files, self._unsynced = self._unsynced, []
         for at, name in files:

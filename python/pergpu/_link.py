@@ -1,5 +1,5 @@
-"""The stream on which a coordinator tells how the jobs of a sweep go (src/coordinator/snapshot.h, op
-`watch`), read by a thread and kept up: where the coordinator goes away, the next one is asked."""
+"""The coordinator's stream of a sweep's job states (src/coordinator/snapshot.h, op `watch`), read by a
+thread.  If the coordinator goes away, the thread connects to the next one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HELLO = {"hello": 1, "version": __version__}
 
 
 class Refused(RuntimeError):
-    """The coordinator has answered, and does not want to."""
+    """The coordinator has answered with a refusal."""
 
 
 class _StopNotice:
@@ -52,12 +52,12 @@ _stop_notice = _StopNotice()
 
 
 class Link:
-    """Calls `on_job` with each job of the sweep (JobSnapshot as JSON has it), as it stands at first and
-    again whenever it has changed, those that are added later included; and `on_lost`, once, with the
-    reason, where no coordinator can be reached for a minute.  Both in a thread of its own.
+    """Calls `on_job` with each job of the sweep (JobSnapshot as JSON has it): its first state, and every
+    change, also of jobs that are added later.  Calls `on_lost` once, with the reason, if no coordinator
+    can be reached for a minute.  Both run in this object's thread.
 
-    `sweep_id` None: follow() tells it later.  At the end of an interpreter no thread can be started
-    any more, so who submits starts this one, too."""
+    `sweep_id` None: follow() sets it later.  At the end of an interpreter no thread can be started any
+    more, so submit() starts this thread, too."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Link:
         self._thread.start()
 
     def follow(self, sweep_id: int) -> None:
-        """This is the sweep.  May be said more than once."""
+        """Sets the sweep.  May be called more than once."""
         self._sweep_id = sweep_id
         self._told.set()
 
@@ -124,7 +124,7 @@ class Link:
                     for line in stream:
                         failed = 0
                         self._take(json.loads(line))
-                why = "the coordinator has gone"
+                why = "the coordinator closed the connection"
             except Refused as error:
                 return self._on_lost(str(error))
             except (OSError, ValueError, CommandFailed) as error:
@@ -139,7 +139,7 @@ class Link:
             self._closed.wait(min(0.05 * 2**failed, _LONGEST_PAUSE) if failed > 1 else 0)
 
     def _connected(self) -> io.BufferedReader:
-        """To the coordinator, which is started where there is none, but not again after a stop."""
+        """Connects to the coordinator, and starts one if there is none, but not again after a stop."""
         unless = ["--unless-stopped"] if self._has_begun else []
         place = ask_json(["coordinator", "start", *unless])["socket"]
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as ours:

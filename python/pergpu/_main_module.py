@@ -1,10 +1,11 @@
 """The module `__main__` of a process that runs calls.
 
-It stands for the main module of the program that submitted them: it has its file, so that children of
-multiprocessing read the script as they would in the program, and the names of the script that came along by
-value, so that pickle finds them.  With main="run" the script itself is run, as the module `__mp_main__`.
+It stands for the main module of the program that submitted them.  It has that module's file, so that children
+of multiprocessing read the script as they would in the program.  It has the names of the script that were
+sent by value, so that pickle finds them.  With main="run" the script itself is run, as the module
+`__mp_main__`.
 
-Like _payload.py it is loaded without the rest of the package.
+Like _payload.py, it is loaded without the rest of the package.
 """
 
 import sys
@@ -19,9 +20,9 @@ _replaced: "list[Any]" = []  # keeps the module that this process began with
 
 
 def of_program(run: bool) -> "dict[str, Any]":
-    """What a process has to know of this program's main module.
+    """The data about this program's main module that a process needs.
 
-    ValueError: it is to be run, and has neither a name nor a file.
+    ValueError: the main module should be run, and has neither a name nor a file.
     """
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
@@ -42,14 +43,14 @@ def of_program(run: bool) -> "dict[str, Any]":
 
 
 def name_of(main: "Any") -> str:
-    """What functions and classes of it have as their module."""
+    """The module name of its functions and classes."""
     return NAMES[getattr(main, "__name__", None) == NAMES[1]]
 
 
 def _is_guarded(file: str) -> bool:
     """Whether a script may be read again: its work is under `if __name__ == "__main__":`.
 
-    Children of multiprocessing read it.  Where it has no guard they would do all its work once more.
+    Children of multiprocessing read it.  Without that guard, they would do all its work again.
     """
     import re
     import tokenize

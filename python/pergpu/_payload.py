@@ -1,13 +1,13 @@
-"""The file of a call, or of its result: a head, a pickle, and the large buffers of the pickle beside it.
+"""The file of a call, or of its result: a head, a pickle, and the pickle's large buffers.
 
-A file begins with MAGIC and the length of the head; the head is a marshalled dict with what is known
-without running anything, "pickle" and "buffers" are the sizes of what follows.  Each part begins at a
-multiple of ALIGNMENT.  Buffers (PEP 574: numpy's arrays, bytearrays in PickleBuffers) are written
-from where they lie and mapped from the file when it is read, copy-on-write, so an array of gigabytes
-is never in memory a second time.
+A file begins with MAGIC and the length of the head.  The head is a marshalled dict with the data that is known
+without running code; "pickle" and "buffers" are the sizes of the parts that follow.  Each part begins at a
+multiple of ALIGNMENT.  Buffers (PEP 574: numpy's arrays, bytearrays in PickleBuffers) are written directly
+from memory, and mapped copy-on-write when the file is read.  So an array of gigabytes is never in memory
+a second time.
 
-The processes that run calls load this without the rest of the package, before they know where to find
-modules: it imports nothing that costs a millisecond.
+Processes that run calls load this without the rest of the package, before they know the search path for
+modules.  So it imports nothing that costs a millisecond.
 """
 
 import errno
@@ -36,8 +36,8 @@ MAPPED_FROM = 1 << 20  # bytes: smaller buffers are read, which costs less than 
 
 
 def c_pickle() -> "Any":
-    """The C half of pickle.  It asks functools for `partial` alone; the whole of functools would cost a
-    fresh interpreter more than reading and writing the pickles does."""
+    """The C half of pickle.  It only asks functools for `partial`; loading all of functools would cost a fresh
+    interpreter more than reading and writing the pickles does."""
     if "_pickle" not in sys.modules and "functools" not in sys.modules:
         only_partial: Any = type(sys)("functools")
         only_partial.partial = __import__("_functools").partial
@@ -52,7 +52,7 @@ def c_pickle() -> "Any":
 
 
 class Buffers(list[memoryview]):
-    """What lies beside a pickle: pass `take` as its buffer_callback."""
+    """Collects the buffers outside a pickle: pass `take` as its buffer_callback."""
 
     def take(self, buffer: "Any") -> bool:
         """Whether it stays in the pickle: because it is small, or not in one piece."""
@@ -67,7 +67,7 @@ class Buffers(list[memoryview]):
 
 
 class Beside:
-    """A buffer that lies in a file of its own, in the same folder."""
+    """A buffer in a separate file of the same folder."""
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
@@ -75,8 +75,8 @@ class Beside:
 
 
 def load(pickled: bytes, buffers: "Sequence[Any]" = ()) -> "Any":
-    """The object.  Names of the main module that came along by value (_pickling.py) are put into the
-    one here, where pickle looks for them.  Whatever unpickling raises."""
+    """The object.  Names of the main module that were sent by value (_pickling.py) are put into this
+    process's main module, where pickle looks for them.  Raises whatever unpickling raises."""
     file = io.BytesIO(pickled)
     unpickler = c_pickle().Unpickler(file, buffers=buffers)
     what = unpickler.load()
@@ -86,7 +86,7 @@ def load(pickled: bytes, buffers: "Sequence[Any]" = ()) -> "Any":
 
 
 class NotAPayload(ValueError):
-    """The file is damaged, or no such file at all."""
+    """The file is damaged, or isn't a payload."""
 
 
 def write(
@@ -95,7 +95,7 @@ def write(
 ) -> None:  # fmt: skip
     """Puts a file there, whole or not at all; if it is to be `durable`, also when the power fails.
 
-    `buffers` are flat, contiguous bytes.  What is in `head` must be of marshal's types.
+    `buffers` are flat, contiguous bytes.  Values in `head` must be of marshal's types.
     """
     inside = [buffer for buffer in buffers if not isinstance(buffer, Beside)]
     head = {**head, "pickle": len(pickled), "buffers": [len(buffer) for buffer in inside]}
@@ -141,7 +141,7 @@ def _write_all(raw: io.FileIO, data: "bytes | memoryview") -> None:
 
 
 class NotOurs(NotAPayload):
-    """Another user may have written it."""
+    """Another user may have written the file."""
 
 
 def open_ours(path: "Path", at: "Optional[int]" = None) -> io.BufferedReader:
@@ -189,15 +189,15 @@ def check_ours(fd: int, path: "Path", at: int) -> None:
     if not is_regular:
         why = "it's no regular file"
     raise NotOurs(
-        f"{os.fspath(path)} isn't read, for {why}: another user may have put it there, and reading it runs what is in it. "
-        "Remove it and start the call again"
+        f"{os.fspath(path)} isn't read: {why}. Another user may have put it there, and reading it could run their code. "
+        "Remove the file and start the call again"
     )
 
 
 class Payload:
-    """A file that was opened: the head is read, the rest only when it is asked for.
+    """An opened file: the head is read, the rest only on request.
 
-    NotAPayload: it is damaged, or NotOurs.  OSError: it is not there, or cannot be read.
+    NotAPayload: it is damaged, or NotOurs.  OSError: it doesn't exist, or can't be read.
     """
 
     def __init__(self, path: "Path", at: "Optional[int]" = None) -> None:
@@ -207,18 +207,18 @@ class Payload:
             begin = file.read(len(MAGIC) + 9)
             try:
                 if not begin.startswith(MAGIC):
-                    raise ValueError("it does not begin as one")
+                    raise ValueError("it does not begin like a payload")
                 self.head: dict[str, Any] = marshal.loads(file.read(int(begin[len(MAGIC) :])))
                 self._sizes = [self.head["pickle"], *self.head["buffers"]]
             except (ValueError, EOFError, TypeError, KeyError) as error:
-                raise NotAPayload(f"{self.path} is no payload of pergpu: {error}") from None
+                raise NotAPayload(f"{self.path} isn't a payload of pergpu: {error}") from None
             self._begin = file.tell()
             size = os.fstat(file.fileno()).st_size
         if size < self._places()[-1][1]:
-            raise NotAPayload(f"{self.path} has {size} bytes, {self._places()[-1][1] - size} less than it should")
+            raise NotAPayload(f"{self.path} has {size} bytes, {self._places()[-1][1] - size} less than expected")
 
     def load(self) -> "Any":
-        """The object.  Whatever unpickling it raises."""
+        """The object.  Raises whatever unpickling raises."""
         places = self._places()
         with open_ours(self.path, self._at) as file:
             file.seek(places[0][0])
@@ -240,7 +240,7 @@ class Payload:
 
 
 def _buffer(file: "io.BufferedReader", begin: int, end: int) -> "Any":
-    """Writable, as the one that was pickled mostly is; nobody else sees what is written."""
+    """Writable, as the pickled array usually is; other processes don't see the changes."""
     if end - begin < MAPPED_FROM:
         file.seek(begin)
         return bytearray(file.read(end - begin))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 
 def program() -> str:
-    """$PERGPU_BIN, else the one that was installed with this package, else that of PATH.
+    """$PERGPU_BIN, else the program installed with this package, else the first in PATH.
 
-    FileNotFoundError: there is none.
+    FileNotFoundError: no program found.
     """
     chosen = os.environ.get("PERGPU_BIN")
     if chosen:
@@ -28,8 +28,8 @@ def program() -> str:
     if found:
         return found
     raise FileNotFoundError(
-        "the program `pergpu` is neither beside this package nor in PATH; "
-        "`pip install --force-reinstall pergpu` brings both"
+        "the program `pergpu` is neither in this package's installation nor in PATH; "
+        "`pip install --force-reinstall pergpu` installs both"
     )
 
 

@@ -1,4 +1,4 @@
-"""`pergpu` as a program that is asked from Python."""
+"""Runs the program `pergpu` from Python."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ._program import program
 
 
 class CommandFailed(RuntimeError):
-    """`pergpu` has refused or failed; its words are the message.
+    """`pergpu` refused or failed; the message is its error text.
 
-    `code` is its exit code: 2 a mistake in what was asked for, 3 no coordinator can be reached,
-    4 nothing of that name (docs/commands.md).
+    `code` is its exit code: 2 an error in the request, 3 no coordinator can be reached,
+    4 the name doesn't exist (docs/commands.md).
     """
 
     __module__ = "pergpu"  # where people know it from
@@ -38,10 +38,10 @@ def ask(
     words: Sequence[str], given: str = "", good: Sequence[int] = (0,), folder: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> str:  # fmt: skip
-    """What it prints.  `given`: its standard input; `env`: its whole environment, None: ours.
+    """Its stdout.  `given`: its stdin; `env`: its whole environment, None: this process's.
     CommandFailed: the exit code is not in `good`.
 
-    Ctrl-C reaches it where it does the main thread, and not where another one works for later.
+    Ctrl-C reaches the command if the main thread runs it, and not if another thread does.
     """
     done = subprocess.run(
         [program(), *words],
@@ -63,15 +63,15 @@ def ask_json(
     words: Sequence[str], given: str = "", good: Sequence[int] = (0,), folder: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Any:  # fmt: skip
-    """The same, of a command with --json."""
+    """The same, for a command with --json."""
     return json.loads(ask([*words, "--json"], given, good, folder, env))
 
 
 def follow_json(words: Sequence[str], given: str = "", folder: Path | None = None) -> Any:
-    """Runs a command to its end, shows what it says on our own output, and gives what it prints.
+    """Runs a command to its end, shows its messages on this process's output, and returns its stdout.
 
-    Ctrl-C is its own to answer (docs/commands.md): only when it has ended by that the
-    KeyboardInterrupt comes here.  CommandFailed: it did not begin.
+    The command handles Ctrl-C (docs/commands.md).  Only if it ends because of Ctrl-C, KeyboardInterrupt is
+    raised here.  CommandFailed: it did not start.
     """
     shows_itself = _is_terminal()
     with tempfile.TemporaryFile("w+", encoding="utf-8") as question, tempfile.TemporaryFile() as answer:
@@ -98,7 +98,7 @@ def follow_json(words: Sequence[str], given: str = "", folder: Path | None = Non
         if code in (130, -signal.SIGINT):
             raise KeyboardInterrupt
         if code not in (0, 1):
-            why = "".join(said) or f"pergpu {words[0]} ended with {code}; what it has said tells why"
+            why = "".join(said) or f"pergpu {words[0]} ended with {code}; its messages show why"
             raise CommandFailed(words[0], code, why)
         answer.seek(0)
         return json.load(answer)
@@ -111,7 +111,7 @@ def _show(lines: IO[str] | None, said: deque[str]) -> None:
 
 
 def _is_terminal() -> bool:
-    """Whether what this program says goes to the terminal that a child would have, too."""
+    """Whether this process's messages go to the same terminal as a child's would."""
     try:
         return sys.stderr.fileno() == 2 and sys.stderr.isatty()
     except (OSError, ValueError, AttributeError):  # a notebook, a test

@@ -1,14 +1,14 @@
-"""The calls of warm workers: a folder that all of them and their executor have open.
+"""The calls of warm workers: a folder that all workers and their executor have open.
 
     head      a payload (_payload.py): the initializer; search path and arguments in its head
-    calls     the pickles of the calls, one behind the other
+    calls     the pickles of the calls, one after the other
     index     a header and an entry for each call: where its pickle is, and which job has taken it
     call-N    a payload: the call N, which has large buffers
-    socket    where the executor is, as long as it lives (_workers.py)
+    socket    the executor's address, as long as it lives (_workers.py)
 
-`index` is mapped by everybody and changed under its flock only, which the kernel takes from a process
-that dies.  That a call was taken is written before it runs, so it never runs a second time.
-Like _payload.py it is loaded without the rest of the package, too.
+All processes map `index`, and change it only under its flock, which the kernel releases when a process dies.
+A worker records that it takes a call before it runs the call, so a call never runs twice.
+Like _payload.py, this is loaded without the rest of the package.
 """
 
 import fcntl
@@ -42,9 +42,9 @@ _HIGH = 512  # descriptors from here on
 
 
 def _alone(method: "Method") -> "Method":
-    """Of all threads and of all processes.  A handler of Python may raise at any moment, as that of Ctrl-C does.
-    It runs after the call of a function, or where one of Python begins: nothing of the kind lies between taking a lock
-    and what gives it back."""
+    """A lock for threads and processes.  A Python handler may raise at any moment, such as that of Ctrl-C.  It runs
+    after the call of a function, or where one of Python begins: no such point lies between taking a lock and the
+    statement that releases it."""
 
     def in_turn(self: "Queue", *args: "Any") -> "Any":
         with self._lock:
@@ -59,7 +59,8 @@ def _alone(method: "Method") -> "Method":
 
 
 class Queue:
-    """Threads may share one, forked processes must not.  OSError: a file cannot be used.  NotOurs: another user may have written it."""
+    """Threads may share one, forked processes must not.  OSError: a file can't be used.  NotOurs: another user may have
+    written it."""
 
     def __init__(self, folder: str, create: bool = False, at: "Optional[int]" = None) -> None:
         """`at`: the folder, if it's open already (open_private()): it's the queue's from now on."""
@@ -103,7 +104,7 @@ class Queue:
 
     @_alone
     def append(self, pickled: bytes, buffers: "Sequence[memoryview | _payload.Beside]" = ()) -> int:
-        """One more call; its number."""
+        """Appends a call; returns its number."""
         count, first = self._header()
         begin, length = os.lseek(self._calls, 0, os.SEEK_END), len(pickled)  # an append may have been interrupted
         if buffers:
@@ -122,7 +123,7 @@ class Queue:
 
     @_alone
     def take(self, job: int) -> "int | None":
-        """The number of the next call that is free, which is this job's from now on."""
+        """Takes the next free call for this job; returns its number."""
         count, first = self._header()
         while first < count:
             begin, length, owner = self._entry(first)
@@ -153,24 +154,24 @@ class Queue:
 
     @_alone
     def free(self) -> int:
-        """How many nobody has taken."""
+        """The number of calls that no job has taken."""
         count, first = self._header()
         return sum(self._entry(number)[2] == FREE for number in range(first, count))
 
     def load(self, number: int) -> "Any":
-        """A call.  Whatever unpickling it raises."""
+        """A call.  Raises whatever unpickling raises."""
         begin, length, _ = self._entry(number)
         if begin == _IN_FILE:
             return _payload.Payload(f"{self.folder}/call-{number}", self.at).load()
         return _payload.load(os.pread(self._calls, length, begin))
 
     def sync(self) -> None:
-        """What was appended stays when the power fails."""
+        """Makes appended calls survive a power failure."""
         os.fdatasync(self._calls)
         os.fdatasync(self._index)
 
     def close(self) -> None:
-        """Nothing can be asked any more but owner(), of those that there were."""
+        """After this only owner() may be asked, for the calls that there were."""
         with self._lock:
             os.close(self._index)
             os.close(self._calls)
@@ -193,7 +194,7 @@ class Queue:
 
 
 def high(fd: int) -> int:
-    """The same file, by a number that a function of the user will hardly close or get."""
+    """The same file, under a number that the user's function is unlikely to close or get."""
     try:
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         duplicate = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, soft // 2 if 0 < soft < 2 * _HIGH else _HIGH)

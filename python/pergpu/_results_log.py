@@ -1,9 +1,9 @@
-"""What a warm worker's calls came to: frames in a file, and the same frames on their way to the executor.
+"""The results of a warm worker's calls: frames in a file, also sent to the executor.
 
-A frame is the number of the call, the lengths of the two parts that follow, a marshalled head as that
-of a payload (_payload.py), and the pickle.  A result with large buffers is a payload of its own, and
-the head says "file".  A frame that is cut off, by a crash, is as if it was not there.
-Like _payload.py it is loaded without the rest of the package, too.
+A frame holds the number of the call, the lengths of its two parts, a marshalled head like that of a payload
+(_payload.py), and the pickle.  A result with large buffers gets a separate payload, and the head says "file".
+A frame that a crash cut off is ignored.
+Like _payload.py, this is loaded without the rest of the package.
 """
 
 import marshal
@@ -31,11 +31,11 @@ class Found:
 
     @property
     def path(self) -> "str | None":
-        """Of its own file."""
+        """From its separate file."""
         return self.head.get("file")
 
     def load(self) -> "Any":
-        """Whatever unpickling it raises."""
+        """Raises whatever unpickling raises."""
         if "file" in self.head:
             return _payload.Payload(self.head["file"]).load()
         return _payload.c_pickle().loads(self._pickled)
@@ -48,13 +48,13 @@ def frame(number: int, head: "dict[str, Any]", pickled: bytes) -> bytes:
 
 
 class Reader:
-    """Frames out of what arrives in pieces."""
+    """Assembles frames from the pieces that arrive."""
 
     def __init__(self) -> None:
         self._pieces = bytearray()
 
     def feed(self, data: bytes) -> "Iterator[tuple[int, Found]]":
-        """Those that are whole with that."""
+        """The frames that this piece completes."""
         pieces = self._pieces
         pieces += data
         at = 0

@@ -45,7 +45,7 @@ class Settings:
     @contextlib.contextmanager
     def agreed(self) -> Iterator[Callable[[int], None]]:
         """Locks the settings: no other process submits inside the block, which gets a setter for the sweep's id.
-    OtherSettings, as check()."""
+        OtherSettings, as check()."""
         with open(self._opened(self._folder.made(), os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+", encoding="utf-8") as file:
 
             def write(sweep_id: int | None) -> None:

@@ -1,7 +1,7 @@
-"""What the processes of an executor begin with: `python .../pergpu/_start.py _call FILE`, or `_worker QUEUE`.
+"""The first code in the processes of an executor: `python .../pergpu/_start.py _call FILE`, or `_worker QUEUE`.
 
-A script is compiled each time, a module only once: so this is short.  The module comes without the rest
-of the package, for until it has read the search path nothing but the standard library can be imported.
+A script is compiled each time, a module only once: so this is short.  The module is loaded without the rest
+of the package: until it has read the search path, only the standard library can be imported.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Tensors of torch in pickles: their numbers lie beside the pickle, as those of numpy's arrays do."""
+"""Torch tensors in pickles: their data is stored outside the pickle, as that of numpy arrays is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from . import _payload
 
 
 def reduced(obj: Any) -> Any:
-    """A value as __reduce__ returns it; None: it's no large plain tensor on the CPU, so torch pickles it."""
+    """A value as __reduce__ returns it; None: it isn't a large plain CPU tensor, so torch pickles it."""
     torch: Any = sys.modules.get("torch")
     try:
         if torch is None or type(obj) not in (torch.Tensor, torch.nn.Parameter) or not _is_plain(torch, obj):

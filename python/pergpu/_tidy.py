@@ -1,7 +1,7 @@
-"""What an executor without a name leaves behind: nobody else asks for it, so arguments and results go.
+"""Removes the files of an executor without a name: no other program asks for its arguments and results.
 
-The arguments of a call go when it has returned.  Results that were read go at the normal end of the program: after an
-exception that nobody caught they are still there, for attach().  What can be run again, and logs, stay.
+The arguments of a call are removed when it has returned.  Results that were read are removed at the normal end
+of the program.  After an uncaught exception they stay, for attach().  Logs, and calls that can run again, stay.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Tidy:
         _all.append(self)
 
     def keep(self) -> None:
-        """All of it: a call has failed, or calls go on without this program."""
+        """Keeps everything: a call has failed, or calls continue without this program."""
         self._is_kept = True
 
     def returned(self, number: int) -> None:
@@ -41,7 +41,7 @@ class Tidy:
                 os.unlink(str(number), dir_fd=self.folder.found())
 
     def read(self, path: str | None) -> None:
-        """The result of a call.  None: it's in no file of its own."""
+        """Removes the result of a call.  None: it has no separate file."""
         next(self._read)
         if path is not None:
             self._paths.add(path)
@@ -70,5 +70,5 @@ def keep_of(sweep: str) -> None:
 
 
 def forget_all() -> None:
-    """In a forked child: they are its parent's."""
+    """In a forked child: the files belong to its parent."""
     _all.clear()

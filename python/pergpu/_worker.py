@@ -1,16 +1,16 @@
 """A warm worker: `python .../pergpu/_start.py _worker QUEUE`, a job that runs calls one after the other.
 
-It takes calls from the queue (_queue.py), writes what they come to into `results-ATTEMPT` in its folder
-and sends the same to the executor.  When the power fails, what a second has brought is lost at most.
-Where there is nothing to do it waits for a word of the executor: b"w", look again, or b"q", end.  It ends
-after a minute without a word; the executor starts another worker when there are calls again.  Where
-the executor is gone it runs what is there, and ends.
+It takes calls from the queue (_queue.py), writes their results to `results-ATTEMPT` in its folder and sends
+them to the executor.  A power failure loses at most one second of results.  An idle worker waits for a message
+of the executor: b"w", look again, or b"q", end.  It ends after a minute without a message; the executor
+starts another worker when there are calls again.  If the executor is gone, the worker runs the remaining calls
+and ends.
 
-When its job is started again at no charge (the call asked for that by exit code 75, or its GPU broke) the
-new attempt begins with the call that the earlier one had.  A call that ended its worker is not run again.
+A worker's job may restart without using up a retry, if the call asked for it with exit code 75 or its GPU
+broke.  Then the new attempt begins with the earlier attempt's call.  A call that ended its worker is not run
+again.
 
-A call that takes longer than it may ends the process by SIGALRM, also one that is in the middle of a
-C function.
+A call that exceeds its timeout ends the process by SIGALRM, even inside a C function.
 """
 
 import fcntl
@@ -101,7 +101,7 @@ class Worker:
             raise SystemExit(1) from None
 
     def _unfinished(self) -> "list[int]":
-        """Calls that the earlier attempt has taken and of which there is no result, unless it was a call that ended it."""
+        """Calls that the earlier attempt took and that have no result, except a call that ended it."""
         if self._attempt == 1 or self._class_of_earlier() in OF_THE_CALL:
             return []
         done: set[int] = set()
@@ -165,7 +165,7 @@ class Worker:
         self._tell(_results_log.frame(number, head, pickled))
 
     def _reset_signals(self) -> None:
-        """So that the call can be ended, whatever an earlier one has done."""
+        """Makes sure that the call can be ended, whatever an earlier call has done."""
         if _signal.pthread_sigmask(_signal.SIG_BLOCK, ()) != self._mask:
             _signal.signal(_signal.SIGALRM, _signal.SIG_IGN)  # drops one that is pending
             _signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
@@ -173,7 +173,7 @@ class Worker:
             _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
 
     def _repair(self) -> None:
-        """What the worker and the next call need, whatever this one has done to it."""
+        """The state that the worker and the next call need, whatever this call has done to it."""
         if sys.modules.get("__main__") is not self._main:
             sys.modules["__main__"] = self._main
         if os.environ is not self._environ:
@@ -185,7 +185,7 @@ class Worker:
         self._streams.restore()
 
     def _watch_descriptors(self) -> None:
-        """One system call finds out whether all are open."""
+        """One system call checks whether all are open."""
         self._descriptors = [self._results, *self._queue.descriptors(), *self._streams.descriptors()]
         if self._executor is not None:
             self._descriptors.append(self._executor.fileno())
@@ -287,13 +287,13 @@ def _set(changes: "dict[str, str | None]") -> None:
 
 
 def _variables(environ: "Any") -> "dict[bytes, bytes]":
-    """What os.environ keeps them in: to compare that costs less than a microsecond."""
+    """The dict inside os.environ: comparing it costs less than a microsecond."""
     variables: dict[bytes, bytes] = environ._data
     return variables
 
 
 def _restore(wanted: "dict[bytes, bytes]") -> None:
-    """Makes the environment what it was."""
+    """Restores the environment."""
     now = _variables(os.environ)
     for name in [name for name in now if name not in wanted]:
         del os.environ[os.fsdecode(name)]
@@ -311,7 +311,7 @@ def _is_open(fd: int) -> bool:
 
 
 class _Streams:
-    """stdout and stderr.  Each call finds those with which the worker began, or that the initializer left."""
+    """stdout and stderr.  Each call gets those that the worker started with, or that the initializer left."""
 
     def __init__(self) -> None:
         self._kept = [_queue.high(os.dup(fd)) for fd in _STREAMS]
@@ -331,7 +331,7 @@ class _Streams:
         return self._kept
 
     def reopen(self, lost: "set[int]") -> None:
-        """Of the copies those that a function has closed."""
+        """Reopens the copies that a function has closed."""
         for i, (fd, kept) in enumerate(zip(_STREAMS, self._kept[:])):
             if kept not in lost:
                 continue
@@ -346,8 +346,8 @@ class _Streams:
             self._files[i] = _file_of(self._kept[i])
 
     def separate(self, line: str) -> None:
-        """Puts a line between what was printed until now, if there is any, and what comes next.  Who reads the end of
-        the log for the cause of a failure (src/job/end_of_log.h) takes it for progress, and looks at nothing above it."""
+        """Writes a line between earlier output, if there is any, and new output.  A reader of the end of the log, such as
+        src/job/end_of_log.h, takes it for progress, and ignores everything above it."""
         try:
             if os.fstat(self._kept[1]).st_size != self._separated:
                 os.write(self._kept[1], f"\n{line}\n".encode())
@@ -356,7 +356,7 @@ class _Streams:
             pass
 
     def restore(self) -> None:
-        """Three microseconds, if they are what they were."""
+        """Takes three microseconds if they are unchanged."""
         if not self._are_whole():
             self._repair()
 

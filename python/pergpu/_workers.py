@@ -1,9 +1,9 @@
 """Calls for warm workers: each worker is a job, and takes one call after the other.
 
-Who submits appends the call to the queue (_queue.py) and wakes a worker that has nothing to do.  One
-thread reads what the workers send, starts them, and learns from _link.py when one has ended: the call
-that it had then fails, and another worker takes its place.  Workers do not need this process: where it
-dies they run what is in the queue, and `attach` reads what came of it.
+submit() appends the call to the queue (_queue.py) and wakes an idle worker.  One thread reads the workers'
+messages, starts workers, and learns from _link.py when one has ended: its current call then fails, and another
+worker takes its place.  Workers don't need this process: if it dies, they run the calls in the queue, and
+`attach` reads the results.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _VAIN = 3  # workers that end before they have taken a call, and no other one re
 _SIGALRM = 14
 
 Start = Callable[[str, int, int], "dict[str, Any]"]
-"""Makes jobs of workers of the queue in this folder: the number of the first one, how many; what
-`pergpu submit --json` says of them."""
+"""Turns workers for the queue in this folder into jobs: the number of the first worker, and how many; returns
+the output of `pergpu submit --json`."""
 
 
 class _Worker:
@@ -44,8 +44,8 @@ class _Worker:
 
 
 class Workers(Pool):
-    """As Calls (_calls.py), of which it has the methods.  At most `count` workers; a call that takes longer
-    than `timeout` seconds ends its worker, 0: it may."""
+    """Like Calls (_calls.py), with the same methods.  At most `count` workers.  A call that takes longer than
+    `timeout` seconds ends its worker; 0: no limit."""
 
     def __init__(self, count: int, timeout: float, head: Callable[[str, int, float], None], start: Start, folder: CallsFolder) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class Workers(Pool):
         return queue
 
     def _start_threads(self) -> None:
-        """Both now: at the end of an interpreter, when it waits for calls, no thread can be started: RuntimeError."""
+        """Starts both now: when the interpreter ends and waits for calls, no thread can be started: RuntimeError."""
         link = Link(None, self._on_job, self.break_down)
         thread = threading.Thread(target=self._serve, name="pergpu-workers", daemon=True)
         self._link, self._thread = link, thread
@@ -202,7 +202,7 @@ class Workers(Pool):
             self._wake_in = -1
 
     def _sync(self) -> None:
-        """What was submitted stays when the power fails, but for what a second has brought."""
+        """Submitted calls survive a power failure, except those of the last second."""
         assert self._queue is not None
         now = time.monotonic()
         if now - self._synced > 1:
@@ -239,7 +239,7 @@ class Workers(Pool):
         self._selector.register(connection, selectors.EVENT_READ, _Worker(connection))
 
     def _read(self, worker: _Worker) -> bool:
-        """False: it is gone, or has nothing to say for now."""
+        """False: it is gone, or has no message now."""
         try:
             data = worker.connection.recv(1 << 18)
         except BlockingIOError:
@@ -266,7 +266,7 @@ class Workers(Pool):
         return True
 
     def _hear_out(self) -> None:
-        """All that was sent until now, also by workers that were never listened to: of a short one the end may be told first."""
+        """Reads all messages so far, also of workers that are new here: a short worker's end may be reported first."""
         is_told = True
         while is_told:
             is_told = False
@@ -278,7 +278,7 @@ class Workers(Pool):
                     is_told = self._read(key.data) or is_told
 
     def _wake_idle(self) -> None:
-        """Of a submit() that was interrupted the call may be there, and nobody knows of it."""
+        """A submit() that was interrupted may have appended a call that has no future."""
         assert self._queue is not None
         with self._lock:
             if self._idle and self._queue.free() > 0:
@@ -321,7 +321,7 @@ class Workers(Pool):
         if self._vain >= _VAIN:
             why = outcome["reason"] or outcome["state"]
             lines = last_lines(outcome["log"])
-            said = f"the last lines, of {outcome['log']}:\n{lines}" if lines else f"log: {outcome['log']}"
+            said = f"the last lines of {outcome['log']}:\n{lines}" if lines else f"log: {outcome['log']}"
             self.break_down(f"workers end before they take a call: {why}; {said}")
 
     def _end_workers(self) -> None:
@@ -355,7 +355,7 @@ class Workers(Pool):
             self._wake()
 
     def break_down(self, why: str, cause: BaseException | None = None) -> None:
-        """All that has not ended fails, and nothing is accepted any more."""
+        """Fails every call that has not ended, and accepts no more."""
         with self._lock:
             if self.why_broken is not None:
                 return
@@ -399,27 +399,27 @@ class Workers(Pool):
         return given_up
 
     def cancel_queued(self) -> None:
-        """All that no worker has taken."""
+        """All calls that no worker has taken."""
         with self._lock:
             futures = [*self._futures.values()]
         for future in futures:
             self.cancel(future)
 
     def drop_held(self) -> None:
-        """Fails all calls if the workers are held, or become so."""
+        """Fails all calls if the workers are held, now or later."""
         with self._lock:
             self._drops_held = True
             known = [*self._jobs.values()]
         self._drop(known)
 
     def _drop(self, known: Sequence[dict[str, Any]]) -> None:
-        """Not as long as a worker runs: that takes the calls."""
+        """Not as long as a worker runs: it takes the calls."""
         states = {outcome.get("state") for outcome in known}
         if states == {"held"}:
             self.break_down(f"its workers are held: {known[0]['reason']}")
 
     def end_all(self, *words: str) -> None:
-        """All that runs, too: its futures get a JobFailed."""
+        """Ends running calls, too: their futures get a JobFailed."""
         self.cancel_queued()
         with self._lock:
             jobs = [*self._jobs]
@@ -428,14 +428,14 @@ class Workers(Pool):
     # The end.
 
     def close(self) -> None:
-        """Nothing more comes in."""
+        """Accepts no more calls."""
         with self._lock:
             self._closed = True
         if self._thread is not None:
             self._wake()
 
     def leave(self) -> int:
-        """They go on without this process; how many have not ended."""
+        """Lets the calls continue without this process; returns how many have not ended."""
         self.close()
         running.discard(self)
         with self._lock:
@@ -444,8 +444,8 @@ class Workers(Pool):
             return len(self._futures)
 
     def join(self) -> None:
-        """Waits until all that came in has ended.  To be closed before.  A callback does not wait: it
-        runs in a thread that has to do with it."""
+        """Waits until all calls have ended.  REQUIRES: closed.  A callback does not wait: it runs in a thread
+        that this waits for."""
         link, thread = self._link, self._thread
         if link is None or thread is None or link.is_here() or thread is threading.current_thread():
             return

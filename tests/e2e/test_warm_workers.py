@@ -119,7 +119,7 @@ for begin in (fail, leave, say):
     told = [line for line in out.splitlines() if line.startswith("{")]
     assert told[0] == "{'BrokenExecutor'} the initializer has failed: OSError: no data"
     assert told[1].startswith("{'BrokenExecutor'} workers end before they take a call: exit code 7; log: /"), out
-    assert told[2].startswith("{'BrokenExecutor'} workers end before they take a call: exit code 1; the last lines, of /"), out
+    assert told[2].startswith("{'BrokenExecutor'} workers end before they take a call: exit code 1; the last lines of /"), out
     assert "\nthe data isn't mounted\n" in out
 
 

@@ -82,4 +82,4 @@ def test_python_finds_the_program_beside_it_and_else_by_path(prefix, clean):
     assert run(sys.executable, "-c", text, env=beside).strip() == prefix + "/bin/pergpu"
     nowhere = {**beside, "PATH": "/nowhere"}
     done = subprocess.run([sys.executable, "-c", text], env=nowhere, capture_output=True, text=True)
-    assert done.returncode == 1 and "neither beside this package nor in PATH" in done.stderr
+    assert done.returncode == 1 and "neither in this package's installation nor in PATH" in done.stderr

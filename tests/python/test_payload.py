@@ -46,7 +46,7 @@ def test_what_is_cut_off_or_no_payload_is_refused(tmp_path):
         with pytest.raises(_payload.NotAPayload, match="file"):
             _payload.Payload(path)
     path.write_bytes(b"x" * len(whole))
-    with pytest.raises(_payload.NotAPayload, match="does not begin as one"):
+    with pytest.raises(_payload.NotAPayload, match="does not begin like a payload"):
         _payload.Payload(path)
     with pytest.raises(FileNotFoundError):
         _payload.Payload(tmp_path / "nothing")
@@ -63,7 +63,7 @@ def test_what_others_may_have_written_is_not_read(tmp_path):
     for mode in (0o664, 0o646):
         path.chmod(mode)
         for read in (lambda: _payload.Payload(path), known.load):
-            with pytest.raises(_payload.NotOurs, match=rf"file isn't read, for others can write to it \(mode {mode:04o}\)"):
+            with pytest.raises(_payload.NotOurs, match=rf"file isn't read: others can write to it \(mode {mode:04o}\)"):
                 read()
     path.unlink()
     os.mkfifo(path)
