@@ -1,14 +1,14 @@
-"""pergpu for the Python programs that it runs: what a job is told, and what it may say.
+"""pergpu for the Python programs that it runs: read a job's parameters, and report its results.
 
     >>> import pergpu
-    >>> cfg = pergpu.config(lr=0.1)     # the run's parameters; 0.1 where the run has no lr
+    >>> cfg = pergpu.config(lr=0.1)     # the run's parameters; 0.1 if the run has no lr
     >>> cfg.lr
     0.1
     >>> pergpu.report(step=1, loss=0.5)  # a line of metrics.jsonl
-    >>> pergpu.progress(1, 10)           # shown beside the job
+    >>> pergpu.progress(1, 10)           # shown with the job
 
-Nothing is started by the import, and neither numpy nor torch is imported.  Outside of a job what a
-program says goes nowhere, so that it runs by hand as it is; see docs/python.md.
+The import starts nothing, and loads neither numpy nor torch.  Outside of a job, reports are checked and
+dropped, so you can run the same program by hand; see docs/python.md.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from ._watch import watch
 
     out: Path
-    """The job's folder, which is there and stays between attempts (PERGPU_OUT)."""
+    """The job's folder (PERGPU_OUT).  It exists, and stays between attempts."""
 
 __version__ = "0.2.0"
 

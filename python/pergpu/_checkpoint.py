@@ -1,8 +1,8 @@
-"""The signal that a job gets ahead of its timeout, and of a cancel (`signal` of the sweep file).
+"""The signal that a job gets before its timeout, and before a cancel (`signal` of the sweep file).
 
-It goes to the whole process group.  A child that was forked after the handler was set shares the
-handler, and does nothing; so does one that multiprocessing spawned, which runs the main module, and
-what is decorated in it, a second time.
+The signal goes to the whole process group.  A child forked after the handler was set inherits the handler,
+and ignores the signal.  So does a child that multiprocessing spawned, which runs the main module, and its
+decorators, a second time.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _saves: list[Callable[[], object]] = []  # called when the signal comes, in this
 
 
 def _handle() -> None:
-    """Sets the handler, where this job is to get a signal and has none yet."""
+    """Sets the handler, if this job gets a signal and has no handler yet."""
     global _is_handled
     name = os.environ.get("PERGPU_SIGNAL")
     if not name or _is_handled:
         return
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError(
-            "the checkpoint signal comes to the main thread: call checkpoint_requested() or "
-            "on_checkpoint there first, before other threads ask"
+            "the checkpoint signal is handled in the main thread: call checkpoint_requested() or "
+            "on_checkpoint there first, before other threads call it"
         )
     owner = os.getpid()
 
@@ -60,7 +60,7 @@ def _save_and_requeue(_number: int, _frame: FrameType | None) -> None:
 
 
 def _is_spawned() -> bool:
-    """Whether this is a child of multiprocessing; while it runs the main module it is marked only."""
+    """Whether this is a child of multiprocessing; while it runs the main module, only a mark shows it."""
     process = sys.modules.get("multiprocessing.process")
     if process is None:
         return False
@@ -69,10 +69,10 @@ def _is_spawned() -> bool:
 
 
 def checkpoint_requested() -> bool:
-    """Whether the signal has come: the job should save its state and requeue().
+    """Returns True once the signal has come: the job should save its state and call requeue().
 
-    From the first call on the signal no longer ends the process, so that call belongs to the
-    beginning of the program.  Always False where the step has no `signal`.
+    After the first call, the signal no longer ends the process.  So make the first call at the
+    beginning of the program.  Always False if the step has no `signal`.
 
         start = load() if saved() else 0
         for step in range(start, steps):
@@ -81,23 +81,23 @@ def checkpoint_requested() -> bool:
                 save(step)
                 pergpu.requeue()
 
-    RuntimeError: the first call comes from another thread than the main one.
+    RuntimeError: the first call is not in the main thread.
     """
     _handle()
     return _requested
 
 
 def on_checkpoint(save: Save) -> Save:
-    """Calls `save` when the signal has come, and then requeue().  A decorator.
+    """Decorator: calls `save` when the signal comes, and then requeue().
 
         @pergpu.on_checkpoint
         def save():
             torch.save(model.state_dict(), pergpu.out / "model.pt")
 
-    It is called once, in the main thread, between any two instructions of the program, or while the
-    program is blocked in a call such as sleep(): what it saves has to be whole at all times.  It may
-    print, log and write files.  Where it is not, ask checkpoint_requested() between two steps
-    instead.  Several functions are called in the order in which they were decorated.
+    `save` is called once, in the main thread, between any two instructions of the program, or while the
+    program is blocked in a call such as sleep().  The state that it saves must be consistent at all times.
+    If it isn't, call checkpoint_requested() between two steps instead.  `save` may print, log and write
+    files.  Several functions are called in the order in which they were decorated.
     """
     _saves.append(save)
     _handle()
@@ -105,11 +105,12 @@ def on_checkpoint(save: Save) -> Save:
 
 
 def requeue() -> NoReturn:
-    """Ends the job by exit code 75: it is queued again at no charge, five times at most.
+    """Ends the job with exit code 75: it is queued again without using up a retry, at most five times.
 
-    By SystemExit, as sys.exit() does, so `finally` blocks run; in another thread than the main one the process goes on.
-    In a job the process ends also where the SystemExit is swallowed, by `except:`, `finally: return` or a
-    `__del__`: then at once, and after ten seconds in any case, or three if the signal has come.  What was printed is written before; the
-    functions of atexit are left out.  If it is kept, what the program or the call comes to afterwards doesn't count.
+    Raises SystemExit, as sys.exit() does, so `finally` blocks run.  In a thread other than the main one,
+    the process continues.  In a job the process also ends if the SystemExit is swallowed by `except:`,
+    `finally: return` or a `__del__`: at once, and in any case after ten seconds, or three if the signal
+    has come.  Printed output is flushed first; atexit functions are skipped.  If the SystemExit is kept,
+    a later result of the program or the call doesn't count.
     """
     _ending.end(flush, _requested)

@@ -1,4 +1,4 @@
-"""The parameters of a run, as the job that works on it sees them."""
+"""The parameters of a run, for the job that works on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._job import NotAJob
 
 
 class Config(dict[str, Any]):
-    """A dict whose values are attributes, too, at every depth.
+    """A dict whose values are also attributes, at every depth.
 
     >>> cfg = Config({"lr": 0.1, "model": {"depth": 4}})
     >>> cfg.model.depth
@@ -21,7 +21,7 @@ class Config(dict[str, Any]):
     ...
     AttributeError: the run has no parameter 'modle'; did you mean 'model'?
 
-    A parameter that is called as a method of dict is, such as `items`, is read by cfg["items"].
+    If a parameter has the name of a dict method, such as `items`, read it with cfg["items"].
     """
 
     def __init__(self, *args: Any, **named: Any) -> None:
@@ -29,7 +29,7 @@ class Config(dict[str, Any]):
         self.update(*args, **named)
 
     def update(self, *args: Any, **named: Any) -> None:
-        """As that of dict; tables in it are Configs, too."""
+        """As dict.update(); nested dicts become Configs, too."""
         for name, value in dict(*args, **named).items():
             self[name] = value
 
@@ -56,7 +56,7 @@ class Config(dict[str, Any]):
         return [*super().__dir__(), *self._names()]
 
     def copy(self) -> Config:
-        """A shallow copy, which has the attributes, too."""
+        """A shallow copy, also with attributes."""
         return Config(self)
 
     def _names(self) -> list[str]:
@@ -79,16 +79,16 @@ def _nested(value: Any) -> Any:
 
 
 def config(**defaults: Any) -> Config:
-    """The parameters of this job's run (PERGPU_CONFIG); where the run has none of a name, `defaults`.
+    """Returns the parameters of this job's run (PERGPU_CONFIG); `defaults` fill in missing names.
 
-    A job of a step that runs once for its sweep has no parameters, so it gets the defaults.  So does
-    a program that is run by hand.  NotAJob: by hand and without defaults.
+    A job of a step that runs once for its sweep has no parameters, so it gets the defaults.  So does a
+    program that you run by hand.  NotAJob: run by hand, without defaults.
     """
     path = os.environ.get("PERGPU_CONFIG")
     if path is None:
         if not defaults and "PERGPU_JOB" not in os.environ:
             raise NotAJob(
-                "pergpu.config() tells the parameters of a run, and this process is no job of one: "
+                "pergpu.config() returns the parameters of a run, and this process isn't a job of a run: "
                 "start it with `pergpu run`, or give defaults, as in pergpu.config(lr=0.1)"
             )
         return Config(defaults)

@@ -1,10 +1,10 @@
 """Signal handlers that may print, log and write files.
 
-Python runs a signal handler between two instructions, but also inside a call that a signal interrupts.  When that
-call is a write to stdout, a print() in the handler fails with "reentrant call".  So the handler
-here only sets trace functions, which Python calls before the next instruction of each function that is
-running.  While the program is blocked in a call there is no next instruction.  A thread then repeats the
-signal, and the action runs inside that call, unless it is a write to stdout or stderr.
+Python runs a signal handler between two instructions, but also inside a call that a signal interrupts.  If
+that call is a write to stdout, a print() in the handler fails with "reentrant call".  So this handler only
+sets trace functions, which Python calls before the next instruction of each running function.  While the
+program is blocked in a call there is no next instruction.  A thread then repeats the signal, and the action
+runs inside that call, unless the call is a write to stdout or stderr.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BLOCKED_S = 0.05  # no instruction for this long: the main thread is in a call
 class DeferredHandler:
     """For signal.signal(): runs `act(number, frame)` once, in the main thread.  Later signals do nothing.
 
-    What `act` raises goes to the code that was interrupted, as from any handler.
+    Exceptions of `act` reach the interrupted code, as from any handler.
     """
 
     def __init__(self, act: Callable[[int, FrameType | None], object]) -> None:

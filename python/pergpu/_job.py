@@ -1,4 +1,4 @@
-"""Whether this process is one of a job, and where the job's things are (docs/jobs.md)."""
+"""Whether this process belongs to a job, and where the job's files are (docs/jobs.md)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class NotAJob(RuntimeError):
-    """Something was asked for that only a job of pergpu has."""
+    """The program asked for something that exists only in a job of pergpu."""
 
     __module__ = "pergpu"  # where people know it from
 
@@ -23,6 +23,6 @@ def out() -> Path:
     if folder:
         return Path(folder)
     raise NotAJob(
-        "pergpu.out is the folder of a job, and this process is none: start it with "
+        "pergpu.out is the folder of a job, and this process doesn't belong to a job: start it with "
         "`pergpu run`, or set PERGPU_OUT to a folder"
     )

@@ -1,14 +1,14 @@
-"""report(): lines of the metrics file, at a price that a training step does not notice.
+"""report(): writes lines of the metrics file, cheaply enough to call in every training step.
 
-A call puts the values into a queue; a thread writes what is in it, four times a second, each batch by
-one write with O_APPEND.  So of a process that is killed the file lacks what it has reported in its last
-quarter of a second (more, where a C function keeps the interpreter lock for longer), and several
-processes of a job may report into one file.  The newest values are in shared memory as well, as soon as
-a call returns (_table.py), where others of the sweep see them and a kill does not reach them.
+A call puts the values into a queue.  A thread writes the queue four times a second, each batch with one
+O_APPEND write.  So if a process is killed, the file lacks its reports of the last quarter of a second (more,
+if a C function keeps the interpreter lock for longer).  Several processes of a job may report into one file.
+The newest values are also in shared memory as soon as a call returns (_table.py).  There other jobs of the
+sweep see them, and they survive a kill.
 
-The thread alone writes while it lives: an exception that a signal handler raises in the main thread
-can interrupt no write.  Whoever wants to be sure rings its bell and waits.  The queue and the bell are
-such that a handler may use them in the middle of anything.
+While the thread lives, only it writes: so an exception that a signal handler raises in the main thread can't
+interrupt a write.  To be sure that values are written, notify the thread and wait.  The queue and the event
+are safe to use in a signal handler at any moment.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Writer:
         done.acquire(timeout=_PATIENCE_S)
 
     def end(self) -> None:
-        """What is reported from now on is written at once: no thread begins any more."""
+        """From now on, report() writes at once: no thread can be started any more."""
         thread = self._thread
         self._is_over = True
         if thread is not None and thread.is_alive():
@@ -80,7 +80,7 @@ class _Writer:
         self._write()
 
     def forked(self) -> None:
-        """In the child: what waits is the parent's, and there is no thread here."""
+        """In the child: queued values belong to the parent, and there is no thread here."""
         for fd in self._bell:
             if fd >= 0:
                 os.close(fd)
@@ -177,7 +177,7 @@ class _Writer:
             return ""
 
     def _complain(self, words: str) -> None:
-        """Once: metrics that cannot be written are no reason to end a night's training."""
+        """Warns once: metrics that can't be written are no reason to end a night's training."""
         if not self._complained:
             self._complained = True
             try:
@@ -191,25 +191,25 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     out = {}
     for name, value in values.items():
         if not isinstance(name, str):
-            raise TypeError(f"report: names are texts, not {name!r}")
+            raise TypeError(f"report: names must be strings, not {name!r}")
         out[name] = value if type(value) in _PLAIN else _scalar(name, value)
     return out
 
 
 def _scalar(name: str, value: Any) -> Any:
-    """Of numpy and torch one number, as item() gives it."""
+    """A single number of numpy or torch, as item() returns it."""
     item = getattr(value, "item", None)
     if item is not None:
         try:
             value = item()
         except (TypeError, ValueError, RuntimeError) as error:
-            raise TypeError(f"report: {name} is not one number: {error}") from None
+            raise TypeError(f"report: {name} is not a single number: {error}") from None
     if isinstance(value, str):
         return str.__str__(value)  # of an enumerator its value
     for kind in (bool, int, float):
         if isinstance(value, kind):
             return kind(value)
-    raise TypeError(f"report: {name} is {type(value).__name__}; expected a number or a text")
+    raise TypeError(f"report: {name} is {type(value).__name__}; expected a number or a string")
 
 
 _writer = _Writer()
@@ -218,16 +218,16 @@ os.register_at_fork(after_in_child=_writer.forked)
 
 
 def report(values: Mapping[str, Any] | None = None, /, **named: Any) -> None:
-    """Appends one line of values to the job's metrics file, within a quarter of a second; to others that
-    ask for metrics() or best() its numbers are known at once.
+    """Appends one line of values to the job's metrics file, within a quarter of a second.  Other processes
+    that call metrics() or best() see its numbers at once.
 
     >>> report(step=100, loss=0.41)
     >>> report({"val/loss": 0.43}, step=100)
 
-    A value is a number, a text, or what has one number (`numpy.float32`, a tensor of one element).
-    NaN and the infinities are written as texts ("nan", "inf", "-inf"), because JSON has no such
-    numbers.  TypeError: it is something else; nothing is reported then.  Outside of a job it is
-    checked and goes nowhere.
+    A value is a number, a string, or an object that holds one number (`numpy.float32`, a tensor of one
+    element).  NaN and the infinities are written as strings ("nan", "inf", "-inf"), because JSON has no
+    such numbers.  TypeError: any other value; then nothing is reported.  Outside of a job, values are
+    checked and dropped.
     """
     if values is not None:
         named = _plain({**values, **named})
@@ -240,5 +240,5 @@ def report(values: Mapping[str, Any] | None = None, /, **named: Any) -> None:
 
 
 def flush() -> None:
-    """Writes what was reported, now.  To be called before os._exit() and os.exec…()."""
+    """Writes reported values now.  Call it before os._exit() and os.exec…()."""
     _writer.flush()

@@ -1,4 +1,4 @@
-"""Lines to the socket of PERGPU_NOTIFY: what is shown beside a job while it runs (docs/jobs.md)."""
+"""Lines to the socket of PERGPU_NOTIFY: text that is shown with a job while it runs (docs/jobs.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _told_at = {"STATUS": -_PAUSE_S, "PROGRESS": -_PAUSE_S}  # when one was sent las
 
 
 def _tell(line: str, patience_s: float = 0) -> None:
-    """Never fails: to be shown is not what a job is for."""
+    """Never fails: a job doesn't depend on its display."""
     path = os.environ.get("PERGPU_NOTIFY")
     if not path:
         return
@@ -38,24 +38,24 @@ def _is_due(kind: str) -> bool:
 
 
 def ready() -> None:
-    """Start-up is over: with `max_starting` the next job may begin."""
+    """Reports that start-up is over: with `max_starting` the next job may begin."""
     _tell("READY=1", patience_s=1)  # it is said once, and others wait for it
 
 
 def status(text: str) -> None:
-    """What is shown beside the job; its end takes it away.  Five times a second it is told."""
+    """Sets the text shown with the job, until the job ends.  Sent at most five times a second."""
     if _is_due("STATUS"):
         _tell(f"STATUS={text}")
 
 
 def progress(n: float, total: float | None = None) -> None:
-    """So many of `total` are done.  May be called for every batch: five times a second it is told."""
+    """Shows that `done` of `total` are done.  You may call it for every batch: it sends at most five times a second."""
     if _is_due("PROGRESS") or n == total:
         _tell(f"PROGRESS={n:.12g}" if total is None else f"PROGRESS={n:.12g}/{total:.12g}")
 
 
 def track(items: Iterable[T], total: int | None = None) -> Iterator[T]:
-    """The same items, told of as progress() while one goes through them.
+    """Yields the same items, and shows how many are done, as progress() does.
 
     >>> [batch for batch in track(["a", "b"])]
     ['a', 'b']

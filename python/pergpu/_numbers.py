@@ -1,4 +1,4 @@
-"""Of what frameworks log, the numbers."""
+"""Selects the numbers among the values that frameworks log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def numbers(values: Mapping[str, Any] | None) -> dict[str, float]:
-    """Those that one number stands for: Python's, numpy's, and tensors of one element."""
+    """The values that are single numbers: Python's, numpy's, and tensors of one element."""
     found = {}
     for name, value in (values or {}).items():
         if isinstance(value, (str, bytes)):

@@ -1,9 +1,9 @@
-"""What the jobs of a sweep have reported, from two sources that complete each other.
+"""The metrics that the jobs of a sweep have reported, from two sources that complete each other.
 
-The metrics files have everything, of all jobs, up to a quarter of a second behind.  The table in shared
-memory (_table.py) has what is newest, at once, of the processes that called report(), as long as a
-job of the sweep can run.  The table's value is the last one, unless the file was written later, by
-something else than report(); the best one is the better of both.
+The metrics files have all values of all jobs, up to a quarter of a second behind.  The table in shared memory
+(_table.py) has the newest values at once, from processes that called report(), as long as a job of the sweep
+can run.  The table's value is the last one, unless something other than report() wrote to the file later.  The
+best value is the better of both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _At(NamedTuple):
 
 
 class _Track:
-    """One name: what it was last, and the least and greatest number that it ever was."""
+    """One name: its last value, and its least and greatest numbers so far."""
 
     __slots__ = ("last", "least", "greatest")
 
@@ -51,7 +51,7 @@ _Tracks = dict[str, _Track]
 
 
 class Reported(dict[str, Any]):
-    """What one job has reported: the newest value of each name, also of names that its newest line lacks."""
+    """The metrics of one job: the newest value of each name, even if its newest line lacks the name."""
 
     __module__ = "pergpu"  # where people know it from
 
@@ -59,33 +59,33 @@ class Reported(dict[str, Any]):
                  params: dict[str, Any], tracks: _Tracks) -> None:  # fmt: skip
         super().__init__((name, track.last.value) for name, track in tracks.items() if track.last)
         self.job = job
-        """Its number."""
+        """The job's id."""
         self.attempt = attempt
-        """The newest one; 0: it has not begun."""
+        """The newest attempt; 0: it has not begun."""
         self.run = run
-        """The folder's name; "_once" for a step that runs once for the sweep."""
+        """The name of the run's folder; "_once" for a step that runs once for the sweep."""
         self.step = step
         """The name of the step: "train"."""
         self.out = out
-        """Its folder."""
+        """The job's folder."""
         self.state = state
-        """As `pergpu ps` has it; None: the program was not asked (files=False)."""
+        """As `pergpu ps` shows it; None: the program was not asked (files=False)."""
         self.alive = alive
-        """Whether it runs."""
+        """Whether the job is running."""
         self.params = params
-        """Those of the run."""
+        """The parameters of the run."""
         self._tracks = tracks
 
     def last(self, name: str) -> tuple[Any, Any]:
-        """(value, step) of the newest report of a name; the step is None where none was reported with
-        it.  KeyError: it was never reported."""
+        """Returns (value, step) of the newest report of a name; the step is None if none was reported with
+        it.  KeyError: the name was never reported."""
         track = self._tracks[name]
         assert track.last
         return track.last.value, track.last.step
 
     def best(self, name: str, mode: str = "min") -> tuple[Any, Any] | None:
-        """The same of the report with the least number; mode="max": with the greatest.  None: it was
-        never a number but NaN.  KeyError: it was never reported."""
+        """Returns the same for the report with the least number; mode="max": with the greatest.  None: its only
+        number was NaN.  KeyError: the name was never reported."""
         track = self._tracks[name]
         found = track.least if _checked(mode) == "min" else track.greatest
         return (found.value, found.step) if found else None
@@ -98,7 +98,7 @@ class Best:
     __module__ = "pergpu"  # where people know it from
 
     run: str
-    """The folder's name."""
+    """The name of the run's folder."""
     params: dict[str, Any]
     out: str
     """The folder of the job that reported it."""
@@ -106,27 +106,27 @@ class Best:
     at_step: Any
     """The `step` that was reported with the value; None: there was none."""
     alive: bool
-    """Whether the job runs."""
+    """Whether the job is running."""
     step: str
     """The name of the job's step: "train"."""
     job: int
 
 
 def metrics(sweep: str | None = None, *, files: bool = True) -> list[Reported]:
-    """What each job of a sweep has reported, now, in the order of the runs.
+    """Returns the newest metrics of each job of a sweep, in the order of the runs.
 
-    `sweep`: its name, or "@" for the last one that was submitted; without it, in a job its own sweep,
-    elsewhere the last one.  files=False, in a job only: nothing but what is in shared memory, which takes
-    less than a millisecond and no other process; that are the jobs that live, and those that ended before but not
-    long ago.  Jobs that were replaced or whose row was taken out of the sweep file are left out.
+    `sweep`: its name, or "@" for the last submitted sweep.  Default: in a job, its own sweep; elsewhere,
+    the last one.  files=False, in a job only: reads only shared memory, which takes less than a millisecond
+    and starts no other process.  Then you get jobs that are running, or that ended recently.  Jobs that were
+    replaced, or whose row was removed from the sweep file, are left out.
 
-    CommandFailed: there is no such sweep.  NotAJob: files=False, and this is no job.
+    CommandFailed: there is no such sweep.  NotAJob: files=False outside of a job.
     """
     own = own_folder() if sweep is None else None
     if not files:
         if own is None:
-            words = "a sweep was named" if sweep is not None else "this process is none"
-            raise NotAJob(f"metrics(files=False) is of a job's own sweep, and {words}")
+            words = "you named a sweep" if sweep is not None else "this process isn't a job"
+            raise NotAJob(f"metrics(files=False) reads only the job's own sweep, but {words}")
         return _of_table(own)
     jobs = list(_jobs(own, sweep))
     slots = {folder: slots_of(folder) for folder in {folder_of(job["out"]) for job in jobs if job["out"]}}
@@ -136,14 +136,14 @@ def metrics(sweep: str | None = None, *, files: bool = True) -> list[Reported]:
 
 def best(metric: str, mode: str = "min", sweep: str | None = None, *, at: str = "best", step: str | None = None,
          files: bool = True) -> Best:  # fmt: skip
-    """The run with the least value of a metric; mode="max": with the greatest.  NaN is never best.
+    """Returns the run with the least value of a metric; mode="max": with the greatest.  NaN is never best.
 
-    at="best": of all that was ever reported, at="last": of the newest values.  `step`: of the jobs of
-    this step only.  Jobs that live count as those that have ended, failed ones included: look at `alive`.
-    `sweep`, `files`: as for metrics().
+    at="best" compares all values ever reported, at="last" the newest ones.  `step`: only jobs of this step.
+    Running jobs count as well as ended ones, and failed jobs count, too: check `alive`.  `sweep`, `files`: as
+    for metrics().
 
-    LookupError: nobody has reported a number of that name.  ValueError: jobs of several steps have, and
-    `step` does not say which is meant; or `mode` or `at` is something else.
+    LookupError: no job has reported a number of that name.  ValueError: jobs of several steps have, and
+    `step` doesn't select one; or `mode` or `at` is unknown.
     """
     _checked(mode)
     if at not in ("best", "last"):
@@ -159,17 +159,17 @@ def best(metric: str, mode: str = "min", sweep: str | None = None, *, at: str = 
     if not found:
         names = sorted({name for job in jobs for name, value in job.items() if _is_number(value)})
         whose = "no job" if step is None else f"no job of the step {step!r}"
-        raise LookupError(f"{whose} has reported a number {metric!r}; such numbers are: {', '.join(names) or 'none'}")
+        raise LookupError(f"{whose} has reported a number {metric!r}; the reported numbers are: {', '.join(names) or 'none'}")
     steps = sorted({job.step for _, _, job in found})
     if len(steps) > 1:
-        raise ValueError(f"{metric!r} is reported by the steps {', '.join(steps)}: say step={steps[0]!r}")
+        raise ValueError(f"{metric!r} is reported by the steps {', '.join(steps)}: choose one, such as step={steps[0]!r}")
     choose: Callable[..., tuple[Any, Any, Reported]] = min if mode == "min" else max
     value, at_step, job = choose(found, key=lambda one: one[0])
     return Best(job.run, job.params, job.out, value, at_step, job.alive, job.step, job.job)
 
 
 def _jobs(own: str | None, sweep: str | None) -> Iterator[dict[str, Any]]:
-    """As the program tells of them; `own`: the folder of the sweep that this process is a job of."""
+    """The jobs as the program reports them; `own`: the folder of this process's sweep."""
     from ._results import exported
 
     if own is None:
@@ -183,7 +183,7 @@ def _jobs(own: str | None, sweep: str | None) -> Iterator[dict[str, Any]]:
 
 
 def _env_outside() -> dict[str, str]:
-    """A job's environment as it is outside of it, where its home is known."""
+    """A job's environment as it is outside of the job, if its home is known."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PERGPU_")}
     home = os.path.dirname(os.environ.get("PERGPU_ATTEMPT_ID", ""))
     return {**env, "PERGPU_HOME": home} if home else env
@@ -260,7 +260,7 @@ def _copy(track: _Track) -> _Track:
 
 
 class _File:
-    """A metrics file as far as it was read; what is added to it is read the next time."""
+    """A metrics file up to the point that was read; the next read continues there."""
 
     def __init__(self) -> None:
         self.tracks: _Tracks = {}

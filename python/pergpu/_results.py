@@ -1,4 +1,4 @@
-"""What became of a sweep: a row a run."""
+"""The results of a sweep: one row for each run."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _BAD_FIRST = (
 class Row(dict[str, Any]):
     """A run: its parameters and the newest values of its metrics, by name.
 
-    A metric that several steps report, or that is called as a parameter is, stands as "STEP.NAME";
-    of every other one the plain name is enough.
+    A metric that several steps report, or that has the name of a parameter, is called "STEP.NAME".
+    Any other metric has its plain name.
     """
 
     def __init__(self, jobs: list[dict[str, Any]], ambiguous: frozenset[str]) -> None:
         self.jobs = jobs
-        """Its jobs, one a step, as `pergpu export --jsonl` has them."""
+        """Its jobs, one for each step, as `pergpu export --jsonl` prints them."""
         first = jobs[0]
         self.index: int | None = first["index"]
         self.run: str = first["run"] or "_once"
         self.state: str = min((job["state"] for job in jobs), key=_BAD_FIRST.index)
-        """The worst one of its jobs: "done" only if all are."""
+        """The worst state of its jobs: "done" only if all are."""
         super().__init__(first.get("params") or {})
         for job in jobs:
             for name, value in _metrics(job).items():
                 self[f"{job['step']}.{name}" if name in ambiguous else name] = value
 
     def out(self, step: str | None = None) -> str:
-        """The folder of a step; of the only one without its name.  KeyError: there is none."""
+        """The folder of a step; without a name, of the only step.  KeyError: there is no such step."""
         for job in self.jobs:
             if step == job["step"] or (step is None and len(self.jobs) == 1):
                 return str(job["out"])
@@ -52,13 +52,13 @@ class Results(list[Row]):
 
     @property
     def failed(self) -> list[Row]:
-        """Those of which a job has not succeeded, or not yet."""
+        """The rows with a job that has not succeeded, or not yet."""
         return [row for row in self if row.state != "done"]
 
     def best(self, metric: str, mode: str = "min") -> Row:
-        """The row with the least value of a metric; mode="max": with the greatest.
+        """Returns the row with the least value of a metric; mode="max": with the greatest.
 
-        Only runs that are done count, and whose value is a number, not NaN.  LookupError: there is none.
+        Only finished runs count, and only numbers, not NaN.  LookupError: there is none.
         """
         if mode not in ("min", "max"):
             raise ValueError(f"mode is {mode!r}; expected 'min' or 'max'")
@@ -67,14 +67,14 @@ class Results(list[Row]):
         if not rows:
             has = sorted({name for row in done for name, value in row.items() if _is_number(value)})
             raise LookupError(
-                f"no run that is done has a number {metric!r}; such numbers are: {', '.join(has) or 'none'}"
+                f"no run that is done has a number {metric!r}; the reported numbers are: {', '.join(has) or 'none'}"
             )
         choose: Callable[..., Row] = min if mode == "min" else max
         return choose(rows, key=lambda row: row[metric])
 
     def frame(self) -> pandas.DataFrame:
-        """The same as a DataFrame of pandas, by run; `index` and `state` are columns, unless a parameter
-        or a metric is called so.  ImportError: there is no pandas."""
+        """The rows as a pandas DataFrame, by run; `index` and `state` are columns, unless a parameter
+        or a metric has that name.  ImportError: pandas is not installed."""
         import pandas
 
         rows = [{"index": row.index, "state": row.state, **row} for row in self]
@@ -82,10 +82,10 @@ class Results(list[Row]):
 
 
 def results(sweep: str = "@") -> Results:
-    """What is known by now of a sweep, by its name; "@": the last one that was submitted.
+    """Returns the current results of a sweep, by its name; "@": the last submitted sweep.
 
-    Steps that run once for the sweep are a row of their own, the last one.  Rows and steps that were
-    taken out of its file are none of it any more.  CommandFailed: there is no such sweep.
+    Steps that run once for the sweep get a separate row, the last one.  Rows and steps that were removed
+    from the sweep file are left out.  CommandFailed: there is no such sweep.
     """
     return _rows([job for job in exported([sweep]) if job.get("listed", True)])
 
@@ -99,7 +99,7 @@ def results_of(jobs: list[int]) -> Results:
 
 
 def exported(selectors: list[str], env: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-    """The jobs that these name, as `pergpu export --jsonl` has them.  CommandFailed: there are none."""
+    """The jobs with these names, as `pergpu export --jsonl` prints them.  CommandFailed: there are none."""
     # Not splitlines(): a text of JSON may have other ends of lines in it.
     return [json.loads(line) for line in ask(["export", "--jsonl", *selectors], env=env).split("\n") if line]
 
@@ -117,7 +117,7 @@ def _rows(jobs: list[dict[str, Any]]) -> Results:
 
 
 def _metrics(job: dict[str, Any]) -> dict[str, Any]:
-    """Texts that stand for numbers that JSON has not are these numbers."""
+    """Converts strings for numbers that JSON lacks back to numbers."""
     spelt = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
     return {
         name: spelt.get(value, value) if isinstance(value, str) else value

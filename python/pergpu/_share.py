@@ -1,8 +1,8 @@
-"""Finds the compiled part of the package where it is not beside this file.
+"""Finds the compiled part of the package if it is not in this folder.
 
-A wheel has _share.abi3.so in this folder, which Python prefers: then nobody reads this.  In a
-checkout, and where CMake has installed pergpu, it lies with the program `pergpu`, so each build
-folder has its own.
+A wheel has _share.abi3.so in this folder, which Python prefers: then this module isn't read.  In a checkout,
+and in an installation by CMake, the compiled part is in the folder of the program `pergpu`, so each build
+folder has a separate one.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def _load() -> ModuleType:
             break
     else:
         raise ImportError(
-            "the compiled part of pergpu is not here (looked for "
-            + (" and ".join(places) or "the program `pergpu`, where it would be")
-            + "): `pip install --force-reinstall pergpu`, or build it again with Python's headers (python3-dev)",
+            "the compiled part of pergpu is missing (looked for "
+            + (" and ".join(places) or "the program `pergpu`, which would be in its folder")
+            + "): run `pip install --force-reinstall pergpu`, or build it again with Python's headers (python3-dev)",
             name=__name__,
         )
     spec = spec_from_file_location(__name__, path, loader=ExtensionFileLoader(__name__, path))
@@ -43,7 +43,7 @@ def _load() -> ModuleType:
     spec.loader.exec_module(module)
     theirs: str = getattr(module, "__version__")
     if theirs != __version__:
-        raise ImportError(f"this package is pergpu {__version__}, and {path} is of {theirs}", name=__name__, path=path)
+        raise ImportError(f"this package is pergpu {__version__}, but {path} is from {theirs}", name=__name__, path=path)
     return module
 
 

@@ -1,4 +1,4 @@
-"""Sweeps that are written in Python: the same file, the same commands, the same folders."""
+"""Sweeps written in Python: the same file, the same commands, the same folders."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _OPTIONS = ("on", "lanes", "devices", "rerun", "only_new", "engine")  # of `perg
 
 
 def grid(**lists: Iterable[Any]) -> list[dict[str, Any]]:
-    """Every combination of these values, the last name's changing fastest: rows for a Sweep.
+    """Returns every combination of these values, as rows for a Sweep; the last name changes fastest.
 
     >>> grid(lr=[0.1, 0.01], seed=range(2))[1]
     {'lr': 0.1, 'seed': 1}
     >>> [row for row in grid(a=[1, 2], b=[1, 2]) if row["a"] <= row["b"]]
     [{'a': 1, 'b': 1}, {'a': 1, 'b': 2}, {'a': 2, 'b': 2}]
 
-    TypeError: something is no list of values.
+    TypeError: an argument isn't a list of values.
     """
     for name, values in lists.items():
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
@@ -35,7 +35,7 @@ def grid(**lists: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 class SweepFailed(RuntimeError):
-    """Not all jobs of a sweep have succeeded.  `results` has those that did, too."""
+    """Some jobs of a sweep have not succeeded.  `results` also has the successful ones."""
 
     __module__ = "pergpu"  # where people know it from
 
@@ -54,7 +54,7 @@ class SweepFailed(RuntimeError):
 
 
 class Sweep:
-    """Runs, and what is to be done with each of them.
+    """Runs, and the steps for each of them.
 
         sweep = pergpu.Sweep(
             "thirteen",
@@ -66,11 +66,11 @@ class Sweep:
         )
         best = sweep.run().best("fid")
 
-    `steps` has the keys of the sweep file (docs/sweep-file.md), `defaults` those for all steps, and
-    `settings` what else a file may hold: constants, exclude, limits, notify, slurm.  `runs` are rows, each a
-    mapping; None: one run, which has no parameters.  `out` is the root of the result folders,
-    `folder` that in which relative paths begin: the current one.  What is wrong with all that is told
-    when it is submitted, all of it at once.  ValueError: `runs` is empty.
+    `steps` has the keys of the sweep file (docs/sweep-file.md), `defaults` the keys for all steps, and
+    `settings` the other tables of a file: constants, exclude, limits, notify, slurm.  `runs` are rows, each
+    a mapping; None: one run without parameters.  `out` is the root of the result folders, `folder` the base
+    of relative paths, by default the current folder.  Errors in the sweep are reported when you submit it,
+    all at once.  ValueError: `runs` is empty.
     """
 
     def __init__(
@@ -100,11 +100,11 @@ class Sweep:
         return f"<pergpu.Sweep {self.name}: {count} runs of {', '.join(self.steps)}>"
 
     def to_toml(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The sweep file, written to `path` where one is given.
+        """Returns the sweep file; with `path`, also writes it there.
 
-        It is the same sweep: `pergpu run` of it, in the same folder, finds done what is done.
-        None is `{ null = true }` there.  TypeError: a value that no sweep file can hold, such as a
-        set, or an integer of more than the 64 bits that TOML has (submit() and run() take it).
+        It is the same sweep: `pergpu run` of the file, in the same folder, finds finished runs done.
+        None is `{ null = true }` there.  TypeError: a value that a sweep file can't hold, such as a
+        set, or an integer of more than TOML's 64 bits (submit() and run() accept it).
         """
         lines = [f"name = {_toml.value(self.name, 'name')}"]
         if self.out:
@@ -136,21 +136,21 @@ class Sweep:
             return json.dumps(_toml.plain({**whole, "steps": self.steps}, "sweep", null=True))
 
     def submit(self, **options: Any) -> dict[str, Any]:
-        """Puts it into the queue; what `pergpu submit --json` says of it.
+        """Submits the sweep to the queue; returns the output of `pergpu submit --json`.
 
         Options are those of `pergpu submit`: on="slurm", lanes=8, devices="0,2", rerun=True,
-        only_new=True, engine="fake".  CommandFailed: something is wrong with it, and nothing was started.
+        only_new=True, engine="fake".  CommandFailed: the sweep has an error, and nothing was started.
         """
         reply = dict(ask_json(["submit", "-", *_words(options)], self._given(), folder=self.folder))
         self._jobs = reply["jobs"]
         return reply
 
     def run(self, *, check: bool = False, **options: Any) -> Results:
-        """Submits it and shows how it goes, until all of it has ended; then its results().
+        """Submits the sweep and shows its state until it has ended; returns its results().
 
-        Ctrl-C is that of `pergpu run`: queued jobs are held, running ones are waited for, and
-        KeyboardInterrupt comes at the end.  Options as for submit().  CommandFailed: something is
-        wrong with it, and nothing was started.  With check=True, SweepFailed: a job has failed.
+        Ctrl-C works as in `pergpu run`: queued jobs are held, running ones are waited for, and
+        KeyboardInterrupt is raised at the end.  Options as for submit().  CommandFailed: the sweep has
+        an error, and nothing was started.  With check=True, SweepFailed: a job has failed.
         """
         ended = follow_json(["run", "-", *_words(options)], self._given(), self.folder)
         self._jobs = [job["id"] for job in ended["jobs"]]
@@ -160,15 +160,15 @@ class Sweep:
         return found
 
     def wait(self) -> Results:
-        """Waits until nothing of it is queued or runs; its results()."""
+        """Waits until none of its jobs is queued or running; returns its results()."""
         names = [str(job) for job in self._jobs] or [self.name]
         for i in range(0, len(names), AT_ONCE):
             ask_json(["wait", *names[i : i + AT_ONCE]], good=(0, 1))
         return self.results()
 
     def results(self) -> Results:
-        """What is known of it by now, a row a run: of the runs that it had when this program submitted
-        it last; before that of all that are known by its name."""
+        """Returns the current results, one row for each run: the runs of this program's last submit.  Before
+        that, all runs known by the sweep's name."""
         return results_of(self._jobs) if self._jobs else results(self.name)
 
 
@@ -184,7 +184,7 @@ def _words(options: Mapping[str, Any]) -> list[str]:
     for name, value in options.items():
         if name not in _OPTIONS:
             near = difflib.get_close_matches(name, _OPTIONS, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(_OPTIONS)}"
+            hint = f"; did you mean {near[0]!r}?" if near else f"; the options are {', '.join(_OPTIONS)}"
             raise TypeError(f"no option {name!r}{hint}")
         option = "--" + name.replace("_", "-")
         if value is True:

@@ -1,12 +1,10 @@
-"""The table in shared memory into which report() puts what is newest: one for the jobs of a sweep.
+"""The table in shared memory with the newest values of report(): one for the jobs of a sweep.
 
-The first process of a sweep that reports makes it, and it is there as long as a job of the sweep can
-run (the coordinator holds it), or any process has it.
-Values are in it when report() returns, so they outlive a process that is killed a moment later; the
-metrics file is up to a quarter of a second behind, and stays for good.
+The first process of a sweep that reports makes the table.  It exists as long as a job of the sweep can run (the
+coordinator holds it), or any process has it open.  Values are in it when report() returns, so they outlive a
+process that is killed a moment later.  The metrics file is up to a quarter of a second behind, and stays.
 
-A sweep is known by the folder of its results, which is the same to all of its jobs and to who asks
-for it from outside.
+A sweep is identified by the folder of its results, which its jobs and outside readers have in common.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ _memories: list[_share.Memory] = []
 
 
 class Slot(NamedTuple):
-    """What one process of a job has reported."""
+    """The metrics of one process of a job."""
 
     job: int
     attempt: int
@@ -38,22 +36,22 @@ class Slot(NamedTuple):
     place: str
     """RUN/STEP, as the folder is called."""
     values: dict[str, tuple[tuple[Any, Any], Any, Any]]
-    """Of each name the last, the least and the greatest, each as (value, step); None where only NaN was reported."""
+    """For each name the last, the least and the greatest, each as (value, step); None if only NaN was reported."""
 
 
 def folder_of(out: str) -> str:
-    """Of a sweep, by the folder of one of its jobs: SWEEP/RUN/STEP."""
+    """The table of a sweep, by the folder of one of its jobs: SWEEP/RUN/STEP."""
     return os.path.dirname(os.path.dirname(out))
 
 
 def own_folder() -> str | None:
-    """Of the sweep that this process is a job of; None: of none."""
+    """The table of this process's sweep; None: it has none."""
     out = os.environ.get("PERGPU_OUT")
     return folder_of(out) if out and "PERGPU_JOB" in os.environ else None
 
 
 def put_of_job() -> Callable[[dict[str, Any]], object] | None:
-    """What puts a report into the table; None: this is no job, or there can be no table."""
+    """Returns a function that puts a report into the table; None: this isn't a job, or there can be no table."""
     folder = own_folder()
     if folder is None:
         return None
@@ -66,7 +64,7 @@ def put_of_job() -> Callable[[dict[str, Any]], object] | None:
 
 
 def slots_of(folder: str) -> list[Slot]:
-    """What the processes of a sweep have reported, where its table is still there."""
+    """The metrics of a sweep's processes, if its table still exists."""
     table = _own.get(folder) or _found(folder)
     return [Slot(*one) for one in table.read()] if table else []
 
@@ -100,7 +98,7 @@ class _NotThere(Exception):
 
 
 def _found(folder: str) -> _share.MetricsTable | None:
-    """The table of jobs, which is not kept: it is to go with the last of them."""
+    """The table of jobs, without `keep`: it ends with the last of them."""
     try:
         from .share._meeting import meet
     except ImportError:

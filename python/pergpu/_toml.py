@@ -1,4 +1,4 @@
-"""Values as a sweep file in TOML has them: those that sweeps are made of, and no others."""
+"""Converts values to TOML: only the types that sweep files hold."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ def text(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise TypeError(f"{value!r} is no text that UTF-8 can hold") from None
+        raise TypeError(f"{value!r} can't be encoded as UTF-8") from None
     letters = (_ESCAPES.get(c) or (f"\\u{ord(c):04x}" if ord(c) < 32 or ord(c) == 127 else c) for c in value)
     return '"' + "".join(letters) + '"'
 
 
 def key(name: str) -> str:
-    """A name on the left of `=`, with quotes where it needs them.  TypeError: it is no text."""
+    """A name on the left of `=`, with quotes if needed.  TypeError: it isn't a string."""
     if not isinstance(name, str):
-        raise TypeError(f"{name!r} stands where a name belongs; names are texts")
+        raise TypeError(f"{name!r} is used as a name; names must be strings")
     return name if _BARE.match(name) else text(name)
 
 
 class IntegerTooLarge(TypeError):
-    """TOML's integers have 64 bits; those of JSON have no limit."""
+    """TOML's integers have 64 bits; JSON's have no limit."""
 
 
 def plain(what: Any, name: str, null: bool = False) -> Any:
-    """The same value made of what JSON knows.  `name`: what it is the value of, for the error;
+    """The same value in JSON types.  `name`: the value's name, for the error;
     `null`: whether it may be None.
 
-    TypeError: it is nothing that a sweep file can hold.
+    TypeError: a sweep file can't hold it.
     """
     if hasattr(what, "tolist"):
         what = what.tolist()  # of numpy: one number, or lists of them
@@ -68,14 +68,14 @@ def plain(what: Any, name: str, null: bool = False) -> Any:
             return None
         raise TypeError(f"{name} is None, which a sweep file cannot hold: leave it out")
     raise TypeError(
-        f"{name} is {type(what).__name__}; a sweep holds numbers, texts, lists and tables of these"
+        f"{name} is {type(what).__name__}; a sweep holds numbers, strings, lists and dicts of these"
     )
 
 
 def value(what: Any, name: str, null: bool = False) -> str:
     """On one line, as plain().
 
-    TypeError: it is nothing that a sweep file can hold; IntegerTooLarge: one in TOML cannot.
+    TypeError: a sweep file can't hold it; IntegerTooLarge: TOML can't hold it.
     """
     return _written(plain(what, name, null), name)
 
@@ -87,7 +87,7 @@ def _written(what: Any, name: str) -> str:
         return "true" if what else "false"
     if isinstance(what, int):
         if not -(2**63) <= what < 2**63:
-            raise IntegerTooLarge(f"{name} is {what}, and integers of TOML have 64 bits: give it as a text")
+            raise IntegerTooLarge(f"{name} is {what}, and integers of TOML have 64 bits: pass it as a string")
         return str(what)
     if isinstance(what, float):
         return repr(what)

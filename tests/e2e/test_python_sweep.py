@@ -169,10 +169,10 @@ def test_what_cannot_be_a_sweep_is_said_before_anything_is_asked(home):
         ('pergpu.grid(m="sgd")', "TypeError: grid: m is 'sgd'; expected a list of values, such as ['sgd']"),
         ('pergpu.grid(lr=0.1)', "TypeError: grid: lr is 0.1"),
         ('pergpu.Sweep("s", steps={"a": dict(command="true")}).run(lane=1)', "TypeError: no option 'lane'; did you mean 'lanes'?"),
-        ('pergpu.Sweep("s", steps={1: {}}).to_toml()', "TypeError: 1 stands where a name belongs"),
+        ('pergpu.Sweep("s", steps={1: {}}).to_toml()', "TypeError: 1 is used as a name; names must be strings"),
         ('pergpu.Sweep("s", steps={}, runs=[{"x": float("inf")}]).to_toml()', "TypeError: runs[0].x is inf"),
         ('pergpu.Sweep("s", steps={}, runs=[{"x": (i for i in "a")}]).to_toml()', "TypeError: runs[0].x is generator"),
-        ('pergpu.Sweep("s", steps={}, runs=[{"x": "\\ud800"}]).to_toml()', "is no text that UTF-8 can hold"),
+        ('pergpu.Sweep("s", steps={}, runs=[{"x": "\\ud800"}]).to_toml()', "can't be encoded as UTF-8"),
     ):  # fmt: skip
         assert words in python(home, text, code=1)
     assert home.ps() == {}
@@ -195,7 +195,7 @@ except LookupError as error:
     rows, error = out.splitlines()
     rows = json.loads(rows)
     assert [row[:3] for row in rows] == [[0, "00-i=1", "running"], [1, "01-i=2", "running"], [None, "_once", "done"]]
-    assert "no run that is done has a number 'fid'; such numbers are: none" in error
+    assert "no run that is done has a number 'fid'; the reported numbers are: none" in error
     home.open_gate()
     home.wait()
 

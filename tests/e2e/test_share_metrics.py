@@ -146,7 +146,7 @@ def test_what_cannot_be_answered_is_told(home):
     said = asked(home, """[refused(one) for one in (
         lambda: pergpu.best("los"), lambda: pergpu.best("loss", step="x"), lambda: pergpu.metrics(files=False))]""")
     assert said == [
-        "no job has reported a number 'los'; such numbers are: loss, step",
-        "no job of the step 'x' has reported a number 'loss'; such numbers are: none",
-        "metrics(files=False) is of a job's own sweep, and this process is none",
+        "no job has reported a number 'los'; the reported numbers are: loss, step",
+        "no job of the step 'x' has reported a number 'loss'; the reported numbers are: none",
+        "metrics(files=False) reads only the job's own sweep, but this process isn't a job",
     ]

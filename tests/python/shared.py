@@ -8,7 +8,7 @@ import pytest
 try:
     import pergpu._share as native
 except ImportError as error:  # other errors of it are no reason to skip
-    if "is not here" not in str(error):
+    if "is missing (looked for" not in str(error):
         raise
     pytest.skip(str(error), allow_module_level=True)
 

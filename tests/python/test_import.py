@@ -75,10 +75,10 @@ except ImportError as error:
         return subprocess.run([sys.executable, "-c", text], capture_output=True, check=True, text=True, env=environment).stdout
 
     places = [tmp_path / "bin" / "_share.abi3.so", tmp_path / "lib" / "pergpu" / "_share.abi3.so"]
-    assert told().startswith("pergpu._share the compiled part of pergpu is not here")
+    assert told().startswith("pergpu._share the compiled part of pergpu is missing")
     assert "python3-dev" in told() and all(str(place) in told() for place in places)
     for place in places:
         place.parent.mkdir(parents=True)
         place.write_text("not a library")
-        assert str(place) in told() and "is not here" not in told()
+        assert str(place) in told() and "is missing" not in told()
         place.unlink()

@@ -57,15 +57,15 @@ def test_numbers_of_numpy_and_of_tensors_are_numbers(metrics):
     pergpu.report(a=numpy.float32(0.5), b=numpy.int64(3), c=numpy.array([[2.0]]), d=Tensor(), e=numpy.bool_(True))
     pergpu.flush()
     assert metrics() == [{"a": 0.5, "b": 3, "c": 2.0, "d": 0.25, "e": True}]
-    with pytest.raises(TypeError, match="report: loss is not one number"):
+    with pytest.raises(TypeError, match="report: loss is not a single number"):
         pergpu.report(loss=numpy.zeros(2))
 
 
 def test_what_is_no_number_is_refused_by_its_name(metrics):
     for wrong in ([1], {"a": 1}, object(), 1j, None):
-        with pytest.raises(TypeError, match="report: loss is .*expected a number or a text"):
+        with pytest.raises(TypeError, match="report: loss is .*expected a number or a string"):
             pergpu.report(step=1, loss=wrong)
-    with pytest.raises(TypeError, match="names are texts, not 3"):
+    with pytest.raises(TypeError, match="names must be strings, not 3"):
         pergpu.report({3: 1})
     pergpu.flush()
     assert metrics() == []

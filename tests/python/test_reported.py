@@ -115,14 +115,14 @@ def test_no_number_is_never_best(sweep):
     assert pergpu.best("loss").value == -math.inf
     assert pergpu.best("loss", at="last").value == 2
     for name in ("ok", "name", "none"):
-        with pytest.raises(LookupError, match=f"no job has reported a number '{name}'; such numbers are: loss"):
+        with pytest.raises(LookupError, match=f"no job has reported a number '{name}'; the reported numbers are: loss"):
             pergpu.best(name)
 
 
 def test_a_name_of_several_steps_asks_which(sweep):
     sweep.job('{"loss": 2}\n', run="a")
     sweep.job('{"loss": 1}\n', run="a", step="evaluate")
-    with pytest.raises(ValueError, match="'loss' is reported by the steps evaluate, train: say step='evaluate'"):
+    with pytest.raises(ValueError, match="'loss' is reported by the steps evaluate, train: choose one, such as step='evaluate'"):
         pergpu.best("loss")
     assert pergpu.best("loss", step="train").value == 2
 
@@ -168,7 +168,7 @@ def test_mistakes_are_told(sweep):
         pergpu.best("loss", "least")
     with pytest.raises(ValueError, match="at is 'first'; expected 'best' or 'last'"):
         pergpu.best("loss", at="first")
-    with pytest.raises(pergpu.NotAJob, match="files=False. is of a job's own sweep, and this process is none"):
+    with pytest.raises(pergpu.NotAJob, match="files=False. reads only the job's own sweep, but this process isn't a job"):
         pergpu.metrics(files=False)
-    with pytest.raises(pergpu.NotAJob, match="and a sweep was named"):
+    with pytest.raises(pergpu.NotAJob, match="but you named a sweep"):
         pergpu.metrics("s", files=False)
