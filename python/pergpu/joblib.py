@@ -1,16 +1,16 @@
-"""joblib's loops as jobs of pergpu: also those that libraries have inside, as scikit-learn's searches.
+"""Runs joblib's loops as jobs of pergpu, also those inside libraries, such as scikit-learn's searches.
 
     import joblib, pergpu.joblib
 
     with joblib.parallel_config("pergpu", gpus=1, timeout="2h"):
         scores = joblib.Parallel()(joblib.delayed(train)(lr) for lr in (0.1, 0.01, 0.001))
 
-Keys are those of Executor.  The import makes the name known to joblib, which looks for it nowhere.
+Keys are those of Executor.  The import registers the name with joblib, which can't find it by itself.
 
-A batch of tasks is a call of an Executor; short tasks gather in batches, as with joblib's own
-processes.  What tasks do in parallel themselves is done by threads in the job, as joblib does it
-everywhere; more jobs come of it only where "pergpu" is named there again.  Arrays that many tasks are
-given lie in one file (_joblib_arrays.py).  Needs joblib, 1.2 or later.
+A batch of tasks is a call of an Executor.  Short tasks are collected in batches, as with joblib's own
+processes.  Parallel loops inside a task run in threads of the job, as with any joblib backend; they become
+more jobs only if you name "pergpu" there again.  An array that many tasks use is stored in one file
+(_joblib_arrays.py).  Needs joblib 1.2 or later.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _OF_JOBLIB = ("context", "idle_worker_timeout", "max_nbytes", "mmap_mode", "temp
 
 
 class Backend(AutoBatchingMixin, ParallelBackendBase):
-    """The backend "pergpu".  n_jobs: how many at once; -1, which is the default within parallel_config():
+    """The backend "pergpu".  n_jobs: at most N at once; -1, which is the default within parallel_config():
     as many as there are GPUs, or lanes; 1: in this process, as with all backends of joblib.
 
     All loops of one `with` are calls of one sweep.  `reuse=False`: a process for each batch, which is the
-    default where `retries` ask for it; else processes take one batch after the other until the loop ends."""
+    default if you set `retries`; otherwise processes run one batch after another until the loop ends."""
 
     supports_retrieve_callback = True
     supports_timeout = True
@@ -71,11 +71,11 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):
         if n_jobs > 0:
             return n_jobs
         if self._keys.get("on", "local") != "local":
-            raise ValueError(f"n_jobs={n_jobs}: how much room a cluster has is not known; name a number")
+            raise ValueError(f"n_jobs={n_jobs}: the number of jobs that a cluster has room for is unknown; pass a number")
         if self._room is None:
             gpus = self._keys.get("gpus", 1)
             if gpus == "auto":
-                raise ValueError(f'n_jobs={n_jobs}: how many gpus="auto" makes room for is not known; name a number')
+                raise ValueError(f'n_jobs={n_jobs}: with gpus="auto" the number of jobs that fit is unknown; pass a number')
             self._room = self._keys.get("lanes") or (fitting(_gpus_of_machine(), gpus) if gpus else os.cpu_count())
         return max((self._room or 1) + 1 + n_jobs, 1)
 
@@ -113,7 +113,7 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):
         self.reset_batch_stats()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """A task has failed: nobody is given what the others come to."""
+        """A task has failed: the results of the others are not used."""
         executor, self._aborted = self._executor, True
         if executor is not None:
             executor.terminate_workers()
@@ -157,7 +157,7 @@ class _Asked:
 
 
 class _Batch:
-    """Some tasks.  Whoever unpickles it has imported this module: "pergpu" is known there, too."""
+    """Some tasks.  Unpickling them imports this module, so "pergpu" is known in that process, too."""
 
     def __init__(self, tasks: Any, arrays: Arrays, used: set[_File]) -> None:
         self._tasks = tasks
@@ -179,13 +179,13 @@ def _loaded(pickled: bytes, buffers: list[Any]) -> Any:
 
 
 def _arguments_of(parallel: Any) -> dict[str, Any]:
-    """What joblib has configured us with; they were called args before 1.4."""
+    """joblib's options for this backend; before 1.4 their name was args."""
     arguments = getattr(parallel, "_backend_kwargs", None) or parallel._backend_args
     return {name: value for name, value in arguments.items() if name not in ("prefer", "require")}
 
 
 def register() -> None:
-    """Makes "pergpu" known to joblib, which the import has done."""
+    """Registers "pergpu" with joblib; the import has already done that."""
     register_parallel_backend("pergpu", Backend)
 
 

@@ -15,10 +15,10 @@ __all__ = ["Callback"]
 
 
 class Callback(_Callback):
-    """Reports the logs of each epoch, and ends the job behind an epoch when it is asked to.
+    """Reports the logs of each epoch, and ends the job after an epoch when the checkpoint signal has come.
 
     `keras.callbacks.BackupAndRestore(str(pergpu.out / "backup"))`, put before this one, saves each epoch,
-    and goes on from there in the next attempt.
+    and continues from there in the next attempt.
     """
 
     def __init__(self) -> None:

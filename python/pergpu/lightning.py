@@ -1,4 +1,4 @@
-"""Lightning in a job: `Trainer(callbacks=[Callback()])`; docs/recipes/lightning.md shows it whole.
+"""Lightning in a job: `Trainer(callbacks=[Callback()])`; docs/recipes/lightning.md has the whole example.
 
 Needs `lightning`, or `pytorch_lightning`.
 """
@@ -21,11 +21,11 @@ __all__ = ["Callback"]
 
 
 class Callback(_Callback):
-    """Reports what is logged, and saves and ends when the job is asked to.
+    """Reports logged values, and saves and ends when the checkpoint signal has come.
 
     Metrics go to the metrics file every `log_every_n_steps` of the trainer, at the end of each epoch
     and after each validation, with `step` and `epoch`.  After the checkpoint signal the trainer saves
-    to `checkpoint`, and the job is started again: `fit(…, ckpt_path=…)` goes on from there.
+    to `checkpoint`, and the job is started again: `fit(…, ckpt_path=…)` continues from there.
     """
 
     def __init__(self, checkpoint: str) -> None:
@@ -60,5 +60,5 @@ class Callback(_Callback):
 
 
 def _or_none(steps: float) -> float | None:
-    """What is not bounded has no total."""
+    """An unlimited value has no total."""
     return steps if steps != float("inf") else None

@@ -1,7 +1,7 @@
-"""Bars of tqdm that are told of beside the job: `from pergpu.tqdm import tqdm, trange`.
+"""tqdm's bars as a job's progress: `from pergpu.tqdm import tqdm, trange`.
 
-In a job the outermost bar becomes progress and words of `top`, `show` and the page, and nothing is
-drawn: a log has no use for a bar.  Outside of a job they are tqdm's own (`tqdm.auto`).  Needs tqdm.
+In a job, `top`, `show` and the page display the outermost bar as progress and text.  Nothing is drawn, since a
+bar makes a log unreadable.  Outside of a job the bars are tqdm's own (`tqdm.auto`).  Needs tqdm.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Nowhere(io.TextIOBase):
 
 
 class Told(_Bar):
-    """A bar that is told of instead of drawn."""
+    """A bar that is reported instead of drawn."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         if len(args) > 4:
@@ -53,5 +53,5 @@ tqdm: Any = Told if in_job() else plain
 
 
 def trange(*args: int, **named: Any) -> Any:
-    """As tqdm.trange()."""
+    """Like tqdm.trange()."""
     return tqdm(range(*args), **named)

@@ -1,4 +1,4 @@
-"""Trainers of Hugging Face in a job: `Trainer(…, callbacks=[Callback()])`.  Needs `transformers`."""
+"""Hugging Face trainers in a job: `Trainer(…, callbacks=[Callback()])`.  Needs `transformers`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Callback"]
 
 
 class Callback(TrainerCallback):
-    """Reports what is logged, with `step`, and saves and ends when the job is asked to.
+    """Reports logged values, with `step`, and saves and ends when the checkpoint signal has come.
 
-    After the checkpoint signal the trainer saves where it saves its other checkpoints
-    (`output_dir`), and the job is started again: `train(resume_from_checkpoint=…)` goes on from the
+    After the checkpoint signal the trainer saves to the folder of its other checkpoints
+    (`output_dir`), and the job is started again: `train(resume_from_checkpoint=…)` continues from the
     newest one.
     """
 

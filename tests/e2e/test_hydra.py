@@ -61,7 +61,7 @@ def hydra(home):
 
 def test_the_jobs_of_a_multirun_are_jobs_of_pergpu(home, hydra):
     out = hydra("--multirun", "lr=0.1,0.2", "hydra.sweep.dir=swept", *ON_CPU)
-    assert "Launching 2 jobs by pergpu; to look at them: pergpu top train-" in out
+    assert "Launching 2 jobs with pergpu; to watch them: pergpu top train-" in out
     assert "lr 0.1: loss 0.0133" in read(home.work + "/swept/0/train.log") and "lr: 0.2" in read(home.work + "/swept/1/.hydra/config.yaml")
     jobs = home.json("show", "@")["jobs"]
     assert [job["params"]["what"] for job in jobs] == ["train(0, 'lr=0.1')", "train(1, 'lr=0.2')"]

@@ -1,8 +1,8 @@
-"""From the jobs of Hydra to calls of a pergpu.Executor, and back.
+"""Turns Hydra's jobs into calls of a pergpu.Executor, and their results into Hydra's.
 
-A call composes its own configuration, as all launchers have it, because only there the job's id is
-known.  What it raises leaves it, so that the job of pergpu fails, and may be tried again; what Hydra
-wants to know of such a job is put together here, and that is also done for a job that was killed.
+A call composes its own configuration, as with all launchers, because the job's id is known only there.  Its
+exceptions leave it, so that the job of pergpu fails and may be retried.  Hydra's result of such a job is built
+here, also for a job that was killed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Sweep:
 
     def launch(self, job_overrides: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
         pool = self._pool
-        log.info(f"Launching {len(job_overrides)} jobs by pergpu; to look at them: pergpu top {pool.name}")
+        log.info(f"Launching {len(job_overrides)} jobs with pergpu; to watch them: pergpu top {pool.name}")
         state = Singleton.get_state()
         futures = []
         try:
@@ -87,7 +87,7 @@ class Sweep:
 
 
 class Call:
-    """What runs in a job: `func` is whose call it is, for people."""
+    """Runs in a job; `func` names the function that is shown."""
 
     def __init__(self, context: HydraContext, config: DictConfig, task_function: TaskFunction, state: Any) -> None:
         self.func = task_function

@@ -1,7 +1,7 @@
-"""What may be set below `hydra.launcher`.
+"""The options below `hydra.launcher`.
 
 OmegaConf reads the annotations, and Hydra runs this module before it has a name in sys.modules.  So
-they are no texts, which `from __future__ import annotations` would make of them.
+they must not be strings, which `from __future__ import annotations` would make them.
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The launcher as Hydra's plugins have it; what it does is in _launch.py."""
+"""The launcher class for Hydra's plugin search; _launch.py has the implementation."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class PergpuLauncher(Launcher):
-    """Each job of Hydra is a call of a pergpu.Executor, which lives as long as this does: a sweeper that
-    launches one batch after the other has one sweep of pergpu."""
+    """Runs each job of Hydra as a call of a pergpu.Executor, which lives as long as this launcher.  So a sweeper
+    that launches several batches has one sweep of pergpu."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
@@ -28,8 +28,8 @@ class PergpuLauncher(Launcher):
         self._given = (hydra_context, task_function, config)
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Waits until all of them have ended.  Those that have not returned come back as failed, with
-        what they raised, or with a pergpu.JobFailed, as their value."""
+        """Waits until all jobs have ended.  Failed jobs come back with their exception, or with a
+        pergpu.JobFailed, as their value."""
         from . import _launch
 
         if self._sweep is None:

@@ -1,12 +1,12 @@
-"""submitit's habits, without submitit: `import pergpu.submitit as submitit`.
+"""submitit's interface, without submitit: `import pergpu.submitit as submitit`.
 
     executor = submitit.AutoExecutor(folder="logs")
     executor.update_parameters(timeout_min=60, gpus_per_node=1, name="train")
     jobs = executor.map_array(train, [0.1, 0.01, 0.001])
     print([job.result() for job in jobs])
 
-Where the package submitit is installed, its own AutoExecutor knows `cluster="pergpu"` (_plugin.py),
-and nothing of it needs to be changed.  docs/submitit.md has both.
+If the package submitit is installed, its own AutoExecutor supports `cluster="pergpu"` (_plugin.py),
+and your code needs no other change.  docs/submitit.md describes both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a function may ask of the job that it runs in, by the names of submitit."""
+"""The data that a function can read about its job, by submitit's names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class JobEnvironment:
-    """One process, one node: rank 0 of 1.  RuntimeError: this is no job."""
+    """One process, one node: rank 0 of 1.  RuntimeError: this process isn't in a job."""
 
     cluster = "pergpu"
     num_tasks = num_nodes = 1
@@ -18,7 +18,7 @@ class JobEnvironment:
 
     def __init__(self) -> None:
         if not self.activated():
-            raise RuntimeError("a JobEnvironment is that of a job, and this process belongs to none of pergpu")
+            raise RuntimeError("JobEnvironment describes a job, and this process doesn't belong to a job of pergpu")
 
     @staticmethod
     def activated() -> bool:
@@ -33,7 +33,7 @@ class JobEnvironment:
 
     @property
     def folder(self) -> Path:
-        """The job's, which stays between its attempts."""
+        """The job's folder, which stays between its attempts."""
         return Path(os.environ["PERGPU_OUT"])
 
     @property

@@ -1,15 +1,15 @@
-"""What jobs of submitit raise."""
+"""The exceptions of submitit's jobs."""
 
 from __future__ import annotations
 
 
 class UncompletedJobError(RuntimeError):
-    """A job has not come to its end: it was killed, cancelled, or ran out of time or memory."""
+    """A job did not complete: it was killed, cancelled, or ran out of time or memory."""
 
     __module__ = "pergpu.submitit"  # where people know it from
 
 
 class FailedJobError(UncompletedJobError):
-    """The function has raised: its traceback is the message, its exception the cause."""
+    """The function raised an exception: its traceback is the message, the exception is the cause."""
 
     __module__ = "pergpu.submitit"

@@ -1,4 +1,4 @@
-"""An executor as submitit's users know it, whose calls are jobs of pergpu."""
+"""An executor with submitit's interface, whose calls are jobs of pergpu."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class AutoExecutor:
         job = executor.submit(train, 0.1)
         print(job.job_id, job.result())
 
-    `folder`: what jobs print and return lies in it.  `cluster`: None, "pergpu" and "local" are the same;
-    `engine`: where jobs run.  Of both there is one so far.  `max_num_timeout`: so often a checkpointable
-    call may go on after its time was over.  `warn_ignored` is submitit's; the warnings always come.
+    `folder`: for the output and results of jobs.  `cluster`: None, "pergpu" and "local" are the same;
+    `engine`: where jobs run, only "local" so far.  `max_num_timeout`: how often a checkpointable call may
+    continue after its time was over.  `warn_ignored` exists for compatibility; you always get the warnings.
 
-    The program may end as soon as its jobs are submitted: they go on, and Job(folder, job_id) has them.
+    Your program may end once its jobs are submitted: they continue, and Job(folder, job_id) finds them.
 
     ValueError: there is no such cluster or engine, or a number is out of range.
     """
@@ -52,27 +52,27 @@ class AutoExecutor:
         warn_ignored: bool = False,
     ) -> None:
         if engine not in ENGINES:
-            raise ValueError(f'there is no engine "{engine}"; there is "local": the jobs run on this machine')
+            raise ValueError(f'there is no engine "{engine}"; expected "local": the jobs run on this machine')
         if cluster not in (None, *CLUSTERS):
             raise ValueError(
-                f'pergpu.submitit knows no cluster "{cluster}", only "pergpu" and "local", both of which mean this '
-                "machine; the package submitit itself has the others, and this one as cluster=\"pergpu\", too"
+                f'pergpu.submitit has no cluster "{cluster}", only "pergpu" and "local", which both mean this '
+                "machine; the package submitit has the others, and this one as cluster=\"pergpu\""
             )
         self.cluster = cluster or "pergpu"
         self.engine = engine
         self.folder = Path(root_of(folder))
         self.max_num_timeout = max_num_timeout if slurm_max_num_timeout is None else slurm_max_num_timeout
         if not 0 <= self.max_num_timeout <= MOST:
-            raise ValueError(f"max_num_timeout is {self.max_num_timeout}, and a job may go on {MOST} times at most")
+            raise ValueError(f"max_num_timeout is {self.max_num_timeout}, and a job may continue at most {MOST} times")
         self.parameters: dict[str, Any] = {}
         self._pools = Pools(folder)
         self._batch: Batch | None = None
 
     def update_parameters(self, **parameters: Any) -> None:
-        """Sets parameters of the jobs that are submitted from now on (docs/submitit.md).
+        """Sets parameters of the jobs that you submit from now on (docs/submitit.md).
 
-        NameError: there is none of that name.  ValueError, TypeError, pergpu.CommandFailed: it cannot
-        have that value.  RuntimeError: in a batch.
+        NameError: there is no such parameter.  ValueError, TypeError, pergpu.CommandFailed: invalid value.
+        RuntimeError: inside a batch.
         """
         if self._batch is not None:
             raise RuntimeError('parameters cannot be changed within "with executor.batch()"')
@@ -81,17 +81,17 @@ class AutoExecutor:
         self.parameters = wanted
 
     def submit(self, fn: Callable[..., R], *args: Any, **kwargs: Any) -> Job[R]:
-        """Queues a call.  pickle.PicklingError: it cannot be given to another process, and why."""
+        """Queues a call.  pickle.PicklingError: it can't be sent to another process; the message has the reason."""
         if self._batch is not None:
             return self._batch.add((fn, args, kwargs))
         return self._submit([(fn, args, kwargs)])[0]
 
     def map_array(self, fn: Callable[..., R], *iterables: Iterable[Any]) -> list[Job[R]]:
-        """A job for each item, as map() has calls; all of them are queued together."""
+        """Submits a job for each item, as map() makes calls; all of them are queued together."""
         return self._array([(fn, args, {}) for args in zip(*iterables)])
 
     def submit_array(self, fns: Sequence[Callable[[], R]]) -> list[Job[R]]:
-        """A job for each function, without arguments."""
+        """Submits a job for each function, without arguments."""
         return self._array([(fn, (), {}) for fn in fns])
 
     def _array(self, calls: list[Call]) -> list[Job[Any]]:
@@ -101,13 +101,13 @@ class AutoExecutor:
 
     @contextlib.contextmanager
     def batch(self, allow_implicit_submissions: bool = False) -> Iterator[None]:
-        """What is submitted in this block is queued together, at its end; an exception drops it.
+        """Queues all jobs submitted in this block together, at its end; an exception drops them.
 
-        Until then its jobs have nothing to tell: AttributeError, or with `allow_implicit_submissions` what
-        there is so far is queued at once.  RuntimeError: another batch is open.
+        Until then its jobs have no id, state or result: AttributeError.  With `allow_implicit_submissions`
+        reading one queues the jobs so far.  RuntimeError: another batch is open.
         """
         if self._batch is not None:
-            raise RuntimeError('"with executor.batch()" cannot stand in another one')
+            raise RuntimeError('"with executor.batch()" cannot be used inside another one')
         self._batch = batch = Batch(self, allow_implicit_submissions)
         try:
             yield
@@ -118,7 +118,7 @@ class AutoExecutor:
             self._batch = None
 
     def _submit(self, calls: Sequence[Call]) -> list[Job[Any]]:
-        """In their order; those that can go on elsewhere are to be told ahead of their end."""
+        """In their order; calls that can continue elsewhere get a signal before their end."""
         jobs: list[Job[Any] | None] = [None] * len(calls)
         for signal in ("", _SIGNAL):
             places = [i for i, call in enumerate(calls) if (checkpoint_of(call[0]) is not None) == bool(signal)]
@@ -133,7 +133,7 @@ class AutoExecutor:
 
 
 class Batch:
-    """The calls of a `with executor.batch()` block, and the jobs that they are to become."""
+    """The calls of a `with executor.batch()` block, and their future jobs."""
 
     def __init__(self, executor: AutoExecutor, is_implicit: bool) -> None:
         self._executor = executor
@@ -148,7 +148,7 @@ class Batch:
         return job
 
     def asked_for(self) -> None:
-        """Somebody wants to know of a job.  AttributeError: it is too early."""
+        """A program reads an attribute of a job.  AttributeError: it is too early."""
         if not self._is_implicit:
             raise AttributeError(_LOST.format("id, state or result"))
         self.hand_over()
@@ -167,6 +167,6 @@ class Batch:
         return len(jobs)
 
     def close(self) -> None:
-        """What was not handed over never will be."""
+        """Drops the calls that were not submitted."""
         for job in self._jobs:
             job._batch = None

@@ -1,4 +1,4 @@
-"""A call as submitit's users know it."""
+"""A call with the interface of submitit's jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class JobPaths:
-    """Where the things of a job are.  stdout and stderr are one file in pergpu."""
+    """The paths of a job.  stdout and stderr are one file in pergpu."""
 
     def __init__(self, outcome: dict[str, Any]) -> None:
         self.folder = Path(outcome["out"])
@@ -32,9 +32,9 @@ class JobPaths:
 
 class Job(Generic[R]):
     """One call.  `Job(folder, job_id)` finds it again, also in another program and after a reboot; jobs
-    can be pickled, too.  `future` is that of pergpu.Executor, with all that it can.
+    can be pickled, too.  `future` is the pergpu.Executor's future, with its whole interface.
 
-    ValueError: the job of that id is none that was submitted from Python.
+    ValueError: the job with that id was not submitted from Python.
     """
 
     num_tasks = 1
@@ -64,38 +64,38 @@ class Job(Generic[R]):
 
     @property
     def future(self) -> Future:
-        """AttributeError: its batch was not handed over."""
+        """AttributeError: its batch was not submitted."""
         if self._future is None and self._batch is not None:
             self._batch.asked_for()
         if self._future is None:
-            raise AttributeError("this job belongs to a batch that was dropped: there was an error in it")
+            raise AttributeError("this job belongs to a batch that was dropped because of an error")
         return self._future
 
     # What becomes of it.
 
     @property
     def job_id(self) -> str:
-        """Of pergpu: `pergpu show ID`."""
+        """The id for pergpu: `pergpu show ID`."""
         return str(self.future.job)
 
     @property
     def state(self) -> str:
-        """In words of Slurm: PENDING, RUNNING, COMPLETING, COMPLETED, FAILED, TIMEOUT, NODE_FAIL, CANCELLED."""
+        """As Slurm's states: PENDING, RUNNING, COMPLETING, COMPLETED, FAILED, TIMEOUT, NODE_FAIL, CANCELLED."""
         return state_of(self.future)
 
     def done(self, force_check: bool = False) -> bool:
-        """Whether it has ended.  Nothing is asked for that: pergpu tells, and `force_check` is for others."""
+        """Whether it has ended.  Needs no query, since pergpu reports changes; `force_check` is for compatibility."""
         return self.future.done()
 
     def wait(self) -> None:
-        """Until it has ended."""
+        """Waits until it has ended."""
         concurrent.futures.wait([self.future])
 
     def result(self) -> R:
-        """What the call has returned.
+        """The result of the call.
 
-        FailedJobError: it has raised; its exception is the cause.  UncompletedJobError: it has not come
-        to its end.
+        FailedJobError: the function raised an exception, which is the cause.  UncompletedJobError: the job
+        did not complete.
         """
         error = self.exception()
         if error is not None:
@@ -104,11 +104,11 @@ class Job(Generic[R]):
         return returned
 
     def results(self) -> list[R]:
-        """The same, in a list: a job has one task."""
+        """The result in a list: a job has one task."""
         return [self.result()]
 
     def exception(self) -> UncompletedJobError | None:
-        """The same, without raising it; None where it has returned."""
+        """The exception, without raising it; None if the call has returned."""
         try:
             error = self.future.exception()
         except concurrent.futures.CancelledError:
@@ -126,14 +126,14 @@ class Job(Generic[R]):
     def task(self, task_id: int) -> Job[R]:
         """Itself.  ValueError: there is one task, 0."""
         if task_id != 0:
-            raise ValueError(f"task_id {task_id} must be 0: a job of pergpu has one task")
+            raise ValueError(f"task_id is {task_id}; expected 0, since a job of pergpu has one task")
         return self
 
     # What it has printed.
 
     @property
     def paths(self) -> JobPaths:
-        """Its folder and its log; waits until it has started or ended, for there are none before."""
+        """Its folder and its log; waits until it has started or ended, because there are none before."""
         outcome = self.future.outcome
         if outcome is None:
             from .._program_calls import ask_json
@@ -142,7 +142,7 @@ class Job(Generic[R]):
         return JobPaths(outcome)
 
     def stdout(self) -> str | None:
-        """What all its attempts have printed, on stdout and on stderr: a job of pergpu has one log.  None:
+        """The output of all its attempts, stdout and stderr: a job of pergpu has one log.  None:
         it has not started."""
         return log_of(self.future.outcome)
 
@@ -153,7 +153,7 @@ class Job(Generic[R]):
     # To end it.
 
     def cancel(self, check: bool = True) -> None:
-        """Ends it, wherever it is, and does not wait for that.  `check`: what goes wrong is raised."""
+        """Ends it, wherever it runs, and does not wait for that.  `check`: raises errors."""
         try:
             self.future.kill()
         except Exception:
@@ -161,7 +161,7 @@ class Job(Generic[R]):
                 raise
 
     def cancel_at_deletion(self, value: bool = True) -> Job[R]:
-        """Whether it is cancelled when nobody holds this object any more."""
+        """Whether it is cancelled when no program holds this object any more."""
         self._is_cancelled_at_deletion = value
         return self
 

@@ -1,4 +1,4 @@
-"""What submitit knows a job by, told of a job of pergpu: its state in words of Slurm, its log."""
+"""A job's state as Slurm's states, and its log, as submitit expects them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATES = {
 
 
 def state_of(future: Future) -> str:
-    """What was told of its job last; a call that ended before it was handed over had none."""
+    """The last known data of its job; a call that ended before it was submitted has none."""
     if future.cancelled():
         return "CANCELLED"
     state = "PENDING" if future.outcome is None else STATES.get(future.outcome["state"], "UNKNOWN")
@@ -33,7 +33,7 @@ def state_of(future: Future) -> str:
 
 
 def log_of(outcome: Mapping[str, Any] | None) -> str | None:
-    """What all its attempts have printed, stdout and stderr in one; None: nothing has started."""
+    """The output of all its attempts, stdout and stderr together; None: no attempt has started."""
     if outcome is None:
         return None
     folder, name = os.path.split(outcome["log"])

@@ -1,8 +1,8 @@
-"""The parameters of submitit, and what they are as keys of a step.
+"""Translates submitit's parameters to keys of a step.
 
-Whoever changes from a cluster keeps his parameters: those of Slurm that mean something on one machine
-are taken, those that choose among many machines are passed over with a warning, and those without
-which the job would do something else are refused.
+Programs that move here from a cluster keep their parameters.  Slurm parameters that make sense on one machine are
+used.  Parameters that choose among machines are ignored with a warning.  Parameters without which the job would
+do something else are refused.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _IGNORED = (
     "wckey additional_parameters"
 ).split()
 _REFUSED = {
-    "cpus_per_gpu": "say cpus_per_task",
+    "cpus_per_gpu": "use cpus_per_task",
     "dependency": "a sweep of pergpu has `needs`; here call result() of the first job before the second is submitted",
-    "gres": "say gpus_per_node",
+    "gres": "use gpus_per_node",
     "mem_per_cpu": "say mem_gb",
     "mem_per_gpu": "say mem_gb",
-    "setup": "a job starts in the environment of the one that submits it; what is left belongs into the function",
+    "setup": "a job starts in the environment of the program that submits it; put the rest into the function",
     "teardown": "put it into the function, in a `finally`",
 }
 _KEYS = (  # of a step, to be named as pergpu_KEY; docs/sweep-file.md
@@ -60,13 +60,13 @@ _OF_EXECUTOR = ["lanes"]  # of pergpu.Executor
 
 STEP_KEYS = frozenset([*_KEYS, *_OF_EXECUTOR])
 KEYS = STEP_KEYS | {*_SPECIFIC}
-"""What may stand behind `pergpu_`, beside the generic names."""
+"""The parameters with the prefix `pergpu_`, in addition to the generic names."""
 
 
 def names_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, by the names that keys_of() knows.
+    """The given parameters, by the names for keys_of().
 
-    NameError: there is no such parameter.  ValueError: it cannot be had here.  TypeError: it is of
+    NameError: there is no such parameter.  ValueError: pergpu doesn't support it.  TypeError: it has
     another type.
     """
     kept: dict[str, Any] = {}
@@ -102,9 +102,9 @@ def _take_from_slurm(kept: dict[str, Any], name: str, own: str, value: Any) -> N
     elif own == "mem":
         kept["mem_gb"] = _gigabytes(value)
     elif own in _IGNORED:
-        warnings.warn(f"{name}={value!r} is ignored: there is one machine to choose from", stacklevel=4)
+        warnings.warn(f"{name}={value!r} is ignored: there is only one machine", stacklevel=4)
     elif own in _REFUSED:
-        raise ValueError(f"{name} cannot be had with pergpu: {_REFUSED[own]}")
+        raise ValueError(f"pergpu does not support {name}: {_REFUSED[own]}")
     else:
         raise _unknown(name)
 
@@ -115,13 +115,13 @@ def _unknown(name: str) -> NameError:
     near = difflib.get_close_matches(name, known, 1)
     guess = f"; did you mean {near[0]}?" if near else ""
     return NameError(
-        f"there is no parameter {name}{guess}  Known are {', '.join(_GENERIC)}, and with their "
-        f"prefix slurm_… and pergpu_… (docs/submitit.md)"
+        f"there is no parameter {name}{guess} (expected one of {', '.join(_GENERIC)}, or one with the "
+        f"prefix slurm_… or pergpu_…, see docs/submitit.md)"
     )
 
 
 def _gigabytes(text: Any) -> float:
-    """Of what Slurm takes: "32G", "32000" (MB), "500MB"."""
+    """Converts Slurm's forms: "32G", "32000" (MB), "500MB"."""
     found = re.fullmatch(r"\s*([0-9.]+)\s*([KMGT]?)B?\s*", str(text), re.IGNORECASE)
     if not found:
         raise ValueError(f'slurm_mem must be a size like "32G", not {text!r}')
@@ -129,8 +129,8 @@ def _gigabytes(text: Any) -> float:
 
 
 def keys_of(kept: Mapping[str, Any], signal: str = "") -> dict[str, Any]:
-    """The arguments of pergpu.Executor for what names_of() gave.  `signal`: its name, where the job is
-    to be told ahead of its end."""
+    """The arguments of pergpu.Executor for the result of names_of().  `signal`: its name, if the job gets
+    a signal before its end."""
     keys: dict[str, Any] = {name: kept[name] for name in (*_KEYS, *_OF_EXECUTOR) if name in kept}
     keys.setdefault("gpus", kept.get("gpus_per_node", 0))
     if "timeout_min" in kept:
@@ -147,7 +147,7 @@ def keys_of(kept: Mapping[str, Any], signal: str = "") -> dict[str, Any]:
 
 
 def _signal_ahead(kept: Mapping[str, Any]) -> float:
-    """Seconds: what was asked for, else 90 as with Slurm, but never most of the time there is."""
+    """Seconds: the requested time, else 90 as with Slurm, but at most a part of the job's time."""
     if "signal_delay_s" in kept:
         return float(kept["signal_delay_s"])
     return float(min(90, 60 * kept.get("timeout_min", 60) / 4))

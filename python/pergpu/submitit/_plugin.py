@@ -1,9 +1,9 @@
 """pergpu as a cluster of the package submitit: `submitit.AutoExecutor(folder, cluster="pergpu")`.
 
-submitit finds the two classes below by the entry points of our wheel.  Its own files stay as they
-are, so that whatever reads them goes on to do so: the pickle of the call, that of the result, and the
-log, which is a link to that of pergpu.  What runs in a job is submitit's own process_job(); pergpu
-brings the GPU, the queue, the limits, and the way of a job that ends with 75.
+submitit finds the two classes below by the entry points of our wheel.  Its files stay the same, so that other
+tools can still read them: the pickle of the call, the pickle of the result, and the log, which is a link to
+pergpu's.  A job runs submitit's own process_job(); pergpu adds the GPU, the queue, the limits, and the
+handling of exit code 75.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PergpuJob(core.Job):
 
     @property
     def future(self) -> Future:
-        """That of pergpu.Executor; found again by the id where this object was made of it."""
+        """pergpu.Executor's future; found again by the id if this object was made from the id."""
         if self._future is None:
             self._future = attach(self.job_id)[0]
         return self._future
@@ -77,7 +77,7 @@ class PergpuJob(core.Job):
 
     def _get_outcome_and_result(self) -> tuple[str, Any]:
         if not self.paths.result_pickle.exists():
-            raise utils.UncompletedJobError(f"job {self.job_id} has not come to its end: {self._why()}")
+            raise utils.UncompletedJobError(f"job {self.job_id} did not complete: {self._why()}")
         outcome: tuple[str, Any] = utils.pickle_load(self.paths.result_pickle)
         return outcome
 
@@ -99,7 +99,7 @@ class PergpuJob(core.Job):
 
 
 class PergpuJobEnvironment(job_environment.JobEnvironment):
-    """One task on one node.  A signal ahead of the end is submitit's to answer; SIGTERM is the end."""
+    """One task on one node.  submitit handles the signal before the end; SIGTERM is the end."""
 
     _env = {
         "job_id": "PERGPU_JOB",
@@ -120,7 +120,7 @@ class PergpuJobEnvironment(job_environment.JobEnvironment):
 
 
 class PergpuExecutor(core.Executor):
-    """Parameters are submitit's; those of a step of pergpu have the prefix `pergpu_`."""
+    """Parameters are submitit's; the keys of a pergpu step have the prefix `pergpu_`."""
 
     job_class = PergpuJob
 
@@ -129,14 +129,14 @@ class PergpuExecutor(core.Executor):
     ) -> None:
         super().__init__(folder)
         if not 0 <= max_num_timeout <= MOST:
-            raise ValueError(f"max_num_timeout is {max_num_timeout}, and a job may go on {MOST} times at most")
+            raise ValueError(f"max_num_timeout is {max_num_timeout}, and a job may continue at most {MOST} times")
         self.max_num_timeout = max_num_timeout
         self.max_pickle_size_gb = max_pickle_size_gb
         self._pools = Pools(folder)
 
     @classmethod
     def affinity(cls) -> int:
-        """Who installs pergpu has the same default as before: it is to be asked for."""
+        """Never the default: installing pergpu doesn't change submitit's choice."""
         try:
             program()
         except FileNotFoundError:
@@ -145,7 +145,7 @@ class PergpuExecutor(core.Executor):
 
     @classmethod
     def _valid_parameters(cls) -> set[str]:
-        """None of them is one of another executor: submitit guesses by the name whose it is."""
+        """None of them belongs to another executor: submitit guesses the executor by the parameter's name."""
         return set(STEP_KEYS)
 
     def _internal_update_parameters(self, **given: Any) -> None:
@@ -179,12 +179,12 @@ class PergpuExecutor(core.Executor):
         if count * size > self.max_pickle_size_gb:
             raise RuntimeError(
                 f"{count} calls of about {size:.2f} GB are more than max_pickle_size_gb={self.max_pickle_size_gb}: "
-                "load in the function what is large, or set max_pickle_size_gb"
+                "load large data in the function, or raise max_pickle_size_gb"
             )
 
 
 def _call(folder: Path, path: Path, delayed: Any) -> Call:
-    """With what is short of its arguments, for people who look at the queue."""
+    """With its short arguments, for display in the queue."""
     args = tuple(map(_short, delayed.args))
     kwargs = {name: _short(value) for name, value in delayed.kwargs.items()}
     task = Task(folder, path, describe(delayed.function))
@@ -197,21 +197,21 @@ def _short(value: Any) -> Any:
 
 
 def _settle(paths: Any, path: Path) -> None:
-    """Gives the pickle of a call its name, which has the id of the job.  The job does it, too, and
-    whoever is the first has done it: so neither waits for the other."""
+    """Renames the pickle of a call to a name with the job's id.  The job does that, too, and the first of the two
+    wins: so neither waits for the other."""
     with contextlib.suppress(FileNotFoundError):
         paths.move_temporary_file(path, "submitted_pickle")
 
 
 class Task:
-    """What runs in a job.  The arguments are those of the pickle; what it is called with is for show."""
+    """Runs in a job.  It uses the arguments in the pickle; its own arguments are for display."""
 
     def __init__(self, folder: Path, path: Path, name: str) -> None:
         self._folder = folder
         self._path = path
         self.__qualname__ = name
         self.shown_as: Any = None
-        """The function, for the names of its parameters; it doesn't go along."""
+        """The function, for the names of its parameters; it isn't sent."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "shown_as": None}
@@ -229,8 +229,8 @@ class Task:
 
 
 def _put_names_into_main() -> None:
-    """submitit brings functions and classes of a script by value.  From here on its loading puts them into `__main__`, where
-    pickle looks for them, so that children of multiprocessing can be given them."""
+    """submitit sends functions and classes of a script by value.  From here on, loading puts them into `__main__`,
+    where pickle looks for them, so that children of multiprocessing can receive them."""
     load = utils.DelayedSubmission.load
 
     def loading(path: Any) -> Any:

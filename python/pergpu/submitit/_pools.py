@@ -1,9 +1,9 @@
-"""The executors behind one of submitit: one for each set of parameters.
+"""The executors behind one submitit executor: one for each set of parameters.
 
-Calls of one executor are rows of one sweep, and all rows of a sweep have the same keys; whoever
-changes the parameters in between gets the next sweep.
+Calls of one executor are rows of one sweep, and all rows of a sweep have the same keys; changed parameters
+start the next sweep.
 
-submitit's programs end when they have submitted, and the jobs go on.  So nothing here waits at the
+Programs with submitit end after they submit, and the jobs continue.  So nothing here waits at the
 end of the interpreter; a submit returns when the coordinator has the call.
 """
 
@@ -25,14 +25,14 @@ Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 class Pools:
-    """`folder`: that of submitit; the sweeps lie in it, or above where it has a place for job ids."""
+    """`folder`: submitit's; the sweeps are in it, or above it if its path contains a place for job ids."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.root = root_of(folder)
         self._pools: dict[str, Executor] = {}
 
     def of(self, parameters: Mapping[str, Any], signal: str = "") -> Executor:
-        """The executor for them.  CommandFailed: a value is wrong, and its message says which."""
+        """The executor for these parameters.  CommandFailed: a value is wrong; the message says which."""
         keys = keys_of(parameters, signal)
         name = parameters.get("name", "submitit")
         known = json.dumps([name, keys], sort_keys=True, default=repr)
@@ -41,7 +41,7 @@ class Pools:
         return self._pools[known]
 
     def submit(self, parameters: Mapping[str, Any], calls: Sequence[Call], signal: str = "") -> list[Future]:
-        """Queues them all.  PicklingError: one of them cannot go along, and none is queued that has not
+        """Queues all calls.  PicklingError: one of them can't be sent, and none is queued that has not
         started.  BrokenExecutor: no coordinator can be reached."""
         pool = self.of(parameters, signal)
         futures: list[Future] = []
@@ -63,14 +63,14 @@ class Pools:
 
 
 def root_of(folder: str | os.PathLike[str]) -> str:
-    """Without what stands for the id of a job: each job has a folder of its own here."""
+    """The folder without the job id's placeholder: each job has a separate folder here."""
     parts = os.path.abspath(os.path.expanduser(os.fspath(folder))).split(os.sep)
     fixed = next((i for i, part in enumerate(parts) if re.search("%[jtAa]", part)), len(parts))
     return os.sep.join(parts[:fixed]) or os.sep
 
 
 def _name(label: str, root: str) -> str:
-    """Of a sweep that is not there yet."""
+    """A name of a sweep that does not exist yet."""
     label = re.sub(r"[^A-Za-z0-9_.+-]", "_", label).lstrip("-._")[:40] or "submitit"
     name = first = f"{label}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     count = 1

@@ -1,9 +1,9 @@
-"""Calls that another call may replace: what a job does when it is told that its time is over.
+"""Calls that another call may replace, when a job gets the signal that its time is over.
 
-A callable with a method `checkpoint(*args, **kwargs)` is asked then for the call that is to go on in
-its place.  That is written into the job's folder, the job ends with 75, and its next attempt begins
-with what lies there.  Whatever has `function`, `args` and `kwargs` is taken for such a call, so the
-classes of submitit do as well as those here.
+If a callable has a method `checkpoint(*args, **kwargs)`, the method returns the call that continues in its
+place.  That call is written into the job's folder, the job ends with 75, and its next attempt begins with it.
+Any object with `function`, `args` and `kwargs` counts as such a call, so submitit's classes work as well as
+those here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class DelayedSubmission:
 
 
 class Checkpointable:
-    """For callables that go on as they are: what they had in `self` is there in the next attempt.
+    """For callables that continue unchanged: the next attempt has the same values in `self`.
 
         class Training(Checkpointable):
             epoch = 0
@@ -40,22 +40,22 @@ class Checkpointable:
                 for self.epoch in range(self.epoch, epochs):
                     ...
 
-    Where not all of `self` is worth to be kept, give a checkpoint() of your own.
+    If only a part of `self` should be kept, write your own checkpoint().
     """
 
     def checkpoint(self, *args: Any, **kwargs: Any) -> DelayedSubmission:
-        """The call that goes on, made of the arguments of the one that ends."""
+        """The call that continues, made with the arguments of the ending call."""
         return DelayedSubmission(self, *args, **kwargs)  # type: ignore[arg-type]  # subclasses are callable
 
 
 def checkpoint_of(function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Its method, by either of the names that submitit knows."""
+    """Its method, by either of submitit's names."""
     found = getattr(function, "__submitit_checkpoint__", None) or getattr(function, "checkpoint", None)
     return found if callable(found) else None
 
 
 class Resumable:
-    """What is submitted instead of a callable that has checkpoint().  `most`: so often it may go on."""
+    """Replaces a callable that has checkpoint() in the submit.  `most`: how often it may continue."""
 
     def __init__(self, func: Callable[..., Any], most: int) -> None:
         self.func = func  # by this name the call is known as that of the function
@@ -73,7 +73,7 @@ class Resumable:
 
         def save() -> None:
             if count >= self._most:
-                raise UncompletedJobError(f"its time is over again, after it has gone on {count} times (max_num_timeout)")
+                raise UncompletedJobError(f"its time is over again, after it has continued {count} times (max_num_timeout)")
             _write_next(path, call, count + 1)
 
         _checkpoint.on_checkpoint(save)
@@ -86,7 +86,7 @@ def _write_next(path: str, call: Any, count: int) -> None:
     checkpoint = checkpoint_of(call.function)
     if checkpoint is None:
         raise UncompletedJobError(f"its time is over, and {call.function!r} has no checkpoint()")
-    print("pergpu: the time is over; checkpoint() is called", flush=True)
+    print("pergpu: the time is over; calling checkpoint()", flush=True)
     following = checkpoint(*call.args, **call.kwargs)
     if following is None:
         raise UncompletedJobError("its time is over, and checkpoint() has returned None")
