@@ -223,19 +223,19 @@ def test_values_at_odd_places_are_brought_to_even_ones(tmp_path):
 
 def test_values_that_the_file_does_not_have_are_refused(tmp_path):
     (tmp_path / "a.bin").write_bytes(bytes(24))
-    with pytest.raises(share.BadFile, match="a.bin: 24 bytes are no whole number of complex128"):
+    with pytest.raises(share.BadFile, match="a.bin: 24 bytes are not a whole number of complex128"):
         share.dataset(tmp_path / "a.bin", dtype="complex128")
-    with pytest.raises(share.BadFile, match="16 bytes, the file has 24"):
+    with pytest.raises(share.BadFile, match="16 bytes, but the file has 24"):
         share.dataset(tmp_path / "a.bin", dtype="int16", shape=(2, 4))
-    with pytest.raises(share.BadFile, match='this is .bin; for one that is nothing but values say what: dtype="uint16"'):
+    with pytest.raises(share.BadFile, match="the suffix is '.bin'; expected .* or a dtype for a raw file, such as dtype=.uint16"):
         share.dataset(tmp_path / "a.bin")
-    with pytest.raises(TypeError, match="say dtype, too"):
+    with pytest.raises(TypeError, match="pass dtype, too"):
         share.dataset(tmp_path / "a.bin", shape=(3,))
-    with pytest.raises(TypeError, match="say dtype, too"):
+    with pytest.raises(TypeError, match="pass dtype, too"):
         share.dataset(tmp_path / "a.npy", offset=8)
-    with pytest.raises(TypeError, match='a name like "uint16", not <class'):
+    with pytest.raises(TypeError, match='dtype is <class .*; expected a name like "uint16"'):
         share.dataset(tmp_path / "a.bin", dtype=numpy.uint16)
-    with pytest.raises(TypeError, match="what a function returns has its own"):
+    with pytest.raises(TypeError, match="a function's arrays have their own"):
         share.dataset(own("x"), bytes, dtype="uint8")
 
 
@@ -250,9 +250,9 @@ def test_what_cannot_be_shared_is_refused_with_its_place(tmp_path):
     numpy.save(tmp_path / "objects.npy", numpy.array([{"a": 1}]))
     with pytest.raises(share.BadFile, match="objects.npy"):
         share.dataset(tmp_path / "objects.npy")
-    with pytest.raises(TypeError, match="a file or a function, not int"):
+    with pytest.raises(TypeError, match="source is int; expected a file or a function"):
         share.dataset(own("x"), 3)
-    with pytest.raises(ValueError, match='"shared", not .writable.'):
+    with pytest.raises(ValueError, match='view is .writable.; expected "cow", "ro" or "shared"'):
         share.dataset(own("x"), dict, view="writable")
     with pytest.raises(FileNotFoundError):
         share.dataset(tmp_path / "nothing.npy")
@@ -366,7 +366,7 @@ def test_no_huge_pages_are_told_of():
     with open("/proc/meminfo") as file:
         if any(line.startswith("HugePages_Free:") and int(line.split()[1]) for line in file):
             pytest.skip("the pool has some")
-    with pytest.warns(RuntimeWarning, match=r"'x of .*' lies in normal pages: it needs 2 huge ones of .*vm\.nr_hugepages=2"):
+    with pytest.warns(RuntimeWarning, match=r"'x of .*' is in normal pages: it needs 2 huge pages of .*vm\.nr_hugepages=2"):
         data = share.dataset(own("x"), lambda: numpy.ones(3 << 20, "uint8"), huge_pages=True)
     assert data.numpy().sum() == 3 << 20
 
@@ -401,7 +401,7 @@ def test_of_a_type_that_comes_back_as_a_plain_one_a_warning_tells():
 def test_a_tensor_that_is_not_one_block_of_numbers_is_refused():
     torch = pytest.importorskip("torch")
     sparse = GIVEN["it"] = torch.eye(3).to_sparse()
-    with pytest.raises(TypeError, match=r"a tensor of torch.sparse_coo cannot be shared .* hand over `.to_dense\(\)`"):
+    with pytest.raises(TypeError, match=r"a tensor of torch.sparse_coo cannot be shared .* pass `.to_dense\(\)`"):
         share.dataset(own("sparse"), lambda: {"x": GIVEN["it"]})
     with pytest.raises(TypeError, match="w: a tensor of torch.sparse_coo cannot be shared"):
         share.parameters({"w": sparse}, own("sparse"))
@@ -430,7 +430,7 @@ def test_a_masked_array_is_refused_wherever_it_would_lose_its_mask():
     lambda: numpy.zeros(1 << 18, dtype="S8"),
 ])  # fmt: skip
 def test_what_each_process_would_have_for_itself_is_warned_of(make):
-    with pytest.warns(RuntimeWarning, match="each process gets a copy of its own, of [12] MiB") as caught:
+    with pytest.warns(RuntimeWarning, match="each process gets a separate copy of [12] MiB") as caught:
         share.dataset(own("large"), make)
     assert caught[0].filename == __file__
 

@@ -66,7 +66,7 @@ def test_each_tensor_of_a_safetensors_file_is_found(tmp_path):
     "value, words",
     [
         (numpy.asfortranarray(numpy.eye(3)), "column by column"),
-        (numpy.eye(3).astype(">f8"), "another order"),
+        (numpy.eye(3).astype(">f8"), "another byte order"),
         (numpy.array([object()]), "Python objects"),
         (numpy.array(["text"]), "<U4"),
         (numpy.zeros(2, [("a", "i4")]), "records"),
@@ -93,14 +93,14 @@ def test_raw_values_fit_or_are_refused(tmp_path):
     assert _formats.raw(path, "int16", [2, -1, 3], offset=12) == Stored("", "int16", (2, 1, 3), 12)
     for args, words in [
         (("float65",), "there is no dtype 'float65'"),
-        (("complex128",), "24 bytes are no whole number of complex128"),
-        (("int16", (2, 4)), "16 bytes, the file has 24"),
-        (("int8", None, 25), "25 is no place in a file of 24 bytes"),
-        (("int8", (-24,)), "no shape"),
-        (("int8", 24), "no shape"),
-        (("int8", (-1, -1)), "2 sides of -1"),
-        (("int16", (5, -1)), r"24 bytes are no whole number of rows of int16 \(5,\) \(10 bytes each\)"),
-        (("int16", (0, -1)), "no whole number of rows"),
+        (("complex128",), "24 bytes are not a whole number of complex128"),
+        (("int16", (2, 4)), "16 bytes, but the file has 24"),
+        (("int8", None, 25), "offset is 25, outside the file of 24 bytes"),
+        (("int8", (-24,)), "is not a shape"),
+        (("int8", 24), "is not a shape"),
+        (("int8", (-1, -1)), "2 dimensions of -1"),
+        (("int16", (5, -1)), r"24 bytes are not a whole number of rows of int16 \(5,\) \(10 bytes each\)"),
+        (("int16", (0, -1)), "not a whole number of rows"),
     ]:
         with pytest.raises(BadFile, match="a.bin: .*" + words):
             _formats.raw(path, *args)
@@ -160,7 +160,7 @@ def test_a_head_that_makes_no_sense_is_refused(tmp_path, head):
 
 def test_a_name_without_a_known_end_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("1,2")
-    with pytest.raises(BadFile, match="this is .csv"):
+    with pytest.raises(BadFile, match="the suffix is '.csv'; expected .npy, .npz or .safetensors"):
         read_head(tmp_path / "a.csv")
     with pytest.raises(FileNotFoundError):
         read_head(tmp_path / "none.npy")

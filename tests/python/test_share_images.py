@@ -71,12 +71,12 @@ def test_images_are_cut_and_turned_by_seed_epoch_and_row():
 @pytest.mark.parametrize(
     "options, error, words",
     [
-        ({"dtype": "int8"}, ValueError, "not 'int8'"),
+        ({"dtype": "int8"}, ValueError, "dtype is 'int8'; expected"),
         ({"dtype": "uint8", "mean": 0.5}, ValueError, "bytes can't be normalized"),
         ({"crop": 0}, ValueError, "crop is 0"),
         ({"crop": (1, 2, 3)}, ValueError, r"\(height, width\)"),
         ({"padding": -1}, ValueError, "padding is -1"),
-        ({"mean": object()}, TypeError, "a number was expected, or one for each channel"),
+        ({"mean": object()}, TypeError, "expected a number, or one for each channel"),
     ],
 )
 def test_images_that_cannot_be_are_refused(options, error, words):

@@ -98,7 +98,7 @@ def test_counters_that_are_equal_are_taken_over_and_others_refused(tmp_path):
     found = load(tmp_path / "mean.safetensors")
     assert found["steps"] == 7 and found["mask"].tolist() == [True, False]
     save_safetensors(paths[2], {**arrays, "steps": numpy.array(8)})
-    told = "'steps' is int64, which has no mean, and differs between .*0.safetensors and .*2.safetensors"
+    told = "'steps' is int64, which can't be averaged, and differs between .*0.safetensors and .*2.safetensors"
     before = (tmp_path / "mean.safetensors").read_bytes()
     with pytest.raises(ValueError, match=told):
         share.mean(paths, tmp_path / "mean.safetensors")
@@ -147,7 +147,7 @@ def test_mistakes_are_told(tmp_path):
         with pytest.raises((ValueError, TypeError, OSError), match=told):
             wrong()
     numpy.savez_compressed(tmp_path / "a.npz", x=numpy.ones(3))
-    with pytest.raises(share.BadFile, match="x is compressed .* of which there is no mean here"):
+    with pytest.raises(share.BadFile, match="x is compressed .* which can't be averaged"):
         share.mean([tmp_path / "a.npz"], tmp_path / "mean.npz")
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(share.BadFile, match="the file is cut off"):

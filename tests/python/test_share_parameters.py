@@ -159,7 +159,7 @@ def test_names_of_a_sweep_and_of_the_user_are_different(monkeypatch, tmp_path):
     monkeypatch.setenv("PERGPU_OUT", f"{tmp_path}/two/a/run/train")
     assert value(4) == 4
     assert value(5, scope="user") == 1
-    with pytest.raises(ValueError, match='"sweep" or "user", not .machine'):
+    with pytest.raises(ValueError, match='scope is .machine.; expected "sweep" or "user"'):
         value(0, scope="machine")
 
 
@@ -168,13 +168,13 @@ def test_names_of_a_sweep_and_of_the_user_are_different(monkeypatch, tmp_path):
     [
         ({"w": doubles(1, 2), "b": doubles(0)}, r"w is float64 \(3,\) there, and float64 \(2,\) here"),
         ({"w": array.array("f", [1, 2, 3]), "b": doubles(0)}, "w is float64 .* there, and float32 .* here"),
-        ({"w": doubles(1, 2, 3)}, "it has b, which this one has not"),
+        ({"w": doubles(1, 2, 3)}, "it has b, which this one lacks"),
         ({"w": doubles(1, 2, 3), "b": doubles(0), "c": doubles(1)}, "it has no c"),
     ],
 )
 def test_a_model_that_differs_is_refused_with_the_parameter(other, words):
     shared = share.parameters({"w": doubles(1, 2, 3), "b": doubles(0)}, "w")
-    with pytest.raises(ValueError, match="'w' are shared already.*" + words):
+    with pytest.raises(ValueError, match="'w' are already shared.*" + words):
         share.parameters(other, "w")
     assert shared.users == [os.getpid()]
 
@@ -190,10 +190,10 @@ def test_the_same_parameters_in_another_order_are_the_same():
 @pytest.mark.parametrize(
     "model, words",
     [
-        (3, "a torch module or a dict of arrays, not int"),
-        ({"w": 3}, "w: an array was expected, not int"),
-        ({"w": {"v": doubles(1)}}, "w: an array was expected, not dict"),
-        ({1: doubles(1)}, "names of parameters are strings, not 1"),
+        (3, "model is int; expected a torch module or a dict of arrays"),
+        ({"w": 3}, "w is int; expected an array"),
+        ({"w": {"v": doubles(1)}}, "w is dict; expected an array"),
+        ({1: doubles(1)}, "names of parameters must be strings, not 1"),
     ],
 )
 def test_what_is_no_model_is_refused(model, words):
@@ -358,13 +358,13 @@ def test_rows_are_added_to():
     for bad in ([4], [-1]):
         with pytest.raises(IndexError, match="from 0 to 3"):
             shared.add("table", numpy.ones((1, 3), "float32"), rows=numpy.array(bad))
-    with pytest.raises(ValueError, match=r"float32 \(2, 3\): float32 \(1, 3\) was expected"):
+    with pytest.raises(ValueError, match=r"float32 \(2, 3\); expected float32 \(1, 3\)"):
         shared.add("table", numpy.ones((2, 3), "float32"), rows=numpy.array([1]))
     with pytest.raises(ValueError, match="rows is float64"):
         shared.add("table", numpy.ones((1, 3), "float32"), rows=numpy.array([1.0]))
     with pytest.raises(ValueError, match="n has no rows"):
         shared.add("n", numpy.array([1]), rows=numpy.array([0]))
-    with pytest.raises(ValueError, match="float64 .*: float32 .* was expected"):
+    with pytest.raises(ValueError, match="float64 .*; expected float32"):
         shared.add("table", numpy.ones((4, 3)))
     with pytest.raises(KeyError):
         shared.add("nothing", numpy.ones(3))

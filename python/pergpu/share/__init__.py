@@ -1,15 +1,15 @@
-"""Memory that jobs have in common: data that is loaded once for all of them, arrays that go
-from one to another, parameters that they train together.
+"""Memory that jobs share: data that is loaded once for all of them, arrays that pass from process to
+process, and parameters that processes train together.
 
     from pergpu import share
 
-    digits = share.dataset("digits.npz")            # a file: mapped, or loaded by the first that asks
-    tokens = share.dataset("tokens", tokenize_all)  # or what a function returns
-    for batch in share.Loader(digits, batch_size=64): ...  # shuffled, by threads beside the interpreter
+    digits = share.dataset("digits.npz")            # a file: mapped, or loaded by the first process that asks
+    tokens = share.dataset("tokens", tokenize_all)  # or the return value of a function
+    for batch in share.Loader(digits, batch_size=64): ...  # shuffled, by threads outside the interpreter
     batches = share.Channel("batches", shape=(64, 28, 28), dtype="float32")  # from process to process
-    model = share.parameters(module)                # Hogwild: its parameters are those of all jobs
+    model = share.parameters(module)                # Hogwild: all jobs train the same parameters
 
-Nothing here needs numpy, torch or jax, and all of them take what is here (docs/share.md).
+None of this needs numpy, torch or jax, and all of them accept these arrays (docs/share.md).
 """
 
 try:
@@ -17,7 +17,7 @@ try:
 except ImportError as error:
     raise ImportError(
         "pergpu.share needs the compiled part of the package, which this installation lacks: "
-        "`pip install .` builds it, with the headers of Python (Debian: python3-dev)"
+        "`pip install .` builds it, with Python's headers (Debian: python3-dev)"
     ) from error
 
 from typing import TYPE_CHECKING

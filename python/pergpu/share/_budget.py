@@ -1,4 +1,4 @@
-"""How many cores this process may keep busy."""
+"""How many cores this process may use."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 
 
 def cores(root: str = "/") -> int:
-    """The least of: the cores it may run on, what its control groups give it (v2 and v1), and, in a job
-    of pergpu, OMP_NUM_THREADS, which is the job's share there.  `root`: of the file system, for tests.
+    """The least of: the cores it may run on, the limits of its control groups (v2 and v1), and, in a job of
+    pergpu, OMP_NUM_THREADS, which is the job's share.  `root`: of the file system, for tests.
     """
     most = [float(len(os.sched_getaffinity(0))), *_quotas(root)]
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
@@ -36,7 +36,7 @@ def _quotas(root: str) -> list[float]:
 
 
 def _upwards(path: str) -> list[str]:
-    """It and all above, to the root, which is a container's where its path is not to be seen."""
+    """The group and all groups above it, up to the root; a container may not see the path of its root."""
     parts = [part for part in path.split("/") if part]
     return ["/".join(parts[:count]) for count in range(len(parts), -1, -1)]
 

@@ -1,11 +1,11 @@
-"""What lies in a segment of data: a head that describes it, and arrays.
+"""The content of a data segment: a head that describes it, and arrays.
 
     bytes 0–7    b"PGSHARE1"
     bytes 8–15   the length of the head, little-endian
     then         the head, JSON: {"key", "tree", "arrays": [[dtype, shape, offset], …]}
     then         the arrays, each at a multiple of ALIGNMENT
 
-"tree" says what is made of the arrays: {"array": 0}, {"dict": {name: tree}}, {"tuple": [tree, …]},
+"tree" describes the value that is built from the arrays: {"array": 0}, {"dict": {name: tree}}, {"tuple": [tree, …]},
 {"arrays": [tree, …]} (a list of arrays), {"list": [ends, bytes]} (a SharedList), {"value": 3} (of
 JSON's own types), {"pickle": 2} (anything else, as bytes).
 """
@@ -35,7 +35,7 @@ _LARGE_PICKLE = 1 << 20  # bytes that each process would have for itself
 
 
 class NotContent(ValueError):
-    """The segment is damaged, or holds something else."""
+    """The segment is damaged, or has other content."""
 
 
 class Piece(NamedTuple):
@@ -52,7 +52,7 @@ class Piece(NamedTuple):
 
 
 class Layout:
-    """Where the parts of a value will lie: `nbytes` in all."""
+    """The places of a value's parts: `nbytes` in all."""
 
     def __init__(self, key: str, value: Any) -> None:
         self._pieces: list[Piece] = []
@@ -113,7 +113,7 @@ class Layout:
 
 
 def _type_that_is_lost(value: Any) -> str:
-    """What to say of a value that comes back as what its type is made of; "": nothing."""
+    """A warning for a value that comes back as its base type; "": no warning."""
     kind = type(value)
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     plain: tuple[type, ...] = ()
@@ -131,8 +131,8 @@ def _type_that_is_lost(value: Any) -> str:
         return ""
     name = plain[0].__name__ if plain[0] in (dict, list) else "plain array"
     return (
-        f"a {kind.__qualname__} is shared as a {name}: its type, and what else it has, are lost. Return a {name} and share what is "
-        "missing beside it, or make it anew of what share.dataset() returns"
+        f"a {kind.__qualname__} is shared as a {name}: its type and its other attributes are lost. Return a {name}, and share the "
+        "rest separately, or build it again from the result of share.dataset()"
     )
 
 
@@ -142,15 +142,15 @@ def _not_shared(value: Any, nbytes: int) -> str:
     if isinstance(value, Mapping):
         name = "a dict whose keys are not all strings"
     return (
-        f"{name} is shared as a pickle, so each process gets a copy of its own, of {nbytes >> 20} MiB: shared are arrays of "
-        "numbers, and lists, tuples and dicts (with strings as keys) of them"
+        f"{name} is shared as a pickle, so each process gets a separate copy of {nbytes >> 20} MiB: only arrays of "
+        "numbers, and lists, tuples and dicts (with strings as keys) of them, are shared without copies"
     )
 
 
 def head_of(memory: memoryview) -> dict[str, Any]:
     """NotContent: there is none."""
     if bytes(memory[:8]) != MAGIC:
-        raise NotContent("it does not begin as data")
+        raise NotContent("it does not begin like shared data")
     (length,) = struct.unpack("<Q", memory[8:16])
     if length > min(_LONGEST_HEAD, len(memory) - 16):
         raise NotContent(f"its head would have {length} bytes")
@@ -163,7 +163,7 @@ def head_of(memory: memoryview) -> dict[str, Any]:
 
 
 def value_of(head: dict[str, Any], array: Callable[[int, tuple[int, ...], str], Any]) -> Any:
-    """What was laid out.  `array`: makes one of its offset, shape and dtype; ValueError where there is
+    """Builds the value.  `array`: makes an array from its offset, shape and dtype; ValueError if there is
     none."""
 
     def made(number: int) -> Any:
@@ -191,11 +191,11 @@ def value_of(head: dict[str, Any], array: Callable[[int, tuple[int, ...], str], 
     try:
         return built(head["tree"])
     except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise NotContent(f"its head makes no sense: {error!r}") from None
+        raise NotContent(f"its head is invalid: {error!r}") from None
 
 
 def piece_of(value: Any) -> Piece | None:
-    """None: it is no array.  TypeError: it is one that other processes cannot be given."""
+    """None: it isn't an array.  TypeError: an array that can't be shared with other processes."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return _of_tensor(torch, value)
@@ -209,10 +209,10 @@ def piece_of(value: Any) -> Piece | None:
 
 def _of_tensor(torch: Any, tensor: Any) -> Piece:
     if tensor.device.type != "cpu":
-        raise TypeError(f"a tensor on {tensor.device} cannot be shared with other processes: hand over `.cpu()`")
+        raise TypeError(f"a tensor on {tensor.device} cannot be shared with other processes: pass `.cpu()`")
     if tensor.layout != torch.strided or getattr(tensor, "is_nested", False):
         kind = "a nested tensor" if tensor.layout == torch.strided else f"a tensor of {tensor.layout}"
-        raise TypeError(f"{kind} cannot be shared with other processes: hand over `.to_dense()`, or the tensors that it is made of")
+        raise TypeError(f"{kind} cannot be shared with other processes: pass `.to_dense()`, or the tensors that it consists of")
     tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     dtype = str(tensor.dtype).rpartition(".")[2]
     if dtype not in SIZES:
@@ -251,15 +251,15 @@ def refuse_masked(value: Any) -> None:
     import numpy
 
     if isinstance(value, numpy.ma.MaskedArray):
-        raise TypeError("a masked array cannot be shared, its mask would be lost: hand over `.filled(…)`, or `.data` and `.mask`")
+        raise TypeError("a masked array cannot be shared, since its mask would be lost: pass `.filled(…)`, or `.data` and `.mask`")
 
 
 def _of_buffer(buffer: memoryview) -> Piece:
-    """Of bytes, or of an `array.array` of integers."""
+    """The array of a buffer, or of an `array.array` of integers."""
     kinds = {"b": "int", "h": "int", "i": "int", "l": "int", "q": "int", "f": "float", "d": "float"}
     kind = kinds.get(buffer.format.lower(), "") if buffer.format in "bBhHiIlLqQfd" else ""
     if not kind or not buffer.c_contiguous:
-        raise TypeError(f"a buffer of format {buffer.format!r} is no array")
+        raise TypeError(f"a buffer of format {buffer.format!r} is not an array")
     unsigned = "u" if kind == "int" and buffer.format.isupper() else ""
     dtype = f"{unsigned}{kind}{8 * buffer.itemsize}"
     return Piece(dtype, tuple(buffer.shape or ()), lambda into: _copy(buffer.cast("B"), into))

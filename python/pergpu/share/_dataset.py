@@ -1,8 +1,8 @@
-"""Data that all processes of a user on a machine see and that is there once.
+"""Data that all processes of a user on a machine share, in one copy.
 
-A file whose arrays lie in it as they lie in memory is mapped, and the kernel's page cache is the one
-copy.  Everything else is brought into a sealed segment by the first that asks, while the others wait
-for it (_meeting.py), and lies there as _content.py says.
+If the arrays of a file are stored as they would be in memory, the file is mapped, and the kernel's page cache
+is the one copy.  Any other data is loaded into a sealed segment by the first process that asks, while the
+others wait for it (_meeting.py).  _content.py describes the segment.
 """
 
 from __future__ import annotations
@@ -40,42 +40,42 @@ def dataset(
     scope: Scope = "user",
     keep: bool = False,
 ) -> Any:
-    """The data of `source`, which all processes of this user that ask for `key` have in common.
+    """Returns the data of `source`, which all processes of this user that ask for `key` share.
 
-    `source`: a file (.npy, .npz, .safetensors, or with `dtype`), or a function that is called without arguments and
-    returns arrays, lists, and dicts and tuples of such; without one, `key` is the file.  Another function is other
-    data: the folder of its file, its name, its code and that of functions of the same module that it calls, and the values
-    bound to it belong to the key.  The first
-    process that asks loads it, the others wait for it and attach in milliseconds; where the loading
-    one dies, the next one loads.  The memory is freed when the last process that asked for it ends,
-    however it ends, unless `scope` or `keep` says otherwise.
+    `source`: a file (.npy, .npz, .safetensors, or with `dtype`), or a function without arguments that
+    returns arrays, lists, and dicts and tuples of these.  Without a source, `key` is the file.  A different
+    function is different data: the key includes the folder of its file, its name, its code, the code of
+    functions of the same module that it calls, and the values bound to it.  The first process that asks
+    loads the data; the others wait for it, and attach in milliseconds.  If the loading process dies, the
+    next one loads it.  The memory is freed when the last process that asked for it ends, however it ends,
+    unless `scope` or `keep` changes that.
 
-    The result has the shape of what was returned: Array where an array was (`numpy.asarray`,
-    `torch.from_dlpack` and `[…]` take it without a copy), SharedList where a list was (up to 100 arrays
-    stay a list), dicts and tuples of these; of a file an Array (.npy, raw) or a dict of them.
+    The result has the structure of the source.  Arrays become Array (`numpy.asarray`, `torch.from_dlpack`
+    and `[…]` take it without a copy).  Lists become SharedList, but up to 100 arrays stay a list.  Dicts and
+    tuples stay.  A file gives an Array (.npy, raw) or a dict of them.
 
-    `dtype`: the file, whatever its name, is nothing but such values ("uint16", "bfloat16", …, in this
-    machine's order of bytes), `shape` of them, from byte `offset` to its end.  Without a shape they are
-    one row; one side may be -1.
+    `dtype`: the file, whatever its name, has only values of this type ("uint16", "bfloat16", …, in this
+    machine's byte order), in `shape`, from byte `offset` to its end.  Without a shape they are
+    one-dimensional; one dimension may be -1.
 
-    `view`: with "cow" a process may write into its arrays, and has those pages for itself then; with
-    "ro" a write ends the process, which shows who it was; with "shared" all processes that asked for it
-    in this way see what each of them writes, and what they have is apart from what others have: of a
-    file, a copy in memory.
+    `view`: with "cow", a process may write to its arrays, and then has private copies of those pages.
+    With "ro", a write ends the process, which shows which process wrote.  With "shared", all processes
+    that asked with this view see each other's writes; processes with another view have separate data.
+    "shared" loads a file as a copy in memory.
 
-    `huge_pages`: of the kernel's pool; where it has too few of them normal ones are taken, and a
-    RuntimeWarning says so.
+    `huge_pages`: uses the kernel's pool of huge pages.  If the pool has too few, you get normal pages and
+    a RuntimeWarning.
 
-    `scope`: with "sweep", in a job, the data is that of its sweep only: another sweep that asks for the
-    same key has its own, and it stays until no job of the sweep can run any more.  `keep=True`, in a
-    job: it stays when everybody who asked for it has ended, until `pergpu share drop KEY` or the end of
-    the coordinator; of a file, a copy in memory does.  A file that is mapped as it is is the same for
-    all: the kernel holds its pages as long as it has room for them.
+    `scope`: with "sweep", in a job, only the job's sweep shares the data: another sweep that asks for the
+    same key gets separate data.  The data stays until no job of the sweep can run any more.  `keep=True`,
+    in a job: the data stays when all processes that asked for it have ended, until `pergpu share drop KEY`
+    or the end of the coordinator.  From a file, a copy in memory stays.  A directly mapped file is the same
+    for all: the kernel keeps its pages as long as it has room for them.
 
-    TypeError: a value that can't be compared is bound to the function.
-    ValueError: the file is damaged, holds what cannot be shared, or not `shape` values; "sweep" or `keep` outside of a job.
-    OSError: it cannot be read.  MemoryError: there is not so much memory.  Whatever `source` raises.
-    RuntimeWarning: the coordinator cannot hold it now, as it was asked to.
+    TypeError: a value bound to the function can't be compared.
+    ValueError: the file is damaged, can't be shared, or doesn't match `shape`; "sweep" or `keep` outside of a job.
+    OSError: it can't be read.  MemoryError: not enough memory.  Exceptions of `source` are raised here.
+    RuntimeWarning: you asked the coordinator to hold the data, and it can't now.
 
     >>> import array
     >>> squares = dataset("squares", lambda: array.array("q", (i * i for i in range(1000))))
@@ -83,13 +83,13 @@ def dataset(
     961
     """
     if view not in ("cow", "ro", "shared"):
-        raise ValueError(f'view is "cow", "ro" or "shared", not {view!r}')
+        raise ValueError(f'view is {view!r}; expected "cow", "ro" or "shared"')
     if scope not in ("user", "sweep"):
-        raise ValueError(f'scope is "user" or "sweep", not {scope!r}')
+        raise ValueError(f'scope is {scope!r}; expected "user" or "sweep"')
     if dtype is None and (shape is not None or offset):
-        raise TypeError("shape and offset are of files that are nothing but values: say dtype, too")
+        raise TypeError("shape and offset are for raw files, which have only values: pass dtype, too")
     if dtype is not None and not isinstance(dtype, str):
-        raise TypeError(f'dtype is a name like "uint16", not {dtype!r}')
+        raise TypeError(f'dtype is {dtype!r}; expected a name like "uint16"')
     asked = _Asked(os.fspath(key), view, huge_pages, scope, bool(keep))
     if source is None or isinstance(source, (str, os.PathLike)):
         path = os.fspath(key if source is None else source)
@@ -98,18 +98,18 @@ def dataset(
         stored = _formats.raw(path, dtype, shape, offset)
         return _of_file(asked, f"{asked.key} {stored}", path, _formats.Contents([stored], ""), True)
     if not callable(source):
-        raise TypeError(f"the source of a dataset is a file or a function, not {type(source).__name__}")
+        raise TypeError(f"source is {type(source).__name__}; expected a file or a function")
     if dtype is not None:
-        raise TypeError("dtype is of files that are nothing but values; what a function returns has its own")
+        raise TypeError("dtype is for raw files; a function's arrays have their own dtypes")
     return _once(f"function {asked.key}\n{origin_of(source)}", source, asked)
 
 
 def drop(key: str | os.PathLike[str]) -> bool:
-    """Lets go of the data of `key`: of all functions and files that this process has asked for by it, and of what the
-    coordinator, or the executor whose call this is, holds for it.  Whether there was any.
+    """Releases the data of `key`: the data of all functions and files that this process requested with it, and what the
+    coordinator, or the executor of this call, holds for it.  Returns whether there was any.
 
-    The next dataset(key) of this process loads anew, unless another process has the data still, from which it gets it.
-    Arrays that are here stay as they are, and the memory is freed with the last of them.
+    The next dataset(key) of this process loads the data again, unless another process still has it: then it gets
+    that data.  Arrays in this process stay valid, and the memory is freed with the last of them.
 
     >>> import array
     >>> numbers = dataset("numbers", lambda: array.array("q", [1, 2, 3]))
@@ -181,7 +181,7 @@ def _by_numpy(path: str, why_not: str) -> Any:
     try:
         import numpy
     except ImportError:
-        raise _formats.BadFile(f"{path}: {why_not}; to load it numpy is needed, which this Python does not have") from None
+        raise _formats.BadFile(f"{path}: {why_not}; loading it needs numpy, which this Python does not have") from None
     try:
         loaded = numpy.load(path, allow_pickle=False)
         values = dict(loaded) if hasattr(loaded, "files") else {"": loaded}
@@ -243,8 +243,8 @@ def _no_huge_pages(key: str, nbytes: int) -> str:
     size = found["Hugepagesize:"] << 10
     wanted = -(-nbytes // size)
     return (
-        f"{key!r} lies in normal pages: it needs {wanted} huge ones of {size >> 20} MiB, and the kernel's pool has "
-        f"{found['HugePages_Free:']} left; root makes more by `sysctl vm.nr_hugepages={wanted}`"
+        f"{key!r} is in normal pages: it needs {wanted} huge pages of {size >> 20} MiB, and the kernel's pool has "
+        f"{found['HugePages_Free:']} left; as root, run `sysctl vm.nr_hugepages={wanted}` to get more"
     )
 
 

@@ -1,7 +1,7 @@
-"""Files of arrays whose bytes can be taken as they are: .npy, .npz, .safetensors and raw ones.
+"""Files whose arrays can be used directly: .npy, .npz, .safetensors and raw files.
 
-Only heads are read here; the arrays are told as places in the file.  Where the bytes are not those of
-an array in memory, `why_not` says what is in the way, and who has numpy can load the file the long way.
+This module reads only heads; it returns arrays as places in the file.  If the bytes differ from those of an
+array in memory, `why_not` has the reason, and a program with numpy can load the file the slow way.
 
 Sources: numpy's NEP 1 and numpy/lib/format.py (.npy), PKWARE's APPNOTE 4.3.7 (the local heads of a zip
 file), the README of safetensors.
@@ -40,16 +40,16 @@ SIZES = {
 
 
 class BadFile(ValueError):
-    """A file is damaged, or no such file at all."""
+    """A file is damaged, or has another format."""
 
     __module__ = "pergpu.share"  # where people know it from
 
 
 class Stored(NamedTuple):
-    """An array that lies in a file, in C order and in this machine's order of bytes."""
+    """An array in a file, in C order and in this machine's byte order."""
 
     name: str
-    """"" where a file is one array."""
+    """"" if the file is one array."""
     dtype: str
     shape: tuple[int, ...]
     offset: int
@@ -57,7 +57,7 @@ class Stored(NamedTuple):
 
     @property
     def aligned(self) -> bool:
-        """Whether it can be used where it lies: what `numpy.savez` writes mostly cannot."""
+        """Whether it can be used in place: usually not if `numpy.savez` wrote it."""
         return self.offset % SIZES[self.dtype] == 0
 
     @property
@@ -68,12 +68,12 @@ class Stored(NamedTuple):
 class Contents(NamedTuple):
     arrays: list[Stored]
     why_not: str
-    """Not empty: the bytes are not those of arrays in memory, and this is why."""
+    """Not empty: why the bytes can't be used as arrays in memory."""
 
 
 def read_head(path: str | os.PathLike[str]) -> Contents:
-    """By the end of its name.  OSError: it cannot be read.  BadFile: it is not what it is called, or it
-    has an end that we do not know."""
+    """Detects the format by the suffix.  OSError: it can't be read.  BadFile: it doesn't match its suffix, or the
+    suffix is unknown."""
     name = os.fspath(path)
     end = os.path.splitext(name)[1].lower()
     with open(name, "rb") as file:
@@ -86,7 +86,7 @@ def read_head(path: str | os.PathLike[str]) -> Contents:
             elif end == ".safetensors":
                 found = _safetensors(file)
             else:
-                raise BadFile(f"a file of arrays is .npy, .npz or .safetensors, this is {end or 'without an end'}; for one that is nothing but values say what: dtype=\"uint16\"")
+                raise BadFile(f"the suffix is {end!r}; expected .npy, .npz or .safetensors, or a dtype for a raw file, such as dtype=\"uint16\"")
             for one in found.arrays:
                 if one.offset + one.nbytes > size:
                     what = f"{one.name}: " if one.name else ""
@@ -99,30 +99,30 @@ def read_head(path: str | os.PathLike[str]) -> Contents:
 
 
 def raw(path: str | os.PathLike[str], dtype: str, shape: tuple[int, ...] | None = None, offset: int = 0) -> Stored:
-    """A file that is nothing but values; without a shape, all of them from `offset` on, in one row.  A
-    side of -1 is as long as the file makes it.
+    """A raw file, which has only values; without a shape, all of them from `offset` on, in one dimension.  A
+    dimension of -1 is computed from the file's size.
 
-    OSError: it cannot be read.  BadFile: they do not fit.
+    OSError: it can't be read.  BadFile: the shape doesn't match the file.
     """
     name, size = os.fspath(path), os.stat(path).st_size
     if dtype not in SIZES:
-        raise BadFile(f"{name}: there is no dtype {dtype!r}; there are {', '.join(SIZES)}")
+        raise BadFile(f"{name}: there is no dtype {dtype!r}; expected one of {', '.join(SIZES)}")
     if not 0 <= offset <= size:
-        raise BadFile(f"{name}: {offset} is no place in a file of {size} bytes")
+        raise BadFile(f"{name}: offset is {offset}, outside the file of {size} bytes")
     try:
         stored = Stored("", dtype, _whole(dtype, (-1,) if shape is None else shape, size - offset), offset)
     except BadFile as error:
         raise BadFile(f"{name}: {error}") from None
     if stored.nbytes != size - offset:
-        raise BadFile(f"{name}: {dtype} {stored.shape} are {stored.nbytes} bytes, the file has {size - offset} from byte {offset} on")
+        raise BadFile(f"{name}: {dtype} {stored.shape} needs {stored.nbytes} bytes, but the file has {size - offset} from byte {offset} on")
     return stored
 
 
 def _whole(dtype: str, shape: Any, nbytes: int) -> tuple[int, ...]:
-    """The shape, with the length of its side of -1."""
+    """The shape, with its dimension of -1 computed."""
     open_sides = [i for i, side in enumerate(shape) if side == -1] if isinstance(shape, (tuple, list)) else []
     if len(open_sides) > 1:
-        raise BadFile(f"{tuple(shape)} has {len(open_sides)} sides of -1: one can be told by the size of the file")
+        raise BadFile(f"{tuple(shape)} has {len(open_sides)} dimensions of -1: only one can be computed from the file's size")
     if not open_sides:
         return _checked_shape(shape)
     (at,) = open_sides
@@ -130,21 +130,21 @@ def _whole(dtype: str, shape: Any, nbytes: int) -> tuple[int, ...]:
     row = math.prod(rest) * SIZES[dtype]
     if row == 0 or nbytes % row:
         of = f"rows of {dtype} {rest} ({row} bytes each)" if rest else f"{dtype} ({row} bytes each)"
-        raise BadFile(f"{nbytes} bytes are no whole number of {of}")
+        raise BadFile(f"{nbytes} bytes are not a whole number of {of}")
     return (*rest[:at], nbytes // row, *rest[at:])
 
 
 def _checked_shape(shape: Any) -> tuple[int, ...]:
     if not isinstance(shape, (tuple, list)) or not all(type(one) is int and 0 <= one < 1 << 62 for one in shape):
-        raise BadFile(f"{shape!r} is no shape")
+        raise BadFile(f"{shape!r} is not a shape")
     return tuple(shape)
 
 
 def _npy(file: IO[bytes], name: str) -> Contents:
-    """That begins where the file stands."""
+    """An array that begins at the file's position."""
     magic = file.read(8)
     if not magic.startswith(_NPY_MAGIC) or len(magic) < 8:
-        raise BadFile("it does not begin as a .npy file")
+        raise BadFile("it does not begin like a .npy file")
     wide = magic[6] >= 2
     (length,) = struct.unpack("<I" if wide else "<H", file.read(4 if wide else 2))
     if length > _LONGEST_HEAD:
@@ -163,7 +163,7 @@ def _npy(file: IO[bytes], name: str) -> Contents:
     if dtype is None:
         return Contents([], f"an array of {descr}")
     if descr[0] == ">" and SIZES[dtype] > 1:
-        return Contents([], f"its bytes are in another order ({descr})")
+        return Contents([], f"its bytes are in another byte order ({descr})")
     if fortran and len(shape) > 1:
         return Contents([], "it is stored column by column (fortran_order)")
     return Contents([Stored(name, dtype, shape, file.tell())], "")
@@ -180,12 +180,12 @@ def _npz(file: IO[bytes]) -> Contents:
         if entry.flag_bits & 1:
             return Contents([], f"{name} is encrypted")
         if entry.compress_type != zipfile.ZIP_STORED:
-            return Contents([], f"{name} is compressed (numpy.savez writes it as it is, savez_compressed does not)")
+            return Contents([], f"{name} is compressed (write it with numpy.savez instead of savez_compressed)")
         # Names and extra fields of the local head are its own, not those of the directory.
         file.seek(max(entry.header_offset, 0))
         magic, name_length, extra_length = struct.unpack("<4s22xHH", file.read(30))
         if magic != b"PK\x03\x04":
-            raise BadFile(f"{name}: the directory points to something else")
+            raise BadFile(f"{name}: the zip directory doesn't match the file")
         file.seek(name_length + extra_length, os.SEEK_CUR)
         found = _npy(file, name)
         if found.why_not:
@@ -197,7 +197,7 @@ def _npz(file: IO[bytes]) -> Contents:
 def _safetensors(file: IO[bytes]) -> Contents:
     (length,) = struct.unpack("<Q", file.read(8))
     if length > _LONGEST_HEAD:
-        raise BadFile(f"its head would have {length} bytes; it is no safetensors file")
+        raise BadFile(f"its head would have {length} bytes; it is not a safetensors file")
     arrays = []
     try:
         head = json.loads(file.read(length).decode())
@@ -209,7 +209,7 @@ def _safetensors(file: IO[bytes]) -> Contents:
                 return Contents([], f"{name}: an array of {entry['dtype']}")
             one = Stored(name, dtype, _checked_shape(entry["shape"]), 8 + length + begin)
             if type(begin) is not int or begin < 0 or end - begin != one.nbytes:
-                raise BadFile(f"{name}: {dtype} {one.shape} are {one.nbytes} bytes, it lies in {end - begin}")
+                raise BadFile(f"{name}: {dtype} {one.shape} needs {one.nbytes} bytes, but its place has {end - begin}")
             arrays.append(one)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, BadFile):

@@ -1,4 +1,4 @@
-"""What becomes of images on their way into a batch."""
+"""Transforms images for a batch."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _Numbers = Union[float, Sequence[float]]
 
 
 class Images:
-    """For `share.Loader(…, transforms={"image": share.Images(…)})`: images as bytes, (n, height, width,
-    channels) or (n, height, width), become (n, channels, height, width) of `dtype`.
+    """For `share.Loader(…, transforms={"image": share.Images(…)})`: converts images of bytes, (n, height,
+    width, channels) or (n, height, width), to (n, channels, height, width) of `dtype`.
 
-    `crop`: the size of the result, (height, width) or one number for both; from the middle, or with
-    `random_crop` from anywhere.  `padding`: so many black pixels are thought around the image before.
-    `flip`: left and right are exchanged in half of the images.  Where a crop lies and what is flipped
-    depends on the seed, the epoch and the row only.
+    `crop`: the size of the result, (height, width) or one number for both; from the center, or with
+    `random_crop` from anywhere.  `padding`: adds this many black pixels around the image first.
+    `flip`: mirrors half of the images left to right.  The crop's place and the flip depend only on the seed,
+    the epoch and the row.
 
-    A value is (byte * scale - mean) / std, `scale` 1/255 if not given, `mean` and `std` one number or one
-    for each channel, computed as float32 and rounded to `dtype`; with "uint8" the bytes stay as they are.
+    A value is (byte * scale - mean) / std; `scale` is 1/255 by default, `mean` and `std` are one number or
+    one for each channel.  It is computed as float32 and rounded to `dtype`; with "uint8" the bytes stay.
 
-    ValueError: what is impossible; what does not fit the images is one when the loader is made.
+    ValueError: impossible arguments.  Arguments that don't match the images fail when you make the loader.
     """
 
     __module__ = "pergpu.share"
@@ -40,9 +40,9 @@ class Images:
         dtype: Literal["float32", "float16", "bfloat16", "uint8"] = "float32",
     ) -> None:
         if dtype not in _DTYPES:
-            raise ValueError(f"images become {', '.join(_DTYPES)}, not {dtype!r}")
+            raise ValueError(f"dtype is {dtype!r}; expected one of {', '.join(_DTYPES)}")
         if dtype == "uint8" and not (mean is std is scale is None):
-            raise ValueError("mean, std and scale: bytes are not normalised; ask for float32, float16 or bfloat16")
+            raise ValueError("mean, std and scale: bytes can't be normalized; use float32, float16 or bfloat16")
         self.crop = None if crop is None else _sides(crop)
         self.random_crop = bool(random_crop)
         self.padding = _pixels("padding", padding, 0)
@@ -53,7 +53,7 @@ class Images:
         self.dtype = dtype
 
     def shape_of(self, rows: tuple[int, ...]) -> tuple[int, ...]:
-        """Of one image, from that of the array of images."""
+        """The shape of one result, from that of the array of images."""
         height, width = self.crop or rows[1:3]
         return (rows[3] if len(rows) == 4 else 1, height, width)
 
@@ -73,13 +73,13 @@ class Images:
 def _sides(crop: int | tuple[int, int]) -> tuple[int, int]:
     sides = (crop, crop) if isinstance(crop, int) else tuple(crop)
     if len(sides) != 2:
-        raise ValueError(f"crop is a number or (height, width), not {crop!r}")
+        raise ValueError(f"crop is {crop!r}; expected a number or (height, width)")
     return _pixels("crop", sides[0], 1), _pixels("crop", sides[1], 1)
 
 
 def _pixels(what: str, value: int, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
-        raise ValueError(f"{what} is {value!r}: a number of pixels from {least} to {_MOST} was expected")
+        raise ValueError(f"{what} is {value!r}; expected a number of pixels from {least} to {_MOST}")
     return value
 
 
@@ -91,4 +91,4 @@ def _numbers(what: str, value: _Numbers) -> tuple[float, ...]:
     try:
         return tuple(float(one) for one in value)  # type: ignore[union-attr]
     except TypeError:
-        raise TypeError(f"{what} is {value!r}: a number was expected, or one for each channel") from None
+        raise TypeError(f"{what} is {value!r}; expected a number, or one for each channel") from None

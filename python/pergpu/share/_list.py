@@ -1,7 +1,7 @@
-"""A list of Python objects in shared memory: each as its pickle, read when it is asked for.
+"""A list of Python objects in shared memory: each is a pickle that is read on access.
 
-A list in every process is copied little by little where processes fork, because looking at an object
-writes its reference count, and whole where they don't.  Here all processes read the same bytes.
+A normal list is copied little by little in forked processes, because reading an object writes its reference
+count.  In other processes it is copied as a whole.  Here all processes read the same bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def packed(values: Sequence[Any]) -> tuple[memoryview, memoryview]:
 
 
 class SharedList(Sequence[Any]):
-    """As a list that cannot be changed; each access makes a new object.
+    """Like a list that can't be changed; each access makes a new object.
 
     >>> from pergpu.share._list import packed
     >>> shared = SharedList(*packed([{"file": "a.png"}, "b"]))

@@ -1,15 +1,14 @@
 """How processes of a user find memory that has no name.
 
-In jobs the coordinator is the place where they meet (_visit.py); it can hold what it is given longer
-than any process has it.  Below that, and where there is no coordinator, they do it among themselves:
-each key has a small file in a folder of the user.  Who holds it locked is the one that makes what is
-looked for, and its words are a hint, "pid fd", where the memory was last seen.  /proc/PID/fd/FD opens
-it.  Where the hint is old, the open files of the user's other processes are looked through.  When a
-process dies, its lock and its memory go with it, and all that stays is the little file, which stands
-for nothing.
+Jobs find it through the coordinator (_visit.py), which can hold it longer than any process does.  Below that,
+and without a coordinator, processes find it themselves.  Each key has a small file in a folder of the user.
+The process that holds the file's lock makes the memory.  The file's content is a hint, "pid fd", where the
+memory was last seen; /proc/PID/fd/FD opens it.  If the hint is outdated, the open files of the user's other
+processes are searched.  When a process dies, its lock and its memory are released, and only the small file
+stays, which has no effect.
 
-Who is told by the coordinator to make something still does it under that lock: a process that came
-when there was no coordinator, or that never has one, may be at it already.
+A process that the coordinator asks to make the memory still does so under that lock: a process that came before
+the coordinator, or that never uses one, may be making it already.
 """
 
 from __future__ import annotations
@@ -44,27 +43,28 @@ def meet(
     keep: bool = False,
     title: str | None = None,
 ) -> Memory:
-    """The memory of `key` that processes of this user have, or what make() returns.
+    """Returns the memory of `key` that processes of this user have, or the result of make().
 
-    `kind` is what keys are of (small letters): those of two kinds are never the same.  `make` gets the
-    name that its memory is to have; while it is called nobody else of this key is in here, and where its
-    process dies somebody else's is called.  `is_it` looks at what was found: a hash says little, and
-    others can make memory of any name.
+    `kind` names the type of keys (lower-case letters): keys of two kinds are never the same.  `make` gets the
+    name for its memory.  While it is called, no other process of this key is in here, and if its process dies,
+    another process's `make` is called.  `is_it` checks the found memory: a hash can collide, and other programs
+    can make memory of any name.
 
-    `scope`: None, it is freed as soon as nobody has it open or mapped; "user", in a job the coordinator
-    holds it while a process lives that asked for it; "sweep", the coordinator holds it until no job of
-    this one's sweep can run any more, and the executor whose call this is as long as it is open.  `keep`: until it is dropped (`pergpu share drop TITLE`), or the
-    coordinator ends.  `title`: what people know the key by.  scoped() makes keys that other sweeps do not have.
+    `scope`: None, the memory is freed as soon as no process has it open or mapped; "user", in a job the
+    coordinator holds it while a process lives that asked for it; "sweep", the coordinator holds it until no job
+    of this sweep can run any more, and the executor of this call holds it while open.  `keep`: held until it is
+    dropped (`pergpu share drop TITLE`), or the coordinator ends.  `title`: the key's readable name.  scoped()
+    makes keys that other sweeps do not have.
 
-    ValueError: "sweep" outside of jobs, or `keep` where there is no coordinator at all.  A RuntimeWarning where there is
-    one that cannot hold it now: the memory is there, and goes with the last process that has it.
+    ValueError: "sweep" outside of jobs, or `keep` without any coordinator.  A RuntimeWarning if the coordinator
+    can't hold it now: the memory exists, and ends with the last process that has it.
     """
     if scope is None and not keep:
         return _among_ourselves(_Meeting(kind, key), is_it, make)
     if keep and not os.environ.get("PERGPU_SHARE"):
-        raise ValueError("there is nobody who could keep it: keep=True is for jobs of pergpu (PERGPU_SHARE is not set)")
+        raise ValueError("keep=True needs a coordinator to hold the data, so it works only in jobs of pergpu (PERGPU_SHARE is not set)")
     if scope == "sweep" and "PERGPU_JOB" not in os.environ:
-        raise ValueError('scope="sweep" is for jobs of pergpu (PERGPU_JOB is not set)')
+        raise ValueError('scope="sweep" works only in jobs of pergpu (PERGPU_JOB is not set)')
     scope = scope or "user"
     meeting = _Meeting(kind, key)
     memory = _met(meeting, Wish(meeting.name, (title or key)[:_LONGEST_TITLE], scope, keep), is_it, make)
@@ -95,18 +95,18 @@ def _met(meeting: _Meeting, wish: Wish, is_it: Callable[[Memory], bool], make: C
             break
         time.sleep(0.05)
     if wish.lasts:
-        why = f"nobody holds {wish.title!r} longer than its processes: {visit.why_not}"
+        why = f"{wish.title!r} is freed when its last process ends, since the coordinator can't hold it: {visit.why_not}"
         warnings.warn(why, RuntimeWarning, stacklevel=frames_of_ours())
     return memory
 
 
 def name_of(kind: str, key: str) -> str:
-    """That of memory, by which the coordinator and executors know it."""
+    """The identity of memory for the coordinator and executors."""
     return f"{kind}-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
 
 def frames_of_ours() -> int:
-    """As warn() counts them: the first that is not of this package is to be named."""
+    """The stack level for warn(): the first frame outside this package."""
     depth, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pergpu."):
         depth, frame = depth + 1, frame.f_back
@@ -114,13 +114,13 @@ def frames_of_ours() -> int:
 
 
 def scoped(name: str, scope: Scope) -> str:
-    """A key of what is called so: with "sweep", in a job, one that other sweeps do not have, which are told
-    by their names, their folders and their coordinators' homes; else one of this user on this machine.
+    """A key for this name: with "sweep", in a job, a key that other sweeps do not have, which differ by name,
+    folder and coordinator home; else a key of this user on this machine.
 
     ValueError: there is no such scope.
     """
     if scope not in ("sweep", "user"):
-        raise ValueError(f'scope is "sweep" or "user", not {scope!r}')
+        raise ValueError(f'scope is {scope!r}; expected "sweep" or "user"')
     sweep = os.environ.get("PERGPU_SWEEP")
     if scope == "user" or not sweep:
         return f"user\n{name}"
@@ -130,7 +130,7 @@ def scoped(name: str, scope: Scope) -> str:
 
 
 def held_for_sweep() -> Scope | None:
-    """The scope of what is to be there as long as a sweep, where somebody can hold it."""
+    """The scope of memory that lives as long as a sweep, if something can hold it."""
     return "sweep" if os.environ.get("PERGPU_SHARE") and "PERGPU_JOB" in os.environ else None
 
 
@@ -175,7 +175,7 @@ class _Meeting:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else of this key is in here; waits for who is.  One that dies is gone."""
+        """Excludes other processes of this key; waits for the current holder.  If a holder dies, its lock is released."""
         while True:
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
@@ -190,7 +190,7 @@ class _Meeting:
                 os.close(fd)
 
     def leave_hint(self, fd: int) -> None:
-        """Here it can be seen, from now on."""
+        """Publishes the memory's place."""
         with open(self._path, "r+") as file:
             file.write(f"{os.getpid()} {fd}".ljust(40))
 
@@ -204,7 +204,7 @@ class _Meeting:
         return self._open(f"/proc/{pid}/fd/{fd}")
 
     def looked_for(self) -> Iterator[int]:
-        """The same, of all processes of this user."""
+        """The same, in all processes of this user."""
         own = os.getuid()
         for pid in os.listdir("/proc"):
             try:
@@ -228,7 +228,7 @@ class _Meeting:
 
 
 def _forked() -> None:
-    """A lock is also that of whoever inherits its descriptor; a child that lives on would keep it."""
+    """A child that inherits the descriptor holds the lock, too; a child that lives on would keep it."""
     for fd in _locks:
         nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         os.dup2(nothing, fd, inheritable=False)
@@ -239,7 +239,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def _folder() -> str:
-    """Of this user, and of nobody else."""
+    """A folder that only this user can access."""
     parent = os.environ.get("XDG_RUNTIME_DIR") or "/tmp"
     folder = os.path.join(parent, f"pergpu-share-{os.getuid()}")
     try:
@@ -248,7 +248,7 @@ def _folder() -> str:
         pass
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise PermissionError(f"{folder} belongs to somebody else, or others may write in it: remove it, or set XDG_RUNTIME_DIR")
+        raise PermissionError(f"{folder} belongs to another user, or others may write in it: remove it, or set XDG_RUNTIME_DIR")
     return folder
 
 

@@ -1,7 +1,7 @@
-"""Files of models of several runs: their mean, and the best one.
+"""Model files of several runs: their mean, and the best one.
 
-The mean is made a few megabytes at a time by the compiled part; here is what of a file belongs to
-what of another one.  A result is written beside its place and renamed when it is complete.
+The compiled part computes the mean, a few megabytes at a time.  This module matches the arrays of the files.
+A result is written to a temporary file and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ Paths = Sequence["str | os.PathLike[str]"]
 def mean(paths: Paths, out: str | os.PathLike[str], weights: Sequence[float] | None = None) -> None:
     """Writes the mean of the arrays of several files, name by name, to `out`.
 
-    All are .safetensors, .npz (not compressed) or .npy, as `out` is, and hold arrays of the same names,
-    shapes and dtypes: float16, bfloat16 and float32, which are added up as float32, and float64.  Arrays
-    of anything else (counters, masks) are taken over where they are equal in all files.  `weights`: one
-    for each file; they are divided by their sum.
+    All files, including `out`, are .safetensors, .npz (not compressed) or .npy.  Their arrays have the same
+    names, shapes and dtypes.  float16, bfloat16 and float32 are summed as float32; float64 as float64.  Other
+    arrays (counters, masks) are copied if they are equal in all files.  `weights`: one for each file; they
+    are divided by their sum.
 
-    A few megabytes of each file are in memory at a time.  `out` is replaced when the whole is written,
-    and left alone after an error; it may be one of the files.  Of a .safetensors file the metadata of the
-    first one is kept.  The files must not be shortened meanwhile: replace them (`os.replace`).
+    A few megabytes of each file are in memory at a time.  `out` is replaced when the result is complete,
+    and unchanged after an error; it may be one of the files.  For .safetensors, the metadata of the first
+    file is kept.  Don't shorten the files while this runs: replace them (`os.replace`).
 
-    ValueError: the files do not fit each other, which names file, array and shapes; integers differ; the
-    weights do not fit.  BadFile: a file is damaged or cannot be averaged.  OSError: it cannot be read or
+    ValueError: the files don't match (the message has file, array and shapes), integers differ, or the
+    weights don't match.  BadFile: a file is damaged or can't be averaged.  OSError: a file can't be read or
     written.
     """
     names = _checked_paths(paths, out)
@@ -59,11 +59,11 @@ def best_of(metric: str, file: str, out: str | os.PathLike[str], mode: str = "mi
     """Copies the file of the run that is best by a metric to `out`, and returns the run, as pergpu.best().
 
     `file`: its name in the job's folder ("model.safetensors").  `mode`, `sweep`, `at`, `step`: as for
-    pergpu.best().  `out` is replaced when the whole is there.  link=True: a hard link, which takes no
-    room; what then writes into one of the two writes into both, as `torch.save` does in a job that goes on.
+    pergpu.best().  `out` is replaced when the copy is complete.  link=True: makes a hard link, which takes
+    no space.  Then a write to one of the two changes both, as `torch.save` does in a running job.
 
-    LookupError, ValueError: as of pergpu.best().  FileNotFoundError: the best run has no such file.
-    OSError: it cannot be read or written, or the link would lead to another file system.
+    LookupError, ValueError: as for pergpu.best().  FileNotFoundError: the best run has no such file.
+    OSError: it can't be read or written, or the link would cross file systems.
     """
     from .._reported import best
 
@@ -100,7 +100,7 @@ def _checked_paths(paths: Paths, out: str | os.PathLike[str]) -> list[str]:
         raise ValueError("paths is empty; expected one file or more")
     for name in names:
         if _end_of(name) != _end_of(out):
-            raise ValueError(f"{name} is to be averaged to {os.fspath(out)}; expected files of one kind")
+            raise ValueError(f"{name} can't be averaged to {os.fspath(out)}; expected files of one kind")
     return names
 
 
@@ -118,7 +118,7 @@ def _end_of(path: str | os.PathLike[str]) -> str:
 
 
 def _arrays_of_all(names: list[str]) -> list[list[Stored]]:
-    """Of each array of the first file, in its order, where it lies in each of them."""
+    """For each array of the first file, in its order, its place in each of the files."""
     first, *others = [_arrays_of(name) for name in names]
     for name, arrays in zip(names[1:], others):
         for one in [*first.values(), *arrays.values()]:
@@ -137,7 +137,7 @@ def _arrays_of_all(names: list[str]) -> list[list[Stored]]:
 def _arrays_of(name: str) -> dict[str, Stored]:
     found = read_head(name)
     if found.why_not:
-        raise BadFile(f"{name}: {found.why_not}, of which there is no mean here")
+        raise BadFile(f"{name}: {found.why_not}, which can't be averaged")
     return {one.name: one for one in found.arrays}
 
 
@@ -157,7 +157,7 @@ def _write_alike(arrays: list[list[Stored]], names: list[str], fds: list[int], w
 
 
 def _write_npz(arrays: list[list[Stored]], names: list[str], fds: list[int], weights: list[float], into: int) -> None:
-    """A new one, whose checksums have to be counted: each piece goes through memory."""
+    """A new file, whose checksums must be computed: each piece goes through memory."""
     largest = max((places[0].nbytes for places in arrays), default=0)
     memory = _share.Memory.create("mean", min(largest, _PIECE) or 1)
     region: Any = memory.map("ro")
@@ -171,7 +171,7 @@ def _write_npz(arrays: list[list[Stored]], names: list[str], fds: list[int], wei
 
 
 def _npy_head(stored: Stored, fd: int) -> bytes:
-    """As it stands before the array in its own file; nothing but its shape and type is in it."""
+    """The bytes before the array in its own file; they contain only its shape and type."""
     longest = 1 << 16
     before = os.pread(fd, min(longest, stored.offset), stored.offset - min(longest, stored.offset))
     begin = before.rfind(b"\x93NUMPY")
@@ -198,7 +198,7 @@ def _write_piece(places: list[Stored], names: list[str], fds: list[int], weights
     for name, fd, one in zip(names[1:], fds[1:], places[1:]):
         if _bytes_of(fd, one.offset + offset, size, name) != expected:
             raise ValueError(
-                f"{first.name!r} is {first.dtype}, which has no mean, and differs between {names[0]} and {name}"
+                f"{first.name!r} is {first.dtype}, which can't be averaged, and differs between {names[0]} and {name}"
             )
     _write(into, at, expected)
 
@@ -236,14 +236,14 @@ def _opened(name: str) -> Iterator[int]:
 
 
 def _part_of(out: str) -> str:
-    """A name beside it that nobody else takes."""
+    """A temporary name in the same folder that no other process uses."""
     path = Path(out)
     return str(path.parent / f".{path.name[:200]}.{os.getpid()}-{os.urandom(4).hex()}.part")
 
 
 @contextmanager
 def _replaced(out: str) -> Iterator[int]:
-    """A descriptor of what is to be at `out` at the end; after an exception nothing has changed."""
+    """A descriptor of the file that will be `out` in the end; after an exception nothing has changed."""
     part = _part_of(out)
     fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:

@@ -1,8 +1,9 @@
-"""Where a function comes from, as a part of a key: two functions that may return different data don't have the same.
+"""The origin of a function, as a part of a key: two functions that may return different data have different ones.
 
-It is the folder of its file (or the module), the name, and a digest: of the code, of the code of functions of the same module that it
-calls, and of the values that are bound to it (closures, defaults, arguments of a partial, the object of a method).  Line numbers and
-comments don't count, and neither do global variables: what a job writes into its log is no other data.
+It is the folder of its file (or the module), the name, and a digest.  The digest covers the code, the code of
+functions of the same module that it calls, and the values bound to it (closures, defaults, arguments of a
+partial, the object of a method).  Line numbers, comments and global variables don't count: what a job logs
+doesn't change its data.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def origin_of(function: Callable[..., Any]) -> str:
         of_type = "" if error.kind is None else f" ({error.kind.__qualname__})"
         raise TypeError(
             f"{error.what}{of_type} can't be compared, so it's unknown whether data of this key is the same: pass plain values "
-            "and make the rest in the function, or name it in the key and take it from a global variable"
+            "and build the rest in the function, or put it in the key and read it from a global variable"
         ) from error
     core = _function_in(function)
     if core is None:
@@ -37,14 +38,14 @@ def origin_of(function: Callable[..., Any]) -> str:
 
 
 def _place_of(function: types.FunctionType) -> str:
-    """The folder of its file: there, equal functions of two scripts are one.  Of a notebook or an interactive session,
-    where each piece has a name of its own, the module."""
+    """The folder of its file: equal functions of two scripts there are one.  In a notebook or an interactive session,
+    where each cell has a separate name, the module."""
     file = function.__code__.co_filename
     return os.path.dirname(os.path.realpath(file)) if os.path.isfile(file) else function.__module__ or ""
 
 
 def _function_in(what: Any) -> types.FunctionType | None:
-    """The function of Python that is called with it, where there is one."""
+    """The Python function that it calls, if there is one."""
     for _ in range(100):
         if isinstance(what, types.FunctionType):
             return what

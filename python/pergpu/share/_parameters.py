@@ -1,8 +1,8 @@
 """Parameters that processes train together, without locks (Hogwild).
 
-All arrays of a model lie in one segment, which src/share/parameters.h lays out; its head is JSON:
-{"key", "arrays": [[name, dtype, shape, offset in the data], …]}.  Who comes first puts its values
-there.  Nothing here needs numpy or torch; a torch module is known by torch being imported.
+All arrays of a model are in one segment, with the layout of src/share/parameters.h; its head is JSON:
+{"key", "arrays": [[name, dtype, shape, offset in the data], …]}.  The first process writes its values there.
+This module needs neither numpy nor torch; it recognizes a torch module only if torch was imported.
 """
 
 from __future__ import annotations
@@ -27,20 +27,19 @@ _LOOKED_AT = 32  # tensors at an update, on average: some microseconds
 
 
 def parameters(model: Any, name: str = "model", *, buffers: bool = True, scope: Scope = "sweep") -> SharedParameters:
-    """The parameters of `model`, which all processes that ask for `name` have in common and train together.
+    """Returns the parameters of `model`, which all processes that ask for `name` share and train together.
 
-    `model`: a torch module on the CPU, whose parameters (and buffers that are saved with it, unless
-    `buffers` is false) become views of the shared memory; or a dict of arrays (numpy, torch, buffers),
-    which stays as it is: the shared ones are those of the result.  The first process puts the values of
-    its model there, the others get these for theirs.  Gradients and the state of an optimizer stay with
-    each process.
+    `model`: a torch module on the CPU, or a dict of arrays (numpy, torch, buffers).  A module's parameters
+    (and its saved buffers, unless `buffers` is false) become views of the shared memory.  A dict stays
+    unchanged: the result has the shared arrays.  The first process writes its model's values there, the
+    others get these for theirs.  Gradients and optimizer state stay in each process.
 
-    `scope`: in a job the name is one of its sweep, and the memory is there until no job of it can run any
-    more; with "user", and outside of jobs, the name is one of this user on this machine, and the memory
-    is freed when the last process that has it ends.
+    `scope`: in a job the name belongs to its sweep, and the memory stays until no job of the sweep can run
+    any more.  With "user", and outside of jobs, the name belongs to this user on this machine, and the
+    memory is freed when the last process that has it ends.
 
-    ValueError: the model has other parameters than the one that came first.  TypeError: it is no model,
-    or lies on a GPU.  MemoryError: there is not so much memory.
+    ValueError: the model's parameters differ from the first model's.  TypeError: it isn't a model, or is on
+    a GPU.  MemoryError: not enough memory.
 
     >>> import array
     >>> shared = parameters({"w": array.array("d", [1, 2, 3])}, "an example")
@@ -63,23 +62,23 @@ def parameters(model: Any, name: str = "model", *, buffers: bool = True, scope: 
 
 
 class Snapshot(dict[str, Any]):
-    """Copies of the parameters by name, all of the same moment: numpy's arrays, tensors or share.Array,
-    as the model had them."""
+    """Copies of the parameters by name, all of the same moment: numpy arrays, tensors or share.Array, the
+    types that the model had."""
 
     counters: dict[str, int]
-    """Of that moment."""
+    """The counters at that moment."""
     cut_updates: int
-    """How many updates, from the beginning on, were left half done by a process that died in them."""
+    """How many updates so far were cut off, because their process died during them."""
     torn: bool
-    """Halves of updates are in it; only where that was allowed."""
+    """The copy may have partial updates; only if you allowed that."""
 
 
 class SharedParameters(Mapping[str, Any]):
-    """What share.parameters() returns: the shared arrays by name, and what processes do with them
-    together.
+    """The result of share.parameters(): the shared arrays by name, and the operations that processes do on
+    them together.
 
-    An array is what the model had in its place: a tensor, an array of numpy, else a share.Array.  What
-    is written into it all processes see.
+    An array has the type that the model had: a tensor, a numpy array, else a share.Array.  All processes
+    see what you write to it.
     """
 
     def __init__(self, name: str, memory: _share.Memory, found: _Found) -> None:
@@ -112,7 +111,7 @@ class SharedParameters(Mapping[str, Any]):
         return self._views[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
-        """Writes into the array: `shared["w"] += 1` and `shared["w"] = values`, of numpy and torch."""
+        """Writes to the array: `shared["w"] += 1` and `shared["w"] = values`, for numpy and torch."""
         if value is not self._views[name]:
             self._views[name][...] = value
 
@@ -123,20 +122,20 @@ class SharedParameters(Mapping[str, Any]):
         return len(self._views)
 
     def update(self) -> AbstractContextManager[object]:
-        """An update: `with shared.update():` around what changes parameters.
+        """Marks an update: put `with shared.update():` around code that changes parameters.
 
-        Snapshots have all of it or nothing.  Updates do not wait for each other, and not for long for a
-        snapshot: while it copies.  A thread may nest them.
+        Snapshots contain an update completely or not at all.  Updates do not wait for each other, and only
+        briefly for a snapshot: while it copies.  A thread may nest them.
 
-        RuntimeError: the model has left the shared memory, as a whole or in part, by `.to(…)`, `.double()`,
-        `.cuda()`, a new layer or the like: what it learns from then on is its own.  Of a large model all is
-        looked at once in some updates.
+        RuntimeError: the model, or a part of it, has left the shared memory, because of `.to(…)`,
+        `.double()`, `.cuda()`, a new layer or similar: its further training would be private.  A large model
+        is checked as a whole only in some updates.
         """
         self._check_model(False)
         return self._shared
 
     def count(self, name: str, by: int = 1) -> int:
-        """Adds to the counter, in one step; what it is then.  Counters begin at 0; there may be 64, with
+        """Adds to the counter atomically; returns its new value.  Counters begin at 0.  There may be 64, with
         names of up to 47 bytes, else ValueError or MemoryError."""
         return self._shared.count(name, by)
 
@@ -145,10 +144,10 @@ class SharedParameters(Mapping[str, Any]):
         return self._shared.counters
 
     def add(self, name: str, values: Any, rows: Any = None) -> None:
-        """shared[name] += values, each number in one step, so that nothing is lost between processes that
-        add at the same time; `rows` (int64): to these rows only, and one may come more than once.
+        """shared[name] += values, each number atomically, so that processes that add at the same time lose
+        nothing.  `rows` (int64): adds only to these rows, which may repeat.
 
-        It is an update.  Several times slower than `+=`.  TypeError: it is not of float32, float64, int32
+        It is an update.  Several times slower than `+=`.  TypeError: the dtype isn't float32, float64, int32
         or int64.  ValueError: dtype or shape differ.  IndexError: there is no such row.
         """
         array = self._arrays[self._aliases.get(name, name)]
@@ -159,26 +158,27 @@ class SharedParameters(Mapping[str, Any]):
             if not shape:
                 raise ValueError(f"{name} has no rows")
             shape = (len(places) // 8, *shape[1:])
-        data = _bytes_of(values, f"what is added to {name}", array.dtype, shape)
+        data = _bytes_of(values, f"the value added to {name}", array.dtype, shape)
         with self._shared:
             self._shared.add(array, data, places)
 
     def snapshot(self, *, timeout: float = 10.0, torn: bool = False) -> Snapshot:
-        """Copies of all parameters and counters at one moment, with no half of an update in them, while
-        others go on.
+        """Copies all parameters and counters at one moment, without partial updates, while other processes
+        continue.
 
-        It waits for the updates under way, at most `timeout` seconds; those that would begin wait for it.
-        What is written outside of update() may be there in part, number by number.  TimeoutError: a
-        process has been inside an update all the time; with `torn` the copy is taken all the same, and
-        says so.  ValueError: called inside an update.  RuntimeError: the model has left the shared memory.
+        It waits for the running updates, at most `timeout` seconds; new updates wait for it.  Writes outside
+        of update() may be partly included, number by number.  TimeoutError: a process was inside an update
+        all the time.  With `torn` you get the copy anyway, marked as torn.  ValueError: called inside an
+        update.  RuntimeError: the model has left the shared memory.
         """
         return self._taken(timeout, torn)[1]
 
     def save(self, path: str | os.PathLike[str], *, timeout: float = 10.0, metadata: Mapping[str, str] | None = None) -> Snapshot:
-        """Writes a snapshot as .safetensors, under its name in one step, and returns it.
+        """Writes a snapshot as .safetensors, atomically under its name, and returns it.
 
-        The file's metadata has the `counters` and `cut_updates`, as JSON, and what is given here.
-        Errors of snapshot(); ValueError: the format has no such dtype; OSError: it cannot be written.
+        The file's metadata has the `counters` and `cut_updates`, as JSON, and the metadata that you pass.
+        Raises the errors of snapshot(); ValueError: the format has no such dtype; OSError: it can't be
+        written.
         """
         memory, taken = self._taken(timeout, False)
         data = memoryview(memory)
@@ -193,12 +193,12 @@ class SharedParameters(Mapping[str, Any]):
 
     @property
     def users(self) -> list[int]:
-        """The pids of the processes that have these parameters and are alive."""
+        """The pids of the running processes that have these parameters."""
         return self._shared.users
 
     @property
     def cut_updates(self) -> int:
-        """How many updates were left half done by a process that died in them."""
+        """How many updates were cut off, because their process died during them."""
         return self._shared.cut_updates
 
     def __repr__(self) -> str:
@@ -227,9 +227,9 @@ class _Place(NamedTuple):
     offset: int
     piece: _content.Piece
     view: Callable[[Array], Any]
-    """What the user gets of the shared array."""
+    """The user's view of the shared array."""
     tensor: Any
-    """Of a module: what is to use it; else None."""
+    """For a module: the tensor that replaces its own; else None."""
 
     def point(self, view: Any) -> None:
         """Makes the model use it."""
@@ -247,7 +247,7 @@ class _Found(NamedTuple):
 
 
 class _Model:
-    """Whether a module still has the tensors that lie in the shared memory.  What it was made of is compared first,
+    """Whether a module still has the tensors in the shared memory.  Compares the module's structure first,
     because that is quick."""
 
     def __init__(self, model: Any, tensors: dict[str, Any]) -> None:
@@ -266,7 +266,7 @@ class _Model:
         return [(parts, name, part) for parts in held for name, part in parts.items()]
 
     def left(self, wholly: bool) -> str:
-        """What of it is elsewhere, for people.  If not `wholly`, at some calls the first tensor alone is looked at."""
+        """Describes the part that is elsewhere.  If not `wholly`, some calls check only the first tensor."""
         self._updates += 1
         some = self._tensors
         if not wholly and self._updates % (1 + len(self._tensors) // _LOOKED_AT):
@@ -294,18 +294,18 @@ def _found(model: Any, buffers: bool) -> _Found:
     elif isinstance(model, Mapping):
         arrays = dict(model)
     else:
-        raise TypeError(f"a model is a torch module or a dict of arrays, not {type(model).__name__}")
+        raise TypeError(f"model is {type(model).__name__}; expected a torch module or a dict of arrays")
     places = []
     at = 0
     for name, value in arrays.items():
         if not isinstance(name, str):
-            raise TypeError(f"names of parameters are strings, not {name!r}")
+            raise TypeError(f"names of parameters must be strings, not {name!r}")
         try:
             piece = _content.piece_of(value)
         except TypeError as error:
             raise TypeError(f"{name}: {error}") from None
         if piece is None:
-            raise TypeError(f"{name}: an array was expected, not {type(value).__name__}")
+            raise TypeError(f"{name} is {type(value).__name__}; expected an array")
         places.append(_Place(name, at, piece, _viewer(torch, value), tensors.get(name)))
         at += piece.nbytes + -piece.nbytes % _ALIGNMENT
     if not places:
@@ -343,15 +343,15 @@ def _viewer(torch: Any, value: Any) -> Callable[[Array], Any]:
 
 
 def _agreed(name: str, shared: list[list[Any]], found: _Found) -> dict[str, int]:
-    """Where each of them lies.  ValueError: the models differ, and where."""
+    """The place of each.  ValueError: the models differ; the message shows where."""
     there = {one[0]: (one[1], tuple(one[2])) for one in shared}
     here = {one.name: (one.piece.dtype, one.piece.shape) for one in found.places}
-    what = f"parameters {name!r} are shared already, by a model that differs"
+    what = f"parameters {name!r} are already shared by a model that differs"
     for parameter in [*here, *there]:
         if parameter not in there:
             raise ValueError(f"{what}: it has no {parameter}")
         if parameter not in here:
-            raise ValueError(f"{what}: it has {parameter}, which this one has not")
+            raise ValueError(f"{what}: it has {parameter}, which this one lacks")
         if here[parameter] != there[parameter]:
             (theirs, other), (ours, shape) = there[parameter], here[parameter]
             raise ValueError(f"{what}: {parameter} is {theirs} {other} there, and {ours} {shape} here")
@@ -387,17 +387,17 @@ def _head(shared: _share.Parameters) -> dict[str, Any]:
     """ValueError: it is damaged."""
     head = json.loads(shared.head)
     if not isinstance(head, dict) or not isinstance(head.get("arrays"), list) or "key" not in head:
-        raise ValueError("the head of the parameters makes no sense")
+        raise ValueError("the head of the parameters is invalid")
     return head
 
 
 def _bytes_of(value: Any, what: str, dtype: str, shape: tuple[int, ...] | None) -> bytearray:
     piece = _content.piece_of(value)
     if piece is None:
-        raise TypeError(f"{what}: an array was expected, not {type(value).__name__}")
+        raise TypeError(f"{what} is {type(value).__name__}; expected an array")
     fits = len(piece.shape) == 1 if shape is None else piece.shape == shape
     if piece.dtype != dtype or not fits:
-        raise ValueError(f"{what} is {piece.dtype} {piece.shape}: {dtype} {'in one row' if shape is None else shape} was expected")
+        raise ValueError(f"{what} is {piece.dtype} {piece.shape}; expected {dtype} {'in one dimension' if shape is None else shape}")
     data = bytearray(piece.nbytes)
     piece.write(memoryview(data))
     return data

@@ -1,6 +1,6 @@
 """Writes .safetensors files, which _formats.py reads: a head in JSON, then the bytes of the arrays.
 
-Those of large elements come first, so that each lies at a multiple of its element's size and can be
+Arrays with large elements come first, so that each begins at a multiple of its element's size and can be
 mapped; a head is padded with spaces to a multiple of 8 bytes.
 """
 
@@ -26,9 +26,9 @@ class Stored(NamedTuple):
 
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, Stored], metadata: Mapping[str, str]) -> None:
-    """In one step: nobody sees a part of it under this name, not after a power cut either.
+    """Writes atomically: no process sees a partial file under this name, even after a power cut.
 
-    ValueError: the format has no such dtype.  OSError: it cannot be written.
+    ValueError: the format has no such dtype.  OSError: it can't be written.
     """
     head: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
     ordered = sorted(arrays.items(), key=lambda item: -SIZES[item[1].dtype])

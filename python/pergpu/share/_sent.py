@@ -1,8 +1,8 @@
-"""Arrays that are given to another process: an argument of a call, of a Pool, of a DataLoader's workers.
+"""Arrays that are sent to another process: as arguments of a call, of a Pool, of a DataLoader's workers.
 
-What lies in the memory of a dataset, or in a file that is mapped, goes as a reference: the other process maps the same
-memory.  Where an array lies is read from /proc/self/maps, so nothing has to be kept of it.  Any other array goes as a
-copy.  So does every array in any other pickle, such as a result or a file: who reads that may come when the memory is gone.
+An array in a dataset's memory, or in a mapped file, goes as a reference: the other process maps the same memory.
+The place of an array is read from /proc/self/maps, so no records are needed.  Any other array goes as a copy.  So
+does every array in any other pickle, such as a result or a file, since the memory may be gone when it is read.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _as_copy(array: Array) -> Reduced:
 
 
 class _Content:
-    """The bytes of an array: beside the pickle, where it may have such."""
+    """The bytes of an array: outside the pickle, if the pickle allows that."""
 
     def __init__(self, array: Array) -> None:
         self._array = array
@@ -112,7 +112,7 @@ def _missing(key: str) -> _share.Memory:
 
 
 def _title(key: str) -> str:
-    """What the user has called it."""
+    """The name that the user gave it."""
     found = re.search(r"\n(?:writable )?(function|file) (.*)", key)
     if found is None:
         return key
@@ -145,7 +145,7 @@ _LIVE_READERS = ("multiprocessing.reduction", "torch.multiprocessing.queue")
 
 
 def _register() -> None:
-    """With multiprocessing's own pickler, where the program has imported it: nothing is imported for that."""
+    """With multiprocessing's own pickler, if the program has imported it: nothing is imported for that."""
     reduction: Any = sys.modules.get("multiprocessing.reduction")
     if reduction is not None:
         reduction.ForkingPickler.register(Array, by_reference)

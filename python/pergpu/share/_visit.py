@@ -1,12 +1,12 @@
-"""Jobs meet at their coordinator, over the socket that PERGPU_SHARE names.
+"""Finds shared memory through the coordinator, over the socket that PERGPU_SHARE names.
 
-Who asks there for a name gets a descriptor of its memory, or is told to make it while the others
-wait; when it ends before it has made it, the next one is told.  The coordinator holds what it was
-given for a sweep, or for the processes that have it, or until it is dropped.
+A process that asks for a name gets a descriptor of its memory, or is asked to make it while the others wait; if
+it ends before it has made the memory, the next process is asked.  The coordinator holds memory for a sweep, for
+the processes that have it, or until it is dropped.
 
-A frame is the length of its payload (four bytes, little-endian), its type and its payload, which is
-JSON (src/coordinator/meeting_request.h).  A coordinator that is not there, or does not answer, is no
-error: processes then find each other as those without one do (_meeting.py).
+A frame is the length of its payload (four bytes, little-endian), its type and its payload, which is JSON
+(src/coordinator/meeting_request.h).  A missing or silent coordinator is not an error: then processes find each
+other without it (_meeting.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_BYTES = 65536
 
 
 class Wish(NamedTuple):
-    """What is looked for, and how long it is to be held."""
+    """The requested memory, and how long it should be held."""
 
     name: str  # "data-" and 32 hexadecimal digits
     title: str  # for people
@@ -36,23 +36,23 @@ class Wish(NamedTuple):
 
     @property
     def lasts(self) -> bool:
-        """Whether it is to outlive the processes that have it."""
+        """Whether it should outlive the processes that have it."""
         return self.keep or self.scope == "sweep"
 
 
 class _Silence(Exception):
-    """Nobody answers, and why."""
+    """There is no answer; the message has the reason."""
 
 
 class _Left(_Silence):
-    """There was somebody a moment ago."""
+    """There was a coordinator a moment ago."""
 
 
 class Visit:
-    """One connection, for one wish.
+    """One connection, for one request.
 
-    After an answer that was not one, `why_not` says what it was; with `was_left` the coordinator has
-    ended, and another one may come.
+    After an invalid answer, `why_not` has the reason; with `was_left` the coordinator has ended, and another
+    one may come.
     """
 
     def __init__(self, wish: Wish) -> None:
@@ -75,9 +75,9 @@ class Visit:
         self._fds.clear()
 
     def find(self, is_it: Callable[[int], Memory | None]) -> Memory | None:
-        """The memory that is_it() makes of a descriptor, which is its own.
+        """The memory that is_it() makes of a descriptor, which it owns.
 
-        None: it is ours to make, or there is nobody to ask.
+        None: this process should make it, or there is no coordinator.
         """
         try:
             if self._socket is None:
@@ -91,14 +91,14 @@ class Visit:
                 if memory is not None:
                     return memory
                 if other:
-                    raise _Silence("what is held by this name is something else")
+                    raise _Silence("the memory held by this name has other content")
                 other = True
         except (OSError, _Silence) as error:
             self._note(error)
             return None
 
     def leave(self, memory: Memory) -> bool:
-        """Gives it to the coordinator, where it was ours to make.  Whether it was taken."""
+        """Gives the memory to the coordinator, if this process made it.  Returns whether it was taken."""
         if not self._makes or self._socket is None:
             return False
         try:
@@ -124,7 +124,7 @@ class Visit:
             self._makes = True
             return None
         if answer["is"] != "here" or not self._fds:
-            raise _Silence(f"an answer that was not expected: {answer}")
+            raise _Silence(f"unexpected answer: {answer}")
         return self._fds.pop(0)
 
     def _ask(self, request: dict[str, Any], fds: list[int] | None = None) -> dict[str, Any]:
@@ -147,11 +147,11 @@ class Visit:
         try:
             answer = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise _Silence(f"an answer that cannot be read: {error}") from None
+            raise _Silence(f"unreadable answer: {error}") from None
         if not isinstance(answer, dict) or "is" not in answer:
-            raise _Silence(f"an answer that was not expected: {answer}")
+            raise _Silence(f"unexpected answer: {answer}")
         if answer["is"] in ("no", "wrong"):
-            raise _Silence(f"the coordinator says: {answer.get('why')}")
+            raise _Silence(f"the coordinator reports: {answer.get('why')}")
         return answer
 
     def _exactly(self, count: int) -> bytes:
@@ -160,14 +160,14 @@ class Visit:
             more, fds, _flags, _peer = socket.recv_fds(self._socket, _MOST_BYTES, 4, socket.MSG_CMSG_CLOEXEC)
             self._fds += fds
             if not more:
-                raise _Left("the coordinator has gone")
+                raise _Left("the coordinator closed the connection")
             self._bytes += more
         taken, self._bytes = self._bytes[:count], self._bytes[count:]
         return taken
 
 
 def drop_held(title: str) -> bool:
-    """Makes the coordinator let go of what people know by this key; whether it held anything."""
+    """Makes the coordinator release the memory with this readable key; returns whether it held any."""
     if not os.environ.get("PERGPU_SHARE"):
         return _drop_by_program(title)
     with Visit(Wish("", title, "user", False)) as visit:
