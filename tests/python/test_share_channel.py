@@ -266,7 +266,7 @@ def test_options_that_cannot_be_are_told():
         ({"shape": (2**40, 2**40), "dtype": "int8"}, ValueError, "no machine"),
         ({"like": 3}, TypeError, "array was expected"),
         ({"slot_bytes": 0}, ValueError, "slot_bytes is 0"),
-        ({"slot_bytes": 1, "slots": 1}, ValueError, "slots is 1: a number from 2"),
+        ({"slot_bytes": 1, "slots": 1}, ValueError, "slots is 1; expected an integer of at least 2"),
         ({"slot_bytes": 1, "producers": 0}, ValueError, "producers is 0"),
         ({"slot_bytes": 1, "consumers": 1000}, ValueError, "1000 consumers"),
         ({"slot_bytes": 1, "consumers": 2.5}, ValueError, "consumers is 2.5"),

@@ -89,7 +89,7 @@ def test_who_waits_is_told_of_a_death(how):
         with pytest.raises(share.PeerDied) as died:
             batches.get() if how == "get" else next(batches)
         killer.join()
-        assert (died.value.pid, died.value.sequence) == (other.pid, None) and "nothing of it" in str(died.value)
+        assert (died.value.pid, died.value.sequence) == (other.pid, None) and "no item of it arrived" in str(died.value)
 
 
 def test_a_producer_goes_on_after_a_consumer_that_is_killed():
@@ -107,7 +107,7 @@ def test_a_producer_goes_on_after_a_consumer_that_is_killed():
             for _ in range(20):
                 out.put(b"x" * 8, timeout=30)
         assert (died.value.pid, died.value.lost, died.value.sequence, died.value.signal) == (other.pid, 2, None, None)
-        assert "with 2 items in its hands" in str(died.value)
+        assert "while it held 2 items" in str(died.value)
     batches = channel.consumer()
     assert int.from_bytes(bytes(batches.get(timeout=10)), "little") == 2
     for _ in range(20):  # all slots are there again
@@ -257,7 +257,7 @@ def test_other_options_than_those_that_are_there_are_told():
             share.Channel("name", **wrong)
     assert descriptors() == before
     first.close()
-    with pytest.raises(TypeError, match="nobody has made"):
+    with pytest.raises(TypeError, match="doesn't exist yet"):
         share.Channel("name")
 
 
@@ -269,7 +269,7 @@ def test_the_names_of_sweeps_are_their_own(monkeypatch, tmp_path):
     for sweep, out in (("s", f"{tmp_path}/a/s"), ("t", f"{tmp_path}/a/t"), ("s", f"{tmp_path}/b/s")):
         monkeypatch.setenv("PERGPU_SWEEP", sweep)
         monkeypatch.setenv("PERGPU_OUT", out + "/run/step")
-        with pytest.raises(TypeError, match="nobody has made"):
+        with pytest.raises(TypeError, match="doesn't exist yet"):
             share.Channel(name)
         share.Channel(name, scope="user").close()
         monkeypatch.setenv("PERGPU_OUT", out + "/other/step")

@@ -117,7 +117,7 @@ def test_a_for_goes_over_so_many_epochs(epochs):
 
 def test_without_an_end_it_goes_on():
     loader = loader_of(epochs=None)
-    with pytest.raises(TypeError, match="for ever: `batches`"):
+    with pytest.raises(TypeError, match="this loader never ends: `batches`"):
         len(loader)
     batches = iter(loader)
     assert places(next(batches) for _ in range(35)) == sum((order(ROWS, 0, epoch) for epoch in range(3)), []) + order(ROWS, 0, 3)[:20]
@@ -178,16 +178,16 @@ print(json.dumps(seen))
 def test_a_state_of_other_batches_is_refused():
     state = loader_of().state_dict()
     for options, words in [
-        ({"seed": 1}, "seed 0, this one has 1"),
-        ({"batch_size": 11}, "batch_size 10, this one has 11"),
-        ({"shard": (1, 2)}, r"shard \[0, 1\], this one has \[1, 2\]"),
-        ({"data": rows(104)}, "rows 103, this one has 104"),
+        ({"seed": 1}, "seed 0; this one has 1"),
+        ({"batch_size": 11}, "batch_size 10; this one has 11"),
+        ({"shard": (1, 2)}, r"shard \[0, 1\]; this one has \[1, 2\]"),
+        ({"data": rows(104)}, "rows 103; this one has 104"),
     ]:
         with pytest.raises(ValueError, match=words):
             loader_of(**options).load_state_dict(state)
     with pytest.raises(ValueError, match="version 9"):
         loader_of().load_state_dict({**state, "version": 9})
-    with pytest.raises(ValueError, match="number is 11: 0 to 10"):
+    with pytest.raises(ValueError, match="number is 11; expected 0 to 10"):
         loader_of().load_state_dict({**state, "number": 11})
 
 
@@ -513,27 +513,27 @@ X = numpy.zeros((20, 4))
         ({"x": X, "y": X[:19]}, {}, ValueError, "arrays of 20 and of 19 rows"),
         ({"x": X[:0]}, {}, ValueError, "an epoch of 0 rows is smaller than a batch"),
         ({"x": X}, {"drop_last": True, "batch_size": 21}, ValueError, "an epoch of 20 rows is smaller than a batch of 21"),
-        ({"x": X[:, :2]}, {}, ValueError, r"'x' do not lie one behind the other: hand over .copy\(\)"),
-        ({"x": numpy.array([None])}, {}, TypeError, "'x' is of dtype"),
-        ({"x": numpy.array(["a"])}, {}, TypeError, "'x' is of str32: known are"),
-        ({"x": numpy.zeros(3, ">f4")}, {}, TypeError, "numbers of this machine"),
-        ({"x": 3}, {}, TypeError, "'x' is int: an array was expected"),
+        ({"x": X[:, :2]}, {}, ValueError, r"'x' are not contiguous: pass .copy\(\)"),
+        ({"x": numpy.array([None])}, {}, TypeError, "'x' has dtype object; expected numbers"),
+        ({"x": numpy.array(["a"])}, {}, TypeError, "'x' has dtype str32; expected one of"),
+        ({"x": numpy.zeros(3, ">f4")}, {}, TypeError, "numbers in this machine's byte order"),
+        ({"x": 3}, {}, TypeError, "'x' is int; expected an array"),
         ({"x": numpy.float32(3)}, {}, ValueError, "'x' has no dimensions"),
         ((X, "text"), {}, TypeError, "number 1 is str"),
         (None, {}, TypeError, "the data is NoneType"),
-        ({"x": X}, {"batch_size": 0}, ValueError, "batch_size is 0: 1 to"),
-        ({"x": X}, {"batch_size": 2.0}, TypeError, "batch_size is 2.0: an integer"),
-        ({"x": X}, {"seed": -1}, ValueError, "seed is -1: 0 to"),
+        ({"x": X}, {"batch_size": 0}, ValueError, "batch_size is 0; expected 1 to"),
+        ({"x": X}, {"batch_size": 2.0}, TypeError, "batch_size is 2.0; expected an integer"),
+        ({"x": X}, {"seed": -1}, ValueError, "seed is -1; expected 0 to"),
         ({"x": X}, {"epochs": 0}, ValueError, "epochs is 0"),
-        ({"x": X}, {"shard": (2, 2)}, ValueError, "the shard is 2: 0 to 1"),
-        ({"x": X}, {"shard": 2}, TypeError, r"shard is 2: \(i, n\)"),
+        ({"x": X}, {"shard": (2, 2)}, ValueError, "the shard is 2; expected 0 to 1"),
+        ({"x": X}, {"shard": 2}, TypeError, r"shard is 2; expected \(i, n\)"),
         ({"x": X}, {"threads": 0}, ValueError, "threads is 0"),
         ({"x": X}, {"ahead": 0}, ValueError, "ahead is 0"),
-        ({"x": X}, {"output": "pandas"}, ValueError, "output is 'pandas': 'array', 'numpy', 'torch', 'jax'"),
-        ({"x": X}, {"transforms": {"y": share.Images()}}, ValueError, "there is no array 'y', there are 'x'"),
+        ({"x": X}, {"output": "pandas"}, ValueError, "output is 'pandas'; expected one of 'array', 'numpy', 'torch', 'jax'"),
+        ({"x": X}, {"transforms": {"y": share.Images()}}, ValueError, "there is no array 'y'; the arrays are 'x'"),
         ({"x": X}, {"transforms": {"x": len}}, TypeError, "share.Images"),
-        ({"x": X}, {"transforms": {"x": share.Images()}}, ValueError, r"'x' is \(20, 4\) of float64: images are uint8"),
-        ({"x": X}, {"transforms": [share.Images()]}, TypeError, "a dict was expected"),
+        ({"x": X}, {"transforms": {"x": share.Images()}}, ValueError, r"'x' is \(20, 4\) of float64; expected uint8 images"),
+        ({"x": X}, {"transforms": [share.Images()]}, TypeError, "expected a dict"),
         ({"x": IMAGES}, {"transforms": {"x": share.Images(crop=99)}}, ValueError, "crop of 99 x 99 does not fit"),
         ({"x": IMAGES}, {"transforms": {"x": share.Images(mean=[1, 2])}}, ValueError, "3 channels, not 2"),
         ({"x": X}, {"batch_size": 1 << 31, "ahead": 1 << 15}, MemoryError, "are free"),

@@ -53,7 +53,7 @@ if __name__ == "__main__":
 
 def test_a_script_that_does_its_work_when_it_is_read_is_told(tmp_path):
     done = script(tmp_path, SCRIPT + "main()\n")
-    assert done.returncode == 1 and 'belongs under `if __name__ == "__main__":`' in done.stderr
+    assert done.returncode == 1 and 'own work under `if __name__ == "__main__":`' in done.stderr
 
 
 def test_the_end_of_the_interpreter_ends_workers_without_a_word(tmp_path):

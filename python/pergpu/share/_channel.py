@@ -1,7 +1,7 @@
 """Channels: arrays from producers to consumers, processes of one machine, each through a slot of shared memory.
 
-What is done for each item is in the compiled part; here are names, options and how a channel comes
-into another process.  The protocol is in docs/share.md.
+The compiled part does the work for each item.  This module handles names, options and passing a channel to
+another process.  docs/share.md describes the protocol.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _HEAD_ROOM = 1024  # kHeadRoom of src/python/item_layout.h
 
 
 class Items(NamedTuple):
-    """What the items of a channel are, as users say it."""
+    """The items of a channel, as the user describes them."""
 
     spec: _share._Spec | None
-    """Kind and arrays; None: each item tells by itself."""
+    """Kind and arrays; None: each item describes itself."""
     slot_bytes: int
-    """What a slot has to have."""
+    """The bytes that a slot needs."""
 
     @classmethod
     def said(cls, shape: Iterable[int] | None, dtype: Any, like: Any, slot_bytes: int | None) -> Items | None:
-        """None: nothing was said.  TypeError: in two ways."""
+        """None: no option was given.  TypeError: two conflicting options were."""
         ways = [name for name, one in (("shape", shape), ("like", like), ("slot_bytes", slot_bytes)) if one is not None]
         if len(ways) > 1:
-            raise TypeError(f"what the items are is said by {' and by '.join(ways)}: one of them was expected")
+            raise TypeError(f"the items are described by {' and by '.join(ways)}; use only one of them")
         if (shape is None) != (dtype is None):
             raise TypeError("shape and dtype belong together: one of them is missing")
         if slot_bytes is not None:
@@ -53,18 +53,19 @@ class Items(NamedTuple):
 
 
 class Channel:
-    """Arrays from producers to consumers, which are processes of one machine.
+    """Sends arrays from producers to consumers, which are processes of one machine.
 
-    `name`: all processes of this user that open a channel of that name have the same one; in jobs of a
-    sweep, those of the same sweep, unless `scope` is "user".  Without a name it goes to other processes
-    by inheritance, with `multiprocessing`, or as a descriptor.  It is there as long as a process has it.
+    `name`: all processes of this user that open a channel of that name get the same one; in jobs of a
+    sweep, all processes of that sweep, unless `scope` is "user".  Pass a channel without a name to other
+    processes by inheritance, with `multiprocessing`, or as a descriptor.  A channel exists as long as a
+    process has it open.
 
-    What an item is: `shape` and `dtype` of an array; or `like`, an array, or a tuple or dict of arrays,
-    as an example; or `slot_bytes`, the most that an item may have, where each is another.
-    `producers` and `consumers` (1): how many there can be at once.  Each item goes to one consumer.
-    `slots` (4): so many items each producer may have on their way to each consumer; at least 2, one that
-    is filled while the other is read.  Who opens one that is there may leave options out; one that
-    contradicts it is a ValueError.
+    Describe the items in one of three ways.  `shape` and `dtype`: items are such arrays.  `like`: an
+    example, an array, or a tuple or dict of arrays.  `slot_bytes`: the largest size of an item, if items
+    differ.  `producers` and `consumers` (1): how many there can be at once.  Each item goes to one consumer.
+    `slots` (4): how many items each producer can have in transit to each consumer; at least 2, since one is
+    filled while another is read.  When you open an existing channel you may leave options out; an option
+    that contradicts it is a ValueError.
 
     >>> with Channel(shape=(3,), dtype="uint8") as channel:
     ...     with channel.consumer() as batches:
@@ -107,8 +108,9 @@ class Channel:
 
     @classmethod
     def from_fd(cls, fd: int) -> Channel:
-        """That of a descriptor of fileno(), which is this object's to close from now on; after an
-        exception it is the caller's.  ValueError: it is another thing."""
+        """Opens the channel of a descriptor of fileno().  This object now owns the descriptor; after an
+        exception the caller still owns it.  ValueError: it isn't a channel.
+        """
         self = cls.__new__(cls)
         self._channel = _share.Channel.adopt(fd)
         try:
@@ -122,29 +124,30 @@ class Channel:
         return self
 
     def producer(self, *, on_death: OnDeath = "raise", pinned: bool = False) -> Producer:
-        """Takes the place of a producer.
+        """Becomes a producer of this channel.
 
-        With `on_death="skip"` consumers that die are no exceptions here: what they had not taken goes
-        to others either way.  `pinned`: the slots are pinned for copies from and to GPUs; RuntimeError:
-        there is no CUDA here.  BlockingIOError and the like (OSError): all places are taken.
+        With `on_death="skip"` a consumer's death raises no exception here.  Either way, the items that it had
+        not taken go to other consumers.  `pinned`: pins the slots for copies to and from GPUs; RuntimeError:
+        there is no CUDA here.  BlockingIOError and similar (OSError): all producer places are taken.
         """
         return self._channel.producer(self._spec(), _skips(on_death), pinned)
 
     def consumer(self, *, on_death: OnDeath = "raise", pinned: bool = False) -> Consumer:
-        """Takes the place of a consumer.
+        """Becomes a consumer of this channel.
 
-        With `on_death="skip"` producers that die are no exceptions here: this consumer waits for others
-        that take their places, until complete().  `pinned` as with producer().
+        With `on_death="skip"` a producer's death raises no exception here: this consumer waits for other
+        producers to replace it, until complete().  `pinned` as for producer().
         """
         return self._channel.consumer(None, _skips(on_death), pinned)
 
     def complete(self) -> None:
-        """No more producers will come: those that died or never came are not waited for."""
+        """Declares that no more producers will come: consumers stop waiting for producers that died or are missing."""
         self._channel.complete()
 
     def join(self, timeout: float | None = None) -> None:
-        """Waits until all that was put has been taken, so that nothing is lost when this process, the
-        last that has the channel, ends.  TimeoutError: it was not."""
+        """Waits until all items have been taken.  Call it if this process is the last that has the channel, so
+        that no item is lost when it ends.  TimeoutError: items were left.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         while self._channel.describe()["ready"]:
             if deadline is not None and time.monotonic() >= deadline:
@@ -152,7 +155,7 @@ class Channel:
             time.sleep(0.005)
 
     def describe(self) -> dict[str, Any]:
-        """Who is at its ends and what is on its way, at this moment: for people."""
+        """The current producers and consumers, and the items in transit, for debugging."""
         return {"name": self.name, **self._channel.geometry, **self._channel.describe()}
 
     def fileno(self) -> int:
@@ -160,7 +163,7 @@ class Channel:
         return self._channel.fileno()
 
     def close(self) -> None:
-        """Closes the descriptor.  Producers and consumers that were made stay."""
+        """Closes the descriptor.  Its producers and consumers stay open."""
         self._channel.close()
         if self.__dict__.get("_memory"):
             self._memory.close()
@@ -182,7 +185,7 @@ class Channel:
         return None if spec is None else (spec[0], spec[1])
 
     def _check(self, items: Items | None, counts: dict[str, int | None]) -> None:
-        """ValueError: it is otherwise than was said."""
+        """ValueError: the channel differs from the given options."""
         there: dict[str, Any] = self._channel.geometry
         said: dict[str, Any] = {which: count for which, count in counts.items() if count is not None}
         if items:
@@ -190,15 +193,15 @@ class Channel:
         wrong = [f"{which} {said[which]} ({there[which]})" for which in said if said[which] != there[which]]
         if wrong:
             self.close()
-            raise ValueError(f"the channel {self.name!r} is there with other options (in brackets): {', '.join(wrong)}")
+            raise ValueError(f"the channel {self.name!r} exists with other options (in parentheses): {', '.join(wrong)}")
 
 
 def duplicated(fds: list[int], what: str) -> list[Any]:
-    """For a process that is being started.  TypeError: none is."""
+    """For a process that is being started.  TypeError: no process is being started."""
     from multiprocessing import context, reduction
 
     if context.get_spawning_popen() is None:
-        raise TypeError(f"{what} goes to another process when that is started by multiprocessing, by its name, or as a descriptor")
+        raise TypeError(f"{what} can be passed to another process only when multiprocessing starts it, by its name, or as a descriptor")
     return [reduction.DupFd(fd) for fd in fds]
 
 
@@ -208,7 +211,7 @@ def _received(fd: Any) -> Channel:
 
 def _made(label: str, key: str, name: str | None, items: Items | None, counts: dict[str, int | None]) -> _share.Channel:
     if items is None:
-        raise TypeError("nobody has made this channel: say what its items are, by shape and dtype, by like, or by slot_bytes")
+        raise TypeError("this channel doesn't exist yet: describe its items, by shape and dtype, by like, or by slot_bytes")
     return _share.Channel.create(
         label, counts["slots"] or 4, items.slot_bytes, counts["producers"] or 1, counts["consumers"] or 1, _note(key, name, items)
     )
@@ -244,18 +247,18 @@ def _words(note: dict[str, Any]) -> str:
 
 def _skips(on_death: str) -> bool:
     if on_death not in ("raise", "skip"):
-        raise ValueError(f'on_death is "raise" or "skip", not {on_death!r}')
+        raise ValueError(f'on_death is {on_death!r}; expected "raise" or "skip"')
     return on_death == "skip"
 
 
 def _count(count: int, what: str, least: int) -> int:
     if not isinstance(count, int) or count < least:
-        raise ValueError(f"{what} is {count!r}: a number from {least} on was expected")
+        raise ValueError(f"{what} is {count!r}; expected an integer of at least {least}")
     return count
 
 
 def _name_of(dtype: Any) -> str:
-    """Of a name, or of a type of numpy, torch or jax."""
+    """The name of a dtype: from a string, or from a type of numpy, torch or jax."""
     if isinstance(dtype, str):
         return dtype
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None)

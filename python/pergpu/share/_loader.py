@@ -1,7 +1,7 @@
 """Batches of shared data, gathered by threads that need no interpreter lock.
 
-A loader has one position, the batch that comes next; whatever asks for batches moves it on.  A batch
-lies in a slot that is filled anew when the last view of it is gone.
+A loader has one position, the next batch; every request for a batch moves it on.  A batch is in a slot that
+is filled again when the last view of it is gone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STATE = 1  # the version of state_dict()
 
 
 class Rest:
-    """Batches of a loader from where it stands."""
+    """Batches of a loader from its position on."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -40,7 +40,7 @@ class Rest:
 
 
 class Loader:
-    """Rows of arrays in batches: shuffled, transformed, prepared ahead by threads of C++.
+    """Gathers rows of arrays into batches: shuffled, transformed, and prepared ahead by C++ threads.
 
         loader = share.Loader(share.dataset("digits.npz"), batch_size=64, seed=1, output="torch")
         for epoch in range(10):
@@ -48,32 +48,32 @@ class Loader:
                 train(batch["x"], batch["y"])
 
     `data`: a dict of arrays, a tuple of arrays, or an array (of share, numpy, torch on the CPU, or
-    anything with a buffer), each with the same number of rows, which are its first dimension; batches
-    look like it.  It is read where it lies, in the middle of the training.
+    any object with a buffer).  The first dimension is the rows; all arrays have the same number of rows.
+    Batches have the same structure.  The data is read in place during the training.
 
-    `batch_size`: rows; the last batch of an epoch has the rest of them, or with `drop_last` is left out.
-    `shuffle`, `seed`: equal ones give the same order, everywhere.  `shard=(i, n)`: the i-th of n parts of
-    each epoch, which are disjoint and complete.  `epochs`: how many one `for` goes over, None: it never
+    `batch_size`: rows; the last batch of an epoch has the remaining rows, or with `drop_last` is left out.
+    `shuffle`, `seed`: equal seeds give the same order, everywhere.  `shard=(i, n)`: the i-th of n parts of
+    each epoch, which are disjoint and complete.  `epochs`: how many epochs one `for` covers; None: it never
     ends.
 
-    `transforms`: by name (by number, of a tuple; of a single array just one), Images.  `output`: what
-    arrays of a batch are: share.Array, or of numpy, torch, jax, all without a copy.
+    `transforms`: Images by the array's name (by number for a tuple; just one for a single array).
+    `output`: the type of a batch's arrays: share.Array, or those of numpy, torch, jax, all without a copy.
 
-    `map`: a function of a batch, with arrays of numpy, that gives an array, or a dict or tuple of arrays, of
-    any shape; it runs in `workers` processes (1).  Others have to find it by its name: at the top level of
-    a module or of a script, whose own work is then under `if __name__ == "__main__":`.  The batch is its own
-    to change.  If it has a parameter `seed`, that is a number (32 bits) which depends on the loader's seed,
-    the epoch and the batch only.  What it raises is raised here, caused by the worker's traceback; PeerDied: a
-    worker died.  Either way the batch was not given out and comes next.
+    `map`: a function of a batch, with numpy arrays, that returns an array, or a dict or tuple of arrays, of
+    any shape.  It runs in `workers` processes (1).  They find it by its name: define it at the top level of
+    a module or of a script, whose own work is then under `if __name__ == "__main__":`.  It may change its
+    batch.  If it has a parameter `seed`, it gets a 32-bit number that depends only on the loader's seed, the
+    epoch and the batch.  An exception of the function is raised here, caused by the worker's traceback;
+    PeerDied: a worker died.  In both cases the batch was not given out, and comes next.
 
-    `threads`: at most so many; with the workers never more than the cores this process may use, less one that is left
-    for the training (but one thread and one worker); None: as many as that.  `ahead`: so many batches are prepared beside those that you
-    hold, None: one more than threads, and two more at each worker.  You may keep as many as there is memory for; they
-    do not change.
-    `pinned`: batches lie in memory that CUDA copies from by itself; keep a batch until its copy is over.
+    `threads`: at most N threads.  Threads and workers together never use more than this process's cores,
+    less one for the training, but at least one thread and one worker; None: as many as fit.  `ahead`: how
+    many batches are prepared in addition to those that you hold; None: one more than threads, plus two for
+    each worker.  You can keep as many batches as memory allows; they do not change.
+    `pinned`: batches are in memory that CUDA copies asynchronously; keep a batch until its copy is done.
 
-    TypeError, ValueError: what is wrong with the arguments; MemoryError: there is not so much.  OSError:
-    there is no CUDA to pin memory with (with map, that is told by the first batch).
+    TypeError, ValueError: the arguments are wrong.  MemoryError: not enough memory.  OSError: there is no
+    CUDA to pin memory with (with map, the first batch raises it).
     """
 
     __module__ = "pergpu.share"
@@ -97,7 +97,7 @@ class Loader:
         workers: int | None = None,
     ) -> None:
         if output not in _CONVERTERS:
-            raise ValueError(f"output is {output!r}: {', '.join(repr(one) for one in _CONVERTERS)} were expected")
+            raise ValueError(f"output is {output!r}; expected one of {', '.join(repr(one) for one in _CONVERTERS)}")
         self.batch_size = _number("batch_size", batch_size, 1, (1 << 32) - 1)
         self.seed = _number("seed", seed, 0, (1 << 64) - 1)
         self.epochs = None if epochs is None else _number("epochs", epochs, 1, 1 << 40)
@@ -107,7 +107,7 @@ class Loader:
         budget = max(1, cores() - 1)
         self.workers = 0 if map is None else min(max(1, budget - 1), _number("workers", 1 if workers is None else workers, 1, 1024))
         if map is None and workers is not None:
-            raise ValueError(f"workers is {workers!r}, but there is no map: they are the processes that its function runs in")
+            raise ValueError(f"workers is {workers!r}, but there is no map: workers are the processes that run its function")
         budget = max(1, budget - self.workers)
         self.threads = budget if threads is None else min(budget, _number("threads", threads, 1, 1024))
         self.ahead = self.threads + 1 if ahead is None else _number("ahead", ahead, 1, 1 << 16)
@@ -122,38 +122,38 @@ class Loader:
         self._native = self._opened()
         self._offsets = self._native.offsets
         self.batches: int = self._native.batches
-        """Of an epoch."""
+        """The number of batches in an epoch."""
 
     @property
     def epoch(self) -> int:
-        """That of the next batch; the first is 0."""
+        """The epoch of the next batch; the first is 0."""
         return self._place[0]
 
     @property
     def number(self) -> int:
-        """That of the next batch, in its epoch."""
+        """The number of the next batch, in its epoch."""
         return self._place[1]
 
     def __len__(self) -> int:
-        """The batches of one whole `for`."""
+        """The number of batches of one whole `for`."""
         if self.epochs is None:
-            raise TypeError("this loader goes on for ever: `batches` are those of an epoch")
+            raise TypeError("this loader never ends: `batches` is the number in an epoch")
         return self.batches * self.epochs
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches of an epoch, or of `epochs` of them.
+        """Yields the batches of an epoch, or of `epochs` of them.
 
-        After a `break` the next `for` starts over, with the next epoch: it has another order, so no rows
-        are seen more often than others.  With epochs=None, and after load_state_dict(), set_epoch() or an exception of
-        the loader, it goes on; rest() goes on in any case."""
+        After a `break` the next `for` starts with the next epoch: it has another order, so no rows are seen
+        more often than others.  With epochs=None, and after load_state_dict(), set_epoch() or an exception
+        of the loader, it continues; rest() always continues."""
         return self._iterated(self.output)
 
     def __aiter__(self) -> AsyncIterator[Any]:
-        """The same, where nobody waits but who asks."""
+        """The same for an event loop: only the task that asks waits."""
         return self._waiting(False)
 
     def rest(self) -> Rest:
-        """What a `for` that was left by `break` had still to come: `for batch in loader.rest()`, or `async for`."""
+        """The remaining batches of a `for` that you left with `break`: `for batch in loader.rest()`, or `async for`."""
         return Rest(self)
 
     async def _waiting(self, goes_on: bool) -> AsyncIterator[Any]:
@@ -173,37 +173,37 @@ class Loader:
             yield self._next(self.output)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next batch is the first of this epoch; where the loader is in it already, it goes on."""
+        """Makes the first batch of this epoch the next one; if the loader is already in the epoch, it continues."""
         epoch = _number("epoch", epoch, 0, 1 << 40)
         if epoch != self._place[0]:
             self._go_to(epoch, 0)
         self._chosen = self._place
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader stands: behind the batch that was given out last.  For JSON, or a checkpoint."""
+        """The loader's position: after the last batch that was given out.  For JSON, or a checkpoint."""
         return {"version": _STATE, "epoch": self._place[0], "number": self._place[1], **self._identity()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there.  ValueError: it is that of a loader that has other batches."""
+        """Continues from a saved position.  ValueError: it is from a loader with other batches."""
         if state.get("version") != _STATE:
-            raise ValueError(f"a state of version {state.get('version')!r}: this pergpu reads {_STATE}")
+            raise ValueError(f"the state has version {state.get('version')!r}; this pergpu reads {_STATE}")
         for name, own in self._identity().items():
             if state.get(name) != own:
-                raise ValueError(f"the state is of a loader with {name} {state.get(name)!r}, this one has {own!r}")
+                raise ValueError(f"the state is from a loader with {name} {state.get(name)!r}; this one has {own!r}")
         self._go_to(_number("epoch", state["epoch"], 0, 1 << 40), _number("number", state["number"], 0, self.batches - 1))
 
     def torch(self) -> Any:
-        """The same batches, of tensors, as an IterableDataset for `torch.utils.data.DataLoader(…,
-        batch_size=None)`, Lightning and their like.  It moves this loader's position."""
+        """The same batches, as tensors, in an IterableDataset for `torch.utils.data.DataLoader(…,
+        batch_size=None)`, Lightning and similar libraries.  It moves this loader's position."""
         from ._loader_torch import dataset_of
 
         return dataset_of(self, lambda: self._iterated("torch"))
 
     def channel(self, name: str | None = None, *, consumers: int = 1, slots: int = 4, scope: Scope = "sweep") -> Channel:
-        """A channel whose slots fit the batches of this loader; the arguments are those of share.Channel.
+        """A channel whose slots fit this loader's batches; arguments as for share.Channel.
 
-        With a name, every process that has such a loader may be the first to ask for it: a loader of which
-        no batch was asked for has no threads.
+        With a name, any process that has such a loader may be the first to ask for the channel.  A loader
+        has no threads until you ask for a batch.
         """
         from ._loader_feed import channel_for
 
@@ -217,28 +217,28 @@ class Loader:
         timeout: float | None = None,
         after: Callable[[], object] | None = None,
     ) -> Fed:
-        """Sends the batches of one whole `for` to other processes; when all were taken it closes, and their
-        iteration ends.
+        """Sends the batches of one whole `for` to other processes.  When all were taken it closes, and the
+        consumers' loops end.
 
-        `channels`: of a channel, each batch goes to one of its consumers; of several in a list, every
-        batch goes to each of them.  Batches are copied once for each channel, as arrays, dicts or tuples
-        of them like the data, whatever `output` is; state_dict() counts what was sent.
+        `channels`: with one channel, each batch goes to one of its consumers; with a list, every batch goes
+        to each channel.  Batches are copied once for each channel, with the data's structure, whatever
+        `output` is.  state_dict() counts the sent batches.
 
-        `on_death`: of a consumer that died, "raise" PeerDied, or "skip": go on, and return it in the
-        result.  A channel whose consumers have all come and are all gone gets no more; when that is so of
-        all channels, it is PeerDied, or BrokenPipeError where they have closed.  `timeout`: seconds that a
-        batch may wait for a slot, and the last ones until they are taken, None: for ever; TimeoutError.
-        `after`: is called after each batch, to save state_dict(), say.
+        `on_death`: when a consumer dies, "raise" PeerDied, or "skip": continue, and return the death in the
+        result.  A channel gets no more batches once all its expected consumers came and left.  If that is
+        true of all channels, PeerDied is raised, or BrokenPipeError if the consumers closed.  `timeout`: how
+        many seconds a batch may wait for a slot, and how long the last batches may wait to be taken; None:
+        forever; TimeoutError.  `after`: is called after each batch, for example to save state_dict().
 
-        After an exception the batch that could not be sent was sent to nobody, and comes next; consumers
-        are told that this process left (PeerLeft), and feed() may be called again.
+        After an exception, the batch that could not be sent was sent to no consumer, and comes next.
+        Consumers get PeerLeft, and you may call feed() again.
         """
         from ._loader_feed import feed
 
         return feed(self, channels, on_death, timeout, after)
 
     def close(self) -> None:
-        """Ends the threads and workers, if there are any.  Batches stay as they are."""
+        """Ends the threads and workers, if there are any.  Batches stay valid."""
         self._closed = True
         if not self._native.forked:
             self._native.stop()
@@ -261,7 +261,7 @@ class Loader:
             yield self._next(output)
 
     def _end(self) -> float:
-        """The epoch before which a `for` ends that begins now; one that was interrupted ended there, too."""
+        """The last epoch of a `for` that begins now; an interrupted one would have ended there, too."""
         return math.inf if self.epochs is None else self._end_of(self._place[0])
 
     def _end_of(self, epoch: int) -> int:
@@ -360,7 +360,7 @@ class Loader:
         )
 
     def _identity(self) -> dict[str, Any]:
-        """What makes batches those that they are."""
+        """The values that determine the batches."""
         return {
             "rows": self._rows(),
             "batch_size": self.batch_size,
@@ -376,10 +376,10 @@ class Loader:
 
 def _number(what: str, value: int, least: int, most: int) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{what} is {value!r}: an integer was expected")
+        raise TypeError(f"{what} is {value!r}; expected an integer")
     number = value.__index__()
     if not least <= number <= most:
-        raise ValueError(f"{what} is {number}: {least} to {most} were expected")
+        raise ValueError(f"{what} is {number}; expected {least} to {most}")
     return number
 
 
@@ -387,7 +387,7 @@ def _shard(shard: tuple[int, int]) -> tuple[int, int]:
     try:
         index, count = shard
     except (TypeError, ValueError):
-        raise TypeError(f"shard is {shard!r}: (i, n) was expected, the i-th of n parts") from None
+        raise TypeError(f"shard is {shard!r}; expected (i, n), for the i-th of n parts") from None
     count = _number("the number of shards", count, 1, (1 << 32) - 1)
     return _number("the shard", index, 0, count - 1), count
 
@@ -398,22 +398,22 @@ def _images_of(transforms: Any, fields: Mapping[Any, Array]) -> dict[Any, Images
     if None in fields:
         transforms = {None: transforms}
     if not isinstance(transforms, Mapping):
-        raise TypeError(f"transforms is {transforms!r}: a dict was expected, of share.Images by the names of arrays")
+        raise TypeError(f"transforms is {transforms!r}; expected a dict of share.Images by the names of arrays")
     for name, images in transforms.items():
         if name not in fields:
-            raise ValueError(f"transforms: there is no array {name!r}, there are {', '.join(map(repr, fields))}")
+            raise ValueError(f"transforms: there is no array {name!r}; the arrays are {', '.join(map(repr, fields))}")
         if not isinstance(images, Images):
-            raise TypeError(f"transforms: {name!r} is {images!r}: share.Images(…) was expected")
+            raise TypeError(f"transforms: {name!r} is {images!r}; expected share.Images(…)")
         array = fields[name]
         if array.dtype != "uint8" or array.ndim not in (3, 4):
             raise ValueError(
-                f"transforms: {name!r} is {array.shape} of {array.dtype}: images are uint8, (n, height, width, channels) "
+                f"transforms: {name!r} is {array.shape} of {array.dtype}; expected uint8 images, (n, height, width, channels) "
                 "or (n, height, width)"
             )
         if array.ndim == 4 and array.shape[3] > 4:
             raise ValueError(
-                f"transforms: {name!r} is {array.shape}: that would be images of {array.shape[3]} channels. Expected is "
-                "(n, height, width, channels); numpy.moveaxis(images, 1, -1) makes it of (n, channels, height, width)"
+                f"transforms: {name!r} is {array.shape}: that would be images of {array.shape[3]} channels. Expected "
+                "(n, height, width, channels); numpy.moveaxis(images, 1, -1) converts (n, channels, height, width)"
             )
     return dict(transforms)
 

@@ -1,7 +1,7 @@
-"""A loader's batches for other processes: each is copied once into a slot of a channel, or of several.
+"""Sends a loader's batches to other processes: copies each once into a slot of a channel, or of several.
 
-A batch counts as given out when it was sent, to all channels that have it to get: slots of all of them
-are taken first, then filled, then sent, so that a wait that is broken off has sent it to none.
+A batch counts as given out when it was sent to all its channels.  Slots of all channels are taken first, then
+filled, then sent, so an interrupted wait has sent it to none.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _LOOK = 0.5  # seconds after which one that waits looks whether somebody is left
 
 
 class Fed(NamedTuple):
-    """What Loader.feed() has done."""
+    """The result of Loader.feed()."""
 
     batches: int
-    """So many were sent; those in the hands of consumers that died (`lost` of each death) are among them."""
+    """The number of sent batches, including those that consumers held when they died (`lost` of each death)."""
     deaths: tuple[PeerDied, ...]
-    """The consumers that died meanwhile, in the order in which that was told."""
+    """The consumers that died, in the order in which feed() noticed."""
 
 
 class _Outlet:
@@ -40,11 +40,11 @@ class _Outlet:
         self.out: Producer = channel.producer()
 
     def is_deserted(self) -> bool:
-        """All consumers that it was made for came, and none is there any more."""
+        """All expected consumers came, and none is left."""
         return all(one["state"] not in ("vacant", "alive") for one in self.channel.describe()["consumers"])
 
     def slot(self, like: Any, deadline: Callable[[], float | None]) -> Slot | None:
-        """None: there is nobody left to send it to.  TimeoutError: there was none in time.  PeerDied."""
+        """None: no consumer is left.  TimeoutError: there was no slot in time.  PeerDied."""
         while True:
             left = deadline()
             try:
@@ -57,7 +57,7 @@ class _Outlet:
 
 
     def drain(self, deadline: Callable[[], float | None]) -> None:
-        """Until all that was sent was taken, or nobody is left to take it.  TimeoutError: it was not.  PeerDied."""
+        """Waits until all sent items were taken, or no consumer is left.  TimeoutError: items were left.  PeerDied."""
         there = [one for one in self.channel.describe()["consumers"] if one["state"] == "alive"]
         if there and all(one["pid"] == os.getpid() for one in there):
             return  # this process takes them later
@@ -77,16 +77,16 @@ class _Outlet:
 
 
 def channel_for(loader: Loader, called: str | None, consumers: int, slots: int, scope: Scope) -> Channel:
-    """One whose slots fit the loader's batches, the short ones at the ends of epochs as well."""
+    """A channel whose slots fit the loader's batches, including the short ones at the ends of epochs."""
     if loader.workers:
-        raise ValueError("nobody knows how large results of map are: share.Channel(name, slot_bytes=…) is a channel for them")
+        raise ValueError("the size of map's results is unknown: use share.Channel(name, slot_bytes=…)")
     kind, arrays = spec_of(loader)
     parts = [(_name(name) if kind == "dict" else "", dtype, shape) for name, dtype, shape in arrays]
     return Channel(called, slots=slots, slot_bytes=_share.size_of_spec((kind, parts)), consumers=consumers, scope=scope)
 
 
 def spec_of(loader: Loader) -> tuple[str, list[tuple[Any, str, tuple[int, ...]]]]:
-    """What a batch is ("array", "tuple" or "dict"); name, dtype and shape of its arrays."""
+    """The form of a batch ("array", "tuple" or "dict"); name, dtype and shape of its arrays."""
     rows = min(loader.batch_size, -(-loader._rows() // loader.shard[1]))
     shaped = loader._shaped([None] * len(loader._fields))
     kind = "dict" if isinstance(shaped, dict) else "tuple" if isinstance(shaped, tuple) else "array"
@@ -103,13 +103,13 @@ def feed(
     import time
 
     if on_death not in ("raise", "skip"):
-        raise ValueError(f'on_death is "raise" or "skip", not {on_death!r}')
+        raise ValueError(f'on_death is {on_death!r}; expected "raise" or "skip"')
     listed = [channels] if isinstance(channels, Channel) else list(channels)
     for one in listed:
         if not isinstance(one, Channel):
-            raise TypeError(f"channels has {one!r}: share.Channel was expected")
+            raise TypeError(f"channels has {one!r}; expected share.Channel")
     if not listed:
-        raise ValueError("channels is empty: one was expected, or several")
+        raise ValueError("channels is empty; expected one channel or more")
     outlets: list[_Outlet] = []
     deaths: list[PeerDied] = []
     sent = 0
@@ -148,7 +148,7 @@ def feed(
 def _send(
     batch: Any, outlets: list[_Outlet], deaths: list[PeerDied], on_death: OnDeath, deadline: Callable[[], float | None]
 ) -> None:
-    """To all outlets, or after an exception to none; those with nobody behind them are taken out."""
+    """Sends to all outlets, or after an exception to none; outlets without consumers are removed."""
     slots: list[Slot] = []
     try:
         for outlet in [*outlets]:
@@ -181,8 +181,8 @@ def _send(
 def _nobody(deaths: list[PeerDied]) -> Exception:
     if deaths:
         last = deaths[-1]
-        return PeerDied(f"nobody is left to feed: {last}", last.pid, last.signal, last.sequence, last.lost)
-    return BrokenPipeError("nobody is left to feed: all consumers have closed")
+        return PeerDied(f"no consumers are left to feed: {last}", last.pid, last.signal, last.sequence, last.lost)
+    return BrokenPipeError("no consumers are left to feed: all have closed")
 
 
 def _fill(slot: Slot, batch: Any) -> None:
@@ -200,5 +200,5 @@ def copy_into(into: Array, array: Array) -> None:
 
 def _name(name: Any) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"the array {name!r}: in a channel, names of arrays are str")
+        raise TypeError(f"the name of array {name!r} is not a string; a channel needs strings")
     return name

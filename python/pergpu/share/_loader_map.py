@@ -1,9 +1,9 @@
-"""A loader's batches through a function of Python, which runs in processes of its own.
+"""Runs a Python function on a loader's batches, in separate processes.
 
-Each worker has two channels, batches out and results back.  Batches go to the workers in turn and
-each does its own in order, so the results come in the loader's order.  A batch has a ticket, by which
-results are known that nobody wants any more.  After any exception, a death or Ctrl-C among them, what
-is on its way counts for nothing (`torn`): the loader goes back to where it stands, and sends it anew.
+Each worker has two channels, batches out and results back.  Batches go to the workers in turn, and each worker
+keeps the order, so the results come in the loader's order.  Each batch has a ticket, which identifies results
+that are no longer needed.  After any exception, including a death and Ctrl-C, batches in transit are dropped
+(`torn`): the loader returns to its position and sends them again.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ Gather = Callable[["float | None"], "Gathered | None"]
 
 
 class Map:
-    """The function and its workers, which begin with the first batch that is asked for."""
+    """The function and its workers, which start with the first requested batch."""
 
     def __init__(self, function: Any, workers: int, seed: int, names: list[Any], kind: str, batch: Parts, pinned: bool) -> None:
         if reading_main:
             raise RuntimeError(
-                "a worker reads this script to find the function of map in it, and came to the loader: what the script "
-                'does belongs under `if __name__ == "__main__":`'
+                "a worker reads this script to find map's function in it, and reached the loader: put the script's "
+                'own work under `if __name__ == "__main__":`'
             )
         self._given = Given(_begin_of(function, names, kind), _share.size_of_spec(_with_head(batch)), pinned)
         self._count, self._seed = workers, seed
@@ -70,7 +70,7 @@ class Map:
         self._finalizer = weakref.finalize(self, _end, self._workers, self._pid)
 
     def take(self, gather: Gather) -> Result:
-        """The next result.  What the function raised; PeerDied: its worker died, another one is there for
+        """The next result.  Raises the function's exception; PeerDied: its worker died, and another one is ready for
         the next call."""
         self._after_fork()
         with self._lock:
@@ -81,7 +81,7 @@ class Map:
             return result
 
     def waiting(self, gather: Gather) -> Callable[[float | None], bool]:
-        """What tells whether take() would not wait; it waits for that (None), or not (0)."""
+        """Returns whether take() would not wait; waits for that (None), or not (0)."""
 
         def wait(seconds: float | None) -> bool:
             self._after_fork()
@@ -91,7 +91,7 @@ class Map:
         return wait
 
     def seek(self, native: Callable[[], None]) -> None:
-        """What comes next is what is gathered from now on."""
+        """The next result comes from batches that are gathered from now on."""
         self._after_fork()
         with self._lock:
             native()
@@ -186,7 +186,7 @@ class Map:
 
 
 def seed_of(seed: int, epoch: int, number: int) -> int:
-    """What the function gets for a batch: 32 bits, for every generator takes so many."""
+    """The function's seed for a batch: 32 bits, because every generator accepts that many."""
     return int.from_bytes(hashlib.blake2b(b"%d %d %d" % (seed, epoch, number), digest_size=4).digest(), "little")
 
 
@@ -205,15 +205,15 @@ def _end(workers: list[Worker], pid: int) -> None:
 
 
 def _begin_of(function: Any, names: list[Any], kind: str) -> bytes:
-    """What a worker reads first.  TypeError: it could not find the function."""
+    """The first message to a worker.  TypeError: it could not find the function."""
     if not callable(function):
-        raise TypeError(f"map is {function!r}: a function was expected")
+        raise TypeError(f"map is {function!r}; expected a function")
     try:
         pickled = _sent.dumps(function)
     except Exception as error:
         raise TypeError(
             f"map is {function!r}, which other processes cannot find by its name ({error}): define it at the top level of a "
-            "module or script; what it needs besides goes along by functools.partial, or as attributes of an object that is "
+            "module or script; pass other values with functools.partial, or as attributes of an object that is "
             "called"
         ) from error
     main = _main() if b"__main__" in pickled or b"__mp_main__" in pickled else {}  # its name in a child of multiprocessing
@@ -230,7 +230,7 @@ def _begin_of(function: Any, names: list[Any], kind: str) -> bytes:
 
 
 def _main() -> dict[str, str]:
-    """How multiprocessing brings a script into another process, as a module of another name."""
+    """How multiprocessing loads a script in another process, as a module of another name."""
     main = sys.modules["__main__"]
     name = getattr(getattr(main, "__spec__", None), "name", None)
     if name is not None:
@@ -238,8 +238,8 @@ def _main() -> dict[str, str]:
     path = getattr(main, "__file__", None)
     if path is None or not os.path.isfile(path):
         raise TypeError(
-            "map is a function of a session or of `python -c`, which other processes cannot read: put it into a module, a "
-            "file of its own, and import it"
+            "map is a function of an interactive session or of `python -c`, which other processes cannot read: put it into a "
+            "separate file, and import it"
         )
     return {"init_main_from_path": os.path.abspath(path)}
 
@@ -255,7 +255,7 @@ def _takes_seed(function: Any) -> bool:
 
 def _tell(died: Died, epoch: int, number: int) -> NoReturn:
     how = f"died by {name_of(died.signal)}" if died.signal else f"ended with status {died.status}"
-    words = f"the worker of map, process {died.pid}, {how} at batch {number} of epoch {epoch}, which comes next to another one"
+    words = f"the worker of map, process {died.pid}, {how} at batch {number} of epoch {epoch}; another worker gets this batch next"
     raise PeerDied(words, died.pid, died.signal) from None
 
 

@@ -1,4 +1,4 @@
-"""A loader as torch's tools like to have it."""
+"""A loader in the form that torch's tools expect."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _data: Any = importlib.import_module("torch.utils.data")
 
 
 def dataset_of(loader: Any, iterated: Callable[[], Iterator[Any]]) -> Any:
-    """Of what `iterated` gives; the rest is the loader's."""
+    """The length of `iterated`; everything else is the loader's."""
     return _Batches(loader, iterated)
 
 
 class _Batches(_data.IterableDataset):
-    """Whole batches: DataLoader takes them with batch_size=None, and without workers."""
+    """Whole batches: use DataLoader with batch_size=None, and without workers."""
 
     def __init__(self, loader: Any, iterated: Callable[[], Iterator[Any]]) -> None:
         self._loader = loader
@@ -23,7 +23,7 @@ class _Batches(_data.IterableDataset):
 
     def __iter__(self) -> Iterator[Any]:
         if _data.get_worker_info() is not None:
-            raise RuntimeError("a share.Loader has threads of its own, workers would all load the same: num_workers=0")
+            raise RuntimeError("a share.Loader has its own threads, and each DataLoader worker would load the same batches; use num_workers=0")
         return self._iterated()
 
     def __len__(self) -> int:

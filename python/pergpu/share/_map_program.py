@@ -1,9 +1,8 @@
-"""What a worker of a loader's `map` runs: batches come through one channel, results go through another.
+"""The program of a worker for a loader's `map`: batches come through one channel, results go through another.
 
-It ends when its batches do, and is killed when the process that sends them is gone, wherever the
-function is then.  What the function raises goes back in the place of a result.  Where a result does not
-fit into a slot, the worker makes a channel with larger ones; a last item in the old one tells its
-descriptor, by which the other side opens it.
+It ends when the batches end.  It is killed when the process that sends them is gone, even inside the function.
+The function's exception is sent in place of a result.  If a result does not fit into a slot, the worker makes a
+channel with larger slots; a last item in the old channel has its descriptor, by which the other side opens it.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def main() -> None:
 
 
 def _die_with(life: int) -> None:
-    """The other end of this pipe is that of the process that has the loader, and ends with it."""
+    """The other end of this pipe belongs to the loader's process, and closes when it ends."""
     os.set_inheritable(life, False)
     try:
         fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
@@ -135,7 +134,7 @@ class _Results:
         self._out = channel.producer()
 
     def put(self, ticket: int, result: Any) -> None:
-        """TypeError, ValueError: it is nothing that can be sent."""
+        """TypeError, ValueError: it can't be sent."""
         if isinstance(result, Mapping):
             kind, names, values = "dict", list(result), list(result.values())
         elif isinstance(result, (tuple, list)):
@@ -191,12 +190,12 @@ def _sendable(words: str, value: Any) -> Any:
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
             if value.device.type != "cpu":
-                raise TypeError(f"it is on {value.device}: results of map are in the memory of the processor")
+                raise TypeError(f"it is on {value.device}; results of map must be in CPU memory")
             value = value.detach().contiguous()
             return array_of("it", value) if value.dim() else value.numpy()
         _share.spec_of_example((value,))
         return value
     except (TypeError, ValueError) as error:
         raise type(error)(
-            f"map gave something, and {words} is {type(value).__name__}: arrays were expected, one, or a dict or tuple of them ({error})"
+            f"map's return value: {words} is {type(value).__name__}; expected an array, or a dict or tuple of arrays ({error})"
         ) from None

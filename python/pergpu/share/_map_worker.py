@@ -1,4 +1,4 @@
-"""A worker of a loader's `map`, as the process sees it that has the loader."""
+"""A worker of a loader's `map`, as the loader's process sees it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _START = "import sys; sys.path.insert(0, sys.argv[1]); from pergpu.share._map_pr
 
 
 class Given(NamedTuple):
-    """What all workers are started with."""
+    """The data that all workers are started with."""
 
     begin: bytes
     batch_bytes: int
@@ -45,11 +45,11 @@ class Came(NamedTuple):
     shaped: Callable[[list[Any]], Any]
     error: tuple[bytes | None, str, str] | None = None
     is_over: bool = False
-    """The worker could not begin, and ends."""
+    """The worker could not start, and ends."""
 
 
 class Died(Exception):
-    """The worker is there no more."""
+    """The worker no longer exists."""
 
     def __init__(self, pid: int, signal: int | None, status: int | None) -> None:
         super().__init__(pid)
@@ -121,14 +121,14 @@ class Worker:
         return self._process is not None and self._process.poll() is None
 
     def has_room(self, most: int, seconds: float | None) -> bool:
-        """Whether it has fewer batches than that; takes results for it, which nobody wants any more."""
+        """Whether it has fewer batches than that; takes its results that are no longer needed."""
         while len(self._pending) >= most:
             if self._next(seconds) is None:
                 return False
         return True
 
     def send(self, ticket: int, value: tuple[Any, ...]) -> None:
-        """Died: it is there no more."""
+        """Died: it no longer exists."""
         assert self._out is not None
         while True:
             try:
@@ -151,8 +151,8 @@ class Worker:
         self._pending.append(ticket)
 
     def result(self, ticket: int, seconds: float | None) -> Came | None:
-        """That of this ticket; what comes before it is of no use any more.  None: it is not there yet.
-        Died: and all that it had sent was taken."""
+        """The result with this ticket; earlier ones are no longer needed.  None: it isn't there yet.
+        Died: and all its results were taken."""
         while True:
             came = self._next(seconds)
             if came is None:
@@ -209,7 +209,7 @@ class Worker:
             raise ValueError("the loader was closed")
 
     def _died(self) -> Died:
-        """It has, or is about to: whoever has left its channels is of no use."""
+        """It has, or is about to: a worker that left its channels is useless."""
         assert self._process is not None
         try:
             status = self._process.wait(_TO_END)
@@ -254,7 +254,7 @@ class Worker:
         return [Array(part, 0, part.shape, part.dtype, partial(kept.discard, (ticket, at))) for at, part in enumerate(parts)]
 
     def close(self) -> None:
-        """It ends soon, if it is not at work; results that somebody has stay."""
+        """It ends soon, if it is idle; results in use stay valid."""
         for end in (self._out, self._results):
             try:
                 if end is not None:

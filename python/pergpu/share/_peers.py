@@ -1,4 +1,4 @@
-"""What a channel tells of the processes at its other end."""
+"""The errors that a channel raises for the processes at its other end."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Literal
 
 
 class PeerDied(RuntimeError):
-    """A process at the other end of a channel ended without saying that it would.
+    """A process at the other end of a channel ended without closing it.
 
-    Told once for each death, by the next call after everything that it had sent was taken.  The channel
-    goes on: another process may take the place.
+    Raised once for each death, by the next call after all its items were taken.  The channel stays usable:
+    another process may take the place.
     """
 
     __module__ = "pergpu.share"  # where people know it from
 
     pid: int | None
-    """The process; None: nobody ever was there."""
+    """The process; None: there never was one."""
     signal: int | None
-    """What killed it, where that can still be known: only as long as its parent has not asked."""
+    """The signal that killed it, if that is still known: only until its parent has collected its status."""
     sequence: int | None
-    """Of a producer: the number of the last item of it that came here; None: none did."""
+    """For a producer: the number of its last item that arrived here; None: no item did."""
     lost: int
-    """Of a consumer: how many items of this producer it had in its hands, which nobody else will get."""
+    """For a consumer: how many items of this producer it held, which are lost."""
 
     def __init__(self, words: str, pid: int | None = None, signal: int | None = None, sequence: int | None = None, lost: int = 0) -> None:
         super().__init__(words)
@@ -33,29 +33,29 @@ class PeerDied(RuntimeError):
 
 
 class PeerLeft(PeerDied):
-    """A producer went without close(): an exception ended its block, or it called detach()."""
+    """A producer left without close(): an exception ended its block, or it called detach()."""
 
     __module__ = "pergpu.share"
 
 
 def gone(died: bool, side: Literal["producer", "consumer"], pid: int, sequence: int, lost: int) -> PeerDied:
-    """The exception that tells of it; called by the compiled part."""
+    """The exception for a peer's end; called by the compiled part."""
     killer = signal_of(pid) if died else None
     if not pid:
         words = f"there is no {side}, and none can come"
     elif not died:
-        words = f"the {side}, process {pid}, went without close()"
+        words = f"the {side}, process {pid}, left without close()"
     else:
         words = f"the {side}, process {pid}, died" + (f" by {name_of(killer)}" if killer else "")
     if side == "producer" and pid:
-        words += f"; the last item of it was number {sequence}" if sequence else "; nothing of it came here"
+        words += f"; its last item was number {sequence}" if sequence else "; no item of it arrived here"
     elif lost:
-        words += f" with {lost} item{'s' if lost > 1 else ''} in its hands"
+        words += f" while it held {lost} item{'s' if lost > 1 else ''}"
     return (PeerDied if died else PeerLeft)(words, pid or None, killer, sequence or None, lost)
 
 
 def signal_of(pid: int) -> int | None:
-    """What killed a process, as long as nobody has asked for its exit status."""
+    """The signal that killed a process, as long as its exit status was not collected."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()  # from the third on

@@ -1,7 +1,7 @@
-"""The channel whose slots are handed over by pipes: what an event loop can wait for.
+"""The channel that passes its slots through pipes, so that an event loop can wait for it.
 
-It has no name: its five descriptors go to another process when that is started.  Whoever keeps a copy
-of them hides the end of those who died, so a process uses one for one end, which takes the descriptors.
+It has no name: its five descriptors go to another process when that is started.  A process that keeps copies of
+them hides the death of its peers.  So a process uses a channel for one end, which takes the descriptors.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ._channel import Items, OnDeath, _count, _skips, duplicated
 class PipeChannel:
     """A Channel that `asyncio` can wait for, and that works where futexes are forbidden.
 
-    Its options are those of Channel; `slots` (4) are all that there are.  Any number of processes may
-    put and take.  It goes to another process by inheritance, with `multiprocessing`, or as descriptors
-    (`fds`, `from_fds`).  producer() and consumer() take the descriptors: whoever has made one and wants
-    neither closes it, as its copies hide the end of those who die.
+    Its options are those of Channel, but `slots` (4) is the total number.  Any number of processes may put
+    and take.  Pass it to another process by inheritance, with `multiprocessing`, or as descriptors (`fds`,
+    `from_fds`).  producer() and consumer() take the descriptors.  If your process uses neither, close the
+    channel, because its copies of the descriptors hide the death of other processes.
     """
 
     __module__ = "pergpu.share"  # where people know it from
@@ -38,7 +38,7 @@ class PipeChannel:
     ) -> None:
         items = Items.said(shape, dtype, like, slot_bytes)
         if items is None:
-            raise TypeError("say what the items are, by shape and dtype, by like, or by slot_bytes")
+            raise TypeError("describe the items, by shape and dtype, by like, or by slot_bytes")
         self._spec = items.spec
         self._pipes = _share.Pipes.create("channel", _count(slots, "slots", 2), items.slot_bytes, 1, 1)
 
@@ -52,33 +52,33 @@ class PipeChannel:
         like: Any = None,
         slot_bytes: int | None = None,
     ) -> PipeChannel:
-        """That of the descriptors of fds(), which are this object's to close from now on.  What its items
-        are may be said again: then what a producer puts is held against it."""
+        """Opens the channel of fds().  This object now owns the descriptors.  You may describe the items again:
+        then put() checks them."""
         items = Items.said(shape, dtype, like, slot_bytes)
         return cls._of(fds, items.spec if items else None)
 
     def producer(self, *, on_death: OnDeath = "raise", pinned: bool = False) -> Producer:
-        """An end that puts.  ValueError: an end has the descriptors already, or they are closed."""
+        """A producer.  ValueError: the descriptors are already taken, or closed."""
         return self._pipes.producer(self._spec, _skips(on_death), pinned)
 
     def consumer(self, *, on_death: OnDeath = "raise", pinned: bool = False) -> Consumer:
-        """An end that takes.  ValueError: as with producer()."""
+        """A consumer.  ValueError: as for producer()."""
         return self._pipes.consumer(None, _skips(on_death), pinned)
 
     def async_producer(self, *, on_death: OnDeath = "raise", pinned: bool = False) -> AsyncProducer:
-        """An end whose put() is awaited."""
+        """A producer with an awaitable put()."""
         return AsyncProducer(self.producer(on_death=on_death, pinned=pinned))
 
     def async_consumer(self, *, on_death: OnDeath = "raise", pinned: bool = False) -> AsyncConsumer:
-        """An end for `async for`, whose get() is awaited."""
+        """A consumer for `async for`, with an awaitable get()."""
         return AsyncConsumer(self.consumer(on_death=on_death, pinned=pinned))
 
     def fds(self) -> tuple[int, int, int, int, int]:
-        """The memory, both ends of the pipe of filled slots, both of that of free ones."""
+        """The memory, both ends of the pipe of filled slots, both of the pipe of free ones."""
         return self._pipes.fds()
 
     def close(self) -> None:
-        """Closes the descriptors.  A producer or consumer that was made stays."""
+        """Closes the descriptors.  An existing producer or consumer stays open."""
         self._pipes.close()
 
     def __enter__(self) -> PipeChannel:
@@ -114,7 +114,7 @@ class AsyncProducer:
         self._turn = _Turn(producer.fileno())
 
     async def put(self, value: Any) -> None:
-        """As that of a Producer; others run while no slot is free."""
+        """Like Producer's; other tasks run while no slot is free."""
         async with self._turn:
             while True:
                 try:
@@ -123,7 +123,7 @@ class AsyncProducer:
                     await self._turn.readable()
 
     def close(self) -> None:
-        """Nothing more will come from here."""
+        """Sends nothing more."""
         self._producer.close()
 
     async def __aenter__(self) -> AsyncProducer:
@@ -143,7 +143,7 @@ class AsyncConsumer:
         self._turn = _Turn(consumer.fileno())
 
     async def get(self) -> Item:
-        """As that of a Consumer; others run while nothing comes."""
+        """Like Consumer's; other tasks run while no item is there."""
         async with self._turn:
             while True:
                 try:
@@ -152,7 +152,7 @@ class AsyncConsumer:
                     await self._turn.readable()
 
     def close(self) -> None:
-        """Takes no more."""
+        """Takes no more items."""
         self._consumer.close()
 
     def __aiter__(self) -> AsyncConsumer:

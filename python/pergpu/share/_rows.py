@@ -1,4 +1,4 @@
-"""What has rows, as Arrays, without a copy."""
+"""Converts data with rows to Arrays, without a copy."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ._list import SharedList
 
 
 def fields_of(data: Any) -> tuple[dict[Any, Array], Callable[[list[Any]], Any]]:
-    """The arrays of `data` by their names, and what makes one of them for each into the same shape: a
-    dict, a tuple, or an array alone."""
+    """The arrays of `data` by their names, and a function that builds the same structure from one object for each:
+    a dict, a tuple, or a single array."""
     if isinstance(data, Mapping):
         names = list(data)
         return {name: array_of(repr(name), data[name]) for name in names}, lambda parts: dict(zip(names, parts))
@@ -24,16 +24,16 @@ def fields_of(data: Any) -> tuple[dict[Any, Array], Callable[[list[Any]], Any]]:
 
 
 def array_of(name: str, value: Any) -> Array:
-    """TypeError: it has no rows of numbers.  ValueError: they do not lie one behind the other."""
+    """TypeError: it has no rows of numbers.  ValueError: its rows are not contiguous."""
     if isinstance(value, SharedList):
-        raise TypeError(f"{name} is a list of Python objects: a loader gathers rows of arrays of numbers")
+        raise TypeError(f"{name} is a list of Python objects; a loader needs arrays of numbers")
     made = value if isinstance(value, Array) else None
     for of_kind in (_of_tensor, _of_numpy, _of_buffer):
         made = of_kind(name, value) if made is None else made
     if made is None:
-        raise TypeError(f"{name} is {type(value).__name__}: an array was expected, with a row for each example")
+        raise TypeError(f"{name} is {type(value).__name__}; expected an array, with a row for each example")
     if not made.shape:
-        raise ValueError(f"{name} has no dimensions: an array was expected, with a row for each example")
+        raise ValueError(f"{name} has no dimensions; expected an array, with a row for each example")
     return made
 
 
@@ -42,7 +42,7 @@ def _of_tensor(name: str, value: Any) -> Array | None:
     if torch is None or not isinstance(value, torch.Tensor):
         return None
     if value.device.type != "cpu":
-        raise TypeError(f"{name} is on {value.device}: a loader gathers rows in the memory of the processor")
+        raise TypeError(f"{name} is on {value.device}; a loader needs rows in CPU memory")
     if value.is_conj() or value.is_neg():  # its memory has other values
         raise _scattered(name, "resolve_conj().resolve_neg()")
     if not value.is_contiguous():
@@ -62,7 +62,7 @@ def _of_numpy(name: str, value: Any) -> Array | None:
     refuse_masked(value)
     array = numpy.asarray(value)
     if array.dtype.hasobject or array.dtype.byteorder not in "=|<":
-        raise TypeError(f"{name} is of {array.dtype!r}: numbers of this machine were expected")
+        raise TypeError(f"{name} has dtype {array.dtype}; expected numbers in this machine's byte order")
     _check(name, array.dtype.name)
     if not array.flags.c_contiguous:
         raise _scattered(name, "copy()")
@@ -85,8 +85,8 @@ def _of_buffer(name: str, value: Any) -> Array | None:
 
 def _check(name: str, dtype: str) -> None:
     if dtype not in SIZES:
-        raise TypeError(f"{name} is of {dtype}: known are {', '.join(SIZES)}")
+        raise TypeError(f"{name} has dtype {dtype}; expected one of {', '.join(SIZES)}")
 
 
 def _scattered(name: str, way_out: str) -> ValueError:
-    return ValueError(f"the rows of {name} do not lie one behind the other: hand over .{way_out}, or a share.dataset")
+    return ValueError(f"the rows of {name} are not contiguous: pass .{way_out}, or a share.dataset")
