@@ -10,35 +10,34 @@ __version__: str
 class Memory:
     """Memory that processes share and that has no name.
 
-    Whoever has its descriptor has it; it is gone when the last descriptor and the last mapping
-    are, however the processes ended.
+    A process needs its descriptor to use it.  It is freed when the last descriptor and the last mapping
+    are gone, however the processes ended.
     """
 
     @classmethod
     def create(cls, name: str, size: SupportsIndex, huge: bool = False) -> Memory:
-        """Zeroed memory of `size` bytes, all of it reserved now.  `name` is for people.
+        """Zeroed memory of `size` bytes, all of it reserved now.  `name` is for display.
 
-        huge: of the kernel's pool of huge pages, where it has enough, else of normal ones.
-        ValueError: `size` is 0 or beyond what a file can have.  MemoryError: there is not so much.
+        huge: uses the kernel's pool of huge pages if it has enough, else normal pages.
+        ValueError: `size` is 0 or too large for a file.  MemoryError: not enough memory.
         """
     @classmethod
     def adopt(cls, fd: int) -> Memory:
-        """Memory that another process made.  From now on the descriptor is this object's to close;
-        after an exception it is the caller's.  ValueError: it is no such memory.
+        """Memory that another process made.  This object now owns the descriptor; after an exception the
+        caller still owns it.  ValueError: it isn't such memory.
         """
     def fileno(self) -> int:
         """The descriptor, for a child or for a socket."""
     def seal(self) -> None:
-        """Nobody may change the content any more.  An OSError (EBUSY) while somebody has it mapped
-        as "shared".
+        """Makes the content read-only for all processes.  OSError (EBUSY): a process has it mapped as
+        "shared".
         """
     def map(self, view: _View, /) -> Region:
-        """All of it, in this process's memory: "cow", writable, where what is written is seen by
-        this process only; "ro", where a write is a SIGSEGV; "shared", where all see it.
-        PermissionError: "shared" of what is sealed.
+        """Maps all of it: with "cow" only this process sees its writes; with "ro" a write is a SIGSEGV; with
+        "shared" all processes see the writes.  PermissionError: "shared" for sealed memory.
         """
     def close(self) -> None:
-        """Closes the descriptor; what is mapped stays.  All else is a ValueError then."""
+        """Closes the descriptor; mappings stay.  Every other method raises ValueError afterwards."""
     @property
     def nbytes(self) -> int: ...
     @property
@@ -48,16 +47,16 @@ class Memory:
 
 @final
 class Region:
-    """Memory that is mapped: a buffer of bytes, read-only where the view is "ro".
+    """Mapped memory: a buffer of bytes, read-only if the view is "ro".
 
-    It stays mapped as long as it, or a buffer of it, is there.
+    It stays mapped as long as this object, or a buffer of it, exists.
     """
 
     @property
     def nbytes(self) -> int: ...
     @property
     def address(self) -> int:
-        """Where they begin in this process."""
+        """The address of the first byte in this process."""
     @property
     def view(self) -> _View: ...
     def __len__(self) -> int: ...
@@ -65,17 +64,16 @@ class Region:
 
 @final
 class Array:
-    """What lies in the buffer of `base`, `offset` bytes from its begin, as an array, row by row.
+    """The buffer of `base`, from byte `offset` on, as an array in C order.
 
-    numpy.asarray, torch.from_dlpack and their like take it without a copy; what is in [], and
-    iteration, are numpy's.  on_release() is called once, when the array and all that was made of it are gone, in whichever thread that happens; not
-    if the process was forked off, nor when the interpreter is shutting down.
+    numpy.asarray, torch.from_dlpack and similar functions take it without a copy; [] and iteration give
+    numpy's results.  on_release() is called once, in any thread, when the array and everything made from
+    it are gone; not in a forked process, and not while the interpreter shuts down.
 
-    `dtype` is a name of numpy, or "bfloat16", "float8_e4m3fn", "float8_e5m2": these are bytes
-    without a meaning ("V2", "V1") for numpy, and themselves for DLPack.
+    `dtype` is a name of numpy, or "bfloat16", "float8_e4m3fn", "float8_e5m2": these are plain bytes
+    ("V2", "V1") for numpy, and themselves for DLPack.
 
-    ValueError: it is not all in the buffer, or not where such numbers may lie.  on_release is not
-    called then.
+    ValueError: it exceeds the buffer, or is misaligned.  Then on_release is not called.
     """
 
     def __new__(
@@ -102,9 +100,9 @@ class Array:
     def __getitem__(self, at: Any, /) -> Any: ...
     def __iter__(self) -> Iterator[Any]: ...
     def numpy(self) -> Any:
-        """As numpy's array, of the same memory.  ImportError: there is no numpy."""
+        """As a numpy array of the same memory.  ImportError: numpy is not installed."""
     def torch(self) -> Any:
-        """As a tensor, of the same memory.  ImportError: there is no torch."""
+        """As a tensor of the same memory.  ImportError: torch is not installed."""
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __dlpack__(
         self,
@@ -114,9 +112,9 @@ class Array:
         dl_device: Optional[tuple[int, int]] = None,
         copy: Optional[bool] = None,
     ) -> Any:
-        """A capsule for torch.from_dlpack and its like.
+        """A capsule for torch.from_dlpack and similar functions.
 
-        BufferError: read-only memory, for a consumer that knows nothing of such (no max_version).
+        BufferError: the memory is read-only, and the consumer doesn't support that (no max_version).
         """
     def __dlpack_device__(self) -> tuple[int, int]:
         """(1, 0): the CPU's memory."""
@@ -125,31 +123,31 @@ class Array:
 class Parameters:
     """Data that processes update together, in a writable buffer that they share.
 
-    `with parameters:` is an update: snapshots have all of it or nothing.  ValueError: there are no
-    parameters in the memory, or they are of another version.
+    `with parameters:` is an update: snapshots contain it completely or not at all.  ValueError: the memory
+    has no parameters, or another version of them.
     """
 
     def __init__(self, memory: Any) -> None: ...
     @staticmethod
     def size(head_bytes: SupportsIndex, data_bytes: SupportsIndex, /) -> int:
-        """Bytes of memory for a head and data of these sizes."""
+        """The bytes of memory for a head and data of these sizes."""
     @classmethod
     def lay_out(cls, memory: Any, head: bytes, data_bytes: SupportsIndex, /) -> Parameters:
-        """In zeroed memory; the caller writes the data and then calls complete()."""
+        """Makes parameters in zeroed memory; the caller writes the data and then calls complete()."""
     def complete(self) -> None:
         """From now on Parameters(memory) succeeds."""
     def attach(self) -> None:
-        """This process is one of `users`; a first update does the same.  MemoryError: 256 are."""
+        """Adds this process to `users`, as a first update does.  MemoryError: there are 256 users already."""
     def __enter__(self) -> Parameters:
         """Begins an update."""
     def __exit__(self, *exception: object) -> None:
         """Ends it.  RuntimeError: this thread is not inside one."""
     def add(self, into: Array, values: Any, rows: Any = None, /) -> None:
-        """into += values, each element in one step, or into[rows] += values (int64)."""
+        """into += values, each element atomically, or into[rows] += values (int64)."""
     def count(self, name: str, by: int = 1, /) -> int:
-        """Adds to a counter; what it is then."""
+        """Adds to a counter; returns its new value."""
     def snapshot(self, into: Any, timeout: float, tear: bool, /) -> tuple[dict[str, int], int, bool]:
-        """Copies the data into a buffer.  (counters, cut_updates, whether it is torn)."""
+        """Copies the data into a buffer.  Returns (counters, cut_updates, whether it is torn)."""
     @property
     def counters(self) -> dict[str, int]: ...
     @property
@@ -163,11 +161,11 @@ class Parameters:
     @property
     def nbytes(self) -> int: ...
 class _Lease:
-    """What a Slot and an Item have in common: the arrays that lie in it.
+    """The common part of Slot and Item: their arrays.
 
-    Where there is one array they stand for it: numpy.asarray, torch.from_dlpack and `[…]` take it.  Of a
-    dict `[name]` and of a tuple `[number]` is an Array.  After the slot was given away all of these are
-    a ValueError.
+    A single array is used through the object: numpy.asarray, torch.from_dlpack and `[…]` take it.  For a
+    dict, `[name]` is an Array; for a tuple, `[number]`.  After the slot was given away all of these raise
+    ValueError.
     """
 
     @property
@@ -178,19 +176,19 @@ class _Lease:
         """The Array, or the tuple or dict of Arrays."""
     @property
     def nbytes(self) -> int:
-        """How many bytes the arrays have."""
+        """The size of the arrays in bytes."""
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
     def keys(self) -> tuple[str, ...]:
-        """The names of a dict's arrays.  TypeError: it is no dict."""
+        """The names of a dict's arrays.  TypeError: it isn't a dict."""
     def numpy(self) -> Any:
-        """`value`, with arrays of numpy, of the same memory."""
+        """`value` with numpy arrays of the same memory."""
     def torch(self) -> Any:
-        """`value`, with tensors, of the same memory."""
+        """`value` with tensors of the same memory."""
     def __len__(self) -> int: ...
     def __getitem__(self, at: Any, /) -> Any: ...
     def __setitem__(self, at: Any, value: Any, /) -> None:
-        """Fills the array, or the one of that name or number."""
+        """Fills the array, or the array with that name or number."""
     def __iter__(self) -> Iterator[Any]: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __dlpack__(
@@ -205,10 +203,10 @@ class _Lease:
 
 @final
 class Slot(_Lease):
-    """A slot of a channel that is being filled: as a block it is sent at its end, and not after an
+    """A slot of a channel that is being filled: a `with` block sends it at its end, but not after an
     exception.
 
-    Whoever writes into its arrays after it was sent writes into what a consumer reads.
+    Don't write to its arrays after it was sent: a consumer may be reading them.
     """
 
     def publish(self) -> None:
@@ -220,69 +218,69 @@ class Slot(_Lease):
 
 @final
 class Item(_Lease):
-    """What came through a channel, in its slot, which nobody else reads or writes.
+    """An item from a channel, in its slot, which no other process reads or writes.
 
-    The slot is given back when the item and everything that was made of it are gone; after release(),
-    or at the end of the item as a block, when everything that was made of it is.
+    The slot is returned when the item and everything made from it are gone.  After release(), or at the end
+    of a `with` block, it is returned when everything made from the item is gone.
     """
 
     @property
     def sequence(self) -> int:
-        """Its number among those of its producer, from 1."""
+        """Its number among the items of its producer, from 1."""
     @property
     def producer(self) -> int:
-        """The place of its producer, from 0."""
+        """The index of its producer, from 0."""
     def release(self) -> None:
-        """Nothing more is made of it."""
+        """Nothing more is made from it."""
     def __enter__(self) -> Item: ...
     def __exit__(self, *exception: object) -> None: ...
 
 @final
 class Producer:
-    """The end of a channel that items are put into: as a block it is closed at its end, and only left
-    after an exception.  One thread at a time; not in a forked process (RuntimeError).
+    """The end of a channel that sends items: a `with` block closes it at its end, and detaches it after an
+    exception.  One thread at a time; not in a forked process (RuntimeError).
 
-    `timeout` is in seconds, None for ever, 0 not at all; TimeoutError: there was no slot.  PeerDied: a
-    consumer died; nothing was put.  BrokenPipeError: with pipes, all consumers are gone.
+    `timeout` is in seconds; None waits forever, 0 not at all; TimeoutError: there was no slot.  PeerDied: a
+    consumer died; nothing was sent.  BrokenPipeError: with pipes, all consumers are gone.
     """
 
     def put(self, value: Any, timeout: Optional[float] = None) -> None:
-        """Copies an array (anything with a buffer or __dlpack__), or a tuple, list or dict of arrays, into
-        a slot and sends it.  ValueError: it is not what items of the channel are, or does not fit.
+        """Copies an array (any object with a buffer or __dlpack__), or a tuple, list or dict of arrays, into
+        a slot and sends it.  ValueError: it doesn't match the channel's items, or is too large.
         """
     def slot(self, like: Any = None, timeout: Optional[float] = None) -> Slot:
-        """A slot to be filled in place.  Where items of the channel are of any form, `like` says by arrays
-        what it is to hold.
+        """A slot to fill in place.  If the channel's items may have any form, `like` gives the form by example
+        arrays.
         """
     def close(self) -> None:
-        """Nothing more will come from here.  Consumers end when all producers have closed."""
+        """Sends nothing more.  Consumers end when all producers have closed."""
     def detach(self) -> None:
-        """Goes without close(): another may take the place, and consumers are told (PeerLeft)."""
+        """Leaves without close(): another producer may take the place, and consumers get PeerLeft."""
     def fileno(self) -> int:
         """Readable when there may be a free slot.  ValueError: it is not one of a PipeChannel."""
     @property
     def closed(self) -> bool: ...
     @property
     def index(self) -> Optional[int]:
-        """Its place in the channel, from 0; None with pipes."""
+        """Its index in the channel, from 0; None with pipes."""
     def __enter__(self) -> Producer: ...
     def __exit__(self, *exception: object) -> None: ...
 
 @final
 class Consumer:
-    """The end of a channel that items are taken from: `for item in consumer` ends when all producers
-    have closed.  One thread at a time, but items may be let go in any; not in a forked process.
+    """The end of a channel that receives items: `for item in consumer` ends when all producers have
+    closed.  One thread at a time, but any thread may release items; not in a forked process.
     """
 
     def get(self, timeout: Optional[float] = None) -> Item:
-        """The next item.  `timeout` is in seconds, None for ever, 0 not at all.
+        """The next item.  `timeout` is in seconds; None waits forever, 0 not at all.
 
-        EOFError: all producers have closed.  TimeoutError: nothing came.  PeerDied: a producer died.
+        EOFError: all producers have closed.  TimeoutError: there was no item.  PeerDied: a producer died.
         """
     def close(self) -> None:
-        """Takes no more.  What is still looked at is copied for this process, at the same addresses."""
+        """Takes no more items.  Items in use are copied for this process, at the same addresses."""
     def fileno(self) -> int:
-        """Readable when there may be an item, and at the end.  ValueError: as with Producer."""
+        """Readable when there may be an item, and at the end.  ValueError: as for Producer."""
     @property
     def closed(self) -> bool: ...
     @property
@@ -296,7 +294,7 @@ _Spec = tuple[str, list[tuple[str, str, tuple[int, ...]]]]  # "array", "tuple" o
 
 @final
 class Channel:
-    """The memory of a channel (src/share/channel.h); people use pergpu.share.Channel."""
+    """The memory of a channel (src/share/channel.h); the public class is pergpu.share.Channel."""
 
     @classmethod
     def create(
@@ -310,7 +308,7 @@ class Channel:
     ) -> Channel: ...
     @classmethod
     def adopt(cls, fd: int, /) -> Channel:
-        """That of a descriptor, which stays the caller's.  ValueError: it is another thing."""
+        """The channel of a descriptor, which the caller still owns.  ValueError: it isn't a channel."""
     def fileno(self) -> int: ...
     def producer(self, item: Optional[_Spec] = None, skip: bool = False, pinned: bool = False) -> Producer: ...
     def consumer(self, item: Optional[_Spec] = None, skip: bool = False, pinned: bool = False) -> Consumer: ...
@@ -324,7 +322,7 @@ class Channel:
 
 @final
 class Pipes:
-    """The memory and the pipes of a channel (src/share/pipe_channel.h); people use PipeChannel."""
+    """The memory and the pipes of a channel (src/share/pipe_channel.h); the public class is PipeChannel."""
 
     @classmethod
     def create(
@@ -338,23 +336,24 @@ class Pipes:
     ) -> Pipes: ...
     @classmethod
     def adopt(cls, *fds: int) -> Pipes:
-        """That of five descriptors, which stay the caller's."""
+        """The channel of five descriptors, which the caller still owns."""
     def fds(self) -> tuple[int, int, int, int, int]: ...
     def producer(self, item: Optional[_Spec] = None, skip: bool = False, pinned: bool = False) -> Producer: ...
     def consumer(self, item: Optional[_Spec] = None, skip: bool = False, pinned: bool = False) -> Consumer: ...
     def close(self) -> None: ...
 
 def spec_of_example(like: Any, /) -> _Spec:
-    """What items of a channel are that look like that."""
+    """The description of a channel's items that look like this example."""
 
 def size_of_spec(spec: _Spec, /) -> int:
-    """How many bytes of a slot such an item takes.  ValueError, TypeError: there is no such item."""
+    """The bytes of a slot that such an item needs.  ValueError, TypeError: there is no such item."""
 class Loader:
-    """Rows of arrays, gathered into batches by threads that need no interpreter lock.
+    """Gathers rows of arrays into batches, by threads that need no interpreter lock.
 
-    They read `arrays`: an Array each, and None, or what becomes of its rows, which are images: (height
-    and width of the crop, padding, random crop, flip, means, deviations, scale, dtype).  They begin with
-    the first take() or wait(), and end with the object.  ValueError: what does not fit; MemoryError.
+    They read `arrays`: each is an Array and either None or a transform of its rows, which are images:
+    (height and width of the crop, padding, random crop, flip, means, deviations, scale, dtype).  They
+    start with the first take() or wait(), and end with the object.  ValueError: the arguments don't match;
+    MemoryError.
     """
 
     def __new__(
@@ -373,90 +372,90 @@ class Loader:
     ) -> Loader: ...
     @property
     def batches(self) -> int:
-        """How many an epoch has."""
+        """The number of batches in an epoch."""
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Where each array lies in a Batch."""
+        """The place of each array in a Batch."""
     @property
     def forked(self) -> bool:
-        """Whether the threads are those of another process: then all else is a RuntimeError."""
+        """Whether the threads belong to another process: then every other method raises RuntimeError."""
     def take(self, seconds: Optional[float], /) -> Optional[tuple[Batch, int, int, int]]:
-        """The next batch, over the ends of epochs: it, its epoch, its number in that, its rows.
+        """The next batch, across the ends of epochs: the batch, its epoch, its number there, its rows.
 
-        None: it took longer than that; seconds None: it may take as long as it likes.  MemoryError: so
-        many are held that there is no memory for another.  ValueError: it was stopped.
+        None: it takes longer than `seconds`, which may be None for no limit.  MemoryError: you hold so many
+        batches that there is no memory for another.  ValueError: it was stopped.
         """
     def wait(self, seconds: Optional[float], /) -> bool:
-        """Whether take() would not wait; waits for it as long as that."""
+        """Waits up to `seconds` for a batch; returns whether take() would not wait."""
     def seek(self, epoch: int, number: int, /) -> None:
-        """What is taken next is this batch of that epoch."""
+        """Makes this batch of that epoch the next one."""
     def stop(self) -> None:
-        """Ends the threads; batches stay.  Nothing can be taken then."""
+        """Ends the threads; batches stay valid.  Then no more batches can be taken."""
 
 @final
 class Batch:
-    """A slot of a Loader, as a buffer of bytes.  It is filled anew when this, and every buffer of it, is
-    gone.
+    """A slot of a Loader, as a buffer of bytes.  It is filled again when this object, and every buffer of it,
+    is gone.
     """
 
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 def map_file(fd: int, offset: SupportsIndex, nbytes: SupportsIndex, view: _View) -> Region:
-    """A part of an ordinary file as a Region, from any byte on; the descriptor may be closed then.
+    """Maps a part of an ordinary file as a Region, from any byte on; then you may close the descriptor.
 
-    ValueError: not all of it is in the file.  Who shortens the file later takes the pages away: to
-    read them is a SIGBUS.
+    ValueError: the part exceeds the file.  If another process shortens the file later, reading the lost
+    pages is a SIGBUS.
     """
 
 @final
 class MetricsTable:
     """The newest metrics of many processes, in a writable buffer that they share.
 
-    Each process that reports has a slot of it.  What it has reported stays when it ends, until a
-    process of another job needs the slot and no other is free.
+    Each process that reports has a slot of it.  Its values stay after it ends, until a process of another
+    job needs the slot and no other is free.
 
-    With `key` a new table, in zeroed memory, with as many slots as fit; others see what it was called.
-    ValueError: the memory is too small, or the key too long.  OSError: without a key, it is no table.
+    `key` makes a new table, in zeroed memory, with as many slots as fit; readers see the key.
+    ValueError: the memory is too small, or the key too long.  OSError: without a key, it isn't a table.
     """
 
     def __new__(cls, memory: Any, key: Optional[str] = None) -> MetricsTable: ...
     @staticmethod
     def bytes(slots: SupportsIndex, /) -> int:
-        """How many a table of so many slots needs."""
+        """The bytes that a table of N slots needs."""
     def read(self) -> list[tuple[int, int, int, bool, int, int, int, str, dict[str, Any]]]:
-        """Of each process that has reported: job, attempt, pid, whether it lives, when it began to and
-        when it last did (ns, wall clock), how often, the place, and of each name (last, least,
-        greatest).  Each of these is (value, step), or None where only NaN was reported.
+        """For each process that has reported: job, attempt, pid, whether it lives, the time of its first
+        and its last report (ns, wall clock), the number of reports, the place, and for each name (last,
+        least, greatest).  Each of these is (value, step), or None if only NaN was reported.
         """
     def writer(self, job: int, attempt: int, place: str) -> MetricsWriter:
-        """A slot for this process.  Where a process of the same job and place has ended it goes on with
-        what that one has reported.  MemoryError: as many processes as there are slots live and report.
-        ValueError: the place is longer than 512 bytes.
+        """A slot for this process.  If an ended process of the same job and place has one, its values are
+        kept.  MemoryError: all slots belong to running processes.  ValueError: the place is longer than
+        512 bytes.
         """
     @property
     def key(self) -> str: ...
 
 @final
 class MetricsWriter:
-    """The slot of this process in a MetricsTable; in a forked child it is the parent's, and put() does
-    nothing."""
+    """The slot of this process in a MetricsTable; in a forked child it belongs to the parent, and put()
+    does nothing."""
 
     def put(self, values: dict[str, Any], /) -> bool:
-        """The integers and floats among the values, all at once: readers see the whole dict or none of
-        it.  "step" is what the others were reached at.  Names of more than 40 bytes, and those beyond 64,
-        are left out.  False: the slot is not this process's (any more).
+        """Writes the integers and floats among the values, all at once: readers see the whole dict or none of
+        it.  "step" is the step of the other values.  Names of more than 40 bytes, and those beyond 64, are
+        left out.  False: the slot doesn't belong to this process (any more).
         """
     def release(self) -> None:
-        """Nothing more will come; what was put stays."""
+        """Writes nothing more; the values stay."""
 
 def write_mean(
     dtype: str, sources: Iterable[tuple[int, SupportsIndex, float]], count: SupportsIndex, into: tuple[int, SupportsIndex]
 ) -> None:
-    """The mean of `count` values from each of the sources, (descriptor, offset, weight), into a file,
+    """Writes the mean of `count` values from each of the sources, (descriptor, offset, weight), to a file,
     (descriptor, offset).  The weights are divided by their sum.
 
-    `dtype` is "float16", "bfloat16", "float32" or "float64"; sums are float32 (float64 of that).  A
+    `dtype` is "float16", "bfloat16", "float32" or "float64"; sums are float32 (float64 for float64).  A
     few megabytes of each file are mapped at a time.  ValueError: another dtype, weights without a sum,
-    or not all of a source is in its file.  OSError: it cannot be written.
+    or a source exceeds its file.  OSError: it can't be written.
     """
