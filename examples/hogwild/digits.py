@@ -1,12 +1,11 @@
-"""The digits that come with scikit-learn, and the network that learns them: what train.py and
-evaluate.py have in common."""
+"""The common part of train.py and evaluate.py: scikit-learn's digits, and the network that learns them."""
 
 import torch
 from sklearn.datasets import load_digits
 
 
 def digits():
-    """((images, classes) to train with, the same to test with); images are N x 1 x 8 x 8 in [0, 1]."""
+    """((images, classes) for training, the same for tests); images are N x 1 x 8 x 8 in [0, 1]."""
     bunch = load_digits()
     images = torch.as_tensor(bunch.images, dtype=torch.float32)[:, None] / 16
     classes = torch.as_tensor(bunch.target, dtype=torch.long)
@@ -19,6 +18,6 @@ def network():
 
 
 def objective(model, images, classes, weight_decay):
-    """What is made small: cross entropy, and half the decay times the squares of all parameters."""
+    """The loss: cross entropy, plus half the decay times the squares of all parameters."""
     squares = sum(parameter.square().sum() for parameter in model.parameters())
     return torch.nn.functional.cross_entropy(model(images), classes) + weight_decay / 2 * squares

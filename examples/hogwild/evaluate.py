@@ -1,4 +1,4 @@
-"""Tells how good the model is that the workers have trained: that of the last one to end."""
+"""Prints the quality of the model that the workers trained, from the last worker that ended."""
 
 import pathlib
 
@@ -18,7 +18,7 @@ def main():
         loss = objective(model, images, classes, trained["weight_decay"]).item()
         accuracy = (model(others).argmax(dim=1) == theirs).float().mean().item()
     pergpu.report(step=trained["steps"], loss=loss, accuracy=accuracy)
-    print(f"loss {loss:.5f} after {trained['steps']} steps; {accuracy:.1%} of {len(others)} other digits right")
+    print(f"loss {loss:.5f} after {trained['steps']} steps; {accuracy:.1%} of {len(others)} test digits right")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Trains the network: as one of several processes that write into the same parameters, or alone.
+"""Trains the network: as one of several processes that write to the same parameters, or alone.
 
 With `workers = 1` nothing is shared: plain PyTorch, the same steps.
 """
@@ -17,7 +17,7 @@ PATIENCE = 60  # seconds that a worker waits for the others at the start
 
 
 class Alone:
-    """What share.parameters() returns, for one who has nobody to share with."""
+    """Replaces share.parameters() if there is only one process."""
 
     def __init__(self):
         self.counters = {}
@@ -31,7 +31,7 @@ class Alone:
 
 
 def together(model, workers):
-    """The parameters, once all workers have them; after a minute, with those that do."""
+    """The parameters, once all workers have them; after a minute, with the workers so far."""
     from pergpu import share
 
     shared = share.parameters(model)
@@ -39,7 +39,7 @@ def together(model, workers):
     while len(shared.users) < workers and shared.count("seen", 0) < workers and time.monotonic() < until:
         time.sleep(0.01)
     shared.count("seen", workers)  # who is started again later does not wait
-    print(f"trains with the processes {shared.users}", flush=True)
+    print(f"training with the processes {shared.users}", flush=True)
     return shared
 
 
@@ -75,7 +75,7 @@ def main():
         state = model.state_dict()
     saved = {"state": state, "steps": shared.counters["steps"], "weight_decay": cfg.weight_decay}
     torch.save(saved, os.path.join(pergpu.out, "model.pt"))
-    print(f"{mine} of {cfg.epochs} epochs, {shared.counters['steps']} steps by all")
+    print(f"{mine} of {cfg.epochs} epochs, {shared.counters['steps']} steps by all workers")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A program as Hydra has them: it knows nothing of pergpu, but reports if it is there."""
+"""An ordinary Hydra program: it doesn't depend on pergpu, but reports if pergpu is installed."""
 
 import logging
 
@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 @hydra.main(version_base=None, config_path=".", config_name="config")
 def train(cfg: DictConfig) -> float:
-    """Walks down a parabola; what is left of the way is the loss."""
+    """Descends a parabola; the remaining height is the loss."""
     x = 10.0
     for step in range(cfg.steps):
         x -= cfg.lr * 2 * x

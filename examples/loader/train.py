@@ -1,7 +1,7 @@
-"""Trains a classifier of handwritten digits on images that are moved about: the same arithmetic, with
+"""Trains a classifier of handwritten digits on randomly moved images: the same computation, with
 batches of PyTorch's DataLoader or of share.Loader.
 
-Where there is no PyTorch its part is played by the loop that everybody writes by hand.
+Without PyTorch, a hand-written loop replaces the DataLoader.
 """
 
 import time
@@ -49,7 +49,7 @@ class Network:
 
 
 class Digits:
-    """An example at a time, as DataLoader likes it: moved by up to a pixel."""
+    """One example at a time, as DataLoader expects it: moved by up to a pixel."""
 
     def __init__(self, data, seed):
         self.data, self.chance = data, numpy.random.default_rng(seed)
@@ -104,7 +104,7 @@ def main():
             count += len(batch["label"])
         accuracy = network.right(*test)
         pergpu.report(step=epoch, accuracy=accuracy, images_per_second=count / (time.perf_counter() - begin))
-    print(f"{accuracy:.1%} of {len(test[1])} digits right, {count} images in an epoch")
+    print(f"{accuracy:.1%} of {len(test[1])} digits right, {count} images per epoch")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Has the loader, and sends each batch to every training."""
+"""Runs the loader, and sends each batch to every training."""
 
 import json
 import sys
@@ -11,8 +11,8 @@ def main():
     channels = [images.channel(cfg) for cfg in runs]
     fed = images.loader(runs[0]["epochs"]).feed(channels, on_death="skip", timeout=60)
     for died in fed.deaths:
-        print(f"went on without a training: {died}")
-    print(f"{fed.batches} batches, {len(channels) - len(fed.deaths)} of {len(channels)} trainings got them all")
+        print(f"continued without a training: {died}")
+    print(f"{fed.batches} batches, {len(channels) - len(fed.deaths)} of {len(channels)} trainings got all of them")
 
 
 if __name__ == "__main__":

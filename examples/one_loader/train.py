@@ -1,4 +1,4 @@
-"""Trains a linear classifier of handwritten digits on the batches that come, until the feeding job has closed."""
+"""Trains a linear classifier of handwritten digits on batches from the feeding job, until it closes."""
 
 import zlib
 

@@ -1,4 +1,4 @@
-"""What the producer and the trainers have in common: the data, and the channel of each trainer."""
+"""The common part of the producer and the trainers: the data, and the channel of each trainer."""
 
 import numpy
 
@@ -15,11 +15,11 @@ def load():
 
 
 def digits():
-    """Once for all processes.  The last 300 are for tests."""
+    """Loaded once for all processes.  The last 300 images are for tests."""
     return share.dataset("digits as images", load)
 
 
 def channel(lr):
-    """The trainer with this learning rate has one for itself, so that it gets every batch."""
+    """The channel of the trainer with this learning rate: separate channels, so each trainer gets every batch."""
     like = {"x": numpy.empty((SIZE, 8, 8), "float32"), "y": numpy.empty(SIZE, "int64")}
     return share.Channel(f"batches for lr={lr}", slots=4, like=like)

@@ -1,4 +1,4 @@
-"""Makes batches of digits that are moved by up to a pixel, and gives each one to every trainer."""
+"""Makes batches of digits that are moved by up to a pixel, and sends each one to every trainer."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from pergpu import share
 
 
 def moved(images, chance):
-    """Each by -1, 0 or 1 pixel in both directions."""
+    """Moves each by -1, 0 or 1 pixel in both directions."""
     padded = numpy.pad(images, ((0, 0), (1, 1), (1, 1)))
     at = chance.integers(0, 3, (2, len(images)))
     return numpy.stack([one[row : row + 8, column : column + 8] for one, row, column in zip(padded, *at)])

@@ -1,4 +1,4 @@
-"""Trains a linear classifier on the batches that come, until their producer has closed."""
+"""Trains a linear classifier on the producer's batches, until the producer closes."""
 
 import numpy
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A search by Optuna: every trial a job, several at once, and those that look bad are stopped.
+"""A search with Optuna: every trial is a job, several run at once, and unpromising ones are stopped.
 
     python3 optuna_search.py [--gpus 1] [--at-once 2] [--trials 12]
 
-Optuna is asked for parameters and told values in this process (ask and tell), so no job needs to
-import it, and no storage has to be shared.  What a job reports at each step goes on to the pruner.  By
-default on CPU lanes; with --gpus 1 every trial has a GPU of its own.  Needs Optuna, 3 or later.
+This process asks Optuna for parameters and reports the values (ask and tell), so no job imports Optuna and
+no storage is shared.  The metrics of each step go to the pruner.  Runs on CPU lanes by default.  With
+--gpus 1 every trial has its own GPU.  Needs Optuna 3 or later.
 """
 import argparse
 import concurrent.futures
@@ -16,7 +16,7 @@ import pergpu
 
 
 def train(lr, momentum, steps=40):
-    """Put your training here.  This one goes down a valley, too slowly or out of it by some parameters."""
+    """Put your training here.  This one descends a valley; some parameters make it too slow, or diverge."""
     import time  # what a job needs it imports itself
 
     x, speed, loss = 5.0, 0.0, 0.0
@@ -30,14 +30,14 @@ def train(lr, momentum, steps=40):
 
 
 class Reported:
-    """What a job has reported, as it comes."""
+    """The values that a job reports, as they come."""
 
     def __init__(self, future):
         self.future = future
         self.position = 0
 
     def new(self):
-        """Lines that were not there when this was called last."""
+        """The lines since the last call."""
         try:
             with open(self.future.outcome["metrics"], "rb") as file:
                 file.seek(self.position)
@@ -50,9 +50,9 @@ class Reported:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpus", type=int, default=0, choices=(0, 1), help="of each trial")
-    parser.add_argument("--at-once", type=int, default=2, help="trials")
-    parser.add_argument("--trials", type=int, default=12, help="in all")
+    parser.add_argument("--gpus", type=int, default=0, choices=(0, 1), help="GPUs per trial")
+    parser.add_argument("--at-once", type=int, default=2, help="trials that run at once")
+    parser.add_argument("--trials", type=int, default=12, help="number of trials")
     chosen = parser.parse_args()
 
     study = optuna.create_study(

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A grid search of scikit-learn, each batch of fits a job.
+"""A grid search with scikit-learn: each batch of fits is a job.
 
     python3 sklearn_grid.py [--gpus 1] [--lanes 2] [--candidates 4]
 
-By default on CPU lanes; with --gpus 1 every worker has a GPU of its own, for estimators that compute
-on one.  `pergpu top` shows it, `pergpu report @` tells of it afterwards.  Needs scikit-learn.
+Runs on CPU lanes by default.  With --gpus 1 every worker has its own GPU, for estimators that compute on
+one.  `pergpu top` shows its progress, `pergpu report @` its results.  Needs scikit-learn.
 """
 import argparse
 
@@ -15,9 +15,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("--gpus", type=int, default=0, choices=(0, 1), help="of each job")
-parser.add_argument("--lanes", type=int, default=2, help="fits at once, where they have no GPU")
-parser.add_argument("--candidates", type=int, default=4, help="values of C")
+parser.add_argument("--gpus", type=int, default=0, choices=(0, 1), help="GPUs per job")
+parser.add_argument("--lanes", type=int, default=2, help="fits at once, without GPUs")
+parser.add_argument("--candidates", type=int, default=4, help="number of values of C to try")
 chosen = parser.parse_args()
 
 digits = load_digits()

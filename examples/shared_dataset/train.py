@@ -1,7 +1,7 @@
-"""Trains a linear classifier of handwritten digits: one of eight that see the same copy of the data.
+"""Trains a linear classifier of handwritten digits: one of eight jobs that share one copy of the data.
 
-The first job that asks loads the images and makes the features (products of neighbouring pixels); the
-others wait for it and attach.  Each one may write into its arrays, which costs it the pages it writes.
+The first job that asks loads the images and computes the features (products of neighboring pixels); the
+others wait for it and attach.  A job may write to its arrays, which copies only the pages it writes.
 """
 
 import numpy
@@ -11,7 +11,7 @@ from pergpu import share
 
 
 def load():
-    """Runs in one of the jobs; that it says so shows in which."""
+    """Runs in only one of the jobs; its output shows in which."""
     from sklearn.datasets import load_digits
 
     digits = load_digits()

@@ -2,7 +2,7 @@
 
     python3 classifier.py --out FOLDER
 
-A fifth of the digits is kept apart to report an honest accuracy.  FOLDER gets classifier.pt and
+A fifth of the digits is held out to measure the accuracy.  FOLDER gets classifier.pt and
 metrics.jsonl.
 """
 
@@ -28,7 +28,7 @@ class Classifier(nn.Module):
         self.head = nn.Linear(FEATURES, 10)
 
     def features(self, images):
-        """What the Fréchet distance is measured in, as Inception's pooled layer is for photographs."""
+        """The features for the Fréchet distance, as Inception's pooled layer for photographs."""
         return self.body(images)
 
     def forward(self, images):
@@ -36,7 +36,7 @@ class Classifier(nn.Module):
 
 
 def shifted(images):
-    """The images moved by at most one pixel each way, so that features mean shape, not place."""
+    """The images moved by at most one pixel each way, so that features depend on shape, not place."""
     padded = nn.functional.pad(images.view(-1, 8, 8), (1, 1, 1, 1), value=-1.0)
     right, down = torch.randint(3, (2,)).tolist()
     return padded[:, down : down + 8, right : right + 8].reshape(-1, 64)

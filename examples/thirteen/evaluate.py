@@ -3,7 +3,7 @@
     python3 evaluate.py --model model.pt --classifier classifier.pt --out FOLDER [--metrics FILE]
 
 Appends one line to FILE (FOLDER/metrics.jsonl): `frechet`, smaller is better, and `recognised`, the
-share of samples that the classifier takes for the class asked for.  FOLDER gets samples.png, a row
+share of samples that the classifier assigns to the requested class.  FOLDER gets samples.png, a row
 of samples for each class.
 """
 
@@ -32,7 +32,7 @@ def load(path, device):
 
 
 def contact_sheet(images, labels):
-    """The first COLUMNS images of each class, a row a class, dark on white."""
+    """The first COLUMNS images of each class, one row per class, dark on white."""
     cell = 8 + GAP
     sheet = np.full((10 * cell + GAP, COLUMNS * cell + GAP), 160, dtype=np.uint8)
     for row in range(10):
@@ -73,7 +73,7 @@ def evaluate(options):
         metrics.write(json.dumps(line) + "\n")
     print(f"{len(samples)} samples in {seconds:.1f} s on {device}")
     print(f"Fréchet distance {line['frechet']}, between two halves of the real digits {floor:.4f}")
-    print(f"{line['recognised']:.1%} are recognised as the class asked for")
+    print(f"{line['recognised']:.1%} are recognized as the requested class")
 
 
 def main():

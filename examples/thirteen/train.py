@@ -37,7 +37,7 @@ def average(model, mean, decay):
 
 
 def schedule(step, steps, warm_up=100):
-    """The learning rate's factor: up in a line, then down to zero as a cosine."""
+    """The learning rate's factor: a linear warm-up, then a cosine down to zero."""
     return min(step + 1, warm_up) / warm_up * (1 + math.cos(math.pi * step / steps)) / 2
 
 

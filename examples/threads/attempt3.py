@@ -1,8 +1,8 @@
-"""Attempt 3: eight processes, started by `spawn` because CUDA cannot be forked, a GPU for each.
+"""Attempt 3: eight processes, started by `spawn` because CUDA cannot be forked, each on its own GPU.
 
     python3 attempt3.py [--steps N]
 
-The function stands at the top of the file, and all that it uses became an argument:
+The function is at the top level of the file, and everything that it uses is now an argument:
 attempt3_first.py shows why.
 """
 

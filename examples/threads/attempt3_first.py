@@ -1,4 +1,4 @@
-"""Attempt 3, as it was tried first: attempt 1 with processes instead of threads.
+"""Attempt 3, first version: attempt 1 with processes instead of threads.
 
     python3 attempt3_first.py [--steps N]
 

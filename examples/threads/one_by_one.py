@@ -2,7 +2,7 @@
 
     python3 one_by_one.py [--steps N]
 
-What comes out here is what has to come out of each attempt.
+Each attempt should give the same results as this.
 """
 
 import time

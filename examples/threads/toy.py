@@ -1,10 +1,10 @@
-"""What all attempts have in common: thirteen little models, and the measure of their samples.
+"""The common part of all attempts: thirteen small models, and the measure of their samples.
 
 The images have 8x8 pixels with two spots each, and are made here.  A model is a network with one
-hidden layer that learns by flow matching which way noise has to go to become such an image.  PyTorch
-trains it where it is installed, on the GPU where there is one; else numpy does.
+hidden layer, trained by flow matching to turn noise into such an image.  PyTorch trains it if it is
+installed, on the GPU if there is one; else numpy does.
 
-Seeds are set as scripts mostly set them: for the whole process.
+Seeds are set as scripts usually set them: for the whole process.
 """
 
 import argparse
@@ -23,13 +23,13 @@ PIXELS, BATCH, SAMPLE_STEPS, BATCHES_OF_SAMPLES = 64, 128, 25, 12
 
 def options():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=1000, help="of each training")
+    parser.add_argument("--steps", type=int, default=1000, help="steps per training")
     parser.add_argument("--lanes", type=int, help="with_pergpu.py: CPU lanes instead of GPUs")
     return parser.parse_args()
 
 
 def configs():
-    """One dict a model, larger and smaller ones."""
+    """One dict per model, larger and smaller ones."""
     steps = options().steps
     sizes = [(hidden, rate) for hidden in (64, 128, 256, 512) for rate in (1e-3, 3e-3, 1e-2)] + [(768, 1e-3)]
     return [
@@ -47,7 +47,7 @@ def images(count=4000):
 
 
 def device(gpu_id=0):
-    """The GPU of this number, where there are GPUs."""
+    """The GPU with this number, if there are GPUs."""
     return f"cuda:{gpu_id}" if torch and torch.cuda.is_available() else "cpu"
 
 
@@ -123,10 +123,10 @@ def train(cfg, real, device):
 
 
 class FrechetDistance:
-    """How far samples are from real images in the features of a network, as FID tells by InceptionV3.
+    """How far samples are from real images in the features of a network, like FID with InceptionV3.
 
-    It is used as metrics of torchmetrics are: reset(), update() for each batch, compute().  Between
-    these calls it remembers the batches.
+    Use it like the metrics of torchmetrics: reset(), update() for each batch, compute().  It stores
+    the batches between these calls.
     """
 
     def __init__(self, real):
@@ -160,14 +160,14 @@ class FrechetDistance:
 
 
 def row(cfg, distance, started, gpu_id=None):
-    """What is known of a model at its end."""
+    """The results of a finished model."""
     gpu = (os.environ.get("CUDA_VISIBLE_DEVICES") or "-") if gpu_id is None else gpu_id
     span = {"from": started, "to": time.time()}
     return {"name": cfg["name"], "pid": os.getpid(), "gpu": gpu, "distance": distance, **span}
 
 
 def show(results, begun):
-    """A line for each: `results` are calls that give a row, or raise."""
+    """Prints a line for each; `results` are calls that return a row, or raise."""
     print("model      process  gpu  from .. to, s    distance", flush=True)
     for result in results:
         try:
@@ -177,4 +177,4 @@ def show(results, begun):
             continue
         span = f"{done['from'] - begun:.1f} .. {done['to'] - begun:.1f}"
         print(f"{done['name']:10} {done['pid']:7}  {done['gpu']}  {span:15} {done['distance']:9.4f}", flush=True)
-    print(f"{time.time() - begun:.1f} s in all")
+    print(f"{time.time() - begun:.1f} s in total")

@@ -1,7 +1,7 @@
-"""Attempt 1, with a process and a GPU of its own for each call.
+"""Attempt 1, with a separate process and GPU for each call.
 
     python3 with_pergpu.py [--steps N]              on a machine with GPUs
-    python3 with_pergpu.py [--steps N] --lanes 8    without: eight at once share the cores
+    python3 with_pergpu.py [--steps N] --lanes 8    without GPUs: eight at once share the cores
 """
 
 import time

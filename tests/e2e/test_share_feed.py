@@ -30,7 +30,7 @@ def sweep(home, example):
 
 def test_two_trainings_get_every_batch_of_the_loader_of_a_third_job(home, sweep):
     logs = sweep(0)
-    assert logs["_once/feed"] == "300 batches, 2 of 2 trainings got them all\n", logs
+    assert logs["_once/feed"] == "300 batches, 2 of 2 trainings got all of them\n", logs
     first, second = logs["00-lr=0.1/train"], logs["01-lr=0.3/train"]
     assert re.fullmatch("300 batches, checksum [0-9a-f]{8}\n", first) and first == second, logs
     rows = [json.loads(line) for line in home.run("export", "--jsonl", "one_loader").stdout.splitlines()]
@@ -46,5 +46,5 @@ def test_the_other_training_gets_every_batch_when_one_is_killed(home, sweep):
     logs = sweep(1)
     assert home.ps("one_loader")["01-lr=0.3/train"]["signal"] == 9
     assert logs["00-lr=0.1/train"].startswith("300 batches, "), logs
-    assert logs["_once/feed"].startswith("went on without a training: "), logs
-    assert logs["_once/feed"].endswith("300 batches, 1 of 2 trainings got them all\n"), logs
+    assert logs["_once/feed"].startswith("continued without a training: "), logs
+    assert logs["_once/feed"].endswith("300 batches, 1 of 2 trainings got all of them\n"), logs

@@ -38,7 +38,7 @@ def test_a_worker_that_is_killed_inside_an_update_joins_the_others_again(home, s
     submit("hogwild", "--lanes", 4)
     job = wait_until(lambda: home.ps().get("01-worker=1/train"), "the jobs")
     wait_until(lambda: home.ps()["01-worker=1/train"]["attempt"] == 2, "the second attempt", deadline=120)
-    wait_until(lambda: "trains with" in read(job["log"], ""), "it to have the parameters", deadline=120)
+    wait_until(lambda: "training with the processes" in read(job["log"], ""), "it to have the parameters", deadline=120)
     home.open_gate()
     assert home.wait() == 0
     logs = [read(one["log"]) for name, one in home.ps().items() if name.endswith("/train")]

@@ -14,7 +14,7 @@ def test_the_example_trains_as_well_with_either_loader(home, example):
     home.run("submit", "loader.toml", "--lanes", 2)
     assert home.wait() == 0
     for job in home.json("show", "loader")["jobs"]:
-        assert "1500 images in an epoch" in read(job["log"])
+        assert "1500 images per epoch" in read(job["log"])
     rows = [json.loads(line) for line in home.run("export", "--jsonl", "loader").stdout.splitlines()]
     accuracy = {}
     for row in rows:

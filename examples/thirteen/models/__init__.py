@@ -1,6 +1,6 @@
-"""The generative models of this example.  Each is a module with two promises:
+"""The generative models of this example.  Each is a module with two functions:
 
-    loss(image, label) -> scalar to be minimised, for a batch of images (N x 64, in [-1, 1])
+    loss(image, label) -> scalar to minimize, for a batch of images (N x 64, in [-1, 1])
     sample(label)      -> images (N x 64) of the given classes
 """
 
@@ -22,7 +22,7 @@ METHODS = {
 
 
 def build(method, hyper_parameters):
-    """The model called `method`; what it does not know of its hyper-parameters is a TypeError."""
+    """The model called `method`; an unknown hyper-parameter is a TypeError."""
     if method not in METHODS:
         raise ValueError(f"method is '{method}', expected one of {', '.join(METHODS)}")
     return METHODS[method](**hyper_parameters)

@@ -1,14 +1,14 @@
 """Consistency training, a model that samples in one or two steps.
 
 Song, Dhariwal, Chen, Sutskever 2023, "Consistency models": one function maps every point of a
-probability-flow trajectory to its end, learnt by making neighbours agree.  Song, Dhariwal 2024,
+probability-flow trajectory to its end, learned by making neighbors agree.  Song, Dhariwal 2024,
 "Improved techniques for training consistency models": no moving-average teacher, the pseudo-Huber
-distance, log-normal noise levels, the number of levels doubled on the way, weight 1 / (gap of the
+distance, log-normal noise levels, the number of levels doubled during training, weight 1 / (gap of the
 two levels).
 
-The paper ends with 1280 levels.  Agreement travels from one level to its neighbour, so that many
-levels need long training: with 2,500 steps 160 gave samples with visible noise (Fréchet distance
-14.2), 20 clear ones (5.5).
+The paper ends with 1280 levels.  Agreement travels from one level to its neighbor, so many levels
+need long training.  After 2,500 steps, 160 levels gave samples with visible noise (Fréchet distance
+14.2), 20 levels gave clear ones (5.5).
 """
 
 import math

@@ -1,7 +1,7 @@
-"""The one network that every denoising method shares, and its input for the noise level.
+"""The network that every denoising method shares, and its input for the noise level.
 
 Everything is a multi-layer perceptron on 64 numbers: an 8x8 image is too small to need convolutions,
-and a matrix product is what one CPU core does best.
+and a matrix product is the fastest operation on one CPU core.
 """
 
 import math
@@ -29,7 +29,7 @@ class FourierFeatures(nn.Module):
 
 
 class Block(nn.Module):
-    """A residual block with pre-normalisation; the condition shifts its hidden layer."""
+    """A residual block with pre-normalization; the condition shifts its hidden layer."""
 
     def __init__(self, width, condition):
         super().__init__()

@@ -1,7 +1,7 @@
 """Kingma, Welling 2014, "Auto-encoding variational Bayes", with the class given to both halves (Sohn,
 Lee, Yan 2015) and the weight `beta` on the divergence (Higgins and others 2017).
 
-The decoder's variance is one learnt number (Rybkin, Daniilidis, Levine 2021, "Simple and effective
+The decoder's variance is one learned number (Rybkin, Daniilidis, Levine 2021, "Simple and effective
 VAE training with calibrated decoders"), so that beta 1 is the true bound.
 """
 
