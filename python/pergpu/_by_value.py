@@ -43,7 +43,8 @@ def reduced(obj: Any, goes_by_value: str | None = "__main__") -> Any:
 
 
 def with_names(obj: type, reduced: Any) -> Any:
-    """Of a class as cloudpickle reduces it.  It leaves out the qualified name, and some versions the module where a base class has one."""
+    """Adds the names to a class as cloudpickle reduces it.  cloudpickle leaves out the qualified name, and some
+    versions the module if a base class has one."""
     if isinstance(reduced, tuple) and len(reduced) > 2 and isinstance(reduced[2], tuple) and isinstance(reduced[2][0], dict):
         reduced[2][0].setdefault("__module__", obj.__module__)
         reduced[2][0].setdefault("__qualname__", obj.__qualname__)
@@ -51,7 +52,7 @@ def with_names(obj: type, reduced: Any) -> Any:
 
 
 def of_result(obj: type, reduced: Any) -> Any:
-    """The same for a class on its way back: where the reader has it, it stays as it is there."""
+    """The same for a class in a result: if the reader has the class, the reader's stays unchanged."""
     reduced = with_names(obj, reduced)
     if isinstance(reduced, tuple) and len(reduced) == 6:
         return (*reduced[:2], (reduced[5], reduced[2]), None, None, _set_state_of_new)
@@ -72,7 +73,7 @@ def _is_found(obj: Any, goes_by_value: str | None) -> bool:
 
 
 def find(module: Any, qualified_name: str) -> Any:
-    """What has this name there, such as a class in a class; None: nothing."""
+    """The object with this name, such as a class in a class; None: there is none."""
     found = module
     for name in qualified_name.split("."):
         found = getattr(found, name, None)

@@ -127,7 +127,7 @@ def _end_now(why: str) -> NoReturn:
 
 
 def _say(words: str) -> None:
-    """Wherever sys.stderr goes."""
+    """Writes a line to the log, wherever sys.stderr goes."""
     try:
         os.write(2, f"pergpu: {words}\n".encode("utf-8", "backslashreplace"))
     except OSError:

@@ -22,7 +22,7 @@ Changes = dict[str, "str | None"]
 
 
 class Environment:
-    """Of one executor."""
+    """The environments of one executor's calls."""
 
     def __init__(self, keys: Mapping[str, Any], is_here: bool) -> None:
         own, passed = keys.get("env"), keys.get("env_pass")
@@ -54,7 +54,7 @@ class Environment:
         return seen
 
     def changes(self) -> Changes:
-        """The same for a process that was started with `first`."""
+        """The changes for a process that was started with `first`."""
         if getattr(os.environ, "_data", os.environ) != self._raw:
             self.of_call()
         return self._changes

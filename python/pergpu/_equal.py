@@ -52,9 +52,9 @@ def digest_of_call(
 
 
 def digest_of_source(function: Callable[..., Any]) -> str:
-    """Of a function's code and the values that are bound to it, without global values and without its module's name.
+    """Adds a function's code and the values that are bound to it, without global values and without its module's name.
 
-    NotComparable: it says which of them.
+    NotComparable: the message names the value.
     """
     hasher = _Hasher(with_globals=False)
     hasher.add_bound(getattr(function, "__qualname__", type(function).__qualname__), function)
@@ -190,7 +190,7 @@ class _Hasher:
                 self._add_imported(name, function)
 
     def _add_used(self, module: types.ModuleType, names: _Names, of: tuple[types.ModuleType, ...] = ()) -> None:
-        """Of a module of the program: what has a name that the code mentions."""
+        """Adds the parts of a program's module that the code mentions."""
         self._say("module", module.__name__)
         if module.__name__ == "importlib" and "import_module" in names.of_all:
             raise NotComparable
@@ -270,7 +270,7 @@ class _Hasher:
                 self._say("?")
 
     def _add_descriptor(self, what: Any) -> bool:
-        """Of a class: with the functions it calls."""
+        """Adds a class's descriptor, with the functions it calls."""
         parts: tuple[Any, ...]
         if isinstance(what, _SLOTS):
             parts = (what.__name__,)
@@ -350,7 +350,7 @@ class _Hasher:
             self.add([*part] if i in (3, 4) and part is not None else part)
 
     def _add_global(self, what: Any, name: str) -> None:
-        """What is pickled by its name."""
+        """Adds an object that is pickled by its name."""
         kind = type(what)
         self._say("global", kind.__module__, name)
         if kind.__module__ == "typing":
@@ -372,11 +372,11 @@ class _Hasher:
 
 
 class _Names(NamedTuple):
-    """What a code mentions, with the functions in it."""
+    """The names that a code object mentions, including the functions in it."""
 
     of_globals: tuple[str, ...]
     of_wholes: frozenset[str]
-    """Globals of which more is used than attributes."""
+    """Globals of which the code uses more than attributes."""
     of_imports: tuple[str, ...]
     of_all: tuple[str, ...]
 
@@ -422,7 +422,7 @@ def _annotations_of(what: Any) -> Any:
 
 
 def _is_of_enum(what: type, name: str, value: Any) -> bool:
-    """What the enum module puts into a class."""
+    """Whether the enum module put this into a class."""
     if name in _NOT_OF_A_CLASS or isinstance(value, what) or name in vars(what).get("_member_map_", ()):
         return True
     is_reserved = name.startswith("_") and name.endswith("_")
@@ -437,7 +437,7 @@ def _found(module: str, qualname: str) -> Any:
 
 
 def _is_ours(module: Any) -> bool:
-    """Whether a module is of the program: neither installed nor of Python."""
+    """Whether a module belongs to the program: neither installed nor of Python."""
     if not isinstance(module, str):
         return True
     if module in ("__main__", "__mp_main__"):
@@ -453,7 +453,7 @@ def _is_ours(module: Any) -> bool:
 
 @functools.lru_cache(1000)
 def _place_of(name: str) -> str:
-    """Of a module at the top: "program", "installed", or "" where there is none."""
+    """The origin of a top-level module: "program", "installed", or "" if there is none."""
     import importlib.util
 
     try:

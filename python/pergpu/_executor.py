@@ -1,4 +1,4 @@
-"""Calls that are jobs: an executor of concurrent.futures."""
+"""An executor of concurrent.futures whose calls are jobs."""
 
 from __future__ import annotations
 
@@ -567,7 +567,7 @@ def _plain(path: str) -> str:
 
 
 def _seconds(timeout: str | None) -> float:
-    """Of a duration in any way that sweep files have; 0: none.  BadArgument: it isn't one."""
+    """The seconds of a duration in any form that sweep files have; 0: none.  BadArgument: it isn't a duration."""
     if timeout is None:
         return 0
     sweep = f'name = "one"\n[steps.call]\ncommand = ["true"]\ntimeout = {_toml.value(timeout, "timeout")}\n'

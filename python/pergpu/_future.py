@@ -35,7 +35,7 @@ class Backend(Protocol):
         """The id of its job.  RuntimeError: it has none."""
 
     def break_down(self, why: str, cause: BaseException | None = None) -> None:
-        """All calls fail."""
+        """Makes all calls fail."""
 
 
 ENDED = ("done", "failed", "timeout", "lost", "cancelled", "skipped")  # states of a job
@@ -267,7 +267,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         self._end(JobFailed(outcome, last_lines(outcome["log"]), self.what))
 
     def break_down(self, why: str, cause: BaseException | None) -> None:
-        """It cannot end any more, unless it has."""
+        """Fails the call, unless it has ended."""
         if not self.done() and self._start():
             error = BrokenExecutor(why)
             error.__cause__ = cause
@@ -290,7 +290,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
         return error
 
     def give_up(self) -> bool:
-        """It is cancelled, if it has not started."""
+        """Cancels the call, if it has not started."""
         given_up = super().cancel()
         with self._changing:
             if self._state == "CANCELLED":
@@ -358,7 +358,7 @@ def exception_of(found: _payload.Payload | Found) -> BaseException:
 
 
 def caused_by(error: BaseException, cause: BaseException) -> BaseException:
-    """The same one.  A class may refuse assignments, as a frozen dataclass does."""
+    """Sets the cause.  A class may refuse assignments, as a frozen dataclass does."""
     _SLOTS.__cause__.__set__(error, cause)
     return error
 

@@ -33,7 +33,7 @@ class Arrays:
         self._written: dict[int, _File] = {}  # by id(), which is an array's as long as it lives
 
     def dump(self, what: Any, used: set[_File]) -> Pickled:
-        """As _pickling.dump(), but for the arrays: their files are in `used`, to be released."""
+        """Like _pickling.dump(), but for the arrays: their files are in `used`, to be released."""
         return dump_by(lambda file, buffers, around: _ArrayPickler(self, used, file, buffers, False, around), what)
 
     def reduce(self, array: Any, used: set[_File]) -> Any:
@@ -56,7 +56,7 @@ class Arrays:
         return _load, (file.path, self._mode)
 
     def release(self, used: set[_File]) -> None:
-        """The tasks have ended."""
+        """Call this when the tasks have ended."""
         with self._lock:
             for file in used:
                 file.users -= 1
@@ -88,7 +88,7 @@ class Arrays:
         return path
 
     def remove(self) -> None:
-        """The loop is over."""
+        """Call this when the loop has ended."""
         with self._lock:
             for number in [*self._written]:
                 self._written[number].users = 0
@@ -143,7 +143,7 @@ def _load(path: str, mode: Any) -> Any:
 
 
 def _mapped(array: Any) -> Any:
-    """The numpy.memmap that an array lies in; None: in none that has a name."""
+    """The numpy.memmap that contains the array; None: there is none, or its file has no name."""
     import mmap
 
     import numpy
@@ -156,7 +156,7 @@ def _mapped(array: Any) -> Any:
 
 
 def _place(array: Any, mapped: Any) -> tuple[Any, ...]:
-    """What _view() makes the same of."""
+    """The arguments from which _view() makes the same array."""
     steps = [(length - 1) * stride for length, stride in zip(array.shape, array.strides)]
     if array.size == 0:
         steps = [0 for _ in steps]

@@ -1,4 +1,4 @@
-"""Large buffers of arguments: equal ones of many calls lie in one file."""
+"""Large buffers of arguments: equal buffers of many calls share one file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SAMPLES = 16
 
 
 class Large:
-    """Of one executor: what it has written, and where."""
+    """The large buffers that one executor has written, and their files."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,7 +66,7 @@ class Large:
 
 
 def _sample(buffer: memoryview) -> bytes:
-    """Of what differs this mostly does, too."""
+    """A digest of samples: different buffers usually have different ones."""
     step = len(buffer) // _SAMPLES
     digest = hashlib.blake2b(digest_size=16)
     for i in range(_SAMPLES):

@@ -84,7 +84,7 @@ class Link:
         self._told.set()
 
     def close(self) -> None:
-        """No more calls will begin.  May be called from `on_job`, and more than once."""
+        """Declares that no more calls will begin.  May be called from `on_job`, and more than once."""
         self._closed.set()
         self._told.set()
         with self._lock:
@@ -100,7 +100,7 @@ class Link:
             self._thread.join()
 
     def is_here(self) -> bool:
-        """Whether the caller is in its thread."""
+        """Whether the caller runs in this object's thread."""
         return threading.current_thread() is self._thread
 
     def _run(self) -> None:

@@ -63,7 +63,7 @@ def _is_guarded(file: str) -> bool:
 
 
 def take_place(known: "dict[str, Any]") -> None:
-    """Puts a module for the program's in place of this process's own `__main__`."""
+    """Replaces this process's `__main__` by a module that stands for the program's."""
     if known["run"]:
         return _run(known)
     main: Any = type(sys)("__main__")

@@ -55,7 +55,7 @@ class Buffers(list[memoryview]):
     """Collects the buffers outside a pickle: pass `take` as its buffer_callback."""
 
     def take(self, buffer: "Any") -> bool:
-        """Whether it stays in the pickle: because it is small, or not in one piece."""
+        """Whether the buffer stays in the pickle, because it is small or not contiguous."""
         try:
             view = buffer.raw()
         except BufferError:
@@ -134,7 +134,7 @@ def _write_in(at: int, path: "Path", mode: int, packed: bytes, parts: "Sequence[
 
 
 def _write_all(raw: io.FileIO, data: "bytes | memoryview") -> None:
-    """A write takes 2 GiB at most."""
+    """Repeats write(), which takes at most 2 GiB at a time."""
     view = memoryview(data)
     while view:
         view = view[raw.write(view) :]

@@ -51,7 +51,7 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         self._of_main: dict[str, Any] = {}  # functions and classes that went by value
         self._around = around
         self.has_more = False
-        """Whether there is what `around` brings along: classes around those that go along, and names in annotations."""
+        """Whether there are objects that only `around` sends: outer classes of sent classes, and names in annotations."""
 
     def dump_all(self, what: Any) -> None:
         self.dump(what)
@@ -63,13 +63,13 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
             self.dump(more)
 
     def _bring_outer(self, name: str) -> None:
-        """Pickle finds a class in a class by way of the outer one."""
+        """Sends the outer class, through which pickle finds a class in a class."""
         if self._around:
             self.has_more = True
             self._of_main[name] = getattr(self._main, name)
 
     def _bring_annotated(self, obj: Any) -> None:
-        """typing.get_type_hints() looks for names in texts among those of the module."""
+        """Sends the names in string annotations: typing.get_type_hints() looks for them in the module."""
         try:
             annotations = vars(obj).get("__annotations__") if isinstance(obj, type) else getattr(obj, "__annotations__", None)
             if not annotations:
@@ -131,13 +131,13 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
 
 
 def _with_file_name(code: types.CodeType, reduced: Any) -> Any:
-    """Releases of cloudpickle since 3.1.1 leave the name out; without it a traceback has no line of the source."""
+    """Restores the file name that cloudpickle leaves out since 3.1.1, so that tracebacks have source lines."""
     make, parts = reduced
     return make, tuple(code.co_filename if type(part) is str and part == "<dynamic-code>" else part for part in parts)
 
 
 def _names_in(annotation: Any) -> Iterator[str]:
-    """Of annotations that are texts, or hold some."""
+    """The names in annotations that are strings, or contain strings."""
     if isinstance(annotation, str):
         yield from _NAME.findall(annotation)
     elif isinstance(annotation, ForwardRef):
@@ -189,7 +189,7 @@ def dump_call(
 
 
 def _is_by_name(function: Any) -> bool:
-    """Whether it's a plain function of a module that is imported in the other process, so cloudpickle leaves it to pickle."""
+    """Whether it's a plain function of a module that the other process imports, so cloudpickle leaves it to pickle."""
     if type(function) is not types.FunctionType or function.__module__ in _main_module.NAMES or _modules_by_value:
         return False
     return getattr(sys.modules.get(function.__module__), function.__qualname__, None) is function
@@ -219,7 +219,7 @@ def dump(what: Any, run_main: bool = False) -> Pickled:
 
 
 def dump_by(make: Callable[[io.BytesIO, Buffers, bool], _Pickler], what: Any) -> Pickled:
-    """The same by another pickler."""
+    """The same with another pickler."""
     for around in (True, False):
         buffers = Buffers()
         file = io.BytesIO()
@@ -247,12 +247,12 @@ def _named(
     if code is not None:
         for name, cell in zip(code.co_freevars, function.__closure__ or ()):
             try:
-                yield f"`{name}`, a variable of an enclosing function", cell.cell_contents
+                yield f"the enclosing variable `{name}`", cell.cell_contents
             except ValueError:  # it has no value yet
                 continue
         for name in code.co_names:
             if name in function.__globals__:
-                yield f"the global `{name}`, which the function uses", function.__globals__[name]
+                yield f"the global `{name}` in the body", function.__globals__[name]
     for name, value in getattr(getattr(function, "__self__", None), "__dict__", {}).items():
         yield f"`self.{name}`", value
     if more:

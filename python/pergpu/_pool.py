@@ -40,12 +40,12 @@ class Pool:
         """Why a finished call may have no result, readable."""
 
     def _hold(self) -> None:
-        """The first call is there."""
+        """Call this when the first call has come."""
         if self.holder is not None:
             self.holder.start()
 
     def _hold_no_longer(self) -> None:
-        """The last one has ended, and no more come."""
+        """Call this when the last call has ended, and no more come."""
         if self.holder is not None:
             self.holder.close()
 

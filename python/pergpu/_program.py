@@ -1,4 +1,4 @@
-"""Where the program `pergpu` is."""
+"""Finds the program `pergpu`."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ._known import exported_of
 
 
 class Earlier:
-    """The calls of a sweep as they were at the first take()."""
+    """The calls of a sweep at the time of the first take()."""
 
     def __init__(self, sweep: str) -> None:
         """`sweep`: its folder."""

@@ -18,7 +18,7 @@ _all: list[Tidy] = []
 
 
 class Tidy:
-    """Of one executor."""
+    """The files of one executor."""
 
     def __init__(self, folder: CallsFolder, has_files: bool) -> None:
         """`has_files`: each call has a file for its arguments."""

@@ -31,21 +31,21 @@ _SEARCHED = 2000  # letters: of a longer text only the first ones could be shown
 
 
 class _Place(NamedTuple):
-    """Of one parameter."""
+    """How one parameter is shown."""
 
     shown: str
-    """Before the value."""
+    """The text before the value."""
     is_secret: bool
     are_secrets: bool
-    """Unless it's a number of them."""
+    """The parameter holds secrets, unless it's a number of them."""
     hides_text: bool = False
-    """It's unknown what it's called."""
+    """The parameter's name is unknown, so strings aren't shown."""
 
 
 class _Names(NamedTuple):
     by_place: tuple[_Place, ...]
     rest: _Place
-    """Of what else comes by place."""
+    """For other positional arguments."""
 
 
 _known: weakref.WeakKeyDictionary[Any, _Names] = weakref.WeakKeyDictionary()

@@ -130,7 +130,7 @@ with pool() as calls:
     print(calls.submit(len, "good").result())
 """)  # fmt: skip
     gpu, lock, generator, argument, good = out.splitlines()
-    assert "the global `weights`, which the function uses of of_gpu is, or holds, a tensor in GPU memory" in gpu
+    assert "the global `weights` in the body of of_gpu is, or holds, a tensor in GPU memory" in gpu
     assert "the global `lock`" in lock and "_thread.lock" in lock
     assert generator.startswith("PicklingError(\"argument 0 of print can't be sent") and "generator" in generator
     assert "argument 0 of <lambda> is, or holds, a tensor" in argument and good == "4"

@@ -269,7 +269,7 @@ class Loader:
         return (epoch // self.epochs + 1) * self.epochs
 
     def _begun(self, goes_on: bool) -> float:
-        """The end of a `for` that begins now, with the first batch of a `for` unless it goes on."""
+        """The end of a `for` that begins now; moves to its first batch, unless it continues."""
         if not (goes_on or self.epochs is None or self._place == self._chosen):
             epoch = self._end_of(self._place[0])
             if self._place[1] or epoch - self._place[0] != self.epochs:
@@ -285,7 +285,7 @@ class Loader:
         return batch
 
     def _taken(self, output: Output) -> tuple[Any, tuple[int, int]]:
-        """The next batch, and the place behind it, where the loader is not yet."""
+        """The next batch, and the position after it, which the loader does not take yet."""
         convert = _CONVERTERS[output]
         if self._map is None:
             taken = self._current().take(None)

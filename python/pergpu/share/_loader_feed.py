@@ -194,7 +194,7 @@ def _fill(slot: Slot, batch: Any) -> None:
 
 
 def copy_into(into: Array, array: Array) -> None:
-    """Without the interpreter lock."""
+    """Copies without the interpreter lock."""
     ctypes.memmove(into.__array_interface__["data"][0], array.__array_interface__["data"][0], array.nbytes)
 
 

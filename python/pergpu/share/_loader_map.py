@@ -118,7 +118,7 @@ class Map:
         self._set_up()
 
     def _fetch(self, gather: Gather, seconds: float | None) -> bool:
-        """Whether there is a result now."""
+        """Waits for a result; returns whether there is one."""
         if self._ready is not None:
             return True
         try:
@@ -146,7 +146,7 @@ class Map:
             raise
 
     def _send(self, gather: Gather, seconds: float | None) -> None:
-        """Until each worker has two batches; waits only where one would have none."""
+        """Sends until each worker has two batches; waits only if a worker would have none."""
         while len(self._workers) < self._count:
             self._workers.append(Worker(self._given))
         while len(self._under_way) < self._count * _AT_A_WORKER:
@@ -172,7 +172,7 @@ class Map:
             self._turn += 1
 
     def _is_alive(self, worker: Worker) -> bool:
-        """Replaces one that has died with nothing in its hands; False: it has something."""
+        """Replaces a dead worker that had no batch; False: it had one."""
         if worker.is_alive():
             return True
         if any(one is worker for one, *_ in self._under_way):

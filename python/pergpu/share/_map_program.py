@@ -64,7 +64,7 @@ def _die_with(life: int) -> None:
 
 
 class _Work:
-    """The function, and how it is called."""
+    """The function, and the form of its arguments."""
 
     def __init__(self, begin: int) -> None:
         with open(begin, "rb") as file:
@@ -110,7 +110,7 @@ class _Work:
 
 
 def _become(main: dict[str, Any]) -> None:
-    """Finds modules where the parent does, and has its script as a module, if it is needed."""
+    """Sets the parent's module search path, and loads its script as a module if needed."""
     from multiprocessing import spawn
 
     _loader_map.reading_main = True
@@ -121,7 +121,7 @@ def _become(main: dict[str, Any]) -> None:
 
 
 class _Results:
-    """The way back."""
+    """The channel for results."""
 
     def __init__(self, channel: Channel) -> None:
         self.is_over = False
@@ -185,7 +185,7 @@ class _Results:
 
 
 def _sendable(words: str, value: Any) -> Any:
-    """As put() of a channel takes it."""
+    """The value in a form that a channel's put() takes."""
     try:
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):

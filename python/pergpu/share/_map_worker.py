@@ -197,7 +197,7 @@ class Worker:
                 raise self._died() from None
 
     def _last(self) -> Item:
-        """Of one that has ended, which may never have taken its place at the channel."""
+        """The last item of a worker that has ended; it may never have become a producer of the channel."""
         assert self._results is not None
         try:
             return self._results.get(0)
@@ -219,7 +219,7 @@ class Worker:
         return Died(self.pid, -status if status < 0 else None, status)
 
     def _move(self, fd: int) -> None:
-        """To a channel with larger slots, which the worker has made."""
+        """Moves to a channel with larger slots, which the worker has made."""
         try:
             own = os.open(f"/proc/{self.pid}/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
         except OSError:
@@ -266,7 +266,7 @@ class Worker:
             self._process.terminate()
 
     def end(self) -> None:
-        """It has ended."""
+        """Call this when the worker should be gone: ends it and waits for it."""
         self.close()
         if self._process is not None:
             try:
@@ -277,12 +277,12 @@ class Worker:
         self.let_go()
 
     def disown(self) -> None:
-        """It is that of the process that this one was forked off."""
+        """Gives up the worker in a forked process: it belongs to the parent."""
         if self._process is not None:
             self._process.returncode = 0
 
     def let_go(self) -> None:
-        """It is killed when no process is left that has not done this."""
+        """The worker is killed when all processes that have it have called this, or ended."""
         life, self._life = self._life, -1
         if life >= 0:
             os.close(life)
@@ -292,7 +292,7 @@ _workers: weakref.WeakSet[Worker] = weakref.WeakSet()
 
 
 def _forked() -> None:
-    """A child that lives on would keep them."""
+    """Closes the ends in a child: a child that lives on would keep them."""
     for worker in _workers:
         worker.let_go()
 
@@ -309,7 +309,7 @@ def _shaping(kind: str, names: list[Any]) -> Callable[[list[Any]], Any]:
 
 
 def _copy_of(part: Array) -> Array:
-    """In memory of this process, from a multiple of 64 on as in a slot."""
+    """A copy in memory of this process, aligned to 64 bytes as in a slot."""
     memory = bytearray(part.nbytes + 63)
     at = -ctypes.addressof(ctypes.c_char.from_buffer(memory)) % 64
     copy = Array(memory, at, part.shape, part.dtype)

@@ -166,7 +166,7 @@ def _adopted(fd: int | None, is_it: Callable[[Memory], bool]) -> Memory | None:
 
 
 class _Meeting:
-    """Of one key."""
+    """The files and the lock of one key."""
 
     def __init__(self, kind: str, key: str) -> None:
         self.name = name_of(kind, key)
@@ -195,7 +195,7 @@ class _Meeting:
             file.write(f"{os.getpid()} {fd}".ljust(40))
 
     def hinted(self) -> int | None:
-        """A descriptor of the memory, where the hint is still right."""
+        """A descriptor of the memory, if the hint is still right."""
         try:
             with open(self._path) as file:
                 pid, fd = (int(word) for word in file.read().split())

@@ -142,7 +142,7 @@ def _arrays_of(name: str) -> dict[str, Stored]:
 
 
 def _write_alike(arrays: list[list[Stored]], names: list[str], fds: list[int], weights: list[float], into: int) -> None:
-    """The first file with other values: .npy and .safetensors."""
+    """Copies the first file with other values: .npy and .safetensors."""
     size = os.fstat(fds[0]).st_size
     at = 0
     for places in sorted(arrays, key=lambda one: (one[0].offset, one[0].nbytes)):

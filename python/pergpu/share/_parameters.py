@@ -240,7 +240,7 @@ class _Place(NamedTuple):
 class _Found(NamedTuple):
     places: list[_Place]
     aliases: dict[str, str]
-    """Of tied parameters: other name -> name."""
+    """For tied parameters: other name -> name."""
     nbytes: int
     model: Any
     """The torch module; else None."""
@@ -314,7 +314,7 @@ def _found(model: Any, buffers: bool) -> _Found:
 
 
 def _of_module(torch: Any, model: Any, buffers: bool) -> tuple[dict[str, Any], dict[str, str]]:
-    """Its tensors, and other names of the same ones."""
+    """The module's tensors, and other names of the same tensors."""
     own = {id(tensor): name for name, tensor in model.named_parameters()}
     wanted = dict(own)
     if buffers:
@@ -384,7 +384,7 @@ def _opened(memory: _share.Memory) -> tuple[_share.Region, _share.Parameters]:
 
 
 def _head(shared: _share.Parameters) -> dict[str, Any]:
-    """ValueError: it is damaged."""
+    """ValueError: the head is damaged."""
     head = json.loads(shared.head)
     if not isinstance(head, dict) or not isinstance(head.get("arrays"), list) or "key" not in head:
         raise ValueError("the head of the parameters is invalid")

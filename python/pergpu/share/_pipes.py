@@ -172,7 +172,7 @@ class AsyncConsumer:
 
 
 class _Turn:
-    """One task at a time waits for a descriptor; an event loop remembers one for each."""
+    """Lets one task at a time wait for a descriptor, since an event loop remembers one for each."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd

@@ -152,7 +152,7 @@ def _register() -> None:
 
 
 def _reduced(array: Array) -> Reduced:
-    """Of any pickler that has no other way: a copy, but in the first array that multiprocessing sends."""
+    """For any other pickler: a copy; by reference only in the first array that multiprocessing sends."""
     _register()
     caller = sys._getframe(1).f_globals.get("__name__")
     return by_reference(array) if caller in _LIVE_READERS else _as_copy(array)

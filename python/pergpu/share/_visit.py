@@ -179,7 +179,7 @@ def drop_held(title: str) -> bool:
 
 
 def _drop_by_program(title: str) -> bool:
-    """Outside of a job, where the program knows its coordinator."""
+    """Drops it outside of a job, through the program, which knows its coordinator."""
     from .._program_calls import CommandFailed, ask_json
 
     try:

@@ -154,7 +154,7 @@ class Batch:
         self.hand_over()
 
     def hand_over(self) -> int:
-        """How many jobs were queued with that."""
+        """Submits the collected calls; returns how many jobs were queued."""
         calls, jobs = self._calls, self._jobs
         self._calls, self._jobs = [], []
         try:

@@ -124,7 +124,7 @@ class Job(Generic[R]):
         return told
 
     def task(self, task_id: int) -> Job[R]:
-        """Itself.  ValueError: there is one task, 0."""
+        """Returns this job.  ValueError: there is only task 0."""
         if task_id != 0:
             raise ValueError(f"task_id is {task_id}; expected 0, since a job of pergpu has one task")
         return self

@@ -38,7 +38,7 @@ _SHOWN = (bool, int, float, str, type(None))
 
 
 class PergpuJob(core.Job):
-    """A job of submitit whose state comes from a future of pergpu instead of a watcher that polls."""
+    """A job of submitit whose state comes from a future of pergpu, not from a polling watcher."""
 
     _cancel_command = "pergpu"
 
