@@ -434,7 +434,7 @@ def _in_order(
 
 
 def _take_back(backend: Calls | Workers, futures: Iterable[Future]) -> None:
-    """Gives all of them together, since separate commands would take longer."""
+    """Cancels all of them together, since separate commands would take longer."""
     left = [future for future in futures if not future.done()]
     if isinstance(backend, Calls) and left:
         with contextlib.suppress(CommandFailed, OSError):  # they run, then

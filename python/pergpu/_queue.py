@@ -171,7 +171,7 @@ class Queue:
         os.fdatasync(self._index)
 
     def close(self) -> None:
-        """After this only owner() may be asked, for the calls that there were."""
+        """Closes the queue: afterwards only owner() works, for the calls so far."""
         with self._lock:
             os.close(self._index)
             os.close(self._calls)

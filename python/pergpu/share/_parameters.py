@@ -229,7 +229,7 @@ class _Place(NamedTuple):
     view: Callable[[Array], Any]
     """The user's view of the shared array."""
     tensor: Any
-    """For a module: the tensor that replaces its own; else None."""
+    """For a module: its tensor, which point() moves to the shared memory; else None."""
 
     def point(self, view: Any) -> None:
         """Makes the model use it."""
