@@ -1,4 +1,4 @@
-"""The folder of an executor's calls.  It is opened once, so nobody puts another one in its place (_private.py)."""
+"""The folder of an executor's calls.  It is opened once, so no other user can replace it (_private.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._queue import high
 
 
 class CallsFolder:
-    """SWEEP/_calls, where arguments and environments lie: nobody else may read them."""
+    """SWEEP/_calls, which holds arguments and environments: no other user may read them."""
 
     def __init__(self, sweep: str) -> None:
         """`sweep`: its folder."""

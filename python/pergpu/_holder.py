@@ -113,7 +113,7 @@ class Holder:
 
 
 def _uid_of(connection: socket.socket) -> int:
-    """Of who is at the other end."""
+    """The user ID of the process at the other end."""
     uid: int = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
     return uid
 

@@ -26,7 +26,7 @@ class Refused(RuntimeError):
 
 
 class _StopNotice:
-    """Tells the program of a stop, once however many links wait for its end."""
+    """Reports a stop to the program, once however many links wait for its end."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

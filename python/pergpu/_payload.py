@@ -113,7 +113,7 @@ def write(
 
 
 def _write_in(at: int, path: "Path", mode: int, packed: bytes, parts: "Sequence[Union[bytes, memoryview]]", durable: bool) -> None:
-    """Whatever the umask, nobody else can write to it: it would not be read then."""
+    """Whatever the umask, no other user can write to it: it would not be read then."""
     name = os.path.basename(path)
     temporary = f"{name}.{os.getpid()}.new"
     try:
@@ -172,7 +172,7 @@ def open_ours_in(at: int, path: "Path", flags: int, mode: int = 0o600) -> int:
 
 
 def check_ours(fd: int, path: "Path", at: int) -> None:
-    """NotOurs: others may have written the file, or put it in the place of ours."""
+    """NotOurs: others may have written the file or replaced it."""
     found = os.fstat(fd)
     others = found.st_mode & 0o022
     is_regular = found.st_mode & 0o170000 == 0o100000

@@ -1,10 +1,10 @@
-"""Files in folders where other users may write, too: nobody leads us through a name there to another file.
+"""Files in folders where other users may write, too: no name there can lead us to another file.
 
 As in src/os/folder_walk.h each folder of a path is opened in the one above it, once, and what follows is done in the
 open folder.  Links on the way are followed only if this user or root owns them: another user's may lead to files
 that only this user can reach.  A file itself is no link, is regular, has one name, and is opened without waiting.
 
-What nobody else may read, such as environments, lies in a folder that open_private() has opened: it stays the same one,
+What no other user may read, such as environments, lies in a folder that open_private() has opened: it stays the same one,
 whatever its name leads to by now.
 Like _payload.py it is loaded without the rest of the package, too.
 """
@@ -93,7 +93,7 @@ def _target(at: int, name: str, path: str) -> str:
 
 
 def open_private(path: "Path", make: bool = False) -> int:
-    """A descriptor of a folder that nobody else can read or write; it may be listed and synced.  `make`: it's made if it
+    """A descriptor of a folder that no other user can read or write; it may be listed and synced.  `make`: it's made if it
     isn't there.  PermissionError: it is another user's, or a link."""
     path = os.fspath(path).rstrip("/")
     above = open_folder(os.path.dirname(path), 0o777 if make else None)
@@ -187,7 +187,7 @@ def open_by_path(path: "Path", flags: int, mode: int = 0o600) -> int:
 
 
 def open_record(path: "Path", flags: int = os.O_RDONLY) -> int:
-    """A log or a record: of this user, of root, or of who owns its folder.  PermissionError: it is another one's."""
+    """A log or a record: of this user, of root, or of the owner of its folder.  PermissionError: it is another user's."""
     at = open_folder(os.path.dirname(path))
     try:
         fd = open_regular(at, path, flags)

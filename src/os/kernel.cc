@@ -98,7 +98,7 @@ KernelCallFacts facts_of(KernelCall call) {
       return {"memfd_create", "3.17", "jobs can't share memory (pergpu.share)"};
     case KernelCall::PidfdSendSignal:
       return {"pidfd_send_signal", "5.1",
-              "a signal to a process of yours is sent by its number, right after its start time "
+              "a signal to one of your processes is sent by its number, right after its start time "
               "was compared"};
     case KernelCall::PidfdOpen:
       return {"pidfd_open", "5.3",

@@ -299,7 +299,7 @@ PyMethodDef kMethods[] = {
      "torch($self)\n--\n\nAs a tensor, of the same memory.  ImportError: there is no torch."},
     {"__dlpack__", method(dlpack), METH_VARARGS | METH_KEYWORDS,
      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
-     "A capsule for torch.from_dlpack and its like."},
+     "A capsule for torch.from_dlpack and similar functions."},
     {"__dlpack_device__", dlpack_device, METH_NOARGS,
      "__dlpack_device__($self)\n--\n\n(1, 0): the CPU's memory."},
     {},

@@ -88,7 +88,7 @@ PyObject* write_mean(PyObject*, PyObject* arguments, PyObject* named) {
   Py_ssize_t count = as_size(number, "count");
   if (count < 0) return nullptr;
   if (count > PY_SSIZE_T_MAX / 8) {
-    PyErr_Format(PyExc_ValueError, "count is %zd: no file has so many", count);
+    PyErr_Format(PyExc_ValueError, "count is %zd: no file has that many values", count);
     return nullptr;
   }
   Result<void> done = {};

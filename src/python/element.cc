@@ -38,7 +38,7 @@ constexpr Element kElements[] = {
     {"complex64", "Zf", "<c8", 8, 4, kComplex},
     {"complex128", "Zd", "<c16", 16, 8, kComplex},
 };
-static_assert(sizeof(long) == 8, "PEP 3118 calls 64 bits 'l' where a long has so many");
+static_assert(sizeof(long) == 8, "PEP 3118 calls 64 bits 'l' where a long has that many");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the types of __array_interface__");
 
 void refuse(PyObject* name) {

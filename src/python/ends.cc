@@ -64,8 +64,8 @@ bool is_past(std::int64_t deadline_ns) {
 bool is_free(bool busy) {
   if (!busy) return true;
   PyErr_SetString(PyExc_RuntimeError,
-                  "another thread of this process waits in this end of the channel: one at a time "
-                  "may use it, each can have an end of its own");
+                  "another thread of this process is using this end of the channel; open one end "
+                  "per thread");
   return false;
 }
 

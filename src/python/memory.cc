@@ -188,8 +188,8 @@ PyGetSetDef kProperties[] = {
 };
 constexpr char kDoc[] =
     "Memory that processes share and that has no name.\n\n"
-    "Whoever has its descriptor has it; it is gone when the last descriptor and the last mapping\n"
-    "are, however the processes ended.";
+    "A process that has its descriptor can use it. It is gone when the last descriptor and the\n"
+    "last mapping are, however the processes ended.";
 PyType_Slot kSlots[] = {
     {Py_tp_dealloc, slot(dealloc)},
     {Py_tp_new, slot(refuse_new)},

@@ -303,7 +303,7 @@ PyObject* refuse_new(PyTypeObject*, PyObject*, PyObject*) {
 
 PyMethodDef kTableMethods[] = {
     {"bytes", nbytes_of, METH_O | METH_STATIC,
-     "bytes(slots, /)\n--\n\nHow many bytes a table of so many slots needs."},
+     "bytes(slots, /)\n--\n\nHow many bytes a table of this many slots needs."},
     {"read", read, METH_NOARGS,
      "read($self)\n--\n\n"
      "Of each process that has reported (job, attempt, pid, alive, began_ns, reported_ns, "
