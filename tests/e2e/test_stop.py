@@ -183,7 +183,7 @@ def test_a_stop_that_cannot_be_recorded_says_so(home):
     (pid,) = begin(home, STUBBORN, 1, grace='"0s"')
     first = home.coordinator()
     said = home.run("coordinator", "stop", code=1).stderr
-    assert "the coordinator has left" in said and "can't record that the coordinator was stopped" in said
+    assert "the coordinator has stopped" in said and "can't record that the coordinator was stopped" in said
     assert not alive(first) and alive(pid)
     told = check("coordinator-stop", json.loads(home.run("coordinator", "stop", "--json", code=1).stdout))
     assert told["stopped"] and told["pid"] is None and "can't record" in told["why"]

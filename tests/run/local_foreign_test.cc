@@ -110,7 +110,7 @@ TEST_F(ForeignKeeperTest, NothingOfALivingKeeperIsBuriedWhicheverNameItsHomeHas)
                                .marker = home_ + "/" + to_string(kFirst)};
   const std::vector<os::TreeMember> found = os::find_tree(marks);
   ASSERT_FALSE(found.empty());
-  for (const os::TreeMember& member : found) EXPECT_EQ(member.spared, "has a keeper that lives");
+  for (const os::TreeMember& member : found) EXPECT_EQ(member.spared, "has a running keeper");
 }
 
 TEST_F(ForeignKeeperTest, StopEndsTheAttemptThatCameWithTheStore) {

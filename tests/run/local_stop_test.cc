@@ -125,7 +125,7 @@ TEST_F(LocalStopTest, KeeperThatDoesNotAnswerIsEndedWhereverItsFilesAre) {
   seize(keeper_of(started));
   engine_->stop(kFirst, StopHow::Kill);
   EXPECT_EQ(wait_for<engine_event::Lost>(kFirst).why,
-            "its keeper did not answer, and was ended with it");
+            "its keeper didn't respond, so pergpu ended it and the job");
   EXPECT_TRUE(gone(started.pid));
 }
 
@@ -165,7 +165,7 @@ TEST_F(LocalStopTest, KeeperThatAHelperDidNotFindIsEndedByTheNext) {
   seize(keeper_of(started));
   engine_->stop(kFirst, StopHow::Kill);
   EXPECT_EQ(wait_for<engine_event::Lost>(kFirst).why,
-            "its keeper did not answer, and was ended with it");
+            "its keeper didn't respond, so pergpu ended it and the job");
   EXPECT_TRUE(gone(started.pid));
 }
 
