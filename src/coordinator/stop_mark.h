@@ -12,7 +12,7 @@ namespace pergpu {
 /// For who watches, or waits, while it is stopped.
 inline constexpr char kStoppedWords[] =
     "the coordinator was stopped (`pergpu coordinator stop`): its jobs continue, and the next "
-    "pergpu command starts it again";
+    "pergpu command that you run starts it again";
 
 /// Where the mark could not be left.
 std::string unmarked_words(const std::string& why);
