@@ -142,7 +142,7 @@ TEST_F(SeveralGpusTest, AJobHasAllOfThemForItselfAndAPortOfItsOwn) {
   EXPECT_EQ(first.cpus, 2) << "two of four shares of four cores";
   EXPECT_TRUE(first.port > 0 && second.port > 0 && first.port != second.port);
   for (int i = 0; i < 4; ++i) EXPECT_FALSE(locks.other_user().take(gpu_reading(i).uuid)) << i;
-  EXPECT_EQ(sim->core->why(sim->job(3)), "asks 2 GPUs, all 4 GPUs are in use");
+  EXPECT_EQ(sim->core->why(sim->job(3)), "asks for 2 GPUs, all 4 GPUs are in use");
   sim->run_for(60 * kSecond);
   EXPECT_EQ(sim->count(JobState::Done), 3);
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(locks.other_user().take(gpu_reading(i).uuid)) << i;

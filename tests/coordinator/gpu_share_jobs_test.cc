@@ -32,9 +32,10 @@ TEST_F(GpuShareTest, JobsShareTheGpusAndTheirLeases) {
   EXPECT_EQ(lanes_of_live(*sim), (std::vector<std::string>{"gpu0", "gpu1", "gpu0.1", "gpu1.1"}));
   EXPECT_EQ(sim->job(1).last->placement.share, 500);
   EXPECT_EQ(sim->job(1).last->placement.cpus, 1) << "half of its GPU's two cores";
-  EXPECT_EQ(sim->core->why(sim->job(5)),
-            "asks 0.5 of a GPU, all 2 GPUs are in use; 1 of gpu0 is taken by 2 jobs, with 80 GiB "
-            "of its memory");
+  EXPECT_EQ(
+      sim->core->why(sim->job(5)),
+      "asks for 0.5 of a GPU, all 2 GPUs are in use; 1 of gpu0 is taken by 2 jobs, with 80 GiB "
+      "of its memory");
   const std::vector<GpuSnapshot> gpus = sim->gpus->gpus();
   EXPECT_EQ(gpus[0].lanes, (std::vector<std::string>{"gpu0", "gpu0.1"}));
   EXPECT_EQ(gpus[0].state, "busy");

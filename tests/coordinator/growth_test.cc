@@ -132,7 +132,7 @@ TEST_F(GrowthTest, AGpuThatIsTooSmallIsSaidAtTheSubmit) {
   sweep.steps[0].gpu_memory_bytes = 100 * kGiB;
   const Result<SubmitReply> reply = sim->submit(sweep);
   ASSERT_FALSE(reply);
-  EXPECT_NE(reply.error().message.find("asks 1 GPU with 100 GiB of memory"), std::string::npos)
+  EXPECT_NE(reply.error().message.find("asks for 1 GPU with 100 GiB of memory"), std::string::npos)
       << reply.error().message;
 }
 

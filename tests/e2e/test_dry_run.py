@@ -116,14 +116,14 @@ def first_and_second(home, text, *args, code=0):
 def test_max_parallel_holds_with_and_without_a_coordinator(home):
     shown = first_and_second(home, GATED % "max_parallel = 2", "--lanes", 6).stdout
     assert shown.count("/train\n") == 2
-    assert "4 jobs of step train not yet: " in shown and "max_parallel" in shown
+    assert "4 jobs of step train would wait: " in shown and "max_parallel" in shown
 
 
 def test_memory_holds_with_and_without_a_coordinator(home):
     total = int(read("/proc/meminfo").split()[1]) // 1024
     shown = first_and_second(home, GATED % f'memory = "{total * 2 // 3}MiB"', "--lanes", 6).stdout
     assert shown.count("/train\n") == 1
-    assert "5 jobs of step train not yet: " in shown and "memory" in shown
+    assert "5 jobs of step train would wait: " in shown and "memory" in shown
 
 
 def test_a_gpu_that_is_not_there_is_refused_with_and_without_a_coordinator(home):

@@ -172,7 +172,7 @@ def test_a_wide_job_waits_for_the_gpu_of_another_user_and_holds_none_meanwhile(n
 
 def test_a_job_that_wants_more_gpus_than_there_are_is_refused(gpus):
     gpus.file("sweep.toml", SEVERAL % ("0", 9))
-    assert "asks 9 GPUs, it may use 8 of this machine's 8" in gpus.run("run", "sweep.toml", code=2).stderr
+    assert "asks for 9 GPUs, but can use 8 of this machine's 8" in gpus.run("run", "sweep.toml", code=2).stderr
 
 
 def test_many_small_jobs_do_not_keep_a_wide_one_waiting_for_ever(gpus):
@@ -284,7 +284,7 @@ def test_jobs_with_a_share_have_a_gpu_together(gpus):
     shown = gpus.json("gpus")
     assert sorted(lane["name"] for lane in shown["lanes"]) == ["gpu0", "gpu0.1", "gpu1", "gpu1.1"]
     assert {lane["job"] for lane in shown["lanes"]} == {1, 2, 3, 4}
-    assert "asks 0.5 of a GPU, all 2 GPUs are in use" in gpus.run("why", "5").stdout
+    assert "asks for 0.5 of a GPU, all 2 GPUs are in use" in gpus.run("why", "5").stdout
     gpus.submit(grid("whole", 1, STEP % 0), name="whole.toml")
     assert "all 2 GPUs are in use" in gpus.run("why", "whole").stdout
     gpus.open_gate()
@@ -451,7 +451,7 @@ def test_instances_are_chosen_by_number_uuid_and_model_and_never_together(gpus):
         assert gpus.wait(f"s{number}") == 0 and read(gpus.only(f"s{number}")["log"]) == seen + "\n"
     gpus.file("sweep.toml", SEVERAL % ("0", 2))
     refused = gpus.run("run", "sweep.toml", code=2).stderr
-    assert "asks 2 GPUs, it may use 0 of this machine's 2" in refused and "MIG" in refused
+    assert "asks for 2 GPUs, but can use 0 of this machine's 2" in refused and "MIG" in refused
 
 
 def test_a_gpu_that_is_cut_otherwise_has_new_lanes_and_no_old_ones(gpus):
@@ -463,7 +463,7 @@ def test_a_gpu_that_is_cut_otherwise_has_new_lanes_and_no_old_ones(gpus):
     assert gpus.wait("again") == 0 and gpus.only("again")["gpus"] == [instance(7)]
     assert [gpu["uuid"] for gpu in gpus.json("gpus")["gpus"]] == [instance(7)]
     gpus.file("large.toml", 'name = "large"\n' + grid("train", 1, 'gpu_memory = "2GB"\n' + STEP % 0))
-    assert "asks 1 GPU" in gpus.run("submit", "large.toml", code=2).stderr
+    assert "asks for 1 GPU" in gpus.run("submit", "large.toml", code=2).stderr
 
 
 def test_a_gpu_that_is_cut_into_nothing_gets_no_job_until_it_is(gpus):

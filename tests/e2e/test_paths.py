@@ -57,7 +57,7 @@ def test_patterns_of_a_shell_are_refused_in_outputs(home):
         assert "`outputs`: " in home.run("run", "s.toml", "--dry-run", code=2).stderr, pattern
     text = '[steps.a]\nshell = "echo x >$PERGPU_OUT/%s"\noutputs = ["{out}/x.ckpt/"]\n'
     home.submit(text % "x.ckpt", "--lanes", 1)
-    assert home.wait() == 1 and "x.ckpt/ is no folder" in home.only()["reason"], home.only()
+    assert home.wait() == 1 and "x.ckpt/ is not a folder" in home.only()["reason"], home.only()
     home.submit((text % "x.ckpt/y").replace('"echo', '"mkdir $PERGPU_OUT/x.ckpt; echo'), "--lanes", 1, name="t.toml")
     assert home.wait("t") == 0
 

@@ -75,7 +75,7 @@ TEST(SelectGpus, NamesWhatIsThereWhenAnEntryFitsNothing) {
 
 TEST(SelectGpus, AmbiguousPrefixNamesTheCandidates) {
   EXPECT_EQ(refused("GPU-5a2"),
-            "--devices: \"GPU-5a2\" fits several GPUs: GPU-5a2b0000-aa and GPU-5a2c0000-bb; "
+            "--devices: \"GPU-5a2\" matches several GPUs: GPU-5a2b0000-aa and GPU-5a2c0000-bb; "
             "write more of the UUID");
 }
 

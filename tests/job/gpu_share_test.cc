@@ -63,7 +63,7 @@ TEST(GpuShare, JobsSpreadOverFreeGpusAndThenShareThem) {
   while (const auto choice = m.start()) lanes.push_back(to_string(choice->lane));
   EXPECT_EQ(lanes, (std::vector<std::string>{"gpu0", "gpu1", "gpu0.1", "gpu1.1"}));
   EXPECT_EQ(why_not(m.queue, kPart, m.capacity),
-            "asks 0.5 of a GPU, all 2 GPUs are in use; 1 of gpu0 is taken by 2 jobs");
+            "asks for 0.5 of a GPU, all 2 GPUs are in use; 1 of gpu0 is taken by 2 jobs");
 }
 
 TEST(GpuShare, JobsGoWhereTheLeastIsLeftWhileOthersWaitForWholeGpus) {
@@ -108,7 +108,7 @@ TEST(GpuShare, MemoryThatIsPromisedIsNotPromisedTwice) {
   EXPECT_EQ(started, 3) << "each may use 25.5 GiB before it is ended";
   EXPECT_EQ(m.capacity.gpus[0].parts.promised(), 3 * ended_above(24 * kGiB));
   EXPECT_EQ(why_not(m.queue, kPart, m.capacity),
-            "asks 0.1 of a GPU, the only GPU is in use; 0.3 of gpu0 is taken by 3 jobs, with "
+            "asks for 0.1 of a GPU, the only GPU is in use; 0.3 of gpu0 is taken by 3 jobs, with "
             "76.5 GiB of its memory");
 }
 

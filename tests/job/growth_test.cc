@@ -111,7 +111,7 @@ TEST_F(GrownJobs, DoNotKeepTheOthersOfTheirStepWaiting) {
   EXPECT_EQ(start(), 3) << "24 of 26 GiB";
   EXPECT_EQ(start(), 0);
   EXPECT_EQ(why_not(queue, {kStep, {.memory = 1}}, capacity),
-            "asks 14 GiB of memory, 24 GiB of 26 GiB are reserved");
+            "asks for 14 GiB of memory, but 24 GiB of 26 GiB are reserved");
 }
 
 TEST_F(GrownJobs, CountForTheirStep) {
@@ -151,9 +151,10 @@ TEST(GpuMemory, KeepsAJobFromAGpuThatHasLess) {
   EXPECT_FALSE(choose(queue, capacity));
   EXPECT_EQ(why_not(queue, kStep, capacity),
             "there is no GPU with 100 GiB of memory that it can use");
-  EXPECT_EQ(never_fits(demand, capacity),
-            "asks 1 GPU with 100 GiB of memory, it may use 0 of this machine's 2: GPU (16 GiB), "
-            "GPU (80 GiB)");
+  EXPECT_EQ(
+      never_fits(demand, capacity),
+      "asks for 1 GPU with 100 GiB of memory, but can use 0 of this machine's 2: GPU (16 GiB), "
+      "GPU (80 GiB)");
 }
 
 }  // namespace

@@ -233,9 +233,9 @@ TEST(Choose, ReservationsStayWithinTheMachine) {
   m.add(key(1), 5);
   m.add(key(2), 5);
   EXPECT_EQ(m.start_all(), 3);
-  EXPECT_EQ(why_not(m.queue, key(1), m.capacity), "asks 6 cpus, 12 of 16 are reserved");
+  EXPECT_EQ(why_not(m.queue, key(1), m.capacity), "asks for 6 CPUs, but 12 of 16 are reserved");
   EXPECT_EQ(why_not(m.queue, key(2), m.capacity),
-            "asks 40 GiB of memory, 40 GiB of 64 GiB are reserved");
+            "asks for 40 GiB of memory, but 40 GiB of 64 GiB are reserved");
 }
 
 TEST(Choose, OvercommitLiftsReservations) {
@@ -347,7 +347,7 @@ TEST(NeverFits, NamesWhatTheMachineHas) {
   EXPECT_EQ(never_fits(demand, m.capacity), "");
   demand.gpu_pattern = "*B200*";
   EXPECT_EQ(never_fits(demand, m.capacity),
-            "asks 1 GPU *B200*, it may use 0 of this machine's 1: NVIDIA H100");
+            "asks for 1 GPU *B200*, but can use 0 of this machine's 1: NVIDIA H100");
 }
 
 TEST(Capacity, VacateUndoesOccupy) {

@@ -199,7 +199,7 @@ TEST(WideJobs, OfSeveralModelsTakeGpusOfTheOneTheyName) {
   EXPECT_EQ(m.start()->gpus, (std::vector<std::string>{"GPU-1", "GPU-3"}));
   demand.gpus = 3;
   EXPECT_EQ(never_fits(demand, m.capacity),
-            "asks 3 GPUs *A100*, it may use 2 of this machine's 4: NVIDIA H100, NVIDIA A100, "
+            "asks for 3 GPUs *A100*, but can use 2 of this machine's 4: NVIDIA H100, NVIDIA A100, "
             "NVIDIA H100, NVIDIA A100");
 }
 

@@ -78,7 +78,7 @@ TEST(StartSize, ThatNoKernelTakesIsRefused) {
   for (const char* step :
        {"\"command\": \"t {prompt}\"", "\"command\": \"t {json}\"", "\"command\": \"t {args}\"",
         "\"command\": \"t {overrides}\"", "\"shell\": \"t {args}\""})
-    EXPECT_NE(refusal(step).find("(`prompt` of run 1), and the kernel takes 131071"),
+    EXPECT_NE(refusal(step).find("(`prompt` of run 1), but the kernel allows at most 131071"),
               std::string::npos)
         << step << refusal(step);
   EXPECT_NE(refusal("\"command\": \"t\", \"env\": {\"P\": \"{prompt}\"}").find("`env`: "),
@@ -133,8 +133,9 @@ TEST(StartSize, OfAOnceStepIsLookedAtToo) {
     return parsed.sweep ? std::string() : to_text(parsed.diagnostics);
   };
   EXPECT_EQ(refusal("\"command\": [\"t\", \"{runs}\"]"), "");
-  EXPECT_NE(refusal("\"command\": [\"t\", \"" + many + "\"]").find("the kernel takes 131071"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal("\"command\": [\"t\", \"" + many + "\"]").find("the kernel allows at most 131071"),
+      std::string::npos);
   EXPECT_NE(refusal("\"shell\": \": " + std::string(140'000, 'x') + "\"").find("`shell`"),
             std::string::npos);
 }

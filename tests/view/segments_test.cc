@@ -36,7 +36,7 @@ std::vector<Segment> some() {
 TEST(SegmentsText, ALineEachAndTheirSum) {
   const std::string expected =
       "KEY        KIND        SIZE    AGE  PROCESSES  JOBS           STAYS\n"
-      "tokens     data     3.0 MiB  2m05s          5  17-19, 21, 22  until thirteen is over\n"
+      "tokens     data     3.0 MiB  2m05s          5  17-19, 21, 22  until thirteen ends\n"
       "images     data     1.0 MiB   0.0s          0  -              until it is dropped\n"
       "channel-3  channel    512 B      -          1  17             while a process uses it\n"
       "3 segments, 4.0 MiB\n";
@@ -46,9 +46,9 @@ TEST(SegmentsText, ALineEachAndTheirSum) {
 
 TEST(SegmentsText, OneInALine) {
   const std::vector<Segment> all = some();
-  EXPECT_EQ(segment_line(all[0], kNow),
-            "tokens: 3.0 MiB, 2m05s old, 5 processes (jobs 17-19, 21, 22), stays until thirteen is "
-            "over");
+  EXPECT_EQ(
+      segment_line(all[0], kNow),
+      "tokens: 3.0 MiB, 2m05s old, 5 processes (jobs 17-19, 21, 22), stays until thirteen ends");
   EXPECT_EQ(segment_line(all[2], kNow),
             "channel-3: 512 B, 1 process (job 17), stays while a process uses it");
 }
