@@ -41,17 +41,17 @@ Verdict stopped(const Evidence& e) {
       return {OutcomeClass::Timeout, words_or(e.stop_reason, "timeout")};
     case StopCause::Memory:
       if (e.memory_bytes == 0 || e.memory_limit_bytes == 0) {
-        return {OutcomeClass::OomHost, words_or(e.stop_reason, "memory passed its limit")};
+        return {OutcomeClass::OomHost, words_or(e.stop_reason, "memory exceeded its limit")};
       }
       return {OutcomeClass::OomHost,
-              fmt::format("memory {} passed its limit of {}", size_text(e.memory_bytes),
+              fmt::format("memory {} exceeded its limit of {}", size_text(e.memory_bytes),
                           size_text(e.memory_limit_bytes))};
     case StopCause::Idle:
       return {OutcomeClass::Stall, words_or(e.stop_reason, "no output (idle_timeout)")};
     case StopCause::Stall:
       return {OutcomeClass::Stall, words_or(e.stop_reason, "neither output nor work (stall)")};
     case StopCause::GpuMemory:
-      return {OutcomeClass::GpuMemory, words_or(e.stop_reason, "GPU memory passed its limit")};
+      return {OutcomeClass::GpuMemory, words_or(e.stop_reason, "GPU memory exceeded its limit")};
   }
   return {};
 }

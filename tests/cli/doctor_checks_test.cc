@@ -168,7 +168,7 @@ TEST(DoctorDriver, GpusOfAmdAreAsGood) {
   }
   facts.look.gpus[0].health = GpuHealth::Unknown;
   facts.look.gpus[0].note = "can't read its memory use";
-  EXPECT_TRUE(is(facts, "gpu", State::Problem, "gpu0: its memory", "amdgpu"));
+  EXPECT_TRUE(is(facts, "gpu", State::Problem, "gpu0: can't read its memory use", "amdgpu"));
 }
 
 TEST(DoctorGpu, EachBrokenOneIsNamedWithWhatMendsIt) {

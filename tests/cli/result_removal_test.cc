@@ -146,7 +146,7 @@ TEST_F(ResultRemoval, WhatAnotherUsersLinkLeadsToStays) {
   ASSERT_EQ(::lchown(root.c_str(), 61001, 61001), 0);
   const Result<void> may = check_folder(old, OtherFolders({}));
   ASSERT_FALSE(may);
-  EXPECT_NE(may.error().message.find("/runs is a link that belongs to uid 61001"),
+  EXPECT_NE(may.error().message.find("/runs is a symbolic link that belongs to uid 61001"),
             std::string::npos)
       << may.error().message;
   EXPECT_FALSE(check_attempts(old, never));

@@ -134,7 +134,7 @@ TEST_F(GpuShareTest, TheOneThatOutgrowsItsPartIsEnded) {
   EXPECT_EQ(sim->job(1).state, JobState::Running);
   EXPECT_EQ(sim->job(2).state, JobState::Failed);
   EXPECT_EQ(sim->job(2).last->outcome->cls, OutcomeClass::GpuMemory);
-  EXPECT_EQ(sim->job(2).reason, "GPU memory 21 GiB on gpu0 passed its share of 20 GiB");
+  EXPECT_EQ(sim->job(2).reason, "GPU memory 21 GiB on gpu0 exceeded its share of 20 GiB");
 }
 
 TEST_F(GpuShareTest, OfOneWithALimitThatCounts) {
@@ -148,7 +148,7 @@ TEST_F(GpuShareTest, OfOneWithALimitThatCounts) {
   EXPECT_EQ(sim->count(JobState::Running), 2) << "31.9 GiB each";
   shown.look.gpus[0].processes = {{.pid = sim->job(1).last->pid, .memory_bytes = 33ull << 30}};
   sim->run_for(4 * kSecond);
-  EXPECT_EQ(sim->job(1).reason, "GPU memory 33 GiB passed its limit of 30 GiB");
+  EXPECT_EQ(sim->job(1).reason, "GPU memory 33 GiB exceeded its limit of 30 GiB");
   EXPECT_EQ(sim->job(2).state, JobState::Running);
 }
 

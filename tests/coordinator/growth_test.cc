@@ -56,7 +56,7 @@ TEST_F(GrowthTest, TheNextAttemptHasMoreMemoryAndWhySaysIt) {
   sim->run([&] { return sim->job(1).state == JobState::Queued; });
   EXPECT_EQ(sim->core->asked_by(sim->job(1)).memory_bytes, 15 * kGiB);
   const std::string why = sim->core->why(sim->job(1));
-  EXPECT_NE(why.find("memory 33 GiB passed its limit of 10 GiB"), std::string::npos) << why;
+  EXPECT_NE(why.find("memory 33 GiB exceeded its limit of 10 GiB"), std::string::npos) << why;
   EXPECT_NE(why.find("its next attempt has 15 GiB of memory"), std::string::npos) << why;
   pass_memory(*sim, 2);
   sim->run();
@@ -92,7 +92,7 @@ TEST_F(GrowthTest, AJobAboveItsGpuMemoryIsEndedAndHasMoreNextTime) {
   uses(22 * kGiB);
   sim->run([&] { return sim->job(1).last->outcome.has_value(); });
   EXPECT_EQ(sim->job(1).last->outcome->cls, OutcomeClass::GpuMemory);
-  EXPECT_EQ(sim->job(1).last->outcome->reason, "GPU memory 22 GiB passed its limit of 20 GiB");
+  EXPECT_EQ(sim->job(1).last->outcome->reason, "GPU memory 22 GiB exceeded its limit of 20 GiB");
   uses(0);
   sim->run([&] { return sim->job(1).attempts == 2; });
   EXPECT_EQ(sim->core->asked_by(sim->job(1)).gpu_memory_bytes, 30 * kGiB);

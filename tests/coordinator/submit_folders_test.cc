@@ -118,7 +118,7 @@ TEST_F(SubmitFoldersTest, ARootThatDoesNotAnswerIsRefused) {
   const Result<SweepSpec> found = find_root("/dead");
   ASSERT_FALSE(found);
   EXPECT_EQ(took_ns, 30 * kSecond);
-  EXPECT_NE(found.error().message.find("/dead did not answer within 30 s"), std::string::npos)
+  EXPECT_NE(found.error().message.find("/dead didn't respond within 30 s"), std::string::npos)
       << found.error().message;
   EXPECT_NE(found.error().message.find("Nothing was submitted"), std::string::npos);
 }
@@ -183,7 +183,7 @@ TEST_F(SubmitFoldersTest, AnOldFolderThatDoesNotAnswerIsNotAMove) {
   healthy_looks = 1;
   const FoundVerdict verdict = judge();
   EXPECT_FALSE(verdict.moved);
-  EXPECT_NE(verdict.why.find(old + "/s did not answer within 30 s"), std::string::npos)
+  EXPECT_NE(verdict.why.find(old + "/s didn't respond within 30 s"), std::string::npos)
       << verdict.why;
 }
 

@@ -229,7 +229,7 @@ def test_a_job_above_its_gpu_memory_is_ended_and_may_have_more(gpus):
     assert gpus.wait() == 1
     job = gpus.only()
     assert (job["state"], job["class"]) == ("failed", "gpu-memory")
-    assert job["reason"] == "GPU memory 5 GiB passed its limit of 4 GiB"
+    assert job["reason"] == "GPU memory 5 GiB exceeded its limit of 4 GiB"
     limit = f'gpus = 1\ngpu_memory = "4GiB"\ncommand = ["eat", "{5 * GIB}", "3"]\n'
     grow = 'retries = { max = 1, delay = "1ms" }\ngrow = { gpu_memory = 2 }'
     gpus.submit(grid("eat", 1, limit + grow), name="growing.toml")
@@ -303,7 +303,7 @@ def test_a_job_that_outgrows_its_share_is_ended_and_its_neighbour_is_not(gpus):
     assert gpus.wait("large") == 1 and gpus.wait("small") == 0
     job = gpus.only("large")
     assert job["class"] == "gpu-memory"
-    assert job["reason"] == "GPU memory 21 GiB on gpu0 passed its share of 20 GiB"
+    assert job["reason"] == "GPU memory 21 GiB on gpu0 exceeded its share of 20 GiB"
 
 
 def test_a_job_that_finds_too_little_memory_beside_others_gets_more_of_a_gpu(gpus):

@@ -82,7 +82,7 @@ def test_a_link_in_the_place_of_a_folder_is_refused_and_named(home, where):
     job = home.only()
     assert (job["state"], job["class"]) == ("failed", "user-error")
     assert job["out"].startswith(f"{home.work}/{where}"), "the test planted its link elsewhere"
-    assert f"{home.work}/{where} is a link that belongs to uid {OTHER}" in home.run("why", "@").stdout
+    assert f"{home.work}/{where} is a symbolic link that belongs to uid {OTHER}" in home.run("why", "@").stdout
     assert_untouched(folder)
     os.unlink(f"{home.work}/{where}")
     home.run("retry", "@")
@@ -95,7 +95,7 @@ def test_a_submit_into_a_root_that_is_such_a_link_is_refused(home):
     plant(folder, home.work + "/runs")
     path = home.file("sweep.toml", '[steps.a]\ncommand = ["true"]\n')
     said = home.run("submit", path, code=2).stderr
-    assert f"{home.work}/runs is a link that belongs to uid {OTHER}" in said
+    assert f"{home.work}/runs is a symbolic link that belongs to uid {OTHER}" in said
     assert_untouched(folder)
     os.unlink(home.work + "/runs")
     plant(folder, home.work + "/runs/sweep")
@@ -120,7 +120,7 @@ def test_clean_removes_nothing_behind_such_a_link(home):
     plant(folder, home.work + "/runs")
     for options in (["--results"], ["--results", "--yes"]):
         said = home.run("clean", "s", *options, code=1).stderr
-        assert f"{home.work}/runs is a link that belongs to uid {OTHER}" in said
+        assert f"{home.work}/runs is a symbolic link that belongs to uid {OTHER}" in said
     assert sorted(os.walk(folder)) == before
     os.unlink(home.work + "/runs")
     os.rename(home.work + "/moved", home.work + "/runs")
@@ -209,5 +209,5 @@ def test_output_through_such_a_link_is_refused(home):
     plant(home.root, home.work + "/folder")
     for path in ("page.html", "folder/page.html"):
         said = home.run("report", "@", "-o", path, code=2).stderr
-        assert f"is a link that belongs to uid {OTHER}" in said
+        assert f"is a symbolic link that belongs to uid {OTHER}" in said
     assert read(secret) == SECRET and not os.path.exists(home.root + "/page.html")

@@ -164,7 +164,7 @@ TEST(LeaseWords, NameAnyOtherProgramAsSuch) {
   EXPECT_EQ(lease_words(holder, 1002, "alice"),
             "locked by flock, process 7 of alice, which isn't pergpu");
   EXPECT_EQ(lease_words(holder, 1001, "alice"),
-            "locked by flock, process 7 of yours, which isn't pergpu");
+            "locked by flock, process 7 of your user, which isn't pergpu");
   for (const char* program : {"", "pergpu", "pergpu-keeper"}) {
     EXPECT_TRUE(is_pergpu({.pid = 7, .uid = 1001, .program = program})) << program;
   }
@@ -344,7 +344,7 @@ TEST_P(LeaseFolderWithoutRoom, IsAnErrorAndNoOtherFolderIsTaken) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, LeaseFolderWithoutRoom,
                          testing::Values(NoRoom{"mode=1777,nr_inodes=1", 0, "free space in "},
-                                         NoRoom{"mode=1777", MS_RDONLY, "writable"}));
+                                         NoRoom{"mode=1777", MS_RDONLY, "read-write"}));
 
 TEST(LeaseFolder, WhereNobodyCanMakeOneTheNextPlaceIsTaken) {
   const TempFolder temp;

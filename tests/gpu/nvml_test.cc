@@ -187,7 +187,7 @@ TEST(NvmlLoad, LibraryWithoutTheFunctionsIsRefusedByName) {
   const Result<Nvml> nvml = Nvml::load("libm.so.6");
   ASSERT_FALSE(nvml);
   EXPECT_EQ(nvml.error().kind, ErrorKind::Unavailable);
-  EXPECT_NE(nvml.error().message.find("libm.so.6 is no NVML"), std::string::npos);
+  EXPECT_NE(nvml.error().message.find("libm.so.6 isn't NVML"), std::string::npos);
 }
 
 TEST(NvmlWords, CarryTheNumber) {

@@ -125,7 +125,7 @@ TEST(Classify, MemoryInWords) {
                                     .memory_bytes = 33 * gib + gib / 10,
                                     .memory_limit_bytes = 32 * gib});
   EXPECT_EQ(outcome.cls, OutcomeClass::OomHost);
-  EXPECT_EQ(outcome.reason, "memory 33.1 GiB passed its limit of 32 GiB");
+  EXPECT_EQ(outcome.reason, "memory 33.1 GiB exceeded its limit of 32 GiB");
 }
 
 TEST(Classify, KillForWantOfMemoryNamesPeakAndLimit) {

@@ -412,7 +412,7 @@ TEST_F(AttemptFolder, ALinkOfAnotherUserIsNamedAndNothingBehindItIsTouched) {
     const auto refused = [&](const std::optional<SetupFailure>& failure) {
       ASSERT_TRUE(failure);
       EXPECT_EQ(failure->phase, "program") << "the object is a whole sentence";
-      EXPECT_EQ(failure->object.find(link + " is a link that belongs to uid 61001"), 0u)
+      EXPECT_EQ(failure->object.find(link + " is a symbolic link that belongs to uid 61001"), 0u)
           << failure->object;
     };
     Start start = this->start(3, 2);

@@ -180,7 +180,9 @@ TEST(HeldFolder, LinksOfAnotherUserAreNamedNotFollowed) {
          {HeldFolder::open(dir / path), HeldFolder::make(dir / path, 0777)}) {
       ASSERT_FALSE(folder) << path;
       EXPECT_TRUE(is_foreign_link(folder.error())) << folder.error().message;
-      EXPECT_EQ(folder.error().message.find(dir / "runs/s is a link that belongs to uid 61001"), 0u)
+      EXPECT_EQ(
+          folder.error().message.find(dir / "runs/s is a symbolic link that belongs to uid 61001"),
+          0u)
           << folder.error().message;
     }
   }

@@ -48,7 +48,7 @@ def test_neither_a_job_nor_a_command_is_led_through_links_of_the_other_user(lab)
     assert [job["out"] for job in jobs.values()] == [f"{lab.shared}/s/0{i}-i={i}/a" for i in range(3)]
     assert [job["state"] for job in jobs.values()] == ["failed", "failed", "done"]
     for job in list(jobs.values())[:2]:
-        assert f"is a link that belongs to uid {THEIRS}" in home.run("why", job["id"]).stdout
+        assert f"is a symbolic link that belongs to uid {THEIRS}" in home.run("why", job["id"]).stdout
     assert lab.state_of_private() == before
 
     lab.other_runs(REPLACE, lab.shared + "/s", lab.private)
@@ -88,6 +88,6 @@ def test_what_a_command_writes_is_led_nowhere(lab):
     for path in ("page.html", "folder/page.html"):
         for args in (["report", "s", "-o"], ["export", "s", "-o"]):
             said = home.run(*args, f"{lab.shared}/{path}", code=2).stderr
-            assert f"is a link that belongs to uid {THEIRS}" in said, args
+            assert f"is a symbolic link that belongs to uid {THEIRS}" in said, args
     assert lab.state_of_private() == before
     assert sorted(os.listdir(lab.shared)) == ["folder", "page.html"]

@@ -356,7 +356,7 @@ TEST(Loader, WhatDoesNotFitIsRefusedWithTheNumbers) {
   EXPECT_EQ(words(none), "a batch needs at least one row");
   LoaderOptions threads = arrays.options(10);
   threads.threads = 0;
-  EXPECT_EQ(words(threads), "a loader has 1 to 1024 threads, not 0");
+  EXPECT_EQ(words(threads), "a loader can have 1 to 1024 threads, not 0");
   LoaderOptions ahead = arrays.options(10);
   ahead.ahead = 0;
   EXPECT_EQ(words(ahead), "a loader can prepare 1 to 65536 batches ahead, not 0");

@@ -160,7 +160,7 @@ TEST(Warnings, NameWhatIsAllowedButHardlyMeant) {
   Strings found = mistakes(parsed);
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found[0], "4:17 `command`: }} gives one }; write }}}} for two");
-  EXPECT_EQ(found[1].substr(0, 46), "6:24 `command`: values are pasted into this te");
+  EXPECT_EQ(found[1].substr(0, 46), "6:24 `command`: values are pasted into this sh");
 }
 
 TEST(Mistakes, OfAThousandRowsAreCountedNotListed) {
