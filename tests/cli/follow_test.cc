@@ -387,7 +387,7 @@ TEST_F(InForeground, CtrlCIsTypedOnTheTerminal) {
   start({"run", "t.toml"});
   ASSERT_TRUE(shows("q: detach"));
   type("\x03");
-  ASSERT_TRUE(shows("1 job held, 1 running"));
+  ASSERT_TRUE(shows("1 job held; waiting for 1 running"));
   fake.raise("end");
   EXPECT_EQ(wait(), 130);
 }

@@ -51,7 +51,7 @@ test("without a token nothing is told and nothing is done", async () => {
   assert.notEqual(await stateNow(), "cancelled");
   const page = await openPage(browser);
   await page.goto(serve.url);
-  await until(page, () => /open the link/i.test(document.querySelector(".banners")?.textContent ?? ""));
+  await until(page, () => /open the last link/i.test(document.querySelector(".banners")?.textContent ?? ""));
   await page.context().close();
 });
 
