@@ -93,7 +93,8 @@ std::string no_sweep_file(const std::string& file) {
     return fmt::format("{}: no such file in {}{}", file, shown_folder(folder),
                        sweep_files_in(folder));
   }
-  const std::string text = file + ": a sweep file ends in .toml, .yaml, .yml or .json";
+  const std::string text =
+      file + ": the name of a sweep file must end in .toml, .yaml, .yml or .json";
   for (const std::string_view ending : kEndings) {
     const std::string with_ending = file + std::string(ending);
     if (os::is_regular(with_ending)) return text + fmt::format("; did you mean {}?", with_ending);

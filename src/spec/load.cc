@@ -108,9 +108,8 @@ ParsedSweep load_sweep(const std::string& path, const LoadOptions& options) {
   if (is_pipe(path)) return load_stream(path, read_pipe(path, kMaxSpecFileBytes), options);
   std::optional<SweepFormat> format = format_of(path);
   if (!format)
-    return whole_file_error(
-        path,
-        "unknown file type; the name of a sweep file must end in .toml, .yaml, .yml or .json");
+    return whole_file_error(path,
+                            "the name of a sweep file must end in .toml, .yaml, .yml or .json");
   Result<std::string> text = read_text_file(path, kMaxSpecFileBytes);
   if (!text) return whole_file_error(path, std::move(text).error().message);
   return parse_sweep(*std::move(text), *format, path, options);
