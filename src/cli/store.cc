@@ -146,11 +146,10 @@ Result<std::string> copy_home(const Found& found) {
 }
 
 Error exists(const std::string& file) {
-  return Error{
-      ErrorKind::Invalid, EEXIST,
-      fmt::format(
-          "{} already exists, and a backup overwrites no file: name another file, or move it away",
-          file)};
+  return Error{ErrorKind::Invalid, EEXIST,
+               fmt::format("{} already exists, and a backup doesn't overwrite files: choose "
+                           "another file, or move this one away",
+                           file)};
 }
 
 /// The size of the copy.

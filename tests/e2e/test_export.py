@@ -123,7 +123,7 @@ def test_what_is_asked_wrongly_writes_nothing(home):
     assert not os.path.exists(home.work + "/none.csv")
     assert "is a folder" in home.run("export", "--csv", "-o", home.work, code=2).stderr
     os.mkfifo(home.work + "/fifo")
-    assert "no regular file" in home.run("export", "--csv", "-o", "fifo", code=2).stderr
+    assert "not a regular file" in home.run("export", "--csv", "-o", "fifo", code=2).stderr
     assert "no/such" in home.run("export", "--csv", "-o", "no/such/file", code=1).stderr
     home.file("there.csv", "old")
     os.symlink("there.csv", home.work + "/link")

@@ -116,7 +116,7 @@ def test_max_starting_waits_for_ready(home):
     text = grid("train", 3, 'command = ["python3", "-S", "ready.py"]\nmax_starting = 1')
     home.submit(text, "--lanes", 3)
     home.until_running(1)
-    assert "start-up" in home.run("why", "sweep/1").stdout
+    assert "still starting up" in home.run("why", "sweep/1").stdout
     home.open_gate()  # each tells READY=1 and lives on: all three run at once
     home.until_running(3)
     wait_until(lambda: [j["progress"] for j in home.ps().values()] == ["1/2"] * 3, "progress")

@@ -179,7 +179,7 @@ def test_a_program_that_changed_since_the_first_start_is_warned_of(home):
     home.script("code.sh", "#!/bin/sh\nexit 0\n")
     home.run("retry", "@/0")
     assert home.wait() == 1
-    assert "code.sh changed" in home.only("@/0")["warnings"][0]
+    assert "code.sh has changed" in home.only("@/0")["warnings"][0]
     home.run("retry", "@/1")
     assert home.wait() == 0
     assert not any(job["warnings"] for job in home.ps().values())

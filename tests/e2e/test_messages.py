@@ -154,7 +154,7 @@ def test_what_is_not_there_names_what_is(home):
         "ok": "no sweep is called `ok`; there is baselines",
         "baselines/9": "baselines has no such run or step",
         "99": "there is no job 99",
-        "1.7": "job 1 has had 1 attempt",
+        "1.7": "job 1 has had only 1 attempt",
         "@9": "there is only 1 sweep",
         "x*": "nothing matches `x*`; there are baselines",
     }.items():

@@ -99,7 +99,7 @@ def test_a_submit_into_a_root_that_is_such_a_link_is_refused(home):
     assert_untouched(folder)
     os.unlink(home.work + "/runs")
     plant(folder, home.work + "/runs/sweep")
-    assert f"{home.work}/runs/sweep is a link" in home.run("submit", path, code=2).stderr
+    assert f"{home.work}/runs/sweep is a symbolic link" in home.run("submit", path, code=2).stderr
     shutil.rmtree(home.work + "/runs")
     plant(folder, home.work + "/runs")
     # The user's own link is as good as the folder.

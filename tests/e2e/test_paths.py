@@ -148,7 +148,7 @@ def test_names_that_are_no_utf8_are_refused_with_what_names_them(home):
 def test_a_variable_that_is_made_of_itself_is_refused(home):
     home.file("s.toml", STEP + 'env = { PATH = "/opt/bin:$PATH" }\n')
     told = home.run("run", "s.toml", "--dry-run", code=2).stderr
-    assert "`env.PATH`" in told and "set PATH in the shell that submits" in told
+    assert "`env.PATH`" in told and "set PATH in the shell that you submit from" in told
 
 
 def test_env_pass_takes_names(home):

@@ -388,7 +388,7 @@ def test_show_and_doctor_tell_what_jobs_share(home, jobs):
         assert segment["key"] == jobs.key("tokens") and segment["processes"] == 2 and segment["jobs"] == numbers
     text = home.run("show", numbers[0]).stdout
     line = next(line for line in text.splitlines() if line.startswith("  shared "))
-    assert jobs.key("tokens") in line and "2 processes" in line and "until sweep is over" in line
+    assert jobs.key("tokens") in line and "2 processes" in line and "until sweep ends" in line
     doctor = home.run("doctor", code=None).stdout
     assert any("shared" in line and jobs.key("tokens") in line and "2 processes" in line for line in doctor.splitlines())
     title, *table, total = home.run("share", "list").stdout.splitlines()

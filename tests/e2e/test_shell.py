@@ -180,7 +180,7 @@ def test_a_killed_coordinator_takes_nothing_along(user):
     wait_until(lambda: user.stamps.count("start") == 1, "the niced job")
     first = user.coordinator()
     said = typed(user, plain, "submit", user.file("plain.toml", STEP), "--lanes", 1)
-    assert f"nice {NICE + 7} instead of {NICE}" in said.stderr and "running jobs go on" in said.stderr
+    assert f"nice {NICE + 7} instead of {NICE}" in said.stderr and "running jobs continue" in said.stderr
     wait_until(lambda: user.stamps.count("start") == 2, "the other one")
     assert user.coordinator() != first
     before = user.kill_coordinator()

@@ -141,7 +141,7 @@ def test_what_no_node_has_is_held_with_words(two_nodes, place):
     place.file("sweep.toml", ONE_STEP.replace("gpus = 1", "gpus = 1\ncpus = 5"))
     out, err = end(salloc(place, RUN, *GPUS))
     job = jobs_of(out)["00-x=1/train"]
-    assert job["state"] == "held" and "asks for 1 GPU and 5 cores of one node" in job["reason"], job
+    assert job["state"] == "held" and "asks for 1 GPU and 5 cores on one node" in job["reason"], job
     assert place.stamps.count("start") == 0
 
 

@@ -69,7 +69,7 @@ def test_changed_code_is_told_of(home):
     home.script("train.sh", "#!/bin/sh\nexit 0\n")
     home.submit(grid("train", 3, RUNS))
     assert home.wait() == 0
-    assert any("./train.sh changed" in warning for warning in home.only("sweep/2")["warnings"])
+    assert any("./train.sh has changed" in warning for warning in home.only("sweep/2")["warnings"])
 
 
 def test_a_folder_below_is_where_the_jobs_run(home):

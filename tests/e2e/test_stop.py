@@ -29,7 +29,7 @@ def test_stop_returns_when_the_process_is_gone_and_nobody_but_a_command_starts_a
     first = home.coordinator()
     said = home.run("coordinator", "stop").stderr
     assert not alive(first) and alive(pid)
-    assert "running jobs go on" in said
+    assert "running jobs continue" in said
     nobody_revives(home)
     assert home.run("coordinator", "stop").stderr.startswith("no coordinator is running, but jobs of the last one may be")
     assert home.only()["state"] == "running"  # asked for by a command
