@@ -53,7 +53,7 @@ bool read_shape(PyObject* given, const Element& element, Layout* layout) {
   if (!shape) return false;
   Py_ssize_t ndim = PyTuple_Size(shape.get());
   if (ndim > kMostDimensions) {
-    PyErr_Format(PyExc_ValueError, "shape has %zd dimensions: at most %d were expected", ndim,
+    PyErr_Format(PyExc_ValueError, "shape has %zd dimensions; expected at most %d", ndim,
                  kMostDimensions);
     return false;
   }
@@ -71,13 +71,13 @@ bool read_shape(PyObject* given, const Element& element, Layout* layout) {
 
 bool fits(const Py_buffer& base, Py_ssize_t offset, const Element& element, Py_ssize_t nbytes) {
   if (offset > base.len || nbytes > base.len - offset) {
-    PyErr_Format(PyExc_ValueError, "%zd bytes from %zd on are not all in a buffer of %zd bytes",
+    PyErr_Format(PyExc_ValueError, "%zd bytes at offset %zd don't fit in a buffer of %zd bytes",
                  nbytes, offset, base.len);
     return false;
   }
   std::uintptr_t address = reinterpret_cast<std::uintptr_t>(base.buf) + std::uintptr_t(offset);
   if (nbytes == 0 || address % std::uintptr_t(element.alignment) == 0) return true;
-  PyErr_Format(PyExc_ValueError, "offset %zd is the address %p: for %s a multiple of %d is needed",
+  PyErr_Format(PyExc_ValueError, "offset %zd is the address %p; for %s it must be a multiple of %d",
                offset, reinterpret_cast<void*>(address), element.name, element.alignment);
   return false;
 }
@@ -114,7 +114,7 @@ PyObject* make_new(PyTypeObject* type, PyObject* arguments, PyObject* named) {
   Layout layout;
   if (!read_shape(shape, *element, &layout)) return nullptr;
   if (on_release != Py_None && PyCallable_Check(on_release) == 0) {
-    PyErr_Format(PyExc_TypeError, "on_release is %R: a function was expected", on_release);
+    PyErr_Format(PyExc_TypeError, "on_release is %R; expected a function", on_release);
     return nullptr;
   }
   Py_buffer base = {};
@@ -280,7 +280,7 @@ PyObject* item(PyObject* object, PyObject* at) {
 
 int set_item(PyObject* object, PyObject* at, PyObject* value) {
   if (value == nullptr) {
-    PyErr_SetString(PyExc_TypeError, "elements of an array cannot be deleted");
+    PyErr_SetString(PyExc_TypeError, "elements of an array can't be deleted");
     return -1;
   }
   Ref array(numpy(object, nullptr));
@@ -359,7 +359,7 @@ PyObject* make_array(PyTypeObject* type, const Py_buffer& base, Py_ssize_t offse
 
 bool exportable(Array* array) {
   if (!array->released) return true;
-  PyErr_SetString(PyExc_BufferError, "the memory of this array was given back");
+  PyErr_SetString(PyExc_BufferError, "the memory of this array has been released");
   return false;
 }
 

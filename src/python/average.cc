@@ -25,11 +25,8 @@ bool real_named(PyObject* name, Real* real) {
     *real = one.real;
     if (PyUnicode_CompareWithASCIIString(name, one.name) == 0) return true;
   }
-  PyErr_Format(
-      PyExc_ValueError,
-      "dtype is %R: float16, bfloat16, float32 or float64 was expected, nothing else has a "
-      "mean",
-      name);
+  PyErr_Format(PyExc_ValueError, "dtype is %R; expected float16, bfloat16, float32 or float64",
+               name);
   return false;
 }
 
@@ -37,7 +34,7 @@ bool real_named(PyObject* name, Real* real) {
 bool place(PyObject* pair, InFile* file) {
   PyObject* offset = nullptr;
   if (PyTuple_Check(pair) == 0) {
-    PyErr_Format(PyExc_TypeError, "%R was given: (descriptor, offset) was expected", pair);
+    PyErr_Format(PyExc_TypeError, "got %R; expected (descriptor, offset)", pair);
     return false;
   }
   if (PyArg_ParseTuple(pair, "iO", &file->fd, &offset) == 0) return false;
@@ -57,7 +54,7 @@ bool sources(PyObject* list, std::vector<InFile>* from, std::vector<double>* wei
     PyObject* offset = nullptr;
     double weight = 0;
     if (PyTuple_Check(one) == 0) {
-      PyErr_Format(PyExc_TypeError, "%R was given: (descriptor, offset, weight) was expected", one);
+      PyErr_Format(PyExc_TypeError, "got %R; expected (descriptor, offset, weight)", one);
       return false;
     }
     if (PyArg_ParseTuple(one, "iOd", &file.fd, &offset, &weight) == 0) return false;

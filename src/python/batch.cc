@@ -37,7 +37,7 @@ void dealloc(PyObject* object) {
 }
 
 PyObject* refuse_new(PyTypeObject*, PyObject*, PyObject*) {
-  PyErr_SetString(PyExc_TypeError, "a Batch is made by Loader.take()");
+  PyErr_SetString(PyExc_TypeError, "use Loader.take() to get a Batch");
   return nullptr;
 }
 

@@ -38,7 +38,7 @@ void dealloc_pipes(PyObject* object) {
 }
 
 PyObject* refuse_new(PyTypeObject*, PyObject*, PyObject*) {
-  PyErr_SetString(PyExc_TypeError, "it is made by create() or adopt()");
+  PyErr_SetString(PyExc_TypeError, "use create() or adopt()");
   return nullptr;
 }
 

@@ -64,7 +64,7 @@ void dealloc(PyObject* object) {
 
 PyObject* refuse_new(PyTypeObject*, PyObject*, PyObject*) {
   PyErr_SetString(PyExc_TypeError,
-                  "a Consumer is made by Channel.consumer(), an Item by its get()");
+                  "use Channel.consumer() to get a Consumer, and its get() to get an Item");
   return nullptr;
 }
 

@@ -101,7 +101,7 @@ PyObject* lend(PyObject* object, bool copy, Tensor** tensor) {
 /// A tuple of two numbers; false: an exception is set.
 bool read_pair(PyObject* pair, const char* what, Py_ssize_t* first, Py_ssize_t* second) {
   if (PyTuple_Check(pair) == 0 || PyTuple_Size(pair) != 2) {
-    PyErr_Format(PyExc_TypeError, "%s is %R: None or two numbers were expected", what, pair);
+    PyErr_Format(PyExc_TypeError, "%s is %R; expected None or two numbers", what, pair);
     return false;
   }
   *first = as_size(PyTuple_GetItem(pair, 0), what);
@@ -113,7 +113,7 @@ bool read_pair(PyObject* pair, const char* what, Py_ssize_t* first, Py_ssize_t* 
 /// BufferError where what is asked for cannot be had here.
 bool on_this_device(PyObject* stream, PyObject* device) {
   if (stream != Py_None) {
-    PyErr_Format(PyExc_BufferError, "stream is %R: None was expected, as it is the CPU's memory",
+    PyErr_Format(PyExc_BufferError, "stream is %R; expected None, since the memory is the CPU's",
                  stream);
     return false;
   }
@@ -151,8 +151,8 @@ PyObject* dlpack(PyObject* object, PyObject* arguments, PyObject* named) {
   }
   if (readonly) {
     PyErr_SetString(PyExc_BufferError,
-                    "the memory is read-only, which DLPack cannot say before max_version=(1, 0): "
-                    "ask for copy=True, or map it as \"cow\"");
+                    "the memory is read-only, which DLPack can't express before max_version=(1, "
+                    "0): pass copy=True, or map it as \"cow\"");
     return nullptr;
   }
   DLManagedTensor* tensor = nullptr;

@@ -48,7 +48,7 @@ void refuse(PyObject* name) {
     const char* format = &element == kElements ? "%U%s" : "%U, %s";
     names = Ref(PyUnicode_FromFormat(format, names.get(), element.name));
   }
-  if (names) PyErr_Format(PyExc_ValueError, "dtype is %R: known are %U", name, names.get());
+  if (names) PyErr_Format(PyExc_ValueError, "dtype is %R; expected one of %U", name, names.get());
 }
 
 /// What a format's first letter is for DLPack; -1: nothing that we know.
@@ -100,7 +100,7 @@ const Element* element_of(std::uint8_t code, int bits) {
 
 const Element* element_named(PyObject* name) {
   if (!PyUnicode_Check(name)) {
-    PyErr_Format(PyExc_TypeError, "dtype is %R: a name was expected, as \"float32\"", name);
+    PyErr_Format(PyExc_TypeError, "dtype is %R; expected a name such as \"float32\"", name);
     return nullptr;
   }
   for (const Element& element : kElements) {

@@ -45,7 +45,8 @@ bool deadline_of(PyObject* timeout, std::int64_t* deadline_ns) {
   double seconds = PyFloat_AsDouble(timeout);
   if (seconds == -1.0 && PyErr_Occurred() != nullptr) return false;
   if (!(seconds >= 0)) {
-    PyErr_Format(PyExc_ValueError, "timeout is %R: seconds, from 0 on, were expected", timeout);
+    PyErr_Format(PyExc_ValueError, "timeout is %R; expected a number of seconds of at least 0",
+                 timeout);
     return false;
   }
   constexpr double kLongest = 1e9;

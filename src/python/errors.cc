@@ -25,15 +25,15 @@ Py_ssize_t as_size(PyObject* object, const char* what) {
   Ref number(PyNumber_Index(object));
   if (!number) {
     if (PyErr_ExceptionMatches(PyExc_TypeError)) {
-      PyErr_Format(PyExc_TypeError, "%s is %R: an integer was expected", what, object);
+      PyErr_Format(PyExc_TypeError, "%s is %R; expected an integer", what, object);
     }
     return -1;
   }
   Py_ssize_t value = PyLong_AsSsize_t(number.get());
   bool beyond = value == -1 && PyErr_Occurred() != nullptr;
   if (beyond || value < 0) {
-    PyErr_Format(PyExc_ValueError, "%s is %S: a number from 0 to %zd was expected", what,
-                 number.get(), PY_SSIZE_T_MAX);
+    PyErr_Format(PyExc_ValueError, "%s is %S; expected a number from 0 to %zd", what, number.get(),
+                 PY_SSIZE_T_MAX);
     return -1;
   }
   return value;

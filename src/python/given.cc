@@ -34,7 +34,7 @@ bool add_all_of_dict(Given& given, PyObject* value, PyTypeObject* array) {
     PyObject* pair = PyList_GetItem(items.get(), i);
     PyObject* name = PyTuple_GetItem(pair, 0);
     if (!PyUnicode_Check(name)) {
-      PyErr_Format(PyExc_TypeError, "a name in the dict is %R: a text was expected", name);
+      PyErr_Format(PyExc_TypeError, "a name in the dict is %R; expected a string", name);
       return false;
     }
     given.names.emplace_back();
@@ -125,7 +125,7 @@ bool bring_to(Given& given, const ItemLayout& plan) {
     const Source& source = given.sources[i];
     if (!is_as(source, part)) {
       Part there = {.element = &source.element(), .shape = source.shape()};
-      refuse(named(plan, part) + " is " + words(there) + ": " + words(part) + " was expected");
+      refuse(named(plan, part) + " is " + words(there) + "; expected " + words(part));
       return false;
     }
   }
@@ -158,7 +158,7 @@ Plan plan_of_spec(PyObject* spec) {
   if (!list) return nullptr;
   Py_ssize_t count = PyTuple_Size(list.get());
   if (number == 3 || (number == 0 && count != 1)) {
-    PyErr_Format(PyExc_ValueError, "items cannot be %R", spec);
+    PyErr_Format(PyExc_ValueError, "items can't be %R", spec);
     return nullptr;
   }
   layout.kind = static_cast<ItemKind>(number);

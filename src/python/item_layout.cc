@@ -84,8 +84,8 @@ bool read_part(const std::string& head, std::size_t& at, std::size_t bytes, Part
 
 Result<void> ItemLayout::arrange() {
   if (parts.size() > kMostParts) {
-    return invalid(std::to_string(parts.size()) + " arrays in an item: at most " +
-                   std::to_string(kMostParts) + " were expected");
+    return invalid(std::to_string(parts.size()) + " arrays in an item; expected at most " +
+                   std::to_string(kMostParts));
   }
   std::uint64_t head_bytes = sizeof(HeadBegin);
   for (Part& part : parts) {
@@ -123,8 +123,8 @@ Result<void> ItemLayout::arrange() {
 
 Result<ItemLayout> read_layout(const std::byte* data, std::size_t bytes) {
   Error corrupt{ErrorKind::Corrupt, 0,
-                "an item of the channel makes no sense: it was not put there by this pergpu, or "
-                "its memory was written over"};
+                "an item of the channel is damaged: it comes from another version of pergpu, or "
+                "another process overwrote its memory"};
   HeadBegin begin;
   if (bytes < sizeof(begin)) return corrupt;
   std::memcpy(&begin, data, sizeof(begin));

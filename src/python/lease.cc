@@ -12,9 +12,9 @@ namespace {
 
 bool usable(Lease* lease) {
   if (!lease->over) return true;
-  PyErr_SetString(PyExc_ValueError,
-                  "the slot was given away: nothing of it can be had any more, only what was made "
-                  "of it before stays");
+  PyErr_SetString(
+      PyExc_ValueError,
+      "the slot has been sent or released: use only arrays that you took from it before");
   return false;
 }
 
@@ -144,7 +144,7 @@ PyObject* lease_interface(PyObject* object, void*) {
 PyObject* lease_keys(PyObject* object, PyObject*) {
   const ItemLayout& plan = *as<Lease>(object)->plan;
   if (plan.kind != ItemKind::Dict) {
-    PyErr_SetString(PyExc_TypeError, "the item is no dict of arrays");
+    PyErr_SetString(PyExc_TypeError, "the item isn't a dict of arrays");
     return nullptr;
   }
   Ref names(PyTuple_New(static_cast<Py_ssize_t>(plan.parts.size())));
@@ -180,7 +180,7 @@ PyObject* lease_item(PyObject* object, PyObject* at) {
 
 int lease_set_item(PyObject* object, PyObject* at, PyObject* value) {
   if (value == nullptr) {
-    PyErr_SetString(PyExc_TypeError, "arrays of an item cannot be deleted");
+    PyErr_SetString(PyExc_TypeError, "arrays of an item can't be deleted");
     return -1;
   }
   const ItemLayout& plan = *as<Lease>(object)->plan;
@@ -216,7 +216,7 @@ int lease_buffer(PyObject* object, Py_buffer* view, int flags) {
   }
   Ref array(the_array(object));
   if (array) return PyObject_GetBuffer(array.get(), view, flags);
-  PyErr_SetString(PyExc_BufferError, "the slot was given away");
+  PyErr_SetString(PyExc_BufferError, "the slot has been sent or released");
   return -1;
 }
 

@@ -75,7 +75,8 @@ bool type_named(const char* name, share::Type* type) {
     *type = one;
     if (std::string_view(name) == known) return true;
   }
-  PyErr_Format(PyExc_ValueError, "images become uint8, float32, float16 or bfloat16, not %s", name);
+  PyErr_Format(PyExc_ValueError, "images can become uint8, float32, float16 or bfloat16, not %s",
+               name);
   return false;
 }
 
@@ -103,8 +104,8 @@ std::optional<ImageKernel> kernel_of(Array* array, PyObject* image) {
   const bool bytes = std::string_view(array->element->name) == "uint8";
   if (!bytes || array->ndim < 3 || array->ndim > 4) {
     PyErr_Format(PyExc_ValueError,
-                 "images are uint8 with 3 or 4 dimensions (images, height, width, channels), not "
-                 "%s with %d",
+                 "images must be uint8 with 3 or 4 dimensions (images, height, width, channels), "
+                 "not %s with %d",
                  array->element->name, array->ndim);
     return std::nullopt;
   }
@@ -160,7 +161,7 @@ bool number(PyObject* object, const char* what, std::uint32_t* value) {
     *value = static_cast<std::uint32_t>(size);
     return true;
   }
-  if (size >= 0) PyErr_Format(PyExc_ValueError, "%s is %zd: that is too much", what, size);
+  if (size >= 0) PyErr_Format(PyExc_ValueError, "%s is %zd, which is too large", what, size);
   return false;
 }
 
@@ -220,7 +221,7 @@ bool patience_of(PyObject* seconds, nanoseconds* longest) {
   double value = PyFloat_AsDouble(seconds);
   if (value == -1.0 && PyErr_Occurred() != nullptr) return false;
   if (!(value >= 0)) {
-    PyErr_Format(PyExc_ValueError, "seconds is %R: None, or a number from 0 on was expected",
+    PyErr_Format(PyExc_ValueError, "seconds is %R; expected None, or a number of at least 0",
                  seconds);
     return false;
   }

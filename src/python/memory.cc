@@ -45,7 +45,7 @@ void dealloc(PyObject* object) {
 }
 
 PyObject* refuse_new(PyTypeObject*, PyObject*, PyObject*) {
-  PyErr_SetString(PyExc_TypeError, "a Memory is made by Memory.create() or Memory.adopt()");
+  PyErr_SetString(PyExc_TypeError, "use Memory.create() or Memory.adopt()");
   return nullptr;
 }
 

@@ -71,7 +71,7 @@ PyObject* new_table(PyTypeObject* type, PyObject* arguments, PyObject* named) {
   }
   std::string text;
   if (key != Py_None && PyUnicode_Check(key) == 0) {
-    PyErr_Format(PyExc_TypeError, "key is %R: a text was expected", key);
+    PyErr_Format(PyExc_TypeError, "key is %R; expected a string", key);
     return nullptr;
   }
   if (key != Py_None && !utf8(key, &text)) return nullptr;
@@ -163,7 +163,7 @@ PyObject* nbytes_of(PyObject*, PyObject* slots) {
   Py_ssize_t count = as_size(slots, "slots");
   if (count < 0) return nullptr;
   if (count < 1 || count > 1 << 20) {
-    PyErr_Format(PyExc_ValueError, "slots is %zd: 1 to %d were expected", count, 1 << 20);
+    PyErr_Format(PyExc_ValueError, "slots is %zd; expected 1 to %d", count, 1 << 20);
     return nullptr;
   }
   return PyLong_FromUnsignedLongLong(share::MetricsTable::bytes(static_cast<std::uint32_t>(count)));
@@ -261,7 +261,7 @@ bool as_number(PyObject* value, double* number, bool* is_whole) {
 PyObject* put(PyObject* object, PyObject* values) {
   Writer* self = as<Writer>(object);
   if (PyDict_Check(values) == 0) {
-    PyErr_Format(PyExc_TypeError, "%R was given: a dict was expected", values);
+    PyErr_Format(PyExc_TypeError, "got %R; expected a dict", values);
     return nullptr;
   }
   if (!self->writer) return another(Py_False);
@@ -274,7 +274,7 @@ PyObject* put(PyObject* object, PyObject* values) {
     std::optional<std::uint32_t> name;
     if (!as_number(value, &report.value, &report.is_whole)) continue;
     if (PyUnicode_Check(text) == 0) {
-      PyErr_Format(PyExc_TypeError, "%R is no name: a text was expected", text);
+      PyErr_Format(PyExc_TypeError, "%R is not a name; expected a string", text);
       return nullptr;
     }
     if (!find(self, text, &hint, &name)) return nullptr;
@@ -297,7 +297,7 @@ PyObject* release(PyObject* object, PyObject*) {
 }
 
 PyObject* refuse_new(PyTypeObject*, PyObject*, PyObject*) {
-  PyErr_SetString(PyExc_TypeError, "a MetricsWriter is made by MetricsTable.writer()");
+  PyErr_SetString(PyExc_TypeError, "use MetricsTable.writer() to get a MetricsWriter");
   return nullptr;
 }
 

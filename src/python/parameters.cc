@@ -134,10 +134,9 @@ PyObject* add(PyObject* object, PyObject* arguments) {
   if (dtype == "int32") number = share::Number::Int32;
   if (dtype == "int64") number = share::Number::Int64;
   if (!number) {
-    return PyErr_Format(
-        PyExc_TypeError,
-        "%s cannot be added in one step: float32, float64, int32 or int64 was expected",
-        array->element->name);
+    return PyErr_Format(PyExc_TypeError,
+                        "%s can't be added in one step; expected float32, float64, int32 or int64",
+                        array->element->name);
   }
   if (array->readonly()) {
     PyErr_SetString(PyExc_BufferError, "the memory is read-only");
@@ -177,11 +176,13 @@ PyObject* add(PyObject* object, PyObject* arguments) {
   PyBuffer_Release(&given);
   if (rows != Py_None) PyBuffer_Release(&places);
   if (!fits) {
-    PyErr_SetString(PyExc_ValueError, "the values are not as many as the numbers they go to");
+    PyErr_SetString(
+        PyExc_ValueError,
+        "the number of values differs from the number of elements that they are added to");
     return nullptr;
   }
   if (!all_there) {
-    return PyErr_Format(PyExc_IndexError, "rows are numbers from 0 to %zd", height - 1);
+    return PyErr_Format(PyExc_IndexError, "rows must be numbers from 0 to %zd", height - 1);
   }
   return another(Py_None);
 }
@@ -223,7 +224,7 @@ PyObject* snapshot(PyObject* object, PyObject* arguments) {
   int tear = 0;
   if (PyArg_ParseTuple(arguments, "Odp:snapshot", &owner, &timeout, &tear) == 0) return nullptr;
   if (!(timeout >= 0)) {
-    PyErr_SetString(PyExc_ValueError, "timeout: a number of seconds from 0 on was expected");
+    PyErr_SetString(PyExc_ValueError, "timeout: expected a number of seconds of at least 0");
     return nullptr;
   }
   std::int64_t deadline = share::kForever;

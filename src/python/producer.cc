@@ -57,7 +57,7 @@ void dealloc(PyObject* object) {
 
 PyObject* refuse_new(PyTypeObject*, PyObject*, PyObject*) {
   PyErr_SetString(PyExc_TypeError,
-                  "a Producer is made by Channel.producer(), a Slot by its slot()");
+                  "use Channel.producer() to get a Producer, and its slot() to get a Slot");
   return nullptr;
 }
 
@@ -100,7 +100,7 @@ bool acquire(Producer* self, std::int64_t deadline, share::Slot* slot) {
         break;
     }
     if (is_past(deadline)) {
-      raise_timeout("all slots of this producer are full, or in the hands of consumers");
+      raise_timeout("all slots of this producer are full, or held by consumers");
       return false;
     }
     if (!doze(&self->busy, [&] { with(self, [&](auto& end) { end.wait(deadline); }); })) {
@@ -129,7 +129,7 @@ Plan plan_for(Producer* self, Given& given) {
   if (self->its.last && is_as(given, *self->its.last)) return self->its.last;
   Plan plan = plan_of(given);
   if (plan && plan->nbytes > self->its.slot_bytes) {
-    PyErr_Format(PyExc_ValueError, "the item has %llu bytes with its head, a slot has %llu",
+    PyErr_Format(PyExc_ValueError, "the item has %llu bytes with its head, but a slot has %llu",
                  static_cast<unsigned long long>(plan->nbytes),
                  static_cast<unsigned long long>(self->its.slot_bytes));
     return nullptr;
@@ -196,10 +196,9 @@ PyObject* slot_of(PyObject* object, PyObject* arguments, PyObject* named) {
     plan = plan_for(self, *given);
     if (!plan) return nullptr;
   } else if (!plan) {
-    PyErr_SetString(
-        PyExc_TypeError,
-        "items of this channel are of any form: slot(like=…) says by arrays of that form "
-        "what the slot is to hold");
+    PyErr_SetString(PyExc_TypeError,
+                    "items of this channel can have any form: pass slot(like=…) arrays of the form "
+                    "that the slot will hold");
     return nullptr;
   }
   share::Slot slot;
@@ -256,7 +255,7 @@ void end_slot(PyObject* object) {
 PyObject* publish_slot(PyObject* object, PyObject*) {
   Lease* lease = as<Lease>(object);
   if (lease->over) {
-    PyErr_SetString(PyExc_ValueError, "the slot was published or abandoned before");
+    PyErr_SetString(PyExc_ValueError, "the slot was already published or abandoned");
     return nullptr;
   }
   std::memcpy(lease->data, lease->plan->head.data(), lease->plan->head.size());
@@ -336,7 +335,7 @@ PyType_Spec kSlotSpec = {"pergpu._share.Slot", sizeof(Slot), 0, Py_TPFLAGS_DEFAU
 /// False: an exception is set.
 bool fits(const EndOptions& options, std::uint64_t slot_bytes) {
   if (!options.plan || options.plan->nbytes <= slot_bytes) return true;
-  PyErr_Format(PyExc_ValueError, "an item has %llu bytes with its head, a slot has %llu",
+  PyErr_Format(PyExc_ValueError, "an item has %llu bytes with its head, but a slot has %llu",
                static_cast<unsigned long long>(options.plan->nbytes),
                static_cast<unsigned long long>(slot_bytes));
   return false;

@@ -41,7 +41,7 @@ void dealloc(PyObject* object) {
 }
 
 PyObject* refuse_new(PyTypeObject*, PyObject*, PyObject*) {
-  PyErr_SetString(PyExc_TypeError, "a Region is made by Memory.map() or map_file()");
+  PyErr_SetString(PyExc_TypeError, "use Memory.map() or map_file() to get a Region");
   return nullptr;
 }
 
@@ -95,7 +95,7 @@ bool view_named(PyObject* name, View* view) {
     }
   }
   PyErr_Format(PyUnicode_Check(name) ? PyExc_ValueError : PyExc_TypeError,
-               "view is %R: \"cow\", \"ro\" or \"shared\" was expected", name);
+               "view is %R; expected \"cow\", \"ro\" or \"shared\"", name);
   return false;
 }
 

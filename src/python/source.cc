@@ -72,7 +72,7 @@ bool Source::open(PyObject* value, const char* what, PyTypeObject* array) {
   if (is_masked(value)) {
     PyErr_Format(
         PyExc_TypeError,
-        "%s is a masked array: its mask would be lost; hand over filled(), or data and mask", what);
+        "%s is a masked array, and its mask would be lost: pass filled(), or data and mask", what);
     return false;
   }
   if (open_buffer(value, what, array)) return true;
@@ -101,8 +101,8 @@ bool Source::open_buffer(PyObject* value, const char* what, PyTypeObject* array)
   element_ =
       Py_TYPE(value) == array ? as<Array>(value)->element : element_of(format, buffer_.itemsize);
   if (element_ == nullptr) {
-    PyErr_Format(PyExc_TypeError, "%s holds elements of format '%s'%s: numbers were expected", what,
-                 format, is_other_order(format) ? ", in another order of bytes" : "");
+    PyErr_Format(PyExc_TypeError, "%s holds elements of format '%s'%s; expected numbers", what,
+                 format, is_other_order(format) ? ", in another byte order" : "");
     return false;
   }
   data_ = static_cast<const std::byte*>(buffer_.buf);
@@ -118,7 +118,7 @@ bool Source::open_buffer(PyObject* value, const char* what, PyTypeObject* array)
 
 bool Source::open_dlpack(PyObject* value, const char* what) {
   if (PyObject_HasAttrString(value, "__dlpack__") == 0) {
-    PyErr_Format(PyExc_TypeError, "%s is %R: an array was expected", what, Py_TYPE(value));
+    PyErr_Format(PyExc_TypeError, "%s is %R; expected an array", what, Py_TYPE(value));
     return false;
   }
   capsule_ = PyObject_CallMethod(value, "__dlpack__", nullptr);
@@ -129,15 +129,15 @@ bool Source::open_dlpack(PyObject* value, const char* what) {
   const DLTensor& tensor = managed->dl_tensor;
   if (tensor.device.device_type != kCpu) {
     PyErr_Format(PyExc_TypeError,
-                 "%s is not in the memory of the CPU: hand over `.cpu()`, other processes have no "
-                 "access to that of a GPU",
+                 "%s is not in CPU memory: pass `.cpu()`, since other processes have no access to "
+                 "GPU memory",
                  what);
     return false;
   }
   element_ = element_of(tensor.dtype.code, tensor.dtype.bits);
   if (element_ == nullptr || tensor.dtype.lanes != 1) {
     PyErr_Format(PyExc_TypeError,
-                 "%s holds numbers that cannot be handed over (DLPack %d, %d bits)", what,
+                 "%s holds numbers of a type that can't be passed (DLPack %d, %d bits)", what,
                  int{tensor.dtype.code}, int{tensor.dtype.bits});
     return false;
   }

@@ -40,7 +40,7 @@ def test_wrong_arguments_are_told_with_what_was_given():
         with pytest.raises(TypeError):
             create(*arguments)
     for kind in (native.Memory, native.Region):
-        with pytest.raises(TypeError, match="is made by"):
+        with pytest.raises(TypeError, match="^use "):
             kind()
     made = create("n\0ul \udcff" + "x" * 1000, 1)
     for view, error in (("rw", ValueError), (None, TypeError), (b"ro", TypeError), ("", ValueError)):
@@ -331,7 +331,7 @@ def test_who_is_saved_from_the_garbage_finds_the_memory_given_back():
     Owner(lambda owner: saved.append(owner.array))
     gc.collect()
     for use in (memoryview, lambda array: array.__dlpack__(), lambda array: array.__array_interface__):
-        with pytest.raises(BufferError, match="given back"):
+        with pytest.raises(BufferError, match="has been released"):
             use(saved[0])
     saved.clear()
     gc.collect()

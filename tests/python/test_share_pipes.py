@@ -45,7 +45,7 @@ def test_what_goes_in_comes_out_and_then_the_end():
 def test_items_are_what_was_said():
     channel = share.PipeChannel(shape=(2,), dtype="uint8")
     out = share.PipeChannel.from_fds([os.dup(fd) for fd in channel.fds()], like=b"ab").producer()
-    with pytest.raises(ValueError, match=r"uint8 of \(2,\) was expected"):
+    with pytest.raises(ValueError, match=r"expected uint8 of \(2,\)"):
         out.put(b"abc")
     with out.slot() as slot:
         memoryview(slot)[:] = b"xy"

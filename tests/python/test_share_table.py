@@ -192,9 +192,9 @@ def test_a_full_table_and_mistakes_are_told(sweep):
         metrics.writer(2, 1, "other/train")
     with pytest.raises(ValueError, match="600 bytes; expected at most 512"):
         metrics.writer(2, 1, 600 * "x")
-    with pytest.raises(TypeError, match="a dict was expected"):
+    with pytest.raises(TypeError, match="expected a dict"):
         writer.put([1])
-    with pytest.raises(TypeError, match="3 is no name: a text was expected"):
+    with pytest.raises(TypeError, match="3 is not a name; expected a string"):
         writer.put({3: 1})
     with pytest.raises(TypeError, match="made by MetricsTable.writer"):
         _share.MetricsWriter()
