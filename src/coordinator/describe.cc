@@ -178,7 +178,7 @@ std::string ranges_text(const std::vector<int>& cores) {
   return out;
 }
 
-/// "USR1 120s before timeout and before the TERM of a cancel"
+/// "SIGUSR1 2m before the timeout, and before the SIGTERM of a cancel"
 std::string signal_words(const StepSpec& step) {
   const std::string ahead = format_duration(step.signal->ahead);
   const std::string name = signal_name(step.signal->number);

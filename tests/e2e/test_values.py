@@ -148,7 +148,7 @@ def test_what_no_kernel_starts_is_refused_with_its_parameter(home):
     long_sweep(home, {"generate": {"command": ["echo", "{prompt}"]}})
     for command in (["run", "s.json", "--dry-run"], ["submit", "s.json", "--lanes", "1"]):
         said = home.run(*command, code=2).stderr
-        assert "(`prompt` of run 0), but the kernel allows at most 131071: let the program read {config}" in said, said
+        assert "(`prompt` of run 0), but the kernel allows at most 131071: let the program read the parameters from the file {config}" in said, said
     long_sweep(home, {"generate": {"command": ["echo", *["{config}"] * 3], "env": {f"E{i}": "b" * 100_000 for i in range(70)}}})
     said = home.run("submit", "s.json", "--lanes", "1", code=2).stderr
-    assert "step generate: arguments and environment of run 0 would have" in said, said
+    assert "step generate: arguments and environment of run 0 have" in said, said

@@ -21,7 +21,7 @@ def saves(home, codes, extra):
 def test_a_job_that_saves_at_its_signal_goes_on_in_its_next_attempt(home):
     saves(home, "75,0", 'timeout = "61s"')
     shown = home.run("show", "@").stdout
-    assert "SIGUSR1 1m before timeout" in shown
+    assert "SIGUSR1 1m before the timeout" in shown
     assert home.wait() == 0
     job = home.only()
     assert (job["state"], job["attempt"]) == ("done", 2)

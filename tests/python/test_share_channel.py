@@ -282,7 +282,7 @@ def test_options_that_cannot_be_are_told():
         share.Channel("name", slot_bytes=1, scope="machine")
     channel.producer()
     for kind in (share.Producer, share.Consumer, share.Item, share.Slot, native.Channel, native.Pipes):
-        with pytest.raises(TypeError, match="made by"):
+        with pytest.raises(TypeError, match="^use "):
             kind()
 
 

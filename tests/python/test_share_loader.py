@@ -534,7 +534,7 @@ X = numpy.zeros((20, 4))
         ({"x": X}, {"transforms": {"x": len}}, TypeError, "share.Images"),
         ({"x": X}, {"transforms": {"x": share.Images()}}, ValueError, r"'x' is \(20, 4\) of float64; expected uint8 images"),
         ({"x": X}, {"transforms": [share.Images()]}, TypeError, "expected a dict"),
-        ({"x": IMAGES}, {"transforms": {"x": share.Images(crop=99)}}, ValueError, "crop of 99 x 99 does not fit"),
+        ({"x": IMAGES}, {"transforms": {"x": share.Images(crop=99)}}, ValueError, "crop of 99 x 99 doesn't fit"),
         ({"x": IMAGES}, {"transforms": {"x": share.Images(mean=[1, 2])}}, ValueError, "3 channels, not 2"),
         ({"x": X}, {"batch_size": 1 << 31, "ahead": 1 << 15}, MemoryError, "are free"),
     ],

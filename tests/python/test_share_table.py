@@ -196,7 +196,7 @@ def test_a_full_table_and_mistakes_are_told(sweep):
         writer.put([1])
     with pytest.raises(TypeError, match="3 is not a name; expected a string"):
         writer.put({3: 1})
-    with pytest.raises(TypeError, match="made by MetricsTable.writer"):
+    with pytest.raises(TypeError, match="use MetricsTable.writer"):
         _share.MetricsWriter()
     with pytest.raises(OSError, match="isn't a metrics table: wrong magic number"):
         _share.MetricsTable(bytearray(100_000))
