@@ -35,7 +35,7 @@ def test_three_mistakes_in_one_file_are_all_reported(home):
 )
 def test_a_mistyped_command_is_an_error_with_the_nearest_one(home, typed, meant):
     shown = home.run(typed, code=2).stderr
-    assert typed in shown and "no command" in shown
+    assert typed in shown and "unknown command" in shown
     if meant != "status":  # no command of that name: only `coordinator status`
         assert meant in shown
     assert nothing_was_started(home)

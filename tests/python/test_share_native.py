@@ -201,9 +201,9 @@ def test_arrays_without_dimensions_and_without_elements():
 def test_what_does_not_fit_is_told_with_numbers():
     region = memory(bytes(100)).map("cow")
     for offset, shape, dtype, words in (
-        (0, (101,), "int8", "101 bytes from 0 on .* 100 bytes"),
-        (96, (2,), "float32", "8 bytes from 96 on"),
-        (101, (0,), "int8", "from 101 on"),
+        (0, (101,), "int8", "101 bytes at offset 0 .* 100 bytes"),
+        (96, (2,), "float32", "8 bytes at offset 96"),
+        (101, (0,), "int8", "at offset 101"),
         (2, (1,), "float32", "offset 2 .*multiple of 4"),
         (4, (1,), "complex128", "multiple of 8"),
         (-1, (1,), "int8", "offset is -1"),
