@@ -161,6 +161,10 @@ Result<void> write_stacks(pid_t root, const std::string& path) {
   os::UniqueFd fd(::openat(folder, file->name.c_str(),
                            O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
   if (!fd) return os_error("open " + path);
+  // As those may read it who may read the log.
+  const Result<std::optional<struct stat>> log = file->folder.look_at("log.txt");
+  const bool is_ours = log && *log && S_ISREG((*log)->st_mode) && (*log)->st_uid == ::geteuid();
+  if (is_ours) (void)::fchmod(fd.get(), (*log)->st_mode & 0666);
   Page page(std::move(fd));
   for (std::size_t i = 0; i < std::min(tree.size(), kMostProcesses); ++i)
     page.add((i == 0 ? "" : "\n") + process_text(tree[i]));

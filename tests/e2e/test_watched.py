@@ -1,6 +1,8 @@
 """What pergpu does to a job that goes on for too long: signals ahead, silence, stalls."""
 import os
 
+import pytest
+
 from harness import read, wait_until
 
 # Says when it can be signalled, then works until it is; $1: what it exits with at each attempt.
@@ -100,12 +102,13 @@ def test_a_sleeping_job_stalls_with_its_stacks_on_disk_and_a_spinning_one_does_n
     assert os.listdir(job["out"]).count("log.1.txt") == 1
 
 
-def test_stacks_are_private_whatever_umask_the_coordinator_has(home):
+@pytest.mark.parametrize("umask, mode", [(0o077, 0o600), (0o022, 0o644)])
+def test_stacks_may_be_read_by_those_who_may_read_the_log(home, umask, mode):
     home.start("coordinator", "run", "--foreground", umask=0)
     wait_until(lambda: home.run("ps", code=None).returncode == 0, "a coordinator")
-    home.submit('[steps.a]\nstall = "1s"\ncommand = ["sleep", "1000"]', umask=0o077)
+    home.submit('[steps.a]\nstall = "1s"\ncommand = ["sleep", "1000"]', umask=umask)
     assert home.wait() == 1
-    assert os.stat(home.only()["out"] + "/stacks.txt").st_mode & 0o777 == 0o600
+    assert os.stat(home.only()["out"] + "/stacks.txt").st_mode & 0o777 == mode
 
 
 def test_show_says_how_quiet_jobs_are_watched(home):
