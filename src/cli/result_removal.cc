@@ -308,7 +308,7 @@ Result<void> put_aside(const SweepResults& results, bool& is_back) {
 
 Result<void> remove_aside(const std::string& aside, Size& size) {
   const std::string folder = os::parent_of(aside);
-  const Result<std::optional<os::HeldFolder>> held = hold(folder);
+  const Result<std::optional<os::HeldFolder>> held = hold_results(folder);
   if (!held) return held.error();
   if (!*held) return check_root(folder);
   const std::string name = os::name_of(aside);
