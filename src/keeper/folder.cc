@@ -120,7 +120,7 @@ Error replaced(const Root& root) { return {ErrorKind::Busy, ESTALE, root.path}; 
 bool is_noted_soon(const os::HeldFolder& folder, const std::string& note) {
   constexpr int kTries = 20;
   for (int i = 0; i < kTries; ++i) {
-    if (i > 0) ::usleep(1000);
+    if (i > 0) ::usleep(10'000);
     if (os::is_noted_folder(folder, note)) return true;
   }
   return false;

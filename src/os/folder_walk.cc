@@ -1,7 +1,8 @@
 // openat2(2) opens a path without links at once; else the folders are opened one by one.
 //
 // The mode of a new folder is set by its descriptor, and only if that is the folder that was made:
-// it is made with the sticky bit, which no folder has by chance, and the bit is then taken away.
+// it is made with the sticky bit, which no empty folder of ours has by chance, and the bit is then
+// taken away.
 #include "os/folder_walk.h"
 
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 #include "os/file.h"
 #include "os/kernel.h"
 #include "os/path_names.h"
+#include "os/random.h"
 #include "os/system_calls.h"
 
 namespace pergpu::os {
@@ -58,32 +60,58 @@ bool is_empty(int folder) {
   return names && names->empty();
 }
 
+/// What a new folder is made with until it has its mode: no user makes a private folder sticky.
+constexpr mode_t kDraft = S_ISVTX;
+
 struct MadeFolder {
   bool is_there = false;  // false: errno; EEXIST or a swapped name (ENOENT, ENOTDIR, ELOOP) is to
                           // be looked at again
   UniqueFd fd = {};       // the folder that was made; none: it can't be told which one that is
 };
 
+/// Takes the draft's bit from an empty folder and gives it its mode.
+MadeFolder finish_draft(UniqueFd made, const struct stat& st, mode_t mode) {
+  const bool is_ours = st.st_uid == ::geteuid();
+  const mode_t kept = st.st_mode & (S_ISUID | S_ISGID);
+  // Root's folders on a file server belong to another user there.  This gives nobody a right.
+  const mode_t bits = is_ours ? kept | (mode & 07777) : (st.st_mode & 07777 & ~kDraft);
+  if (::fchmod(made.get(), bits) < 0 && is_ours) return {};
+  return {true, std::move(made)};
+}
+
+/// What this user makes in the folder belongs to `owner`, as the folder does: on a file server that
+/// may be another user.
+bool is_as_made(int folder, uid_t owner) {
+  if (owner == ::geteuid()) return true;
+  const std::optional<struct stat> file = new_file_in(folder);
+  return file && file->st_uid == owner;
+}
+
 MadeFolder make_folder(int parent, const std::string& name, mode_t mode) {
   const bool keeps_mode = loses_group_by_chmod(parent);
   const mode_t bits = mode & 0777;
-  if (::mkdirat(parent, name.c_str(), keeps_mode ? bits : bits | S_ISVTX) < 0) return {};
+  if (::mkdirat(parent, name.c_str(), keeps_mode ? bits : bits | kDraft) < 0) return {};
   UniqueFd made(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat st = {};
   // EACCES: the process's umask keeps even us out.
   if (!made && (errno == EACCES || keeps_mode)) return {.is_there = true};
   if (!made || ::fstat(made.get(), &st) < 0) return {};
-  const bool is_ours = st.st_uid == ::geteuid();
-  if (keeps_mode) return {true, is_ours ? std::move(made) : UniqueFd()};
-  // Another folder that has been given its name, or a file system that keeps no such bits.
-  if ((st.st_mode & S_ISVTX) == 0) return {.is_there = true};
-  if (!is_ours) {
-    // Root's folders on a file server belong to another user there.  Nobody gains a right by this.
-    if (is_empty(made.get())) (void)::fchmod(made.get(), st.st_mode & 07777 & ~S_ISVTX);
-    return {.is_there = true};
-  }
-  if (::fchmod(made.get(), (st.st_mode & (S_ISUID | S_ISGID)) | (mode & 07777)) < 0) return {};
-  return {true, std::move(made)};
+  // Else it's another folder that has been given its name.
+  if (!is_empty(made.get()) || !is_as_made(made.get(), st.st_uid)) return {.is_there = true};
+  // File systems may keep no such bit, or give what root makes to another user.
+  const bool has_mode = keeps_mode || (st.st_mode & kDraft) == 0;
+  if (has_mode) return {true, std::move(made)};
+  return finish_draft(std::move(made), st, mode);
+}
+
+/// A draft that a killed process of ours has left, private, sticky and empty, is finished; then it
+/// is a new folder.
+bool finish_left(int folder, mode_t mode) {
+  struct stat st = {};
+  if (::fstat(folder, &st) < 0 || st.st_uid != ::geteuid()) return false;
+  if ((st.st_mode & 01777) != (kDraft | 0700) || !is_empty(folder)) return false;
+  UniqueFd itself(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return itself && finish_draft(std::move(itself), st, mode).fd;
 }
 
 bool may_follow(uid_t owner) { return owner == 0 || owner == ::geteuid(); }
@@ -98,9 +126,10 @@ Error foreign_link(const std::string& link, uid_t owner) {
 Error shared_link(const std::string& link) {
   return {ErrorKind::Denied, ELOOP,
           link +
-              " is a link in a folder that other users can write to, so they may have put it "
-              "there; it isn't followed.  Replace it by a folder, or let no other user write "
-              "to the folders above it (chmod go-w)"};
+              " is a symbolic link in a folder that other users or a group can write to, so they "
+              "may have put it there; pergpu doesn't follow it. Remove it if it isn't yours; if it "
+              "is, put a folder there, or let no one else write to the folders above it (chmod "
+              "go-w)"};
 }
 
 /// True also if that can't be told.
@@ -221,9 +250,15 @@ Result<MadePath> finish(Walk walk, UniqueFd from, std::string at, const std::str
   return MadePath{.fd = *std::move(fd), .is_new = walk.is_new()};
 }
 
+/// REQUIRES: it was there.
+MadePath found(UniqueFd fd, mode_t mode) {
+  const bool is_new = finish_left(fd.get(), mode);
+  return {.fd = std::move(fd), .is_new = is_new};
+}
+
 Result<MadePath> make_path(const std::string& path, mode_t mode, Links links) {
   UniqueFd fd(links == Links::Anyones ? ::open(path.c_str(), kFolder) : open_linkless(path));
-  if (fd) return MadePath{.fd = std::move(fd)};
+  if (fd) return found(std::move(fd), mode);
   const int why = errno;
   const std::string parent = parent_of(path);
   const std::string name = name_of(path);
@@ -242,7 +277,10 @@ Result<UniqueFd> walk_from(int from, const std::string& at, const std::string& p
   const std::vector<std::string> names = names_in(path);
   if (names.empty() || path.starts_with('/') || std::ranges::find(names, "..") != names.end())
     return Error{ErrorKind::Invalid, EINVAL, "open folder " + at + "/" + path};
-  if (UniqueFd fd(open_linkless(path, from)); fd) return fd;
+  if (UniqueFd fd(open_linkless(path, from)); fd) {
+    if (make) (void)finish_left(fd.get(), *make);
+    return fd;
+  }
   UniqueFd base(::openat(from, ".", kFolder));
   if (!base) return os_error("open folder " + at);
   return Walk(Links::OursUntilShared, make).run(std::move(base), at, path);
@@ -389,6 +427,16 @@ Result<void> HeldFolder::rename(const std::string& from, const std::string& to) 
 
 Result<void> HeldFolder::remove_tree(const std::string& name) const {
   return remove_tree_in(fd_.get(), name, path_of(name));
+}
+
+std::optional<struct stat> new_file_in(int folder) {
+  const std::string name = ".probe-" + random_hex(8);
+  const UniqueFd made(::openat(folder, name.c_str(), kNewFile, 0600));
+  if (!made) return std::nullopt;
+  ::unlinkat(folder, name.c_str(), 0);
+  struct stat st = {};
+  if (::fstat(made.get(), &st) < 0) return std::nullopt;
+  return st;
 }
 
 bool is_foreign_link(const Error& error) {

@@ -86,8 +86,12 @@ class HeldFolder {
 /// What HeldFolder::find_or_make() returns.
 struct FoundFolder {
   HeldFolder folder;
-  bool is_new = false;  // made by this call, and not another one that was given its name since
+  bool is_new = false;  // made by this call, or a draft that a killed one left
 };
+
+/// What a private file looks like that this user makes in an open folder: some file systems give
+/// all files to one user, or one mode.  nullopt: none can be made.
+std::optional<struct stat> new_file_in(int folder);
 
 /// The error is a link that isn't followed; its message is a whole sentence.
 bool is_foreign_link(const Error& error);

@@ -19,7 +19,8 @@ std::vector<std::string> names_in(std::string_view path) {
 
 std::string path_below(const std::string& root, const std::string& path) {
   const std::string start = root.ends_with('/') ? root : root + '/';
-  return !root.empty() && path.starts_with(start) ? path.substr(start.size()) : std::string();
+  if (root.empty() || !path.starts_with(start)) return {};
+  return path.substr(std::min(path.find_first_not_of('/', start.size()), path.size()));
 }
 
 }  // namespace pergpu::os

@@ -11,7 +11,6 @@
 #include <optional>
 
 #include "os/file.h"
-#include "os/random.h"
 
 namespace pergpu::os {
 namespace {
@@ -26,25 +25,13 @@ bool may_have_written(const HeldFolder& folder, const struct stat& file) {
   return ::fstat(folder.fd(), &own) == 0 && own.st_uid == file.st_uid;
 }
 
-/// What a private file of ours looks like there; nullopt: none can be made.
-std::optional<struct stat> new_file_in(const HeldFolder& folder) {
-  const std::string name = ".probe-" + random_hex(8);
-  const UniqueFd made(::openat(folder.fd(), name.c_str(),
-                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!made) return std::nullopt;
-  ::unlinkat(folder.fd(), name.c_str(), 0);
-  struct stat st = {};
-  if (::fstat(made.get(), &st) < 0) return std::nullopt;
-  return st;
-}
-
 /// Some file systems give all files to one user, or one mode: a new file shows it.
 bool is_ours_alone(const HeldFolder& folder, const struct stat& file) {
   constexpr mode_t kOthersWrite = 022;
   const mode_t others = file.st_mode & kOthersWrite;
   const bool is_ours = file.st_uid == ::geteuid() || file.st_uid == 0;
   if (is_ours && others == 0) return true;
-  const std::optional<struct stat> made = new_file_in(folder);
+  const std::optional<struct stat> made = new_file_in(folder.fd());
   return made && (is_ours || made->st_uid == file.st_uid) && (others & ~made->st_mode) == 0;
 }
 

@@ -52,7 +52,7 @@ def test_a_link_of_the_user_is_not_followed_where_others_can_write(home, where):
     home.wait()
     job = home.only()
     assert (job["state"], job["class"]) == ("failed", "user-error")
-    assert f"{link} is a link in a folder that other users can write to" in home.run("why", "@").stdout
+    assert f"{link} is a symbolic link in a folder that other users or a group can write to" in home.run("why", "@").stdout
     assert_untouched(folder)
     os.unlink(link)
     os.makedirs(home.root + "/disk/a")
@@ -68,7 +68,7 @@ def test_a_sweep_behind_a_link_where_others_can_write_is_not_submitted(home):
     os.symlink(folder, home.work + "/runs/sweep")
     os.chmod(home.work + "/runs", 0o775)
     said = home.run("submit", home.file("sweep.toml", grid("a", 1, 'command = ["true"]')), code=2).stderr
-    assert f"{home.work}/runs/sweep is a link in a folder that other users can write to" in said
+    assert f"{home.work}/runs/sweep is a symbolic link in a folder that other users or a group can write to" in said
     assert_untouched(folder)
 
 

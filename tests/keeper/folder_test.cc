@@ -324,8 +324,9 @@ TEST_F(AttemptFolder, ALinkOfTheUserIsNotFollowedWhereOthersCanWrite) {
     const std::optional<SetupFailure> refused = claim_folder(start).failure;
     ASSERT_TRUE(refused) << link;
     EXPECT_EQ(refused->phase, "program") << "the object is a whole sentence";
-    EXPECT_EQ(refused->object.find(link + " is a link in a folder that other users can write to"),
-              0u)
+    EXPECT_EQ(
+        refused->object.find(link + " is a symbolic link in a folder that other users or a group"),
+        0u)
         << refused->object;
     EXPECT_FALSE(prepare_ahead(start.folder, start.root));
     EXPECT_FALSE(write_record(start));

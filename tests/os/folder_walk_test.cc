@@ -129,7 +129,9 @@ TEST_F(HeldFolderBelow, LinksAreRefusedFromAFolderOnThatOthersCanWriteTo) {
       const Result<HeldFolder> refused = root->open_below(path);
       ASSERT_FALSE(refused) << path;
       EXPECT_TRUE(is_foreign_link(refused.error()));
-      EXPECT_EQ(refused.error().message.find((dir / "way/") + path + " is a link in a folder"), 0U)
+      EXPECT_EQ(
+          refused.error().message.find((dir / "way/") + path + " is a symbolic link in a folder"),
+          0U)
           << refused.error().message;
       EXPECT_FALSE(root->make_below(std::string(path) + "/new", 0755));
     }
@@ -157,6 +159,20 @@ TEST_F(HeldFolderBelow, FilesAreWrittenOnlyWhereItWalks) {
   EXPECT_FALSE(write_below(dir / "way", dir / "way/link/b/f", "2", 0644, false));
   EXPECT_FALSE(write_below(dir / "way", dir / "away/b/f", "3", 0644, false));
   EXPECT_EQ(*read_file(dir / "away/b/f", 9), "1");
+}
+
+/// What a process leaves that is killed between making a folder and giving it its mode.
+TEST(HeldFolder, AFolderThatWasLeftHalfMadeIsFinishedAndNew) {
+  const TempDir dir;
+  ASSERT_EQ(::mkdir((dir / "left").c_str(), 0700), 0);
+  ASSERT_EQ(::chmod((dir / "left").c_str(), 01700), 0);
+  const Result<FoundFolder> found = HeldFolder::find_or_make(dir / "left", 0750);
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(found->is_new);
+  EXPECT_EQ(mode_of(dir / "left"), 0750U);
+  ASSERT_EQ(::chmod((dir / "left").c_str(), 01770), 0);
+  EXPECT_FALSE(HeldFolder::find_or_make(dir / "left", 0750)->is_new) << "a user's sticky folder";
+  EXPECT_EQ(mode_of(dir / "left"), 01770U);
 }
 
 TEST(HeldFolder, TellsWhetherItMadeTheLastFolder) {

@@ -19,6 +19,16 @@ TEST(PathNames, LeaveOutWhatLeadsNowhere) {
   EXPECT_EQ(names_in(""), Names{});
 }
 
+TEST(PathBelow, IsWhatIsLeftOfThePath) {
+  EXPECT_EQ(path_below("/runs", "/runs/s/01"), "s/01");
+  EXPECT_EQ(path_below("/runs/", "/runs//s"), "s");
+  EXPECT_EQ(path_below("/", "/s/01"), "s/01");
+  EXPECT_EQ(path_below("/", "//s"), "s");
+  for (const char* path : {"/runs", "/runs/", "/runs2/s", "runs/s", ""})
+    EXPECT_EQ(path_below("/runs", path), "") << path;
+  EXPECT_EQ(path_below("", "/s"), "");
+}
+
 TEST(PathNames, KeepTheWayUp) {
   EXPECT_EQ(names_in("a/../.b/..."), (Names{"a", "..", ".b", "..."}));
 }
