@@ -351,11 +351,12 @@ Findings outsiders(const DoctorFacts& facts) {
                   },
               .user_name = [&](std::uint32_t uid) { return user_of(facts, uid); }});
     if (verdict.words.empty() || verdict.startable() || verdict.use == gpu::GpuUse::Ours) continue;
-    findings.push_back({.state = State::Note,
-                        .what = fmt::format("{}: {}", gpu_name(gpu), verdict.words),
-                        .why = "your jobs wait until it is free, unless their step sets outsiders "
-                               "= \"fit\" or \"ignore\"",
-                        .mend = ""});
+    findings.push_back(
+        {.state = State::Note,
+         .what = fmt::format("{}: {}", gpu_name(gpu), verdict.words),
+         .why = "your jobs wait until it is free, unless their step sets foreign_processes "
+                "= \"fit\" or \"ignore\"",
+         .mend = ""});
   }
   if (facts.look.in_container) {
     findings.push_back({.state = State::Note,

@@ -80,7 +80,7 @@ void read_newest(view::TopSnapshot& snapshot) {
 
 view::Palette palette_of(const Options& options, bool has_colour) {
   if (!has_colour) return view::Palette::None;
-  return options.palette == "colour-blind" ? view::Palette::ColourBlind : view::Palette::Standard;
+  return options.palette != "standard" ? view::Palette::ColourBlind : view::Palette::Standard;
 }
 
 std::vector<std::string> lines_in(std::string_view text) {
@@ -462,8 +462,8 @@ void add_top(CLI::App& program, Invocation& invocation) {
   command->add_flag("--readonly", options->readonly, "allow no changes to jobs");
   command
       ->add_option("--palette", options->palette,
-                   "standard (green, red) or colour-blind (blue, yellow)")
-      ->check(CLI::IsMember({"standard", "colour-blind"}));
+                   "standard (green, red) or color-blind (blue, yellow)")
+      ->check(CLI::IsMember({"standard", "color-blind", "colour-blind"}));
   add_output(*command, options->output, false);
   command->footer("Example:\n  pergpu top --readonly\nPress ? for the list of keys.");
   command->callback(

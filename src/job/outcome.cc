@@ -58,6 +58,10 @@ std::optional<OutcomeClass> outcome_class_of(std::string_view name) {
   return enumerator_of(name, kAll);
 }
 
+std::string_view shown_class(std::string_view name) {
+  return name == "neighbour" ? "mps-fault" : name;
+}
+
 std::string whole_reason(const Outcome& outcome) {
   // Of one that was done they're the reason.
   if (outcome.left_running.empty() || outcome.reason == outcome.left_running) return outcome.reason;

@@ -35,6 +35,8 @@ enum class OutcomeClass : std::uint8_t {
 
 std::string_view to_string(OutcomeClass c);
 std::optional<OutcomeClass> outcome_class_of(std::string_view name);
+/// What people read: "mps-fault" for the class that is "neighbour" on the wire, else the same.
+std::string_view shown_class(std::string_view name);
 
 struct Outcome {
   OutcomeClass cls = OutcomeClass::Unknown;

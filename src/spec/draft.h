@@ -42,9 +42,10 @@ bool leads_out(std::string_view path);
 
 struct StepDraft {
   StepSpec spec = {};
-  Place at = {};                       // of its name
-  std::string where = {};              // "[steps.train]"
-  std::vector<std::string> keys = {};  // written in the step itself
+  Place at = {};                            // of its name
+  std::string where = {};                   // "[steps.train]"
+  std::vector<std::string> keys = {};       // written in the step itself
+  std::vector<std::string_view> read = {};  // the same by the names of today
   std::vector<PlacedTemplate> templates = {};
   std::vector<NeedDraft> needs = {};
   std::vector<PlacedText> uses = {};

@@ -233,7 +233,7 @@ class Emitter {
       line("sharing", fmt::format("\"{}\"", to_string(s.sharing)));
     }
     if (s.outsiders != Outsiders::Avoid) {
-      line("outsiders", fmt::format("\"{}\"", to_string(s.outsiders)));
+      line("foreign_processes", fmt::format("\"{}\"", to_string(s.outsiders)));
     }
     if (s.cpus) line("cpus", std::to_string(*s.cpus));
     if (s.memory_bytes) line("memory", toml_string(format_size(*s.memory_bytes)));

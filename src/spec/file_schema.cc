@@ -66,6 +66,7 @@ json name_of_ours() {
 }
 
 json described(const KnownKey& key);
+json shape_of(const KeyType& type);
 
 /// A closed table of these keys.
 json table(const std::vector<KnownKey>& keys) {
@@ -73,6 +74,11 @@ json table(const std::vector<KnownKey>& keys) {
   json required = json::array();
   for (const KnownKey& key : keys) {
     out["properties"][std::string(key.name)] = described(key);
+    if (!key.earlier.empty()) {
+      out["properties"][std::string(key.earlier)] = {
+          {"description", fmt::format("the earlier name of `{}`", key.name)}, {"deprecated", true}};
+      out["properties"][std::string(key.earlier)].update(shape_of(key.type));
+    }
     if (key.required) required.push_back(key.name);
   }
   if (!required.empty()) out["required"] = std::move(required);

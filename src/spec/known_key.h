@@ -67,6 +67,12 @@ struct KnownKey {
   /// (docs/failures.md#more-memory).
   std::string_view meaning = {};
   bool required = false;
+  /// An earlier name, which is still read; "": it has had none.
+  std::string_view earlier = {};
+
+  bool is_called(std::string_view key) const {
+    return key == name || (!earlier.empty() && key == earlier);
+  }
 };
 
 /// Builders for the rows of tables.

@@ -105,9 +105,11 @@ void check_whole(Draft& draft, const StepDraft& step) {
                     step.wrote("gpus") ? "set gpus = 1, or remove `gpu_memory`" : "add gpus = 1"));
   check_sharing(draft, step);
   if (spec.gpus > 0 && spec.outsiders == Outsiders::Fit && !spec.gpu_memory_bytes)
-    draft.report.error(step.at, fmt::format("{} has outsiders = \"fit\", so it must state how much "
-                                            "memory it needs: add gpu_memory = \"…GiB\"",
-                                            step.where));
+    draft.report.error(
+        step.at,
+        fmt::format("{} has foreign_processes = \"fit\", so it must state how much memory it "
+                    "needs: add gpu_memory = \"…GiB\"",
+                    step.where));
   check_growth(draft, step);
   check_snapshot(draft, step);
 }
@@ -129,6 +131,7 @@ void read_steps(Draft& draft, const Node* defaults, const Node* steps, Place roo
     const Node& table = steps->items[i];
     check_name(draft, name);
     StepDraft step = base;
+    step.read.clear();
     step.spec.name = name.text;
     step.at = name.at;
     step.where = fmt::format("[steps.{}]", name.text);

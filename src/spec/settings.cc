@@ -47,7 +47,7 @@ std::string refusal(std::string_view key) {
   const std::vector<std::string_view> names(std::begin(kSettings), std::end(kSettings));
   const std::vector<KnownKey> of_step = step_keys(/*in_defaults=*/false);
   if (std::any_of(of_step.begin(), of_step.end(),
-                  [&](const KnownKey& known) { return known.name == key; })) {
+                  [&](const KnownKey& known) { return known.is_called(key); })) {
     return fmt::format(
         "`{}` can't be set, only {}: change the sweep file and submit it again; done and running "
         "jobs stay as they are",

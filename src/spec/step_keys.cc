@@ -349,7 +349,7 @@ constexpr StepKey kStepKeys[] = {
      false},
     {{"gpus", takes::either(takes::whole(0, kMaxCount), kShare), "`0`",
       "number of whole GPUs per job (docs/gpu-sharing.md#multi-gpu-jobs); `0.25`: a share of one "
-      "GPU (docs/gpu-sharing.md#shares); `\"auto\"`: as many jobs per GPU as pays off "
+      "GPU (docs/gpu-sharing.md#shares); `\"auto\"`: as many jobs per GPU as speed it up "
       "(docs/gpu-sharing.md#automatic-packing)"},
      read_gpus},
     {{"gpu", takes::text(), "any", "pattern for the GPU model, `\"*H100*\"`; needs `gpus`"},
@@ -360,9 +360,13 @@ constexpr StepKey kStepKeys[] = {
       "how jobs with shares use a GPU: `\"time\"` is time slicing, `\"mps\"` runs their kernels at "
       "the same time (docs/gpu-sharing.md#mps), `\"mig\"` uses only MIG instances"},
      read_sharing},
-    {{"outsiders", takes::choice(kOutsiders), "`\"avoid\"`",
-      "GPUs that other processes use: `\"avoid\"` them, `\"fit\"` the job in if enough memory is "
-      "free, or `\"ignore\"` the processes (docs/gpus.md#other-processes-on-a-gpu)"},
+    {{.name = "foreign_processes",
+      .type = takes::choice(kOutsiders),
+      .usual = "`\"avoid\"`",
+      .meaning = "GPUs that other processes use: `\"avoid\"` them, `\"fit\"` the job in if enough "
+                 "memory is "
+                 "free, or `\"ignore\"` the processes (docs/gpus.md#other-processes-on-a-gpu)",
+      .earlier = "outsiders"},
      read_outsiders},
     {{"cpus", takes::whole(1, kMaxCount), "a share of the cores", "CPU cores reserved for a job"},
      read_count<&StepSpec::cpus>},
@@ -386,7 +390,8 @@ constexpr StepKey kStepKeys[] = {
     {{"idle_timeout", kLimitOfTime, "none", "end a job whose log gets no output for this long"},
      read_time<&StepSpec::idle_timeout>},
     {{"stall", takes::either(takes::only(Kind::Truth), kLimitOfTime), "none",
-      "end a job that for this long writes no log, uses almost no CPU time and leaves its GPU idle "
+      "end a job if, for this long, it writes no log, uses almost no CPU time and leaves its GPU "
+      "idle "
       "(docs/failures.md#jobs-that-hang); `true` is `\"45m\"`, longer than the watchdogs of "
       "frameworks"},
      [](const KeyInput& in) {
@@ -421,12 +426,14 @@ constexpr StepKey kStepKeys[] = {
       "hold the step after this many identical user errors with no success, then try the held jobs "
       "one at a time; `0`: never"},
      read_count<&StepSpec::breaker>},
-    {{"rerun", takes::only(Kind::Truth), "`true`", "run again after a fault of the machine"},
+    {{"rerun", takes::only(Kind::Truth), "`true`",
+      "run again after a machine fault, without using up a retry"},
      read_flag<&StepSpec::rerun>},
     {{"max_parallel", takes::whole(1, kMaxCount), "",
       "maximum number of this step's jobs that run at a time"},
      read_count<&StepSpec::max_parallel>},
-    {{"uses", takes::texts(), "none", "names of `[limits]`; a job uses one unit of each"},
+    {{"uses", takes::texts(), "none",
+      "names of `[limits]`; each running job counts as one toward each"},
      read_uses},
     {{"max_starting", takes::whole(1, kMaxCount), "",
       "maximum number of this step's jobs in start-up at a time"},
@@ -469,8 +476,8 @@ constexpr StepKey kStepKeys[] = {
      read_outputs},
     {{"metrics", takes::text(), "`\"{metrics}\"`",
       "file that the job appends its metrics to, relative to `cwd` like `outputs`: "
-      "`\"{out}/scores.jsonl\"`. `{metrics}` elsewhere in the step and `$PERGPU_METRICS` are this "
-      "path; in this key, `{metrics}` is `<out>/metrics.jsonl`"},
+      "`\"{out}/scores.jsonl\"`. Elsewhere in the step, `{metrics}` is this path, as is "
+      "`$PERGPU_METRICS`; in this key it's `<out>/metrics.jsonl`"},
      read_path<&StepSpec::metrics>},
     {{"slurm", takes::table(slurm_keys), "as `[slurm]`",
       "Slurm options for this step's jobs: `{ partition = \"gpu\", time = \"12h\" }` "
@@ -514,7 +521,7 @@ std::string guess(std::string_view name) {
 void read_step_key(Draft& draft, StepDraft& step, const Key& key, const Node& value,
                    bool is_defaults) {
   const auto found = std::find_if(std::begin(kStepKeys), std::end(kStepKeys),
-                                  [&](const StepKey& k) { return k.known.name == key.text; });
+                                  [&](const StepKey& k) { return k.known.is_called(key.text); });
   if (found == std::end(kStepKeys)) {
     draft.report.error(
         key.at, fmt::format("unknown key `{}` in {}{}", key.text, step.where, guess(key.text)));
@@ -527,13 +534,20 @@ void read_step_key(Draft& draft, StepDraft& step, const Key& key, const Node& va
                     key.text));
     return;
   }
+  const KnownKey& known = found->known;
+  if (std::ranges::find(step.read, known.name) != step.read.end()) {
+    draft.report.error(key.at, fmt::format("`{}` and `{}` are the same key; remove `{}`",
+                                           known.earlier, known.name, known.earlier));
+    return;
+  }
+  step.read.push_back(known.name);
   // What [defaults] said of this key no longer counts; `env` is merged name by name instead.
   if (key.text != "env")
     std::erase_if(step.templates, [&](const PlacedTemplate& t) {
       return t.key == key.text || t.key.rfind(key.text + ".", 0) == 0;
     });
   if (key.text == "fake") step.spec.fake = {};
-  found->read({{draft.report, key.text, value}, step, found->known.type});
+  found->read({{draft.report, key.text, value}, step, known.type});
 }
 
 std::vector<KnownKey> step_keys(bool in_defaults) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "job/outcome.h"
 #include "view/escape.h"
 #include "view/gpus.h"
 #include "view/html.h"
@@ -153,8 +154,8 @@ std::string jobs_html(const Report& report) {
     }
     const double seconds = elapsed_s(job, report.now_ns);
     html.add({number_cell(std::to_string(job.id)), text_cell(run_name(job)), text_cell(job.step),
-              state_cell(job.state), text_cell(job.cls.value_or("")), text_cell(reason),
-              number_cell(std::to_string(job.attempt)), integer_cell(job.exit),
+              state_cell(job.state), text_cell(std::string(shown_class(job.cls.value_or("")))),
+              text_cell(reason), number_cell(std::to_string(job.attempt)), integer_cell(job.exit),
               integer_cell(job.signal),
               text_cell(lane_text(lane_text_of(job), job.node.value_or(""))),
               time_cell(job.queued_at, report.utc_offset_s),
@@ -220,7 +221,7 @@ std::string failures_html(const Report& report) {
   for (const JobHistory& history : report.jobs) {
     const JobSnapshot& job = history.job;
     if (job.replaced || !is_failure(job)) continue;
-    const std::string cause = job.cls.value_or(job.state);
+    const std::string cause(shown_class(job.cls.value_or(job.state)));
     ++causes[cause];
     html.add({number_cell(std::to_string(job.id)), text_cell(run_name(job)), text_cell(job.step),
               state_cell(job.state), text_cell(cause), integer_cell(job.exit),

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "coordinator/snapshot.h"
+#include "job/outcome.h"
 #include "view/escape.h"
 #include "view/jobs.h"
 #include "view/long_text.h"
@@ -64,7 +65,7 @@ std::string joined(const std::vector<std::string>& texts) {
 
 std::string state_text(const JobSnapshot& job) {
   std::string text = job.state;
-  if (job.cls && *job.cls != "ok") text += fmt::format(" ({})", *job.cls);
+  if (job.cls && *job.cls != "ok") text += fmt::format(" ({})", shown_class(*job.cls));
   if (!job.reason.empty()) text += ": " + short_reason(job.reason);
   return text;
 }
@@ -72,7 +73,7 @@ std::string state_text(const JobSnapshot& job) {
 std::string how_it_ended(const json& attempt) {
   std::string text = text_of(attempt, "state");
   const std::string cls = text_of(attempt, "class");
-  if (text.empty()) text = cls.empty() ? "running" : cls;
+  if (text.empty()) text = cls.empty() ? "running" : std::string(shown_class(cls));
   if (const std::string code = text_of(attempt, "exit"); !code.empty()) text += " exit " + code;
   if (const std::string signal = text_of(attempt, "signal"); !signal.empty()) {
     text += " signal " + signal;

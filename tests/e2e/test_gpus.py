@@ -331,7 +331,7 @@ def test_outsiders_can_be_ignored(gpus):
     other = foreign_process()
     used = {"uuid": uuid(0), "processes": [{"pid": other.pid, "memory_bytes": GIB}]}
     gpus.world.show([used])
-    gpus.submit(grid("train", 1, 'outsiders = "ignore"\n' + STEP % 0))
+    gpus.submit(grid("train", 1, 'foreign_processes = "ignore"\n' + STEP % 0))
     assert gpus.wait() == 0
     other.kill()
     other.wait()

@@ -244,7 +244,7 @@ def test_without_utf_8_and_colours_all_is_ascii(home):
 def test_colours_for_the_colour_blind_are_neither_red_nor_green(home):
     home.submit(grid("a", 2, 'command = ["stamp", "0", "{i}"]'), "--lanes", 1)
     home.wait("@")
-    screen = Screen(home, "--palette", "colour-blind")
+    screen = Screen(home, "--palette", "color-blind")
     screen.until("1 done, 1 failed", "a  failed", "a  done")  # the frame comes in parts
     colours = {cell.fg for line in screen.screen.buffer.values() for cell in line.values()}
     screen.leave()
