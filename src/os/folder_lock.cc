@@ -26,6 +26,8 @@ namespace {
 constexpr mode_t kMode = 0644;  // others must be able to lock it; it holds a name and no secret
 constexpr mode_t kFolderMode = 0755;
 constexpr std::size_t kLongestName = 400;
+/// A folder is <output root>/<sweep>/<run>/<step>: below the root others may move links.
+constexpr int kLevels = 3;
 constexpr int kRounds = 16;
 constexpr int kTries = 4;
 
@@ -71,7 +73,7 @@ std::string process_words(const struct stat& st) {
 
 /// Somebody has the log of an attempt as output.
 bool is_log_held(const std::string& folder) {
-  const Result<HeldFolder> held = HeldFolder::open(folder);
+  const Result<HeldFolder> held = open_levels(folder, kLevels);
   if (!held) return false;
   const UniqueFd fd(::openat(held->fd(), FolderLock::kLog,
                              O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
@@ -120,7 +122,8 @@ struct HeldPlace {
 };
 Result<HeldPlace> hold(const Place& place) {
   const bool is_itself = place.kind == Kind::Itself;
-  Result<HeldFolder> folder = HeldFolder::open(is_itself ? place.path : parent_of(place.path));
+  Result<HeldFolder> folder = open_levels(is_itself ? place.path : parent_of(place.path),
+                                          place.is_beside ? kLevels - 1 : kLevels);
   if (!folder) return std::move(folder).error();
   return HeldPlace{.folder = *std::move(folder),
                    .name = is_itself ? std::string(".") : name_of(place.path),
@@ -146,7 +149,7 @@ std::vector<std::string> names_of(std::string folder) {
   struct stat st = {};
   const bool is_there = ::lstat(folder.c_str(), &st) == 0;
   if (is_name && (!is_there || !S_ISLNK(st.st_mode))) return names;
-  const Result<HeldFolder> held = HeldFolder::open(folder);
+  const Result<HeldFolder> held = open_levels(folder, kLevels);
   if (!held) return names;
   std::string real = location_of(*held);
   if (real.starts_with('/') && real != "/") names.push_back(std::move(real));

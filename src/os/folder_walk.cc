@@ -271,11 +271,15 @@ Result<MadePath> make_path(const std::string& path, mode_t mode, Links links) {
                 name);
 }
 
+bool goes_up(const std::string& path) {
+  const std::vector<std::string> names = names_in(path);
+  return std::ranges::find(names, "..") != names.end();
+}
+
 /// `path`: relative to the open folder `from`, which lies at `at`.
 Result<UniqueFd> walk_from(int from, const std::string& at, const std::string& path,
                            std::optional<mode_t> make) {
-  const std::vector<std::string> names = names_in(path);
-  if (names.empty() || path.starts_with('/') || std::ranges::find(names, "..") != names.end())
+  if (names_in(path).empty() || path.starts_with('/') || goes_up(path))
     return Error{ErrorKind::Invalid, EINVAL, "open folder " + at + "/" + path};
   if (UniqueFd fd(open_linkless(path, from)); fd) {
     if (make) (void)finish_left(fd.get(), *make);
@@ -472,6 +476,17 @@ Result<HeldName> walk_below(const std::string& root, const std::string& path) {
   Result<HeldFolder> held = base->open_below(path_below(root, parent_of(path)));
   if (!held) return std::move(held).error();
   return HeldName{.folder = *std::move(held), .name = name_of(path)};
+}
+
+Result<HeldFolder> open_levels(const std::string& path, int levels) {
+  std::string root = path;
+  for (int i = 0; i < levels; ++i) root = parent_of(root);
+  const std::string rest = path_below(root, path);
+  // Those of results are resolved when they are submitted; nobody else can put a ".." into a path.
+  if (rest.empty() || goes_up(rest)) return HeldFolder::open(path);
+  const Result<HeldFolder> base = HeldFolder::open(root);
+  if (!base) return base.error();
+  return base->open_below(rest);
 }
 
 Result<HeldFolder> make_below(const std::string& root, const std::string& path, mode_t mode) {

@@ -109,6 +109,9 @@ Result<HeldName> walk_below(const std::string& root, const std::string& path);
 /// done through a link that was planted meanwhile.
 Result<HeldName> walk_through(const std::string& path);
 
+/// An absolute path of which the last `levels` folders may lie where others can write: those are
+/// walked by HeldFolder::open_below().
+Result<HeldFolder> open_levels(const std::string& path, int levels);
 /// Makes `path`, which lies below `root`, and the root, if need be: what is below the root is
 /// walked by HeldFolder::make_below().
 Result<HeldFolder> make_below(const std::string& root, const std::string& path, mode_t mode);

@@ -36,10 +36,9 @@ bool is_ours_alone(const HeldFolder& folder, const struct stat& file) {
 }
 
 Result<HeldName> walk_to_result(const std::string& path, int levels) {
-  std::string root = parent_of(path);
-  for (int i = 0; i < levels; ++i) root = parent_of(root);
-  const bool is_below = path.starts_with('/') && parent_of(path) != root;
-  return is_below ? walk_below(root, path) : walk_to(path);
+  Result<HeldFolder> folder = open_levels(parent_of(path), levels);
+  if (!folder) return std::move(folder).error();
+  return HeldName{.folder = *std::move(folder), .name = name_of(path)};
 }
 
 }  // namespace

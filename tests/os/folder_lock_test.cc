@@ -14,11 +14,26 @@
 #include <vector>
 
 #include "fixture.h"
+#include "os/folder_walk.h"
 
 namespace pergpu::os {
 namespace {
 
 std::string lock_of(const TempDir& dir) { return dir / FolderLock::kName; }
+
+/// Below a root in which nobody else can write, and not right below /tmp.
+class RunFolder {
+ public:
+  RunFolder() {
+    EXPECT_TRUE(make_dirs(path(), 0755));
+    EXPECT_EQ(::chmod(top_.path().c_str(), 0755), 0);
+  }
+  std::string path() const { return top_ / "root/sweep/run"; }
+  std::string operator/(const std::string& name) const { return path() + "/" + name; }
+
+ private:
+  TempDir top_;
+};
 
 TEST(FolderLock, APrivateFileThatWasMovedToItsNameKeepsItsTextAndMode) {
   const TempDir dir;
@@ -47,7 +62,7 @@ TEST(FolderLock, HasOneHolderAtATimeAndNamesIt) {
 }
 
 TEST(FolderLock, IsTheSameByEveryPath) {
-  const TempDir dir;
+  const RunFolder dir;
   ASSERT_EQ(::mkdir((dir / "real").c_str(), 0755), 0);
   ASSERT_EQ(::symlink("real", (dir / "link").c_str()), 0);
   const Result<FolderLock> held = FolderLock::take(dir / "real", "a");
@@ -55,6 +70,19 @@ TEST(FolderLock, IsTheSameByEveryPath) {
   for (const char* other : {"link", "real/../link/.", "real//"}) {
     EXPECT_EQ(FolderLock::take(dir / other, "b").error().kind, ErrorKind::Busy) << other;
   }
+}
+
+/// A neighbor can have moved the link there: no lock is made behind it.
+TEST(FolderLock, IsNotBehindALinkInASharedFolder) {
+  const RunFolder dir;
+  ASSERT_TRUE(make_dirs(dir / "private", 0700));
+  ASSERT_EQ(::symlink("private", (dir / "link").c_str()), 0);
+  ASSERT_EQ(::chmod(dir.path().c_str(), 0775), 0);
+  EXPECT_TRUE(is_foreign_link(FolderLock::take(dir / "link", "a").error()));
+  EXPECT_EQ(holder_of_folder(dir / "link"), std::nullopt);
+  tidy_folder(dir / "link");
+  EXPECT_TRUE(list_dir(dir / "private")->empty());
+  EXPECT_EQ(*list_dir(dir.path()), (std::vector<std::string>{"link", "private"}));
 }
 
 TEST(FolderLock, LastsAsLongAsAProcessHasTheDescriptor) {
@@ -160,7 +188,7 @@ class FolderLockBeside : public testing::Test {
   std::vector<std::string> names() const { return *list_dir(dir_.path()); }
 
   const std::vector<std::string> alone_ = {"train"};
-  TempDir dir_;
+  RunFolder dir_;
   std::string folder_ = dir_ / "train";
   std::string beside_ = dir_ / ".pergpu-lock.train";
 };
