@@ -49,8 +49,8 @@ std::optional<SetupFailure> lacks_room(const Folder& folder);
 
 /// None of the files that prepare_folder() wrote has been removed since.
 bool is_prepared_still(const Folder& folder, const os::HeldFolder& out);
-/// The same without the right to the folder: files that are there stay as they are.  False: some of
-/// it is left to prepare_folder().
+/// As make_folder() and prepare_folder(), without the right to the folder: files that are there
+/// stay as they are.  False: some of it is left to those two.
 bool prepare_ahead(const Folder& folder, const Root& root = {});
 
 struct Claim {
