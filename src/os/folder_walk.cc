@@ -6,6 +6,7 @@
 #include "os/folder_walk.h"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,10 +55,19 @@ bool loses_group_by_chmod(int folder) {
   return (st.st_mode & S_ISGID) != 0 && !is_group_of_ours(st.st_gid);
 }
 
+/// REQUIRES: the folder has just been opened for reading.
 bool is_empty(int folder) {
-  UniqueFd itself(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  const Result<std::vector<std::string>> names = list_open_dir(std::move(itself), ".");
-  return names && names->empty();
+  alignas(call::FolderEntry) char block[1024];
+  long size = 0;
+  while ((size = ::syscall(SYS_getdents64, folder, block, sizeof block)) > 0) {
+    for (long at = 0; at < size;) {
+      const auto* entry = reinterpret_cast<const call::FolderEntry*>(block + at);
+      const std::string_view name(entry->name);
+      if (name != "." && name != "..") return false;
+      at += entry->bytes;
+    }
+  }
+  return size == 0;
 }
 
 /// What a new folder is made with until it has its mode: no user makes a private folder sticky.
@@ -109,9 +119,9 @@ MadeFolder make_folder(int parent, const std::string& name, mode_t mode) {
 bool finish_left(int folder, mode_t mode) {
   struct stat st = {};
   if (::fstat(folder, &st) < 0 || st.st_uid != ::geteuid()) return false;
-  if ((st.st_mode & 01777) != (kDraft | 0700) || !is_empty(folder)) return false;
+  if ((st.st_mode & 01777) != (kDraft | 0700)) return false;
   UniqueFd itself(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  return itself && finish_draft(std::move(itself), st, mode).fd;
+  return itself && is_empty(itself.get()) && finish_draft(std::move(itself), st, mode).fd;
 }
 
 bool may_follow(uid_t owner) { return owner == 0 || owner == ::geteuid(); }

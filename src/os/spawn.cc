@@ -137,6 +137,7 @@ PERGPU_IN_CHILD void set_limit(const ChildLimit& wanted) {
 PERGPU_IN_CHILD void raise_soft_limit(int resource) {
   rlimit limit = {};
   if (::syscall(SYS_prlimit64, 0, resource, nullptr, &limit) < 0) return;
+  if (limit.rlim_cur == limit.rlim_max) return;
   limit.rlim_cur = limit.rlim_max;
   ::syscall(SYS_prlimit64, 0, resource, &limit, nullptr);
 }
@@ -157,25 +158,16 @@ PERGPU_IN_CHILD void set_attributes(const ChildPlan& plan) {
   }
 }
 
-/// A line of getdents64().
-struct FolderEntry {
-  std::uint64_t inode = 0;
-  std::int64_t offset = 0;
-  unsigned short bytes = 0;
-  unsigned char type = 0;
-  char name[1] = {};
-};
-
 /// Descriptors from 3 on, one by one: what close_range() does at once.
 PERGPU_IN_CHILD bool close_each_at_exec() {
   const long folder =
       ::syscall(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (folder < 0) return false;
-  alignas(FolderEntry) char block[4096];
+  alignas(call::FolderEntry) char block[4096];
   long size = 0;
   while ((size = ::syscall(SYS_getdents64, folder, block, sizeof block)) > 0) {
     for (long at = 0; at < size;) {
-      const auto* entry = reinterpret_cast<const FolderEntry*>(block + at);
+      const auto* entry = reinterpret_cast<const call::FolderEntry*>(block + at);
       at += entry->bytes;
       int fd = 0;
       for (const char* digit = entry->name; *digit >= '0' && *digit <= '9'; ++digit)
@@ -351,7 +343,8 @@ class CoreFilter {
  public:
   explicit CoreFilter(const std::optional<ProcessAttributes>& attributes) {
     if (!attributes) return;
-    const std::optional<std::uint32_t> own = own_core_filter();
+    // It is this process's for good: only spawning sets another one, for as long as that takes.
+    static const std::optional<std::uint32_t> own = own_core_filter();
     if (!own || *own == attributes->core_filter) return;
     if (set_core_filter(attributes->core_filter)) before_ = own;
   }

@@ -57,6 +57,15 @@ struct CloneArguments {
 };
 static_assert(sizeof(CloneArguments) == 88, "CLONE_ARGS_SIZE_VER2");
 
+/// A line of getdents64().
+struct FolderEntry {
+  std::uint64_t inode = 0;
+  std::int64_t offset = 0;
+  unsigned short bytes = 0;
+  unsigned char type = 0;
+  char name[1] = {};
+};
+
 struct OpenHow {
   std::uint64_t flags = 0;
   std::uint64_t mode = 0;
