@@ -134,6 +134,8 @@ Result<os::HeldFolder> make_root(const Root& root, mode_t mode) {
   // What can't be noted (the home is full, or gone) is no reason to start nothing.
   if (found->is_new) {
     (void)os::note_new_folder(found->folder, root.note);
+  } else if (os::is_noted_folder(found->folder, root.note)) {
+    return std::move(found->folder);
   } else if (!is_there(root.note)) {
     (void)os::note_folder(found->folder, root.note);
   }
@@ -205,10 +207,10 @@ Claim claim_folder(const Start& start) {
   for (int i = 1;; ++i) {
     Result<os::HeldFolder> out = make_folder(start.folder, start.root);
     if (!out) return {.failure = failure_of("mkdir", out.error(), path)};
-    Result<os::FolderLock> lock = os::FolderLock::take(path, start.holder);
+    Result<os::FolderLock> lock = os::FolderLock::take(*out, start.holder);
     if (lock) {
-      // The lock is looked for by the path: it's of this folder only if that still leads here.
-      const Result<os::HeldFolder> now = open_folder(start.root, path);
+      // One of its locks lies in the folder's parent, which is found by the path.
+      const Result<os::HeldFolder> now = open_folder({.path = start.root.path}, path);
       if (now && is_same_folder(*now, *out))
         return {.lock = *std::move(lock), .out = *std::move(out)};
       if (i < kTries) continue;

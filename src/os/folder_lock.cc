@@ -72,10 +72,8 @@ std::string process_words(const struct stat& st) {
 }
 
 /// Somebody has the log of an attempt as output.
-bool is_log_held(const std::string& folder) {
-  const Result<HeldFolder> held = open_levels(folder, kLevels);
-  if (!held) return false;
-  const UniqueFd fd(::openat(held->fd(), FolderLock::kLog,
+bool is_log_held(const HeldFolder& folder) {
+  const UniqueFd fd(::openat(folder.fd(), FolderLock::kLog,
                              O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
   return fd && ::flock(fd.get(), LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
@@ -101,33 +99,47 @@ std::string holder_of(int fd, const std::string& path) {
   return printable(std::string_view(name.data(), static_cast<std::size_t>(size)));
 }
 
-bool is_remote(const std::string& folder) {
-  const Result<bool> remote = on_network_filesystem(folder);
+bool is_remote(int fd) {
+  struct statfs fs = {};
+  return ::fstatfs(fd, &fs) == 0 && is_network_filesystem(static_cast<std::uint64_t>(fs.f_type));
+}
+
+/// A folder that pergpu works in, or worked in: it may be gone.
+struct Target {
+  std::string path = {};
+  const HeldFolder* folder = nullptr;
+};
+
+bool is_remote(const Target& target) {
+  if (target.folder != nullptr) return is_remote(target.folder->fd());
+  const Result<bool> remote = on_network_filesystem(target.path);
   return remote && *remote;
 }
 
 enum class Kind { File, HiddenFolder, Itself };
-/// What is locked to have a folder.
+/// What is locked to have a folder: `name` in `parent`, or in the folder itself.
 struct Place {
-  std::string path = {};
-  Kind kind = Kind::File;
-  bool is_beside = false;
-};
-
-/// A place by the folder that it lies in, or by itself: the folder is walked to once.
-struct HeldPlace {
-  HeldFolder folder;
+  std::optional<HeldFolder> parent = std::nullopt;
   std::string name = {};
   Kind kind = Kind::File;
+
+  bool is_beside() const { return parent.has_value(); }
 };
-Result<HeldPlace> hold(const Place& place) {
-  const bool is_itself = place.kind == Kind::Itself;
-  Result<HeldFolder> folder = open_levels(is_itself ? place.path : parent_of(place.path),
-                                          place.is_beside ? kLevels - 1 : kLevels);
-  if (!folder) return std::move(folder).error();
-  return HeldPlace{.folder = *std::move(folder),
-                   .name = is_itself ? std::string(".") : name_of(place.path),
-                   .kind = place.kind};
+
+/// A place and the open folder that its name lies in.
+struct HeldPlace {
+  const Place& place;
+  const HeldFolder& folder;
+
+  int fd() const { return folder.fd(); }
+  const char* name() const { return place.name.c_str(); }
+  std::string path() const { return folder.path_of(place.name); }
+};
+/// nullopt: the folder is gone.
+std::optional<HeldPlace> hold(const Place& place, const Target& target) {
+  const HeldFolder* folder = place.parent ? &*place.parent : target.folder;
+  if (folder == nullptr) return std::nullopt;
+  return HeldPlace{.place = place, .folder = *folder};
 }
 
 /// Where an open folder lies; resolving its path could follow a link that another user has put
@@ -139,36 +151,37 @@ std::string location_of(const HeldFolder& folder) {
   return {buffer.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
 }
 
-/// The names under which a folder lies in its parent: its path's, and the one that a link leads to.
-std::vector<std::string> names_of(std::string folder) {
-  while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
-  std::vector<std::string> names;
-  const std::string last = folder.substr(folder.rfind('/') + 1);
+/// The paths that end in the folder's names in its parents: its own, and where a link leads to.
+std::vector<std::string> paths_of(const Target& target) {
+  std::string path = target.path;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  std::vector<std::string> paths;
+  const std::string last = name_of(path);
   const bool is_name = !last.empty() && last != "." && last != "..";
-  if (is_name) names.push_back(folder);
+  if (is_name) paths.push_back(path);
   struct stat st = {};
-  const bool is_there = ::lstat(folder.c_str(), &st) == 0;
-  if (is_name && (!is_there || !S_ISLNK(st.st_mode))) return names;
-  const Result<HeldFolder> held = open_levels(folder, kLevels);
-  if (!held) return names;
-  std::string real = location_of(*held);
-  if (real.starts_with('/') && real != "/") names.push_back(std::move(real));
-  return names;
+  const bool is_there = ::lstat(path.c_str(), &st) == 0;
+  if (is_name && (!is_there || !S_ISLNK(st.st_mode))) return paths;
+  if (target.folder == nullptr) return paths;
+  std::string real = location_of(*target.folder);
+  if (real.starts_with('/') && real != "/") paths.push_back(std::move(real));
+  return paths;
 }
 
-/// In the order in which they are locked.
-std::vector<Place> places_of(const std::string& folder, bool remote) {
+/// In the order in which they are locked.  A parent that can't be opened has none.
+std::vector<Place> places_of(const Target& target, bool remote) {
   std::vector<Place> places;
-  for (const std::string& name : names_of(folder)) {
-    places.push_back(
-        {.path = parent_of(name) + "/" + FolderLock::kName + "." + name.substr(name.rfind('/') + 1),
-         .kind = remote ? Kind::HiddenFolder : Kind::File,
-         .is_beside = true});
+  for (const std::string& path : paths_of(target)) {
+    Result<HeldFolder> parent = open_levels(parent_of(path), kLevels - 1);
+    if (!parent) continue;
+    places.push_back({.parent = *std::move(parent),
+                      .name = std::string(FolderLock::kName) + "." + name_of(path),
+                      .kind = remote ? Kind::HiddenFolder : Kind::File});
   }
   if (remote) {
-    places.push_back({.path = folder, .kind = Kind::Itself});
+    places.push_back({.name = ".", .kind = Kind::Itself});
   } else {
-    places.push_back({.path = folder + "/" + FolderLock::kName});
+    places.push_back({.name = FolderLock::kName});
   }
   return places;
 }
@@ -183,8 +196,8 @@ struct Opened {
 Opened open_file(const HeldPlace& place, Use use) {
   constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
   const int create = use == Use::Take ? O_CREAT : 0;
-  const int folder = place.folder.fd();
-  const char* name = place.name.c_str();
+  const int folder = place.fd();
+  const char* name = place.name();
   Opened out{UniqueFd(::openat(folder, name, O_RDWR | create | kFlags, kMode))};
   if (out.fd || (errno != EACCES && errno != EPERM)) return out;
   const int denied = errno;
@@ -201,16 +214,10 @@ Opened open_file(const HeldPlace& place, Use use) {
 /// Makes it if need be, but not for a look: its holder may be removing the folder.
 Opened open_place(const HeldPlace& place, Use use) {
   constexpr int kFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  switch (place.kind) {
-    case Kind::File:
-      return open_file(place, use);
-    case Kind::HiddenFolder:
-      if (use == Use::Take) (void)::mkdirat(place.folder.fd(), place.name.c_str(), kFolderMode);
-      return {UniqueFd(::openat(place.folder.fd(), place.name.c_str(), kFolder)), false};
-    case Kind::Itself:
-      return {UniqueFd(::openat(place.folder.fd(), ".", kFolder)), false};
-  }
-  return {};
+  if (place.place.kind == Kind::File) return open_file(place, use);
+  if (place.place.kind == Kind::HiddenFolder && use == Use::Take)
+    (void)::mkdirat(place.fd(), place.name(), kFolderMode);
+  return {UniqueFd(::openat(place.fd(), place.name(), kFolder)), false};
 }
 
 /// The file is ours and has no other name: what is written to it is written nowhere else.  Where
@@ -227,59 +234,53 @@ bool is_same(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/// By its whole path, as others will walk to it.
-bool leads_to(const Place& place, const struct stat& st) {
-  const Result<HeldPlace> now = hold(place);
-  if (!now) return false;
-  const Result<std::optional<struct stat>> named = now->folder.look_at(now->name);
+/// Its holder hasn't removed it.
+bool is_named(const HeldPlace& place, const struct stat& st) {
+  const Result<std::optional<struct stat>> named = place.folder.look_at(place.place.name);
   return named && *named && is_same(**named, st);
 }
 
 /// REQUIRES: the caller has its lock, or it can't be locked.
 void remove(const HeldPlace& place) {
-  if (place.kind == Kind::File) ::unlinkat(place.folder.fd(), place.name.c_str(), 0);
-  if (place.kind == Kind::HiddenFolder)
-    ::unlinkat(place.folder.fd(), place.name.c_str(), AT_REMOVEDIR);
-}
-void remove(const Place& place) {
-  if (const Result<HeldPlace> held = hold(place); held) remove(*held);
+  const Kind kind = place.place.kind;
+  if (kind == Kind::Itself) return;
+  ::unlinkat(place.fd(), place.name(), kind == Kind::HiddenFolder ? AT_REMOVEDIR : 0);
 }
 
 /// No descriptor: a look has found nothing there that could be locked.
-Result<UniqueFd> lock_place(const Place& place, Use use, std::string_view holder) {
+Result<UniqueFd> lock_place(const HeldPlace& held, Use use, std::string_view holder) {
+  const Kind kind = held.place.kind;
   for (int round = 0; round < kRounds; ++round) {
-    const Result<HeldPlace> there = hold(place);
-    if (!there) return there.error();
-    Opened opened = open_place(*there, use);
+    Opened opened = open_place(held, use);
     if (!opened.fd && use == Use::Look && errno == ENOENT) return UniqueFd();
-    if (!opened.fd) return os_error("open " + place.path);
+    if (!opened.fd) return os_error("open " + held.path());
     const int fd = opened.fd.get();
     if (!lock_now(fd)) {
       if (errno == EWOULDBLOCK) {
-        return Error{ErrorKind::Busy, EWOULDBLOCK, holder_of(fd, place.path)};
+        return Error{ErrorKind::Busy, EWOULDBLOCK, holder_of(fd, held.path())};
       }
-      const Error error = os_error("lock " + place.path);
-      if (place.is_beside && cannot_lock_files(error)) remove(*there);
+      const Error error = os_error("lock " + held.path());
+      if (held.place.is_beside() && cannot_lock_files(error)) remove(held);
       return error;
     }
     struct stat st = {};
-    if (::fstat(fd, &st) < 0) return os_error("stat " + place.path);
-    if (place.kind == Kind::File && !is_lock_file(st)) {
+    if (::fstat(fd, &st) < 0) return os_error("stat " + held.path());
+    if (kind == Kind::File && !is_lock_file(st)) {
       return Error{ErrorKind::Denied, EINVAL,
-                   place.path +
+                   held.path() +
                        " isn't a lock file of pergpu: it isn't a regular file, has a "
                        "second name, or is a private file; move it away"};
     }
-    if (!leads_to(place, st)) continue;  // its holder has removed it
+    if (!is_named(held, st)) continue;  // its holder has removed it
     if (use == Use::Look) return std::move(opened.fd);
     const bool is_ours = st.st_uid == ::geteuid();
-    if (place.kind == Kind::HiddenFolder && is_ours) (void)::fchmod(fd, kFolderMode);
-    if (place.kind != Kind::File) return std::move(opened.fd);
+    if (kind == Kind::HiddenFolder && is_ours) (void)::fchmod(fd, kFolderMode);
+    if (kind != Kind::File) return std::move(opened.fd);
     const bool can_write = is_ours && opened.is_writable;
     if (can_write) write_name(fd, st, holder);
     // With somebody else's file the lock is as good, but would show the name of who had it before.
     const bool may_replace = !can_write && round + 1 < kRounds;
-    if (may_replace && ::unlinkat(there->folder.fd(), there->name.c_str(), 0) == 0) continue;
+    if (may_replace && ::unlinkat(held.fd(), held.name(), 0) == 0) continue;
     return std::move(opened.fd);
   }
   return Error{ErrorKind::Busy, EWOULDBLOCK, "several processes in turn"};
@@ -287,30 +288,33 @@ Result<UniqueFd> lock_place(const Place& place, Use use, std::string_view holder
 
 /// Both for who takes a folder and for who looks whether it could be taken: if they didn't ask for
 /// the same locks, a job would be started and refused again and again.
-Result<std::vector<UniqueFd>> lock_folder(const std::string& folder, Use use,
-                                          std::string_view holder) {
-  const bool remote = is_remote(folder);
+Result<std::vector<UniqueFd>> lock_folder(const Target& target, Use use, std::string_view holder) {
+  const bool remote = is_remote(target);
+  const std::vector<Place> places = places_of(target, remote);
   std::vector<UniqueFd> fds;
-  std::vector<Place> held;
+  std::vector<HeldPlace> held;
   const auto give_back = [&](Error error) {
-    for (const Place& place : held) remove(place);
+    for (const HeldPlace& place : held) remove(place);
     return error;
   };
-  for (const Place& place : places_of(folder, remote)) {
-    Result<UniqueFd> fd = lock_place(place, use, holder);
-    const bool is_inside = place.kind == Kind::File && !place.is_beside;
+  for (const Place& place : places) {
+    const std::optional<HeldPlace> there = hold(place, target);
+    if (!there) continue;
+    Result<UniqueFd> fd = lock_place(*there, use, holder);
+    const bool is_inside = place.kind == Kind::File && !place.is_beside();
     if (!fd && is_inside && cannot_lock_files(fd.error())) {
-      fd = lock_place({.path = folder, .kind = Kind::Itself}, use, holder);
+      const Place itself{.name = ".", .kind = Kind::Itself};
+      fd = lock_place({.place = itself, .folder = there->folder}, use, holder);
     }
     if (!fd) {
-      if (place.is_beside && fd.error().kind != ErrorKind::Busy) continue;  // the other must do
+      if (place.is_beside() && fd.error().kind != ErrorKind::Busy) continue;  // the other must do
       return give_back(std::move(fd).error());
     }
     if (use == Use::Look) continue;
     fds.push_back(*std::move(fd));
-    if (place.is_beside) held.push_back(place);
+    if (place.is_beside()) held.push_back(*there);
   }
-  if (!remote && is_log_held(folder)) {
+  if (!remote && target.folder != nullptr && is_log_held(*target.folder)) {
     return give_back({ErrorKind::Busy, EWOULDBLOCK, kLogHeld});
   }
   return fds;
@@ -318,36 +322,36 @@ Result<std::vector<UniqueFd>> lock_folder(const std::string& folder, Use use,
 
 }  // namespace
 
-Result<FolderLock> FolderLock::take(const std::string& folder, std::string_view holder) {
-  Result<std::vector<UniqueFd>> fds = lock_folder(folder, Use::Take, holder);
+Result<FolderLock> FolderLock::take(const HeldFolder& folder, std::string_view holder) {
+  Result<std::vector<UniqueFd>> fds = lock_folder({folder.path(), &folder}, Use::Take, holder);
   if (!fds) return std::move(fds).error();
   return FolderLock(*std::move(fds));
 }
 
-std::optional<std::string> holder_of_folder(const std::string& folder) {
-  const Result<std::vector<UniqueFd>> fds = lock_folder(folder, Use::Look, {});
+std::optional<std::string> holder_of_folder(const std::string& path) {
+  const Result<HeldFolder> folder = open_levels(path, kLevels);
+  const Target target{.path = path, .folder = folder ? &*folder : nullptr};
+  const Result<std::vector<UniqueFd>> fds = lock_folder(target, Use::Look, {});
   if (fds || fds.error().kind != ErrorKind::Busy) return std::nullopt;
   return fds.error().message;
 }
 
 void lock_log(int fd) {
-  struct statfs fs = {};
-  if (::fstatfs(fd, &fs) < 0 || is_network_filesystem(static_cast<std::uint64_t>(fs.f_type)))
-    return;
-  (void)lock_now(fd);
+  if (!is_remote(fd)) (void)lock_now(fd);
 }
 
-void tidy_folder(const std::string& folder) {
-  for (const Place& place : places_of(folder, is_remote(folder))) {
-    if (place.kind == Kind::Itself) continue;
-    const Result<HeldPlace> there = hold(place);
-    if (!there) continue;
-    const UniqueFd fd(::openat(there->folder.fd(), there->name.c_str(),
+void tidy_folder(const std::string& path) {
+  const Result<HeldFolder> folder = open_levels(path, kLevels);
+  const Target target{.path = path, .folder = folder ? &*folder : nullptr};
+  for (const Place& place : places_of(target, is_remote(target))) {
+    const std::optional<HeldPlace> there = hold(place, target);
+    if (!there || place.kind == Kind::Itself) continue;
+    const UniqueFd fd(::openat(there->fd(), there->name(),
                                O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
     struct stat st = {};
     if (!fd || !lock_now(fd.get()) || ::fstat(fd.get(), &st) < 0) continue;
     const bool is_its_kind = place.kind == Kind::HiddenFolder || is_lock_file(st);
-    if (is_its_kind && leads_to(place, st)) remove(*there);
+    if (is_its_kind && is_named(*there, st)) remove(*there);
   }
 }
 

@@ -10,10 +10,10 @@
 // and make it again (`rm -rf "$PERGPU_OUT"`), and only the lock beside it outlives that.  Where the
 // parent can't be written to, the inner lock has to do.
 //
-// Protocol: a process that gets a lock checks that the path still leads to the locked file, writes
-// its name into it, and never unlocks; closing the last descriptor does.  A file may be removed by
-// the holder of its lock (tidy_folder()).  Files and not the folder itself are locked, because a
-// job may use flock on its own folder.
+// Protocol: a process that gets a lock checks that the file still has its name, writes its own name
+// into it, and never unlocks; closing the last descriptor does.  A file may be removed by the
+// holder of its lock (tidy_folder()).  Files and not the folder itself are locked, because a job
+// may use flock on its own folder.
 //
 // Programs close what they inherit before they start others (Python's subprocess does), but not
 // their output: so the open log is locked, too (lock_log()), and as long as a process has it the
@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "os/fd.h"
+#include "os/folder_walk.h"
 #include "result.h"
 
 namespace pergpu::os {
@@ -40,9 +41,11 @@ class FolderLock {
   static constexpr char kLog[] = "log.txt";
 
   FolderLock() = default;
+  /// The folder's path says which parent it's locked in: the caller checks afterwards that the path
+  /// still leads to the folder.
   /// `holder`: who works there, for those who are refused ("job 17 of sweep s").
-  /// ErrorKind::Busy: somebody works there; the message is who.  NotFound: there is no folder.
-  static Result<FolderLock> take(const std::string& folder, std::string_view holder);
+  /// ErrorKind::Busy: somebody works there; the message is who.  NotFound: it has been removed.
+  static Result<FolderLock> take(const HeldFolder& folder, std::string_view holder);
 
   explicit operator bool() const { return !fds_.empty(); }
   std::vector<UniqueFd> release() { return std::move(fds_); }
@@ -57,9 +60,9 @@ void lock_log(int fd);
 
 /// Who works in the folder, as take() says it; nullopt: nobody.  It tries the locks that take()
 /// tries, and gives them back at once.
-std::optional<std::string> holder_of_folder(const std::string& folder);
+std::optional<std::string> holder_of_folder(const std::string& path);
 
 /// Removes those of the locks' files that are not locked.
-void tidy_folder(const std::string& folder);
+void tidy_folder(const std::string& path);
 
 }  // namespace pergpu::os

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "../os/take_lock.h"
 #include "fuzz.h"
 #include "os/file.h"
 #include "os/folder_lock.h"
@@ -225,7 +226,7 @@ class Operations {
         break;
       case 4:
         if (++locks_ > kMostLocks) break;
-        if (const Result<os::FolderLock> lock = os::FolderLock::take(where, "me"); lock)
+        if (const Result<os::FolderLock> lock = os::take_lock(where, "me"); lock)
           (void)os::holder_of_folder(where);
         break;
       default:

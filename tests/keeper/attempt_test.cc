@@ -9,7 +9,7 @@
 
 #include "keeper/leftovers.h"
 #include "keeper/rig.h"
-#include "os/folder_lock.h"
+#include "os/take_lock.h"
 
 namespace pergpu::keeper::rig {
 namespace {
@@ -407,7 +407,7 @@ TEST_F(KeeperAttempt, HasItsFolderAsLongAsItsTreeLives) {
   client.expect<Started>();
   const Start other = job(2, {"true"});
   EXPECT_EQ(os::holder_of_folder(out()), "job 1 of sweep s");
-  EXPECT_EQ(os::FolderLock::take(out(), "other").error().kind, ErrorKind::Busy);
+  EXPECT_EQ(os::take_lock(out(), "other").error().kind, ErrorKind::Busy);
   spill(folder_.path() + "/go", "");
   client.expect<Exited>();
   EXPECT_EQ(os::holder_of_folder(out()), std::nullopt);
@@ -423,7 +423,7 @@ TEST_F(KeeperAttempt, IsRefusedWhileSomebodyElseWorksInItsFolder) {
   std::filesystem::create_directory(out());
   spill(out() + "/log.txt", "theirs");
   spill(out() + "/attempt.json", "theirs");
-  Result<os::FolderLock> held = os::FolderLock::take(out(), "job 9 of sweep t");
+  Result<os::FolderLock> held = os::take_lock(out(), "job 9 of sweep t");
   ASSERT_TRUE(held);
   Start start = shell(1, "true");
   client.send(start);

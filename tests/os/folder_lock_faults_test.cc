@@ -15,6 +15,7 @@
 
 #include "fixture.h"
 #include "os/folder_lock.h"
+#include "os/take_lock.h"
 
 namespace {
 
@@ -33,6 +34,12 @@ extern "C" int flock(int fd, int operation) noexcept {
 extern "C" int statfs(const char* path, struct statfs* out) noexcept {
   const int done = static_cast<int>(::syscall(SYS_statfs, path, out));
   if (done == 0 && is_network) out->f_type = 0x6969;  // NFS
+  return done;
+}
+
+extern "C" int fstatfs(int fd, struct statfs* out) noexcept {
+  const int done = static_cast<int>(::syscall(SYS_fstatfs, fd, out));
+  if (done == 0 && is_network) out->f_type = 0x6969;
   return done;
 }
 
@@ -65,9 +72,9 @@ class FolderLockFaults : public testing::Test {
 TEST_F(FolderLockFaults, LookAsksForTheFolderWhereItIsTheFolderThatIsLocked) {
   ASSERT_TRUE(write_file_atomic(folder_ + "/.pergpu-lock", "of a copy", 0644, false));
   is_network = true;
-  Result<FolderLock> held = FolderLock::take(folder_, "a");
+  Result<FolderLock> held = take_lock(folder_, "a");
   ASSERT_TRUE(held) << held.error().message;
-  const Result<FolderLock> refused = FolderLock::take(folder_, "b");
+  const Result<FolderLock> refused = take_lock(folder_, "b");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::Busy);
   EXPECT_EQ(holder_of_folder(folder_), refused.error().message);
@@ -77,11 +84,11 @@ TEST_F(FolderLockFaults, LookAsksForTheFolderWhereItIsTheFolderThatIsLocked) {
 
 TEST_F(FolderLockFaults, OnANetworkFileSystemItOutlivesTheFolder) {
   is_network = true;
-  Result<FolderLock> held = FolderLock::take(folder_, "a");
+  Result<FolderLock> held = take_lock(folder_, "a");
   ASSERT_TRUE(held) << held.error().message;
   ASSERT_TRUE(remove_tree(folder_));
   ASSERT_EQ(::mkdir(folder_.c_str(), 0755), 0);
-  EXPECT_EQ(FolderLock::take(folder_, "b").error().kind, ErrorKind::Busy);
+  EXPECT_EQ(take_lock(folder_, "b").error().kind, ErrorKind::Busy);
   EXPECT_TRUE(holder_of_folder(folder_));
   tidy_folder(folder_);
   EXPECT_EQ(beside().size(), 1u);
@@ -92,9 +99,9 @@ TEST_F(FolderLockFaults, OnANetworkFileSystemItOutlivesTheFolder) {
 
 TEST_F(FolderLockFaults, WhereFilesCannotBeLockedBothAskForTheFolder) {
   on_flock = [](int fd, int) { return is_file(fd) ? EOPNOTSUPP : 0; };
-  Result<FolderLock> held = FolderLock::take(folder_, "a");
+  Result<FolderLock> held = take_lock(folder_, "a");
   ASSERT_TRUE(held) << held.error().message;
-  EXPECT_EQ(FolderLock::take(folder_, "b").error().kind, ErrorKind::Busy);
+  EXPECT_EQ(take_lock(folder_, "b").error().kind, ErrorKind::Busy);
   EXPECT_TRUE(holder_of_folder(folder_));
   EXPECT_EQ(beside(), std::vector<std::string>{});
   held->release();

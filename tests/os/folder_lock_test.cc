@@ -15,6 +15,7 @@
 
 #include "fixture.h"
 #include "os/folder_walk.h"
+#include "os/take_lock.h"
 
 namespace pergpu::os {
 namespace {
@@ -38,7 +39,7 @@ class RunFolder {
 TEST(FolderLock, APrivateFileThatWasMovedToItsNameKeepsItsTextAndMode) {
   const TempDir dir;
   ASSERT_TRUE(write_new_file(lock_of(dir), "KEY", 0600));
-  EXPECT_EQ(FolderLock::take(dir.path(), "job 1").error().kind, ErrorKind::Denied);
+  EXPECT_EQ(take_lock(dir.path(), "job 1").error().kind, ErrorKind::Denied);
   (void)holder_of_folder(dir.path());
   tidy_folder(dir.path());
   EXPECT_EQ(*read_file(lock_of(dir), 100), "KEY");
@@ -49,26 +50,26 @@ TEST(FolderLock, APrivateFileThatWasMovedToItsNameKeepsItsTextAndMode) {
 
 TEST(FolderLock, HasOneHolderAtATimeAndNamesIt) {
   const TempDir dir;
-  Result<FolderLock> first = FolderLock::take(dir.path(), "job 1 of sweep a");
+  Result<FolderLock> first = take_lock(dir.path(), "job 1 of sweep a");
   ASSERT_TRUE(first) << first.error().message;
-  const Result<FolderLock> second = FolderLock::take(dir.path(), "job 2 of sweep b");
+  const Result<FolderLock> second = take_lock(dir.path(), "job 2 of sweep b");
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().kind, ErrorKind::Busy);
   EXPECT_EQ(second.error().message, "job 1 of sweep a");
   EXPECT_EQ(holder_of_folder(dir.path()), "job 1 of sweep a");
   { const FolderLock gone = std::move(*first); }
   EXPECT_EQ(holder_of_folder(dir.path()), std::nullopt);
-  EXPECT_TRUE(FolderLock::take(dir.path(), "job 2 of sweep b"));
+  EXPECT_TRUE(take_lock(dir.path(), "job 2 of sweep b"));
 }
 
 TEST(FolderLock, IsTheSameByEveryPath) {
   const RunFolder dir;
   ASSERT_EQ(::mkdir((dir / "real").c_str(), 0755), 0);
   ASSERT_EQ(::symlink("real", (dir / "link").c_str()), 0);
-  const Result<FolderLock> held = FolderLock::take(dir / "real", "a");
+  const Result<FolderLock> held = take_lock(dir / "real", "a");
   ASSERT_TRUE(held);
   for (const char* other : {"link", "real/../link/.", "real//"}) {
-    EXPECT_EQ(FolderLock::take(dir / other, "b").error().kind, ErrorKind::Busy) << other;
+    EXPECT_EQ(take_lock(dir / other, "b").error().kind, ErrorKind::Busy) << other;
   }
 }
 
@@ -78,7 +79,7 @@ TEST(FolderLock, IsNotBehindALinkInASharedFolder) {
   ASSERT_TRUE(make_dirs(dir / "private", 0700));
   ASSERT_EQ(::symlink("private", (dir / "link").c_str()), 0);
   ASSERT_EQ(::chmod(dir.path().c_str(), 0775), 0);
-  EXPECT_TRUE(is_foreign_link(FolderLock::take(dir / "link", "a").error()));
+  EXPECT_TRUE(is_foreign_link(take_lock(dir / "link", "a").error()));
   EXPECT_EQ(holder_of_folder(dir / "link"), std::nullopt);
   tidy_folder(dir / "link");
   EXPECT_TRUE(list_dir(dir / "private")->empty());
@@ -91,7 +92,7 @@ TEST(FolderLock, LastsAsLongAsAProcessHasTheDescriptor) {
   ASSERT_EQ(::pipe2(gate, O_CLOEXEC), 0);
   pid_t child = 0;
   {
-    const Result<FolderLock> held = FolderLock::take(dir.path(), "the dead");
+    const Result<FolderLock> held = take_lock(dir.path(), "the dead");
     ASSERT_TRUE(held);
     child = ::fork();
     if (child == 0) {
@@ -101,10 +102,10 @@ TEST(FolderLock, LastsAsLongAsAProcessHasTheDescriptor) {
       ::_exit(0);
     }
   }
-  EXPECT_EQ(FolderLock::take(dir.path(), "next").error().message, "the dead");
+  EXPECT_EQ(take_lock(dir.path(), "next").error().message, "the dead");
   ::close(gate[1]);
   ::waitpid(child, nullptr, 0);
-  EXPECT_TRUE(FolderLock::take(dir.path(), "next"));
+  EXPECT_TRUE(take_lock(dir.path(), "next"));
   ::close(gate[0]);
 }
 
@@ -112,18 +113,18 @@ TEST(FolderLock, AnOpenLogHoldsItToo) {
   const TempDir dir;
   UniqueFd log(::open((dir / "log.txt").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
   lock_log(log.get());
-  const Result<FolderLock> refused = FolderLock::take(dir.path(), "next");
+  const Result<FolderLock> refused = take_lock(dir.path(), "next");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::Busy);
   EXPECT_NE(refused.error().message.find("write to its log"), std::string::npos);
   EXPECT_TRUE(holder_of_folder(dir.path()));
   log.reset();
-  EXPECT_TRUE(FolderLock::take(dir.path(), "next"));
+  EXPECT_TRUE(take_lock(dir.path(), "next"));
 }
 
 TEST(FolderLock, FolderItselfStaysFreeForTheLocksOfJobs) {
   const TempDir dir;
-  const Result<FolderLock> held = FolderLock::take(dir.path(), "a");
+  const Result<FolderLock> held = take_lock(dir.path(), "a");
   ASSERT_TRUE(held);
   const UniqueFd folder(::open(dir.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   EXPECT_EQ(::flock(folder.get(), LOCK_EX | LOCK_NB), 0);
@@ -132,7 +133,7 @@ TEST(FolderLock, FolderItselfStaysFreeForTheLocksOfJobs) {
 TEST(FolderLock, TidyingRemovesNoLockThatIsHeld) {
   const TempDir dir;
   {
-    const Result<FolderLock> held = FolderLock::take(dir.path(), "a");
+    const Result<FolderLock> held = take_lock(dir.path(), "a");
     ASSERT_TRUE(held);
     tidy_folder(dir.path());
     EXPECT_TRUE(exists(lock_of(dir)));
@@ -140,33 +141,33 @@ TEST(FolderLock, TidyingRemovesNoLockThatIsHeld) {
   tidy_folder(dir.path());
   EXPECT_FALSE(exists(lock_of(dir)));
   tidy_folder(dir.path());
-  EXPECT_TRUE(FolderLock::take(dir.path(), "b"));
+  EXPECT_TRUE(take_lock(dir.path(), "b"));
 }
 
 TEST(FolderLock, NothingThatIsPlantedThereIsFollowedOrWrittenTo) {
   const TempDir dir;
   ASSERT_TRUE(write_file_atomic(dir / "mine", "text", 0644, false));
   ASSERT_EQ(::symlink("mine", lock_of(dir).c_str()), 0);
-  EXPECT_FALSE(FolderLock::take(dir.path(), "a"));
+  EXPECT_FALSE(take_lock(dir.path(), "a"));
   ::unlink(lock_of(dir).c_str());
   ASSERT_EQ(::link((dir / "mine").c_str(), lock_of(dir).c_str()), 0);
-  EXPECT_FALSE(FolderLock::take(dir.path(), "a"));
+  EXPECT_FALSE(take_lock(dir.path(), "a"));
   ::unlink(lock_of(dir).c_str());
   ASSERT_EQ(::mkfifo(lock_of(dir).c_str(), 0666), 0);
-  EXPECT_FALSE(FolderLock::take(dir.path(), "a"));
+  EXPECT_FALSE(take_lock(dir.path(), "a"));
   EXPECT_EQ(*read_file(dir / "mine", 100), "text");
 }
 
 TEST(FolderLock, NameOfAHolderIsOneLine) {
   const TempDir dir;
-  const Result<FolderLock> held = FolderLock::take(dir.path(), "a\x1b[31m\nb");
+  const Result<FolderLock> held = take_lock(dir.path(), "a\x1b[31m\nb");
   ASSERT_TRUE(held);
   EXPECT_EQ(holder_of_folder(dir.path()), "a?[31m");
 }
 
 TEST(FolderLock, WithoutAFolderThereIsNone) {
   const TempDir dir;
-  EXPECT_EQ(FolderLock::take(dir / "none", "a").error().kind, ErrorKind::NotFound);
+  EXPECT_EQ(take_lock(dir / "none", "a").error().kind, ErrorKind::NotFound);
   EXPECT_EQ(holder_of_folder(dir / "none"), std::nullopt);
 }
 
@@ -175,7 +176,7 @@ TEST(FolderLock, LeftByAnotherUserIsTakenOver) {
   const TempDir dir;
   ASSERT_TRUE(write_file_atomic(lock_of(dir), "somebody before", 0644, false));
   ASSERT_EQ(::chown(lock_of(dir).c_str(), 12345, 12345), 0);
-  const Result<FolderLock> held = FolderLock::take(dir.path(), "me");
+  const Result<FolderLock> held = take_lock(dir.path(), "me");
   ASSERT_TRUE(held) << held.error().message;
   EXPECT_EQ(holder_of_folder(dir.path()), "me");
 }
@@ -194,37 +195,38 @@ class FolderLockBeside : public testing::Test {
 };
 
 TEST_F(FolderLockBeside, OutlivesAFolderThatIsRemovedAndMadeAgain) {
-  Result<FolderLock> held = FolderLock::take(folder_, "job 1 of sweep a");
+  Result<FolderLock> held = take_lock(folder_, "job 1 of sweep a");
   ASSERT_TRUE(held);
-  ASSERT_TRUE(remove_tree(folder_));
-  EXPECT_EQ(FolderLock::take(folder_, "b").error().message, "job 1 of sweep a");
+  const Result<HeldFolder> removed = HeldFolder::open(folder_);
+  ASSERT_TRUE(removed && remove_tree(folder_));
+  EXPECT_EQ(FolderLock::take(*removed, "b").error().message, "job 1 of sweep a");
   EXPECT_EQ(holder_of_folder(folder_), "job 1 of sweep a");
   make();
-  EXPECT_EQ(FolderLock::take(folder_, "b").error().message, "job 1 of sweep a");
+  EXPECT_EQ(take_lock(folder_, "b").error().message, "job 1 of sweep a");
   EXPECT_EQ(holder_of_folder(folder_), "job 1 of sweep a");
   held->release();
   EXPECT_EQ(holder_of_folder(folder_), std::nullopt);
-  EXPECT_TRUE(FolderLock::take(folder_, "b"));
+  EXPECT_TRUE(take_lock(folder_, "b"));
 }
 
 TEST_F(FolderLockBeside, OutlivesAFolderThatIsMovedAway) {
-  const Result<FolderLock> held = FolderLock::take(folder_, "a");
+  const Result<FolderLock> held = take_lock(folder_, "a");
   ASSERT_TRUE(held);
   ASSERT_EQ(::rename(folder_.c_str(), (dir_ / "before").c_str()), 0);
   make();
-  EXPECT_EQ(FolderLock::take(folder_, "b").error().message, "a");
-  EXPECT_EQ(FolderLock::take(dir_ / "before", "b").error().message, "a");
+  EXPECT_EQ(take_lock(folder_, "b").error().message, "a");
+  EXPECT_EQ(take_lock(dir_ / "before", "b").error().message, "a");
 }
 
 TEST_F(FolderLockBeside, IsTheSameThroughALinkToTheFolder) {
   ASSERT_EQ(::symlink("train", (dir_ / "link").c_str()), 0);
   for (const char* name : {"link", "train", "train//", "link/.", "link/../train/"}) {
-    Result<FolderLock> held = FolderLock::take(dir_ / name, "a");
+    Result<FolderLock> held = take_lock(dir_ / name, "a");
     ASSERT_TRUE(held) << name;
     ASSERT_TRUE(remove_tree(folder_));
     make();
-    EXPECT_EQ(FolderLock::take(folder_, "b").error().kind, ErrorKind::Busy) << name;
-    EXPECT_EQ(FolderLock::take(dir_ / "link", "b").error().kind, ErrorKind::Busy) << name;
+    EXPECT_EQ(take_lock(folder_, "b").error().kind, ErrorKind::Busy) << name;
+    EXPECT_EQ(take_lock(dir_ / "link", "b").error().kind, ErrorKind::Busy) << name;
     held->release();
     tidy_folder(dir_ / "link");
     EXPECT_EQ(names(), (std::vector<std::string>{"link", "train"})) << name;
@@ -236,23 +238,23 @@ TEST_F(FolderLockBeside, AttemptsOfEarlierReleasesAreSeenAndSeeIt) {
   {
     const UniqueFd theirs(::open(inside.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
     ASSERT_EQ(::flock(theirs.get(), LOCK_EX | LOCK_NB), 0);
-    EXPECT_EQ(FolderLock::take(folder_, "b").error().kind, ErrorKind::Busy);
+    EXPECT_EQ(take_lock(folder_, "b").error().kind, ErrorKind::Busy);
     EXPECT_TRUE(holder_of_folder(folder_));
     EXPECT_EQ(names(), alone_);
   }
-  const Result<FolderLock> held = FolderLock::take(folder_, "a");
+  const Result<FolderLock> held = take_lock(folder_, "a");
   ASSERT_TRUE(held);
   const UniqueFd theirs(::open(inside.c_str(), O_RDWR | O_CLOEXEC));
   EXPECT_LT(::flock(theirs.get(), LOCK_EX | LOCK_NB), 0);
 }
 
 TEST_F(FolderLockBeside, LeavesNoFileBehind) {
-  EXPECT_EQ(FolderLock::take(dir_ / "none", "a").error().kind, ErrorKind::NotFound);
+  EXPECT_EQ(take_lock(dir_ / "none", "a").error().kind, ErrorKind::NotFound);
   EXPECT_EQ(holder_of_folder(folder_), std::nullopt);
   EXPECT_EQ(*list_dir(folder_), std::vector<std::string>{});
   EXPECT_EQ(names(), alone_);
   {
-    const Result<FolderLock> held = FolderLock::take(folder_, "a");
+    const Result<FolderLock> held = take_lock(folder_, "a");
     ASSERT_TRUE(held);
     tidy_folder(folder_);
     EXPECT_EQ(names(), (std::vector<std::string>{".pergpu-lock.train", "train"}));
@@ -263,14 +265,14 @@ TEST_F(FolderLockBeside, LeavesNoFileBehind) {
 }
 
 TEST_F(FolderLockBeside, WithAnotherNameItIsStillLocked) {
-  Result<FolderLock> held = FolderLock::take(folder_, "a");
+  Result<FolderLock> held = take_lock(folder_, "a");
   ASSERT_TRUE(held);
   ASSERT_EQ(::link(beside_.c_str(), (dir_ / "copy").c_str()), 0);  // `cp -al` does this
   ASSERT_TRUE(remove_tree(folder_));
   make();
-  EXPECT_EQ(FolderLock::take(folder_, "b").error().kind, ErrorKind::Busy);
+  EXPECT_EQ(take_lock(folder_, "b").error().kind, ErrorKind::Busy);
   held->release();
-  EXPECT_TRUE(FolderLock::take(folder_, "b"));  // by the lock inside
+  EXPECT_TRUE(take_lock(folder_, "b"));  // by the lock inside
 }
 
 TEST_F(FolderLockBeside, LookRefusesWhatIsRefusedForASharedLock) {
@@ -278,7 +280,7 @@ TEST_F(FolderLockBeside, LookRefusesWhatIsRefusedForASharedLock) {
     UniqueFd shared(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
     ASSERT_EQ(::write(shared.get(), "job 1, gone", 11), 11);
     ASSERT_EQ(::flock(shared.get(), LOCK_SH | LOCK_NB), 0);
-    const Result<FolderLock> refused = FolderLock::take(folder_, "b");
+    const Result<FolderLock> refused = take_lock(folder_, "b");
     ASSERT_FALSE(refused) << path;
     EXPECT_EQ(refused.error().kind, ErrorKind::Busy);
     EXPECT_NE(refused.error().message.find("by a shared lock on " + path), std::string::npos)
@@ -301,10 +303,10 @@ TEST_F(FolderLockBeside, WhereTheParentCannotBeWrittenTheInnerOneDoes) {
   ASSERT_EQ(::chmod(dir_.path().c_str(), 0755), 0);
   ASSERT_EQ(::chown(folder_.c_str(), 12345, 12345), 0);
   const OtherUser other;
-  const Result<FolderLock> held = FolderLock::take(folder_, "a");
+  const Result<FolderLock> held = take_lock(folder_, "a");
   ASSERT_TRUE(held) << held.error().message;
   EXPECT_EQ(names(), alone_);
-  EXPECT_EQ(FolderLock::take(folder_, "b").error().message, "a");
+  EXPECT_EQ(take_lock(folder_, "b").error().message, "a");
   EXPECT_EQ(holder_of_folder(folder_), "a");
 }
 
@@ -313,17 +315,17 @@ TEST_F(FolderLockBeside, IsOfAllUsersWhateverTheUmaskIs) {
   ASSERT_EQ(::chmod(dir_.path().c_str(), 01777), 0);
   ASSERT_EQ(::chmod(folder_.c_str(), 0777), 0);
   const mode_t before = ::umask(077);
-  Result<FolderLock> held = FolderLock::take(folder_, "a");
+  Result<FolderLock> held = take_lock(folder_, "a");
   ::umask(before);
   ASSERT_TRUE(held);
   ASSERT_TRUE(remove_tree(folder_));
   make();
   ASSERT_EQ(::chmod(folder_.c_str(), 0777), 0);
   const OtherUser other;
-  EXPECT_EQ(FolderLock::take(folder_, "b").error().message, "a");
+  EXPECT_EQ(take_lock(folder_, "b").error().message, "a");
   EXPECT_EQ(holder_of_folder(folder_), "a");
   held->release();
-  EXPECT_TRUE(FolderLock::take(folder_, "b"));  // with the file that the first user left
+  EXPECT_TRUE(take_lock(folder_, "b"));  // with the file that the first user left
 }
 
 /// Takers and tidiers at once: never two holders, whatever is removed and made in between.
@@ -335,7 +337,7 @@ void expect_one_holder_at_a_time(const std::string& folder, const std::function<
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 300; ++i) {
-        Result<FolderLock> held = FolderLock::take(folder, "a");
+        Result<FolderLock> held = take_lock(folder, "a");
         if (!held) continue;
         const int now = ++inside;
         if (now > 1) most = now;

@@ -16,6 +16,7 @@
 
 #include "fixture.h"
 #include "os/folder_lock.h"
+#include "os/take_lock.h"
 #include "os/written_file.h"
 
 namespace pergpu::os {
@@ -208,7 +209,7 @@ TEST(HeldFolder, LinksOfAnotherUserAreNamedNotFollowed) {
   EXPECT_EQ(*list_dir(dir / "victim"), std::vector<std::string>{"a"});
   EXPECT_TRUE(HeldFolder::open(dir / "runs/s/a", Links::Anyones));
   EXPECT_FALSE(write_below(dir / "runs", dir / "runs/s/f", "", 0644, false));
-  EXPECT_FALSE(FolderLock::take(dir / "runs/s", "me"));
+  EXPECT_FALSE(take_lock(dir / "runs/s", "me"));
   EXPECT_EQ(*list_dir(dir / "victim"), std::vector<std::string>{"a"});
 }
 
@@ -265,7 +266,7 @@ TEST(FolderLockPlace, IsNotBehindALinkOfAnotherUser) {
   ASSERT_EQ(::symlink("theirs/a", (dir / "mine").c_str()), 0);
   const timespec long_ago[2] = {{.tv_sec = 1, .tv_nsec = 0}, {.tv_sec = 1, .tv_nsec = 0}};
   ASSERT_EQ(::utimensat(AT_FDCWD, (dir / "victim").c_str(), long_ago, 0), 0);
-  EXPECT_FALSE(FolderLock::take(dir / "mine", "me"));
+  EXPECT_FALSE(take_lock(dir / "mine", "me"));
   EXPECT_FALSE(holder_of_folder(dir / "mine"));
   struct stat st = {};
   ASSERT_EQ(::stat((dir / "victim").c_str(), &st), 0);
@@ -356,7 +357,7 @@ void FolderRace::operation(int number) const {
       break;
     }
     case 4:
-      (void)FolderLock::take(s, "me");
+      (void)take_lock(s, "me");
       break;
     case 5:
       (void)HeldFolder::make(s + "/sub/deep", 0777);
