@@ -1,4 +1,5 @@
-// Near enough: at most a third of the letters differ (one for names of up to three letters).
+// Near enough: at most a third of the letters differ (one for names of up to three letters).  Where
+// no name is, a single one that begins with what was typed was meant.
 #include "spec/suggest.h"
 
 #include <fmt/core.h>
@@ -15,6 +16,26 @@ std::string folded(std::string_view text) {
     if (c == '-') c = '_';
   }
   return out;
+}
+
+std::string letters_of(std::string_view name) {
+  std::string out = folded(name);
+  std::erase(out, '_');
+  return out;
+}
+
+/// The only one of `known` that goes on after `name`: `gpu_memory` for `gpu_mem`.
+std::string_view completed(std::string_view name, const std::vector<std::string_view>& known) {
+  constexpr std::size_t kFewestLetters = 3;
+  const std::string begin = letters_of(name);
+  std::string_view found;
+  if (begin.size() < kFewestLetters) return found;
+  for (std::string_view candidate : known) {
+    if (candidate == found || !letters_of(candidate).starts_with(begin)) continue;
+    if (!found.empty()) return {};
+    found = candidate;
+  }
+  return found;
 }
 
 }  // namespace
@@ -51,7 +72,7 @@ std::string_view nearest(std::string_view name, const std::vector<std::string_vi
       found = candidate;
     }
   }
-  return found;
+  return found.empty() ? completed(name, known) : found;
 }
 
 std::string did_you_mean(std::string_view name, const std::vector<std::string_view>& known) {

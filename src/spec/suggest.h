@@ -10,8 +10,8 @@ namespace pergpu {
 /// Insertions, deletions, substitutions and swaps of neighbours that lead from `a` to `b`.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The nearest of `known`, or "" when none is near enough to be meant.  Case and `-` for `_` count
-/// nothing.
+/// The nearest of `known`, else the only one that begins with `name`; "": none was meant.  Case and
+/// `-` for `_` count nothing.
 std::string_view nearest(std::string_view name, const std::vector<std::string_view>& known);
 
 /// "; did you mean `x`?" or "".

@@ -137,6 +137,20 @@ TEST(Suggestion, IsTheNearestNameWithinAThird) {
   EXPECT_EQ(nearest("Memroy", known), "memory");
   EXPECT_EQ(nearest("need", known), "needs");
   EXPECT_EQ(nearest("colour", known), "");
+}
+
+TEST(Suggestion, IsElseTheOnlyNameThatBeginsLikeThis) {
+  const std::vector<std::string_view> known = {"gpu_memory", "idle_timeout", "gpu_env", "oom-gpu",
+                                               "oom-host"};
+  EXPECT_EQ(nearest("gpu_mem", known), "gpu_memory");
+  EXPECT_EQ(nearest("gpumem", known), "gpu_memory");
+  EXPECT_EQ(nearest("idle", known), "idle_timeout");
+  EXPECT_EQ(nearest("oom", known), "") << "one as well as the other";
+  EXPECT_EQ(nearest("id", known), "") << "too short";
+  EXPECT_EQ(nearest("", known), "");
+}
+
+TEST(Suggestion, CountsASwapAsOneEdit) {
   EXPECT_EQ(edit_distance("abc", "acb"), 1U);
   EXPECT_EQ(edit_distance("", "abc"), 3U);
 }
