@@ -38,10 +38,6 @@ Error not_found(const World& world, const std::string& selector) {
 }
 Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
 
-bool is_pattern(const std::string& name) {
-  return name.find_first_of("*?[\\") != std::string::npos;
-}
-
 struct NamedJob {
   JobId id = {};
   std::optional<std::int64_t> attempt = std::nullopt;
@@ -145,6 +141,10 @@ void sort_once(std::vector<JobId>& jobs) {
 }
 
 }  // namespace
+
+bool is_pattern(const std::string& name) {
+  return name.find_first_of("*?[\\") != std::string::npos;
+}
 
 std::vector<JobId> Selection::all() const {
   std::vector<JobId> both = jobs;

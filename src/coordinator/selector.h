@@ -25,6 +25,8 @@ struct Selection {
   std::vector<JobId> all() const;
 };
 
+/// Whether this part of a selector may match several names.
+bool is_pattern(const std::string& name);
 /// NotFound: nothing matches.  Invalid: malformed or ambiguous; the message lists the candidates.
 Result<Selection> select_jobs(const World& world, const std::string& selector);
 /// What selects the sweep and no other: "thirteen", or "thirteen@14" where another one has that

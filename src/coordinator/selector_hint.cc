@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/selector.h"
 #include "number.h"
 #include "spec/suggest.h"
 
@@ -16,6 +17,7 @@ namespace pergpu {
 namespace {
 
 constexpr std::size_t kNamed = 5;
+constexpr std::size_t kMostCompared = 1000;  // runs of a sweep: it may have a million
 
 /// Newest first, each once.
 std::vector<std::string> sweep_names(const World& world) {
@@ -65,6 +67,48 @@ std::string no_job(const World& world, const std::string& selector) {
                      job->attempts == 1 ? "" : "s");
 }
 
+/// The run of this folder or number, else the nearest of them; "": none was meant.
+std::string meant_run(const Sweep& sweep, const std::string& run) {
+  if (is_pattern(run)) return run;
+  const auto index = whole_number<std::size_t>(run);
+  if (index && *index < sweep.runs.size()) return run;
+  std::vector<std::string_view> folders;
+  for (const Run& known : sweep.runs) {
+    if (known.folder() == run) return run;
+    if (folders.size() < kMostCompared) folders.push_back(known.folder());
+  }
+  return index ? std::string() : std::string(nearest(run, folders));
+}
+
+/// What was meant by a run, a step or `run/step` of the sweep, which it has not; "": no guess.
+std::string meant_jobs(const Sweep& sweep, const std::string& run_and_step) {
+  const std::size_t slash = run_and_step.find('/');
+  const bool has_both = slash != std::string::npos;
+  const std::string run = run_and_step.substr(0, slash);
+  if (!has_both && is_pattern(run)) return "";
+  const std::string typed = has_both ? run_and_step.substr(slash + 1) : run;
+  std::vector<std::string_view> steps;
+  for (const Step& step : sweep.steps) steps.push_back(step.spec.name);
+  const std::string step = is_pattern(typed) ? typed : std::string(nearest(typed, steps));
+  const bool is_once = std::ranges::any_of(
+      sweep.steps, [&](const Step& known) { return known.spec.once && known.spec.name == step; });
+  if (is_once) return step;
+  if (step.empty()) return has_both ? "" : meant_run(sweep, run);
+  if (!has_both) return "*/" + step;
+  const std::string meant = meant_run(sweep, run);
+  return meant.empty() ? "" : fmt::format("{}/{}", meant, step);
+}
+
+/// `sweep`: null when it is archived, and its runs and steps are not known.
+std::string no_run_or_step(const Sweep* sweep, const std::string& name,
+                           const std::string& run_and_step) {
+  const std::string meant = sweep == nullptr ? "" : meant_jobs(*sweep, run_and_step);
+  return fmt::format(
+      "nothing matches `{0}/{1}`: {0} has no such run or step; {2}", name, run_and_step,
+      meant.empty() || meant == run_and_step ? fmt::format("`pergpu ps -a {}` lists them", name)
+                                             : fmt::format("did you mean `{}/{}`?", name, meant));
+}
+
 }  // namespace
 
 std::string nothing_named(const World& world, const std::string& selector) {
@@ -72,19 +116,19 @@ std::string nothing_named(const World& world, const std::string& selector) {
       !selector.empty() && selector.find_first_not_of("0123456789.") == std::string::npos;
   if (is_number) return no_job(world, selector);
   const std::string name = selector.substr(0, selector.find('/'));
+  const bool has_rest = name.size() < selector.size();
+  const std::string rest = has_rest ? selector.substr(name.size() + 1) : "";
+  const Sweep* sweep = has_rest && !is_pattern(name) ? sweep_called(world, name) : nullptr;
+  if (sweep != nullptr) return no_run_or_step(sweep, name, rest);
   if (name.starts_with('@')) {
     const std::size_t count = sweep_names(world).size();
     return fmt::format("`{}`: there {} {} sweep{}", selector, count == 1 ? "is only" : "are only",
                        count, count == 1 ? "" : "s");
   }
   const std::vector<std::string> names = sweep_names(world);
-  if (std::ranges::find(names, name) != names.end() && name.size() < selector.size()) {
-    return fmt::format(
-        "nothing matches `{}`: {} has no such run or step; `pergpu ps -a {}` lists "
-        "them",
-        selector, name, name);
-  }
-  if (name.find_first_of("*?[\\") != std::string::npos) {
+  if (has_rest && std::ranges::find(names, name) != names.end())
+    return no_run_or_step(nullptr, name, rest);
+  if (is_pattern(name)) {
     return fmt::format("nothing matches `{}`{}", selector,
                        names.empty() ? "; there are no sweeps" : "; there are " + list_text(names));
   }

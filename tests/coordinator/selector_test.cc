@@ -131,6 +131,35 @@ TEST_F(SelectorTest, AJobIsNamedByWhatSelectsIt) {
   }
 }
 
+TEST_F(SelectorTest, AMistypedRunOrStepNamesTheNearest) {
+  SweepSpec file = sweep(3);
+  file.steps[0].name = "train";
+  file.steps.push_back(step_of("summary"));
+  file.steps.back().once = true;
+  ASSERT_TRUE(sim.submit(file));
+  const std::string folder(sim.world.sweep(SweepId{1})->runs[1].folder());
+  for (const auto& [typed, meant] : std::vector<std::pair<std::string, std::string>>{
+           {"edit/2/tran", "edit/2/train"},
+           {"edit/*/tra", "edit/*/train"},
+           {"edit@1/2/tran", "edit@1/2/train"},
+           {"@/2/tran", "@/2/train"},
+           {"edit/train", "edit/*/train"},
+           {"edit/summ", "edit/summary"},
+           {"edit/_once/sumary", "edit/summary"},
+           {"edit/" + folder + "x", "edit/" + folder},
+           {"edit/" + folder + "x/trian", "edit/" + folder + "/train"}}) {
+    EXPECT_NE(refusal(typed).find("; did you mean `" + meant + "`?"), std::string::npos)
+        << refusal(typed);
+    EXPECT_NE(refusal(meant).find("selected"), std::string::npos) << meant;
+  }
+  for (const char* typed : {"edit/9", "edit/9/train", "edit/x*", "edit/1/x*", "edit/other"}) {
+    const std::string said = refusal(typed);
+    EXPECT_NE(said.find("edit has no such run or step; `pergpu ps -a edit` lists"),
+              std::string::npos)
+        << said;
+  }
+}
+
 TEST_F(SelectorTest, OneThatRestsIsNamedByItsNumberToo) {
   for (const char* out : {"/a", "/b"}) {
     SweepSpec file = sweep_of("rest", 1);
