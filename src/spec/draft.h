@@ -10,6 +10,7 @@
 //   schema_unused.cc      parameters that no command uses
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,9 @@ struct StepDraft {
   std::string where = {};                   // "[steps.train]"
   std::vector<std::string> keys = {};       // written in the step itself
   std::vector<std::string_view> read = {};  // the same by the names of today
+  /// Names of today of keys whose values were reported, here or in [defaults]: what they were to be
+  /// is unknown, so nothing else is wrong because of them.
+  std::vector<std::string_view> refused = {};
   std::vector<PlacedTemplate> templates = {};
   std::vector<NeedDraft> needs = {};
   std::vector<PlacedText> uses = {};
@@ -59,6 +63,9 @@ struct StepDraft {
     for (const std::string& k : keys)
       if (k == key) return true;
     return false;
+  }
+  bool is_refused(std::string_view key) const {
+    return std::ranges::find(refused, key) != refused.end();
   }
 };
 

@@ -37,6 +37,15 @@ void check_name(Draft& draft, const Key& name) {
         fmt::format("a step can't be named `{0}`: {{{0}}} is a built-in placeholder", name.text));
 }
 
+/// Its value was reported, or stands where the file can't be read: one mistake is one error.
+bool is_unknown(const Draft& draft, const StepDraft& step, std::string_view key) {
+  return step.is_refused(key) || draft.report.incomplete();
+}
+
+bool requests_no_gpu(const Draft& draft, const StepDraft& step) {
+  return step.spec.gpus == 0 && !is_unknown(draft, step, "gpus");
+}
+
 /// A key that could do nothing is a mistake; what [defaults] says need not fit every step.
 void check_growth(Draft& draft, const StepDraft& step) {
   if (!step.wrote("grow")) return;
@@ -45,10 +54,14 @@ void check_growth(Draft& draft, const StepDraft& step) {
     draft.report.error(step.grow_at, fmt::format("{}: `grow` {}", step.where, what));
   };
   if (spec.grow == Growth{}) return;  // told already, or an empty table
-  if (spec.retries.max == 0) wrong("needs `retries`: without it there is no next attempt");
-  if (spec.grow.memory > 0 && !spec.memory_bytes)
+  const auto lacks = [&](std::string_view key, bool has_value) {
+    return !has_value && !is_unknown(draft, step, key);
+  };
+  if (lacks("retries", spec.retries.max > 0))
+    wrong("needs `retries`: without it there is no next attempt");
+  if (spec.grow.memory > 0 && lacks("memory", spec.memory_bytes.has_value()))
     wrong("names memory, but the step has no `memory` that could grow");
-  if (spec.grow.gpu_memory > 0 && !spec.gpu_memory_bytes)
+  if (spec.grow.gpu_memory > 0 && lacks("gpu_memory", spec.gpu_memory_bytes.has_value()))
     wrong("names gpu_memory, but the step has no `gpu_memory` that could grow");
 }
 
@@ -63,6 +76,7 @@ void check_snapshot(Draft& draft, const StepDraft& step) {
 }
 
 void check_sharing(Draft& draft, const StepDraft& step) {
+  if (is_unknown(draft, step, "gpus")) return;
   const StepSpec& spec = step.spec;
   const auto error = [&](std::string_view what) {
     draft.report.error(
@@ -88,7 +102,7 @@ void check_whole(Draft& draft, const StepDraft& step) {
         step.at, fmt::format("{} has both `command` and `shell`; keep one of them", step.where));
   if (!command && !shell && !draft.report.incomplete())
     draft.report.error(step.at, fmt::format("{} has neither `command` nor `shell`", step.where));
-  if (step.wrote("gpu") && step.spec.gpus == 0)
+  if (step.wrote("gpu") && requests_no_gpu(draft, step))
     draft.report.error(step.at, fmt::format("{} has `gpu` but requests no GPU: {}", step.where,
                                             step.wrote("gpus") ? "set gpus = 1, or remove `gpu`"
                                                                : "add gpus = 1"));
@@ -98,13 +112,14 @@ void check_whole(Draft& draft, const StepDraft& step) {
         step.signal_at,
         fmt::format("{}: `signal` comes {} before the end, but `timeout` is only {}", step.where,
                     format_duration(spec.signal->ahead), format_duration(*spec.timeout)));
-  if (step.wrote("gpu_memory") && spec.gpus == 0)
+  if (step.wrote("gpu_memory") && requests_no_gpu(draft, step))
     draft.report.error(
         step.gpu_memory_at,
         fmt::format("{} limits `gpu_memory` but requests no GPU: {}", step.where,
                     step.wrote("gpus") ? "set gpus = 1, or remove `gpu_memory`" : "add gpus = 1"));
   check_sharing(draft, step);
-  if (spec.gpus > 0 && spec.outsiders == Outsiders::Fit && !spec.gpu_memory_bytes)
+  if (spec.gpus > 0 && spec.outsiders == Outsiders::Fit && !spec.gpu_memory_bytes &&
+      !is_unknown(draft, step, "gpus") && !is_unknown(draft, step, "gpu_memory"))
     draft.report.error(
         step.at,
         fmt::format("{} has foreign_processes = \"fit\", so it must state how much memory it "

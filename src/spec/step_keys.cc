@@ -547,7 +547,10 @@ void read_step_key(Draft& draft, StepDraft& step, const Key& key, const Node& va
       return t.key == key.text || t.key.rfind(key.text + ".", 0) == 0;
     });
   if (key.text == "fake") step.spec.fake = {};
+  std::erase(step.refused, known.name);
+  const std::size_t errors_before = draft.report.errors();
   found->read({{draft.report, key.text, value}, step, known.type});
+  if (value.is_broken || draft.report.errors() > errors_before) step.refused.push_back(known.name);
 }
 
 std::vector<KnownKey> step_keys(bool in_defaults) {
