@@ -33,6 +33,13 @@ Node table_node(Place at) {
   return node;
 }
 
+/// A number may begin with its point, as in `.5`.
+Node number_node(const std::string& value, Place at) {
+  const Node with_zero = number_or_text("0" + value, at);
+  const bool is_number = value.starts_with('.') && with_zero.is(Node::Kind::Float);
+  return is_number ? with_zero : number_or_text(value, at);
+}
+
 void put(Node& table, std::string key, Node value) {
   table.keys.push_back({std::move(key), value.at});
   table.items.push_back(std::move(value));
@@ -165,7 +172,7 @@ class Builder {
                   bool is_number) {
     if (value.empty()) return;
     Place at = place(fmt::format("{} {}", option, value));
-    put(step_, std::string(key), is_number ? number_or_text(value, at) : text_node(value, at));
+    put(step_, std::string(key), is_number ? number_node(value, at) : text_node(value, at));
   }
 
   void put_options() {

@@ -274,7 +274,9 @@ class Recovery {
       hint =
           "; put it in quotes, or write the sweep in YAML or JSON, which have no limit for "
           "integers";
-    if (has("integer: expected digit") || has("floating-point: expected"))
+    if (has("floating-point: expected decimal digit, saw '.'"))
+      hint = "; a number begins with a digit: write 0.5, not .5";
+    else if (has("integer: expected digit") || has("floating-point: expected"))
       hint = "; put a value with a unit in quotes: \"12h\", \"64GiB\"";
     report_.error(at, fmt::format("not valid TOML: {}{}", message, hint));
   }

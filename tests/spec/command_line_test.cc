@@ -168,6 +168,17 @@ TEST(CommandLine, WhatCannotBeMeantIsRefused) {
   EXPECT_FALSE(parse({"t"}, twice).sweep);
 }
 
+TEST(CommandLine, AShareOfAGpuNeedsNoLeadingZero) {
+  CommandLineOptions options;
+  options.gpus = ".5";
+  const ParsedSweep parsed = parse({"t"}, options);
+  ASSERT_TRUE(parsed.sweep) << to_text(parsed.diagnostics);
+  EXPECT_EQ(parsed.sweep->steps[0].gpu_share, 500);
+  options.gpus = ".";
+  EXPECT_NE(to_text(parse({"t"}, options).diagnostics).find("not the string \".\""),
+            std::string::npos);
+}
+
 TEST(CommandLine, AnAssignmentBeforeTheProgramIsRefusedWithWhatToWrite) {
   const std::string text = to_text(parse({"FOO=1", "python3", "x"}).diagnostics);
   EXPECT_NE(text.find("write `env FOO=1 …`"), std::string::npos) << text;
