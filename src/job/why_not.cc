@@ -182,8 +182,11 @@ std::string never_fits(const Demand& demand, const Capacity& capacity) {
       std::string_view note;
       if (any_instance && demand.gpus > 1) note = "; a program can use at most one MIG instance";
       if (demand.sharing == Sharing::Mig) note = "; sharing = \"mig\" needs a MIG instance";
-      return fmt::format("asks for {} GPU{}{}{}, but can use {} of this machine's {}{}{}{}",
-                         std::max(1, demand.gpus), demand.gpus > 1 ? "s" : "",
+      const std::string asked =
+          demand.share > 0 && demand.share < kWholeGpu
+              ? fmt::format("{} of a GPU", share_text(demand.share))
+              : fmt::format("{} GPU{}", std::max(1, demand.gpus), demand.gpus > 1 ? "s" : "");
+      return fmt::format("asks for {}{}{}, but can use {} of this machine's {}{}{}{}", asked,
                          demand.gpu_pattern.empty() ? "" : " " + demand.gpu_pattern,
                          with_memory(demand), allowed, capacity.gpus.size(),
                          names.empty() ? "" : ": ", names, note);

@@ -112,6 +112,13 @@ TEST(GpuShare, MemoryThatIsPromisedIsNotPromisedTwice) {
             "76.5 GiB of its memory");
 }
 
+TEST(GpuShare, ThatNoGpuCanHaveIsNamedAsAShare) {
+  const Machine m = of_80_gib(1);
+  const std::string said = never_fits(part_of_gpu(500, 100), m.capacity);
+  EXPECT_TRUE(said.starts_with("asks for 0.5 of a GPU with 100 GiB of memory, but can use 0 of "))
+      << said;
+}
+
 TEST(GpuShare, WithoutALimitOfItsOwnMemoryIsSharedAlike) {
   EXPECT_EQ(promised_to(part_of_gpu(250), 80 * kGiB), 20 * kGiB);
   EXPECT_EQ(promised_to(part_of_gpu(250, 4), 80 * kGiB), ended_above(4 * kGiB));
