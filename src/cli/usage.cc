@@ -1,4 +1,4 @@
-// CLI11's own sentences are kept; the nearest option and the way to the help are added.
+// CLI11's own sentences are kept where they name the mistake; the way to the help is added.
 #include "cli/usage.h"
 
 #include <fmt/format.h>
@@ -88,20 +88,23 @@ std::string full_name(const CLI::App& command) {
   return parent ? full_name(*parent) + " " + command.get_name() : command.get_name();
 }
 
-/// "; did you mean `--detach`?" for the first word that nobody took.
-std::string meant_option(const CLI::App& program, const CLI::App& command) {
+/// "unknown option `--detahc`; did you mean `--detach`?" for the first one that the command doesn't
+/// have; "": there is none.  What stands behind it was meant as its value, and is not named.
+std::string unknown_option(const CLI::App& program, const CLI::App& command) {
   const std::vector<std::string> left = program.remaining(true);
-  const auto unknown = std::find_if(left.begin(), left.end(),
-                                    [](const std::string& word) { return word.starts_with("-"); });
-  if (unknown == left.end()) return "";
+  const auto found = std::find_if(left.begin(), left.end(),
+                                  [](const std::string& word) { return word.starts_with("-"); });
+  if (found == left.end()) return "";
+  const std::string unknown = found->substr(0, found->find('='));
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
-  if (std::find(names.begin(), names.end(), *unknown) != names.end()) {
-    return fmt::format("; write it after `{}`", command.get_name());
+  if (std::find(names.begin(), names.end(), unknown) != names.end()) {
+    return fmt::format("unexpected option `{}`; write it after `{}`", unknown, command.get_name());
   }
-  return did_you_mean(*unknown, {names.begin(), names.end()});
+  return fmt::format("unknown option `{}`{}", unknown,
+                     did_you_mean(unknown, {names.begin(), names.end()}));
 }
 
 /// "unknown command `coordinator statsu`; did you mean `status`?"; "" when that is not what is
@@ -245,10 +248,14 @@ int explain_usage(const CLI::App& program, const CLI::ParseError& error,
     print(program.help());
     return kOk;
   }
+  // A word too many or too few; other errors are about the value of a known option.
+  const bool is_about_words = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
+                              dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   std::string mistake = mistyped_subcommand(program, command);
   if (mistake.empty()) mistake = meant_jobs(program, command, error);
   if (mistake.empty()) mistake = meant_run(program, command, words);
-  if (mistake.empty()) mistake = error.what() + meant_option(program, command);
+  if (mistake.empty() && is_about_words) mistake = unknown_option(program, command);
+  if (mistake.empty()) mistake = error.what();
   say(fmt::format("pergpu: {}\n`{} --help` has an example", mistake, full_name(command)));
   return kUsage;
 }

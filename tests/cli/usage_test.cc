@@ -48,6 +48,18 @@ TEST_F(CommandLine, AMistypedCommandIsNeverAJob) {
 TEST_F(CommandLine, AMistypedOptionNamesTheNearest) {
   refused({"run", "--detahc", "x.toml"}, "did you mean `--detach`?");
   refused({"ps", "--jsn"}, "did you mean `--json`?");
+  refused({"--json", "ps"}, "write it after `ps`");
+}
+
+TEST_F(CommandLine, TheValueOfAnUnknownOptionIsNoMistake) {
+  const std::string only =
+      "pergpu: unknown option `--lane`; did you mean `--lanes`?\n`pergpu run --help` has";
+  refused({"run", "x.toml", "--lane", "2"}, only);
+  refused({"run", "--lane", "2", "x.toml"}, only);
+  refused({"run", "x.toml", "--lane=2"}, only);
+  refused({"submit", "--lane", "2", "x.toml"}, "unknown option `--lane`; did you mean `--lanes`?");
+  refused({"logs", "1", "--lin", "3"}, "unknown option `--lin`; did you mean `--lines`?");
+  refused({"ps", "--color", "blue", "--jsn"}, "--color: ");
 }
 
 TEST_F(CommandLine, WhatIsMissingIsNamed) {
