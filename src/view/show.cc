@@ -70,13 +70,15 @@ std::string state_text(const JobSnapshot& job) {
   return text;
 }
 
+/// "failed exit 1"; of an attempt that was retried, which has no state, "exit 1" or "lost".
 std::string how_it_ended(const json& attempt) {
-  std::string text = text_of(attempt, "state");
   const std::string cls = text_of(attempt, "class");
+  std::string text = text_of(attempt, "state");
   if (text.empty()) text = cls.empty() ? "running" : std::string(shown_class(cls));
-  if (const std::string code = text_of(attempt, "exit"); !code.empty()) text += " exit " + code;
-  if (const std::string signal = text_of(attempt, "signal"); !signal.empty()) {
-    text += " signal " + signal;
+  for (const char* name : {"exit", "signal"}) {
+    const std::string number = text_of(attempt, name);
+    if (number.empty()) continue;
+    text += text == name ? " " + number : fmt::format(" {} {}", name, number);
   }
   return text;
 }
@@ -203,7 +205,8 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
       fmt::format("{} {}\n", job.id, paint(style, Tone::Bold, safe_line(name_of(job))));
   Facts facts(style);
   facts.add("state", state_text(job), tone_of_state(job.state));
-  facts.add("why", short_reason(text_of(whole, "why")));
+  if (const std::string why = text_of(whole, "why"); why != job.reason)
+    facts.add("why", short_reason(why));
   if (job.replaced) facts.add("version", "older: the job's definition has changed since");
   if (job.node) facts.add("node", *job.node);
   if (job.lane) facts.add("lane", lane_text_of(job));

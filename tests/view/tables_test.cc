@@ -264,7 +264,11 @@ TEST(ShowText, FactsThenAttempts) {
   whole["command"] = {"python3", "train.py", "--name", "it's"};
   whole["params"] = {{"method", "flow"}};
   whole["of_tomorrow"] = 7;
-  whole["attempts"] = {{{"number", 1}, {"class", "exit"}, {"exit", 3}, {"duration_s", 0.42}}};
+  whole["why"] = whole["reason"];
+  whole["attempts"] = {{{"number", 1}, {"class", "exit"}, {"exit", 3}, {"duration_s", 0.42}},
+                       {{"number", 2}, {"class", "signal"}, {"signal", 9}},
+                       {{"number", 3}, {"class", "timeout"}, {"signal", 15}},
+                       {{"number", 4}, {"class", "exit"}, {"state", "failed"}, {"exit", 3}}};
   EXPECT_EQ(show_text(whole, kNow, Style{}),
             "19 thirteen/02-method=flow/train\n"
             "  state     failed (exit): exit code 3\n"
@@ -276,8 +280,11 @@ TEST(ShowText, FactsThenAttempts) {
             "  retries   0 left\n"
             "  of_tomorrow 7\n"
             "\n"
-            "ATTEMPT  OUTCOME      STARTED  TIME  LANE  REASON\n"
-            "      1  exit exit 3  -        0.4s  -\n");
+            "ATTEMPT  OUTCOME            STARTED  TIME  LANE  REASON\n"
+            "      1  exit 3             -        0.4s  -\n"
+            "      2  signal 9           -           -  -\n"
+            "      3  timeout signal 15  -           -  -\n"
+            "      4  failed exit 3      -           -  -\n");
 }
 
 TEST(ShowText, UsageHasALineForEachPartOfTheMachineThatIsKnown) {
