@@ -4,13 +4,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/exit_code.h"
+#include "cli/reboot_start.h"
 #include "cli/stop.h"
 #include "cli/user_unit.h"
 #include "coordinator/main_loop.h"
@@ -75,38 +76,26 @@ int status(const StatusOptions& options, Client::Start start) {
   return kOk;
 }
 
-/// What decides where home and leases are: the user manager has no variable of this shell, and a
-/// relative name would mean another folder there.
-Result<std::string> unit_environment() {
-  Result<os::Home> home = os::find_home();
-  if (!home) return std::move(home).error();
-  std::string out;
-  const auto set = [&](const std::string& name, const std::string& value) {
-    out += fmt::format("Environment={}\n", unit_quoted(name + "=" + value, false));
-  };
-  if (home->is_explicit) set("PERGPU_HOME", home->path);
-  for (const char* name : {"XDG_STATE_HOME", "PERGPU_LOCKS", "PERGPU_CGROUP"}) {
-    const char* value = std::getenv(name);
-    if (value && (*value == '/' || value == std::string_view("none"))) set(name, value);
-  }
-  return out;
-}
-
 int enable() {
+  const Result<std::string> executable = os::own_executable();
+  if (!executable) return fail(executable.error());
+  const Result<std::vector<std::string>> variables = environment_after_reboot();
+  if (!variables) return fail(variables.error());
   if (!has_user_manager()) {
     return fail({ErrorKind::Unavailable, 0,
-                 "no systemd user manager ($XDG_RUNTIME_DIR/systemd/private does not exist), so "
-                 "systemd can't start the coordinator after a reboot; start it from cron (`@reboot "
-                 "pergpu ps`) or with any pergpu command"});
+                 fmt::format("no systemd user manager ($XDG_RUNTIME_DIR/systemd/private does not "
+                             "exist), so systemd can't start the coordinator after a reboot; start "
+                             "it with any pergpu command, or put this line into your crontab: {}",
+                             cron_line(*executable, *variables))});
   }
   const std::string path = user_unit_path();
   if (path.empty()) {
     return fail({ErrorKind::Unavailable, 0, "neither XDG_CONFIG_HOME nor HOME is set"});
   }
-  const Result<std::string> executable = os::own_executable();
-  if (!executable) return fail(executable.error());
-  const Result<std::string> environment = unit_environment();
-  if (!environment) return fail(environment.error());
+  std::string environment;
+  for (const std::string& variable : *variables) {
+    environment += fmt::format("Environment={}\n", unit_quoted(variable, false));
+  }
   // --foreground: it stays when it has nothing to do, as a service should.  KillMode=process:
   // stopping the unit ends the coordinator and leaves the jobs.  DelegateSubgroup: the unit's own
   // group may then hand its controllers on (os/cgroup_site.h); systemd before 254 passes over it.
@@ -115,7 +104,7 @@ int enable() {
       "[Service]\nExecStart={} coordinator run --foreground\nRestart=on-failure\nRestartSec=5\n"
       "KillMode=process\nDelegate=yes\nDelegateSubgroup={}\n{}\n[Install]\nWantedBy=default."
       "target\n",
-      unit_quoted(*executable, true), os::kCgroupLeaf, *environment);
+      unit_quoted(*executable, true), os::kCgroupLeaf, environment);
   Result<void> written = os::make_dirs(os::parent_of(path), 0755);
   if (written) written = os::write_file_atomic(path, unit, 0644, false);
   if (!written) return fail(written.error());

@@ -71,10 +71,12 @@ struct DoctorFacts {
   std::string version = {};
   uid_t uid = 0;
   std::map<uid_t, std::string> users = {};  // names of all uids below
+  std::string program = "pergpu";           // the path of this executable
   std::string keeper = {};                  // the path of pergpu-keeper; "": not found
   std::string keeper_error = {};
   CoordinatorFacts coordinator = {};
   UnitFacts unit = {};
+  std::vector<std::string> environment_after_reboot = {};  // cli/reboot_start.h
 
   // GPUs.
   GpuLook look = {};

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/client.h"
+#include "cli/reboot_start.h"
 #include "cli/segments.h"
 #include "cli/user_unit.h"
 #include "coordinator/machine.h"
@@ -207,6 +208,9 @@ void gather_session(DoctorFacts& facts) {
   facts.logout_ends = os::logout_ends_processes(os::read_logout_rules(root()), facts.user);
   facts.lingers = os::lingers(root(), facts.user);
   facts.unit = unit_facts();
+  if (Result<std::vector<std::string>> variables = environment_after_reboot()) {
+    facts.environment_after_reboot = *std::move(variables);
+  }
 }
 
 void gather_users(DoctorFacts& facts) {
@@ -232,6 +236,7 @@ DoctorFacts gather_facts() {
   DoctorFacts facts;
   facts.version = PERGPU_VERSION;
   facts.uid = ::getuid();
+  if (const Result<std::string> program = os::own_executable()) facts.program = *program;
   const Result<std::string> keeper = os::find_program("pergpu-keeper");
   if (keeper) {
     facts.keeper = *keeper;

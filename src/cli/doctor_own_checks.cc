@@ -5,6 +5,8 @@
 #include <string>
 
 #include "cli/doctor_checks.h"
+#include "cli/reboot_start.h"
+#include "view/shell_words.h"
 
 namespace pergpu::cli {
 namespace {
@@ -88,7 +90,9 @@ Findings reboot(const DoctorFacts& facts) {
     return {{.state = State::Note,
              .what = "no systemd: nothing starts the coordinator after a reboot",
              .why = kWhy,
-             .mend = "(crontab -l; echo '@reboot pergpu ps') | crontab -"}};
+             .mend = fmt::format(
+                 "(crontab -l; printf '%s\\n' {}) | crontab -",
+                 view::shell_word(cron_line(facts.program, facts.environment_after_reboot)))}};
   }
   const UnitFacts& unit = facts.unit;
   if (!unit.is_there) {

@@ -425,7 +425,11 @@ TEST(DoctorReboot, TheUnitMustBeThereWholeEnabledAndItsUserLinger) {
   facts.unit = {};
   EXPECT_TRUE(is(facts, "reboot", State::Note, "nothing starts", "coordinator enable"));
   facts.has_systemd = false;
-  EXPECT_TRUE(is(facts, "reboot", State::Note, "no systemd", "crontab"));
+  facts.program = "/opt/per gpu/bin/pergpu";
+  facts.environment_after_reboot = {"PERGPU_HOME=/data/100%"};
+  EXPECT_TRUE(is(facts, "reboot", State::Note, "no systemd",
+                 R"((crontab -l; printf '%s\n' '@reboot PERGPU_HOME=/data/100\% )"
+                 R"('\''/opt/per gpu/bin/pergpu'\'' ps') | crontab -)"));
 }
 
 TEST(DoctorHome, RefusedElsewhereInMemoryOrFull) {

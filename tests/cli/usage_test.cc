@@ -155,6 +155,8 @@ TEST_F(CommandLine, EnableWithoutAUserManagerSaysWhyNot) {
   Program enable(scratch_, {"coordinator", "enable"});
   EXPECT_EQ(enable.wait(), 3);
   EXPECT_NE(enable.err.find("no systemd user manager"), std::string::npos) << enable.err;
+  EXPECT_NE(enable.err.find("@reboot PERGPU_HOME=/"), std::string::npos) << enable.err;
+  EXPECT_NE(enable.err.find("/pergpu ps"), std::string::npos) << enable.err;
 }
 
 }  // namespace
