@@ -11,7 +11,10 @@
 
 #include "cli/command.h"
 #include "cli/exit_code.h"
+#include "coordinator/snapshot.h"
+#include "os/file.h"
 #include "spec/settings.h"
+#include "view/shell_words.h"
 
 namespace pergpu::cli {
 namespace {
@@ -90,11 +93,30 @@ std::string settings_text(const json& settings) {
   return text;
 }
 
+/// Jobs that are queued again run as they were submitted, whatever has become of the file.
+void report_modified(const json& files) {
+  constexpr std::int64_t kMillisecond = 1'000'000;  // what the wire has of an instant
+  for (const json& one : files) {
+    const std::string path = one.value("file", std::string());
+    const std::int64_t submitted_ns = from_rfc3339(one.value("submitted_at", std::string()));
+    const Result<os::FileIdentity> file = os::file_identity(path);
+    if (!file || file->mtime_ns / kMillisecond <= submitted_ns / kMillisecond) continue;
+    const std::string name = view::shell_word(path);
+    say(
+        fmt::format("{} was modified after the last submit; these jobs run as submitted then; to "
+                    "apply the modified file: pergpu run {}",
+                    name, name));
+  }
+}
+
 int tell(const Options& options, const json& request) {
-  const Result<json> reply = ask(request);
+  Result<json> reply = ask(request);
   if (!reply) return fail(reply.error());
+  const json files = reply->value("files", json::array());
+  reply->erase("files");  // for us only
   if (options.output.json) {
     print(output_line(*reply));
+    report_modified(files);
     return kOk;
   }
   const json settings = reply->value("settings", json::array());
@@ -104,6 +126,7 @@ int tell(const Options& options, const json& request) {
   text += settings_text(settings);
   text += left_text(reply->value("left", json::array()), options.rule);
   say(text);
+  report_modified(files);
   return kOk;
 }
 

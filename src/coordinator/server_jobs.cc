@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "coordinator/describe.h"
@@ -53,6 +54,20 @@ json change_answer(const World& world, const Coordinator::Changed& changed) {
           {"left", std::move(left)},
           {"named", std::move(first)},
           {"settings", std::move(settings)}};
+}
+
+/// The sweep files of these jobs.  The client looks at them: their file system may hang.
+json files_of(const World& world, const std::vector<std::int64_t>& jobs) {
+  std::set<SweepId> sweeps;
+  for (const std::int64_t job : jobs) sweeps.insert(world.job(JobId{job})->sweep);
+  json files = json::array();
+  for (const SweepId id : sweeps) {
+    const Sweep& sweep = *world.sweep(id);
+    if (sweep.spec.file.empty()) continue;
+    files.push_back(
+        {{"file", sweep.spec.file}, {"submitted_at", rfc3339(sweep.submitted_at.wall_ns)}});
+  }
+  return files;
 }
 
 }  // namespace
@@ -349,8 +364,9 @@ void Server::control(std::uint64_t id, const Request& request) {
     if (!set) return fail(id, code_of(set.error()), set.error().message);
     changed = *std::move(set);
   }
-  coordinator_.when_durable(
-      [this, id, answer = change_answer(coordinator_.world(), changed)] { reply(id, answer); });
+  json answer = change_answer(coordinator_.world(), changed);
+  if (op == Request::Op::Retry) answer["files"] = files_of(coordinator_.world(), changed.changed);
+  coordinator_.when_durable([this, id, answer = std::move(answer)] { reply(id, answer); });
 }
 
 }  // namespace pergpu

@@ -1,5 +1,6 @@
 """The same sweep again: what is kept, what is queued again, what is cancelled."""
 import os
+import time
 
 from harness import grid, read
 
@@ -95,6 +96,19 @@ def test_resources_retries_and_priority_are_no_part_of_identity(home):
     text = '[steps.train]\ncommand = ["stamp"]\ncpus = 1\npriority = 3\nretries = 2\ntimeout = "1h"\n'
     assert (home.submit(text)["new"], home.stamps.count("start")) == (0, 1)
     assert home.wait() == 0
+
+
+def test_retry_says_that_the_file_was_modified_and_runs_what_was_submitted(home):
+    home.submit('[steps.train]\ncommand = ["false"]\n')
+    home.wait()
+    assert "modified" not in home.run("retry", "@").stderr
+    home.wait()
+    path = home.file("sweep.toml", '[steps.train]\ncommand = ["true"]\n')
+    os.utime(path, (time.time() + 60,) * 2)
+    told = home.run("retry", "@").stderr
+    assert f"{path} was modified after the last submit" in told and f"pergpu run {path}" in told
+    assert home.wait() == 1
+    assert "files" not in home.json("retry", "@")
 
 
 def test_a_skipped_job_comes_back_with_the_need_that_is_retried(home):
