@@ -19,8 +19,10 @@
 #include "cli/standard_output.h"
 #include "cli/terminal.h"
 #include "cli/terminal_signs.h"
+#include "cli/wait_reason.h"
 #include "cli/watch.h"
 #include "coordinator/snapshot.h"
+#include "os/clock.h"
 #include "os/file.h"
 #include "os/loop.h"
 #include "os/terminal.h"
@@ -32,6 +34,8 @@ namespace pergpu::cli {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::int64_t kSecond = 1'000'000'000;
 
 /// How the job's end becomes our exit code.
 int code_of(const JobSnapshot& job) {
@@ -58,6 +62,10 @@ class LogFollower {
       : loop_(std::move(loop)),
         client_(place, Client::Start::IfNeeded),
         plan_(std::move(plan)),
+        wait_reason_(*loop_, place,
+                     [](const std::string& name, const std::string& why) {
+                       say(fmt::format("pergpu: {} is queued: {}", name, why));
+                     }),
         watch_(*loop_, client_, plan_.request,
                {.on_event = [this](const json& event) { on_event(event); },
                 .on_gap = [](const std::string&) {},
@@ -74,6 +82,7 @@ class LogFollower {
     reader_ = std::move(*reader);
     watch_.start();
     if (!code_) {
+      if (plan_.interrupts) arm_tick();
       const Result<void> ran = loop_->run();
       if (!ran) return fail(ran.error());
     }
@@ -100,6 +109,7 @@ class LogFollower {
 
   void on_job(JobSnapshot job) {
     if (job.replaced) return;
+    queued_ = job.state == "queued" ? job.id : 0;
     // Before the attempt has started, log.txt may still be an earlier one's.
     const bool has_log = job.attempt > 0 && job.started_at != 0 && !job.log.empty();
     if (has_log && job.attempt != followed_attempt_) {
@@ -117,6 +127,13 @@ class LogFollower {
     for (std::int64_t n = followed_attempt_ + 1; n < job.attempt; ++n) {
       reader_->follow(fmt::format("{}/log.{}.txt", os::parent_of(job.log), n));
     }
+  }
+
+  /// `run -- CMD` has nothing else to show while its job waits.
+  void arm_tick() {
+    const std::int64_t now_ns = clock_.now().boot_ns;
+    if (wait_reason_.is_due(queued_ != 0, now_ns)) wait_reason_.ask(queued_);
+    loop_->at(now_ns + kSecond, [this] { arm_tick(); });
   }
 
   void on_signal(int signal) {
@@ -181,14 +198,17 @@ class LogFollower {
     loop_->stop();
   }
 
+  os::RealClock clock_ = {};
   std::unique_ptr<os::Loop> loop_;
   Client client_;
   Plan plan_;
+  WaitReason wait_reason_;
   std::unique_ptr<LogReader> reader_ = {};
   view::LogFilter filter_ = {};
   JsonLines lines_ = {};
   JobSnapshot job_ = {};
   std::int64_t followed_attempt_ = 0;
+  std::int64_t queued_ = 0;  // the job while it waits; 0: it does not
   std::optional<int> code_ = std::nullopt;
   Watch watch_;  // last: its callbacks use the others
 };

@@ -20,6 +20,7 @@
 #include "cli/standard_output.h"
 #include "cli/terminal.h"
 #include "cli/terminal_signs.h"
+#include "cli/wait_reason.h"
 #include "cli/watch.h"
 #include "cli/written_records.h"
 #include "os/clock.h"
@@ -53,6 +54,9 @@ class SweepFollower {
         output_(output),
         keys_(STDIN_FILENO),
         signs_(STDERR_FILENO, !output.no_bell, !output.no_osc),
+        wait_reason_(
+            *loop_, place,
+            [this](const std::string& name, const std::string& why) { report_wait(name, why); }),
         watch_(*loop_, client_, {{"op", "watch"}, {"sweep_id", sweep_id}},
                {.on_event = [this](const json& event) { on_event(event); },
                 .on_gap = [this](const std::string& words) { tell(words); },
@@ -267,17 +271,35 @@ class SweepFollower {
   void on_tick() {
     if (!redraws_) {
       const Instant now = clock_.now();
-      if (now.boot_ns - told_at_ns_ < kHeartbeat || followed_.sweep.id == 0) return;
-      const std::string closed = view::closed_lanes(followed_);
-      return tell_line(fmt::format(
-          "{} {}{}{}\n", view::time_of_day(now.wall_ns, style_.utc_offset_s),
-          view::headline(followed_, now.wall_ns, style_), closed.empty() ? "" : "; ", closed));
+      if (followed_.sweep.id == 0) return;
+      const auto queued = followed_.counts.find("queued");
+      const bool is_waiting =
+          followed_.live.empty() && queued != followed_.counts.end() && queued->second > 0;
+      if (wait_reason_.is_due(is_waiting, now.boot_ns)) wait_reason_.ask(first_queued());
+      if (now.boot_ns - told_at_ns_ < kHeartbeat) return;
+      return tell_line(fmt::format("{} {}\n", view::time_of_day(now.wall_ns, style_.utc_offset_s),
+                                   view::headline(followed_, now.wall_ns, style_)));
     }
     for (const std::int64_t id : followed_.live) {
       const JobSnapshot& job = followed_.jobs.at(id);
       if (job.status.empty()) followed_.newest[id] = newest_of(job);
     }
     draw_soon();
+  }
+
+  /// 0: none.  Looks at all jobs, which may be a million.
+  std::int64_t first_queued() const {
+    for (const auto& [id, job] : followed_.jobs) {
+      if (!job.replaced && job.state == "queued") return id;
+    }
+    return 0;
+  }
+
+  void report_wait(const std::string& name, const std::string& why) {
+    if (redraws_) return;  // the view has it
+    tell_line(fmt::format("{} nothing starts; {}: {}\n",
+                          view::time_of_day(clock_.now().wall_ns, style_.utc_offset_s),
+                          view::safe_line(name), view::safe_line(why)));
   }
 
   /// A message that stays: the view's last line, or a line of its own.
@@ -343,6 +365,7 @@ class SweepFollower {
   Output output_;
   KeyMode keys_;
   TerminalSigns signs_;
+  WaitReason wait_reason_;
   view::Followed followed_ = {};
   view::Style style_ = {};
   bool redraws_ = false;

@@ -126,16 +126,6 @@ std::string headline(const Followed& followed, std::int64_t now_ns, const Style&
   return end.empty() ? text : text + ", " + end;
 }
 
-std::string closed_lanes(const Followed& followed) {
-  std::string text;
-  if (!followed.live.empty()) return text;
-  for (const LaneSnapshot& lane : followed.lanes) {
-    if (!is_closed(lane)) continue;
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", lane.name, safe_line(lane.why));
-  }
-  return text;
-}
-
 std::vector<std::string> status_lines(const Followed& followed, std::int64_t now_ns,
                                       const Style& style) {
   std::vector<std::string> lines;

@@ -40,10 +40,6 @@ std::string expected_end(const Followed& followed, std::int64_t now_ns, const St
 /// "thirteen: 6 done, 4 running, 16 queued, about 3m20s left (13:45:10)".
 std::string headline(const Followed& followed, std::int64_t now_ns, const Style& style);
 
-/// "gpu0: used by alice (python3, pid 4711)": lanes that are closed, while no job runs; ""
-/// otherwise.
-std::string closed_lanes(const Followed& followed);
-
 /// "13:00:05 17 thirteen/03-method=edm/train running on gpu1" and '\n'; "" when `after` is no
 /// change of state worth a line.  `before` is null for a job that is seen for the first time: that
 /// it ended is news where it was queued, or ended, since `since_ns` (wall clock).

@@ -7,7 +7,9 @@
 #include <atomic>
 #include <fstream>
 
+#include "cli/wait_reason.h"
 #include "fake_coordinator.h"
+#include "os/loop.h"
 
 namespace pergpu::cli {
 namespace {
@@ -62,6 +64,70 @@ TEST_F(Follow, AllDoneIsZeroAndTheTableGoesToStdout) {
   EXPECT_NE(program.out.find("t: 2 done"), std::string::npos) << program.out;
   EXPECT_NE(program.err.find("1 t/00/s1 done"), std::string::npos) << program.err;
   EXPECT_EQ((program.out + program.err).find('\x1b'), std::string::npos);
+}
+
+/// The answer to `why` of job 1.
+json queued_because(const std::string& why) {
+  const json one = {{"id", 1}, {"name", "t/00/s1"}, {"state", "queued"}, {"why", why}};
+  return {{"schema", 1}, {"jobs", json::array({one})}};
+}
+
+TEST_F(Follow, WithoutATerminalItSaysWhyNothingStarts) {
+  for (const bool is_single : {false, true}) {
+    FakeCoordinator fake(scratch_.socket(), accepting([](Session& session, const json& request) {
+                           if (request["op"] == "why") {
+                             session.reply(queued_because("all 2 GPUs are in use"));
+                             return true;
+                           }
+                           session.send(snapshot(json::array({job(1, "queued")})));
+                           session.wait_for("end");
+                           session.send({{"event", "job"}, {"job", job(1, "done")}});
+                           session.send({{"event", "end"}});
+                           return true;
+                         }));
+    Program program =
+        is_single ? Program(scratch_, {"run", "--", "true"}) : Program(scratch_, {"run", "t.toml"});
+    EXPECT_TRUE(program.says(is_single ? "pergpu: t/00/s1 is queued: all 2 GPUs are in use"
+                                       : "nothing starts; t/00/s1: all 2 GPUs are in use"));
+    EXPECT_EQ(fake.requests("why").at(0)["sel"], json::array({"1"}));
+    fake.raise("end");
+    EXPECT_EQ(program.wait(), 0) << program.err;
+  }
+}
+
+TEST_F(Follow, AReasonIsReportedOnceWhateverItsFigures) {
+  const std::vector<std::string> reasons = {"5 GiB are in use", "6 GiB are in use", "a full disk"};
+  std::size_t asked = 0;
+  FakeCoordinator fake(scratch_.socket(), [&](Session& session, const json&) {
+    session.reply(queued_because(reasons.at(asked++)));
+    return true;
+  });
+  const auto loop = os::Loop::create();
+  ASSERT_TRUE(loop);
+  std::vector<std::string> reported;
+  WaitReason reason(**loop, {.home = scratch_.home(), .run_dir = scratch_.run_dir()},
+                    [&](const std::string&, const std::string& why) {
+                      reported.push_back(why);
+                      if (why == reasons.back()) (*loop)->stop();
+                    });
+  reason.is_due(true, 1);
+  for (std::size_t i = 0; i < reasons.size(); ++i) reason.ask(1);
+  (*loop)->at(os::RealClock().now().boot_ns + kDeadlineNs, [&] { (*loop)->stop(); });
+  ASSERT_TRUE((*loop)->run());
+  EXPECT_EQ(reported, (std::vector<std::string>{reasons.front(), reasons.back()}));
+}
+
+TEST_F(Follow, AReasonIsAskedForAfterSomeSecondsAndThenOnceAMinute) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const auto loop = os::Loop::create();
+  ASSERT_TRUE(loop);
+  WaitReason reason(**loop, {}, [](const std::string&, const std::string&) {});
+  std::vector<int> due;
+  for (int second = 1; second <= 140; ++second) {
+    const bool is_waiting = second != 70;  // a job runs for a moment
+    if (reason.is_due(is_waiting, second * kSecond)) due.push_back(second);
+  }
+  EXPECT_EQ(due, (std::vector<int>{6, 66, 76, 136}));
 }
 
 TEST_F(Follow, OneFailedOrOnlyHeldLeftIsOne) {

@@ -52,18 +52,6 @@ Followed three_lanes() {
   return followed;
 }
 
-TEST(StatusView, ClosedLanesAreWordsOnlyWhereNothingRuns) {
-  Followed followed = three_lanes();
-  EXPECT_EQ(closed_lanes(followed), "");
-  JobSnapshot done = followed.jobs.at(1);
-  done.state = "done";
-  followed.take(done);
-  EXPECT_EQ(closed_lanes(followed), "gpu2: used by alice/python");
-  followed.lanes[0].state = "dirty";
-  followed.lanes[0].why = "8.0 GiB above idle";
-  EXPECT_EQ(closed_lanes(followed), "gpu0: 8.0 GiB above idle; gpu2: used by alice/python");
-}
-
 TEST(StatusView, ARowPerLaneInNaturalOrder) {
   EXPECT_EQ(status_lines(three_lanes(), kNow, Style{}),
             (std::vector<std::string>{
