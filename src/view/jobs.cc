@@ -106,7 +106,12 @@ std::string ps_table(const std::vector<JobSnapshot>& jobs, std::int64_t now_ns,
 
 std::string why_text(const std::vector<Why>& jobs, const Style& style) {
   std::string out;
+  std::size_t done = 0;
   for (const Why& job : jobs) {
+    if (job.state == "done" && jobs.size() > 1) {
+      ++done;
+      continue;
+    }
     out += fmt::format("{} {}: {}\n", job.id, safe_line(job.name),
                        paint(style, tone_of_state(job.state), safe_line(job.state)));
     std::string_view rest = job.why;
@@ -117,6 +122,7 @@ std::string why_text(const std::vector<Why>& jobs, const Style& style) {
       rest.remove_prefix(end + 1);
     }
   }
+  if (done > 0) out += done == 1 ? "1 job is done\n" : fmt::format("{} jobs are done\n", done);
   return out;
 }
 

@@ -39,6 +39,7 @@ struct Why {
   std::string state = {};
   std::string why = {};  // may have several lines
 };
+/// Of several jobs those that are done are only counted: nothing keeps them.
 std::string why_text(const std::vector<Why>& jobs, const Style& style);
 
 }  // namespace pergpu::view

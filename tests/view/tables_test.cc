@@ -198,6 +198,15 @@ TEST(WhyText, ReasonsBelowTheName) {
             "17 t/00/train: queued\n    a\n    b\n");
 }
 
+TEST(WhyText, DoneJobsAreCountedUnlessOneIsAskedFor) {
+  const Why done = {.id = 1, .name = "t/00/train", .state = "done", .why = "done"};
+  const Why failed = {.id = 2, .name = "t/01/train", .state = "failed", .why = "exit code 3"};
+  EXPECT_EQ(why_text({done}, Style{}), "1 t/00/train: done\n    done\n");
+  EXPECT_EQ(why_text({done, failed}, Style{}),
+            "2 t/01/train: failed\n    exit code 3\n1 job is done\n");
+  EXPECT_EQ(why_text({done, done}, Style{}), "2 jobs are done\n");
+}
+
 TEST(GpusTable, ForeignProcessesAreNamed) {
   GpuSnapshot free;
   free.index = 0;
