@@ -241,6 +241,11 @@ int dry_run(const Place& place, const SweepSpec& sweep, const RunOptions& option
     for (const std::string& warning : program_warnings(sweep, environment_entries()))
       say("warning: " + warning);
   }
+  const bool is_on_cluster = options.engine == kSlurm || !preview.arrays.empty();
+  if (const std::string warning = slurm_warning(environment_entries());
+      is_on_cluster && !warning.empty()) {
+    say("warning: " + warning);
+  }
   for (const std::string& warning : preview.reply.warnings) say("warning: " + warning);
   if (options.output.json) {
     print(output_line(as_json(sweep, outlook)));
@@ -251,7 +256,6 @@ int dry_run(const Place& place, const SweepSpec& sweep, const RunOptions& option
                                 sweep.runs.size(), sweep.out.empty() ? "runs" : sweep.out);
   if (!sweep.runs.empty()) out += runs_table(sweep, preview.runs, style) + "\n";
   out += steps_table(sweep, style);
-  const bool is_on_cluster = options.engine == kSlurm || !preview.arrays.empty();
   out += is_on_cluster ? scripts_text(preview.arrays)
          : is_on_nodes
              ? "\neach job runs as a step, as soon as a node of the allocation has room for it\n"

@@ -49,6 +49,10 @@ int run(const RunOptions& options) {
         say("warning: " + warning);
     }
   }
+  if (const std::string warning = slurm_warning(environment_entries());
+      options.engine == kSlurm && !warning.empty()) {
+    say("warning: " + warning);
+  }
   const Result<std::vector<std::string>> untold = check_notify(*sweep, own_environment());
   if (!untold) return fail(untold.error());
   for (const std::string& warning : *untold) say("warning: " + warning);

@@ -16,6 +16,7 @@
 #include "os/file.h"
 #include "os/program_trouble.h"
 #include "os/spawn.h"
+#include "run/run_program.h"
 #include "spec/placeholders.h"
 
 namespace pergpu::cli {
@@ -138,6 +139,12 @@ std::vector<std::string> program_warnings(const SweepSpec& sweep,
                                                : fmt::format("step {}: {}", step.name, warning));
   }
   return warnings;
+}
+
+std::string slurm_warning(const std::vector<std::string>& env) {
+  if (!find_executable("sbatch", env).empty()) return {};
+  return "there is no sbatch in this shell's PATH; jobs wait until pergpu finds it: install Slurm, "
+         "or load its module";
 }
 
 }  // namespace pergpu::cli

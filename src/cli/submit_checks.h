@@ -19,4 +19,7 @@ Result<void> check_results_folder(const SweepSpec& sweep);
 std::vector<std::string> program_warnings(const SweepSpec& sweep,
                                           const std::vector<std::string>& env);
 
+/// "": `env` has sbatch.  Where it has not, the coordinator may, in its own PATH.
+std::string slurm_warning(const std::vector<std::string>& env);
+
 }  // namespace pergpu::cli

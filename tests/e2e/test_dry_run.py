@@ -170,3 +170,10 @@ def test_a_channel_that_cannot_be_used_is_refused_as_by_the_submit(home):
     path = home.file("sweep.toml", '[notify]\nurl = "$NOWHERE"\n' + GATED % "")
     said = [home.run("run", path, *dry, code=2).stderr for dry in (["--dry-run"], [])]
     assert said[0] == said[1] and "NOWHERE" in said[0]
+
+
+def test_a_shell_without_sbatch_is_warned_of_and_the_scripts_are_shown(home):
+    path = home.file("sweep.toml", grid("train", 2, 'command = ["true"]'))
+    shown = home.run("run", path, "--on", "slurm", "--dry-run", env={"PATH": home.work})
+    assert "warning: there is no sbatch in this shell's PATH" in shown.stderr and "#SBATCH --array=0-1" in shown.stdout
+    assert "sbatch" not in home.run("run", path, "--dry-run", "--lanes", 1, env={"PATH": home.work}).stderr
