@@ -97,8 +97,8 @@ class Executor(concurrent.futures.Executor):
         _check_initializer(initializer, initargs)
         for key in _OF_THE_CALL.intersection(keys):
             raise UnknownArgument(key)
-        for key in _OF_OTHERS.intersection(keys):
-            if keys.pop(key) is not None:
+        for key in _OF_OTHERS.keys() & keys.keys():
+            if keys.pop(key) is not None or key == "thread_name_prefix":
                 raise UnknownArgument(key)
         keys.setdefault("breaker", 0)  # a failure is an exception: the other calls go on
         self.name = name or _name_of_its_own()
@@ -466,8 +466,11 @@ class UnknownArgument(CommandFailed, TypeError):
         close = _USUAL.get(name) or (own[0] if own and name != own[0] else close)
         if close in _OF_THE_CALL:
             close = None
-        words = f"Executor() got an unexpected keyword argument {name!r}"
-        super().__init__("submit", 2, words + (f"; did you mean {close!r}?" if close else ""))
+        if name in _OF_OTHERS:
+            words = f"Executor() doesn't support {name!r}: {_OF_OTHERS[name]}"
+        else:
+            words = f"Executor() got an unexpected keyword argument {name!r}" + (f"; did you mean {close!r}?" if close else "")
+        super().__init__("submit", 2, words)
         self._named = (name, close)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -476,7 +479,11 @@ class UnknownArgument(CommandFailed, TypeError):
 
 # Keys of a step that say what a job runs, and when.
 _OF_THE_CALL = frozenset(("command", "shell", "cwd", "needs", "once", "outputs"))
-_OF_OTHERS = frozenset(("max_tasks_per_child", "mp_context"))  # None is their default in the standard library
+_OF_OTHERS = {  # of the standard library's executors; None, the default of the first two, is accepted
+    "max_tasks_per_child": "each call runs in a new process unless reuse=True; remove the argument",
+    "mp_context": "pergpu starts the processes of calls, not multiprocessing; remove the argument",
+    "thread_name_prefix": "calls run in processes, not in threads; remove the argument (name=... names the executor)",
+}
 _OWN = ("max_workers", "lanes", "on", "name", "out", "initializer", "initargs", "reuse", "main", "resume")
 _USUAL = {  # words of others
     "mem": "memory",

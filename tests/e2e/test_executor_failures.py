@@ -229,7 +229,7 @@ import datetime, multiprocessing
 for wrong in (dict(initargs=3), dict(out=3), dict(out=b"runs"), dict(reuse="yes"), dict(resume=None), dict(env_pass=3), dict(env_pass=[3]), dict(env=3),
               dict(timeout=-1), dict(timeout=float("nan")), dict(timeout=datetime.timedelta(seconds=-1)), dict(gpu=1), dict(max_worker=3), dict(initarg=()),
               dict(workdir="x"), dict(slurm={"a": 1}), dict(retries={"max": 1, "onn": ["exit"]}), dict(mp_context=multiprocessing.get_context("fork")),
-              dict(max_tasks_per_child=1), dict(name="-x"), dict(name="@"), dict(name="12"), dict(slurm=3)):
+              dict(max_tasks_per_child=1), dict(thread_name_prefix=""), dict(name="-x"), dict(name="@"), dict(name="12"), dict(slurm=3)):
     try:
         pergpu.Executor(**{"gpus": 0, "lanes": 1, **wrong})
         print("NOT REFUSED", wrong)
@@ -239,6 +239,7 @@ with pergpu.Executor(gpus=0, lanes=1, mp_context=None, max_tasks_per_child=None,
     print(executor.submit(abs, -1).result())
 """)  # fmt: skip
     unexpected = "TypeError Executor() got an unexpected keyword argument"
+    unsupported = "TypeError Executor() doesn't support"
     duration = 'expected a duration with its unit, such as "90s" or "12h", or a timedelta'
     assert told.splitlines() == [
         "TypeError initargs is 3; expected a tuple of the initializer's arguments, such as (3,)",
@@ -258,8 +259,9 @@ with pergpu.Executor(gpus=0, lanes=1, mp_context=None, max_tasks_per_child=None,
         f"{unexpected} 'workdir'",
         "ValueError slurm has no key 'a'",
         "ValueError retries has no key 'onn'; did you mean 'on'?",
-        f"{unexpected} 'mp_context'",
-        f"{unexpected} 'max_tasks_per_child'",
+        f"{unsupported} 'mp_context': pergpu starts the processes of calls, not multiprocessing; remove the argument",
+        f"{unsupported} 'max_tasks_per_child': each call runs in a new process unless reuse=True; remove the argument",
+        f"{unsupported} 'thread_name_prefix': calls run in processes, not in threads; remove the argument (name=... names the executor)",
         "ValueError name can't be \"-x\": it begins with -",
         "ValueError name can't be \"@\": it begins with @",
         "ValueError name can't be \"12\": a number is the id of a job",
