@@ -105,8 +105,7 @@ void read_told(const MemberInput<RuleDraft>& in) {
 
 constexpr MemberKey<RuleDraft> kRuleKeys[] = {
     {{"match", takes::text(), "", "text to find in a line of the log", true}, read_match},
-    {{"class", takes::choice(kTold), "",
-      "failure class of an attempt that matches (docs/failures.md)", true},
+    {{"class", takes::choice(kTold), "", "failure class of the attempt (docs/failures.md)", true},
      read_told},
 };
 

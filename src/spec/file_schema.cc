@@ -76,7 +76,7 @@ json table(const std::vector<KnownKey>& keys) {
     out["properties"][std::string(key.name)] = described(key);
     if (!key.earlier.empty()) {
       out["properties"][std::string(key.earlier)] = {
-          {"description", fmt::format("the earlier name of `{}`", key.name)}, {"deprecated", true}};
+          {"description", fmt::format("earlier name of `{}`", key.name)}, {"deprecated", true}};
       out["properties"][std::string(key.earlier)].update(shape_of(key.type));
     }
     if (key.required) required.push_back(key.name);

@@ -71,10 +71,9 @@ constexpr KeyType kFactor = {
     .kind = KeyType::Kind::Factor, .min = 1, .max = static_cast<std::int64_t>(kMostGrowth)};
 
 constexpr MemberKey<Growth> kGrowthKeys[] = {
-    {{"memory", kFactor, "", "multiply `memory` by this after an attempt that ran out of it"},
+    {{"memory", kFactor, "", "factor for `memory` after an attempt ran out of it"},
      read_factor<&Growth::memory>},
-    {{"gpu_memory", kFactor, "",
-      "multiply `gpu_memory` by this after an attempt that ran out of it"},
+    {{"gpu_memory", kFactor, "", "factor for `gpu_memory` after an attempt ran out of it"},
      read_factor<&Growth::gpu_memory>},
 };
 

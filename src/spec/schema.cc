@@ -41,17 +41,17 @@ constexpr KnownKey kSections[] = {
      "`\"configs/*.json\"` reads all matching files, sorted"},
     {"constants", takes::only(Kind::Values), "", "parameters shared by all runs"},
     {"exclude", takes::only(Kind::Rows), "",
-     "removes the runs that have all of these values; a list removes each of its values"},
+     "removes runs that have all of these values; a list matches any of its values"},
     {"defaults", takes::only(Kind::Defaults), "",
      "keys for all steps; a step's own keys override them, and `env` is merged by name"},
     {"slurm", takes::table(slurm_keys), "",
      "Slurm options for all steps; a step's own `slurm` overrides them (docs/slurm.md)"},
     {"limits", kLimits, "",
-     "named limits: with `license = 2`, two jobs with `uses = [\"license\"]` run at a time, across "
-     "all your sweeps"},
+     "named limits: with `license = 2`, at most two jobs with `uses = [\"license\"]` run at a "
+     "time, across all your sweeps"},
     {"notify", takes::either(takes::table(notify_keys), kNotifyTables), "",
-     "where to send notifications about failures, held jobs and the end; write `[[notify]]` for "
-     "several (docs/notifications.md)"},
+     "where to send notifications about failures, held jobs and the sweep's end; repeat "
+     "`[[notify]]` for several channels (docs/notifications.md)"},
     {"steps", takes::only(Kind::Steps), "", "steps of each run: one table `[steps.NAME]` per step",
      true},
 };

@@ -274,7 +274,7 @@ constexpr MemberKey<StepDraft> kFakeKeys[] = {
      [](const MemberInput<StepDraft>& in) {
        read_duration_template({in.field, in.to, in.type}, in.to.spec.fake.duration);
      }},
-    {{"exit", takes::with_placeholders(takes::whole(0, 255)), "`0`", "its exit code"},
+    {{"exit", takes::with_placeholders(takes::whole(0, 255)), "`0`", "exit code of an attempt"},
      [](const MemberInput<StepDraft>& in) {
        const Node& value = in.field.node;
        if (value.is(Node::Kind::String) && has_placeholders(value.text)) {
@@ -333,23 +333,22 @@ constexpr StepKey kStepKeys[] = {
      read_command,
      false},
     {{"shell", takes::text(), "",
-      "instead of `command`: a command for `/bin/sh -c`. It gets values as environment variables "
-      "(`\"$PERGPU_PARAM_LR\"`, `\"$PERGPU_OUT\"`) and through `{args}`; nothing is pasted into "
-      "it"},
+      "instead of `command`: a command for `/bin/sh -c`. Values arrive as environment variables "
+      "(`\"$PERGPU_PARAM_LR\"`, `\"$PERGPU_OUT\"`) or as `{args}`, never pasted into the text"},
      read_shell,
      false},
     {{"needs", takes::texts("^[A-Za-z_][A-Za-z0-9_]*(:all|:ended)?$"), "none",
-      "steps that must finish first: `\"train\"` of the same run, `\"train:all\"` when all its "
-      "runs are done, `\"train:ended\"` when all have ended, failed or not"},
+      "steps to wait for: `\"train\"`: done in the same run; `\"train:all\"`: done in all runs; "
+      "`\"train:ended\"`: ended in all runs, failed or not"},
      read_needs,
      false},
     {{"once", takes::only(Kind::Truth), "`false`",
-      "one job for the whole sweep, without the parameters of a run"},
+      "`true`: one job for the whole sweep, without a run's parameters"},
      read_once,
      false},
     {{"gpus", takes::either(takes::whole(0, kMaxCount), kShare), "`0`",
       "number of whole GPUs per job (docs/gpu-sharing.md#multi-gpu-jobs); `0.25`: a share of one "
-      "GPU (docs/gpu-sharing.md#shares); `\"auto\"`: as many jobs per GPU as speed it up "
+      "GPU (docs/gpu-sharing.md#shares); `\"auto\"`: pergpu decides how many jobs share a GPU "
       "(docs/gpu-sharing.md#automatic-packing)"},
      read_gpus},
     {{"gpu", takes::text(), "any", "pattern for the GPU model, `\"*H100*\"`; needs `gpus`"},
@@ -363,15 +362,15 @@ constexpr StepKey kStepKeys[] = {
     {{.name = "foreign_processes",
       .type = takes::choice(kOutsiders),
       .usual = "`\"avoid\"`",
-      .meaning = "GPUs that other processes use: `\"avoid\"` them, `\"fit\"` the job in if enough "
-                 "memory is "
-                 "free, or `\"ignore\"` the processes (docs/gpus.md#other-processes-on-a-gpu)",
+      .meaning = "if other processes use a GPU: `\"avoid\"` it, `\"fit\"` the job in if enough "
+                 "memory is free, or `\"ignore\"` the processes "
+                 "(docs/gpus.md#other-processes-on-a-gpu)",
       .earlier = "outsiders"},
      read_outsiders},
     {{"cpus", takes::whole(1, kMaxCount), "a share of the cores", "CPU cores reserved for a job"},
      read_count<&StepSpec::cpus>},
     {{"memory", takes::only(Kind::Size), "",
-      "memory reserved for a job, and its limit (docs/jobs.md#its-limits)"},
+      "memory reserved for a job, and its memory limit (docs/jobs.md#its-limits)"},
      [](const KeyInput& in) {
        if (std::optional<std::uint64_t> bytes = read_size(in.field))
          in.step.spec.memory_bytes = bytes;
@@ -384,16 +383,15 @@ constexpr StepKey kStepKeys[] = {
        in.step.gpu_memory_at = in.field.node.at;
      }},
     {{"overcommit", takes::only(Kind::Truth), "`false`",
-      "`true`: start even if the reservations exceed the machine"},
+      "`true`: start even if reservations exceed what the machine has"},
      read_flag<&StepSpec::overcommit>},
     {{"timeout", kLimitOfTime, "none", "time limit of an attempt"}, read_time<&StepSpec::timeout>},
     {{"idle_timeout", kLimitOfTime, "none", "end a job whose log gets no output for this long"},
      read_time<&StepSpec::idle_timeout>},
     {{"stall", takes::either(takes::only(Kind::Truth), kLimitOfTime), "none",
       "end a job if, for this long, it writes no log, uses almost no CPU time and leaves its GPU "
-      "idle "
-      "(docs/failures.md#jobs-that-hang); `true` is `\"45m\"`, longer than the watchdogs of "
-      "frameworks"},
+      "idle (docs/failures.md#jobs-that-hang); `true` is `\"45m\"`, longer than frameworks' own "
+      "watchdogs"},
      [](const KeyInput& in) {
        if (auto stall = read_stall(in.field)) in.step.spec.stall = *stall;
      }},
@@ -412,8 +410,9 @@ constexpr StepKey kStepKeys[] = {
       "\"lost\"], delay = \"60s\" }` (docs/failures.md)"},
      read_retries},
     {{"grow", takes::table(growth_keys), "none",
-      "`{ memory = 1.5, gpu_memory = 2 }`: factors for the limits of the retry after an attempt "
-      "ran out of memory (docs/failures.md#more-memory); needs `retries` and the limits it names"},
+      "`{ memory = 1.5, gpu_memory = 2 }`: if an attempt runs out of memory, multiply its limit "
+      "by this for the retry (docs/failures.md#more-memory); needs `retries` and the limits it "
+      "names"},
      [](const KeyInput& in) {
        in.step.spec.grow = read_growth(in.field).value_or(Growth{});
        in.step.grow_at = in.field.node.at;
@@ -427,16 +426,16 @@ constexpr StepKey kStepKeys[] = {
       "one at a time; `0`: never"},
      read_count<&StepSpec::breaker>},
     {{"rerun", takes::only(Kind::Truth), "`true`",
-      "run again after a machine fault, without using up a retry"},
+      "after a machine fault, run again without using up a retry"},
      read_flag<&StepSpec::rerun>},
     {{"max_parallel", takes::whole(1, kMaxCount), "",
       "maximum number of this step's jobs that run at a time"},
      read_count<&StepSpec::max_parallel>},
     {{"uses", takes::texts(), "none",
-      "names of `[limits]`; each running job counts as one toward each"},
+      "names from `[limits]`; a running job counts toward each of them"},
      read_uses},
     {{"max_starting", takes::whole(1, kMaxCount), "",
-      "maximum number of this step's jobs in start-up at a time"},
+      "maximum number of this step's jobs that start up at a time"},
      read_count<&StepSpec::max_starting>},
     {{"ready", takes::duration(), "`\"2m\"`", "time after which a job counts as started up"},
      read_time<&StepSpec::ready>},
@@ -453,31 +452,31 @@ constexpr StepKey kStepKeys[] = {
      [](const KeyInput& in) { read_duration_template(in, in.step.spec.expect); }},
     {{"env", takes::only(Kind::Variables), "none", "environment variables to add"}, read_env},
     {{"env_pass", takes::texts("^[^=]+$"), "`\"all\"`",
-      "inherited variables a job gets: names or patterns (`[\"PATH\", \"HOME\", \"WANDB_*\"]`); "
-      "variables that pergpu sets are always included"},
+      "variables of the submitting shell that a job gets: names or patterns (`[\"PATH\", "
+      "\"HOME\", \"WANDB_*\"]`). Those that pergpu sets are always included"},
      read_env_pass},
     {{"cwd", takes::text(), "the sweep file's folder",
       "working directory, relative to the sweep file's folder"},
      read_cwd},
     {{"gpu_env", takes::choice(kGpuEnvs), "`\"uuid\"`",
-      "`\"index\"` for programs that need numbers in `CUDA_VISIBLE_DEVICES`"},
+      "form of `CUDA_VISIBLE_DEVICES`; `\"index\"`: for programs that need numbers"},
      [](const KeyInput& in) {
        if (std::optional<std::size_t> choice = read_choice_of(in))
          in.step.spec.gpu_env = *choice == 0 ? GpuEnv::Uuid : GpuEnv::Index;
      }},
     {{"snapshot", takes::texts(), "none",
-      "patterns of code files in the sweep file's folder (`[\"*.py\", \"models/**\"]`): they are "
-      "copied at submit, and jobs run in the copy (docs/jobs.md#code-snapshots)"},
+      "code files to copy at submit: patterns in the sweep file's folder (`[\"*.py\", "
+      "\"models/**\"]`). Jobs run in the copy (docs/jobs.md#code-snapshots)"},
      read_snapshot},
     {{"outputs", takes::texts(), "none",
-      "files that the job must write: not empty, and newer than its start; a pattern "
-      "(`\"{out}/*.ckpt\"`) needs one such match. If they are gone at the next submit, the job "
-      "runs again"},
+      "files that the job must write, relative to `cwd`: not empty, and newer than its start. A "
+      "pattern (`\"{out}/*.ckpt\"`) needs one such file. If they're gone at the next submit, the "
+      "job runs again"},
      read_outputs},
     {{"metrics", takes::text(), "`\"{metrics}\"`",
-      "file that the job appends its metrics to, relative to `cwd` like `outputs`: "
-      "`\"{out}/scores.jsonl\"`. Elsewhere in the step, `{metrics}` is this path, as is "
-      "`$PERGPU_METRICS`; in this key it's `<out>/metrics.jsonl`"},
+      "file that the job appends its metrics to, relative to `cwd`: `\"{out}/scores.jsonl\"`. "
+      "Here `{metrics}` means `<out>/metrics.jsonl`. In other keys of the step, `{metrics}` is "
+      "this path; so is `$PERGPU_METRICS`"},
      read_path<&StepSpec::metrics>},
     {{"slurm", takes::table(slurm_keys), "as `[slurm]`",
       "Slurm options for this step's jobs: `{ partition = \"gpu\", time = \"12h\" }` "
