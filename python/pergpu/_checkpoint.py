@@ -108,9 +108,9 @@ def requeue() -> NoReturn:
     """Ends the job with exit code 75: it is queued again without using up a retry, at most five times.
 
     Raises SystemExit, as sys.exit() does, so `finally` blocks run.  In a thread other than the main one,
-    the process continues.  In a job the process also ends if the SystemExit is swallowed by `except:`,
-    `finally: return` or a `__del__`: at once, and in any case after ten seconds, or three if the signal
-    has come.  Printed output is flushed first; atexit functions are skipped.  If the SystemExit is kept,
-    a later result of the program or the call doesn't count.
+    the process continues.  In a job, the process ends immediately if `except:`, `finally: return` or a
+    `__del__` swallows the SystemExit, and in any case after ten seconds, or three if the signal has come.
+    Printed output is flushed first; atexit functions are skipped.  If the program keeps the SystemExit,
+    later results of the program or the call don't count.
     """
     _ending.end(flush, _requested)

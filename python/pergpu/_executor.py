@@ -38,7 +38,7 @@ _PASSED = ("PERGPU_HOME", "PERGPU_BIN", "PERGPU_LOCKS")  # so that a call may su
 
 
 class Executor(concurrent.futures.Executor):
-    """Runs each call in its own process, on its own GPU, with all that pergpu does for a job.
+    """Runs each call in its own process, on its own GPU, with everything pergpu does for a job.
 
         with pergpu.Executor(gpus=1, timeout="2h", retries=1) as pool:
             futures = [pool.submit(train, lr=lr) for lr in (0.1, 0.01, 0.001)]
@@ -250,7 +250,7 @@ class Executor(concurrent.futures.Executor):
         self._end_all()
 
     def kill_workers(self) -> None:
-        """The same, with SIGKILL at once."""
+        """As terminate_workers(), but with SIGKILL immediately."""
         self._end_all("--kill")
 
     def _end_all(self, *words: str) -> None:

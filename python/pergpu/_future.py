@@ -132,7 +132,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
     def result(self, timeout: float | None = None) -> Any:
         """Returns the result of the call, or raises its exception, with its traceback as the cause.
 
-        JobFailed: the call ended with neither.  TimeoutError: not within `timeout` seconds.
+        JobFailed: the call ended without a result or an exception.  TimeoutError: not within `timeout` seconds.
         CancelledError: it was cancelled before it started.
         """
         try:
@@ -164,7 +164,7 @@ class Future(concurrent.futures.Future):  # type: ignore[type-arg]  # it has no 
 
     @property
     def outcome(self) -> dict[str, Any] | None:
-        """The newest known data of its job: `state`, `reason`, `class`, `exit`, `attempt`, `lane`, …
+        """The latest data about its job: `state`, `reason`, `class`, `exit`, `attempt`, `lane`, …
         (docs/json.md); None until the call is submitted to the coordinator."""
         return self._outcome
 

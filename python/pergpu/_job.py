@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class NotAJob(RuntimeError):
-    """The program asked for something that exists only in a job of pergpu."""
+    """The program asked for something that only a job of pergpu has."""
 
     __module__ = "pergpu"  # where people know it from
 

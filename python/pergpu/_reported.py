@@ -51,7 +51,7 @@ _Tracks = dict[str, _Track]
 
 
 class Reported(dict[str, Any]):
-    """The metrics of one job: the newest value of each name, even if its newest line lacks the name."""
+    """The metrics of one job, a dict: the newest value of each, even if the newest report lacks it."""
 
     __module__ = "pergpu"  # where people know it from
 
@@ -84,7 +84,7 @@ class Reported(dict[str, Any]):
         return track.last.value, track.last.step
 
     def best(self, name: str, mode: str = "min") -> tuple[Any, Any] | None:
-        """Returns the same for the report with the least number; mode="max": with the greatest.  None: its only
+        """Returns (value, step) of the smallest number reported; mode="max": the largest.  None: its only
         number was NaN.  KeyError: the name was never reported."""
         track = self._tracks[name]
         found = track.least if _checked(mode) == "min" else track.greatest
@@ -93,7 +93,7 @@ class Reported(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Best:
-    """The run that is best by a metric."""
+    """The run with the best value of a metric."""
 
     __module__ = "pergpu"  # where people know it from
 
@@ -136,7 +136,7 @@ def metrics(sweep: str | None = None, *, files: bool = True) -> list[Reported]:
 
 def best(metric: str, mode: str = "min", sweep: str | None = None, *, at: str = "best", step: str | None = None,
          files: bool = True) -> Best:  # fmt: skip
-    """Returns the run with the least value of a metric; mode="max": with the greatest.  NaN is never best.
+    """Returns the run with the smallest value of a metric; mode="max": the largest.  NaN is never best.
 
     at="best" compares all values ever reported, at="last" the newest ones.  `step`: only jobs of this step.
     Running jobs count as well as ended ones, and failed jobs count, too: check `alive`.  `sweep`, `files`: as

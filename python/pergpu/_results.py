@@ -52,11 +52,11 @@ class Results(list[Row]):
 
     @property
     def failed(self) -> list[Row]:
-        """The rows with a job that has not succeeded, or not yet."""
+        """The rows with a job that hasn't succeeded (yet)."""
         return [row for row in self if row.state != "done"]
 
     def best(self, metric: str, mode: str = "min") -> Row:
-        """Returns the row with the least value of a metric; mode="max": with the greatest.
+        """Returns the row with the smallest value of a metric; mode="max": the largest.
 
         Only finished runs count, and only numbers, not NaN.  LookupError: there is none.
         """

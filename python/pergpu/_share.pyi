@@ -27,7 +27,7 @@ class Memory:
         caller still owns it.  ValueError: it isn't such memory.
         """
     def fileno(self) -> int:
-        """The descriptor, for a child or for a socket."""
+        """The descriptor, to pass to a child or over a socket."""
     def seal(self) -> None:
         """Makes the content read-only for all processes.  OSError (EBUSY): a process has it mapped as
         "shared".
@@ -231,7 +231,7 @@ class Item(_Lease):
     def producer(self) -> int:
         """The index of its producer, from 0."""
     def release(self) -> None:
-        """Nothing more is made from it."""
+        """Returns the slot once everything made from the item is gone."""
     def __enter__(self) -> Item: ...
     def __exit__(self, *exception: object) -> None: ...
 

@@ -294,9 +294,10 @@ PyObject* iterator(PyObject* object) {
 
 PyMethodDef kMethods[] = {
     {"numpy", numpy, METH_NOARGS,
-     "numpy($self)\n--\n\nAs numpy's array, of the same memory.  ImportError: there is no numpy."},
+     "numpy($self)\n--\n\nAs a numpy array of the same memory.  ImportError: numpy is not "
+     "installed."},
     {"torch", torch, METH_NOARGS,
-     "torch($self)\n--\n\nAs a tensor, of the same memory.  ImportError: there is no torch."},
+     "torch($self)\n--\n\nAs a tensor of the same memory.  ImportError: torch is not installed."},
     {"__dlpack__", method(dlpack), METH_VARARGS | METH_KEYWORDS,
      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
      "A capsule for torch.from_dlpack and similar functions."},
@@ -305,21 +306,22 @@ PyMethodDef kMethods[] = {
     {},
 };
 PyGetSetDef kProperties[] = {
-    {"shape", shape, nullptr, "A tuple.", nullptr},
-    {"dtype", dtype, nullptr, "A name, as numpy's.", nullptr},
-    {"nbytes", nbytes, nullptr, "How many bytes it has.", nullptr},
-    {"ndim", ndim, nullptr, "How many dimensions it has.", nullptr},
-    {"readonly", readonly, nullptr, "Whether the memory is.", nullptr},
-    {"__array_interface__", array_interface, nullptr, "Version 3, for numpy.", nullptr},
+    {"shape", shape, nullptr, "The dimensions, a tuple.", nullptr},
+    {"dtype", dtype, nullptr, "The element type, named as in numpy.", nullptr},
+    {"nbytes", nbytes, nullptr, "The size in bytes.", nullptr},
+    {"ndim", ndim, nullptr, "The number of dimensions.", nullptr},
+    {"readonly", readonly, nullptr, "Whether the memory is read-only.", nullptr},
+    {"__array_interface__", array_interface, nullptr, "The array interface, version 3, for numpy.",
+     nullptr},
     {},
 };
 constexpr char kDoc[] =
     "Array(base, offset, shape, dtype, on_release=None)\n--\n\n"
-    "What lies in the buffer of `base`, `offset` bytes from its begin, as an array, row by row.\n\n"
-    "numpy.asarray, torch.from_dlpack and their like take it without a copy; what is in [], and\n"
-    "iteration, are numpy's.  on_release() is\n"
-    "called once, when the array and all that was made of it are gone, in whichever thread that\n"
-    "happens; not if the process was forked off, nor when the interpreter is shutting down.";
+    "The buffer of `base`, from byte `offset` on, as an array in C order.\n\n"
+    "numpy.asarray, torch.from_dlpack and similar functions take it without a copy; [] and\n"
+    "iteration give numpy's results.  on_release() is called once, in any thread, when the array\n"
+    "and everything made from it are gone; not in a forked process, and not while the interpreter\n"
+    "shuts down.";
 PyType_Slot kSlots[] = {
     {Py_tp_new, slot(make_new)},
     {Py_tp_dealloc, slot(dealloc)},

@@ -50,7 +50,7 @@ Py_ssize_t length(PyObject* object) { return as<Batch>(object)->size; }
 
 constexpr char kDoc[] =
     "A slot of a Loader, as a buffer of bytes.\n\n"
-    "It is filled again when this, and every buffer of it, is gone.";
+    "It is filled again when this object, and every buffer of it, is gone.";
 PyType_Slot kSlots[] = {
     {Py_tp_dealloc, slot(dealloc)},       {Py_tp_new, slot(refuse_new)},
     {Py_tp_doc, const_cast<char*>(kDoc)}, {Py_bf_getbuffer, slot(get_buffer)},

@@ -276,21 +276,25 @@ PyObject* pipe_consumer(PyObject* object, PyObject* arguments, PyObject* named) 
 
 PyMethodDef kMethods[] = {
     {"create", method(guarded<create>), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-     "create($type, name, slots, slot_bytes, producers, consumers, note='')\n--\n\nA new one."},
+     "create($type, name, slots, slot_bytes, producers, consumers, note='')\n--\n\nMakes a "
+     "channel."},
     {"adopt", adopt, METH_VARARGS | METH_CLASS,
-     "adopt($type, fd, /)\n--\n\nThat of a descriptor, which stays the caller's."},
-    {"fileno", fileno, METH_NOARGS, "fileno($self)\n--\n\nIts descriptor."},
+     "adopt($type, fd, /)\n--\n\nThe channel of a descriptor, which the caller still owns."},
+    {"fileno", fileno, METH_NOARGS, "fileno($self)\n--\n\nThe descriptor."},
     {"producer", method(guarded<producer>), METH_VARARGS | METH_KEYWORDS,
-     "producer($self, item=None, skip=False, pinned=False)\n--\n\nTakes a place."},
+     "producer($self, item=None, skip=False, pinned=False)\n--\n\nTakes a producer's place."},
     {"consumer", method(guarded<consumer>), METH_VARARGS | METH_KEYWORDS,
-     "consumer($self, item=None, skip=False, pinned=False)\n--\n\nTakes a place."},
-    {"complete", complete, METH_NOARGS, "complete($self)\n--\n\nNo producer will come any more."},
-    {"describe", guarded<describe>, METH_NOARGS, "describe($self)\n--\n\nHow it stands."},
-    {"close", close, METH_NOARGS, "close($self)\n--\n\nEnds that were made stay."},
+     "consumer($self, item=None, skip=False, pinned=False)\n--\n\nTakes a consumer's place."},
+    {"complete", complete, METH_NOARGS,
+     "complete($self)\n--\n\nDeclares that no more producers will come."},
+    {"describe", guarded<describe>, METH_NOARGS,
+     "describe($self)\n--\n\nThe state of the channel."},
+    {"close", close, METH_NOARGS,
+     "close($self)\n--\n\nCloses it here; its producers and consumers stay open."},
     {},
 };
 PyGetSetDef kProperties[] = {
-    {"note", guarded<note>, nullptr, "What its maker wrote.", nullptr},
+    {"note", guarded<note>, nullptr, "The note given to create().", nullptr},
     {"geometry", geometry, nullptr, "slots, slot_bytes, producers, consumers.", nullptr},
     {},
 };
@@ -307,14 +311,17 @@ PyType_Spec kSpec = {"pergpu._share.Channel", sizeof(Channel), 0, Py_TPFLAGS_DEF
 
 PyMethodDef kPipeMethods[] = {
     {"create", method(guarded<create_pipes>), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-     "create($type, name, slots, slot_bytes, producers, consumers, note='')\n--\n\nA new one."},
+     "create($type, name, slots, slot_bytes, producers, consumers, note='')\n--\n\nMakes a "
+     "channel."},
     {"adopt", guarded<adopt_pipes>, METH_VARARGS | METH_CLASS,
-     "adopt($type, *fds)\n--\n\nThat of five descriptors, which stay the caller's."},
+     "adopt($type, *fds)\n--\n\nThe channel of five descriptors, which the caller still owns."},
     {"fds", fds, METH_NOARGS, "fds($self)\n--\n\nThe five descriptors."},
     {"producer", method(guarded<pipe_producer>), METH_VARARGS | METH_KEYWORDS,
-     "producer($self, item=None, skip=False, pinned=False)\n--\n\nGets the descriptors."},
+     "producer($self, item=None, skip=False, pinned=False)\n--\n\nMakes a producer, which takes "
+     "the descriptors."},
     {"consumer", method(guarded<pipe_consumer>), METH_VARARGS | METH_KEYWORDS,
-     "consumer($self, item=None, skip=False, pinned=False)\n--\n\nGets the descriptors."},
+     "consumer($self, item=None, skip=False, pinned=False)\n--\n\nMakes a consumer, which takes "
+     "the descriptors."},
     {"close", close_pipes, METH_NOARGS, "close($self)\n--\n\nCloses the descriptors."},
     {},
 };

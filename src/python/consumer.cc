@@ -275,21 +275,23 @@ PyObject* index(PyObject* object, void*) {
 
 PyMethodDef kMethods[] = {
     {"get", method(guarded<get>), METH_VARARGS | METH_KEYWORDS,
-     "get($self, timeout=None)\n--\n\nThe next item.  EOFError: none will come any more."},
+     "get($self, timeout=None)\n--\n\nThe next item.  EOFError: no more will come."},
     {"close", close, METH_NOARGS,
-     "close($self)\n--\n\nTakes no more; what is still looked at is kept for this process."},
+     "close($self)\n--\n\nTakes no more items.  Items in use are copied for this process, at the "
+     "same\naddresses."},
     {"fileno", fileno, METH_NOARGS,
-     "fileno($self)\n--\n\nReadable when there may be an item, and at the end; of a PipeChannel."},
+     "fileno($self)\n--\n\nReadable when there may be an item, and at the end.  ValueError: not "
+     "one of a\nPipeChannel."},
     {"__enter__", enter, METH_NOARGS, nullptr},
     {"__exit__", exit, METH_VARARGS, nullptr},
     {},
 };
 PyGetSetDef kProperties[] = {
-    {"closed", closed, nullptr, "Whether it was closed.", nullptr},
-    {"index", index, nullptr, "Its place in the channel, from 0; None with pipes.", nullptr},
+    {"closed", closed, nullptr, "Whether it is closed.", nullptr},
+    {"index", index, nullptr, "Its index in the channel, from 0; None with pipes.", nullptr},
     {},
 };
-constexpr char kDoc[] = "The end of a channel that items are taken from; iterable.";
+constexpr char kDoc[] = "The end of a channel that receives items; iterable.";
 PyType_Slot kSlots[] = {
     {Py_tp_dealloc, slot(dealloc)},
     {Py_tp_new, slot(refuse_new)},
@@ -305,18 +307,18 @@ PyType_Spec kSpec = {"pergpu._share.Consumer", sizeof(Consumer), 0, Py_TPFLAGS_D
 PyMethodDef kItemMethods[] = {
     PERGPU_LEASE_METHODS,
     {"release", release, METH_NOARGS,
-     "release($self)\n--\n\nThe slot may be given back, once nothing made of it is left."},
+     "release($self)\n--\n\nReturns the slot once everything made from the item is gone."},
     {"__enter__", enter, METH_NOARGS, nullptr},
     {"__exit__", exit_item, METH_VARARGS, nullptr},
     {},
 };
 PyGetSetDef kItemProperties[] = {
     PERGPU_LEASE_PROPERTIES,
-    {"sequence", sequence, nullptr, "Its number among those of its producer, from 1.", nullptr},
-    {"producer", producer, nullptr, "The place of its producer, from 0.", nullptr},
+    {"sequence", sequence, nullptr, "Its number among the items of its producer, from 1.", nullptr},
+    {"producer", producer, nullptr, "The index of its producer, from 0.", nullptr},
     {},
 };
-constexpr char kItemDoc[] = "What came through a channel, in its slot.";
+constexpr char kItemDoc[] = "An item from a channel, in its slot.";
 PyType_Slot kItemSlots[] = {
     {Py_tp_dealloc, slot(end_item)},
     {Py_tp_new, slot(refuse_new)},

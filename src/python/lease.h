@@ -45,20 +45,20 @@ int lease_buffer(PyObject* object, Py_buffer* view, int flags);
 #define PERGPU_LEASE_METHODS                                                                      \
   {"keys", lease_keys, METH_NOARGS, "keys($self)\n--\n\nThe names of a dict's arrays, a tuple."}, \
       {"numpy", lease_numpy, METH_NOARGS,                                                         \
-       "numpy($self)\n--\n\nvalue, with arrays of numpy, of the same memory."},                   \
+       "numpy($self)\n--\n\nvalue with numpy arrays of the same memory."},                        \
       {"torch", lease_torch, METH_NOARGS,                                                         \
-       "torch($self)\n--\n\nvalue, with tensors, of the same memory."},                           \
+       "torch($self)\n--\n\nvalue with tensors of the same memory."},                             \
       {"__dlpack__", method(lease_dlpack), METH_VARARGS | METH_KEYWORDS,                          \
-       "__dlpack__($self, **options)\n--\n\nThat of the array."},                                 \
+       "__dlpack__($self, **options)\n--\n\n__dlpack__() of the array."},                         \
   {                                                                                               \
     "__dlpack_device__", lease_dlpack_device, METH_NOARGS,                                        \
         "__dlpack_device__($self)\n--\n\n(1, 0): the CPU's memory."                               \
   }
-#define PERGPU_LEASE_PROPERTIES                                                               \
-  {"array", lease_array, nullptr, "The Array, where there is one.", nullptr},                 \
-      {"value", lease_value, nullptr, "The Array, or the tuple or dict of Arrays.", nullptr}, \
-      {"nbytes", lease_nbytes, nullptr, "How many bytes the arrays have.", nullptr}, {        \
-    "__array_interface__", lease_interface, nullptr, "That of the array.", nullptr            \
+#define PERGPU_LEASE_PROPERTIES                                                                   \
+  {"array", lease_array, nullptr, "The Array.  TypeError: there are several.", nullptr},          \
+      {"value", lease_value, nullptr, "The Array, or the tuple or dict of Arrays.", nullptr},     \
+      {"nbytes", lease_nbytes, nullptr, "The size of the arrays in bytes.", nullptr}, {           \
+    "__array_interface__", lease_interface, nullptr, "The array interface of the array.", nullptr \
   }
 #define PERGPU_LEASE_SLOTS                                                                \
   {Py_bf_getbuffer, slot(lease_buffer)}, {Py_mp_length, slot(lease_length)},              \

@@ -314,28 +314,30 @@ PyObject* offsets(PyObject* object, void*) {
 PyMethodDef kMethods[] = {
     {"take", take, METH_O,
      "take($self, seconds, /)\n--\n\n"
-     "The next batch, over the ends of epochs: (Batch, epoch, number in it, rows).  None: it took\n"
-     "longer than that; seconds None: it may take as long as it likes."},
+     "The next batch, across the ends of epochs: (Batch, epoch, number in the epoch, rows).\n\n"
+     "None: it takes longer than `seconds`, which may be None for no limit."},
     {"wait", wait, METH_O,
-     "wait($self, seconds, /)\n--\n\nWhether take() would not wait; waits for it as long as that."},
+     "wait($self, seconds, /)\n--\n\nWaits up to `seconds` for a batch; returns whether take() "
+     "would not wait."},
     {"seek", seek, METH_VARARGS,
-     "seek($self, epoch, number, /)\n--\n\nWhat is taken next is this batch of that epoch."},
+     "seek($self, epoch, number, /)\n--\n\nMakes this batch of that epoch the next one."},
     {"stop", stop, METH_NOARGS,
-     "stop($self)\n--\n\nEnds the threads; batches stay.  Nothing can be taken then."},
+     "stop($self)\n--\n\nEnds the threads; batches stay valid.  Then no more batches can be "
+     "taken."},
     {},
 };
 PyGetSetDef kProperties[] = {
-    {"batches", batches, nullptr, "How many an epoch has.", nullptr},
-    {"offsets", offsets, nullptr, "Where each array lies in a Batch.", nullptr},
-    {"forked", forked, nullptr, "Whether the threads are those of another process.", nullptr},
+    {"batches", batches, nullptr, "The number of batches in an epoch.", nullptr},
+    {"offsets", offsets, nullptr, "The offset of each array in a Batch.", nullptr},
+    {"forked", forked, nullptr, "Whether the threads belong to another process.", nullptr},
     {},
 };
 constexpr char kDoc[] =
     "Loader(arrays, batch, *, shuffle=False, seed=0, drop_last=False, shard=0, shards=1, ahead=2,\n"
     "       threads=1, pinned=False)\n--\n\n"
-    "Rows of `arrays`, gathered into batches by threads that need no interpreter lock.\n\n"
+    "Gathers rows of arrays into batches, by threads that need no interpreter lock.\n\n"
     "arrays: a tuple of (Array, None) or (Array, (crop_height, crop_width, padding, random_crop,\n"
-    "flip, mean, deviation, scale, dtype)).  The threads begin with the first take().";
+    "flip, mean, deviation, scale, dtype)).  The threads start with the first take() or wait().";
 PyType_Slot kSlots[] = {
     {Py_tp_new, slot(make_new)},
     {Py_tp_dealloc, slot(dealloc)},

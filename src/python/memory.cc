@@ -160,36 +160,34 @@ PyObject* repr(PyObject* object) {
 PyMethodDef kMethods[] = {
     {"create", method(create), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
      "create($type, name, size, huge=False)\n--\n\n"
-     "Zeroed memory of `size` bytes, all of it reserved now.  `name` is for people.\n\n"
-     "huge: of the kernel's pool of huge pages, where it has enough, else of normal ones."},
+     "Zeroed memory of `size` bytes, all of it reserved now.  `name` is for display.\n\n"
+     "huge: uses the kernel's pool of huge pages if it has enough, else normal pages."},
     {"adopt", method(adopt), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
      "adopt($type, fd)\n--\n\n"
-     "Memory that another process made.  From now on the descriptor is this object's to close;\n"
-     "after an exception it is the caller's."},
+     "Memory that another process made.  This object now owns the descriptor; after an exception\n"
+     "the caller still owns it."},
     {"fileno", fileno, METH_NOARGS,
-     "fileno($self)\n--\n\nThe descriptor, for a child or for a socket."},
+     "fileno($self)\n--\n\nThe descriptor, to pass to a child or over a socket."},
     {"seal", seal, METH_NOARGS,
-     "seal($self)\n--\n\nNobody may change the content any more.  An OSError (EBUSY) while "
-     "somebody "
-     "has it\nmapped as \"shared\"."},
+     "seal($self)\n--\n\nMakes the content read-only for all processes.  OSError (EBUSY): a "
+     "process has it\nmapped as \"shared\"."},
     {"map", map, METH_O,
      "map($self, view, /)\n--\n\n"
-     "All of it, in this process's memory: \"cow\", writable, where what is written is seen by\n"
-     "this process only; \"ro\", where a write is a SIGSEGV; \"shared\", where all see it."},
-    {"close", close, METH_NOARGS,
-     "close($self)\n--\n\nCloses the descriptor; what is mapped stays."},
+     "Maps all of it: with \"cow\" only this process sees its writes; with \"ro\" a write is a\n"
+     "SIGSEGV; with \"shared\" all processes see the writes."},
+    {"close", close, METH_NOARGS, "close($self)\n--\n\nCloses the descriptor; mappings stay."},
     {},
 };
 PyGetSetDef kProperties[] = {
-    {"nbytes", nbytes, nullptr, "How many bytes it has.", nullptr},
-    {"sealed", sealed, nullptr, "Whether its content is sealed.", nullptr},
-    {"huge", huge, nullptr, "Whether it is made of huge pages.", nullptr},
+    {"nbytes", nbytes, nullptr, "The size in bytes.", nullptr},
+    {"sealed", sealed, nullptr, "Whether the content is sealed.", nullptr},
+    {"huge", huge, nullptr, "Whether it uses huge pages.", nullptr},
     {},
 };
 constexpr char kDoc[] =
     "Memory that processes share and that has no name.\n\n"
-    "A process that has its descriptor can use it. It is gone when the last descriptor and the\n"
-    "last mapping are, however the processes ended.";
+    "A process needs its descriptor to use it.  It is freed when the last descriptor and the last\n"
+    "mapping are gone, however the processes ended.";
 PyType_Slot kSlots[] = {
     {Py_tp_dealloc, slot(dealloc)},
     {Py_tp_new, slot(refuse_new)},

@@ -303,24 +303,23 @@ PyObject* refuse_new(PyTypeObject*, PyObject*, PyObject*) {
 
 PyMethodDef kTableMethods[] = {
     {"bytes", nbytes_of, METH_O | METH_STATIC,
-     "bytes(slots, /)\n--\n\nHow many bytes a table of this many slots needs."},
+     "bytes(slots, /)\n--\n\nThe bytes that a table of N slots needs."},
     {"read", read, METH_NOARGS,
      "read($self)\n--\n\n"
-     "Of each process that has reported (job, attempt, pid, alive, began_ns, reported_ns, "
-     "reports,\n"
-     "place, {name: (last, least, greatest)}), of which each is (value, step)."},
+     "For each process that has reported: (job, attempt, pid, alive, began_ns, reported_ns,\n"
+     "reports, place, {name: (last, least, greatest)}).  Each of these three is (value, step)."},
     {"writer", method(make_writer), METH_VARARGS | METH_KEYWORDS,
      "writer($self, job, attempt, place)\n--\n\nA slot for this process."},
     {},
 };
 PyGetSetDef kTableProperties[] = {
-    {"key", key_of, nullptr, "What it was created with.", nullptr},
+    {"key", key_of, nullptr, "The key that it was created with.", nullptr},
     {},
 };
 constexpr char kTableDoc[] =
     "MetricsTable(memory, key=None)\n--\n\n"
     "The newest metrics of many processes, in a writable buffer that they share.\n\n"
-    "With a key a new one, in zeroed memory.";
+    "`key` makes a new table, in zeroed memory.";
 PyType_Slot kTableSlots[] = {
     {Py_tp_new, slot(new_table)},
     {Py_tp_dealloc, slot(end_table)},
@@ -335,9 +334,9 @@ PyType_Spec kTableSpec = {"pergpu._share.MetricsTable", sizeof(Table), 0, Py_TPF
 PyMethodDef kWriterMethods[] = {
     {"put", put, METH_O,
      "put($self, values, /)\n--\n\n"
-     "The numbers of a dict, all at once; False where the slot is not this process's."},
+     "Writes the numbers of a dict, all at once.  False: the slot doesn't belong to this process."},
     {"release", release, METH_NOARGS,
-     "release($self)\n--\n\nNothing more will come; what was put stays."},
+     "release($self)\n--\n\nWrites nothing more; the values stay."},
     {},
 };
 PyType_Slot kWriterSlots[] = {

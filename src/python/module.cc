@@ -71,18 +71,17 @@ void end(void* module) { clear(static_cast<PyObject*>(module)); }
 PyMethodDef kFunctions[] = {
     {"map_file", method(map_file), METH_VARARGS | METH_KEYWORDS,
      "map_file($module, fd, offset, nbytes, view)\n--\n\n"
-     "A part of an ordinary file as a Region, from any byte on; the descriptor may be closed "
-     "then.\n"
-     "Who shortens the file takes the pages away: to read them is a SIGBUS."},
+     "Maps a part of an ordinary file as a Region, from any byte on; then you may close the\n"
+     "descriptor.  If a process shortens the file later, reading the lost pages is a SIGBUS."},
     {"spec_of_example", guarded<spec_of_example>, METH_O,
-     "spec_of_example($module, like, /)\n--\n\nWhat such items of a channel are."},
+     "spec_of_example($module, like, /)\n--\n\nThe description of a channel's items that look like "
+     "this example."},
     {"size_of_spec", guarded<size_of_spec>, METH_O,
-     "size_of_spec($module, spec, /)\n--\n\nHow many bytes of a slot such an item takes."},
+     "size_of_spec($module, spec, /)\n--\n\nThe bytes of a slot that such an item needs."},
     {"write_mean", method(write_mean), METH_VARARGS | METH_KEYWORDS,
      "write_mean($module, dtype, sources, count, into)\n--\n\n"
-     "The mean of `count` values from each of the sources, (descriptor, offset, weight), into a "
-     "file,\n"
-     "(descriptor, offset)."},
+     "Writes the mean of `count` values from each of the sources, (descriptor, offset, weight),\n"
+     "to a file, (descriptor, offset)."},
     {},
 };
 PyModuleDef_Slot kSlots[] = {

@@ -286,39 +286,41 @@ PyObject* nbytes(PyObject* object, void*) {
 
 PyMethodDef kMethods[] = {
     {"size", size, METH_VARARGS | METH_STATIC,
-     "size(head_bytes, data_bytes)\n--\n\nBytes of memory for a head and data of these sizes."},
+     "size(head_bytes, data_bytes)\n--\n\nThe bytes of memory for a head and data of these sizes."},
     {"lay_out", lay_out, METH_VARARGS | METH_CLASS,
      "lay_out($type, memory, head, data_bytes, /)\n--\n\n"
-     "In zeroed memory; the caller writes the data and then calls complete()."},
+     "Makes parameters in zeroed memory; the caller writes the data and then calls complete()."},
     {"complete", complete, METH_NOARGS,
      "complete($self)\n--\n\nFrom now on Parameters(memory) succeeds."},
     {"attach", attach, METH_NOARGS,
-     "attach($self)\n--\n\nThis process is one of `users`; a first update does the same."},
+     "attach($self)\n--\n\nAdds this process to `users`, as a first update does."},
     {"__enter__", enter, METH_NOARGS, "__enter__($self)\n--\n\nBegins an update."},
-    {"__exit__", leave, METH_VARARGS, "__exit__($self, *exception)\n--\n\nEnds it."},
+    {"__exit__", leave, METH_VARARGS, "__exit__($self, *exception)\n--\n\nEnds the update."},
     {"add", add, METH_VARARGS,
      "add($self, into, values, rows=None, /)\n--\n\n"
-     "into += values, each element in one step, or into[rows] += values (int64)."},
+     "into += values, each element atomically, or into[rows] += values (int64)."},
     {"count", count, METH_VARARGS,
-     "count($self, name, by=1, /)\n--\n\nAdds to a counter; what it is then."},
+     "count($self, name, by=1, /)\n--\n\nAdds to a counter; returns its new value."},
     {"snapshot", snapshot, METH_VARARGS,
      "snapshot($self, into, timeout, tear, /)\n--\n\n"
-     "Copies the data into a buffer.  (counters, cut_updates, whether it is torn)."},
+     "Copies the data into a buffer.  Returns (counters, cut_updates, whether it is torn)."},
     {},
 };
 PyGetSetDef kProperties[] = {
-    {"counters", guarded<counters>, nullptr, "{name: value}", nullptr},
-    {"users", guarded<users>, nullptr, "The pids of the living processes that take part.", nullptr},
-    {"cut_updates", cut_updates, nullptr, "Updates whose process died inside.", nullptr},
-    {"head", head, nullptr, "What lay_out() was given.", nullptr},
-    {"data_offset", data_offset, nullptr, "Where the data begins in the memory.", nullptr},
-    {"nbytes", nbytes, nullptr, "How many bytes of data there are.", nullptr},
+    {"counters", guarded<counters>, nullptr, "The counters, {name: value}.", nullptr},
+    {"users", guarded<users>, nullptr, "The pids of the running processes that take part.",
+     nullptr},
+    {"cut_updates", cut_updates, nullptr, "The number of updates cut short by a process's death.",
+     nullptr},
+    {"head", head, nullptr, "The head given to lay_out().", nullptr},
+    {"data_offset", data_offset, nullptr, "The offset of the data in the memory.", nullptr},
+    {"nbytes", nbytes, nullptr, "The size of the data in bytes.", nullptr},
     {},
 };
 constexpr char kDoc[] =
     "Parameters(memory)\n--\n\n"
     "Data that processes update together, in a writable buffer that they share.\n\n"
-    "`with parameters:` is an update: snapshots have all of it or nothing.";
+    "`with parameters:` is an update: snapshots contain it completely or not at all.";
 PyType_Slot kSlots[] = {
     {Py_tp_new, slot(make_new)}, {Py_tp_dealloc, slot(dealloc)},       {Py_tp_methods, kMethods},
     {Py_tp_getset, kProperties}, {Py_tp_doc, const_cast<char*>(kDoc)}, {0, nullptr},

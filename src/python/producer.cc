@@ -288,22 +288,23 @@ PyMethodDef kMethods[] = {
      "put($self, value, timeout=None)\n--\n\nCopies an array, or a tuple or dict of arrays, into a "
      "slot and sends it."},
     {"slot", method(guarded<slot_of>), METH_VARARGS | METH_KEYWORDS,
-     "slot($self, like=None, timeout=None)\n--\n\nA slot to be filled in place."},
-    {"close", close, METH_NOARGS, "close($self)\n--\n\nNothing more will come from here."},
+     "slot($self, like=None, timeout=None)\n--\n\nA slot to fill in place."},
+    {"close", close, METH_NOARGS, "close($self)\n--\n\nSends nothing more."},
     {"detach", detach, METH_NOARGS,
-     "detach($self)\n--\n\nGoes without saying so: another may take the place."},
+     "detach($self)\n--\n\nLeaves without close(): another producer may take the place."},
     {"fileno", fileno, METH_NOARGS,
-     "fileno($self)\n--\n\nReadable when there may be a slot; of a PipeChannel."},
+     "fileno($self)\n--\n\nReadable when there may be a free slot.  ValueError: not one of a "
+     "PipeChannel."},
     {"__enter__", enter, METH_NOARGS, nullptr},
     {"__exit__", exit, METH_VARARGS, nullptr},
     {},
 };
 PyGetSetDef kProperties[] = {
-    {"closed", closed, nullptr, "Whether it was closed or detached.", nullptr},
-    {"index", index, nullptr, "Its place in the channel, from 0; None with pipes.", nullptr},
+    {"closed", closed, nullptr, "Whether it is closed or detached.", nullptr},
+    {"index", index, nullptr, "Its index in the channel, from 0; None with pipes.", nullptr},
     {},
 };
-constexpr char kDoc[] = "The end of a channel that items are put into.";
+constexpr char kDoc[] = "The end of a channel that sends items.";
 PyType_Slot kSlots[] = {
     {Py_tp_dealloc, slot(dealloc)}, {Py_tp_new, slot(refuse_new)},        {Py_tp_methods, kMethods},
     {Py_tp_getset, kProperties},    {Py_tp_doc, const_cast<char*>(kDoc)}, {0, nullptr},
@@ -312,8 +313,9 @@ PyType_Spec kSpec = {"pergpu._share.Producer", sizeof(Producer), 0, Py_TPFLAGS_D
 
 PyMethodDef kSlotMethods[] = {
     PERGPU_LEASE_METHODS,
-    {"publish", publish_slot, METH_NOARGS, "publish($self)\n--\n\nSends it."},
-    {"abandon", abandon_slot, METH_NOARGS, "abandon($self)\n--\n\nSends nothing."},
+    {"publish", publish_slot, METH_NOARGS, "publish($self)\n--\n\nSends the slot."},
+    {"abandon", abandon_slot, METH_NOARGS,
+     "abandon($self)\n--\n\nSends nothing; the slot is free again."},
     {"__enter__", enter, METH_NOARGS, nullptr},
     {"__exit__", exit_slot, METH_VARARGS, nullptr},
     {},

@@ -63,14 +63,14 @@ PyObject* repr(PyObject* object) {
 }
 
 PyGetSetDef kProperties[] = {
-    {"nbytes", nbytes, nullptr, "How many bytes are mapped.", nullptr},
-    {"address", address, nullptr, "Where they begin in this process.", nullptr},
+    {"nbytes", nbytes, nullptr, "The number of mapped bytes.", nullptr},
+    {"address", address, nullptr, "The address of the first byte in this process.", nullptr},
     {"view", view, nullptr, "\"cow\", \"ro\" or \"shared\".", nullptr},
     {},
 };
 constexpr char kDoc[] =
-    "Memory that is mapped: a buffer of bytes, read-only where the view is \"ro\".\n\n"
-    "It stays mapped as long as it, or a buffer of it, is there.";
+    "Mapped memory: a buffer of bytes, read-only if the view is \"ro\".\n\n"
+    "It stays mapped as long as this object, or a buffer of it, exists.";
 PyType_Slot kSlots[] = {
     {Py_tp_dealloc, slot(dealloc)},
     {Py_tp_new, slot(refuse_new)},

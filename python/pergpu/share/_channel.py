@@ -60,7 +60,7 @@ class Channel:
     processes by inheritance, with `multiprocessing`, or as a descriptor.  A channel exists as long as a
     process has it open.
 
-    Describe the items in one of three ways.  `shape` and `dtype`: items are such arrays.  `like`: an
+    Describe the items in one of three ways.  `shape` and `dtype`: all items are such arrays.  `like`: an
     example, an array, or a tuple or dict of arrays.  `slot_bytes`: the largest size of an item, if items
     differ.  `producers` and `consumers` (1): how many there can be at once.  Each item goes to one consumer.
     `slots` (4): how many items each producer can have in transit to each consumer; at least 2, since one is
@@ -159,7 +159,7 @@ class Channel:
         return {"name": self.name, **self._channel.geometry, **self._channel.describe()}
 
     def fileno(self) -> int:
-        """The descriptor, for a child or for a socket."""
+        """The descriptor, to pass to a child or over a socket."""
         return self._channel.fileno()
 
     def close(self) -> None:

@@ -69,13 +69,13 @@ def dataset(
     `scope`: with "sweep", in a job, only the job's sweep shares the data: another sweep that asks for the
     same key gets separate data.  The data stays until no job of the sweep can run any more.  `keep=True`,
     in a job: the data stays when all processes that asked for it have ended, until `pergpu share drop KEY`
-    or the end of the coordinator.  From a file, a copy in memory stays.  A directly mapped file is the same
-    for all: the kernel keeps its pages as long as it has room for them.
+    or the end of the coordinator.  From a file, a copy in memory stays.  Without `keep`, a directly mapped
+    file ignores `scope`: the kernel keeps its pages as long as it has room for them.
 
     TypeError: a value bound to the function can't be compared.
     ValueError: the file is damaged, can't be shared, or doesn't match `shape`; "sweep" or `keep` outside of a job.
     OSError: it can't be read.  MemoryError: not enough memory.  Exceptions of `source` are raised here.
-    RuntimeWarning: you asked the coordinator to hold the data, and it can't now.
+    RuntimeWarning: the coordinator can't hold the data now, as you asked.
 
     >>> import array
     >>> squares = dataset("squares", lambda: array.array("q", (i * i for i in range(1000))))

@@ -32,7 +32,7 @@ def parameters(model: Any, name: str = "model", *, buffers: bool = True, scope: 
     `model`: a torch module on the CPU, or a dict of arrays (numpy, torch, buffers).  A module's parameters
     (and its saved buffers, unless `buffers` is false) become views of the shared memory.  A dict stays
     unchanged: the result has the shared arrays.  The first process writes its model's values there, the
-    others get these for theirs.  Gradients and optimizer state stay in each process.
+    other models get these values.  Gradients and optimizer state stay in each process.
 
     `scope`: in a job the name belongs to its sweep, and the memory stays until no job of the sweep can run
     any more.  With "user", and outside of jobs, the name belongs to this user on this machine, and the

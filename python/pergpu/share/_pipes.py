@@ -105,7 +105,7 @@ def _received(fds: list[Any], spec: _share._Spec | None) -> PipeChannel:
 
 
 class AsyncProducer:
-    """A Producer for one event loop: several tasks may put."""
+    """A Producer for one event loop: several tasks may put items."""
 
     __module__ = "pergpu.share"
 
@@ -114,7 +114,7 @@ class AsyncProducer:
         self._turn = _Turn(producer.fileno())
 
     async def put(self, value: Any) -> None:
-        """Like Producer's; other tasks run while no slot is free."""
+        """Like Producer.put(); other tasks run while no slot is free."""
         async with self._turn:
             while True:
                 try:
@@ -134,7 +134,7 @@ class AsyncProducer:
 
 
 class AsyncConsumer:
-    """A Consumer for one event loop: several tasks may take."""
+    """A Consumer for one event loop: several tasks may take items."""
 
     __module__ = "pergpu.share"
 
@@ -143,7 +143,7 @@ class AsyncConsumer:
         self._turn = _Turn(consumer.fileno())
 
     async def get(self) -> Item:
-        """Like Consumer's; other tasks run while no item is there."""
+        """Like Consumer.get(); other tasks run while no item is there."""
         async with self._turn:
             while True:
                 try:
