@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/doctor_trials.h"
 #include "coordinator/snapshot.h"
 #include "gpu/driver_files.h"
 #include "gpu/inventory.h"
@@ -74,6 +75,8 @@ struct DoctorFacts {
   std::string program = "pergpu";           // the path of this executable
   std::string keeper = {};                  // the path of pergpu-keeper; "": not found
   std::string keeper_error = {};
+  std::optional<JobTrial> job = std::nullopt;  // nullopt: without a keeper none is tried
+  PythonTrial python = {};
   CoordinatorFacts coordinator = {};
   UnitFacts unit = {};
   std::vector<std::string> environment_after_reboot = {};  // cli/reboot_start.h

@@ -248,6 +248,8 @@ DoctorFacts gather_facts() {
   gather_home(facts);
   gather_machine(facts);
   gather_session(facts);
+  if (keeper) facts.job = try_job(facts.program);
+  facts.python = try_python(facts.program);
   return facts;
 }
 

@@ -187,6 +187,48 @@ Findings programs(const DoctorFacts& facts) {
            .why = kWhy}};
 }
 
+Findings job(const DoctorFacts& facts) {
+  constexpr const char* kWhy =
+      "it needs all of pergpu but a GPU: coordinator, keeper, store, folders";
+  if (!facts.job) return {};
+  if (!facts.job->complaint.empty()) {
+    return {{.state = State::Problem,
+             .what = "a test job failed: " + facts.job->complaint,
+             .why = kWhy,
+             .mend = "pergpu run --lanes 1 -- true   # the same in your home"}};
+  }
+  return {{.state = State::Ok,
+           .what = fmt::format("a test job took {:.1f} s", facts.job->seconds),
+           .why = kWhy}};
+}
+
+Findings python(const DoctorFacts& facts) {
+  constexpr const char* kWhy = "programs that use pergpu.Executor, Sweep, share or log need it";
+  const PythonTrial& trial = facts.python;
+  if (trial.python.empty())
+    return {{.state = State::Note, .what = "no python3 in PATH", .why = kWhy}};
+  const std::string mend =
+      fmt::format("{} -m pip install pergpu-{}-*.whl", trial.python, facts.version);
+  if (trial.version.empty()) {
+    return {{.state = State::Note,
+             .what = fmt::format("{} doesn't have the package pergpu", trial.python),
+             .why = kWhy,
+             .mend = mend}};
+  }
+  std::string wrong;
+  if (trial.version != facts.version) {
+    wrong = fmt::format("{} has the package of pergpu {}, this is {}", trial.python, trial.version,
+                        facts.version);
+  } else if (!trial.complaint.empty()) {
+    wrong = fmt::format("{}: {}", trial.python, trial.complaint);
+  }
+  if (!wrong.empty())
+    return {{.state = State::Warning, .what = std::move(wrong), .why = kWhy, .mend = mend}};
+  return {{.state = State::Ok,
+           .what = fmt::format("{} has the package and its compiled part", trial.python),
+           .why = kWhy}};
+}
+
 Findings coordinator(const DoctorFacts& facts) {
   const CoordinatorFacts& it = facts.coordinator;
   constexpr const char* kWhy = "it decides which job starts where; jobs keep running without it";
@@ -224,8 +266,8 @@ Findings coordinator(const DoctorFacts& facts) {
 }
 
 constexpr Check kChecks[] = {
-    {"cgroups", cgroups}, {"logout", logout},     {"reboot", reboot},
-    {"home", home},       {"programs", programs}, {"coordinator", coordinator},
+    {"cgroups", cgroups},   {"logout", logout}, {"reboot", reboot}, {"home", home},
+    {"programs", programs}, {"job", job},       {"python", python}, {"coordinator", coordinator},
 };
 
 }  // namespace

@@ -21,6 +21,8 @@ DoctorFacts good_machine() {
   facts.users = {{0, "root"}, {1000, "alice"}, {1001, "bob"}};
   facts.user = "alice";
   facts.keeper = "/usr/libexec/pergpu/pergpu-keeper";
+  facts.job = JobTrial{.seconds = 0.2};
+  facts.python = {.python = "/usr/bin/python3", .version = facts.version};
   facts.unit = {.path = "/home/alice/.config/systemd/user/pergpu.service",
                 .is_there = true,
                 .is_enabled = true,
@@ -453,6 +455,24 @@ TEST(DoctorPrograms, AMissingKeeperIsAProblem) {
   facts.keeper = "";
   facts.keeper_error = "program pergpu-keeper: neither here nor there";
   EXPECT_TRUE(is(facts, "programs", State::Problem, "pergpu-keeper", "install"));
+}
+
+TEST(DoctorPrograms, ATestJobThatFailsIsAProblem) {
+  DoctorFacts facts = good_machine();
+  facts.job->complaint = "mkdir /tmp/x: No space left on device";
+  EXPECT_TRUE(is(facts, "job", State::Problem, "No space left", "pergpu run"));
+}
+
+TEST(DoctorPython, AMissingOldOrIncompletePackageIsReported) {
+  DoctorFacts facts = good_machine();
+  facts.python.complaint = "ImportError: the compiled part of pergpu is missing";
+  EXPECT_TRUE(is(facts, "python", State::Warning, "compiled part", "pip install"));
+  facts.python.version = "0.0.9";
+  EXPECT_TRUE(is(facts, "python", State::Warning, "0.0.9", "/usr/bin/python3 -m pip install"));
+  facts.python.version = "";
+  EXPECT_TRUE(is(facts, "python", State::Note, "doesn't have the package", "pip install"));
+  facts.python.python = "";
+  EXPECT_TRUE(is(facts, "python", State::Note, "no python3", ""));
 }
 
 TEST(DoctorCoordinator, SilentUnwritableOrOfAnotherVersion) {

@@ -64,6 +64,26 @@ def test_without_a_gpu_it_says_so_and_starts_no_coordinator(home, machine):
     assert not home.coordinator() and not os.path.exists(home.path + "/pergpu.db")
 
 
+def test_a_test_job_runs_outside_the_home(home, machine):
+    temporary = home.root + "/tmp"
+    os.mkdir(temporary)
+    home.env["TMPDIR"] = temporary
+    assert "a test job took" in only(doctor(home), "job", "ok")["what"]
+    assert os.listdir(temporary) == [] and not os.path.exists(home.path + "/pergpu.db")
+    home.env["TMPDIR"] = home.root + "/none"
+    assert home.root + "/none" in only(doctor(home), "job", "problem")["what"]
+
+
+def test_the_package_of_another_version_is_named(home, machine):
+    package = home.root + "/packages/pergpu"
+    os.makedirs(package)
+    with open(package + "/__init__.py", "w") as f:
+        f.write("__version__ = '0.0.9'\n")
+    home.env["PYTHONPATH"] = home.root + "/packages"
+    finding = only(doctor(home), "python", "warning")
+    assert "has the package of pergpu 0.0.9" in finding["what"] and "pip install" in finding["mend"]
+
+
 def test_a_gpu_on_the_bus_without_a_driver_is_a_problem(home, machine):
     machine.file("sys/bus/pci/devices/0000:65:00.0/vendor", "0x10de\n")
     machine.file("sys/bus/pci/devices/0000:65:00.0/class", "0x030200\n")
