@@ -148,8 +148,8 @@ constexpr MemberKey<SlurmOptions> kSlurmKeys[] = {
       "number of jobs that each lane of an allocation runs, one after another"},
      read_number<&SlurmOptions::jobs_per_allocation>},
     {{"lanes", takes::whole(1, 1024), "`1`",
-      "number of jobs that run at the same time in one allocation; it requests this many times a "
-      "job's resources"},
+      "number of jobs that run at the same time in one allocation, which requests resources for "
+      "all of them"},
      read_number<&SlurmOptions::lanes>},
     {{"extra", takes::texts("^--"), "none", "more sbatch options: `[\"--exclusive\"]`"},
      read_extra},

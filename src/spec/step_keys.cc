@@ -475,15 +475,15 @@ constexpr StepKey kStepKeys[] = {
      read_outputs},
     {{"metrics", takes::text(), "`\"{metrics}\"`",
       "file that the job appends its metrics to, relative to `cwd`: `\"{out}/scores.jsonl\"`. "
-      "Here `{metrics}` means `<out>/metrics.jsonl`. In other keys of the step, `{metrics}` is "
-      "this path; so is `$PERGPU_METRICS`"},
+      "Here `{metrics}` means `<out>/metrics.jsonl`. Elsewhere in the step, `{metrics}` and "
+      "`$PERGPU_METRICS` are the path set here"},
      read_path<&StepSpec::metrics>},
     {{"slurm", takes::table(slurm_keys), "as `[slurm]`",
       "Slurm options for this step's jobs: `{ partition = \"gpu\", time = \"12h\" }` "
       "(docs/slurm.md)"},
      [](const KeyInput& in) { read_slurm(in.field, in.step.spec.slurm); }},
     {{"fake", takes::table(fake_keys), "",
-      "`{ duration = \"2s\", exit = 0 }`: result that the fake engine simulates"},
+      "`{ duration = \"2s\", exit = 0 }`: result that `--engine fake` simulates"},
      read_fake},
 };
 
