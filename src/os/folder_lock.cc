@@ -99,11 +99,6 @@ std::string holder_of(int fd, const std::string& path) {
   return printable(std::string_view(name.data(), static_cast<std::size_t>(size)));
 }
 
-bool is_remote(int fd) {
-  struct statfs fs = {};
-  return ::fstatfs(fd, &fs) == 0 && is_network_filesystem(static_cast<std::uint64_t>(fs.f_type));
-}
-
 /// A folder that pergpu works in, or worked in: it may be gone.
 struct Target {
   std::string path = {};
@@ -111,7 +106,9 @@ struct Target {
 };
 
 bool is_remote(const Target& target) {
-  if (target.folder != nullptr) return is_remote(target.folder->fd());
+  struct statfs fs = {};
+  if (target.folder != nullptr && ::fstatfs(target.folder->fd(), &fs) == 0)
+    return is_network_filesystem(static_cast<std::uint64_t>(fs.f_type));
   const Result<bool> remote = on_network_filesystem(target.path);
   return remote && *remote;
 }
@@ -151,38 +148,49 @@ std::string location_of(const HeldFolder& folder) {
   return {buffer.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
 }
 
-/// The paths that end in the folder's names in its parents: its own, and where a link leads to.
-std::vector<std::string> paths_of(const Target& target) {
-  std::string path = target.path;
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  std::vector<std::string> paths;
-  const std::string last = name_of(path);
-  const bool is_name = !last.empty() && last != "." && last != "..";
-  if (is_name) paths.push_back(path);
+bool is_same(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/// The open folder's parent, which no path leads to, if the folder has the last name of `path`.
+std::optional<HeldFolder> parent_by_name(const HeldFolder& folder, const std::string& path) {
+  Result<HeldFolder> parent = folder.open_parent(parent_of(path));
   struct stat st = {};
-  const bool is_there = ::lstat(path.c_str(), &st) == 0;
-  if (is_name && (!is_there || !S_ISLNK(st.st_mode))) return paths;
-  if (target.folder == nullptr) return paths;
-  std::string real = location_of(*target.folder);
-  if (real.starts_with('/') && real != "/") paths.push_back(std::move(real));
-  return paths;
+  if (!parent || ::fstat(folder.fd(), &st) < 0) return std::nullopt;
+  const Result<std::optional<struct stat>> named = parent->look_at(name_of(path));
+  if (!named || !*named || !is_same(**named, st)) return std::nullopt;
+  return *std::move(parent);
+}
+
+bool is_link(const std::string& path) {
+  struct stat st = {};
+  return ::lstat(path.c_str(), &st) == 0 && S_ISLNK(st.st_mode);
 }
 
 /// In the order in which they are locked.  A parent that can't be opened has none.
 std::vector<Place> places_of(const Target& target, bool remote) {
   std::vector<Place> places;
-  for (const std::string& path : paths_of(target)) {
-    Result<HeldFolder> parent = open_levels(parent_of(path), kLevels - 1);
-    if (!parent) continue;
+  const auto add = [&](std::optional<HeldFolder> parent, const std::string& path) {
+    if (!parent) return;
     places.push_back({.parent = *std::move(parent),
                       .name = std::string(FolderLock::kName) + "." + name_of(path),
                       .kind = remote ? Kind::HiddenFolder : Kind::File});
+  };
+  const std::string& path = target.path;
+  const std::string last = name_of(path);
+  const bool has_name = !last.empty() && last != "." && last != "..";
+  if (has_name && target.folder != nullptr) add(parent_by_name(*target.folder, path), path);
+  const bool is_at_path = !places.empty();  // else it's behind a link, or gone
+  if (has_name && !is_at_path) {
+    if (Result<HeldFolder> parent = open_levels(parent_of(path), kLevels - 1); parent)
+      add(*std::move(parent), path);
   }
-  if (remote) {
-    places.push_back({.name = ".", .kind = Kind::Itself});
-  } else {
-    places.push_back({.name = FolderLock::kName});
+  if (target.folder != nullptr && !is_at_path && (!has_name || is_link(path))) {
+    const std::string real = location_of(*target.folder);
+    add(parent_by_name(*target.folder, real), real);
   }
+  places.push_back(remote ? Place{.name = ".", .kind = Kind::Itself}
+                          : Place{.name = FolderLock::kName});
   return places;
 }
 
@@ -216,7 +224,7 @@ Opened open_place(const HeldPlace& place, Use use) {
   constexpr int kFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   if (place.place.kind == Kind::File) return open_file(place, use);
   if (place.place.kind == Kind::HiddenFolder && use == Use::Take)
-    (void)::mkdirat(place.fd(), place.name(), kFolderMode);
+    (void)place.folder.make_below(place.place.name, kFolderMode);
   return {UniqueFd(::openat(place.fd(), place.name(), kFolder)), false};
 }
 
@@ -228,10 +236,6 @@ void write_name(int fd, struct stat st, std::string_view name) {
   if (::fstat(fd, &st) < 0 || (st.st_mode & 0777) != kMode) return;
   name = name.substr(0, kLongestName);
   (void)!::pwrite(fd, name.data(), name.size(), 0);
-}
-
-bool is_same(const struct stat& a, const struct stat& b) {
-  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 /// Its holder hasn't removed it.
@@ -271,10 +275,10 @@ Result<UniqueFd> lock_place(const HeldPlace& held, Use use, std::string_view hol
                        " isn't a lock file of pergpu: it isn't a regular file, has a "
                        "second name, or is a private file; move it away"};
     }
+    if (kind == Kind::Itself && st.st_nlink == 0) return os_error("lock " + held.path(), ENOENT);
     if (!is_named(held, st)) continue;  // its holder has removed it
     if (use == Use::Look) return std::move(opened.fd);
     const bool is_ours = st.st_uid == ::geteuid();
-    if (kind == Kind::HiddenFolder && is_ours) (void)::fchmod(fd, kFolderMode);
     if (kind != Kind::File) return std::move(opened.fd);
     const bool can_write = is_ours && opened.is_writable;
     if (can_write) write_name(fd, st, holder);
@@ -337,7 +341,10 @@ std::optional<std::string> holder_of_folder(const std::string& path) {
 }
 
 void lock_log(int fd) {
-  if (!is_remote(fd)) (void)lock_now(fd);
+  struct statfs fs = {};
+  if (::fstatfs(fd, &fs) < 0 || is_network_filesystem(static_cast<std::uint64_t>(fs.f_type)))
+    return;
+  (void)lock_now(fd);
 }
 
 void tidy_folder(const std::string& path) {

@@ -376,6 +376,12 @@ Result<HeldFolder> HeldFolder::open_folder(const std::string& name) const {
   return HeldFolder(std::move(fd), path_of(name));
 }
 
+Result<HeldFolder> HeldFolder::open_parent(const std::string& path) const {
+  UniqueFd fd(::openat(fd_.get(), "..", kFolder));
+  if (!fd) return os_error("open folder " + path);
+  return HeldFolder(std::move(fd), path);
+}
+
 Result<HeldFolder> HeldFolder::open_below(const std::string& path) const {
   Result<UniqueFd> fd = walk_from(fd_.get(), path_, path, std::nullopt);
   if (!fd) return std::move(fd).error();

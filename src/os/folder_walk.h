@@ -60,6 +60,8 @@ class HeldFolder {
   Result<std::vector<std::string>> names() const;
   /// A folder in it; a link is refused, whoever owns it.
   Result<HeldFolder> open_folder(const std::string& name) const;
+  /// The folder that this one lies in now.  `path`: its path, for messages.
+  Result<HeldFolder> open_parent(const std::string& path) const;
   /// `path`: relative, without "..".  Links of this user and of root are followed only as long as
   /// no other user can write to a folder from this one on down: others may have moved them there.
   /// is_foreign_link(error) for a link that isn't followed.

@@ -343,18 +343,19 @@ class CoreFilter {
  public:
   explicit CoreFilter(const std::optional<ProcessAttributes>& attributes) {
     if (!attributes) return;
-    // It is this process's for good: only spawning sets another one, for as long as that takes.
-    static const std::optional<std::uint32_t> own = own_core_filter();
-    if (!own || *own == attributes->core_filter) return;
-    if (set_core_filter(attributes->core_filter)) before_ = own;
+    if (!now_) now_ = own_core_filter();
+    if (!now_ || *now_ == attributes->core_filter) return;
+    if (set_core_filter(attributes->core_filter)) before_ = now_;
   }
   ~CoreFilter() {
-    if (before_) (void)set_core_filter(*before_);
+    if (before_ && !set_core_filter(*before_)) now_.reset();
   }
   CoreFilter(const CoreFilter&) = delete;
   CoreFilter& operator=(const CoreFilter&) = delete;
 
  private:
+  /// That of this process, which nothing but this class sets.  nullopt: it has to be read.
+  static inline std::optional<std::uint32_t> now_ = std::nullopt;
   std::optional<std::uint32_t> before_ = std::nullopt;
 };
 

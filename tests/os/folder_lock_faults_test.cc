@@ -120,5 +120,35 @@ TEST_F(FolderLockFaults, LogIsLockedAlthoughSomebodyLooksAtThatMoment) {
   EXPECT_TRUE(holder_of_folder(folder_));
 }
 
+TEST_F(FolderLockFaults, APrivateFolderUnderTheNameOfALockKeepsItsMode) {
+  is_network = true;
+  const std::string place = dir_ / ".pergpu-lock.train";
+  ASSERT_EQ(::mkdir(place.c_str(), 0700), 0);
+  ASSERT_TRUE(write_new_file(place + "/notes", "private", 0600));
+  ASSERT_TRUE(take_lock(folder_, "a"));
+  struct stat st = {};
+  ASSERT_EQ(::stat(place.c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 07777, 0700U);
+}
+
+TEST_F(FolderLockFaults, TheLockFolderIsOpenToOthersWhateverTheUmask) {
+  is_network = true;
+  const mode_t before = ::umask(077);
+  const Result<FolderLock> held = take_lock(folder_, "a");
+  ::umask(before);
+  ASSERT_TRUE(held);
+  struct stat st = {};
+  ASSERT_EQ(::stat((dir_ / ".pergpu-lock.train").c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 07777, 0755U);
+}
+
+TEST_F(FolderLockFaults, ARemovedFolderIsNotLocked) {
+  is_network = true;
+  const Result<HeldFolder> removed = HeldFolder::open(folder_);
+  ASSERT_TRUE(removed && remove_tree(folder_));
+  EXPECT_EQ(FolderLock::take(*removed, "a").error().kind, ErrorKind::NotFound);
+  EXPECT_EQ(beside(), std::vector<std::string>{});
+}
+
 }  // namespace
 }  // namespace pergpu::os

@@ -218,6 +218,18 @@ TEST_F(FolderLockBeside, OutlivesAFolderThatIsMovedAway) {
   EXPECT_EQ(take_lock(dir_ / "before", "b").error().message, "a");
 }
 
+TEST_F(FolderLockBeside, IsInTheParentThatTheFolderHasNow) {
+  ASSERT_EQ(::mkdir((dir_ / "other").c_str(), 0755), 0);
+  const Result<HeldFolder> moved = HeldFolder::open(folder_);
+  ASSERT_TRUE(moved);
+  ASSERT_EQ(::rename(folder_.c_str(), (dir_ / "other/train").c_str()), 0);
+  ASSERT_EQ(::symlink("other/train", folder_.c_str()), 0);
+  const Result<FolderLock> held = FolderLock::take(*moved, "a");
+  ASSERT_TRUE(held);
+  EXPECT_EQ(*list_dir(dir_ / "other"), (std::vector<std::string>{".pergpu-lock.train", "train"}));
+  EXPECT_EQ(names(), (std::vector<std::string>{"other", "train"}));
+}
+
 TEST_F(FolderLockBeside, IsTheSameThroughALinkToTheFolder) {
   ASSERT_EQ(::symlink("train", (dir_ / "link").c_str()), 0);
   for (const char* name : {"link", "train", "train//", "link/.", "link/../train/"}) {
