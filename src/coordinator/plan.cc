@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "coordinator/coordinator.h"
+#include "coordinator/plan_hint.h"
 #include "coordinator/planning.h"
 
 namespace pergpu {
@@ -110,7 +111,7 @@ Result<ForecastInput> Coordinator::plan_input(const PlanRequest& request,
     context.overrides = false;  // the plan is that of the rows that the file has now
     Result<SubmitPlan> plan = imagined ? plan_submit(world, file, context, now, {}, request.lost)
                                        : plan_checked(file, context, {}, request.lost);
-    if (!plan) return std::move(plan).error();
+    if (!plan) return with_plan_hint(std::move(plan).error(), file, context, parts_.gpus->any());
     const PlannedJobs planned(world, file, *plan, now);
     const Sweep sweep = planned.as_sweep(plan->sweep, context);
     declare(sweep, declared, machine.capacity);

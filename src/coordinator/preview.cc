@@ -11,6 +11,7 @@
 #include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/expectation.h"
+#include "coordinator/plan_hint.h"
 #include "coordinator/planned_jobs.h"
 #include "coordinator/submit_folders.h"
 
@@ -71,7 +72,7 @@ Result<SubmitPreview> Coordinator::preview(const SweepSpec& file, const SubmitCo
   Remembered remembered = with_remembered(*parts_.world, file, given, found.moved);
   const SubmitContext& context = remembered.context;
   Result<SubmitPlan> plan = plan_checked(file, context, found.moved, lost);
-  if (!plan) return std::move(plan).error();
+  if (!plan) return with_plan_hint(std::move(plan).error(), file, context, parts_.gpus->any());
   if (!found.note.empty()) plan->reply.warnings.push_back(found.note);
   plan->reply.remembered = std::move(remembered.said);
   SubmitPreview out;

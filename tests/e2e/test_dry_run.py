@@ -129,7 +129,9 @@ def test_memory_holds_with_and_without_a_coordinator(home):
 def test_a_gpu_that_is_not_there_is_refused_with_and_without_a_coordinator(home):
     said = first_and_second(home, GATED % "gpus = 1", code=2).stderr
     assert "step train asks for a GPU, but this machine has none" in said
-    assert said == home.run("run", home.work + "/sweep.toml", code=2).stderr
+    hint = "; `pergpu plan FILE --on 1` shows the schedule with one GPU"
+    assert said == home.run("run", home.work + "/sweep.toml", code=2).stderr.rstrip("\n") + hint + "\n"
+    assert hint not in home.run("run", "--dry-run", "--gpus", 1, "--", "true", code=2).stderr
 
 
 def test_results_of_others_and_moved_folders_are_judged_as_by_the_submit(home):

@@ -83,7 +83,8 @@ def test_as_text_it_shows_lanes_total_bound_idle_share_and_other_numbers_of_lane
 
 def test_a_plan_for_gpus_that_this_machine_has_not(home):
     path = home.file("story.toml", STORY % ("gpus = 1", "gpus = 1"))
-    assert "asks for a GPU, but this machine has none" in home.run("plan", path, code=2).stderr
+    refused = home.run("plan", path, code=2).stderr
+    assert "asks for a GPU, but this machine has none" in refused and "`pergpu plan FILE --on 1`" in refused
     told = plan(home, path, "--on", 8)
     assert told["lane_kind"] == "GPU" and abs(told["total_s"] / 60 - 133.8) < 0.1
     assert abs(plan(home, path, "--on", 1)["total_s"] / 3600 - 16) < 0.01
