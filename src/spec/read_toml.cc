@@ -187,6 +187,20 @@ std::size_t find_equals(std::string_view statement) {
   return std::string_view::npos;
 }
 
+/// `range(3)`, `np.arange(3)` or `(1, 2)` in a value's place.
+bool is_call(std::string_view statement) {
+  const std::size_t equals = find_equals(statement);
+  if (equals == std::string_view::npos) return false;
+  std::string_view value = statement.substr(equals + 1);
+  value.remove_prefix(std::min(value.find_first_not_of(" \t"), value.size()));
+  const std::size_t open = value.find('(');
+  if (open == std::string_view::npos) return false;
+  return std::all_of(value.begin(), value.begin() + static_cast<std::ptrdiff_t>(open), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.';
+  });
+}
+
 void blank(std::string& text, std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i)
     if (text[i] != '\n') text[i] = ' ';
@@ -268,7 +282,9 @@ class Recovery {
     std::string message(what.substr(0, prefix.size()) == prefix ? what.substr(prefix.size())
                                                                 : what);
     std::string hint;
-    if (has("could not determine value type") || has("parsing boolean"))
+    if (has("key-value pair: expected a comment") && has("saw ','"))
+      hint = "; write several values as a list: [1, 2]";
+    else if (has("could not determine value type") || has("parsing boolean"))
       hint = "; put strings in quotes, but not true and false";
     if (has("not representable in 64 bits"))
       hint =
@@ -278,6 +294,8 @@ class Recovery {
       hint = "; a number begins with a digit: write 0.5, not .5";
     else if (has("integer: expected digit") || has("floating-point: expected"))
       hint = "; put a value with a unit in quotes: \"12h\", \"64GiB\"";
+    if (is_call(report_.source(source_).line(at.line)))
+      hint = "; write the values themselves, as a list: [1, 2]";
     report_.error(at, fmt::format("not valid TOML: {}{}", message, hint));
   }
 
