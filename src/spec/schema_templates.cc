@@ -259,9 +259,26 @@ class TemplateCheck {
   void report_unknown(const PlacedTemplate& t, std::string_view name) {
     if (report_.incomplete() || draft_.runs_are_incomplete) return;
     std::string near = near_placeholder(name);
-    std::string hint = near.empty() ? fmt::format("; write {{{{{}}}}} for the literal text", name)
-                                    : fmt::format("; did you mean {{{}}}?", near);
+    std::string hint =
+        near.empty() ? no_parameter(t, name) : fmt::format("; did you mean {{{}}}?", near);
     fail(t, fmt::format("unknown placeholder {{{}}}{}", name, hint));
+  }
+
+  /// Where to add the parameter that is missing.  The command line has no lines.
+  std::string no_parameter(const PlacedTemplate& t, std::string_view name) const {
+    constexpr std::size_t kNamed = 8;
+    const std::string literal = fmt::format("write {{{{{}}}}} for the literal text", name);
+    if (step_.spec.once) return "; " + literal;
+    const std::vector<Column>& columns = draft_.runs.columns;
+    std::string known;
+    for (std::size_t i = 0; i < std::min(columns.size(), kNamed); ++i)
+      known += (i == 0 ? " (parameters: " : ", ") + columns[i].name;
+    if (columns.size() > kNamed) known += fmt::format(" and {} more", columns.size() - kNamed);
+    if (!known.empty()) known += ")";
+    const std::string how = t.at.line == 0
+                                ? fmt::format("pass -g {}=V1,V2", name)
+                                : std::string("add it to [grid], or to [constants] for one value");
+    return fmt::format(": there is no parameter `{}`{}; {}; or {}", name, known, how, literal);
   }
 
   void check_shell(const PlacedTemplate& t) {

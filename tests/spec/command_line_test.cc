@@ -147,6 +147,16 @@ TEST(CommandLine, MistakesNameTheOptionOrTheWord) {
       "word \"{lrr}\": `command`: unknown placeholder {lrr}; did you mean {lr}?\n");
 }
 
+TEST(CommandLine, AMissingParameterIsAddedByAList) {
+  CommandLineOptions options;
+  options.lists = {"lr=1,2"};
+  const std::string text = to_text(parse({"t", "{zzz}"}, options).diagnostics);
+  EXPECT_NE(text.find("there is no parameter `zzz` (parameters: lr); pass -g zzz=V1,V2; or write "
+                      "{{zzz}}"),
+            std::string::npos)
+      << text;
+}
+
 TEST(CommandLine, WhatCannotBeMeantIsRefused) {
   for (const Strings& words : std::vector<Strings>{{},
                                                    {":::", "a"},
