@@ -99,14 +99,27 @@ std::string meant_jobs(const Sweep& sweep, const std::string& run_and_step) {
   return meant.empty() ? "" : fmt::format("{}/{}", meant, step);
 }
 
+/// ", only the runs 0 to 11 and the step train"
+std::string runs_and_steps(const Sweep& sweep) {
+  const std::size_t runs = sweep.runs.size();
+  std::vector<std::string> steps;
+  for (const Step& step : sweep.steps) steps.push_back(step.spec.name);
+  std::string text = runs == 0   ? ", only "
+                     : runs == 1 ? ", only run 0 and "
+                                 : fmt::format(", only the runs 0 to {} and ", runs - 1);
+  return text + (steps.size() == 1 ? "the step " : "the steps ") + list_text(steps);
+}
+
 /// `sweep`: null when it is archived, and its runs and steps are not known.
 std::string no_run_or_step(const Sweep* sweep, const std::string& name,
                            const std::string& run_and_step) {
   const std::string meant = sweep == nullptr ? "" : meant_jobs(*sweep, run_and_step);
-  return fmt::format(
-      "nothing matches `{0}/{1}`: {0} has no such run or step; {2}", name, run_and_step,
-      meant.empty() || meant == run_and_step ? fmt::format("`pergpu ps -a {}` lists them", name)
-                                             : fmt::format("did you mean `{}/{}`?", name, meant));
+  const std::string nothing =
+      fmt::format("nothing matches `{0}/{1}`: {0} has no such run or step", name, run_and_step);
+  if (!meant.empty() && meant != run_and_step)
+    return fmt::format("{}; did you mean `{}/{}`?", nothing, name, meant);
+  return fmt::format("{}{}; `pergpu ps -a {}` lists them", nothing,
+                     sweep == nullptr ? "" : runs_and_steps(*sweep), name);
 }
 
 }  // namespace

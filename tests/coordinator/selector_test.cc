@@ -154,10 +154,24 @@ TEST_F(SelectorTest, AMistypedRunOrStepNamesTheNearest) {
   }
   for (const char* typed : {"edit/9", "edit/9/train", "edit/x*", "edit/1/x*", "edit/other"}) {
     const std::string said = refusal(typed);
-    EXPECT_NE(said.find("edit has no such run or step; `pergpu ps -a edit` lists"),
-              std::string::npos)
+    EXPECT_TRUE(
+        said.ends_with(": edit has no such run or step, only the runs 0 to 2 and the steps train "
+                       "and summary; `pergpu ps -a edit` lists them"))
         << said;
   }
+}
+
+TEST_F(SelectorTest, ARunOrStepThatIsNotThereIsAnsweredWithThoseThatAre) {
+  SweepSpec file = sweep(1);
+  file.steps[0].name = "compute";
+  ASSERT_TRUE(sim.submit(file));
+  EXPECT_NE(refusal("edit/9").find("only run 0 and the step compute;"), std::string::npos);
+  EXPECT_NE(refusal("edit/0/train").find("only run 0 and the step compute;"), std::string::npos);
+  file.name = "once";
+  file.runs.clear();
+  file.steps[0].once = true;
+  ASSERT_TRUE(sim.submit(file));
+  EXPECT_NE(refusal("once/9").find("step, only the step compute;"), std::string::npos);
 }
 
 TEST_F(SelectorTest, OneThatRestsIsNamedByItsNumberToo) {
