@@ -68,6 +68,21 @@ constexpr std::array<Habit, 40> kHabits = {{
     {"estimate", "plan"},
 }};
 
+/// Options that people know from other programs, and what does that here.
+struct OptionHabit {
+  std::string_view command;
+  std::string_view option;
+  std::string_view ours;
+};
+constexpr std::array<OptionHabit, 6> kOptionHabits = {{
+    {"ps", "--failed", "`pergpu ps -a` lists ended jobs too, with their states"},
+    {"ps", "--state", "`pergpu ps -a` lists ended jobs too, with their states"},
+    {"ps", "--status", "`pergpu ps -a` lists ended jobs too, with their states"},
+    {"logs", "--tail", "did you mean `--lines`?"},
+    {"export", "--format", "did you mean `--csv`, `--jsonl` or `--trace`?"},
+    {"export", "--json", "did you mean `--jsonl`?"},
+}};
+
 const Habit* habit_of(std::string_view word) {
   const auto* found = std::find_if(kHabits.begin(), kHabits.end(),
                                    [&](const Habit& habit) { return habit.word == word; });
@@ -102,6 +117,10 @@ std::string unknown_option(const CLI::App& program, const CLI::App& command) {
   }
   if (std::find(names.begin(), names.end(), unknown) != names.end()) {
     return fmt::format("unexpected option `{}`; write it after `{}`", unknown, command.get_name());
+  }
+  for (const OptionHabit& habit : kOptionHabits) {
+    if (habit.option == unknown && habit.command == command.get_name())
+      return fmt::format("unknown option `{}`; {}", unknown, habit.ours);
   }
   return fmt::format("unknown option `{}`{}", unknown,
                      did_you_mean(unknown, {names.begin(), names.end()}));

@@ -62,6 +62,14 @@ TEST_F(CommandLine, TheValueOfAnUnknownOptionIsNoMistake) {
   refused({"ps", "--color", "blue", "--jsn"}, "--color: ");
 }
 
+TEST_F(CommandLine, AnOptionOfOtherProgramsIsAnsweredWithOurs) {
+  refused({"ps", "--failed"}, "unknown option `--failed`; `pergpu ps -a` lists ended jobs too");
+  refused({"ps", "--state=failed"}, "unknown option `--state`; `pergpu ps -a` lists");
+  refused({"logs", "17", "--tail", "5"}, "unknown option `--tail`; did you mean `--lines`?");
+  refused({"logs", "--tail", "5", "17"}, "unknown option `--tail`; did you mean `--lines`?");
+  refused({"export", "--format", "json"}, "did you mean `--csv`, `--jsonl` or `--trace`?");
+}
+
 TEST_F(CommandLine, WhatIsMissingIsNamed) {
   refused({"run"}, "name a sweep file");
   refused({"cancel"}, "SEL");
