@@ -274,7 +274,9 @@ std::string Cluster::why_not_handed(JobId id) const {
   const std::string refusal = pauses_.words(sweep);
   if (!refusal.empty()) return "waits to be submitted to Slurm: " + refusal;
   if (!trouble_.empty()) {
-    return "waits to be submitted to Slurm, which doesn't respond: " + trouble_;
+    const bool is_unknown = trouble_.starts_with(slurm::kNoConfiguration);
+    return fmt::format("waits to be submitted to Slurm{}: {}",
+                       is_unknown ? "" : ", which doesn't respond", trouble_);
   }
   return steps_ ? fmt::format("waits for free resources on the nodes of Slurm job {}",
                               steps_->allocation())

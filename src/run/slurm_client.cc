@@ -16,6 +16,7 @@
 
 #include "run/run_program.h"
 #include "run/slurm_environment.h"
+#include "run/slurm_words.h"
 
 namespace pergpu::slurm {
 namespace {
@@ -151,6 +152,9 @@ Result<Client::Said> Client::call(std::vector<std::string> argv, const SubmitCal
   if (exited != nullptr && exited->code == 0) return Said{std::move(end->output)};
   if (exited == nullptr || may_be_taken(words)) {
     return Error{ErrorKind::Io, 0, fmt::format("{} failed: {}", name, words)};
+  }
+  if (std::string lacks = no_configuration(end->complaint); !lacks.empty()) {
+    return Error{ErrorKind::Unavailable, 0, std::move(lacks)};
   }
   const ErrorKind kind = is_limit(words)     ? ErrorKind::Full
                          : is_refusal(words) ? ErrorKind::Invalid

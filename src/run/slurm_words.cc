@@ -80,6 +80,15 @@ std::string reason_words(std::string_view reason) {
   return "waits; Slurm says: " + std::string(reason);
 }
 
+std::string no_configuration(std::string_view complaint) {
+  const std::size_t found = complaint.find("Could not establish a configuration source");
+  if (found == std::string_view::npos) return "";
+  const std::size_t newline = complaint.rfind('\n', found);
+  const std::size_t begin = newline == std::string_view::npos ? 0 : newline + 1;
+  const std::string_view line = complaint.substr(begin, complaint.find('\n', found) - begin);
+  return std::string(kNoConfiguration) + "; " + std::string(line);
+}
+
 std::string state_words(std::string_view state) {
   for (const auto& [name, words] : kStates) {
     if (name == state) return std::string(words);

@@ -4,7 +4,7 @@ import os
 import subprocess
 
 import pytest
-from harness import FAKE_NVML, PERGPU, grid
+from harness import FAKE_NVML, PERGPU, grid, wait_until
 
 STEP = '[steps.train]\ncommand = ["true"]\n'
 
@@ -44,6 +44,21 @@ def test_a_program_that_cannot_be_started_says_why(home):
         reason = reason_of(home, command)
         assert reason.startswith("could not start: ") and words in reason, reason
         assert home.only("one")["class"] == "user-error"
+
+
+def test_a_machine_without_a_configuration_of_slurm_is_not_called_silent(home):
+    for name in ("sbatch", "squeue", "scontrol", "scancel", "sacct"):
+        home.script(f"bin/{name}", f"""#!/bin/sh
+echo "{name}: error: fetch_config: DNS SRV lookup failed" >&2
+echo "{name}: fatal: Could not establish a configuration source" >&2
+exit 1
+""")  # fmt: skip
+    home.env["PATH"] = f"{home.work}/bin:{home.env['PATH']}"
+    home.submit(grid("train", 2, 'command = ["true"]'), "--on", "slurm")
+    words = "waits to be submitted to Slurm: this machine has no Slurm configuration (slurm.conf or SLURM_CONF); s"
+    wait_until(lambda: words in home.run("why", "1").stdout, "words about the configuration")
+    assert ": fatal: Could not establish" in home.run("why", "1").stdout
+    home.run("cancel", "@")
 
 
 def test_what_no_job_will_find_is_said_at_submit(home):

@@ -145,8 +145,19 @@ TEST_F(SlurmClient, TroubleThatPassesAndTookNothingIsUnavailable) {
           "sbatch: error: Munge encode failed: Failed to access \"/run/munge/munge.socket.2\": No "
           "such file or directory\n" +
               kFailed + "Protocol authentication error",
-          "sbatch: error: fetch_config: DNS SRV lookup failed\n"
           "sbatch: fatal: Could not establish a configuration source"});
+}
+
+TEST_F(SlurmClient, WithoutAConfigurationThatIsSaidWithTheLineThatSaysIt) {
+  program("squeue",
+          "printf 'squeue: error: fetch_config: DNS SRV lookup failed\\nsqueue: fatal: Could not "
+          "establish a configuration source\\n' >&2; exit 1");
+  const Result<std::vector<QueueRecord>> queue = client.queue();
+  ASSERT_FALSE(queue);
+  EXPECT_EQ(queue.error().kind, ErrorKind::Unavailable);
+  EXPECT_EQ(queue.error().message,
+            "this machine has no Slurm configuration (slurm.conf or SLURM_CONF); squeue: fatal: "
+            "Could not establish a configuration source");
 }
 
 TEST_F(SlurmClient, AnAnswerThatIsLostMayHaveTakenTheJobs) {
